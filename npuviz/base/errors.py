@@ -1,0 +1,117 @@
+"""Every exception that npuviz raises on purpose.
+
+NpuvizError
+ +-- FormatError        bytes on disk are wrong (file, offset, field, expected, found, hint)
+ +-- TargetError        a target cannot take this program or configuration
+ |    +-- UnknownTarget
+ |    +-- UnsupportedOperator
+ |    +-- DoesNotFit
+ +-- SourceError        a program text is wrong (file, line, column, text, hint)
+ +-- ConditionError     a breakpoint text cannot be understood (text, span)
+ +-- ExportError        a tool's format cannot express it, or writing failed
+ +-- UsageError         a command or option was used wrongly
+ +-- SimulationError    an invariant of npuviz broke: a bug
+ +-- Cancelled          the user asked for it; never shown as a failure
+
+Misbehaviour of a simulated chip is not here: it is a stop reason.
+"""
+
+from pathlib import Path
+
+
+class NpuvizError(Exception):
+    """Base of all errors whose text is meant for the user: one line, no traceback."""
+
+
+class FormatError(NpuvizError):
+    """Bytes or text of a file are not what their format demands."""
+
+    def __init__(
+        self,
+        file: str | Path,
+        *,
+        field: str = "",
+        offset: int | None = None,
+        expected: str = "",
+        found: str = "",
+        hint: str = "",
+    ) -> None:
+        self.file = str(file)
+        self.field = field
+        self.offset = offset
+        self.expected = expected
+        self.found = found
+        self.hint = hint
+        super().__init__(self._message())
+
+    def _message(self) -> str:
+        where = self.file
+        if self.offset is not None:
+            where += f", byte {self.offset}"
+        if self.field:
+            where += f", {self.field}"
+        parts = [where]
+        if self.expected and self.found:
+            parts.append(f"expected {self.expected}, found {self.found}")
+        elif self.expected:
+            parts.append(f"expected {self.expected}")
+        elif self.found:
+            parts.append(f"found {self.found}")
+        text = ": ".join(parts)
+        return f"{text}; {self.hint}" if self.hint else text
+
+
+class TargetError(NpuvizError):
+    """A target cannot take this program or this configuration."""
+
+
+class UnknownTarget(TargetError):
+    """No installed target has this id, or none accepts the file."""
+
+
+class UnsupportedOperator(TargetError):
+    """A target has neither a lowering nor a host placement for an operator."""
+
+
+class DoesNotFit(TargetError):
+    """Something is larger than the memory or the limit that must hold it."""
+
+
+class SourceError(NpuvizError):
+    """A program text is wrong at a place that can be shown."""
+
+    def __init__(self, file: str, line: int, column: int, text: str, hint: str = "") -> None:
+        self.file = file
+        self.line = line
+        self.column = column
+        self.text = text
+        self.hint = hint
+        message = f"{file}:{line}:{column}: {text}"
+        super().__init__(f"{message}; {hint}" if hint else message)
+
+
+class ConditionError(NpuvizError):
+    """A breakpoint text cannot be understood; `span` is the (start, end) of the bad part."""
+
+    def __init__(self, text: str, span: tuple[int, int], reason: str) -> None:
+        self.text = text
+        self.span = span
+        self.reason = reason
+        marked = text[: span[0]] + ">>" + text[span[0] : span[1]] + "<<" + text[span[1] :]
+        super().__init__(f"condition {marked!r}: {reason}")
+
+
+class ExportError(NpuvizError):
+    """A tool's format cannot express the trace, or writing the file failed."""
+
+
+class UsageError(NpuvizError):
+    """A command, option or argument was used wrongly."""
+
+
+class SimulationError(NpuvizError):
+    """An invariant of npuviz broke. Always a bug of npuviz, never of the user's program."""
+
+
+class Cancelled(NpuvizError):
+    """The user cancelled the work; handled apart from failures."""

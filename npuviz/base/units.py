@@ -1,0 +1,29 @@
+"""Text for cycles, times and sizes: one way to write each of them."""
+
+THIN_SPACE = "\u2009"
+
+
+def format_count(value: int) -> str:
+    """Write an integer in groups of three digits: 1204511 -> '1 204 511' (thin spaces)."""
+    return f"{value:,}".replace(",", THIN_SPACE)
+
+
+def format_bytes(size: int) -> str:
+    """Write a size with KiB = 1024 bytes: 33554432 -> '32 MiB'."""
+    amount = float(size)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(amount) < 1024 or unit == "GiB":
+            return f"{amount:.4g} {unit}"
+        amount /= 1024
+    return f"{size} B"
+
+
+def format_cycles_as_time(cycles: int, frequency_hz: float) -> str:
+    """Write a number of base-clock cycles as a time: (1500, 1e9) -> '1.5 us'."""
+    if frequency_hz <= 0:
+        return ""
+    seconds = cycles / frequency_hz
+    for scale, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns")):
+        if seconds >= scale or unit == "ns":
+            return f"{seconds / scale:.4g} {unit}"
+    return ""

@@ -1,0 +1,38 @@
+"""Element types by name: the one place that knows their numpy types and sizes."""
+
+import ml_dtypes
+import numpy as np
+
+DTYPES: dict[str, np.dtype] = {
+    "float32": np.dtype(np.float32),
+    "float64": np.dtype(np.float64),
+    "float16": np.dtype(np.float16),
+    "bfloat16": np.dtype(ml_dtypes.bfloat16),
+    "float8_e4m3fn": np.dtype(ml_dtypes.float8_e4m3fn),
+    "float8_e5m2": np.dtype(ml_dtypes.float8_e5m2),
+    "int8": np.dtype(np.int8),
+    "uint8": np.dtype(np.uint8),
+    "int16": np.dtype(np.int16),
+    "uint16": np.dtype(np.uint16),
+    "int32": np.dtype(np.int32),
+    "uint32": np.dtype(np.uint32),
+    "int64": np.dtype(np.int64),
+    "uint64": np.dtype(np.uint64),
+    "bool": np.dtype(np.bool_),
+}
+
+
+def numpy_dtype(name: str) -> np.dtype:
+    """The numpy type of an element type name. Raises ValueError for an unknown name."""
+    try:
+        return DTYPES[name]
+    except KeyError:
+        raise ValueError(f"unknown element type {name!r}; known: {', '.join(DTYPES)}") from None
+
+
+def dtype_name(dtype: np.dtype) -> str:
+    """The element type name of a numpy type; the inverse of `numpy_dtype`."""
+    for name, known in DTYPES.items():
+        if known == dtype:
+            return name
+    return dtype.name

@@ -1,0 +1,71 @@
+"""Instructions as the debugger sees them; a program may generate them on demand."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """A range of a memory that an instruction reads or writes.
+
+    memory   id of a memory of the machine description
+    address  byte address; for banked memories relative to the bank the instruction runs in
+    size_bytes, tensor  length, and the tensor the bytes belong to (-1: none)
+    """
+
+    memory: int
+    address: int
+    size_bytes: int
+    tensor: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """One instruction, decoded for people.
+
+    index    position in the program, 0-based, unique
+    unit     id of the unit of the machine description that executes it
+    opcode   mnemonic; text is the whole line of the listing (mnemonic and operands)
+    node     id of the graph node it belongs to, -1 if none; tile is its tile, -1 if none
+    """
+
+    index: int
+    unit: int
+    opcode: str
+    text: str
+    node: int = -1
+    tile: int = -1
+    reads: tuple[Operand, ...] = ()
+    writes: tuple[Operand, ...] = ()
+
+
+class Listing(Protocol):
+    """All instructions of a program, addressable by index without being stored one by one."""
+
+    def __len__(self) -> int: ...
+
+    def describe(self, index: int) -> Instruction:
+        """Decode one instruction. Raises IndexError outside 0..len-1."""
+        ...
+
+    def nodes_of(self, indices: np.ndarray) -> np.ndarray:
+        """Graph node ids (int32, -1 none) of instruction indices (int64), same shape."""
+        ...
+
+    def units_of(self, indices: np.ndarray) -> np.ndarray:
+        """Unit ids (int32, -1 none) of instruction indices (int64), same shape."""
+        ...
+
+    def destinations_of(self, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """First written operand of each instruction: (address int64, size_bytes int64, tensor int32)."""
+        ...
+
+    def ranges_of_node(self, node: int) -> list[tuple[int, int]]:
+        """Half-open instruction ranges of a graph node, rising."""
+        ...
+
+    def ranges_of_unit(self, unit: int) -> list[tuple[int, int]]:
+        """Half-open instruction ranges whose instructions a unit's sequencer holds, in program order."""
+        ...

@@ -1,0 +1,56 @@
+"""The program: everything a machine needs to run, and a person needs to read along."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from npuviz.program.graph import Graph
+from npuviz.program.instruction import Listing
+from npuviz.program.memory import MemoryMap
+
+Severity = Literal["info", "warning"]
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Something the user should know about how the program was made.
+
+    node  the graph node it concerns, -1 for the whole program
+    code  short stable word, e.g. "host-operator", "deviation", "assumed", "unknown-key"
+    """
+
+    severity: Severity
+    code: str
+    text: str
+    node: int = -1
+
+
+@dataclass(frozen=True)
+class Program:
+    """Immutable. Made by a target's `load`, run by the machine of the same target.
+
+    target      id of the target that made it
+    graph       the operators; may be empty for programs without one
+    listing     instructions, decoded on demand
+    memory_map  tensor places in the machine's large memories
+    notes       what was assumed, placed on the host, or departed from
+    placement   graph node id -> name of the unit group that runs it ("Core", "Host", ...)
+    payload     the target's own tables; only that target looks inside
+    fingerprint digest of payload and tensor data, made by the target
+    """
+
+    target: str
+    title: str
+    graph: Graph
+    listing: Listing
+    memory_map: MemoryMap
+    notes: tuple[Note, ...] = ()
+    placement: Mapping[int, str] = field(default_factory=dict[int, str])
+    payload: Any = None
+    fingerprint: str = ""
+
+    def digest(self) -> str:
+        """Hexadecimal digest: equal programs have equal digests on every machine."""
+        text = f"{self.target}\0{self.title}\0{self.fingerprint}\0{len(self.listing)}"
+        return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()

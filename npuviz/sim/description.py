@@ -1,0 +1,122 @@
+"""What a machine consists of, as data: panels and exporters read this instead of asking which target it is."""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from npuviz.trace.schema import Kind, Track
+
+MemoryRole = Literal["scratchpad", "accumulator", "dram"]
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """Something that works: a queue's server, an array, a channel. `group` is its parent's name."""
+
+    id: int
+    name: str
+    group: str = ""
+    doc: str = ""
+    estimated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """A byte-addressed memory. Banks of equal size follow each other: bank b starts at b * bank_bytes."""
+
+    id: int
+    name: str
+    role: MemoryRole
+    size_bytes: int
+    num_banks: int = 1
+    dtype: str = "float32"
+    doc: str = ""
+
+    @property
+    def bank_bytes(self) -> int:
+        """Bytes of one bank."""
+        return self.size_bytes // self.num_banks
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """A queue with a name and a capacity in entries; 0 = unlimited. `probe` reads its occupancy."""
+
+    id: int
+    name: str
+    unit: int
+    capacity: int
+    probe: str
+    doc: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A connection between two units, for drawings."""
+
+    source: int
+    sink: int
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ClockDomain:
+    """A clock: its period in picoseconds (integer). The first domain is the base clock."""
+
+    name: str
+    period_ps: int
+
+    @property
+    def frequency_hz(self) -> float:
+        """1 / period."""
+        return 1e12 / self.period_ps
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A rectangle of the floorplan in abstract units; `unit` or `memory` is -1 where it shows none."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    label: str
+    unit: int = -1
+    memory: int = -1
+    role: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MachineDescription:
+    """Counts and rules, not one object per processing element.
+
+    features  what the machine has beyond units and queues, by name, with plain data, for example
+              {"systolic grid": {"rows": 128, "columns": 128}}; panels ask for features by name
+    kinds     every interval kind the machine can emit
+    limits    sentences about what the model does not model
+    """
+
+    target: str
+    title: str
+    clocks: tuple[ClockDomain, ...]
+    units: tuple[Unit, ...]
+    memories: tuple[Memory, ...]
+    queues: tuple[Queue, ...]
+    links: tuple[Link, ...]
+    tracks: tuple[Track, ...]
+    kinds: tuple[Kind, ...]
+    floorplan: tuple[Box, ...] = ()
+    features: dict[str, Any] = field(default_factory=dict[str, Any])
+    limits: tuple[str, ...] = ()
+
+    @property
+    def base_clock(self) -> ClockDomain:
+        """The clock that cycles count."""
+        return self.clocks[0]
+
+    def unit_named(self, name: str) -> Unit | None:
+        """The unit of this name, or None."""
+        return next((unit for unit in self.units if unit.name == name), None)
+
+    def memory_named(self, name: str) -> Memory | None:
+        """The memory of this name, or None."""
+        return next((memory for memory in self.memories if memory.name == name), None)

@@ -1,0 +1,176 @@
+"""The contract of a machine: deterministic, forward-only, all state in one root record."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from npuviz.program.program import Program
+from npuviz.sim.description import MachineDescription
+from npuviz.sim.events import EventBuffer
+from npuviz.sim.probe import Probe
+from npuviz.sim.state import Snapshot
+from npuviz.sim.stop import StopReason
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A range of a memory as it is now.
+
+    address, size_bytes  absolute byte range in the memory
+    tensor, label        what it holds: tensor id (-1: none) and a short text
+    shape, dtype         how to read the bytes as numbers
+    is_valid             False while the bytes are still on their way
+    since                cycle at which it was allocated
+    instruction          the instruction that writes it, -1 if none
+    """
+
+    address: int
+    size_bytes: int
+    tensor: int
+    label: str
+    shape: tuple[int, ...]
+    dtype: str
+    is_valid: bool
+    since: int
+    instruction: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class QueueEntry:
+    """One entry of a queue, head first: its text and the instruction it carries (-1: none)."""
+
+    text: str
+    instruction: int = -1
+    node: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """What is under way now: an interval that has not ended (`planned_end` -1 if unknown)."""
+
+    track: int
+    start: int
+    planned_end: int
+    kind: int
+    node: int
+    instruction: int
+
+
+@dataclass(frozen=True, slots=True)
+class UnitState:
+    """A unit now: a word for what it does, the reason if it waits, and the instruction it holds."""
+
+    unit: int
+    status: str
+    role: str
+    detail: str = ""
+    instruction: int = -1
+    since: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    """Totals of the run so far, all of them counted by the machine.
+
+    units     (name, busy cycles); queues (name, peak entries, capacity)
+    memories  (name, peak bytes in use, size in bytes); counters: name -> value
+    """
+
+    units: tuple[tuple[str, int], ...] = ()
+    queues: tuple[tuple[str, int, int], ...] = ()
+    memories: tuple[tuple[str, int, int], ...] = ()
+    counters: dict[str, int] = field(default_factory=dict[str, int])
+
+
+class Machine(Protocol):
+    """One simulated chip with one program. The same spec, program and state give the same next state,
+    in any chunking of `advance`, with recording on or off."""
+
+    @property
+    def description(self) -> MachineDescription: ...
+
+    @property
+    def program(self) -> Program: ...
+
+    @property
+    def cycle(self) -> int:
+        """Base-clock cycles completed."""
+        ...
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the program has ended."""
+        ...
+
+    def advance(self, until: int, stops: np.ndarray, events: EventBuffer | None) -> StopReason:
+        """Run until `cycle == until`, a stop row hits, a fault, the end, or a full event buffer.
+
+        until   absolute cycle; not after it: nothing happens
+        stops   (n, 6) int64 rows of npuviz.sim.stop
+        events  where events go, or None to record nothing
+        """
+        ...
+
+    def snapshot(self) -> Snapshot:
+        """Copy the whole state."""
+        ...
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Return to a snapshot of this machine."""
+        ...
+
+    def digest(self) -> str:
+        """Hexadecimal digest of the whole state."""
+        ...
+
+    @property
+    def probes(self) -> Sequence[Probe]: ...
+
+    def read(self, probe: str) -> Any:
+        """Value of a probe: a Python number for a scalar, else an array of its shape and type.
+
+        Raises KeyError for an unknown probe.
+        """
+        ...
+
+    def write(self, probe: str, value: Any) -> None:
+        """Set a writable probe. Raises KeyError (unknown) or ValueError (not writable, bad value)."""
+        ...
+
+    def regions(self, memory: int) -> Sequence[Region]:
+        """What a memory holds now, sorted by address."""
+        ...
+
+    def read_memory(self, memory: int, address: int, size_bytes: int) -> bytes:
+        """Bytes of a memory now; bytes nobody wrote are 0. Raises ValueError outside the memory."""
+        ...
+
+    def write_memory(self, memory: int, address: int, data: bytes) -> None:
+        """Change bytes of a memory from now on. Raises ValueError outside the memory."""
+        ...
+
+    def queue_entries(self, queue: int) -> Sequence[QueueEntry]:
+        """Entries of a queue now, head first."""
+        ...
+
+    def unit_states(self) -> Sequence[UnitState]:
+        """What every unit does now, by unit id."""
+        ...
+
+    def next_instructions(self) -> dict[int, int]:
+        """Unit id -> index of the instruction its sequencer holds next (the program counter)."""
+        ...
+
+    def activities(self) -> Sequence[Activity]:
+        """Intervals under way now, which the trace does not hold yet."""
+        ...
+
+    def summary(self) -> RunSummary:
+        """Totals so far."""
+        ...
+
+    def tensor(self, tensor: int) -> np.ndarray | None:
+        """Values of a tensor as the machine holds them now (elements not yet written are 0), or None."""
+        ...

@@ -1,0 +1,88 @@
+"""The contract of a target: a stateless plug-in that turns files into programs and builds machines."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from npuviz.base.progress import Progress
+from npuviz.program.program import Program
+from npuviz.sim.machine import Machine
+
+
+@dataclass(frozen=True)
+class LoadRequest:
+    """What the user asked for.
+
+    path     the model
+    preset   name of a preset of the target, "" for its default
+    config   the target's hardware description file, or None
+    settings `--set KEY=VALUE` pairs, unparsed text: keys of the spec, of the configuration file, or
+             names of symbolic dimensions
+    inputs   input tensor name -> array; missing inputs are drawn from `seed`
+    """
+
+    path: Path
+    preset: str = ""
+    config: Path | None = None
+    settings: Mapping[str, str] = field(default_factory=dict[str, str])
+    inputs: Mapping[str, np.ndarray] = field(default_factory=dict[str, np.ndarray])
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """Comparison of every computed tensor with the reference execution.
+
+    first_divergence  name of the first tensor (in program order) outside the tolerance, or ""
+    tolerance         text that states the rule used
+    """
+
+    num_tensors: int
+    num_failed: int
+    max_abs_err: float
+    max_rel_err: float
+    first_divergence: str = ""
+    tolerance: str = ""
+
+
+class Target(Protocol):
+    """One kind of machine. All methods are pure; a target object holds no state."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def title(self) -> str: ...
+
+    @property
+    def presets(self) -> Mapping[str, str]:
+        """Preset name -> one-line description; the first is the default."""
+        ...
+
+    @property
+    def file_kinds(self) -> Mapping[str, str]:
+        """Accepted file suffix (".onnx") -> description."""
+        ...
+
+    def accepts(self, path: Path, head: bytes) -> bool:
+        """Whether this target takes the file, from its name and first bytes. Never raises."""
+        ...
+
+    def load(self, request: LoadRequest, progress: Progress) -> tuple[Any, Program]:
+        """Read, compile: returns (spec, program). Raises FormatError or TargetError."""
+        ...
+
+    def build(self, spec: Any, program: Program) -> Machine:
+        """A machine at cycle 0."""
+        ...
+
+    def check(self, machine: Machine, progress: Progress) -> CheckResult:
+        """Compare all tensors the finished machine computed with the reference execution."""
+        ...
+
+    def warm_up(self, progress: Progress) -> None:
+        """Compile the kernels (cached on disk), reporting progress."""
+        ...
