@@ -84,6 +84,7 @@ L_HOST_CYCLES = 3  # > 0: runs on the Host unit for so many cycles; has no tiles
 L_ENTRY = 4  # first row of ENTRIES of this layer
 L_SPAD_ENTRIES = 5
 L_ACC_ENTRIES = 6
+L_INSTRUCTION = 7  # Host layers: index of their one instruction (after all tile instructions); else -1
 LAYER_WORDS = 8
 
 # ENTRIES words: scratchpad entries of a layer, then its accumulator entries.

@@ -1,0 +1,300 @@
+"""Collects layers, tile templates and tiles into the tables that the kernel runs.
+
+Use, layer by layer, in the order in which the scheduler starts them:
+
+    builder = ProgramBuilder()
+    builder.begin_layer("conv1", node=3)
+    act = builder.scratchpad_entry(("act", 0), address=0, size=8192)      # operand words
+    out = builder.accumulator_entry(("out", 0, 0), address=0, size=4096)
+
+    def write(t: Template) -> None:            # called only when the layer has no template of this key
+        t.movin(act, Rows(base=0, offset=0, length=256, n0=32, s0=512), size=8192, tensor=5)
+        t.gemm((act, weight), out, rows=32, tile=(8, 8, 32), size=4096, tensor=7)
+        t.movout(out, Rows(base=1, offset=0, length=512), tensor=7)
+
+    full = builder.template(("full", 32, 32), write)                      # template id
+    builder.add_tile(full, bases=(a, b), core=0, coord=(n, m, c))         # one tile, or
+    builder.add_tiles(ids, bases, cores=..., accumulate=..., coords=...)  # thousands at once
+    builder.end_layer()
+    tables = builder.finish()
+"""
+
+import hashlib
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+import numpy as np
+
+from npuviz.base.errors import SimulationError
+from npuviz.targets.systolic import tables_kernels as tk
+from npuviz.targets.systolic.compiler.template import Template
+from npuviz.targets.systolic.tables import SystolicTables
+
+NUM_BASES = tk.T_COORD - tk.T_BASE
+NUM_COORDS = tk.TILE_WORDS - tk.T_COORD
+
+
+class _Entries:
+    """Entries of one kind (scratchpad or accumulator) of the layer being built, numbered densely."""
+
+    def __init__(self) -> None:
+        self.ids: dict[Hashable, int] = {}
+        self.rows: list[list[int]] = []
+
+    def number(self, key: Hashable, address: int, size: int) -> int:
+        found = self.ids.get(key)
+        if found is None:
+            found = self.ids[key] = len(self.rows)
+            self.rows.append([address, size])
+        elif size > self.rows[found][1]:
+            self.rows[found][1] = size
+        return found
+
+
+class ProgramBuilder:
+    """Builds SystolicTables; how to use it is the module's docstring.
+
+    Cost: a template is stored once, however many layers and tiles use it (templates with equal rows
+    share their CODE rows program-wide); a tile costs one row of TILE_WORDS words.
+    """
+
+    def __init__(self) -> None:
+        self._code: list[np.ndarray] = []
+        self._code_rows = 0
+        self._template_at: list[tuple[int, int]] = []
+        self._by_content: dict[bytes, int] = {}
+        self._tiles: list[np.ndarray] = []
+        self._num_tiles = 0
+        self._layers: list[tuple[int, ...]] = []
+        self._layer_names: list[str] = []
+        self._entry_rows: list[list[int]] = []
+        self._launches: list[tuple[int, int, int]] = []
+        self._open: tuple[str, int, int] | None = None
+        self._scratchpad = _Entries()
+        self._accumulator = _Entries()
+        self._by_key: dict[Hashable, int] = {}
+
+    @property
+    def num_layers(self) -> int:
+        """Layers ended so far; inside a layer also the index of that layer."""
+        return len(self._layers)
+
+    @property
+    def num_tiles(self) -> int:
+        """Tiles added so far."""
+        return self._num_tiles
+
+    def begin_launch(self, earliest: int = 0, delay: int = 0) -> None:
+        """Start a group of layers that may start at core tick `earliest` at the earliest, and not
+        before `delay` ticks after the tick in which the group before it ended.
+
+        Without a call, all layers form one launch that may start at tick 0.
+        """
+        self._require_closed("begin_launch")
+        self._launches.append((len(self._layers), earliest, delay))
+
+    def begin_layer(self, name: str, node: int = -1) -> int:
+        """Open a layer (graph node id, or -1) and return its index. Entry and template keys start afresh."""
+        self._require_closed("begin_layer")
+        self._open = (name, node, self._num_tiles)
+        self._scratchpad, self._accumulator, self._by_key = _Entries(), _Entries(), {}
+        return len(self._layers)
+
+    def end_layer(self) -> None:
+        """Close the layer. A layer without tiles would never end and is refused."""
+        name, node, first = self._require_open("end_layer")
+        count = self._num_tiles - first
+        if count == 0:
+            raise SimulationError(f"layer {name!r} has no tiles; give it a skip tile")
+        spad, acc = self._scratchpad.rows, self._accumulator.rows
+        self._append_layer(name, (first, count, node, 0, len(self._entry_rows), len(spad), len(acc), -1))
+        self._entry_rows += spad
+        self._entry_rows += acc
+        self._open = None
+
+    def add_host_layer(self, name: str, node: int, cycles: int) -> int:
+        """Add a layer that runs on the Host unit for `cycles` > 0 cycles; returns its index.
+
+        Its one instruction is numbered after all tile instructions (see `listing`).
+        """
+        self._require_closed("add_host_layer")
+        row = (self._num_tiles, 0, node, max(1, cycles), len(self._entry_rows), 0, 0, -1)
+        self._append_layer(name, row)
+        return len(self._layers) - 1
+
+    def add_skip_layer(self, name: str, node: int = -1, num_tiles: int = 1) -> int:
+        """Add a layer of skip tiles (no work, reported at once); returns its index."""
+        index = self.begin_layer(name, node)
+        tiles = np.zeros((num_tiles, tk.TILE_WORDS), dtype=np.int64)
+        tiles[:, tk.T_LAYER] = index
+        tiles[:, tk.T_CORE] = -1
+        tiles[:, tk.T_SKIP] = 1
+        self._append_tiles(tiles)
+        self.end_layer()
+        return index
+
+    def scratchpad_entry(self, key: Hashable, address: int, size: int) -> int:
+        """Operand word of the layer's scratchpad entry `key` (k + 1); `address` is inside the half.
+
+        The first address given for a key stays; the size kept is the largest one.
+        """
+        self._require_open("scratchpad_entry")
+        return self._scratchpad.number(key, address, size) + 1
+
+    def accumulator_entry(self, key: Hashable, address: int, size: int) -> int:
+        """Operand word of the layer's accumulator entry `key` (-(k + 1)); as `scratchpad_entry`."""
+        self._require_open("accumulator_entry")
+        return -(self._accumulator.number(key, address, size) + 1)
+
+    def template(self, key: Hashable, write: Callable[[Template], None]) -> int:
+        """Id of the template `key` of this layer; `write` fills it when the layer does not have it yet.
+
+        `key` must determine the rows that `write` makes within the layer.
+        """
+        self._require_open("template")
+        found = self._by_key.get(key)
+        if found is None:
+            template = Template()
+            write(template)
+            found = self._by_key[key] = self._intern(template.array())
+        return found
+
+    def template_length(self, template: int) -> int:
+        """Number of instructions of a template."""
+        return self._template_at[template][1]
+
+    def _intern(self, rows: np.ndarray) -> int:
+        digest = hashlib.blake2b(rows.tobytes(), digest_size=16).digest()
+        found = self._by_content.get(digest)
+        if found is None:
+            found = self._by_content[digest] = len(self._template_at)
+            self._template_at.append((self._code_rows, len(rows)))
+            self._code.append(rows)
+            self._code_rows += len(rows)
+        return found
+
+    def add_tile(
+        self,
+        template: int,
+        bases: Sequence[int] = (),
+        *,
+        core: int = -1,
+        accumulate: bool = False,
+        fused: int = 0,
+        coord: Sequence[int] = (),
+    ) -> int:
+        """Add one tile and return its program-wide index; meaning of the arguments: `add_tiles`."""
+        self.add_tiles(
+            np.array([template]),
+            np.array([bases], dtype=np.int64).reshape(1, len(bases)),
+            cores=np.array([core]),
+            accumulate=np.array([accumulate]),
+            fused=np.array([fused]),
+            coords=np.array([coord], dtype=np.int64).reshape(1, len(coord)),
+        )
+        return self._num_tiles - 1
+
+    def add_tiles(
+        self,
+        templates: np.ndarray,
+        bases: np.ndarray,
+        *,
+        cores: np.ndarray | int = -1,
+        accumulate: np.ndarray | bool = False,
+        fused: np.ndarray | int = 0,
+        coords: np.ndarray | None = None,
+    ) -> None:
+        """Add n tiles in order.
+
+        templates   (n,) template ids; a template without instructions makes a skip tile
+        bases       (n, up to 8) int64 base byte addresses
+        cores       preset core index, -1: dealt round robin
+        accumulate  whether the tile continues the accumulation of the tile before it
+        fused       number of the fused operation inside attention, 0 elsewhere
+        coords      (n, up to 6) block coordinates, free for the compiler
+        """
+        self._require_open("add_tiles")
+        at = np.array(self._template_at, dtype=np.int64).reshape(-1, 2)[templates]
+        tiles = np.zeros((len(templates), tk.TILE_WORDS), dtype=np.int64)
+        tiles[:, tk.T_LAYER] = len(self._layers)
+        tiles[:, tk.T_CODE] = at[:, 0]
+        tiles[:, tk.T_COUNT] = at[:, 1]
+        tiles[:, tk.T_CORE] = cores
+        tiles[:, tk.T_ACCUMULATE] = accumulate
+        tiles[:, tk.T_SKIP] = at[:, 1] == 0
+        tiles[:, tk.T_FUSED] = fused
+        tiles[:, tk.T_BASE : tk.T_BASE + bases.shape[1]] = bases
+        if coords is not None:
+            tiles[:, tk.T_COORD : tk.T_COORD + coords.shape[1]] = coords
+        self._append_tiles(tiles)
+
+    def finish(self, values: Any = None) -> SystolicTables:
+        """The finished tables; `values` is the plan of the values engine. The builder is used up."""
+        self._require_closed("finish")
+        tiles = _stack(self._tiles, tk.TILE_WORDS)
+        counts = tiles[:, tk.T_COUNT]
+        tiles[:, tk.T_FIRST] = np.cumsum(counts) - counts
+        layers = np.array(self._layers, dtype=np.int64).reshape(-1, tk.LAYER_WORDS)
+        host = np.flatnonzero(layers[:, tk.L_HOST_CYCLES] > 0)
+        layers[host, tk.L_INSTRUCTION] = int(counts.sum()) + np.arange(len(host))
+        entries = np.array(self._entry_rows, dtype=np.int64).reshape(-1, tk.ENTRY_WORDS)
+        tables = SystolicTables(
+            _stack(self._code, tk.CODE_WORDS),
+            tiles,
+            layers,
+            entries,
+            self._launch_table(),
+            tuple(self._layer_names),
+            values,
+        )
+        for table in (tables.code, tables.tiles, tables.layers, tables.entries, tables.launches):
+            table.setflags(write=False)
+        return tables
+
+    def _launch_table(self) -> np.ndarray:
+        starts = self._launches
+        if not starts or starts[0][0] > 0:
+            starts = [(0, 0, 0), *starts]
+        ends = [start for start, _, _ in starts[1:]] + [len(self._layers)]
+        rows = [
+            (first, end - first, earliest, delay)
+            for (first, earliest, delay), end in zip(starts, ends, strict=True)
+        ]
+        return np.array(rows, dtype=np.int64).reshape(-1, tk.LAUNCH_WORDS)
+
+    def _append_layer(self, name: str, row: tuple[int, ...]) -> None:
+        self._layers.append(row)
+        self._layer_names.append(name)
+
+    def _append_tiles(self, tiles: np.ndarray) -> None:
+        self._tiles.append(tiles)
+        self._num_tiles += len(tiles)
+
+    def _require_open(self, what: str) -> tuple[str, int, int]:
+        if self._open is None:
+            raise SimulationError(f"{what} outside begin_layer .. end_layer")
+        return self._open
+
+    def _require_closed(self, what: str) -> None:
+        if self._open is not None:
+            raise SimulationError(f"{what} inside layer {self._open[0]!r}, which has no end_layer")
+
+
+def _stack(parts: list[np.ndarray], words: int) -> np.ndarray:
+    if not parts:
+        return np.zeros((0, words), dtype=np.int64)
+    return np.ascontiguousarray(np.concatenate(parts))
+
+
+def assign_cores(tables: SystolicTables, num_cores: int) -> np.ndarray:
+    """Core of every tile under the `simple` scheduler: int32 (tiles,).
+
+    A preset core c of layer number L (1-based, counted over the whole run) goes to (c + L) mod cores;
+    tiles without one are dealt round robin by a counter that lives for the whole run.
+    """
+    tiles = tables.tiles
+    preset = tiles[:, tk.T_CORE]
+    is_dealt = preset < 0
+    dealt = np.cumsum(is_dealt) - 1
+    core = np.where(is_dealt, dealt, preset + tiles[:, tk.T_LAYER] + 1) % num_cores
+    return core.astype(np.int32)
