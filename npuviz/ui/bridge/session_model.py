@@ -1,0 +1,315 @@
+"""The session as the window sees it: the only object that touches a Session while the window lives."""
+
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from PySide6.QtCore import QObject, Qt, QTimer, Signal
+
+from npuviz.base.errors import Cancelled, NpuvizError
+from npuviz.base.progress import Progress
+from npuviz.program.program import Program
+from npuviz.sim.description import MachineDescription
+from npuviz.sim.stop import StopReason
+from npuviz.workbench.jobs import Job, JobEnd, JobRunner
+
+if TYPE_CHECKING:
+    from npuviz.debug.breakpoint import Breakpoint
+    from npuviz.debug.session import Session
+    from npuviz.trace.reader import TraceReader
+    from npuviz.workbench.opening import Opened, OpenOptions
+
+TICK_MS = 33
+"""While the machine runs, `cycle_changed` comes at most this often."""
+
+
+class SessionModel(QObject):
+    """Runs the verbs of a session on a worker thread and tells the window what came of it.
+
+    session_changed  another session, or none, is open
+    cycle_changed    the machine is at this cycle; after every verb even if the number is the same,
+                     because the state may have changed; at most 30 times a second while it runs
+    running_changed  a verb began or ended; while it runs, `session` belongs to the worker
+    progress         fraction (0..1, negative if unknown) and text of long work; (1, "") when it ended
+    failed           one line for the user; `error_details` holds more
+    finished_job     title and result of a job given to `submit`
+    """
+
+    session_changed = Signal()
+    cycle_changed = Signal("qlonglong")  # pyright: ignore[reportArgumentType]
+    running_changed = Signal(bool)
+    progress = Signal(float, str)
+    failed = Signal(str)
+    finished_job = Signal(str, object)
+    breakpoints_changed = Signal()
+
+    _reported = Signal(object, float, str)
+    _ended = Signal(object, object)
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._opened: Opened | None = None
+        self._job: Job | None = None
+        self._handlers: dict[Job, Callable[[Any], None]] = {}
+        self._is_running = False
+        self._shown_cycle = -1
+        self._rate = 0.0
+        self._rate_start = (0, 0.0)
+        self._unsubscribe: Callable[[], None] | None = None
+        self.error_details = ""
+        self.stop: StopReason | None = None
+        self._reported.connect(self._on_reported, Qt.ConnectionType.QueuedConnection)
+        self._ended.connect(self._on_ended, Qt.ConnectionType.QueuedConnection)
+        self._runner = JobRunner("npuviz-session", self._reported.emit, self._ended.emit)
+        self._tick = QTimer(self)
+        self._tick.setInterval(TICK_MS)
+        self._tick.timeout.connect(self._on_tick)
+
+    # -- what is open ---------------------------------------------------------------------------
+
+    @property
+    def opened(self) -> "Opened | None":
+        """What was opened: path, title, target, times."""
+        return self._opened
+
+    @property
+    def session(self) -> "Session | None":
+        """The session, None for a bundle or when nothing is open. Read it only while not `is_running`."""
+        return self._opened.session if self._opened else None
+
+    @property
+    def reader(self) -> "TraceReader | None":
+        """The trace; safe at any time, also while the machine runs."""
+        return self._opened.reader if self._opened else None
+
+    @property
+    def description(self) -> MachineDescription | None:
+        """The machine, None for a bundle."""
+        session = self.session
+        return session.description if session else None
+
+    @property
+    def program(self) -> Program | None:
+        """The program, None for a bundle."""
+        session = self.session
+        return session.program if session else None
+
+    @property
+    def cycle(self) -> int:
+        """The cycle the machine is at; 0 when nothing is open."""
+        session = self.session
+        return session.cycle if session else 0
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a verb is under way, so that the session belongs to the worker."""
+        return self._is_running
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether any work is under way, opening and exporting included."""
+        return self._job is not None
+
+    @property
+    def can_step(self) -> bool:
+        """Whether the machine can go forward now."""
+        session = self.session
+        return session is not None and not self._is_running and not session.is_finished
+
+    @property
+    def can_go_back(self) -> bool:
+        """Whether there is a past to go to."""
+        session = self.session
+        return session is not None and not self._is_running and session.cycle > 0
+
+    @property
+    def cycles_per_second(self) -> float:
+        """Simulated cycles a second of the last run, 0 before the first."""
+        return self._rate
+
+    # -- opening ----------------------------------------------------------------------------------
+
+    def open(self, path: Path, options: "OpenOptions | None" = None) -> None:
+        """Open a model or a bundle; `session_changed` or `failed` follows."""
+        from npuviz.workbench.opening import OpenOptions, open_file
+
+        chosen = options or OpenOptions()
+        self._interrupt()
+        self.submit(
+            f"Opening {path.name}", lambda progress: open_file(path, chosen, progress), self.show_opened
+        )
+
+    def show_opened(self, opened: "Opened | None") -> None:
+        """Take over what was opened elsewhere; None closes. Only while nothing runs."""
+        if self._unsubscribe is not None:
+            self._unsubscribe()
+            self._unsubscribe = None
+        previous, self._opened = self._opened, opened
+        if previous is not None:
+            previous.close()
+        self.stop = opened.session.stop if opened and opened.session else None
+        self._rate = 0.0
+        self._shown_cycle = self.cycle
+        if opened is not None and opened.session is not None:
+            self._unsubscribe = opened.session.breakpoints.changed.subscribe(self.breakpoints_changed.emit)
+        self.session_changed.emit()
+        self.cycle_changed.emit(self.cycle)
+
+    def close(self) -> None:
+        """Close what is open, after the work under way has been interrupted."""
+        self._interrupt()
+        if self._job is None:
+            self.show_opened(None)
+        else:
+            self.submit("Closing", lambda _progress: None, self.show_opened)
+
+    def shut_down(self) -> None:
+        """Stop the worker; the model cannot be used afterwards."""
+        self._tick.stop()
+        self._interrupt()
+        self._runner.shut_down()
+        self.blockSignals(True)
+        if self._unsubscribe is not None:
+            self._unsubscribe()
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
+
+    # -- verbs ------------------------------------------------------------------------------------
+
+    def run(self, until: int | None = None) -> None:
+        """Run to the next stop, or to a cycle."""
+        self._verb("Running", lambda s, p: s.run(until, p))
+
+    def step(self, count: int = 1) -> None:
+        """Go some cycles forward."""
+        self._verb("Stepping", lambda s, _p: s.step(count))
+
+    def step_back(self, count: int = 1) -> None:
+        """Go some cycles back."""
+        self._verb("Stepping back", lambda s, _p: s.step_back(count))
+
+    def step_instruction(self, unit: int) -> None:
+        """Run until the unit starts its next instruction."""
+        self._verb("Stepping", lambda s, _p: s.step_instruction(unit))
+
+    def step_instruction_back(self, unit: int) -> None:
+        """Go back to where the unit started its previous instruction."""
+        self._verb("Stepping back", lambda s, _p: s.step_instruction_back(unit))
+
+    def run_back(self) -> None:
+        """Go back to the previous stop, or to cycle 0."""
+        self._verb("Running back", lambda s, _p: s.run_back())
+
+    def go_to(self, cycle: int) -> None:
+        """Go to a cycle, forward or back."""
+        self._verb(f"Going to cycle {cycle}", lambda s, _p: s.go_to(cycle))
+
+    def restart(self) -> None:
+        """Go to cycle 0."""
+        self._verb("Restarting", lambda s, _p: s.restart())
+
+    def write(self, probe: str, value: Any) -> None:
+        """Set a writable probe; the future is recomputed from here."""
+        self._verb("Writing", lambda s, _p: s.write(probe, value))
+
+    def write_memory(self, memory: int, address: int, data: bytes) -> None:
+        """Change bytes of a memory; the future is recomputed from here."""
+        self._verb("Writing", lambda s, _p: s.write_memory(memory, address, data))
+
+    def pause(self) -> None:
+        """Stop the verb under way as soon as possible."""
+        if self._is_running:
+            self._interrupt()
+
+    def cancel(self) -> None:
+        """Stop whatever is under way: a run, opening, an export."""
+        self._interrupt()
+
+    def add_breakpoint(self, text: str) -> "Breakpoint | None":
+        """Set a breakpoint. Raises ConditionError when the text is not understood; None without session."""
+        session = self.session
+        return session.breakpoints.add(text) if session else None
+
+    def submit(
+        self, title: str, work: Callable[[Progress], Any], done: Callable[[Any], None] | None = None
+    ) -> None:
+        """Do other long work on the worker; `done` gets its result in the window's thread."""
+        self._start(title, work, done or (lambda result: self.finished_job.emit(title, result)), None)
+
+    # -- inside -----------------------------------------------------------------------------------
+
+    def _verb(self, title: str, work: "Callable[[Session, Progress], StopReason | None]") -> None:
+        session = self.session
+        if session is None or self._job is not None:
+            return
+        self._is_running = True
+        self._rate_start = (session.cycle, time.perf_counter())
+        self._start(title, lambda progress: work(session, progress), self._verb_done, session.interrupt)
+        self._tick.start()
+        self.running_changed.emit(True)
+
+    def _verb_done(self, result: Any) -> None:
+        if isinstance(result, StopReason):
+            self.stop = result
+
+    def _start(
+        self,
+        title: str,
+        work: Callable[[Progress], Any],
+        done: Callable[[Any], None],
+        interrupt: Callable[[], None] | None,
+    ) -> None:
+        job = self._runner.submit(title, work, interrupt)
+        self._handlers[job] = done
+        self._job = job
+
+    def _interrupt(self) -> None:
+        for job in list(self._handlers):
+            job.cancel()
+
+    def _on_reported(self, job: Job, fraction: float, text: str) -> None:
+        if job in self._handlers:
+            self.progress.emit(fraction, f"{job.title}: {text}" if text else job.title)
+
+    def _on_tick(self) -> None:
+        cycle = self.cycle
+        self._measure_rate(cycle)
+        if cycle != self._shown_cycle:
+            self._shown_cycle = cycle
+            self.cycle_changed.emit(cycle)
+
+    def _measure_rate(self, cycle: int) -> None:
+        start_cycle, start_time = self._rate_start
+        seconds = time.perf_counter() - start_time
+        if seconds > 0.05 and cycle > start_cycle:
+            self._rate = (cycle - start_cycle) / seconds
+
+    def _on_ended(self, job: Job, end: JobEnd) -> None:
+        done = self._handlers.pop(job, None)
+        if self._job is job:
+            self._job = None
+        was_running, self._is_running = self._is_running, False
+        self._tick.stop()
+        if end.error is None and done is not None:
+            done(end.result)
+        self.progress.emit(1.0, "")
+        if was_running:
+            self._shown_cycle = self.cycle
+            self._measure_rate(self._shown_cycle)
+            self.running_changed.emit(False)
+            self.cycle_changed.emit(self._shown_cycle)
+        if end.error is not None and not isinstance(end.error, Cancelled):
+            self._tell_failure(end.error)
+
+    def _tell_failure(self, error: BaseException) -> None:
+        self.error_details = "".join(traceback.format_exception(error))
+        if isinstance(error, NpuvizError):
+            message = str(error)
+        elif isinstance(error, OSError):
+            message = f"{error.filename or 'file'}: {error.strerror or error}"
+        else:
+            message = f"internal error: {type(error).__name__}: {error}"
+        self.failed.emit(message)

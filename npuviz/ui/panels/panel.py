@@ -1,0 +1,157 @@
+"""The contract of a panel: what a dock declares, and when the window calls it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from PySide6.QtCore import QTimer
+from PySide6.QtGui import QShowEvent
+from PySide6.QtWidgets import QWidget
+
+from npuviz.ui.bridge.session_model import SessionModel
+from npuviz.ui.theme.theme import Theme
+from npuviz.workbench.commands import CommandRegistry
+from npuviz.workbench.selection import Selection, SelectionModel
+from npuviz.workbench.settings import Settings
+
+Area = Literal["left", "center", "right", "bottom"]
+FRAME_MS = 16
+
+
+@dataclass(frozen=True)
+class PanelContext:
+    """What every panel may use."""
+
+    model: SessionModel
+    selection: SelectionModel
+    theme: Theme
+    commands: CommandRegistry
+    settings: Settings
+
+
+@dataclass(frozen=True)
+class PanelSpec:
+    """Declaration of a panel.
+
+    id        "timeline"; its dock is called "panel.timeline"
+    icon      QtAwesome name, e.g. "mdi6.chart-gantt"
+    area      where it goes in a layout that does not name it; order sorts inside the area
+    features  features of the machine description it needs; () = always shown
+    create    makes the widget
+    """
+
+    id: str
+    title: str
+    icon: str
+    area: Area
+    order: int
+    features: tuple[str, ...]
+    create: Callable[[PanelContext], "Panel"]
+
+    @property
+    def dock_name(self) -> str:
+        """objectName of the dock."""
+        return f"panel.{self.id}"
+
+
+class Panel(QWidget):
+    """Base of all panels. Override the hooks you need; all do nothing by default.
+
+    `on_session_changed` and `on_running_changed` are always called at once. `on_cycle_changed` and
+    `on_selection_changed` come at most once a frame and only while the panel can be seen; what was
+    missed is delivered once when it is shown. `on_cycle_changed` also comes while the machine runs:
+    then read `model.reader` and `model.cycle` only, never `model.session`.
+    """
+
+    def __init__(self, context: PanelContext) -> None:
+        super().__init__()
+        self.context = context
+        self._cycle_due = False
+        self._selection_due = False
+        self._frame = QTimer(self)
+        self._frame.setSingleShot(True)
+        self._frame.setInterval(FRAME_MS)
+        self._frame.timeout.connect(self._deliver)
+        context.model.session_changed.connect(self._session_changed)
+        context.model.cycle_changed.connect(self._cycle_changed)
+        context.model.running_changed.connect(self._running_changed)
+        context.theme.changed.connect(self._theme_changed)
+        self._unsubscribe = context.selection.changed.subscribe(self._selection_changed)
+
+    @property
+    def model(self) -> SessionModel:
+        """The session as the window sees it."""
+        return self.context.model
+
+    @property
+    def theme(self) -> Theme:
+        """Colours, fonts and sizes."""
+        return self.context.theme
+
+    def on_session_changed(self) -> None:
+        """Another session, or none, is open now. Also called once after creation by the window."""
+
+    def on_cycle_changed(self) -> None:
+        """The machine is at another cycle, or its state was changed."""
+
+    def on_selection_changed(self, selection: Selection) -> None:
+        """Another thing is selected."""
+
+    def on_running_changed(self, running: bool) -> None:
+        """The machine started or stopped running."""
+
+    def on_theme_changed(self) -> None:
+        """Colours are different now; a repaint follows by itself."""
+
+    def save_state(self) -> dict[str, Any]:
+        """Plain values (JSON) to keep for the next start."""
+        return {}
+
+    def restore_state(self, state: dict[str, Any]) -> None:
+        """Take back what `save_state` gave; unknown or damaged content must be ignored."""
+
+    def dispose(self) -> None:
+        """Stop listening; the window calls this before it drops the panel."""
+        self._unsubscribe()
+        self._frame.stop()
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        self._deliver()
+
+    def _session_changed(self) -> None:
+        self._cycle_due = False
+        self._selection_due = False
+        self.on_session_changed()
+
+    def _running_changed(self, running: bool) -> None:
+        self.on_running_changed(running)
+
+    def _theme_changed(self) -> None:
+        self.on_theme_changed()
+        self.update()
+
+    def _cycle_changed(self, _cycle: int) -> None:
+        self._cycle_due = True
+        self._schedule()
+
+    def _selection_changed(self, _selection: Selection) -> None:
+        self._selection_due = True
+        self._schedule()
+
+    def _schedule(self) -> None:
+        # The first change of a burst is shown at once, later ones at the end of the frame.
+        if self._frame.isActive():
+            return
+        self._deliver()
+
+    def _deliver(self) -> None:
+        if not self.isVisible() or not (self._cycle_due or self._selection_due):
+            return
+        cycle_due, self._cycle_due = self._cycle_due, False
+        selection_due, self._selection_due = self._selection_due, False
+        self._frame.start()
+        if cycle_due:
+            self.on_cycle_changed()
+        if selection_due:
+            self.on_selection_changed(self.context.selection.current)

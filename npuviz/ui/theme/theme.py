@@ -1,0 +1,168 @@
+"""The look: colours by role, fonts and sizes, following the system's light or dark setting."""
+
+import tomllib
+import zlib
+from typing import Any, Literal
+
+from PySide6.QtCore import QObject, Qt, Signal
+from PySide6.QtGui import QColor, QFont, QFontDatabase, QGuiApplication
+
+from npuviz.trace.schema import Kind
+from npuviz.workbench.resources import resource_path
+
+Mode = Literal["system", "dark", "light"]
+
+GRID = 4
+"""All distances are multiples of this many pixels."""
+ROW_HEIGHT = 22
+COMPACT_ROW_HEIGHT = 18
+SIZE_NOTE = 11
+SIZE_BODY = 12
+SIZE_TITLE = 16
+
+HATCH_ANGLES: dict[str, int] = {
+    "wait-dependency": 45,
+    "wait-queue": 135,
+    "wait-bandwidth": 0,
+    "wait-conflict": 90,
+}
+"""Angle of the hatching that repeats a stall cause for those who do not see its colour; `wait-empty` is plain."""
+
+_OPERATOR_FAMILIES: dict[str, int] = {
+    # Frequent operators get palette places of their own, so that they never collide.
+    "Conv": 0, "ConvTranspose": 0, "QLinearConv": 0,
+    "Gemm": 1, "MatMul": 1, "MatMulInteger": 1, "QLinearMatMul": 1,
+    "Relu": 2, "Clip": 2, "LeakyRelu": 2, "Gelu": 2, "Sigmoid": 2, "Tanh": 2, "Erf": 2,
+    "Add": 3, "Sub": 3, "Mul": 3, "Div": 3, "Sum": 3,
+    "MaxPool": 4, "AveragePool": 4, "GlobalAveragePool": 4,
+    "Softmax": 5,
+    "LayerNormalization": 6, "BatchNormalization": 6, "SkipLayerNormalization": 6,
+    "Concat": 7, "Split": 7, "Slice": 7, "Gather": 7,
+    "Reshape": 8, "Transpose": 8, "Flatten": 8, "Squeeze": 8, "Unsqueeze": 8,
+    "Attention": 9,
+}  # fmt: skip
+
+
+class Theme(QObject):
+    """Tokens of the current theme. Widgets ask for roles, never for literal colours."""
+
+    changed = Signal()
+
+    def __init__(self, mode: Mode = "system", parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._mode: Mode = mode
+        self._tokens: dict[str, dict[str, Any]] = {}
+        self._colors: dict[str, QColor] = {}
+        self._operators: list[QColor] = []
+        self._heat: list[QColor] = []
+        self._name = ""
+        self._load()
+        QGuiApplication.styleHints().colorSchemeChanged.connect(self._system_changed)
+
+    @property
+    def mode(self) -> Mode:
+        """What the user chose: follow the system, or always one of the two."""
+        return self._mode
+
+    @property
+    def name(self) -> str:
+        """The theme in use: "dark" or "light"."""
+        return self._name
+
+    @property
+    def is_dark(self) -> bool:
+        """Whether the background is darker than the text."""
+        return self._name == "dark"
+
+    def set_mode(self, mode: Mode) -> None:
+        """Choose a theme; emits `changed` when the look became a different one."""
+        self._mode = mode
+        self._apply_if_different()
+
+    def color(self, role: str) -> QColor:
+        """Colour of a role: a key of [window], [data] or [marks]. Unknown roles are muted text."""
+        found = self._colors.get(role)
+        return QColor(found if found is not None else self._colors["text-muted"])
+
+    def kind_color(self, kind: Kind) -> QColor:
+        """Colour of an interval kind."""
+        return self.color(kind.role)
+
+    def hatch_angle(self, role: str) -> int | None:
+        """Angle in degrees of the hatching of a stall role, None for roles that are drawn plain."""
+        return HATCH_ANGLES.get(role)
+
+    def operator_color(self, op_type: str) -> QColor:
+        """Colour of an operator type, the same in every panel, every run and on every machine."""
+        place = _OPERATOR_FAMILIES.get(op_type)
+        if place is None:
+            reserved = max(_OPERATOR_FAMILIES.values()) + 1
+            free = max(1, len(self._operators) - reserved)
+            place = reserved + zlib.crc32(op_type.encode()) % free
+        return QColor(self._operators[place % len(self._operators)])
+
+    def heat_color(self, fraction: float) -> QColor:
+        """Colour of a quantity on a continuous scale, 0..1 (values outside are clamped)."""
+        position = min(1.0, max(0.0, fraction)) * (len(self._heat) - 1)
+        low = min(int(position), len(self._heat) - 2)
+        part = position - low
+        a, b = self._heat[low], self._heat[low + 1]
+        return QColor.fromRgbF(
+            a.redF() + (b.redF() - a.redF()) * part,
+            a.greenF() + (b.greenF() - a.greenF()) * part,
+            a.blueF() + (b.blueF() - a.blueF()) * part,
+        )
+
+    def text_on(self, background: QColor) -> QColor:
+        """The readable text colour on a filled shape: near black or near white."""
+        luminance = 0.299 * background.redF() + 0.587 * background.greenF() + 0.114 * background.blueF()
+        return QColor("#10131a" if luminance > 0.5 else "#f5f7fb")
+
+    def font_ui(self, size: int = SIZE_BODY, bold: bool = False) -> QFont:
+        """The system's font at a size in pixels."""
+        font = QFont(QGuiApplication.font())
+        font.setPixelSize(size)
+        font.setWeight(QFont.Weight.DemiBold if bold else QFont.Weight.Normal)
+        return font
+
+    def font_mono(self, size: int = SIZE_BODY) -> QFont:
+        """A font whose digits have equal width, for cycles, addresses and bytes."""
+        font = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont)
+        font.setPixelSize(size)
+        return font
+
+    @property
+    def row_height(self) -> int:
+        """Pixels of a row of a list or table."""
+        return ROW_HEIGHT
+
+    @property
+    def spacing(self) -> int:
+        """The usual distance between two things, in pixels."""
+        return 2 * GRID
+
+    def _wanted(self) -> str:
+        if self._mode != "system":
+            return self._mode
+        scheme = QGuiApplication.styleHints().colorScheme()
+        return "light" if scheme == Qt.ColorScheme.Light else "dark"
+
+    def _system_changed(self) -> None:
+        self._apply_if_different()
+
+    def _apply_if_different(self) -> None:
+        if self._wanted() != self._name:
+            self._load()
+            self.changed.emit()
+
+    def _load(self) -> None:
+        self._name = self._wanted()
+        with resource_path(f"themes/{self._name}.toml").open("rb") as file:
+            tokens = tomllib.load(file)
+        self._colors = {
+            role: QColor(text)
+            for section in ("window", "data", "marks")
+            for role, text in tokens[section].items()
+        }
+        self._operators = [QColor(text) for text in tokens["operators"]["palette"]]
+        self._heat = [QColor(text) for text in tokens["heat"]["stops"]]

@@ -1,0 +1,43 @@
+"""What an empty panel shows: what would be here, and the action that fills it."""
+
+from collections.abc import Callable
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QLabel, QPushButton, QVBoxLayout, QWidget
+
+
+class EmptyState(QWidget):
+    """A quiet centred sentence with an optional button.
+
+    text    one sentence, what would be here
+    action  title of the button ("" = none); run is called when it is pressed
+    """
+
+    def __init__(
+        self,
+        text: str,
+        action: str = "",
+        run: Callable[[], object] | None = None,
+        parent: QWidget | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self.setObjectName("empty_state")
+        self._label = QLabel(text, self)
+        self._label.setObjectName("empty_state.text")
+        self._label.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self._label.setWordWrap(True)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(16, 16, 16, 16)
+        layout.setSpacing(12)
+        layout.addStretch(1)
+        layout.addWidget(self._label)
+        if action and run is not None:
+            button = QPushButton(action, self)
+            button.setObjectName("empty_state.action")
+            button.clicked.connect(lambda: run())
+            layout.addWidget(button, 0, Qt.AlignmentFlag.AlignHCenter)
+        layout.addStretch(1)
+
+    def set_text(self, text: str) -> None:
+        """Replace the sentence."""
+        self._label.setText(text)

@@ -1,0 +1,85 @@
+"""Everything a user can do, declared once: menus, toolbar, palette and keys are built from this."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from npuviz.base.errors import SimulationError, UsageError
+from npuviz.base.notifier import Notifier
+
+
+def always() -> bool:
+    """Enablement of a command that can always run."""
+    return True
+
+
+@dataclass(frozen=True)
+class Command:
+    """One user action.
+
+    id         stable name, also the objectName of its action: "debug.step"
+    run        what it does, called without arguments in the window's thread
+    is_enabled asked whenever the state of the session changed
+    shortcuts  portable key texts ("Ctrl+O"), the first one is shown in menus
+    menu       path of the menu it appears in, "/" between levels; "" = palette only
+    group      entries of one menu are separated where the group changes
+    order      position in menu and toolbar, rising
+    icon       QtAwesome name; toolbar True puts it on the toolbar
+    is_checked for a toggle: asks for its state, else None
+    """
+
+    id: str
+    title: str
+    run: Callable[[], None]
+    is_enabled: Callable[[], bool] = always
+    shortcuts: tuple[str, ...] = ()
+    menu: str = ""
+    group: int = 0
+    order: int = 0
+    icon: str = ""
+    toolbar: bool = False
+    doc: str = ""
+    is_checked: Callable[[], bool] | None = None
+
+
+class CommandRegistry:
+    """All commands by id.
+
+    added          calls its listeners with a command that was registered
+    state_changed  tells that enablement or check state of commands may have changed
+    """
+
+    def __init__(self) -> None:
+        self._commands: dict[str, Command] = {}
+        self.added: Notifier[Command] = Notifier()
+        self.state_changed: Notifier[()] = Notifier()
+
+    def add(self, *commands: Command) -> None:
+        """Register commands. Raises SimulationError when an id is taken."""
+        for command in commands:
+            if command.id in self._commands:
+                raise SimulationError(f"two commands are called {command.id!r}")
+            self._commands[command.id] = command
+            self.added.notify(command)
+
+    def remove(self, command_id: str) -> None:
+        """Forget a command; unknown ids are ignored."""
+        self._commands.pop(command_id, None)
+
+    def get(self, command_id: str) -> Command:
+        """The command of this id. Raises UsageError for an unknown one."""
+        try:
+            return self._commands[command_id]
+        except KeyError:
+            raise UsageError(f"no command is called {command_id!r}") from None
+
+    def all(self) -> list[Command]:
+        """All commands in menu order."""
+        return sorted(self._commands.values(), key=lambda c: (c.menu, c.group, c.order, c.title))
+
+    def run(self, command_id: str) -> bool:
+        """Run a command if it is enabled; returns whether it ran."""
+        command = self.get(command_id)
+        if not command.is_enabled():
+            return False
+        command.run()
+        return True

@@ -1,0 +1,96 @@
+"""Long work on a thread of its own, one job after the other, cancellable."""
+
+import queue
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from npuviz.base.progress import CallbackProgress, Progress
+
+Work = Callable[[Progress], Any]
+
+
+@dataclass(frozen=True)
+class JobEnd:
+    """How a job ended: `result` of the work, or the `error` it raised."""
+
+    title: str
+    result: Any = None
+    error: BaseException | None = None
+
+
+class Job:
+    """One piece of work in a runner's queue."""
+
+    def __init__(
+        self,
+        title: str,
+        work: Work,
+        report: Callable[["Job", float, str], None],
+        done: Callable[["Job", JobEnd], None],
+        interrupt: Callable[[], None] | None,
+    ) -> None:
+        self.title = title
+        self._work = work
+        self._done = done
+        self._interrupt = interrupt
+        self._progress = CallbackProgress(lambda fraction, text: report(self, fraction, text))
+
+    def cancel(self) -> None:
+        """Ask the job to end soon. Safe from any thread."""
+        if self._interrupt is not None:
+            self._interrupt()
+        else:
+            self._progress.cancel()
+
+    def run(self) -> None:
+        """Do the work in the calling thread and tell `done` how it ended."""
+        try:
+            end = JobEnd(self.title, result=self._work(self._progress))
+        except Exception as error:
+            end = JobEnd(self.title, error=error)
+        self._done(self, end)
+
+
+class JobRunner:
+    """A thread that runs jobs in the order of submission; it starts with the first job.
+
+    report(job, fraction, text) and done(job, end) are called in the runner's thread.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        report: Callable[[Job, float, str], None],
+        done: Callable[[Job, JobEnd], None],
+    ) -> None:
+        self._name = name
+        self._report = report
+        self._done = done
+        self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def submit(self, title: str, work: Work, interrupt: Callable[[], None] | None = None) -> Job:
+        """Queue work. `interrupt` is called instead of cancelling the progress when it can stop by itself."""
+        job = Job(title, work, self._report, self._done, interrupt)
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._loop, name=self._name, daemon=True)
+            self._thread.start()
+        self._queue.put(job)
+        return job
+
+    def shut_down(self, timeout: float = 10.0) -> bool:
+        """End the thread after the job it has now; returns whether it ended in time."""
+        if self._thread is None:
+            return True
+        self._queue.put(None)
+        self._thread.join(timeout)
+        ended = not self._thread.is_alive()
+        if ended:
+            self._thread = None
+        return ended
+
+    def _loop(self) -> None:
+        while (job := self._queue.get()) is not None:
+            job.run()

@@ -1,0 +1,20 @@
+"""Where the files that ship with npuviz are: in the wheel, or in a checkout."""
+
+from pathlib import Path
+
+_PACKAGE = Path(__file__).resolve().parent.parent
+
+
+def _find(packed: str, checkout: str) -> Path:
+    inside = _PACKAGE / packed
+    return inside if inside.is_dir() else _PACKAGE.parent / checkout
+
+
+def resource_path(name: str) -> Path:
+    """Path of a file under resources/, for example "themes/dark.toml"."""
+    return _find("_resources", "resources") / name
+
+
+def sample_models_path() -> Path:
+    """The folder of the sample models; it may be missing in a stripped installation."""
+    return _find("_sample_models", "sample_models")

@@ -1,0 +1,75 @@
+"""The one selection that all panels share."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from npuviz.base.notifier import Notifier
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryRange:
+    """Bytes [address, address + size_bytes) of a memory of the machine description."""
+
+    memory: int
+    address: int
+    size_bytes: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What is picked; None means "nothing of this sort". Ids are those of description and program.
+
+    node, tensor   graph node and tensor
+    instruction    index in the listing; tile is the tile it belongs to
+    unit, track    unit of the description, track of the trace
+    cycles         (start, end) of the interval or measured range, half-open
+    memory         a byte range
+    """
+
+    node: int | None = None
+    instruction: int | None = None
+    tile: int | None = None
+    tensor: int | None = None
+    unit: int | None = None
+    track: int | None = None
+    cycles: tuple[int, int] | None = None
+    memory: MemoryRange | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing at all is selected."""
+        return self == NOTHING
+
+    def with_fields(self, **fields: Any) -> "Selection":
+        """A copy with some fields replaced."""
+        return replace(self, **fields)
+
+
+NOTHING = Selection()
+
+
+class SelectionModel:
+    """Holds the current selection and tells when it became a different one.
+
+    changed  calls its listeners with the new selection; only panels' own thread may call `set`
+    """
+
+    def __init__(self) -> None:
+        self._current = NOTHING
+        self.changed: Notifier[Selection] = Notifier()
+
+    @property
+    def current(self) -> Selection:
+        """What is selected now."""
+        return self._current
+
+    def set(self, selection: Selection) -> None:
+        """Select; does nothing when the selection is equal to the current one."""
+        if selection == self._current:
+            return
+        self._current = selection
+        self.changed.notify(selection)
+
+    def clear(self) -> None:
+        """Select nothing."""
+        self.set(NOTHING)

@@ -1,0 +1,77 @@
+"""What npuviz remembers between runs, in one small readable file of the user's configuration folder."""
+
+import json
+import os
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+
+MAX_RECENT = 12
+
+
+def config_directory() -> Path:
+    """The user's configuration folder of npuviz (XDG_CONFIG_HOME is honoured); it may not exist yet."""
+    return Path(platformdirs.user_config_dir("npuviz", appauthor=False))
+
+
+class Settings:
+    """Keys and plain values. A file that cannot be read counts as empty; writing never fails loudly.
+
+    path  where they are kept; None keeps them in memory only (safe mode, tests, screenshots)
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        self._path = path
+        self._values: dict[str, Any] = {}
+        if path is not None:
+            with suppress(OSError, ValueError):
+                loaded = json.loads(path.read_text(encoding="utf-8"))
+                if isinstance(loaded, dict):
+                    self._values = loaded
+
+    @classmethod
+    def of_user(cls) -> "Settings":
+        """The settings of the user who runs npuviz."""
+        return cls(config_directory() / "settings.json")
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The value of a key, `default` if it is not set."""
+        return self._values.get(key, default)
+
+    def set(self, key: str, value: Any) -> None:
+        """Keep a value (anything JSON can hold); None forgets the key."""
+        if value is None:
+            self._values.pop(key, None)
+        else:
+            self._values[key] = value
+        self._save()
+
+    def recent_files(self) -> list[Path]:
+        """Files opened lately, newest first, those that no longer exist left out."""
+        kept = self._values.get("recent_files", [])
+        if not isinstance(kept, list):
+            return []
+        return [Path(item) for item in kept if isinstance(item, str) and Path(item).exists()]
+
+    def add_recent_file(self, path: Path) -> None:
+        """Put a file at the head of the recent files."""
+        text = str(path.resolve())
+        kept = [str(item) for item in self.recent_files() if str(item) != text]
+        self.set("recent_files", [text, *kept][:MAX_RECENT])
+
+    def clear_recent_files(self) -> None:
+        """Forget all recent files."""
+        self.set("recent_files", None)
+
+    def _save(self) -> None:
+        if self._path is None:
+            return
+        with suppress(OSError):
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            handle, name = tempfile.mkstemp(dir=self._path.parent, prefix=".settings")
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                json.dump(self._values, file, indent=1)
+            os.replace(name, self._path)
