@@ -1,0 +1,1 @@
+"""A small real machine for tests: three units, two queues, two memories with contents."""
