@@ -19,6 +19,22 @@ DTYPES: dict[str, np.dtype] = {
     "int64": np.dtype(np.int64),
     "uint64": np.dtype(np.uint64),
     "bool": np.dtype(np.bool_),
+    # Rarer ONNX types. Types below one byte take one byte per element in arrays (ml_dtypes does not
+    # pack them); "string" and "opaque" (sequences, maps, optionals) hold Python objects.
+    "int4": np.dtype(ml_dtypes.int4),
+    "uint4": np.dtype(ml_dtypes.uint4),
+    "int2": np.dtype(ml_dtypes.int2),
+    "uint2": np.dtype(ml_dtypes.uint2),
+    "float4_e2m1fn": np.dtype(ml_dtypes.float4_e2m1fn),
+    "float6_e2m3fn": np.dtype(ml_dtypes.float6_e2m3fn),
+    "float6_e3m2fn": np.dtype(ml_dtypes.float6_e3m2fn),
+    "float8_e4m3fnuz": np.dtype(ml_dtypes.float8_e4m3fnuz),
+    "float8_e5m2fnuz": np.dtype(ml_dtypes.float8_e5m2fnuz),
+    "float8_e8m0fnu": np.dtype(ml_dtypes.float8_e8m0fnu),
+    "complex64": np.dtype(np.complex64),
+    "complex128": np.dtype(np.complex128),
+    "string": np.dtype(np.object_),
+    "opaque": np.dtype(np.object_),
 }
 
 

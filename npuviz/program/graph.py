@@ -14,8 +14,11 @@ class Node:
     """One operator.
 
     id          index in `Graph.nodes`
-    inputs      tensor ids, -1 where an optional input is absent
-    attributes  plain values: int, float, str, bytes, lists of them, or numpy arrays
+    inputs      tensor ids, -1 where an optional input is absent; a node with subgraphs ends with the
+                outer tensors its subgraphs read, `attributes["captured_inputs"]` of them
+    outputs     tensor ids, -1 where an optional output before the last is absent
+    attributes  plain values: int, float, str, bytes, lists of them, or numpy arrays; a subgraph is
+                the bytes of its GraphProto
     """
 
     id: int
@@ -32,9 +35,13 @@ class Graph:
     """Nodes in topological order and the tensors they exchange.
 
     constants  tensor id -> array of the tensor's shape and type, read-only; every tensor of kind
-               "weight" has an entry
+               "weight" has an entry. Arrays may have zero strides (one repeated value) or be mapped
+               from a file: copy before handing them to code that wants contiguous memory
     source     the serialised ONNX ModelProto the graph came from (shapes fixed, functions
-               inlined), for reference execution; empty when it did not come from ONNX
+               inlined), for reference execution; empty when it did not come from ONNX. Large
+               weights are left out of it and taken from `constants`: open it with
+               formats.onnx_reference
+    assumptions  what the reader had to assume, one sentence each
     """
 
     name: str
@@ -45,6 +52,7 @@ class Graph:
     constants: Mapping[int, np.ndarray] = field(default_factory=dict[int, np.ndarray])
     opsets: Mapping[str, int] = field(default_factory=dict[str, int])
     source: bytes = b""
+    assumptions: tuple[str, ...] = ()
 
     def consumers(self) -> dict[int, list[int]]:
         """Tensor id -> ids of the nodes that read it, in node order."""

@@ -1,0 +1,59 @@
+"""JSON files read with a limit, where every defect is a FormatError and a key may appear once."""
+
+import json
+from pathlib import Path
+from typing import Any, NoReturn
+
+from npuviz.base.errors import FormatError
+from npuviz.formats.binary import read_text
+
+JSON_LIMIT_BYTES = 4 << 20
+"""Larger files are refused: hardware and model descriptions are a few kilobytes."""
+
+
+class _DuplicateKey(ValueError):
+    pass
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise _DuplicateKey(key)
+        found[key] = value
+    return found
+
+
+def _no_constant(text: str) -> NoReturn:
+    raise ValueError(f"{text} is not a number of JSON")
+
+
+def read_json_object(path: Path, limit: int = JSON_LIMIT_BYTES) -> dict[str, Any]:
+    """The one JSON object of a file. Raises FormatError for anything else, with the place of the defect."""
+    text = read_text(path, limit)
+    try:
+        value = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
+    except _DuplicateKey as error:
+        raise FormatError(
+            path, field=f"key {str(error.args[0])[:60]!r}", expected="each key once", found="it twice"
+        ) from None
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno}, column {error.colno}"
+        raise FormatError(path, field=place, expected="JSON", found=error.msg) from None
+    except RecursionError:
+        raise FormatError(path, expected="JSON of sensible depth", found="too many nested brackets") from None
+    except ValueError as error:
+        raise FormatError(path, expected="JSON", found=str(error)) from None
+    if not isinstance(value, dict):
+        raise FormatError(path, expected="a JSON object", found=describe_json(value))
+    return value
+
+
+def describe_json(value: Any) -> str:
+    """A short text for a JSON value in an error message."""
+    if isinstance(value, list):
+        return "a list"
+    if isinstance(value, dict):
+        return "an object"
+    text = json.dumps(value)
+    return text if len(text) <= 40 else text[:37] + "..."

@@ -1,0 +1,224 @@
+"""An ONNX file taken apart: a light ModelProto without weights, and the weights as arrays.
+
+Every library call that serialises the model (checker, shape inference) then costs what the structure
+costs, and the 2 GiB limit of protobuf never meets the weights. Weights of an external-data file are
+mapped, not read.
+"""
+
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+from google.protobuf.message import DecodeError
+from onnx import TensorProto
+
+from npuviz.base.errors import Cancelled, FormatError, NpuvizError
+from npuviz.formats.binary import file_size, read_file
+
+# Protobuf cannot hold more in one message.
+MAX_MODEL_BYTES = (1 << 31) - 1
+# A tensor beyond this is a damaged file or a mistake, never a model.
+MAX_TENSOR_ELEMENTS = 1 << 34
+MAX_NODES = 1 << 22
+# Weights up to this size stay in the light model, where shape inference can read their values.
+KEPT_WEIGHT_BYTES = 1024
+
+
+@dataclass
+class Draft:
+    """A model between the file and the graph.
+
+    proto        the structure; weights above KEPT_WEIGHT_BYTES appear as graph inputs only
+    weights      initialiser name -> array, in the order of the file; small ones are also in `proto`
+    assumptions  what had to be assumed, one sentence each
+    """
+
+    path: Path
+    proto: onnx.ModelProto
+    weights: dict[str, np.ndarray]
+    assumptions: list[str] = field(default_factory=list[str])
+
+
+@contextmanager
+def foreign_errors(path: Path, stage: str) -> Generator[None]:
+    """Turn whatever a library raises inside into a FormatError that names the stage.
+
+    The one place where foreign exceptions are wrapped: onnx, onnx-ir and onnxscript raise plain
+    ValueError, TypeError, KeyError, RuntimeError and others on damaged models.
+    """
+    try:
+        yield
+    except (NpuvizError, Cancelled, KeyboardInterrupt):
+        raise
+    except RecursionError:
+        raise FormatError(path, field=stage, found="a model nested too deeply") from None
+    except Exception as error:
+        raise FormatError(path, field=stage, found=first_line(error)) from error
+
+
+def first_line(error: BaseException) -> str:
+    """The first non-empty line of an error's text, bounded in length."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    text = lines[0] if lines else type(error).__name__
+    return text if len(text) <= 200 else text[:199] + "\u2026"
+
+
+def read_draft(path: Path) -> Draft:
+    """Read and check a model file; symbolic dimensions are still open."""
+    if file_size(path) == 0:
+        raise FormatError(path, expected="an ONNX model", found="an empty file")
+    proto = onnx.ModelProto()
+    try:
+        proto.ParseFromString(read_file(path, MAX_MODEL_BYTES))
+    except DecodeError:
+        raise FormatError(
+            path, expected="an ONNX model", found="bytes that are not one", hint="the file may be cut off"
+        ) from None
+    if not proto.HasField("graph"):
+        raise FormatError(path, expected="an ONNX model", found="no graph in it")
+    if len(proto.graph.node) > MAX_NODES:
+        raise FormatError(path, expected=f"at most {MAX_NODES} nodes", found=str(len(proto.graph.node)))
+    _check_versions(path, proto)
+    draft = Draft(path, proto, {})
+    _take_out_weights(draft)
+    with foreign_errors(path, "structure"):
+        # A light model is small unless Constant nodes or subgraphs carry the weights.
+        onnx.checker.check_model(proto)
+    return draft
+
+
+def _check_versions(path: Path, proto: onnx.ModelProto) -> None:
+    newest = onnx.defs.onnx_opset_version()
+    for opset in proto.opset_import:
+        if opset.domain in ("", "ai.onnx") and not 1 <= opset.version <= newest:
+            raise FormatError(
+                path,
+                field="opset_import",
+                expected=f"an opset from 1 to {newest}",
+                found=str(opset.version),
+                hint="export the model with an older opset" if opset.version > newest else "",
+            )
+    if proto.ir_version > onnx.IR_VERSION:
+        raise FormatError(
+            path,
+            field="ir_version",
+            expected=f"at most {onnx.IR_VERSION}",
+            found=str(proto.ir_version),
+            hint="export the model with an older version of onnx",
+        )
+
+
+def _take_out_weights(draft: Draft) -> None:
+    graph = draft.proto.graph
+    tensors = list(graph.initializer)
+    del graph.initializer[:]
+    declared = {value.name for value in graph.input}
+    for tensor in tensors:
+        if not tensor.name:
+            raise FormatError(draft.path, field="initializer", expected="a name", found="none")
+        if tensor.name in draft.weights:
+            raise FormatError(draft.path, field=f"initializer {tensor.name}", found="the name twice")
+        array = tensor_array(draft.path, tensor)
+        draft.weights[tensor.name] = array
+        if array.nbytes <= KEPT_WEIGHT_BYTES:
+            if tensor.data_location == TensorProto.EXTERNAL:
+                tensor = onnx.numpy_helper.from_array(np.array(array), tensor.name)
+            graph.initializer.append(tensor)
+        elif tensor.name not in declared:
+            graph.input.append(
+                onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims))
+            )
+    for sparse in graph.sparse_initializer:
+        name = sparse.values.name
+        if name in draft.weights:
+            raise FormatError(draft.path, field=f"initializer {name}", found="the name twice")
+        draft.weights[name] = _densify(draft.path, sparse)
+        if name not in declared:
+            values = sparse.values
+            graph.input.append(onnx.helper.make_tensor_value_info(name, values.data_type, list(sparse.dims)))
+    del graph.sparse_initializer[:]
+
+
+def tensor_array(path: Path, tensor: TensorProto) -> np.ndarray:
+    """The values of a stored tensor, read-only; mapped from disk when they are external data."""
+    where = f"tensor {tensor.name}"
+    count = 1
+    for dim in tensor.dims:
+        if dim < 0:
+            raise FormatError(path, field=where, expected="dimensions of at least 0", found=str(dim))
+        count *= dim
+    if count > MAX_TENSOR_ELEMENTS:
+        raise FormatError(path, field=where, expected="a tensor of sane size", found=f"{count} elements")
+    if tensor.data_type not in TensorProto.DataType.values() or tensor.data_type == TensorProto.UNDEFINED:
+        raise FormatError(
+            path, field=where, expected="a known element type", found=f"type {tensor.data_type}"
+        )
+    with foreign_errors(path, where):
+        if tensor.data_location == TensorProto.EXTERNAL:
+            array = _external_array(path, tensor)
+        else:
+            array = onnx.numpy_helper.to_array(tensor)
+    array = array.view()
+    array.flags.writeable = False
+    return array
+
+
+def _external_array(path: Path, tensor: TensorProto) -> np.ndarray:
+    entries: Mapping[str, str] = {entry.key: entry.value for entry in tensor.external_data}
+    where = f"tensor {tensor.name}"
+    location = entries.get("location", "")
+    if not location:
+        raise FormatError(path, field=where, expected="the location of its external data", found="none")
+    folder = path.parent.resolve()
+    file = (folder / location).resolve()
+    if not file.is_relative_to(folder):
+        raise FormatError(path, field=where, expected="external data beside the model", found=repr(location))
+    if not file.exists():
+        raise FormatError(
+            path, field=where, expected=f"the external data file {location}", found="no such file",
+            hint="copy it beside the model",
+        )  # fmt: skip
+    try:
+        offset = int(entries.get("offset", "0"))
+        length = int(entries["length"]) if "length" in entries else None
+    except ValueError:
+        raise FormatError(path, field=where, expected="numbers as offset and length") from None
+    stored = ir.ExternalTensor(
+        location, offset, length, ir.DataType(tensor.data_type),
+        shape=ir.Shape(list(tensor.dims)), name=tensor.name, base_dir=folder,
+    )  # fmt: skip
+    end = offset + (stored.nbytes if length is None else length)
+    available = file_size(file)
+    if offset < 0 or (length is not None and length != stored.nbytes) or end > available:
+        raise FormatError(
+            path,
+            field=where,
+            expected=f"{stored.nbytes} bytes at {offset} of {location}",
+            found=f"{available} bytes in the file" if end > available else f"a length of {length}",
+        )
+    return stored.numpy()
+
+
+def _densify(path: Path, sparse: onnx.SparseTensorProto) -> np.ndarray:
+    where = f"sparse initializer {sparse.values.name}"
+    shape = tuple(sparse.dims)
+    count = 1
+    for dim in shape:
+        count *= max(dim, 0)
+    # Written out in full, so bounded by what a weight may sensibly take.
+    if not sparse.values.name or min(shape, default=0) < 0 or count > 1 << 28:
+        raise FormatError(path, field=where, expected="a named tensor of sane size", found=f"shape {shape}")
+    values = tensor_array(path, sparse.values)
+    indices = tensor_array(path, sparse.indices)
+    with foreign_errors(path, where):
+        dense = np.zeros(count, values.dtype)
+        if indices.ndim == 2:
+            indices = np.ravel_multi_index(tuple(indices.T), shape)
+        dense[indices] = values
+    dense = dense.reshape(shape)
+    dense.flags.writeable = False
+    return dense

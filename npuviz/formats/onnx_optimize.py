@@ -1,0 +1,172 @@
+"""Removal of what no machine should run: functions, constants, identities, batch normalisation.
+
+All by onnx-ir and onnxscript. Only passes that are right for every opset are used: the general
+rewrite rules of onnxscript write operators in their newest form.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import onnx_ir.passes.common as passes
+from onnx import numpy_helper
+from onnxscript import optimizer
+from onnxscript.rewriter import RewritePass
+from onnxscript.rewriter.rules.common import (
+    fuse_batchnorm_into_conv_rule,
+    fuse_batchnorm_into_conv_transpose_rule,
+    fuse_batchnorm_into_gemm_rule,
+)
+
+from npuviz.formats.onnx_draft import KEPT_WEIGHT_BYTES, MAX_TENSOR_ELEMENTS, Draft, foreign_errors
+
+# Folding runs operators in Python: bounded, so that a damaged shape cannot take time or memory.
+FOLD_ELEMENTS = 1 << 16
+# Arrays above this are tested for being one repeated value.
+COMPACT_BYTES = 1 << 14
+
+_RULES = [
+    fuse_batchnorm_into_conv_rule,
+    fuse_batchnorm_into_conv_transpose_rule,
+    fuse_batchnorm_into_gemm_rule,
+]
+
+
+def uniform_weights(proto: onnx.ModelProto, weights: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Outputs of ConstantOfShape nodes over stored shapes, as arrays of zero strides, in node order.
+
+    This is how light models store weights: the values take no memory.
+    """
+    found: dict[str, np.ndarray] = {}
+    for node in proto.graph.node:
+        if node.op_type != "ConstantOfShape" or node.domain not in ("", "ai.onnx"):
+            continue
+        shape = weights.get(node.input[0])
+        if shape is None:
+            continue
+        dims = tuple(int(dim) for dim in shape.reshape(-1))
+        count = 1
+        for dim in dims:
+            count *= dim
+        if min(dims, default=0) < 0 or count > MAX_TENSOR_ELEMENTS:
+            continue
+        value = np.zeros(1, np.float32)
+        for attribute in node.attribute:
+            if attribute.name == "value":
+                value = numpy_helper.to_array(attribute.t).reshape(-1)
+        if value.size == 1:
+            found[node.output[0]] = np.broadcast_to(value[0], dims)
+    return found
+
+
+def optimize(draft: Draft) -> Draft:
+    """A new draft with the same results and fewer nodes. The given draft is used up."""
+    with foreign_errors(draft.path, "optimisation"):
+        light = uniform_weights(draft.proto, draft.weights)
+        _drop_producers(draft.proto.graph, light)
+        weights = {**draft.weights, **light}
+        model = ir.from_proto(draft.proto)
+        _attach_weights(model, weights)
+        _run_passes(model)
+        return _take_apart(draft, model)
+
+
+def _drop_producers(graph: onnx.GraphProto, light: Mapping[str, np.ndarray]) -> None:
+    outputs = {value.name for value in graph.output}
+    for index in reversed(range(len(graph.node))):
+        node = graph.node[index]
+        if node.op_type == "ConstantOfShape" and node.output[0] in light:
+            name = node.output[0]
+            if name in outputs:
+                continue
+            array = light[name]
+            kind = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
+            graph.input.append(onnx.helper.make_tensor_value_info(name, kind, array.shape))
+            del graph.node[index]
+
+
+def _attach_weights(model: ir.Model, weights: Mapping[str, np.ndarray]) -> None:
+    """Make every weight an initialiser that is no input, so that passes may fold it."""
+    graph = model.graph
+    by_name = {value.name: value for value in graph.inputs if value.name in weights}
+    plain = [value for value in graph.inputs if value.name not in weights]
+    graph.inputs.clear()
+    graph.inputs.extend(plain)
+    for name, array in weights.items():
+        value = by_name.get(name) or graph.initializers.get(name)
+        if value is None:
+            continue
+        if value.const_value is None or name not in graph.initializers:
+            value.const_value = ir.Tensor(array, name=name, shape=ir.Shape(array.shape))
+            graph.register_initializer(value)
+
+
+def _run_passes(model: ir.Model) -> None:
+    passes.InlinePass()(model)
+    passes.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
+    for _ in range(2):
+        optimizer.fold_constants_ir(
+            model,
+            onnx_shape_inference=True,
+            input_size_limit=FOLD_ELEMENTS,
+            output_size_limit=FOLD_ELEMENTS,
+            should_fold=_may_fold,
+        )
+        passes.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
+        RewritePass(_RULES)(model)
+        passes.IdentityEliminationPass()(model)
+        passes.RemoveUnusedNodesPass()(model)
+    passes.LiftSubgraphInitializersToMainGraphPass()(model)
+    passes.RemoveUnusedFunctionsPass()(model)
+
+
+def _may_fold(node: ir.Node) -> bool | None:
+    """False where the result is large or of unknown size; None leaves the decision to the library."""
+    for output in node.outputs:
+        shape = output.shape
+        if shape is None:
+            return False
+        count = 1
+        for dim in shape:
+            if not isinstance(dim, int):
+                return False
+            count *= dim
+        if count > FOLD_ELEMENTS:
+            return False
+    return None
+
+
+def _take_apart(draft: Draft, model: ir.Model) -> Draft:
+    graph = model.graph
+    arrays: dict[str, np.ndarray] = {}
+    for name in list(graph.initializers):
+        value = graph.initializers[name]
+        if value.const_value is None or not (value.uses() or value.is_graph_output()):
+            del graph.initializers[name]
+            continue
+        array = _compact(value.const_value.numpy())
+        arrays[name] = array
+        value.shape = ir.Shape(array.shape)
+        value.dtype = value.const_value.dtype
+        if array.nbytes > KEPT_WEIGHT_BYTES:
+            del graph.initializers[name]
+            graph.inputs.append(value)
+    # The order of the file, then what folding made.
+    weights = {name: arrays.pop(name) for name in draft.weights if name in arrays}
+    weights.update(arrays)
+    return Draft(draft.path, ir.to_proto(model), weights, draft.assumptions)
+
+
+def _compact(array: np.ndarray) -> np.ndarray:
+    """The same values, without memory when all are equal, and read-only."""
+    if array.nbytes > COMPACT_BYTES and any(array.strides) and array.dtype != np.object_:
+        first = array.reshape(-1)[:1]
+        # Differences show early in real weights; the whole array is read only when they do not.
+        if np.array_equal(array.reshape(-1)[:64], np.broadcast_to(first, 64)) and bool(
+            (array == first).all()
+        ):
+            array = np.broadcast_to(first[0], array.shape)
+    array = array.view()
+    array.flags.writeable = False
+    return array

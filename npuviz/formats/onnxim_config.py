@@ -1,0 +1,265 @@
+"""ONNXim's hardware descriptions: the newer per-core JSON and the older flat one.
+
+Sizes in the file are KB of 1024 bytes, frequencies MHz, latencies cycles of their own domain.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from npuviz.base.errors import FormatError
+from npuviz.formats.json_text import describe_json, read_json_object
+
+MAX_CORES = 4096
+MAX_ARRAY_SIDE = 4096
+MAX_LATENCY = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What a key of the file may hold: integers from `low` to `high`, or one of `words`.
+
+    default      value when absent; None: the key is required
+    is_assumed   the default is npuviz's own (ONNXim reads such a key uninitialised); absence is told
+    """
+
+    low: int = 0
+    high: int = 0
+    words: tuple[str, ...] = ()
+    default: int | str | None = None
+    is_assumed: bool = False
+    is_text: bool = False
+
+
+def _cycles() -> Key:
+    return Key(0, MAX_LATENCY, default=1)
+
+
+CORE_KEYS: Mapping[str, Key] = {
+    "core_type": Key(words=("systolic_ws", "systolic_os"), default="systolic_ws"),
+    "core_width": Key(1, MAX_ARRAY_SIDE),
+    "core_height": Key(1, MAX_ARRAY_SIDE),
+    "spad_size": Key(1, 4 << 20),
+    # Assumed: an eighth of the scratchpad, as in ONNXim's TPUv4 file; 0 stands for that.
+    "accum_spad_size": Key(0, 4 << 20, default=0, is_assumed=True),
+    "sram_width": Key(0, 1 << 20, default=32),
+    # Assumed: one row of 32-bit lanes of an 8-wide array.
+    "vector_process_bit": Key(8, 1 << 24, default=256, is_assumed=True),
+    "add_latency": _cycles(),
+    "mul_latency": _cycles(),
+    "mac_latency": _cycles(),
+    "div_latency": _cycles(),
+    "exp_latency": _cycles(),
+    "gelu_latency": _cycles(),
+    "add_tree_latency": _cycles(),
+    "scalar_sqrt_latency": _cycles(),
+    "scalar_add_latency": _cycles(),
+    "scalar_mul_latency": _cycles(),
+}
+"""Keys of one core."""
+
+CHIP_KEYS: Mapping[str, Key] = {
+    "num_cores": Key(1, MAX_CORES),
+    "core_freq": Key(1, 1_000_000),
+    "core_print_interval": Key(0, 1 << 62, default=0),
+    "dram_type": Key(words=("simple", "ramulator", "ramulator2"), default="simple"),
+    "dram_freq": Key(1, 1_000_000),
+    "dram_channels": Key(1, 64),
+    "dram_req_size": Key(1, 256, default=32, is_assumed=True),
+    "dram_latency": Key(0, MAX_LATENCY, default=10),
+    "dram_size": Key(0, 1 << 20, default=0),
+    "dram_nbl": Key(0, 1 << 20, default=1),
+    "dram_print_interval": Key(0, 1 << 62, default=0),
+    "dram_config_path": Key(default="", is_text=True),
+    "icnt_type": Key(words=("simple", "booksim2"), default="simple"),
+    "icnt_freq": Key(1, 1_000_000, default=1000, is_assumed=True),
+    "icnt_latency": Key(0, MAX_LATENCY, default=1),
+    "icnt_print_interval": Key(0, 1 << 62, default=0),
+    "icnt_injection_ports_per_core": Key(1, 64, default=1),
+    "icnt_config_path": Key(default="", is_text=True),
+    "precision": Key(1, 8, default=2, is_assumed=True),
+    "layout": Key(words=("NHWC", "NCHW"), default="NHWC"),
+    "scheduler": Key(words=("simple", "partition_cpu", "time_multiplex", "spatial_split"), default="simple"),
+}
+"""Keys of the whole chip."""
+
+_OLD_WORDS = {"booksim": "booksim2"}
+
+
+@dataclass(frozen=True, slots=True)
+class CoreConfig:
+    """One core. Field names are the keys of the file."""
+
+    core_type: str
+    core_width: int
+    core_height: int
+    spad_size: int
+    accum_spad_size: int
+    sram_width: int
+    vector_process_bit: int
+    add_latency: int
+    mul_latency: int
+    mac_latency: int
+    div_latency: int
+    exp_latency: int
+    gelu_latency: int
+    add_tree_latency: int
+    scalar_sqrt_latency: int
+    scalar_add_latency: int
+    scalar_mul_latency: int
+
+    @property
+    def spad_bytes(self) -> int:
+        """Scratchpad bytes, both halves together."""
+        return self.spad_size * 1024
+
+    @property
+    def acc_bytes(self) -> int:
+        """Accumulator bytes, both halves together."""
+        return self.accum_spad_size * 1024
+
+    @property
+    def vector_bytes(self) -> int:
+        """Bytes the vector unit handles per step."""
+        return self.vector_process_bit // 8
+
+
+@dataclass(frozen=True, slots=True)
+class OnnximConfig:
+    """A hardware description. Field names are the keys of the file; `cores` has `num_cores` items.
+
+    partition  core index -> partition id; empty: all cores in partition 0
+    """
+
+    cores: tuple[CoreConfig, ...]
+    num_cores: int
+    core_freq: int
+    core_print_interval: int
+    dram_type: str
+    dram_freq: int
+    dram_channels: int
+    dram_req_size: int
+    dram_latency: int
+    dram_size: int
+    dram_nbl: int
+    dram_print_interval: int
+    dram_config_path: str
+    icnt_type: str
+    icnt_freq: int
+    icnt_latency: int
+    icnt_print_interval: int
+    icnt_injection_ports_per_core: int
+    icnt_config_path: str
+    precision: int
+    layout: str
+    scheduler: str
+    partition: Mapping[int, int] = field(default_factory=dict[int, int])
+
+
+def read_config(path: Path) -> tuple[OnnximConfig, tuple[str, ...]]:
+    """Read a hardware description: (config, warnings). Raises FormatError."""
+    return parse_config(read_json_object(path), path)
+
+
+def parse_config(data: Mapping[str, Any], source: str | Path) -> tuple[OnnximConfig, tuple[str, ...]]:
+    """Make a config of parsed JSON; `source` names the file in errors. Raises FormatError."""
+    warnings: list[str] = []
+    known = {*CHIP_KEYS, "core_config", "partition"}
+    is_flat = "core_config" not in data
+    if is_flat:
+        known |= set(CORE_KEYS)
+    _warn_unknown(data, known, "", warnings)
+    chip = {name: _value(data, name, key, "", source, warnings) for name, key in CHIP_KEYS.items()}
+    num_cores = int(chip["num_cores"])
+    if is_flat:
+        cores = (_core(data, "", source, warnings),) * num_cores
+    else:
+        cores = _cores(data["core_config"], num_cores, source, warnings)
+    partition = _partition(data.get("partition", {}), num_cores, source)
+    return OnnximConfig(cores=cores, partition=partition, **chip), tuple(warnings)
+
+
+def check_value(name: str, key: Key, value: Any) -> tuple[int | str | None, str]:
+    """The value of a key and "", or None and what was expected."""
+    if key.is_text:
+        return (value, "") if isinstance(value, str) else (None, "a text")
+    if key.words:
+        word = _OLD_WORDS.get(value, value) if isinstance(value, str) else value
+        return (word, "") if word in key.words else (None, "one of " + ", ".join(key.words))
+    expected = f"an integer from {key.low} to {key.high}"
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or not key.low <= value <= key.high:
+        return None, expected
+    if name == "dram_req_size" and value & (value - 1):
+        return None, "a power of two"
+    if name == "dram_channels" and value > 16 and value not in (32, 64):
+        return None, "1 to 16, 32 or 64 (the channel hash knows no other)"
+    return value, ""
+
+
+def _value(
+    data: Mapping[str, Any], name: str, key: Key, prefix: str, source: str | Path, warnings: list[str]
+) -> Any:
+    if name not in data:
+        if key.default is None:
+            raise FormatError(source, field=f"key {prefix}{name}", expected="it to be there", found="nothing")
+        if key.is_assumed:
+            told = "an eighth of spad_size" if name == "accum_spad_size" else key.default
+            warnings.append(f"{prefix}{name} is absent: assumed {told}")
+        return key.default
+    value, expected = check_value(name, key, data[name])
+    if value is None:
+        found = describe_json(data[name])
+        raise FormatError(source, field=f"key {prefix}{name}", expected=expected, found=found)
+    return value
+
+
+def _core(data: Mapping[str, Any], prefix: str, source: str | Path, warnings: list[str]) -> CoreConfig:
+    values = {name: _value(data, name, key, prefix, source, warnings) for name, key in CORE_KEYS.items()}
+    if values["accum_spad_size"] == 0:
+        values["accum_spad_size"] = max(1, values["spad_size"] // 8)
+    return CoreConfig(**values)
+
+
+def _cores(block: Any, num_cores: int, source: str | Path, warnings: list[str]) -> tuple[CoreConfig, ...]:
+    if not isinstance(block, dict):
+        raise FormatError(source, field="key core_config", expected="an object", found=describe_json(block))
+    cores: list[CoreConfig] = []
+    for index in range(num_cores):
+        name = f"core_{index}"
+        core = block.get(name)
+        if not isinstance(core, dict):
+            found = "nothing" if core is None else describe_json(core)
+            hint = f"num_cores is {num_cores}, so core_0 to core_{num_cores - 1} must be there"
+            where = f"key core_config.{name}"
+            raise FormatError(source, field=where, expected="an object", found=found, hint=hint)
+        _warn_unknown(core, set(CORE_KEYS), f"core_config.{name}.", warnings)
+        cores.append(_core(core, f"core_config.{name}.", source, warnings))
+    _warn_unknown(block, {f"core_{index}" for index in range(num_cores)}, "core_config.", warnings)
+    return tuple(cores)
+
+
+def _partition(block: Any, num_cores: int, source: str | Path) -> dict[int, int]:
+    if not isinstance(block, dict):
+        raise FormatError(source, field="key partition", expected="an object", found=describe_json(block))
+    found: dict[int, int] = {}
+    for index in range(num_cores):
+        value = block.get(f"core_{index}")
+        if value is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < MAX_CORES:
+            where = f"key partition.core_{index}"
+            raise FormatError(source, field=where, expected="a partition id", found=describe_json(value))
+        found[index] = value
+    return found
+
+
+def _warn_unknown(data: Mapping[str, Any], known: set[str], prefix: str, warnings: list[str]) -> None:
+    for name in data:
+        if name not in known and len(warnings) < 100:
+            close = get_close_matches(name, known, n=1)
+            hint = f" (did you mean {close[0]}?)" if close else ""
+            warnings.append(f"unknown key {prefix}{name[:60]!s} is ignored{hint}")
