@@ -1,0 +1,24 @@
+"""npuviz bench: the project's benchmarks in one table."""
+
+import json
+from typing import Annotated
+
+import typer
+
+from npuviz.cli import options
+
+
+def command(
+    name: Annotated[str, typer.Argument(help="One benchmark; default: all.")] = "",
+    as_json: options.Json = False,
+) -> None:
+    """Run the benchmarks and print what they measured beside what they should reach."""
+    from npuviz.cli.terminal import TerminalProgress
+    from npuviz.workbench.benchmarks import run_benchmarks, table_text
+
+    progress = TerminalProgress()
+    try:
+        rows = run_benchmarks(name, progress)
+    finally:
+        progress.clear()
+    typer.echo(json.dumps({"benchmarks": rows}) if as_json else table_text(rows))

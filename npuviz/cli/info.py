@@ -1,0 +1,31 @@
+"""npuviz info: what a file holds."""
+
+import json
+from typing import Annotated
+
+import typer
+
+from npuviz.cli import options
+
+
+def command(
+    file: Annotated[str, typer.Argument(help="Model file or trace bundle.")],
+    target: options.Target = "",
+    preset: options.Preset = "",
+    config: options.Config = None,
+    settings: options.Settings = None,
+    as_json: options.Json = False,
+) -> None:
+    """Say what a model or a trace bundle holds."""
+    from npuviz.cli.terminal import TerminalProgress
+    from npuviz.workbench.info import describe_file, info_text
+    from npuviz.workbench.opening import find_file
+
+    progress = TerminalProgress()
+    try:
+        found = describe_file(
+            find_file(file), options.open_options(target, preset, config, settings), progress
+        )
+    finally:
+        progress.clear()
+    typer.echo(json.dumps(found) if as_json else info_text(found))

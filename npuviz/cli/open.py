@@ -1,0 +1,34 @@
+"""npuviz open: the window."""
+
+from typing import Annotated
+
+import typer
+
+from npuviz.cli import options
+
+
+def command(
+    files: Annotated[list[str] | None, typer.Argument(help="Models or trace bundles.")] = None,
+    target: options.Target = "",
+    preset: options.Preset = "",
+    config: options.Config = None,
+    settings: options.Settings = None,
+    inputs: options.Inputs = None,
+    seed: options.Seed = 0,
+    record: options.Record = None,
+    until: options.Until = None,
+    breaks: options.Break = None,
+    goto: Annotated[int | None, typer.Option("--goto", metavar="CYCLE", min=0, help="Go there.")] = None,
+    safe_mode: Annotated[
+        bool, typer.Option("--safe-mode", help="Ignore the stored layout, settings and recent files.")
+    ] = False,
+) -> None:
+    """Open the window, with files if given."""
+    from npuviz.ui.application import WindowOptions, run_window
+    from npuviz.workbench.opening import find_file
+
+    opening = options.open_options(target, preset, config, settings, inputs, seed, record)
+    paths = tuple(find_file(name) for name in files or ())
+    code = run_window(WindowOptions(paths, opening, goto, until, tuple(breaks or ()), safe_mode))
+    if code:
+        raise typer.Exit(code)

@@ -1,0 +1,45 @@
+"""npuviz run: a headless run that prints a summary."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from npuviz.cli import options
+
+
+def command(
+    model: Annotated[str, typer.Argument(help="Model file, or the name of a sample model.")],
+    target: options.Target = "",
+    preset: options.Preset = "",
+    config: options.Config = None,
+    settings: options.Settings = None,
+    inputs: options.Inputs = None,
+    seed: options.Seed = 0,
+    record: options.Record = None,
+    until: options.Until = None,
+    breaks: options.Break = None,
+    exports: options.Export = None,
+    check: Annotated[bool, typer.Option("--check", help="Compare every tensor with ONNX Runtime.")] = False,
+    as_json: options.Json = False,
+) -> None:
+    """Run a model headless and print a summary."""
+    from npuviz.cli.terminal import TerminalProgress, interruptible
+    from npuviz.workbench.arguments import parse_exports
+    from npuviz.workbench.opening import find_file
+    from npuviz.workbench.run import RunOptions, run_model
+    from npuviz.workbench.summary_text import summary_text
+
+    opening = options.open_options(target, preset, config, settings, inputs, seed, record)
+    chosen = RunOptions(opening, until, tuple(breaks or ()), parse_exports(exports or ()), check)
+    path: Path = find_file(model)
+    progress = TerminalProgress()
+    try:
+        with interruptible() as interrupter:
+            result = run_model(path, chosen, progress, lambda session: interrupter.use(session.interrupt))
+    finally:
+        progress.clear()
+    typer.echo(json.dumps(result.summary) if as_json else summary_text(result.summary))
+    if result.exit_code:
+        raise typer.Exit(result.exit_code)

@@ -1,0 +1,35 @@
+"""npuviz shot: a picture of the window."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from npuviz.cli import options
+
+
+def command(
+    file: Annotated[str, typer.Argument(help="Model file or trace bundle.")],
+    out: Annotated[Path, typer.Option("-o", "--out", metavar="OUT.png", help="The picture to write.")],
+    cycle: Annotated[int | None, typer.Option("--cycle", metavar="N", min=0, help="Cycle to show.")] = None,
+    size: Annotated[str, typer.Option("--size", metavar="WxH", help="Size in pixels.")] = "1600x1000",
+    panels: Annotated[
+        list[str] | None, typer.Option("--panel", metavar="ID", help="Only these panels. Repeatable.")
+    ] = None,
+    theme: Annotated[str, typer.Option("--theme", metavar="dark|light")] = "dark",
+    layout: Annotated[str, typer.Option("--layout", metavar="NAME")] = "stepping",
+    target: options.Target = "",
+    preset: options.Preset = "",
+    config: options.Config = None,
+    settings: options.Settings = None,
+    seed: options.Seed = 0,
+) -> None:
+    """Write a picture of the real window, offscreen."""
+    from npuviz.ui.shot import ShotOptions, take_shot
+    from npuviz.workbench.arguments import parse_size
+    from npuviz.workbench.opening import find_file
+
+    opening = options.open_options(target, preset, config, settings, None, seed)
+    shot = ShotOptions(out, cycle, parse_size(size), tuple(panels or ()), theme, layout)
+    take_shot(find_file(file), opening, shot)
+    typer.echo(str(out), err=True)

@@ -1,0 +1,67 @@
+"""Progress on stderr, and Ctrl+C that stops the machine instead of killing the process."""
+
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+INTERVAL_SECONDS = 0.1
+WIDTH = 78
+
+
+class TerminalProgress:
+    """One line on stderr that rewrites itself; silent when stderr is not a terminal."""
+
+    def __init__(self) -> None:
+        self._is_shown = sys.stderr.isatty()
+        self._last = 0.0
+        self._has_line = False
+
+    def report(self, fraction: float, text: str = "") -> None:
+        """Show where the work is."""
+        now = time.monotonic()
+        if not self._is_shown or now - self._last < INTERVAL_SECONDS:
+            return
+        self._last = now
+        share = f"{fraction:4.0%} " if fraction >= 0 else "  ... "
+        sys.stderr.write("\r" + f"{share}{text}"[:WIDTH].ljust(WIDTH))
+        sys.stderr.flush()
+        self._has_line = True
+
+    def clear(self) -> None:
+        """Remove the line."""
+        if self._has_line:
+            sys.stderr.write("\r" + " " * WIDTH + "\r")
+            sys.stderr.flush()
+            self._has_line = False
+
+
+class Interrupter:
+    """Sends Ctrl+C to a function once there is one; before, and the second time, it interrupts Python."""
+
+    def __init__(self) -> None:
+        self._action: Callable[[], None] | None = None
+        self._is_asked = False
+
+    def use(self, action: Callable[[], None]) -> None:
+        """Call this on the next Ctrl+C."""
+        self._action = action
+
+    def handle(self, _signal: int, _frame: object) -> None:
+        """The signal handler."""
+        if self._action is None or self._is_asked:
+            raise KeyboardInterrupt
+        self._is_asked = True
+        self._action()
+
+
+@contextmanager
+def interruptible() -> Iterator[Interrupter]:
+    """Handle Ctrl+C with the Interrupter inside the block."""
+    interrupter = Interrupter()
+    previous = signal.signal(signal.SIGINT, interrupter.handle)
+    try:
+        yield interrupter
+    finally:
+        signal.signal(signal.SIGINT, previous)

@@ -1,0 +1,79 @@
+"""Texts of the command line turned into options, with errors that say what was expected."""
+
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from zipfile import BadZipFile
+
+import numpy as np
+
+from npuviz.base.errors import FormatError, UsageError
+
+
+def parse_settings(pairs: Sequence[str]) -> dict[str, str]:
+    """`--set KEY=VALUE` pairs; a later pair wins. Raises UsageError."""
+    found: dict[str, str] = {}
+    for pair in pairs:
+        key, separator, value = pair.partition("=")
+        if not separator or not key.strip():
+            raise UsageError(f"--set {pair}: expected KEY=VALUE, for example --set batch=1")
+        found[key.strip()] = value.strip()
+    return found
+
+
+def parse_inputs(pairs: Sequence[str]) -> dict[str, np.ndarray]:
+    """`--input NAME=FILE.npy` pairs. Raises UsageError or FormatError."""
+    found: dict[str, np.ndarray] = {}
+    for pair in pairs:
+        # Tensor names may hold "=", file names rarely do: the last one separates.
+        name, separator, file = pair.rpartition("=")
+        if not separator or not name or not file:
+            raise UsageError(f"--input {pair}: expected NAME=FILE.npy")
+        found[name] = read_array(Path(file))
+    return found
+
+
+def read_array(path: Path) -> np.ndarray:
+    """Read a .npy file. Raises FormatError; pickled objects are refused."""
+    if not path.is_file():
+        raise UsageError(f"{path}: no such file")
+    try:
+        # From memory: a header that announces more than the file holds then fails instead of allocating.
+        loaded = np.load(io.BytesIO(path.read_bytes()), allow_pickle=False)
+    except (ValueError, EOFError, BadZipFile, MemoryError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise FormatError(path, expected="a numpy .npy array", found=reason) from error
+    if not isinstance(loaded, np.ndarray):
+        raise FormatError(path, expected="a numpy .npy array", found="an .npz archive of several arrays")
+    return loaded
+
+
+def parse_exports(pairs: Sequence[str]) -> tuple[tuple[str, Path], ...]:
+    """`--export FORMAT:FILE` pairs. Raises UsageError."""
+    found: list[tuple[str, Path]] = []
+    for pair in pairs:
+        name, separator, file = pair.partition(":")
+        if not separator or not name or not file:
+            raise UsageError(f"--export {pair}: expected FORMAT:FILE, for example perfetto:run.pftrace")
+        found.append((name, Path(file)))
+    return tuple(found)
+
+
+def parse_record(text: str | None) -> tuple[Path | None, bool]:
+    """`--record DIR|none`: (folder or None, whether anything is recorded at all)."""
+    if text is None:
+        return None, True
+    if text == "none":
+        return None, False
+    return Path(text), True
+
+
+def parse_size(text: str) -> tuple[int, int]:
+    """`--size WxH` in pixels, 200..8192 each. Raises UsageError."""
+    width, separator, height = text.lower().partition("x")
+    if not separator or not width.isdigit() or not height.isdigit():
+        raise UsageError(f"--size {text}: expected WIDTHxHEIGHT, for example 1280x800")
+    size = int(width), int(height)
+    if not all(200 <= side <= 8192 for side in size):
+        raise UsageError(f"--size {text}: each side must be 200 to 8192 pixels")
+    return size

@@ -1,0 +1,171 @@
+"""Opening a file: a model becomes a session on the target that takes it, a bundle becomes a trace."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from npuviz.base.errors import UnknownTarget, UsageError
+from npuviz.base.progress import NoProgress, Progress
+from npuviz.base.registry import TARGETS, load_plugins
+from npuviz.sim.target import LoadRequest, Target
+from npuviz.workbench.recording import ProgramResolver, schema_of
+from npuviz.workbench.resources import sample_models_path
+
+if TYPE_CHECKING:
+    from npuviz.debug.session import Session
+    from npuviz.trace.reader import TraceReader
+
+HEAD_BYTES = 4096
+BUNDLE_MANIFEST = "manifest.json"
+CHECKPOINT_BUDGET_BYTES = 256 << 20
+
+
+@dataclass(frozen=True)
+class OpenOptions:
+    """How a file is to be opened; the fields of LoadRequest, and what to record.
+
+    target   id of a target, "" picks by file
+    record   folder of a new bundle, None keeps the trace in memory
+    is_recording  False records nothing (no timeline)
+    checkpoint_budget_bytes  memory for going back
+    """
+
+    target: str = ""
+    preset: str = ""
+    config: Path | None = None
+    settings: Mapping[str, str] = field(default_factory=dict[str, str])
+    inputs: Mapping[str, np.ndarray] = field(default_factory=dict[str, np.ndarray])
+    seed: int = 0
+    record: Path | None = None
+    is_recording: bool = True
+    checkpoint_budget_bytes: int = CHECKPOINT_BUDGET_BYTES
+
+
+@dataclass(frozen=True)
+class Opened:
+    """What came of opening a file. A bundle has a reader only.
+
+    seconds  "load" (reading and compiling the model), "compile" (building the machine),
+             "warm_up" (kernels)
+    """
+
+    path: Path
+    title: str
+    options: OpenOptions
+    reader: "TraceReader | None" = None
+    session: "Session | None" = None
+    target: Target | None = None
+    preset: str = ""
+    seconds: Mapping[str, float] = field(default_factory=dict[str, float])
+    on_close: Callable[[], None] | None = None
+
+    @property
+    def is_bundle(self) -> bool:
+        """Whether there is only a recorded trace, no machine."""
+        return self.session is None
+
+    def close(self) -> None:
+        """Give up files and memory; nothing of it may be used afterwards."""
+        if self.on_close is not None:
+            self.on_close()
+
+
+def is_bundle(path: Path) -> bool:
+    """Whether the path is a trace bundle."""
+    return path.is_dir() and (path / BUNDLE_MANIFEST).is_file()
+
+
+def targets() -> dict[str, Target]:
+    """All installed targets by id."""
+    return {target.id: target for target in load_plugins(TARGETS).values()}
+
+
+def find_file(text: str) -> Path:
+    """The file a user means: a path, or the name of a sample model. Raises UsageError."""
+    path = Path(text).expanduser()
+    if path.exists():
+        return path
+    samples = sample_models_path()
+    if samples.is_dir() and path.name == text:
+        found = sorted(p for p in samples.rglob(f"{text}*") if p.name == text or p.stem == text)
+        if found:
+            return found[0]
+    raise UsageError(f"{text}: no such file or sample model; `npuviz targets` lists what can be opened")
+
+
+def choose_target(path: Path, wanted: str = "") -> Target:
+    """The target for a file. Raises UnknownTarget with the choices."""
+    known = targets()
+    if wanted:
+        if wanted not in known:
+            raise UnknownTarget(f"unknown target {wanted!r}; known: {', '.join(known) or 'none'}")
+        return known[wanted]
+    head = _head(path)
+    for target in known.values():
+        if target.accepts(path, head):
+            return target
+    suffixes = sorted({suffix for target in known.values() for suffix in target.file_kinds})
+    raise UnknownTarget(
+        f"{path}: no target takes this file; expected {', '.join(suffixes) or 'a target to be installed'}"
+    )
+
+
+def open_file(path: Path, options: OpenOptions | None = None, progress: Progress | None = None) -> Opened:
+    """Open a model or a bundle. Raises NpuvizError, or OSError from reading."""
+    chosen = options or OpenOptions()
+    watcher = progress or NoProgress()
+    if not path.exists():
+        raise UsageError(f"{path}: no such file")
+    if is_bundle(path):
+        return _open_bundle(path, chosen)
+    return _open_model(path, chosen, watcher)
+
+
+def _open_bundle(path: Path, options: OpenOptions) -> Opened:
+    from npuviz.trace.bundle import open_bundle
+
+    begin = time.perf_counter()
+    reader = open_bundle(path)
+    seconds = {"load": time.perf_counter() - begin}
+    return Opened(path, reader.schema.title or path.name, options, reader=reader, seconds=seconds)
+
+
+def _open_model(path: Path, options: OpenOptions, progress: Progress) -> Opened:
+    from npuviz.debug.session import Session
+    from npuviz.trace.bundle import BundleWriter
+    from npuviz.trace.recorder import Recorder
+
+    begin = time.perf_counter()
+    target = choose_target(path, options.target)
+    progress.report(-1.0, "reading and compiling the model")
+    request = LoadRequest(
+        path, options.preset, options.config, options.settings, options.inputs, options.seed
+    )
+    spec, program = target.load(request, progress)
+    loaded = time.perf_counter()
+    progress.report(-1.0, "building the machine")
+    machine = target.build(spec, program)
+    built = time.perf_counter()
+    progress.report(-1.0, "compiling kernels (first run only)")
+    target.warm_up(progress)
+    warm = time.perf_counter()
+    recorder = None
+    if options.is_recording:
+        schema = schema_of(machine.description, program)
+        bundle = BundleWriter(options.record, schema) if options.record is not None else None
+        recorder = Recorder(schema, ProgramResolver(program.listing, machine.description.memories), bundle)
+    session = Session(machine, recorder, options.checkpoint_budget_bytes)
+    seconds = {"load": loaded - begin, "compile": built - loaded, "warm_up": warm - built}
+    preset = options.preset or ("" if options.config else next(iter(target.presets), ""))
+    return Opened(path, program.title, options, session.trace, session, target, preset, seconds)
+
+
+def _head(path: Path) -> bytes:
+    if not path.is_file():
+        return b""
+    with path.open("rb") as file:
+        return file.read(HEAD_BYTES)

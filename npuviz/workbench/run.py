@@ -1,0 +1,219 @@
+"""A headless run: open, run, check, export, and one summary that scripts rely on."""
+
+import hashlib
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from npuviz import __version__
+from npuviz.base.errors import ExportError, TargetError, UsageError
+from npuviz.base.progress import NoProgress, Progress
+from npuviz.base.registry import EXPORTERS, load_plugins
+from npuviz.program.dtypes import dtype_name
+from npuviz.sim.stop import StopKind, StopReason
+from npuviz.sim.target import CheckResult
+from npuviz.workbench.opening import Opened, OpenOptions, open_file
+
+if TYPE_CHECKING:
+    from npuviz.debug.session import Session
+
+EXIT_DONE = 0
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+EXIT_INTERRUPTED = 130
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How to run.
+
+    until       stop at this cycle, None for the end
+    conditions  breakpoint texts
+    exports     (exporter name, file) written when the run stopped
+    is_checked  compare all computed tensors with the reference execution
+    """
+
+    open: OpenOptions = field(default_factory=OpenOptions)
+    until: int | None = None
+    conditions: tuple[str, ...] = ()
+    exports: tuple[tuple[str, Path], ...] = ()
+    is_checked: bool = False
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """The summary of contract.md (`run --json`) and the exit code of the command line."""
+
+    summary: dict[str, Any]
+    exit_code: int
+
+
+def run_model(
+    path: Path,
+    options: RunOptions,
+    progress: Progress | None = None,
+    on_session: "Callable[[Session], None] | None" = None,
+) -> RunResult:
+    """Run a model without a window.
+
+    on_session  is given the session before it runs, for example to interrupt it from a signal.
+    Raises NpuvizError; a bundle under construction is then left as far as it was sealed.
+    """
+    watcher = progress or NoProgress()
+    exporters = [_exporter(name) for name, _ in options.exports]
+    opened = open_file(path, options.open, watcher)
+    try:
+        session = opened.session
+        if session is None:
+            raise UsageError(f"{path}: a trace bundle has nothing to run; `npuviz open` or `info` show it")
+        for text in options.conditions:
+            session.breakpoints.add(text)
+        if on_session is not None:
+            on_session(session)
+        begin = time.perf_counter()
+        stop = session.run(options.until, watcher)
+        seconds = time.perf_counter() - begin
+        check = _check(opened, session, watcher) if options.is_checked else None
+        summary = summarize(opened, session, stop, seconds, check)
+        for (name, out), exporter in zip(options.exports, exporters, strict=True):
+            export_trace(opened, exporter, name, out, watcher)
+    finally:
+        opened.close()
+    return RunResult(summary, _exit_code(stop, check))
+
+
+def summarize(
+    opened: Opened, session: "Session", stop: StopReason, seconds: float, check: CheckResult | None
+) -> dict[str, Any]:
+    """The summary as plain values, ready for JSON."""
+    machine = session.machine
+    totals = machine.summary()
+    cycles = machine.cycle
+    return {
+        "npuviz": __version__,
+        "model": str(opened.path),
+        "title": session.program.title,
+        "target": session.description.target,
+        "preset": opened.preset or None,
+        "config": str(opened.options.config) if opened.options.config else None,
+        "cycles": cycles,
+        "stop": {"kind": str(stop.kind), "cycle": stop.cycle, "detail": stop.detail},
+        "seconds": {
+            "load": round(opened.seconds.get("load", 0.0), 6),
+            "compile": round(opened.seconds.get("compile", 0.0), 6),
+            "simulate": round(seconds, 6),
+            "warm_up": round(opened.seconds.get("warm_up", 0.0), 6),
+        },
+        "events": _num_events(session),
+        "units": [
+            {"name": name, "busy_cycles": int(busy), "utilization": busy / cycles if cycles else 0.0}
+            for name, busy in totals.units
+        ],
+        "queues": [
+            {"name": name, "peak": int(peak), "capacity": int(capacity)}
+            for name, peak, capacity in totals.queues
+        ],
+        "memories": [
+            {"name": name, "peak_bytes": int(peak), "bytes": int(size)}
+            for name, peak, size in totals.memories
+        ],
+        "counters": {name: int(value) for name, value in totals.counters.items()},
+        "outputs": _outputs(session),
+        "check": _check_values(check),
+        "hazards": [_fault(stop)] if stop.kind == StopKind.FAULT else [],
+        "notes": [
+            {"severity": note.severity, "code": note.code, "text": note.text, "node": note.node}
+            for note in session.program.notes
+        ],
+    }
+
+
+def export_trace(opened: Opened, exporter: Any, name: str, out: Path, progress: Progress) -> None:
+    """Write the whole trace with an exporter. Raises ExportError, also for a file that cannot be written."""
+    reader = opened.reader
+    if reader is None:
+        raise ExportError(f"{name}: nothing was recorded; leave out `--record none` to export")
+    try:
+        exporter.export(reader, (0, reader.end_cycle), out, progress)
+    except OSError as error:
+        raise ExportError(f"{out}: {error.strerror or error}") from error
+
+
+def exporters() -> dict[str, Any]:
+    """All installed exporters by name."""
+    return load_plugins(EXPORTERS)
+
+
+def _exporter(name: str) -> Any:
+    known = exporters()
+    if name not in known:
+        raise UsageError(f"unknown export format {name!r}; known: {', '.join(known) or 'none'}")
+    return known[name]
+
+
+def _check(opened: Opened, session: "Session", progress: Progress) -> CheckResult:
+    if opened.target is None or not session.is_finished:
+        raise TargetError(
+            f"--check needs the whole run: it stopped at cycle {session.cycle}; leave out --until and --break"
+        )
+    return opened.target.check(session.machine, progress)
+
+
+def _check_values(check: CheckResult | None) -> dict[str, Any] | None:
+    if check is None:
+        return None
+    return {
+        "tensors": check.num_tensors,
+        "failed": check.num_failed,
+        "max_abs_err": _finite(check.max_abs_err),
+        "max_rel_err": _finite(check.max_rel_err),
+        "first_divergence": check.first_divergence or None,
+        "tolerance": check.tolerance,
+    }
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
+def _num_events(session: "Session") -> int:
+    recorder = session.recorder
+    return int(recorder.num_events) if recorder is not None else 0
+
+
+def _outputs(session: "Session") -> list[dict[str, Any]]:
+    graph = session.program.graph
+    found: list[dict[str, Any]] = []
+    for tensor_id in graph.outputs:
+        tensor = graph.tensors[tensor_id]
+        values = session.machine.tensor(tensor_id) if session.is_finished else None
+        found.append(
+            {
+                "name": tensor.name,
+                "shape": list(tensor.shape),
+                "dtype": tensor.dtype if values is None else dtype_name(values.dtype),
+                "sha256": None if values is None else _sha256(values),
+            }
+        )
+    return found
+
+
+def _sha256(values: np.ndarray) -> str:
+    return hashlib.sha256(np.ascontiguousarray(values).tobytes()).hexdigest()
+
+
+def _fault(stop: StopReason) -> dict[str, Any]:
+    return {"kind": "fault", "cycle": stop.cycle, "unit": stop.unit, "detail": stop.detail}
+
+
+def _exit_code(stop: StopReason, check: CheckResult | None) -> int:
+    if stop.kind == StopKind.INTERRUPTED:
+        return EXIT_INTERRUPTED
+    if check is not None and check.num_failed:
+        return EXIT_FAILED
+    return EXIT_DONE

@@ -1,0 +1,76 @@
+"""The summary of a run as text for a terminal."""
+
+from typing import Any
+
+from npuviz.base.units import format_bytes, format_count
+
+MAX_ROWS = 12
+
+
+def summary_text(summary: dict[str, Any]) -> str:
+    """Several lines: what ran, how long, who was busy, what filled up, what was checked."""
+    seconds = summary["seconds"]
+    simulate = seconds["simulate"]
+    speed = f" ({format_count(round(summary['cycles'] / simulate))} cycles/s)" if simulate > 0 else ""
+    hardware = summary["config"] or summary["preset"] or "default"
+    lines = [
+        f"{summary['title']}  on  {summary['target']} ({hardware})",
+        "",
+        f"  cycles    {format_count(summary['cycles'])}",
+        f"  stopped   {summary['stop']['kind']}{_dash(summary['stop']['detail'])}",
+        f"  simulate  {simulate:.3f} s{speed}",
+        f"  load      {seconds['load']:.3f} s, building {seconds['compile']:.3f} s, "
+        f"kernels {seconds['warm_up']:.3f} s",
+        f"  events    {format_count(summary['events'])}",
+    ]
+    lines += _table("unit", "busy cycles", "utilization", [
+        (u["name"], format_count(u["busy_cycles"]), f"{u['utilization']:.1%}") for u in summary["units"]
+    ])  # fmt: skip
+    lines += _table("queue", "peak", "capacity", [
+        (q["name"], format_count(q["peak"]), format_count(q["capacity"]) if q["capacity"] else "unlimited")
+        for q in summary["queues"]
+    ])  # fmt: skip
+    lines += _table("memory", "peak", "size", [
+        (m["name"], format_bytes(m["peak_bytes"]), format_bytes(m["bytes"])) for m in summary["memories"]
+    ])  # fmt: skip
+    for output in summary["outputs"]:
+        shape = "x".join(str(dim) for dim in output["shape"]) or "scalar"
+        digest = output["sha256"]
+        lines.append(
+            f"  output    {output['name']}  {output['dtype']} {shape}  {digest[:16] if digest else '-'}"
+        )
+    lines += _check_lines(summary["check"])
+    lines += [f"  {note['severity']}: {note['text']}" for note in summary["notes"][:MAX_ROWS]]
+    more = len(summary["notes"]) - MAX_ROWS
+    if more > 0:
+        lines.append(f"  ... and {more} more notes (--json lists all)")
+    return "\n".join(lines)
+
+
+def _dash(detail: str) -> str:
+    return f" - {detail}" if detail else ""
+
+
+def _table(name: str, second: str, third: str, rows: list[tuple[str, str, str]]) -> list[str]:
+    if not rows:
+        return []
+    shown = rows[:MAX_ROWS]
+    table = [(name, second, third), *shown]
+    widths = [max(len(row[column]) for row in table) for column in range(3)]
+    lines = [""]
+    lines += [f"  {a:<{widths[0]}}  {b:>{widths[1]}}  {c:>{widths[2]}}" for a, b, c in table]
+    if len(rows) > MAX_ROWS:
+        lines.append(f"  ... and {len(rows) - MAX_ROWS} more (--json lists all)")
+    return [*lines, ""] if name == "memory" else lines
+
+
+def _check_lines(check: dict[str, Any] | None) -> list[str]:
+    if check is None:
+        return []
+    verdict = "passed" if not check["failed"] else f"FAILED in {check['failed']}"
+    text = f"  check     {verdict} of {check['tensors']} tensors" if check["failed"] else (
+        f"  check     all {check['tensors']} tensors agree with the reference"
+    )  # fmt: skip
+    worst = f"  (largest error {check['max_abs_err']} absolute, {check['max_rel_err']} relative)"
+    first = [f"  first     {check['first_divergence']}"] if check["first_divergence"] else []
+    return [text + worst, *first]
