@@ -67,7 +67,7 @@ CHIP_KEYS: Mapping[str, Key] = {
     "dram_type": Key(words=("simple", "ramulator", "ramulator2"), default="simple"),
     "dram_freq": Key(1, 1_000_000),
     "dram_channels": Key(1, 64),
-    "dram_req_size": Key(1, 256, default=32, is_assumed=True),
+    "dram_req_size": Key(8, 256, default=32, is_assumed=True),
     "dram_latency": Key(0, MAX_LATENCY, default=10),
     "dram_size": Key(0, 1 << 20, default=0),
     "dram_nbl": Key(0, 1 << 20, default=1),
@@ -193,8 +193,8 @@ def check_value(name: str, key: Key, value: Any) -> tuple[int | str | None, str]
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or not key.low <= value <= key.high:
         return None, expected
-    if name == "dram_req_size" and value & (value - 1):
-        return None, "a power of two"
+    if name in ("dram_req_size", "precision") and value & (value - 1):
+        return None, f"a power of two from {key.low} to {key.high}"
     if name == "dram_channels" and value > 16 and value not in (32, 64):
         return None, "1 to 16, 32 or 64 (the channel hash knows no other)"
     return value, ""
