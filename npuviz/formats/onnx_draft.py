@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnx.version_converter
 import onnx_ir as ir
 from google.protobuf.message import DecodeError
 from onnx import TensorProto
@@ -24,6 +25,8 @@ MAX_MODEL_BYTES = (1 << 31) - 1
 # A tensor beyond this is a damaged file or a mistake, never a model.
 MAX_TENSOR_ELEMENTS = 1 << 34
 MAX_NODES = 1 << 22
+# Older operator sets are converted to this one.
+OLDEST_OPSET = 7
 # Weights up to this size stay in the light model, where shape inference can read their values.
 KEPT_WEIGHT_BYTES = 1024
 
@@ -83,6 +86,7 @@ def read_draft(path: Path) -> Draft:
     if len(proto.graph.node) > MAX_NODES:
         raise FormatError(path, expected=f"at most {MAX_NODES} nodes", found=str(len(proto.graph.node)))
     _check_versions(path, proto)
+    proto = _modernise(path, proto)
     draft = Draft(path, proto, {})
     _take_out_weights(draft)
     with foreign_errors(path, "structure"):
@@ -110,6 +114,14 @@ def _check_versions(path: Path, proto: onnx.ModelProto) -> None:
             found=str(proto.ir_version),
             hint="export the model with an older version of onnx",
         )
+
+
+def _modernise(path: Path, proto: onnx.ModelProto) -> onnx.ModelProto:
+    """Convert only what is so old that its operators broadcast in another way and no runtime has them."""
+    if not any(item.domain in ("", "ai.onnx") and item.version < OLDEST_OPSET for item in proto.opset_import):
+        return proto
+    with foreign_errors(path, f"conversion to opset {OLDEST_OPSET}"):
+        return onnx.version_converter.convert_version(proto, OLDEST_OPSET)
 
 
 def _take_out_weights(draft: Draft) -> None:

@@ -90,7 +90,8 @@ class _Builder:
         if captured:
             attributes["captured_inputs"] = len(captured)
             inputs += [self.ids[item] for item in captured]
-        stored = list(node.output)
+        # An output without a known shape is one that nothing reads: as good as absent.
+        stored = [item if item in self._shapes else "" for item in node.output]
         while stored and not stored[-1]:
             stored.pop()
         outputs = tuple(

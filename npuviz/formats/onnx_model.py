@@ -15,9 +15,6 @@ from npuviz.formats.onnx_optimize import uniform_weights
 from npuviz.formats.onnx_shapes import bind_dimensions, infer_shapes
 from npuviz.program.graph import Graph
 
-# Below this the version of an operator set means other semantics to ONNX Runtime.
-OLDEST_OPSET = 7
-
 
 def read_model(
     path: Path,

@@ -43,7 +43,7 @@ def observe(draft: Draft, names: Sequence[str]) -> dict[str, tuple[int, tuple[in
     lines = done.stdout.splitlines()
     if done.returncode != 0 or not lines:
         reason = done.stderr.strip().splitlines()[-1:] or [f"it ended with status {done.returncode}"]
-        raise _unknown(draft, names, reason[0][:160])
+        raise _unknown(draft, names, reason[0][:200])
     answer: Mapping[str, Any] = json.loads(lines[-1])
     return {name: (answer[name][0], tuple(answer[name][1])) for name in names}
 

@@ -4,6 +4,7 @@ All by onnx-ir and onnxscript. Only passes that are right for every opset are us
 rewrite rules of onnxscript write operators in their newest form.
 """
 
+import logging
 from collections.abc import Mapping
 
 import numpy as np
@@ -12,25 +13,45 @@ import onnx_ir as ir
 import onnx_ir.passes.common as passes
 from onnx import numpy_helper
 from onnxscript import optimizer
-from onnxscript.rewriter import RewritePass
+from onnxscript.rewriter import RewritePass, RewriteRule
 from onnxscript.rewriter.rules.common import (
     fuse_batchnorm_into_conv_rule,
     fuse_batchnorm_into_conv_transpose_rule,
     fuse_batchnorm_into_gemm_rule,
 )
 
-from npuviz.formats.onnx_draft import KEPT_WEIGHT_BYTES, MAX_TENSOR_ELEMENTS, Draft, foreign_errors
+from npuviz.formats.onnx_draft import (
+    KEPT_WEIGHT_BYTES,
+    MAX_TENSOR_ELEMENTS,
+    Draft,
+    first_line,
+    foreign_errors,
+)
 
 # Folding runs operators in Python: bounded, so that a damaged shape cannot take time or memory.
 FOLD_ELEMENTS = 1 << 16
 # Arrays above this are tested for being one repeated value.
 COMPACT_BYTES = 1 << 14
 
+# Its warnings about unknown types repeat what shape inference reports properly.
+for _library in ("onnx_ir", "onnxscript"):
+    logging.getLogger(_library).setLevel(logging.ERROR)
+
 _RULES = [
     fuse_batchnorm_into_conv_rule,
     fuse_batchnorm_into_conv_transpose_rule,
     fuse_batchnorm_into_gemm_rule,
 ]
+# The library folds these into Split, Squeeze and Unsqueeze of opset 13, whatever the model's opset.
+_FOLDED_IN_NEW_FORM = frozenset({"SplitToSequence", "ConcatFromSequence"})
+_NEW_FORM_OPSET = 13
+# Ref: ONNX operators, Dropout versions 7 and 10: without a training input it passes its data on.
+# The library's own rule knows the newer form only.
+_DROPOUT_ALWAYS_IDENTITY = range(7, 12)
+_DROPOUT_RULE = RewriteRule(
+    lambda op, x: op.Dropout(x, _allow_other_attributes=True),  # pyright: ignore[reportUnknownLambdaType]
+    lambda op, x: op.Identity(x),  # pyright: ignore[reportUnknownLambdaType]
+)
 
 
 def uniform_weights(proto: onnx.ModelProto, weights: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -65,11 +86,23 @@ def optimize(draft: Draft) -> Draft:
     with foreign_errors(draft.path, "optimisation"):
         light = uniform_weights(draft.proto, draft.weights)
         _drop_producers(draft.proto.graph, light)
-        weights = {**draft.weights, **light}
-        model = ir.from_proto(draft.proto)
-        _attach_weights(model, weights)
-        _run_passes(model)
+        draft.weights.update(light)
+    try:
+        model = _optimised(draft, may_fold=True)
+    except Exception as error:
+        # Folding meets operators it cannot evaluate; the model is right without it, only longer.
+        draft.assumptions.append(f"constants are not folded: the library gave up ({first_line(error)})")
+        with foreign_errors(draft.path, "optimisation"):
+            model = _optimised(draft, may_fold=False)
+    with foreign_errors(draft.path, "optimisation"):
         return _take_apart(draft, model)
+
+
+def _optimised(draft: Draft, may_fold: bool) -> ir.Model:
+    model = ir.from_proto(draft.proto)
+    _attach_weights(model, draft.weights)
+    _run_passes(model, may_fold)
+    return model
 
 
 def _drop_producers(graph: onnx.GraphProto, light: Mapping[str, np.ndarray]) -> None:
@@ -102,19 +135,25 @@ def _attach_weights(model: ir.Model, weights: Mapping[str, np.ndarray]) -> None:
             graph.register_initializer(value)
 
 
-def _run_passes(model: ir.Model) -> None:
+def _run_passes(model: ir.Model, may_fold: bool) -> None:
+    opset = model.opset_imports.get("", 0)
+    rules = [*_RULES, _DROPOUT_RULE] if opset in _DROPOUT_ALWAYS_IDENTITY else _RULES
     passes.InlinePass()(model)
+    ops = {node.op_type for node in model.graph.all_nodes()}
+    may_fold = may_fold and (opset >= _NEW_FORM_OPSET or not ops & _FOLDED_IN_NEW_FORM)
+    passes.RemoveUnusedNodesPass()(model)
     passes.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
     for _ in range(2):
-        optimizer.fold_constants_ir(
-            model,
-            onnx_shape_inference=True,
-            input_size_limit=FOLD_ELEMENTS,
-            output_size_limit=FOLD_ELEMENTS,
-            should_fold=_may_fold,
-        )
+        if may_fold:
+            optimizer.fold_constants_ir(
+                model,
+                onnx_shape_inference=True,
+                input_size_limit=FOLD_ELEMENTS,
+                output_size_limit=FOLD_ELEMENTS,
+                should_fold=_may_fold,
+            )
         passes.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
-        RewritePass(_RULES)(model)
+        RewritePass(rules)(model)
         passes.IdentityEliminationPass()(model)
         passes.RemoveUnusedNodesPass()(model)
     passes.LiftSubgraphInitializersToMainGraphPass()(model)

@@ -88,7 +88,7 @@ def _substitute(graph: onnx.GraphProto, fixed: Mapping[str, int]) -> None:
 def infer_shapes(draft: Draft) -> dict[str, TypeAndShape]:
     """Element type and shape of every tensor of the main graph, by name.
 
-    Raises FormatError where neither inference nor a run can tell, and where a tensor is absurdly big.
+    A node output that nothing reads may be missing. Raises FormatError where neither inference nor a run can tell, and where a tensor is absurdly big.
     """
     with foreign_errors(draft.path, "shape inference"):
         inferred = onnx.shape_inference.infer_shapes(draft.proto, data_prop=True)
@@ -102,14 +102,27 @@ def infer_shapes(draft: Draft) -> dict[str, TypeAndShape]:
         found[name] = (onnx.helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
     produced = [name for node in graph.node for name in node.output if name]
     _check_sizes(draft, found, (*produced, *(value.name for value in graph.input)))
-    unknown = [name for name in produced if name not in found]
+    read = _names_read(graph)
+    unknown = [name for name in produced if name not in found and name in read]
     if unknown:
         observed = observe(draft, unknown)
         draft.assumptions.append(
-            f"the shapes of {len(unknown)} tensors (first: {unknown[0]}) depend on values: those of one run assumed"
+            f"the shapes of {len(unknown)} tensors (first: {unknown[0]}) depend on values: "
+            "those of one run assumed"
         )
         found.update(observed)
         _check_sizes(draft, found, unknown)
+    return found
+
+
+def _names_read(graph: onnx.GraphProto) -> set[str]:
+    """Names that any node, subgraph or graph output reads."""
+    found = {value.name for value in graph.output}
+    for node in graph.node:
+        found.update(node.input)
+        for attribute in node.attribute:
+            for inner in (*attribute.graphs, attribute.g):
+                found |= _names_read(inner)
     return found
 
 
