@@ -112,3 +112,12 @@ class TraceSchema:
     frequency_hz: float
     title: str = ""
     target: str = ""
+
+    @property
+    def num_kinds(self) -> int:
+        """One more than the largest kind id: the length of a table by kind."""
+        return max((kind.id for kind in self.kinds), default=-1) + 1
+
+    def kind_of(self, id: int) -> Kind | None:
+        """The kind of this id, or None."""
+        return next((kind for kind in self.kinds if kind.id == id), None)

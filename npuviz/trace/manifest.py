@@ -1,0 +1,113 @@
+"""The manifest of a bundle: which version, what the rows mean, which parts hold them."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import orjson
+
+from npuviz.base.errors import FormatError
+from npuviz.trace.schema import TraceSchema
+
+MANIFEST_NAME = "manifest.json"
+MODEL_NAME = "model.json"
+FORMAT_NAME = "npuviz-trace"
+FORMAT_VERSION = 1
+LARGEST_TEXT_BYTES = 1 << 28
+LARGEST_PART_ROWS = 1 << 26
+
+TableName = Literal["intervals", "counters", "flows", "lifetimes"]
+TABLE_NAMES: tuple[TableName, ...] = get_args(TableName)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One Parquet file. Rows of earlier parts come before those of later ones, track by track.
+
+    crc32       of the whole file
+    last_cycle  every row happened, and every interval ended, before or at it
+    """
+
+    file: str
+    table: TableName
+    rows: int
+    size_bytes: int
+    crc32: int
+    last_cycle: int
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """Everything a reader must know before it opens a part."""
+
+    schema: TraceSchema
+    parts: tuple[Part, ...] = ()
+    end_cycle: int = 0
+    is_complete: bool = False
+    format: str = FORMAT_NAME
+    version: int = FORMAT_VERSION
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> None:
+    """Write the manifest so that a reader sees the old one or the new one, never half of it."""
+    replace_file(folder / MANIFEST_NAME, orjson.dumps(manifest, option=orjson.OPT_INDENT_2))
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Write a small file in one step, seen from outside."""
+    temporary = path.with_name(path.name + ".new")
+    with open(temporary, "wb") as file:
+        file.write(data)
+    os.replace(temporary, path)
+
+
+def parse_manifest(file: str, data: bytes) -> Manifest:
+    """Check and decode a manifest. Raises FormatError."""
+    from pydantic import TypeAdapter, ValidationError
+
+    try:
+        plain: Any = orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        raise FormatError(file, offset=error.pos, expected="JSON", found=error.msg, hint=_HINT) from None
+    if not isinstance(plain, dict) or plain.get("format") != FORMAT_NAME:
+        raise FormatError(file, field="format", expected=f'"{FORMAT_NAME}"', hint="not a trace bundle")
+    version = plain.get("version")
+    if isinstance(version, int) and version > FORMAT_VERSION:
+        raise FormatError(
+            file,
+            field="version",
+            expected=f"at most {FORMAT_VERSION}",
+            found=str(version),
+            hint="written by a newer npuviz; update npuviz to open it",
+        )
+    try:
+        manifest = TypeAdapter(Manifest).validate_json(data, strict=True)
+    except (ValidationError, ValueError) as error:
+        where, what = "", str(error).splitlines()[0]
+        if isinstance(error, ValidationError):
+            first = error.errors(include_url=False)[0]
+            where, what = ".".join(str(step) for step in first["loc"]), first["msg"]
+        raise FormatError(file, field=where, found=what, hint=_HINT) from None
+    _check(file, manifest)
+    return manifest
+
+
+_HINT = "the bundle is damaged: record it again"
+
+
+def _check(file: str, manifest: Manifest) -> None:
+    """What types alone do not say."""
+    schema = manifest.schema
+    if [track.id for track in schema.tracks] != list(range(len(schema.tracks))):
+        raise FormatError(file, field="schema.tracks", expected="ids 0, 1, 2, ...", hint=_HINT)
+    if any(not 0 <= kind.id < 1 << 15 for kind in schema.kinds):
+        raise FormatError(file, field="schema.kinds", expected="ids from 0 to 32767", hint=_HINT)
+    if len(schema.memory_names) >= 1 << 15:
+        raise FormatError(file, field="schema.memory_names", expected="less than 32768", hint=_HINT)
+    for part in manifest.parts:
+        if not part.file or Path(part.file).name != part.file or not part.file.endswith(".parquet"):
+            raise FormatError(file, field="parts", expected="plain file names", found=part.file[:80], hint=_HINT)
+        if not 0 <= part.rows <= LARGEST_PART_ROWS or part.size_bytes < 0:
+            found = f"{part.rows} rows, {part.size_bytes} bytes"
+            raise FormatError(file, field=f"parts, {part.file}", found=found, hint=_HINT)

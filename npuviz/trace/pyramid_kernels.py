@@ -1,0 +1,233 @@
+"""Levels of detail over sorted columns: the cost of a question follows the pixels, not the rows.
+
+Every BLOCK intervals the covered cycles so far are kept, one number per kind that the track has
+("local" kinds); a question adds the rows at both ends of a pixel to a difference of two such rows,
+so that answers are exact. Counters keep the smallest and largest value of every COUNTER_BLOCK rows.
+All column arguments are read-only arrays; written arrays come last.
+"""
+
+import numba as nb
+import numpy as np
+
+BLOCK = 16
+COUNTER_BLOCK = 64
+
+
+@nb.njit(cache=True, nogil=True)
+def mark_kinds(kind, begin, seen):
+    """Set seen[k] for every kind among the rows from `begin` on."""
+    for i in range(begin, len(kind)):
+        seen[kind[i]] = True
+
+
+@nb.njit(cache=True, nogil=True)
+def extend_sums(start, end, kind, local, first_block, last_block, sums, starts):
+    """Fill the rows of the blocks first_block .. last_block.
+
+    local   (kinds,) int16: column of `sums` of each kind
+    sums    (blocks + 1, width) int64; row b holds the cycles covered before interval b * BLOCK
+    starts  (blocks,) int64: start of the first interval of each block
+    """
+    for block in range(first_block, last_block):
+        begin = block * BLOCK
+        for column in range(sums.shape[1]):
+            sums[block + 1, column] = sums[block, column]
+        for i in range(begin, begin + BLOCK):
+            sums[block + 1, local[kind[i]]] += end[i] - start[i]
+        starts[block] = start[begin]
+
+
+@nb.njit(cache=True, nogil=True)
+def first_ending_after(end, cycle):
+    """Index of the first row with end > cycle."""
+    low = 0
+    high = len(end)
+    while low < high:
+        middle = (low + high) >> 1
+        if end[middle] > cycle:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+@nb.njit(cache=True, nogil=True)
+def _first_not_below(values, begin, limit):
+    """Index of the first value >= limit at or after `begin`: doubling steps, then halving."""
+    count = len(values)
+    step = 1
+    low = begin
+    high = begin
+    while high < count and values[high] < limit:
+        low = high + 1
+        high += step
+        step <<= 1
+    high = min(high, count)
+    while low < high:
+        middle = (low + high) >> 1
+        if values[middle] < limit:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@nb.njit(cache=True, nogil=True)
+def first_starting_from(start, starts, begin, cycle):
+    """Index of the first row at or after `begin` with start >= cycle, looking at block starts first."""
+    block = _first_not_below(starts, begin // BLOCK + 1, cycle)
+    low = max(begin, (block - 1) * BLOCK)
+    high = min(block * BLOCK, len(start)) if block < len(starts) else len(start)
+    while low < high:
+        middle = (low + high) >> 1
+        if start[middle] < cycle:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@nb.njit(cache=True, nogil=True)
+def _covered_by_kind(start, end, kind, sums, local, first, last, totals):
+    """Add the lengths of rows [first, last) to `totals`, by local kind."""
+    if last - first > 2 * BLOCK:
+        head = (first // BLOCK + 1) * BLOCK
+        tail = (last // BLOCK) * BLOCK
+        for column in range(len(totals)):
+            totals[column] += sums[tail // BLOCK, column] - sums[head // BLOCK, column]
+        for i in range(first, head):
+            totals[local[kind[i]]] += end[i] - start[i]
+        first = tail
+    for i in range(first, last):
+        totals[local[kind[i]]] += end[i] - start[i]
+
+
+@nb.njit(cache=True, nogil=True)
+def dominant_kind(start, end, kind, sums, local, owner, first, last, totals):
+    """Kind that covers most cycles of rows [first, last); the first row's kind if none covers any."""
+    totals[:] = 0
+    _covered_by_kind(start, end, kind, sums, local, first, last, totals)
+    best = 0
+    for column in range(1, len(totals)):
+        if totals[column] > totals[best]:
+            best = column
+    return owner[best] if totals[best] > 0 else kind[first]
+
+
+@nb.njit(cache=True, nogil=True)
+def utilization(start, end, kind, starts, sums, local, owner, wanted, low, high, covered, dominant):
+    """Covered part and dominant kind of every column of the window [low, high).
+
+    local, owner  column of `sums` of each kind; kind of each column
+    wanted   (kinds,) uint8: which kinds count
+    covered  (columns,) float32 in 0..1, written; dominant (columns,) int16, written, -1: nothing
+    """
+    columns = len(covered)
+    step = (high - low) / columns
+    totals = np.zeros(sums.shape[1], np.float64)
+    first = first_ending_after(end, np.floor(low))
+    for c in range(columns):
+        left = low + step * c
+        right = low + step * (c + 1)
+        last = first_starting_from(start, starts, first, np.int64(np.ceil(right)))
+        covered[c] = 0.0
+        dominant[c] = -1
+        if last <= first:
+            continue
+        totals[:] = 0.0
+        _covered_by_kind(start, end, kind, sums, local, first, last, totals)
+        outside_left = min(left, end[first]) - start[first]
+        if outside_left > 0:
+            totals[local[kind[first]]] -= outside_left
+        outside_right = end[last - 1] - right
+        if outside_right > 0:
+            totals[local[kind[last - 1]]] -= outside_right
+            first = last - 1
+        else:
+            first = last
+        whole = 0.0
+        best = 0.0
+        for column in range(len(totals)):
+            amount = totals[column]
+            if amount > 0 and wanted[owner[column]] != 0:
+                whole += amount
+                if amount > best:
+                    best = amount
+                    dominant[c] = owner[column]
+        covered[c] = min(whole / step, 1.0)
+
+
+@nb.njit(cache=True, nogil=True)
+def merge_intervals(start, end, kind, starts, sums, local, owner, low, high, resolution, first, last, kinds):
+    """Rows of the window, those that begin in one pixel merged; return the number of groups.
+
+    Group g is rows [first[g], last[g]) with dominant kind kinds[g]; a row of at least `resolution`
+    cycles is always a group of its own.
+    """
+    count = 0
+    totals = np.zeros(sums.shape[1], np.float64)
+    i = first_ending_after(end, np.floor(low))
+    while i < len(start) and start[i] < high and count < len(first):
+        if end[i] - start[i] >= resolution:
+            j = i + 1
+        else:
+            pixel = np.floor((max(np.float64(start[i]), low) - low) / resolution) + 1
+            border = np.int64(np.ceil(min(low + pixel * resolution, high)))
+            j = max(first_starting_from(start, starts, i, border), i + 1)
+            if j - i > 1 and end[j - 1] - start[j - 1] >= resolution:
+                j -= 1
+        first[count] = i
+        last[count] = j
+        kinds[count] = kind[i]
+        if j - i > 1:
+            kinds[count] = dominant_kind(start, end, kind, sums, local, owner, i, j, totals)
+        count += 1
+        i = j
+    return count
+
+
+@nb.njit(cache=True, nogil=True)
+def extend_extremes(value, first_block, last_block, lowest, highest):
+    """Smallest and largest value of the blocks first_block .. last_block of COUNTER_BLOCK rows."""
+    for block in range(first_block, last_block):
+        begin = block * COUNTER_BLOCK
+        small = value[begin]
+        large = value[begin]
+        for i in range(begin + 1, begin + COUNTER_BLOCK):
+            small = min(small, value[i])
+            large = max(large, value[i])
+        lowest[block] = small
+        highest[block] = large
+
+
+@nb.njit(cache=True, nogil=True)
+def sample_counter(cycle, value, lowest, highest, low, high, small, large, last):
+    """Smallest, largest and last value of every column of the window; 0 before the first row.
+
+    small, large, last  (points,) int64, written
+    """
+    points = len(small)
+    step = (high - low) / points
+    i = first_ending_after(cycle, np.floor(low))
+    held = value[i - 1] if i > 0 else np.int64(0)
+    for c in range(points):
+        while i < len(cycle) and cycle[i] <= low + step * c:
+            held = value[i]
+            i += 1
+        right = np.int64(np.ceil(low + step * (c + 1)))
+        j = _first_not_below(cycle, i, right)
+        bottom = held
+        top = held
+        while i < j:
+            if i % COUNTER_BLOCK == 0 and i + COUNTER_BLOCK <= j:
+                bottom = min(bottom, lowest[i // COUNTER_BLOCK])
+                top = max(top, highest[i // COUNTER_BLOCK])
+                i += COUNTER_BLOCK
+            else:
+                bottom = min(bottom, value[i])
+                top = max(top, value[i])
+                i += 1
+            held = value[i - 1]
+        small[c] = bottom
+        large[c] = top
+        last[c] = held

@@ -1,0 +1,240 @@
+"""Questions to a trace, in memory or on disk. The cost follows the pixels asked for."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from math import ceil, floor
+from typing import Any, Literal
+
+import numpy as np
+
+from npuviz.trace import pyramid_kernels as kernels
+from npuviz.trace.schema import INTERVAL_DTYPE, TraceSchema
+from npuviz.trace.series import CounterView, IntervalView
+from npuviz.trace.source import TraceSource
+
+Window = tuple[float, float]
+"""Half-open range of cycles [first, behind the last); fractions are allowed, for pixels below a cycle."""
+
+
+@dataclass(frozen=True, slots=True)
+class IntervalColumns:
+    """All rows of one interval track as read-only columns, sorted by start."""
+
+    start: np.ndarray
+    end: np.ndarray
+    kind: np.ndarray
+    node: np.ndarray
+    instruction: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+
+@dataclass(frozen=True, slots=True)
+class CounterColumns:
+    """All rows of one counter as read-only columns: `value` holds from `cycle` on."""
+
+    cycle: np.ndarray
+    value: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.cycle)
+
+
+class TraceReader:
+    """Reads a TraceStore, also while it grows, or a bundle.
+
+    Safe from any thread. Methods raise KeyError for a track of the wrong kind, and FormatError when
+    a bundle turns out to be damaged.
+    """
+
+    def __init__(self, source: TraceSource) -> None:
+        self._source = source
+
+    @property
+    def source(self) -> TraceSource:
+        """What is read."""
+        return self._source
+
+    @property
+    def schema(self) -> TraceSchema:
+        """What the rows mean."""
+        return self._source.schema
+
+    @property
+    def model(self) -> Mapping[str, Any]:
+        """What the bundle says about the run beside its events (model.json); empty in memory."""
+        return self._source.model
+
+    @property
+    def is_complete(self) -> bool:
+        """False for the remains of a run that was killed."""
+        return self._source.is_complete
+
+    @property
+    def end_cycle(self) -> int:
+        """Cycle up to which the trace is known."""
+        return self._source.end_cycle
+
+    @property
+    def num_intervals(self) -> int:
+        """Intervals of all tracks."""
+        return self._source.num_intervals
+
+    def num_intervals_of(self, track: int) -> int:
+        """Intervals of one track."""
+        return len(self._source.interval_view(track).start)
+
+    # -- pictures ---------------------------------------------------------------------------------
+
+    def intervals(self, track: int, window: Window, resolution: float = 1.0) -> np.ndarray:
+        """Intervals that overlap the window: rows of INTERVAL_DTYPE.
+
+        resolution  cycles a pixel. Intervals shorter than that which begin in one pixel become one
+                    row from the first start to the last end: the kind that covers most of it, the
+                    node of its first interval, instruction -1.
+        """
+        view = self._source.interval_view(track)
+        low, high = float(window[0]), float(window[1])
+        if high <= low or len(view.start) == 0:
+            return np.zeros(0, dtype=INTERVAL_DTYPE)
+        begin = int(np.searchsorted(view.end, np.int64(_bounded(floor(low))), side="right"))
+        behind = int(np.searchsorted(view.start, np.int64(_bounded(ceil(high)))))
+        groups = max(behind - begin, 0)
+        if resolution > 0:
+            groups = min(groups, 2 * ceil((high - low) / resolution) + 4)
+        first, last = np.empty(groups, dtype=np.int64), np.empty(groups, dtype=np.int64)
+        kinds = np.empty(groups, dtype=np.int16)
+        levels = (view.starts, view.sums, view.local, view.owner)
+        count = kernels.merge_intervals(
+            view.start, view.end, view.kind, *levels, low, high, max(float(resolution), 1e-9), first, last, kinds
+        )
+        return _rows(view, first[:count], last[:count] - 1, kinds[:count])
+
+    def utilization(
+        self, track: int, window: Window, columns: int, kinds: Collection[int] | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Covered part (float32, 0..1, exact) and kind that covers most (int16, -1: none) of every column.
+
+        kinds  which kinds count, None for all: a track also shows why a unit waits
+        """
+        view = self._source.interval_view(track)
+        covered = np.zeros(columns, dtype=np.float32)
+        dominant = np.full(columns, -1, dtype=np.int16)
+        low, high = float(window[0]), float(window[1])
+        if high > low and columns > 0 and len(view.start):
+            wanted = np.ones(len(view.local), dtype=np.uint8)
+            if kinds is not None:
+                wanted[:] = 0
+                wanted[[kind for kind in kinds if 0 <= kind < len(wanted)]] = 1
+            levels = (view.starts, view.sums, view.local, view.owner, wanted)
+            kernels.utilization(view.start, view.end, view.kind, *levels, low, high, covered, dominant)
+        return covered, dominant
+
+    def counter(
+        self, track: int, window: Window, points: int
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """A counter over `points` equal parts of the window.
+
+        Returns the cycle at which each part begins (float64) and the smallest, the largest and the
+        last value in it (int64); before its first row a counter is 0.
+        """
+        view = self._source.counter_view(track)
+        low, high = float(window[0]), float(window[1])
+        cycles = low + (high - low) / max(points, 1) * np.arange(points)
+        small, large, last = (np.zeros(points, dtype=np.int64) for _ in range(3))
+        if high > low and points > 0 and len(view.cycle):
+            kernels.sample_counter(view.cycle, view.value, view.lowest, view.highest, low, high, small, large, last)
+        return cycles, small, large, last
+
+    def flows(self, window: Window, limit: int = 10_000) -> np.ndarray:
+        """Flows that arrive within the window, FLOW_DTYPE; of more than `limit`, an even selection."""
+        rows = self._source.flow_view()
+        keys = np.array([_bounded(ceil(window[0])), _bounded(ceil(window[1]))], dtype=np.int64)
+        first, last = (int(i) for i in np.searchsorted(rows["cycle"], keys))
+        count = max(last - first, 0)
+        if count <= limit:
+            return rows[first : first + count]
+        return rows[first + np.arange(limit, dtype=np.int64) * count // limit]
+
+    def lifetimes(self, memory: int, window: Window) -> np.ndarray:
+        """What the memory held within the window: LIFETIME_DTYPE, in the order of its end."""
+        return self._source.lifetimes_within(memory, _bounded(floor(window[0])), _bounded(ceil(window[1])))
+
+    # -- single rows ------------------------------------------------------------------------------
+
+    def at(self, track: int, cycle: float) -> np.void | None:
+        """The interval that covers a cycle: a row of INTERVAL_DTYPE, or None."""
+        view = self._source.interval_view(track)
+        cycle = _bounded(floor(cycle))
+        row = int(np.searchsorted(view.start, np.int64(cycle), side="right")) - 1
+        while row >= 0 and view.start[row] == view.end[row] == cycle:
+            row -= 1
+        return _row(view, row) if row >= 0 and view.end[row] > cycle else None
+
+    def neighbor(self, track: int, cycle: float, direction: Literal[-1, 1]) -> np.void | None:
+        """The next interval that starts after `cycle` (1), or the last that starts before it (-1)."""
+        view = self._source.interval_view(track)
+        if direction > 0:
+            row = int(np.searchsorted(view.start, np.int64(_bounded(floor(cycle))), side="right"))
+        else:
+            row = int(np.searchsorted(view.start, np.int64(_bounded(ceil(cycle))))) - 1
+        return _row(view, row) if 0 <= row < len(view.start) else None
+
+    def value_at(self, track: int, cycle: float) -> int:
+        """Value of a counter during a cycle."""
+        view = self._source.counter_view(track)
+        row = int(np.searchsorted(view.cycle, np.int64(_bounded(floor(cycle))), side="right")) - 1
+        return int(view.value[row]) if row >= 0 else 0
+
+    def flows_of(self, instruction: int) -> np.ndarray:
+        """All flows into and out of one instruction, FLOW_DTYPE. Looks at every flow."""
+        rows = self._source.flow_view()
+        return rows[(rows["source"] == instruction) | (rows["sink"] == instruction)]
+
+    # -- whole tracks -----------------------------------------------------------------------------
+
+    def columns(self, track: int) -> IntervalColumns | CounterColumns:
+        """All rows of a track as read-only columns. Nodes and instructions of a bundle are read now."""
+        if self.schema.tracks[track].kind == "counter":
+            view: CounterView = self._source.counter_view(track)
+            return CounterColumns(view.cycle, view.value)
+        return self.interval_columns(track)
+
+    def interval_columns(self, track: int) -> IntervalColumns:
+        """All rows of an interval track."""
+        view = self._source.interval_view(track)
+        node, instruction = view.details(np.arange(len(view.start), dtype=np.int64))
+        return IntervalColumns(view.start, view.end, view.kind, node, instruction)
+
+    def counter_columns(self, track: int) -> CounterColumns:
+        """All rows of a counter track."""
+        view = self._source.counter_view(track)
+        return CounterColumns(view.cycle, view.value)
+
+    def busy_cycles(self, track: int, kinds: Collection[int] | None = None) -> int:
+        """Cycles of the whole trace that intervals of these kinds cover (None: all kinds)."""
+        view = self._source.interval_view(track)
+        lengths = view.end - view.start
+        if kinds is None:
+            return int(lengths.sum())
+        return int(lengths[np.isin(view.kind, list(kinds))].sum())
+
+
+def _bounded(cycle: float) -> int:
+    """A cycle that fits a column, whatever a window asks for."""
+    return int(min(max(cycle, -(1 << 62)), 1 << 62))
+
+
+def _row(view: IntervalView, row: int) -> np.void:
+    one = np.array([row], dtype=np.int64)
+    return _rows(view, one, one, view.kind[row : row + 1])[0]
+
+
+def _rows(view: IntervalView, first: np.ndarray, last: np.ndarray, kinds: np.ndarray) -> np.ndarray:
+    rows = np.empty(len(first), dtype=INTERVAL_DTYPE)
+    rows["start"], rows["end"], rows["kind"] = view.start[first], view.end[last], kinds
+    if len(first):
+        rows["node"], rows["instruction"] = view.details(first)
+        rows["instruction"][last > first] = -1
+    return rows

@@ -1,0 +1,95 @@
+"""From raw event rows, as kernels write them, to columns grouped by track."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from npuviz.base.errors import SimulationError
+from npuviz.trace.schema import EVENT_WORDS, TraceSchema
+from npuviz.trace.split_kernels import assign_keys, scatter
+
+BATCH_ROWS = 1 << 17
+"""Rows sorted at once: small enough that the scratch stays in the cache."""
+
+_ANY_CYCLE = np.iinfo(np.int64).min
+
+
+@dataclass(frozen=True, slots=True)
+class SplitRows:
+    """Rows ordered by key; a group's rows are [offsets[key], offsets[key + 1]) of every column.
+
+    first, second, third  words 1 to 3 of the event rows; code is the low half of word 0
+    The arrays belong to the splitter and live until its next batch.
+    """
+
+    first: np.ndarray
+    second: np.ndarray
+    third: np.ndarray
+    code: np.ndarray
+    offsets: np.ndarray
+
+    def groups(self) -> Iterator[tuple[int, slice]]:
+        """Keys that have rows, with their place."""
+        for key in np.flatnonzero(np.diff(self.offsets)):
+            yield int(key), slice(int(self.offsets[key]), int(self.offsets[key + 1]))
+
+
+class Splitter:
+    """Splits batches of one trace in the order of recording and checks the order within each track."""
+
+    def __init__(self, schema: TraceSchema) -> None:
+        self._schema = schema
+        self._is_counter = np.array([track.kind == "counter" for track in schema.tracks], dtype=np.uint8)
+        self._num_kinds = schema.num_kinds
+        self._num_memories = len(schema.memory_names)
+        self._floor = int(_ANY_CYCLE)
+        self._last = np.full(len(schema.tracks), _ANY_CYCLE, dtype=np.int64)
+        self._keys = np.empty(0, dtype=np.int32)
+        self._columns: tuple[np.ndarray, ...] = ()
+
+    @property
+    def flow_key(self) -> int:
+        """Key of the flows; smaller keys are tracks, larger ones memories."""
+        return len(self._schema.tracks)
+
+    def forget_from(self, cycle: int) -> None:
+        """History was cut at `cycle`: what comes again from before it is known already and dropped."""
+        self._floor = cycle
+        self._last[:] = _ANY_CYCLE
+
+    def split(self, rows: np.ndarray) -> Iterator[SplitRows]:
+        """Yield the rows (n, 4) in batches, split. Raises SimulationError for rows that break the contract."""
+        for begin in range(0, len(rows), BATCH_ROWS):
+            yield self._split_batch(rows[begin : begin + BATCH_ROWS])
+
+    def _split_batch(self, rows: np.ndarray) -> SplitRows:
+        count = len(rows)
+        if len(self._keys) < count:
+            self._keys = np.empty(count, dtype=np.int32)
+            self._columns = tuple(np.empty(count, dtype=np.int64) for _ in range(3))
+            self._columns += (np.empty(count, dtype=np.int32),)
+        offsets = np.zeros(self.flow_key + 2 + self._num_memories, dtype=np.int64)
+        limits = (self._num_kinds, self._num_memories, self._floor)
+        bad = assign_keys(rows, self._is_counter, *limits, self._last, self._keys, offsets[1:])
+        if bad >= 0:
+            raise SimulationError(self._complaint(rows[bad]))
+        np.cumsum(offsets, out=offsets)
+        scatter(rows, self._keys, offsets[:-1].copy(), *self._columns)
+        used = int(offsets[-1])
+        return SplitRows(*(column[:used] for column in self._columns), offsets)
+
+    def _complaint(self, row: np.ndarray) -> str:
+        head, first, second, _ = (int(word) for word in row)
+        owner = head >> 32 & 0xFFFFFF
+        tracks = self._schema.tracks
+        name = tracks[owner].name if owner < len(tracks) else f"track {owner} (there are {len(tracks)})"
+        return (
+            f"event of type {head >> 56} on {name}, cycles {first} to {second}: a trace takes known types, kinds "
+            f"and tracks, and rows of one track in rising order without overlap"
+        )
+
+
+def empty_rows(count: int) -> np.ndarray:
+    """Room for `count` event rows, not initialised."""
+    return np.empty((count, EVENT_WORDS), dtype=np.int64)

@@ -1,0 +1,206 @@
+"""The trace in memory: raw event rows first, columns per track as soon as somebody asks.
+
+Recording costs one copy. Splitting rows into tracks waits until a reader comes, or until more than
+MAX_RAW_BLOCKS blocks are waiting, which bounds what rows take beside the columns.
+"""
+
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from npuviz.trace.lifetimes import LifetimeSeries
+from npuviz.trace.schema import TraceSchema
+from npuviz.trace.series import (
+    CounterSeries,
+    CounterView,
+    FlowSeries,
+    GrowingArray,
+    IntervalSeries,
+    IntervalView,
+)
+from npuviz.trace.source import Resolver
+from npuviz.trace.split import Splitter, SplitRows, empty_rows
+
+BLOCK_ROWS = 1 << 20
+MAX_RAW_BLOCKS = 4
+
+
+class TraceStore:
+    """All columns of one trace. One thread appends, any number of threads read."""
+
+    def __init__(self, schema: TraceSchema, resolve: Resolver) -> None:
+        self._schema = schema
+        self._resolve = resolve
+        self._splitter = Splitter(schema)
+        self._intervals = {t.id: IntervalSeries(schema.num_kinds) for t in schema.tracks if t.kind == "interval"}
+        self._instructions = {track: GrowingArray(np.int64) for track in self._intervals}
+        self._counters = {t.id: CounterSeries() for t in schema.tracks if t.kind == "counter"}
+        self._flows = FlowSeries()
+        self._lifetimes = [
+            LifetimeSeries(memory, resolve) for memory in range(len(schema.memory_names))
+        ]
+        self._horizon = 0
+        self._raw_lock = threading.Lock()
+        self._waiting: list[np.ndarray] = []
+        self._block = empty_rows(0)
+        self._block_used = 0
+        self._block_taken = 0
+        self._column_lock = threading.RLock()
+
+    # -- the writer -------------------------------------------------------------------------------
+
+    def append(self, rows: np.ndarray) -> None:
+        """Copy event rows (n, 4) into the store."""
+        done = 0
+        while done < len(rows):
+            if self._block_used == len(self._block):
+                self._start_block()
+            count = min(len(rows) - done, len(self._block) - self._block_used)
+            used = self._block_used
+            self._block[used : used + count] = rows[done : done + count]
+            self._block_used = used + count
+            done += count
+        if len(self._waiting) > MAX_RAW_BLOCKS:
+            self.absorb()
+
+    def _start_block(self) -> None:
+        with self._raw_lock:
+            if self._block_used > self._block_taken:
+                self._waiting.append(self._block[self._block_taken : self._block_used])
+            self._block = empty_rows(BLOCK_ROWS)
+            self._block_used = self._block_taken = 0
+
+    def mark(self, cycle: int) -> None:
+        """Tell that everything before `cycle` is recorded."""
+        self._horizon = max(self._horizon, cycle)
+
+    @property
+    def horizon(self) -> int:
+        """Cycle up to which everything is recorded."""
+        return self._horizon
+
+    def truncate(self, cycle: int) -> None:
+        """Drop what happened at `cycle` and later, also intervals under way then.
+
+        Rows from before it that are appended again afterwards are recognised and dropped.
+        """
+        with self._column_lock:
+            self.absorb()
+            for track, series in self._intervals.items():
+                count = int(np.searchsorted(series.end.written(), np.int64(cycle), side="right"))
+                if count < len(series):
+                    series.truncate(count)
+                    self._instructions[track].truncate(count)
+            for counter in self._counters.values():
+                counter.truncate(int(np.searchsorted(counter.cycle.written(), np.int64(cycle))))
+            self._flows.truncate(cycle)
+            for lifetimes in self._lifetimes:
+                lifetimes.truncate(cycle)
+            self._splitter.forget_from(cycle)
+            self._horizon = min(self._horizon, cycle)
+
+    # -- splitting --------------------------------------------------------------------------------
+
+    def absorb(self) -> None:
+        """Split all rows that wait. Readers call it; it costs nothing when nothing waits."""
+        with self._column_lock:
+            with self._raw_lock:
+                waiting, self._waiting = self._waiting, []
+                used = self._block_used
+                if used > self._block_taken:
+                    waiting.append(self._block[self._block_taken : used])
+                    self._block_taken = used
+            for rows in waiting:
+                for batch in self._splitter.split(rows):
+                    self._absorb_batch(batch)
+
+    def _absorb_batch(self, batch: SplitRows) -> None:
+        flow_key = self._splitter.flow_key
+        for key, place in batch.groups():
+            first, second, third = batch.first[place], batch.second[place], batch.third[place]
+            if key in self._intervals:
+                self._intervals[key].append(first, second, batch.code[place])
+                self._instructions[key].append(third)
+            elif key in self._counters:
+                self._counters[key].append(first, second)
+            elif key == flow_key:
+                self._flows.append(first, second, third)
+            else:
+                self._lifetimes[key - flow_key - 1].append(first, second, third, batch.code[place])
+
+    # -- readers: TraceSource ---------------------------------------------------------------------
+
+    @property
+    def schema(self) -> TraceSchema:
+        """What the rows mean."""
+        return self._schema
+
+    @property
+    def is_complete(self) -> bool:
+        """True: a store in memory lacks nothing."""
+        return True
+
+    @property
+    def model(self) -> Mapping[str, Any]:
+        """Empty: the session that owns the store describes the run."""
+        return {}
+
+    @property
+    def end_cycle(self) -> int:
+        """The horizon, or the end of the last event beyond it."""
+        with self._column_lock:
+            self.absorb()
+            ends = [int(s.end.written()[-1]) for s in self._intervals.values() if len(s)]
+            ends += [int(c.cycle.written()[-1]) + 1 for c in self._counters.values() if c.cycle.used]
+            return max(self._horizon, *ends, 0) if ends else self._horizon
+
+    @property
+    def num_intervals(self) -> int:
+        """Intervals of all tracks."""
+        with self._column_lock:
+            self.absorb()
+            return sum(len(series) for series in self._intervals.values())
+
+    @property
+    def num_events(self) -> int:
+        """Rows of all kinds that the store holds."""
+        with self._column_lock:
+            counters = sum(counter.cycle.used for counter in self._counters.values())
+            lifetimes = sum(len(series) for series in self._lifetimes)
+            return self.num_intervals + counters + len(self._flows) + lifetimes
+
+    def interval_view(self, track: int) -> IntervalView:
+        """One interval track as it is now. Raises KeyError for another track."""
+        with self._column_lock:
+            self.absorb()
+            instructions = self._instructions[track].view()
+            nodes_of = self._resolve.nodes_of
+
+            def details(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+                chosen = instructions[rows]
+                nodes = np.full(chosen.shape, -1, dtype=np.int32)
+                known = np.flatnonzero(chosen >= 0)
+                nodes[known] = nodes_of(np.ascontiguousarray(chosen[known]))
+                return nodes, chosen
+
+            return self._intervals[track].view(details)
+
+    def counter_view(self, track: int) -> CounterView:
+        """One counter track as it is now. Raises KeyError for another track."""
+        with self._column_lock:
+            self.absorb()
+            return self._counters[track].view()
+
+    def flow_view(self) -> np.ndarray:
+        """All flows, FLOW_DTYPE, sorted by cycle."""
+        with self._column_lock:
+            self.absorb()
+            return self._flows.view()
+
+    def lifetimes_within(self, memory: int, low: int, high: int) -> np.ndarray:
+        """Lifetimes of a memory that overlap [low, high): LIFETIME_DTYPE, in order of their end."""
+        with self._column_lock:
+            self.absorb()
+            return self._lifetimes[memory].within(low, high)
