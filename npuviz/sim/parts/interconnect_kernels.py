@@ -1,0 +1,157 @@
+"""Simple interconnect: a crossbar with one FIFO per (source, destination), no back-pressure.
+
+Header at word `noc`, then the tables it points to. Each destination takes one packet a cycle, the
+sources in rotation. A packet is a node of a pool: word 0 = next << 32 | payload, word 1 (only where
+NOC_STRIDE is 2) the cycle in which it is ready. The owner of the state keeps enough nodes free.
+
+FIFO rule (Ref: systolic.md section 9): a packet that enters in cycle c is ready in c + latency if
+its FIFO is empty, else one cycle after the newest packet of the FIFO. With latency 1 a packet is
+thus ready as soon as it is at the head of its FIFO in a later cycle, and no ready time is kept.
+"""
+
+from numba import njit
+
+from npuviz.sim.parts.bits_kernels import trailing_zeros
+
+NOC_LATENCY = 0  # NoC cycles
+NOC_PERIOD = 1  # picoseconds
+NOC_SOURCES = 2
+NOC_DESTINATIONS = 3
+NOC_FIFOS = 4  # word of the FIFO table: FIFO_WORDS per (destination, source)
+NOC_MASKS = 5  # word of the masks: NOC_MASK_WORDS per destination, a bit per source with packets
+NOC_MASK_WORDS = 6
+NOC_TURNS = 7  # word of the rotation pointers, one per destination
+NOC_POOL = 8  # word of node 0
+NOC_STRIDE = 9  # words per node
+NOC_CAPACITY = 10  # nodes
+NOC_LIVE = 11  # nodes in use
+NOC_FREE = 12  # head of the free list, NONE if empty
+NOC_FRESH = 13  # nodes never used yet start here
+NOC_WAITING = 14  # packets in FIFOs
+NOC_ACTIVE = 15  # word of the active masks: a bit per destination with packets
+NOC_HEADER = 16
+
+FIFO_HEAD = 0
+FIFO_TAIL = 1
+FIFO_READY = 2  # ready cycle of the newest packet (latency other than 1)
+FIFO_WORDS = 3
+
+NONE = 0x7FFF_FFFF
+LOW_MASK = 0xFFFF_FFFF
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def allocate_node(s, noc):
+    """Take a node of the pool. The caller has made sure that one is free."""
+    node = s[noc + NOC_FREE]
+    if node != NONE:
+        s[noc + NOC_FREE] = s[s[noc + NOC_POOL] + node * s[noc + NOC_STRIDE]] >> 32
+    else:
+        node = s[noc + NOC_FRESH]
+        s[noc + NOC_FRESH] = node + 1
+    s[noc + NOC_LIVE] += 1
+    return node
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def free_node(s, noc, node):
+    """Return a node to the pool."""
+    s[s[noc + NOC_POOL] + node * s[noc + NOC_STRIDE]] = s[noc + NOC_FREE] << 32
+    s[noc + NOC_FREE] = node
+    s[noc + NOC_LIVE] -= 1
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def noc_push(s, noc, source, destination, payload, cycle):
+    """Let a packet enter the network in `cycle`."""
+    pool = s[noc + NOC_POOL]
+    stride = s[noc + NOC_STRIDE]
+    fifo = s[noc + NOC_FIFOS] + (destination * s[noc + NOC_SOURCES] + source) * FIFO_WORDS
+    node = allocate_node(s, noc)
+    s[pool + node * stride] = (NONE << 32) | payload
+    tail = s[fifo + FIFO_TAIL]
+    latency = s[noc + NOC_LATENCY]
+    if tail == NONE:
+        s[fifo + FIFO_HEAD] = node
+        mask = s[noc + NOC_MASKS] + destination * s[noc + NOC_MASK_WORDS] + (source >> 6)
+        s[mask] |= 1 << (source & 63)
+        s[s[noc + NOC_ACTIVE] + (destination >> 6)] |= 1 << (destination & 63)
+        ready = cycle + latency
+    else:
+        word = pool + tail * stride
+        s[word] = (node << 32) | (s[word] & LOW_MASK)
+        ready = s[fifo + FIFO_READY] + 1
+    if latency != 1:
+        s[fifo + FIFO_READY] = ready
+        s[pool + node * stride + 1] = ready
+    s[fifo + FIFO_TAIL] = node
+    s[noc + NOC_WAITING] += 1
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _next_source(s, mask, words, start):
+    """First set bit of a mask at or after `start`, in rotation; -1 if there is none."""
+    first = start >> 6
+    word = s[mask + first] >> (start & 63) << (start & 63)
+    if word != 0:
+        return (first << 6) + trailing_zeros(word)
+    for offset in range(1, words + 1):
+        index = first + offset
+        if index >= words:
+            index -= words
+        word = s[mask + index]
+        if word != 0:
+            return (index << 6) + trailing_zeros(word)
+    return -1
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _pick_ready(s, noc, destination, cycle):
+    """The source whose head packet is granted, or -1. Looks at ready times where they are kept."""
+    words = s[noc + NOC_MASK_WORDS]
+    mask = s[noc + NOC_MASKS] + destination * words
+    start = s[s[noc + NOC_TURNS] + destination]
+    source = _next_source(s, mask, words, start)
+    if s[noc + NOC_LATENCY] == 1 or source < 0:
+        return source
+    first = source
+    pool = s[noc + NOC_POOL]
+    stride = s[noc + NOC_STRIDE]
+    base = s[noc + NOC_FIFOS] + destination * s[noc + NOC_SOURCES] * FIFO_WORDS
+    while True:
+        head = s[base + source * FIFO_WORDS + FIFO_HEAD]
+        if s[pool + head * stride + 1] <= cycle:
+            return source
+        start = source + 1
+        if start >= s[noc + NOC_SOURCES]:
+            start = 0
+        source = _next_source(s, mask, words, start)
+        if source == first:
+            return -1
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def noc_grant(s, noc, destination, cycle):
+    """Let `destination` take one packet in `cycle`; returns its node (to be freed), or -1."""
+    source = _pick_ready(s, noc, destination, cycle)
+    if source < 0:
+        return -1
+    sources = s[noc + NOC_SOURCES]
+    fifo = s[noc + NOC_FIFOS] + (destination * sources + source) * FIFO_WORDS
+    node = s[fifo + FIFO_HEAD]
+    following = s[s[noc + NOC_POOL] + node * s[noc + NOC_STRIDE]] >> 32
+    s[fifo + FIFO_HEAD] = following
+    if following == NONE:
+        s[fifo + FIFO_TAIL] = NONE
+        words = s[noc + NOC_MASK_WORDS]
+        mask = s[noc + NOC_MASKS] + destination * words
+        s[mask + (source >> 6)] &= ~(1 << (source & 63))
+        rest = s[mask]
+        for index in range(1, words):
+            rest |= s[mask + index]
+        if rest == 0:
+            s[s[noc + NOC_ACTIVE] + (destination >> 6)] &= ~(1 << (destination & 63))
+    turn = source + 1
+    s[s[noc + NOC_TURNS] + destination] = turn if turn < sources else 0
+    s[noc + NOC_WAITING] -= 1
+    return node

@@ -1,0 +1,176 @@
+"""The machine's main loop: from event to event until it has to stop.
+
+Three clocks, times in picoseconds; at equal time CORE runs before NOC (the DRAM's cycle between them
+needs no event of its own, see npuviz.sim.parts.dram_kernels). Cycles in which nothing changes are
+never visited.
+"""
+
+from numba import njit
+
+from npuviz.sim.parts.interconnect_kernels import NOC_CAPACITY, NOC_LIVE
+from npuviz.targets.systolic.core_kernels import core_cycle
+from npuviz.targets.systolic.entry_kernels import empty_half, fault
+from npuviz.targets.systolic.scheduler_kernels import scheduler_cycle
+from npuviz.targets.systolic.state_kernels import (
+    FAR,
+    FAULT_HANG,
+    H_BURST_CAPACITY,
+    H_CORE_PERIOD,
+    H_CORE_WORDS,
+    H_CORES,
+    H_CORES_COUNT,
+    H_CYCLE,
+    H_FINAL,
+    H_LAST_ACK,
+    H_LAST_BUSY,
+    H_LAUNCH,
+    H_LAUNCHES_TOTAL,
+    H_LAYER,
+    H_LAYERS_LEFT,
+    H_NOC,
+    H_NOC_NEXT,
+    H_NOC_PERIOD,
+    H_PORTS,
+    H_SCHEDULER_WAKE,
+    H_STATUS,
+    K_BURST_COUNT,
+    K_FINISHED,
+    K_GEMM_COUNT,
+    K_TILES,
+    K_VEC,
+    K_WAKE,
+    RESULT_BREAK,
+    RESULT_EVENTS,
+    RESULT_FAULT,
+    RESULT_FINISHED,
+    RESULT_GROW_BURSTS,
+    RESULT_GROW_POOL,
+    RESULT_UNTIL,
+    STATUS_FAULT,
+    STATUS_FINISHED,
+    STATUS_RUNNING,
+    X_CAPACITY,
+    X_EVENTS,
+    X_HITS,
+    X_UNTIL,
+)
+from npuviz.targets.systolic.traffic_kernels import noc_cycle
+
+FREE_BURSTS = 4  # bursts one core may add in one cycle, with room to spare
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def first_wake(s):
+    """Earliest core cycle in which the scheduler or a core has something to do."""
+    wake = s[H_SCHEDULER_WAKE]
+    k = s[H_CORES] + K_WAKE
+    for _ in range(s[H_CORES_COUNT]):
+        if s[k] < wake:
+            wake = s[k]
+        k += s[H_CORE_WORDS]
+    return wake
+
+
+@njit(cache=True, nogil=True)
+def run_cores(s, p, x, ev, t):
+    """Core cycle `t` of the whole chip: the scheduler, then the cores in order."""
+    if s[H_SCHEDULER_WAKE] <= t:
+        scheduler_cycle(s, p, x, ev, t)
+    for c in range(s[H_CORES_COUNT]):
+        k = s[H_CORES] + c * s[H_CORE_WORDS]
+        if s[k + K_WAKE] <= t:
+            core_cycle(s, p, x, ev, c, t)
+            if s[k + K_TILES] + s[k + K_FINISHED] + s[k + K_GEMM_COUNT] > 0 or s[k + K_VEC] >= 0:
+                s[H_LAST_BUSY] = t
+
+
+@njit(cache=True, nogil=True)
+def has_burst_room(s):
+    """Whether every core can add its bursts of one cycle."""
+    for c in range(s[H_CORES_COUNT]):
+        k = s[H_CORES] + c * s[H_CORE_WORDS]
+        if s[k + K_BURST_COUNT] + FREE_BURSTS > s[H_BURST_CAPACITY]:
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True)
+def settle(s, x, ev):
+    """Nothing is left to do: either the run ends at a known cycle, or the machine hangs."""
+    if s[H_LAYER] >= 0 or s[H_LAYERS_LEFT] > 0 or s[H_LAUNCH] < s[H_LAUNCHES_TOTAL]:
+        fault(s, -1, FAULT_HANG, -1)
+        return
+    final = s[H_LAST_BUSY] + 1
+    if s[H_LAST_ACK] >= 0:
+        acknowledged = s[H_LAST_ACK] // s[H_CORE_PERIOD] + 1
+        if final < acknowledged:
+            final = acknowledged
+    s[H_FINAL] = final
+
+
+@njit(cache=True, nogil=True)
+def finish(s, x, ev):
+    """Close the run: what is still in scratchpads and accumulators ends its life."""
+    s[H_STATUS] = STATUS_FINISHED
+    s[H_CYCLE] = s[H_FINAL]
+    for c in range(s[H_CORES_COUNT]):
+        k = s[H_CORES] + c * s[H_CORE_WORDS]
+        for half in range(4):
+            empty_half(s, x, ev, c, k, half, s[H_FINAL])
+
+
+@njit(cache=True, nogil=True)
+def advance(s, p, x, ev, margin):
+    """Run until cycle x[X_UNTIL], a hit, a fault, the end, or until a buffer needs more room.
+
+    s   (words,) int64   changed   root state
+    p   (words,) int64   read      program words
+    x   (words,) int64   changed   transient words: stop rows, hits, number of event rows
+    ev  (rows * 4,) int64 changed  event rows
+    margin               int       event rows one core cycle may need
+    Returns a RESULT_ code. Whole cycles only: the state is that of cycle s[H_CYCLE].
+    """
+    if s[H_STATUS] != STATUS_RUNNING:
+        return RESULT_FINISHED if s[H_STATUS] == STATUS_FINISHED else RESULT_FAULT
+    core_period = s[H_CORE_PERIOD]
+    noc_period = s[H_NOC_PERIOD]
+    result = RESULT_UNTIL
+    while True:
+        wake = first_wake(s)
+        noc_next = s[H_NOC_NEXT]
+        core_time = wake * core_period if wake < FAR else FAR
+        noc_time = noc_next * noc_period if noc_next < FAR else FAR
+        if core_time == FAR and noc_time == FAR:
+            if s[H_FINAL] < 0:
+                settle(s, x, ev)
+            break
+        time = core_time if core_time <= noc_time else noc_time
+        if time >= x[X_UNTIL] * core_period:
+            break
+        now = time // core_period
+        if now > s[H_CYCLE]:
+            # A new core cycle begins: the only place where stopping leaves the state of a cycle.
+            if x[X_CAPACITY] > 0 and x[X_EVENTS] + margin > x[X_CAPACITY]:
+                x[X_UNTIL] = now
+                result = RESULT_EVENTS
+                break
+            s[H_CYCLE] = now
+        if core_time <= noc_time:
+            if not has_burst_room(s):
+                return RESULT_GROW_BURSTS
+            run_cores(s, p, x, ev, wake)
+            if s[H_STATUS] == STATUS_FAULT:
+                s[H_CYCLE] = now + 1
+                return RESULT_FAULT
+        else:
+            if s[s[H_NOC] + NOC_CAPACITY] - s[s[H_NOC] + NOC_LIVE] < s[H_CORES_COUNT] * s[H_PORTS]:
+                return RESULT_GROW_POOL
+            noc_cycle(s, p, x, ev, noc_next)
+    if s[H_STATUS] == STATUS_FAULT:
+        return RESULT_FAULT
+    if s[H_FINAL] >= 0 and s[H_FINAL] <= x[X_UNTIL]:
+        finish(s, x, ev)
+        return RESULT_FINISHED
+    if s[H_CYCLE] < x[X_UNTIL]:
+        s[H_CYCLE] = x[X_UNTIL]
+    return RESULT_BREAK if x[X_HITS] > 0 else result

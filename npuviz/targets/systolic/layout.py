@@ -1,0 +1,240 @@
+"""Builds the root state and the program words of a machine from its spec and program tables."""
+
+import numpy as np
+
+from npuviz.base.errors import TargetError
+from npuviz.sim.parts import dram_kernels as dk
+from npuviz.sim.parts import interconnect_kernels as ik
+from npuviz.sim.parts.channel_hash import channel_hash_tables
+from npuviz.targets.systolic import state_kernels as sk
+from npuviz.targets.systolic import tables_kernels as tk
+from npuviz.targets.systolic.compiler.builder import assign_cores
+from npuviz.targets.systolic.spec import SystolicSpec
+from npuviz.targets.systolic.tables import SystolicTables
+
+FIRST_POOL = 1 << 12
+FIRST_BURSTS = 1 << 6
+
+
+class StateShape:
+    """Where each table of the state lies; a function of spec and program, and of two capacities that grow."""
+
+    def __init__(self, spec: SystolicSpec, tables: SystolicTables, bursts: int, pool: int) -> None:
+        layers = tables.layers
+        self.num_cores = spec.num_cores
+        self.height = max(core.core_height for core in spec.cores)
+        self.spad_entries = int(layers[:, tk.L_SPAD_ENTRIES].max(initial=0))
+        self.acc_entries = int(layers[:, tk.L_ACC_ENTRIES].max(initial=0))
+        self.ring = sk.K_HEAD_WORDS
+        self.half_tables = self.ring + self.height * sk.RING_WORDS
+        entries = 2 * (self.spad_entries + self.acc_entries)
+        # Whole cache lines per core and entry.
+        self.half_tables += -(sk.HEADER_WORDS + self.half_tables) % 8
+        self.core_words = self.half_tables + entries * sk.ENTRY_STATE_WORDS
+        self.core_words += -self.core_words % 8
+        channels = spec.config.dram_channels
+        ports = spec.config.icnt_injection_ports_per_core
+        self.sources = self.num_cores * ports
+        self.mask_words = (self.sources + 63) // 64
+        self.is_queued = channels > ports
+        self.stride = 2 if self.is_queued or spec.config.icnt_latency != 1 else 1
+        self.bursts = bursts
+        self.pool = pool
+        sizes = {
+            "cores": self.num_cores * self.core_words,
+            "dram": dk.D_HEADER + channels * dk.CHANNEL_WORDS,
+            "noc": ik.NOC_HEADER,
+            "fifos": channels * self.sources * ik.FIFO_WORDS,
+            "masks": channels * self.mask_words,
+            "turns": channels,
+            "active": (channels + 63) // 64,
+            "replies": (self.num_cores + 1) * channels * sk.REPLY_WORDS,
+            "reply_turns": self.sources,
+            "done": (len(tables.tiles) + 31) // 32,
+            "bursts": self.num_cores * bursts * sk.BURST_WORDS,
+            "pool": pool * self.stride,
+        }
+        self.at: dict[str, int] = {}
+        place = sk.HEADER_WORDS
+        for name, size in sizes.items():
+            self.at[name] = place
+            place += size
+        self.num_words = place
+        if place >= 1 << 31:
+            raise TargetError("the machine's state would take over 16 GiB; use fewer cores, ports or channels")
+
+
+def build_state(spec: SystolicSpec, tables: SystolicTables, shape: StateShape) -> np.ndarray:
+    """The root state at cycle 0: (words,) int64, owned by the caller."""
+    s = np.zeros(shape.num_words, dtype=np.int64)
+    config = spec.config
+    _write_header(s, spec, tables, shape)
+    for index in range(shape.num_cores):
+        _write_core(s, spec, shape, index)
+    dram = shape.at["dram"]
+    s[dram + dk.D_LATENCY] = config.dram_latency
+    s[dram + dk.D_PERIOD] = spec.dram_period_ps
+    s[dram + dk.D_CHANNELS] = config.dram_channels
+    # The first departure may be in cycle 0.
+    s[dram + dk.D_HEADER + dk.CH_LAST : shape.at["noc"] : dk.CHANNEL_WORDS] = -1
+    _write_network(s, spec, shape)
+    replies = s[shape.at["replies"] : shape.at["reply_turns"]].reshape(-1, sk.REPLY_WORDS)
+    replies[:, sk.Y_READY] = -1
+    if shape.is_queued:
+        replies[: shape.num_cores * config.dram_channels, sk.Y_HEAD :] = ik.NONE
+    return s
+
+
+def _write_header(s: np.ndarray, spec: SystolicSpec, tables: SystolicTables, shape: StateShape) -> None:
+    config = spec.config
+    modulo = channel_hash_tables(config.dram_channels)[1]
+    values = {
+        sk.H_FINAL: -1,
+        sk.H_CORES_COUNT: shape.num_cores,
+        sk.H_PORTS: config.icnt_injection_ports_per_core,
+        sk.H_CHANNELS: config.dram_channels,
+        sk.H_CORE_PERIOD: spec.core_period_ps,
+        sk.H_NOC_PERIOD: spec.noc_period_ps,
+        sk.H_DRAM_PERIOD: spec.dram_period_ps,
+        sk.H_REQUEST_BYTES: spec.req_size,
+        sk.H_REQUEST_SHIFT: spec.req_size.bit_length() - 1,
+        sk.H_CHANNEL_MODULO: modulo,
+        sk.H_TRUE_MODE: int(spec.mode == "true"),
+        sk.H_CORES: shape.at["cores"],
+        sk.H_CORE_WORDS: shape.core_words,
+        sk.H_BURSTS: shape.at["bursts"],
+        sk.H_BURST_CAPACITY: shape.bursts,
+        sk.H_DRAM: shape.at["dram"],
+        sk.H_NOC: shape.at["noc"],
+        sk.H_REPLIES: shape.at["replies"],
+        sk.H_REPLY_TURNS: shape.at["reply_turns"],
+        sk.H_REPLY_QUEUED: int(shape.is_queued),
+        sk.H_TILE_DONE: shape.at["done"],
+        sk.H_NOC_NEXT: sk.FAR,
+        sk.H_NOC_LAST: -1,
+        sk.H_LAST_ACK: -1,
+        sk.H_LAST_BUSY: -1,
+        sk.H_LAYER: -1,
+        sk.H_HOST_UNTIL: -1,
+        sk.H_LAYERS_TOTAL: len(tables.layers),
+        sk.H_LAUNCHES_TOTAL: len(tables.launches),
+        sk.H_SCHEDULER_WAKE: sk.FAR,
+    }
+    if len(tables.launches):
+        values[sk.H_LAUNCH_AT] = values[sk.H_SCHEDULER_WAKE] = int(tables.launches[0, tk.A_EARLIEST])
+    for word, value in values.items():
+        s[word] = value
+
+
+def _write_core(s: np.ndarray, spec: SystolicSpec, shape: StateShape, index: int) -> None:
+    core = spec.cores[index]
+    k = s[shape.at["cores"] + index * shape.core_words :][: shape.core_words]
+    for word in (sk.K_NEXT_TILE, sk.K_EX, sk.K_VEC, sk.K_REQUEST, sk.K_LAST_LAYER, sk.K_LAST_FUSED):
+        k[word] = -1
+    k[sk.K_WAKE] = sk.FAR
+    k[sk.K_HEIGHT] = core.core_height
+    k[sk.K_WIDTH] = core.core_width
+    k[sk.K_SPAD_HALF] = core.spad_bytes // 2
+    k[sk.K_ACC_HALF] = core.acc_bytes // 2
+    k[sk.K_VECTOR_BYTES] = core.vector_bytes
+    latency = {
+        sk.LAT_ADD: core.add_latency,
+        sk.LAT_MUL: core.mul_latency,
+        sk.LAT_MAC: core.mac_latency,
+        sk.LAT_DIV: core.div_latency,
+        sk.LAT_EXP: core.exp_latency,
+        sk.LAT_GELU: core.gelu_latency,
+        sk.LAT_ADDTREE: core.add_tree_latency,
+        sk.LAT_SQRT: core.scalar_sqrt_latency,
+        sk.LAT_SCALAR_ADD: core.scalar_add_latency,
+        sk.LAT_SCALAR_MUL: core.scalar_mul_latency,
+    }
+    for word, value in latency.items():
+        k[sk.K_LATENCY + word] = value
+    k[sk.K_RING] = shape.ring
+    place = shape.half_tables
+    for half, count in enumerate((shape.spad_entries,) * 2 + (shape.acc_entries,) * 2):
+        k[sk.K_ENTRIES + half] = shape.at["cores"] + index * shape.core_words + place
+        place += count * sk.ENTRY_STATE_WORDS
+    entries = k[shape.half_tables : place].reshape(-1, sk.ENTRY_STATE_WORDS)
+    entries[:, sk.N_LEFT] = -1
+
+
+def _write_network(s: np.ndarray, spec: SystolicSpec, shape: StateShape) -> None:
+    noc = s[shape.at["noc"] :]
+    noc[ik.NOC_LATENCY] = spec.config.icnt_latency
+    noc[ik.NOC_PERIOD] = spec.noc_period_ps
+    noc[ik.NOC_SOURCES] = shape.sources
+    noc[ik.NOC_DESTINATIONS] = spec.config.dram_channels
+    noc[ik.NOC_FIFOS] = shape.at["fifos"]
+    noc[ik.NOC_MASKS] = shape.at["masks"]
+    noc[ik.NOC_MASK_WORDS] = shape.mask_words
+    noc[ik.NOC_TURNS] = shape.at["turns"]
+    noc[ik.NOC_ACTIVE] = shape.at["active"]
+    noc[ik.NOC_POOL] = shape.at["pool"]
+    noc[ik.NOC_STRIDE] = shape.stride
+    noc[ik.NOC_CAPACITY] = shape.pool
+    noc[ik.NOC_FREE] = ik.NONE
+    fifos = s[shape.at["fifos"] : shape.at["masks"]].reshape(-1, ik.FIFO_WORDS)
+    fifos[:, ik.FIFO_HEAD : ik.FIFO_TAIL + 1] = ik.NONE
+
+
+def grow_state(s: np.ndarray, old: StateShape, new: StateShape) -> np.ndarray:
+    """A copy of a state with more room for bursts or packets; everything else keeps its place."""
+    grown = np.zeros(new.num_words, dtype=np.int64)
+    grown[: old.at["bursts"]] = s[: old.at["bursts"]]
+    rings = s[old.at["bursts"] : old.at["pool"]].reshape(old.num_cores, old.bursts, sk.BURST_WORDS)
+    room = grown[new.at["bursts"] : new.at["pool"]].reshape(new.num_cores, new.bursts, sk.BURST_WORDS)
+    for index in range(old.num_cores):
+        k = old.at["cores"] + index * old.core_words
+        count = int(s[k + sk.K_BURST_COUNT])
+        order = (int(s[k + sk.K_BURST_HEAD]) + np.arange(count)) % old.bursts
+        room[index, :count] = rings[index, order]
+        grown[k + sk.K_BURST_HEAD] = 0
+    grown[new.at["pool"] : new.at["pool"] + old.pool * old.stride] = s[old.at["pool"] :]
+    grown[sk.H_BURST_CAPACITY] = new.bursts
+    noc = new.at["noc"]
+    grown[noc + ik.NOC_POOL] = new.at["pool"]
+    grown[noc + ik.NOC_CAPACITY] = new.pool
+    return grown
+
+
+def build_program_words(spec: SystolicSpec, tables: SystolicTables, dram_memory: int) -> np.ndarray:
+    """The immutable words the kernels read: (words,) int64."""
+    core_of = assign_cores(tables, spec.num_cores).astype(np.int64)
+    heads, following = _core_queues(tables, core_of, spec.num_cores)
+    hashes = channel_hash_tables(spec.config.dram_channels)[0]
+    parts = {
+        sk.P_CODE: tables.code,
+        sk.P_TILES: tables.tiles,
+        sk.P_LAYERS: tables.layers,
+        sk.P_ENTRIES: tables.entries,
+        sk.P_LAUNCHES: tables.launches,
+        sk.P_NEXT: following,
+        sk.P_HEADS: heads,
+        sk.P_HASH: hashes,
+        sk.P_CORE_OF: core_of,
+    }
+    p = np.zeros(sk.PROGRAM_HEADER + sum(part.size for part in parts.values()), dtype=np.int64)
+    p[sk.P_DRAM_MEMORY] = dram_memory
+    place = sk.PROGRAM_HEADER
+    for word, part in parts.items():
+        p[word] = place
+        p[place : place + part.size] = part.reshape(-1)
+        place += part.size
+    return p
+
+
+def _core_queues(tables: SystolicTables, core_of: np.ndarray, num_cores: int) -> tuple[np.ndarray, np.ndarray]:
+    """Linked lists of tiles: first tile per (layer, core), and the next one per tile; -1 ends a list."""
+    num_tiles = len(tables.tiles)
+    heads = np.full((len(tables.layers), num_cores), -1, dtype=np.int64)
+    following = np.full(num_tiles, -1, dtype=np.int64)
+    if num_tiles:
+        group = tables.tiles[:, tk.T_LAYER] * num_cores + core_of
+        order = np.argsort(group, kind="stable")
+        is_same = group[order][1:] == group[order][:-1]
+        following[order[:-1][is_same]] = order[1:][is_same]
+        first = np.concatenate(([True], ~is_same))
+        heads.reshape(-1)[group[order][first]] = order[first]
+    return heads, following

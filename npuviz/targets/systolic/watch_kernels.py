@@ -1,0 +1,96 @@
+"""What leaves a kernel while it runs: event rows, and hits of stop rows."""
+
+from numba import njit
+
+from npuviz.targets.systolic.state_kernels import (
+    STOP_WORDS,
+    X_CAPACITY,
+    X_EVENTS,
+    X_HITS,
+    X_ROWS,
+    X_STOPS,
+    X_UNTIL,
+)
+
+# The numbers of npuviz.trace.schema and npuviz.sim.stop; a test keeps them equal.
+INTERVAL = 1
+COUNTER = 2
+FLOW = 3
+LIFETIME = 4
+STOP_INSTRUCTION = 1
+STOP_QUEUE = 2
+STOP_MEMORY_READ = 3
+STOP_MEMORY_WRITE = 4
+STOP_NODE_START = 5
+STOP_NODE_END = 6
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def emit(x, ev, kind, track, code, first, second, instruction):
+    """Append one event row; the caller has checked that recording is on."""
+    row = x[X_EVENTS]
+    x[X_EVENTS] = row + 1
+    base = row * 4
+    ev[base] = (kind << 56) | (track << 32) | code
+    ev[base + 1] = first
+    ev[base + 2] = second
+    ev[base + 3] = instruction
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def is_recording(x):
+    """Whether events are wanted."""
+    return x[X_CAPACITY] > 0
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def is_watched(x):
+    """Whether there are stop rows."""
+    return x[X_STOPS] > 0
+
+
+@njit(cache=True, nogil=True)
+def _hit(x, index, cycle):
+    x[X_ROWS + x[X_STOPS] * STOP_WORDS + index] = 1
+    x[X_HITS] += 1
+    if x[X_UNTIL] > cycle + 1:
+        x[X_UNTIL] = cycle + 1
+
+
+@njit(cache=True, nogil=True)
+def watch_subject(x, test, subject, low, high, cycle):
+    """Test rows about `subject` whose range overlaps [low, high): instructions, memory, nodes."""
+    for index in range(x[X_STOPS]):
+        row = X_ROWS + index * STOP_WORDS
+        if x[row] != test:
+            continue
+        if test != STOP_INSTRUCTION and x[row + 1] != subject:
+            continue
+        if test == STOP_NODE_START or test == STOP_NODE_END or (low < x[row + 3] and high > x[row + 2]):
+            _hit(x, index, cycle)
+
+
+@njit(cache=True, nogil=True)
+def _compare(value, bound, comparison):
+    if comparison == 0:
+        return value >= bound
+    if comparison == 1:
+        return value > bound
+    if comparison == 2:
+        return value <= bound
+    if comparison == 3:
+        return value < bound
+    if comparison == 4:
+        return value == bound
+    return value != bound
+
+
+@njit(cache=True, nogil=True)
+def watch_queue(x, queue, before, after, cycle):
+    """Test rows about a queue: a row hits when its comparison becomes true."""
+    for index in range(x[X_STOPS]):
+        row = X_ROWS + index * STOP_WORDS
+        if x[row] != STOP_QUEUE or x[row + 1] != queue:
+            continue
+        if _compare(after, x[row + 2], x[row + 4]) and not _compare(before, x[row + 2], x[row + 4]):
+            _hit(x, index, cycle)
