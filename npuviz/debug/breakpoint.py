@@ -1,0 +1,100 @@
+"""The breakpoints of a session: conditions that a user switched on. Never part of a checkpoint."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from npuviz.base.notifier import Notifier
+from npuviz.debug.condition import Condition, ProbeTest
+from npuviz.sim.stop import stop_table
+
+
+@dataclass(slots=True)
+class Breakpoint:
+    """One breakpoint; `hits` counts the stops it caused while running or stepping forward."""
+
+    id: int
+    text: str
+    condition: Condition
+    enabled: bool = True
+    hits: int = 0
+
+
+class BreakpointList:
+    """Breakpoints by id. Ids rise from 1 and are never used twice.
+
+    parse    makes a condition of a text, raising ConditionError
+    changed  after every change, hit counts included
+    """
+
+    def __init__(self, parse: Callable[[str], Condition]) -> None:
+        self._parse = parse
+        self._items: dict[int, Breakpoint] = {}
+        self._next_id = 1
+        self.changed: Notifier[()] = Notifier()
+
+    @property
+    def all(self) -> Sequence[Breakpoint]:
+        """All breakpoints, by id."""
+        return tuple(self._items.values())
+
+    def get(self, breakpoint_id: int) -> Breakpoint | None:
+        """The breakpoint of this id, or None."""
+        return self._items.get(breakpoint_id)
+
+    def add(self, text: str) -> Breakpoint:
+        """Set a breakpoint. Raises ConditionError when the text cannot be understood."""
+        made = Breakpoint(self._next_id, text.strip(), self._parse(text))
+        self._items[made.id] = made
+        self._next_id += 1
+        self.changed.notify()
+        return made
+
+    def remove(self, breakpoint_id: int) -> None:
+        """Delete a breakpoint. Raises KeyError for an unknown id."""
+        del self._items[breakpoint_id]
+        self.changed.notify()
+
+    def set_enabled(self, breakpoint_id: int, enabled: bool) -> None:
+        """Switch a breakpoint on or off. Raises KeyError for an unknown id."""
+        self._items[breakpoint_id].enabled = enabled
+        self.changed.notify()
+
+    def count_hits(self, breakpoint_ids: Sequence[int]) -> None:
+        """Count a stop for these breakpoints."""
+        for breakpoint_id in breakpoint_ids:
+            if breakpoint_id in self._items:
+                self._items[breakpoint_id].hits += 1
+        if breakpoint_ids:
+            self.changed.notify()
+
+    def watch(self) -> "Watch":
+        """What the enabled breakpoints ask for, ready to run with."""
+        enabled = [item for item in self._items.values() if item.enabled]
+        rows = [row for item in enabled for row in item.condition.stop_rows(item.id)]
+        cycles = [(cycle, item.id) for item in enabled for cycle in item.condition.cycles]
+        probes = [(test, item.id) for item in enabled for test in item.condition.probes]
+        return Watch(stop_table(rows), tuple(sorted(cycles)), tuple(probes))
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """Lowered breakpoints: rows for the machine, cycles and probes for the session.
+
+    rows    (n, 6) int64 of npuviz.sim.stop
+    cycles  (cycle, breakpoint id), rising
+    probes  (test, breakpoint id), tested after every cycle
+    """
+
+    rows: np.ndarray
+    cycles: tuple[tuple[int, int], ...] = ()
+    probes: tuple[tuple[ProbeTest, int], ...] = ()
+
+    def next_cycle(self, now: int) -> int | None:
+        """The first watched cycle after `now`, or None."""
+        return next((cycle for cycle, _ in self.cycles if cycle > now), None)
+
+    def ids_at(self, cycle: int) -> set[int]:
+        """Breakpoints that wait for exactly this cycle."""
+        return {breakpoint_id for wanted, breakpoint_id in self.cycles if wanted == cycle}

@@ -1,0 +1,182 @@
+"""Drives a machine in slices: records each cycle once, lays checkpoints, listens to interrupts."""
+
+import threading
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from npuviz.base.errors import SimulationError
+from npuviz.debug.edits import EditList
+from npuviz.debug.timeline import Timeline
+from npuviz.sim.events import EventBuffer
+from npuviz.sim.machine import Machine
+from npuviz.sim.state import Snapshot
+from npuviz.sim.stop import NO_STOPS, StopKind, StopReason
+from npuviz.trace.recorder import Recorder
+
+SLICE_SECONDS = 0.005
+"""Aim for one call of `advance`, a tenth of the 50 ms in which an interrupt must work: the cycles of
+a slice are guessed from the slice before, and dense cycles may follow sparse ones."""
+
+FIRST_SLICE_CYCLES = 1024
+LEAST_SLICE_CYCLES = 16
+LARGEST_SLICE_CYCLES = 1 << 40
+
+DRAIN_SECONDS = 0.1
+"""While running, readers of the trace see new events at least this often."""
+
+NEAR_SECONDS = 0.004
+"""Repeated simulation shorter than this is not worth a checkpoint."""
+
+
+class Runner:
+    """The only caller of `Machine.advance`, `snapshot` and `restore` of a session.
+
+    tick  called with the present cycle after every slice; may raise, the state is then consistent
+    """
+
+    def __init__(
+        self,
+        machine: Machine,
+        recorder: Recorder | None,
+        budget_bytes: int,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self.machine = machine
+        self.recorder = recorder
+        self.edits = EditList()
+        self.interrupted = threading.Event()
+        self.tick: Callable[[int], None] = _ignore
+        self._clock = clock
+        self._first = machine.snapshot()
+        self.timeline = Timeline(self._first, budget_bytes)
+        self._buffer = EventBuffer()
+        self._slice = FIRST_SLICE_CYCLES
+        self._since_base = 0.0
+        self._drained_at = clock()
+        if recorder is not None:
+            recorder.mark(machine.cycle)
+
+    def advance(self, until: int, rows: np.ndarray = NO_STOPS) -> StopReason:
+        """Run to `until`, a hit of `rows`, the end, a fault or an interrupt.
+
+        Events stay in the buffer until it is full or `flush` is called.
+        """
+        machine = self.machine
+        while True:
+            now = machine.cycle
+            if machine.is_finished:
+                return StopReason(StopKind.FINISHED, now, detail="the program has ended")
+            if self.interrupted.is_set():
+                return StopReason(StopKind.INTERRUPTED, now, detail="stopped by the user")
+            reason = self._advance_slice(now, until, rows)
+            self.tick(machine.cycle)
+            if reason.kind is StopKind.UNTIL and machine.cycle < until:
+                continue
+            if reason.kind is StopKind.EVENTS_FULL:
+                self._drain(now)
+                continue
+            return reason
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Bring the machine to a checkpoint; what lies in the buffer is recorded first."""
+        self.flush()
+        self.machine.restore(snapshot)
+        if snapshot is self._first:  # the only checkpoint taken before the edits of its cycle
+            self.edits.apply(self.machine)
+        self._since_base = 0.0
+
+    def travel(self, cycle: int) -> StopReason:
+        """Be at `cycle`, ignoring stops; re-simulates from the nearest checkpoint or from here."""
+        nearest = self.timeline.nearest(cycle)
+        if not nearest.cycle <= self.machine.cycle <= cycle:
+            is_back = cycle < self.machine.cycle
+            self.restore(nearest)
+            if is_back:
+                self._approach(cycle)
+        if self.machine.cycle == cycle and not self.machine.is_finished:
+            return StopReason(StopKind.UNTIL, cycle)
+        return self.advance(cycle)
+
+    def flush(self) -> None:
+        """Hand everything in the buffer to the recorder."""
+        self._drain(-1)
+
+    def forget_after(self, cycle: int) -> None:
+        """History changed at `cycle`: later checkpoints and the later trace are void."""
+        self.flush()
+        self.timeline.drop_from(cycle)
+        self._since_base = 0.0
+        if self.recorder is not None and self.recorder.horizon > cycle:
+            self.recorder.truncate(cycle)
+
+    # ---- inside
+
+    def _advance_slice(self, now: int, until: int, rows: np.ndarray) -> StopReason:
+        goal = min(until, now + self._slice)
+        edit_cycle = self.edits.next_after(now)
+        if edit_cycle is not None:
+            goal = min(goal, edit_cycle)
+        events = None
+        if self.recorder is not None:
+            horizon = self.recorder.horizon
+            if now < horizon:
+                goal = min(goal, horizon)
+            else:
+                events = self._buffer
+        begin = self._clock()
+        reason = self.machine.advance(goal, rows, events)
+        end = self._clock()
+        moved = self.machine.cycle - now
+        if moved and self.machine.cycle == edit_cycle:
+            self.edits.apply(self.machine)
+        self._adapt_slice(moved, end - begin)
+        self._lay_base(end - begin)
+        if events is not None and end - self._drained_at > DRAIN_SECONDS:
+            self._drain(-1)
+        return reason
+
+    def _adapt_slice(self, moved: int, seconds: float) -> None:
+        if seconds > 2 * SLICE_SECONDS:
+            self._slice = max(LEAST_SLICE_CYCLES, int(moved * SLICE_SECONDS / seconds))
+        elif moved >= self._slice and seconds < SLICE_SECONDS / 2:
+            self._slice = min(2 * self._slice, LARGEST_SLICE_CYCLES)
+
+    def _lay_base(self, seconds: float) -> None:
+        cycle = self.machine.cycle
+        if cycle <= self.timeline.last_base_cycle:
+            return
+        self._since_base += seconds
+        if self._since_base >= self.timeline.spacing_seconds:
+            begin = self._clock()
+            snapshot = self.machine.snapshot()
+            self.timeline.add(snapshot, self._clock() - begin)
+            self._since_base = 0.0
+
+    def _approach(self, cycle: int) -> None:
+        """Go towards `cycle` in halves, leaving checkpoints where simulating took long."""
+        while cycle - self.machine.cycle > 1:
+            begin = self._clock()
+            halfway = (self.machine.cycle + cycle) // 2
+            reason = self.advance(halfway)
+            if reason.kind is not StopKind.UNTIL or self._clock() - begin < NEAR_SECONDS:
+                return
+            self.timeline.add_near(self.machine.snapshot())
+
+    def _drain(self, cycle_before: int) -> None:
+        """Empty the buffer. `cycle_before`: where the slice began if it ended because of a full buffer."""
+        recorder = self.recorder
+        if recorder is None:
+            return
+        cycle = self.machine.cycle
+        if int(self._buffer.count[0]) == 0 and cycle == cycle_before:
+            raise SimulationError(f"the machine found an empty event buffer too small at cycle {cycle}")
+        recorder.drain(self._buffer)
+        if cycle > recorder.horizon:
+            recorder.mark(cycle)
+        self._drained_at = self._clock()
+
+
+def _ignore(cycle: int) -> None:
+    """Nobody watches."""

@@ -1,0 +1,100 @@
+"""Finding the next hit of a watch going forward, and the last one going back."""
+
+import numpy as np
+
+from npuviz.debug.breakpoint import Watch
+from npuviz.debug.runner import Runner
+from npuviz.program.instruction import Listing
+from npuviz.sim.stop import STOP_INSTRUCTION, StopKind, StopReason, stop_table
+
+MOST_ROWS = 1 << 14
+"""Ranges of a unit that are watched at once; around the instruction it holds."""
+
+
+class Search:
+    """Moves a runner's machine to hits."""
+
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
+        self._machine = runner.machine
+
+    def forward(self, until: int, watch: Watch) -> StopReason:
+        """Run to the next hit after now, `until`, or whatever ends the run. A hit has priority."""
+        held = self._held_probes(watch)
+        while True:
+            now = self._machine.cycle
+            goal = until
+            if watch.probes:
+                goal = min(goal, now + 1)
+            wanted = watch.next_cycle(now)
+            if wanted is not None:
+                goal = min(goal, wanted)
+            reason = self._runner.advance(goal, watch.rows)
+            cycle = self._machine.cycle
+            if cycle > now:
+                hits = set(reason.breakpoints) | watch.ids_at(cycle)
+                holds = self._held_probes(watch)
+                hits.update(
+                    i for (_, i), was, is_ in zip(watch.probes, held, holds, strict=True) if is_ > was
+                )
+                held = holds
+                if hits:
+                    return StopReason(StopKind.BREAKPOINT, cycle, tuple(sorted(hits)), reason.unit)
+            if reason.kind is not StopKind.UNTIL or cycle >= until:
+                return reason
+
+    def backward(self, watch: Watch) -> StopReason:
+        """Go to the last hit before now, or to the first cycle; where it was if interrupted.
+
+        Stretches between checkpoints are searched newest first. A hit exactly on a checkpoint
+        belongs to the stretch before it, so each stretch is (checkpoint, end], and the next
+        checkpoint must be strictly earlier, or the search would never leave it.
+        """
+        start = self._machine.cycle
+        first = self._runner.timeline.cycles[0]
+        end = start - 1
+        while end > first:
+            checkpoint = self._runner.timeline.before(end)
+            self._runner.restore(checkpoint)
+            found, interrupted = self._last_hit(end, watch)
+            if interrupted is not None:
+                self._runner.interrupted.clear()
+                self._runner.travel(start)
+                return StopReason(StopKind.INTERRUPTED, start, detail="the search was stopped by the user")
+            if found is not None:
+                self._runner.travel(found.cycle)
+                return found
+            end = checkpoint.cycle
+        self._runner.travel(first)
+        return StopReason(StopKind.START, first)
+
+    def _last_hit(self, end: int, watch: Watch) -> tuple[StopReason | None, StopReason | None]:
+        """(last hit from here to `end`, the interrupt that ended the search)."""
+        found: StopReason | None = None
+        while self._machine.cycle < end:
+            reason = self.forward(end, watch)
+            if reason.kind is StopKind.BREAKPOINT:
+                found = reason
+            elif reason.kind is StopKind.INTERRUPTED:
+                return None, reason
+            else:
+                break
+        return found, None
+
+    def _held_probes(self, watch: Watch) -> list[bool]:
+        return [test.holds(self._machine.read(test.probe)) for test, _ in watch.probes]
+
+
+def unit_rows(listing: Listing, unit: int, near: int) -> np.ndarray:
+    """Stop rows, with breakpoint id 0, for all instructions of a unit (those around `near` if many)."""
+    merged: list[tuple[int, int]] = []
+    for low, high in sorted(listing.ranges_of_unit(unit)):
+        if merged and merged[-1][1] >= low:
+            merged[-1] = merged[-1][0], max(high, merged[-1][1])
+        else:
+            merged.append((low, high))
+    if len(merged) > MOST_ROWS:
+        middle = int(np.searchsorted(np.array([low for low, _ in merged]), near))
+        first = min(max(0, middle - MOST_ROWS // 2), len(merged) - MOST_ROWS)
+        merged = merged[first : first + MOST_ROWS]
+    return stop_table([(STOP_INSTRUCTION, 0, low, high, 0, 0) for low, high in merged])

@@ -1,0 +1,256 @@
+"""A session: one program on one machine, and the freedom to be at any of its cycles."""
+
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from npuviz.base.errors import Cancelled
+from npuviz.base.notifier import Notifier
+from npuviz.base.progress import NoProgress, Progress
+from npuviz.debug.breakpoint import BreakpointList, Watch
+from npuviz.debug.condition import parse
+from npuviz.debug.edits import Edit, MemoryEdit, ProbeEdit, frozen_value
+from npuviz.debug.runner import Runner
+from npuviz.debug.search import Search, unit_rows
+from npuviz.debug.timeline import Timeline
+from npuviz.program.program import Program
+from npuviz.sim.description import MachineDescription
+from npuviz.sim.machine import Machine
+from npuviz.sim.stop import StopKind, StopReason
+from npuviz.trace.reader import TraceReader
+from npuviz.trace.recorder import Recorder
+
+FOREVER = 1 << 62
+REPORT_SECONDS = 0.1
+NO_PROGRESS = NoProgress()
+
+
+class Session:
+    """Runs, steps and travels. Verbs return why they stopped; one thread at a time may call them.
+
+    machine   at its first cycle; from now on only the session advances or changes it
+    recorder  None records nothing
+    checkpoint_budget_bytes  memory for the states that going back starts from
+    changed   after every verb and write, with the reason why it stopped
+    """
+
+    def __init__(
+        self,
+        machine: Machine,
+        recorder: Recorder | None = None,
+        checkpoint_budget_bytes: int = 256 << 20,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self.machine = machine
+        self.recorder = recorder
+        self.trace = TraceReader(recorder.store) if recorder is not None else None
+        self.changed: Notifier[StopReason] = Notifier()
+        self.breakpoints = BreakpointList(
+            lambda text: parse(text, machine.description, machine.program, machine.probes)
+        )
+        self.end_cycle: int | None = None
+        self._clock = clock
+        self._runner = Runner(machine, recorder, checkpoint_budget_bytes, clock)
+        self._search = Search(self._runner)
+        self._first_cycle = machine.cycle
+        self._stop = StopReason(StopKind.START, machine.cycle)
+
+    # ---- what is
+
+    @property
+    def description(self) -> MachineDescription:
+        """The machine as data."""
+        return self.machine.description
+
+    @property
+    def program(self) -> Program:
+        """What runs."""
+        return self.machine.program
+
+    @property
+    def cycle(self) -> int:
+        """Base-clock cycles completed."""
+        return self.machine.cycle
+
+    @property
+    def stop(self) -> StopReason:
+        """Why the last verb stopped."""
+        return self._stop
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the program has ended at the present cycle."""
+        return self.machine.is_finished
+
+    @property
+    def timeline(self) -> Timeline:
+        """The checkpoints."""
+        return self._runner.timeline
+
+    # ---- forward
+
+    def run(self, until: int | None = None, progress: Progress = NO_PROGRESS) -> StopReason:
+        """Run to a breakpoint, the end, a fault, an interrupt or the cycle `until`."""
+        with self._verb(progress, until):
+            return self._stopped(self._forward(FOREVER if until is None else until))
+
+    def step(self, n: int = 1) -> StopReason:
+        """Run `n` cycles, or less if a breakpoint hits."""
+        _check_count(n)
+        with self._verb():
+            return self._stopped(self._forward(self.cycle + n))
+
+    def step_instruction(self, unit_id: int) -> StopReason:
+        """Run until the unit starts its next instruction."""
+        rows = self._rows_of(unit_id)
+        with self._verb():
+            reason = self._search.forward(FOREVER, _joined(self.breakpoints.watch(), rows))
+            return self._stopped(self._without_unit(reason, unit_id))
+
+    # ---- back, and anywhere
+
+    def step_back(self, n: int = 1) -> StopReason:
+        """Go `n` cycles back, at most to the first."""
+        _check_count(n)
+        return self.go_to(max(self._first_cycle, self.cycle - n))
+
+    def step_instruction_back(self, unit_id: int) -> StopReason:
+        """Go back to where the unit last started an instruction."""
+        rows = self._rows_of(unit_id)
+        with self._verb():
+            reason = self._search.backward(Watch(rows))
+            return self._stopped(self._without_unit(reason, unit_id))
+
+    def run_back(self) -> StopReason:
+        """Go back to the last hit of a breakpoint before now, or to the first cycle."""
+        with self._verb():
+            return self._stopped(self._search.backward(self.breakpoints.watch()))
+
+    def go_to(self, cycle: int, progress: Progress = NO_PROGRESS) -> StopReason:
+        """Be at `cycle`, whatever breakpoints say; at the end if the program ends before it."""
+        if cycle < self._first_cycle:
+            raise ValueError(f"cycle {cycle}: expected {self._first_cycle} or later")
+        with self._verb(progress, cycle):
+            reason = self._runner.travel(cycle)
+            if reason.kind is StopKind.UNTIL and reason.cycle == self._first_cycle:
+                reason = StopReason(StopKind.START, reason.cycle)
+            return self._stopped(reason)
+
+    def restart(self) -> StopReason:
+        """Begin again at the first cycle, without what was written since."""
+        with self._verb():
+            edited = self._runner.edits.first_cycle
+            if edited is not None:
+                self._runner.edits.clear()
+                self._runner.forget_after(edited)
+                self.end_cycle = None
+            self._runner.restore(self.timeline.nearest(self._first_cycle))
+            return self._stopped(StopReason(StopKind.START, self._first_cycle))
+
+    def interrupt(self) -> None:
+        """Stop the verb under way soon. May be called from any thread."""
+        self._runner.interrupted.set()
+
+    # ---- looking and changing
+
+    def read(self, probe: str) -> Any:
+        """Value of a probe now. Raises KeyError for an unknown one."""
+        return self.machine.read(probe)
+
+    def write(self, probe: str, value: Any) -> None:
+        """Set a probe now; what was known of the future is dropped.
+
+        Raises KeyError (unknown) or ValueError (not writable, bad value); nothing changed then.
+        """
+        self._edit(ProbeEdit(probe, frozen_value(value)))
+
+    def write_memory(self, memory: int, address: int, data: bytes) -> None:
+        """Change bytes of a memory now; what was known of the future is dropped. Raises ValueError."""
+        self._edit(MemoryEdit(memory, address, bytes(data)))
+
+    # ---- inside
+
+    def _edit(self, edit: Edit) -> None:
+        edit.apply(self.machine)
+        self._runner.edits.add(self.cycle, edit)
+        self._runner.forget_after(self.cycle)
+        self.end_cycle = self.cycle if self.is_finished else None
+        self.changed.notify(self._stop)
+
+    def _forward(self, until: int) -> StopReason:
+        reason = self._search.forward(until, self.breakpoints.watch())
+        self.breakpoints.count_hits(reason.breakpoints)
+        return reason
+
+    def _rows_of(self, unit_id: int) -> np.ndarray:
+        names = {unit.id: unit.name for unit in self.description.units}
+        if unit_id not in names:
+            raise ValueError(f"unit {unit_id}: expected one of 0..{len(names) - 1}")
+        return unit_rows(self.program.listing, unit_id, self.machine.next_instructions().get(unit_id, 0))
+
+    def _without_unit(self, reason: StopReason, unit_id: int) -> StopReason:
+        """Turn a hit of the unit's own rows (id 0) into an ordinary stop."""
+        if reason.kind is not StopKind.BREAKPOINT:
+            return reason
+        hits = tuple(hit for hit in reason.breakpoints if hit)
+        self.breakpoints.count_hits(hits)
+        name = next(unit.name for unit in self.description.units if unit.id == unit_id)
+        if hits:
+            return StopReason(StopKind.BREAKPOINT, reason.cycle, hits, name, reason.detail)
+        return StopReason(StopKind.UNTIL, reason.cycle, (), name, f"{name} started an instruction")
+
+    @contextmanager
+    def _verb(self, progress: Progress = NO_PROGRESS, until: int | None = None) -> Generator[None]:
+        """Everything a verb needs around it; whatever happens, events are recorded and state is whole."""
+        runner = self._runner
+        runner.interrupted.clear()
+        runner.tick = self._make_tick(progress, until)
+        try:
+            yield
+        finally:
+            runner.tick = _no_tick
+            runner.flush()
+            self.changed.notify(self._stop)
+
+    def _make_tick(self, progress: Progress, until: int | None) -> Callable[[int], None]:
+        if progress is NO_PROGRESS:
+            return _no_tick
+        begin, goal = self.cycle, until if until is not None else self.end_cycle
+        reported = self._clock()
+
+        def tick(cycle: int) -> None:
+            nonlocal reported
+            now = self._clock()
+            if now - reported < REPORT_SECONDS:
+                return
+            reported = now
+            span = goal - begin if goal is not None else 0
+            fraction = min(1.0, max(0.0, (cycle - begin) / span)) if span > 0 else -1.0
+            try:
+                progress.report(fraction, f"cycle {cycle}")
+            except Cancelled:
+                self.interrupt()
+
+        return tick
+
+    def _stopped(self, reason: StopReason) -> StopReason:
+        self._stop = reason
+        if reason.kind in (StopKind.FINISHED, StopKind.FAULT):
+            self.end_cycle = reason.cycle
+        return reason
+
+
+def _no_tick(cycle: int) -> None:
+    """Nobody watches."""
+
+
+def _check_count(n: int) -> None:
+    if n < 1:
+        raise ValueError(f"number of cycles: expected 1 or more, found {n}")
+
+
+def _joined(watch: Watch, rows: np.ndarray) -> Watch:
+    return Watch(np.concatenate([watch.rows, rows]), watch.cycles, watch.probes)
