@@ -50,6 +50,14 @@ class _Entries:
             self.rows[found][1] = size
         return found
 
+    def placed_rows(self) -> list[list[int]]:
+        """ENTRIES rows; those without an address follow each other behind all others."""
+        end = max((address + size for address, size in self.rows if address >= 0), default=0)
+        for row in self.rows:
+            if row[0] < 0:
+                row[0], end = end, end + row[1]
+        return self.rows
+
 
 class ProgramBuilder:
     """Builds SystolicTables; how to use it is the module's docstring.
@@ -106,7 +114,7 @@ class ProgramBuilder:
         count = self._num_tiles - first
         if count == 0:
             raise SimulationError(f"layer {name!r} has no tiles; give it a skip tile")
-        spad, acc = self._scratchpad.rows, self._accumulator.rows
+        spad, acc = self._scratchpad.placed_rows(), self._accumulator.placed_rows()
         self._append_layer(name, (first, count, node, 0, len(self._entry_rows), len(spad), len(acc), -1))
         self._entry_rows += spad
         self._entry_rows += acc
@@ -125,18 +133,24 @@ class ProgramBuilder:
     def add_skip_layer(self, name: str, node: int = -1, num_tiles: int = 1) -> int:
         """Add a layer of skip tiles (no work, reported at once); returns its index."""
         index = self.begin_layer(name, node)
+        self.add_skip_tiles(num_tiles)
+        self.end_layer()
+        return index
+
+    def add_skip_tiles(self, num_tiles: int = 1) -> None:
+        """Add tiles without work to the open layer."""
+        self._require_open("add_skip_tiles")
         tiles = np.zeros((num_tiles, tk.TILE_WORDS), dtype=np.int64)
-        tiles[:, tk.T_LAYER] = index
+        tiles[:, tk.T_LAYER] = len(self._layers)
         tiles[:, tk.T_CORE] = -1
         tiles[:, tk.T_SKIP] = 1
         self._append_tiles(tiles)
-        self.end_layer()
-        return index
 
     def scratchpad_entry(self, key: Hashable, address: int, size: int) -> int:
         """Operand word of the layer's scratchpad entry `key` (k + 1); `address` is inside the half.
 
-        The first address given for a key stays; the size kept is the largest one.
+        The first address given for a key stays; the size kept is the largest one. Entries with
+        address -1 are laid out by the builder behind all others.
         """
         self._require_open("scratchpad_entry")
         return self._scratchpad.number(key, address, size) + 1
