@@ -1,0 +1,273 @@
+"""Where the boxes and lines of an operator graph go: plain numbers, made off the window's thread."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from npuviz.program.graph import Graph
+
+NODE_WIDTH = 148.0
+NODE_HEIGHT = 40.0
+TERMINAL_HEIGHT = 22.0
+COLUMN_GAP = 28.0
+ROW_GAP = 34.0
+Direction = Literal["down", "right"]
+FINE_LAYOUT_LIMIT = 1500
+"""Up to this many boxes the slower ranking (short edges) is affordable: 60 ms against 10 ms."""
+FINE_ROUTING_LIMIT = 3000
+
+
+def longest_routed_span(num_boxes: int) -> int:
+    """Edges over more ranks than this do not take part in the layout: each rank costs a dummy box."""
+    return 48 if num_boxes <= FINE_ROUTING_LIMIT else 12
+
+
+@dataclass(frozen=True, slots=True)
+class Terminal:
+    """A graph input or output, drawn as a box of its own."""
+
+    tensor: int
+    is_input: bool
+
+
+@dataclass(frozen=True)
+class GraphLayout:
+    """A drawing of a graph; boxes are operators first, then terminals.
+
+    x, y           (boxes,) float32 centres, y grows downwards
+    source, sink   (edges,) int32 box ids; tensor (edges,) int32 tensor ids
+    path_start     (edges + 1,) int32 into path_points
+    path_points    (points, 2) float32: each edge's way from box border to box border
+    num_nodes      operators; box id == node id below it
+    """
+
+    x: np.ndarray
+    y: np.ndarray
+    source: np.ndarray
+    sink: np.ndarray
+    tensor: np.ndarray
+    path_start: np.ndarray
+    path_points: np.ndarray
+    num_nodes: int
+    terminals: tuple[Terminal, ...]
+    direction: Direction = "down"
+
+    @property
+    def num_boxes(self) -> int:
+        """Operators and terminals."""
+        return len(self.x)
+
+    def bounds(self) -> tuple[float, float, float, float]:
+        """(left, top, width, height) around all boxes; zeros when there is none."""
+        if not self.num_boxes:
+            return (0.0, 0.0, 0.0, 0.0)
+        left, right = float(self.x.min()) - NODE_WIDTH / 2, float(self.x.max()) + NODE_WIDTH / 2
+        top, bottom = float(self.y.min()) - NODE_HEIGHT / 2, float(self.y.max()) + NODE_HEIGHT / 2
+        return (left, top, right - left, bottom - top)
+
+    def height_of(self, box: int) -> float:
+        """Height of a box: terminals are lower."""
+        return NODE_HEIGHT if box < self.num_nodes else TERMINAL_HEIGHT
+
+    def path(self, edge: int) -> np.ndarray:
+        """(points, 2) float32 view of one edge's way."""
+        return self.path_points[self.path_start[edge] : self.path_start[edge + 1]]
+
+
+def lay_out_graph(graph: Graph, direction: Direction = "down") -> GraphLayout:
+    """Arrange a graph so that data flow downwards or to the right.
+
+    A line of ranks for 20 000 operators takes well under a second.
+
+    The layout library holds the interpreter lock, so a caller on another thread still delays the
+    window by that time.
+    """
+    source, sink, tensor, terminals = _edges_of(graph)
+    num_nodes = len(graph.nodes)
+    num_boxes = num_nodes + len(terminals)
+    positions, routes = _positions(num_boxes, source, sink)
+    if direction == "right":
+        positions = _turn(positions)
+        routes = {
+            pair: [(float(p[0]), float(p[1])) for p in _turn(np.array(w))] for pair, w in routes.items()
+        }
+    x, y = positions[:, 0], positions[:, 1]
+    starts, points = _paths(positions, source, sink, routes, num_nodes, direction)
+    return GraphLayout(
+        x.astype(np.float32),
+        y.astype(np.float32),
+        np.asarray(source, dtype=np.int32),
+        np.asarray(sink, dtype=np.int32),
+        np.asarray(tensor, dtype=np.int32),
+        starts,
+        points,
+        num_nodes,
+        tuple(terminals),
+        direction,
+    )
+
+
+def _turn(points: np.ndarray) -> np.ndarray:
+    """Exchange the axes: ranks become columns as far apart as boxes and their shape labels need."""
+    across = (NODE_WIDTH + 2 * COLUMN_GAP) / (NODE_HEIGHT + ROW_GAP)
+    down = (NODE_HEIGHT + ROW_GAP / 2) / (NODE_WIDTH + COLUMN_GAP)
+    return np.stack([points[:, 1] * across, points[:, 0] * down], axis=1)
+
+
+def _edges_of(graph: Graph) -> tuple[list[int], list[int], list[int], list[Terminal]]:
+    """(source box, sink box, tensor) per edge, and the terminals behind the operators."""
+    terminals: list[Terminal] = []
+    producer = {t.id: t.producer for t in graph.tensors if t.producer >= 0}
+    for index in graph.inputs:
+        if index not in graph.constants and index not in producer:
+            producer[index] = len(graph.nodes) + len(terminals)
+            terminals.append(Terminal(index, True))
+    found: dict[tuple[int, int, int], None] = {}
+    for node in graph.nodes:
+        for index in node.inputs:
+            if index in producer and producer[index] != node.id:
+                found[(producer[index], node.id, index)] = None
+    for index in graph.outputs:
+        if index in producer:
+            found[(producer[index], len(graph.nodes) + len(terminals), index)] = None
+            terminals.append(Terminal(index, False))
+    rows = list(found)
+    return [r[0] for r in rows], [r[1] for r in rows], [r[2] for r in rows], terminals
+
+
+def _ranks(num_boxes: int, source: list[int], sink: list[int]) -> list[int]:
+    """Longest distance from a box without input, in edges that respect the order of the boxes."""
+    outgoing: list[list[int]] = [[] for _ in range(num_boxes)]
+    waiting = [0] * num_boxes
+    for a, b in zip(source, sink, strict=True):
+        outgoing[a].append(b)
+        waiting[b] += 1
+    ready = [box for box in range(num_boxes) if not waiting[box]]
+    ranks = [0] * num_boxes
+    while ready:
+        box = ready.pop()
+        for other in outgoing[box]:
+            ranks[other] = max(ranks[other], ranks[box] + 1)
+            waiting[other] -= 1
+            if not waiting[other]:
+                ready.append(other)
+    return ranks
+
+
+Routes = dict[tuple[int, int], list[tuple[float, float]]]
+
+
+def _positions(num_boxes: int, source: list[int], sink: list[int]) -> tuple[np.ndarray, Routes]:
+    """Centres (boxes, 2) float64 and the bends of edges that pass other ranks, by (source, sink)."""
+    ranks = _ranks(num_boxes, source, sink)
+    span = longest_routed_span(num_boxes)
+    pairs = sorted({(a, b) for a, b in zip(source, sink, strict=True) if 0 < ranks[b] - ranks[a] <= span})
+    parts = _sugiyama(pairs, num_boxes) if pairs else []
+    placed = {box for part, _ in parts for box in part}
+    for box in range(num_boxes):
+        if box not in placed:
+            parts.append(({box: (0.0, 0.0)}, {}))
+    return _pack(num_boxes, parts)
+
+
+_Part = tuple[dict[int, tuple[float, float]], Routes]
+
+
+def _sugiyama(pairs: list[tuple[int, int]], num_boxes: int) -> list[_Part]:
+    """One (box centres, edge bends) per connected component."""
+    try:
+        import fast_sugiyama
+    except ImportError:  # wheels are missing for some platforms
+        return [_igraph(pairs)]
+    boxes = sorted({box for pair in pairs for box in pair})
+    number = {box: i for i, box in enumerate(boxes)}
+    is_small = num_boxes <= FINE_LAYOUT_LIMIT
+    layouts = fast_sugiyama.from_edges(
+        [(number[a], number[b]) for a, b in pairs],
+        vertex_spacing=NODE_WIDTH + COLUMN_GAP,
+        dummy_size=0.25,
+        ranking_type="minimize" if is_small else "up",
+        transpose=is_small,
+        check_layout=False,
+    )
+    parts: list[_Part] = []
+    scale = (NODE_HEIGHT + ROW_GAP) / (NODE_WIDTH + COLUMN_GAP)
+    for positions, _, height, edges in layouts:
+        place = {int(n): (float(x), (height - float(y)) * scale) for n, (x, y) in positions}
+        following = {int(a): int(b) for a, b in edges or () if int(a) >= len(boxes)}
+        routes: Routes = {}
+        for a, b in edges or ():
+            if int(a) < len(boxes) <= int(b):
+                chain, at = [int(b)], int(b)
+                while (at := following[at]) >= len(boxes):
+                    chain.append(at)
+                routes[(boxes[int(a)], boxes[at])] = [place[n] for n in chain]
+        parts.append(({boxes[n]: xy for n, xy in place.items() if n < len(boxes)}, routes))
+    return parts
+
+
+def _igraph(pairs: list[tuple[int, int]]) -> _Part:
+    """The same by igraph, which knows no bends of its own here."""
+    import igraph
+
+    boxes = sorted({box for pair in pairs for box in pair})
+    number = {box: i for i, box in enumerate(boxes)}
+    graph = igraph.Graph(n=len(boxes), edges=[(number[a], number[b]) for a, b in pairs], directed=True)
+    layout = graph.layout_sugiyama(hgap=int(NODE_WIDTH + COLUMN_GAP), vgap=int(NODE_HEIGHT + ROW_GAP))
+    return ({box: (float(layout[i][0]), float(layout[i][1])) for box, i in number.items()}, {})
+
+
+def _pack(num_boxes: int, parts: list[_Part]) -> tuple[np.ndarray, Routes]:
+    """Set components side by side, in rows of about the width of the widest or a square."""
+    centres = np.zeros((num_boxes, 2))
+    routes: Routes = {}
+    step_x, step_y = NODE_WIDTH + COLUMN_GAP, NODE_HEIGHT + ROW_GAP
+    sizes: list[tuple[float, float, float, float]] = []
+    for place, bends in parts:
+        spots = [*place.values(), *(p for way in bends.values() for p in way)]
+        left, top = min(p[0] for p in spots), min(p[1] for p in spots)
+        sizes.append((left, top, max(p[0] for p in spots) - left, max(p[1] for p in spots) - top))
+    area = sum((w + step_x) * (h + step_y) for _, _, w, h in sizes)
+    limit = max([w + step_x for _, _, w, _ in sizes] + [area**0.5])
+    order = sorted(range(len(parts)), key=lambda i: (-sizes[i][3], min(parts[i][0])))
+    at_x = at_y = row_height = 0.0
+    for index in order:
+        left, top, width, height = sizes[index]
+        if at_x and at_x + width + step_x > limit + 0.5:
+            at_x, at_y, row_height = 0.0, at_y + row_height, 0.0
+        dx, dy = at_x - left, at_y - top
+        place, bends = parts[index]
+        for box, (x, y) in place.items():
+            centres[box] = (x + dx, y + dy)
+        for pair, way in bends.items():
+            routes[pair] = [(x + dx, y + dy) for x, y in way]
+        at_x += width + step_x
+        row_height = max(row_height, height + step_y)
+    return centres, routes
+
+
+def _paths(
+    centres: np.ndarray,
+    source: list[int],
+    sink: list[int],
+    routes: Routes,
+    num_nodes: int,
+    direction: Direction,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Ways of all edges: from the border of the source box, through the bends, to the sink box."""
+    starts = np.zeros(len(source) + 1, dtype=np.int32)
+    points: list[tuple[float, float]] = []
+    spots: list[tuple[float, float]] = [(float(x), float(y)) for x, y in centres.tolist()]
+    for edge, (a, b) in enumerate(zip(source, sink, strict=True)):
+        (ax, ay), (bx, by) = spots[a], spots[b]
+        if direction == "right":
+            points.append((ax + NODE_WIDTH / 2, ay))
+            points.extend(routes.get((a, b), ()))
+            points.append((bx - NODE_WIDTH / 2, by))
+        else:
+            points.append((ax, ay + (NODE_HEIGHT if a < num_nodes else TERMINAL_HEIGHT) / 2))
+            points.extend(routes.get((a, b), ()))
+            points.append((bx, by - (NODE_HEIGHT if b < num_nodes else TERMINAL_HEIGHT) / 2))
+        starts[edge + 1] = len(points)
+    return starts, np.array(points, dtype=np.float32).reshape(-1, 2)

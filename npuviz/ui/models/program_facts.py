@@ -1,0 +1,41 @@
+"""Facts about an open program that several panels ask for: units with code, opcodes, breakpoints."""
+
+import re
+from collections.abc import Iterable
+
+from npuviz.base.names import natural_key
+from npuviz.program.program import Program
+from npuviz.sim.description import MachineDescription, Unit
+
+_INSTRUCTION = re.compile(r"^\s*instr\s+(\d+)(?:\s*\.\.\s*(\d+))?\s*$")
+MAX_MARKED_RANGE = 10_000
+
+
+def units_with_code(program: Program, description: MachineDescription) -> list[Unit]:
+    """Units whose sequencer holds instructions, in natural order of their names."""
+    units = [unit for unit in description.units if program.listing.ranges_of_unit(unit.id)]
+    return sorted(units, key=lambda unit: natural_key(unit.name))
+
+
+def opcode_roles(description: MachineDescription) -> dict[str, str]:
+    """Lower-case interval kind name, which is an opcode or a stall cause -> colour role."""
+    return {kind.name.casefold(): kind.role for kind in description.kinds}
+
+
+def instruction_of_breakpoint(text: str) -> tuple[int, int] | None:
+    """(first, end) of the instructions a condition like `instr 7` or `instr 7..9` names, else None."""
+    found = _INSTRUCTION.match(text)
+    if found is None:
+        return None
+    first = int(found.group(1))
+    return first, int(found.group(2)) if found.group(2) else first + 1
+
+
+def marked_instructions(breakpoints: Iterable[tuple[str, bool]]) -> dict[int, bool]:
+    """Instruction -> enabled, from (text, enabled) of all breakpoints; long ranges show their first part."""
+    marks: dict[int, bool] = {}
+    for text, enabled in breakpoints:
+        span = instruction_of_breakpoint(text)
+        for index in range(*span)[:MAX_MARKED_RANGE] if span else ():
+            marks[index] = enabled or marks.get(index, False)
+    return marks

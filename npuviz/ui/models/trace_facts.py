@@ -1,0 +1,137 @@
+"""Facts that panels read off a trace: when an instruction ran, when and how long a node was worked on."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from npuviz.trace.reader import TraceReader
+from npuviz.trace.series import IntervalView
+
+SCAN_LIMIT = 1 << 21
+"""Rows of one track that are read through for one instruction; longer tracks are bisected."""
+ROWS_PER_SLICE = 1 << 18
+MAX_RUNS = 64
+_NEVER = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One interval in which an instruction was on a track."""
+
+    track: int
+    start: int
+    end: int
+    kind: int
+
+
+def interval_tracks(reader: TraceReader, unit: int = -1) -> list[int]:
+    """Ids of the interval tracks, of one unit if given."""
+    return [t.id for t in reader.schema.tracks if t.kind == "interval" and unit in (-1, t.unit)]
+
+
+def intervals_of_instruction(reader: TraceReader, instruction: int, unit: int = -1) -> list[Run]:
+    """Intervals that carry an instruction, in order of start; at most a few dozen.
+
+    unit  restricts the search to the tracks of the unit that executes it
+    """
+    runs: list[Run] = []
+    for track in interval_tracks(reader, unit):
+        view = reader.source.interval_view(track)
+        total = len(view.start)
+        for row in _rows_of_instruction(view, total, instruction).tolist()[:MAX_RUNS]:
+            runs.append(Run(track, int(view.start[row]), int(view.end[row]), int(view.kind[row])))
+    return sorted(runs, key=lambda run: (run.start, run.track))[:MAX_RUNS]
+
+
+def _rows_of_instruction(view: IntervalView, total: int, instruction: int) -> np.ndarray:
+    first, end = 0, total
+    if total > SCAN_LIMIT:
+        # A unit takes its instructions in rising order but for a few that overtake.
+        low, high = 0, total
+        while low < high:
+            middle = (low + high) // 2
+            held = int(view.details(np.array([middle], dtype=np.int64))[1][0])
+            low, high = (middle + 1, high) if held < instruction else (low, middle)
+        first, end = max(0, low - SCAN_LIMIT // 8), min(total, low + SCAN_LIMIT // 8)
+    rows = np.arange(first, end, dtype=np.int64)
+    if not len(rows):
+        return rows
+    return rows[view.details(rows)[1] == instruction]
+
+
+class NodeTimes:
+    """Per graph node: when work on it began and ended, and the cycles units spent on it.
+
+    first, last  (nodes,) int64 cycles; `first` is the largest int64 while a node was never worked on
+    busy, waiting  (nodes,) int64 cycles summed over tracks
+    Work comes in slices, because a trace may hold many millions of intervals: call `advance` until
+    it returns True. A trace that grew needs only its new rows.
+    """
+
+    def __init__(self, reader: TraceReader, num_nodes: int) -> None:
+        self._reader = reader
+        self._num_nodes = num_nodes
+        is_stall = [kind.role.startswith("wait-") for kind in reader.schema.kinds]
+        self._stall = np.zeros(max((k.id for k in reader.schema.kinds), default=-1) + 2, dtype=np.bool_)
+        for kind, stalled in zip(reader.schema.kinds, is_stall, strict=True):
+            self._stall[kind.id] = stalled
+        self._tracks = interval_tracks(reader)
+        self._reset()
+
+    def _reset(self) -> None:
+        self.first = np.full(self._num_nodes, _NEVER, dtype=np.int64)
+        self.last = np.zeros(self._num_nodes, dtype=np.int64)
+        self.busy = np.zeros(self._num_nodes, dtype=np.int64)
+        self.waiting = np.zeros(self._num_nodes, dtype=np.int64)
+        self._read = dict.fromkeys(self._tracks, 0)
+
+    def advance(self, budget: int = ROWS_PER_SLICE) -> bool:
+        """Read up to `budget` more rows; returns whether all rows there are have been read."""
+        for track in self._tracks:
+            view = self._reader.source.interval_view(track)
+            if len(view.start) < self._read[track]:  # history was rewritten
+                self._reset()
+                return self.advance(budget)
+            first = self._read[track]
+            end = min(len(view.start), first + budget)
+            if end > first:
+                self._add(view, first, end)
+                self._read[track] = end
+                budget -= end - first
+            if end < len(view.start):
+                return False
+        return True
+
+    def has_run(self, node: int) -> bool:
+        """Whether any interval belongs to a node."""
+        return 0 <= node < self._num_nodes and int(self.first[node]) != _NEVER
+
+    def _add(self, view: IntervalView, first: int, end: int) -> None:
+        nodes = view.details(np.arange(first, end, dtype=np.int64))[0]
+        known = (nodes >= 0) & (nodes < self._num_nodes)
+        nodes = nodes[known]
+        start, stop = view.start[first:end][known], view.end[first:end][known]
+        stalled = self._stall[view.kind[first:end][known]]
+        work = ~stalled
+        np.minimum.at(self.first, nodes[work], start[work])
+        np.maximum.at(self.last, nodes[work], stop[work])
+        np.add.at(self.busy, nodes[work], (stop - start)[work])
+        np.add.at(self.waiting, nodes[stalled], (stop - start)[stalled])
+
+
+def retired_before(reader: TraceReader, cycle: int) -> dict[int, int]:
+    """Unit id -> index below which its instructions have ended at a cycle, from the trace."""
+    stalls = {kind.id for kind in reader.schema.kinds if kind.role.startswith("wait-")}
+    bounds: dict[int, int] = {}
+    for track in reader.schema.tracks:
+        if track.kind != "interval" or track.unit < 0:
+            continue
+        view = reader.source.interval_view(track.id)
+        row = int(np.searchsorted(view.start, np.int64(cycle), side="left")) - 1
+        for at in range(row, max(-1, row - 16), -1):
+            held = int(view.details(np.array([at], dtype=np.int64))[1][0])
+            if held >= 0:
+                ended = int(view.end[at]) <= cycle and int(view.kind[at]) not in stalls
+                bounds[track.unit] = max(bounds.get(track.unit, 0), held + 1 if ended else held)
+                break
+    return bounds

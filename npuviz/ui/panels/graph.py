@@ -1,0 +1,325 @@
+"""The operator graph: where the run is in the model, and a way to pick operators and tensors."""
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import numpy as np
+from PySide6.QtCore import QPoint, QTimer, Signal
+from PySide6.QtGui import QGuiApplication, QKeySequence, QShortcut, Qt
+from PySide6.QtWidgets import (
+    QComboBox,
+    QHBoxLayout,
+    QLabel,
+    QMenu,
+    QStackedLayout,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from npuviz.base.progress import Progress
+from npuviz.base.units import format_count
+from npuviz.program.program import Program
+from npuviz.ui.models.graph_layout import Direction, GraphLayout, lay_out_graph
+from npuviz.ui.models.graph_picture import make_picture
+from npuviz.ui.models.graph_progress import GraphProgress
+from npuviz.ui.models.trace_facts import NodeTimes, retired_before
+from npuviz.ui.panels.panel import Panel, PanelContext, PanelSpec
+from npuviz.ui.widgets.empty_state import EmptyState
+from npuviz.ui.widgets.find_bar import FindBar
+from npuviz.ui.widgets.graph_painter import GraphOverlay
+from npuviz.ui.widgets.graph_view import GraphView
+from npuviz.workbench.jobs import Job, JobEnd, JobRunner
+from npuviz.workbench.selection import NOTHING, Selection
+
+NO_GRAPH = "Open a model to see its operators and how far the run has come."
+NO_OPERATORS = "This program has no operator graph; its instructions are in the Program panel."
+BUNDLE_ONLY = "A trace bundle holds no operator graph. Open the model it came from to see it."
+WIDE = 2.2
+"""A panel this much wider than high lays the graph out to the right, unless the user chose otherwise."""
+_DIRECTIONS: tuple[tuple[str, str], ...] = (("Auto", ""), ("Down", "down"), ("Right", "right"))
+
+
+class GraphPanel(Panel):
+    """Lays the graph out on a thread of its own and shows state and selection over it."""
+
+    _laid_out = Signal(object)
+
+    def __init__(self, context: PanelContext) -> None:
+        super().__init__(context)
+        self._program: Program | None = None
+        self._progress: GraphProgress | None = None
+        self._times: NodeTimes | None = None
+        self._runner = JobRunner("npuviz-graph", _ignore_report, self._emit_end)
+        self._laid_out.connect(self._show_layout)
+        self.view = GraphView(context.theme, self)
+        self.view.node_chosen.connect(self._choose_node)
+        self.view.tensor_chosen.connect(self._choose_tensor)
+        self.view.menu_requested.connect(self._show_menu)
+        self.find_bar = FindBar("Operator type or name", self)
+        self.find_bar.searched.connect(self.search)
+        self.find_bar.edited.connect(self._mark_found)
+        self.find_bar.closed.connect(self._close_search)
+        self._direction = QComboBox(self)
+        self._direction.setAccessibleName("Direction of the graph")
+        for title, value in _DIRECTIONS:
+            self._direction.addItem(title, value)
+        self._direction.setToolTip("Where data flow to; Auto follows the shape of the panel")
+        self._direction.currentIndexChanged.connect(self._start_layout)
+        self._heat = self._button(
+            "Heat", "Colour operators by the cycles units spent on them", self._show_heat
+        )
+        self._heat.setCheckable(True)
+        self._status = QLabel(self)
+        self._status.setProperty("role", "muted")
+        self._empty = EmptyState(NO_GRAPH, "Open\u2026", lambda: context.commands.run("file.open"), self)
+        self._times_timer = QTimer(self)
+        self._times_timer.setInterval(0)
+        self._times_timer.timeout.connect(self._read_times)
+        self._lay_out()
+        self.on_session_changed()
+
+    def _button(self, text: str, tip: str, run: Callable[[], object]) -> QToolButton:
+        button = QToolButton(self)
+        button.setText(text)
+        button.setToolTip(tip)
+        button.setAccessibleName(tip)
+        button.setAutoRaise(True)
+        button.clicked.connect(lambda _checked=False: run())
+        return button
+
+    def _lay_out(self) -> None:
+        bar = QHBoxLayout()
+        bar.setContentsMargins(4, 2, 4, 2)
+        bar.setSpacing(4)
+        bar.addWidget(self._direction)
+        bar.addWidget(self._button("Fit", "Show the selection, or everything (F)", self.view.fit_selected))
+        bar.addWidget(self._button("All", "Show the whole graph (Home)", self.view.fit_all))
+        bar.addWidget(self._button("Now", "Show the operator that is being worked on", self.show_active))
+        bar.addWidget(self._heat)
+        bar.addStretch(1)
+        bar.addWidget(self._status)
+        filled = QWidget(self)
+        column = QVBoxLayout(filled)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addLayout(bar)
+        column.addWidget(self.find_bar)
+        column.addWidget(self.view, 1)
+        self._stack = QStackedLayout(self)
+        self._stack.setContentsMargins(0, 0, 0, 0)
+        self._stack.addWidget(self._empty)
+        self._stack.addWidget(filled)
+        scope = Qt.ShortcutContext.WidgetWithChildrenShortcut
+        for keys, run in (
+            (QKeySequence(QKeySequence.StandardKey.Find), self.find_bar.open_bar),
+            (QKeySequence("F3"), lambda: self.find_bar.ask(False)),
+            (QKeySequence("Shift+F3"), lambda: self.find_bar.ask(True)),
+        ):
+            QShortcut(keys, self, run, context=scope)
+
+    # -- hooks --------------------------------------------------------------------------------------
+
+    def on_session_changed(self) -> None:
+        program = self.model.program
+        self._program = program
+        self._progress = None
+        self._times = None
+        self._times_timer.stop()
+        self.view.overlay = GraphOverlay()
+        self.view.show_picture(None)
+        self._status.setText("")
+        if program is None or not program.graph.nodes:
+            text = NO_GRAPH if self.model.reader is None else BUNDLE_ONLY
+            self._empty.set_text(NO_OPERATORS if program else text)
+            self._stack.setCurrentIndex(0)
+            return
+        self._stack.setCurrentIndex(1)
+        self._start_layout()
+
+    def on_cycle_changed(self) -> None:
+        self._refresh_state()
+
+    def on_running_changed(self, running: bool) -> None:
+        if not running and self.isVisible():
+            self._refresh_state()
+
+    def on_selection_changed(self, selection: Selection) -> None:
+        picture = self.view.picture
+        if picture is None:
+            return
+        layout, overlay = picture.layout, self.view.overlay
+        node = -1 if selection.node is None else selection.node
+        tensor = -1 if selection.tensor is None else selection.tensor
+        if node < 0 <= tensor:
+            terminals = [t.tensor for t in layout.terminals]
+            node = layout.num_nodes + terminals.index(tensor) if tensor in terminals else -1
+        overlay.tensor = tensor
+        if node != overlay.selected:
+            overlay.selected = node
+            self.view.reveal(node)
+        self.view.update()
+
+    def save_state(self) -> dict[str, Any]:
+        return {"direction": self._direction.currentData(), "heat": self._heat.isChecked()}
+
+    def restore_state(self, state: dict[str, Any]) -> None:
+        index = self._direction.findData(str(state.get("direction", "")))
+        self._direction.setCurrentIndex(max(0, index))
+        self._heat.setChecked(bool(state.get("heat", False)))
+
+    def dispose(self) -> None:
+        self._times_timer.stop()
+        self._runner.shut_down()
+        super().dispose()
+
+    def _emit_end(self, _job: Job, end: JobEnd) -> None:
+        self._laid_out.emit(end)
+
+    # -- layout ---------------------------------------------------------------------------------------
+
+    def _start_layout(self) -> None:
+        program = self._program
+        if program is None or not program.graph.nodes:
+            return
+        chosen = str(self._direction.currentData())
+        is_wide = self.view.width() > WIDE * max(1, self.view.height())
+        direction = cast(Direction, chosen or ("right" if is_wide else "down"))
+        units = [u.id for u in self.model.description.units] if self.model.description else []
+        self._status.setText("laying out\u2026")
+
+        def work(_progress: Progress) -> tuple[Program, GraphLayout, GraphProgress]:
+            nodes = len(program.graph.nodes)
+            return (
+                program,
+                lay_out_graph(program.graph, direction),
+                GraphProgress(program.listing, nodes, units),
+            )
+
+        self._runner.submit("Laying out the graph", work)
+
+    def _show_layout(self, end: JobEnd) -> None:
+        if end.error is not None:
+            self._status.setText(f"no layout: {end.error}")
+            return
+        program, layout, progress = end.result
+        if program is not self._program:
+            return  # another program was opened meanwhile
+        self._progress = progress
+        self.view.show_picture(make_picture(program, self.model.description, layout))
+        self._status.setText(f"{format_count(layout.num_nodes)} operators")
+        self._mark_found(self.find_bar.line.text())
+        self._refresh_state()
+        self.on_selection_changed(self.context.selection.current)
+
+    # -- state over the picture -------------------------------------------------------------------------
+
+    def _refresh_state(self) -> None:
+        reader, session = self.model.reader, self.model.session
+        if self._progress is None or self.view.picture is None:
+            return
+        overlay = self.view.overlay
+        bounds = retired_before(reader, self.model.cycle) if reader is not None else {}
+        if session is not None and not self.model.is_running:
+            if session.is_finished:
+                bounds = {unit.id: 1 << 62 for unit in session.description.units}
+            elif reader is None:
+                bounds = session.machine.next_instructions()
+            overlay.active = frozenset(a.node for a in session.machine.activities() if a.node >= 0)
+        overlay.progress = self._progress.fractions(bounds)
+        self.view.update()
+        if self._heat.isChecked():
+            self._show_heat()
+
+    def _show_heat(self) -> None:
+        reader = self.model.reader
+        if not self._heat.isChecked() or reader is None or self._program is None:
+            self._times_timer.stop()
+            self.view.overlay.heat = None
+            self.view.update()
+            return
+        if self._times is None:
+            self._times = NodeTimes(reader, len(self._program.graph.nodes))
+        self._times_timer.start()
+
+    def _read_times(self) -> None:
+        if self._times is None:
+            self._times_timer.stop()
+            return
+        if self._times.advance():
+            self._times_timer.stop()
+            most = max(1, int(self._times.busy.max(initial=0)))
+            self.view.overlay.heat = np.sqrt(self._times.busy / most).astype(np.float32)
+            self._status.setText(f"brightest: {format_count(most)} unit cycles")
+            self.view.update()
+
+    # -- picking and searching ----------------------------------------------------------------------------
+
+    def show_active(self) -> None:
+        """Bring the operator that is being worked on into view."""
+        active = self.view.overlay.active
+        if active:
+            self.view.reveal(min(active))
+
+    def _choose_node(self, node: int) -> None:
+        self.context.selection.set(NOTHING if node < 0 else Selection(node=node))
+
+    def _choose_tensor(self, tensor: int) -> None:
+        self.context.selection.set(Selection(tensor=tensor))
+
+    def search(self, text: str, backward: bool = False) -> None:
+        """Select the next or previous operator that matches."""
+        picture = self.view.picture
+        if picture is None:
+            return
+        box = picture.find(text, self.view.overlay.selected, backward)
+        if box < 0:
+            self.find_bar.set_status("not found")
+        elif box < picture.layout.num_nodes:
+            self._choose_node(box)
+        else:
+            self._choose_tensor(picture.layout.terminals[box - picture.layout.num_nodes].tensor)
+
+    def _mark_found(self, text: str) -> None:
+        picture = self.view.picture
+        wanted = text.casefold().strip()
+        found: frozenset[int] = frozenset()
+        if picture is not None and wanted:
+            pairs = enumerate(zip(picture.titles, picture.subtitles, strict=True))
+            found = frozenset(b for b, (t, s) in pairs if wanted in t.casefold() or wanted in s.casefold())
+        self.view.overlay.found = found
+        self.find_bar.set_status(f"{format_count(len(found))} found" if wanted else "")
+        self.view.update()
+
+    def _close_search(self) -> None:
+        self.view.overlay.found = frozenset()
+        self.view.setFocus()
+        self.view.update()
+
+    def _show_menu(self, box: int, position: QPoint) -> None:
+        picture, session = self.view.picture, self.model.session
+        if picture is None or not 0 <= box < picture.layout.num_nodes or self._program is None:
+            return
+        name = self._program.graph.nodes[box].name
+        quoted = f'"{name}"' if " " in name else name
+        menu = QMenu(self)
+        can_break = session is not None and not self.model.is_running
+        for title, text in (
+            ("Break where it begins", f"op {quoted}"),
+            ("Break where it ends", f"op {quoted} ends"),
+        ):
+            action = menu.addAction(title)
+            action.triggered.connect(lambda _checked=False, text=text: self.model.add_breakpoint(text))
+            action.setEnabled(can_break)
+        menu.addSeparator()
+        menu.addAction("Select", lambda: self._choose_node(box))
+        menu.addAction("Copy name", lambda: QGuiApplication.clipboard().setText(name))
+        menu.aboutToHide.connect(menu.deleteLater)
+        menu.popup(position)
+
+
+def _ignore_report(_job: Job, _fraction: float, _text: str) -> None:
+    """A layout takes less than a second: its progress is not shown."""
+
+
+SPEC = PanelSpec("graph", "Graph", "mdi6.graph-outline", "bottom", 0, (), GraphPanel)

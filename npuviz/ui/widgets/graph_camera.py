@@ -1,0 +1,49 @@
+"""Which part of a drawing a widget shows: scale and offset, and what moves them."""
+
+from dataclasses import dataclass
+
+MIN_SCALE = 0.002
+MAX_SCALE = 4.0
+MARGIN = 24.0
+
+
+@dataclass(frozen=True)
+class GraphCamera:
+    """screen = drawing * scale + offset. Immutable: every move gives a new one."""
+
+    scale: float = 1.0
+    offset_x: float = 0.0
+    offset_y: float = 0.0
+
+    def to_screen(self, x: float, y: float) -> tuple[float, float]:
+        """A point of the drawing in pixels of the widget."""
+        return x * self.scale + self.offset_x, y * self.scale + self.offset_y
+
+    def to_drawing(self, x: float, y: float) -> tuple[float, float]:
+        """A pixel of the widget as point of the drawing."""
+        return (x - self.offset_x) / self.scale, (y - self.offset_y) / self.scale
+
+    def moved(self, dx: float, dy: float) -> "GraphCamera":
+        """Shift the drawing by pixels."""
+        return GraphCamera(self.scale, self.offset_x + dx, self.offset_y + dy)
+
+    def zoomed(self, factor: float, x: float, y: float) -> "GraphCamera":
+        """Zoom so that the point under a pixel stays where it is."""
+        scale = min(MAX_SCALE, max(MIN_SCALE, self.scale * factor))
+        at_x, at_y = self.to_drawing(x, y)
+        return GraphCamera(scale, x - at_x * scale, y - at_y * scale)
+
+    def centred_on(self, x: float, y: float, width: float, height: float) -> "GraphCamera":
+        """Put a point of the drawing into the middle of a widget of this size."""
+        return GraphCamera(self.scale, width / 2 - x * self.scale, height / 2 - y * self.scale)
+
+
+def fit(
+    bounds: tuple[float, float, float, float], width: float, height: float, largest: float = 1.0
+) -> GraphCamera:
+    """Show a rectangle (left, top, width, height) of the drawing completely, not larger than `largest`."""
+    left, top, span_x, span_y = bounds
+    room_x, room_y = max(1.0, width - 2 * MARGIN), max(1.0, height - 2 * MARGIN)
+    scale = min(largest, room_x / max(1.0, span_x), room_y / max(1.0, span_y))
+    scale = min(MAX_SCALE, max(MIN_SCALE, scale))
+    return GraphCamera(1.0 * scale).centred_on(left + span_x / 2, top + span_y / 2, width, height)

@@ -1,0 +1,353 @@
+"""Draws an operator graph in as much detail as the scale allows, and only what can be seen."""
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+from PySide6.QtCore import QLineF, QPointF, QRectF, Qt
+from PySide6.QtGui import QBrush, QColor, QPainter, QPainterPath, QPen, QPolygonF
+
+from npuviz.ui.models.graph_layout import NODE_HEIGHT, NODE_WIDTH, TERMINAL_HEIGHT
+from npuviz.ui.models.graph_picture import GraphPicture
+from npuviz.ui.theme.theme import SIZE_BODY, SIZE_NOTE, Theme
+from npuviz.ui.widgets.graph_camera import GraphCamera
+
+TEXT_SCALE = 0.55
+"""From this scale on labels can be read."""
+BOX_SCALE = 0.14
+"""Below this scale boxes are plain blocks and edges straight lines."""
+SHAPE_SCALE = 0.8
+MAX_CURVES = 1500
+
+
+@dataclass
+class GraphOverlay:
+    """What changes without a new picture.
+
+    progress     (nodes,) float in 0..1, -1 unknown; None: no machine state to show
+    active       nodes that are being worked on now
+    heat         (nodes,) float in 0..1 colouring the boxes instead of their types, or None
+    selected, hovered  boxes, -1 for none; tensor whose edges are marked, -1 for none
+    found        boxes that match a search
+    """
+
+    progress: np.ndarray | None = None
+    active: frozenset[int] = frozenset()
+    heat: np.ndarray | None = None
+    selected: int = -1
+    hovered: int = -1
+    tensor: int = -1
+    found: frozenset[int] = field(default_factory=frozenset)
+
+
+class GraphPainter:
+    """Paints with one picture and one overlay; holds no state of the view."""
+
+    def __init__(self, theme: Theme, picture: GraphPicture, overlay: GraphOverlay) -> None:
+        self._theme = theme
+        self._picture = picture
+        self._overlay = overlay
+        self._palette: dict[str, QColor] = {}
+
+    def paint(self, painter: QPainter, camera: GraphCamera, width: int, height: int) -> None:
+        """Fill a widget of this size."""
+        painter.fillRect(0, 0, width, height, self._theme.color("canvas"))
+        boxes = self._visible_boxes(camera, width, height)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing, camera.scale >= BOX_SCALE)
+        edges = self._visible_edges(camera, width, height)
+        if camera.scale < BOX_SCALE:
+            self._paint_lines(painter, camera, edges)
+            self._paint_blocks(painter, camera, boxes)
+            self._paint_far_marks(painter, camera)
+            return
+        self._paint_edges(painter, camera, edges)
+        for box in boxes.tolist():
+            self._paint_box(painter, camera, box)
+        if camera.scale >= SHAPE_SCALE:
+            self._paint_shapes(painter, camera, edges)
+
+    # -- what can be seen -------------------------------------------------------------------------
+
+    def _visible_boxes(self, camera: GraphCamera, width: int, height: int) -> np.ndarray:
+        layout = self._picture.layout
+        left, top = camera.to_drawing(0, 0)
+        right, bottom = camera.to_drawing(width, height)
+        half_x, half_y = NODE_WIDTH / 2 + 4, NODE_HEIGHT / 2 + 4
+        inside = (layout.x > left - half_x) & (layout.x < right + half_x)
+        inside &= (layout.y > top - half_y) & (layout.y < bottom + half_y)
+        return np.flatnonzero(inside)
+
+    def _visible_edges(self, camera: GraphCamera, width: int, height: int) -> np.ndarray:
+        layout = self._picture.layout
+        if not len(layout.source):
+            return np.zeros(0, dtype=np.int64)
+        left, top = camera.to_drawing(0, 0)
+        right, bottom = camera.to_drawing(width, height)
+        starts = layout.path_start[:-1]
+        low = np.minimum.reduceat(layout.path_points, starts, axis=0)
+        high = np.maximum.reduceat(layout.path_points, starts, axis=0)
+        inside = (high[:, 0] >= left) & (low[:, 0] <= right) & (high[:, 1] >= top) & (low[:, 1] <= bottom)
+        return np.flatnonzero(inside)
+
+    # -- far away -----------------------------------------------------------------------------------
+
+    def _paint_lines(self, painter: QPainter, camera: GraphCamera, edges: np.ndarray) -> None:
+        layout = self._picture.layout
+        ends = np.stack(
+            [
+                layout.x[layout.source[edges]],
+                layout.y[layout.source[edges]],
+                layout.x[layout.sink[edges]],
+                layout.y[layout.sink[edges]],
+            ],
+            axis=1,
+        )
+        offset = np.array([camera.offset_x, camera.offset_y] * 2)
+        pixels = np.unique((ends * camera.scale + offset).astype(np.int32), axis=0)
+        painter.setPen(QPen(self._theme.color("border"), 1))
+        painter.drawLines([QLineF(a, b, c, d) for a, b, c, d in pixels.tolist()])
+
+    def _paint_blocks(self, painter: QPainter, camera: GraphCamera, boxes: np.ndarray) -> None:
+        layout = self._picture.layout
+        width, height = max(2.0, NODE_WIDTH * camera.scale), max(1.0, NODE_HEIGHT * camera.scale)
+        x = (layout.x[boxes] * camera.scale + camera.offset_x).astype(np.int32)
+        y = (layout.y[boxes] * camera.scale + camera.offset_y).astype(np.int32)
+        # Several boxes on one pixel: the first speaks for all.
+        _, kept = np.unique(np.stack([x // max(1, int(width / 2)), y], axis=1), axis=0, return_index=True)
+        groups: dict[int, list[QRectF]] = {}
+        for place in kept.tolist():
+            color = self._box_color(int(boxes[place])).rgb()
+            spot = QRectF(float(x[place]) - width / 2, float(y[place]) - height / 2, width, height)
+            groups.setdefault(color, []).append(spot)
+        painter.setPen(Qt.PenStyle.NoPen)
+        for color, rects in groups.items():
+            painter.setBrush(QColor.fromRgb(color))
+            painter.drawRects(rects)
+
+    def _paint_far_marks(self, painter: QPainter, camera: GraphCamera) -> None:
+        """Selected, active and found boxes stay visible however small they are."""
+        marks = [(box, "accent") for box in self._overlay.found]
+        marks += [(box, "cursor") for box in self._overlay.active]
+        marks += [(self._overlay.selected, "accent")] if self._overlay.selected >= 0 else []
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        for box, role in marks:
+            spot = self._rect(camera, box)
+            room = max(3.0, 6 - spot.height() / 2)
+            painter.setPen(QPen(self._theme.color(role), 2))
+            painter.drawRect(spot.adjusted(-room, -room, room, room))
+
+    # -- edges ----------------------------------------------------------------------------------------
+
+    def _paint_edges(self, painter: QPainter, camera: GraphCamera, edges: np.ndarray) -> None:
+        layout = self._picture.layout
+        chosen = self._overlay.selected
+        marked = layout.tensor[edges] == self._overlay.tensor if self._overlay.tensor >= 0 else False
+        marked |= (chosen >= 0) & ((layout.source[edges] == chosen) | (layout.sink[edges] == chosen))
+        plain = edges[~marked] if isinstance(marked, np.ndarray) else edges
+        is_curved = len(edges) <= MAX_CURVES
+        self._paint_paths(painter, camera, plain, self._theme.color("guide"), 1.0, is_curved)
+        if isinstance(marked, np.ndarray) and marked.any():
+            self._paint_paths(painter, camera, edges[marked], self._theme.color("accent"), 2.0, is_curved)
+
+    def _paint_paths(
+        self,
+        painter: QPainter,
+        camera: GraphCamera,
+        edges: np.ndarray,
+        color: QColor,
+        pen: float,
+        curved: bool,
+    ) -> None:
+        path = QPainterPath()
+        heads: list[QPolygonF] = []
+        for edge in edges.tolist():
+            points = [QPointF(*camera.to_screen(x, y)) for x, y in self._picture.layout.path(edge).tolist()]
+            self._add_way(path, points, curved)
+            if camera.scale > 0.3:
+                heads.append(self._head(points[-1], camera.scale))
+        painter.setPen(QPen(color, pen))
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        painter.drawPath(path)
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(color)
+        for head in heads:
+            painter.drawPolygon(head)
+
+    def _add_way(self, path: QPainterPath, points: list[QPointF], curved: bool) -> None:
+        path.moveTo(points[0])
+        is_right = self._picture.layout.direction == "right"
+        for a, b in pairwise(points):
+            if not curved or abs(a.x() - b.x()) < 1 or abs(a.y() - b.y()) < 1:
+                path.lineTo(b)
+            elif is_right:
+                middle = (a.x() + b.x()) / 2
+                path.cubicTo(middle, a.y(), middle, b.y(), b.x(), b.y())
+            else:
+                middle = (a.y() + b.y()) / 2
+                path.cubicTo(a.x(), middle, b.x(), middle, b.x(), b.y())
+
+    def _head(self, tip: QPointF, scale: float) -> QPolygonF:
+        size = min(6.0, 7 * scale)
+        if self._picture.layout.direction == "right":
+            return QPolygonF(
+                [
+                    tip,
+                    QPointF(tip.x() - size, tip.y() - size / 2),
+                    QPointF(tip.x() - size, tip.y() + size / 2),
+                ]
+            )
+        return QPolygonF(
+            [tip, QPointF(tip.x() - size / 2, tip.y() - size), QPointF(tip.x() + size / 2, tip.y() - size)]
+        )
+
+    def _paint_shapes(self, painter: QPainter, camera: GraphCamera, edges: np.ndarray) -> None:
+        """Shapes of the tensors beside the edges; one label per tensor and source is enough."""
+        painter.setFont(self._theme.font_mono(SIZE_NOTE))
+        metrics = painter.fontMetrics()
+        seen: set[tuple[int, int]] = set()
+        layout = self._picture.layout
+        for edge in edges.tolist():
+            key = (int(layout.source[edge]), int(layout.tensor[edge]))
+            if key in seen:
+                continue
+            seen.add(key)
+            a, b = layout.path(edge)[:2].tolist()
+            x, y = camera.to_screen((a[0] + b[0]) / 2, (a[1] + b[1]) / 2)
+            label = self._picture.edge_labels[edge]
+            width = metrics.horizontalAdvance(label) + 6
+            spot = QRectF(x - width / 2, y - metrics.height() / 2, width, metrics.height())
+            background = self._theme.color("canvas")
+            background.setAlphaF(0.85)
+            painter.fillRect(spot, background)
+            painter.setPen(self._theme.color("accent" if key[1] == self._overlay.tensor else "text-muted"))
+            painter.drawText(spot, Qt.AlignmentFlag.AlignCenter, label)
+
+    # -- boxes ------------------------------------------------------------------------------------------
+
+    def _rect(self, camera: GraphCamera, box: int) -> QRectF:
+        layout = self._picture.layout
+        x, y = camera.to_screen(float(layout.x[box]), float(layout.y[box]))
+        height = (NODE_HEIGHT if box < layout.num_nodes else TERMINAL_HEIGHT) * camera.scale
+        width = NODE_WIDTH * camera.scale
+        return QRectF(x - width / 2, y - height / 2, width, height)
+
+    def _box_color(self, box: int) -> QColor:
+        if box >= self._picture.layout.num_nodes:
+            return self._theme.color("text-disabled")
+        heat = self._overlay.heat
+        if heat is not None and box < len(heat):
+            return self._theme.heat_color(float(heat[box]))
+        op_type = self._picture.op_types[box]
+        if op_type not in self._palette:
+            self._palette[op_type] = self._theme.operator_color(op_type)
+        return self._palette[op_type]
+
+    def _paint_box(self, painter: QPainter, camera: GraphCamera, box: int) -> None:
+        theme, overlay = self._theme, self._overlay
+        rect, color = self._rect(camera, box), self._box_color(box)
+        is_node = box < self._picture.layout.num_nodes
+        progress = self._progress(box)
+        is_dim = 0 <= progress < 1 and progress == 0 and box not in overlay.active
+        radius = (5 if is_node else TERMINAL_HEIGHT / 2) * camera.scale
+        path = QPainterPath()
+        path.addRoundedRect(rect, radius, radius)
+        painter.fillPath(path, theme.color("surface"))
+        tint = QColor(color)
+        tint.setAlphaF(0.85 if overlay.heat is not None and is_node else 0.12 if is_dim else 0.3)
+        painter.fillPath(path, tint)
+        if is_node:
+            self._paint_stripe(painter, rect, path, color, camera.scale)
+        if progress > 0:
+            self._paint_progress(painter, rect, path, progress, box in overlay.active, camera.scale)
+        painter.setPen(self._outline(box, color, is_dim))
+        painter.setBrush(QBrush(Qt.BrushStyle.NoBrush))
+        painter.drawPath(path)
+        if box in overlay.found and box != overlay.selected:
+            painter.setPen(QPen(theme.color("bookmark"), 2))
+            painter.drawPath(path)
+        if camera.scale >= TEXT_SCALE:
+            self._paint_labels(painter, rect, camera.scale, box, is_dim)
+
+    def _progress(self, box: int) -> float:
+        progress = self._overlay.progress
+        return float(progress[box]) if progress is not None and box < len(progress) else -1.0
+
+    def _outline(self, box: int, color: QColor, is_dim: bool) -> QPen:
+        if box == self._overlay.selected:
+            return QPen(self._theme.color("accent"), 2.5)
+        if box in self._picture.estimated:
+            return QPen(self._theme.color("estimated"), 1.5, Qt.PenStyle.DotLine)
+        if box in self._overlay.active:
+            return QPen(self._theme.color("cursor"), 2)
+        if box == self._overlay.hovered:
+            return QPen(self._theme.color("text"), 1.2)
+        outline = QColor(color)
+        outline.setAlphaF(0.4 if is_dim else 0.9)
+        return QPen(outline, 1)
+
+    def _paint_stripe(
+        self, painter: QPainter, rect: QRectF, clip: QPainterPath, color: QColor, scale: float
+    ) -> None:
+        painter.save()
+        painter.setClipPath(clip)
+        painter.fillRect(QRectF(rect.left(), rect.top(), max(2.0, 5 * scale), rect.height()), color)
+        painter.restore()
+
+    def _paint_progress(
+        self, painter: QPainter, rect: QRectF, clip: QPainterPath, progress: float, active: bool, scale: float
+    ) -> None:
+        """A bar along the lower border: full when every instruction has retired."""
+        height = max(2.0, 4 * scale)
+        painter.save()
+        painter.setClipPath(clip)
+        bar = QRectF(rect.left(), rect.bottom() - height, rect.width(), height)
+        painter.fillRect(bar, self._theme.color("border"))
+        color = self._theme.color("cursor" if progress < 1 or active else "ok")
+        painter.fillRect(QRectF(bar.left(), bar.top(), bar.width() * progress, height), color)
+        painter.restore()
+
+    def _paint_labels(self, painter: QPainter, rect: QRectF, scale: float, box: int, is_dim: bool) -> None:
+        theme, picture = self._theme, self._picture
+        is_node = box < picture.layout.num_nodes
+        inner = rect.adjusted((12 if is_node else 8) * scale, 3 * scale, -7 * scale, -5 * scale)
+        size = min(SIZE_BODY * 1.4, max(7.0, SIZE_BODY * scale))
+        painter.setFont(theme.font_ui(round(size), bold=is_node))
+        painter.setPen(self._label_color(box, "text-muted" if is_dim or not is_node else "text"))
+        if not is_node:
+            text = f"{picture.subtitles[box]}  {picture.titles[box]}"
+            text = painter.fontMetrics().elidedText(
+                text, Qt.TextElideMode.ElideMiddle, int(rect.width() - 12 * scale)
+            )
+            painter.drawText(rect, Qt.AlignmentFlag.AlignCenter, text)
+            return
+        state = self._state_text(box)
+        painter.drawText(inner, _TOP_LEFT, picture.titles[box])
+        painter.setFont(
+            theme.font_ui(max(7, round(SIZE_NOTE * scale)) if scale < 1.4 else round(SIZE_NOTE * 1.4))
+        )
+        painter.setPen(self._label_color(box, "text-muted"))
+        right = picture.badges.get(box, "")
+        note = "  ".join(part for part in (right, state) if part)
+        painter.drawText(inner, _TOP_RIGHT, note)
+        name = painter.fontMetrics().elidedText(
+            picture.subtitles[box], Qt.TextElideMode.ElideMiddle, max(0, int(inner.width()))
+        )
+        painter.drawText(inner, _BOTTOM_LEFT, name)
+
+    def _label_color(self, box: int, role: str) -> QColor:
+        if self._overlay.heat is not None and box < self._picture.layout.num_nodes:
+            return self._theme.text_on(self._box_color(box))
+        return self._theme.color(role)
+
+    def _state_text(self, box: int) -> str:
+        progress = self._progress(box)
+        if progress >= 1:
+            return "\u2713"
+        if progress > 0:
+            return f"{max(1, int(progress * 100))} %"
+        return "\u25b6" if box in self._overlay.active else ""
+
+
+_TOP_LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop
+_TOP_RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignTop
+_BOTTOM_LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignBottom
