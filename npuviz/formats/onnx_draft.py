@@ -90,9 +90,25 @@ def read_draft(path: Path) -> Draft:
     draft = Draft(path, proto, {})
     _take_out_weights(draft)
     with foreign_errors(path, "structure"):
-        # A light model is small unless Constant nodes or subgraphs carry the weights.
-        onnx.checker.check_model(proto)
+        _check_structure(proto)
     return draft
+
+
+def _check_structure(proto: onnx.ModelProto) -> None:
+    """The library's check, lenient in one thing: graph outputs may leave their shape to inference."""
+    checked = proto
+    if any(_lacks_shape(value) for value in proto.graph.output):
+        checked = onnx.ModelProto()
+        checked.CopyFrom(proto)
+        for value in checked.graph.output:
+            if _lacks_shape(value):
+                value.type.tensor_type.shape.SetInParent()
+    # A light model is small unless Constant nodes or subgraphs carry the weights.
+    onnx.checker.check_model(checked)
+
+
+def _lacks_shape(value: onnx.ValueInfoProto) -> bool:
+    return value.type.HasField("tensor_type") and not value.type.tensor_type.HasField("shape")
 
 
 def _check_versions(path: Path, proto: onnx.ModelProto) -> None:

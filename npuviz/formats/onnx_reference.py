@@ -52,7 +52,7 @@ def run_reference(
     has_objects = any(graph.tensors[tensor].dtype in ("string", "opaque") for tensor in (*given, *wanted))
     try:
         if has_objects:
-            values = session.run(names, arrays)
+            values = [np.asarray(value) for value in session.run(names, arrays)]
         else:
             feeds = {name: _feed(value) for name, value in arrays.items()}
             values = [value.numpy() for value in session.run_with_ort_values(names, feeds)]

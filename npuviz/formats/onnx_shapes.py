@@ -88,7 +88,8 @@ def _substitute(graph: onnx.GraphProto, fixed: Mapping[str, int]) -> None:
 def infer_shapes(draft: Draft) -> dict[str, TypeAndShape]:
     """Element type and shape of every tensor of the main graph, by name.
 
-    A node output that nothing reads may be missing. Raises FormatError where neither inference nor a run can tell, and where a tensor is absurdly big.
+    A node output that nothing reads may be missing. Raises FormatError where neither inference nor a
+    run can tell, and where a tensor is absurdly big.
     """
     with foreign_errors(draft.path, "shape inference"):
         inferred = onnx.shape_inference.infer_shapes(draft.proto, data_prop=True)
