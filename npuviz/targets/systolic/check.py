@@ -1,0 +1,109 @@
+"""Compares everything a program computes with ONNX Runtime."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from npuviz.base.progress import NoProgress, Progress
+from npuviz.formats.onnx_reference import run_reference
+from npuviz.program.graph import Graph
+from npuviz.sim.target import CheckResult
+from npuviz.targets.systolic.values import ValueEngine
+from npuviz.targets.systolic.values_storage import FLOATS
+
+TOLERANCES = {
+    "float32": 1e-4,
+    "float16": 2e-2,
+    "bfloat16": 1e-1,
+    "float8_e4m3fn": 5e-1,
+}
+"""Largest error allowed, relative to the largest magnitude of the tensor, by element type in DRAM.
+
+Rounding errors of a layer reach all later ones, so these are several times the error of one rounding
+(2**-24, 2**-11, 2**-8, 2**-4).
+"""
+
+_GROUP_BYTES = 256 << 20
+
+
+def check(engine: ValueEngine, graph: Graph, progress: Progress | None = None) -> CheckResult:
+    """Compare every computed tensor with ONNX Runtime (one thread, nothing optimised).
+
+    Raises FormatError when ONNX Runtime refuses the model.
+    """
+    watch = progress or NoProgress()
+    computed = [
+        index
+        for node in graph.nodes
+        for index in node.outputs
+        if index >= 0 and graph.tensors[index].dtype not in ("string", "opaque")
+    ]
+    rule = _Rule()
+    for group in _groups(graph, computed):
+        expected = run_reference(graph, engine.inputs, group)
+        for index in group:
+            watch.report(rule.num_tensors / max(1, len(computed)), f"checking {graph.tensors[index].name}")
+            storage = engine.plan.storages[index]
+            rule.compare(graph.tensors[index].name, engine.tensor(index), expected[index], storage.dtype)
+    return rule.result()
+
+
+def _groups(graph: Graph, tensors: Sequence[int]) -> Iterator[list[int]]:
+    """Tensors in groups whose reference values fit in memory together."""
+    group: list[int] = []
+    size = 0
+    for index in tensors:
+        group.append(index)
+        size += graph.tensors[index].num_elements * 8
+        if size > _GROUP_BYTES:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
+
+
+class _Rule:
+    """Counts what is compared and what is outside the tolerance."""
+
+    def __init__(self) -> None:
+        self.num_tensors = 0
+        self._failed = 0
+        self._max_abs = 0.0
+        self._max_rel = 0.0
+        self._first = ""
+        self._used: set[str] = set()
+
+    def compare(self, name: str, found: np.ndarray, expected: np.ndarray, dtype: str) -> None:
+        self.num_tensors += 1
+        is_float = dtype in FLOATS
+        self._used.add(dtype if is_float else "integer")
+        if expected.size == 0:
+            return
+        absolute, relative = _errors(found.reshape(expected.shape), expected)
+        self._max_abs, self._max_rel = max(self._max_abs, absolute), max(self._max_rel, relative)
+        if relative > (TOLERANCES.get(dtype, 0.0) if is_float else 0.0):
+            self._failed += 1
+            self._first = self._first or name
+
+    def result(self) -> CheckResult:
+        """The comparison so far."""
+        words = [f"{name} {TOLERANCES[name]:g}" for name in TOLERANCES if name in self._used]
+        words += ["integers exactly"] if "integer" in self._used else []
+        text = "largest error relative to the largest magnitude of the tensor: " + ", ".join(words)
+        return CheckResult(self.num_tensors, self._failed, self._max_abs, self._max_rel, self._first, text)
+
+
+def _errors(found: np.ndarray, expected: np.ndarray) -> tuple[float, float]:
+    """Largest absolute error, and the same relative to the largest finite magnitude expected.
+
+    Values that are not finite must be equal (both NaN, or the same infinity), else the error is infinite.
+    """
+    a, b = found.astype(np.float64), np.asarray(expected).astype(np.float64)
+    finite = np.isfinite(b)
+    if not np.array_equal(a[~finite], b[~finite], equal_nan=True) or not np.isfinite(a[finite]).all():
+        return float("inf"), float("inf")
+    if not finite.any():
+        return 0.0, 0.0
+    absolute = float(np.abs(a[finite] - b[finite]).max())
+    scale = float(np.abs(b[finite]).max())
+    return absolute, absolute / scale if scale else (float("inf") if absolute else 0.0)

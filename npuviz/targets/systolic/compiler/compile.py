@@ -1,0 +1,115 @@
+"""Compiles any operator graph for the cores: true mode, in which every flaw of ONNXim is repaired."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from npuviz.base.progress import NoProgress, Progress
+from npuviz.program.graph import Graph, Node
+from npuviz.program.memory import MemoryMap
+from npuviz.program.program import Note
+from npuviz.targets.systolic.compiler.builder import ProgramBuilder
+from npuviz.targets.systolic.compiler.families import LOWERINGS
+from npuviz.targets.systolic.compiler.hardware import hardware_of
+from npuviz.targets.systolic.compiler.host import lower_on_host
+from npuviz.targets.systolic.compiler.lowering import Lowering, NotLowered
+from npuviz.targets.systolic.compiler.placing import place_tensors
+from npuviz.targets.systolic.spec import SystolicSpec
+from npuviz.targets.systolic.tables import SystolicTables
+
+_DOMAINS = frozenset(("", "ai.onnx", "com.microsoft"))
+"""Operator domains whose operators `families.LOWERINGS` names."""
+
+
+@dataclass(frozen=True)
+class CompiledTrue:
+    """A compiled program.
+
+    tables      the kernel's tables; `tables.values` is the ValuePlan
+    memory_map  DRAM places of all tensors that have bytes of their own
+    placement   graph node id -> "Core", "Host", or "View" for nodes that cost nothing
+    """
+
+    tables: SystolicTables
+    memory_map: MemoryMap
+    notes: tuple[Note, ...]
+    placement: Mapping[int, str]
+
+
+def compile_true(
+    graph: Graph, spec: SystolicSpec, dram: int = 0, progress: Progress | None = None
+) -> CompiledTrue:
+    """Lower every node: one layer each, in the order in which the simple scheduler starts them.
+
+    dram  memory id of the DRAM in the machine description
+    """
+    watch = progress or NoProgress()
+    storages, memory_map = place_tensors(graph, spec, dram)
+    builder = ProgramBuilder()
+    lowering = Lowering(graph, storages, hardware_of(spec), builder)
+    placement: dict[int, str] = {}
+    for done, node in enumerate(scheduled(graph)):
+        if done % 16 == 0:
+            watch.report(done / max(1, len(graph.nodes)), f"compiling {node.name or node.op_type}")
+        placement[node.id] = _lower(lowering, node)
+    _state_assumptions(lowering)
+    tables = builder.finish(lowering.plan())
+    return CompiledTrue(tables, memory_map, tuple(lowering.notes), placement)
+
+
+def _lower(lowering: Lowering, node: Node) -> str:
+    if is_placed_as_view(lowering, node):
+        return "View"
+    lower = LOWERINGS.get(node.op_type) if node.domain in _DOMAINS else None
+    if lower is None:
+        lower_on_host(lowering, node, "the cores have no lowering for it")
+        return "Host"
+    try:
+        lower(lowering, node)
+    except NotLowered as reason:
+        lower_on_host(lowering, node, str(reason))
+        return "Host"
+    return "Core"
+
+
+def is_placed_as_view(lowering: Lowering, node: Node) -> bool:
+    """Whether the node's result shares the bytes of its input."""
+    return (
+        bool(node.outputs)
+        and node.outputs[0] >= 0
+        and (lowering.storage(node.outputs[0]).root != node.outputs[0])
+    )
+
+
+def scheduled(graph: Graph) -> list[Node]:
+    """Nodes in the order in which the simple scheduler starts them.
+
+    Ref: systolic.md section 4: nodes ready at the start in graph order; later the consumers of a
+    finished node's results, in graph order, as soon as all their inputs are there.
+    """
+    consumers = graph.consumers()
+    missing = [
+        len({index for index in node.inputs if index >= 0 and graph.tensors[index].producer >= 0})
+        for node in graph.nodes
+    ]
+    ready = [node.id for node in graph.nodes if missing[node.id] == 0]
+    order: list[Node] = []
+    for position in ready:
+        node = graph.nodes[position]
+        order.append(node)
+        counted: set[int] = set()
+        for index in node.outputs:
+            for consumer in consumers.get(index, ()) if index >= 0 else ():
+                missing[consumer] -= 1
+                if missing[consumer] == 0:
+                    counted.add(consumer)
+        ready += sorted(counted)
+    return order
+
+
+def _state_assumptions(lowering: Lowering) -> None:
+    lowering.note(
+        "assumed",
+        "vector instructions work on 4-byte accumulator elements; an operator without a rule of its own "
+        "takes one instruction per arithmetic step",
+    )
+    lowering.note("assumed", "loads and stores reorder and transpose rows at no cost")

@@ -1,0 +1,14 @@
+"""Operator type -> how it is lowered. The one list; an operator that is not here runs on the host."""
+
+from collections.abc import Callable, Mapping
+
+from npuviz.program.graph import Node
+from npuviz.targets.systolic.compiler import elementwise, gemm
+from npuviz.targets.systolic.compiler.lowering import Lowering
+
+Lower = Callable[[Lowering, Node], None]
+
+LOWERINGS: Mapping[str, Lower] = {
+    **gemm.LOWERINGS,
+    **elementwise.LOWERINGS,
+}

@@ -1,0 +1,66 @@
+"""The figures of the chip that tilings are made from."""
+
+from dataclasses import dataclass
+
+from npuviz.targets.systolic.spec import SystolicSpec
+
+ACC_BYTES = 4
+"""Bytes of an accumulator element: float32, or int32 for quantised models (Gemmini, DAC'21)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hardware:
+    """What a core offers a tile, and how fast the chip moves data.
+
+    array_rows, array_columns    PEs along the reduction (K) and along the outputs (M)
+    spad_half, acc_half          bytes that one tile owns
+    request_bytes                bytes of one DRAM request
+    vector_bytes                 bytes the vector unit handles per step
+    bytes_per_cycle              DRAM bytes per core cycle, all channels
+    core_bytes_per_cycle         bytes per core cycle that one core can draw
+    """
+
+    num_cores: int
+    array_rows: int
+    array_columns: int
+    spad_half: int
+    acc_half: int
+    request_bytes: int
+    vector_bytes: int
+    bytes_per_cycle: float
+    core_bytes_per_cycle: float
+    layout: str
+    host_cycles: int
+    host_bytes_per_cycle: int
+
+
+def ceil_div(value: int, divisor: int) -> int:
+    """Quotient rounded up."""
+    return -(-value // divisor)
+
+
+def round_up(value: int, step: int) -> int:
+    """Smallest multiple of `step` that is at least `value`."""
+    return ceil_div(value, step) * step
+
+
+def hardware_of(spec: SystolicSpec) -> Hardware:
+    """The figures of a spec; where cores differ, what the smallest offers."""
+    config, cores = spec.config, spec.cores
+    dram = config.dram_channels * config.dram_req_size * config.dram_freq / config.core_freq
+    ports = config.icnt_injection_ports_per_core * config.dram_req_size * config.icnt_freq / config.core_freq
+    request = config.dram_req_size
+    return Hardware(
+        num_cores=spec.num_cores,
+        array_rows=min(core.core_height for core in cores),
+        array_columns=min(core.core_width for core in cores),
+        spad_half=min(core.spad_bytes for core in cores) // 2 // request * request,
+        acc_half=min(core.acc_bytes for core in cores) // 2 // request * request,
+        request_bytes=request,
+        vector_bytes=max(1, min(core.vector_bytes for core in cores)),
+        bytes_per_cycle=dram,
+        core_bytes_per_cycle=min(ports, dram),
+        layout=config.layout,
+        host_cycles=spec.host_cycles,
+        host_bytes_per_cycle=spec.host_bytes_per_cycle,
+    )

@@ -1,0 +1,164 @@
+"""What every operator lowering works with: the graph, the storage of tensors, the plan under way."""
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+
+from npuviz.program.graph import Graph, Node
+from npuviz.program.program import Note
+from npuviz.program.tensor import Tensor
+from npuviz.targets.systolic.compiler.builder import ProgramBuilder
+from npuviz.targets.systolic.compiler.hardware import Hardware, round_up
+from npuviz.targets.systolic.values_plan import Apply, LayerPlan, Product, ValuePlan, VectorFunction
+from npuviz.targets.systolic.values_storage import FLOATS, Storage
+
+Item = TypeVar("Item", bound=Hashable)
+
+
+class NotLowered(Exception):
+    """The cores cannot run this node; the text says why. It then runs on the host processor."""
+
+
+class _Pool:
+    """Distinct things by index; index 0 is reserved for "nothing special" when `first` is given."""
+
+    def __init__(self, first: tuple[object, ...] = ()) -> None:
+        self.items: list[object] = list(first)
+        self._index: dict[Hashable, int] = {}
+
+    def index(self, key: Hashable, item: object) -> int:
+        found = self._index.get(key)
+        if found is None:
+            found = self._index[key] = len(self.items)
+            self.items.append(item)
+        return found
+
+
+class Lowering:
+    """One compilation: operator lowerings read the graph here and write layers through `builder`.
+
+    A lowering raises NotLowered before it opens a layer, or opens exactly the layers it needs.
+    """
+
+    def __init__(
+        self, graph: Graph, storages: Sequence[Storage], hardware: Hardware, builder: ProgramBuilder
+    ) -> None:
+        self.graph = graph
+        self.storages = storages
+        self.hardware = hardware
+        self.builder = builder
+        self.notes: list[Note] = []
+        self.layer_plans: list[LayerPlan] = []
+        self._shapes = _Pool(((),))
+        self._functions = _Pool()
+        self._products = _Pool()
+        self._orders = _Pool(((),))
+
+    # Tensors -----------------------------------------------------------------------------------
+
+    def tensor(self, index: int) -> Tensor:
+        """A tensor of the graph."""
+        return self.graph.tensors[index]
+
+    def storage(self, index: int) -> Storage:
+        """How a tensor is stored."""
+        return self.storages[index]
+
+    def constant(self, index: int) -> np.ndarray | None:
+        """The values of a constant tensor, or None (also for an absent input)."""
+        return self.graph.constants.get(index) if index >= 0 else None
+
+    def input(self, node: Node, position: int) -> int:
+        """Tensor id of an input, -1 if it is absent."""
+        return node.inputs[position] if position < len(node.inputs) else -1
+
+    def require_floats(self, node: Node, tensors: Sequence[int]) -> None:
+        """Raise NotLowered unless all tensors hold floating-point numbers and are not empty."""
+        for index in tensors:
+            tensor = self.tensor(index)
+            if tensor.dtype not in FLOATS:
+                raise NotLowered(f"{tensor.dtype} arithmetic is not what the vector unit does")
+            if tensor.num_elements == 0:
+                raise NotLowered(f"tensor {tensor.name} is empty")
+
+    # Plan --------------------------------------------------------------------------------------
+
+    def shape(self, shape: tuple[int, ...]) -> int:
+        """AUX word of a MOVIN whose entry is read in this shape."""
+        return self._shapes.index(shape, shape)
+
+    def order(self, order: tuple[int, ...]) -> int:
+        """AUX word of a MOVOUT that stores the entry with its axes in this order."""
+        return 0 if order == tuple(range(len(order))) else self._orders.index(order, order)
+
+    def function(self, key: Hashable, apply: Apply, name: str = "") -> int:
+        """AUX word of a vector instruction; `key` determines what `apply` computes."""
+        return self._functions.index(key, VectorFunction(name or str(key), apply))
+
+    def product(self, product: Product) -> int:
+        """AUX word of the GEMM-type instructions of a template."""
+        return self._products.index(len(self._products.items), product)
+
+    def add_layer(
+        self, node: Node, inputs: Sequence[int], outputs: Sequence[int], is_host: bool = False
+    ) -> None:
+        """Record what the layer just written reads and writes (tensor ids; views give their root)."""
+        self.layer_plans.append(LayerPlan(node.id, self._roots(inputs), self._roots(outputs), is_host))
+
+    def _roots(self, tensors: Sequence[int]) -> tuple[int, ...]:
+        return tuple(dict.fromkeys(self.storages[index].root for index in tensors if index >= 0))
+
+    def note(self, code: str, text: str, node: int = -1, is_warning: bool = False) -> None:
+        """Tell the user something; the same text about the same node once."""
+        made = Note("warning" if is_warning else "info", code, text, node)
+        if made not in self.notes:
+            self.notes.append(made)
+
+    def plan(self) -> ValuePlan:
+        """The finished plan."""
+        return ValuePlan(
+            storages=tuple(self.storages),
+            layers=tuple(self.layer_plans),
+            shapes=tuple(self._shapes.items),  # pyright: ignore[reportArgumentType]
+            functions=tuple(self._functions.items),  # pyright: ignore[reportArgumentType]
+            products=tuple(self._products.items),  # pyright: ignore[reportArgumentType]
+            orders=tuple(self._orders.items),  # pyright: ignore[reportArgumentType]
+            constants=self.graph.constants,
+        )
+
+
+@dataclass
+class Half:
+    """Hands out entries of one half, one behind the other, at multiples of the request size."""
+
+    add: Callable[[Hashable, int, int], int]
+    alignment: int
+    capacity: int
+    used: int = 0
+
+    def __post_init__(self) -> None:
+        self._words: dict[Hashable, int] = {}
+
+    def entry(self, key: Hashable, size: int) -> int:
+        """Operand word of the entry `key`, placed at its first use with its largest size."""
+        word = self._words.get(key)
+        if word is None:
+            if self.used + size > self.capacity:
+                raise NotLowered(f"a tile needs more than the {self.capacity} bytes of a half")
+            word = self._words[key] = self.add(key, self.used, size)
+            self.used += round_up(size, self.alignment)
+        return word
+
+
+def attribute_ints(node: Node, name: str, default: Sequence[int]) -> list[int]:
+    """An attribute that is a list of integers."""
+    value = node.attributes.get(name)
+    return [int(item) for item in (default if value is None else value)]
+
+
+def attribute_text(node: Node, name: str, default: str) -> str:
+    """An attribute that is a text."""
+    value = node.attributes.get(name, default)
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)

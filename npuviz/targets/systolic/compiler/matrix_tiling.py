@@ -1,0 +1,91 @@
+"""Tile sizes of matrix products in true mode: fit the halves, keep every core busy, move little.
+
+Ref: systolic.md section 16, F1 and F3: work is split by the core count whatever the shape, and an
+inner size is never 0. The estimate below ranks candidates only; it is not the simulated time.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from npuviz.targets.systolic.compiler.hardware import ACC_BYTES, Hardware, ceil_div, round_up
+
+ISSUE_CYCLES = 32
+"""Assumed: cycles a tile costs beside its loads and products."""
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixTiling:
+    """Largest sizes of a tile: rows of the result, its columns, and the part of the reduction."""
+
+    rows: int
+    columns: int
+    depth: int
+
+
+@lru_cache(maxsize=4096)
+def choose_matrix_tiling(
+    hardware: Hardware, batch: int, rows: int, columns: int, depth: int, item: int, extra_loads: int = 0
+) -> MatrixTiling | None:
+    """Best tile for `batch` products of (rows x depth) by (depth x columns), None if nothing fits.
+
+    item  bytes of an element; extra_loads: bytes per output element loaded for the epilogue
+    """
+    best: tuple[float, MatrixTiling] | None = None
+    for tile_rows in sizes_to_try(rows, hardware.array_rows, hardware.num_cores):
+        for tile_columns in sizes_to_try(columns, hardware.array_columns, hardware.num_cores):
+            tile_depth = _deepest(hardware, tile_rows, tile_columns, depth, item, extra_loads)
+            if tile_depth == 0:
+                continue
+            tiling = MatrixTiling(tile_rows, tile_columns, tile_depth)
+            cost = _cost(hardware, batch, rows, columns, depth, item, tiling)
+            if best is None or cost < best[0]:
+                best = cost, tiling
+    return None if best is None else best[1]
+
+
+def sizes_to_try(total: int, step: int, parts: int) -> list[int]:
+    """Tile sizes worth trying along a dimension: whole, even shares, and multiples of the array."""
+    if total <= step:
+        return [total]
+    found = {total}
+    for count in (2, 3, 4, 6, 8, 12, 16, 24, 32, parts, 2 * parts, 4 * parts):
+        found.add(min(total, round_up(ceil_div(total, count), step)))
+    for power in range(12):
+        found.add(min(total, step << power))
+    return sorted(found)
+
+
+def _deepest(hardware: Hardware, rows: int, columns: int, depth: int, item: int, extra_loads: int) -> int:
+    """Largest part of the reduction that fits with this many rows and columns; 0: none."""
+    if _blocks_bytes(hardware, rows, columns) > hardware.acc_half:
+        return 0
+    num_entries = ceil_div(rows, hardware.array_rows) + 2 * ceil_div(columns, hardware.array_columns)
+    slack = num_entries * hardware.request_bytes
+    space = hardware.spad_half - slack - columns * ACC_BYTES - extra_loads * rows * columns
+    fitting = space // ((rows + columns) * item)
+    if fitting >= depth:
+        return depth
+    return fitting // hardware.array_rows * hardware.array_rows
+
+
+def _blocks_bytes(hardware: Hardware, rows: int, columns: int) -> int:
+    """Accumulator bytes of the result, every block rounded up to the request size."""
+    blocks = ceil_div(rows, hardware.array_rows) * ceil_div(columns, hardware.array_columns)
+    return rows * columns * ACC_BYTES + blocks * hardware.request_bytes
+
+
+def _cost(
+    hardware: Hardware, batch: int, rows: int, columns: int, depth: int, item: int, tiling: MatrixTiling
+) -> float:
+    groups = batch * ceil_div(rows, tiling.rows) * ceil_div(columns, tiling.columns)
+    rounds = ceil_div(groups, hardware.num_cores)
+    steps = ceil_div(tiling.columns, hardware.array_columns) * ceil_div(depth, hardware.array_rows)
+    compute = steps * max(tiling.rows, hardware.array_rows)
+    loads = (tiling.rows + tiling.columns) * depth * item
+    traffic = groups * (loads + tiling.rows * tiling.columns * item)
+    memory = max(traffic / hardware.bytes_per_cycle, rounds * loads / hardware.core_bytes_per_cycle)
+    share = min(hardware.core_bytes_per_cycle, hardware.bytes_per_cycle / min(groups, hardware.num_cores))
+    first_load = loads * (tiling.depth / depth) / share
+    drain = 2 * hardware.array_rows + tiling.rows + tiling.rows * tiling.columns * item / share
+    tiles = rounds * ceil_div(depth, tiling.depth)
+    return max(rounds * compute, memory) + first_load + drain + tiles * ISSUE_CYCLES
