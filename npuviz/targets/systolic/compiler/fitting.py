@@ -33,8 +33,8 @@ def check_fits(tables: SystolicTables, spec: SystolicSpec) -> None:
         layer = tables.layer_names[int(tiles[tile, tk.T_LAYER])]
         raise DoesNotFit(
             f"a tile of layer {layer!r} takes {format_bytes(int(need[tile, column]))} of the {memory}, "
-            f"half of it is {format_bytes(int(limit[cores[tile], column]))}; use smaller tiles (mapping file) or a "
-            f"larger {key}"
+            f"half of it is {format_bytes(int(limit[cores[tile], column]))}; use smaller tiles (mapping "
+            f"file) or a larger {key}"
         )
 
 
