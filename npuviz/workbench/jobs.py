@@ -39,10 +39,9 @@ class Job:
 
     def cancel(self) -> None:
         """Ask the job to end soon. Safe from any thread."""
+        self._progress.cancel()
         if self._interrupt is not None:
             self._interrupt()
-        else:
-            self._progress.cancel()
 
     def run(self) -> None:
         """Do the work in the calling thread and tell `done` how it ended."""
@@ -72,7 +71,7 @@ class JobRunner:
         self._thread: threading.Thread | None = None
 
     def submit(self, title: str, work: Work, interrupt: Callable[[], None] | None = None) -> Job:
-        """Queue work. `interrupt` is called instead of cancelling the progress when it can stop by itself."""
+        """Queue work; `interrupt` is called besides cancelling the progress, for work that reports seldom."""
         job = Job(title, work, self._report, self._done, interrupt)
         if self._thread is None:
             self._thread = threading.Thread(target=self._loop, name=self._name, daemon=True)

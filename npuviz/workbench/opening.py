@@ -1,7 +1,9 @@
 """Opening a file: a model becomes a session on the target that takes it, a bundle becomes a trace."""
 
 import time
-from collections.abc import Callable, Mapping
+import zipfile
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,6 +33,7 @@ class OpenOptions:
     target   id of a target, "" picks by file
     record   folder of a new bundle, None keeps the trace in memory
     is_recording  False records nothing (no timeline)
+    keeps_trace  False keeps nothing of a recorded bundle in memory: no timeline until it is opened
     checkpoint_budget_bytes  memory for going back
     """
 
@@ -42,6 +45,7 @@ class OpenOptions:
     seed: int = 0
     record: Path | None = None
     is_recording: bool = True
+    keeps_trace: bool = True
     checkpoint_budget_bytes: int = CHECKPOINT_BUDGET_BYTES
 
 
@@ -61,22 +65,39 @@ class Opened:
     target: Target | None = None
     preset: str = ""
     seconds: Mapping[str, float] = field(default_factory=dict[str, float])
-    on_close: Callable[[], None] | None = None
 
     @property
     def is_bundle(self) -> bool:
         """Whether there is only a recorded trace, no machine."""
         return self.session is None
 
+    def publish(self) -> Path | None:
+        """Finish the bundle that is being recorded and give it its name; None if there is none.
+
+        Raises ExportError when it cannot be written. Nothing may run afterwards.
+        """
+        recorder = self.session.recorder if self.session else None
+        if recorder is None or recorder.bundle is None:
+            return None
+        recorder.close()
+        return recorder.bundle.path
+
     def close(self) -> None:
-        """Give up files and memory; nothing of it may be used afterwards."""
-        if self.on_close is not None:
-            self.on_close()
+        """Give up what was recorded but not published. May be called twice, and after `publish`."""
+        recorder = self.session.recorder if self.session else None
+        if recorder is not None and recorder.bundle is not None:
+            recorder.bundle.abort()
 
 
 def is_bundle(path: Path) -> bool:
-    """Whether the path is a trace bundle."""
-    return path.is_dir() and (path / BUNDLE_MANIFEST).is_file()
+    """Whether the path is a trace bundle: a folder with a manifest, or a zip archive of one."""
+    if path.is_dir():
+        return (path / BUNDLE_MANIFEST).is_file()
+    if not path.is_file() or not zipfile.is_zipfile(path):
+        return False
+    with suppress(OSError, zipfile.BadZipFile), zipfile.ZipFile(path) as archive:
+        return any(name.rpartition("/")[2] == BUNDLE_MANIFEST for name in archive.namelist())
+    return False
 
 
 def targets() -> dict[str, Target]:
@@ -157,7 +178,9 @@ def _open_model(path: Path, options: OpenOptions, progress: Progress) -> Opened:
     if options.is_recording:
         schema = schema_of(machine.description, program)
         bundle = BundleWriter(options.record, schema) if options.record is not None else None
-        recorder = Recorder(schema, ProgramResolver(program.listing, machine.description.memories), bundle)
+        resolver = ProgramResolver(program.listing, machine.description.memories)
+        keeps = options.keeps_trace or bundle is None
+        recorder = Recorder(schema, resolver, bundle, keeps_in_memory=keeps)
     session = Session(machine, recorder, options.checkpoint_budget_bytes)
     seconds = {"load": loaded - begin, "compile": built - loaded, "warm_up": warm - built}
     preset = options.preset or ("" if options.config else next(iter(target.presets), ""))

@@ -4,7 +4,7 @@ import hashlib
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from npuviz.workbench.opening import Opened, OpenOptions, open_file
 
 if TYPE_CHECKING:
     from npuviz.debug.session import Session
+    from npuviz.trace.reader import TraceReader
 
 EXIT_DONE = 0
 EXIT_FAILED = 1
@@ -65,8 +66,9 @@ def run_model(
     Raises NpuvizError; a bundle under construction is then left as far as it was sealed.
     """
     watcher = progress or NoProgress()
-    exporters = [_exporter(name) for name, _ in options.exports]
-    opened = open_file(path, options.open, watcher)
+    chosen = [_exporter(name) for name, _ in options.exports]
+    # A headless run never reads back what it recorded into a bundle, so memory need not hold it.
+    opened = open_file(path, replace(options.open, keeps_trace=options.open.record is None), watcher)
     try:
         session = opened.session
         if session is None:
@@ -80,8 +82,9 @@ def run_model(
         seconds = time.perf_counter() - begin
         check = _check(opened, session, watcher) if options.is_checked else None
         summary = summarize(opened, session, stop, seconds, check)
-        for (name, out), exporter in zip(options.exports, exporters, strict=True):
-            export_trace(opened, exporter, name, out, watcher)
+        reader = _publish(opened, session, summary)
+        for (name, out), exporter in zip(options.exports, chosen, strict=True):
+            export_trace(reader, exporter, name, out, watcher)
     finally:
         opened.close()
     return RunResult(summary, _exit_code(stop, check))
@@ -133,15 +136,28 @@ def summarize(
     }
 
 
-def export_trace(opened: Opened, exporter: Any, name: str, out: Path, progress: Progress) -> None:
+def export_trace(
+    reader: "TraceReader | None", exporter: Any, name: str, out: Path, progress: Progress
+) -> None:
     """Write the whole trace with an exporter. Raises ExportError, also for a file that cannot be written."""
-    reader = opened.reader
     if reader is None:
         raise ExportError(f"{name}: nothing was recorded; leave out `--record none` to export")
     try:
         exporter.export(reader, (0, reader.end_cycle), out, progress)
     except OSError as error:
         raise ExportError(f"{out}: {error.strerror or error}") from error
+
+
+def _publish(opened: Opened, session: "Session", summary: dict[str, Any]) -> "TraceReader | None":
+    """Finish the bundle, if there is one; returns what exporters read from."""
+    recorder = session.recorder
+    if recorder is None or recorder.bundle is None:
+        return opened.reader
+    from npuviz.trace.bundle import open_bundle
+
+    recorder.bundle.set_model({"summary": summary, "notes": summary["notes"]})
+    published = opened.publish()
+    return open_bundle(published) if published is not None else None
 
 
 def exporters() -> dict[str, Any]:

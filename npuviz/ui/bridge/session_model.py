@@ -1,5 +1,6 @@
 """The session as the window sees it: the only object that touches a Session while the window lives."""
 
+import json
 import time
 import traceback
 from collections.abc import Callable
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from npuviz.trace.reader import TraceReader
     from npuviz.workbench.opening import Opened, OpenOptions
 
+FAR = 1 << 62
+"""A cycle no run reaches."""
 TICK_MS = 33
 """While the machine runs, `cycle_changed` comes at most this often."""
 
@@ -47,6 +50,7 @@ class SessionModel(QObject):
 
     _reported = Signal(object, float, str)
     _ended = Signal(object, object)
+    _breakpoints_moved = Signal()
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -62,6 +66,8 @@ class SessionModel(QObject):
         self.stop: StopReason | None = None
         self._reported.connect(self._on_reported, Qt.ConnectionType.QueuedConnection)
         self._ended.connect(self._on_ended, Qt.ConnectionType.QueuedConnection)
+        # Hit counts change in the worker; the window hears of it in its own thread.
+        self._breakpoints_moved.connect(self._on_breakpoints, Qt.ConnectionType.QueuedConnection)
         self._runner = JobRunner("npuviz-session", self._reported.emit, self._ended.emit)
         self._tick = QTimer(self)
         self._tick.setInterval(TICK_MS)
@@ -153,7 +159,7 @@ class SessionModel(QObject):
         self._rate = 0.0
         self._shown_cycle = self.cycle
         if opened is not None and opened.session is not None:
-            self._unsubscribe = opened.session.breakpoints.changed.subscribe(self.breakpoints_changed.emit)
+            self._unsubscribe = opened.session.breakpoints.changed.subscribe(self._breakpoints_moved.emit)
         self.session_changed.emit()
         self.cycle_changed.emit(self.cycle)
 
@@ -205,11 +211,23 @@ class SessionModel(QObject):
 
     def go_to(self, cycle: int) -> None:
         """Go to a cycle, forward or back."""
-        self._verb(f"Going to cycle {cycle}", lambda s, _p: s.go_to(cycle))
+        self._verb(f"Going to cycle {cycle}", lambda s, p: s.go_to(max(0, cycle), p))
 
     def restart(self) -> None:
         """Go to cycle 0."""
         self._verb("Restarting", lambda s, _p: s.restart())
+
+    def restart_and_run(self) -> None:
+        """Go to cycle 0 and run."""
+        self._verb("Running", _restart_and_run)
+
+    def run_through(self) -> None:
+        """Run to the end, past all breakpoints."""
+        self._verb("Running to the end", lambda s, p: s.go_to(FAR, p))
+
+    def run_to_end_of_operator(self, node: int) -> None:
+        """Run until the last work of a graph node ends."""
+        self._verb("Running to the end of the operator", lambda s, p: _run_operator(s, node, p))
 
     def write(self, probe: str, value: Any) -> None:
         """Set a writable probe; the future is recomputed from here."""
@@ -274,6 +292,9 @@ class SessionModel(QObject):
         if job in self._handlers:
             self.progress.emit(fraction, f"{job.title}: {text}" if text else job.title)
 
+    def _on_breakpoints(self) -> None:
+        self.breakpoints_changed.emit()
+
     def _on_tick(self) -> None:
         cycle = self.cycle
         self._measure_rate(cycle)
@@ -310,6 +331,22 @@ class SessionModel(QObject):
             message = str(error)
         elif isinstance(error, OSError):
             message = f"{error.filename or 'file'}: {error.strerror or error}"
+        elif isinstance(error, MemoryError):
+            message = "out of memory; open a smaller model, or record nothing (--record none)"
         else:
             message = f"internal error: {type(error).__name__}: {error}"
         self.failed.emit(message)
+
+
+def _restart_and_run(session: "Session", progress: Progress) -> StopReason:
+    session.restart()
+    return session.run(None, progress)
+
+
+def _run_operator(session: "Session", node: int, progress: Progress) -> StopReason:
+    name = session.program.graph.nodes[node].name or str(node)
+    mark = session.breakpoints.add(f"op {json.dumps(name, ensure_ascii=False)} ends")
+    try:
+        return session.run(None, progress)
+    finally:
+        session.breakpoints.remove(mark.id)

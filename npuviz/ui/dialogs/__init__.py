@@ -1,1 +1,1 @@
-"""Dialogs for choices. May import widgets, bridge and theme. One file per dialog; errors are never dialogs."""
+"""Dialogs for choices; errors are never dialogs. May import widgets, bridge and theme. One file each."""

@@ -26,7 +26,7 @@ HATCH_ANGLES: dict[str, int] = {
     "wait-bandwidth": 0,
     "wait-conflict": 90,
 }
-"""Angle of the hatching that repeats a stall cause for those who do not see its colour; `wait-empty` is plain."""
+"""Angle of the hatching that says a stall cause without colour; `wait-empty` is plain."""
 
 _OPERATOR_FAMILIES: dict[str, int] = {
     # Frequent operators get palette places of their own, so that they never collide.

@@ -1,0 +1,68 @@
+"""The sheet of all keys, made from the commands themselves."""
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QDialog, QGridLayout, QLabel, QScrollArea, QVBoxLayout, QWidget
+
+from npuviz.ui.theme.theme import Theme
+from npuviz.workbench.commands import Command
+
+CANVAS_KEYS: tuple[tuple[str, str], ...] = (
+    ("W / S", "Zoom in / out"),
+    ("A / D", "Pan left / right"),
+    ("Ctrl+wheel", "Zoom at the pointer"),
+    ("Shift+wheel", "Pan"),
+    ("F", "Zoom to the selection, or fit the run"),
+    (". / ,", "Next / previous interval on the track"),
+    ("Home / End", "First / last cycle"),
+    ("Esc", "Cancel long work; clear the selection"),
+)
+"""Keys of the timeline canvas; they act only while it has the focus."""
+
+
+class ShortcutSheet(QDialog):
+    """A table of keys by menu, closed by Esc."""
+
+    def __init__(self, commands: Sequence[Command], theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("shortcut_sheet")
+        self.setWindowTitle("Keys")
+        self.resize(720, 560)
+        body = QWidget(self)
+        grid = QGridLayout(body)
+        grid.setContentsMargins(24, 16, 24, 24)
+        grid.setHorizontalSpacing(16)
+        grid.setVerticalSpacing(4)
+        grid.setColumnStretch(1, 1)
+        row = 0
+        for menu, rows in _sections(commands):
+            heading = QLabel(menu, body)
+            heading.setFont(theme.font_ui(12, bold=True))
+            heading.setContentsMargins(0, 12 if row else 0, 0, 4)
+            grid.addWidget(heading, row, 0, 1, 2)
+            row += 1
+            for keys, title in rows:
+                cap = QLabel(keys, body)
+                cap.setFont(theme.font_mono(11))
+                cap.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+                cap.setProperty("role", "muted")
+                grid.addWidget(cap, row, 0)
+                grid.addWidget(QLabel(title, body), row, 1)
+                row += 1
+        area = QScrollArea(self)
+        area.setWidgetResizable(True)
+        area.setFrameShape(QScrollArea.Shape.NoFrame)
+        area.setWidget(body)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(area)
+
+
+def _sections(commands: Sequence[Command]) -> list[tuple[str, list[tuple[str, str]]]]:
+    sections: dict[str, list[tuple[str, str]]] = {}
+    for command in commands:
+        if command.shortcuts:
+            menu = command.menu.partition("/")[0] or "Elsewhere"
+            sections.setdefault(menu, []).append((", ".join(command.shortcuts), command.title))
+    return [*sections.items(), ("Timeline", list(CANVAS_KEYS))]

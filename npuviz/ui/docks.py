@@ -1,0 +1,202 @@
+"""Docks: one per panel, arranged by a layout, remembered between starts."""
+
+import base64
+import binascii
+from collections.abc import Iterable
+from typing import Any
+
+from PySide6.QtCore import QByteArray, Qt
+from PySide6.QtWidgets import QDockWidget, QMainWindow
+
+from npuviz.ui.panels.panel import Panel, PanelContext, PanelSpec
+from npuviz.ui.widgets.dock_title import DockTitle
+from npuviz.workbench.layouts import DEFAULT_LAYOUT, LAYOUTS, Layout, Row, layout_named
+
+STATE_VERSION = 2
+"""Raised when docks are renamed or rearranged so that older stored states no longer fit."""
+_TOP = Qt.DockWidgetArea.TopDockWidgetArea
+_BOTTOM = Qt.DockWidgetArea.BottomDockWidgetArea
+
+
+class Docks:
+    """Makes the docks of a window and applies layouts to them. Panels are made when first needed."""
+
+    def __init__(self, window: QMainWindow, specs: Iterable[PanelSpec], context: PanelContext) -> None:
+        self._window = window
+        self._context = context
+        self._specs = {spec.id: spec for spec in specs}
+        self._docks: dict[str, QDockWidget] = {}
+        self._panels: dict[str, Panel] = {}
+        self.layout_name = DEFAULT_LAYOUT
+        for spec in self._specs.values():
+            self._docks[spec.id] = self._make_dock(spec)
+
+    @property
+    def window(self) -> QMainWindow:
+        """The window they belong to."""
+        return self._window
+
+    @property
+    def all(self) -> dict[str, QDockWidget]:
+        """Docks by panel id, in the order of the panels."""
+        return self._docks
+
+    @property
+    def panels(self) -> dict[str, Panel]:
+        """Panels made so far, by id."""
+        return self._panels
+
+    def spec(self, panel_id: str) -> PanelSpec:
+        """The declaration of a panel."""
+        return self._specs[panel_id]
+
+    def is_offered(self, panel_id: str) -> bool:
+        """Whether the machine that is open has what the panel needs."""
+        description = self._context.model.description
+        needed = self._specs[panel_id].features
+        return not needed or (
+            description is not None and all(name in description.features for name in needed)
+        )
+
+    def layouts(self) -> list[Layout]:
+        """The layouts that make sense for the machine that is open."""
+        description = self._context.model.description
+        features = description.features if description else {}
+        return [layout for layout in LAYOUTS if all(name in features for name in layout.features)]
+
+    def make_panels(self) -> None:
+        """Create the panels that do not exist yet."""
+        for panel_id, dock in self._docks.items():
+            if panel_id not in self._panels:
+                panel = self._specs[panel_id].create(self._context)
+                panel.setObjectName(f"{self._specs[panel_id].dock_name}.widget")
+                self._panels[panel_id] = panel
+                dock.setWidget(panel)
+                panel.on_session_changed()
+
+    def apply(self, layout: Layout) -> None:
+        """Arrange the docks."""
+        self.layout_name = layout.name
+        offered = [panel_id for panel_id in self._docks if self.is_offered(panel_id)]
+        fitted = layout.restricted_to(offered)
+        for dock in self._docks.values():
+            dock.setFloating(False)
+            self._window.removeDockWidget(dock)
+        for row, area in zip(fitted.rows, (_TOP, _BOTTOM), strict=False):
+            self._place_row(row, area)
+        self._park_others(fitted)
+        self._resize(fitted)
+
+    def hide_all(self) -> None:
+        """Show none of them, for the start page."""
+        for dock in self._docks.values():
+            dock.hide()
+
+    def show_panel(self, panel_id: str) -> None:
+        """Bring a panel to the front and give it the focus."""
+        dock = self._docks[panel_id]
+        dock.show()
+        dock.raise_()
+        panel = self._panels.get(panel_id)
+        if panel is not None:
+            panel.setFocus(Qt.FocusReason.ShortcutFocusReason)
+
+    def show_only(self, panel_ids: Iterable[str]) -> None:
+        """Show just these panels, side by side."""
+        wanted = [panel_id for panel_id in panel_ids if panel_id in self._docks]
+        for panel_id, dock in self._docks.items():
+            dock.setVisible(panel_id in wanted)
+        for panel_id in wanted:
+            self._docks[panel_id].raise_()
+
+    def save(self) -> dict[str, Any]:
+        """Plain values that `restore` takes back."""
+        state = bytes(self._window.saveState(STATE_VERSION).data())
+        return {
+            "layout": self.layout_name,
+            "docks": base64.b64encode(state).decode(),
+            "panels": {panel_id: panel.save_state() for panel_id, panel in self._panels.items()},
+        }
+
+    def restore(self, stored: object) -> bool:
+        """Take back what `save` gave; returns False, with the docks as they were, if it does not fit."""
+        if not isinstance(stored, dict):
+            return False
+        layout = layout_named(str(stored.get("layout", "")))
+        try:
+            state = base64.b64decode(str(stored.get("docks", "")), validate=True)
+        except (binascii.Error, ValueError):
+            return False
+        if layout is None or not state:
+            return False
+        if not self._window.restoreState(QByteArray(state), STATE_VERSION):
+            return False
+        self.layout_name = layout.name
+        for panel_id, dock in self._docks.items():
+            if not self.is_offered(panel_id):
+                dock.hide()
+        panels = stored.get("panels")
+        if isinstance(panels, dict):
+            for panel_id, kept in panels.items():
+                if panel_id in self._panels and isinstance(kept, dict):
+                    self._panels[panel_id].restore_state(kept)
+        return any(not dock.isHidden() for dock in self._docks.values())
+
+    def refresh_icons(self) -> None:
+        """Redraw the icons of the titles after the theme changed."""
+        for dock in self._docks.values():
+            title = dock.titleBarWidget()
+            if isinstance(title, DockTitle):
+                title.refresh_icons()
+
+    def dispose(self) -> None:
+        """Let all panels stop listening."""
+        for panel in self._panels.values():
+            panel.dispose()
+
+    def _make_dock(self, spec: PanelSpec) -> QDockWidget:
+        dock = QDockWidget(spec.title, self._window)
+        dock.setObjectName(spec.dock_name)
+        dock.setAccessibleName(spec.title)
+        dock.setTitleBarWidget(DockTitle(dock, self._context.theme))
+        self._window.addDockWidget(_TOP, dock)
+        dock.hide()
+        return dock
+
+    def _place_row(self, row: Row, area: Qt.DockWidgetArea) -> None:
+        first: QDockWidget | None = None
+        for cell in row.cells:
+            front = self._docks[cell.panels[0]]
+            self._window.addDockWidget(area, front)
+            if first is not None:
+                self._window.splitDockWidget(first, front, Qt.Orientation.Horizontal)
+            front.show()
+            first = front
+            last = front
+            for panel_id in cell.panels[1:]:
+                dock = self._docks[panel_id]
+                self._window.addDockWidget(area, dock)
+                self._window.tabifyDockWidget(last, dock)
+                dock.show()
+                last = dock
+            front.raise_()
+
+    def _park_others(self, layout: Layout) -> None:
+        placed = {panel for row in layout.rows for cell in row.cells for panel in cell.panels}
+        for panel_id, dock in self._docks.items():
+            if panel_id not in placed:
+                self._window.addDockWidget(_BOTTOM, dock)
+                dock.hide()
+
+    def _resize(self, layout: Layout) -> None:
+        width, height = self._window.width(), self._window.height()
+        for row in layout.rows:
+            total = sum(cell.weight for cell in row.cells)
+            fronts = [self._docks[cell.panels[0]] for cell in row.cells]
+            widths = [max(1, width * cell.weight // total) for cell in row.cells]
+            self._window.resizeDocks(fronts, widths, Qt.Orientation.Horizontal)
+        total = sum(row.weight for row in layout.rows)
+        if len(layout.rows) > 1 and total:
+            fronts = [self._docks[row.cells[0].panels[0]] for row in layout.rows]
+            heights = [max(1, height * row.weight // total) for row in layout.rows]
+            self._window.resizeDocks(fronts, heights, Qt.Orientation.Vertical)

@@ -1,0 +1,256 @@
+"""The window: puts the declared commands and panels together and keeps them in step with the session."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from PySide6.QtCore import QByteArray, Qt, QTimer
+from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QResizeEvent
+from PySide6.QtWidgets import QMainWindow, QToolBar
+
+from npuviz.base.units import format_count, format_cycles_as_time
+from npuviz.ui.actions import Actions
+from npuviz.ui.bridge.session_model import SessionModel
+from npuviz.ui.docks import Docks
+from npuviz.ui.panel_loader import load_panel_specs
+from npuviz.ui.panels.panel import PanelContext
+from npuviz.ui.shell.file_commands import FileCommands
+from npuviz.ui.shell.palettes import Palettes
+from npuviz.ui.shell.run_commands import RunCommands, stop_text
+from npuviz.ui.shell.start_items import recent_items, sample_items
+from npuviz.ui.shell.view_commands import ViewCommands
+from npuviz.ui.theme.theme import Theme
+from npuviz.ui.widgets.error_bar import ErrorBar
+from npuviz.ui.widgets.palette import Palette
+from npuviz.ui.widgets.run_bar import RunBar
+from npuviz.ui.widgets.start_page import StartPage
+from npuviz.ui.widgets.status_line import StatusLine
+from npuviz.workbench.commands import CommandRegistry
+from npuviz.workbench.layouts import DEFAULT_LAYOUT, layout_named
+from npuviz.workbench.opening import OpenOptions
+from npuviz.workbench.selection import SelectionModel
+from npuviz.workbench.settings import Settings
+
+DEFAULT_SIZE = (1440, 900)
+OpenOther = Callable[[Path, OpenOptions], None]
+QUIET_MS = 120
+"""Verbs that end sooner than this do not make the toolbar flicker."""
+
+
+class MainWindow(QMainWindow):
+    """One window with one session. `Application` makes windows and owns theme and settings."""
+
+    def __init__(self, theme: Theme, settings: Settings, open_other: OpenOther | None = None) -> None:
+        super().__init__()
+        self.setObjectName("main_window")
+        self.setWindowTitle("npuviz")
+        self.setAcceptDrops(True)
+        self.setDockNestingEnabled(True)
+        self.resize(*DEFAULT_SIZE)
+        self.theme = theme
+        self.settings = settings
+        self.model = SessionModel(self)
+        self.selection = SelectionModel()
+        self.commands = CommandRegistry()
+        context = PanelContext(self.model, self.selection, theme, self.commands, settings)
+        specs, failures = load_panel_specs()
+        self.docks = Docks(self, specs, context)
+        self.palette_box = Palette(theme, self)
+        self.error_bar = ErrorBar(theme, self)
+        self.status = StatusLine(theme, self)
+        self.start_page = StartPage(theme, self)
+        palettes = Palettes(
+            self.palette_box,
+            self.commands,
+            self.model,
+            self.selection,
+            settings,
+            lambda path: self.open(path),
+        )
+        self.files = FileCommands(
+            self,
+            self.model,
+            settings,
+            self.tell,
+            palettes.show_recent,
+            open_other or (lambda _path, _opts: None),
+        )
+        runs = RunCommands(self.model, self.selection, palettes.show_go_to, self.tell)
+        self.views = ViewCommands(
+            self.docks, palettes, self.model, self.selection, theme, settings, self.commands, self.tell
+        )
+        self.commands.add(*self.files.all(), *runs.all(), *self.views.all())
+        self.actions_by_id = Actions(self, self.commands, theme)
+        self.run_bar = RunBar(
+            theme, self.actions_by_id.action, palettes.show_go_to, palettes.show_finder, self
+        )
+        self._build(failures)
+        self._connect()
+        self._show_session()
+
+    def open(self, path: Path, options: OpenOptions | None = None) -> None:
+        """Open a file in this window."""
+        self.files.open_paths([path], options)
+
+    def tell(self, text: str, action: tuple[str, Callable[[], object]] | None = None) -> None:
+        """Show a notice."""
+        self.error_bar.show_message(text, severity="notice", action=action)
+
+    def tell_failure(self, text: str, details: str = "") -> None:
+        """Show an error."""
+        self.error_bar.show_message(text, details)
+
+    # -- building ---------------------------------------------------------------------------------
+
+    def _build(self, failures: list[str]) -> None:
+        self.setCentralWidget(self.start_page)
+        self.setStatusBar(self.status)
+        self.addToolBar(Qt.ToolBarArea.TopToolBarArea, self.run_bar)
+        self.addToolBarBreak(Qt.ToolBarArea.TopToolBarArea)
+        self._message_bar = QToolBar("Messages", self)
+        self._message_bar.setObjectName("messages")
+        self._message_bar.setMovable(False)
+        self._message_bar.addWidget(self.error_bar)
+        self.addToolBar(Qt.ToolBarArea.TopToolBarArea, self._message_bar)
+        self.actions_by_id.refresh_icons()
+        self._busy = QTimer(self)
+        self._busy.setSingleShot(True)
+        self._busy.setInterval(QUIET_MS)
+        self._busy.timeout.connect(self._show_running)
+        geometry = self.settings.get("geometry")
+        if isinstance(geometry, str):
+            self.restoreGeometry(QByteArray.fromBase64(geometry.encode()))
+        if failures:
+            self.tell_failure("Some panels cannot be loaded.", "\n".join(failures))
+
+    def _connect(self) -> None:
+        model = self.model
+        model.session_changed.connect(self._show_session)
+        model.cycle_changed.connect(self._show_cycle)
+        model.running_changed.connect(self._running_changed)
+        model.progress.connect(self._show_progress)
+        model.failed.connect(lambda text: self.tell_failure(text, model.error_details))
+        self.status.work.cancelled.connect(model.cancel)
+        self.start_page.file_chosen.connect(self.open)
+        self.start_page.open_asked.connect(self.files.ask_to_open)
+        self.theme.changed.connect(self._theme_changed)
+        self._unsubscribe = self.selection.changed.subscribe(lambda _s: self.actions_by_id.refresh_later())
+        for dock in self.docks.all.values():
+            dock.visibilityChanged.connect(lambda _shown: self.actions_by_id.refresh_later())
+
+    # -- following the session --------------------------------------------------------------------
+
+    def _show_session(self) -> None:
+        opened = self.model.opened
+        self.selection.clear()
+        if opened is None:
+            self.setWindowTitle("npuviz")
+            self._remember_layout()
+            self.docks.hide_all()
+            self.start_page.show_items(recent_items(self.settings), sample_items())
+            self.start_page.show()
+            self.status.clear_all()
+            self.run_bar.show_position(None, None, "")
+        else:
+            self.setWindowTitle(f"{opened.title} \u2013 npuviz")
+            self.setWindowFilePath(str(opened.path))
+            self.error_bar.hide()
+            self._show_docks()
+        self.actions_by_id.refresh()
+
+    def _show_docks(self) -> None:
+        self.docks.make_panels()
+        if self.start_page.isHidden():
+            return
+        self.start_page.hide()
+        stored = self.settings.get("layout")
+        if not self.docks.restore(stored):
+            name = stored.get("layout", "") if isinstance(stored, dict) else ""
+            layout = layout_named(str(name)) or layout_named(DEFAULT_LAYOUT)
+            if layout is not None:
+                self.docks.apply(layout)
+
+    def _remember_layout(self) -> None:
+        if self.start_page.isHidden() and self.docks.panels:
+            self.settings.set("layout", self.docks.save())
+
+    def _show_cycle(self, cycle: int) -> None:
+        model = self.model
+        if model.opened is None:
+            return
+        reader = model.reader
+        end = reader.end_cycle if reader is not None else None
+        schema = reader.schema if reader is not None else None
+        frequency = schema.frequency_hz if schema is not None else 0.0
+        if model.description is not None:
+            frequency = model.description.base_clock.frequency_hz
+        time = format_cycles_as_time(cycle, frequency)
+        is_bundle = model.session is None
+        known = end if is_bundle or end is None else max(end, cycle)
+        self.run_bar.show_position(cycle, known, time)
+        # Plain digits: scripts read the number from here.
+        self.status.cycle.setText(f"cycle {cycle}")
+        self.status.time.setText(time)
+        stop = model.stop
+        if is_bundle:
+            self.status.stop.setText("recorded trace")
+        elif not model.is_running:
+            self.status.stop.setText(stop_text(stop.kind, stop.detail) if stop is not None else "")
+        rate = model.cycles_per_second
+        self.status.speed.setText(f"{format_count(round(rate))} cycles/s" if rate >= 1 else "")
+        events = reader.num_intervals if reader is not None else 0
+        self.status.events.setText(f"{format_count(events)} events")
+        self.status.hazards.setText("")
+
+    def _running_changed(self, running: bool) -> None:
+        if running:
+            self._busy.start()
+        else:
+            self._busy.stop()
+            self._show_running()
+
+    def _show_running(self) -> None:
+        running = self.model.is_running
+        self.run_bar.show_running(running)
+        if running:
+            self.status.stop.setText("running")
+        self.actions_by_id.refresh()
+
+    def _show_progress(self, fraction: float, text: str) -> None:
+        if text:
+            self.status.work.report(fraction, text)
+        else:
+            self.status.work.end()
+            self.actions_by_id.refresh_later()
+
+    def _theme_changed(self) -> None:
+        self.actions_by_id.refresh_icons()
+        self.docks.refresh_icons()
+        self.run_bar.refresh_icons()
+        if self.model.opened is None:
+            self.start_page.show_items(recent_items(self.settings), sample_items())
+
+    # -- events of the window ---------------------------------------------------------------------
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self.palette_box.place()
+
+    def dragEnterEvent(self, event: QDragEnterEvent) -> None:
+        if any(url.isLocalFile() for url in event.mimeData().urls()):
+            event.acceptProposedAction()
+
+    def dropEvent(self, event: QDropEvent) -> None:
+        paths = [Path(url.toLocalFile()) for url in event.mimeData().urls() if url.isLocalFile()]
+        if paths:
+            event.acceptProposedAction()
+            self.files.open_paths(paths)
+
+    def closeEvent(self, event: QCloseEvent) -> None:
+        self._remember_layout()
+        self.settings.set("geometry", bytes(self.saveGeometry().toBase64().data()).decode())
+        self.palette_box.dismiss()
+        self.docks.dispose()
+        self.actions_by_id.dispose()
+        self._unsubscribe()
+        self.model.shut_down()
+        super().closeEvent(event)

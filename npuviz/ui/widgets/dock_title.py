@@ -1,0 +1,48 @@
+"""The title bar of a dock: one quiet line with float and close."""
+
+from PySide6.QtCore import QSize, Qt
+from PySide6.QtWidgets import QDockWidget, QHBoxLayout, QLabel, QToolButton, QWidget
+
+from npuviz.ui.theme.icons import icon
+from npuviz.ui.theme.theme import Theme
+
+HEIGHT = 24
+
+
+class DockTitle(QWidget):
+    """Title, float button, close button. Mouse events reach the dock, so it can be dragged by its title."""
+
+    def __init__(self, dock: QDockWidget, theme: Theme) -> None:
+        super().__init__(dock)
+        self.setObjectName("dock_title")
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self.setFixedHeight(HEIGHT)
+        self._theme = theme
+        text = QLabel(dock.windowTitle(), self)
+        text.setObjectName("dock_title_text")
+        self._float = self._button(f"Float {dock.windowTitle()}", "Float or dock again")
+        self._close = self._button(f"Close {dock.windowTitle()}", "Close; View > Panels brings it back")
+        self._float.clicked.connect(lambda: dock.setFloating(not dock.isFloating()))
+        self._close.clicked.connect(dock.close)
+        layout = QHBoxLayout(self)
+        layout.setContentsMargins(12, 0, 4, 0)
+        layout.setSpacing(0)
+        layout.addWidget(text)
+        layout.addStretch(1)
+        layout.addWidget(self._float)
+        layout.addWidget(self._close)
+        self.refresh_icons()
+
+    def refresh_icons(self) -> None:
+        """Draw the icons in the colours of the theme in use."""
+        self._float.setIcon(icon("mdi6.dock-window", self._theme, "text-disabled"))
+        self._close.setIcon(icon("mdi6.close", self._theme, "text-disabled"))
+
+    def _button(self, name: str, tip: str) -> QToolButton:
+        button = QToolButton(self)
+        button.setIconSize(QSize(14, 14))
+        button.setAutoRaise(True)
+        button.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        button.setAccessibleName(name)
+        button.setToolTip(tip)
+        return button

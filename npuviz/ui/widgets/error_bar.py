@@ -1,0 +1,102 @@
+"""One quiet bar for what went wrong: text, an optional action, details behind a fold."""
+
+from collections.abc import Callable
+from typing import Literal
+
+from PySide6.QtCore import Signal
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPlainTextEdit, QPushButton, QVBoxLayout, QWidget
+
+from npuviz.ui.theme.theme import Theme
+
+Severity = Literal["error", "notice"]
+DETAILS_HEIGHT = 160
+
+
+class ErrorBar(QFrame):
+    """Shows the latest message until it is dismissed; `closed` when the user did so."""
+
+    closed = Signal()
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("error_bar")
+        self._theme = theme
+        self._action: Callable[[], object] | None = None
+        self._text = QLabel(self)
+        self._text.setObjectName("error_bar.text")
+        self._text.setWordWrap(True)
+        self._text.setTextInteractionFlags(self._text.textInteractionFlags().TextSelectableByMouse)
+        self._fold = self._button("Details", self._toggle_details)
+        self._act = self._button("", self._run_action)
+        self._copy = self._button("Copy", self._copy_all)
+        self._close = self._button("Dismiss", self.dismiss)
+        self._details = QPlainTextEdit(self)
+        self._details.setReadOnly(True)
+        self._details.setFont(theme.font_mono(11))
+        self._details.setFixedHeight(DETAILS_HEIGHT)
+        line = QHBoxLayout()
+        line.setSpacing(4)
+        line.addWidget(self._text, 1)
+        for button in (self._act, self._fold, self._copy, self._close):
+            line.addWidget(button)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(12, 4, 8, 4)
+        layout.setSpacing(4)
+        layout.addLayout(line)
+        layout.addWidget(self._details)
+        self.hide()
+
+    @property
+    def text(self) -> str:
+        """The message shown now, "" while hidden."""
+        return "" if self.isHidden() else self._text.text()
+
+    def show_message(
+        self,
+        text: str,
+        details: str = "",
+        severity: Severity = "error",
+        action: tuple[str, Callable[[], object]] | None = None,
+    ) -> None:
+        """Replace the message; `action` is a title and what it does."""
+        self.setProperty("severity", severity)
+        self.style().unpolish(self)
+        self.style().polish(self)
+        self._text.setText(text)
+        self._text.setAccessibleName(f"{severity}: {text}")
+        self._details.setPlainText(details)
+        self._details.hide()
+        self._fold.setText("Details")
+        self._fold.setVisible(bool(details))
+        self._copy.setVisible(severity == "error")
+        self._action = action[1] if action else None
+        self._act.setText(action[0] if action else "")
+        self._act.setVisible(action is not None)
+        self.show()
+
+    def dismiss(self) -> None:
+        """Hide the bar."""
+        self.hide()
+        self.closed.emit()
+
+    def _button(self, title: str, run: Callable[[], object]) -> QPushButton:
+        button = QPushButton(title, self)
+        button.setFlat(True)
+        button.clicked.connect(lambda: run())
+        return button
+
+    def _toggle_details(self) -> None:
+        shown = self._details.isHidden()
+        self._details.setVisible(shown)
+        self._fold.setText("Hide details" if shown else "Details")
+
+    def _run_action(self) -> None:
+        action = self._action
+        self.dismiss()
+        if action is not None:
+            action()
+
+    def _copy_all(self) -> None:
+        details = self._details.toPlainText()
+        QGuiApplication.clipboard().setText(self._text.text() + (f"\n\n{details}" if details else ""))

@@ -1,0 +1,248 @@
+"""The palette: one line to type in, and what it may mean below, best first."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from PySide6.QtCore import (
+    QAbstractListModel,
+    QEvent,
+    QModelIndex,
+    QObject,
+    QPersistentModelIndex,
+    QRect,
+    QSize,
+    Qt,
+)
+from PySide6.QtGui import QKeyEvent, QPainter
+from PySide6.QtWidgets import (
+    QFrame,
+    QLineEdit,
+    QListView,
+    QStyle,
+    QStyledItemDelegate,
+    QStyleOptionViewItem,
+    QVBoxLayout,
+    QWidget,
+)
+
+from npuviz.base.names import elide_middle
+from npuviz.ui.theme.theme import Theme
+
+WIDTH = 600
+MAX_ROWS = 12
+ROW = 28
+TOP = 48
+
+
+@dataclass(frozen=True)
+class PaletteEntry:
+    """One line of the palette: what it is, a muted detail, keys at the right, and what choosing it does."""
+
+    title: str
+    run: Callable[[], object]
+    detail: str = ""
+    keys: str = ""
+    is_enabled: bool = True
+
+
+Provider = Callable[[str], Sequence[PaletteEntry]]
+
+
+class _Model(QAbstractListModel):
+    def __init__(self, parent: QObject) -> None:
+        super().__init__(parent)
+        self.entries: list[PaletteEntry] = []
+
+    def show_entries(self, entries: Sequence[PaletteEntry]) -> None:
+        self.beginResetModel()
+        self.entries = list(entries)
+        self.endResetModel()
+
+    def rowCount(self, parent: QModelIndex | QPersistentModelIndex | None = None) -> int:
+        return 0 if parent is not None and parent.isValid() else len(self.entries)
+
+    def data(
+        self, index: QModelIndex | QPersistentModelIndex, role: int = Qt.ItemDataRole.DisplayRole
+    ) -> Any:
+        if not index.isValid() or index.row() >= len(self.entries):
+            return None
+        entry = self.entries[index.row()]
+        if role == Qt.ItemDataRole.DisplayRole:
+            return entry.title
+        if role == Qt.ItemDataRole.AccessibleTextRole:
+            return ", ".join(part for part in (entry.title, entry.detail, entry.keys) if part)
+        return None
+
+    def flags(self, index: QModelIndex | QPersistentModelIndex) -> Qt.ItemFlag:
+        entry = self.entries[index.row()]
+        usable = Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable
+        return usable if entry.is_enabled else Qt.ItemFlag.ItemIsSelectable
+
+
+class _Delegate(QStyledItemDelegate):
+    def __init__(self, theme: Theme, model: _Model, parent: QObject) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self._model = model
+
+    def sizeHint(self, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex) -> QSize:
+        return QSize(WIDTH - 16, ROW)
+
+    def paint(
+        self, painter: QPainter, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex
+    ) -> None:
+        entry = self._model.entries[index.row()]
+        theme = self._theme
+        rect: QRect = option.rect  # pyright: ignore[reportAttributeAccessIssue]
+        state: QStyle.StateFlag = option.state  # pyright: ignore[reportAttributeAccessIssue]
+        painter.save()
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        if state & QStyle.StateFlag.State_Selected:
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setBrush(theme.color("selection"))
+            painter.drawRoundedRect(rect.adjusted(0, 1, 0, -1), 4, 4)
+        inner = rect.adjusted(8, 0, -8, 0)
+        painter.setFont(theme.font_ui(12))
+        metrics = painter.fontMetrics()
+        right = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+        left = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
+        if entry.keys:
+            painter.setPen(theme.color("text-muted"))
+            painter.drawText(inner, int(right), entry.keys)
+            inner.setRight(inner.right() - metrics.horizontalAdvance(entry.keys) - 16)
+        painter.setPen(theme.color("text" if entry.is_enabled else "text-disabled"))
+        title = metrics.elidedText(entry.title, Qt.TextElideMode.ElideMiddle, inner.width())
+        painter.drawText(inner, int(left), title)
+        used = metrics.horizontalAdvance(title) + 16
+        if entry.detail and inner.width() - used > 40:
+            painter.setPen(theme.color("text-muted"))
+            inner.setLeft(inner.left() + used)
+            detail = elide_middle(entry.detail, 200)
+            painter.drawText(
+                inner, int(left), metrics.elidedText(detail, Qt.TextElideMode.ElideRight, inner.width())
+            )
+        painter.restore()
+
+
+class Palette(QFrame):
+    """An overlay of a window. `open` shows it with a provider that answers each change of the text."""
+
+    def __init__(self, theme: Theme, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setObjectName("palette_box")
+        self._provider: Provider = lambda _text: ()
+        self._before: QWidget | None = None
+        self.field = QLineEdit(self)
+        self.field.setObjectName("palette.field")
+        self.field.setFont(theme.font_ui(14))
+        self.field.setFixedHeight(32)
+        self.field.textChanged.connect(self._refresh)
+        self.field.installEventFilter(self)
+        self._model = _Model(self)
+        self._list = QListView(self)
+        self._list.setObjectName("palette.list")
+        self._list.setModel(self._model)
+        self._list.setItemDelegate(_Delegate(theme, self._model, self))
+        self._list.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self._list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self._list.setMouseTracking(True)
+        self._list.clicked.connect(lambda index: self._choose(index.row()))
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(8, 8, 8, 8)
+        layout.setSpacing(4)
+        layout.addWidget(self.field)
+        layout.addWidget(self._list)
+        self.hide()
+
+    @property
+    def entries(self) -> list[PaletteEntry]:
+        """What is listed now."""
+        return list(self._model.entries)
+
+    def open(self, provider: Provider, hint: str, text: str = "") -> None:
+        """Show the palette; `hint` is shown while nothing is typed."""
+        window = self.parentWidget()
+        focus = window.window().focusWidget() if window else None
+        if focus is not self.field:
+            self._before = focus
+        self._provider = provider
+        self.field.setPlaceholderText(hint)
+        self.field.setAccessibleName(hint)
+        self.field.setText(text)
+        self._refresh()
+        self.show()
+        self.raise_()
+        self.field.setFocus(Qt.FocusReason.ShortcutFocusReason)
+
+    def dismiss(self) -> None:
+        """Hide the palette and give the focus back."""
+        if self.isHidden():
+            return
+        self.hide()
+        if self._before is not None:
+            self._before.setFocus()
+            self._before = None
+
+    def place(self) -> None:
+        """Keep to the middle of the window's upper part; the window calls this when it changes size."""
+        parent = self.parentWidget()
+        if parent is None:
+            return
+        width = min(WIDTH, parent.width() - 32)
+        rows = min(len(self._model.entries), MAX_ROWS)
+        self._list.setVisible(rows > 0)
+        self._list.setFixedHeight(max(1, rows * ROW))
+        height = 16 + 32 + (4 + rows * ROW if rows else 0)
+        self.setGeometry((parent.width() - width) // 2, TOP, width, height)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if watched is self.field:
+            if event.type() == QEvent.Type.KeyPress and isinstance(event, QKeyEvent):
+                return self._key(event)
+            if event.type() == QEvent.Type.FocusOut and self.isVisible():
+                self.dismiss()
+        return super().eventFilter(watched, event)
+
+    def _key(self, event: QKeyEvent) -> bool:
+        steps = {
+            Qt.Key.Key_Down: 1,
+            Qt.Key.Key_Up: -1,
+            Qt.Key.Key_PageDown: MAX_ROWS,
+            Qt.Key.Key_PageUp: -MAX_ROWS,
+        }
+        key = Qt.Key(event.key())
+        if key in steps:
+            self._move(steps[key])
+            return True
+        if key in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
+            self._choose(self._list.currentIndex().row())
+            return True
+        if key == Qt.Key.Key_Escape:
+            self.dismiss()
+            return True
+        return False
+
+    def _move(self, step: int) -> None:
+        count = len(self._model.entries)
+        if not count:
+            return
+        row = self._list.currentIndex().row() + step
+        if abs(step) == 1:
+            row %= count
+        self._list.setCurrentIndex(self._model.index(min(max(row, 0), count - 1), 0))
+
+    def _choose(self, row: int) -> None:
+        if not 0 <= row < len(self._model.entries):
+            return
+        entry = self._model.entries[row]
+        if not entry.is_enabled:
+            return
+        self.dismiss()
+        entry.run()
+
+    def _refresh(self) -> None:
+        self._model.show_entries(self._provider(self.field.text()))
+        if self._model.entries:
+            self._list.setCurrentIndex(self._model.index(0, 0))
+        self.place()

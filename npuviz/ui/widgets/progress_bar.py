@@ -1,0 +1,63 @@
+"""Progress of long work: text, a thin bar and a way to stop it; invisible for the first 300 ms."""
+
+from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QProgressBar, QPushButton, QWidget
+
+DELAY_MS = 300
+STEPS = 1000
+WIDTH = 160
+
+
+class WorkProgress(QWidget):
+    """Follows `report`; emits `cancelled` when the user wants the work to stop."""
+
+    cancelled = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("progress")
+        self._text = QLabel(self)
+        self._text.setObjectName("progress.text")
+        self._bar = QProgressBar(self)
+        self._bar.setTextVisible(False)
+        self._bar.setFixedWidth(WIDTH)
+        self._bar.setRange(0, 0)
+        stop = QPushButton("Cancel", self)
+        stop.setObjectName("progress.cancel")
+        stop.setFlat(True)
+        stop.setToolTip("Stop this work (Esc)")
+        stop.clicked.connect(lambda: self.cancelled.emit())
+        layout = QHBoxLayout(self)
+        layout.setContentsMargins(0, 0, 4, 0)
+        layout.setSpacing(8)
+        layout.addWidget(self._text)
+        layout.addWidget(self._bar, 0, Qt.AlignmentFlag.AlignVCenter)
+        layout.addWidget(stop)
+        self._delay = QTimer(self)
+        self._delay.setSingleShot(True)
+        self._delay.setInterval(DELAY_MS)
+        self._delay.timeout.connect(self.show)
+        self.hide()
+
+    def begin(self, text: str) -> None:
+        """Work began; the bar appears if it is not over soon."""
+        self._text.setText(text)
+        self._bar.setRange(0, 0)
+        if self.isHidden() and not self._delay.isActive():
+            self._delay.start()
+
+    def report(self, fraction: float, text: str) -> None:
+        """Show how far it is; a negative fraction means unknown."""
+        if self.isHidden() and not self._delay.isActive():
+            self._delay.start()
+        self._text.setText(text)
+        if fraction < 0:
+            self._bar.setRange(0, 0)
+        else:
+            self._bar.setRange(0, STEPS)
+            self._bar.setValue(round(min(1.0, fraction) * STEPS))
+
+    def end(self) -> None:
+        """The work is over."""
+        self._delay.stop()
+        self.hide()

@@ -1,0 +1,142 @@
+"""What files hold and what targets take, as plain data and as text."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from npuviz.base.progress import NoProgress, Progress
+from npuviz.base.units import format_bytes, format_count
+from npuviz.program.program import Program
+from npuviz.sim.target import LoadRequest
+from npuviz.trace.reader import TraceReader
+from npuviz.workbench.opening import OpenOptions, choose_target, is_bundle, targets
+
+MAX_NOTES = 20
+
+
+def describe_targets() -> dict[str, Any]:
+    """All targets with presets and accepted files."""
+    return {
+        "targets": [
+            {
+                "id": target.id,
+                "title": target.title,
+                "presets": [{"name": name, "doc": doc} for name, doc in target.presets.items()],
+                "files": [{"suffix": suffix, "doc": doc} for suffix, doc in target.file_kinds.items()],
+            }
+            for target in targets().values()
+        ]
+    }
+
+
+def targets_text(found: dict[str, Any]) -> str:
+    """The targets as text."""
+    lines: list[str] = []
+    for target in found["targets"]:
+        lines.append(f"{target['id']}  {target['title']}")
+        width = max((len(preset["name"]) for preset in target["presets"]), default=0)
+        for index, preset in enumerate(target["presets"]):
+            default = " (default)" if index == 0 else ""
+            lines.append(f"  preset  {preset['name']:<{width}}  {preset['doc']}{default}")
+        lines += [f"  file    *{file['suffix']}  {file['doc']}" for file in target["files"]]
+    return "\n".join(lines) or "no targets are installed"
+
+
+def describe_file(path: Path, options: OpenOptions, progress: Progress | None = None) -> dict[str, Any]:
+    """What a model or a bundle holds. Raises NpuvizError."""
+    if is_bundle(path):
+        from npuviz.trace.bundle import open_bundle
+
+        return _describe_bundle(path, open_bundle(path))
+    target = choose_target(path, options.target)
+    request = LoadRequest(
+        path, options.preset, options.config, options.settings, options.inputs, options.seed
+    )
+    _, program = target.load(request, progress or NoProgress())
+    return _describe_program(path, program)
+
+
+def _describe_bundle(path: Path, reader: TraceReader) -> dict[str, Any]:
+    schema = reader.schema
+    return {
+        "kind": "bundle",
+        "file": str(path),
+        "title": schema.title,
+        "target": schema.target,
+        "complete": reader.is_complete,
+        "cycles": reader.end_cycle,
+        "frequency_hz": schema.frequency_hz,
+        "tracks": len(schema.tracks),
+        "intervals": reader.num_intervals,
+        "operators": dict(Counter(schema.node_types)),
+        "memories": [{"name": name, "bytes": size} for name, size in schema.memory_names],
+        **reader.model,
+    }
+
+
+def _describe_program(path: Path, program: Program) -> dict[str, Any]:
+    graph = program.graph
+    weights = sum(array.nbytes for array in graph.constants.values())
+    return {
+        "kind": "model",
+        "file": str(path),
+        "title": program.title,
+        "target": program.target,
+        "operators": dict(Counter(node.op_type for node in graph.nodes)),
+        "opsets": dict(graph.opsets),
+        "placement": dict(Counter(program.placement.values())),
+        "instructions": len(program.listing),
+        "weight_bytes": weights,
+        "inputs": [_tensor(program, tensor) for tensor in graph.inputs],
+        "outputs": [_tensor(program, tensor) for tensor in graph.outputs],
+        "allocated_bytes": sum(place.size_bytes for place in program.memory_map.allocations),
+        "digest": program.digest(),
+        "notes": [
+            {"severity": note.severity, "code": note.code, "text": note.text, "node": note.node}
+            for note in program.notes
+        ],
+    }
+
+
+def _tensor(program: Program, tensor_id: int) -> dict[str, Any]:
+    tensor = program.graph.tensors[tensor_id]
+    return {"name": tensor.name, "shape": list(tensor.shape), "dtype": tensor.dtype}
+
+
+def info_text(found: dict[str, Any]) -> str:
+    """What `describe_file` found, as text."""
+    lines = [f"{found['title']}  ({found['kind']} of {found['target']})", f"  file          {found['file']}"]
+    if found["kind"] == "bundle":
+        lines += _bundle_lines(found)
+    else:
+        lines += _program_lines(found)
+    count = sum(found["operators"].values())
+    kinds = ", ".join(f"{name} {number}" for name, number in Counter(found["operators"]).most_common(12))
+    lines.append(f"  operators     {count}  ({kinds})" if count else "  operators     none")
+    notes = found.get("notes", [])
+    lines += [f"  {note['severity']}: {note['text']}" for note in notes[:MAX_NOTES]]
+    if len(notes) > MAX_NOTES:
+        lines.append(f"  ... and {len(notes) - MAX_NOTES} more notes (--json lists all)")
+    return "\n".join(lines)
+
+
+def _bundle_lines(found: dict[str, Any]) -> list[str]:
+    state = "" if found["complete"] else "  (the run was killed: this is what it had sealed)"
+    return [
+        f"  cycles        {format_count(found['cycles'])}{state}",
+        f"  tracks        {found['tracks']}",
+        f"  intervals     {format_count(found['intervals'])}",
+        *(f"  memory        {m['name']}  {format_bytes(m['bytes'])}" for m in found["memories"][:12]),
+    ]
+
+
+def _program_lines(found: dict[str, Any]) -> list[str]:
+    def shape(tensor: dict[str, Any]) -> str:
+        return f"{tensor['name']}  {tensor['dtype']} {'x'.join(str(d) for d in tensor['shape']) or 'scalar'}"
+
+    return [
+        *(f"  input         {shape(tensor)}" for tensor in found["inputs"]),
+        *(f"  output        {shape(tensor)}" for tensor in found["outputs"]),
+        f"  weights       {format_bytes(found['weight_bytes'])}",
+        f"  instructions  {format_count(found['instructions'])}",
+    ]

@@ -1,0 +1,75 @@
+"""Named arrangements of panels, as data; the window turns them into docks."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """Panels that share a place as tabs, the first in front; `weight` is its share of the row's width."""
+
+    panels: tuple[str, ...]
+    weight: int
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Cells from left to right; `weight` is its share of the window's height."""
+
+    cells: tuple[Cell, ...]
+    weight: int
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """An arrangement: at most two rows. `features` are features a machine must have for it to be offered."""
+
+    name: str
+    title: str
+    shortcut: str
+    rows: tuple[Row, ...]
+    features: tuple[str, ...] = ()
+
+    def restricted_to(self, available: Collection[str]) -> "Layout":
+        """Without panels that do not exist; empty cells and rows vanish."""
+        rows: list[Row] = []
+        for row in self.rows:
+            cells = [
+                Cell(kept, cell.weight)
+                for cell in row.cells
+                if (kept := tuple(panel for panel in cell.panels if panel in available))
+            ]
+            if cells:
+                rows.append(Row(tuple(cells), row.weight))
+        return Layout(self.name, self.title, self.shortcut, tuple(rows), self.features)
+
+
+LAYOUTS: tuple[Layout, ...] = (
+    Layout("stepping", "Stepping", "Alt+F1", (
+        Row((Cell(("program",), 21), Cell(("timeline",), 58), Cell(("inspector",), 21)), 60),
+        Row((
+            Cell(("graph", "breakpoints", "log"), 32),
+            Cell(("queues", "floorplan"), 28),
+            Cell(("memory",), 40),
+        ), 40),
+    )),
+    Layout("profiling", "Profiling", "Alt+F2", (
+        Row((Cell(("timeline",), 78), Cell(("inspector",), 22)), 66),
+        Row((Cell(("counters", "queues"), 34), Cell(("graph",), 33), Cell(("floorplan", "log"), 33)), 34),
+    )),
+    Layout("memory", "Memory", "Alt+F3", (
+        Row((Cell(("program",), 22), Cell(("memory",), 78)), 66),
+        Row((Cell(("timeline",), 76), Cell(("inspector", "queues"), 24)), 34),
+    )),
+    Layout("fabric", "Fabric", "Alt+F4", (
+        Row((Cell(("program",), 20), Cell(("fabric",), 58), Cell(("inspector",), 22)), 68),
+        Row((Cell(("timeline",), 70), Cell(("queues", "log"), 30)), 32),
+    ), ("routed fabric",)),
+)  # fmt: skip
+
+DEFAULT_LAYOUT = "stepping"
+
+
+def layout_named(name: str) -> Layout | None:
+    """The layout of this name, or None."""
+    return next((layout for layout in LAYOUTS if layout.name == name), None)
