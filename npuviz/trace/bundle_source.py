@@ -19,7 +19,7 @@ from npuviz.trace.manifest import (
     TableName,
     parse_manifest,
 )
-from npuviz.trace.parts import decode
+from npuviz.trace.parts import check_bytes, decode
 from npuviz.trace.schema import FLOW_DTYPE, LIFETIME_DTYPE, TraceSchema
 from npuviz.trace.series import CounterSeries, CounterView, IntervalSeries, IntervalView
 
@@ -59,6 +59,11 @@ class BundleSource:
     def read_part(self, name: str) -> Any:
         """Bytes of a part."""
         return self._container.read(name)
+
+    def verify(self) -> None:
+        """Compare the checksums of all parts. Raises FormatError."""
+        for part in self._manifest.parts:
+            check_bytes(self._container.describe(part.file), self._container.read(part.file), part)
 
     @property
     def schema(self) -> TraceSchema:

@@ -32,7 +32,9 @@ def open_container(path: Path) -> Container:
     if path.is_dir():
         folder = _Folder(path)
         if folder.size_of(MANIFEST_NAME) is None:
-            raise FormatError(path, expected=f"a trace bundle with {MANIFEST_NAME}", found="a folder without it")
+            raise FormatError(
+                path, expected=f"a trace bundle with {MANIFEST_NAME}", found="a folder without it"
+            )
         return folder
     if not path.exists():
         remains = sorted(path.parent.glob(f".{path.name}.partial-*")) if path.parent.is_dir() else []
@@ -40,7 +42,9 @@ def open_container(path: Path) -> Container:
         raise FormatError(path, expected="a trace bundle", found="nothing there", hint=hint)
     if zipfile.is_zipfile(path):
         return _open_zip(path)
-    raise FormatError(path, expected="a trace bundle (a folder or a zip of one)", found="another kind of file")
+    raise FormatError(
+        path, expected="a trace bundle (a folder or a zip of one)", found="another kind of file"
+    )
 
 
 class _Folder:
@@ -88,10 +92,19 @@ class _Zip:
     def read(self, name: str) -> Any:
         size = self.size_of(name) or 0
         if size > LARGEST_TEXT_BYTES:
-            raise FormatError(self.describe(name), expected=f"at most {LARGEST_TEXT_BYTES} bytes", found=f"{size}")
+            raise FormatError(
+                self.describe(name), expected=f"at most {LARGEST_TEXT_BYTES} bytes", found=f"{size}"
+            )
         try:
             return self._archive.read(self._prefix + name)
-        except (zipfile.BadZipFile, OSError, RuntimeError, NotImplementedError, EOFError, ValueError) as error:
+        except (
+            zipfile.BadZipFile,
+            OSError,
+            RuntimeError,
+            NotImplementedError,
+            EOFError,
+            ValueError,
+        ) as error:
             raise FormatError(self.describe(name), found=str(error)[:200]) from None
         except Exception as error:  # zlib.error and its kin have no common base
             raise FormatError(self.describe(name), found=f"damaged data: {error}"[:200]) from None

@@ -107,7 +107,9 @@ def _check(file: str, manifest: Manifest) -> None:
         raise FormatError(file, field="schema.memory_names", expected="less than 32768", hint=_HINT)
     for part in manifest.parts:
         if not part.file or Path(part.file).name != part.file or not part.file.endswith(".parquet"):
-            raise FormatError(file, field="parts", expected="plain file names", found=part.file[:80], hint=_HINT)
+            raise FormatError(
+                file, field="parts", expected="plain file names", found=part.file[:80], hint=_HINT
+            )
         if not 0 <= part.rows <= LARGEST_PART_ROWS or part.size_bytes < 0:
             found = f"{part.rows} rows, {part.size_bytes} bytes"
             raise FormatError(file, field=f"parts, {part.file}", found=found, hint=_HINT)

@@ -46,7 +46,9 @@ def encode(table: TableName, columns: Columns) -> bytes:
     import pyarrow.parquet as pq
 
     types = COLUMNS[table]
-    arrays = {name: pa.array(np.ascontiguousarray(columns[name], dtype=dtype)) for name, dtype in types.items()}
+    arrays = {
+        name: pa.array(np.ascontiguousarray(columns[name], dtype=dtype)) for name, dtype in types.items()
+    }
     wide = [name for name, dtype in types.items() if dtype is np.int64]
     sink = pa.BufferOutputStream()
     pq.write_table(
@@ -72,11 +74,20 @@ def last_cycle(table: TableName, columns: Columns) -> int:
 
 def before(table: TableName, columns: Columns, cycle: int) -> dict[str, np.ndarray]:
     """The rows that remain when history is cut at `cycle`."""
-    if table in ("intervals", "lifetimes"):
-        keep = columns["end"] <= cycle
-    else:
-        keep = columns["cycle"] < cycle
+    ends = table in ("intervals", "lifetimes")
+    keep = columns["end"] <= cycle if ends else columns["cycle"] < cycle
     return {name: values[keep] for name, values in columns.items()}
+
+
+def check_bytes(file: str, data: Any, part: Part) -> None:
+    """Compare size and checksum of a part's bytes. Raises FormatError."""
+    size = len(memoryview(data))
+    if size != part.size_bytes:
+        raise FormatError(file, expected=f"{part.size_bytes} bytes", found=f"{size}", hint=_HINT)
+    if (found := zlib.crc32(data)) != part.crc32:
+        raise FormatError(
+            file, field="checksum", expected=f"{part.crc32:08x}", found=f"{found:08x}", hint=_HINT
+        )
 
 
 def decode(file: str, data: Any, part: Part, names: Sequence[str] | None = None) -> dict[str, np.ndarray]:
@@ -84,11 +95,7 @@ def decode(file: str, data: Any, part: Part, names: Sequence[str] | None = None)
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    if len(memoryview(data)) != part.size_bytes:
-        found = f"{len(memoryview(data))}"
-        raise FormatError(file, expected=f"{part.size_bytes} bytes", found=found, hint=_HINT)
-    if zlib.crc32(data) != part.crc32:
-        raise FormatError(file, field="checksum", expected=f"{part.crc32:08x}", hint=_HINT)
+    check_bytes(file, data, part)
     types = COLUMNS[part.table]
     wanted = list(types if names is None else names)
     try:

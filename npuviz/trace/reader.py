@@ -107,7 +107,16 @@ class TraceReader:
         kinds = np.empty(groups, dtype=np.int16)
         levels = (view.starts, view.sums, view.local, view.owner)
         count = kernels.merge_intervals(
-            view.start, view.end, view.kind, *levels, low, high, max(float(resolution), 1e-9), first, last, kinds
+            view.start,
+            view.end,
+            view.kind,
+            *levels,
+            low,
+            high,
+            max(float(resolution), 1e-9),
+            first,
+            last,
+            kinds,
         )
         return _rows(view, first[:count], last[:count] - 1, kinds[:count])
 
@@ -144,7 +153,9 @@ class TraceReader:
         cycles = low + (high - low) / max(points, 1) * np.arange(points)
         small, large, last = (np.zeros(points, dtype=np.int64) for _ in range(3))
         if high > low and points > 0 and len(view.cycle):
-            kernels.sample_counter(view.cycle, view.value, view.lowest, view.highest, low, high, small, large, last)
+            kernels.sample_counter(
+                view.cycle, view.value, view.lowest, view.highest, low, high, small, large, last
+            )
         return cycles, small, large, last
 
     def flows(self, window: Window, limit: int = 10_000) -> np.ndarray:

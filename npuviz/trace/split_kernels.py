@@ -22,7 +22,12 @@ def _key_of(head, first, second, is_counter, num_kinds, num_memories, floor):
     owner = (head >> 32) & 0xFFFFFF
     num_tracks = len(is_counter)
     if what == _INTERVAL:
-        if owner >= num_tracks or is_counter[owner] != 0 or second < first or (head & 0xFFFFFFFF) >= num_kinds:
+        if (
+            owner >= num_tracks
+            or is_counter[owner] != 0
+            or second < first
+            or (head & 0xFFFFFFFF) >= num_kinds
+        ):
             return -2
         return SKIP if second <= floor else owner
     if what == _COUNTER:

@@ -21,7 +21,7 @@ from npuviz.trace.series import (
     IntervalView,
 )
 from npuviz.trace.source import Resolver
-from npuviz.trace.split import Splitter, SplitRows, empty_rows
+from npuviz.trace.split import SplitRows, Splitter, empty_rows
 
 BLOCK_ROWS = 1 << 20
 MAX_RAW_BLOCKS = 4
@@ -34,13 +34,13 @@ class TraceStore:
         self._schema = schema
         self._resolve = resolve
         self._splitter = Splitter(schema)
-        self._intervals = {t.id: IntervalSeries(schema.num_kinds) for t in schema.tracks if t.kind == "interval"}
+        self._intervals = {
+            t.id: IntervalSeries(schema.num_kinds) for t in schema.tracks if t.kind == "interval"
+        }
         self._instructions = {track: GrowingArray(np.int64) for track in self._intervals}
         self._counters = {t.id: CounterSeries() for t in schema.tracks if t.kind == "counter"}
         self._flows = FlowSeries()
-        self._lifetimes = [
-            LifetimeSeries(memory, resolve) for memory in range(len(schema.memory_names))
-        ]
+        self._lifetimes = [LifetimeSeries(memory, resolve) for memory in range(len(schema.memory_names))]
         self._horizon = 0
         self._raw_lock = threading.Lock()
         self._waiting: list[np.ndarray] = []

@@ -1,0 +1,66 @@
+"""The contract of an exporter: a trace goes in, another tool's file comes out."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol
+
+from npuviz.base.errors import ExportError
+from npuviz.base.progress import Progress
+from npuviz.trace.reader import TraceReader
+
+CycleWindow = tuple[int, int]
+"""Half-open range of cycles."""
+
+
+class Exporter(Protocol):
+    """A frozen dataclass whose fields are its options."""
+
+    @property
+    def name(self) -> str:
+        """Name of the format on the command line."""
+        ...
+
+    @property
+    def suffix(self) -> str:
+        """Usual ending of the file, with the dot."""
+        ...
+
+    @property
+    def title(self) -> str:
+        """What the format is, for menus."""
+        ...
+
+    def export(self, reader: TraceReader, window: CycleWindow | None, out: Path, progress: Progress) -> None:
+        """Write what overlaps the window (None: everything) to `out`, all of it or nothing.
+
+        Raises ExportError (writing failed), FormatError (a damaged bundle) or Cancelled.
+        """
+        ...
+
+
+@contextmanager
+def replacing(out: Path) -> Iterator[Path]:
+    """A path beside `out` to write to; it becomes `out` at the end, or vanishes on any failure.
+
+    Turns OSError into ExportError.
+    """
+    temporary = out.with_name(f".{out.name}.partial-{os.getpid()}")
+    try:
+        try:
+            yield temporary
+            os.replace(temporary, out)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        raise ExportError(f"{out}: cannot write: {error.strerror or str(error).splitlines()[0]}") from None
+
+
+def whole_or(window: CycleWindow | None, reader: TraceReader) -> CycleWindow:
+    """The window asked for, or the whole trace. Raises ExportError for an empty window."""
+    if window is None:
+        return 0, reader.end_cycle + 1
+    if window[0] >= window[1]:
+        raise ExportError(f"window {window[0]}:{window[1]} is empty: the first cycle must be below the last")
+    return window
