@@ -1,0 +1,1 @@
+"""What every machine promises, checked for every registered target. Register in `registry`."""

@@ -21,12 +21,14 @@ from tests.toy.program import ALU, LD, NODES, NUM_BANKS, PER_TILE, SLOTS, SPAD, 
 class ToyMachine:
     """A small real machine. All of its state is the pipeline's record."""
 
+    pipeline_class: type[Pipeline] = Pipeline
+
     def __init__(self, spec: ToySpec, program: Program) -> None:
         self._spec = spec
         self._program = program
         self._description = describe(spec, program.target)
         self._probes = probes(spec)
-        self._pipeline = Pipeline(spec, program.payload)
+        self._pipeline = self.pipeline_class(spec, program.payload)
         self._state = self._pipeline.state
 
     @property
@@ -164,7 +166,7 @@ class ToyMachine:
         return found
 
     def next_instructions(self) -> dict[int, int]:
-        return {unit: held for unit in range(3) if (held := self._pipeline.held(unit)) >= 0}
+        return {unit: index for unit in range(3) if (index := self._pipeline.next_of(unit)) >= 0}
 
     def activities(self) -> Sequence[Activity]:
         found: list[Activity] = []

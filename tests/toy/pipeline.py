@@ -127,6 +127,7 @@ class Pipeline:
             if self.state["queue"][1]["count"] == self.spec.queue:
                 self._wait(ALU, K_FULL, now, int(alu["tile"]) * PER_TILE + 2)
                 return
+            self._close_wait(ALU, now)
             self._push(1, int(alu["tile"]), now)
             alu["phase"], alu["tile"] = 0, -1
         if self.state["queue"][0]["count"] == 0:
@@ -152,6 +153,7 @@ class Pipeline:
             if self.state["queue"][0]["count"] == self.spec.queue:
                 self._wait(LD, K_FULL, now, int(load["tile"]) * PER_TILE + 1)
                 return
+            self._close_wait(LD, now)
             self._push(0, int(load["tile"]), now)
             load["tile"] += 1
             load["phase"] = 0
@@ -273,6 +275,20 @@ class Pipeline:
         if tile < 0 or tile >= self.spec.num_tiles:
             return -1
         return tile * PER_TILE + {LD: min(int(record["phase"]), 1), ALU: 2, ST: 3}[unit]
+
+    def next_of(self, unit: int) -> int:
+        """The instruction a unit starts next, -1 if it is not known yet or there is none."""
+        record = self.state["unit"][unit]
+        if unit == LD:
+            following = int(record["tile"]) * PER_TILE + int(record["phase"])
+            following += int(record["until"] >= 0)
+            tile, part = divmod(following, PER_TILE)
+            tile, part = (tile + 1, 0) if part >= 2 else (tile, part)
+            return tile * PER_TILE + part if tile < self.spec.num_tiles else -1
+        queue = self.state["queue"][unit - ALU]
+        if queue["count"] == 0:
+            return -1
+        return int(queue["entry"][queue["head"]]) * PER_TILE + (2 if unit == ALU else 3)
 
     def _push(self, queue: int, tile: int, now: int) -> None:
         record = self.state["queue"][queue]
