@@ -5,8 +5,7 @@ Because the delay is constant and order is kept, the cycle in which a request le
 it arrives: nothing has to be ticked. A detailed model keeps queues here and is ticked instead.
 """
 
-from numba import njit
-
+from npuviz.sim.parts.bits_kernels import inlined
 D_LATENCY = 0  # DRAM cycles from arrival to the earliest departure
 D_PERIOD = 1  # picoseconds
 D_CHANNELS = 2
@@ -18,7 +17,7 @@ CH_WRITES = 2
 CHANNEL_WORDS = 4
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@inlined
 def dram_first_cycle(s, dram, time_ps):
     """Earliest DRAM cycle in which a request that arrives at `time_ps` may leave an empty channel.
 
@@ -27,7 +26,7 @@ def dram_first_cycle(s, dram, time_ps):
     return time_ps // s[dram + D_PERIOD] + 1 + s[dram + D_LATENCY]
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@inlined
 def dram_accept(s, dram, channel, first_cycle, is_write):
     """Take a request; returns the DRAM cycle in which it leaves the channel."""
     ch = dram + D_HEADER + channel * CHANNEL_WORDS

@@ -9,9 +9,7 @@ its FIFO is empty, else one cycle after the newest packet of the FIFO. With late
 thus ready as soon as it is at the head of its FIFO in a later cycle, and no ready time is kept.
 """
 
-from numba import njit
-
-from npuviz.sim.parts.bits_kernels import trailing_zeros
+from npuviz.sim.parts.bits_kernels import inlined, trailing_zeros
 
 NOC_LATENCY = 0  # NoC cycles
 NOC_PERIOD = 1  # picoseconds
@@ -40,7 +38,7 @@ NONE = 0x7FFF_FFFF
 LOW_MASK = 0xFFFF_FFFF
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@inlined
 def allocate_node(s, noc):
     """Take a node of the pool. The caller has made sure that one is free."""
     node = s[noc + NOC_FREE]
@@ -53,7 +51,7 @@ def allocate_node(s, noc):
     return node
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@inlined
 def free_node(s, noc, node):
     """Return a node to the pool."""
     s[s[noc + NOC_POOL] + node * s[noc + NOC_STRIDE]] = s[noc + NOC_FREE] << 32
@@ -61,7 +59,7 @@ def free_node(s, noc, node):
     s[noc + NOC_LIVE] -= 1
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@inlined
 def noc_push(s, noc, source, destination, payload, cycle):
     """Let a packet enter the network in `cycle`."""
     pool = s[noc + NOC_POOL]
@@ -88,7 +86,7 @@ def noc_push(s, noc, source, destination, payload, cycle):
     s[noc + NOC_WAITING] += 1
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@inlined
 def _next_source(s, mask, words, start):
     """First set bit of a mask at or after `start`, in rotation; -1 if there is none."""
     first = start >> 6
@@ -105,7 +103,7 @@ def _next_source(s, mask, words, start):
     return -1
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@inlined
 def _pick_ready(s, noc, destination, cycle):
     """The source whose head packet is granted, or -1. Looks at ready times where they are kept."""
     words = s[noc + NOC_MASK_WORDS]
@@ -130,7 +128,7 @@ def _pick_ready(s, noc, destination, cycle):
             return -1
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@inlined
 def noc_grant(s, noc, destination, cycle):
     """Let `destination` take one packet in `cycle`; returns its node (to be freed), or -1."""
     source = _pick_ready(s, noc, destination, cycle)

@@ -4,8 +4,9 @@ The order of the steps is the machine (Ref: systolic.md section 5). `core_cycle`
 cycles in which something may change; a call in any other cycle changes nothing.
 """
 
-from numba import njit
+from numba import int64
 
+from npuviz.sim.parts.bits_kernels import inlined, kernel
 from npuviz.targets.systolic.entry_kernels import create_entry, entry_of, fault, has_operand, is_valid
 from npuviz.targets.systolic.pipeline_kernels import (
     is_vector_op,
@@ -124,7 +125,7 @@ from npuviz.targets.systolic.watch_kernels import (
 )
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def watch_operand(s, p, x, c, k, slot, operand, size, test, t):
     """Test memory stop rows against the bytes of an operand in scratchpad or accumulator."""
     layer = p[P_LAYERS] + s[slot + S_LAYER] * LAYER_WORDS
@@ -140,24 +141,24 @@ def watch_operand(s, p, x, c, k, slot, operand, size, test, t):
     watch_subject(x, test, memory, address, address + size, t)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def watch_transfer(s, p, x, c, k, slot, code, t):
     """Test stop rows when a MOVIN or MOVOUT begins: instruction, DRAM range, SRAM range."""
     row = p[P_CODE] + code * CODE_WORDS
     index = code + s[slot + S_DELTA]
-    watch_subject(x, STOP_INSTRUCTION, 0, index, index + 1, t)
+    watch_subject(x, int64(STOP_INSTRUCTION), int64(0), index, index + 1, t)
     base = p[p[P_TILES] + s[slot + S_TILE] * TILE_WORDS + T_BASE + p[row + C_BASE]] + p[row + C_OFFSET]
     end = base + (p[row + C_N0] - 1) * p[row + C_S0] + (p[row + C_N1] - 1) * p[row + C_S1] + p[row + C_LEN]
     dram = p[P_DRAM_MEMORY]
     if p[row + C_OP] == OP_MOVIN:
-        watch_subject(x, STOP_MEMORY_READ, dram, base, end, t)
-        watch_operand(s, p, x, c, k, slot, p[row + C_DST], p[row + C_SIZE], STOP_MEMORY_WRITE, t)
+        watch_subject(x, int64(STOP_MEMORY_READ), dram, base, end, t)
+        watch_operand(s, p, x, c, k, slot, p[row + C_DST], p[row + C_SIZE], int64(STOP_MEMORY_WRITE), t)
     else:
-        watch_subject(x, STOP_MEMORY_WRITE, dram, base, end, t)
-        watch_operand(s, p, x, c, k, slot, p[row + C_DST], p[row + C_SIZE], STOP_MEMORY_READ, t)
+        watch_subject(x, int64(STOP_MEMORY_WRITE), dram, base, end, t)
+        watch_operand(s, p, x, c, k, slot, p[row + C_DST], p[row + C_SIZE], int64(STOP_MEMORY_READ), t)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def push_burst(s, x, ev, c, k, code, tile, entry, index, t):
     """Append the requests of a transfer to the core's request list."""
     count = s[k + K_BURST_COUNT]
@@ -184,7 +185,7 @@ def push_burst(s, x, ev, c, k, code, tile, entry, index, t):
         watch_queue(x, c * QUEUES_PER_CORE + QUEUE_REQUESTS, count, count + 1, t)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def start_load(s, p, x, ev, c, k, t):
     """LD takes the head of its queue: its entry comes into being, its requests join the list."""
     code = s[k + K_LOAD_RING]
@@ -202,11 +203,11 @@ def start_load(s, p, x, ev, c, k, t):
     half = s[slot + S_SPAD] if operand > 0 else 2 + s[slot + S_ACC]
     instruction = code + s[slot + S_DELTA]
     # One fill stands for "requests are still being made"; it goes when the burst is finished.
-    create_entry(s, x, ev, c, k, half, entry, p[row + C_SIZE], instruction, 1, t)
+    create_entry(s, x, ev, c, k, half, entry, p[row + C_SIZE], instruction, t)
     push_burst(s, x, ev, c, k, code, s[slot + S_TILE], entry, instruction, t)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def start_store(s, p, x, ev, c, k, t):
     """ST takes the head of its queue, if its entry is valid. Writes are not awaited by the tile."""
     code = s[k + K_STORE_RING]
@@ -224,12 +225,12 @@ def start_store(s, p, x, ev, c, k, t):
     if is_watched(x):
         watch_queue(x, c * QUEUES_PER_CORE + QUEUE_ST, count + 1, count, t)
         watch_transfer(s, p, x, c, k, slot, code, t)
-    push_burst(s, x, ev, c, k, code, s[slot + S_TILE], 0, instruction, t)
+    push_burst(s, x, ev, c, k, code, s[slot + S_TILE], int64(0), instruction, t)
     if code + 1 == s[slot + S_END]:
         s[slot + S_DONE] = 1
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@inlined
 def can_start(s, p, k, slot, code, t):
     """Whether a compute instruction has its sources and room in its pipeline."""
     row = p[P_CODE] + code * CODE_WORDS
@@ -241,7 +242,7 @@ def can_start(s, p, k, slot, code, t):
     return has_operand(s, k, slot, p[row + C_SRC0], t) and has_operand(s, k, slot, p[row + C_SRC1], t)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def execute(s, p, x, ev, c, k, t):
     """EX: start the instruction in the slot if it can."""
     slot_index = s[k + K_EX_SLOT]
@@ -253,21 +254,21 @@ def execute(s, p, x, ev, c, k, t):
     row = p[P_CODE] + code * CODE_WORDS
     if is_watched(x):
         index = code + s[slot + S_DELTA]
-        watch_queue(x, c * QUEUES_PER_CORE + QUEUE_EX, 1, 0, t)
-        watch_subject(x, STOP_INSTRUCTION, 0, index, index + 1, t)
+        watch_queue(x, c * QUEUES_PER_CORE + QUEUE_EX, int64(1), int64(0), t)
+        watch_subject(x, int64(STOP_INSTRUCTION), int64(0), index, index + 1, t)
         for word in (C_SRC0, C_SRC1):
             if p[row + word] != 0:
                 size = s[entry_of(s, k, slot, p[row + word]) + N_BYTES]
-                watch_operand(s, p, x, c, k, slot, p[row + word], size, STOP_MEMORY_READ, t)
+                watch_operand(s, p, x, c, k, slot, p[row + word], size, int64(STOP_MEMORY_READ), t)
         if p[row + C_DST] != 0:
-            watch_operand(s, p, x, c, k, slot, p[row + C_DST], p[row + C_SIZE], STOP_MEMORY_WRITE, t)
+            watch_operand(s, p, x, c, k, slot, p[row + C_DST], p[row + C_SIZE], int64(STOP_MEMORY_WRITE), t)
     if is_vector_op(p[row + C_OP]):
         start_vector(s, p, x, ev, c, k, slot, slot_index, code, t)
     else:
         start_gemm(s, p, x, ev, c, k, slot, slot_index, code, t)
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@inlined
 def issue_one(s, p, x, c, k, slot, slot_index, t):
     """Issue the head of a tile's program to its queue if it can; tells whether it did."""
     code = s[slot + S_PC]
@@ -305,7 +306,7 @@ def issue_one(s, p, x, c, k, slot, slot_index, t):
     return True
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@inlined
 def issue(s, p, x, c, k, t):
     """Issue at most one instruction, looking first at the tile that issued last."""
     tiles = s[k + K_TILES]
@@ -326,7 +327,7 @@ def issue(s, p, x, c, k, t):
     return False
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@inlined
 def release_tile(s, k):
     """Let the first resident tile that is done leave."""
     for index in range(s[k + K_TILES]):
@@ -339,7 +340,7 @@ def release_tile(s, k):
             return
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@inlined
 def known_time(s, entry, t):
     """Cycle after `t` at which an entry is known to become valid, FAR if it is not known."""
     if s[entry + N_LEFT] == 0 and s[entry + N_VALID] > t:
@@ -347,7 +348,7 @@ def known_time(s, entry, t):
     return FAR
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@inlined
 def source_time(s, p, k, slot, code, t):
     """Earliest known validity after `t` among the operands an instruction waits for."""
     row = p[P_CODE] + code * CODE_WORDS
@@ -364,7 +365,7 @@ def source_time(s, p, k, slot, code, t):
     return earliest
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@inlined
 def next_wake(s, p, k, issued, t):
     """The next cycle in which this core may do something, as far as it can know itself."""
     if (
@@ -402,7 +403,7 @@ def next_wake(s, p, k, issued, t):
     return wake if wake > t else t + 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def core_cycle(s, p, x, ev, c, t):
     """Cycle `t` of core `c`, from the report of a finished tile to the next wake-up."""
     k = s[H_CORES] + c * s[H_CORE_WORDS]

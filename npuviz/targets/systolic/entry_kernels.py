@@ -1,7 +1,6 @@
 """The two halves of scratchpad and accumulator, and the entries in them."""
 
-from numba import njit
-
+from npuviz.sim.parts.bits_kernels import inlined, kernel
 from npuviz.targets.systolic.state_kernels import (
     ENTRY_STATE_WORDS,
     FAULT_ACC_FULL,
@@ -37,7 +36,7 @@ from npuviz.targets.systolic.state_kernels import (
 from npuviz.targets.systolic.watch_kernels import COUNTER, LIFETIME, emit, is_recording
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def fault(s, c, code, instruction):
     """Stop the machine: the simulated program did what the chip cannot do."""
     s[H_STATUS] = STATUS_FAULT
@@ -46,7 +45,7 @@ def fault(s, c, code, instruction):
     s[H_FAULT_INSTRUCTION] = instruction
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@inlined
 def entry_of(s, k, slot, operand):
     """Word of the entry that an operand names in the halves of a resident tile."""
     if operand > 0:
@@ -54,19 +53,19 @@ def entry_of(s, k, slot, operand):
     return s[k + K_ENTRIES + 2 + s[slot + S_ACC]] + (-operand - 1) * ENTRY_STATE_WORDS
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@inlined
 def is_valid(s, entry, t):
     """Whether an entry exists and nothing is outstanding for it in core cycle `t`."""
     return s[entry + N_LEFT] == 0 and s[entry + N_VALID] <= t
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@inlined
 def has_operand(s, k, slot, operand, t):
     """Whether a source operand is absent or valid."""
     return operand == 0 or is_valid(s, entry_of(s, k, slot, operand), t)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def empty_half(s, x, ev, c, k, half, t):
     """Remove all entries of a half (0, 1 scratchpad; 2, 3 accumulator) and record their lifetimes."""
     table = s[k + K_ENTRIES + half]
@@ -83,7 +82,7 @@ def empty_half(s, x, ev, c, k, half, t):
         record_use(s, x, ev, c, k, half, t)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def record_use(s, x, ev, c, k, half, t):
     """Note the bytes in use of scratchpad or accumulator after a change."""
     first = half & 2
@@ -96,13 +95,13 @@ def record_use(s, x, ev, c, k, half, t):
         emit(x, ev, COUNTER, c * TRACKS_PER_CORE + track, 0, t, used, -1)
 
 
-@njit(cache=True, nogil=True)
-def create_entry(s, x, ev, c, k, half, entry, size, instruction, left, t):
-    """Bring an entry into being with `left` outstanding. Faults if it exists or the half is full."""
+@kernel
+def create_entry(s, x, ev, c, k, half, entry, size, instruction, t):
+    """Bring an entry into being with one thing outstanding. Faults if it exists or the half is full."""
     if s[entry + N_LEFT] >= 0:
         fault(s, c, FAULT_ENTRY_EXISTS, instruction)
         return
-    s[entry + N_LEFT] = left
+    s[entry + N_LEFT] = 1
     s[entry + N_VALID] = t
     s[entry + N_WRITER] = instruction
     s[entry + N_SINCE] = t

@@ -5,8 +5,9 @@ needs no event of its own, see npuviz.sim.parts.dram_kernels). Cycles in which n
 never visited.
 """
 
-from numba import njit
+from numba import int64
 
+from npuviz.sim.parts.bits_kernels import entry, inlined, kernel, pointer_to
 from npuviz.sim.parts.interconnect_kernels import NOC_CAPACITY, NOC_LIVE
 from npuviz.targets.systolic.core_kernels import core_cycle
 from npuviz.targets.systolic.entry_kernels import empty_half, fault
@@ -59,7 +60,7 @@ from npuviz.targets.systolic.traffic_kernels import noc_cycle
 FREE_BURSTS = 4  # bursts one core may add in one cycle, with room to spare
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@inlined
 def first_wake(s):
     """Earliest core cycle in which the scheduler or a core has something to do."""
     wake = s[H_SCHEDULER_WAKE]
@@ -71,7 +72,7 @@ def first_wake(s):
     return wake
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def run_cores(s, p, x, ev, t):
     """Core cycle `t` of the whole chip: the scheduler, then the cores in order."""
     if s[H_SCHEDULER_WAKE] <= t:
@@ -84,7 +85,7 @@ def run_cores(s, p, x, ev, t):
                 s[H_LAST_BUSY] = t
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def has_burst_room(s):
     """Whether every core can add its bursts of one cycle."""
     for c in range(s[H_CORES_COUNT]):
@@ -94,11 +95,11 @@ def has_burst_room(s):
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def settle(s, x, ev):
     """Nothing is left to do: either the run ends at a known cycle, or the machine hangs."""
     if s[H_LAYER] >= 0 or s[H_LAYERS_LEFT] > 0 or s[H_LAUNCH] < s[H_LAUNCHES_TOTAL]:
-        fault(s, -1, FAULT_HANG, -1)
+        fault(s, int64(-1), FAULT_HANG, int64(-1))
         return
     final = s[H_LAST_BUSY] + 1
     if s[H_LAST_ACK] >= 0:
@@ -108,7 +109,7 @@ def settle(s, x, ev):
     s[H_FINAL] = final
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def finish(s, x, ev):
     """Close the run: what is still in scratchpads and accumulators ends its life."""
     s[H_STATUS] = STATUS_FINISHED
@@ -119,17 +120,19 @@ def finish(s, x, ev):
             empty_half(s, x, ev, c, k, half, s[H_FINAL])
 
 
-@njit(cache=True, nogil=True)
-def advance(s, p, x, ev, margin):
+@entry
+def advance(state, program, transient, events, margin):
     """Run until cycle x[X_UNTIL], a hit, a fault, the end, or until a buffer needs more room.
 
-    s   (words,) int64   changed   root state
-    p   (words,) int64   read      program words
-    x   (words,) int64   changed   transient words: stop rows, hits, number of event rows
-    ev  (rows * 4,) int64 changed  event rows
-    margin               int       event rows one core cycle may need
-    Returns a RESULT_ code. Whole cycles only: the state is that of cycle s[H_CYCLE].
+    state      (words,) int64    changed   root state
+    program    (words,) int64    read      program words
+    transient  (words,) int64    changed   stop rows, hits, number of event rows
+    events     (rows * 4,) int64 changed   event rows
+    margin                       int       event rows one core cycle may need
+    Returns a RESULT_ code. Whole cycles only: the state is that of cycle state[H_CYCLE].
     """
+    s, p = pointer_to(state), pointer_to(program)
+    x, ev = pointer_to(transient), pointer_to(events)
     if s[H_STATUS] != STATUS_RUNNING:
         return RESULT_FINISHED if s[H_STATUS] == STATUS_FINISHED else RESULT_FAULT
     core_period = s[H_CORE_PERIOD]

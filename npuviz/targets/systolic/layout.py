@@ -111,6 +111,7 @@ def _write_header(s: np.ndarray, spec: SystolicSpec, tables: SystolicTables, sha
         sk.H_REPLY_QUEUED: int(shape.is_queued),
         sk.H_TILE_DONE: shape.at["done"],
         sk.H_NOC_NEXT: sk.FAR,
+        sk.H_REPLY_NEXT: sk.FAR,
         sk.H_NOC_LAST: -1,
         sk.H_LAST_ACK: -1,
         sk.H_LAST_BUSY: -1,

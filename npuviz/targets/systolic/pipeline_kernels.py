@@ -3,8 +3,7 @@
 Ref: systolic.md section 6 for every latency.
 """
 
-from numba import njit
-
+from npuviz.sim.parts.bits_kernels import inlined, kernel
 from npuviz.targets.systolic.entry_kernels import create_entry, entry_of
 from npuviz.targets.systolic.state_kernels import (
     H_GEMM_COUNT,
@@ -102,13 +101,13 @@ from npuviz.targets.systolic.watch_kernels import FLOW, INTERVAL, emit, is_recor
 MINIMUM_ROWS = 4  # Ref: systolic.md section 6: an instruction streams at least four rows
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@inlined
 def is_vector_op(op):
     """Whether an opcode runs on the vector unit."""
     return op > OP_GEMM
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def vector_latency(s, p, k, row):
     """Cycles of a vector instruction on core `k`."""
     op = p[row + C_OP]
@@ -147,7 +146,7 @@ def vector_latency(s, p, k, row):
     return 0
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@inlined
 def begin_result(s, p, x, ev, c, k, slot, row, instruction, t):
     """Add one outstanding computation to the destination's entry, creating it if absent."""
     operand = p[row + C_DST]
@@ -156,12 +155,12 @@ def begin_result(s, p, x, ev, c, k, slot, row, instruction, t):
     entry = entry_of(s, k, slot, operand)
     if s[entry + N_LEFT] < 0:
         half = s[slot + S_SPAD] if operand > 0 else 2 + s[slot + S_ACC]
-        create_entry(s, x, ev, c, k, half, entry, p[row + C_SIZE], instruction, 1, t)
+        create_entry(s, x, ev, c, k, half, entry, p[row + C_SIZE], instruction, t)
     else:
         s[entry + N_LEFT] += 1
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@inlined
 def end_result(s, p, k, slot, row, instruction, t):
     """Remove the outstanding computation again; the instruction is now the entry's writer."""
     operand = p[row + C_DST]
@@ -175,7 +174,7 @@ def end_result(s, p, k, slot, row, instruction, t):
         s[entry + N_VALID] = t
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@inlined
 def record_flow(s, x, ev, entry, instruction, t):
     """Record the arrow from an entry's writer to its first user."""
     if s[entry + N_FLOWED] == 0 and s[entry + N_WRITER] >= 0:
@@ -184,7 +183,7 @@ def record_flow(s, x, ev, entry, instruction, t):
             emit(x, ev, FLOW, 0, 0, t, s[entry + N_WRITER], instruction)
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@inlined
 def use_sources(s, p, x, ev, k, slot, row, instruction, t):
     """Record who is used; returns the cycle in which the last source became valid."""
     filled = 0
@@ -200,7 +199,7 @@ def use_sources(s, p, x, ev, k, slot, row, instruction, t):
     return filled
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@inlined
 def start_gemm(s, p, x, ev, c, k, slot, slot_index, code, t):
     """Let a GEMM-type instruction enter the array; its finish is known now."""
     row = p[P_CODE] + code * CODE_WORDS
@@ -252,7 +251,7 @@ def start_gemm(s, p, x, ev, c, k, slot, slot_index, code, t):
         watch_queue(x, c * QUEUES_PER_CORE + QUEUE_GEMM, count, count + 1, t)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def record_idle(x, ev, c, s, ring, idle_until):
     """Record why the array stood still before the instruction of a ring entry."""
     track = c * TRACKS_PER_CORE + TRACK_EX
@@ -268,7 +267,7 @@ def record_idle(x, ev, c, s, ring, idle_until):
             begin = end
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@inlined
 def retire_gemm(s, p, x, ev, c, k, t):
     """Take the finished head off the array."""
     head = s[k + K_GEMM_HEAD]
@@ -309,7 +308,7 @@ def retire_gemm(s, p, x, ev, c, k, t):
         watch_queue(x, c * QUEUES_PER_CORE + QUEUE_GEMM, count + 1, count, t)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def start_vector(s, p, x, ev, c, k, slot, slot_index, code, t):
     """Let a vector instruction start; its finish is known now."""
     row = p[P_CODE] + code * CODE_WORDS
@@ -324,7 +323,7 @@ def start_vector(s, p, x, ev, c, k, slot, slot_index, code, t):
     begin_result(s, p, x, ev, c, k, slot, row, instruction, t)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def retire_vector(s, p, x, ev, c, k, t):
     """Take the finished instruction out of the vector unit."""
     code = s[k + K_VEC]

@@ -4,8 +4,9 @@ Which core runs which tile is known before the run (the layer order does not dep
 core queues are linked lists in the program words.
 """
 
-from numba import njit
+from numba import int64
 
+from npuviz.sim.parts.bits_kernels import kernel
 from npuviz.targets.systolic.entry_kernels import empty_half
 from npuviz.targets.systolic.state_kernels import (
     FAR,
@@ -94,7 +95,7 @@ from npuviz.targets.systolic.watch_kernels import (
 )
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def start_work(s, p, x, t, after_core):
     """Start the next layer, and the next launch where one is due. Sets the scheduler's wake-up.
 
@@ -119,7 +120,7 @@ def start_work(s, p, x, t, after_core):
     s[H_LAYER_START] = t
     s[H_LAYER_LEFT] = p[layer + L_NUM_TILES]
     if is_watched(x):
-        watch_subject(x, STOP_NODE_START, p[layer + L_NODE], 0, 0, t)
+        watch_subject(x, int64(STOP_NODE_START), p[layer + L_NODE], int64(0), int64(0), t)
     if p[layer + L_HOST_CYCLES] > 0:
         s[H_HOST_UNTIL] = t + p[layer + L_HOST_CYCLES]
         s[H_HOST_BUSY] += p[layer + L_HOST_CYCLES]
@@ -135,7 +136,7 @@ def start_work(s, p, x, t, after_core):
                 s[k + K_WAKE] = wake
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def end_layer(s, p, x, ev, t, after_core):
     """Close the running layer in cycle `t` and start what follows."""
     layer = p[P_LAYERS] + s[H_LAYER] * LAYER_WORDS
@@ -150,7 +151,7 @@ def end_layer(s, p, x, ev, t, after_core):
         else:
             emit(x, ev, INTERVAL, tracks + TRACK_OPERATORS, KIND_OPERATOR, first, t + 1, -2 - node)
     if is_watched(x):
-        watch_subject(x, STOP_NODE_END, node, 0, 0, t)
+        watch_subject(x, int64(STOP_NODE_END), node, int64(0), int64(0), t)
     s[H_LAYER] = -1
     s[H_LAYERS_DONE] += 1
     s[H_LAST_BUSY] = t
@@ -161,17 +162,17 @@ def end_layer(s, p, x, ev, t, after_core):
     start_work(s, p, x, t, after_core)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def scheduler_cycle(s, p, x, ev, t):
     """What happens at the start of core cycle `t`, before the cores: host work ends, launches start."""
     if s[H_HOST_UNTIL] >= 0 and s[H_HOST_UNTIL] <= t:
         s[H_HOST_UNTIL] = -1
-        end_layer(s, p, x, ev, t, -1)
+        end_layer(s, p, x, ev, t, int64(-1))
     elif s[H_LAYER] < 0:
-        start_work(s, p, x, t, -1)
+        start_work(s, p, x, t, int64(-1))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def report_tile(s, p, x, ev, c, k, t):
     """Take one tile from the core's finished list; the last one of a layer ends it."""
     tile = s[k + K_FINISHED_RING]
@@ -187,14 +188,14 @@ def report_tile(s, p, x, ev, c, k, t):
         end_layer(s, p, x, ev, t, c)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def finish_tile(s, k, tile):
     """Put a tile on the core's finished list."""
     s[k + K_FINISHED_RING + s[k + K_FINISHED]] = tile
     s[k + K_FINISHED] += 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def hand_tile(s, p, x, ev, c, k, t):
     """Give the core the head of its queue: choose and empty the halves it will own."""
     tile = s[k + K_NEXT_TILE]

@@ -57,6 +57,7 @@ H_READS = 47
 H_WRITES = 48
 H_LAYERS_TOTAL = 49
 H_LAUNCHES_TOTAL = 50
+H_REPLY_NEXT = 51  # next NoC cycle in which a queued reply enters or may be taken, FAR if none
 HEADER_WORDS = 64
 
 STATUS_RUNNING = 0

@@ -5,9 +5,9 @@ moment the DRAM takes it, because simple DRAM keeps its order and its delay: whe
 one channel only, even the delivery is known then, and nothing else has to happen for this request.
 """
 
-from numba import njit
+from numba import int64
 
-from npuviz.sim.parts.bits_kernels import trailing_zeros
+from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros
 from npuviz.sim.parts.dram_kernels import D_PERIOD, dram_accept, dram_first_cycle
 from npuviz.sim.parts.interconnect_kernels import (
     LOW_MASK,
@@ -46,6 +46,7 @@ from npuviz.targets.systolic.state_kernels import (
     H_PORTS,
     H_READS,
     H_REPLIES,
+    H_REPLY_NEXT,
     H_REPLY_QUEUED,
     H_REPLY_TURNS,
     H_REPLY_WAITING,
@@ -106,7 +107,7 @@ from npuviz.targets.systolic.watch_kernels import COUNTER, INTERVAL, emit, is_re
 STORE_FLAG = 1 << 31  # payload of a store: this bit and the core; of a load: the word of its entry
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@inlined
 def channel_of(s, p, address):
     """DRAM channel of a byte address (hash tables made by npuviz.sim.parts.channel_hash)."""
     line = address >> s[H_REQUEST_SHIFT]
@@ -118,7 +119,7 @@ def channel_of(s, p, address):
     return channel % modulo if modulo != 0 else channel
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@inlined
 def enter_row(s, p, k, burst, i, j, last):
     """Set the generator to row (i, j) of a burst, or to the first later row that has a new block.
 
@@ -150,7 +151,7 @@ def enter_row(s, p, k, burst, i, j, last):
     s[k + K_REQUEST] = -1
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@inlined
 def complete_fill(s, k, entry, cycle):
     """Remove one outstanding fill; the entry cannot be valid before `cycle`. Wakes the core."""
     s[entry + N_LEFT] -= 1
@@ -160,7 +161,7 @@ def complete_fill(s, k, entry, cycle):
         s[k + K_WAKE] = s[entry + N_VALID]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def finish_burst(s, p, x, ev, c, burst, now):
     """Drop the head burst, whose last request entered the network in core cycle `now`."""
     k = s[H_CORES] + c * s[H_CORE_WORDS]
@@ -189,7 +190,7 @@ def finish_burst(s, p, x, ev, c, burst, now):
         watch_queue(x, c * QUEUES_PER_CORE + QUEUE_REQUESTS, count, count - 1, now)
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@inlined
 def inject(s, p, x, ev, c, noc_cycle_index, now):
     """Let up to one request per port of core `c` enter the network."""
     k = s[H_CORES] + c * s[H_CORE_WORDS]
@@ -202,7 +203,7 @@ def inject(s, p, x, ev, c, noc_cycle_index, now):
         burst = ring + s[k + K_BURST_HEAD] * BURST_WORDS
         entry = s[burst + B_ENTRY]
         if s[k + K_REQUEST] < 0:
-            enter_row(s, p, k, burst, 0, 0, -1)
+            enter_row(s, p, k, burst, int64(0), int64(0), int64(-1))
             s[k + K_BURST_START] = now
         payload = entry if entry != 0 else STORE_FLAG | c
         address = s[k + K_REQUEST]
@@ -230,7 +231,7 @@ def inject(s, p, x, ev, c, noc_cycle_index, now):
             finish_burst(s, p, x, ev, c, burst, now)
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@inlined
 def deliver(s, payload, c, time_ps):
     """Hand a response to core `c`, which sees it in its first cycle after `time_ps`."""
     if payload & STORE_FLAG == 0:
@@ -241,7 +242,7 @@ def deliver(s, payload, c, time_ps):
             s[H_LAST_ACK] = time_ps
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def queue_reply(s, noc, node, c, channel, enters):
     """Append a response to its channel's FIFO; it enters the network in NoC cycle `enters`."""
     reply = s[H_REPLIES] + (c * s[H_CHANNELS] + channel) * REPLY_WORDS
@@ -256,12 +257,17 @@ def queue_reply(s, noc, node, c, channel, enters):
     else:
         s[pool + tail * stride] = (node << 32) | (s[pool + tail * stride] & LOW_MASK)
     s[reply + Y_TAIL] = node
-    if s[reply + Y_PENDING] == NONE:
+    if s[noc + NOC_LATENCY] == 1:
+        # Ready in the cycle after it enters, whatever else the FIFO holds.
+        s[word + 1] = enters + 1
+    elif s[reply + Y_PENDING] == NONE:
         s[reply + Y_PENDING] = node
     s[H_REPLY_WAITING] += 1
+    if s[H_REPLY_NEXT] > enters:
+        s[H_REPLY_NEXT] = enters if s[noc + NOC_LATENCY] != 1 else enters + 1
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@inlined
 def serve_channel(s, noc, channel, cycle, first_dram_cycle, first_reply_cycle):
     """Grant one request of a channel's node, pass it through DRAM, and send its response off."""
     node = noc_grant(s, noc, channel, cycle)
@@ -293,7 +299,7 @@ def serve_channel(s, noc, channel, cycle, first_dram_cycle, first_reply_cycle):
     deliver(s, payload, c, (ready + 1) * noc_period)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _port_grant(s, noc, c, port, cycle):
     """One port takes the response of the next channel in rotation that is ready."""
     channels = s[H_CHANNELS]
@@ -325,18 +331,13 @@ def _port_grant(s, noc, c, port, cycle):
         return
 
 
-@njit(cache=True, nogil=True)
-def reply_cycle(s, noc, cycle):
-    """One cycle of the reply network where channels share ports.
-
-    Responses that enter now get their ready time by the FIFO rule; then each port takes one.
-    Returns the next cycle in which a response enters or may be taken, FAR if there is none.
-    """
-    channels = s[H_CHANNELS]
+@kernel
+def enter_replies(s, noc, cycle):
+    """Give the responses that enter the network in `cycle` their ready time by the FIFO rule."""
     pool = s[noc + NOC_POOL]
     stride = s[noc + NOC_STRIDE]
     latency = s[noc + NOC_LATENCY]
-    for pair in range(s[H_CORES_COUNT] * channels):
+    for pair in range(s[H_CORES_COUNT] * s[H_CHANNELS]):
         reply = s[H_REPLIES] + pair * REPLY_WORDS
         node = s[reply + Y_PENDING]
         if node == NONE:
@@ -346,6 +347,19 @@ def reply_cycle(s, noc, cycle):
             s[reply + Y_READY] = ready
             s[pool + node * stride + 1] = ready
             s[reply + Y_PENDING] = s[pool + node * stride] >> 32
+
+
+@kernel
+def reply_cycle(s, noc, cycle):
+    """One cycle of the reply network where channels share ports: each port takes one response.
+
+    Sets H_REPLY_NEXT to the next cycle in which a response enters or may be taken.
+    """
+    channels = s[H_CHANNELS]
+    pool = s[noc + NOC_POOL]
+    stride = s[noc + NOC_STRIDE]
+    if s[noc + NOC_LATENCY] != 1:
+        enter_replies(s, noc, cycle)
     for c in range(s[H_CORES_COUNT]):
         for port in range(s[H_PORTS]):
             _port_grant(s, noc, c, port, cycle)
@@ -356,10 +370,10 @@ def reply_cycle(s, noc, cycle):
             node = s[reply + Y_HEAD]
             if node != NONE and s[pool + node * stride + 1] < upcoming:
                 upcoming = s[pool + node * stride + 1]
-    return upcoming if upcoming > cycle else cycle + 1
+    s[H_REPLY_NEXT] = upcoming if upcoming > cycle else cycle + 1
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@inlined
 def serve_channels(s, noc, cycle):
     """Every channel's node with waiting requests takes one."""
     time_ps = (cycle + 1) * s[noc + NOC_PERIOD]
@@ -374,7 +388,7 @@ def serve_channels(s, noc, cycle):
         serve_channel(s, noc, channel, cycle, first_dram, first_reply)
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@inlined
 def noc_cycle(s, p, x, ev, cycle):
     """One cycle of the network. With latency above 0 this cycle's entries cannot be granted in it,
     so that the order of the two halves is free unless ready times depend on it (latency not 1)."""
@@ -389,9 +403,9 @@ def noc_cycle(s, p, x, ev, cycle):
                 inject(s, p, x, ev, c, cycle, now)
     if late and s[noc + NOC_WAITING] > 0:
         serve_channels(s, noc, cycle)
-    upcoming = FAR
-    if s[H_REPLY_WAITING] > 0:
-        upcoming = reply_cycle(s, noc, cycle)
+    if s[H_REPLY_NEXT] <= cycle:
+        reply_cycle(s, noc, cycle)
+    upcoming = s[H_REPLY_NEXT]
     if s[H_BURSTS_WAITING] > 0 or s[noc + NOC_WAITING] > 0:
         upcoming = cycle + 1
     s[H_NOC_LAST] = cycle

@@ -1,7 +1,6 @@
 """What leaves a kernel while it runs: event rows, and hits of stop rows."""
 
-from numba import njit
-
+from npuviz.sim.parts.bits_kernels import inlined, kernel
 from npuviz.targets.systolic.state_kernels import (
     STOP_WORDS,
     X_CAPACITY,
@@ -25,7 +24,7 @@ STOP_NODE_START = 5
 STOP_NODE_END = 6
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@inlined
 def emit(x, ev, kind, track, code, first, second, instruction):
     """Append one event row; the caller has checked that recording is on."""
     row = x[X_EVENTS]
@@ -37,19 +36,19 @@ def emit(x, ev, kind, track, code, first, second, instruction):
     ev[base + 3] = instruction
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@inlined
 def is_recording(x):
     """Whether events are wanted."""
     return x[X_CAPACITY] > 0
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@inlined
 def is_watched(x):
     """Whether there are stop rows."""
     return x[X_STOPS] > 0
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _hit(x, index, cycle):
     x[X_ROWS + x[X_STOPS] * STOP_WORDS + index] = 1
     x[X_HITS] += 1
@@ -57,7 +56,7 @@ def _hit(x, index, cycle):
         x[X_UNTIL] = cycle + 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def watch_subject(x, test, subject, low, high, cycle):
     """Test rows about `subject` whose range overlaps [low, high): instructions, memory, nodes."""
     for index in range(x[X_STOPS]):
@@ -70,7 +69,7 @@ def watch_subject(x, test, subject, low, high, cycle):
             _hit(x, index, cycle)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _compare(value, bound, comparison):
     if comparison == 0:
         return value >= bound
@@ -85,7 +84,7 @@ def _compare(value, bound, comparison):
     return value != bound
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def watch_queue(x, queue, before, after, cycle):
     """Test rows about a queue: a row hits when its comparison becomes true."""
     for index in range(x[X_STOPS]):
