@@ -1,0 +1,309 @@
+"""The timeline panel: what every unit did, when, and why it waited."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from PySide6.QtCore import QPoint
+from PySide6.QtWidgets import (
+    QApplication,
+    QHBoxLayout,
+    QLineEdit,
+    QMenu,
+    QStackedLayout,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from npuviz.ui.panels.panel import Panel, PanelContext, PanelSpec
+from npuviz.ui.widgets.empty_state import EmptyState
+from npuviz.ui.widgets.picture import add_save_actions
+from npuviz.ui.widgets.timeline_arrows import arrows_of, slice_of
+from npuviz.ui.widgets.timeline_legend import TimelineLegend
+from npuviz.ui.widgets.timeline_place import Place
+from npuviz.ui.widgets.timeline_state import OpenSlice, Picked, Range
+from npuviz.ui.widgets.timeline_view import TimelineView
+from npuviz.workbench.selection import Selection
+
+EMPTY_TEXT = "The timeline shows what every unit does, cycle by cycle. Open a model or a trace to fill it."
+
+
+class TimelinePanel(Panel):
+    """Connects a TimelineView with the session and the selection."""
+
+    def __init__(self, context: PanelContext) -> None:
+        super().__init__(context)
+        self.view = TimelineView(context.theme)
+        self.legend = TimelineLegend(context.theme)
+        self.filter = QLineEdit()
+        self.filter.setObjectName("timeline.filter")
+        self.filter.setPlaceholderText("Filter tracks")
+        self.filter.setClearButtonEnabled(True)
+        self.filter.setMaximumWidth(180)
+        self.filter.textChanged.connect(self._filter_changed)
+        self._own_selection: Selection | None = None
+        self._colour = self._toggle("by operator", "timeline.by_operator", self._set_by_operator)
+        self._counters = self._toggle("counters", "timeline.counters", self._set_counters)
+        self._counters.setChecked(True)
+        fit = QToolButton()
+        fit.setText("fit")
+        fit.setObjectName("timeline.fit")
+        fit.setToolTip("Show the whole run (F)")
+        fit.setAutoRaise(True)
+        fit.clicked.connect(self.view.fit)
+        bar = QHBoxLayout()
+        bar.setContentsMargins(8, 4, 8, 4)
+        bar.setSpacing(8)
+        for widget in (self.filter, fit, self._colour, self._counters):
+            bar.addWidget(widget)
+        bar.addWidget(self.legend, 1)
+        content = QWidget()
+        inside = QVBoxLayout(content)
+        inside.setContentsMargins(0, 0, 0, 0)
+        inside.setSpacing(0)
+        inside.addLayout(bar)
+        inside.addWidget(self.view, 1)
+        self._stack = QStackedLayout(self)
+        self._stack.addWidget(EmptyState(EMPTY_TEXT))
+        self._stack.addWidget(content)
+        self.setFocusProxy(self.view)
+        self.view.picked.connect(self._picked)
+        self.view.range_changed.connect(self._range_changed)
+        self.view.go_to.connect(context.model.go_to)
+        self.view.menu_requested.connect(self._show_menu)
+        self.view.options_changed.connect(self._keep_bookmarks)
+
+    def _toggle(self, text: str, name: str, changed: Any) -> QToolButton:
+        button = QToolButton()
+        button.setText(text)
+        button.setObjectName(name)
+        button.setCheckable(True)
+        button.setAutoRaise(True)
+        button.toggled.connect(changed)
+        return button
+
+    # -- hooks ----------------------------------------------------------------------------------------
+
+    def on_session_changed(self) -> None:
+        reader = self.model.reader
+        self._own_selection = None
+        self.view.set_reader(reader)
+        self._stack.setCurrentIndex(0 if reader is None else 1)
+        self._show_legend()
+        self._restore_bookmarks()
+        self.on_cycle_changed()
+
+    def on_cycle_changed(self) -> None:
+        if self.model.reader is None:
+            return
+        has_machine = self.model.description is not None
+        was_visible = self._is_cursor_visible()
+        self.view.set_cursor_cycle(
+            self.model.cycle if has_machine else -1, reveal=was_visible or not self.model.is_running
+        )
+        self._show_open_slices()
+        self.view.refresh_data()
+
+    def on_running_changed(self, running: bool) -> None:
+        if running:
+            self.view.set_open_slices(())
+
+    def on_theme_changed(self) -> None:
+        self._show_legend()
+
+    def on_selection_changed(self, selection: Selection) -> None:
+        self.view.set_node(-1 if selection.node is None else selection.node)
+        if selection == self._own_selection:
+            return
+        state = self.view.state
+        if selection.track is not None and selection.cycles is not None:
+            picked = state.slice_at(selection.track, selection.cycles[0])
+        elif selection.instruction is not None:
+            picked = self._slice_of_instruction(selection.instruction)
+        else:
+            picked = None
+        self.view.pick(picked, tell=False)
+        if picked is not None:
+            self.view.reveal_row(picked.track)
+            self._show_arrows(picked)
+
+    def zoom_fit(self) -> None:
+        """Show the whole run; the window's command calls this."""
+        self.view.fit()
+
+    def save_state(self) -> dict[str, Any]:
+        options = self.view.options
+        return {
+            "row_height": options.row_height,
+            "header_width": self.view.state.header_width,
+            "collapsed": sorted(options.collapsed),
+            "shows_counters": options.shows_counters,
+            "by_operator": self.view.by_operator,
+        }
+
+    def restore_state(self, state: dict[str, Any]) -> None:
+        options = self.view.options
+        height, width = state.get("row_height"), state.get("header_width")
+        if isinstance(height, int) and 12 <= height <= 64:
+            options = replace(options, row_height=height)
+        if isinstance(width, int):
+            self.view.set_header_width(width)
+        collapsed = state.get("collapsed")
+        if isinstance(collapsed, list):
+            options = replace(
+                options, collapsed=frozenset(name for name in collapsed if isinstance(name, str))
+            )
+        self.view.set_options(options)
+        self._counters.setChecked(state.get("shows_counters") is not False)
+        self._colour.setChecked(state.get("by_operator") is True)
+
+    # -- from the view --------------------------------------------------------------------------------
+
+    def _picked(self, picked: Picked | None) -> None:
+        if picked is None:
+            self._select(Selection())
+            return
+        track = next(track for track in self.view.tracks if track.id == picked.track)
+        self._select(
+            Selection(
+                node=picked.node if picked.node >= 0 else None,
+                instruction=picked.instruction if picked.instruction >= 0 else None,
+                unit=track.unit if track.unit >= 0 else None,
+                track=picked.track,
+                cycles=(picked.start, picked.end),
+            )
+        )
+        self._show_arrows(picked)
+
+    def _range_changed(self, chosen: Range | None) -> None:
+        current = self.context.selection.current
+        self._select(current.with_fields(cycles=(chosen.first, chosen.last) if chosen else None))
+
+    def _select(self, selection: Selection) -> None:
+        self._own_selection = selection
+        self.context.selection.set(selection)
+
+    # -- inside -----------------------------------------------------------------------------------------
+
+    def _is_cursor_visible(self) -> bool:
+        state = self.view.state
+        return state.viewport.start <= state.cursor <= state.viewport.end
+
+    def _show_open_slices(self) -> None:
+        session = self.model.session
+        reader = self.model.reader
+        if session is None or reader is None or self.model.is_running:
+            self.view.set_open_slices(())
+            return
+        fresh: list[OpenSlice] = []
+        for activity in session.machine.activities():
+            recorded = reader.at(activity.track, activity.start)
+            if recorded is None or int(recorded["start"]) != activity.start:
+                fresh.append(OpenSlice(activity.track, activity.start, activity.kind, activity.node))
+        self.view.set_open_slices(fresh)
+
+    def _tracks_of(self, instruction: int) -> Sequence[int]:
+        """Interval tracks of the unit that runs an instruction; all of them where nobody knows."""
+        import numpy as np
+
+        every = [track for track in self.view.tracks if track.kind == "interval"]
+        program = self.model.program
+        if program is not None and 0 <= instruction < len(program.listing):
+            unit = int(program.listing.units_of(np.array([instruction], dtype=np.int64))[0])
+            own = [track.id for track in every if track.unit == unit]
+            if own:
+                return own
+        return [track.id for track in every]
+
+    def _show_arrows(self, picked: Picked) -> None:
+        reader = self.model.reader
+        if reader is not None:
+            self.view.set_arrows(arrows_of(reader, picked, self._tracks_of))
+
+    def _slice_of_instruction(self, instruction: int) -> Picked | None:
+        reader = self.model.reader
+        if reader is None:
+            return None
+        found = slice_of(reader, self._tracks_of(instruction), instruction, self.model.cycle)
+        return None if found is None else self.view.state.slice_at(found[0], found[1])
+
+    def _show_legend(self) -> None:
+        index = self.view.state.index
+        if index is None:
+            self.legend.set_entries(None, ())
+            return
+        categories = index.categories
+        used = set(range(len(categories.names)))
+        order = sorted(used, key=lambda number: (not categories.is_work[number], number))
+        if categories.by_operator:
+            order = [n for n in order if n >= categories.num_kinds or not categories.is_work[n]]
+        self.legend.set_entries(
+            self.view.style_colors, [(number, categories.names[number]) for number in order]
+        )
+
+    def _filter_changed(self, text: str) -> None:
+        self.view.set_options(replace(self.view.options, filter_text=text))
+
+    def _set_by_operator(self, checked: bool) -> None:
+        self.view.set_by_operator(checked)
+        self._show_legend()
+
+    def _set_counters(self, checked: bool) -> None:
+        self.view.set_options(replace(self.view.options, shows_counters=checked))
+
+    def _bookmark_key(self) -> str:
+        reader = self.model.reader
+        return f"timeline.bookmarks/{reader.schema.target}/{reader.schema.title}" if reader else ""
+
+    def _keep_bookmarks(self) -> None:
+        marks = self.view.state.bookmarks
+        key = self._bookmark_key()
+        if key and (marks or self.context.settings.get(key)):
+            self.context.settings.set(key, {str(digit): cycle for digit, cycle in marks.items()} or None)
+
+    def _restore_bookmarks(self) -> None:
+        key = self._bookmark_key()
+        kept = self.context.settings.get(key) if key else None
+        if isinstance(kept, dict):
+            self.view.state.bookmarks = {
+                int(digit): cycle
+                for digit, cycle in kept.items()
+                if digit.isdigit() and isinstance(cycle, int)
+            }
+
+    def _show_menu(self, point: QPoint, place: Place) -> None:
+        menu = QMenu(self)
+        cycle = max(round(self.view.state.viewport.cycle_at(place.x)), 0)
+        options = self.view.options
+        if self.model.session is not None and place.zone in ("tracks", "ruler"):
+            menu.addAction(f"Go to cycle {cycle}", lambda: self.model.go_to(cycle))
+        menu.addAction("Show the whole run", self.view.fit)
+        if place.track >= 0:
+            pinned = options.pinned
+            if place.track in pinned:
+                rest = tuple(track for track in pinned if track != place.track)
+                menu.addAction("Unpin track", lambda: self.view.set_options(replace(options, pinned=rest)))
+            else:
+                more = (*pinned, place.track)
+                menu.addAction(
+                    "Pin track to the top", lambda: self.view.set_options(replace(options, pinned=more))
+                )
+            hidden = options.hidden | {place.track}
+            menu.addAction("Hide track", lambda: self.view.set_options(replace(options, hidden=hidden)))
+        if options.hidden:
+            menu.addAction(
+                f"Show {len(options.hidden)} hidden tracks",
+                lambda: self.view.set_options(replace(options, hidden=frozenset())),
+            )
+        measurement = self.view.state.measurement
+        if measurement is not None:
+            menu.addAction(
+                "Copy measurement as CSV", lambda: QApplication.clipboard().setText(measurement.as_csv())
+            )
+        menu.addSeparator()
+        add_save_actions(menu, self.view, "timeline")
+        menu.exec(point)
+
+
+SPEC = PanelSpec("timeline", "Timeline", "mdi6.chart-gantt", "center", 0, (), TimelinePanel)

@@ -1,0 +1,78 @@
+"""What the colours and hatchings of a timeline mean, in one line."""
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import QRectF, QSize, Qt
+from PySide6.QtGui import QColor, QPainter, QPaintEvent
+from PySide6.QtWidgets import QSizePolicy, QWidget
+
+from npuviz.ui.theme.theme import Theme
+from npuviz.ui.widgets.raster_kernels import FILL, HATCH
+from npuviz.ui.widgets.timeline_style import TimelineStyle
+
+SWATCH = 10
+
+
+class TimelineLegend(QWidget):
+    """Swatches with names; those that do not fit are left out, the tooltip holds them all."""
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self._style: TimelineStyle | None = None
+        self._entries: list[tuple[int, str]] = []
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.setAccessibleName("Legend of the timeline")
+
+    def set_entries(self, style: TimelineStyle | None, entries: Sequence[tuple[int, str]]) -> None:
+        """Show categories: (number, name)."""
+        self._style = style
+        self._entries = list(entries)
+        self.setToolTip(", ".join(name for _number, name in entries))
+        self.update()
+
+    def sizeHint(self) -> QSize:
+        return QSize(200, 22)
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(0, 22)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        if self._style is None:
+            return
+        painter = QPainter(self)
+        painter.setFont(self._theme.font_ui(11))
+        metrics = painter.fontMetrics()
+        widths = [SWATCH + 5 + metrics.horizontalAdvance(name) + 12 for _number, name in self._entries]
+        room = self.width()
+        shown = len(widths)
+        while shown and sum(widths[:shown]) > room:
+            shown -= 1
+        x = float(room - sum(widths[:shown]))
+        middle = self.height() / 2
+        for (number, name), width in zip(self._entries[:shown], widths, strict=False):
+            box = QRectF(x, middle - SWATCH / 2, SWATCH, SWATCH)
+            self._swatch(painter, number, box)
+            painter.setPen(self._theme.color("text-muted"))
+            area = QRectF(x + SWATCH + 5, 0, width, self.height())
+            painter.drawText(area, Qt.AlignmentFlag.AlignVCenter, name)
+            x += width
+        painter.end()
+
+    def _swatch(self, painter: QPainter, number: int, box: QRectF) -> None:
+        assert self._style is not None
+        row = self._style.table[number]
+        painter.fillRect(box, QColor.fromRgb(int(row[FILL]) & 0xFFFFFF))
+        brushes = {
+            1: Qt.BrushStyle.BDiagPattern,
+            2: Qt.BrushStyle.FDiagPattern,
+            3: Qt.BrushStyle.HorPattern,
+            4: Qt.BrushStyle.VerPattern,
+        }
+        pattern = brushes.get(int(row[HATCH]))
+        if pattern is not None:
+            painter.setPen(Qt.PenStyle.NoPen)
+            brush = painter.brush()
+            brush.setColor(self._style.colors[number])
+            brush.setStyle(pattern)
+            painter.fillRect(box, brush)

@@ -1,0 +1,250 @@
+"""Paints the rows of a timeline into an image: slices, utilisation, counters and labels."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from PySide6.QtGui import QFont, QImage
+
+from npuviz.trace.reader import TraceReader
+from npuviz.ui.widgets import raster_kernels as kernels
+from npuviz.ui.widgets.timeline_index import Columns, TimelineIndex, TrackIndex
+from npuviz.ui.widgets.timeline_labels import LabelMasks
+from npuviz.ui.widgets.timeline_rows import Row
+from npuviz.ui.widgets.timeline_style import TimelineStyle
+from npuviz.ui.widgets.timeline_viewport import Viewport
+
+MIN_LABEL_PIXELS = 30
+MAX_LABELS_PER_ROW = 512
+ROW_GAP = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One picture to paint.
+
+    rows      rows to paint, scroll is the pixel of the layout at the top of the image
+    width, height, scroll  logical pixels; ratio is device pixels per logical one
+    end_cycle end of what is recorded: counters stop there
+    node      graph node whose slices are underlined, -1 for none
+    """
+
+    viewport: Viewport
+    rows: Sequence[Row]
+    width: int
+    height: int
+    scroll: int
+    ratio: float
+    end_cycle: int
+    node: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """Columns in device pixels: column x begins at first + x * step cycles."""
+
+    first: float
+    step: float
+    count: int
+    phase: int
+
+
+class TimelineRaster:
+    """Owns the image and everything that is worth keeping between frames."""
+
+    def __init__(self, reader: TraceReader, index: TimelineIndex, style: TimelineStyle, font: QFont) -> None:
+        self._reader = reader
+        self.index = index
+        self._style = style
+        self._font = font
+        self._pixels = np.zeros((1, 1), dtype=np.uint32)
+        self._labels: LabelMasks | None = None
+        self._labels_ratio = 0.0
+        self._marked: dict[int, tuple[int, np.ndarray]] = {}
+        self._marked_node = -1
+        self._texts: dict[tuple[int, int], tuple[str, str]] = {}
+        self.maxima = {track.id: track.maximum for track in reader.schema.tracks}
+        self.wants_more = False
+
+    def paint(self, frame: Frame) -> QImage:
+        """Paint a frame; the image is valid until the next call."""
+        width = max(round(frame.width * frame.ratio), 1)
+        height = max(round(frame.height * frame.ratio), 1)
+        if self._pixels.shape != (height, width):
+            self._pixels = np.zeros((height, width), dtype=np.uint32)
+        self._pixels.fill(self._style.canvas)
+        if self._labels is None or self._labels_ratio != frame.ratio:
+            self._labels = LabelMasks(self._font, frame.ratio)
+            self._labels_ratio = frame.ratio
+        self._labels.begin_frame()
+        step = frame.viewport.cycles_per_pixel / frame.ratio
+        columns = _Columns(frame.viewport.start, step, width, int(frame.viewport.start / step))
+        for row in frame.rows:
+            self._paint_row(frame, row, columns)
+        self.wants_more = self._labels.is_short_of_time
+        image = QImage(self._pixels.data, width, height, 4 * width, QImage.Format.Format_RGB32)
+        image.setDevicePixelRatio(frame.ratio)
+        return image
+
+    def paint_overview(self, width: int, height: int, ratio: float, end_cycle: int) -> QImage:
+        """A small picture of the whole run: mean utilisation of all interval tracks."""
+        columns = max(round(width * ratio), 1)
+        rows = max(round(height * ratio), 1)
+        pixels = np.full((rows, columns), self._style.group, dtype=np.uint32)
+        members = tuple(t.id for t in self._reader.schema.tracks if t.kind == "interval")
+        row = Row("group", "", "", -1, 0, 0, height, members, True)
+        if end_cycle > 0:
+            step = end_cycle / columns
+            self._paint_group(pixels, row, _Columns(0.0, step, columns, 0), 2, rows - 3)
+        image = QImage(pixels.data, columns, rows, 4 * columns, QImage.Format.Format_RGB32).copy()
+        image.setDevicePixelRatio(ratio)
+        return image
+
+    def _paint_row(self, frame: Frame, row: Row, columns: _Columns) -> None:
+        ratio = frame.ratio
+        top = round((row.top - frame.scroll) * ratio)
+        bottom = round((row.bottom - frame.scroll) * ratio)
+        if row.kind == "group":
+            kernels.fill_rows(self._pixels, top, bottom, self._style.group)
+            if row.is_collapsed:
+                gap = round(ROW_GAP * ratio)
+                self._paint_group(self._pixels, row, columns, top + gap, bottom - top - 2 * gap)
+            return
+        gap = round(ROW_GAP * ratio)
+        if row.kind == "counter":
+            self._paint_counter(frame, row, columns, top + gap, bottom - top - 2 * gap)
+        else:
+            self._paint_slices(frame, row, columns, top + gap, bottom - top - 2 * gap)
+        kernels.fill_rows(self._pixels, bottom - 1, bottom, self._style.grid)
+
+    def _paint_slices(self, frame: Frame, row: Row, columns: _Columns, top: int, height: int) -> None:
+        index = self.index.track(row.track)
+        if not len(index.start) or height <= 0:
+            return
+        edges = index.columns(columns.first, columns.step, columns.count)
+        wide = np.empty(columns.count, dtype=np.uint8)
+        kernels.find_wide(index.start, index.end, edges.counts, columns.first, columns.step, wide)
+        table = self._style.table[index.present]
+        period = max(round(6 * frame.ratio), 3)
+        kernels.paint_levels(
+            self._pixels, top, height, edges.sums, 1.0 / columns.step, table, wide, columns.phase, period
+        )
+        kernels.paint_slices(
+            self._pixels, top, height, index.start, index.end, index.keys, index.local, edges.counts, wide,
+            table, columns.first, columns.step, columns.phase, period, self._style.canvas,
+        )  # fmt: skip
+        if frame.node >= 0:
+            self._paint_node(frame.node, index, row.track, columns, top, height)
+        self._paint_labels(frame, index, edges, columns, top, height)
+
+    def _paint_group(self, pixels: np.ndarray, row: Row, columns: _Columns, top: int, height: int) -> None:
+        """Mean utilisation of all tracks below a folded group."""
+        count = len(self._style.table)
+        sums = np.zeros((columns.count + 1, count), dtype=np.float64)
+        for member in row.members:
+            if self.index.is_interval(member):
+                index = self.index.track(member)
+                if len(index.start):
+                    edges = index.columns(columns.first, columns.step, columns.count)
+                    sums[:, index.present] += edges.sums[:, : len(index.present)]
+        num_tracks = sum(self.index.is_interval(member) for member in row.members)
+        share = 1.0 / columns.step / max(num_tracks, 1)
+        nothing = np.zeros(columns.count, dtype=np.uint8)
+        kernels.paint_levels(pixels, top, height, sums, share, self._style.table, nothing, columns.phase, 6)
+
+    def _paint_counter(self, frame: Frame, row: Row, columns: _Columns, top: int, height: int) -> None:
+        first = max(columns.first, 0.0)
+        skipped = int((first - columns.first) / columns.step)
+        last = min(columns.first + columns.step * columns.count, float(frame.end_cycle))
+        points = min(int((last - first) / columns.step + 0.5), columns.count - skipped)
+        if points <= 0 or height <= 0:
+            return
+        window = (first, first + points * columns.step)
+        _cycles, low, high, held = self._reader.counter(row.track, window, points)
+        values = np.full((3, columns.count), np.nan)
+        for place, found in enumerate((low, high, held)):
+            values[place, skipped : skipped + points] = found
+        maximum = float(self.maxima.get(row.track, 0) or max(self._seen_maximum(row.track, high), 1))
+        fill, band, line = self._style.counter
+        kernels.paint_counter(
+            self._pixels, top, height, values[0], values[1], values[2], maximum, fill, band, line,
+            max(round(frame.ratio), 1),
+        )  # fmt: skip
+
+    def _seen_maximum(self, track: int, values: np.ndarray) -> int:
+        """Largest value of an unlimited counter over the whole run, so that its scale stands still."""
+        end = max(self._reader.end_cycle, 1)
+        _cycles, _low, high, _last = self._reader.counter(track, (0, end), 256)
+        return int(max(high.max(initial=0), values.max(initial=0)))
+
+    def _paint_labels(
+        self, frame: Frame, index: TrackIndex, edges: Columns, columns: _Columns, top: int, height: int
+    ) -> None:
+        labels = self._labels
+        if labels is None or height < labels.label_height * 0.8:
+            return
+        found = np.empty((MAX_LABELS_PER_ROW, 3), dtype=np.int64)
+        least = MIN_LABEL_PIXELS * frame.ratio
+        used = kernels.find_labelled(
+            index.start, index.end, edges.counts, columns.first, columns.step, least, found
+        )
+        if not used:
+            return
+        found = found[:used]
+        slices = found[:, 0]
+        nodes, _instructions = index.view.details(slices)
+        categories = index.present[index.local[index.keys[slices]]]
+        colors = self._style.text[categories]
+        padding = round(4 * frame.ratio)
+        y = top + (height - labels.label_height) // 2
+        places: list[tuple[int, int, int, int, int]] = []
+        for kind, node, left, right, color in zip(
+            index.view.kind[slices].tolist(), nodes.tolist(), found[:, 1].tolist(), found[:, 2].tolist(),
+            colors.tolist(), strict=True,
+        ):  # fmt: skip
+            short, long = self._text(kind, node)
+            mask = labels.mask(short, long, right - left - 2 * padding)
+            if mask is None or not mask.ink:
+                continue
+            if not self._style.table[kind, kernels.IS_WORK]:
+                # Text on hatching cannot be read: the hatching ends at the text.
+                end = min(left + 2 * padding + mask.ink, right)
+                self._pixels[max(top, 0) : top + height, left + 1 : end] = self._style.table[
+                    kind, kernels.FILL
+                ]
+            places.append((mask.offset, mask.width, left + padding, y, color))
+        if places:
+            table = np.array(places, dtype=np.int64)
+            kernels.blit_labels(self._pixels, labels.buffer, table, labels.label_height)
+
+    def _text(self, kind: int, node: int) -> tuple[str, str]:
+        """Short and long text of a slice."""
+        found = self._texts.get((kind, node))
+        if found is None:
+            names = self._reader.schema.node_names
+            short = self.index.categories.names[kind]
+            is_work = self.index.categories.is_work[kind]
+            long = f"{short}  {names[node]}" if is_work and 0 <= node < len(names) else short
+            found = self._texts[(kind, node)] = (short, long)
+        return found
+
+    def _paint_node(
+        self, node: int, index: TrackIndex, track: int, columns: _Columns, top: int, height: int
+    ) -> None:
+        """Underline the slices of the selected graph node."""
+        if node != self._marked_node:
+            self._marked.clear()
+            self._marked_node = node
+        count, chosen = self._marked.get(track, (0, np.zeros(0, dtype=np.int64)))
+        if count > len(index.start):
+            count, chosen = 0, chosen[:0]
+        if count < len(index.start):
+            fresh = np.arange(count, len(index.start), dtype=np.int64)
+            nodes, _instructions = index.view.details(fresh)
+            chosen = np.concatenate([chosen, fresh[nodes == node]])
+            self._marked[track] = (len(index.start), chosen)
+        thickness = max(height // 8, 2)
+        kernels.paint_marks(
+            self._pixels, top + height - thickness, thickness, index.start, index.end, chosen,
+            columns.first, columns.step, self._style.accent,
+        )  # fmt: skip

@@ -1,0 +1,181 @@
+"""The rows of a timeline: which track is drawn where, without any drawing."""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from npuviz.base.names import natural_key
+from npuviz.trace.schema import Track
+
+RowKind = Literal["group", "interval", "counter"]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One horizontal band.
+
+    label    what the header shows; name is the full hierarchical name
+    track    track id, -1 for a group
+    depth    nesting, 0 at the root
+    top, height  logical pixels from the top of the first row
+    members  interval tracks of a group, all levels
+    """
+
+    kind: RowKind
+    label: str
+    name: str
+    track: int
+    depth: int
+    top: int
+    height: int
+    members: tuple[int, ...] = ()
+    is_collapsed: bool = False
+
+    @property
+    def bottom(self) -> int:
+        """First pixel below the row."""
+        return self.top + self.height
+
+
+@dataclass(frozen=True, slots=True)
+class RowOptions:
+    """How a person wants the rows: heights, what is folded, what is hidden or pinned."""
+
+    row_height: int = 22
+    collapsed: frozenset[str] = frozenset()
+    hidden: frozenset[int] = frozenset()
+    pinned: tuple[int, ...] = ()
+    filter_text: str = ""
+    shows_counters: bool = True
+
+
+class RowLayout:
+    """Rows from top to bottom, and the way back from a pixel to a row."""
+
+    def __init__(self, rows: Sequence[Row] = ()) -> None:
+        self.rows = tuple(rows)
+        self.height = self.rows[-1].bottom if self.rows else 0
+        self._tops = [row.top for row in self.rows]
+        self._by_track = {row.track: row for row in self.rows if row.track >= 0}
+
+    def at(self, y: float) -> Row | None:
+        """The row at a pixel from the top of the first row, or None."""
+        position = bisect_right(self._tops, y) - 1
+        if position < 0 or y >= self.rows[position].bottom:
+            return None
+        return self.rows[position]
+
+    def between(self, top: float, bottom: float) -> tuple[Row, ...]:
+        """Rows that touch the band [top, bottom)."""
+        first = max(bisect_right(self._tops, top) - 1, 0)
+        last = bisect_right(self._tops, bottom)
+        return tuple(row for row in self.rows[first:last] if row.bottom > top and row.top < bottom)
+
+    def of_track(self, track: int) -> Row | None:
+        """The row of a track, or None while it is folded or hidden."""
+        return self._by_track.get(track)
+
+
+@dataclass
+class _Branch:
+    """A group while the tree is being built."""
+
+    name: str
+    label: str
+    branches: dict[str, "_Branch"] = field(default_factory=dict[str, "_Branch"])
+    leaves: list[Track] = field(default_factory=list[Track])
+
+    def members(self) -> list[int]:
+        own = [track.id for track in self.leaves]
+        return own + [track for branch in self.branches.values() for track in branch.members()]
+
+
+def lay_out(tracks: Iterable[Track], options: RowOptions) -> RowLayout:
+    """Arrange tracks by the hierarchy of their names, counters under the track that owns them."""
+    wanted = [track for track in tracks if track.id not in options.hidden]
+    intervals = [track for track in wanted if track.kind == "interval"]
+    counters = [track for track in wanted if track.kind == "counter" and options.shows_counters]
+    text = options.filter_text.casefold().strip()
+    if text:
+        intervals = [track for track in intervals if text in track.name.casefold()]
+        counters = [track for track in counters if text in track.name.casefold()]
+    owned, loose = _counters_by_owner(intervals, counters)
+    root = _tree(intervals, loose)
+    rows: list[Row] = []
+    pinned = {track.id: track for track in wanted}
+    for track_id in options.pinned:
+        if track_id in pinned:
+            _append_track(rows, pinned[track_id], pinned[track_id].name, 0, options)
+    _append_branch(rows, root, 0, owned, options, set(options.pinned))
+    return RowLayout(rows)
+
+
+def _counters_by_owner(
+    intervals: Sequence[Track], counters: Sequence[Track]
+) -> tuple[dict[int, list[Track]], list[Track]]:
+    """Interval track -> its counters, and the counters without an owner."""
+    by_unit: dict[int, Track] = {}
+    for track in intervals:
+        if track.unit >= 0:
+            by_unit.setdefault(track.unit, track)
+    owned: dict[int, list[Track]] = {}
+    loose: list[Track] = []
+    for counter in counters:
+        owner = by_unit.get(counter.unit)
+        if owner is None:
+            loose.append(counter)
+        else:
+            owned.setdefault(owner.id, []).append(counter)
+    for found in owned.values():
+        found.sort(key=lambda track: natural_key(track.name))
+    return owned, loose
+
+
+def _tree(intervals: Sequence[Track], loose: Sequence[Track]) -> _Branch:
+    root = _Branch("", "")
+    for track in [*intervals, *loose]:
+        branch = root
+        path = track.name.split(".")[:-1]
+        for depth, part in enumerate(path):
+            name = ".".join(path[: depth + 1])
+            branch = branch.branches.setdefault(part, _Branch(name, part))
+        branch.leaves.append(track)
+    return root
+
+
+def _append_branch(
+    rows: list[Row],
+    branch: _Branch,
+    depth: int,
+    owned: dict[int, list[Track]],
+    options: RowOptions,
+    skipped: set[int],
+) -> None:
+    """Append leaves and groups of a branch in the natural order of their names."""
+    children: list[tuple[str, Track | _Branch]] = [
+        (track.name.rsplit(".", 1)[-1], track) for track in branch.leaves if track.id not in skipped
+    ]
+    children += [(child.label, child) for child in branch.branches.values()]
+    children.sort(key=lambda item: natural_key(item[0]))
+    for label, child in children:
+        if isinstance(child, Track):
+            _append_track(rows, child, label, depth, options)
+            for counter in owned.get(child.id, []):
+                if counter.id not in skipped:
+                    own_label = counter.name.removeprefix(child.name).lstrip(".") or counter.name
+                    _append_track(rows, counter, own_label.rsplit(".", 1)[-1], depth + 1, options)
+            continue
+        members = tuple(child.members())
+        folded = child.name in options.collapsed
+        top = rows[-1].bottom if rows else 0
+        height = options.row_height if folded else max(options.row_height - 2, 14)
+        rows.append(Row("group", label, child.name, -1, depth, top, height, members, folded))
+        if not folded:
+            _append_branch(rows, child, depth + 1, owned, options, skipped)
+
+
+def _append_track(rows: list[Row], track: Track, label: str, depth: int, options: RowOptions) -> None:
+    top = rows[-1].bottom if rows else 0
+    height = options.row_height
+    rows.append(Row(track.kind, label, track.name, track.id, depth, top, height))
