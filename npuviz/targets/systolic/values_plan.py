@@ -7,7 +7,8 @@ word AUX of an instruction selects from this plan:
     MOVIN    index into `shapes` (0: the row counts and the length, axes of size 1 dropped)
     vector   index into `functions`
     GEMM     index into `products`
-    MOVOUT   index into `orders` (0: the entry's own order)
+    MOVOUT   index into `orders` (0: the entry's own order), whose items are (shape, axes): the
+             contents are read in that shape and stored with their axes in that order
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -27,10 +28,14 @@ Apply = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 @dataclass(frozen=True)
 class VectorFunction:
-    """What a vector instruction computes: float32 (or integer) arrays in, the new contents out."""
+    """What a vector instruction computes: float32 (or integer) arrays in, the new contents out.
+
+    accumulates  the result is added to what the destination holds
+    """
 
     name: str
     apply: Apply
+    accumulates: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +57,19 @@ class Product(Protocol):
     """
 
     @property
-    def shape(self) -> tuple[int, int]: ...
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns of the result."""
+        ...
 
     @property
-    def blocks(self) -> Mapping[int, Block]: ...
+    def blocks(self) -> Mapping[int, Block]:
+        """Operand word -> block."""
+        ...
 
     @property
-    def dtype(self) -> str: ...
+    def dtype(self) -> str:
+        """Element type of the accumulator."""
+        ...
 
     def steps(self, load: Load) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Matrix pairs (rows x k, k x columns), float32, in the order in which they are accumulated."""
@@ -84,5 +95,5 @@ class ValuePlan:
     shapes: tuple[tuple[int, ...], ...] = ((),)
     functions: tuple[VectorFunction, ...] = ()
     products: tuple[Product, ...] = ()
-    orders: tuple[tuple[int, ...], ...] = ((),)
+    orders: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = (((), ()),)
     constants: Mapping[int, np.ndarray] = field(default_factory=dict[int, np.ndarray])

@@ -68,7 +68,10 @@ class TileValues:
             first = _wide(found[row[tk.C_SRC0]])
             second = _wide(found[row[tk.C_SRC1]]) if row[tk.C_SRC1] else first
             with np.errstate(all="ignore"):
-                found[row[tk.C_DST]] = function.apply(first, second)
+                result = function.apply(first, second)
+                if function.accumulates:
+                    result = found[row[tk.C_DST]] + result
+            found[row[tk.C_DST]] = result
         return found
 
     def _add_products(self, tile: int, program: TileProgram, gemms: int, found: Contents) -> None:
@@ -123,9 +126,9 @@ class TileValues:
             storage = self._plan.storages[row[tk.C_TENSOR]]
             place = _rows_of(target(storage.root), storage, self._tables.tiles[tile], row)
             values = found[row[tk.C_DST]]
-            order = self._plan.orders[row[tk.C_AUX]]
-            if order:
-                values = values.transpose(order)
+            shape, order = self._plan.orders[row[tk.C_AUX]]
+            if shape:
+                values = values.reshape(shape).transpose(order)
             place[...] = convert(values, place.dtype).reshape(place.shape)
 
 

@@ -3,12 +3,13 @@
 from collections.abc import Callable, Mapping
 
 from npuviz.program.graph import Node
-from npuviz.targets.systolic.compiler import elementwise, gemm
+from npuviz.targets.systolic.compiler import conv, elementwise, gemm
 from npuviz.targets.systolic.compiler.lowering import Lowering
 
 Lower = Callable[[Lowering, Node], None]
 
 LOWERINGS: Mapping[str, Lower] = {
     **gemm.LOWERINGS,
+    **conv.LOWERINGS,
     **elementwise.LOWERINGS,
 }

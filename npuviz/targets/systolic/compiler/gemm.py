@@ -119,9 +119,12 @@ def activation_steps(node: Node) -> tuple[Step, ...]:
         low, high = (np.float32(value) for value in parameters)
         return (Step(tk.OP_COMP, ("clamp", *parameters), lambda a, _: np.clip(a, low, high)),)
     try:
-        return unary_steps(name, dict(zip(names, parameters, strict=False)))
+        steps = unary_steps(name, dict(zip(names, parameters, strict=False)))
     except KeyError:
         raise NotLowered(f"fused activation {name}") from None
+    if any(step.uses_input for step in steps):
+        raise NotLowered(f"fused activation {name} needs its input twice")
+    return steps
 
 
 def lower_matmul(lowering: Lowering, node: Node) -> None:
@@ -419,8 +422,6 @@ class _Writer:
         rows: list[tuple[int, int]],
         columns: list[tuple[int, int]],
     ) -> None:
-        if step.uses_input:
-            raise NotLowered("an activation that needs its input twice")
         aux = self.lowering.function(step.key, step.apply)
         for (j, (_, m)), (i, (_, n)) in combinations(enumerate(columns), enumerate(rows)):
             size = n * m * ACC_BYTES

@@ -54,7 +54,7 @@ class Lowering:
         self._shapes = _Pool(((),))
         self._functions = _Pool()
         self._products = _Pool()
-        self._orders = _Pool(((),))
+        self._orders = _Pool((((), ()),))
 
     # Tensors -----------------------------------------------------------------------------------
 
@@ -89,13 +89,15 @@ class Lowering:
         """AUX word of a MOVIN whose entry is read in this shape."""
         return self._shapes.index(shape, shape)
 
-    def order(self, order: tuple[int, ...]) -> int:
-        """AUX word of a MOVOUT that stores the entry with its axes in this order."""
-        return 0 if order == tuple(range(len(order))) else self._orders.index(order, order)
+    def order(self, shape: tuple[int, ...], order: tuple[int, ...]) -> int:
+        """AUX word of a MOVOUT whose entry, read in `shape`, is stored with its axes in `order`."""
+        if order == tuple(range(len(order))):
+            return 0
+        return self._orders.index((shape, order), (shape, order))
 
-    def function(self, key: Hashable, apply: Apply, name: str = "") -> int:
+    def function(self, key: Hashable, apply: Apply, name: str = "", accumulates: bool = False) -> int:
         """AUX word of a vector instruction; `key` determines what `apply` computes."""
-        return self._functions.index(key, VectorFunction(name or str(key), apply))
+        return self._functions.index((key, accumulates), VectorFunction(name or str(key), apply, accumulates))
 
     def product(self, product: Product) -> int:
         """AUX word of the GEMM-type instructions of a template."""

@@ -1,0 +1,93 @@
+"""Convolutions: groups, any kernel, stride, padding and dilation; fused bias, activation and residual.
+
+Ref: systolic.md section 12.2 for the instruction order; section 16 F4 to F6 for what is repaired.
+"""
+
+from dataclasses import dataclass, replace
+
+from npuviz.program.graph import Node
+from npuviz.program.tensor import Tensor
+from npuviz.targets.systolic.compiler.conv_writer import ConvProblem, write_convolution
+from npuviz.targets.systolic.compiler.gemm import activation_steps
+from npuviz.targets.systolic.compiler.lowering import Lowering, NotLowered
+from npuviz.targets.systolic.compiler.window_tiling import WindowProblem, choose_window_tiling
+from npuviz.targets.systolic.compiler.windows import window_axes
+
+
+@dataclass(frozen=True, slots=True)
+class _Roles:
+    """Which inputs of a node are which; -1 where absent."""
+
+    source: int
+    weights: int
+    bias: int
+    residual: int
+
+
+def lower_conv(lowering: Lowering, node: Node) -> None:
+    """Conv and FusedConv."""
+    roles = _Roles(
+        node.inputs[0],
+        node.inputs[1],
+        lowering.input(node, 2),
+        lowering.input(node, 3) if node.op_type == "FusedConv" else -1,
+    )
+    used = [index for index in (roles.source, roles.weights, roles.bias, roles.residual) if index >= 0]
+    lowering.require_floats(node, (*used, node.outputs[0]))
+    problem = conv_problem(lowering, node, roles.source, roles.weights, roles.bias, roles.residual)
+    problem = replace(problem, epilogue=activation_steps(node))
+    write_convolution(lowering, node, problem)
+
+
+def conv_problem(
+    lowering: Lowering, node: Node, source: int, weights: int, bias: int, residual: int = -1
+) -> ConvProblem:
+    """The problem of a convolution and its tiling. Raises NotLowered."""
+    output = node.outputs[0]
+    image, kernel, result = (lowering.tensor(index).shape for index in (source, weights, output))
+    height, width = window_axes(node, image, result, kernel[2:])
+    groups = int(node.attributes.get("group", 1))
+    inputs, outputs = image[1] // groups, result[1] // groups
+    is_depthwise = inputs == 1 and outputs == 1 and groups > 1
+    if is_depthwise:
+        copies, inputs, outputs = image[0], groups, groups
+    else:
+        copies = image[0] * groups
+    if residual >= 0:
+        _require_alike(lowering.tensor(residual), lowering.tensor(output))
+        if lowering.storage(residual).order != lowering.storage(output).order:
+            raise NotLowered("the residual lies in another order than the output")
+    shape = WindowProblem(
+        copies=copies,
+        height=height,
+        width=width,
+        outputs=outputs,
+        inputs=inputs,
+        item=lowering.storage(source).item_bytes,
+        weight_item=lowering.storage(weights).item_bytes,
+        residual=residual >= 0,
+        is_array=not is_depthwise,
+    )
+    tiling = choose_window_tiling(lowering.hardware, shape)
+    if tiling is None:
+        raise NotLowered("not even one output pixel's window and weights fit half of the scratchpad")
+    return ConvProblem(
+        source=source,
+        weights=weights,
+        bias=bias,
+        residual=residual,
+        output=output,
+        batch=image[0],
+        groups=1 if is_depthwise else groups,
+        shape=shape,
+        tiling=tiling,
+        epilogue=(),
+    )
+
+
+def _require_alike(residual: Tensor, output: Tensor) -> None:
+    if residual.shape != output.shape:
+        raise NotLowered("a residual of another shape than the output")
+
+
+LOWERINGS = {"Conv": lower_conv, "FusedConv": lower_conv}
