@@ -1,7 +1,7 @@
 """The contract of an exporter: a trace goes in, another tool's file comes out."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
@@ -41,7 +41,7 @@ class Exporter(Protocol):
 
 
 @contextmanager
-def replacing(out: Path) -> Iterator[Path]:
+def replacing(out: Path) -> Generator[Path]:
     """A path beside `out` to write to; it becomes `out` at the end, or vanishes on any failure.
 
     Turns OSError into ExportError.

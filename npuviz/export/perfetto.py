@@ -126,7 +126,11 @@ class _Writing:
         if len(cycles) == 0 or cycles[0] > low:
             cycles, values = np.insert(cycles, 0, low), np.insert(values, 0, held)
         nanoseconds, values = self._clock.nanoseconds(cycles), np.ascontiguousarray(values)
-        self._write(len(values), lambda begin, out: encode_counter(nanoseconds, values, uuid, begin, out))
+
+        def encode(first: int, out: np.ndarray) -> tuple[int, int]:
+            return encode_counter(nanoseconds, values, uuid, first, out)
+
+        self._write(len(values), encode)
 
     def _write(self, count: int, encode: _Encode) -> None:
         row = 0

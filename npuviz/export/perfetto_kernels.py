@@ -4,6 +4,10 @@ Field numbers: perfetto's protos/perfetto/trace/trace_packet.proto and track_eve
 Every function that writes returns the position behind what it wrote.
 """
 
+# pyright: reportMissingParameterType=false
+
+from typing import Any
+
 import numba as nb
 import numpy as np
 
@@ -29,8 +33,12 @@ _END = 2
 _COUNTER = 4
 _NEEDS_NAMES = 2
 
+_INLINE: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "forceinline": True}
+_inlined = nb.njit(nogil=True, **_INLINE)
+"""Of helpers in hot loops: at every real call an array argument costs an atomic reference count."""
 
-@nb.njit(cache=True, nogil=True)
+
+@_inlined
 def _varint(out, at, value):
     rest = np.uint64(value)
     while rest >= np.uint64(0x80):
@@ -41,7 +49,7 @@ def _varint(out, at, value):
     return at + 1
 
 
-@nb.njit(cache=True, nogil=True)
+@_inlined
 def _close(out, begin, at):
     """Put the length of the message that starts at `begin` into the byte before it, two if need be."""
     length = at - begin
@@ -55,7 +63,7 @@ def _close(out, begin, at):
     return at + 1
 
 
-@nb.njit(cache=True, nogil=True)
+@_inlined
 def _open_event(out, at, nanoseconds, flags, what, uuid):
     """Start a packet with a track event; return (start of packet, start of event, position)."""
     out[at] = _PACKET
@@ -77,7 +85,7 @@ def _open_event(out, at, nanoseconds, flags, what, uuid):
     return packet, event, _varint(out, event + 3, uuid)
 
 
-@nb.njit(cache=True, nogil=True)
+@_inlined
 def _annotation(out, at, name, value):
     out[at] = _DEBUG_ANNOTATION
     begin = at + 2
@@ -88,7 +96,7 @@ def _annotation(out, at, name, value):
     return _close(out, begin, at)
 
 
-@nb.njit(cache=True, nogil=True)
+@_inlined
 def _flow(out, at, flow):
     """flow_ids (47) for a producer, terminating_flow_ids (48) for a consumer (a negative number)."""
     out[at] = 0xF9 if flow > 0 else 0x81

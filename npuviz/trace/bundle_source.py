@@ -85,9 +85,13 @@ class BundleSource:
         """Intervals of all tracks, from the manifest."""
         return sum(part.rows for part in self._manifest.parts if part.table == "intervals")
 
-    @cached_property
+    @property
     def model(self) -> Mapping[str, Any]:
         """Contents of model.json; empty if there is none."""
+        return self._model
+
+    @cached_property
+    def _model(self) -> Mapping[str, Any]:
         size = self._container.size_of(MODEL_NAME)
         if size is None:
             return {}

@@ -12,7 +12,9 @@ class Container(Protocol):
     """The files of one bundle, by plain name."""
 
     @property
-    def path(self) -> Path: ...
+    def path(self) -> Path:
+        """The folder or archive."""
+        ...
 
     def describe(self, name: str) -> str:
         """Where a file is, for messages."""

@@ -50,13 +50,14 @@ def encode(table: TableName, columns: Columns) -> bytes:
         name: pa.array(np.ascontiguousarray(columns[name], dtype=dtype)) for name, dtype in types.items()
     }
     wide = [name for name, dtype in types.items() if dtype is np.int64]
+    narrow: Any = [name for name in types if name not in wide]
     sink = pa.BufferOutputStream()
     pq.write_table(
         pa.table(arrays),
         sink,
         compression="zstd",
         compression_level=1,
-        use_dictionary=[name for name in types if name not in wide],
+        use_dictionary=narrow,
         column_encoding=dict.fromkeys(wide, "DELTA_BINARY_PACKED"),
         row_group_size=ROW_GROUP_ROWS,
     )

@@ -6,11 +6,19 @@ so that answers are exact. Counters keep the smallest and largest value of every
 All column arguments are read-only arrays; written arrays come last.
 """
 
+# pyright: reportMissingParameterType=false
+
+from typing import Any
+
 import numba as nb
 import numpy as np
 
 BLOCK = 16
 COUNTER_BLOCK = 64
+
+_INLINE: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "forceinline": True}
+_inlined = nb.njit(nogil=True, **_INLINE)
+"""Of helpers in hot loops: at every real call an array argument costs an atomic reference count."""
 
 
 @nb.njit(cache=True, nogil=True)
@@ -37,7 +45,7 @@ def extend_sums(start, end, kind, local, first_block, last_block, sums, starts):
         starts[block] = start[begin]
 
 
-@nb.njit(cache=True, nogil=True)
+@_inlined
 def first_ending_after(end, cycle):
     """Index of the first row with end > cycle."""
     low = 0
@@ -51,7 +59,7 @@ def first_ending_after(end, cycle):
     return low
 
 
-@nb.njit(cache=True, nogil=True)
+@_inlined
 def _first_not_below(values, begin, limit):
     """Index of the first value >= limit at or after `begin`: doubling steps, then halving."""
     count = len(values)
@@ -72,7 +80,7 @@ def _first_not_below(values, begin, limit):
     return low
 
 
-@nb.njit(cache=True, nogil=True)
+@_inlined
 def first_starting_from(start, starts, begin, cycle):
     """Index of the first row at or after `begin` with start >= cycle, looking at block starts first."""
     block = _first_not_below(starts, begin // BLOCK + 1, cycle)
@@ -87,7 +95,7 @@ def first_starting_from(start, starts, begin, cycle):
     return low
 
 
-@nb.njit(cache=True, nogil=True)
+@_inlined
 def _covered_by_kind(start, end, kind, sums, local, first, last, totals):
     """Add the lengths of rows [first, last) to `totals`, by local kind."""
     if last - first > 2 * BLOCK:
@@ -102,7 +110,7 @@ def _covered_by_kind(start, end, kind, sums, local, first, last, totals):
         totals[local[kind[i]]] += end[i] - start[i]
 
 
-@nb.njit(cache=True, nogil=True)
+@_inlined
 def dominant_kind(start, end, kind, sums, local, owner, first, last, totals):
     """Kind that covers most cycles of rows [first, last); the first row's kind if none covers any."""
     totals[:] = 0
@@ -114,6 +122,39 @@ def dominant_kind(start, end, kind, sums, local, owner, first, last, totals):
     return owner[best] if totals[best] > 0 else kind[first]
 
 
+@_inlined
+def _last_block_before(starts, block, limit):
+    """The last block at or after `block` that starts before `limit`; `block` itself if none does."""
+    step = 1
+    if block + 1 >= len(starts) or starts[block + 1] >= limit:
+        return block
+    block += 1
+    while block + step < len(starts) and starts[block + step] < limit:
+        block += step
+        step <<= 1
+    while step > 1:
+        step >>= 1
+        if block + step < len(starts) and starts[block + step] < limit:
+            block += step
+    return block
+
+
+@_inlined
+def _sum_until(start, end, kind, starts, sums, local, row, limit, now):
+    """Move from `row` to the first row with start >= limit; `now` (changed) holds the cycles covered
+    by all rows before the row, by local kind."""
+    block = row // BLOCK
+    ahead = _last_block_before(starts, block, limit)
+    if ahead > block:
+        for column in range(len(now)):
+            now[column] = sums[ahead, column]
+        row = ahead * BLOCK
+    while row < len(start) and start[row] < limit:
+        now[local[kind[row]]] += end[row] - start[row]
+        row += 1
+    return row
+
+
 @nb.njit(cache=True, nogil=True)
 def utilization(start, end, kind, starts, sums, local, owner, wanted, low, high, covered, dominant):
     """Covered part and dominant kind of every column of the window [low, high).
@@ -121,40 +162,51 @@ def utilization(start, end, kind, starts, sums, local, owner, wanted, low, high,
     local, owner  column of `sums` of each kind; kind of each column
     wanted   (kinds,) uint8: which kinds count
     covered  (columns,) float32 in 0..1, written; dominant (columns,) int16, written, -1: nothing
+
+    What a column covers is the difference between two sums over all rows that start before an edge,
+    less what the last of these rows covers behind it.
     """
-    columns = len(covered)
-    step = (high - low) / columns
-    totals = np.zeros(sums.shape[1], np.float64)
-    first = first_ending_after(end, np.floor(low))
-    for c in range(columns):
-        left = low + step * c
-        right = low + step * (c + 1)
-        last = first_starting_from(start, starts, first, np.int64(np.ceil(right)))
+    width = len(owner)
+    step = (high - low) / len(covered)
+    before = np.zeros(width, np.int64)
+    now = np.zeros(width, np.int64)
+    row = _sum_until(start, end, kind, starts, sums, local, 0, np.int64(np.ceil(low)), now)
+    behind = max(end[row - 1] - low, 0.0) if row > 0 else 0.0
+    behind_column = local[kind[row - 1]] if row > 0 else 0
+    for c in range(len(covered)):
         covered[c] = 0.0
         dominant[c] = -1
-        if last <= first:
+        right = low + step * (c + 1)
+        limit = np.int64(np.ceil(right))
+        if row == len(start) or start[row] >= limit:
+            amount = behind
+            behind = max(end[row - 1] - right, 0.0) if row > 0 else 0.0
+            amount -= behind
+            if amount > 0 and wanted[owner[behind_column]] != 0:
+                covered[c] = min(amount / step, 1.0)
+                dominant[c] = owner[behind_column]
             continue
-        totals[:] = 0.0
-        _covered_by_kind(start, end, kind, sums, local, first, last, totals)
-        outside_left = min(left, end[first]) - start[first]
-        if outside_left > 0:
-            totals[local[kind[first]]] -= outside_left
-        outside_right = end[last - 1] - right
-        if outside_right > 0:
-            totals[local[kind[last - 1]]] -= outside_right
-            first = last - 1
-        else:
-            first = last
+        for column in range(width):
+            before[column] = now[column]
+        row = _sum_until(start, end, kind, starts, sums, local, row, limit, now)
+        last_column = local[kind[row - 1]]
+        now_behind = max(end[row - 1] - right, 0.0)
         whole = 0.0
         best = 0.0
-        for column in range(len(totals)):
-            amount = totals[column]
+        for column in range(width):
+            amount = np.float64(now[column] - before[column])
+            if column == behind_column:
+                amount += behind
+            if column == last_column:
+                amount -= now_behind
             if amount > 0 and wanted[owner[column]] != 0:
                 whole += amount
                 if amount > best:
                     best = amount
                     dominant[c] = owner[column]
         covered[c] = min(whole / step, 1.0)
+        behind = now_behind
+        behind_column = last_column
 
 
 @nb.njit(cache=True, nogil=True)

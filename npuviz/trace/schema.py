@@ -70,7 +70,13 @@ class Track:
 
 
 INTERVAL_DTYPE = np.dtype(
-    [("start", np.int64), ("end", np.int64), ("kind", np.int16), ("node", np.int32), ("instruction", np.int64)]
+    [
+        ("start", np.int64),
+        ("end", np.int64),
+        ("kind", np.int16),
+        ("node", np.int32),
+        ("instruction", np.int64),
+    ]
 )
 """Columns of one interval track, sorted by start."""
 

@@ -43,6 +43,11 @@ class GrowingArray:
         self.used = needed
         return self._data[needed - count : needed]
 
+    def expect(self, count: int) -> None:
+        """Make room for `count` more rows at once: growing bit by bit copies what is there each time."""
+        self.reserve(count)
+        self.used -= count
+
     def append(self, values: np.ndarray) -> None:
         """Copy values to the end."""
         self.reserve(len(values))[...] = values
@@ -105,6 +110,11 @@ class IntervalSeries:
         self._sums = GrowingArray(np.int64, 0)
         self._starts = GrowingArray(np.int64)
         self._num_marked = 0
+
+    def expect(self, count: int) -> None:
+        """Make room for `count` more rows."""
+        for column in (self.start, self.end, self.kind):
+            column.expect(count)
 
     def append(self, start: np.ndarray, end: np.ndarray, kind: np.ndarray) -> None:
         """Add rows, sorted, not before those that are there."""

@@ -29,7 +29,9 @@ class TraceSource(Protocol):
     """Everything recorded, by track. Views stay right while the source grows."""
 
     @property
-    def schema(self) -> TraceSchema: ...
+    def schema(self) -> TraceSchema:
+        """What the rows mean."""
+        ...
 
     @property
     def is_complete(self) -> bool:
@@ -47,7 +49,9 @@ class TraceSource(Protocol):
         ...
 
     @property
-    def num_intervals(self) -> int: ...
+    def num_intervals(self) -> int:
+        """Intervals of all tracks."""
+        ...
 
     def interval_view(self, track: int) -> IntervalView:
         """One interval track as it is now."""

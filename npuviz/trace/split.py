@@ -1,13 +1,13 @@
 """From raw event rows, as kernels write them, to columns grouped by track."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from npuviz.base.errors import SimulationError
 from npuviz.trace.schema import EVENT_WORDS, TraceSchema
-from npuviz.trace.split_kernels import assign_keys, scatter
+from npuviz.trace.split_kernels import assign_keys, count_tracks, scatter
 
 BATCH_ROWS = 1 << 17
 """Rows sorted at once: small enough that the scratch stays in the cache."""
@@ -58,8 +58,15 @@ class Splitter:
         self._floor = cycle
         self._last[:] = _ANY_CYCLE
 
+    def count_by_track(self, pages: Sequence[np.ndarray]) -> np.ndarray:
+        """At most how many rows of each track the pages hold (int64)."""
+        counts = np.zeros(self.flow_key, dtype=np.int64)
+        for rows in pages:
+            count_tracks(rows, counts)
+        return counts
+
     def split(self, rows: np.ndarray) -> Iterator[SplitRows]:
-        """Yield the rows (n, 4) in batches, split. Raises SimulationError for rows that break the contract."""
+        """Yield the rows (n, 4) in batches, split. Raises SimulationError for rows that no trace may hold."""
         for begin in range(0, len(rows), BATCH_ROWS):
             yield self._split_batch(rows[begin : begin + BATCH_ROWS])
 
@@ -70,14 +77,23 @@ class Splitter:
             self._columns = tuple(np.empty(count, dtype=np.int64) for _ in range(3))
             self._columns += (np.empty(count, dtype=np.int32),)
         offsets = np.zeros(self.flow_key + 2 + self._num_memories, dtype=np.int64)
-        limits = (self._num_kinds, self._num_memories, self._floor)
-        bad = assign_keys(rows, self._is_counter, *limits, self._last, self._keys, offsets[1:])
+        bad = assign_keys(
+            rows,
+            self._is_counter,
+            self._num_kinds,
+            self._num_memories,
+            self._floor,
+            self._last,
+            self._keys,
+            offsets[1:],
+        )
         if bad >= 0:
             raise SimulationError(self._complaint(rows[bad]))
         np.cumsum(offsets, out=offsets)
-        scatter(rows, self._keys, offsets[:-1].copy(), *self._columns)
+        first, second, third, code = self._columns
+        scatter(rows, self._keys, offsets[:-1].copy(), first, second, third, code)
         used = int(offsets[-1])
-        return SplitRows(*(column[:used] for column in self._columns), offsets)
+        return SplitRows(first[:used], second[:used], third[:used], code[:used], offsets)
 
     def _complaint(self, row: np.ndarray) -> str:
         head, first, second, _ = (int(word) for word in row)
@@ -85,8 +101,8 @@ class Splitter:
         tracks = self._schema.tracks
         name = tracks[owner].name if owner < len(tracks) else f"track {owner} (there are {len(tracks)})"
         return (
-            f"event of type {head >> 56} on {name}, cycles {first} to {second}: a trace takes known types, kinds "
-            f"and tracks, and rows of one track in rising order without overlap"
+            f"event of type {head >> 56}, code {head & 0xFFFFFFFF} on {name}, cycles {first} to {second}: "
+            f"types, kinds and tracks must be known, and rows of a track must rise without overlap"
         )
 
 

@@ -4,6 +4,10 @@ A key says where a row goes: 0..T-1 an interval or counter track, T the flows, T
 of memory m; SKIP drops the row.
 """
 
+# pyright: reportMissingParameterType=false
+
+from typing import Any
+
 import numba as nb
 import numpy as np
 
@@ -14,8 +18,12 @@ _COUNTER = 2
 _FLOW = 3
 _LIFETIME = 4
 
+_INLINE: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "forceinline": True}
+_inlined = nb.njit(nogil=True, **_INLINE)
+"""Of helpers in hot loops: at every real call an array argument costs an atomic reference count."""
 
-@nb.njit(cache=True, nogil=True)
+
+@_inlined
 def _key_of(head, first, second, is_counter, num_kinds, num_memories, floor):
     """Key of a row; SKIP for one that happened before `floor`; -2 for one that makes no sense."""
     what = head >> 56
@@ -41,6 +49,16 @@ def _key_of(head, first, second, is_counter, num_kinds, num_memories, floor):
             return -2
         return SKIP if second <= floor else num_tracks + 1 + owner
     return -2
+
+
+@nb.njit(cache=True, nogil=True)
+def count_tracks(rows, counts):
+    """Add to counts[t] how many intervals and counter values track t gets."""
+    for i in range(len(rows)):
+        head = rows[i, 0]
+        owner = (head >> 32) & 0xFFFFFF
+        if head >> 56 <= _COUNTER and owner < len(counts):
+            counts[owner] += 1
 
 
 @nb.njit(cache=True, nogil=True)

@@ -112,9 +112,17 @@ class TraceStore:
                 if used > self._block_taken:
                     waiting.append(self._block[self._block_taken : used])
                     self._block_taken = used
+            if waiting:
+                self._expect(waiting)
             for rows in waiting:
                 for batch in self._splitter.split(rows):
                     self._absorb_batch(batch)
+
+    def _expect(self, pages: list[np.ndarray]) -> None:
+        counts = self._splitter.count_by_track(pages)
+        for track, series in self._intervals.items():
+            series.expect(int(counts[track]))
+            self._instructions[track].expect(int(counts[track]))
 
     def _absorb_batch(self, batch: SplitRows) -> None:
         flow_key = self._splitter.flow_key
