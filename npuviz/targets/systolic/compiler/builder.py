@@ -25,13 +25,14 @@ from typing import Any
 
 import numpy as np
 
-from npuviz.base.errors import SimulationError
+from npuviz.base.errors import DoesNotFit, SimulationError
 from npuviz.targets.systolic import tables_kernels as tk
 from npuviz.targets.systolic.compiler.template import Template
 from npuviz.targets.systolic.tables import SystolicTables
 
-NUM_BASES = tk.T_COORD - tk.T_BASE
-NUM_COORDS = tk.TILE_WORDS - tk.T_COORD
+MAX_TILES = 1 << 22
+MAX_CODE_ROWS = 1 << 22
+"""Beyond these a program is refused: they bound its tables to a few hundred MiB."""
 
 
 class _Entries:
@@ -178,6 +179,8 @@ class ProgramBuilder:
         return self._template_at[template][1]
 
     def _intern(self, rows: np.ndarray) -> int:
+        if self._code_rows + len(rows) > MAX_CODE_ROWS:
+            raise DoesNotFit(f"the program has more than {MAX_CODE_ROWS} different instructions")
         digest = hashlib.blake2b(rows.tobytes(), digest_size=16).digest()
         found = self._by_content.get(digest)
         if found is None:
@@ -280,7 +283,17 @@ class ProgramBuilder:
         self._layers.append(row)
         self._layer_names.append(name)
 
+    def require_tiles(self, count: int) -> None:
+        """Raise DoesNotFit when `count` more tiles are too many."""
+        if self._num_tiles + count > MAX_TILES:
+            name = self._open[0] if self._open else ""
+            raise DoesNotFit(
+                f"layer {name!r} is cut into {count} tiles, {MAX_TILES} are allowed in all; "
+                "use larger tiles or a smaller model"
+            )
+
     def _append_tiles(self, tiles: np.ndarray) -> None:
+        self.require_tiles(len(tiles))
         self._tiles.append(tiles)
         self._num_tiles += len(tiles)
 

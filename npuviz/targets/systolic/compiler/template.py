@@ -4,7 +4,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from npuviz.base.errors import DoesNotFit
 from npuviz.targets.systolic import tables_kernels as tk
+
+MAX_ROWS = 1 << 20
+"""Largest number of instructions of one tile program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +92,15 @@ class Template:
         """Store an entry to rows of DRAM; `opcode` may be OP_MOVOUT_POOL."""
         self._move(opcode, entry, rows, size, tensor, aux)
 
+    def _append(self, row: tuple[int, ...]) -> None:
+        if len(self._rows) == MAX_ROWS:
+            raise DoesNotFit(f"one tile has more than {MAX_ROWS} instructions; use smaller tiles")
+        self._rows.append(row)
+
     def _move(self, opcode: int, entry: int, rows: Rows, size: int, tensor: int, aux: int) -> None:
         r = rows
         place = (r.base, r.offset, r.n0, r.s0, r.n1, r.s1, r.length, r.mode)
-        self._rows.append((opcode, 0, 0, 0, entry, 0, 0, 0, 0, *place, size, tensor, aux))
+        self._append((opcode, 0, 0, 0, entry, 0, 0, 0, 0, *place, size, tensor, aux))
 
     def gemm(
         self,
@@ -107,7 +116,7 @@ class Template:
     ) -> None:
         """Stream `rows` rows through the array; `tile` is (tile_m, tile_k, tile_n)."""
         opcode = tk.OP_GEMM_PRELOAD if preload else tk.OP_GEMM
-        self._rows.append(
+        self._append(
             (opcode, rows, *sources, destination, *tile, 0, 0, 0, 1, 0, 1, 0, 0, 0, size, tensor, aux)
         )
 
@@ -125,7 +134,7 @@ class Template:
     ) -> None:
         """One vector operation over `vbytes` bytes; `sources[1]` is 0 for one-operand operations."""
         row = (opcode, 0, *sources, destination, tile_m, 0, 0, vbytes, 0, 0, 1, 0, 1, 0, 0, 0)
-        self._rows.append((*row, size, tensor, aux))
+        self._append((*row, size, tensor, aux))
 
     def array(self) -> np.ndarray:
         """The rows as an (n, CODE_WORDS) int64 array, owned by the caller."""

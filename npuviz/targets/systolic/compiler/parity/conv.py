@@ -6,6 +6,7 @@ Rows are counted by the Q loop and columns by the P loop, as ONNXim's builder do
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
+from math import prod
 
 from npuviz.formats.onnxim_mapping import LayerMapping
 from npuviz.targets.systolic.compiler.builder import ProgramBuilder
@@ -85,10 +86,10 @@ class ConvEmitter:
     def emit(self) -> None:
         """Add all tiles: N, P, Q, M, S, R outermost first, C innermost."""
         total, outer, inner = self._mapping.total, self._mapping.outer, self._mapping.inner
+        counts = (outer.n, outer.p, outer.q, outer.m, outer.s, outer.r, outer.c)
+        self._builder.require_tiles(prod(counts))
         core = -1
-        for n, p, q, m, s, r, c in product(
-            *(range(k) for k in (outer.n, outer.p, outer.q, outer.m, outer.s, outer.r, outer.c))
-        ):
+        for n, p, q, m, s, r, c in product(*(range(k) for k in counts)):
             is_first = s == r == c == 0
             core = (core + 1) % self._num_cores if is_first else core
             starts = (

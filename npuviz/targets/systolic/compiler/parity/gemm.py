@@ -70,6 +70,7 @@ class GemmEmitter:
     def emit(self) -> None:
         """Add all tiles: n outermost, then m, then c."""
         total, outer, inner = self._mapping.total, self._mapping.outer, self._mapping.inner
+        self._builder.require_tiles(outer.n * outer.m * outer.c)
         n, m, c = (axis.reshape(-1) for axis in np.indices((outer.n, outer.m, outer.c), dtype=np.int64))
         n0, m0, c0 = n * inner.n, m * inner.m, c * inner.c
         cores = (n * outer.m + m) % self._num_cores

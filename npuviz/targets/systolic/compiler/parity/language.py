@@ -1,0 +1,363 @@
+"""Language mode: a request trace becomes iterations, each of them a launch. Ref: systolic.md section 14."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from npuviz.base.errors import DoesNotFit, TargetError
+from npuviz.base.units import format_bytes
+from npuviz.formats.onnxim_mapping import LayerMapping, Loops
+from npuviz.formats.onnxim_models import LanguageModel, ModelEntry, TraceRow
+from npuviz.program.memory import Allocation, MemoryMap
+from npuviz.program.program import Note
+from npuviz.targets.systolic import tables_kernels as tk
+from npuviz.targets.systolic.compiler.addresses import BumpAllocator
+from npuviz.targets.systolic.compiler.builder import ProgramBuilder
+from npuviz.targets.systolic.compiler.compiled import Compiled
+from npuviz.targets.systolic.compiler.fitting import check_fits
+from npuviz.targets.systolic.compiler.parity.attention import AttentionShape, FlashEmitter
+from npuviz.targets.systolic.compiler.parity.compile import PARITY_NOTE, check_geometry
+from npuviz.targets.systolic.compiler.parity.gemm import GemmEmitter, GemmOperands
+from npuviz.targets.systolic.compiler.parity.language_graph import (
+    GraphSketch,
+    sketch_language_graph,
+    weight_shapes,
+)
+from npuviz.targets.systolic.compiler.parity.tokenwise import (
+    Activation,
+    TokenShape,
+    emit_bias_activation,
+    emit_skip_layernorm,
+)
+from npuviz.targets.systolic.compiler.tiling import Geometry, ceil_div, tile_gemm
+from npuviz.targets.systolic.spec import SystolicSpec
+
+MAX_ITERATIONS = 1 << 15
+_ACTIVATIONS = {"relu": tk.OP_COMP, "gelu": tk.OP_GELU, "swish": tk.OP_SWISH}
+
+
+@dataclass
+class _Request:
+    """A request in flight: its lengths, and the K and V cache addresses of each layer."""
+
+    row: TraceRow
+    length: int
+    caches: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
+    is_prompt: bool = True
+
+    @property
+    def tokens(self) -> int:
+        return self.row.prompt_length if self.is_prompt else 1
+
+    @property
+    def is_complete(self) -> bool:
+        return self.length >= self.row.cached_length + self.row.prompt_length + self.row.target_length
+
+    def end_iteration(self) -> None:
+        """Flaw F22: the prompt counts one more."""
+        self.length += self.row.prompt_length + 1 if self.is_prompt else 1
+        self.is_prompt = False
+
+
+@dataclass
+class _Addresses:
+    """Addresses of one layer of one iteration, by tensor name; `queries` and `outputs` per request."""
+
+    by_name: dict[str, int] = field(default_factory=dict[str, int])
+    queries: list[int] = field(default_factory=list[int])
+    outputs: list[int] = field(default_factory=list[int])
+
+
+class LanguageCompiler:
+    """Compiles one language model with its request trace under the `simple` request scheduler."""
+
+    def __init__(self, model: LanguageModel, spec: SystolicSpec, entry: ModelEntry) -> None:
+        self._model = model
+        self._spec = spec
+        self._entry = entry
+        self._allocator = BumpAllocator()
+        self._builder = ProgramBuilder()
+        self._geometry = Geometry.of_core(spec, entry.target_core)
+        self._tilings: dict[Loops, LayerMapping] = {}
+        self._weights: list[dict[str, int]] = []
+        self._iterations = 0
+        self.num_layers = 1 if model.run_single_layer else _layers(model)
+        self._sketch = GraphSketch(spec.precision)
+
+    def compile(self, trace: Sequence[TraceRow]) -> Compiled:
+        """All iterations of all requests. Raises TargetError where the order depends on run time."""
+        self._register()
+        graph, self._sketch = sketch_language_graph(
+            self._entry.name, self._model, self.num_layers, trace[0].prompt_length, self._spec.precision
+        )
+        notes = [Note("info", "parity", PARITY_NOTE)]
+        for group, earliest in self._groups(trace):
+            notes += self._check_memory(group)
+            self._run_group(group, earliest)
+        tables = self._builder.finish()
+        check_fits(tables, self._spec)
+        return Compiled(tables, graph, self._memory_map(), tuple(notes))
+
+    def _register(self) -> None:
+        for number in range(self.num_layers):
+            addresses: dict[str, int] = {}
+            for name, shape in weight_shapes(self._model).items():
+                addresses[name] = self._allocate(f"layer{number}.{name}", *shape)
+            self._weights.append(addresses)
+        self._allocate("lm_head", self._model.hidden_size, self._model.vocab_size)
+
+    def _allocate(self, name: str, *shape: int) -> int:
+        size = self._spec.precision
+        for dim in shape:
+            size *= dim
+        return self._allocator.allocate(name, size)
+
+    def _groups(self, trace: Sequence[TraceRow]) -> Iterator[tuple[list[_Request], int]]:
+        """Sets of requests admitted together, and the tick at which they may start.
+
+        Requests are admitted when none is active. Who has arrived by then is known only where it does
+        not depend on how long the requests before take; a lower bound of that time is enough often.
+        """
+        limit = self._entry.max_batch_size or len(trace)
+        left = list(trace)
+        while left:
+            # The scheduler's own count starts at 1.
+            known = max(1, left[0].arrival, self._earliest_end())
+            group = [row for row in left if row.arrival <= known][:limit]
+            following = left[len(group) : len(group) + 1]
+            if self._iterations and len(group) < limit and following:
+                raise TargetError(
+                    f"whether the request of core cycle {following[0].arrival} joins a batch depends on run "
+                    "time, which is not modelled yet; use max_batch_size 1 in the list file"
+                )
+            left = left[len(group) :]
+            requests = [_Request(row, row.cached_length) for row in group]
+            yield requests, max(0, group[-1].arrival - 1)
+
+    def _earliest_end(self) -> int:
+        """Core cycles that the iterations so far take at least: every weight passes DRAM each time."""
+        elements = sum(
+            shape[0] * shape[1] for shape in weight_shapes(self._model).values() if len(shape) == 2
+        )
+        requests = elements * self._spec.precision * self.num_layers // self._spec.req_size
+        ticks = requests * self._iterations // self._spec.config.dram_channels
+        return ticks * self._spec.dram_period_ps // self._spec.core_period_ps
+
+    def _check_memory(self, group: list[_Request]) -> list[Note]:
+        """ONNXim's estimate of what must fit in DRAM."""
+        model, p = self._model, self._spec.precision
+        size = self._spec.config.dram_size << 30
+        layers = _layers(model)
+        per_layer = sum(_product(shape) for shape in weight_shapes(model).values())
+        caches = len(group) * 2 * model.max_seq_length * model.kv_width * layers
+        tokens = sum(request.tokens for request in group)
+        need = (per_layer * layers + caches + tokens * max(model.qkv_width, model.ffn_width)) * p
+        if size == 0 or need <= size:
+            return []
+        text = f"{self._entry.name} needs {format_bytes(need)} of DRAM, there are {format_bytes(size)}"
+        if self._entry.check_mem_size:
+            raise DoesNotFit(f"{text}; --set dram_size=0 or check_mem_size false runs it all the same")
+        return [Note("warning", "memory", text)]
+
+    def _run_group(self, group: list[_Request], earliest: int) -> None:
+        for request in group:
+            lengths = request.row.cached_length + request.row.prompt_length + request.row.target_length
+            if lengths > self._model.max_seq_length:
+                raise DoesNotFit(
+                    f"a request of {lengths} tokens exceeds max_seq_length {self._model.max_seq_length}"
+                )
+            for number in range(self.num_layers):
+                width = (self._model.max_seq_length, self._model.kv_width)
+                key = self._allocate(f"layer{number}.k_cache", *width)
+                request.caches.append((key, self._allocate(f"layer{number}.v_cache", *width)))
+        active = group
+        while active:
+            if self._iterations == MAX_ITERATIONS:
+                raise DoesNotFit(f"the trace needs more than {MAX_ITERATIONS} iterations")
+            self._builder.begin_launch(earliest=earliest, delay=1 if self._iterations else 0)
+            self._emit_iteration(active)
+            self._iterations += 1
+            for request in active:
+                request.end_iteration()
+            active = [request for request in active if not request.is_complete]
+
+    def _emit_iteration(self, active: list[_Request]) -> None:
+        tokens = sum(request.tokens for request in active)
+        source = self._allocate("input", tokens, self._model.hidden_size)
+        places: list[_Addresses] = []
+        for number in range(self.num_layers):
+            place = self._place_layer(number, source, tokens, active)
+            places.append(place)
+            source = place.by_name["ln2.out"]
+        for number, place in enumerate(places):
+            self._emit_layer(number, place, tokens, active)
+
+    def _place_layer(self, number: int, source: int, tokens: int, active: list[_Request]) -> _Addresses:
+        """Allocate the tensors of one layer in ONNXim's order."""
+        model, at, place = self._model, f"layer{number}.", _Addresses({"source": source})
+        h = model.hidden_size
+        place.by_name["qkv.out"] = self._allocate(at + "qkv.out", tokens, model.qkv_width)
+        for request in active:
+            place.queries.append(self._allocate(at + "kv_append.out", request.tokens, h))
+        for request in active:
+            place.outputs.append(self._allocate(at + "attention.out", request.tokens, h))
+        for name, width in (
+            ("concat.out", h),
+            ("projection.out", h),
+            ("ln1.out", h),
+            ("fc1.out", model.ffn_width),
+            ("activation.out", model.intermediate_size),
+            ("fc2.out", h),
+            ("ln2.out", h),
+        ):
+            place.by_name[name] = self._allocate(at + name, tokens, width)
+        return place
+
+    def _emit_layer(self, number: int, place: _Addresses, tokens: int, active: list[_Request]) -> None:
+        model, spec, core, names = self._model, self._spec, self._entry.target_core, place.by_name
+        h, builder, shape = model.hidden_size, self._builder, TokenShape(tokens, 1, model.hidden_size)
+        at = f"layer{number}."
+        self._emit_gemm(
+            at, "qkv", (names["source"], names["qkv.out"]), (tokens, model.qkv_width, h), "source"
+        )
+        qkv_bytes = tokens * model.qkv_width * spec.precision
+        self._open(at + "kv_append")
+        builder.add_skip_tiles(ceil_div(qkv_bytes, spec.spad_half_bytes(core)))
+        builder.end_layer()
+        for index, request in enumerate(active):
+            self._emit_attention(at, number, place, index, request)
+        self._open(at + "concat")
+        builder.add_skip_tiles()
+        builder.end_layer()
+        gemm = (names["concat.out"], names["projection.out"])
+        self._emit_gemm(at, "projection", gemm, (tokens, h, h), "concat.out")
+        self._emit_norm(at, "ln1", shape, ("source", "projection.out"), names)
+        self._emit_gemm(
+            at, "fc1", (names["ln1.out"], names["fc1.out"]), (tokens, model.ffn_width, h), "ln1.out"
+        )
+        self._emit_activation(at, number, tokens, names)
+        gemm = (names["activation.out"], names["fc2.out"])
+        self._emit_gemm(at, "fc2", gemm, (tokens, h, model.intermediate_size), "activation.out")
+        self._emit_norm(at, "ln2", shape, ("ln1.out", "fc2.out"), names)
+
+    def _open(self, node: str) -> None:
+        self._builder.begin_layer(f"{node} of iteration {self._iterations}", self._sketch.nodes[node])
+
+    def _tensor(self, at: str, name: str) -> int:
+        if name == "source":
+            before = int(at.removeprefix("layer").removesuffix(".")) - 1
+            return self._sketch.tensors["input" if before < 0 else f"layer{before}.ln2.out"]
+        return self._sketch.tensors[at + name]
+
+    def _emit_gemm(
+        self, at: str, step: str, ends: tuple[int, int], sizes: tuple[int, int, int], source: str
+    ) -> None:
+        """A product of `sizes` (rows, outputs, reduction) from and to the addresses `ends`."""
+        rows, outputs, reduction = sizes
+        key = Loops(n=rows, c=reduction, m=outputs)
+        if key not in self._tilings:
+            self._tilings[key] = tile_gemm(rows, outputs, reduction, self._geometry)
+        weights = self._weights[int(at.removeprefix("layer").removesuffix("."))]
+        bias = None if step == "fc1" else weights[f"{step}.bias"]
+        tensors = tuple(
+            self._tensor(at, name) for name in (source, f"{step}.weight", f"{step}.bias", f"{step}.out")
+        )
+        operands = GemmOperands(
+            ends[0],
+            weights[f"{step}.weight"],
+            bias,
+            ends[1],
+            (tensors[0], tensors[1], tensors[2], tensors[3]),
+        )
+        self._open(at + step)
+        GemmEmitter(self._builder, self._spec, self._tilings[key], operands, self._entry.target_core).emit()
+        self._builder.end_layer()
+
+    def _emit_attention(self, at: str, number: int, place: _Addresses, index: int, request: _Request) -> None:
+        model = self._model
+        shape = AttentionShape(
+            heads=model.num_attention_heads,
+            kv_heads=model.num_kv_heads,
+            queries=request.tokens,
+            keys=request.length + request.tokens,
+            features=model.head_size,
+        )
+        names = ("kv_append.out", "k_cache", "v_cache", "attention.out")
+        tensors = [self._tensor(at, name) for name in names]
+        self._open(at + "attention")
+        FlashEmitter(
+            self._builder,
+            self._spec,
+            shape,
+            (place.queries[index], *request.caches[number], place.outputs[index]),
+            (tensors[0], tensors[1], tensors[2], tensors[3]),
+            self._entry.target_core,
+        ).emit()
+        self._builder.end_layer()
+
+    def _emit_norm(
+        self, at: str, step: str, shape: TokenShape, sources: tuple[str, str], names: dict[str, int]
+    ) -> None:
+        self._open(at + step)
+        emit_skip_layernorm(
+            self._builder,
+            self._spec,
+            shape,
+            (names[sources[0]], names[sources[1]]),
+            (self._tensor(at, sources[0]), self._tensor(at, sources[1])),
+            self._entry.target_core,
+        )
+        self._builder.end_layer()
+
+    def _emit_activation(self, at: str, number: int, tokens: int, names: dict[str, int]) -> None:
+        model = self._model
+        is_gated = model.ffn_type == "llama"
+        out_features = model.ffn_width // 2 if is_gated else model.ffn_width
+        self._open(at + "activation")
+        emit_bias_activation(
+            self._builder,
+            self._spec,
+            TokenShape(tokens, 1, model.ffn_width),
+            Activation(_ACTIVATIONS[model.activation_function], out_features, is_gated),
+            (names["fc1.out"], self._weights[number]["fc1.bias"], names["activation.out"]),
+            (self._tensor(at, "fc1.out"), self._tensor(at, "fc1.bias"), self._tensor(at, "activation.out")),
+            is_spread=True,
+            core=self._entry.target_core,
+        )
+        self._builder.end_layer()
+
+    def _memory_map(self) -> MemoryMap:
+        """Weights, and the first place of everything else."""
+        found: dict[int, Allocation] = {}
+        end = 0
+        for name, address, size in self._allocator.places:
+            tensor = self._sketch.tensors.get(name)
+            if tensor is not None and tensor not in found and address >= end:
+                found[tensor] = Allocation(tensor, 0, address, size)
+            end = max(end, address + size)
+        return MemoryMap(tuple(found.values()))
+
+
+def _layers(model: LanguageModel) -> int:
+    return max(1, model.num_hidden_layers // model.pipeline_parallel_size)
+
+
+def _product(shape: tuple[int, ...]) -> int:
+    count = 1
+    for dim in shape:
+        count *= dim
+    return count
+
+
+def compile_language(
+    model: LanguageModel, spec: SystolicSpec, entry: ModelEntry, trace: Sequence[TraceRow]
+) -> Compiled:
+    """Compile a language model and its request trace. Raises TargetError."""
+    check_geometry(spec, entry.target_core)
+    if entry.scheduler != "simple":
+        raise TargetError(
+            f"request scheduler {entry.scheduler[:40]!r} is not modelled yet; "
+            "write scheduler simple in the list file"
+        )
+    if model.tensor_parallel_size != 1:
+        raise TargetError("tensor_parallel_size other than 1 is not modelled yet")
+    return LanguageCompiler(model, spec, entry).compile(trace)
