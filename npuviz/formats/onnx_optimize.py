@@ -49,8 +49,8 @@ _NEW_FORM_OPSET = 13
 # The library's own rule knows the newer form only.
 _DROPOUT_ALWAYS_IDENTITY = range(7, 12)
 _DROPOUT_RULE = RewriteRule(
-    lambda op, x: op.Dropout(x, _allow_other_attributes=True),  # pyright: ignore[reportUnknownLambdaType]
-    lambda op, x: op.Identity(x),  # pyright: ignore[reportUnknownLambdaType]
+    lambda op, x: op.Dropout(x, _allow_other_attributes=True),
+    lambda op, x: op.Identity(x),
 )
 
 

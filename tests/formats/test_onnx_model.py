@@ -251,12 +251,15 @@ def test_narrow_weights(tmp_path, kind, name, dtype):
 
 
 def test_quantised_weights_stay_quantised(tmp_path):
-    weights = {"w": np.arange(-8, 8, dtype=np.int8).reshape(4, 4), "s": np.float32([0.5]), "z": np.int8([1])}
+    weights: dict[str, np.ndarray] = {
+        "w": np.arange(-8, 8, dtype=np.int8).reshape(4, 4),
+        "s": np.array(0.5, np.float32),
+        "z": np.array(1, np.int8),
+    }
     nodes = [
         helper.make_node("DequantizeLinear", ["w", "s", "z"], ["h"]),
         helper.make_node("MatMul", ["x", "h"], ["y"]),
     ]
-    weights["s"], weights["z"] = weights["s"].reshape(()), weights["z"].reshape(())
     path = save(tmp_path / "m.onnx", nodes, [value("x", [2, 4])], [value("y", None)], weights)
     graph = read_model(path)
     assert [node.op_type for node in graph.nodes] == ["DequantizeLinear", "MatMul"]
@@ -272,8 +275,8 @@ def test_sparse_weights_are_written_out(tmp_path):
     )
     model = onnx.load(path)
     sparse = model.graph.sparse_initializer.add(dims=[5])
-    sparse.values.CopyFrom(numpy_helper.from_array(np.float32([7, 9]), "w"))
-    sparse.indices.CopyFrom(numpy_helper.from_array(np.int64([1, 3]), "w_indices"))
+    sparse.values.CopyFrom(numpy_helper.from_array(np.array([7, 9], np.float32), "w"))
+    sparse.indices.CopyFrom(numpy_helper.from_array(np.array([1, 3], np.int64), "w_indices"))
     path.write_bytes(model.SerializeToString())
     graph = read_model(path)
     np.testing.assert_array_equal(graph.constants[tensor(graph, "w").id], [0, 7, 0, 9, 0])
