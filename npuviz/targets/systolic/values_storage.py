@@ -50,6 +50,12 @@ class Storage:
         long_axes = [axis for axis in self.order if self.shape[axis] > 1]
         return long_axes == sorted(long_axes)
 
+    def lies_like(self, other: "Storage") -> bool:
+        """Whether a tensor of the same shape has its elements in the same order (axes of size 1 aside)."""
+        return [axis for axis in self.order if self.shape[axis] > 1] == [
+            axis for axis in other.order if self.shape[axis] > 1
+        ]
+
     def strides(self) -> tuple[int, ...]:
         """Byte stride of each logical axis."""
         found = [0] * len(self.shape)

@@ -63,10 +63,19 @@ class TileValues:
         found: Contents = {row[tk.C_DST]: self._load(tile, row) for row in program.loads}
         if program.product >= 0:
             self._add_products(tile, program, min(gemms, program.num_gemms), found)
+        wide: Contents = {}
+
+        def operand(word: int) -> np.ndarray:
+            if word < 0:
+                return _wide(found[word])
+            if word not in wide:
+                wide[word] = _wide(found[word])
+            return wide[word]
+
         for row in program.vectors[:vectors]:
             function = self._plan.functions[row[tk.C_AUX]]
-            first = _wide(found[row[tk.C_SRC0]])
-            second = _wide(found[row[tk.C_SRC1]]) if row[tk.C_SRC1] else first
+            first = operand(row[tk.C_SRC0])
+            second = operand(row[tk.C_SRC1]) if row[tk.C_SRC1] else first
             with np.errstate(all="ignore"):
                 result = function.apply(first, second)
                 if function.accumulates:

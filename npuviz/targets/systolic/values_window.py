@@ -34,6 +34,8 @@ class WindowView:
     def padded(self, contents: np.ndarray, fill: float = 0.0) -> np.ndarray:
         """The window (rows, columns, channels) as float32 with its padding filled in."""
         loaded = contents.transpose(tuple(int(axis) for axis in np.argsort(self.axes)))
+        if loaded.shape[:2] == self.span and loaded.dtype == np.float32 and not self.zero:
+            return loaded
         whole = np.full((*self.span, loaded.shape[2]), fill, np.float32)
         top, left = self.before
         inside = whole[top : top + loaded.shape[0], left : left + loaded.shape[1]]

@@ -244,7 +244,7 @@ def lower_chunks(
         shape = (size, *walk.axes[split + 1 :])
         root = lowering.storage(output)
         out_elements = _run(target.extents, split, size)
-        out = acc.entry("out", prod(shape) * ACC_BYTES)
+        out = acc.entry("out", out_elements * ACC_BYTES)
         write(Chunk(template, acc, words, shape, out, root.root))
         rows = Rows(base=len(operands), offset=0, length=out_elements * root.item_bytes)
         template.movout(out, rows, tensor=root.root)

@@ -162,8 +162,8 @@ class _Writer:
             len(self.inputs),
         )
         batch, group, row, column, out, part = as_indices(*counts)
-        kinds_of_rows, row_kind = _kinds(self.rows)
-        kinds_of_columns, column_kind = _kinds(self.columns)
+        kinds_of_rows, row_kind = kinds_of(self.rows)
+        kinds_of_columns, column_kind = kinds_of(self.columns)
         out_count = np.array([length for _, length in self.outputs])[out]
         in_count = np.array([length for _, length in self.inputs])[part]
         is_last = part == counts[-1] - 1
@@ -376,7 +376,7 @@ class _Writer:
         return box_rows(base, self.lowering.storage(index).item_bytes, axes, m0 * c)
 
 
-def _kinds(cuts: list[Cut]) -> tuple[list[Cut], np.ndarray]:
+def kinds_of(cuts: list[Cut]) -> tuple[list[Cut], np.ndarray]:
     """Cuts that differ in more than their place, and which of them each cut is."""
     found: dict[tuple[int, int, int], int] = {}
     kinds: list[Cut] = []

@@ -140,7 +140,7 @@ def lower_batch_normalization(lowering: Lowering, node: Node) -> None:
     lowering.require_floats(node, (source, scale, bias, mean, variance, output))
     target = lowering.storage(output)
     rank = len(target.shape)
-    if rank < 2 or lowering.storage(source).order != target.order:
+    if rank < 2 or not lowering.storage(source).lies_like(target):
         raise NotLowered("input and output lie in different orders in DRAM")
     extents = tuple(target.shape[1] if axis == 1 else 1 for axis in target.order)
     axes, merged = merge_axes(target.stored_shape, [target.stored_shape, extents])

@@ -3,7 +3,15 @@
 from collections.abc import Callable, Mapping
 
 from npuviz.program.graph import Node
-from npuviz.targets.systolic.compiler import conv, elementwise, gemm
+from npuviz.targets.systolic.compiler import (
+    conv,
+    elementwise,
+    gemm,
+    movement,
+    normalization,
+    pooling,
+    reduction,
+)
 from npuviz.targets.systolic.compiler.lowering import Lowering
 
 Lower = Callable[[Lowering, Node], None]
@@ -12,4 +20,8 @@ LOWERINGS: Mapping[str, Lower] = {
     **gemm.LOWERINGS,
     **conv.LOWERINGS,
     **elementwise.LOWERINGS,
+    **pooling.LOWERINGS,
+    **normalization.LOWERINGS,
+    **reduction.LOWERINGS,
+    **movement.LOWERINGS,
 }

@@ -95,7 +95,8 @@ def box_rows(
     axes  (count, byte stride) of every axis of the box
     Raises NotLowered if the box has more levels than a MOVIN can express.
     """
-    order = tuple(sorted(range(len(axes)), key=lambda axis: -axes[axis][1]))
+    # A repeated axis (stride 0) goes outermost, so that the run inside it stays whole.
+    order = tuple(sorted(range(len(axes)), key=lambda axis: (axes[axis][1] != 0, -axes[axis][1])))
     levels: list[list[int]] = []
     for axis in order:
         count, stride = axes[axis]
