@@ -52,7 +52,13 @@ class Application:
         """An empty window; the caller shows it."""
         window = MainWindow(self.theme, self.settings, self._open_other)
         self.windows.append(window)
+        window.closed.connect(lambda: self._forget(window))
         return window
+
+    def _forget(self, window: MainWindow) -> None:
+        if window in self.windows:
+            self.windows.remove(window)
+            window.deleteLater()
 
     def _open_other(self, path: Path, options: OpenOptions) -> None:
         window = self.new_window()

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from PySide6.QtCore import QByteArray, Qt, QTimer
-from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QResizeEvent
+from PySide6.QtCore import QByteArray, Qt, QTimer, Signal
+from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QMainWindow, QToolBar
 
 from npuviz.base.units import format_count, format_cycles_as_time
@@ -38,6 +38,8 @@ QUIET_MS = 120
 
 class MainWindow(QMainWindow):
     """One window with one session. `Application` makes windows and owns theme and settings."""
+
+    closed = Signal()
 
     def __init__(self, theme: Theme, settings: Settings, open_other: OpenOther | None = None) -> None:
         super().__init__()
@@ -83,6 +85,7 @@ class MainWindow(QMainWindow):
         self.run_bar = RunBar(
             theme, self.actions_by_id.action, palettes.show_go_to, palettes.show_finder, self
         )
+        self.has_looked = False
         self._build(failures)
         self._connect()
         self._show_session()
@@ -110,6 +113,10 @@ class MainWindow(QMainWindow):
         self._message_bar.setObjectName("messages")
         self._message_bar.setMovable(False)
         self._message_bar.addWidget(self.error_bar)
+        self._message_bar.setContextMenuPolicy(Qt.ContextMenuPolicy.PreventContextMenu)
+        self.error_bar.shown.connect(self._message_bar.show)
+        self.error_bar.closed.connect(self._message_bar.hide)
+        self._message_bar.hide()
         self.addToolBar(Qt.ToolBarArea.TopToolBarArea, self._message_bar)
         self.actions_by_id.refresh_icons()
         self._busy = QTimer(self)
@@ -146,14 +153,14 @@ class MainWindow(QMainWindow):
             self.setWindowTitle("npuviz")
             self._remember_layout()
             self.docks.hide_all()
-            self.start_page.show_items(recent_items(self.settings), sample_items())
+            self.start_page.show_recent(recent_items(self.settings))
             self.start_page.show()
             self.status.clear_all()
             self.run_bar.show_position(None, None, "")
         else:
             self.setWindowTitle(f"{opened.title} \u2013 npuviz")
             self.setWindowFilePath(str(opened.path))
-            self.error_bar.hide()
+            self.error_bar.dismiss()
             self._show_docks()
         self.actions_by_id.refresh()
 
@@ -197,7 +204,7 @@ class MainWindow(QMainWindow):
             self.status.stop.setText(stop_text(stop.kind, stop.detail) if stop is not None else "")
         rate = model.cycles_per_second
         self.status.speed.setText(f"{format_count(round(rate))} cycles/s" if rate >= 1 else "")
-        events = reader.num_intervals if reader is not None else 0
+        events = model.num_events
         self.status.events.setText(f"{format_count(events)} events")
         self.status.hazards.setText("")
 
@@ -226,10 +233,21 @@ class MainWindow(QMainWindow):
         self.actions_by_id.refresh_icons()
         self.docks.refresh_icons()
         self.run_bar.refresh_icons()
-        if self.model.opened is None:
-            self.start_page.show_items(recent_items(self.settings), sample_items())
+        self.start_page.refresh()
+
+    def _look_for_samples(self) -> None:
+        # Targets bring compilers and kernels along: loaded by the worker, while the user looks around.
+        self.model.submit(
+            "Looking for machines", lambda _progress: sample_items(), self.start_page.show_samples
+        )
 
     # -- events of the window ---------------------------------------------------------------------
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        if not self.has_looked:
+            self.has_looked = True
+            QTimer.singleShot(0, self, self._look_for_samples)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
@@ -254,3 +272,4 @@ class MainWindow(QMainWindow):
         self._unsubscribe()
         self.model.shut_down()
         super().closeEvent(event)
+        self.closed.emit()

@@ -1,12 +1,20 @@
 """A picture of the real window, made without a display."""
 
 import os
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QElapsedTimer, QEventLoop, QTimer
+from PySide6.QtCore import (
+    QElapsedTimer,
+    QEventLoop,
+    QMessageLogContext,
+    QTimer,
+    QtMsgType,
+    qInstallMessageHandler,
+)
 
 from npuviz.base.errors import NpuvizError, UsageError
 from npuviz.workbench.layouts import LAYOUTS, layout_named
@@ -52,6 +60,7 @@ def take_shot(path: Path, opening: OpenOptions, shot: ShotOptions) -> None:
         raise UsageError(f"--layout {shot.layout}: expected one of {known}")
     # The picture is always drawn offscreen, whatever display there is.
     os.environ["QT_QPA_PLATFORM"] = "offscreen"
+    qInstallMessageHandler(_drop_platform_noise)
     from npuviz.ui.application import Application, qt_application
     from npuviz.ui.theme.theme import Theme
 
@@ -78,6 +87,12 @@ def take_shot(path: Path, opening: OpenOptions, shot: ShotOptions) -> None:
         _save(window, shot.out)
     finally:
         window.close()
+
+
+def _drop_platform_noise(kind: QtMsgType, _context: QMessageLogContext, text: str) -> None:
+    """The offscreen platform tells at each resize what it cannot do; everything else is shown."""
+    if "propagateSizeHints" not in text and kind != QtMsgType.QtDebugMsg:
+        sys.stderr.write(f"{text}\n")
 
 
 def _go(model: "SessionModel", cycle: int | None, failures: list[str]) -> None:

@@ -19,6 +19,6 @@ def focused_unit(model: SessionModel, selection: Selection) -> int | None:
     if selection.track is not None:
         candidates += [track.unit for track in description.tracks if track.id == selection.track]
     for unit in candidates:
-        if unit is not None and unit in holding:
+        if unit is not None and (unit in holding or program.listing.ranges_of_unit(unit)):
             return unit
     return min(holding, default=None)

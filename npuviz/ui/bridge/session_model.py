@@ -60,6 +60,7 @@ class SessionModel(QObject):
         self._is_running = False
         self._shown_cycle = -1
         self._rate = 0.0
+        self._is_measured = False
         self._rate_start = (0, 0.0)
         self._unsubscribe: Callable[[], None] | None = None
         self.error_details = ""
@@ -135,6 +136,14 @@ class SessionModel(QObject):
         """Simulated cycles a second of the last run, 0 before the first."""
         return self._rate
 
+    @property
+    def num_events(self) -> int:
+        """Events recorded so far; the intervals of a bundle."""
+        recorder = self.session.recorder if self.session else None
+        if recorder is not None:
+            return recorder.num_events
+        return self.reader.num_intervals if self.reader else 0
+
     # -- opening ----------------------------------------------------------------------------------
 
     def open(self, path: Path, options: "OpenOptions | None" = None) -> None:
@@ -187,7 +196,7 @@ class SessionModel(QObject):
 
     def run(self, until: int | None = None) -> None:
         """Run to the next stop, or to a cycle."""
-        self._verb("Running", lambda s, p: s.run(until, p))
+        self._verb("Running", lambda s, p: s.run(until, p), is_measured=True)
 
     def step(self, count: int = 1) -> None:
         """Go some cycles forward."""
@@ -219,7 +228,7 @@ class SessionModel(QObject):
 
     def restart_and_run(self) -> None:
         """Go to cycle 0 and run."""
-        self._verb("Running", _restart_and_run)
+        self._verb("Running", _restart_and_run, is_measured=True)
 
     def run_through(self) -> None:
         """Run to the end, past all breakpoints."""
@@ -259,11 +268,14 @@ class SessionModel(QObject):
 
     # -- inside -----------------------------------------------------------------------------------
 
-    def _verb(self, title: str, work: "Callable[[Session, Progress], StopReason | None]") -> None:
+    def _verb(
+        self, title: str, work: "Callable[[Session, Progress], StopReason | None]", is_measured: bool = False
+    ) -> None:
         session = self.session
         if session is None or self._job is not None:
             return
         self._is_running = True
+        self._is_measured = is_measured
         self._rate_start = (session.cycle, time.perf_counter())
         self._start(title, lambda progress: work(session, progress), self._verb_done, session.interrupt)
         self._tick.start()
@@ -305,7 +317,7 @@ class SessionModel(QObject):
     def _measure_rate(self, cycle: int) -> None:
         start_cycle, start_time = self._rate_start
         seconds = time.perf_counter() - start_time
-        if seconds > 0.05 and cycle > start_cycle:
+        if self._is_measured and seconds > 0.05 and cycle > start_cycle:
             self._rate = (cycle - start_cycle) / seconds
 
     def _on_ended(self, job: Job, end: JobEnd) -> None:

@@ -38,6 +38,9 @@ QPushButton:flat {{ background: transparent; border: 1px solid transparent; padd
 QPushButton:flat:hover {{ background: {hover}; }}
 QPushButton:flat:focus {{ border-color: {accent}; }}
 
+#toolbar\\.search {{ text-align: left; color: {text_muted}; padding: 4px 8px; }}
+#toolbar\\.position {{ text-align: left; }}
+
 QLineEdit, QPlainTextEdit, QTextEdit, QSpinBox, QComboBox {{ background: {surface};
   border: 1px solid {border}; border-radius: 4px; padding: 2px 8px; selection-background-color: {selection};
   selection-color: {selection_text}; }}

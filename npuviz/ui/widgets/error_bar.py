@@ -14,8 +14,9 @@ DETAILS_HEIGHT = 160
 
 
 class ErrorBar(QFrame):
-    """Shows the latest message until it is dismissed; `closed` when the user did so."""
+    """Shows the latest message until it is dismissed; whoever holds it follows `shown` and `closed`."""
 
+    shown = Signal()
     closed = Signal()
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
@@ -23,6 +24,7 @@ class ErrorBar(QFrame):
         self.setObjectName("error_bar")
         self._theme = theme
         self._action: Callable[[], object] | None = None
+        self._is_shown = False
         self._text = QLabel(self)
         self._text.setObjectName("error_bar.text")
         self._text.setWordWrap(True)
@@ -45,12 +47,11 @@ class ErrorBar(QFrame):
         layout.setSpacing(4)
         layout.addLayout(line)
         layout.addWidget(self._details)
-        self.hide()
 
     @property
     def text(self) -> str:
         """The message shown now, "" while hidden."""
-        return "" if self.isHidden() else self._text.text()
+        return self._text.text() if self._is_shown else ""
 
     def show_message(
         self,
@@ -73,11 +74,12 @@ class ErrorBar(QFrame):
         self._action = action[1] if action else None
         self._act.setText(action[0] if action else "")
         self._act.setVisible(action is not None)
-        self.show()
+        self._is_shown = True
+        self.shown.emit()
 
     def dismiss(self) -> None:
-        """Hide the bar."""
-        self.hide()
+        """The message is done with."""
+        self._is_shown = False
         self.closed.emit()
 
     def _button(self, title: str, run: Callable[[], object]) -> QPushButton:

@@ -50,6 +50,7 @@ class RunBar(QToolBar):
         self.position.setFlat(True)
         self.position.setFont(theme.font_mono(13))
         self.position.setToolTip("Cycle, last known cycle, time. Click to go elsewhere (Ctrl+G)")
+        self.position.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.position.clicked.connect(go_to)
         self.addWidget(self.position)
         space = QWidget(self)
@@ -58,6 +59,7 @@ class RunBar(QToolBar):
         self.search = QPushButton("Search  (Ctrl+P)", self)
         self.search.setObjectName("toolbar.search")
         self.search.setMinimumWidth(SEARCH_WIDTH)
+        self.search.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.search.setToolTip("Find a unit, track, operator or tensor (Ctrl+P); all commands: Ctrl+Shift+P")
         self.search.clicked.connect(search)
         self.addWidget(self.search)
@@ -88,5 +90,6 @@ class RunBar(QToolBar):
         button.setObjectName(f"toolbar.{action.objectName()}")
         button.setAccessibleName(action.text())
         button.setAutoRaise(True)
+        button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.addWidget(button)
         return button

@@ -33,6 +33,8 @@ class StartPage(QWidget):
         super().__init__(parent)
         self.setObjectName("start_page")
         self._theme = theme
+        self._recent_items: list[StartItem] = []
+        self._sample_items: list[StartItem] = []
         self._recent = QVBoxLayout()
         self._samples = QVBoxLayout()
         body = QWidget(self)
@@ -67,10 +69,20 @@ class StartPage(QWidget):
         for layout in (self._recent, self._samples):
             layout.setSpacing(0)
 
-    def show_items(self, recent: Sequence[StartItem], samples: Sequence[StartItem]) -> None:
-        """Fill the two lists."""
-        self._fill(self._recent, recent[:MAX_SHOWN], "Files you open are listed here.")
-        self._fill(self._samples, samples[:MAX_SHOWN], "No sample models are installed.")
+    def show_recent(self, items: Sequence[StartItem]) -> None:
+        """Fill the list of recent files."""
+        self._recent_items = list(items)
+        self._fill(self._recent, items[:MAX_SHOWN], "Files you open are listed here.")
+
+    def show_samples(self, items: Sequence[StartItem]) -> None:
+        """Fill the list of sample models."""
+        self._sample_items = list(items)
+        self._fill(self._samples, items[:MAX_SHOWN], "No sample models are installed.")
+
+    def refresh(self) -> None:
+        """Draw the lists again, in the colours of the theme in use."""
+        self.show_recent(self._recent_items)
+        self.show_samples(self._sample_items)
 
     def _actions(self, parent: QWidget) -> QHBoxLayout:
         row = QHBoxLayout()
