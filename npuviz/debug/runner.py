@@ -51,7 +51,7 @@ class Runner:
         self._clock = clock
         self._first = machine.snapshot()
         self.timeline = Timeline(self._first, budget_bytes)
-        self._buffer = EventBuffer()
+        self._buffer = EventBuffer(max(1 << 16, 4 * machine.event_rows_per_cycle))
         self._slice = FIRST_SLICE_CYCLES
         self._since_base = 0.0
         self._drained_at = clock()

@@ -1,0 +1,102 @@
+"""npuviz debug: the text debugger."""
+
+import importlib
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from npuviz.cli import options
+
+if TYPE_CHECKING:
+    from npuviz.debug.text_debugger import TextDebugger
+
+PROMPT = "(npuviz) "
+
+
+def command(
+    model: Annotated[str, typer.Argument(help="Model file, or the name of a sample model.")],
+    target: options.Target = "",
+    preset: options.Preset = "",
+    config: options.Config = None,
+    settings: options.Settings = None,
+    inputs: options.Inputs = None,
+    seed: options.Seed = 0,
+    record: options.Record = None,
+    until: options.Until = None,
+    breaks: options.Break = None,
+    script: Annotated[
+        Path | None, typer.Option("--script", metavar="FILE", help="Commands, one a line.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+) -> None:
+    """Debug a model with commands: break, run, step, back, goto, print, mem, why, help, ..."""
+    from npuviz.cli.terminal import TerminalProgress
+    from npuviz.debug.text_debugger import TextDebugger
+    from npuviz.workbench.opening import find_file, open_file
+
+    lines = _read_script(script) if script is not None else None
+    opening = options.open_options(target, preset, config, settings, inputs, seed, record)
+    progress = TerminalProgress()
+    try:
+        opened = open_file(find_file(model), opening, progress)
+    finally:
+        progress.clear()
+    try:
+        if opened.session is None:
+            raise _usage(f"{model}: a trace has no machine to debug; open it with npuviz, or give its model")
+        debugger = TextDebugger(opened.session, sys.stdout, as_json)
+        for text in breaks or ():
+            opened.session.breakpoints.add(text)
+        if until is not None:
+            _execute(debugger, f"run {until}")
+        _converse(debugger, lines)
+        opened.publish()
+    finally:
+        opened.close()
+
+
+def _read_script(path: Path) -> list[str]:
+    try:
+        return path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise _usage(f"--script {path}: {error}") from None
+
+
+def _usage(text: str) -> Exception:
+    from npuviz.base.errors import UsageError
+
+    return UsageError(text)
+
+
+def _converse(debugger: "TextDebugger", lines: list[str] | None) -> None:
+    """Execute the script, or what is typed until `quit` or the end of the input."""
+    if lines is not None:
+        for line in lines:
+            if not _execute(debugger, line):
+                return
+        return
+    is_terminal = sys.stdin.isatty()
+    if is_terminal:
+        with suppress(ImportError):  # editing and history of the line being typed
+            importlib.import_module("readline")
+    while True:
+        try:
+            line = input(PROMPT) if is_terminal else sys.stdin.readline()
+        except EOFError:
+            return
+        if not is_terminal and not line:
+            return
+        if not _execute(debugger, line):
+            return
+
+
+def _execute(debugger: "TextDebugger", line: str) -> bool:
+    """One command; Ctrl+C stops the machine, not the debugger."""
+    from npuviz.cli.terminal import interruptible
+
+    with interruptible() as interrupter:
+        interrupter.use(debugger.session.interrupt)
+        return debugger.execute(line)

@@ -1,0 +1,212 @@
+"""Who wrote a byte, and why a unit waits: answers from the trace and from the units' states.
+
+What is not recorded is not guessed: an answer ends where the trace and the machine's description end.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from npuviz.debug.session import Session
+from npuviz.program.instruction import Instruction
+from npuviz.sim.description import Memory
+from npuviz.trace.reader import TraceReader
+
+CHUNK_ROWS = 1 << 16
+LONGEST_CHAIN = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """The last writer of a byte.
+
+    cycle  at which the write was complete; -1 while it is still under way, or if that is unknown
+    """
+
+    instruction: Instruction
+    cycle: int
+    since: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One link of a chain: what a unit did over [start, end); end is -1 if it still does."""
+
+    unit: int
+    start: int
+    end: int
+    what: str
+    role: str
+    instruction: int = -1
+    detail: str = ""
+
+    @property
+    def is_wait(self) -> bool:
+        """Whether the unit waited, so that the chain goes on."""
+        return self.role.startswith("wait")
+
+
+def last_writer(session: Session, memory: Memory, address: int) -> Writer | None:
+    """The last instruction before now that wrote a byte; None if none is known.
+
+    Memories with banks are answered from lifetimes and regions, others from the instructions'
+    destinations. Raises ValueError outside the memory.
+    """
+    if not 0 <= address < memory.size_bytes:
+        raise ValueError(f"{address:#x}: expected an address below {memory.size_bytes:#x} of {memory.name}")
+    for region in session.machine.regions(memory.id):
+        inside = region.address <= address < region.address + region.size_bytes
+        if inside and region.instruction >= 0:
+            return _writer(session, region.instruction, region.since)
+    if session.trace is None:
+        return None
+    if memory.num_banks > 1:
+        return _writer_by_lifetime(session, session.trace, memory.id, address)
+    return _writer_by_destination(session, session.trace, memory.id, address)
+
+
+def why(session: Session, unit: int, cycle: int) -> list[Cause]:
+    """The chain of causes from what a unit does at a cycle: each next link is what it waits for.
+
+    Follows recorded flows to the producer of the waiting instruction; without one, the links of the
+    description: upstream when a unit waits for work, downstream when it waits for room.
+    """
+    chain: list[Cause] = []
+    seen: set[int] = set()
+    while unit not in seen and len(chain) < LONGEST_CHAIN:
+        seen.add(unit)
+        cause = what_at(session, unit, cycle)
+        if cause is None:
+            break
+        chain.append(cause)
+        if not cause.is_wait:
+            break
+        following = _producer(session, cause) or _neighbour(session, cause, cycle, seen)
+        if following is None:
+            break
+        unit = following
+    return chain
+
+
+def what_at(session: Session, unit: int, cycle: int) -> Cause | None:
+    """What a unit did in a cycle; None where nothing is recorded."""
+    if cycle == session.cycle:
+        cause = _now(session, unit)
+        if cause is not None:
+            return cause
+    if session.trace is None or not 0 <= cycle < session.trace.end_cycle:
+        return None
+    kinds = {kind.id: kind for kind in session.description.kinds}
+    best: Cause | None = None
+    for track in _tracks_of(session, unit):
+        row = session.trace.at(track, cycle)
+        if row is None:
+            continue
+        kind = kinds[int(row["kind"])]
+        start, end = int(row["start"]), int(row["end"])
+        found = Cause(unit, start, end, kind.name, kind.role, int(row["instruction"]), kind.doc)
+        if best is None or (best.is_wait and not found.is_wait):
+            best = found
+    return best
+
+
+def _now(session: Session, unit: int) -> Cause | None:
+    state = next((s for s in session.machine.unit_states() if s.unit == unit), None)
+    if state is None:
+        return None
+    tracks = set(_tracks_of(session, unit))
+    kinds = {kind.id: kind for kind in session.description.kinds}
+    for activity in session.machine.activities():
+        if activity.track in tracks:
+            kind = kinds[activity.kind]
+            if kind.role.startswith("wait") == state.role.startswith("wait"):
+                start, end = activity.start, activity.planned_end
+                return Cause(unit, start, end, kind.name, kind.role, activity.instruction, state.detail)
+    return Cause(unit, state.since, -1, state.status, state.role, state.instruction, state.detail)
+
+
+def _tracks_of(session: Session, unit: int) -> list[int]:
+    return [t.id for t in session.description.tracks if t.unit == unit and t.kind == "interval"]
+
+
+def _producer(session: Session, cause: Cause) -> int | None:
+    """Unit of the producer that finished last of what the waiting instruction reads, if recorded."""
+    if session.trace is None or cause.instruction < 0:
+        return None
+    flows = session.trace.flows_of(cause.instruction)
+    producers = flows["source"][(flows["sink"] == cause.instruction) & (flows["source"] >= 0)]
+    best: tuple[int, int] | None = None
+    for producer in np.unique(producers)[:64].tolist():
+        unit = session.program.listing.describe(producer).unit
+        end = _end_of(session, session.trace, producer, unit)
+        if end > cause.start and (best is None or end > best[0]) and unit != cause.unit:
+            best = end, unit
+    return best[1] if best is not None else None
+
+
+def _neighbour(session: Session, cause: Cause, cycle: int, seen: set[int]) -> int | None:
+    is_downstream = cause.role in ("wait-queue", "wait-bandwidth")
+    candidates: list[Cause] = []
+    for link in session.description.links:
+        here, there = (link.source, link.sink) if is_downstream else (link.sink, link.source)
+        if here == cause.unit and there not in seen:
+            found = what_at(session, there, cycle)
+            if found is not None:
+                candidates.append(found)
+    # A unit that works on something explains the wait; one that waits itself only passes it on.
+    candidates.sort(key=lambda c: (c.is_wait, c.unit))
+    return candidates[0].unit if candidates else None
+
+
+def _writer(session: Session, index: int, since: int) -> Writer:
+    instruction = session.program.listing.describe(index)
+    end = -1
+    if session.trace is not None:
+        end = _end_of(session, session.trace, index, instruction.unit)
+    return Writer(instruction, end if end <= session.cycle else -1, since)
+
+
+def _end_of(session: Session, trace: TraceReader, index: int, unit: int) -> int:
+    """End of the last interval of an instruction on its unit's tracks, -1 if not recorded."""
+    end = -1
+    for track in _tracks_of(session, unit):
+        columns = trace.interval_columns(track)
+        rows = np.flatnonzero(columns.instruction == index)
+        if rows.size:
+            end = max(end, int(columns.end[rows[-1]]))
+    return end
+
+
+def _writer_by_lifetime(session: Session, trace: TraceReader, memory: int, address: int) -> Writer | None:
+    rows = trace.lifetimes(memory, (0, session.cycle))
+    inside = (rows["address"] <= address) & (address < rows["address"] + rows["size_bytes"])
+    rows = rows[inside & (rows["start"] < session.cycle) & (rows["instruction"] >= 0)]
+    if len(rows) == 0:
+        return None
+    last = rows[int(np.argmax(rows["start"]))]
+    return _writer(session, int(last["instruction"]), int(last["start"]))
+
+
+def _writer_by_destination(session: Session, trace: TraceReader, memory: int, address: int) -> Writer | None:
+    listing = session.program.listing
+    best: tuple[int, int, int] | None = None  # (end, start, instruction)
+    for track in (t.id for t in session.description.tracks if t.kind == "interval"):
+        columns = trace.interval_columns(track)
+        stop = int(np.searchsorted(columns.end, np.int64(session.cycle), side="right"))
+        while stop > 0 and (best is None or columns.end[stop - 1] > best[0]):
+            first = max(0, stop - CHUNK_ROWS)
+            indices = np.ascontiguousarray(columns.instruction[first:stop])
+            addresses, sizes, _ = listing.destinations_of(indices)
+            fits = (indices >= 0) & (addresses <= address) & (address < addresses + sizes)
+            for row in np.flatnonzero(fits)[::-1].tolist():
+                index = int(indices[row])
+                if any(operand.memory == memory for operand in listing.describe(index).writes):
+                    end, start = int(columns.end[first + row]), int(columns.start[first + row])
+                    if best is None or end > best[0]:
+                        best = end, start, index
+                    break
+            else:
+                stop = first
+                continue
+            break
+    return Writer(listing.describe(best[2]), best[0], best[1]) if best is not None else None

@@ -1,0 +1,61 @@
+"""Arguments of text commands: words, numbers, names; mistakes raise UsageError."""
+
+import shlex
+
+from npuviz.base.errors import UsageError
+from npuviz.base.units import format_cycles_as_time
+from npuviz.debug.session import Session
+from npuviz.sim.description import Memory
+
+
+def words_of(rest: str, least: int, most: int) -> list[str]:
+    """Split a rest of a line into `least` to `most` words."""
+    try:
+        words = shlex.split(rest)
+    except ValueError as error:
+        raise UsageError(f"{rest}: {error}") from None
+    if not least <= len(words) <= most:
+        wanted = str(least) if least == most else f"{least} to {most}"
+        raise UsageError(f"expected {wanted} arguments, found {len(words)}")
+    return words
+
+
+def count_of(rest: str) -> int:
+    """A number of cycles, 1 if there is none."""
+    words = words_of(rest, 0, 1)
+    return number_of(words[0], "a number of cycles", 1) if words else 1
+
+
+def number_of(text: str, what: str, least: int = 0) -> int:
+    """An integer, decimal or 0x...."""
+    try:
+        value = int(text, 0)
+    except ValueError:
+        raise UsageError(f"{text!r}: expected {what}") from None
+    if not least <= value < 1 << 62:
+        raise UsageError(f"{text}: expected {what} from {least}")
+    return value
+
+
+def unit_of(session: Session, text: str) -> int:
+    """Id of the unit of this name."""
+    name = words_of(text, 1, 1)[0]
+    unit = session.description.unit_named(name)
+    if unit is None:
+        names = ", ".join(unit.name for unit in session.description.units[:8])
+        raise UsageError(f"no unit {name!r}; known: {names}")
+    return unit.id
+
+
+def memory_of(session: Session, name: str) -> Memory:
+    """The memory of this name."""
+    memory = session.description.memory_named(name)
+    if memory is None:
+        names = ", ".join(memory.name for memory in session.description.memories[:8])
+        raise UsageError(f"no memory {name!r}; known: {names}")
+    return memory
+
+
+def time_of(session: Session, cycle: int) -> str:
+    """A cycle as a time."""
+    return format_cycles_as_time(cycle, session.description.base_clock.frequency_hz)

@@ -1,0 +1,71 @@
+"""The commands of the text debugger, as one table. A new command is a line here."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from npuviz.debug import text_inspection as inspection
+from npuviz.debug import text_motion as motion
+from npuviz.debug.session import Session
+from npuviz.debug.text_answer import Answer
+
+Run = Callable[[Session, str], Answer]
+
+
+@dataclass(frozen=True, slots=True)
+class TextCommand:
+    """A command: its usage line, other words for it, and what it does."""
+
+    name: str
+    usage: str
+    doc: str
+    run: Run
+    aliases: tuple[str, ...] = ()
+
+
+def _help(session: Session, rest: str) -> Answer:
+    rows = tuple((c.usage, c.doc, " ".join(c.aliases)) for c in COMMANDS)
+    return Answer(columns=("command", "meaning", "also"), rows=rows, name="commands")
+
+
+COMMANDS = (
+    TextCommand("break", "break CONDITION", "stop there", motion.set_breakpoint, ("b",)),
+    TextCommand("breakpoints", "breakpoints", "all breakpoints", motion.list_breakpoints, ("bl",)),
+    TextCommand("delete", "delete N", "delete a breakpoint", motion.delete, ("d", "bc")),
+    TextCommand("run", "run [N]", "run to a stop, or to cycle N", motion.run, ("r", "continue", "c", "g")),
+    TextCommand("step", "step [N]", "N cycles forward", motion.step, ("s", "stepi", "si", "t")),
+    TextCommand(
+        "next", "next UNIT", "to the unit's next instruction", motion.next_instruction, ("n", "nexti", "ni")
+    ),
+    TextCommand(
+        "back", "back [N]", "N cycles back", motion.back, ("reverse-stepi", "rsi", "reverse-step", "rs", "t-")
+    ),
+    TextCommand(
+        "previous",
+        "previous [UNIT]",
+        "to the unit's previous instruction",
+        motion.previous_instruction,
+        ("reverse-nexti", "rni", "reverse-next", "rn", "p-"),
+    ),
+    TextCommand(
+        "runback", "runback", "back to the last stop", motion.run_back, ("reverse-continue", "rc", "g-")
+    ),
+    TextCommand("goto", "goto CYCLE", "to a cycle, ignoring breakpoints", motion.go_to, ("go",)),
+    TextCommand("restart", "restart", "begin again, without what was set", motion.restart, ("start",)),
+    TextCommand("print", "print [PROBE]", "value of a probe", inspection.print_probe, ("p",)),
+    TextCommand(
+        "mem", "mem MEMORY ADDR LEN [DTYPE]", "contents of a memory", inspection.dump_memory, ("x", "db")
+    ),
+    TextCommand("set", "set PROBE VALUE", "change a probe", inspection.set_probe),
+    TextCommand("who", "who MEMORY ADDR", "last writer of a byte", inspection.who_wrote),
+    TextCommand("why", "why UNIT [CYCLE]", "why a unit is idle", inspection.why_idle),
+    TextCommand("queues", "queues", "what the queues hold", inspection.queues),
+    TextCommand("units", "units", "what the units do", inspection.units),
+    TextCommand("hazards", "hazards", "hazards found so far", inspection.hazards),
+    TextCommand("digest", "digest", "hash of the machine's state", inspection.digest),
+    TextCommand("info", "info", "program, machine and where it is", inspection.info, ("i",)),
+    TextCommand("help", "help", "this list", _help, ("h", "?")),
+)
+
+BY_WORD: Mapping[str, TextCommand] = {
+    word: command for command in COMMANDS for word in (command.name, *command.aliases)
+}
