@@ -15,37 +15,50 @@ from npuviz.trace.pyramid_kernels import BLOCK
 FILL, LINE, HATCH, IS_WORK = 0, 1, 2, 3
 
 
-@njit(cache=True, nogil=True)
-def _count_before(starts, num_slices, cycle, hint):
-    """Slices that start before `cycle`, looked for from `hint` (a lower bound) on."""
-    low = hint
+@njit(cache=True, nogil=True, error_model="numpy")
+def _count_before(starts, block_starts, cycle, hint):
+    """Slices that start before `cycle`, looked for from `hint` (a lower bound) on.
+
+    Whole blocks are passed by their first starts, which lie close together in memory.
+    """
+    num_blocks = block_starts.shape[0]
+    low = hint // BLOCK
     width = 1
-    while low + width <= num_slices and starts[low + width - 1] < cycle:
+    while low + width <= num_blocks and block_starts[low + width - 1] < cycle:
         low += width
         width *= 2
-    high = min(low + width, num_slices)
+    high = min(low + width, num_blocks)
     while low < high:
         middle = (low + high) >> 1
-        if starts[middle] < cycle:
+        if block_starts[middle] < cycle:
             low = middle + 1
         else:
             high = middle
-    return low
+    # Blocks before `low` begin before the cycle: the answer is in the last of them, or in the
+    # slices behind the last block.
+    first = max((low - 1) * BLOCK, hint)
+    last = starts.shape[0] if low >= num_blocks else low * BLOCK
+    while first < last:
+        middle = (first + last) >> 1
+        if starts[middle] < cycle:
+            first = middle + 1
+        else:
+            last = middle
+    return first
 
 
-@njit(cache=True, nogil=True)
-def cumulate(starts, ends, keys, local, totals, first, step, counts, sums):
+@njit(cache=True, nogil=True, error_model="numpy")
+def cumulate(starts, ends, keys, local, block_starts, totals, first, step, counts, sums):
     """Busy cycles per category before each column's left edge.
 
     counts  (columns + 1,) int64 out: slices that start before the edge
     sums    (columns + 1, categories) float64 out, exact below 2^53
     """
     num_categories = totals.shape[1]
-    num_slices = starts.shape[0]
     hint = 0
     for x in range(counts.shape[0]):
         edge = first + x * step
-        found = _count_before(starts, num_slices, edge, hint)
+        found = _count_before(starts, block_starts, edge, hint)
         counts[x] = found
         if x > 0 and found == hint and (found == 0 or ends[found - 1] <= edge - step):
             # Nothing happened between this edge and the one before.
@@ -62,7 +75,7 @@ def cumulate(starts, ends, keys, local, totals, first, step, counts, sums):
             sums[x, local[keys[found - 1]]] -= ends[found - 1] - edge
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _mix(below, above, weight):
     """`above` over `below`, weight 0..256."""
     rest = 256 - weight
@@ -72,30 +85,31 @@ def _mix(below, above, weight):
     return 0xFF000000 | (red << 16) | (green << 8) | blue
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _is_hatched(hatch, x, y, period):
-    """Whether a pixel lies on a line of a hatching: 1 rising, 2 falling, 3 level, 4 upright, 5 steep."""
+    """Whether a pixel lies on a line of a hatching: 1 rising, 2 falling, 3 level, 4 upright.
+
+    period  a power of two
+    """
     if hatch == 1:
-        return (x + y) % period < period // 3
-    if hatch == 2:
-        return (x - y) % period < period // 3
-    if hatch == 3:
-        return y % period < period // 3
-    if hatch == 4:
-        return x % period < period // 3
-    if hatch == 5:
-        return (2 * x + y) % (2 * period) < 2 * (period // 3)
-    return False
+        place = x + y
+    elif hatch == 2:
+        place = x - y
+    elif hatch == 3:
+        place = y
+    else:
+        place = x
+    return 4 * (place & (period - 1)) < period
 
 
-@njit(cache=True, nogil=True)
-def _pixel(style, category, x, y, period):
-    if style[category, HATCH] and _is_hatched(style[category, HATCH], x, y, period):
-        return style[category, LINE]
-    return style[category, FILL]
+@njit(cache=True, nogil=True, error_model="numpy")
+def _pixel(fill, line, hatch, x, y, period):
+    if hatch and _is_hatched(hatch, x, y, period):
+        return line
+    return fill
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def fill_rows(image, top, bottom, color):
     """Fill whole pixel rows."""
     for y in range(max(top, 0), min(bottom, image.shape[0])):
@@ -103,7 +117,7 @@ def fill_rows(image, top, bottom, color):
             image[y, x] = color
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def paint_levels(image, top, height, sums, scale, style, only_lines, phase, period):
     """Paint utilisation as height: work from below in its dominant category, stalls above it.
 
@@ -145,13 +159,17 @@ def paint_levels(image, top, height, sums, scale, style, only_lines, phase, peri
         if stall > 0.0 and both_pixels == 0:
             both_pixels = 1
         bottom = top + height
+        fill = style[stall_category, FILL]
+        line = style[stall_category, LINE]
+        hatch = style[stall_category, HATCH]
         for y in range(max(bottom - both_pixels, 0), min(bottom - work_pixels, rows)):
-            image[y, x] = _pixel(style, stall_category, x + phase, y - top, period)
+            image[y, x] = _pixel(fill, line, hatch, x + phase, y - top, period)
+        fill = style[work_category, FILL]
         for y in range(max(bottom - work_pixels, 0), min(bottom, rows)):
-            image[y, x] = style[work_category, FILL]
+            image[y, x] = fill
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def find_wide(starts, ends, counts, first, step, wide):
     """Mark columns that at most two slices touch, one of them wider than a column and a half."""
     for x in range(counts.shape[0] - 1):
@@ -167,7 +185,39 @@ def find_wide(starts, ends, counts, first, step, wide):
                     wide[x] = 1
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
+def _paint_edge(
+    image, x, top, upper, lower, starts, ends, keys, local, low, high, style, left, step, place, period,
+    background,
+):  # fmt: skip
+    """Paint a column that one or two slices cover in part: their colours by their shares."""
+    right = left + step
+    first = local[keys[low]]
+    second = local[keys[high - 1]]
+    share = max((min(float(ends[low]), right) - max(float(starts[low]), left)) / step, 0.0)
+    other = 0.0
+    is_edge = starts[low] > left - 0.5 * step and ends[low] - starts[low] >= 4.0 * step
+    if high - low == 2:
+        other = max((min(float(ends[high - 1]), right) - max(float(starts[high - 1]), left)) / step, 0.0)
+        is_edge = is_edge or ends[high - 1] - starts[high - 1] >= 4.0 * step
+    covered = share + other
+    if covered <= 0.0:
+        return
+    part = int(256.0 * other / covered + 0.5)
+    weight = min(int(256.0 * covered + 0.5), 256)
+    if is_edge:
+        weight = weight * 5 >> 3
+    for y in range(upper, lower):
+        color = _pixel(style[first, FILL], style[first, LINE], style[first, HATCH], place, y - top, period)
+        if part:
+            above = _pixel(
+                style[second, FILL], style[second, LINE], style[second, HATCH], place, y - top, period
+            )
+            color = _mix(color, above, part)
+        image[y, x] = _mix(background, color, weight)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def paint_slices(
     image, top, height, starts, ends, keys, local, counts, wide, style, first, step, phase, period, background
 ):
@@ -186,31 +236,38 @@ def paint_slices(
         high = counts[x + 1]
         if high - low == 1 and starts[low] <= left and ends[low] >= right:
             category = local[keys[low]]
-            if style[category, HATCH] == 0:
+            fill = style[category, FILL]
+            line = style[category, LINE]
+            hatch = style[category, HATCH]
+            if hatch == 0:
                 for y in range(upper, lower):
-                    image[y, x] = style[category, FILL]
+                    image[y, x] = fill
             else:
                 for y in range(upper, lower):
-                    image[y, x] = _pixel(style, category, x + phase, y - top, period)
+                    image[y, x] = _pixel(fill, line, hatch, x + phase, y - top, period)
             continue
-        is_edge = False
-        for s in range(low, high):
-            if starts[s] > left - 0.5 * step and ends[s] - starts[s] >= 4.0 * step:
-                is_edge = True
-        for y in range(upper, lower):
-            color = background
-            covered = 0.0
-            for s in range(low, high):
-                part = (min(float(ends[s]), right) - max(float(starts[s]), left)) / step
-                if part > 0.0:
-                    covered += part
-                    pixel = _pixel(style, local[keys[s]], x + phase, y - top, period)
-                    color = _mix(color, pixel, int(256.0 * part / covered + 0.5))
-            color = _mix(background, color, min(int(256.0 * covered + 0.5), 256))
-            image[y, x] = _mix(color, background, 110) if is_edge else color
+        _paint_edge(
+            image,
+            x,
+            top,
+            upper,
+            lower,
+            starts,
+            ends,
+            keys,
+            local,
+            low,
+            high,
+            style,
+            left,
+            step,
+            x + phase,
+            period,
+            background,
+        )
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def find_labelled(starts, ends, counts, first, step, min_width, out):
     """Collect slices at least `min_width` columns wide that can be seen: rows (slice, left, right).
 
@@ -239,7 +296,7 @@ def find_labelled(starts, ends, counts, first, step, min_width, out):
     return used
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def blit_labels(image, masks, places, label_height):
     """Draw text masks: rows of `places` are (offset into masks, width, x, y, colour), all int64."""
     rows, columns = image.shape
@@ -259,7 +316,7 @@ def blit_labels(image, masks, places, label_height):
                     image[y, x] = _mix(np.int64(image[y, x]), color, alpha + (alpha >> 7))
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def paint_marks(image, top, height, starts, ends, chosen, first, step, color):
     """Draw a line of `height` pixels over every chosen slice; `chosen` are rising slice indices."""
     rows, columns = image.shape
@@ -274,7 +331,7 @@ def paint_marks(image, top, height, starts, ends, chosen, first, step, color):
                 image[y, x] = color
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def paint_counter(image, top, height, low, high, last, maximum, fill, band, line, thickness):
     """Paint a counter: area up to its lowest value, a band up to its highest, a line at its last.
 
@@ -284,7 +341,7 @@ def paint_counter(image, top, height, low, high, last, maximum, fill, band, line
     bottom = top + height
     previous = -1
     for x in range(min(columns, last.shape[0])):
-        if not (last[x] == last[x]):
+        if np.isnan(last[x]):
             previous = -1
             continue
         y_low = bottom - int(min(low[x] / maximum, 1.0) * height + 0.5)

@@ -87,7 +87,18 @@ class TrackIndex:
         """Sums at the left edges of `count` columns and at the right edge of the last one."""
         counts = np.empty(count + 1, dtype=np.int64)
         sums = np.empty((count + 1, self.totals.shape[1]), dtype=np.float64)
-        kernels.cumulate(self.start, self.end, self.keys, self.local, self.totals, first, step, counts, sums)
+        kernels.cumulate(
+            self.start,
+            self.end,
+            self.keys,
+            self.local,
+            self.view.starts,
+            self.totals,
+            first,
+            step,
+            counts,
+            sums,
+        )
         return Columns(counts, sums)
 
     def busy(self, first: float, last: float) -> dict[int, float]:

@@ -125,7 +125,7 @@ class TimelineRaster:
         wide = np.empty(columns.count, dtype=np.uint8)
         kernels.find_wide(index.start, index.end, edges.counts, columns.first, columns.step, wide)
         table = self._style.table[index.present]
-        period = max(round(6 * frame.ratio), 3)
+        period = 8 if frame.ratio < 1.5 else 16
         kernels.paint_levels(
             self._pixels, top, height, edges.sums, 1.0 / columns.step, table, wide, columns.phase, period
         )
@@ -150,7 +150,7 @@ class TimelineRaster:
         num_tracks = sum(self.index.is_interval(member) for member in row.members)
         share = 1.0 / columns.step / max(num_tracks, 1)
         nothing = np.zeros(columns.count, dtype=np.uint8)
-        kernels.paint_levels(pixels, top, height, sums, share, self._style.table, nothing, columns.phase, 6)
+        kernels.paint_levels(pixels, top, height, sums, share, self._style.table, nothing, columns.phase, 8)
 
     def _paint_counter(self, frame: Frame, row: Row, columns: _Columns, top: int, height: int) -> None:
         first = max(columns.first, 0.0)

@@ -166,6 +166,12 @@ def _append_branch(
                     own_label = counter.name.removeprefix(child.name).lstrip(".") or counter.name
                     _append_track(rows, counter, own_label.rsplit(".", 1)[-1], depth + 1, options)
             continue
+        if len(child.leaves) == 1 and not child.branches:
+            # A group of one is not worth a row of its own.
+            only = child.leaves[0]
+            if only.id not in skipped:
+                _append_track(rows, only, f"{label}.{only.name.rsplit('.', 1)[-1]}", depth, options)
+            continue
         members = tuple(child.members())
         folded = child.name in options.collapsed
         top = rows[-1].bottom if rows else 0

@@ -10,6 +10,7 @@ from PySide6.QtGui import (
     QMouseEvent,
     QPainter,
     QPaintEvent,
+    QPixmap,
     QResizeEvent,
     QWheelEvent,
 )
@@ -56,6 +57,7 @@ class TimelineView(QWidget):
         self.setAccessibleDescription("Tracks of all units over cycles. F fits, W and S zoom, A and D pan.")
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setMouseTracking(True)
+        self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
         self.setMinimumSize(320, 140)
         self.theme = theme
         self.state = TimelineState()
@@ -68,6 +70,8 @@ class TimelineView(QWidget):
         self._style: TimelineStyle | None = None
         self._image: QImage | None = None
         self._image_key: object = None
+        self._headers: QPixmap | None = None
+        self._headers_key: object = None
         self._minimap: QImage | None = None
         self._minimap_key: object = None
         self._marks = MarksPainter(theme)
@@ -259,7 +263,8 @@ class TimelineView(QWidget):
         painter = QPainter(self)
         theme, state = self.theme, self.state
         area = self.tracks_rect()
-        painter.fillRect(self.rect(), theme.color("canvas"))
+        if self._raster is None:
+            painter.fillRect(self.rect(), theme.color("canvas"))
         rows = state.layout.between(state.scroll, state.scroll + area.height())
         if self._raster is not None and self._style is not None and self._reader is not None:
             painter.drawImage(area.topLeft(), self._track_image(area, rows))
@@ -275,13 +280,12 @@ class TimelineView(QWidget):
             self._clipped(painter, minimap)
             self._chrome.paint_window(painter, state, minimap.width())
             painter.restore()
+        painter.fillRect(area.right() + 1, 0, SCROLLBAR_WIDTH + 1, self.height(), theme.color("surface"))
         frequency = self._reader.schema.frequency_hz if self._reader else 0.0
         self._clipped(painter, QRect(area.left(), MINIMAP_HEIGHT, area.width(), RULER_HEIGHT))
         self._chrome.paint_ruler(painter, state, area.width(), frequency)
         painter.restore()
-        self._clipped(painter, QRect(0, TOP, state.header_width, area.height()))
-        self._chrome.paint_headers(painter, state, rows, area.height())
-        painter.restore()
+        painter.drawPixmap(0, TOP, self._header_pixmap(rows, area.height()))
         painter.fillRect(0, 0, state.header_width, TOP, theme.color("surface"))
         painter.fillRect(0, TOP - 1, state.header_width, 1, theme.color("border"))
         painter.fillRect(state.header_width - 1, 0, 1, TOP, theme.color("border"))
@@ -315,6 +319,21 @@ class TimelineView(QWidget):
             self._image = self._raster.paint(frame)
             self._image_key = key
         return self._image
+
+    def _header_pixmap(self, rows: tuple[Row, ...], height: int) -> QPixmap:
+        """The headers change seldom, and text is dear."""
+        state = self.state
+        ratio = self.devicePixelRatioF()
+        size = (state.header_width, height, ratio)
+        key = (state.layout, state.scroll, size, state.selected_tracks, state.hover_track, self._style)
+        if self._headers is None or key != self._headers_key:
+            pixmap = QPixmap(round(state.header_width * ratio), round(height * ratio))
+            pixmap.setDevicePixelRatio(ratio)
+            painter = QPainter(pixmap)
+            self._chrome.paint_headers(painter, state, rows, height)
+            painter.end()
+            self._headers, self._headers_key = pixmap, key
+        return self._headers
 
     def _minimap_image(self, area: QRect) -> QImage:
         ratio = self.devicePixelRatioF()
