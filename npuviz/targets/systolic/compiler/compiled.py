@@ -1,5 +1,6 @@
-"""What a compiler hands to the target."""
+"""What the parity compilers hand to the target."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from npuviz.program.graph import Graph
@@ -13,10 +14,12 @@ class Compiled:
     """Tables and what people need to read them.
 
     graph       the operators that L_NODE and C_TENSOR refer to
-    memory_map  places in DRAM, memory id 0 standing for DRAM; the target puts the right id in
+    memory_map  places in DRAM
+    placement   graph node id -> "Core", or "Free" for nodes that cost nothing
     """
 
     tables: SystolicTables
     graph: Graph
     memory_map: MemoryMap = field(default_factory=MemoryMap)
     notes: tuple[Note, ...] = ()
+    placement: Mapping[int, str] = field(default_factory=dict[int, str])

@@ -1,9 +1,10 @@
-"""From an operator graph to the tables of the program that ONNXim would run."""
+"""From operator graphs to the tables of the program that ONNXim would run."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from npuviz.base.errors import TargetError
+from npuviz.base.progress import NoProgress, Progress
 from npuviz.formats.onnxim_mapping import LayerMapping, Loops
 from npuviz.program.graph import Graph
 from npuviz.program.memory import Allocation, MemoryMap
@@ -12,6 +13,7 @@ from npuviz.targets.systolic.compiler.addresses import BumpAllocator
 from npuviz.targets.systolic.compiler.builder import ProgramBuilder
 from npuviz.targets.systolic.compiler.compiled import Compiled
 from npuviz.targets.systolic.compiler.fitting import check_fits
+from npuviz.targets.systolic.compiler.parity.merging import merge_graphs
 from npuviz.targets.systolic.compiler.parity.network import Layer, Network, start_order
 from npuviz.targets.systolic.compiler.parity.operators import is_free, lower_node
 from npuviz.targets.systolic.spec import SystolicSpec
@@ -31,7 +33,16 @@ class ModelRequest:
     request_time_ps: int = 0
     target_core: int = 0
     nr_atten: int = -1
-    dimensions: Mapping[str, int] = field(default_factory=dict[str, int])
+
+
+@dataclass(frozen=True, slots=True)
+class ParityModel:
+    """A model as it is in its file (no optimisation), its mapping file's lines, and its request."""
+
+    name: str
+    graph: Graph
+    mapping: Mapping[Loops, LayerMapping] = field(default_factory=dict[Loops, LayerMapping])
+    request: ModelRequest = field(default_factory=ModelRequest)
 
 
 def compile_parity(
@@ -39,22 +50,65 @@ def compile_parity(
     spec: SystolicSpec,
     mapping: Mapping[Loops, LayerMapping] | None = None,
     request: ModelRequest | None = None,
+    *,
+    dram: int = 0,
+    progress: Progress | None = None,
 ) -> Compiled:
     """Compile one model as it is in its file (no optimisation) under the `simple` scheduler.
 
+    dram  memory id of the DRAM in the machine description
     Raises TargetError where ONNXim has no program for it, in one line that says what to do.
     """
-    request = request or ModelRequest()
-    check_geometry(spec, request.target_core)
-    network = Network(graph, spec, request.target_core, dict(mapping or {}), request.nr_atten)
-    allocator = BumpAllocator()
-    network.register(allocator)
-    builder = ProgramBuilder()
-    builder.begin_launch(earliest=arrival_tick(request.request_time_ps, spec.core_period_ps))
-    emit_network(network, builder, allocator)
+    model = ParityModel(graph.name, graph, mapping or {}, request or ModelRequest())
+    return compile_parity_list([model], spec, dram=dram, progress=progress)
+
+
+def compile_parity_list(
+    models: Sequence[ParityModel],
+    spec: SystolicSpec,
+    *,
+    dram: int = 0,
+    progress: Progress | None = None,
+) -> Compiled:
+    """Compile several models, which run one after the other in the order of their request times.
+
+    Models of equal name share their weights and remembered tilings. Raises TargetError.
+    """
+    watch = progress or NoProgress()
+    graph, parts = merge_graphs([(model.name, model.graph) for model in models])
+    networks: list[Network] = []
+    for model, part in zip(models, parts, strict=True):
+        check_geometry(spec, model.request.target_core)
+        network = Network(part, spec, model.request.target_core, dict(model.mapping), model.request.nr_atten)
+        networks.append(network)
+    allocator, builder = BumpAllocator(), ProgramBuilder()
+    _register(models, networks, allocator)
+    order = sorted(range(len(models)), key=lambda index: models[index].request.request_time_ps)
+    for done, index in enumerate(order):
+        watch.report(done / len(order), f"compiling {models[index].name}")
+        time_ps = models[index].request.request_time_ps
+        builder.begin_launch(earliest=arrival_tick(time_ps, spec.core_period_ps))
+        emit_network(networks[index], builder, allocator)
     tables = builder.finish()
     check_fits(tables, spec)
-    return Compiled(tables, graph, memory_map_of(network), notes_of(network))
+    notes = [Note("info", "parity", PARITY_NOTE), *(note for network in networks for note in _notes(network))]
+    placement = {
+        node.id: "Free" if is_free(node) else "Core" for network in networks for node in network.layer_nodes
+    }
+    return Compiled(tables, graph, _memory_map(networks, dram), tuple(notes), placement)
+
+
+def _register(models: Sequence[ParityModel], networks: list[Network], allocator: BumpAllocator) -> None:
+    """Allocate the initialisers of every new model, in the order of the list."""
+    first: dict[str, Network] = {}
+    for model, network in zip(models, networks, strict=True):
+        known = first.setdefault(model.name, network)
+        if known is network:
+            network.register(allocator)
+            continue
+        network.tilings = known.tilings
+        for own, shared in zip(network.initialisers(), known.initialisers(), strict=True):
+            network.addresses[own] = known.addresses[shared]
 
 
 def check_geometry(spec: SystolicSpec, core: int) -> None:
@@ -83,11 +137,13 @@ def emit_network(network: Network, builder: ProgramBuilder, allocator: BumpAlloc
         layers.append(own)
         late += projections
     layers += late
+    if not layers:
+        raise TargetError(f"model {network.graph.name!r} has no operator to run")
     network.launch(allocator)
     order = start_order(layers, [*network.graph.inputs, *network.is_constant, *network.unknown_inputs()])
     if len(order) < len(layers):
-        stuck = next(layer.name for index, layer in enumerate(layers) if index not in set(order))
-        raise TargetError(f"layer {stuck!r} never starts: one of its inputs is never produced")
+        stuck = min(set(range(len(layers))) - set(order))
+        raise TargetError(f"layer {layers[stuck].name!r} never starts: one of its inputs is never produced")
     for index in order:
         layer = layers[index]
         builder.begin_layer(layer.name, layer.node)
@@ -95,24 +151,27 @@ def emit_network(network: Network, builder: ProgramBuilder, allocator: BumpAlloc
         builder.end_layer()
 
 
-def memory_map_of(network: Network) -> MemoryMap:
+def _memory_map(networks: Sequence[Network], dram: int) -> MemoryMap:
     """Places of the graph's tensors with their real sizes; ranges that overlap by wrapping are left out."""
     found: list[Allocation] = []
     end = 0
-    tensors = sorted((address, tensor) for tensor, address in network.addresses.items())
-    for address, tensor in tensors:
-        if tensor >= len(network.graph.tensors) or address < end:
-            continue
-        found.append(Allocation(tensor, 0, address, network.bytes_of(tensor)))
-        end = address + found[-1].size_bytes
+    places = sorted(
+        (address, tensor, network.bytes_of(tensor))
+        for network in networks
+        for tensor, address in network.addresses.items()
+        if tensor < len(network.graph.tensors)
+    )
+    for address, tensor, size in places:
+        if address >= end:
+            found.append(Allocation(tensor, dram, address, size))
+            end = address + size
     return MemoryMap(tuple(found))
 
 
-def notes_of(network: Network) -> tuple[Note, ...]:
-    """What the user should know: free operators, and the mode itself."""
-    notes = [Note("info", "parity", PARITY_NOTE)]
-    for node in network.layer_nodes:
-        if is_free(node):
-            text = f"{node.op_type} {node.name!r} costs nothing in parity mode"
-            notes.append(Note("info", "not-costed", text, node.id))
-    return tuple(notes)
+def _notes(network: Network) -> list[Note]:
+    """Which operators cost nothing."""
+    return [
+        Note("info", "not-costed", f"{node.op_type} {node.name!r} costs nothing in parity mode", node.id)
+        for node in network.layer_nodes
+        if is_free(node)
+    ]

@@ -32,6 +32,7 @@ from npuviz.targets.systolic.compiler.tiling import Geometry, ceil_div, tile_gem
 from npuviz.targets.systolic.spec import SystolicSpec
 
 MAX_ITERATIONS = 1 << 15
+_FREE = ("KVAppend", "Concat")
 _ACTIVATIONS = {"relu": tk.OP_COMP, "gelu": tk.OP_GELU, "swish": tk.OP_SWISH}
 
 
@@ -83,7 +84,7 @@ class LanguageCompiler:
         self.num_layers = 1 if model.run_single_layer else _layers(model)
         self._sketch = GraphSketch(spec.precision)
 
-    def compile(self, trace: Sequence[TraceRow]) -> Compiled:
+    def compile(self, trace: Sequence[TraceRow], dram: int) -> Compiled:
         """All iterations of all requests. Raises TargetError where the order depends on run time."""
         self._register()
         graph, self._sketch = sketch_language_graph(
@@ -95,7 +96,8 @@ class LanguageCompiler:
             self._run_group(group, earliest)
         tables = self._builder.finish()
         check_fits(tables, self._spec)
-        return Compiled(tables, graph, self._memory_map(), tuple(notes))
+        placement = {node.id: "Free" if node.op_type in _FREE else "Core" for node in graph.nodes}
+        return Compiled(tables, graph, self._memory_map(dram), tuple(notes), placement)
 
     def _register(self) -> None:
         for number in range(self.num_layers):
@@ -325,14 +327,14 @@ class LanguageCompiler:
         )
         self._builder.end_layer()
 
-    def _memory_map(self) -> MemoryMap:
+    def _memory_map(self, dram: int) -> MemoryMap:
         """Weights, and the first place of everything else."""
         found: dict[int, Allocation] = {}
         end = 0
         for name, address, size in self._allocator.places:
             tensor = self._sketch.tensors.get(name)
             if tensor is not None and tensor not in found and address >= end:
-                found[tensor] = Allocation(tensor, 0, address, size)
+                found[tensor] = Allocation(tensor, dram, address, size)
             end = max(end, address + size)
         return MemoryMap(tuple(found.values()))
 
@@ -349,9 +351,12 @@ def _product(shape: tuple[int, ...]) -> int:
 
 
 def compile_language(
-    model: LanguageModel, spec: SystolicSpec, entry: ModelEntry, trace: Sequence[TraceRow]
+    model: LanguageModel, spec: SystolicSpec, entry: ModelEntry, trace: Sequence[TraceRow], *, dram: int = 0
 ) -> Compiled:
-    """Compile a language model and its request trace. Raises TargetError."""
+    """Compile a language model and its request trace; `dram` is the DRAM's memory id.
+
+    Raises TargetError.
+    """
     check_geometry(spec, entry.target_core)
     if entry.scheduler != "simple":
         raise TargetError(
@@ -360,4 +365,4 @@ def compile_language(
         )
     if model.tensor_parallel_size != 1:
         raise TargetError("tensor_parallel_size other than 1 is not modelled yet")
-    return LanguageCompiler(model, spec, entry).compile(trace)
+    return LanguageCompiler(model, spec, entry).compile(trace, dram)

@@ -78,7 +78,11 @@ class Network:
         """Stored weights in file order, then the light ones in node order; shapes of light ones not."""
         light = [node for node in self.graph.nodes if self._is_light_weight(node)]
         hidden = {tensor for node in light for tensor in node.inputs}
-        stored = [t.id for t in self.graph.tensors if t.kind == "weight" and t.id not in hidden]
+        stored = [
+            tensor.id
+            for tensor in self.graph.tensors
+            if tensor.kind == "weight" and tensor.id in self.is_constant and tensor.id not in hidden
+        ]
         return [*stored, *(node.outputs[0] for node in light)]
 
     def new_tensor(self, shape: Shape) -> int:

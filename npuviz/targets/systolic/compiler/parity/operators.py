@@ -6,11 +6,19 @@ from math import prod
 from npuviz.base.errors import TargetError, UnsupportedOperator
 from npuviz.formats.onnxim_mapping import Loops
 from npuviz.program.graph import Node
+from npuviz.targets.systolic import tables_kernels as tk
 from npuviz.targets.systolic.compiler.builder import ProgramBuilder
+from npuviz.targets.systolic.compiler.parity.attention import AttentionShape, emit_onnx_attention
 from npuviz.targets.systolic.compiler.parity.conv import ConvEmitter, ConvShape
 from npuviz.targets.systolic.compiler.parity.gemm import GemmEmitter, GemmOperands
 from npuviz.targets.systolic.compiler.parity.network import Layer, Network, address_of, node_layer
 from npuviz.targets.systolic.compiler.parity.shapes import conv_output, gemm_weight, window_of
+from npuviz.targets.systolic.compiler.parity.tokenwise import (
+    Activation,
+    TokenShape,
+    emit_bias_activation,
+    emit_skip_layernorm,
+)
 from npuviz.targets.systolic.compiler.tiling import tile_conv
 
 
@@ -97,10 +105,114 @@ def _lower_conv(network: Network, node: Node) -> list[Layer]:
     return [node_layer(network, node, emit)]
 
 
+def _lower_skip_layernorm(network: Network, node: Node) -> list[Layer]:
+    first, residual = _required(node, 2)
+
+    def emit(builder: ProgramBuilder) -> None:
+        addresses = (address_of(network.addresses, first), address_of(network.addresses, residual))
+        shape = _tokens(network, node, first)
+        emit_skip_layernorm(builder, network.spec, shape, addresses, (first, residual), network.target_core)
+
+    return [node_layer(network, node, emit)]
+
+
+def _lower_bias_gelu(network: Network, node: Node) -> list[Layer]:
+    data = node.inputs[0]
+    bias = node.inputs[1] if len(node.inputs) > 1 else -1
+
+    def emit(builder: ProgramBuilder) -> None:
+        shape, out = _tokens(network, node, data), node.outputs[0]
+        addresses = tuple(address_of(network.addresses, tensor) for tensor in (data, bias, out))
+        emit_bias_activation(
+            builder,
+            network.spec,
+            shape,
+            Activation(tk.OP_GELU, shape.features),
+            (addresses[0], addresses[1], addresses[2]),
+            (data, bias, out),
+            is_spread=False,
+            core=network.target_core,
+        )
+
+    return [node_layer(network, node, emit)]
+
+
+def _lower_attention(network: Network, node: Node) -> list[Layer]:
+    """The attention itself, and its QKV projection, which is created after all nodes."""
+    source, weight, bias = _required(node, 3)
+    batch, queries, width = _triple(network, node, source)
+    if len(network.shapes[weight]) != 2 or network.shapes[weight][1] % 3:
+        raise UnsupportedOperator(f"{node.op_type} {node.name!r}: its weight must be [d][3d]")
+    third = network.shapes[weight][1] // 3
+    heads = int(node.attributes.get("num_heads", 0))
+    if heads < 1 or third % heads:
+        raise UnsupportedOperator(f"{node.op_type} {node.name!r}: num_heads {heads} does not divide {third}")
+    key, query, value = (network.new_tensor((batch, queries, third)) for _ in range(3))
+    keys = queries
+    if len(node.inputs) > 4 and node.inputs[4] >= 0:
+        past = network.shapes[node.inputs[4]]
+        length = past[3] if len(past) == 5 else 0
+        keys = length + 1 if length > 0 else queries
+    shape = AttentionShape(heads, heads, queries, keys, third // heads, batch)
+    out = node.outputs[0]
+
+    def emit(builder: ProgramBuilder) -> None:
+        places = tuple(address_of(network.addresses, tensor) for tensor in (source, weight, bias, out))
+        addresses = (places[0], places[1], places[2], places[3])
+        tensors = (source, weight, bias, out)
+        emit_onnx_attention(builder, network.spec, shape, addresses, tensors, network.target_core)
+
+    def project(builder: ProgramBuilder) -> None:
+        addresses = network.addresses
+        operands = GemmOperands(
+            address_of(addresses, source),
+            address_of(addresses, weight),
+            address_of(addresses, bias),
+            addresses[key],
+            (source, weight, bias, -1),
+        )
+        mapping = network.gemm_tiling(batch * queries, 3 * third, width)
+        # Flaw F7: the list of tiles is made twice.
+        for _ in range(2):
+            GemmEmitter(builder, network.spec, mapping, operands, network.target_core).emit()
+
+    own = node_layer(network, node, emit)
+    attention = Layer(own.name, own.node, (*own.inputs, key, query, value), own.outputs, emit)
+    inputs = tuple(tensor for tensor in (source, weight, bias) if tensor not in network.is_constant)
+    return [attention, Layer(f"{own.name} projection", own.node, inputs, (key, query, value), project)]
+
+
+def _required(node: Node, count: int) -> tuple[int, ...]:
+    found = node.inputs[:count]
+    if len(found) < count or min(found, default=-1) < 0:
+        raise UnsupportedOperator(f"{node.op_type} {node.name!r}: it needs its first {count} inputs")
+    return found
+
+
+def _triple(network: Network, node: Node, tensor: int) -> tuple[int, int, int]:
+    shape = network.shapes[tensor]
+    if len(shape) == 2:
+        return (1, shape[0], shape[1])
+    if len(shape) != 3:
+        raise UnsupportedOperator(
+            f"{node.op_type} {node.name!r}: its input must be [batch][tokens][features], not {list(shape)}"
+        )
+    return (shape[0], shape[1], shape[2])
+
+
+def _tokens(network: Network, node: Node, tensor: int) -> TokenShape:
+    batch, seq, features = _triple(network, node, tensor)
+    return TokenShape(seq, batch, features)
+
+
 _LOWERINGS: Mapping[str, Callable[[Network, Node], list[Layer]]] = {
     "Conv": _lower_conv,
     "FusedConv": _lower_conv,
     "Gemm": _lower_gemm,
     "FusedGemm": _lower_gemm,
     "MatMul": _lower_gemm,
+    "Attention": _lower_attention,
+    "SkipLayerNormalization": _lower_skip_layernorm,
+    "BiasGelu": _lower_bias_gelu,
+    "FastGelu": _lower_bias_gelu,
 }

@@ -1,0 +1,53 @@
+"""Where the files that a list file names lie: the layout of an ONNXim home folder."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from npuviz.base.errors import FormatError
+
+_MAX_ASCENT = 4
+
+
+@dataclass(frozen=True, slots=True)
+class OnnximHome:
+    """A folder with `models/`, `models/language_models/`, `traces/` and `configs/`."""
+
+    root: Path
+
+    @classmethod
+    def of_list(cls, list_file: Path) -> "OnnximHome":
+        """The nearest folder above the list file that has `models/`, else $ONNXIM_HOME.
+
+        Raises FormatError when there is neither.
+        """
+        folders = list(list_file.resolve().parents)[:_MAX_ASCENT]
+        given = os.environ.get("ONNXIM_HOME", "")
+        for folder in [*folders, *([Path(given)] if given else [])]:
+            if (folder / "models").is_dir():
+                return cls(folder)
+        raise FormatError(
+            list_file,
+            expected="a folder `models` beside or above it",
+            found="none",
+            hint="set ONNXIM_HOME to the folder that has it",
+        )
+
+    def model(self, name: str) -> Path:
+        """The ONNX file of a model."""
+        return self.root / "models" / name / f"{name}.onnx"
+
+    def language_model(self, name: str) -> Path:
+        """The sizes of a language model."""
+        return self.root / "models" / "language_models" / f"{name}.json"
+
+    def trace(self, file: str) -> Path:
+        """A request trace. Raises FormatError for a name that leaves the folder."""
+        folder = self.root / "traces"
+        if Path(file).is_absolute() or ".." in Path(file).parts:
+            raise FormatError(folder, expected="the name of a trace in it", found=repr(file[:60]))
+        return folder / file
+
+    def is_language_model(self, name: str) -> bool:
+        """Whether a name of a list file means a language model."""
+        return not self.model(name).is_file() and self.language_model(name).is_file()
