@@ -112,12 +112,14 @@ def _covered_by_kind(start, end, kind, sums, local, first, last, totals):
 
 @_inlined
 def dominant_kind(start, end, kind, sums, local, owner, first, last, totals):
-    """Kind that covers most cycles of rows [first, last); the first row's kind if none covers any."""
+    """Kind that covers most cycles of rows [first, last), the lower id of equal ones; the first row's
+    kind if none covers any."""
     totals[:] = 0
     _covered_by_kind(start, end, kind, sums, local, first, last, totals)
     best = 0
     for column in range(1, len(totals)):
-        if totals[column] > totals[best]:
+        is_tie = totals[column] == totals[best] and owner[column] < owner[best]
+        if totals[column] > totals[best] or is_tie:
             best = column
     return owner[best] if totals[best] > 0 else kind[first]
 
@@ -201,7 +203,7 @@ def utilization(start, end, kind, starts, sums, local, owner, wanted, low, high,
                 amount -= now_behind
             if amount > 0 and wanted[owner[column]] != 0:
                 whole += amount
-                if amount > best:
+                if amount > best or (amount == best and owner[column] < dominant[c]):
                     best = amount
                     dominant[c] = owner[column]
         covered[c] = min(whole / step, 1.0)
