@@ -18,14 +18,14 @@ check: setup ## everything CI runs
 	$(BIN)/ruff check .
 	$(BIN)/pyright
 	$(BIN)/lint-imports
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	QT_QPA_PLATFORM=offscreen $(BIN)/pytest -n 2 --dist loadfile
 
 bench: setup ## the benchmarks, one table
 	QT_QPA_PLATFORM=offscreen $(BIN)/npuviz bench
 
 docs: setup ## the documentation, in site/
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "open site/index.html"
 
 format: setup ## rewrite the code in the project's format
