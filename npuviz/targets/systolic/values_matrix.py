@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from npuviz.targets.systolic.values_plan import Block, Load
+from npuviz.targets.systolic.values_storage import widen
 
 
 @dataclass(frozen=True)
@@ -45,5 +46,5 @@ class MatrixProduct:
 
 def _joined(parts: list[np.ndarray], along_columns: bool, zero: int) -> np.ndarray:
     whole = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1 if along_columns else 0)
-    wide = whole.astype(np.float32)
+    wide = widen(whole)
     return wide - np.float32(zero) if zero else wide

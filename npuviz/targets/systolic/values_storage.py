@@ -13,6 +13,8 @@ FLOATS = frozenset(
     ("float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz")
 )
 
+_BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+
 
 @dataclass(frozen=True, slots=True)
 class Storage:
@@ -92,6 +94,14 @@ def convert(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
             info = np.iinfo(dtype)
             return np.clip(np.rint(values), info.min, info.max).astype(dtype)
         return values.astype(dtype)
+
+
+def widen(values: np.ndarray) -> np.ndarray:
+    """Float32 of any floating-point or integer array; float32 itself is returned as it is."""
+    if values.dtype == _BFLOAT16:
+        # The bits of a bfloat16 are the upper half of a float32; far faster than a converting loop.
+        return (values.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
+    return values.astype(np.float32, copy=False)
 
 
 def stored_dtype(graph_dtype: str, precision: int, float16: bool = False) -> str:

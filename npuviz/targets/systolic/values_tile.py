@@ -8,7 +8,7 @@ from npuviz.program.dtypes import numpy_dtype
 from npuviz.targets.systolic import tables_kernels as tk
 from npuviz.targets.systolic.tables import SystolicTables
 from npuviz.targets.systolic.values_plan import Product, ValuePlan
-from npuviz.targets.systolic.values_storage import Storage, convert
+from npuviz.targets.systolic.values_storage import Storage, convert, widen
 
 Contents = dict[int, np.ndarray]
 """Operand word -> contents of the entry."""
@@ -156,7 +156,7 @@ def _cut(result: np.ndarray, product: Product, steps: dict[int, int], count: int
 
 def _wide(values: np.ndarray) -> np.ndarray:
     """Contents as the vector unit sees them: float32, or the integer type."""
-    return values if values.dtype.kind in "iub" else values.astype(np.float32, copy=False)
+    return values if values.dtype.kind in "iub" else widen(values)
 
 
 def _rows_of(flat: np.ndarray, storage: Storage, tile: np.ndarray, row: list[int]) -> np.ndarray:

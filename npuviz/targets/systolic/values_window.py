@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from npuviz.targets.systolic.values_plan import Block, Load
+from npuviz.targets.systolic.values_storage import widen
 
 
 @dataclass(frozen=True)
@@ -34,12 +35,12 @@ class WindowView:
     def padded(self, contents: np.ndarray, fill: float = 0.0) -> np.ndarray:
         """The window (rows, columns, channels) as float32 with its padding filled in."""
         loaded = contents.transpose(tuple(int(axis) for axis in np.argsort(self.axes)))
-        if loaded.shape[:2] == self.span and loaded.dtype == np.float32 and not self.zero:
-            return loaded
+        if loaded.shape[:2] == self.span and not self.zero:
+            return widen(loaded)
         whole = np.full((*self.span, loaded.shape[2]), fill, np.float32)
         top, left = self.before
         inside = whole[top : top + loaded.shape[0], left : left + loaded.shape[1]]
-        inside[...] = loaded
+        inside[...] = widen(loaded)
         if self.zero:
             inside -= np.float32(self.zero)
         return whole
@@ -78,8 +79,8 @@ class WindowProduct:
             row, column = divmod(position, self.view.kernel[1])
             left = self.view.tap(window, row, column).reshape(self.shape[0], self.depth)
             parts = [load(word) for word in words]
-            right = (parts[0] if len(parts) == 1 else np.concatenate(parts)).astype(np.float32)
+            right = widen(parts[0] if len(parts) == 1 else np.concatenate(parts))
             if self.weight_zero:
-                right -= np.float32(self.weight_zero)
+                right = right - np.float32(self.weight_zero)
             for start in range(0, self.depth, self.step):
                 yield left[:, start : start + self.step], right[:, start : start + self.step].T

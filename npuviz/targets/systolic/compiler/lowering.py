@@ -62,6 +62,12 @@ class Lowering:
         """A tensor of the graph."""
         return self.graph.tensors[index]
 
+    @property
+    def opset(self) -> int:
+        """Version of the standard operator set; a graph that states none has the newest rules."""
+        opsets = self.graph.opsets
+        return opsets.get("", opsets.get("ai.onnx", 1 << 30))
+
     def storage(self, index: int) -> Storage:
         """How a tensor is stored."""
         return self.storages[index]

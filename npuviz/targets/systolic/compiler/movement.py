@@ -1,6 +1,7 @@
 """Operators that only move data: Concat, Split, Slice, Transpose, Expand, and views that must copy."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 from math import prod
 
 import numpy as np
@@ -148,7 +149,7 @@ def lower_gather(lowering: Lowering, node: Node) -> None:
         raise NotLowered("indices with more than one axis")
     places = [int(value) % source.shape[axis] for value in indices.reshape(-1)]
     step = places[1] - places[0] if len(places) > 1 else 1
-    if step < 1 or any(b - a != step for a, b in zip(places, places[1:], strict=False)):
+    if step < 1 or any(b - a != step for a, b in pairwise(places)):
         raise NotLowered("indices that do not rise evenly")
     strides, targets = source.strides(), list(output.strides())
     if indices.ndim == 0:

@@ -47,7 +47,7 @@ def lower_softmax(lowering: Lowering, node: Node) -> None:
     _same_order(lowering, source, output)
     storage = lowering.storage(source)
     rank = len(storage.shape)
-    if lowering.graph.opsets.get("", 13) >= 13:
+    if lowering.opset >= 13:
         axis = int(node.attributes.get("axis", -1)) % max(1, rank)
         rows, width = row_axes(storage, axis, 1)
     else:
