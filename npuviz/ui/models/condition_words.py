@@ -1,0 +1,86 @@
+"""Which words may come next in a breakpoint condition, and examples that fit an open program."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from npuviz.program.program import Program
+from npuviz.sim.description import MachineDescription
+from npuviz.sim.probe import Probe
+
+KEYWORDS = ("cycle", "instr", "op", "queue", "read", "write")
+MAX_OFFERED = 200
+_WORD = re.compile(r'"[^"]*"?|\S+')
+
+
+@dataclass(frozen=True)
+class ConditionWords:
+    """Names that conditions about one program and machine can use."""
+
+    operators: tuple[str, ...] = ()
+    queues: tuple[str, ...] = ()
+    memories: tuple[str, ...] = ()
+    probes: tuple[str, ...] = ()
+
+    def offers(self, text: str) -> tuple[int, list[str]]:
+        """(where the word under way begins, words it can become) at the end of a text."""
+        words = [(m.start(), m.group()) for m in _WORD.finditer(text)]
+        begins_word = not words or (text[-1:].isspace() and not _is_open(words[-1][1]))
+        start = len(text) if begins_word else words[-1][0]
+        before = [word for _, word in (words if begins_word else words[:-1])]
+        if "or" in before:
+            before = before[len(before) - before[::-1].index("or") :]
+        partial = text[start:].strip('"').casefold()
+        found = [w for w in self._choices(before) if partial in w.strip('"').casefold()]
+        found.sort(key=lambda w: (not w.strip('"').casefold().startswith(partial), w))
+        if found == [text[start:]]:
+            return start, []
+        return start, found[:MAX_OFFERED]
+
+    def _choices(self, before: Sequence[str]) -> Sequence[str]:
+        if not before:
+            return (*KEYWORDS, *self.probes)
+        kind, place = before[0], len(before)
+        named = {"op": self.operators, "queue": self.queues, "read": self.memories, "write": self.memories}
+        if place == 1:
+            return named.get(
+                kind, ("==", ">=") if kind == "cycle" else () if kind == "instr" else _COMPARISONS
+            )
+        if place == 2 and kind == "op":
+            return ("ends", "or")
+        return _COMPARISONS if place == 2 and kind == "queue" else ()
+
+
+_COMPARISONS = (">=", "==", "<=", ">", "<", "!=")
+
+
+def words_of(program: Program, description: MachineDescription, probes: Sequence[Probe]) -> ConditionWords:
+    """The names of an open program."""
+    return ConditionWords(
+        tuple(quoted(node.name or node.op_type) for node in program.graph.nodes),
+        tuple(quoted(queue.name) for queue in description.queues),
+        tuple(quoted(memory.name) for memory in description.memories),
+        tuple(probe.id for probe in probes),
+    )
+
+
+def quoted(name: str) -> str:
+    """A name as a condition writes it: in quotes if it holds anything but one plain word."""
+    return f'"{name}"' if not name or re.search(r"[\s<>=!]", name) else name
+
+
+def examples(words: ConditionWords) -> list[str]:
+    """Conditions that can be set as they are."""
+    found = ["cycle == 1000", "instr 10"]
+    if words.operators:
+        found.append(f"op {words.operators[min(1, len(words.operators) - 1)]}")
+    if words.queues:
+        found.append(f"queue {words.queues[0]} >= 2")
+    if words.memories:
+        found.append(f"write {words.memories[0]} 0x0..0x40")
+    return found
+
+
+def _is_open(word: str) -> bool:
+    """Whether a quoted name still waits for its closing quote."""
+    return word.startswith('"') and (len(word) == 1 or not word.endswith('"'))

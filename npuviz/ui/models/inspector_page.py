@@ -1,0 +1,141 @@
+"""What the inspector shows, as data: a page of sections with fields and tables, and links between things."""
+
+import csv
+import io
+from dataclasses import dataclass
+
+from npuviz.base.units import THIN_SPACE, format_bytes, format_count, format_cycles_as_time
+from npuviz.workbench.selection import Selection
+
+_LAYOUT_CHARACTERS = dict.fromkeys(map(ord, THIN_SPACE + "\u2007\u200b\u2588"))
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A value: its text, what it leads to, and how sure it is.
+
+    is_number   right-aligned, digits of equal width
+    is_estimated  the model assumes it
+    role        colour role of the text, "" for the usual
+    fraction    0..1 draws a small bar before the text, negative draws none
+    """
+
+    text: str
+    link: Selection | None = None
+    is_number: bool = False
+    is_estimated: bool = False
+    role: str = ""
+    fraction: float = -1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A labelled value; several cells stand one after the other."""
+
+    label: str
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of cells under headers."""
+
+    headers: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    left_out: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A titled part of a page: sentences, then fields, then a table."""
+
+    title: str
+    fields: tuple[Field, ...] = ()
+    table: Table | None = None
+    sentences: tuple[Cell, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Everything about one thing. `kind` says what it is; `op_type` gives it its colour."""
+
+    kind: str
+    title: str
+    subtitle: str = ""
+    sections: tuple[Section, ...] = ()
+    op_type: str = ""
+
+
+def count_cell(value: int, link: Selection | None = None, measure: str = "") -> Cell:
+    """A whole number in groups of three digits."""
+    text = format_count(value)
+    return Cell(f"{text} {measure}" if measure else text, link, is_number=True)
+
+
+def text_cell(text: str, link: Selection | None = None, role: str = "") -> Cell:
+    """A text."""
+    return Cell(text, link, role=role)
+
+
+def bytes_cell(size: int) -> Cell:
+    """A size in bytes, with the short form behind it from 1 KiB on."""
+    text = f"{format_count(size)} B"
+    return Cell(f"{text} ({format_bytes(size)})" if size >= 1024 else text, is_number=True)
+
+
+def address_cell(address: int, link: Selection | None = None) -> Cell:
+    """An address in hexadecimal."""
+    return Cell(f"0x{address:x}", link, is_number=True)
+
+
+def share_cell(part: float) -> Cell:
+    """A part of a whole as percentage with a bar."""
+    bounded = min(1.0, max(0.0, part))
+    # Padded, so that bars of one column stand under each other.
+    return Cell(f"{part * 100:.1f}".rjust(5, "\u2007") + " %", is_number=True, fraction=bounded)
+
+
+def span_cells(start: int, end: int, frequency_hz: float, link: Selection | None = None) -> tuple[Cell, ...]:
+    """A range of cycles and how long it is."""
+    length = f"{format_count(end - start)} cycles"
+    took = format_cycles_as_time(end - start, frequency_hz) if end > start else ""
+    return (
+        Cell(f"{format_count(start)} \u2013 {format_count(end)}", link, is_number=True),
+        Cell(f"{length}, {took}" if took else length, is_number=True),
+    )
+
+
+def field(label: str, *cells: Cell) -> Field:
+    """A field of some cells."""
+    return Field(label, cells)
+
+
+def plain(text: str) -> str:
+    """A text fit for other programs: without the spaces that group, pad and break."""
+    return text.translate(_LAYOUT_CHARACTERS)
+
+
+def table_as_csv(table: Table) -> str:
+    """A table as comma-separated values, one row a line, headers first."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(table.headers)
+    for row in table.rows:
+        writer.writerow([plain(cell.text) for cell in row])
+    return out.getvalue()
+
+
+def page_as_text(page: Page) -> str:
+    """A page as plain text: headings, `label: value` lines, tables with tabs."""
+    lines = [page.title]
+    if page.subtitle:
+        lines.append(page.subtitle)
+    for section in page.sections:
+        lines += ["", section.title] if section.title else [""]
+        lines += [plain(cell.text) for cell in section.sentences]
+        for item in section.fields:
+            lines.append(f"{item.label}: {'  '.join(plain(cell.text) for cell in item.cells)}")
+        if section.table is not None:
+            lines.append("\t".join(section.table.headers))
+            lines += ["\t".join(plain(cell.text) for cell in row) for row in section.table.rows]
+    return "\n".join(lines) + "\n"
