@@ -19,7 +19,7 @@ SLICE_SECONDS = 0.005
 """Aim for one call of `advance`, a tenth of the 50 ms in which an interrupt must work: the cycles of
 a slice are guessed from the slice before, and dense cycles may follow sparse ones."""
 
-FIRST_SLICE_CYCLES = 1024
+FIRST_SLICE_CYCLES = 128
 LEAST_SLICE_CYCLES = 16
 LARGEST_SLICE_CYCLES = 1 << 40
 
@@ -104,7 +104,10 @@ class Runner:
         self._drain(-1)
 
     def forget_after(self, cycle: int) -> None:
-        """History changed at `cycle`: later checkpoints and the later trace are void."""
+        """History changed at `cycle`: later checkpoints and the later trace are void.
+
+        The machine must be at `cycle` or before it, or the void part would count as recorded.
+        """
         self.flush()
         self.timeline.drop_from(cycle)
         self._since_base = 0.0

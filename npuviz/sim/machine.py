@@ -104,6 +104,11 @@ class Machine(Protocol):
         """Whether the program has ended."""
         ...
 
+    @property
+    def event_rows_per_cycle(self) -> int:
+        """Event rows one cycle may need at most: the least capacity of a buffer for `advance`."""
+        ...
+
     def advance(self, until: int, stops: np.ndarray, events: EventBuffer | None) -> StopReason:
         """Run until `cycle == until`, a stop row hits, a fault, the end, or a full event buffer.
 

@@ -47,6 +47,10 @@ class ToyMachine:
     def is_finished(self) -> bool:
         return bool(self._state["finished"])
 
+    @property
+    def event_rows_per_cycle(self) -> int:
+        return EVENTS_PER_CYCLE
+
     def advance(self, until: int, stops: np.ndarray, events: EventBuffer | None) -> StopReason:
         while True:
             now = self.cycle

@@ -68,7 +68,9 @@ from npuviz.targets.systolic.tables_kernels import (
     A_FIRST_LAYER,
     A_NUM_LAYERS,
     L_ACC_ENTRIES,
+    L_FIRST_TILE,
     L_HOST_CYCLES,
+    L_INSTRUCTION,
     L_NODE,
     L_NUM_TILES,
     L_SPAD_ENTRIES,
@@ -144,12 +146,16 @@ def end_layer(s, p, x, ev, t, after_core):
     if is_recording(x):
         tracks = s[H_CORES_COUNT] * TRACKS_PER_CORE
         first = s[H_LAYER_START]
-        # Instruction word -2 - node: an interval of a whole operator.
+        end = t
+        instruction = p[layer + L_INSTRUCTION]
         if p[layer + L_HOST_CYCLES] > 0:
-            emit(x, ev, INTERVAL, tracks + TRACK_HOST, OP_HOST, first, t, -2 - node)
-            emit(x, ev, INTERVAL, tracks + TRACK_OPERATORS, KIND_OPERATOR, first, t, -2 - node)
+            emit(x, ev, INTERVAL, tracks + TRACK_HOST, OP_HOST, first, t, instruction)
         else:
-            emit(x, ev, INTERVAL, tracks + TRACK_OPERATORS, KIND_OPERATOR, first, t + 1, -2 - node)
+            # The next layer may start in this very cycle: the cycle of the last report is its own.
+            tile = p[P_TILES] + p[layer + L_FIRST_TILE] * TILE_WORDS
+            instruction = p[tile + T_FIRST] if p[tile + T_COUNT] > 0 else -1
+        if end > first:
+            emit(x, ev, INTERVAL, tracks + TRACK_OPERATORS, KIND_OPERATOR, first, end, instruction)
     if is_watched(x):
         watch_subject(x, int64(STOP_NODE_END), node, int64(0), int64(0), t)
     s[H_LAYER] = -1

@@ -1,0 +1,92 @@
+"""State and program words of one machine, and the one way to move them."""
+
+import numpy as np
+
+from npuviz.base.errors import SimulationError
+from npuviz.sim.events import EventBuffer
+from npuviz.sim.parts import interconnect_kernels as ik
+from npuviz.targets.systolic import kernels
+from npuviz.targets.systolic import state_kernels as sk
+from npuviz.targets.systolic.layout import (
+    FIRST_BURSTS,
+    FIRST_POOL,
+    StateShape,
+    build_program_words,
+    build_state,
+    grow_state,
+)
+from npuviz.targets.systolic.spec import SystolicSpec
+from npuviz.targets.systolic.tables import SystolicTables
+
+NO_EVENTS = np.zeros(0, dtype=np.int64)
+
+
+class Engine:
+    """The kernels' state and program words.
+
+    state  (words,) int64 root state, owned; replaced when it grows or is restored
+    """
+
+    def __init__(self, spec: SystolicSpec, tables: SystolicTables) -> None:
+        self.spec = spec
+        self.tables = tables
+        self.shape = StateShape(spec, tables, FIRST_BURSTS, FIRST_POOL)
+        self.state = build_state(spec, tables, self.shape)
+        self.words = build_program_words(spec, tables, 2 * spec.num_cores)
+        entries = self.shape.spad_entries + self.shape.acc_entries
+        self.event_margin = spec.num_cores * (48 + 2 * entries) + 64
+
+    def advance(self, until: int, stops: np.ndarray, events: EventBuffer | None) -> tuple[int, np.ndarray]:
+        """Run the kernel; returns its RESULT_ code and a hit word per stop row.
+
+        Grows the burst rings and the packet pool as often as the program needs it.
+        """
+        x = np.zeros(sk.X_ROWS + len(stops) * (sk.STOP_WORDS + 1), dtype=np.int64)
+        x[sk.X_UNTIL] = until
+        x[sk.X_STOPS] = len(stops)
+        x[sk.X_ROWS : sk.X_ROWS + stops.size] = stops.reshape(-1)
+        rows = NO_EVENTS
+        if events is not None:
+            rows = events.rows.reshape(-1)
+            x[sk.X_EVENTS] = events.count[0]
+            x[sk.X_CAPACITY] = len(events.rows)
+            if len(events.rows) < self.event_margin:
+                raise SimulationError(
+                    f"an event buffer of {len(events.rows)} rows; one cycle may need {self.event_margin}"
+                )
+        while True:
+            result = int(kernels.advance(self.state, self.words, x, rows, self.event_margin))
+            if result == sk.RESULT_GROW_POOL:
+                self._grow(self.shape.bursts, self.shape.pool * 4)
+            elif result == sk.RESULT_GROW_BURSTS:
+                self._grow(self.shape.bursts * 4, self.shape.pool)
+            else:
+                break
+        if events is not None:
+            events.count[0] = x[sk.X_EVENTS]
+        return result, x[sk.X_ROWS + stops.size :]
+
+    def _grow(self, bursts: int, pool: int) -> None:
+        shape = StateShape(self.spec, self.tables, bursts, pool)
+        self.state = grow_state(self.state, self.shape, shape)
+        self.shape = shape
+
+    def used_state(self) -> np.ndarray:
+        """The words in use: everything but packets never used yet (a view)."""
+        noc = int(self.state[sk.H_NOC])
+        pool = int(self.state[noc + ik.NOC_POOL])
+        return self.state[: pool + int(self.state[noc + ik.NOC_FRESH]) * self.shape.stride]
+
+    def copy_state(self) -> np.ndarray:
+        """A copy of the words in use, for `restore_state`."""
+        return self.used_state().copy()
+
+    def restore_state(self, words: np.ndarray) -> None:
+        """Take over words that `copy_state` made, with the capacities they had."""
+        noc = int(words[sk.H_NOC])
+        bursts, pool = int(words[sk.H_BURST_CAPACITY]), int(words[noc + ik.NOC_CAPACITY])
+        if (bursts, pool) != (self.shape.bursts, self.shape.pool):
+            self.shape = StateShape(self.spec, self.tables, bursts, pool)
+            self.state = np.zeros(self.shape.num_words, dtype=np.int64)
+        self.state[: len(words)] = words
+        self.state[len(words) :] = 0
