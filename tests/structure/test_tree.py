@@ -1,0 +1,146 @@
+"""Rules of the source tree that no other tool checks."""
+
+import ast
+import tomllib
+from collections.abc import Iterator
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import pytest
+
+from npuviz.base import registry
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "npuviz"
+FILE_LINES = 500
+FUNCTION_LINES = 60
+KERNEL_LINES = 120
+WINDOW_LINES = 250
+DRAWERS = {"utils", "util", "common", "misc", "manager", "helpers"}
+
+
+def sources(folder: Path = PACKAGE) -> list[Path]:
+    found = sorted(path for path in folder.rglob("*.py") if "__pycache__" not in path.parts)
+    assert found
+    return found
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def plugins(group: str) -> dict[str, str]:
+    """Name -> module of the plug-ins that this project declares."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    found = {name: value.partition(":")[0] for name, value in project["entry-points"][group].items()}
+    assert found
+    return found
+
+
+def strings(path: Path) -> Iterator[tuple[int, str]]:
+    """Line and value of every string of a file that is no docstring."""
+    tree = ast.parse(path.read_text())
+    documents = {
+        id(node.value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documents:
+            yield node.lineno, node.value
+
+
+def test_shared_code_names_no_target():
+    ids = plugins(registry.TARGETS)
+    found = [
+        f"{name_of(path)}:{line}: {value!r}"
+        for path in sources()
+        if "targets" not in path.relative_to(PACKAGE).parts
+        for line, value in strings(path)
+        if value in ids
+    ]
+    assert found == []
+
+
+def test_files_are_short():
+    long = {
+        name_of(path): count
+        for path in sources()
+        if (count := len(path.read_text().splitlines())) > FILE_LINES
+    }
+    assert long == {}
+
+
+def test_functions_are_short():
+    long: dict[str, int] = {}
+    for path in sources():
+        limit = KERNEL_LINES if path.stem.endswith("kernels") else FUNCTION_LINES
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                # The docstring is not counted: it may describe many arrays.
+                first = node.body[1] if ast.get_docstring(node) and len(node.body) > 1 else node.body[0]
+                lines = (node.end_lineno or node.lineno) - first.lineno + 1
+                if lines > limit:
+                    long[f"{name_of(path)}: {node.name}"] = lines
+    assert long == {}
+
+
+def test_the_main_window_stays_small():
+    assert len((PACKAGE / "ui" / "main_window.py").read_text().splitlines()) <= WINDOW_LINES
+
+
+def test_files_are_named_after_subjects():
+    assert [name_of(path) for path in sources() if path.stem in DRAWERS] == []
+
+
+def test_every_package_says_what_it_is():
+    silent = [
+        name_of(path)
+        for path in sources()
+        if path.name == "__init__.py" and not ast.get_docstring(ast.parse(path.read_text()))
+    ]
+    assert silent == []
+
+
+@pytest.mark.parametrize(
+    ("group", "page"),
+    [
+        (registry.TARGETS, "adding-a-target.md"),
+        (registry.EXPORTERS, "adding-an-exporter.md"),
+        (registry.PANELS, "adding-a-panel.md"),
+    ],
+)
+def test_every_plug_in_is_named_in_its_page(group, page):
+    text = (ROOT / "docs" / page).read_text()
+    assert [name for name in plugins(group) if f"`{name}`" not in text] == []
+
+
+def test_every_format_is_named_in_its_page():
+    text = (ROOT / "docs" / "adding-a-format.md").read_text()
+    formats = {
+        path.stem for path in (PACKAGE / "formats").glob("[a-z]*.py") if not path.stem.startswith("onnx_")
+    }
+    assert {"binary", "onnxim_config"} <= formats
+    assert [name for name in sorted(formats | {"onnx_model"}) if f"`{name}`" not in text] == []
+
+
+@pytest.mark.parametrize("group", [registry.TARGETS, registry.EXPORTERS, registry.PANELS])
+def test_declared_plug_ins_are_installed_and_load(group):
+    installed = {entry.name: entry for entry in entry_points(group=group)}
+    for name in plugins(group):
+        assert installed[name].load() is not None
+
+
+def test_every_test_folder_is_a_package():
+    folders = {path.parent for path in (ROOT / "tests").rglob("test_*.py")}
+    assert [str(folder) for folder in folders if not (folder / "__init__.py").exists()] == []
+
+
+def test_every_layer_is_in_the_architecture_page():
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    missing = [
+        path.name
+        for path in PACKAGE.iterdir()
+        if (path / "__init__.py").exists() and f"`npuviz/{path.name}`" not in text
+    ]
+    assert missing == []

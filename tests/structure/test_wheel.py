@@ -1,0 +1,41 @@
+"""The wheel holds what the program needs at run time."""
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def names(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
+    if subprocess.run([sys.executable, "-c", "import hatchling"], check=False).returncode:
+        pytest.fail("hatchling is missing: pip install -e '.[dev]'")
+    folder = tmp_path_factory.mktemp("wheel")
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)], cwd=ROOT, check=True
+    )
+    (wheel,) = folder.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        return set(archive.namelist())
+
+
+def test_resources_and_samples_are_in_the_wheel(names):
+    files = {"resources": "_resources", "sample_models": "_sample_models"}
+    for source, place in files.items():
+        wanted = {
+            f"npuviz/{place}/{path.relative_to(ROOT / source)}"
+            for path in (ROOT / source).rglob("*")
+            if path.is_file() and "__pycache__" not in path.parts
+        }
+        assert wanted
+        assert wanted - names == set()
+
+
+def test_code_and_licence_are_in_the_wheel(names):
+    assert "npuviz/cli/main.py" in names
+    assert any(name.endswith("licenses/LICENSE") for name in names)
+    assert not [name for name in names if name.startswith("tests/") or "__pycache__" in name]
