@@ -142,12 +142,13 @@ class Session:
     def restart(self) -> StopReason:
         """Begin again at the first cycle, without what was written since."""
         with self._verb():
-            edited = self._runner.edits.first_cycle
+            runner = self._runner
+            edited = runner.edits.first_cycle
+            runner.edits.clear()
+            runner.restore(self.timeline.nearest(self._first_cycle))
             if edited is not None:
-                self._runner.edits.clear()
-                self._runner.forget_after(edited)
+                runner.forget_after(edited)
                 self.end_cycle = None
-            self._runner.restore(self.timeline.nearest(self._first_cycle))
             return self._stopped(StopReason(StopKind.START, self._first_cycle))
 
     def interrupt(self) -> None:

@@ -9,9 +9,11 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 from npuviz.debug.session import Session
 from npuviz.sim.stop import NO_STOPS, StopKind
 from tests.contract.runs import Make, StraightRun, run_straight
-from tests.toy.session import make_recorder, ticking_clock
+from tests.toy.session import CycleClock, make_recorder
 
-BUDGET_SNAPSHOTS = 6
+BUDGET_SNAPSHOTS = 12
+CYCLE_SHARE = 0.6
+"""Seconds the whole run takes by the session's clock: enough for checkpoints to be laid and thinned."""
 
 
 class StraightDigests:
@@ -57,7 +59,8 @@ def _state_machine(make: Make, straight: StraightRun, digests: StraightDigests) 
             machine = make()
             self.recorder = make_recorder(machine)
             budget = BUDGET_SNAPSHOTS * (machine.snapshot().size_bytes + 1024)
-            self.session = Session(machine, self.recorder, budget, ticking_clock())
+            clock = CycleClock(machine, CYCLE_SHARE / end)
+            self.session = Session(machine, self.recorder, budget, clock)
 
         @rule(cycle=cycles)
         def go_to(self, cycle: int) -> None:

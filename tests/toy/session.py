@@ -1,8 +1,5 @@
 """Sessions over the toy machine, with a recorder, for tests of everything above the machine."""
 
-from collections.abc import Callable, Iterator
-from itertools import count
-
 from npuviz.debug.session import Session
 from npuviz.sim.machine import Machine
 from npuviz.trace.recorder import Recorder
@@ -22,18 +19,32 @@ def make_session(
     *,
     records: bool = True,
     budget_bytes: int = 64 << 20,
-    clock: Callable[[], float] | None = None,
+    cycle_seconds: float = 0.0,
     **sizes: int,
 ) -> Session:
-    """A session at cycle 0 of a toy run; 8 blocks take 767 cycles, 128 instructions."""
+    """A session at cycle 0 of a toy run; 8 blocks take 767 cycles, 128 instructions.
+
+    cycle_seconds  if not 0, a simulated cycle takes this long by the session's clock, so that
+                   slices and checkpoints do not depend on the computer
+    """
     machine = make_machine(ToySpec(blocks=blocks, **sizes))
     recorder = make_recorder(machine) if records else None
-    if clock is None:
+    if not cycle_seconds:
         return Session(machine, recorder, budget_bytes)
-    return Session(machine, recorder, budget_bytes, clock)
+    return Session(machine, recorder, budget_bytes, CycleClock(machine, cycle_seconds))
 
 
-def ticking_clock(seconds: float = 0.004) -> Callable[[], float]:
-    """A clock that moves by itself at each look: checkpoints then do not depend on the computer."""
-    ticks: Iterator[int] = count()
-    return lambda: next(ticks) * seconds
+class CycleClock:
+    """A clock that moves only while the machine simulates."""
+
+    def __init__(self, machine: Machine, cycle_seconds: float) -> None:
+        self._machine = machine
+        self._cycle_seconds = cycle_seconds
+        self._last = machine.cycle
+        self._cycles = 0
+
+    def __call__(self) -> float:
+        now = self._machine.cycle
+        self._cycles += max(0, now - self._last)
+        self._last = now
+        return self._cycles * self._cycle_seconds
