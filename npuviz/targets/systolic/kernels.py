@@ -150,8 +150,8 @@ def advance(state, program, transient, events, margin):
         time = core_time if core_time <= noc_time else noc_time
         if time >= x[X_UNTIL] * core_period:
             break
-        now = time // core_period
-        if now > s[H_CYCLE]:
+        if time >= (s[H_CYCLE] + 1) * core_period:
+            now = time // core_period
             # A new core cycle begins: the only place where stopping leaves the state of a cycle.
             if x[X_CAPACITY] > 0 and x[X_EVENTS] + margin > x[X_CAPACITY]:
                 x[X_UNTIL] = now
@@ -163,12 +163,12 @@ def advance(state, program, transient, events, margin):
                 return RESULT_GROW_BURSTS
             run_cores(s, p, x, ev, wake)
             if s[H_STATUS] == STATUS_FAULT:
-                s[H_CYCLE] = now + 1
+                s[H_CYCLE] += 1
                 return RESULT_FAULT
         else:
             if s[s[H_NOC] + NOC_CAPACITY] - s[s[H_NOC] + NOC_LIVE] < s[H_CORES_COUNT] * s[H_PORTS]:
                 return RESULT_GROW_POOL
-            noc_cycle(s, p, x, ev, noc_next)
+            noc_cycle(s, p, x, ev, noc_next, s[H_CYCLE])
     if s[H_STATUS] == STATUS_FAULT:
         return RESULT_FAULT
     if s[H_FINAL] >= 0 and s[H_FINAL] <= x[X_UNTIL]:

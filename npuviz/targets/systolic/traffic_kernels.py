@@ -350,27 +350,46 @@ def enter_replies(s, noc, cycle):
 
 
 @kernel
-def reply_cycle(s, noc, cycle):
-    """One cycle of the reply network where channels share ports: each port takes one response.
-
-    Sets H_REPLY_NEXT to the next cycle in which a response enters or may be taken.
-    """
-    channels = s[H_CHANNELS]
-    pool = s[noc + NOC_POOL]
-    stride = s[noc + NOC_STRIDE]
-    if s[noc + NOC_LATENCY] != 1:
-        enter_replies(s, noc, cycle)
-    for c in range(s[H_CORES_COUNT]):
-        for port in range(s[H_PORTS]):
-            _port_grant(s, noc, c, port, cycle)
+def next_reply(s, noc):
+    """NoC cycle in which the next queued response enters the network or may be taken, FAR if none."""
     upcoming = FAR
     if s[H_REPLY_WAITING] > 0:
-        for pair in range(s[H_CORES_COUNT] * channels):
-            reply = s[H_REPLIES] + pair * REPLY_WORDS
-            node = s[reply + Y_HEAD]
+        pool = s[noc + NOC_POOL]
+        stride = s[noc + NOC_STRIDE]
+        for pair in range(s[H_CORES_COUNT] * s[H_CHANNELS]):
+            node = s[s[H_REPLIES] + pair * REPLY_WORDS + Y_HEAD]
             if node != NONE and s[pool + node * stride + 1] < upcoming:
                 upcoming = s[pool + node * stride + 1]
-    s[H_REPLY_NEXT] = upcoming if upcoming > cycle else cycle + 1
+    return upcoming
+
+
+@kernel
+def known_until(s, noc, cycle):
+    """Last NoC cycle whose responses are all known in `cycle`: later requests cannot return earlier."""
+    dram = s[H_DRAM]
+    period = s[noc + NOC_PERIOD]
+    leave = dram_first_cycle(s, dram, (cycle + 2) * period)
+    return (leave * s[dram + D_PERIOD] + period - 1) // period
+
+
+@kernel
+def reply_cycles(s, noc, cycle):
+    """The reply network where channels share ports, from `cycle` on as far as it is known.
+
+    Each port takes one response a cycle. A core learns early at which cycle an entry will be
+    valid, exactly as it does where ports are not shared. Sets H_REPLY_NEXT.
+    """
+    horizon = known_until(s, noc, cycle) if s[noc + NOC_LATENCY] == 1 else cycle
+    now = cycle
+    while now <= horizon:
+        if s[noc + NOC_LATENCY] != 1:
+            enter_replies(s, noc, now)
+        for c in range(s[H_CORES_COUNT]):
+            for port in range(s[H_PORTS]):
+                _port_grant(s, noc, c, port, now)
+        upcoming = next_reply(s, noc)
+        now = upcoming if upcoming > now else now + 1
+    s[H_REPLY_NEXT] = now
 
 
 @inlined
@@ -389,11 +408,10 @@ def serve_channels(s, noc, cycle):
 
 
 @inlined
-def noc_cycle(s, p, x, ev, cycle):
-    """One cycle of the network. With latency above 0 this cycle's entries cannot be granted in it,
+def noc_cycle(s, p, x, ev, cycle, now):
+    """One cycle of the network, in core cycle `now`. With latency above 0 this cycle's entries cannot be granted in it,
     so that the order of the two halves is free unless ready times depend on it (latency not 1)."""
     noc = s[H_NOC]
-    now = cycle * s[noc + NOC_PERIOD] // s[H_CORE_PERIOD]
     late = s[noc + NOC_LATENCY] != 1
     if not late and s[noc + NOC_WAITING] > 0:
         serve_channels(s, noc, cycle)
@@ -404,7 +422,7 @@ def noc_cycle(s, p, x, ev, cycle):
     if late and s[noc + NOC_WAITING] > 0:
         serve_channels(s, noc, cycle)
     if s[H_REPLY_NEXT] <= cycle:
-        reply_cycle(s, noc, cycle)
+        reply_cycles(s, noc, cycle)
     upcoming = s[H_REPLY_NEXT]
     if s[H_BURSTS_WAITING] > 0 or s[noc + NOC_WAITING] > 0:
         upcoming = cycle + 1
