@@ -358,3 +358,21 @@ def paint_counter(image, top, height, low, high, last, maximum, fill, band, line
         for y in range(max(y_from, 0), min(y_to, rows)):
             image[y, x] = line
         previous = min(y_last, bottom - thickness)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def fill_boxes(image, boxes, border):
+    """Fill rectangles one after another: rows of `boxes` are (left, top, right, bottom, colour), int64.
+
+    Each is at least one pixel large; those larger than 3 x 3 get an edge of `border` at left and top.
+    """
+    rows, columns = image.shape
+    for i in range(boxes.shape[0]):
+        left = boxes[i, 0]
+        top = boxes[i, 1]
+        right = max(boxes[i, 2], left + 1)
+        bottom = max(boxes[i, 3], top + 1)
+        has_edge = right - left > 3 and bottom - top > 3
+        for y in range(max(top, 0), min(bottom, rows)):
+            for x in range(max(left, 0), min(right, columns)):
+                image[y, x] = border if has_edge and (x == left or y == top) else boxes[i, 4]

@@ -1,0 +1,384 @@
+"""The memory panel: what a memory holds now, what it held when, and the numbers inside."""
+
+from typing import Any
+
+import numpy as np
+from PySide6.QtCore import QItemSelection, QPoint, Qt
+from PySide6.QtWidgets import (
+    QAbstractItemView,
+    QButtonGroup,
+    QComboBox,
+    QHBoxLayout,
+    QLabel,
+    QMenu,
+    QSplitter,
+    QStackedLayout,
+    QStackedWidget,
+    QTableView,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from npuviz.base.units import format_bytes, format_count
+from npuviz.program.dtypes import DTYPES
+from npuviz.sim.description import Memory
+from npuviz.sim.machine import Region
+from npuviz.ui.panels.panel import Panel, PanelContext, PanelSpec
+from npuviz.ui.widgets.empty_state import EmptyState
+from npuviz.ui.widgets.memory_colors import TensorColors
+from npuviz.ui.widgets.memory_lifetimes import MemoryLifetimes
+from npuviz.ui.widgets.memory_map import MemoryMap
+from npuviz.ui.widgets.memory_table import HEX, Contents, MemoryTable
+from npuviz.ui.widgets.picture import add_save_actions
+from npuviz.ui.widgets.table_copy import add_copy_actions
+from npuviz.workbench.selection import MemoryRange, Selection
+
+EMPTY_TEXT = "Memories show which tensor lies where and its numbers at any cycle. Open a model to fill them."
+AUTO = "as the tensor"
+
+
+class MemoryPanel(Panel):
+    """Map or lifetimes above, contents below."""
+
+    def __init__(self, context: PanelContext) -> None:
+        super().__init__(context)
+        self._memories: tuple[Memory, ...] = ()
+        self._range: MemoryRange | None = None
+        self._region: Region | None = None
+        self.chooser = QComboBox()
+        self.chooser.setObjectName("memory.chooser")
+        self.chooser.setAccessibleName("Memory")
+        self.dtype = QComboBox()
+        self.dtype.setObjectName("memory.dtype")
+        self.dtype.setAccessibleName("How to read the bytes")
+        self.dtype.addItems([AUTO, HEX, *DTYPES])
+        self.usage = QLabel()
+        self.usage.setObjectName("memory.usage")
+        self.numbers = QLabel()
+        self.numbers.setObjectName("memory.numbers")
+        self.numbers.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.map = MemoryMap(context.theme)
+        self.lifetimes = MemoryLifetimes(context.theme)
+        self.pictures = QStackedWidget()
+        self.pictures.addWidget(self.map)
+        self.pictures.addWidget(self.lifetimes)
+        self.table = MemoryTable(self._read)
+        self.view = self._make_view()
+        self._buttons = QButtonGroup(self)
+        self._stack = QStackedLayout(self)
+        self._stack.addWidget(EmptyState(EMPTY_TEXT))
+        self._stack.addWidget(self._make_content())
+        self._connect()
+
+    def _make_view(self) -> QTableView:
+        view = QTableView()
+        view.setObjectName("memory.contents")
+        view.setAccessibleName("Contents of the memory")
+        view.setModel(self.table)
+        view.setFont(self.theme.font_mono(12))
+        view.setShowGrid(False)
+        view.setSelectionMode(QAbstractItemView.SelectionMode.ContiguousSelection)
+        view.verticalHeader().setDefaultSectionSize(18)
+        view.verticalHeader().setMinimumWidth(86)
+        view.horizontalHeader().setDefaultSectionSize(64)
+        view.horizontalHeader().setHighlightSections(False)
+        view.verticalHeader().setHighlightSections(False)
+        view.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
+        view.customContextMenuRequested.connect(lambda point: self._show_menu(view, point))
+        return view
+
+    def _make_content(self) -> QWidget:
+        content = QWidget()
+        bar = QHBoxLayout()
+        bar.setContentsMargins(8, 4, 8, 4)
+        bar.setSpacing(8)
+        bar.addWidget(self.chooser)
+        for number, (text, tip) in enumerate(
+            (("now", "What lies where now"), ("lifetime", "What lay where, over cycles"))
+        ):
+            button = QToolButton()
+            button.setText(text)
+            button.setToolTip(tip)
+            button.setObjectName(f"memory.view.{text}")
+            button.setCheckable(True)
+            button.setAutoRaise(True)
+            self._buttons.addButton(button, number)
+            bar.addWidget(button)
+        self._buttons.button(0).setChecked(True)
+        bar.addWidget(self.usage)
+        bar.addStretch(1)
+        lower = QWidget()
+        inside = QVBoxLayout(lower)
+        inside.setContentsMargins(0, 0, 0, 0)
+        inside.setSpacing(0)
+        line = QHBoxLayout()
+        line.setContentsMargins(8, 4, 8, 4)
+        line.addWidget(self.numbers, 1)
+        line.addWidget(self.dtype)
+        inside.addLayout(line)
+        inside.addWidget(self.view, 1)
+        self._splitter = QSplitter(Qt.Orientation.Vertical)
+        self._splitter.addWidget(self.pictures)
+        self._splitter.addWidget(lower)
+        self._splitter.setStretchFactor(0, 3)
+        self._splitter.setStretchFactor(1, 2)
+        whole = QVBoxLayout(content)
+        whole.setContentsMargins(0, 0, 0, 0)
+        whole.setSpacing(0)
+        whole.addLayout(bar)
+        whole.addWidget(self._splitter, 1)
+        return content
+
+    def _connect(self) -> None:
+        self.chooser.currentIndexChanged.connect(self._memory_chosen)
+        self.dtype.currentIndexChanged.connect(lambda _index: self._show_contents())
+        self._buttons.idToggled.connect(self._view_chosen)
+        self.map.region_chosen.connect(self._region_chosen)
+        self.map.range_chosen.connect(self._range_chosen)
+        self.lifetimes.lifetime_chosen.connect(self._lifetime_chosen)
+        self.view.selectionModel().selectionChanged.connect(self._cells_chosen)
+        for widget in (self.map, self.lifetimes):
+            widget.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
+            widget.customContextMenuRequested.connect(
+                lambda point, source=widget: self._show_picture_menu(source, point)
+            )
+
+    # -- hooks ----------------------------------------------------------------------------------------
+
+    def on_session_changed(self) -> None:
+        description = self.model.description
+        self._memories = description.memories if description else ()
+        self._range = self._region = None
+        colors = TensorColors(self.theme, self.model.program)
+        self.map.set_colors(colors)
+        self.lifetimes.set_colors(colors)
+        self.chooser.blockSignals(True)
+        self.chooser.clear()
+        self.chooser.addItems([memory.name for memory in self._memories])
+        # The fast memories are what one wants to look into first.
+        small = [place for place, memory in enumerate(self._memories) if memory.role != "dram"]
+        self.chooser.setCurrentIndex(small[0] if small else 0)
+        self.chooser.blockSignals(False)
+        self._stack.setCurrentIndex(1 if self._memories else 0)
+        self._memory_chosen()
+
+    def on_cycle_changed(self) -> None:
+        memory = self._memory()
+        if memory is None:
+            return
+        self.lifetimes.set_cursor_cycle(self.model.cycle)
+        session = self.model.session
+        if session is None or self.model.is_running:
+            return
+        regions = tuple(session.machine.regions(memory.id))
+        self.map.set_regions(regions)
+        used = sum(region.size_bytes for region in regions)
+        share = 100 * used / max(memory.size_bytes, 1)
+        self.usage.setText(f"{format_bytes(used)} of {format_bytes(memory.size_bytes)}  ({share:.1f} %)")
+        if self.pictures.currentIndex() == 1:
+            self.lifetimes.refresh_data()
+        self.table.refresh()
+        self._show_numbers()
+
+    def on_running_changed(self, running: bool) -> None:
+        self.view.setEnabled(not running)
+
+    def on_theme_changed(self) -> None:
+        colors = TensorColors(self.theme, self.model.program)
+        self.map.set_colors(colors)
+        self.lifetimes.set_colors(colors)
+
+    def on_selection_changed(self, selection: Selection) -> None:
+        chosen = selection.memory
+        if chosen is None and selection.tensor is not None:
+            chosen = self._range_of_tensor(selection.tensor)
+        if chosen is None or chosen == self._range:
+            return
+        if not 0 <= chosen.memory < len(self._memories):
+            return
+        if self.chooser.currentIndex() != chosen.memory:
+            self.chooser.setCurrentIndex(chosen.memory)
+        self._choose(chosen, self.map.region_at(chosen.address))
+
+    def save_state(self) -> dict[str, Any]:
+        return {"sizes": self._splitter.sizes(), "view": self._buttons.checkedId()}
+
+    def restore_state(self, state: dict[str, Any]) -> None:
+        sizes, view = state.get("sizes"), state.get("view")
+        if isinstance(sizes, list) and len(sizes) == 2 and all(isinstance(size, int) for size in sizes):
+            self._splitter.setSizes(sizes)
+        if view in (0, 1):
+            self._buttons.button(view).setChecked(True)
+
+    # -- choosing ---------------------------------------------------------------------------------------
+
+    def _memory(self) -> Memory | None:
+        place = self.chooser.currentIndex()
+        return self._memories[place] if 0 <= place < len(self._memories) else None
+
+    def _memory_chosen(self) -> None:
+        memory = self._memory()
+        extent = self._extent(memory) if memory else 0
+        self._range = self._region = None
+        self.map.set_memory(memory, extent)
+        self.lifetimes.set_memory(self.model.reader, memory.id if memory else -1, extent)
+        self._show_contents()
+        self.on_cycle_changed()
+
+    def _extent(self, memory: Memory) -> int:
+        """Bytes worth showing: all of a fast memory, the allocated part of a large one."""
+        program = self.model.program
+        if memory.role != "dram" or program is None:
+            return memory.size_bytes
+        ends = [a.address + a.size_bytes for a in program.memory_map.allocations if a.memory == memory.id]
+        return min(max(ends, default=memory.size_bytes), memory.size_bytes)
+
+    def _view_chosen(self, number: int, checked: bool) -> None:
+        if checked:
+            self.pictures.setCurrentIndex(number)
+            if number == 1 and self._memory() is not None:
+                self.lifetimes.refresh_data()
+
+    def _region_chosen(self, region: Region | None) -> None:
+        memory = self._memory()
+        if memory is None:
+            return
+        if region is None:
+            self._choose(None, None)
+            self.context.selection.set(Selection())
+            return
+        chosen = MemoryRange(memory.id, region.address, region.size_bytes)
+        self._choose(chosen, region)
+        node = None
+        program = self.model.program
+        if program is not None and region.tensor >= 0:
+            producer = program.graph.tensors[region.tensor].producer
+            node = producer if producer >= 0 else None
+        self.context.selection.set(
+            Selection(
+                memory=chosen,
+                node=node,
+                tensor=region.tensor if region.tensor >= 0 else None,
+                instruction=region.instruction if region.instruction >= 0 else None,
+            )
+        )
+
+    def _range_chosen(self, address: int, size_bytes: int) -> None:
+        memory = self._memory()
+        if memory is not None:
+            chosen = MemoryRange(memory.id, address, size_bytes)
+            self._choose(chosen, None)
+            self.context.selection.set(Selection(memory=chosen))
+
+    def _lifetime_chosen(self, row: np.void | None) -> None:
+        memory = self._memory()
+        if memory is None or row is None:
+            return
+        chosen = MemoryRange(memory.id, int(row["address"]), int(row["size_bytes"]))
+        self._choose(chosen, None)
+        tensor, instruction = int(row["tensor"]), int(row["instruction"])
+        self.context.selection.set(
+            Selection(
+                memory=chosen,
+                tensor=tensor if tensor >= 0 else None,
+                instruction=instruction if instruction >= 0 else None,
+                cycles=(int(row["start"]), int(row["end"])),
+            )
+        )
+
+    def _choose(self, chosen: MemoryRange | None, region: Region | None) -> None:
+        self._range, self._region = chosen, region
+        self.map.set_chosen(chosen.address if chosen else 0, chosen.size_bytes if chosen else 0)
+        self._show_contents()
+
+    def _range_of_tensor(self, tensor: int) -> MemoryRange | None:
+        memory = self._memory()
+        if memory is None:
+            return None
+        for region in self.map.regions:
+            if region.tensor == tensor:
+                return MemoryRange(memory.id, region.address, region.size_bytes)
+        return None
+
+    # -- contents ---------------------------------------------------------------------------------------
+
+    def _read(self, address: int, size_bytes: int) -> bytes | None:
+        session, memory = self.model.session, self._memory()
+        if session is None or memory is None or self.model.is_running:
+            return None
+        return session.machine.read_memory(memory.id, address, size_bytes)
+
+    def _show_contents(self) -> None:
+        memory = self._memory()
+        if memory is None:
+            self.table.set_contents(Contents())
+            self.numbers.clear()
+            return
+        address, size = (
+            (self._range.address, self._range.size_bytes) if self._range else (0, memory.size_bytes)
+        )
+        dtype = self.dtype.currentText()
+        shape: tuple[int, ...] = ()
+        region = self._region
+        if region is not None and (region.address, region.size_bytes) == (address, size):
+            shape = region.shape
+        if dtype == AUTO:
+            dtype = region.dtype if region is not None else memory.dtype
+        self.table.set_contents(Contents(address, size, dtype if dtype in DTYPES else HEX, shape))
+        width = 34 if self.table.contents.dtype == HEX else 78
+        self.view.horizontalHeader().setDefaultSectionSize(width)
+        self._show_numbers()
+
+    def _show_numbers(self) -> None:
+        """Say what is shown, and the plain numbers of the selected cells or of the range."""
+        contents = self.table.contents
+        label = self._region.label if self._region is not None else "bytes"
+        if not contents.size_bytes:
+            self.numbers.clear()
+            return
+        address, size = self._selected_bytes() or (contents.address, contents.size_bytes)
+        end = address + size
+        text = f"{label}  {address:#x} \u2013 {end:#x}  {format_bytes(size)}  {contents.dtype}"
+        has_choice = self._range is not None or self._selected_bytes() is not None
+        found = self.table.statistics(address, size) if has_choice else None
+        if found is not None:
+            text += f"   min {found.low:.5g}   mean {found.mean:.5g}   max {found.high:.5g}"
+            if found.num_not_finite:
+                text += f"   not finite {format_count(found.num_not_finite)}"
+        self.numbers.setText(text)
+
+    def _selected_bytes(self) -> tuple[int, int] | None:
+        """Address and size from the first to the last selected cell."""
+        indexes = self.view.selectionModel().selection()
+        if indexes.isEmpty():
+            return None
+        box = indexes.first()
+        contents = self.table.contents
+        first = contents.address_of(box.top(), box.left())
+        last = contents.address_of(box.bottom(), box.right()) + contents.item_bytes
+        return first, min(last, contents.address + contents.size_bytes) - first
+
+    def _cells_chosen(self, _selected: QItemSelection, _deselected: QItemSelection) -> None:
+        chosen, memory = self._selected_bytes(), self._memory()
+        if chosen is None or memory is None or not self.view.hasFocus():
+            return
+        self.map.set_chosen(*chosen)
+        self._show_numbers()
+
+    def _show_menu(self, view: QTableView, point: QPoint) -> None:
+        menu = QMenu(self)
+        add_copy_actions(menu, view)
+        chosen, memory = self._selected_bytes(), self._memory()
+        if chosen is not None and memory is not None:
+            menu.addAction("Select these bytes", lambda: self._range_chosen(*chosen))
+        add_save_actions(menu, self, "memory")
+        menu.exec(view.viewport().mapToGlobal(point))
+
+    def _show_picture_menu(self, source: QWidget, point: QPoint) -> None:
+        menu = QMenu(self)
+        add_save_actions(menu, source, "memory")
+        menu.exec(source.mapToGlobal(point))
+
+
+SPEC = PanelSpec("memory", "Memory", "mdi6.memory", "bottom", 30, (), MemoryPanel)

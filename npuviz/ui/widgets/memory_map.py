@@ -1,0 +1,278 @@
+"""The map of a memory now: address by bytes, coloured by tensor."""
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QHelpEvent, QImage, QMouseEvent, QPainter, QPaintEvent, QPen, QResizeEvent
+from PySide6.QtWidgets import QToolTip, QWidget
+
+from npuviz.base.units import format_bytes, format_count
+from npuviz.sim.description import Memory
+from npuviz.sim.machine import Region
+from npuviz.ui.theme.theme import Theme
+from npuviz.ui.widgets.memory_colors import TensorColors
+from npuviz.ui.widgets.memory_layout import MapLayout, Painted, fit, paint_map
+from npuviz.ui.widgets.timeline_marks import translucent
+from npuviz.ui.widgets.timeline_style import blended, pixel
+
+GUTTER = 76
+MARGIN = 6
+MIN_LABEL_WIDTH = 40
+DRAG_PIXELS = 4
+FREE_SHARE = 0.55
+
+
+class MemoryMap(QWidget):
+    """Shows the regions of one memory.
+
+    region_chosen  a Region was clicked, or None beside all of them
+    range_chosen   (address, size_bytes) was dragged over
+    """
+
+    region_chosen = Signal(object)
+    range_chosen = Signal("qlonglong", "qlonglong")  # pyright: ignore[reportArgumentType]
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("memory.map")
+        self.setAccessibleName("Memory map")
+        self.setMouseTracking(True)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self._theme = theme
+        self._memory: Memory | None = None
+        self._extent = 0
+        self._regions: tuple[Region, ...] = ()
+        self._colors = TensorColors(theme, None)
+        self._image: QImage | None = None
+        self._layout: MapLayout | None = None
+        self._chosen: tuple[int, int] | None = None
+        self._anchor: int | None = None
+        self._pressed_at = QPointF()
+        self._is_dragging = False
+        theme.changed.connect(self.refresh)
+
+    def sizeHint(self) -> QSize:
+        return QSize(480, 220)
+
+    @property
+    def regions(self) -> tuple[Region, ...]:
+        """What is on show."""
+        return self._regions
+
+    def set_colors(self, colors: TensorColors) -> None:
+        """Colours of the program's tensors."""
+        self._colors = colors
+        self.refresh()
+
+    def set_memory(self, memory: Memory | None, extent: int = 0) -> None:
+        """Show another memory; only its first `extent` bytes if that is not 0."""
+        self._memory = memory
+        self._extent = extent or (memory.size_bytes if memory else 0)
+        self._regions = ()
+        self._chosen = None
+        self.refresh()
+
+    def set_regions(self, regions: Sequence[Region]) -> None:
+        """What the memory holds now."""
+        fresh = tuple(regions)
+        if fresh != self._regions:
+            self._regions = fresh
+            self.refresh()
+
+    def set_chosen(self, address: int, size_bytes: int) -> None:
+        """Outline a byte range; size 0 for none."""
+        self._chosen = (address, size_bytes) if size_bytes > 0 else None
+        self.update()
+
+    def refresh(self) -> None:
+        """Paint anew."""
+        self._image = None
+        self.update()
+
+    def region_at(self, address: int) -> Region | None:
+        """The last region that holds an address, or None."""
+        found = None
+        for region in self._regions:
+            if region.address > address:
+                break
+            if address < region.address + region.size_bytes:
+                found = region
+        return found
+
+    # -- painting ---------------------------------------------------------------------------------------
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._image = None
+
+    def _area(self) -> QRectF:
+        return QRectF(
+            GUTTER, MARGIN, max(self.width() - GUTTER - MARGIN, 1), max(self.height() - 2 * MARGIN, 1)
+        )
+
+    def _painted(self) -> tuple[MapLayout, QImage]:
+        memory = self._memory
+        assert memory is not None
+        ratio = self.devicePixelRatioF()
+        if self._image is None or self._layout is None or self._image.devicePixelRatio() != ratio:
+            area = self._area()
+            banks = memory.num_banks if self._extent == memory.size_bytes else 1
+            layout = fit(self._extent, banks, int(area.width() * ratio), int(area.height() * ratio), ratio)
+            surface, canvas = self._theme.color("surface"), self._theme.color("canvas")
+            items = [
+                Painted(
+                    region.address,
+                    region.size_bytes,
+                    pixel(
+                        self._colors.color(region.tensor)
+                        if region.is_valid
+                        else blended(canvas, self._colors.color(region.tensor), 0.45)
+                    ),
+                    not region.is_valid,
+                )
+                for region in self._regions
+            ]
+            hatch = pixel(self._theme.color("text-muted"))
+            pixels = paint_map(layout, items, pixel(surface), pixel(canvas), hatch)
+            image = QImage(
+                pixels.data, layout.width, layout.height, 4 * layout.width, QImage.Format.Format_RGB32
+            ).copy()
+            image.setDevicePixelRatio(ratio)
+            self._layout, self._image = layout, image
+        return self._layout, self._image
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        painter.fillRect(self.rect(), self._theme.color("surface"))
+        if self._memory is None or self._extent <= 0:
+            painter.end()
+            return
+        layout, image = self._painted()
+        area = self._area()
+        painter.drawImage(area.topLeft(), image)
+        self._paint_gutter(painter, layout)
+        painter.translate(area.topLeft())
+        for region in self._regions:
+            self._paint_label(painter, layout, region)
+        if self._chosen is not None:
+            self._paint_chosen(painter, layout, *self._chosen)
+        painter.end()
+
+    def _paint_gutter(self, painter: QPainter, layout: MapLayout) -> None:
+        """Addresses of pixel lines, one at the head of every bank at least."""
+        theme = self._theme
+        ratio = self.devicePixelRatioF()
+        painter.setFont(theme.font_mono(11))
+        every = max(round(24 * ratio / layout.line_height), 1)
+        for bank in range(layout.num_banks):
+            for line in range(0, layout.lines, every):
+                address = bank * layout.bank_bytes + line * layout.line_bytes
+                top = MARGIN + layout.top_of_line(bank, line) / ratio
+                painter.setPen(theme.color("text" if line == 0 else "text-muted"))
+                area = QRectF(0, top - 1, GUTTER - 8, max(layout.ink_height / ratio + 2, 12))
+                flags = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+                painter.drawText(area, flags, f"{address:#x}")
+
+    def _paint_label(self, painter: QPainter, layout: MapLayout, region: Region) -> None:
+        pieces = layout.pieces(region.address, region.size_bytes)
+        if not pieces:
+            return
+        ratio = self.devicePixelRatioF()
+        best = max(pieces, key=lambda p: (p.right - p.left) * (p.bottom - p.top))
+        width, height = (best.right - best.left) / ratio, (best.bottom - best.top) / ratio
+        if width < MIN_LABEL_WIDTH or height < 11:
+            return
+        painter.setFont(self._theme.font_ui(11))
+        area = QRectF(best.left / ratio + 5, best.top / ratio, width - 10, height)
+        text = painter.fontMetrics().elidedText(region.label, Qt.TextElideMode.ElideMiddle, int(area.width()))
+        color = self._colors.color(region.tensor)
+        painter.setPen(self._theme.text_on(color) if region.is_valid else self._theme.color("text"))
+        painter.drawText(area, Qt.AlignmentFlag.AlignVCenter, text)
+
+    def _paint_chosen(self, painter: QPainter, layout: MapLayout, address: int, size_bytes: int) -> None:
+        ratio = self.devicePixelRatioF()
+        painter.setBrush(translucent(self._theme.color("accent"), 40))
+        painter.setPen(QPen(self._theme.color("text"), 1.5))
+        for piece in layout.pieces(address, size_bytes):
+            box = QRectF(
+                piece.left / ratio,
+                piece.top / ratio,
+                max((piece.right - piece.left) / ratio, 3.0),
+                max((piece.bottom - piece.top) / ratio, 3.0),
+            )
+            painter.drawRect(box)
+
+    # -- pointing ---------------------------------------------------------------------------------------
+
+    def address_at(self, point: QPointF) -> int | None:
+        """Address under a point of the widget, None beside the map."""
+        if self._memory is None or self._extent <= 0:
+            return None
+        layout, _image = self._painted()
+        ratio = self.devicePixelRatioF()
+        area = self._area()
+        x, y = (point.x() - area.left()) * ratio, (point.y() - area.top()) * ratio
+        return layout.address_at(int(x), int(y)) if x >= 0 and y >= 0 else None
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        if event.button() == Qt.MouseButton.LeftButton:
+            self._anchor = self.address_at(event.position())
+            self._pressed_at = event.position()
+            self._is_dragging = False
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        if self._anchor is None:
+            return
+        if (event.position() - self._pressed_at).manhattanLength() >= DRAG_PIXELS:
+            self._is_dragging = True
+        if self._is_dragging:
+            chosen = self._dragged(event.position())
+            if chosen is not None:
+                self.set_chosen(*chosen)
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        if event.button() != Qt.MouseButton.LeftButton or self._anchor is None:
+            return
+        if self._is_dragging:
+            chosen = self._dragged(event.position()) or self._chosen
+            if chosen is not None:
+                self.range_chosen.emit(*chosen)
+        else:
+            self.region_chosen.emit(self.region_at(self._anchor))
+        self._anchor = None
+        self._is_dragging = False
+
+    def _dragged(self, point: QPointF) -> tuple[int, int] | None:
+        here = self.address_at(point)
+        if here is None or self._anchor is None or self._layout is None:
+            return None
+        first, last = sorted((here, self._anchor))
+        return first, min(last + self._layout.bytes_per_pixel, self._extent) - first
+
+    def event(self, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
+            address = self.address_at(QPointF(event.pos()))
+            if address is None:
+                QToolTip.hideText()
+            else:
+                QToolTip.showText(event.globalPos(), self.tooltip(address), self)
+            return True
+        return super().event(event)
+
+    def tooltip(self, address: int) -> str:
+        """What is at an address, as lines of text."""
+        region = self.region_at(address)
+        if region is None:
+            return f"{address:#x}\nfree"
+        lines = [
+            region.label or "unnamed",
+            f"{region.address:#x} \u2013 {region.address + region.size_bytes:#x}",
+            format_bytes(region.size_bytes),
+            f"{' x '.join(str(dim) for dim in region.shape) or 'scalar'} {region.dtype}",
+            f"since cycle {format_count(region.since)}",
+        ]
+        if not region.is_valid:
+            lines.append("bytes are still on their way")
+        if region.instruction >= 0:
+            lines.append(f"written by instruction {format_count(region.instruction)}")
+        return "\n".join(lines[:6])
