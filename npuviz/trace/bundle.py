@@ -30,16 +30,17 @@ from npuviz.trace.manifest import (
     replace_file,
     write_manifest,
 )
-from npuviz.trace.page import PageTables
+from npuviz.trace.page import PageTables, track_columns
 from npuviz.trace.parts import Columns, before, decode, encode, last_cycle
 from npuviz.trace.publish import publish_folder
 from npuviz.trace.reader import TraceReader
 from npuviz.trace.schema import TraceSchema
-from npuviz.trace.source import Resolver
+from npuviz.trace.source import Resolver, TraceSource
 from npuviz.trace.split import Splitter
 
 PAGE_ROWS = 1 << 20
 _WAITING_PAGES = 3
+_FIRST_CYCLE, _LAST_CYCLE = -(1 << 61), 1 << 61
 
 
 def open_bundle(path: str | Path) -> TraceReader:
@@ -48,6 +49,25 @@ def open_bundle(path: str | Path) -> TraceReader:
     Raises FormatError.
     """
     return TraceReader(BundleSource(open_container(Path(path))))
+
+
+def save_bundle(source: TraceSource, path: str | Path, model: Mapping[str, Any] | None = None) -> Path:
+    """Write everything that a store holds as a bundle. Raises ExportError."""
+    schema, end_cycle = source.schema, source.end_cycle
+    with BundleWriter(path, schema) as writer:
+        if model:
+            writer.set_model(model)
+        for track in schema.tracks:
+            for table, columns in track_columns(source, track):
+                writer.add_part(table, columns)
+        flows = source.flow_view()
+        if len(flows):
+            writer.add_part("flows", {name: flows[name] for name in ("cycle", "source", "sink")})
+        for memory in range(len(schema.memory_names)):
+            rows = source.lifetimes_within(memory, _FIRST_CYCLE, _LAST_CYCLE)
+            if len(rows):
+                writer.add_part("lifetimes", {name: rows[name] for name in rows.dtype.names or ()})
+        return writer.close(end_cycle)
 
 
 class BundleWriter:
@@ -145,15 +165,21 @@ class BundleWriter:
 
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
-            if self._error is not None:
-                continue
-            try:
-                job()
-            except NpuvizError as error:
-                self._error = error
-            except OSError as error:
-                text = error.strerror or str(error)
-                self._error = ExportError(f"{self.path}: cannot write the trace: {text}")
+            if self._error is None:
+                self._error = self._failure_of(job)
+            self._jobs.task_done()
+
+    def _failure_of(self, job: Callable[[], None]) -> NpuvizError | None:
+        try:
+            job()
+        except NpuvizError as error:
+            return error
+        except OSError as error:
+            return ExportError(f"{self.path}: cannot write the trace: {error.strerror or error}")
+        except Exception as error:
+            # A bug, which must reach the caller instead of ending this thread unseen.
+            return SimulationError(f"{self.path}: {type(error).__name__} while writing the trace: {error}")
+        return None
 
     def _stop_thread(self) -> None:
         if self._thread is not None:
@@ -184,7 +210,8 @@ class BundleWriter:
 
     def _write_part(self, table: TableName, columns: Columns) -> None:
         part = self._store_part(table, columns)
-        self._manifest = replace(self._manifest, parts=(*self._manifest.parts, part))
+        end_cycle = max(self._manifest.end_cycle, part.last_cycle)
+        self._manifest = replace(self._manifest, parts=(*self._manifest.parts, part), end_cycle=end_cycle)
 
     def _store_part(self, table: TableName, columns: Columns) -> Part:
         data = encode(table, columns)
@@ -215,7 +242,7 @@ class BundleWriter:
             (self._folder / part.file).unlink()
 
     def _finish(self, end_cycle: int) -> None:
-        end_cycle = max(end_cycle, *(part.last_cycle for part in self._manifest.parts), 0)
+        end_cycle = max(end_cycle, self._manifest.end_cycle)
         self._manifest = replace(self._manifest, end_cycle=end_cycle, is_complete=True)
         write_manifest(self._folder, self._manifest)
 

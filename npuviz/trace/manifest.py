@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -64,7 +65,7 @@ def replace_file(path: Path, data: bytes) -> None:
 
 def parse_manifest(file: str, data: bytes) -> Manifest:
     """Check and decode a manifest. Raises FormatError."""
-    from pydantic import TypeAdapter, ValidationError
+    from pydantic import ValidationError
 
     try:
         plain: Any = orjson.loads(data)
@@ -82,7 +83,7 @@ def parse_manifest(file: str, data: bytes) -> Manifest:
             hint="written by a newer npuviz; update npuviz to open it",
         )
     try:
-        manifest = TypeAdapter(Manifest).validate_json(data, strict=True)
+        manifest = _validator().validate_json(data, strict=True)
     except (ValidationError, ValueError) as error:
         where, what = "", str(error).splitlines()[0]
         if isinstance(error, ValidationError):
@@ -91,6 +92,14 @@ def parse_manifest(file: str, data: bytes) -> Manifest:
         raise FormatError(file, field=where, found=what, hint=_HINT) from None
     _check(file, manifest)
     return manifest
+
+
+@cache
+def _validator() -> Any:
+    """Made once: pydantic compiles the whole tree of types. Imported late, it takes a tenth of a second."""
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(Manifest)
 
 
 _HINT = "the bundle is damaged: record it again"

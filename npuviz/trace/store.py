@@ -162,7 +162,10 @@ class TraceStore:
             self.absorb()
             ends = [int(s.end.written()[-1]) for s in self._intervals.values() if len(s)]
             ends += [int(c.cycle.written()[-1]) + 1 for c in self._counters.values() if c.cycle.used]
-            return max(self._horizon, *ends, 0) if ends else self._horizon
+            ends += [series.last_end for series in self._lifetimes]
+            if len(self._flows):
+                ends.append(int(self._flows.view()["cycle"][-1]) + 1)
+            return max([self._horizon, *ends])
 
     @property
     def num_intervals(self) -> int:

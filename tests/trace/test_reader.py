@@ -51,9 +51,7 @@ def test_intervals_are_all_there_once(
     found = reader.intervals(track, window, resolution)
     # A row ends behind the window's first whole cycle: cycles are whole, windows need not be.
     inside = [
-        i
-        for i in recordings.intervals_of(rows, track)
-        if i[1] > np.floor(window[0]) and i[0] < window[1]
+        i for i in recordings.intervals_of(rows, track) if i[1] > np.floor(window[0]) and i[0] < window[1]
     ]
     assert len(found) <= 2 * np.ceil((window[1] - window[0]) / resolution) + 4
     place = 0
@@ -155,21 +153,28 @@ def test_whole_columns_are_read_only() -> None:
     rows, reader = reader_of(4, 50)
     columns = reader.columns(1)
     assert isinstance(columns, IntervalColumns)
-    found = zip(*(c.tolist() for c in (columns.start, columns.end, columns.kind, columns.instruction)), strict=True)
+    found = zip(
+        *(c.tolist() for c in (columns.start, columns.end, columns.kind, columns.instruction)), strict=True
+    )
     assert list(found) == recordings.intervals_of(rows, 1)
     with pytest.raises(ValueError, match="read-only"):
         columns.start[0] = 7
     counter = reader.columns(2)
     assert isinstance(counter, CounterColumns)
-    assert list(zip(counter.cycle.tolist(), counter.value.tolist(), strict=True)) == recordings.counter_of(rows, 2)
+    assert list(zip(counter.cycle.tolist(), counter.value.tolist(), strict=True)) == recordings.counter_of(
+        rows, 2
+    )
 
 
 def test_totals() -> None:
     rows, reader = reader_of(8, 100)
     everything = [i for track in INTERVAL_TRACKS for i in recordings.intervals_of(rows, track)]
     assert reader.num_intervals == len(everything)
-    last = max(cycle for track in COUNTER_TRACKS for cycle, _ in recordings.counter_of(rows, track)) + 1
-    assert reader.end_cycle == max(last, *(end for _, end, _, _ in everything))
+    ends = [end for _, end, _, _ in everything]
+    ends += [cycle + 1 for track in COUNTER_TRACKS for cycle, _ in recordings.counter_of(rows, track)]
+    ends += [cycle + 1 for cycle, _, _ in recordings.flows_of(rows)]
+    ends += [end for memory in (0, 1) for _, end, _, _ in recordings.lifetimes_of(rows, memory)]
+    assert reader.end_cycle == max(ends)
     gemm = sum(end - start for start, end, kind, _ in recordings.intervals_of(rows, 0) if kind == 1)
     assert reader.busy_cycles(0, [1]) == gemm
     assert reader.busy_cycles(0) > gemm

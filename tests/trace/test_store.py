@@ -12,7 +12,16 @@ from npuviz.trace.recorder import Recorder
 from npuviz.trace.schema import COUNTER, FLOW, INTERVAL, LIFETIME, TYPE_SHIFT
 from npuviz.trace.store import TraceStore
 
-from .recordings import COUNTER_TRACKS, INTERVAL_TRACKS, SCHEMA, Buffer, Instructions, random_events, record, row
+from .recordings import (
+    COUNTER_TRACKS,
+    INTERVAL_TRACKS,
+    SCHEMA,
+    Buffer,
+    Instructions,
+    random_events,
+    record,
+    row,
+)
 
 
 def contents(reader: TraceReader) -> list[object]:
