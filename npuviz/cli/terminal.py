@@ -3,7 +3,7 @@
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 INTERVAL_SECONDS = 0.1
@@ -57,7 +57,7 @@ class Interrupter:
 
 
 @contextmanager
-def interruptible() -> Iterator[Interrupter]:
+def interruptible() -> Generator[Interrupter]:
     """Handle Ctrl+C with the Interrupter inside the block."""
     interrupter = Interrupter()
     previous = signal.signal(signal.SIGINT, interrupter.handle)

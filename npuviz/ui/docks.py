@@ -5,8 +5,8 @@ import binascii
 from collections.abc import Iterable
 from typing import Any
 
-from PySide6.QtCore import QByteArray, Qt
-from PySide6.QtWidgets import QDockWidget, QMainWindow
+from PySide6.QtCore import QByteArray, Qt, QTimer
+from PySide6.QtWidgets import QDockWidget, QMainWindow, QTabBar, QTabWidget
 
 from npuviz.ui.panels.panel import Panel, PanelContext, PanelSpec
 from npuviz.ui.widgets.dock_title import DockTitle
@@ -28,6 +28,10 @@ class Docks:
         self._docks: dict[str, QDockWidget] = {}
         self._panels: dict[str, Panel] = {}
         self.layout_name = DEFAULT_LAYOUT
+        window.setTabPosition(Qt.DockWidgetArea.AllDockWidgetAreas, QTabWidget.TabPosition.North)
+        self._titles_soon = QTimer(window)
+        self._titles_soon.setSingleShot(True)
+        self._titles_soon.timeout.connect(self.refresh_titles)
         for spec in self._specs.values():
             self._docks[spec.id] = self._make_dock(spec)
 
@@ -86,6 +90,7 @@ class Docks:
             self._place_row(row, area)
         self._park_others(fitted)
         self._resize(fitted)
+        self.refresh_titles()
 
     def hide_all(self) -> None:
         """Show none of them, for the start page."""
@@ -100,6 +105,12 @@ class Docks:
         panel = self._panels.get(panel_id)
         if panel is not None:
             panel.setFocus(Qt.FocusReason.ShortcutFocusReason)
+
+    def focus_first(self, panel_id: str) -> None:
+        """Give a panel the keys, if it exists and can be seen."""
+        panel = self._panels.get(panel_id)
+        if panel is not None and not self._docks[panel_id].isHidden():
+            panel.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def show_only(self, panel_ids: Iterable[str]) -> None:
         """Show just these panels, side by side."""
@@ -142,6 +153,18 @@ class Docks:
                     self._panels[panel_id].restore_state(kept)
         return any(not dock.isHidden() for dock in self._docks.values())
 
+    def refresh_titles(self) -> None:
+        """Hide the titles of docks that have a tab, which says the same."""
+        for dock in self._docks.values():
+            title = dock.titleBarWidget()
+            if isinstance(title, DockTitle):
+                others = [other for other in self._window.tabifiedDockWidgets(dock) if not other.isHidden()]
+                title.set_collapsed(bool(others) and not dock.isFloating())
+        for bar in self._window.findChildren(QTabBar, options=Qt.FindChildOption.FindDirectChildrenOnly):
+            bar.setElideMode(Qt.TextElideMode.ElideNone)
+            bar.setExpanding(False)
+            bar.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+
     def refresh_icons(self) -> None:
         """Redraw the icons of the titles after the theme changed."""
         for dock in self._docks.values():
@@ -151,6 +174,7 @@ class Docks:
 
     def dispose(self) -> None:
         """Let all panels stop listening."""
+        self._titles_soon.stop()
         for panel in self._panels.values():
             panel.dispose()
 
@@ -161,17 +185,26 @@ class Docks:
         dock.setTitleBarWidget(DockTitle(dock, self._context.theme))
         self._window.addDockWidget(_TOP, dock)
         dock.hide()
+        for moved in (dock.visibilityChanged, dock.topLevelChanged, dock.dockLocationChanged):
+            moved.connect(self._moved)
         return dock
 
+    def _moved(self, *_where: object) -> None:
+        if not self._titles_soon.isActive():
+            self._titles_soon.start(0)
+
     def _place_row(self, row: Row, area: Qt.DockWidgetArea) -> None:
-        first: QDockWidget | None = None
+        # All fronts first: splitting beside a dock that has tabs would make another tab.
+        previous: QDockWidget | None = None
         for cell in row.cells:
             front = self._docks[cell.panels[0]]
             self._window.addDockWidget(area, front)
-            if first is not None:
-                self._window.splitDockWidget(first, front, Qt.Orientation.Horizontal)
+            if previous is not None:
+                self._window.splitDockWidget(previous, front, Qt.Orientation.Horizontal)
             front.show()
-            first = front
+            previous = front
+        for cell in row.cells:
+            front = self._docks[cell.panels[0]]
             last = front
             for panel_id in cell.panels[1:]:
                 dock = self._docks[panel_id]

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from PySide6.QtCore import QByteArray, Qt, QTimer, Signal
-from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QResizeEvent, QShowEvent
+from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QKeyEvent, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QMainWindow, QToolBar
 
 from npuviz.base.units import format_count, format_cycles_as_time
@@ -94,9 +94,11 @@ class MainWindow(QMainWindow):
         """Open a file in this window."""
         self.files.open_paths([path], options)
 
-    def tell(self, text: str, action: tuple[str, Callable[[], object]] | None = None) -> None:
+    def tell(
+        self, text: str, action: tuple[str, Callable[[], object]] | None = None, details: str = ""
+    ) -> None:
         """Show a notice."""
-        self.error_bar.show_message(text, severity="notice", action=action)
+        self.error_bar.show_message(text, details, severity="notice", action=action)
 
     def tell_failure(self, text: str, details: str = "") -> None:
         """Show an error."""
@@ -175,6 +177,7 @@ class MainWindow(QMainWindow):
             layout = layout_named(str(name)) or layout_named(DEFAULT_LAYOUT)
             if layout is not None:
                 self.docks.apply(layout)
+        self.docks.focus_first("timeline")
 
     def _remember_layout(self) -> None:
         if self.start_page.isHidden() and self.docks.panels:
@@ -225,6 +228,8 @@ class MainWindow(QMainWindow):
     def _show_progress(self, fraction: float, text: str) -> None:
         if text:
             self.status.work.report(fraction, text)
+            if not self._busy.isActive():
+                self._busy.start()
         else:
             self.status.work.end()
             self.actions_by_id.refresh_later()
@@ -248,6 +253,12 @@ class MainWindow(QMainWindow):
         if not self.has_looked:
             self.has_looked = True
             QTimer.singleShot(0, self, self._look_for_samples)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.key() == Qt.Key.Key_Escape:
+            self.selection.clear()
+        else:
+            super().keyPressEvent(event)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

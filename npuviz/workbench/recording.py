@@ -33,13 +33,13 @@ class ProgramResolver:
         self._listing = listing
         self._bank_bytes = {memory.id: memory.bank_bytes for memory in memories}
 
-    def nodes_of(self, instructions: np.ndarray) -> np.ndarray:
+    def nodes_of(self, indices: np.ndarray) -> np.ndarray:
         """Graph node ids (int32, -1 none) of instruction indices (int64)."""
-        return self._listing.nodes_of(instructions)
+        return self._listing.nodes_of(indices)
 
-    def destinations_of(self, instructions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def destinations_of(self, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """First written operand of each: (address int64, size_bytes int64, tensor int32)."""
-        return self._listing.destinations_of(instructions)
+        return self._listing.destinations_of(indices)
 
     def bank_bytes(self, memory: int) -> int:
         """Bytes of one bank of a memory."""

@@ -9,6 +9,8 @@ from PySide6.QtWidgets import QDockWidget
 from npuviz.sim.stop import StopKind
 from npuviz.ui.application import Application
 from npuviz.ui.main_window import MainWindow
+from npuviz.workbench.opening import OpenOptions
+from npuviz.workbench.run import RunOptions, run_model
 from npuviz.workbench.selection import Selection
 from tests.ui.driver import Driver
 from tests.workbench.toy_registry import toy_file
@@ -115,8 +117,19 @@ def test_goes_to_a_typed_cycle(toy: Driver) -> None:
 
 def test_escape_clears_the_selection_when_idle(toy: Driver) -> None:
     toy.window.selection.set(Selection(node=1))
-    toy.do("view.clear_selection")
+    toy.qtbot.keyClick(toy.window, Qt.Key.Key_Escape)
     assert toy.window.selection.current.is_empty
+
+
+def test_escape_stops_a_run_and_keeps_the_selection(driver: Driver, tmp_path: Path) -> None:
+    driver.open(toy_file(tmp_path, json.dumps({"blocks": 20000})))
+    driver.window.selection.set(Selection(node=1))
+    driver.action("debug.run").trigger()
+    driver.qtbot.waitUntil(lambda: driver.action("view.cancel").isEnabled())
+    driver.qtbot.keyClick(driver.window, Qt.Key.Key_Escape)
+    driver.idle()
+    assert driver.session.stop.kind is StopKind.INTERRUPTED
+    assert driver.window.selection.current == Selection(node=1)
 
 
 def test_close_and_reopen(toy: Driver, tmp_path: Path) -> None:
@@ -235,3 +248,28 @@ def test_pause_stops_a_long_run(driver: Driver, tmp_path: Path) -> None:
 @pytest.mark.parametrize("command", ["debug.step", "debug.run", "debug.step_back", "debug.run_back"])
 def test_verbs_without_a_session_do_nothing(window: MainWindow, command: str) -> None:
     assert window.commands.run(command) is False
+
+
+def test_compares_with_a_bundle(toy: Driver, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    run_model(tmp_path / "small.toy", RunOptions(OpenOptions(record=other, settings={"blocks": "9"})))
+    same = tmp_path / "same"
+    run_model(tmp_path / "small.toy", RunOptions(OpenOptions(record=same)))
+    toy.do("debug.run")
+    toy.window.files.compare_with(other)
+    toy.idle()
+    assert toy.window.error_bar.text.startswith("First difference at cycle")
+    toy.window.files.compare_with(same)
+    toy.idle()
+    assert toy.window.error_bar.text == "The traces are equal."
+
+
+def test_opens_a_bundle_as_a_trace_without_machine(driver: Driver, tmp_path: Path) -> None:
+    bundle = tmp_path / "trace"
+    run_model(toy_file(tmp_path), RunOptions(OpenOptions(record=bundle)))
+    driver.open(bundle)
+    assert driver.model.session is None
+    assert driver.model.reader is not None
+    assert driver.label("status.stop") == "recorded trace"
+    assert not driver.action("debug.run").isEnabled()
+    assert driver.action("trace.export").isEnabled()

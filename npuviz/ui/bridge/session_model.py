@@ -295,6 +295,7 @@ class SessionModel(QObject):
         job = self._runner.submit(title, work, interrupt)
         self._handlers[job] = done
         self._job = job
+        self.progress.emit(-1.0, title)
 
     def _interrupt(self) -> None:
         for job in list(self._handlers):

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Protocol
 
 from PySide6.QtWidgets import QWidget
 
@@ -10,16 +11,24 @@ from npuviz.ui.bridge.file_watch import FileWatch
 from npuviz.ui.bridge.session_model import SessionModel
 from npuviz.ui.dialogs.files import ask_bundle_to_open, ask_export, ask_files_to_open
 from npuviz.workbench.commands import Command
+from npuviz.workbench.compare import Comparison, compare, comparison_text
 from npuviz.workbench.opening import OpenOptions, targets
 from npuviz.workbench.run import export_trace, exporters
 from npuviz.workbench.settings import Settings
+
+
+class Tell(Protocol):
+    """Shows a notice: a line, an optional action (title, what it does), details behind a fold."""
+
+    def __call__(
+        self, text: str, action: tuple[str, Callable[[], object]] | None = None, details: str = ""
+    ) -> None: ...
 
 
 class FileCommands:
     """Opens and closes files for one window.
 
     window    parent of dialogs
-    tell      shows a notice with an optional action
     open_other  opens a further file in a window of its own
     """
 
@@ -28,7 +37,7 @@ class FileCommands:
         window: QWidget,
         model: SessionModel,
         settings: Settings,
-        tell: Callable[[str, tuple[str, Callable[[], object]] | None], None],
+        tell: Tell,
         show_recent: Callable[[], None],
         open_other: Callable[[Path, OpenOptions], None],
     ) -> None:
@@ -59,6 +68,9 @@ class FileCommands:
             Command("file.quit", "Quit", self._quit, shortcuts=("Ctrl+Q",), menu="File", group=2),
             Command("trace.export", "Export ...", self._ask_export, self._has_trace, ("Ctrl+S", "Ctrl+E"),
                     "Trace", 0, 0, "mdi6.export-variant", doc="Write the trace for another tool"),
+            Command("trace.compare", "Compare with a Bundle ...", self._ask_compare, self._has_trace, (),
+                    "Trace", 0, 1, "mdi6.compare-horizontal",
+                    doc="Find where this trace and a recorded one first differ"),
         ]  # fmt: skip
 
     def open_paths(self, paths: Sequence[Path], options: OpenOptions | None = None) -> None:
@@ -93,9 +105,31 @@ class FileCommands:
             export_trace(reader, exporters()[name], name, path, progress)
 
         def done(_result: object) -> None:
-            self._tell(f"Exported to {path}", None)
+            self._tell(f"Exported to {path}")
 
         self._model.submit(f"Exporting {path.name}", work, done)
+
+    def compare_with(self, path: Path) -> None:
+        """Compare the trace with a bundle, as a job; the result is a notice."""
+        opened, reader = self._model.opened, self._model.reader
+        if opened is None or reader is None:
+            return
+
+        def work(_progress: Progress) -> Comparison:
+            from npuviz.trace.bundle import open_bundle
+
+            return compare(reader, open_bundle(path))
+
+        def done(found: Comparison) -> None:
+            text = comparison_text(found, opened.title, path.name)
+            cycle = found.first_divergence
+            self._tell(
+                "The traces are equal." if found.is_equal else text.splitlines()[2],
+                None if cycle is None else ("Go There", lambda: self._model.go_to(cycle)),
+                text,
+            )
+
+        self._model.submit(f"Comparing with {path.name}", work, done)
 
     def _open_here(self, path: Path, options: OpenOptions) -> None:
         self._restore = (0, ())
@@ -118,7 +152,7 @@ class FileCommands:
         if cycle > 0 and opened.session is not None:
             self._model.go_to(cycle)
         if lost:
-            self._tell(f"{lost} breakpoints name things that the reloaded program does not have.", None)
+            self._tell(f"{lost} breakpoints name things that the reloaded program does not have.")
 
     def _file_changed(self, path: Path) -> None:
         self._tell(f"{path.name} was changed by another program.", ("Reload (Ctrl+R)", self.reload))
@@ -136,6 +170,11 @@ class FileCommands:
         chosen = ask_export(self._window, suffixes, self._folder() / opened.path.stem)
         if chosen is not None:
             self.export_to(*chosen)
+
+    def _ask_compare(self) -> None:
+        path = ask_bundle_to_open(self._window, self._folder())
+        if path is not None:
+            self.compare_with(path)
 
     def _folder(self) -> Path:
         opened = self._model.opened

@@ -5,6 +5,7 @@ from PySide6.QtGui import QColor, QPalette
 from PySide6.QtWidgets import QApplication, QStyleFactory
 
 from npuviz.ui.theme.theme import ROW_HEIGHT, SIZE_NOTE, SIZE_TITLE, Theme
+from npuviz.workbench.resources import resource_path
 
 _SHEET = """
 QMainWindow, QDialog {{ background: {background}; }}
@@ -47,6 +48,9 @@ QLineEdit, QPlainTextEdit, QTextEdit, QSpinBox, QComboBox {{ background: {surfac
 QLineEdit:focus, QPlainTextEdit:focus, QTextEdit:focus, QSpinBox:focus, QComboBox:focus {{
   border-color: {accent}; }}
 QLineEdit, QComboBox, QSpinBox {{ min-height: 18px; }}
+QComboBox::drop-down {{ border: none; width: 20px; }}
+QComboBox::down-arrow {{ image: url("{chevron}"); width: 12px; height: 12px; }}
+QComboBox QAbstractItemView {{ background: {raised}; border: 1px solid {border}; padding: 4px; }}
 
 QDockWidget > QWidget {{ background: {surface}; }}
 #dock_title {{ background: {background}; }}
@@ -128,7 +132,8 @@ def style_sheet(theme: Theme) -> str:
         "accent", "accent-text", "selection", "selection-text", "hover", "error",
     )  # fmt: skip
     colors = {token.replace("-", "_"): _css(theme.color(token)) for token in tokens}
-    return _SHEET.format(**colors, row=ROW_HEIGHT, note=SIZE_NOTE, title=SIZE_TITLE)
+    chevron = resource_path(f"icons/chevron-{theme.name}.svg").as_posix()
+    return _SHEET.format(**colors, row=ROW_HEIGHT, note=SIZE_NOTE, title=SIZE_TITLE, chevron=chevron)
 
 
 def apply_theme(app: QApplication, theme: Theme) -> None:

@@ -18,6 +18,7 @@ class DockTitle(QWidget):
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.setFixedHeight(HEIGHT)
         self._theme = theme
+        self._is_collapsed = False
         text = QLabel(dock.windowTitle(), self)
         text.setObjectName("dock_title_text")
         self._float = self._button(f"Float {dock.windowTitle()}", "Float or dock again")
@@ -32,6 +33,21 @@ class DockTitle(QWidget):
         layout.addWidget(self._float)
         layout.addWidget(self._close)
         self.refresh_icons()
+
+    def set_collapsed(self, collapsed: bool) -> None:
+        """Take no room, for a dock whose tab already says its name."""
+        if collapsed == self._is_collapsed:
+            return
+        self._is_collapsed = collapsed
+        self.setFixedHeight(self.sizeHint().height())
+        self.updateGeometry()
+
+    def sizeHint(self) -> QSize:
+        return QSize(super().sizeHint().width(), 0 if self._is_collapsed else HEIGHT)
+
+    def minimumSizeHint(self) -> QSize:
+        # The dock asks for this one, and the contents would claim their room even when collapsed.
+        return QSize(0, 0 if self._is_collapsed else HEIGHT)
 
     def refresh_icons(self) -> None:
         """Draw the icons in the colours of the theme in use."""

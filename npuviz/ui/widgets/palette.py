@@ -94,8 +94,8 @@ class _Delegate(QStyledItemDelegate):
     ) -> None:
         entry = self._model.entries[index.row()]
         theme = self._theme
-        rect: QRect = option.rect  # pyright: ignore[reportAttributeAccessIssue]
-        state: QStyle.StateFlag = option.state  # pyright: ignore[reportAttributeAccessIssue]
+        rect: QRect = option.rect
+        state: QStyle.StateFlag = option.state
         painter.save()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         if state & QStyle.StateFlag.State_Selected:
@@ -160,6 +160,11 @@ class Palette(QFrame):
         """What is listed now."""
         return list(self._model.entries)
 
+    @property
+    def current_row(self) -> int:
+        """Index of the line that Enter would choose, -1 if there is none."""
+        return self._list.currentIndex().row()
+
     def open(self, provider: Provider, hint: str, text: str = "") -> None:
         """Show the palette; `hint` is shown while nothing is typed."""
         window = self.parentWidget()
@@ -198,6 +203,10 @@ class Palette(QFrame):
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         if watched is self.field:
+            if event.type() == QEvent.Type.ShortcutOverride:
+                # While the palette is open, Esc closes it, whatever else the window would do with it.
+                event.accept()
+                return isinstance(event, QKeyEvent) and event.key() == Qt.Key.Key_Escape
             if event.type() == QEvent.Type.KeyPress and isinstance(event, QKeyEvent):
                 return self._key(event)
             if event.type() == QEvent.Type.FocusOut and self.isVisible():

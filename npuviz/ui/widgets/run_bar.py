@@ -78,7 +78,10 @@ class RunBar(QToolBar):
 
     def show_running(self, running: bool) -> None:
         """Turn the run button into a pause button and back."""
-        self._run_button.setDefaultAction(self._pause if running else self._run)
+        shown, hidden = (self._pause, self._run) if running else (self._run, self._pause)
+        # A button that knows two actions would show the arrow of a menu.
+        self._run_button.removeAction(hidden)
+        self._run_button.setDefaultAction(shown)
 
     def refresh_icons(self) -> None:
         """Draw the icons in the colours of the theme in use."""
