@@ -60,8 +60,9 @@ def test_small_sram_is_one_line() -> None:
     none = Geometry.of_core(make_spec(settings={"spad_size": "1", "accum_spad_size": "1"})[0])
     with pytest.raises(TargetError, match="larger spad_size"):
         tile_gemm(8, 8, 8, none)
+    sizes = {"spad_size": "1", "accum_spad_size": "1", "core_width": "256", "core_height": "256"}
     with pytest.raises(TargetError, match="not even one output point"):
-        tile_conv(Loops(c=3, m=8, p=4, q=4, s=3, r=3), 1, 1, none)
+        tile_conv(Loops(c=3, m=8, p=4, q=4, s=3, r=3), 1, 1, Geometry.of_core(make_spec(settings=sizes)[0]))
 
 
 def test_rectangles_need_a_mapping() -> None:
