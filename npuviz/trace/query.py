@@ -57,7 +57,9 @@ def query(path: str | Path, sql: str) -> QueryResult:
             _add_table(connection, source, table)
         connection.execute(_VIEWS)
         try:
-            found = connection.execute(sql)
+            found: Any = connection.execute(sql)
+            if found is None:
+                raise UsageError("query: no SQL statement given")
             columns = tuple(str(column[0]) for column in found.description or ())
             return QueryResult(columns, found.fetchall())
         except (duckdb.Error, RuntimeError) as error:

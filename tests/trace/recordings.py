@@ -11,8 +11,8 @@ from npuviz.trace.schema import (
     TRACK_SHIFT,
     TYPE_SHIFT,
     Kind,
-    Track,
     TraceSchema,
+    Track,
 )
 
 NUM_NODES = 7
