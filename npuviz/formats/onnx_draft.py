@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 import onnx
 import onnx.version_converter
-import onnx_ir as ir
 from google.protobuf.message import DecodeError
 from onnx import TensorProto
 
@@ -68,6 +67,17 @@ def first_line(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     text = lines[0] if lines else type(error).__name__
     return text if len(text) <= 200 else text[:199] + "\u2026"
+
+
+def names_read(graph: onnx.GraphProto) -> set[str]:
+    """Names that any node, subgraph or graph output reads."""
+    found = {value.name for value in graph.output}
+    for node in graph.node:
+        found.update(node.input)
+        for attribute in node.attribute:
+            for inner in (*attribute.graphs, attribute.g):
+                found |= names_read(inner)
+    return found
 
 
 def read_draft(path: Path) -> Draft:
@@ -215,6 +225,9 @@ def _external_array(path: Path, tensor: TensorProto) -> np.ndarray:
         length = int(entries["length"]) if "length" in entries else None
     except ValueError:
         raise FormatError(path, field=where, expected="numbers as offset and length") from None
+    # onnx-ir takes half a second to import: only for models that need it.
+    import onnx_ir as ir
+
     stored = ir.ExternalTensor(
         location, offset, length, ir.DataType(tensor.data_type),
         shape=ir.Shape(list(tensor.dims)), name=tensor.name, base_dir=folder,

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnx_ir as ir
 
 from npuviz.base.errors import FormatError
 from npuviz.formats.onnx_draft import Draft, foreign_errors
@@ -59,6 +58,8 @@ def _unknown(draft: Draft, names: Sequence[str], reason: str) -> FormatError:
 
 
 def _write_model(draft: Draft, path: Path, names: Sequence[str]) -> None:
+    import onnx_ir as ir
+
     model = complete_model(draft.proto, draft.weights)
     outputs = {value.name for value in model.graph.output}
     model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names if name not in outputs)

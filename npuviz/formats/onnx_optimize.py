@@ -1,56 +1,35 @@
 """Removal of what no machine should run: functions, constants, identities, batch normalisation.
 
-All by onnx-ir and onnxscript. Only passes that are right for every opset are used: the general
-rewrite rules of onnxscript write operators in their newest form.
+Here is what needs no library; the library passes are in `onnx_passes`, which takes half a second to
+import and is therefore imported only for models that need it.
 """
 
-import logging
 from collections.abc import Mapping
 
 import numpy as np
 import onnx
-import onnx_ir as ir
-import onnx_ir.passes.common as passes
 from onnx import numpy_helper
-from onnxscript import optimizer
-from onnxscript.rewriter import RewritePass, RewriteRule
-from onnxscript.rewriter.rules.common import (
-    fuse_batchnorm_into_conv_rule,
-    fuse_batchnorm_into_conv_transpose_rule,
-    fuse_batchnorm_into_gemm_rule,
-)
 
-from npuviz.formats.onnx_draft import (
-    KEPT_WEIGHT_BYTES,
-    MAX_TENSOR_ELEMENTS,
-    Draft,
-    first_line,
-    foreign_errors,
-)
+from npuviz.formats.onnx_draft import MAX_TENSOR_ELEMENTS, Draft, foreign_errors, names_read
 
-# Folding runs operators in Python: bounded, so that a damaged shape cannot take time or memory.
-FOLD_ELEMENTS = 1 << 16
-# Arrays above this are tested for being one repeated value.
-COMPACT_BYTES = 1 << 14
-
-# Its warnings about unknown types repeat what shape inference reports properly.
-for _library in ("onnx_ir", "onnxscript"):
-    logging.getLogger(_library).setLevel(logging.ERROR)
-
-_RULES = [
-    fuse_batchnorm_into_conv_rule,
-    fuse_batchnorm_into_conv_transpose_rule,
-    fuse_batchnorm_into_gemm_rule,
-]
-# The library folds these into Split, Squeeze and Unsqueeze of opset 13, whatever the model's opset.
-_FOLDED_IN_NEW_FORM = frozenset({"SplitToSequence", "ConcatFromSequence"})
-_NEW_FORM_OPSET = 13
-# Ref: ONNX operators, Dropout versions 7 and 10: without a training input it passes its data on.
-# The library's own rule knows the newer form only.
-_DROPOUT_ALWAYS_IDENTITY = range(7, 12)
-_DROPOUT_RULE = RewriteRule(
-    lambda op, x: op.Dropout(x, _allow_other_attributes=True),
-    lambda op, x: op.Identity(x),
+# Operators that a pass may replace or remove. Anything else changes only when all its inputs are known.
+_REPLACEABLE = frozenset(
+    {
+        "BatchNormalization",
+        "Cast",
+        "CastLike",
+        "Constant",
+        "Dropout",
+        "Expand",
+        "Identity",
+        "If",
+        "Loop",
+        "Scan",
+        "SequenceAt",
+        "Shape",
+        "Size",
+        "SplitToSequence",
+    }
 )
 
 
@@ -84,128 +63,50 @@ def uniform_weights(proto: onnx.ModelProto, weights: Mapping[str, np.ndarray]) -
 def optimize(draft: Draft) -> Draft:
     """A new draft with the same results and fewer nodes. The given draft is used up."""
     with foreign_errors(draft.path, "optimisation"):
-        light = uniform_weights(draft.proto, draft.weights)
+        outputs = {value.name for value in draft.proto.graph.output}
+        found = uniform_weights(draft.proto, draft.weights).items()
+        light = {name: array for name, array in found if name not in outputs}
         _drop_producers(draft.proto.graph, light)
         draft.weights.update(light)
-    try:
-        model = _optimised(draft, may_fold=True)
-    except Exception as error:
-        # Folding meets operators it cannot evaluate; the model is right without it, only longer.
-        draft.assumptions.append(f"constants are not folded: the library gave up ({first_line(error)})")
-        with foreign_errors(draft.path, "optimisation"):
-            model = _optimised(draft, may_fold=False)
-    with foreign_errors(draft.path, "optimisation"):
-        return _take_apart(draft, model)
+        _drop_unread_weights(draft)
+    if _is_plain(draft):
+        return draft
+    from npuviz.formats.onnx_passes import run_passes
+
+    return run_passes(draft)
 
 
-def _optimised(draft: Draft, may_fold: bool) -> ir.Model:
-    model = ir.from_proto(draft.proto)
-    _attach_weights(model, draft.weights)
-    _run_passes(model, may_fold)
-    return model
+def _is_plain(draft: Draft) -> bool:
+    """Whether no pass would change anything."""
+    if draft.proto.functions:
+        return False
+    read = names_read(draft.proto.graph)
+    for node in draft.proto.graph.node:
+        if node.op_type in _REPLACEABLE or not any(name in read for name in node.output):
+            return False
+        if all(name in draft.weights for name in node.input if name):
+            return False
+    return True
+
+
+def _drop_unread_weights(draft: Draft) -> None:
+    graph = draft.proto.graph
+    read = names_read(graph)
+    unread = {name for name in draft.weights if name not in read}
+    for values in (graph.initializer, graph.input):
+        for index in reversed(range(len(values))):
+            if values[index].name in unread:
+                del values[index]
+    for name in unread:
+        del draft.weights[name]
 
 
 def _drop_producers(graph: onnx.GraphProto, light: Mapping[str, np.ndarray]) -> None:
-    outputs = {value.name for value in graph.output}
+    """Make inputs of what ConstantOfShape nodes produced; as initialisers their values are known."""
     for index in reversed(range(len(graph.node))):
         node = graph.node[index]
         if node.op_type == "ConstantOfShape" and node.output[0] in light:
-            name = node.output[0]
-            if name in outputs:
-                continue
-            array = light[name]
+            array = light[node.output[0]]
             kind = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
-            graph.input.append(onnx.helper.make_tensor_value_info(name, kind, array.shape))
+            graph.input.append(onnx.helper.make_tensor_value_info(node.output[0], kind, array.shape))
             del graph.node[index]
-
-
-def _attach_weights(model: ir.Model, weights: Mapping[str, np.ndarray]) -> None:
-    """Make every weight an initialiser that is no input, so that passes may fold it."""
-    graph = model.graph
-    by_name = {value.name: value for value in graph.inputs if value.name in weights}
-    plain = [value for value in graph.inputs if value.name not in weights]
-    graph.inputs.clear()
-    graph.inputs.extend(plain)
-    for name, array in weights.items():
-        value = by_name.get(name) or graph.initializers.get(name)
-        if value is None:
-            continue
-        if value.const_value is None or name not in graph.initializers:
-            value.const_value = ir.Tensor(array, name=name, shape=ir.Shape(array.shape))
-            graph.register_initializer(value)
-
-
-def _run_passes(model: ir.Model, may_fold: bool) -> None:
-    opset = model.opset_imports.get("", 0)
-    rules = [*_RULES, _DROPOUT_RULE] if opset in _DROPOUT_ALWAYS_IDENTITY else _RULES
-    passes.InlinePass()(model)
-    ops = {node.op_type for node in model.graph.all_nodes()}
-    may_fold = may_fold and (opset >= _NEW_FORM_OPSET or not ops & _FOLDED_IN_NEW_FORM)
-    passes.RemoveUnusedNodesPass()(model)
-    passes.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
-    for _ in range(2):
-        if may_fold:
-            optimizer.fold_constants_ir(
-                model,
-                onnx_shape_inference=True,
-                input_size_limit=FOLD_ELEMENTS,
-                output_size_limit=FOLD_ELEMENTS,
-                should_fold=_may_fold,
-            )
-        passes.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
-        RewritePass(rules)(model)
-        passes.IdentityEliminationPass()(model)
-        passes.RemoveUnusedNodesPass()(model)
-    passes.LiftSubgraphInitializersToMainGraphPass()(model)
-    passes.RemoveUnusedFunctionsPass()(model)
-
-
-def _may_fold(node: ir.Node) -> bool | None:
-    """False where the result is large or of unknown size; None leaves the decision to the library."""
-    for output in node.outputs:
-        shape = output.shape
-        if shape is None:
-            return False
-        count = 1
-        for dim in shape:
-            if not isinstance(dim, int):
-                return False
-            count *= dim
-        if count > FOLD_ELEMENTS:
-            return False
-    return None
-
-
-def _take_apart(draft: Draft, model: ir.Model) -> Draft:
-    graph = model.graph
-    arrays: dict[str, np.ndarray] = {}
-    for name in list(graph.initializers):
-        value = graph.initializers[name]
-        if value.const_value is None or not (value.uses() or value.is_graph_output()):
-            del graph.initializers[name]
-            continue
-        array = _compact(value.const_value.numpy())
-        arrays[name] = array
-        value.shape = ir.Shape(array.shape)
-        value.dtype = value.const_value.dtype
-        if array.nbytes > KEPT_WEIGHT_BYTES:
-            del graph.initializers[name]
-            graph.inputs.append(value)
-    # The order of the file, then what folding made.
-    weights = {name: arrays.pop(name) for name in draft.weights if name in arrays}
-    weights.update(arrays)
-    return Draft(draft.path, ir.to_proto(model), weights, draft.assumptions)
-
-
-def _compact(array: np.ndarray) -> np.ndarray:
-    """The same values, without memory when all are equal, and read-only."""
-    if array.nbytes > COMPACT_BYTES and any(array.strides) and array.dtype != np.object_:
-        first = array.reshape(-1)[:1]
-        # Differences show early in real weights; the whole array is read only when they do not.
-        if np.array_equal(array.reshape(-1)[:64], np.broadcast_to(first, 64)) and bool(
-            (array == first).all()
-        ):
-            array = np.broadcast_to(first[0], array.shape)
-    array = array.view()
-    array.flags.writeable = False
-    return array

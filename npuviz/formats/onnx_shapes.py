@@ -10,7 +10,7 @@ import onnx
 from onnx import TensorProto, TypeProto
 
 from npuviz.base.errors import FormatError, UsageError
-from npuviz.formats.onnx_draft import MAX_TENSOR_ELEMENTS, Draft, foreign_errors
+from npuviz.formats.onnx_draft import MAX_TENSOR_ELEMENTS, Draft, foreign_errors, names_read
 from npuviz.formats.onnx_observe import observe
 
 # (element type, shape); element type 0 stands for sequences, maps and optionals.
@@ -103,7 +103,7 @@ def infer_shapes(draft: Draft) -> dict[str, TypeAndShape]:
         found[name] = (onnx.helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
     produced = [name for node in graph.node for name in node.output if name]
     _check_sizes(draft, found, (*produced, *(value.name for value in graph.input)))
-    read = _names_read(graph)
+    read = names_read(graph)
     unknown = [name for name in produced if name not in found and name in read]
     if unknown:
         observed = observe(draft, unknown)
@@ -113,17 +113,6 @@ def infer_shapes(draft: Draft) -> dict[str, TypeAndShape]:
         )
         found.update(observed)
         _check_sizes(draft, found, unknown)
-    return found
-
-
-def _names_read(graph: onnx.GraphProto) -> set[str]:
-    """Names that any node, subgraph or graph output reads."""
-    found = {value.name for value in graph.output}
-    for node in graph.node:
-        found.update(node.input)
-        for attribute in node.attribute:
-            for inner in (*attribute.graphs, attribute.g):
-                found |= _names_read(inner)
     return found
 
 

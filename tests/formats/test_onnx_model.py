@@ -56,6 +56,21 @@ def test_optimising_keeps_the_results_and_drops_what_no_machine_runs(tmp_path):
     np.testing.assert_allclose(outputs(small, x=x)[0], outputs(stored, x=x)[0], rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("optimize", [False, True])
+def test_a_light_weight_that_is_also_an_output(tmp_path, optimize):
+    nodes = [helper.make_node("ConstantOfShape", ["s"], ["w"]), helper.make_node("Add", ["x", "w"], ["y"])]
+    path = save(
+        tmp_path / "m.onnx",
+        nodes,
+        [value("x", [3])],
+        [value("y", None), value("w", None)],
+        {"s": np.array([3], np.int64)},
+    )
+    graph = read_model(path, optimize=optimize)
+    assert tensor(graph, "w").id in graph.outputs
+    np.testing.assert_array_equal(outputs(graph, x=random(3))[1], np.zeros(3))
+
+
 def test_open_dimensions_become_one_and_are_told(tmp_path):
     graph = read_model(convolution(tmp_path / "m.onnx"))
     assert tensor(graph, "x").shape == (1, 3, 8, 8)
