@@ -35,7 +35,7 @@ def open_session(
 def run_reference(
     graph: Graph, inputs: Mapping[str, np.ndarray], tensors: Sequence[int], *, threads: int = 1
 ) -> dict[int, np.ndarray]:
-    """Values of the given tensors for these inputs, by tensor id.
+    """Values of the given tensors for these inputs, by tensor id, in the order asked for.
 
     Inputs and weights may be asked for too and are returned as given. All results are in memory at
     once: ask in groups when the model is large. Raises FormatError when ONNX Runtime refuses.
@@ -59,7 +59,7 @@ def run_reference(
     except Exception as error:
         raise FormatError(graph.name or "model", field="reference run", found=first_line(error)) from error
     results.update(zip(wanted, values, strict=True))
-    return results
+    return {tensor: results[tensor] for tensor in tensors}
 
 
 def _feed(value: np.ndarray) -> onnxruntime.OrtValue:
