@@ -27,37 +27,13 @@ import numpy as np
 
 from npuviz.base.errors import DoesNotFit, SimulationError
 from npuviz.targets.systolic import tables_kernels as tk
+from npuviz.targets.systolic.compiler.entries import LayerEntries
 from npuviz.targets.systolic.compiler.template import Template
 from npuviz.targets.systolic.tables import SystolicTables
 
 MAX_TILES = 1 << 22
 MAX_CODE_ROWS = 1 << 22
 """Beyond these a program is refused: they bound its tables to a few hundred MiB."""
-
-
-class _Entries:
-    """Entries of one kind (scratchpad or accumulator) of the layer being built, numbered densely."""
-
-    def __init__(self) -> None:
-        self.ids: dict[Hashable, int] = {}
-        self.rows: list[list[int]] = []
-
-    def number(self, key: Hashable, address: int, size: int) -> int:
-        found = self.ids.get(key)
-        if found is None:
-            found = self.ids[key] = len(self.rows)
-            self.rows.append([address, size])
-        elif size > self.rows[found][1]:
-            self.rows[found][1] = size
-        return found
-
-    def placed_rows(self) -> list[list[int]]:
-        """ENTRIES rows; those without an address follow each other behind all others."""
-        end = max((address + size for address, size in self.rows if address >= 0), default=0)
-        for row in self.rows:
-            if row[0] < 0:
-                row[0], end = end, end + row[1]
-        return self.rows
 
 
 class ProgramBuilder:
@@ -79,8 +55,8 @@ class ProgramBuilder:
         self._entry_rows: list[list[int]] = []
         self._launches: list[tuple[int, int, int]] = []
         self._open: tuple[str, int, int] | None = None
-        self._scratchpad = _Entries()
-        self._accumulator = _Entries()
+        self._scratchpad = LayerEntries()
+        self._accumulator = LayerEntries()
         self._by_key: dict[Hashable, int] = {}
 
     @property
@@ -106,7 +82,7 @@ class ProgramBuilder:
         """Open a layer (graph node id, or -1) and return its index. Entry and template keys start afresh."""
         self._require_closed("begin_layer")
         self._open = (name, node, self._num_tiles)
-        self._scratchpad, self._accumulator, self._by_key = _Entries(), _Entries(), {}
+        self._scratchpad, self._accumulator, self._by_key = LayerEntries(), LayerEntries(), {}
         return len(self._layers)
 
     def end_layer(self) -> None:

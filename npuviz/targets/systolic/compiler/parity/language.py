@@ -1,7 +1,8 @@
 """Language mode: a request trace becomes iterations, each of them a launch. Ref: systolic.md section 14."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import prod
 
 from npuviz.base.errors import DoesNotFit, TargetError
 from npuviz.base.units import format_bytes
@@ -14,6 +15,7 @@ from npuviz.targets.systolic.compiler.addresses import BumpAllocator
 from npuviz.targets.systolic.compiler.builder import ProgramBuilder
 from npuviz.targets.systolic.compiler.compiled import Compiled
 from npuviz.targets.systolic.compiler.fitting import check_fits
+from npuviz.targets.systolic.compiler.parity.admission import Request, admit
 from npuviz.targets.systolic.compiler.parity.attention import AttentionShape, FlashEmitter
 from npuviz.targets.systolic.compiler.parity.compile import PARITY_NOTE, check_geometry
 from npuviz.targets.systolic.compiler.parity.gemm import GemmEmitter, GemmOperands
@@ -34,29 +36,6 @@ from npuviz.targets.systolic.spec import SystolicSpec
 MAX_ITERATIONS = 1 << 15
 _FREE = ("KVAppend", "Concat")
 _ACTIVATIONS = {"relu": tk.OP_COMP, "gelu": tk.OP_GELU, "swish": tk.OP_SWISH}
-
-
-@dataclass
-class _Request:
-    """A request in flight: its lengths, and the K and V cache addresses of each layer."""
-
-    row: TraceRow
-    length: int
-    caches: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
-    is_prompt: bool = True
-
-    @property
-    def tokens(self) -> int:
-        return self.row.prompt_length if self.is_prompt else 1
-
-    @property
-    def is_complete(self) -> bool:
-        return self.length >= self.row.cached_length + self.row.prompt_length + self.row.target_length
-
-    def end_iteration(self) -> None:
-        """Flaw F22: the prompt counts one more."""
-        self.length += self.row.prompt_length + 1 if self.is_prompt else 1
-        self.is_prompt = False
 
 
 @dataclass
@@ -91,7 +70,7 @@ class LanguageCompiler:
             self._entry.name, self._model, self.num_layers, trace[0].prompt_length, self._spec.precision
         )
         notes = [Note("info", "parity", PARITY_NOTE)]
-        for group, earliest in self._groups(trace):
+        for group, earliest in admit(trace, self._entry.max_batch_size, self._iteration_cycles()):
             notes += self._check_memory(group)
             self._run_group(group, earliest)
         tables = self._builder.finish()
@@ -113,43 +92,19 @@ class LanguageCompiler:
             size *= dim
         return self._allocator.allocate(name, size)
 
-    def _groups(self, trace: Sequence[TraceRow]) -> Iterator[tuple[list[_Request], int]]:
-        """Sets of requests admitted together, and the tick at which they may start.
-
-        Requests are admitted when none is active. Who has arrived by then is known only where it does
-        not depend on how long the requests before take; a lower bound of that time is enough often.
-        """
-        limit = self._entry.max_batch_size or len(trace)
-        left = list(trace)
-        while left:
-            # The scheduler's own count starts at 1.
-            known = max(1, left[0].arrival, self._earliest_end())
-            group = [row for row in left if row.arrival <= known][:limit]
-            following = left[len(group) : len(group) + 1]
-            if self._iterations and len(group) < limit and following:
-                raise TargetError(
-                    f"whether the request of core cycle {following[0].arrival} joins a batch depends on run "
-                    "time, which is not modelled yet; use max_batch_size 1 in the list file"
-                )
-            left = left[len(group) :]
-            requests = [_Request(row, row.cached_length) for row in group]
-            yield requests, max(0, group[-1].arrival - 1)
-
-    def _earliest_end(self) -> int:
-        """Core cycles that the iterations so far take at least: every weight passes DRAM each time."""
-        elements = sum(
-            shape[0] * shape[1] for shape in weight_shapes(self._model).values() if len(shape) == 2
-        )
+    def _iteration_cycles(self) -> int:
+        """Core cycles that an iteration takes at least: every weight passes DRAM."""
+        elements = sum(prod(shape) for shape in weight_shapes(self._model).values() if len(shape) == 2)
         requests = elements * self._spec.precision * self.num_layers // self._spec.req_size
-        ticks = requests * self._iterations // self._spec.config.dram_channels
+        ticks = requests // self._spec.config.dram_channels
         return ticks * self._spec.dram_period_ps // self._spec.core_period_ps
 
-    def _check_memory(self, group: list[_Request]) -> list[Note]:
+    def _check_memory(self, group: list[Request]) -> list[Note]:
         """ONNXim's estimate of what must fit in DRAM."""
         model, p = self._model, self._spec.precision
         size = self._spec.config.dram_size << 30
         layers = _layers(model)
-        per_layer = sum(_product(shape) for shape in weight_shapes(model).values())
+        per_layer = sum(prod(shape) for shape in weight_shapes(model).values())
         caches = len(group) * 2 * model.max_seq_length * model.kv_width * layers
         tokens = sum(request.tokens for request in group)
         need = (per_layer * layers + caches + tokens * max(model.qkv_width, model.ffn_width)) * p
@@ -160,12 +115,12 @@ class LanguageCompiler:
             raise DoesNotFit(f"{text}; --set dram_size=0 or check_mem_size false runs it all the same")
         return [Note("warning", "memory", text)]
 
-    def _run_group(self, group: list[_Request], earliest: int) -> None:
+    def _run_group(self, group: list[Request], earliest: int) -> None:
         for request in group:
-            lengths = request.row.cached_length + request.row.prompt_length + request.row.target_length
-            if lengths > self._model.max_seq_length:
+            if request.final_length > self._model.max_seq_length:
                 raise DoesNotFit(
-                    f"a request of {lengths} tokens exceeds max_seq_length {self._model.max_seq_length}"
+                    f"a request of {request.final_length} tokens exceeds max_seq_length "
+                    f"{self._model.max_seq_length}"
                 )
             for number in range(self.num_layers):
                 width = (self._model.max_seq_length, self._model.kv_width)
@@ -182,7 +137,7 @@ class LanguageCompiler:
                 request.end_iteration()
             active = [request for request in active if not request.is_complete]
 
-    def _emit_iteration(self, active: list[_Request]) -> None:
+    def _emit_iteration(self, active: list[Request]) -> None:
         tokens = sum(request.tokens for request in active)
         source = self._allocate("input", tokens, self._model.hidden_size)
         places: list[_Addresses] = []
@@ -193,7 +148,7 @@ class LanguageCompiler:
         for number, place in enumerate(places):
             self._emit_layer(number, place, tokens, active)
 
-    def _place_layer(self, number: int, source: int, tokens: int, active: list[_Request]) -> _Addresses:
+    def _place_layer(self, number: int, source: int, tokens: int, active: list[Request]) -> _Addresses:
         """Allocate the tensors of one layer in ONNXim's order."""
         model, at, place = self._model, f"layer{number}.", _Addresses({"source": source})
         h = model.hidden_size
@@ -214,7 +169,7 @@ class LanguageCompiler:
             place.by_name[name] = self._allocate(at + name, tokens, width)
         return place
 
-    def _emit_layer(self, number: int, place: _Addresses, tokens: int, active: list[_Request]) -> None:
+    def _emit_layer(self, number: int, place: _Addresses, tokens: int, active: list[Request]) -> None:
         model, spec, core, names = self._model, self._spec, self._entry.target_core, place.by_name
         h, builder, shape = model.hidden_size, self._builder, TokenShape(tokens, 1, model.hidden_size)
         at = f"layer{number}."
@@ -274,7 +229,7 @@ class LanguageCompiler:
         GemmEmitter(self._builder, self._spec, self._tilings[key], operands, self._entry.target_core).emit()
         self._builder.end_layer()
 
-    def _emit_attention(self, at: str, number: int, place: _Addresses, index: int, request: _Request) -> None:
+    def _emit_attention(self, at: str, number: int, place: _Addresses, index: int, request: Request) -> None:
         model = self._model
         shape = AttentionShape(
             heads=model.num_attention_heads,
@@ -341,13 +296,6 @@ class LanguageCompiler:
 
 def _layers(model: LanguageModel) -> int:
     return max(1, model.num_hidden_layers // model.pipeline_parallel_size)
-
-
-def _product(shape: tuple[int, ...]) -> int:
-    count = 1
-    for dim in shape:
-        count *= dim
-    return count
 
 
 def compile_language(
