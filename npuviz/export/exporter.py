@@ -61,6 +61,6 @@ def whole_or(window: CycleWindow | None, reader: TraceReader) -> CycleWindow:
     """The window asked for, or the whole trace. Raises ExportError for an empty window."""
     if window is None:
         return 0, reader.end_cycle + 1
-    if window[0] >= window[1]:
+    if window[0] >= window[1] and reader.end_cycle > 0:
         raise ExportError(f"window {window[0]}:{window[1]} is empty: the first cycle must be below the last")
     return window

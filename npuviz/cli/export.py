@@ -1,0 +1,23 @@
+"""npuviz export: a trace bundle as another tool's file."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def command(
+    bundle: Annotated[Path, typer.Argument(help="Trace bundle, or a zip of one.")],
+    form: Annotated[str, typer.Option("-f", "--format", help="perfetto, csv, parquet, ...")],
+    out: Annotated[Path, typer.Option("-o", "--out", help="File to write; for tables also a folder.")],
+    window: Annotated[str, typer.Option(help="Cycles A:B (A included, B not); default: all.")] = "",
+) -> None:
+    """Write a trace bundle for another tool."""
+    from npuviz.cli.terminal import TerminalProgress
+    from npuviz.workbench.bundles import export_bundle
+
+    progress = TerminalProgress()
+    try:
+        export_bundle(bundle, form, out, window, progress)
+    finally:
+        progress.clear()

@@ -1,0 +1,51 @@
+"""What the command line does with a bundle alone: export it, and print answers of queries."""
+
+from pathlib import Path
+
+from npuviz.base.errors import UsageError
+from npuviz.base.progress import Progress
+from npuviz.base.registry import EXPORTERS, load_plugins
+from npuviz.trace.bundle import open_bundle
+from npuviz.trace.query import QueryResult
+
+
+def export_bundle(bundle: Path, form: str, out: Path, window: str, progress: Progress) -> None:
+    """Write a bundle with an exporter. Raises UsageError, FormatError, ExportError or Cancelled."""
+    exporters = load_plugins(EXPORTERS)
+    if form not in exporters:
+        raise UsageError(f"unknown export format {form!r}; known: {', '.join(exporters)}")
+    cycles = parse_window(window) if window else None
+    exporters[form].export(open_bundle(bundle), cycles, out, progress)
+
+
+def parse_window(text: str) -> tuple[int, int]:
+    """Half-open range of cycles from `A:B`; a missing side means the beginning or the end.
+
+    Raises UsageError.
+    """
+    first, colon, last = text.partition(":")
+    try:
+        window = int(first or 0), int(last) if last else 1 << 62
+    except ValueError:
+        window = 0, 0
+    if not colon or window[0] >= window[1] or window[0] < 0 or window[1] > 1 << 62:
+        raise UsageError(f"window {text!r}: expected A:B with cycles A < B, for example 1000:2000")
+    return window
+
+
+def table_text(result: QueryResult) -> str:
+    """Rows as text in columns, numbers to the right."""
+    cells = [["" if value is None else str(value) for value in row] for row in result.rows]
+    widths = [
+        max(len(name), *(len(row[i]) for row in cells)) if cells else len(name)
+        for i, name in enumerate(result.columns)
+    ]
+    is_number = [all(isinstance(row[i], int | float) for row in result.rows) for i in range(len(widths))]
+    lines = [result.columns, tuple("-" * width for width in widths), *cells]
+    return "\n".join(
+        "  ".join(
+            text.rjust(width) if right else text.ljust(width)
+            for text, width, right in zip(line, widths, is_number, strict=True)
+        ).rstrip()
+        for line in lines
+    )
