@@ -68,15 +68,17 @@ class Docks:
         features = description.features if description else {}
         return [layout for layout in LAYOUTS if all(name in features for name in layout.features)]
 
-    def make_panels(self) -> None:
-        """Create the panels that do not exist yet."""
+    def make_panels(self) -> list[Panel]:
+        """Create the panels that do not exist yet, and return those: they have not seen the session."""
+        made: list[Panel] = []
         for panel_id, dock in self._docks.items():
             if panel_id not in self._panels:
                 panel = self._specs[panel_id].create(self._context)
                 panel.setObjectName(f"{self._specs[panel_id].dock_name}.widget")
                 self._panels[panel_id] = panel
                 dock.setWidget(panel)
-                panel.on_session_changed()
+                made.append(panel)
+        return made
 
     def apply(self, layout: Layout) -> None:
         """Arrange the docks."""

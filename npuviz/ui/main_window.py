@@ -7,7 +7,6 @@ from PySide6.QtCore import QByteArray, Qt, QTimer, Signal
 from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QKeyEvent, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QMainWindow, QToolBar
 
-from npuviz.base.units import format_count, format_cycles_as_time
 from npuviz.ui.actions import Actions
 from npuviz.ui.bridge.session_model import SessionModel
 from npuviz.ui.docks import Docks
@@ -15,7 +14,8 @@ from npuviz.ui.panel_loader import load_panel_specs
 from npuviz.ui.panels.panel import PanelContext
 from npuviz.ui.shell.file_commands import FileCommands
 from npuviz.ui.shell.palettes import Palettes
-from npuviz.ui.shell.run_commands import RunCommands, stop_text
+from npuviz.ui.shell.position_display import PositionDisplay
+from npuviz.ui.shell.run_commands import RunCommands
 from npuviz.ui.shell.start_items import recent_items, sample_items
 from npuviz.ui.shell.view_commands import ViewCommands
 from npuviz.ui.theme.theme import Theme
@@ -25,15 +25,13 @@ from npuviz.ui.widgets.run_bar import RunBar
 from npuviz.ui.widgets.start_page import StartPage
 from npuviz.ui.widgets.status_line import StatusLine
 from npuviz.workbench.commands import CommandRegistry
-from npuviz.workbench.layouts import DEFAULT_LAYOUT, layout_named
+from npuviz.workbench.layouts import LAYOUTS, layout_named
 from npuviz.workbench.opening import OpenOptions
 from npuviz.workbench.selection import SelectionModel
 from npuviz.workbench.settings import Settings
 
 DEFAULT_SIZE = (1440, 900)
 OpenOther = Callable[[Path, OpenOptions], None]
-QUIET_MS = 120
-"""Verbs that end sooner than this do not make the toolbar flicker."""
 
 
 class MainWindow(QMainWindow):
@@ -121,10 +119,7 @@ class MainWindow(QMainWindow):
         self._message_bar.hide()
         self.addToolBar(Qt.ToolBarArea.TopToolBarArea, self._message_bar)
         self.actions_by_id.refresh_icons()
-        self._busy = QTimer(self)
-        self._busy.setSingleShot(True)
-        self._busy.setInterval(QUIET_MS)
-        self._busy.timeout.connect(self._show_running)
+        PositionDisplay(self.model, self.run_bar, self.status, self.actions_by_id.refresh_later, self)
         geometry = self.settings.get("geometry")
         if isinstance(geometry, str):
             self.restoreGeometry(QByteArray.fromBase64(geometry.encode()))
@@ -134,11 +129,7 @@ class MainWindow(QMainWindow):
     def _connect(self) -> None:
         model = self.model
         model.session_changed.connect(self._show_session)
-        model.cycle_changed.connect(self._show_cycle)
-        model.running_changed.connect(self._running_changed)
-        model.progress.connect(self._show_progress)
         model.failed.connect(lambda text: self.tell_failure(text, model.error_details))
-        self.status.work.cancelled.connect(model.cancel)
         self.start_page.file_chosen.connect(self.open)
         self.start_page.open_asked.connect(self.files.ask_to_open)
         self.theme.changed.connect(self._theme_changed)
@@ -157,8 +148,6 @@ class MainWindow(QMainWindow):
             self.docks.hide_all()
             self.start_page.show_recent(recent_items(self.settings))
             self.start_page.show()
-            self.status.clear_all()
-            self.run_bar.show_position(None, None, "")
         else:
             self.setWindowTitle(f"{opened.title} \u2013 npuviz")
             self.setWindowFilePath(str(opened.path))
@@ -167,72 +156,26 @@ class MainWindow(QMainWindow):
         self.actions_by_id.refresh()
 
     def _show_docks(self) -> None:
-        self.docks.make_panels()
-        if self.start_page.isHidden():
-            return
-        self.start_page.hide()
-        stored = self.settings.get("layout")
-        if not self.docks.restore(stored):
-            name = stored.get("layout", "") if isinstance(stored, dict) else ""
-            layout = layout_named(str(name)) or layout_named(DEFAULT_LAYOUT)
-            if layout is not None:
-                self.docks.apply(layout)
+        made = self.docks.make_panels()
+        if not self.start_page.isHidden():
+            self.start_page.hide()
+            self._arrange()
+        # Panels see the session at the size they are shown with, so that they can fit their contents.
+        for panel in made:
+            panel.on_session_changed()
         self.docks.focus_first("timeline")
+
+    def _arrange(self) -> None:
+        """Put the docks where they were the last time."""
+        stored = self.settings.get("layout")
+        if self.docks.restore(stored):
+            return
+        name = stored.get("layout", "") if isinstance(stored, dict) else ""
+        self.docks.apply(layout_named(str(name)) or LAYOUTS[0])
 
     def _remember_layout(self) -> None:
         if self.start_page.isHidden() and self.docks.panels:
             self.settings.set("layout", self.docks.save())
-
-    def _show_cycle(self, cycle: int) -> None:
-        model = self.model
-        if model.opened is None:
-            return
-        reader = model.reader
-        end = reader.end_cycle if reader is not None else None
-        schema = reader.schema if reader is not None else None
-        frequency = schema.frequency_hz if schema is not None else 0.0
-        if model.description is not None:
-            frequency = model.description.base_clock.frequency_hz
-        time = format_cycles_as_time(cycle, frequency)
-        is_bundle = model.session is None
-        known = end if is_bundle or end is None else max(end, cycle)
-        self.run_bar.show_position(cycle, known, time)
-        # Plain digits: scripts read the number from here.
-        self.status.cycle.setText(f"cycle {cycle}")
-        self.status.time.setText(time)
-        stop = model.stop
-        if is_bundle:
-            self.status.stop.setText("recorded trace")
-        elif not model.is_running:
-            self.status.stop.setText(stop_text(stop.kind, stop.detail) if stop is not None else "")
-        rate = model.cycles_per_second
-        self.status.speed.setText(f"{format_count(round(rate))} cycles/s" if rate >= 1 else "")
-        events = model.num_events
-        self.status.events.setText(f"{format_count(events)} events")
-        self.status.hazards.setText("")
-
-    def _running_changed(self, running: bool) -> None:
-        if running:
-            self._busy.start()
-        else:
-            self._busy.stop()
-            self._show_running()
-
-    def _show_running(self) -> None:
-        running = self.model.is_running
-        self.run_bar.show_running(running)
-        if running:
-            self.status.stop.setText("running")
-        self.actions_by_id.refresh()
-
-    def _show_progress(self, fraction: float, text: str) -> None:
-        if text:
-            self.status.work.report(fraction, text)
-            if not self._busy.isActive():
-                self._busy.start()
-        else:
-            self.status.work.end()
-            self.actions_by_id.refresh_later()
 
     def _theme_changed(self) -> None:
         self.actions_by_id.refresh_icons()

@@ -20,11 +20,11 @@ class StatusLine(QStatusBar):
         self.addWidget(self.work)
         self.speed = self._label("status.speed", "Simulated cycles a second", theme, at_right=True)
         self.events = self._label("status.events", "Recorded events", theme, at_right=True)
-        self.hazards = self._label("status.hazards", "Hazards found", theme, at_right=True)
+        self.faults = self._label("status.faults", "Faults of the simulated chip", theme, at_right=True)
 
     def clear_all(self) -> None:
         """Nothing is open."""
-        for label in (self.cycle, self.time, self.stop, self.speed, self.events, self.hazards):
+        for label in (self.cycle, self.time, self.stop, self.speed, self.events, self.faults):
             label.clear()
 
     def _label(

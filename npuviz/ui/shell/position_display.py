@@ -1,0 +1,102 @@
+"""Keeps toolbar and status bar in step with the session: cycle, time, stop, speed, events, progress."""
+
+from collections.abc import Callable
+
+from PySide6.QtCore import QObject, QTimer
+
+from npuviz.base.units import format_count, format_cycles_as_time
+from npuviz.sim.stop import StopKind
+from npuviz.ui.bridge.session_model import SessionModel
+from npuviz.ui.shell.run_commands import stop_text
+from npuviz.ui.widgets.run_bar import RunBar
+from npuviz.ui.widgets.status_line import StatusLine
+
+QUIET_MS = 120
+"""Verbs that end sooner than this do not make the toolbar flicker."""
+
+
+class PositionDisplay(QObject):
+    """Follows a session model.
+
+    refresh_actions  asked when enablement may have changed because work began or ended
+    """
+
+    def __init__(
+        self,
+        model: SessionModel,
+        run_bar: RunBar,
+        status: StatusLine,
+        refresh_actions: Callable[[], None],
+        parent: QObject,
+    ) -> None:
+        super().__init__(parent)
+        self._model = model
+        self._run_bar = run_bar
+        self._status = status
+        self._refresh_actions = refresh_actions
+        self._busy = QTimer(self)
+        self._busy.setSingleShot(True)
+        self._busy.setInterval(QUIET_MS)
+        self._busy.timeout.connect(self._show_running)
+        model.session_changed.connect(self._session_changed)
+        model.cycle_changed.connect(self._show_cycle)
+        model.running_changed.connect(self._running_changed)
+        model.progress.connect(self._show_progress)
+        status.work.cancelled.connect(model.cancel)
+
+    def _session_changed(self) -> None:
+        if self._model.opened is None:
+            self._status.clear_all()
+            self._run_bar.show_position(None, None, "")
+
+    def _show_cycle(self, cycle: int) -> None:
+        model, status = self._model, self._status
+        if model.opened is None:
+            return
+        reader, session = model.reader, model.session
+        frequency = reader.schema.frequency_hz if reader is not None else 0.0
+        if model.description is not None:
+            frequency = model.description.base_clock.frequency_hz
+        end = session.end_cycle if session is not None else reader.end_cycle if reader is not None else None
+        time = format_cycles_as_time(cycle, frequency)
+        self._run_bar.show_position(cycle, end, time)
+        # Plain digits: scripts read the number from here.
+        status.cycle.setText(f"cycle {cycle}")
+        status.time.setText(time)
+        if not model.is_running:
+            self._show_stop()
+        rate = model.cycles_per_second
+        status.speed.setText(f"{format_count(round(rate))} cycles/s" if rate >= 1 else "")
+        status.events.setText(f"{format_count(model.num_events)} events")
+
+    def _show_stop(self) -> None:
+        stop = self._model.stop
+        if self._model.session is None:
+            self._status.stop.setText("recorded trace")
+        elif stop is not None:
+            self._status.stop.setText(stop_text(stop.kind, stop.detail))
+        has_fault = stop is not None and stop.kind is StopKind.FAULT
+        self._status.faults.setText("1 fault" if has_fault else "")
+
+    def _running_changed(self, running: bool) -> None:
+        if running:
+            self._busy.start()
+        else:
+            self._busy.stop()
+            self._show_running()
+
+    def _show_running(self) -> None:
+        running = self._model.is_running
+        self._run_bar.show_running(running)
+        if running:
+            self._status.stop.setText("running")
+        self._refresh_actions()
+
+    def _show_progress(self, fraction: float, text: str) -> None:
+        if text:
+            self._status.work.report(fraction, text)
+            if not self._busy.isActive():
+                self._busy.start()
+        else:
+            self._status.work.end()
+            self._refresh_actions()
