@@ -134,6 +134,7 @@ class MemoryPanel(Panel):
         self.chooser.currentIndexChanged.connect(self._memory_chosen)
         self.dtype.currentIndexChanged.connect(lambda _index: self._show_contents())
         self._buttons.idToggled.connect(self._view_chosen)
+        self.map.view_changed.connect(self._show_usage)
         self.map.region_chosen.connect(self._region_chosen)
         self.map.range_chosen.connect(self._range_chosen)
         self.lifetimes.lifetime_chosen.connect(self._lifetime_chosen)
@@ -173,13 +174,29 @@ class MemoryPanel(Panel):
             return
         regions = tuple(session.machine.regions(memory.id))
         self.map.set_regions(regions)
-        used = sum(region.size_bytes for region in regions)
-        share = 100 * used / max(memory.size_bytes, 1)
-        self.usage.setText(f"{format_bytes(used)} of {format_bytes(memory.size_bytes)}  ({share:.1f} %)")
+        self._show_usage()
         if self.pictures.currentIndex() == 1:
             self.lifetimes.refresh_data()
         self.table.refresh()
         self._show_numbers()
+
+    def _show_usage(self) -> None:
+        """How full the memory is, and which part of it the map shows."""
+        memory, view = self._memory(), self.map.view
+        if memory is None or view is None:
+            return
+        used = sum(region.size_bytes for region in self.map.regions)
+        share = 100 * used / max(memory.size_bytes, 1)
+        text = f"{format_bytes(used)} of {format_bytes(memory.size_bytes)}  ({share:.1f} %)"
+        if not view.is_whole:
+            shown = format_bytes(view.shown_bytes)
+            first = f" from {view.offset:#x}" if view.offset else ""
+            text += (
+                f"   shown: {shown}{first} of each bank"
+                if view.num_banks > 1
+                else f"   shown: {shown}{first}"
+            )
+        self.usage.setText(text)
 
     def on_running_changed(self, running: bool) -> None:
         self.view.setEnabled(not running)
@@ -222,7 +239,8 @@ class MemoryPanel(Panel):
         extent = self._extent(memory) if memory else 0
         self._range = self._region = None
         self.map.set_memory(memory, extent)
-        self.lifetimes.set_memory(self.model.reader, memory.id if memory else -1, extent)
+        banks = memory.num_banks if memory and extent == memory.size_bytes else 1
+        self.lifetimes.set_memory(self.model.reader, memory.id if memory else -1, extent, banks)
         self._show_contents()
         self.on_cycle_changed()
 

@@ -92,8 +92,9 @@ class QueuesPanel(Panel):
         if description is not None:
             counters = {track.name: track for track in description.tracks if track.kind == "counter"}
             for queue in self._queues:
-                if queue.probe in counters:
-                    self._tracks[queue.id] = counters[queue.probe]
+                found = counters.get(queue.probe) or counters.get(queue.name)
+                if found is not None:
+                    self._tracks[queue.id] = found
         self.table.set_states(())
         self.entries.set_entries((), ())
         self._stack.setCurrentIndex(1 if self._queues else 0)

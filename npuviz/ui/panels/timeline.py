@@ -233,14 +233,7 @@ class TimelinePanel(Panel):
         if index is None:
             self.legend.set_entries(None, ())
             return
-        categories = index.categories
-        used = set(range(len(categories.names)))
-        order = sorted(used, key=lambda number: (not categories.is_work[number], number))
-        if categories.by_operator:
-            order = [n for n in order if n >= categories.num_kinds or not categories.is_work[n]]
-        self.legend.set_entries(
-            self.view.style_colors, [(number, categories.names[number]) for number in order]
-        )
+        self.legend.set_entries(self.view.style_colors, index.categories.legend())
 
     def _filter_changed(self, text: str) -> None:
         self.view.set_options(replace(self.view.options, filter_text=text))

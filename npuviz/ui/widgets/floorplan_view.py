@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import get_args
 
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QHelpEvent, QMouseEvent, QPainter, QPainterPath, QPaintEvent, QPen, QPolygonF
@@ -10,11 +11,14 @@ from PySide6.QtWidgets import QToolTip, QWidget
 from npuviz.base.units import format_bytes, format_count
 from npuviz.sim.description import Box, Link
 from npuviz.sim.machine import UnitState
+from npuviz.trace.schema import Role
 from npuviz.ui.theme.theme import Theme
 from npuviz.ui.widgets.timeline_marks import translucent
 from npuviz.ui.widgets.timeline_style import STALL_SHARE, blended
 
 MARGIN = 16
+ROLES = frozenset(get_args(Role))
+NARROW_PIXELS = 52
 BAR_HEIGHT = 4
 HATCH_BRUSHES = {
     45: Qt.BrushStyle.BDiagPattern,
@@ -170,7 +174,7 @@ class FloorplanView(QWidget):
         path.addRoundedRect(area, 4, 4)
         painter.fillPath(path, base)
         text_color = theme.color("text")
-        if state is not None and state.role:
+        if state is not None and state.role in ROLES:
             role = theme.color(state.role)
             waits = state.role.startswith("wait-")
             fill = blended(base, role, STALL_SHARE) if waits else role
@@ -221,11 +225,26 @@ class FloorplanView(QWidget):
         if box.memory in self._data.fills and box.memory >= 0:
             used, size = self._data.fills[box.memory]
             lines.append(f"{format_bytes(used)} of {format_bytes(size)}")
+        if inner.width() < NARROW_PIXELS < inner.height():
+            # Narrow boxes carry their name upright.
+            painter.save()
+            painter.translate(inner.center())
+            painter.rotate(-90)
+            inner = QRectF(-inner.height() / 2, -inner.width() / 2, inner.height(), inner.width())
+            self._paint_lines(painter, lines, inner)
+            painter.restore()
+        else:
+            self._paint_lines(painter, lines, inner)
+
+    def _paint_lines(self, painter: QPainter, lines: Sequence[str], inner: QRectF) -> None:
+        """Centred lines, as many as fit; a name that does not fit shrinks to its last word."""
         line_height = 15
         shown = lines[: max(int(inner.height() / line_height), 1)]
         top = inner.top() + max((inner.height() - line_height * len(shown)) / 2, 0)
         for number, line in enumerate(shown):
             painter.setFont(self._theme.font_ui(12 if number == 0 else 11, bold=number == 0))
+            if painter.fontMetrics().horizontalAdvance(line) > inner.width():
+                line = line.split()[-1] if number == 0 else line
             text = painter.fontMetrics().elidedText(line, Qt.TextElideMode.ElideMiddle, int(inner.width()))
             row = QRectF(inner.left(), top + number * line_height, inner.width(), line_height)
             painter.drawText(row, Qt.AlignmentFlag.AlignCenter, text)

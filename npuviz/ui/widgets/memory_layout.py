@@ -1,6 +1,6 @@
 """Where the bytes of a memory are on a map: lines of bytes below each other, a block a bank. No drawing."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,6 +8,7 @@ import numpy as np
 GAP_PIXELS = 8
 LINE_PIXELS = 14
 MAX_SHOWN_BANKS = 16
+MIN_SHOWN_BYTES = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,26 +22,67 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
+class BankView:
+    """What part of a memory a map shows: bytes [offset, offset + shown_bytes) of each bank.
+
+    bank_bytes  distance of the banks
+    """
+
+    num_banks: int
+    bank_bytes: int
+    offset: int
+    shown_bytes: int
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing is left out."""
+        return self.offset == 0 and self.shown_bytes >= self.bank_bytes
+
+    def zoomed(self, factor: float, offset: int) -> "BankView":
+        """Show `factor` times as many bytes of each bank, keeping the byte at `offset` in its place."""
+        wanted = 2.0 ** round(np.log2(max(self.shown_bytes * factor, 1.0)))
+        shown = int(min(max(wanted, MIN_SHOWN_BYTES), self.bank_bytes))
+        part = (offset - self.offset) / self.shown_bytes
+        return self._at(int(offset - part * shown), max(shown, 1))
+
+    def panned(self, share: float) -> "BankView":
+        """Move by a part of what is shown."""
+        return self._at(self.offset + int(share * self.shown_bytes), self.shown_bytes)
+
+    def _at(self, offset: int, shown: int) -> "BankView":
+        step = max(shown // 64, 1)
+        first = min(max(offset // step * step, 0), max(self.bank_bytes - shown, 0))
+        return BankView(self.num_banks, self.bank_bytes, first, shown)
+
+
+def view_of(size_bytes: int, num_banks: int, ranges: Iterable[tuple[int, int]] = ()) -> BankView:
+    """The heads of all banks, as long as the (address, size) ranges need; all bytes without ranges."""
+    size_bytes = max(size_bytes, 1)
+    banks = num_banks if 1 <= num_banks <= MAX_SHOWN_BANKS and size_bytes % num_banks == 0 else 1
+    bank_bytes = size_bytes // banks
+    used = 0
+    for address, size in ranges:
+        inside = address % bank_bytes
+        used = max(used, min(inside + size, bank_bytes))
+    shown = bank_bytes if not used else min(max(1 << (used - 1).bit_length(), MIN_SHOWN_BYTES), bank_bytes)
+    return BankView(banks, bank_bytes, 0, shown)
+
+
+@dataclass(frozen=True, slots=True)
 class MapLayout:
-    """The first `size_bytes` of a memory in `num_banks` equal banks, `width` x `height` pixels large.
+    """A view of banks, `width` x `height` pixels large.
 
     A bank is a block of `lines` lines; a line holds `line_bytes` bytes (a power of two, so that lines
     begin at round addresses) and is `line_height` pixels high, its separator included.
     """
 
-    size_bytes: int
-    num_banks: int
+    view: BankView
     width: int
     height: int
     lines: int
     line_bytes: int
     line_height: int
     gap: int
-
-    @property
-    def bank_bytes(self) -> int:
-        """Bytes of a block."""
-        return self.size_bytes // self.num_banks
 
     @property
     def bytes_per_pixel(self) -> int:
@@ -52,6 +94,15 @@ class MapLayout:
         """Pixels of a line that are painted; the rest separates it from the next."""
         return self.line_height - 1 if self.line_height >= 6 else self.line_height
 
+    @property
+    def num_cells(self) -> int:
+        """Cells of a bank that stand for bytes; a line has `width` cells."""
+        return -(-self.view.shown_bytes * self.width // self.line_bytes)
+
+    def address_of_line(self, bank: int, line: int) -> int:
+        """First address of a line."""
+        return bank * self.view.bank_bytes + self.view.offset + line * self.line_bytes
+
     def top_of_line(self, bank: int, line: int) -> int:
         """First pixel row of a line."""
         return bank * (self.lines * self.line_height + self.gap) + line * self.line_height
@@ -60,23 +111,27 @@ class MapLayout:
         """First address of a pixel, None in a gap or outside."""
         bank, rest = divmod(y, self.lines * self.line_height + self.gap)
         line = rest // self.line_height
-        if not 0 <= x < self.width or not 0 <= bank < self.num_banks or line >= self.lines:
+        if not 0 <= x < self.width or not 0 <= bank < self.view.num_banks or line >= self.lines:
             return None
         place = line * self.line_bytes + x * self.line_bytes // self.width
-        return bank * self.bank_bytes + place if place < self.bank_bytes else None
+        if place >= self.view.shown_bytes:
+            return None
+        return bank * self.view.bank_bytes + self.view.offset + place
 
     def runs(self, address: int, size_bytes: int) -> list[tuple[int, int, int]]:
-        """(bank, first, last) for each bank a byte range touches: half-open cells, `width` cells a line."""
+        """(bank, first, last) for each bank where a byte range can be seen: half-open cells."""
+        view = self.view
         found: list[tuple[int, int, int]] = []
-        place, end = max(address, 0), min(address + size_bytes, self.size_bytes)
-        while place < end:
-            bank = min(place // self.bank_bytes, self.num_banks - 1)
-            base = bank * self.bank_bytes
-            stop = min(end, base + self.bank_bytes) if bank < self.num_banks - 1 else end
-            first = (place - base) * self.width // self.line_bytes
-            last = -(-(stop - base) * self.width // self.line_bytes)
-            found.append((bank, first, max(last, first + 1)))
-            place = stop
+        first_bank = max(address // view.bank_bytes, 0)
+        last_bank = min((address + size_bytes - 1) // view.bank_bytes, view.num_banks - 1)
+        for bank in range(first_bank, last_bank + 1):
+            base = bank * view.bank_bytes + view.offset
+            low = max(address - base, 0)
+            high = min(address + size_bytes - base, view.shown_bytes)
+            if high > low:
+                first = low * self.width // self.line_bytes
+                last = -(-high * self.width // self.line_bytes)
+                found.append((bank, first, max(last, first + 1)))
         return found
 
     def pieces(self, address: int, size_bytes: int) -> list[Piece]:
@@ -104,19 +159,17 @@ class MapLayout:
         return Piece(left, self.top_of_line(bank, first_line), right, bottom)
 
 
-def fit(size_bytes: int, num_banks: int, width: int, height: int, ratio: float = 1.0) -> MapLayout:
-    """The map that shows all bytes in `width` x `height` device pixels, with lines high enough for text."""
-    size_bytes, width, height = max(size_bytes, 1), max(width, 1), max(height, 1)
-    banks = num_banks if 1 <= num_banks <= MAX_SHOWN_BANKS and size_bytes % num_banks == 0 else 1
+def fit(view: BankView, width: int, height: int, ratio: float = 1.0) -> MapLayout:
+    """The map that shows a view in `width` x `height` device pixels, with lines high enough for text."""
+    width, height, banks = max(width, 1), max(height, 1), view.num_banks
     gap = round(GAP_PIXELS * ratio) if banks > 1 else 0
     if gap * (banks - 1) > height // 4:
         gap = 0
     room = max((height - gap * (banks - 1)) // banks, 1)
     wanted = max(int(room / (LINE_PIXELS * ratio)), 1)
-    bank_bytes = size_bytes // banks
-    line_bytes = 1 << max((-(-bank_bytes // wanted) - 1).bit_length(), 0)
-    lines = -(-bank_bytes // line_bytes)
-    return MapLayout(size_bytes, banks, width, height, lines, line_bytes, max(room // lines, 1), gap)
+    line_bytes = 1 << max((-(-view.shown_bytes // wanted) - 1).bit_length(), 0)
+    lines = -(-view.shown_bytes // line_bytes)
+    return MapLayout(view, width, height, lines, line_bytes, max(room // lines, 1), gap)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,9 +189,10 @@ def paint_map(
 
     free  colour of bytes that hold nothing; hatch is drawn over bytes on their way
     """
-    cells = np.full((layout.num_banks, layout.lines * layout.width), background, dtype=np.uint32)
+    banks = layout.view.num_banks
+    cells = np.full((banks, layout.lines * layout.width), background, dtype=np.uint32)
     hatched = np.zeros(cells.shape, dtype=np.bool_)
-    cells[:, : -(-layout.bank_bytes * layout.width // layout.line_bytes)] = free
+    cells[:, : layout.num_cells] = free
     for item in ranges:
         for bank, first, last in layout.runs(item.address, item.size_bytes):
             cells[bank, first:last] = item.color
@@ -146,7 +200,7 @@ def paint_map(
     pixels = np.full((layout.height, layout.width), background, dtype=np.uint32)
     has_hatching = bool(hatched.any())
     column = np.arange(layout.width)
-    for bank in range(layout.num_banks):
+    for bank in range(banks):
         for line in range(layout.lines):
             top = layout.top_of_line(bank, line)
             part = slice(line * layout.width, (line + 1) * layout.width)

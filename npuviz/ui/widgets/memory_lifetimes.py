@@ -18,6 +18,7 @@ from npuviz.base.units import format_bytes, format_count
 from npuviz.trace.reader import TraceReader
 from npuviz.ui.theme.theme import Theme
 from npuviz.ui.widgets.memory_colors import TensorColors
+from npuviz.ui.widgets.memory_layout import view_of
 from npuviz.ui.widgets.raster_kernels import fill_boxes
 from npuviz.ui.widgets.timeline_style import pixel
 from npuviz.ui.widgets.timeline_viewport import Viewport, tick_step, ticks
@@ -46,6 +47,8 @@ class MemoryLifetimes(QWidget):
         self._reader: TraceReader | None = None
         self._memory = -1
         self._extent = 0
+        self._num_banks = 1
+        self._view = view_of(1, 1)
         self._cursor = -1
         self._end_cycle = 0
         self._rows: np.ndarray | None = None
@@ -61,9 +64,11 @@ class MemoryLifetimes(QWidget):
         self._colors = colors
         self.refresh()
 
-    def set_memory(self, reader: TraceReader | None, memory: int, extent: int) -> None:
-        """Show the lifetimes of another memory, its first `extent` bytes."""
-        self._reader, self._memory, self._extent = reader, memory, extent
+    def set_memory(self, reader: TraceReader | None, memory: int, extent: int, num_banks: int = 1) -> None:
+        """Show the lifetimes of another memory, its first `extent` bytes, as far as they were ever used."""
+        self._reader, self._memory = reader, memory
+        self._extent, self._num_banks = extent, num_banks
+        self._view = view_of(extent, num_banks)
         self._chosen = None
         self._is_fitted = True
         self.refresh_data()
@@ -106,7 +111,22 @@ class MemoryLifetimes(QWidget):
             if len(rows) > MAX_ROWS:
                 rows = rows[np.arange(MAX_ROWS, dtype=np.int64) * len(rows) // MAX_ROWS]
             self._rows = rows
+            ranges = np.unique(np.stack([rows["address"], rows["size_bytes"]], axis=1), axis=0).tolist()
+            self._view = view_of(self._extent, self._num_banks, [(int(a), int(size)) for a, size in ranges])
         return self._rows
+
+    def _down(self, addresses: np.ndarray) -> np.ndarray:
+        """How far down addresses are, 0..1: the used heads of the banks follow each other."""
+        view = self._view
+        bank = addresses // view.bank_bytes
+        inside = np.minimum(addresses - bank * view.bank_bytes, view.shown_bytes)
+        return (bank + inside / view.shown_bytes) / view.num_banks
+
+    def _address_at(self, down: float) -> int:
+        """The inverse of `_down`."""
+        view = self._view
+        bank, part = divmod(down * view.num_banks, 1.0)
+        return int(bank) * view.bank_bytes + int(part * view.shown_bytes)
 
     def _painted(self) -> QImage:
         ratio = self.devicePixelRatioF()
@@ -117,11 +137,12 @@ class MemoryLifetimes(QWidget):
             rows = self.lifetimes()
             boxes = np.empty((len(rows), 5), dtype=np.int64)
             step = self.viewport.cycles_per_pixel / ratio
-            down = height / max(self._extent, 1)
+            top = self._down(rows["address"])
+            share = rows["size_bytes"] / (self._view.shown_bytes * self._view.num_banks)
             boxes[:, 0] = np.floor((rows["start"] - self.viewport.start) / step)
-            boxes[:, 1] = np.floor(rows["address"] * down)
+            boxes[:, 1] = np.floor(top * height)
             boxes[:, 2] = np.ceil((rows["end"] - self.viewport.start) / step)
-            boxes[:, 3] = np.ceil((rows["address"] + rows["size_bytes"]) * down)
+            boxes[:, 3] = np.ceil((top + share) * height)
             boxes[:, 4] = self._pixel_colors(rows["tensor"])
             fill_boxes(pixels, boxes, pixel(self._theme.color("canvas")))
             image = QImage(pixels.data, width, height, 4 * width, QImage.Format.Format_RGB32).copy()
@@ -155,18 +176,19 @@ class MemoryLifetimes(QWidget):
 
     def _box(self, row: np.void) -> QRectF:
         area = self._area()
-        down = area.height() / max(self._extent, 1)
+        down = float(self._down(np.array([int(row["address"])], dtype=np.int64))[0])
+        share = int(row["size_bytes"]) / (self._view.shown_bytes * self._view.num_banks)
         left = area.left() + self.viewport.x_of(int(row["start"]))
         right = area.left() + self.viewport.x_of(int(row["end"]))
-        top = area.top() + int(row["address"]) * down
-        return QRectF(left, top, max(right - left, 2.0), max(int(row["size_bytes"]) * down, 2.0))
+        top = area.top() + down * area.height()
+        return QRectF(left, top, max(right - left, 2.0), max(share * area.height(), 2.0))
 
     def _paint_axes(self, painter: QPainter, area: QRectF) -> None:
         theme = self._theme
         painter.setFont(theme.font_mono(11))
         painter.setPen(theme.color("text-muted"))
         for y in range(0, max(int(area.height()) - 8, 1), 36):
-            address = int(y / area.height() * self._extent)
+            address = self._address_at(y / area.height())
             box = QRectF(0, area.top() + y - 3, GUTTER - 8, 14)
             painter.drawText(box, Qt.AlignmentFlag.AlignRight, f"{address:#x}")
         painter.setFont(theme.font_ui(11))
@@ -186,7 +208,7 @@ class MemoryLifetimes(QWidget):
         if self._reader is None or not area.contains(point):
             return None
         cycle = self.viewport.cycle_at(point.x() - area.left())
-        address = (point.y() - area.top()) / area.height() * self._extent
+        address = self._address_at((point.y() - area.top()) / area.height())
         rows = self.lifetimes()
         slack = self.viewport.cycles_per_pixel
         inside = (rows["start"] <= cycle + slack) & (rows["end"] > cycle - slack)

@@ -3,7 +3,16 @@
 from collections.abc import Sequence
 
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QHelpEvent, QImage, QMouseEvent, QPainter, QPaintEvent, QPen, QResizeEvent
+from PySide6.QtGui import (
+    QHelpEvent,
+    QImage,
+    QMouseEvent,
+    QPainter,
+    QPaintEvent,
+    QPen,
+    QResizeEvent,
+    QWheelEvent,
+)
 from PySide6.QtWidgets import QToolTip, QWidget
 
 from npuviz.base.units import format_bytes, format_count
@@ -11,7 +20,7 @@ from npuviz.sim.description import Memory
 from npuviz.sim.machine import Region
 from npuviz.ui.theme.theme import Theme
 from npuviz.ui.widgets.memory_colors import TensorColors
-from npuviz.ui.widgets.memory_layout import MapLayout, Painted, fit, paint_map
+from npuviz.ui.widgets.memory_layout import BankView, MapLayout, Painted, fit, paint_map, view_of
 from npuviz.ui.widgets.timeline_marks import translucent
 from npuviz.ui.widgets.timeline_style import blended, pixel
 
@@ -19,7 +28,7 @@ GUTTER = 76
 MARGIN = 6
 MIN_LABEL_WIDTH = 40
 DRAG_PIXELS = 4
-FREE_SHARE = 0.55
+FREE_SHARE = 0.3
 
 
 class MemoryMap(QWidget):
@@ -27,9 +36,11 @@ class MemoryMap(QWidget):
 
     region_chosen  a Region was clicked, or None beside all of them
     range_chosen   (address, size_bytes) was dragged over
+    view_changed   other bytes are shown; `view` tells which
     """
 
     region_chosen = Signal(object)
+    view_changed = Signal()
     range_chosen = Signal("qlonglong", "qlonglong")  # pyright: ignore[reportArgumentType]
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
@@ -45,6 +56,9 @@ class MemoryMap(QWidget):
         self._colors = TensorColors(theme, None)
         self._image: QImage | None = None
         self._layout: MapLayout | None = None
+        self._view: BankView | None = None
+        self._is_zoomed = False
+        self._had_regions = False
         self._chosen: tuple[int, int] | None = None
         self._anchor: int | None = None
         self._pressed_at = QPointF()
@@ -64,20 +78,50 @@ class MemoryMap(QWidget):
         self._colors = colors
         self.refresh()
 
+    @property
+    def view(self) -> BankView | None:
+        """Which bytes of each bank are shown."""
+        return self._view
+
     def set_memory(self, memory: Memory | None, extent: int = 0) -> None:
         """Show another memory; only its first `extent` bytes if that is not 0."""
         self._memory = memory
         self._extent = extent or (memory.size_bytes if memory else 0)
         self._regions = ()
         self._chosen = None
+        self._is_zoomed = self._had_regions = False
+        self._view = view_of(self._extent, self._num_banks()) if memory else None
         self.refresh()
 
     def set_regions(self, regions: Sequence[Region]) -> None:
-        """What the memory holds now."""
+        """What the memory holds now. Unless zoomed by hand, the map shows as much as was ever used."""
         fresh = tuple(regions)
-        if fresh != self._regions:
-            self._regions = fresh
+        if fresh == self._regions:
+            return
+        self._regions = fresh
+        if not self._is_zoomed and self._view is not None:
+            used = view_of(self._extent, self._num_banks(), [(r.address, r.size_bytes) for r in fresh])
+            if self._had_regions:
+                larger = max(used.shown_bytes if fresh else 0, self._view.shown_bytes)
+                used = BankView(used.num_banks, used.bank_bytes, 0, larger)
+            self._had_regions = self._had_regions or bool(fresh)
+            self._set_view(used)
+        self.refresh()
+
+    def show_whole(self) -> None:
+        """Show every byte."""
+        self._is_zoomed = True
+        self._set_view(view_of(self._extent, self._num_banks()))
+
+    def _num_banks(self) -> int:
+        memory = self._memory
+        return memory.num_banks if memory is not None and self._extent == memory.size_bytes else 1
+
+    def _set_view(self, view: BankView) -> None:
+        if view != self._view:
+            self._view = view
             self.refresh()
+            self.view_changed.emit()
 
     def set_chosen(self, address: int, size_bytes: int) -> None:
         """Outline a byte range; size 0 for none."""
@@ -111,13 +155,11 @@ class MemoryMap(QWidget):
         )
 
     def _painted(self) -> tuple[MapLayout, QImage]:
-        memory = self._memory
-        assert memory is not None
+        assert self._view is not None
         ratio = self.devicePixelRatioF()
         if self._image is None or self._layout is None or self._image.devicePixelRatio() != ratio:
             area = self._area()
-            banks = memory.num_banks if self._extent == memory.size_bytes else 1
-            layout = fit(self._extent, banks, int(area.width() * ratio), int(area.height() * ratio), ratio)
+            layout = fit(self._view, int(area.width() * ratio), int(area.height() * ratio), ratio)
             surface, canvas = self._theme.color("surface"), self._theme.color("canvas")
             items = [
                 Painted(
@@ -133,7 +175,8 @@ class MemoryMap(QWidget):
                 for region in self._regions
             ]
             hatch = pixel(self._theme.color("text-muted"))
-            pixels = paint_map(layout, items, pixel(surface), pixel(canvas), hatch)
+            free = pixel(blended(surface, self._theme.color("border"), FREE_SHARE))
+            pixels = paint_map(layout, items, pixel(surface), free, hatch)
             image = QImage(
                 pixels.data, layout.width, layout.height, 4 * layout.width, QImage.Format.Format_RGB32
             ).copy()
@@ -144,7 +187,7 @@ class MemoryMap(QWidget):
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)
         painter.fillRect(self.rect(), self._theme.color("surface"))
-        if self._memory is None or self._extent <= 0:
+        if self._view is None:
             painter.end()
             return
         layout, image = self._painted()
@@ -164,9 +207,9 @@ class MemoryMap(QWidget):
         ratio = self.devicePixelRatioF()
         painter.setFont(theme.font_mono(11))
         every = max(round(24 * ratio / layout.line_height), 1)
-        for bank in range(layout.num_banks):
+        for bank in range(layout.view.num_banks):
             for line in range(0, layout.lines, every):
-                address = bank * layout.bank_bytes + line * layout.line_bytes
+                address = layout.address_of_line(bank, line)
                 top = MARGIN + layout.top_of_line(bank, line) / ratio
                 painter.setPen(theme.color("text" if line == 0 else "text-muted"))
                 area = QRectF(0, top - 1, GUTTER - 8, max(layout.ink_height / ratio + 2, 12))
@@ -183,7 +226,10 @@ class MemoryMap(QWidget):
         if width < MIN_LABEL_WIDTH or height < 11:
             return
         painter.setFont(self._theme.font_ui(11))
-        area = QRectF(best.left / ratio + 5, best.top / ratio, width - 10, height)
+        # Text stands inside the middle line, so that no separator strikes it through.
+        num_lines = -(-(best.bottom - best.top) // layout.line_height)
+        top = best.top + (num_lines - 1) // 2 * layout.line_height
+        area = QRectF(best.left / ratio + 5, top / ratio, width - 10, layout.ink_height / ratio)
         text = painter.fontMetrics().elidedText(region.label, Qt.TextElideMode.ElideMiddle, int(area.width()))
         color = self._colors.color(region.tensor)
         painter.setPen(self._theme.text_on(color) if region.is_valid else self._theme.color("text"))
@@ -206,7 +252,7 @@ class MemoryMap(QWidget):
 
     def address_at(self, point: QPointF) -> int | None:
         """Address under a point of the widget, None beside the map."""
-        if self._memory is None or self._extent <= 0:
+        if self._view is None:
             return None
         layout, _image = self._painted()
         ratio = self.devicePixelRatioF()
@@ -241,6 +287,29 @@ class MemoryMap(QWidget):
             self.region_chosen.emit(self.region_at(self._anchor))
         self._anchor = None
         self._is_dragging = False
+
+    def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
+        """Back to what is used, or to everything if that is what is shown."""
+        if self._is_zoomed and self._view is not None:
+            self._is_zoomed = self._had_regions = False
+            regions, self._regions = self._regions, ()
+            self.set_regions(regions)
+        else:
+            self.show_whole()
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        """Zoom at the pointer; with Shift move along the addresses."""
+        delta = event.angleDelta()
+        notches = (delta.y() or delta.x()) / 120
+        address = self.address_at(event.position())
+        if self._view is None:
+            return
+        self._is_zoomed = True
+        if event.modifiers() & Qt.KeyboardModifier.ShiftModifier:
+            self._set_view(self._view.panned(-notches / 4))
+        elif address is not None:
+            self._set_view(self._view.zoomed(2.0**-notches, address % self._view.bank_bytes))
+        event.accept()
 
     def _dragged(self, point: QPointF) -> tuple[int, int] | None:
         here = self.address_at(point)

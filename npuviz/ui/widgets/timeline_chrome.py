@@ -1,5 +1,7 @@
 """The fixed parts around the tracks: minimap, ruler with cycles and time, row headers, measurement box."""
 
+from collections.abc import Mapping
+
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QPainter, QPen, QPolygonF
 
@@ -118,9 +120,17 @@ class ChromePainter:
             painter.fillRect(QRectF(x - 1, 0, 2, MINIMAP_HEIGHT), theme.color("cursor"))
 
     def paint_headers(
-        self, painter: QPainter, state: TimelineState, rows: tuple[Row, ...], height: int
+        self,
+        painter: QPainter,
+        state: TimelineState,
+        rows: tuple[Row, ...],
+        height: int,
+        scales: Mapping[int, str],
     ) -> None:
-        """Names of the rows, indented by depth, with a triangle before each group."""
+        """Names of the rows, indented by depth, with a triangle before each group.
+
+        scales  counter track -> text of the value at the top of its row
+        """
         theme = self._theme
         width = state.header_width
         painter.fillRect(0, 0, width, height, theme.color("surface"))
@@ -144,6 +154,12 @@ class ChromePainter:
                 painter.setPen(theme.color("selection-text" if chosen else role))
                 left += 4
             room = width - left - 8
+            scale = scales.get(row.track, "")
+            if scale:
+                wide = painter.fontMetrics().horizontalAdvance(scale)
+                right = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight
+                painter.drawText(QRectF(left, top, room, row.height), right, scale)
+                room -= wide + 6
             text = painter.fontMetrics().elidedText(row.label, Qt.TextElideMode.ElideMiddle, room)
             painter.drawText(QRectF(left, top, room, row.height), Qt.AlignmentFlag.AlignVCenter, text)
             painter.fillRect(QRectF(0, top + row.height - 1, width, 1), theme.color("grid"))

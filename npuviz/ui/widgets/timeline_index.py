@@ -36,7 +36,21 @@ class Categories:
         self._of_node = np.array([place.get(name, 0) for name in schema.node_types], dtype=np.int16)
         self.names = (*names, *self.op_types)
         self.roles = (*roles, *("" for _ in self.op_types))
+        self._declared = [kind.id for kind in schema.kinds]
         self.is_work = np.array([not role.startswith("wait-") for role in self.roles], dtype=np.bool_)
+
+    def legend(self) -> list[tuple[int, str]]:
+        """(category, text) of each colour in use: roles of declared kinds, or operator types and stalls."""
+        found = [(self.num_kinds + place, name) for place, name in enumerate(self.op_types)]
+        order = sorted(self._declared, key=lambda number: not self.is_work[number])
+        seen: set[str] = set()
+        for number in order:
+            role = self.roles[number]
+            if role in seen or (self.op_types and self.is_work[number]):
+                continue
+            seen.add(role)
+            found.append((number, role.replace("wait-", "waits: ").replace("-", " ")))
+        return found
 
     def of(self, kinds: np.ndarray, nodes: np.ndarray) -> np.ndarray:
         """Category (int16) of each slice from its kind and its graph node (-1: none)."""

@@ -63,7 +63,8 @@ class TimelineRaster:
         self._marked: dict[int, tuple[int, np.ndarray]] = {}
         self._marked_node = -1
         self._texts: dict[tuple[int, int], tuple[str, str]] = {}
-        self.maxima = {track.id: track.maximum for track in reader.schema.tracks}
+        self._maxima = {track.id: track.maximum for track in reader.schema.tracks}
+        self._scales: dict[int, tuple[int, int]] = {}
         self.wants_more = False
 
     def paint(self, frame: Frame) -> QImage:
@@ -164,18 +165,21 @@ class TimelineRaster:
         values = np.full((3, columns.count), np.nan)
         for place, found in enumerate((low, high, held)):
             values[place, skipped : skipped + points] = found
-        maximum = float(self.maxima.get(row.track, 0) or max(self._seen_maximum(row.track, high), 1))
+        maximum = float(max(self.scale_of(row.track, frame.end_cycle), int(high.max(initial=0)), 1))
         fill, band, line = self._style.counter
         kernels.paint_counter(
             self._pixels, top, height, values[0], values[1], values[2], maximum, fill, band, line,
             max(round(frame.ratio), 1),
         )  # fmt: skip
 
-    def _seen_maximum(self, track: int, values: np.ndarray) -> int:
-        """Largest value of an unlimited counter over the whole run, so that its scale stands still."""
-        end = max(self._reader.end_cycle, 1)
-        _cycles, _low, high, _last = self._reader.counter(track, (0, end), 256)
-        return int(max(high.max(initial=0), values.max(initial=0)))
+    def scale_of(self, track: int, end_cycle: int) -> int:
+        """Value at the top of a counter's row: its limit, or what it reached where that is far below."""
+        known = self._scales.get(track)
+        if known is None or known[0] != end_cycle:
+            _cycles, _low, high, _last = self._reader.counter(track, (0, max(end_cycle, 1)), 64)
+            known = self._scales[track] = (end_cycle, int(high.max(initial=0)))
+        seen, limit = known[1], self._maxima.get(track, 0)
+        return limit if 0 < limit <= 4 * seen else max(seen, 1)
 
     def _paint_labels(
         self, frame: Frame, index: TrackIndex, edges: Columns, columns: _Columns, top: int, height: int

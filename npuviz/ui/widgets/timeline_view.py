@@ -16,6 +16,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QScrollBar, QToolTip, QWidget
 
+from npuviz.base.units import format_bytes, format_count
 from npuviz.trace.reader import TraceReader
 from npuviz.trace.schema import Track
 from npuviz.ui.theme.theme import Theme
@@ -324,16 +325,27 @@ class TimelineView(QWidget):
         """The headers change seldom, and text is dear."""
         state = self.state
         ratio = self.devicePixelRatioF()
-        size = (state.header_width, height, ratio)
+        size = (state.header_width, height, ratio, state.end_cycle)
         key = (state.layout, state.scroll, size, state.selected_tracks, state.hover_track, self._style)
         if self._headers is None or key != self._headers_key:
             pixmap = QPixmap(round(state.header_width * ratio), round(height * ratio))
             pixmap.setDevicePixelRatio(ratio)
             painter = QPainter(pixmap)
-            self._chrome.paint_headers(painter, state, rows, height)
+            self._chrome.paint_headers(painter, state, rows, height, self._scale_texts(rows))
             painter.end()
             self._headers, self._headers_key = pixmap, key
         return self._headers
+
+    def _scale_texts(self, rows: tuple[Row, ...]) -> dict[int, str]:
+        """What the top of each visible counter row stands for."""
+        texts: dict[int, str] = {}
+        by_id = {track.id: track for track in self._tracks}
+        for row in rows:
+            if row.kind == "counter" and self._raster is not None:
+                value = self._raster.scale_of(row.track, self.state.end_cycle)
+                is_bytes = by_id[row.track].measure == "bytes"
+                texts[row.track] = format_bytes(value) if is_bytes else format_count(value)
+        return texts
 
     def _minimap_image(self, area: QRect) -> QImage:
         ratio = self.devicePixelRatioF()
