@@ -85,7 +85,9 @@ def check_recording(make: Make) -> None:
     assert len(rows) > 0
     assert (machine.cycle, machine.digest()) == (straight.end_cycle, straight.digest)
     small = make()
-    assert np.array_equal(run_recorded(small, rows=2048), rows), "a small buffer changes the events"
+    assert np.array_equal(run_recorded(small, rows=small.event_rows_per_cycle), rows), (
+        "with the smallest buffer"
+    )
     assert small.digest() == straight.digest
 
 
@@ -192,7 +194,7 @@ def check_observation(make: Make) -> None:
             assert activity.track in tracks
             assert activity.kind in kinds
             assert activity.start <= cycle
-            assert activity.planned_end == -1 or activity.planned_end > cycle
+            assert activity.planned_end == -1 or activity.planned_end > activity.start
         for queue in description.queues:
             entries = machine.queue_entries(queue.id)
             assert len(entries) == machine.read(queue.probe), f"{queue.name} at cycle {cycle}"
@@ -242,9 +244,10 @@ def check_stops(make: Make) -> None:
         assert len(starts) == len(ends) == 1, f"node {node.name}: starts {starts}, ends {ends}"
         assert starts[0] < ends[0], node.name
     for queue in description.queues:
-        for hit in [hit for hit in hits if 10 + queue.id in hit.breakpoints][:3]:
-            level = run_to(make(), hit.cycle).read(queue.probe)
-            assert level >= 1, f"{queue.name} at cycle {hit.cycle}"
+        at = [hit.cycle for hit in hits if 10 + queue.id in hit.breakpoints][:20]
+        # An entry may be gone by the end of the cycle in which it came, but not every time.
+        levels = [run_to(make(), cycle).read(queue.probe) for cycle in at]
+        assert not levels or max(levels) >= 1, f"{queue.name} at cycles {at}"
 
 
 def _assert_raises(error: type[Exception], action: Callable[[], object]) -> None:

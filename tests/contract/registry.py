@@ -10,10 +10,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
+from onnx import TensorProto, helper, save
+from onnx.numpy_helper import from_array
+
 from npuviz.base.progress import NoProgress
 from npuviz.program.program import Program
 from npuviz.sim.machine import Machine
 from npuviz.sim.target import LoadRequest, Target
+from npuviz.targets.systolic.target import TARGET as SYSTOLIC
 from tests.toy.target import TARGET as TOY
 from tests.toy.target import write_toy
 
@@ -22,12 +27,14 @@ from tests.toy.target import write_toy
 class Case:
     """A small program for one target.
 
-    request  writes the program's files into an empty folder and says how to load them
+    request     writes the program's files into an empty folder and says how to load them
+    has_values  whether the machine computes tensors in this mode, so that `check` can compare them
     """
 
     name: str
     target: Target
     request: Callable[[Path], LoadRequest]
+    has_values: bool = True
 
     @cached_property
     def loaded(self) -> tuple[Any, Program]:
@@ -44,7 +51,32 @@ def _toy(**sizes: int) -> Callable[[Path], LoadRequest]:
     return lambda folder: LoadRequest(write_toy(folder / "small.toy", **sizes))
 
 
+SAMPLES = Path(__file__).parents[2] / "sample_models"
+SMALL_CORES = SAMPLES / "systolic_2x16x16.json"
+
+
+def _sample(name: str, **settings: str) -> Callable[[Path], LoadRequest]:
+    return lambda _folder: LoadRequest(SAMPLES / name, config=SMALL_CORES, settings=settings)
+
+
+def _product(folder: Path) -> LoadRequest:
+    """One matrix product with a bias: small, and something that parity mode takes."""
+    weight = np.arange(48 * 32, dtype=np.float32).reshape(48, 32) % 7 - 3
+    nodes = [helper.make_node("Gemm", ["x", "w", "b"], ["y"], name="product")]
+    constants = [from_array(weight, "w"), from_array(weight[0].copy(), "b")]
+    ends = [
+        helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in (("x", [64, 48]), ("y", [64, 32]))
+    ]
+    graph = helper.make_graph(nodes, "product", ends[:1], ends[1:], constants)
+    save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), folder / "product.onnx")
+    return LoadRequest(folder / "product.onnx", config=SMALL_CORES, settings={"mode": "parity"})
+
+
 CASES = [
     Case("toy", TOY, _toy(blocks=4)),
     Case("toy with short queues", TOY, _toy(blocks=5, queue=1, elements=6, latency=2)),
+    Case("systolic cnn", SYSTOLIC, _sample("tiny_cnn.onnx")),
+    Case("systolic transformer", SYSTOLIC, _sample("tiny_transformer.onnx")),
+    # Parity reproduces ONNXim, which has no values.
+    Case("systolic product in parity mode", SYSTOLIC, _product, has_values=False),
 ]

@@ -10,7 +10,7 @@ from npuviz.sim.events import EventBuffer
 from npuviz.sim.machine import Machine
 from npuviz.sim.stop import NO_STOPS, StopKind, StopReason
 
-FOREVER = 1 << 60
+FOREVER = 1 << 50
 BUFFER_ROWS = 1 << 14
 
 Make = Callable[[], Machine]
@@ -46,7 +46,7 @@ def run_to(machine: Machine, until: int) -> Machine:
 
 def run_recorded(machine: Machine, chunks: Sequence[int] = (FOREVER,), rows: int = BUFFER_ROWS) -> np.ndarray:
     """Run to the end in chunks of these sizes, over and over; returns all event rows."""
-    buffer = EventBuffer(rows)
+    buffer = EventBuffer(max(rows, machine.event_rows_per_cycle))
     parts: list[np.ndarray] = []
     for chunk in cycle(chunks):
         goal = machine.cycle + chunk

@@ -213,7 +213,7 @@ def test_events_are_recorded_once() -> None:
 
 
 def test_recording_survives_a_full_buffer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("npuviz.debug.runner.EventBuffer", lambda: EventBuffer(40))
+    _use_buffer_of(monkeypatch, 40)
     session = make_session()
     session.run()
     assert session.recorder is not None
@@ -222,7 +222,7 @@ def test_recording_survives_a_full_buffer(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_buffer_too_small_for_the_machine_is_a_bug(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("npuviz.debug.runner.EventBuffer", lambda: EventBuffer(8))
+    _use_buffer_of(monkeypatch, 8)
     session = make_session()
     with pytest.raises(SimulationError, match="too small at cycle 0"):
         session.run()
@@ -455,3 +455,10 @@ def _num_events() -> int:
     session.run()
     assert session.recorder is not None
     return session.recorder.num_events
+
+
+def _use_buffer_of(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
+    def make(wanted: int) -> EventBuffer:
+        return EventBuffer(min(rows, wanted))
+
+    monkeypatch.setattr("npuviz.debug.runner.EventBuffer", make)
