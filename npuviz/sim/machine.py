@@ -48,7 +48,10 @@ class QueueEntry:
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """What is under way now: an interval that has not ended (`planned_end` -1 if unknown)."""
+    """An interval that the trace does not hold yet: under way, or ended but not retired.
+
+    planned_end  -1 if it is not known; it may lie before now
+    """
 
     track: int
     start: int

@@ -20,6 +20,9 @@ from npuviz.targets.systolic.tables import SystolicTables
 
 NO_EVENTS = np.zeros(0, dtype=np.int64)
 
+LAST_CYCLE = 1 << 46
+"""Cycles beyond this one are not reached: times are picoseconds in 64 bits."""
+
 
 class Engine:
     """The kernels' state and program words.
@@ -42,7 +45,7 @@ class Engine:
         Grows the burst rings and the packet pool as often as the program needs it.
         """
         x = np.zeros(sk.X_ROWS + len(stops) * (sk.STOP_WORDS + 1), dtype=np.int64)
-        x[sk.X_UNTIL] = until
+        x[sk.X_UNTIL] = min(until, LAST_CYCLE)
         x[sk.X_STOPS] = len(stops)
         x[sk.X_ROWS : sk.X_ROWS + stops.size] = stops.reshape(-1)
         rows = NO_EVENTS

@@ -38,6 +38,7 @@ from npuviz.targets.systolic.state_kernels import (
     K_FINISHED,
     K_GEMM_COUNT,
     K_TILES,
+    K_USED,
     K_VEC,
     K_WAKE,
     RESULT_BREAK,
@@ -117,6 +118,7 @@ def finish(s, x, ev):
     for c in range(s[H_CORES_COUNT]):
         k = s[H_CORES] + c * s[H_CORE_WORDS]
         for half in range(4):
+            s[k + K_USED + half] = 0
             empty_half(s, x, ev, c, k, half, s[H_FINAL])
 
 

@@ -96,7 +96,7 @@ class SystolicListing:
     def destinations_of(self, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """First written operand: (address int64, size_bytes int64, tensor int32), same shape each.
 
-        A store writes DRAM: its first byte address and the number of bytes of its rows. Anything
+        A store writes DRAM: its first byte address and the bytes from there to its last one. Anything
         else writes an entry: its address inside the half and its size. Host: (0, 0, -1).
         """
         tile, row, outside = self._locate(indices)
@@ -111,8 +111,8 @@ class SystolicListing:
         entries = self._tables.entries
         placed = entries[entry_row, tk.E_ADDRESS] if len(entries) else np.zeros_like(stored)
         address[inside] = np.where(is_store, stored, placed)
-        moved = code[:, tk.C_N0] * code[:, tk.C_N1] * code[:, tk.C_LEN]
-        size[inside] = np.where(is_store, moved, code[:, tk.C_SIZE])
+        reach = (code[:, tk.C_N0] - 1) * code[:, tk.C_S0] + (code[:, tk.C_N1] - 1) * code[:, tk.C_S1]
+        size[inside] = np.where(is_store, reach + code[:, tk.C_LEN], code[:, tk.C_SIZE])
         tensor[inside] = code[:, tk.C_TENSOR]
         return address, size, tensor
 
