@@ -431,6 +431,7 @@ class SlowSimulator:
             self.layer = -1
             if not self.layers and self.launch < len(self.tables.launches):
                 self.launch_ready = self.tick + int(self.tables.launches[self.launch][tk.A_DELAY])
+                self._start_launch()
             self._start_layer()
 
     def _make_tile(self, number: int) -> Tile:
