@@ -185,8 +185,11 @@ class BundleSource:
 
     @cached_property
     def _details(self) -> dict[int, tuple[np.ndarray, np.ndarray]]:
-        found = self._by_track("intervals", ("node", "instruction"))
-        return {track: (nodes, instructions) for track, (nodes, instructions) in found.items()}
+        nothing = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int64)
+        details = dict.fromkeys(self._ids("interval"), nothing)
+        for track, (nodes, instructions) in self._by_track("intervals", ("node", "instruction")).items():
+            details[track] = nodes, instructions
+        return details
 
     @cached_property
     def _counters(self) -> dict[int, CounterSeries]:

@@ -25,6 +25,8 @@ SCHEMA = TraceSchema(
         Track(2, "Core[0].LD.occupancy", "counter", unit=0, measure="entries", maximum=8),
         Track(3, "DRAM.read", "counter", measure="bytes"),
         Track(4, "Core[10].PE", "interval", unit=2),
+        Track(5, "Host", "interval", doc="never does anything"),
+        Track(6, "Host.requests", "counter", measure="requests", doc="never changes"),
     ),
     kinds=(
         Kind(0, "MOVIN", "move-in"),
@@ -43,6 +45,7 @@ SCHEMA = TraceSchema(
 KINDS = [kind.id for kind in SCHEMA.kinds]
 INTERVAL_TRACKS = (0, 1, 4)
 COUNTER_TRACKS = (2, 3)
+"""Tracks that get events; 5 and 6 stay empty."""
 
 
 class Instructions:

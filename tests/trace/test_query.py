@@ -39,7 +39,7 @@ def test_slices_have_names(bundle: Path) -> None:
         ("flows", 40),
         ("lifetimes", 40),
         ("residence where memory = 'SPAD'", 20),
-        ("tracks", 5),
+        ("tracks", 7),
         ("kinds", 4),
         ("nodes", 7),
         ("tensors", 3),

@@ -28,13 +28,13 @@ def contents(reader: TraceReader) -> list[object]:
     """Everything a trace holds, as plain values."""
     end = reader.end_cycle + 1
     found: list[object] = [reader.end_cycle, reader.num_intervals]
-    for track in INTERVAL_TRACKS:
+    for track in (*INTERVAL_TRACKS, 5):
         columns = reader.interval_columns(track)
         names = ("start", "end", "kind", "node", "instruction")
         found += [getattr(columns, name).tolist() for name in names]
         found += [part.tolist() for part in reader.utilization(track, (0, end), 37)]
         found.append(reader.intervals(track, (0, end), end / 20).tolist())
-    for track in COUNTER_TRACKS:
+    for track in (*COUNTER_TRACKS, 6):
         found += [part.tolist() for part in reader.counter(track, (0, end), 11)]
         found.append(reader.counter_columns(track).cycle.tolist())
     found.append(sorted(reader.flows((0, end), 10**6).tolist()))
