@@ -27,6 +27,7 @@ from npuviz.ui.models.inspector_source import InspectorSource
 from npuviz.workbench.selection import MemoryRange, Selection
 
 MAX_ROWS = 64
+MAX_READERS = 8
 MAX_COUNTED = 1 << 24
 """Elements of a tensor that are looked at for its statistics; of larger ones an even sample."""
 NUM_FIRST_VALUES = 12
@@ -152,14 +153,17 @@ def _tensor_table(source: InspectorSource, tensors: tuple[int, ...], are_inputs:
             continue
         if are_inputs:
             other = source.node_cell(tensor.producer) if tensor.producer >= 0 else text_cell(tensor.kind)
+            further = []
         else:
             readers = (source.consumers or {}).get(index, [])
             other = source.node_cell(readers[0]) if readers else text_cell(tensor.kind)
-            if len(readers) > 1:
-                other = Cell(f"{other.text} and {len(readers) - 1} more", Selection(tensor=index))
+            further = [source.node_cell(reader) for reader in readers[1:MAX_READERS]]
+            if len(readers) > MAX_READERS:
+                further.append(text_cell(f"and {len(readers) - MAX_READERS} more", Selection(tensor=index)))
         rows.append(
             (source.tensor_cell(index), text_cell(shape_text(tensor.shape)), text_cell(tensor.dtype), other)
         )
+        rows += [(text_cell(""), text_cell(""), text_cell(""), cell) for cell in further]
     headers = ("Tensor", "Shape", "Type", "From" if are_inputs else "To")
     return Table(headers, tuple(rows), max(0, len(tensors) - MAX_ROWS))
 

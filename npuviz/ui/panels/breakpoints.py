@@ -156,6 +156,7 @@ class BreakpointsPanel(Panel):
         if self.model.session is None or self.model.is_running:
             return
         made = self.model.add_breakpoint(text)
+        self.refresh()
         if made is not None:
             self.view.selectRow(self.table.rowCount() - 1)
 
@@ -168,6 +169,7 @@ class BreakpointsPanel(Panel):
             self.table.rows[index.row()].id for index in self.view.selectionModel().selectedRows()
         ]:
             session.breakpoints.remove(breakpoint_id)
+        self.refresh()
 
     def toggle_all(self) -> None:
         """Enable all breakpoints; disable all when all are enabled."""
@@ -179,6 +181,7 @@ class BreakpointsPanel(Panel):
         session = self.model.session
         if session is not None and not self.model.is_running:
             session.breakpoints.set_enabled(breakpoint_id, enabled)
+            self.refresh()
 
     def _check(self, text: str) -> object:
         session = self.model.session

@@ -45,7 +45,8 @@ class LogPanel(Panel):
 
     def __init__(self, context: PanelContext) -> None:
         super().__init__(context)
-        self._started: tuple[float, int] | None = None
+        self._started: float | None = None
+        self._known_cycle = 0
         self.table = LogTable(self)
         self.rows = LogFilter(self.table, self)
         self.view = self._make_view()
@@ -116,10 +117,13 @@ class LogPanel(Panel):
     def on_session_changed(self) -> None:
         self.table.clear()
         self._started = None
+        self._known_cycle = self.model.cycle
         opened, program = self.model.opened, self.model.program
         entries: list[LogEntry] = []
         if opened is not None:
-            steps = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in opened.seconds.items())
+            steps = ", ".join(
+                f"{name.replace('_', ' ')} {seconds:.2f} s" for name, seconds in opened.seconds.items()
+            )
             entries.append(LogEntry("timing", "open", f"{opened.title}: {steps}" if steps else opened.title))
         if program is not None:
             entries += [
@@ -134,7 +138,7 @@ class LogPanel(Panel):
 
     def on_running_changed(self, running: bool) -> None:
         if running:
-            self._started = (time.perf_counter(), self.model.cycle)
+            self._started = time.perf_counter()
             return
         entries: list[LogEntry] = []
         stop = self.model.stop
@@ -142,13 +146,14 @@ class LogPanel(Panel):
             severity = "error" if stop.kind is StopKind.FAULT else "stop"
             entries.append(LogEntry(severity, stop.kind.value, self._stop_text(stop), cycle=stop.cycle))
         if self._started is not None:
-            seconds = time.perf_counter() - self._started[0]
-            cycles = self.model.cycle - self._started[1]
+            seconds = time.perf_counter() - self._started
+            cycles = self.model.cycle - self._known_cycle
             if seconds >= WORTH_TELLING_SECONDS and cycles > 0:
                 rate = format_count(int(cycles / seconds))
                 text = f"{format_count(cycles)} cycles in {seconds:.2f} s, {rate} cycles a second"
                 entries.append(LogEntry("timing", "run", text, cycle=self.model.cycle))
             self._started = None
+        self._known_cycle = self.model.cycle
         self.add(entries)
 
     def on_theme_changed(self) -> None:

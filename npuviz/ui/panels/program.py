@@ -228,8 +228,10 @@ class ProgramPanel(Panel):
         for point in session.breakpoints.all:
             if instruction_of_breakpoint(point.text) == (instruction, instruction + 1):
                 session.breakpoints.remove(point.id)
-                return
-        session.breakpoints.add(f"instr {instruction}")
+                break
+        else:
+            session.breakpoints.add(f"instr {instruction}")
+        self._refresh_marks()
 
     def copy_selected(self) -> None:
         """Put the text of the current instruction on the clipboard."""

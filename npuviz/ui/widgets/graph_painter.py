@@ -12,7 +12,7 @@ from npuviz.ui.models.graph_picture import GraphPicture
 from npuviz.ui.theme.theme import SIZE_BODY, SIZE_NOTE, Theme
 from npuviz.ui.widgets.graph_camera import GraphCamera
 
-TEXT_SCALE = 0.55
+TEXT_SCALE = 0.68
 """From this scale on labels can be read."""
 BOX_SCALE = 0.14
 """Below this scale boxes are plain blocks and edges straight lines."""
@@ -310,7 +310,7 @@ class GraphPainter:
         theme, picture = self._theme, self._picture
         is_node = box < picture.layout.num_nodes
         inner = rect.adjusted((12 if is_node else 8) * scale, 3 * scale, -7 * scale, -5 * scale)
-        size = min(SIZE_BODY * 1.4, max(7.0, SIZE_BODY * scale))
+        size = min(SIZE_BODY * 1.4, max(8.0, SIZE_BODY * scale))
         painter.setFont(theme.font_ui(round(size), bold=is_node))
         painter.setPen(self._label_color(box, "text-muted" if is_dim or not is_node else "text"))
         if not is_node:
@@ -322,9 +322,7 @@ class GraphPainter:
             return
         state = self._state_text(box)
         painter.drawText(inner, _TOP_LEFT, picture.titles[box])
-        painter.setFont(
-            theme.font_ui(max(7, round(SIZE_NOTE * scale)) if scale < 1.4 else round(SIZE_NOTE * 1.4))
-        )
+        painter.setFont(theme.font_ui(round(min(SIZE_NOTE * 1.4, max(8.0, SIZE_NOTE * scale)))))
         painter.setPen(self._label_color(box, "text-muted"))
         right = picture.badges.get(box, "")
         note = "  ".join(part for part in (right, state) if part)

@@ -21,7 +21,7 @@ from npuviz.ui.widgets.graph_painter import GraphOverlay, GraphPainter
 
 DRAG_PIXELS = 4
 ZOOM_STEP = 1.2
-READABLE_SCALE = 0.62
+READABLE_SCALE = 0.85
 _ARROWS = {
     Qt.Key.Key_Up: "up",
     Qt.Key.Key_Down: "down",

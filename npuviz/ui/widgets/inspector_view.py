@@ -145,7 +145,8 @@ class InspectorView(QTextBrowser):
     def _table(self, table: Table) -> str:
         if not table.rows:
             return f'<p style="color:{self._color("text-muted")};margin:0">none</p>'
-        numeric = [all(row[i].is_number for row in table.rows) for i in range(len(table.headers))]
+        columns = list(zip(*table.rows, strict=True))
+        numeric = [all(cell.is_number or not cell.text for cell in column) for column in columns]
         align = ["right" if is_number else "left" for is_number in numeric]
         head = "".join(
             f'<td align="{align[i]}" style="color:{self._color("text-muted")};font-size:{SIZE_NOTE}px;'

@@ -34,6 +34,8 @@ class RowPainter:
     def __init__(self, theme: Theme) -> None:
         self._theme = theme
         self._look = RowLook()
+        self._mono = theme.font_mono()
+        self._note = theme.font_ui(SIZE_NOTE)
 
     def set_look(self, look: RowLook) -> None:
         """Use other names."""
@@ -61,9 +63,8 @@ class RowPainter:
         self._paint_gutter(painter, rect, breakpoint_enabled, is_hovered)
         if counter is not None:
             self._paint_counter(painter, rect)
-        mono = theme.font_mono()
-        metrics = QFontMetrics(mono)
-        painter.setFont(mono)
+        painter.setFont(self._mono)
+        metrics = QFontMetrics(self._mono)
         text_color = theme.color("selection-text" if is_selected else "text")
         muted = theme.color("selection-text" if is_selected else "text-muted")
         left = GUTTER_WIDTH + COUNTER_WIDTH
@@ -79,7 +80,7 @@ class RowPainter:
             right = self._paint_group_name(painter, rect, instruction, right, left)
         if self._look.shows_units:
             left = self._paint_unit(painter, rect, instruction, left, muted)
-            painter.setFont(mono)
+            painter.setFont(self._mono)
         self._paint_text(
             painter, QRect(left, rect.top(), right - left, rect.height()), instruction, text_color
         )
@@ -102,7 +103,7 @@ class RowPainter:
         painter.drawText(inner, _LEFT, title)
         used = painter.fontMetrics().horizontalAdvance(title) + 8
         tile = f"tile {format_count(instruction.tile)}" if instruction.tile >= 0 else ""
-        painter.setFont(theme.font_ui(SIZE_NOTE))
+        painter.setFont(self._note)
         painter.setPen(theme.color("text-muted"))
         painter.drawText(inner, _RIGHT, tile)
         room = inner.width() - used - painter.fontMetrics().horizontalAdvance(tile) - 8
@@ -164,19 +165,19 @@ class RowPainter:
         node = self._node(instruction.node)
         if node is None:
             return right
-        painter.setFont(self._theme.font_ui(SIZE_NOTE))
+        painter.setFont(self._note)
         painter.setPen(self._theme.color("text-muted"))
         room = max(0, (right - left) // 3)
         label = _fit(painter, node.name or node.op_type, room)
         painter.drawText(QRect(right - room, rect.top(), room, rect.height()), _RIGHT, label)
-        painter.setFont(self._theme.font_mono())
+        painter.setFont(self._mono)
         return right - painter.fontMetrics().horizontalAdvance(label) - 12
 
     def _paint_unit(
         self, painter: QPainter, rect: QRect, instruction: Instruction, left: int, color: QColor
     ) -> int:
         name = self._look.unit_names.get(instruction.unit, "")
-        painter.setFont(self._theme.font_ui(SIZE_NOTE))
+        painter.setFont(self._note)
         painter.setPen(color)
         width = max(
             (painter.fontMetrics().horizontalAdvance(n) for n in self._look.unit_names.values()), default=0

@@ -1,0 +1,264 @@
+import numpy as np
+import pytest
+from PySide6.QtGui import QGuiApplication
+
+from npuviz.ui.models.inspector_operator import value_fields
+from npuviz.ui.models.inspector_page import Cell, Page, Table, page_as_text, plain, table_as_csv
+from npuviz.ui.models.inspector_pages import make_page
+from npuviz.ui.models.inspector_source import InspectorSource
+from npuviz.ui.models.trace_facts import NodeTimes, intervals_of_instruction
+from npuviz.ui.panels.inspector import InspectorPanel
+from npuviz.workbench.selection import NOTHING, MemoryRange, Selection
+from tests.toy.program import reference
+from tests.toy.session import make_session
+from tests.ui.panel_bench import Bench, bench, pixels
+
+__all__ = ["bench"]
+DRAM, SPAD = 0, 1
+
+
+def finished_source() -> InspectorSource:
+    session = make_session(blocks=4)
+    session.run()
+    assert session.trace is not None
+    times = NodeTimes(session.trace, 4)
+    times.advance()
+    return InspectorSource(
+        session.program,
+        session.description,
+        session.trace,
+        session,
+        session.cycle,
+        times,
+        True,
+        session.program.graph.consumers(),
+    )
+
+
+@pytest.fixture(scope="module")
+def source() -> InspectorSource:
+    return finished_source()
+
+
+def value(page: Page, label: str) -> str:
+    """Text of the field with a label, without grouping."""
+    found = [f for section in page.sections for f in section.fields if f.label == label]
+    assert found, f"{label} in {[f.label for s in page.sections for f in s.fields]}"
+    return " ".join(plain(cell.text) for cell in found[0].cells)
+
+
+def links(page: Page) -> list[Selection]:
+    cells = [c for s in page.sections for f in s.fields for c in f.cells]
+    cells += [c for s in page.sections if s.table for row in s.table.rows for c in row]
+    return [cell.link for cell in cells if cell.link is not None]
+
+
+def table(page: Page, title: str) -> Table:
+    found = next(section.table for section in page.sections if section.title == title)
+    assert found is not None
+    return found
+
+
+def test_operator_page_recounts(source: InspectorSource) -> None:
+    page = make_page(source, Selection(node=1))
+    assert (page.kind, page.title, page.subtitle) == ("Operator", "Add", "shift")
+    assert source.reader is not None
+    columns = [source.reader.interval_columns(t) for t in range(3)]
+    work = [
+        (s, e)
+        for c in columns
+        for s, e, k, n in zip(c.start, c.end, c.kind, c.node, strict=True)
+        if n == 1 and k < 4
+    ]
+    assert value(page, "Work") == f"{sum(int(e - s) for s, e in work)} unit cycles"
+    assert value(page, "Cycles").startswith(f"{min(s for s, _ in work)} – {max(e for _, e in work)}")
+    assert value(page, "Instructions").startswith("16")
+    assert value(page, "Runs on") == "Core[0]"
+    assert [row[0].text for row in table(page, "Inputs").rows] == ["y", "b"]
+    assert Selection(tensor=3) in links(page)
+    assert Selection(node=0) in links(page), "the producer of an input is a link"
+    assert Selection(node=2) in links(page), "the consumer of the output is a link"
+
+
+def test_instruction_page_says_when_it_ran(source: InspectorSource) -> None:
+    page = make_page(source, Selection(instruction=6, node=0))
+    assert (page.kind, page.title) == ("Instruction", "MUL")
+    assert source.reader is not None
+    run = intervals_of_instruction(source.reader, 6)[0]
+    assert run.track == 1
+    row = table(page, "When").rows[-1]
+    assert plain(row[1].text) == f"{run.start} – {run.end}"
+    assert row[1].link is not None
+    assert row[1].link.cycles == (run.start, run.end)
+    assert Selection(unit=1) in links(page)
+    assert [r[0].text for r in table(page, "Reads").rows] == ["Core[0].SPAD", "Core[0].SPAD"]
+    assert any(link.instruction == 7 for link in links(page)), "the store needs its result"
+
+
+def test_tensor_page_shows_the_real_values(source: InspectorSource) -> None:
+    page = make_page(source, Selection(tensor=6))
+    assert source.program is not None
+    expected = reference(source.program.payload)[6]
+    assert value(page, "Minimum") == f"{expected.min():.6g}"
+    assert value(page, "Maximum") == f"{expected.max():.6g}"
+    assert value(page, "Mean") == f"{expected.astype(np.float64).mean():.6g}"
+    assert value(page, "First").split()[:2] == [f"{v:.6g}" for v in expected[:2]]
+    assert Selection(node=3) in links(page)
+    address = 6 * 4 * 64
+    assert any(link.memory == MemoryRange(DRAM, address, 256) for link in links(page))
+
+
+def test_memory_page_shows_bytes_and_who_lives_there(source: InspectorSource) -> None:
+    page = make_page(source, Selection(memory=MemoryRange(DRAM, 0, 64)))
+    assert page.subtitle == "0x0 – 0x3f"
+    assert source.session is not None
+    data = source.session.machine.read_memory(DRAM, 0, 64)
+    assert value(page, "Bytes").startswith(data[:4].hex())
+    assert value(page, "float32").split()[0] == f"{np.frombuffer(data[:4], np.float32)[0]:.6g}"
+    assert Selection(tensor=0) in links(page)
+
+
+def test_unit_page_sums_up_its_cycles(source: InspectorSource) -> None:
+    page = make_page(source, Selection(unit=1))
+    assert page.title == "Core[0].ALU"
+    assert source.reader is not None
+    columns = source.reader.interval_columns(1)
+    muls = int((columns.end - columns.start)[columns.kind == 1].sum())
+    rows = {row[0].text: plain(row[1].text) for s in page.sections if s.table for row in s.table.rows}
+    assert rows["MUL"] == str(muls)
+    assert value(page, "occupancy").startswith("0 entries")
+
+
+def test_track_and_range_pages(source: InspectorSource) -> None:
+    assert source.reader is not None
+    row = source.reader.interval_columns(2)
+    window = (int(row.start[0]), int(row.end[0]))
+    page = make_page(source, Selection(track=2, cycles=window))
+    assert value(page, "Cycles").startswith(f"{window[0]} – {window[1]}")
+    counter = make_page(source, Selection(track=5))
+    assert value(counter, "Highest") == str(int(source.reader.counter_columns(5).value.max()))
+    everything = make_page(source, Selection(cycles=(0, source.cycle)))
+    busy = {r[0].text: r[1].text for r in table(everything, "Busy").rows}
+    stores = source.reader.interval_columns(2)
+    share = (stores.end - stores.start)[stores.kind < 4].sum() / source.cycle
+    assert plain(busy["Core[0].ST"]) == f"{share * 100:.1f} %"
+    assert make_page(source, Selection(cycles=(5, 5))).title == "0 cycles"
+
+
+def test_machine_page_says_what_is_not_modelled(source: InspectorSource) -> None:
+    page = make_page(source, NOTHING)
+    assert page.title == "Toy"
+    assert value(page, "Instructions") == "64"
+    text = page_as_text(page)
+    assert "nothing of this machine exists in hardware" in text
+    assert "every latency of the toy machine is invented" in text
+    assert make_page(source, Selection(node=99, tensor=99, unit=99)).kind == "Machine"
+
+
+def test_bundle_alone_still_answers() -> None:
+    full = finished_source()
+    alone = InspectorSource(reader=full.reader, cycle=full.cycle, times=full.times)
+    overview = make_page(alone, NOTHING)
+    assert overview.kind == "Trace"
+    assert value(overview, "Operators") == "4"
+    page = make_page(alone, Selection(node=1))
+    assert page.subtitle == "shift"
+    assert value(page, "Cycles") == value(make_page(full, Selection(node=1)), "Cycles")
+    assert make_page(alone, Selection(track=0)).kind == "Track"
+    assert make_page(alone, Selection(instruction=3)).kind == "Trace"
+
+
+def test_before_the_first_cycle_nothing_has_run() -> None:
+    session = make_session(blocks=2)
+    assert session.trace is not None
+    times = NodeTimes(session.trace, 4)
+    times.advance()
+    early = InspectorSource(session.program, session.description, session.trace, session, 0, times)
+    assert value(make_page(early, Selection(node=0)), "Cycles") == "has not run yet"
+    assert "It has not run yet." in page_as_text(make_page(early, Selection(instruction=0)))
+
+
+def test_values_that_are_not_numbers_are_counted() -> None:
+    fields = {f.label: f.cells[0].text for f in value_fields(np.array([1.0, np.nan, np.inf, 0.0]))}
+    assert fields["Not finite"] == "2"
+    assert fields["Zeros"] == "1"
+    assert fields["Maximum"] == "1"
+
+
+def test_csv_is_free_of_layout_spaces() -> None:
+    made = Table(("a", "b"), ((Cell("1\u2009204", is_number=True), Cell("x, y")),))
+    assert table_as_csv(made) == 'a,b\n1204,"x, y"\n'
+
+
+def test_panel_without_session_and_after_closing(bench: Bench) -> None:
+    panel = bench.make(InspectorPanel)
+    assert not panel.view.isVisible()
+    pixels(panel)
+    session = bench.open_toy()
+    assert panel.view.isVisible()
+    assert panel.view.page.title == "Toy"
+    bench.open_bundle_of(session)
+    assert panel.view.page.kind == "Trace"
+    bench.model.close()
+    assert not panel.view.isVisible()
+
+
+def test_links_change_the_selection_and_back_returns(bench: Bench) -> None:
+    panel = bench.make(InspectorPanel)
+    bench.open_toy()
+    bench.select(node=1)
+    assert panel.view.page.title == "Add"
+    panel.view.followed.emit(Selection(tensor=3))
+    bench.settle()
+    assert bench.context.selection.current == Selection(tensor=3)
+    assert panel.view.page.kind == "Tensor"
+    panel.travel(-1)
+    bench.settle()
+    assert panel.view.page.title == "Add"
+    panel.travel(-1)
+    bench.settle()
+    assert bench.context.selection.current == NOTHING
+    panel.travel(-1)
+    panel.travel(1)
+    bench.settle()
+    assert panel.view.page.title == "Add"
+    bench.select(unit=2)
+    panel.travel(1)
+    assert bench.context.selection.current == Selection(unit=2), "a new step ends the way forward"
+
+
+def test_follows_the_machine(bench: Bench) -> None:
+    panel = bench.make(InspectorPanel)
+    bench.open_toy()
+    bench.select(unit=0)
+    before = page_as_text(panel.view.page)
+    bench.do(lambda: bench.model.go_to(100))
+    after = page_as_text(panel.view.page)
+    assert before != after
+    assert "LOAD" in after
+
+
+def test_copied_numbers_have_no_thin_spaces(bench: Bench) -> None:
+    panel = bench.make(InspectorPanel)
+    bench.open_toy(blocks=64)
+    assert "1\u2009024" in panel.view.toPlainText()
+    panel.view.selectAll()
+    panel.view.copy()
+    assert "1024" in QGuiApplication.clipboard().text()
+    assert "\u2009" not in QGuiApplication.clipboard().text()
+    panel.view.copy_page()
+    assert "Instructions: 1024" in QGuiApplication.clipboard().text()
+
+
+def test_estimated_values_are_marked(bench: Bench) -> None:
+    panel = bench.make(InspectorPanel)
+    bench.open_toy()
+    page = Page("Unit", "x", sections=())
+    panel.view.show_page(page)
+    assert "\u2248" not in panel.view.toPlainText()
+    from npuviz.ui.models.inspector_page import Section, field
+
+    panel.view.show_page(
+        Page("Unit", "x", sections=(Section("", (field("a", Cell("7", is_estimated=True)),)),))
+    )
+    assert "\u2248" in panel.view.toPlainText()
