@@ -5,9 +5,12 @@ Ref: systolic.md section 12.2 for the instruction order; section 16 F4 to F6 for
 
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from npuviz.program.graph import Node
 from npuviz.program.tensor import Tensor
-from npuviz.targets.systolic.compiler.conv_writer import ConvProblem, write_convolution
+from npuviz.targets.systolic import tables_kernels as tk
+from npuviz.targets.systolic.compiler.conv_writer import ChannelVector, ConvProblem, write_convolution
 from npuviz.targets.systolic.compiler.gemm import activation_steps
 from npuviz.targets.systolic.compiler.lowering import Lowering, NotLowered
 from npuviz.targets.systolic.compiler.window_tiling import WindowProblem, choose_window_tiling
@@ -34,13 +37,14 @@ def lower_conv(lowering: Lowering, node: Node) -> None:
     )
     used = [index for index in (roles.source, roles.weights, roles.bias, roles.residual) if index >= 0]
     lowering.require_floats(node, (*used, node.outputs[0]))
-    problem = conv_problem(lowering, node, roles.source, roles.weights, roles.bias, roles.residual)
-    problem = replace(problem, epilogue=activation_steps(node))
+    problem = conv_problem(lowering, node, roles.source, roles.weights, roles.residual)
+    vectors = () if roles.bias < 0 else (ChannelVector(roles.bias, tk.OP_ADD, "add", np.add),)
+    problem = replace(problem, vectors=vectors, epilogue=activation_steps(node))
     write_convolution(lowering, node, problem)
 
 
 def conv_problem(
-    lowering: Lowering, node: Node, source: int, weights: int, bias: int, residual: int = -1
+    lowering: Lowering, node: Node, source: int, weights: int, residual: int = -1
 ) -> ConvProblem:
     """The problem of a convolution and its tiling. Raises NotLowered."""
     output = node.outputs[0]
@@ -74,7 +78,7 @@ def conv_problem(
     return ConvProblem(
         source=source,
         weights=weights,
-        bias=bias,
+        vectors=(),
         residual=residual,
         output=output,
         batch=image[0],

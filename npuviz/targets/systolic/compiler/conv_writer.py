@@ -14,26 +14,37 @@ from npuviz.targets.systolic.compiler.lowering import Half, Lowering
 from npuviz.targets.systolic.compiler.template import Template
 from npuviz.targets.systolic.compiler.window_tiling import WindowProblem, WindowTiling
 from npuviz.targets.systolic.compiler.windows import Cut, as_indices, box_rows, cut_axis, spatial_strides
-from npuviz.targets.systolic.values_plan import Block
+from npuviz.targets.systolic.values_plan import Apply, Block
 from npuviz.targets.systolic.values_window import WindowProduct, WindowView
 
-WINDOW, WEIGHTS, BIAS, OUT, RESIDUAL = 0, 1, 2, 3, 4
-"""Which base address of a tile is which operand's."""
+WINDOW, WEIGHTS, OUT, RESIDUAL, VECTORS = 0, 1, 2, 3, 4
+"""Which base address of a tile is which operand's; vectors follow each other."""
 
 Span = tuple[int, int]
 """(start, length)"""
 
 
 @dataclass(frozen=True)
+class ChannelVector:
+    """A tensor with one element per output channel that a vector instruction applies to the result."""
+
+    tensor: int
+    opcode: int
+    name: str
+    apply: Apply
+
+
+@dataclass(frozen=True)
 class ConvProblem:
     """A convolution with its tiling; tensor ids, -1 where absent.
 
+    vectors  applied in order before residual and epilogue: bias, scales
     groups  1 for a depthwise one, whose channels the vector unit handles independently
     """
 
     source: int
     weights: int
-    bias: int
+    vectors: tuple[ChannelVector, ...]
     residual: int
     output: int
     batch: int
@@ -54,7 +65,8 @@ def write_convolution(lowering: Lowering, node: Node, problem: ConvProblem) -> N
     writer.place_entries()
     writer.add_tiles()
     builder.end_layer()
-    inputs = (problem.source, problem.weights, problem.bias, problem.residual)
+    vectors = (vector.tensor for vector in problem.vectors)
+    inputs = (problem.source, problem.weights, *vectors, problem.residual)
     lowering.add_layer(node, inputs, (problem.output,))
 
 
@@ -133,14 +145,14 @@ class _Writer:
         else:
             size = len(self.positions) * problem.tiling.outputs * weight_item
             self.weights = {(0, 0): spad.entry("weights", size)}
-        self.biases: list[int] = []
+        self.vectors: list[list[int]] = [[] for _ in problem.vectors]
         self.residuals: list[int] = []
         self.results: list[int] = []
         for j, (_, m) in enumerate(blocks):
             self.results.append(acc.entry(("out", j), pixels * m * ACC_BYTES))
-            if problem.bias >= 0:
-                bias_item = lowering.storage(problem.bias).item_bytes
-                self.biases.append(spad.entry(("bias", j), m * bias_item))
+            for place, vector in enumerate(problem.vectors):
+                item_bytes = lowering.storage(vector.tensor).item_bytes
+                self.vectors[place].append(spad.entry(("vector", place, j), m * item_bytes))
             if problem.residual >= 0:
                 self.residuals.append(spad.entry(("residual", j), pixels * m * item))
 
@@ -195,14 +207,14 @@ class _Writer:
             n, c, h, w = self.strides[index]
             return storage(index).address + batch * n + channels * c + first[:, use] * h + left[:, use] * w
 
-        bases = np.zeros((len(batch), 5), dtype=np.int64)
+        bases = np.zeros((len(batch), VECTORS + len(problem.vectors)), dtype=np.int64)
         bases[:, WINDOW] = image(problem.source, channel, 0)
         weights = storage(problem.weights).address
         bases[:, WEIGHTS] = weights + outputs * self.weight_strides[0] + inputs * self.weight_strides[1]
         bases[:, OUT] = image(problem.output, outputs, 1)
-        if problem.bias >= 0:
-            bias = storage(problem.bias)
-            bases[:, BIAS] = bias.address + outputs * bias.item_bytes
+        for place, vector in enumerate(problem.vectors):
+            stored = storage(vector.tensor)
+            bases[:, VECTORS + place] = stored.address + outputs * stored.item_bytes
         if problem.residual >= 0:
             bases[:, RESIDUAL] = image(problem.residual, outputs, 1)
         return bases
@@ -274,17 +286,18 @@ class _Writer:
         return order
 
     def _load_extras(self, template: Template, part: _Part, blocks: Sequence[Span]) -> None:
-        """Load bias and residual in the tile that finishes an accumulation."""
+        """Load vectors and residual in the tile that finishes an accumulation."""
         problem, storage = self.problem, self.lowering.storage
         if not part.is_last:
             return
         for j, (m0, m) in enumerate(blocks):
-            if problem.bias >= 0:
-                bias = storage(problem.bias)
-                rows, _ = box_rows(BIAS, bias.item_bytes, ((m, bias.item_bytes),), m0 * bias.item_bytes)
+            for place, vector in enumerate(problem.vectors):
+                stored = storage(vector.tensor)
+                item = stored.item_bytes
+                rows, _ = box_rows(VECTORS + place, item, ((m, item),), m0 * item)
                 aux = self.lowering.shape((m,))
-                size = m * bias.item_bytes
-                template.movin(self.biases[j], rows, size=size, tensor=bias.root, aux=aux)
+                word = self.vectors[place][j]
+                template.movin(word, rows, size=m * item, tensor=stored.root, aux=aux)
             if problem.residual >= 0:
                 rows, order = self._out_box(part, m0, m, problem.residual, RESIDUAL)
                 counts = (part.row.count, part.column.count, m)
@@ -344,7 +357,7 @@ class _Writer:
             )
 
     def _finish(self, template: Template, part: _Part, blocks: Sequence[Span]) -> None:
-        """Bias, residual and activation of every block, then the stores."""
+        """Vectors, residual and activation of every block, then the stores."""
         lowering, problem = self.lowering, self.problem
         root = lowering.storage(problem.output).root
 
@@ -354,9 +367,10 @@ class _Writer:
                 opcode, (out, second), out, vbytes=size, tile_m=1, size=size, tensor=root, aux=aux
             )
 
-        for j, (_, m) in enumerate(blocks):
-            if problem.bias >= 0:
-                emit(tk.OP_ADD, j, self.biases[j], lowering.function("add", np.add), part.pixels * m)
+        for place, vector in enumerate(problem.vectors):
+            aux = lowering.function(vector.name, vector.apply)
+            for j, (_, m) in enumerate(blocks):
+                emit(vector.opcode, j, self.vectors[place][j], aux, part.pixels * m)
         for j, (m0, m) in enumerate(blocks):
             if problem.residual >= 0:
                 _, order = self._out_box(part, m0, m, problem.residual, RESIDUAL)

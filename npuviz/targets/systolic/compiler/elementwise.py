@@ -5,6 +5,7 @@ from functools import partial
 
 import numpy as np
 
+from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Node
 from npuviz.targets.systolic import tables_kernels as tk
 from npuviz.targets.systolic.compiler.chunks import (
@@ -26,6 +27,7 @@ from npuviz.targets.systolic.compiler.formulas import (
 )
 from npuviz.targets.systolic.compiler.hardware import ACC_BYTES
 from npuviz.targets.systolic.compiler.lowering import Lowering, NotLowered
+from npuviz.targets.systolic.values_storage import FLOATS, convert
 
 
 def plan_walk(
@@ -64,6 +66,14 @@ def lower_unary(lowering: Lowering, node: Node) -> None:
 def _lower_steps(lowering: Lowering, node: Node, steps: Sequence[Step]) -> None:
     source, output = node.inputs[0], node.outputs[0]
     lowering.require_floats(node, (source, output))
+    lower_steps(lowering, node, steps)
+
+
+def lower_steps(lowering: Lowering, node: Node, steps: Sequence[Step]) -> None:
+    """The layer of vector instructions that take the first input to the first output, of any types."""
+    source, output = node.inputs[0], node.outputs[0]
+    if lowering.tensor(source).shape != lowering.tensor(output).shape:
+        raise NotLowered("the result's shape depends on values")
     walk, operands = plan_walk(lowering, output, [source])
     lower_chunks(
         lowering,
@@ -185,10 +195,56 @@ def _elements(extents: tuple[int, ...], walk: Walk, size: int) -> int:
     return count
 
 
+def lower_where(lowering: Lowering, node: Node) -> None:
+    """Where: what the condition picks from the first choice, then what it picks from the second."""
+    condition, first, second = node.inputs[:3]
+    output = node.outputs[0]
+    lowering.require_floats(node, (first, second, output))
+    walk, operands = plan_walk(lowering, output, [condition, first, second])
+
+    def write(chunk: Chunk) -> None:
+        for word, picked in ((chunk.words[1], True), (chunk.words[2], False)):
+            function = lowering.function(
+                ("pick", picked, chunk.shape), partial(_pick, picked, chunk.shape), accumulates=not picked
+            )
+            chunk.vector(tk.OP_COMP, (chunk.words[0], word), chunk.out, function)
+
+    lower_chunks(lowering, node, output, operands, walk, write)
+
+
+def _pick(wanted: bool, shape: tuple[int, ...], condition: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Values where the condition is as wanted, 0 elsewhere."""
+    chosen = np.where(condition == wanted, values, np.float32(0))
+    return np.broadcast_to(chosen, shape)
+
+
+def lower_bias_gelu(lowering: Lowering, node: Node) -> None:
+    """BiasGelu, and FastGelu with its optional bias. Ref: systolic.md F26, the bias is the node's own."""
+    bias, output = lowering.input(node, 1), node.outputs[0]
+    steps = unary_steps("FastGelu" if node.op_type == "FastGelu" else "Gelu", {})
+    if bias < 0:
+        _lower_steps(lowering, node, steps)
+        return
+    source = node.inputs[0]
+    lowering.require_floats(node, (source, bias, output))
+    walk, operands = plan_walk(lowering, output, [source, bias])
+
+    def write(chunk: Chunk) -> None:
+        add = lowering.function("add", np.add)
+        chunk.vector(tk.OP_ADD, (chunk.words[0], chunk.words[1]), chunk.out, add)
+        emit_steps(lowering, chunk, steps, chunk.out)
+
+    lower_chunks(lowering, node, output, operands, walk, write)
+
+
 def lower_cast(lowering: Lowering, node: Node) -> None:
-    """Cast between floating-point types: one pass through the vector unit."""
-    copy = Step(tk.OP_COMP, ("copy",), lambda a, _: a)
-    _lower_steps(lowering, node, (copy,))
+    """Cast between floating-point types: one pass through the vector unit, which rounds."""
+    name = lowering.tensor(node.outputs[0]).dtype
+    if name not in FLOATS:
+        raise NotLowered(f"a cast to {name} is not what the vector unit does")
+    dtype = numpy_dtype(name)
+    cast = Step(tk.OP_COMP, ("cast", name), lambda a, _: convert(a, dtype).astype(np.float32))
+    _lower_steps(lowering, node, (cast,))
 
 
 LOWERINGS = {
@@ -197,4 +253,7 @@ LOWERINGS = {
     "Clip": lower_clip,
     "BatchNormalization": lower_batch_normalization,
     "Cast": lower_cast,
+    "Where": lower_where,
+    "BiasGelu": lower_bias_gelu,
+    "FastGelu": lower_bias_gelu,
 }

@@ -10,6 +10,7 @@ from npuviz.targets.systolic.compiler import (
     movement,
     normalization,
     pooling,
+    quantized,
     reduction,
 )
 from npuviz.targets.systolic.compiler.lowering import Lowering
@@ -22,6 +23,7 @@ LOWERINGS: Mapping[str, Lower] = {
     **elementwise.LOWERINGS,
     **pooling.LOWERINGS,
     **normalization.LOWERINGS,
+    **quantized.LOWERINGS,
     **reduction.LOWERINGS,
     **movement.LOWERINGS,
 }

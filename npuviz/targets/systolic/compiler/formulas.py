@@ -162,12 +162,19 @@ _PLAIN: Mapping[str, tuple[Step, ...]] = {
     ),
 }
 
+
+def _swish(attributes: Mapping[str, Any]) -> tuple[Step, ...]:
+    alpha = np.float32(attributes.get("alpha", 1.0))
+    return (Step(tk.OP_SWISH, ("swish", float(alpha)), lambda a, _: a / (1 + np.exp(-alpha * a))),)
+
+
 _WITH_ATTRIBUTES: Mapping[str, Callable[[Mapping[str, Any]], tuple[Step, ...]]] = {
     "LeakyRelu": _leaky,
     "Elu": _elu,
     "Selu": _selu,
     "HardSigmoid": _hard_sigmoid,
     "Gelu": _gelu,
+    "Swish": _swish,
 }
 
 UNARY = frozenset((*_PLAIN, *_WITH_ATTRIBUTES))

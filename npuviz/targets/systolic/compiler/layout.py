@@ -17,7 +17,7 @@ _ALIKE = frozenset(
         *("Neg", "Abs", "Floor", "Ceil", "Round", "Sign", "Softplus", "Softsign", "HardSwish", "Mish"),
         *("LeakyRelu", "Elu", "Selu", "HardSigmoid", "Clip", "BatchNormalization", "Cast", "Concat"),
         *("Identity", "Dropout", "Slice", "Split", "Pad", "QuantizeLinear", "DequantizeLinear"),
-        *("InstanceNormalization",),
+        *("InstanceNormalization", "Where", "Swish", "BiasGelu", "Resize"),
     )
 )
 """Operators whose tensors of equal rank lie alike."""

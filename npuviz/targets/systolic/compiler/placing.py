@@ -22,7 +22,10 @@ def place_tensors(graph: Graph, spec: SystolicSpec, dram: int) -> tuple[tuple[St
 
     Order: constants, graph inputs, then results in node order (exact 64-bit sizes, systolic.md F24).
     """
-    dtypes = [element_type(tensor.dtype, spec) for tensor in graph.tensors]
+    scales = _scales(graph)
+    dtypes = [
+        tensor.dtype if tensor.id in scales else element_type(tensor.dtype, spec) for tensor in graph.tensors
+    ]
     orders = choose_orders(graph, spec.config.layout)
     roots = _roots(graph, orders)
     addresses: dict[int, int] = {}
@@ -49,6 +52,25 @@ def place_tensors(graph: Graph, spec: SystolicSpec, dram: int) -> tuple[tuple[St
         for tensor in graph.tensors
     )
     return storages, MemoryMap(tuple(allocations))
+
+
+_SCALES = {
+    "QuantizeLinear": (1,),
+    "DequantizeLinear": (1,),
+    "QLinearMatMul": (1, 4, 6),
+    "QLinearConv": (1, 4, 6),
+}
+"""Inputs that are quantisation scales."""
+
+
+def _scales(graph: Graph) -> set[int]:
+    """Scales keep their own type: rounded to the machine's they would shift every result."""
+    return {
+        node.inputs[position]
+        for node in graph.nodes
+        for position in _SCALES.get(node.op_type, ())
+        if position < len(node.inputs)
+    }
 
 
 def element_type(dtype: str, spec: SystolicSpec) -> str:
