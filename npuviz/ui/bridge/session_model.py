@@ -1,20 +1,20 @@
 """The session as the window sees it: the only object that touches a Session while the window lives."""
 
-import json
 import time
-import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QObject, Qt, QTimer, Signal
 
-from npuviz.base.errors import Cancelled, NpuvizError
+from npuviz.base.errors import Cancelled
 from npuviz.base.progress import Progress
 from npuviz.program.program import Program
 from npuviz.sim.description import MachineDescription
 from npuviz.sim.stop import StopReason
-from npuviz.workbench.jobs import Job, JobEnd, JobRunner
+from npuviz.ui.bridge.verbs import restart_and_run, run_operator
+from npuviz.ui.bridge.worker import Worker, failure_details, failure_text
+from npuviz.workbench.jobs import JobEnd
 
 if TYPE_CHECKING:
     from npuviz.debug.breakpoint import Breakpoint
@@ -48,15 +48,11 @@ class SessionModel(QObject):
     finished_job = Signal(str, object)
     breakpoints_changed = Signal()
 
-    _reported = Signal(object, float, str)
-    _ended = Signal(object, object)
     _breakpoints_moved = Signal()
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._opened: Opened | None = None
-        self._job: Job | None = None
-        self._handlers: dict[Job, Callable[[Any], None]] = {}
         self._is_running = False
         self._shown_cycle = -1
         self._rate = 0.0
@@ -65,11 +61,11 @@ class SessionModel(QObject):
         self._unsubscribe: Callable[[], None] | None = None
         self.error_details = ""
         self.stop: StopReason | None = None
-        self._reported.connect(self._on_reported, Qt.ConnectionType.QueuedConnection)
-        self._ended.connect(self._on_ended, Qt.ConnectionType.QueuedConnection)
         # Hit counts change in the worker; the window hears of it in its own thread.
         self._breakpoints_moved.connect(self._on_breakpoints, Qt.ConnectionType.QueuedConnection)
-        self._runner = JobRunner("npuviz-session", self._reported.emit, self._ended.emit)
+        self._worker = Worker(self)
+        self._worker.progress.connect(self.progress)
+        self._worker.ended.connect(self._on_ended)
         self._tick = QTimer(self)
         self._tick.setInterval(TICK_MS)
         self._tick.timeout.connect(self._on_tick)
@@ -117,7 +113,7 @@ class SessionModel(QObject):
     @property
     def is_busy(self) -> bool:
         """Whether any work is under way, opening and exporting included."""
-        return self._job is not None
+        return self._worker.is_busy
 
     @property
     def can_step(self) -> bool:
@@ -151,7 +147,7 @@ class SessionModel(QObject):
         from npuviz.workbench.opening import OpenOptions, open_file
 
         chosen = options or OpenOptions()
-        self._interrupt()
+        self._worker.cancel_all()
         self.submit(
             f"Opening {path.name}", lambda progress: open_file(path, chosen, progress), self.show_opened
         )
@@ -174,8 +170,8 @@ class SessionModel(QObject):
 
     def close(self) -> None:
         """Close what is open, after the work under way has been interrupted."""
-        self._interrupt()
-        if self._job is None:
+        self._worker.cancel_all()
+        if not self._worker.is_busy:
             self.show_opened(None)
         else:
             self.submit("Closing", lambda _progress: None, self.show_opened)
@@ -183,8 +179,7 @@ class SessionModel(QObject):
     def shut_down(self) -> None:
         """Stop the worker; the model cannot be used afterwards."""
         self._tick.stop()
-        self._interrupt()
-        self._runner.shut_down()
+        self._worker.shut_down()
         self.blockSignals(True)
         if self._unsubscribe is not None:
             self._unsubscribe()
@@ -228,7 +223,7 @@ class SessionModel(QObject):
 
     def restart_and_run(self) -> None:
         """Go to cycle 0 and run."""
-        self._verb("Running", _restart_and_run, is_measured=True)
+        self._verb("Running", restart_and_run, is_measured=True)
 
     def run_through(self) -> None:
         """Run to the end, past all breakpoints."""
@@ -236,7 +231,7 @@ class SessionModel(QObject):
 
     def run_to_end_of_operator(self, node: int) -> None:
         """Run until the last work of a graph node ends."""
-        self._verb("Running to the end of the operator", lambda s, p: _run_operator(s, node, p))
+        self._verb("Running to the end of the operator", lambda s, p: run_operator(s, node, p))
 
     def write(self, probe: str, value: Any) -> None:
         """Set a writable probe; the future is recomputed from here."""
@@ -249,11 +244,11 @@ class SessionModel(QObject):
     def pause(self) -> None:
         """Stop the verb under way as soon as possible."""
         if self._is_running:
-            self._interrupt()
+            self._worker.cancel_all()
 
     def cancel(self) -> None:
         """Stop whatever is under way: a run, opening, an export."""
-        self._interrupt()
+        self._worker.cancel_all()
 
     def add_breakpoint(self, text: str) -> "Breakpoint | None":
         """Set a breakpoint. Raises ConditionError when the text is not understood; None without session."""
@@ -264,7 +259,7 @@ class SessionModel(QObject):
         self, title: str, work: Callable[[Progress], Any], done: Callable[[Any], None] | None = None
     ) -> None:
         """Do other long work on the worker; `done` gets its result in the window's thread."""
-        self._start(title, work, done or (lambda result: self.finished_job.emit(title, result)), None)
+        self._worker.start(title, work, done or (lambda result: self.finished_job.emit(title, result)))
 
     # -- inside -----------------------------------------------------------------------------------
 
@@ -272,38 +267,20 @@ class SessionModel(QObject):
         self, title: str, work: "Callable[[Session, Progress], StopReason | None]", is_measured: bool = False
     ) -> None:
         session = self.session
-        if session is None or self._job is not None:
+        if session is None or self._worker.is_busy:
             return
         self._is_running = True
         self._is_measured = is_measured
         self._rate_start = (session.cycle, time.perf_counter())
-        self._start(title, lambda progress: work(session, progress), self._verb_done, session.interrupt)
+        self._worker.start(
+            title, lambda progress: work(session, progress), self._verb_done, session.interrupt
+        )
         self._tick.start()
         self.running_changed.emit(True)
 
     def _verb_done(self, result: Any) -> None:
         if isinstance(result, StopReason):
             self.stop = result
-
-    def _start(
-        self,
-        title: str,
-        work: Callable[[Progress], Any],
-        done: Callable[[Any], None],
-        interrupt: Callable[[], None] | None,
-    ) -> None:
-        job = self._runner.submit(title, work, interrupt)
-        self._handlers[job] = done
-        self._job = job
-        self.progress.emit(-1.0, title)
-
-    def _interrupt(self) -> None:
-        for job in list(self._handlers):
-            job.cancel()
-
-    def _on_reported(self, job: Job, fraction: float, text: str) -> None:
-        if job in self._handlers:
-            self.progress.emit(fraction, f"{job.title}: {text}" if text else job.title)
 
     def _on_breakpoints(self) -> None:
         self.breakpoints_changed.emit()
@@ -321,45 +298,14 @@ class SessionModel(QObject):
         if self._is_measured and seconds > 0.05 and cycle > start_cycle:
             self._rate = (cycle - start_cycle) / seconds
 
-    def _on_ended(self, job: Job, end: JobEnd) -> None:
-        done = self._handlers.pop(job, None)
-        if self._job is job:
-            self._job = None
+    def _on_ended(self, end: JobEnd) -> None:
         was_running, self._is_running = self._is_running, False
         self._tick.stop()
-        if end.error is None and done is not None:
-            done(end.result)
-        self.progress.emit(1.0, "")
         if was_running:
             self._shown_cycle = self.cycle
             self._measure_rate(self._shown_cycle)
             self.running_changed.emit(False)
             self.cycle_changed.emit(self._shown_cycle)
         if end.error is not None and not isinstance(end.error, Cancelled):
-            self._tell_failure(end.error)
-
-    def _tell_failure(self, error: BaseException) -> None:
-        self.error_details = "".join(traceback.format_exception(error))
-        if isinstance(error, NpuvizError):
-            message = str(error)
-        elif isinstance(error, OSError):
-            message = f"{error.filename or 'file'}: {error.strerror or error}"
-        elif isinstance(error, MemoryError):
-            message = "out of memory; open a smaller model, or record nothing (--record none)"
-        else:
-            message = f"internal error: {type(error).__name__}: {error}"
-        self.failed.emit(message)
-
-
-def _restart_and_run(session: "Session", progress: Progress) -> StopReason:
-    session.restart()
-    return session.run(None, progress)
-
-
-def _run_operator(session: "Session", node: int, progress: Progress) -> StopReason:
-    name = session.program.graph.nodes[node].name or str(node)
-    mark = session.breakpoints.add(f"op {json.dumps(name, ensure_ascii=False)} ends")
-    try:
-        return session.run(None, progress)
-    finally:
-        session.breakpoints.remove(mark.id)
+            self.error_details = failure_details(end.error)
+            self.failed.emit(failure_text(end.error))

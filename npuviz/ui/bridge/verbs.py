@@ -1,0 +1,26 @@
+"""Verbs of the window that take more than one call of the session; they run in the worker."""
+
+import json
+from typing import TYPE_CHECKING
+
+from npuviz.base.progress import Progress
+from npuviz.sim.stop import StopReason
+
+if TYPE_CHECKING:
+    from npuviz.debug.session import Session
+
+
+def restart_and_run(session: "Session", progress: Progress) -> StopReason:
+    """Go to the first cycle and run."""
+    session.restart()
+    return session.run(None, progress)
+
+
+def run_operator(session: "Session", node: int, progress: Progress) -> StopReason:
+    """Run until the last work of a graph node ends, or to the next stop before."""
+    name = session.program.graph.nodes[node].name or str(node)
+    mark = session.breakpoints.add(f"op {json.dumps(name, ensure_ascii=False)} ends")
+    try:
+        return session.run(None, progress)
+    finally:
+        session.breakpoints.remove(mark.id)
