@@ -61,8 +61,10 @@ def command(
 def _read_script(path: Path) -> list[str]:
     try:
         return path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise _usage(f"--script {path}: {error}") from None
+    except OSError as error:
+        raise _usage(f"--script {path}: {error.strerror or error}") from None
+    except UnicodeDecodeError as error:
+        raise _usage(f"--script {path}: expected UTF-8 text, byte {error.start} is not") from None
 
 
 def _usage(text: str) -> Exception:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from npuviz.debug.session import Session
+from npuviz.debug.translate import status_role
 from npuviz.program.instruction import Instruction
 from npuviz.sim.description import Memory
 from npuviz.trace.reader import TraceReader
@@ -98,7 +99,8 @@ def what_at(session: Session, unit: int, cycle: int) -> Cause | None:
         return None
     kinds = {kind.id: kind for kind in session.description.kinds}
     best: Cause | None = None
-    for track in _tracks_of(session, unit):
+    tracks = _tracks_of(session, unit)
+    for track in tracks:
         row = session.trace.at(track, cycle)
         if row is None:
             continue
@@ -107,26 +109,43 @@ def what_at(session: Session, unit: int, cycle: int) -> Cause | None:
         found = Cause(unit, start, end, kind.name, kind.role, int(row["instruction"]), kind.doc)
         if best is None or (best.is_wait and not found.is_wait):
             best = found
-    return best
+    return best or (_gap(session.trace, unit, tracks, cycle) if tracks else None)
+
+
+def _gap(trace: TraceReader, unit: int, tracks: list[int], cycle: int) -> Cause:
+    """A unit without any interval in a cycle was idle, from its last end to its next start."""
+    before = [row for track in tracks if (row := trace.neighbor(track, cycle, -1)) is not None]
+    behind = [row for track in tracks if (row := trace.neighbor(track, cycle, 1)) is not None]
+    start = max((int(row["end"]) for row in before), default=0)
+    following = min(behind, key=lambda row: int(row["start"]), default=None)
+    end = int(following["start"]) if following is not None else -1
+    index = int(following["instruction"]) if following is not None else -1
+    return Cause(unit, start, end, "idle", "wait-empty", index, "nothing to do")
 
 
 def _now(session: Session, unit: int) -> Cause | None:
     state = next((s for s in session.machine.unit_states() if s.unit == unit), None)
     if state is None:
         return None
+    role = status_role(state.status, state.role)
     tracks = set(_tracks_of(session, unit))
     kinds = {kind.id: kind for kind in session.description.kinds}
-    for activity in session.machine.activities():
-        if activity.track in tracks:
-            kind = kinds[activity.kind]
-            if kind.role.startswith("wait") == state.role.startswith("wait"):
-                start, end = activity.start, activity.planned_end
-                return Cause(unit, start, end, kind.name, kind.role, activity.instruction, state.detail)
-    return Cause(unit, state.since, -1, state.status, state.role, state.instruction, state.detail)
+    under_way = [a for a in session.machine.activities() if a.track in tracks]
+    for activity in sorted(under_way, key=lambda a: a.start, reverse=True):
+        kind = kinds[activity.kind]
+        if kind.role.startswith("wait") == role.startswith("wait"):
+            start, end = activity.start, activity.planned_end
+            return Cause(unit, start, end, kind.name, kind.role, activity.instruction, state.detail)
+    return Cause(unit, state.since, -1, state.status, role, state.instruction, state.detail)
 
 
 def _tracks_of(session: Session, unit: int) -> list[int]:
     return [t.id for t in session.description.tracks if t.unit == unit and t.kind == "interval"]
+
+
+def _work_kinds(session: Session) -> list[int]:
+    """Kinds of intervals in which an instruction works; in others it only waits."""
+    return [kind.id for kind in session.description.kinds if not kind.role.startswith("wait")]
 
 
 def _producer(session: Session, cause: Cause) -> int | None:
@@ -171,7 +190,7 @@ def _end_of(session: Session, trace: TraceReader, index: int, unit: int) -> int:
     end = -1
     for track in _tracks_of(session, unit):
         columns = trace.interval_columns(track)
-        rows = np.flatnonzero(columns.instruction == index)
+        rows = np.flatnonzero((columns.instruction == index) & np.isin(columns.kind, _work_kinds(session)))
         if rows.size:
             end = max(end, int(columns.end[rows[-1]]))
     return end
@@ -189,6 +208,7 @@ def _writer_by_lifetime(session: Session, trace: TraceReader, memory: int, addre
 
 def _writer_by_destination(session: Session, trace: TraceReader, memory: int, address: int) -> Writer | None:
     listing = session.program.listing
+    work = _work_kinds(session)
     best: tuple[int, int, int] | None = None  # (end, start, instruction)
     for track in (t.id for t in session.description.tracks if t.kind == "interval"):
         columns = trace.interval_columns(track)
@@ -198,6 +218,7 @@ def _writer_by_destination(session: Session, trace: TraceReader, memory: int, ad
             indices = np.ascontiguousarray(columns.instruction[first:stop])
             addresses, sizes, _ = listing.destinations_of(indices)
             fits = (indices >= 0) & (addresses <= address) & (address < addresses + sizes)
+            fits &= np.isin(columns.kind[first:stop], work)
             for row in np.flatnonzero(fits)[::-1].tolist():
                 index = int(indices[row])
                 if any(operand.memory == memory for operand in listing.describe(index).writes):
