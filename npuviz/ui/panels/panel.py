@@ -16,6 +16,8 @@ from npuviz.workbench.settings import Settings
 
 Area = Literal["left", "center", "right", "bottom"]
 FRAME_MS = 16
+QUIET_MS = 120
+"""Verbs that end sooner, such as one step, do not announce that they began."""
 
 
 @dataclass(frozen=True)
@@ -57,10 +59,12 @@ class PanelSpec:
 class Panel(QWidget):
     """Base of all panels. Override the hooks you need; all do nothing by default.
 
-    `on_session_changed` and `on_running_changed` are always called at once. `on_cycle_changed` and
-    `on_selection_changed` come at most once a frame and only while the panel can be seen; what was
-    missed is delivered once when it is shown. `on_cycle_changed` also comes while the machine runs:
-    then read `model.reader` and `model.cycle` only, never `model.session`.
+    `on_session_changed` is always called at once. `on_cycle_changed` and `on_selection_changed` come
+    at most once a frame and only while the panel can be seen; what was missed is delivered once when
+    it is shown. `on_running_changed(True)` comes only for verbs that take a while,
+    `on_running_changed(False)` after every verb, and then always `on_cycle_changed`.
+    `on_cycle_changed` also comes while the machine runs: ask `model.is_running` before every use of
+    `model.session`, and read `model.reader` and `model.cycle` otherwise.
     """
 
     def __init__(self, context: PanelContext) -> None:
@@ -72,6 +76,10 @@ class Panel(QWidget):
         self._frame.setSingleShot(True)
         self._frame.setInterval(FRAME_MS)
         self._frame.timeout.connect(self._deliver)
+        self._quiet = QTimer(self)
+        self._quiet.setSingleShot(True)
+        self._quiet.setInterval(QUIET_MS)
+        self._quiet.timeout.connect(self._announce_running)
         context.model.session_changed.connect(self._session_changed)
         context.model.cycle_changed.connect(self._cycle_changed)
         context.model.running_changed.connect(self._running_changed)
@@ -98,7 +106,7 @@ class Panel(QWidget):
         """Another thing is selected."""
 
     def on_running_changed(self, running: bool) -> None:
-        """The machine started or stopped running."""
+        """A verb that takes a while is under way; or a verb ended, long or short."""
 
     def on_theme_changed(self) -> None:
         """Colours are different now; a repaint follows by itself."""
@@ -114,6 +122,7 @@ class Panel(QWidget):
         """Stop listening; the window calls this before it drops the panel."""
         self._unsubscribe()
         self._frame.stop()
+        self._quiet.stop()
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
@@ -125,7 +134,14 @@ class Panel(QWidget):
         self.on_session_changed()
 
     def _running_changed(self, running: bool) -> None:
-        self.on_running_changed(running)
+        if running:
+            self._quiet.start()
+            return
+        self._quiet.stop()
+        self.on_running_changed(False)
+
+    def _announce_running(self) -> None:
+        self.on_running_changed(True)
 
     def _theme_changed(self) -> None:
         self.on_theme_changed()

@@ -1,0 +1,77 @@
+"""The window: how soon it is there, and how long one step with everything refreshed takes."""
+
+import os
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from benchmarks.row import Row
+
+STEPS = 40
+STARTS = 3
+SAMPLE = Path(__file__).resolve().parent.parent / "sample_models" / "tiny_cnn.onnx"
+_START = """
+import sys, time
+from npuviz.ui.application import Application
+from npuviz.workbench.settings import Settings
+application = Application(Settings(None))
+window = application.new_window()
+window.show()
+application.qt.processEvents()
+print(time.time())
+window.close()
+"""
+
+
+def run() -> list[Row]:
+    """Start the window in processes of its own, then step a sample model in one."""
+    environment = {**os.environ, "QT_QPA_PLATFORM": "offscreen"}
+    starts = [_start_seconds(environment) for _ in range(STARTS)]
+    os.environ["QT_QPA_PLATFORM"] = "offscreen"
+    median, worst = _step_milliseconds()
+    return [
+        Row("npuviz to a usable window, warm cache", min(starts), "s", "under 2 s"),
+        Row("one step, all panels refreshed (median)", median, "ms", "under 33 ms"),
+        Row("one step, all panels refreshed (worst)", worst, "ms", ""),
+    ]
+
+
+def _start_seconds(environment: dict[str, str]) -> float:
+    begin = time.time()
+    found = subprocess.run(
+        [sys.executable, "-c", _START], env=environment, capture_output=True, text=True, check=True
+    )
+    return float(found.stdout.split()[0]) - begin
+
+
+def _step_milliseconds() -> tuple[float, float]:
+    """Milliseconds from pressing the key until every panel is painted: (median, worst)."""
+    from npuviz.ui.application import Application
+    from npuviz.workbench.settings import Settings
+
+    application = Application(Settings(None))
+    window = application.new_window()
+    window.resize(1600, 1000)
+    window.show()
+    window.open(SAMPLE)
+
+    def idle() -> None:
+        while window.model.is_busy:
+            application.qt.processEvents()
+        application.qt.processEvents()
+
+    idle()
+    window.model.go_to(1000)
+    idle()
+    taken: list[float] = []
+    for _ in range(STEPS):
+        begin = time.perf_counter()
+        window.model.step()
+        idle()
+        window.repaint()
+        taken.append((time.perf_counter() - begin) * 1e3)
+    window.close()
+    application.qt.processEvents()
+    return statistics.median(taken), max(taken)
