@@ -32,11 +32,11 @@ NODES = tuple(f"layer{i // 4}.conv{i % 4}" for i in range(32))
 class Nodes:
     """Instruction i belongs to node i // 64 (mod 32)."""
 
-    def nodes_of(self, instructions: np.ndarray) -> np.ndarray:
-        return (instructions // 64 % len(NODES)).astype(np.int32)
+    def nodes_of(self, indices: np.ndarray) -> np.ndarray:
+        return (indices // 64 % len(NODES)).astype(np.int32)
 
-    def destinations_of(self, instructions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        return instructions * 64 % 65536, np.full_like(instructions, 64), (instructions % 4).astype(np.int32)
+    def destinations_of(self, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return indices * 64 % 65536, np.full_like(indices, 64), (indices % 4).astype(np.int32)
 
     def bank_bytes(self, memory: int) -> int:
         return 65536

@@ -46,6 +46,7 @@ class MemoryPanel(Panel):
         self._memories: tuple[Memory, ...] = ()
         self._range: MemoryRange | None = None
         self._region: Region | None = None
+        self.colors = TensorColors(context.theme, None)
         self.chooser = QComboBox()
         self.chooser.setObjectName("memory.chooser")
         self.chooser.setAccessibleName("Memory")
@@ -151,9 +152,7 @@ class MemoryPanel(Panel):
         description = self.model.description
         self._memories = description.memories if description else ()
         self._range = self._region = None
-        colors = TensorColors(self.theme, self.model.program)
-        self.map.set_colors(colors)
-        self.lifetimes.set_colors(colors)
+        self._make_colors()
         self.chooser.blockSignals(True)
         self.chooser.clear()
         self.chooser.addItems([memory.name for memory in self._memories])
@@ -202,9 +201,12 @@ class MemoryPanel(Panel):
         self.view.setEnabled(not running)
 
     def on_theme_changed(self) -> None:
-        colors = TensorColors(self.theme, self.model.program)
-        self.map.set_colors(colors)
-        self.lifetimes.set_colors(colors)
+        self._make_colors()
+
+    def _make_colors(self) -> None:
+        self.colors = TensorColors(self.theme, self.model.program)
+        self.map.set_colors(self.colors)
+        self.lifetimes.set_colors(self.colors)
 
     def on_selection_changed(self, selection: Selection) -> None:
         chosen = selection.memory

@@ -5,7 +5,16 @@ from dataclasses import dataclass, field
 from typing import get_args
 
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QHelpEvent, QMouseEvent, QPainter, QPainterPath, QPaintEvent, QPen, QPolygonF
+from PySide6.QtGui import (
+    QColor,
+    QHelpEvent,
+    QMouseEvent,
+    QPainter,
+    QPainterPath,
+    QPaintEvent,
+    QPen,
+    QPolygonF,
+)
 from PySide6.QtWidgets import QToolTip, QWidget
 
 from npuviz.base.units import format_bytes, format_count
@@ -192,14 +201,15 @@ class FloorplanView(QWidget):
         painter.setBrush(Qt.BrushStyle.NoBrush)
         painter.setPen(QPen(theme.color("text" if is_chosen else "border"), 2 if is_chosen else 1))
         painter.drawPath(path)
-        inner = area.adjusted(8, 5, -8, -5)
+        padding = min(8.0, area.width() * 0.1)
+        inner = area.adjusted(padding, 5, -padding, -5)
         has_bar = box.unit in self._data.utilization or box.memory in self._data.fills
         if has_bar and inner.height() > 22 and inner.width() > 24:
             self._paint_bar(painter, box, inner, text_color)
             inner.setBottom(inner.bottom() - BAR_HEIGHT - 4)
         self._paint_text(painter, box, state, inner, text_color)
 
-    def _paint_bar(self, painter: QPainter, box: Box, inner: QRectF, text_color: object) -> None:
+    def _paint_bar(self, painter: QPainter, box: Box, inner: QRectF, text_color: QColor) -> None:
         """Utilisation of a unit, or how full a memory is."""
         theme = self._theme
         fraction = self._data.utilization.get(box.unit, 0.0) if box.unit >= 0 else 0.0
@@ -209,14 +219,14 @@ class FloorplanView(QWidget):
         bar = QRectF(inner.left(), inner.bottom() - BAR_HEIGHT, inner.width(), BAR_HEIGHT)
         painter.fillRect(bar, translucent(theme.color("canvas"), 130))
         fill = theme.heat_color(0.3 + 0.65 * min(fraction, 1.0)) if box.memory >= 0 else text_color
-        painter.fillRect(QRectF(bar.left(), bar.top(), bar.width() * min(fraction, 1.0), BAR_HEIGHT), fill)  # pyright: ignore[reportCallIssue, reportArgumentType]
+        painter.fillRect(QRectF(bar.left(), bar.top(), bar.width() * min(fraction, 1.0), BAR_HEIGHT), fill)
 
     def _paint_text(
-        self, painter: QPainter, box: Box, state: UnitState | None, inner: QRectF, color: object
+        self, painter: QPainter, box: Box, state: UnitState | None, inner: QRectF, color: QColor
     ) -> None:
         if inner.width() < 18 or inner.height() < 9:
             return
-        painter.setPen(color)  # pyright: ignore[reportCallIssue, reportArgumentType]
+        painter.setPen(color)
         lines = [box.label]
         if state is not None and state.status:
             lines.append(state.status)

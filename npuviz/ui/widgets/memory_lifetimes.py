@@ -1,5 +1,7 @@
 """What a memory held when: address by cycle, painted by pixels."""
 
+from typing import Any
+
 import numpy as np
 from PySide6.QtCore import QEvent, QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import (
@@ -202,8 +204,8 @@ class MemoryLifetimes(QWidget):
 
     # -- pointing ---------------------------------------------------------------------------------------
 
-    def lifetime_at(self, point: QPointF) -> np.void | None:
-        """The lifetime painted last at a point, or None."""
+    def lifetime_at(self, point: QPointF) -> Any:
+        """The lifetime painted last at a point, a row of LIFETIME_DTYPE, or None."""
         area = self._area()
         if self._reader is None or not area.contains(point):
             return None

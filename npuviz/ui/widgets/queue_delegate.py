@@ -29,7 +29,7 @@ class QueueDelegate(QStyledItemDelegate):
         if not isinstance(state, QueueState):
             return
         painter.save()
-        area: QRectF = QRectF(option.rect)  # pyright: ignore[reportAttributeAccessIssue]
+        area: QRectF = QRectF(option.rect)
         if state.is_changed:
             painter.fillRect(area, self._theme.color("changed"))
         if index.column() not in (OCCUPANCY, HISTORY):

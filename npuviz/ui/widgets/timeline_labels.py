@@ -75,7 +75,8 @@ class LabelMasks:
             return long
         if short != long and self._width(short) <= room < self._width(short) + 48:
             return short
-        text = self._metrics.elidedText(long, Qt.TextElideMode.ElideMiddle, room)
+        wanted = short if self._width(short) > room else long
+        text = self._metrics.elidedText(wanted, Qt.TextElideMode.ElideMiddle, room)
         # Two letters and an ellipsis tell nothing.
         return text if len(text) >= MIN_CHARACTERS else ""
 

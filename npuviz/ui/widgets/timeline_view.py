@@ -401,11 +401,11 @@ class TimelineView(QWidget):
             else:
                 QToolTip.hideText()
             return True
-        if event.type() == QEvent.Type.ShortcutOverride and isinstance(event, QKeyEvent):
-            # Plain letters belong to the canvas while it has the focus, not to the window's shortcuts.
-            if self._gestures.claims(event):
-                event.accept()
-                return True
+        is_shortcut = event.type() == QEvent.Type.ShortcutOverride
+        # Plain letters belong to the canvas while it has the focus, not to the window's shortcuts.
+        if is_shortcut and isinstance(event, QKeyEvent) and self._gestures.claims(event):
+            event.accept()
+            return True
         return super().event(event)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
