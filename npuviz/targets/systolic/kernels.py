@@ -34,6 +34,7 @@ from npuviz.targets.systolic.state_kernels import (
     H_PORTS,
     H_SCHEDULER_WAKE,
     H_STATUS,
+    H_WAKE,
     K_BURST_COUNT,
     K_FINISHED,
     K_GEMM_COUNT,
@@ -84,6 +85,7 @@ def run_cores(s, p, x, ev, t):
             core_cycle(s, p, x, ev, c, t)
             if s[k + K_TILES] + s[k + K_FINISHED] + s[k + K_GEMM_COUNT] > 0 or s[k + K_VEC] >= 0:
                 s[H_LAST_BUSY] = t
+    s[H_WAKE] = first_wake(s)
 
 
 @kernel
@@ -141,15 +143,15 @@ def advance(state, program, transient, events, margin):
     noc_period = s[H_NOC_PERIOD]
     result = RESULT_UNTIL
     while True:
-        wake = first_wake(s)
+        wake = s[H_WAKE]
         noc_next = s[H_NOC_NEXT]
         core_time = wake * core_period if wake < FAR else FAR
         noc_time = noc_next * noc_period if noc_next < FAR else FAR
-        if core_time == FAR and noc_time == FAR:
+        time = core_time if core_time <= noc_time else noc_time
+        if time == FAR:
             if s[H_FINAL] < 0:
                 settle(s, x, ev)
             break
-        time = core_time if core_time <= noc_time else noc_time
         if time >= x[X_UNTIL] * core_period:
             break
         if time >= (s[H_CYCLE] + 1) * core_period:

@@ -120,9 +120,10 @@ def _write_header(s: np.ndarray, spec: SystolicSpec, tables: SystolicTables, sha
         sk.H_LAYERS_TOTAL: len(tables.layers),
         sk.H_LAUNCHES_TOTAL: len(tables.launches),
         sk.H_SCHEDULER_WAKE: sk.FAR,
+        sk.H_WAKE: sk.FAR,
     }
     if len(tables.launches):
-        values[sk.H_LAUNCH_AT] = values[sk.H_SCHEDULER_WAKE] = int(tables.launches[0, tk.A_EARLIEST])
+        values[sk.H_LAUNCH_AT] = values[sk.H_SCHEDULER_WAKE] = values[sk.H_WAKE] = int(tables.launches[0, tk.A_EARLIEST])
     for word, value in values.items():
         s[word] = value
 

@@ -58,6 +58,7 @@ H_WRITES = 48
 H_LAYERS_TOTAL = 49
 H_LAUNCHES_TOTAL = 50
 H_REPLY_NEXT = 51  # next NoC cycle in which a queued reply enters or may be taken, FAR if none
+H_WAKE = 52  # earliest core cycle in which the scheduler or a core has something to do
 HEADER_WORDS = 64
 
 STATUS_RUNNING = 0

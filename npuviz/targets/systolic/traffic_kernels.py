@@ -15,9 +15,11 @@ from npuviz.sim.parts.interconnect_kernels import (
     NOC_LATENCY,
     NOC_PERIOD,
     NOC_POOL,
+    NOC_SOURCES,
     NOC_STRIDE,
     NOC_WAITING,
     NONE,
+    allocate_node,
     free_node,
     noc_grant,
     noc_push,
@@ -52,6 +54,7 @@ from npuviz.targets.systolic.state_kernels import (
     H_REPLY_WAITING,
     H_REQUEST_BYTES,
     H_REQUEST_SHIFT,
+    H_WAKE,
     H_WRITES,
     H_WRITES_OUT,
     K_BURST_COUNT,
@@ -159,6 +162,8 @@ def complete_fill(s, k, entry, cycle):
         s[entry + N_VALID] = cycle
     if s[entry + N_LEFT] == 0 and s[k + K_WAKE] > s[entry + N_VALID]:
         s[k + K_WAKE] = s[entry + N_VALID]
+        if s[H_WAKE] > s[entry + N_VALID]:
+            s[H_WAKE] = s[entry + N_VALID]
 
 
 @kernel
@@ -188,47 +193,6 @@ def finish_burst(s, p, x, ev, c, burst, now):
         emit(x, ev, COUNTER, c * TRACKS_PER_CORE + TRACK_REQUESTS, 0, now, count - 1, -1)
     if is_watched(x):
         watch_queue(x, c * QUEUES_PER_CORE + QUEUE_REQUESTS, count, count - 1, now)
-
-
-@inlined
-def inject(s, p, x, ev, c, noc_cycle_index, now):
-    """Let up to one request per port of core `c` enter the network."""
-    k = s[H_CORES] + c * s[H_CORE_WORDS]
-    noc = s[H_NOC]
-    ports = s[H_PORTS]
-    size = s[H_REQUEST_BYTES]
-    ring = s[H_BURSTS] + c * s[H_BURST_CAPACITY] * BURST_WORDS
-    port = 0
-    while port < ports and s[k + K_BURST_COUNT] > 0:
-        burst = ring + s[k + K_BURST_HEAD] * BURST_WORDS
-        entry = s[burst + B_ENTRY]
-        if s[k + K_REQUEST] < 0:
-            enter_row(s, p, k, burst, int64(0), int64(0), int64(-1))
-            s[k + K_BURST_START] = now
-        payload = entry if entry != 0 else STORE_FLAG | c
-        address = s[k + K_REQUEST]
-        end = s[k + K_REQUEST_END]
-        taken = 0
-        while address >= 0 and port < ports:
-            noc_push(s, noc, c * ports + port, channel_of(s, p, address), payload, noc_cycle_index)
-            taken += 1
-            port += 1
-            last = address
-            address += size
-            if address >= end:
-                s[k + K_REQUEST_LAST] = last
-                enter_row(s, p, k, burst, s[k + K_REQUEST_I], s[k + K_REQUEST_J] + 1, last)
-                address = s[k + K_REQUEST]
-                end = s[k + K_REQUEST_END]
-        s[k + K_REQUEST] = address
-        if entry != 0:
-            s[entry + N_LEFT] += taken
-            s[H_READS] += taken
-        else:
-            s[H_WRITES_OUT] += taken
-            s[H_WRITES] += taken
-        if address < 0:
-            finish_burst(s, p, x, ev, c, burst, now)
 
 
 @inlined
@@ -268,11 +232,8 @@ def queue_reply(s, noc, node, c, channel, enters):
 
 
 @inlined
-def serve_channel(s, noc, channel, cycle, first_dram_cycle, first_reply_cycle):
-    """Grant one request of a channel's node, pass it through DRAM, and send its response off."""
-    node = noc_grant(s, noc, channel, cycle)
-    if node < 0:
-        return
+def serve_node(s, noc, channel, node, first_dram_cycle, first_reply_cycle):
+    """Pass a granted request through DRAM, and send its response off."""
     dram = s[H_DRAM]
     noc_period = s[noc + NOC_PERIOD]
     payload = s[s[noc + NOC_POOL] + node * s[noc + NOC_STRIDE]] & LOW_MASK
@@ -297,6 +258,60 @@ def serve_channel(s, noc, channel, cycle, first_dram_cycle, first_reply_cycle):
         ready = s[reply + Y_READY] + 1
     s[reply + Y_READY] = ready
     deliver(s, payload, c, (ready + 1) * noc_period)
+
+
+@inlined
+def inject(s, p, x, ev, c, noc_cycle_index, now):
+    """Let up to one request per port of core `c` enter the network."""
+    k = s[H_CORES] + c * s[H_CORE_WORDS]
+    noc = s[H_NOC]
+    ports = s[H_PORTS]
+    size = s[H_REQUEST_BYTES]
+    ring = s[H_BURSTS] + c * s[H_BURST_CAPACITY] * BURST_WORDS
+    is_alone = s[noc + NOC_SOURCES] == 1 and s[noc + NOC_LATENCY] == 1
+    first_dram = 0
+    first_reply = 0
+    if is_alone:
+        first_dram = dram_first_cycle(s, s[H_DRAM], (noc_cycle_index + 2) * s[noc + NOC_PERIOD])
+        first_reply = (first_dram * s[s[H_DRAM] + D_PERIOD] + s[noc + NOC_PERIOD] - 1) // s[noc + NOC_PERIOD]
+    port = 0
+    while port < ports and s[k + K_BURST_COUNT] > 0:
+        burst = ring + s[k + K_BURST_HEAD] * BURST_WORDS
+        entry = s[burst + B_ENTRY]
+        if s[k + K_REQUEST] < 0:
+            enter_row(s, p, k, burst, int64(0), int64(0), int64(-1))
+            s[k + K_BURST_START] = now
+        payload = entry if entry != 0 else STORE_FLAG | c
+        address = s[k + K_REQUEST]
+        end = s[k + K_REQUEST_END]
+        taken = 0
+        while address >= 0 and port < ports:
+            channel = channel_of(s, p, address)
+            if is_alone:
+                # The only source of the network, one request a cycle: granted in the next cycle.
+                node = allocate_node(s, noc)
+                s[s[noc + NOC_POOL] + node * s[noc + NOC_STRIDE]] = payload
+                serve_node(s, noc, channel, node, first_dram, first_reply)
+            else:
+                noc_push(s, noc, c * ports + port, channel, payload, noc_cycle_index)
+            taken += 1
+            port += 1
+            last = address
+            address += size
+            if address >= end:
+                s[k + K_REQUEST_LAST] = last
+                enter_row(s, p, k, burst, s[k + K_REQUEST_I], s[k + K_REQUEST_J] + 1, last)
+                address = s[k + K_REQUEST]
+                end = s[k + K_REQUEST_END]
+        s[k + K_REQUEST] = address
+        if entry != 0:
+            s[entry + N_LEFT] += taken
+            s[H_READS] += taken
+        else:
+            s[H_WRITES_OUT] += taken
+            s[H_WRITES] += taken
+        if address < 0:
+            finish_burst(s, p, x, ev, c, burst, now)
 
 
 @kernel
@@ -404,7 +419,9 @@ def serve_channels(s, noc, cycle):
     while active != 0:
         channel = trailing_zeros(active)
         active &= active - 1
-        serve_channel(s, noc, channel, cycle, first_dram, first_reply)
+        node = noc_grant(s, noc, channel, cycle)
+        if node >= 0:
+            serve_node(s, noc, channel, node, first_dram, first_reply)
 
 
 @inlined
