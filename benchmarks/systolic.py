@@ -1,0 +1,128 @@
+"""The systolic machine: ONNXim's cycle counts, its seconds beside ours, cost of recording, memory."""
+
+import csv
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from benchmarks.row import Row
+from npuviz.base.progress import NoProgress
+from npuviz.sim.events import EventBuffer
+from npuviz.sim.machine import Machine
+from npuviz.sim.stop import NO_STOPS, StopKind
+from npuviz.sim.target import LoadRequest
+from npuviz.targets.systolic.target import TARGET
+from npuviz.trace.recorder import Recorder
+from npuviz.workbench.recording import ProgramResolver, schema_of
+
+HOME = Path(__file__).parents[1] / "tests" / "data" / "onnxim"
+FOREVER = 1 << 40
+REPEATS = 7
+SPEED = 20
+"""How many times faster than ONNXim a run shall be, recording included."""
+MEMORY_MIB = 1024
+
+
+def reference_rows() -> list[dict[str, str]]:
+    """Rows of ONNXim's reference counts for simple DRAM and simple network."""
+    with (HOME / "reference_cycles.csv").open(encoding="utf-8") as file:
+        return [row for row in csv.DictReader(file) if row["config"].endswith("_dramsimple")]
+
+
+def load(row: dict[str, str]) -> tuple[object, object]:
+    """Spec and program of a reference row, in parity mode."""
+    request = LoadRequest(
+        HOME / "model_lists" / f"{row['models_list']}.json",
+        config=HOME / "configs" / f"{row['config']}.json",
+        settings={"mode": "parity"},
+    )
+    return TARGET.load(request, NoProgress())
+
+
+def simulate(machine: Machine, recorder: Recorder | None, buffer: EventBuffer) -> float:
+    """Run to the end; returns the seconds it took."""
+    begin = time.perf_counter()
+    while machine.advance(FOREVER, NO_STOPS, buffer if recorder else None).kind is StopKind.EVENTS_FULL:
+        if recorder is not None:
+            recorder.drain(buffer)
+    if recorder is not None:
+        recorder.drain(buffer)
+    return time.perf_counter() - begin
+
+
+def measure_pair(spec: object, program: object) -> tuple[float, float, int]:
+    """(seconds with recording, seconds without, cycles), each the best of several in turn."""
+    recorded, bare, cycles = float("inf"), float("inf"), 0
+    machine = TARGET.build(spec, program)  # type: ignore[arg-type]
+    start = machine.snapshot()
+    buffer = EventBuffer(max(1 << 16, 4 * machine.event_rows_per_cycle))
+    for _ in range(REPEATS):
+        schema = schema_of(machine.description, machine.program)
+        resolver = ProgramResolver(machine.program.listing, machine.description.memories)
+        recorded = min(recorded, simulate(machine, Recorder(schema, resolver), buffer))
+        cycles = machine.cycle
+        machine.restore(start)
+        bare = min(bare, simulate(machine, None, buffer))
+        machine.restore(start)
+    return recorded, bare, cycles
+
+
+def run() -> list[Row]:
+    """Measure everything; a minute or two."""
+    TARGET.warm_up(NoProgress())
+    rows: list[Row] = []
+    total_recorded = total_bare = 0.0
+    for reference in reference_rows():
+        spec, program = load(reference)
+        recorded, bare, cycles = measure_pair(spec, program)
+        total_recorded, total_bare = total_recorded + recorded, total_bare + bare
+        name = f"{reference['models_list']} on {'8x8' if '8x8' in reference['config'] else 'TPUv4'}"
+        onnxim = float(reference["onnxim_user_s"])
+        rows.append(Row(f"{name}: cycles", cycles, "cycles", f"exactly {int(reference['cycles']):,}"))
+        figure = f"at most {onnxim / SPEED * 1e3:.1f} (ONNXim {onnxim} s / {SPEED})"
+        rows.append(Row(f"{name}: simulate, recording on", recorded * 1e3, "ms", figure))
+        rows.append(Row(f"{name}: cost of recording", (recorded / bare - 1) * 100, "%", ""))
+    cost = (total_recorded / total_bare - 1) * 100
+    rows.append(Row("cost of recording, all rows together", cost, "%", "under 10"))
+    rows.append(Row("GEMM 2048 on 8x8: peak memory of the process", _peak_mib(), "MiB", f"under {MEMORY_MIB}"))
+    return rows
+
+
+_LARGE = """
+import resource, sys, tempfile
+from pathlib import Path
+from onnx import TensorProto, helper, save
+from npuviz.base.progress import NoProgress
+from npuviz.sim.stop import NO_STOPS
+from npuviz.sim.target import LoadRequest
+from npuviz.targets.systolic.target import TARGET
+
+size = 2048
+shape = helper.make_tensor("shape", TensorProto.INT64, [2], [size, size])
+value = helper.make_tensor("value", TensorProto.FLOAT16, [1], [0.001])
+nodes = [
+    helper.make_node("ConstantOfShape", ["shape"], ["w"], value=value),
+    helper.make_node("MatMul", ["x", "w"], ["y"], name="product"),
+]
+ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT16, [size, size]) for n in "xy"]
+graph = helper.make_graph(nodes, "gemm", ends[:1], ends[1:], [shape])
+with tempfile.TemporaryDirectory() as folder:
+    path = Path(folder) / "gemm2048.onnx"
+    save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+    request = LoadRequest(path, config=Path(sys.argv[1]), settings={"mode": "parity"})
+    spec, program = TARGET.load(request, NoProgress())
+machine = TARGET.build(spec, program)
+machine.advance(1 << 40, NO_STOPS, None)
+assert machine.is_finished
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+"""
+
+
+def _peak_mib() -> float:
+    """Peak memory of a process of its own that runs GEMM 2048 on the 8x8 array."""
+    config = HOME / "configs" / "systolic_ws_8x8_c1_simple_noc_transformer_dramsimple.json"
+    done = subprocess.run(
+        [sys.executable, "-c", _LARGE, str(config)], capture_output=True, text=True, check=True
+    )
+    return float(done.stdout.split()[-1])
