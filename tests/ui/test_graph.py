@@ -276,7 +276,7 @@ def test_remembers_direction_and_ignores_damage(bench: Bench) -> None:
     picture = panel.view.picture
     assert picture is not None
     assert picture.layout.direction == "right"
-    assert panel.save_state() == {"direction": "right", "heat": True}
+    assert panel.save_state() == {"direction": "right", "heat": True, "follow": True}
     panel.restore_state({"direction": 3})
     assert panel.save_state()["direction"] == ""
 

@@ -250,6 +250,18 @@ def test_copied_numbers_have_no_thin_spaces(bench: Bench) -> None:
     assert "Instructions: 1024" in QGuiApplication.clipboard().text()
 
 
+def test_what_changed_in_the_last_step_is_marked(bench: Bench) -> None:
+    panel = bench.make(InspectorPanel)
+    bench.open_toy()
+    color = bench.context.theme.color("changed").name()
+    bench.select(unit=0)
+    assert color not in panel.view.toHtml()
+    bench.do(lambda: bench.model.go_to(100))
+    assert color in panel.view.toHtml()
+    bench.select(unit=1)
+    assert color not in panel.view.toHtml(), "another thing is not a change"
+
+
 def test_estimated_values_are_marked(bench: Bench) -> None:
     panel = bench.make(InspectorPanel)
     bench.open_toy()

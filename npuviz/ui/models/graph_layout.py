@@ -12,6 +12,8 @@ NODE_HEIGHT = 40.0
 TERMINAL_HEIGHT = 22.0
 COLUMN_GAP = 28.0
 ROW_GAP = 34.0
+SHAPE_GAP = 100.0
+"""Between columns of a graph that flows to the right: room for the shape of a tensor."""
 Direction = Literal["down", "right"]
 FINE_LAYOUT_LIMIT = 1500
 """Up to this many boxes the slower ranking (short edges) is affordable: 60 ms against 10 ms."""
@@ -110,7 +112,7 @@ def lay_out_graph(graph: Graph, direction: Direction = "down") -> GraphLayout:
 
 def _turn(points: np.ndarray) -> np.ndarray:
     """Exchange the axes: ranks become columns as far apart as boxes and their shape labels need."""
-    across = (NODE_WIDTH + 2 * COLUMN_GAP) / (NODE_HEIGHT + ROW_GAP)
+    across = (NODE_WIDTH + SHAPE_GAP) / (NODE_HEIGHT + ROW_GAP)
     down = (NODE_HEIGHT + ROW_GAP / 2) / (NODE_WIDTH + COLUMN_GAP)
     return np.stack([points[:, 1] * across, points[:, 0] * down], axis=1)
 

@@ -2,6 +2,7 @@
 
 import csv
 import io
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from npuviz.base.units import THIN_SPACE, format_bytes, format_count, format_cycles_as_time
@@ -108,6 +109,25 @@ def span_cells(start: int, end: int, frequency_hz: float, link: Selection | None
 def field(label: str, *cells: Cell) -> Field:
     """A field of some cells."""
     return Field(label, cells)
+
+
+def changed_cells(old: Page, new: Page) -> set[int]:
+    """ids of the cells of a page whose text differs from the same place of an earlier state of it."""
+    if (old.kind, old.title, old.subtitle) != (new.kind, new.title, new.subtitle):
+        return set()
+    before = {place: cell.text for place, cell in _places(old)}
+    return {id(cell) for place, cell in _places(new) if before.get(place, cell.text) != cell.text}
+
+
+def _places(page: Page) -> Iterator[tuple[tuple[str, str, int], Cell]]:
+    """Every value of a page with (section, label or row, number)."""
+    for section in page.sections:
+        for item in section.fields:
+            for number, cell in enumerate(item.cells):
+                yield (section.title, item.label, number), cell
+        for row in section.table.rows if section.table else ():
+            for number, cell in enumerate(row[1:]):
+                yield (section.title, f"\t{row[0].text}", number), cell
 
 
 def plain(text: str) -> str:

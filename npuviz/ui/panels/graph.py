@@ -1,35 +1,30 @@
 """The operator graph: where the run is in the model, and a way to pick operators and tensors."""
 
-from collections.abc import Callable
 from typing import Any, cast
 
 import numpy as np
-from PySide6.QtCore import QPoint, QTimer, Signal
+from PySide6.QtCore import QPoint, QTimer
 from PySide6.QtGui import QGuiApplication, QKeySequence, QShortcut, Qt
 from PySide6.QtWidgets import (
-    QComboBox,
-    QHBoxLayout,
-    QLabel,
     QMenu,
     QStackedLayout,
-    QToolButton,
     QVBoxLayout,
     QWidget,
 )
 
-from npuviz.base.progress import Progress
 from npuviz.base.units import format_count
 from npuviz.program.program import Program
-from npuviz.ui.models.graph_layout import Direction, GraphLayout, lay_out_graph
+from npuviz.ui.models.graph_layout import Direction, GraphLayout
 from npuviz.ui.models.graph_picture import make_picture
 from npuviz.ui.models.graph_progress import GraphProgress
 from npuviz.ui.models.trace_facts import NodeTimes, retired_before
 from npuviz.ui.panels.panel import Panel, PanelContext, PanelSpec
 from npuviz.ui.widgets.empty_state import EmptyState
 from npuviz.ui.widgets.find_bar import FindBar
-from npuviz.ui.widgets.graph_painter import GraphOverlay
+from npuviz.ui.widgets.graph_layout_job import GraphLayoutJob
+from npuviz.ui.widgets.graph_overlay import GraphOverlay
+from npuviz.ui.widgets.graph_toolbar import GraphToolBar
 from npuviz.ui.widgets.graph_view import GraphView
-from npuviz.workbench.jobs import Job, JobEnd, JobRunner
 from npuviz.workbench.selection import NOTHING, Selection
 
 NO_GRAPH = "Open a model to see its operators and how far the run has come."
@@ -37,21 +32,19 @@ NO_OPERATORS = "This program has no operator graph; its instructions are in the 
 BUNDLE_ONLY = "A trace bundle holds no operator graph. Open the model it came from to see it."
 WIDE = 2.2
 """A panel this much wider than high lays the graph out to the right, unless the user chose otherwise."""
-_DIRECTIONS: tuple[tuple[str, str], ...] = (("Auto", ""), ("Down", "down"), ("Right", "right"))
 
 
 class GraphPanel(Panel):
     """Lays the graph out on a thread of its own and shows state and selection over it."""
-
-    _laid_out = Signal(object)
 
     def __init__(self, context: PanelContext) -> None:
         super().__init__(context)
         self._program: Program | None = None
         self._progress: GraphProgress | None = None
         self._times: NodeTimes | None = None
-        self._runner = JobRunner("npuviz-graph", _ignore_report, self._emit_end)
-        self._laid_out.connect(self._show_layout)
+        self._job = GraphLayoutJob(self)
+        self._job.finished.connect(self._show_layout)
+        self._job.failed.connect(self._tell)
         self.view = GraphView(context.theme, self)
         self.view.node_chosen.connect(self._choose_node)
         self.view.tensor_chosen.connect(self._choose_tensor)
@@ -60,18 +53,11 @@ class GraphPanel(Panel):
         self.find_bar.searched.connect(self.search)
         self.find_bar.edited.connect(self._mark_found)
         self.find_bar.closed.connect(self._close_search)
-        self._direction = QComboBox(self)
-        self._direction.setAccessibleName("Direction of the graph")
-        for title, value in _DIRECTIONS:
-            self._direction.addItem(title, value)
-        self._direction.setToolTip("Where data flow to; Auto follows the shape of the panel")
-        self._direction.currentIndexChanged.connect(self._start_layout)
-        self._heat = self._button(
-            "Heat", "Colour operators by the cycles units spent on them", self._show_heat
-        )
-        self._heat.setCheckable(True)
-        self._status = QLabel(self)
-        self._status.setProperty("role", "muted")
+        self.bar = GraphToolBar(self)
+        self.bar.direction_changed.connect(self._start_layout)
+        self.bar.fit_requested.connect(self._fit)
+        self.bar.heat_toggled.connect(self._show_heat)
+        self.bar.follow_toggled.connect(self.show_active)
         self._empty = EmptyState(NO_GRAPH, "Open\u2026", lambda: context.commands.run("file.open"), self)
         self._times_timer = QTimer(self)
         self._times_timer.setInterval(0)
@@ -79,31 +65,12 @@ class GraphPanel(Panel):
         self._lay_out()
         self.on_session_changed()
 
-    def _button(self, text: str, tip: str, run: Callable[[], object]) -> QToolButton:
-        button = QToolButton(self)
-        button.setText(text)
-        button.setToolTip(tip)
-        button.setAccessibleName(tip)
-        button.setAutoRaise(True)
-        button.clicked.connect(lambda _checked=False: run())
-        return button
-
     def _lay_out(self) -> None:
-        bar = QHBoxLayout()
-        bar.setContentsMargins(4, 2, 4, 2)
-        bar.setSpacing(4)
-        bar.addWidget(self._direction)
-        bar.addWidget(self._button("Fit", "Show the selection, or everything (F)", self.view.fit_selected))
-        bar.addWidget(self._button("All", "Show the whole graph (Home)", self.view.fit_all))
-        bar.addWidget(self._button("Now", "Show the operator that is being worked on", self.show_active))
-        bar.addWidget(self._heat)
-        bar.addStretch(1)
-        bar.addWidget(self._status)
         filled = QWidget(self)
         column = QVBoxLayout(filled)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
-        column.addLayout(bar)
+        column.addWidget(self.bar)
         column.addWidget(self.find_bar)
         column.addWidget(self.view, 1)
         self._stack = QStackedLayout(self)
@@ -128,7 +95,7 @@ class GraphPanel(Panel):
         self._times_timer.stop()
         self.view.overlay = GraphOverlay()
         self.view.show_picture(None)
-        self._status.setText("")
+        self.bar.status.setText("")
         if program is None or not program.graph.nodes:
             text = NO_GRAPH if self.model.reader is None else BUNDLE_ONLY
             self._empty.set_text(NO_OPERATORS if program else text)
@@ -138,7 +105,10 @@ class GraphPanel(Panel):
         self._start_layout()
 
     def on_cycle_changed(self) -> None:
+        before = self.view.overlay.active
         self._refresh_state()
+        if self.view.overlay.active != before:
+            self.show_active()
 
     def on_running_changed(self, running: bool) -> None:
         if not running and self.isVisible():
@@ -161,20 +131,31 @@ class GraphPanel(Panel):
         self.view.update()
 
     def save_state(self) -> dict[str, Any]:
-        return {"direction": self._direction.currentData(), "heat": self._heat.isChecked()}
+        return {
+            "direction": self.bar.direction.currentData(),
+            "heat": self.bar.heat.isChecked(),
+            "follow": self.bar.follow.isChecked(),
+        }
 
     def restore_state(self, state: dict[str, Any]) -> None:
-        index = self._direction.findData(str(state.get("direction", "")))
-        self._direction.setCurrentIndex(max(0, index))
-        self._heat.setChecked(bool(state.get("heat", False)))
+        index = self.bar.direction.findData(str(state.get("direction", "")))
+        self.bar.direction.setCurrentIndex(max(0, index))
+        self.bar.heat.setChecked(bool(state.get("heat", False)))
+        self.bar.follow.setChecked(bool(state.get("follow", True)))
 
     def dispose(self) -> None:
         self._times_timer.stop()
-        self._runner.shut_down()
+        self._job.shut_down()
         super().dispose()
 
-    def _emit_end(self, _job: Job, end: JobEnd) -> None:
-        self._laid_out.emit(end)
+    def _fit(self, everything: bool) -> None:
+        if everything:
+            self.view.fit_all()
+        else:
+            self.view.fit_selected()
+
+    def _tell(self, text: str) -> None:
+        self.bar.status.setText(text)
 
     # -- layout ---------------------------------------------------------------------------------------
 
@@ -182,32 +163,19 @@ class GraphPanel(Panel):
         program = self._program
         if program is None or not program.graph.nodes:
             return
-        chosen = str(self._direction.currentData())
+        chosen = str(self.bar.direction.currentData())
         is_wide = self.view.width() > WIDE * max(1, self.view.height())
         direction = cast(Direction, chosen or ("right" if is_wide else "down"))
         units = [u.id for u in self.model.description.units] if self.model.description else []
-        self._status.setText("laying out\u2026")
+        self.bar.status.setText("laying out\u2026")
+        self._job.start(program, direction, units)
 
-        def work(_progress: Progress) -> tuple[Program, GraphLayout, GraphProgress]:
-            nodes = len(program.graph.nodes)
-            return (
-                program,
-                lay_out_graph(program.graph, direction),
-                GraphProgress(program.listing, nodes, units),
-            )
-
-        self._runner.submit("Laying out the graph", work)
-
-    def _show_layout(self, end: JobEnd) -> None:
-        if end.error is not None:
-            self._status.setText(f"no layout: {end.error}")
-            return
-        program, layout, progress = end.result
+    def _show_layout(self, program: Program, layout: GraphLayout, progress: GraphProgress) -> None:
         if program is not self._program:
             return  # another program was opened meanwhile
         self._progress = progress
         self.view.show_picture(make_picture(program, self.model.description, layout))
-        self._status.setText(f"{format_count(layout.num_nodes)} operators")
+        self.bar.status.setText(f"{format_count(layout.num_nodes)} operators")
         self._mark_found(self.find_bar.line.text())
         self._refresh_state()
         self.on_selection_changed(self.context.selection.current)
@@ -228,12 +196,12 @@ class GraphPanel(Panel):
             overlay.active = frozenset(a.node for a in session.machine.activities() if a.node >= 0)
         overlay.progress = self._progress.fractions(bounds)
         self.view.update()
-        if self._heat.isChecked():
+        if self.bar.heat.isChecked():
             self._show_heat()
 
     def _show_heat(self) -> None:
         reader = self.model.reader
-        if not self._heat.isChecked() or reader is None or self._program is None:
+        if not self.bar.heat.isChecked() or reader is None or self._program is None:
             self._times_timer.stop()
             self.view.overlay.heat = None
             self.view.update()
@@ -250,15 +218,15 @@ class GraphPanel(Panel):
             self._times_timer.stop()
             most = max(1, int(self._times.busy.max(initial=0)))
             self.view.overlay.heat = np.sqrt(self._times.busy / most).astype(np.float32)
-            self._status.setText(f"brightest: {format_count(most)} unit cycles")
+            self.view.overlay.heat_most = most
             self.view.update()
 
     # -- picking and searching ----------------------------------------------------------------------------
 
     def show_active(self) -> None:
-        """Bring the operator that is being worked on into view."""
+        """Bring the operator that is being worked on into view, unless the user looks around."""
         active = self.view.overlay.active
-        if active:
+        if active and self.bar.follow.isChecked():
             self.view.reveal(min(active))
 
     def _choose_node(self, node: int) -> None:
@@ -316,10 +284,6 @@ class GraphPanel(Panel):
         menu.addAction("Copy name", lambda: QGuiApplication.clipboard().setText(name))
         menu.aboutToHide.connect(menu.deleteLater)
         menu.popup(position)
-
-
-def _ignore_report(_job: Job, _fraction: float, _text: str) -> None:
-    """A layout takes less than a second: its progress is not shown."""
 
 
 SPEC = PanelSpec("graph", "Graph", "mdi6.graph-outline", "bottom", 0, (), GraphPanel)

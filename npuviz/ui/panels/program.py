@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from PySide6.QtCore import QPoint, QTimer
+from PySide6.QtCore import QPoint, QSignalBlocker, QTimer
 from PySide6.QtGui import QGuiApplication, QKeySequence, QShortcut, Qt
 from PySide6.QtWidgets import (
     QCheckBox,
@@ -69,7 +69,7 @@ class ProgramPanel(Panel):
         self.listing.chosen.connect(self._choose)
         self.listing.breakpoint_toggled.connect(self.toggle_breakpoint)
         self.listing.menu_requested.connect(self._show_menu)
-        self._empty = EmptyState(NO_PROGRAM, "Open\u2026", lambda: self._run_command("file.open"), self)
+        self._empty = EmptyState(NO_PROGRAM, "Open\u2026", lambda: context.commands.run("file.open"), self)
         self._search_timer = QTimer(self)
         self._search_timer.setInterval(0)
         self._search_timer.timeout.connect(self._search_slice)
@@ -124,13 +124,12 @@ class ProgramPanel(Panel):
         self._decoder = Decoder(program.listing)
         self._unit_names = {unit.id: unit.name for unit in description.units}
         self._roles = opcode_roles(description)
-        self._choice.blockSignals(True)
-        self._choice.clear()
-        self._choice.addItem("All units", ALL_UNITS)
-        for unit in units_with_code(program, description):
-            self._choice.addItem(unit.name, unit.id)
-        self._choice.setCurrentIndex(max(0, self._choice.findText(self._wanted_unit)))
-        self._choice.blockSignals(False)
+        with QSignalBlocker(self._choice):
+            self._choice.clear()
+            self._choice.addItem("All units", ALL_UNITS)
+            for unit in units_with_code(program, description):
+                self._choice.addItem(unit.name, unit.id)
+            self._choice.setCurrentIndex(max(0, self._choice.findText(self._wanted_unit)))
         self._stack.setCurrentIndex(1)
         self._show_unit()
 
@@ -295,9 +294,6 @@ class ProgramPanel(Panel):
     def _end_search(self) -> None:
         self._search = None
         self._search_timer.stop()
-
-    def _run_command(self, command: str) -> None:
-        self.context.commands.run(command)
 
 
 SPEC = PanelSpec("program", "Program", "mdi6.format-list-numbered", "left", 0, (), ProgramPanel)

@@ -1,43 +1,22 @@
 """Draws an operator graph in as much detail as the scale allows, and only what can be seen."""
 
-from dataclasses import dataclass, field
-from itertools import pairwise
-
 import numpy as np
-from PySide6.QtCore import QLineF, QPointF, QRectF, Qt
-from PySide6.QtGui import QBrush, QColor, QPainter, QPainterPath, QPen, QPolygonF
+from PySide6.QtCore import QRectF, Qt
+from PySide6.QtGui import QBrush, QColor, QLinearGradient, QPainter, QPainterPath, QPen
 
+from npuviz.base.units import format_count
 from npuviz.ui.models.graph_layout import NODE_HEIGHT, NODE_WIDTH, TERMINAL_HEIGHT
 from npuviz.ui.models.graph_picture import GraphPicture
 from npuviz.ui.theme.theme import SIZE_BODY, SIZE_NOTE, Theme
 from npuviz.ui.widgets.graph_camera import GraphCamera
+from npuviz.ui.widgets.graph_edges import GraphEdgePainter
+from npuviz.ui.widgets.graph_overlay import GraphOverlay
 
 TEXT_SCALE = 0.68
 """From this scale on labels can be read."""
 BOX_SCALE = 0.14
 """Below this scale boxes are plain blocks and edges straight lines."""
 SHAPE_SCALE = 0.8
-MAX_CURVES = 1500
-
-
-@dataclass
-class GraphOverlay:
-    """What changes without a new picture.
-
-    progress     (nodes,) float in 0..1, -1 unknown; None: no machine state to show
-    active       nodes that are being worked on now
-    heat         (nodes,) float in 0..1 colouring the boxes instead of their types, or None
-    selected, hovered  boxes, -1 for none; tensor whose edges are marked, -1 for none
-    found        boxes that match a search
-    """
-
-    progress: np.ndarray | None = None
-    active: frozenset[int] = frozenset()
-    heat: np.ndarray | None = None
-    selected: int = -1
-    hovered: int = -1
-    tensor: int = -1
-    found: frozenset[int] = field(default_factory=frozenset)
 
 
 class GraphPainter:
@@ -47,6 +26,7 @@ class GraphPainter:
         self._theme = theme
         self._picture = picture
         self._overlay = overlay
+        self._edges = GraphEdgePainter(theme, picture, overlay)
         self._palette: dict[str, QColor] = {}
 
     def paint(self, painter: QPainter, camera: GraphCamera, width: int, height: int) -> None:
@@ -54,17 +34,19 @@ class GraphPainter:
         painter.fillRect(0, 0, width, height, self._theme.color("canvas"))
         boxes = self._visible_boxes(camera, width, height)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, camera.scale >= BOX_SCALE)
-        edges = self._visible_edges(camera, width, height)
+        edges = self._edges.visible(camera, width, height)
         if camera.scale < BOX_SCALE:
-            self._paint_lines(painter, camera, edges)
+            self._edges.paint_lines(painter, camera, edges)
             self._paint_blocks(painter, camera, boxes)
             self._paint_far_marks(painter, camera)
+            self._paint_legend(painter, height)
             return
-        self._paint_edges(painter, camera, edges)
+        self._edges.paint_ways(painter, camera, edges)
         for box in boxes.tolist():
             self._paint_box(painter, camera, box)
         if camera.scale >= SHAPE_SCALE:
-            self._paint_shapes(painter, camera, edges)
+            self._edges.paint_shapes(painter, camera, edges)
+        self._paint_legend(painter, height)
 
     # -- what can be seen -------------------------------------------------------------------------
 
@@ -77,35 +59,7 @@ class GraphPainter:
         inside &= (layout.y > top - half_y) & (layout.y < bottom + half_y)
         return np.flatnonzero(inside)
 
-    def _visible_edges(self, camera: GraphCamera, width: int, height: int) -> np.ndarray:
-        layout = self._picture.layout
-        if not len(layout.source):
-            return np.zeros(0, dtype=np.int64)
-        left, top = camera.to_drawing(0, 0)
-        right, bottom = camera.to_drawing(width, height)
-        starts = layout.path_start[:-1]
-        low = np.minimum.reduceat(layout.path_points, starts, axis=0)
-        high = np.maximum.reduceat(layout.path_points, starts, axis=0)
-        inside = (high[:, 0] >= left) & (low[:, 0] <= right) & (high[:, 1] >= top) & (low[:, 1] <= bottom)
-        return np.flatnonzero(inside)
-
     # -- far away -----------------------------------------------------------------------------------
-
-    def _paint_lines(self, painter: QPainter, camera: GraphCamera, edges: np.ndarray) -> None:
-        layout = self._picture.layout
-        ends = np.stack(
-            [
-                layout.x[layout.source[edges]],
-                layout.y[layout.source[edges]],
-                layout.x[layout.sink[edges]],
-                layout.y[layout.sink[edges]],
-            ],
-            axis=1,
-        )
-        offset = np.array([camera.offset_x, camera.offset_y] * 2)
-        pixels = np.unique((ends * camera.scale + offset).astype(np.int32), axis=0)
-        painter.setPen(QPen(self._theme.color("border"), 1))
-        painter.drawLines([QLineF(a, b, c, d) for a, b, c, d in pixels.tolist()])
 
     def _paint_blocks(self, painter: QPainter, camera: GraphCamera, boxes: np.ndarray) -> None:
         layout = self._picture.layout
@@ -136,91 +90,27 @@ class GraphPainter:
             painter.setPen(QPen(self._theme.color(role), 2))
             painter.drawRect(spot.adjusted(-room, -room, room, room))
 
-    # -- edges ----------------------------------------------------------------------------------------
-
-    def _paint_edges(self, painter: QPainter, camera: GraphCamera, edges: np.ndarray) -> None:
-        layout = self._picture.layout
-        chosen = self._overlay.selected
-        marked = layout.tensor[edges] == self._overlay.tensor if self._overlay.tensor >= 0 else False
-        marked |= (chosen >= 0) & ((layout.source[edges] == chosen) | (layout.sink[edges] == chosen))
-        plain = edges[~marked] if isinstance(marked, np.ndarray) else edges
-        is_curved = len(edges) <= MAX_CURVES
-        self._paint_paths(painter, camera, plain, self._theme.color("guide"), 1.0, is_curved)
-        if isinstance(marked, np.ndarray) and marked.any():
-            self._paint_paths(painter, camera, edges[marked], self._theme.color("accent"), 2.0, is_curved)
-
-    def _paint_paths(
-        self,
-        painter: QPainter,
-        camera: GraphCamera,
-        edges: np.ndarray,
-        color: QColor,
-        pen: float,
-        curved: bool,
-    ) -> None:
-        path = QPainterPath()
-        heads: list[QPolygonF] = []
-        for edge in edges.tolist():
-            points = [QPointF(*camera.to_screen(x, y)) for x, y in self._picture.layout.path(edge).tolist()]
-            self._add_way(path, points, curved)
-            if camera.scale > 0.3:
-                heads.append(self._head(points[-1], camera.scale))
-        painter.setPen(QPen(color, pen))
-        painter.setBrush(Qt.BrushStyle.NoBrush)
-        painter.drawPath(path)
-        painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(color)
-        for head in heads:
-            painter.drawPolygon(head)
-
-    def _add_way(self, path: QPainterPath, points: list[QPointF], curved: bool) -> None:
-        path.moveTo(points[0])
-        is_right = self._picture.layout.direction == "right"
-        for a, b in pairwise(points):
-            if not curved or abs(a.x() - b.x()) < 1 or abs(a.y() - b.y()) < 1:
-                path.lineTo(b)
-            elif is_right:
-                middle = (a.x() + b.x()) / 2
-                path.cubicTo(middle, a.y(), middle, b.y(), b.x(), b.y())
-            else:
-                middle = (a.y() + b.y()) / 2
-                path.cubicTo(a.x(), middle, b.x(), middle, b.x(), b.y())
-
-    def _head(self, tip: QPointF, scale: float) -> QPolygonF:
-        size = min(6.0, 7 * scale)
-        if self._picture.layout.direction == "right":
-            return QPolygonF(
-                [
-                    tip,
-                    QPointF(tip.x() - size, tip.y() - size / 2),
-                    QPointF(tip.x() - size, tip.y() + size / 2),
-                ]
-            )
-        return QPolygonF(
-            [tip, QPointF(tip.x() - size / 2, tip.y() - size), QPointF(tip.x() + size / 2, tip.y() - size)]
-        )
-
-    def _paint_shapes(self, painter: QPainter, camera: GraphCamera, edges: np.ndarray) -> None:
-        """Shapes of the tensors beside the edges; one label per tensor and source is enough."""
-        painter.setFont(self._theme.font_mono(SIZE_NOTE))
-        metrics = painter.fontMetrics()
-        seen: set[tuple[int, int]] = set()
-        layout = self._picture.layout
-        for edge in edges.tolist():
-            key = (int(layout.source[edge]), int(layout.tensor[edge]))
-            if key in seen:
-                continue
-            seen.add(key)
-            a, b = layout.path(edge)[:2].tolist()
-            x, y = camera.to_screen((a[0] + b[0]) / 2, (a[1] + b[1]) / 2)
-            label = self._picture.edge_labels[edge]
-            width = metrics.horizontalAdvance(label) + 6
-            spot = QRectF(x - width / 2, y - metrics.height() / 2, width, metrics.height())
-            background = self._theme.color("canvas")
-            background.setAlphaF(0.85)
-            painter.fillRect(spot, background)
-            painter.setPen(self._theme.color("accent" if key[1] == self._overlay.tensor else "text-muted"))
-            painter.drawText(spot, Qt.AlignmentFlag.AlignCenter, label)
+    def _paint_legend(self, painter: QPainter, height: int) -> None:
+        """What the colours of the heat mean, with numbers."""
+        if self._overlay.heat is None:
+            return
+        theme = self._theme
+        painter.setFont(theme.font_ui(SIZE_NOTE))
+        most = f"{format_count(self._overlay.heat_most)} unit cycles"
+        box = QRectF(8, height - 40, max(140, painter.fontMetrics().horizontalAdvance(most) + 32), 32)
+        background = theme.color("raised")
+        background.setAlphaF(0.92)
+        painter.fillRect(box, background)
+        bar = QRectF(box.left() + 8, box.top() + 5, box.width() - 16, 7)
+        gradient = QLinearGradient(bar.topLeft(), bar.topRight())
+        for step in range(9):
+            # Colours grow with the root of the cycles, so that short operators differ as well.
+            gradient.setColorAt((step / 8) ** 2, theme.heat_color(step / 8))
+        painter.fillRect(bar, gradient)
+        painter.setPen(theme.color("text-muted"))
+        text = QRectF(bar.left(), bar.bottom() + 1, bar.width(), 16)
+        painter.drawText(text, Qt.AlignmentFlag.AlignLeft, "0")
+        painter.drawText(text, Qt.AlignmentFlag.AlignRight, most)
 
     # -- boxes ------------------------------------------------------------------------------------------
 
@@ -236,7 +126,7 @@ class GraphPainter:
             return self._theme.color("text-disabled")
         heat = self._overlay.heat
         if heat is not None and box < len(heat):
-            return self._theme.heat_color(float(heat[box]))
+            return self._theme.heat_color(float(heat[box])) if heat[box] > 0 else self._theme.color("border")
         op_type = self._picture.op_types[box]
         if op_type not in self._palette:
             self._palette[op_type] = self._theme.operator_color(op_type)

@@ -17,7 +17,8 @@ from npuviz.ui.models.graph_layout import NODE_HEIGHT, NODE_WIDTH
 from npuviz.ui.models.graph_picture import GraphPicture
 from npuviz.ui.theme.theme import Theme
 from npuviz.ui.widgets.graph_camera import GraphCamera, fit
-from npuviz.ui.widgets.graph_painter import GraphOverlay, GraphPainter
+from npuviz.ui.widgets.graph_overlay import GraphOverlay
+from npuviz.ui.widgets.graph_painter import GraphPainter
 
 DRAG_PIXELS = 4
 ZOOM_STEP = 1.2

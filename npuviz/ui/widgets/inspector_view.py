@@ -7,7 +7,16 @@ from PySide6.QtCore import QMimeData, QPoint, QUrl, Signal
 from PySide6.QtGui import QContextMenuEvent, QGuiApplication, QTextOption
 from PySide6.QtWidgets import QMenu, QTextBrowser, QWidget
 
-from npuviz.ui.models.inspector_page import Cell, Page, Section, Table, page_as_text, plain, table_as_csv
+from npuviz.ui.models.inspector_page import (
+    Cell,
+    Page,
+    Section,
+    Table,
+    changed_cells,
+    page_as_text,
+    plain,
+    table_as_csv,
+)
 from npuviz.ui.theme.theme import SIZE_NOTE, Theme
 from npuviz.workbench.selection import Selection
 
@@ -29,6 +38,7 @@ class InspectorView(QTextBrowser):
         self._theme = theme
         self._page = Page("", "")
         self._links: list[Selection] = []
+        self._changed: set[int] = set()
         self.setOpenLinks(False)
         self.setFrameShape(QTextBrowser.Shape.NoFrame)
         self.setStyleSheet("QTextBrowser, QTextBrowser:focus { border: none; border-radius: 0; padding: 0; }")
@@ -43,7 +53,7 @@ class InspectorView(QTextBrowser):
         return self._page
 
     def show_page(self, page: Page) -> None:
-        """Show a page; the place stays when it is the same thing in a new state."""
+        """Show a page; for the same thing in a new state the place stays and changes are marked."""
         is_same = (page.kind, page.title, page.subtitle) == (
             self._page.kind,
             self._page.title,
@@ -52,6 +62,7 @@ class InspectorView(QTextBrowser):
         if page == self._page and self._links:
             return
         place = self.verticalScrollBar().value() if is_same else 0
+        self._changed = changed_cells(self._page, page)
         self._page = page
         self.refresh()
         self.verticalScrollBar().setValue(place)
@@ -193,6 +204,8 @@ class InspectorView(QTextBrowser):
         elif cell.role:
             # Data colours are made for areas, not for letters: a swatch carries them.
             text = f'<span style="color:{self._color(cell.role)}">\u25a0</span>&nbsp;{text}'
+        if id(cell) in self._changed:
+            text = f'<span style="background-color:{self._color("changed")}">{text}</span>'
         if cell.is_estimated:
             mark = f'<span style="color:{self._color("estimated")}">\u2248&nbsp;</span>'
             text = f'{mark}<span style="text-decoration:underline">{text}</span>'
