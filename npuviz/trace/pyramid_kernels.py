@@ -15,6 +15,7 @@ import numpy as np
 
 BLOCK = 16
 COUNTER_BLOCK = 64
+_FETCH_COLUMNS = 64
 
 _INLINE: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "forceinline": True}
 _inlined = nb.njit(nogil=True, **_INLINE)
@@ -157,6 +158,24 @@ def _sum_until(start, end, kind, starts, sums, local, row, limit, now):
     return row
 
 
+@_inlined
+def _fetch(start, end, kind, starts, sums, row, low, step, first, last):
+    """Touch what the columns [first, last) will read behind `row`; return a number nobody needs.
+
+    Each column waits for memory in several places; asked for together, they wait once.
+    """
+    seen = np.int64(0)
+    block = row // BLOCK
+    for c in range(first, last):
+        ahead = _last_block_before(starts, block, np.int64(np.ceil(low + step * (c + 1))))
+        if ahead < len(starts):
+            place = ahead * BLOCK
+            seen += start[place] + start[place + 8] + end[place] + end[place + 8]
+            seen += kind[place] + sums[ahead, 0] + sums[ahead, sums.shape[1] - 1]
+        block = ahead
+    return seen
+
+
 @nb.njit(cache=True, nogil=True)
 def utilization(start, end, kind, starts, sums, local, owner, wanted, low, high, covered, dominant):
     """Covered part and dominant kind of every column of the window [low, high).
@@ -166,16 +185,26 @@ def utilization(start, end, kind, starts, sums, local, owner, wanted, low, high,
     covered  (columns,) float32 in 0..1, written; dominant (columns,) int16, written, -1: nothing
 
     What a column covers is the difference between two sums over all rows that start before an edge,
-    less what the last of these rows covers behind it.
+    less what the last of these rows covers behind it. The number returned means nothing.
     """
     width = len(owner)
     step = (high - low) / len(covered)
     before = np.zeros(width, np.int64)
     now = np.zeros(width, np.int64)
+    amounts = np.zeros(width, np.float64)
+    weights = np.zeros(width, np.float64)
+    for column in range(width):
+        weights[column] = 1.0 if wanted[owner[column]] != 0 else 0.0
     row = _sum_until(start, end, kind, starts, sums, local, 0, np.int64(np.ceil(low)), now)
     behind = max(end[row - 1] - low, 0.0) if row > 0 else 0.0
     behind_column = local[kind[row - 1]] if row > 0 else 0
+    seen = np.int64(0)
+    blocks = _last_block_before(starts, row // BLOCK, np.int64(np.ceil(high))) - row // BLOCK
+    is_dense = blocks > 3 * len(covered)
     for c in range(len(covered)):
+        if is_dense and c % _FETCH_COLUMNS == 0:
+            last = min(c + _FETCH_COLUMNS, len(covered))
+            seen ^= _fetch(start, end, kind, starts, sums, row, low, step, c, last)
         covered[c] = 0.0
         dominant[c] = -1
         right = low + step * (c + 1)
@@ -193,22 +222,25 @@ def utilization(start, end, kind, starts, sums, local, owner, wanted, low, high,
         row = _sum_until(start, end, kind, starts, sums, local, row, limit, now)
         last_column = local[kind[row - 1]]
         now_behind = max(end[row - 1] - right, 0.0)
+        for column in range(width):
+            amounts[column] = now[column] - before[column]
+        amounts[behind_column] += behind
+        amounts[last_column] -= now_behind
         whole = 0.0
         best = 0.0
+        kind_of_best = np.int16(-1)
         for column in range(width):
-            amount = np.float64(now[column] - before[column])
-            if column == behind_column:
-                amount += behind
-            if column == last_column:
-                amount -= now_behind
-            if amount > 0 and wanted[owner[column]] != 0:
-                whole += amount
-                if amount > best or (amount == best and owner[column] < dominant[c]):
-                    best = amount
-                    dominant[c] = owner[column]
-        covered[c] = min(whole / step, 1.0)
+            # Selections instead of branches: nobody can predict which kind comes next.
+            amount = amounts[column] * weights[column]
+            whole += amount
+            is_better = (amount > best) | ((amount == best) & (amount > 0) & (owner[column] < kind_of_best))
+            best = amount if is_better else best
+            kind_of_best = owner[column] if is_better else kind_of_best
+        dominant[c] = kind_of_best
+        covered[c] = min(max(whole / step, 0.0), 1.0)
         behind = now_behind
         behind_column = last_column
+    return seen
 
 
 @nb.njit(cache=True, nogil=True)

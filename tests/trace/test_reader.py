@@ -149,6 +149,26 @@ def test_flows_and_lifetimes(seed: int, size: int, window: tuple[int, int], limi
         assert sorted(reader.lifetimes(memory, window).tolist()) == sorted(expected)
 
 
+def test_utilization_of_many_intervals_in_few_columns() -> None:
+    """Dense enough for the columns to be fetched in advance, up to the incomplete last block."""
+    rng = np.random.default_rng(5)
+    lengths = rng.integers(1, 9, 20_011)
+    ends = np.cumsum(lengths + rng.integers(0, 3, len(lengths)))
+    rows = np.zeros((len(lengths), 4), dtype=np.int64)
+    rows[:, 0] = 1 << 56 | rng.choice([0, 1, 5], len(lengths))
+    rows[:, 1], rows[:, 2] = ends - lengths, ends
+    reader = TraceReader(record(rows, 5).store)
+    busy = np.zeros(int(ends[-1]), dtype=np.float64)
+    for begin, end in zip((ends - lengths).tolist(), ends.tolist(), strict=True):
+        busy[begin:end] = 1
+    for columns in (1, 7, 130):
+        covered, _ = reader.utilization(0, (0, len(busy)), columns)
+        edges = np.interp(
+            np.linspace(0, len(busy), columns + 1), np.arange(len(busy) + 1), [0, *np.cumsum(busy)]
+        )
+        assert covered == pytest.approx(np.diff(edges) / (len(busy) / columns), abs=1e-5)
+
+
 def test_whole_columns_are_read_only() -> None:
     rows, reader = reader_of(4, 50)
     columns = reader.columns(1)
