@@ -47,12 +47,11 @@ def run_on_host(
         )
     except FormatError:
         return zeros
-    return {
-        storages[index].root: storages[index].to_stored(
-            np.asarray(values).reshape(graph.tensors[index].shape)
-        )
-        for index, values in results.items()
-    }
+    for index, values in results.items():
+        # A shape that depends on values may differ from the declared one: then nothing is known.
+        if np.asarray(values).size == graph.tensors[index].num_elements:
+            zeros[storages[index].root] = storages[index].to_stored(np.asarray(values))
+    return zeros
 
 
 def single_node_graph(graph: Graph, node: Node) -> Graph:

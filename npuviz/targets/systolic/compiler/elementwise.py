@@ -27,6 +27,7 @@ from npuviz.targets.systolic.compiler.formulas import (
 )
 from npuviz.targets.systolic.compiler.hardware import ACC_BYTES
 from npuviz.targets.systolic.compiler.lowering import Lowering, NotLowered
+from npuviz.targets.systolic.values_plan import Apply
 from npuviz.targets.systolic.values_storage import FLOATS, convert
 
 
@@ -120,9 +121,8 @@ def lower_nary(lowering: Lowering, node: Node) -> None:
     lower_chunks(lowering, node, output, operands, walk, write)
 
 
-def _broadcast(apply: object, shape: tuple[int, ...], first: np.ndarray, second: np.ndarray) -> np.ndarray:
+def _broadcast(apply: Apply, shape: tuple[int, ...], first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Apply to two operands of which neither alone may have the output's shape."""
-    assert callable(apply)
     return np.broadcast_to(apply(first, second), shape)
 
 

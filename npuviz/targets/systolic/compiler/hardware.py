@@ -16,7 +16,7 @@ class Hardware:
     spad_half, acc_half          bytes that one tile owns
     request_bytes                bytes of one DRAM request
     vector_bytes                 bytes the vector unit handles per step
-    bytes_per_cycle              DRAM bytes per core cycle, all channels
+    bytes_per_cycle              DRAM bytes per core cycle that all channels deliver in practice
     core_bytes_per_cycle         bytes per core cycle that one core can draw
     """
 
@@ -44,10 +44,16 @@ def round_up(value: int, step: int) -> int:
     return ceil_div(value, step) * step
 
 
+_HASH_EFFICIENCY = 0.75
+"""Assumed: share of the peak left when the channel hash loads channels unevenly (0.6 to 0.9 seen)."""
+
+
 def hardware_of(spec: SystolicSpec) -> Hardware:
     """The figures of a spec; where cores differ, what the smallest offers."""
     config, cores = spec.config, spec.cores
-    dram = config.dram_channels * config.dram_req_size * config.dram_freq / config.core_freq
+    # A channel hands at most one request per network tick to the network (systolic.md section 3).
+    pace = min(config.dram_freq, config.icnt_freq) / config.core_freq
+    dram = config.dram_channels * config.dram_req_size * pace * _HASH_EFFICIENCY
     ports = config.icnt_injection_ports_per_core * config.dram_req_size * config.icnt_freq / config.core_freq
     request = config.dram_req_size
     return Hardware(

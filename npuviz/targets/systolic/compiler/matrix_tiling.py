@@ -30,17 +30,31 @@ def choose_matrix_tiling(
 
     item  bytes of an element; extra_loads: bytes per output element loaded for the epilogue
     """
-    best: tuple[float, MatrixTiling] | None = None
+    best: tuple[bool, float, MatrixTiling] | None = None
     for tile_rows in sizes_to_try(rows, hardware.array_rows, hardware.num_cores):
         for tile_columns in sizes_to_try(columns, hardware.array_columns, hardware.num_cores):
-            tile_depth = _deepest(hardware, tile_rows, tile_columns, depth, item, extra_loads)
-            if tile_depth == 0:
-                continue
-            tiling = MatrixTiling(tile_rows, tile_columns, tile_depth)
-            cost = _cost(hardware, batch, rows, columns, depth, item, tiling)
-            if best is None or cost < best[0]:
-                best = cost, tiling
-    return None if best is None else best[1]
+            deepest = _deepest(hardware, tile_rows, tile_columns, depth, item, extra_loads)
+            groups = batch * ceil_div(rows, tile_rows) * ceil_div(columns, tile_columns)
+            for tile_depth in depths_to_try(deepest, hardware.array_rows):
+                tiling = MatrixTiling(tile_rows, tile_columns, tile_depth)
+                cost = _cost(hardware, batch, rows, columns, depth, item, tiling)
+                # Idle cores only where there is no work to share.
+                ranked = groups < hardware.num_cores, cost, tiling
+                if best is None or ranked[:2] < best[:2]:
+                    best = ranked
+    return None if best is None else best[2]
+
+
+def depths_to_try(deepest: int, step: int) -> list[int]:
+    """Parts of the reduction worth trying: shallower ones start sooner, at the price of more tiles."""
+    if deepest == 0:
+        return []
+    found = [deepest]
+    for count in (2, 4, 8):
+        part = round_up(ceil_div(deepest, count), step)
+        if part < found[-1]:
+            found.append(part)
+    return found
 
 
 def sizes_to_try(total: int, step: int, parts: int) -> list[int]:
@@ -82,10 +96,13 @@ def _cost(
     steps = ceil_div(tiling.columns, hardware.array_columns) * ceil_div(depth, hardware.array_rows)
     compute = steps * max(tiling.rows, hardware.array_rows)
     loads = (tiling.rows + tiling.columns) * depth * item
-    traffic = groups * (loads + tiling.rows * tiling.columns * item)
+    traffic = groups * loads
     memory = max(traffic / hardware.bytes_per_cycle, rounds * loads / hardware.core_bytes_per_cycle)
     share = min(hardware.core_bytes_per_cycle, hardware.bytes_per_cycle / min(groups, hardware.num_cores))
     first_load = loads * (tiling.depth / depth) / share
     drain = 2 * hardware.array_rows + tiling.rows + tiling.rows * tiling.columns * item / share
     tiles = rounds * ceil_div(depth, tiling.depth)
-    return max(rounds * compute, memory) + first_load + drain + tiles * ISSUE_CYCLES
+    # The first products wait for the first loads, the last ones follow the last loads.
+    part = tiling.depth / depth
+    body = max(first_load + rounds * compute, memory + compute * part)
+    return body + drain + tiles * ISSUE_CYCLES

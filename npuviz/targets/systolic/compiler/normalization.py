@@ -1,5 +1,6 @@
 """Operators that work on rows: softmax, layer normalisation and its fused forms, LRN."""
 
+from collections.abc import Sequence
 from functools import partial
 from math import prod
 
@@ -26,7 +27,9 @@ def row_axes(storage: Storage, first: int, num: int) -> tuple[int, int]:
     return prod(storage.shape) // width, width
 
 
-def rows_walk(lowering: Lowering, rows: int, width: int, items: list[tuple[tuple[int, int], int]]) -> Walk:
+def rows_walk(
+    lowering: Lowering, rows: int, width: int, items: Sequence[tuple[tuple[int, ...], int]]
+) -> Walk:
     """Cut into groups of whole rows; with room for a row vector and the result."""
 
     def needed(elements: int) -> int:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from npuviz.targets.systolic.compiler.hardware import ACC_BYTES, Hardware, ceil_div
-from npuviz.targets.systolic.compiler.matrix_tiling import ISSUE_CYCLES, sizes_to_try
+from npuviz.targets.systolic.compiler.matrix_tiling import ISSUE_CYCLES, depths_to_try, sizes_to_try
 from npuviz.targets.systolic.compiler.windows import WindowAxis
 
 
@@ -47,19 +47,31 @@ class WindowProblem:
 @lru_cache(maxsize=4096)
 def choose_window_tiling(hardware: Hardware, problem: WindowProblem) -> WindowTiling | None:
     """Best tile of a convolution, None if nothing fits."""
-    best: tuple[float, WindowTiling] | None = None
+    best: tuple[bool, float, WindowTiling] | None = None
     step = hardware.array_columns
     for rows in _shares(problem.height.out, hardware.num_cores):
         for columns in _widths(problem.width.out, rows):
             for outputs in sizes_to_try(problem.outputs, step, hardware.num_cores):
-                inputs = _deepest(hardware, problem, rows, columns, outputs)
-                if inputs == 0:
-                    continue
-                tiling = WindowTiling(rows, columns, outputs, inputs)
-                cost = _cost(hardware, problem, tiling)
-                if best is None or cost < best[0]:
-                    best = cost, tiling
-    return None if best is None else best[1]
+                deepest = _deepest(hardware, problem, rows, columns, outputs)
+                steps = depths_to_try(deepest, hardware.array_rows)
+                for inputs in steps if problem.is_array else steps[:1]:
+                    tiling = WindowTiling(rows, columns, outputs, inputs)
+                    # Idle cores only where there is no work to share.
+                    is_narrow = _groups(problem, tiling) < hardware.num_cores
+                    ranked = is_narrow, _cost(hardware, problem, tiling), tiling
+                    if best is None or ranked[:2] < best[:2]:
+                        best = ranked
+    return None if best is None else best[2]
+
+
+def _groups(problem: WindowProblem, tiling: WindowTiling) -> int:
+    """Tiles, accumulations counted once."""
+    return (
+        problem.copies
+        * ceil_div(problem.height.out, tiling.rows)
+        * ceil_div(problem.width.out, tiling.columns)
+        * ceil_div(problem.outputs, tiling.outputs)
+    )
 
 
 def _shares(size: int, cores: int) -> list[int]:
@@ -95,12 +107,7 @@ def _deepest(hardware: Hardware, problem: WindowProblem, rows: int, columns: int
 
 
 def _cost(hardware: Hardware, problem: WindowProblem, tiling: WindowTiling) -> float:
-    per_copy = (
-        ceil_div(problem.height.out, tiling.rows)
-        * ceil_div(problem.width.out, tiling.columns)
-        * ceil_div(problem.outputs, tiling.outputs)
-    )
-    groups = problem.copies * per_copy
+    groups = _groups(problem, tiling)
     rounds = ceil_div(groups, hardware.num_cores)
     kernel = problem.height.kernel * problem.width.kernel
     pixels = tiling.rows * tiling.columns
@@ -120,6 +127,8 @@ def _cost(hardware: Hardware, problem: WindowProblem, tiling: WindowTiling) -> f
         traffic / hardware.bytes_per_cycle, rounds * (loads + stores) / hardware.core_bytes_per_cycle
     )
     share = min(hardware.core_bytes_per_cycle, hardware.bytes_per_cycle / min(groups, hardware.num_cores))
-    ends = loads * (tiling.inputs / max(1, depth)) / share + pixels + stores / share
+    first_load = loads * (tiling.inputs / max(1, depth)) / share
     tiles = rounds * ceil_div(depth, tiling.inputs)
-    return max(rounds * compute, memory) + ends + tiles * ISSUE_CYCLES
+    part = tiling.inputs / max(1, depth)
+    body = max(first_load + rounds * compute, memory + compute * part)
+    return body + pixels + stores / share + tiles * ISSUE_CYCLES

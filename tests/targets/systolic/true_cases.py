@@ -1,0 +1,223 @@
+"""Small models for the tests of true mode, and what must hold for every compiled program."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from npuviz.formats.onnx_model import read_model
+from npuviz.program.graph import Graph
+from npuviz.targets.systolic import tables_kernels as tk
+from npuviz.targets.systolic.compiler.compile import CompiledTrue, compile_true
+from npuviz.targets.systolic.compiler.template import Rows
+from npuviz.targets.systolic.spec import SystolicSpec, make_spec
+from npuviz.targets.systolic.values import ValueEngine
+from npuviz.targets.systolic.values_inputs import draw_inputs
+from npuviz.targets.systolic.values_plan import ValuePlan
+
+_VECTORS = range(tk.OP_ADD, tk.OP_IM2COL + 1)
+_GEMMS = (tk.OP_GEMM, tk.OP_GEMM_PRELOAD)
+
+
+@dataclass(frozen=True, repr=False)
+class Compiled:
+    """A model, the chip, and what the compiler made of them."""
+
+    graph: Graph
+    spec: SystolicSpec
+    compiled: CompiledTrue
+
+    @property
+    def plan(self) -> ValuePlan:
+        plan = self.compiled.tables.values
+        assert isinstance(plan, ValuePlan)
+        return plan
+
+    def engine(self, seed: int = 0) -> ValueEngine:
+        return ValueEngine(self.compiled.tables, self.graph, self.spec, draw_inputs(self.graph, {}, seed))
+
+
+def chip(side: int = 16, cores: int = 2, spad: int = 64, acc: int = 32, **changes: object) -> SystolicSpec:
+    """A small chip: array side, cores, KiB of scratchpad and accumulator; further keys of the spec."""
+    settings = {
+        "core_width": side,
+        "core_height": side,
+        "cores": cores,
+        "spad_size": spad,
+        "accum_spad_size": acc,
+        "vector_process_bit": 512,
+        **changes,
+    }
+    return make_spec("", None, {name: str(value) for name, value in settings.items()})[0]
+
+
+def compile_model(path: Path, spec: SystolicSpec, optimize: bool = False) -> Compiled:
+    """Read a model and compile it in true mode."""
+    graph = read_model(path, optimize=optimize)
+    return Compiled(graph, spec, compile_true(graph, spec))
+
+
+def weights(name: str, *shape: int, seed: int = 0, scale: float = 0.3) -> onnx.TensorProto:
+    """A seeded random float32 initialiser."""
+    values = np.random.default_rng([seed, *shape]).standard_normal(shape) * scale
+    return numpy_helper.from_array(values.astype(np.float32), name)
+
+
+def constant(name: str, values: Sequence[float] | np.ndarray, dtype: type = np.int64) -> onnx.TensorProto:
+    """An initialiser with given values."""
+    return numpy_helper.from_array(np.array(values, dtype=dtype), name)
+
+
+def save_model(
+    path: Path,
+    nodes: Sequence[onnx.NodeProto],
+    inputs: dict[str, Sequence[int]],
+    outputs: dict[str, Sequence[int]],
+    initializers: Sequence[onnx.TensorProto] = (),
+    opset: int = 17,
+) -> Path:
+    """Write a float32 model of the given nodes."""
+    graph = helper.make_graph(
+        list(nodes),
+        "model",
+        [helper.make_tensor_value_info(n, TensorProto.FLOAT, list(s)) for n, s in inputs.items()],
+        [helper.make_tensor_value_info(n, TensorProto.FLOAT, list(s)) for n, s in outputs.items()],
+        list(initializers),
+    )
+    opsets = [helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)]
+    model = helper.make_model(graph, opset_imports=opsets)
+    model.ir_version = 10
+    onnx.save(model, path)
+    return path
+
+
+def tile_rows(case: Compiled, tile: int) -> np.ndarray:
+    """CODE rows of a tile."""
+    row = case.compiled.tables.tiles[tile]
+    return case.compiled.tables.code[row[tk.T_CODE] : row[tk.T_CODE] + row[tk.T_COUNT]]
+
+
+def bytes_moved(case: Compiled, tile: int, code: np.ndarray) -> np.ndarray:
+    """Byte addresses of every byte a MOVIN or MOVOUT names."""
+    base = int(case.compiled.tables.tiles[tile, tk.T_BASE + code[tk.C_BASE]]) + int(code[tk.C_OFFSET])
+    rows = (
+        base
+        + np.arange(code[tk.C_N0])[:, None, None] * code[tk.C_S0]
+        + np.arange(code[tk.C_N1])[None, :, None] * code[tk.C_S1]
+        + np.arange(code[tk.C_LEN])[None, None, :]
+    )
+    return rows.reshape(-1)
+
+
+def assert_sound(case: Compiled) -> None:
+    """Check every tile against the rules of the machine; AssertionError names what broke."""
+    tables = case.compiled.tables
+    _assert_entries(case)
+    extents = {a.tensor: (a.address, a.address + a.size_bytes) for a in case.compiled.memory_map.allocations}
+    seen: set[tuple[int, int, int]] = set()
+    for tile in range(len(tables.tiles)):
+        row = tables.tiles[tile]
+        _assert_ranges(case, tile, extents)
+        key = int(row[tk.T_CODE]), int(row[tk.T_LAYER]), int(row[tk.T_ACCUMULATE])
+        if key not in seen:
+            seen.add(key)
+            _assert_program(case, tile)
+    _assert_groups(case)
+
+
+def _assert_entries(case: Compiled) -> None:
+    tables, spec = case.compiled.tables, case.spec
+    for layer in tables.layers:
+        first, spads, accs = (int(layer[w]) for w in (tk.L_ENTRY, tk.L_SPAD_ENTRIES, tk.L_ACC_ENTRIES))
+        halves = (
+            (tables.entries[first : first + spads], spec.spad_half_bytes()),
+            (tables.entries[first + spads : first + spads + accs], spec.acc_half_bytes()),
+        )
+        for entries, half in halves:
+            assert (entries.sum(axis=1) <= half).all(), "entries overflow the half"
+
+
+def _assert_ranges(case: Compiled, tile: int, extents: dict[int, tuple[int, int]]) -> None:
+    for code in tile_rows(case, tile):
+        if code[tk.C_OP] not in (tk.OP_MOVIN, tk.OP_MOVOUT):
+            continue
+        base = int(case.compiled.tables.tiles[tile, tk.T_BASE + code[tk.C_BASE]])
+        first = base + int(code[tk.C_OFFSET])
+        last = first + int(
+            (code[tk.C_N0] - 1) * code[tk.C_S0] + (code[tk.C_N1] - 1) * code[tk.C_S1] + code[tk.C_LEN]
+        )
+        low, high = extents[int(code[tk.C_TENSOR])]
+        assert low <= first < last <= high, f"tile {tile} moves bytes outside tensor {code[tk.C_TENSOR]}"
+
+
+def _assert_program(case: Compiled, tile: int) -> None:
+    """No entry is loaded twice, every source exists, sizes agree with the entries, results are stored."""
+    tables = case.compiled.tables
+    layer = tables.layers[tables.tiles[tile, tk.T_LAYER]]
+    entries = tables.entries[layer[tk.L_ENTRY] :]
+    present: set[int] = set()
+    request = case.spec.req_size
+    accumulates = bool(tables.tiles[tile, tk.T_ACCUMULATE])
+    for code in tile_rows(case, tile):
+        opcode, target = int(code[tk.C_OP]), int(code[tk.C_DST])
+        place = target - 1 if target > 0 else int(layer[tk.L_SPAD_ENTRIES]) - target - 1
+        limit = int(entries[place, tk.E_SIZE])
+        if opcode == tk.OP_MOVIN:
+            assert target not in present, "an entry is loaded twice"
+            assert 0 < code[tk.C_SIZE] <= limit
+            assert code[tk.C_SIZE] == code[tk.C_N0] * code[tk.C_N1] * code[tk.C_LEN]
+            base = int(tables.tiles[tile, tk.T_BASE + code[tk.C_BASE]])
+            rows = Rows(
+                0,
+                int(code[tk.C_OFFSET]),
+                *(int(code[w]) for w in (tk.C_LEN, tk.C_N0, tk.C_S0, tk.C_N1, tk.C_S1)),
+            )
+            assert len(rows.addresses(base, request)) > 0
+        elif opcode == tk.OP_MOVOUT:
+            assert target in present, "a store of nothing"
+        else:
+            sources = [int(code[w]) for w in (tk.C_SRC0, tk.C_SRC1) if code[w]]
+            assert sources
+            assert all(source in present for source in sources), "a source that is never there"
+            assert 0 < code[tk.C_SIZE] <= limit
+            if opcode in _VECTORS:
+                assert code[tk.C_VBYTES] > 0, "a vector instruction without work"
+            else:
+                assert opcode in _GEMMS
+                assert 0 < code[tk.C_TILE_K] <= case.spec.cores[0].core_height
+                assert 0 < code[tk.C_TILE_M] <= case.spec.cores[0].core_width
+        present.add(target)
+    assert present or accumulates
+    for words in ([w for w in present if w > 0], [w for w in present if w < 0]):
+        offset = int(layer[tk.L_SPAD_ENTRIES])
+        places = [word - 1 if word > 0 else offset - word - 1 for word in words]
+        end = 0
+        for address, size in sorted(entries[places].tolist()):
+            assert address >= end, "entries of a tile overlap"
+            end = address + size
+
+
+def _assert_groups(case: Compiled) -> None:
+    """Tiles of one accumulation go to one core and follow each other."""
+    tiles = case.compiled.tables.tiles
+    for tile in np.flatnonzero(tiles[:, tk.T_ACCUMULATE]):
+        assert tiles[tile, tk.T_CORE] == tiles[tile - 1, tk.T_CORE]
+        assert tiles[tile, tk.T_LAYER] == tiles[tile - 1, tk.T_LAYER]
+
+
+def assert_everything_stored_once(case: Compiled) -> None:
+    """Every byte of every tensor that cores compute is stored exactly once."""
+    stored: dict[int, list[np.ndarray]] = {}
+    tables = case.compiled.tables
+    for tile in range(len(tables.tiles)):
+        for code in tile_rows(case, tile):
+            if code[tk.C_OP] == tk.OP_MOVOUT:
+                stored.setdefault(int(code[tk.C_TENSOR]), []).append(bytes_moved(case, tile, code))
+    for layer in case.plan.layers:
+        for root in () if layer.is_host else layer.outputs:
+            storage = case.plan.storages[root]
+            found = np.sort(np.concatenate(stored[root])) - storage.address
+            assert np.array_equal(found, np.arange(storage.size_bytes)), case.graph.tensors[root].name
