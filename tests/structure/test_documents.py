@@ -1,0 +1,43 @@
+"""The pages name what the program has."""
+
+import re
+from pathlib import Path
+
+from npuviz.cli.main import SUBCOMMANDS
+from npuviz.debug.text_commands import BY_WORD
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+
+
+def test_every_subcommand_is_documented():
+    text = (DOCS / "command-line.md").read_text()
+    assert [
+        name for name in SUBCOMMANDS if not re.search(rf"^npuviz \[?{name}\b", text, re.MULTILINE)
+    ] == []
+
+
+def test_every_command_of_the_text_debugger_is_documented():
+    text = (DOCS / "command-line.md").read_text()
+    # Only the first word of each usage: the others are synonyms.
+    words = {command.usage.split()[0] for command in BY_WORD.values()}
+    assert len(words) > 15
+    assert [word for word in sorted(words) if f"`{word}" not in text] == []
+
+
+def test_links_of_the_readme_exist():
+    for page in ("README.md", "CONTRIBUTING.md"):
+        links = re.findall(r"\]\(([^)#]+)\)", (ROOT / page).read_text())
+        local = [link for link in links if not link.startswith("http")]
+        assert local
+        assert [link for link in local if not (ROOT / link).exists()] == []
+
+
+def test_every_page_is_in_the_navigation():
+    navigation = (ROOT / "mkdocs.yml").read_text()
+    assert [page.name for page in DOCS.glob("*.md") if page.name not in navigation] == []
+
+
+def test_every_deviation_is_in_the_table():
+    text = (DOCS / "systolic.md").read_text()
+    assert [number for number in range(1, 29) if f"| F{number} |" not in text] == []
