@@ -52,6 +52,8 @@ class Search:
         """
         start = self._machine.cycle
         first = self._runner.timeline.cycles[0]
+        if not len(watch.rows) and not watch.probes:
+            return self._last_cycle(start, first, watch)
         end = start - 1
         while end > first:
             checkpoint = self._runner.timeline.before(end)
@@ -62,11 +64,21 @@ class Search:
                 self._runner.travel(start)
                 return StopReason(StopKind.INTERRUPTED, start, detail="the search was stopped by the user")
             if found is not None:
-                self._runner.travel(found.cycle)
-                return found
+                return self._arrive(found)
             end = checkpoint.cycle
-        self._runner.travel(first)
-        return StopReason(StopKind.START, first)
+        return self._arrive(StopReason(StopKind.START, first))
+
+    def _last_cycle(self, start: int, first: int, watch: Watch) -> StopReason:
+        """The search if only cycles are watched: nothing has to be simulated to find it."""
+        cycle = max((cycle for cycle, _ in watch.cycles if first < cycle < start), default=first)
+        if cycle == first:
+            return self._arrive(StopReason(StopKind.START, first))
+        return self._arrive(StopReason(StopKind.BREAKPOINT, cycle, tuple(sorted(watch.ids_at(cycle)))))
+
+    def _arrive(self, found: StopReason) -> StopReason:
+        """Go where the search ended; an interrupt on the way has priority."""
+        reason = self._runner.travel(found.cycle)
+        return reason if reason.kind is StopKind.INTERRUPTED else found
 
     def _last_hit(self, end: int, watch: Watch) -> tuple[StopReason | None, StopReason | None]:
         """(last hit from here to `end`, the interrupt that ended the search)."""

@@ -1,5 +1,7 @@
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from npuviz.base.errors import ConditionError
 from npuviz.debug.condition import Condition, ProbeTest, parse
@@ -112,3 +114,32 @@ def test_mistakes_say_where(text: str, bad: str, reason: str) -> None:
         assert text[start:end] == bad
     assert reason in error.reason
     assert f">>{text[start:end]}<<" in str(error)
+
+
+WORDS = [
+    "cycle",
+    "==",
+    ">=",
+    "7",
+    "instr",
+    "1..2",
+    "..",
+    "op",
+    "shift",
+    "ends",
+    '"',
+    "queue",
+    "Core[0].ALU",
+    "or",
+]
+
+
+@given(st.one_of(st.text(max_size=40), st.lists(st.sampled_from(WORDS), max_size=8).map(" ".join)))
+def test_any_text_is_understood_or_refused_with_a_place(text: str) -> None:
+    condition, span = None, (0, 0)
+    try:
+        condition = understand(text)
+    except ConditionError as error:
+        span = error.span
+    assert 0 <= span[0] <= span[1] <= len(text)
+    assert condition is None or condition.rows or condition.cycles or condition.probes

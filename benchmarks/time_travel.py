@@ -1,0 +1,94 @@
+"""Time travel: jumping to cycles, stepping both ways, and what a session adds to a bare run."""
+
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+
+from benchmarks.row import Row
+from npuviz.base.progress import NoProgress
+from npuviz.debug.session import Session
+from npuviz.sim.state import Snapshot
+from npuviz.sim.stop import NO_STOPS, StopKind
+from npuviz.workbench.opening import OpenOptions, open_file
+
+MODEL = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light" / "light_resnet50.onnx"
+JUMPS = 300
+STEPS = 100
+REPEATS = 5
+FOREVER = 1 << 40
+SEED = 1
+FIRST_INSTRUCTIONS = 8
+
+
+def open_session(model: Path = MODEL, config: Path | None = None) -> Session:
+    """A session at cycle 0 that records in memory."""
+    session = open_file(model, OpenOptions(config=config), NoProgress()).session
+    if session is None:
+        raise ValueError(f"{model}: a trace has no machine to travel with")
+    return session
+
+
+def bare_seconds(session: Session, first: Snapshot) -> float:
+    """Processor seconds of the machine alone to the end, without recording or checkpoints."""
+    session.machine.restore(first)
+    begin = time.process_time()
+    while session.machine.advance(FOREVER, NO_STOPS, None).kind is not StopKind.FINISHED:
+        pass
+    return time.process_time() - begin
+
+
+def session_seconds(model: Path, config: Path | None) -> tuple[float, Session]:
+    """Processor seconds of a new session to the end, recording and laying checkpoints; the session."""
+    session = open_session(model, config)
+    begin = time.process_time()
+    session.run()
+    return time.process_time() - begin, session
+
+
+def timed(actions: list[Callable[[], object]]) -> np.ndarray:
+    """Milliseconds of each action."""
+    taken: list[float] = []
+    for action in actions:
+        begin = time.perf_counter()
+        action()
+        taken.append((time.perf_counter() - begin) * 1e3)
+    return np.array(taken)
+
+
+def run(model: Path = MODEL, config: Path | None = None) -> list[Row]:
+    """Measure one model on one configuration; half a minute."""
+    first = open_session(model, config)
+    start = first.machine.snapshot()
+    bare, recorded, session = float("inf"), float("inf"), first
+    for _ in range(REPEATS):
+        bare = min(bare, bare_seconds(first, start))
+        seconds, session = session_seconds(model, config)
+        recorded = min(recorded, seconds)
+    end = session.cycle
+    drawn = random.Random(SEED)
+    targets = [drawn.randrange(end) for _ in range(JUMPS)]
+    jumps = timed([lambda c=cycle: session.go_to(c) for cycle in targets])
+    session.go_to(end // 2)
+    back = timed([session.step_back] * STEPS)
+    ahead = timed([session.step] * STEPS)
+    session.go_to(end)
+    session.breakpoints.add(f"instr 0..{FIRST_INSTRUCTIONS}")
+    run_back = timed([session.run_back])
+    rows = [
+        Row("run without session", bare * 1e3, "ms"),
+        Row("recording and checkpoints add", (recorded / bare - 1) * 100, "%", "under 10"),
+        *(
+            Row(f"go to a random cycle: p{share}", float(np.percentile(jumps, share)), "ms", figure)
+            for share, figure in ((50, ""), (95, "under 100"), (100, ""))
+        ),
+        Row("step back: p95", float(np.percentile(back, 95)), "ms", "under 33"),
+        Row("step: p95", float(np.percentile(ahead, 95)), "ms", "under 33"),
+        Row("run back over the whole run", float(run_back[0]), "ms"),
+        Row("memory of the checkpoints", session.timeline.size_bytes / 2**20, "MiB", "at most 256"),
+    ]
+    name = model.stem
+    return [Row(f"{name}: {row.name}", row.value, row.unit, row.figure) for row in rows]
