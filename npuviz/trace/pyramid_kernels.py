@@ -2,7 +2,7 @@
 
 Every BLOCK intervals the covered cycles so far are kept, one number per kind that the track has
 ("local" kinds); a question adds the rows at both ends of a pixel to a difference of two such rows,
-so that answers are exact. Counters keep the smallest and largest value of every COUNTER_BLOCK rows.
+so that answers are exact.
 All column arguments are read-only arrays; written arrays come last.
 """
 
@@ -14,7 +14,6 @@ import numba as nb
 import numpy as np
 
 BLOCK = 16
-COUNTER_BLOCK = 64
 _FETCH_COLUMNS = 64
 
 _INLINE: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "forceinline": True}
@@ -61,7 +60,7 @@ def first_ending_after(end, cycle):
 
 
 @_inlined
-def _first_not_below(values, begin, limit):
+def first_not_below(values, begin, limit):
     """Index of the first value >= limit at or after `begin`: doubling steps, then halving."""
     count = len(values)
     step = 1
@@ -84,7 +83,7 @@ def _first_not_below(values, begin, limit):
 @_inlined
 def first_starting_from(start, starts, begin, cycle):
     """Index of the first row at or after `begin` with start >= cycle, looking at block starts first."""
-    block = _first_not_below(starts, begin // BLOCK + 1, cycle)
+    block = first_not_below(starts, begin // BLOCK + 1, cycle)
     low = max(begin, (block - 1) * BLOCK)
     high = min(block * BLOCK, len(start)) if block < len(starts) else len(start)
     while low < high:
@@ -270,50 +269,3 @@ def merge_intervals(start, end, kind, starts, sums, local, owner, low, high, res
         count += 1
         i = j
     return count
-
-
-@nb.njit(cache=True, nogil=True)
-def extend_extremes(value, first_block, last_block, lowest, highest):
-    """Smallest and largest value of the blocks first_block .. last_block of COUNTER_BLOCK rows."""
-    for block in range(first_block, last_block):
-        begin = block * COUNTER_BLOCK
-        small = value[begin]
-        large = value[begin]
-        for i in range(begin + 1, begin + COUNTER_BLOCK):
-            small = min(small, value[i])
-            large = max(large, value[i])
-        lowest[block] = small
-        highest[block] = large
-
-
-@nb.njit(cache=True, nogil=True)
-def sample_counter(cycle, value, lowest, highest, low, high, small, large, last):
-    """Smallest, largest and last value of every column of the window; 0 before the first row.
-
-    small, large, last  (points,) int64, written
-    """
-    points = len(small)
-    step = (high - low) / points
-    i = first_ending_after(cycle, np.floor(low))
-    held = value[i - 1] if i > 0 else np.int64(0)
-    for c in range(points):
-        while i < len(cycle) and cycle[i] <= low + step * c:
-            held = value[i]
-            i += 1
-        right = np.int64(np.ceil(low + step * (c + 1)))
-        j = _first_not_below(cycle, i, right)
-        bottom = held
-        top = held
-        while i < j:
-            if i % COUNTER_BLOCK == 0 and i + COUNTER_BLOCK <= j:
-                bottom = min(bottom, lowest[i // COUNTER_BLOCK])
-                top = max(top, highest[i // COUNTER_BLOCK])
-                i += COUNTER_BLOCK
-            else:
-                bottom = min(bottom, value[i])
-                top = max(top, value[i])
-                i += 1
-            held = value[i - 1]
-        small[c] = bottom
-        large[c] = top
-        last[c] = held

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from npuviz.trace import pyramid_kernels as kernels
+from npuviz.trace.counter_kernels import sample_counter
 from npuviz.trace.schema import INTERVAL_DTYPE, TraceSchema
 from npuviz.trace.series import CounterView, IntervalView
 from npuviz.trace.source import TraceSource
@@ -153,9 +154,7 @@ class TraceReader:
         cycles = low + (high - low) / max(points, 1) * np.arange(points)
         small, large, last = (np.zeros(points, dtype=np.int64) for _ in range(3))
         if high > low and points > 0 and len(view.cycle):
-            kernels.sample_counter(
-                view.cycle, view.value, view.lowest, view.highest, low, high, small, large, last
-            )
+            sample_counter(view.cycle, view.value, view.lowest, view.highest, low, high, small, large, last)
         return cycles, small, large, last
 
     def flows(self, window: Window, limit: int = 10_000) -> np.ndarray:

@@ -9,13 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from npuviz.trace.pyramid_kernels import (
-    BLOCK,
-    COUNTER_BLOCK,
-    extend_extremes,
-    extend_sums,
-    mark_kinds,
-)
+from npuviz.trace.counter_kernels import COUNTER_BLOCK, extend_extremes
+from npuviz.trace.pyramid_kernels import BLOCK, extend_sums, mark_kinds
 from npuviz.trace.schema import FLOW_DTYPE
 
 _SMALLEST_CAPACITY = 1024
