@@ -30,6 +30,9 @@ class ToyTarget:
     def accepts(self, path: Path, head: bytes) -> bool:
         return path.suffix == ".toy" and head.lstrip()[:1] == b"{"
 
+    def locate(self, name: str, config: Path | None) -> Path | None:
+        return None
+
     def load(self, request: LoadRequest, progress: Progress) -> tuple[ToySpec, Program]:
         try:
             sizes = json.loads(request.path.read_bytes())
