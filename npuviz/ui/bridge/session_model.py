@@ -261,6 +261,10 @@ class SessionModel(QObject):
         """Do other long work on the worker; `done` gets its result in the window's thread."""
         self._worker.start(title, work, done or (lambda result: self.finished_job.emit(title, result)))
 
+    def perform(self, title: str, work: "Callable[[Session, Progress], StopReason | None]") -> None:
+        """Do any work on the session as one verb; nothing happens while another one is under way."""
+        self._verb(title, work)
+
     # -- inside -----------------------------------------------------------------------------------
 
     def _verb(

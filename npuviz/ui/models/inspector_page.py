@@ -98,7 +98,7 @@ def share_cell(part: float) -> Cell:
 
 def span_cells(start: int, end: int, frequency_hz: float, link: Selection | None = None) -> tuple[Cell, ...]:
     """A range of cycles and how long it is."""
-    length = f"{format_count(end - start)} cycles"
+    length = f"{format_count(end - start)} {'cycle' if end - start == 1 else 'cycles'}"
     took = format_cycles_as_time(end - start, frequency_hz) if end > start else ""
     return (
         Cell(f"{format_count(start)} \u2013 {format_count(end)}", link, is_number=True),

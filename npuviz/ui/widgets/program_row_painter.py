@@ -81,9 +81,8 @@ class RowPainter:
         if self._look.shows_units:
             left = self._paint_unit(painter, rect, instruction, left, muted)
             painter.setFont(self._mono)
-        self._paint_text(
-            painter, QRect(left, rect.top(), right - left, rect.height()), instruction, text_color
-        )
+        room = QRect(left, rect.top(), right - left, rect.height())
+        self._paint_text(painter, room, instruction, text_color, is_selected)
 
     def paint_heading(self, painter: QPainter, rect: QRect, instruction: Instruction) -> None:
         """Name the operator of the first visible row."""
@@ -186,10 +185,12 @@ class RowPainter:
         painter.drawText(QRect(left, rect.top(), width, rect.height()), _LEFT, _fit(painter, name, width))
         return left + width + 8
 
-    def _paint_text(self, painter: QPainter, rect: QRect, instruction: Instruction, color: QColor) -> None:
+    def _paint_text(
+        self, painter: QPainter, rect: QRect, instruction: Instruction, color: QColor, is_selected: bool
+    ) -> None:
         head, _, rest = instruction.text.partition(" ")
         role = self._look.roles.get(instruction.opcode.casefold())
-        painter.setPen(self._theme.color(role) if role else color)
+        painter.setPen(self._opcode_color(role) if role and not is_selected else color)
         painter.drawText(rect, _LEFT, head)
         used = painter.fontMetrics().horizontalAdvance(head + " ")
         painter.setPen(color)
@@ -197,6 +198,11 @@ class RowPainter:
         if inner.width() > 8:
             text = painter.fontMetrics().elidedText(rest, Qt.TextElideMode.ElideRight, inner.width())
             painter.drawText(inner, _LEFT, text)
+
+    def _opcode_color(self, role: str) -> QColor:
+        # Data colours are made for areas: on a light background letters need more contrast.
+        color = self._theme.color(role)
+        return color if self._theme.is_dark else color.darker(140)
 
     def _node(self, node: int) -> Node | None:
         return self._look.nodes[node] if 0 <= node < len(self._look.nodes) else None
