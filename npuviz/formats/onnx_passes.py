@@ -67,8 +67,18 @@ def run_passes(draft: Draft) -> Draft:
 def _optimised(draft: Draft, may_fold: bool) -> ir.Model:
     model = ir.from_proto(draft.proto)
     _attach_weights(model, draft.weights)
+    names = {_reads(node): node.name for node in model.graph}
     _run_passes(model, may_fold)
+    stored = set(names.values())
+    for node in model.graph:
+        # A fused node reads what the first of its parts read: people know it by that name.
+        if node.name not in stored:
+            node.name = names.get(_reads(node), node.name)
     return model
+
+
+def _reads(node: ir.Node) -> tuple[str, ...]:
+    return (node.op_type, *(value.name or "" for value in node.inputs[:2] if value is not None))
 
 
 def _attach_weights(model: ir.Model, weights: Mapping[str, np.ndarray]) -> None:

@@ -46,6 +46,7 @@ def test_optimising_keeps_the_results_and_drops_what_no_machine_runs(tmp_path):
     path = convolution(tmp_path / "m.onnx")
     stored, small = read_model(path, {"n": 2}, optimize=False), read_model(path, {"n": 2})
     assert [node.op_type for node in small.nodes] == ["Conv", "Relu", "MaxPool", "Reshape", "MatMul"]
+    assert small.nodes[0].name == "conv"
     assert {item.kind for item in small.tensors if item.producer < 0} == {"input", "weight"}
     for item in small.tensors:
         if item.kind == "weight":
