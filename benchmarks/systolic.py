@@ -85,7 +85,7 @@ def run() -> list[Row]:
         rows.append(Row(f"{name}: cost of recording", (recorded / bare - 1) * 100, "%", ""))
     cost = (total_recorded / total_bare - 1) * 100
     rows.append(Row("cost of recording, all rows together", cost, "%", "under 10"))
-    rows.append(Row("GEMM 2048 on 8x8: peak memory of the process", _peak_mib(), "MiB", f"under {MEMORY_MIB}"))
+    rows.append(Row("GEMM 2048 on 8x8: peak memory of process", _peak_mib(), "MiB", f"under {MEMORY_MIB}"))
     return rows
 
 

@@ -41,7 +41,7 @@ def command(
     opening = options.open_options(target, preset, config, settings, inputs, seed, record)
     progress = TerminalProgress()
     try:
-        opened = open_file(find_file(model), opening, progress)
+        opened = open_file(find_file(model, config), opening, progress)
     finally:
         progress.clear()
     try:

@@ -33,7 +33,7 @@ def command(
 
     opening = options.open_options(target, preset, config, settings, inputs, seed, record)
     chosen = RunOptions(opening, until, tuple(breaks or ()), parse_exports(exports or ()), check)
-    path: Path = find_file(model)
+    path: Path = find_file(model, config)
     progress = TerminalProgress()
     try:
         with interruptible() as interrupter:

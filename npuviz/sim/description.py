@@ -1,4 +1,4 @@
-"""What a machine consists of, as data: panels and exporters read this instead of asking which target it is."""
+"""What a machine consists of, as data: read instead of asking which target it is."""
 
 from dataclasses import dataclass, field
 from typing import Any, Literal

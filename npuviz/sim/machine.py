@@ -92,10 +92,14 @@ class Machine(Protocol):
     in any chunking of `advance`, with recording on or off."""
 
     @property
-    def description(self) -> MachineDescription: ...
+    def description(self) -> MachineDescription:
+        """What the machine consists of."""
+        ...
 
     @property
-    def program(self) -> Program: ...
+    def program(self) -> Program:
+        """What it runs."""
+        ...
 
     @property
     def cycle(self) -> int:
@@ -134,7 +138,9 @@ class Machine(Protocol):
         ...
 
     @property
-    def probes(self) -> Sequence[Probe]: ...
+    def probes(self) -> Sequence[Probe]:
+        """All observation points."""
+        ...
 
     def read(self, probe: str) -> Any:
         """Value of a probe: a Python number for a scalar, else an array of its shape and type.

@@ -52,10 +52,14 @@ class Target(Protocol):
     """One kind of machine. All methods are pure; a target object holds no state."""
 
     @property
-    def id(self) -> str: ...
+    def id(self) -> str:
+        """Stable name, as users write it after --target."""
+        ...
 
     @property
-    def title(self) -> str: ...
+    def title(self) -> str:
+        """Name for people."""
+        ...
 
     @property
     def presets(self) -> Mapping[str, str]:
@@ -69,6 +73,10 @@ class Target(Protocol):
 
     def accepts(self, path: Path, head: bytes) -> bool:
         """Whether this target takes the file, from its name and first bytes. Never raises."""
+        ...
+
+    def locate(self, name: str, config: Path | None) -> Path | None:
+        """The file of a model that is known by a bare name beside a hardware description, else None."""
         ...
 
     def load(self, request: LoadRequest, progress: Progress) -> tuple[Any, Program]:

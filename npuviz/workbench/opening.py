@@ -105,11 +105,18 @@ def targets() -> dict[str, Target]:
     return {target.id: target for target in load_plugins(TARGETS).values()}
 
 
-def find_file(text: str) -> Path:
-    """The file a user means: a path, or the name of a sample model. Raises UsageError."""
+def find_file(text: str, config: Path | None = None) -> Path:
+    """The file a user means: a path, a model that lies beside a hardware description, or a sample.
+
+    Raises UsageError.
+    """
     path = Path(text).expanduser()
     if path.exists():
         return path
+    for target in targets().values():
+        located = target.locate(text, config)
+        if located is not None:
+            return located
     samples = sample_models_path()
     if samples.is_dir() and path.name == text:
         found = sorted(p for p in samples.rglob(f"{text}*") if p.name == text or p.stem == text)

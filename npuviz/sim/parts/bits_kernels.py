@@ -7,48 +7,49 @@ operation, at every call (measured: 45 % of a run).
 from typing import Any
 
 from llvmlite import ir
-from numba import config, njit, types
+from numba import njit, types
+from numba.core import config
 from numba.extending import intrinsic
 
-entry = njit(cache=True, nogil=True)
+_compile: Any = njit  # its stub lacks the options below
+
+entry: Any = _compile(cache=True, nogil=True)
 """Decorator of a kernel that Python calls. Only these are cached on disk."""
 
-kernel = njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+kernel: Any = _compile(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 """Decorator of a function that only kernels call."""
 
-inlined = njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=True)
+inlined: Any = _compile(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=True)
 """The same for small ones in hot loops."""
 
-if config.DISABLE_JIT:
 
-    def pointer_to(words: Any) -> Any:
-        """The words themselves; compiled: a bare pointer to a one-dimensional int64 array."""
-        return words
+def _pointer_to(_context: Any, words: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return context.make_array(signature.args[0])(context, builder, args[0]).data
 
-    def trailing_zeros(word: int) -> int:
-        """Number of zero bits below the lowest set bit of a non-zero 64-bit word."""
-        value = int(word) & 0xFFFF_FFFF_FFFF_FFFF
-        return (value & -value).bit_length() - 1
+    return types.CPointer(types.int64)(words), generate
 
-else:
 
-    @intrinsic
-    def pointer_to(_context: Any, words: Any) -> Any:
-        """A bare pointer to the first element of an int64 array, which must outlive it."""
+def _count_trailing_zeros(_context: Any, word: Any) -> Any:
+    def generate(_code: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
 
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            return context.make_array(signature.args[0])(context, builder, args[0]).data
+    return types.int64(types.int64), generate
 
-        return types.CPointer(types.int64)(words), generate
 
-    @intrinsic
-    def _cttz(_context: Any, word: Any) -> Any:
-        def generate(_cg: Any, builder: Any, _signature: Any, args: Any) -> Any:
-            return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
+def _plain_words(words: Any) -> Any:
+    return words
 
-        return types.int64(types.int64), generate
 
-    @inlined
-    def trailing_zeros(word: int) -> int:
-        """Number of zero bits below the lowest set bit of a non-zero 64-bit word."""
-        return _cttz(word)
+def _plain_trailing_zeros(word: Any) -> int:
+    value = int(word) & 0xFFFF_FFFF_FFFF_FFFF
+    return (value & -value).bit_length() - 1
+
+
+_is_plain = bool(getattr(config, "DISABLE_JIT", 0))
+
+pointer_to: Any = _plain_words if _is_plain else intrinsic(_pointer_to)
+"""A bare pointer to the first element of an int64 array, which must outlive it."""
+
+trailing_zeros: Any = _plain_trailing_zeros if _is_plain else intrinsic(_count_trailing_zeros)
+"""Number of zero bits below the lowest set bit of a non-zero 64-bit word."""

@@ -6,6 +6,7 @@ it arrives: nothing has to be ticked. A detailed model keeps queues here and is 
 """
 
 from npuviz.sim.parts.bits_kernels import inlined
+
 D_LATENCY = 0  # DRAM cycles from arrival to the earliest departure
 D_PERIOD = 1  # picoseconds
 D_CHANNELS = 2

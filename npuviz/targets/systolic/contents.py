@@ -96,9 +96,16 @@ class Contents:
             valid = tensor.producer < 0 or written.get(tensor.producer, True)
             found.append(
                 Region(
-                    allocation.address, allocation.size_bytes, allocation.tensor, tensor.name, shape, dtype, valid, 0
+                    address=allocation.address,
+                    size_bytes=allocation.size_bytes,
+                    tensor=allocation.tensor,
+                    label=tensor.name,
+                    shape=shape,
+                    dtype=dtype,
+                    is_valid=valid,
+                    since=0,
                 )
-            )  # fmt: skip
+            )
         return found
 
     def _sram_regions(self, memory: int, image: Image) -> Iterator[tuple[Region, tuple[int, int]]]:
@@ -107,7 +114,6 @@ class Contents:
         first = 0 if which == sk.MEMORY_SPAD else 2
         bank = self._memories[memory].bank_bytes
         k = self._observer.core(core)
-        cycle = int(self._engine.state[sk.H_CYCLE])
         for half in (first, first + 1):
             end = (half - first) * bank
             limit = end + bank
@@ -118,16 +124,18 @@ class Contents:
                     continue
                 tile = int(self._listing.tiles_of(np.array([writer]))[0])
                 operand = index + 1 if first == 0 else -(index + 1)
-                region = self._region(memory, half - first, index, words, tile, operand, image, cycle)
+                region = self._region(memory, half - first, words, tile, operand, image)
                 # Entries are numbered by address; where parity keys overlap, the first one is shown.
                 if region.address >= end and region.address + region.size_bytes <= limit:
                     end = region.address + region.size_bytes
                     yield region, (tile, operand)
 
     def _region(
-        self, memory: int, half: int, index: int, words: np.ndarray, tile: int, operand: int, image: Image, cycle: int
-    ) -> Region:  # fmt: skip
+        self, memory: int, half: int, words: np.ndarray, tile: int, operand: int, image: Image
+    ) -> Region:
         tables = self._engine.tables
+        cycle = int(self._engine.state[sk.H_CYCLE])
+        index = abs(operand) - 1
         layer = tables.layers[tables.tiles[tile, tk.T_LAYER]]
         place = int(layer[tk.L_ENTRY]) + (index if operand > 0 else int(layer[tk.L_SPAD_ENTRIES]) + index)
         address = half * self._memories[memory].bank_bytes + int(tables.entries[place, tk.E_ADDRESS])
@@ -168,7 +176,10 @@ class Contents:
     def _read_dram(self, found: np.ndarray, address: int, values: ValueEngine) -> None:
         tiles, layers = self.tiles_done(), self.layers_done()
         for allocation in self._allocations:
-            if allocation.address >= address + len(found) or allocation.address + allocation.size_bytes <= address:
+            if (
+                allocation.address >= address + len(found)
+                or allocation.address + allocation.size_bytes <= address
+            ):
                 continue
             stored = values.tensor_stored(allocation.tensor, tiles, layers)
             _copy(found, address, allocation.address, np.ascontiguousarray(stored).view(np.uint8).reshape(-1))
@@ -205,7 +216,7 @@ class Contents:
         if memory == self._dram and image.values is not None:
             for allocation in self._allocations:
                 offset = address - allocation.address
-                if 0 <= offset and offset + len(data) <= allocation.size_bytes:
+                if offset >= 0 and offset + len(data) <= allocation.size_bytes:
                     values = image.values.with_write(
                         allocation.tensor, offset, data, self.tiles_done(), self.layers_done()
                     )
@@ -217,9 +228,7 @@ class Contents:
         if known is None:
             raise ValueError(f"no memory {memory}")
         if address < 0 or size_bytes < 0 or address + size_bytes > known.size_bytes:
-            raise ValueError(
-                f"{known.name}: bytes {address}..{address + size_bytes} of {known.size_bytes}"
-            )
+            raise ValueError(f"{known.name}: bytes {address}..{address + size_bytes} of {known.size_bytes}")
 
     def tensor(self, tensor: int, image: Image) -> np.ndarray | None:
         """Values of a tensor as far as they are in DRAM, or None without values."""

@@ -1,6 +1,6 @@
 """Describes a systolic machine to everybody above: units, memories, queues, tracks, floorplan, probes."""
 
-from npuviz.sim.description import Box, ClockDomain, Link, MachineDescription, Memory, Queue, Unit
+from npuviz.sim.description import ClockDomain, Link, MachineDescription, Memory, Queue, Unit
 from npuviz.sim.probe import Probe
 from npuviz.targets.systolic import state_kernels as sk
 from npuviz.targets.systolic.compiler.opcodes import MNEMONICS, UNIT_KINDS
@@ -17,7 +17,13 @@ _UNIT_DOCS = {
     "VEC": "the vector unit: element-wise work, reductions, normalisation",
     "ST": "moves results from the accumulator to DRAM (MOVOUT)",
 }
-_ROLES: dict[str, Role] = {"LD": "move-in", "EX": "compute", "VEC": "compute", "ST": "move-out", "Host": "host"}
+_ROLES: dict[str, Role] = {
+    "LD": "move-in",
+    "EX": "compute",
+    "VEC": "compute",
+    "ST": "move-out",
+    "Host": "host",
+}
 _KIND_DOCS = {
     "MOVIN": "requests of a load enter the network",
     "MOVOUT": "requests of a store enter the network",
@@ -228,7 +234,7 @@ def _limits(spec: SystolicSpec) -> tuple[str, ...]:
         "Bytes written to SRAM by hand are shown there, but do not flow into results.",
     ]
     if spec.mode == "parity":
-        found.append("Parity mode reproduces ONNXim's cycle counts, its flaws included; values are not computed.")
+        found.append("Parity mode keeps ONNXim's cycle counts and its flaws; values are not computed.")
     return tuple(found)
 
 
@@ -239,7 +245,9 @@ def make_probes(spec: SystolicSpec) -> tuple[Probe, ...]:
         name = f"Core[{core}]"
         for queue in ("LD", "EX", "GEMM", "ST", "requests"):
             found.append(
-                Probe(f"{name}.{queue}.occupancy", f"{queue} queue", (), "int64", "entries", name, "entries now")
+                Probe(
+                    f"{name}.{queue}.occupancy", f"{queue} queue", (), "int64", "entries", name, "entries now"
+                )
             )
         found += [
             Probe(f"{name}.SPAD.used", "scratchpad in use", (), "int64", "bytes", name),
@@ -251,8 +259,22 @@ def make_probes(spec: SystolicSpec) -> tuple[Probe, ...]:
         Probe("Scheduler.layer", "running layer", (), "int64", "", "Scheduler", "-1 when none runs"),
         Probe("Scheduler.tiles_done", "tiles reported", (), "int64", "tiles", "Scheduler"),
         Probe("NoC.waiting", "packets in the network", (), "int64", "packets", "NoC"),
-        Probe("DRAM.reads", "reads taken, per channel", (spec.config.dram_channels,), "int64", "requests", "DRAM"),
-        Probe("DRAM.writes", "writes taken, per channel", (spec.config.dram_channels,), "int64", "requests", "DRAM"),
+        Probe(
+            "DRAM.reads",
+            "reads taken, per channel",
+            (spec.config.dram_channels,),
+            "int64",
+            "requests",
+            "DRAM",
+        ),
+        Probe(
+            "DRAM.writes",
+            "writes taken, per channel",
+            (spec.config.dram_channels,),
+            "int64",
+            "requests",
+            "DRAM",
+        ),
         Probe("DRAM.reads_sent", "reads sent by the cores", (), "int64", "requests", "DRAM"),
         Probe("DRAM.writes_sent", "writes sent by the cores", (), "int64", "requests", "DRAM"),
         Probe("GEMM.instructions", "GEMM instructions started", (), "int64", "instructions", "GEMM"),

@@ -32,7 +32,13 @@ def make_floorplan(spec: SystolicSpec) -> tuple[Box, ...]:
     memory = spec.num_cores * sk.MEMORIES_PER_CORE
     for channel in range(channels):
         box = Box(
-            channel * step, y, step * 0.9, _DRAM_HEIGHT, f"DRAM {channel}", unit=host + 2 + channel, memory=memory
+            channel * step,
+            y,
+            step * 0.9,
+            _DRAM_HEIGHT,
+            f"DRAM {channel}",
+            unit=host + 2 + channel,
+            memory=memory,
         )
         found.append(box)
     found.append(Box(width + _GAP, 0, 8.0, _CORE_HEIGHT, "Host", unit=host, role="host"))

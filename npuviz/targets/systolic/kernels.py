@@ -42,7 +42,6 @@ from npuviz.targets.systolic.state_kernels import (
     K_USED,
     K_VEC,
     K_WAKE,
-    RESULT_BREAK,
     RESULT_EVENTS,
     RESULT_FAULT,
     RESULT_FINISHED,
@@ -54,7 +53,6 @@ from npuviz.targets.systolic.state_kernels import (
     STATUS_RUNNING,
     X_CAPACITY,
     X_EVENTS,
-    X_HITS,
     X_UNTIL,
 )
 from npuviz.targets.systolic.traffic_kernels import noc_cycle
@@ -180,4 +178,4 @@ def advance(state, program, transient, events, margin):
         return RESULT_FINISHED
     if s[H_CYCLE] < x[X_UNTIL]:
         s[H_CYCLE] = x[X_UNTIL]
-    return RESULT_BREAK if x[X_HITS] > 0 else result
+    return result

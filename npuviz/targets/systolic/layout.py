@@ -61,7 +61,9 @@ class StateShape:
             place += size
         self.num_words = place
         if place >= 1 << 31:
-            raise TargetError("the machine's state would take over 16 GiB; use fewer cores, ports or channels")
+            raise TargetError(
+                "the machine's state would take over 16 GiB; use fewer cores, ports or channels"
+            )
 
 
 def build_state(spec: SystolicSpec, tables: SystolicTables, shape: StateShape) -> np.ndarray:
@@ -123,7 +125,9 @@ def _write_header(s: np.ndarray, spec: SystolicSpec, tables: SystolicTables, sha
         sk.H_WAKE: sk.FAR,
     }
     if len(tables.launches):
-        values[sk.H_LAUNCH_AT] = values[sk.H_SCHEDULER_WAKE] = values[sk.H_WAKE] = int(tables.launches[0, tk.A_EARLIEST])
+        values[sk.H_LAUNCH_AT] = values[sk.H_SCHEDULER_WAKE] = values[sk.H_WAKE] = int(
+            tables.launches[0, tk.A_EARLIEST]
+        )
     for word, value in values.items():
         s[word] = value
 
@@ -227,7 +231,9 @@ def build_program_words(spec: SystolicSpec, tables: SystolicTables, dram_memory:
     return p
 
 
-def _core_queues(tables: SystolicTables, core_of: np.ndarray, num_cores: int) -> tuple[np.ndarray, np.ndarray]:
+def _core_queues(
+    tables: SystolicTables, core_of: np.ndarray, num_cores: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Linked lists of tiles: first tile per (layer, core), and the next one per tile; -1 ends a list."""
     num_tiles = len(tables.tiles)
     heads = np.full((len(tables.layers), num_cores), -1, dtype=np.int64)

@@ -111,7 +111,9 @@ class SystolicMachine:
         detail = _FAULTS[int(s[sk.H_FAULT])]
         if index >= 0:
             detail = f"{self._program.listing.describe(index).text}: {detail}"
-        return StopReason(StopKind.FAULT, self.cycle, unit=f"Core[{core}]" if core >= 0 else "", detail=detail)
+        return StopReason(
+            StopKind.FAULT, self.cycle, unit=f"Core[{core}]" if core >= 0 else "", detail=detail
+        )
 
     def snapshot(self) -> Snapshot:
         """Copy the whole state; values are shared, they never change."""
@@ -125,7 +127,7 @@ class SystolicMachine:
     def digest(self) -> str:
         """Digest of state and image."""
         digest = hashlib.blake2b(digest_size=16)
-        digest.update(self._engine.used_state())
+        digest.update(self._engine.used_state().data)
         digest.update(self._image.digest().encode())
         return digest.hexdigest()
 
@@ -151,7 +153,9 @@ class SystolicMachine:
             for queue, number in queues.items():
                 found[f"{name}.{queue}.occupancy"] = lambda c=core, n=number: observer.queue_length(c, n)
             found[f"{name}.SPAD.used"] = lambda c=core: int(observer.core(c)[sk.K_USED : sk.K_USED + 2].sum())
-            found[f"{name}.ACC.used"] = lambda c=core: int(observer.core(c)[sk.K_USED + 2 : sk.K_USED + 4].sum())
+            found[f"{name}.ACC.used"] = lambda c=core: int(
+                observer.core(c)[sk.K_USED + 2 : sk.K_USED + 4].sum()
+            )
             found[f"{name}.tiles"] = lambda c=core: int(observer.core(c)[sk.K_TILES])
             found[f"{name}.macs"] = lambda c=core: int(observer.core(c)[sk.K_MACS])
         header = {

@@ -63,6 +63,10 @@ class Observer:
         node = int(self._listing.nodes_of(np.array([index]))[0])
         return QueueEntry(self._listing.describe(index).text, index, node)
 
+    def bytes_used(self, core: int, first_half: int) -> int:
+        """Bytes in use of scratchpad (first half 0) or accumulator (2)."""
+        return int(self.core(core)[sk.K_USED + first_half : sk.K_USED + first_half + 2].sum())
+
     # --- queues ------------------------------------------------------------------------------------
 
     def queue_length(self, core: int, queue: int) -> int:
@@ -139,7 +143,9 @@ class Observer:
             if row[sk.R_ENTER] < start and row[sk.R_IDLE] < cycle:
                 weights = max(row[sk.R_IDLE], row[sk.R_ENTER])
                 if weights < min(start, cycle):
-                    found.append(self._activity(base + sk.TRACK_EX, weights, start, sk.KIND_LOAD_WEIGHTS, index))
+                    found.append(
+                        self._activity(base + sk.TRACK_EX, weights, start, sk.KIND_LOAD_WEIGHTS, index)
+                    )
             if start < cycle:
                 found.append(self._activity(base + sk.TRACK_EX, start, start + rows, op, index))
         if int(k[sk.K_VEC]) >= 0 and int(k[sk.K_VEC_START]) < cycle:
@@ -185,15 +191,15 @@ class Observer:
         activity = running.get(self._engine.spec.num_cores * sk.TRACKS_PER_CORE + sk.TRACK_HOST)
         if activity is not None:
             detail = "its duration is an assumption"
-            found.append(
-                UnitState(host, "running", "host", detail, activity.instruction, activity.start)
-            )
+            found.append(UnitState(host, "running", "host", detail, activity.instruction, activity.start))
         else:
             found.append(UnitState(host, "idle", "idle"))
         noc = int(s[sk.H_NOC])
         waiting = int(s[noc + ik.NOC_WAITING])
         detail = f"{waiting} packets waiting" if waiting else ""
-        found.append(UnitState(host + 1, "busy" if waiting else "idle", "control" if waiting else "idle", detail))
+        found.append(
+            UnitState(host + 1, "busy" if waiting else "idle", "control" if waiting else "idle", detail)
+        )
         for channel in range(self._engine.spec.config.dram_channels):
             last = int(self.channel(channel)[dk.CH_LAST]) * int(s[sk.H_DRAM_PERIOD])
             busy = last >= int(s[sk.H_CYCLE]) * int(s[sk.H_CORE_PERIOD]) and last > 0

@@ -24,7 +24,7 @@ def fingerprint(payload: Payload, graph: Graph, spec_text: str) -> str:
     digest = hashlib.blake2b(spec_text.encode(), digest_size=16)
     tables = payload.tables
     for table in (tables.code, tables.tiles, tables.layers, tables.entries, tables.launches):
-        digest.update(np.ascontiguousarray(table))
+        digest.update(np.ascontiguousarray(table).data)
     named = {graph.tensors[index].name: values for index, values in graph.constants.items()}
     for name, values in sorted({**named, **payload.inputs}.items()):
         digest.update(f"{name}{values.shape}{values.dtype}".encode())

@@ -209,7 +209,9 @@ def hand_tile(s, p, x, ev, c, k, t):
     s[k + K_NEXT_TILE] = p[p[P_NEXT] + tile]
     layer = p[row + T_LAYER]
     continues = (
-        p[row + T_ACCUMULATE] == 1 and s[k + K_LAST_LAYER] == layer and s[k + K_LAST_FUSED] == p[row + T_FUSED]
+        p[row + T_ACCUMULATE] == 1
+        and s[k + K_LAST_LAYER] == layer
+        and s[k + K_LAST_FUSED] == p[row + T_FUSED]
     )
     s[k + K_LAST_LAYER] = layer
     s[k + K_LAST_FUSED] = p[row + T_FUSED]

@@ -125,6 +125,11 @@ def is_setting(name: str) -> bool:
     return name in SPEC_KEYS or name in CHIP_KEYS or name in CORE_KEYS or _core_setting(name) is not None
 
 
+def similar_settings(name: str) -> list[str]:
+    """Settings whose names are close to a name that is none."""
+    return get_close_matches(name, [*SPEC_KEYS, *CHIP_KEYS, *CORE_KEYS, *_ALIASES], n=3)
+
+
 def unknown_setting(name: str, others: tuple[str, ...] = ()) -> UsageError:
     """The error for an unknown `--set` name; `others` are further names that would have been right."""
     known = [*SPEC_KEYS, *CHIP_KEYS, *CORE_KEYS, *_ALIASES, *others]

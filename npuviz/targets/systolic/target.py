@@ -8,16 +8,8 @@ from typing import Any
 from npuviz.base.errors import FormatError, TargetError, UsageError
 from npuviz.base.progress import Progress
 from npuviz.formats.onnx_model import read_model
-from npuviz.formats.onnxim_mapping import read_mapping
-from npuviz.formats.onnxim_models import (
-    ModelEntry,
-    is_model_list,
-    read_language_model,
-    read_model_list,
-    read_trace,
-)
-from npuviz.program.graph import Graph
-from npuviz.program.memory import Allocation, MemoryMap
+from npuviz.formats.onnxim_home import OnnximHome
+from npuviz.formats.onnxim_models import is_model_list, read_model_list
 from npuviz.program.program import Note, Program
 from npuviz.sim.machine import Machine
 from npuviz.sim.stop import NO_STOPS
@@ -27,15 +19,19 @@ from npuviz.targets.systolic.compiler.builder import ProgramBuilder
 from npuviz.targets.systolic.compiler.compile import compile_true
 from npuviz.targets.systolic.compiler.compiled import Compiled
 from npuviz.targets.systolic.compiler.listing import SystolicListing
-from npuviz.targets.systolic.compiler.parity.compile import ModelRequest, compile_parity
-from npuviz.targets.systolic.compiler.parity.language import compile_language
+from npuviz.targets.systolic.compiler.parity.load import load_parity
 from npuviz.targets.systolic.description import dram_memory, memory_ids, unit_ids
 from npuviz.targets.systolic.engine import Engine
-from npuviz.targets.systolic.home import home_of, language_model_path, onnx_path, trace_path
 from npuviz.targets.systolic.machine import SystolicMachine
 from npuviz.targets.systolic.payload import Payload, fingerprint, pack_entries
 from npuviz.targets.systolic.presets import PRESETS
-from npuviz.targets.systolic.spec import SystolicSpec, is_setting, make_spec
+from npuviz.targets.systolic.spec import (
+    SystolicSpec,
+    is_setting,
+    make_spec,
+    similar_settings,
+    unknown_setting,
+)
 from npuviz.targets.systolic.values_inputs import draw_inputs
 
 
@@ -56,7 +52,10 @@ class SystolicTarget:
         """A model of the ONNXim home folder by its bare name."""
         if not name or "/" in name or name.startswith("."):
             return None
-        path = onnx_path(home_of(config or Path("configs") / "any"), name)
+        try:
+            path = OnnximHome.of_list(config or Path("list.json")).model(name)
+        except FormatError:
+            return None
         return path if path.is_file() else None
 
     def load(self, request: LoadRequest, progress: Progress) -> tuple[Any, Program]:
@@ -64,41 +63,17 @@ class SystolicTarget:
         own = {key: value for key, value in request.settings.items() if is_setting(key)}
         spec, notes = make_spec(request.preset, request.config, own)
         dimensions = _dimensions({k: v for k, v in request.settings.items() if k not in own})
-        if request.path.suffix.lower() == ".json":
-            spec, compiled, placement = self._load_list(request, spec, dimensions, progress)
-        else:
-            entry = ModelEntry(request.path.stem, dimensions=dimensions)
-            compiled, placement = _compile_onnx(request.path, spec, entry, progress)
-        return spec, _program(request, spec, compiled, placement, notes)
-
-    def _load_list(
-        self, request: LoadRequest, spec: SystolicSpec, dimensions: Mapping[str, int], progress: Progress
-    ) -> tuple[SystolicSpec, Compiled, Mapping[int, str]]:
-        entries = read_model_list(request.path)
-        if len(entries) > 1:
-            raise TargetError(
-                f"{request.path}: {len(entries)} models in one run are not modelled yet; keep one in the list"
-            )
-        entry, home = entries[0], home_of(request.path)
-        entry = replace(entry, dimensions={**entry.dimensions, **dimensions})
-        model = onnx_path(home, entry.name)
-        if model.is_file():
-            return spec, *_compile_onnx(model, spec, entry, progress)
-        sizes = language_model_path(home, entry.name)
-        if not sizes.is_file():
-            raise FormatError(
-                request.path,
-                field=f"model {entry.name}",
-                expected=f"{model} or {sizes}",
-                found="neither",
-                hint="set ONNXIM_HOME to the folder that holds models/",
-            )
-        if spec.mode != "parity":
-            spec = replace(spec, mode="parity")
-        trace = read_trace(trace_path(home, entry.trace_file or "input.csv"))
-        compiled = compile_language(read_language_model(sizes), spec, entry, trace)
-        note = Note("info", "parity", "language models run in parity mode; a true mode for them is to come")
-        return spec, replace(compiled, notes=(*compiled.notes, note)), {}
+        path = request.path
+        if path.suffix.lower() == ".json" and spec.mode == "true":
+            path, dimensions, spec = _of_list(path, dimensions, spec)
+        try:
+            compiled = _compile(path, spec, dimensions, progress)
+        except UsageError as error:
+            similar = [close for name in dimensions for close in similar_settings(name)]
+            if not similar:
+                raise
+            raise UsageError(f"{error}; settings with such a name: {', '.join(similar)}") from None
+        return spec, _program(request, spec, compiled, notes)
 
     def build(self, spec: Any, program: Program) -> Machine:
         """A machine at cycle 0."""
@@ -125,60 +100,53 @@ def _dimensions(settings: Mapping[str, str]) -> dict[str, int]:
         try:
             found[name] = int(text)
         except ValueError:
-            raise UsageError(
-                f"--set {name[:60]}={text[:60]}: unknown key, or a dimension that is not a whole number"
-            ) from None
+            raise unknown_setting(name) from None
     return found
 
 
-def _compile_onnx(
-    path: Path, spec: SystolicSpec, entry: ModelEntry, progress: Progress
-) -> tuple[Compiled, Mapping[int, str]]:
+def _compile(path: Path, spec: SystolicSpec, dimensions: Mapping[str, int], progress: Progress) -> Compiled:
+    dram = dram_memory(spec)
     if spec.mode == "parity":
-        graph = read_model(path, entry.dimensions, optimize=False, progress=progress)
-        mapping_path = path.with_suffix(".mapping")
-        mapping = read_mapping(mapping_path) if mapping_path.is_file() else None
-        request = ModelRequest(entry.request_time_ps, entry.target_core, entry.nr_atten)
-        compiled = compile_parity(graph, spec, mapping, request)
-        return _with_assumptions(compiled, graph), {}
-    graph = read_model(path, entry.dimensions, optimize=True, progress=progress)
-    made = compile_true(graph, spec, dram_memory(spec), progress)
-    compiled = Compiled(made.tables, graph, made.memory_map, made.notes)
-    return _with_assumptions(compiled, graph), made.placement
+        return load_parity(path, spec, dimensions, progress, dram=dram)
+    graph = read_model(path, dimensions, optimize=True, progress=progress)
+    made = compile_true(graph, spec, dram, progress)
+    return Compiled(made.tables, graph, made.memory_map, made.notes, made.placement)
 
 
-def _with_assumptions(compiled: Compiled, graph: Graph) -> Compiled:
-    assumed = tuple(Note("warning", "assumed", text) for text in graph.assumptions)
-    return replace(compiled, notes=(*assumed, *compiled.notes))
+def _of_list(
+    path: Path, dimensions: Mapping[str, int], spec: SystolicSpec
+) -> tuple[Path, dict[str, int], SystolicSpec]:
+    """The ONNX file of a list with one model; other lists run in parity mode, the only one they have."""
+    entries = read_model_list(path)
+    home = OnnximHome.of_list(path)
+    if len(entries) == 1 and home.model(entries[0].name).is_file():
+        return home.model(entries[0].name), {**entries[0].dimensions, **dimensions}, spec
+    return path, dict(dimensions), replace(spec, mode="parity")
 
 
 def _program(
     request: LoadRequest,
     spec: SystolicSpec,
     compiled: Compiled,
-    placement: Mapping[int, str],
     notes: tuple[Note, ...],
 ) -> Program:
     graph, tables = compiled.graph, compiled.tables
     has_values = tables.values is not None
     if not has_values:
         tables = pack_entries(tables)
+    assumed = tuple(Note("warning", "assumed", text) for text in graph.assumptions)
     inputs = draw_inputs(graph, request.inputs, request.seed) if has_values else {}
     payload = Payload(tables, inputs)
     names = [tensor.name for tensor in graph.tensors]
     listing = SystolicListing(tables, spec.num_cores, unit_ids(spec), memory_ids(spec), names)
-    places = tuple(
-        Allocation(a.tensor, dram_memory(spec), a.address, a.size_bytes)
-        for a in sorted(compiled.memory_map.allocations, key=lambda a: a.address)
-    )
     return Program(
         target=SystolicTarget.id,
         title=request.path.stem,
         graph=graph,
         listing=listing,
-        memory_map=MemoryMap(places),
-        notes=(*notes, *compiled.notes),
-        placement=placement,
+        memory_map=compiled.memory_map,
+        notes=(*notes, *assumed, *compiled.notes),
+        placement=compiled.placement,
         payload=payload,
         fingerprint=fingerprint(payload, graph, repr(spec)),
     )

@@ -104,8 +104,14 @@ from npuviz.targets.systolic.tables_kernels import (
     T_BASE,
     TILE_WORDS,
 )
-from npuviz.targets.systolic.watch_kernels import COUNTER, INTERVAL, emit, is_recording, is_watched, watch_queue
-
+from npuviz.targets.systolic.watch_kernels import (
+    COUNTER,
+    INTERVAL,
+    emit,
+    is_recording,
+    is_watched,
+    watch_queue,
+)
 
 STORE_FLAG = 1 << 31  # payload of a store: this bit and the core; of a load: the word of its entry
 
@@ -426,8 +432,11 @@ def serve_channels(s, noc, cycle):
 
 @inlined
 def noc_cycle(s, p, x, ev, cycle, now):
-    """One cycle of the network, in core cycle `now`. With latency above 0 this cycle's entries cannot be granted in it,
-    so that the order of the two halves is free unless ready times depend on it (latency not 1)."""
+    """One cycle of the network, in core cycle `now`.
+
+    With latency 1 what enters in this cycle cannot be granted in it, and the order of the two halves
+    is free; ready times that are kept (other latencies) depend on it.
+    """
     noc = s[H_NOC]
     late = s[noc + NOC_LATENCY] != 1
     if not late and s[noc + NOC_WAITING] > 0:
