@@ -9,19 +9,7 @@ from typing import Any
 import numpy as np
 
 from npuviz.sim.events import EventBuffer
-from npuviz.sim.stop import (
-    CMP_EQ,
-    CMP_GE,
-    CMP_GT,
-    CMP_LE,
-    CMP_LT,
-    STOP_INSTRUCTION,
-    STOP_MEMORY_READ,
-    STOP_MEMORY_WRITE,
-    STOP_NODE_END,
-    STOP_NODE_START,
-    STOP_QUEUE,
-)
+from npuviz.sim.stop import STOP_MEMORY_READ, STOP_MEMORY_WRITE, STOP_NODE_END, STOP_NODE_START
 from npuviz.trace.schema import COUNTER, FLOW, INTERVAL, LIFETIME, TRACK_SHIFT, TYPE_SHIFT
 from tests.toy.description import (
     K_ADD,
@@ -37,6 +25,7 @@ from tests.toy.description import (
     T_USED,
 )
 from tests.toy.program import ALU, DRAM, LD, NODES, NUM_BANKS, PER_TILE, SLOTS, SPAD, ST, TENSORS, ToySpec
+from tests.toy.watching import Watching
 
 EVENTS_PER_CYCLE = 32
 NEVER = 1 << 62
@@ -87,7 +76,7 @@ class Pipeline:
     def cycle(self, stops: np.ndarray, events: EventBuffer | None, until: int) -> tuple[int, ...]:
         """Run from the present cycle to the end of the next one in which something happens (or `until`)."""
         state = self.state
-        self._stops, self._events, self._hits = stops.tolist(), events, set[int]()
+        self._watch, self._events = Watching(stops), events
         self._changed = False
         before = [int(n) for n in state["queue"]["count"]]
         now = int(state["cycle"])
@@ -98,12 +87,12 @@ class Pipeline:
             if state["unit"][unit]["until"] == now + 1:
                 self._changed = True
                 self._end_work(unit, now + 1)
-        self._check_queues(before)
+        self._watch.queues(before, [int(n) for n in state["queue"]["count"]])
         state["cycle"] = now + 1
         if not self._changed:
             waiting = [int(u) for u in state["unit"]["until"] if u >= 0]
             state["cycle"] = max(now + 1, min([until, *(u - 1 for u in waiting)]))
-        return tuple(sorted(self._hits))
+        return tuple(sorted(self._watch.hits))
 
     def _start_store(self, now: int) -> None:
         store, queue = self.state["unit"][ST], self.state["queue"][1]
@@ -116,7 +105,12 @@ class Pipeline:
         store["tile"] = tile
         size = self.spec.block_bytes
         self._begin(ST, tile * PER_TILE + 3, now, int(self.state["latency"]) // 2 + 1 + size // 16)
-        self._touch(STOP_MEMORY_READ, SPAD, (tile % NUM_BANKS) * self.spec.bank_bytes + 2 * size)
+        self._watch.memory(
+            STOP_MEMORY_READ,
+            SPAD,
+            (tile % NUM_BANKS) * self.spec.bank_bytes + 2 * size,
+            self.spec.block_bytes,
+        )
         self._flow(now, tile * PER_TILE + 2, tile * PER_TILE + 3)
 
     def _start_alu(self, now: int) -> None:
@@ -141,7 +135,9 @@ class Pipeline:
         self._begin(ALU, index, now, self.spec.elements + 10 if is_mul else self.spec.elements // 4 + 6)
         base = (tile % NUM_BANKS) * self.spec.bank_bytes
         for part in range(2):
-            self._touch(STOP_MEMORY_READ, SPAD, base + part * self.spec.block_bytes)
+            self._watch.memory(
+                STOP_MEMORY_READ, SPAD, base + part * self.spec.block_bytes, self.spec.block_bytes
+            )
             self._flow(now, index - 2 + part, index)
         self._allocate(tile, 2, now, index)
 
@@ -176,8 +172,8 @@ class Pipeline:
         self.state["owner"][bank] = tile
         self._begin(LD, index, now, latency)
         if part == 0 and index % (PER_TILE * self.spec.blocks) == 0:
-            self._hit(STOP_NODE_START, node)
-        self._touch(STOP_MEMORY_READ, DRAM, address)
+            self._watch.node(STOP_NODE_START, node)
+        self._watch.memory(STOP_MEMORY_READ, DRAM, address, self.spec.block_bytes)
         writer = TENSORS[source][2]
         if writer >= 0:
             self._flow(now, ((writer * self.spec.blocks) + tile % self.spec.blocks) * PER_TILE + 3, index)
@@ -200,16 +196,22 @@ class Pipeline:
         if unit == LD:
             record["phase"] += 1
             self._fill(tile, part)
-            self._touch(STOP_MEMORY_WRITE, SPAD, bank + part * self.spec.block_bytes)
+            self._watch.memory(
+                STOP_MEMORY_WRITE, SPAD, bank + part * self.spec.block_bytes, self.spec.block_bytes
+            )
         elif unit == ALU:
             record["phase"] = 1
             self._fill(tile, 2)
-            self._touch(STOP_MEMORY_WRITE, SPAD, bank + 2 * self.spec.block_bytes)
+            self._watch.memory(
+                STOP_MEMORY_WRITE, SPAD, bank + 2 * self.spec.block_bytes, self.spec.block_bytes
+            )
             self._free(tile, (0, 1), end)
         else:
             self._fill(tile, 3)
             out = NODES[tile // self.spec.blocks][4]
-            self._touch(STOP_MEMORY_WRITE, DRAM, self.spec.dram_address(out, tile))
+            self._watch.memory(
+                STOP_MEMORY_WRITE, DRAM, self.spec.dram_address(out, tile), self.spec.block_bytes
+            )
             self._free(tile, (2,), end)
             self._end_tile(tile, end)
 
@@ -219,7 +221,7 @@ class Pipeline:
         state["owner"][tile % NUM_BANKS] = -1
         state["stored"] += 1
         if (tile + 1) % self.spec.blocks == 0:
-            self._hit(STOP_NODE_END, tile // self.spec.blocks)
+            self._watch.node(STOP_NODE_END, tile // self.spec.blocks)
         if state["stored"] == self.spec.num_tiles:
             state["finished"] = 1
             for unit in range(3):  # close the waits, so that the trace covers every cycle
@@ -249,9 +251,7 @@ class Pipeline:
         self._changed = True
         record = self.state["unit"][unit]
         record["start"], record["until"] = now, now + cycles
-        for test, _, low, high, _, breakpoint_id in self._stops:
-            if test == STOP_INSTRUCTION and low <= index < high:
-                self._hits.add(breakpoint_id)
+        self._watch.instruction(index)
         if index == self.spec.fault_at:
             self.state["fault"] = index
 
@@ -336,33 +336,3 @@ class Pipeline:
             at = int(self._events.count[0])
             self._events.rows[at] = (kind << TYPE_SHIFT | track << TRACK_SHIFT | code, a, b, c)
             self._events.count[0] = at + 1
-
-    def _hit(self, wanted: int, subject: int) -> None:
-        for test, row_subject, _, _, _, breakpoint_id in self._stops:
-            if test == wanted and row_subject == subject:
-                self._hits.add(breakpoint_id)
-
-    def _touch(self, wanted: int, memory: int, address: int) -> None:
-        end = address + self.spec.block_bytes
-        for test, subject, low, high, _, breakpoint_id in self._stops:
-            if test == wanted and subject == memory and address < high and low < end:
-                self._hits.add(breakpoint_id)
-
-    def _check_queues(self, before: list[int]) -> None:
-        for test, subject, low, _, comparison, breakpoint_id in self._stops:
-            if test == STOP_QUEUE:
-                now = int(self.state["queue"][subject]["count"])
-                if compare(now, comparison, low) and not compare(before[subject], comparison, low):
-                    self._hits.add(breakpoint_id)
-
-
-def compare(value: int, comparison: int, bound: int) -> bool:
-    """A comparison of npuviz.sim.stop."""
-    results = {
-        CMP_GE: value >= bound,
-        CMP_GT: value > bound,
-        CMP_LE: value <= bound,
-        CMP_LT: value < bound,
-        CMP_EQ: value == bound,
-    }
-    return results.get(comparison, value != bound)
