@@ -15,7 +15,8 @@ for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
 SUBCOMMANDS = ("open", "run", "debug", "info", "targets", "export", "query", "shot", "bench")
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
-EXIT_BUG = 70
+TRACEBACK_VARIABLE = "NPUVIZ_TRACEBACK"
+"""Set it to see the traceback of a bug on the terminal."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -29,10 +30,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         code = _dispatch(arguments)
         sys.stdout.flush()
-        return code
     except (KeyboardInterrupt, Cancelled):
-        print("npuviz: interrupted", file=sys.stderr)
-        return EXIT_INTERRUPTED
+        code = EXIT_INTERRUPTED
+    except SystemExit:
+        # Only typer does this, when the reader of a pipe went away; it has silenced stdout.
+        code = 0
     except NpuvizError as error:
         return _fail(str(error))
     except BrokenPipeError:
@@ -43,6 +45,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _fail("out of memory; a smaller model, or --record none, needs less")
     except OSError as error:
         return _fail(_os_error_text(error))
+    except Exception as error:
+        if os.environ.get(TRACEBACK_VARIABLE):
+            raise
+        return _fail(_bug_text(error))
+    if code == EXIT_INTERRUPTED:
+        print("npuviz: interrupted", file=sys.stderr)
+    return code
 
 
 def _dispatch(arguments: list[str]) -> int:
@@ -92,6 +101,15 @@ def _fail(text: str) -> int:
 def _os_error_text(error: OSError) -> str:
     where = f"{error.filename}: " if error.filename else ""
     return f"{where}{error.strerror or error}"
+
+
+def _bug_text(error: Exception) -> str:
+    """What to tell about a bug of npuviz; the traceback goes to a report file."""
+    from npuviz.workbench.crash_report import write_report
+
+    report = write_report(error, sys.argv)
+    where = f"a report is in {report}" if report else f"set {TRACEBACK_VARIABLE}=1 to see where"
+    return f"internal error: {type(error).__name__}: {error}; this is a bug of npuviz, {where}"
 
 
 if __name__ == "__main__":

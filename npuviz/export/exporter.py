@@ -44,8 +44,10 @@ class Exporter(Protocol):
 def replacing(out: Path) -> Generator[Path]:
     """A path beside `out` to write to; it becomes `out` at the end, or vanishes on any failure.
 
-    Turns OSError into ExportError.
+    Turns OSError into ExportError. A device or a pipe is refused: renaming would put a file in its place.
     """
+    if out.exists() and not out.is_file() and not out.is_dir():
+        raise ExportError(f"{out}: cannot write: expected the name of a file, found a device or a pipe")
     temporary = out.with_name(f".{out.name}.partial-{os.getpid()}")
     try:
         try:

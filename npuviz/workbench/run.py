@@ -143,7 +143,7 @@ def export_trace(
     if reader is None:
         raise ExportError(f"{name}: nothing was recorded; leave out `--record none` to export")
     try:
-        exporter.export(reader, (0, reader.end_cycle), out, progress)
+        exporter.export(reader, None, out, progress)
     except OSError as error:
         raise ExportError(f"{out}: {error.strerror or error}") from error
 

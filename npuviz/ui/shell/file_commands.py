@@ -11,7 +11,6 @@ from npuviz.ui.bridge.file_watch import FileWatch
 from npuviz.ui.bridge.session_model import SessionModel
 from npuviz.ui.dialogs.files import ask_bundle_to_open, ask_export, ask_files_to_open
 from npuviz.workbench.commands import Command
-from npuviz.workbench.compare import Comparison, compare, comparison_text
 from npuviz.workbench.opening import OpenOptions, targets
 from npuviz.workbench.run import export_trace, exporters
 from npuviz.workbench.settings import Settings
@@ -115,9 +114,11 @@ class FileCommands:
         if opened is None or reader is None:
             return
 
-        def work(_progress: Progress) -> Comparison:
-            from npuviz.trace.bundle import open_bundle
+        # Late: reading bundles brings pyarrow and compiled kernels along.
+        from npuviz.trace.bundle import open_bundle
+        from npuviz.workbench.compare import Comparison, compare, comparison_text
 
+        def work(_progress: Progress) -> Comparison:
             return compare(reader, open_bundle(path))
 
         def done(found: Comparison) -> None:

@@ -1,0 +1,8 @@
+import pytest
+
+from tests.workbench.toy_registry import install_toy
+
+
+@pytest.fixture(autouse=True)
+def toy_target(monkeypatch: pytest.MonkeyPatch) -> None:
+    install_toy(monkeypatch)
