@@ -6,6 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from npuviz.trace.pyramid_kernels import BLOCK, extend_sums
+from npuviz.trace.schema import INTERVAL, TYPE_SHIFT
+from npuviz.trace.store import TraceStore
 from npuviz.ui.widgets import raster_kernels as kernels
 from npuviz.ui.widgets.timeline_index import Categories, TimelineIndex
 from tests.ui.synthetic import KINDS, make_reader
@@ -70,7 +72,7 @@ def test_categories_know_stalls() -> None:
     assert len(texts) == len(set(texts))
 
 
-STYLE = np.array([[0xFF0000FF, 0xFFFFFFFF, 0, 1], [0xFF00FF00, 0xFFFFFFFF, 1, 0]], dtype=np.int64)
+STYLE = np.array([[0xFF0000FF, 0xFF0000FF, 0, 0, 1], [0xFF00FF00, 0xFFFFFFFF, 1, 1, 0]], dtype=np.int64)
 
 
 def paint(
@@ -87,7 +89,9 @@ def paint(
     wide = np.empty(width, dtype=np.uint8)
     kernels.find_wide(start, end, counts, first, step, wide)
     image = np.full((10, width), 0xFF000000, dtype=np.uint32)
-    kernels.paint_levels(image, 0, 10, sums, 1 / step, STYLE, wide, 0, 8)
+    plan = np.empty((kernels.PLAN_ROWS, width), dtype=np.int32)
+    highest = kernels.plan_levels(10, sums, 1 / step, STYLE, wide, np.arange(width + 1), 0, plan)
+    kernels.paint_plan(image, 0, 10, highest, plan, 8)
     kernels.paint_slices(
         image, 0, 10, start, end, key, local, counts, wide, STYLE, first, step, 0, 8, 0xFF000000
     )
@@ -145,3 +149,32 @@ def test_boxes_are_at_least_one_pixel() -> None:
     assert image[1, 1] == 7
     assert (image[:3, 4:] == 8).all() or (image[:3, 4:] == 9).any()
     assert (image[3:] == 0).all()
+
+
+def test_grid_is_exact_and_grows_with_the_trace() -> None:
+    reader = make_reader(1, 500)
+    index = TimelineIndex(reader)
+    first = index.grid(0, 64)
+    assert index.grid(0, 64) is first
+    store = reader.source
+    assert isinstance(store, TraceStore)
+    end = reader.end_cycle
+    rows = np.array([[INTERVAL << TYPE_SHIFT | 3, end + 10 + i, end + 11 + i, 0] for i in range(300)])
+    store.append(rows)
+    grown = index.grid(0, 64)
+    whole = index.track(0).columns(0.0, 64.0, len(grown.sums) - 1)
+    assert len(grown.sums) > len(first.sums)
+    assert np.array_equal(grown.sums, whole.sums)
+    assert grown.sums[-1].sum() == (index.track(0).end - index.track(0).start).sum()
+
+
+def test_grid_forgets_a_history_that_was_rewritten() -> None:
+    reader = make_reader(1, 500)
+    index = TimelineIndex(reader)
+    index.grid(0, 64)
+    store = reader.source
+    assert isinstance(store, TraceStore)
+    store.truncate(1000)
+    store.append(np.array([[INTERVAL << TYPE_SHIFT | 2, 2000 + 2 * i, 2001 + 2 * i, 0] for i in range(900)]))
+    grown = index.grid(0, 64)
+    assert np.array_equal(grown.sums, index.track(0).columns(0.0, 64.0, len(grown.sums) - 1).sums)

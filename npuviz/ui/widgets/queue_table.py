@@ -47,7 +47,7 @@ class QueueState:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """A counter around the cursor: smallest and largest value of each point, and where the cursor is (0..1)."""
+    """A counter around the cursor: smallest and largest value of each point; `cursor` is its place, 0..1."""
 
     low: np.ndarray
     high: np.ndarray

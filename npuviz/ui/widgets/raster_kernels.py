@@ -1,7 +1,8 @@
 """Painting of tracks into pixels, and the sums behind it.
 
 Images are (height, width) uint32 arrays of opaque 0xffRRGGBB pixels. A *category* is a small
-integer that selects a row of a style table: (fill colour, line colour, hatch, is_work); slice s has
+integer that selects a row of a style table (fill colour, line colour, steps of the hatching's lines in
+x and y, is_work); slice s has
 category local[keys[s]]. Slices of a track are sorted by start and never overlap. Column x covers
 [first + x * step, first + (x + 1) * step) in cycles. Sums of blocks of slices are those of
 npuviz.trace.pyramid_kernels.
@@ -12,39 +13,44 @@ from numba import njit
 
 from npuviz.trace.pyramid_kernels import BLOCK
 
-FILL, LINE, HATCH, IS_WORK = 0, 1, 2, 3
+FILL, LINE, X_STEP, Y_STEP, IS_WORK = range(5)
+STYLE_COLUMNS = 5
+PLAN_ROWS = 7
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _count_before(starts, block_starts, cycle, hint):
-    """Slices that start before `cycle`, looked for from `hint` (a lower bound) on.
+def _count_starts(starts, block_starts, first, step, counts):
+    """Slices that start before each column's left edge.
 
-    Whole blocks are passed by their first starts, which lie close together in memory.
+    Two passes: whole blocks by their first starts, which lie close together in memory, then the
+    slices of one block. Reads of the second pass do not wait for each other.
     """
     num_blocks = block_starts.shape[0]
-    low = hint // BLOCK
-    width = 1
-    while low + width <= num_blocks and block_starts[low + width - 1] < cycle:
-        low += width
-        width *= 2
-    high = min(low + width, num_blocks)
-    while low < high:
-        middle = (low + high) >> 1
-        if block_starts[middle] < cycle:
-            low = middle + 1
-        else:
-            high = middle
-    # Blocks before `low` begin before the cycle: the answer is in the last of them, or in the
-    # slices behind the last block.
-    first = max((low - 1) * BLOCK, hint)
-    last = starts.shape[0] if low >= num_blocks else low * BLOCK
-    while first < last:
-        middle = (first + last) >> 1
-        if starts[middle] < cycle:
-            first = middle + 1
-        else:
-            last = middle
-    return first
+    num_slices = starts.shape[0]
+    low = 0
+    for x in range(counts.shape[0]):
+        edge = first + x * step
+        width = 1
+        while low + width <= num_blocks and block_starts[low + width - 1] < edge:
+            low += width
+            width *= 2
+        high = min(low + width, num_blocks)
+        while low < high:
+            middle = (low + high) >> 1
+            if block_starts[middle] < edge:
+                low = middle + 1
+            else:
+                high = middle
+        counts[x] = low
+    for x in range(counts.shape[0]):
+        edge = first + x * step
+        blocks = counts[x]
+        begin = max(blocks - 1, 0) * BLOCK
+        end = num_slices if blocks >= num_blocks else min(begin + BLOCK, num_slices)
+        found = begin
+        for s in range(begin, end):
+            found += starts[s] < edge
+        counts[x] = found
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -55,17 +61,17 @@ def cumulate(starts, ends, keys, local, block_starts, totals, first, step, count
     sums    (columns + 1, categories) float64 out, exact below 2^53
     """
     num_categories = totals.shape[1]
-    hint = 0
+    _count_starts(starts, block_starts, first, step, counts)
     for x in range(counts.shape[0]):
         edge = first + x * step
-        found = _count_before(starts, block_starts, edge, hint)
-        counts[x] = found
-        if x > 0 and found == hint and (found == 0 or ends[found - 1] <= edge - step):
-            # Nothing happened between this edge and the one before.
+        found = counts[x]
+        if x > 0 and found == counts[x - 1]:
+            # No slice began since the edge before: at most the last one has gone on.
             for c in range(num_categories):
                 sums[x, c] = sums[x - 1, c]
+            if found > 0 and ends[found - 1] > edge - step:
+                sums[x, local[keys[found - 1]]] += min(float(ends[found - 1]), edge) - (edge - step)
             continue
-        hint = found
         block = found // BLOCK
         for c in range(num_categories):
             sums[x, c] = totals[block, c]
@@ -86,27 +92,15 @@ def _mix(below, above, weight):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _is_hatched(hatch, x, y, period):
-    """Whether a pixel lies on a line of a hatching: 1 rising, 2 falling, 3 level, 4 upright.
+def _pixel(style, category, x, y, period):
+    """Colour of a pixel of a category: its line colour on the lines of its hatching, else its fill.
 
-    period  a power of two
+    period  a power of two. Plain categories have equal line and fill colours.
     """
-    if hatch == 1:
-        place = x + y
-    elif hatch == 2:
-        place = x - y
-    elif hatch == 3:
-        place = y
-    else:
-        place = x
-    return 4 * (place & (period - 1)) < period
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _pixel(fill, line, hatch, x, y, period):
-    if hatch and _is_hatched(hatch, x, y, period):
-        return line
-    return fill
+    place = style[category, X_STEP] * x + style[category, Y_STEP] * y
+    if 4 * (place & (period - 1)) < period:
+        return style[category, LINE]
+    return style[category, FILL]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -118,55 +112,69 @@ def fill_rows(image, top, bottom, color):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def paint_levels(image, top, height, sums, scale, style, only_lines, phase, period):
-    """Paint utilisation as height: work from below in its dominant category, stalls above it.
+def plan_levels(height, sums, scale, style, skipped, edges, phase, plan):
+    """Find what `paint_plan` shall paint in every pixel column of a row `height` pixels high.
 
-    sums        (columns + 1, categories) as `cumulate` makes them
-    scale       fraction of a column's height that one busy cycle stands for
-    only_lines  per column: 1 where something else paints the column
+    sums     (columns + 1, categories) as `cumulate` makes them
+    scale    fraction of a column's height that one busy cycle stands for
+    skipped  per column: 1 where something else paints the column
+    edges    (columns + 1,) int64: pixel at which each column begins, and behind the last
+    plan     (PLAN_ROWS, pixels) int32 out
+    Returns the height of the highest column.
     """
+    highest = 0
     num_categories = sums.shape[1]
-    rows = image.shape[0]
+    num_pixels = plan.shape[1]
     for x in range(sums.shape[0] - 1):
-        if only_lines[x]:
-            continue
         work = 0.0
         stall = 0.0
         best_work = 0.0
         best_stall = 0.0
         work_category = 0
         stall_category = 0
-        for c in range(num_categories):
-            amount = sums[x + 1, c] - sums[x, c]
-            if amount <= 0.0:
-                continue
-            if style[c, IS_WORK]:
-                work += amount
-                if amount > best_work:
-                    best_work = amount
-                    work_category = c
-            else:
-                stall += amount
-                if amount > best_stall:
-                    best_stall = amount
-                    stall_category = c
-        if work <= 0.0 and stall <= 0.0:
-            continue
+        if not skipped[x]:
+            for c in range(num_categories):
+                amount = sums[x + 1, c] - sums[x, c]
+                if style[c, IS_WORK]:
+                    work += amount
+                    if amount > best_work:
+                        best_work = amount
+                        work_category = c
+                else:
+                    stall += amount
+                    if amount > best_stall:
+                        best_stall = amount
+                        stall_category = c
         work_pixels = int(min(work * scale, 1.0) * height + 0.5)
-        if work > 0.0 and work_pixels == 0:
+        if best_work > 0.0 and work_pixels == 0:
             work_pixels = 1
         both_pixels = max(int(min((work + stall) * scale, 1.0) * height + 0.5), work_pixels)
-        if stall > 0.0 and both_pixels == 0:
+        if best_stall > 0.0 and both_pixels == 0:
             both_pixels = 1
-        bottom = top + height
-        fill = style[stall_category, FILL]
-        line = style[stall_category, LINE]
-        hatch = style[stall_category, HATCH]
-        for y in range(max(bottom - both_pixels, 0), min(bottom - work_pixels, rows)):
-            image[y, x] = _pixel(fill, line, hatch, x + phase, y - top, period)
-        fill = style[work_category, FILL]
-        for y in range(max(bottom - work_pixels, 0), min(bottom, rows)):
-            image[y, x] = fill
+        highest = max(highest, both_pixels)
+        for pixel in range(max(edges[x], 0), min(edges[x + 1], num_pixels)):
+            plan[0, pixel] = work_pixels
+            plan[1, pixel] = both_pixels
+            plan[2, pixel] = style[work_category, FILL]
+            plan[3, pixel] = style[stall_category, FILL]
+            plan[4, pixel] = style[stall_category, LINE]
+            plan[5, pixel] = style[stall_category, X_STEP] * (pixel + phase)
+            plan[6, pixel] = style[stall_category, Y_STEP]
+    return highest
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def paint_plan(image, top, height, highest, plan, period):
+    """Paint utilisation as height: work from below in its dominant category, stalls above it."""
+    mask = period - 1
+    for y in range(max(top + height - highest, 0), min(top + height, image.shape[0])):
+        level = top + height - y
+        row = image[y]
+        for x in range(min(plan.shape[1], row.shape[0])):
+            place = (plan[5, x] + plan[6, x] * (y - top)) & mask
+            stall = plan[4, x] if 4 * place < period else plan[3, x]
+            color = plan[2, x] if level <= plan[0, x] else stall
+            row[x] = np.uint32(color) if level <= plan[1, x] else row[x]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -208,11 +216,9 @@ def _paint_edge(
     if is_edge:
         weight = weight * 5 >> 3
     for y in range(upper, lower):
-        color = _pixel(style[first, FILL], style[first, LINE], style[first, HATCH], place, y - top, period)
+        color = _pixel(style, first, place, y - top, period)
         if part:
-            above = _pixel(
-                style[second, FILL], style[second, LINE], style[second, HATCH], place, y - top, period
-            )
+            above = _pixel(style, second, place, y - top, period)
             color = _mix(color, above, part)
         image[y, x] = _mix(background, color, weight)
 
@@ -236,15 +242,8 @@ def paint_slices(
         high = counts[x + 1]
         if high - low == 1 and starts[low] <= left and ends[low] >= right:
             category = local[keys[low]]
-            fill = style[category, FILL]
-            line = style[category, LINE]
-            hatch = style[category, HATCH]
-            if hatch == 0:
-                for y in range(upper, lower):
-                    image[y, x] = fill
-            else:
-                for y in range(upper, lower):
-                    image[y, x] = _pixel(fill, line, hatch, x + phase, y - top, period)
+            for y in range(upper, lower):
+                image[y, x] = _pixel(style, category, x + phase, y - top, period)
             continue
         _paint_edge(
             image,

@@ -222,7 +222,8 @@ class ChromePainter:
         if not shares:
             return
         for values in measurement.counters:
-            text = f"{values.name.rsplit('.', 1)[-1]}: min {values.low}  mean {values.mean:.4g}  max {values.high}"
+            name = values.name.rsplit(".", 1)[-1]
+            text = f"{name}: min {values.low}  mean {values.mean:.4g}  max {values.high}"
             painter.setPen(theme.color("text-muted"))
             painter.drawText(QRectF(inner.left(), y, inner.width(), 18), Qt.AlignmentFlag.AlignVCenter, text)
             y += 18

@@ -115,6 +115,12 @@ class TrackIndex:
         )
         return Columns(counts, sums)
 
+    def count_between(self, first: float, last: float) -> int:
+        """Slices that start in [first, last)."""
+        edges = np.ceil(np.array([first, last])).astype(np.int64)
+        low, high = np.searchsorted(self.start, edges).tolist()
+        return high - low
+
     def busy(self, first: float, last: float) -> dict[int, float]:
         """Category number -> busy cycles in [first, last), categories that occur there only."""
         if last <= first or not len(self.start):
@@ -132,6 +138,26 @@ class TrackIndex:
         return found if found >= 0 and int(self.end[found]) > cycle else None
 
 
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Sums of a track at every multiple of `cell` cycles, kept between frames.
+
+    tail  (slices, last start, last end, busy cycles): tells whether the track is still the same
+    """
+
+    cell: int
+    tail: tuple[int, int, int, int]
+    sums: np.ndarray
+
+
+def _tail(index: TrackIndex, num_slices: int) -> tuple[int, int, int, int]:
+    if num_slices == 0:
+        return 0, 0, 0, 0
+    blocks = num_slices // BLOCK
+    last = num_slices - 1
+    return num_slices, int(index.start[last]), int(index.end[last]), int(index.totals[blocks].sum())
+
+
 class TimelineIndex:
     """The indices of all interval tracks of a reader."""
 
@@ -139,6 +165,7 @@ class TimelineIndex:
         self.reader = reader
         self.categories = Categories(reader.schema, by_operator)
         self._tracks: dict[int, TrackIndex] = {}
+        self._grids: dict[int, Grid] = {}
         self._intervals = frozenset(t.id for t in reader.schema.tracks if t.kind == "interval")
 
     def is_interval(self, track: int) -> bool:
@@ -154,6 +181,28 @@ class TimelineIndex:
         if known is None or _place(known.view) != _place(view):
             known = self._tracks[track] = self._by_operator(view)
         return known
+
+    def grid(self, track: int, cell: int) -> Grid:
+        """Sums at the multiples of `cell`: far out, frames differ by nothing but their window."""
+        index = self.track(track)
+        known = self._grids.get(track)
+        num_slices = len(index.start)
+        is_same = known is not None and known.cell == cell and known.tail[0] <= num_slices
+        if known is not None and is_same and known.tail == _tail(index, known.tail[0]):
+            if known.tail[0] == num_slices:
+                return known
+            if known.sums.shape[1] == index.totals.shape[1]:
+                # Cells before the last known slice cannot have changed.
+                done = known.tail[1] // cell
+                whole = int(index.end[-1]) // cell + 1
+                fresh = index.columns(float(done * cell), float(cell), whole - done).sums
+                sums = np.concatenate([known.sums[:done], fresh])
+                found = self._grids[track] = Grid(cell, _tail(index, num_slices), sums)
+                return found
+        whole = int(index.end[-1]) // cell + 1 if num_slices else 0
+        sums = index.columns(0.0, float(cell), whole).sums
+        found = self._grids[track] = Grid(cell, _tail(index, num_slices), sums)
+        return found
 
     def busy(self, tracks: Sequence[int], first: float, last: float) -> dict[int, float]:
         """Category number -> busy cycles of several tracks together."""

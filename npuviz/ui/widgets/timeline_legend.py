@@ -7,7 +7,7 @@ from PySide6.QtGui import QColor, QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from npuviz.ui.theme.theme import Theme
-from npuviz.ui.widgets.raster_kernels import FILL, HATCH
+from npuviz.ui.widgets.raster_kernels import FILL, X_STEP, Y_STEP
 from npuviz.ui.widgets.timeline_style import TimelineStyle
 
 SWATCH = 10
@@ -64,12 +64,12 @@ class TimelineLegend(QWidget):
         row = self._style.table[number]
         painter.fillRect(box, QColor.fromRgb(int(row[FILL]) & 0xFFFFFF))
         brushes = {
-            1: Qt.BrushStyle.BDiagPattern,
-            2: Qt.BrushStyle.FDiagPattern,
-            3: Qt.BrushStyle.HorPattern,
-            4: Qt.BrushStyle.VerPattern,
+            (1, 1): Qt.BrushStyle.BDiagPattern,
+            (1, -1): Qt.BrushStyle.FDiagPattern,
+            (0, 1): Qt.BrushStyle.HorPattern,
+            (1, 0): Qt.BrushStyle.VerPattern,
         }
-        pattern = brushes.get(int(row[HATCH]))
+        pattern = brushes.get((int(row[X_STEP]), int(row[Y_STEP])))
         if pattern is not None:
             painter.setPen(Qt.PenStyle.NoPen)
             brush = painter.brush()

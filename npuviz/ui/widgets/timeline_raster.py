@@ -1,5 +1,6 @@
 """Paints the rows of a timeline into an image: slices, utilisation, counters and labels."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,8 @@ from npuviz.ui.widgets.timeline_viewport import Viewport
 MIN_LABEL_PIXELS = 30
 MAX_LABELS_PER_ROW = 512
 ROW_GAP = 2
+DENSE_SLICES = 4
+"""With more slices than that in a pixel, sums over a fixed grid of cycles serve all frames."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,11 @@ class _Columns:
     count: int
     phase: int
 
+    @property
+    def end(self) -> float:
+        """First cycle right of the last column."""
+        return self.first + self.step * self.count
+
 
 class TimelineRaster:
     """Owns the image and everything that is worth keeping between frames."""
@@ -60,6 +68,7 @@ class TimelineRaster:
         self._pixels = np.zeros((1, 1), dtype=np.uint32)
         self._labels: LabelMasks | None = None
         self._labels_ratio = 0.0
+        self._period = 8
         self._marked: dict[int, tuple[int, np.ndarray]] = {}
         self._marked_node = -1
         self._texts: dict[tuple[int, int], tuple[str, str]] = {}
@@ -78,6 +87,7 @@ class TimelineRaster:
             self._labels = LabelMasks(self._font, frame.ratio)
             self._labels_ratio = frame.ratio
         self._labels.begin_frame()
+        self._period = 8 if frame.ratio < 1.5 else 16
         step = frame.viewport.cycles_per_pixel / frame.ratio
         columns = _Columns(frame.viewport.start, step, width, int(frame.viewport.start / step))
         for row in frame.rows:
@@ -122,21 +132,38 @@ class TimelineRaster:
         index = self.index.track(row.track)
         if not len(index.start) or height <= 0:
             return
-        edges = index.columns(columns.first, columns.step, columns.count)
-        wide = np.empty(columns.count, dtype=np.uint8)
-        kernels.find_wide(index.start, index.end, edges.counts, columns.first, columns.step, wide)
-        table = self._style.table[index.present]
-        period = 8 if frame.ratio < 1.5 else 16
-        kernels.paint_levels(
-            self._pixels, top, height, edges.sums, 1.0 / columns.step, table, wide, columns.phase, period
-        )
-        kernels.paint_slices(
-            self._pixels, top, height, index.start, index.end, index.keys, index.local, edges.counts, wide,
-            table, columns.first, columns.step, columns.phase, period, self._style.canvas,
-        )  # fmt: skip
+        if index.count_between(columns.first, columns.end) > DENSE_SLICES * columns.count:
+            self._paint_dense(row.track, index, columns, top, height)
+        else:
+            edges = index.columns(columns.first, columns.step, columns.count)
+            wide = np.empty(columns.count, dtype=np.uint8)
+            table = self._style.table[index.present]
+            kernels.find_wide(index.start, index.end, edges.counts, columns.first, columns.step, wide)
+            kernels.paint_slices(
+                self._pixels, top, height, index.start, index.end, index.keys, index.local, edges.counts, wide,
+                table, columns.first, columns.step, columns.phase, self._period, self._style.canvas,
+            )  # fmt: skip
+            scale = 1.0 / columns.step
+            self._paint_levels(self._pixels, columns, top, height, edges.sums, scale, table, wide)
+            self._paint_labels(frame, index, edges, columns, top, height)
         if frame.node >= 0:
             self._paint_node(frame.node, index, row.track, columns, top, height)
-        self._paint_labels(frame, index, edges, columns, top, height)
+
+    def _paint_dense(self, track: int, index: TrackIndex, columns: _Columns, top: int, height: int) -> None:
+        """Many slices in a pixel: exact sums over cells of a power of two of cycles, 1 to 2 pixels wide."""
+        cell = 1 << math.ceil(math.log2(columns.step))
+        sums = self.index.grid(track, cell).sums
+        low = max(math.floor(columns.first / cell), 0)
+        high = min(math.ceil(columns.end / cell), len(sums) - 1)
+        if high <= low:
+            return
+        places = np.arange(low, high + 1, dtype=np.float64) * cell
+        edges = np.round((places - columns.first) / columns.step).astype(np.int64)
+        nothing = np.zeros(high - low, dtype=np.uint8)
+        table = self._style.table[index.present]
+        self._paint_levels(
+            self._pixels, columns, top, height, sums[low : high + 1], 1.0 / cell, table, nothing, edges
+        )
 
     def _paint_group(self, pixels: np.ndarray, row: Row, columns: _Columns, top: int, height: int) -> None:
         """Mean utilisation of all tracks below a folded group."""
@@ -151,7 +178,26 @@ class TimelineRaster:
         num_tracks = sum(self.index.is_interval(member) for member in row.members)
         share = 1.0 / columns.step / max(num_tracks, 1)
         nothing = np.zeros(columns.count, dtype=np.uint8)
-        kernels.paint_levels(pixels, top, height, sums, share, self._style.table, nothing, columns.phase, 8)
+        self._paint_levels(pixels, columns, top, height, sums, share, self._style.table, nothing)
+
+    def _paint_levels(
+        self,
+        pixels: np.ndarray,
+        columns: _Columns,
+        top: int,
+        height: int,
+        sums: np.ndarray,
+        scale: float,
+        table: np.ndarray,
+        skipped: np.ndarray,
+        edges: np.ndarray | None = None,
+    ) -> None:
+        """Utilisation as height; `skipped` columns are left alone; `edges` are pixels, default one each."""
+        if edges is None:
+            edges = np.arange(len(sums), dtype=np.int64)
+        plan = np.zeros((kernels.PLAN_ROWS, pixels.shape[1]), dtype=np.int32)
+        highest = kernels.plan_levels(height, sums, scale, table, skipped, edges, columns.phase, plan)
+        kernels.paint_plan(pixels, top, height, highest, plan, self._period)
 
     def _paint_counter(self, frame: Frame, row: Row, columns: _Columns, top: int, height: int) -> None:
         first = max(columns.first, 0.0)

@@ -4,10 +4,11 @@ import numpy as np
 from PySide6.QtGui import QColor
 
 from npuviz.ui.theme.theme import Theme
+from npuviz.ui.widgets.raster_kernels import STYLE_COLUMNS
 from npuviz.ui.widgets.timeline_index import Categories
 
-HATCH_CODES = {45: 1, 135: 2, 0: 3, 90: 4}
-"""Angle of a hatching -> its number in raster_kernels."""
+HATCH_STEPS = {45: (1, 1), 135: (1, -1), 0: (0, 1), 90: (1, 0)}
+"""Angle of a hatching -> how its phase grows with x and y."""
 
 STALL_SHARE = 0.38
 COUNTER_SHARES = (0.28, 0.50, 0.90)
@@ -31,14 +32,14 @@ def blended(below: QColor, above: QColor, share: float) -> QColor:
 class TimelineStyle:
     """What the kernels need to know of the theme.
 
-    table   (categories, 4) int64 rows: fill, line, hatch, is_work
+    table   (categories, STYLE_COLUMNS) int64, see raster_kernels
     text    (categories,) int64: colour of a label on the fill
     """
 
     def __init__(self, theme: Theme, categories: Categories) -> None:
         canvas = theme.color("canvas")
         count = len(categories.names)
-        self.table = np.zeros((count, 4), dtype=np.int64)
+        self.table = np.zeros((count, STYLE_COLUMNS), dtype=np.int64)
         self.text = np.zeros(count, dtype=np.int64)
         self.colors: list[QColor] = []
         for number, (name, role) in enumerate(zip(categories.names, categories.roles, strict=True)):
@@ -46,8 +47,9 @@ class TimelineStyle:
             is_work = bool(categories.is_work[number])
             fill = base if is_work else blended(canvas, base, STALL_SHARE)
             angle = None if is_work else theme.hatch_angle(role)
-            hatch = 0 if angle is None else HATCH_CODES.get(angle, 0)
-            self.table[number] = (pixel(fill), pixel(blended(canvas, base, 0.85)), hatch, int(is_work))
+            line = fill if angle is None else blended(canvas, base, 0.85)
+            x_step, y_step = HATCH_STEPS.get(angle, (0, 0)) if angle is not None else (0, 0)
+            self.table[number] = (pixel(fill), pixel(line), x_step, y_step, int(is_work))
             self.text[number] = pixel(theme.text_on(fill) if is_work else theme.color("text"))
             self.colors.append(base)
         self.canvas = pixel(canvas)
