@@ -12,9 +12,7 @@ DOCS = ROOT / "docs"
 
 def test_every_subcommand_is_documented():
     text = (DOCS / "command-line.md").read_text()
-    assert [
-        name for name in SUBCOMMANDS if not re.search(rf"^npuviz \[?{name}\b", text, re.MULTILINE)
-    ] == []
+    assert [name for name in SUBCOMMANDS if not re.search(rf"^npuviz \[?{name}\b", text, re.MULTILINE)] == []
 
 
 def test_every_command_of_the_text_debugger_is_documented():
