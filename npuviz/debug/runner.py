@@ -16,8 +16,8 @@ from npuviz.sim.stop import NO_STOPS, StopKind, StopReason
 from npuviz.trace.recorder import Recorder
 
 SLICE_SECONDS = 0.005
-"""Aim for one call of `advance`, a tenth of the 50 ms in which an interrupt must work: the cycles of
-a slice are guessed from the slice before, and dense cycles may follow sparse ones."""
+"""Aim for one call of `advance`, far below the 50 ms in which an interrupt must work: the cycles of a
+slice are guessed from the slice before, and cycles ten times as dense may follow."""
 
 FIRST_SLICE_CYCLES = 128
 LEAST_SLICE_CYCLES = 16
