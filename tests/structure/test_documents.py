@@ -5,6 +5,7 @@ from pathlib import Path
 
 from npuviz.cli.main import SUBCOMMANDS
 from npuviz.debug.text_commands import BY_WORD
+from npuviz.targets.systolic.compiler.families import LOWERINGS
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -39,3 +40,9 @@ def test_every_page_is_in_the_navigation():
 def test_every_deviation_is_in_the_table():
     text = (DOCS / "systolic.md").read_text()
     assert [number for number in range(1, 29) if f"| F{number} |" not in text] == []
+
+
+def test_every_lowered_operator_is_listed():
+    text = (DOCS / "systolic.md").read_text()
+    assert LOWERINGS
+    assert [name for name in LOWERINGS if f"`{name}`" not in text] == []
