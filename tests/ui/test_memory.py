@@ -81,9 +81,9 @@ def test_paint_colours_ranges_and_hatches_what_is_on_its_way() -> None:
     )
     assert pixels.shape == (100, 64)
     top = pixels[0]
-    assert set(top.tolist()) == {5}
+    assert set(top[:-1].tolist()) == {5}
     second = layout.top_of_line(1, 0)
-    assert set(pixels[second : second + layout.ink_height].ravel().tolist()) == {6, 9}
+    assert set(pixels[second : second + layout.ink_height].ravel().tolist()) >= {6, 9}
     assert 2 in pixels
     assert 1 in pixels[layout.lines * layout.line_height : second]
 
@@ -238,3 +238,14 @@ def test_restoring_damaged_state_is_harmless(stage: Stage, state: dict[str, obje
     assert panel_of(stage).pictures.currentIndex() == (1 if state.get("view") == 1 else 0)
     stage.context.model.show_opened(None)
     stage.panel.grab()
+
+
+def test_nothing_chosen_shows_the_first_region_in_use(stage: Stage) -> None:
+    session = stage.open_toy(run_to=400)
+    first = session.machine.regions(1)[0]
+    contents = panel_of(stage).table.contents
+    assert (contents.address, contents.size_bytes) == (first.address, first.size_bytes)
+    assert panel_of(stage).numbers.text().startswith(first.label)
+    session.go_to(0)
+    stage.moved()
+    assert panel_of(stage).table.contents.size_bytes == session.description.memories[1].size_bytes

@@ -46,6 +46,7 @@ class MemoryPanel(Panel):
         self._memories: tuple[Memory, ...] = ()
         self._range: MemoryRange | None = None
         self._region: Region | None = None
+        self._shown_region: Region | None = None
         self.colors = TensorColors(context.theme, None)
         self.chooser = QComboBox()
         self.chooser.setObjectName("memory.chooser")
@@ -176,8 +177,11 @@ class MemoryPanel(Panel):
         self._show_usage()
         if self.pictures.currentIndex() == 1:
             self.lifetimes.refresh_data()
-        self.table.refresh()
-        self._show_numbers()
+        if self._range is None:
+            self._show_contents()
+        else:
+            self.table.refresh()
+            self._show_numbers()
 
     def _show_usage(self) -> None:
         """How full the memory is, and which part of it the map shows."""
@@ -335,12 +339,17 @@ class MemoryPanel(Panel):
             self.table.set_contents(Contents())
             self.numbers.clear()
             return
-        address, size = (
-            (self._range.address, self._range.size_bytes) if self._range else (0, memory.size_bytes)
-        )
+        address, size = 0, memory.size_bytes
         dtype = self.dtype.currentText()
         shape: tuple[int, ...] = ()
         region = self._region
+        if self._range is not None:
+            address, size = self._range.address, self._range.size_bytes
+        elif self.map.regions:
+            # Nothing is chosen: the first thing in use says more than a large memory's zeros.
+            region = self.map.regions[0]
+            address, size = region.address, region.size_bytes
+        self._shown_region = region
         if region is not None and (region.address, region.size_bytes) == (address, size):
             shape = region.shape
         if dtype == AUTO:
@@ -352,15 +361,15 @@ class MemoryPanel(Panel):
 
     def _show_numbers(self) -> None:
         """Say what is shown, and the plain numbers of the selected cells or of the range."""
-        contents = self.table.contents
-        label = self._region.label if self._region is not None else "bytes"
-        if not contents.size_bytes:
+        contents, memory = self.table.contents, self._memory()
+        label = self._shown_region.label if self._shown_region is not None else "bytes"
+        if not contents.size_bytes or memory is None:
             self.numbers.clear()
             return
         address, size = self._selected_bytes() or (contents.address, contents.size_bytes)
         end = address + size
         text = f"{label}  {address:#x} \u2013 {end:#x}  {format_bytes(size)}  {contents.dtype}"
-        has_choice = self._range is not None or self._selected_bytes() is not None
+        has_choice = size < memory.size_bytes
         found = self.table.statistics(address, size) if has_choice else None
         if found is not None:
             text += f"   min {found.low:.5g}   mean {found.mean:.5g}   max {found.high:.5g}"

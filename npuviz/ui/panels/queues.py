@@ -3,6 +3,7 @@
 from typing import Any
 
 from PySide6.QtCore import QItemSelection, QPoint, Qt
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QHeaderView,
@@ -24,6 +25,7 @@ from npuviz.workbench.selection import Selection
 
 EMPTY_TEXT = "Queues show how many entries wait at every unit and which come next. Open a model to fill them."
 HISTORY_POINTS = 96
+NARROW_PIXELS = 640
 HISTORY_SHARE = 0.02
 MIN_HISTORY_CYCLES = 200
 
@@ -81,6 +83,11 @@ class QueuesPanel(Panel):
             Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
         )
         return view
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        is_narrow = self.width() < NARROW_PIXELS
+        self._splitter.setOrientation(Qt.Orientation.Vertical if is_narrow else Qt.Orientation.Horizontal)
 
     # -- hooks ----------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ GAP_PIXELS = 8
 LINE_PIXELS = 14
 MAX_SHOWN_BANKS = 16
 MIN_SHOWN_BYTES = 64
+MIN_EDGED_CELLS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +197,9 @@ def paint_map(
     for item in ranges:
         for bank, first, last in layout.runs(item.address, item.size_bytes):
             cells[bank, first:last] = item.color
+            if last - first >= MIN_EDGED_CELLS:
+                # A line between neighbours of one colour.
+                cells[bank, last - 1] = background
             hatched[bank, first:last] = item.is_hatched
     pixels = np.full((layout.height, layout.width), background, dtype=np.uint32)
     has_hatching = bool(hatched.any())

@@ -140,8 +140,8 @@ class TimelineRaster:
             table = self._style.table[index.present]
             kernels.find_wide(index.start, index.end, edges.counts, columns.first, columns.step, wide)
             kernels.paint_slices(
-                self._pixels, top, height, index.start, index.end, index.keys, index.local, edges.counts, wide,
-                table, columns.first, columns.step, columns.phase, self._period, self._style.canvas,
+                self._pixels, top, height, index.start, index.end, index.keys, index.local, edges.counts,
+                wide, table, columns.first, columns.step, columns.phase, self._period, self._style.canvas,
             )  # fmt: skip
             scale = 1.0 / columns.step
             self._paint_levels(self._pixels, columns, top, height, edges.sums, scale, table, wide)
