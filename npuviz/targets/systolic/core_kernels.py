@@ -1,6 +1,7 @@
-"""One core for one cycle: retire, load, execute, store, issue, release; and when to look again.
+"""One core for one cycle: retire, load, store, issue, release; and when to look again.
 
-The order of the steps is the machine (Ref: systolic.md section 5). `core_cycle` is called only in
+The order of the steps is the machine (Ref: systolic.md section 5; its step "EX" follows from "issue" one
+cycle earlier and is done there). `core_cycle` is called only in
 cycles in which something may change; a call in any other cycle changes nothing.
 """
 
@@ -37,8 +38,6 @@ from npuviz.targets.systolic.state_kernels import (
     K_ACC_HALF,
     K_BURST_COUNT,
     K_BURST_HEAD,
-    K_EX,
-    K_EX_SLOT,
     K_FINISHED,
     K_GEMM_COUNT,
     K_GEMM_FINISH,
@@ -69,7 +68,6 @@ from npuviz.targets.systolic.state_kernels import (
     P_ENTRIES,
     P_LAYERS,
     P_TILES,
-    QUEUE_EX,
     QUEUE_LD,
     QUEUE_REQUESTS,
     QUEUE_ST,
@@ -243,33 +241,21 @@ def can_start(s, p, k, slot, code, t):
 
 
 @kernel
-def execute(s, p, x, ev, c, k, t):
-    """EX: start the instruction in the slot if it can."""
-    slot_index = s[k + K_EX_SLOT]
-    slot = k + K_SLOT + slot_index * SLOT_WORDS
-    code = s[k + K_EX]
-    if not can_start(s, p, k, slot, code, t):
-        return
-    s[k + K_EX] = -1
+def watch_compute(s, p, x, c, k, slot, code, t):
+    """Test stop rows when a compute instruction is issued: instruction, operands."""
     row = p[P_CODE] + code * CODE_WORDS
-    if is_watched(x):
-        index = code + s[slot + S_DELTA]
-        watch_queue(x, c * QUEUES_PER_CORE + QUEUE_EX, int64(1), int64(0), t)
-        watch_subject(x, int64(STOP_INSTRUCTION), int64(0), index, index + 1, t)
-        for word in (C_SRC0, C_SRC1):
-            if p[row + word] != 0:
-                size = s[entry_of(s, k, slot, p[row + word]) + N_BYTES]
-                watch_operand(s, p, x, c, k, slot, p[row + word], size, int64(STOP_MEMORY_READ), t)
-        if p[row + C_DST] != 0:
-            watch_operand(s, p, x, c, k, slot, p[row + C_DST], p[row + C_SIZE], int64(STOP_MEMORY_WRITE), t)
-    if is_vector_op(p[row + C_OP]):
-        start_vector(s, p, x, ev, c, k, slot, slot_index, code, t)
-    else:
-        start_gemm(s, p, x, ev, c, k, slot, slot_index, code, t)
+    index = code + s[slot + S_DELTA]
+    watch_subject(x, int64(STOP_INSTRUCTION), int64(0), index, index + 1, t)
+    for word in (C_SRC0, C_SRC1):
+        if p[row + word] != 0:
+            size = s[entry_of(s, k, slot, p[row + word]) + N_BYTES]
+            watch_operand(s, p, x, c, k, slot, p[row + word], size, int64(STOP_MEMORY_READ), t)
+    if p[row + C_DST] != 0:
+        watch_operand(s, p, x, c, k, slot, p[row + C_DST], p[row + C_SIZE], int64(STOP_MEMORY_WRITE), t)
 
 
 @inlined
-def issue_one(s, p, x, c, k, slot, slot_index, t):
+def issue_one(s, p, x, ev, c, k, slot, slot_index, t):
     """Issue the head of a tile's program to its queue if it can; tells whether it did."""
     code = s[slot + S_PC]
     row = p[P_CODE] + code * CODE_WORDS
@@ -293,11 +279,18 @@ def issue_one(s, p, x, c, k, slot, slot_index, t):
         s[k + K_STORES] = count + 1
         queue = QUEUE_ST
     else:
-        if s[k + K_EX] >= 0 or not can_start(s, p, k, slot, code, t):
+        if not can_start(s, p, k, slot, code, t):
             return False
-        count = 0
-        ring = k + K_EX
-        queue = QUEUE_EX
+        s[slot + S_PC] = code + 1
+        if is_watched(x):
+            watch_compute(s, p, x, c, k, slot, code, t)
+        # The slot between issue and pipeline is empty again after one cycle, because an instruction
+        # is issued only when it can start, and nothing in between can prevent it.
+        if is_vector_op(op):
+            start_vector(s, p, x, ev, c, k, slot, slot_index, code, t)
+        else:
+            start_gemm(s, p, x, ev, c, k, slot, slot_index, code, t)
+        return True
     s[ring] = code
     s[ring + 1] = slot_index
     s[slot + S_PC] = code + 1
@@ -307,7 +300,7 @@ def issue_one(s, p, x, c, k, slot, slot_index, t):
 
 
 @inlined
-def issue(s, p, x, c, k, t):
+def issue(s, p, x, ev, c, k, t):
     """Issue at most one instruction, looking first at the tile that issued last."""
     tiles = s[k + K_TILES]
     if tiles == 0:
@@ -321,7 +314,7 @@ def issue(s, p, x, c, k, t):
             index -= tiles
         slot_index = s[k + K_ORDER + index]
         slot = k + K_SLOT + slot_index * SLOT_WORDS
-        if s[slot + S_PC] < s[slot + S_END] and issue_one(s, p, x, c, k, slot, slot_index, t):
+        if s[slot + S_PC] < s[slot + S_END] and issue_one(s, p, x, ev, c, k, slot, slot_index, t):
             s[k + K_TURN] = index
             return True
     return False
@@ -352,9 +345,6 @@ def known_time(s, entry, t):
 def source_time(s, p, k, slot, code, t):
     """Earliest known validity after `t` among the operands an instruction waits for."""
     row = p[P_CODE] + code * CODE_WORDS
-    op = p[row + C_OP]
-    if op == OP_MOVOUT or op == OP_MOVOUT_POOL:
-        return known_time(s, entry_of(s, k, slot, p[row + C_DST]), t)
     earliest = FAR
     if p[row + C_SRC0] != 0:
         earliest = known_time(s, entry_of(s, k, slot, p[row + C_SRC0]), t)
@@ -366,14 +356,24 @@ def source_time(s, p, k, slot, code, t):
 
 
 @inlined
-def next_wake(s, p, k, issued, t):
+def issue_time(s, p, k, slot, t):
+    """Earliest cycle after `t` in which the head of a tile's program may be issued, as far as known."""
+    code = s[slot + S_PC]
+    row = p[P_CODE] + code * CODE_WORDS
+    op = p[row + C_OP]
+    if op == OP_MOVIN:
+        return t + 1
+    if op == OP_MOVOUT or op == OP_MOVOUT_POOL:
+        entry = entry_of(s, k, slot, p[row + C_DST])
+        return t + 1 if is_valid(s, entry, t + 1) else known_time(s, entry, t)
+    # Without room in its pipeline it waits for a retirement, which is an event of its own.
+    return t + 1 if can_start(s, p, k, slot, code, t + 1) else source_time(s, p, k, slot, code, t)
+
+
+@inlined
+def next_wake(s, p, k, t):
     """The next cycle in which this core may do something, as far as it can know itself."""
-    if (
-        issued
-        or s[k + K_LOADS] > 0
-        or s[k + K_FINISHED] > 0
-        or (s[k + K_TILES] < 2 and s[k + K_NEXT_TILE] >= 0)
-    ):
+    if s[k + K_LOADS] > 0 or s[k + K_FINISHED] > 0 or (s[k + K_TILES] < 2 and s[k + K_NEXT_TILE] >= 0):
         return t + 1
     wake = FAR
     if s[k + K_GEMM_COUNT] > 0:
@@ -388,14 +388,10 @@ def next_wake(s, p, k, issued, t):
         time = known_time(s, entry, t)
         if time < wake:
             wake = time
-    if s[k + K_EX] >= 0:
-        time = source_time(s, p, k, k + K_SLOT + s[k + K_EX_SLOT] * SLOT_WORDS, s[k + K_EX], t)
-        if time < wake:
-            wake = time
     for index in range(s[k + K_TILES]):
         slot = k + K_SLOT + s[k + K_ORDER + index] * SLOT_WORDS
         if s[slot + S_PC] < s[slot + S_END]:
-            time = source_time(s, p, k, slot, s[slot + S_PC], t)
+            time = issue_time(s, p, k, slot, t)
             if time < wake:
                 wake = time
         elif s[slot + S_DONE] == 1:
@@ -417,10 +413,8 @@ def core_cycle(s, p, x, ev, c, t):
         retire_vector(s, p, x, ev, c, k, t)
     if s[k + K_LOADS] > 0:
         start_load(s, p, x, ev, c, k, t)
-    if s[k + K_EX] >= 0:
-        execute(s, p, x, ev, c, k, t)
     if s[k + K_STORES] > 0:
         start_store(s, p, x, ev, c, k, t)
-    issued = issue(s, p, x, c, k, t)
+    issue(s, p, x, ev, c, k, t)
     release_tile(s, k)
-    s[k + K_WAKE] = next_wake(s, p, k, issued, t)
+    s[k + K_WAKE] = next_wake(s, p, k, t)

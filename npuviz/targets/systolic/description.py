@@ -135,14 +135,8 @@ def _queues(spec: SystolicSpec) -> tuple[Queue, ...]:
         first, unit = core * sk.QUEUES_PER_CORE, core * UNITS_PER_CORE
         rows = (
             (sk.QUEUE_LD, "LD", unit + LD, 0, "loads issued and not yet taken up"),
-            (sk.QUEUE_EX, "EX", unit + EX, 1, "the slot before the pipelines"),
-            (
-                sk.QUEUE_GEMM,
-                "GEMM",
-                unit + EX,
-                spec.cores[core].core_height,
-                "instructions in the systolic array",
-            ),
+            (sk.QUEUE_EX, "EX", unit + EX, spec.cores[core].core_height, "instructions in the array"),
+            (sk.QUEUE_VEC, "VEC", unit + VEC, 1, "the instruction in the vector unit"),
             (sk.QUEUE_ST, "ST", unit + ST, 32, "stores issued and not yet taken up"),
             (
                 sk.QUEUE_REQUESTS,
@@ -243,7 +237,7 @@ def make_probes(spec: SystolicSpec) -> tuple[Probe, ...]:
     found: list[Probe] = []
     for core in range(spec.num_cores):
         name = f"Core[{core}]"
-        for queue in ("LD", "EX", "GEMM", "ST", "requests"):
+        for queue in ("LD", "EX", "VEC", "ST", "requests"):
             found.append(
                 Probe(
                     f"{name}.{queue}.occupancy", f"{queue} queue", (), "int64", "entries", name, "entries now"

@@ -135,7 +135,7 @@ def _write_header(s: np.ndarray, spec: SystolicSpec, tables: SystolicTables, sha
 def _write_core(s: np.ndarray, spec: SystolicSpec, shape: StateShape, index: int) -> None:
     core = spec.cores[index]
     k = s[shape.at["cores"] + index * shape.core_words :][: shape.core_words]
-    for word in (sk.K_NEXT_TILE, sk.K_EX, sk.K_VEC, sk.K_REQUEST, sk.K_LAST_LAYER, sk.K_LAST_FUSED):
+    for word in (sk.K_NEXT_TILE, sk.K_VEC, sk.K_REQUEST, sk.K_LAST_LAYER, sk.K_LAST_FUSED):
         k[word] = -1
     k[sk.K_WAKE] = sk.FAR
     k[sk.K_HEIGHT] = core.core_height

@@ -144,7 +144,7 @@ class SystolicMachine:
         queues = {
             "LD": sk.QUEUE_LD,
             "EX": sk.QUEUE_EX,
-            "GEMM": sk.QUEUE_GEMM,
+            "VEC": sk.QUEUE_VEC,
             "ST": sk.QUEUE_ST,
             "requests": sk.QUEUE_REQUESTS,
         }

@@ -72,11 +72,11 @@ class Observer:
     def queue_length(self, core: int, queue: int) -> int:
         """Entries of a queue now."""
         k = self.core(core)
-        if queue == sk.QUEUE_EX:
-            return int(k[sk.K_EX] >= 0)
+        if queue == sk.QUEUE_VEC:
+            return int(k[sk.K_VEC] >= 0)
         word = {
             sk.QUEUE_LD: sk.K_LOADS,
-            sk.QUEUE_GEMM: sk.K_GEMM_COUNT,
+            sk.QUEUE_EX: sk.K_GEMM_COUNT,
             sk.QUEUE_ST: sk.K_STORES,
             sk.QUEUE_REQUESTS: sk.K_BURST_COUNT,
         }[queue]
@@ -86,9 +86,9 @@ class Observer:
         """Entries of a queue now, head first."""
         k = self.core(core)
         count = self.queue_length(core, queue)
+        if queue == sk.QUEUE_VEC:
+            return [self._entry(int(k[sk.K_VEC]), core, int(k[sk.K_VEC_SLOT]))] if count else []
         if queue == sk.QUEUE_EX:
-            return [self._entry(int(k[sk.K_EX]), core, int(k[sk.K_EX_SLOT]))] if count else []
-        if queue == sk.QUEUE_GEMM:
             return [self._entry(row[sk.R_CODE], core, row[sk.R_SLOT]) for row in self.gemm_ring(core)]
         if queue == sk.QUEUE_REQUESTS:
             return [self._index_entry(row[sk.B_INDEX]) for row in self.bursts(core)]
@@ -285,10 +285,6 @@ class Observer:
             if int(k[count]):
                 found[number] = int(k[ring]) + self.slot(core, int(k[ring + 1]))[sk.S_DELTA]
         code = self._engine.tables.code
-        if int(k[sk.K_EX]) >= 0:
-            row = int(k[sk.K_EX])
-            number = int(UNIT_KIND_OF[code[row, tk.C_OP]])
-            found[number] = row + self.slot(core, int(k[sk.K_EX_SLOT]))[sk.S_DELTA]
         for slot in self.slots(core):
             rest = UNIT_KIND_OF[code[slot[sk.S_PC] : slot[sk.S_END], tk.C_OP]]
             for number in (LD, EX, VEC, ST):
@@ -311,7 +307,7 @@ class Observer:
             for number, busy in self._busy(core).items():
                 units.append((f"{name}.{UNIT_KINDS[number]}", busy))
             queues.append((f"{name}.requests", int(k[sk.K_PEAK_BURSTS]), 0))
-            queues.append((f"{name}.GEMM", int(k[sk.K_PEAK_GEMM]), int(k[sk.K_HEIGHT])))
+            queues.append((f"{name}.EX", int(k[sk.K_PEAK_GEMM]), int(k[sk.K_HEIGHT])))
             memories.append((f"{name}.SPAD", int(k[sk.K_PEAK_SPAD]), 2 * int(k[sk.K_SPAD_HALF])))
             memories.append((f"{name}.ACC", int(k[sk.K_PEAK_ACC]), 2 * int(k[sk.K_ACC_HALF])))
         host = int(s[sk.H_HOST_BUSY]) - max(0, int(s[sk.H_HOST_UNTIL]) - int(s[sk.H_CYCLE]))

@@ -3,6 +3,8 @@
 Ref: systolic.md section 6 for every latency.
 """
 
+from numba import int64
+
 from npuviz.sim.parts.bits_kernels import inlined, kernel
 from npuviz.targets.systolic.entry_kernels import create_entry, entry_of
 from npuviz.targets.systolic.state_kernels import (
@@ -46,7 +48,8 @@ from npuviz.targets.systolic.state_kernels import (
     N_VALID,
     N_WRITER,
     P_CODE,
-    QUEUE_GEMM,
+    QUEUE_EX,
+    QUEUE_VEC,
     QUEUES_PER_CORE,
     R_ARRIVED,
     R_CODE,
@@ -201,7 +204,11 @@ def use_sources(s, p, x, ev, k, slot, row, instruction, t):
 
 @inlined
 def start_gemm(s, p, x, ev, c, k, slot, slot_index, code, t):
-    """Let a GEMM-type instruction enter the array; its finish is known now."""
+    """Let a GEMM-type instruction that is issued in cycle `t` enter the array in the next one.
+
+    Its finish is known now. What retires in that next cycle retires before it enters.
+    """
+    enter = t + 1
     row = p[P_CODE] + code * CODE_WORDS
     height = s[k + K_HEIGHT]
     rows = p[row + C_N]
@@ -209,17 +216,20 @@ def start_gemm(s, p, x, ev, c, k, slot, slot_index, code, t):
         rows = MINIMUM_ROWS
     is_preload = p[row + C_OP] == OP_GEMM_PRELOAD
     count = s[k + K_GEMM_COUNT]
-    if count > 0:
+    ahead = count
+    if count > 0 and s[k + K_GEMM_FINISH] <= enter:
+        ahead -= 1
+    if ahead > 0:
         offset = s[k + K_GEMM_ROWS]
         if is_preload and offset < height:
             offset = height
         start = s[k + K_GEMM_START] + offset
-        if start < t:
-            start = t
+        if start < enter:
+            start = enter
     elif is_preload:
-        start = t + 2 * height - 1
+        start = enter + 2 * height - 1
     else:
-        start = t
+        start = enter
     finish = start + height + s[k + K_WIDTH] - 2 + rows
     instruction = code + s[slot + S_DELTA]
     place = s[k + K_GEMM_HEAD] + count
@@ -230,7 +240,7 @@ def start_gemm(s, p, x, ev, c, k, slot, slot_index, code, t):
     s[ring + R_START] = start
     s[ring + R_CODE] = code
     s[ring + R_SLOT] = slot_index
-    s[ring + R_ENTER] = t
+    s[ring + R_ENTER] = enter
     s[ring + R_IDLE] = s[k + K_EX_END]
     s[ring + R_FILLED] = use_sources(s, p, x, ev, k, slot, row, instruction, t)
     s[ring + R_ARRIVED] = s[slot + S_SINCE]
@@ -248,7 +258,7 @@ def start_gemm(s, p, x, ev, c, k, slot, slot_index, code, t):
         s[H_PRELOAD_COUNT] += 1
     begin_result(s, p, x, ev, c, k, slot, row, instruction, t)
     if is_watched(x):
-        watch_queue(x, c * QUEUES_PER_CORE + QUEUE_GEMM, count, count + 1, t)
+        watch_queue(x, c * QUEUES_PER_CORE + QUEUE_EX, count, count + 1, t)
 
 
 @kernel
@@ -305,22 +315,26 @@ def retire_gemm(s, p, x, ev, c, k, t):
     if count > 0:
         s[k + K_GEMM_FINISH] = s[k + s[k + K_RING] + head * RING_WORDS + R_FINISH]
     if is_watched(x):
-        watch_queue(x, c * QUEUES_PER_CORE + QUEUE_GEMM, count + 1, count, t)
+        watch_queue(x, c * QUEUES_PER_CORE + QUEUE_EX, count + 1, count, t)
 
 
 @kernel
 def start_vector(s, p, x, ev, c, k, slot, slot_index, code, t):
-    """Let a vector instruction start; its finish is known now."""
+    """Let a vector instruction that is issued in cycle `t` start in the next one; its finish is known."""
+    enter = t + 1
     row = p[P_CODE] + code * CODE_WORDS
-    latency = vector_latency(s, p, k, row)
+    # Ref: systolic.md section 5: it is retired in a later cycle than it starts, even with latency 0.
+    latency = max(1, vector_latency(s, p, k, row))
     instruction = code + s[slot + S_DELTA]
     s[k + K_VEC] = code
     s[k + K_VEC_SLOT] = slot_index
-    s[k + K_VEC_START] = t
-    s[k + K_VEC_FINISH] = t + latency
+    s[k + K_VEC_START] = enter
+    s[k + K_VEC_FINISH] = enter + latency
     s[k + K_VEC_BUSY] += latency
     use_sources(s, p, x, ev, k, slot, row, instruction, t)
     begin_result(s, p, x, ev, c, k, slot, row, instruction, t)
+    if is_watched(x):
+        watch_queue(x, c * QUEUES_PER_CORE + QUEUE_VEC, int64(0), int64(1), t)
 
 
 @kernel
@@ -338,3 +352,5 @@ def retire_vector(s, p, x, ev, c, k, t):
     if code + 1 == s[slot + S_END]:
         s[slot + S_DONE] = 1
     s[k + K_VEC] = -1
+    if is_watched(x):
+        watch_queue(x, c * QUEUES_PER_CORE + QUEUE_VEC, int64(1), int64(0), t)

@@ -81,8 +81,6 @@ K_ORDER = 3  # two words: slots in order of arrival
 K_NEXT_TILE = 5  # head of its own tile queue, -1 if empty
 K_FINISHED = 6  # number of finished tiles not reported yet
 K_FINISHED_RING = 7  # eight words, head first
-K_EX = 15  # instruction in the EX slot (row of CODE), -1 if empty
-K_EX_SLOT = 16
 K_LOADS = 17  # instructions in the LD queue
 K_LOAD_RING = 18  # four (code, slot) pairs, head first
 K_STORES = 26
@@ -242,8 +240,8 @@ KIND_OPERATOR = 24
 # kinds 1..18 are the opcodes
 
 QUEUE_LD = 0
-QUEUE_EX = 1
-QUEUE_GEMM = 2
+QUEUE_EX = 1  # instructions in the array
+QUEUE_VEC = 2  # instruction in the vector unit
 QUEUE_ST = 3
 QUEUE_REQUESTS = 4
 QUEUES_PER_CORE = 5
