@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 
-from PySide6.QtCore import QTimer
+from PySide6.QtCore import QEvent, QTimer
 from PySide6.QtGui import QIcon
 from PySide6.QtWidgets import QApplication
 
@@ -55,6 +55,12 @@ class Application:
         window.closed.connect(lambda: self._forget(window))
         return window
 
+    def close(self) -> None:
+        """Close all windows and destroy their widgets now: Qt crashes on widgets that outlive it."""
+        for window in tuple(self.windows):
+            window.close()
+        self.qt.sendPostedEvents(None, QEvent.Type.DeferredDelete.value)
+
     def _forget(self, window: MainWindow) -> None:
         if window in self.windows:
             self.windows.remove(window)
@@ -92,7 +98,9 @@ def run_window(options: WindowOptions) -> int:
         _prepare(window, options)
         # After the first frame, so that the window is there before the work begins.
         QTimer.singleShot(0, lambda: window.files.open_paths(options.paths, options.open))
-    return application.qt.exec()
+    code = application.qt.exec()
+    application.close()
+    return code
 
 
 def _prepare(window: MainWindow, options: WindowOptions) -> None:

@@ -86,7 +86,7 @@ def take_shot(path: Path, opening: OpenOptions, shot: ShotOptions) -> None:
         _settle()
         _save(window, shot.out)
     finally:
-        window.close()
+        application.close()
 
 
 def _drop_platform_noise(kind: QtMsgType, _context: QMessageLogContext, text: str) -> None:

@@ -48,9 +48,9 @@ LAYOUTS: tuple[Layout, ...] = (
     Layout("stepping", "Stepping", "Alt+F1", (
         Row((Cell(("program",), 21), Cell(("timeline",), 58), Cell(("inspector",), 21)), 60),
         Row((
-            Cell(("graph", "breakpoints", "log"), 32),
-            Cell(("queues", "floorplan"), 28),
-            Cell(("memory",), 40),
+            Cell(("graph", "breakpoints", "log"), 28),
+            Cell(("queues", "floorplan"), 34),
+            Cell(("memory",), 38),
         ), 40),
     )),
     Layout("profiling", "Profiling", "Alt+F2", (

@@ -132,7 +132,7 @@ def choose_target(path: Path, wanted: str = "") -> Target:
         if wanted not in known:
             raise UnknownTarget(f"unknown target {wanted!r}; known: {', '.join(known) or 'none'}")
         return known[wanted]
-    head = _head(path)
+    head = read_head(path)
     for target in known.values():
         if target.accepts(path, head):
             return target
@@ -194,7 +194,8 @@ def _open_model(path: Path, options: OpenOptions, progress: Progress) -> Opened:
     return Opened(path, program.title, options, session.trace, session, target, preset, seconds)
 
 
-def _head(path: Path) -> bytes:
+def read_head(path: Path) -> bytes:
+    """The first bytes of a file, for `Target.accepts`; empty for a folder or an empty file."""
     if not path.is_file():
         return b""
     with path.open("rb") as file:

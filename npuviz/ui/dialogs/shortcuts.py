@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QDialog, QGridLayout, QLabel, QScrollArea, QVBoxLa
 from npuviz.ui.theme.theme import Theme
 from npuviz.workbench.commands import Command
 
+MENU_ORDER = ("Run", "File", "View", "Trace", "Help")
 CANVAS_KEYS: tuple[tuple[str, str], ...] = (
     ("W / S", "Zoom in / out"),
     ("A / D", "Pan left / right"),
@@ -65,4 +66,6 @@ def _sections(commands: Sequence[Command]) -> list[tuple[str, list[tuple[str, st
         if command.shortcuts:
             menu = command.menu.partition("/")[0] or "Elsewhere"
             sections.setdefault(menu, []).append((", ".join(command.shortcuts), command.title))
-    return [*sections.items(), ("Timeline", list(CANVAS_KEYS))]
+    order = [name for name in MENU_ORDER if name in sections]
+    order += [name for name in sections if name not in MENU_ORDER]
+    return [*((name, sections[name]) for name in order), ("Timeline", list(CANVAS_KEYS))]

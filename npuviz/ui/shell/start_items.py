@@ -1,9 +1,7 @@
 """What the start page offers: recent files, and the sample models that a target takes."""
 
-from pathlib import Path
-
 from npuviz.ui.widgets.start_page import StartItem
-from npuviz.workbench.opening import targets
+from npuviz.workbench.opening import read_head, targets
 from npuviz.workbench.resources import sample_models_path
 from npuviz.workbench.settings import Settings
 
@@ -21,7 +19,8 @@ def sample_items() -> list[StartItem]:
     known = targets()
     found: list[StartItem] = []
     for path in sorted(folder.rglob("*")):
-        takers = [target.title for target in known.values() if path.suffix in target.file_kinds]
-        if path.is_file() and takers:
-            found.append(StartItem(path.stem, takers[0], Path(path)))
+        head = read_head(path)
+        takers = [target.title for target in known.values() if head and target.accepts(path, head)]
+        if takers:
+            found.append(StartItem(path.stem, takers[0], path))
     return found

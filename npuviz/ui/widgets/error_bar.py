@@ -36,7 +36,6 @@ class ErrorBar(QFrame):
         self._details = QPlainTextEdit(self)
         self._details.setReadOnly(True)
         self._details.setFont(theme.font_mono(11))
-        self._details.setFixedHeight(DETAILS_HEIGHT)
         line = QHBoxLayout()
         line.setSpacing(4)
         line.addWidget(self._text, 1)
@@ -67,6 +66,8 @@ class ErrorBar(QFrame):
         self._text.setText(text)
         self._text.setAccessibleName(f"{severity}: {text}")
         self._details.setPlainText(details)
+        lines = self._details.fontMetrics().lineSpacing() * (details.count("\n") + 1) + 24
+        self._details.setFixedHeight(min(DETAILS_HEIGHT, lines))
         self._details.hide()
         self._fold.setText("Details")
         self._fold.setVisible(bool(details))

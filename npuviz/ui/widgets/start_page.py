@@ -125,6 +125,7 @@ class StartPage(QWidget):
         while (taken := layout.takeAt(0)) is not None:
             widget = taken.widget()
             if widget is not None:
+                widget.hide()
                 widget.deleteLater()
         if not items:
             label = QLabel(nothing, self)
@@ -140,7 +141,7 @@ class StartPage(QWidget):
         button = QPushButton(icon("mdi6.file-outline", self._theme, "text-muted"), f"{text}", self)
         button.setIconSize(QSize(16, 16))
         button.setFlat(True)
-        button.setStyleSheet("text-align: left;")
+        button.setStyleSheet("text-align: left; padding-left: 0;")
         button.setToolTip(f"{item.path}\n{item.detail}" if item.detail else str(item.path))
         button.setAccessibleName(f"Open {item.title}")
         button.clicked.connect(lambda: self.file_chosen.emit(item.path))
