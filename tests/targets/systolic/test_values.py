@@ -1,5 +1,6 @@
 """Contents of memories: right at the end, right on the way, changed by writes, lazy."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,9 @@ from onnx import helper
 
 from npuviz.targets.systolic import tables_kernels as tk
 from npuviz.targets.systolic.check import check
+from npuviz.targets.systolic.spec import SystolicSpec
 from npuviz.targets.systolic.values import ALL, ValueEngine
+from npuviz.targets.systolic.values_plan import VectorFunction
 from tests.targets.systolic.test_true_compile import CHIPS, matmul, mixed_model
 from tests.targets.systolic.true_cases import (
     Compiled,
@@ -31,7 +34,7 @@ def assert_right(case: Compiled, limit: float = 1.0) -> None:
 
 
 @pytest.mark.parametrize("spec", CHIPS.values(), ids=CHIPS.keys())
-def test_mixed_model_agrees_with_onnx_runtime(spec, tmp_path: Path) -> None:
+def test_mixed_model_agrees_with_onnx_runtime(spec: SystolicSpec, tmp_path: Path) -> None:
     assert_right(compile_model(mixed_model(tmp_path), spec), 0.05)
 
 
@@ -221,16 +224,9 @@ def test_making_an_engine_computes_nothing(tmp_path: Path, monkeypatch: pytest.M
 
 def test_check_names_the_first_wrong_tensor(tmp_path: Path) -> None:
     case = two_layers(tmp_path)
-    wrong = [np.array(values) for values in case.graph.constants.values()]
-    wrong[0][5] += 1.0
-    broken = dict(zip(case.graph.constants, wrong, strict=True))
-    tables = case.compiled.tables
-    plan = case.plan.__class__(**{**case.plan.__dict__, "constants": broken})
-    engine = ValueEngine(
-        tables.__class__(**{**tables.__dict__, "values": plan}), case.graph, case.spec, case.engine().inputs
-    )
-    # Weights reach the operator's own reference too, so a wrong product is what must be caught.
-    plan.functions[-1].__dict__["apply"] = lambda a, b: a - b
+    functions = (*case.plan.functions[:-1], VectorFunction("wrong", np.subtract))
+    tables = replace(case.compiled.tables, values=replace(case.plan, functions=functions))
+    engine = ValueEngine(tables, case.graph, case.spec, case.engine().inputs)
     result = check(engine, case.graph)
     assert (result.num_tensors, result.num_failed, result.first_divergence) == (2, 1, "y")
 

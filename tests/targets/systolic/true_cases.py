@@ -66,7 +66,9 @@ def weights(name: str, *shape: int, seed: int = 0, scale: float = 0.3) -> onnx.T
     return numpy_helper.from_array(values.astype(np.float32), name)
 
 
-def constant(name: str, values: Sequence[float] | np.ndarray, dtype: type = np.int64) -> onnx.TensorProto:
+def constant(
+    name: str, values: float | Sequence[float] | np.ndarray, dtype: type = np.int64
+) -> onnx.TensorProto:
     """An initialiser with given values."""
     return numpy_helper.from_array(np.array(values, dtype=dtype), name)
 
