@@ -89,7 +89,7 @@ def paint(
     wide = np.empty(width, dtype=np.uint8)
     kernels.find_wide(start, end, counts, first, step, wide)
     image = np.full((10, width), 0xFF000000, dtype=np.uint32)
-    plan = np.empty((kernels.PLAN_ROWS, width), dtype=np.int32)
+    plan = np.zeros((kernels.PLAN_ROWS, width), dtype=np.int32)
     highest = kernels.plan_levels(10, sums, 1 / step, STYLE, wide, np.arange(width + 1), 0, plan)
     kernels.paint_plan(image, 0, 10, highest, plan, 8)
     kernels.paint_slices(

@@ -119,7 +119,7 @@ def plan_levels(height, sums, scale, style, skipped, edges, phase, plan):
     scale    fraction of a column's height that one busy cycle stands for
     skipped  per column: 1 where something else paints the column
     edges    (columns + 1,) int64: pixel at which each column begins, and behind the last
-    plan     (PLAN_ROWS, pixels) int32 out
+    plan     (PLAN_ROWS, pixels) int32 out, zero before
     Returns the height of the highest column.
     """
     highest = 0
@@ -132,19 +132,22 @@ def plan_levels(height, sums, scale, style, skipped, edges, phase, plan):
         best_stall = 0.0
         work_category = 0
         stall_category = 0
-        if not skipped[x]:
-            for c in range(num_categories):
-                amount = sums[x + 1, c] - sums[x, c]
-                if style[c, IS_WORK]:
-                    work += amount
-                    if amount > best_work:
-                        best_work = amount
-                        work_category = c
-                else:
-                    stall += amount
-                    if amount > best_stall:
-                        best_stall = amount
-                        stall_category = c
+        if skipped[x]:
+            continue
+        for c in range(num_categories):
+            amount = sums[x + 1, c] - sums[x, c]
+            if style[c, IS_WORK]:
+                work += amount
+                if amount > best_work:
+                    best_work = amount
+                    work_category = c
+            else:
+                stall += amount
+                if amount > best_stall:
+                    best_stall = amount
+                    stall_category = c
+        if best_work <= 0.0 and best_stall <= 0.0:
+            continue
         work_pixels = int(min(work * scale, 1.0) * height + 0.5)
         if best_work > 0.0 and work_pixels == 0:
             work_pixels = 1
