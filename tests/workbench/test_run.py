@@ -123,7 +123,12 @@ def test_a_failed_check_is_exit_one(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_interrupting_is_exit_130_with_a_summary(tmp_path: Path) -> None:
     path = toy_file(tmp_path, json.dumps({"blocks": 20000}))
     seen: list[Session] = []
-    progress = CallbackProgress(lambda _fraction, _text: seen and seen[0].interrupt())
+
+    def interrupt(fraction: float, text: str) -> None:
+        if seen and text.startswith("cycle"):
+            seen[0].interrupt()
+
+    progress = CallbackProgress(interrupt)
     result = run_model(path, RunOptions(), progress, seen.append)
     assert result.exit_code == EXIT_INTERRUPTED
     assert result.summary["stop"]["kind"] == "interrupted"
