@@ -33,7 +33,7 @@ CHIPS = {
 SAMPLES = Path(__file__).parents[3] / "sample_models"
 
 
-@pytest.fixture(params=CHIPS.values(), ids=CHIPS.keys())
+@pytest.fixture(params=CHIPS.values(), ids=list(CHIPS))
 def spec(request: pytest.FixtureRequest) -> SystolicSpec:
     return request.param
 

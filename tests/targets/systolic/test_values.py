@@ -33,7 +33,7 @@ def assert_right(case: Compiled, limit: float = 1.0) -> None:
     assert result.max_rel_err <= limit
 
 
-@pytest.mark.parametrize("spec", CHIPS.values(), ids=CHIPS.keys())
+@pytest.mark.parametrize("spec", CHIPS.values(), ids=list(CHIPS))
 def test_mixed_model_agrees_with_onnx_runtime(spec: SystolicSpec, tmp_path: Path) -> None:
     assert_right(compile_model(mixed_model(tmp_path), spec), 0.05)
 

@@ -1,8 +1,9 @@
 """Small models for the tests of true mode, and what must hold for every compiled program."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -76,8 +77,8 @@ def constant(
 def save_model(
     path: Path,
     nodes: Sequence[onnx.NodeProto],
-    inputs: dict[str, Sequence[int]],
-    outputs: dict[str, Sequence[int]],
+    inputs: Mapping[str, Sequence[Any]],
+    outputs: Mapping[str, Sequence[Any]],
     initializers: Sequence[onnx.TensorProto] = (),
     opset: int = 17,
 ) -> Path:
