@@ -14,6 +14,8 @@ from npuviz.workbench.layouts import DEFAULT_LAYOUT, LAYOUTS, Layout, Row, layou
 
 STATE_VERSION = 2
 """Raised when docks are renamed or rearranged so that older stored states no longer fit."""
+MIN_PANEL = (160, 72)
+"""Pixels below which no panel shrinks."""
 _TOP = Qt.DockWidgetArea.TopDockWidgetArea
 _BOTTOM = Qt.DockWidgetArea.BottomDockWidgetArea
 
@@ -76,6 +78,8 @@ class Docks:
                 panel = self._specs[panel_id].create(self._context)
                 panel.setObjectName(f"{self._specs[panel_id].dock_name}.widget")
                 self._panels[panel_id] = panel
+                # Explicit, because one long label would otherwise push its neighbours, or the window, around.
+                panel.setMinimumSize(*MIN_PANEL)
                 dock.setWidget(panel)
                 made.append(panel)
         return made
