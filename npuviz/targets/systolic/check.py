@@ -10,7 +10,7 @@ from npuviz.program.graph import Graph
 from npuviz.sim.target import CheckResult
 from npuviz.targets.systolic.values import ValueEngine
 from npuviz.targets.systolic.values_host import run_on_host
-from npuviz.targets.systolic.values_storage import FLOATS
+from npuviz.targets.systolic.values_storage import FLOATS, as_declared
 
 TOLERANCES = {
     "float32": 1e-4,
@@ -47,7 +47,8 @@ def check(engine: ValueEngine, graph: Graph, progress: Progress | None = None) -
         expected = run_reference(graph, engine.inputs, group)
         for index in group:
             watch.report(rule.num_tensors / max(1, len(computed)), f"checking {graph.tensors[index].name}")
-            rule.compare(engine, index, expected[index])
+            reference = as_declared(np.asarray(expected[index]), graph.tensors[index].dtype)
+            rule.compare(engine, index, reference)
     return rule.result()
 
 

@@ -10,7 +10,7 @@ from npuviz.base.errors import FormatError
 from npuviz.formats.onnx_reference import run_reference
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Graph, Node
-from npuviz.targets.systolic.values_storage import Storage
+from npuviz.targets.systolic.values_storage import Storage, as_declared
 
 _OBJECTS = frozenset(("string", "opaque"))
 
@@ -50,7 +50,9 @@ def run_on_host(
     for index, values in results.items():
         # A shape that depends on values may differ from the declared one: then nothing is known.
         if np.asarray(values).size == graph.tensors[index].num_elements:
-            zeros[storages[index].root] = storages[index].to_stored(np.asarray(values))
+            zeros[storages[index].root] = storages[index].to_stored(
+                as_declared(np.asarray(values), graph.tensors[index].dtype)
+            )
     return zeros
 
 
