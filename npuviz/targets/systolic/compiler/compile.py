@@ -112,4 +112,11 @@ def _state_assumptions(lowering: Lowering) -> None:
         "vector instructions work on 4-byte accumulator elements; an operator without a rule of its own "
         "takes one instruction per arithmetic step",
     )
+    lowering.note(
+        "deviation",
+        "unlike ONNXim: work is split over all cores (F1-F3), all weights and exact windows are read and "
+        "stores are cut at the tile (F4-F6), normalisation, softmax, pooling, concatenation, bias and "
+        "activation cost time and traffic (F9-F12), entries have their real size (F13); a layer still "
+        "ends when its stores are queued (F14)",
+    )
     lowering.note("assumed", "loads and stores reorder and transpose rows at no cost")
