@@ -6,7 +6,7 @@ from typing import Generic, TypeVarTuple, Unpack
 Args = TypeVarTuple("Args")
 
 
-class Notifier(Generic[Unpack[Args]]):
+class Notifier(Generic[*Args]):
     """Calls every subscribed function, in the order of subscription, in the caller's thread."""
 
     def __init__(self) -> None:
@@ -22,7 +22,7 @@ class Notifier(Generic[Unpack[Args]]):
 
         return unsubscribe
 
-    def notify(self, *args: Unpack[Args]) -> None:
+    def notify(self, *args: *Args) -> None:
         """Call all listeners. A listener may unsubscribe itself while being called."""
         for listener in tuple(self._listeners):
             listener(*args)

@@ -41,4 +41,6 @@ class CallbackProgress:
 class ProgressCallback(Protocol):
     """What CallbackProgress calls."""
 
-    def __call__(self, fraction: float, text: str) -> None: ...
+    def __call__(self, fraction: float, text: str) -> None:
+        """Take a fraction (0..1, or negative when unknown) and what is being done."""
+        ...
