@@ -160,12 +160,14 @@ class Docks:
         return any(not dock.isHidden() for dock in self._docks.values())
 
     def refresh_titles(self) -> None:
-        """Hide the titles of docks that have a tab, which says the same."""
+        """Hide titles of docks that have a tab; let panels that came to the front catch up."""
         for dock in self._docks.values():
             title = dock.titleBarWidget()
             if isinstance(title, DockTitle):
                 others = [other for other in self._window.tabifiedDockWidgets(dock) if not other.isHidden()]
                 title.set_collapsed(bool(others) and not dock.isFloating())
+        for panel in self._panels.values():
+            panel.catch_up()
         for bar in self._window.findChildren(QTabBar, options=Qt.FindChildOption.FindDirectChildrenOnly):
             bar.setElideMode(Qt.TextElideMode.ElideNone)
             bar.setExpanding(False)

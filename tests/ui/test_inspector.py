@@ -274,3 +274,26 @@ def test_estimated_values_are_marked(bench: Bench) -> None:
         Page("Unit", "x", sections=(Section("", (field("a", Cell("7", is_estimated=True)),)),))
     )
     assert "\u2248" in panel.view.toPlainText()
+
+
+def test_values_written_anew_look_like_a_page_made_again(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    panel = bench.make(InspectorPanel)
+    bench.open_toy()
+    made: list[str] = []
+    set_html = panel.view.setHtml
+    monkeypatch.setattr(panel.view, "setHtml", lambda text: (made.append(text), set_html(text)))
+    num_patched = 0
+    for node in (None, 0):
+        bench.select(node=node)
+        for _ in range(6):
+            page = panel.view.page
+            made.clear()
+            bench.do(lambda: bench.model.step(7))
+            num_patched += panel.view.page != page and not made
+            text, picture = panel.view.toPlainText(), pixels(panel.view)
+            panel.view.refresh()
+            assert panel.view.toPlainText() == text
+            assert np.array_equal(pixels(panel.view), picture)
+    assert num_patched > 3

@@ -110,10 +110,6 @@ class GraphPanel(Panel):
         if self.view.overlay.active != before:
             self.show_active()
 
-    def on_running_changed(self, running: bool) -> None:
-        if not running and self.isVisible():
-            self._refresh_state()
-
     def on_selection_changed(self, selection: Selection) -> None:
         picture = self.view.picture
         if picture is None:

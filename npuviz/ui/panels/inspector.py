@@ -92,10 +92,6 @@ class InspectorPanel(Panel):
         if not self.model.is_running:
             self._refresh()
 
-    def on_running_changed(self, running: bool) -> None:
-        if not running and self.isVisible():
-            self._refresh()
-
     def on_selection_changed(self, selection: Selection) -> None:
         if selection != self._history[self._place]:
             self._history = [*self._history[: self._place + 1], selection][-MAX_HISTORY:]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from PySide6.QtCore import QTimer
-from PySide6.QtGui import QShowEvent
+from PySide6.QtGui import QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QWidget
 
 from npuviz.ui.bridge.session_model import SessionModel
@@ -124,9 +124,18 @@ class Panel(QWidget):
         self._frame.stop()
         self._quiet.stop()
 
+    def catch_up(self) -> None:
+        """Deliver what was missed, if the panel can be seen by now; the window calls this for tabs."""
+        if not self._frame.isActive():
+            self._deliver()
+
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
-        self._deliver()
+        self._deliver(is_coming=True)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self.catch_up()
 
     def _session_changed(self) -> None:
         self._cycle_due = False
@@ -161,8 +170,11 @@ class Panel(QWidget):
             return
         self._deliver()
 
-    def _deliver(self) -> None:
-        if not self.isVisible() or not (self._cycle_due or self._selection_due):
+    def _deliver(self, is_coming: bool = False) -> None:
+        if not (self._cycle_due or self._selection_due):
+            return
+        # A tab behind another one is "visible" for Qt, but nothing of it is on the screen.
+        if not self.isVisible() or not (is_coming or not self.visibleRegion().isEmpty()):
             return
         cycle_due, self._cycle_due = self._cycle_due, False
         selection_due, self._selection_due = self._selection_due, False

@@ -139,10 +139,6 @@ class ProgramPanel(Panel):
         self._refresh_marks()
         self._follow_counter()
 
-    def on_running_changed(self, running: bool) -> None:
-        if not running:
-            self._refresh_marks()
-
     def on_selection_changed(self, selection: Selection) -> None:
         if self._program is None:
             return

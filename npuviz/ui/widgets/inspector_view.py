@@ -4,7 +4,7 @@ import re
 from html import escape
 
 from PySide6.QtCore import QMimeData, QPoint, QUrl, Signal
-from PySide6.QtGui import QContextMenuEvent, QGuiApplication, QTextOption
+from PySide6.QtGui import QContextMenuEvent, QGuiApplication, QTextCursor, QTextOption
 from PySide6.QtWidgets import QMenu, QTextBrowser, QWidget
 
 from npuviz.ui.models.inspector_page import (
@@ -18,10 +18,20 @@ from npuviz.ui.models.inspector_page import (
     table_as_csv,
 )
 from npuviz.ui.theme.theme import SIZE_NOTE, Theme
+from npuviz.ui.widgets.inspector_patch import (
+    Place,
+    column_is_number,
+    document_tables,
+    has_same_frame,
+    replace_value,
+    values,
+)
 from npuviz.workbench.selection import Selection
 
 BAR_LENGTH = 8
 BLOCK = "\u2588"
+MAX_LINKS = 20_000
+"""Every value written anew brings its link; from this number on the page is made again."""
 TEXT_ROLES = ("text", "text-muted", "warning", "error", "ok", "accent")
 
 
@@ -39,6 +49,7 @@ class InspectorView(QTextBrowser):
         self._page = Page("", "")
         self._links: list[Selection] = []
         self._changed: set[int] = set()
+        self._marked: set[Place] = set()
         self.setOpenLinks(False)
         self.setFrameShape(QTextBrowser.Shape.NoFrame)
         self.setStyleSheet("QTextBrowser, QTextBrowser:focus { border: none; border-radius: 0; padding: 0; }")
@@ -62,8 +73,10 @@ class InspectorView(QTextBrowser):
         if page == self._page and self._links:
             return
         place = self.verticalScrollBar().value() if is_same else 0
-        self._changed = changed_cells(self._page, page)
-        self._page = page
+        old, self._page = self._page, page
+        self._changed = changed_cells(old, page)
+        if is_same and self._patch(old):
+            return
         self.refresh()
         self.verticalScrollBar().setValue(place)
 
@@ -71,6 +84,37 @@ class InspectorView(QTextBrowser):
         """Make the text again, in the colours of now."""
         self._links = []
         self.setHtml(self._html())
+        self._marked = self._marked_places()
+
+    def _marked_places(self) -> set[Place]:
+        """Values that are marked as changed."""
+        return {
+            place for place, cells in values(self._page) if any(id(cell) in self._changed for cell in cells)
+        }
+
+    def _patch(self, old: Page) -> bool:
+        """Write only the values that differ from the page shown; False if that is not possible."""
+        page = self._page
+        if len(self._links) > MAX_LINKS or not has_same_frame(old, page):
+            return False
+        marked = self._marked_places()
+        stale = marked ^ self._marked
+        changes = [
+            (place, cells)
+            for (place, cells), (_, before) in zip(values(page), values(old), strict=True)
+            if cells != before or place in stale
+        ]
+        tables = document_tables(self.document())
+        if any(place.table >= len(tables) for place, _ in changes):
+            return False
+        self._marked = marked
+        edit = QTextCursor(self.document())
+        edit.beginEditBlock()
+        for place, cells in changes:
+            text = f'<span style="color:{self._color("text")}">{self._cells(cells)}</span>'
+            replace_value(tables[place.table], place, text)
+        edit.endEditBlock()
+        return True
 
     # -- copying --------------------------------------------------------------------------------------
 
@@ -156,9 +200,7 @@ class InspectorView(QTextBrowser):
     def _table(self, table: Table) -> str:
         if not table.rows:
             return f'<p style="color:{self._color("text-muted")};margin:0">none</p>'
-        columns = list(zip(*table.rows, strict=True))
-        numeric = [all(cell.is_number or not cell.text for cell in column) for column in columns]
-        align = ["right" if is_number else "left" for is_number in numeric]
+        align = ["right" if is_number else "left" for is_number in column_is_number(table)]
         head = "".join(
             f'<td align="{align[i]}" style="color:{self._color("text-muted")};font-size:{SIZE_NOTE}px;'
             f'border-bottom:1px solid {self._color("border")};padding:1px 8px 1px 0">{escape(title)}</td>'

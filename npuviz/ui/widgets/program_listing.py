@@ -99,9 +99,13 @@ class ProgramListing(QAbstractScrollArea):
 
     def set_marks(self, marks: ListingMarks) -> None:
         """Draw other program counters and breakpoints."""
-        if marks != self._marks:
-            self._marks = marks
-            self.viewport().update()
+        if marks == self._marks:
+            return
+        before, self._marks = self._marks, marks
+        for old, new in ((before.counters, marks.counters), (before.breakpoints, marks.breakpoints)):
+            for instruction in old.keys() | new.keys():
+                if old.get(instruction) != new.get(instruction):
+                    self._update_row(instruction)
 
     def select(self, instruction: int, node: int = -1) -> None:
         """Mark an instruction as current, or all instructions of a node; -1 for neither."""
@@ -114,7 +118,7 @@ class ProgramListing(QAbstractScrollArea):
         first, count = self.first_row, self.num_visible
         if not first <= row < first + count:
             self._scroll_to(row - count // 3)
-        self.viewport().update()
+            self.viewport().update()
 
     def move_by(self, rows: int) -> None:
         """Make a row above or below the current one current."""
@@ -146,18 +150,21 @@ class ProgramListing(QAbstractScrollArea):
         for place, index in enumerate(indices.tolist()):
             instruction = self._decoder.describe(index)
             top_instruction = top_instruction or instruction
+            row = QRect(0, top + place * height, area.width(), height)
+            starts_group, previous = instruction.node != previous and place > 0, instruction.node
+            if not event.region().intersects(row):
+                continue
             self._painter.paint_row(
                 painter,
-                QRect(0, top + place * height, area.width(), height),
+                row,
                 instruction,
                 is_selected=index == self._selected,
                 is_related=self._selected < 0 and 0 <= self._selected_node == instruction.node,
                 is_hovered=first + place == self._hover_row,
-                starts_group=instruction.node != previous and place > 0,
+                starts_group=starts_group,
                 counter=self._marks.counters.get(index),
                 breakpoint_enabled=self._marks.breakpoints.get(index),
             )
-            previous = instruction.node
         if top_instruction is not None:
             self._painter.paint_heading(painter, QRect(0, 0, area.width(), top), top_instruction)
         if self.hasFocus():
@@ -167,6 +174,15 @@ class ProgramListing(QAbstractScrollArea):
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self._update_range()
+
+    def _update_row(self, instruction: int) -> None:
+        """Draw the row of an instruction again, if it can be seen."""
+        row = self._rows.row_of(instruction)
+        if row is None or not 0 <= row - self.first_row <= self.num_visible + 1:
+            return
+        height = self._theme.row_height
+        top = self._heading_height() + (row - self.first_row) * height
+        self.viewport().update(0, top, self.viewport().width(), height)
 
     def _heading_height(self) -> int:
         return self._theme.row_height

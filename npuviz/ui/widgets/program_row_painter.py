@@ -36,10 +36,18 @@ class RowPainter:
         self._look = RowLook()
         self._mono = theme.font_mono()
         self._note = theme.font_ui(SIZE_NOTE)
+        self._mono_metrics = QFontMetrics(self._mono)
+        self._note_metrics = QFontMetrics(self._note)
+        self._number_width = self._unit_width = 0
+        self.set_look(self._look)
 
     def set_look(self, look: RowLook) -> None:
         """Use other names."""
         self._look = look
+        # Measured once: these widths are the same for every row.
+        self._number_width = self._mono_metrics.horizontalAdvance(number_sample(look.index_digits))
+        names = look.unit_names.values()
+        self._unit_width = max((self._note_metrics.horizontalAdvance(name) for name in names), default=0)
 
     def paint_row(
         self,
@@ -64,12 +72,11 @@ class RowPainter:
         if counter is not None:
             self._paint_counter(painter, rect)
         painter.setFont(self._mono)
-        metrics = QFontMetrics(self._mono)
         text_color = theme.color("selection-text" if is_selected else "text")
         muted = theme.color("selection-text" if is_selected else "text-muted")
         left = GUTTER_WIDTH + COUNTER_WIDTH
         number = format_count(instruction.index)
-        number_width = metrics.horizontalAdvance(number_sample(self._look.index_digits))
+        number_width = self._number_width
         painter.setPen(muted)
         painter.drawText(QRect(left, rect.top(), number_width, rect.height()), _RIGHT, number)
         left += number_width + 8
@@ -178,11 +185,10 @@ class RowPainter:
         name = self._look.unit_names.get(instruction.unit, "")
         painter.setFont(self._note)
         painter.setPen(color)
-        width = max(
-            (painter.fontMetrics().horizontalAdvance(n) for n in self._look.unit_names.values()), default=0
-        )
-        width = min(width, max(40, rect.width() // 4))
-        painter.drawText(QRect(left, rect.top(), width, rect.height()), _LEFT, _fit(painter, name, width))
+        width = min(self._unit_width, max(40, rect.width() // 4))
+        if width < self._unit_width:
+            name = _fit(painter, name, width)
+        painter.drawText(QRect(left, rect.top(), width, rect.height()), _LEFT, name)
         return left + width + 8
 
     def _paint_text(
@@ -192,11 +198,11 @@ class RowPainter:
         role = self._look.roles.get(instruction.opcode.casefold())
         painter.setPen(self._opcode_color(role) if role and not is_selected else color)
         painter.drawText(rect, _LEFT, head)
-        used = painter.fontMetrics().horizontalAdvance(head + " ")
+        used = self._mono_metrics.horizontalAdvance(head + " ")
         painter.setPen(color)
         inner = rect.adjusted(used, 0, 0, 0)
         if inner.width() > 8:
-            text = painter.fontMetrics().elidedText(rest, Qt.TextElideMode.ElideRight, inner.width())
+            text = self._mono_metrics.elidedText(rest, Qt.TextElideMode.ElideRight, inner.width())
             painter.drawText(inner, _LEFT, text)
 
     def _opcode_color(self, role: str) -> QColor:
