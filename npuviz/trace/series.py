@@ -94,6 +94,7 @@ class IntervalSeries:
         self.end = GrowingArray(np.int64)
         self.kind = GrowingArray(np.int16)
         self._num_kinds = num_kinds
+        self._view: IntervalView | None = None
         self._reset_sums()
 
     def __len__(self) -> int:
@@ -121,10 +122,16 @@ class IntervalSeries:
         """Keep the first `count` rows."""
         for column in (self.start, self.end, self.kind):
             column.truncate(count)
+        self._view = None
         self._reset_sums()
 
     def view(self, details: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]) -> IntervalView:
-        """The track as it is now; extends the sums by what was appended since the last call."""
+        """The track as it is now; extends the sums by what was appended since the last call.
+
+        The same view again while the track has not grown.
+        """
+        if self._view is not None and len(self._view.start) == len(self):
+            return self._view
         start, end, kind = self.start.view(), self.end.view(), self.kind.view()
         self._add_kinds(kind)
         done, blocks = self._starts.used, len(start) // BLOCK
@@ -133,9 +140,10 @@ class IntervalSeries:
             self._starts.reserve(blocks - done)
             sums, starts = self._sums.written(), self._starts.written()
             extend_sums(start, end, kind, self._local, done, blocks, sums, starts)
-        return IntervalView(
+        self._view = IntervalView(
             start, end, kind, details, self._starts.view(), self._sums.view(), self._local, self._owner
         )
+        return self._view
 
     def _add_kinds(self, kind: np.ndarray) -> None:
         """Give every kind among the new rows a column of the sums."""

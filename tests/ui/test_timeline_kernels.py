@@ -9,7 +9,8 @@ from npuviz.trace.pyramid_kernels import BLOCK, extend_sums
 from npuviz.trace.schema import INTERVAL, TYPE_SHIFT
 from npuviz.trace.store import TraceStore
 from npuviz.ui.widgets import raster_kernels as kernels
-from npuviz.ui.widgets.timeline_index import Categories, TimelineIndex
+from npuviz.ui.widgets import track_kernels as tracks
+from npuviz.ui.widgets.timeline_index import Categories, Cells, TimelineIndex
 from tests.ui.synthetic import KINDS, make_reader
 
 WORK = [kind.id for kind in KINDS if not kind.role.startswith("wait-")]
@@ -79,23 +80,31 @@ def paint(
     starts: list[int], ends: list[int], keys: list[int], first: float, step: float, width: int
 ) -> np.ndarray:
     """One track, ten pixels high, on black."""
+    image = np.zeros((10, width), dtype=np.uint32)
+    paint_track(image, starts, ends, keys, first, step)
+    return image
+
+
+def paint_track(
+    image: np.ndarray, starts: list[int], ends: list[int], keys: list[int], first: float, step: float,
+    gap: int = 0, min_label: float = 1e9,
+) -> np.ndarray:  # fmt: skip
+    """Paint one track over all of an image but its gaps; returns the slices to be labelled."""
     start, end = np.array(starts, dtype=np.int64), np.array(ends, dtype=np.int64)
     key, local = np.array(keys, dtype=np.int16), np.array([0, 1], dtype=np.int16)
-    counts, sums = np.empty(width + 1, dtype=np.int64), np.empty((width + 1, 2))
     blocks = len(start) // BLOCK
     totals, block_starts = np.zeros((blocks + 1, 2), dtype=np.int64), np.zeros(blocks, dtype=np.int64)
     extend_sums(start, end, key, local, 0, blocks, totals, block_starts)
-    kernels.cumulate(start, end, key, local, block_starts, totals, first, step, counts, sums)
-    wide = np.empty(width, dtype=np.uint8)
-    kernels.find_wide(start, end, counts, first, step, wide)
-    image = np.full((10, width), 0xFF000000, dtype=np.uint32)
-    plan = np.zeros((kernels.PLAN_ROWS, width), dtype=np.int32)
-    highest = kernels.plan_levels(10, sums, 1 / step, STYLE, wide, np.arange(width + 1), 0, plan)
-    kernels.paint_plan(image, 0, 10, highest, plan, 8)
-    kernels.paint_slices(
-        image, 0, 10, start, end, key, local, counts, wide, STYLE, first, step, 0, 8, 0xFF000000
-    )
-    return image
+    height, width = image.shape
+    plan = np.full((tracks.PLAN_ROWS, width), 77, dtype=np.int32)
+    amounts, edges = np.zeros(2), np.zeros((width, tracks.EDGE_COLUMNS), dtype=np.int64)
+    labels = np.zeros((8, tracks.LABEL_COLUMNS), dtype=np.int64)
+    used = tracks.paint_slices(
+        image, gap, height - 2 * gap, gap, start, end, key, block_starts, STYLE, first, step, 0, 8, min_label,
+        plan, amounts, edges, labels, 0xFF000000, 0xFF333333,
+    )  # fmt: skip
+    assert not amounts.any()
+    return labels[:used]
 
 
 def test_height_is_utilisation() -> None:
@@ -121,16 +130,47 @@ def test_wide_slices_have_full_height_and_soft_edges() -> None:
 
 
 def test_labels_find_every_wide_slice() -> None:
-    starts, ends = np.array([0, 10, 11, 100], dtype=np.int64), np.array([10, 11, 90, 101], dtype=np.int64)
-    counts, sums = np.empty(121, dtype=np.int64), np.empty((121, 1))
-    keys, local = np.zeros(4, dtype=np.int16), np.zeros(1, dtype=np.int16)
-    none, totals = np.zeros(0, dtype=np.int64), np.zeros((1, 1), dtype=np.int64)
-    kernels.cumulate(starts, ends, keys, local, none, totals, 0.0, 1.0, counts, sums)
-    out = np.empty((8, 3), dtype=np.int64)
-    used = kernels.find_labelled(starts, ends, counts, 0.0, 1.0, 5.0, out)
-    assert out[:used].tolist() == [[0, 0, 10], [2, 11, 90]]
-    used = kernels.find_labelled(starts, ends, counts, 20.0, 1.0, 5.0, out)
-    assert out[:used].tolist() == [[2, 0, 70]] or used == 1
+    image = np.zeros((10, 120), dtype=np.uint32)
+    slices = ([0, 10, 11, 100], [10, 11, 90, 101], [0] * 4)
+    assert paint_track(image, *slices, 0.0, 1.0, 0, 5.0).tolist() == [[0, 0, 10], [2, 11, 90]]
+    assert paint_track(image, *slices, 20.0, 1.0, 0, 5.0).tolist() == [[2, 0, 70]]
+    assert paint_track(image, *slices, 85.0, 1.0, 0, 6.0).tolist() == []
+
+
+def test_a_row_paints_its_gaps_and_the_line_below() -> None:
+    image = np.full((10, 3), 7, dtype=np.uint32)
+    paint_track(image, [0], [100], [0], 0.0, 1.0, 2)
+    assert image[:, 1].tolist() == [0xFF000000] * 2 + [0xFF0000FF] * 6 + [0xFF000000, 0xFF333333]
+
+
+@given(
+    st.integers(0, 2**32),
+    st.floats(-20, 3000),
+    st.floats(0.3, 300),
+    st.integers(1, 60),
+    st.sampled_from([8, 28, 400]),
+)
+@settings(max_examples=60, deadline=None)
+def test_every_column_shows_a_naive_recount(
+    seed: int, first: float, step: float, width: int, longest: int
+) -> None:
+    random = np.random.default_rng(seed)
+    length = random.integers(0, longest, 300)
+    stop = np.cumsum(length + random.integers(0, 9, 300))
+    start, keys = stop - length, random.integers(0, 2, 300)
+    image = paint(start.tolist(), stop.tolist(), keys.tolist(), first, step, width)
+    for x in range(width):
+        left, right = first + x * step, first + (x + 1) * step
+        part = np.clip(np.minimum(stop, right) - np.maximum(start, left), 0, None)
+        touching = (stop > left) & (start < right)
+        if touching.sum() <= 2 and (length[touching] >= 1.5 * step).any():
+            assert part.sum() <= step * 0.02 or set(image[:, x].tolist()) != {0xFF000000}
+            continue
+        expected = [part[keys == key].sum() / step * 10 for key in (0, 1)]
+        blue = int((image[:, x] == 0xFF0000FF).sum())
+        both = int((image[:, x] != 0xFF000000).sum())
+        for found, exact in ((blue, expected[0]), (both, sum(expected))):
+            assert abs(found - exact) <= 0.5 + 1e-6 or (found == 1 and 0 < exact < 1) or part.sum() < 1e-6
 
 
 def test_counter_is_an_area_up_to_its_value() -> None:
@@ -151,30 +191,49 @@ def test_boxes_are_at_least_one_pixel() -> None:
     assert (image[3:] == 0).all()
 
 
-def test_grid_is_exact_and_grows_with_the_trace() -> None:
+def check_cells(index: TimelineIndex, cells: Cells) -> None:
+    """Compare cells with a recount of every slice."""
+    for i in range(cells.begin, cells.end):
+        found = recount(index, 0, i * cells.size, (i + 1) * cells.size)
+        for part in (0, 1):
+            own = {
+                c: n for c, n in found.items() if bool(index.categories.is_work[c]) == (part == 0) and n > 0
+            }
+            assert cells.amounts[part, i - cells.begin] == sum(own.values())
+            if own:
+                best = min(c for c, n in own.items() if n == max(own.values()))
+                assert cells.categories[part, i - cells.begin] == best
+
+
+def test_cells_are_exact_wherever_a_window_moves() -> None:
+    index = TimelineIndex(make_reader(1, 2000))
+    first = index.cells(0, 64, 100, 110)
+    assert index.cells(0, 64, 101, 120) is first, "what is summed up is kept"
+    for low, high in ((90, 170), (20, 60), (-5, 400), (300, 310)):
+        cells = index.cells(0, 64, low, high)
+        assert cells.begin <= low
+        assert cells.end >= high
+        check_cells(index, cells)
+    check_cells(index, index.cells(0, 32, 50, 60))
+
+
+def test_cells_follow_a_growing_trace() -> None:
     reader = make_reader(1, 500)
     index = TimelineIndex(reader)
-    first = index.grid(0, 64)
-    assert index.grid(0, 64) is first
+    index.cells(0, 64, 0, 120)
     store = reader.source
     assert isinstance(store, TraceStore)
     end = reader.end_cycle
-    rows = np.array([[INTERVAL << TYPE_SHIFT | 3, end + 10 + i, end + 11 + i, 0] for i in range(300)])
-    store.append(rows)
-    grown = index.grid(0, 64)
-    whole = index.track(0).columns(0.0, 64.0, len(grown.sums) - 1)
-    assert len(grown.sums) > len(first.sums)
-    assert np.array_equal(grown.sums, whole.sums)
-    assert grown.sums[-1].sum() == (index.track(0).end - index.track(0).start).sum()
+    store.append(np.array([[INTERVAL << TYPE_SHIFT | 3, end + 10 + i, end + 11 + i, 0] for i in range(300)]))
+    check_cells(index, index.cells(0, 64, 0, 120))
 
 
-def test_grid_forgets_a_history_that_was_rewritten() -> None:
+def test_cells_forget_a_history_that_was_rewritten() -> None:
     reader = make_reader(1, 500)
     index = TimelineIndex(reader)
-    index.grid(0, 64)
+    index.cells(0, 64, 0, 120)
     store = reader.source
     assert isinstance(store, TraceStore)
     store.truncate(1000)
     store.append(np.array([[INTERVAL << TYPE_SHIFT | 2, 2000 + 2 * i, 2001 + 2 * i, 0] for i in range(900)]))
-    grown = index.grid(0, 64)
-    assert np.array_equal(grown.sums, index.track(0).columns(0.0, 64.0, len(grown.sums) - 1).sums)
+    check_cells(index, index.cells(0, 64, 0, 120))

@@ -1,4 +1,4 @@
-"""Painting of tracks into pixels, and the sums behind it.
+"""Painting into pixels, and the sums behind it; track_kernels paints the rows of slices.
 
 Images are (height, width) uint32 arrays of opaque 0xffRRGGBB pixels. A *category* is a small
 integer that selects a row of a style table (fill colour, line colour, steps of the hatching's lines in
@@ -15,7 +15,6 @@ from npuviz.trace.pyramid_kernels import BLOCK
 
 FILL, LINE, X_STEP, Y_STEP, IS_WORK = range(5)
 STYLE_COLUMNS = 5
-PLAN_ROWS = 7
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -82,7 +81,7 @@ def cumulate(starts, ends, keys, local, block_starts, totals, first, step, count
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _mix(below, above, weight):
+def mix(below, above, weight):
     """`above` over `below`, weight 0..256."""
     rest = 256 - weight
     red = (((below >> 16) & 255) * rest + ((above >> 16) & 255) * weight) >> 8
@@ -92,7 +91,7 @@ def _mix(below, above, weight):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _pixel(style, category, x, y, period):
+def pixel(style, category, x, y, period):
     """Colour of a pixel of a category: its line colour on the lines of its hatching, else its fill.
 
     period  a power of two. Plain categories have equal line and fill colours.
@@ -112,193 +111,6 @@ def fill_rows(image, top, bottom, color):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def plan_levels(height, sums, scale, style, skipped, edges, phase, plan):
-    """Find what `paint_plan` shall paint in every pixel column of a row `height` pixels high.
-
-    sums     (columns + 1, categories) as `cumulate` makes them
-    scale    fraction of a column's height that one busy cycle stands for
-    skipped  per column: 1 where something else paints the column
-    edges    (columns + 1,) int64: pixel at which each column begins, and behind the last
-    plan     (PLAN_ROWS, pixels) int32 out, zero before
-    Returns the height of the highest column.
-    """
-    highest = 0
-    num_categories = sums.shape[1]
-    num_pixels = plan.shape[1]
-    for x in range(sums.shape[0] - 1):
-        work = 0.0
-        stall = 0.0
-        best_work = 0.0
-        best_stall = 0.0
-        work_category = 0
-        stall_category = 0
-        if skipped[x]:
-            continue
-        for c in range(num_categories):
-            amount = sums[x + 1, c] - sums[x, c]
-            if style[c, IS_WORK]:
-                work += amount
-                if amount > best_work:
-                    best_work = amount
-                    work_category = c
-            else:
-                stall += amount
-                if amount > best_stall:
-                    best_stall = amount
-                    stall_category = c
-        if best_work <= 0.0 and best_stall <= 0.0:
-            continue
-        work_pixels = int(min(work * scale, 1.0) * height + 0.5)
-        if best_work > 0.0 and work_pixels == 0:
-            work_pixels = 1
-        both_pixels = max(int(min((work + stall) * scale, 1.0) * height + 0.5), work_pixels)
-        if best_stall > 0.0 and both_pixels == 0:
-            both_pixels = 1
-        highest = max(highest, both_pixels)
-        for pixel in range(max(edges[x], 0), min(edges[x + 1], num_pixels)):
-            plan[0, pixel] = work_pixels
-            plan[1, pixel] = both_pixels
-            plan[2, pixel] = style[work_category, FILL]
-            plan[3, pixel] = style[stall_category, FILL]
-            plan[4, pixel] = style[stall_category, LINE]
-            plan[5, pixel] = style[stall_category, X_STEP] * (pixel + phase)
-            plan[6, pixel] = style[stall_category, Y_STEP]
-    return highest
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def paint_plan(image, top, height, highest, plan, period):
-    """Paint utilisation as height: work from below in its dominant category, stalls above it."""
-    mask = period - 1
-    for y in range(max(top + height - highest, 0), min(top + height, image.shape[0])):
-        level = top + height - y
-        row = image[y]
-        for x in range(min(plan.shape[1], row.shape[0])):
-            place = (plan[5, x] + plan[6, x] * (y - top)) & mask
-            stall = plan[4, x] if 4 * place < period else plan[3, x]
-            color = plan[2, x] if level <= plan[0, x] else stall
-            row[x] = np.uint32(color) if level <= plan[1, x] else row[x]
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def find_wide(starts, ends, counts, first, step, wide):
-    """Mark columns that at most two slices touch, one of them wider than a column and a half."""
-    for x in range(counts.shape[0] - 1):
-        left = first + x * step
-        low = counts[x]
-        if low > 0 and ends[low - 1] > left:
-            low -= 1
-        high = counts[x + 1]
-        wide[x] = 0
-        if 0 < high - low <= 2:
-            for s in range(low, high):
-                if ends[s] - starts[s] >= 1.5 * step:
-                    wide[x] = 1
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _paint_edge(
-    image, x, top, upper, lower, starts, ends, keys, local, low, high, style, left, step, place, period,
-    background,
-):  # fmt: skip
-    """Paint a column that one or two slices cover in part: their colours by their shares."""
-    right = left + step
-    first = local[keys[low]]
-    second = local[keys[high - 1]]
-    share = max((min(float(ends[low]), right) - max(float(starts[low]), left)) / step, 0.0)
-    other = 0.0
-    is_edge = starts[low] > left - 0.5 * step and ends[low] - starts[low] >= 4.0 * step
-    if high - low == 2:
-        other = max((min(float(ends[high - 1]), right) - max(float(starts[high - 1]), left)) / step, 0.0)
-        is_edge = is_edge or ends[high - 1] - starts[high - 1] >= 4.0 * step
-    covered = share + other
-    if covered <= 0.0:
-        return
-    part = int(256.0 * other / covered + 0.5)
-    weight = min(int(256.0 * covered + 0.5), 256)
-    if is_edge:
-        weight = weight * 5 >> 3
-    for y in range(upper, lower):
-        color = _pixel(style, first, place, y - top, period)
-        if part:
-            above = _pixel(style, second, place, y - top, period)
-            color = _mix(color, above, part)
-        image[y, x] = _mix(background, color, weight)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def paint_slices(
-    image, top, height, starts, ends, keys, local, counts, wide, style, first, step, phase, period, background
-):
-    """Paint the columns marked by `find_wide`: full height, soft edges, a line where a slice begins."""
-    rows = image.shape[0]
-    upper = max(top, 0)
-    lower = min(top + height, rows)
-    for x in range(counts.shape[0] - 1):
-        if not wide[x]:
-            continue
-        left = first + x * step
-        right = left + step
-        low = counts[x]
-        if low > 0 and ends[low - 1] > left:
-            low -= 1
-        high = counts[x + 1]
-        if high - low == 1 and starts[low] <= left and ends[low] >= right:
-            category = local[keys[low]]
-            for y in range(upper, lower):
-                image[y, x] = _pixel(style, category, x + phase, y - top, period)
-            continue
-        _paint_edge(
-            image,
-            x,
-            top,
-            upper,
-            lower,
-            starts,
-            ends,
-            keys,
-            local,
-            low,
-            high,
-            style,
-            left,
-            step,
-            x + phase,
-            period,
-            background,
-        )
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def find_labelled(starts, ends, counts, first, step, min_width, out):
-    """Collect slices at least `min_width` columns wide that can be seen: rows (slice, left, right).
-
-    A wide slice is the last one that starts in its column, so the cost follows the columns.
-    Returns how many rows of `out` (n, 3) int64 are used.
-    """
-    used = 0
-    num_slices = starts.shape[0]
-    columns = counts.shape[0] - 1
-    last_seen = -1
-    for x in range(-1, columns):
-        slice_index = counts[x + 1] - 1 if x >= 0 else counts[0] - 1
-        if slice_index < 0 or slice_index == last_seen or slice_index >= num_slices:
-            continue
-        last_seen = slice_index
-        left = max((starts[slice_index] - first) / step, 0.0)
-        right = min((ends[slice_index] - first) / step, float(columns))
-        if right - left < min_width:
-            continue
-        if used == out.shape[0]:
-            break
-        out[used, 0] = slice_index
-        out[used, 1] = int(left + 0.5)
-        out[used, 2] = int(right + 0.5)
-        used += 1
-    return used
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
 def blit_labels(image, masks, places, label_height):
     """Draw text masks: rows of `places` are (offset into masks, width, x, y, colour), all int64."""
     rows, columns = image.shape
@@ -315,7 +127,7 @@ def blit_labels(image, masks, places, label_height):
                 alpha = masks[line + dx]
                 x = places[i, 2] + dx
                 if alpha and 0 <= x < columns:
-                    image[y, x] = _mix(np.int64(image[y, x]), color, alpha + (alpha >> 7))
+                    image[y, x] = mix(np.int64(image[y, x]), color, alpha + (alpha >> 7))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

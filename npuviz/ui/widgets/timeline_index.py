@@ -5,7 +5,7 @@ coloured by operator. Kinds use the running sums that the trace keeps; operator 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,6 +14,10 @@ from npuviz.trace.reader import TraceReader
 from npuviz.trace.schema import TraceSchema
 from npuviz.trace.series import IntervalView
 from npuviz.ui.widgets import raster_kernels as kernels
+from npuviz.ui.widgets.track_kernels import count_between, summarise
+
+CELL_MARGIN = 32
+"""Cells that are summed up beyond what a frame needs, for the frames of a pan."""
 
 
 class Categories:
@@ -117,9 +121,7 @@ class TrackIndex:
 
     def count_between(self, first: float, last: float) -> int:
         """Slices that start in [first, last)."""
-        edges = np.ceil(np.array([first, last])).astype(np.int64)
-        low, high = np.searchsorted(self.start, edges).tolist()
-        return high - low
+        return count_between(self.start, self.view.starts, float(first), float(last))
 
     def busy(self, first: float, last: float) -> dict[int, float]:
         """Category number -> busy cycles in [first, last), categories that occur there only."""
@@ -139,15 +141,37 @@ class TrackIndex:
 
 
 @dataclass(frozen=True, slots=True)
-class Grid:
-    """Sums of a track at every multiple of `cell` cycles, kept between frames.
+class Cells:
+    """Sums of a track over neighbouring cells, kept between frames.
 
-    tail  (slices, last start, last end, busy cycles): tells whether the track is still the same
+    begin       number of the first cell; cell i covers [i * size, (i + 1) * size) cycles
+    view, tail  the track they were made from, and (slices, last start, last end, busy cycles) of it,
+                which tells whether a longer track only goes on
+    amounts, categories  see track_kernels.summarise
     """
 
-    cell: int
+    size: int
+    begin: int
+    view: IntervalView
     tail: tuple[int, int, int, int]
-    sums: np.ndarray
+    amounts: np.ndarray
+    categories: np.ndarray
+
+    @property
+    def end(self) -> int:
+        """Number of the cell behind the last one."""
+        return self.begin + self.amounts.shape[1]
+
+    def between(self, low: int, high: int) -> "Cells":
+        """Only the cells [low, high)."""
+        place = slice(low - self.begin, high - self.begin)
+        return replace(self, begin=low, amounts=self.amounts[:, place], categories=self.categories[:, place])
+
+    def joined(self, other: "Cells") -> "Cells":
+        """These cells and the other's, which follow them."""
+        amounts = np.concatenate([self.amounts, other.amounts], axis=1)
+        categories = np.concatenate([self.categories, other.categories], axis=1)
+        return replace(self, amounts=amounts, categories=categories)
 
 
 def _tail(index: TrackIndex, num_slices: int) -> tuple[int, int, int, int]:
@@ -165,7 +189,7 @@ class TimelineIndex:
         self.reader = reader
         self.categories = Categories(reader.schema, by_operator)
         self._tracks: dict[int, TrackIndex] = {}
-        self._grids: dict[int, Grid] = {}
+        self._cells: dict[int, Cells] = {}
         self._intervals = frozenset(t.id for t in reader.schema.tracks if t.kind == "interval")
 
     def is_interval(self, track: int) -> bool:
@@ -175,34 +199,51 @@ class TimelineIndex:
     def track(self, track: int) -> TrackIndex:
         """The index of a track, as far as it is recorded now."""
         view = self.reader.source.interval_view(track)
-        if not self.categories.by_operator:
-            return TrackIndex(view, view.kind, view.local, view.owner, view.sums)
         known = self._tracks.get(track)
-        if known is None or _place(known.view) != _place(view):
-            known = self._tracks[track] = self._by_operator(view)
+        if known is None or known.view is not view:
+            if not self.categories.by_operator:
+                known = TrackIndex(view, view.kind, view.local, view.owner, view.sums)
+            else:
+                known = self._by_operator(view)
+            self._tracks[track] = known
         return known
 
-    def grid(self, track: int, cell: int) -> Grid:
-        """Sums at the multiples of `cell`: far out, frames differ by nothing but their window."""
+    def cells(self, track: int, size: int, low: int, high: int) -> Cells:
+        """Sums over at least the cells [low, high): far out, frames differ by little but their window."""
         index = self.track(track)
-        known = self._grids.get(track)
-        num_slices = len(index.start)
-        is_same = known is not None and known.cell == cell and known.tail[0] <= num_slices
-        if known is not None and is_same and known.tail == _tail(index, known.tail[0]):
-            if known.tail[0] == num_slices:
-                return known
-            if known.sums.shape[1] == index.totals.shape[1]:
-                # Cells before the last known slice cannot have changed.
-                done = known.tail[1] // cell
-                whole = int(index.end[-1]) // cell + 1
-                fresh = index.columns(float(done * cell), float(cell), whole - done).sums
-                sums = np.concatenate([known.sums[:done], fresh])
-                found = self._grids[track] = Grid(cell, _tail(index, num_slices), sums)
-                return found
-        whole = int(index.end[-1]) // cell + 1 if num_slices else 0
-        sums = index.columns(0.0, float(cell), whole).sums
-        found = self._grids[track] = Grid(cell, _tail(index, num_slices), sums)
+        known = self._still_true(index, self._cells.get(track), size)
+        if known is None or known.end < low or known.begin > high or known.end == known.begin:
+            found = self._summarise(index, size, low - CELL_MARGIN, high + CELL_MARGIN)
+        else:
+            found = known
+            if low < known.begin:
+                found = self._summarise(index, size, low - CELL_MARGIN, known.begin).joined(found)
+            if high > known.end:
+                found = found.joined(self._summarise(index, size, known.end, high + CELL_MARGIN))
+            if found.end - found.begin > 8 * (high - low) + 4 * CELL_MARGIN:
+                found = found.between(low, high)
+        if found is not known or known is not self._cells.get(track):
+            self._cells[track] = found
         return found
+
+    def _still_true(self, index: TrackIndex, known: Cells | None, size: int) -> Cells | None:
+        """What of the known cells holds for the track as it is now."""
+        if known is None or known.size != size or known.view is index.view:
+            return known if known is not None and known.size == size else None
+        count = known.tail[0]
+        if count == 0 or count > len(index.start) or known.tail != _tail(index, count):
+            return None
+        # Cells before the last known slice cannot have changed.
+        end = min(max(known.tail[1] // size, known.begin), known.end)
+        kept = known.between(known.begin, end)
+        return replace(kept, view=index.view, tail=_tail(index, len(index.start)))
+
+    def _summarise(self, index: TrackIndex, size: int, low: int, high: int) -> Cells:
+        sums = index.columns(float(low * size), float(size), high - low).sums
+        amounts = np.empty((2, high - low), dtype=np.float64)
+        categories = np.empty((2, high - low), dtype=np.int16)
+        summarise(sums, index.present, self.categories.is_work, amounts, categories)
+        return Cells(size, low, index.view, _tail(index, len(index.start)), amounts, categories)
 
     def busy(self, tracks: Sequence[int], first: float, last: float) -> dict[int, float]:
         """Category number -> busy cycles of several tracks together."""
@@ -223,8 +264,3 @@ class TimelineIndex:
         totals = np.zeros((blocks + 1, max(len(present), 1)), dtype=np.int64)
         extend_sums(view.start, view.end, keys, local, 0, blocks, totals, np.empty(blocks, np.int64))
         return TrackIndex(view, keys, local, present, totals)
-
-
-def _place(view: IntervalView) -> tuple[int, int]:
-    """Where the columns of a view lie and how long they are: equal for views of the same rows."""
-    return view.start.__array_interface__["data"][0], len(view.start)

@@ -9,7 +9,8 @@ from PySide6.QtGui import QFont, QImage
 
 from npuviz.trace.reader import TraceReader
 from npuviz.ui.widgets import raster_kernels as kernels
-from npuviz.ui.widgets.timeline_index import Columns, TimelineIndex, TrackIndex
+from npuviz.ui.widgets import track_kernels
+from npuviz.ui.widgets.timeline_index import TimelineIndex, TrackIndex
 from npuviz.ui.widgets.timeline_labels import LabelMasks
 from npuviz.ui.widgets.timeline_rows import Row
 from npuviz.ui.widgets.timeline_style import TimelineStyle
@@ -65,7 +66,11 @@ class TimelineRaster:
         self.index = index
         self._style = style
         self._font = font
-        self._pixels = np.zeros((1, 1), dtype=np.uint32)
+        self._pixels = np.zeros((0, 0), dtype=np.uint32)
+        self._plan = np.zeros((track_kernels.PLAN_ROWS, 0), dtype=np.int32)
+        self._edges = np.zeros((0, track_kernels.EDGE_COLUMNS), dtype=np.int64)
+        self._found = np.zeros((MAX_LABELS_PER_ROW, track_kernels.LABEL_COLUMNS), dtype=np.int64)
+        self._amounts = np.zeros(len(index.categories.names), dtype=np.float64)
         self._labels: LabelMasks | None = None
         self._labels_ratio = 0.0
         self._period = 8
@@ -82,7 +87,8 @@ class TimelineRaster:
         height = max(round(frame.height * frame.ratio), 1)
         if self._pixels.shape != (height, width):
             self._pixels = np.zeros((height, width), dtype=np.uint32)
-        self._pixels.fill(self._style.canvas)
+            self._plan = np.zeros((track_kernels.PLAN_ROWS, width), dtype=np.int32)
+            self._edges = np.zeros((width, track_kernels.EDGE_COLUMNS), dtype=np.int64)
         if self._labels is None or self._labels_ratio != frame.ratio:
             self._labels = LabelMasks(self._font, frame.ratio)
             self._labels_ratio = frame.ratio
@@ -92,6 +98,8 @@ class TimelineRaster:
         columns = _Columns(frame.viewport.start, step, width, int(frame.viewport.start / step))
         for row in frame.rows:
             self._paint_row(frame, row, columns)
+        below = round((frame.rows[-1].bottom - frame.scroll) * frame.ratio) if frame.rows else 0
+        kernels.fill_rows(self._pixels, below, height, self._style.canvas)
         self.wants_more = self._labels.is_short_of_time
         image = QImage(self._pixels.data, width, height, 4 * width, QImage.Format.Format_RGB32)
         image.setDevicePixelRatio(frame.ratio)
@@ -106,7 +114,7 @@ class TimelineRaster:
         row = Row("group", "", "", -1, 0, 0, height, members, True)
         if end_cycle > 0:
             step = end_cycle / columns
-            self._paint_group(pixels, row, _Columns(0.0, step, columns, 0), 2, rows - 3)
+            self._paint_group(pixels, row, _Columns(0.0, step, columns, 0), 2, rows - 3, self._style.group)
         image = QImage(pixels.data, columns, rows, 4 * columns, QImage.Format.Format_RGB32).copy()
         image.setDevicePixelRatio(ratio)
         return image
@@ -115,57 +123,51 @@ class TimelineRaster:
         ratio = frame.ratio
         top = round((row.top - frame.scroll) * ratio)
         bottom = round((row.bottom - frame.scroll) * ratio)
+        gap = round(ROW_GAP * ratio)
         if row.kind == "group":
             kernels.fill_rows(self._pixels, top, bottom, self._style.group)
             if row.is_collapsed:
-                gap = round(ROW_GAP * ratio)
-                self._paint_group(self._pixels, row, columns, top + gap, bottom - top - 2 * gap)
-            return
-        gap = round(ROW_GAP * ratio)
-        if row.kind == "counter":
+                height = bottom - top - 2 * gap
+                self._paint_group(self._pixels, row, columns, top + gap, height, self._style.group)
+        elif row.kind == "counter":
+            kernels.fill_rows(self._pixels, top, bottom, self._style.canvas)
             self._paint_counter(frame, row, columns, top + gap, bottom - top - 2 * gap)
+            kernels.fill_rows(self._pixels, bottom - 1, bottom, self._style.grid)
         else:
-            self._paint_slices(frame, row, columns, top + gap, bottom - top - 2 * gap)
-        kernels.fill_rows(self._pixels, bottom - 1, bottom, self._style.grid)
+            self._paint_slices(frame, row, columns, top + gap, bottom - top - 2 * gap, gap)
 
-    def _paint_slices(self, frame: Frame, row: Row, columns: _Columns, top: int, height: int) -> None:
+    def _paint_slices(
+        self, frame: Frame, row: Row, columns: _Columns, top: int, height: int, gap: int
+    ) -> None:
         index = self.index.track(row.track)
-        if not len(index.start) or height <= 0:
+        style = self._style
+        if height <= 0:
+            kernels.fill_rows(self._pixels, top - gap, top + height + gap, style.canvas)
             return
         if index.count_between(columns.first, columns.end) > DENSE_SLICES * columns.count:
-            self._paint_dense(row.track, index, columns, top, height)
-        else:
-            edges = index.columns(columns.first, columns.step, columns.count)
-            wide = np.empty(columns.count, dtype=np.uint8)
-            table = self._style.table[index.present]
-            kernels.find_wide(index.start, index.end, edges.counts, columns.first, columns.step, wide)
-            kernels.paint_slices(
-                self._pixels, top, height, index.start, index.end, index.keys, index.local, edges.counts,
-                wide, table, columns.first, columns.step, columns.phase, self._period, self._style.canvas,
+            size = 1 << math.ceil(math.log2(columns.step))
+            low, high = math.floor(columns.first / size), math.ceil(columns.end / size)
+            cells = self.index.cells(row.track, size, low, high)
+            track_kernels.paint_cells(
+                self._pixels, top, height, gap, cells.amounts, cells.categories, cells.begin, columns.first,
+                columns.step, float(size), 1.0 / size, style.table, columns.phase, self._period, self._plan,
+                style.canvas, style.grid,
             )  # fmt: skip
-            scale = 1.0 / columns.step
-            self._paint_levels(self._pixels, columns, top, height, edges.sums, scale, table, wide)
-            self._paint_labels(frame, index, edges, columns, top, height)
+        else:
+            least = MIN_LABEL_PIXELS * frame.ratio
+            used = track_kernels.paint_slices(
+                self._pixels, top, height, gap, index.start, index.end, index.keys, index.view.starts,
+                style.table, columns.first, columns.step, columns.phase, self._period, least, self._plan,
+                self._amounts, self._edges, self._found, style.canvas, style.grid,
+            )  # fmt: skip
+            if used:
+                self._paint_labels(frame, index, self._found[:used], top, height)
         if frame.node >= 0:
             self._paint_node(frame.node, index, row.track, columns, top, height)
 
-    def _paint_dense(self, track: int, index: TrackIndex, columns: _Columns, top: int, height: int) -> None:
-        """Many slices in a pixel: exact sums over cells of a power of two of cycles, 1 to 2 pixels wide."""
-        cell = 1 << math.ceil(math.log2(columns.step))
-        sums = self.index.grid(track, cell).sums
-        low = max(math.floor(columns.first / cell), 0)
-        high = min(math.ceil(columns.end / cell), len(sums) - 1)
-        if high <= low:
-            return
-        places = np.arange(low, high + 1, dtype=np.float64) * cell
-        edges = np.round((places - columns.first) / columns.step).astype(np.int64)
-        nothing = np.zeros(high - low, dtype=np.uint8)
-        table = self._style.table[index.present]
-        self._paint_levels(
-            self._pixels, columns, top, height, sums[low : high + 1], 1.0 / cell, table, nothing, edges
-        )
-
-    def _paint_group(self, pixels: np.ndarray, row: Row, columns: _Columns, top: int, height: int) -> None:
+    def _paint_group(
+        self, pixels: np.ndarray, row: Row, columns: _Columns, top: int, height: int, background: int
+    ) -> None:
         """Mean utilisation of all tracks below a folded group."""
         count = len(self._style.table)
         sums = np.zeros((columns.count + 1, count), dtype=np.float64)
@@ -176,28 +178,16 @@ class TimelineRaster:
                     edges = index.columns(columns.first, columns.step, columns.count)
                     sums[:, index.present] += edges.sums[:, : len(index.present)]
         num_tracks = sum(self.index.is_interval(member) for member in row.members)
+        amounts = np.empty((2, columns.count), dtype=np.float64)
+        categories = np.empty((2, columns.count), dtype=np.int16)
+        present = np.arange(count, dtype=np.int16)
+        track_kernels.summarise(sums, present, self.index.categories.is_work, amounts, categories)
+        plan = np.zeros((track_kernels.PLAN_ROWS, columns.count), dtype=np.int32)
         share = 1.0 / columns.step / max(num_tracks, 1)
-        nothing = np.zeros(columns.count, dtype=np.uint8)
-        self._paint_levels(pixels, columns, top, height, sums, share, self._style.table, nothing)
-
-    def _paint_levels(
-        self,
-        pixels: np.ndarray,
-        columns: _Columns,
-        top: int,
-        height: int,
-        sums: np.ndarray,
-        scale: float,
-        table: np.ndarray,
-        skipped: np.ndarray,
-        edges: np.ndarray | None = None,
-    ) -> None:
-        """Utilisation as height; `skipped` columns are left alone; `edges` are pixels, default one each."""
-        if edges is None:
-            edges = np.arange(len(sums), dtype=np.int64)
-        plan = np.zeros((kernels.PLAN_ROWS, pixels.shape[1]), dtype=np.int32)
-        highest = kernels.plan_levels(height, sums, scale, table, skipped, edges, columns.phase, plan)
-        kernels.paint_plan(pixels, top, height, highest, plan, self._period)
+        track_kernels.paint_cells(
+            pixels, top, height, 0, amounts, categories, 0, 0.0, 1.0, 1.0, share, self._style.table,
+            columns.phase, self._period, plan, background, background,
+        )  # fmt: skip
 
     def _paint_counter(self, frame: Frame, row: Row, columns: _Columns, top: int, height: int) -> None:
         first = max(columns.first, 0.0)
@@ -228,19 +218,12 @@ class TimelineRaster:
         return limit if 0 < limit <= 4 * seen else max(seen, 1)
 
     def _paint_labels(
-        self, frame: Frame, index: TrackIndex, edges: Columns, columns: _Columns, top: int, height: int
+        self, frame: Frame, index: TrackIndex, found: np.ndarray, top: int, height: int
     ) -> None:
+        """Names on the slices of `found`, see track_kernels.plan_slices."""
         labels = self._labels
         if labels is None or height < labels.label_height * 0.8:
             return
-        found = np.empty((MAX_LABELS_PER_ROW, 3), dtype=np.int64)
-        least = MIN_LABEL_PIXELS * frame.ratio
-        used = kernels.find_labelled(
-            index.start, index.end, edges.counts, columns.first, columns.step, least, found
-        )
-        if not used:
-            return
-        found = found[:used]
         slices = found[:, 0]
         nodes, _instructions = index.view.details(slices)
         categories = index.present[index.local[index.keys[slices]]]
