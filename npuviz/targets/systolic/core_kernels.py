@@ -178,7 +178,7 @@ def push_burst(s, x, ev, c, k, code, tile, entry, index, t):
     if s[H_NOC_NEXT] > first:
         s[H_NOC_NEXT] = first
     if is_recording(x):
-        emit(x, ev, COUNTER, c * TRACKS_PER_CORE + TRACK_REQUESTS, 0, t, count + 1, -1)
+        emit(x, ev, int64(COUNTER), c * TRACKS_PER_CORE + TRACK_REQUESTS, int64(0), t, count + 1, int64(-1))
     if is_watched(x):
         watch_queue(x, c * QUEUES_PER_CORE + QUEUE_REQUESTS, count, count + 1, t)
 
@@ -219,7 +219,7 @@ def start_store(s, p, x, ev, c, k, t):
         s[k + K_STORE_RING + index] = s[k + K_STORE_RING + index + 2]
     instruction = code + s[slot + S_DELTA]
     if is_recording(x):
-        emit(x, ev, FLOW, 0, 0, t, s[entry + N_WRITER], instruction)
+        emit(x, ev, int64(FLOW), int64(0), int64(0), t, s[entry + N_WRITER], instruction)
     if is_watched(x):
         watch_queue(x, c * QUEUES_PER_CORE + QUEUE_ST, count + 1, count, t)
         watch_transfer(s, p, x, c, k, slot, code, t)

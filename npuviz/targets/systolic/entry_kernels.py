@@ -1,5 +1,7 @@
 """The two halves of scratchpad and accumulator, and the entries in them."""
 
+from numba import int64
+
 from npuviz.sim.parts.bits_kernels import inlined, kernel
 from npuviz.targets.systolic.state_kernels import (
     ENTRY_STATE_WORDS,
@@ -75,7 +77,7 @@ def empty_half(s, x, ev, c, k, half, t):
         entry = table + index * ENTRY_STATE_WORDS
         if s[entry + N_LEFT] >= 0:
             if recording and s[entry + N_WRITER] >= 0:
-                emit(x, ev, LIFETIME, memory, half & 1, s[entry + N_SINCE], t, s[entry + N_WRITER])
+                emit(x, ev, int64(LIFETIME), memory, half & 1, s[entry + N_SINCE], t, s[entry + N_WRITER])
             s[entry + N_LEFT] = -1
     if s[k + K_USED + half] != 0:
         s[k + K_USED + half] = 0
@@ -92,7 +94,7 @@ def record_use(s, x, ev, c, k, half, t):
         s[k + peak] = used
     if is_recording(x):
         track = TRACK_SPAD if first == 0 else TRACK_ACC
-        emit(x, ev, COUNTER, c * TRACKS_PER_CORE + track, 0, t, used, -1)
+        emit(x, ev, int64(COUNTER), c * TRACKS_PER_CORE + track, int64(0), t, used, int64(-1))
 
 
 @kernel

@@ -31,6 +31,7 @@ from npuviz.targets.systolic.state_kernels import (
     H_NOC,
     H_NOC_NEXT,
     H_NOC_PERIOD,
+    H_NOC_SHIFT,
     H_PORTS,
     H_SCHEDULER_WAKE,
     H_STATUS,
@@ -153,8 +154,13 @@ def advance(state, program, transient, events, margin):
         if time >= x[X_UNTIL] * core_period:
             break
         if time >= (s[H_CYCLE] + 1) * core_period:
-            now = time // core_period
             # A new core cycle begins: the only place where stopping leaves the state of a cycle.
+            if core_time <= noc_time:
+                now = wake
+            elif s[H_NOC_SHIFT] >= 0:
+                now = noc_next >> s[H_NOC_SHIFT]
+            else:
+                now = time // core_period
             if x[X_CAPACITY] > 0 and x[X_EVENTS] + margin > x[X_CAPACITY]:
                 x[X_UNTIL] = now
                 result = RESULT_EVENTS

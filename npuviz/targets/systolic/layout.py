@@ -77,6 +77,8 @@ def build_state(spec: SystolicSpec, tables: SystolicTables, shape: StateShape) -
     s[dram + dk.D_LATENCY] = config.dram_latency
     s[dram + dk.D_PERIOD] = spec.dram_period_ps
     s[dram + dk.D_CHANNELS] = config.dram_channels
+    s[dram + dk.D_CONSUMER] = spec.noc_period_ps
+    s[dram + dk.D_QUOTIENT], s[dram + dk.D_REMAINDER] = divmod(spec.dram_period_ps, spec.noc_period_ps)
     # The first departure may be in cycle 0.
     s[dram + dk.D_HEADER + dk.CH_LAST : shape.at["noc"] : dk.CHANNEL_WORDS] = -1
     _write_network(s, spec, shape)
@@ -113,6 +115,7 @@ def _write_header(s: np.ndarray, spec: SystolicSpec, tables: SystolicTables, sha
         sk.H_REPLY_QUEUED: int(shape.is_queued),
         sk.H_TILE_DONE: shape.at["done"],
         sk.H_NOC_NEXT: sk.FAR,
+        sk.H_NOC_SHIFT: _shift(spec.core_period_ps, spec.noc_period_ps),
         sk.H_REPLY_NEXT: sk.FAR,
         sk.H_NOC_LAST: -1,
         sk.H_LAST_ACK: -1,
@@ -130,6 +133,12 @@ def _write_header(s: np.ndarray, spec: SystolicSpec, tables: SystolicTables, sha
         )
     for word, value in values.items():
         s[word] = value
+
+
+def _shift(core_period: int, noc_period: int) -> int:
+    """Power of two by which the core's period is longer than the network's, -1 if there is none."""
+    ratio, rest = divmod(core_period, noc_period)
+    return ratio.bit_length() - 1 if rest == 0 and ratio and ratio & (ratio - 1) == 0 else -1
 
 
 def _write_core(s: np.ndarray, spec: SystolicSpec, shape: StateShape, index: int) -> None:

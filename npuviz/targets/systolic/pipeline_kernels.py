@@ -183,7 +183,7 @@ def record_flow(s, x, ev, entry, instruction, t):
     if s[entry + N_FLOWED] == 0 and s[entry + N_WRITER] >= 0:
         s[entry + N_FLOWED] = 1
         if is_recording(x):
-            emit(x, ev, FLOW, 0, 0, t, s[entry + N_WRITER], instruction)
+            emit(x, ev, int64(FLOW), int64(0), int64(0), t, s[entry + N_WRITER], instruction)
 
 
 @inlined
@@ -273,7 +273,7 @@ def record_idle(x, ev, c, s, ring, idle_until):
     ):
         end = known if known < idle_until else idle_until
         if end > begin:
-            emit(x, ev, INTERVAL, track, kind, begin, end, -1)
+            emit(x, ev, int64(INTERVAL), track, kind, begin, end, int64(-1))
             begin = end
 
 
@@ -299,11 +299,11 @@ def retire_gemm(s, p, x, ev, c, k, t):
                 record_idle(x, ev, c, s, ring, enter)
                 idle = enter
             if start > idle:
-                emit(x, ev, INTERVAL, track, KIND_LOAD_WEIGHTS, idle, start, instruction)
+                emit(x, ev, int64(INTERVAL), track, int64(KIND_LOAD_WEIGHTS), idle, start, instruction)
         rows = p[row + C_N]
         if rows < MINIMUM_ROWS:
             rows = MINIMUM_ROWS
-        emit(x, ev, INTERVAL, track, p[row + C_OP], start, start + rows, instruction)
+        emit(x, ev, int64(INTERVAL), track, p[row + C_OP], start, start + rows, instruction)
     if code + 1 == s[slot + S_END]:
         s[slot + S_DONE] = 1
     count = s[k + K_GEMM_COUNT] - 1
@@ -348,7 +348,9 @@ def retire_vector(s, p, x, ev, c, k, t):
     s[slot + S_VECTORS] += 1
     if is_recording(x) and s[k + K_VEC_FINISH] > s[k + K_VEC_START]:
         track = c * TRACKS_PER_CORE + TRACK_VEC
-        emit(x, ev, INTERVAL, track, p[row + C_OP], s[k + K_VEC_START], s[k + K_VEC_FINISH], instruction)
+        emit(
+            x, ev, int64(INTERVAL), track, p[row + C_OP], s[k + K_VEC_START], s[k + K_VEC_FINISH], instruction
+        )
     if code + 1 == s[slot + S_END]:
         s[slot + S_DONE] = 1
     s[k + K_VEC] = -1

@@ -149,13 +149,22 @@ def end_layer(s, p, x, ev, t, after_core):
         end = t
         instruction = p[layer + L_INSTRUCTION]
         if p[layer + L_HOST_CYCLES] > 0:
-            emit(x, ev, INTERVAL, tracks + TRACK_HOST, OP_HOST, first, t, instruction)
+            emit(x, ev, int64(INTERVAL), tracks + TRACK_HOST, int64(OP_HOST), first, t, instruction)
         else:
             # The next layer may start in this very cycle: the cycle of the last report is its own.
             tile = p[P_TILES] + p[layer + L_FIRST_TILE] * TILE_WORDS
             instruction = p[tile + T_FIRST] if p[tile + T_COUNT] > 0 else -1
         if end > first:
-            emit(x, ev, INTERVAL, tracks + TRACK_OPERATORS, KIND_OPERATOR, first, end, instruction)
+            emit(
+                x,
+                ev,
+                int64(INTERVAL),
+                tracks + TRACK_OPERATORS,
+                int64(KIND_OPERATOR),
+                first,
+                end,
+                instruction,
+            )
     if is_watched(x):
         watch_subject(x, int64(STOP_NODE_END), node, int64(0), int64(0), t)
     s[H_LAYER] = -1

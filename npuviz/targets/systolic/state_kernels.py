@@ -59,6 +59,7 @@ H_LAYERS_TOTAL = 49
 H_LAUNCHES_TOTAL = 50
 H_REPLY_NEXT = 51  # next NoC cycle in which a queued reply enters or may be taken, FAR if none
 H_WAKE = 52  # earliest core cycle in which the scheduler or a core has something to do
+H_NOC_SHIFT = 53  # a core cycle is 1 << shift NoC cycles, -1 if it is no such number
 HEADER_WORDS = 64
 
 STATUS_RUNNING = 0

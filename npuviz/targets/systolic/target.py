@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from npuviz.base.errors import FormatError, TargetError, UsageError
+from npuviz.base.names import printable
 from npuviz.base.progress import Progress
 from npuviz.formats.onnx_model import read_model
 from npuviz.formats.onnxim_home import OnnximHome
 from npuviz.formats.onnxim_models import is_model_list, read_model_list
 from npuviz.program.program import Note, Program
 from npuviz.sim.machine import Machine
+from npuviz.sim.parts.bits_kernels import light_optimisation
 from npuviz.sim.stop import NO_STOPS
 from npuviz.sim.target import CheckResult, LoadRequest
 from npuviz.targets.systolic.check import check as check_values
@@ -91,7 +93,8 @@ class SystolicTarget:
         spec, _ = make_spec("edge-8x8")
         builder = ProgramBuilder()
         builder.add_skip_layer("warm-up")
-        Engine(spec, builder.finish()).advance(1 << 40, NO_STOPS, None)
+        with light_optimisation():
+            Engine(spec, builder.finish()).advance(1 << 40, NO_STOPS, None)
 
 
 def _dimensions(settings: Mapping[str, str]) -> dict[str, int]:
@@ -100,7 +103,12 @@ def _dimensions(settings: Mapping[str, str]) -> dict[str, int]:
         try:
             found[name] = int(text)
         except ValueError:
-            raise unknown_setting(name) from None
+            if similar_settings(name):
+                raise unknown_setting(name) from None
+            raise UsageError(
+                f"--set {name[:60]}={text[:60]}: no setting has this name, and a dimension of the model "
+                "needs a whole number"
+            ) from None
     return found
 
 
@@ -141,7 +149,7 @@ def _program(
     listing = SystolicListing(tables, spec.num_cores, unit_ids(spec), memory_ids(spec), names)
     return Program(
         target=SystolicTarget.id,
-        title=request.path.stem,
+        title=printable(request.path.stem),
         graph=graph,
         listing=listing,
         memory_map=compiled.memory_map,

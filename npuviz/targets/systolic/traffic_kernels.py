@@ -8,7 +8,7 @@ one channel only, even the delivery is known then, and nothing else has to happe
 from numba import int64
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros
-from npuviz.sim.parts.dram_kernels import D_PERIOD, dram_accept, dram_first_cycle
+from npuviz.sim.parts.dram_kernels import D_PERIOD, dram_accept, dram_arrive, dram_first_cycle
 from npuviz.sim.parts.interconnect_kernels import (
     LOW_MASK,
     NOC_ACTIVE,
@@ -45,6 +45,8 @@ from npuviz.targets.systolic.state_kernels import (
     H_NOC,
     H_NOC_LAST,
     H_NOC_NEXT,
+    H_NOC_PERIOD,
+    H_NOC_SHIFT,
     H_PORTS,
     H_READS,
     H_REPLIES,
@@ -189,25 +191,31 @@ def finish_burst(s, p, x, ev, c, burst, now):
         if is_recording(x):
             track = c * TRACKS_PER_CORE + (TRACK_LD if entry != 0 else TRACK_ST)
             op = p[p[P_CODE] + s[burst + B_CODE] * CODE_WORDS + C_OP]
-            emit(x, ev, INTERVAL, track, op, start, end, s[burst + B_INDEX])
+            emit(x, ev, int64(INTERVAL), track, op, start, end, s[burst + B_INDEX])
     if entry != 0:
         complete_fill(s, k, entry, now + 1)
     s[k + K_BURST_HEAD] = (s[k + K_BURST_HEAD] + 1) & (s[H_BURST_CAPACITY] - 1)
     s[k + K_BURST_COUNT] = count - 1
     s[H_BURSTS_WAITING] -= 1
     if is_recording(x):
-        emit(x, ev, COUNTER, c * TRACKS_PER_CORE + TRACK_REQUESTS, 0, now, count - 1, -1)
+        emit(x, ev, int64(COUNTER), c * TRACKS_PER_CORE + TRACK_REQUESTS, int64(0), now, count - 1, int64(-1))
     if is_watched(x):
         watch_queue(x, c * QUEUES_PER_CORE + QUEUE_REQUESTS, count, count - 1, now)
 
 
 @inlined
-def deliver(s, payload, c, time_ps):
-    """Hand a response to core `c`, which sees it in its first cycle after `time_ps`."""
+def deliver(s, payload, c, noc_cycle_index):
+    """Hand a response to core `c` in a NoC cycle; the core sees it in its first cycle after that."""
     if payload & STORE_FLAG == 0:
-        complete_fill(s, s[H_CORES] + c * s[H_CORE_WORDS], payload, time_ps // s[H_CORE_PERIOD] + 1)
+        shift = s[H_NOC_SHIFT]
+        if shift >= 0:
+            seen = (noc_cycle_index >> shift) + 1
+        else:
+            seen = noc_cycle_index * s[H_NOC_PERIOD] // s[H_CORE_PERIOD] + 1
+        complete_fill(s, s[H_CORES] + c * s[H_CORE_WORDS], payload, seen)
     else:
         s[H_WRITES_OUT] -= 1
+        time_ps = noc_cycle_index * s[H_NOC_PERIOD]
         if s[H_LAST_ACK] < time_ps:
             s[H_LAST_ACK] = time_ps
 
@@ -238,16 +246,12 @@ def queue_reply(s, noc, node, c, channel, enters):
 
 
 @inlined
-def serve_node(s, noc, channel, node, first_dram_cycle, first_reply_cycle):
+def serve_node(s, noc, channel, node):
     """Pass a granted request through DRAM, and send its response off."""
     dram = s[H_DRAM]
-    noc_period = s[noc + NOC_PERIOD]
     payload = s[s[noc + NOC_POOL] + node * s[noc + NOC_STRIDE]] & LOW_MASK
     is_read = payload & STORE_FLAG == 0
-    leave = dram_accept(s, dram, channel, first_dram_cycle, not is_read)
-    enters = first_reply_cycle
-    if leave != first_dram_cycle:
-        enters = (leave * s[dram + D_PERIOD] + noc_period - 1) // noc_period
+    enters = dram_accept(s, dram, channel, not is_read)
     c = s[payload + N_CORE] if is_read else payload & ~STORE_FLAG
     # One response a channel and cycle: a last row of the reply table keeps each channel's newest.
     last = s[H_REPLIES] + (s[H_CORES_COUNT] * s[H_CHANNELS] + channel) * REPLY_WORDS
@@ -263,7 +267,7 @@ def serve_node(s, noc, channel, node, first_dram_cycle, first_reply_cycle):
     if s[reply + Y_READY] >= enters:
         ready = s[reply + Y_READY] + 1
     s[reply + Y_READY] = ready
-    deliver(s, payload, c, (ready + 1) * noc_period)
+    deliver(s, payload, c, ready + 1)
 
 
 @inlined
@@ -275,11 +279,8 @@ def inject(s, p, x, ev, c, noc_cycle_index, now):
     size = s[H_REQUEST_BYTES]
     ring = s[H_BURSTS] + c * s[H_BURST_CAPACITY] * BURST_WORDS
     is_alone = s[noc + NOC_SOURCES] == 1 and s[noc + NOC_LATENCY] == 1
-    first_dram = 0
-    first_reply = 0
     if is_alone:
-        first_dram = dram_first_cycle(s, s[H_DRAM], (noc_cycle_index + 2) * s[noc + NOC_PERIOD])
-        first_reply = (first_dram * s[s[H_DRAM] + D_PERIOD] + s[noc + NOC_PERIOD] - 1) // s[noc + NOC_PERIOD]
+        dram_arrive(s, s[H_DRAM], (noc_cycle_index + 2) * s[noc + NOC_PERIOD])
     port = 0
     while port < ports and s[k + K_BURST_COUNT] > 0:
         burst = ring + s[k + K_BURST_HEAD] * BURST_WORDS
@@ -297,7 +298,7 @@ def inject(s, p, x, ev, c, noc_cycle_index, now):
                 # The only source of the network, one request a cycle: granted in the next cycle.
                 node = allocate_node(s, noc)
                 s[s[noc + NOC_POOL] + node * s[noc + NOC_STRIDE]] = payload
-                serve_node(s, noc, channel, node, first_dram, first_reply)
+                serve_node(s, noc, channel, node)
             else:
                 noc_push(s, noc, c * ports + port, channel, payload, noc_cycle_index)
             taken += 1
@@ -348,7 +349,7 @@ def _port_grant(s, noc, c, port, cycle):
         s[turn] = channel + 1 if channel + 1 < channels else 0
         free_node(s, noc, node)
         s[H_REPLY_WAITING] -= 1
-        deliver(s, payload, c, (cycle + 1) * s[noc + NOC_PERIOD])
+        deliver(s, payload, c, cycle + 1)
         return
 
 
@@ -416,18 +417,14 @@ def reply_cycles(s, noc, cycle):
 @inlined
 def serve_channels(s, noc, cycle):
     """Every channel's node with waiting requests takes one."""
-    time_ps = (cycle + 1) * s[noc + NOC_PERIOD]
-    dram = s[H_DRAM]
-    first_dram = dram_first_cycle(s, dram, time_ps)
-    noc_period = s[noc + NOC_PERIOD]
-    first_reply = (first_dram * s[dram + D_PERIOD] + noc_period - 1) // noc_period
+    dram_arrive(s, s[H_DRAM], (cycle + 1) * s[noc + NOC_PERIOD])
     active = s[s[noc + NOC_ACTIVE]]
     while active != 0:
         channel = trailing_zeros(active)
         active &= active - 1
         node = noc_grant(s, noc, channel, cycle)
         if node >= 0:
-            serve_node(s, noc, channel, node, first_dram, first_reply)
+            serve_node(s, noc, channel, node)
 
 
 @inlined

@@ -15,7 +15,8 @@ def draw_inputs(graph: Graph, given: Mapping[str, np.ndarray], seed: int = 0) ->
     """Every graph input by name, in its own shape and type.
 
     Missing floating-point inputs are standard normal, integers lie within the table they index
-    (else 0 or 1), booleans are all true. Raises UsageError for an unknown name or another shape.
+    (else 0 or 1), booleans are all true. Raises UsageError for an unknown name, another shape, or values
+    that are no numbers of the type.
     """
     known = {graph.tensors[index].name: graph.tensors[index] for index in graph.inputs}
     for name, values in given.items():
@@ -23,6 +24,7 @@ def draw_inputs(graph: Graph, given: Mapping[str, np.ndarray], seed: int = 0) ->
             raise UsageError(f"--input {name}: the model has no such input; it has {', '.join(known)}")
         if tuple(values.shape) != known[name].shape:
             raise UsageError(f"--input {name}: expected shape {known[name].shape}, found {values.shape}")
+        _refuse_type(name, values.dtype, known[name].dtype)
     generator = np.random.default_rng(seed)
     found: dict[str, np.ndarray] = {}
     for index in graph.inputs:
@@ -33,6 +35,14 @@ def draw_inputs(graph: Graph, given: Mapping[str, np.ndarray], seed: int = 0) ->
             drawn = np.asarray(given[tensor.name]).astype(dtype)
         found[tensor.name] = drawn
     return found
+
+
+def _refuse_type(name: str, found: np.dtype, wanted: str) -> None:
+    """Numbers may become other numbers, but not lose their fraction or imaginary part."""
+    is_text, is_whole = numpy_dtype(wanted).kind == "O", numpy_dtype(wanted).kind in "iu"
+    allowed = "OUS" if is_text else "biu" if is_whole else "biufV"
+    if found.kind not in allowed:
+        raise UsageError(f"--input {name}: expected values of type {wanted}, found {found}")
 
 
 def _draw(graph: Graph, index: int, dtype: np.dtype, generator: np.random.Generator) -> np.ndarray:

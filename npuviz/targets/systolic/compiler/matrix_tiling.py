@@ -79,7 +79,7 @@ def _deepest(hardware: Hardware, rows: int, columns: int, depth: int, item: int,
     fitting = space // ((rows + columns) * item)
     if fitting >= depth:
         return depth
-    return fitting // hardware.array_rows * hardware.array_rows
+    return max(0, fitting // hardware.array_rows * hardware.array_rows)
 
 
 def _blocks_bytes(hardware: Hardware, rows: int, columns: int) -> int:

@@ -103,7 +103,7 @@ def _deepest(hardware: Hardware, problem: WindowProblem, rows: int, columns: int
     fitting = space // (window + kernel * outputs * problem.weight_item)
     if fitting >= problem.inputs:
         return problem.inputs
-    return fitting // hardware.array_rows * hardware.array_rows
+    return max(0, fitting // hardware.array_rows * hardware.array_rows)
 
 
 def _cost(hardware: Hardware, problem: WindowProblem, tiling: WindowTiling) -> float:
