@@ -43,7 +43,9 @@ def read_json_object(path: Path, limit: int = JSON_LIMIT_BYTES) -> dict[str, Any
     except RecursionError:
         raise FormatError(path, expected="JSON of sensible depth", found="too many nested brackets") from None
     except ValueError as error:
-        raise FormatError(path, expected="JSON", found=str(error)) from None
+        # Python's own text about numbers of more than 4300 digits talks about the interpreter.
+        found = "a number of thousands of digits" if "digits" in str(error) else str(error)
+        raise FormatError(path, expected="JSON", found=found) from None
     if not isinstance(value, dict):
         raise FormatError(path, expected="a JSON object", found=describe_json(value))
     return value
@@ -52,7 +54,7 @@ def read_json_object(path: Path, limit: int = JSON_LIMIT_BYTES) -> dict[str, Any
 def describe_json(value: Any) -> str:
     """A short text for a JSON value in an error message."""
     if isinstance(value, list):
-        return "a list"
+        return "a list" if value else "an empty list"
     if isinstance(value, dict):
         return "an object"
     text = json.dumps(value)

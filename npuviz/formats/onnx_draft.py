@@ -98,7 +98,8 @@ def read_draft(path: Path) -> Draft:
     _check_versions(path, proto)
     proto = _modernise(path, proto)
     draft = Draft(path, proto, {})
-    _take_out_weights(draft)
+    with foreign_errors(path, "initializers"):  # names that are not UTF-8
+        _take_out_weights(draft)
     with foreign_errors(path, "structure"):
         _check_structure(proto)
     return draft

@@ -65,7 +65,11 @@ def _bind(
         if name in dimensions:
             fixed[name] = dimensions[name]
             if not 1 <= fixed[name] <= MAX_TENSOR_ELEMENTS:
-                raise UsageError(f"{draft.path}: dimension {name} must be at least 1, not {fixed[name]}")
+                size = str(fixed[name])
+                found = size if len(size) <= 24 else f"a number of {len(size)} digits"
+                raise UsageError(
+                    f"{draft.path}: dimension {name} must be 1 to {MAX_TENSOR_ELEMENTS}, not {found}"
+                )
         else:
             fixed[name] = 1
             draft.assumptions.append(

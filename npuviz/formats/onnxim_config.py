@@ -46,7 +46,8 @@ CORE_KEYS: Mapping[str, Key] = {
     "accum_spad_size": Key(0, 4 << 20, default=0, is_assumed=True),
     "sram_width": Key(0, 1 << 20, default=32),
     # Assumed: one row of 32-bit lanes of an 8-wide array.
-    "vector_process_bit": Key(8, 1 << 24, default=256, is_assumed=True),
+    # At least two bytes: an adder tree of one byte per step never gets to its root.
+    "vector_process_bit": Key(16, 1 << 24, default=256, is_assumed=True),
     "add_latency": _cycles(),
     "mul_latency": _cycles(),
     "mac_latency": _cycles(),
