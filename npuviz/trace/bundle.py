@@ -19,6 +19,7 @@ import numpy as np
 import orjson
 
 from npuviz.base.errors import ExportError, NpuvizError, SimulationError
+from npuviz.base.names import printable
 from npuviz.trace.bundle_source import BundleSource
 from npuviz.trace.container import open_container
 from npuviz.trace.manifest import (
@@ -88,6 +89,8 @@ class BundleWriter:
         self._thread: threading.Thread | None = None
         self._splitter = Splitter(schema)
         self._resolve: Resolver | None = None
+        if printable(self.path) != str(self.path):
+            raise ExportError(f"{self.path}: expected a name in UTF-8, which the readers of Parquet need")
         if self.path.exists() and not (self.path / MANIFEST_NAME).exists():
             raise ExportError(f"{self.path}: exists and is not a trace bundle; choose another name")
         self._folder = self._guarded(lambda: _make_partial_folder(self.path))
@@ -153,6 +156,10 @@ class BundleWriter:
             if hasattr(self, "_folder"):
                 self.abort()
             raise failure from None
+        except BaseException:
+            if hasattr(self, "_folder"):
+                self.abort()
+            raise
 
     def _submit(self, job: Callable[[], None]) -> None:
         self._raise_error()

@@ -5,6 +5,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
 
 from npuviz.base.errors import FormatError
+from npuviz.base.names import printable
 from npuviz.trace.manifest import LARGEST_TEXT_BYTES, MANIFEST_NAME
 
 
@@ -31,6 +32,8 @@ class Container(Protocol):
 
 def open_container(path: Path) -> Container:
     """The folder or zip archive at `path`. Raises FormatError if it holds no manifest."""
+    if printable(path) != str(path):
+        raise FormatError(printable(path), expected="a name in UTF-8", hint="rename the bundle")
     if path.is_dir():
         folder = _Folder(path)
         if folder.size_of(MANIFEST_NAME) is None:

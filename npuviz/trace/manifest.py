@@ -108,6 +108,9 @@ _HINT = "the bundle is damaged: record it again"
 def _check(file: str, manifest: Manifest) -> None:
     """What types alone do not say."""
     schema = manifest.schema
+    if not 0 <= manifest.end_cycle < 1 << 62:
+        found = str(manifest.end_cycle)[:40]
+        raise FormatError(file, field="end_cycle", expected="a cycle from 0 to 2^62", found=found, hint=_HINT)
     if [track.id for track in schema.tracks] != list(range(len(schema.tracks))):
         raise FormatError(file, field="schema.tracks", expected="ids 0, 1, 2, ...", hint=_HINT)
     if any(not 0 <= kind.id < 1 << 15 for kind in schema.kinds):

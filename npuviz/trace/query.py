@@ -13,6 +13,9 @@ from npuviz.trace.manifest import TABLE_NAMES, TableName
 from npuviz.trace.parts import COLUMNS, decode
 from npuviz.trace.schema import TraceSchema
 
+MAX_ROWS = 1_000_000
+"""Of an answer, which is held in memory as Python values."""
+
 
 @dataclass(frozen=True, slots=True)
 class QueryResult:
@@ -61,7 +64,12 @@ def query(path: str | Path, sql: str) -> QueryResult:
             if found is None:
                 raise UsageError("query: no SQL statement given")
             columns = tuple(str(column[0]) for column in found.description or ())
-            return QueryResult(columns, found.fetchall())
+            rows = found.fetchmany(MAX_ROWS + 1)
+            if len(rows) > MAX_ROWS:
+                raise UsageError(
+                    f"query: more than {MAX_ROWS} rows; aggregate, add `limit`, or `copy (...) to`"
+                )
+            return QueryResult(columns, rows)
         except (duckdb.Error, RuntimeError) as error:
             raise UsageError(f"query: {_one_line(str(error))}") from None
     finally:
