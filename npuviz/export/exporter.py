@@ -46,7 +46,9 @@ def replacing(out: Path) -> Generator[Path]:
 
     Turns OSError into ExportError. A device or a pipe is refused: renaming would put a file in its place.
     """
-    if out.exists() and not out.is_file() and not out.is_dir():
+    if out.is_dir():
+        raise ExportError(f"{out}: cannot write: expected the name of a file, found a folder")
+    if out.exists() and not out.is_file():
         raise ExportError(f"{out}: cannot write: expected the name of a file, found a device or a pipe")
     temporary = out.with_name(f".{out.name}.partial-{os.getpid()}")
     try:
@@ -60,9 +62,13 @@ def replacing(out: Path) -> Generator[Path]:
 
 
 def whole_or(window: CycleWindow | None, reader: TraceReader) -> CycleWindow:
-    """The window asked for, or the whole trace. Raises ExportError for an empty window."""
+    """The window asked for, or the whole trace. Raises ExportError for one that is empty or begins later."""
     if window is None:
         return 0, reader.end_cycle + 1
     if window[0] >= window[1] and reader.end_cycle > 0:
         raise ExportError(f"window {window[0]}:{window[1]} is empty: the first cycle must be below the last")
+    if window[0] > reader.end_cycle:
+        raise ExportError(
+            f"window from cycle {window[0]}: expected an earlier one, the trace ends at {reader.end_cycle}"
+        )
     return window
