@@ -36,7 +36,7 @@ def parse_inputs(pairs: Sequence[str]) -> dict[str, np.ndarray]:
 def read_array(path: Path) -> np.ndarray:
     """Read a .npy file. Raises FormatError; pickled objects are refused."""
     if not path.is_file():
-        raise UsageError(f"{path}: no such file")
+        raise UsageError(f"{path}: {'a folder, not a .npy file' if path.is_dir() else 'no such file'}")
     try:
         # From memory: a header that announces more than the file holds then fails instead of allocating.
         loaded = np.load(io.BytesIO(path.read_bytes()), allow_pickle=False)
@@ -71,7 +71,7 @@ def parse_record(text: str | None) -> tuple[Path | None, bool]:
 def parse_size(text: str) -> tuple[int, int]:
     """`--size WxH` in pixels, 200..8192 each. Raises UsageError."""
     width, separator, height = text.lower().partition("x")
-    if not separator or not width.isdigit() or not height.isdigit():
+    if not separator or not (width + height).isascii() or not (width.isdigit() and height.isdigit()):
         raise UsageError(f"--size {text}: expected WIDTHxHEIGHT, for example 1280x800")
     size = int(width), int(height)
     if not all(200 <= side <= 8192 for side in size):

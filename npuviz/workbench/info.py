@@ -4,6 +4,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from npuviz.base.names import printable
 from npuviz.base.progress import NoProgress, Progress
 from npuviz.base.units import format_bytes, format_count
 from npuviz.program.program import Program
@@ -60,7 +61,7 @@ def _describe_bundle(path: Path, reader: TraceReader) -> dict[str, Any]:
     schema = reader.schema
     return {
         "kind": "bundle",
-        "file": str(path),
+        "file": printable(path),
         "title": schema.title,
         "target": schema.target,
         "complete": reader.is_complete,
@@ -79,7 +80,7 @@ def _describe_program(path: Path, program: Program) -> dict[str, Any]:
     weights = sum(array.nbytes for array in graph.constants.values())
     return {
         "kind": "model",
-        "file": str(path),
+        "file": printable(path),
         "title": program.title,
         "target": program.target,
         "operators": dict(Counter(node.op_type for node in graph.nodes)),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from npuviz.base.errors import UnknownTarget, UsageError
+from npuviz.base.errors import FormatError, UnknownTarget, UsageError
 from npuviz.base.progress import NoProgress, Progress
 from npuviz.base.registry import TARGETS, load_plugins
 from npuviz.sim.target import LoadRequest, Target
@@ -132,13 +132,18 @@ def choose_target(path: Path, wanted: str = "") -> Target:
         if wanted not in known:
             raise UnknownTarget(f"unknown target {wanted!r}; known: {', '.join(known) or 'none'}")
         return known[wanted]
+    if path.is_dir():
+        raise UnknownTarget(
+            f"{path}: expected a model or a trace bundle, found a folder without {BUNDLE_MANIFEST}"
+        )
     head = read_head(path)
     for target in known.values():
         if target.accepts(path, head):
             return target
-    suffixes = sorted({suffix for target in known.values() for suffix in target.file_kinds})
+    kinds = {f"*{suffix} ({doc})" for target in known.values() for suffix, doc in target.file_kinds.items()}
     raise UnknownTarget(
-        f"{path}: no target takes this file; expected {', '.join(suffixes) or 'a target to be installed'}"
+        f"{path}: no target takes this file; expected {', '.join(sorted(kinds)) or 'an installed target'}; "
+        "a hardware description goes to --config, beside a model"
     )
 
 
@@ -195,8 +200,15 @@ def _open_model(path: Path, options: OpenOptions, progress: Progress) -> Opened:
 
 
 def read_head(path: Path) -> bytes:
-    """The first bytes of a file, for `Target.accepts`; empty for a folder or an empty file."""
+    """The first bytes of a file, for `Target.accepts`; empty for a folder or an empty file.
+
+    Raises FormatError.
+    """
     if not path.is_file():
         return b""
-    with path.open("rb") as file:
-        return file.read(HEAD_BYTES)
+    try:
+        with path.open("rb") as file:
+            return file.read(HEAD_BYTES)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise FormatError(path, expected="a readable file", found=reason.lower()) from None

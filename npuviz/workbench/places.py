@@ -35,7 +35,7 @@ def parse_cycle(text: str, frequency_hz: float, end_cycle: int | None) -> int:
         cycle = int(plain) if len(plain) < 20 else MAX_CYCLE + 1
     elif (found := _TIME.match(plain)) and frequency_hz > 0:
         cycle = round(float(found[1]) * _SECONDS[found[2]] * frequency_hz)
-    elif plain.endswith("%") and end_cycle is not None and plain[:-1].replace(".", "", 1).isdigit():
+    elif plain.endswith("%") and end_cycle is not None and plain[:-1].replace(".", "", 1).isdecimal():
         cycle = round(end_cycle * min(100.0, float(plain[:-1])) / 100)
     else:
         raise UsageError(f"{text!r}: {EXPECTED}")

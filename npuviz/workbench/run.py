@@ -12,6 +12,7 @@ import numpy as np
 
 from npuviz import __version__
 from npuviz.base.errors import ExportError, TargetError, UsageError
+from npuviz.base.names import printable
 from npuviz.base.progress import NoProgress, Progress
 from npuviz.base.registry import EXPORTERS, load_plugins
 from npuviz.program.dtypes import dtype_name
@@ -99,13 +100,13 @@ def summarize(
     cycles = machine.cycle
     return {
         "npuviz": __version__,
-        "model": str(opened.path),
+        "model": printable(opened.path),
         "title": session.program.title,
         "target": session.description.target,
         "preset": opened.preset or None,
-        "config": str(opened.options.config) if opened.options.config else None,
+        "config": printable(opened.options.config) if opened.options.config else None,
         "cycles": cycles,
-        "stop": {"kind": str(stop.kind), "cycle": stop.cycle, "detail": stop.detail},
+        "stop": {"kind": str(stop.kind), "cycle": stop.cycle, "detail": _detail(session, stop)},
         "seconds": {
             "load": round(opened.seconds.get("load", 0.0), 6),
             "compile": round(opened.seconds.get("compile", 0.0), 6),
@@ -134,6 +135,12 @@ def summarize(
             for note in session.program.notes
         ],
     }
+
+
+def _detail(session: "Session", stop: StopReason) -> str:
+    """Why it stopped; for a breakpoint, its text."""
+    hit = [each.text for each in session.breakpoints.all if each.id in stop.breakpoints]
+    return stop.detail or "; ".join(hit)
 
 
 def export_trace(

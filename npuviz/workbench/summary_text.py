@@ -64,6 +64,10 @@ def _table(name: str, second: str, third: str, rows: list[tuple[str, str, str]])
     return [*lines, ""] if name == "memory" else lines
 
 
+def _error(value: float | None) -> str:
+    return "not finite" if value is None else f"{value:.3g}"
+
+
 def _check_lines(check: dict[str, Any] | None) -> list[str]:
     if check is None:
         return []
@@ -71,6 +75,8 @@ def _check_lines(check: dict[str, Any] | None) -> list[str]:
     text = f"  check     {verdict} of {check['tensors']} tensors" if check["failed"] else (
         f"  check     all {check['tensors']} tensors agree with the reference"
     )  # fmt: skip
-    worst = f"  (largest error {check['max_abs_err']} absolute, {check['max_rel_err']} relative)"
+    worst = (
+        f"  (largest error {_error(check['max_abs_err'])} absolute, {_error(check['max_rel_err'])} relative)"
+    )
     first = [f"  first     {check['first_divergence']}"] if check["first_divergence"] else []
     return [text + worst, *first]

@@ -67,7 +67,7 @@ def test_the_target_is_found_by_file_or_by_name(tmp_path: Path) -> None:
         choose_target(path, "other")
     strange = tmp_path / "a.xyz"
     strange.write_text("?")
-    with pytest.raises(UnknownTarget, match=r"expected \.toy"):
+    with pytest.raises(UnknownTarget, match=r"expected \*\.toy"):
         choose_target(strange)
 
 
