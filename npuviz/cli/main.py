@@ -15,6 +15,8 @@ for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
 SUBCOMMANDS = ("open", "run", "debug", "info", "targets", "export", "query", "shot", "bench")
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
+LONGEST_LINE = 1000
+"""Characters of an error; names that somebody made absurdly long are cut in the middle."""
 TRACEBACK_VARIABLE = "NPUVIZ_TRACEBACK"
 """Set it to see the traceback of a bug on the terminal."""
 
@@ -94,6 +96,8 @@ def _dispatch(arguments: list[str]) -> int:
 
 def _fail(text: str) -> int:
     line = " ".join(text.split())
+    if len(line) > LONGEST_LINE:
+        line = f"{line[: LONGEST_LINE // 2]} ... {line[-LONGEST_LINE // 2 :]}"
     print(f"npuviz: error: {line}", file=sys.stderr)
     return EXIT_USAGE
 

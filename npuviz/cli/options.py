@@ -52,7 +52,9 @@ def open_options(
     from npuviz.workbench.opening import OpenOptions
 
     if config is not None and not config.is_file():
-        raise UsageError(f"--config {config}: no such file")
+        raise UsageError(
+            f"--config {config}: {'a folder, not a file' if config.is_dir() else 'no such file'}"
+        )
     folder, is_recording = parse_record(record)
     return OpenOptions(
         target=target,
