@@ -15,8 +15,9 @@ def words_of(rest: str, least: int, most: int) -> list[str]:
     except ValueError as error:
         raise UsageError(f"{rest}: {error}") from None
     if not least <= len(words) <= most:
-        wanted = str(least) if least == most else f"{least} to {most}"
-        raise UsageError(f"expected {wanted} arguments, found {len(words)}")
+        wanted = str(least) if least == most else f"{least} to {most}" if most < 1000 else f"at least {least}"
+        noun = "argument" if wanted == "1" else "arguments"
+        raise UsageError(f"expected {wanted} {noun}, found {len(words)}")
     return words
 
 
@@ -33,7 +34,7 @@ def number_of(text: str, what: str, least: int = 0) -> int:
     except ValueError:
         raise UsageError(f"{text!r}: expected {what}") from None
     if not least <= value < 1 << 62:
-        raise UsageError(f"{text}: expected {what} from {least}")
+        raise UsageError(f"{text}: expected {what} from {least} to 2^62")
     return value
 
 

@@ -49,7 +49,8 @@ def dump_memory(session: Session, rest: str) -> Answer:
             translate.format_hex(data[first * values.itemsize : (first + per_row) * values.itemsize]),
             " ".join(translate.format_number(v) for v in values[first : first + per_row]),
         )
-        for first in range(0, len(values), per_row)
+        # The last bytes may be too few for a value: they are shown without one.
+        for first in range(0, -(-len(data) // values.itemsize), per_row)
     )
     pairs = {"memory": memory.name, "address": f"{address:#x}", "bytes": length, "dtype": dtype}
     return Answer(pairs, ("address", "bytes", "values"), rows)
