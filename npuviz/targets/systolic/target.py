@@ -13,6 +13,7 @@ from npuviz.formats.onnxim_home import OnnximHome
 from npuviz.formats.onnxim_models import is_model_list, read_model_list
 from npuviz.program.program import Note, Program
 from npuviz.sim.machine import Machine
+from npuviz.sim.parts.bits_kernels import light_optimisation
 from npuviz.sim.stop import NO_STOPS
 from npuviz.sim.target import CheckResult, LoadRequest
 from npuviz.targets.systolic.check import check as check_values
@@ -92,7 +93,8 @@ class SystolicTarget:
         spec, _ = make_spec("edge-8x8")
         builder = ProgramBuilder()
         builder.add_skip_layer("warm-up")
-        Engine(spec, builder.finish()).advance(1 << 40, NO_STOPS, None)
+        with light_optimisation():
+            Engine(spec, builder.finish()).advance(1 << 40, NO_STOPS, None)
 
 
 def _dimensions(settings: Mapping[str, str]) -> dict[str, int]:
