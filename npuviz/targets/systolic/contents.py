@@ -15,7 +15,11 @@ from npuviz.targets.systolic.compiler.listing import SystolicListing
 from npuviz.targets.systolic.description import dram_memory
 from npuviz.targets.systolic.engine import Engine
 from npuviz.targets.systolic.observe import Observer
+from npuviz.targets.systolic.spec import SystolicSpec
+from npuviz.targets.systolic.tables import SystolicTables
 from npuviz.targets.systolic.values import ALL, ValueEngine
+
+_KEPT_REGIONS = 1 << 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,21 +45,48 @@ class Image:
         return (self.values.digest() if self.values is not None else "") + written
 
 
+@dataclass(frozen=True, slots=True)
+class StillEngine:
+    """What contents are read from: an engine that does not move."""
+
+    spec: SystolicSpec
+    tables: SystolicTables
+    state: np.ndarray
+
+    def copy_state(self) -> np.ndarray:
+        """Its state, which nobody changes."""
+        return self.state
+
+
 class Contents:
     """Reads and writes memories of one machine. Values are computed when asked for, not before."""
 
     def __init__(
-        self, engine: Engine, observer: Observer, program: Program, description: MachineDescription
+        self,
+        engine: Engine | StillEngine,
+        observer: Observer,
+        program: Program,
+        description: MachineDescription,
     ) -> None:
         self._engine = engine
         self._observer = observer
         self._program = program
+        self._description = description
+        self._regions: dict[tuple[object, ...], tuple[Region, int]] = {}
         self._memories = {memory.id: memory for memory in description.memories}
         self._dram = dram_memory(engine.spec)
         listing = program.listing
         assert isinstance(listing, SystolicListing)
         self._listing = listing
         self._allocations = sorted(program.memory_map.allocations, key=lambda a: a.address)
+
+    def still(self) -> "Contents":
+        """The same for a copy of the present state; regions made by one are known to the other."""
+        engine = StillEngine(self._engine.spec, self._engine.tables, self._engine.copy_state())
+        observer = Observer(engine, self._listing)
+        made = Contents(engine, observer, self._program, self._description)
+        made._regions = self._regions
+        return made
 
     # --- progress of the program -----------------------------------------------------------------------
 
@@ -122,13 +153,27 @@ class Contents:
                 writer = int(words[sk.N_WRITER])
                 if int(words[sk.N_LEFT]) < 0 or writer < 0:
                     continue
-                tile = int(self._listing.tiles_of(np.array([writer]))[0])
                 operand = index + 1 if first == 0 else -(index + 1)
-                region = self._region(memory, half - first, words, tile, operand, image)
+                region, tile = self._known_region(memory, half - first, words, operand, image)
                 # Entries are numbered by address; where parity keys overlap, the first one is shown.
                 if region.address >= end and region.address + region.size_bytes <= limit:
                     end = region.address + region.size_bytes
                     yield region, (tile, operand)
+
+    def _known_region(
+        self, memory: int, half: int, words: np.ndarray, operand: int, image: Image
+    ) -> tuple[Region, int]:
+        """A region and its tile; made once, because most regions stay for many cycles."""
+        is_there = int(words[sk.N_VALID]) <= int(self._engine.state[sk.H_CYCLE])
+        key = (memory, half, operand, words.tobytes(), is_there, image.values)
+        found = self._regions.get(key)
+        if found is None:
+            if len(self._regions) >= _KEPT_REGIONS:
+                self._regions.clear()
+            tile = int(self._listing.tiles_of(np.array([int(words[sk.N_WRITER])]))[0])
+            found = self._region(memory, half, words, tile, operand, image), tile
+            self._regions[key] = found
+        return found
 
     def _region(
         self, memory: int, half: int, words: np.ndarray, tile: int, operand: int, image: Image
@@ -237,6 +282,22 @@ class Contents:
         if self._program.graph.tensors[tensor].dtype in ("string", "opaque"):
             return None
         return image.values.tensor(tensor, self.tiles_done(), self.layers_done())
+
+
+class StillContents:
+    """The memories at one cycle: contents of a state nobody changes, with the image of that cycle."""
+
+    def __init__(self, contents: Contents, image: Image) -> None:
+        self._contents = contents
+        self._image = image
+
+    def regions(self, memory: int) -> list[Region]:
+        """What a memory held."""
+        return self._contents.regions(memory, self._image)
+
+    def read_memory(self, memory: int, address: int, size_bytes: int) -> bytes:
+        """Bytes of a memory. Raises ValueError outside of it."""
+        return self._contents.read(memory, address, size_bytes, self._image)
 
 
 def _copy(found: np.ndarray, address: int, start: int, data: np.ndarray) -> None:

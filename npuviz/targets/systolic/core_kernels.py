@@ -229,13 +229,16 @@ def start_store(s, p, x, ev, c, k, t):
 
 
 @inlined
+def has_room(s, k, op):
+    """Whether the pipeline of a compute instruction takes another one."""
+    return s[k + K_VEC] < 0 if is_vector_op(op) else s[k + K_GEMM_COUNT] < s[k + K_HEIGHT]
+
+
+@inlined
 def can_start(s, p, k, slot, code, t):
     """Whether a compute instruction has its sources and room in its pipeline."""
     row = p[P_CODE] + code * CODE_WORDS
-    if is_vector_op(p[row + C_OP]):
-        if s[k + K_VEC] >= 0:
-            return False
-    elif s[k + K_GEMM_COUNT] >= s[k + K_HEIGHT]:
+    if not has_room(s, k, p[row + C_OP]):
         return False
     return has_operand(s, k, slot, p[row + C_SRC0], t) and has_operand(s, k, slot, p[row + C_SRC1], t)
 
@@ -366,7 +369,8 @@ def issue_time(s, p, k, slot, t):
     if op == OP_MOVOUT or op == OP_MOVOUT_POOL:
         entry = entry_of(s, k, slot, p[row + C_DST])
         return t + 1 if is_valid(s, entry, t + 1) else known_time(s, entry, t)
-    # Without room in its pipeline it waits for a retirement, which is an event of its own.
+    if not has_room(s, k, op):
+        return FAR  # it waits for a retirement, which is an event of its own
     return t + 1 if can_start(s, p, k, slot, code, t + 1) else source_time(s, p, k, slot, code, t)
 
 

@@ -8,7 +8,7 @@ never visited.
 from numba import int64
 
 from npuviz.sim.parts.bits_kernels import entry, inlined, kernel, pointer_to
-from npuviz.sim.parts.interconnect_kernels import NOC_CAPACITY, NOC_LIVE
+from npuviz.sim.parts.interconnect_kernels import NOC_CAPACITY, NOC_LATENCY, NOC_LIVE, NOC_SOURCES
 from npuviz.targets.systolic.core_kernels import core_cycle
 from npuviz.targets.systolic.entry_kernels import empty_half, fault
 from npuviz.targets.systolic.scheduler_kernels import scheduler_cycle
@@ -33,6 +33,7 @@ from npuviz.targets.systolic.state_kernels import (
     H_NOC_PERIOD,
     H_NOC_SHIFT,
     H_PORTS,
+    H_REPLY_QUEUED,
     H_SCHEDULER_WAKE,
     H_STATUS,
     H_WAKE,
@@ -56,7 +57,7 @@ from npuviz.targets.systolic.state_kernels import (
     X_EVENTS,
     X_UNTIL,
 )
-from npuviz.targets.systolic.traffic_kernels import noc_cycle
+from npuviz.targets.systolic.traffic_kernels import lone_cycles, noc_cycle
 
 FREE_BURSTS = 4  # bursts one core may add in one cycle, with room to spare
 
@@ -141,6 +142,8 @@ def advance(state, program, transient, events, margin):
     core_period = s[H_CORE_PERIOD]
     noc_period = s[H_NOC_PERIOD]
     result = RESULT_UNTIL
+    noc = s[H_NOC]
+    is_lone = s[noc + NOC_SOURCES] == 1 and s[noc + NOC_LATENCY] == 1 and s[H_REPLY_QUEUED] == 1
     while True:
         wake = s[H_WAKE]
         noc_next = s[H_NOC_NEXT]
@@ -174,9 +177,15 @@ def advance(state, program, transient, events, margin):
                 s[H_CYCLE] += 1
                 return RESULT_FAULT
         else:
-            if s[s[H_NOC] + NOC_CAPACITY] - s[s[H_NOC] + NOC_LIVE] < s[H_CORES_COUNT] * s[H_PORTS]:
+            if s[noc + NOC_CAPACITY] - s[noc + NOC_LIVE] < s[H_CORES_COUNT] * s[H_PORTS]:
                 return RESULT_GROW_POOL
-            noc_cycle(s, p, x, ev, noc_next, s[H_CYCLE])
+            if is_lone:
+                limit_time = x[X_UNTIL] * core_period
+                if core_time < limit_time:
+                    limit_time = core_time
+                lone_cycles(s, p, x, ev, noc_next, (limit_time + noc_period - 1) // noc_period)
+            else:
+                noc_cycle(s, p, x, ev, noc_next, s[H_CYCLE])
     if s[H_STATUS] == STATUS_FAULT:
         return RESULT_FAULT
     if s[H_FINAL] >= 0 and s[H_FINAL] <= x[X_UNTIL]:

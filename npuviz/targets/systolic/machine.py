@@ -10,14 +10,14 @@ from npuviz.program.instruction import Listing
 from npuviz.program.program import Program
 from npuviz.sim.description import MachineDescription
 from npuviz.sim.events import EventBuffer
-from npuviz.sim.machine import Activity, QueueEntry, Region, RunSummary, UnitState
+from npuviz.sim.machine import Activity, QueueEntry, Region, RunSummary, StillMemories, UnitState
 from npuviz.sim.parts import dram_kernels as dk
 from npuviz.sim.parts import interconnect_kernels as ik
 from npuviz.sim.probe import Probe
 from npuviz.sim.state import Snapshot
 from npuviz.sim.stop import StopKind, StopReason
 from npuviz.targets.systolic import state_kernels as sk
-from npuviz.targets.systolic.contents import Contents, Image
+from npuviz.targets.systolic.contents import Contents, Image, StillContents
 from npuviz.targets.systolic.description import describe, make_probes
 from npuviz.targets.systolic.engine import Engine
 from npuviz.targets.systolic.observe import Observer
@@ -194,6 +194,10 @@ class SystolicMachine:
     def read_memory(self, memory: int, address: int, size_bytes: int) -> bytes:
         """Bytes of a memory now."""
         return self._contents.read(memory, address, size_bytes, self._image)
+
+    def still_memories(self) -> StillMemories:
+        """The memories as they are now, for another thread."""
+        return StillContents(self._contents.still(), self._image)
 
     def write_memory(self, memory: int, address: int, data: bytes) -> None:
         """Change bytes of a memory from now on."""

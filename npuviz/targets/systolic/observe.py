@@ -1,6 +1,7 @@
 """What the state says, in the words of the machine contract: queues, units, activities, totals."""
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -12,7 +13,8 @@ from npuviz.targets.systolic import state_kernels as sk
 from npuviz.targets.systolic import tables_kernels as tk
 from npuviz.targets.systolic.compiler.opcodes import MNEMONICS, UNIT_KIND_OF, UNIT_KINDS
 from npuviz.targets.systolic.description import EX, LD, ST, UNITS_PER_CORE, VEC, host_unit
-from npuviz.targets.systolic.engine import Engine
+from npuviz.targets.systolic.spec import SystolicSpec
+from npuviz.targets.systolic.tables import SystolicTables
 
 _STORE = UNIT_KINDS.index("ST")
 
@@ -27,10 +29,29 @@ class Slot:
         return int(self.words[word])
 
 
+class Observed(Protocol):
+    """What is read of an engine."""
+
+    @property
+    def spec(self) -> SystolicSpec:
+        """The machine."""
+        ...
+
+    @property
+    def tables(self) -> SystolicTables:
+        """The program."""
+        ...
+
+    @property
+    def state(self) -> np.ndarray:
+        """The root state, int64."""
+        ...
+
+
 class Observer:
     """Reads an engine's state for people; never changes it."""
 
-    def __init__(self, engine: Engine, listing: Listing) -> None:
+    def __init__(self, engine: Observed, listing: Listing) -> None:
         self._engine = engine
         self._listing = listing
 

@@ -12,10 +12,11 @@ from npuviz.sim.parts.dram_kernels import D_PERIOD, dram_accept, dram_arrive, dr
 from npuviz.sim.parts.interconnect_kernels import (
     LOW_MASK,
     NOC_ACTIVE,
+    NOC_CAPACITY,
     NOC_LATENCY,
+    NOC_LIVE,
     NOC_PERIOD,
     NOC_POOL,
-    NOC_SOURCES,
     NOC_STRIDE,
     NOC_WAITING,
     NONE,
@@ -204,14 +205,19 @@ def finish_burst(s, p, x, ev, c, burst, now):
 
 
 @inlined
+def core_cycle_at(s, noc_cycle_index):
+    """Core cycle in which a NoC cycle falls."""
+    shift = s[H_NOC_SHIFT]
+    if shift >= 0:
+        return noc_cycle_index >> shift
+    return noc_cycle_index * s[H_NOC_PERIOD] // s[H_CORE_PERIOD]
+
+
+@inlined
 def deliver(s, payload, c, noc_cycle_index):
     """Hand a response to core `c` in a NoC cycle; the core sees it in its first cycle after that."""
     if payload & STORE_FLAG == 0:
-        shift = s[H_NOC_SHIFT]
-        if shift >= 0:
-            seen = (noc_cycle_index >> shift) + 1
-        else:
-            seen = noc_cycle_index * s[H_NOC_PERIOD] // s[H_CORE_PERIOD] + 1
+        seen = core_cycle_at(s, noc_cycle_index) + 1
         complete_fill(s, s[H_CORES] + c * s[H_CORE_WORDS], payload, seen)
     else:
         s[H_WRITES_OUT] -= 1
@@ -278,9 +284,6 @@ def inject(s, p, x, ev, c, noc_cycle_index, now):
     ports = s[H_PORTS]
     size = s[H_REQUEST_BYTES]
     ring = s[H_BURSTS] + c * s[H_BURST_CAPACITY] * BURST_WORDS
-    is_alone = s[noc + NOC_SOURCES] == 1 and s[noc + NOC_LATENCY] == 1
-    if is_alone:
-        dram_arrive(s, s[H_DRAM], (noc_cycle_index + 2) * s[noc + NOC_PERIOD])
     port = 0
     while port < ports and s[k + K_BURST_COUNT] > 0:
         burst = ring + s[k + K_BURST_HEAD] * BURST_WORDS
@@ -293,14 +296,7 @@ def inject(s, p, x, ev, c, noc_cycle_index, now):
         end = s[k + K_REQUEST_END]
         taken = 0
         while address >= 0 and port < ports:
-            channel = channel_of(s, p, address)
-            if is_alone:
-                # The only source of the network, one request a cycle: granted in the next cycle.
-                node = allocate_node(s, noc)
-                s[s[noc + NOC_POOL] + node * s[noc + NOC_STRIDE]] = payload
-                serve_node(s, noc, channel, node)
-            else:
-                noc_push(s, noc, c * ports + port, channel, payload, noc_cycle_index)
+            noc_push(s, noc, c * ports + port, channel_of(s, p, address), payload, noc_cycle_index)
             taken += 1
             port += 1
             last = address
@@ -319,6 +315,55 @@ def inject(s, p, x, ev, c, noc_cycle_index, now):
             s[H_WRITES] += taken
         if address < 0:
             finish_burst(s, p, x, ev, c, burst, now)
+
+
+@inlined
+def stream_alone(s, p, x, ev, cycle, limit):
+    """Requests of a network's only source: one a cycle, granted in the next one, without contention.
+
+    Takes the rest of a row of the head burst, from NoC cycle `cycle` to before `limit`, in which
+    nothing else happens; returns the cycle that follows the last one taken.
+    """
+    k = s[H_CORES]
+    noc = s[H_NOC]
+    dram = s[H_DRAM]
+    size = s[H_REQUEST_BYTES]
+    period = s[noc + NOC_PERIOD]
+    burst = s[H_BURSTS] + s[k + K_BURST_HEAD] * BURST_WORDS
+    entry = s[burst + B_ENTRY]
+    if s[k + K_REQUEST] < 0:
+        enter_row(s, p, k, burst, int64(0), int64(0), int64(-1))
+        s[k + K_BURST_START] = core_cycle_at(s, cycle)
+    payload = entry if entry != 0 else STORE_FLAG
+    address = s[k + K_REQUEST]
+    end = s[k + K_REQUEST_END]
+    room = s[noc + NOC_CAPACITY] - s[noc + NOC_LIVE]
+    if limit > cycle + room:
+        limit = cycle + room
+    now = cycle
+    if address >= 0:
+        while address < end and now < limit:
+            dram_arrive(s, dram, (now + 2) * period)
+            node = allocate_node(s, noc)
+            s[s[noc + NOC_POOL] + node * s[noc + NOC_STRIDE]] = payload
+            serve_node(s, noc, channel_of(s, p, address), node)
+            address += size
+            now += 1
+        s[k + K_REQUEST] = address
+        if address >= end:
+            last = address - size
+            s[k + K_REQUEST_LAST] = last
+            enter_row(s, p, k, burst, s[k + K_REQUEST_I], s[k + K_REQUEST_J] + 1, last)
+    taken = now - cycle
+    if entry != 0:
+        s[entry + N_LEFT] += taken
+        s[H_READS] += taken
+    else:
+        s[H_WRITES_OUT] += taken
+        s[H_WRITES] += taken
+    if s[k + K_REQUEST] < 0:
+        finish_burst(s, p, x, ev, int64(0), burst, core_cycle_at(s, now - 1 if taken > 0 else now))
+    return now
 
 
 @kernel
@@ -446,8 +491,24 @@ def noc_cycle(s, p, x, ev, cycle, now):
         serve_channels(s, noc, cycle)
     if s[H_REPLY_NEXT] <= cycle:
         reply_cycles(s, noc, cycle)
-    upcoming = s[H_REPLY_NEXT]
-    if s[H_BURSTS_WAITING] > 0 or s[noc + NOC_WAITING] > 0:
-        upcoming = cycle + 1
     s[H_NOC_LAST] = cycle
-    s[H_NOC_NEXT] = upcoming
+    is_waiting = s[H_BURSTS_WAITING] > 0 or s[noc + NOC_WAITING] > 0
+    s[H_NOC_NEXT] = cycle + 1 if is_waiting else s[H_REPLY_NEXT]
+
+
+@inlined
+def lone_cycles(s, p, x, ev, cycle, limit):
+    """NoC cycles from `cycle` to before `limit` where the network has one source."""
+    noc = s[H_NOC]
+    now = cycle
+    reply = s[H_REPLY_NEXT]
+    if s[H_BURSTS_WAITING] > 0:
+        # The cycle of a response is the last one taken: cores must not run past what it tells them.
+        stop = limit if limit <= reply else reply + 1
+        now = stream_alone(s, p, x, ev, cycle, stop if stop > cycle else cycle + 1)
+    elif reply == cycle:
+        now = cycle + 1
+    if reply < now:
+        reply_cycles(s, noc, reply)
+    s[H_NOC_LAST] = now - 1
+    s[H_NOC_NEXT] = now if s[H_BURSTS_WAITING] > 0 else s[H_REPLY_NEXT]

@@ -6,6 +6,7 @@ from which tiles have stored their blocks.
 """
 
 import hashlib
+import threading
 from collections import OrderedDict
 from collections.abc import Mapping
 
@@ -36,7 +37,7 @@ class ValueEngine:
     """Contents of scratchpads, accumulators and DRAM tensors of a program.
 
     inputs   graph input name -> array of its shape (see `values_inputs`); an absent one is 0
-    Arrays returned are read-only and of the machine's element types.
+    Arrays returned are read-only and of the machine's element types. Several threads may ask.
     """
 
     def __init__(
@@ -56,6 +57,8 @@ class ValueEngine:
         self.plan = plan
         self.inputs = dict(inputs)
         self._earlier = earlier
+        # One for all engines of a history, because later ones ask earlier ones.
+        self.lock: threading.RLock = threading.RLock() if earlier is None else earlier.engine.lock
         self._tiles = TileValues(tables, plan, self.stored)
         self._finished: OrderedDict[int, np.ndarray] = OrderedDict()
         self._finished_bytes = 0
@@ -66,40 +69,43 @@ class ValueEngine:
 
     def entry_shape(self, tile: int, entry: int) -> tuple[tuple[int, ...], str]:
         """Shape and element type of an entry (operand word) of a resident tile."""
-        program = self._tiles.program(tile)
-        row = program.load_of.get(entry)
-        if row is not None:
-            shape = self.plan.shapes[row[tk.C_AUX]]
-            if not shape:
-                item = self.plan.storages[row[tk.C_TENSOR]].item_bytes
-                sizes = (row[tk.C_N0], row[tk.C_N1], row[tk.C_LEN] // item)
-                shape = tuple(size for size in sizes if size > 1) or (1,)
-            return shape, self.plan.storages[row[tk.C_TENSOR]].dtype
-        if program.product >= 0:
-            product = self.plan.products[program.product]
-            block = product.blocks.get(entry)
-            if block is not None:
-                return (block.row_end - block.row, block.column_end - block.column), product.dtype
-        found = self._evaluated(tile, ALL, ALL).get(entry)
-        return ((0,), "float32") if found is None else (found.shape, str(found.dtype))
+        with self.lock:
+            program = self._tiles.program(tile)
+            row = program.load_of.get(entry)
+            if row is not None:
+                shape = self.plan.shapes[row[tk.C_AUX]]
+                if not shape:
+                    item = self.plan.storages[row[tk.C_TENSOR]].item_bytes
+                    sizes = (row[tk.C_N0], row[tk.C_N1], row[tk.C_LEN] // item)
+                    shape = tuple(size for size in sizes if size > 1) or (1,)
+                return shape, self.plan.storages[row[tk.C_TENSOR]].dtype
+            if program.product >= 0:
+                product = self.plan.products[program.product]
+                block = product.blocks.get(entry)
+                if block is not None:
+                    return (block.row_end - block.row, block.column_end - block.column), product.dtype
+            found = self._evaluated(tile, ALL, ALL).get(entry)
+            return ((0,), "float32") if found is None else (found.shape, str(found.dtype))
 
     def scratchpad(self, tile: int, entry: int, retired_gemm: int, retired_vector: int) -> np.ndarray:
         """Contents of a scratchpad entry (operand word > 0) as its MOVIN loaded it."""
-        loaded = self._tiles_at(tile).loaded(tile, entry)
-        if loaded is not None:
-            return loaded
-        return self.accumulator(tile, entry, retired_gemm, retired_vector)
+        with self.lock:
+            loaded = self._tiles_at(tile).loaded(tile, entry)
+            if loaded is not None:
+                return loaded
+            return self.accumulator(tile, entry, retired_gemm, retired_vector)
 
     def accumulator(self, tile: int, entry: int, retired_gemm: int, retired_vector: int) -> np.ndarray:
         """Contents of an accumulator entry (operand word < 0) after so many GEMM-type and vector
         instructions of this tile retired; tiles before it in its accumulation are complete."""
-        program = self._tiles.program(tile)
-        gemms, vectors = min(retired_gemm, program.num_gemms), min(retired_vector, len(program.vectors))
-        found = self._evaluated(tile, gemms, vectors).get(entry)
-        if found is not None:
-            return found
-        shape, dtype = self.entry_shape(tile, entry)
-        return np.zeros(shape, numpy_dtype(dtype))
+        with self.lock:
+            program = self._tiles.program(tile)
+            gemms, vectors = min(retired_gemm, program.num_gemms), min(retired_vector, len(program.vectors))
+            found = self._evaluated(tile, gemms, vectors).get(entry)
+            if found is not None:
+                return found
+            shape, dtype = self.entry_shape(tile, entry)
+            return np.zeros(shape, numpy_dtype(dtype))
 
     def tensor(
         self, tensor: int, tile_done: np.ndarray | None = None, layer_done: np.ndarray | None = None
@@ -115,11 +121,12 @@ class ValueEngine:
         self, tensor: int, tile_done: np.ndarray | None = None, layer_done: np.ndarray | None = None
     ) -> np.ndarray:
         """As `tensor`, flat and in DRAM order: the bytes at the tensor's address."""
-        root = self.plan.storages[tensor].root
-        layer = self._layer_of.get(root)
-        if layer is None or self._is_done(layer, tile_done, layer_done):
-            return self.stored(root)
-        return self._partial(root, layer, tile_done)
+        with self.lock:
+            root = self.plan.storages[tensor].root
+            layer = self._layer_of.get(root)
+            if layer is None or self._is_done(layer, tile_done, layer_done):
+                return self.stored(root)
+            return self._partial(root, layer, tile_done)
 
     def with_write(
         self,
