@@ -1,9 +1,10 @@
 """The trace in memory: raw event rows first, columns per track as soon as somebody asks.
 
 Recording costs one copy. Splitting rows into tracks waits until a reader comes, or until more than
-MAX_RAW_BLOCKS blocks are waiting, which bounds what rows take beside the columns.
+`max_raw_blocks` blocks are waiting, which bounds what rows take beside the columns.
 """
 
+import os
 import threading
 from collections.abc import Mapping
 from typing import Any
@@ -24,7 +25,19 @@ from npuviz.trace.source import Resolver
 from npuviz.trace.split import SplitRows, Splitter, empty_rows
 
 BLOCK_ROWS = 1 << 20
-MAX_RAW_BLOCKS = 4
+FEWEST_RAW_BLOCKS, MOST_RAW_BLOCKS = 4, 64
+RAW_SHARE = 16
+"""Rows may wait in one part of so many of the machine's memory; a row takes as much as its columns."""
+
+
+def max_raw_blocks() -> int:
+    """How many full blocks may wait: 48 million rows on a machine with 24 GiB."""
+    try:
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return FEWEST_RAW_BLOCKS
+    block = BLOCK_ROWS * empty_rows(1).nbytes
+    return min(max(memory // RAW_SHARE // block, FEWEST_RAW_BLOCKS), MOST_RAW_BLOCKS)
 
 
 class TraceStore:
@@ -42,6 +55,7 @@ class TraceStore:
         self._flows = FlowSeries()
         self._lifetimes = [LifetimeSeries(memory, resolve) for memory in range(len(schema.memory_names))]
         self._horizon = 0
+        self._max_waiting = max_raw_blocks()
         self._raw_lock = threading.Lock()
         self._waiting: list[np.ndarray] = []
         self._block = empty_rows(0)
@@ -62,7 +76,7 @@ class TraceStore:
             self._block[used : used + count] = rows[done : done + count]
             self._block_used = used + count
             done += count
-        if len(self._waiting) > MAX_RAW_BLOCKS:
+        if len(self._waiting) > self._max_waiting:
             self.absorb()
 
     def _start_block(self) -> None:
@@ -114,8 +128,10 @@ class TraceStore:
                     self._block_taken = used
             if waiting:
                 self._expect(waiting)
-            for rows in waiting:
-                for batch in self._splitter.split(rows):
+                waiting.reverse()
+            while waiting:
+                # A block is freed as soon as its rows are in their columns.
+                for batch in self._splitter.split(waiting.pop()):
                     self._absorb_batch(batch)
 
     def _expect(self, pages: list[np.ndarray]) -> None:
@@ -178,6 +194,7 @@ class TraceStore:
     def num_events(self) -> int:
         """Rows of all kinds that the store holds."""
         with self._column_lock:
+            self.absorb()
             counters = sum(counter.cycle.used for counter in self._counters.values())
             lifetimes = sum(len(series) for series in self._lifetimes)
             return self.num_intervals + counters + len(self._flows) + lifetimes

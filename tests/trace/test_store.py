@@ -64,6 +64,32 @@ def test_small_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert contents(TraceReader(record(rows, 7).store)) == expected
 
 
+@pytest.mark.parametrize(("limit", "splits"), [(2, True), (100, False)])
+def test_recording_splits_only_when_too_much_waits(
+    monkeypatch: pytest.MonkeyPatch, limit: int, splits: bool
+) -> None:
+    monkeypatch.setattr(store_module, "BLOCK_ROWS", 64)
+    monkeypatch.setattr(store_module, "max_raw_blocks", lambda: limit)
+    calls: list[int] = []
+    absorb = TraceStore.absorb
+    monkeypatch.setattr(TraceStore, "absorb", lambda self: (calls.append(1), absorb(self))[1])
+    rows = random_events(3, 400)
+    recorder = record(rows, 7)
+    assert bool(calls) == splits
+    assert recorder.store.num_events == len(rows)
+
+
+def test_rows_may_wait_in_a_part_of_the_memory_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    block = store_module.BLOCK_ROWS * 32
+    pages = {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 20 * block * store_module.RAW_SHARE // 4096}
+    monkeypatch.setattr("os.sysconf", pages.__getitem__)
+    assert store_module.max_raw_blocks() == 20
+    pages["SC_PHYS_PAGES"] = 1
+    assert store_module.max_raw_blocks() == store_module.FEWEST_RAW_BLOCKS
+    pages["SC_PHYS_PAGES"] = 1 << 40
+    assert store_module.max_raw_blocks() == store_module.MOST_RAW_BLOCKS
+
+
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 1000), st.sampled_from([5, 60, 200]), st.integers(0, 1200), st.integers(0, 40))
 def test_cut_history_can_be_recorded_again(seed: int, size: int, cycle: int, overlap: int) -> None:
