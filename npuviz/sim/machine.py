@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -85,6 +85,31 @@ class RunSummary:
     queues: tuple[tuple[str, int, int], ...] = ()
     memories: tuple[tuple[str, int, int], ...] = ()
     counters: dict[str, int] = field(default_factory=dict[str, int])
+
+
+@runtime_checkable
+class StillMemories(Protocol):
+    """The memories of a machine at one cycle, whatever the machine does meanwhile.
+
+    Another thread may ask while the machine goes on; an answer may take long the first time.
+    """
+
+    def regions(self, memory: int) -> Sequence[Region]:
+        """As `Machine.regions` at that cycle."""
+        ...
+
+    def read_memory(self, memory: int, address: int, size_bytes: int) -> bytes:
+        """As `Machine.read_memory` at that cycle."""
+        ...
+
+
+@runtime_checkable
+class HasStillMemories(Protocol):
+    """A machine whose contents may be costly to ask for, so that a window asks in another thread."""
+
+    def still_memories(self) -> StillMemories:
+        """The memories as they are now. Costs a copy of the state, no more."""
+        ...
 
 
 class Machine(Protocol):
