@@ -23,7 +23,9 @@ from PySide6.QtWidgets import (
 from npuviz.base.units import format_bytes, format_count
 from npuviz.program.dtypes import DTYPES
 from npuviz.sim.description import Memory
-from npuviz.sim.machine import Region
+from npuviz.sim.machine import HasStillMemories, Machine, Region, StillMemories
+from npuviz.ui.bridge.latest_job import LatestJob
+from npuviz.ui.models.memory_answer import MemoryAnswer, ask_memory
 from npuviz.ui.panels.panel import Panel, PanelContext, PanelSpec
 from npuviz.ui.widgets.empty_state import EmptyState
 from npuviz.ui.widgets.memory_colors import TensorColors
@@ -36,6 +38,9 @@ from npuviz.workbench.selection import MemoryRange, Selection
 
 EMPTY_TEXT = "Memories show which tensor lies where and its numbers at any cycle. Open a model to fill them."
 AUTO = "as the tensor"
+COMPUTING = "computing the values\u2026"
+PATIENCE_SECONDS = 0.01
+"""What takes longer is not waited for."""
 
 
 class MemoryPanel(Panel):
@@ -47,6 +52,10 @@ class MemoryPanel(Panel):
         self._range: MemoryRange | None = None
         self._region: Region | None = None
         self._shown_region: Region | None = None
+        self._source: StillMemories | None = None
+        self._answer: MemoryAnswer | None = None
+        self._job = LatestJob(self)
+        self._job.finished.connect(lambda: self._show_answer(self._job.answer()))
         self.colors = TensorColors(context.theme, None)
         self.chooser = QComboBox()
         self.chooser.setObjectName("memory.chooser")
@@ -153,6 +162,7 @@ class MemoryPanel(Panel):
         description = self.model.description
         self._memories = description.memories if description else ()
         self._range = self._region = None
+        self._source = None
         self._make_colors()
         self.chooser.blockSignals(True)
         self.chooser.clear()
@@ -172,16 +182,49 @@ class MemoryPanel(Panel):
         session = self.model.session
         if session is None or self.model.is_running:
             return
-        regions = tuple(session.machine.regions(memory.id))
-        self.map.set_regions(regions)
-        self._show_usage()
+        machine = session.machine
+        self._source = machine.still_memories() if isinstance(machine, HasStillMemories) else machine
         if self.pictures.currentIndex() == 1:
             self.lifetimes.refresh_data()
-        if self._range is None:
+        self._look()
+
+    def _look(self) -> None:
+        """Ask the memory; values are computed on demand, so what takes long is shown when it is there."""
+        memory, source = self._memory(), self._source
+        if memory is None or source is None or not self._may_ask():
+            self._show_contents()
+            return
+        chosen = (self._range.address, self._range.size_bytes) if self._range else None
+        number = memory.id
+        if source is self._machine():
+            self._show_answer(ask_memory(source, number, chosen))
+        elif self._job.ask(lambda: ask_memory(source, number, chosen), PATIENCE_SECONDS):
+            self._show_answer(self._job.answer())
+        else:
+            self.numbers.setText(COMPUTING)
+
+    def _machine(self) -> Machine | None:
+        session = self.model.session
+        return session.machine if session is not None else None
+
+    def _may_ask(self) -> bool:
+        """A machine that has no still memories belongs to the worker while it runs."""
+        return not self.model.is_running or self._source is not self._machine()
+
+    def _show_answer(self, answer: MemoryAnswer) -> None:
+        self._answer = answer
+        self.map.set_regions(answer.regions)
+        self._show_usage()
+        if self._range is None or self.table.contents.address != self._range.address:
             self._show_contents()
         else:
             self.table.refresh()
             self._show_numbers()
+        self.view.viewport().update()
+
+    def dispose(self) -> None:
+        self._job.shut_down()
+        super().dispose()
 
     def _show_usage(self) -> None:
         """How full the memory is, and which part of it the map shows."""
@@ -244,6 +287,8 @@ class MemoryPanel(Panel):
         memory = self._memory()
         extent = self._extent(memory) if memory else 0
         self._range = self._region = None
+        self._job.drop()
+        self._answer = None
         self.map.set_memory(memory, extent)
         banks = memory.num_banks if memory and extent == memory.size_bytes else 1
         self.lifetimes.set_memory(self.model.reader, memory.id if memory else -1, extent, banks)
@@ -314,7 +359,9 @@ class MemoryPanel(Panel):
     def _choose(self, chosen: MemoryRange | None, region: Region | None) -> None:
         self._range, self._region = chosen, region
         self.map.set_chosen(chosen.address if chosen else 0, chosen.size_bytes if chosen else 0)
+        self._answer = None
         self._show_contents()
+        self._look()
 
     def _range_of_tensor(self, tensor: int) -> MemoryRange | None:
         memory = self._memory()
@@ -328,10 +375,10 @@ class MemoryPanel(Panel):
     # -- contents ---------------------------------------------------------------------------------------
 
     def _read(self, address: int, size_bytes: int) -> bytes | None:
-        session, memory = self.model.session, self._memory()
-        if session is None or memory is None or self.model.is_running:
+        answer = self._answer
+        if answer is None or self._job.is_waiting or not self._may_ask():
             return None
-        return session.machine.read_memory(memory.id, address, size_bytes)
+        return answer.read(address, size_bytes)
 
     def _show_contents(self) -> None:
         memory = self._memory()

@@ -1,0 +1,69 @@
+"""Questions that may take long, asked in a thread of their own; only the latest answer counts."""
+
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as TooLate
+from typing import Any
+
+from PySide6.QtCore import QObject, Qt, Signal
+
+
+class LatestJob(QObject):
+    """Runs one question at a time; a newer one replaces those that wait.
+
+    finished  the latest question has its answer, or failed; fetch it with `answer`
+    """
+
+    finished = Signal()
+
+    _done = Signal(object)
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._pool: ThreadPoolExecutor | None = None
+        self._future: Future[Any] | None = None
+        self._done.connect(self._on_done, Qt.ConnectionType.QueuedConnection)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the latest question has no answer yet."""
+        return self._future is not None and not self._future.done()
+
+    def ask(self, question: Callable[[], Any], patience: float) -> bool:
+        """Ask; returns whether the answer is there within `patience` seconds. If not, `finished` comes."""
+        self.drop()
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(1, "npuviz-contents")
+        future = self._future = self._pool.submit(question)
+        try:
+            future.exception(patience)
+        except TooLate:
+            future.add_done_callback(self._tell)
+            return False
+        return True
+
+    def answer(self) -> Any:
+        """What the latest question gave. Raises what it raised."""
+        assert self._future is not None
+        return self._future.result()
+
+    def drop(self) -> None:
+        """Nobody wants the answer any more."""
+        if self._future is not None:
+            self._future.cancel()
+            self._future = None
+
+    def shut_down(self) -> None:
+        """Ask nothing more; what is under way ends by itself."""
+        self.drop()
+        self.blockSignals(True)
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def _tell(self, future: "Future[Any]") -> None:
+        if not future.cancelled():
+            self._done.emit(future)
+
+    def _on_done(self, future: "Future[Any]") -> None:
+        if future is self._future:
+            self.finished.emit()
