@@ -1,6 +1,7 @@
 """Plain tables with names instead of ids: CSV and Parquet, for spreadsheets and notebooks."""
 
 from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -10,6 +11,7 @@ import numpy as np
 from npuviz.base.errors import ExportError
 from npuviz.base.progress import Progress
 from npuviz.export.exporter import CycleWindow, replacing, whole_or
+from npuviz.trace.manifest import MANIFEST_NAME
 from npuviz.trace.reader import TraceReader
 from npuviz.trace.schema import Track
 
@@ -48,30 +50,43 @@ class TableExporter:
         """Write what overlaps the window, rows whole."""
         window = whole_or(window, reader)
         if out.suffix.lower() == self.suffix:
-            self._write(reader, window, self.tables[0], out, progress)
+            with replacing(out) as path:
+                self._write(reader, window, self.tables[0], path, progress)
             return
+        if (out / MANIFEST_NAME).exists():
+            raise ExportError(f"{out}: cannot write: expected another folder, this one is a trace bundle")
+        is_new = not out.exists()
         try:
             out.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise ExportError(f"{out}: cannot make the folder: {error.strerror}") from None
-        for table in self.tables:
-            self._write(reader, window, table, out / f"{table}{self.suffix}", progress)
+        try:
+            # No table gets its name before all of them are written.
+            with ExitStack() as stack:
+                for table in self.tables:
+                    path = stack.enter_context(replacing(out / f"{table}{self.suffix}"))
+                    self._write(reader, window, table, path, progress)
+        except BaseException:
+            if is_new:
+                with suppress(OSError):
+                    out.rmdir()
+            raise
 
     def _write(
-        self, reader: TraceReader, window: CycleWindow, table: TableName, out: Path, progress: Progress
+        self, reader: TraceReader, window: CycleWindow, table: TableName, path: Path, progress: Progress
     ) -> None:
         import pyarrow as pa
         import pyarrow.csv as csv
         import pyarrow.parquet as pq
 
         schema = pa.schema(_FIELDS[table])
-        with replacing(out) as path, open(path, "wb") as file:
+        with open(path, "wb") as file:
             writer: Any = (
                 csv.CSVWriter(file, schema) if self.form == "csv" else pq.ParquetWriter(file, schema)
             )
             with writer:
                 for fraction, columns in _batches(reader, window, table):
-                    progress.report(fraction, f"{table} to {out.name}")
+                    progress.report(fraction, f"writing {table}")
                     writer.write_table(pa.table(columns, schema=schema))
         progress.report(1.0, "done")
 

@@ -8,8 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import (
+    QBuffer,
+    QByteArray,
     QElapsedTimer,
     QEventLoop,
+    QIODevice,
     QMessageLogContext,
     QTimer,
     QtMsgType,
@@ -17,6 +20,7 @@ from PySide6.QtCore import (
 )
 
 from npuviz.base.errors import NpuvizError, UsageError
+from npuviz.export.exporter import replacing
 from npuviz.workbench.layouts import LAYOUTS, layout_named
 from npuviz.workbench.opening import OpenOptions
 from npuviz.workbench.settings import Settings
@@ -130,5 +134,12 @@ def _save(window: "MainWindow", out: Path) -> None:
     picture = window.grab()
     if not out.parent.is_dir():
         raise UsageError(f"{out}: the folder does not exist")
-    if not picture.save(str(out)):
+    data = QByteArray()
+    buffer = QBuffer(data)
+    buffer.open(QIODevice.OpenModeFlag.WriteOnly)
+    form = out.suffix.removeprefix(".")
+    if not form or not picture.save(buffer, form):
         raise UsageError(f"{out}: cannot be written as a picture; expected a name that ends in .png")
+    # All of it or nothing, also on a full disk.
+    with replacing(out) as temporary:
+        temporary.write_bytes(data.data())
