@@ -108,6 +108,9 @@ _HINT = "the bundle is damaged: record it again"
 def _check(file: str, manifest: Manifest) -> None:
     """What types alone do not say."""
     schema = manifest.schema
+    if not 1 <= manifest.version <= FORMAT_VERSION:
+        found = str(manifest.version)[:40]
+        raise FormatError(file, field="version", expected=f"1 to {FORMAT_VERSION}", found=found, hint=_HINT)
     if not 0 <= manifest.end_cycle < 1 << 62:
         found = str(manifest.end_cycle)[:40]
         raise FormatError(file, field="end_cycle", expected="a cycle from 0 to 2^62", found=found, hint=_HINT)
