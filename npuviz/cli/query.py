@@ -11,7 +11,7 @@ from npuviz.cli import options
 
 def command(
     bundle: Annotated[Path, typer.Argument(help="Trace bundle, or a zip of one.")],
-    sql: Annotated[str, typer.Argument(help="For example: select track, sum(cycles) from slices group by 1")],
+    sql: Annotated[str, typer.Argument(help="For example: select role, sum(cycles) from slices group by 1")],
     as_json: options.Json = False,
 ) -> None:
     """Ask a trace bundle with SQL (DuckDB); `show tables` lists tables and views."""
