@@ -89,7 +89,11 @@ def _timeline() -> list[Row]:
     for name, span in spans:
         rows += _panning(view, span).rows(f"timeline, 64 tracks, 1e7 slices, {name}")
     rows += _zooming(view).rows("timeline, 64 tracks, 1e7 slices, zooming in by 10 % a frame")
-    view.set_options(replace(view.options, row_height=LABEL_ROW))
+    folded = frozenset(row.name for row in view.state.layout.rows if row.kind == "group")
+    view.set_options(replace(view.options, row_height=LABEL_ROW, collapsed=folded))
+    for zoom in (1, 16, 64):
+        rows += _panning(view, end / zoom).rows(f"timeline, {len(folded)} folded groups of 4, 1/{zoom}")
+    view.set_options(replace(view.options, collapsed=frozenset()))
     for name, pixels in (("a cycle a pixel", 1), ("8 pixels a cycle", 8)):
         times = _panning(view, view.tracks_rect().width() / pixels)
         rows += times.rows(f"timeline, {_visible(view)} tracks with labels, {name}")

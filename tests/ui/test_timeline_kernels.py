@@ -207,33 +207,40 @@ def check_cells(index: TimelineIndex, cells: Cells) -> None:
 
 def test_cells_are_exact_wherever_a_window_moves() -> None:
     index = TimelineIndex(make_reader(1, 2000))
-    first = index.cells(0, 64, 100, 110)
-    assert index.cells(0, 64, 101, 120) is first, "what is summed up is kept"
+    first = index.cells((0,), 64, 100, 110)
+    assert index.cells((0,), 64, 101, 120) is first, "what is summed up is kept"
     for low, high in ((90, 170), (20, 60), (-5, 400), (300, 310)):
-        cells = index.cells(0, 64, low, high)
+        cells = index.cells((0,), 64, low, high)
         assert cells.begin <= low
         assert cells.end >= high
         check_cells(index, cells)
-    check_cells(index, index.cells(0, 32, 50, 60))
+    check_cells(index, index.cells((0,), 32, 50, 60))
 
 
 def test_cells_follow_a_growing_trace() -> None:
     reader = make_reader(1, 500)
     index = TimelineIndex(reader)
-    index.cells(0, 64, 0, 120)
+    index.cells((0,), 64, 0, 120)
     store = reader.source
     assert isinstance(store, TraceStore)
     end = reader.end_cycle
     store.append(np.array([[INTERVAL << TYPE_SHIFT | 3, end + 10 + i, end + 11 + i, 0] for i in range(300)]))
-    check_cells(index, index.cells(0, 64, 0, 120))
+    check_cells(index, index.cells((0,), 64, 0, 120))
 
 
 def test_cells_forget_a_history_that_was_rewritten() -> None:
     reader = make_reader(1, 500)
     index = TimelineIndex(reader)
-    index.cells(0, 64, 0, 120)
+    index.cells((0,), 64, 0, 120)
     store = reader.source
     assert isinstance(store, TraceStore)
     store.truncate(1000)
     store.append(np.array([[INTERVAL << TYPE_SHIFT | 2, 2000 + 2 * i, 2001 + 2 * i, 0] for i in range(900)]))
-    check_cells(index, index.cells(0, 64, 0, 120))
+    check_cells(index, index.cells((0,), 64, 0, 120))
+
+
+def test_cells_of_a_group_are_the_sum_of_its_tracks() -> None:
+    index = TimelineIndex(make_reader(3, 3000))
+    together = index.cells((0, 1, 2), 64, 10, 90).between(10, 90)
+    each = [index.cells((track,), 64, 10, 90).between(10, 90).amounts for track in range(3)]
+    assert np.array_equal(together.amounts, sum(each))

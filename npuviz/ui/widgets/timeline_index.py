@@ -142,18 +142,18 @@ class TrackIndex:
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """Sums of a track over neighbouring cells, kept between frames.
+    """Sums of tracks over neighbouring cells, kept between frames.
 
     begin       number of the first cell; cell i covers [i * size, (i + 1) * size) cycles
-    view, tail  the track they were made from, and (slices, last start, last end, busy cycles) of it,
-                which tells whether a longer track only goes on
+    views, tails  the tracks they were made from, and (slices, last start, last end, busy cycles) of
+                  each, which tells whether a longer track only goes on
     amounts, categories  see track_kernels.summarise
     """
 
     size: int
     begin: int
-    view: IntervalView
-    tail: tuple[int, int, int, int]
+    views: tuple[IntervalView, ...]
+    tails: tuple[tuple[int, int, int, int], ...]
     amounts: np.ndarray
     categories: np.ndarray
 
@@ -182,6 +182,12 @@ def _tail(index: TrackIndex, num_slices: int) -> tuple[int, int, int, int]:
     return num_slices, int(index.start[last]), int(index.end[last]), int(index.totals[blocks].sum())
 
 
+def _identity(
+    indices: Sequence[TrackIndex],
+) -> tuple[tuple[IntervalView, ...], tuple[tuple[int, int, int, int], ...]]:
+    return tuple(i.view for i in indices), tuple(_tail(i, len(i.start)) for i in indices)
+
+
 class TimelineIndex:
     """The indices of all interval tracks of a reader."""
 
@@ -189,7 +195,7 @@ class TimelineIndex:
         self.reader = reader
         self.categories = Categories(reader.schema, by_operator)
         self._tracks: dict[int, TrackIndex] = {}
-        self._cells: dict[int, Cells] = {}
+        self._cells: dict[tuple[int, ...], Cells] = {}
         self._intervals = frozenset(t.id for t in reader.schema.tracks if t.kind == "interval")
 
     def is_interval(self, track: int) -> bool:
@@ -208,42 +214,58 @@ class TimelineIndex:
             self._tracks[track] = known
         return known
 
-    def cells(self, track: int, size: int, low: int, high: int) -> Cells:
-        """Sums over at least the cells [low, high): far out, frames differ by little but their window."""
-        index = self.track(track)
-        known = self._still_true(index, self._cells.get(track), size)
+    def cells(self, tracks: tuple[int, ...], size: int, low: int, high: int) -> Cells:
+        """Sums of tracks together over at least the cells [low, high).
+
+        Far out, frames differ by little but their window: what was summed up is kept.
+        """
+        indices = [self.track(track) for track in tracks]
+        kept = self._cells.get(tracks)
+        known = self._still_true(indices, kept, size)
         if known is None or known.end < low or known.begin > high or known.end == known.begin:
-            found = self._summarise(index, size, low - CELL_MARGIN, high + CELL_MARGIN)
+            found = self._summarise(indices, size, low - CELL_MARGIN, high + CELL_MARGIN)
         else:
             found = known
             if low < known.begin:
-                found = self._summarise(index, size, low - CELL_MARGIN, known.begin).joined(found)
+                found = self._summarise(indices, size, low - CELL_MARGIN, known.begin).joined(found)
             if high > known.end:
-                found = found.joined(self._summarise(index, size, known.end, high + CELL_MARGIN))
+                found = found.joined(self._summarise(indices, size, known.end, high + CELL_MARGIN))
             if found.end - found.begin > 8 * (high - low) + 4 * CELL_MARGIN:
                 found = found.between(low, high)
-        if found is not known or known is not self._cells.get(track):
-            self._cells[track] = found
+        if found is not kept:
+            self._cells[tracks] = found
         return found
 
-    def _still_true(self, index: TrackIndex, known: Cells | None, size: int) -> Cells | None:
-        """What of the known cells holds for the track as it is now."""
-        if known is None or known.size != size or known.view is index.view:
-            return known if known is not None and known.size == size else None
-        count = known.tail[0]
-        if count == 0 or count > len(index.start) or known.tail != _tail(index, count):
+    def _still_true(self, indices: list[TrackIndex], known: Cells | None, size: int) -> Cells | None:
+        """What of the known cells holds for the tracks as they are now."""
+        if known is None or known.size != size:
             return None
-        # Cells before the last known slice cannot have changed.
-        end = min(max(known.tail[1] // size, known.begin), known.end)
-        kept = known.between(known.begin, end)
-        return replace(kept, view=index.view, tail=_tail(index, len(index.start)))
+        if all(index.view is view for index, view in zip(indices, known.views, strict=True)):
+            return known
+        end = known.end
+        for index, tail in zip(indices, known.tails, strict=True):
+            count = tail[0]
+            if count == 0 or count > len(index.start) or tail != _tail(index, count):
+                return None
+            # Cells before the last known slice cannot have changed.
+            end = min(end, tail[1] // size)
+        views, tails = _identity(indices)
+        return replace(known.between(known.begin, max(end, known.begin)), views=views, tails=tails)
 
-    def _summarise(self, index: TrackIndex, size: int, low: int, high: int) -> Cells:
-        sums = index.columns(float(low * size), float(size), high - low).sums
+    def _summarise(self, indices: list[TrackIndex], size: int, low: int, high: int) -> Cells:
+        if len(indices) == 1:
+            present = indices[0].present
+            sums = indices[0].columns(float(low * size), float(size), high - low).sums
+        else:
+            present = np.arange(len(self.categories.names), dtype=np.int16)
+            sums = np.zeros((high - low + 1, len(present)), dtype=np.float64)
+            for index in indices:
+                own = index.columns(float(low * size), float(size), high - low).sums
+                sums[:, index.present] += own[:, : len(index.present)]
         amounts = np.empty((2, high - low), dtype=np.float64)
         categories = np.empty((2, high - low), dtype=np.int16)
-        summarise(sums, index.present, self.categories.is_work, amounts, categories)
-        return Cells(size, low, index.view, _tail(index, len(index.start)), amounts, categories)
+        summarise(sums, present, self.categories.is_work, amounts, categories)
+        return Cells(size, low, *_identity(indices), amounts, categories)
 
     def busy(self, tracks: Sequence[int], first: float, last: float) -> dict[int, float]:
         """Category number -> busy cycles of several tracks together."""

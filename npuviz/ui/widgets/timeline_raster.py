@@ -145,14 +145,7 @@ class TimelineRaster:
             kernels.fill_rows(self._pixels, top - gap, top + height + gap, style.canvas)
             return
         if index.count_between(columns.first, columns.end) > DENSE_SLICES * columns.count:
-            size = 1 << math.ceil(math.log2(columns.step))
-            low, high = math.floor(columns.first / size), math.ceil(columns.end / size)
-            cells = self.index.cells(row.track, size, low, high)
-            track_kernels.paint_cells(
-                self._pixels, top, height, gap, cells.amounts, cells.categories, cells.begin, columns.first,
-                columns.step, float(size), 1.0 / size, style.table, columns.phase, self._period, self._plan,
-                style.canvas, style.grid,
-            )  # fmt: skip
+            self._paint_dense((row.track,), columns, top, height, gap, style.canvas, style.grid)
         else:
             least = MIN_LABEL_PIXELS * frame.ratio
             used = track_kernels.paint_slices(
@@ -165,25 +158,47 @@ class TimelineRaster:
         if frame.node >= 0:
             self._paint_node(frame.node, index, row.track, columns, top, height)
 
+    def _paint_dense(
+        self,
+        tracks: tuple[int, ...],
+        columns: _Columns,
+        top: int,
+        height: int,
+        gap: int,
+        background: int,
+        line: int,
+    ) -> None:
+        """Many slices in a pixel: exact sums over cells of a power of two of cycles, 1 to 2 pixels wide."""
+        size = 1 << max(math.ceil(math.log2(columns.step)), 0)
+        low, high = math.floor(columns.first / size), math.ceil(columns.end / size)
+        cells = self.index.cells(tracks, size, low, high)
+        track_kernels.paint_cells(
+            self._pixels, top, height, gap, cells.amounts, cells.categories, cells.begin, columns.first,
+            columns.step, float(size), 1.0 / size / len(tracks), self._style.table, columns.phase,
+            self._period, self._plan, background, line,
+        )  # fmt: skip
+
     def _paint_group(
         self, pixels: np.ndarray, row: Row, columns: _Columns, top: int, height: int, background: int
     ) -> None:
         """Mean utilisation of all tracks below a folded group."""
+        tracks = tuple(member for member in row.members if self.index.is_interval(member))
+        indices = [self.index.track(track) for track in tracks]
+        num_slices = sum(index.count_between(columns.first, columns.end) for index in indices)
+        if pixels is self._pixels and num_slices > DENSE_SLICES * columns.count * len(tracks):
+            self._paint_dense(tracks, columns, top, height, 0, background, background)
+            return
         count = len(self._style.table)
         sums = np.zeros((columns.count + 1, count), dtype=np.float64)
-        for member in row.members:
-            if self.index.is_interval(member):
-                index = self.index.track(member)
-                if len(index.start):
-                    edges = index.columns(columns.first, columns.step, columns.count)
-                    sums[:, index.present] += edges.sums[:, : len(index.present)]
-        num_tracks = sum(self.index.is_interval(member) for member in row.members)
+        for index in indices:
+            edges = index.columns(columns.first, columns.step, columns.count)
+            sums[:, index.present] += edges.sums[:, : len(index.present)]
         amounts = np.empty((2, columns.count), dtype=np.float64)
         categories = np.empty((2, columns.count), dtype=np.int16)
         present = np.arange(count, dtype=np.int16)
         track_kernels.summarise(sums, present, self.index.categories.is_work, amounts, categories)
         plan = np.zeros((track_kernels.PLAN_ROWS, columns.count), dtype=np.int32)
-        share = 1.0 / columns.step / max(num_tracks, 1)
+        share = 1.0 / columns.step / max(len(tracks), 1)
         track_kernels.paint_cells(
             pixels, top, height, 0, amounts, categories, 0, 0.0, 1.0, 1.0, share, self._style.table,
             columns.phase, self._period, plan, background, background,
