@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
-from PySide6.QtCore import QPoint, QPointF, Qt
+from PySide6.QtCore import QPoint, QPointF, QRect, Qt
+from PySide6.QtGui import QRegion
 
 from npuviz.program.graph import Graph, Node
 from npuviz.program.tensor import Tensor
@@ -323,3 +324,26 @@ def test_a_far_view_of_a_large_graph_draws_it_all(bench: Bench) -> None:
     background = image[2, 2]
     drawn = (image != background).any(axis=(1, 2))
     assert drawn[40:-40].mean() > 0.9, "the chain reaches from top to bottom"
+
+
+def test_a_step_draws_only_what_changed_and_all_of_that(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    panel = bench.make(GraphPanel)
+    bench.open_toy(blocks=12)
+    bench.qtbot.waitUntil(lambda: panel.view.picture is not None)
+    panel.view.fit_all()
+    bench.do(lambda: bench.model.step(20))
+    drawn: list[QRect] = []
+    whole = panel.view.rect()
+    num_partial = 0
+    monkeypatch.setattr(panel.view, "update", lambda rect=whole: drawn.append(rect.intersected(whole)))
+    for _ in range(30):
+        image = panel.view.grab().toImage()
+        drawn.clear()
+        bench.do(lambda: bench.model.step(3))
+        num_partial += bool(drawn) and whole not in drawn
+        for rect in drawn:
+            panel.view.render(image, rect.topLeft(), QRegion(rect))
+        assert image == panel.view.grab().toImage()
+    assert num_partial > 5

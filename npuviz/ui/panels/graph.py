@@ -182,16 +182,15 @@ class GraphPanel(Panel):
         reader, session = self.model.reader, self.model.session
         if self._progress is None or self.view.picture is None:
             return
-        overlay = self.view.overlay
+        active = self.view.overlay.active
         bounds = retired_before(reader, self.model.cycle) if reader is not None else {}
         if session is not None and not self.model.is_running:
             if session.is_finished:
                 bounds = {unit.id: 1 << 62 for unit in session.description.units}
             elif reader is None:
                 bounds = session.machine.next_instructions()
-            overlay.active = frozenset(a.node for a in session.machine.activities() if a.node >= 0)
-        overlay.progress = self._progress.fractions(bounds)
-        self.view.update()
+            active = frozenset(a.node for a in session.machine.activities() if a.node >= 0)
+        self.view.set_state(self._progress.fractions(bounds), active)
         if self.bar.heat.isChecked():
             self._show_heat()
 

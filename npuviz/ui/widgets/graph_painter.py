@@ -1,7 +1,7 @@
 """Draws an operator graph in as much detail as the scale allows, and only what can be seen."""
 
 import numpy as np
-from PySide6.QtCore import QRectF, Qt
+from PySide6.QtCore import QRect, QRectF, Qt
 from PySide6.QtGui import QBrush, QColor, QLinearGradient, QPainter, QPainterPath, QPen
 
 from npuviz.base.units import format_count
@@ -17,6 +17,8 @@ TEXT_SCALE = 0.68
 BOX_SCALE = 0.14
 """Below this scale boxes are plain blocks and edges straight lines."""
 SHAPE_SCALE = 0.8
+ROOM = 120
+"""Pixels an edge's label may reach beyond its way."""
 
 
 class GraphPainter:
@@ -29,12 +31,16 @@ class GraphPainter:
         self._edges = GraphEdgePainter(theme, picture, overlay)
         self._palette: dict[str, QColor] = {}
 
-    def paint(self, painter: QPainter, camera: GraphCamera, width: int, height: int) -> None:
-        """Fill a widget of this size."""
-        painter.fillRect(0, 0, width, height, self._theme.color("canvas"))
-        boxes = self._visible_boxes(camera, width, height)
+    def paint(
+        self, painter: QPainter, camera: GraphCamera, width: int, height: int, area: QRect | None = None
+    ) -> None:
+        """Fill a widget of this size, or only an area of it that the painter is clipped to."""
+        area = area or QRect(0, 0, width, height)
+        painter.fillRect(area, self._theme.color("canvas"))
+        seen = camera.moved(-area.x(), -area.y())
+        boxes = self._visible_boxes(seen, area.width(), area.height())
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, camera.scale >= BOX_SCALE)
-        edges = self._edges.visible(camera, width, height)
+        edges = self._edges.visible(seen.moved(ROOM, ROOM), area.width() + 2 * ROOM, area.height() + 2 * ROOM)
         if camera.scale < BOX_SCALE:
             self._edges.paint_lines(painter, camera, edges)
             self._paint_blocks(painter, camera, boxes)
@@ -54,7 +60,9 @@ class GraphPainter:
         layout = self._picture.layout
         left, top = camera.to_drawing(0, 0)
         right, bottom = camera.to_drawing(width, height)
-        half_x, half_y = NODE_WIDTH / 2 + 4, NODE_HEIGHT / 2 + 4
+        # What is drawn anew for one box reaches 4 pixels beyond it, where a neighbour's outline may be.
+        room = 8 * max(1.0, 1 / camera.scale)
+        half_x, half_y = NODE_WIDTH / 2 + room, NODE_HEIGHT / 2 + room
         inside = (layout.x > left - half_x) & (layout.x < right + half_x)
         inside &= (layout.y > top - half_y) & (layout.y < bottom + half_y)
         return np.flatnonzero(inside)
@@ -85,7 +93,7 @@ class GraphPainter:
         marks += [(self._overlay.selected, "accent")] if self._overlay.selected >= 0 else []
         painter.setBrush(Qt.BrushStyle.NoBrush)
         for box, role in marks:
-            spot = self._rect(camera, box)
+            spot = self.box_rect(camera, box)
             room = max(3.0, 6 - spot.height() / 2)
             painter.setPen(QPen(self._theme.color(role), 2))
             painter.drawRect(spot.adjusted(-room, -room, room, room))
@@ -114,7 +122,8 @@ class GraphPainter:
 
     # -- boxes ------------------------------------------------------------------------------------------
 
-    def _rect(self, camera: GraphCamera, box: int) -> QRectF:
+    def box_rect(self, camera: GraphCamera, box: int) -> QRectF:
+        """Where a box is in the widget."""
         layout = self._picture.layout
         x, y = camera.to_screen(float(layout.x[box]), float(layout.y[box]))
         height = (NODE_HEIGHT if box < layout.num_nodes else TERMINAL_HEIGHT) * camera.scale
@@ -134,7 +143,7 @@ class GraphPainter:
 
     def _paint_box(self, painter: QPainter, camera: GraphCamera, box: int) -> None:
         theme, overlay = self._theme, self._overlay
-        rect, color = self._rect(camera, box), self._box_color(box)
+        rect, color = self.box_rect(camera, box), self._box_color(box)
         is_node = box < self._picture.layout.num_nodes
         progress = self._progress(box)
         is_dim = 0 <= progress < 1 and progress == 0 and box not in overlay.active

@@ -1,5 +1,6 @@
 """The canvas of the graph panel: pan, zoom, pick, move along edges."""
 
+import numpy as np
 from PySide6.QtCore import QEvent, QPoint, QPointF, Qt, Signal
 from PySide6.QtGui import (
     QContextMenuEvent,
@@ -18,7 +19,7 @@ from npuviz.ui.models.graph_picture import GraphPicture
 from npuviz.ui.theme.theme import Theme
 from npuviz.ui.widgets.graph_camera import GraphCamera, fit
 from npuviz.ui.widgets.graph_overlay import GraphOverlay
-from npuviz.ui.widgets.graph_painter import GraphPainter
+from npuviz.ui.widgets.graph_painter import BOX_SCALE, GraphPainter
 
 DRAG_PIXELS = 4
 ZOOM_STEP = 1.2
@@ -137,6 +138,22 @@ class GraphView(QWidget):
             )
         self.camera = camera
 
+    def set_state(self, progress: np.ndarray, active: frozenset[int]) -> None:
+        """How far every node is and which are worked on; draws only the boxes that look different."""
+        overlay, picture = self.overlay, self._picture
+        before, was_active = overlay.progress, overlay.active
+        overlay.progress, overlay.active = progress, active
+        if picture is None:
+            return
+        if before is None or len(before) != len(progress) or self.camera.scale < BOX_SCALE:
+            self.update()
+            return
+        painter = GraphPainter(self._theme, picture, overlay)
+        reach = 4.0 * max(1.0, self.camera.scale)
+        for box in {*np.flatnonzero(before != progress).tolist(), *(active ^ was_active)}:
+            spot = painter.box_rect(self.camera, box).adjusted(-reach, -reach, reach, reach)
+            self.update(spot.toAlignedRect())
+
     # -- events -----------------------------------------------------------------------------------
 
     def paintEvent(self, event: QPaintEvent) -> None:
@@ -145,7 +162,7 @@ class GraphView(QWidget):
             painter.fillRect(self.rect(), self._theme.color("canvas"))
             return
         GraphPainter(self._theme, self._picture, self.overlay).paint(
-            painter, self.camera, self.width(), self.height()
+            painter, self.camera, self.width(), self.height(), event.rect()
         )
         if self.hasFocus():
             painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
