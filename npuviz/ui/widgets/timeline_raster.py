@@ -19,7 +19,7 @@ from npuviz.ui.widgets.timeline_viewport import Viewport
 MIN_LABEL_PIXELS = 30
 MAX_LABELS_PER_ROW = 512
 ROW_GAP = 2
-DENSE_SLICES = 4
+DENSE_SLICES = 2
 """With more slices than that in a pixel, sums over a fixed grid of cycles serve all frames."""
 
 
