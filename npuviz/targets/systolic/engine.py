@@ -4,6 +4,7 @@ import numpy as np
 
 from npuviz.base.errors import SimulationError
 from npuviz.sim.events import EventBuffer
+from npuviz.sim.parts import dram_kernels as dk
 from npuviz.sim.parts import interconnect_kernels as ik
 from npuviz.targets.systolic import kernels
 from npuviz.targets.systolic import state_kernels as sk
@@ -93,3 +94,16 @@ class Engine:
             self.state = np.zeros(self.shape.num_words, dtype=np.int64)
         self.state[: len(words)] = words
         self.state[len(words) :] = 0
+
+    @property
+    def dram_latency(self) -> int:
+        """DRAM cycles from a request's arrival to its earliest departure."""
+        return int(self.state[int(self.state[sk.H_DRAM]) + dk.D_LATENCY])
+
+    def set_dram_latency(self, cycles: int) -> None:
+        """Change the DRAM's latency for requests that arrive from now on."""
+        dram = int(self.state[sk.H_DRAM])
+        if cycles != int(self.state[dram + dk.D_LATENCY]):
+            self.state[dram + dk.D_LATENCY] = cycles
+            # What arrivals of the present DRAM cycle have in common must be worked out again.
+            self.state[dram + dk.D_EDGE] = 0

@@ -34,6 +34,10 @@ _FAULTS = {
 }
 
 
+MAX_LATENCY = 1_000_000
+"""Largest DRAM latency that can be set, in DRAM cycles."""
+
+
 class SystolicMachine:
     """One chip with one program; see npuviz.sim.machine.Machine for the contract."""
 
@@ -171,6 +175,7 @@ class SystolicMachine:
         state = self._engine
         found["NoC.waiting"] = lambda: int(state.state[int(state.state[sk.H_NOC]) + ik.NOC_WAITING])
         channels = range(self._engine.spec.config.dram_channels)
+        found["DRAM.latency"] = lambda: state.dram_latency
         for name, word in (("DRAM.reads", dk.CH_READS), ("DRAM.writes", dk.CH_WRITES)):
             found[name] = lambda w=word: np.array([observer.channel(i)[w] for i in channels], dtype=np.int64)
         return found
@@ -180,10 +185,15 @@ class SystolicMachine:
         return self._readers[probe]()
 
     def write(self, probe: str, value: Any) -> None:
-        """No probe of this machine can be written: raises ValueError, KeyError for an unknown one."""
+        """Set `DRAM.latency`; other probes are read-only (ValueError), unknown ones a KeyError."""
         if probe not in self._readers:
             raise KeyError(probe)
-        raise ValueError(f"probe {probe} cannot be written; DRAM bytes can (write_memory)")
+        if probe != "DRAM.latency":
+            raise ValueError(f"probe {probe} cannot be written; DRAM.latency can")
+        number = np.asarray(value)
+        if number.shape != () or number.dtype.kind not in "iu" or not 0 <= int(number) <= MAX_LATENCY:
+            raise ValueError(f"probe {probe}: expected a whole number from 0 to {MAX_LATENCY}")
+        self._engine.set_dram_latency(int(number))
 
     # --- contents --------------------------------------------------------------------------------------
 

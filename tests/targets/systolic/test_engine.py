@@ -169,3 +169,17 @@ def test_uncompiled_kernels_agree() -> None:
     ]
     assert found[0] == found[1]
     assert len(found[0].split()) == 6
+
+
+def test_a_longer_dram_latency_makes_the_run_longer() -> None:
+    ends: list[int] = []
+    for latency in (10, 500):
+        engine = Engine(small_spec(), one_tile())
+        engine.set_dram_latency(latency)
+        engine.advance(FOREVER, NO_STOPS, None)
+        ends.append(int(engine.state[sk.H_FINAL]))
+    given = Engine(small_spec(dram_latency="500"), one_tile())
+    given.advance(FOREVER, NO_STOPS, None)
+    assert ends[1] == int(given.state[sk.H_FINAL])
+    # One load and one store follow each other: 490 DRAM cycles of 2.5 core cycles, twice.
+    assert ends[1] - ends[0] == 2 * 490 * 5 // 2
