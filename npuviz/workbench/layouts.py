@@ -55,7 +55,9 @@ LAYOUTS: tuple[Layout, ...] = (
     )),
     Layout("profiling", "Profiling", "Alt+F2", (
         Row((Cell(("timeline",), 78), Cell(("inspector",), 22)), 66),
-        Row((Cell(("counters", "queues"), 34), Cell(("graph",), 33), Cell(("floorplan", "console", "log"), 33)), 34),
+        Row((
+            Cell(("counters", "queues"), 34), Cell(("graph",), 33), Cell(("floorplan", "console", "log"), 33),
+        ), 34),
     )),
     Layout("memory", "Memory", "Alt+F3", (
         Row((Cell(("program",), 22), Cell(("memory",), 78)), 66),
