@@ -16,6 +16,8 @@ from npuviz.targets.systolic.description import EX, LD, ST, UNITS_PER_CORE, VEC,
 from npuviz.targets.systolic.spec import SystolicSpec
 from npuviz.targets.systolic.tables import SystolicTables
 
+_KEPT_ENTRIES = 1 << 14
+"""Decoded instructions kept: an entry waits in its queue for many cycles."""
 _STORE = UNIT_KINDS.index("ST")
 
 
@@ -54,6 +56,8 @@ class Observer:
     def __init__(self, engine: Observed, listing: Listing) -> None:
         self._engine = engine
         self._listing = listing
+        self._known: dict[int, QueueEntry] = {}
+        self._nodes: dict[int, int] = {}
 
     # --- positions ---------------------------------------------------------------------------------
 
@@ -81,8 +85,22 @@ class Observer:
         return self._index_entry(code + self.slot(core, slot_index)[sk.S_DELTA])
 
     def _index_entry(self, index: int) -> QueueEntry:
-        node = int(self._listing.nodes_of(np.array([index]))[0])
-        return QueueEntry(self._listing.describe(index).text, index, node)
+        found = self._known.get(index)
+        if found is None:
+            if len(self._known) >= _KEPT_ENTRIES:
+                self._known.clear()
+            found = QueueEntry(self._listing.describe(index).text, index, self._node(index))
+            self._known[index] = found
+        return found
+
+    def _node(self, index: int) -> int:
+        """Graph node of an instruction, which never changes."""
+        found = self._nodes.get(index)
+        if found is None:
+            if len(self._nodes) >= _KEPT_ENTRIES:
+                self._nodes.clear()
+            found = self._nodes[index] = int(self._listing.nodes_of(np.array([index]))[0])
+        return found
 
     def bytes_used(self, core: int, first_half: int) -> int:
         """Bytes in use of scratchpad (first half 0) or accumulator (2)."""
@@ -124,13 +142,14 @@ class Observer:
         ring = k[int(k[sk.K_RING]) :][: height * sk.RING_WORDS].reshape(height, sk.RING_WORDS)
         return ring[(head + np.arange(count)) % height].tolist()
 
-    def bursts(self, core: int) -> list[list[int]]:
-        """Bursts of the request list, head first: BURST_WORDS words each."""
+    def bursts(self, core: int, limit: int = 1 << 62) -> list[list[int]]:
+        """Bursts of the request list, head first, at most `limit`: BURST_WORDS words each."""
         k, s = self.core(core), self._s
         capacity = int(s[sk.H_BURST_CAPACITY])
         start = int(s[sk.H_BURSTS]) + core * capacity * sk.BURST_WORDS
         ring = s[start : start + capacity * sk.BURST_WORDS].reshape(capacity, sk.BURST_WORDS)
-        order = (int(k[sk.K_BURST_HEAD]) + np.arange(int(k[sk.K_BURST_COUNT]))) % capacity
+        count = min(int(k[sk.K_BURST_COUNT]), limit)
+        order = (int(k[sk.K_BURST_HEAD]) + np.arange(count)) % capacity
         return ring[order].tolist()
 
     # --- what is under way ---------------------------------------------------------------------------
@@ -175,7 +194,7 @@ class Observer:
             start, end = int(k[sk.K_VEC_START]), int(k[sk.K_VEC_FINISH])
             found.append(self._activity(base + sk.TRACK_VEC, start, end, int(code[row, tk.C_OP]), index))
         if int(k[sk.K_REQUEST]) >= 0 and int(k[sk.K_BURST_COUNT]) > 0:
-            burst = self.bursts(core)[0]
+            burst = self.bursts(core, 1)[0]
             is_load = burst[sk.B_ENTRY] != 0
             start = max(int(k[sk.K_BURST_START]), int(k[sk.K_LOAD_END if is_load else sk.K_STORE_END]))
             if start < cycle:
@@ -185,8 +204,7 @@ class Observer:
         return found
 
     def _activity(self, track: int, start: int, end: int, kind: int, index: int) -> Activity:
-        node = int(self._listing.nodes_of(np.array([index]))[0])
-        return Activity(track, start, end, kind, node, index)
+        return Activity(track, start, end, kind, self._node(index), index)
 
     def layer_node(self, layer: int) -> int:
         """Graph node of a layer, -1 if none."""
