@@ -37,8 +37,7 @@ class Engine:
         self.shape = StateShape(spec, tables, FIRST_BURSTS, FIRST_POOL)
         self.state = build_state(spec, tables, self.shape)
         self.words = build_program_words(spec, tables, 2 * spec.num_cores)
-        entries = self.shape.spad_entries + self.shape.acc_entries
-        self.event_margin = spec.num_cores * (48 + 2 * entries) + 64
+        self.event_margin = _event_rows(spec, self.shape)
 
     def advance(self, until: int, stops: np.ndarray, events: EventBuffer | None) -> tuple[int, np.ndarray]:
         """Run the kernel; returns its RESULT_ code and a hit word per stop row.
@@ -67,6 +66,8 @@ class Engine:
             else:
                 break
         if events is not None:
+            if x[sk.X_EVENTS] > len(events.rows):
+                raise SimulationError(f"one cycle needed more than {self.event_margin} event rows")
             events.count[0] = x[sk.X_EVENTS]
         return result, x[sk.X_ROWS + stops.size :]
 
@@ -107,3 +108,15 @@ class Engine:
             self.state[dram + dk.D_LATENCY] = cycles
             # What arrivals of the present DRAM cycle have in common must be worked out again.
             self.state[dram + dk.D_EDGE] = 0
+
+
+def _event_rows(spec: SystolicSpec, shape: StateShape) -> int:
+    """Event rows one core cycle may need.
+
+    Per core: a new tile empties two halves, every port may end a burst in every network cycle, and
+    the steps of the core write a few rows. At the end of the run all four halves are emptied.
+    """
+    network_cycles = -(-spec.core_period_ps // spec.noc_period_ps)
+    bursts = 2 * spec.config.icnt_injection_ports_per_core * network_cycles
+    halves = 2 * (shape.spad_entries + shape.acc_entries)
+    return spec.num_cores * (32 + bursts + halves) + 64

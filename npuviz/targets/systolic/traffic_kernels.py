@@ -1,16 +1,14 @@
-"""Requests on their way: from a core's burst list through network and DRAM and back.
+"""Requests on their way from a core's burst list to the DRAM.
 
 One call of `noc_cycle` is one cycle of the network clock. A request's way back is computed at the
-moment the DRAM takes it, because simple DRAM keeps its order and its delay: where each port hears
-one channel only, even the delivery is known then, and nothing else has to happen for this request.
+moment the DRAM takes it (`reply_kernels`), because simple DRAM keeps its order and its delay.
 """
 
 from numba import int64
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros
-from npuviz.sim.parts.dram_kernels import D_PERIOD, dram_accept, dram_arrive, dram_first_cycle
+from npuviz.sim.parts.dram_kernels import dram_arrive
 from npuviz.sim.parts.interconnect_kernels import (
-    LOW_MASK,
     NOC_ACTIVE,
     NOC_CAPACITY,
     NOC_LATENCY,
@@ -19,11 +17,16 @@ from npuviz.sim.parts.interconnect_kernels import (
     NOC_POOL,
     NOC_STRIDE,
     NOC_WAITING,
-    NONE,
     allocate_node,
-    free_node,
     noc_grant,
     noc_push,
+)
+from npuviz.targets.systolic.reply_kernels import (
+    STORE_FLAG,
+    complete_fill,
+    core_cycle_at,
+    reply_cycles,
+    serve_node,
 )
 from npuviz.targets.systolic.state_kernels import (
     B_CODE,
@@ -31,33 +34,22 @@ from npuviz.targets.systolic.state_kernels import (
     B_INDEX,
     B_TILE,
     BURST_WORDS,
-    FAR,
     H_BURST_CAPACITY,
     H_BURSTS,
     H_BURSTS_WAITING,
     H_CHANNEL_MODULO,
-    H_CHANNELS,
-    H_CORE_PERIOD,
     H_CORE_WORDS,
     H_CORES,
     H_CORES_COUNT,
     H_DRAM,
-    H_LAST_ACK,
     H_NOC,
     H_NOC_LAST,
     H_NOC_NEXT,
-    H_NOC_PERIOD,
-    H_NOC_SHIFT,
     H_PORTS,
     H_READS,
-    H_REPLIES,
     H_REPLY_NEXT,
-    H_REPLY_QUEUED,
-    H_REPLY_TURNS,
-    H_REPLY_WAITING,
     H_REQUEST_BYTES,
     H_REQUEST_SHIFT,
-    H_WAKE,
     H_WRITES,
     H_WRITES_OUT,
     K_BURST_COUNT,
@@ -72,25 +64,16 @@ from npuviz.targets.systolic.state_kernels import (
     K_REQUEST_LAST,
     K_STORE_BUSY,
     K_STORE_END,
-    K_WAKE,
-    N_CORE,
     N_LEFT,
-    N_VALID,
     P_CODE,
     P_HASH,
     P_TILES,
     QUEUE_REQUESTS,
     QUEUES_PER_CORE,
-    REPLY_WORDS,
     TRACK_LD,
     TRACK_REQUESTS,
     TRACK_ST,
     TRACKS_PER_CORE,
-    Y_HEAD,
-    Y_LAST,
-    Y_PENDING,
-    Y_READY,
-    Y_TAIL,
 )
 from npuviz.targets.systolic.tables_kernels import (
     C_BASE,
@@ -115,8 +98,6 @@ from npuviz.targets.systolic.watch_kernels import (
     is_watched,
     watch_queue,
 )
-
-STORE_FLAG = 1 << 31  # payload of a store: this bit and the core; of a load: the word of its entry
 
 
 @inlined
@@ -163,18 +144,6 @@ def enter_row(s, p, k, burst, i, j, last):
     s[k + K_REQUEST] = -1
 
 
-@inlined
-def complete_fill(s, k, entry, cycle):
-    """Remove one outstanding fill; the entry cannot be valid before `cycle`. Wakes the core."""
-    s[entry + N_LEFT] -= 1
-    if s[entry + N_VALID] < cycle:
-        s[entry + N_VALID] = cycle
-    if s[entry + N_LEFT] == 0 and s[k + K_WAKE] > s[entry + N_VALID]:
-        s[k + K_WAKE] = s[entry + N_VALID]
-        if s[H_WAKE] > s[entry + N_VALID]:
-            s[H_WAKE] = s[entry + N_VALID]
-
-
 @kernel
 def finish_burst(s, p, x, ev, c, burst, now):
     """Drop the head burst, whose last request entered the network in core cycle `now`."""
@@ -202,78 +171,6 @@ def finish_burst(s, p, x, ev, c, burst, now):
         emit(x, ev, int64(COUNTER), c * TRACKS_PER_CORE + TRACK_REQUESTS, int64(0), now, count - 1, int64(-1))
     if is_watched(x):
         watch_queue(x, c * QUEUES_PER_CORE + QUEUE_REQUESTS, count, count - 1, now)
-
-
-@inlined
-def core_cycle_at(s, noc_cycle_index):
-    """Core cycle in which a NoC cycle falls."""
-    shift = s[H_NOC_SHIFT]
-    if shift >= 0:
-        return noc_cycle_index >> shift
-    return noc_cycle_index * s[H_NOC_PERIOD] // s[H_CORE_PERIOD]
-
-
-@inlined
-def deliver(s, payload, c, noc_cycle_index):
-    """Hand a response to core `c` in a NoC cycle; the core sees it in its first cycle after that."""
-    if payload & STORE_FLAG == 0:
-        seen = core_cycle_at(s, noc_cycle_index) + 1
-        complete_fill(s, s[H_CORES] + c * s[H_CORE_WORDS], payload, seen)
-    else:
-        s[H_WRITES_OUT] -= 1
-        time_ps = noc_cycle_index * s[H_NOC_PERIOD]
-        if s[H_LAST_ACK] < time_ps:
-            s[H_LAST_ACK] = time_ps
-
-
-@kernel
-def queue_reply(s, noc, node, c, channel, enters):
-    """Append a response to its channel's FIFO; it enters the network in NoC cycle `enters`."""
-    reply = s[H_REPLIES] + (c * s[H_CHANNELS] + channel) * REPLY_WORDS
-    pool = s[noc + NOC_POOL]
-    stride = s[noc + NOC_STRIDE]
-    word = pool + node * stride
-    s[word] = (NONE << 32) | (s[word] & LOW_MASK)
-    s[word + 1] = enters
-    tail = s[reply + Y_TAIL]
-    if tail == NONE:
-        s[reply + Y_HEAD] = node
-    else:
-        s[pool + tail * stride] = (node << 32) | (s[pool + tail * stride] & LOW_MASK)
-    s[reply + Y_TAIL] = node
-    if s[noc + NOC_LATENCY] == 1:
-        # Ready in the cycle after it enters, whatever else the FIFO holds.
-        s[word + 1] = enters + 1
-    elif s[reply + Y_PENDING] == NONE:
-        s[reply + Y_PENDING] = node
-    s[H_REPLY_WAITING] += 1
-    if s[H_REPLY_NEXT] > enters:
-        s[H_REPLY_NEXT] = enters if s[noc + NOC_LATENCY] != 1 else enters + 1
-
-
-@inlined
-def serve_node(s, noc, channel, node):
-    """Pass a granted request through DRAM, and send its response off."""
-    dram = s[H_DRAM]
-    payload = s[s[noc + NOC_POOL] + node * s[noc + NOC_STRIDE]] & LOW_MASK
-    is_read = payload & STORE_FLAG == 0
-    enters = dram_accept(s, dram, channel, not is_read)
-    c = s[payload + N_CORE] if is_read else payload & ~STORE_FLAG
-    # One response a channel and cycle: a last row of the reply table keeps each channel's newest.
-    last = s[H_REPLIES] + (s[H_CORES_COUNT] * s[H_CHANNELS] + channel) * REPLY_WORDS
-    if enters <= s[last + Y_LAST]:
-        enters = s[last + Y_LAST] + 1
-    s[last + Y_LAST] = enters
-    if s[H_REPLY_QUEUED]:
-        queue_reply(s, noc, node, c, channel, enters)
-        return
-    free_node(s, noc, node)
-    reply = s[H_REPLIES] + (c * s[H_CHANNELS] + channel) * REPLY_WORDS
-    ready = enters + s[noc + NOC_LATENCY]
-    if s[reply + Y_READY] >= enters:
-        ready = s[reply + Y_READY] + 1
-    s[reply + Y_READY] = ready
-    deliver(s, payload, c, ready + 1)
 
 
 @inlined
@@ -364,99 +261,6 @@ def stream_alone(s, p, x, ev, cycle, limit):
     if s[k + K_REQUEST] < 0:
         finish_burst(s, p, x, ev, int64(0), burst, core_cycle_at(s, now - 1 if taken > 0 else now))
     return now
-
-
-@kernel
-def _port_grant(s, noc, c, port, cycle):
-    """One port takes the response of the next channel in rotation that is ready."""
-    channels = s[H_CHANNELS]
-    ports = s[H_PORTS]
-    turn = s[H_REPLY_TURNS] + c * ports + port
-    pool = s[noc + NOC_POOL]
-    stride = s[noc + NOC_STRIDE]
-    for offset in range(channels):
-        channel = s[turn] + offset
-        if channel >= channels:
-            channel -= channels
-        if channel % ports != port:
-            continue
-        reply = s[H_REPLIES] + (c * channels + channel) * REPLY_WORDS
-        node = s[reply + Y_HEAD]
-        if node == NONE or node == s[reply + Y_PENDING]:
-            continue
-        if s[pool + node * stride + 1] > cycle:
-            continue
-        payload = s[pool + node * stride] & LOW_MASK
-        following = s[pool + node * stride] >> 32
-        s[reply + Y_HEAD] = following
-        if following == NONE:
-            s[reply + Y_TAIL] = NONE
-        s[turn] = channel + 1 if channel + 1 < channels else 0
-        free_node(s, noc, node)
-        s[H_REPLY_WAITING] -= 1
-        deliver(s, payload, c, cycle + 1)
-        return
-
-
-@kernel
-def enter_replies(s, noc, cycle):
-    """Give the responses that enter the network in `cycle` their ready time by the FIFO rule."""
-    pool = s[noc + NOC_POOL]
-    stride = s[noc + NOC_STRIDE]
-    latency = s[noc + NOC_LATENCY]
-    for pair in range(s[H_CORES_COUNT] * s[H_CHANNELS]):
-        reply = s[H_REPLIES] + pair * REPLY_WORDS
-        node = s[reply + Y_PENDING]
-        if node == NONE:
-            continue
-        if s[pool + node * stride + 1] <= cycle:
-            ready = cycle + latency if s[reply + Y_HEAD] == node else s[reply + Y_READY] + 1
-            s[reply + Y_READY] = ready
-            s[pool + node * stride + 1] = ready
-            s[reply + Y_PENDING] = s[pool + node * stride] >> 32
-
-
-@kernel
-def next_reply(s, noc):
-    """NoC cycle in which the next queued response enters the network or may be taken, FAR if none."""
-    upcoming = FAR
-    if s[H_REPLY_WAITING] > 0:
-        pool = s[noc + NOC_POOL]
-        stride = s[noc + NOC_STRIDE]
-        for pair in range(s[H_CORES_COUNT] * s[H_CHANNELS]):
-            node = s[s[H_REPLIES] + pair * REPLY_WORDS + Y_HEAD]
-            if node != NONE and s[pool + node * stride + 1] < upcoming:
-                upcoming = s[pool + node * stride + 1]
-    return upcoming
-
-
-@kernel
-def known_until(s, noc, cycle):
-    """Last NoC cycle whose responses are all known in `cycle`: later requests cannot return earlier."""
-    dram = s[H_DRAM]
-    period = s[noc + NOC_PERIOD]
-    leave = dram_first_cycle(s, dram, (cycle + 2) * period)
-    return (leave * s[dram + D_PERIOD] + period - 1) // period
-
-
-@kernel
-def reply_cycles(s, noc, cycle):
-    """The reply network where channels share ports, from `cycle` on as far as it is known.
-
-    Each port takes one response a cycle. A core learns early at which cycle an entry will be
-    valid, exactly as it does where ports are not shared. Sets H_REPLY_NEXT.
-    """
-    horizon = known_until(s, noc, cycle) if s[noc + NOC_LATENCY] == 1 else cycle
-    now = cycle
-    while now <= horizon:
-        if s[noc + NOC_LATENCY] != 1:
-            enter_replies(s, noc, now)
-        for c in range(s[H_CORES_COUNT]):
-            for port in range(s[H_PORTS]):
-                _port_grant(s, noc, c, port, now)
-        upcoming = next_reply(s, noc)
-        now = upcoming if upcoming > now else now + 1
-    s[H_REPLY_NEXT] = now
 
 
 @inlined

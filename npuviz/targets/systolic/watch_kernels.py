@@ -29,6 +29,8 @@ def emit(x, ev, kind, track, code, first, second, instruction):
     """Append one event row; the caller has checked that recording is on."""
     row = x[X_EVENTS]
     x[X_EVENTS] = row + 1
+    if row >= x[X_CAPACITY]:
+        return  # the margin was too small: counted, so that the engine can tell
     base = row * 4
     ev[base] = (kind << 56) | (track << 32) | code
     ev[base + 1] = first

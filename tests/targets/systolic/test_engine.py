@@ -183,3 +183,29 @@ def test_a_longer_dram_latency_makes_the_run_longer() -> None:
     assert ends[1] == int(given.state[sk.H_FINAL])
     # One load and one store follow each other: 490 DRAM cycles of 2.5 core cycles, twice.
     assert ends[1] - ends[0] == 2 * 490 * 5 // 2
+
+
+def test_the_margin_covers_every_cycle() -> None:
+    """Sixteen ports at twice the core's clock end many short loads in one cycle."""
+    spec = make_spec("tpuv4-1core", None, {"mode": "parity", "icnt_freq": "2000"})[0]
+    tables = one_tile(size=32, pieces=600)
+    engine = Engine(spec, tables)
+    buffer = EventBuffer(engine.event_margin)
+    rows, most = 0, 0
+    while True:
+        before = int(engine.state[sk.H_CYCLE])
+        result, _ = engine.advance(before + 1, NO_STOPS, buffer)
+        most = max(most, int(buffer.count[0]))
+        rows += int(buffer.count[0])
+        buffer.count[0] = 0
+        if result == sk.RESULT_FINISHED:
+            break
+    assert rows > 1200
+    assert 10 < most <= engine.event_margin
+
+
+def test_rows_beyond_the_buffer_are_a_bug_that_is_told() -> None:
+    engine = Engine(small_spec(), one_tile(pieces=8, size=64))
+    engine.event_margin = 1
+    with pytest.raises(SimulationError, match="needed more than 1"):
+        engine.advance(FOREVER, NO_STOPS, EventBuffer(3))
