@@ -51,7 +51,10 @@ def channel_hash_tables(num_channels: int) -> tuple[np.ndarray, int]:
         for bit in in_bits:
             values = np.arange(1 << _CHUNK_BITS) >> (bit % _CHUNK_BITS) & 1
             tables[bit // _CHUNK_BITS] ^= values << out_bit
-    return tables, 0 if num_channels == size else num_channels
+    if num_channels & (num_channels - 1) == 0:
+        # Modulo a power of two keeps low bits, and the sum of low bits is the low bits of the sum.
+        return tables & (num_channels - 1), 0
+    return tables, num_channels
 
 
 def channels_of(addresses: np.ndarray, num_channels: int, request_bytes: int) -> np.ndarray:

@@ -141,7 +141,7 @@ def _port_grant(s, noc, c, port, cycle):
         channel = s[turn] + offset
         if channel >= channels:
             channel -= channels
-        if channel % ports != port:
+        if ports > 1 and channel % ports != port:
             continue
         reply = s[H_REPLIES] + (c * channels + channel) * REPLY_WORDS
         node = s[reply + Y_HEAD]
