@@ -88,6 +88,8 @@ def take_shot(path: Path, opening: OpenOptions, shot: ShotOptions) -> None:
         _go(window.model, shot.cycle, failures)
         window.status.work.end()
         _settle()
+        _wait(lambda: all(panel.is_settled for panel in window.docks.panels.values()), failures)
+        _settle()
         _save(window, shot.out)
     finally:
         application.close()

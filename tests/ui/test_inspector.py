@@ -141,7 +141,7 @@ def test_track_and_range_pages(source: InspectorSource) -> None:
     busy = {r[0].text: r[1].text for r in table(everything, "Busy").rows}
     stores = source.reader.interval_columns(2)
     share = (stores.end - stores.start)[stores.kind < 4].sum() / source.cycle
-    assert plain(busy["Core[0].ST"]) == f"{share * 100:.1f} %"
+    assert plain(busy["Core[0].ST"]) == f"{share * 100:.1f}\u202f%"
     assert make_page(source, Selection(cycles=(5, 5))).title == "0 cycles"
 
 

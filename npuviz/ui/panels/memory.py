@@ -211,6 +211,10 @@ class MemoryPanel(Panel):
         """A machine that has no still memories belongs to the worker while it runs."""
         return not self.model.is_running or self._source is not self._machine()
 
+    @property
+    def is_settled(self) -> bool:
+        return not self._job.is_waiting
+
     def _show_answer(self, answer: MemoryAnswer) -> None:
         self._answer = answer
         self.map.set_regions(answer.regions)

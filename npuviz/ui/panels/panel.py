@@ -96,6 +96,11 @@ class Panel(QWidget):
         """Colours, fonts and sizes."""
         return self.context.theme
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether it shows everything it wants to show; False while an answer is being computed."""
+        return True
+
     def on_session_changed(self) -> None:
         """Another session, or none, is open now. Also called once after creation by the window."""
 
