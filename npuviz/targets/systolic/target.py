@@ -117,8 +117,7 @@ def _compile(path: Path, spec: SystolicSpec, dimensions: Mapping[str, int], prog
     if spec.mode == "parity":
         return load_parity(path, spec, dimensions, progress, dram=dram)
     graph = read_model(path, dimensions, optimize=True, progress=progress)
-    made = compile_true(graph, spec, dram, progress)
-    return Compiled(made.tables, graph, made.memory_map, made.notes, made.placement)
+    return compile_true(graph, spec, dram, progress)
 
 
 def _of_list(

@@ -12,7 +12,8 @@ from onnx import TensorProto, helper, numpy_helper
 from npuviz.formats.onnx_model import read_model
 from npuviz.program.graph import Graph
 from npuviz.targets.systolic import tables_kernels as tk
-from npuviz.targets.systolic.compiler.compile import CompiledTrue, compile_true
+from npuviz.targets.systolic.compiler.compile import compile_true
+from npuviz.targets.systolic.compiler.compiled import Compiled
 from npuviz.targets.systolic.compiler.template import Rows
 from npuviz.targets.systolic.spec import SystolicSpec, make_spec
 from npuviz.targets.systolic.values import ValueEngine
@@ -29,7 +30,7 @@ class Compiled:
 
     graph: Graph
     spec: SystolicSpec
-    compiled: CompiledTrue
+    compiled: Compiled
 
     @property
     def plan(self) -> ValuePlan:

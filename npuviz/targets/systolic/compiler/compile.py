@@ -1,43 +1,23 @@
 """Compiles any operator graph for the cores: true mode, in which every flaw of ONNXim is repaired."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-
 from npuviz.base.progress import NoProgress, Progress
 from npuviz.program.graph import Graph, Node
-from npuviz.program.memory import MemoryMap
-from npuviz.program.program import Note
 from npuviz.targets.systolic.compiler.builder import ProgramBuilder
+from npuviz.targets.systolic.compiler.compiled import Compiled
 from npuviz.targets.systolic.compiler.families import LOWERINGS
 from npuviz.targets.systolic.compiler.hardware import hardware_of
 from npuviz.targets.systolic.compiler.host import lower_on_host
 from npuviz.targets.systolic.compiler.lowering import Lowering, NotLowered
 from npuviz.targets.systolic.compiler.placing import place_tensors
 from npuviz.targets.systolic.spec import SystolicSpec
-from npuviz.targets.systolic.tables import SystolicTables
 
 _DOMAINS = frozenset(("", "ai.onnx", "com.microsoft"))
 """Operator domains whose operators `families.LOWERINGS` names."""
 
 
-@dataclass(frozen=True)
-class CompiledTrue:
-    """A compiled program.
-
-    tables      the kernel's tables; `tables.values` is the ValuePlan
-    memory_map  DRAM places of all tensors that have bytes of their own
-    placement   graph node id -> "Core", "Host", or "View" for nodes that cost nothing
-    """
-
-    tables: SystolicTables
-    memory_map: MemoryMap
-    notes: tuple[Note, ...]
-    placement: Mapping[int, str]
-
-
 def compile_true(
     graph: Graph, spec: SystolicSpec, dram: int = 0, progress: Progress | None = None
-) -> CompiledTrue:
+) -> Compiled:
     """Lower every node: one layer each, in the order in which the simple scheduler starts them.
 
     dram  memory id of the DRAM in the machine description
@@ -53,7 +33,7 @@ def compile_true(
         placement[node.id] = _lower(lowering, node)
     _state_assumptions(lowering)
     tables = builder.finish(lowering.plan())
-    return CompiledTrue(tables, memory_map, tuple(lowering.notes), placement)
+    return Compiled(tables, graph, memory_map, tuple(lowering.notes), placement)
 
 
 def _lower(lowering: Lowering, node: Node) -> str:

@@ -15,7 +15,8 @@ class Compiled:
 
     graph       the operators that L_NODE and C_TENSOR refer to
     memory_map  places in DRAM
-    placement   graph node id -> "Core", or "Free" for nodes that cost nothing
+    placement   graph node id -> "Core" or "Host"; "View" (true mode) or "Free" (parity mode) for nodes that
+                cost nothing
     """
 
     tables: SystolicTables
