@@ -13,7 +13,7 @@ from npuviz.formats.onnx_model import read_model
 from npuviz.program.graph import Graph
 from npuviz.targets.systolic import tables_kernels as tk
 from npuviz.targets.systolic.compiler.compile import compile_true
-from npuviz.targets.systolic.compiler.compiled import Compiled
+from npuviz.targets.systolic.compiler.compiled import Compiled as Lowered
 from npuviz.targets.systolic.compiler.template import Rows
 from npuviz.targets.systolic.spec import SystolicSpec, make_spec
 from npuviz.targets.systolic.values import ValueEngine
@@ -30,7 +30,7 @@ class Compiled:
 
     graph: Graph
     spec: SystolicSpec
-    compiled: Compiled
+    compiled: Lowered
 
     @property
     def plan(self) -> ValuePlan:
