@@ -129,36 +129,48 @@ def serve_node(s, noc, channel, node):
     deliver(s, payload, c, ready + 1)
 
 
-@kernel
-def _port_grant(s, noc, c, port, cycle):
-    """One port takes the response of the next channel in rotation that is ready."""
+@inlined
+def serve_port(s, noc, c, port, cycle):
+    """One port takes the response of the next channel in rotation that is ready.
+
+    Returns the earliest cycle in which a response enters the network for it, or may be taken.
+    """
     channels = s[H_CHANNELS]
     ports = s[H_PORTS]
     turn = s[H_REPLY_TURNS] + c * ports + port
     pool = s[noc + NOC_POOL]
     stride = s[noc + NOC_STRIDE]
-    for offset in range(channels):
-        channel = s[turn] + offset
+    chosen = -1
+    upcoming = FAR
+    channel = s[turn]
+    for _ in range(channels):
+        if ports == 1 or channel % ports == port:
+            reply = s[H_REPLIES] + (c * channels + channel) * REPLY_WORDS
+            node = s[reply + Y_HEAD]
+            if node != NONE:
+                ready = s[pool + node * stride + 1]
+                if chosen < 0 and ready <= cycle and node != s[reply + Y_PENDING]:
+                    chosen = channel
+                elif ready < upcoming:
+                    upcoming = ready
+        channel += 1
         if channel >= channels:
-            channel -= channels
-        if ports > 1 and channel % ports != port:
-            continue
-        reply = s[H_REPLIES] + (c * channels + channel) * REPLY_WORDS
+            channel = 0
+    if chosen >= 0:
+        reply = s[H_REPLIES] + (c * channels + chosen) * REPLY_WORDS
         node = s[reply + Y_HEAD]
-        if node == NONE or node == s[reply + Y_PENDING]:
-            continue
-        if s[pool + node * stride + 1] > cycle:
-            continue
-        payload = s[pool + node * stride] & LOW_MASK
-        following = s[pool + node * stride] >> 32
+        word = s[pool + node * stride]
+        following = word >> 32
         s[reply + Y_HEAD] = following
         if following == NONE:
             s[reply + Y_TAIL] = NONE
-        s[turn] = channel + 1 if channel + 1 < channels else 0
+        elif s[pool + following * stride + 1] < upcoming:
+            upcoming = s[pool + following * stride + 1]
+        s[turn] = chosen + 1 if chosen + 1 < channels else 0
         free_node(s, noc, node)
         s[H_REPLY_WAITING] -= 1
-        deliver(s, payload, c, cycle + 1)
-        return
+        deliver(s, word & LOW_MASK, c, cycle + 1)
+    return upcoming
 
 
 @kernel
@@ -177,20 +189,6 @@ def enter_replies(s, noc, cycle):
             s[reply + Y_READY] = ready
             s[pool + node * stride + 1] = ready
             s[reply + Y_PENDING] = s[pool + node * stride] >> 32
-
-
-@kernel
-def next_reply(s, noc):
-    """NoC cycle in which the next queued response enters the network or may be taken, FAR if none."""
-    upcoming = FAR
-    if s[H_REPLY_WAITING] > 0:
-        pool = s[noc + NOC_POOL]
-        stride = s[noc + NOC_STRIDE]
-        for pair in range(s[H_CORES_COUNT] * s[H_CHANNELS]):
-            node = s[s[H_REPLIES] + pair * REPLY_WORDS + Y_HEAD]
-            if node != NONE and s[pool + node * stride + 1] < upcoming:
-                upcoming = s[pool + node * stride + 1]
-    return upcoming
 
 
 @kernel
@@ -214,9 +212,11 @@ def reply_cycles(s, noc, cycle):
     while now <= horizon:
         if s[noc + NOC_LATENCY] != 1:
             enter_replies(s, noc, now)
+        upcoming = FAR
         for c in range(s[H_CORES_COUNT]):
             for port in range(s[H_PORTS]):
-                _port_grant(s, noc, c, port, now)
-        upcoming = next_reply(s, noc)
+                time = serve_port(s, noc, c, port, now)
+                if time < upcoming:
+                    upcoming = time
         now = upcoming if upcoming > now else now + 1
     s[H_REPLY_NEXT] = now
