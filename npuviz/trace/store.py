@@ -24,6 +24,7 @@ from npuviz.trace.series import (
 from npuviz.trace.source import Resolver
 from npuviz.trace.split import SplitRows, Splitter, empty_rows
 
+FIRST_BLOCK_ROWS = 1 << 15
 BLOCK_ROWS = 1 << 20
 FEWEST_RAW_BLOCKS, MOST_RAW_BLOCKS = 4, 64
 RAW_SHARE = 16
@@ -83,7 +84,9 @@ class TraceStore:
         with self._raw_lock:
             if self._block_used > self._block_taken:
                 self._waiting.append(self._block[self._block_taken : self._block_used])
-            self._block = empty_rows(BLOCK_ROWS)
+            # Growing blocks: a short run shall not pay for the pages of a long one.
+            rows = max(FIRST_BLOCK_ROWS, 2 * len(self._block))
+            self._block = empty_rows(min(rows, BLOCK_ROWS))
             self._block_used = self._block_taken = 0
 
     def mark(self, cycle: int) -> None:
