@@ -8,6 +8,7 @@ import textwrap
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -214,11 +215,21 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(
     assert len(list(bundle.parent.iterdir())) == 1
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_folder_without_permission(tmp_path: Path) -> None:
-    tmp_path.chmod(0o500)
-    with pytest.raises(ExportError, match="Permission denied"):
-        BundleWriter(tmp_path / "a.npuviz", SCHEMA)
+NOBODY = 65534
+
+
+def test_a_folder_without_permission() -> None:
+    """Root may write anywhere, so that root becomes nobody for the attempt."""
+    user = os.geteuid()
+    with TemporaryDirectory() as folder:
+        Path(folder).chmod(0o555)
+        try:
+            if user == 0:
+                os.seteuid(NOBODY)
+            with pytest.raises(ExportError, match="Permission denied"):
+                BundleWriter(Path(folder) / "a.npuviz", SCHEMA)
+        finally:
+            os.seteuid(user)
 
 
 def test_a_parent_that_is_a_file(tmp_path: Path) -> None:
