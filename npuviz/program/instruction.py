@@ -1,7 +1,7 @@
 """Instructions as the debugger sees them; a program may generate them on demand."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -68,4 +68,49 @@ class Listing(Protocol):
 
     def ranges_of_unit(self, unit: int) -> list[tuple[int, int]]:
         """Half-open instruction ranges whose instructions a unit's sequencer holds, in program order."""
+        ...
+
+
+DependencyKind = Literal["flow", "anti", "output", "accumulate"]
+
+
+@dataclass(frozen=True, slots=True)
+class Dependency:
+    """`sink` must wait for `source` (instruction indices).
+
+    flow        sink reads what source wrote
+    anti        sink overwrites what source read
+    output      sink overwrites what source wrote
+    accumulate  sink adds to what source wrote
+    """
+
+    source: int
+    sink: int
+    kind: DependencyKind
+
+
+@runtime_checkable
+class HasDependencies(Protocol):
+    """A listing that knows which instructions wait for which."""
+
+    def dependencies_of(self, index: int) -> tuple[Dependency, ...]:
+        """All dependencies that have this instruction as source or sink, by source then sink."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class DetailTable:
+    """A small table about one instruction: columns of text, one row an item."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@runtime_checkable
+class HasDetails(Protocol):
+    """A listing whose instructions have more to tell than one line: operands, DMA descriptors."""
+
+    def details_of(self, index: int) -> tuple[DetailTable, ...]:
+        """Tables about one instruction. Raises IndexError outside 0..len-1."""
         ...

@@ -60,15 +60,10 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class ClockDomain:
-    """A clock: its period in picoseconds (integer). The first domain is the base clock."""
+    """A clock and its frequency in Hz. The first domain is the base clock."""
 
     name: str
-    period_ps: int
-
-    @property
-    def frequency_hz(self) -> float:
-        """1 / period."""
-        return 1e12 / self.period_ps
+    frequency_hz: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,6 +112,67 @@ class HasStillMemories(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """A unit that waits for a semaphore: it goes on once `value comparison needed` holds."""
+
+    unit: int
+    instruction: int
+    comparison: str
+    needed: int
+
+
+@dataclass(frozen=True, slots=True)
+class SemaphoreState:
+    """A semaphore now.
+
+    group    hierarchical name of what it belongs to ("Core[0]")
+    use      who updates it, for people ("qSpLoad", "PE"); "" if unknown
+    waiting  who waits for it now
+    updater  the instruction that changed it last, -1 if none has
+    """
+
+    id: int
+    name: str
+    group: str
+    value: int
+    use: str = ""
+    waiting: tuple[Wait, ...] = ()
+    updater: int = -1
+
+
+@runtime_checkable
+class HasSemaphores(Protocol):
+    """A machine whose units synchronise by counting semaphores."""
+
+    def semaphores(self) -> Sequence[SemaphoreState]:
+        """Every semaphore the program uses, by id."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Hazard:
+    """Something the hardware leaves to the programmer went wrong.
+
+    kind  short stable word, e.g. "input-range"; text is one sentence for the user
+    """
+
+    cycle: int
+    unit: str
+    instruction: int
+    kind: str
+    text: str
+
+
+@runtime_checkable
+class HasHazards(Protocol):
+    """A machine that looks for hazards in what its instructions compute."""
+
+    def hazards(self) -> Sequence[Hazard]:
+        """Hazards up to now, by cycle. May have to compute values first, which may take seconds."""
+        ...
+
+
 class Machine(Protocol):
     """One simulated chip with one program. The same spec, program and state give the same next state,
     in any chunking of `advance`, with recording on or off."""

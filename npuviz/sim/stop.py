@@ -13,6 +13,7 @@ class StopKind(StrEnum):
     BREAKPOINT = "breakpoint"
     FINISHED = "finished"
     FAULT = "fault"
+    DEADLOCK = "deadlock"
     EVENTS_FULL = "events-full"
     INTERRUPTED = "interrupted"
     START = "start"

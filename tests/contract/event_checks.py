@@ -24,7 +24,7 @@ def check_description(make: Make) -> None:
     assert all(0 <= queue.unit < units for queue in description.queues)
     assert all(0 <= link.source < units and 0 <= link.sink < units for link in description.links)
     assert all(m.size_bytes > 0 and m.size_bytes % m.num_banks == 0 for m in description.memories)
-    assert all(clock.period_ps > 0 for clock in description.clocks)
+    assert all(clock.frequency_hz > 0 for clock in description.clocks)
     assert description.title
     assert memories > 0
     known = {probe.id for probe in make().probes}

@@ -26,7 +26,7 @@ def describe(spec: ToySpec, target: str) -> MachineDescription:
     return MachineDescription(
         target=target,
         title="Toy",
-        clocks=(ClockDomain("core", 1000),),
+        clocks=(ClockDomain("core", 1e9),),
         units=(
             Unit(LD, "Core[0].LD", "Core[0]", "loads blocks"),
             Unit(ALU, "Core[0].ALU", "Core[0]", "adds and multiplies blocks"),

@@ -68,9 +68,9 @@ def describe(spec: SystolicSpec, dram_bytes: int) -> MachineDescription:
     """The description of a machine whose programs use `dram_bytes` of DRAM at most."""
     cores = spec.cores
     clocks = (
-        ClockDomain("core", spec.core_period_ps),
-        ClockDomain("DRAM", spec.dram_period_ps),
-        ClockDomain("NoC", spec.noc_period_ps),
+        ClockDomain("core", 1e12 / spec.core_period_ps),
+        ClockDomain("DRAM", 1e12 / spec.dram_period_ps),
+        ClockDomain("NoC", 1e12 / spec.noc_period_ps),
     )
     shape = {"rows": max(c.core_height for c in cores), "columns": max(c.core_width for c in cores)}
     return MachineDescription(
