@@ -18,12 +18,14 @@ from npuviz.sim.stop import StopReason
 class Region:
     """A range of a memory as it is now.
 
-    address, size_bytes  absolute byte range in the memory
+    address, size_bytes  absolute byte range in the memory, of its first bank if `banks` is more than 1
     tensor, label        what it holds: tensor id (-1: none) and a short text
     shape, dtype         how to read the bytes as numbers
     is_valid             False while the bytes are still on their way
     since                cycle at which it was allocated
     instruction          the instruction that writes it, -1 if none
+    banks                the same range lies in this many banks that follow each other, as a tile over
+                         partitions does; `shape` then tells of all of them, the first dimension the banks
     """
 
     address: int
@@ -35,6 +37,7 @@ class Region:
     is_valid: bool
     since: int
     instruction: int = -1
+    banks: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +169,11 @@ class Hazard:
 
 @runtime_checkable
 class HasHazards(Protocol):
-    """A machine that looks for hazards in what its instructions compute."""
+    """A machine that looks for hazards in what its instructions compute.
+
+    What `HasStillMemories.still_memories` returns may have it too: a window then asks that, in another
+    thread, while the machine may go on.
+    """
 
     def hazards(self) -> Sequence[Hazard]:
         """Hazards up to now, by cycle. May have to compute values first, which may take seconds."""

@@ -8,11 +8,15 @@ from npuviz.base.notifier import Notifier
 
 @dataclass(frozen=True, slots=True)
 class MemoryRange:
-    """Bytes [address, address + size_bytes) of a memory of the machine description."""
+    """Bytes [address, address + size_bytes) of a memory of the machine description.
+
+    banks  the same bytes of this many banks that follow each other
+    """
 
     memory: int
     address: int
     size_bytes: int = 1
+    banks: int = 1
 
 
 @dataclass(frozen=True, slots=True)

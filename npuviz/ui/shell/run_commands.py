@@ -139,6 +139,7 @@ def stop_text(kind: StopKind, detail: str) -> str:
         StopKind.BREAKPOINT: "breakpoint",
         StopKind.FINISHED: "finished",
         StopKind.FAULT: "fault",
+        StopKind.DEADLOCK: "deadlock",
         StopKind.EVENTS_FULL: "stopped",
         StopKind.INTERRUPTED: "paused",
         StopKind.START: "at the start",
