@@ -239,7 +239,7 @@ class Session:
 
     def _stopped(self, reason: StopReason) -> StopReason:
         self._stop = reason
-        if reason.kind in (StopKind.FINISHED, StopKind.FAULT):
+        if reason.kind in (StopKind.FINISHED, StopKind.FAULT, StopKind.DEADLOCK):
             self.end_cycle = reason.cycle
         return reason
 

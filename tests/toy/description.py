@@ -57,7 +57,7 @@ def describe(spec: ToySpec, target: str) -> MachineDescription:
             Box(22, 12, 8, 8, "ST", unit=ST, role="move-out"),
             Box(0, 22, 30, 4, "SPAD", memory=SPAD),
         ),
-        features={"queues": {}, "scratchpad": {"banks": NUM_BANKS}},
+        features={"queues": {}, "semaphores": {}, "hazards": {}, "scratchpad": {"banks": NUM_BANKS}},
         limits=("nothing of this machine exists in hardware",),
     )
 

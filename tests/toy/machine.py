@@ -9,11 +9,31 @@ import numpy as np
 from npuviz.program.program import Program
 from npuviz.sim.description import MachineDescription
 from npuviz.sim.events import EventBuffer
-from npuviz.sim.machine import Activity, QueueEntry, Region, RunSummary, UnitState
+from npuviz.sim.machine import (
+    Activity,
+    Hazard,
+    QueueEntry,
+    Region,
+    RunSummary,
+    SemaphoreState,
+    UnitState,
+    Wait,
+)
 from npuviz.sim.probe import Probe
 from npuviz.sim.state import Snapshot
 from npuviz.sim.stop import StopKind, StopReason
-from tests.toy.description import K_ADD, K_LOAD, K_MUL, K_STORE, KINDS, describe, probes
+from tests.toy.description import (
+    K_ADD,
+    K_BANK,
+    K_DEPENDENCY,
+    K_EMPTY,
+    K_LOAD,
+    K_MUL,
+    K_STORE,
+    KINDS,
+    describe,
+    probes,
+)
 from tests.toy.pipeline import EVENTS_PER_CYCLE, Pipeline
 from tests.toy.program import ALU, LD, NODES, NUM_BANKS, PER_TILE, SLOTS, SPAD, ST, TENSORS, ToySpec
 
@@ -59,6 +79,8 @@ class ToyMachine:
             if self._state["fault"] >= 0:
                 detail = f"instruction {int(self._state['fault'])} is marked as faulty"
                 return StopReason(StopKind.FAULT, now, unit="Core[0]", detail=detail)
+            if self._state["stuck"]:
+                return StopReason(StopKind.DEADLOCK, now, unit="Core[0]", detail=self._circle())
             if now >= until:
                 return StopReason(StopKind.UNTIL, now)
             if events is not None and len(events.rows) - int(events.count[0]) < EVENTS_PER_CYCLE:
@@ -208,6 +230,48 @@ class ToyMachine:
         first = self._spec.dram_address(tensor, 0) // 4
         values = self._state["dram"][first : first + self._spec.blocks * self._spec.elements].copy()
         return values
+
+    def semaphores(self) -> Sequence[SemaphoreState]:
+        """Tiles that left a unit, counted; who needs more of them waits."""
+        state, names = self._state, [unit.name for unit in self._description.units]
+        loaded = int(state["unit"][LD]["tile"])
+        stored = int(state["stored"])
+        started = loaded - int(state["queue"][0]["count"])
+        computed = started - int(state["unit"][ALU]["tile"] >= 0)
+        values = (("loaded", LD, loaded, 1), ("computed", ALU, computed, 2), ("stored", ST, stored, 3))
+        waits: dict[int, list[Wait]] = {0: [], 1: [], 2: []}
+        for unit in range(3):
+            wait, held = int(state["unit"][unit]["wait"]), self._pipeline.held(unit)
+            if unit == ALU and wait == K_EMPTY and loaded < self._spec.num_tiles:
+                waits[0].append(Wait(ALU, loaded * PER_TILE + 2, ">=", loaded + 1))
+            elif unit == ST and wait in (K_EMPTY, K_DEPENDENCY) and stored < self._spec.num_tiles:
+                waits[1].append(Wait(ST, stored * PER_TILE + 3, ">=", computed + 1))
+            elif unit == LD and wait in (K_BANK, K_DEPENDENCY):
+                behind = NUM_BANKS if wait == K_BANK else self._spec.blocks
+                waits[2].append(Wait(LD, held, ">=", loaded - behind + 1))
+        return [
+            SemaphoreState(
+                i, name, "Core[0]", value, names[unit], tuple(waits[i]),
+                (value - 1) * PER_TILE + part if value else -1,
+            )
+            for i, (name, unit, value, part) in enumerate(values)
+        ]  # fmt: skip
+
+    def hazards(self) -> Sequence[Hazard]:
+        """Products larger than the toy can hold."""
+        found = self._state["hazard"][: int(self._state["hazards"])]
+        text = f"a product is larger than {self._spec.hazard_above}"
+        return [Hazard(int(h["cycle"]), "Core[0].ALU", int(h["instruction"]), "range", text) for h in found]
+
+    def _circle(self) -> str:
+        """Who waits for whom in a deadlock."""
+        names = [unit.name for unit in self._description.units]
+        parts = [
+            f"{names[wait.unit]} waits for {semaphore.name} {wait.comparison} {wait.needed}"
+            for semaphore in self.semaphores()
+            for wait in semaphore.waiting
+        ]
+        return ", ".join(parts) or "nobody can go on"
 
     def _busy(self, unit: int) -> int:
         record = self._state["unit"][unit]

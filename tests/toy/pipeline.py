@@ -28,6 +28,7 @@ from tests.toy.program import ALU, DRAM, LD, NODES, NUM_BANKS, PER_TILE, SLOTS, 
 from tests.toy.watching import Watching
 
 EVENTS_PER_CYCLE = 32
+MAX_HAZARDS = 16
 NEVER = 1 << 62
 
 
@@ -38,13 +39,17 @@ def state_dtype(spec: ToySpec) -> np.dtype:
     slot = [("since", "i8"), ("valid", "i8"), ("writer", "i8")]
     numbers = SLOTS * NUM_BANKS * spec.elements
     dram = len(TENSORS) * spec.blocks * spec.elements
-    head = [(name, "i8") for name in ("cycle", "finished", "fault", "latency", "used", "peak", "stored")]
+    head = [
+        (name, "i8")
+        for name in ("cycle", "finished", "fault", "stuck", "latency", "used", "peak", "stored", "hazards")
+    ]
     return np.dtype(
         [
             *head,
             ("unit", unit, (3,)),
             ("queue", queue, (2,)),
             ("owner", "i8", (NUM_BANKS,)),
+            ("hazard", [("cycle", "i8"), ("instruction", "i8")], (MAX_HAZARDS,)),
             ("slot", slot, (NUM_BANKS, SLOTS)),
             ("spad", "f4", (numbers + numbers % 2,)),
             ("dram", "f4", (dram + dram % 2,)),
@@ -91,7 +96,9 @@ class Pipeline:
         state["cycle"] = now + 1
         if not self._changed:
             waiting = [int(u) for u in state["unit"]["until"] if u >= 0]
-            state["cycle"] = max(now + 1, min([until, *(u - 1 for u in waiting)]))
+            # When no unit works and nothing changed, nothing ever will.
+            state["stuck"] = int(not waiting)
+            state["cycle"] = max(now + 1, min([until, *(u - 1 for u in waiting)])) if waiting else now + 1
         return tuple(sorted(self._watch.hits))
 
     def _start_store(self, now: int) -> None:
@@ -100,6 +107,9 @@ class Pipeline:
             return
         if queue["count"] == 0:
             self._wait(ST, K_EMPTY, now, -1)
+            return
+        if self.state["queue"][1]["entry"][self.state["queue"][1]["head"]] == self.spec.stuck_at:
+            self._wait(ST, K_DEPENDENCY, now, -1)
             return
         tile = self._pop(1, now)
         store["tile"] = tile
@@ -202,6 +212,7 @@ class Pipeline:
         elif unit == ALU:
             record["phase"] = 1
             self._fill(tile, 2)
+            self._look_for_hazard(tile, index, end)
             self._watch.memory(
                 STOP_MEMORY_WRITE, SPAD, bank + 2 * self.spec.block_bytes, self.spec.block_bytes
             )
@@ -245,6 +256,16 @@ class Pipeline:
             state["dram"][first : first + n] = slots[2]
             return
         state["slot"][tile % NUM_BANKS][part]["valid"] = 1
+
+    def _look_for_hazard(self, tile: int, index: int, end: int) -> None:
+        """Remember a product that is too large for the toy's hardware."""
+        state, spec = self.state, self.spec
+        first = ((tile % NUM_BANKS) * SLOTS + 2) * spec.elements
+        is_large = float(np.nanmax(np.abs(state["spad"][first : first + spec.elements]))) > spec.hazard_above
+        count = int(state["hazards"])
+        if spec.hazard_above and is_large and NODES[tile // spec.blocks][1] == "Mul" and count < MAX_HAZARDS:
+            state["hazard"][count] = (end, index)
+            state["hazards"] = count + 1
 
     # ---- small things
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from npuviz.program.graph import Graph, Node
-from npuviz.program.instruction import Instruction, Operand
+from npuviz.program.instruction import Dependency, DetailTable, Instruction, Operand
 from npuviz.program.memory import Allocation, MemoryMap
 from npuviz.program.program import Note, Program
 from npuviz.program.tensor import Tensor, TensorKind
@@ -39,13 +39,20 @@ TENSORS: tuple[tuple[str, TensorKind, int], ...] = (
 
 @dataclass(frozen=True)
 class ToySpec:
-    """Sizes and latencies; all positive. `fault_at` is an instruction index, -1 for none."""
+    """Sizes and latencies; all positive.
+
+    fault_at      index of an instruction that ends the run, -1 for none
+    stuck_at      tile that is never stored, so that the pipeline deadlocks behind it; -1 for none
+    hazard_above  a product larger than this is a hazard; 0 for none
+    """
 
     blocks: int = 8
     elements: int = 16
     queue: int = 2
     latency: int = 6
     fault_at: int = -1
+    stuck_at: int = -1
+    hazard_above: int = 0
     seed: int = 0
 
     @property
@@ -101,6 +108,60 @@ class ToyListing:
         sink = Operand(DRAM, spec.dram_address(out, tile), size, out)
         text = f"STORE dram+{sink.address:#x}, spad+{2 * size:#x}, {size}"
         return Instruction(index, ST, "STORE", text, node, tile, (result,), (sink,))
+
+    def dependencies_of(self, index: int) -> tuple[Dependency, ...]:
+        """What a tile's instructions hand on, the tensors' ways through DRAM, and the reuse of banks."""
+        if not 0 <= index < len(self):
+            raise IndexError(index)
+        tile = index // PER_TILE
+        found = self._inside(tile)
+        for one in (tile, tile + NUM_BANKS):
+            found |= self._reuse(one)
+        blocks, node = self._spec.blocks, tile // self._spec.blocks
+        for reader, (_, _, left, right, _) in enumerate(NODES):
+            for operand, tensor in enumerate((left, right)):
+                writer = TENSORS[tensor][2]
+                if writer >= 0 and node in (reader, writer):
+                    block = tile % blocks
+                    source, sink = ((n * blocks + block) * PER_TILE for n in (writer, reader))
+                    found.add(Dependency(source + 3, sink + operand, "flow"))
+        mine = [d for d in found if index in (d.source, d.sink)]
+        return tuple(sorted(mine, key=lambda d: (d.source, d.sink, d.kind)))
+
+    def _inside(self, tile: int) -> set[Dependency]:
+        first = tile * PER_TILE
+        pairs = ((first, first + 2), (first + 1, first + 2), (first + 2, first + 3))
+        return {Dependency(source, sink, "flow") for source, sink in pairs}
+
+    def _reuse(self, tile: int) -> set[Dependency]:
+        """A bank is written again only when the tile before has left it."""
+        if not NUM_BANKS <= tile < self._spec.num_tiles:
+            return set()
+        now, before = tile * PER_TILE, (tile - NUM_BANKS) * PER_TILE
+        found = {Dependency(before + 3, now + 2, "anti")}
+        for part in range(2):
+            found.add(Dependency(before + 2, now + part, "anti"))
+            found.add(Dependency(before + part, now + part, "output"))
+        return found
+
+    def details_of(self, index: int) -> tuple[DetailTable, ...]:
+        """Operands as access patterns, and the two descriptors of what crosses the edge of the chip."""
+        instruction = self.describe(index)
+        rows = tuple(
+            (role, ("dram", "spad")[o.memory], f"{o.address:#x}", str(self._spec.elements), "1", "float32")
+            for role, operands in (("read", instruction.reads), ("written", instruction.writes))
+            for o in operands
+        )
+        tables = [DetailTable("Operands", ("Is", "Memory", "Address", "Count", "Step", "Type"), rows)]
+        if instruction.unit != ALU:
+            half = self._spec.block_bytes // 2
+            source, sink = instruction.reads[0], instruction.writes[0]
+            pieces = tuple(
+                (str(i), f"{source.address + i * half:#x}", f"{sink.address + i * half:#x}", str(half))
+                for i in range(2)
+            )
+            tables.append(DetailTable("Descriptors", ("#", "From", "To", "Bytes"), pieces))
+        return tuple(tables)
 
     def nodes_of(self, indices: np.ndarray) -> np.ndarray:
         nodes = indices // (PER_TILE * self._spec.blocks)

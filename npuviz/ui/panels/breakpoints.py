@@ -1,9 +1,8 @@
 """The breakpoints of the session: set, switch, delete, go to the last hit."""
 
 from PySide6.QtCore import QItemSelectionModel, QModelIndex, QPoint
-from PySide6.QtGui import QGuiApplication, QKeySequence, QShortcut, Qt
+from PySide6.QtGui import QGuiApplication, QKeySequence, Qt
 from PySide6.QtWidgets import (
-    QAbstractItemView,
     QHBoxLayout,
     QHeaderView,
     QLabel,
@@ -23,6 +22,7 @@ from npuviz.ui.panels.panel import Panel, PanelContext, PanelSpec
 from npuviz.ui.theme.icons import icon
 from npuviz.ui.widgets.condition_line import ConditionLine
 from npuviz.ui.widgets.empty_state import EmptyState
+from npuviz.ui.widgets.table_view import make_table, on_key
 
 NO_SESSION = "Open a model to set breakpoints on cycles, operators, instructions, queues and memory."
 BUNDLE_ONLY = "A recorded trace cannot be run: open the model it came from to set breakpoints."
@@ -57,26 +57,15 @@ class BreakpointsPanel(Panel):
         self.on_session_changed()
 
     def _make_view(self) -> QTableView:
-        view = QTableView(self)
-        view.setModel(self.table)
-        view.setShowGrid(False)
-        view.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
-        view.setAccessibleName("Breakpoints")
-        view.verticalHeader().hide()
-        view.verticalHeader().setDefaultSectionSize(self.theme.row_height)
+        view = make_table(self.table, self.theme, "Breakpoints", self, show_menu=self._show_menu)
         header = view.horizontalHeader()
-        header.setHighlightSections(False)
+        header.setStretchLastSection(False)
         header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
         header.setSectionResizeMode(CONDITION, QHeaderView.ResizeMode.Stretch)
         view.doubleClicked.connect(self._go_to_hit)
-        view.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
-        view.customContextMenuRequested.connect(self._show_menu)
-        scope = Qt.ShortcutContext.WidgetShortcut
-        QShortcut(QKeySequence(Qt.Key.Key_Delete), view, self.delete_selected, context=scope)
-        QShortcut(
-            QKeySequence(Qt.Key.Key_Return), view, lambda: self._go_to_hit(view.currentIndex()), context=scope
-        )
-        QShortcut(QKeySequence.StandardKey.Copy, view, self._copy, context=scope)
+        on_key(view, Qt.Key.Key_Delete, self.delete_selected)
+        on_key(view, Qt.Key.Key_Return, lambda: self._go_to_hit(view.currentIndex()))
+        on_key(view, QKeySequence.StandardKey.Copy, self._copy)
         return view
 
     def _button(self, name: str, tip: str, run: object) -> QToolButton:

@@ -4,9 +4,8 @@ import time
 from typing import Any
 
 from PySide6.QtCore import QModelIndex, QPoint
-from PySide6.QtGui import QGuiApplication, QKeySequence, QShortcut, Qt
+from PySide6.QtGui import QGuiApplication, QKeySequence
 from PySide6.QtWidgets import (
-    QAbstractItemView,
     QHBoxLayout,
     QLineEdit,
     QMenu,
@@ -20,10 +19,7 @@ from PySide6.QtWidgets import (
 from npuviz.base.units import format_count
 from npuviz.sim.stop import StopKind, StopReason
 from npuviz.ui.models.log_table import (
-    CODE,
-    CYCLE,
     SEVERITIES,
-    SEVERITY,
     LogEntry,
     LogFilter,
     LogTable,
@@ -31,11 +27,12 @@ from npuviz.ui.models.log_table import (
 )
 from npuviz.ui.panels.panel import Panel, PanelContext, PanelSpec
 from npuviz.ui.widgets.empty_state import EmptyState
+from npuviz.ui.widgets.table_view import make_table, on_key
 from npuviz.workbench.selection import Selection
 
 NOTHING_YET = "Notes of the program, reasons for stopping and errors appear here. Open a model to begin."
 WORTH_TELLING_SECONDS = 0.3
-WIDTHS = {SEVERITY: 28, CYCLE: 96, CODE: 112}
+WIDTHS = (28, 96, 112)
 QUIET_STOPS = (StopKind.UNTIL, StopKind.START, StopKind.EVENTS_FULL)
 """Stops that only say that what was asked for happened: a log of single steps helps nobody."""
 
@@ -64,26 +61,10 @@ class LogPanel(Panel):
         self.on_session_changed()
 
     def _make_view(self) -> QTableView:
-        view = QTableView(self)
-        view.setModel(self.rows)
-        view.setShowGrid(False)
-        view.setWordWrap(False)
-        view.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
-        view.setAccessibleName("Log")
-        view.verticalHeader().hide()
-        view.verticalHeader().setDefaultSectionSize(self.theme.row_height)
-        header = view.horizontalHeader()
-        header.setHighlightSections(False)
-        for column, width in WIDTHS.items():
-            header.resizeSection(column, width)
-        header.setStretchLastSection(True)
-        header.setDefaultAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
+        view = make_table(self.rows, self.theme, "Log", self, widths=WIDTHS, show_menu=self._show_menu)
         view.clicked.connect(self._open_entry)
         view.activated.connect(self._open_entry)
-        view.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
-        view.customContextMenuRequested.connect(self._show_menu)
-        scope = Qt.ShortcutContext.WidgetShortcut
-        QShortcut(QKeySequence.StandardKey.Copy, view, self.copy_selected, context=scope)
+        on_key(view, QKeySequence.StandardKey.Copy, self.copy_selected)
         return view
 
     def _lay_out(self) -> None:
