@@ -1,0 +1,165 @@
+"""A NeuronCore program as the machine, the values and the listing take it: decoded and linked.
+
+The compiler makes it from an ONNX graph (`compiler/`), the loader from a NEFF (`loader.py`); both
+give equal tables for the same program.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+SBUF = -1
+"""`Access.variable` of the on-chip state buffer of the core that owns the queue."""
+
+VariableKind = Literal["input", "output", "constant", "scratch"]
+DescriptorOp = Literal["copy", "cast", "add", "fma", "min", "max", "transpose"]
+TriggerKind = Literal["static", "hardware DGE", "software DGE"]
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A buffer in HBM, row-major.
+
+    id       index in `Tables.variables`; address  byte address in HBM, aligned to 64
+    dtype    name of npuviz.program.dtypes; shape  of the data, () for a scalar
+    data     initial contents of a constant as an array of `shape` and `dtype` (may have zero steps),
+             else None
+    tensor   graph tensor it holds, -1 if none; input and output variables of one tensor share its id
+    """
+
+    id: int
+    name: str
+    kind: VariableKind
+    address: int
+    size_bytes: int
+    dtype: str
+    shape: tuple[int, ...]
+    data: np.ndarray | None = None
+    tensor: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A byte pattern of a variable, as NEFF descriptors have it. Ref: NEFFDOC.
+
+    variable  index in `Tables.variables`, or SBUF
+    offset    byte offset; in SBUF partition * partition_bytes + offset in the partition
+    steps     in bytes, innermost first; sizes likewise: the first in bytes, the others counts
+    dtype     name of npuviz.program.dtypes, for computing descriptors
+    """
+
+    variable: int
+    offset: int
+    steps: tuple[int, ...]
+    sizes: tuple[int, ...]
+    dtype: str = "uint8"
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes touched: the product of the sizes."""
+        count = 1
+        for size in self.sizes:
+            count *= size
+        return count
+
+
+@dataclass(frozen=True, slots=True)
+class Descriptor:
+    """One DMA movement. Ref: NEFFDOC.
+
+    sources   one access for copy, cast and transpose; up to 16 for add, fma, min, max
+    scales    by source, for fma; constant  initial value of min and max, or None
+    transpose_shape, element_size  of a transpose
+    """
+
+    op: DescriptorOp
+    to: Access
+    sources: tuple[Access, ...]
+    scales: tuple[float, ...] = ()
+    constant: float | None = None
+    transpose_shape: tuple[int, ...] = ()
+    element_size: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSet:
+    """Hardware queues that serve the transfers of one purpose, in order.
+
+    num_queues  rings, one each on that many DMA engines (1..16)
+    semaphore   of the core; a finished transfer adds num_queues to it; -1 if none
+    """
+
+    id: int
+    name: str
+    core: int
+    owner: int
+    num_queues: int
+    semaphore: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """What one trigger starts: descriptors on one queue set.
+
+    id          of the trigger within its core (static: `id` of NEFF); unique per core
+    first_queue placed on the first queue of the set only (section_start_desc)
+    semaphore   incremented by num_queues at the end, -1 if none; event likewise set, -1 if none
+    remote_semaphores  of the other core (LNC 2), incremented alike
+    """
+
+    id: int
+    core: int
+    queue: int
+    descriptors: tuple[Descriptor, ...]
+    trigger: TriggerKind = "static"
+    semaphore: int = -1
+    event: int = -1
+    remote_semaphores: tuple[int, ...] = ()
+    first_queue: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Elements of a graph tensor that are in SBUF or PSUM right after an instruction has completed.
+
+    operand   position of the instruction's operand that holds them (isa.DST ...)
+    base, partition_step, steps  flat element index in the tensor of operand element (p, i0..i3) is
+              base + p * partition_step + sum(i_k * steps[k])
+    """
+
+    tensor: int
+    instruction: int
+    operand: int
+    base: int
+    partition_step: int
+    steps: tuple[int, int, int, int]
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The program. Instructions of one sequencer are consecutive and in program order; sequencers
+    follow each other as core 0 PE, Activation, Pool, DVE, SP, core 1 PE ..., and last the host.
+
+    instructions  (n,) isa.INSTRUCTION_DTYPE
+    sequencers    (5 * num_cores + 1, 2) int64: half-open instruction ranges
+    nodes, tiles  (n,) int32: graph node and tile of each instruction, -1 if none
+    transfer_of   (n,) int32: index in `transfers` that an instruction triggers, -1 if none
+    pieces        tensors (or parts) that never reach HBM, for the check; may be empty
+    outputs       graph output tensor -> variable that holds it at the end
+    semaphore_uses  (core, semaphore) -> who updates it, for people
+    """
+
+    num_cores: int
+    instructions: np.ndarray
+    sequencers: np.ndarray
+    nodes: np.ndarray
+    tiles: np.ndarray
+    transfer_of: np.ndarray
+    transfers: tuple[Transfer, ...]
+    queue_sets: tuple[QueueSet, ...]
+    variables: tuple[Variable, ...]
+    pieces: tuple[Piece, ...] = ()
+    outputs: Mapping[int, int] = field(default_factory=dict[int, int])
+    semaphore_uses: Mapping[tuple[int, int], str] = field(default_factory=dict[tuple[int, int], str])
