@@ -8,6 +8,18 @@ cycles in which something may change; a call in any other cycle changes nothing.
 from numba import int64
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel
+from npuviz.sim.parts.watch_kernels import (
+    COUNTER,
+    FLOW,
+    STOP_INSTRUCTION,
+    STOP_MEMORY_READ,
+    STOP_MEMORY_WRITE,
+    emit,
+    is_recording,
+    is_watched,
+    watch_queue,
+    watch_subject,
+)
 from npuviz.targets.systolic.entry_kernels import create_entry, entry_of, fault, has_operand, is_valid
 from npuviz.targets.systolic.pipeline_kernels import (
     is_vector_op,
@@ -108,18 +120,6 @@ from npuviz.targets.systolic.tables_kernels import (
     OP_MOVOUT_POOL,
     T_BASE,
     TILE_WORDS,
-)
-from npuviz.targets.systolic.watch_kernels import (
-    COUNTER,
-    FLOW,
-    STOP_INSTRUCTION,
-    STOP_MEMORY_READ,
-    STOP_MEMORY_WRITE,
-    emit,
-    is_recording,
-    is_watched,
-    watch_queue,
-    watch_subject,
 )
 
 

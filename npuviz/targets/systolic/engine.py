@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from npuviz.base.errors import SimulationError
 from npuviz.sim.events import EventBuffer
 from npuviz.sim.parts import dram_kernels as dk
 from npuviz.sim.parts import interconnect_kernels as ik
+from npuviz.sim.parts.kernel_call import KernelCall
 from npuviz.targets.systolic import kernels
 from npuviz.targets.systolic import state_kernels as sk
 from npuviz.targets.systolic.layout import (
@@ -18,8 +18,6 @@ from npuviz.targets.systolic.layout import (
 )
 from npuviz.targets.systolic.spec import SystolicSpec
 from npuviz.targets.systolic.tables import SystolicTables
-
-NO_EVENTS = np.zeros(0, dtype=np.int64)
 
 LAST_CYCLE = 1 << 46
 """Cycles beyond this one are not reached: times are picoseconds in 64 bits."""
@@ -44,32 +42,16 @@ class Engine:
 
         Grows the burst rings and the packet pool as often as the program needs it.
         """
-        x = np.zeros(sk.X_ROWS + len(stops) * (sk.STOP_WORDS + 1), dtype=np.int64)
-        x[sk.X_UNTIL] = min(until, LAST_CYCLE)
-        x[sk.X_STOPS] = len(stops)
-        x[sk.X_ROWS : sk.X_ROWS + stops.size] = stops.reshape(-1)
-        rows = NO_EVENTS
-        if events is not None:
-            rows = events.rows.reshape(-1)
-            x[sk.X_EVENTS] = events.count[0]
-            x[sk.X_CAPACITY] = len(events.rows)
-            if len(events.rows) < self.event_margin:
-                raise SimulationError(
-                    f"an event buffer of {len(events.rows)} rows; one cycle may need {self.event_margin}"
-                )
+        call = KernelCall(min(until, LAST_CYCLE), stops, events, self.event_margin)
         while True:
-            result = int(kernels.advance(self.state, self.words, x, rows, self.event_margin))
+            result = int(kernels.advance(self.state, self.words, call.x, call.rows, self.event_margin))
             if result == sk.RESULT_GROW_POOL:
                 self._grow(self.shape.bursts, self.shape.pool * 4)
             elif result == sk.RESULT_GROW_BURSTS:
                 self._grow(self.shape.bursts * 4, self.shape.pool)
             else:
                 break
-        if events is not None:
-            if x[sk.X_EVENTS] > len(events.rows):
-                raise SimulationError(f"one cycle needed more than {self.event_margin} event rows")
-            events.count[0] = x[sk.X_EVENTS]
-        return result, x[sk.X_ROWS + stops.size :]
+        return result, call.finish()
 
     def _grow(self, bursts: int, pool: int) -> None:
         shape = StateShape(self.spec, self.tables, bursts, pool)

@@ -3,6 +3,7 @@
 from numba import int64
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel
+from npuviz.sim.parts.watch_kernels import COUNTER, LIFETIME, emit, is_recording
 from npuviz.targets.systolic.state_kernels import (
     ENTRY_STATE_WORDS,
     FAULT_ACC_FULL,
@@ -35,7 +36,6 @@ from npuviz.targets.systolic.state_kernels import (
     TRACK_SPAD,
     TRACKS_PER_CORE,
 )
-from npuviz.targets.systolic.watch_kernels import COUNTER, LIFETIME, emit, is_recording
 
 
 @kernel

@@ -9,6 +9,7 @@ from numba import int64
 
 from npuviz.sim.parts.bits_kernels import entry, inlined, kernel, pointer_to
 from npuviz.sim.parts.interconnect_kernels import NOC_CAPACITY, NOC_LATENCY, NOC_LIVE, NOC_SOURCES
+from npuviz.sim.parts.watch_kernels import X_CAPACITY, X_EVENTS, X_UNTIL
 from npuviz.targets.systolic.core_kernels import core_cycle
 from npuviz.targets.systolic.entry_kernels import empty_half, fault
 from npuviz.targets.systolic.scheduler_kernels import scheduler_cycle
@@ -53,9 +54,6 @@ from npuviz.targets.systolic.state_kernels import (
     STATUS_FAULT,
     STATUS_FINISHED,
     STATUS_RUNNING,
-    X_CAPACITY,
-    X_EVENTS,
-    X_UNTIL,
 )
 from npuviz.targets.systolic.traffic_kernels import lone_cycles, noc_cycle
 

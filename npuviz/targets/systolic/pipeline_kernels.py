@@ -6,6 +6,7 @@ Ref: systolic.md section 6 for every latency.
 from numba import int64
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel
+from npuviz.sim.parts.watch_kernels import FLOW, INTERVAL, emit, is_recording, is_watched, watch_queue
 from npuviz.targets.systolic.entry_kernels import create_entry, entry_of
 from npuviz.targets.systolic.state_kernels import (
     H_GEMM_COUNT,
@@ -99,7 +100,6 @@ from npuviz.targets.systolic.tables_kernels import (
     OP_SOFTMAX,
     OP_SWISH,
 )
-from npuviz.targets.systolic.watch_kernels import FLOW, INTERVAL, emit, is_recording, is_watched, watch_queue
 
 MINIMUM_ROWS = 4  # Ref: systolic.md section 6: an instruction streams at least four rows
 

@@ -7,6 +7,15 @@ core queues are linked lists in the program words.
 from numba import int64
 
 from npuviz.sim.parts.bits_kernels import kernel
+from npuviz.sim.parts.watch_kernels import (
+    INTERVAL,
+    STOP_NODE_END,
+    STOP_NODE_START,
+    emit,
+    is_recording,
+    is_watched,
+    watch_subject,
+)
 from npuviz.targets.systolic.entry_kernels import empty_half
 from npuviz.targets.systolic.state_kernels import (
     FAR,
@@ -85,15 +94,6 @@ from npuviz.targets.systolic.tables_kernels import (
     T_LAYER,
     T_SKIP,
     TILE_WORDS,
-)
-from npuviz.targets.systolic.watch_kernels import (
-    INTERVAL,
-    STOP_NODE_END,
-    STOP_NODE_START,
-    emit,
-    is_recording,
-    is_watched,
-    watch_subject,
 )
 
 

@@ -202,15 +202,6 @@ P_CORE_OF = 8  # core of each tile
 P_DRAM_MEMORY = 9  # memory id of the DRAM
 PROGRAM_HEADER = 16
 
-# --- transient words `x` -----------------------------------------------------------------------------
-X_EVENTS = 0  # event rows in use
-X_CAPACITY = 1  # event rows, 0: recording is off
-X_UNTIL = 2  # core cycle at which to stop
-X_STOPS = 3  # number of stop rows
-X_HITS = 4  # stop rows that hit in this call
-X_ROWS = 8  # stop rows of STOP_WORDS words, then one hit word per row
-STOP_WORDS = 6
-
 # Results of `advance`.
 RESULT_UNTIL = 0
 RESULT_FINISHED = 1

@@ -21,6 +21,14 @@ from npuviz.sim.parts.interconnect_kernels import (
     noc_grant,
     noc_push,
 )
+from npuviz.sim.parts.watch_kernels import (
+    COUNTER,
+    INTERVAL,
+    emit,
+    is_recording,
+    is_watched,
+    watch_queue,
+)
 from npuviz.targets.systolic.reply_kernels import (
     STORE_FLAG,
     complete_fill,
@@ -89,14 +97,6 @@ from npuviz.targets.systolic.tables_kernels import (
     MODE_STEP,
     T_BASE,
     TILE_WORDS,
-)
-from npuviz.targets.systolic.watch_kernels import (
-    COUNTER,
-    INTERVAL,
-    emit,
-    is_recording,
-    is_watched,
-    watch_queue,
 )
 
 

@@ -10,10 +10,10 @@ import pytest
 from npuviz.base.errors import SimulationError, TargetError
 from npuviz.sim import stop
 from npuviz.sim.events import EventBuffer
+from npuviz.sim.parts import watch_kernels as wk
 from npuviz.sim.parts.channel_hash import channel_hash_tables, channels_of
 from npuviz.sim.stop import NO_STOPS
 from npuviz.targets.systolic import state_kernels as sk
-from npuviz.targets.systolic import watch_kernels as wk
 from npuviz.targets.systolic.compiler.builder import ProgramBuilder
 from npuviz.targets.systolic.compiler.template import Rows, Template
 from npuviz.targets.systolic.engine import Engine
@@ -56,7 +56,7 @@ def test_numbers_agree_with_the_layers_above() -> None:
     names = ("INSTRUCTION", "QUEUE", "MEMORY_READ", "MEMORY_WRITE", "NODE_START", "NODE_END")
     for name in names:
         assert getattr(wk, f"STOP_{name}") == getattr(stop, f"STOP_{name}")
-    assert sk.STOP_WORDS == stop.STOP_WORDS
+    assert wk.STOP_WORDS == stop.STOP_WORDS
 
 
 def test_one_tile_runs() -> None:

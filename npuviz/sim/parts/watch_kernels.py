@@ -1,15 +1,15 @@
 """What leaves a kernel while it runs: event rows, and hits of stop rows."""
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel
-from npuviz.targets.systolic.state_kernels import (
-    STOP_WORDS,
-    X_CAPACITY,
-    X_EVENTS,
-    X_HITS,
-    X_ROWS,
-    X_STOPS,
-    X_UNTIL,
-)
+
+# --- transient words, new for every call of `advance` ---------------------------------------------
+X_EVENTS = 0  # event rows in use
+X_CAPACITY = 1  # event rows, 0: recording is off
+X_UNTIL = 2  # core cycle at which to stop
+X_STOPS = 3  # number of stop rows
+X_HITS = 4  # stop rows that hit in this call
+X_ROWS = 8  # stop rows of STOP_WORDS words, then one hit word per row
+STOP_WORDS = 6
 
 # The numbers of npuviz.trace.schema and npuviz.sim.stop; a test keeps them equal.
 INTERVAL = 1
