@@ -1,0 +1,277 @@
+"""What is fixed about one NeuronCore machine: a generation's figures, changed by settings."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from annotated_types import Ge, Gt, Le
+
+from npuviz.base.errors import FormatError, UsageError
+from npuviz.formats.json_text import read_json_object
+from npuviz.program.program import Note
+from npuviz.targets.neuroncore.isa import NUM_PARTITIONS
+from npuviz.targets.neuroncore.presets import PRESETS, figures, sources
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+
+Arch = Literal["inf1", "trn1", "trn2", "trn3"]
+ComputeDtype = Literal["float32", "bfloat16", "float16"]
+DTYPE_WORDS: Mapping[str, str] = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
+"""Short names that the setting `dtype` takes beside the long ones."""
+
+Hertz = Annotated[int, Ge(1_000_000), Le(100_000_000_000)]
+Bytes = Annotated[int, Ge(1), Le(1 << 40)]
+Cycles = Annotated[int, Ge(0), Le(1 << 24)]
+Nanoseconds = Annotated[float, Ge(0), Le(1e9)]
+Rate = Annotated[float, Gt(0), Le(1e6)]
+Share = Annotated[float, Gt(0), Le(1)]
+
+
+@dataclass(frozen=True, slots=True)
+class NeuronSpec:
+    """One logical core. The sources of all figures are in presets.py; every field can be set.
+
+    arch, version  generation: NeuronCore version 1..4
+    lnc            physical cores that act as one (NEFF: subgraphs), see num_cores
+    dtype          compute type: intermediate floats and matmul operands; PSUM and ALUs stay fp32
+    *_hz           engine clocks; PE's is the base clock that all cycles count
+    sbuf_partition_bytes, psum_partition_bytes, psum_bank_bytes  per partition (there are 128)
+    sbuf_reserved_bytes  at the end of each SBUF partition, not for programs
+    num_dma_engines, max_queues  DMA engines of a physical core; rings a queue set may have
+    dma_peak_bytes_per_ns  of one DMA engine
+    dma_element_ns  what every element (contiguous run of at most dma_max_element_bytes, or the 4-byte
+                   semaphore write at the end) costs beside its bytes
+    dma_start_ns   trigger to first element; dge_ns, software_dge_ns  time an engine is busy making the
+                   descriptors of a DMA_COPY
+    dma_compute_rate, dma_transpose_rate  share of the copy rate
+    matmul_max_*   limits of one NC_MATMUL in elements; matmul_row_cycles  PE cycles a moving row takes;
+                   matmul_fp32_passes  factor for fp32 operands
+    *_latency      engine cycles from the end of issue to the end of the instruction
+    table_load_ns  of an activation table set
+    hbm_bytes, hbm_bytes_per_ns  a physical core's share of the chip's memory (not a limit of the model)
+    host_call_ns, host_bytes_per_ns  cost of a Host operator: fixed, and by bytes read and written
+    limit          bytes of a NEFF after decompression that are accepted
+    """
+
+    arch: Arch
+    version: Annotated[int, Ge(1), Le(4)]
+    pe_hz: Hertz
+    activation_hz: Hertz
+    pool_hz: Hertz
+    dve_hz: Hertz
+    sp_hz: Hertz
+    has_pool: bool
+    sbuf_partition_bytes: Annotated[int, Ge(1024), Le(1 << 24)]
+    sbuf_reserved_bytes: Annotated[int, Ge(0), Le(512)]
+    psum_partition_bytes: Annotated[int, Ge(2048), Le(1 << 20)]
+    psum_bank_bytes: Annotated[int, Ge(64), Le(1 << 20)]
+    num_dma_engines: Annotated[int, Ge(1), Le(64)]
+    max_queues: Annotated[int, Ge(1), Le(16)]
+    dma_peak_bytes_per_ns: Rate
+    dma_element_ns: Nanoseconds
+    dma_max_element_bytes: Annotated[int, Ge(64), Le(1 << 30)]
+    dma_start_ns: Nanoseconds
+    has_hardware_dge: bool
+    dge_ns: Nanoseconds
+    software_dge_ns: Nanoseconds
+    has_dma_compute: bool
+    dma_compute_rate: Share
+    dma_transpose_rate: Share
+    num_semaphores: Annotated[int, Ge(16), Le(1024)]
+    num_events: Annotated[int, Ge(1), Le(1024)]
+    matmul_max_contraction: Annotated[int, Ge(32), Le(128)]
+    matmul_max_stationary: Annotated[int, Ge(32), Le(128)]
+    matmul_max_moving: Annotated[int, Ge(32), Le(4096)]
+    matmul_row_cycles: Annotated[int, Ge(1), Le(64)]
+    matmul_fp32_passes: Annotated[int, Ge(1), Le(64)]
+    has_bias_immediate: bool
+    has_reciprocal_bias: bool
+    has_core_barrier: bool
+    max_lnc: Annotated[int, Ge(1), Le(2)]
+    pe_latency: Cycles
+    activation_latency: Cycles
+    pool_latency: Cycles
+    dve_latency: Cycles
+    sp_latency: Cycles
+    table_load_ns: Nanoseconds
+    hbm_bytes: Bytes
+    hbm_bytes_per_ns: Rate
+    host_call_ns: Nanoseconds
+    host_bytes_per_ns: Rate
+    lnc: Annotated[int, Ge(1), Le(2)] = 1
+    dtype: ComputeDtype = "float32"
+    limit: Bytes = 4 << 30
+
+    @property
+    def num_cores(self) -> int:
+        """Physical cores that are simulated."""
+        return self.lnc
+
+    @property
+    def num_partitions(self) -> int:
+        """Partitions of SBUF and PSUM."""
+        return NUM_PARTITIONS
+
+    @property
+    def clocks_hz(self) -> tuple[int, ...]:
+        """Clock by isa.Engine; the Host counts the base clock."""
+        return (self.pe_hz, self.activation_hz, self.pool_hz, self.dve_hz, self.sp_hz, self.pe_hz)
+
+    @property
+    def latency_cycles(self) -> tuple[int, ...]:
+        """Latency by isa.Engine, in cycles of that engine."""
+        return (
+            self.pe_latency,
+            self.activation_latency,
+            self.pool_latency,
+            self.dve_latency,
+            self.sp_latency,
+            0,
+        )
+
+    @property
+    def base_hz(self) -> int:
+        """The clock that cycles count."""
+        return self.pe_hz
+
+    @property
+    def num_psum_banks(self) -> int:
+        """Banks of a PSUM partition."""
+        return self.psum_partition_bytes // self.psum_bank_bytes
+
+    @property
+    def sbuf_usable_bytes(self) -> int:
+        """Bytes of an SBUF partition that a program may use."""
+        return self.sbuf_partition_bytes - self.sbuf_reserved_bytes
+
+    def to_cycles(self, nanoseconds: float) -> int:
+        """Base cycles that a time takes, rounded up."""
+        return -int(-nanoseconds * self.pe_hz // 1_000_000_000)
+
+
+SETTINGS: tuple[str, ...] = tuple(
+    each.name for each in fields(NeuronSpec) if each.name not in ("arch", "version", "max_lnc")
+)
+"""Names that `--set` and the hardware description may change."""
+
+
+def make_spec(
+    preset: str = "", config: Path | None = None, settings: Mapping[str, str] | None = None
+) -> tuple[NeuronSpec, tuple[Note, ...]]:
+    """The spec of a preset ("" for the first), changed by a hardware description and by `--set` pairs.
+
+    The description is a JSON object: keys of NeuronSpec, and `preset` for what it starts from.
+    The notes tell which figures are assumed. Raises FormatError (file), UsageError (preset, setting).
+    """
+    given = _described(config) if config is not None else {}
+    name = preset or given.pop("preset", "") or next(iter(PRESETS))
+    given.pop("preset", None)
+    if name not in PRESETS:
+        raise UsageError(f"unknown preset {str(name)[:60]!r}; there are {', '.join(PRESETS)}")
+    chosen = PRESETS[name]
+    values: dict[str, Any] = {"arch": chosen.arch, "version": chosen.version, **figures(chosen.version)}
+    spec = _validated({**values, **given}, str(config) if config else "")
+    if settings:
+        own = {key: _word(key, text) for key, text in settings.items()}
+        spec = _validated({**_as_dict(spec), **own}, "", {**settings})
+    changed = {*given, *(settings or {})}
+    origin = sources(chosen.version)
+    notes = [
+        Note("info", "assumed", f"{key} = {getattr(spec, key)}: {source}")
+        for key, source in origin.items()
+        if source.startswith("Assumed") and key not in changed and _matters(key, spec)
+    ]
+    return spec, tuple(notes)
+
+
+def is_setting(name: str) -> bool:
+    """Whether a `--set` name belongs to the spec."""
+    return name in SETTINGS
+
+
+def similar_settings(name: str) -> list[str]:
+    """Settings whose names are close to a name that is none."""
+    return get_close_matches(name, SETTINGS, n=3)
+
+
+def unknown_setting(name: str, others: tuple[str, ...] = ()) -> UsageError:
+    """The error for an unknown `--set` name; `others` are further names that would have been right."""
+    close = get_close_matches(name, [*SETTINGS, *others], n=3)
+    hint = f"close: {', '.join(close)}" if close else f"keys are {', '.join(['lnc', 'dtype', *others])}, ..."
+    return UsageError(f"--set {name[:60]}: unknown key; {hint}")
+
+
+def _matters(key: str, spec: NeuronSpec) -> bool:
+    """Whether an assumed figure can change a run of this machine."""
+    return {
+        "pool_hz": spec.has_pool,
+        "pool_latency": spec.has_pool,
+        "dma_compute_rate": spec.has_dma_compute,
+        "dma_transpose_rate": spec.has_dma_compute,
+        "num_events": False,
+        "sbuf_reserved_bytes": False,
+    }.get(key, True)
+
+
+def _described(config: Path) -> dict[str, Any]:
+    given = read_json_object(config)
+    for key in given:
+        if key != "preset" and key not in SETTINGS:
+            close = similar_settings(key)
+            hint = f"close: {', '.join(close)}" if close else "keys are those of --set"
+            raise FormatError(config, field=f"key {key[:60]!r}", expected="a known key", hint=hint)
+    if isinstance(given.get("dtype"), str):
+        given["dtype"] = DTYPE_WORDS.get(given["dtype"], given["dtype"])
+    return given
+
+
+def _word(key: str, text: str) -> str:
+    if key not in SETTINGS:
+        raise unknown_setting(key)
+    text = text.strip()
+    return DTYPE_WORDS.get(text, text) if key == "dtype" else text
+
+
+def _as_dict(spec: NeuronSpec) -> dict[str, Any]:
+    return {each.name: getattr(spec, each.name) for each in fields(NeuronSpec)}
+
+
+def _validated(values: dict[str, Any], file: str, settings: Mapping[str, str] | None = None) -> NeuronSpec:
+    # Imported here: it takes a tenth of a second, and the window lists presets without it.
+    from pydantic import TypeAdapter, ValidationError
+
+    try:
+        spec = TypeAdapter(NeuronSpec).validate_python(values)
+    except ValidationError as error:
+        raise _refusal(error, file, settings or {}) from None
+    problem = _contradiction(spec)
+    if problem:
+        raise FormatError(file, found=problem) if file else UsageError(f"--set {problem}")
+    return spec
+
+
+def _refusal(error: "ValidationError", file: str, settings: Mapping[str, str]) -> FormatError | UsageError:
+    first = error.errors()[0]
+    key = str(first["loc"][0]) if first["loc"] else ""
+    wanted = first["msg"].removeprefix("Input ").removeprefix("should be ").split(",")[0]
+    if key == "dtype":
+        wanted = f"one of {', '.join(DTYPE_WORDS)}"
+    found = str(settings.get(key, first.get("input")))[:60]
+    if file and key not in settings:
+        return FormatError(file, field=f"key {key!r}", expected=wanted, found=found)
+    return UsageError(f"--set {key}={found}: expected {wanted}")
+
+
+def _contradiction(spec: NeuronSpec) -> str:
+    """What two settings say against each other, or ""."""
+    if spec.lnc > spec.max_lnc:
+        return f"lnc={spec.lnc}: {spec.arch} has no logical cores of two; --preset trn2 has"
+    if spec.psum_partition_bytes % spec.psum_bank_bytes or not 1 <= spec.num_psum_banks <= 8:
+        return (
+            f"psum_bank_bytes={spec.psum_bank_bytes}: expected 1 to 8 equal banks in "
+            f"{spec.psum_partition_bytes} bytes"
+        )
+    return ""
