@@ -1,0 +1,116 @@
+"""Nodes of a graph replaced by the function bodies of their operators.
+
+The result is a graph of its own, with shapes inferred again and a `source` of its own, so that the
+reference execution knows the tensors inside of a body, too.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+
+import onnx
+from onnx import NodeProto, TypeProto, numpy_helper
+
+from npuviz.formats.onnx_draft import KEPT_WEIGHT_BYTES, Draft, foreign_errors
+from npuviz.formats.onnx_functions import function_of, has_function, instantiate
+from npuviz.formats.onnx_graph import make_graph
+from npuviz.formats.onnx_optimize import optimize
+from npuviz.formats.onnx_shapes import infer_shapes
+from npuviz.program.dtypes import numpy_dtype
+from npuviz.program.graph import Graph, Node
+from npuviz.program.tensor import Tensor
+
+Body = Callable[[Graph, Node, NodeProto], Sequence[NodeProto] | None]
+"""Another source of bodies: nodes that compute the same, or None. The names of new tensors must begin
+with the name of the node and a slash."""
+
+
+def can_expand(graph: Graph, node: Node) -> bool:
+    """Whether the standard defines the operator of this node by a function body."""
+    proto = NodeProto(op_type=node.op_type, domain=node.domain)
+    return bool(graph.source) and has_function(proto, _opsets(graph))
+
+
+def expand_nodes(graph: Graph, nodes: Collection[int], body: Body | None = None) -> Graph | None:
+    """The graph with the given nodes (by id) written as bodies, constants folded; None if none has one.
+
+    The nodes of a body are called after the node they come from: "conv_7/Mul_2". Ids of nodes and
+    tensors are new; tensors that remain keep their names. Raises FormatError when a body makes a model
+    whose shapes nobody can tell.
+    """
+    if not graph.source or not nodes:
+        return None
+    path = Path(graph.name or "model")
+    draft = _draft_of(graph, path)
+    proto = draft.proto.graph
+    if len(proto.node) != len(graph.nodes):
+        return None
+    made: list[NodeProto] = []
+    expanded = 0
+    with foreign_errors(path, "function bodies"):
+        for node, source in zip(graph.nodes, proto.node, strict=True):
+            inside = _body_of(graph, node, source, body) if node.id in nodes else None
+            made += [source] if inside is None else inside
+            expanded += inside is not None
+        if not expanded:
+            return None
+        made = [NodeProto.FromString(node.SerializeToString()) for node in made]
+        del proto.node[:]
+        proto.node.extend(made)
+    draft = optimize(draft)
+    shapes = infer_shapes(draft)
+    with foreign_errors(path, "graph"):
+        return make_graph(draft, shapes, {})
+
+
+def _body_of(graph: Graph, node: Node, source: NodeProto, body: Body | None) -> list[NodeProto] | None:
+    proto = NodeProto()
+    proto.CopyFrom(source)
+    proto.name = node.name
+    if body is not None:
+        own = body(graph, node, proto)
+        if own is not None:
+            return list(own)
+    types = [
+        _type_of(graph.tensors[tensor]) if tensor >= 0 else TypeProto()
+        for tensor in node.inputs[: len(source.input)]
+    ]
+    opsets = _opsets(graph)
+    function = function_of(proto, opsets, types)
+    return None if function is None else instantiate(proto, function, node.name, opsets)
+
+
+def _type_of(tensor: Tensor) -> TypeProto:
+    if tensor.dtype in ("opaque", "string"):
+        kind = onnx.TensorProto.STRING if tensor.dtype == "string" else onnx.TensorProto.UNDEFINED
+    else:
+        kind = onnx.helper.np_dtype_to_tensor_dtype(numpy_dtype(tensor.dtype))
+    return onnx.helper.make_tensor_type_proto(kind, list(tensor.shape))
+
+
+def _opsets(graph: Graph) -> dict[str, int]:
+    return {"" if domain == "ai.onnx" else domain: version for domain, version in graph.opsets.items()}
+
+
+def _draft_of(graph: Graph, path: Path) -> Draft:
+    """The model a graph came from, taken apart again; its nodes are those of the graph, in order."""
+    with foreign_errors(path, "source"):
+        model = onnx.ModelProto.FromString(graph.source)
+    proto = model.graph
+    weights = {
+        graph.tensors[tensor].name: array
+        for tensor, array in graph.constants.items()
+        if graph.tensors[tensor].kind == "weight"
+    }
+    # Light weights are ConstantOfShape nodes in the source; here they are weights again.
+    kept = [node for node in proto.node if not (len(node.output) == 1 and node.output[0] in weights)]
+    kept = [NodeProto.FromString(node.SerializeToString()) for node in kept]
+    del proto.node[:]
+    proto.node.extend(kept)
+    del proto.initializer[:]
+    for name, array in weights.items():
+        if array.nbytes <= KEPT_WEIGHT_BYTES:
+            proto.initializer.append(numpy_helper.from_array(array.copy(), name))
+        else:
+            kind = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
+            proto.input.append(onnx.helper.make_tensor_value_info(name, kind, list(array.shape)))
+    return Draft(path, model, weights, list(graph.assumptions))
