@@ -5,16 +5,16 @@ taken from the library and its names are bound to those of one call.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import onnx
 from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, TypeProto
-from onnx.defs import OpSchema
 
 MAX_BODY_NODES = 4096
 
 
-def schema_of(node: NodeProto, opsets: Mapping[str, int]) -> OpSchema | None:
-    """The definition of a node's operator, None when it is not a standard one."""
+def schema_of(node: NodeProto, opsets: Mapping[str, int]) -> Any:
+    """The definition (onnx.defs.OpSchema, whose stubs lack functions) of a standard operator, else None."""
     domain = "" if node.domain == "ai.onnx" else node.domain
     version = opsets.get(domain, opsets.get("ai.onnx", 0) if not domain else 0)
     try:
@@ -87,7 +87,7 @@ def instantiate(
             if declared.default_value.type != AttributeProto.UNDEFINED:
                 attributes.setdefault(key, declared.default_value)
     attributes.update({attribute.name: attribute for attribute in node.attribute})
-    names = {formal: "" for formal in body.input}
+    names = dict.fromkeys(body.input, "")
     names.update(zip(body.input, node.input, strict=False))
     names.update({formal: f"{name}/{formal}" for formal in body.output})
     names.update({formal: actual for formal, actual in zip(body.output, node.output, strict=False) if actual})
