@@ -28,6 +28,8 @@ class Archive:
     layout: tuple[ArchiveEntry, ...]
     trailer: int
     is_compressed: bool
+    unused: int = 0
+    """Bytes after the compressed stream that are not its zero padding."""
 
 
 def read_archive(payload: memoryview, file: str, limit_bytes: int) -> Archive:
@@ -38,9 +40,11 @@ def read_archive(payload: memoryview, file: str, limit_bytes: int) -> Archive:
     """
     is_compressed = bytes(payload[:2]) == b"\x1f\x8b"
     if is_compressed:
-        tar = memoryview(_decompress(payload, file, limit_bytes)).toreadonly()
+        content, unused = _decompress(payload, file, limit_bytes)
+        tar = memoryview(content).toreadonly()
     elif bytes(payload[257:262]) == b"ustar":
         tar = payload
+        unused = 0
     else:
         found = bytes(payload[:4]).hex(" ") or "nothing"
         raise FormatError(
@@ -53,7 +57,7 @@ def read_archive(payload: memoryview, file: str, limit_bytes: int) -> Archive:
     if len(tar) > limit_bytes:
         raise _too_large(file, limit_bytes)
     members, layout, trailer = _read_tar(tar, file)
-    return Archive(members, layout, trailer, is_compressed)
+    return Archive(members, layout, trailer, is_compressed, unused)
 
 
 def _too_large(file: str, limit_bytes: int) -> FormatError:
@@ -66,7 +70,7 @@ def _too_large(file: str, limit_bytes: int) -> FormatError:
     )
 
 
-def _decompress(payload: memoryview, file: str, limit_bytes: int) -> bytearray:
+def _decompress(payload: memoryview, file: str, limit_bytes: int) -> tuple[bytearray, int]:
     stream = zlib.decompressobj(wbits=31)
     content = bytearray()
     position = 0
@@ -90,7 +94,8 @@ def _decompress(payload: memoryview, file: str, limit_bytes: int) -> bytearray:
                 raise _too_large(file, limit_bytes)
     except zlib.error as error:
         raise FormatError(file, field="archive", expected="a gzip stream", found=str(error)) from None
-    return content
+    rest = payload[position - len(stream.unused_data) :]
+    return content, len(rest) if any(_chunks_with_data(rest)) else 0
 
 
 # --- reading a tar -----------------------------------------------------------------------------
@@ -113,7 +118,10 @@ def _read_tar(tar: memoryview, file: str) -> tuple[dict[str, Payload], tuple[Arc
         seen[entry.name] = entry.is_folder
         if size > len(tar) - start:
             raise _tar_error(
-                file, position, f"{size} bytes of {entry.name!r}", f"{len(tar) - start}, the archive is cut off"
+                file,
+                position,
+                f"{size} bytes of {entry.name!r}",
+                f"{len(tar) - start}, the archive is cut off",
             )
         content = tar[start : start + size]
         if not entry.is_folder:
@@ -162,7 +170,13 @@ def _read_entry(tar: memoryview, position: int, file: str) -> tuple[ArchiveEntry
             name_override, size_override = _read_pax(text, file, position, name_override, size_override)
         position += -(-size // BLOCK) * BLOCK
     if kind not in (b"0", b"\0", b"5", b"7"):
-        kinds = {b"1": "a hard link", b"2": "a symbolic link", b"3": "a device", b"4": "a device", b"6": "a pipe"}
+        kinds = {
+            b"1": "a hard link",
+            b"2": "a symbolic link",
+            b"3": "a device",
+            b"4": "a device",
+            b"6": "a pipe",
+        }
         found = kinds.get(kind, f"type {kind!r}")
         raise _tar_error(file, position - BLOCK, "only files", f"{found} {_shown(block[:100])}")
     name = _decode(block[:100].split(b"\0", 1)[0], file, position)
@@ -222,7 +236,10 @@ def _refuse_file_as_folder(seen: Mapping[str, bool], file: str) -> None:
         while parent:
             if parent in files:
                 raise FormatError(
-                    file, field="archive", expected="a name for one thing", found=f"{parent!r} as file and folder"
+                    file,
+                    field="archive",
+                    expected="a name for one thing",
+                    found=f"{parent!r} as file and folder",
                 )
             parent = parent.rpartition("/")[0]
 

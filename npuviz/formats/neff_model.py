@@ -16,7 +16,17 @@ ENGINE_KEYS = {"PE": "pe", "Activation": "act", "Pool": "pool", "DVE": "dve", "S
 ENGINES = tuple(ENGINE_KEYS)
 SLOT_BYTES = 64
 """Every program is a whole number of slots of this size (measured on a real NEFF)."""
-GENERATIONS = {"inf1": 1, "trn1": 2, "inf2": 2, "gen2": 2, "cayman": 3, "trn2": 3, "gen3": 3, "trn3": 4, "gen4": 4}
+GENERATIONS = {
+    "inf1": 1,
+    "trn1": 2,
+    "inf2": 2,
+    "gen2": 2,
+    "cayman": 3,
+    "trn2": 3,
+    "gen3": 3,
+    "trn3": 4,
+    "gen4": 4,
+}
 """`target` of kelf-0.json -> NeuronCore version. `cayman` is measured on a real NEFF; the product and
 NKI names are what npuviz writes, because the vendor's other target names are not public."""
 OWN_FOLDER = "npuviz/"
@@ -289,6 +299,8 @@ class Neff:
     is_compressed: bool = True
     tar_trailer: int = 1024
     """Zero bytes after the last member."""
+    unused_bytes: int = 0
+    """Bytes of the file that belong to nothing: after data_size, or after the compressed stream."""
     warnings: tuple[Finding, ...] = ()
 
     @property
