@@ -30,6 +30,8 @@ class Docks:
         self._docks: dict[str, QDockWidget] = {}
         self._panels: dict[str, Panel] = {}
         self.layout_name = DEFAULT_LAYOUT
+        # Panels that the user could have closed: those are not opened again by another model.
+        self._was_offered: set[str] = set()
         window.setTabPosition(Qt.DockWidgetArea.AllDockWidgetAreas, QTabWidget.TabPosition.North)
         self._titles_soon = QTimer(window)
         self._titles_soon.setSingleShot(True)
@@ -58,16 +60,12 @@ class Docks:
 
     def is_offered(self, panel_id: str) -> bool:
         """Whether the machine that is open has what the panel needs."""
-        description = self._context.model.description
-        needed = self._specs[panel_id].features
-        return not needed or (
-            description is not None and all(name in description.features for name in needed)
-        )
+        features = self._context.model.features
+        return all(name in features for name in self._specs[panel_id].features)
 
     def layouts(self) -> list[Layout]:
         """The layouts that make sense for the machine that is open."""
-        description = self._context.model.description
-        features = description.features if description else {}
+        features = self._context.model.features
         return [layout for layout in LAYOUTS if all(name in features for name in layout.features)]
 
     def make_panels(self) -> list[Panel]:
@@ -94,8 +92,28 @@ class Docks:
             self._window.removeDockWidget(dock)
         for row, area in zip(fitted.rows, (_TOP, _BOTTOM), strict=False):
             self._place_row(row, area)
+        self._was_offered = set(offered)
         self._park_others(fitted)
         self._resize(fitted)
+        self.refresh_titles()
+
+    def follow_machine(self) -> None:
+        """Another machine is open: hide what it does not have, show what it has beside its neighbours."""
+        layout = layout_named(self.layout_name)
+        places = [cell.panels for row in layout.rows for cell in row.cells] if layout else []
+        for panel_id, dock in self._docks.items():
+            if not self._specs[panel_id].features:
+                continue
+            if not self.is_offered(panel_id):
+                dock.hide()
+            elif dock.isHidden() and panel_id not in self._was_offered:
+                beside = next((cell for cell in places if panel_id in cell), ())
+                front = next((other for other in beside if not self._docks[other].isHidden()), None)
+                if front is not None:
+                    self._window.tabifyDockWidget(self._docks[front], dock)
+                    dock.show()
+                    self._docks[front].raise_()
+        self._was_offered = {panel_id for panel_id in self._docks if self.is_offered(panel_id)}
         self.refresh_titles()
 
     def hide_all(self) -> None:
@@ -132,6 +150,7 @@ class Docks:
         return {
             "layout": self.layout_name,
             "docks": base64.b64encode(state).decode(),
+            "offered": sorted(self._was_offered),
             "panels": {panel_id: panel.save_state() for panel_id, panel in self._panels.items()},
         }
 
@@ -149,6 +168,8 @@ class Docks:
         if not self._window.restoreState(QByteArray(state), STATE_VERSION):
             return False
         self.layout_name = layout.name
+        offered = stored.get("offered")
+        self._was_offered = {str(name) for name in offered} if isinstance(offered, list) else set()
         for panel_id, dock in self._docks.items():
             if not self.is_offered(panel_id):
                 dock.hide()

@@ -8,11 +8,13 @@ from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QKeyEvent, Q
 from PySide6.QtWidgets import QMainWindow, QToolBar
 
 from npuviz.ui.actions import Actions
+from npuviz.ui.bridge.hazard_watch import HazardWatch
 from npuviz.ui.bridge.session_model import SessionModel
 from npuviz.ui.docks import Docks
 from npuviz.ui.panel_loader import load_panel_specs
 from npuviz.ui.panels.panel import PanelContext
 from npuviz.ui.shell.file_commands import FileCommands
+from npuviz.ui.shell.hazard_display import HazardDisplay
 from npuviz.ui.shell.palettes import Palettes
 from npuviz.ui.shell.position_display import PositionDisplay
 from npuviz.ui.shell.run_commands import RunCommands
@@ -51,7 +53,8 @@ class MainWindow(QMainWindow):
         self.model = SessionModel(self)
         self.selection = SelectionModel()
         self.commands = CommandRegistry()
-        context = PanelContext(self.model, self.selection, theme, self.commands, settings)
+        self.hazards = HazardWatch(self.model, self)
+        context = PanelContext(self.model, self.selection, theme, self.commands, settings, self.hazards)
         specs, failures = load_panel_specs()
         self.docks = Docks(self, specs, context)
         self.palette_box = Palette(theme, self)
@@ -120,6 +123,7 @@ class MainWindow(QMainWindow):
         self.addToolBar(Qt.ToolBarArea.TopToolBarArea, self._message_bar)
         self.actions_by_id.refresh_icons()
         PositionDisplay(self.model, self.run_bar, self.status, self.actions_by_id.refresh_later, self)
+        HazardDisplay(self.hazards, self.status.hazards, self.theme, self._show_hazards, self)
         geometry = self.settings.get("geometry")
         if isinstance(geometry, str):
             self.restoreGeometry(QByteArray.fromBase64(geometry.encode()))
@@ -136,6 +140,12 @@ class MainWindow(QMainWindow):
         self._unsubscribe = self.selection.changed.subscribe(lambda _s: self.actions_by_id.refresh_later())
         for dock in self.docks.all.values():
             dock.visibilityChanged.connect(lambda _shown: self.actions_by_id.refresh_later())
+
+    def _show_hazards(self) -> None:
+        """Bring the list of hazards to the front; it asks the machine if nobody has."""
+        if self.docks.is_offered("hazards"):
+            self.docks.show_panel("hazards")
+        self.hazards.look()
 
     # -- following the session --------------------------------------------------------------------
 
@@ -160,6 +170,7 @@ class MainWindow(QMainWindow):
         if not self.start_page.isHidden():
             self.start_page.hide()
             self._arrange()
+        self.docks.follow_machine()
         # Panels see the session at the size they are shown with, so that they can fit their contents.
         for panel in made:
             panel.on_session_changed()
@@ -224,6 +235,7 @@ class MainWindow(QMainWindow):
         self.docks.dispose()
         self.actions_by_id.dispose()
         self._unsubscribe()
+        self.hazards.shut_down()
         self.model.shut_down()
         super().closeEvent(event)
         self.closed.emit()

@@ -48,20 +48,21 @@ LAYOUTS: tuple[Layout, ...] = (
     Layout("stepping", "Stepping", "Alt+F1", (
         Row((Cell(("program",), 21), Cell(("timeline",), 58), Cell(("inspector",), 21)), 60),
         Row((
-            Cell(("graph", "breakpoints", "console", "log"), 28),
-            Cell(("queues", "floorplan"), 34),
+            Cell(("graph", "breakpoints", "console", "log", "hazards"), 28),
+            Cell(("queues", "semaphores", "floorplan"), 34),
             Cell(("memory",), 38),
         ), 40),
     )),
     Layout("profiling", "Profiling", "Alt+F2", (
         Row((Cell(("timeline",), 78), Cell(("inspector",), 22)), 66),
         Row((
-            Cell(("counters", "queues"), 34), Cell(("graph",), 33), Cell(("floorplan", "console", "log"), 33),
+            Cell(("counters", "queues", "semaphores"), 34), Cell(("graph",), 33),
+            Cell(("floorplan", "console", "log", "hazards"), 33),
         ), 34),
     )),
     Layout("memory", "Memory", "Alt+F3", (
         Row((Cell(("program",), 22), Cell(("memory",), 78)), 66),
-        Row((Cell(("timeline",), 76), Cell(("inspector", "queues", "console"), 24)), 34),
+        Row((Cell(("timeline",), 76), Cell(("inspector", "queues", "semaphores", "console"), 24)), 34),
     )),
     Layout("fabric", "Fabric", "Alt+F4", (
         Row((Cell(("program",), 20), Cell(("fabric",), 58), Cell(("inspector",), 22)), 68),

@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
 from npuviz.debug.session import Session
+from npuviz.ui.bridge.hazard_watch import HazardWatch
 from npuviz.ui.bridge.session_model import SessionModel
 from npuviz.ui.panels.panel import FRAME_MS, Panel, PanelContext
 from npuviz.ui.theme.theme import Theme
@@ -32,7 +33,10 @@ class Bench:
         commands = CommandRegistry()
         commands.add(Command("file.open", "Open", lambda: self.ran.append("file.open")))
         self.model = SessionModel()
-        self.context = PanelContext(self.model, SelectionModel(), Theme("dark"), commands, Settings())
+        self.hazards = HazardWatch(self.model)
+        self.context = PanelContext(
+            self.model, SelectionModel(), Theme("dark"), commands, Settings(), self.hazards
+        )
 
     def make(self, create: Callable[[PanelContext], P], width: int = 420, height: int = 480) -> P:
         panel = create(self.context)
@@ -69,6 +73,7 @@ class Bench:
             frame.start(2 * FRAME_MS)
 
     def close(self) -> None:
+        self.hazards.shut_down()
         self.model.shut_down()
 
 

@@ -6,6 +6,7 @@ import shiboken6
 
 from npuviz.debug.session import Session
 from npuviz.trace.recorder import Recorder
+from npuviz.ui.bridge.hazard_watch import HazardWatch
 from npuviz.ui.bridge.session_model import SessionModel
 from npuviz.ui.panels.panel import Panel, PanelContext, PanelSpec
 from npuviz.ui.theme.theme import Theme
@@ -20,7 +21,8 @@ from tests.toy.target import make_machine
 
 def make_context(mode: str = "dark") -> PanelContext:
     theme = Theme("light" if mode == "light" else "dark")
-    return PanelContext(SessionModel(), SelectionModel(), theme, CommandRegistry(), Settings())
+    model = SessionModel()
+    return PanelContext(model, SelectionModel(), theme, CommandRegistry(), Settings(), HazardWatch(model))
 
 
 def toy_session(blocks: int = 16) -> Session:
@@ -62,5 +64,6 @@ class Stage:
     def close(self) -> None:
         self.panel.dispose()
         self.panel.close()
+        self.context.hazards.shut_down()
         self.context.model.shut_down()
         shiboken6.delete(self.panel)

@@ -12,6 +12,7 @@ from npuviz.base.progress import Progress
 from npuviz.program.program import Program
 from npuviz.sim.description import MachineDescription
 from npuviz.sim.stop import StopReason
+from npuviz.ui.bridge.features import features_of
 from npuviz.ui.bridge.verbs import restart_and_run, run_operator
 from npuviz.ui.bridge.worker import Worker, failure_details, failure_text
 from npuviz.workbench.jobs import JobEnd
@@ -92,6 +93,12 @@ class SessionModel(QObject):
         """The machine, None for a bundle."""
         session = self.session
         return session.description if session else None
+
+    @property
+    def features(self) -> frozenset[str]:
+        """What the machine has beyond units and queues; panels and layouts ask for it by name."""
+        session = self.session
+        return features_of(session.machine if session else None)
 
     @property
     def program(self) -> Program | None:

@@ -8,6 +8,7 @@ from PySide6.QtCore import QTimer
 from PySide6.QtGui import QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QWidget
 
+from npuviz.ui.bridge.hazard_watch import HazardWatch
 from npuviz.ui.bridge.session_model import SessionModel
 from npuviz.ui.theme.theme import Theme
 from npuviz.workbench.commands import CommandRegistry
@@ -29,6 +30,7 @@ class PanelContext:
     theme: Theme
     commands: CommandRegistry
     settings: Settings
+    hazards: HazardWatch
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class PanelSpec:
     id        "timeline"; its dock is called "panel.timeline"
     icon      QtAwesome name, e.g. "mdi6.chart-gantt"
     area      where it goes in a layout that does not name it; order sorts inside the area
-    features  features of the machine description it needs; () = always shown
+    features  features it needs (`SessionModel.features`); () = always shown
     create    makes the widget
     """
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from PySide6.QtCore import QObject, QTimer
 
+from npuviz.base.names import elide_middle
 from npuviz.base.units import format_count, format_cycles_as_time
 from npuviz.sim.stop import StopKind
 from npuviz.ui.bridge.session_model import SessionModel
@@ -11,6 +12,8 @@ from npuviz.ui.shell.run_commands import stop_text
 from npuviz.ui.widgets.run_bar import RunBar
 from npuviz.ui.widgets.status_line import StatusLine
 
+MAX_STOP = 120
+"""Characters of the reason that fit the status bar; the tooltip holds the rest."""
 QUIET_MS = 120
 """Verbs that end sooner than this do not make the toolbar flicker."""
 
@@ -74,9 +77,11 @@ class PositionDisplay(QObject):
         if self._model.session is None:
             self._status.stop.setText("recorded trace")
         elif stop is not None:
-            self._status.stop.setText(stop_text(stop.kind, stop.detail))
-        has_fault = stop is not None and stop.kind is StopKind.FAULT
-        self._status.faults.setText("1 fault" if has_fault else "")
+            text = stop_text(stop.kind, stop.detail)
+            self._status.stop.setText(elide_middle(text, MAX_STOP))
+            self._status.stop.setToolTip("Why it stopped" if len(text) <= MAX_STOP else text)
+        ends = {StopKind.FAULT: "1 fault", StopKind.DEADLOCK: "deadlock"}
+        self._status.faults.setText(ends.get(stop.kind, "") if stop is not None else "")
 
     def _running_changed(self, running: bool) -> None:
         if running:

@@ -31,13 +31,19 @@ class EmptyState(QWidget):
         layout.setSpacing(12)
         layout.addStretch(1)
         layout.addWidget(self._label)
+        self._button: QPushButton | None = None
         if action and run is not None:
-            button = QPushButton(action, self)
-            button.setObjectName("empty_state.action")
-            button.clicked.connect(lambda: run())
-            layout.addWidget(button, 0, Qt.AlignmentFlag.AlignHCenter)
+            self._button = QPushButton(action, self)
+            self._button.setObjectName("empty_state.action")
+            self._button.clicked.connect(lambda: run())
+            layout.addWidget(self._button, 0, Qt.AlignmentFlag.AlignHCenter)
         layout.addStretch(1)
 
     def set_text(self, text: str) -> None:
         """Replace the sentence."""
         self._label.setText(text)
+
+    def set_action_visible(self, visible: bool) -> None:
+        """Offer the action, or not: now it would help nobody."""
+        if self._button is not None:
+            self._button.setVisible(visible)

@@ -4,9 +4,11 @@ import csv
 import io
 
 from PySide6.QtCore import QModelIndex, Qt
+from PySide6.QtGui import QKeySequence
 from PySide6.QtWidgets import QApplication, QMenu, QTableView
 
 from npuviz.base.units import THIN_SPACE
+from npuviz.ui.widgets.table_view import on_key
 
 MAX_CELLS = 1_000_000
 
@@ -43,3 +45,12 @@ def add_copy_actions(menu: QMenu, view: QTableView) -> None:
     if view.selectionModel().hasSelection():
         menu.addAction("Copy selection as CSV", lambda: copy(True))
     menu.addAction("Copy table as CSV", lambda: copy(False))
+
+
+def add_copy_key(view: QTableView) -> None:
+    """Let the usual key copy the selected rows as CSV, or the whole table if none is."""
+    on_key(
+        view,
+        QKeySequence.StandardKey.Copy,
+        lambda: QApplication.clipboard().setText(csv_of(view, view.selectionModel().hasSelection())),
+    )

@@ -1,0 +1,15 @@
+"""What a machine has beyond units and queues, by name: panels and layouts ask for it."""
+
+from npuviz.sim.machine import HasHazards, HasSemaphores, Machine
+
+CONTRACTS: dict[str, type] = {"semaphores": HasSemaphores, "hazards": HasHazards}
+"""Features that follow from what a machine can be asked, so that its description need not say so."""
+
+
+def features_of(machine: Machine | None) -> frozenset[str]:
+    """Names of the features of a machine: those of its description, and those of its contracts."""
+    if machine is None:
+        return frozenset()
+    return frozenset(machine.description.features) | {
+        name for name, contract in CONTRACTS.items() if isinstance(machine, contract)
+    }

@@ -1,0 +1,115 @@
+"""Keeps the hazards of the machine up to date without keeping anybody waiting."""
+
+from PySide6.QtCore import QObject, QTimer, Signal
+
+from npuviz.sim.machine import HasHazards, HasStillMemories, Hazard, Machine
+from npuviz.ui.bridge.latest_job import LatestJob
+from npuviz.ui.bridge.session_model import SessionModel
+
+QUIET_MS = 250
+"""So long after the last step the machine is asked: finding hazards may mean computing values."""
+PATIENCE_SECONDS = 0.005
+LOOKING = "Looking for hazards"
+
+
+class HazardWatch(QObject):
+    """Asks a still of the machine in a thread of its own, or the machine itself when somebody wants to know.
+
+    changed  `hazards` or `is_looking` is another
+    """
+
+    changed = Signal()
+
+    def __init__(self, model: SessionModel, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._model = model
+        self._job = LatestJob(self)
+        self._job.finished.connect(self._take)
+        self._quiet = QTimer(self)
+        self._quiet.setSingleShot(True)
+        self._quiet.setInterval(QUIET_MS)
+        self._quiet.timeout.connect(self._ask)
+        self._machine: Machine | None = None
+        self.hazards: tuple[Hazard, ...] | None = None
+        self.is_looking = False
+        model.session_changed.connect(self._session_changed)
+        model.cycle_changed.connect(self._cycle_changed)
+        model.failed.connect(self._failed)
+
+    @property
+    def is_available(self) -> bool:
+        """Whether the machine that is open looks for hazards."""
+        return isinstance(self._machine, HasHazards)
+
+    @property
+    def is_automatic(self) -> bool:
+        """Whether hazards are looked for after every step; else only on request."""
+        return self._still() is not None
+
+    def look(self) -> None:
+        """Look now. A machine that cannot be asked while it goes on is asked in its own thread."""
+        model, machine = self._model, self._machine
+        if self.is_looking or model.is_running or not isinstance(machine, HasHazards):
+            return
+        if self.is_automatic:
+            self._ask()
+            return
+        self.is_looking = True
+        self.changed.emit()
+        model.submit(LOOKING, lambda _progress: tuple(machine.hazards()), self._show)
+
+    def shut_down(self) -> None:
+        """Ask nothing more."""
+        self._quiet.stop()
+        self._job.shut_down()
+        self.blockSignals(True)
+
+    def _session_changed(self) -> None:
+        session = self._model.session
+        self._machine = session.machine if session is not None else None
+        self._job.drop()
+        self.hazards, self.is_looking = None, False
+        self.changed.emit()
+
+    def _cycle_changed(self, _cycle: int) -> None:
+        if self._model.is_running or not self.is_available:
+            return
+        if self.is_automatic:
+            self._quiet.start()
+        elif self.hazards is not None or self.is_looking:
+            # What was found belongs to another cycle.
+            self.hazards, self.is_looking = None, False
+            self.changed.emit()
+
+    def _failed(self, _text: str) -> None:
+        if self.is_looking and not self._job.is_waiting:
+            self.is_looking = False
+            self.changed.emit()
+
+    def _still(self) -> HasHazards | None:
+        machine = self._machine
+        if not isinstance(machine, HasHazards) or not isinstance(machine, HasStillMemories):
+            return None
+        still = machine.still_memories()
+        return still if isinstance(still, HasHazards) else None
+
+    def _ask(self) -> None:
+        if self._model.is_running:
+            return
+        still = self._still()
+        if still is None:
+            return
+        if self._job.ask(lambda: tuple(still.hazards()), PATIENCE_SECONDS):
+            self._take()
+        elif not self.is_looking:
+            self.is_looking = True
+            self.changed.emit()
+
+    def _take(self) -> None:
+        self._show(self._job.answer())
+
+    def _show(self, found: tuple[Hazard, ...]) -> None:
+        was_looking, self.is_looking = self.is_looking, False
+        if was_looking or found != self.hazards:
+            self.hazards = found
+            self.changed.emit()

@@ -1,0 +1,175 @@
+"""Semaphores as rows of a table: those somebody waits for first, one row a waiting unit."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from PySide6.QtCore import QAbstractTableModel, QModelIndex, QObject, QPersistentModelIndex, Qt
+
+from npuviz.base.units import format_count
+from npuviz.sim.machine import SemaphoreState, Wait
+
+Index = QModelIndex | QPersistentModelIndex
+NOWHERE = QModelIndex()
+
+NAME, VALUE, NEEDED, UNIT, INSTRUCTION, USE, UPDATER = range(7)
+TITLES = ("Semaphore", "Value", "Waited for", "Who waits", "With", "Updated by", "Last change by")
+ROW_ROLE = Qt.ItemDataRole.UserRole + 1
+
+SIGNS = {">=": "\u2265", "<=": "\u2264", "!=": "\u2260", "==": "="}
+
+
+@dataclass(frozen=True, slots=True)
+class SemaphoreRow:
+    """A semaphore and one wait for it; `wait` is None where nobody waits.
+
+    unit, instruction, updater  texts for people: who waits, with what, and who changed it last
+    is_changed                  the last step changed it
+    """
+
+    state: SemaphoreState
+    wait: Wait | None
+    name: str
+    unit: str = ""
+    instruction: str = ""
+    updater: str = ""
+    is_changed: bool = False
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """Tells rows apart from step to step: semaphore and waiting unit."""
+        return self.state.id, self.wait.unit if self.wait else -1
+
+    @property
+    def to_go(self) -> int:
+        """How much is missing until the wait ends; 0 if nothing is, or where no sum can end it."""
+        if self.wait is None:
+            return 0
+        distance = self.wait.needed - self.state.value
+        more = {">=": distance, ">": distance + 1, "<=": -distance, "<": 1 - distance, "==": abs(distance)}
+        return max(more.get(self.wait.comparison, 0), 0)
+
+    @property
+    def fraction(self) -> float:
+        """How far a wait for at least some value has come, 0..1; negative for other waits."""
+        if self.wait is None or self.wait.comparison not in (">=", ">", "==") or self.wait.needed <= 0:
+            return -1.0
+        return min(max(self.state.value / self.wait.needed, 0.0), 1.0)
+
+    @property
+    def needed(self) -> str:
+        """The condition and how far it is."""
+        if self.wait is None:
+            return ""
+        text = f"{SIGNS.get(self.wait.comparison, self.wait.comparison)} {format_count(self.wait.needed)}"
+        return f"{text}, {format_count(self.to_go)} to go" if self.to_go else f"{text}, met"
+
+
+def rows_of(
+    states: Sequence[SemaphoreState],
+    unit_name: Callable[[int], str],
+    instruction_text: Callable[[int], str],
+    before: Iterable[SemaphoreRow] = (),
+    has_moved: bool = True,
+) -> list[SemaphoreRow]:
+    """Rows in the order in which they are read: waited for, then the others, each by id.
+
+    before     the rows of the last time, to tell what changed
+    has_moved  False if the machine is still where it was: then marks stay
+    """
+    has_groups = len({state.group for state in states}) > 1
+    old = {row.state.id: row for row in before}
+    rows: list[SemaphoreRow] = []
+    for state in states:
+        known = old.get(state.id)
+        changed = known is not None and (known.state.value, known.state.waiting) != (
+            state.value,
+            state.waiting,
+        )
+        if known is not None and not has_moved and not changed:
+            changed = known.is_changed
+        row = SemaphoreRow(
+            state,
+            None,
+            f"{state.group}.{state.name}" if has_groups and state.group else state.name,
+            updater=instruction_text(state.updater),
+            is_changed=changed,
+        )
+        waits = [
+            replace(row, wait=wait, unit=unit_name(wait.unit), instruction=instruction_text(wait.instruction))
+            for wait in state.waiting
+        ]
+        rows += waits or [row]
+    return sorted(rows, key=lambda row: (row.wait is None, row.state.id))
+
+
+class SemaphoreTable(QAbstractTableModel):
+    """One row a semaphore and waiting unit. Only what changed is announced."""
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._rows: list[SemaphoreRow] = []
+
+    @property
+    def rows(self) -> list[SemaphoreRow]:
+        """What is shown."""
+        return self._rows
+
+    def set_rows(self, rows: Sequence[SemaphoreRow]) -> None:
+        """Show these; other semaphores or another order reset the table."""
+        fresh = list(rows)
+        if [row.key for row in fresh] != [row.key for row in self._rows]:
+            self.beginResetModel()
+            self._rows = fresh
+            self.endResetModel()
+            return
+        before, self._rows = self._rows, fresh
+        for place, (old, new) in enumerate(zip(before, fresh, strict=True)):
+            if old != new:
+                self.dataChanged.emit(self.index(place, 0), self.index(place, len(TITLES) - 1))
+
+    def place_of(self, key: tuple[int, int]) -> int:
+        """Row number of a key, -1 if it is not shown."""
+        return next((place for place, row in enumerate(self._rows) if row.key == key), -1)
+
+    def rowCount(self, parent: Index = NOWHERE) -> int:
+        return 0 if parent.isValid() else len(self._rows)
+
+    def columnCount(self, parent: Index = NOWHERE) -> int:
+        return 0 if parent.isValid() else len(TITLES)
+
+    def headerData(self, section: int, orientation: Qt.Orientation, role: int = 0) -> Any:
+        if orientation == Qt.Orientation.Horizontal and role == Qt.ItemDataRole.DisplayRole:
+            return TITLES[section]
+        if role == Qt.ItemDataRole.TextAlignmentRole and section == VALUE:
+            return Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+        return None
+
+    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
+        if not index.isValid():
+            return None
+        row, column = self._rows[index.row()], index.column()
+        if role == Qt.ItemDataRole.DisplayRole:
+            texts = (row.name, format_count(row.state.value), row.needed, row.unit, row.instruction)
+            return (*texts, row.state.use, row.updater)[column]
+        if role == Qt.ItemDataRole.TextAlignmentRole and column == VALUE:
+            return Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+        if role == Qt.ItemDataRole.ToolTipRole:
+            return _tooltip(row)
+        return row if role == ROW_ROLE else None
+
+
+def _tooltip(row: SemaphoreRow) -> str:
+    state = row.state
+    lines = [f"{row.name} = {format_count(state.value)}   (semaphore {state.id})"]
+    if state.use:
+        lines.append(f"updated by {state.use}")
+    if row.updater:
+        lines.append(f"last change by {row.updater}")
+    if row.wait is not None:
+        lines.append(f"{row.unit} waits until it is {row.needed}")
+        if row.instruction:
+            lines.append(f"with {row.instruction}")
+    else:
+        lines.append("nobody waits for it now")
+    return "\n".join(lines[:6])
