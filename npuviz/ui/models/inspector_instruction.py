@@ -5,6 +5,7 @@ import numpy as np
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.instruction import Instruction, Operand
 from npuviz.ui.models.graph_picture import shape_text
+from npuviz.ui.models.inspector_details import dependencies_of, dependency_sections, detail_sections
 from npuviz.ui.models.inspector_page import (
     Cell,
     Page,
@@ -18,7 +19,7 @@ from npuviz.ui.models.inspector_page import (
     text_cell,
 )
 from npuviz.ui.models.inspector_source import InspectorSource
-from npuviz.ui.models.trace_facts import intervals_of_instruction
+from npuviz.ui.models.trace_facts import Run, intervals_of_instruction
 from npuviz.workbench.selection import MemoryRange, Selection
 
 MAX_ROWS = 64
@@ -36,12 +37,19 @@ def instruction_page(source: InspectorSource, instruction: Instruction) -> Page:
     ]
     if instruction.tile >= 0:
         facts.append(field("Tile", count_cell(instruction.tile)))
-    sections = [Section("", tuple(facts)), _runs(source, instruction)]
+    runs = (
+        intervals_of_instruction(source.reader, instruction.index, instruction.unit) if source.reader else []
+    )
+    sections = [Section("", tuple(facts)), _runs(source, instruction, runs)]
+    dependencies = dependencies_of(source, instruction.index)
+    at = runs[-1].start if runs else source.cycle
+    sections += dependency_sections(source, instruction, dependencies, at)
     if instruction.reads:
         sections.append(Section("Reads", table=_operands(source, instruction.reads)))
     if instruction.writes:
         sections.append(Section("Writes", table=_operands(source, instruction.writes)))
-    sections += _flows(source, instruction.index)
+    sections += detail_sections(source, instruction.index)
+    sections += _flows(source, instruction.index, {(d.source, d.sink) for d in dependencies})
     node = source.node(instruction.node)
     title = instruction.opcode
     return Page("Instruction", title, instruction.text, tuple(sections), node.op_type if node else "")
@@ -68,10 +76,9 @@ def memory_page(source: InspectorSource, memory_range: MemoryRange) -> Page:
     return Page("Memory", name, subtitle, tuple(sections))
 
 
-def _runs(source: InspectorSource, instruction: Instruction) -> Section:
+def _runs(source: InspectorSource, instruction: Instruction, runs: list[Run]) -> Section:
     if source.reader is None:
         return Section("When", sentences=(text_cell("Nothing is recorded.", role="text-muted"),))
-    runs = intervals_of_instruction(source.reader, instruction.index, instruction.unit)
     if not runs:
         return Section("When", sentences=(text_cell("It has not run yet.", role="text-muted"),))
     kinds = {kind.id: kind for kind in source.reader.schema.kinds}
@@ -113,14 +120,21 @@ def _operands(source: InspectorSource, operands: tuple[Operand, ...]) -> Table:
     return Table(("Memory", "Address", "Size", "Tensor"), tuple(rows), max(0, len(operands) - MAX_ROWS))
 
 
-def _flows(source: InspectorSource, instruction: int) -> list[Section]:
-    """Links to the instructions whose results it used, and to those that used its own."""
+def _flows(source: InspectorSource, instruction: int, told: set[tuple[int, int]]) -> list[Section]:
+    """Links to the instructions whose results it used, and to those that used its own.
+
+    told  (source, sink) of those that the dependencies above already show
+    """
     if source.reader is None:
         return []
     flows = source.reader.flows_of(instruction)
     sections: list[Section] = []
     for title, mine, other in (("Needed", "sink", "source"), ("Was needed by", "source", "sink")):
-        found = flows[flows[mine] == instruction]
+        found = [
+            row
+            for row in flows[flows[mine] == instruction]
+            if (int(row["source"]), int(row["sink"])) not in told
+        ]
         rows = tuple(
             (source.instruction_cell(int(row[other])), count_cell(int(row["cycle"])))
             for row in found[:MAX_ROWS]

@@ -1,5 +1,6 @@
 """Facts that panels read off a trace: when an instruction ran, when and how long a node was worked on."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +12,7 @@ SCAN_LIMIT = 1 << 21
 """Rows of one track that are read through for one instruction; longer tracks are bisected."""
 ROWS_PER_SLICE = 1 << 18
 MAX_RUNS = 64
+NEAR_ROWS = 1 << 16
 _NEVER = np.iinfo(np.int64).max
 
 
@@ -57,6 +59,34 @@ def _rows_of_instruction(view: IntervalView, total: int, instruction: int) -> np
     if not len(rows):
         return rows
     return rows[view.details(rows)[1] == instruction]
+
+
+def runs_near(reader: TraceReader, units: Mapping[int, int], cycle: int) -> dict[int, Run]:
+    """The working interval of each instruction that is nearest to a cycle; those without one are left out.
+
+    units  instruction -> unit that executes it, -1 if unknown. Looks at NEAR_ROWS rows of a track on
+           each side of the cycle.
+    """
+    stalls = np.array([k.id for k in reader.schema.kinds if k.role.startswith("wait-")], dtype=np.int64)
+    by_track: dict[int, list[int]] = {}
+    for instruction, unit in units.items():
+        for track in interval_tracks(reader, unit) or interval_tracks(reader):
+            by_track.setdefault(track, []).append(instruction)
+    best: dict[int, Run] = {}
+    for track, wanted in by_track.items():
+        view = reader.source.interval_view(track)
+        middle = int(np.searchsorted(view.start, np.int64(cycle)))
+        rows = np.arange(max(middle - NEAR_ROWS, 0), min(middle + NEAR_ROWS, len(view.start)), dtype=np.int64)
+        if not len(rows):
+            continue
+        held = view.details(rows)[1]
+        is_wanted = np.isin(held, np.array(wanted, dtype=np.int64)) & ~np.isin(view.kind[rows], stalls)
+        for row, instruction in zip(rows[is_wanted].tolist(), held[is_wanted].tolist(), strict=True):
+            run = Run(track, int(view.start[row]), int(view.end[row]), int(view.kind[row]))
+            known = best.get(instruction)
+            if known is None or abs(run.start - cycle) < abs(known.start - cycle):
+                best[instruction] = run
+    return best
 
 
 class NodeTimes:

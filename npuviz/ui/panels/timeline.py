@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
+import numpy as np
 from PySide6.QtCore import QPoint
 from PySide6.QtWidgets import (
     QApplication,
@@ -16,6 +17,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from npuviz.program.instruction import Dependency, DependencyKind, HasDependencies
 from npuviz.ui.panels.panel import Panel, PanelContext, PanelSpec
 from npuviz.ui.widgets.empty_state import EmptyState
 from npuviz.ui.widgets.picture import add_save_actions
@@ -104,6 +106,9 @@ class TimelinePanel(Panel):
         )
         self._show_open_slices()
         self.view.refresh_data()
+        picked = self.view.state.picked
+        if picked is not None and not self.model.is_running:
+            self._show_arrows(picked)
 
     def on_running_changed(self, running: bool) -> None:
         if running:
@@ -126,7 +131,9 @@ class TimelinePanel(Panel):
         self.view.pick(picked, tell=False)
         if picked is not None:
             self.view.reveal_row(picked.track)
+            self.view.reveal_cycles(picked.start, picked.end)
             self._show_arrows(picked)
+        self._explain_arrows()
 
     def zoom_fit(self) -> None:
         """Show the whole run; the window's command calls this."""
@@ -163,6 +170,7 @@ class TimelinePanel(Panel):
     def _picked(self, picked: Picked | None) -> None:
         if picked is None:
             self._select(Selection())
+            self._explain_arrows()
             return
         track = next(track for track in self.view.tracks if track.id == picked.track)
         self._select(
@@ -203,29 +211,34 @@ class TimelinePanel(Panel):
                 fresh.append(OpenSlice(activity.track, activity.start, activity.kind, activity.node))
         self.view.set_open_slices(fresh)
 
-    def _tracks_of(self, instruction: int) -> Sequence[int]:
-        """Interval tracks of the unit that runs an instruction; all of them where nobody knows."""
-        import numpy as np
-
-        every = [track for track in self.view.tracks if track.kind == "interval"]
+    def _units_of(self, instructions: Sequence[int]) -> dict[int, int]:
+        """Unit that executes each instruction, -1 where nobody knows."""
         program = self.model.program
-        if program is not None and 0 <= instruction < len(program.listing):
-            unit = int(program.listing.units_of(np.array([instruction], dtype=np.int64))[0])
-            own = [track.id for track in every if track.unit == unit]
-            if own:
-                return own
-        return [track.id for track in every]
+        if program is None:
+            return dict.fromkeys(instructions, -1)
+        units = program.listing.units_of(np.array(instructions, dtype=np.int64)).tolist()
+        return dict(zip(instructions, units, strict=True))
 
     def _show_arrows(self, picked: Picked) -> None:
-        reader = self.model.reader
-        if reader is not None:
-            self.view.set_arrows(arrows_of(reader, picked, self._tracks_of))
+        reader, program = self.model.reader, self.model.program
+        if reader is None:
+            return
+        needed: tuple[Dependency, ...] = ()
+        is_known = program is not None and 0 <= picked.instruction < len(program.listing)
+        if program is not None and is_known and isinstance(program.listing, HasDependencies):
+            needed = program.listing.dependencies_of(picked.instruction)
+        self.view.set_arrows(arrows_of(reader, picked, self._units_of, needed))
+        self._explain_arrows()
+
+    def _explain_arrows(self) -> None:
+        on_show = {arrow.kind for arrow in self.view.state.arrows}
+        self.legend.set_arrows([kind for kind in get_args(DependencyKind) if kind in on_show])
 
     def _slice_of_instruction(self, instruction: int) -> Picked | None:
         reader = self.model.reader
         if reader is None:
             return None
-        found = slice_of(reader, self._tracks_of(instruction), instruction, self.model.cycle)
+        found = slice_of(reader, self._units_of, instruction, self.model.cycle)
         return None if found is None else self.view.state.slice_at(found[0], found[1])
 
     def _show_legend(self) -> None:

@@ -1,57 +1,53 @@
-"""Finds where flows of an instruction begin and end on the tracks."""
+"""Finds where what an instruction needs and gives begins and ends on the tracks."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
-import numpy as np
-
+from npuviz.program.instruction import Dependency
 from npuviz.trace.reader import TraceReader
+from npuviz.ui.models.trace_facts import runs_near
 from npuviz.ui.widgets.timeline_state import Arrow, Picked
 
-MAX_ARROWS = 64
-SEARCH_SLICES = 4096
+MAX_ARROWS = 96
 
-TracksOf = Callable[[int], Sequence[int]]
+UnitsOf = Callable[[Sequence[int]], dict[int, int]]
 
 
-def arrows_of(reader: TraceReader, picked: Picked, tracks_of: TracksOf) -> list[Arrow]:
+def arrows_of(
+    reader: TraceReader, picked: Picked, units_of: UnitsOf, dependencies: Iterable[Dependency] = ()
+) -> list[Arrow]:
     """Arrows into and out of a slice, in the order of their cycles, at most MAX_ARROWS.
 
-    tracks_of  the interval tracks on which an instruction can be
+    units_of      instruction -> unit that executes it, -1 where nobody knows
+    dependencies  what the program says; flows of the trace are added where it says nothing
     """
-    if picked.instruction < 0:
+    mine = picked.instruction
+    if mine < 0:
         return []
+    kinds = {(d.source, d.sink): d.kind for d in list(dependencies)[:MAX_ARROWS]}
+    arrivals: dict[tuple[int, int], int] = {}
+    for cycle, source, sink in reader.flows_of(mine)[:MAX_ARROWS].tolist():
+        arrivals.setdefault((source, sink), cycle)
+    pairs = list(dict.fromkeys([*kinds, *arrivals]))[:MAX_ARROWS]
+    others = {source if sink == mine else sink for source, sink in pairs} - {mine}
+    runs = runs_near(reader, units_of(sorted(others)), picked.start)
     arrows: list[Arrow] = []
-    for cycle, source, sink in reader.flows_of(picked.instruction)[:MAX_ARROWS].tolist():
-        if source == picked.instruction:
-            there = slice_of(reader, tracks_of(sink), sink, cycle)
-            if there is not None:
-                arrows.append(Arrow(picked.track, picked.end, there[0], max(cycle, there[1]), sink))
-        if sink == picked.instruction:
-            there = slice_of(reader, tracks_of(source), source, cycle)
-            if there is not None:
-                arrows.append(Arrow(there[0], there[2], picked.track, max(cycle, picked.start), source))
+    for source, sink in pairs:
+        there = runs.get(sink if source == mine else source)
+        if there is None:
+            continue
+        arrival, kind = arrivals.get((source, sink), -1), kinds.get((source, sink), "")
+        if source == mine:
+            arrows.append(Arrow(picked.track, picked.end, there.track, max(arrival, there.start), sink, kind))
+        else:
+            arrows.append(
+                Arrow(there.track, there.end, picked.track, max(arrival, picked.start), source, kind)
+            )
     return sorted(arrows, key=lambda arrow: (arrow.cycle, arrow.sink_track))
 
 
 def slice_of(
-    reader: TraceReader, tracks: Sequence[int], instruction: int, cycle: int
+    reader: TraceReader, units_of: UnitsOf, instruction: int, cycle: int
 ) -> tuple[int, int, int] | None:
-    """The working slice of an instruction nearest to a cycle: (track, start, end), or None.
-
-    Looks at SEARCH_SLICES slices on each side of the cycle.
-    """
-    stalls = {kind.id for kind in reader.schema.kinds if kind.role.startswith("wait-")}
-    best: tuple[int, int, int] | None = None
-    for track in tracks:
-        view = reader.source.interval_view(track)
-        middle = int(np.searchsorted(view.start, np.int64(cycle)))
-        low, high = max(middle - SEARCH_SLICES, 0), min(middle + SEARCH_SLICES, len(view.start))
-        rows = np.arange(low, high, dtype=np.int64)
-        _nodes, instructions = view.details(rows)
-        for row in rows[instructions == instruction].tolist():
-            found = (track, int(view.start[row]), int(view.end[row]))
-            if int(view.kind[row]) in stalls:
-                continue
-            if best is None or abs(found[1] - cycle) < abs(best[1] - cycle):
-                best = found
-    return best
+    """The working slice of an instruction nearest to a cycle: (track, start, end), or None."""
+    found = runs_near(reader, units_of([instruction]), cycle).get(instruction)
+    return None if found is None else (found.track, found.start, found.end)

@@ -2,15 +2,17 @@
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import QRectF, QSize, Qt
+from PySide6.QtCore import QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from npuviz.ui.theme.theme import Theme
 from npuviz.ui.widgets.raster_kernels import FILL, X_STEP, Y_STEP
+from npuviz.ui.widgets.timeline_marks import arrow_pen
 from npuviz.ui.widgets.timeline_style import TimelineStyle
 
 SWATCH = 10
+LINE = 22
 
 
 class TimelineLegend(QWidget):
@@ -21,6 +23,7 @@ class TimelineLegend(QWidget):
         self._theme = theme
         self._style: TimelineStyle | None = None
         self._entries: list[tuple[int, str]] = []
+        self._arrows: list[str] = []
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setAccessibleName("Legend of the timeline")
 
@@ -30,6 +33,12 @@ class TimelineLegend(QWidget):
         self._entries = list(entries)
         self.setToolTip(", ".join(name for _number, name in entries))
         self.update()
+
+    def set_arrows(self, kinds: Sequence[str]) -> None:
+        """Explain the arrows on show: kinds of dependencies."""
+        if list(kinds) != self._arrows:
+            self._arrows = list(kinds)
+            self.update()
 
     def sizeHint(self) -> QSize:
         return QSize(200, 22)
@@ -44,7 +53,7 @@ class TimelineLegend(QWidget):
         painter.setFont(self._theme.font_ui(11))
         metrics = painter.fontMetrics()
         widths = [SWATCH + 5 + metrics.horizontalAdvance(name) + 12 for _number, name in self._entries]
-        room = self.width()
+        room = self._paint_arrows(painter)
         shown = len(widths)
         while shown and sum(widths[:shown]) > room:
             shown -= 1
@@ -58,6 +67,24 @@ class TimelineLegend(QWidget):
             painter.drawText(area, Qt.AlignmentFlag.AlignVCenter, name)
             x += width
         painter.end()
+
+    def _paint_arrows(self, painter: QPainter) -> int:
+        """Samples of the arrows at the right end; returns the pixels that are left."""
+        metrics = painter.fontMetrics()
+        x, middle = float(self.width()), self.height() / 2
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
+        for kind in reversed(self._arrows):
+            width = LINE + 5 + metrics.horizontalAdvance(kind) + 12
+            if width > x:
+                break
+            x -= width
+            painter.setPen(arrow_pen(self._theme, kind))
+            painter.drawLine(QPointF(x, middle), QPointF(x + LINE, middle))
+            painter.setPen(self._theme.color("text-muted"))
+            area = QRectF(x + LINE + 5, 0, width, self.height())
+            painter.drawText(area, Qt.AlignmentFlag.AlignVCenter, kind)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
+        return int(x)
 
     def _swatch(self, painter: QPainter, number: int, box: QRectF) -> None:
         assert self._style is not None

@@ -10,6 +10,8 @@ from npuviz.ui.widgets.timeline_state import Arrow, OpenSlice, TimelineState
 
 FADE_ALPHA = 96
 OPEN_END_PIXELS = 12.0
+DASHES: dict[str, list[float]] = {"anti": [5, 3], "output": [1.2, 2.4], "accumulate": [7, 2.5, 1.2, 2.5]}
+"""Kinds of dependencies that are not drawn as a plain line: pixels on and off, in widths of the line."""
 
 
 def translucent(color: QColor, alpha: int) -> QColor:
@@ -17,6 +19,16 @@ def translucent(color: QColor, alpha: int) -> QColor:
     found = QColor(color)
     found.setAlpha(alpha)
     return found
+
+
+def arrow_pen(theme: Theme, kind: str, is_chosen: bool = False) -> QPen:
+    """How an arrow of a kind is drawn: its colour and, for those who see none, its dashes."""
+    if not kind:
+        return QPen(theme.color("accent" if is_chosen else "text-muted"), 2.0 if is_chosen else 1.3)
+    pen = QPen(theme.color(f"dependency-{kind}"), 2.6 if is_chosen else 1.5)
+    if kind in DASHES:
+        pen.setDashPattern(DASHES[kind])
+    return pen
 
 
 class MarksPainter:
@@ -131,7 +143,7 @@ class MarksPainter:
         painter.drawRect(QRectF(left, top, max(right - left, 2.0), height))
 
     def _arrow(self, painter: QPainter, state: TimelineState, arrow: Arrow, is_chosen: bool) -> None:
-        source, sink = state.layout.of_track(arrow.source_track), state.layout.of_track(arrow.sink_track)
+        source, sink = state.layout.showing(arrow.source_track), state.layout.showing(arrow.sink_track)
         if source is None or sink is None:
             return
         start = QPointF(
@@ -145,9 +157,10 @@ class MarksPainter:
         halo = QPen(translucent(self._theme.color("canvas"), 200), 4.5 if is_chosen else 3.5)
         painter.setPen(halo)
         painter.drawPath(path)
-        color = self._theme.color("accent" if is_chosen else "text-muted")
-        painter.setPen(QPen(color, 2.0 if is_chosen else 1.3))
+        pen = arrow_pen(self._theme, arrow.kind, is_chosen)
+        painter.setPen(pen)
         painter.drawPath(path)
+        color = pen.color()
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(color)
         painter.drawPolygon(QPolygonF([end, end + QPointF(-8, -4), end + QPointF(-8, 4)]))

@@ -58,6 +58,9 @@ class RowLayout:
         self.height = self.rows[-1].bottom if self.rows else 0
         self._tops = [row.top for row in self.rows]
         self._by_track = {row.track: row for row in self.rows if row.track >= 0}
+        self._by_member = {
+            track: row for row in reversed(self.rows) if row.is_collapsed for track in row.members
+        }
 
     def at(self, y: float) -> Row | None:
         """The row at a pixel from the top of the first row, or None."""
@@ -75,6 +78,10 @@ class RowLayout:
     def of_track(self, track: int) -> Row | None:
         """The row of a track, or None while it is folded or hidden."""
         return self._by_track.get(track)
+
+    def showing(self, track: int) -> Row | None:
+        """The row of a track, or that of the folded group it is in; None if it is hidden."""
+        return self._by_track.get(track) or self._by_member.get(track)
 
 
 @dataclass

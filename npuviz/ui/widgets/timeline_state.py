@@ -44,13 +44,17 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Arrow:
-    """From the end of a producing slice to the slice that used its result at `cycle`."""
+    """From the end of a slice to the slice that had to wait for it, at `cycle`.
+
+    instruction  of the other end; kind is that of a Dependency, "" for a flow of the trace
+    """
 
     source_track: int
     source_cycle: int
     sink_track: int
     cycle: int
     instruction: int
+    kind: str = ""
 
 
 @dataclass(frozen=True, slots=True)

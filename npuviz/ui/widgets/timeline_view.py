@@ -152,9 +152,10 @@ class TimelineView(QWidget):
 
     def set_arrows(self, arrows: Iterable[Arrow]) -> None:
         """Arrows of the picked slice."""
-        self.state.arrows = tuple(arrows)
-        self.state.arrow = 0
-        self.update()
+        state, fresh = self.state, tuple(arrows)
+        if fresh != state.arrows:
+            state.arrows, state.arrow = fresh, 0
+            self.update()
 
     def set_node(self, node: int) -> None:
         """Underline the slices of a graph node; -1 for none."""
@@ -202,6 +203,12 @@ class TimelineView(QWidget):
             self._scrollbar.setValue(row.top)
         elif row.bottom > self.state.scroll + height:
             self._scrollbar.setValue(row.bottom - height)
+
+    def reveal_cycles(self, first: int, last: int) -> None:
+        """Move so that a slice can be seen, at the same zoom; nothing happens if some of it is visible."""
+        view = self.state.viewport
+        if not (last > view.start and first < view.end):
+            self.set_viewport(view.revealed(first, max(self.state.end_cycle, self.state.cursor)))
 
     def scroll_rows(self, pixels: int) -> None:
         """Move the rows up by so many pixels (down if negative)."""

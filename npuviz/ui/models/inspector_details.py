@@ -1,0 +1,102 @@
+"""Parts of an instruction's inspector page that only some programs can fill: dependencies and tables."""
+
+import re
+
+import numpy as np
+
+from npuviz.program.instruction import Dependency, DetailTable, HasDependencies, HasDetails, Instruction
+from npuviz.ui.models.inspector_page import Cell, Section, Table, count_cell, field, text_cell
+from npuviz.ui.models.inspector_source import InspectorSource
+from npuviz.ui.models.trace_facts import Run, runs_near
+from npuviz.workbench.selection import Selection
+
+MAX_ROWS = 64
+WIDE_COLUMNS = 4
+"""Tables with more columns than this and few rows are turned: the inspector is narrow."""
+MAX_TURNED_ROWS = 3
+_NUMBER = re.compile(r"[-+]?(0x[0-9a-f]+|[0-9][0-9 .,\u202f\u2009]*([eE][-+]?[0-9]+)?)", re.IGNORECASE)
+
+
+def dependencies_of(source: InspectorSource, index: int) -> tuple[Dependency, ...]:
+    """What the program says about who waits for whom; empty where it says nothing."""
+    listing = source.program.listing if source.program else None
+    return listing.dependencies_of(index) if isinstance(listing, HasDependencies) else ()
+
+
+def dependency_sections(
+    source: InspectorSource, instruction: Instruction, found: tuple[Dependency, ...], at: int
+) -> list[Section]:
+    """Predecessors and successors of an instruction.
+
+    at  cycle near which their intervals are looked for
+    """
+    others = sorted({d.source if d.sink == instruction.index else d.sink for d in found})
+    runs: dict[int, Run] = {}
+    if source.reader is not None and source.program is not None and others:
+        units = source.program.listing.units_of(np.array(others, dtype=np.int64)).tolist()
+        runs = runs_near(source.reader, dict(zip(others, units, strict=True)), at)
+    sections: list[Section] = []
+    for title, is_waiting in (("Waits for", True), ("Waited for by", False)):
+        chosen = [d for d in found if (d.sink if is_waiting else d.source) == instruction.index]
+        rows = tuple(
+            _row(source, d, d.source if is_waiting else d.sink, runs, is_waiting) for d in chosen[:MAX_ROWS]
+        )
+        if rows:
+            when = "Ended" if is_waiting else "Began"
+            table = Table(("Kind", "Instruction", "Unit", when), rows, max(0, len(chosen) - MAX_ROWS))
+            sections.append(Section(title, table=table))
+    return sections
+
+
+def _row(
+    source: InspectorSource, dependency: Dependency, other: int, runs: dict[int, Run], is_waiting: bool
+) -> tuple[Cell, ...]:
+    link = source.instruction_cell(other)
+    run = runs.get(other)
+    unit = link.link.unit if link.link is not None else None
+    when = text_cell("not yet", role="text-muted")
+    if run is not None and link.link is not None:
+        chosen: Selection = link.link.with_fields(track=run.track, cycles=(run.start, run.end))
+        when = count_cell(run.end if is_waiting else run.start, chosen)
+    return (
+        text_cell(dependency.kind, role=f"dependency-{dependency.kind}"),
+        link,
+        source.unit_cell(unit if unit is not None else -1),
+        when,
+    )
+
+
+def detail_sections(source: InspectorSource, index: int) -> list[Section]:
+    """The tables that the program has about an instruction."""
+    listing = source.program.listing if source.program else None
+    if not isinstance(listing, HasDetails):
+        return []
+    return [_section(table) for table in listing.details_of(index)]
+
+
+def _section(table: DetailTable) -> Section:
+    rows = table.rows[:MAX_ROWS]
+    left_out = max(0, len(table.rows) - MAX_ROWS)
+    if len(table.columns) > WIDE_COLUMNS and len(rows) <= MAX_TURNED_ROWS and not left_out:
+        if len(rows) == 1:
+            return Section(
+                table.title,
+                tuple(
+                    field(title, _cell(text))
+                    for title, text in zip(table.columns, rows[0], strict=True)
+                    if text
+                ),
+            )
+        turned = tuple(
+            (text_cell(title, role="text-muted"), *(_cell(row[i]) for row in rows))
+            for i, title in enumerate(table.columns)
+            if i and any(row[i] for row in rows)
+        )
+        headers = (table.columns[0], *(row[0] for row in rows))
+        return Section(table.title, table=Table(headers, turned))
+    cells = tuple(tuple(_cell(text) for text in row) for row in rows)
+    return Section(table.title, table=Table(table.columns, cells, left_out))
+
+
+def _cell(text: str) -> Cell:
+    return Cell(text, is_number=_NUMBER.fullmatch(text) is not None)
