@@ -13,11 +13,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import numpy as np
-
 from npuviz.base.errors import FormatError
 from npuviz.formats import neff_archive
 from npuviz.formats.binary import read_file
+from npuviz.formats.neff_constants import constant_data
 from npuviz.formats.neff_definition import parse_subgraph, subgraph_members
 from npuviz.formats.neff_graph import KELF_MEMBER, GraphTensor, graph_object
 from npuviz.formats.neff_header import HEADER_BYTES, header_bytes, parse_header
@@ -28,9 +27,22 @@ from npuviz.formats.neff_model import (
     NeffHeader,
     Payload,
     Subgraph,
-    Variable,
 )
 from npuviz.formats.neff_rules import check_neff
+
+__all__ = [
+    "DEFAULT_LIMIT_BYTES",
+    "check_neff",
+    "constant_data",
+    "layout_of",
+    "make_neff",
+    "neff_from_bytes",
+    "neff_from_members",
+    "neff_to_bytes",
+    "parse_neff",
+    "read_neff",
+    "write_neff",
+]
 
 DEFAULT_LIMIT_BYTES = 4 << 30
 GRAPH_MEMBER = "neff.json"
@@ -259,36 +271,3 @@ def layout_of(neff: Neff) -> tuple[ArchiveEntry, ...]:
     known = {each.name for each in neff.layout}
     kept = tuple(each for each in neff.layout if each.is_folder or each.name in neff.members)
     return kept + tuple(ArchiveEntry(name) for name in neff.members if name not in known)
-
-
-# --- constants ---------------------------------------------------------------------------------
-
-
-def constant_data(subgraph: Subgraph, variable: Variable) -> np.ndarray:
-    """The bytes that the runtime puts into a `file` variable: uint8[n], read-only.
-
-    Of a .npy file only the array counts, of any other all bytes; n may differ from `variable.size`,
-    which `check_neff` reports. Raises FormatError when there is no such file or no such array.
-    """
-    where = f"subgraph {subgraph.name}, variable {variable.name}"
-    content = subgraph.files.get(variable.file_name or "")
-    if content is None:
-        raise FormatError(
-            where, field="file_name", expected="a file of the subgraph", found=repr(variable.file_name)[:100]
-        )
-    start = npy_data_offset(content, where) if (variable.file_name or "").endswith(".npy") else 0
-    found = np.frombuffer(content, np.uint8)[start:]
-    found.flags.writeable = False
-    return found
-
-
-def npy_data_offset(content: Payload, where: str) -> int:
-    """Where the array of a .npy file starts. Raises FormatError when it has no right header."""
-    head = bytes(content[:12])
-    size_bytes = 2 if head[6:7] == b"\1" else 4
-    if head[:6] != b"\x93NUMPY" or head[6] not in (1, 2, 3) or len(head) < 12:
-        raise FormatError(where, expected="a .npy header", found=head[:6].hex(" ") or "an empty file")
-    start = 8 + size_bytes + int.from_bytes(head[8 : 8 + size_bytes], "little")
-    if start > len(content):
-        raise FormatError(where, expected=f"a .npy header of {start} bytes", found=f"{len(content)} bytes")
-    return start

@@ -28,10 +28,11 @@ _SIDE_KEYS = {
     side: (side, f"{side}_off", f"{side}_steps", f"{side}_sizes", f"{side}_dtype") for side in ("to", "from")
 }
 _SOURCE_KEYS = frozenset((*_SIDE_KEYS["from"], "scale"))
+_PLAIN_KEYS = frozenset((*_SIDE_KEYS["to"], *_SIDE_KEYS["from"]))
+"""A descriptor with no other key is a copy."""
 _DESC_KEYS = frozenset(
     (
-        *_SIDE_KEYS["to"],
-        *_SIDE_KEYS["from"],
+        *_PLAIN_KEYS,
         "op",
         "from_arr",
         "num_tiling_dimensions",
@@ -47,36 +48,44 @@ _DESC_KEYS = frozenset(
 
 def parse_entries(entries: Sequence[Any], file: str, member: str) -> tuple[DmaEntry, ...]:
     """The `dma` list of an engine. Raises FormatError that names the member, the entry and the key."""
-    return tuple(_parse_entry(entry, file, member, index) for index, entry in enumerate(entries))
+    found: list[DmaEntry] = []
+    for entry in entries:
+        try:
+            found.append(_parse_entry(entry, file, ""))
+        except FormatError:
+            # The text of the place is made only when it is needed.
+            found.append(_parse_entry(entry, file, f"{member}, dma[{len(found)}]"))
+    return tuple(found)
 
 
-def _parse_entry(value: Any, file: str, member: str, index: int) -> DmaEntry:
-    where = f"{member}, dma[{index}]"
+def _parse_entry(value: Any, file: str, where: str) -> DmaEntry:
     fields = Fields(value, file, where)
-    if not fields.has("desc"):
+    if "desc" not in value:
         fields.fail("desc", "an object")
     unknown = value.keys() - _ENTRY_KEYS
     return DmaEntry(
         id=fields.integer("id"),
-        desc=_parse_descriptor(value["desc"], file, f"{where}.desc"),
-        queue=fields.text("queue", ""),
-        instance_name=fields.text("instance_name", ""),
-        function_start=fields.text("function_start", ""),
-        section_start_desc=fields.flag("section_start_desc"),
-        event=fields.optional_integer("event"),
-        semaphore=fields.optional_integer("semaphore"),
-        remote_semaphores=fields.integers("remote_semaphores"),
+        desc=_parse_descriptor(value["desc"], file, where and f"{where}.desc"),
+        queue=fields.text("queue") if "queue" in value else "",
+        instance_name=fields.text("instance_name") if "instance_name" in value else "",
+        function_start=fields.text("function_start") if "function_start" in value else "",
+        section_start_desc=fields.flag("section_start_desc") if "section_start_desc" in value else False,
+        event=fields.integer("event") if "event" in value else None,
+        semaphore=fields.integer("semaphore") if "semaphore" in value else None,
+        remote_semaphores=fields.integers("remote_semaphores") if "remote_semaphores" in value else (),
         extra={key: value[key] for key in unknown} if unknown else _NOTHING,
     )
 
 
 def _parse_descriptor(value: Any, file: str, where: str) -> Descriptor:
-    fields = Fields(value, file, where)
     destination = _parse_access(value, "to", file, where)
+    if value.keys() <= _PLAIN_KEYS:
+        return Descriptor(destination, (_parse_access(value, "from", file, where),))
+    fields = Fields(value, file, where)
     uses_from_arr = "from_arr" in value
     if uses_from_arr:
         sources = tuple(
-            _parse_access(source, "from", file, f"{where}.from_arr[{index}]", is_entry=True)
+            _parse_access(source, "from", file, where and f"{where}.from_arr[{index}]", is_entry=True)
             for index, source in enumerate(fields.objects("from_arr"))
         )
         stray = [key for key in _SIDE_KEYS["from"] if key in value]

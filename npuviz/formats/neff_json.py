@@ -50,10 +50,10 @@ class Fields:
     def __init__(self, value: Any, file: str, where: str) -> None:
         self.file = file
         self.where = where
+        self._taken: list[str] = []
         if type(value) is not dict:
             raise FormatError(file, field=where, expected="an object", found=describe_json(value))
         self._value: dict[str, Any] = value
-        self._taken: set[str] = set()
 
     def fail(self, key: str, expected: str, found: Any = None) -> NoReturn:
         """Raise the FormatError of a key."""
@@ -64,7 +64,7 @@ class Fields:
 
     def raw(self, key: str) -> Any:
         """The value as it is, None when the key is absent."""
-        self._taken.add(key)
+        self._taken.append(key)
         return self._value.get(key)
 
     def has(self, key: str) -> bool:
@@ -146,7 +146,7 @@ class Fields:
         return {key: value for key, value in self._value.items() if key not in self._taken}
 
     def _get(self, key: str, default: Any) -> Any:
-        self._taken.add(key)
+        self._taken.append(key)
         value = self._value.get(key, self)
         if value is self:
             if default is None:
