@@ -137,6 +137,23 @@ class Piece:
     steps: tuple[int, int, int, int]
 
 
+ALLOCATION_DTYPE = np.dtype(
+    [
+        ("core", np.int32),
+        ("space", np.int32),
+        ("address", np.int64),
+        ("size_bytes", np.int64),
+        ("partitions", np.int32),
+        ("tensor", np.int32),
+        ("first", np.int64),
+        ("last", np.int64),
+    ]
+)
+"""A tile's stay in SBUF or PSUM (isa.Space): bytes address..address+size_bytes of partitions
+0..partitions-1, from the issue of instruction `first` to the completion of `last` (or of the transfer
+that it triggers). `tensor` is what it holds, -1 if it is no graph tensor."""
+
+
 @dataclass(frozen=True)
 class Tables:
     """The program. Instructions of one sequencer are consecutive and in program order; sequencers
@@ -147,6 +164,7 @@ class Tables:
     nodes, tiles  (n,) int32: graph node and tile of each instruction, -1 if none
     transfer_of   (n,) int32: index in `transfers` that an instruction triggers, -1 if none
     pieces        tensors (or parts) that never reach HBM, for the check; may be empty
+    allocations   (k,) ALLOCATION_DTYPE; may be empty (a NEFF of others does not tell)
     outputs       graph output tensor -> variable that holds it at the end
     semaphore_uses  (core, semaphore) -> who updates it, for people
     """
@@ -161,5 +179,6 @@ class Tables:
     queue_sets: tuple[QueueSet, ...]
     variables: tuple[Variable, ...]
     pieces: tuple[Piece, ...] = ()
+    allocations: np.ndarray = field(default_factory=lambda: np.zeros(0, ALLOCATION_DTYPE))
     outputs: Mapping[int, int] = field(default_factory=dict[int, int])
     semaphore_uses: Mapping[tuple[int, int], str] = field(default_factory=dict[tuple[int, int], str])
