@@ -1,0 +1,194 @@
+"""The state of a program under construction: variables, tiles, engines, nodes."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+from npuviz.program.dtypes import dtype_name, numpy_dtype
+from npuviz.program.graph import Graph
+from npuviz.program.program import Note
+from npuviz.targets.neuroncore.compiler.allocator import PsumAllocator, SbufAllocator, Tile
+from npuviz.targets.neuroncore.compiler.cache import TileCache
+from npuviz.targets.neuroncore.compiler.emit import Emitter
+from npuviz.targets.neuroncore.compiler.engine_choice import EngineChoice
+from npuviz.targets.neuroncore.compiler.hbm_view import HbmView
+from npuviz.targets.neuroncore.compiler.queues import QueuePlan
+from npuviz.targets.neuroncore.compiler.variables import Variables
+from npuviz.targets.neuroncore.compiler.view import ITEM_BYTES, View
+from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Engine, Opcode
+from npuviz.targets.neuroncore.spec import NeuronSpec
+
+
+class BuilderCore:
+    """Variables, tiles and bare instructions; `builder.Builder` is what lowerings get.
+
+    spec, graph    what is compiled for what
+    compute_dtype  type of intermediate floats and matmul operands ("float32", ...)
+    core           physical core that the next instructions go to
+    """
+
+    def __init__(self, graph: Graph, spec: NeuronSpec) -> None:
+        self.spec = spec
+        self.graph = graph
+        self.compute_dtype: str = spec.dtype
+        self.core = 0
+        self.notes: list[Note] = []
+        self.variables = Variables()
+        self.queues = QueuePlan(spec)
+        self.emitter = Emitter(spec.num_cores, self.queues.sets)
+        self.choice = EngineChoice(spec, spec.num_cores)
+        self._homes: dict[int, int] = {}
+        self._columns: dict[int, HbmView] = {}
+        self._sbuf = [SbufAllocator(spec.sbuf_usable_bytes) for _ in range(spec.num_cores)]
+        self._psum = [PsumAllocator(spec.num_psum_banks, spec.psum_bank_bytes) for _ in range(spec.num_cores)]
+        self._cache = [TileCache() for _ in range(spec.num_cores)]
+        self._scopes: list[list[Tile]] = [[]]
+        self._num_tile_scopes = 0
+
+    # Variables -----------------------------------------------------------------------------------
+
+    def hbm(self, tensor_id: int) -> HbmView:
+        """The HBM home of a graph tensor, made on first use."""
+        index = self._homes.get(tensor_id)
+        if index is None:
+            index = self._homes[tensor_id] = self._make_home(tensor_id)
+        return self.variables.view(index)
+
+    def _make_home(self, tensor_id: int) -> int:
+        tensor = self.graph.tensors[tensor_id]
+        data = self.graph.constants.get(tensor_id)
+        if data is not None:
+            dtype = self.held_dtype(tensor.dtype)
+            if dtype != tensor.dtype:
+                data = np.asarray(data).astype(numpy_dtype(dtype))
+            return self.variables.add(tensor.name, "constant", dtype, tensor.shape, data, tensor_id)
+        if tensor_id in self.graph.inputs:
+            return self.variables.add(tensor.name, "input", tensor.dtype, tensor.shape, None, tensor_id)
+        if tensor_id in self.graph.outputs:
+            return self.variables.add(tensor.name, "output", tensor.dtype, tensor.shape, None, tensor_id)
+        dtype = self.held_dtype(tensor.dtype)
+        return self.variables.add(tensor.name, "scratch", dtype, tensor.shape, None, tensor_id)
+
+    def held_dtype(self, dtype: str) -> str:
+        """How intermediate tensors of a model type are held: fp32 becomes the compute type."""
+        return self.compute_dtype if dtype == "float32" else dtype
+
+    def constant(self, array: np.ndarray, name: str = "") -> HbmView:
+        """An extra constant in HBM, of the array's type."""
+        dtype = dtype_name(array.dtype)
+        name = name or f"constant.{len(self.variables.drafts)}"
+        index = self.variables.add(name, "constant", dtype, tuple(array.shape), np.ascontiguousarray(array))
+        return self.variables.view(index)
+
+    def scratch(self, shape: tuple[int, ...], dtype: str) -> HbmView:
+        """An extra buffer in HBM."""
+        name = f"scratch.{len(self.variables.drafts)}"
+        return self.variables.view(self.variables.add(name, "scratch", dtype, tuple(shape)))
+
+    def note(self, code: str, text: str, node: int = -1, is_warning: bool = False) -> None:
+        """Tell the user something; the same text about the same node once."""
+        made = Note("warning" if is_warning else "info", code, text, node)
+        if made not in self.notes:
+            self.notes.append(made)
+
+    # Tiles ---------------------------------------------------------------------------------------
+
+    @contextmanager
+    def tiles(self) -> Iterator[None]:
+        """Tiles made inside live until the end of the block."""
+        outer_tile = self.emitter.tile
+        if len(self._scopes) <= 2:
+            self.emitter.tile = self._num_tile_scopes
+            self._num_tile_scopes += 1
+        scope: list[Tile] = []
+        self._scopes.append(scope)
+        try:
+            yield
+        finally:
+            self._scopes.pop()
+            for tile in scope:
+                tile.users -= 1
+            self.emitter.tile = outer_tile
+
+    @contextmanager
+    def node(self, node_id: int) -> Iterator[None]:
+        """Everything emitted inside belongs to a graph node; its tiles end with it."""
+        outer = self.emitter.node
+        self.emitter.node = node_id
+        scope: list[Tile] = []
+        self._scopes.append(scope)
+        self.choice.begin()
+        try:
+            yield
+        finally:
+            self._scopes.pop()
+            for tile in scope:
+                tile.users -= 1
+            self.emitter.node = outer
+
+    def sbuf(self, partitions: int, free_shape: tuple[int, ...], dtype: str) -> View:
+        """A tile in SBUF. Raises DoesNotFit."""
+        self._check_partitions(partitions)
+        count = 1
+        for size in free_shape:
+            count *= size
+        tile, lost = self._sbuf[self.core].allocate(
+            count * ITEM_BYTES[dtype], f"a tile {partitions} x {tuple(free_shape)} of {dtype}"
+        )
+        for old in lost:
+            old.keys.clear()
+        self._scopes[-1].append(tile)
+        return View(tile, 0, partitions, tile.address, dtype, tuple(free_shape))
+
+    def psum(self, partitions: int, free_shape: tuple[int, ...], dtype: str = "float32") -> View:
+        """A tile in PSUM: at most one bank (2 KiB a partition). Raises DoesNotFit."""
+        self._check_partitions(partitions)
+        count = 1
+        for size in free_shape:
+            count *= size
+        tile = self._psum[self.core].allocate(
+            count * ITEM_BYTES[dtype], f"a PSUM tile {partitions} x {tuple(free_shape)} of {dtype}"
+        )
+        self._scopes[-1].append(tile)
+        return View(tile, 0, partitions, tile.address, dtype, tuple(free_shape))
+
+    def _check_partitions(self, partitions: int) -> None:
+        if not 1 <= partitions <= NUM_PARTITIONS:
+            raise ValueError(f"a tile has 1..{NUM_PARTITIONS} partitions, not {partitions}")
+
+    def _hold(self, tile: Tile) -> None:
+        """Keep a tile until the innermost scope ends."""
+        tile.users += 1
+        tile.chance = True
+        self._scopes[-1].append(tile)
+
+    # Instructions --------------------------------------------------------------------------------
+
+    def _run(
+        self,
+        opcode: Opcode,
+        views: tuple[View | None, ...],
+        *,
+        engine: Engine | None = None,
+        flags: int = 0,
+        op0: int = 0,
+        op1: int = 0,
+        cmd: int = 0,
+        imm: bytes = bytes(12),
+        reads_target: bool = False,
+    ) -> None:
+        """Append an instruction to the engine that is asked for or done with it first."""
+        core = self.core
+        chosen = self.choice.choose(core, opcode, views, op0, op1, flags, engine)
+        self.emitter.instruction(
+            self.emitter.channel(core, chosen),
+            opcode,
+            views,
+            flags=flags,
+            op0=op0,
+            op1=op1,
+            cmd=cmd,
+            imm=imm,
+            reads_target=reads_target,
+        )

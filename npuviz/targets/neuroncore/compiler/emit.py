@@ -1,0 +1,233 @@
+"""The instruction streams of a program under construction, one a sequencer, kept as packed bytes."""
+
+import struct
+from dataclasses import dataclass, field
+
+from npuviz.base.errors import SimulationError
+from npuviz.targets.neuroncore.compiler.dependencies import Box, Region, Tracker
+from npuviz.targets.neuroncore.compiler.view import View
+from npuviz.targets.neuroncore.isa import MAX_WAITS, NUM_ENGINES, Engine, Opcode
+from npuviz.targets.neuroncore.tables import Descriptor, QueueSet, Transfer, TriggerKind
+
+HEAD = struct.Struct("<BBHBBBx12sI")
+"""The first 24 bytes of isa.INSTRUCTION_DTYPE; waits and updates follow."""
+OPERANDS_BYTES = 192
+_ABSENT = bytes(32)
+_NO_IMMEDIATES = bytes(12)
+_FLOATS = struct.Struct("<fff")
+
+Access = tuple[Region, Box]
+
+
+def floats(first: float = 0.0, second: float = 0.0, third: float = 0.0) -> bytes:
+    """Immediates as fp32."""
+    return _FLOATS.pack(first, second, third)
+
+
+def immediates(values: tuple[float, float, float], integer: bool) -> bytes:
+    """Immediates as fp32, or as int32 bit patterns (values of uint32 wrap)."""
+    if not integer:
+        return _FLOATS.pack(*values)
+    return b"".join((int(value) & 0xFFFFFFFF).to_bytes(4, "little") for value in values)
+
+
+@dataclass(slots=True)
+class Stream:
+    """Instructions of one sequencer in program order.
+
+    waits  (instruction, channel, done up to), see dependencies
+    transfers  index of the transfer that an instruction triggers, -1 if none
+    """
+
+    heads: list[bytes] = field(default_factory=list[bytes])
+    operands: list[bytes] = field(default_factory=list[bytes])
+    nodes: list[int] = field(default_factory=list[int])
+    tiles: list[int] = field(default_factory=list[int])
+    transfers: list[int] = field(default_factory=list[int])
+    waits: list[tuple[int, int, int]] = field(default_factory=list[tuple[int, int, int]])
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Lengths to return to when a node is taken back."""
+
+    streams: tuple[int, ...]
+    waits: tuple[int, ...]
+    transfers: int
+    queue_lengths: tuple[int, ...]
+    known: tuple[tuple[int, ...], ...]
+
+
+class Emitter:
+    """Appends instructions with the waits they need.
+
+    Channels (see dependencies): core * 5 + engine, then the host, then the queue sets.
+    """
+
+    def __init__(self, num_cores: int, queue_sets: list[QueueSet]) -> None:
+        self.num_cores = num_cores
+        self.host = num_cores * NUM_ENGINES
+        self.num_engines = self.host + 1
+        self.queue_sets = queue_sets
+        self.streams = [Stream() for _ in range(self.num_engines)]
+        self.transfers: list[Transfer] = []
+        self.tracker = Tracker(self.num_engines, self.num_engines + len(queue_sets))
+        self.node = -1
+        self.tile = -1
+
+    def channel(self, core: int, engine: Engine) -> int:
+        """The channel of an engine."""
+        return self.host if engine == Engine.HOST else core * NUM_ENGINES + engine
+
+    def queue_channel(self, queue: int) -> int:
+        """The channel of a queue set."""
+        return self.num_engines + queue
+
+    def instruction(
+        self,
+        channel: int,
+        opcode: Opcode,
+        views: tuple[View | None, ...],
+        num_written: int = 1,
+        *,
+        flags: int = 0,
+        op0: int = 0,
+        op1: int = 0,
+        cmd: int = 0,
+        imm: bytes = _NO_IMMEDIATES,
+        id: int = 0,
+        reads_target: bool = False,
+        accumulates: bool = False,
+        pattern: bytes | None = None,
+    ) -> int:
+        """Append an instruction with its operands by position; returns its index in the stream.
+
+        views         by isa.OPERAND_POSITIONS; the first `num_written` and the last of six are written
+        reads_target  what it writes depends on what was there
+        accumulates   PE adds to PSUM: needs no wait for PE's own earlier writes
+        pattern       packed ARG0, for at most three views
+        """
+        reads: list[Access] = []
+        writes: list[Access] = []
+        packed = b""
+        for index, view in enumerate(views):
+            if view is None:
+                packed += _ABSENT
+                continue
+            packed += view.packed()
+            box = view.box()
+            if index < num_written or index == 5:
+                writes.append((view.tile, box))
+                if view.tile.keys:
+                    view.tile.keys.clear()
+            else:
+                reads.append((view.tile, box))
+        if reads_target:
+            reads.append((views[0].tile, views[0].box()))  # pyright: ignore[reportOptionalMemberAccess]
+        if pattern is not None:
+            packed = packed.ljust(96, b"\0") + pattern
+        tracker = self.tracker
+        needs = tracker.needs_of(channel, reads, writes, channel, accumulates)
+        if needs:
+            self._wait(channel, needs)
+        position = tracker.issue(channel)
+        tracker.record(channel, position, reads, writes)
+        engine = Engine.HOST if channel == self.host else channel % NUM_ENGINES
+        self._append(
+            channel, HEAD.pack(opcode, engine, flags, op0, op1, cmd, imm, id), packed.ljust(192, b"\0"), -1
+        )
+        return position
+
+    def transfer(
+        self,
+        channel: int,
+        queue: int,
+        descriptors: tuple[Descriptor, ...],
+        reads: list[Access],
+        writes: list[Access],
+        trigger: TriggerKind = "static",
+        flags: int = 0,
+        imm: bytes = _NO_IMMEDIATES,
+        index_view: View | None = None,
+    ) -> int:
+        """Append a trigger on an engine and the transfer it starts; returns the transfer's index."""
+        own = self.queue_channel(queue)
+        needs = self.tracker.needs_of(channel, reads, writes, own)
+        if needs:
+            self._wait(channel, needs)
+        position = self.tracker.issue(channel, own)
+        self.tracker.record(own, self.tracker.length(own) - 1, reads, writes)
+        number = len(self.transfers)
+        owner = self.queue_sets[queue]
+        self.transfers.append(Transfer(number, owner.core, queue, descriptors, trigger))
+        opcode = Opcode.DMA_TRIGGER if trigger == "static" else Opcode.DMA_COPY
+        packed = bytes(OPERANDS_BYTES)
+        if index_view is not None:
+            packed = (_ABSENT * 2 + index_view.packed()).ljust(OPERANDS_BYTES, b"\0")
+        head = HEAD.pack(opcode, channel % NUM_ENGINES, flags, 0, 0, 0, imm, number)
+        self._append(channel, head, packed, number)
+        return position
+
+    def host_call(self, node: int, moved_bytes: int, reads: list[Access], writes: list[Access]) -> None:
+        """Append a HOST_CALL of a graph node."""
+        needs = self.tracker.needs_of(self.host, reads, writes, self.host)
+        if needs:
+            self._wait(self.host, needs)
+        position = self.tracker.issue(self.host)
+        self.tracker.record(self.host, position, reads, writes)
+        head = HEAD.pack(Opcode.HOST_CALL, Engine.HOST, 0, 0, 0, 0, floats(moved_bytes), node)
+        self._append(self.host, head, bytes(OPERANDS_BYTES), -1)
+
+    def _wait(self, channel: int, needs: dict[int, int]) -> None:
+        """Waits of the next instruction; those too many for it go to NOPs before it."""
+        waits = self.tracker.pruned(channel, needs)
+        stream = self.streams[channel]
+        engine = Engine.HOST if channel == self.host else channel % NUM_ENGINES
+        while len(waits) > MAX_WAITS:
+            position = self.tracker.issue(channel)
+            stream.waits += [(position, source, count) for source, count in waits[:MAX_WAITS]]
+            head = HEAD.pack(Opcode.NOP, engine, 0, 0, 0, 0, _NO_IMMEDIATES, 0)
+            self._append(channel, head, bytes(OPERANDS_BYTES), -1)
+            waits = waits[MAX_WAITS:]
+        position = len(stream.heads)
+        stream.waits += [(position, source, count) for source, count in waits]
+
+    def _append(self, channel: int, head: bytes, operands: bytes, transfer: int) -> None:
+        stream = self.streams[channel]
+        stream.heads.append(head)
+        stream.operands.append(operands)
+        stream.nodes.append(self.node)
+        stream.tiles.append(self.tile)
+        stream.transfers.append(transfer)
+
+    # Taking back ----------------------------------------------------------------------------------
+
+    def mark(self) -> Mark:
+        """Where the program is now."""
+        tracker = self.tracker
+        return Mark(
+            tuple(len(stream.heads) for stream in self.streams),
+            tuple(len(stream.waits) for stream in self.streams),
+            len(self.transfers),
+            tuple(tracker.length(channel) for channel in range(tracker.num_channels)),
+            tuple(tuple(known) for known in tracker.known),
+        )
+
+    def take_back(self, mark: Mark) -> dict[int, int]:
+        """Remove everything since `mark`; returns channel -> done up to, of all that remains.
+
+        The caller must make every region depend on that: their records may name removed work.
+        """
+        for stream, length, waits in zip(self.streams, mark.streams, mark.waits, strict=True):
+            for part in (stream.heads, stream.operands, stream.nodes, stream.tiles, stream.transfers):
+                del part[length:]
+            del stream.waits[waits:]
+        del self.transfers[mark.transfers :]
+        self.tracker.take_back(mark.queue_lengths, mark.known)
+        return {channel: count for channel, count in enumerate(mark.queue_lengths) if count}
+
+    def check(self) -> None:
+        """Raise SimulationError if streams and tracker disagree."""
+        for channel, stream in enumerate(self.streams):
+            if len(stream.heads) != self.tracker.length(channel):
+                raise SimulationError(f"channel {channel} lost count of its instructions")
