@@ -1,0 +1,90 @@
+"""What a lowering of a movement asks about its node: attributes, shapes, and values known when compiling."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from npuviz.program.graph import Node
+from npuviz.targets.neuroncore.compiler.builder import Builder
+from npuviz.targets.neuroncore.compiler.families import CannotLower
+from npuviz.targets.neuroncore.compiler.hbm_view import HbmView
+
+
+def input_id(node: Node, index: int) -> int:
+    """Tensor id of an input, -1 if it is absent."""
+    return node.inputs[index] if index < len(node.inputs) else -1
+
+
+def source(b: Builder, node: Node, index: int = 0) -> HbmView:
+    """The home of an input that must be there. Raises CannotLower for what is no tensor."""
+    tensor = input_id(node, index)
+    if tensor < 0:
+        raise CannotLower(f"input {index} is missing")
+    if b.graph.tensors[tensor].dtype in ("string", "opaque"):
+        raise CannotLower(f"{b.graph.tensors[tensor].dtype} values have no place in the chip's memory")
+    return b.hbm(tensor)
+
+
+def target(b: Builder, node: Node, index: int = 0) -> HbmView:
+    """The home of an output."""
+    if b.graph.tensors[node.outputs[index]].dtype in ("string", "opaque"):
+        raise CannotLower(f"{b.graph.tensors[node.outputs[index]].dtype} values are no tensors of the chip")
+    return b.hbm(node.outputs[index])
+
+
+def known(b: Builder, node: Node, index: int, what: str) -> np.ndarray | None:
+    """The value of an input that decides about the shape of the program; None if it is absent.
+
+    Raises CannotLower when it is known only at run time.
+    """
+    tensor = input_id(node, index)
+    if tensor < 0:
+        return None
+    value = b.graph.constants.get(tensor)
+    if value is None:
+        raise CannotLower(f"{what} is known only at run time")
+    return np.asarray(value)
+
+
+def known_ints(b: Builder, node: Node, index: int, what: str) -> list[int] | None:
+    """Like `known`, as a list of integers."""
+    value = known(b, node, index, what)
+    return None if value is None else [int(item) for item in value.reshape(-1)]
+
+
+def ints(node: Node, name: str, default: Sequence[int] | None = None) -> list[int] | None:
+    """An attribute that is a list of integers."""
+    value = node.attributes.get(name)
+    if value is None:
+        return None if default is None else list(default)
+    return [int(item) for item in value]
+
+
+def integer(node: Node, name: str, default: int = 0) -> int:
+    """An attribute that is an integer."""
+    value = node.attributes.get(name)
+    return default if value is None else int(value)
+
+
+def text(node: Node, name: str, default: str = "") -> str:
+    """An attribute that is text."""
+    value: Any = node.attributes.get(name)
+    if value is None:
+        return default
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+
+def axis_of(axis: int, rank: int) -> int:
+    """A non-negative axis. Raises CannotLower when it is out of range."""
+    if not -rank <= axis < max(rank, 1):
+        raise CannotLower(f"axis {axis} of a tensor of {rank} dimensions")
+    return axis + rank if axis < 0 else axis
+
+
+def copy(b: Builder, to: HbmView, of: HbmView) -> None:
+    """Move elements from one pattern to another of the same shape; floats are cast if their types differ."""
+    if to.shape != of.shape:
+        raise CannotLower(f"a movement of {of.shape} to {to.shape}")
+    if to.num_elements:
+        b.dma(to, of)
