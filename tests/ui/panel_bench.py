@@ -45,8 +45,8 @@ class Bench:
         panel.show()
         return panel
 
-    def open_toy(self, blocks: int = 8, fault_at: int = -1) -> Session:
-        session = make_session(blocks, fault_at=fault_at)
+    def open_toy(self, blocks: int = 8, **sizes: int) -> Session:
+        session = make_session(blocks, records=True, budget_bytes=64 << 20, cycle_seconds=0.0, **sizes)
         opened = Opened(Path("toy.toy"), "toy", OpenOptions(), reader=session.trace, session=session)
         self.model.show_opened(opened)
         return session

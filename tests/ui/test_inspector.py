@@ -1,7 +1,12 @@
+from dataclasses import replace
+from typing import cast
+
 import numpy as np
 import pytest
 from PySide6.QtGui import QGuiApplication
 
+from npuviz.program.instruction import DetailTable, HasDependencies, Listing
+from npuviz.ui.models.inspector_details import detail_sections
 from npuviz.ui.models.inspector_operator import value_fields
 from npuviz.ui.models.inspector_page import Cell, Page, Table, page_as_text, plain, table_as_csv
 from npuviz.ui.models.inspector_pages import make_page
@@ -93,6 +98,64 @@ def test_instruction_page_says_when_it_ran(source: InspectorSource) -> None:
     assert Selection(unit=1) in links(page)
     assert [r[0].text for r in table(page, "Reads").rows] == ["Core[0].SPAD", "Core[0].SPAD"]
     assert any(link.instruction == 7 for link in links(page)), "the store needs its result"
+
+
+def test_instruction_page_lists_who_waits_for_whom(source: InspectorSource) -> None:
+    assert source.program is not None
+    assert source.reader is not None
+    listing = source.program.listing
+    assert isinstance(listing, HasDependencies)
+    index = 26
+    page = make_page(source, Selection(instruction=index))
+    said = listing.dependencies_of(index)
+    before = [d for d in said if d.sink == index]
+    after = [d for d in said if d.source == index]
+    assert [row[0].text for row in table(page, "Waits for").rows] == [d.kind for d in before]
+    assert [row[0].text for row in table(page, "Waited for by").rows] == [d.kind for d in after]
+    for row, dependency in zip(table(page, "Waits for").rows, before, strict=True):
+        run = intervals_of_instruction(source.reader, dependency.source)[-1]
+        assert row[1].link is not None
+        assert row[1].link.instruction == dependency.source
+        assert plain(row[3].text) == str(run.end)
+        assert row[3].link is not None
+        assert row[3].link.cycles == (run.start, run.end)
+    titles = [section.title for section in page.sections]
+    assert "Needed" not in titles, "a flow of the trace that the program knows is told once"
+
+
+def test_what_did_not_run_yet_has_no_cycle() -> None:
+    session = make_session(blocks=4)
+    session.go_to(60)
+    page = make_page(InspectorSource(session.program, session.description, session.trace, session, 60),
+                     Selection(instruction=2))  # fmt: skip
+    ends = [row[3].text for row in table(page, "Waited for by").rows]
+    assert ends[0] != "not yet"
+    assert "not yet" in ends[1:]
+
+
+def test_instruction_page_shows_the_programs_tables(source: InspectorSource) -> None:
+    page = make_page(source, Selection(instruction=0))
+    descriptors = table(page, "Descriptors")
+    assert descriptors.headers == ("#", "From", "To", "Bytes")
+    assert [row[3].text for row in descriptors.rows] == ["32", "32"]
+    assert all(cell.is_number for row in descriptors.rows for cell in row)
+    operands = table(page, "Operands")
+    assert operands.headers == ("Is", "read", "written"), "a wide table of few rows is turned"
+    assert [row[0].text for row in operands.rows] == ["Memory", "Address", "Count", "Step", "Type"]
+
+
+def test_long_tables_say_what_is_left_out(source: InspectorSource) -> None:
+    rows = tuple((str(i), "x") for i in range(500))
+
+    class Detailed:
+        def details_of(self, index: int) -> tuple[DetailTable, ...]:
+            return (DetailTable("Many", ("#", "What"), rows),)
+
+    assert source.program is not None
+    program = replace(source.program, listing=cast(Listing, Detailed()))
+    section = detail_sections(InspectorSource(program), 0)[0]
+    assert section.table is not None
+    assert len(section.table.rows) + section.table.left_out == 500
 
 
 def test_tensor_page_shows_the_real_values(source: InspectorSource) -> None:

@@ -1,6 +1,8 @@
 """The timeline panel, driven by hand on the toy machine."""
 
+from collections import Counter
 from collections.abc import Iterator
+from typing import get_args
 
 import pytest
 from PySide6.QtCore import QPoint, QPointF, Qt
@@ -8,7 +10,10 @@ from PySide6.QtGui import QImage, QWheelEvent
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
+from npuviz.debug.session import Session
+from npuviz.program.instruction import Dependency, DependencyKind, HasDependencies
 from npuviz.ui.panels.timeline import SPEC, TimelinePanel
+from npuviz.ui.widgets.timeline_marks import arrow_pen
 from npuviz.ui.widgets.timeline_state import Picked, Range
 from npuviz.ui.widgets.timeline_view import TOP, TimelineView
 from npuviz.workbench.selection import Selection
@@ -22,9 +27,13 @@ def stage(qtbot: QtBot) -> Iterator[Stage]:
     made.close()
 
 
-def view_of(stage: Stage) -> TimelineView:
+def panel_of(stage: Stage) -> TimelinePanel:
     assert isinstance(stage.panel, TimelinePanel)
-    return stage.panel.view
+    return stage.panel
+
+
+def view_of(stage: Stage) -> TimelineView:
+    return panel_of(stage).view
 
 
 def point_of(view: TimelineView, track: int, cycle: float) -> QPoint:
@@ -95,10 +104,76 @@ def test_arrows_lead_from_producer_to_consumer(stage: Stage) -> None:
     assert session.trace is not None
     picked = view.state.picked
     assert picked is not None
-    assert len(arrows) == len(session.trace.flows_of(picked.instruction)) > 0
+    said = program_dependencies(session, picked.instruction)
+    assert Counter(arrow.kind for arrow in arrows) == Counter(d.kind for d in said)
+    assert {"flow", "anti"} <= {arrow.kind for arrow in arrows}
+    flows = {(int(f["source"]), int(f["sink"])) for f in session.trace.flows_of(picked.instruction)}
+    assert flows == {(d.source, d.sink) for d in said if d.kind == "flow"}, "a flow is drawn once"
     assert any(arrow.sink_track == 1 for arrow in arrows)
     for arrow in arrows:
         assert arrow.source_cycle <= arrow.cycle + 1
+
+
+def program_dependencies(session: Session, instruction: int) -> tuple[Dependency, ...]:
+    listing = session.program.listing
+    assert isinstance(listing, HasDependencies)
+    return listing.dependencies_of(instruction)
+
+
+def choose(stage: Stage, selection: Selection) -> None:
+    """Select somewhere else; the panel hears of it at once."""
+    stage.context.selection.set(selection)
+    stage.panel.on_selection_changed(selection)
+
+
+def test_an_end_that_is_not_in_the_trace_has_no_arrow_until_it_is(stage: Stage) -> None:
+    session = stage.open_toy(run_to=275)
+    view = view_of(stage)
+    choose(stage, Selection(instruction=34))
+    said = program_dependencies(session, 34)
+    assert 0 < len(view.state.arrows) < len(said)
+    session.go_to(600)
+    stage.moved()
+    assert len(view.state.arrows) == len(said)
+
+
+def test_arrows_are_told_apart_without_colour_and_explained(stage: Stage) -> None:
+    kinds = get_args(DependencyKind)
+    pens = [arrow_pen(stage.context.theme, kind) for kind in kinds]
+    assert len({(pen.style(), tuple(pen.dashPattern())) for pen in pens}) == len(kinds)
+    assert len({pen.color().name() for pen in pens}) == len(kinds)
+    stage.open_toy(run_to=600)
+    legend = panel_of(stage).legend
+    before = legend.grab().toImage()
+    choose(stage, Selection(instruction=34))
+    assert legend.grab().toImage() != before
+    choose(stage, Selection())
+    assert legend.grab().toImage() == before
+
+
+def test_selecting_an_instruction_elsewhere_brings_it_into_sight(stage: Stage) -> None:
+    stage.open_toy(run_to=700)
+    view = view_of(stage)
+    view.set_viewport(view.state.viewport.shown(0, 60, 700))
+    choose(stage, Selection(instruction=90))
+    picked = view.state.picked
+    assert picked is not None
+    assert picked.start > 60
+    assert view.state.viewport.start <= picked.start < view.state.viewport.end
+    assert view.state.viewport.span == pytest.approx(60, rel=0.01)
+
+
+def test_a_folded_group_stands_for_its_tracks(stage: Stage) -> None:
+    stage.open_toy(run_to=600)
+    view = view_of(stage)
+    group = next(row for row in view.state.layout.rows if row.kind == "group")
+    view.toggle_group(group)
+    assert view.state.layout.of_track(1) is None
+    shown = view.state.layout.showing(1)
+    assert shown is not None
+    assert shown.name == group.name
+    choose(stage, Selection(instruction=34))
+    view.grab()
 
 
 def test_drag_measures_and_counts(stage: Stage, qtbot: QtBot) -> None:
