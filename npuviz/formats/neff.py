@@ -39,6 +39,7 @@ __all__ = [
     "neff_from_bytes",
     "neff_from_members",
     "neff_to_bytes",
+    "open_container",
     "parse_neff",
     "read_neff",
     "write_neff",
@@ -74,13 +75,21 @@ def parse_neff(data: bytes, name: str, limit_bytes: int = DEFAULT_LIMIT_BYTES) -
 
     Raises FormatError when the header, the archive or the type of a value is wrong, or a file is missing.
     """
+    container = open_container(data, name, limit_bytes)
+    parsed = neff_from_members(container.members, container.header, name)
+    return replace(container, subgraphs=parsed.subgraphs, kelf=parsed.kelf, graph=parsed.graph)
+
+
+def open_container(data: bytes, name: str, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> Neff:
+    """Header and members only, nothing parsed: enough to unpack. Raises FormatError."""
     view = memoryview(data)
     header = parse_header(view, name)
     end = HEADER_BYTES + header.data_size
     archive = neff_archive.read_archive(view[HEADER_BYTES:end], name, limit_bytes)
-    neff = neff_from_members(archive.members, header, name)
-    return replace(
-        neff,
+    return Neff(
+        name,
+        header,
+        archive.members,
         layout=archive.layout,
         is_compressed=archive.is_compressed,
         tar_trailer=archive.trailer,

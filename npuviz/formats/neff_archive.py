@@ -211,22 +211,33 @@ def _safe_name(name: str, is_folder: bool, file: str, position: int) -> str:
     """The name as a relative path below the output folder, or FormatError."""
     while name.startswith("./") and len(name) > 2:
         name = name[2:]
-    plain = name.rstrip("/") if is_folder else name
+    plain = name.rstrip("/") if is_folder and not name.startswith("/") else name
     if plain == "." and is_folder:
         return plain
-    parts = plain.split("/")
-    reason = ""
-    if name.startswith("/") or "\\" in name or ":" in parts[0]:
-        reason = "an absolute path or one of another system"
-    elif any(part in ("", ".", "..") for part in parts):
-        reason = "a path with empty, '.' or '..' parts"
-    elif not name.isprintable():
-        reason = "a name with control characters"
-    elif len(name.encode()) > NAME_LIMIT_BYTES or any(len(part.encode()) > 255 for part in parts):
-        reason = "a name that no file system takes"
-    if reason:
+    if reason := _unsafe(plain):
         raise _tar_error(file, position, "names of files inside the archive", f"{name[:80]!r}, {reason}")
     return plain
+
+
+def member_name(name: str, file: str) -> str:
+    """The name, if a member may have it. Raises FormatError."""
+    if reason := _unsafe(name):
+        raise FormatError(file, expected="names that an archive may hold", found=f"{name[:80]!r}, {reason}")
+    return name
+
+
+def _unsafe(name: str) -> str:
+    """Why a name is not that of a file inside the archive; empty when it is."""
+    parts = name.split("/")
+    if name.startswith("/") or "\\" in name or ":" in parts[0]:
+        return "an absolute path or one of another system"
+    if any(part in ("", ".", "..") for part in parts):
+        return "a path with empty, '.' or '..' parts"
+    if not name.isprintable():
+        return "a name with control characters"
+    if len(name.encode()) > NAME_LIMIT_BYTES or any(len(part.encode()) > 255 for part in parts):
+        return "a name that no file system takes"
+    return ""
 
 
 def _refuse_file_as_folder(seen: Mapping[str, bool], file: str) -> None:
