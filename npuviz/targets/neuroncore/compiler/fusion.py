@@ -1,0 +1,172 @@
+"""Which nodes run as one loop over tiles: chains of elementwise nodes, and what follows matrix operators."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from npuviz.program.graph import Graph, Node
+from npuviz.targets.neuroncore.compiler.cast import is_raw
+from npuviz.targets.neuroncore.compiler.formulas import FORMULAS, UNREAD_INPUTS, emit
+from npuviz.targets.neuroncore.compiler.formulas_core import Operand
+from npuviz.targets.neuroncore.compiler.view import View
+
+if TYPE_CHECKING:
+    from npuviz.targets.neuroncore.compiler.builder import Builder
+
+GroupKind = Literal["single", "elementwise", "epilogue"]
+MAX_NODES = 10
+"""Nodes of a group: their tiles must fit into SBUF, and tensors inside cannot be looked at."""
+HEADS = frozenset({"Conv", "ConvTranspose", "MatMul", "Gemm"})
+"""Operators whose results leave PSUM through an epilogue."""
+FLOATS = frozenset({"float32", "float16", "bfloat16"})
+_TYPES = FLOATS | {"int8", "uint8", "int16", "uint16", "int32", "uint32", "bool"}
+# Their formulas are long or are lowered apart from the loop.
+_ALONE = frozenset({"Identity"})
+_EPILOGUE = frozenset(
+    (
+        "Add",
+        "Sub",
+        "Mul",
+        "Div",
+        "Min",
+        "Max",
+        "Neg",
+        "Abs",
+        "Sqrt",
+        "Pow",
+        "Exp",
+        "Clip",
+        "PRelu",
+        "Relu",
+        "LeakyRelu",
+        "Sigmoid",
+        "Tanh",
+        "HardSigmoid",
+        "HardSwish",
+        "Swish",
+        "Gelu",
+        "Erf",
+        "Elu",
+        "Selu",
+        "Softplus",
+        "Mish",
+        "Softsign",
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Nodes that are lowered together, at the place of the last one.
+
+    head       the first node: the matrix operator of an "epilogue", else any
+    followers  the others, in graph order; tensors between the nodes are read by nobody else
+    """
+
+    head: Node
+    followers: tuple[Node, ...]
+    kind: GroupKind
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """All nodes in graph order."""
+        return (self.head, *self.followers)
+
+    @property
+    def result(self) -> int:
+        """The one tensor that leaves the group through the last node's first output."""
+        return self.nodes[-1].outputs[0]
+
+
+def plan_groups(graph: Graph, epilogues: bool = True) -> list[Group]:
+    """Every node in one group, in an order in which the groups can be lowered.
+
+    epilogues  whether nodes may follow a matrix operator
+    """
+    consumers = graph.consumers()
+    members: dict[int, list[int]] = {node.id: [node.id] for node in graph.nodes}
+    root: dict[int, int] = {node.id: node.id for node in graph.nodes}
+    heads: set[int] = set()
+    # From the end: a node joins the group of its readers if they are all in one.
+    for node in reversed(graph.nodes):
+        found = _group_of_readers(graph, consumers, root, node)
+        if found < 0 or found in heads or len(members[found]) >= MAX_NODES:
+            continue
+        last = graph.nodes[found]
+        shape = graph.tensors[last.outputs[0]].shape
+        if graph.tensors[node.outputs[0]].shape != shape:
+            continue
+        group = [graph.nodes[i] for i in members[found]]
+        if node.op_type in HEADS:
+            first = graph.nodes[min(members[found])]
+            fits = epilogues and all(_fits_epilogue(graph, each) for each in group)
+            if not fits or node.outputs[0] not in first.inputs:
+                continue
+            heads.add(found)
+        elif not (_fits_loop(graph, node) and all(_fits_loop(graph, each) for each in group)):
+            continue
+        members[found].append(node.id)
+        root[node.id] = found
+        del members[node.id]
+    return [_group(graph, sorted(members[last]), last in heads) for last in sorted(members)]
+
+
+def _group_of_readers(graph: Graph, consumers: dict[int, list[int]], root: dict[int, int], node: Node) -> int:
+    """The group that alone reads the node's only output, by its last node; -1 if there is none."""
+    outputs = [tensor for tensor in node.outputs if tensor >= 0]
+    if len(outputs) != 1 or outputs[0] in graph.outputs:
+        return -1
+    readers = {root[reader] for reader in consumers[outputs[0]]}
+    return readers.pop() if len(readers) == 1 else -1
+
+
+def _group(graph: Graph, ids: list[int], has_head: bool) -> Group:
+    nodes = [graph.nodes[i] for i in ids]
+    if has_head:
+        head = next(node for node in nodes if node.op_type in HEADS)
+        return Group(head, tuple(node for node in nodes if node is not head), "epilogue")
+    return Group(nodes[0], tuple(nodes[1:]), "elementwise" if len(nodes) > 1 else "single")
+
+
+def _fits_loop(graph: Graph, node: Node) -> bool:
+    """Whether the node may share a loop with others."""
+    if node.op_type not in FORMULAS or node.op_type in _ALONE:
+        return False
+    unread = UNREAD_INPUTS.get(node.op_type, frozenset[int]())
+    read = [t for position, t in enumerate(node.inputs) if t >= 0 and position not in unread]
+    return all(
+        graph.tensors[t].dtype in _TYPES and not is_raw(graph.tensors[t].dtype)
+        for t in (*read, *(t for t in node.outputs if t >= 0))
+    )
+
+
+def _fits_epilogue(graph: Graph, node: Node) -> bool:
+    """Whether the node may follow a matrix operator: float, and cheap on a tile."""
+    tensors = (*node.inputs, *node.outputs)
+    return node.op_type in _EPILOGUE and all(t < 0 or graph.tensors[t].dtype in FLOATS for t in tensors)
+
+
+def emit_epilogue(
+    b: "Builder",
+    followers: Sequence[Node],
+    values: dict[int, Operand],
+    fetch: Callable[[int], Operand],
+    dst: View,
+) -> None:
+    """The followers on one tile; the last one writes `dst`.
+
+    values  tensors already on the chip, at least what the first follower reads; grows
+    fetch   makes the operand of any other tensor: a tile or a number
+    """
+    with b.tiles():
+        for position, node in enumerate(followers):
+            operands: list[Operand | None] = []
+            for tensor in node.inputs:
+                if tensor >= 0 and tensor not in values:
+                    values[tensor] = fetch(tensor)
+                operands.append(values[tensor] if tensor >= 0 else None)
+            last = position == len(followers) - 1
+            made = dst if last else b.sbuf(dst.partitions, dst.shape, "float32")
+            with b.node(node.id):
+                emit(b, node, operands, made)
+            values[node.outputs[0]] = made
