@@ -72,7 +72,10 @@ class Target(Protocol):
         ...
 
     def accepts(self, path: Path, head: bytes) -> bool:
-        """Whether this target takes the file, from its name and first bytes. Never raises."""
+        """Whether the file goes to this target when nobody names one, from its name and first bytes.
+
+        A file kind may belong to several targets; at most one of them accepts it. Never raises.
+        """
         ...
 
     def locate(self, name: str, config: Path | None) -> Path | None:

@@ -49,7 +49,7 @@ def describe_file(path: Path, options: OpenOptions, progress: Progress | None = 
         from npuviz.trace.bundle import open_bundle
 
         return _describe_bundle(path, open_bundle(path))
-    target = choose_target(path, options.target)
+    target = choose_target(path, options.target, options.preset)
     request = LoadRequest(
         path, options.preset, options.config, options.settings, options.inputs, options.seed
     )

@@ -125,8 +125,11 @@ def find_file(text: str, config: Path | None = None) -> Path:
     raise UsageError(f"{text}: no such file or sample model; `npuviz targets` lists what can be opened")
 
 
-def choose_target(path: Path, wanted: str = "") -> Target:
-    """The target for a file. Raises UnknownTarget with the choices."""
+def choose_target(path: Path, wanted: str = "", preset: str = "") -> Target:
+    """The target for a file: the wanted one, the only one with the preset, or the first that accepts it.
+
+    Raises UnknownTarget with the choices.
+    """
     known = targets()
     if wanted:
         if wanted not in known:
@@ -137,6 +140,9 @@ def choose_target(path: Path, wanted: str = "") -> Target:
             f"{path}: expected a model or a trace bundle, found a folder without {BUNDLE_MANIFEST}"
         )
     head = read_head(path)
+    having = [target for target in known.values() if preset and preset in target.presets]
+    if len(having) == 1 and path.suffix.lower() in having[0].file_kinds:
+        return having[0]
     for target in known.values():
         if target.accepts(path, head):
             return target
@@ -173,7 +179,7 @@ def _open_model(path: Path, options: OpenOptions, progress: Progress) -> Opened:
     from npuviz.trace.recorder import Recorder
 
     begin = time.perf_counter()
-    target = choose_target(path, options.target)
+    target = choose_target(path, options.target, options.preset)
     progress.report(-1.0, "reading and compiling the model")
     request = LoadRequest(
         path, options.preset, options.config, options.settings, options.inputs, options.seed

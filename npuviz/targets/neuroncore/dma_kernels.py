@@ -137,7 +137,7 @@ def _finish_transfer(s, p, x, ev, queue, t):
     s[w + W_DONE] += 1
     s[H_TRANSFERS] += 1
     s[H_DIRTY] = 1
-    note_completion(s, -1 - trigger)
+    note_completion(s, -1 - trigger, t)
     amount = s[w + W_RINGS]
     if p[row + T_EVENT] >= 0:
         update(s, p, x, ev, UP_EVENT_SET, p[row + T_EVENT], 1, trigger, t)

@@ -52,7 +52,7 @@ class Engine:
 
     def used_state(self) -> np.ndarray:
         """The words in use: everything but the free part of the log (a view)."""
-        return self.state[: self.shape.log + int(self.state[sk.H_LOG_COUNT])]
+        return self.state[: self.shape.log + int(self.state[sk.H_LOG_COUNT]) * sk.LOG_WORDS]
 
     def copy_state(self) -> np.ndarray:
         """A copy of the words in use, for `restore_state`."""
@@ -60,13 +60,14 @@ class Engine:
 
     def restore_state(self, words: np.ndarray) -> None:
         """Take over words that `copy_state` made."""
-        needed = self.shape.log + int(words[sk.H_LOG_CAPACITY])
+        needed = self.shape.log + int(words[sk.H_LOG_CAPACITY]) * sk.LOG_WORDS
         if len(self.state) != needed:
             self.state = np.zeros(needed, dtype=np.int64)
         self.state[: len(words)] = words
         self.state[len(words) :] = 0
 
     def log(self) -> np.ndarray:
-        """(n,) int64 completions so far, in order (a view): instruction, or -1 - trigger of a transfer."""
-        first = self.shape.log
-        return self.state[first : first + int(self.state[sk.H_LOG_COUNT])]
+        """(n, 2) int64 completions so far, in order (a view): instruction, or -1 - trigger of a transfer;
+        and the time."""
+        first, count = self.shape.log, int(self.state[sk.H_LOG_COUNT])
+        return self.state[first : first + count * sk.LOG_WORDS].reshape(count, sk.LOG_WORDS)

@@ -62,7 +62,7 @@ def make_shape(spec: NeuronSpec, tables: Tables, num_nodes: int) -> Shape:
 
 def build_state(spec: NeuronSpec, tables: Tables, shape: Shape, num_nodes: int) -> np.ndarray:
     """(words,) int64: the state at cycle 0."""
-    s = np.zeros(shape.log + FIRST_LOG, dtype=np.int64)
+    s = np.zeros(shape.log + FIRST_LOG * sk.LOG_WORDS, dtype=np.int64)
     header = {
         sk.H_FAULT_INSTRUCTION: -1,
         sk.H_SEQUENCERS_COUNT: shape.sequencers,
@@ -124,7 +124,7 @@ def _completions(tables: Tables, num_nodes: int) -> np.ndarray:
 def grow_log(state: np.ndarray) -> np.ndarray:
     """The same state with four times the room for the log."""
     capacity = int(state[sk.H_LOG_CAPACITY]) * 4
-    grown = np.zeros(int(state[sk.H_LOG]) + capacity, dtype=np.int64)
+    grown = np.zeros(int(state[sk.H_LOG]) + capacity * sk.LOG_WORDS, dtype=np.int64)
     grown[: len(state)] = state
     grown[sk.H_LOG_CAPACITY] = capacity
     return grown

@@ -178,7 +178,7 @@ def complete_due(s, p, x, ev, number, k, t):
         s[k + Q_HEAD] = (s[k + Q_HEAD] + 1) % FLIGHTS
         s[k + Q_COUNT] -= 1
         i = word_of(p, instruction)
-        note_completion(s, instruction)
+        note_completion(s, instruction, t)
         s[H_COMPLETED] += 1
         s[H_MACS] += p[i + I_MACS]
         send_updates(s, p, x, ev, i, instruction, WHEN_COMPLETE, t)

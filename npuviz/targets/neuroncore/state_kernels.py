@@ -124,6 +124,8 @@ S_VALUE = 0
 S_UPDATER = 1  # instruction that changed it last, -1 if none has
 SEMAPHORE_WORDS = 2
 
+LOG_WORDS = 2  # completion: instruction, or -1 - trigger of a transfer; its time
+
 PORTS = 16  # exclusive resources of a core: word = time until which it is taken
 
 N_STARTED = 0

@@ -42,6 +42,7 @@ from npuviz.targets.neuroncore.state_kernels import (
     L_BANK,
     L_MEMORY,
     LIFE_WORDS,
+    LOG_WORDS,
     MAX_SEMAPHORE,
     N_LEFT,
     NODE_WORDS,
@@ -110,9 +111,11 @@ def update(s, p, x, ev, kind, semaphore, amount, instruction, t):
 
 
 @inlined
-def note_completion(s, entry):
+def note_completion(s, entry, t):
     """Append to the log: what values depend on."""
-    s[s[H_LOG] + s[H_LOG_COUNT]] = entry
+    row = s[H_LOG] + s[H_LOG_COUNT] * LOG_WORDS
+    s[row] = entry
+    s[row + 1] = t
     s[H_LOG_COUNT] += 1
 
 

@@ -20,9 +20,24 @@ class Tile(Region):
     users   open scopes that hold it; 0: closed, its bytes may be taken
     keys    cache keys of HBM patterns that it holds copies of
     chance  was used since the allocator last passed it
+    core, partitions, tensor  for people: where it is, how many partitions were asked for, the graph
+            tensor that it holds (-1: none)
+    first, last  (channel, position) of the first and the last instruction that touch it
     """
 
-    __slots__ = ("address", "chance", "keys", "size", "space", "users")
+    __slots__ = (
+        "address",
+        "chance",
+        "core",
+        "first",
+        "keys",
+        "last",
+        "partitions",
+        "size",
+        "space",
+        "tensor",
+        "users",
+    )
 
     def __init__(self, space: Space, address: int, size: int) -> None:
         super().__init__()
@@ -32,6 +47,17 @@ class Tile(Region):
         self.users = 1
         self.keys: list[object] = []
         self.chance = False
+        self.core = 0
+        self.partitions = 128
+        self.tensor = -1
+        self.first: tuple[int, int] | None = None
+        self.last: tuple[int, int] | None = None
+
+    def touch(self, channel: int, position: int) -> None:
+        """Note the instruction that uses the tile now."""
+        self.last = (channel, position)
+        if self.first is None:
+            self.first = self.last
 
 
 def _address_of(tile: Tile) -> int:
@@ -65,6 +91,14 @@ class SbufAllocator:
         self._cursor = address + size
         self.peak = max(self.peak, self._cursor)
         return tile, lost
+
+    def restart(self, done: dict[int, int]) -> None:
+        """Empty; everything written from now on waits for `done` (channel -> done up to)."""
+        everything = Tile(Space.SBUF, 0, self.capacity)
+        everything.users = 0
+        everything.prior = dict(done)
+        self._tiles = [everything]
+        self._cursor = 0
 
     def _place(self, size: int) -> int:
         """First address at or behind the cursor, then from 0, where no open tile is; -1 if none."""
@@ -139,3 +173,12 @@ class PsumAllocator:
             self._next = (bank + 1) % self.num_banks
             return tile
         raise DoesNotFit(f"{what}: all {self.num_banks} PSUM banks are in use")
+
+    def restart(self, done: dict[int, int]) -> None:
+        """Empty; everything written from now on waits for `done` (channel -> done up to)."""
+        for bank in range(self.num_banks):
+            tile = Tile(Space.PSUM, bank * self.bank_bytes, self.bank_bytes)
+            tile.users = 0
+            tile.prior = dict(done)
+            self._banks[bank] = tile
+        self._next = 0

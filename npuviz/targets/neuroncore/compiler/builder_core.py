@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from npuviz.program.graph import Graph
 from npuviz.program.program import Note
 from npuviz.targets.neuroncore.compiler.allocator import PsumAllocator, SbufAllocator, Tile
 from npuviz.targets.neuroncore.compiler.cache import TileCache
-from npuviz.targets.neuroncore.compiler.emit import Emitter
+from npuviz.targets.neuroncore.compiler.emit import Emitter, Mark
 from npuviz.targets.neuroncore.compiler.engine_choice import EngineChoice
 from npuviz.targets.neuroncore.compiler.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.queues import QueuePlan
@@ -18,6 +19,16 @@ from npuviz.targets.neuroncore.compiler.variables import Variables
 from npuviz.targets.neuroncore.compiler.view import ITEM_BYTES, View
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Engine, Opcode
 from npuviz.targets.neuroncore.spec import NeuronSpec
+
+
+@dataclass(frozen=True, slots=True)
+class BuilderMark:
+    """A point to return to: lengths of what only grows."""
+
+    emitter: Mark
+    variables: int
+    notes: int
+    tiles: int
 
 
 class BuilderCore:
@@ -43,6 +54,7 @@ class BuilderCore:
         self._sbuf = [SbufAllocator(spec.sbuf_usable_bytes) for _ in range(spec.num_cores)]
         self._psum = [PsumAllocator(spec.num_psum_banks, spec.psum_bank_bytes) for _ in range(spec.num_cores)]
         self._cache = [TileCache() for _ in range(spec.num_cores)]
+        self.all_tiles: list[Tile] = []
         self._scopes: list[list[Tile]] = [[]]
         self._num_tile_scopes = 0
 
@@ -61,7 +73,7 @@ class BuilderCore:
         if data is not None:
             dtype = self.held_dtype(tensor.dtype)
             if dtype != tensor.dtype:
-                data = np.asarray(data).astype(numpy_dtype(dtype))
+                data = recast(data, dtype)
             return self.variables.add(tensor.name, "constant", dtype, tensor.shape, data, tensor_id)
         if tensor_id in self.graph.inputs:
             return self.variables.add(tensor.name, "input", tensor.dtype, tensor.shape, None, tensor_id)
@@ -75,10 +87,12 @@ class BuilderCore:
         return self.compute_dtype if dtype == "float32" else dtype
 
     def constant(self, array: np.ndarray, name: str = "") -> HbmView:
-        """An extra constant in HBM, of the array's type."""
+        """An extra constant in HBM, of the array's type; an array of zero steps stays one value in memory."""
         dtype = dtype_name(array.dtype)
         name = name or f"constant.{len(self.variables.drafts)}"
-        index = self.variables.add(name, "constant", dtype, tuple(array.shape), np.ascontiguousarray(array))
+        if any(array.strides):
+            array = np.ascontiguousarray(array)
+        index = self.variables.add(name, "constant", dtype, tuple(array.shape), array)
         return self.variables.view(index)
 
     def scratch(self, shape: tuple[int, ...], dtype: str) -> HbmView:
@@ -138,8 +152,7 @@ class BuilderCore:
         )
         for old in lost:
             old.keys.clear()
-        self._scopes[-1].append(tile)
-        return View(tile, 0, partitions, tile.address, dtype, tuple(free_shape))
+        return self._opened(tile, partitions, free_shape, dtype)
 
     def psum(self, partitions: int, free_shape: tuple[int, ...], dtype: str = "float32") -> View:
         """A tile in PSUM: at most one bank (2 KiB a partition). Raises DoesNotFit."""
@@ -150,6 +163,12 @@ class BuilderCore:
         tile = self._psum[self.core].allocate(
             count * ITEM_BYTES[dtype], f"a PSUM tile {partitions} x {tuple(free_shape)} of {dtype}"
         )
+        return self._opened(tile, partitions, free_shape, dtype)
+
+    def _opened(self, tile: Tile, partitions: int, free_shape: tuple[int, ...], dtype: str) -> View:
+        tile.core = self.core
+        tile.partitions = partitions
+        self.all_tiles.append(tile)
         self._scopes[-1].append(tile)
         return View(tile, 0, partitions, tile.address, dtype, tuple(free_shape))
 
@@ -162,6 +181,35 @@ class BuilderCore:
         tile.users += 1
         tile.chance = True
         self._scopes[-1].append(tile)
+
+    # Taking back ---------------------------------------------------------------------------------
+
+    def mark(self) -> "BuilderMark":
+        """Where the program is now; outside of all tile scopes."""
+        return BuilderMark(
+            self.emitter.mark(), len(self.variables.drafts), len(self.notes), len(self.all_tiles)
+        )
+
+    def take_back(self, mark: "BuilderMark") -> None:
+        """Remove everything since `mark`: as if it had not been emitted, with empty SBUF and PSUM."""
+        done = self.emitter.take_back(mark.emitter)
+        self.variables.take_back(mark.variables, done)
+        del self.notes[mark.notes :]
+        del self.all_tiles[mark.tiles :]
+        self._homes = {
+            tensor: index for tensor, index in self._homes.items() if index < mark.variables
+        }
+        self._columns = {
+            bits: view for bits, view in self._columns.items() if view.variable < mark.variables
+        }
+        for sbuf, psum, cache in zip(self._sbuf, self._psum, self._cache, strict=True):
+            sbuf.restart(done)
+            psum.restart(done)
+            cache.clear()
+        for tile in self.all_tiles:
+            length = mark.emitter.streams
+            if tile.last is not None and tile.last[1] >= length[tile.last[0]]:
+                tile.last = (tile.last[0], length[tile.last[0]] - 1) if length[tile.last[0]] else tile.first
 
     # Instructions --------------------------------------------------------------------------------
 
@@ -192,3 +240,10 @@ class BuilderCore:
             imm=imm,
             reads_target=reads_target,
         )
+
+
+def recast(array: np.ndarray, dtype: str) -> np.ndarray:
+    """The array as another type; an array of zero steps stays one value in memory."""
+    if array.size and not any(array.strides):
+        return np.broadcast_to(array.reshape(-1)[:1].astype(numpy_dtype(dtype))[0], array.shape)
+    return array.astype(numpy_dtype(dtype))

@@ -1,6 +1,7 @@
 """Movements between HBM and SBUF: fetch, load, store, copies within HBM, gather and scatter."""
 
 from npuviz.base.errors import SimulationError
+from npuviz.targets.neuroncore.compiler.allocator import Tile
 from npuviz.targets.neuroncore.compiler.builder_core import BuilderCore
 from npuviz.targets.neuroncore.compiler.cache import key_of
 from npuviz.targets.neuroncore.compiler.dma_patterns import Side, descriptors, hbm_side, sbuf_side
@@ -10,7 +11,9 @@ from npuviz.targets.neuroncore.compiler.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.strides import dense_steps
 from npuviz.targets.neuroncore.compiler.view import DTYPE_CODES, View
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Alu, Engine, Flag, Opcode, Space
-from npuviz.targets.neuroncore.tables import DescriptorOp
+from npuviz.targets.neuroncore.tables import SBUF, Descriptor, DescriptorOp
+
+Descriptors = tuple[Descriptor, ...]
 
 _WIDE = {"int64": "int32", "uint64": "uint32"}
 """64-bit integers in HBM and what the engines compute of them: their low words."""
@@ -89,7 +92,10 @@ class BuilderMemory(BuilderCore):
             descriptors(side, hbm_side(src), op),
             reads,
             [(dst.tile, dst.box())],
+            (dst.tile,),
         )
+        if dst.tile.tensor < 0:
+            dst.tile.tensor = draft.variable.tensor
 
     # SBUF to HBM ---------------------------------------------------------------------------------
 
@@ -147,7 +153,8 @@ class BuilderMemory(BuilderCore):
     def _store(self, dst: HbmView, src: View, side: Side, op: DescriptorOp) -> None:
         self._transfer_out("Stores", dst, descriptors(hbm_side(dst), side, op), [(src.tile, src.box())])
 
-    def _transfer_out(self, purpose: str, dst: HbmView, made: tuple, reads: list[Access]) -> None:  # pyright: ignore[reportMissingTypeArgument, reportUnknownParameterType]
+    def _transfer_out(self, purpose: str, dst: HbmView, made: Descriptors, reads: list[Access], tiles: tuple[Tile, ...] = ()
+    ) -> None:
         draft = self.variables.drafts[dst.variable]
         box = draft.box(dst)
         for cache in self._cache:
@@ -155,9 +162,10 @@ class BuilderMemory(BuilderCore):
         self.emitter.transfer(
             self.emitter.channel(self.core, self.queues.owner(purpose)),
             self.queues.queue(self.core, purpose),
-            made,  # pyright: ignore[reportUnknownArgumentType]
+            made,
             reads,
             [(draft.region, box)],
+            tiles,
         )
 
     # Within HBM ----------------------------------------------------------------------------------
@@ -196,6 +204,7 @@ class BuilderMemory(BuilderCore):
             Flag.GATHER_SOURCE,
             src.steps[0],
             index,
+            (index.tile, dst.tile),
         )
 
     def scatter(self, dst: HbmView, index: View, src: View) -> None:
@@ -218,6 +227,7 @@ class BuilderMemory(BuilderCore):
             Flag.SCATTER_TARGET,
             dst.steps[0],
             index,
+            (index.tile, src.tile),
         )
 
     def _require_gather(self, index: View) -> None:
@@ -228,19 +238,21 @@ class BuilderMemory(BuilderCore):
 
     def _gather_transfer(
         self,
-        made: tuple,  # pyright: ignore[reportMissingTypeArgument, reportUnknownParameterType]
+        made: Descriptors,
         reads: list[Access],
         writes: list[Access],
         flag: Flag,
         row_bytes: int,
         index: View,
+        tiles: tuple[Tile, ...],
     ) -> None:
         self.emitter.transfer(
             self.emitter.channel(self.core, Engine.POOL),
             self.queues.queue(self.core, "Gathers"),
-            made,  # pyright: ignore[reportUnknownArgumentType]
+            made,
             reads,
             writes,
+            tiles,
             "software DGE",
             int(Flag.SOFTWARE | flag | Flag.INTEGER),
             immediates((row_bytes, 0, 0), True),
@@ -275,6 +287,4 @@ def _wide_side(pair: View, partition_bytes: int, like: HbmView) -> Side:
     shape = (pair.partitions, *pair.shape[:-1])
     steps = (partition_bytes, *dense_steps(pair.shape[:-1], 8))
     offset = pair.partition * partition_bytes + pair.address
-    from npuviz.targets.neuroncore.tables import SBUF
-
     return Side(SBUF, offset, like.dtype, 8, shape, steps)

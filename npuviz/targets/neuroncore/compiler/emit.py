@@ -4,6 +4,7 @@ import struct
 from dataclasses import dataclass, field
 
 from npuviz.base.errors import SimulationError
+from npuviz.targets.neuroncore.compiler.allocator import Tile
 from npuviz.targets.neuroncore.compiler.dependencies import Box, Region, Tracker
 from npuviz.targets.neuroncore.compiler.view import View
 from npuviz.targets.neuroncore.isa import MAX_WAITS, NUM_ENGINES, Engine, Opcode
@@ -132,6 +133,9 @@ class Emitter:
             self._wait(channel, needs)
         position = tracker.issue(channel)
         tracker.record(channel, position, reads, writes)
+        for view in views:
+            if view is not None:
+                view.tile.touch(channel, position)
         engine = Engine.HOST if channel == self.host else channel % NUM_ENGINES
         self._append(
             channel, HEAD.pack(opcode, engine, flags, op0, op1, cmd, imm, id), packed.ljust(192, b"\0"), -1
@@ -145,18 +149,24 @@ class Emitter:
         descriptors: tuple[Descriptor, ...],
         reads: list[Access],
         writes: list[Access],
+        tiles: tuple[Tile, ...] = (),
         trigger: TriggerKind = "static",
         flags: int = 0,
         imm: bytes = _NO_IMMEDIATES,
         index_view: View | None = None,
     ) -> int:
-        """Append a trigger on an engine and the transfer it starts; returns the transfer's index."""
+        """Append a trigger on an engine and the transfer it starts; returns the trigger's position.
+
+        tiles  whose bytes it moves or uses
+        """
         own = self.queue_channel(queue)
         needs = self.tracker.needs_of(channel, reads, writes, own)
         if needs:
             self._wait(channel, needs)
         position = self.tracker.issue(channel, own)
         self.tracker.record(own, self.tracker.length(own) - 1, reads, writes)
+        for tile in tiles:
+            tile.touch(channel, position)
         number = len(self.transfers)
         owner = self.queue_sets[queue]
         self.transfers.append(Transfer(number, owner.core, queue, descriptors, trigger))

@@ -1,9 +1,10 @@
 """Operator type -> how it is lowered: collected from the family modules."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
-from importlib.util import find_spec
+from pkgutil import iter_modules
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from npuviz.program.graph import Node
@@ -11,30 +12,8 @@ from npuviz.program.graph import Node
 if TYPE_CHECKING:
     from npuviz.targets.neuroncore.compiler.builder import Builder
 
-FAMILIES = (
-    "matmul",
-    "gemm",
-    "conv",
-    "conv_transpose",
-    "pool",
-    "attention",
-    "elementwise",
-    "comparison",
-    "cast",
-    "reduction",
-    "normalization",
-    "softmax",
-    "quantized",
-    "scan",
-    "random",
-    "movement",
-    "gather",
-    "scatter",
-    "resize",
-    "selection",
-    "generation",
-)
-"""Modules of this package that may have a table LOWERINGS; those that exist are used."""
+DOMAINS = frozenset(("", "ai.onnx", "com.microsoft"))
+"""Operator domains whose operators the tables name."""
 
 
 class CannotLower(Exception):
@@ -42,21 +21,36 @@ class CannotLower(Exception):
 
 
 Lower = Callable[["Builder", Node], None]
+LowerEpilogue = Callable[["Builder", Node, Sequence[Node]], None]
 
 
-def _modules() -> Iterator[object]:
-    package = __name__.rpartition(".")[0]
-    for family in FAMILIES:
-        name = f"{package}.{family}"
-        if find_spec(name) is not None:
-            yield import_module(name)
+def _modules() -> Iterator[ModuleType]:
+    package = import_module(__name__.rpartition(".")[0])
+    for module in iter_modules(package.__path__):
+        yield import_module(f"{package.__name__}.{module.name}")
 
 
 @cache
 def lowerings() -> Mapping[str, Lower]:
-    """The lowering of every operator type that the engines have one for."""
+    """The lowering of every operator type that the engines have one for.
+
+    A module of this package is a family when it has a table LOWERINGS.
+    """
     found: dict[str, Lower] = {}
     for module in _modules():
-        table: Mapping[str, Lower] = getattr(module, "LOWERINGS", {})
-        found.update(table)
+        found.update(getattr(module, "LOWERINGS", {}))
     return found
+
+
+@cache
+def epilogues() -> Mapping[str, LowerEpilogue]:
+    """Matrix operators that compute following elementwise nodes on their results (table EPILOGUES)."""
+    found: dict[str, LowerEpilogue] = {}
+    for module in _modules():
+        found.update(getattr(module, "EPILOGUES", {}))
+    return found
+
+
+def lowering_of(node: Node) -> Lower | None:
+    """How a node is lowered, or None."""
+    return lowerings().get(node.op_type) if node.domain in DOMAINS else None
