@@ -3,19 +3,21 @@
 The objects are in `neff_model`, the checks in `neff_rules`, the debug records in `neff_debug`.
 """
 
+import gc
 import hashlib
 import io
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from npuviz.base.errors import FormatError
-from npuviz.formats import neff_archive
+from npuviz.formats import neff_tar
 from npuviz.formats.binary import read_file
+from npuviz.formats.neff_archive import read_archive
 from npuviz.formats.neff_constants import constant_data
 from npuviz.formats.neff_definition import parse_subgraph, subgraph_members
 from npuviz.formats.neff_graph import KELF_MEMBER, GraphTensor, graph_object
@@ -61,13 +63,26 @@ def read_neff(path: Path, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> Neff:
 
 def neff_from_bytes(data: bytes, name: str, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> Neff:
     """As `read_neff`, from the bytes of a file; `name` is what messages call it."""
-    neff = parse_neff(data, name, limit_bytes)
-    findings = check_neff(neff)
+    with _no_collection():
+        neff = parse_neff(data, name, limit_bytes)
+        findings = check_neff(neff)
     fatal = [each for each in findings if each.is_fatal]
     if fatal:
         more = f"; and {len(fatal) - 1} more, see npuviz neff check" if len(fatal) > 1 else ""
         raise FormatError(name, field=fatal[0].where, found=fatal[0].text + more)
     return replace(neff, warnings=findings)
+
+
+@contextmanager
+def _no_collection() -> Generator[None]:
+    """Pause the search for cycles, which would walk 400,000 new objects again and again in vain."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def parse_neff(data: bytes, name: str, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> Neff:
@@ -85,7 +100,7 @@ def open_container(data: bytes, name: str, limit_bytes: int = DEFAULT_LIMIT_BYTE
     view = memoryview(data)
     header = parse_header(view, name)
     end = HEADER_BYTES + header.data_size
-    archive = neff_archive.read_archive(view[HEADER_BYTES:end], name, limit_bytes)
+    archive = read_archive(view[HEADER_BYTES:end], name, limit_bytes)
     return Neff(
         name,
         header,
@@ -250,13 +265,13 @@ def _write(neff: Neff, stream: BinaryIO, compression: int) -> None:
     digest = hashlib.sha256() if header.pkg_version == 1 else hashlib.md5(usedforsecurity=False)
 
     def hashed() -> Iterator[Payload]:
-        for chunk in neff_archive.tar_chunks(neff.members, neff.layout, neff.tar_trailer):
+        for chunk in neff_tar.tar_chunks(neff.members, neff.layout, neff.tar_trailer):
             digest.update(chunk)
             yield chunk
 
     stream.write(bytes(HEADER_BYTES))
     size = 0
-    for chunk in neff_archive.gzip_chunks(hashed(), compression) if compression else hashed():
+    for chunk in neff_tar.gzip_chunks(hashed(), compression) if compression else hashed():
         stream.write(chunk)
         size += len(chunk)
     if not any(header.hash):

@@ -1,21 +1,15 @@
-"""The tar archive inside a NEFF, plain or gzip-compressed, read without trusting one number of it.
-
-By hand and not through tarfile, because writing has to give back the very tar that was read.
-"""
+"""The archive inside a NEFF, a plain or gzip-compressed tar, read without trusting one number of it."""
 
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from npuviz.base.errors import FormatError
 from npuviz.base.units import format_bytes
 from npuviz.formats.neff_model import ArchiveEntry, Payload
+from npuviz.formats.neff_tar import BLOCK, checksum, header_block, unsafe_name
 
-BLOCK = 512
-GZIP_PADDING = 10240
-"""The compressed stream is filled with zero bytes up to a multiple of this (measured on a real NEFF)."""
 MEMBER_LIMIT = 100_000
-NAME_LIMIT_BYTES = 1024
 _CHUNK_BYTES = 1 << 20
 _SMALL_BYTES = 1 << 16
 
@@ -98,9 +92,6 @@ def _decompress(payload: memoryview, file: str, limit_bytes: int) -> tuple[bytea
     return content, len(rest) if any(_chunks_with_data(rest)) else 0
 
 
-# --- reading a tar -----------------------------------------------------------------------------
-
-
 def _read_tar(tar: memoryview, file: str) -> tuple[dict[str, Payload], tuple[ArchiveEntry, ...], int]:
     members: dict[str, Payload] = {}
     layout: list[ArchiveEntry] = []
@@ -153,7 +144,7 @@ def _read_entry(tar: memoryview, position: int, file: str) -> tuple[ArchiveEntry
         block = bytes(tar[position : position + BLOCK])
         if len(block) < BLOCK:
             raise _tar_error(file, position, "the header of a member", "the end of the archive")
-        if _octal(block[148:156], file, position, "checksum") != _checksum(block):
+        if _octal(block[148:156], file, position, "checksum") != checksum(block):
             raise _tar_error(file, position, "a tar header with a right checksum", "a wrong one")
         kind = block[156:157]
         size = _octal(block[124:136], file, position, "size")
@@ -214,30 +205,9 @@ def _safe_name(name: str, is_folder: bool, file: str, position: int) -> str:
     plain = name.rstrip("/") if is_folder and not name.startswith("/") else name
     if plain == "." and is_folder:
         return plain
-    if reason := _unsafe(plain):
+    if reason := unsafe_name(plain):
         raise _tar_error(file, position, "names of files inside the archive", f"{name[:80]!r}, {reason}")
     return plain
-
-
-def member_name(name: str, file: str) -> str:
-    """The name, if a member may have it. Raises FormatError."""
-    if reason := _unsafe(name):
-        raise FormatError(file, expected="names that an archive may hold", found=f"{name[:80]!r}, {reason}")
-    return name
-
-
-def _unsafe(name: str) -> str:
-    """Why a name is not that of a file inside the archive; empty when it is."""
-    parts = name.split("/")
-    if name.startswith("/") or "\\" in name or ":" in parts[0]:
-        return "an absolute path or one of another system"
-    if any(part in ("", ".", "..") for part in parts):
-        return "a path with empty, '.' or '..' parts"
-    if not name.isprintable():
-        return "a name with control characters"
-    if len(name.encode()) > NAME_LIMIT_BYTES or any(len(part.encode()) > 255 for part in parts):
-        return "a name that no file system takes"
-    return ""
 
 
 def _refuse_file_as_folder(seen: Mapping[str, bool], file: str) -> None:
@@ -280,10 +250,6 @@ def _shown(raw: bytes) -> str:
     return ascii(raw.split(b"\0", 1)[0][:40])[1:]
 
 
-def _checksum(block: bytes) -> int:
-    return sum(block[:148]) + 8 * 0x20 + sum(block[156:])
-
-
 def _entry_of(block: bytes, name: str, is_folder: bool) -> ArchiveEntry:
     def number(start: int, end: int) -> int:
         digits = block[start:end].strip(b" \0")
@@ -305,7 +271,7 @@ def _entry_of(block: bytes, name: str, is_folder: bool) -> ArchiveEntry:
 
 
 def _with_raw(entry: ArchiveEntry, size: int, raw: bytes) -> ArchiveEntry:
-    if _header_block(entry, size) == raw:
+    if header_block(entry, size) == raw:
         return entry
     return ArchiveEntry(
         entry.name,
@@ -318,91 +284,3 @@ def _with_raw(entry: ArchiveEntry, size: int, raw: bytes) -> ArchiveEntry:
         entry.gname,
         raw,
     )
-
-
-# --- writing -----------------------------------------------------------------------------------
-
-
-def tar_chunks(
-    members: Mapping[str, Payload], layout: Iterable[ArchiveEntry], trailer: int
-) -> Iterator[Payload]:
-    """The tar of these members, piece by piece. Entries of `layout` keep their place and headers.
-
-    Members without an entry follow in their own order; entries without a member are left out.
-    Raises FormatError for a name that does not fit a ustar header.
-    """
-    left = dict(members)
-    for entry in layout:
-        if entry.is_folder:
-            yield entry.raw or _header_block(entry, 0)
-        elif entry.name in left:
-            yield from _member_chunks(entry, left.pop(entry.name))
-    for name, content in left.items():
-        yield from _member_chunks(ArchiveEntry(name), content)
-    yield bytes(trailer)
-
-
-def _member_chunks(entry: ArchiveEntry, content: Payload) -> Iterator[Payload]:
-    header = entry.raw
-    if header:
-        size = header[-BLOCK + 124 : -BLOCK + 136].strip(b" \0")
-        if not size.isdigit() or int(size, 8) != len(content):
-            header = b""
-    yield header or _header_block(entry, len(content))
-    yield content
-    if len(content) % BLOCK:
-        yield bytes(BLOCK - len(content) % BLOCK)
-
-
-def _header_block(entry: ArchiveEntry, size: int) -> bytes:
-    """A ustar header block in the form of the vendor's packager (measured on a real NEFF)."""
-    name, prefix = _split_name(entry.name + ("/" if entry.is_folder else ""))
-    size_text = b"%011o " % size if size < 1 << 33 else b"\x80" + size.to_bytes(11, "big")
-    block = bytearray(
-        b"".join(
-            (
-                name.ljust(100, b"\0"),
-                b"%06o \0" % (entry.mode & 0o777777),
-                b"%06o \0" % (entry.uid & 0o777777),
-                b"%06o \0" % (entry.gid & 0o777777),
-                size_text,
-                b"%011o " % entry.mtime,
-                b" " * 8,
-                b"5" if entry.is_folder else b"0",
-                bytes(100),
-                b"ustar\x0000",
-                entry.uname.encode("ascii", "replace")[:31].ljust(32, b"\0"),
-                entry.gname.encode("ascii", "replace")[:31].ljust(32, b"\0"),
-                b"000000 \x00000000 \0",
-                prefix.ljust(155, b"\0"),
-                bytes(12),
-            )
-        )
-    )
-    block[148:156] = b"%06o\0 " % sum(block)
-    return bytes(block)
-
-
-def _split_name(name: str) -> tuple[bytes, bytes]:
-    raw = name.encode()
-    if len(raw) <= 100:
-        return raw, b""
-    for index in range(len(raw) - 100 - 1, min(156, len(raw))):
-        if raw[index] == 0x2F and index <= 155:
-            return raw[index + 1 :], raw[:index]
-    raise FormatError(name, expected="a member name of at most 100 bytes, or 255 with a folder", found="more")
-
-
-def gzip_chunks(chunks: Iterable[Payload], level: int) -> Iterator[bytes]:
-    """The chunks as one gzip stream without a time stamp, filled up to a multiple of 10240 bytes."""
-    stream = zlib.compressobj(level, zlib.DEFLATED, 31)
-    written = 0
-    for chunk in chunks:
-        for start in range(0, len(chunk), _CHUNK_BYTES):
-            part = stream.compress(chunk[start : start + _CHUNK_BYTES])
-            written += len(part)
-            if part:
-                yield part
-    part = stream.flush()
-    yield part
-    yield bytes(-(written + len(part)) % GZIP_PADDING)

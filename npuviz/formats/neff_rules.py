@@ -7,12 +7,12 @@ import hashlib
 from collections.abc import Iterator
 from math import prod
 
-from npuviz.formats.neff_archive import tar_chunks
 from npuviz.formats.neff_dma_rules import check_engine_dma
 from npuviz.formats.neff_graph import GraphTensor, graph_tensors
 from npuviz.formats.neff_model import ENGINES, SLOT_BYTES, EngineFile, Finding, Neff, Subgraph
 from npuviz.formats.neff_resource_rules import check_queue_sets, check_variables
 from npuviz.formats.neff_rule_table import Report, extra_keys, shown
+from npuviz.formats.neff_tar import tar_chunks
 
 KNOWN_FEATURE_BITS = 0x80000000_00209CFF
 """Bits of the one real NEFF, and those that a published runtime message calls supported."""

@@ -1,11 +1,10 @@
 """Taking a NEFF apart into a folder, putting a folder together, and checking one: what `npuviz neff` does."""
 
-import hashlib
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,23 +15,17 @@ from npuviz.formats.neff import (
     DEFAULT_LIMIT_BYTES,
     GRAPH_MEMBER,
     check_neff,
-    layout_of,
     neff_from_members,
     open_container,
     parse_neff,
     write_neff,
 )
-from npuviz.formats.neff_archive import member_name, tar_chunks
 from npuviz.formats.neff_debug import check_debug
-from npuviz.formats.neff_json import Fields, object_bytes, parse_object
-from npuviz.formats.neff_model import ArchiveEntry, Finding, Neff, NeffHeader, Payload
+from npuviz.formats.neff_json import object_bytes
+from npuviz.formats.neff_model import Finding, Neff, NeffHeader, Payload
+from npuviz.formats.neff_tar import member_name
+from npuviz.workbench.neff_manifest import MANIFEST, manifest_object, read_manifest, tar_digest
 
-MANIFEST = ".npuviz-neff.json"
-"""File of an unpacked NEFF that holds what is not a member: header, order, tar fields."""
-_MANIFEST_LIMIT_BYTES = 256 << 20
-_MANIFEST_FORMAT = "npuviz unpacked NEFF 1"
-_HEADER_TEXTS = ("name", "build_version")
-_HEX = "hex:"
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
@@ -87,48 +80,7 @@ def _write_members(neff: Neff, folder: Path) -> None:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
-    (folder / MANIFEST).write_bytes(object_bytes(_manifest(neff), indented=True))
-
-
-def _manifest(neff: Neff) -> dict[str, Any]:
-    header = {
-        key: _header_value(key, value) if isinstance(value, bytes) else value
-        for key, value in asdict(neff.header).items()
-    }
-    return {
-        "format": _MANIFEST_FORMAT,
-        "header": header,
-        "compressed": neff.is_compressed,
-        "tar_trailer": neff.tar_trailer,
-        "tar_sha256": _tar_digest(neff),
-        "members": [_entry_object(entry) for entry in layout_of(neff)],
-    }
-
-
-def _header_value(key: str, value: bytes) -> str:
-    """Texts as text, where nothing of them is lost by that, everything else in hexadecimal."""
-    text = value.rstrip(b"\0")
-    if key in _HEADER_TEXTS and text.isascii() and text.decode("ascii").isprintable():
-        return text.decode("ascii")
-    return f"{_HEX if key in _HEADER_TEXTS else ''}{value.hex()}"
-
-
-_PLAIN_ENTRY = asdict(ArchiveEntry(""))
-
-
-def _entry_object(entry: ArchiveEntry) -> dict[str, Any]:
-    """A tar entry without the fields that are as usual."""
-    found = {key: value for key, value in asdict(entry).items() if value != _PLAIN_ENTRY[key]}
-    if entry.raw:
-        found["raw"] = entry.raw.hex()
-    return found
-
-
-def _tar_digest(neff: Neff) -> str:
-    digest = hashlib.sha256()
-    for chunk in tar_chunks(neff.members, neff.layout, neff.tar_trailer):
-        digest.update(chunk)
-    return digest.hexdigest()
+    (folder / MANIFEST).write_bytes(object_bytes(manifest_object(neff), indented=True))
 
 
 # --- pack --------------------------------------------------------------------------------------
@@ -163,13 +115,13 @@ def pack(folder: Path, file: Path, limit_bytes: int = DEFAULT_LIMIT_BYTES, plain
         neff = _new_neff(found, folder)
         write_neff(neff, file, 0 if plain else 1)
         return Packed(neff, (), True)
-    manifest = _read_manifest(manifest_data)
+    manifest = read_manifest(manifest_data)
     names = {entry.name for entry in manifest.layout if not entry.is_folder}
     order = [entry.name for entry in manifest.layout if entry.name in found]
     order += [name for name in found if name not in names]
     neff = neff_from_members({name: found[name] for name in order}, manifest.header, str(folder))
     neff = replace(neff, layout=manifest.layout, tar_trailer=manifest.tar_trailer)
-    is_changed = _tar_digest(neff) != manifest.digest
+    is_changed = tar_digest(neff) != manifest.digest
     if is_changed:
         neff = replace(neff, header=replace(neff.header, hash=bytes(32), uuid=bytes(16)))
     write_neff(neff, file, 0 if plain or not manifest.is_compressed else 1)
@@ -216,88 +168,6 @@ def _new_neff(members: dict[str, Payload], folder: Path) -> Neff:
         lnc_size=2 if is_pair else 1,
     )
     return replace(neff, header=header)
-
-
-@dataclass(frozen=True, slots=True)
-class _Manifest:
-    header: NeffHeader
-    layout: tuple[ArchiveEntry, ...]
-    is_compressed: bool
-    tar_trailer: int
-    digest: str
-
-
-def _read_manifest(path: Path) -> _Manifest:
-    content = Fields(
-        parse_object(read_file(path, _MANIFEST_LIMIT_BYTES), str(path), "manifest"), str(path), ""
-    )
-    if content.text("format") != _MANIFEST_FORMAT:
-        content.fail("format", repr(_MANIFEST_FORMAT))
-    trailer = content.integer("tar_trailer", 1024)
-    if not 0 <= trailer <= 1 << 20:
-        content.fail("tar_trailer", "0 to 1048576 bytes")
-    return _Manifest(
-        _read_header(Fields(content.raw("header"), str(path), "header")),
-        tuple(
-            _read_entry(Fields(value, str(path), f"members[{index}]"))
-            for index, value in enumerate(content.objects("members"))
-        ),
-        content.flag("compressed", True),
-        trailer,
-        content.text("tar_sha256", ""),
-    )
-
-
-def _read_header(values: Fields) -> NeffHeader:
-    usual = NeffHeader()
-    found: dict[str, Any] = {}
-    for each in fields(NeffHeader):
-        default = getattr(usual, each.name)
-        if not values.has(each.name):
-            continue
-        if isinstance(default, bytes):
-            width = 256 if each.name == "name" else len(default)
-            text = values.text(each.name)
-            if each.name in _HEADER_TEXTS and not text.startswith(_HEX):
-                raw = text.encode()
-            else:
-                raw = _hex(values, each.name)
-            if len(raw) > width:
-                values.fail(each.name, f"at most {width} bytes")
-            found[each.name] = raw.ljust(width, b"\0")
-        else:
-            bits = 32 if each.name in ("num_tpb", "requested_tpb_count", "lnc_size") else 64
-            # Feature bits use all 64 bits, more than any size may have.
-            value = values.raw(each.name)
-            if type(value) is not int or not 0 <= value < 1 << bits:
-                values.fail(each.name, f"an integer of {bits} bits")
-            found[each.name] = value
-    return NeffHeader(**found)
-
-
-def _read_entry(values: Fields) -> ArchiveEntry:
-    numbers = {key: values.integer(key, _PLAIN_ENTRY[key]) for key in ("mode", "uid", "gid", "mtime")}
-    for key, value in numbers.items():
-        if not 0 <= value < (1 << 33 if key == "mtime" else 1 << 18):
-            values.fail(key, "a number that a tar header has room for")
-    raw = _hex(values, "raw") if values.has("raw") else b""
-    if len(raw) % 512:
-        values.fail("raw", "whole blocks of 512 bytes")
-    return ArchiveEntry(
-        member_name(values.text("name"), values.file),
-        values.flag("is_folder"),
-        **numbers,
-        uname=values.text("uname", _PLAIN_ENTRY["uname"]),
-        gname=values.text("gname", _PLAIN_ENTRY["gname"]),
-        raw=raw,
-    )
-
-
-def _hex(values: Fields, key: str) -> bytes:
-    try:
-        return bytes.fromhex(values.text(key).removeprefix(_HEX))
-    except ValueError:
-        values.fail(key, "hexadecimal digits")
 
 
 # --- check -------------------------------------------------------------------------------------
