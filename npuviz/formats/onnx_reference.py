@@ -14,6 +14,7 @@ from onnx import TensorProto, version_converter
 from npuviz.base.errors import FormatError
 from npuviz.formats.onnx_draft import first_line
 from npuviz.formats.onnx_source import ELSEWHERE
+from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Graph
 
 # Ref: ONNX Runtime 1.31, the newest operator set and file version it loads.
@@ -60,6 +61,12 @@ def run_reference(
         raise FormatError(graph.name or "model", field="reference run", found=first_line(error)) from error
     results.update(zip(wanted, values, strict=True))
     return {tensor: results[tensor] for tensor in tensors}
+
+
+def as_declared(values: np.ndarray, name: str) -> np.ndarray:
+    """Values in their declared type; ONNX Runtime hands out 8-bit floats as their raw bytes."""
+    is_raw = values.dtype == np.uint8 and name.startswith("float8")
+    return values.view(numpy_dtype(name)) if is_raw else values
 
 
 def _feed(value: np.ndarray) -> onnxruntime.OrtValue:

@@ -8,6 +8,7 @@ from typing import Any
 from npuviz.base.errors import FormatError, TargetError, UsageError
 from npuviz.base.names import printable
 from npuviz.base.progress import Progress
+from npuviz.formats.onnx_inputs import draw_inputs
 from npuviz.formats.onnx_model import read_model
 from npuviz.formats.onnxim_home import OnnximHome
 from npuviz.formats.onnxim_models import is_model_list, read_model_list
@@ -34,7 +35,6 @@ from npuviz.targets.systolic.spec import (
     similar_settings,
     unknown_setting,
 )
-from npuviz.targets.systolic.values_inputs import draw_inputs
 
 
 class SystolicTarget:

@@ -36,7 +36,7 @@ _KEPT_TILES = 8
 class ValueEngine:
     """Contents of scratchpads, accumulators and DRAM tensors of a program.
 
-    inputs   graph input name -> array of its shape (see `values_inputs`); an absent one is 0
+    inputs   graph input name -> array of its shape (see formats.onnx_inputs); an absent one is 0
     Arrays returned are read-only and of the machine's element types. Several threads may ask.
     """
 

@@ -104,13 +104,6 @@ def widen(values: np.ndarray) -> np.ndarray:
     return values.astype(np.float32, copy=False)
 
 
-def as_declared(values: np.ndarray, name: str) -> np.ndarray:
-    """Values in their declared type; ONNX Runtime hands out 8-bit floats as their raw bytes."""
-    dtype = numpy_dtype(name)
-    is_raw = values.dtype == np.uint8 and dtype.itemsize == 1 and name in FLOATS
-    return values.view(dtype) if is_raw else values
-
-
 def stored_dtype(graph_dtype: str, precision: int, float16: bool = False) -> str:
     """Element type in DRAM of a tensor of the graph.
 

@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from npuviz.formats.onnx_inputs import draw_inputs
 from npuviz.formats.onnx_model import read_model
 from npuviz.program.graph import Graph
 from npuviz.targets.systolic import tables_kernels as tk
@@ -17,7 +18,6 @@ from npuviz.targets.systolic.compiler.compiled import Compiled as Lowered
 from npuviz.targets.systolic.compiler.template import Rows
 from npuviz.targets.systolic.spec import SystolicSpec, make_spec
 from npuviz.targets.systolic.values import ValueEngine
-from npuviz.targets.systolic.values_inputs import draw_inputs
 from npuviz.targets.systolic.values_plan import ValuePlan
 
 _VECTORS = range(tk.OP_ADD, tk.OP_IM2COL + 1)
