@@ -7,6 +7,7 @@ from typing import Any
 from npuviz.base.errors import TargetError, UsageError
 from npuviz.base.names import printable
 from npuviz.base.progress import Progress
+from npuviz.formats.onnx_inputs import draw_inputs
 from npuviz.formats.onnx_model import read_model
 from npuviz.program.program import Note, Program
 from npuviz.sim.machine import Machine
@@ -112,7 +113,6 @@ def make_program(
 ) -> Program:
     """The program of compiled tables, with inputs given or drawn."""
     from npuviz.targets.neuroncore.listing import NeuronListing
-    from npuviz.targets.neuroncore.values_inputs import draw_inputs
 
     graph, tables = compiled.graph, compiled.tables
     if request.path.suffix.lower() != ".onnx" and request.inputs and not graph.inputs:
