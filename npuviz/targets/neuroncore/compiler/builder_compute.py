@@ -66,10 +66,15 @@ class BuilderCompute(BuilderMemory):
             home = self._columns[bits] = self.constant(array, f"column.{value:g}.{len(self._columns)}")
         return self.fetch(home)[partition : partition + partitions]
 
-    def tensor_tensor(self, dst: View, a: View, b: View, op: Alu, engine: Engine | None = None) -> None:
-        """dst = a op b. 32-bit integers are computed exactly (by GpSimd)."""
+    def tensor_tensor(
+        self, dst: View, a: View, b: View, op: Alu, engine: Engine | None = None, integer: bool = False
+    ) -> None:
+        """dst = a op b.
+
+        integer  exact arithmetic (by GpSimd); always so for two 32-bit integers
+        """
         flags = 0
-        if op not in BITVEC and a.dtype in _WORDS and b.dtype in _WORDS:
+        if op not in BITVEC and (integer or (a.dtype in _WORDS and b.dtype in _WORDS)):
             flags = Flag.INTEGER
         self._run(Opcode.TENSOR_TENSOR, (dst, a, b), op0=op, engine=engine, flags=flags)
 
@@ -111,6 +116,7 @@ class BuilderCompute(BuilderMemory):
         other: View,
         reverse0: bool = False,
         reverse1: bool = False,
+        integer: bool = False,
     ) -> None:
         """dst = (src op0 x0) op1 other; reverseN swaps the operands of opN."""
         self._run(
@@ -118,24 +124,32 @@ class BuilderCompute(BuilderMemory):
             (dst, src, other, _view(x0)),
             op0=op0,
             op1=op1,
-            flags=Flag.REVERSE0 * reverse0 | Flag.REVERSE1 * reverse1,
-            imm=floats(_number(x0)),
+            flags=Flag.REVERSE0 * reverse0 | Flag.REVERSE1 * reverse1 | Flag.INTEGER * integer,
+            imm=immediates((_number(x0), 0, 0), integer),
         )
 
-    def tensor_reduce(self, dst: View, src: View, op: Alu, axes: int, negate: bool = False) -> None:
-        """dst = op over the `axes` innermost free dimensions of src, negated if asked."""
+    def tensor_reduce(
+        self, dst: View, src: View, op: Alu, axes: int, negate: bool = False, integer: bool = False
+    ) -> None:
+        """dst = op over the `axes` innermost free dimensions of src, negated if asked.
+
+        integer  exact arithmetic (by GpSimd); always so for 32-bit integers
+        """
         flags = Flag.NEGATE * negate
-        if src.dtype in _WORDS and op not in BITVEC:
+        if op not in BITVEC and (integer or src.dtype in _WORDS):
             flags |= Flag.INTEGER
         if not 1 <= axes <= len(src.shape):
             raise SimulationError(f"tensor_reduce over {axes} of {len(src.shape)} free dimensions")
         arranged, cmd = src.for_reduction(axes)
         self._run(Opcode.TENSOR_REDUCE, (dst, arranged), op0=op, cmd=cmd, flags=flags)
 
-    def scan(self, dst: View, a: View, b: View, op0: Alu, op1: Alu, initial: Operand = 0.0) -> None:
+    def scan(
+        self, dst: View, a: View, b: View, op0: Alu, op1: Alu, initial: Operand = 0.0, integer: bool = False
+    ) -> None:
         """r[i] = (a[i] op0 r[i-1]) op1 b[i] along each partition; r[-1] = initial."""
-        imm = floats(_number(initial))
-        self._run(Opcode.TENSOR_TENSOR_SCAN, (dst, a, b, _view(initial)), op0=op0, op1=op1, imm=imm)
+        views = (dst, a, b, _view(initial))
+        imm = immediates((_number(initial), 0, 0), integer)
+        self._run(Opcode.TENSOR_TENSOR_SCAN, views, op0=op0, op1=op1, imm=imm, flags=Flag.INTEGER * integer)
 
     def copy_predicated(self, dst: View, src: View, predicate: View) -> None:
         """dst = src where predicate is not 0, else unchanged."""
@@ -220,9 +234,10 @@ class BuilderCompute(BuilderMemory):
         """dst[p, i] = src[p, index[p, i]] (GpSimd)."""
         self._run(Opcode.GATHER, (dst, src, index))
 
-    def partition_reduce(self, dst: View, src: View, op: Alu) -> None:
-        """dst [1, N] = op over the partitions of src (GpSimd)."""
-        self._run(Opcode.PARTITION_REDUCE, (dst, src), op0=op)
+    def partition_reduce(self, dst: View, src: View, op: Alu, integer: bool = False) -> None:
+        """dst [1, N] = op over the partitions of src (GpSimd); exact for 32-bit integers."""
+        flags = Flag.INTEGER * (integer or src.dtype in _WORDS)
+        self._run(Opcode.PARTITION_REDUCE, (dst, src), op0=op, flags=flags)
 
 
 def _pattern_dims(shape: tuple[int, ...], steps: Sequence[int]) -> list[tuple[int, int]]:

@@ -1,6 +1,6 @@
 """The state of a program under construction: variables, tiles, engines, nodes."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -109,7 +109,7 @@ class BuilderCore:
     # Tiles ---------------------------------------------------------------------------------------
 
     @contextmanager
-    def tiles(self) -> Iterator[None]:
+    def tiles(self) -> Generator[None]:
         """Tiles made inside live until the end of the block."""
         outer_tile = self.emitter.tile
         if len(self._scopes) <= 2:
@@ -126,7 +126,7 @@ class BuilderCore:
             self.emitter.tile = outer_tile
 
     @contextmanager
-    def node(self, node_id: int) -> Iterator[None]:
+    def node(self, node_id: int) -> Generator[None]:
         """Everything emitted inside belongs to a graph node; its tiles end with it."""
         outer = self.emitter.node
         self.emitter.node = node_id
@@ -196,12 +196,8 @@ class BuilderCore:
         self.variables.take_back(mark.variables, done)
         del self.notes[mark.notes :]
         del self.all_tiles[mark.tiles :]
-        self._homes = {
-            tensor: index for tensor, index in self._homes.items() if index < mark.variables
-        }
-        self._columns = {
-            bits: view for bits, view in self._columns.items() if view.variable < mark.variables
-        }
+        self._homes = {tensor: index for tensor, index in self._homes.items() if index < mark.variables}
+        self._columns = {bits: view for bits, view in self._columns.items() if view.variable < mark.variables}
         for sbuf, psum, cache in zip(self._sbuf, self._psum, self._cache, strict=True):
             sbuf.restart(done)
             psum.restart(done)

@@ -3,7 +3,6 @@
 from npuviz.base.errors import SimulationError
 from npuviz.targets.neuroncore.compiler.allocator import Tile
 from npuviz.targets.neuroncore.compiler.builder_core import BuilderCore
-from npuviz.targets.neuroncore.compiler.cache import key_of
 from npuviz.targets.neuroncore.compiler.dma_patterns import Side, descriptors, hbm_side, sbuf_side
 from npuviz.targets.neuroncore.compiler.emit import Access, immediates
 from npuviz.targets.neuroncore.compiler.families import CannotLower
@@ -18,8 +17,8 @@ Descriptors = tuple[Descriptor, ...]
 _WIDE = {"int64": "int32", "uint64": "uint32"}
 """64-bit integers in HBM and what the engines compute of them: their low words."""
 _DMA_TYPES = frozenset(
-    ("float8_e4m3fn", "float8_e5m2", "float16", "float32", "bfloat16")
-    + ("uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "bool")
+    "float8_e4m3fn float8_e5m2 float16 float32 bfloat16 uint8 uint16 uint32 uint64 int8 int16 int32 int64"
+    " bool".split()
 )
 """Types that DMA casts. Ref: NEFFDOC; bool is moved as uint8."""
 
@@ -30,7 +29,7 @@ class BuilderMemory(BuilderCore):
     # HBM to SBUF ---------------------------------------------------------------------------------
 
     def fetch(self, src: HbmView, dtype: str | None = None) -> View:
-        """An SBUF copy of `src`, whose shape is (partitions, *free): loaded, or still there. Not to be written.
+        """An SBUF copy of `src` (partitions, *free): loaded, or still there. Not to be written.
 
         dtype  of the copy; None: as it is in HBM, except that 64-bit integers come as the int32 (uint32)
                view of their low words
@@ -43,23 +42,17 @@ class BuilderMemory(BuilderCore):
         partitions, free = src.shape[0], src.shape[1:]
         if not 1 <= partitions <= NUM_PARTITIONS or 0 in free:
             raise SimulationError(f"fetch of {src!r}: the first dimension is the partition, 1..128")
-        key = key_of(src, wanted)
         cache = self._cache[self.core]
-        found = cache.find(key)
+        found = cache.find(src, wanted)
         if found is not None:
-            try:
-                view = found.reshape(*free)
-            except ValueError:
-                pass
-            else:
-                self._hold(found.tile)
-                return view
+            self._hold(found.tile)
+            return found
         if src.dtype in _WIDE and dtype in (None, _WIDE[src.dtype]):
             view = self._load_wide(src)
         else:
             view = self.sbuf(partitions, free, wanted)
             self.load(view, src)
-        cache.add(key, view, self.variables.drafts[src.variable].box(src))
+        cache.add(src, view, self.variables.drafts[src.variable].box(src))
         return view
 
     def _load_wide(self, src: HbmView) -> View:
@@ -85,7 +78,7 @@ class BuilderMemory(BuilderCore):
         reads: list[Access] = []
         if draft.variable.kind not in ("constant", "input"):
             reads.append((draft.region, draft.box(src)))
-        dst.tile.keys.clear()
+        dst.tile.forget(dst.box())
         self.emitter.transfer(
             self.emitter.channel(self.core, self.queues.owner(purpose)),
             self.queues.queue(self.core, purpose),
@@ -128,8 +121,12 @@ class BuilderMemory(BuilderCore):
         else:
             raise CannotLower(f"{src.dtype} is not stored as {dst.dtype}")
         if src.dtype == _WIDE.get(dst.dtype, dst.dtype):
-            key = key_of(dst, src.dtype)
-            self._cache[self.core].add(key, src, self.variables.drafts[dst.variable].box(dst))
+            self._remember(dst, src)
+
+    def _remember(self, dst: HbmView, src: View) -> None:
+        if src.partition == 0:
+            src.tile.chance = True
+            self._cache[self.core].add(dst, src, self.variables.drafts[dst.variable].box(dst))
 
     def _store_wide(self, dst: HbmView, src: View) -> None:
         """Integers widened by the engines: low words, and high words that repeat the sign."""
@@ -153,7 +150,8 @@ class BuilderMemory(BuilderCore):
     def _store(self, dst: HbmView, src: View, side: Side, op: DescriptorOp) -> None:
         self._transfer_out("Stores", dst, descriptors(hbm_side(dst), side, op), [(src.tile, src.box())])
 
-    def _transfer_out(self, purpose: str, dst: HbmView, made: Descriptors, reads: list[Access], tiles: tuple[Tile, ...] = ()
+    def _transfer_out(
+        self, purpose: str, dst: HbmView, made: Descriptors, reads: list[Access], tiles: tuple[Tile, ...] = ()
     ) -> None:
         draft = self.variables.drafts[dst.variable]
         box = draft.box(dst)
@@ -171,7 +169,7 @@ class BuilderMemory(BuilderCore):
     # Within HBM ----------------------------------------------------------------------------------
 
     def dma(self, dst: HbmView, src: HbmView) -> None:
-        """HBM to HBM: equal shapes of any rank, equal types (bool counts as uint8) or a cast that DMA does."""
+        """HBM to HBM: equal shapes of any rank; equal types (bool is uint8) or a cast that DMA does."""
         if dst.shape != src.shape:
             src = src.reshape(*dst.shape)
         if 0 in dst.shape:
@@ -186,7 +184,7 @@ class BuilderMemory(BuilderCore):
     # By index ------------------------------------------------------------------------------------
 
     def gather(self, dst: View, src: HbmView, index: View) -> None:
-        """Row index[p] of `src` (rows, *row) to partition p of `dst` (partitions, *row); index [P,1] int32."""
+        """Row index[p] of `src` (rows, *row) to partition p of `dst` (P, *row); index [P,1] int32."""
         self._require_gather(index)
         row = src[0:1].broadcast_to((dst.partitions, *src.shape[1:]))
         row = _shaped(row, dst)
@@ -196,7 +194,7 @@ class BuilderMemory(BuilderCore):
         reads: list[Access] = [(index.tile, index.box())]
         if draft.variable.kind not in ("constant", "input"):
             reads.append((draft.region, draft.box(src)))
-        dst.tile.keys.clear()
+        dst.tile.forget(dst.box())
         self._gather_transfer(
             descriptors(sbuf_side(dst, self.spec.sbuf_partition_bytes), hbm_side(row)),
             reads,
@@ -261,9 +259,12 @@ class BuilderMemory(BuilderCore):
 
     # The engines' copy, needed for conversions -------------------------------------------------------
 
-    def copy(self, dst: View, src: View, engine: Engine | None = None) -> None:
-        """dst = src, cast; any shapes of equally many elements a partition."""
-        self._run(Opcode.TENSOR_COPY, (dst, src), engine=engine)
+    def copy(self, dst: View, src: View, engine: Engine | None = None, integer: bool = False) -> None:
+        """dst = src, cast; any shapes of equally many elements a partition.
+
+        integer  integers of different widths are cut and extended, not converted through fp32
+        """
+        self._run(Opcode.TENSOR_COPY, (dst, src), engine=engine, flags=Flag.INTEGER * integer)
 
 
 def _same(first: str, second: str) -> bool:

@@ -120,7 +120,7 @@ class Emitter:
             if index < num_written or index == 5:
                 writes.append((view.tile, box))
                 if view.tile.keys:
-                    view.tile.keys.clear()
+                    view.tile.forget(box)
             else:
                 reads.append((view.tile, box))
         if reads_target:

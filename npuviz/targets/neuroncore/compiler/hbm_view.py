@@ -6,8 +6,8 @@ from npuviz.program.dtypes import numpy_dtype
 from npuviz.targets.neuroncore.compiler.strides import (
     dense_steps,
     merged,
-    resolved_shape,
     reshaped_steps,
+    resolved_shape,
     sliced,
 )
 from npuviz.targets.neuroncore.compiler.view import bitcast_dims
@@ -64,8 +64,8 @@ class HbmView:
 
     def __getitem__(self, key: object) -> "HbmView":
         """Numpy basic slicing, negative steps too."""
-        items = key if isinstance(key, tuple) else (key,)  # pyright: ignore[reportUnknownVariableType]
-        offset, shape, steps = sliced(self.shape, self.steps, items)  # pyright: ignore[reportUnknownArgumentType]
+        items = key if isinstance(key, tuple) else (key,)
+        offset, shape, steps = sliced(self.shape, self.steps, items)
         return self._with(shape, steps, self.offset + offset)
 
     def reshape(self, *shape: int) -> "HbmView":

@@ -10,8 +10,8 @@ from npuviz.targets.neuroncore.compiler.strides import (
     expanded_key,
     extent,
     merged,
-    resolved_shape,
     reshaped_steps,
+    resolved_shape,
     sliced,
 )
 from npuviz.targets.neuroncore.isa import DTYPE_BYTES, DTYPE_NAMES, NUM_PARTITIONS, Space
@@ -95,7 +95,7 @@ class View:
 
     def __getitem__(self, key: object) -> "View":
         """Basic slicing over (partition, *free); an int keeps a partition (of one) but drops a free dim."""
-        items = expanded_key(key if isinstance(key, tuple) else (key,), len(self.shape) + 1)  # pyright: ignore[reportUnknownArgumentType]
+        items = expanded_key(key if isinstance(key, tuple) else (key,), len(self.shape) + 1)
         first = items[0]
         if isinstance(first, slice):
             start, stop, stride = first.indices(self.partitions)

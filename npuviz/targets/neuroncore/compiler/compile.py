@@ -1,0 +1,147 @@
+"""Compiles any operator graph for the engines of a NeuronCore."""
+
+from collections.abc import Callable
+
+from npuviz.base.errors import DoesNotFit
+from npuviz.base.progress import NoProgress, Progress
+from npuviz.program.graph import Graph, Node
+from npuviz.program.memory import Allocation, MemoryMap
+from npuviz.targets.neuroncore.compiler import elementwise
+from npuviz.targets.neuroncore.compiler.assembly import assemble
+from npuviz.targets.neuroncore.compiler.builder import Builder
+from npuviz.targets.neuroncore.compiler.compiled import Compiled
+from npuviz.targets.neuroncore.compiler.expansion import expand_missing, expand_nodes
+from npuviz.targets.neuroncore.compiler.families import CannotLower, epilogues, lowering_of
+from npuviz.targets.neuroncore.compiler.fusion import Group, plan_groups
+from npuviz.targets.neuroncore.compiler.host import lower_on_host
+from npuviz.targets.neuroncore.memories import hbm_memory
+from npuviz.targets.neuroncore.spec import NeuronSpec
+
+MAX_EXPANSIONS = 8
+"""Rounds in which refused operators become their function bodies; bodies may be refused again."""
+
+
+def compile_graph(graph: Graph, spec: NeuronSpec, progress: Progress | None = None) -> Compiled:
+    """Lower every node: to engine instructions, else by its function body, else on the Host.
+
+    The graph of the result has the expanded nodes. Raises Cancelled from `progress`.
+    """
+    watch = progress or NoProgress()
+    graph = expand_missing(graph, lambda node: lowering_of(node) is not None)
+    for _ in range(MAX_EXPANSIONS):
+        driver = _Driver(graph, spec, watch)
+        driver.run()
+        expanded = expand_nodes(graph, driver.refused) if driver.refused else None
+        if expanded is None:
+            break
+        graph = expanded
+    return driver.finish()  # pyright: ignore[reportPossiblyUnboundVariable]
+
+
+class _Driver:
+    """One attempt at a graph.
+
+    refused  ids of nodes that have a lowering which raised CannotLower
+    """
+
+    def __init__(self, graph: Graph, spec: NeuronSpec, progress: Progress) -> None:
+        self.builder = Builder(graph, spec)
+        self.placement: dict[int, str] = {}
+        self.refused: list[int] = []
+        self._graph = graph
+        self._progress = progress
+
+    def run(self) -> None:
+        """Emit all nodes."""
+        groups = plan_groups(self._graph)
+        for done, group in enumerate(groups):
+            if done % 16 == 0:
+                name = group.head.name or group.head.op_type
+                self._progress.report(done / len(groups), f"compiling {name}")
+            self._lower(group)
+
+    def _lower(self, group: Group) -> None:
+        if len(group.nodes) > 1 and self._lower_together(group):
+            return
+        for node in group.nodes:
+            self._lower_node(node)
+
+    def _lower_together(self, group: Group) -> bool:
+        if group.kind == "elementwise":
+
+            def emit(builder: Builder) -> None:
+                elementwise.lower_group(builder, group)
+        else:
+            lower = epilogues().get(group.head.op_type)
+            if lower is None:
+                return False
+
+            def emit(builder: Builder) -> None:
+                lower(builder, group.head, group.followers)
+
+        if self._attempt(group.head, emit):
+            return False
+        for node in group.nodes:
+            self.placement[node.id] = "Core"
+        return True
+
+    def _lower_node(self, node: Node) -> None:
+        tensors = self._graph.tensors
+        if node.outputs and all(index < 0 or tensors[index].num_elements == 0 for index in node.outputs):
+            self.placement[node.id] = "Core"
+            return
+        lower = lowering_of(node)
+        if lower is None:
+            reason = "the engines have no lowering for it"
+        else:
+            reason = self._attempt(node, lambda builder: lower(builder, node))
+            if not reason:
+                self.placement[node.id] = "Core"
+                return
+            self.refused.append(node.id)
+        lower_on_host(self.builder, node, reason)
+        self.placement[node.id] = "Host"
+
+    def _attempt(self, node: Node, emit: Callable[[Builder], None]) -> str:
+        """Emit, or leave no trace and return the reason."""
+        mark = self.builder.mark()
+        try:
+            with self.builder.node(node.id):
+                emit(self.builder)
+        except (CannotLower, DoesNotFit, ValueError) as error:
+            self.builder.take_back(mark)
+            return str(error) or type(error).__name__
+        return ""
+
+    def finish(self) -> Compiled:
+        """The finished program."""
+        builder = self.builder
+        outputs = {tensor: self._output_home(tensor) for tensor in self._graph.outputs}
+        for tensor in (*self._graph.inputs, *self._graph.constants):
+            if self._is_read(tensor):
+                builder.hbm(tensor)
+        tables = assemble(builder, outputs)
+        memory = hbm_memory(builder.spec)
+        places = tuple(
+            Allocation(each.tensor, memory, each.address, each.size_bytes)
+            for each in tables.variables
+            if each.tensor >= 0 and each.size_bytes
+        )
+        return Compiled(self._graph, tables, MemoryMap(places), tuple(builder.notes), self.placement)
+
+    def _is_read(self, tensor: int) -> bool:
+        return tensor in self._graph.inputs
+
+    def _output_home(self, tensor: int) -> int:
+        """The variable of a graph output; one that is an input or constant is copied by DMA."""
+        builder = self.builder
+        home = builder.hbm(tensor)
+        kind = builder.variables.drafts[home.variable].variable.kind
+        if kind == "output":
+            return home.variable
+        described = self._graph.tensors[tensor]
+        if described.dtype in ("string", "opaque"):
+            return home.variable
+        index = builder.variables.add(described.name, "output", home.dtype, described.shape, None, tensor)
+        builder.dma(builder.variables.view(index), home)
+        return index
