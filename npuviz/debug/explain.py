@@ -9,12 +9,16 @@ import numpy as np
 
 from npuviz.debug.session import Session
 from npuviz.debug.translate import status_role
-from npuviz.program.instruction import Instruction
+from npuviz.program.instruction import HasDependencies, Instruction
 from npuviz.sim.description import Memory
+from npuviz.sim.machine import HasSemaphores
 from npuviz.trace.reader import TraceReader
 
 CHUNK_ROWS = 1 << 16
 LONGEST_CHAIN = 8
+MAX_PRODUCERS = 64
+NUM_PARTITIONED = 32
+"""Memories with so many banks are partitions side by side: what is in one is usually in its neighbours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +60,12 @@ def last_writer(session: Session, memory: Memory, address: int) -> Writer | None
     if not 0 <= address < memory.size_bytes:
         raise ValueError(f"{address:#x}: expected an address below {memory.size_bytes:#x} of {memory.name}")
     for region in session.machine.regions(memory.id):
-        inside = region.address <= address < region.address + region.size_bytes
-        if inside and region.instruction >= 0:
+        if region.instruction >= 0 and region.holds(address, memory.bank_bytes):
             return _writer(session, region.instruction, region.since)
     if session.trace is None:
         return None
     if memory.num_banks > 1:
-        return _writer_by_lifetime(session, session.trace, memory.id, address)
+        return _writer_by_lifetime(session, session.trace, memory, address)
     return _writer_by_destination(session, session.trace, memory.id, address)
 
 
@@ -82,11 +85,19 @@ def why(session: Session, unit: int, cycle: int) -> list[Cause]:
         chain.append(cause)
         if not cause.is_wait:
             break
-        following = _producer(session, cause) or _neighbour(session, cause, cycle, seen)
+        following = _following(session, cause, cycle, seen)
         if following is None:
             break
         unit = following
     return chain
+
+
+def _following(session: Session, cause: Cause, cycle: int, seen: set[int]) -> int | None:
+    """The unit that a waiting one waits for, by the surest of what is known."""
+    for unit in (_producer(session, cause), _waited_for(session, cause, cycle, seen)):
+        if unit is not None:
+            return unit
+    return _neighbour(session, cause, cycle, seen)
 
 
 def what_at(session: Session, unit: int, cycle: int) -> Cause | None:
@@ -149,18 +160,40 @@ def _work_kinds(session: Session) -> list[int]:
 
 
 def _producer(session: Session, cause: Cause) -> int | None:
-    """Unit of the producer that finished last of what the waiting instruction reads, if recorded."""
+    """Unit of the producer that finished last of what the waiting instruction needs, if recorded."""
     if session.trace is None or cause.instruction < 0:
         return None
-    flows = session.trace.flows_of(cause.instruction)
-    producers = flows["source"][(flows["sink"] == cause.instruction) & (flows["source"] >= 0)]
     best: tuple[int, int] | None = None
-    for producer in np.unique(producers)[:64].tolist():
+    for producer in _producers(session, session.trace, cause.instruction):
         unit = session.program.listing.describe(producer).unit
         end = _end_of(session, session.trace, producer, unit)
         if end > cause.start and (best is None or end > best[0]) and unit != cause.unit:
             best = end, unit
     return best[1] if best is not None else None
+
+
+def _producers(session: Session, trace: TraceReader, instruction: int) -> list[int]:
+    """Instructions that another one waits for, by the flows of the trace and what the program says."""
+    flows = trace.flows_of(instruction)
+    found = flows["source"][(flows["sink"] == instruction) & (flows["source"] >= 0)].tolist()
+    listing = session.program.listing
+    if isinstance(listing, HasDependencies) and instruction < len(listing):
+        found += [d.source for d in listing.dependencies_of(instruction) if d.sink == instruction]
+    return sorted(set(found))[:MAX_PRODUCERS]
+
+
+def _waited_for(session: Session, cause: Cause, cycle: int, seen: set[int]) -> int | None:
+    """Unit that updates the semaphore for which a unit waits now."""
+    machine = session.machine
+    if cycle != session.cycle or not isinstance(machine, HasSemaphores):
+        return None
+    for state in machine.semaphores():
+        if any(wait.unit == cause.unit for wait in state.waiting):
+            for name in (f"{state.group}.{state.use}", state.use):
+                unit = session.description.unit_named(name)
+                if unit is not None and unit.id not in seen:
+                    return unit.id
+    return None
 
 
 def _neighbour(session: Session, cause: Cause, cycle: int, seen: set[int]) -> int | None:
@@ -196,9 +229,15 @@ def _end_of(session: Session, trace: TraceReader, index: int, unit: int) -> int:
     return end
 
 
-def _writer_by_lifetime(session: Session, trace: TraceReader, memory: int, address: int) -> Writer | None:
-    rows = trace.lifetimes(memory, (0, session.cycle))
-    inside = (rows["address"] <= address) & (address < rows["address"] + rows["size_bytes"])
+def _writer_by_lifetime(session: Session, trace: TraceReader, memory: Memory, address: int) -> Writer | None:
+    rows = trace.lifetimes(memory.id, (0, session.cycle))
+    first, size = rows["address"], rows["size_bytes"]
+    inside = (first <= address) & (address < first + size)
+    if memory.num_banks >= NUM_PARTITIONED:
+        # A lifetime names the first of the partitions that a tile covers; it is told how many nowhere.
+        place = address % memory.bank_bytes
+        offset = first % memory.bank_bytes
+        inside |= (first <= address) & (offset <= place) & (place < offset + size)
     rows = rows[inside & (rows["start"] < session.cycle) & (rows["instruction"] >= 0)]
     if len(rows) == 0:
         return None

@@ -60,6 +60,8 @@ COMMANDS = (
     TextCommand("why", "why UNIT [CYCLE]", "why a unit is idle", inspection.why_idle),
     TextCommand("queues", "queues", "what the queues hold", inspection.queues),
     TextCommand("units", "units", "what the units do", inspection.units),
+    TextCommand("semaphores", "semaphores", "semaphores and who waits for them", inspection.semaphores),
+    TextCommand("deps", "deps INSTRUCTION", "who an instruction waits for", inspection.dependencies),
     TextCommand("hazards", "hazards", "hazards found so far", inspection.hazards),
     TextCommand("digest", "digest", "hash of the machine's state", inspection.digest),
     TextCommand("info", "info", "program, machine and where it is", inspection.info, ("i",)),

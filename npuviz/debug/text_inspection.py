@@ -9,7 +9,9 @@ from npuviz.debug.session import Session
 from npuviz.debug.text_answer import Answer, Shown
 from npuviz.debug.text_arguments import memory_of, number_of, time_of, unit_of, words_of
 from npuviz.debug.text_motion import list_breakpoints
+from npuviz.program.instruction import HasDependencies
 from npuviz.sim.description import Memory
+from npuviz.sim.machine import HasHazards, HasSemaphores, Wait
 
 LONGEST_DUMP_BYTES = 1 << 20
 SHOWN_ENTRIES = 4
@@ -145,8 +147,56 @@ def units(session: Session, rest: str) -> Answer:
 
 def hazards(session: Session, rest: str) -> Answer:
     """hazards."""
-    note = "this version does not look for hazards; none shown does not mean none there"
-    return Answer(columns=("cycle", "hazard"), name="hazards", note=note)
+    columns = ("cycle", "unit", "instruction", "hazard", "detail")
+    machine = session.machine
+    if not isinstance(machine, HasHazards):
+        note = "this machine does not look for hazards; none shown does not mean none there"
+        return Answer(columns=columns, name="hazards", note=note)
+    rows = tuple(
+        (h.cycle, h.unit, h.instruction if h.instruction >= 0 else None, h.kind, h.text)
+        for h in machine.hazards()
+    )
+    return Answer(columns=columns, rows=rows, name="hazards", note="" if rows else "none up to this cycle")
+
+
+def semaphores(session: Session, rest: str) -> Answer:
+    """semaphores."""
+    columns = ("semaphore", "value", "waits", "needs", "instruction", "updated_by")
+    machine = session.machine
+    if not isinstance(machine, HasSemaphores):
+        return Answer(columns=columns, name="semaphores", note="this machine uses none")
+    names = {unit.id: unit.name for unit in session.description.units}
+    rows: list[tuple[Any, ...]] = []
+    for state in machine.semaphores():
+        own = state.name.removeprefix(f"{state.group}.")
+        name = f"{state.group}.{own}" if state.group else own
+        waits: tuple[Wait | None, ...] = state.waiting or (None,)
+        for wait in waits:
+            waiting: tuple[Any, ...] = (None, None, None)
+            if wait is not None:
+                index = wait.instruction if wait.instruction >= 0 else None
+                waiting = (names.get(wait.unit, ""), f"{wait.comparison} {wait.needed}", index)
+            rows.append((name, state.value, *waiting, state.use))
+    return Answer(columns=columns, rows=tuple(rows), name="semaphores")
+
+
+def dependencies(session: Session, rest: str) -> Answer:
+    """deps INSTRUCTION."""
+    words = words_of(rest, 1, 1)
+    index = number_of(words[0].removeprefix("#"), "an instruction")
+    listing = session.program.listing
+    if index >= len(listing):
+        raise UsageError(f"instruction {index}: expected one below {len(listing)}")
+    columns = ("kind", "source", "sink", "unit", "other")
+    if not isinstance(listing, HasDependencies):
+        return Answer({"instruction": index}, columns, name="dependencies", note="this program names none")
+    names = {unit.id: unit.name for unit in session.description.units}
+    rows: list[tuple[Any, ...]] = []
+    for found in listing.dependencies_of(index):
+        other = listing.describe(found.source if found.sink == index else found.sink)
+        rows.append((found.kind, found.source, found.sink, names.get(other.unit, ""), other.text))
+    pairs = {"instruction": index, "text": listing.describe(index).text}
+    return Answer(pairs, columns, tuple(rows), "dependencies")
 
 
 def digest(session: Session, rest: str) -> Answer:
@@ -181,6 +231,6 @@ def info(session: Session, rest: str) -> Answer:
 
 def _dtype_at(session: Session, memory: Memory, address: int) -> str:
     for region in session.machine.regions(memory.id):
-        if region.address <= address < region.address + region.size_bytes:
+        if region.holds(address, memory.bank_bytes):
             return region.dtype
     return memory.dtype

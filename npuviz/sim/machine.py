@@ -39,6 +39,18 @@ class Region:
     instruction: int = -1
     banks: int = 1
 
+    def holds(self, address: int, bank_bytes: int) -> bool:
+        """Whether a byte of the memory, whose banks have this size, lies in the region."""
+        bank, inside = (
+            divmod(address - self.address, bank_bytes) if self.banks > 1 else (0, address - self.address)
+        )
+        return 0 <= bank < self.banks and 0 <= inside < self.size_bytes
+
+    @property
+    def total_bytes(self) -> int:
+        """Bytes in all of its banks."""
+        return self.size_bytes * self.banks
+
 
 @dataclass(frozen=True, slots=True)
 class QueueEntry:

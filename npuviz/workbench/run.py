@@ -16,6 +16,7 @@ from npuviz.base.names import printable
 from npuviz.base.progress import NoProgress, Progress
 from npuviz.base.registry import EXPORTERS, load_plugins
 from npuviz.program.dtypes import dtype_name
+from npuviz.sim.machine import HasHazards
 from npuviz.sim.stop import StopKind, StopReason
 from npuviz.sim.target import CheckResult
 from npuviz.workbench.opening import Opened, OpenOptions, open_file
@@ -129,7 +130,7 @@ def summarize(
         "counters": {name: int(value) for name, value in totals.counters.items()},
         "outputs": _outputs(session),
         "check": _check_values(check),
-        "hazards": [_fault(stop)] if stop.kind == StopKind.FAULT else [],
+        "hazards": _hazards(session, stop, check),
         "notes": [
             {"severity": note.severity, "code": note.code, "text": note.text, "node": note.node}
             for note in session.program.notes
@@ -230,8 +231,18 @@ def _sha256(values: np.ndarray) -> str:
     return hashlib.sha256(np.ascontiguousarray(values).tobytes()).hexdigest()
 
 
-def _fault(stop: StopReason) -> dict[str, Any]:
-    return {"kind": "fault", "cycle": stop.cycle, "unit": stop.unit, "detail": stop.detail}
+def _hazards(session: "Session", stop: StopReason, check: CheckResult | None) -> list[dict[str, Any]]:
+    """A fault, and what the machine found; it is asked only when values were computed for a check."""
+    found: list[dict[str, Any]] = []
+    if stop.kind == StopKind.FAULT:
+        found.append({"kind": "fault", "cycle": stop.cycle, "unit": stop.unit, "detail": stop.detail})
+    machine = session.machine
+    if check is not None and isinstance(machine, HasHazards):
+        found += [
+            {"kind": h.kind, "cycle": h.cycle, "unit": h.unit, "instruction": h.instruction, "detail": h.text}
+            for h in machine.hazards()
+        ]
+    return found
 
 
 def _exit_code(stop: StopReason, check: CheckResult | None) -> int:

@@ -40,11 +40,21 @@ def summary_text(summary: dict[str, Any]) -> str:
             f"  output    {output['name']}  {output['dtype']} {shape}  {digest[:16] if digest else '-'}"
         )
     lines += _check_lines(summary["check"])
+    lines += _hazard_lines(summary["hazards"])
     lines += [f"  {note['severity']}: {note['text']}" for note in summary["notes"][:MAX_ROWS]]
     more = len(summary["notes"]) - MAX_ROWS
     if more > 0:
         lines.append(f"  ... and {more} more notes (--json lists all)")
     return "\n".join(lines)
+
+
+def _hazard_lines(hazards: list[dict[str, Any]]) -> list[str]:
+    lines = [
+        f"  hazard    {h['kind']} at cycle {format_count(h['cycle'])}, {h['unit']}: {h['detail']}"
+        for h in hazards[:MAX_ROWS]
+    ]
+    more = len(hazards) - MAX_ROWS
+    return [*lines, f"  ... and {more} more hazards (--json lists all)"] if more > 0 else lines
 
 
 def _dash(detail: str) -> str:

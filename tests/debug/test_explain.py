@@ -2,6 +2,7 @@ import pytest
 
 from npuviz.debug.explain import last_writer, what_at, why
 from npuviz.debug.session import Session
+from npuviz.sim.machine import Region
 from tests.toy.program import ALU, DRAM, LD, SPAD, ST
 from tests.toy.session import make_session
 
@@ -118,3 +119,18 @@ def test_the_producer_of_a_waiting_instruction_is_named() -> None:
     assert (chain[0].what, chain[0].start) == ("operand not stored", start)
     assert chain[1].unit == ST
     assert chain[1].what == "STORE"
+
+
+def test_why_follows_the_semaphore_a_unit_waits_for() -> None:
+    session = make_session(stuck_at=9, records=False)
+    session.run()
+    chain = why(session, LD, session.cycle)
+    assert [cause.unit for cause in chain] == [LD, ST, ALU]
+    assert all(cause.is_wait for cause in chain)
+
+
+def test_regions_over_banks_hold_a_byte_of_each() -> None:
+    region = Region(0x1040, 0x20, -1, "tile", (3, 8), "float32", True, 0, banks=3)
+    held = [address for address in range(0, 0x6000, 0x10) if region.holds(address, 0x1000)]
+    assert held == [0x1040, 0x1050, 0x2040, 0x2050, 0x3040, 0x3050]
+    assert region.total_bytes == 0x60

@@ -1,12 +1,13 @@
 import io
 import json
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from npuviz.debug.session import Session
 from npuviz.debug.text_commands import COMMANDS
 from npuviz.debug.text_debugger import TextDebugger
+from npuviz.sim.machine import Machine
 from tests.toy.session import make_session
 
 
@@ -54,6 +55,41 @@ def test_moving() -> None:
         assert (answer["cycle"], session.cycle) == (cycle, cycle), line
 
 
+def test_hazards_semaphores_and_dependencies() -> None:
+    session = make_session(hazard_above=300)
+    session.run()
+    hazards = ask_json("hazards", session)["hazards"]
+    assert [h["instruction"] for h in hazards] == [98, 102, 110, 122]
+    assert {h["unit"] for h in hazards} == {"Core[0].ALU"}
+    session.go_to(20)
+    found = ask_json("semaphores", session)["semaphores"]
+    assert found[0] == {
+        "semaphore": "Core[0].loaded", "value": 0, "waits": "Core[0].ALU", "needs": ">= 1",
+        "instruction": 2, "updated_by": "Core[0].LD",
+    }  # fmt: skip
+    assert found[2]["waits"] is None
+    answer = ask_json("deps #26", session)
+    assert answer["instruction"] == 26
+    assert {d["kind"] for d in answer["dependencies"]} == {"flow", "anti"}
+    assert "expected one below 128" in ask("deps 128", session)
+
+
+def test_a_machine_without_them_says_so() -> None:
+    session = make_session()
+    session.machine = cast(Any, NarrowMachine(session.machine))
+    assert "does not look for hazards" in ask("hazards", session)
+    assert "uses none" in ask("semaphores", session)
+
+
+class NarrowMachine:
+    """The contract of a machine and no more."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self.description = machine.description
+        self.program = machine.program
+
+
 def test_breakpoints() -> None:
     session = make_session()
     assert ask_json('break op "final square"', session)["breakpoint"] == 1
@@ -86,7 +122,7 @@ def test_looking(half_way: Session) -> None:
     assert digest == {"command": "digest", "cycle": 180, "digest": half_way.machine.digest()}
     info = ask_json("info", half_way)
     assert (info["program"], info["cycle"], info["recorded_to"]) == ("toy of 8 blocks", 180, 180)
-    assert "does not look for hazards" in ask("hazards", half_way)
+    assert "none up to this cycle" in ask("hazards", half_way)
     probes = ask_json("print", half_way)["probes"]
     assert [row["probe"] for row in probes] == [probe.id for probe in half_way.machine.probes]
 

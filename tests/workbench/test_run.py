@@ -35,6 +35,18 @@ def test_summary_has_the_promised_shape_and_is_json(tmp_path: Path) -> None:
         assert unit["utilization"] == pytest.approx(unit["busy_cycles"] / 767)
 
 
+def test_hazards_are_listed_when_values_are_checked(tmp_path: Path) -> None:
+    path = toy_file(tmp_path, json.dumps({"hazard_above": 300}))
+    found = run_model(path, RunOptions(is_checked=True)).summary
+    assert [hazard["instruction"] for hazard in found["hazards"]] == [98, 102, 110, 122]
+    assert set(found["hazards"][0]) == {"kind", "cycle", "unit", "instruction", "detail"}
+    assert "hazard    range at cycle" in summary_text(found)
+    assert run_model(path, RunOptions()).summary["hazards"] == []
+    stuck = run_model(toy_file(tmp_path, json.dumps({"stuck_at": 9})), RunOptions()).summary
+    assert stuck["stop"]["kind"] == "deadlock"
+    assert "Core[0].ST waits for computed >= 12" in stuck["stop"]["detail"]
+
+
 def test_output_digest_is_that_of_the_bytes(tmp_path: Path) -> None:
     sessions: list[Session] = []
     result = run_model(toy_file(tmp_path), RunOptions(), on_session=sessions.append)

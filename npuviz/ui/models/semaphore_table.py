@@ -91,7 +91,7 @@ def rows_of(
         row = SemaphoreRow(
             state,
             None,
-            f"{state.group}.{state.name}" if has_groups and state.group else state.name,
+            _name(state, has_groups),
             updater=instruction_text(state.updater),
             is_changed=changed,
         )
@@ -101,6 +101,12 @@ def rows_of(
         ]
         rows += waits or [row]
     return sorted(rows, key=lambda row: (row.wait is None, row.state.id))
+
+
+def _name(state: SemaphoreState, has_groups: bool) -> str:
+    """Its name, with that of its group where there are several; machines may give either."""
+    own = state.name.removeprefix(f"{state.group}.") if state.group else state.name
+    return f"{state.group}.{own}" if has_groups and state.group else own
 
 
 class SemaphoreTable(QAbstractTableModel):

@@ -144,4 +144,5 @@ def stop_text(kind: StopKind, detail: str) -> str:
         StopKind.INTERRUPTED: "paused",
         StopKind.START: "at the start",
     }
+    detail = detail.removeprefix(f"{words[kind]}: ")
     return f"{words[kind]}: {detail}" if detail else words[kind]

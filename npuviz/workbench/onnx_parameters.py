@@ -1,0 +1,111 @@
+"""Inputs of a model that are parameters rather than data: shapes, axes, counts.
+
+A program of a chip has fixed sizes, so such inputs are made constants with the values given for one run,
+as a just-in-time compiler does.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+import onnx
+
+MAX_PARAMETER_ELEMENTS = 64
+"""A larger array is data, whatever reads it."""
+
+PARAMETERS: Mapping[str, tuple[int, ...]] = {
+    "AffineGrid": (1,),
+    "BlackmanWindow": (0,),
+    "CenterCropPad": (1,),
+    "Col2Im": (1, 2),
+    "ConstantOfShape": (0,),
+    "CumProd": (1,),
+    "CumSum": (1,),
+    "DFT": (1, 2),
+    "Dropout": (1, 2),
+    "Expand": (1,),
+    "HammingWindow": (0,),
+    "HannWindow": (0,),
+    "MaxUnpool": (2,),
+    "MelWeightMatrix": (0, 1, 2, 3, 4),
+    "OneHot": (1,),
+    "Pad": (1, 3),
+    "Range": (0, 1, 2),
+    "ReduceL1": (1,),
+    "ReduceL2": (1,),
+    "ReduceLogSum": (1,),
+    "ReduceLogSumExp": (1,),
+    "ReduceMax": (1,),
+    "ReduceMean": (1,),
+    "ReduceMin": (1,),
+    "ReduceProd": (1,),
+    "ReduceSum": (1,),
+    "ReduceSumSquare": (1,),
+    "Reshape": (1,),
+    "Resize": (1, 2, 3),
+    "STFT": (1, 3),
+    "Slice": (1, 2, 3, 4),
+    "Split": (1,),
+    "SplitToSequence": (1,),
+    "Squeeze": (1,),
+    "Tile": (1,),
+    "TopK": (1,),
+    "Trilu": (1,),
+    "Unsqueeze": (1,),
+    "Upsample": (1,),
+}
+"""Operator -> positions of the inputs that decide about sizes or about what is done."""
+_DATA_FREE = frozenset(("Shape", "Size"))
+"""Their results do not depend on values, so nothing before them is a parameter."""
+
+
+def parameter_inputs(model: onnx.ModelProto, values: Mapping[str, np.ndarray]) -> list[str]:
+    """Graph inputs that some node needs as a parameter, directly or by way of other nodes.
+
+    values  of the inputs of this run; large ones are never parameters
+    """
+    producers = {name: node for node in model.graph.node for name in node.output if name}
+    wanted: list[str] = []
+    for node in model.graph.node:
+        positions = PARAMETERS.get(node.op_type, ()) if node.domain in ("", "ai.onnx") else ()
+        wanted += [node.input[at] for at in positions if at < len(node.input) and node.input[at]]
+    seen: set[str] = set()
+    while wanted:
+        name = wanted.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        producer = producers.get(name)
+        if producer is not None and producer.op_type not in _DATA_FREE:
+            wanted += [item for item in producer.input if item]
+    return [
+        value.name
+        for value in model.graph.input
+        if value.name in seen
+        and value.name in values
+        and values[value.name].size <= MAX_PARAMETER_ELEMENTS
+        and values[value.name].dtype.kind in "biuf"
+    ]
+
+
+def specialise(model: onnx.ModelProto, values: Mapping[str, np.ndarray]) -> tuple[onnx.ModelProto, list[str]]:
+    """A copy of the model whose parameters are weights with the given values, and their names.
+
+    Open dimensions of the other inputs become those of their values.
+    """
+    names = parameter_inputs(model, values)
+    made = onnx.ModelProto()
+    made.CopyFrom(model)
+    graph = made.graph
+    for index in reversed(range(len(graph.input))):
+        value = graph.input[index]
+        if value.name in names:
+            del graph.input[index]
+            graph.initializer.append(onnx.numpy_helper.from_array(np.array(values[value.name]), value.name))
+        elif value.name in values and value.type.HasField("tensor_type"):
+            shape = value.type.tensor_type.shape
+            del shape.dim[:]
+            for size in values[value.name].shape:
+                shape.dim.add(dim_value=size)
+    # Initialisers that are no inputs need IR version 4.
+    made.ir_version = max(made.ir_version, 4)
+    return made, names
