@@ -1,0 +1,156 @@
+"""Conv: any kernel, stride, dilation and padding, groups, one to three dimensions."""
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+
+from npuviz.program.graph import Node
+from npuviz.targets.neuroncore.compiler.builder import Builder
+from npuviz.targets.neuroncore.compiler.conv_input import DirectInput, RowPackedInput
+from npuviz.targets.neuroncore.compiler.conv_loops import Convolution, input_boxes
+from npuviz.targets.neuroncore.compiler.conv_weights import (
+    Channels,
+    LiveWeights,
+    StoredWeights,
+    Weights,
+    block_size,
+    pack_groups,
+)
+from npuviz.targets.neuroncore.compiler.epilogue import Epilogue
+from npuviz.targets.neuroncore.compiler.families import CannotLower
+from npuviz.targets.neuroncore.compiler.hbm_view import HbmView
+from npuviz.targets.neuroncore.compiler.matmul import require_floats
+from npuviz.targets.neuroncore.compiler.panels import item_bytes, operand_dtype
+from npuviz.targets.neuroncore.compiler.requantize import Requantize
+from npuviz.targets.neuroncore.compiler.windows import Axis, window_axes
+from npuviz.targets.neuroncore.isa import NUM_PARTITIONS
+
+MAX_PACKED_CHANNELS = 32
+"""Input channels up to which kernel rows share the partitions with them."""
+Axes = tuple[Axis, Axis, Axis]
+
+
+def lower_conv(b: Builder, node: Node) -> None:
+    """Conv."""
+    conv_group(b, node, ())
+
+
+def conv_group(b: Builder, node: Node, followers: Sequence[Node]) -> None:
+    """A Conv and element-wise operators on its result."""
+    present = [tensor for tensor in node.inputs if tensor >= 0]
+    require_floats(b, present)
+    result = followers[-1].outputs[0] if followers else node.outputs[0]
+    bias = b.hbm(node.inputs[2]) if len(present) > 2 else None
+    known = b.graph.constants.get(node.inputs[1])
+    weights = b.hbm(node.inputs[1]) if known is None else known
+    name = b.graph.tensors[node.inputs[1]].name
+    epilogue = Epilogue(b, node, followers, result)
+    emit_convolution(b, node, b.hbm(node.inputs[0]), weights, bias, epilogue, name)
+
+
+def emit_convolution(
+    b: Builder,
+    node: Node,
+    source: HbmView,
+    weights: HbmView | np.ndarray,
+    bias: HbmView | None,
+    epilogue: Epilogue | Requantize,
+    name: str,
+) -> None:
+    """Convolve [N, C, spatial...] with [M, C / groups, spatial...]; stored weights as an array.
+
+    The windows are those of the node's attributes; the result is the tensor of the epilogue.
+    name  of the weights
+    """
+    out = b.hbm(epilogue.result)
+    kernel = weights.shape[2:]
+    try:
+        axes = window_axes(node, source.shape, out.shape, kernel)
+    except ValueError as error:
+        raise CannotLower(str(error)) from None
+    groups = int(node.attributes.get("group", 1))
+    dtype = operand_dtype(b, source.dtype)
+    channels = Channels(groups, source.shape[1] // groups, out.shape[1] // groups)
+    source, axes = _flat_if_pointwise(b, source, axes, channels, dtype)
+    shape = (out.shape[0], out.shape[1], *(axis.out for axis in axes))
+    is_packed = isinstance(weights, np.ndarray) and packs_rows(axes, channels)
+    chosen, channels = _weights(b, weights, channels, axes, is_packed, dtype, name)
+    kind = RowPackedInput if is_packed else DirectInput
+    limit = b.spec.sbuf_usable_bytes // 4
+    boxes = input_boxes(
+        axes,
+        len(channels.input_parts),
+        item_bytes(dtype),
+        limit // 4 if is_packed else limit,
+        limit if is_packed else limit,
+        is_packed,
+    )
+    Convolution(
+        b,
+        axes,
+        channels,
+        kind(b, source, axes, channels, dtype),
+        chosen,
+        None if bias is None else bias.reshape(-1, 1),
+        epilogue,
+        out.reshape(*shape),
+        shape,
+        boxes,
+    ).run()
+
+
+def packs_rows(axes: Axes, channels: Channels) -> bool:
+    """Whether kernel rows and channels share the partitions (RowPackedInput)."""
+    depth, height, _ = axes
+    packed = channels.inputs * height.kernel
+    return (
+        channels.groups == 1
+        and depth.kernel == depth.size == 1
+        and 1 < height.kernel
+        and packed <= NUM_PARTITIONS
+        and channels.inputs <= MAX_PACKED_CHANNELS
+    )
+
+
+def _flat_if_pointwise(
+    b: Builder, source: HbmView, axes: Axes, channels: Channels, dtype: str
+) -> tuple[HbmView, Axes]:
+    """[N, C, planes, rows, columns]; all positions in one row where the kernel is 1 and the plane fits."""
+    shape = (*source.shape[:2], *(axis.size for axis in axes))
+    is_pointwise = all((a.kernel, a.stride, a.before) == (1, 1, 0) and a.out == a.size for a in axes)
+    count = prod(shape[2:])
+    size = len(channels.input_parts) * count * item_bytes(dtype)
+    if is_pointwise and size <= b.spec.sbuf_usable_bytes // 4:
+        return source.reshape(*shape[:2], 1, 1, count), (Axis(1, 1), Axis(1, 1), Axis(count, count))
+    return source.reshape(*shape), axes
+
+
+def _weights(
+    b: Builder,
+    weights: HbmView | np.ndarray,
+    channels: Channels,
+    axes: Axes,
+    is_packed: bool,
+    dtype: str,
+    name: str,
+) -> tuple[Weights, Channels]:
+    taps = axes[0].kernel * axes[1].kernel * axes[2].kernel
+    if not isinstance(weights, np.ndarray):
+        view = weights.reshape(weights.shape[0], channels.inputs * taps)
+        return LiveWeights(b, view, channels, taps, dtype), channels
+    if is_packed:
+        rows, columns = axes[1].kernel, axes[2].kernel
+        split = weights.reshape(channels.outputs, channels.inputs, rows, columns)
+        array = np.transpose(split, (0, 2, 1, 3)).reshape(channels.outputs, rows * channels.inputs, columns)
+        channels = Channels(1, rows * channels.inputs, channels.outputs)
+        taps = columns
+    else:
+        array = weights.reshape(weights.shape[0], channels.inputs, taps)
+        channels = pack_groups(channels.groups, channels.inputs, channels.outputs)
+    block = block_size(channels, taps, item_bytes(dtype), b.spec.sbuf_usable_bytes // 4)
+    return StoredWeights(b, array, channels, dtype, name, block), channels
+
+
+LOWERINGS = {"Conv": lower_conv}
+EPILOGUES = {"Conv": conv_group}

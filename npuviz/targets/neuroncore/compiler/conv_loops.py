@@ -1,0 +1,183 @@
+"""The loops of a convolution: blocks of outputs that fit on chip, PSUM banks, epilogue, stores."""
+
+from dataclasses import dataclass
+
+from npuviz.targets.neuroncore.compiler.builder import Builder
+from npuviz.targets.neuroncore.compiler.conv_input import Box, Input, Loaded, Range
+from npuviz.targets.neuroncore.compiler.conv_weights import Channels, Weights
+from npuviz.targets.neuroncore.compiler.epilogue import Epilogue
+from npuviz.targets.neuroncore.compiler.hbm_view import HbmView
+from npuviz.targets.neuroncore.compiler.panels import item_bytes
+from npuviz.targets.neuroncore.compiler.requantize import Requantize
+from npuviz.targets.neuroncore.compiler.view import View
+from npuviz.targets.neuroncore.compiler.windows import Axis, blocks, even_blocks
+from npuviz.targets.neuroncore.isa import NUM_PARTITIONS
+
+BANK_ELEMENTS = 512
+Shape5 = tuple[int, int, int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Convolution:
+    """What the loops need.
+
+    bias     [channels, 1] in HBM, or None
+    out      the result as [images, channels, planes, rows, columns], which is `shape`
+    input_boxes  output planes and rows whose inputs are loaded together
+    """
+
+    b: Builder
+    axes: tuple[Axis, Axis, Axis]
+    channels: Channels
+    source: Input
+    weights: Weights
+    bias: HbmView | None
+    epilogue: Epilogue | Requantize
+    out: HbmView
+    shape: Shape5
+    input_boxes: list[tuple[Range, Range]]
+
+    def run(self) -> None:
+        """Emit everything."""
+        whole = self._whole_output_fits()
+        for image in range(self.shape[0]):
+            for group in range(self.channels.groups):
+                if whole and len(self.input_boxes) > 1:
+                    self._collected(image, group)
+                else:
+                    for planes, rows in self.input_boxes:
+                        self._one_box(image, group, Box(planes, rows, (0, self.axes[2].out)))
+
+    def _whole_output_fits(self) -> bool:
+        _, _, planes, rows, columns = self.shape
+        tiles = -(-self.channels.outputs // NUM_PARTITIONS)
+        size = tiles * planes * rows * columns * item_bytes(self.out.dtype)
+        return size <= self.b.spec.sbuf_usable_bytes // 3
+
+    def _one_box(self, image: int, group: int, box: Box) -> None:
+        """Outputs of one box, all channels: every tile is stored when it is full."""
+        with self.b.tiles():
+            loaded = self.source.load(image, group, box)
+            for block, (m0, m1) in enumerate(self.weights.parts):
+                with self.b.tiles():
+                    weights = self.weights.load(group, block)
+                    for t0, t1 in blocks(m1 - m0, NUM_PARTITIONS):
+                        with self.b.tiles():
+                            tile = self.b.sbuf(t1 - t0, box.shape, self.out.dtype)
+                            channels = self._channels(group, m0 + t0, m0 + t1)
+                            self._fill(tile, box, box, loaded, (weights, (t0, t1)), (image, channels))
+                            self.b.store(self._part(self.out, image, channels, box), tile)
+
+    def _collected(self, image: int, group: int) -> None:
+        """Outputs of all boxes of an image, stored together: the next operator then finds them whole."""
+        with self.b.tiles():
+            whole = Box((0, self.shape[2]), (0, self.shape[3]), (0, self.shape[4]))
+            tiles: dict[int, View] = {}
+            for t0, t1 in blocks(self.channels.outputs, NUM_PARTITIONS):
+                tiles[t0] = self.b.sbuf(t1 - t0, whole.shape, self.out.dtype)
+            for planes, rows in self.input_boxes:
+                box = Box(planes, rows, whole.columns)
+                with self.b.tiles():
+                    loaded = self.source.load(image, group, box)
+                    for block, (m0, m1) in enumerate(self.weights.parts):
+                        with self.b.tiles():
+                            weights = self.weights.load(group, block)
+                            for t0, t1 in blocks(m1 - m0, NUM_PARTITIONS):
+                                place = (image, self._channels(group, m0 + t0, m0 + t1))
+                                self._fill(tiles[m0 + t0], whole, box, loaded, (weights, (t0, t1)), place)
+            for t0, tile in tiles.items():
+                channels = self._channels(group, t0, t0 + tile.partitions)
+                self.b.store(self._part(self.out, image, channels, whole), tile)
+
+    def _channels(self, group: int, first: int, end: int) -> Range:
+        base = group * self.channels.outputs
+        return base + first, base + end
+
+    def _part(self, view: HbmView, image: int, channels: Range, box: Box) -> HbmView:
+        (d0, d1), (r0, r1), (w0, w1) = box.planes, box.rows, box.columns
+        return view[image, channels[0] : channels[1], d0:d1, r0:r1, w0:w1]
+
+    def _fill(
+        self,
+        tile: View,
+        tile_box: Box,
+        box: Box,
+        loaded: Loaded,
+        operands: tuple[list[View], Range],
+        place: tuple[int, Range],
+    ) -> None:
+        """Compute the outputs of `box` into their part of a tile that holds `tile_box`."""
+        image, channels = place
+        column = None
+        if self.bias is not None:
+            column = self.b.fetch(self.bias[channels[0] : channels[1]], "float32")
+        d_base, r_base = tile_box.planes[0], tile_box.rows[0]
+        for part in bank_boxes(box):
+            (d0, d1), (r0, r1), (w0, w1) = part.planes, part.rows, part.columns
+            target = tile[:, d0 - d_base : d1 - d_base, r0 - r_base : r1 - r_base, w0:w1]
+            with self.b.tiles():
+                bank = self.b.psum(tile.partitions, part.shape[1:])
+                self._accumulate(bank, part, loaded, operands)
+                flat = bank.reshape(*part.shape)
+
+                def region(view: HbmView, part: Box = part) -> HbmView:
+                    return self._part(view.reshape(*self.shape), image, channels, part)
+
+                self.epilogue.apply(target, flat, region, column)
+
+    def _accumulate(
+        self, bank: View, box: Box, loaded: Loaded, operands: tuple[list[View], Range]
+    ) -> None:
+        weights, (t0, t1) = operands
+        taps = self.source.taps(loaded, box) if loaded.views else []
+        is_begun = bool(taps) and taps[0].is_full
+        if not is_begun:
+            self.b.memset(bank, 0.0)
+        for order, tap in enumerate(taps):
+            target = bank[:, tap.rows[0] : tap.rows[1], tap.columns[0] : tap.columns[1]]
+            stationary = weights[tap.part][:, tap.index, t0:t1]
+            self.b.matmul(target, stationary, tap.moving, accumulate=order > 0 or not is_begun)
+
+
+def bank_boxes(box: Box) -> list[Box]:
+    """Parts of a box of outputs that fit a PSUM bank: rows of one plane."""
+    width = box.columns[1] - box.columns[0]
+    height = box.rows[1] - box.rows[0]
+    rows = even_blocks(height, max(1, BANK_ELEMENTS // width))
+    columns = even_blocks(width, BANK_ELEMENTS)
+    return [
+        Box((plane, plane + 1), (box.rows[0] + r0, box.rows[0] + r1), (box.columns[0] + w0, box.columns[0] + w1))
+        for plane in range(*box.planes)
+        for r0, r1 in rows
+        for w0, w1 in columns
+    ]
+
+
+def input_boxes(
+    axes: tuple[Axis, Axis, Axis], parts: int, item: int, limit: int, out_limit: int, is_packed: bool
+) -> list[tuple[Range, Range]]:
+    """Output planes and rows whose inputs (`parts` views) take at most `limit` bytes a partition.
+
+    out_limit  bytes of an output tile, where the outputs do not fit as a whole
+    """
+    depth, height, width = axes
+
+    def size(planes: int, rows: int) -> int:
+        if is_packed:
+            return rows * width.size * item
+        d = min(depth.size, (planes - 1) * depth.stride + (depth.kernel - 1) * depth.dilation + 1)
+        h = min(height.size, (rows - 1) * height.stride + (height.kernel - 1) * height.dilation + 1)
+        return parts * d * h * width.size * item
+
+    def fits(planes: int, rows: int) -> bool:
+        return size(planes, rows) <= limit and planes * rows * width.out * item <= out_limit
+
+    if fits(depth.out, height.out):
+        return [((0, depth.out), (0, height.out))]
+    planes = depth.out
+    while planes > 1 and not fits(planes, height.out):
+        planes = -(-planes // 2)
+    rows = height.out
+    while rows > 1 and not fits(planes, rows):
+        rows -= 1
+    return [(p, r) for p in even_blocks(depth.out, planes) for r in even_blocks(height.out, rows)]

@@ -1,0 +1,138 @@
+"""Sliding reductions on Vector and GpSimd: one axis after another, each tap a strided view."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from npuviz.program.graph import Node
+from npuviz.targets.neuroncore.compiler.builder import Builder
+from npuviz.targets.neuroncore.compiler.conv_input import Box, Range, step_slice
+from npuviz.targets.neuroncore.compiler.conv_loops import input_boxes
+from npuviz.targets.neuroncore.compiler.families import CannotLower
+from npuviz.targets.neuroncore.compiler.hbm_view import HbmView
+from npuviz.targets.neuroncore.compiler.panels import item_bytes
+from npuviz.targets.neuroncore.compiler.view import View
+from npuviz.targets.neuroncore.compiler.windows import Axis, attribute_ints, blocks, window_axes
+from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Alu
+
+Axes = tuple[Axis, Axis, Axis]
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A part of a pool: channels of any image on partitions.
+
+    rows     images * channels [first, end)
+    box      outputs;  origin  first input plane and row of `source`
+    source   [rows, planes, rows, columns] in SBUF; not to be written
+    out      where the result belongs, [rows, planes, rows, columns] of the box
+    """
+
+    rows: Range
+    box: Box
+    origin: tuple[int, int]
+    source: View
+    out: HbmView
+
+
+def pool_axes(node: Node, source: HbmView, out: HbmView) -> Axes:
+    """Axes of a pool from its attributes. Raises CannotLower for more than three."""
+    kernel = attribute_ints(node.attributes, "kernel_shape", [])
+    try:
+        return window_axes(node, source.shape, out.shape, kernel)
+    except ValueError as error:
+        raise CannotLower(str(error)) from None
+
+
+def windows(b: Builder, source: HbmView, out: HbmView, axes: Axes, share: int = 4) -> Iterator[Window]:
+    """Parts that fit on chip, inputs fetched; tiles made in an iteration end with it.
+
+    share  a source tile takes at most this part of SBUF
+    """
+    count = source.shape[0] * source.shape[1]
+    flat = source.reshape(count, *(axis.size for axis in axes))
+    target = out.reshape(count, *(axis.out for axis in axes))
+    limit = b.spec.sbuf_usable_bytes // share
+    boxes = input_boxes(axes, 1, max(2, item_bytes(source.dtype)), limit, limit, False)
+    for first, end in blocks(count, NUM_PARTITIONS):
+        for planes, rows in boxes:
+            box = Box(planes, rows, (0, axes[2].out))
+            at, lines = axes[0].inputs(*planes), axes[1].inputs(*rows)
+            if at[0] == at[1] or lines[0] == lines[1]:
+                raise CannotLower("windows that hold padding only")
+            with b.tiles():
+                tile = b.fetch(flat[first:end, at[0] : at[1], lines[0] : lines[1]])
+                result = target[first:end, planes[0] : planes[1], rows[0] : rows[1]]
+                yield Window((first, end), box, (at[0], lines[0]), tile, result)
+
+
+def slide(
+    b: Builder, window: Window, axes: Axes, op: Alu, identity: float, dtype: str, source: View | None = None
+) -> View:
+    """`op` over the windows of all axes: [rows, planes, rows, columns] of the box, of `dtype`.
+
+    source  instead of the window's own, of the same shape
+    The result may be a view of the source where no axis has more than one tap.
+    """
+    value = window.source if source is None else source
+    ranges = (window.box.planes, window.box.rows, window.box.columns)
+    origins = (*window.origin, 0)
+    for index in (2, 1, 0):
+        axis = axes[index]
+        if axis.kernel == 1 and axis.stride == 1 and not axis.before and axis.out == axis.size:
+            continue
+        value = _slide_axis(b, value, index, axis, (ranges[index], origins[index]), (op, identity, dtype))
+    return value
+
+
+def _slide_axis(
+    b: Builder,
+    value: View,
+    index: int,
+    axis: Axis,
+    where: tuple[Range, int],
+    how: tuple[Alu, float, str],
+) -> View:
+    (begin, end), origin = where
+    op, identity, dtype = how
+    shape = list(value.shape)
+    shape[index] = end - begin
+    target = b.sbuf(value.partitions, tuple(shape), dtype)
+    key: list[slice] = [slice(None)] * 4
+
+    def part(view: View, chosen: slice) -> View:
+        key[index + 1] = chosen
+        return view[tuple(key)]
+
+    spans = [axis.span(tap, begin, end) for tap in range(axis.kernel)]
+    spans = sorted((span for span in spans if span.count), key=lambda span: -span.count)
+    taps = [
+        (
+            slice(span.first - begin, span.end - begin),
+            part(value, step_slice(span.source - origin, span.count, axis.stride)),
+        )
+        for span in spans
+    ]
+    num_full = sum(span.count == end - begin for span in spans)
+    if num_full >= 2:
+        b.tensor_tensor(target, taps[0][1], taps[1][1], op)
+    elif num_full == 1:
+        b.copy(target, taps[0][1])
+    else:
+        b.memset(target, identity)
+    for chosen, view in taps[min(num_full, 2) :]:
+        part_of_target = part(target, chosen)
+        b.tensor_tensor(part_of_target, part_of_target, view, op)
+    return target
+
+
+def lanes_of(
+    b: Builder, source: HbmView, count: int, emit: Callable[[View, Range], None], share: int = 4
+) -> None:
+    """Call `emit` with [rows, elements] of a tensor of `count` rows, 128 rows and a fitting part at a time."""
+    flat = source.reshape(count, -1)
+    most = max(1, b.spec.sbuf_usable_bytes // share // item_bytes(source.dtype))
+    if flat.shape[1] > most:
+        raise CannotLower(f"{flat.shape[1]} elements a channel; {most} fit on chip")
+    for first, end in blocks(count, NUM_PARTITIONS):
+        with b.tiles():
+            emit(b.fetch(flat[first:end]), (first, end))
