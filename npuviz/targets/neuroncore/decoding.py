@@ -23,6 +23,7 @@ from npuviz.targets.neuroncore.encoding import (
     TRANSFER_SLOT,
     TRIGGERS,
     VERSION,
+    encode,
 )
 from npuviz.targets.neuroncore.isa import (
     DTYPE_NAMES,
@@ -39,6 +40,8 @@ from npuviz.targets.neuroncore.isa import (
     When,
 )
 from npuviz.targets.neuroncore.tables import Access, Descriptor, Transfer
+
+_SCALE_SLOT = np.dtype([("scales", "<f8", 8)])
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,8 @@ def decode(program: bytes | memoryview, file: str, engine: Engine, core: int = 0
     walk = _Walk(slots, file, engine, core)
     walk.run()
     starts = np.array(walk.starts, np.int64)
+    if not len(starts):
+        return Decoded(np.zeros(0, INSTRUCTION_DTYPE), starts, {})
     raw = np.zeros((len(starts), INSTRUCTION_DTYPE.itemsize), np.uint8)
     raw[:, :SLOT_BYTES] = slots[starts]
     present = (raw[:, 7:8] >> np.arange(NUM_OPERANDS)) & 1
@@ -86,7 +91,23 @@ def decode(program: bytes | memoryview, file: str, engine: Engine, core: int = 0
     instructions = raw.view(INSTRUCTION_DTYPE).reshape(-1)
     offsets = starts * SLOT_BYTES
     _check(instructions, present.astype(bool), offsets, file)
+    _refuse_waste(encode(instructions, walk.transfers), program, file)
     return Decoded(instructions, offsets, walk.transfers)
+
+
+def _refuse_waste(written: bytes, program: bytes | memoryview, file: str) -> None:
+    """Raise FormatError if the program has bytes that mean nothing and are not as `encode` leaves them."""
+    if written == program:
+        return
+    different = np.frombuffer(written, np.uint8) != np.frombuffer(program, np.uint8)
+    at = int(np.argmax(different))
+    raise FormatError(
+        file,
+        offset=at - at % SLOT_BYTES,
+        field=f"byte {at % SLOT_BYTES}",
+        expected="zero where nothing is kept",
+        found=f"0x{program[at]:02x}",
+    )
 
 
 class _Walk:
@@ -178,7 +199,7 @@ class _Walk:
         self.at += 1
         scales: list[float] = []
         while len(scales) < num_scales:
-            scales += self._take(np.dtype(("<f8", 8)), 0, "scales").tolist()
+            scales += self._take(_SCALE_SLOT, 0, "scales")["scales"].tolist()
             self.at += 1
         accesses = [self._access() for _ in range(sources + 1)]
         return Descriptor(

@@ -1,0 +1,103 @@
+"""Names and signs of the text form of programs, shared by assembler, disassembler and listing."""
+
+from collections.abc import Mapping
+from enum import IntEnum
+
+from npuviz.targets.neuroncore.isa import (
+    DTYPE_NAMES,
+    ENGINE_NAMES,
+    OPERAND_POSITIONS,
+    Activation,
+    Alu,
+    Condition,
+    Flag,
+    Opcode,
+    ReduceCmd,
+    Space,
+    Update,
+)
+
+SHORT_DTYPES: tuple[str, ...] = tuple(
+    {
+        "float32": "f32",
+        "bfloat16": "bf16",
+        "float16": "f16",
+        "tfloat32": "tf32",
+        "float8_e4m3": "f8e4",
+        "float8_e4m3fn": "f8e4fn",
+        "float8_e5m2": "f8e5",
+    }.get(name, name.replace("uint", "u").replace("int", "i"))
+    for name in DTYPE_NAMES
+)
+"""Element types by isa.Dtype."""
+DTYPE_OF: Mapping[str, int] = {name: index for index, name in enumerate(SHORT_DTYPES)}
+SPACES: Mapping[int, str] = {Space.SBUF: "sbuf", Space.PSUM: "psum", Space.PATTERN: "pattern"}
+SPACE_OF: Mapping[str, int] = {name: number for number, name in SPACES.items()}
+ENGINE_OF: Mapping[str, int] = {name: index for index, name in enumerate(ENGINE_NAMES)}
+OPCODE_OF: Mapping[str, Opcode] = {each.name.lower(): each for each in Opcode}
+POSITION_OF: Mapping[str, int] = {name: index for index, name in enumerate(OPERAND_POSITIONS)}
+CONDITIONS: Mapping[int, str] = {
+    Condition.GE: ">=",
+    Condition.GT: ">",
+    Condition.LE: "<=",
+    Condition.LT: "<",
+    Condition.EQ: "==",
+    Condition.NE: "!=",
+    Condition.ALWAYS: "?",
+}
+CONDITION_OF: Mapping[str, int] = {sign: number for number, sign in CONDITIONS.items()}
+UPDATES: Mapping[int, tuple[str, str]] = {
+    Update.SEM_INC: ("S", "++"),
+    Update.SEM_DEC: ("S", "--"),
+    Update.SEM_ADD: ("S", "+="),
+    Update.SEM_SUB: ("S", "-="),
+    Update.SEM_WRITE: ("S", ":="),
+    Update.EVENT_SET: ("E", "!"),
+    Update.EVENT_CLEAR: ("E", "~"),
+}
+"""Kind -> letter and sign."""
+UPDATE_OF: Mapping[tuple[str, str], int] = {signs: number for number, signs in UPDATES.items()}
+FLAG_OF: Mapping[str, int] = {each.name.lower(): each.value for each in Flag}
+
+_ALU_PAIR = frozenset({Opcode.TENSOR_SCALAR, Opcode.SCALAR_TENSOR_TENSOR, Opcode.TENSOR_TENSOR_SCAN})
+_ALU = frozenset({Opcode.TENSOR_TENSOR, Opcode.TENSOR_REDUCE, Opcode.AFFINE_SELECT, Opcode.PARTITION_REDUCE})
+
+
+def _lower(names: type[IntEnum]) -> Mapping[int, str]:
+    return {each.value: each.name.lower() for each in names}
+
+
+_ALUS = _lower(Alu)
+_FUNCTIONS = _lower(Activation)
+_REGISTERS: Mapping[int, str] = {number: f"r{number}" for number in range(64)}
+
+
+def op_names(opcode: int) -> tuple[Mapping[int, str], ...]:
+    """What op0 and op1 are called in an instruction: none, one or two name tables."""
+    if opcode == Opcode.ACTIVATION:
+        return (_FUNCTIONS,)
+    if opcode in _ALU_PAIR:
+        return (_ALUS, _ALUS)
+    if opcode in _ALU:
+        return (_ALUS,)
+    if opcode == Opcode.REG_ALU:
+        return (_REGISTERS, _REGISTERS)
+    if opcode in (Opcode.REG_MOVE, Opcode.BRANCH):
+        return (_REGISTERS,)
+    return ()
+
+
+def cmd_names(opcode: int) -> Mapping[int, str]:
+    """What `cmd` is called in an instruction; empty where it is a plain number."""
+    if opcode == Opcode.ACTIVATION:
+        return _lower(ReduceCmd)
+    if opcode in (Opcode.REG_ALU, Opcode.TENSOR_SCALAR):
+        return _ALUS
+    if opcode == Opcode.BRANCH:
+        return _lower(Condition)
+    return {}
+
+
+def has_integers(opcode: int, flags: int) -> bool:
+    """Whether the immediates are int32."""
+    return bool(flags & Flag.INTEGER) or opcode in (Opcode.REG_MOVE, Opcode.REG_ALU, Opcode.BRANCH)
