@@ -7,7 +7,7 @@ then sequencers look at their next instruction, in the same order. Times are bas
 from npuviz.sim.parts.bits_kernels import entry, inlined, kernel, pointer_to
 from npuviz.sim.parts.watch_kernels import X_CAPACITY, X_EVENTS, X_UNTIL
 from npuviz.targets.neuroncore.dma_kernels import dma_step
-from npuviz.targets.neuroncore.sequencer_kernels import complete_due, issue, next_time
+from npuviz.targets.neuroncore.sequencer_kernels import complete_due, issue, next_time, send_read_updates
 from npuviz.targets.neuroncore.state_kernels import (
     ENDED,
     FAR,
@@ -73,6 +73,8 @@ def process(s, p, x, ev, t):
         if state == FREE or (state == WAITING and (is_dirty != 0 or s[k + Q_RETRY] <= t)):
             issue(s, p, x, ev, n, k, t)
         s[wakes + n] = next_time(s, k)
+    for n in range(count):
+        send_read_updates(s, p, x, ev, s[H_SEQUENCERS] + n * SEQUENCER_WORDS, t)
     if s[H_DIRTY] != 0:
         # What an issue changed is seen one cycle later.
         s[H_DIRTY] = 0

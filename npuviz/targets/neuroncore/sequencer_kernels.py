@@ -321,7 +321,6 @@ def _start(s, p, x, ev, number, k, i, t):
     if p[i + I_TRANSFER] >= 0:
         enqueue(s, p, x, ev, instruction, p[i + I_TRANSFER], done, t)
     s[k + Q_PC] = _control(s, p, k, i, instruction)
-    send_updates(s, p, x, ev, i, instruction, WHEN_READ, t)
 
 
 @kernel
@@ -341,6 +340,15 @@ def issue(s, p, x, ev, number, k, t):
         s[k + Q_SINCE] = t
         s[k + Q_CAUSE] = cause
         s[k + Q_STATE] = WAITING
+
+
+@kernel
+def send_read_updates(s, p, x, ev, k, t):
+    """The updates of an instruction that starts at `t`."""
+    if s[k + Q_STATE] == BUSY and s[k + Q_START] == t:
+        i = word_of(p, s[k + Q_CURRENT])
+        if p[i + I_UPDATES] > 0:
+            send_updates(s, p, x, ev, i, s[k + Q_CURRENT], WHEN_READ, t)
 
 
 @inlined

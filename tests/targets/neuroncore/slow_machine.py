@@ -1,0 +1,197 @@
+"""The machine's timing rules once more, plainly: every cycle is visited, nothing is skipped.
+
+Only costs and the shares of DMA elements come from the product; issue, waiting, ports, pipelines,
+queues, rings and semaphores are written again here.
+"""
+
+from collections import deque
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from npuviz.targets.neuroncore import state_kernels as sk
+from npuviz.targets.neuroncore.costs import issue_cycles, latency_cycles, port_masks, to_base
+from npuviz.targets.neuroncore.elements import ring_parts
+from npuviz.targets.neuroncore.isa import Update, When
+from npuviz.targets.neuroncore.spec import NeuronSpec
+from npuviz.targets.neuroncore.tables import Tables
+
+
+@dataclass
+class SlowSequencer:
+    core: int
+    pc: int
+    end: int
+    busy_until: int = -1
+    done: int = -1
+    flights: deque[tuple[int, int]] = field(default_factory=deque)
+    starts: list[tuple[int, int]] = field(default_factory=list)
+
+
+@dataclass
+class SlowTransfer:
+    trigger: int
+    ready: int
+    rings: list[deque[int]]
+    left: int
+
+
+class SlowMachine:
+    """Runs a program without control flow; `log` and `starts` are what the kernel must agree with."""
+
+    def __init__(self, spec: NeuronSpec, tables: Tables) -> None:
+        self.spec, self.tables = spec, tables
+        code = tables.instructions
+        engine = code["engine"].astype(np.int64)
+        issue, latency = issue_cycles(code, spec), latency_cycles(code, spec)
+        self.issue = np.maximum(to_base(issue, engine, spec), 1)
+        self.latency = np.maximum(to_base(issue + latency, engine, spec), self.issue)
+        self.ports = port_masks(code, spec)
+        self.parts = ring_parts(spec, tables)
+        self.semaphores: dict[tuple[int, int], int] = {}
+        self.port_until: dict[tuple[int, int], int] = {}
+        self.sequencers = [
+            SlowSequencer(min(number // 5, tables.num_cores - 1), first, end)
+            for number, (first, end) in enumerate(tables.sequencers.tolist())
+        ]
+        self.queues: list[deque[SlowTransfer]] = [deque() for _ in tables.queue_sets]
+        self.engines = [[-1, 0, None] for _ in range(tables.num_cores * spec.num_dma_engines)]
+        self.log: list[tuple[int, int]] = []
+
+    def run(self, limit: int = 200_000) -> int | None:
+        """Cycles of the whole run, None if nothing is left to happen before the end (deadlock)."""
+        last = 0
+        for t in range(limit):
+            if self._cycle(t):
+                last = t
+            elif self._is_quiet(t):
+                ended = all(s.pc >= s.end for s in self.sequencers)
+                return last + 1 if ended else None
+        raise AssertionError("the slow machine did not end")
+
+    def _is_quiet(self, t: int) -> bool:
+        waiting = any(s.busy_until >= t or s.flights for s in self.sequencers)
+        return not waiting and not any(self.queues) and t > max(self.port_until.values(), default=0) + 1
+
+    def _cycle(self, t: int) -> bool:
+        happened = False
+        for s in self.sequencers:
+            while s.flights and s.flights[0][1] == t:
+                self._complete(s, s.flights.popleft()[0], t)
+                happened = True
+            happened |= s.busy_until == t
+        for number in range(len(self.engines)):
+            happened |= self._dma(number, t)
+        late: list[tuple[SlowSequencer, int]] = []
+        for s in self.sequencers:
+            if s.busy_until > t or s.pc >= s.end or not self._may_start(s, t):
+                continue
+            happened = True
+            late.append((s, s.pc))
+            self._start(s, t)
+        for s, index in late:
+            self._update(s.core, index, When.READ)
+        return happened
+
+    def _may_start(self, s: SlowSequencer, t: int) -> bool:
+        row = self.tables.instructions[s.pc]
+        for wait in row["waits"]:
+            if wait["used"] and self.semaphores.get((s.core, int(wait["semaphore"])), 0) < wait["value"]:
+                return False
+        if len(s.flights) == sk.FLIGHTS:
+            return False
+        mask = int(self.ports[s.pc])
+        if any(mask >> p & 1 and self.port_until.get((s.core, p), 0) > t for p in range(16)):
+            return False
+        transfer = int(self.tables.transfer_of[s.pc])
+        if transfer >= 0:
+            return len(self.queues[self.tables.transfers[transfer].queue]) < sk.FIFO_TRANSFERS
+        return True
+
+    def _start(self, s: SlowSequencer, t: int) -> None:
+        index = s.pc
+        s.pc += 1
+        s.starts.append((index, t))
+        s.busy_until = t + int(self.issue[index])
+        s.done = max(t + int(self.latency[index]), s.done + 1)
+        s.flights.append((index, s.done))
+        for port in range(16):
+            if int(self.ports[index]) >> port & 1:
+                self.port_until[s.core, port] = s.busy_until
+        transfer = int(self.tables.transfer_of[index])
+        if transfer >= 0:
+            self._enqueue(index, transfer, s.done)
+
+    def _enqueue(self, index: int, transfer: int, done: int) -> None:
+        queue = self.tables.transfers[transfer].queue
+        offsets = self.parts.offsets[transfer].tolist()
+        rings: list[deque[int]] = []
+        for ring in range(self.tables.queue_sets[queue].num_queues):
+            work: deque[int] = deque()
+            for count, cost, _ in self.parts.rows[offsets[ring] : offsets[ring + 1]].tolist():
+                while count > 0:
+                    served = min(count, sk.QUANTUM)
+                    work.append(-(-served * cost // 1024))
+                    count -= served
+            work.append(max(1, self.spec.to_cycles(self.spec.dma_element_ns)))
+            rings.append(work)
+        ready = done + self.spec.to_cycles(self.spec.dma_start_ns)
+        self.queues[queue].append(SlowTransfer(index, ready, rings, len(rings)))
+
+    def _complete(self, s: SlowSequencer, index: int, t: int) -> None:
+        self.log.append((index, t))
+        self._update(s.core, index, When.COMPLETE)
+
+    def _update(self, core: int, index: int, when: When) -> None:
+        for update in self.tables.instructions[index]["updates"]:
+            if update["kind"] == Update.NONE or update["when"] != when:
+                continue
+            key = (core, int(update["semaphore"]))
+            amount = {Update.SEM_INC: 1, Update.SEM_ADD: int(update["value"])}[Update(int(update["kind"]))]
+            self.semaphores[key] = self.semaphores.get(key, 0) + amount
+
+    def _dma(self, number: int, t: int) -> bool:
+        engine = self.engines[number]
+        core, mine = divmod(number, self.spec.num_dma_engines)
+        happened = False
+        if engine[2] is not None and engine[1] == t:
+            happened = True
+            queue, transfer, ring = engine[2]
+            engine[2] = None
+            if not transfer.rings[ring]:
+                transfer.left -= 1
+                if transfer.left == 0:
+                    self._finish(queue, t)
+        if engine[2] is not None:
+            return happened
+        for queue, ring in self._turns(core, mine, engine[0]):
+            transfer = next((x for x in self.queues[queue] if x.rings[ring]), None)
+            if transfer is not None and transfer.ready <= t:
+                engine[:] = [(queue, ring), t + transfer.rings[ring].popleft(), (queue, transfer, ring)]
+                return True
+        return happened
+
+    def _turns(self, core: int, mine: int, last: object) -> list[tuple[int, int]]:
+        """Rings of a DMA engine in round-robin order after the one served last."""
+        per_core = self.spec.num_dma_engines
+        all_rings = [
+            (queue.id, ring)
+            for queue in self.tables.queue_sets
+            if queue.core == core
+            for ring in range(mine, queue.num_queues, per_core)
+        ]
+        # At the start it counts as if the first ring of queue set 0 had been served.
+        after = (0, 0) if last == -1 else last
+        return [x for x in all_rings if x > after] + [x for x in all_rings if x <= after]
+
+    def _finish(self, queue: int, t: int) -> None:
+        transfer = self.queues[queue].popleft()
+        self.log.append((-1 - transfer.trigger, t))
+        row = self.tables.transfers[int(self.tables.transfer_of[transfer.trigger])]
+        amount = self.tables.queue_sets[queue].num_queues
+        if row.semaphore >= 0:
+            key = (row.core, row.semaphore)
+            self.semaphores[key] = self.semaphores.get(key, 0) + amount
+        for semaphore in row.remote_semaphores:
+            key = (1 - row.core, semaphore)
+            self.semaphores[key] = self.semaphores.get(key, 0) + amount
