@@ -56,6 +56,8 @@ def expand_nodes(graph: Graph, nodes: Collection[int], body: Body | None = None)
         made = [NodeProto.FromString(node.SerializeToString()) for node in made]
         del proto.node[:]
         proto.node.extend(made)
+    # The nodes of a body are no longer those of the model: what is constant among them is folded.
+    del draft.proto.metadata_props[:]
     draft = optimize(draft)
     shapes = infer_shapes(draft)
     with foreign_errors(path, "graph"):

@@ -32,6 +32,10 @@ _REPLACEABLE = frozenset(
     }
 )
 
+KEEP_NODES = ("npuviz.optimize", "none")
+"""Key and value of a model's metadata: its nodes are to run as they are, also those that only read
+weights. A conformance test of one operator needs it."""
+
 
 def uniform_weights(proto: onnx.ModelProto, weights: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Outputs of ConstantOfShape nodes over stored shapes, as arrays of zero strides, in node order.
@@ -61,7 +65,12 @@ def uniform_weights(proto: onnx.ModelProto, weights: Mapping[str, np.ndarray]) -
 
 
 def optimize(draft: Draft) -> Draft:
-    """A new draft with the same results and fewer nodes. The given draft is used up."""
+    """A new draft with the same results and fewer nodes. The given draft is used up.
+
+    A model whose metadata has KEEP_NODES is returned as it is.
+    """
+    if KEEP_NODES in [(item.key, item.value) for item in draft.proto.metadata_props]:
+        return draft
     with foreign_errors(draft.path, "optimisation"):
         outputs = {value.name for value in draft.proto.graph.output}
         found = uniform_weights(draft.proto, draft.weights).items()

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -148,7 +148,7 @@ def _short(text: str) -> str:
 
 
 @contextmanager
-def _time_limit(seconds: int) -> Iterator[None]:
+def _time_limit(seconds: int) -> Generator[None]:
     def stop(*_: object) -> None:
         raise ExecutionFault(f"took more than {seconds} s")
 
@@ -202,7 +202,8 @@ def read_results(files: Iterable[Path]) -> tuple[dict[str, CaseResult], set[str]
             if "begun" in row:
                 begun.add(row["begun"])
             else:
-                found[row["name"]] = CaseResult(**{**row, "reasons": tuple(row["reasons"])})
+                row["reasons"] = tuple(row["reasons"])
+                found[row["name"]] = CaseResult(**row)
     return found, begun - found.keys()
 
 
