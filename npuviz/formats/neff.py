@@ -30,6 +30,7 @@ from npuviz.formats.neff_model import (
     Payload,
     Subgraph,
 )
+from npuviz.formats.neff_rule_table import shown
 from npuviz.formats.neff_rules import check_neff
 
 __all__ = [
@@ -132,9 +133,7 @@ def neff_from_members(members: Mapping[str, Payload], header: NeffHeader, name: 
         subgraphs.extend(_subgraphs_of(content, members, name, kelf_member))
     names = [each.name for each in subgraphs]
     if len(set(names)) != len(names):
-        raise FormatError(
-            name, field=KELF_MEMBER, expected="each subgraph once", found=", ".join(names)[:200]
-        )
+        raise FormatError(name, field=KELF_MEMBER, expected="each subgraph once", found=shown(names))
     return Neff(name, header, members, tuple(subgraphs), kelf, graph)
 
 

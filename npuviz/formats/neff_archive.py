@@ -68,6 +68,8 @@ def _decompress(payload: memoryview, file: str, limit_bytes: int) -> tuple[bytea
     stream = zlib.decompressobj(wbits=31)
     content = bytearray()
     position = 0
+    # What is no tar at all is refused before gigabytes of it are there.
+    is_tar = False
     pending: bytes | memoryview = b""
     try:
         while not stream.eof:
@@ -84,6 +86,9 @@ def _decompress(payload: memoryview, file: str, limit_bytes: int) -> tuple[bytea
                 position += len(pending)
             content += stream.decompress(pending, _CHUNK_BYTES)
             pending = stream.unconsumed_tail
+            if not is_tar and len(content) >= BLOCK:
+                _octal_checksum(bytes(content[:BLOCK]), file, 0)
+                is_tar = True
             if len(content) > limit_bytes:
                 raise _too_large(file, limit_bytes)
     except zlib.error as error:
@@ -144,8 +149,7 @@ def _read_entry(tar: memoryview, position: int, file: str) -> tuple[ArchiveEntry
         block = bytes(tar[position : position + BLOCK])
         if len(block) < BLOCK:
             raise _tar_error(file, position, "the header of a member", "the end of the archive")
-        if _octal(block[148:156], file, position, "checksum") != checksum(block):
-            raise _tar_error(file, position, "a tar header with a right checksum", "a wrong one")
+        _octal_checksum(block, file, position)
         kind = block[156:157]
         size = _octal(block[124:136], file, position, "size")
         position += BLOCK
@@ -237,6 +241,12 @@ def _octal(text: bytes, file: str, position: int, field: str) -> int:
     if digits and not all(0x30 <= digit <= 0x37 for digit in digits):
         raise _tar_error(file, position, f"an octal {field}", _shown(text))
     return int(digits, 8) if digits else 0
+
+
+def _octal_checksum(block: bytes, file: str, position: int) -> None:
+    """Refuse a block that is no tar header."""
+    if _octal(block[148:156], file, position, "checksum") != checksum(block):
+        raise _tar_error(file, position, "a tar header with a right checksum", "a wrong one")
 
 
 def _decode(raw: bytes, file: str, position: int) -> str:

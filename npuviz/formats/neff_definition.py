@@ -35,9 +35,10 @@ def parse_subgraph(members: Mapping[str, Payload], definition_path: str, name: s
         for key, value in fields.mapping("var").items()
     }
     dma_debug = fields.texts("dma_dbg")
+    _check_definition(Fields(content, file, definition_path))
     tensor_map: dict[str, Any] = {}
     if prefix + _TENSOR_MAP in members:
-        tensor_map = parse_object(members[prefix + _TENSOR_MAP], file, prefix + _TENSOR_MAP)
+        tensor_map = _parse_tensor_map(members[prefix + _TENSOR_MAP], file, prefix + _TENSOR_MAP)
     return Subgraph(
         name,
         queue_sets,
@@ -53,6 +54,34 @@ def parse_subgraph(members: Mapping[str, Payload], definition_path: str, name: s
         folder=folder,
         dma_debug=dma_debug,
     )
+
+
+def _check_definition(fields: Fields) -> None:
+    """Check the types of the keys that stay in `definition`."""
+    for key in ("name", "version"):
+        fields.text(key, "")
+    fields.texts("neff_features")
+    for key in ("runtime_event_count", "runtime_semaphore_count", "#rank_world_size"):
+        fields.integer(key, 0)
+    for key in ("cc_streams", "debug_info", "fp8_conversion_config"):
+        fields.mapping(key)
+    for index, value in enumerate(fields.objects("runtime_statebuffer_reservation")):
+        each = Fields(value, fields.file, f"{fields.where}, runtime_statebuffer_reservation[{index}]")
+        each.text("type", "")
+        for key in ("base_partition", "partitions", "offset", "size"):
+            each.integer(key, 0)
+
+
+def _parse_tensor_map(content: Payload, file: str, member: str) -> dict[str, Any]:
+    found = parse_object(content, file, member)
+    for name, value in found.items():
+        each = Fields(value, file, f"{member}, {name}")
+        for key in ("dtype", "kind", "layer_name", "sim_format", "tf_format", "tf_file"):
+            each.text(key, "")
+        for key in ("sim_shape", "tf_shape"):
+            each.integers(key)
+        each.flag("is_const")
+    return found
 
 
 def _member(members: Mapping[str, Payload], path: str, file: str, named_by: str) -> Payload:
@@ -83,9 +112,8 @@ def _parse_engine(
     program = _member(members, program_path, file, f"{fields.where}.{key}_instr")
     parts.update((path, program_path))
     dma = content.objects("dma")
-    for name in ("activation_function_sets", "dve_tables"):
-        _check_list(content, name)
     content.raw("name")
+    _check_engine(Fields(content.rest(), file, path))
     return EngineFile(
         engine,
         program,
@@ -98,17 +126,13 @@ def _parse_engine(
     )
 
 
-def _check_list(content: Fields, key: str) -> None:
-    """Check the type of a list that stays in `extra`."""
-    if not content.has(key):
-        return
-    checker = Fields({key: content.rest().get(key)}, content.file, content.where)
-    if key == "activation_function_sets":
-        checker.texts(key)
-        return
-    for index, table in enumerate(checker.objects(key)):
-        where = f"{content.where}, {key}[{index}]"
-        names = Fields(table, content.file, where)
+def _check_engine(content: Fields) -> None:
+    """Check the types of the keys that stay in an engine's `extra`."""
+    content.texts("activation_function_sets")
+    content.text("act_info", "")
+    content.integer("act_semaphore", 0)
+    for index, table in enumerate(content.objects("dve_tables")):
+        names = Fields(table, content.file, f"{content.where}, dve_tables[{index}]")
         for name in table:
             if name.endswith("_table"):
                 names.text(name)

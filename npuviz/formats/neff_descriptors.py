@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 from npuviz.base.errors import FormatError
-from npuviz.formats.neff_json import INTEGER_LIMIT, Fields
+from npuviz.formats.neff_json import INTEGER_LIMIT, Fields, one_line
 from npuviz.formats.neff_model import Access, Descriptor, DmaEntry
 
 _NOTHING: Mapping[str, Any] = {}
@@ -150,7 +150,7 @@ def _integers(value: Any, file: str, where: str, key: str) -> tuple[int, ...]:
 
 
 def _fail(file: str, where: str, expected: str) -> NoReturn:
-    raise FormatError(file, field=where, expected=expected, found="something else")
+    raise FormatError(file, field=one_line(where), expected=expected, found="something else")
 
 
 # --- writing -----------------------------------------------------------------------------------

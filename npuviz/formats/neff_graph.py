@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+RANK_LIMIT = 32
+"""Dimensions that are looked at; no framework has more."""
 KELF_MEMBER = "kelf-0.json"
 
 
@@ -87,7 +89,7 @@ def _tensors(graph: Mapping[str, Any]) -> tuple[tuple[GraphTensor, ...], tuple[G
     for node in graph["nodes"]:
         found = inputs if node["op"] == "null" else outputs
         for name in node.get("output_names") or [node["name"]]:
-            shape = tuple(int(each) for each in shapes[row])
+            shape = tuple(int(each) for each in shapes[row][:RANK_LIMIT])
             found.setdefault(str(name), GraphTensor(str(name), str(dtypes[row]), shape))
             row += 1
     return tuple(inputs.values()), tuple(outputs.values())

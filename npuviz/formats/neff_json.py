@@ -17,6 +17,13 @@ INTEGER_LIMIT = 1 << 48
 """Larger sizes, offsets and ids are refused: no device has such a memory, and sums stay in 64 bits."""
 
 
+def one_line(text: str, limit: int = 400) -> str:
+    """The text without control characters and not endless: names of a file may hold anything."""
+    if not text.isprintable():
+        text = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text[:limit])
+    return text if len(text) <= limit else f"{text[: limit - 3]}..."
+
+
 def parse_object(content: Payload, file: str, member: str) -> dict[str, Any]:
     """The one JSON object of a member. Raises FormatError for anything else."""
     try:
@@ -26,7 +33,7 @@ def parse_object(content: Payload, file: str, member: str) -> dict[str, Any]:
             file, field=f"{member}, line {error.lineno}", expected="JSON", found=error.msg
         ) from None
     if not isinstance(value, dict):
-        raise FormatError(file, field=member, expected="a JSON object", found=describe_json(value))
+        raise FormatError(file, field=member, expected="a JSON object", found=found_text(value))
     return value
 
 
@@ -44,6 +51,11 @@ def object_bytes(value: Mapping[str, Any], indented: bool = False) -> bytes:
         ) from None
 
 
+def found_text(value: Any) -> str:
+    """A short text for a JSON value in a message."""
+    return one_line(describe_json(value[:60] if isinstance(value, str) else value))
+
+
 class Fields:
     """The keys of one JSON object, taken one by one by type; what is never taken stays in `rest()`."""
 
@@ -52,15 +64,14 @@ class Fields:
         self.where = where
         self._taken: list[str] = []
         if type(value) is not dict:
-            raise FormatError(file, field=where, expected="an object", found=describe_json(value))
+            raise FormatError(file, field=one_line(where), expected="an object", found=found_text(value))
         self._value: dict[str, Any] = value
 
     def fail(self, key: str, expected: str, found: Any = None) -> NoReturn:
         """Raise the FormatError of a key."""
-        text = "no such key" if key not in self._value else describe_json(self._value[key])
-        raise FormatError(
-            self.file, field=f"{self.where}.{key}", expected=expected, found=text if found is None else found
-        )
+        text = "no such key" if key not in self._value else found_text(self._value[key])
+        place = one_line(f"{self.where}.{key}" if self.where else key)
+        raise FormatError(self.file, field=place, expected=expected, found=text if found is None else found)
 
     def raw(self, key: str) -> Any:
         """The value as it is, None when the key is absent."""

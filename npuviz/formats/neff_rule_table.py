@@ -7,6 +7,7 @@ reference, "measured" a real NEFF, "inferred" a rule that follows from the other
 from collections import Counter
 from dataclasses import dataclass
 
+from npuviz.formats.neff_json import one_line
 from npuviz.formats.neff_model import Finding
 
 FINDINGS_PER_RULE = 50
@@ -142,7 +143,9 @@ class Report:
         known = RULES[rule]
         self._counts[rule] += 1
         if self._counts[rule] <= FINDINGS_PER_RULE:
-            self._findings.append(Finding(rule, known.severity, where, text, known.is_fatal))
+            self._findings.append(
+                Finding(rule, known.severity, one_line(where), one_line(text), known.is_fatal)
+            )
 
     def findings(self) -> tuple[Finding, ...]:
         """Errors first, then warnings; a rule broken too often ends with how often."""

@@ -64,8 +64,8 @@ def tar_chunks(
 def _member_chunks(entry: ArchiveEntry, content: Payload) -> Iterator[Payload]:
     header = entry.raw
     if header:
-        size = header[-BLOCK + 124 : -BLOCK + 136].strip(b" \0")
-        if not size.isdigit() or int(size, 8) != len(content):
+        size = header[-BLOCK + 124 : -BLOCK + 136].strip(b" \0").lstrip(b"0")
+        if (size or b"0") != b"%o" % len(content):
             header = b""
     yield header or header_block(entry, len(content))
     yield content
@@ -85,7 +85,7 @@ def header_block(entry: ArchiveEntry, size: int) -> bytes:
                 b"%06o \0" % (entry.uid & 0o777777),
                 b"%06o \0" % (entry.gid & 0o777777),
                 size_text,
-                b"%011o " % entry.mtime,
+                b"%011o " % (entry.mtime & (1 << 33) - 1),
                 b" " * 8,
                 b"5" if entry.is_folder else b"0",
                 bytes(100),
