@@ -36,6 +36,15 @@ class SlowTransfer:
     left: int
 
 
+@dataclass
+class SlowEngine:
+    """At the start it counts as if the first ring of queue set 0 had been served."""
+
+    last: tuple[int, int] = (0, 0)
+    until: int = 0
+    serving: tuple[int, SlowTransfer, int] | None = None
+
+
 class SlowMachine:
     """Runs a program without control flow; `log` and `starts` are what the kernel must agree with."""
 
@@ -55,7 +64,7 @@ class SlowMachine:
             for number, (first, end) in enumerate(tables.sequencers.tolist())
         ]
         self.queues: list[deque[SlowTransfer]] = [deque() for _ in tables.queue_sets]
-        self.engines = [[-1, 0, None] for _ in range(tables.num_cores * spec.num_dma_engines)]
+        self.engines = [SlowEngine() for _ in range(tables.num_cores * spec.num_dma_engines)]
         self.log: list[tuple[int, int]] = []
 
     def run(self, limit: int = 200_000) -> int | None:
@@ -154,24 +163,25 @@ class SlowMachine:
         engine = self.engines[number]
         core, mine = divmod(number, self.spec.num_dma_engines)
         happened = False
-        if engine[2] is not None and engine[1] == t:
+        if engine.serving is not None and engine.until == t:
             happened = True
-            queue, transfer, ring = engine[2]
-            engine[2] = None
+            queue, transfer, ring = engine.serving
+            engine.serving = None
             if not transfer.rings[ring]:
                 transfer.left -= 1
                 if transfer.left == 0:
                     self._finish(queue, t)
-        if engine[2] is not None:
+        if engine.serving is not None:
             return happened
-        for queue, ring in self._turns(core, mine, engine[0]):
+        for queue, ring in self._turns(core, mine, engine.last):
             transfer = next((x for x in self.queues[queue] if x.rings[ring]), None)
             if transfer is not None and transfer.ready <= t:
-                engine[:] = [(queue, ring), t + transfer.rings[ring].popleft(), (queue, transfer, ring)]
+                engine.last, engine.until = (queue, ring), t + transfer.rings[ring].popleft()
+                engine.serving = (queue, transfer, ring)
                 return True
         return happened
 
-    def _turns(self, core: int, mine: int, last: object) -> list[tuple[int, int]]:
+    def _turns(self, core: int, mine: int, last: tuple[int, int]) -> list[tuple[int, int]]:
         """Rings of a DMA engine in round-robin order after the one served last."""
         per_core = self.spec.num_dma_engines
         all_rings = [
@@ -180,9 +190,7 @@ class SlowMachine:
             if queue.core == core
             for ring in range(mine, queue.num_queues, per_core)
         ]
-        # At the start it counts as if the first ring of queue set 0 had been served.
-        after = (0, 0) if last == -1 else last
-        return [x for x in all_rings if x > after] + [x for x in all_rings if x <= after]
+        return [x for x in all_rings if x > last] + [x for x in all_rings if x <= last]
 
     def _finish(self, queue: int, t: int) -> None:
         transfer = self.queues[queue].popleft()
