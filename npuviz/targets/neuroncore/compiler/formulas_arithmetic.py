@@ -129,7 +129,9 @@ def _absolute(b: "Builder", node: Node, operands: Operands, dst: View) -> None:
 
 def _power(b: "Builder", node: Node, operands: Operands, dst: View) -> None:
     x, y = given(operands, 0), given(operands, 1)
-    if dst.dtype in INTEGERS:
+    if _is_integer((x, y)):
+        binary(b, dst, x, y, Alu.POWER, integer=True)
+    elif dst.dtype in INTEGERS:
         # fp32 powers are off by some units of the last place: widen before the fraction is dropped.
         raised = temporary(b, dst)
         binary(b, raised, x, y, Alu.POWER)

@@ -146,7 +146,9 @@ def scalar(
         b.tensor_scalar(result, words, op, value, op1, value1, reverse, reverse1, integer=True)
         low_bits(b, dst, result)
         return
-    integer = integer or patterns
+    if patterns:
+        # Every engine takes small numbers; others need integer immediates, that is GpSimd.
+        integer = any(not isinstance(each, View) and abs(each) >= 1 << 24 for each in (value, value1))
     b.tensor_scalar(dst, x, op, value, op1, value1, reverse0=reverse, reverse1=reverse1, integer=integer)
 
 

@@ -1,0 +1,143 @@
+"""CumSum, CumProd and TopK: along one axis, held whole in a partition."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from npuviz.program.graph import Node
+from npuviz.targets.neuroncore.compiler.axis_rows import AxisTile, axis_tiles
+from npuviz.targets.neuroncore.compiler.elementwise import home
+from npuviz.targets.neuroncore.compiler.families import CannotLower
+from npuviz.targets.neuroncore.compiler.formulas_core import INTEGERS, WIDE, binary, scalar, temporary, where
+from npuviz.targets.neuroncore.compiler.reduction import constant_input, store_as
+from npuviz.targets.neuroncore.compiler.softmax import along_axis, marked_extremes, ramp, reduce_axis
+from npuviz.targets.neuroncore.compiler.view import View
+from npuviz.targets.neuroncore.isa import Alu
+
+if TYPE_CHECKING:
+    from npuviz.targets.neuroncore.compiler.builder import Builder
+
+LIMIT = 4096
+_SCANNED = ("float32", "float16", "bfloat16", "int32", "uint32", "int64", "uint64")
+MAX_RANKED = 256
+"""Largest k of TopK: every rank is a pass over the axis."""
+
+
+def lower_cumulative(b: "Builder", node: Node) -> None:
+    """CumSum and CumProd."""
+    source, target = home(b, node.inputs[0]), home(b, node.outputs[0])
+    if source.dtype not in _SCANNED:
+        raise CannotLower(f"{node.op_type} of {source.dtype}")
+    axis_values = constant_input(b, node, 1)
+    assert axis_values is not None
+    axis = int(axis_values.reshape(-1)[0]) % max(1, len(source.shape))
+    op = Alu.ADD if node.op_type == "CumSum" else Alu.MULTIPLY
+    exclusive = bool(node.attributes.get("exclusive", 0))
+    reverse = bool(node.attributes.get("reverse", 0))
+    for tile in axis_tiles(source.shape, axis, (source, target), LIMIT):
+        order = slice(None, None, -1 if reverse else 1)
+        with b.tiles():
+            # Behind, the axis goes last: a scan runs along the pattern.
+            x = b.fetch(tile.sides[0][:, order, :]).permute(1, 0)
+            whole = x.dtype in WIDE
+            made = _steps(b, x, op) if whole else _scanned(b, x, op)
+            if exclusive:
+                made = _shifted(b, made, op)
+            out = b.sbuf(tile.partitions, (tile.axis, tile.inner), made.dtype)
+            b.copy(out.permute(1, 0), made)
+            store_as(b, tile.sides[1][:, order, :], out)
+
+
+def _scanned(b: "Builder", x: View, op: Alu) -> View:
+    """Running totals along the last dimension of (P, inner, axis), by the scan instruction."""
+    made, ones = b.sbuf(x.partitions, x.shape, "float32"), b.sbuf(x.partitions, (x.shape[1],), "float32")
+    b.memset(ones, 1.0)
+    for column in range(x.shape[0]):
+        if op == Alu.ADD:
+            b.scan(made[:, column], ones, x[:, column], Alu.MULTIPLY, Alu.ADD, 0.0)
+        else:
+            b.scan(made[:, column], x[:, column], ones, Alu.MULTIPLY, Alu.MULTIPLY, 1.0)
+    return made
+
+
+def _steps(b: "Builder", x: View, op: Alu) -> View:
+    """Running totals of integers, exact: log2(axis) passes that combine what is 1, 2, 4 ... apart."""
+    made = b.sbuf(x.partitions, x.shape, x.dtype)
+    b.copy(made, x)
+    distance = 1
+    while distance < x.shape[1]:
+        longer = b.sbuf(x.partitions, x.shape, x.dtype)
+        b.copy(longer[:, :, :distance], made[:, :, :distance])
+        binary(b, longer[:, :, distance:], made[:, :, distance:], made[:, :, :-distance], op, integer=True)
+        made = longer
+        distance *= 2
+    return made
+
+
+def _shifted(b: "Builder", x: View, op: Alu) -> View:
+    """Totals of what comes before each element."""
+    made = b.sbuf(x.partitions, x.shape, x.dtype)
+    b.memset(made[:, :, 0:1], 0 if op == Alu.ADD else 1)
+    if x.shape[1] > 1:
+        b.copy(made[:, :, 1:], x[:, :, :-1])
+    return made
+
+
+def lower_top_k(b: "Builder", node: Node) -> None:
+    """TopK: one pass over the axis for every rank; of equal values the first comes first."""
+    source = home(b, node.inputs[0])
+    values, indices = home(b, node.outputs[0]), home(b, node.outputs[1])
+    if source.dtype not in (*_SCANNED, *INTEGERS) or source.dtype == "bool":
+        raise CannotLower(f"TopK of {source.dtype}")
+    axis = int(node.attributes.get("axis", -1)) % max(1, len(source.shape))
+    k = values.shape[axis]
+    if k > MAX_RANKED:
+        raise CannotLower(f"TopK of more than {MAX_RANKED} elements")
+    largest = bool(node.attributes.get("largest", 1))
+    for tile in axis_tiles(source.shape, axis, (source, values, indices), LIMIT // 2):
+        with b.tiles():
+            _rank(b, tile, k, largest)
+
+
+def _rank(b: "Builder", tile: AxisTile, k: int, largest: bool) -> None:
+    x = b.fetch(tile.sides[0])
+    kind = x.dtype if x.dtype in WIDE else "float32"
+    op = Alu.MAXIMUM if largest else Alu.MINIMUM
+    left = b.sbuf(tile.partitions, x.shape, kind)
+    b.copy(left, x)
+    alive = b.sbuf(tile.partitions, x.shape, "float32")
+    b.memset(alive, 1.0)
+    found = b.sbuf(tile.partitions, (k, tile.inner), kind)
+    places = b.sbuf(tile.partitions, (k, tile.inner), "int32")
+    order = ramp(b, tile.partitions, tile.axis, is_falling=True).broadcast(*x.shape)
+    gone = b.sbuf(tile.partitions, x.shape, kind)
+    b.memset(gone, _worst(kind, largest))
+    for rank in range(k):
+        with b.tiles():
+            marks, _ = marked_extremes(b, left, op, prefer_last=False)
+            # What was taken may equal what is left: count the untaken only.
+            binary(b, marks, marks, alive, Alu.MULTIPLY)
+            best = reduce_axis(b, marks, Alu.MAXIMUM)
+            scalar(b, places[:, rank], best, Alu.SUBTRACT, float(tile.axis), reverse=True)
+            peak = reduce_axis(b, left, op, kind)
+            b.copy(found[:, rank], peak)
+            taken = temporary(b, x)
+            binary(b, taken, order, along_axis(best, x), Alu.EQUAL)
+            binary(b, alive, alive, taken, Alu.SUBTRACT)
+            where(b, left, taken, gone)
+    store_as(b, tile.sides[1], found)
+    b.store(tile.sides[2], places)
+
+
+def _worst(kind: str, largest: bool) -> float | int:
+    if kind == "uint32":
+        return 0 if largest else (1 << 32) - 1
+    if kind == "int32":
+        return -(1 << 31) if largest else (1 << 31) - 1
+    return float("-inf") if largest else float("inf")
+
+
+LOWERINGS: dict[str, Callable[["Builder", Node], None]] = {
+    "CumSum": lower_cumulative,
+    "CumProd": lower_cumulative,
+    "TopK": lower_top_k,
+}

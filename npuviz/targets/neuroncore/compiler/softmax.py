@@ -1,0 +1,171 @@
+"""Softmax, LogSoftmax, Hardmax, ArgMax and ArgMin: along one axis, held whole in a partition."""
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from npuviz.program.graph import Node
+from npuviz.targets.neuroncore.compiler.axis_rows import AxisTile, axis_tiles
+from npuviz.targets.neuroncore.compiler.elementwise import home
+from npuviz.targets.neuroncore.compiler.families import CannotLower
+from npuviz.targets.neuroncore.compiler.formulas_core import WIDE, binary, scalar, temporary
+from npuviz.targets.neuroncore.compiler.hbm_view import HbmView
+from npuviz.targets.neuroncore.compiler.reduction import store_as
+from npuviz.targets.neuroncore.compiler.view import View
+from npuviz.targets.neuroncore.isa import Activation, Alu, ReduceCmd
+
+if TYPE_CHECKING:
+    from npuviz.targets.neuroncore.compiler.builder import Builder
+
+LIMIT = 8192
+"""Elements of a partition: a tile and its exponentials take 64 KiB."""
+_FLOATS = ("float32", "float16", "bfloat16")
+
+
+def over_axis(x: View) -> View:
+    """A tile (P, axis, inner) with the axis innermost."""
+    return x.permute(1, 0)
+
+
+def along_axis(row: View, x: View) -> View:
+    """One value for each inner element (P, inner) repeated along the axis of `x` (P, axis, inner)."""
+    return row.reshape(1, row.free_size).broadcast(*x.shape)
+
+
+def reduce_axis(b: "Builder", x: View, op: Alu, dtype: str = "float32") -> View:
+    """A tile (P, axis, inner) reduced over the axis, as (P, inner)."""
+    made = b.sbuf(x.partitions, (x.shape[1],), dtype)
+    b.tensor_reduce(made, over_axis(x), op, 1)
+    return made
+
+
+def _softmax_tile(b: "Builder", tile: AxisTile, is_log: bool) -> None:
+    x = b.fetch(tile.sides[0])
+    peak = reduce_axis(b, x, Alu.MAXIMUM)
+    shape = (tile.axis, tile.inner)
+    made = b.sbuf(tile.partitions, shape, "float32")
+    if tile.inner > 1:
+        shifted = b.sbuf(tile.partitions, shape, "float32")
+        b.tensor_tensor(shifted, x, along_axis(peak, x), Alu.SUBTRACT)
+        b.activation(made, shifted, Activation.EXP)
+        sums = reduce_axis(b, made, Alu.ADD)
+        if is_log:
+            logs = temporary(b, sums)
+            b.activation(logs, sums, Activation.LOG)
+            b.tensor_tensor(made, shifted, along_axis(logs, x), Alu.SUBTRACT)
+        else:
+            inverse = temporary(b, sums)
+            scalar(b, inverse, sums, Alu.DIVIDE, 1.0, reverse=True)
+            b.tensor_tensor(made, made, along_axis(inverse, x), Alu.MULTIPLY)
+        store_as(b, tile.sides[1], made)
+        return
+    negative, sums = temporary(b, peak), temporary(b, peak)
+    scalar(b, negative, peak, Alu.MULTIPLY, -1.0)
+    b.activation(made, x, Activation.EXP, bias=negative, cmd=ReduceCmd.RESET_REDUCE, accumulators=sums)
+    result = b.sbuf(tile.partitions, shape, _stored(tile.sides[1]))
+    if is_log:
+        logs = temporary(b, sums)
+        b.activation(logs, sums, Activation.LOG)
+        b.tensor_scalar(result, x, Alu.ADD, negative, Alu.SUBTRACT, logs)
+    else:
+        inverse = temporary(b, sums)
+        scalar(b, inverse, sums, Alu.DIVIDE, 1.0, reverse=True)
+        b.tensor_scalar(result, made, Alu.MULTIPLY, inverse)
+    b.store(tile.sides[1], result)
+
+
+def _stored(target: HbmView) -> str:
+    return target.dtype
+
+
+def _coerced(b: "Builder", node: Node, view: HbmView) -> tuple[HbmView, int]:
+    """The tensor and the axis; before opset 13 everything from the axis on is one axis."""
+    old = b.graph.opsets.get("", 13) < 13
+    axis = int(node.attributes.get("axis", 1 if old else -1))
+    if not old:
+        return view, axis
+    axis %= max(1, len(view.shape))
+    return view.reshape(math.prod(view.shape[:axis]), math.prod(view.shape[axis:])), 1
+
+
+def lower_softmax(b: "Builder", node: Node) -> None:
+    """Softmax and LogSoftmax, with the maximum subtracted."""
+    source, target = home(b, node.inputs[0]), home(b, node.outputs[0])
+    if source.dtype not in _FLOATS:
+        raise CannotLower(f"{node.op_type} of {source.dtype}")
+    source, axis = _coerced(b, node, source)
+    for tile in axis_tiles(source.shape, axis, (source, target.reshape(*source.shape)), LIMIT):
+        with b.tiles():
+            _softmax_tile(b, tile, node.op_type == "LogSoftmax")
+
+
+def ramp(b: "Builder", partitions: int, size: int, is_falling: bool) -> View:
+    """1, 2, ... size (or falling) along the axis, in every partition, as (P, axis, 1)."""
+    values = np.arange(1, size + 1, dtype=np.float32)
+    values = values[::-1].copy() if is_falling else values
+    name = f"ramp.{'falling' if is_falling else 'rising'}.{size}"
+    return b.fetch(b.constant(values, name).reshape(1, size, 1).broadcast_to((partitions, size, 1)))
+
+
+def marked_extremes(b: "Builder", x: View, op: Alu, prefer_last: bool) -> tuple[View, View]:
+    """(marks, best): where the extreme is, the mark is larger the more the place is preferred, else 0.
+
+    marks  (P, axis, inner), 1.. of the preferred order; best (P, inner), the largest mark
+    """
+    wide = x.dtype in WIDE
+    peak = reduce_axis(b, x, op, x.dtype if wide else "float32")
+    marks = b.sbuf(x.partitions, x.shape, "float32")
+    binary(b, marks, x, along_axis(peak, x), Alu.EQUAL, integer=wide)
+    order = ramp(b, x.partitions, x.shape[0], is_falling=not prefer_last)
+    binary(b, marks, marks, order.broadcast(*x.shape), Alu.MULTIPLY)
+    return marks, reduce_axis(b, marks, Alu.MAXIMUM)
+
+
+def _comparable(view: HbmView) -> None:
+    if view.dtype not in (*_FLOATS, "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"):
+        raise CannotLower(f"comparing {view.dtype}")
+
+
+def lower_arg(b: "Builder", node: Node) -> None:
+    """ArgMax and ArgMin; NaN is not looked for."""
+    source, target = home(b, node.inputs[0]), home(b, node.outputs[0])
+    _comparable(source)
+    axis = int(node.attributes.get("axis", 0)) % max(1, len(source.shape))
+    last = bool(node.attributes.get("select_last_index", 0))
+    op = Alu.MAXIMUM if node.op_type == "ArgMax" else Alu.MINIMUM
+    kept = tuple(1 if i == axis else size for i, size in enumerate(source.shape))
+    for tile in axis_tiles(source.shape, axis, (source, target.reshape(*kept)), LIMIT // 2):
+        with b.tiles():
+            _, best = marked_extremes(b, b.fetch(tile.sides[0]), op, last)
+            index = temporary(b, best, "int32")
+            if last:
+                scalar(b, index, best, Alu.SUBTRACT, 1.0)
+            else:
+                scalar(b, index, best, Alu.SUBTRACT, float(tile.axis), reverse=True)
+            b.store(tile.sides[1], index.reshape(1, tile.inner))
+
+
+def lower_hardmax(b: "Builder", node: Node) -> None:
+    """Hardmax: 1 at the first maximum of the axis."""
+    source, target = home(b, node.inputs[0]), home(b, node.outputs[0])
+    if source.dtype not in _FLOATS:
+        raise CannotLower(f"Hardmax of {source.dtype}")
+    source, axis = _coerced(b, node, source)
+    for tile in axis_tiles(source.shape, axis, (source, target.reshape(*source.shape)), LIMIT // 2):
+        with b.tiles():
+            x = b.fetch(tile.sides[0])
+            marks, best = marked_extremes(b, x, Alu.MAXIMUM, prefer_last=False)
+            made = b.sbuf(tile.partitions, x.shape, target.dtype)
+            binary(b, made, marks, along_axis(best, x), Alu.EQUAL)
+            b.store(tile.sides[1], made)
+
+
+LOWERINGS: dict[str, Callable[["Builder", Node], None]] = {
+    "Softmax": lower_softmax,
+    "LogSoftmax": lower_softmax,
+    "ArgMax": lower_arg,
+    "ArgMin": lower_arg,
+    "Hardmax": lower_hardmax,
+}
