@@ -43,7 +43,8 @@ COMPUTING: Mapping[int, Callable[[Build], Plan]] = {
 
 _BLOCK = 1024
 _MAX_PLANS = 1 << 15
-_FIELDS = ["opcode", "engine", "flags", "op0", "op1", "cmd", "imm", "id", "operands"]
+_FIELDS = ("opcode", "engine", "flags", "op0", "op1", "cmd", "id", "imm")
+_OPERAND_FIELDS = ("space", "dtype", "partition", "partitions", "address", "sizes", "steps")
 
 
 def _nothing() -> None:
@@ -104,28 +105,13 @@ class Planner:
 
     def _decode(self, first: int) -> list[Ins]:
         rows = self._tables.instructions[first : first + _BLOCK]
+        columns = [np.ascontiguousarray(rows[name]).tolist() for name in _FIELDS]
         bits = np.ascontiguousarray(rows["imm"]).view(np.int32).tolist()
+        parts = [np.ascontiguousarray(rows["operands"][name]).tolist() for name in _OPERAND_FIELDS]
+        operands = [list(zip(*row, strict=True)) for row in zip(*parts, strict=True)]
+        indices = range(first, first + len(rows))
         cores = self._core_of[first : first + _BLOCK].tolist()
-        found: list[Ins] = []
-        for place, row in enumerate(rows[_FIELDS].tolist()):
-            opcode, engine, flags, op0, op1, cmd, imm, number, operands = row
-            found.append(
-                Ins(
-                    index=first + place,
-                    core=cores[place],
-                    opcode=opcode,
-                    engine=engine,
-                    flags=flags,
-                    op0=op0,
-                    op1=op1,
-                    cmd=cmd,
-                    imm=imm,
-                    bits=bits[place],
-                    id=number,
-                    operands=operands,
-                )
-            )
-        return found
+        return [Ins(*row) for row in zip(indices, cores, *columns, bits, operands, strict=True)]
 
     def _make(self, entry: int) -> Plan:
         index = entry if entry >= 0 else -1 - entry

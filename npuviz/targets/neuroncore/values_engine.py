@@ -333,7 +333,7 @@ class ValueEngine:
         with self.lock:
             self._prepare()
             ins = self._planner.instruction(index)
-            space, dtype, partition, partitions, address, sizes, steps, _ = ins.operands[position]
+            space, dtype, partition, partitions, address, sizes, steps = ins.operands[position]
             try:
                 sram = self._memories.sram(ins.core, space)
                 found = sram.operand(dtype, partition, partitions, address, sizes, steps)

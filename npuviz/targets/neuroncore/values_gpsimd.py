@@ -20,7 +20,7 @@ def _affine(build: Build, partitions: int, count: int) -> np.ndarray:
     Partitions count from the operand's first. The PATTERN's sizes must make `count`.
     """
     ins = build.ins
-    space, _, _, _, _, sizes, steps, _ = ins.operands[ARG0]
+    space, _, _, _, _, sizes, steps = ins.operands[ARG0]
     if space != Space.PATTERN:
         raise ValueFault("the pattern operand is missing")
     offsets = np.zeros(1, np.int64)
@@ -144,7 +144,7 @@ def stream_shuffle(build: Build) -> Plan:
         raise ValueFault("STREAM_SHUFFLE does not cast")
     data = b""
     for position in (ARG0, ARG1):
-        space, _, _, _, _, sizes, steps, _ = build.ins.operands[position]
+        space, _, _, _, _, sizes, steps = build.ins.operands[position]
         if space != Space.PATTERN:
             raise ValueFault("the pattern operand is missing")
         data += np.array(sizes, np.uint16).tobytes() + np.array(steps, np.int16).tobytes()

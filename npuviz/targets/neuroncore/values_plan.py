@@ -20,7 +20,7 @@ class Ins:
     """An instruction as plain Python values.
 
     imm, bits  the immediates as floats and as int32 patterns
-    operands   (space, dtype, partition, partitions, address, sizes, steps, reserved) by position
+    operands   (space, dtype, partition, partitions, address, sizes, steps) by position
     """
 
     index: int
@@ -31,9 +31,9 @@ class Ins:
     op0: int
     op1: int
     cmd: int
+    id: int
     imm: Sequence[float]
     bits: Sequence[int]
-    id: int
     operands: Sequence[tuple[Any, ...]]
 
     def has(self, flag: Flag) -> bool:
@@ -90,7 +90,7 @@ class Build:
         return self.ins.operands[position][0] in (Space.SBUF, Space.PSUM)
 
     def _operand(self, position: int) -> Operand:
-        space, dtype, partition, partitions, address, sizes, steps, _ = self.ins.operands[position]
+        space, dtype, partition, partitions, address, sizes, steps = self.ins.operands[position]
         if space not in (Space.SBUF, Space.PSUM):
             raise ValueFault(f"operand {OPERAND_POSITIONS[position]} is missing")
         if dtype >= len(DTYPE_NAMES):

@@ -276,7 +276,7 @@ def _plan_indexed(moves: _Moves, transfer: Transfer, ins: Ins, report: Report) -
     """
     chip, core = moves.chip, transfer.core
     is_gather = ins.has(Flag.GATHER_SOURCE)
-    space, dtype, partition, partitions, address, sizes, steps, _ = ins.operands[SRC1]
+    space, dtype, partition, partitions, address, sizes, steps = ins.operands[SRC1]
     if space not in (Space.SBUF, Space.PSUM) or dtype >= len(DTYPE_NAMES):
         raise ValueFault("the index operand is missing")
     index = chip.sram(core, space).operand(dtype, partition, partitions, address, sizes, steps)
