@@ -13,6 +13,7 @@ from npuviz.targets.neuroncore.isa import Alu
 
 Values = Any
 """An array or a Python number."""
+ALL_OPERATORS = frozenset(Alu)
 Binary = Callable[[Values, Values, np.ndarray], object]
 
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from npuviz.targets.neuroncore import values_kernels as vk
 from npuviz.targets.neuroncore.isa import ARG0, ARG1, BITVEC, DST, RES, SRC0, SRC1, Alu, Flag, Space
-from npuviz.targets.neuroncore.values_alu import FLOAT_OPERATORS, reduce_values
+from npuviz.targets.neuroncore.values_alu import ALL_OPERATORS, FLOAT_OPERATORS, reduce_values
 from npuviz.targets.neuroncore.values_memory import ValueFault
 from npuviz.targets.neuroncore.values_plan import Build, Plan
 from npuviz.targets.neuroncore.values_types import bits_of, convert_into, loader, store_bits
@@ -111,7 +111,7 @@ def partition_reduce(build: Build) -> Plan:
     source, target = build.source(SRC0), build.target(DST)
     if target.partitions != 1 or source.count != target.count:
         raise ValueFault(f"{source.count} elements cannot be reduced to {target.partitions} x {target.count}")
-    if ins.op0 not in Alu:
+    if ins.op0 not in ALL_OPERATORS:
         raise ValueFault(f"operator {ins.op0} is no reduction")
     is_bits = ins.op0 in BITVEC
     view, out, op = source.view, target.view, ins.op0

@@ -21,6 +21,7 @@ from npuviz.targets.neuroncore.values_plan import Build, Plan
 from npuviz.targets.neuroncore.values_types import convert_into, loader, round_tf32
 
 _BLOCK = 32
+_COMMANDS = frozenset(ReduceCmd)
 
 
 def nc_matmul(build: Build) -> Plan:
@@ -127,7 +128,7 @@ def activation(build: Build) -> Plan:
     f = FUNCTIONS.get(function)
     if f is None:
         raise ValueFault(f"activation function {function} does not exist")
-    if ins.cmd not in ReduceCmd or ins.cmd == ReduceCmd.LOAD_REDUCE:
+    if ins.cmd not in _COMMANDS or ins.cmd == ReduceCmd.LOAD_REDUCE:
         raise ValueFault("load_reduce needs an instruction with an initial value, which activation is not")
     source, target = build.source(SRC0), build.target(DST)
     a, out = build.arrange(source, target)

@@ -5,6 +5,7 @@ import numpy as np
 from npuviz.targets.neuroncore import values_kernels as vk
 from npuviz.targets.neuroncore.isa import ARG0, ARG1, BITVEC, DST, RES, SRC0, SRC1, Alu, Dtype, Flag
 from npuviz.targets.neuroncore.values_alu import (
+    ALL_OPERATORS,
     FLOAT_OPERATORS,
     INTEGER_OPERATORS,
     PATTERN_OPERATORS,
@@ -45,7 +46,7 @@ def _domain(build: Build, *ops: int) -> int:
 def _operator(table: dict[int, Binary], op: int) -> Binary:
     found = table.get(op)
     if found is None:
-        name = Alu(op).name.lower() if op in Alu else str(op)
+        name = Alu(op).name.lower() if op in ALL_OPERATORS else str(op)
         raise ValueFault(f"operator {name} does not exist here")
     return found
 
@@ -249,7 +250,7 @@ def _add_reduction(build: Build, made: np.ndarray) -> None:
     if result.count != 1 or result.partitions != made.shape[0]:
         raise ValueFault("the reduction result needs one element in each partition")
     axes, op, view = tuple(range(1, made.ndim)), build.ins.cmd, result.view
-    if op not in Alu:
+    if op not in ALL_OPERATORS:
         raise ValueFault(f"operator {op} is no reduction")
     tf32 = result.dtype == Dtype.TFLOAT32
 
@@ -351,7 +352,7 @@ def tensor_reduce(build: Build) -> Plan:
             f"{source.partitions} x {source.count} elements cannot be reduced to "
             f"{target.partitions} x {target.count}"
         )
-    if ins.op0 not in Alu:
+    if ins.op0 not in ALL_OPERATORS:
         raise ValueFault(f"operator {ins.op0} is no reduction")
     view, rows = source.view, source.partitions
     split = split_trailing(view.shape[1:], source.count // target.count)
