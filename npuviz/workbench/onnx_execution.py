@@ -12,6 +12,7 @@ import onnx
 from npuviz.base.errors import NpuvizError, TargetError, UnknownTarget
 from npuviz.base.progress import NoProgress
 from npuviz.formats.onnx_optimize import KEEP_NODES
+from npuviz.sim.machine import HasHazards, Machine
 from npuviz.sim.stop import NO_STOPS, StopKind
 from npuviz.sim.target import LoadRequest, Target
 from npuviz.workbench.onnx_parameters import specialise
@@ -23,6 +24,9 @@ PRESET_VARIABLE = "NPUVIZ_ONNX_PRESET"
 MAX_CYCLES = 1 << 40
 ON_HOST = "Host"
 """What `Program.placement` calls the processor outside of the chip."""
+HOST_OPERATOR = "host-operator"
+"""Code of notes about operators on the host, and kind of the hazard that the host cannot run one."""
+FATAL_HAZARDS = frozenset(("fault", "unwritten", "index-range", "out-of-bounds"))
 
 
 class ExecutionFault(TargetError):
@@ -99,6 +103,7 @@ def execute(
     stop = machine.advance(MAX_CYCLES, NO_STOPS, None)
     if stop.kind != StopKind.FINISHED:
         raise ExecutionFault(f"stopped at cycle {stop.cycle}: {stop.kind} {stop.unit} {stop.detail}".rstrip())
+    _check_hazards(machine)
     graph = program.graph
     by_name = {tensor.name: tensor.id for tensor in graph.tensors}
     outputs: list[np.ndarray] = []
@@ -107,7 +112,7 @@ def execute(
         if array is None:
             raise ExecutionFault(f"the machine holds no values of the output {value.name}")
         outputs.append(np.asarray(array))
-    reasons = {note.node: note.text for note in program.notes if note.code == "host-operator"}
+    reasons = {note.node: _host_reason(note.text) for note in program.notes if note.code == HOST_OPERATOR}
     host = {
         graph.nodes[node].op_type: reasons.get(node, "")
         for node, place in program.placement.items()
@@ -115,6 +120,22 @@ def execute(
     }
     nodes = tuple(node.op_type for node in graph.nodes)
     return Execution(tuple(outputs), tuple(parameters), nodes, host, machine.cycle)
+
+
+def _check_hazards(machine: Machine) -> None:
+    """Raise for what makes the values worthless even if they happen to be right."""
+    if not isinstance(machine, HasHazards):
+        return
+    for hazard in machine.hazards():
+        if hazard.kind == HOST_OPERATOR:
+            raise TargetError(hazard.text)
+        if hazard.kind in FATAL_HAZARDS:
+            raise ExecutionFault(f"cycle {hazard.cycle}, {hazard.unit}: {hazard.text}")
+
+
+def _host_reason(text: str) -> str:
+    """The reason within a note: "X runs on the host: REASON; assumed ..."."""
+    return text.rpartition("on the host: ")[2].split("; assumed")[0]
 
 
 def _named_inputs(model: onnx.ModelProto, inputs: Sequence[object]) -> dict[str, np.ndarray]:

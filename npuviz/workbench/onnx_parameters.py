@@ -83,7 +83,7 @@ def parameter_inputs(model: onnx.ModelProto, values: Mapping[str, np.ndarray]) -
         if value.name in seen
         and value.name in values
         and values[value.name].size <= MAX_PARAMETER_ELEMENTS
-        and values[value.name].dtype.kind in "biuf"
+        and values[value.name].dtype.kind not in "OSU"
     ]
 
 

@@ -24,7 +24,7 @@ def report(results: Mapping[str, CaseResult], *, machine: str, version: str, com
     lines = [
         "# ONNX backend test",
         "",
-        f"onnx {version} comes with {len(results)} cases of single operators. Each is compiled by npuviz, run "
+        f"onnx {version} comes with {len(results)} cases of single operators. Each is compiled, run "
         f"cycle by cycle on the simulated {machine}, and its outputs are compared with the expected values "
         "by onnx's own rule.",
         "",

@@ -37,6 +37,8 @@ EXPANDED = "_expanded"
 RANDOM_OPERATORS = frozenset(
     ("Bernoulli", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial")
 )
+_MODEL_FILE = re.compile(r"\S*/model\.onnx[,:]? ?")
+"""The file that each case is written to, which means nothing to a reader."""
 
 
 @dataclass(frozen=True)
@@ -143,7 +145,8 @@ def _random_operators(case: Any, inputs: Sequence[Any]) -> Iterator[str]:
 
 
 def _short(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    plain = _MODEL_FILE.sub("", text)
+    lines = [line.strip() for line in plain.splitlines() if line.strip()]
     return " | ".join(lines[:6])[:300] if lines else "no message"
 
 
