@@ -26,6 +26,7 @@ from npuviz.targets.neuroncore.mnemonics import (
     POSITION_OF,
     SPACE_OF,
     UPDATE_OF,
+    WAIT_LETTERS,
     cmd_names,
     op_names,
 )
@@ -34,7 +35,7 @@ from npuviz.targets.neuroncore.tables import SBUF, Access, Descriptor, Transfer
 _OPERAND = re.compile(r"(\w+):(\w+)\[(\d+):(\d+),(0x[0-9a-f]+|\d+),([^\]#]+)(?:#([0-9a-f]{16}))?\]")
 _ACCESS = re.compile(r"(\w+):(sb|v\d+)\[(-?0x[0-9a-f]+|-?\d+),([^\]]+)\]")
 _DIM = re.compile(r"(\d+)x(-?\d+)")
-_WAIT = re.compile(r"S(\d+)(>=|<=|==|!=|>|<|\?)(\d+)")
+_WAIT = re.compile(r"([SE])(\d+)(>=|<=|==|!=|>|<|\?)(\d+)")
 _UPDATE = re.compile(r"([SE])(\d+)(\+\+|--|\+=|-=|:=|!|~)(\d*)")
 _WORD = re.compile(r'"[^"]*"|[^\s"]+(?:"[^"]*")?')
 
@@ -203,10 +204,10 @@ class _Line:
             if not match:
                 self.fail(f"expected a wait such as S3>=12, found {text[:40]!r}")
             wait = found["waits"][0][place : place + 1]
-            wait["semaphore"] = self.integer(match[1], 0, 0xFFFF)
-            wait["condition"] = CONDITION_OF[match[2]]
-            wait["used"] = 1
-            wait["value"] = self.integer(match[3], 0, 0xFFFFFFFF)
+            wait["used"] = WAIT_LETTERS.index(match[1])
+            wait["semaphore"] = self.integer(match[2], 0, 0xFFFF)
+            wait["condition"] = CONDITION_OF[match[3]]
+            wait["value"] = self.integer(match[4], 0, 0xFFFFFFFF)
         return place + 1
 
     def _signal(self, found: np.ndarray, place: int, text: str) -> int:

@@ -241,8 +241,8 @@ def _check(instructions: np.ndarray, present: np.ndarray, offsets: np.ndarray, f
     rules: Sequence[tuple[str, str, np.ndarray]] = (
         (
             "wait",
-            "0 or 1 in `used`, a known condition",
-            (waits["used"] > 1) | (waits["condition"] > max(Condition)),
+            "0 to 2 in `used`, a known condition",
+            (waits["used"] > 2) | (waits["condition"] > max(Condition)),
         ),
         ("wait", "zeros where there is none", unused_wait),
         (

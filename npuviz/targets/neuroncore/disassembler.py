@@ -27,6 +27,7 @@ from npuviz.targets.neuroncore.mnemonics import (
     SHORT_DTYPES,
     SPACES,
     UPDATES,
+    WAIT_LETTERS,
     cmd_names,
     has_integers,
     op_names,
@@ -132,7 +133,7 @@ def flag_names(flags: int) -> list[str]:
 
 
 def waits_text(record: np.void) -> list[str]:
-    """`S3>=12`; `-` for a gap before another wait."""
+    """`S3>=12`, `E1==1`; `-` for a gap before another wait."""
     texts: list[str] = []
     gaps: list[str] = []
     for wait in record["waits"]:
@@ -140,7 +141,8 @@ def waits_text(record: np.void) -> list[str]:
             gaps.append("-")
             continue
         sign = CONDITIONS[int(wait["condition"])]
-        texts += [*gaps, f"S{int(wait['semaphore'])}{sign}{int(wait['value'])}"]
+        letter = WAIT_LETTERS[int(wait["used"])]
+        texts += [*gaps, f"{letter}{int(wait['semaphore'])}{sign}{int(wait['value'])}"]
         gaps = []
     return texts
 

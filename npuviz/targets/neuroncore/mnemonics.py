@@ -46,6 +46,8 @@ CONDITIONS: Mapping[int, str] = {
     Condition.ALWAYS: "?",
 }
 CONDITION_OF: Mapping[str, int] = {sign: number for number, sign in CONDITIONS.items()}
+WAIT_LETTERS = ("-", "S", "E")
+"""What is waited for, by `used` of a wait: nothing, a semaphore, an event."""
 UPDATES: Mapping[int, tuple[str, str]] = {
     Update.SEM_INC: ("S", "++"),
     Update.SEM_DEC: ("S", "--"),

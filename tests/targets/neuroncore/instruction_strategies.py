@@ -36,7 +36,7 @@ def instructions(draw, engine: Engine):
     for wait in range(3):
         if draw(st.booleans()):
             record = found["waits"][0][wait : wait + 1]
-            record["used"] = 1
+            record["used"] = draw(st.integers(1, 2))
             record["semaphore"], record["value"] = draw(halves), draw(words)
             record["condition"] = draw(st.sampled_from(Condition))
     for update in range(2):

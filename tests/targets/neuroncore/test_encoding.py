@@ -75,7 +75,7 @@ def test_slots_are_counted_as_documented():
         ((1, 0x77), "the vendor's own encoding is not public"),
         ((7, 0x00), "byte 7"),
         ((7, 0xBF), "expected slots for all operands, found the end"),
-        ((27, 2), "wait: expected 0 or 1"),
+        ((27, 3), "wait: expected 0 to 2"),
         ((24, 1), "wait: expected zeros"),
         ((50, 9), "update: expected a known kind"),
     ],
