@@ -73,7 +73,7 @@ def emit_convolution(
     dtype = operand_dtype(b, source.dtype)
     channels = Channels(groups, source.shape[1] // groups, out.shape[1] // groups)
     source, axes = _flat_if_pointwise(b, source, axes, channels, dtype)
-    shape = (out.shape[0], out.shape[1], *(axis.out for axis in axes))
+    shape = (out.shape[0], out.shape[1], axes[0].out, axes[1].out, axes[2].out)
     is_packed = isinstance(weights, np.ndarray) and packs_rows(axes, channels)
     chosen, channels = _weights(b, weights, channels, axes, is_packed, dtype, name)
     kind = RowPackedInput if is_packed else DirectInput
@@ -83,7 +83,7 @@ def emit_convolution(
         len(channels.input_parts),
         item_bytes(dtype),
         limit // 4 if is_packed else limit,
-        limit if is_packed else limit,
+        limit,
         is_packed,
     )
     Convolution(
@@ -107,7 +107,7 @@ def packs_rows(axes: Axes, channels: Channels) -> bool:
     return (
         channels.groups == 1
         and depth.kernel == depth.size == 1
-        and 1 < height.kernel
+        and height.kernel > 1
         and packed <= NUM_PARTITIONS
         and channels.inputs <= MAX_PACKED_CHANNELS
     )

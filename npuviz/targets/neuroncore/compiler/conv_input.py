@@ -1,4 +1,4 @@
-"""Inputs of convolutions on chip, and which part of them each tap reads. No im2col: taps are strided views."""
+"""Inputs of convolutions on chip, and which part each tap reads. No im2col: taps are strided views."""
 
 from dataclasses import dataclass
 
@@ -92,9 +92,7 @@ class DirectInput:
                         found += self._parts(loaded, box, index, (at, rows, columns))
         return sorted(found, key=lambda tap: not tap.is_full)
 
-    def _parts(
-        self, loaded: Loaded, box: Box, index: int, spans: tuple[Span, Span, Span]
-    ) -> list[Tap]:
+    def _parts(self, loaded: Loaded, box: Box, index: int, spans: tuple[Span, Span, Span]) -> list[Tap]:
         at, rows, columns = spans
         _, height, width = self.axes
         region_rows = (rows.first - box.rows[0], rows.end - box.rows[0])

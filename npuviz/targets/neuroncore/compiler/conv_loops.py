@@ -125,9 +125,7 @@ class Convolution:
 
                 self.epilogue.apply(target, flat, region, column)
 
-    def _accumulate(
-        self, bank: View, box: Box, loaded: Loaded, operands: tuple[list[View], Range]
-    ) -> None:
+    def _accumulate(self, bank: View, box: Box, loaded: Loaded, operands: tuple[list[View], Range]) -> None:
         weights, (t0, t1) = operands
         taps = self.source.taps(loaded, box) if loaded.views else []
         is_begun = bool(taps) and taps[0].is_full
@@ -146,7 +144,11 @@ def bank_boxes(box: Box) -> list[Box]:
     rows = even_blocks(height, max(1, BANK_ELEMENTS // width))
     columns = even_blocks(width, BANK_ELEMENTS)
     return [
-        Box((plane, plane + 1), (box.rows[0] + r0, box.rows[0] + r1), (box.columns[0] + w0, box.columns[0] + w1))
+        Box(
+            (plane, plane + 1),
+            (box.rows[0] + r0, box.rows[0] + r1),
+            (box.columns[0] + w0, box.columns[0] + w1),
+        )
         for plane in range(*box.planes)
         for r0, r1 in rows
         for w0, w1 in columns

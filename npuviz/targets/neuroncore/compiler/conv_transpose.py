@@ -146,13 +146,16 @@ class _Transposed:
         parts = self.channels.input_parts if planes[0] < planes[1] and rows[0] < rows[1] else []
         inputs = [
             b.fetch(
-                self.source[image, first + c0 : first + c1, planes[0] : planes[1], rows[0] : rows[1]], self.dtype
+                self.source[image, first + c0 : first + c1, planes[0] : planes[1], rows[0] : rows[1]],
+                self.dtype,
             )
             for c0, c1 in parts
         ]
         for m0, m1 in blocks(self.channels.outputs, NUM_PARTITIONS):
             with b.tiles():
-                weights = [b.fetch(self.weights[first + c0 : first + c1, m0:m1], self.dtype) for c0, c1 in parts]
+                weights = [
+                    b.fetch(self.weights[first + c0 : first + c1, m0:m1], self.dtype) for c0, c1 in parts
+                ]
                 tile = b.sbuf(m1 - m0, box.shape, self.out.dtype)
                 base = group * self.channels.outputs
                 channels = (base + m0, base + m1)
@@ -160,13 +163,13 @@ class _Transposed:
                     with b.tiles():
                         bank = b.psum(m1 - m0, part.shape[1:])
                         b.memset(bank, 0.0)
-                        self._accumulate(bank, part, (planes[0], rows[0]), list(zip(inputs, weights, strict=True)))
+                        self._accumulate(
+                            bank, part, (planes[0], rows[0]), list(zip(inputs, weights, strict=True))
+                        )
                         self._finish(tile, bank, (box, part), image, channels)
                 b.store(self._part(self.out, image, channels, box), tile)
 
-    def _finish(
-        self, tile: View, bank: View, boxes: tuple[Box, Box], image: int, channels: Range
-    ) -> None:
+    def _finish(self, tile: View, bank: View, boxes: tuple[Box, Box], image: int, channels: Range) -> None:
         whole, part = boxes
         (d0, d1), (r0, r1), (w0, w1) = part.planes, part.rows, part.columns
         d, r = whole.planes[0], whole.rows[0]

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from npuviz.targets.neuroncore.compiler.builder import Builder
+from npuviz.targets.neuroncore.compiler.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.matmul_blocks import BANK_ELEMENTS, Blocks, choose_blocks
 from npuviz.targets.neuroncore.compiler.panels import (
     Depth,
@@ -15,7 +16,6 @@ from npuviz.targets.neuroncore.compiler.panels import (
     spread_lanes,
 )
 from npuviz.targets.neuroncore.compiler.view import View
-from npuviz.targets.neuroncore.compiler.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.windows import blocks
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Alu
 
@@ -98,9 +98,7 @@ class _Product:
     def _stationary(self, depth: Depth, rows: tuple[int, int]) -> list[View]:
         return panel(self.b, self.left, depth, rows, self.dtype, self.blocks.keep_left)
 
-    def _columns(
-        self, kept: dict[int, list[View]], rows: tuple[int, int], columns: tuple[int, int]
-    ) -> None:
+    def _columns(self, kept: dict[int, list[View]], rows: tuple[int, int], columns: tuple[int, int]) -> None:
         """All of a range of rows and columns: sum over the ranges of K, finish, store."""
         b, depths = self.b, self.blocks.depths
         parts = blocks(rows[1] - rows[0], NUM_PARTITIONS)

@@ -198,9 +198,7 @@ def _unpooled_shape(node: Node, shape: tuple[int, ...]) -> tuple[int, ...]:
     rank = len(kernel)
     strides = [int(value) for value in node.attributes.get("strides") or [1] * rank]
     pads = [int(value) for value in node.attributes.get("pads") or [0] * (2 * rank)]
-    sizes = [
-        (shape[2 + i] - 1) * strides[i] + kernel[i] - pads[i] - pads[rank + i] for i in range(rank)
-    ]
+    sizes = [(shape[2 + i] - 1) * strides[i] + kernel[i] - pads[i] - pads[rank + i] for i in range(rank)]
     return (*shape[:2], *sizes)
 
 

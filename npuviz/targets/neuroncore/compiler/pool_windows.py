@@ -128,7 +128,7 @@ def _slide_axis(
 def lanes_of(
     b: Builder, source: HbmView, count: int, emit: Callable[[View, Range], None], share: int = 4
 ) -> None:
-    """Call `emit` with [rows, elements] of a tensor of `count` rows, 128 rows and a fitting part at a time."""
+    """Call `emit` with [rows, elements] of a tensor of `count` rows, at most 128 rows at a time."""
     flat = source.reshape(count, -1)
     most = max(1, b.spec.sbuf_usable_bytes // share // item_bytes(source.dtype))
     if flat.shape[1] > most:

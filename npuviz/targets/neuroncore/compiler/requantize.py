@@ -136,4 +136,6 @@ class Requantize:
         if any(steps):
             self.b.tensor_tensor(target, source, found, op)
         else:
-            self.b.tensor_scalar(target, source, op, found[(slice(None), *(0,) * len(found.shape))].reshape(1))
+            self.b.tensor_scalar(
+                target, source, op, found[(slice(None), *(0,) * len(found.shape))].reshape(1)
+            )
