@@ -1,9 +1,13 @@
 """What the memory panel asks a machine in one go, so that it can be asked in another thread."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from npuviz.sim.description import Memory
 from npuviz.sim.machine import Region, StillMemories
+from npuviz.ui.widgets.memory_layout import MAX_SHOWN_BANKS
+from npuviz.ui.widgets.memory_partitions import over_banks
+from npuviz.workbench.selection import MemoryRange
 
 MAX_KEPT_BYTES = 64 << 20
 
@@ -12,30 +16,47 @@ MAX_KEPT_BYTES = 64 << 20
 class MemoryAnswer:
     """The regions of a memory at one cycle and the bytes that are shown of it.
 
-    data  bytes from `address` on; empty where nothing is shown or it is larger than MAX_KEPT_BYTES
+    pieces  address -> bytes; empty where nothing is shown or it is larger than MAX_KEPT_BYTES
     """
 
     source: StillMemories
     memory: int
     regions: tuple[Region, ...]
-    address: int
-    data: bytes
+    pieces: Mapping[int, bytes]
 
     def read(self, address: int, size_bytes: int) -> bytes:
         """Bytes of the memory. Raises ValueError outside of it."""
-        offset = address - self.address
-        if offset >= 0 and offset + size_bytes <= len(self.data):
-            return self.data[offset : offset + size_bytes]
-        return self.source.read_memory(self.memory, address, size_bytes)
+        kept = self.kept(address, size_bytes)
+        return kept if kept is not None else self.source.read_memory(self.memory, address, size_bytes)
+
+    def kept(self, address: int, size_bytes: int) -> bytes | None:
+        """Bytes that are there already, None if the machine would have to be asked."""
+        found = self.pieces.get(address)
+        if found is not None and len(found) >= size_bytes:
+            return found[:size_bytes]
+        for start, data in self.pieces.items():
+            offset = address - start
+            if offset >= 0 and offset + size_bytes <= len(data):
+                return data[offset : offset + size_bytes]
+        return None
 
 
-def ask_memory(source: StillMemories, memory: int, chosen: tuple[int, int] | None) -> MemoryAnswer:
-    """Regions of a memory and the bytes of a range (address, size); None: of its first region."""
-    regions = tuple(source.regions(memory))
-    address, size = chosen if chosen is not None else _first(regions)
-    data = source.read_memory(memory, address, size) if 0 < size <= MAX_KEPT_BYTES else b""
-    return MemoryAnswer(source, memory, regions, address, data)
+def ask_memory(source: StillMemories, memory: Memory, chosen: MemoryRange | None) -> MemoryAnswer:
+    """Regions of a memory and the bytes of a range; None: of its first region.
 
-
-def _first(regions: Sequence[Region]) -> tuple[int, int]:
-    return (regions[0].address, regions[0].size_bytes) if regions else (0, 0)
+    Of a memory of partitions, regions that are alike in neighbours are joined.
+    """
+    regions: Sequence[Region] = source.regions(memory.id)
+    if memory.num_banks > MAX_SHOWN_BANKS:
+        regions = over_banks(regions, memory.bank_bytes)
+    if chosen is not None:
+        address, size, banks = chosen.address, chosen.size_bytes, chosen.banks
+    elif regions:
+        address, size, banks = regions[0].address, regions[0].size_bytes, regions[0].banks
+    else:
+        address, size, banks = 0, 0, 1
+    pieces: dict[int, bytes] = {}
+    if 0 < size * banks <= MAX_KEPT_BYTES:
+        starts = [address + bank * memory.bank_bytes for bank in range(banks)]
+        pieces = {start: source.read_memory(memory.id, start, size) for start in starts}
+    return MemoryAnswer(source, memory.id, tuple(regions), pieces)

@@ -21,23 +21,26 @@ from PySide6.QtWidgets import (
 )
 
 from npuviz.base.units import format_bytes, format_count
-from npuviz.program.dtypes import DTYPES
+from npuviz.program.dtypes import DTYPES, numpy_dtype
 from npuviz.sim.description import Memory
 from npuviz.sim.machine import HasStillMemories, Machine, Region, StillMemories
 from npuviz.ui.bridge.latest_job import LatestJob
 from npuviz.ui.models.memory_answer import MemoryAnswer, ask_memory
+from npuviz.ui.models.memory_words import range_text
 from npuviz.ui.panels.panel import Panel, PanelContext, PanelSpec
 from npuviz.ui.widgets.empty_state import EmptyState
 from npuviz.ui.widgets.memory_colors import TensorColors
 from npuviz.ui.widgets.memory_lifetimes import MemoryLifetimes
 from npuviz.ui.widgets.memory_map import MemoryMap
-from npuviz.ui.widgets.memory_table import HEX, Contents, MemoryTable
+from npuviz.ui.widgets.memory_table import HEX, Contents, MemoryTable, format_cell
 from npuviz.ui.widgets.picture import add_save_actions
 from npuviz.ui.widgets.table_copy import add_copy_actions
 from npuviz.workbench.selection import MemoryRange, Selection
 
 EMPTY_TEXT = "Memories show which tensor lies where and its numbers at any cycle. Open a model to fill them."
 AUTO = "as the tensor"
+READABLE = tuple(name for name, dtype in DTYPES.items() if dtype.kind not in "Oc")
+"""Types whose bytes are numbers of one part."""
 COMPUTING = "computing the values\u2026"
 PATIENCE_SECONDS = 0.01
 """What takes longer is not waited for."""
@@ -63,13 +66,14 @@ class MemoryPanel(Panel):
         self.dtype = QComboBox()
         self.dtype.setObjectName("memory.dtype")
         self.dtype.setAccessibleName("How to read the bytes")
-        self.dtype.addItems([AUTO, HEX, *DTYPES])
+        self.dtype.addItems([AUTO, HEX, *READABLE])
         self.usage = QLabel()
         self.usage.setObjectName("memory.usage")
         self.numbers = QLabel()
         self.numbers.setObjectName("memory.numbers")
         self.numbers.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.map = MemoryMap(context.theme)
+        self.map.value_of = self._value_of
         self.lifetimes = MemoryLifetimes(context.theme)
         self.pictures = QStackedWidget()
         self.pictures.addWidget(self.map)
@@ -194,11 +198,10 @@ class MemoryPanel(Panel):
         if memory is None or source is None or not self._may_ask():
             self._show_contents()
             return
-        chosen = (self._range.address, self._range.size_bytes) if self._range else None
-        number = memory.id
+        chosen = self._range
         if source is self._machine():
-            self._show_answer(ask_memory(source, number, chosen))
-        elif self._job.ask(lambda: ask_memory(source, number, chosen), PATIENCE_SECONDS):
+            self._show_answer(ask_memory(source, memory, chosen))
+        elif self._job.ask(lambda: ask_memory(source, memory, chosen), PATIENCE_SECONDS):
             self._show_answer(self._job.answer())
         else:
             self.numbers.setText(COMPUTING)
@@ -219,7 +222,8 @@ class MemoryPanel(Panel):
         self._answer = answer
         self.map.set_regions(answer.regions)
         self._show_usage()
-        if self._range is None or self.table.contents.address != self._range.address:
+        contents = self.table.contents
+        if self._range is None or contents.address != self._range.address:
             self._show_contents()
         else:
             self.table.refresh()
@@ -235,7 +239,7 @@ class MemoryPanel(Panel):
         memory, view = self._memory(), self.map.view
         if memory is None or view is None:
             return
-        used = sum(region.size_bytes for region in self.map.regions)
+        used = sum(region.total_bytes for region in self.map.regions)
         share = 100 * used / max(memory.size_bytes, 1)
         text = f"{format_bytes(used)} of {format_bytes(memory.size_bytes)}  ({share:.1f} %)"
         if not view.is_whole:
@@ -321,7 +325,7 @@ class MemoryPanel(Panel):
             self._choose(None, None)
             self.context.selection.set(Selection())
             return
-        chosen = MemoryRange(memory.id, region.address, region.size_bytes)
+        chosen = MemoryRange(memory.id, region.address, region.size_bytes, region.banks)
         self._choose(chosen, region)
         node = None
         program = self.model.program
@@ -337,10 +341,10 @@ class MemoryPanel(Panel):
             )
         )
 
-    def _range_chosen(self, address: int, size_bytes: int) -> None:
+    def _range_chosen(self, address: int, size_bytes: int, banks: int = 1) -> None:
         memory = self._memory()
         if memory is not None:
-            chosen = MemoryRange(memory.id, address, size_bytes)
+            chosen = MemoryRange(memory.id, address, size_bytes, banks)
             self._choose(chosen, None)
             self.context.selection.set(Selection(memory=chosen))
 
@@ -362,7 +366,10 @@ class MemoryPanel(Panel):
 
     def _choose(self, chosen: MemoryRange | None, region: Region | None) -> None:
         self._range, self._region = chosen, region
-        self.map.set_chosen(chosen.address if chosen else 0, chosen.size_bytes if chosen else 0)
+        if chosen is None:
+            self.map.set_chosen(0, 0)
+        else:
+            self.map.set_chosen(chosen.address, chosen.size_bytes, chosen.banks)
         self._answer = None
         self._show_contents()
         self._look()
@@ -373,7 +380,7 @@ class MemoryPanel(Panel):
             return None
         for region in self.map.regions:
             if region.tensor == tensor:
-                return MemoryRange(memory.id, region.address, region.size_bytes)
+                return MemoryRange(memory.id, region.address, region.size_bytes, region.banks)
         return None
 
     # -- contents ---------------------------------------------------------------------------------------
@@ -390,22 +397,24 @@ class MemoryPanel(Panel):
             self.table.set_contents(Contents())
             self.numbers.clear()
             return
-        address, size = 0, memory.size_bytes
+        address, size, banks = 0, memory.size_bytes, 1
         dtype = self.dtype.currentText()
         shape: tuple[int, ...] = ()
         region = self._region
         if self._range is not None:
-            address, size = self._range.address, self._range.size_bytes
+            address, size, banks = self._range.address, self._range.size_bytes, self._range.banks
         elif self.map.regions:
             # Nothing is chosen: the first thing in use says more than a large memory's zeros.
             region = self.map.regions[0]
-            address, size = region.address, region.size_bytes
+            address, size, banks = region.address, region.size_bytes, region.banks
         self._shown_region = region
-        if region is not None and (region.address, region.size_bytes) == (address, size):
+        is_region = region is not None and (region.address, region.size_bytes) == (address, size)
+        if region is not None and is_region and region.banks == banks:
             shape = region.shape
         if dtype == AUTO:
             dtype = region.dtype if region is not None else memory.dtype
-        self.table.set_contents(Contents(address, size, dtype if dtype in DTYPES else HEX, shape))
+        dtype = dtype if dtype in READABLE else HEX
+        self.table.set_contents(Contents(address, size, dtype, shape, banks, memory.bank_bytes))
         width = 34 if self.table.contents.dtype == HEX else 78
         self.view.horizontalHeader().setDefaultSectionSize(width)
         self._show_numbers()
@@ -417,19 +426,32 @@ class MemoryPanel(Panel):
         if not contents.size_bytes or memory is None:
             self.numbers.clear()
             return
-        address, size = self._selected_bytes() or (contents.address, contents.size_bytes)
-        end = address + size
-        text = f"{label}  {address:#x} \u2013 {end:#x}  {format_bytes(size)}  {contents.dtype}"
-        has_choice = size < memory.size_bytes
-        found = self.table.statistics(address, size) if has_choice else None
+        whole = (contents.address, contents.size_bytes, contents.banks)
+        address, size, banks = self._selected_bytes() or whole
+        text = f"{label}  {range_text(memory, address, size, banks)}  {contents.dtype}"
+        has_choice = size * banks < memory.size_bytes
+        found = self.table.statistics(address, size, banks) if has_choice else None
         if found is not None:
             text += f"   min {found.low:.5g}   mean {found.mean:.5g}   max {found.high:.5g}"
             if found.num_not_finite:
                 text += f"   not finite {format_count(found.num_not_finite)}"
         self.numbers.setText(text)
 
-    def _selected_bytes(self) -> tuple[int, int] | None:
-        """Address and size from the first to the last selected cell."""
+    def _value_of(self, address: int, region: Region) -> str:
+        """The number at an address of a region, if its bytes are there already."""
+        memory, answer = self._memory(), self._answer
+        dtype = region.dtype if self.dtype.currentText() == AUTO else self.dtype.currentText()
+        if memory is None or answer is None or dtype not in READABLE:
+            return ""
+        size = numpy_dtype(dtype).itemsize
+        start = region.address
+        if region.banks > 1:
+            start += (address - start) // memory.bank_bytes * memory.bank_bytes
+        data = answer.kept(start + (address - start) // size * size, size)
+        return format_cell(data, dtype) if data is not None else ""
+
+    def _selected_bytes(self) -> tuple[int, int, int] | None:
+        """Address, size and banks from the first to the last selected cell."""
         indexes = self.view.selectionModel().selection()
         if indexes.isEmpty():
             return None
@@ -437,7 +459,13 @@ class MemoryPanel(Panel):
         contents = self.table.contents
         first = contents.address_of(box.top(), box.left())
         last = contents.address_of(box.bottom(), box.right()) + contents.item_bytes
-        return first, min(last, contents.address + contents.size_bytes) - first
+        banks = contents.place_of(box.bottom(), 0)[0] - contents.place_of(box.top(), 0)[0] + 1
+        if banks > 1:
+            # Over several banks, the same bytes of each.
+            last -= (banks - 1) * contents.bank_bytes
+            last = last if last > first else first + contents.item_bytes
+        start = contents.start_of(contents.place_of(box.top(), 0)[0])
+        return first, min(last, start + contents.size_bytes) - first, banks
 
     def _cells_chosen(self, _selected: QItemSelection, _deselected: QItemSelection) -> None:
         chosen, memory = self._selected_bytes(), self._memory()

@@ -8,6 +8,8 @@ import numpy as np
 GAP_PIXELS = 8
 LINE_PIXELS = 14
 MAX_SHOWN_BANKS = 16
+"""Blocks of lines; memories with more banks are drawn as partitions."""
+MAX_BANKS = 1024
 MIN_SHOWN_BYTES = 64
 MIN_EDGED_CELLS = 5
 
@@ -23,6 +25,20 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
+class Mark:
+    """A text beside a map, at a pixel; a main one stands out."""
+
+    place: int
+    text: str
+    is_main: bool
+
+
+def round_step(at_least: float) -> int:
+    """The smallest power of two that is not below a number of bytes."""
+    return 1 << max(int(np.ceil(np.log2(max(at_least, 1.0)))), 0)
+
+
+@dataclass(frozen=True, slots=True)
 class BankView:
     """What part of a memory a map shows: bytes [offset, offset + shown_bytes) of each bank.
 
@@ -33,6 +49,11 @@ class BankView:
     bank_bytes: int
     offset: int
     shown_bytes: int
+
+    @property
+    def is_partitioned(self) -> bool:
+        """Whether there are so many banks that each gets a row, not a block of lines."""
+        return self.num_banks > MAX_SHOWN_BANKS
 
     @property
     def is_whole(self) -> bool:
@@ -59,13 +80,16 @@ class BankView:
 def view_of(size_bytes: int, num_banks: int, ranges: Iterable[tuple[int, int]] = ()) -> BankView:
     """The heads of all banks, as long as the (address, size) ranges need; all bytes without ranges."""
     size_bytes = max(size_bytes, 1)
-    banks = num_banks if 1 <= num_banks <= MAX_SHOWN_BANKS and size_bytes % num_banks == 0 else 1
+    banks = num_banks if 1 <= num_banks <= MAX_BANKS and size_bytes % num_banks == 0 else 1
     bank_bytes = size_bytes // banks
     used = 0
     for address, size in ranges:
         inside = address % bank_bytes
         used = max(used, min(inside + size, bank_bytes))
     shown = bank_bytes if not used else min(max(1 << (used - 1).bit_length(), MIN_SHOWN_BYTES), bank_bytes)
+    if banks > MAX_SHOWN_BANKS and used:
+        # Rows of partitions need no round length, so that little room stays empty.
+        shown = min(-(-used // (1 << 8)) << 8, bank_bytes) if used > (1 << 8) else shown
     return BankView(banks, bank_bytes, 0, shown)
 
 
@@ -135,10 +159,15 @@ class MapLayout:
                 found.append((bank, first, max(last, first + 1)))
         return found
 
-    def pieces(self, address: int, size_bytes: int) -> list[Piece]:
-        """At most three rectangles a bank that together show a byte range."""
+    def pieces(self, address: int, size_bytes: int, banks: int = 1) -> list[Piece]:
+        """At most three rectangles a bank that together show a byte range, repeated in some banks."""
         found: list[Piece] = []
-        for bank, first, last in self.runs(address, size_bytes):
+        runs = [
+            run
+            for number in range(banks)
+            for run in self.runs(address + number * self.view.bank_bytes, size_bytes)
+        ]
+        for bank, first, last in runs:
             line, left = divmod(first, self.width)
             last_line, right = divmod(last - 1, self.width)
             right += 1
@@ -154,6 +183,20 @@ class MapLayout:
             if line <= last_line:
                 found.append(self._piece(bank, 0, self.width, line, last_line))
         return found
+
+    def label_band(self, piece: Piece) -> tuple[int, int]:
+        """Top and height of the text of a piece: inside its middle line, so that no separator strikes it."""
+        num_lines = -(-(piece.bottom - piece.top) // self.line_height)
+        return piece.top + (num_lines - 1) // 2 * self.line_height, self.ink_height
+
+    def rows(self, min_pixels: float) -> list[Mark]:
+        """Addresses beside the map, at least so many pixels apart, one at the head of every bank."""
+        every = max(round(min_pixels / self.line_height), 1)
+        return [
+            Mark(self.top_of_line(bank, line), f"{self.address_of_line(bank, line):#x}", line == 0)
+            for bank in range(self.view.num_banks)
+            for line in range(0, self.lines, every)
+        ]
 
     def _piece(self, bank: int, left: int, right: int, first_line: int, last_line: int) -> Piece:
         bottom = self.top_of_line(bank, last_line) + self.ink_height
@@ -175,12 +218,13 @@ def fit(view: BankView, width: int, height: int, ratio: float = 1.0) -> MapLayou
 
 @dataclass(frozen=True, slots=True)
 class Painted:
-    """A byte range to paint: its colour (0xffRRGGBB), and whether it is hatched (on its way)."""
+    """A byte range to paint: its colour (0xffRRGGBB), whether it is hatched (on its way), its banks."""
 
     address: int
     size_bytes: int
     color: int
     is_hatched: bool = False
+    banks: int = 1
 
 
 def paint_map(
@@ -195,7 +239,8 @@ def paint_map(
     hatched = np.zeros(cells.shape, dtype=np.bool_)
     cells[:, : layout.num_cells] = free
     for item in ranges:
-        for bank, first, last in layout.runs(item.address, item.size_bytes):
+        starts = (item.address + number * layout.view.bank_bytes for number in range(item.banks))
+        for bank, first, last in (run for start in starts for run in layout.runs(start, item.size_bytes)):
             cells[bank, first:last] = item.color
             if last - first >= MIN_EDGED_CELLS:
                 # A line between neighbours of one colour.

@@ -117,16 +117,27 @@ class MemoryLifetimes(QWidget):
             self._view = view_of(self._extent, self._num_banks, [(int(a), int(size)) for a, size in ranges])
         return self._rows
 
+    @property
+    def _height_bytes(self) -> int:
+        """Bytes that the height of the picture stands for."""
+        view = self._view
+        return view.shown_bytes * (1 if view.is_partitioned else view.num_banks)
+
     def _down(self, addresses: np.ndarray) -> np.ndarray:
         """How far down addresses are, 0..1: the used heads of the banks follow each other."""
         view = self._view
         bank = addresses // view.bank_bytes
         inside = np.minimum(addresses - bank * view.bank_bytes, view.shown_bytes)
+        if view.is_partitioned:
+            # Tiles lie at one place of many partitions: the place counts, not the partition.
+            return inside / view.shown_bytes
         return (bank + inside / view.shown_bytes) / view.num_banks
 
     def _address_at(self, down: float) -> int:
         """The inverse of `_down`."""
         view = self._view
+        if view.is_partitioned:
+            return int(down * view.shown_bytes)
         bank, part = divmod(down * view.num_banks, 1.0)
         return int(bank) * view.bank_bytes + int(part * view.shown_bytes)
 
@@ -140,7 +151,7 @@ class MemoryLifetimes(QWidget):
             boxes = np.empty((len(rows), 5), dtype=np.int64)
             step = self.viewport.cycles_per_pixel / ratio
             top = self._down(rows["address"])
-            share = rows["size_bytes"] / (self._view.shown_bytes * self._view.num_banks)
+            share = rows["size_bytes"] / self._height_bytes
             boxes[:, 0] = np.floor((rows["start"] - self.viewport.start) / step)
             boxes[:, 1] = np.floor(top * height)
             boxes[:, 2] = np.ceil((rows["end"] - self.viewport.start) / step)
@@ -179,7 +190,7 @@ class MemoryLifetimes(QWidget):
     def _box(self, row: np.void) -> QRectF:
         area = self._area()
         down = float(self._down(np.array([int(row["address"])], dtype=np.int64))[0])
-        share = int(row["size_bytes"]) / (self._view.shown_bytes * self._view.num_banks)
+        share = int(row["size_bytes"]) / self._height_bytes
         left = area.left() + self.viewport.x_of(int(row["start"]))
         right = area.left() + self.viewport.x_of(int(row["end"]))
         top = area.top() + down * area.height()
@@ -214,7 +225,8 @@ class MemoryLifetimes(QWidget):
         rows = self.lifetimes()
         slack = self.viewport.cycles_per_pixel
         inside = (rows["start"] <= cycle + slack) & (rows["end"] > cycle - slack)
-        inside &= (rows["address"] <= address) & (rows["address"] + rows["size_bytes"] > address)
+        first = rows["address"] % self._view.bank_bytes if self._view.is_partitioned else rows["address"]
+        inside &= (first <= address) & (first + rows["size_bytes"] > address)
         found = np.flatnonzero(inside)
         return rows[found[-1]] if len(found) else None
 

@@ -1,6 +1,6 @@
 """The map of a memory now: address by bytes, coloured by tensor."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import (
@@ -21,11 +21,15 @@ from npuviz.sim.machine import Region
 from npuviz.ui.theme.theme import Theme
 from npuviz.ui.widgets.memory_colors import TensorColors
 from npuviz.ui.widgets.memory_layout import BankView, MapLayout, Painted, fit, paint_map, view_of
+from npuviz.ui.widgets.memory_partitions import PartitionLayout, paint_partitions
 from npuviz.ui.widgets.timeline_marks import translucent
 from npuviz.ui.widgets.timeline_style import blended, pixel
 
 GUTTER = 76
 MARGIN = 6
+AXIS = 16
+ROW_PIXELS = 24
+COLUMN_PIXELS = 72
 MIN_LABEL_WIDTH = 40
 DRAG_PIXELS = 4
 FREE_SHARE = 0.3
@@ -35,13 +39,13 @@ class MemoryMap(QWidget):
     """Shows the regions of one memory.
 
     region_chosen  a Region was clicked, or None beside all of them
-    range_chosen   (address, size_bytes) was dragged over
+    range_chosen   (address, size_bytes, banks) was dragged over
     view_changed   other bytes are shown; `view` tells which
     """
 
     region_chosen = Signal(object)
     view_changed = Signal()
-    range_chosen = Signal("qlonglong", "qlonglong")  # pyright: ignore[reportArgumentType]
+    range_chosen = Signal("qlonglong", "qlonglong", int)  # pyright: ignore[reportArgumentType]
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -55,11 +59,12 @@ class MemoryMap(QWidget):
         self._regions: tuple[Region, ...] = ()
         self._colors = TensorColors(theme, None)
         self._image: QImage | None = None
-        self._layout: MapLayout | None = None
+        self._layout: MapLayout | PartitionLayout | None = None
         self._view: BankView | None = None
         self._is_zoomed = False
         self._had_regions = False
-        self._chosen: tuple[int, int] | None = None
+        self._chosen: tuple[int, int, int] | None = None
+        self.value_of: Callable[[int, Region], str] | None = None
         self._anchor: int | None = None
         self._pressed_at = QPointF()
         self._is_dragging = False
@@ -123,9 +128,9 @@ class MemoryMap(QWidget):
             self.refresh()
             self.view_changed.emit()
 
-    def set_chosen(self, address: int, size_bytes: int) -> None:
+    def set_chosen(self, address: int, size_bytes: int, banks: int = 1) -> None:
         """Outline a byte range; size 0 for none."""
-        self._chosen = (address, size_bytes) if size_bytes > 0 else None
+        self._chosen = (address, size_bytes, banks) if size_bytes > 0 else None
         self.update()
 
     def refresh(self) -> None:
@@ -136,10 +141,11 @@ class MemoryMap(QWidget):
     def region_at(self, address: int) -> Region | None:
         """The last region that holds an address, or None."""
         found = None
+        bank_bytes = self._view.bank_bytes if self._view is not None else 1
         for region in self._regions:
             if region.address > address:
                 break
-            if address < region.address + region.size_bytes:
+            if region.holds(address, bank_bytes):
                 found = region
         return found
 
@@ -150,16 +156,16 @@ class MemoryMap(QWidget):
         self._image = None
 
     def _area(self) -> QRectF:
-        return QRectF(
-            GUTTER, MARGIN, max(self.width() - GUTTER - MARGIN, 1), max(self.height() - 2 * MARGIN, 1)
-        )
+        below = AXIS if self._view is not None and self._view.is_partitioned else 0
+        width, height = self.width() - GUTTER - MARGIN, self.height() - 2 * MARGIN - below
+        return QRectF(GUTTER, MARGIN, max(width, 1), max(height, 1))
 
-    def _painted(self) -> tuple[MapLayout, QImage]:
+    def _painted(self) -> tuple[MapLayout | PartitionLayout, QImage]:
         assert self._view is not None
         ratio = self.devicePixelRatioF()
         if self._image is None or self._layout is None or self._image.devicePixelRatio() != ratio:
             area = self._area()
-            layout = fit(self._view, int(area.width() * ratio), int(area.height() * ratio), ratio)
+            width, height = max(int(area.width() * ratio), 1), max(int(area.height() * ratio), 1)
             surface, canvas = self._theme.color("surface"), self._theme.color("canvas")
             items = [
                 Painted(
@@ -171,16 +177,27 @@ class MemoryMap(QWidget):
                         else blended(canvas, self._colors.color(region.tensor), 0.45)
                     ),
                     not region.is_valid,
+                    region.banks,
                 )
                 for region in self._regions
             ]
             hatch = pixel(self._theme.color("text-muted"))
             free = pixel(blended(surface, self._theme.color("border"), FREE_SHARE))
-            pixels = paint_map(layout, items, pixel(surface), free, hatch)
+            if self._view.is_partitioned:
+                layout = PartitionLayout(self._view, width, height)
+                pixels = paint_partitions(layout, items, pixel(surface), free, hatch)
+            else:
+                layout = fit(self._view, width, height, ratio)
+                pixels = paint_map(layout, items, pixel(surface), free, hatch)
             image = QImage(
                 pixels.data, layout.width, layout.height, 4 * layout.width, QImage.Format.Format_RGB32
             ).copy()
             image.setDevicePixelRatio(ratio)
+            # Texts are part of the picture: painting them anew at every frame is dear.
+            painter = QPainter(image)
+            for region in self._regions:
+                self._paint_label(painter, layout, region)
+            painter.end()
             self._layout, self._image = layout, image
         return self._layout, self._image
 
@@ -195,29 +212,31 @@ class MemoryMap(QWidget):
         painter.drawImage(area.topLeft(), image)
         self._paint_gutter(painter, layout)
         painter.translate(area.topLeft())
-        for region in self._regions:
-            self._paint_label(painter, layout, region)
         if self._chosen is not None:
             self._paint_chosen(painter, layout, *self._chosen)
         painter.end()
 
-    def _paint_gutter(self, painter: QPainter, layout: MapLayout) -> None:
-        """Addresses of pixel lines, one at the head of every bank at least."""
+    def _paint_gutter(self, painter: QPainter, layout: MapLayout | PartitionLayout) -> None:
+        """Addresses or partitions at the left, offsets in a partition below."""
         theme = self._theme
         ratio = self.devicePixelRatioF()
         painter.setFont(theme.font_mono(11))
-        every = max(round(24 * ratio / layout.line_height), 1)
-        for bank in range(layout.view.num_banks):
-            for line in range(0, layout.lines, every):
-                address = layout.address_of_line(bank, line)
-                top = MARGIN + layout.top_of_line(bank, line) / ratio
-                painter.setPen(theme.color("text" if line == 0 else "text-muted"))
-                area = QRectF(0, top - 1, GUTTER - 8, max(layout.ink_height / ratio + 2, 12))
-                flags = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
-                painter.drawText(area, flags, f"{address:#x}")
+        for mark in layout.rows(ROW_PIXELS * ratio):
+            painter.setPen(theme.color("text" if mark.is_main else "text-muted"))
+            area = QRectF(0, MARGIN + mark.place / ratio - 1, GUTTER - 8, 14)
+            painter.drawText(area, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, mark.text)
+        if not isinstance(layout, PartitionLayout):
+            return
+        top = MARGIN + layout.height / ratio
+        for mark in layout.columns(COLUMN_PIXELS * ratio):
+            x = GUTTER + mark.place / ratio
+            painter.setPen(theme.color("text-disabled"))
+            painter.drawLine(QPointF(x, top), QPointF(x, top + 4))
+            painter.setPen(theme.color("text-muted"))
+            painter.drawText(QPointF(x + 4, top + 13), mark.text)
 
-    def _paint_label(self, painter: QPainter, layout: MapLayout, region: Region) -> None:
-        pieces = layout.pieces(region.address, region.size_bytes)
+    def _paint_label(self, painter: QPainter, layout: MapLayout | PartitionLayout, region: Region) -> None:
+        pieces = layout.pieces(region.address, region.size_bytes, region.banks)
         if not pieces:
             return
         ratio = self.devicePixelRatioF()
@@ -226,20 +245,25 @@ class MemoryMap(QWidget):
         if width < MIN_LABEL_WIDTH or height < 11:
             return
         painter.setFont(self._theme.font_ui(11))
-        # Text stands inside the middle line, so that no separator strikes it through.
-        num_lines = -(-(best.bottom - best.top) // layout.line_height)
-        top = best.top + (num_lines - 1) // 2 * layout.line_height
-        area = QRectF(best.left / ratio + 5, top / ratio, width - 10, layout.ink_height / ratio)
+        top, high = layout.label_band(best)
+        area = QRectF(best.left / ratio + 5, top / ratio, width - 10, high / ratio)
         text = painter.fontMetrics().elidedText(region.label, Qt.TextElideMode.ElideMiddle, int(area.width()))
         color = self._colors.color(region.tensor)
         painter.setPen(self._theme.text_on(color) if region.is_valid else self._theme.color("text"))
         painter.drawText(area, Qt.AlignmentFlag.AlignVCenter, text)
 
-    def _paint_chosen(self, painter: QPainter, layout: MapLayout, address: int, size_bytes: int) -> None:
+    def _paint_chosen(
+        self,
+        painter: QPainter,
+        layout: MapLayout | PartitionLayout,
+        address: int,
+        size_bytes: int,
+        banks: int,
+    ) -> None:
         ratio = self.devicePixelRatioF()
         painter.setBrush(translucent(self._theme.color("accent"), 40))
         painter.setPen(QPen(self._theme.color("text"), 1.5))
-        for piece in layout.pieces(address, size_bytes):
+        for piece in layout.pieces(address, size_bytes, banks):
             box = QRectF(
                 piece.left / ratio,
                 piece.top / ratio,
@@ -311,12 +335,21 @@ class MemoryMap(QWidget):
             self._set_view(self._view.zoomed(2.0**-notches, address % self._view.bank_bytes))
         event.accept()
 
-    def _dragged(self, point: QPointF) -> tuple[int, int] | None:
+    def _dragged(self, point: QPointF) -> tuple[int, int, int] | None:
         here = self.address_at(point)
         if here is None or self._anchor is None or self._layout is None:
             return None
+        if isinstance(self._layout, PartitionLayout):
+            # A rectangle: bytes from left to right, partitions from top to bottom.
+            size = self._layout.view.bank_bytes
+            (low, high), (top, bottom) = (
+                sorted(pair)
+                for pair in ((here % size, self._anchor % size), (here // size, self._anchor // size))
+            )
+            length = min(high + self._layout.bytes_per_pixel, size) - low
+            return top * size + low, length, bottom - top + 1
         first, last = sorted((here, self._anchor))
-        return first, min(last + self._layout.bytes_per_pixel, self._extent) - first
+        return first, min(last + self._layout.bytes_per_pixel, self._extent) - first, 1
 
     def event(self, event: QEvent) -> bool:
         if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
@@ -330,14 +363,26 @@ class MemoryMap(QWidget):
 
     def tooltip(self, address: int) -> str:
         """What is at an address, as lines of text."""
-        region = self.region_at(address)
+        region, view = self.region_at(address), self._view
+        here = f"{address:#x}"
+        if view is not None and view.is_partitioned:
+            bank, inside = divmod(address, view.bank_bytes)
+            here = f"partition {bank}, {inside:#x}"
         if region is None:
-            return f"{address:#x}\nfree"
+            return f"{here}\nfree"
+        value = self.value_of(address, region) if self.value_of is not None else ""
+        first, place = region.address, "at"
+        if view is not None and view.is_partitioned:
+            bank, first = divmod(region.address, view.bank_bytes)
+            place = (
+                f"partitions {bank} \u2013 {bank + region.banks - 1}," if region.banks > 1 else f"p{bank},"
+            )
+        shape = " x ".join(str(dim) for dim in region.shape) or "scalar"
         lines = [
             region.label or "unnamed",
-            f"{region.address:#x} \u2013 {region.address + region.size_bytes:#x}",
-            format_bytes(region.size_bytes),
-            f"{' x '.join(str(dim) for dim in region.shape) or 'scalar'} {region.dtype}",
+            f"{here}" + (f" = {value}" if value else ""),
+            f"{place} {first:#x} \u2013 {first + region.size_bytes:#x}",
+            f"{shape} {region.dtype}, {format_bytes(region.total_bytes)}",
             f"since cycle {format_count(region.since)}",
         ]
         if not region.is_valid:

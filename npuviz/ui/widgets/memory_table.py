@@ -27,12 +27,15 @@ class Contents:
 
     shape    of the numbers, () if unknown: then lines of 16 bytes
     dtype    a name of npuviz.program.dtypes, or "hex"
+    banks    the same bytes of this many banks, `bank_bytes` apart: then a bank begins a line
     """
 
     address: int = 0
     size_bytes: int = 0
     dtype: str = HEX
     shape: tuple[int, ...] = ()
+    banks: int = 1
+    bank_bytes: int = 0
 
     @property
     def item_bytes(self) -> int:
@@ -44,21 +47,52 @@ class Contents:
         """Cells of a line: the innermost dimension where it is known."""
         if self.dtype != HEX and self.shape and 1 < self.shape[-1] <= MAX_COLUMNS:
             return self.shape[-1]
+        if self.banks > 1:
+            return max(min(self.num_cells, MAX_COLUMNS), 1)
         return max(16 // self.item_bytes, 1)
 
     @property
     def num_cells(self) -> int:
-        """Whole cells inside the range."""
+        """Whole cells inside the range, of one bank."""
         return self.size_bytes // self.item_bytes
 
     @property
-    def num_rows(self) -> int:
-        """Lines, the last one may be shorter."""
+    def rows_of_bank(self) -> int:
+        """Lines of one bank, the last one may be shorter."""
         return -(-self.num_cells // self.num_columns)
+
+    @property
+    def num_rows(self) -> int:
+        """Lines of all banks."""
+        return self.rows_of_bank * self.banks
+
+    @property
+    def total_bytes(self) -> int:
+        """Bytes in all banks."""
+        return self.size_bytes * self.banks
+
+    def place_of(self, row: int, column: int) -> tuple[int, int]:
+        """Bank and number in it of a cell; the number is num_cells or more beside a short line."""
+        bank, line = divmod(row, max(self.rows_of_bank, 1))
+        return bank, line * self.num_columns + column
 
     def address_of(self, row: int, column: int) -> int:
         """Address of a cell."""
-        return self.address + (row * self.num_columns + column) * self.item_bytes
+        bank, cell = self.place_of(row, column)
+        return self.start_of(bank) + cell * self.item_bytes
+
+    def start_of(self, bank: int) -> int:
+        """Address of the range in its n-th bank."""
+        return self.address + bank * self.bank_bytes
+
+    def row_title(self, row: int) -> str:
+        """What stands beside a line."""
+        if self.banks == 1:
+            return f"{self.address_of(row, 0):#x}"
+        bank, cell = self.place_of(row, 0)
+        first, inside = divmod(self.address, self.bank_bytes)
+        offset = f" +{inside + cell * self.item_bytes:#x}" if cell else ""
+        return f"p{first + bank}{offset}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +116,7 @@ class MemoryTable(QAbstractTableModel):
         super().__init__()
         self._read = read
         self._contents = Contents()
-        self._pages: OrderedDict[int, bytes] = OrderedDict()
+        self._pages: OrderedDict[tuple[int, int], bytes] = OrderedDict()
 
     @property
     def contents(self) -> Contents:
@@ -103,27 +137,31 @@ class MemoryTable(QAbstractTableModel):
         """The bytes may be others now: forget the pages, announce cells of those that changed."""
         before = dict(self._pages)
         self._pages.clear()
-        for page, old in before.items():
-            fresh = self._page(page)
+        for (bank, page), old in before.items():
+            fresh = self._page(bank, page)
             if fresh is not None and fresh != old:
-                self._announce(page)
+                self._announce(bank, page)
 
-    def _announce(self, page: int) -> None:
+    def _announce(self, bank: int, page: int) -> None:
         contents = self._contents
-        first = (page * PAGE_BYTES - contents.address) // contents.item_bytes // contents.num_columns
-        last = ((page + 1) * PAGE_BYTES - contents.address) // contents.item_bytes // contents.num_columns
-        last = min(last, contents.num_rows - 1)
+        start, rows = contents.start_of(bank), contents.rows_of_bank
+        line_bytes = contents.item_bytes * contents.num_columns
+        first = max((page * PAGE_BYTES - start) // line_bytes, 0)
+        last = min(((page + 1) * PAGE_BYTES - start) // line_bytes, rows - 1)
         if last >= 0:
-            top, bottom = self.index(max(first, 0), 0), self.index(last, contents.num_columns - 1)
+            top = self.index(bank * rows + first, 0)
+            bottom = self.index(bank * rows + last, contents.num_columns - 1)
             self.dataChanged.emit(top, bottom, [Qt.ItemDataRole.DisplayRole])
 
-    def statistics(self, address: int, size_bytes: int) -> Statistics | None:
+    def statistics(self, address: int, size_bytes: int, banks: int = 1) -> Statistics | None:
         """Smallest, mean and largest number of a range; None for hexadecimal, empty or huge ranges."""
         contents = self._contents
-        if contents.dtype == HEX or not 0 < size_bytes <= MAX_STATISTIC_BYTES:
+        if contents.dtype == HEX or not 0 < size_bytes * banks <= MAX_STATISTIC_BYTES:
             return None
-        data = self._read(address, size_bytes // contents.item_bytes * contents.item_bytes)
-        if not data:
+        size = size_bytes // contents.item_bytes * contents.item_bytes
+        pieces = [self._read(address + bank * contents.bank_bytes, size) for bank in range(banks)]
+        data = b"".join(piece for piece in pieces if piece is not None)
+        if not data or None in pieces:
             return None
         values = np.frombuffer(data, dtype=numpy_dtype(contents.dtype)).astype(np.float64)
         finite = values[np.isfinite(values)]
@@ -144,7 +182,7 @@ class MemoryTable(QAbstractTableModel):
         if role != Qt.ItemDataRole.DisplayRole:
             return None
         if orientation == Qt.Orientation.Vertical:
-            return f"{self._contents.address_of(section, 0):#x}"
+            return self._contents.row_title(section)
         return f"{section:x}" if self._contents.dtype == HEX else str(section)
 
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
@@ -153,20 +191,25 @@ class MemoryTable(QAbstractTableModel):
         contents = self._contents
         if role == Qt.ItemDataRole.ToolTipRole:
             address = contents.address_of(index.row(), index.column())
-            return f"{address:#x}\n{format_count(address)}\n{contents.dtype}"
+            lines = [f"{address:#x}", format_count(address), contents.dtype]
+            if contents.banks > 1:
+                bank, inside = divmod(address, contents.bank_bytes)
+                lines.insert(0, f"partition {bank}, {inside:#x}")
+            return "\n".join(lines)
         if role != Qt.ItemDataRole.DisplayRole:
             return None
-        cell = index.row() * contents.num_columns + index.column()
+        bank, cell = contents.place_of(index.row(), index.column())
         if cell >= contents.num_cells:
             return ""
-        data = self._bytes(contents.address + cell * contents.item_bytes, contents.item_bytes)
+        address = contents.start_of(bank) + cell * contents.item_bytes
+        data = self._bytes(bank, address, contents.item_bytes)
         return "" if data is None else format_cell(data, contents.dtype)
 
-    def _bytes(self, address: int, size_bytes: int) -> bytes | None:
+    def _bytes(self, bank: int, address: int, size_bytes: int) -> bytes | None:
         found = b""
         while size_bytes > 0:
             page, offset = divmod(address, PAGE_BYTES)
-            whole = self._page(page)
+            whole = self._page(bank, page)
             if whole is None:
                 return None
             part = whole[offset : offset + size_bytes]
@@ -177,22 +220,22 @@ class MemoryTable(QAbstractTableModel):
             size_bytes -= len(part)
         return found
 
-    def _page(self, page: int) -> bytes | None:
-        found = self._pages.get(page)
+    def _page(self, bank: int, page: int) -> bytes | None:
+        found = self._pages.get((bank, page))
         if found is not None:
-            self._pages.move_to_end(page)
+            self._pages.move_to_end((bank, page))
             return found
         contents = self._contents
         # Only bytes of the range are asked for: a page may reach beyond the end of the memory.
-        first = max(page * PAGE_BYTES, contents.address)
-        last = min((page + 1) * PAGE_BYTES, contents.address + contents.size_bytes)
+        first = max(page * PAGE_BYTES, contents.start_of(bank))
+        last = min((page + 1) * PAGE_BYTES, contents.start_of(bank) + contents.size_bytes)
         if last <= first:
             return None
         data = self._read(first, last - first)
         if data is None:
             return None
         found = bytes(first - page * PAGE_BYTES) + data
-        self._pages[page] = found
+        self._pages[bank, page] = found
         if len(self._pages) > MAX_PAGES:
             self._pages.popitem(last=False)
         return found
