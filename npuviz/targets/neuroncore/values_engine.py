@@ -325,6 +325,18 @@ class ValueEngine:
             flags = self._memories.variables[number].written
             return flags is None or bool(flags.all())
 
+    def written_elements(self, number: int) -> np.ndarray:
+        """Which elements of a variable have been written: flat bool, in granules of 64 bytes."""
+        with self.lock:
+            self._prepare()
+            array = self._memories.variables[number]
+            item = max(1, array.dtype.itemsize)
+            count = array.size // item
+            if array.written is None:
+                return np.ones(count, np.bool_)
+            first = np.arange(count) * item // GRANULE
+            return array.written[first]
+
     def operand(self, index: int, position: int) -> np.ndarray:
         """A copy of the elements of an instruction's operand: (partitions, *dims).
 
