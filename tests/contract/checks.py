@@ -141,7 +141,7 @@ def check_memories(make: Make) -> None:
                 end = region.address + region.size_bytes
                 assert end <= memory.size_bytes, where
                 needed = int(np.prod(region.shape)) * numpy_dtype(region.dtype).itemsize
-                assert needed <= region.size_bytes, f"{where}: {region.shape} {region.dtype}"
+                assert needed <= region.size_bytes * region.banks, f"{where}: {region.shape} {region.dtype}"
                 assert 0 <= region.since <= cycle, where
                 assert -1 <= region.tensor < len(machine.program.graph.tensors), where
                 assert -1 <= region.instruction < len(machine.program.listing), where

@@ -18,6 +18,7 @@ from npuviz.base.progress import NoProgress
 from npuviz.program.program import Program
 from npuviz.sim.machine import Machine
 from npuviz.sim.target import LoadRequest, Target
+from npuviz.targets.neuroncore.target import TARGET as NEURONCORE
 from npuviz.targets.systolic.target import TARGET as SYSTOLIC
 from tests.toy.target import TARGET as TOY
 from tests.toy.target import write_toy
@@ -59,6 +60,10 @@ def _sample(name: str, **settings: str) -> Callable[[Path], LoadRequest]:
     return lambda _folder: LoadRequest(SAMPLES / name, config=SMALL_CORES, settings=settings)
 
 
+def _neuron(name: str, preset: str = "", **settings: str) -> Callable[[Path], LoadRequest]:
+    return lambda _folder: LoadRequest(SAMPLES / name, preset=preset, settings=settings)
+
+
 def _product(folder: Path) -> LoadRequest:
     """One matrix product with a bias: small, and something that parity mode takes."""
     weight = np.arange(48 * 32, dtype=np.float32).reshape(48, 32) % 7 - 3
@@ -77,6 +82,8 @@ CASES = [
     Case("toy with short queues", TOY, _toy(blocks=5, queue=1, elements=6, latency=2)),
     Case("systolic cnn", SYSTOLIC, _sample("tiny_cnn.onnx")),
     Case("systolic transformer", SYSTOLIC, _sample("tiny_transformer.onnx")),
+    Case("neuroncore cnn", NEURONCORE, _neuron("tiny_cnn.onnx")),
+    Case("neuroncore transformer on trn1", NEURONCORE, _neuron("tiny_transformer.onnx", "trn1", dtype="bf16")),
     # Parity reproduces ONNXim, which has no values.
     Case("systolic product in parity mode", SYSTOLIC, _product, has_values=False),
 ]

@@ -145,7 +145,8 @@ class Contents:
 
     # --- bytes -----------------------------------------------------------------------------------------
 
-    def _bring(self, image: Image) -> ValueEngine | None:
+    def values(self, image: Image) -> ValueEngine | None:
+        """The values engine, brought to the present contents; None for programs without values."""
         if self._values is not None:
             self._values.advance_to(self._now().log[:, 0], image.edits)
         return self._values
@@ -163,7 +164,29 @@ class Contents:
         if self._values is None:
             return bytes(size_bytes)
         now = self._now()
-        return self._values.read_at(now.log[:, 0], image.edits, memory, address, size_bytes)
+        data = self._values.read_at(now.log[:, 0], image.edits, memory, address, size_bytes)
+        if memory == hbm_memory(self._spec) and image.edits:
+            return self._with_loose_bytes(data, address, image)
+        return data
+
+    def _with_loose_bytes(self, data: bytes, address: int, image: Image) -> bytes:
+        """HBM that belongs to no variable holds nothing but what was written by hand."""
+        found = np.frombuffer(data, np.uint8).copy()
+        is_loose = np.ones(len(found), bool)
+        for variable in self._tables.variables:
+            low = max(0, variable.address - address)
+            is_loose[low : max(low, variable.address + variable.size_bytes - address)] = False
+        for edit in image.edits:
+            if edit.memory == hbm_memory(self._spec) and edit.position <= len(self._now().log):
+                low, high = (
+                    max(edit.address, address),
+                    min(edit.address + len(edit.data), address + len(found)),
+                )
+                if low < high:
+                    place = slice(low - address, high - address)
+                    given = np.frombuffer(edit.data, np.uint8)[low - edit.address : high - edit.address]
+                    found[place] = np.where(is_loose[place], given, found[place])
+        return found.tobytes()
 
     def write(self, memory: int, address: int, data: bytes, image: Image) -> Image:
         """An image with these bytes changed from now on. Raises ValueError outside of the memory."""
@@ -172,17 +195,17 @@ class Contents:
 
     def tensor(self, tensor: int, image: Image) -> np.ndarray | None:
         """Values of a tensor as HBM holds them."""
-        values = self._bring(image)
+        values = self.values(image)
         return values.tensor(tensor) if values is not None else None
 
     def accumulators(self, core: int, image: Image) -> np.ndarray:
         """(128,) float32 accumulators of a core's Activation engine."""
-        values = self._bring(image)
+        values = self.values(image)
         return np.zeros(NUM_PARTITIONS, np.float32) if values is None else values.accumulators(core)
 
     def hazards(self, image: Image) -> list[Hazard]:
         """Hazards of what has been computed up to now, by cycle."""
-        values = self._bring(image)
+        values = self.values(image)
         if values is None:
             return []
         log = self._now().log

@@ -55,16 +55,14 @@ class NeuronMachine:
         values = None
         if not payload.is_estimated:
             values = ValueEngine(tables, program.graph, spec, payload.inputs)
-        self._values = values
         self._image = Image()
         self._contents = Contents(self._engine, program, values)
         self._probes = make_probes(spec, tables, used)
         self._table = ProbeTable(self._engine, self._observer, used, self._accumulators)
 
-    @property
     def values(self) -> ValueEngine | None:
-        """The values engine, None for programs without values."""
-        return self._values
+        """The values engine with the contents of now, None for programs without values."""
+        return self._contents.values(self._image)
 
     @property
     def description(self) -> MachineDescription:

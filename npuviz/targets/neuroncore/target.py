@@ -72,11 +72,12 @@ class NeuronTarget:
         from npuviz.targets.neuroncore.machine import NeuronMachine
 
         assert isinstance(machine, NeuronMachine)
-        if machine.values is None or not machine.program.graph.source:
+        values = machine.values()
+        if values is None or not machine.program.graph.source:
             raise TargetError(
                 "values cannot be checked: the file holds no model that npuviz could run for comparison"
             )
-        return check(machine.values, machine.program.graph, machine.log()[:, 0], progress)
+        return check(values, machine.program.graph, machine.log()[:, 0], progress)
 
     def warm_up(self, progress: Progress) -> None:
         """Compile the kernels, or load them from the cache: runs an empty program."""
