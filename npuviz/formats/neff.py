@@ -19,7 +19,7 @@ from npuviz.formats import neff_tar
 from npuviz.formats.binary import read_file
 from npuviz.formats.neff_archive import read_archive
 from npuviz.formats.neff_constants import constant_data
-from npuviz.formats.neff_definition import parse_subgraph, subgraph_members
+from npuviz.formats.neff_definition import complete_subgraph, parse_subgraph, subgraph_members
 from npuviz.formats.neff_graph import KELF_MEMBER, GraphTensor, graph_object
 from npuviz.formats.neff_header import HEADER_BYTES, header_bytes, parse_header
 from npuviz.formats.neff_json import Fields, object_bytes, parse_object
@@ -70,7 +70,7 @@ def neff_from_bytes(data: bytes, name: str, limit_bytes: int = DEFAULT_LIMIT_BYT
     fatal = [each for each in findings if each.is_fatal]
     if fatal:
         more = f"; and {len(fatal) - 1} more, see npuviz neff check" if len(fatal) > 1 else ""
-        raise FormatError(name, field=fatal[0].where, found=fatal[0].text + more)
+        raise FormatError(name, field=f"{fatal[0].where}: {fatal[0].text}{more}")
     return replace(neff, warnings=findings)
 
 
@@ -219,8 +219,7 @@ def make_neff(
         feature_bits=feature_bits,
         lnc_size=lnc_size,
     )
-    complete = tuple(replace(each, folder=each.folder or each.name) for each in subgraphs)
-    return Neff(name, header, members, complete, kelf, graph)
+    return Neff(name, header, members, tuple(map(complete_subgraph, subgraphs)), kelf, graph)
 
 
 # --- writing -----------------------------------------------------------------------------------

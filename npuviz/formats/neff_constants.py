@@ -28,7 +28,7 @@ def npy_data_offset(content: Payload, where: str) -> int:
     """Where the array of a .npy file starts. Raises FormatError when it has no right header."""
     head = bytes(content[:12])
     size_bytes = 2 if head[6:7] == b"\1" else 4
-    if head[:6] != b"\x93NUMPY" or head[6] not in (1, 2, 3) or len(head) < 12:
+    if head[:6] != b"\x93NUMPY" or head[6:7] not in (b"\1", b"\2", b"\3") or len(head) < 12:
         raise FormatError(where, expected="a .npy header", found=head[:6].hex(" ") or "an empty file")
     start = 8 + size_bytes + int.from_bytes(head[8 : 8 + size_bytes], "little")
     if start > len(content):

@@ -1,6 +1,7 @@
 """def.json and the engine files of a subgraph (reference 4.4-4.7): parsed from members, and written."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from npuviz.base.errors import FormatError
@@ -8,6 +9,7 @@ from npuviz.formats.neff_descriptors import entry_objects, parse_entries
 from npuviz.formats.neff_json import Fields, object_bytes, parse_object
 from npuviz.formats.neff_model import ENGINE_KEYS, EngineFile, Payload, QueueSet, Subgraph, Variable
 
+_IDENTITY = {"name": "definition", "version": "0.6"}
 _TENSOR_MAP = "tensor_map.json"
 
 
@@ -180,6 +182,20 @@ def _parse_variable(name: str, value: Any, file: str, where: str) -> Variable:
 # --- writing -----------------------------------------------------------------------------------
 
 
+def complete_subgraph(subgraph: Subgraph) -> Subgraph:
+    """The subgraph with the file names and identity that writing it gives it."""
+    engines: dict[str, EngineFile] = {}
+    for name, engine in subgraph.engines.items():
+        json_name, program_name = _file_names(name, engine)
+        engines[name] = replace(engine, json_name=json_name, program_name=program_name)
+    return replace(
+        subgraph,
+        folder=subgraph.folder or subgraph.name,
+        engines=engines,
+        definition={**_IDENTITY, **subgraph.definition},
+    )
+
+
 def subgraph_members(subgraph: Subgraph) -> dict[str, Payload]:
     """The members of a subgraph, by their path in the archive; programs and files are not copied."""
     folder = subgraph.folder or subgraph.name
@@ -208,7 +224,7 @@ def _file_names(name: str, engine: EngineFile) -> tuple[str, str]:
 
 
 def _definition_object(subgraph: Subgraph) -> dict[str, Any]:
-    found: dict[str, Any] = {"name": "definition", "version": "0.6", **subgraph.definition}
+    found: dict[str, Any] = {**_IDENTITY, **subgraph.definition}
     for name, engine in subgraph.engines.items():
         key = ENGINE_KEYS[name]
         found[key], found[f"{key}_instr"] = _file_names(name, engine)

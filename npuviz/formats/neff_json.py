@@ -69,8 +69,9 @@ class Fields:
 
     def fail(self, key: str, expected: str, found: Any = None) -> NoReturn:
         """Raise the FormatError of a key."""
-        text = "no such key" if key not in self._value else found_text(self._value[key])
-        place = one_line(f"{self.where}.{key}" if self.where else key)
+        text = "none" if key not in self._value else found_text(self._value[key])
+        separator = ", " if self.where.endswith(".json") else "." if self.where else ""
+        place = one_line(f"{self.where}{separator}{key}")
         raise FormatError(self.file, field=place, expected=expected, found=text if found is None else found)
 
     def raw(self, key: str) -> Any:

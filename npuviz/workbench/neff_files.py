@@ -175,9 +175,9 @@ def _new_neff(members: dict[str, Payload], folder: Path) -> Neff:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What a check found; `neff` is None when the file cannot even be taken apart."""
+    """What a check found; `neff` has no subgraphs when its members could not be parsed."""
 
-    neff: Neff | None
+    neff: Neff
     findings: tuple[Finding, ...]
 
     @property
@@ -205,7 +205,7 @@ def check_object(file: Path, checked: Checked) -> dict[str, Any]:
     neff = checked.neff
     return {
         "file": str(file),
-        "target": neff.target if neff else "",
+        "target": neff.target,
         "errors": checked.errors,
         "warnings": len(checked.findings) - checked.errors,
         "findings": [
@@ -219,5 +219,9 @@ def check_text(file: Path, findings: Sequence[Finding]) -> str:
     """The result of a check for a person, one finding a line."""
     errors = sum(1 for each in findings if each.severity == "error")
     lines = [f"{each.severity:7} {each.rule:24} {each.where}: {each.text}" for each in findings]
-    lines.append(f"{file}: {errors} errors, {len(findings) - errors} warnings")
+    lines.append(f"{file}: {_counted(errors, 'error')}, {_counted(len(findings) - errors, 'warning')}")
     return "\n".join(lines)
+
+
+def _counted(count: int, word: str) -> str:
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"
