@@ -58,6 +58,12 @@ class BuilderCore:
         self._scopes: list[list[Tile]] = [[]]
         self._num_tile_scopes = 0
 
+    @property
+    def opset(self) -> int:
+        """Version of the standard operator set; a graph that states none has the newest rules."""
+        opsets = self.graph.opsets
+        return opsets.get("", opsets.get("ai.onnx", 1 << 30))
+
     # Variables -----------------------------------------------------------------------------------
 
     def hbm(self, tensor_id: int) -> HbmView:

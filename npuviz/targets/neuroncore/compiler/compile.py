@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from npuviz.base.errors import DoesNotFit
+from npuviz.base.errors import DoesNotFit, SimulationError
 from npuviz.base.progress import NoProgress, Progress
 from npuviz.program.graph import Graph, Node
 from npuviz.program.memory import Allocation, MemoryMap
@@ -111,6 +111,13 @@ class _Driver:
         except (CannotLower, DoesNotFit, ValueError) as error:
             self.builder.take_back(mark)
             return str(error) or type(error).__name__
+        except SimulationError as error:
+            # A bug of a lowering: the node must not make the whole model useless, nor pass unseen.
+            self.builder.take_back(mark)
+            self.builder.note(
+                "lowering-bug", f"{node.op_type} {node.name}: {error}", node.id, is_warning=True
+            )
+            return f"its lowering has a bug: {error}"
         return ""
 
     def finish(self) -> Compiled:

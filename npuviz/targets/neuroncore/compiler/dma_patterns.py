@@ -79,15 +79,16 @@ def descriptors(to: Side, source: Side, op: DescriptorOp = "copy") -> tuple[Desc
 def _entries(dims: Sequence[tuple[int, ...]], side: int, item: int) -> list[tuple[int, int]]:
     """(size, step) of a side, outermost first, the last one counting bytes."""
     found = merged([*((dim[0], dim[side]) for dim in dims), (item, 1)])
-    return found or [(item, 1)]
+    if not found:
+        return [(item, 1)]
+    return found if found[-1][1] == 1 else [*found, (1, 1)]
 
 
 def _access(side: Side, entries: list[tuple[int, int]], shift: int) -> Access:
-    rows = entries if entries[-1][1] == 1 else [*entries, (1, 1)]
     return Access(
         side.variable,
         side.offset + shift,
-        tuple(step for _, step in reversed(rows)),
-        tuple(size for size, _ in reversed(rows)),
+        tuple(step for _, step in reversed(entries)),
+        tuple(size for size, _ in reversed(entries)),
         side.dtype,
     )

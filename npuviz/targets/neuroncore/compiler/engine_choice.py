@@ -2,6 +2,7 @@
 
 from npuviz.targets.neuroncore.compiler.families import CannotLower
 from npuviz.targets.neuroncore.compiler.strides import merged
+from npuviz.targets.neuroncore.compiler.validation import check_operands
 from npuviz.targets.neuroncore.compiler.view import DTYPE_CODES, View
 from npuviz.targets.neuroncore.cost_facts import Pattern
 from npuviz.targets.neuroncore.costs import allowed_engines, estimate
@@ -63,6 +64,7 @@ class EngineChoice:
     def _options(
         self, opcode: Opcode, views: _Views, op0: int, op1: int, flags: int
     ) -> tuple[tuple[Engine, int], ...]:
+        check_operands(opcode, views)
         patterns = tuple(_pattern(view) if view is not None else None for view in views)
         spec = self._spec
         return tuple(

@@ -23,9 +23,14 @@ class Span:
 
 
 class RandomMachine:
-    """One run. `spans[index]` is an instruction's, `transfer_spans[index]` a transfer's."""
+    """One run. `spans[index]` is an instruction's, `transfer_spans[index]` a transfer's.
+
+    log  completions in order, as the machine's log: instruction index, or -1 - index for its transfer
+    """
 
     def __init__(self, tables: Tables, seed: int) -> None:
+        self.log: list[int] = []
+        self._trigger = {int(t): i for i, t in enumerate(tables.transfer_of) if t >= 0}
         self._tables = tables
         self._random = random.Random(seed)
         self._rows = tables.instructions
@@ -81,6 +86,7 @@ class RandomMachine:
         elif kind == "complete":
             index = self._flights[at].popleft()
             self.spans[index].end = self._now
+            self.log.append(index)
             self._update(index, self._core(at))
             if self._rows["opcode"][index] in (Opcode.DMA_TRIGGER, Opcode.DMA_COPY):
                 transfer = int(self._tables.transfer_of[index])
@@ -89,6 +95,7 @@ class RandomMachine:
         else:
             transfer = self._queued[at].popleft()
             self.transfer_spans[transfer].end = self._now
+            self.log.append(-1 - self._trigger[transfer])
             queue = self._tables.queue_sets[at]
             self._add(queue.core, self._tables.transfers[transfer].semaphore, queue.num_queues)
             for semaphore in self._tables.transfers[transfer].remote_semaphores:
