@@ -11,7 +11,17 @@ from pytestqt.qtbot import QtBot
 
 from npuviz.sim.machine import QueueEntry
 from npuviz.ui.panels.queues import SPEC, QueuesPanel
-from npuviz.ui.widgets.queue_table import NAME, OCCUPANCY, PEAK, EntryTable, History, QueueState, QueueTable
+from npuviz.ui.widgets.queue_entries import EntryTable
+from npuviz.ui.widgets.queue_table import (
+    NAME,
+    OCCUPANCY,
+    PEAK,
+    STATE_ROLE,
+    History,
+    QueueGroup,
+    QueueState,
+    QueueTable,
+)
 from npuviz.ui.widgets.table_copy import csv_of
 from tests.ui.panel_stage import Stage
 
@@ -85,6 +95,50 @@ def test_only_changed_rows_are_announced(qtbot: QtBot) -> None:
     assert table.data(table.index(0, NAME)) == "Q0"
     assert table.data(table.index(0, OCCUPANCY)) == "1 / 4"
     assert table.data(table.index(0, PEAK)) == "3"
+
+
+def test_many_queues_are_grouped_and_fold(qtbot: QtBot) -> None:
+    table = QueueTable(lambda _place: None)
+    ModelTester(_Config()).check(table)
+    states = [state(i, i % 3, changed=i == 20) for i in range(32)]
+    table.set_groups([f"Core[{i // 16}]" for i in range(32)], ["Core[0]", "Core[1]"])
+    table.set_states(states)
+    assert table.rowCount(QModelIndex()) == 2
+    head = table.index(0, NAME).data(STATE_ROLE)
+    assert isinstance(head, QueueGroup)
+    assert head.occupancy == sum(s.occupancy for s in states[:16])
+    assert head.num_busy == sum(s.occupancy > 0 for s in states[:16])
+    assert not head.is_changed
+    other = table.index(1, NAME).data(STATE_ROLE)
+    assert isinstance(other, QueueGroup)
+    assert other.is_changed
+    assert table.row_of(17) == 1, "a queue that cannot be seen is where its group is"
+    table.toggle(1)
+    assert table.rowCount(QModelIndex()) == 18
+    assert table.place_at(1) is None
+    assert table.place_at(2) == 16
+    assert table.row_of(17) == 3
+    changed: list[int] = []
+    table.dataChanged.connect(lambda first, _last: changed.append(first.row()))
+    table.set_states([*states[:17], state(17, 4, "x"), *states[18:]])
+    assert set(changed) == {1, 3}, "the queue and the head of its group"
+
+
+def test_a_group_is_folded_by_a_click(stage: Stage) -> None:
+    session = stage.open_toy(run_to=200)
+    panel = panel_of(stage)
+    panel.table.set_groups(["a", "b"])
+    stage.moved()
+    assert panel.table.rowCount(QModelIndex()) == 4
+    panel.view.clicked.emit(panel.table.index(0, NAME))
+    assert panel.table.folded == {"a"}
+    assert panel.table.rowCount(QModelIndex()) == 3
+    session.step()
+    stage.moved()
+    assert len(panel.table.states) == 2, "what is folded goes on being watched"
+    panel.grab()
+    panel.view.clicked.emit(panel.table.index(0, NAME))
+    assert panel.table.folded == frozenset()
 
 
 class _Config:

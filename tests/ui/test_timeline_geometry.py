@@ -74,10 +74,28 @@ def labels(options: RowOptions = RowOptions()) -> list[str]:  # noqa: B008
     return [f"{'  ' * row.depth}{row.label}" for row in lay_out(TRACKS, options).rows]
 
 
-def test_groups_in_natural_order_counters_under_their_owner() -> None:
+def test_groups_in_the_order_of_the_machine_counters_under_their_owner() -> None:
     assert labels() == [
-        "Bus", "Core[2]", "  EX", "  LD", "    occupancy", "Core[10]", "  EX", "  LD",
+        "Core[2]", "  LD", "    occupancy", "  EX", "Core[10]", "  LD", "  EX", "Bus",
     ]  # fmt: skip
+
+
+def test_arrays_and_many_counters_are_folded_until_asked_for() -> None:
+    tracks = [track(0, "Core[0].PE", unit=0)]
+    tracks += [track(i, f"Core[0].DMA[{i - 1}]", unit=i) for i in range(1, 17)]
+    tracks += [track(i, f"Core[0].S[{i - 17}]", "counter", unit=0) for i in range(17, 23)]
+    layout = lay_out(tracks, RowOptions())
+    assert [row.label for row in layout.rows] == ["Core[0]", "PE", "6 counters", "DMA \u00d7 16"]
+    array = layout.rows[-1]
+    assert array.is_collapsed
+    assert set(array.members) == set(range(1, 17))
+    assert layout.showing(5) is array
+    layout = lay_out(tracks, RowOptions(collapsed=frozenset({array.name})))
+    assert [row.label for row in layout.rows][-16:] == [f"DMA[{i}]" for i in range(16)]
+    layout = lay_out(tracks, RowOptions(filter_text="dma[3]"))
+    assert layout.of_track(4) is not None, "a filter shows what it finds"
+    alone = lay_out(tracks[1:17], RowOptions())
+    assert [row.label for row in alone.rows] == ["Core[0]", *[f"DMA[{i}]" for i in range(16)]]
 
 
 def test_folded_group_is_one_row_that_knows_its_tracks() -> None:
@@ -90,7 +108,7 @@ def test_folded_group_is_one_row_that_knows_its_tracks() -> None:
 
 def test_hidden_filtered_pinned() -> None:
     assert "    occupancy" not in labels(RowOptions(shows_counters=False))
-    assert labels(RowOptions(filter_text="core[10]")) == ["Core[10]", "  EX", "  LD"]
+    assert labels(RowOptions(filter_text="core[10]")) == ["Core[10]", "  LD", "  EX"]
     assert "  EX" not in labels(RowOptions(hidden=frozenset({2, 4})))
     assert labels(RowOptions(pinned=(4,)))[0] == "Core[10].EX"
     assert labels(RowOptions(pinned=(4,))).count("  EX") == 1
@@ -109,4 +127,4 @@ def test_rows_by_pixel() -> None:
 
 def test_a_group_of_one_is_no_group() -> None:
     layout = lay_out((track(0, "Core[0].SPAD.used"), track(1, "Core[0].LD")), RowOptions())
-    assert [row.label for row in layout.rows] == ["Core[0]", "LD", "SPAD.used"]
+    assert [row.label for row in layout.rows] == ["Core[0]", "SPAD.used", "LD"]

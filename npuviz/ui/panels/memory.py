@@ -11,6 +11,7 @@ from PySide6.QtWidgets import (
     QHBoxLayout,
     QLabel,
     QMenu,
+    QSizePolicy,
     QSplitter,
     QStackedLayout,
     QStackedWidget,
@@ -69,6 +70,9 @@ class MemoryPanel(Panel):
         self.dtype.addItems([AUTO, HEX, *READABLE])
         self.usage = QLabel()
         self.usage.setObjectName("memory.usage")
+        # The name of the memory is worth more than how full it is.
+        self.usage.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self.chooser.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
         self.numbers = QLabel()
         self.numbers.setObjectName("memory.numbers")
         self.numbers.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
@@ -121,8 +125,7 @@ class MemoryPanel(Panel):
             self._buttons.addButton(button, number)
             bar.addWidget(button)
         self._buttons.button(0).setChecked(True)
-        bar.addWidget(self.usage)
-        bar.addStretch(1)
+        bar.addWidget(self.usage, 1)
         lower = QWidget()
         inside = QVBoxLayout(lower)
         inside.setContentsMargins(0, 0, 0, 0)

@@ -2,10 +2,9 @@
 
 from typing import Any
 
-from PySide6.QtCore import QItemSelection, QPoint, Qt
+from PySide6.QtCore import QItemSelection, QModelIndex, QPoint, Qt
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import (
-    QAbstractItemView,
     QHeaderView,
     QMenu,
     QSplitter,
@@ -19,12 +18,18 @@ from npuviz.ui.panels.panel import Panel, PanelContext, PanelSpec
 from npuviz.ui.widgets.empty_state import EmptyState
 from npuviz.ui.widgets.picture import add_save_actions
 from npuviz.ui.widgets.queue_delegate import QueueDelegate
-from npuviz.ui.widgets.queue_table import HEAD, HISTORY, EntryTable, History, QueueState, QueueTable
-from npuviz.ui.widgets.table_copy import add_copy_actions
+from npuviz.ui.widgets.queue_entries import EntryTable
+from npuviz.ui.widgets.queue_table import HEAD, HISTORY, History, QueueState, QueueTable
+from npuviz.ui.widgets.table_copy import add_copy_actions, add_copy_key
+from npuviz.ui.widgets.table_view import make_table, on_key
 from npuviz.workbench.selection import Selection
 
 EMPTY_TEXT = "Queues show how many entries wait at every unit and which come next. Open a model to fill them."
 HISTORY_POINTS = 96
+GROUPED_FROM = 8
+"""So many queues of units in several groups are shown in groups."""
+FOLDED_FROM = 24
+"""So many queues start with their groups folded."""
 NARROW_PIXELS = 640
 HISTORY_SHARE = 0.02
 MIN_HISTORY_CYCLES = 200
@@ -38,22 +43,22 @@ class QueuesPanel(Panel):
         self._queues: tuple[Queue, ...] = ()
         self._tracks: dict[int, Track] = {}
         self._shown_cycle = -1
+        self._is_following = False
+        self._estimated: set[int] = set()
         self.table = QueueTable(self._history)
         self.entries = EntryTable()
         self._delegate = QueueDelegate(context.theme)
-        self.view = self._make_view(self.table, "queues.table")
+        self.view = self._make_view(self.table, "queues.table", "Queues", (124, 156, 48, 120, 120))
         self.view.setItemDelegate(self._delegate)
-        self.entry_view = self._make_view(self.entries, "queues.entries")
+        self.view.clicked.connect(self._clicked)
+        for key in (Qt.Key.Key_Return, Qt.Key.Key_Space):
+            on_key(self.view, key, lambda: self._clicked(self.view.currentIndex()))
         header = self.view.horizontalHeader()
         header.setSectionResizeMode(HISTORY, QHeaderView.ResizeMode.Stretch)
-        for column, width in enumerate((116, 168, 52, 160, 120)):
-            header.resizeSection(column, width)
         header.setStretchLastSection(False)
         self.view.setColumnHidden(HEAD, True)
-        entry_header = self.entry_view.horizontalHeader()
-        for column, width in enumerate((32, 140, 84, 120)):
-            entry_header.resizeSection(column, width)
-        entry_header.setStretchLastSection(True)
+        widths = (32, 180, 84, 96)
+        self.entry_view = self._make_view(self.entries, "queues.entries", "Entries of the queue", widths)
         self._splitter = QSplitter(Qt.Orientation.Horizontal)
         self._splitter.addWidget(self.view)
         self._splitter.addWidget(self.entry_view)
@@ -66,22 +71,13 @@ class QueuesPanel(Panel):
         self.view.selectionModel().selectionChanged.connect(self._queue_chosen)
         self.entry_view.selectionModel().selectionChanged.connect(self._entry_chosen)
 
-    def _make_view(self, model: QueueTable | EntryTable, name: str) -> QTableView:
-        view = QTableView()
-        view.setObjectName(name)
-        view.setModel(model)
-        view.setShowGrid(False)
-        view.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
-        view.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
-        view.verticalHeader().hide()
-        view.verticalHeader().setDefaultSectionSize(self.theme.row_height)
-        view.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+    def _make_view(
+        self, model: QueueTable | EntryTable, name: str, title: str, widths: tuple[int, ...]
+    ) -> QTableView:
+        view = make_table(model, self.theme, title, object_name=name, widths=widths, is_single=True)
         view.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
         view.customContextMenuRequested.connect(lambda point: self._show_menu(view, point))
-        view.horizontalHeader().setHighlightSections(False)
-        view.horizontalHeader().setDefaultAlignment(
-            Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
-        )
+        add_copy_key(view)
         return view
 
     def resizeEvent(self, event: QResizeEvent) -> None:
@@ -102,7 +98,12 @@ class QueuesPanel(Panel):
                 found = counters.get(queue.probe) or counters.get(queue.name)
                 if found is not None:
                     self._tracks[queue.id] = found
-        self.table.set_states(())
+        units = {unit.id: unit for unit in description.units} if description else {}
+        groups = [units[q.unit].group if q.unit in units else "" for q in self._queues]
+        self._estimated = {unit.id for unit in units.values() if unit.estimated}
+        is_grouped = len(set(groups)) > 1 and len(groups) >= GROUPED_FROM
+        folded = set(groups) if len(groups) >= FOLDED_FROM else set[str]()
+        self.table.set_groups(groups if is_grouped else (), folded)
         self.entries.set_entries((), ())
         self._stack.setCurrentIndex(1 if self._queues else 0)
         self.on_cycle_changed()
@@ -127,8 +128,19 @@ class QueuesPanel(Panel):
             if old is not None and not moved and not changed:
                 changed = old.is_changed
             peak = max(peaks.get(queue.name, 0), occupancy)
+            is_assumed = queue.unit in self._estimated
             states.append(
-                QueueState(queue.id, queue.name, occupancy, queue.capacity, peak, entries, changed, queue.doc)
+                QueueState(
+                    queue.id,
+                    queue.name,
+                    occupancy,
+                    queue.capacity,
+                    peak,
+                    entries,
+                    changed,
+                    queue.doc,
+                    is_assumed,
+                )
             )
         self.table.set_states(states)
         self.table.refresh_history()
@@ -144,9 +156,12 @@ class QueuesPanel(Panel):
         chosen = self._chosen()
         if chosen is not None and self._queues[chosen].unit == selection.unit:
             return
-        for row, queue in enumerate(self._queues):
+        for place, queue in enumerate(self._queues):
             if queue.unit == selection.unit:
-                self.view.selectRow(row)
+                # What was selected elsewhere must not be replaced by the unit of this queue.
+                self._is_following = True
+                self.view.selectRow(self.table.row_of(place))
+                self._is_following = False
                 return
 
     def save_state(self) -> dict[str, Any]:
@@ -159,9 +174,9 @@ class QueuesPanel(Panel):
 
     # -- inside -----------------------------------------------------------------------------------------
 
-    def _history(self, row: int) -> History | None:
+    def _history(self, place: int) -> History | None:
         reader = self.model.reader
-        queue = self._queues[row]
+        queue = self._queues[place]
         track = self._tracks.get(queue.id)
         if reader is None or track is None:
             return None
@@ -173,8 +188,15 @@ class QueuesPanel(Panel):
         return History(low, high, limit, (cycle - first) / (2 * half))
 
     def _chosen(self) -> int | None:
+        """Place of the chosen queue."""
         rows = self.view.selectionModel().selectedRows()
-        return rows[0].row() if rows else None
+        return self.table.place_at(rows[0].row()) if rows else None
+
+    def _clicked(self, index: QModelIndex) -> None:
+        """Fold or unfold a group."""
+        if index.isValid() and self.table.place_at(index.row()) is None:
+            self.table.toggle(index.row())
+            self.view.selectRow(index.row())
 
     def _show_entries(self) -> None:
         chosen = self._chosen()
@@ -186,7 +208,7 @@ class QueuesPanel(Panel):
     def _queue_chosen(self, _selected: QItemSelection, _deselected: QItemSelection) -> None:
         self._show_entries()
         chosen = self._chosen()
-        if chosen is not None and self.view.hasFocus():
+        if chosen is not None and self.view.hasFocus() and not self._is_following:
             unit = self._queues[chosen].unit
             self.context.selection.set(Selection(unit=unit if unit >= 0 else None))
 

@@ -91,6 +91,9 @@ class TimelinePanel(Panel):
         reader = self.model.reader
         self._own_selection = None
         self.view.set_reader(reader)
+        description = self.model.description
+        assumed = {unit.id for unit in description.units if unit.estimated} if description else set[int]()
+        self.view.set_estimated(t.id for t in self.view.tracks if t.unit in assumed)
         self._stack.setCurrentIndex(0 if reader is None else 1)
         self._show_legend()
         self._restore_bookmarks()

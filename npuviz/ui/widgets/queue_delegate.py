@@ -5,7 +5,15 @@ from PySide6.QtGui import QPainter, QPen, QPolygonF
 from PySide6.QtWidgets import QStyledItemDelegate, QStyleOptionViewItem
 
 from npuviz.ui.theme.theme import Theme
-from npuviz.ui.widgets.queue_table import HISTORY, HISTORY_ROLE, OCCUPANCY, STATE_ROLE, History, QueueState
+from npuviz.ui.widgets.queue_table import (
+    HISTORY,
+    HISTORY_ROLE,
+    OCCUPANCY,
+    STATE_ROLE,
+    History,
+    QueueGroup,
+    QueueState,
+)
 from npuviz.ui.widgets.timeline_marks import translucent
 
 NUMBER_WIDTH = 74
@@ -26,6 +34,9 @@ class QueueDelegate(QStyledItemDelegate):
         self, painter: QPainter, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex
     ) -> None:
         state = index.data(STATE_ROLE)
+        if isinstance(state, QueueGroup):
+            self._group(painter, option, index, state)
+            return
         if not isinstance(state, QueueState):
             return
         painter.save()
@@ -44,6 +55,46 @@ class QueueDelegate(QStyledItemDelegate):
             if isinstance(history, History):
                 self._history(painter, inner, history)
         painter.restore()
+
+    def _group(
+        self,
+        painter: QPainter,
+        option: QStyleOptionViewItem,
+        index: QModelIndex | QPersistentModelIndex,
+        group: QueueGroup,
+    ) -> None:
+        """The name in bold; the fills of its queues side by side while they are folded."""
+        painter.save()
+        area = QRectF(option.rect)
+        painter.fillRect(area, self._theme.color("changed" if group.is_changed else "raised"))
+        if index.column() == OCCUPANCY:
+            painter.setFont(self._theme.font_ui(12))
+            painter.setPen(self._theme.color("text"))
+            right = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight
+            text = area.adjusted(8, 0, -8, 0)
+            painter.drawText(text, right, group.text)
+            room = text.width() - painter.fontMetrics().horizontalAdvance(group.text) - 8
+            if group.is_folded:
+                self._fills(painter, QRectF(text.left(), area.top() + 4, room, area.height() - 8), group)
+        elif index.column() not in (HISTORY,):
+            painter.setFont(self._theme.font_ui(12, bold=True))
+            painter.setPen(self._theme.color("text"))
+            flags = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft
+            painter.drawText(area.adjusted(4, 0, -4, 0), flags, str(index.data() or ""))
+        painter.restore()
+
+    def _fills(self, painter: QPainter, area: QRectF, group: QueueGroup) -> None:
+        count = len(group.fractions)
+        step = min(area.width() / max(count, 1), 9.0)
+        if step < 2:
+            return
+        for number, fraction in enumerate(group.fractions):
+            slot = QRectF(area.left() + number * step, area.top(), step - 1, area.height())
+            painter.fillRect(slot, self._theme.color("canvas"))
+            # What holds anything can be seen, however little it is.
+            high = max(slot.height() * fraction, 2.0) if fraction > 0 else 0.0
+            color = self._theme.heat_color(0.3 + 0.65 * fraction)
+            painter.fillRect(QRectF(slot.left(), slot.bottom() - high, slot.width(), high), color)
 
     def _bar(self, painter: QPainter, area: QRectF, state: QueueState) -> None:
         theme = self._theme

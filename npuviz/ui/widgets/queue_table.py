@@ -1,6 +1,6 @@
-"""The queues of a machine as tables: one row a queue, and the entries of one of them."""
+"""The queues of a machine as a table: one row a queue, in groups where there are many."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +31,7 @@ class QueueState:
     entries: tuple[QueueEntry, ...]
     is_changed: bool = False
     doc: str = ""
+    is_estimated: bool = False
 
     @property
     def fraction(self) -> float:
@@ -55,21 +56,65 @@ class History:
     cursor: float
 
 
-class QueueTable(QAbstractTableModel):
-    """One row a queue. Only what changed is announced.
+@dataclass(frozen=True, slots=True)
+class QueueGroup:
+    """The head of a group of queues: how many entries they hold together, and each one's fill, 0..1."""
 
-    history_of  gives the history of a queue by its row, None where nothing is recorded
+    name: str
+    fractions: tuple[float, ...]
+    occupancy: int
+    num_busy: int
+    is_folded: bool
+    is_changed: bool = False
+
+    @property
+    def text(self) -> str:
+        """Entries of all of its queues, and how many of those hold any."""
+        return f"{format_count(self.occupancy)} in {self.num_busy} of {len(self.fractions)}"
+
+
+def group_of(states: Sequence[QueueState], name: str, is_folded: bool) -> QueueGroup:
+    """The head of a group."""
+    return QueueGroup(
+        name,
+        tuple(state.fraction for state in states),
+        sum(state.occupancy for state in states),
+        sum(state.occupancy > 0 for state in states),
+        is_folded,
+        any(state.is_changed for state in states),
+    )
+
+
+class QueueTable(QAbstractTableModel):
+    """One row a queue, under a head for each group if there are several. Only what changed is announced.
+
+    history_of  gives the history of a queue by its place in `states`, None where nothing is recorded
     """
 
     def __init__(self, history_of: Callable[[int], History | None]) -> None:
         super().__init__()
         self._states: tuple[QueueState, ...] = ()
+        self._groups: tuple[str, ...] = ()
+        self._folded: set[str] = set()
+        self._rows: list[int | QueueGroup] = []
         self._history_of = history_of
 
     @property
     def states(self) -> tuple[QueueState, ...]:
-        """Rows."""
+        """All queues, those in folded groups too."""
         return self._states
+
+    @property
+    def folded(self) -> frozenset[str]:
+        """Names of the groups that are folded."""
+        return frozenset(self._folded)
+
+    def set_groups(self, groups: Sequence[str], folded: Iterable[str] = ()) -> None:
+        """Name of the group of each queue to come; empty: no groups. Comes before other queues do."""
+        self.beginResetModel()
+        self._groups, self._folded = tuple(groups), set(folded)
+        self._states, self._rows = (), []
+        self.endResetModel()
 
     def set_states(self, states: Sequence[QueueState]) -> None:
         """Show these queues; other queues than before reset the table."""
@@ -77,21 +122,59 @@ class QueueTable(QAbstractTableModel):
         if [s.id for s in fresh] != [s.id for s in self._states]:
             self.beginResetModel()
             self._states = fresh
+            self._rows = self._arranged()
             self.endResetModel()
             return
         before, self._states = self._states, fresh
-        for row, (old, new) in enumerate(zip(before, fresh, strict=True)):
-            if old != new:
+        old_rows, self._rows = self._rows, self._arranged()
+        for row, (old, new) in enumerate(zip(old_rows, self._rows, strict=True)):
+            is_other = before[old] != fresh[old] if isinstance(old, int) else old != new
+            if is_other:
                 self.dataChanged.emit(self.index(row, NAME), self.index(row, PEAK))
                 self.dataChanged.emit(self.index(row, HEAD), self.index(row, HEAD))
 
+    def _arranged(self) -> list[int | QueueGroup]:
+        if len(self._groups) != len(self._states):
+            return list(range(len(self._states)))
+        rows: list[int | QueueGroup] = []
+        for name in dict.fromkeys(self._groups):
+            places = [place for place, group in enumerate(self._groups) if group == name]
+            folded = name in self._folded
+            rows.append(group_of([self._states[place] for place in places], name, folded))
+            if not folded:
+                rows += places
+        return rows
+
+    def toggle(self, row: int) -> None:
+        """Fold or unfold the group whose head is in a row."""
+        head = self._rows[row]
+        if isinstance(head, QueueGroup):
+            self.beginResetModel()
+            self._folded ^= {head.name}
+            self._rows = self._arranged()
+            self.endResetModel()
+
+    def place_at(self, row: int) -> int | None:
+        """Place in `states` of a row, None for the head of a group."""
+        found = self._rows[row] if 0 <= row < len(self._rows) else None
+        return found if isinstance(found, int) else None
+
+    def row_of(self, place: int) -> int:
+        """Row of a queue, or of the head of its folded group."""
+        if place in self._rows:
+            return self._rows.index(place)
+        name = self._groups[place]
+        return next(
+            row for row, head in enumerate(self._rows) if isinstance(head, QueueGroup) and head.name == name
+        )
+
     def refresh_history(self) -> None:
         """The cursor moved: only the history column is another."""
-        if self._states:
-            self.dataChanged.emit(self.index(0, HISTORY), self.index(len(self._states) - 1, HISTORY))
+        if self._rows:
+            self.dataChanged.emit(self.index(0, HISTORY), self.index(len(self._rows) - 1, HISTORY))
 
     def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008
-        return 0 if parent.isValid() else len(self._states)
+        return 0 if parent.isValid() else len(self._rows)
 
     def columnCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008
         return 0 if parent.isValid() else len(TITLES)
@@ -104,76 +187,42 @@ class QueueTable(QAbstractTableModel):
         return None
 
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
-        state = self._states[index.row()]
-        column = index.column()
+        found, column = self._rows[index.row()], index.column()
+        if role == Qt.ItemDataRole.TextAlignmentRole and column == PEAK:
+            return Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+        if isinstance(found, QueueGroup):
+            return _group_data(found, column, role)
+        state = self._states[found]
         if role == Qt.ItemDataRole.DisplayRole:
             head = state.entries[0].text if state.entries else ""
-            return (state.name, state.text, format_count(state.peak), "", head)[column]
+            return (self._label(found), state.text, format_count(state.peak), "", head)[column]
         if role == STATE_ROLE:
             return state
         if role == HISTORY_ROLE:
-            return self._history_of(index.row())
-        if role == Qt.ItemDataRole.TextAlignmentRole and column == PEAK:
-            return Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+            return self._history_of(found)
         if role == Qt.ItemDataRole.ToolTipRole:
             lines = [state.name, state.text, f"peak {format_count(state.peak)}", state.doc]
+            if state.is_estimated:
+                lines.append("\u2248 estimated: what serves it is an assumption")
             return "\n".join(line for line in lines if line)
         return None
 
+    def _label(self, place: int) -> str:
+        """Name of a queue, without that of its group where this stands above it."""
+        state = self._states[place]
+        label = state.name
+        if len(self._groups) == len(self._states):
+            label = "    " + label.removeprefix(f"{self._groups[place]}.")
+        return f"\u2248 {label}" if state.is_estimated else label
 
-class EntryTable(QAbstractTableModel):
-    """Entries of one queue, head first."""
 
-    TITLES = ("#", "Entry", "Instruction", "Operator")
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._entries: tuple[QueueEntry, ...] = ()
-        self._node_names: Sequence[str] = ()
-
-    @property
-    def entries(self) -> tuple[QueueEntry, ...]:
-        """Rows."""
-        return self._entries
-
-    def set_entries(self, entries: Sequence[QueueEntry], node_names: Sequence[str]) -> None:
-        """Show these entries; rows are inserted or removed at the tail, changed ones announced."""
-        fresh = tuple(entries)
-        old = self._entries
-        self._node_names = node_names
-        if len(fresh) > len(old):
-            self.beginInsertRows(QModelIndex(), len(old), len(fresh) - 1)
-            self._entries = old + fresh[len(old) :]
-            self.endInsertRows()
-        elif len(fresh) < len(old):
-            self.beginRemoveRows(QModelIndex(), len(fresh), len(old) - 1)
-            self._entries = old[: len(fresh)]
-            self.endRemoveRows()
-        common = min(len(old), len(fresh))
-        self._entries = fresh
-        for row in range(common):
-            if old[row] != fresh[row]:
-                self.dataChanged.emit(self.index(row, 0), self.index(row, len(self.TITLES) - 1))
-
-    def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008
-        return 0 if parent.isValid() else len(self._entries)
-
-    def columnCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008
-        return 0 if parent.isValid() else len(self.TITLES)
-
-    def headerData(self, section: int, orientation: Qt.Orientation, role: int = 0) -> Any:
-        if orientation == Qt.Orientation.Horizontal and role == Qt.ItemDataRole.DisplayRole:
-            return self.TITLES[section]
-        return None
-
-    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
-        entry = self._entries[index.row()]
-        column = index.column()
-        if role == Qt.ItemDataRole.DisplayRole:
-            known = 0 <= entry.node < len(self._node_names)
-            node = self._node_names[entry.node] if known else ""
-            instruction = format_count(entry.instruction) if entry.instruction >= 0 else ""
-            return (str(index.row()), entry.text, instruction, node)[column]
-        if role == Qt.ItemDataRole.TextAlignmentRole and column in (0, 2):
-            return Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
-        return None
+def _group_data(group: QueueGroup, column: int, role: int) -> Any:
+    if role == Qt.ItemDataRole.DisplayRole:
+        sign = "\u25b8" if group.is_folded else "\u25be"
+        return (f"{sign} {group.name}", group.text, "", "", "")[column]
+    if role == STATE_ROLE:
+        return group
+    if role == Qt.ItemDataRole.ToolTipRole:
+        verb = "unfold" if group.is_folded else "fold"
+        return f"{group.name}\n{group.text} queues\nclick to {verb}"
+    return None

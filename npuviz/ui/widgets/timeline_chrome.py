@@ -20,6 +20,13 @@ TICK_PIXELS = 104
 INDENT = 12
 
 
+def _is_estimated(state: TimelineState, row: Row) -> bool:
+    """Whether all that a row shows is an assumption."""
+    if row.kind == "counter":
+        return False
+    return row.track in state.estimated or bool(row.members and state.estimated.issuperset(row.members))
+
+
 class ChromePainter:
     """Draws each part in its own coordinates, (0, 0) is the part's upper left corner."""
 
@@ -160,6 +167,14 @@ class ChromePainter:
                 right = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight
                 painter.drawText(QRectF(left, top, room, row.height), right, scale)
                 room -= wide + 6
+            if _is_estimated(state, row):
+                pen = painter.pen()
+                painter.setPen(theme.color("estimated"))
+                mark = "\u2248"
+                painter.drawText(QRectF(left, top, room, row.height), Qt.AlignmentFlag.AlignVCenter, mark)
+                painter.setPen(pen)
+                wide = painter.fontMetrics().horizontalAdvance(mark) + 4
+                left, room = left + wide, room - wide
             text = painter.fontMetrics().elidedText(row.label, Qt.TextElideMode.ElideMiddle, room)
             painter.drawText(QRectF(left, top, room, row.height), Qt.AlignmentFlag.AlignVCenter, text)
             painter.fillRect(QRectF(0, top + row.height - 1, width, 1), theme.color("grid"))

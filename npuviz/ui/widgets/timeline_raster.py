@@ -183,6 +183,8 @@ class TimelineRaster:
     ) -> None:
         """Mean utilisation of all tracks below a folded group."""
         tracks = tuple(member for member in row.members if self.index.is_interval(member))
+        if not tracks:
+            return
         indices = [self.index.track(track) for track in tracks]
         num_slices = sum(index.count_between(columns.first, columns.end) for index in indices)
         if pixels is self._pixels and num_slices > DENSE_SLICES * columns.count * len(tracks):

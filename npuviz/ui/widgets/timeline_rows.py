@@ -8,6 +8,11 @@ from typing import Literal
 from npuviz.base.names import natural_key
 from npuviz.trace.schema import Track
 
+MIN_ARRAY = 8
+"""So many tracks with one name and different numbers are a group."""
+MAX_COUNTERS = 3
+"""So many counters of a track are shown one by one."""
+
 RowKind = Literal["group", "interval", "counter"]
 
 
@@ -40,7 +45,11 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class RowOptions:
-    """How a person wants the rows: heights, what is folded, what is hidden or pinned."""
+    """How a person wants the rows: heights, what is folded, what is hidden or pinned.
+
+    collapsed  names of groups that are not as they are at first: most are open, arrays and many
+               counters are folded
+    """
 
     row_height: int = 22
     collapsed: frozenset[str] = frozenset()
@@ -92,6 +101,7 @@ class _Branch:
     label: str
     branches: dict[str, "_Branch"] = field(default_factory=dict[str, "_Branch"])
     leaves: list[Track] = field(default_factory=list[Track])
+    is_folded: bool = False
 
     def members(self) -> list[int]:
         own = [track.id for track in self.leaves]
@@ -148,7 +158,30 @@ def _tree(intervals: Sequence[Track], loose: Sequence[Track]) -> _Branch:
             name = ".".join(path[: depth + 1])
             branch = branch.branches.setdefault(part, _Branch(name, part))
         branch.leaves.append(track)
+    _group_arrays(root)
     return root
+
+
+def _group_arrays(branch: _Branch) -> None:
+    """Many tracks that differ in their number only become a group, folded at first, if they have company."""
+    for child in branch.branches.values():
+        _group_arrays(child)
+    arrays: dict[str, list[Track]] = {}
+    for track in branch.leaves:
+        label = track.name.rsplit(".", 1)[-1]
+        if label.endswith("]"):
+            arrays.setdefault(_stem(label), []).append(track)
+    for stem, tracks in arrays.items():
+        if len(tracks) < MIN_ARRAY or len(tracks) == len(branch.leaves) + len(branch.branches):
+            continue
+        name = f"{branch.name}.{stem}[]".lstrip(".")
+        branch.branches[f"{stem}[]"] = _Branch(name, f"{stem} \u00d7 {len(tracks)}", {}, tracks, True)
+        branch.leaves = [track for track in branch.leaves if track not in tracks]
+
+
+def _stem(label: str) -> str:
+    """A name without its number."""
+    return label.partition("[")[0]
 
 
 def _append_branch(
@@ -159,19 +192,12 @@ def _append_branch(
     options: RowOptions,
     skipped: set[int],
 ) -> None:
-    """Append leaves and groups of a branch in the natural order of their names."""
-    children: list[tuple[str, Track | _Branch]] = [
-        (track.name.rsplit(".", 1)[-1], track) for track in branch.leaves if track.id not in skipped
-    ]
-    children += [(child.label, child) for child in branch.branches.values()]
-    children.sort(key=lambda item: natural_key(item[0]))
-    for label, child in children:
+    """Append leaves and groups of a branch in the order of the machine, things with a number by number."""
+    for label, child in _in_order(branch, skipped):
         if isinstance(child, Track):
             _append_track(rows, child, label, depth, options)
-            for counter in owned.get(child.id, []):
-                if counter.id not in skipped:
-                    own_label = counter.name.removeprefix(child.name).lstrip(".") or counter.name
-                    _append_track(rows, counter, own_label.rsplit(".", 1)[-1], depth + 1, options)
+            counters = [counter for counter in owned.get(child.id, []) if counter.id not in skipped]
+            _append_counters(rows, child, counters, depth + 1, options)
             continue
         if len(child.leaves) == 1 and not child.branches:
             # A group of one is not worth a row of its own.
@@ -180,12 +206,54 @@ def _append_branch(
                 _append_track(rows, only, f"{label}.{only.name.rsplit('.', 1)[-1]}", depth, options)
             continue
         members = tuple(child.members())
-        folded = child.name in options.collapsed
-        top = rows[-1].bottom if rows else 0
-        height = options.row_height if folded else max(options.row_height - 2, 14)
-        rows.append(Row("group", label, child.name, -1, depth, top, height, members, folded))
+        folded = _append_group(rows, label, child.name, depth, members, child.is_folded, options)
         if not folded:
             _append_branch(rows, child, depth + 1, owned, options, skipped)
+
+
+def _in_order(branch: _Branch, skipped: set[int]) -> list[tuple[str, Track | _Branch]]:
+    """Leaves and groups: those whose names have one stem together, where the first of them is."""
+    children: list[tuple[str, Track | _Branch]] = [
+        (track.name.rsplit(".", 1)[-1], track) for track in branch.leaves if track.id not in skipped
+    ]
+    children += [(child.label, child) for child in branch.branches.values()]
+    first: dict[str, int] = {}
+    for label, child in children:
+        number = child.id if isinstance(child, Track) else min(child.members(), default=0)
+        first[_stem(label)] = min(first.get(_stem(label), number), number)
+    return sorted(children, key=lambda item: (first[_stem(item[0])], natural_key(item[0])))
+
+
+def _append_counters(
+    rows: list[Row], owner: Track, counters: list[Track], depth: int, options: RowOptions
+) -> None:
+    """Counters under the track that owns them; many of them as a group, folded at first."""
+    if len(counters) > MAX_COUNTERS:
+        name, label = f"{owner.name}.counters", f"{len(counters)} counters"
+        if _append_group(rows, label, name, depth, (), True, options):
+            return
+        depth += 1
+    for counter in counters:
+        own_label = counter.name.removeprefix(owner.name).lstrip(".") or counter.name
+        _append_track(rows, counter, own_label.rsplit(".", 1)[-1], depth, options)
+
+
+def _append_group(
+    rows: list[Row],
+    label: str,
+    name: str,
+    depth: int,
+    members: tuple[int, ...],
+    is_folded: bool,
+    options: RowOptions,
+) -> bool:
+    """Append the head of a group; returns whether it is folded."""
+    # What a filter asks for shall be seen.
+    folded = (name in options.collapsed) != (is_folded and not options.filter_text)
+    top = rows[-1].bottom if rows else 0
+    height = options.row_height if folded else max(options.row_height - 2, 14)
+    rows.append(Row("group", label, name, -1, depth, top, height, members, folded))
+    return folded
 
 
 def _append_track(rows: list[Row], track: Track, label: str, depth: int, options: RowOptions) -> None:

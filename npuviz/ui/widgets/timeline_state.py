@@ -72,6 +72,7 @@ class TimelineState:
     """Everything that painters and gestures share.
 
     cursor   cycle the machine is at, -1 for a bundle; hover is the cycle looked at, or None
+    estimated  tracks whose intervals are assumptions
     picked   the selected slice; node is the selected graph node, -1 for none
     """
 
@@ -94,6 +95,7 @@ class TimelineState:
     arrows: tuple[Arrow, ...] = ()
     arrow: int = 0
     open_slices: tuple[OpenSlice, ...] = ()
+    estimated: frozenset[int] = frozenset()
 
     def slice_at(self, track: int, cycle: float) -> Picked | None:
         """The slice of an interval track that covers a cycle, or None."""

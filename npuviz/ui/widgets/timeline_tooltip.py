@@ -20,8 +20,11 @@ def tooltip_text(state: TimelineState, tracks: Sequence[Track], place: Place) ->
     track = next((track for track in tracks if track.id == place.track), None)
     if place.zone == "header" and place.row is not None:
         if track is None:
-            return f"<b>{escape(place.row.name)}</b><br>{len(place.row.members)} tracks"
+            members = f"{len(place.row.members)} tracks" if place.row.members else escape(place.row.label)
+            return f"<b>{escape(place.row.name)}</b><br>{members}"
         lines = [f"<b>{escape(track.name)}</b>", escape(track.doc), escape(_unit_text(track))]
+        if track.id in state.estimated:
+            lines.append("\u2248 estimated: its durations are assumptions")
         return "<br>".join(line for line in lines if line)
     if place.zone != "tracks" or track is None:
         return ""

@@ -109,6 +109,12 @@ class TimelineView(QWidget):
         self._rebuild()
         self.refresh_data()
 
+    def set_estimated(self, tracks: Iterable[int]) -> None:
+        """Mark tracks whose intervals are assumptions."""
+        self.state.estimated = frozenset(tracks)
+        self._headers_key = None
+        self.update()
+
     def set_by_operator(self, by_operator: bool) -> None:
         """Colour work by operator type instead of by what the unit does."""
         self.by_operator = by_operator
