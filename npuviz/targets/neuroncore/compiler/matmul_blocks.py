@@ -52,13 +52,13 @@ def choose_blocks(sizes: tuple[int, int, int], item: int, sbuf_bytes: int) -> Bl
     )
     lanes = min(depth.lanes for depth in depths)
     per_row = -(-k // lanes) * item
-    resident = (sbuf_bytes // 3) // per_row // NUM_PARTITIONS * NUM_PARTITIONS
+    resident = sbuf_bytes * 3 // 8 // per_row // NUM_PARTITIONS * NUM_PARTITIONS
     is_resident = resident >= min(m, NUM_PARTITIONS)
     if not is_resident:
         deepest = max(depth.chunks for depth in depths)
         resident = max(1, (sbuf_bytes // 3) // (deepest * item) // NUM_PARTITIONS) * NUM_PARTITIONS
     if len(depths) > 1:
-        sums = max(1, (sbuf_bytes // 6) // (width * 4))
+        sums = max(1, (sbuf_bytes // 5) // (width * 4))
         resident = min(resident, sums * NUM_PARTITIONS)
     return Blocks(
         tuple(blocks(m, max(NUM_PARTITIONS, resident))),

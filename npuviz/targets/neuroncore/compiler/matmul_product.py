@@ -10,6 +10,7 @@ from npuviz.targets.neuroncore.compiler.panels import (
     Depth,
     Matrix,
     bring,
+    consecutive,
     item_bytes,
     operand_dtype,
     panel,
@@ -88,12 +89,18 @@ class _Product:
         plan = self.blocks
         for rows in plan.rows:
             with self.b.tiles():
-                kept: dict[int, list[View]] = {}
-                if plan.is_resident:
-                    kept = {depth.first: self._stationary(depth, rows) for depth in plan.depths}
+                kept = self._resident(rows) if plan.is_resident else {}
                 for columns in plan.columns:
                     with self.b.tiles():
                         self._columns(kept, rows, columns)
+
+    def _resident(self, rows: tuple[int, int]) -> dict[int, list[View]]:
+        """First of each range of K -> its chunks of the stationary operand."""
+        depths = self.blocks.depths
+        if any(depth.is_spread for depth in depths):
+            return {depth.first: self._stationary(depth, rows) for depth in depths}
+        chunks = iter(self._stationary(consecutive(0, self.left.depth), rows))
+        return {depth.first: [next(chunks) for _ in range(depth.chunks)] for depth in depths}
 
     def _stationary(self, depth: Depth, rows: tuple[int, int]) -> list[View]:
         return panel(self.b, self.left, depth, rows, self.dtype, self.blocks.keep_left)
@@ -103,7 +110,10 @@ class _Product:
         b, depths = self.b, self.blocks.depths
         parts = blocks(rows[1] - rows[0], NUM_PARTITIONS)
         width = columns[1] - columns[0]
-        sums = [b.sbuf(p1 - p0, (width,), "float32") for p0, p1 in parts] if len(depths) > 1 else []
+        sums: list[View] = []
+        if len(depths) > 1:
+            total = b.sbuf(NUM_PARTITIONS, (len(parts), width), "float32")
+            sums = [total[: p1 - p0, index] for index, (p0, p1) in enumerate(parts)]
         for order, depth in enumerate(depths):
             with b.tiles():
                 stationary = kept.get(depth.first) or self._stationary(depth, rows)

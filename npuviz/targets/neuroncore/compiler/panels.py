@@ -16,10 +16,12 @@ from npuviz.program.dtypes import numpy_dtype
 from npuviz.targets.neuroncore.compiler.builder import Builder
 from npuviz.targets.neuroncore.compiler.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.view import View
-from npuviz.targets.neuroncore.compiler.windows import blocks
+from npuviz.targets.neuroncore.compiler.windows import blocks, even_blocks
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS
 
 FLOATS = ("float32", "bfloat16", "float16")
+_PIECE_BYTES = 1 << 14
+"""Most that one load brings to a partition."""
 _TURNED_PER_BANK = 4
 """128 x 128 blocks of fp32 that a PSUM bank of 2 KiB holds side by side."""
 
@@ -115,17 +117,16 @@ def _as_stored(
     part = view[depth.first : depth.end, columns[0] : columns[1]]
     width = columns[1] - columns[0]
     lanes = depth.lanes
-    if depth.is_spread:
-        tile = bring(b, part.reshape(lanes, depth.chunks, width), dtype, is_kept)
-        return [tile[:, chunk] for chunk in range(depth.chunks)]
     whole = (depth.end - depth.first) // lanes
-    found: list[View] = []
-    if whole == 1:
-        found.append(bring(b, part[:lanes], dtype, is_kept))
-    elif whole:
+    if depth.is_spread:
+        source = part.reshape(lanes, depth.chunks, width)
+    else:
         source = part[: whole * lanes].reshape(whole, lanes, width).permute(1, 0, 2)
-        tile = bring(b, source, dtype, is_kept)
-        found += [tile[:, chunk] for chunk in range(whole)]
+    found: list[View] = []
+    # In pieces: PE can start on the first one, and small tiles find room between those in use.
+    for first, end in even_blocks(whole, max(1, _PIECE_BYTES // (width * item_bytes(dtype)))):
+        tile = bring(b, source[:, first:end], dtype, is_kept)
+        found += [tile[:, chunk] for chunk in range(end - first)]
     if depth.end - depth.first > whole * lanes:
         found.append(bring(b, part[whole * lanes :], dtype, is_kept))
     return found
@@ -134,20 +135,28 @@ def _as_stored(
 def _turned(
     b: Builder, view: HbmView, depth: Depth, columns: tuple[int, int], dtype: str, is_kept: bool
 ) -> list[View]:
-    lanes, chunks = depth.lanes, depth.chunks
-    tile = b.sbuf(lanes, (chunks, columns[1] - columns[0]), dtype)
+    tile = b.sbuf(depth.lanes, (depth.chunks, columns[1] - columns[0]), dtype)
     for x0, x1 in blocks(columns[1] - columns[0], NUM_PARTITIONS):
-        with b.tiles():
-            source = view[columns[0] + x0 : columns[0] + x1, depth.first : depth.end]
-            rows = bring(b, source, dtype, is_kept)
-            for first, end in _groups(depth):
-                with b.tiles():
-                    high = depth.height(first)
-                    bank = b.psum(high, (end - first, x1 - x0))
-                    for chunk in range(first, end):
-                        b.transpose(bank[:, chunk - first], _rows_of(rows, depth, chunk))
-                    b.copy(tile[:high, first:end, x0:x1], bank)
-    return [tile[: depth.height(chunk), chunk] for chunk in range(chunks)]
+        for c0, c1 in _pieces(depth, dtype):
+            with b.tiles():
+                k0, k1 = depth.first + c0 * depth.lanes, min(depth.end, depth.first + c1 * depth.lanes)
+                part = Depth(k0, k1, depth.lanes, depth.is_spread)
+                rows = bring(b, view[columns[0] + x0 : columns[0] + x1, k0:k1], dtype, is_kept)
+                for first, end in _groups(part):
+                    with b.tiles():
+                        high = part.height(first)
+                        bank = b.psum(high, (end - first, x1 - x0))
+                        for chunk in range(first, end):
+                            b.transpose(bank[:, chunk - first], _rows_of(rows, part, chunk))
+                        b.copy(tile[:high, c0 + first : c0 + end, x0:x1], bank)
+    return [tile[: depth.height(chunk), chunk] for chunk in range(depth.chunks)]
+
+
+def _pieces(depth: Depth, dtype: str) -> list[tuple[int, int]]:
+    """Ranges of chunks whose rows are loaded together."""
+    if depth.is_spread:
+        return [(0, depth.chunks)]
+    return even_blocks(depth.chunks, max(1, _PIECE_BYTES // (depth.lanes * item_bytes(dtype))))
 
 
 def _rows_of(rows: View, depth: Depth, chunk: int) -> View:
