@@ -1,6 +1,8 @@
 """Each rule of the table broken alone, and found alone."""
 
+import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -296,3 +298,15 @@ def test_every_rule_of_the_table_has_its_case() -> None:
     covered |= {"header.lnc-machine", "header.unused", "engine.program-size", "dma.trigger-amounts"}
     covered |= {"debug.records", "debug.slots", "debug.edges"}
     assert covered == set(RULES)
+
+
+def test_the_page_lists_every_rule_as_it_is() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "neff.md").read_text()
+    rows = re.findall(r"^\| `([a-z0-9.-]+)` \| (error|warning)(.*?) \| (.*?) \| (.*?) \|", page, re.MULTILINE)
+    listed = {
+        name: (severity, not exempt, machines, demand) for name, severity, exempt, machines, demand in rows
+    }
+    assert listed == {
+        rule.name: (rule.severity, rule.is_fatal or rule.severity == "warning", rule.machines, rule.demand)
+        for rule in RULES.values()
+    }
