@@ -4,7 +4,7 @@ The result is a graph of its own, with shapes inferred again and a `source` of i
 reference execution knows the tensors inside of a body, too.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection
 from pathlib import Path
 
 import onnx
@@ -15,22 +15,21 @@ from npuviz.formats.onnx_functions import function_of, has_function, instantiate
 from npuviz.formats.onnx_graph import make_graph
 from npuviz.formats.onnx_optimize import optimize
 from npuviz.formats.onnx_shapes import infer_shapes
+from npuviz.formats.onnx_unroll import LOOPS, unroll
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Graph, Node
 from npuviz.program.tensor import Tensor
 
-Body = Callable[[Graph, Node, NodeProto], Sequence[NodeProto] | None]
-"""Another source of bodies: nodes that compute the same, or None. The names of new tensors must begin
-with the name of the node and a slash."""
-
 
 def can_expand(graph: Graph, node: Node) -> bool:
-    """Whether the standard defines the operator of this node by a function body."""
+    """Whether the operator has a function body, or is a loop that may be written out."""
+    if node.op_type in LOOPS and not node.domain:
+        return bool(graph.source)
     proto = NodeProto(op_type=node.op_type, domain=node.domain)
     return bool(graph.source) and has_function(proto, _opsets(graph))
 
 
-def expand_nodes(graph: Graph, nodes: Collection[int], body: Body | None = None) -> Graph | None:
+def expand_nodes(graph: Graph, nodes: Collection[int]) -> Graph | None:
     """The graph with the given nodes (by id) written as bodies, constants folded; None if none has one.
 
     The nodes of a body are called after the node they come from: "conv_7/Mul_2". Ids of nodes and
@@ -48,7 +47,7 @@ def expand_nodes(graph: Graph, nodes: Collection[int], body: Body | None = None)
     expanded = 0
     with foreign_errors(path, "function bodies"):
         for node, source in zip(graph.nodes, proto.node, strict=True):
-            inside = _body_of(graph, node, source, body) if node.id in nodes else None
+            inside = _body_of(graph, node, source, draft) if node.id in nodes else None
             made += [source] if inside is None else inside
             expanded += inside is not None
         if not expanded:
@@ -64,14 +63,12 @@ def expand_nodes(graph: Graph, nodes: Collection[int], body: Body | None = None)
         return make_graph(draft, shapes, {})
 
 
-def _body_of(graph: Graph, node: Node, source: NodeProto, body: Body | None) -> list[NodeProto] | None:
+def _body_of(graph: Graph, node: Node, source: NodeProto, draft: Draft) -> list[NodeProto] | None:
     proto = NodeProto()
     proto.CopyFrom(source)
     proto.name = node.name
-    if body is not None:
-        own = body(graph, node, proto)
-        if own is not None:
-            return list(own)
+    if node.op_type in LOOPS:
+        return _turns_of(graph, proto, draft)
     types = [
         _type_of(graph.tensors[tensor]) if tensor >= 0 else TypeProto()
         for tensor in node.inputs[: len(source.input)]
@@ -79,6 +76,17 @@ def _body_of(graph: Graph, node: Node, source: NodeProto, body: Body | None) -> 
     opsets = _opsets(graph)
     function = function_of(proto, opsets, types)
     return None if function is None else instantiate(proto, function, node.name, opsets)
+
+
+def _turns_of(graph: Graph, loop: NodeProto, draft: Draft) -> list[NodeProto] | None:
+    shapes = {tensor.name: tensor.shape for tensor in graph.tensors}
+    done = unroll(loop, _opsets(graph).get("", 0), shapes.get, draft.weights.get)
+    if done is None:
+        return None
+    for name, array in done[1].items():
+        draft.weights[name] = array
+        draft.proto.graph.initializer.append(numpy_helper.from_array(array, name))
+    return done[0]
 
 
 def _type_of(tensor: Tensor) -> TypeProto:

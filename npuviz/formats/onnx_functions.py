@@ -92,12 +92,17 @@ def instantiate(
     names.update({formal: f"{name}/{formal}" for formal in body.output})
     names.update({formal: actual for formal, actual in zip(body.output, node.output, strict=False) if actual})
     names[""] = ""
-    return _bind_nodes(body.node, names, attributes, name)
+    return bind_nodes(body.node, names, attributes, name)
 
 
-def _bind_nodes(
+def bind_nodes(
     nodes: Sequence[NodeProto], names: dict[str, str], attributes: Mapping[str, AttributeProto], prefix: str
 ) -> list[NodeProto]:
+    """Copies of nodes under other names.
+
+    names       tensor of the source -> tensor of the copy; what the nodes produce is added to it
+    attributes  what attributes that refer to a call's are taken from
+    """
     bound: list[NodeProto] = []
     for index, source in enumerate(nodes):
         node = NodeProto(op_type=source.op_type, domain=source.domain)
@@ -147,7 +152,7 @@ def _bind_graph(
     for value in (*bound.input, *bound.initializer):
         inner[value.name] = f"{prefix}/{value.name}"
         value.name = inner[value.name]
-    nodes = _bind_nodes(graph.node, inner, attributes, prefix)
+    nodes = bind_nodes(graph.node, inner, attributes, prefix)
     del bound.node[:]
     bound.node.extend(nodes)
     for value in bound.output:

@@ -10,7 +10,14 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from npuviz.formats.onnx_draft import MAX_TENSOR_ELEMENTS, Draft, foreign_errors, names_read
+from npuviz.formats.onnx_draft import (
+    KEPT_WEIGHT_BYTES,
+    MAX_TENSOR_ELEMENTS,
+    Draft,
+    foreign_errors,
+    names_read,
+)
+from npuviz.formats.onnx_unroll import unroll_model
 
 # Operators that a pass may replace or remove. Anything else changes only when all its inputs are known.
 _REPLACEABLE = frozenset(
@@ -32,6 +39,10 @@ _REPLACEABLE = frozenset(
     }
 )
 
+MAX_COUNT = 1 << 16
+"""Elements of a Range that are written out."""
+MAX_ROUNDS = 4
+"""A loop may hold another: each round of passes writes out one level."""
 KEEP_NODES = ("npuviz.optimize", "none")
 """Key and value of a model's metadata: its nodes are to run as they are, also those that only read
 weights. A conformance test of one operator needs it."""
@@ -82,7 +93,68 @@ def optimize(draft: Draft) -> Draft:
         return draft
     from npuviz.formats.onnx_passes import run_passes
 
-    return run_passes(draft)
+    for _ in range(MAX_ROUNDS):
+        draft = run_passes(draft)
+        with foreign_errors(draft.path, "optimisation"):
+            if not _write_out(draft):
+                break
+    return draft
+
+
+def _write_out(draft: Draft) -> bool:
+    """What the library's passes leave: loops of known turns, and known tensors that are made or cut.
+
+    Returns whether there is something new for the passes.
+    """
+    graph = draft.proto.graph
+    outputs = {value.name for value in graph.output}
+    made = {name: array for name, array in _known_pieces(draft).items() if name not in outputs}
+    for index in reversed(range(len(graph.node))):
+        if graph.node[index].output and all(not name or name in made for name in graph.node[index].output):
+            del graph.node[index]
+    made.update(unroll_model(draft.proto, draft.weights))
+    for name, array in made.items():
+        if array.nbytes <= KEPT_WEIGHT_BYTES:
+            graph.initializer.append(numpy_helper.from_array(np.array(array), name))
+        else:
+            kind = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
+            graph.input.append(onnx.helper.make_tensor_value_info(name, kind, list(array.shape)))
+    draft.weights.update(made)
+    return bool(made)
+
+
+def _known_pieces(draft: Draft) -> dict[str, np.ndarray]:
+    """Results of ConstantOfShape, Range and Split nodes whose inputs are weights, whole nodes only."""
+    found = uniform_weights(draft.proto, draft.weights)
+    for node in draft.proto.graph.node:
+        if node.op_type not in ("Split", "Range") or node.domain not in ("", "ai.onnx"):
+            continue
+        given = [draft.weights[name] for name in node.input if name in draft.weights]
+        if len(given) != len(node.input) or given[0].nbytes > KEPT_WEIGHT_BYTES:
+            continue
+        parts = _counted(given) if node.op_type == "Range" else _cut(node, given)
+        found.update({name: part for name, part in zip(node.output, parts, strict=False) if name})
+    return found
+
+
+def _counted(given: list[np.ndarray]) -> list[np.ndarray]:
+    """The result of Range; its inputs may be scalars or have one element. Empty if it is too long."""
+    start, limit, step = (array.reshape(-1)[0] for array in given)
+    count = np.ceil((np.float64(limit) - np.float64(start)) / np.float64(step)) if step else np.inf
+    if not count <= MAX_COUNT:
+        return []
+    return [(start + np.arange(max(0, int(count))).astype(given[0].dtype) * step).astype(given[0].dtype)]
+
+
+def _cut(node: onnx.NodeProto, given: list[np.ndarray]) -> list[np.ndarray]:
+    """The results of Split."""
+    attributes = {item.name: onnx.helper.get_attribute_value(item) for item in node.attribute}
+    axis = int(attributes.get("axis", 0))
+    sizes = given[1] if len(given) > 1 else attributes.get("split")
+    if sizes is None:
+        each = -(-given[0].shape[axis] // len(node.output))
+        sizes = np.minimum(each, given[0].shape[axis] - each * np.arange(len(node.output)))
+    return np.split(given[0], np.cumsum(np.asarray(sizes))[:-1], axis)
 
 
 def _is_plain(draft: Draft) -> bool:

@@ -4,7 +4,7 @@ A program of a chip has fixed sizes, so such inputs are made constants with the 
 as a just-in-time compiler does.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import onnx
@@ -25,6 +25,7 @@ PARAMETERS: Mapping[str, tuple[int, ...]] = {
     "Expand": (1,),
     "HammingWindow": (0,),
     "HannWindow": (0,),
+    "Loop": (0, 1),
     "MaxUnpool": (2,),
     "MelWeightMatrix": (0, 1, 2, 3, 4),
     "OneHot": (1,),
@@ -63,9 +64,10 @@ def parameter_inputs(model: onnx.ModelProto, values: Mapping[str, np.ndarray]) -
 
     values  of the inputs of this run; large ones are never parameters
     """
-    producers = {name: node for node in model.graph.node for name in node.output if name}
+    nodes = list(_all_nodes(model.graph))
+    producers = {name: node for node in nodes for name in node.output if name}
     wanted: list[str] = []
-    for node in model.graph.node:
+    for node in nodes:
         positions = PARAMETERS.get(node.op_type, ()) if node.domain in ("", "ai.onnx") else ()
         wanted += [node.input[at] for at in positions if at < len(node.input) and node.input[at]]
     seen: set[str] = set()
@@ -77,6 +79,8 @@ def parameter_inputs(model: onnx.ModelProto, values: Mapping[str, np.ndarray]) -
         producer = producers.get(name)
         if producer is not None and producer.op_type not in _DATA_FREE:
             wanted += [item for item in producer.input if item]
+            for graph in subgraphs(producer):
+                wanted += [value.name for value in graph.output]
     return [
         value.name
         for value in model.graph.input
@@ -85,6 +89,24 @@ def parameter_inputs(model: onnx.ModelProto, values: Mapping[str, np.ndarray]) -
         and values[value.name].size <= MAX_PARAMETER_ELEMENTS
         and values[value.name].dtype.kind not in "OSU"
     ]
+
+
+def _all_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+    """The nodes of a graph and of the graphs inside of it."""
+    for node in graph.node:
+        yield node
+        for inner in subgraphs(node):
+            yield from _all_nodes(inner)
+
+
+def subgraphs(node: onnx.NodeProto) -> list[onnx.GraphProto]:
+    """The graphs that a node has as attributes."""
+    found: list[onnx.GraphProto] = []
+    for attribute in node.attribute:
+        if attribute.type == onnx.AttributeProto.GRAPH:
+            found.append(attribute.g)
+        found += attribute.graphs
+    return found
 
 
 def specialise(model: onnx.ModelProto, values: Mapping[str, np.ndarray]) -> tuple[onnx.ModelProto, list[str]]:
