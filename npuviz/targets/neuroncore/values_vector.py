@@ -149,7 +149,7 @@ def tensor_tensor(build: Build) -> Plan:
         x, y, made = build.floats(a), build.floats(b), build.sink(out, target.dtype)
         if op in _UFUNCS:
             function = _UFUNCS[op]
-            return build.finish(lambda: function(x, y, made))
+            return build.finish(lambda: function(x, y, out=made))
         return build.finish(lambda: f(x, y, made))
     if domain == _INTEGER:
         f = _operator(INTEGER_OPERATORS, op)
