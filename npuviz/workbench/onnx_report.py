@@ -3,13 +3,23 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 
-from npuviz.workbench.onnx_suite import CATEGORIES, FAIL, FOLDED, HOST, PASS, UNSUPPORTED, CaseResult
+from npuviz.workbench.onnx_suite import (
+    CATEGORIES,
+    FAIL,
+    FOLDED,
+    HOST,
+    PASS,
+    ROUNDING,
+    UNSUPPORTED,
+    CaseResult,
+)
 
 MAX_REASONS = 4
 _TITLES = {
     PASS: "engines",
     HOST: "host",
     FOLDED: "folded",
+    ROUNDING: "rounding",
     UNSUPPORTED: "unsupported",
     FAIL: "fail",
 }
@@ -66,6 +76,8 @@ _MEANINGS = {
     PASS: "right values, every operator on the engines and DMA queues of the chip",
     HOST: "right values, but some operator ran on the host processor, for the reason given",
     FOLDED: "right values, known when compiling: all inputs are parameters",
+    ROUNDING: "outside of onnx's tolerance, but within two units in the last place of the tensor's largest "
+    "element: sums that cancel, where the expected values are rounding errors, too",
     UNSUPPORTED: "refused, with the reason",
     FAIL: "wrong values, or the run did not end",
 }
