@@ -187,6 +187,41 @@ def make_spec(
     return spec, tuple(notes)
 
 
+def stored_spec(
+    values: Mapping[str, Any],
+    file: str,
+    preset: str = "",
+    config: Path | None = None,
+    settings: Mapping[str, str] | None = None,
+) -> NeuronSpec:
+    """The spec that a compiled file was made for, with later changes that its program does not depend on.
+
+    Raises FormatError (file), UsageError (another machine, unknown settings).
+    """
+    known = {each.name for each in fields(NeuronSpec)}
+    if not known >= values.keys():
+        unknown = str(min(values.keys() - known))[:60]
+        raise FormatError(file, field=f"spec.{unknown}", expected="a known figure", found="an unknown one")
+    spec = _validated(dict(values), file)
+    if preset and preset not in PRESETS:
+        raise UsageError(f"unknown preset {preset[:60]!r}; there are {', '.join(PRESETS)}")
+    if preset and PRESETS[preset].arch != spec.arch:
+        raise UsageError(
+            f"--preset {preset}: the file is compiled for {spec.arch}; compile the model again for {preset}"
+        )
+    given = _described(config) if config is not None else {}
+    given.pop("preset", None)
+    own = {key: _word(key, text) for key, text in (settings or {}).items()}
+    changed = _validated({**_as_dict(spec), **given, **own}, str(config or ""), settings)
+    for key in ("lnc", "dtype"):
+        if getattr(changed, key) != getattr(spec, key):
+            raise UsageError(
+                f"--set {key}={getattr(changed, key)}: the file is compiled for "
+                f"{key}={getattr(spec, key)}; compile the model again"
+            )
+    return changed
+
+
 def is_setting(name: str) -> bool:
     """Whether a `--set` name belongs to the spec."""
     return name in SETTINGS

@@ -1,0 +1,254 @@
+"""What a NEFF has no place for: the graph, and who belongs to what, as members below `npuviz/`.
+
+`program.json` is plain JSON; long columns are .npy members. Reading accepts any bytes: what does not
+make sense is a FormatError.
+"""
+
+import base64
+import io
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+
+from npuviz.base.errors import FormatError
+from npuviz.formats.neff_json import parse_object
+from npuviz.formats.neff_model import OWN_FOLDER, Payload
+from npuviz.program.dtypes import DTYPES, dtype_name, numpy_dtype
+from npuviz.program.graph import Graph, Node
+from npuviz.program.tensor import Tensor
+
+PROGRAM = f"{OWN_FOLDER}program.json"
+MODEL = f"{OWN_FOLDER}model.onnx"
+HOST = f"{OWN_FOLDER}Host.bin"
+CONSTANTS = f"{OWN_FOLDER}constants/"
+RECORD_VERSION = 1
+MAX_ELEMENTS = 1 << 40
+
+T = TypeVar("T")
+
+
+def guarded(what: Callable[[], T], file: str, member: str) -> T:
+    """The result of reading one of our own members; any failure is a FormatError that names it."""
+    try:
+        return what()
+    except FormatError:
+        raise
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError, EOFError) as error:
+        found = " ".join(str(error).split())[:120] or type(error).__name__
+        raise FormatError(
+            file, field=member, expected="what npuviz writes there", found=f"{type(error).__name__}: {found}"
+        ) from None
+
+
+# --- arrays ------------------------------------------------------------------------------------
+
+
+def npy_bytes(array: np.ndarray) -> bytes:
+    """A .npy file; element types that numpy does not know are written as unsigned integers."""
+    stream = io.BytesIO()
+    np.save(stream, np.ascontiguousarray(storable(array)), allow_pickle=False)
+    return stream.getvalue()
+
+
+def storable(array: np.ndarray) -> np.ndarray:
+    """The array as a type that .npy has."""
+    if array.dtype.names or array.dtype.kind in "biufc":
+        return array
+    return np.ascontiguousarray(array).view(np.dtype(f"u{array.dtype.itemsize}"))
+
+
+def read_npy(content: Payload, dtype: np.dtype, shape: tuple[int, ...] | None = None) -> np.ndarray:
+    """The array of a .npy file, read-only and not copied, as `dtype`. Raises ValueError."""
+    stream = io.BytesIO(bytes(content[:4096]))
+    version = np.lib.format.read_magic(stream)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    found, fortran, stored = read(stream)
+    if (fortran and len(found) > 1) or stored.itemsize != dtype.itemsize or stored.hasobject:
+        raise ValueError(f"an array of {stored} in column order, expected rows of {dtype}")
+    count = math.prod(found)
+    data = np.frombuffer(content, np.uint8)[stream.tell() :]
+    if len(data) != count * stored.itemsize:
+        raise ValueError(f"{len(data)} bytes for {count} elements")
+    array = data.view(dtype) if data.ctypes.data % max(1, dtype.alignment) == 0 else data.copy().view(dtype)
+    array = array.reshape(found if shape is None else shape)
+    array.flags.writeable = False
+    return array
+
+
+# --- values of attributes ----------------------------------------------------------------------
+
+
+def packed(value: Any) -> Any:
+    """A node attribute as JSON that tells its type."""
+    if isinstance(value, bool | int | str) or value is None:
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else {"float": repr(value)}
+    if isinstance(value, bytes):
+        return {"bytes": base64.b64encode(value).decode()}
+    if isinstance(value, np.ndarray):
+        if value.dtype.hasobject:
+            return {"objects": [packed(each) for each in value.reshape(-1).tolist()], "shape": value.shape}
+        data = base64.b64encode(np.ascontiguousarray(value).tobytes()).decode()
+        return {"array": data, "dtype": dtype_name(value.dtype), "shape": value.shape}
+    if isinstance(value, np.generic):
+        return {"scalar": packed(np.asarray(value))}
+    if isinstance(value, list):
+        return [packed(each) for each in value]
+    if isinstance(value, tuple):
+        return {"tuple": [packed(each) for each in value]}
+    if isinstance(value, Mapping):
+        return {"mapping": [[packed(key), packed(each)] for key, each in value.items()]}
+    raise FormatError(
+        PROGRAM, field="attribute", expected="a value JSON can tell", found=type(value).__name__
+    )
+
+
+def unpacked(value: Any) -> Any:
+    """The inverse of `packed`."""
+    if isinstance(value, list):
+        return [unpacked(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    if "float" in value:
+        return float(value["float"])
+    if "bytes" in value:
+        return base64.b64decode(value["bytes"])
+    if "array" in value:
+        data = np.frombuffer(base64.b64decode(value["array"]), numpy_dtype(value["dtype"]))
+        return data.reshape(value["shape"])
+    if "objects" in value:
+        array = np.empty(len(value["objects"]), object)
+        array[:] = [unpacked(each) for each in value["objects"]]
+        return array.reshape(value["shape"])
+    if "scalar" in value:
+        return unpacked(value["scalar"])[()]
+    if "tuple" in value:
+        return tuple(unpacked(each) for each in value["tuple"])
+    return {unpacked(key): unpacked(each) for key, each in value["mapping"]}
+
+
+# --- the graph ---------------------------------------------------------------------------------
+
+
+def graph_record(graph: Graph, homes: Mapping[int, int], members: dict[str, Payload]) -> dict[str, Any]:
+    """The graph as JSON; what does not fit goes to `members`.
+
+    homes  constant tensor -> variable whose data is the same
+    """
+    constants: dict[str, Any] = {}
+    for tensor, array in graph.constants.items():
+        if tensor in homes:
+            constants[str(tensor)] = {"variable": homes[tensor]}
+        else:
+            constants[str(tensor)] = array_record(array, f"{CONSTANTS}{tensor}.npy", members)
+    if graph.source:
+        members[MODEL] = graph.source
+    return {
+        "name": graph.name,
+        "nodes": [
+            [
+                node.name,
+                node.op_type,
+                node.domain,
+                node.inputs,
+                node.outputs,
+                {key: packed(value) for key, value in node.attributes.items()},
+            ]
+            for node in graph.nodes
+        ],
+        "tensors": [[each.name, each.shape, each.dtype, each.kind, each.producer] for each in graph.tensors],
+        "inputs": graph.inputs,
+        "outputs": graph.outputs,
+        "constants": constants,
+        "opsets": dict(graph.opsets),
+        "assumptions": graph.assumptions,
+    }
+
+
+def array_record(array: np.ndarray, member: str, members: dict[str, Payload]) -> dict[str, Any]:
+    """How to make an array again: one repeated value, Python objects, or a member."""
+    if array.dtype.hasobject:
+        return packed(array)
+    if array.size > 1 and not any(array.strides):
+        return {"repeated": packed(array.reshape(-1)[:1].copy()), "shape": array.shape}
+    members[member] = npy_bytes(array)
+    return {"member": member, "dtype": dtype_name(array.dtype), "shape": array.shape}
+
+
+def read_array(record: Mapping[str, Any], members: Mapping[str, Payload]) -> np.ndarray:
+    """The inverse of `array_record`. Raises KeyError, TypeError or ValueError for a wrong record."""
+    if "objects" in record:
+        return unpacked(record)
+    shape = tuple(int(size) for size in record["shape"])
+    if min(shape, default=0) < 0 or math.prod(shape) > MAX_ELEMENTS:
+        raise ValueError(f"an array of shape {shape}")
+    if "repeated" in record:
+        return np.broadcast_to(unpacked(record["repeated"]).reshape(()), shape)
+    return read_npy(members[record["member"]], numpy_dtype(record["dtype"]), shape)
+
+
+def read_graph(
+    record: Mapping[str, Any], members: Mapping[str, Payload], data: Mapping[int, np.ndarray | None]
+) -> Graph:
+    """The graph again. `data` is the constant data of the variables, by index."""
+    tensors = tuple(
+        Tensor(index, str(name), tuple(int(each) for each in shape), str(dtype), kind, int(producer))
+        for index, (name, shape, dtype, kind, producer) in enumerate(record["tensors"])
+    )
+    for tensor in tensors:
+        if tensor.dtype not in DTYPES or tensor.kind not in ("input", "weight", "activation", "output"):
+            raise ValueError(f"tensor {tensor.name!r} of type {tensor.dtype!r} and kind {tensor.kind!r}")
+    nodes = tuple(
+        Node(
+            index,
+            str(name),
+            str(op_type),
+            str(domain),
+            _ids(inputs, len(tensors)),
+            _ids(outputs, len(tensors)),
+            {str(key): unpacked(value) for key, value in attributes.items()},
+        )
+        for index, (name, op_type, domain, inputs, outputs, attributes) in enumerate(record["nodes"])
+    )
+    constants: dict[int, np.ndarray] = {}
+    for key, each in record["constants"].items():
+        (tensor,) = _ids([int(key)], len(tensors))
+        array = data[int(each["variable"])] if "variable" in each else read_array(each, members)
+        if array is None or array.shape != tensors[tensor].shape:
+            raise ValueError(f"constant {tensors[tensor].name!r} has no data of its shape")
+        constants[tensor] = array
+    return Graph(
+        str(record["name"]),
+        nodes,
+        tensors,
+        _ids(record["inputs"], len(tensors)),
+        _ids(record["outputs"], len(tensors)),
+        constants,
+        {str(key): int(value) for key, value in record["opsets"].items()},
+        bytes(members.get(MODEL, b"")),
+        tuple(str(each) for each in record["assumptions"]),
+    )
+
+
+def _ids(values: Any, count: int) -> tuple[int, ...]:
+    found = tuple(int(each) for each in values)
+    if found and not -1 <= min(found) <= max(found) < count:
+        raise ValueError(f"tensor {max(found, key=abs)} of {count}")
+    return found
+
+
+def parse_program(members: Mapping[str, Payload], file: str) -> dict[str, Any]:
+    """program.json. Raises FormatError when it is of another version."""
+    record = parse_object(members[PROGRAM], file, PROGRAM)
+    if record.get("version") != RECORD_VERSION:
+        raise FormatError(
+            file,
+            field=f"{PROGRAM}.version",
+            expected=str(RECORD_VERSION),
+            found=str(record.get("version"))[:40],
+            hint="compile the model again with this version of npuviz",
+        )
+    return record
