@@ -54,6 +54,7 @@ def unpack(file: Path, folder: Path, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> 
     The folder appears whole or not at all, and nothing is written anywhere else. Returns the
     container, not parsed. Raises FormatError, UsageError, OSError.
     """
+    folder = folder.absolute()
     if os.path.lexists(folder) and (not folder.is_dir() or folder.is_symlink() or any(folder.iterdir())):
         raise UsageError(f"-o {folder}: expected a folder that does not exist yet or is empty")
     neff = open_container(read_file(file, limit_bytes), str(file), limit_bytes)

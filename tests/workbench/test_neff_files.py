@@ -293,3 +293,15 @@ def test_wrong_limits_are_refused(text: str) -> None:
 def test_other_settings_are_refused() -> None:
     with pytest.raises(UsageError, match="the only setting is limit"):
         parse_limit({"size": "4"})
+
+
+def test_the_folder_may_be_the_current_one(
+    small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    unpack(small, Path("."))
+    monkeypatch.undo()
+    assert "neff.json" in names(here)
+    assert names(tmp_path) == ["here", "small.neff"]
