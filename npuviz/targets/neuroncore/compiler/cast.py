@@ -183,8 +183,10 @@ def _as_int32(b: "Builder", x: View) -> View:
 
 def _to_integer(b: "Builder", dst: View, x: View) -> None:
     if x.dtype in INTEGERS:
-        if (BITS[x.dtype] <= 16 and dst.dtype in WIDE) or x.dtype == dst.dtype:
+        if x.dtype == dst.dtype:
             b.copy(dst, x)
+        elif BITS[x.dtype] <= 16 and dst.dtype in WIDE:
+            b.copy(dst.bitcast("int32"), x)
         else:
             low_bits(b, dst, in_sbuf(b, x) if x.is_contiguous and x.dtype in WIDE else _copied_words(b, x))
     elif dst.dtype in WIDE:

@@ -26,6 +26,8 @@ SMALL = 512
 """A tensor up to this size goes to one partition: spreading it costs more DMA than it saves."""
 WORKING_BYTES = 96 * 1024
 """SBUF bytes of a partition that one tile's intermediate values may take."""
+TILE_CYCLES = 1500
+"""What a tile costs beside its elements: transfers and instruction latencies. Assumed."""
 TEMPORARIES = 10
 """Tiles that the longest formulas take for themselves."""
 
@@ -96,7 +98,7 @@ def _partition_axis(sizes: Sequence[int], width: int, small: int) -> tuple[int, 
             rows = max(1, min(-(-sizes[axis] // NUM_PARTITIONS), width // inner))
             tiles = -(-sizes[axis] // (NUM_PARTITIONS * rows))
             elements = rows * inner
-        cost = _product(sizes[:axis]) * tiles * (200 + max(64, elements))
+        cost = _product(sizes[:axis]) * tiles * (TILE_CYCLES + max(64, elements))
         if cost < best:
             best, choice = cost, axis
     return choice, width
@@ -214,6 +216,7 @@ def lower_nodes(b: "Builder", nodes: Sequence[Node]) -> None:
     """
     for node in nodes:
         check_types(b, node)
+        _note_words(b, node)
     made = {tensor for node in nodes for tensor in node.outputs if tensor >= 0}
     inside = {node.id for node in nodes}
     consumers = b.graph.consumers()
@@ -292,6 +295,13 @@ def check_types(b: "Builder", node: Node) -> None:
             raise CannotLower(f"engines compute nothing in {dtype}")
 
 
+def _note_words(b: "Builder", node: Node) -> None:
+    """Say that 64-bit results are made of 32 bits."""
+    kinds = {b.graph.tensors[t].dtype for t in (*node.inputs, *node.outputs) if t >= 0}
+    if kinds & {"int64", "uint64"}:
+        b.note("wide-integers", "64-bit integers are computed as their low 32 bits, extended when stored")
+
+
 def lower_elementwise(b: "Builder", node: Node) -> None:
     """One elementwise node."""
     lower_nodes(b, (node,))
@@ -303,10 +313,23 @@ def lower_copy(b: "Builder", node: Node) -> None:
 
 
 def _lower_cast(b: "Builder", node: Node) -> None:
-    if b.graph.tensors[node.inputs[0]].dtype == b.graph.tensors[node.outputs[0]].dtype:
+    source, target = b.hbm(node.inputs[0]), b.hbm(node.outputs[0])
+    from_type, to_type = source.dtype, target.dtype
+    if from_type == to_type:
         lower_copy(b, node)
+    elif {from_type, to_type} in _SAME_BITS:
+        b.dma(target, source.bitcast(to_type))
+    elif from_type == "uint32" and to_type in ("int64", "uint64"):
+        # The engines would repeat the top bit as a sign.
+        words = target.flatten().bitcast("uint32").reshape(source.num_elements, 2)
+        b.dma(words[:, 0], source.flatten())
+        zeros = b.constant(np.zeros((1,), np.uint32), "zero.uint32")
+        b.dma(words[:, 1], zeros.broadcast_to((source.num_elements,)))
     else:
         lower_nodes(b, (node,))
+
+
+_SAME_BITS = tuple({f"int{bits}", f"uint{bits}"} for bits in (8, 16, 32, 64))
 
 
 def _lower_bit_cast(b: "Builder", node: Node) -> None:

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from npuviz.targets.neuroncore.compiler.builder import Builder
 
 LOG_LOW, LOG_HIGH = 2.0**-64, 2.0**64
-PI_LOW = 3.1415925
-"""The largest fp32 number below pi."""
+PI = 3.1415927410125732
+"""pi in fp32, the limit of the sine function."""
 # 2 pi in three parts of few bits: multiples of the first two are exact.
 TWO_PI = (6.28125, 1.93500518798828125e-3, 3.01991664e-7)
 
@@ -48,8 +48,9 @@ def logarithm(b: "Builder", dst: View, x: View) -> None:
     b.activation(part, clamp(b, x, LOG_HIGH, 3.4028234e38), Activation.LOG, scale=LOG_LOW)
     binary(b, total, total, part, Alu.ADD)
     where(b, total, compared(b, x, Alu.EQUAL, INFINITY), x)
-    # -(x ^ -0.5) is -inf of 0 and NaN of negative numbers.
-    scalar(b, part, x, Alu.POWER, -0.5, Alu.MULTIPLY, -1.0)
+    # -(x ^ -0.5) is -inf of 0 and NaN of negative numbers (but not of -inf).
+    scalar(b, part, x, Alu.MAXIMUM, -1.0, Alu.POWER, -0.5)
+    scalar(b, part, part, Alu.MULTIPLY, -1.0)
     where(b, total, compared(b, x, Alu.LESS_EQUAL, 0.0), part)
     b.copy(dst, total)
 
@@ -78,8 +79,8 @@ def _sine(b: "Builder", dst: View, x: View, quarter: float) -> None:
     for part in TWO_PI:
         b.scalar_tensor_tensor(angle, turns, Alu.MULTIPLY, -part, Alu.ADD, rest)
         rest = angle
-    scalar(b, angle, angle, Alu.ADD, quarter * 2.0 * math.pi, Alu.MINIMUM, PI_LOW)
-    scalar(b, angle, angle, Alu.MAXIMUM, -PI_LOW)
+    scalar(b, angle, angle, Alu.ADD, quarter * 2.0 * math.pi, Alu.MINIMUM, PI)
+    scalar(b, angle, angle, Alu.MAXIMUM, -PI)
     b.activation(dst, angle, Activation.SIN)
 
 

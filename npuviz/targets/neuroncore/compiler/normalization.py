@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from npuviz.program.graph import Node
-from npuviz.targets.neuroncore.compiler.axis_rows import axis_tiles
+from npuviz.targets.neuroncore.compiler.axis_rows import axis_tiles, store_as
 from npuviz.targets.neuroncore.compiler.elementwise import blocks, home
 from npuviz.targets.neuroncore.compiler.families import CannotLower
 from npuviz.targets.neuroncore.compiler.formulas_core import binary, compared, scalar, temporary, where
 from npuviz.targets.neuroncore.compiler.hbm_view import HbmView
-from npuviz.targets.neuroncore.compiler.reduction import store_as
 from npuviz.targets.neuroncore.compiler.softmax import along_axis, reduce_axis
 from npuviz.targets.neuroncore.compiler.view import View
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Activation, Alu, ReduceCmd
@@ -293,7 +292,7 @@ def lower_lp_normalization(b: "Builder", node: Node) -> None:
         raise CannotLower(f"the {power}-norm")
     for tile in axis_tiles(source.shape, int(node.attributes.get("axis", -1)), (source, target), MAX_ROW):
         with b.tiles():
-            x = b.fetch(tile.sides[0])
+            x = tile.fetch(b, 0)
             made = temporary(b, x)
             if power == 1:
                 scalar(b, made, x, Alu.ABS, 0.0)
@@ -304,16 +303,17 @@ def lower_lp_normalization(b: "Builder", node: Node) -> None:
                 scalar(b, norm, norm, Alu.POWER, 0.5)
             where(b, norm, compared(b, norm, Alu.EQUAL, 0.0), 1.0)
             binary(b, made, x, along_axis(norm, x), Alu.DIVIDE)
-            store_as(b, tile.sides[1], made)
+            tile.store(b, 1, made)
 
 
 def lower_dropout(b: "Builder", node: Node) -> None:
     """Dropout that drops nothing: the input, and a mask of ones."""
-    training = b.graph.constants.get(node.inputs[2]) if len(node.inputs) > 2 and node.inputs[2] >= 0 else 0
-    ratio = b.graph.constants.get(node.inputs[1]) if len(node.inputs) > 1 and node.inputs[1] >= 0 else 0.5
+    inputs = tuple(node.inputs)
+    training = b.graph.constants.get(inputs[2]) if len(inputs) > 2 and inputs[2] >= 0 else 0
+    ratio = b.graph.constants.get(inputs[1]) if len(inputs) > 1 and inputs[1] >= 0 else 0.5
     if training is None or (bool(np.any(training)) and (ratio is None or bool(np.any(ratio)))):
         raise CannotLower("Dropout in training mode is random")
-    b.dma(b.hbm(node.outputs[0]), b.hbm(node.inputs[0]))
+    b.dma(b.hbm(node.outputs[0]), b.hbm(inputs[0]))
     if len(node.outputs) > 1 and node.outputs[1] >= 0:
         mask = b.graph.tensors[node.outputs[1]]
         ones = b.constant(np.broadcast_to(np.ones((), np.uint8), mask.shape), f"{mask.name}.ones")

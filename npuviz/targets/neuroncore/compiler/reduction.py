@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from npuviz.program.graph import Node
+from npuviz.targets.neuroncore.compiler.axis_rows import store_as
 from npuviz.targets.neuroncore.compiler.elementwise import blocks, home
 from npuviz.targets.neuroncore.compiler.families import CannotLower
 from npuviz.targets.neuroncore.compiler.formulas_core import INTEGERS, WIDE, binary, scalar, temporary
@@ -182,16 +183,6 @@ def _finish(b: "Builder", total: View, target: HbmView, how: Reduction, count: i
         result = temporary(b, total, total.dtype)
         how.after(b, result, total, count)
     store_as(b, target, result)
-
-
-def store_as(b: "Builder", target: HbmView, value: View) -> None:
-    """Store a tile in the type that the target has on the device."""
-    wanted = {"int64": "int32", "uint64": "uint32", "bool": "uint8"}.get(target.dtype, target.dtype)
-    if value.dtype != wanted:
-        cast = temporary(b, value, wanted)
-        b.copy(cast, value.bitcast(wanted) if {value.dtype, wanted} <= WIDE else value)
-        value = cast
-    b.store(target, value)
 
 
 def _fill_identity(b: "Builder", target: HbmView, how: Reduction) -> None:

@@ -8,7 +8,7 @@ from npuviz.targets.neuroncore.compiler.axis_rows import AxisTile, axis_tiles
 from npuviz.targets.neuroncore.compiler.elementwise import home
 from npuviz.targets.neuroncore.compiler.families import CannotLower
 from npuviz.targets.neuroncore.compiler.formulas_core import INTEGERS, WIDE, binary, scalar, temporary, where
-from npuviz.targets.neuroncore.compiler.reduction import constant_input, store_as
+from npuviz.targets.neuroncore.compiler.reduction import constant_input
 from npuviz.targets.neuroncore.compiler.softmax import along_axis, marked_extremes, ramp, reduce_axis
 from npuviz.targets.neuroncore.compiler.view import View
 from npuviz.targets.neuroncore.isa import Alu
@@ -36,15 +36,15 @@ def lower_cumulative(b: "Builder", node: Node) -> None:
     for tile in axis_tiles(source.shape, axis, (source, target), LIMIT):
         order = slice(None, None, -1 if reverse else 1)
         with b.tiles():
-            # Behind, the axis goes last: a scan runs along the pattern.
-            x = b.fetch(tile.sides[0][:, order, :]).permute(1, 0)
+            # A scan runs along the pattern: the axis goes last, backwards if asked.
+            x = tile.fetch(b, 0)[:, order].permute(1, 0)
             whole = x.dtype in WIDE
             made = _steps(b, x, op) if whole else _scanned(b, x, op)
             if exclusive:
                 made = _shifted(b, made, op)
             out = b.sbuf(tile.partitions, (tile.axis, tile.inner), made.dtype)
-            b.copy(out.permute(1, 0), made)
-            store_as(b, tile.sides[1][:, order, :], out)
+            b.copy(out[:, order].permute(1, 0), made)
+            tile.store(b, 1, out)
 
 
 def _scanned(b: "Builder", x: View, op: Alu) -> View:
@@ -93,13 +93,13 @@ def lower_top_k(b: "Builder", node: Node) -> None:
     if k > MAX_RANKED:
         raise CannotLower(f"TopK of more than {MAX_RANKED} elements")
     largest = bool(node.attributes.get("largest", 1))
-    for tile in axis_tiles(source.shape, axis, (source, values, indices), LIMIT // 2):
+    for tile in axis_tiles(source.shape, axis, (source, values, indices), LIMIT):
         with b.tiles():
             _rank(b, tile, k, largest)
 
 
 def _rank(b: "Builder", tile: AxisTile, k: int, largest: bool) -> None:
-    x = b.fetch(tile.sides[0])
+    x = tile.fetch(b, 0)
     kind = x.dtype if x.dtype in WIDE else "float32"
     op = Alu.MAXIMUM if largest else Alu.MINIMUM
     left = b.sbuf(tile.partitions, x.shape, kind)
@@ -124,8 +124,8 @@ def _rank(b: "Builder", tile: AxisTile, k: int, largest: bool) -> None:
             binary(b, taken, order, along_axis(best, x), Alu.EQUAL)
             binary(b, alive, alive, taken, Alu.SUBTRACT)
             where(b, left, taken, gone)
-    store_as(b, tile.sides[1], found)
-    b.store(tile.sides[2], places)
+    tile.store(b, 1, found)
+    tile.store(b, 2, places)
 
 
 def _worst(kind: str, largest: bool) -> float | int:

@@ -12,7 +12,6 @@ from npuviz.targets.neuroncore.compiler.elementwise import home
 from npuviz.targets.neuroncore.compiler.families import CannotLower
 from npuviz.targets.neuroncore.compiler.formulas_core import WIDE, binary, scalar, temporary
 from npuviz.targets.neuroncore.compiler.hbm_view import HbmView
-from npuviz.targets.neuroncore.compiler.reduction import store_as
 from npuviz.targets.neuroncore.compiler.view import View
 from npuviz.targets.neuroncore.isa import Activation, Alu, ReduceCmd
 
@@ -42,7 +41,7 @@ def reduce_axis(b: "Builder", x: View, op: Alu, dtype: str = "float32") -> View:
 
 
 def _softmax_tile(b: "Builder", tile: AxisTile, is_log: bool) -> None:
-    x = b.fetch(tile.sides[0])
+    x = tile.fetch(b, 0)
     peak = reduce_axis(b, x, Alu.MAXIMUM)
     shape = (tile.axis, tile.inner)
     made = b.sbuf(tile.partitions, shape, "float32")
@@ -59,7 +58,7 @@ def _softmax_tile(b: "Builder", tile: AxisTile, is_log: bool) -> None:
             inverse = temporary(b, sums)
             scalar(b, inverse, sums, Alu.DIVIDE, 1.0, reverse=True)
             b.tensor_tensor(made, made, along_axis(inverse, x), Alu.MULTIPLY)
-        store_as(b, tile.sides[1], made)
+        tile.store(b, 1, made)
         return
     negative, sums = temporary(b, peak), temporary(b, peak)
     scalar(b, negative, peak, Alu.MULTIPLY, -1.0)
@@ -73,7 +72,7 @@ def _softmax_tile(b: "Builder", tile: AxisTile, is_log: bool) -> None:
         inverse = temporary(b, sums)
         scalar(b, inverse, sums, Alu.DIVIDE, 1.0, reverse=True)
         b.tensor_scalar(result, made, Alu.MULTIPLY, inverse)
-    b.store(tile.sides[1], result)
+    tile.store(b, 1, result)
 
 
 def _stored(target: HbmView) -> str:
@@ -138,13 +137,13 @@ def lower_arg(b: "Builder", node: Node) -> None:
     kept = tuple(1 if i == axis else size for i, size in enumerate(source.shape))
     for tile in axis_tiles(source.shape, axis, (source, target.reshape(*kept)), LIMIT // 2):
         with b.tiles():
-            _, best = marked_extremes(b, b.fetch(tile.sides[0]), op, last)
+            _, best = marked_extremes(b, tile.fetch(b, 0), op, last)
             index = temporary(b, best, "int32")
             if last:
                 scalar(b, index, best, Alu.SUBTRACT, 1.0)
             else:
                 scalar(b, index, best, Alu.SUBTRACT, float(tile.axis), reverse=True)
-            b.store(tile.sides[1], index.reshape(1, tile.inner))
+            tile.store(b, 1, index.reshape(1, tile.inner))
 
 
 def lower_hardmax(b: "Builder", node: Node) -> None:
@@ -155,11 +154,11 @@ def lower_hardmax(b: "Builder", node: Node) -> None:
     source, axis = _coerced(b, node, source)
     for tile in axis_tiles(source.shape, axis, (source, target.reshape(*source.shape)), LIMIT // 2):
         with b.tiles():
-            x = b.fetch(tile.sides[0])
+            x = tile.fetch(b, 0)
             marks, best = marked_extremes(b, x, Alu.MAXIMUM, prefer_last=False)
             made = b.sbuf(tile.partitions, x.shape, target.dtype)
             binary(b, made, marks, along_axis(best, x), Alu.EQUAL)
-            b.store(tile.sides[1], made)
+            tile.store(b, 1, made)
 
 
 LOWERINGS: dict[str, Callable[["Builder", Node], None]] = {
