@@ -9,7 +9,7 @@ from npuviz.targets.neuroncore.compiler.formulas import as_activation
 from npuviz.targets.neuroncore.compiler.fusion import emit_epilogue
 from npuviz.targets.neuroncore.compiler.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.view import View
-from npuviz.targets.neuroncore.isa import Alu
+from npuviz.targets.neuroncore.isa import Activation, Alu
 
 Part = Callable[[HbmView], HbmView]
 """Takes the part of a tensor of the result's shape that belongs to a tile: (partitions, *free)."""
@@ -38,7 +38,7 @@ class Epilogue:
         """
         rest = list(self.followers)
         value = source
-        func = as_activation(self.b.graph, rest[0]) if rest and tile is None else None
+        func = self._leading_function() if tile is None else None
         if func is not None:
             node = rest.pop(0)
             value = self._target(target, rest)
@@ -52,6 +52,15 @@ class Epilogue:
                 self._affine(value, source, column, tile)
         if rest:
             emit_epilogue(self.b, rest, {first: value}, lambda tensor: self._operand(tensor, part), target)
+
+    def _leading_function(self) -> tuple[Activation, float] | None:
+        """What the first follower computes, if one instruction can do it and nobody else reads the sums."""
+        if not self.followers:
+            return None
+        start = self.head.outputs[0]
+        if any(start in node.inputs for node in self.followers[1:]):
+            return None
+        return as_activation(self.b.graph, self.followers[0])
 
     def _target(self, target: View, rest: Sequence[Node]) -> View:
         return self.b.sbuf(target.partitions, target.shape, "float32") if rest else target
