@@ -12,7 +12,19 @@ from npuviz import __version__
 for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
-SUBCOMMANDS = ("open", "run", "debug", "info", "targets", "export", "query", "shot", "bench", "neff")
+SUBCOMMANDS = (
+    "open",
+    "run",
+    "debug",
+    "info",
+    "targets",
+    "compile",
+    "export",
+    "query",
+    "shot",
+    "bench",
+    "neff",
+)
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
 LONGEST_LINE = 1000

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -96,4 +96,21 @@ class Target(Protocol):
 
     def warm_up(self, progress: Progress) -> None:
         """Compile the kernels (cached on disk), reporting progress."""
+        ...
+
+
+@runtime_checkable
+class Compiles(Target, Protocol):
+    """A target that can also write a model as a file of its own kind."""
+
+    @property
+    def compiled_kinds(self) -> Mapping[str, str]:
+        """Suffix of files it writes (".neff") -> description."""
+        ...
+
+    def compile(self, request: LoadRequest, out: Path, progress: Progress) -> str:
+        """Compile `request.path` and write `out`, whole or not at all; returns a sentence about it.
+
+        Raises FormatError, TargetError, UsageError, or OSError from writing.
+        """
         ...

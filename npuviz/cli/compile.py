@@ -1,0 +1,33 @@
+"""npuviz compile: a model as a target's own file."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from npuviz.cli import options
+
+
+def command(
+    model: Annotated[str, typer.Argument(help="Model file, or the name of a sample model.")],
+    out: Annotated[Path, typer.Option("-o", "--out", help="File to write; its name tells its kind.")],
+    target: options.Target = "",
+    preset: options.Preset = "",
+    config: options.Config = None,
+    settings: options.Settings = None,
+    as_json: options.Json = False,
+) -> None:
+    """Compile a model to the file of a machine, for example model.neff."""
+    from npuviz.cli.terminal import TerminalProgress
+    from npuviz.workbench.compiling import compile_file
+    from npuviz.workbench.opening import find_file
+
+    progress = TerminalProgress()
+    try:
+        text = compile_file(
+            find_file(model), out, options.open_options(target, preset, config, settings), progress
+        )
+    finally:
+        progress.clear()
+    typer.echo(json.dumps({"file": str(out), "bytes": out.stat().st_size, "text": text}) if as_json else text)
