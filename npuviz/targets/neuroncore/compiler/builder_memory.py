@@ -74,9 +74,7 @@ class BuilderMemory(BuilderCore):
     def _load(self, dst: View, side: Side, src: HbmView, op: DescriptorOp) -> None:
         draft = self.variables.drafts[src.variable]
         purpose = "Weights" if draft.variable.kind == "constant" else "Loads"
-        reads: list[Access] = []
-        if draft.variable.kind not in ("constant", "input"):
-            reads.append((draft.region, draft.box(src)))
+        reads = self._reads_of(src)
         dst.tile.forget(dst.box())
         self.emitter.transfer(
             self.emitter.channel(self.core, self.queues.owner(purpose)),
@@ -88,6 +86,16 @@ class BuilderMemory(BuilderCore):
         )
         if dst.tile.tensor < 0:
             dst.tile.tensor = draft.variable.tensor
+
+    def _reads_of(self, src: HbmView) -> list[Access]:
+        """The accesses of reading a pattern: none if nobody ever writes the variable."""
+        draft = self.variables.drafts[src.variable]
+        if draft.variable.kind in ("constant", "input"):
+            return []
+        region = draft.region
+        if not region.writes and not region.prior:
+            raise SimulationError(f"{draft.variable.name} is read before anything writes it")
+        return [(region, draft.box(src))]
 
     # SBUF to HBM ---------------------------------------------------------------------------------
 
@@ -147,7 +155,10 @@ class BuilderMemory(BuilderCore):
             self._store(dst, pair, _wide_side(pair, self.spec.sbuf_partition_bytes, dst), "copy")
 
     def _store(self, dst: HbmView, src: View, side: Side, op: DescriptorOp) -> None:
-        self._transfer_out("Stores", dst, descriptors(hbm_side(dst), side, op), [(src.tile, src.box())])
+        made = descriptors(hbm_side(dst), side, op)
+        self._transfer_out("Stores", dst, made, [(src.tile, src.box())], (src.tile,))
+        if src.tile.tensor < 0:
+            src.tile.tensor = self.variables.drafts[dst.variable].variable.tensor
 
     def _transfer_out(
         self, purpose: str, dst: HbmView, made: Descriptors, reads: list[Access], tiles: tuple[Tile, ...] = ()
@@ -176,9 +187,8 @@ class BuilderMemory(BuilderCore):
         same = _same(dst.dtype, src.dtype)
         if not same and not (self.spec.has_dma_compute and {dst.dtype, src.dtype} <= _DMA_TYPES):
             raise CannotLower(f"DMA does not cast {src.dtype} to {dst.dtype} on {self.spec.arch}")
-        draft = self.variables.drafts[src.variable]
         made = descriptors(hbm_side(dst), hbm_side(src), "copy" if same else "cast")
-        self._transfer_out("Copies", dst, made, [(draft.region, draft.box(src))])
+        self._transfer_out("Copies", dst, made, self._reads_of(src))
 
     # By index ------------------------------------------------------------------------------------
 
@@ -189,10 +199,7 @@ class BuilderMemory(BuilderCore):
         row = _shaped(row, dst)
         if not _same(dst.dtype, src.dtype):
             raise SimulationError(f"gather of {src.dtype} rows into {dst!r}: types must be equal")
-        draft = self.variables.drafts[src.variable]
-        reads: list[Access] = [(index.tile, index.box())]
-        if draft.variable.kind not in ("constant", "input"):
-            reads.append((draft.region, draft.box(src)))
+        reads = [(index.tile, index.box()), *self._reads_of(src)]
         dst.tile.forget(dst.box())
         self._gather_transfer(
             descriptors(sbuf_side(dst, self.spec.sbuf_partition_bytes), hbm_side(row)),

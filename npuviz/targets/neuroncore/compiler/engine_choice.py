@@ -6,9 +6,10 @@ from npuviz.targets.neuroncore.compiler.validation import check_operands
 from npuviz.targets.neuroncore.compiler.view import DTYPE_CODES, View
 from npuviz.targets.neuroncore.cost_facts import Pattern
 from npuviz.targets.neuroncore.costs import allowed_engines, estimate
-from npuviz.targets.neuroncore.isa import NUM_ENGINES, Engine, Opcode
+from npuviz.targets.neuroncore.isa import BITVEC, NUM_ENGINES, Alu, Engine, Flag, Opcode
 from npuviz.targets.neuroncore.spec import NeuronSpec
 
+_ON_BITS = BITVEC | {Alu.BYPASS}
 _Views = tuple[View | None, ...]
 
 
@@ -67,9 +68,13 @@ class EngineChoice:
         check_operands(opcode, views)
         patterns = tuple(_pattern(view) if view is not None else None for view in views)
         spec = self._spec
+        engines = allowed_engines(spec, opcode, patterns, op0, op1, flags)
+        if flags & Flag.INTEGER and {op0, op1} <= _ON_BITS:
+            # Integer numbers in operators on bits: no arithmetic, so Vector is exact too.
+            plain = allowed_engines(spec, opcode, patterns, op0, op1, flags & ~Flag.INTEGER)
+            engines += tuple(engine for engine in plain if engine not in engines)
         return tuple(
-            (engine, estimate(spec, opcode, engine, patterns, op0, op1, flags))
-            for engine in allowed_engines(spec, opcode, patterns, op0, op1, flags)
+            (engine, estimate(spec, opcode, engine, patterns, op0, op1, flags)) for engine in engines
         )
 
 
