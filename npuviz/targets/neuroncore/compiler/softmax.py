@@ -81,7 +81,8 @@ def _stored(target: HbmView) -> str:
 
 def _coerced(b: "Builder", node: Node, view: HbmView) -> tuple[HbmView, int]:
     """The tensor and the axis; before opset 13 everything from the axis on is one axis."""
-    old = b.graph.opsets.get("", 13) < 13
+    opsets = b.graph.opsets
+    old = opsets.get("ai.onnx", opsets.get("", 13)) < 13
     axis = int(node.attributes.get("axis", 1 if old else -1))
     if not old:
         return view, axis
