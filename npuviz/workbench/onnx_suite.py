@@ -31,8 +31,8 @@ FAIL = "fail"
 CATEGORIES = (PASS, HOST, FOLDED, ROUNDING, UNSUPPORTED, FAIL)
 """pass: wholly on the engines; host: right, but some operator ran on the host; folded: right, but the
 compiler knew the result, as all inputs are parameters; rounding: outside of onnx's tolerance by no more
-than two units in the last place of the largest element of the tensor; unsupported: refused with a reason; fail: wrong
-values, a stuck machine, or an exception."""
+than two units in the last place of the largest element of the tensor; unsupported: refused with a
+reason; fail: wrong values, a stuck machine, or an exception."""
 CASE_SECONDS = 120
 """Longest time a case may take."""
 EXPANDED = "_expanded"
