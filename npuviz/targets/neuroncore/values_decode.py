@@ -41,7 +41,8 @@ COMPUTING: Mapping[int, Callable[[Build], Plan]] = {
 }
 """Who plans an opcode. Control instructions and triggers change no memory."""
 
-_BLOCK = 1024
+_BLOCK = 256
+_MAX_BLOCKS = 64
 _MAX_PLANS = 1 << 15
 _FIELDS = ("opcode", "engine", "flags", "op0", "op1", "cmd", "id", "imm")
 _OPERAND_FIELDS = ("space", "dtype", "partition", "partitions", "address", "sizes", "steps")
@@ -98,7 +99,7 @@ class Planner:
         block, place = divmod(index, _BLOCK)
         found = self._blocks.get(block)
         if found is None:
-            if len(self._blocks) >= 8:
+            if len(self._blocks) >= _MAX_BLOCKS:
                 self._blocks.clear()
             found = self._blocks[block] = self._decode(block * _BLOCK)
         return found[place]

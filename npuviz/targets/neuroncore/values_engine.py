@@ -36,8 +36,9 @@ MAX_HAZARDS = 10_000
 """Hazards kept of a run; a program that reads unwritten memory does it everywhere."""
 
 # A long way forward is undone from a kept state, only its end entry by entry.
-_UNDONE_ENTRIES = 4096
+_UNDONE_ENTRIES = 1024
 _SNAPSHOT_SECONDS = 1.0
+_SNAPSHOT_MASK = 255
 
 NO_LIMIT = 1 << 62
 
@@ -217,7 +218,7 @@ class ValueEngine:
                 self._place = (position, applied)
                 if visit is not None:
                     visit(position - 1, entry)
-                elif not position & 255:
+                elif not position & _SNAPSHOT_MASK:
                     self._keep_sometimes()
             while due <= count:
                 self._apply_edit(edits[applied], position >= undone_from)

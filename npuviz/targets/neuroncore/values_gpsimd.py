@@ -3,7 +3,7 @@
 import numpy as np
 
 from npuviz.targets.neuroncore import values_kernels as vk
-from npuviz.targets.neuroncore.isa import ARG0, ARG1, BITVEC, DST, RES, SRC0, SRC1, Alu, Flag, Space
+from npuviz.targets.neuroncore.isa import ARG0, ARG1, BITVEC, DST, RES, SRC0, SRC1, Flag, Space
 from npuviz.targets.neuroncore.values_alu import ALL_OPERATORS, FLOAT_OPERATORS, reduce_values
 from npuviz.targets.neuroncore.values_memory import ValueFault
 from npuviz.targets.neuroncore.values_plan import Build, Plan

@@ -43,15 +43,8 @@ def nc_matmul(build: Build) -> Plan:
         )
     a, b = build.matrix(stationary), build.matrix(moving)
     if rows == 2:
-        depth = stationary.partitions * 2
-        left, right = a.reshape(depth, -1), b.reshape(depth, -1)
-        # Where the reshape copied, it has to be done anew every time.
-        if not (np.may_share_memory(left, a) and np.may_share_memory(right, b)):
-            x, y = build.scratch((depth, target.partitions)), build.scratch((depth, target.count))
-            build.before.append(lambda: np.copyto(x.reshape(a.shape), a))
-            build.before.append(lambda: np.copyto(y.reshape(b.shape), b))
-            left, right = x, y
-        a, b = left, right
+        a = _in_rows(build, a, (stationary.partitions * 2, target.partitions))
+        b = _in_rows(build, b, (moving.partitions * 2, target.count))
     stationary_rows = a.T
     if ins.has(Flag.ACCUMULATE):
         build.reads.append(target.mask)
@@ -85,6 +78,13 @@ def nc_matmul(build: Build) -> Plan:
         convert_into(view, shaped)
 
     return build.finish(overwrite)
+
+
+def _in_rows(build: Build, values: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
+    """A contiguous copy in another shape, made anew every time."""
+    made = build.scratch(shape)
+    build.before.append(lambda: np.copyto(made.reshape(values.shape), values))
+    return made
 
 
 def nc_transpose(build: Build) -> Plan:

@@ -120,7 +120,7 @@ class Maker:
                 tuple(shape),
                 data,
                 tensor,
-            )  # fmt: skip
+            )
         )
         return index
 
