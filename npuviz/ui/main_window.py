@@ -5,7 +5,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QByteArray, Qt, QTimer, Signal
 from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QKeyEvent, QResizeEvent, QShowEvent
-from PySide6.QtWidgets import QMainWindow, QToolBar
+from PySide6.QtWidgets import QMainWindow
 
 from npuviz.ui.actions import Actions
 from npuviz.ui.bridge.hazard_watch import HazardWatch
@@ -15,6 +15,7 @@ from npuviz.ui.panel_loader import load_panel_specs
 from npuviz.ui.panels.panel import PanelContext
 from npuviz.ui.shell.file_commands import FileCommands
 from npuviz.ui.shell.hazard_display import HazardDisplay
+from npuviz.ui.shell.message_bars import add_bar
 from npuviz.ui.shell.palettes import Palettes
 from npuviz.ui.shell.position_display import PositionDisplay
 from npuviz.ui.shell.run_commands import RunCommands
@@ -22,6 +23,7 @@ from npuviz.ui.shell.start_items import recent_items, sample_items
 from npuviz.ui.shell.view_commands import ViewCommands
 from npuviz.ui.theme.theme import Theme
 from npuviz.ui.widgets.error_bar import ErrorBar
+from npuviz.ui.widgets.note_banner import NoteBanner
 from npuviz.ui.widgets.palette import Palette
 from npuviz.ui.widgets.run_bar import RunBar
 from npuviz.ui.widgets.start_page import StartPage
@@ -59,6 +61,7 @@ class MainWindow(QMainWindow):
         self.docks = Docks(self, specs, context)
         self.palette_box = Palette(theme, self)
         self.error_bar = ErrorBar(theme, self)
+        self.note_banner = NoteBanner(theme, self)
         self.status = StatusLine(theme, self)
         self.start_page = StartPage(theme, self)
         palettes = Palettes(
@@ -111,16 +114,8 @@ class MainWindow(QMainWindow):
         self.setCentralWidget(self.start_page)
         self.setStatusBar(self.status)
         self.addToolBar(Qt.ToolBarArea.TopToolBarArea, self.run_bar)
-        self.addToolBarBreak(Qt.ToolBarArea.TopToolBarArea)
-        self._message_bar = QToolBar("Messages", self)
-        self._message_bar.setObjectName("messages")
-        self._message_bar.setMovable(False)
-        self._message_bar.addWidget(self.error_bar)
-        self._message_bar.setContextMenuPolicy(Qt.ContextMenuPolicy.PreventContextMenu)
-        self.error_bar.shown.connect(self._message_bar.show)
-        self.error_bar.closed.connect(self._message_bar.hide)
-        self._message_bar.hide()
-        self.addToolBar(Qt.ToolBarArea.TopToolBarArea, self._message_bar)
+        add_bar(self, "Messages", "messages", self.error_bar)
+        add_bar(self, "Limits", "limits", self.note_banner)
         self.actions_by_id.refresh_icons()
         PositionDisplay(self.model, self.run_bar, self.status, self.actions_by_id.refresh_later, self)
         HazardDisplay(self.hazards, self.status.hazards, self.theme, self._show_hazards, self)
@@ -134,6 +129,7 @@ class MainWindow(QMainWindow):
         model = self.model
         model.session_changed.connect(self._show_session)
         model.failed.connect(lambda text: self.tell_failure(text, model.error_details))
+        self.note_banner.details_asked.connect(lambda: self.docks.show_panel("log"))
         self.start_page.file_chosen.connect(self.open)
         self.start_page.open_asked.connect(self.files.ask_to_open)
         self.theme.changed.connect(self._theme_changed)
@@ -143,14 +139,13 @@ class MainWindow(QMainWindow):
 
     def _show_hazards(self) -> None:
         """Bring the list of hazards to the front; it asks the machine if nobody has."""
-        if self.docks.is_offered("hazards"):
-            self.docks.show_panel("hazards")
+        self.docks.show_panel("hazards")
         self.hazards.look()
 
     # -- following the session --------------------------------------------------------------------
 
     def _show_session(self) -> None:
-        opened = self.model.opened
+        opened, program = self.model.opened, self.model.program
         self.selection.clear()
         if opened is None:
             self.setWindowTitle("npuviz")
@@ -163,6 +158,8 @@ class MainWindow(QMainWindow):
             self.setWindowFilePath(str(opened.path))
             self.error_bar.dismiss()
             self._show_docks()
+        # After the docks: restoring them restores which bars were visible, too.
+        self.note_banner.show_notes(program.notes if program is not None else ())
         self.actions_by_id.refresh()
 
     def _show_docks(self) -> None:

@@ -29,7 +29,7 @@ def describe(spec: ToySpec, target: str) -> MachineDescription:
         clocks=(ClockDomain("core", 1e9),),
         units=(
             Unit(LD, "Core[0].LD", "Core[0]", "loads blocks"),
-            Unit(ALU, "Core[0].ALU", "Core[0]", "adds and multiplies blocks"),
+            Unit(ALU, "Core[0].ALU", "Core[0]", "adds and multiplies blocks", bool(spec.estimated)),
             Unit(ST, "Core[0].ST", "Core[0]", "stores blocks"),
         ),
         memories=(

@@ -44,6 +44,7 @@ class ToySpec:
     fault_at      index of an instruction that ends the run, -1 for none
     stuck_at      tile that is never stored, so that the pipeline deadlocks behind it; -1 for none
     hazard_above  a product larger than this is a hazard; 0 for none
+    estimated     1: the program says that nothing of it is certain
     """
 
     blocks: int = 8
@@ -53,6 +54,7 @@ class ToySpec:
     fault_at: int = -1
     stuck_at: int = -1
     hazard_above: int = 0
+    estimated: int = 0
     seed: int = 0
 
     @property
@@ -219,10 +221,22 @@ def make_program(spec: ToySpec, inputs: dict[str, np.ndarray], target: str) -> P
         graph=graph,
         listing=ToyListing(spec),
         memory_map=MemoryMap(places),
-        notes=(Note("info", "assumed", "every latency of the toy machine is invented"),),
+        notes=_notes(spec),
         placement=dict.fromkeys(range(len(NODES)), "Core[0]"),
         payload=payload,
         fingerprint=f"{spec}",
+    )
+
+
+def _notes(spec: ToySpec) -> tuple[Note, ...]:
+    notes = (Note("info", "assumed", "every latency of the toy machine is invented"),)
+    if not spec.estimated:
+        return notes
+    return (
+        *notes,
+        Note("warning", "estimated", "the schedule is estimated"),
+        Note("warning", "not-simulated", "what the ALU does is not known"),
+        Note("warning", "estimated", "one operator is more uncertain than others", node=1),
     )
 
 

@@ -76,7 +76,7 @@ def make_spec(path: Path, sizes: Mapping[str, Any], seed: int = 0) -> ToySpec:
             number = int(value)
         except (TypeError, ValueError):
             raise FormatError(path, field=name, expected="an integer", found=repr(value)) from None
-        low = {"fault_at": -1, "stuck_at": -1, "hazard_above": 0, "seed": 0}.get(name, 1)
+        low = {"fault_at": -1, "stuck_at": -1, "hazard_above": 0, "estimated": 0, "seed": 0}.get(name, 1)
         if not low <= number <= LIMIT:
             raise FormatError(path, field=name, expected=f"{low}..{LIMIT}", found=str(number))
         values[name] = number

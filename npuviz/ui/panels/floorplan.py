@@ -53,7 +53,7 @@ class FloorplanPanel(Panel):
         ids = {unit.name: unit.id for unit in description.units}
         self._busy = {ids[name]: busy / cycles for name, busy in summary.units if name in ids}
         self._fills = {
-            memory.id: (sum(region.size_bytes for region in machine.regions(memory.id)), memory.size_bytes)
+            memory.id: (sum(region.total_bytes for region in machine.regions(memory.id)), memory.size_bytes)
             for memory in description.memories
         }
         self._show()
@@ -87,7 +87,8 @@ class FloorplanPanel(Panel):
                     covered, _dominant = reader.utilization(track.id, (first, last), 1, work)
                     utilization[track.unit] = float(covered[0])
         names = {unit.id: unit.name for unit in description.units}
-        self.view.set_data(FloorplanData(self._states, utilization, self._fills, names, span))
+        assumed = frozenset(unit.id for unit in description.units if unit.estimated)
+        self.view.set_data(FloorplanData(self._states, utilization, self._fills, names, span, assumed))
 
     def _unit_chosen(self, unit: int) -> None:
         description = self.model.description

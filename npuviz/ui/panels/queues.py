@@ -108,7 +108,7 @@ class QueuesPanel(Panel):
         self._stack.setCurrentIndex(1 if self._queues else 0)
         self.on_cycle_changed()
         if self._queues:
-            self.view.selectRow(0)
+            self.view.selectRow(self.table.row_of(0))
 
     def on_cycle_changed(self) -> None:
         session = self.model.session

@@ -44,6 +44,7 @@ class FloorplanData:
     states       what each unit does now
     utilization  busy part of a unit, 0..1; span is what it was counted over
     fills        (used bytes, size in bytes) of a memory
+    estimated    units whose durations are assumptions
     """
 
     states: Mapping[int, UnitState] = field(default_factory=dict[int, UnitState])
@@ -51,6 +52,7 @@ class FloorplanData:
     fills: Mapping[int, tuple[int, int]] = field(default_factory=dict[int, tuple[int, int]])
     unit_names: Mapping[int, str] = field(default_factory=dict[int, str])
     span: str = "since the start"
+    estimated: frozenset[int] = frozenset()
 
 
 class FloorplanView(QWidget):
@@ -199,7 +201,12 @@ class FloorplanView(QWidget):
             box.memory >= 0 and box.memory == self._memory
         )
         painter.setBrush(Qt.BrushStyle.NoBrush)
-        painter.setPen(QPen(theme.color("text" if is_chosen else "border"), 2 if is_chosen else 1))
+        pen = QPen(theme.color("text" if is_chosen else "border"), 2 if is_chosen else 1)
+        if box.unit in self._data.estimated:
+            # A dotted outline says that the model is not sure.
+            pen = QPen(theme.color("text" if is_chosen else "estimated"), 2 if is_chosen else 1.4)
+            pen.setDashPattern([1.5, 2])
+        painter.setPen(pen)
         painter.drawPath(path)
         padding = min(8.0, area.width() * 0.1)
         inner = area.adjusted(padding, 5, -padding, -5)
@@ -290,6 +297,8 @@ class FloorplanView(QWidget):
                 lines.append(f"why: {state.detail}" if state.role.startswith("wait-") else state.detail)
             if state.since >= 0:
                 lines.append(f"since cycle {format_count(state.since)}")
+        if box.unit in self._data.estimated:
+            lines.append("\u2248 estimated: its durations are assumptions")
         if box.unit in self._data.utilization and box.unit >= 0:
             lines.append(f"{100 * self._data.utilization[box.unit]:.1f} % busy {self._data.span}")
         if box.memory in self._data.fills and box.memory >= 0:

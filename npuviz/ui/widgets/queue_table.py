@@ -160,13 +160,14 @@ class QueueTable(QAbstractTableModel):
         return found if isinstance(found, int) else None
 
     def row_of(self, place: int) -> int:
-        """Row of a queue, or of the head of its folded group."""
+        """Row of a queue, or of the head of its folded group; -1 while it is not there."""
         if place in self._rows:
             return self._rows.index(place)
-        name = self._groups[place]
-        return next(
+        name = self._groups[place] if place < len(self._groups) else None
+        heads = (
             row for row, head in enumerate(self._rows) if isinstance(head, QueueGroup) and head.name == name
         )
+        return next(heads, -1)
 
     def refresh_history(self) -> None:
         """The cursor moved: only the history column is another."""

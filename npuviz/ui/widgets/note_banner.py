@@ -1,0 +1,96 @@
+"""A quiet line over the panels that says what of a program is not simulated, or only estimated."""
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import QRect, QSize, Qt, Signal
+from PySide6.QtGui import QPainter, QPaintEvent, QPen
+from PySide6.QtWidgets import QHBoxLayout, QPushButton, QSizePolicy, QWidget
+
+from npuviz.program.program import Note
+from npuviz.ui.theme.theme import Theme
+
+CODES = ("not-simulated", "estimated")
+"""Codes of notes that concern everything the window shows."""
+HEIGHT = 28
+MARK = "\u2248"
+
+
+def banner_notes(notes: Sequence[Note]) -> list[Note]:
+    """The notes that belong into the banner: what is not simulated first."""
+    found = [note for note in notes if note.code in CODES and note.node < 0]
+    return sorted(found, key=lambda note: CODES.index(note.code))
+
+
+class NoteBanner(QWidget):
+    """One line of text that shrinks to the room there is, and two buttons.
+
+    shown, closed  it has something to say, or nothing any more
+    details_asked  the user wants to see all notes
+    """
+
+    shown = Signal()
+    closed = Signal()
+    details_asked = Signal()
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("note_banner")
+        self.setAccessibleName("Limits of what is shown")
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self._theme = theme
+        self.text = ""
+        line = QHBoxLayout(self)
+        line.setContentsMargins(0, 0, 8, 0)
+        line.setSpacing(4)
+        line.addStretch(1)
+        self._buttons = [
+            self._button("All notes", self.details_asked.emit),
+            self._button("Dismiss", self.dismiss),
+        ]
+        for button in self._buttons:
+            line.addWidget(button)
+        theme.changed.connect(self.update)
+
+    def show_notes(self, notes: Sequence[Note]) -> None:
+        """Say what the notes of a program say; nothing, and no banner, without any."""
+        found = banner_notes(notes)
+        self.text = ";  ".join(note.text for note in found)
+        self.setToolTip("\n".join(note.text for note in found))
+        self.setAccessibleDescription(self.text)
+        (self.shown if found else self.closed).emit()
+        self.update()
+
+    def dismiss(self) -> None:
+        """The user knows."""
+        self.closed.emit()
+
+    def sizeHint(self) -> QSize:
+        return QSize(400, HEIGHT)
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(0, HEIGHT)
+
+    def _button(self, title: str, run: object) -> QPushButton:
+        button = QPushButton(title, self)
+        button.setFlat(True)
+        button.clicked.connect(run)
+        return button
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        theme = self._theme
+        painter.fillRect(self.rect(), theme.color("raised"))
+        pen = QPen(theme.color("estimated"), 2)
+        pen.setDashPattern([1.5, 1.5])
+        painter.setPen(pen)
+        painter.drawLine(1, 2, 1, self.height() - 2)
+        area = QRect(12, 0, self._buttons[0].x() - 20, self.height())
+        painter.setFont(theme.font_ui(12, bold=True))
+        painter.setPen(theme.color("estimated"))
+        painter.drawText(area, Qt.AlignmentFlag.AlignVCenter, MARK)
+        area.setLeft(area.left() + 18)
+        painter.setFont(theme.font_ui(12))
+        painter.setPen(theme.color("text"))
+        text = painter.fontMetrics().elidedText(self.text, Qt.TextElideMode.ElideRight, area.width())
+        painter.drawText(area, Qt.AlignmentFlag.AlignVCenter, text)
+        painter.end()
