@@ -26,11 +26,12 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A text beside a map, at a pixel; a main one stands out."""
+    """A text beside a map, at a pixel, in the middle of `height` pixels; a main one stands out."""
 
     place: int
     text: str
     is_main: bool
+    height: int = 0
 
 
 def round_step(at_least: float) -> int:
@@ -193,7 +194,12 @@ class MapLayout:
         """Addresses beside the map, at least so many pixels apart, one at the head of every bank."""
         every = max(round(min_pixels / self.line_height), 1)
         return [
-            Mark(self.top_of_line(bank, line), f"{self.address_of_line(bank, line):#x}", line == 0)
+            Mark(
+                self.top_of_line(bank, line),
+                f"{self.address_of_line(bank, line):#x}",
+                line == 0,
+                self.ink_height,
+            )
             for bank in range(self.view.num_banks)
             for line in range(0, self.lines, every)
         ]

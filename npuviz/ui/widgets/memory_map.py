@@ -223,7 +223,8 @@ class MemoryMap(QWidget):
         painter.setFont(theme.font_mono(11))
         for mark in layout.rows(ROW_PIXELS * ratio):
             painter.setPen(theme.color("text" if mark.is_main else "text-muted"))
-            area = QRectF(0, MARGIN + mark.place / ratio - 1, GUTTER - 8, 14)
+            high = max(mark.height / ratio + 2, 12)
+            area = QRectF(0, MARGIN + mark.place / ratio - 1, GUTTER - 8, high)
             painter.drawText(area, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, mark.text)
         if not isinstance(layout, PartitionLayout):
             return
