@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from npuviz.program.dtypes import numpy_dtype
+from npuviz.program.dtypes import DTYPES, numpy_dtype
 from npuviz.program.instruction import Instruction, Operand
+from npuviz.sim.machine import Region
 from npuviz.ui.models.graph_picture import shape_text
 from npuviz.ui.models.inspector_details import dependencies_of, dependency_sections, detail_sections
 from npuviz.ui.models.inspector_page import (
@@ -63,12 +64,18 @@ def memory_page(source: InspectorSource, memory_range: MemoryRange) -> Page:
     facts = [
         field("First byte", address_cell(first)),
         field("Last byte", address_cell(end - 1)),
-        field("Size", bytes_cell(memory_range.size_bytes)),
+        field("Size", bytes_cell(memory_range.size_bytes * memory_range.banks)),
     ]
     if memory is not None:
         facts.append(field("Memory", text_cell(name), bytes_cell(memory.size_bytes)))
         if memory.num_banks > 1:
-            facts.append(field("Bank", count_cell(first // max(1, memory.bank_bytes))))
+            bank, inside = divmod(first, max(1, memory.bank_bytes))
+            if memory_range.banks > 1:
+                last = count_cell(bank + memory_range.banks - 1)
+                facts.append(field("Banks", count_cell(bank), text_cell("to"), last))
+            else:
+                facts.append(field("Bank", count_cell(bank)))
+            facts.append(field("In the bank", address_cell(inside)))
     sections = [Section("", tuple(facts))]
     sections += _held(source, memory_range)
     sections += _allocated(source, memory_range)
@@ -151,17 +158,14 @@ def _held(source: InspectorSource, wanted: MemoryRange) -> list[Section]:
     memory = source.memory(wanted.memory)
     if session is None or memory is None:
         return []
-    end = wanted.address + wanted.size_bytes
-    regions = [
-        r
-        for r in session.machine.regions(wanted.memory)
-        if r.address < end and wanted.address < r.address + r.size_bytes
-    ]
+    regions = [r for r in session.machine.regions(wanted.memory) if _overlaps(r, wanted, memory.bank_bytes)]
     sections: list[Section] = []
     rows = tuple(
         (
             source.tensor_cell(r.tensor) if r.tensor >= 0 else text_cell(r.label),
-            address_cell(r.address, Selection(memory=MemoryRange(wanted.memory, r.address, r.size_bytes))),
+            address_cell(
+                r.address, Selection(memory=MemoryRange(wanted.memory, r.address, r.size_bytes, r.banks))
+            ),
             text_cell(shape_text(r.shape)),
             count_cell(r.since),
             source.instruction_cell(r.instruction),
@@ -172,10 +176,21 @@ def _held(source: InspectorSource, wanted: MemoryRange) -> list[Section]:
     if rows:
         table = Table(("Holds", "Address", "Shape", "Since", "Written by", "State"), rows)
         sections.append(Section("Now", table=table))
-    dtype = numpy_dtype(regions[0].dtype if regions else memory.dtype)
+    name = regions[0].dtype if regions else memory.dtype
+    dtype = numpy_dtype(name if name in DTYPES else "uint8")
     count = min(wanted.size_bytes, MAX_BYTES, memory.size_bytes - wanted.address)
     data = session.machine.read_memory(wanted.memory, wanted.address, max(0, count))
     return [*sections, _numbers(data, dtype)] if data else sections
+
+
+def _overlaps(region: Region, wanted: MemoryRange, bank_bytes: int) -> bool:
+    """Whether a region and a range share a byte, each in some banks."""
+    if region.banks == wanted.banks == 1:
+        end = wanted.address + wanted.size_bytes
+        return region.address < end and wanted.address < region.address + region.size_bytes
+    (bank, inside), (other, first) = divmod(region.address, bank_bytes), divmod(wanted.address, bank_bytes)
+    shares_banks = bank < other + wanted.banks and other < bank + region.banks
+    return shares_banks and inside < first + wanted.size_bytes and first < inside + region.size_bytes
 
 
 def _numbers(data: bytes, dtype: np.dtype) -> Section:
