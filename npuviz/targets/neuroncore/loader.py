@@ -112,7 +112,7 @@ class _Loader:
                 expected=f"{spec.num_cores} subgraphs, one for each core",
                 found=str(len(neff.subgraphs)),
             )
-        self.queue_sets: list[QueueSet] = []
+        self.queue_sets: tuple[QueueSet, ...] = ()
         self.transfers: dict[tuple[int, int], Transfer] = {}
 
     def run(self) -> Compiled:
@@ -127,49 +127,27 @@ class _Loader:
             data = {each.id: each.data for each in variables}
             graph = self._guarded(lambda: read_graph(record["graph"], members, data))
             outputs = {}
-        self._read_queue_sets()
+        self.queue_sets = self._queue_sets()
         programs = self._read_programs(variables, graph)
         tables = self._tables(variables, programs)
         if record is None:
-            return Compiled(graph, replace(tables, outputs=outputs), _places(self.spec, variables))
+            return Compiled(graph, replace(tables, outputs=outputs), places_of(self.spec, variables))
         return self._guarded(lambda: self._recorded(record, graph, tables))
 
     def _guarded(self, what: Any) -> Any:
         return guarded(what, self.file, PROGRAM)
 
-    # --- queue sets and transfers --------------------------------------------------------------
-
-    def _read_queue_sets(self) -> None:
-        declared = {
-            (core, name): each
-            for core, subgraph in enumerate(self.neff.subgraphs)
-            for name, each in subgraph.queue_sets.items()
-        }
-        order = sorted(declared)
-        if self.record is not None:
-            order = self._guarded(
-                lambda: [(int(core), str(name)) for core, name, _ in self.record["queue_sets"]]  # pyright: ignore[reportOptionalSubscript]
+    def _queue_sets(self) -> tuple[QueueSet, ...]:
+        record = self.record
+        if record is None:
+            return queue_sets_of(self.neff)
+        order = self._guarded(lambda: [(int(core), str(name)) for core, name, _ in record["queue_sets"]])
+        found = queue_sets_of(self.neff, order)
+        if len(found) != len(order) or len(found) != len(set(order)):
+            raise FormatError(
+                self.file, field=f"{PROGRAM}.queue_sets", expected="those of def.json", found="others"
             )
-            if sorted(order) != sorted(declared):
-                raise FormatError(
-                    self.file, field=f"{PROGRAM}.queue_sets", expected="those of def.json", found="others"
-                )
-        for index, key in enumerate(order):
-            each = declared[key]
-            single = -1 if each.semaphore is None else each.semaphore
-            semaphore = each.semaphore_set[0] if each.semaphore_set else single
-            owner = OWNERS.get(each.owner.lower(), Engine.SP)
-            self.queue_sets.append(QueueSet(index, each.name, key[0], owner, each.num_queues, semaphore))
-
-    def _names(self, core: int, variables: Sequence[Variable]) -> Names:
-        subgraph = self.neff.subgraphs[core]
-        by_id = _index_of_var_ids(subgraph, variables, self.record is not None, self.file, core)
-        queues: dict[str, int] = {}
-        for each in self.queue_sets:
-            if each.core == core:
-                queues[each.name] = each.id
-                queues.update(dict.fromkeys(subgraph.queue_sets[each.name].queue_instances, each.id))
-        return Names(by_id, queues)
+        return found
 
     # --- programs ------------------------------------------------------------------------------
 
@@ -177,7 +155,7 @@ class _Loader:
         known = {each.id: each for each in variables}
         programs: list[np.ndarray] = []
         for core, subgraph in enumerate(self.neff.subgraphs):
-            names = self._names(core, variables)
+            names = names_of(self.neff, core, variables, self.queue_sets)
             for name in ENGINE_NAMES[:-1]:
                 where = f"{self.file}, {subgraph.folder}/{name}"
                 file = subgraph.engines.get(name, nm.EngineFile(name))
@@ -264,7 +242,7 @@ class _Loader:
             tiles=_frozen(nothing),
             transfer_of=_frozen(transfer_of),
             transfers=tuple(transfers),
-            queue_sets=tuple(self.queue_sets),
+            queue_sets=self.queue_sets,
             variables=tuple(variables),
         )
 
@@ -308,11 +286,29 @@ class _Loader:
         return Compiled(graph, complete, MemoryMap(places), notes, placement)
 
 
-def _index_of_var_ids(
-    subgraph: nm.Subgraph, variables: Sequence[Variable], is_recorded: bool, file: str, core: int
-) -> dict[str, int]:
-    """Name in a subgraph -> index of the variable, SBUF for its state buffer."""
+def queue_sets_of(neff: Neff, order: Sequence[tuple[int, str]] | None = None) -> tuple[QueueSet, ...]:
+    """The queue sets of all subgraphs, by core and name or in the given order (unknown names left out)."""
+    declared = {
+        (core, name): each
+        for core, subgraph in enumerate(neff.subgraphs)
+        for name, each in subgraph.queue_sets.items()
+    }
+    chosen = sorted(declared) if order is None else [key for key in order if key in declared]
+    found: list[QueueSet] = []
+    for index, key in enumerate(chosen):
+        each = declared[key]
+        single = -1 if each.semaphore is None else each.semaphore
+        semaphore = each.semaphore_set[0] if each.semaphore_set else single
+        owner = OWNERS.get(each.owner.lower(), Engine.SP)
+        found.append(QueueSet(index, each.name, key[0], owner, each.num_queues, semaphore))
+    return tuple(found)
+
+
+def names_of(neff: Neff, core: int, variables: Sequence[Variable], queue_sets: Sequence[QueueSet]) -> Names:
+    """What the names in the descriptors of a subgraph stand for. Raises FormatError."""
+    subgraph = neff.subgraphs[core]
     by_name = {each.name: each.id for each in variables}
+    is_recorded = PROGRAM in neff.members
     found: dict[str, int] = {}
     for name, each in subgraph.variables.items():
         if each.type == "state-buffer":
@@ -321,13 +317,22 @@ def _index_of_var_ids(
             found[name] = each.var_id - 1
             if not 0 <= found[name] < len(variables):
                 raise FormatError(
-                    file, field=f"var.{name[:100]}", expected="a variable of npuviz's record", found="another"
+                    neff.name,
+                    field=f"var.{name[:100]}",
+                    expected="a variable of npuviz's record",
+                    found="another",
                 )
         else:
-            key = name if name in by_name else f"{subgraph.name}/{name}"
+            own = f"{subgraph.name}/{name}"
+            key = own if own in by_name else name
             if key in by_name:
                 found[name] = by_name[key]
-    return found
+    queues: dict[str, int] = {}
+    for each in queue_sets:
+        if each.core == core:
+            queues[each.name] = each.id
+            queues.update(dict.fromkeys(subgraph.queue_sets[each.name].queue_instances, each.id))
+    return Names(found, queues)
 
 
 def _frozen(array: np.ndarray) -> np.ndarray:
@@ -335,7 +340,8 @@ def _frozen(array: np.ndarray) -> np.ndarray:
     return array
 
 
-def _places(spec: NeuronSpec, variables: Sequence[Variable]) -> MemoryMap:
+def places_of(spec: NeuronSpec, variables: Sequence[Variable]) -> MemoryMap:
+    """Where the graph's tensors are in HBM."""
     memory = spec.num_cores * 2
     return MemoryMap(
         tuple(

@@ -1,8 +1,10 @@
 """Variables of a NEFF as the machine takes them, and the graph of a file that names tensors only."""
 
+import io
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -106,9 +108,24 @@ def _plain(
     dtype, shape = "uint8", (size,)
     if known is not None:
         dtype, shape = known.dtype, known.shape
+    elif data is not None:
+        dtype, shape = _stored_type(subgraph.files[variable.file_name or ""], size)
     if data is not None:
         data = data.view(numpy_dtype(dtype)).reshape(shape)
     return Variable(index, name, kind, end, size, dtype, shape, data)
+
+
+def _stored_type(content: nm.Payload, size: int) -> tuple[str, tuple[int, ...]]:
+    """Type and shape that a .npy file tells of its data, else bytes."""
+    stream = io.BytesIO(bytes(content[:4096]))
+    try:
+        np.lib.format.read_magic(stream)
+        shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
+        name = _dtype_of(dtype.name)
+    except (ValueError, TypeError):
+        return "uint8", (size,)
+    is_whole = bool(name) and prod(shape) * dtype.itemsize == size
+    return (name, shape) if is_whole else ("uint8", (size,))
 
 
 def plain_graph(neff: Neff) -> Graph:
@@ -119,7 +136,7 @@ def plain_graph(neff: Neff) -> Graph:
     )
     inputs = tuple(each.id for each in tensors if each.kind == "input")
     outputs = tuple(each.id for each in tensors if each.kind == "output")
-    return Graph(neff.name, (), tensors, inputs, outputs)
+    return Graph(Path(neff.name).stem, (), tensors, inputs, outputs)
 
 
 def plain_outputs(variables: Sequence[Variable]) -> dict[int, int]:
