@@ -158,6 +158,9 @@ class _Rule:
     def _compare(self, index: int, found: np.ndarray, written: np.ndarray) -> np.ndarray | None:
         """Flat bool array of wrong elements, or None if all are right. Keeps the largest errors."""
         reference = self._references.get(index)
+        if self._types[index] and found.dtype.kind not in "iub":
+            # What the type in HBM cannot hold is right when it is what the cast makes of it.
+            reference = as_type(reference, found.dtype)
         if reference.size != found.size:
             if self._graph.tensors[index].num_elements != reference.size:
                 # Its shape depends on values; the machine has the declared one.
@@ -173,6 +176,7 @@ class _Rule:
         if bad.any():
             local = self._local_reference(index)
             if local is not None and local.size == found.size:
+                local = as_type(local, found.dtype) if found.dtype.kind not in "iub" else local
                 other, other_absolute, other_relative = self._errors(index, found, local.reshape(-1))
                 if not other.any():
                     bad, absolute, relative = other, other_absolute, other_relative

@@ -369,20 +369,25 @@ def reach(dims: Sequence[tuple[int, int]]) -> tuple[int, int]:
 
 def touched(offset: int, dims: Dims, item: int, granule: int = GRANULE) -> slice | np.ndarray:
     """Granules that a pattern touches: a slice, or an array of their numbers if some are left out."""
-    cover = item
-    for size, step in sorted(dims, key=lambda dim: abs(dim[1])):
-        if abs(step) - cover >= granule and size > 1:
-            return _scattered(offset, dims, item, granule)
-        cover += (size - 1) * abs(step)
-    low, high = reach(dims)
-    return slice((offset + low) // granule, (offset + high + item - 1) // granule + 1)
-
-
-def _scattered(offset: int, dims: Dims, item: int, granule: int) -> np.ndarray:
-    found = np.array([offset], np.int64)
-    for size, step in dims:
-        found = (found[:, None] + np.arange(size, dtype=np.int64) * step).reshape(-1)
-    first = found // granule
-    last = (found + item - 1) // granule
-    ends = first if np.array_equal(first, last) else np.concatenate([first, last])
-    return np.unique(ends)
+    ordered = sorted(dims, key=lambda dim: abs(dim[1]))
+    # Runs without a gap in which a whole granule could lie.
+    run, first = item, 0
+    rest: Dims = []
+    for size, step in ordered:
+        if rest or abs(step) - run >= granule:
+            rest.append((size, step))
+            continue
+        run += (size - 1) * abs(step)
+        first += min(0, (size - 1) * step)
+    if not rest:
+        return slice((offset + first) // granule, (offset + first + run - 1) // granule + 1)
+    starts = np.array([offset + first], np.int64)
+    for size, step in rest:
+        starts = (starts[:, None] + np.arange(size, dtype=np.int64) * step).reshape(-1)
+    low, high = starts // granule, (starts + run - 1) // granule
+    begin = int(low.min())
+    flags = np.zeros(int(high.max()) + 1 - begin, np.bool_)
+    for place in range(int((high - low).max()) + 1):
+        flags[np.minimum(low + place, high) - begin] = True
+    found = np.flatnonzero(flags) + begin
+    return slice(begin, begin + len(flags)) if len(found) == len(flags) else found
