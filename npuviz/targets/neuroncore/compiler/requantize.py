@@ -119,10 +119,19 @@ class Requantize:
         if column is not None:
             b.tensor_scalar(value, source, Alu.ADD, column)
             source = value
-        for scale in self.scales:
-            self._by(value, source, Alu.MULTIPLY, part(scale))
-            source = value
-        self._by(value, value, Alu.DIVIDE, part(self.divisor))
+        factor = b.sbuf(target.partitions, (1,), "float32")
+        rest = [part(scale) for scale in self.scales]
+        columns = [scale for scale in rest if _is_column(scale)]
+        for scale in rest:
+            if not _is_column(scale):
+                self._by(value, source, Alu.MULTIPLY, scale)
+                source = value
+        # One factor, rounded as a product of numbers is, before it meets the sums.
+        b.memset(factor, 1.0)
+        for scale in columns:
+            self._by(factor, factor, Alu.MULTIPLY, scale)
+        self._by(factor, factor, Alu.DIVIDE, part(self.divisor))
+        b.tensor_scalar(value, source, Alu.MULTIPLY, factor)
         b.tensor_scalar(value, value, Alu.ADD, ROUNDING, Alu.SUBTRACT, ROUNDING)
         if self.zero_point is not None:
             self._by(value, value, Alu.ADD, part(self.zero_point))
@@ -132,10 +141,14 @@ class Requantize:
     def _by(self, target: View, source: View, op: Alu, factor: HbmView) -> None:
         """target = source op factor, which may be one value a partition."""
         found = fetch_repeated(self.b, factor, "float32")
-        steps = [step for size, step in zip(factor.shape[1:], factor.steps[1:], strict=True) if size > 1]
-        if any(steps):
+        if not _is_column(factor):
             self.b.tensor_tensor(target, source, found, op)
         else:
             self.b.tensor_scalar(
                 target, source, op, found[(slice(None), *(0,) * len(found.shape))].reshape(1)
             )
+
+
+def _is_column(view: HbmView) -> bool:
+    """Whether all elements of a partition are the same one."""
+    return not any(step for size, step in zip(view.shape[1:], view.steps[1:], strict=True) if size > 1)
