@@ -305,8 +305,8 @@ def _notes(neff: Neff, rows: Sequence[ForeignRow], transfers: Sequence[Transfer]
             "warning",
             "estimated",
             f"the schedule is estimated: {named} instructions are laid out on the engines by the "
-            f"dependencies of the file's debug records, with assumed durations ({COMPUTE_CYCLES} cycles of its engine for "
-            f"an instruction, {CONTROL_CYCLES} for a wait, start and descriptor time for a DMA)",
+            f"dependencies of the file's debug records, with assumed durations ({COMPUTE_CYCLES} cycles of "
+            f"its engine for an instruction, {CONTROL_CYCLES} for a wait, start and descriptor time for a DMA)",
         ),
     ]
     if not named:
@@ -320,5 +320,4 @@ def _notes(neff: Neff, rows: Sequence[ForeignRow], transfers: Sequence[Transfer]
     else:
         text = "the dma lists are empty: its DMAs are made by instructions (DGE), which cannot be read"
     notes.append(Note("info", "not-in-file", text))
-    notes += [Note("info", each.rule, f"{each.where}: {each.text}") for each in neff.warnings[:20]]
     return tuple(notes)
