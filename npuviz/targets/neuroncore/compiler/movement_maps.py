@@ -96,16 +96,17 @@ def _groups(indices: np.ndarray) -> list[tuple[int, int, int]]:
     step = np.where(largest != 0, largest, smallest)
     expected = np.where(is_fill[1:] & is_fill[:-1], 0, step[:, None])
     fits = same_fill & np.where(has_fill, (steps == expected).all(axis=1), largest == smallest)
+    # A pair of rows goes on with the pair before it; where not, a group ends.
+    goes_on = fits[1:] & fits[:-1] & (step[1:] == step[:-1])
+    ends = [*(np.flatnonzero(~goes_on) + 2).tolist(), count]
     groups: list[tuple[int, int, int]] = []
-    begin = 0
+    begin = following = 0
     while begin < count:
         end = begin + 1
-        if end < count and fits[end - 1]:
-            first = step[end - 1]
-            # The first pair that does not go on with the same constant.
-            later = np.flatnonzero(~fits[end - 1 :] | (step[end - 1 :] != first))
-            end = end + int(later[0]) if later.size else count
-        # A pair that ends here may begin the next, longer group: a lone pair costs the same either way.
+        if end < count and fits[begin]:
+            while ends[following] <= end:
+                following += 1
+            end = ends[following]
         groups.append((begin, end, int(step[begin]) if end - begin > 1 else 0))
         begin = end
     return groups
