@@ -71,7 +71,7 @@ _UNSATURATED = {
     "float8_e4m3fn": SmallFloat(3, 7, 8, 0x7E, 0x7F, signed_zero=True, overflow=0x7F),
     "float8_e5m2": SmallFloat(2, 15, 8, 0x7B, 0x7F, signed_zero=True, overflow=0x7C),
 }
-"""Types that engines write saturated: encoded here when they must not be."""
+"""Types that the engines know, but not how ONNX wants them to overflow."""
 SMALL_INTEGERS = {"int4": 4, "uint4": 4, "int2": 2, "uint2": 2}
 _NATIVE = {
     "float32": "float32",
@@ -131,6 +131,11 @@ def cast(
         _to_integer(b, dst, value)
     elif target in _UNSATURATED and not saturate:
         _encode_float(b, dst.bitcast("uint8"), value, _UNSATURATED[target], saturate)
+    elif target in _UNSATURATED:
+        limited = temporary(b, dst)
+        limit = _UNSATURATED[target].maximum
+        scalar(b, limited, value, Alu.MAXIMUM, -limit, Alu.MINIMUM, limit)
+        b.copy(dst, limited)
     else:
         b.copy(dst, value)
 

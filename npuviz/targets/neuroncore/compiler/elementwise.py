@@ -325,8 +325,19 @@ def _lower_cast(b: "Builder", node: Node) -> None:
         b.dma(words[:, 0], source.flatten())
         zeros = b.constant(np.zeros((1,), np.uint32), "zero.uint32")
         b.dma(words[:, 1], zeros.broadcast_to((source.num_elements,)))
+    elif to_type == "uint64" and from_type in ("int8", "int16", "int32"):
+        _extend_sign(b, source, target.bitcast("int64"))
     else:
         lower_nodes(b, (node,))
+
+
+def _extend_sign(b: "Builder", source: HbmView, target: HbmView) -> None:
+    """target (64 bits) = signed integers."""
+    for block in blocks(source.shape, (source, target)):
+        with b.tiles():
+            words = b.sbuf(block.partitions, block.free, "int32")
+            b.copy(words, b.fetch(block.sides[0]))
+            b.store(block.sides[1], words)
 
 
 _SAME_BITS = tuple({f"int{bits}", f"uint{bits}"} for bits in (8, 16, 32, 64))

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import onnx
 from onnx import helper
+from onnx.reference import ReferenceEvaluator
 
 from npuviz.base.progress import NoProgress
 from npuviz.formats.onnx_optimize import KEEP_NODES
@@ -105,3 +106,42 @@ def run_node(
     fixed = {names[i]: array for i in constants if (array := arrays[i]) is not None}
     model = make_model([node], given, outputs, fixed, opset)
     return run(model, given, preset, settings={"dtype": dtype} if dtype else {})
+
+
+def reference(model: onnx.ModelProto, inputs: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+    """What onnx's own reference implementation computes."""
+    with np.errstate(all="ignore"):
+        return [np.asarray(value) for value in ReferenceEvaluator(model).run(None, dict(inputs))]
+
+
+def assert_matches(ran: Ran, expected: Sequence[np.ndarray], rtol: float = 2e-5, atol: float = 1e-6) -> None:
+    """Equal shapes, types and values, all on the engines, nothing for the user to worry about."""
+    assert ran.host == []
+    assert ran.hazards == []
+    for got, wanted in zip(ran.outputs, expected, strict=True):
+        assert (got.shape, got.dtype) == (wanted.shape, wanted.dtype)
+        np.testing.assert_allclose(got.astype(np.float64), wanted.astype(np.float64), rtol, atol)
+
+
+def check_node(
+    op_type: str,
+    arrays: Sequence[np.ndarray | None],
+    *,
+    expected: Sequence[np.ndarray] | None = None,
+    num_outputs: int = 1,
+    opset: int = 21,
+    constants: Sequence[int] = (),
+    rtol: float = 2e-5,
+    atol: float = 1e-6,
+    **attributes: Any,
+) -> Ran:
+    """Run one operator on the machine and compare with `expected`, else with onnx's reference."""
+    if expected is None:
+        names = [f"x{i}" if array is not None else "" for i, array in enumerate(arrays)]
+        outputs = [f"y{i}" for i in range(num_outputs)]
+        inputs = {f"x{i}": array for i, array in enumerate(arrays) if array is not None}
+        node = helper.make_node(op_type, names, outputs, **attributes)
+        expected = reference(make_model([node], inputs, outputs, opset=opset), inputs)
+    ran = run_node(op_type, arrays, num_outputs=num_outputs, opset=opset, constants=constants, **attributes)
+    assert_matches(ran, expected, rtol, atol)
+    return ran
