@@ -74,10 +74,10 @@ def assemble(builder: Builder, outputs: dict[int, int]) -> Tables:
     final_of = {channel: part.place + starts[channel] for channel, part in enumerate(parts)}
     waits = _all_waits(emitter, final_of)
     used_queues = sorted({transfer.queue for transfer in emitter.transfers})
-    awaited = set(np.unique(waits.source).tolist())
     queue_channels = {emitter.queue_channel(queue): queue for queue in used_queues}
-    channels = sorted(awaited | set(queue_channels))
-    plan = SemaphorePlan(spec, emitter.queue_sets, channels)
+    needed = set(zip(waits.source.tolist(), waits.core.tolist(), strict=True))
+    needed |= {(channel, emitter.core_of(channel)) for channel in queue_channels}
+    plan = SemaphorePlan(spec, emitter.queue_sets, sorted(needed))
     counts = {channel: emitter.queue_sets[queue].num_queues for channel, queue in queue_channels.items()}
     write_waits(instructions, waits, plan, final_of, counts)
     queue_sets, transfers = _queues_and_transfers(emitter, used_queues, plan)
@@ -122,16 +122,19 @@ def _queues_and_transfers(
 ) -> tuple[tuple[QueueSet, ...], tuple[Transfer, ...]]:
     """The queue sets in use, renumbered, and the transfers on them with their semaphores."""
     sets: list[QueueSet] = []
-    number: dict[int, tuple[int, int]] = {}
+    number: dict[int, tuple[int, int, tuple[int, ...]]] = {}
     for queue in used:
         old = emitter.queue_sets[queue]
-        semaphore = plan.number[emitter.queue_channel(queue)]
-        number[queue] = (len(sets), semaphore)
+        channel = emitter.queue_channel(queue)
+        semaphore = plan.number[channel, old.core]
+        number[queue] = (len(sets), semaphore, plan.remote(channel, old.core))
         sets.append(QueueSet(len(sets), old.name, old.core, old.owner, old.num_queues, semaphore))
     transfers: list[Transfer] = []
     for each in emitter.transfers:
-        queue, semaphore = number[each.queue]
-        transfers.append(Transfer(each.id, each.core, queue, each.descriptors, each.trigger, semaphore))
+        queue, semaphore, remote = number[each.queue]
+        transfers.append(
+            Transfer(each.id, each.core, queue, each.descriptors, each.trigger, semaphore, -1, remote)
+        )
     return tuple(sets), tuple(transfers)
 
 

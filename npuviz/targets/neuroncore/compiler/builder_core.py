@@ -116,7 +116,13 @@ class BuilderCore:
 
     @contextmanager
     def tiles(self) -> Generator[None]:
-        """Tiles made inside live until the end of the block."""
+        """Tiles made inside live until the end of the block.
+
+        With two cores, the blocks of a node alternate between them, unless the node has made tiles
+        outside of any block.
+        """
+        if len(self._scopes) == 2 and not self._scopes[1]:
+            self.core = (self.core + 1) % self.spec.num_cores
         outer_tile = self.emitter.tile
         if len(self._scopes) <= 2:
             self.emitter.tile = self._num_tile_scopes
@@ -199,19 +205,25 @@ class BuilderCore:
     def take_back(self, mark: "BuilderMark") -> None:
         """Remove everything since `mark`: as if it had not been emitted, with empty SBUF and PSUM."""
         done = self.emitter.take_back(mark.emitter)
-        self.variables.take_back(mark.variables, done)
+        moved = {channel: n for channel, n in done.items() if channel >= self.emitter.host}
+        self.variables.take_back(mark.variables, moved)
         del self.notes[mark.notes :]
         del self.all_tiles[mark.tiles :]
         self._homes = {tensor: index for tensor, index in self._homes.items() if index < mark.variables}
+        self._forget_variables(mark.variables)
         self._columns = {bits: view for bits, view in self._columns.items() if view.variable < mark.variables}
-        for sbuf, psum, cache in zip(self._sbuf, self._psum, self._cache, strict=True):
-            sbuf.restart(done)
-            psum.restart(done)
+        for core, cache in enumerate(self._cache):
+            own = {channel: n for channel, n in done.items() if self.emitter.core_of(channel) == core}
+            self._sbuf[core].restart(own)
+            self._psum[core].restart(own)
             cache.clear()
         for tile in self.all_tiles:
             length = mark.emitter.streams
             if tile.last is not None and tile.last[1] >= length[tile.last[0]]:
                 tile.last = (tile.last[0], length[tile.last[0]] - 1) if length[tile.last[0]] else tile.first
+
+    def _forget_variables(self, length: int) -> None:
+        """The variables from `length` on are gone."""
 
     # Instructions --------------------------------------------------------------------------------
 

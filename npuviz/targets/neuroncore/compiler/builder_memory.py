@@ -1,6 +1,9 @@
 """Movements between HBM and SBUF: fetch, load, store, copies within HBM, gather and scatter."""
 
+import numpy as np
+
 from npuviz.base.errors import SimulationError
+from npuviz.program.graph import Graph
 from npuviz.targets.neuroncore.compiler.allocator import Tile
 from npuviz.targets.neuroncore.compiler.builder_core import BuilderCore
 from npuviz.targets.neuroncore.compiler.dma_patterns import Side, descriptors, hbm_side, sbuf_side
@@ -10,6 +13,7 @@ from npuviz.targets.neuroncore.compiler.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.strides import dense_steps
 from npuviz.targets.neuroncore.compiler.view import DTYPE_CODES, View
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Alu, Engine, Flag, Opcode, Space
+from npuviz.targets.neuroncore.spec import NeuronSpec
 from npuviz.targets.neuroncore.tables import SBUF, Descriptor, DescriptorOp
 
 Descriptors = tuple[Descriptor, ...]
@@ -24,6 +28,26 @@ _DMA_TYPES = _DMA_FLOATS | _DMA_INTEGERS
 
 class BuilderMemory(BuilderCore):
     """Adds the movements."""
+
+    def __init__(self, graph: Graph, spec: NeuronSpec) -> None:
+        super().__init__(graph, spec)
+        self._relay_words: tuple[HbmView, HbmView] | None = None
+        self.emitter.relay = self._relay
+
+    def _forget_variables(self, length: int) -> None:
+        if self._relay_words is not None and self._relay_words[1].variable >= length:
+            self._relay_words = None
+
+    def _relay(self) -> tuple[int, int, tuple[Descriptor, ...]]:
+        """A transfer of core 0 that moves one word nobody needs."""
+        if self._relay_words is None:
+            self._relay_words = (
+                self.scratch((1,), "float32"),
+                self.constant(np.zeros(1, np.float32), "relay"),
+            )
+        to, source = self._relay_words
+        made = descriptors(hbm_side(to), hbm_side(source))
+        return self.emitter.channel(0, Engine.SP), self.queues.queue(0, "Loads"), made
 
     # HBM to SBUF ---------------------------------------------------------------------------------
 

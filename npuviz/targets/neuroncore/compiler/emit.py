@@ -1,6 +1,7 @@
 """The instruction streams of a program under construction, one a sequencer, kept as packed bytes."""
 
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from npuviz.base.errors import SimulationError
@@ -18,6 +19,8 @@ _NO_IMMEDIATES = bytes(12)
 _FLOATS = struct.Struct("<fff")
 
 Access = tuple[Region, Box]
+Relay = Callable[[], tuple[int, int, tuple[Descriptor, ...]]]
+"""Channel of a trigger on core 0, queue set, and descriptors that do no harm."""
 
 
 def floats(first: float = 0.0, second: float = 0.0, third: float = 0.0) -> bytes:
@@ -73,12 +76,20 @@ class Emitter:
         self.streams = [Stream() for _ in range(self.num_engines)]
         self.transfers: list[Transfer] = []
         self.tracker = Tracker(self.num_engines, self.num_engines + len(queue_sets))
+        self.relay: Relay | None = None
+        self._relayed: dict[int, tuple[int, int]] = {}
         self.node = -1
         self.tile = -1
 
     def channel(self, core: int, engine: Engine) -> int:
         """The channel of an engine."""
         return self.host if engine == Engine.HOST else core * NUM_ENGINES + engine
+
+    def core_of(self, channel: int) -> int:
+        """The core that a channel belongs to; the host belongs to core 0."""
+        if channel > self.host:
+            return self.queue_sets[channel - self.num_engines].core
+        return 0 if channel == self.host else channel // NUM_ENGINES
 
     def queue_channel(self, queue: int) -> int:
         """The channel of a queue set."""
@@ -163,10 +174,23 @@ class Emitter:
         needs = self.tracker.needs_of(channel, reads, writes, own)
         if needs:
             self._wait(channel, needs)
-        position = self.tracker.issue(channel, own)
+        position = self._trigger(channel, queue, descriptors, trigger, flags, imm, index_view)
         self.tracker.record(own, self.tracker.length(own) - 1, reads, writes)
         for tile in tiles:
             tile.touch(channel, position)
+        return position
+
+    def _trigger(
+        self,
+        channel: int,
+        queue: int,
+        descriptors: tuple[Descriptor, ...],
+        trigger: TriggerKind = "static",
+        flags: int = 0,
+        imm: bytes = _NO_IMMEDIATES,
+        index_view: View | None = None,
+    ) -> int:
+        position = self.tracker.issue(channel, self.queue_channel(queue))
         number = len(self.transfers)
         owner = self.queue_sets[queue]
         self.transfers.append(Transfer(number, owner.core, queue, descriptors, trigger))
@@ -190,6 +214,8 @@ class Emitter:
 
     def _wait(self, channel: int, needs: dict[int, int]) -> None:
         """Waits of the next instruction; those too many for it go to NOPs before it."""
+        if self.host in needs and self.core_of(channel):
+            self._relay_host(needs)
         waits = self.tracker.pruned(channel, needs)
         stream = self.streams[channel]
         engine = Engine.HOST if channel == self.host else channel % NUM_ENGINES
@@ -201,6 +227,20 @@ class Emitter:
             waits = waits[MAX_WAITS:]
         position = len(stream.heads)
         stream.waits += [(position, source, count) for source, count in waits]
+
+    def _relay_host(self, needs: dict[int, int]) -> None:
+        """The host updates semaphores of core 0 only: a transfer of core 0 tells the other core."""
+        count = needs.pop(self.host)
+        found = self._relayed.get(count)
+        if found is None:
+            assert self.relay is not None
+            trigger, queue, descriptors = self.relay()
+            self._wait(trigger, {self.host: count})
+            self._trigger(trigger, queue, descriptors)
+            own = self.queue_channel(queue)
+            found = self._relayed[count] = (own, self.tracker.length(own))
+        own, position = found
+        needs[own] = max(position, needs.get(own, 0))
 
     def _append(self, channel: int, head: bytes, operands: bytes, transfer: int) -> None:
         stream = self.streams[channel]
@@ -234,6 +274,7 @@ class Emitter:
             del stream.waits[waits:]
         del self.transfers[mark.transfers :]
         self.tracker.take_back(mark.queue_lengths, mark.known)
+        self._relayed.clear()
         return {channel: count for channel, count in enumerate(mark.queue_lengths) if count}
 
     def check(self) -> None:

@@ -4,11 +4,12 @@ An engine's semaphore is incremented by those of its instructions that somebody 
 grows by num_queues with each finished transfer. Neither ever falls, so a wait is "at least".
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
-from npuviz.base.errors import DoesNotFit
+from npuviz.base.errors import DoesNotFit, SimulationError
 from npuviz.targets.neuroncore.isa import ENGINE_NAMES, MAX_WAITS, NUM_ENGINES, Condition, Update, When
 from npuviz.targets.neuroncore.spec import NeuronSpec
 from npuviz.targets.neuroncore.tables import QueueSet
@@ -35,30 +36,42 @@ class Waits:
 class SemaphorePlan:
     """Which semaphore counts which channel.
 
-    number  channel -> semaphore of the core that the channel belongs to
+    number  (channel, core) -> semaphore of `core` that counts the channel. A queue set of the other core
+            counts there too (remote semaphore); an engine counts on its own core only
     uses    (core, semaphore) -> who updates it
     """
 
-    def __init__(self, spec: NeuronSpec, queue_sets: list[QueueSet], used_channels: list[int]) -> None:
-        self.number: dict[int, int] = {}
+    def __init__(
+        self, spec: NeuronSpec, queue_sets: list[QueueSet], needed: Iterable[tuple[int, int]]
+    ) -> None:
+        self.number: dict[tuple[int, int], int] = {}
         self.uses: dict[tuple[int, int], str] = {}
         host = spec.num_cores * NUM_ENGINES
         following = [FIRST_SEMAPHORE] * spec.num_cores
-        for channel in used_channels:
+        for channel, core in needed:
             if channel > host:
                 queue = queue_sets[channel - host - 1]
-                core, name = queue.core, queue.name
+                own, name = queue.core, queue.name
             elif channel == host:
-                core, name = 0, ENGINE_NAMES[-1]
+                own, name = 0, ENGINE_NAMES[-1]
             else:
-                core, name = channel // NUM_ENGINES, ENGINE_NAMES[channel % NUM_ENGINES]
+                own, name = channel // NUM_ENGINES, ENGINE_NAMES[channel % NUM_ENGINES]
+            if own != core and channel <= host:
+                raise SimulationError(
+                    f"core {core} waits for {name} of core {own}: only transfers can tell it"
+                )
             if following[core] >= spec.num_semaphores:
                 raise DoesNotFit(
                     f"the program needs more than the {spec.num_semaphores} semaphores of a core"
                 )
-            self.number[channel] = following[core]
-            self.uses[(core, following[core])] = name
+            self.number[channel, core] = following[core]
+            self.uses[core, following[core]] = name if own == core else f"Core[{own}].{name}"
             following[core] += 1
+
+    def remote(self, channel: int, core: int) -> tuple[int, ...]:
+        """Semaphores of the other core that a queue set of `core` increments."""
+        other = self.number.get((channel, 1 - core))
+        return () if other is None else (other,)
 
 
 def write_waits(
@@ -77,13 +90,15 @@ def write_waits(
     numbers = np.zeros(len(waits.done), np.int64)
     for channel in np.unique(waits.source).tolist():
         chosen = waits.source == channel
-        numbers[chosen] = plan.number[channel]
+        for core in np.unique(waits.core[chosen]).tolist():
+            numbers[chosen & (waits.core == core)] = plan.number[channel, core]
         if channel in queue_counts:
             values[chosen] = waits.done[chosen] * queue_counts[channel]
             continue
         awaited, place = np.unique(waits.done[chosen], return_inverse=True)
         values[chosen] = place + 1
-        _mark_updates(instructions, final_of[channel][awaited - 1], plan.number[channel])
+        (number,) = {plan.number[channel, core] for core in waits.core[chosen].tolist()}
+        _mark_updates(instructions, final_of[channel][awaited - 1], number)
     slot = _rank_within(waits.instruction)
     target = instructions["waits"]
     at = (waits.instruction, slot)

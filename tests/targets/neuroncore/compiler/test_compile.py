@@ -34,11 +34,13 @@ def compiled(graph: Graph, preset: str = "trn2", **settings: str) -> Compiled:
     return compile_graph(graph, spec)
 
 
-def contents(result: Compiled, inputs: dict[str, np.ndarray], preset: str = "trn2") -> ValueEngine:
+def contents(
+    result: Compiled, inputs: dict[str, np.ndarray], preset: str = "trn2", **settings: str
+) -> ValueEngine:
     """Contents after a run in a random order; nothing was read before it was written."""
     machine = RandomMachine(result.tables, 3)
     assert machine.run()
-    engine = ValueEngine(result.tables, result.graph, make_spec(preset)[0], inputs)
+    engine = ValueEngine(result.tables, result.graph, make_spec(preset, settings=settings)[0], inputs)
     engine.advance_to(np.array(machine.log, np.int64))
     assert engine.hazards == []
     return engine
@@ -129,6 +131,29 @@ def test_what_nobody_can_lower_runs_on_the_host() -> None:
     assert (call["opcode"], call["id"], call["imm"][0]) == (Opcode.HOST_CALL, 1, 2 * 128 * 64 * 4)
     assert call["waits"]["used"].any()
     assert RandomMachine(result.tables, 0).run()
+
+
+def test_two_cores_share_the_work_and_hear_of_the_host(tmp_path: Path) -> None:
+    nodes = [
+        ("Relu", ["x"], ["a"], {}),
+        ("Unheard", ["a"], ["b"], {}),
+        ("Neg", ["b"], ["c"], {}),
+        ("Transpose", ["b"], ["d"], {"perm": [1, 0]}),
+        ("MatMul", ["c", "d"], ["y"], {}),
+    ]
+    inner = {"a": FLOATS, "b": FLOATS, "c": FLOATS, "d": ((64, 128), "float32")}
+    graph = make_graph({"x": FLOATS}, {"y": ((128, 128), "float32")}, nodes, inner=inner)
+    result = compiled(graph, lnc="2")
+    assert result.tables.num_cores == 2
+    for seed in range(4):
+        assert RandomMachine(result.tables, seed).run()
+    model = compiled(read_model(mixed_model(tmp_path / "mixed.onnx")), lnc="2")
+    x = np.random.default_rng(1).standard_normal((1, 3, 8, 8)).astype(np.float32)
+    (output,) = model.graph.outputs
+    (expected,) = run_reference(model.graph, {"x": x}, [output]).values()
+    found = contents(model, {"x": x}, lnc="2").variable(model.tables.outputs[output])
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+    assert any(transfer.remote_semaphores for transfer in model.tables.transfers)
 
 
 def lower_badly(b: Any, node: Any) -> None:

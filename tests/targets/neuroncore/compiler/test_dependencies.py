@@ -29,8 +29,8 @@ class Work:
     is_accumulation: bool = False
 
 
-def operand_cells(operand: np.void) -> set[tuple[int, int]]:
-    """16-byte cells per partition group of an operand."""
+def operand_cells(operand: np.void, core: int) -> set[tuple[int, int]]:
+    """4-byte cells per partition group of an operand; a core's SBUF is memory 1 + 10 * core."""
     size = {0: 4, 1: 2, 2: 2, 7: 4, 8: 4}.get(int(operand["dtype"]), 1)
     offsets = np.zeros(1, np.int64)
     for count, step in zip(operand["sizes"].tolist(), operand["steps"].tolist(), strict=True):
@@ -38,11 +38,11 @@ def operand_cells(operand: np.void) -> set[tuple[int, int]]:
     first = int(operand["address"])
     cells = {(first + offset * size) // 4 for offset in offsets.tolist()}
     partitions = range(int(operand["partition"]), int(operand["partition"]) + int(operand["partitions"]))
-    space = int(operand["space"])
+    space = int(operand["space"]) + 10 * core
     return {(space, partition << 20 | cell) for partition in {p // 32 for p in partitions} for cell in cells}
 
 
-def access_cells(access: Access, partition_bytes: int) -> set[tuple[int, int]]:
+def access_cells(access: Access, partition_bytes: int, core: int) -> set[tuple[int, int]]:
     """The same cells for a side of a descriptor; variables are memories from 100 on."""
     offsets = np.arange(0, access.sizes[0], min(4, access.sizes[0])) * access.steps[0]
     for count, step in zip(access.sizes[1:], access.steps[1:], strict=True):
@@ -51,7 +51,12 @@ def access_cells(access: Access, partition_bytes: int) -> set[tuple[int, int]]:
     if access.variable != SBUF:
         return {(100 + access.variable, cell) for cell in np.unique(offsets // 4).tolist()}
     partitions, inner = np.divmod(offsets, partition_bytes)
-    return {(1, cell) for cell in np.unique((partitions // 32 << 20) | (inner // 4)).tolist()}
+    return {(1 + 10 * core, cell) for cell in np.unique((partitions // 32 << 20) | (inner // 4)).tolist()}
+
+
+def core_of(tables: Tables, index: int) -> int:
+    """The core of an instruction."""
+    return int(np.searchsorted(tables.sequencers[:, 1], index, side="right")) // 5
 
 
 def works_of(tables: Tables, partition_bytes: int) -> tuple[dict[int, Work], dict[int, Work]]:
@@ -60,21 +65,25 @@ def works_of(tables: Tables, partition_bytes: int) -> tuple[dict[int, Work], dic
     for index, row in enumerate(tables.instructions):
         if row["opcode"] in NOT_DATA:
             continue
+        core = core_of(tables, index)
         cells = [
-            operand_cells(operand) if operand["space"] in (1, 2) else set() for operand in row["operands"]
+            operand_cells(operand, core) if operand["space"] in (1, 2) else set()
+            for operand in row["operands"]
         ]
         reads = set().union(*cells[1:5])
         if row["opcode"] == Opcode.TENSOR_COPY_PREDICATED:
             reads |= cells[0]
         is_pe = bool(row["opcode"] == Opcode.NC_MATMUL)
-        instructions[index] = Work(reads, cells[0] | cells[5], ("engine", int(row["engine"])), is_pe)
+        instructions[index] = Work(
+            reads, cells[0] | cells[5], ("engine", 10 * core + int(row["engine"])), is_pe
+        )
     transfers: dict[int, Work] = {}
     for index, transfer in enumerate(tables.transfers):
         work = Work(set(), set(), ("queue", transfer.queue))
         for descriptor in transfer.descriptors:
-            work.writes |= access_cells(descriptor.to, partition_bytes)
+            work.writes |= access_cells(descriptor.to, partition_bytes, transfer.core)
             for source in descriptor.sources:
-                work.reads |= access_cells(source, partition_bytes)
+                work.reads |= access_cells(source, partition_bytes, transfer.core)
         transfers[index] = work
     return instructions, transfers
 
@@ -152,8 +161,10 @@ def random_program(builder: Builder, draw: random.Random, length: int) -> None:
     inputs = [builder.hbm(tensor) for tensor in builder.graph.inputs]
     outputs = [builder.hbm(tensor) for tensor in builder.graph.outputs]
     columns = inputs[0].shape[1]
+    for target in outputs:
+        builder.dma(target, inputs[0])
     for _ in range(length // 12):
-        with builder.tiles():
+        with builder.node(0), builder.tiles():
             tiles = [builder.sbuf(128, (columns,), "float32") for _ in range(3)]
             psum = builder.psum(128, (columns,))
             for tile in tiles:
@@ -192,14 +203,16 @@ def random_step(
 
 
 @pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("preset", ["trn1", "trn2"])
-def test_random_programs_run_in_a_right_order(preset: str, seed: int) -> None:
-    spec, _ = make_spec(preset, settings={"sbuf_partition_bytes": "4096"})
+@pytest.mark.parametrize(("preset", "lnc"), [("trn1", "1"), ("trn2", "1"), ("trn2", "2")])
+def test_random_programs_run_in_a_right_order(preset: str, lnc: str, seed: int) -> None:
+    spec, _ = make_spec(preset, settings={"sbuf_partition_bytes": "4096", "lnc": lnc})
     builder = Builder(io_graph(2, (128, 128)), spec)
     log = Log(builder)
     random_program(builder, random.Random(seed), 72)
     tables = assemble(builder, {})
     assert assert_ordered(tables, log, spec.sbuf_partition_bytes, seed) > 30
+    used = {int(tables.queue_sets[transfer.queue].core) for transfer in tables.transfers}
+    assert used == set(range(spec.num_cores))
 
 
 def test_every_wait_is_needed_for_something_that_can_be_late() -> None:
