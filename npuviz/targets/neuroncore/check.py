@@ -28,6 +28,7 @@ the largest magnitude of the tensor; the sum counts. The first of float32 is tha
 _FLOATS = ("float32", "float64", "float16", "bfloat16")
 _GROUP_BYTES = 256 << 20
 _KEPT_GROUPS = 2
+_FUSED_NODES = 64
 
 _REQUANTIZING = frozenset(("QuantizeLinear", "QLinearMatMul", "QLinearConv", "DynamicQuantizeLinear"))
 _RANDOM = frozenset(
@@ -208,22 +209,42 @@ class _Rule:
         return bad, absolute, absolute / scale if scale else (float("inf") if absolute else 0.0)
 
     def _local_reference(self, index: int) -> np.ndarray | None:
-        """What ONNX Runtime makes of the inputs that the machine gave the tensor's operator."""
-        graph, engine = self._graph, self._engine
-        node = graph.nodes[graph.tensors[index].producer]
+        """What ONNX Runtime makes of what the machine had: runs the tensor's operator, and before it those
+        whose results were fused away. None where that leads too far."""
+        graph = self._graph
         arrays: dict[int, np.ndarray] = {}
-        for tensor in node.inputs:
-            if tensor < 0:
+        nodes: list[int] = []
+        wanted = [graph.tensors[index].producer]
+        while wanted:
+            number = wanted.pop()
+            if number in nodes:
                 continue
-            kind = numpy_dtype(graph.tensors[tensor].dtype)
-            number = engine.variable_of(tensor)
-            if number >= 0 and (engine.is_complete(number) or tensor in self._compared):
-                arrays[tensor] = as_type(engine.variable(number), kind)
-            elif tensor in graph.constants:
-                arrays[tensor] = np.ascontiguousarray(graph.constants[tensor])
-            else:
+            if number < 0 or len(nodes) >= _FUSED_NODES:
                 return None
-        return run_node(graph, node, arrays).get(index)
+            nodes.append(number)
+            for tensor in graph.nodes[number].inputs:
+                if tensor >= 0 and tensor not in arrays:
+                    held = self._held(tensor)
+                    if held is None:
+                        wanted.append(graph.tensors[tensor].producer)
+                    else:
+                        arrays[tensor] = held
+        for number in sorted(nodes):
+            arrays.update(run_node(graph, graph.nodes[number], arrays))
+            if any(tensor >= 0 and tensor not in arrays for tensor in graph.nodes[number].outputs):
+                return None
+        return arrays[index]
+
+    def _held(self, tensor: int) -> np.ndarray | None:
+        """A tensor as HBM holds it, in the graph's type; None if HBM does not."""
+        graph, engine = self._graph, self._engine
+        if tensor in graph.constants and numpy_dtype(graph.tensors[tensor].dtype).kind in "iub":
+            return np.ascontiguousarray(graph.constants[tensor])
+        number = engine.variable_of(tensor)
+        if number >= 0 and engine.is_complete(number):
+            return as_type(engine.variable(number), numpy_dtype(graph.tensors[tensor].dtype))
+        known = graph.constants.get(tensor)
+        return None if known is None else np.ascontiguousarray(known)
 
     def _is_requantized(self, index: int) -> bool:
         """Whether the tensor was rounded to 8 bits from something finer."""
