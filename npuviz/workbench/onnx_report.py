@@ -94,7 +94,7 @@ def _reasons(group: Iterable[CaseResult]) -> str:
     """The most frequent reasons, with how many cases have each."""
     counts: Counter[str] = Counter()
     for result in group:
-        counts.update(dict.fromkeys(_cell(reason) for reason in result.reasons))
+        counts.update({_cell(reason) for reason in result.reasons})
     shown = [f"{reason} ({count})" for reason, count in counts.most_common(MAX_REASONS)]
     if len(counts) > MAX_REASONS:
         shown.append(f"{len(counts) - MAX_REASONS} more reasons")

@@ -4,6 +4,7 @@ Any rank and any element type: a transfer moves bytes.
 """
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -146,12 +147,13 @@ def lower_pad(b: Builder, node: Node) -> None:
         )
     ]
     amounts = [(max(0, low), max(0, high)) for low, high in zip(before, after, strict=True)]
-    modes = {"edge": "edge", "reflect": "reflect", "wrap": "wrap"}
-    if mode not in modes:
+    if mode not in ("edge", "reflect", "wrap"):
         raise CannotLower(f"padding mode {mode}")
     if cut.size == 0:
         raise CannotLower(f"padding mode {mode} of nothing")
-    move_by_map(b, to, of, np.pad(cut, amounts, mode=modes[mode]))
+    # numpy has the same names for the modes.
+    named: Any = mode
+    move_by_map(b, to, of, np.pad(cut, amounts, mode=named))
 
 
 def _pad_with(b: Builder, node: Node, before: list[int]) -> None:

@@ -1,0 +1,150 @@
+"""npuviz behind onnx's backend interface: a few of onnx's own cases, and what the interface promises."""
+
+import dataclasses
+import unittest
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import npuviz.onnx_backend as backend
+from npuviz.base.errors import NpuvizError, TargetError
+from npuviz.workbench.onnx_suite import HOST, PASS, UNSUPPORTED, load_cases, operator_of, run_case
+
+ON_ENGINES = (
+    "test_add_bcast",
+    "test_argmax_keepdims_example",
+    "test_concat_3d_axis_negative_2",
+    "test_conv_with_strides_no_padding",
+    "test_cumsum_2d_int32",
+    "test_gather_negative_indices",
+    "test_gemm_all_attributes",
+    "test_layer_normalization_2d_axis1",
+    "test_linear_attention_gated_delta",
+    "test_matmul_3d",
+    "test_maxpool_2d_pads",
+    "test_pow_types_float32_int32",
+    "test_quantizelinear",
+    "test_reshape_zero_dim",
+    "test_resize_upsample_scales_linear",
+    "test_scatternd_add",
+    "test_slice_neg_steps",
+    "test_softmax_axis_1",
+    "test_top_k",
+    "test_transpose_all_permutations_3",
+)
+
+
+@pytest.fixture(scope="module")
+def cases() -> dict[str, Any]:
+    return {case.name: case for case in load_cases()}
+
+
+@pytest.mark.parametrize("name", ON_ENGINES)
+def test_a_case_of_onnx_passes_on_the_engines(cases: dict[str, Any], name: str) -> None:
+    result = run_case(cases[name], operator_of(cases[name], {}), backend.ExecutionOptions())
+    assert (result.category, result.reasons) == (PASS, ())
+    assert result.cycles > 0
+
+
+def test_what_the_engines_cannot_do_has_a_reason(cases: dict[str, Any]) -> None:
+    result = run_case(cases["test_nonzero_example"], "NonZero", backend.ExecutionOptions())
+    assert result.category == HOST
+    assert result.reasons == ("NonZero: the size of the result depends on values",)
+    result = run_case(cases["test_string_concat"], "StringConcat", backend.ExecutionOptions())
+    assert result.category == UNSUPPORTED
+    assert "is text" in result.reasons[0]
+
+
+def test_a_wrong_expectation_is_found(cases: dict[str, Any]) -> None:
+    case = cases["test_add_bcast"]
+    inputs, (expected,) = case.data_sets[0]
+    changed = dataclasses.replace(case, data_sets=[(inputs, [expected + 1])])
+    result = run_case(changed, "Add", backend.ExecutionOptions())
+    assert result.category == "fail"
+    assert "values differ" in result.reasons[0]
+
+
+class TestRunner(unittest.TestCase):
+    """onnx's own runner accepts the module as a backend."""
+
+    ran: ClassVar[list[str]] = []
+
+    def test_the_standard_runner(self) -> None:
+        import onnx.backend.test
+
+        runner = onnx.backend.test.BackendTest(backend.NpuvizBackend, __name__)
+        runner.include("test_relu_cpu$")
+        found: dict[str, Callable[[Any], None]] = {}
+        for holder in runner.test_cases.values():
+            found |= {n: f for n, f in vars(holder).items() if n.startswith("test_relu_cpu")}
+        assert set(found) == {"test_relu_cpu"}
+        found["test_relu_cpu"](self)
+
+
+def two_layer_model() -> onnx.ModelProto:
+    graph = helper.make_graph(
+        [helper.make_node("Reshape", ["x", "shape"], ["r"]), helper.make_node("Relu", ["r"], ["y"])],
+        "g",
+        [
+            helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 4]),
+            helper.make_tensor_value_info("shape", TensorProto.INT64, [2]),
+        ],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["a", "b"])],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def test_parameters_are_those_of_the_run() -> None:
+    prepared = backend.prepare(two_layer_model())
+    x = np.arange(-4, 4, dtype=np.float32).reshape(2, 4)
+    for shape in ([4, 2], [1, 8]):
+        (y,) = prepared.run([x, np.array(shape, np.int64)])
+        np.testing.assert_array_equal(y, np.maximum(x, 0).reshape(shape))
+        assert prepared.last is not None
+        assert prepared.last.parameters == ("shape",)
+        assert not prepared.last.host_nodes
+
+
+def test_inputs_by_name() -> None:
+    x = np.ones((1, 4), np.float32)
+    outputs = backend.run_model(two_layer_model(), {"shape": np.array([4, 1]), "x": x})
+    assert outputs[0].shape == (4, 1)
+    with pytest.raises(NpuvizError, match="no value for the input 'shape'"):
+        backend.run_model(two_layer_model(), {"x": x})
+
+
+def test_a_single_node() -> None:
+    node = helper.make_node("Mul", ["a", "b"], ["y"])
+    a, b = np.array([1, 2, 3], np.float32), np.array([2, 2, 2], np.float32)
+    (y,) = backend.run_node(node, [a, b])
+    np.testing.assert_array_equal(y, a * b)
+
+
+def test_devices() -> None:
+    assert backend.supports_device("CPU")
+    assert not backend.supports_device("CUDA")
+    with pytest.raises(NpuvizError, match="no device 'CUDA'; devices: CPU, NPU"):
+        backend.prepare(two_layer_model(), "CUDA")
+
+
+def test_another_generation() -> None:
+    node = helper.make_node("Tanh", ["a"], ["y"])
+    a = np.linspace(-2, 2, 5, dtype=np.float32)
+    (y,) = backend.run_node(node, [a], preset="trn1", settings={"dtype": "bf16"})
+    np.testing.assert_allclose(y, np.tanh(a), atol=0.01)
+
+
+def test_an_unknown_target() -> None:
+    with pytest.raises(NpuvizError, match="unknown target 'nothing'"):
+        backend.prepare(two_layer_model(), target="nothing")
+
+
+def test_too_many_inputs_and_text() -> None:
+    with pytest.raises(NpuvizError, match="at most 2 inputs"):
+        backend.run_model(two_layer_model(), [np.zeros(1)] * 3)
+    with pytest.raises(TargetError, match="is text"):
+        backend.run_model(two_layer_model(), [np.array(["a"]), np.array([1])])
