@@ -306,7 +306,7 @@ def _notes(neff: Neff, rows: Sequence[ForeignRow], transfers: Sequence[Transfer]
             "estimated",
             f"the schedule is estimated: {named} instructions are laid out on the engines by the "
             f"dependencies of the file's debug records, with assumed durations ({COMPUTE_CYCLES} cycles of "
-            f"its engine for an instruction, {CONTROL_CYCLES} for a wait, start and descriptor time for a DMA)",
+            f"its engine for an instruction, {CONTROL_CYCLES} for a wait, start and descriptor time for DMA)",
         ),
     ]
     if not named:
