@@ -7,11 +7,13 @@ import numpy as np
 from npuviz.program.graph import Graph
 from npuviz.targets.neuroncore import values_gpsimd as gpsimd
 from npuviz.targets.neuroncore import values_matrix as matrix
+from npuviz.targets.neuroncore import values_reduce as reduce
 from npuviz.targets.neuroncore import values_vector as vector
 from npuviz.targets.neuroncore.isa import NUM_ENGINES, Opcode
 from npuviz.targets.neuroncore.tables import Tables
+from npuviz.targets.neuroncore.values_chip import Chip
 from npuviz.targets.neuroncore.values_host import plan_host_call, tensor_homes
-from npuviz.targets.neuroncore.values_memory import Chip, ValueFault
+from npuviz.targets.neuroncore.values_memory import ValueFault
 from npuviz.targets.neuroncore.values_plan import Build, Ins, Plan, Report
 from npuviz.targets.neuroncore.values_transfer import TRANSPOSE_ORDER, plan_transfer
 
@@ -24,10 +26,10 @@ COMPUTING: Mapping[int, Callable[[Build], Plan]] = {
     Opcode.TENSOR_TENSOR: vector.tensor_tensor,
     Opcode.TENSOR_SCALAR: vector.tensor_scalar,
     Opcode.SCALAR_TENSOR_TENSOR: vector.scalar_tensor_tensor,
-    Opcode.TENSOR_TENSOR_SCAN: vector.tensor_tensor_scan,
-    Opcode.TENSOR_REDUCE: vector.tensor_reduce,
-    Opcode.BN_STATS: vector.bn_stats,
-    Opcode.BN_AGGR: vector.bn_aggr,
+    Opcode.TENSOR_TENSOR_SCAN: reduce.tensor_tensor_scan,
+    Opcode.TENSOR_REDUCE: reduce.tensor_reduce,
+    Opcode.BN_STATS: reduce.bn_stats,
+    Opcode.BN_AGGR: reduce.bn_aggr,
     Opcode.RECIPROCAL: vector.reciprocal,
     Opcode.MEMSET: vector.memset,
     Opcode.MAX8: gpsimd.max8,

@@ -15,9 +15,9 @@ import numpy as np
 
 from npuviz.program.graph import Graph
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS
-from npuviz.targets.neuroncore.memories import MEMORIES_PER_CORE, hbm_memory
 from npuviz.targets.neuroncore.spec import NeuronSpec
 from npuviz.targets.neuroncore.tables import Tables
+from npuviz.targets.neuroncore.values_chip import Chip, HbmArray
 from npuviz.targets.neuroncore.values_decode import NOTHING, Planner
 from npuviz.targets.neuroncore.values_history import (
     Place,
@@ -28,8 +28,9 @@ from npuviz.targets.neuroncore.values_history import (
     is_within,
 )
 from npuviz.targets.neuroncore.values_host import tensor_homes
-from npuviz.targets.neuroncore.values_memory import GRANULE, Chip, HbmArray, Mask, Sram, ValueFault
+from npuviz.targets.neuroncore.values_memory import GRANULE, ValueFault
 from npuviz.targets.neuroncore.values_plan import Plan
+from npuviz.targets.neuroncore.values_spans import spans_of
 from npuviz.targets.neuroncore.values_transfer import TRANSPOSE_ORDER
 
 MAX_HAZARDS = 10_000
@@ -151,7 +152,6 @@ class ValueEngine:
             self._undo = UndoLog(chip)
             self._snapshots = Snapshots(chip)
             self._homes = tensor_homes(chip)
-            self._variables_by_address = sorted(chip.variables, key=lambda array: array.variable.address)
             self._last_snapshot = time.monotonic()
 
     def _agree(self, log: np.ndarray, edits: tuple[Edit, ...]) -> None:
@@ -260,7 +260,7 @@ class ValueEngine:
     def _apply_edit(self, edit: Edit, undoable: bool) -> None:
         chip = self._chip
         assert chip is not None
-        spans = self._spans(edit.memory, edit.address, len(edit.data))
+        spans = spans_of(self._memories, edit.memory, edit.address, len(edit.data))
         for span in spans:
             if isinstance(span.memory, HbmArray) and not span.memory.is_private:
                 chip.own(span.memory)
@@ -289,7 +289,7 @@ class ValueEngine:
         with self.lock:
             self._prepare()
             made = np.zeros(size_bytes, np.uint8)
-            for span in self._spans(memory, address, size_bytes):
+            for span in spans_of(self._memories, memory, address, size_bytes):
                 made[span.start : span.start + span.size] = span.view()
             return made.tobytes()
 
@@ -370,54 +370,6 @@ class ValueEngine:
     def _memories(self) -> Chip:
         assert self._chip is not None
         return self._chip
-
-    def _spans(self, memory: int, address: int, size: int) -> list["_Span"]:
-        """Pieces of a linear range of a memory that exist; between variables there is nothing."""
-        chip, found = self._memories, list[_Span]()
-        if memory == hbm_memory(self.spec):
-            for array in self._variables_by_address:
-                begin = max(address, array.variable.address)
-                end = min(address + size, array.variable.address + array.size)
-                if begin < end:
-                    offset = begin - array.variable.address
-                    found.append(_Span(array, 0, offset, begin - address, end - begin))
-            return found
-        core, space = divmod(memory, MEMORIES_PER_CORE)
-        if not 0 <= core < len(chip.sbuf):
-            raise ValueError(f"there is no memory {memory}")
-        sram = (chip.psum if space else chip.sbuf)[core]
-        at = address
-        while at < address + size:
-            partition, offset = divmod(at, sram.partition_bytes)
-            if not 0 <= partition < NUM_PARTITIONS:
-                break
-            count = min(sram.partition_bytes - offset, address + size - at)
-            found.append(_Span(sram, partition, offset, at - address, count))
-            at += count
-        return found
-
-
-@dataclass(frozen=True, slots=True)
-class _Span:
-    """Bytes offset..offset+size of a partition or a variable; `start` is their place in what is asked."""
-
-    memory: HbmArray | Sram
-    partition: int
-    offset: int
-    start: int
-    size: int
-
-    def view(self) -> np.ndarray:
-        if isinstance(self.memory, Sram):
-            return self.memory.rows[self.partition, self.offset : self.offset + self.size]
-        return self.memory.flat[self.offset : self.offset + self.size]
-
-    def mask(self) -> Mask | None:
-        first, end = self.offset // GRANULE, -(-(self.offset + self.size) // GRANULE)
-        if isinstance(self.memory, Sram):
-            return Mask(self.memory.written[first:end, self.partition])
-        flags = self.memory.written
-        return None if flags is None else Mask(flags[first:end])
 
 
 def _position_of(edits: tuple[Edit, ...], number: int) -> int:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from npuviz.targets.neuroncore.values_memory import Chip, HbmArray
+from npuviz.targets.neuroncore.values_chip import Chip, HbmArray
 from npuviz.targets.neuroncore.values_plan import Plan
 
 UNDO_BYTES = 128 << 20

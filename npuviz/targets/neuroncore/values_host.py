@@ -5,7 +5,8 @@ import numpy as np
 from npuviz.formats.onnx_single import run_node
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Graph
-from npuviz.targets.neuroncore.values_memory import Chip, HbmArray, Mask, ValueFault
+from npuviz.targets.neuroncore.values_chip import Chip, HbmArray
+from npuviz.targets.neuroncore.values_memory import Mask, ValueFault
 from npuviz.targets.neuroncore.values_plan import Ins, Plan, Report
 from npuviz.targets.neuroncore.values_types import convert_into, converted
 

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from npuviz.targets.neuroncore.isa import DTYPE_NAMES, OPERAND_POSITIONS, Dtype, Flag, Space
-from npuviz.targets.neuroncore.values_memory import Chip, HbmArray, Mask, Operand, ValueFault
+from npuviz.targets.neuroncore.values_chip import Chip, HbmArray
+from npuviz.targets.neuroncore.values_memory import Mask, Operand, ValueFault
 from npuviz.targets.neuroncore.values_types import as_int32, convert_into, loader, storer
 
 Step = Callable[[], object]

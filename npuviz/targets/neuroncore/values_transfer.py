@@ -1,20 +1,13 @@
 """What DMA descriptors move and compute. Ref: NEFFDOC (fields); how they execute is inferred (4.6)."""
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from npuviz.program.dtypes import numpy_dtype
-from npuviz.targets.neuroncore.isa import DTYPE_NAMES, SRC1, Flag, Space
-from npuviz.targets.neuroncore.tables import SBUF, Access, Descriptor, Transfer
-from npuviz.targets.neuroncore.values_memory import (
-    Chip,
-    Dims,
-    HbmArray,
-    Mask,
-    ValueFault,
-    merged,
-)
+from npuviz.targets.neuroncore.isa import Flag
+from npuviz.targets.neuroncore.tables import Access, Descriptor, Transfer
+from npuviz.targets.neuroncore.values_chip import Chip
+from npuviz.targets.neuroncore.values_indexed import Moves, byte_dims, plan_indexed
+from npuviz.targets.neuroncore.values_memory import Dims, ValueFault, merged
 from npuviz.targets.neuroncore.values_plan import Ins, Plan, Report, Step, common_shape
 from npuviz.targets.neuroncore.values_types import convert_into, loader
 
@@ -22,50 +15,6 @@ TRANSPOSE_ORDER = (3, 2, 1, 0)
 """Axis k of the transposed array is axis TRANSPOSE_ORDER[k] of the source. Assumed: reversed."""
 
 _WIDTHS = (8, 4, 2, 1)
-
-
-class _Moves:
-    """Collects what the descriptors of a transfer do."""
-
-    def __init__(self, chip: Chip, core: int, order: tuple[int, ...]) -> None:
-        self.chip = chip
-        self.core = core
-        self.order = order
-        self.steps: list[Step] = []
-        self.reads: list[Mask] = []
-        self.marks: list[Mask] = []
-        self.writes: list[np.ndarray] = []
-        self.arrays: list[HbmArray] = []
-
-    def source(self, access: Access, dims: Dims, dtype: np.dtype) -> np.ndarray:
-        view, masks = self.chip.access(self.core, access, dims, dtype)
-        self.reads += masks
-        return view
-
-    def target(self, access: Access, dims: Dims, dtype: np.dtype) -> np.ndarray:
-        if 0 <= access.variable < len(self.chip.variables):
-            array = self.chip.variables[access.variable]
-            self.chip.own(array)
-            self.arrays.append(array)
-        view, masks = self.chip.access(self.core, access, dims, dtype)
-        self.marks += masks
-        self.writes.append(view)
-        return view
-
-    def plan(self) -> Plan:
-        steps = tuple(self.steps)
-
-        def run() -> None:
-            for step in steps:
-                step()
-
-        return Plan(
-            steps[0] if len(steps) == 1 else run,
-            tuple(self.reads),
-            tuple(self.marks),
-            tuple(self.writes),
-            tuple(dict.fromkeys(self.arrays)),
-        )
 
 
 def plan_transfer(
@@ -76,11 +25,11 @@ def plan_transfer(
     order: tuple[int, ...] = TRANSPOSE_ORDER,
 ) -> Plan:
     """The plan of a whole transfer; `ins` triggered it. Raises ValueFault for a bad descriptor."""
-    moves = _Moves(chip, transfer.core, order)
+    moves = Moves(chip, transfer.core, order)
     is_indexed = ins.has(Flag.GATHER_SOURCE) or ins.has(Flag.SCATTER_TARGET)
     try:
         if is_indexed:
-            return _plan_indexed(moves, transfer, ins, report)
+            return plan_indexed(moves, transfer, ins, report)
         for descriptor in transfer.descriptors:
             _add(moves, descriptor)
     except ValueFault as error:
@@ -88,7 +37,7 @@ def plan_transfer(
     return moves.plan()
 
 
-def _add(moves: _Moves, descriptor: Descriptor) -> None:
+def _add(moves: Moves, descriptor: Descriptor) -> None:
     op = descriptor.op
     if not descriptor.sources:
         raise ValueFault(f"{op} without a source")
@@ -102,13 +51,9 @@ def _add(moves: _Moves, descriptor: Descriptor) -> None:
         _compute(moves, descriptor)
 
 
-def _byte_dims(access: Access) -> Dims:
-    return list(zip(reversed(access.sizes), reversed(access.steps), strict=True))
-
-
 def _dims(access: Access, item: int) -> Dims | None:
     """Dimensions in elements of `item` bytes, or None where elements are not in one piece."""
-    dims = [(size, step) for size, step in _byte_dims(access) if size != 1]
+    dims = [(size, step) for size, step in byte_dims(access) if size != 1]
     if item == 1:
         return merged(dims)
     if not dims or dims[-1][1] != 1 or dims[-1][0] % item:
@@ -125,7 +70,7 @@ def _same_shape(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.n
     return first.reshape(fine, copy=False), second.reshape(fine, copy=False)
 
 
-def _copy(moves: _Moves, to: Access, source: Access) -> None:
+def _copy(moves: Moves, to: Access, source: Access) -> None:
     if to.num_bytes != source.num_bytes:
         raise ValueFault(f"copy of {source.num_bytes} bytes to {to.num_bytes} bytes")
     if not to.num_bytes:
@@ -149,7 +94,7 @@ def _reshaping(out: np.ndarray, values: np.ndarray) -> Step:
 
 
 def _elements(
-    moves: _Moves, access: Access, dtype: np.dtype, *, is_target: bool
+    moves: Moves, access: Access, dtype: np.dtype, *, is_target: bool
 ) -> tuple[np.ndarray, int, bool]:
     """(view, elements, whether the view is of single bytes) of a computing descriptor's access."""
     if access.num_bytes % dtype.itemsize:
@@ -159,7 +104,7 @@ def _elements(
     count = access.num_bytes // dtype.itemsize
     if dims is not None:
         return take(access, dims, dtype), count, False
-    return take(access, merged(_byte_dims(access)), np.dtype(np.uint8)), count, True
+    return take(access, merged(byte_dims(access)), np.dtype(np.uint8)), count, True
 
 
 def _kind(name: str) -> np.dtype:
@@ -184,7 +129,7 @@ def _store(out: np.ndarray, values: np.ndarray, dtype: np.dtype, in_bytes: bool)
     np.copyto(out, made.view(np.uint8).reshape(out.shape))
 
 
-def _cast(moves: _Moves, to: Access, source: Access) -> None:
+def _cast(moves: Moves, to: Access, source: Access) -> None:
     from_kind, to_kind = _kind(source.dtype), _kind(to.dtype)
     a, count, a_bytes = _elements(moves, source, from_kind, is_target=False)
     out, to_count, out_bytes = _elements(moves, to, to_kind, is_target=True)
@@ -202,7 +147,7 @@ def _cast(moves: _Moves, to: Access, source: Access) -> None:
         moves.steps.append(lambda: convert_into(y, x))
 
 
-def _compute(moves: _Moves, descriptor: Descriptor) -> None:
+def _compute(moves: Moves, descriptor: Descriptor) -> None:
     """add, fma, min, max: in fp32. Ref: NKI dma_compute."""
     to_kind = _kind(descriptor.to.dtype)
     parts: list[tuple[np.ndarray, np.dtype, bool]] = []
@@ -236,7 +181,7 @@ def _compute(moves: _Moves, descriptor: Descriptor) -> None:
     moves.steps.append(run)
 
 
-def _transpose(moves: _Moves, descriptor: Descriptor) -> None:
+def _transpose(moves: Moves, descriptor: Descriptor) -> None:
     source, to, item = descriptor.sources[0], descriptor.to, descriptor.element_size
     shape, order = descriptor.transpose_shape, moves.order
     count = 1
@@ -255,8 +200,8 @@ def _transpose(moves: _Moves, descriptor: Descriptor) -> None:
     for axis, origin in enumerate(order):
         from_shape[origin] = shape[axis]
     kind = np.dtype(np.uint8)
-    a = moves.source(source, merged(_byte_dims(source)), kind)
-    out = moves.target(to, merged(_byte_dims(to)), kind)
+    a = moves.source(source, merged(byte_dims(source)), kind)
+    out = moves.target(to, merged(byte_dims(to)), kind)
 
     def run() -> None:
         elements = np.ascontiguousarray(a).reshape(*from_shape, item)
@@ -264,87 +209,3 @@ def _transpose(moves: _Moves, descriptor: Descriptor) -> None:
         np.copyto(out, np.ascontiguousarray(turned).reshape(out.shape))
 
     moves.steps.append(run)
-
-
-# By index ---------------------------------------------------------------------------------------
-
-
-def _plan_indexed(moves: _Moves, transfer: Transfer, ins: Ins, report: Report) -> Plan:
-    """Gather or scatter: the HBM address of SBUF partition p moves by SRC1[p] * imm0 bytes.
-
-    Indices are read when the transfer completes, as its data are.
-    """
-    chip, core = moves.chip, transfer.core
-    is_gather = ins.has(Flag.GATHER_SOURCE)
-    space, dtype, partition, partitions, address, sizes, steps = ins.operands[SRC1]
-    if space not in (Space.SBUF, Space.PSUM) or dtype >= len(DTYPE_NAMES):
-        raise ValueFault("the index operand is missing")
-    index = chip.sram(core, space).operand(dtype, partition, partitions, address, sizes, steps)
-    moves.reads.append(index.mask)
-    row_bytes = int(ins.number(0))
-    rows = _indexed_rows(moves, transfer, is_gather)
-    if not rows:
-        raise ValueFault("nothing to move")
-    first = min(lane for lane, _, _ in rows)
-    if max(lane for lane, _, _ in rows) - first >= partitions or index.count != 1:
-        raise ValueFault(f"{partitions} x {index.count} indices do not fit the partitions that are moved")
-    skips, values = ins.has(Flag.SKIP_OUT_OF_BOUNDS), index.view.reshape(partitions)
-    variable = rows[0][2].variable
-    array = chip.variables[variable]
-    if not is_gather:
-        chip.own(array)
-        moves.arrays.append(array)
-        moves.writes.append(array.flat)
-        if array.written is not None:
-            moves.marks.append(Mask(array.written))
-
-    def run() -> None:
-        for lane, local, remote in rows:
-            moved = int(values[lane - first]) * row_bytes
-            try:
-                view = array.access(remote.offset + moved, merged(_byte_dims(remote)), np.dtype(np.uint8))[0]
-            except ValueFault as error:
-                if not skips:
-                    report(
-                        "out-of-bounds",
-                        f"instruction {ins.index}: index {int(values[lane - first])}: {error}",
-                    )
-                continue
-            if is_gather:
-                np.copyto(local, view.reshape(local.shape))
-            else:
-                np.copyto(view, local.reshape(view.shape))
-
-    moves.steps.append(run)
-    return moves.plan()
-
-
-def _indexed_rows(
-    moves: _Moves, transfer: Transfer, is_gather: bool
-) -> Sequence[tuple[int, np.ndarray, Access]]:
-    """(partition, bytes in SBUF, pattern in HBM before the index) of everything that is moved."""
-    found: list[tuple[int, np.ndarray, Access]] = []
-    size = moves.chip.spec.sbuf_partition_bytes
-    kind = np.dtype(np.uint8)
-    for descriptor in transfer.descriptors:
-        remote, local = descriptor.sources[0], descriptor.to
-        if not is_gather:
-            remote, local = local, remote
-        if descriptor.op != "copy" or local.variable != SBUF or remote.variable == SBUF:
-            raise ValueFault("only copies between SBUF and HBM take an index")
-        if local.num_bytes != remote.num_bytes:
-            raise ValueFault(f"copy of {remote.num_bytes} bytes to {local.num_bytes} bytes")
-        lanes = local.sizes[-1] if abs(local.steps[-1]) >= size else 1
-        if lanes > 1 and remote.sizes[-1] != lanes:
-            raise ValueFault("both sides of an indexed copy need the partitions as their last dimension")
-        take = moves.target if is_gather else moves.source
-        for lane in range(lanes):
-            own, other = (_row(local, lane), _row(remote, lane)) if lanes > 1 else (local, remote)
-            found.append((own.offset // size, take(own, merged(_byte_dims(own)), kind), other))
-    return found
-
-
-def _row(access: Access, row: int) -> Access:
-    """One step of the outermost dimension."""
-    sizes, steps = (access.sizes[:-1], access.steps[:-1]) if len(access.sizes) > 1 else ((1,), (1,))
-    return Access(access.variable, access.offset + row * access.steps[-1], steps, sizes, access.dtype)
