@@ -1,0 +1,90 @@
+"""An RK3588 program as machine, values and listing take it: tasks, the memory they use, and their jobs."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from npuviz.targets.rk3588.work import Work
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A range of the 32-bit address space.
+
+    data    initial bytes (uint8, read-only), None: zeros
+    tensor  graph tensor it holds, -1 if none; layout says how: "feature" (NC1HWC2 of `dtype`), "weight",
+            "row-major", "bias", "stream" or "raw"
+    shape   of the tensor as the graph has it; dtype  name of npuviz.program.dtypes
+    scale, zero_point  of quantised data, else 1.0 and 0
+    """
+
+    name: str
+    address: int
+    size_bytes: int
+    layout: str = "raw"
+    tensor: int = -1
+    shape: tuple[int, ...] = ()
+    dtype: str = "uint8"
+    scale: float = 1.0
+    zero_point: int = 0
+    data: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class Task:
+    """One entry of the task table.
+
+    index        position in `Tables.tasks`; core  that runs it (0..2); job  it belongs to
+    node         graph node, -1 if none
+    stream       address of its words; words  (n,) uint64 as stored, tail included
+    registers    offset -> value as the task sees them, inherited ones included (ping-pong groups)
+    changed      offsets that this task writes
+    enable_mask, interrupt_mask  of the descriptor
+    """
+
+    index: int
+    core: int
+    job: int
+    stream: int
+    words: np.ndarray
+    registers: Mapping[int, int]
+    changed: frozenset[int]
+    work: Work
+    enable_mask: int
+    interrupt_mask: int
+    node: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class HostCall:
+    """A graph node on the CPU: after `job` jobs are done, before the next starts.
+
+    Layout conversions of graph inputs and outputs are host calls too: `node` is -1 then.
+    """
+
+    job: int
+    node: int
+    num_bytes: int
+    name: str
+    reads: tuple[int, ...] = ()
+    writes: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The program: jobs run one after the other; the tasks of a job run in order on their cores.
+
+    tasks     sorted by job, core, order; buffers sorted by address; hosts by job
+    num_jobs  a job ends when all its cores have run their tasks
+    outputs   graph output tensor -> buffer
+    plan      "1", "2" or "3" cores, for people
+    """
+
+    num_cores: int
+    tasks: tuple[Task, ...]
+    buffers: tuple[Buffer, ...]
+    num_jobs: int
+    hosts: tuple[HostCall, ...] = ()
+    outputs: Mapping[int, int] = field(default_factory=dict[int, int])
+    plan: str = "1"
