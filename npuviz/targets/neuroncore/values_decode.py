@@ -45,7 +45,7 @@ COMPUTING: Mapping[int, Callable[[Build], Plan]] = {
 
 _BLOCK = 256
 _MAX_BLOCKS = 64
-_MAX_PLANS = 1 << 15
+_MAX_PLANS = 1 << 11
 _FIELDS = ("opcode", "engine", "flags", "op0", "op1", "cmd", "id", "imm")
 _OPERAND_FIELDS = ("space", "dtype", "partition", "partitions", "address", "sizes", "steps")
 

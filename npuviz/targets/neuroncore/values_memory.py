@@ -88,7 +88,7 @@ class Sram:
         key = dtype, partition, partitions, address, *sizes, *steps
         found = self._operands.get(key)
         if found is None:
-            if len(self._operands) > 1 << 15:
+            if len(self._operands) > 1 << 12:
                 self._operands.clear()
             found = self._operands[key] = self._make(dtype, partition, partitions, address, sizes, steps)
         return found
