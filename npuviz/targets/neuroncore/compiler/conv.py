@@ -7,7 +7,7 @@ import numpy as np
 
 from npuviz.program.graph import Node
 from npuviz.targets.neuroncore.compiler.builder import Builder
-from npuviz.targets.neuroncore.compiler.conv_input import DirectInput, RowPackedInput
+from npuviz.targets.neuroncore.compiler.conv_input import DirectInput, PackedInput, Packing, choose_packing
 from npuviz.targets.neuroncore.compiler.conv_loops import Convolution, input_boxes
 from npuviz.targets.neuroncore.compiler.conv_weights import (
     Channels,
@@ -24,10 +24,7 @@ from npuviz.targets.neuroncore.compiler.matmul import require_floats
 from npuviz.targets.neuroncore.compiler.panels import item_bytes, operand_dtype
 from npuviz.targets.neuroncore.compiler.requantize import Requantize
 from npuviz.targets.neuroncore.compiler.windows import Axis, window_axes
-from npuviz.targets.neuroncore.isa import NUM_PARTITIONS
 
-MAX_PACKED_CHANNELS = 32
-"""Input channels up to which kernel rows share the partitions with them."""
 Axes = tuple[Axis, Axis, Axis]
 
 
@@ -74,23 +71,27 @@ def emit_convolution(
     channels = Channels(groups, source.shape[1] // groups, out.shape[1] // groups)
     source, axes = _flat_if_pointwise(b, source, axes, channels, dtype)
     shape = (out.shape[0], out.shape[1], axes[0].out, axes[1].out, axes[2].out)
-    is_packed = isinstance(weights, np.ndarray) and packs_rows(axes, channels)
-    chosen, channels = _weights(b, weights, channels, axes, is_packed, dtype, name)
-    kind = RowPackedInput if is_packed else DirectInput
+    inputs = channels.inputs
+    packing = None
+    if isinstance(weights, np.ndarray):
+        packing = choose_packing(axes, channels, item_bytes(dtype), b.spec)
+    chosen, channels = _weights(b, weights, channels, axes, packing, (dtype, name))
     limit = b.spec.sbuf_usable_bytes // 4
     boxes = input_boxes(
         axes,
         len(channels.input_parts),
         item_bytes(dtype),
-        limit // 4 if is_packed else limit,
+        limit if packing is None else limit // 4,
         limit,
-        is_packed,
+        0 if packing is None else packing.width,
     )
     Convolution(
         b,
         axes,
         channels,
-        kind(b, source, axes, channels, dtype),
+        DirectInput(b, source, axes, channels, dtype)
+        if packing is None
+        else PackedInput(b, source, packing, inputs, dtype),
         chosen,
         None if bias is None else bias.reshape(-1, 1),
         epilogue,
@@ -98,19 +99,6 @@ def emit_convolution(
         shape,
         boxes,
     ).run()
-
-
-def packs_rows(axes: Axes, channels: Channels) -> bool:
-    """Whether kernel rows and channels share the partitions (RowPackedInput)."""
-    depth, height, _ = axes
-    packed = channels.inputs * height.kernel
-    return (
-        channels.groups == 1
-        and depth.kernel == depth.size == 1
-        and height.kernel > 1
-        and packed <= NUM_PARTITIONS
-        and channels.inputs <= MAX_PACKED_CHANNELS
-    )
 
 
 def _flat_if_pointwise(
@@ -131,25 +119,25 @@ def _weights(
     weights: HbmView | np.ndarray,
     channels: Channels,
     axes: Axes,
-    is_packed: bool,
-    dtype: str,
-    name: str,
+    packing: Packing | None,
+    kind: tuple[str, str],
 ) -> tuple[Weights, Channels]:
+    """The weights as PE takes them, and the channels as it then sees them; kind is (dtype, name)."""
     taps = axes[0].kernel * axes[1].kernel * axes[2].kernel
     if not isinstance(weights, np.ndarray):
         view = weights.reshape(weights.shape[0], channels.inputs * taps)
-        return LiveWeights(b, view, channels, taps, dtype), channels
-    if is_packed:
-        rows, columns = axes[1].kernel, axes[2].kernel
-        split = weights.reshape(channels.outputs, channels.inputs, rows, columns)
-        array = np.transpose(split, (0, 2, 1, 3)).reshape(channels.outputs, rows * channels.inputs, columns)
-        channels = Channels(1, rows * channels.inputs, channels.outputs)
-        taps = columns
+        return LiveWeights(b, view, channels, taps, kind[0]), channels
+    if packing is not None:
+        array = packing.weights(
+            weights.reshape(channels.outputs, channels.inputs, axes[1].kernel, axes[2].kernel)
+        )
+        channels = Channels(1, array.shape[1], channels.outputs)
+        taps = packing.taps
     else:
         array = weights.reshape(weights.shape[0], channels.inputs, taps)
         channels = pack_groups(channels.groups, channels.inputs, channels.outputs)
-    block = block_size(channels, taps, item_bytes(dtype), b.spec.sbuf_usable_bytes // 4)
-    return StoredWeights(b, array, channels, dtype, name, block), channels
+    block = block_size(channels, taps, item_bytes(kind[0]), b.spec.sbuf_usable_bytes // 4)
+    return StoredWeights(b, array, channels, *kind, block), channels
 
 
 LOWERINGS = {"Conv": lower_conv}

@@ -2,12 +2,18 @@
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from npuviz.targets.neuroncore.compiler.builder import Builder
 from npuviz.targets.neuroncore.compiler.conv_weights import Channels
 from npuviz.targets.neuroncore.compiler.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.view import View
 from npuviz.targets.neuroncore.compiler.windows import Axis, Span
+from npuviz.targets.neuroncore.isa import NUM_PARTITIONS
+from npuviz.targets.neuroncore.spec import NeuronSpec
 
+MAX_PACKED_CHANNELS = 32
+"""Input channels up to which kernel rows share the partitions with them."""
 Range = tuple[int, int]
 
 
@@ -110,60 +116,140 @@ class DirectInput:
         return found
 
 
-class RowPackedInput:
-    """Few channels: kernel rows are partitions too, partition (ky, c) holding the rows that tap ky reads.
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """Kernel rows and `columns` neighbouring kernel columns that share the partitions with the channels.
 
-    So PE sums kernel rows and channels at once. Rows beyond the border are zeros.
+    Partition (i, ky, c) holds the input rows that tap ky reads, shifted by i columns, with the border's
+    zeros: position t is input column t - before + i * dilation.
     """
 
-    def __init__(
-        self, b: Builder, source: HbmView, axes: tuple[Axis, Axis, Axis], channels: Channels, dtype: str
-    ) -> None:
-        self.b, self.source, self.axes, self.channels, self.dtype = b, source, axes, channels, dtype
+    columns: int
+    axes: tuple[Axis, Axis, Axis]
+
+    @property
+    def taps(self) -> int:
+        """Groups of kernel columns: matmuls for an output box."""
+        return -(-self.axes[2].kernel // self.columns)
+
+    @property
+    def width(self) -> int:
+        """Positions of a row."""
+        axis = self.axes[2]
+        return (self.taps - 1) * self.columns * axis.dilation + (axis.out - 1) * axis.stride + 1
+
+    def valid(self, shift: int) -> tuple[int, int]:
+        """Positions [first, end) that hold input columns of a shift."""
+        axis = self.axes[2]
+        first = axis.before - shift * axis.dilation
+        return max(0, first), max(0, min(self.width, first + axis.size))
+
+    def weights(self, array: np.ndarray) -> np.ndarray:
+        """[outputs, inputs, kernel rows, kernel columns] as [outputs, partitions, taps]."""
+        outputs, inputs, rows, columns = array.shape
+        missing = self.taps * self.columns - columns
+        if missing:
+            array = np.pad(array, ((0, 0), (0, 0), (0, 0), (0, missing)))
+        split = array.reshape(outputs, inputs, rows, self.taps, self.columns)
+        return split.transpose(0, 4, 2, 1, 3).reshape(outputs, -1, self.taps)
+
+
+def choose_packing(
+    axes: tuple[Axis, Axis, Axis], channels: Channels, item: int, spec: NeuronSpec
+) -> Packing | None:
+    """The packing that is done first, taking PE and DMA to work side by side; None if none fits.
+
+    Each further column saves matmuls and loads the input once more.
+    """
+    depth, height, width = axes
+    lanes = channels.inputs * height.kernel
+    if (
+        channels.groups > 1
+        or channels.inputs > MAX_PACKED_CHANNELS
+        or depth.kernel * depth.size > 1
+        or height.kernel * width.kernel == 1
+        or lanes > NUM_PARTITIONS
+    ):
+        return None
+    passes = spec.matmul_row_cycles * (spec.matmul_fp32_passes if item == 4 else 1)
+    element = spec.dma_element_ns + width.size * item / spec.dma_peak_bytes_per_ns
+
+    def cycles(columns: int) -> float:
+        packing = Packing(columns, axes)
+        on_pe = packing.taps * height.out * width.out * passes
+        elements = columns * lanes * height.out
+        return max(on_pe, elements * element / spec.num_dma_engines * spec.pe_hz / 1e9)
+
+    most = min(width.kernel, NUM_PARTITIONS // lanes)
+    return Packing(min(range(1, most + 1), key=cycles), axes)
+
+
+class PackedInput:
+    """Few channels: a Packing of them, so that PE sums several taps at once."""
+
+    def __init__(self, b: Builder, source: HbmView, packing: Packing, inputs: int, dtype: str) -> None:
+        self.b, self.source, self.packing, self.dtype = b, source, packing, dtype
+        self.inputs = inputs
 
     def load(self, image: int, group: int, box: Box) -> Loaded:
-        """A tile [kernel rows * channels, 1, output rows, columns]."""
-        _, height, width = self.axes
+        """A tile [shifts * kernel rows * channels, 1, output rows, positions]."""
+        del group
+        packing = self.packing
+        height = packing.axes[1]
         count = box.rows[1] - box.rows[0]
-        per_row = self.channels.inputs // height.kernel
-        tile = self.b.sbuf(self.channels.inputs, (1, count, width.size), self.dtype)
+        lanes = height.kernel * self.inputs
+        tile = self.b.sbuf(packing.columns * lanes, (1, count, packing.width), self.dtype)
         spans = [height.span(row, *box.rows) for row in range(height.kernel)]
-        top = max(span.first - box.rows[0] if span.count else count for span in spans)
-        bottom = max(box.rows[1] - span.end if span.count else count for span in spans)
-        if top + bottom >= count:
-            self.b.memset(tile, 0.0)
-        else:
-            if top:
-                self.b.memset(tile[:, :, :top], 0.0)
-            if bottom:
-                self.b.memset(tile[:, :, count - bottom :], 0.0)
-        first = group * per_row
-        for row, span in enumerate(spans):
-            if span.count:
-                where = tile[
-                    row * per_row : (row + 1) * per_row,
-                    0,
-                    span.first - box.rows[0] : span.end - box.rows[0],
-                ]
-                rows = step_slice(span.source, span.count, height.stride)
-                self.b.load(where, self.source[image, first : first + per_row, 0, rows])
+        self._clear(tile[:, 0], spans, box)
+        for shift in range(packing.columns):
+            first, end = packing.valid(shift)
+            column = first - packing.axes[2].before + shift * packing.axes[2].dilation
+            for row, span in enumerate(spans):
+                if span.count and first < end:
+                    lane = shift * lanes + row * self.inputs
+                    rows = slice(span.first - box.rows[0], span.end - box.rows[0])
+                    where = tile[lane : lane + self.inputs, 0, rows, first:end]
+                    lines = step_slice(span.source, span.count, height.stride)
+                    columns = slice(column, column + end - first)
+                    self.b.load(where, self.source[image, :, 0, lines, columns])
         return Loaded([tile], 0, box.rows[0])
 
+    def _clear(self, tile: View, spans: list[Span], box: Box) -> None:
+        """Zeros where some partition has no input."""
+        count = box.rows[1] - box.rows[0]
+        top = max(span.first - box.rows[0] if span.count else count for span in spans)
+        bottom = max(box.rows[1] - span.end if span.count else count for span in spans)
+        valid = [self.packing.valid(shift) for shift in range(self.packing.columns)]
+        left, right = max(first for first, _ in valid), min(end for _, end in valid)
+        if top + bottom >= count or left >= right:
+            self.b.memset(tile, 0.0)
+            return
+        for part in (
+            tile[:, :top],
+            tile[:, count - bottom :],
+            tile[:, top : count - bottom, :left],
+            tile[:, top : count - bottom, right:],
+        ):
+            if part.free_size:
+                self.b.memset(part, 0.0)
+
     def taps(self, loaded: Loaded, box: Box) -> list[Tap]:
-        """Matmuls of a box: one per kernel column."""
-        width = self.axes[2]
-        rows = (box.rows[0] - loaded.row, box.rows[1] - loaded.row)
-        found: list[Tap] = []
-        for column in range(width.kernel):
-            span = width.span(column, *box.columns)
-            if span.count:
-                columns = (span.first - box.columns[0], span.end - box.columns[0])
-                moving = loaded.views[0][
-                    :, 0, rows[0] : rows[1], step_slice(span.source, span.count, width.stride)
-                ]
-                is_full = span.count == box.shape[2]
-                found.append(Tap(0, column, (0, rows[1] - rows[0]), columns, moving, is_full))
-        return sorted(found, key=lambda tap: not tap.is_full)
+        """Matmuls of a box: one per group of kernel columns, each covering it."""
+        width = self.packing.axes[2]
+        rows = slice(box.rows[0] - loaded.row, box.rows[1] - loaded.row)
+        whole = ((0, box.shape[1]), (0, box.shape[2]))
+        first = box.columns[0] * width.stride
+        step = self.packing.columns * width.dilation
+        return [
+            Tap(
+                0,
+                tap,
+                *whole,
+                loaded.views[0][:, 0, rows, step_slice(first + tap * step, box.shape[2], width.stride)],
+                True,
+            )
+            for tap in range(self.packing.taps)
+        ]
 
 
-Input = DirectInput | RowPackedInput
+Input = DirectInput | PackedInput

@@ -156,17 +156,18 @@ def bank_boxes(box: Box) -> list[Box]:
 
 
 def input_boxes(
-    axes: tuple[Axis, Axis, Axis], parts: int, item: int, limit: int, out_limit: int, is_packed: bool
+    axes: tuple[Axis, Axis, Axis], parts: int, item: int, limit: int, out_limit: int, packed_width: int
 ) -> list[tuple[Range, Range]]:
     """Output planes and rows whose inputs (`parts` views) take at most `limit` bytes a partition.
 
     out_limit  bytes of an output tile, where the outputs do not fit as a whole
+    packed_width  positions of a row of a PackedInput, else 0
     """
     depth, height, width = axes
 
     def size(planes: int, rows: int) -> int:
-        if is_packed:
-            return rows * width.size * item
+        if packed_width:
+            return rows * packed_width * item
         d = min(depth.size, (planes - 1) * depth.stride + (depth.kernel - 1) * depth.dilation + 1)
         h = min(height.size, (rows - 1) * height.stride + (height.kernel - 1) * height.dilation + 1)
         return parts * d * h * width.size * item

@@ -52,7 +52,7 @@ def windows(b: Builder, source: HbmView, out: HbmView, axes: Axes, share: int = 
     flat = source.reshape(count, *(axis.size for axis in axes))
     target = out.reshape(count, *(axis.out for axis in axes))
     limit = b.spec.sbuf_usable_bytes // share
-    boxes = input_boxes(axes, 1, max(2, item_bytes(source.dtype)), limit, limit, False)
+    boxes = input_boxes(axes, 1, max(2, item_bytes(source.dtype)), limit, limit, 0)
     for first, end in blocks(count, NUM_PARTITIONS):
         for planes, rows in boxes:
             box = Box(planes, rows, (0, axes[2].out))
