@@ -124,7 +124,7 @@ class _Rule:
         self._types = _coarsest_types(graph, engine.spec.dtype)
         self._compared: set[int] = set()
         self._failed: dict[int, Bad] = {}
-        self._absent: list[str] = []
+        self._absent: dict[str, list[str]] = {}
         self._max_abs = 0.0
         self._max_rel = 0.0
         self._used: set[str] = set()
@@ -142,11 +142,11 @@ class _Rule:
         tensor, engine = self._graph.tensors[index], self._engine
         number = engine.variable_of(index)
         if self._graph.nodes[tensor.producer].op_type in _RANDOM:
-            self._absent.append(tensor.name)
+            self._leave_out(index, "random")
             return
         if number < 0:
             if index not in self._compared and tensor.num_elements:
-                self._absent.append(tensor.name)
+                self._leave_out(index, "fused into the operators that read them")
             return
         values = engine.variable(number)
         written = engine.written_elements(number)
@@ -155,6 +155,9 @@ class _Rule:
         bad = self._compare(index, values.reshape(-1), written)
         if bad is not None and index not in self._failed:
             self._failed[index] = Bad(index, bad)
+
+    def _leave_out(self, index: int, reason: str) -> None:
+        self._absent.setdefault(reason, []).append(self._graph.tensors[index].name)
 
     def _compare(self, index: int, found: np.ndarray, written: np.ndarray) -> np.ndarray | None:
         """Flat bool array of wrong elements, or None if all are right. Keeps the largest errors."""
@@ -165,7 +168,7 @@ class _Rule:
         if reference.size != found.size:
             if self._graph.tensors[index].num_elements != reference.size:
                 # Its shape depends on values; the machine has the declared one.
-                self._absent.append(self._graph.tensors[index].name)
+                self._leave_out(index, "of a shape that depends on values")
                 return None
             raise AssertionError(f"tensor {self._graph.tensors[index].name} has {found.size} elements")
         self._compared.add(index)
@@ -271,11 +274,9 @@ class _Rule:
             "by the coarsest type on the way: " + ", ".join(words) + "; against ONNX Runtime, or, where "
             "rounding before it is amplified, against its operator on the machine's own inputs"
         )
-        if self._absent:
-            text += (
-                f"; {len(self._absent)} tensors were not compared: fused away, random, or of a shape that "
-                f"depends on values ({', '.join(self._absent[:3])}{', ...' if len(self._absent) > 3 else ''})"
-            )
+        for reason, names in self._absent.items():
+            some = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
+            text += f"; {len(names)} tensors were not compared, {reason} ({some})"
         return text
 
 
