@@ -5,60 +5,88 @@ import numpy as np
 from npuviz.targets.neuroncore.activation_tables import choose_loads
 from npuviz.targets.neuroncore.compiler.builder import Builder
 from npuviz.targets.neuroncore.compiler.emit import HEAD, OPERANDS_BYTES, Emitter, Stream
+from npuviz.targets.neuroncore.compiler.schedule import merged_order, start_times
 from npuviz.targets.neuroncore.compiler.semaphores import SemaphorePlan, Waits, write_waits
 from npuviz.targets.neuroncore.isa import INSTRUCTION_DTYPE, NUM_ENGINES, Activation, Engine, Opcode
+from npuviz.targets.neuroncore.spec import NeuronSpec
 from npuviz.targets.neuroncore.tables import ALLOCATION_DTYPE, QueueSet, Tables, Transfer
 
 _ROW = INSTRUCTION_DTYPE.itemsize
 
 
 class _Sequencer:
-    """One stream with its final positions.
+    """The streams of one engine, merged, with table loads and the end put in.
 
-    place  (n,) position of each emitted instruction in the final program of the sequencer
-    rows   (m,) INSTRUCTION_DTYPE;  nodes, tiles, transfers  (m,) int32
+    channels  of the streams;  place  (n,) position in the program of each of their instructions, the
+              streams one behind the other
+    rows      (m,) INSTRUCTION_DTYPE;  nodes, tiles, transfers  (m,) int32
     """
 
-    def __init__(self, stream: Stream, engine: Engine) -> None:
-        emitted = len(stream.heads)
-        heads = np.frombuffer(b"".join(stream.heads), np.uint8).reshape(emitted, HEAD.size)
-        loads = _table_loads(heads) if engine == Engine.ACTIVATION else []
-        before = np.zeros(emitted, np.int64)
+    def __init__(
+        self, engine: Engine, channels: list[int], emitter: Emitter, rows: list[np.ndarray], order: np.ndarray
+    ) -> None:
+        emitted = np.concatenate([rows[channel] for channel in channels])[order]
+        loads = _table_loads(emitted) if engine == Engine.ACTIVATION else []
+        before = np.zeros(len(order), np.int64)
         for position, _ in loads:
             before[position] = 1
-        self.place = np.arange(emitted) + np.cumsum(before)
-        length = emitted + len(loads) + (engine != Engine.HOST)
-        raw = np.zeros((length, _ROW), np.uint8)
-        raw[self.place, : HEAD.size] = heads
-        operands = np.frombuffer(b"".join(stream.operands), np.uint8).reshape(emitted, OPERANDS_BYTES)
-        raw[self.place, _ROW - OPERANDS_BYTES :] = operands
-        self.rows = raw.reshape(-1).view(INSTRUCTION_DTYPE)
+        places = np.arange(len(order)) + np.cumsum(before)
+        self.channels = channels
+        self.place = np.empty(len(order), np.int64)
+        self.place[order] = places
+        self.rows = np.zeros(len(order) + len(loads) + (engine != Engine.HOST), INSTRUCTION_DTYPE)
         self.rows["engine"] = engine
-        for position, table in loads:
-            row = int(self.place[position]) - 1
-            self.rows["opcode"][row] = Opcode.TABLE_LOAD
-            self.rows["id"][row] = table
+        self.rows[places] = emitted
+        loaded = np.array([places[position] - 1 for position, _ in loads], np.int64)
+        self.rows["opcode"][loaded] = Opcode.TABLE_LOAD
+        self.rows["id"][loaded] = [table for _, table in loads]
         if engine != Engine.HOST:
             self.rows["opcode"][-1] = Opcode.END
-        self.nodes = self._spread(stream.nodes, length)
-        self.tiles = self._spread(stream.tiles, length)
-        for position, _ in loads:
-            self.nodes[self.place[position] - 1] = stream.nodes[position]
-            self.tiles[self.place[position] - 1] = stream.tiles[position]
-        self.transfers = self._spread(stream.transfers, length)
+        streams = [emitter.streams[channel] for channel in channels]
+        self.nodes = self._spread([stream.nodes for stream in streams])
+        self.tiles = self._spread([stream.tiles for stream in streams])
+        self.transfers = self._spread([stream.transfers for stream in streams])
+        self.nodes[loaded] = self.nodes[loaded + 1]
+        self.tiles[loaded] = self.tiles[loaded + 1]
 
-    def _spread(self, values: list[int], length: int) -> np.ndarray:
-        spread = np.full(length, -1, np.int32)
-        spread[self.place] = values
+    def _spread(self, values: list[list[int]]) -> np.ndarray:
+        spread = np.full(len(self.rows), -1, np.int32)
+        spread[self.place] = np.concatenate([np.array(each, np.int32) for each in values])
         return spread
 
 
-def _table_loads(heads: np.ndarray) -> list[tuple[int, int]]:
+def _rows_of(stream: Stream) -> np.ndarray:
+    """The instructions of a stream, without waits and updates."""
+    count = len(stream.heads)
+    raw = np.zeros((count, _ROW), np.uint8)
+    raw[:, : HEAD.size] = np.frombuffer(b"".join(stream.heads), np.uint8).reshape(count, HEAD.size)
+    operands = np.frombuffer(b"".join(stream.operands), np.uint8)
+    raw[:, _ROW - OPERANDS_BYTES :] = operands.reshape(count, OPERANDS_BYTES)
+    return raw.reshape(-1).view(INSTRUCTION_DTYPE)
+
+
+def _table_loads(rows: np.ndarray) -> list[tuple[int, int]]:
     """(position, table set) of the loads that the activation instructions need."""
-    positions = np.flatnonzero(heads[:, 0] == Opcode.ACTIVATION)
-    functions = [Activation(code) for code in heads[positions, 4].tolist()]
+    positions = np.flatnonzero(rows["opcode"] == Opcode.ACTIVATION)
+    functions = [Activation(code) for code in rows["op0"][positions].tolist()]
     loads = choose_loads(functions)
     return [(position, load) for position, load in zip(positions.tolist(), loads, strict=True) if load >= 0]
+
+
+def _sequencers(emitter: Emitter, spec: NeuronSpec) -> list[_Sequencer]:
+    """The programs of all engines: core 0 PE .. SP, core 1 PE .. SP, host."""
+    rows = [_rows_of(stream) for stream in emitter.streams]
+    starts = start_times(emitter, spec, rows)
+    programs: dict[tuple[int, Engine], list[int]] = {
+        (core, Engine(engine)): [] for core in range(emitter.num_cores) for engine in range(NUM_ENGINES)
+    }
+    programs[0, Engine.HOST] = []
+    for channel in range(len(emitter.streams)):
+        programs[emitter.core_of(channel), emitter.engine_of(channel)].append(channel)
+    return [
+        _Sequencer(engine, channels, emitter, rows, merged_order([starts[channel] for channel in channels]))
+        for (_, engine), channels in programs.items()
+    ]
 
 
 def assemble(builder: Builder, outputs: dict[int, int]) -> Tables:
@@ -66,12 +94,17 @@ def assemble(builder: Builder, outputs: dict[int, int]) -> Tables:
     emitter = builder.emitter
     emitter.check()
     spec = builder.spec
-    engines = [Engine(index % NUM_ENGINES) for index in range(emitter.host)] + [Engine.HOST]
-    parts = [_Sequencer(stream, engine) for stream, engine in zip(emitter.streams, engines, strict=True)]
+    parts = _sequencers(emitter, spec)
     ends = np.cumsum([len(part.rows) for part in parts])
     starts = ends - [len(part.rows) for part in parts]
     instructions = np.concatenate([part.rows for part in parts])
-    final_of = {channel: part.place + starts[channel] for channel, part in enumerate(parts)}
+    final_of: dict[int, np.ndarray] = {}
+    for start, part in zip(starts.tolist(), parts, strict=True):
+        at = 0
+        for channel in part.channels:
+            end = at + len(emitter.streams[channel].heads)
+            final_of[channel] = part.place[at:end] + start
+            at = end
     waits = _all_waits(emitter, final_of)
     used_queues = sorted({transfer.queue for transfer in emitter.transfers})
     queue_channels = {emitter.queue_channel(queue): queue for queue in used_queues}
@@ -108,12 +141,13 @@ def _all_waits(emitter: Emitter, final_of: dict[int, np.ndarray]) -> Waits:
         if not stream.waits:
             continue
         waits = np.array(stream.waits, np.int64)
-        core = channel // NUM_ENGINES if channel != emitter.host else 0
+        core = emitter.core_of(channel)
         row = np.stack(
             [final_of[channel][waits[:, 0]], np.full(len(waits), core), waits[:, 1], waits[:, 2]], axis=1
         )
         rows.append(row)
     table = np.concatenate(rows) if rows else np.zeros((0, 4), np.int64)
+    table = table[np.argsort(table[:, 0], kind="stable")]
     return Waits(table[:, 0], table[:, 1], table[:, 2], table[:, 3])
 
 

@@ -38,7 +38,7 @@ class BuilderMemory(BuilderCore):
         if self._relay_words is not None and self._relay_words[1].variable >= length:
             self._relay_words = None
 
-    def _relay(self) -> tuple[int, int, tuple[Descriptor, ...]]:
+    def _relay(self) -> tuple[int, tuple[Descriptor, ...]]:
         """A transfer of core 0 that moves one word nobody needs."""
         if self._relay_words is None:
             self._relay_words = (
@@ -47,7 +47,7 @@ class BuilderMemory(BuilderCore):
             )
         to, source = self._relay_words
         made = descriptors(hbm_side(to), hbm_side(source))
-        return self.emitter.channel(0, Engine.SP), self.queues.queue(0, "Loads"), made
+        return self.queues.queue(0, "Loads"), made
 
     # HBM to SBUF ---------------------------------------------------------------------------------
 
@@ -101,7 +101,6 @@ class BuilderMemory(BuilderCore):
         reads = self._reads_of(src)
         dst.tile.forget(dst.box())
         self.emitter.transfer(
-            self.emitter.channel(self.core, self.queues.owner(purpose)),
             self.queues.queue(self.core, purpose),
             descriptors(side, hbm_side(src), op),
             reads,
@@ -192,7 +191,6 @@ class BuilderMemory(BuilderCore):
         for cache in self._cache:
             cache.forget_range(dst.variable, box)
         self.emitter.transfer(
-            self.emitter.channel(self.core, self.queues.owner(purpose)),
             self.queues.queue(self.core, purpose),
             made,
             reads,
@@ -275,7 +273,6 @@ class BuilderMemory(BuilderCore):
         tiles: tuple[Tile, ...],
     ) -> None:
         self.emitter.transfer(
-            self.emitter.channel(self.core, Engine.POOL),
             self.queues.queue(self.core, "Gathers"),
             made,
             reads,

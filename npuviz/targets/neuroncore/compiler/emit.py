@@ -19,8 +19,8 @@ _NO_IMMEDIATES = bytes(12)
 _FLOATS = struct.Struct("<fff")
 
 Access = tuple[Region, Box]
-Relay = Callable[[], tuple[int, int, tuple[Descriptor, ...]]]
-"""Channel of a trigger on core 0, queue set, and descriptors that do no harm."""
+Relay = Callable[[], tuple[int, tuple[Descriptor, ...]]]
+"""A queue set of core 0, and descriptors that do no harm."""
 
 
 def floats(first: float = 0.0, second: float = 0.0, third: float = 0.0) -> bytes:
@@ -65,17 +65,21 @@ class Mark:
 class Emitter:
     """Appends instructions with the waits they need.
 
-    Channels (see dependencies): core * 5 + engine, then the host, then the queue sets.
+    Channels (see dependencies): core * 5 + engine, then the host, then one for the triggers of each
+    queue set, then the queue sets. The triggers of a queue set are a stream of their own, as if an engine
+    did nothing else; `schedule` merges the streams of an engine into its program.
     """
 
     def __init__(self, num_cores: int, queue_sets: list[QueueSet]) -> None:
         self.num_cores = num_cores
         self.host = num_cores * NUM_ENGINES
-        self.num_engines = self.host + 1
+        self.first_trigger = self.host + 1
+        self.first_queue = self.first_trigger + len(queue_sets)
         self.queue_sets = queue_sets
-        self.streams = [Stream() for _ in range(self.num_engines)]
+        self.streams = [Stream() for _ in range(self.first_queue)]
+        self.order: list[int] = []  # channels in the order of emission
         self.transfers: list[Transfer] = []
-        self.tracker = Tracker(self.num_engines, self.num_engines + len(queue_sets))
+        self.tracker = Tracker(self.first_queue, self.first_queue + len(queue_sets))
         self.relay: Relay | None = None
         self._relayed: dict[int, tuple[int, int]] = {}
         self.node = -1
@@ -88,12 +92,18 @@ class Emitter:
     def core_of(self, channel: int) -> int:
         """The core that a channel belongs to; the host belongs to core 0."""
         if channel > self.host:
-            return self.queue_sets[channel - self.num_engines].core
+            return self.queue_sets[(channel - self.first_trigger) % len(self.queue_sets)].core
         return 0 if channel == self.host else channel // NUM_ENGINES
+
+    def engine_of(self, channel: int) -> Engine:
+        """The engine whose program holds the instructions of a channel."""
+        if channel > self.host:
+            return Engine(self.queue_sets[channel - self.first_trigger].owner)
+        return Engine.HOST if channel == self.host else Engine(channel % NUM_ENGINES)
 
     def queue_channel(self, queue: int) -> int:
         """The channel of a queue set."""
-        return self.num_engines + queue
+        return self.first_queue + queue
 
     def instruction(
         self,
@@ -147,7 +157,7 @@ class Emitter:
         for view in views:
             if view is not None:
                 view.tile.touch(channel, position)
-        engine = Engine.HOST if channel == self.host else channel % NUM_ENGINES
+        engine = self.engine_of(channel)
         self._append(
             channel, HEAD.pack(opcode, engine, flags, op0, op1, cmd, imm, id), packed.ljust(192, b"\0"), -1
         )
@@ -155,7 +165,6 @@ class Emitter:
 
     def transfer(
         self,
-        channel: int,
         queue: int,
         descriptors: tuple[Descriptor, ...],
         reads: list[Access],
@@ -166,15 +175,15 @@ class Emitter:
         imm: bytes = _NO_IMMEDIATES,
         index_view: View | None = None,
     ) -> int:
-        """Append a trigger on an engine and the transfer it starts; returns the trigger's position.
+        """Append a trigger and the transfer that it starts; returns the trigger's position.
 
         tiles  whose bytes it moves or uses
         """
-        own = self.queue_channel(queue)
+        own, channel = self.queue_channel(queue), self.first_trigger + queue
         needs = self.tracker.needs_of(channel, reads, writes, own)
         if needs:
             self._wait(channel, needs)
-        position = self._trigger(channel, queue, descriptors, trigger, flags, imm, index_view)
+        position = self._trigger(queue, descriptors, trigger, flags, imm, index_view)
         self.tracker.record(own, self.tracker.length(own) - 1, reads, writes)
         for tile in tiles:
             tile.touch(channel, position)
@@ -182,7 +191,6 @@ class Emitter:
 
     def _trigger(
         self,
-        channel: int,
         queue: int,
         descriptors: tuple[Descriptor, ...],
         trigger: TriggerKind = "static",
@@ -190,6 +198,7 @@ class Emitter:
         imm: bytes = _NO_IMMEDIATES,
         index_view: View | None = None,
     ) -> int:
+        channel = self.first_trigger + queue
         position = self.tracker.issue(channel, self.queue_channel(queue))
         number = len(self.transfers)
         owner = self.queue_sets[queue]
@@ -198,7 +207,7 @@ class Emitter:
         packed = bytes(OPERANDS_BYTES)
         if index_view is not None:
             packed = (_ABSENT * 2 + index_view.packed()).ljust(OPERANDS_BYTES, b"\0")
-        head = HEAD.pack(opcode, channel % NUM_ENGINES, flags, 0, 0, 0, imm, number)
+        head = HEAD.pack(opcode, owner.owner, flags, 0, 0, 0, imm, number)
         self._append(channel, head, packed, number)
         return position
 
@@ -218,7 +227,7 @@ class Emitter:
             self._relay_host(needs)
         waits = self.tracker.pruned(channel, needs)
         stream = self.streams[channel]
-        engine = Engine.HOST if channel == self.host else channel % NUM_ENGINES
+        engine = self.engine_of(channel)
         while len(waits) > MAX_WAITS:
             position = self.tracker.issue(channel)
             stream.waits += [(position, source, count) for source, count in waits[:MAX_WAITS]]
@@ -234,9 +243,9 @@ class Emitter:
         found = self._relayed.get(count)
         if found is None:
             assert self.relay is not None
-            trigger, queue, descriptors = self.relay()
-            self._wait(trigger, {self.host: count})
-            self._trigger(trigger, queue, descriptors)
+            queue, descriptors = self.relay()
+            self._wait(self.first_trigger + queue, {self.host: count})
+            self._trigger(queue, descriptors)
             own = self.queue_channel(queue)
             found = self._relayed[count] = (own, self.tracker.length(own))
         own, position = found
@@ -244,6 +253,7 @@ class Emitter:
 
     def _append(self, channel: int, head: bytes, operands: bytes, transfer: int) -> None:
         stream = self.streams[channel]
+        self.order.append(channel)
         stream.heads.append(head)
         stream.operands.append(operands)
         stream.nodes.append(self.node)
@@ -264,7 +274,8 @@ class Emitter:
         )
 
     def take_back(self, mark: Mark) -> dict[int, int]:
-        """Remove everything since `mark`; returns channel -> done up to, of all that remains.
+        """Remove everything since `mark`; returns channel -> done up to, of all that remains (triggers
+        themselves touch nothing).
 
         The caller must make every region depend on that: their records may name removed work.
         """
@@ -273,9 +284,14 @@ class Emitter:
                 del part[length:]
             del stream.waits[waits:]
         del self.transfers[mark.transfers :]
+        del self.order[sum(mark.streams) :]
         self.tracker.take_back(mark.queue_lengths, mark.known)
         self._relayed.clear()
-        return {channel: count for channel, count in enumerate(mark.queue_lengths) if count}
+        return {
+            channel: count
+            for channel, count in enumerate(mark.queue_lengths)
+            if count and not self.host < channel < self.first_queue
+        }
 
     def check(self) -> None:
         """Raise SimulationError if streams and tracker disagree."""

@@ -47,10 +47,11 @@ class SemaphorePlan:
         self.number: dict[tuple[int, int], int] = {}
         self.uses: dict[tuple[int, int], str] = {}
         host = spec.num_cores * NUM_ENGINES
+        first_queue = host + 1 + len(queue_sets)
         following = [FIRST_SEMAPHORE] * spec.num_cores
         for channel, core in needed:
-            if channel > host:
-                queue = queue_sets[channel - host - 1]
+            if channel >= first_queue:
+                queue = queue_sets[channel - first_queue]
                 own, name = queue.core, queue.name
             elif channel == host:
                 own, name = 0, ENGINE_NAMES[-1]

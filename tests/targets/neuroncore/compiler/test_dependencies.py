@@ -89,32 +89,25 @@ def works_of(tables: Tables, partition_bytes: int) -> tuple[dict[int, Work], dic
 
 
 class Log:
-    """Emission order: streams and transfers as the builder fills them."""
+    """Emission order: every instruction gets its number in it as its tile."""
 
     def __init__(self, builder: Builder) -> None:
-        self.order: list[tuple[str, int, int]] = []
+        self.transfers: list[int] = []  # by number, -1 if none
         emitter = builder.emitter
         append = emitter._append
 
         def logged(channel: int, head: bytes, operands: bytes, transfer: int) -> None:
-            self.order.append(("i", channel, len(emitter.streams[channel].heads)))
-            if transfer >= 0:
-                self.order.append(("t", transfer, 0))
+            emitter.tile = len(self.transfers)
+            self.transfers.append(transfer)
             append(channel, head, operands, transfer)
 
         emitter._append = logged
 
-
-def final_indices(tables: Tables) -> dict[tuple[int, int], int]:
-    """(sequencer, position when emitted) -> index: table loads and ends were put in later."""
-    found: dict[tuple[int, int], int] = {}
-    for sequencer, (first, end) in enumerate(tables.sequencers.tolist()):
-        position = 0
-        for index in range(first, end):
-            if tables.instructions["opcode"][index] not in (Opcode.TABLE_LOAD, Opcode.END):
-                found[sequencer, position] = index
-                position += 1
-    return found
+    def indices(self, tables: Tables) -> list[int]:
+        """Final index of each instruction; table loads were put in later."""
+        is_emitted = ~np.isin(tables.instructions["opcode"], [Opcode.TABLE_LOAD, Opcode.END])
+        found = np.flatnonzero(is_emitted)
+        return found[np.argsort(tables.tiles[found])].tolist()
 
 
 def assert_ordered(tables: Tables, log: Log, partition_bytes: int, seed: int) -> int:
@@ -122,12 +115,11 @@ def assert_ordered(tables: Tables, log: Log, partition_bytes: int, seed: int) ->
     machine = RandomMachine(tables, seed)
     assert machine.run(), "the program hangs"
     instructions, transfers = works_of(tables, partition_bytes)
-    index_of = final_indices(tables)
     steps: list[tuple[Work, Span, str]] = []
-    for kind, first, position in log.order:
-        if kind == "t":
-            steps.append((transfers[first], machine.transfer_spans[first], f"transfer {first}"))
-        elif (index := index_of[first, position]) in instructions:
+    for index, transfer in zip(log.indices(tables), log.transfers, strict=True):
+        if transfer >= 0:
+            steps.append((transfers[transfer], machine.transfer_spans[transfer], f"transfer {transfer}"))
+        elif index in instructions:
             steps.append((instructions[index], machine.spans[index], f"instruction {index}"))
     conflicts = 0
     for at, (late, late_span, late_name) in enumerate(steps):
