@@ -6,7 +6,7 @@ import numpy as np
 
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Graph
-from npuviz.targets.neuroncore.isa import DST, DTYPE_BYTES, ENGINE_NAMES, RES, Opcode, Space
+from npuviz.targets.neuroncore.isa import DST, DTYPE_BYTES, ENGINE_NAMES, NUM_ENGINES, RES, Opcode, Space
 from npuviz.targets.neuroncore.tables import SBUF, Access, Descriptor
 from npuviz.targets.neuroncore.values_engine import ValueEngine
 
@@ -47,7 +47,7 @@ def _located(engine: ValueEngine, log: np.ndarray, bad: Bad) -> tuple[int, Bad, 
     item = numpy_dtype(variable.dtype).itemsize
     last = np.full(len(bad.elements), -1, np.int64)
     for position, descriptor in writers:
-        indices = _byte_indices(descriptor.to) // item
+        indices = _element_offsets(descriptor.to, item) // item
         inside = indices[(indices >= 0) & (indices < len(last))]
         last[inside] = position
     wrong = np.flatnonzero(bad.elements)
@@ -62,7 +62,7 @@ def _located(engine: ValueEngine, log: np.ndarray, bad: Bad) -> tuple[int, Bad, 
     text = f"stored by the transfer of instruction {trigger}"
     for where, descriptor in writers:
         if where == position:
-            computed = _computed_by(engine, log, position, descriptor, element * item)
+            computed = _computed_by(engine, log, position, descriptor, element * item, item)
             if computed >= 0:
                 return position, bad, f"{_name(engine, computed)}, {text}"
     return position, bad, text
@@ -97,27 +97,31 @@ def _writers(engine: ValueEngine, log: np.ndarray, number: int) -> list[tuple[in
     return found
 
 
-def _byte_indices(access: Access) -> np.ndarray:
-    """Byte offsets of an access in its order."""
+def _element_offsets(access: Access, item: int) -> np.ndarray:
+    """Byte offsets of the elements of an access in its order; of single bytes where they are in pieces."""
+    dims = list(zip(reversed(access.sizes), reversed(access.steps), strict=True))
+    if dims[-1][1] == 1 and dims[-1][0] % item == 0:
+        dims[-1] = (dims[-1][0] // item, item)
     found = np.array([access.offset], np.int64)
-    for size, step in zip(reversed(access.sizes), reversed(access.steps), strict=True):
+    for size, step in dims:
         found = (found[:, None] + np.arange(size, dtype=np.int64) * step).reshape(-1)
     return found
 
 
 def _computed_by(
-    engine: ValueEngine, log: np.ndarray, position: int, descriptor: Descriptor, to_byte: int
+    engine: ValueEngine, log: np.ndarray, position: int, descriptor: Descriptor, to_byte: int, item: int
 ) -> int:
-    """The last instruction before `position` that wrote the source of a byte of the target; -1: unknown."""
+    """The last instruction before `position` that wrote the source of an element; -1: unknown."""
     source = descriptor.sources[0]
     if source.variable != SBUF:
         return -1
-    place = np.flatnonzero(_byte_indices(descriptor.to) == to_byte)
-    origins = _byte_indices(source)
+    targets = _element_offsets(descriptor.to, item)
+    place = np.flatnonzero(targets // item == to_byte // item)
     if not len(place):
         return -1
     # A cast moves elements of other sizes: the same share of the way through the pattern.
-    at = int(place[0]) * len(origins) // descriptor.to.num_bytes
+    origins = _element_offsets(source, max(1, source.num_bytes * item // descriptor.to.num_bytes))
+    at = int(place[0]) * len(origins) // len(targets)
     partition, byte = divmod(int(origins[at]), engine.spec.sbuf_partition_bytes)
     trigger = -1 - int(log[position])
     core = engine.tables.transfers[int(engine.tables.transfer_of[trigger])].core
@@ -128,7 +132,7 @@ def _computed_by(
         if entry < 0:
             continue
         sequencer = int(np.searchsorted(bounds[:, 1], entry, side="right"))
-        if sequencer // 5 == core and _covers(rows[entry], partition, byte):
+        if sequencer // NUM_ENGINES == core and _covers(rows[entry], partition, byte):
             return entry
     return -1
 
