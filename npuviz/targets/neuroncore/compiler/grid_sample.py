@@ -113,7 +113,8 @@ def _taps(b: Builder, axis: _Axis, given: View) -> list[_Tap]:
         b.tensor_scalar(place, given, Alu.MULTIPLY, half, Alu.ADD, half - 0.5)
     if axis.mode == "nearest":
         place = _rounded(b, place)
-    if axis.padding == "border":
+    if axis.padding == "border" and axis.mode != "cubic":
+        # A cubic keeps its place and has its neighbours brought inside, as ONNX Runtime does.
         b.tensor_scalar(base, place, Alu.MAXIMUM, 0.0, Alu.MINIMUM, axis.size - 1.0)
         place, base = base, _column(b, count)
     elif axis.padding == "reflection":
