@@ -1,185 +1,29 @@
 """Elementwise operators over any broadcast shapes: one loop over tiles for a group of nodes."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from npuviz.program.graph import Node
 from npuviz.targets.neuroncore.compiler.cast import device_dtype, is_raw
+from npuviz.targets.neuroncore.compiler.channel_affine import parameter_keys, slope_and_offset
 from npuviz.targets.neuroncore.compiler.families import CannotLower
-from npuviz.targets.neuroncore.compiler.formulas import FORMULAS, UNREAD_INPUTS, emit
+from npuviz.targets.neuroncore.compiler.formulas import FORMULAS, UNREAD_INPUTS
+from npuviz.targets.neuroncore.compiler.formulas_chain import TileRun
 from npuviz.targets.neuroncore.compiler.formulas_core import Operand
 from npuviz.targets.neuroncore.compiler.hbm_view import HbmView
-from npuviz.targets.neuroncore.compiler.strides import merged_together
+from npuviz.targets.neuroncore.compiler.iteration import MAX_WIDTH, Block, blocks
 from npuviz.targets.neuroncore.compiler.view import View
-from npuviz.targets.neuroncore.isa import NUM_PARTITIONS
 
 if TYPE_CHECKING:
     from npuviz.targets.neuroncore.compiler.builder import Builder
     from npuviz.targets.neuroncore.compiler.fusion import Group
 
-MAX_WIDTH = 2048
-"""Elements of a tile in a partition: 8 KiB of fp32, long rows for the DMA engines."""
-SMALL = 512
-"""A tensor up to this size goes to one partition: spreading it costs more DMA than it saves."""
 WORKING_BYTES = 96 * 1024
 """SBUF bytes of a partition that one tile's intermediate values may take."""
-TILE_CYCLES = 1500
-"""What a tile costs beside its elements: transfers and instruction latencies. Assumed."""
 TEMPORARIES = 10
 """Tiles that the longest formulas take for themselves."""
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """A tile of the iteration space: a slice of every side as (partitions, *free) views.
-
-    sides  per side a view of that shape, with free size 1 where the side is broadcast
-    """
-
-    partitions: int
-    free: tuple[int, ...]
-    sides: tuple[HbmView, ...]
-
-
-def blocks(
-    shape: Sequence[int], sides: Sequence[HbmView], width: int = MAX_WIDTH, small: int = SMALL
-) -> Iterator[Block]:
-    """Tiles of at most 128 partitions and `width` elements that cover `shape` once.
-
-    sides  views that broadcast to `shape` by numpy's rules
-    """
-    if 0 in shape:
-        return
-    wide = [side.broadcast_to(shape) for side in sides]
-    dims = merged_together(shape, [side.steps for side in wide])
-    sizes = [dim[0] for dim in dims]
-    steps = [list(dim[1:]) for dim in dims]
-    axis, width = _partition_axis(sizes, width, small)
-    inner = sizes[axis + 1 :]
-    chunk_axis = -1
-    if _product(inner) > width:
-        chunk_axis = _chunk_axis(sizes, axis, width)
-    yield from _walk(wide, sizes, steps, axis, chunk_axis, width, small)
-
-
-def _product(sizes: Sequence[int]) -> int:
-    count = 1
-    for size in sizes:
-        count *= size
-    return count
-
-
-def _chunk_axis(sizes: Sequence[int], axis: int, width: int) -> int:
-    """The axis behind `axis` that is cut: all further ones fit into `width` together."""
-    inside = 1
-    for index in range(len(sizes) - 1, axis, -1):
-        if inside * sizes[index] > width:
-            return index
-        inside *= sizes[index]
-    return axis
-
-
-def _partition_axis(sizes: Sequence[int], width: int, small: int) -> tuple[int, int]:
-    """The axis that is spread over partitions, by the fewest engine cycles; -1 for none."""
-    if _product(sizes) <= small and len(sizes) <= 4:
-        return -1, max(width, small)
-    best, choice = float("inf"), 0
-    for axis in range(len(sizes)):
-        inner = _product(sizes[axis + 1 :])
-        if min(inner, width) < inner or len(sizes) - axis - 1 > 3:
-            cut = _chunk_axis(sizes, axis, width)
-            inside = min(_product(sizes[cut + 1 :]) * sizes[cut], width) if cut > axis else inner
-            tiles = -(-sizes[axis] // NUM_PARTITIONS) * -(-inner // max(1, inside))
-            elements = inside
-        else:
-            rows = max(1, min(-(-sizes[axis] // NUM_PARTITIONS), width // inner))
-            tiles = -(-sizes[axis] // (NUM_PARTITIONS * rows))
-            elements = rows * inner
-        cost = _product(sizes[:axis]) * tiles * (TILE_CYCLES + max(64, elements))
-        if cost < best:
-            best, choice = cost, axis
-    return choice, width
-
-
-def _walk(
-    sides: Sequence[HbmView],
-    sizes: list[int],
-    steps: list[list[int]],
-    axis: int,
-    chunk_axis: int,
-    width: int,
-    small: int,
-) -> Iterator[Block]:
-    """All tiles: loops over the axes before `axis` and between it and the chunk, then the pieces."""
-    loops = list(range(axis)) if axis > 0 else []
-    if chunk_axis > axis:
-        loops += range(axis + 1, chunk_axis)
-    first_free = chunk_axis if chunk_axis > axis else axis + 1
-    free = list(range(first_free, len(sizes)))
-    while len(free) > 3:
-        loops.append(free.pop(0))
-    whole_rows = chunk_axis <= axis
-    inner = _product([sizes[i] for i in free])
-    for index in np.ndindex(*(sizes[i] for i in loops)):
-        base = [
-            side.offset + sum(at * steps[i][s] for at, i in zip(index, loops, strict=True))
-            for s, side in enumerate(sides)
-        ]
-        if whole_rows:
-            for start, partitions, rows in _row_pieces(sizes[axis] if axis >= 0 else 1, inner, width):
-                dims = [(partitions, axis, rows), (rows, axis, 1)] + [(sizes[i], i, 1) for i in free]
-                yield _block(sides, steps, base, dims, axis, start)
-            continue
-        step = max(1, width // _product([sizes[i] for i in free[1:]]))
-        for at in range(0, sizes[chunk_axis], step):
-            count = min(step, sizes[chunk_axis] - at)
-            moved = [offset + at * steps[chunk_axis][s] for s, offset in enumerate(base)]
-            for start in range(0, sizes[axis], NUM_PARTITIONS):
-                partitions = min(NUM_PARTITIONS, sizes[axis] - start)
-                dims = [(partitions, axis, 1), (count, chunk_axis, 1)]
-                dims += [(sizes[i], i, 1) for i in free[1:]]
-                yield _block(sides, steps, moved, dims, axis, start)
-
-
-def _row_pieces(size: int, inner: int, width: int) -> Iterator[tuple[int, int, int]]:
-    """(start, partitions, rows in each) that cover `size` rows of `inner` elements."""
-    start = 0
-    while start < size:
-        left = size - start
-        rows = max(1, min(-(-left // NUM_PARTITIONS), max(1, width // inner)))
-        if inner * rows < 64 and left * inner > 64:
-            rows = min(left, max(1, -(-64 // inner)))
-        partitions = min(NUM_PARTITIONS, left // rows)
-        yield start, partitions, rows
-        start += partitions * rows
-
-
-def _block(
-    sides: Sequence[HbmView],
-    steps: list[list[int]],
-    base: list[int],
-    dims: list[tuple[int, int, int]],
-    axis: int,
-    start: int,
-) -> Block:
-    """The block whose dimensions are (size, axis, multiple of the axis' step), partitions first."""
-    kept = [dims[0], *(dim for dim in dims[1:] if dim[0] > 1)]
-    if len(kept) == 1:
-        kept.append((1, -1, 0))
-    views: list[HbmView] = []
-    for s, side in enumerate(sides):
-        offset = base[s] + (start * steps[axis][s] if axis >= 0 else 0)
-        shape: list[int] = []
-        strides: list[int] = []
-        for position, (size, i, multiple) in enumerate(kept):
-            step = steps[i][s] * multiple if i >= 0 else 0
-            shape.append(size if position == 0 or step else 1)
-            strides.append(step)
-        views.append(HbmView(side.variable, offset, side.dtype, tuple(shape), tuple(strides)))
-    return Block(kept[0][0], tuple(size for size, _, _ in kept[1:]), tuple(views))
 
 
 def home(b: "Builder", tensor: int) -> HbmView:
@@ -211,77 +55,61 @@ def tile_dtype(b: "Builder", tensor: int) -> str:
 def lower_nodes(b: "Builder", nodes: Sequence[Node]) -> None:
     """One loop over tiles for elementwise nodes of one output shape, in graph order.
 
-    Tensors read by other nodes and graph outputs are stored; the others never leave SBUF.
-    Raises CannotLower before anything is emitted.
+    What the last node makes is stored; the other tensors never leave SBUF and must be read by nobody
+    else. Raises CannotLower before anything is emitted.
     """
     for node in nodes:
         check_types(b, node)
         _note_words(b, node)
     made = {tensor for node in nodes for tensor in node.outputs if tensor >= 0}
-    inside = {node.id for node in nodes}
-    consumers = b.graph.consumers()
-    stored = [t for t in sorted(made) if t in b.graph.outputs or any(c not in inside for c in consumers[t])]
-    read: list[int] = []
+    views: dict[int, HbmView] = {}
+    numbers: dict[int, float | int] = {}
     for node in nodes:
         for position, tensor in enumerate(node.inputs):
             unread = position in UNREAD_INPUTS.get(node.op_type, ())
-            if tensor >= 0 and tensor not in made and tensor not in read and not unread:
-                read.append(tensor)
-    numbers = {t: value for t in read if (value := number(b, t)) is not None}
-    fetched = [t for t in read if t not in numbers]
-    shape = b.graph.tensors[nodes[-1].outputs[0]].shape
-    sides = [home(b, t) for t in (*fetched, *stored)]
-    live = len(fetched) + len(made) + TEMPORARIES
+            if tensor < 0 or unread or tensor in made or tensor in views or tensor in numbers:
+                continue
+            value = number(b, tensor)
+            if value is None:
+                views[tensor] = home(b, tensor)
+            else:
+                numbers[tensor] = value
+        if node.op_type == "BatchNormalization":
+            for key, array in zip(parameter_keys(node), slope_and_offset(b.graph, node), strict=True):
+                views[key] = b.constant(array, f"{b.graph.tensors[node.outputs[0]].name}.affine{key & 1}")
+    result = nodes[-1].outputs[0]
+    shape = b.graph.tensors[result].shape
+    sides = [*views.values(), home(b, result)]
+    live = len(sides) + len(made) + TEMPORARIES
     width = max(256, min(MAX_WIDTH, WORKING_BYTES // (4 * live) // 64 * 64))
-    for block in blocks(shape, sides, width):
+    for block in blocks(shape, sides, width, by_channel=True):
         with b.tiles():
-            _lower_block(b, nodes, block, fetched, stored, numbers)
+            _lower_block(b, nodes, block, list(views), result, numbers)
 
 
 def _lower_block(
     b: "Builder",
     nodes: Sequence[Node],
     block: Block,
-    fetched: list[int],
-    stored: list[int],
+    read: list[int],
+    result: int,
     numbers: dict[int, float | int],
 ) -> None:
-    values: dict[int, Operand] = dict(numbers)
-    places = dict(zip(fetched, block.sides, strict=False))
-    targets = dict(zip(stored, block.sides[len(fetched) :], strict=True))
+    places = dict(zip(read, block.sides, strict=False))
+
+    def fetch(tensor: int) -> Operand:
+        return b.fetch(places[tensor])
+
+    def make(tensor: int) -> View:
+        return b.sbuf(block.partitions, block.free, tile_dtype(b, tensor))
+
     # Loads and results belong to the last node: their tiles must outlive the nodes in between.
     with b.node(nodes[-1].id):
-        for node in nodes:
-            run_node(b, node, values, lambda tensor: b.fetch(places[tensor]), block)
-            for tensor in node.outputs:
-                if tensor in targets:
-                    value = values[tensor]
-                    assert isinstance(value, View)
-                    b.store(targets[tensor], value)
-
-
-def run_node(
-    b: "Builder",
-    node: Node,
-    values: dict[int, Operand],
-    fetch: Callable[[int], Operand],
-    block: Block,
-    dst: View | None = None,
-) -> None:
-    """The node on one tile: operands from `values` or `fetch`, which `values` then keeps."""
-    operands: list[Operand | None] = []
-    for position, tensor in enumerate(node.inputs):
-        if tensor < 0 or position in UNREAD_INPUTS.get(node.op_type, ()):
-            operands.append(None)
-            continue
-        if tensor not in values:
-            values[tensor] = fetch(tensor)
-        operands.append(values[tensor])
-    output = node.outputs[0]
-    made = dst or b.sbuf(block.partitions, block.free, tile_dtype(b, output))
-    with b.node(node.id):
-        emit(b, node, operands, made)
-    values[output] = made
+        run = TileRun(b, dict(numbers), fetch, make, (result,))
+        run.run(nodes)
+        value = run.values[result]
+        assert isinstance(value, View)
+        b.store(block.sides[-1], value)
 
 
 def check_types(b: "Builder", node: Node) -> None:
@@ -357,7 +185,7 @@ def lower_group(b: "Builder", group: "Group") -> None:
 
 
 LOWERINGS: dict[str, Callable[["Builder", Node], None]] = {
-    **dict.fromkeys(FORMULAS, lower_elementwise),
+    **dict.fromkeys((op for op in FORMULAS if op != "BatchNormalization"), lower_elementwise),
     "Identity": lower_copy,
     "Cast": _lower_cast,
     "CastLike": _lower_cast,

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 FORMULAS: dict[str, Formula] = {**ARITHMETIC, **FUNCTIONS, "Cast": emit_cast, "CastLike": emit_cast}
 """Elementwise operator -> formula."""
-UNREAD_INPUTS: dict[str, frozenset[int]] = {"CastLike": frozenset({1})}
+UNREAD_INPUTS: dict[str, frozenset[int]] = {
+    "CastLike": frozenset({1}),
+    "BatchNormalization": frozenset({1, 2, 3, 4}),
+}
 """Inputs whose values an operator does not need (only their type)."""
 
 

@@ -13,6 +13,7 @@ from npuviz.targets.neuroncore.compiler.formulas_core import (
     Operand,
     as_tile,
     binary,
+    column_of,
     floored,
     rounded,
     scalar,
@@ -288,6 +289,18 @@ def _reciprocal(b: "Builder", node: Node, operands: Operands, dst: View) -> None
     scalar(b, dst, tile(b, operands, 0, dst), Alu.DIVIDE, 1.0, reverse=True)
 
 
+def _normalised(b: "Builder", node: Node, operands: Operands, dst: View) -> None:
+    """BatchNormalization at inference; operands 5 and 6 are its slope and offset by channel."""
+    x, slope, offset = (given(operands, i) for i in (0, 5, 6))
+    columns = [column_of(each, dst) for each in (slope, offset)]
+    if columns[0] is not None and columns[1] is not None:
+        b.tensor_scalar(dst, as_tile(b, x, dst), Alu.MULTIPLY, columns[0], Alu.ADD, columns[1])
+        return
+    scaled = temporary(b, dst)
+    binary(b, scaled, x, slope, Alu.MULTIPLY)
+    binary(b, dst, scaled, offset, Alu.ADD)
+
+
 ARITHMETIC: dict[str, Formula] = {
     "Add": _chain(Alu.ADD, wraps=True),
     "Sub": _chain(Alu.SUBTRACT, wraps=True),
@@ -327,5 +340,6 @@ ARITHMETIC: dict[str, Formula] = {
     "BitwiseNot": _bitwise_not,
     "Identity": _copied,
     "Binarizer": _binarized,
+    "BatchNormalization": _normalised,
 }
 """Operator -> formula. Integers: results in 32 bits, their low bits are written (numpy's wraparound)."""

@@ -30,9 +30,16 @@ def temporary(b: "Builder", like: View, dtype: str = "float32") -> View:
     return b.sbuf(like.partitions, like.shape, dtype)
 
 
-def is_row(x: Operand, dst: View) -> bool:
-    """Whether `x` is one value a partition while `dst` has more."""
-    return isinstance(x, View) and x.free_size == 1 and dst.free_size > 1
+def row_of(x: View) -> View | None:
+    """`x` as one value a partition (P, 1) if all its elements in a partition are the same one."""
+    if any(size > 1 and step for size, step in zip(x.shape, x.steps, strict=True)):
+        return None
+    return x[(slice(None), *(slice(0, 1) for _ in x.shape))].reshape(1)
+
+
+def column_of(x: Operand, dst: View) -> View | None:
+    """`x` as one value a partition, if that is what it is and `dst` has more."""
+    return row_of(x) if isinstance(x, View) and dst.free_size > 1 else None
 
 
 def spread(x: View, dst: View) -> View:
@@ -72,10 +79,12 @@ def binary(b: "Builder", dst: View, x: Operand, y: Operand, op: Alu, *, integer:
             return
     if not isinstance(y, View):
         scalar(b, dst, x, op, y, integer=integer)
-    elif not integer and is_row(y, dst) and not is_row(x, dst) and y.dtype == "float32":
-        b.tensor_scalar(dst, spread(x, dst), op, y)
-    elif not integer and is_row(x, dst) and not is_row(y, dst) and x.dtype == "float32":
-        b.tensor_scalar(dst, spread(y, dst), op, x, reverse0=True)
+        return
+    column, other = column_of(x, dst), column_of(y, dst)
+    if not integer and other is not None and column is None and other.dtype == "float32":
+        b.tensor_scalar(dst, spread(x, dst), op, other)
+    elif not integer and column is not None and other is None and column.dtype == "float32":
+        b.tensor_scalar(dst, spread(y, dst), op, column, reverse0=True)
     else:
         x, y = spread(x, dst), spread(y, dst)
         if integer:

@@ -12,6 +12,7 @@ from npuviz.targets.neuroncore.compiler.formulas_arithmetic import Formula, Oper
 from npuviz.targets.neuroncore.compiler.formulas_core import (
     INFINITY,
     ROUNDING,
+    WIDE,
     as_tile,
     binary,
     clamp,
@@ -367,7 +368,8 @@ def _activated(b: "Builder", node: Node, operands: Operands, dst: View) -> None:
 
 def _relu(b: "Builder", node: Node, operands: Operands, dst: View) -> None:
     # Not as an activation: the builder may then choose the vector engine when that one is free.
-    scalar(b, dst, tile(b, operands, 0, dst), Alu.MAXIMUM, 0.0)
+    x = tile(b, operands, 0, dst)
+    scalar(b, dst, x, Alu.MAXIMUM, 0.0, integer=x.dtype in WIDE)
 
 
 FUNCTIONS: dict[str, Formula] = {

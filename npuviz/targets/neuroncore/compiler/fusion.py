@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Literal
 
 from npuviz.program.graph import Graph, Node
 from npuviz.targets.neuroncore.compiler.cast import is_raw
-from npuviz.targets.neuroncore.compiler.formulas import FORMULAS, UNREAD_INPUTS, emit
+from npuviz.targets.neuroncore.compiler.channel_affine import is_known
+from npuviz.targets.neuroncore.compiler.formulas import FORMULAS, UNREAD_INPUTS
+from npuviz.targets.neuroncore.compiler.formulas_chain import TileRun
 from npuviz.targets.neuroncore.compiler.formulas_core import Operand
 from npuviz.targets.neuroncore.compiler.view import View
 
@@ -48,6 +50,8 @@ _EPILOGUE = frozenset(
         "Erf",
         "Elu",
         "Selu",
+        "Sum",
+        "Mean",
         "Softplus",
         "Mish",
         "Softsign",
@@ -132,6 +136,8 @@ def _fits_loop(graph: Graph, node: Node) -> bool:
     """Whether the node may share a loop with others."""
     if node.op_type not in FORMULAS or node.op_type in _ALONE:
         return False
+    if node.op_type == "BatchNormalization" and not is_known(graph, node):
+        return False
     unread = UNREAD_INPUTS.get(node.op_type, frozenset[int]())
     read = [t for position, t in enumerate(node.inputs) if t >= 0 and position not in unread]
     return all(
@@ -158,15 +164,10 @@ def emit_epilogue(
     values  tensors already on the chip, at least what the first follower reads; grows
     fetch   makes the operand of any other tensor: a tile or a number
     """
+    last = followers[-1].outputs[0]
+
+    def make(tensor: int) -> View:
+        return dst if tensor == last else b.sbuf(dst.partitions, dst.shape, "float32")
+
     with b.tiles():
-        for position, node in enumerate(followers):
-            operands: list[Operand | None] = []
-            for tensor in node.inputs:
-                if tensor >= 0 and tensor not in values:
-                    values[tensor] = fetch(tensor)
-                operands.append(values[tensor] if tensor >= 0 else None)
-            last = position == len(followers) - 1
-            made = dst if last else b.sbuf(dst.partitions, dst.shape, "float32")
-            with b.node(node.id):
-                emit(b, node, operands, made)
-            values[node.outputs[0]] = made
+        TileRun(b, values, fetch, make).run(followers)

@@ -8,10 +8,12 @@ import numpy as np
 
 from npuviz.program.graph import Node
 from npuviz.targets.neuroncore.compiler.axis_rows import axis_tiles, store_as
-from npuviz.targets.neuroncore.compiler.elementwise import blocks, home
+from npuviz.targets.neuroncore.compiler.channel_affine import is_known
+from npuviz.targets.neuroncore.compiler.elementwise import home, lower_nodes
 from npuviz.targets.neuroncore.compiler.families import CannotLower
 from npuviz.targets.neuroncore.compiler.formulas_core import binary, compared, scalar, temporary, where
 from npuviz.targets.neuroncore.compiler.hbm_view import HbmView
+from npuviz.targets.neuroncore.compiler.iteration import blocks
 from npuviz.targets.neuroncore.compiler.softmax import along_axis, reduce_axis
 from npuviz.targets.neuroncore.compiler.view import View
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Activation, Alu, ReduceCmd
@@ -131,6 +133,9 @@ def _channels(view: HbmView) -> tuple[int, int, int]:
 
 def lower_batch_normalization(b: "Builder", node: Node) -> None:
     """BatchNormalization: x * a + c by channel, a and c known when compiling or made first."""
+    if is_known(b.graph, node):
+        lower_nodes(b, (node,))
+        return
     views = _floats(b, node)
     source, target = _needed(views, 0), home(b, node.outputs[0])
     epsilon = float(node.attributes.get("epsilon", 1e-5))
@@ -140,21 +145,10 @@ def lower_batch_normalization(b: "Builder", node: Node) -> None:
         return
     if any(tensor >= 0 for tensor in node.outputs[1:]):
         raise CannotLower("statistics are only made in training mode")
-    known = [b.graph.constants.get(tensor) for tensor in node.inputs[1:5]]
-    if all(value is not None for value in known):
-        gain, shift, mean, variance = (np.asarray(value, np.float64) for value in known)
-        factor = gain / np.sqrt(variance + epsilon)
-        rest = shift - mean * factor
-        name = b.graph.tensors[node.outputs[0]].name
-        slope = b.constant(factor.astype(np.float32), f"{name}.slope")
-        offset = b.constant(rest.astype(np.float32), f"{name}.offset")
-    else:
-        slope, offset = b.scratch((channels,), "float32"), b.scratch((channels,), "float32")
-        with b.tiles():
-            gain, shift, mean, variance = (
-                b.fetch(_needed(views, i).reshape(1, channels)) for i in range(1, 5)
-            )
-            _make_affine(b, gain, shift, mean, inverse_deviation(b, variance, epsilon), slope, offset)
+    slope, offset = b.scratch((channels,), "float32"), b.scratch((channels,), "float32")
+    with b.tiles():
+        gain, shift, mean, variance = (b.fetch(_needed(views, i).reshape(1, channels)) for i in range(1, 5))
+        _make_affine(b, gain, shift, mean, inverse_deviation(b, variance, epsilon), slope, offset)
     _apply_by_channel(b, source, slope, offset, target)
 
 
@@ -308,7 +302,7 @@ def lower_lp_normalization(b: "Builder", node: Node) -> None:
 
 def lower_dropout(b: "Builder", node: Node) -> None:
     """Dropout that drops nothing: the input, and a mask of ones."""
-    inputs = tuple(node.inputs)
+    inputs = list(node.inputs)
     training = b.graph.constants.get(inputs[2]) if len(inputs) > 2 and inputs[2] >= 0 else 0
     ratio = b.graph.constants.get(inputs[1]) if len(inputs) > 1 and inputs[1] >= 0 else 0.5
     if training is None or (bool(np.any(training)) and (ratio is None or bool(np.any(ratio)))):

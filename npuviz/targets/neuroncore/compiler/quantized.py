@@ -13,7 +13,7 @@ from npuviz.targets.neuroncore.compiler.cast import (
     device_dtype,
     is_raw,
 )
-from npuviz.targets.neuroncore.compiler.elementwise import blocks, home
+from npuviz.targets.neuroncore.compiler.elementwise import home
 from npuviz.targets.neuroncore.compiler.families import CannotLower
 from npuviz.targets.neuroncore.compiler.formulas_core import (
     WIDE,
@@ -25,6 +25,7 @@ from npuviz.targets.neuroncore.compiler.formulas_core import (
     widened,
 )
 from npuviz.targets.neuroncore.compiler.hbm_view import HbmView
+from npuviz.targets.neuroncore.compiler.iteration import blocks
 from npuviz.targets.neuroncore.compiler.view import View
 from npuviz.targets.neuroncore.isa import Alu
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from npuviz.targets.neuroncore.compiler.elementwise import blocks
 from npuviz.targets.neuroncore.compiler.formulas import FORMULAS
 from npuviz.targets.neuroncore.compiler.hbm_view import HbmView
+from npuviz.targets.neuroncore.compiler.iteration import blocks
 from tests.targets.neuroncore.compiler.on_machine import check_node, run_node
 
 SPECIAL = np.array(
