@@ -77,7 +77,7 @@ def neff_spec(
 
     Raises FormatError (file), UsageError (another machine, settings).
     """
-    if PROGRAM in neff.members:
+    if PROGRAM in neff.members and has_own_encoding(neff):
         values = parse_program(neff.members, neff.name).get("spec")
         if not isinstance(values, dict):
             raise FormatError(neff.name, field=f"{PROGRAM}.spec", expected="an object", found="none")
@@ -143,7 +143,7 @@ class _Loader:
             return queue_sets_of(self.neff)
         order = self._guarded(lambda: [(int(core), str(name)) for core, name, _ in record["queue_sets"]])
         found = queue_sets_of(self.neff, order)
-        if len(found) != len(order) or len(found) != len(set(order)):
+        if sorted(order) != sorted((each.core, each.name) for each in queue_sets_of(self.neff)):
             raise FormatError(
                 self.file, field=f"{PROGRAM}.queue_sets", expected="those of def.json", found="others"
             )
@@ -155,7 +155,7 @@ class _Loader:
         known = {each.id: each for each in variables}
         programs: list[np.ndarray] = []
         for core, subgraph in enumerate(self.neff.subgraphs):
-            names = names_of(self.neff, core, variables, self.queue_sets)
+            names = names_of(self.neff, core, variables, self.queue_sets, self.record is not None)
             for name in ENGINE_NAMES[:-1]:
                 where = f"{self.file}, {subgraph.folder}/{name}"
                 file = subgraph.engines.get(name, nm.EngineFile(name))
@@ -304,11 +304,19 @@ def queue_sets_of(neff: Neff, order: Sequence[tuple[int, str]] | None = None) ->
     return tuple(found)
 
 
-def names_of(neff: Neff, core: int, variables: Sequence[Variable], queue_sets: Sequence[QueueSet]) -> Names:
-    """What the names in the descriptors of a subgraph stand for. Raises FormatError."""
+def names_of(
+    neff: Neff,
+    core: int,
+    variables: Sequence[Variable],
+    queue_sets: Sequence[QueueSet],
+    is_recorded: bool = False,
+) -> Names:
+    """What the names in the descriptors of a subgraph stand for.
+
+    is_recorded  the variables are those of npuviz's record: their var_ids tell. Raises FormatError.
+    """
     subgraph = neff.subgraphs[core]
     by_name = {each.name: each.id for each in variables}
-    is_recorded = PROGRAM in neff.members
     found: dict[str, int] = {}
     for name, each in subgraph.variables.items():
         if each.type == "state-buffer":

@@ -155,7 +155,7 @@ def graph_record(graph: Graph, homes: Mapping[int, int], members: dict[str, Payl
                 node.domain,
                 node.inputs,
                 node.outputs,
-                {key: packed(value) for key, value in node.attributes.items()},
+                [[key, packed(value)] for key, value in node.attributes.items()],
             ]
             for node in graph.nodes
         ],
@@ -209,7 +209,7 @@ def read_graph(
             str(domain),
             _ids(inputs, len(tensors)),
             _ids(outputs, len(tensors)),
-            {str(key): unpacked(value) for key, value in attributes.items()},
+            {str(key): unpacked(value) for key, value in attributes},
         )
         for index, (name, op_type, domain, inputs, outputs, attributes) in enumerate(record["nodes"])
     )

@@ -78,7 +78,7 @@ def plain_variables(neff: Neff) -> tuple[Variable, ...]:
     for subgraph in neff.subgraphs:
         for each in sorted(subgraph.variables.values(), key=lambda variable: variable.var_id):
             is_shared = each.type in ("input", "output")
-            if each.type in ("state-buffer", "dge-table", "pointer") or (is_shared and each.name in names):
+            if each.type in ("state-buffer", "dge-table") or (is_shared and each.name in names):
                 continue
             name = f"{subgraph.name}/{each.name}" if each.name in names else each.name
             names.add(name)
