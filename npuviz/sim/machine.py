@@ -119,6 +119,15 @@ class StillMemories(Protocol):
 
 
 @runtime_checkable
+class HasTensors(Protocol):
+    """Something that knows tensors as they are; what `still_memories` returns should."""
+
+    def tensor(self, tensor: int) -> np.ndarray | None:
+        """As `Machine.tensor` at its cycle."""
+        ...
+
+
+@runtime_checkable
 class HasStillMemories(Protocol):
     """A machine whose contents may be costly to ask for, so that a window asks in another thread."""
 

@@ -195,8 +195,10 @@ class Contents:
 
     def tensor(self, tensor: int, image: Image) -> np.ndarray | None:
         """Values of a tensor as HBM holds them."""
-        values = self.values(image)
-        return values.tensor(tensor) if values is not None else None
+        if self._values is None:
+            return None
+        with self._values.at(self._now().log[:, 0], image.edits) as values:
+            return values.tensor(tensor)
 
     def accumulators(self, core: int, image: Image) -> np.ndarray:
         """(128,) float32 accumulators of a core's Activation engine."""
@@ -205,12 +207,14 @@ class Contents:
 
     def hazards(self, image: Image) -> list[Hazard]:
         """Hazards of what has been computed up to now, by cycle."""
-        values = self.values(image)
-        if values is None:
+        if self._values is None:
             return []
         log = self._now().log
+        # Another thread may move the engine as soon as the block ends.
+        with self._values.at(log[:, 0], image.edits) as values:
+            known = values.hazards
         found: list[Hazard] = []
-        for hazard in values.hazards:
+        for hazard in known:
             entry, cycle = log[hazard.position].tolist()
             index = entry if entry >= 0 else -1 - entry
             unit = self._program.listing.describe(index).unit
@@ -238,6 +242,10 @@ class StillContents:
     def read_memory(self, memory: int, address: int, size_bytes: int) -> bytes:
         """Bytes of a memory. Raises ValueError outside of it."""
         return self._contents.read(memory, address, size_bytes, self._image)
+
+    def tensor(self, tensor: int) -> np.ndarray | None:
+        """Values of a tensor as HBM held them."""
+        return self._contents.tensor(tensor, self._image)
 
     def hazards(self) -> Sequence[Hazard]:
         """Hazards up to that cycle."""

@@ -299,6 +299,10 @@ class StillContents:
         """Bytes of a memory. Raises ValueError outside of it."""
         return self._contents.read(memory, address, size_bytes, self._image)
 
+    def tensor(self, tensor: int) -> np.ndarray | None:
+        """Values of a tensor as far as they were stored."""
+        return self._contents.tensor(tensor, self._image)
+
 
 def _copy(found: np.ndarray, address: int, start: int, data: np.ndarray) -> None:
     """Copy the part of `data`, which lies at `start`, that overlaps `found`, which lies at `address`."""

@@ -4,10 +4,13 @@ import numpy as np
 
 from npuviz.program.dtypes import DTYPES, numpy_dtype
 from npuviz.program.instruction import Instruction, Operand
-from npuviz.sim.machine import Region
+from npuviz.sim.description import Memory
+from npuviz.sim.machine import Region, StillMemories
+from npuviz.ui.bridge.still_answers import PENDING
 from npuviz.ui.models.graph_picture import shape_text
 from npuviz.ui.models.inspector_details import dependencies_of, dependency_sections, detail_sections
 from npuviz.ui.models.inspector_page import (
+    COMPUTING,
     Cell,
     Page,
     Section,
@@ -154,11 +157,14 @@ def _flows(source: InspectorSource, instruction: int, told: set[tuple[int, int]]
 
 def _held(source: InspectorSource, wanted: MemoryRange) -> list[Section]:
     """What the range holds now, and its first bytes as numbers."""
-    session = source.session
     memory = source.memory(wanted.memory)
-    if session is None or memory is None:
+    if source.session is None or memory is None:
         return []
-    regions = [r for r in session.machine.regions(wanted.memory) if _overlaps(r, wanted, memory.bank_bytes)]
+    count = max(0, min(wanted.size_bytes, MAX_BYTES, memory.size_bytes - wanted.address))
+    answer = source.ask(("held", wanted), lambda still: _ask_range(still, wanted, memory, count))
+    if answer is PENDING:
+        return [Section("Contents now", sentences=(text_cell(COMPUTING, role="text-muted"),))]
+    regions, data = answer
     sections: list[Section] = []
     rows = tuple(
         (
@@ -178,9 +184,15 @@ def _held(source: InspectorSource, wanted: MemoryRange) -> list[Section]:
         sections.append(Section("Now", table=table))
     name = regions[0].dtype if regions else memory.dtype
     dtype = numpy_dtype(name if name in DTYPES else "uint8")
-    count = min(wanted.size_bytes, MAX_BYTES, memory.size_bytes - wanted.address)
-    data = session.machine.read_memory(wanted.memory, wanted.address, max(0, count))
     return [*sections, _numbers(data, dtype)] if data else sections
+
+
+def _ask_range(
+    still: StillMemories, wanted: MemoryRange, memory: Memory, count: int
+) -> tuple[list[Region], bytes]:
+    """Regions that overlap a range, and its first bytes."""
+    regions = [r for r in still.regions(wanted.memory) if _overlaps(r, wanted, memory.bank_bytes)]
+    return regions, still.read_memory(wanted.memory, wanted.address, count)
 
 
 def _overlaps(region: Region, wanted: MemoryRange, bank_bytes: int) -> bool:

@@ -9,8 +9,11 @@ from npuviz.base.units import format_count
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Node
 from npuviz.program.tensor import Tensor
+from npuviz.sim.machine import HasTensors, StillMemories
+from npuviz.ui.bridge.still_answers import PENDING
 from npuviz.ui.models.graph_picture import shape_text
 from npuviz.ui.models.inspector_page import (
+    COMPUTING,
     Cell,
     Field,
     Page,
@@ -184,7 +187,10 @@ def _attribute(value: Any) -> str:
 def _values(source: InspectorSource, tensor: Tensor) -> Section:
     array: np.ndarray | None = None
     if source.session is not None:
-        array = source.session.machine.tensor(tensor.id)
+        found = source.ask(("tensor", tensor.id), lambda still: _tensor_of(still, tensor.id))
+        if found is PENDING:
+            return Section("Values now", sentences=(text_cell(COMPUTING, role="text-muted"),))
+        array = found
     if array is None and source.program is not None:
         array = source.program.graph.constants.get(tensor.id)
     if array is None:
@@ -192,6 +198,10 @@ def _values(source: InspectorSource, tensor: Tensor) -> Section:
         why = "The machine keeps no values of it." if is_still else "Shown while the machine stands still."
         return Section("Values now", sentences=(text_cell(why, role="text-muted"),))
     return Section("Values now", value_fields(array))
+
+
+def _tensor_of(still: StillMemories, tensor: int) -> np.ndarray | None:
+    return still.tensor(tensor) if isinstance(still, HasTensors) else None
 
 
 def value_fields(array: np.ndarray) -> tuple[Field, ...]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from npuviz.base.units import THIN_SPACE, format_bytes, format_count, format_cycles_as_time
 from npuviz.workbench.selection import Selection
 
+COMPUTING = "computing the values\u2026"
 _LAYOUT_CHARACTERS = dict.fromkeys(map(ord, THIN_SPACE + "\u2007\u200b\u2588"))
 
 

@@ -1,6 +1,8 @@
 """Where the pages of the inspector get their facts from, whatever of it there is."""
 
+from collections.abc import Hashable
 from dataclasses import dataclass
+from typing import Any
 
 from npuviz.base.units import format_count
 from npuviz.debug.session import Session
@@ -9,6 +11,7 @@ from npuviz.program.program import Program
 from npuviz.program.tensor import Tensor
 from npuviz.sim.description import MachineDescription, Memory, Unit
 from npuviz.trace.reader import TraceReader
+from npuviz.ui.bridge.still_answers import Question, StillAnswers
 from npuviz.ui.models.inspector_page import Cell, text_cell
 from npuviz.ui.models.trace_facts import NodeTimes
 from npuviz.workbench.selection import Selection
@@ -20,6 +23,7 @@ class InspectorSource:
 
     times  when nodes were worked on; None without trace, incomplete while `times_complete` is False
     consumers  tensor id -> nodes that read it
+    answers    computes contents in another thread; without it, the machine is asked at once
     """
 
     program: Program | None = None
@@ -30,6 +34,14 @@ class InspectorSource:
     times: NodeTimes | None = None
     times_complete: bool = True
     consumers: dict[int, list[int]] | None = None
+    answers: StillAnswers | None = None
+
+    def ask(self, key: Hashable, question: Question) -> Any:
+        """What the machine, which must stand still, answers; PENDING while that is being computed."""
+        assert self.session is not None
+        if self.answers is None:
+            return question(self.session.machine)
+        return self.answers.get(key, question)
 
     @property
     def frequency_hz(self) -> float:

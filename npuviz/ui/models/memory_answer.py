@@ -1,6 +1,6 @@
 """What the memory panel asks a machine in one go, so that it can be asked in another thread."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from npuviz.sim.description import Memory
@@ -16,18 +16,14 @@ MAX_KEPT_BYTES = 64 << 20
 class MemoryAnswer:
     """The regions of a memory at one cycle and the bytes that are shown of it.
 
-    pieces  address -> bytes; empty where nothing is shown or it is larger than MAX_KEPT_BYTES
+    pieces  address -> bytes; empty where nothing is shown or it is larger than MAX_KEPT_BYTES; more are
+            added when they are wanted
     """
 
     source: StillMemories
     memory: int
     regions: tuple[Region, ...]
-    pieces: Mapping[int, bytes]
-
-    def read(self, address: int, size_bytes: int) -> bytes:
-        """Bytes of the memory. Raises ValueError outside of it."""
-        kept = self.kept(address, size_bytes)
-        return kept if kept is not None else self.source.read_memory(self.memory, address, size_bytes)
+    pieces: dict[int, bytes]
 
     def kept(self, address: int, size_bytes: int) -> bytes | None:
         """Bytes that are there already, None if the machine would have to be asked."""
@@ -39,6 +35,11 @@ class MemoryAnswer:
             if offset >= 0 and offset + size_bytes <= len(data):
                 return data[offset : offset + size_bytes]
         return None
+
+
+def ask_pieces(source: StillMemories, memory: int, wanted: Iterable[tuple[int, int]]) -> dict[int, bytes]:
+    """Bytes of some ranges (address, size)."""
+    return {address: source.read_memory(memory, address, size) for address, size in wanted}
 
 
 def ask_memory(source: StillMemories, memory: Memory, chosen: MemoryRange | None) -> MemoryAnswer:

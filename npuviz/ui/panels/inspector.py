@@ -6,6 +6,7 @@ from PySide6.QtCore import QTimer
 from PySide6.QtGui import QKeySequence, QShortcut, Qt
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QStackedLayout, QToolButton, QVBoxLayout, QWidget
 
+from npuviz.ui.bridge.still_answers import StillAnswers
 from npuviz.ui.models.inspector_pages import make_page
 from npuviz.ui.models.inspector_source import InspectorSource
 from npuviz.ui.models.trace_facts import NodeTimes
@@ -31,6 +32,8 @@ class InspectorPanel(Panel):
         self._place = 0
         self.view = InspectorView(context.theme, self)
         self.view.followed.connect(context.selection.set)
+        self._answers = StillAnswers(self)
+        self._answers.changed.connect(self._show_page)
         self._back = self._button("mdi6.arrow-left", "Back to what was selected before (Alt+Left)", -1)
         self._forward = self._button("mdi6.arrow-right", "Forward again (Alt+Right)", 1)
         self._machine = self._button("mdi6.home-outline", "The machine and the program", 0)
@@ -82,6 +85,7 @@ class InspectorPanel(Panel):
         self._history, self._place = [NOTHING], 0
         self._consumers = program.graph.consumers() if program else None
         self._times = None
+        self._answers.move(None)
         if reader is not None and (num_nodes := len(reader.schema.node_names)):
             self._times = NodeTimes(reader, num_nodes)
         is_open = reader is not None or program is not None
@@ -89,7 +93,9 @@ class InspectorPanel(Panel):
         self._refresh()
 
     def on_cycle_changed(self) -> None:
+        session = self.model.session
         if not self.model.is_running:
+            self._answers.move(session.machine if session is not None else None)
             self._refresh()
 
     def on_selection_changed(self, selection: Selection) -> None:
@@ -105,7 +111,12 @@ class InspectorPanel(Panel):
 
     def dispose(self) -> None:
         self._times_timer.stop()
+        self._answers.shut_down()
         super().dispose()
+
+    @property
+    def is_settled(self) -> bool:
+        return not self._answers.is_waiting
 
     def save_state(self) -> dict[str, Any]:
         return {}
@@ -151,8 +162,11 @@ class InspectorPanel(Panel):
             times=self._times,
             times_complete=self._times_complete,
             consumers=self._consumers,
+            answers=self._answers,
         )
         page = make_page(source, self.context.selection.current)
+        if self._answers.ask():
+            page = make_page(source, self.context.selection.current)
         self._kind.setText("")
         self.view.show_page(page)
         self._update_buttons()

@@ -24,9 +24,8 @@ from PySide6.QtWidgets import (
 from npuviz.base.units import format_bytes, format_count
 from npuviz.program.dtypes import DTYPES, numpy_dtype
 from npuviz.sim.description import Memory
-from npuviz.sim.machine import HasStillMemories, Machine, Region, StillMemories
-from npuviz.ui.bridge.latest_job import LatestJob
-from npuviz.ui.models.memory_answer import MemoryAnswer, ask_memory
+from npuviz.sim.machine import Region
+from npuviz.ui.models.memory_asker import MemoryAsker
 from npuviz.ui.models.memory_words import range_text
 from npuviz.ui.panels.panel import Panel, PanelContext, PanelSpec
 from npuviz.ui.widgets.empty_state import EmptyState
@@ -43,8 +42,6 @@ AUTO = "as the tensor"
 READABLE = tuple(name for name, dtype in DTYPES.items() if dtype.kind not in "Oc")
 """Types whose bytes are numbers of one part."""
 COMPUTING = "computing the values\u2026"
-PATIENCE_SECONDS = 0.01
-"""What takes longer is not waited for."""
 
 
 class MemoryPanel(Panel):
@@ -56,10 +53,9 @@ class MemoryPanel(Panel):
         self._range: MemoryRange | None = None
         self._region: Region | None = None
         self._shown_region: Region | None = None
-        self._source: StillMemories | None = None
-        self._answer: MemoryAnswer | None = None
-        self._job = LatestJob(self)
-        self._job.finished.connect(lambda: self._show_answer(self._job.answer()))
+        self._asker = MemoryAsker(self)
+        self._asker.answered.connect(self._show_answer)
+        self._asker.filled.connect(self._show_filled)
         self.colors = TensorColors(context.theme, None)
         self.chooser = QComboBox()
         self.chooser.setObjectName("memory.chooser")
@@ -169,7 +165,7 @@ class MemoryPanel(Panel):
         description = self.model.description
         self._memories = description.memories if description else ()
         self._range = self._region = None
-        self._source = None
+        self._asker.move(None)
         self._make_colors()
         self.chooser.blockSignals(True)
         self.chooser.clear()
@@ -189,40 +185,33 @@ class MemoryPanel(Panel):
         session = self.model.session
         if session is None or self.model.is_running:
             return
-        machine = session.machine
-        self._source = machine.still_memories() if isinstance(machine, HasStillMemories) else machine
+        self._asker.move(session.machine)
         if self.pictures.currentIndex() == 1:
             self.lifetimes.refresh_data()
         self._look()
 
     def _look(self) -> None:
         """Ask the memory; values are computed on demand, so what takes long is shown when it is there."""
-        memory, source = self._memory(), self._source
-        if memory is None or source is None or not self._may_ask():
+        memory = self._memory()
+        if memory is None or not self._may_ask():
             self._show_contents()
-            return
-        chosen = self._range
-        if source is self._machine():
-            self._show_answer(ask_memory(source, memory, chosen))
-        elif self._job.ask(lambda: ask_memory(source, memory, chosen), PATIENCE_SECONDS):
-            self._show_answer(self._job.answer())
+        elif self._asker.look(memory, self._range):
+            self._show_answer()
         else:
             self.numbers.setText(COMPUTING)
 
-    def _machine(self) -> Machine | None:
-        session = self.model.session
-        return session.machine if session is not None else None
-
     def _may_ask(self) -> bool:
         """A machine that has no still memories belongs to the worker while it runs."""
-        return not self.model.is_running or self._source is not self._machine()
+        return not (self.model.is_running and self._asker.is_exclusive)
 
     @property
     def is_settled(self) -> bool:
-        return not self._job.is_waiting
+        return not self._asker.is_waiting
 
-    def _show_answer(self, answer: MemoryAnswer) -> None:
-        self._answer = answer
+    def _show_answer(self) -> None:
+        answer = self._asker.answer
+        if answer is None:
+            return
         self.map.set_regions(answer.regions)
         self._show_usage()
         contents = self.table.contents
@@ -233,8 +222,12 @@ class MemoryPanel(Panel):
             self._show_numbers()
         self.view.viewport().update()
 
+    def _show_filled(self) -> None:
+        self.table.show_again()
+        self._show_numbers()
+
     def dispose(self) -> None:
-        self._job.shut_down()
+        self._asker.shut_down()
         super().dispose()
 
     def _show_usage(self) -> None:
@@ -298,8 +291,7 @@ class MemoryPanel(Panel):
         memory = self._memory()
         extent = self._extent(memory) if memory else 0
         self._range = self._region = None
-        self._job.drop()
-        self._answer = None
+        self._asker.drop()
         self.map.set_memory(memory, extent)
         banks = memory.num_banks if memory and extent == memory.size_bytes else 1
         self.lifetimes.set_memory(self.model.reader, memory.id if memory else -1, extent, banks)
@@ -373,7 +365,7 @@ class MemoryPanel(Panel):
             self.map.set_chosen(0, 0)
         else:
             self.map.set_chosen(chosen.address, chosen.size_bytes, chosen.banks)
-        self._answer = None
+        self._asker.forget()
         self._show_contents()
         self._look()
 
@@ -389,10 +381,7 @@ class MemoryPanel(Panel):
     # -- contents ---------------------------------------------------------------------------------------
 
     def _read(self, address: int, size_bytes: int) -> bytes | None:
-        answer = self._answer
-        if answer is None or self._job.is_waiting or not self._may_ask():
-            return None
-        return answer.read(address, size_bytes)
+        return self._asker.read(address, size_bytes) if self._may_ask() else None
 
     def _show_contents(self) -> None:
         memory = self._memory()
@@ -442,7 +431,7 @@ class MemoryPanel(Panel):
 
     def _value_of(self, address: int, region: Region) -> str:
         """The number at an address of a region, if its bytes are there already."""
-        memory, answer = self._memory(), self._answer
+        memory, answer = self._memory(), self._asker.answer
         dtype = region.dtype if self.dtype.currentText() == AUTO else self.dtype.currentText()
         if memory is None or answer is None or dtype not in READABLE:
             return ""

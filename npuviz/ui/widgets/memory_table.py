@@ -133,6 +133,13 @@ class MemoryTable(QAbstractTableModel):
         self._pages.clear()
         self.endResetModel()
 
+    def show_again(self) -> None:
+        """Bytes that could not be read before can be read now."""
+        contents = self._contents
+        if contents.num_rows:
+            last = self.index(contents.num_rows - 1, contents.num_columns - 1)
+            self.dataChanged.emit(self.index(0, 0), last, [Qt.ItemDataRole.DisplayRole])
+
     def refresh(self) -> None:
         """The bytes may be others now: forget the pages, announce cells of those that changed."""
         before = dict(self._pages)
