@@ -1,0 +1,124 @@
+"""What is fixed about one RK3588 NPU: figures with their sources, changed by settings."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from annotated_types import Ge, Gt, Le
+
+from npuviz.formats.json_text import read_json_object
+from npuviz.program.program import Note
+from npuviz.sim.settings import SpecSettings
+
+Nanoseconds = Annotated[float, Ge(0), Le(1e9)]
+Rate = Annotated[float, Gt(0), Le(1e6)]
+Hertz = Annotated[int, Ge(1_000_000), Le(100_000_000_000)]
+
+SOURCES: Mapping[str, str] = {
+    "npu_hz": "JAS, PROF: up to 1 GHz",
+    "ddr_hz": "PROF: 1560 MHz in the published profiles",
+    "ddr_bytes_per_clock": "PROF, fitted: 16 bytes a DDR clock",
+    "ddr_share": "PROF, fitted: 0.7 of the peak",
+    "cbuf_banks": "MESA, MTX: 12 banks",
+    "cbuf_bank_bytes": "MESA, MTX: 32 KiB",
+    "channels_per_atomic": "PROF, fitted: 32 channels at a time",
+    "kernels_int8": "PROF, fitted: 32 kernels at a time for int8",
+    "kernels_fp16": "PROF, fitted: 16 kernels at a time for fp16",
+    "channels_depthwise": "PROF, fitted: 64 channels at a time",
+    "stripe_atomics": "NVDLA: 16 to 32 atomics a stripe; the upper bound is taken",
+    "output_rate": "PROF, fitted: 0.25 ns an output element of a convolution",
+    "clip_rate": "PROF, fitted: 0.39 ns with clip",
+    "table_rate": "PROF, fitted: 0.55 ns with a table (sigmoid)",
+    "product_rate": "PROF, fitted: 0.59 ns with a table and a product (swish)",
+    "elementwise_rate": "PROF, fitted: 3.9 elements a cycle (Add); NVDLA: 4 of the Y path",
+    "pooling_rate": "Assumed: one 16-byte atom a cycle, 16 int8 elements",
+    "task_ns": "ORK: 1.27 us of hardware a task in a chain",
+    "task_driver_ns": "Assumed: 0 in a chain of the vendor's driver; ORK measured 7.39 us with other drivers",
+    "job_driver_ns": "PROF, fitted: 11 us a layer with instrumentation, less the task's own 1.27 us",
+    "backlog_bytes": "Assumed: 4 KiB between DPU and memory",
+    "chunk_bytes": "Assumed: 512 bytes of one stream before the next has its turn",
+    "host_call_ns": "Assumed: 20 us for an operator on the CPU",
+    "host_bytes_per_ns": "JAS: 512 KiB of fp16 converted in 2 ms, 0.26 B/ns",
+}
+"""Where each figure is from; "Assumed" where no public source was found."""
+
+
+@dataclass(frozen=True, slots=True)
+class RknnSpec:
+    """One NPU. Sources are in SOURCES; every field can be set.
+
+    cores     how many of the three run the program; dtype  what the compiler makes of float models
+    *_rate    elements a cycle that the DPU (pooling: PPU) puts out, by what it has to do
+    submit    "chain": one driver start for all tasks that need no host in between; "layer": one a layer
+    """
+
+    npu_hz: Hertz = 1_000_000_000
+    ddr_hz: Hertz = 1_560_000_000
+    ddr_bytes_per_clock: Annotated[int, Ge(1), Le(1024)] = 16
+    ddr_share: Annotated[float, Gt(0), Le(1)] = 0.7
+    cbuf_banks: Annotated[int, Ge(2), Le(15)] = 12
+    cbuf_bank_bytes: Annotated[int, Ge(1024), Le(1 << 20)] = 32768
+    channels_per_atomic: Annotated[int, Ge(8), Le(256)] = 32
+    kernels_int8: Annotated[int, Ge(8), Le(256)] = 32
+    kernels_fp16: Annotated[int, Ge(8), Le(256)] = 16
+    channels_depthwise: Annotated[int, Ge(8), Le(256)] = 64
+    stripe_atomics: Annotated[int, Ge(1), Le(1024)] = 32
+    output_rate: Rate = 4.0
+    clip_rate: Rate = 1 / 0.39
+    table_rate: Rate = 1 / 0.55
+    product_rate: Rate = 1 / 0.59
+    elementwise_rate: Rate = 3.9
+    pooling_rate: Rate = 16.0
+    task_ns: Nanoseconds = 1270.0
+    task_driver_ns: Nanoseconds = 0.0
+    job_driver_ns: Nanoseconds = 9730.0
+    backlog_bytes: Annotated[int, Ge(0), Le(1 << 24)] = 4096
+    chunk_bytes: Annotated[int, Ge(16), Le(1 << 20)] = 512
+    host_call_ns: Nanoseconds = 20_000.0
+    host_bytes_per_ns: Rate = 0.26
+    cores: Annotated[int, Ge(1), Le(3)] = 1
+    dtype: Literal["int8", "fp16"] = "int8"
+    submit: Literal["chain", "layer"] = "chain"
+
+    @property
+    def cbuf_bytes(self) -> int:
+        """All banks."""
+        return self.cbuf_banks * self.cbuf_bank_bytes
+
+    @property
+    def bytes_per_cycle(self) -> float:
+        """What DDR moves in one NPU cycle, for all cores together."""
+        return self.ddr_share * self.ddr_bytes_per_clock * self.ddr_hz / self.npu_hz
+
+    def to_cycles(self, nanoseconds: float) -> int:
+        """NPU cycles that a time takes, rounded up."""
+        return -int(-nanoseconds * self.npu_hz // 1_000_000_000)
+
+
+PRESETS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "rk3588": ("RK3588: three cores at 1 GHz, DDR 1560 MHz", {}),
+    "rk3588-boot": (
+        "RK3588 as the mainline driver leaves it: 200 MHz",
+        {"npu_hz": 200_000_000},
+    ),
+    "rk3588-ddr528": ("RK3588 with the DDR governor parked at 528 MHz", {"ddr_hz": 528_000_000}),
+}
+"""Name -> one-line description and what differs from the first. Ref: GREG (200 MHz), ORK (528 MHz)."""
+
+SETTINGS = SpecSettings(RknnSpec, {name: values for name, (_, values) in PRESETS.items()})
+
+
+def make_spec(
+    preset: str = "", config: Path | None = None, settings: Mapping[str, str] | None = None
+) -> tuple[RknnSpec, tuple[Note, ...]]:
+    """The spec the user asked for, and notes on the figures that are assumed."""
+    described = read_json_object(config) if config is not None else {}
+    spec = SETTINGS.make(preset, described, config, settings)
+    changed = {*described, *(settings or {})}
+    notes = [
+        Note("info", "assumed", f"{key} = {getattr(spec, key)}: {source}")
+        for key, source in SOURCES.items()
+        if source.startswith("Assumed") and key not in changed
+    ]
+    return spec, tuple(notes)
