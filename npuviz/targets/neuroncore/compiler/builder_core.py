@@ -143,8 +143,9 @@ class BuilderCore:
         outer = self.emitter.node
         self.emitter.node = node_id
         scope: list[Tile] = []
+        if len(self._scopes) == 1:
+            self.choice.begin()
         self._scopes.append(scope)
-        self.choice.begin()
         try:
             yield
         finally:
