@@ -10,8 +10,11 @@ from npuviz.targets.neuroncore.compiler.builder import Builder
 from npuviz.targets.neuroncore.compiler.conv_input import DirectInput, PackedInput, Packing, choose_packing
 from npuviz.targets.neuroncore.compiler.conv_loops import Convolution, input_boxes
 from npuviz.targets.neuroncore.compiler.conv_weights import (
+    Bias,
     Channels,
+    LiveBias,
     LiveWeights,
+    StoredBias,
     StoredWeights,
     Weights,
     block_size,
@@ -38,9 +41,8 @@ def conv_group(b: Builder, node: Node, followers: Sequence[Node]) -> None:
     present = [tensor for tensor in node.inputs if tensor >= 0]
     require_floats(b, present)
     result = followers[-1].outputs[0] if followers else node.outputs[0]
-    bias = b.hbm(node.inputs[2]) if len(present) > 2 else None
-    known = b.graph.constants.get(node.inputs[1])
-    weights = b.hbm(node.inputs[1]) if known is None else known
+    bias = stored_or_live(b, node.inputs[2]) if len(present) > 2 else None
+    weights = stored_or_live(b, node.inputs[1])
     name = b.graph.tensors[node.inputs[1]].name
     epilogue = Epilogue(b, node, followers, result)
     emit_convolution(b, node, b.hbm(node.inputs[0]), weights, bias, epilogue, name)
@@ -51,11 +53,11 @@ def emit_convolution(
     node: Node,
     source: HbmView,
     weights: HbmView | np.ndarray,
-    bias: HbmView | None,
+    bias: HbmView | np.ndarray | None,
     epilogue: Epilogue | Requantize,
     name: str,
 ) -> None:
-    """Convolve [N, C, spatial...] with [M, C / groups, spatial...]; stored weights as an array.
+    """Convolve [N, C, spatial...] with [M, C / groups, spatial...]; what is stored comes as an array.
 
     The windows are those of the node's attributes; the result is the tensor of the epilogue.
     name  of the weights
@@ -93,12 +95,26 @@ def emit_convolution(
         if packing is None
         else PackedInput(b, source, packing, inputs, dtype),
         chosen,
-        None if bias is None else bias.reshape(-1, 1),
+        _bias(b, bias, channels, name),
         epilogue,
         out.reshape(*shape),
         shape,
         boxes,
     ).run()
+
+
+def stored_or_live(b: Builder, tensor: int) -> HbmView | np.ndarray:
+    """A tensor's values if they are known when compiling, else its home."""
+    known = b.graph.constants.get(tensor)
+    return b.hbm(tensor) if known is None else known
+
+
+def _bias(b: Builder, bias: HbmView | np.ndarray | None, channels: Channels, name: str) -> Bias | None:
+    if bias is None:
+        return None
+    if isinstance(bias, np.ndarray):
+        return StoredBias(b, bias, channels, f"{name}/bias")
+    return LiveBias(b, bias)
 
 
 def _flat_if_pointwise(

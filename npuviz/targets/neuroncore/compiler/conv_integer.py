@@ -6,7 +6,7 @@ import numpy as np
 
 from npuviz.program.graph import Node
 from npuviz.targets.neuroncore.compiler.builder import Builder
-from npuviz.targets.neuroncore.compiler.conv import emit_convolution
+from npuviz.targets.neuroncore.compiler.conv import emit_convolution, stored_or_live
 from npuviz.targets.neuroncore.compiler.epilogue import Epilogue
 from npuviz.targets.neuroncore.compiler.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.requantize import (
@@ -53,7 +53,7 @@ def lower_qlinear_conv(b: Builder, node: Node) -> None:
         b.hbm(out_zero).reshape(1).broadcast_to(shape),
     )
     values = centred(b, source, zero, (1,))
-    addend = b.hbm(bias) if bias >= 0 else None
+    addend = stored_or_live(b, bias) if bias >= 0 else None
     stored = _weights(b, weights, weight_zero)
     emit_convolution(b, node, values, stored, addend, requantize, b.graph.tensors[weights].name)
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from npuviz.targets.neuroncore.compiler.builder import Builder
 from npuviz.targets.neuroncore.compiler.conv_input import Box, Input, Loaded, Range
-from npuviz.targets.neuroncore.compiler.conv_weights import Channels, Weights
+from npuviz.targets.neuroncore.compiler.conv_weights import Bias, Channels, Weights
 from npuviz.targets.neuroncore.compiler.epilogue import Epilogue
 from npuviz.targets.neuroncore.compiler.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.panels import item_bytes
@@ -21,7 +21,6 @@ Shape5 = tuple[int, int, int, int, int]
 class Convolution:
     """What the loops need.
 
-    bias     [channels, 1] in HBM, or None
     out      the result as [images, channels, planes, rows, columns], which is `shape`
     input_boxes  output planes and rows whose inputs are loaded together
     """
@@ -31,7 +30,7 @@ class Convolution:
     channels: Channels
     source: Input
     weights: Weights
-    bias: HbmView | None
+    bias: Bias | None
     epilogue: Epilogue | Requantize
     out: HbmView
     shape: Shape5
@@ -108,9 +107,7 @@ class Convolution:
     ) -> None:
         """Compute the outputs of `box` into their part of a tile that holds `tile_box`."""
         image, channels = place
-        column = None
-        if self.bias is not None:
-            column = self.b.fetch(self.bias[channels[0] : channels[1]], "float32")
+        column = None if self.bias is None else self.bias.column(*channels)
         d_base, r_base = tile_box.planes[0], tile_box.rows[0]
         for part in bank_boxes(box):
             (d0, d1), (r0, r1), (w0, w1) = part.planes, part.rows, part.columns

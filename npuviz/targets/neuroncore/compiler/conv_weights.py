@@ -6,9 +6,9 @@ import numpy as np
 
 from npuviz.targets.neuroncore.compiler.builder import Builder
 from npuviz.targets.neuroncore.compiler.hbm_view import HbmView
-from npuviz.targets.neuroncore.compiler.panels import recast
+from npuviz.targets.neuroncore.compiler.panels import PIECE_BYTES, recast
 from npuviz.targets.neuroncore.compiler.view import View
-from npuviz.targets.neuroncore.compiler.windows import blocks
+from npuviz.targets.neuroncore.compiler.windows import blocks, even_blocks
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS
 
 
@@ -58,18 +58,74 @@ class StoredWeights:
         self.b, self.dtype = b, dtype
         self.channels = channels
         self.parts = blocks(channels.outputs, block)
-        self._variables: dict[tuple[int, int], HbmView] = {}
+        self._variables: dict[tuple[int, int], tuple[HbmView | None, HbmView | None]] = {}
         dense = recast(array, dtype)
         for group in range(channels.groups):
             weights = _group_weights(dense, channels, group)
             for index, (m0, m1) in enumerate(self.parts):
                 turned = np.transpose(weights[m0:m1], (1, 2, 0))
-                self._variables[group, index] = b.constant(turned, f"{name}/{group}.{index}")
+                self._variables[group, index] = self._store(turned, f"{name}/{group}.{index}")
+
+    def _store(self, array: np.ndarray, name: str) -> tuple[HbmView | None, HbmView | None]:
+        """[inputs, taps, outputs] as [128, parts, taps, outputs], one run a partition, and what is left."""
+        whole = len(array) // NUM_PARTITIONS
+        first = rest = None
+        if whole:
+            split = array[: whole * NUM_PARTITIONS].reshape(whole, NUM_PARTITIONS, *array.shape[1:])
+            first = self.b.constant(np.swapaxes(split, 0, 1), name)
+        if len(array) % NUM_PARTITIONS:
+            rest = self.b.constant(array[whole * NUM_PARTITIONS :], f"{name}.rest" if whole else name)
+        return first, rest
 
     def load(self, group: int, block: int) -> list[View]:
         """Views [inputs of the part, taps, outputs of the block] for all parts of the input channels."""
-        view = self._variables[group, block]
-        return [self.b.fetch(view[c0:c1]) for c0, c1 in self.channels.input_parts]
+        first, rest = self._variables[group, block]
+        found: list[View] = []
+        if first is not None:
+            _, count, taps, outputs = first.shape
+            each = max(1, PIECE_BYTES // (taps * outputs * first.itemsize))
+            for begin, end in even_blocks(count, each):
+                tile = self.b.fetch(first[:, begin:end])
+                found += [tile[:, part] for part in range(end - begin)]
+        if rest is not None:
+            found.append(self.b.fetch(rest))
+        return found
+
+
+class StoredBias:
+    """A bias known when compiling: one load for all channels, a column for every 128 of a group."""
+
+    def __init__(self, b: Builder, array: np.ndarray, channels: Channels, name: str) -> None:
+        self.b = b
+        columns: list[np.ndarray] = []
+        self._index: dict[int, int] = {}
+        for group in range(channels.groups):
+            for first, end in blocks(channels.outputs, NUM_PARTITIONS):
+                start = group * channels.outputs + first
+                self._index[start] = len(columns)
+                column = np.zeros(NUM_PARTITIONS, np.float32)
+                column[: end - first] = array[start : start + end - first]
+                columns.append(column)
+        self._home = b.constant(np.stack(columns, axis=1), name)
+
+    def column(self, first: int, end: int) -> View:
+        """[channels, 1] of output channels of one tile."""
+        index = self._index[first]
+        return self.b.fetch(self._home)[: end - first, index : index + 1]
+
+
+class LiveBias:
+    """A bias that is computed or given at run time."""
+
+    def __init__(self, b: Builder, view: HbmView) -> None:
+        self.b, self.view = b, view.reshape(-1, 1)
+
+    def column(self, first: int, end: int) -> View:
+        """[channels, 1] of output channels of one tile."""
+        return self.b.fetch(self.view[first:end], "float32")
+
+
+Bias = StoredBias | LiveBias
 
 
 def _group_weights(array: np.ndarray, channels: Channels, group: int) -> np.ndarray:

@@ -20,7 +20,7 @@ from npuviz.targets.neuroncore.compiler.windows import blocks, even_blocks
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS
 
 FLOATS = ("float32", "bfloat16", "float16")
-_PIECE_BYTES = 1 << 14
+PIECE_BYTES = 1 << 14
 """Most that one load brings to a partition."""
 _TURNED_PER_BANK = 4
 """128 x 128 blocks of fp32 that a PSUM bank of 2 KiB holds side by side."""
@@ -124,7 +124,7 @@ def _as_stored(
         source = part[: whole * lanes].reshape(whole, lanes, width).permute(1, 0, 2)
     found: list[View] = []
     # In pieces: PE can start on the first one, and small tiles find room between those in use.
-    for first, end in even_blocks(whole, max(1, _PIECE_BYTES // (width * item_bytes(dtype)))):
+    for first, end in even_blocks(whole, max(1, PIECE_BYTES // (width * item_bytes(dtype)))):
         tile = bring(b, source[:, first:end], dtype, is_kept)
         found += [tile[:, chunk] for chunk in range(end - first)]
     if depth.end - depth.first > whole * lanes:
@@ -156,7 +156,7 @@ def _pieces(depth: Depth, dtype: str) -> list[tuple[int, int]]:
     """Ranges of chunks whose rows are loaded together."""
     if depth.is_spread:
         return [(0, depth.chunks)]
-    return even_blocks(depth.chunks, max(1, _PIECE_BYTES // (depth.lanes * item_bytes(dtype))))
+    return even_blocks(depth.chunks, max(1, PIECE_BYTES // (depth.lanes * item_bytes(dtype))))
 
 
 def _rows_of(rows: View, depth: Depth, chunk: int) -> View:
