@@ -5,38 +5,24 @@ from pathlib import Path
 
 import ml_dtypes
 import numpy as np
-import orjson
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from npuviz.base.errors import FormatError, UsageError
+from npuviz.base.errors import UsageError
 from npuviz.formats.neff import check_neff, neff_from_bytes, neff_from_members, neff_to_bytes
 from npuviz.formats.neff_model import Neff
 from npuviz.formats.onnx_model import read_model
-from npuviz.program.graph import Graph, Node
+from npuviz.program.graph import Graph
 from npuviz.program.program import Note
-from npuviz.program.tensor import Tensor
-from npuviz.targets.neuroncore.assembler import assemble
 from npuviz.targets.neuroncore.compiler.compile import compile_graph
 from npuviz.targets.neuroncore.compiler.compiled import Compiled
-from npuviz.targets.neuroncore.encoding import encode
-from npuviz.targets.neuroncore.isa import NUM_ENGINES
 from npuviz.targets.neuroncore.loader import has_own_encoding, load_compiled, neff_spec
 from npuviz.targets.neuroncore.payload import Payload, fingerprint
 from npuviz.targets.neuroncore.spec import make_spec
 from npuviz.targets.neuroncore.tables import (
-    ALLOCATION_DTYPE,
-    SBUF,
-    Access,
-    Descriptor,
-    Piece,
-    QueueSet,
     Tables,
-    Transfer,
-    Variable,
 )
 from npuviz.targets.neuroncore.writer import compiled_neff
+from tests.targets.neuroncore.every_kind import LNC2, everything
 from tests.targets.neuroncore.random_programs import random_tables
 
 SAMPLES = Path(__file__).parents[3] / "sample_models"
@@ -118,124 +104,6 @@ def test_random_programs_come_back(seed: int) -> None:
     same(compiled, load_compiled(neff, spec))
 
 
-# --- a program with one of everything ----------------------------------------------------------
-
-TEXTS = (
-    ("PE nop wait:S9>=3 wait:E1==1\nPE end",),
-    (
-        "Activation table_load id=3",
-        "Activation reg_move.r1 imm=#5",
-        "Activation branch.r1 imm=#1 cmd=lt id=2",
-    ),
-    (
-        "Pool dma_copy src1=i32:sbuf[0:8,0x0,1x1] imm=4 id=7 +software +gather_source",
-        '    transfer queue=0 trigger="software DGE" semaphore=20',
-        "    copy float32:sb[0x40,4x1,8x229376] <- float32:v0[0x0,4x1,8x4]",
-        "Pool dma_trigger id=8",
-    ),
-    ("DVE memset f32:sbuf[0:128,0x100,4x1] imm=2.5 signal:S3++ signal@read:E1!",),
-    ("SP dma_trigger id=0 signal:E4~", "SP dma_trigger id=0", "SP core_barrier"),
-)
-
-
-def everything() -> Compiled:
-    """Two cores, static and dynamic transfers, computing descriptors, a host call, all kinds of data."""
-    programs = [assemble("\n".join(lines))[0] for lines in TEXTS]
-    empty = [np.zeros(0, programs[0].dtype)] * NUM_ENGINES
-    host, _ = assemble("Host host_call id=1 signal:S9+=4")
-    parts = [*programs, *empty[:4], assemble("SP dma_trigger id=0")[0], host]
-    ends = np.cumsum([len(part) for part in parts])
-    code = np.concatenate(parts)
-    _, copies = assemble("\n".join(TEXTS[2]))
-    bytes4 = Access(0, 0, (1,), (4,), "bool")
-    static = Descriptor("copy", Access(SBUF, 8, (1,), (4,), "bool"), (bytes4,))
-    halves = Access(2, 2, (1,), (2,), "bfloat16")
-    scaled = Descriptor("fma", Access(1, 0, (1,), (4,), "float32"), (halves, halves), (1.5, -2.0))
-    least = Descriptor(
-        "min", Access(1, 4, (1,), (4,), "float32"), (Access(1, 0, (1,), (4,), "float32"),), (), 7.0
-    )
-    turned = Descriptor(
-        "transpose", Access(1, 0, (1,), (8,)), (Access(0, 0, (1,), (8,)),), (), None, (2, 2, 1, 1), 2
-    )
-    transfers = (
-        Transfer(8, 0, 1, (scaled, least, turned), "static", 21, 5, first_queue=True),
-        dataclasses.replace(copies[0], id=7, queue=1),
-        Transfer(0, 1, 2, (static,), "static", 3, remote_semaphores=(6, 7)),
-        Transfer(0, 0, 0, (static, static), "static", 3),
-    )
-    queue_sets = (
-        QueueSet(0, "qSP", 0, Engine.SP, 1, 3),
-        QueueSet(1, "qPool", 0, Engine.POOL, 16, 20),
-        QueueSet(2, "qSP", 1, Engine.SP, 3, -1),
-    )
-    text = np.array(["a", "bc"], object)
-    variables = (
-        Variable(0, "x", "input", 0, 32, "float32", (8,), None, 0),
-        Variable(1, "y", "output", 64, 8, "float32", (2,), None, 1),
-        Variable(2, "w", "constant", 128, 6, "bfloat16", (3,), np.arange(3).astype(ml_dtypes.bfloat16), 2),
-        Variable(3, "w", "constant", 192, 4096, "float32", (1024,), np.broadcast_to(np.float32(2), (1024,))),
-        Variable(4, "text", "constant", 4352, 16, "string", (2,), text, 3),
-        Variable(5, "", "scratch", 4416, 0, "int64", (0,)),
-    )
-    attributes = {
-        "axis": -1,
-        "scale": 0.5,
-        "limit": float("inf"),
-        "mode": "x",
-        "body": b"\0\xff",
-        "list": [1, 2.0, "z"],
-        "value": np.arange(4, dtype=np.int64).reshape(2, 2),
-        "half": np.array([1.5], np.float16),
-        "none": None,
-    }
-    graph = Graph(
-        "one of each",
-        (Node(0, "n0", "Add", "", (0, -1), (1,)), Node(1, "n1", "Odd", "ai.odd", (1, 2), (1,), attributes)),
-        (
-            Tensor(0, "x", (8,), "float32", "input"),
-            Tensor(1, "y", (2,), "float32", "output", 1),
-            Tensor(2, "w", (3,), "bfloat16", "weight"),
-            Tensor(3, "text", (2,), "string", "weight"),
-        ),
-        (0,),
-        (1,),
-        {2: variables[2].data, 3: text},  # pyright: ignore[reportArgumentType]
-        {"": 20},
-        b"a model",
-        ("something was assumed",),
-    )
-    nodes = np.arange(len(code), dtype=np.int32) % 3 - 1
-    transfer_of = np.full(len(code), -1, np.int32)
-    for index in range(len(code)):
-        if code["opcode"][index] in (8, 9):
-            core = 0 if index < ends[4] else 1
-            keys = [(each.core, each.id) for each in transfers]
-            transfer_of[index] = keys.index((core, int(code["id"][index])))
-    return Compiled(
-        graph,
-        Tables(
-            num_cores=2,
-            instructions=code,
-            sequencers=np.stack([ends - [len(part) for part in parts], ends], axis=1).astype(np.int64),
-            nodes=nodes,
-            tiles=nodes[::-1].copy(),
-            transfer_of=transfer_of,
-            transfers=transfers,
-            queue_sets=queue_sets,
-            variables=variables,
-            pieces=(Piece(1, 3, 0, 4, 2, (0, 0, 0, 1)),),
-            allocations=np.array([(1, 2, 64, 128, 32, 1, 0, 5)], ALLOCATION_DTYPE),
-            outputs={1: 1},
-            semaphore_uses={(0, 3): "DVE", (1, 3): "qSP"},
-        ),
-        notes=(Note("warning", "host-operator", "n1 runs on the Host", 1),),
-        placement={0: "Core", 1: "Host"},
-    )
-
-
-LNC2, _ = make_spec("trn2", None, {"lnc": "2"})
-
-
 def test_one_of_everything_comes_back() -> None:
     compiled = everything()
     neff = again(compiled_neff(compiled, LNC2, "all"))
@@ -306,165 +174,6 @@ def test_settings_of_a_plain_file() -> None:
     assert neff_spec(neff, "trn3")[0].arch == "trn3"
     with pytest.raises(UsageError, match="--set lnc=1: the file has 2 subgraphs"):
         neff_spec(neff, settings={"lnc": "1"})
-
-
-# --- what does not fit -------------------------------------------------------------------------
-
-
-def with_program(neff: Neff, member: str, text: str) -> Neff:
-    """The NEFF with another program."""
-    return with_member(neff, member, encode(*assemble(text)))
-
-
-def with_member(neff: Neff, member: str, content: bytes) -> Neff:
-    return neff_from_members({**neff.members, member: content}, neff.header, "m.neff")
-
-
-@pytest.mark.parametrize(
-    ("member", "text", "message"),
-    [
-        (
-            "sg00/SP.bin",
-            "SP dma_trigger id=5",
-            r"sg00/SP\.bin, byte 0, dma_trigger: expected an id",
-        ),
-        (
-            "sg00/SP.bin",
-            "SP nop\nSP tensor_copy",
-            r"byte 64, opcode: expected an instruction of SP",
-        ),
-        ("sg00/SP.bin", "SP nop wait:S256>=1", "wait: expected a number below 256, found 256"),
-        ("sg00/SP.bin", "SP nop wait:E300==1", "wait: expected a number below 256, found 300"),
-        ("sg00/SP.bin", "SP nop signal:S999++", "update: expected a number below 256"),
-        ("sg00/SP.bin", "SP branch.r0 id=9", "id: expected an instruction of the program, found 9"),
-        ("sg00/SP.bin", "SP reg_move.#70", "op0: expected a known operator, found 70"),
-        ("sg00/Activation.bin", "Activation table_load id=21", "id: expected a known table set"),
-        ("sg00/Activation.bin", "Activation activation.#99", "op0: expected a known operator, found 99"),
-        ("npuviz/Host.bin", "Host host_call id=2", "id: expected a node of the graph, found 2"),
-        (
-            "sg00/DVE.bin",
-            "DVE memset f32:sbuf[0:8,0x37ffd,1x1]",
-            "dst: expected SBUF bytes within",
-        ),
-        ("sg00/DVE.bin", "DVE memset f32:psum[0:8,0x0,2x-1]", "dst: expected PSUM bytes within"),
-        (
-            "sg00/Pool.bin",
-            'Pool dma_copy id=9\n    transfer queue=5 trigger="software DGE"',
-            "queue: expected one of 2 queue sets, found 5",
-        ),
-        (
-            "sg00/Pool.bin",
-            "Pool dma_copy id=9\n    transfer\n    copy uint8:v9[0x0,4x1] <- uint8:v0[0x0,4x1]",
-            "transfer 9: expected a declared variable, found var_id 10",
-        ),
-        (
-            "sg00/Pool.bin",
-            "Pool dma_copy id=9\n    transfer\n    copy uint8:sb[0x0,4x1] <- uint8:v0[0x1e,4x1]",
-            "transfer 9: expected bytes inside x of 32 bytes, found bytes 30 to 33",
-        ),
-        (
-            "sg00/Pool.bin",
-            "Pool dma_copy id=9\n    transfer\n    copy uint8:sb[0x0,4x1] <- uint8:v0[0x0,3x1]",
-            "transfer 9: expected equal byte counts, found 3 from, 4 to",
-        ),
-        (
-            "sg00/Pool.bin",
-            "Pool dma_copy id=9\n    transfer semaphore=700\n    copy uint8:sb[0x0,4x1] <- uint8:v0[0x0,4x1]",
-            "transfer 9: expected a semaphore below 256",
-        ),
-        (
-            "sg00/Pool.bin",
-            "Pool dma_copy id=8\n    transfer",
-            "dma id 8: expected one transfer of this id in a core, found two",
-        ),
-    ],
-)
-def test_linking_errors(member: str, text: str, message: str) -> None:
-    neff = with_program(compiled_neff(everything(), LNC2, "all"), member, text)
-    with pytest.raises(FormatError, match=message) as caught:
-        load_compiled(neff, LNC2)
-    assert str(caught.value).startswith("m.neff")
-
-
-@pytest.mark.parametrize(
-    ("key", "value", "message"),
-    [
-        ("version", 2, r"program\.json\.version: expected 1, found 2; compile the model again"),
-        ("queue_sets", [], r"queue_sets: expected those of def\.json"),
-        ("queue_sets", [[0, "qSP"]], "ValueError"),
-        ("transfers", [], "its transfers are not those of the engines"),
-        ("dtypes", ["float32"], "ValueError"),
-        ("outputs", [[1, 99]], "outputs name a tensor or variable"),
-        ("outputs", [[0, 1]], "outputs name a tensor or variable"),
-        ("pieces", [[1, 2]], "ValueError"),
-        ("pieces", [[1, 999, 0, 0, 0, 0, 0, 0, 0]], "piece"),
-        ("variables", [], "KeyError: 2"),
-        ("variables", 7, "TypeError"),
-        ("graph", {}, "KeyError"),
-        ("notes", [["info"]], "ValueError"),
-    ],
-)
-def test_a_wrong_record(key: str, value: object, message: str) -> None:
-    neff = compiled_neff(everything(), LNC2, "all")
-    record = orjson.loads(neff.members["npuviz/program.json"])
-    neff = with_member(neff, "npuviz/program.json", orjson.dumps({**record, key: value}))
-    with pytest.raises(FormatError, match=message):
-        load_compiled(neff, LNC2)
-
-
-@pytest.mark.parametrize(
-    ("member", "content", "message"),
-    [
-        ("npuviz/nodes.npy", b"", "program.json"),
-        ("npuviz/tiles.npy", b"\x93NUMPY\x01\x00\x05\x00{   }", "program.json"),
-        ("sg00/constant2.npy", b"123", "program.json"),
-    ],
-)
-def test_damaged_columns(member: str, content: bytes, message: str) -> None:
-    neff = with_member(compiled_neff(everything(), LNC2, "all"), member, content)
-    with pytest.raises(FormatError, match=message):
-        load_compiled(neff, LNC2)
-
-
-def test_another_number_of_cores() -> None:
-    neff = compiled_neff(everything(), LNC2, "all")
-    with pytest.raises(FormatError, match="expected 1 subgraphs, one for each core, found 2"):
-        load_compiled(neff, make_spec("trn2")[0])
-
-
-_RAW = bytes(compiled_neff(everything(), LNC2, "all").members["npuviz/program.json"])
-
-
-@settings(max_examples=150, deadline=None)
-@given(st.data())
-def test_any_damage_to_the_record_is_a_format_error(data: st.DataObject) -> None:
-    raw = bytearray(_RAW)
-    for _ in range(data.draw(st.integers(1, 3))):
-        raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.sampled_from(b'0123456789-"[]{},:ax\0'))
-    neff = with_member(compiled_neff(everything(), LNC2, "all"), "npuviz/program.json", bytes(raw))
-    message = ""
-    try:
-        load_compiled(neff, neff_spec(neff)[0])
-    except (FormatError, UsageError) as error:
-        message = str(error)
-    assert "\n" not in message
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.data())
-def test_any_damage_to_a_program_is_a_format_error(data: st.DataObject) -> None:
-    neff = compiled_neff(everything(), LNC2, "all")
-    name = data.draw(
-        st.sampled_from([f"sg00/{each}.bin" for each in ("PE", "Activation", "Pool", "DVE", "SP")])
-    )
-    raw = bytearray(neff.members[name])
-    raw[data.draw(st.integers(0, len(raw) - 1))] ^= 1 << data.draw(st.integers(0, 7))
-    message = ""
-    try:
-        load_compiled(with_member(neff, name, bytes(raw)), LNC2)
-    except FormatError as error:
-        message = str(error)
-    assert not message or message.startswith("m.neff")
 
 
 def test_the_checks_of_the_format_pass() -> None:
