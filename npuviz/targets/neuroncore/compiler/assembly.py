@@ -129,6 +129,7 @@ def assemble(builder: Builder, outputs: dict[int, int]) -> Tables:
         transfers=transfers,
         queue_sets=queue_sets,
         variables=tuple(draft.variable for draft in builder.variables.drafts),
+        pieces=builder.shown.pieces({channel: final.tolist() for channel, final in final_of.items()}),
         allocations=_allocations(builder, final_of),
         outputs=outputs,
         semaphore_uses=plan.uses,

@@ -15,6 +15,7 @@ from npuviz.targets.neuroncore.compiler.emit import Emitter, Mark
 from npuviz.targets.neuroncore.compiler.engine_choice import EngineChoice
 from npuviz.targets.neuroncore.compiler.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.queues import QueuePlan
+from npuviz.targets.neuroncore.compiler.shown import ShownTensors
 from npuviz.targets.neuroncore.compiler.variables import Variables
 from npuviz.targets.neuroncore.compiler.view import ITEM_BYTES, View
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Engine, Opcode
@@ -29,6 +30,7 @@ class BuilderMark:
     variables: int
     notes: int
     tiles: int
+    shown: int
 
 
 class BuilderCore:
@@ -48,6 +50,7 @@ class BuilderCore:
         self.variables = Variables()
         self.queues = QueuePlan(spec)
         self.emitter = Emitter(spec.num_cores, self.queues.sets)
+        self.shown = ShownTensors(graph, self.emitter)
         self.choice = EngineChoice(spec, spec.num_cores)
         self._homes: dict[int, int] = {}
         self._columns: dict[int, HbmView] = {}
@@ -153,6 +156,8 @@ class BuilderCore:
             for tile in scope:
                 tile.users -= 1
             self.emitter.node = outer
+            if len(self._scopes) == 1:
+                self.shown.end_node()
 
     def sbuf(self, partitions: int, free_shape: tuple[int, ...], dtype: str) -> View:
         """A tile in SBUF. Raises DoesNotFit."""
@@ -195,12 +200,28 @@ class BuilderCore:
         tile.chance = True
         self._scopes[-1].append(tile)
 
+    def show(self, tensor: int, view: View) -> None:
+        """`view`, written by the last instruction, holds elements of a tensor that never goes to HBM.
+
+        `shown_for` tells which. For people and for --check; what cannot be said exactly is left out.
+        """
+        self.shown.show(tensor, view)
+
+    def shown_for(self, result: View) -> None:
+        """What was shown since the last call holds those elements of its tensors which `result` holds
+        of the tensor that it is stored to (tensors of the same shape)."""
+        self.shown.belong_to(result)
+
     # Taking back ---------------------------------------------------------------------------------
 
     def mark(self) -> "BuilderMark":
         """Where the program is now; outside of all tile scopes."""
         return BuilderMark(
-            self.emitter.mark(), len(self.variables.drafts), len(self.notes), len(self.all_tiles)
+            self.emitter.mark(),
+            len(self.variables.drafts),
+            len(self.notes),
+            len(self.all_tiles),
+            len(self.shown),
         )
 
     def take_back(self, mark: "BuilderMark") -> None:
@@ -210,6 +231,7 @@ class BuilderCore:
         self.variables.take_back(mark.variables, moved)
         del self.notes[mark.notes :]
         del self.all_tiles[mark.tiles :]
+        self.shown.take_back(mark.shown)
         self._homes = {tensor: index for tensor, index in self._homes.items() if index < mark.variables}
         self._forget_variables(mark.variables)
         self._columns = {bits: view for bits, view in self._columns.items() if view.variable < mark.variables}

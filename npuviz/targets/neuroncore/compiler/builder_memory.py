@@ -180,8 +180,11 @@ class BuilderMemory(BuilderCore):
     def _store(self, dst: HbmView, src: View, side: Side, op: DescriptorOp) -> None:
         made = descriptors(hbm_side(dst), side, op)
         self._transfer_out("Stores", dst, made, [(src.tile, src.box())], (src.tile,))
+        tensor = self.variables.drafts[dst.variable].variable.tensor
         if src.tile.tensor < 0:
-            src.tile.tensor = self.variables.drafts[dst.variable].variable.tensor
+            src.tile.tensor = tensor
+        if tensor >= 0:
+            self.shown.stored(tensor, dst, src)
 
     def _transfer_out(
         self, purpose: str, dst: HbmView, made: Descriptors, reads: list[Access], tiles: tuple[Tile, ...] = ()

@@ -192,6 +192,10 @@ class View:
         copy._packed = copy._pack([*outer, *inner])
         return copy, len(inner)
 
+    def packed_as(self, dims: Dims) -> bytes:
+        """The operand with the same elements in the same order in at most four given dimensions."""
+        return self._pack(dims)
+
     def _pack(self, dims: Dims | None = None) -> bytes:
         self._check()
         if dims is None:
