@@ -12,7 +12,7 @@ from npuviz.program.graph import Node
 if TYPE_CHECKING:
     from npuviz.targets.neuroncore.compiler.builder import Builder
 
-DOMAINS = frozenset(("", "ai.onnx", "ai.onnx.ml", "com.microsoft"))
+DOMAINS = frozenset(("", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview.training", "com.microsoft"))
 """Operator domains whose operators the tables name."""
 
 
