@@ -14,6 +14,7 @@ class StopKind(StrEnum):
     FINISHED = "finished"
     FAULT = "fault"
     DEADLOCK = "deadlock"
+    HANG = "hang"
     EVENTS_FULL = "events-full"
     INTERRUPTED = "interrupted"
     START = "start"
