@@ -4,6 +4,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from npuviz.base.errors import FormatError
+
 DATA = Path(__file__).parents[1] / "data" / "rk3588"
 DUMPS = sorted((DATA / "regcmd").glob("regcmd_*.txt"))
 
@@ -17,3 +21,9 @@ def dump_words(path: Path) -> list[int]:
 def matmul_memory() -> dict[str, Any]:
     """The 4x36x16 product and its memory images."""
     return json.loads((DATA / "matmul_4x36x16_memory.json").read_text())
+
+
+def check_line(error: FormatError) -> None:
+    """Fails the test when the message has more than one line."""
+    if "\n" in str(error):
+        pytest.fail(f"more than one line: {error}")
