@@ -43,7 +43,7 @@ def test_the_banner_says_it_until_it_is_dismissed(driver: Driver, tmp_path: Path
     driver.open(toy_file(tmp_path, json.dumps({"estimated": 1})))
     banner = driver.window.note_banner
     assert limits_bar(driver).isVisible()
-    assert banner.text == "what the ALU does is not known;  the schedule is estimated"
+    assert banner.lines == ["what the ALU does is not known", "the schedule is estimated"]
     banner.details_asked.emit()
     log = driver.window.docks.panels["log"]
     assert isinstance(log, LogPanel)

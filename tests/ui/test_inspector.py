@@ -304,7 +304,7 @@ def test_follows_the_machine(bench: Bench) -> None:
 def test_copied_numbers_have_no_thin_spaces(bench: Bench) -> None:
     panel = bench.make(InspectorPanel)
     bench.open_toy(blocks=64)
-    assert "1\u2009024" in panel.view.toPlainText()
+    assert "1\u202f024" in panel.view.toPlainText(), "digits of one number stay on one line"
     panel.view.selectAll()
     panel.view.copy()
     assert "1024" in QGuiApplication.clipboard().text()

@@ -1,6 +1,7 @@
 """Parts of an instruction's inspector page that only some programs can fill: dependencies and tables."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 
@@ -35,11 +36,14 @@ def dependency_sections(
     if source.reader is not None and source.program is not None and others:
         units = source.program.listing.units_of(np.array(others, dtype=np.int64)).tolist()
         runs = runs_near(source.reader, dict(zip(others, units, strict=True)), at)
+    own = source.unit(instruction.unit)
+    near = own.group if own is not None and own.group else "\0"
     sections: list[Section] = []
     for title, is_waiting in (("Waits for", True), ("Waited for by", False)):
         chosen = [d for d in found if (d.sink if is_waiting else d.source) == instruction.index]
         rows = tuple(
-            _row(source, d, d.source if is_waiting else d.sink, runs, is_waiting) for d in chosen[:MAX_ROWS]
+            _row(source, d, d.source if is_waiting else d.sink, runs, is_waiting, near)
+            for d in chosen[:MAX_ROWS]
         )
         if rows:
             when = "Ended" if is_waiting else "Began"
@@ -49,11 +53,21 @@ def dependency_sections(
 
 
 def _row(
-    source: InspectorSource, dependency: Dependency, other: int, runs: dict[int, Run], is_waiting: bool
+    source: InspectorSource,
+    dependency: Dependency,
+    other: int,
+    runs: dict[int, Run],
+    is_waiting: bool,
+    near: str,
 ) -> tuple[Cell, ...]:
+    """One dependency; units of the group `near` are named without it, because the inspector is narrow."""
     link = source.instruction_cell(other)
     run = runs.get(other)
     unit = link.link.unit if link.link is not None else None
+    executor = source.unit_cell(unit if unit is not None else -1)
+    found = source.unit(unit) if unit is not None else None
+    if found is not None and found.group == near:
+        executor = replace(executor, text=executor.text.removeprefix(f"{near}."))
     when = text_cell("not yet", role="text-muted")
     if run is not None and link.link is not None:
         chosen: Selection = link.link.with_fields(track=run.track, cycles=(run.start, run.end))
@@ -61,7 +75,7 @@ def _row(
     return (
         text_cell(dependency.kind, role=f"dependency-{dependency.kind}"),
         link,
-        source.unit_cell(unit if unit is not None else -1),
+        executor,
         when,
     )
 

@@ -96,7 +96,13 @@ def rows_of(
             is_changed=changed,
         )
         waits = [
-            replace(row, wait=wait, unit=unit_name(wait.unit), instruction=instruction_text(wait.instruction))
+            replace(
+                row,
+                wait=wait,
+                # Its own group is named before it already.
+                unit=unit_name(wait.unit).removeprefix(f"{state.group}."),
+                instruction=instruction_text(wait.instruction),
+            )
             for wait in state.waiting
         ]
         rows += waits or [row]

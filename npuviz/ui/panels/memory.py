@@ -41,6 +41,8 @@ EMPTY_TEXT = "Memories show which tensor lies where and its numbers at any cycle
 AUTO = "as the tensor"
 READABLE = tuple(name for name, dtype in DTYPES.items() if dtype.kind not in "Oc")
 """Types whose bytes are numbers of one part."""
+NOT_SIMULATED = "not-simulated"
+UNKNOWN = "The contents are not known: this program is not simulated."
 COMPUTING = "computing the values\u2026"
 
 
@@ -411,8 +413,19 @@ class MemoryPanel(Panel):
         self.view.horizontalHeader().setDefaultSectionSize(width)
         self._show_numbers()
 
+    def _is_unknown(self) -> bool:
+        """Whether the program says that nothing of it is computed."""
+        program = self.model.program
+        return program is not None and any(note.code == NOT_SIMULATED for note in program.notes)
+
     def _show_numbers(self) -> None:
         """Say what is shown, and the plain numbers of the selected cells or of the range."""
+        is_unknown = self._is_unknown()
+        self.view.setVisible(not is_unknown)
+        self.dtype.setVisible(not is_unknown)
+        if is_unknown:
+            self.numbers.setText(UNKNOWN)
+            return
         contents, memory = self.table.contents, self._memory()
         label = self._shown_region.label if self._shown_region is not None else "bytes"
         if not contents.size_bytes or memory is None:

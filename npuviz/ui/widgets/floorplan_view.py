@@ -7,6 +7,7 @@ from typing import get_args
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import (
     QColor,
+    QFontMetrics,
     QHelpEvent,
     QMouseEvent,
     QPainter,
@@ -29,6 +30,9 @@ MARGIN = 16
 ROLES = frozenset(get_args(Role))
 NARROW_PIXELS = 52
 BAR_HEIGHT = 4
+MIN_ELIDED = 3
+MANY_LINKS = 24
+"""From so many links on they are drawn as a bundle, without heads."""
 HATCH_BRUSHES = {
     45: Qt.BrushStyle.BDiagPattern,
     135: Qt.BrushStyle.FDiagPattern,
@@ -162,12 +166,15 @@ class FloorplanView(QWidget):
     def _paint_link(self, painter: QPainter, source: QRectF, sink: QRectF) -> None:
         """From the edge of one box to the nearest edge of the other."""
         start, end = _ends(source, sink)
-        color = self._theme.color("text-disabled")
-        painter.setPen(QPen(color, 1.5))
+        is_bundle = len(self._links) > MANY_LINKS
+        color = self._theme.color("border" if is_bundle else "text-disabled")
+        painter.setPen(QPen(color, 1.0 if is_bundle else 1.5))
         painter.setBrush(Qt.BrushStyle.NoBrush)
         path = QPainterPath(start)
         path.lineTo(end)
         painter.drawPath(path)
+        if is_bundle:
+            return
         direction = end - start
         length = max((direction.x() ** 2 + direction.y() ** 2) ** 0.5, 1e-6)
         along = direction / length
@@ -262,7 +269,7 @@ class FloorplanView(QWidget):
             painter.setFont(self._theme.font_ui(12 if number == 0 else 11, bold=number == 0))
             if painter.fontMetrics().horizontalAdvance(line) > inner.width():
                 line = line.split()[-1] if number == 0 else line
-            text = painter.fontMetrics().elidedText(line, Qt.TextElideMode.ElideMiddle, int(inner.width()))
+            text = _fitted(painter.fontMetrics(), line, inner.width())
             row = QRectF(inner.left(), top + number * line_height, inner.width(), line_height)
             painter.drawText(row, Qt.AlignmentFlag.AlignCenter, text)
 
@@ -305,6 +312,16 @@ class FloorplanView(QWidget):
             used, size = self._data.fills[box.memory]
             lines.append(f"{format_bytes(used)} of {format_bytes(size)}")
         return "\n".join(lines[:6])
+
+
+def _fitted(metrics: QFontMetrics, text: str, room: float) -> str:
+    """A text with its middle left out; where that leaves next to nothing, its beginning."""
+    shown = metrics.elidedText(text, Qt.TextElideMode.ElideMiddle, int(room))
+    if shown == text or len(shown) > MIN_ELIDED:
+        return shown
+    while text and metrics.horizontalAdvance(text) > room:
+        text = text[:-1]
+    return text
 
 
 def _ends(source: QRectF, sink: QRectF) -> tuple[QPointF, QPointF]:

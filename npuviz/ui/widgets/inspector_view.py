@@ -7,6 +7,7 @@ from PySide6.QtCore import QMimeData, QPoint, QUrl, Signal
 from PySide6.QtGui import QContextMenuEvent, QGuiApplication, QTextCursor, QTextOption
 from PySide6.QtWidgets import QMenu, QTextBrowser, QWidget
 
+from npuviz.base.units import THIN_SPACE
 from npuviz.ui.models.inspector_page import (
     Cell,
     Page,
@@ -32,6 +33,7 @@ BAR_LENGTH = 8
 BLOCK = "\u2588"
 MAX_LINKS = 20_000
 """Every value written anew brings its link; from this number on the page is made again."""
+NARROW_NO_BREAK = "\u202f"
 TEXT_ROLES = ("text", "text-muted", "warning", "error", "ok", "accent")
 
 
@@ -121,7 +123,7 @@ class InspectorView(QTextBrowser):
     def createMimeDataFromSelection(self) -> QMimeData:
         """Numbers are copied without the thin spaces that group their digits."""
         data = QMimeData()
-        data.setText(plain(self.textCursor().selection().toPlainText()))
+        data.setText(plain(self.textCursor().selection().toPlainText().replace(NARROW_NO_BREAK, THIN_SPACE)))
         return data
 
     def copy_page(self) -> None:
@@ -235,7 +237,7 @@ class InspectorView(QTextBrowser):
     def _cell(self, cell: Cell) -> str:
         text = _breakable(cell.text)
         if cell.is_number:
-            text = escape(cell.text)
+            text = escape(cell.text).replace(THIN_SPACE, NARROW_NO_BREAK)
             # Rich text would turn the thin spaces between digits into breaking blanks.
             family = self._theme.font_mono().family()
             text = f'<span style="font-family:{family};white-space:pre-wrap">{text}</span>'

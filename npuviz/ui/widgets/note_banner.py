@@ -12,6 +12,8 @@ from npuviz.ui.theme.theme import Theme
 CODES = ("not-simulated", "estimated")
 """Codes of notes that concern everything the window shows."""
 HEIGHT = 28
+LINE_HEIGHT = 18
+MAX_LINES = 2
 MARK = "\u2248"
 
 
@@ -22,7 +24,7 @@ def banner_notes(notes: Sequence[Note]) -> list[Note]:
 
 
 class NoteBanner(QWidget):
-    """One line of text that shrinks to the room there is, and two buttons.
+    """A line or two of text that shrink to the room there is, and two buttons.
 
     shown, closed  it has something to say, or nothing any more
     details_asked  the user wants to see all notes
@@ -38,7 +40,7 @@ class NoteBanner(QWidget):
         self.setAccessibleName("Limits of what is shown")
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self._theme = theme
-        self.text = ""
+        self.lines: list[str] = []
         line = QHBoxLayout(self)
         line.setContentsMargins(0, 0, 8, 0)
         line.setSpacing(4)
@@ -54,9 +56,10 @@ class NoteBanner(QWidget):
     def show_notes(self, notes: Sequence[Note]) -> None:
         """Say what the notes of a program say; nothing, and no banner, without any."""
         found = banner_notes(notes)
-        self.text = ";  ".join(note.text for note in found)
-        self.setToolTip("\n".join(note.text for note in found))
-        self.setAccessibleDescription(self.text)
+        self.lines = [note.text for note in found[:MAX_LINES]]
+        self.setToolTip("\n\n".join(note.text for note in found))
+        self.setAccessibleDescription("; ".join(self.lines))
+        self.updateGeometry()
         (self.shown if found else self.closed).emit()
         self.update()
 
@@ -65,10 +68,13 @@ class NoteBanner(QWidget):
         self.closed.emit()
 
     def sizeHint(self) -> QSize:
-        return QSize(400, HEIGHT)
+        return QSize(400, self._height())
 
     def minimumSizeHint(self) -> QSize:
-        return QSize(0, HEIGHT)
+        return QSize(0, self._height())
+
+    def _height(self) -> int:
+        return HEIGHT + LINE_HEIGHT * max(len(self.lines) - 1, 0)
 
     def _button(self, title: str, run: object) -> QPushButton:
         button = QPushButton(title, self)
@@ -84,13 +90,15 @@ class NoteBanner(QWidget):
         pen.setDashPattern([1.5, 1.5])
         painter.setPen(pen)
         painter.drawLine(1, 2, 1, self.height() - 2)
-        area = QRect(12, 0, self._buttons[0].x() - 20, self.height())
-        painter.setFont(theme.font_ui(12, bold=True))
-        painter.setPen(theme.color("estimated"))
-        painter.drawText(area, Qt.AlignmentFlag.AlignVCenter, MARK)
-        area.setLeft(area.left() + 18)
-        painter.setFont(theme.font_ui(12))
-        painter.setPen(theme.color("text"))
-        text = painter.fontMetrics().elidedText(self.text, Qt.TextElideMode.ElideRight, area.width())
-        painter.drawText(area, Qt.AlignmentFlag.AlignVCenter, text)
+        top = (self.height() - LINE_HEIGHT * len(self.lines)) // 2
+        for number, line in enumerate(self.lines):
+            area = QRect(12, top + number * LINE_HEIGHT, self._buttons[0].x() - 20, LINE_HEIGHT)
+            painter.setFont(theme.font_ui(12, bold=True))
+            painter.setPen(theme.color("estimated"))
+            painter.drawText(area, Qt.AlignmentFlag.AlignVCenter, MARK)
+            area.setLeft(area.left() + 18)
+            painter.setFont(theme.font_ui(12))
+            painter.setPen(theme.color("text"))
+            text = painter.fontMetrics().elidedText(line, Qt.TextElideMode.ElideRight, area.width())
+            painter.drawText(area, Qt.AlignmentFlag.AlignVCenter, text)
         painter.end()
