@@ -19,7 +19,7 @@ from npuviz.debug.timeline import Timeline
 from npuviz.program.program import Program
 from npuviz.sim.description import MachineDescription
 from npuviz.sim.machine import Machine
-from npuviz.sim.stop import StopKind, StopReason
+from npuviz.sim.stop import BROKEN, StopKind, StopReason
 from npuviz.trace.reader import TraceReader
 from npuviz.trace.recorder import Recorder
 
@@ -239,7 +239,7 @@ class Session:
 
     def _stopped(self, reason: StopReason) -> StopReason:
         self._stop = reason
-        if reason.kind in (StopKind.FINISHED, StopKind.FAULT, StopKind.DEADLOCK):
+        if reason.kind is StopKind.FINISHED or reason.kind in BROKEN:
             self.end_cycle = reason.cycle
         return reason
 

@@ -20,6 +20,10 @@ class StopKind(StrEnum):
     START = "start"
 
 
+BROKEN = frozenset({StopKind.FAULT, StopKind.DEADLOCK, StopKind.HANG})
+"""The simulated chip misbehaves: nothing can happen any more."""
+
+
 @dataclass(frozen=True, slots=True)
 class StopReason:
     """Where and why a machine stopped. Several breakpoints may hit in one cycle.
