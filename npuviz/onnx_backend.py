@@ -137,8 +137,9 @@ supports_device = NpuvizBackend.supports_device
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run onnx's node cases; 1 if one failed."""
+    from npuviz.workbench.onnx_cases import FAIL
     from npuviz.workbench.onnx_report import not_on_engines, report, summary
-    from npuviz.workbench.onnx_suite import FAIL, run_suite
+    from npuviz.workbench.onnx_suite import run_suite
 
     parser = argparse.ArgumentParser(prog="python -m npuviz.onnx_backend", description=main.__doc__)
     parser.add_argument("--report", type=Path, help="write a Markdown page here")

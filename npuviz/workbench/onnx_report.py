@@ -3,7 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 
-from npuviz.workbench.onnx_suite import (
+from npuviz.workbench.onnx_cases import (
     CATEGORIES,
     FAIL,
     FOLDED,
@@ -31,6 +31,7 @@ def report(results: Mapping[str, CaseResult], *, machine: str, version: str, com
     machine  what ran the cases, for people;  version  of onnx;  command  that makes the page again
     """
     totals = Counter(result.category for result in results.values())
+    special = sum(bool(result.parameters) and result.category == PASS for result in results.values())
     lines = [
         "# ONNX backend test",
         "",
@@ -46,8 +47,9 @@ def report(results: Mapping[str, CaseResult], *, machine: str, version: str, com
         "A program of a chip has fixed sizes. Inputs that decide about sizes or about what is done (the "
         "shape of Reshape, the starts of Slice, pads, axes, repeats, K of TopK, scales of Resize ...) are "
         "therefore compiled into the program with the values given, as a just-in-time compiler does; other "
-        "values mean compiling again. Data never is: a case whose inputs are all parameters, so that the "
-        "compiler knows the result, counts as folded, not as run on the engines.",
+        f"values mean compiling again. {special} of the cases in the first row have such inputs. Data never "
+        "is: a case whose inputs are all parameters, so that the compiler knows the result, counts as "
+        "folded, not as run on the engines.",
         "",
         "An operator without a lowering of its own is replaced by the function body that the ONNX standard "
         'gives it. Cases named "body" are those bodies as onnx\'s test writes them out.',
@@ -77,7 +79,7 @@ _MEANINGS = {
     HOST: "right values, but some operator ran on the host processor, for the reason given",
     FOLDED: "right values, known when compiling: all inputs are parameters",
     ROUNDING: "outside of onnx's tolerance, but within two units in the last place of the tensor's largest "
-    "element: sums that cancel, where the expected values are rounding errors, too",
+    "element: another order of rounding, in the expected values, too",
     UNSUPPORTED: "refused, with the reason",
     FAIL: "wrong values, or the run did not end",
 }

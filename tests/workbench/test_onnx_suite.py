@@ -6,9 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
+from npuviz.workbench.onnx_cases import CaseResult, is_rounding
 from npuviz.workbench.onnx_execution import ExecutionOptions
 from npuviz.workbench.onnx_report import not_on_engines, report, summary
-from npuviz.workbench.onnx_suite import CaseResult, is_rounding, read_results, run_suite
+from npuviz.workbench.onnx_suite import read_results, run_suite
 
 RESULTS = {
     result.name: result
