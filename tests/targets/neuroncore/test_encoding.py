@@ -1,6 +1,7 @@
 """The slots: every instruction survives, and nothing but `encode`'s output is read."""
 
 import contextlib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,9 +9,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from npuviz.base.errors import FormatError
+from npuviz.targets.neuroncore.cost_table import CONTROL_COSTS, COSTS
 from npuviz.targets.neuroncore.decoding import decode
-from npuviz.targets.neuroncore.encoding import encode
-from npuviz.targets.neuroncore.isa import INSTRUCTION_DTYPE, SLOT_BYTES, Engine, Opcode, Space
+from npuviz.targets.neuroncore.encoding import ACCESS_DTYPES, encode
+from npuviz.targets.neuroncore.isa import (
+    INSTRUCTION_DTYPE,
+    SLOT_BYTES,
+    Activation,
+    Alu,
+    Engine,
+    Flag,
+    Opcode,
+    ReduceCmd,
+    Space,
+)
+from npuviz.targets.neuroncore.mnemonics import SHORT_DTYPES
 from npuviz.targets.neuroncore.tables import Access, Descriptor, Transfer
 from tests.targets.neuroncore.instruction_strategies import programs
 
@@ -116,3 +129,14 @@ def test_a_transfer_that_fits_no_slot_is_a_value_error():
     bad = Transfer(0, 0, 1, (Descriptor("copy", wide, (wide,)),))
     with pytest.raises(ValueError, match="5 sizes"):
         encode(instructions, {**transfers, 1: bad})
+
+
+def test_the_page_names_everything():
+    text = (Path(__file__).parents[3] / "docs" / "neuron-isa.md").read_text()
+    names = [f"| {each.value} | `{each.name.lower()}` |" for each in (*Opcode, *Flag)]
+    names += [f"{each.value} `{each.name.lower()}`" for each in (*Alu, *Activation, *ReduceCmd)]
+    for kinds in (ACCESS_DTYPES, SHORT_DTYPES):
+        names += [f"{number} `{name}`" for number, name in enumerate(kinds)]
+    assert [name for name in names if name not in text] == []
+    costs = [f"| {row.text} | {row.source} |" for row in (*COSTS.values(), *CONTROL_COSTS.values())]
+    assert [row for row in costs if row not in text] == []
