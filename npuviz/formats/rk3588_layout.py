@@ -1,0 +1,285 @@
+"""Memory layouts of the RK3588 NPU: feature cubes, weights, depthwise weights, packed and unpacked.
+
+Formulas: section 7 of the RK3588 reference (source: D JAS, MTX, MESA; R x S order M DER). All offsets
+count elements from 0.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from npuviz.base.errors import FormatError
+
+ATOM_BYTES = 16
+DEPTHWISE_GROUP = 64
+"""Channels of one group of depthwise weights (source: D MESA)."""
+ELEMENT_LIMIT = 1 << 32
+"""Addresses of the NPU have 32 bits, so nothing larger can exist (source: D JAS, HAPPY)."""
+
+Array = NDArray[np.generic]
+
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """How elements of one type are grouped.
+
+    `channels` (C2) share an atom of 16 bytes in features. Weights go in groups of `kernels`, and
+    within them in blocks of `block` channels. 0 where the type has no weights.
+    """
+
+    name: str
+    channels: int
+    kernels: int
+    block: int
+
+
+PACKINGS = {
+    packing.name: packing
+    for packing in (
+        Packing("int8", 16, 32, 32),  # D MTX
+        Packing("uint8", 16, 32, 32),  # Assumed: as int8
+        Packing("float16", 8, 16, 32),  # D MTX
+        Packing("bfloat16", 8, 16, 32),  # features D JAS; weights assumed: as float16
+        Packing("int16", 8, 16, 32),  # features D JAS; weights assumed: as float16
+        Packing("tf32", 4, 16, 16),  # D HAPPY
+        Packing("float32", 4, 0, 0),  # outputs only, D MTX
+        Packing("int32", 4, 0, 0),  # outputs only, D MTX
+    )
+}
+"""By dtype name of npuviz; tf32 is held in float32 arrays."""
+
+
+def packing(dtype: str) -> Packing:
+    """The packing of a dtype name. Raises FormatError when the NPU does not hold the type."""
+    found = PACKINGS.get(dtype)
+    if found is None:
+        raise FormatError("RK3588 layout", field="dtype", expected=", ".join(PACKINGS), found=dtype)
+    return found
+
+
+def aligned(count: int, group: int) -> int:
+    """The smallest multiple of `group` that is not below `count`."""
+    return -(-count // group) * group
+
+
+def _check_sizes(**sizes: int) -> None:
+    for name, size in sizes.items():
+        if size < 1:
+            raise FormatError("RK3588 layout", field=name, expected="at least 1", found=str(size))
+    # Each size is below the limit, so Python integers cannot hide an overflow in the product.
+    total = 1
+    for size in sizes.values():
+        total *= size
+    if total > ELEMENT_LIMIT:
+        raise FormatError(
+            "RK3588 layout",
+            field=", ".join(sizes),
+            expected=f"at most {ELEMENT_LIMIT} elements",
+            found=str(total),
+        )
+
+
+def _check_packed(packed: Array, expected: int) -> None:
+    if packed.ndim != 1 or len(packed) < expected:
+        raise FormatError(
+            "RK3588 layout",
+            field="packed elements",
+            expected=f"at least {expected} elements in one row",
+            found=f"shape {packed.shape}",
+        )
+
+
+def _check_rank(array: Array, rank: int, names: str) -> None:
+    if array.ndim != rank:
+        raise FormatError(
+            "RK3588 layout", field="array", expected=f"the dimensions {names}", found=f"shape {array.shape}"
+        )
+
+
+# --- features: NC1HWC2 ---------------------------------------------------------------------------
+
+
+def feature_offset(channel: int, row: int, column: int, *, height: int, width: int, group: int) -> int:
+    """Element offset in a feature cube with `group` (C2) channels an atom; coordinates from 0."""
+    surface = channel // group * height * width * group
+    return surface + (row * width + column) * group + channel % group
+
+
+def feature_elements(channels: int, height: int, width: int, group: int) -> int:
+    """Elements of a packed feature cube: channels are filled up to a multiple of `group`."""
+    _check_sizes(channels=channels, height=height, width=width, group=group)
+    return aligned(channels, group) * height * width
+
+
+def pack_features(cube: Array, group: int, *, channels: int = 0) -> Array:
+    """A feature cube (C, H, W) as memory holds it: one row of elements, a new array.
+
+    `channels` fills up with zeros to at least so many channels. Raises FormatError for other ranks
+    and empty dimensions.
+    """
+    _check_rank(cube, 3, "C, H, W")
+    count, height, width = cube.shape
+    size = feature_elements(max(count, channels), height, width, group)
+    surfaces = size // (height * width * group)
+    full = np.zeros((surfaces * group, height, width), cube.dtype)
+    full[:count] = cube
+    return full.reshape(surfaces, group, height, width).transpose(0, 2, 3, 1).reshape(-1)
+
+
+def unpack_features(packed: Array, channels: int, height: int, width: int, group: int) -> Array:
+    """The cube (C, H, W) of a packed row, a new array; elements behind it are ignored.
+
+    Raises FormatError when the row is too short.
+    """
+    size = feature_elements(channels, height, width, group)
+    _check_packed(packed, size)
+    cube = packed[:size].reshape(-1, height, width, group).transpose(0, 3, 1, 2)
+    return np.ascontiguousarray(cube.reshape(-1, height, width)[:channels])
+
+
+# --- weights: [K / G][C / B][R][S][G][B] -------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class WeightShape:
+    """Kernels (K), channels (C) and kernel size (R, S) of a dense convolution."""
+
+    kernels: int
+    channels: int
+    height: int = 1
+    width: int = 1
+
+
+def weight_offset(
+    kernel: int, channel: int, row: int, column: int, *, shape: WeightShape, group: int, block: int = 32
+) -> int:
+    """Element offset of a weight; coordinates from 0, C filled up to a multiple of `block`.
+
+    The last group holds only the kernels that are left: a vendor model with 1001 kernels stores
+    1001, not 1008 (size measured; the order inside of that group is inferred).
+    """
+    taps = shape.height * shape.width
+    first = kernel // group * group
+    present = min(group, shape.kernels - first)
+    inner = (channel // block * taps + row * shape.width + column) * present * block
+    return first * aligned(shape.channels, block) * taps + inner + (kernel - first) * block + channel % block
+
+
+def weight_elements(shape: WeightShape, group: int, block: int = 32) -> int:
+    """Elements of packed weights: C is filled up to a multiple of `block`, K is not filled up."""
+    _check_sizes(
+        kernels=shape.kernels,
+        channels=shape.channels,
+        height=shape.height,
+        width=shape.width,
+        group=group,
+        block=block,
+    )
+    return shape.kernels * aligned(shape.channels, block) * shape.height * shape.width
+
+
+def pack_weights(weights: Array, group: int, block: int = 32) -> Array:
+    """Dense weights (K, C, R, S) as memory holds them: one row of elements, a new array.
+
+    Missing channels are zeros. Raises FormatError for other ranks and empty dimensions.
+    """
+    _check_rank(weights, 4, "K, C, R, S")
+    shape = WeightShape(*weights.shape)
+    weight_elements(shape, group, block)
+    channels = aligned(shape.channels, block)
+    full = np.zeros((shape.kernels, channels, shape.height, shape.width), weights.dtype)
+    full[:, : shape.channels] = weights
+    parts: list[Array] = []
+    for first, count, width in _kernel_groups(shape.kernels, group):
+        part = full[first : first + count].reshape(
+            -1, width, channels // block, block, shape.height, shape.width
+        )
+        parts.append(part.transpose(0, 2, 4, 5, 1, 3).reshape(-1))
+    return np.concatenate(parts)
+
+
+def unpack_weights(packed: Array, shape: WeightShape, group: int, block: int = 32) -> Array:
+    """The weights (K, C, R, S) of a packed row, a new array.
+
+    Raises FormatError when the row is too short.
+    """
+    size = weight_elements(shape, group, block)
+    _check_packed(packed, size)
+    channels = aligned(shape.channels, block)
+    full = np.empty((shape.kernels, channels, shape.height, shape.width), packed.dtype)
+    kernel_size = size // shape.kernels
+    for first, count, width in _kernel_groups(shape.kernels, group):
+        part = packed[first * kernel_size : (first + count) * kernel_size].reshape(
+            -1, channels // block, shape.height, shape.width, width, block
+        )
+        full[first : first + count] = part.transpose(0, 4, 1, 5, 2, 3).reshape(
+            count, channels, shape.height, shape.width
+        )
+    return np.ascontiguousarray(full[:, : shape.channels])
+
+
+def _kernel_groups(kernels: int, group: int) -> list[tuple[int, int, int]]:
+    """(first kernel, kernels, kernels of a group) of the full groups and of the rest."""
+    whole = kernels // group * group
+    parts = [(0, whole, group), (whole, kernels - whole, kernels - whole)]
+    return [part for part in parts if part[1]]
+
+
+# --- depthwise weights: [C / 64][R][S][64] ------------------------------------------------------------
+
+
+def depthwise_offset(channel: int, row: int, column: int, *, height: int, width: int) -> int:
+    """Element offset of a depthwise weight; coordinates from 0."""
+    group = channel // DEPTHWISE_GROUP
+    return ((group * height + row) * width + column) * DEPTHWISE_GROUP + channel % DEPTHWISE_GROUP
+
+
+def depthwise_elements(channels: int, height: int, width: int) -> int:
+    """Elements of packed depthwise weights: channels filled up to a multiple of 64."""
+    _check_sizes(channels=channels, height=height, width=width)
+    return aligned(channels, DEPTHWISE_GROUP) * height * width
+
+
+def pack_depthwise(weights: Array) -> Array:
+    """Depthwise weights (C, R, S) as memory holds them: one row of elements, a new array.
+
+    Groups of 64 channels (source: D MESA); taps before channels inside of a group is inferred from
+    the dense order. Raises FormatError for other ranks and empty dimensions.
+    """
+    _check_rank(weights, 3, "C, R, S")
+    channels, height, width = weights.shape
+    depthwise_elements(channels, height, width)
+    full = np.zeros((aligned(channels, DEPTHWISE_GROUP), height, width), weights.dtype)
+    full[:channels] = weights
+    return full.reshape(-1, DEPTHWISE_GROUP, height, width).transpose(0, 2, 3, 1).reshape(-1)
+
+
+def unpack_depthwise(packed: Array, channels: int, height: int, width: int) -> Array:
+    """The weights (C, R, S) of a packed row, a new array. Raises FormatError when it is too short."""
+    size = depthwise_elements(channels, height, width)
+    _check_packed(packed, size)
+    full = packed[:size].reshape(-1, height, width, DEPTHWISE_GROUP).transpose(0, 3, 1, 2)
+    return np.ascontiguousarray(full.reshape(-1, height, width)[:channels])
+
+
+# --- bytes of an image ---------------------------------------------------------------------------------
+
+
+def image_bytes(elements: Array) -> bytes:
+    """The little-endian bytes of packed elements, in the order of addresses."""
+    return elements.astype(elements.dtype.newbyteorder("<"), copy=False).tobytes()
+
+
+def image_elements(data: bytes, dtype: DTypeLike) -> Array:
+    """The elements of a memory image, a read-only view. Raises FormatError for a cut element."""
+    kind = np.dtype(dtype).newbyteorder("<")
+    if len(data) % kind.itemsize:
+        raise FormatError(
+            "RK3588 layout",
+            offset=len(data) // kind.itemsize * kind.itemsize,
+            field="memory image",
+            expected=f"whole elements of {kind.itemsize} bytes",
+            found=f"{len(data)} bytes",
+        )
+    return np.frombuffer(data, kind)
