@@ -130,8 +130,6 @@ def lower_gather_elements(b: Builder, node: Node) -> None:
         fixed = np.where(fixed < 0, fixed + size, fixed)
         move_by_map(b, to, of, np.take_along_axis(_cut(numbers(of.shape), fixed.shape, axis), fixed, axis))
         return
-    if to.dtype != of.dtype:
-        raise CannotLower(f"a gather of {of.dtype} elements that become {to.dtype}")
     last = tuple(at for at in range(len(of.shape)) if at != axis)
     key = tuple(slice(None) if at == axis else slice(0, indices.shape[at]) for at in range(len(of.shape)))
     order = (*last, axis)
@@ -139,7 +137,7 @@ def lower_gather_elements(b: Builder, node: Node) -> None:
     data = dense(b, of[key].permute(*order), (rows, size))
     index = dense(b, indices.permute(*order), (rows, indices.shape[axis]))
     results = to.permute(*order)
-    made = b.scratch(results.shape, to.dtype)
+    made = b.scratch(results.shape, of.dtype)
     _gather_free(b, words(made.reshape(rows, indices.shape[axis])), words(data), index, size)
     copy(b, results, made)
 

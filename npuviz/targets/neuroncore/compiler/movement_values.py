@@ -9,6 +9,11 @@ from npuviz.program.graph import Node
 from npuviz.targets.neuroncore.compiler.builder import Builder
 from npuviz.targets.neuroncore.compiler.families import CannotLower
 from npuviz.targets.neuroncore.compiler.hbm_view import HbmView
+from npuviz.targets.neuroncore.compiler.view import DTYPE_CODES
+from npuviz.targets.neuroncore.compiler.windows import blocks
+
+COLUMNS = 4096
+"""Elements of a partition that one step of a conversion works on."""
 
 
 def input_id(node: Node, index: int) -> int:
@@ -86,5 +91,20 @@ def copy(b: Builder, to: HbmView, of: HbmView) -> None:
     """Move elements from one pattern to another of the same shape; floats are cast if their types differ."""
     if to.shape != of.shape:
         raise CannotLower(f"a movement of {of.shape} to {to.shape}")
-    if to.num_elements:
-        b.dma(to, of)
+    if not to.num_elements:
+        return
+    if to.dtype != of.dtype and of.dtype in DTYPE_CODES and not b.spec.has_dma_compute:
+        of = _cast(b, of, to.dtype)
+    b.dma(to, of)
+
+
+def _cast(b: Builder, of: HbmView, dtype: str) -> HbmView:
+    """A copy of another type, made by the engines where DMA cannot convert."""
+    held = b.scratch(of.shape, of.dtype)
+    made = b.scratch(of.shape, dtype)
+    b.dma(held, of)
+    for begin, end in blocks(of.num_elements, COLUMNS):
+        with b.tiles():
+            part = b.fetch(held.flatten()[begin:end].reshape(1, -1))
+            b.store(made.flatten()[begin:end].reshape(1, -1), part)
+    return made

@@ -6,10 +6,11 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from onnx import helper
 
 from npuviz.targets.neuroncore.compiler.families import CannotLower
 from npuviz.targets.neuroncore.compiler.movement_maps import FILL, numbers, runs_of
-from tests.targets.neuroncore.compiler.on_machine import Ran, run_node
+from tests.targets.neuroncore.compiler.on_machine import Ran, make_model, run, run_node
 
 DTYPES = ("float32", "float64", "int64", "uint8", "float16", "bool")
 
@@ -167,13 +168,28 @@ def test_a_map_keeps_every_element() -> None:
         shape = tuple(int(size) for size in rng.integers(1, 5, rng.integers(1, 4)))
         indices = rng.integers(FILL, 4, shape)
         found = np.full(indices.size, FILL)
-        for run in runs_of(indices):
-            grid = np.indices(run.shape)
-            to = run.target + sum(i * s for i, s in zip(grid, run.target_steps, strict=True))
-            found[to] = run.source + sum(i * s for i, s in zip(grid, run.source_steps, strict=True))
+        for part in runs_of(indices):
+            grid = np.indices(part.shape)
+            to = part.target + sum(i * s for i, s in zip(grid, part.target_steps, strict=True))
+            found[to] = part.source + sum(i * s for i, s in zip(grid, part.source_steps, strict=True))
         np.testing.assert_array_equal(found.reshape(shape), indices)
 
 
 def test_a_map_without_order_is_refused() -> None:
     with pytest.raises(CannotLower, match="separate patterns"):
         runs_of(np.random.default_rng(0).permutation(40_000))
+
+
+@pytest.mark.parametrize("preset", ["trn2", "trn1", "inf1"])
+def test_intermediate_floats_are_held_in_the_compute_type(preset: str) -> None:
+    x = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
+    nodes = [
+        helper.make_node("Transpose", ["x"], ["t"]),
+        helper.make_node("GatherElements", ["t", "i"], ["g"], axis=1),
+        helper.make_node("Concat", ["g", "t"], ["y"], axis=1),
+    ]
+    indices = np.array([[2, 0]] * 4, np.int64)
+    model = make_model(nodes, {"x": x}, ["y"], {"i": indices})
+    done = run(model, {"x": x}, preset, settings={"dtype": "bf16"})
+    held = x.T.astype(ml_dtypes.bfloat16).astype(np.float32)
+    same(done, np.concatenate([held[:, [2, 0]], held], 1))
