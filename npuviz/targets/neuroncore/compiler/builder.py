@@ -65,6 +65,8 @@ class Builder(BuilderCompute):
 
     def host(self, node: Node) -> None:
         """Run the node on the Host unit: it reads and writes HBM."""
+        for tensor in self._aliases.intersection(node.inputs):
+            self._give_own_bytes(tensor)
         reads = self._host_accesses([tensor for tensor in node.inputs if tensor >= 0], written=False)
         writes = self._host_accesses([tensor for tensor in node.outputs if tensor >= 0], written=True)
         moved = sum(
@@ -73,6 +75,14 @@ class Builder(BuilderCompute):
             if tensor >= 0
         )
         self.emitter.host_call(node.id, moved, reads, writes)
+
+    def _give_own_bytes(self, tensor: int) -> None:
+        """The host finds tensors by their variables: one that shares another's gets its own."""
+        described, old = self.graph.tensors[tensor], self.hbm(tensor)
+        index = self.variables.add(described.name, "scratch", old.dtype, described.shape, None, tensor)
+        self.dma(self.variables.view(index), old)
+        self._aliases.discard(tensor)
+        self._homes[tensor] = self.variables.view(index)
 
     def _host_accesses(self, tensors: Sequence[int], written: bool) -> list[Access]:
         found: list[Access] = []

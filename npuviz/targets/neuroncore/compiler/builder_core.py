@@ -52,7 +52,8 @@ class BuilderCore:
         self.emitter = Emitter(spec.num_cores, self.queues.sets)
         self.shown = ShownTensors(graph, self.emitter)
         self.choice = EngineChoice(spec, spec.num_cores)
-        self._homes: dict[int, int] = {}
+        self._homes: dict[int, HbmView] = {}
+        self._aliases: set[int] = set()
         self._columns: dict[int, HbmView] = {}
         self._sbuf = [SbufAllocator(spec.sbuf_usable_bytes) for _ in range(spec.num_cores)]
         self._psum = [PsumAllocator(spec.num_psum_banks, spec.psum_bank_bytes) for _ in range(spec.num_cores)]
@@ -71,16 +72,22 @@ class BuilderCore:
 
     def hbm(self, tensor_id: int) -> HbmView:
         """The HBM home of a graph tensor, made on first use."""
-        index = self._homes.get(tensor_id)
-        if index is None:
-            index = self._homes[tensor_id] = self._make_home(tensor_id)
-        return self.variables.view(index)
+        home = self._homes.get(tensor_id)
+        if home is None:
+            home = self._homes[tensor_id] = self.variables.view(self._make_home(tensor_id))
+        return home
+
+    def alias(self, tensor_id: int, home: HbmView) -> None:
+        """The tensor has the same elements in the same order as `home`: it needs no bytes of its own."""
+        self._homes[tensor_id] = home
+        self._aliases.add(tensor_id)
 
     def _make_home(self, tensor_id: int) -> int:
         tensor = self.graph.tensors[tensor_id]
         data = self.graph.constants.get(tensor_id)
         if data is not None:
-            dtype = self.held_dtype(tensor.dtype)
+            is_output = tensor_id in self.graph.outputs
+            dtype = tensor.dtype if is_output else self.held_dtype(tensor.dtype)
             if dtype != tensor.dtype:
                 data = recast(data, dtype)
             return self.variables.add(tensor.name, "constant", dtype, tensor.shape, data, tensor_id)
@@ -232,7 +239,8 @@ class BuilderCore:
         del self.notes[mark.notes :]
         del self.all_tiles[mark.tiles :]
         self.shown.take_back(mark.shown)
-        self._homes = {tensor: index for tensor, index in self._homes.items() if index < mark.variables}
+        self._homes = {tensor: home for tensor, home in self._homes.items() if home.variable < mark.variables}
+        self._aliases &= self._homes.keys()
         self._forget_variables(mark.variables)
         self._columns = {bits: view for bits, view in self._columns.items() if view.variable < mark.variables}
         for core, cache in enumerate(self._cache):

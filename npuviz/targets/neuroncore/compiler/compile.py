@@ -11,12 +11,14 @@ from npuviz.targets.neuroncore.compiler.assembly import assemble
 from npuviz.targets.neuroncore.compiler.builder import Builder
 from npuviz.targets.neuroncore.compiler.compiled import Compiled
 from npuviz.targets.neuroncore.compiler.expansion import expand_missing, expand_nodes
-from npuviz.targets.neuroncore.compiler.families import CannotLower, epilogues, lowering_of
+from npuviz.targets.neuroncore.compiler.families import DOMAINS, CannotLower, epilogues, lowering_of
 from npuviz.targets.neuroncore.compiler.fusion import Group, plan_groups
 from npuviz.targets.neuroncore.compiler.host import lower_on_host
 from npuviz.targets.neuroncore.memories import hbm_memory
 from npuviz.targets.neuroncore.spec import NeuronSpec
 
+RESHAPING = frozenset(("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"))
+"""Operators that leave all elements in their row-major order."""
 MAX_EXPANSIONS = 8
 """Rounds in which refused operators become their function bodies; bodies may be refused again."""
 
@@ -90,6 +92,11 @@ class _Driver:
         if node.outputs and all(index < 0 or tensors[index].num_elements == 0 for index in node.outputs):
             self.placement[node.id] = "Core"
             return
+        if self._shares_bytes(node):
+            source, target = node.inputs[0], node.outputs[0]
+            self.builder.alias(target, self.builder.hbm(source).reshape(*tensors[target].shape))
+            self.placement[node.id] = "Core"
+            return
         lower = lowering_of(node)
         if lower is None:
             reason = "the engines have no lowering for it"
@@ -101,6 +108,19 @@ class _Driver:
             self.refused.append(node.id)
         lower_on_host(self.builder, node, reason)
         self.placement[node.id] = "Host"
+
+    def _shares_bytes(self, node: Node) -> bool:
+        """Whether the node only renames dimensions, and its result is no output with a buffer of its own."""
+        if node.op_type not in RESHAPING or node.domain not in DOMAINS or node.inputs[0] < 0:
+            return False
+        target = node.outputs[0]
+        old, new = self._graph.tensors[node.inputs[0]], self._graph.tensors[target]
+        return (
+            target not in self._graph.outputs
+            and old.dtype == new.dtype
+            and old.dtype not in ("string", "opaque")
+            and old.num_elements == new.num_elements
+        )
 
     def _attempt(self, node: Node, emit: Callable[[Builder], None]) -> str:
         """Emit, or leave no trace and return the reason."""

@@ -156,6 +156,34 @@ def test_two_cores_share_the_work_and_hear_of_the_host(tmp_path: Path) -> None:
     assert any(transfer.remote_semaphores for transfer in model.tables.transfers)
 
 
+def test_reshaping_costs_nothing() -> None:
+    nodes = [
+        ("Relu", ["x"], ["a"], {}),
+        ("Reshape", ["a", "s"], ["b"], {}),
+        ("Unheard", ["b"], ["c"], {}),
+        ("Neg", ["b"], ["d"], {}),
+        ("Flatten", ["d"], ["y"], {}),
+    ]
+    flat, cube = ((128, 64), "float32"), ((32, 4, 64), "float32")
+    inner = {"a": flat, "b": cube, "c": cube, "d": cube}
+    graph = make_graph(
+        {"x": FLOATS}, {"y": ((32, 256), "float32")}, nodes, {"s": np.array([32, 4, 64])}, inner
+    )
+    result = compiled(graph)
+    assert result.placement == {0: "Core", 1: "Core", 2: "Host", 3: "Core", 4: "Core"}
+    assert 1 not in result.tables.nodes
+    x = np.random.default_rng(0).standard_normal((128, 64)).astype(np.float32)
+    machine = RandomMachine(result.tables, 3)
+    assert machine.run()
+    engine = ValueEngine(result.tables, graph, make_spec("trn2")[0], {"x": x})
+    engine.advance_to(np.array(machine.log, np.int64))
+    (home,) = result.tables.outputs.values()
+    np.testing.assert_array_equal(engine.variable(home), -np.maximum(x, 0).reshape(32, 256))
+    # The host looks tensors up by name: for it the reshaped one has bytes of its own.
+    (own,) = [each.id for each in result.tables.variables if each.name == "b"]
+    np.testing.assert_array_equal(engine.variable(own), np.maximum(x, 0).reshape(32, 4, 64))
+
+
 def lower_badly(b: Any, node: Any) -> None:
     """Emits half of its work and gives up."""
     with b.tiles():
@@ -204,7 +232,7 @@ def test_outputs_that_nobody_computes_are_copied() -> None:
     constant = np.arange(6, dtype=np.float32).reshape(2, 3)
     graph = make_graph({"x": FLOATS}, {}, [], {"w": constant})
     graph = Graph("g", (), graph.tensors, graph.inputs, (0, 1), graph.constants, graph.opsets)
-    result = compiled(graph)
+    result = compiled(graph, dtype="bf16")
     given = np.random.default_rng(0).standard_normal((128, 64)).astype(np.float32)
     engine = contents(result, {"x": given})
     np.testing.assert_array_equal(engine.variable(result.tables.outputs[0]), given)
