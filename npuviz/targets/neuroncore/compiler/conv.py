@@ -83,9 +83,8 @@ def emit_convolution(
         axes,
         len(channels.input_parts),
         item_bytes(dtype),
-        limit if packing is None else limit // 4,
-        limit,
-        0 if packing is None else packing.width,
+        (limit if packing is None else limit // 4, limit),
+        packing,
     )
     Convolution(
         b,

@@ -31,6 +31,18 @@ class Box:
         (d0, d1), (r0, r1), (w0, w1) = self.planes, self.rows, self.columns
         return d1 - d0, r1 - r0, w1 - w0
 
+    def of(self, tensor: HbmView) -> HbmView:
+        """The box of a tensor [channels, planes, rows, columns]."""
+        return tensor[:, slice(*self.planes), slice(*self.rows), slice(*self.columns)]
+
+    def inputs(self, axes: tuple[Axis, Axis, Axis]) -> tuple[Range, Range, Range]:
+        """Inputs that the outputs read; all of an axis whose outputs are all in the box."""
+        return (
+            _inputs(axes[0], self.planes),
+            _inputs(axes[1], self.rows),
+            _inputs(axes[2], self.columns),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Tap:
@@ -55,6 +67,13 @@ class Loaded:
     views: list[View]
     plane: int
     row: int
+    column: int
+
+
+def _inputs(axis: Axis, outputs: Range) -> Range:
+    found = axis.inputs(*outputs)
+    # A whole axis is what the operator before left on chip.
+    return (0, axis.size) if outputs == (0, axis.out) and found[0] < found[1] else found
 
 
 def step_slice(first: int, count: int, stride: int) -> slice:
@@ -72,16 +91,15 @@ class DirectInput:
 
     def load(self, image: int, group: int, box: Box) -> Loaded:
         """What the outputs of a box read."""
-        planes = self.axes[0].inputs(*box.planes)
-        rows = self.axes[1].inputs(*box.rows)
-        if planes[0] == planes[1] or rows[0] == rows[1]:
-            return Loaded([], 0, 0)
+        planes, rows, columns = box.inputs(self.axes)
+        if planes[0] == planes[1] or rows[0] == rows[1] or columns[0] == columns[1]:
+            return Loaded([], 0, 0, 0)
+        cut = (slice(*planes), slice(*rows), slice(*columns))
         first = group * self.channels.inputs
         views: list[View] = []
         for c0, c1 in self.channels.input_parts:
-            part = self.source[image, first + c0 : first + c1, planes[0] : planes[1], rows[0] : rows[1]]
-            views.append(self.b.fetch(part, self.dtype))
-        return Loaded(views, planes[0], rows[0])
+            views.append(self.b.fetch(self.source[image, first + c0 : first + c1, *cut], self.dtype))
+        return Loaded(views, planes[0], rows[0], columns[0])
 
     def taps(self, loaded: Loaded, box: Box) -> list[Tap]:
         """Matmuls of a box of one plane, one that covers it first if there is any."""
@@ -110,7 +128,7 @@ class DirectInput:
                 :,
                 at.source - loaded.plane,
                 step_slice(rows.source - loaded.row, rows.count, height.stride),
-                step_slice(columns.source, columns.count, width.stride),
+                step_slice(columns.source - loaded.column, columns.count, width.stride),
             ]
             found.append(Tap(part, index, region_rows, region_columns, moving, is_full))
         return found
@@ -132,17 +150,18 @@ class Packing:
         """Groups of kernel columns: matmuls for an output box."""
         return -(-self.axes[2].kernel // self.columns)
 
-    @property
-    def width(self) -> int:
-        """Positions of a row."""
+    def width(self, outputs: int) -> int:
+        """Positions of a row for so many output columns."""
         axis = self.axes[2]
-        return (self.taps - 1) * self.columns * axis.dilation + (axis.out - 1) * axis.stride + 1
+        return (self.taps - 1) * self.columns * axis.dilation + (outputs - 1) * axis.stride + 1
 
-    def valid(self, shift: int) -> tuple[int, int]:
-        """Positions [first, end) that hold input columns of a shift."""
+    def valid(self, shift: int, outputs: Range) -> Span:
+        """Positions of a row for a range of output columns that hold input columns of a shift."""
         axis = self.axes[2]
-        first = axis.before - shift * axis.dilation
-        return max(0, first), max(0, min(self.width, first + axis.size))
+        source = outputs[0] * axis.stride - axis.before + shift * axis.dilation
+        first = max(0, -source)
+        end = min(self.width(outputs[1] - outputs[0]), axis.size - source)
+        return Span(first, max(first, end), source + first)
 
     def weights(self, array: np.ndarray) -> np.ndarray:
         """[outputs, inputs, kernel rows, kernel columns] as [outputs, partitions, taps]."""
@@ -198,29 +217,29 @@ class PackedInput:
         height = packing.axes[1]
         count = box.rows[1] - box.rows[0]
         lanes = height.kernel * self.inputs
-        tile = self.b.sbuf(packing.columns * lanes, (1, count, packing.width), self.dtype)
+        width = packing.width(box.shape[2])
+        tile = self.b.sbuf(packing.columns * lanes, (1, count, width), self.dtype)
         spans = [height.span(row, *box.rows) for row in range(height.kernel)]
         self._clear(tile[:, 0], spans, box)
         for shift in range(packing.columns):
-            first, end = packing.valid(shift)
-            column = first - packing.axes[2].before + shift * packing.axes[2].dilation
+            valid = packing.valid(shift, box.columns)
             for row, span in enumerate(spans):
-                if span.count and first < end:
+                if span.count and valid.count:
                     lane = shift * lanes + row * self.inputs
                     rows = slice(span.first - box.rows[0], span.end - box.rows[0])
-                    where = tile[lane : lane + self.inputs, 0, rows, first:end]
+                    where = tile[lane : lane + self.inputs, 0, rows, valid.first : valid.end]
                     lines = step_slice(span.source, span.count, height.stride)
-                    columns = slice(column, column + end - first)
+                    columns = slice(valid.source, valid.source + valid.count)
                     self.b.load(where, self.source[image, :, 0, lines, columns])
-        return Loaded([tile], 0, box.rows[0])
+        return Loaded([tile], 0, box.rows[0], box.columns[0])
 
     def _clear(self, tile: View, spans: list[Span], box: Box) -> None:
         """Zeros where some partition has no input."""
         count = box.rows[1] - box.rows[0]
         top = max(span.first - box.rows[0] if span.count else count for span in spans)
         bottom = max(box.rows[1] - span.end if span.count else count for span in spans)
-        valid = [self.packing.valid(shift) for shift in range(self.packing.columns)]
-        left, right = max(first for first, _ in valid), min(end for _, end in valid)
+        valid = [self.packing.valid(shift, box.columns) for shift in range(self.packing.columns)]
+        left, right = max(span.first for span in valid), min(span.end for span in valid)
         if top + bottom >= count or left >= right:
             self.b.memset(tile, 0.0)
             return
@@ -238,7 +257,7 @@ class PackedInput:
         width = self.packing.axes[2]
         rows = slice(box.rows[0] - loaded.row, box.rows[1] - loaded.row)
         whole = ((0, box.shape[1]), (0, box.shape[2]))
-        first = box.columns[0] * width.stride
+        first = (box.columns[0] - loaded.column) * width.stride
         step = self.packing.columns * width.dilation
         return [
             Tap(

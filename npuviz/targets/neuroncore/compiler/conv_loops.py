@@ -1,9 +1,10 @@
 """The loops of a convolution: blocks of outputs that fit on chip, PSUM banks, epilogue, stores."""
 
 from dataclasses import dataclass
+from math import prod
 
 from npuviz.targets.neuroncore.compiler.builder import Builder
-from npuviz.targets.neuroncore.compiler.conv_input import Box, Input, Loaded, Range
+from npuviz.targets.neuroncore.compiler.conv_input import Box, Input, Loaded, Packing, Range
 from npuviz.targets.neuroncore.compiler.conv_weights import Bias, Channels, Weights
 from npuviz.targets.neuroncore.compiler.epilogue import Epilogue
 from npuviz.targets.neuroncore.compiler.hbm_view import HbmView
@@ -22,7 +23,7 @@ class Convolution:
     """What the loops need.
 
     out      the result as [images, channels, planes, rows, columns], which is `shape`
-    input_boxes  output planes and rows whose inputs are loaded together
+    input_boxes  outputs whose inputs are loaded together
     """
 
     b: Builder
@@ -34,7 +35,7 @@ class Convolution:
     epilogue: Epilogue | Requantize
     out: HbmView
     shape: Shape5
-    input_boxes: list[tuple[Range, Range]]
+    input_boxes: list[Box]
 
     def run(self) -> None:
         """Emit everything."""
@@ -44,8 +45,8 @@ class Convolution:
                 if whole and len(self.input_boxes) > 1:
                     self._collected(image, group)
                 else:
-                    for planes, rows in self.input_boxes:
-                        self._one_box(image, group, Box(planes, rows, (0, self.axes[2].out)))
+                    for box in self.input_boxes:
+                        self._one_box(image, group, box)
 
     def _whole_output_fits(self) -> bool:
         _, _, planes, rows, columns = self.shape
@@ -74,8 +75,7 @@ class Convolution:
             tiles: dict[int, View] = {}
             for t0, t1 in blocks(self.channels.outputs, NUM_PARTITIONS):
                 tiles[t0] = self.b.sbuf(t1 - t0, whole.shape, self.out.dtype)
-            for planes, rows in self.input_boxes:
-                box = Box(planes, rows, whole.columns)
+            for box in self.input_boxes:
                 with self.b.tiles():
                     loaded = self.source.load(image, group, box)
                     for block, (m0, m1) in enumerate(self.weights.parts):
@@ -108,10 +108,10 @@ class Convolution:
         """Compute the outputs of `box` into their part of a tile that holds `tile_box`."""
         image, channels = place
         column = None if self.bias is None else self.bias.column(*channels)
-        d_base, r_base = tile_box.planes[0], tile_box.rows[0]
+        d_base, r_base, w_base = tile_box.planes[0], tile_box.rows[0], tile_box.columns[0]
         for part in bank_boxes(box):
             (d0, d1), (r0, r1), (w0, w1) = part.planes, part.rows, part.columns
-            target = tile[:, d0 - d_base : d1 - d_base, r0 - r_base : r1 - r_base, w0:w1]
+            target = tile[:, d0 - d_base : d1 - d_base, r0 - r_base : r1 - r_base, w0 - w_base : w1 - w_base]
             with self.b.tiles():
                 bank = self.b.psum(tile.partitions, part.shape[1:])
                 self._accumulate(bank, part, loaded, operands)
@@ -153,31 +153,25 @@ def bank_boxes(box: Box) -> list[Box]:
 
 
 def input_boxes(
-    axes: tuple[Axis, Axis, Axis], parts: int, item: int, limit: int, out_limit: int, packed_width: int
-) -> list[tuple[Range, Range]]:
-    """Output planes and rows whose inputs (`parts` views) take at most `limit` bytes a partition.
+    axes: tuple[Axis, Axis, Axis], parts: int, item: int, limits: tuple[int, int], packing: Packing | None
+) -> list[Box]:
+    """Boxes of outputs whose inputs (`parts` views, or one of a packing) fit.
 
-    out_limit  bytes of an output tile, where the outputs do not fit as a whole
-    packed_width  positions of a row of a PackedInput, else 0
+    limits  bytes a partition of the inputs, and of an output tile
     """
-    depth, height, width = axes
 
-    def size(planes: int, rows: int) -> int:
-        if packed_width:
-            return rows * packed_width * item
-        d = min(depth.size, (planes - 1) * depth.stride + (depth.kernel - 1) * depth.dilation + 1)
-        h = min(height.size, (rows - 1) * height.stride + (height.kernel - 1) * height.dilation + 1)
-        return parts * d * h * width.size * item
+    def fits(counts: list[int]) -> bool:
+        planes, rows, columns = counts
+        if packing is None:
+            needed = [min(axis.size, axis.reach(count)) for axis, count in zip(axes, counts, strict=True)]
+        else:
+            needed = [1, rows, packing.width(columns)]
+        return parts * prod(needed) * item <= limits[0] and planes * rows * columns * item <= limits[1]
 
-    def fits(planes: int, rows: int) -> bool:
-        return size(planes, rows) <= limit and planes * rows * width.out * item <= out_limit
-
-    if fits(depth.out, height.out):
-        return [((0, depth.out), (0, height.out))]
-    planes = depth.out
-    while planes > 1 and not fits(planes, height.out):
-        planes = -(-planes // 2)
-    rows = height.out
-    while rows > 1 and not fits(planes, rows):
-        rows -= 1
-    return [(p, r) for p in even_blocks(depth.out, planes) for r in even_blocks(height.out, rows)]
+    counts = [axis.out for axis in axes]
+    for index in range(len(axes)):
+        while counts[index] > 1 and not fits(counts):
+            # Many rows are worth a closer look, as they are loaded again at the border of two boxes.
+            counts[index] = counts[index] - 1 if 1 < index + 1 < 3 else -(-counts[index] // 2)
+    ranges = [even_blocks(axis.out, count) for axis, count in zip(axes, counts, strict=True)]
+    return [Box(p, r, c) for p in ranges[0] for r in ranges[1] for c in ranges[2]]

@@ -1,23 +1,20 @@
 """MaxPool, LpPool and the global pools. AveragePool is in pool_average.py."""
 
-from collections.abc import Callable
-
 from npuviz.program.graph import Node
 from npuviz.targets.neuroncore.compiler.builder import Builder
 from npuviz.targets.neuroncore.compiler.conv_input import step_slice
 from npuviz.targets.neuroncore.compiler.families import CannotLower
 from npuviz.targets.neuroncore.compiler.hbm_view import HbmView
-from npuviz.targets.neuroncore.compiler.panels import FLOATS
+from npuviz.targets.neuroncore.compiler.panels import FLOATS, item_bytes
 from npuviz.targets.neuroncore.compiler.pool_windows import (
     Axes,
     Window,
-    lanes_of,
     pool_axes,
     slide,
     windows,
 )
 from npuviz.targets.neuroncore.compiler.view import View
-from npuviz.targets.neuroncore.compiler.windows import blocks
+from npuviz.targets.neuroncore.compiler.windows import blocks, even_blocks
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Alu
 
 _LOWEST = {"int8": -128.0, "uint8": 0.0}
@@ -63,13 +60,14 @@ def _with_indices(
         steps = (1, depth, depth * height) if rank == 3 else (depth * height * width, 1, height)
     target = indices.reshape(source.shape[0] * source.shape[1], *(axis.out for axis in axes))
     for window in windows(b, source, out, axes, share=8):
-        box, (plane, row) = window.box, window.origin
+        box = window.box
         largest = b.sbuf(window.source.partitions, box.shape, source.dtype)
         chosen = b.sbuf(window.source.partitions, box.shape, "int32")
         places = b.sbuf(window.source.partitions, window.source.shape, "int32")
         b.memset(largest, lowest)
         b.memset(chosen, 0)
-        base = window.rows[0] * depth * height * width + plane * steps[0] + row * steps[1]
+        base = window.rows[0] * depth * height * width
+        base += sum(first * step for first, step in zip(window.origin, steps, strict=True))
         b.iota(places, base, steps, depth * height * width)
         for view, place, where in _taps(window, axes, places):
             with b.tiles():
@@ -79,16 +77,14 @@ def _with_indices(
                 b.copy_predicated(at, place, larger)
                 b.tensor_tensor(best, best, view, Alu.MAXIMUM)
         b.store(window.out, largest)
-        first, end = window.rows
-        (d0, d1), (r0, r1) = box.planes, box.rows
-        b.store(target[first:end, d0:d1, r0:r1], chosen)
+        b.store(box.of(target[slice(*window.rows)]), chosen)
 
 
 def _taps(window: Window, axes: Axes, places: View) -> list[tuple[View, View, tuple[slice, ...]]]:
     """(inputs, their positions, outputs) of every tap, in the order of the input."""
     found: list[tuple[View, View, tuple[slice, ...]]] = []
     ranges = (window.box.planes, window.box.rows, window.box.columns)
-    origins = (*window.origin, 0)
+    origins = window.origin
     for plane in range(axes[0].kernel):
         for row in range(axes[1].kernel):
             for column in range(axes[2].kernel):
@@ -139,36 +135,33 @@ def lower_global_pool(b: Builder, node: Node) -> None:
     require_floats(b, node)
     source, out = b.hbm(node.inputs[0]), b.hbm(node.outputs[0])
     count = source.shape[0] * source.shape[1]
-    target = out.reshape(count, 1)
-    power = float(node.attributes.get("p", 2))
-
-    def average(result: View, values: View) -> None:
-        total = b.sbuf(values.partitions, (1,), "float32")
-        b.tensor_reduce(total, values, Alu.ADD, 1)
-        b.tensor_scalar(result, total, Alu.MULTIPLY, 1.0 / values.free_size)
-
-    def largest(result: View, values: View) -> None:
-        b.tensor_reduce(result, values, Alu.MAXIMUM, 1)
-
-    def norm(result: View, values: View) -> None:
-        powers = b.sbuf(values.partitions, values.shape, "float32")
-        _to_power(b, powers, values, power)
-        total = b.sbuf(values.partitions, (1,), "float32")
-        b.tensor_reduce(total, powers, Alu.ADD, 1)
-        b.tensor_scalar(result, total, Alu.POWER, 1.0 / power)
-
-    reduce: Callable[[View, View], None] = {
-        "GlobalAveragePool": average,
-        "GlobalMaxPool": largest,
-        "GlobalLpPool": norm,
-    }[node.op_type]
-
-    def emit(values: View, rows: tuple[int, int]) -> None:
-        result = b.sbuf(values.partitions, (1,), out.dtype)
-        reduce(result, values)
-        b.store(target[rows[0] : rows[1]], result)
-
-    lanes_of(b, source, count, emit)
+    table, target = source.reshape(count, -1), out.reshape(count, 1)
+    power = float(node.attributes.get("p", 2)) if node.op_type == "GlobalLpPool" else 0.0
+    op = Alu.MAXIMUM if node.op_type == "GlobalMaxPool" else Alu.ADD
+    columns = even_blocks(table.shape[1], b.spec.sbuf_usable_bytes // 4 // item_bytes(source.dtype))
+    for first, end in blocks(count, NUM_PARTITIONS):
+        with b.tiles():
+            parts = b.sbuf(end - first, (len(columns),), "float32")
+            for index, (c0, c1) in enumerate(columns):
+                with b.tiles():
+                    values = b.fetch(table[first:end, c0:c1])
+                    if power:
+                        powers = b.sbuf(values.partitions, values.shape, "float32")
+                        _to_power(b, powers, values, power)
+                        values = powers
+                    b.tensor_reduce(parts[:, index : index + 1], values, op, 1)
+            result = b.sbuf(end - first, (1,), out.dtype)
+            total = parts
+            if len(columns) > 1:
+                total = b.sbuf(end - first, (1,), "float32")
+                b.tensor_reduce(total, parts, op, 1)
+            if power:
+                b.tensor_scalar(result, total, Alu.POWER, 1.0 / power)
+            elif op == Alu.ADD:
+                b.tensor_scalar(result, total, Alu.MULTIPLY, 1.0 / table.shape[1])
+            else:
+                b.copy(result, total)
+            b.store(target[first:end], result)
 
 
 def lower_max_unpool(b: Builder, node: Node) -> None:

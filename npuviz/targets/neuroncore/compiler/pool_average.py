@@ -26,8 +26,7 @@ def lower_average_pool(b: Builder, node: Node) -> None:
         if home is None:
             b.tensor_scalar(result, total, Alu.MULTIPLY, 1.0 / float(max(1.0, divisors.flat[0])))
         else:
-            (d0, d1), (r0, r1) = window.box.planes, window.box.rows
-            part = home[:, d0:d1, r0:r1]
+            part = window.box.of(home)
             by = b.fetch(part.broadcast_to((total.partitions, *part.shape[1:])))
             b.tensor_tensor(result, total, by, Alu.DIVIDE)
         b.store(window.out, result)

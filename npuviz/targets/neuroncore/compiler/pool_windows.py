@@ -1,6 +1,6 @@
 """Sliding reductions on Vector and GpSimd: one axis after another, each tap a strided view."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from npuviz.program.graph import Node
@@ -22,14 +22,14 @@ class Window:
     """A part of a pool: channels of any image on partitions.
 
     rows     images * channels [first, end)
-    box      outputs;  origin  first input plane and row of `source`
+    box      outputs;  origin  first input plane, row and column of `source`
     source   [rows, planes, rows, columns] in SBUF; not to be written
     out      where the result belongs, [rows, planes, rows, columns] of the box
     """
 
     rows: Range
     box: Box
-    origin: tuple[int, int]
+    origin: tuple[int, int, int]
     source: View
     out: HbmView
 
@@ -52,17 +52,16 @@ def windows(b: Builder, source: HbmView, out: HbmView, axes: Axes, share: int = 
     flat = source.reshape(count, *(axis.size for axis in axes))
     target = out.reshape(count, *(axis.out for axis in axes))
     limit = b.spec.sbuf_usable_bytes // share
-    boxes = input_boxes(axes, 1, max(2, item_bytes(source.dtype)), limit, limit, 0)
+    boxes = input_boxes(axes, 1, max(2, item_bytes(source.dtype)), (limit, limit), None)
     for first, end in blocks(count, NUM_PARTITIONS):
-        for planes, rows in boxes:
-            box = Box(planes, rows, (0, axes[2].out))
-            at, lines = axes[0].inputs(*planes), axes[1].inputs(*rows)
-            if at[0] == at[1] or lines[0] == lines[1]:
+        for box in boxes:
+            cuts = [slice(*found) for found in box.inputs(axes)]
+            if any(cut.start == cut.stop for cut in cuts):
                 raise CannotLower("windows that hold padding only")
             with b.tiles():
-                tile = b.fetch(flat[first:end, at[0] : at[1], lines[0] : lines[1]])
-                result = target[first:end, planes[0] : planes[1], rows[0] : rows[1]]
-                yield Window((first, end), box, (at[0], lines[0]), tile, result)
+                tile = b.fetch(flat[first:end, *cuts])
+                origin = (cuts[0].start, cuts[1].start, cuts[2].start)
+                yield Window((first, end), box, origin, tile, box.of(target[first:end]))
 
 
 def slide(
@@ -79,7 +78,7 @@ def slide(
         b.tensor_reduce(total, value, op, 3)
         return total
     ranges = (window.box.planes, window.box.rows, window.box.columns)
-    origins = (*window.origin, 0)
+    origins = window.origin
     for index in (2, 1, 0):
         axis = axes[index]
         if axis.kernel == 1 and axis.stride == 1 and not axis.before and axis.out == axis.size:
@@ -132,16 +131,3 @@ def _slide_axis(
         part_of_target = part(target, chosen)
         b.tensor_tensor(part_of_target, part_of_target, view, op)
     return target
-
-
-def lanes_of(
-    b: Builder, source: HbmView, count: int, emit: Callable[[View, Range], None], share: int = 4
-) -> None:
-    """Call `emit` with [rows, elements] of a tensor of `count` rows, at most 128 rows at a time."""
-    flat = source.reshape(count, -1)
-    most = max(1, b.spec.sbuf_usable_bytes // share // item_bytes(source.dtype))
-    if flat.shape[1] > most:
-        raise CannotLower(f"{flat.shape[1]} elements a channel; {most} fit on chip")
-    for first, end in blocks(count, NUM_PARTITIONS):
-        with b.tiles():
-            emit(b.fetch(flat[first:end]), (first, end))

@@ -49,6 +49,10 @@ class Axis:
         low, high = max(0, low), min(self.size, high)
         return (low, high) if low < high else (0, 0)
 
+    def reach(self, outputs: int) -> int:
+        """Input positions, padding included, that neighbouring outputs span."""
+        return (outputs - 1) * self.stride + (self.kernel - 1) * self.dilation + 1
+
     def counts(self, include_padding: int = -1) -> list[int]:
         """Positions that each output's window holds: inside only, or (>= 0: padding at the end) all."""
         limit = self.size if include_padding < 0 else self.size + include_padding

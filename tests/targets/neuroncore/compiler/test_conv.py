@@ -51,6 +51,14 @@ def test_a_plane_that_does_not_fit_goes_by_rows(preset: str) -> None:
     check(made, inputs, preset=preset)
 
 
+@pytest.mark.parametrize(("channels", "kernel", "stride"), [(1, 10, 5), (40, 3, 2)])
+def test_a_signal_that_does_not_fit_goes_by_parts(channels: int, kernel: int, stride: int) -> None:
+    inputs = {"x": values(1, channels, 60000)}
+    stored = {"w": values(8, channels, kernel, seed=1)}
+    nodes = [node("Conv", "x w", strides=[stride], pads=[1, 2])]
+    check(model(nodes, inputs, stored), inputs)
+
+
 def test_the_next_operator_finds_the_result_on_chip() -> None:
     inputs = {"x": values(1, 40, 16, 16)}
     stored = {"w": values(40, 40, 3, 3, seed=1), "v": values(20, 40, 1, 1, seed=2)}

@@ -56,7 +56,7 @@ def test_lp_pool(power: int) -> None:
 
 
 @pytest.mark.parametrize("kind", ["GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool"])
-@pytest.mark.parametrize("shape", [(2, 70, 5, 6), (1, 3, 50), (1, 2, 3, 4, 5)])
+@pytest.mark.parametrize("shape", [(2, 70, 5, 6), (1, 3, 50), (1, 2, 3, 4, 5), (1, 2, 300, 210)])
 def test_global_pools(kind: str, shape: tuple[int, ...]) -> None:
     inputs = {"x": values(*shape)}
     check(model([node(kind, "x")], inputs), inputs)
@@ -65,6 +65,12 @@ def test_global_pools(kind: str, shape: tuple[int, ...]) -> None:
 def test_a_plane_that_does_not_fit_goes_by_rows() -> None:
     inputs = {"x": values(1, 2, 300, 210)}
     nodes = [node("MaxPool", "x", kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])]
+    check(model(nodes, inputs), inputs, tolerance=0)
+
+
+def test_a_signal_that_does_not_fit_goes_by_parts() -> None:
+    inputs = {"x": values(1, 2, 90000)}
+    nodes = [node("MaxPool", "x", kernel_shape=[5], strides=[3], pads=[2, 1])]
     check(model(nodes, inputs), inputs, tolerance=0)
 
 
