@@ -91,6 +91,9 @@ def detail_sections(source: InspectorSource, index: int) -> list[Section]:
 def _section(table: DetailTable) -> Section:
     rows = table.rows[:MAX_ROWS]
     left_out = max(0, len(table.rows) - MAX_ROWS)
+    if len(table.columns) == 2 and not left_out and not any(_NUMBER.fullmatch(row[0]) for row in rows):
+        # Names and values need no head.
+        return Section(table.title, tuple(field(name, _cell(value)) for name, value in rows))
     if len(table.columns) > WIDE_COLUMNS and len(rows) <= MAX_TURNED_ROWS and not left_out:
         if len(rows) == 1:
             return Section(

@@ -1,11 +1,14 @@
 """One stable colour a tensor: the hue of its operator, told apart from its neighbours by lightness."""
 
+import numpy as np
 from PySide6.QtGui import QColor
 
 from npuviz.program.program import Program
 from npuviz.ui.theme.theme import Theme
 
 STEPS = (0, 14, -12, 26, -22)
+INNER = 135
+"""Per cent by which what belongs to no tensor recedes."""
 
 
 class TensorColors:
@@ -13,6 +16,7 @@ class TensorColors:
 
     def __init__(self, theme: Theme, program: Program | None) -> None:
         self._theme = theme
+        self._program = program
         self._op_types: dict[int, str] = {}
         if program is not None:
             graph = program.graph
@@ -31,6 +35,26 @@ class TensorColors:
         if found is None:
             found = self._known[tensor] = self._make(tensor)
         return found
+
+    def of_bytes(self, tensor: int, instruction: int) -> QColor:
+        """Colour of bytes: of their tensor, else of the operator whose instruction wrote them."""
+        if tensor >= 0 or instruction < 0:
+            return self.color(tensor)
+        node = self.nodes_of(np.array([instruction], dtype=np.int64))[0]
+        return self.of_node(int(node))
+
+    def of_node(self, node: int) -> QColor:
+        """Colour of what an operator keeps for itself; neutral for none."""
+        if self._program is None or not 0 <= node < len(self._program.graph.nodes):
+            return self._theme.color("host")
+        base = self._theme.operator_color(self._program.graph.nodes[node].op_type)
+        return base.darker(INNER) if self._theme.is_dark else base.lighter(INNER)
+
+    def nodes_of(self, instructions: np.ndarray) -> np.ndarray:
+        """Operators of instructions (int64), -1 where nobody knows."""
+        if self._program is None:
+            return np.full(len(instructions), -1, dtype=np.int32)
+        return self._program.listing.nodes_of(instructions)
 
     def _make(self, tensor: int) -> QColor:
         op_type = self._op_types.get(tensor)

@@ -156,17 +156,23 @@ class MemoryLifetimes(QWidget):
             boxes[:, 1] = np.floor(top * height)
             boxes[:, 2] = np.ceil((rows["end"] - self.viewport.start) / step)
             boxes[:, 3] = np.ceil((top + share) * height)
-            boxes[:, 4] = self._pixel_colors(rows["tensor"])
+            boxes[:, 4] = self._pixel_colors(rows["tensor"], rows["instruction"])
             fill_boxes(pixels, boxes, pixel(self._theme.color("canvas")))
             image = QImage(pixels.data, width, height, 4 * width, QImage.Format.Format_RGB32).copy()
             image.setDevicePixelRatio(ratio)
             self._image = image
         return self._image
 
-    def _pixel_colors(self, tensors: np.ndarray) -> np.ndarray:
-        known, place = np.unique(tensors, return_inverse=True)
-        table = np.array([pixel(self._colors.color(int(tensor))) for tensor in known], dtype=np.int64)
-        return table[place] if len(known) else np.zeros(0, dtype=np.int64)
+    def _pixel_colors(self, tensors: np.ndarray, instructions: np.ndarray) -> np.ndarray:
+        found = np.zeros(len(tensors), dtype=np.int64)
+        loose = tensors < 0
+        nodes = self._colors.nodes_of(np.ascontiguousarray(instructions[loose], dtype=np.int64))
+        for chosen, ids, color in ((~loose, tensors[~loose], self._colors.color),
+                                   (loose, nodes, self._colors.of_node)):  # fmt: skip
+            known, place = np.unique(ids, return_inverse=True)
+            if len(known):
+                found[chosen] = np.array([pixel(color(int(one))) for one in known], dtype=np.int64)[place]
+        return found
 
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)

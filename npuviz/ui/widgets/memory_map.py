@@ -172,9 +172,9 @@ class MemoryMap(QWidget):
                     region.address,
                     region.size_bytes,
                     pixel(
-                        self._colors.color(region.tensor)
+                        self._colors.of_bytes(region.tensor, region.instruction)
                         if region.is_valid
-                        else blended(canvas, self._colors.color(region.tensor), 0.45)
+                        else blended(canvas, self._colors.of_bytes(region.tensor, region.instruction), 0.45)
                     ),
                     not region.is_valid,
                     region.banks,
@@ -249,7 +249,7 @@ class MemoryMap(QWidget):
         top, high = layout.label_band(best)
         area = QRectF(best.left / ratio + 5, top / ratio, width - 10, high / ratio)
         text = painter.fontMetrics().elidedText(region.label, Qt.TextElideMode.ElideMiddle, int(area.width()))
-        color = self._colors.color(region.tensor)
+        color = self._colors.of_bytes(region.tensor, region.instruction)
         painter.setPen(self._theme.text_on(color) if region.is_valid else self._theme.color("text"))
         painter.drawText(area, Qt.AlignmentFlag.AlignVCenter, text)
 
