@@ -17,7 +17,7 @@ from npuviz.targets.neuroncore.isa import (
     Opcode,
     Space,
 )
-from npuviz.targets.neuroncore.layout import Numbering
+from npuviz.targets.neuroncore.layout import Numbering, first_engine
 from npuviz.targets.neuroncore.memories import dma_unit, hbm_memory, host_unit, space_bytes, unit_of
 from npuviz.targets.neuroncore.spec import NeuronSpec
 from npuviz.targets.neuroncore.tables import Tables
@@ -201,8 +201,10 @@ def _links(spec: NeuronSpec, tables: Tables) -> tuple[Link, ...]:
     found: list[Link] = []
     for queue in tables.queue_sets:
         owner = unit_of(queue.core, queue.owner)
-        rings = range(min(queue.num_queues, spec.num_dma_engines))
-        found += [Link(owner, dma_unit(spec, queue.core, ring), queue.name) for ring in rings]
+        first = first_engine(spec, queue)
+        for ring in range(min(queue.num_queues, spec.num_dma_engines)):
+            engine = (first + ring) % spec.num_dma_engines
+            found.append(Link(owner, dma_unit(spec, queue.core, engine), queue.name))
     for core in range(tables.num_cores):
         pe = unit_of(core, Engine.PE)
         found += [Link(pe, unit_of(core, engine)) for engine in (Engine.ACTIVATION, Engine.DVE)]

@@ -65,6 +65,7 @@ from npuviz.targets.neuroncore.state_kernels import (
     TRANSFER_WORDS,
     UP_ADD,
     UP_EVENT_SET,
+    W_BASE,
     W_CORE,
     W_COUNT,
     W_DONE,
@@ -120,7 +121,7 @@ def enqueue(s, p, x, ev, instruction, transfer, triggered, t):
         watch_accesses(p, x, p[row + T_ACCESS], p[row + T_ACCESSES], 0, t)
     per_core = s[H_ENGINES_COUNT] // s[H_CORES_COUNT]
     for ring in range(s[w + W_RINGS]):
-        number = s[w + W_CORE] * per_core + ring % per_core
+        number = s[w + W_CORE] * per_core + (s[w + W_BASE] + ring) % per_core
         wake = s[H_WAKES] + s[H_SEQUENCERS_COUNT] + number
         if s[wake] > ready:
             s[wake] = ready
@@ -229,36 +230,31 @@ def dma_step(s, p, x, ev, number, t):
             return s[d + D_UNTIL]
         _end_quantum(s, p, x, ev, d, t)
     per_core = s[H_ENGINES_COUNT] // s[H_CORES_COUNT]
-    total = s[H_QUEUES_COUNT] * MAX_RINGS
+    count = s[H_QUEUES_COUNT]
     earliest = FAR
     # Rings after the one served last come first; only those of this engine are looked at.
-    start = s[d + D_TURN] - s[d + D_TURN] % MAX_RINGS + s[d + D_NUMBER]
-    if start <= s[d + D_TURN]:
-        start += per_core * ((s[d + D_TURN] - start) // per_core + 1)
-    candidate = start
-    first_queue = s[d + D_TURN] // MAX_RINGS
-    queue = candidate // MAX_RINGS
-    ring = candidate % MAX_RINGS
-    if queue != first_queue:
-        ring = s[d + D_NUMBER]
-        queue = first_queue + 1
-    for _ in range(total // per_core + 2):
-        if queue >= s[H_QUEUES_COUNT]:
-            queue = queue - queue
-            ring = s[d + D_NUMBER]
+    queue = s[d + D_TURN] // MAX_RINGS
+    ring = s[d + D_TURN] % MAX_RINGS + 1
+    base = s[s[H_QUEUES] + queue * QUEUE_WORDS + W_BASE] if count > 0 else queue
+    ring += (s[d + D_NUMBER] - base - ring) % per_core
+    for _ in range(count * (MAX_RINGS // per_core + 2) + 2):
+        if count == 0:
+            break
         w = s[H_QUEUES] + queue * QUEUE_WORDS
-        if s[w + W_CORE] == s[d + D_CORE] and ring < s[w + W_RINGS]:
-            r = s[H_RINGS] + (queue * MAX_RINGS + ring) * RING_WORDS
-            if s[r + R_HEAD] < s[w + W_COUNT]:
-                ready = s[w + W_FIFO + (s[r + R_HEAD] % FIFO_TRANSFERS) * FIFO_WORDS + F_READY]
-                if ready <= t:
-                    _begin_quantum(s, p, x, ev, d, number, queue, ring, t)
-                    return s[d + D_UNTIL]
-                if ready < earliest:
-                    earliest = ready
-        ring += per_core
-        if ring >= MAX_RINGS or ring >= s[w + W_RINGS]:
-            ring = s[d + D_NUMBER]
+        if ring >= s[w + W_RINGS] or s[w + W_CORE] != s[d + D_CORE]:
             queue += 1
+            if queue >= count:
+                queue = queue - queue
+            ring = (s[d + D_NUMBER] - s[s[H_QUEUES] + queue * QUEUE_WORDS + W_BASE]) % per_core
+            continue
+        r = s[H_RINGS] + (queue * MAX_RINGS + ring) * RING_WORDS
+        if s[r + R_HEAD] < s[w + W_COUNT]:
+            ready = s[w + W_FIFO + (s[r + R_HEAD] % FIFO_TRANSFERS) * FIFO_WORDS + F_READY]
+            if ready <= t:
+                _begin_quantum(s, p, x, ev, d, number, queue, ring, t)
+                return s[d + D_UNTIL]
+            if ready < earliest:
+                earliest = ready
+        ring += per_core
     _end_slice(s, p, x, ev, d, number, t)
     return earliest

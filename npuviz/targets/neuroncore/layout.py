@@ -15,7 +15,7 @@ from npuviz.targets.neuroncore.isa import Opcode
 from npuviz.targets.neuroncore.links import Links, link
 from npuviz.targets.neuroncore.memories import memory_of_space
 from npuviz.targets.neuroncore.spec import NeuronSpec
-from npuviz.targets.neuroncore.tables import Tables
+from npuviz.targets.neuroncore.tables import QueueSet, Tables
 
 FIRST_LOG = 1 << 10
 
@@ -103,6 +103,7 @@ def build_state(spec: NeuronSpec, tables: Tables, shape: Shape, num_nodes: int) 
     for queue in tables.queue_sets:
         w = shape.queues + queue.id * sk.QUEUE_WORDS
         s[w + sk.W_CORE], s[w + sk.W_RINGS] = queue.core, queue.num_queues
+        s[w + sk.W_BASE] = first_engine(spec, queue)
         for ring in range(sk.MAX_RINGS):
             s[shape.rings + (queue.id * sk.MAX_RINGS + ring) * sk.RING_WORDS + sk.R_LEFT] = -1
     updaters = slice(shape.semaphores + sk.S_UPDATER, shape.ports, sk.SEMAPHORE_WORDS)
@@ -111,6 +112,11 @@ def build_state(spec: NeuronSpec, tables: Tables, shape: Shape, num_nodes: int) 
     s[shape.nodes + sk.N_LEFT : shape.nodes + num_nodes * sk.NODE_WORDS : sk.NODE_WORDS] = counts
     s[shape.tiles : shape.tiles + len(tables.allocations)] = -1
     return s
+
+
+def first_engine(spec: NeuronSpec, queue: QueueSet) -> int:
+    """DMA engine of a set's first ring. Assumed: sets that need few engines start at different ones."""
+    return queue.id % spec.num_dma_engines if queue.num_queues < spec.num_dma_engines else 0
 
 
 def _completions(tables: Tables, num_nodes: int) -> np.ndarray:

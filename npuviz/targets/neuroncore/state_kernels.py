@@ -93,7 +93,7 @@ D_SLICE_TRIGGER = 6
 D_TURN = 7  # queue set served last, for the round robin
 D_BUSY = 8
 D_CORE = 9
-D_NUMBER = 10  # its number in the core = the ring it serves in each queue set
+D_NUMBER = 10  # its number in the core
 D_BYTES = 11
 ENGINE_WORDS = 12
 
@@ -103,6 +103,7 @@ W_RINGS = 1
 W_COUNT = 2  # transfers enqueued so far
 W_DONE = 3  # transfers finished so far
 W_PEAK = 4
+W_BASE = 5  # DMA engine of its ring 0; further rings go on from there
 W_FIFO = 8  # FIFO_TRANSFERS entries of FIFO_WORDS, by number % FIFO_TRANSFERS
 FIFO_TRANSFERS = 64  # Assumed: transfers a queue set holds before its trigger waits.
 F_TRIGGER = 0  # instruction

@@ -188,7 +188,8 @@ class SlowMachine:
             (queue.id, ring)
             for queue in self.tables.queue_sets
             if queue.core == core
-            for ring in range(mine, queue.num_queues, per_core)
+            for ring in range(queue.num_queues)
+            if (ring + (queue.id if queue.num_queues < per_core else 0)) % per_core == mine
         ]
         return [x for x in all_rings if x > last] + [x for x in all_rings if x <= last]
 
