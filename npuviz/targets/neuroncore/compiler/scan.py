@@ -1,15 +1,14 @@
-"""CumSum, CumProd and TopK: along one axis, held whole in a partition."""
+"""CumSum and CumProd: along one axis, held whole in a partition."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from npuviz.program.graph import Node
-from npuviz.targets.neuroncore.compiler.axis_rows import AxisTile, axis_tiles
+from npuviz.targets.neuroncore.compiler.axis_rows import axis_tiles
 from npuviz.targets.neuroncore.compiler.elementwise import home
 from npuviz.targets.neuroncore.compiler.families import CannotLower
-from npuviz.targets.neuroncore.compiler.formulas_core import INTEGERS, WIDE, binary, scalar, temporary, where
+from npuviz.targets.neuroncore.compiler.formulas_core import WIDE, binary
 from npuviz.targets.neuroncore.compiler.reduction import constant_input
-from npuviz.targets.neuroncore.compiler.softmax import along_axis, marked_extremes, ramp, reduce_axis
 from npuviz.targets.neuroncore.compiler.view import View
 from npuviz.targets.neuroncore.isa import Alu
 
@@ -18,8 +17,6 @@ if TYPE_CHECKING:
 
 LIMIT = 4096
 _SCANNED = ("float32", "float16", "bfloat16", "int32", "uint32", "int64", "uint64")
-MAX_RANKED = 256
-"""Largest k of TopK: every rank is a pass over the axis."""
 
 
 def lower_cumulative(b: "Builder", node: Node) -> None:
@@ -82,62 +79,7 @@ def _shifted(b: "Builder", x: View, op: Alu) -> View:
     return made
 
 
-def lower_top_k(b: "Builder", node: Node) -> None:
-    """TopK: one pass over the axis for every rank; of equal values the first comes first."""
-    source = home(b, node.inputs[0])
-    values, indices = home(b, node.outputs[0]), home(b, node.outputs[1])
-    if source.dtype not in (*_SCANNED, *INTEGERS) or source.dtype == "bool":
-        raise CannotLower(f"TopK of {source.dtype}")
-    axis = int(node.attributes.get("axis", -1)) % max(1, len(source.shape))
-    k = values.shape[axis]
-    if k > MAX_RANKED:
-        raise CannotLower(f"TopK of more than {MAX_RANKED} elements")
-    largest = bool(node.attributes.get("largest", 1))
-    for tile in axis_tiles(source.shape, axis, (source, values, indices), LIMIT):
-        with b.tiles():
-            _rank(b, tile, k, largest)
-
-
-def _rank(b: "Builder", tile: AxisTile, k: int, largest: bool) -> None:
-    x = tile.fetch(b, 0)
-    kind = x.dtype if x.dtype in WIDE else "float32"
-    op = Alu.MAXIMUM if largest else Alu.MINIMUM
-    left = b.sbuf(tile.partitions, x.shape, kind)
-    b.copy(left, x)
-    alive = b.sbuf(tile.partitions, x.shape, "float32")
-    b.memset(alive, 1.0)
-    found = b.sbuf(tile.partitions, (k, tile.inner), kind)
-    places = b.sbuf(tile.partitions, (k, tile.inner), "int32")
-    order = ramp(b, tile.partitions, tile.axis, is_falling=True).broadcast(*x.shape)
-    gone = b.sbuf(tile.partitions, x.shape, kind)
-    b.memset(gone, _worst(kind, largest))
-    for rank in range(k):
-        with b.tiles():
-            marks, _ = marked_extremes(b, left, op, prefer_last=False)
-            # What was taken may equal what is left: count the untaken only.
-            binary(b, marks, marks, alive, Alu.MULTIPLY)
-            best = reduce_axis(b, marks, Alu.MAXIMUM)
-            scalar(b, places[:, rank], best, Alu.SUBTRACT, float(tile.axis), reverse=True)
-            peak = reduce_axis(b, left, op, kind)
-            b.copy(found[:, rank], peak)
-            taken = temporary(b, x)
-            binary(b, taken, order, along_axis(best, x), Alu.EQUAL)
-            binary(b, alive, alive, taken, Alu.SUBTRACT)
-            where(b, left, taken, gone)
-    tile.store(b, 1, found)
-    tile.store(b, 2, places)
-
-
-def _worst(kind: str, largest: bool) -> float | int:
-    if kind == "uint32":
-        return 0 if largest else (1 << 32) - 1
-    if kind == "int32":
-        return -(1 << 31) if largest else (1 << 31) - 1
-    return float("-inf") if largest else float("inf")
-
-
 LOWERINGS: dict[str, Callable[["Builder", Node], None]] = {
     "CumSum": lower_cumulative,
     "CumProd": lower_cumulative,
-    "TopK": lower_top_k,
 }

@@ -1,4 +1,4 @@
-"""Softmax, LogSoftmax, Hardmax, ArgMax and ArgMin: along one axis, held whole in a partition."""
+"""Softmax, LogSoftmax and Hardmax: along one axis, held whole in a partition."""
 
 import math
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from npuviz.program.graph import Node
 from npuviz.targets.neuroncore.compiler.axis_rows import AxisTile, axis_tiles
 from npuviz.targets.neuroncore.compiler.elementwise import home
 from npuviz.targets.neuroncore.compiler.families import CannotLower
-from npuviz.targets.neuroncore.compiler.formulas_core import WIDE, binary, scalar, temporary
+from npuviz.targets.neuroncore.compiler.formulas_core import binary, scalar, temporary
 from npuviz.targets.neuroncore.compiler.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.view import View
 from npuviz.targets.neuroncore.isa import Activation, Alu, ReduceCmd
@@ -109,44 +109,6 @@ def ramp(b: "Builder", partitions: int, size: int, is_falling: bool) -> View:
     return b.fetch(b.constant(values, name).reshape(1, size, 1).broadcast_to((partitions, size, 1)))
 
 
-def marked_extremes(b: "Builder", x: View, op: Alu, prefer_last: bool) -> tuple[View, View]:
-    """(marks, best): where the extreme is, the mark is larger the more the place is preferred, else 0.
-
-    marks  (P, axis, inner), 1.. of the preferred order; best (P, inner), the largest mark
-    """
-    wide = x.dtype in WIDE
-    peak = reduce_axis(b, x, op, x.dtype if wide else "float32")
-    marks = b.sbuf(x.partitions, x.shape, "float32")
-    binary(b, marks, x, along_axis(peak, x), Alu.EQUAL, integer=wide)
-    order = ramp(b, x.partitions, x.shape[0], is_falling=not prefer_last)
-    binary(b, marks, marks, order.broadcast(*x.shape), Alu.MULTIPLY)
-    return marks, reduce_axis(b, marks, Alu.MAXIMUM)
-
-
-def _comparable(view: HbmView) -> None:
-    if view.dtype not in (*_FLOATS, "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"):
-        raise CannotLower(f"comparing {view.dtype}")
-
-
-def lower_arg(b: "Builder", node: Node) -> None:
-    """ArgMax and ArgMin; NaN is not looked for."""
-    source, target = home(b, node.inputs[0]), home(b, node.outputs[0])
-    _comparable(source)
-    axis = int(node.attributes.get("axis", 0)) % max(1, len(source.shape))
-    last = bool(node.attributes.get("select_last_index", 0))
-    op = Alu.MAXIMUM if node.op_type == "ArgMax" else Alu.MINIMUM
-    kept = tuple(1 if i == axis else size for i, size in enumerate(source.shape))
-    for tile in axis_tiles(source.shape, axis, (source, target.reshape(*kept)), LIMIT // 2):
-        with b.tiles():
-            _, best = marked_extremes(b, tile.fetch(b, 0), op, last)
-            index = temporary(b, best, "int32")
-            if last:
-                scalar(b, index, best, Alu.SUBTRACT, 1.0)
-            else:
-                scalar(b, index, best, Alu.SUBTRACT, float(tile.axis), reverse=True)
-            tile.store(b, 1, index.reshape(1, tile.inner))
-
-
 def lower_hardmax(b: "Builder", node: Node) -> None:
     """Hardmax: 1 at the first maximum of the axis."""
     source, target = home(b, node.inputs[0]), home(b, node.outputs[0])
@@ -156,7 +118,11 @@ def lower_hardmax(b: "Builder", node: Node) -> None:
     for tile in axis_tiles(source.shape, axis, (source, target.reshape(*source.shape)), LIMIT // 2):
         with b.tiles():
             x = tile.fetch(b, 0)
-            marks, best = marked_extremes(b, x, Alu.MAXIMUM, prefer_last=False)
+            marks = b.sbuf(tile.partitions, x.shape, "float32")
+            binary(b, marks, x, along_axis(reduce_axis(b, x, Alu.MAXIMUM), x), Alu.EQUAL)
+            first = ramp(b, tile.partitions, tile.axis, is_falling=True)
+            binary(b, marks, marks, first.broadcast(*x.shape), Alu.MULTIPLY)
+            best = reduce_axis(b, marks, Alu.MAXIMUM)
             made = b.sbuf(tile.partitions, x.shape, target.dtype)
             binary(b, made, marks, along_axis(best, x), Alu.EQUAL)
             tile.store(b, 1, made)
@@ -165,7 +131,5 @@ def lower_hardmax(b: "Builder", node: Node) -> None:
 LOWERINGS: dict[str, Callable[["Builder", Node], None]] = {
     "Softmax": lower_softmax,
     "LogSoftmax": lower_softmax,
-    "ArgMax": lower_arg,
-    "ArgMin": lower_arg,
     "Hardmax": lower_hardmax,
 }

@@ -111,7 +111,14 @@ def test_cumulative_integers_are_exact() -> None:
     check_node("CumSum", [x, np.array(0)], constants=(1,))
 
 
+def test_long_axes_are_ranked_in_two_stages(rng: np.random.Generator) -> None:
+    x = np.round(rng.standard_normal((2, 9001)).astype(np.float32) * 50)
+    check_node("ArgMax", [x], axis=1)
+    check_node("ArgMin", [x], axis=1, select_last_index=1)
+    check_node("TopK", [x, np.array([3])], num_outputs=2, constants=(1,))
+
+
 def test_an_axis_longer_than_a_partition_is_refused_with_the_limit() -> None:
-    ran = run_node("ArgMax", [np.zeros((1, 9000), np.float32)], axis=1)
+    ran = run_node("ArgMax", [np.zeros((1, 9000, 2), np.float32)], axis=1)
     assert ran.host == ["ArgMax"]
     assert any("an axis of 9000 elements" in note.text for note in ran.program.notes)
