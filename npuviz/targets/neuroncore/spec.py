@@ -1,8 +1,10 @@
 """What is fixed about one NeuronCore machine: a generation's figures, changed by settings."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -15,7 +17,7 @@ from npuviz.targets.neuroncore.isa import NUM_PARTITIONS
 from npuviz.targets.neuroncore.presets import PRESETS, figures, sources
 
 if TYPE_CHECKING:
-    from pydantic import ValidationError
+    from pydantic import TypeAdapter, ValidationError
 
 Arch = Literal["inf1", "trn1", "trn2", "trn3"]
 ComputeDtype = Literal["float32", "bfloat16", "float16"]
@@ -267,19 +269,34 @@ def _word(key: str, text: str) -> str:
     if key not in SETTINGS:
         raise unknown_setting(key)
     text = text.strip()
+    if key == "limit":
+        return _bytes(text)
     return DTYPE_WORDS.get(text, text) if key == "dtype" else text
+
+
+def _bytes(text: str) -> str:
+    """A number of bytes written as 4294967296, 4096M or 4GiB as digits; any other text as it is."""
+    match = re.fullmatch(r"(\d{1,15})([kmgt]?)(i?b)?", text.lower())
+    return str(int(match[1]) << 10 * " kmgt".index(match[2] or " ")) if match else text
 
 
 def _as_dict(spec: NeuronSpec) -> dict[str, Any]:
     return {each.name: getattr(spec, each.name) for each in fields(NeuronSpec)}
 
 
+@cache
+def _adapter() -> "TypeAdapter[NeuronSpec]":
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(NeuronSpec)
+
+
 def _validated(values: dict[str, Any], file: str, settings: Mapping[str, str] | None = None) -> NeuronSpec:
     # Imported here: it takes a tenth of a second, and the window lists presets without it.
-    from pydantic import TypeAdapter, ValidationError
+    from pydantic import ValidationError
 
     try:
-        spec = TypeAdapter(NeuronSpec).validate_python(values)
+        spec = _adapter().validate_python(values)
     except ValidationError as error:
         raise _refusal(error, file, settings or {}) from None
     problem = _contradiction(spec)

@@ -49,6 +49,8 @@ def test_settings():
     assert (spec.dtype, spec.dma_start_ns, spec.latency_cycles[Engine.PE]) == ("bfloat16", 10.5, 7)
     assert not any("pe_latency" in note.text for note in notes)
     assert make_spec("trn3", None, {"lnc": "2"})[0].num_cores == 2
+    assert make_spec("", None, {"limit": "8GiB"})[0].limit == 8 << 30
+    assert make_spec("", None, {"limit": "4096"})[0].limit == 4096
     assert is_setting("lnc")
     assert not is_setting("arch")
     assert similar_settings("dma_start") == ["dma_start_ns"]
@@ -66,6 +68,7 @@ def test_settings():
         ("", {"pe_hz": "fast"}, "--set pe_hz=fast: expected a valid integer"),
         ("", {"dma_start_ns": "nan"}, "--set dma_start_ns=nan: expected"),
         ("", {"psum_bank_bytes": "3000"}, "expected 1 to 8 equal banks"),
+        ("", {"limit": "8 apples"}, "--set limit=8 apples: expected a valid integer"),
         ("", {"arch": "trn1"}, "--set arch: unknown key"),
     ],
 )
