@@ -17,6 +17,14 @@ def units_with_code(program: Program, description: MachineDescription) -> list[U
     return sorted(units, key=lambda unit: natural_key(unit.name))
 
 
+def short_names(units: Iterable[Unit]) -> dict[int, str]:
+    """Names of units without that of their group, if they are all of one."""
+    found = list(units)
+    groups = {unit.group for unit in found}
+    prefix = f"{groups.pop()}." if len(groups) == 1 else ""
+    return {unit.id: unit.name.removeprefix(prefix) for unit in found}
+
+
 def opcode_roles(description: MachineDescription) -> dict[str, str]:
     """Lower-case interval kind name, which is an opcode or a stall cause -> colour role."""
     return {kind.name.casefold(): kind.role for kind in description.kinds}

@@ -23,6 +23,7 @@ from npuviz.ui.models.program_facts import (
     instruction_of_breakpoint,
     marked_instructions,
     opcode_roles,
+    short_names,
     units_with_code,
 )
 from npuviz.ui.models.trace_facts import intervals_of_instruction
@@ -49,6 +50,7 @@ class ProgramPanel(Panel):
         self._decoder: Decoder | None = None
         self._search: ListingSearch | None = None
         self._unit_names: dict[int, str] = {}
+        self._short_names: dict[int, str] = {}
         self._roles: dict[str, str] = {}
         self._counters: dict[int, int] = {}
         self._wanted_unit = ""
@@ -127,7 +129,9 @@ class ProgramPanel(Panel):
         with QSignalBlocker(self._choice):
             self._choice.clear()
             self._choice.addItem("All units", ALL_UNITS)
-            for unit in units_with_code(program, description):
+            units = units_with_code(program, description)
+            self._short_names = short_names(units)
+            for unit in units:
                 self._choice.addItem(unit.name, unit.id)
             self._choice.setCurrentIndex(max(0, self._choice.findText(self._wanted_unit)))
         self._stack.setCurrentIndex(1)
@@ -171,7 +175,12 @@ class ProgramPanel(Panel):
         rows = ListingRows([(0, len(listing))] if unit == ALL_UNITS else listing.ranges_of_unit(unit))
         names = self._unit_names if unit == ALL_UNITS else {}
         look = RowLook(
-            self._program.graph.nodes, self._unit_names, self._roles, bool(names), len(str(len(listing)))
+            self._program.graph.nodes,
+            self._unit_names,
+            self._roles,
+            bool(names),
+            len(str(len(listing))),
+            self._short_names,
         )
         self._end_search()
         self.listing.show_rows(rows, self._decoder, look)

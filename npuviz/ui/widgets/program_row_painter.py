@@ -15,17 +15,22 @@ from npuviz.ui.theme.theme import SIZE_NOTE, Theme
 GUTTER_WIDTH = 20
 COUNTER_WIDTH = 14
 STRIPE_WIDTH = 3
+MIN_NAME = 28
 
 
 @dataclass(frozen=True)
 class RowLook:
-    """nodes of the graph, unit id -> name, lower-case opcode -> colour role, whether to show units."""
+    """nodes of the graph, unit id -> name, lower-case opcode -> colour role, whether to show units.
+
+    short_names  what stands in the rows, for the units that have instructions
+    """
 
     nodes: Sequence[Node] = ()
     unit_names: Mapping[int, str] = field(default_factory=dict[int, str])
     roles: Mapping[str, str] = field(default_factory=dict[str, str])
     shows_units: bool = False
     index_digits: int = 4
+    short_names: Mapping[int, str] = field(default_factory=dict[int, str])
 
 
 class RowPainter:
@@ -46,7 +51,7 @@ class RowPainter:
         self._look = look
         # Measured once: these widths are the same for every row.
         self._number_width = self._mono_metrics.horizontalAdvance(number_sample(look.index_digits))
-        names = look.unit_names.values()
+        names = (look.short_names or look.unit_names).values()
         self._unit_width = max((self._note_metrics.horizontalAdvance(name) for name in names), default=0)
 
     def paint_row(
@@ -173,7 +178,12 @@ class RowPainter:
             return right
         painter.setFont(self._note)
         painter.setPen(self._theme.color("text-muted"))
-        room = max(0, (right - left) // 3)
+        # The opcode comes first: the name of the operator takes what is left beside it.
+        head = self._mono_metrics.horizontalAdvance(instruction.text.partition(" ")[0])
+        unit = min(self._unit_width, max(40, rect.width() // 4)) + 8 if self._look.shows_units else 0
+        room = max(0, min((right - left) // 3, right - left - unit - head - 12))
+        if room < MIN_NAME:
+            return right
         label = _fit(painter, node.name or node.op_type, room)
         painter.drawText(QRect(right - room, rect.top(), room, rect.height()), _RIGHT, label)
         painter.setFont(self._mono)
@@ -182,7 +192,8 @@ class RowPainter:
     def _paint_unit(
         self, painter: QPainter, rect: QRect, instruction: Instruction, left: int, color: QColor
     ) -> int:
-        name = self._look.unit_names.get(instruction.unit, "")
+        look = self._look
+        name = look.short_names.get(instruction.unit) or look.unit_names.get(instruction.unit, "")
         painter.setFont(self._note)
         painter.setPen(color)
         width = min(self._unit_width, max(40, rect.width() // 4))
@@ -197,7 +208,8 @@ class RowPainter:
         head, _, rest = instruction.text.partition(" ")
         role = self._look.roles.get(instruction.opcode.casefold())
         painter.setPen(self._opcode_color(role) if role and not is_selected else color)
-        painter.drawText(rect, _LEFT, head)
+        shown = self._mono_metrics.elidedText(head, Qt.TextElideMode.ElideRight, rect.width())
+        painter.drawText(rect, _LEFT, shown)
         used = self._mono_metrics.horizontalAdvance(head + " ")
         painter.setPen(color)
         inner = rect.adjusted(used, 0, 0, 0)
