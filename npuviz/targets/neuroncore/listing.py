@@ -16,6 +16,7 @@ from npuviz.targets.neuroncore.memories import host_unit, unit_of
 from npuviz.targets.neuroncore.spec import NeuronSpec
 from npuviz.targets.neuroncore.tables import Access, Tables, Transfer
 
+_UNKNOWN = -2
 _MEMORY, _WRITE, _PARTITION, _COUNT, _LOW, _HIGH, _PITCH = range(7)
 
 
@@ -57,11 +58,15 @@ class NeuronListing:
 
     def destinations_of(self, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """First written operand: (address int64, size_bytes int64, tensor int32); 0, 0, -1 for none."""
-        address, size, tensor = self._destinations
+        address, size, tensor, low, memory = self._destinations
+        tensors = self._looked_up(tensor, indices, np.int32, -1)
+        for place in np.flatnonzero(tensors == _UNKNOWN).tolist():
+            index = int(indices[place])
+            tensors[place] = self._tile_tensor(index, int(memory[index]), int(low[index]))
         return (
             self._looked_up(address, indices, np.int64, 0),
             self._looked_up(size, indices, np.int64, 0),
-            self._looked_up(tensor, indices, np.int32, -1),
+            tensors,
         )
 
     @cached_property
@@ -82,36 +87,47 @@ class NeuronListing:
         return transfer_accesses(self._spec, self._tables)
 
     @cached_property
-    def _destinations(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _destinations(self) -> tuple[np.ndarray, ...]:
+        """Address, size, tensor (_UNKNOWN: not looked up yet), byte in the partition and memory."""
         address, size = np.zeros(len(self), np.int64), np.zeros(len(self), np.int64)
+        low = np.zeros(len(self), np.int64)
         memory = np.full(len(self), -1, np.int64)
         rows, ranges = self._accesses
         owner = np.repeat(np.arange(len(ranges)), ranges[:, 1])
         # Host rows are appended behind the others, so that rows are not in the order of instructions.
         place = np.concatenate([np.arange(a, a + n) for a, n in ranges.tolist() if n] or [np.zeros(0, int)])
-        self._fill(address, size, memory, owner, rows[place])
+        self._fill(address, size, low, memory, owner, rows[place])
         transfer = self._tables.transfer_of
         triggers = np.flatnonzero(transfer >= 0)
         rows, ranges = self._transfer_accesses
         for index in triggers.tolist():
             first, count = ranges[transfer[index]].tolist()
-            self._fill(address, size, memory, np.full(count, index), rows[first : first + count])
-        return address, size, self._tensors_of(address, memory)
+            self._fill(address, size, low, memory, np.full(count, index), rows[first : first + count])
+        return address, size, self._tensors_of(address, memory), low, memory
 
     @staticmethod
     def _fill(
-        address: np.ndarray, size: np.ndarray, memory: np.ndarray, owner: np.ndarray, rows: np.ndarray
+        address: np.ndarray,
+        size: np.ndarray,
+        low: np.ndarray,
+        memory: np.ndarray,
+        owner: np.ndarray,
+        rows: np.ndarray,
     ) -> None:
         """Put the first written row of each owner in its place."""
         written = np.flatnonzero(rows[:, _WRITE] == 1)[::-1]
         chosen, at = rows[written], owner[written]
         address[at] = _address(chosen)
         size[at] = chosen[:, _HIGH] - chosen[:, _LOW]
+        low[at] = chosen[:, _LOW]
         memory[at] = chosen[:, _MEMORY]
 
     def _tensors_of(self, address: np.ndarray, memory: np.ndarray) -> np.ndarray:
-        """Tensors of destinations: HBM by variable, a tile by the instruction that is its first."""
-        tensor = np.full(len(self), -1, np.int32)
+        """Tensors of destinations: HBM by variable, a tile by the instruction that is its first.
+
+        Others on chip are looked up when they are asked for.
+        """
+        tensor = np.where(memory >= 0, _UNKNOWN, -1).astype(np.int32)
         tensor[self._tables.allocations["first"]] = self._tables.allocations["tensor"]
         starts, tensors = self._homes
         in_hbm = memory == self._tables.num_cores * 2
@@ -198,6 +214,9 @@ class NeuronListing:
     def _tile_tensor(self, index: int, memory: int, low: int) -> int:
         """Tensor of the tile that holds a byte while an instruction runs, as far as program order tells."""
         tiles = self._tables.allocations
+        known = self._destinations[2][index] if self._destinations[4][index] == memory else _UNKNOWN
+        if known != _UNKNOWN and self._destinations[3][index] == low:
+            return int(known)
         mine = (tiles["core"] * 2 + tiles["space"] - Space.SBUF) == memory
         mine &= (tiles["address"] <= low) & (low < tiles["address"] + tiles["size_bytes"])
         chosen = tiles[mine]
