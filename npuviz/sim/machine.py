@@ -6,6 +6,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from npuviz.program.instruction import DetailTable
 from npuviz.program.program import Program
 from npuviz.sim.description import MachineDescription
 from npuviz.sim.events import EventBuffer
@@ -198,6 +199,15 @@ class HasHazards(Protocol):
 
     def hazards(self) -> Sequence[Hazard]:
         """Hazards up to now, by cycle. May have to compute values first, which may take seconds."""
+        ...
+
+
+@runtime_checkable
+class HasReports(Protocol):
+    """A machine that can sum up its run so far in tables of its own: by operator, by bottleneck."""
+
+    def reports(self) -> Sequence[DetailTable]:
+        """Tables about what has finished up to now."""
         ...
 
 

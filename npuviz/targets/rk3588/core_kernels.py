@@ -64,6 +64,7 @@ from npuviz.targets.rk3588.state_kernels import (
     K_WAIT_WEIGHTS,
     KIND_DPU,
     KIND_GROUP,
+    KIND_INTERRUPT,
     KIND_PPU,
     KIND_REGISTERS,
     KIND_STRIPE,
@@ -123,6 +124,7 @@ from npuviz.targets.rk3588.state_kernels import (
     TASK_WORDS,
     TRACK_CORE,
     TRACK_DPU,
+    TRACK_INTERRUPT,
     TRACK_PPU,
     TRACK_STRIPES,
     TRACK_TASK,
@@ -394,6 +396,8 @@ def _end_task(s, p, x, ev, core, k, q, t):
     if is_recording(x):
         track = core * TRACKS_PER_CORE + TRACK_TASK
         emit(x, ev, INTERVAL, track, p[q + T_KIND], s[k + K_UNTIL], t, p[q + T_INSTRUCTION])
+        track = core * TRACKS_PER_CORE + TRACK_INTERRUPT
+        emit(x, ev, INTERVAL, track, KIND_INTERRUPT, t, t + 1, p[q + T_INSTRUCTION])
     note_completion(s, task, t)
     node_progress(s, x, p[q + T_NODE], t)
     if is_watched(x):

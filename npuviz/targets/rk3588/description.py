@@ -31,6 +31,7 @@ _TRACKS: tuple[tuple[int, str, int, str], ...] = (
     (sk.TRACK_PPU, "PPU", PPU, "pooled stripes"),
     (sk.TRACK_OPERAND, "operands", DPU, "bias and second operands from memory"),
     (sk.TRACK_WRITE, "write", DPU, "results on their way to memory"),
+    (sk.TRACK_INTERRUPT, "interrupts", PC, "a task is done: DPU bits 8, 9 or PPU bits 10, 11"),
 )
 _KINDS: tuple[tuple[int, str, Role, str], ...] = (
     (sk.KIND_TASK_CONV, "convolution", "compute", "a task: direct convolution"),
@@ -52,6 +53,7 @@ _KINDS: tuple[tuple[int, str, Role, str], ...] = (
     (sk.KIND_WAIT_DATA, "waits for features", "wait-bandwidth", "feature rows are not in CBUF yet"),
     (sk.KIND_WAIT_WEIGHTS, "waits for weights", "wait-bandwidth", "weights are not in CBUF yet"),
     (sk.KIND_WAIT_OUTPUT, "waits for output", "wait-queue", "the DPU has not drained the accumulator"),
+    (sk.KIND_INTERRUPT, "interrupt", "control", "the block that ends the task is done"),
 )
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from npuviz.program.instruction import DetailTable
 from npuviz.program.program import Program
 from npuviz.sim.description import MachineDescription
 from npuviz.sim.events import EventBuffer
@@ -20,6 +21,7 @@ from npuviz.targets.rk3588.engine import Engine
 from npuviz.targets.rk3588.observe import Observer
 from npuviz.targets.rk3588.payload import Payload
 from npuviz.targets.rk3588.probes import ProbeTable
+from npuviz.targets.rk3588.reports import report_tables
 from npuviz.targets.rk3588.spec import RknnSpec
 from npuviz.targets.rk3588.values_engine import ValueEngine
 
@@ -35,6 +37,7 @@ class RknnMachine:
         self._engine = Engine(spec, tables, len(program.graph.nodes), numbering(spec))
         self._description = describe(spec, tables)
         self._observer = Observer(self._engine, program.listing)
+        self._measured = payload.measured
         self._image = Image()
         values = ValueEngine(tables, program.graph, spec, payload.inputs)
         self._contents = Contents(self._engine, program, values)
@@ -172,6 +175,10 @@ class RknnMachine:
     def summary(self) -> RunSummary:
         """Totals so far."""
         return self._observer.summary()
+
+    def reports(self) -> Sequence[DetailTable]:
+        """Time and bottleneck of every operator that has finished."""
+        return report_tables(self._engine, self._program.graph, self._measured)
 
     def log(self) -> np.ndarray:
         """(n, 2) int64 copy of the completions so far: task or -1 - host call, and the time."""

@@ -12,10 +12,14 @@ from npuviz.targets.rk3588.tables import Tables
 
 @dataclass(frozen=True)
 class Payload:
-    """The tables, and the values of the graph's inputs (by name)."""
+    """The tables, and the values of the graph's inputs (by name).
+
+    measured  operator name -> measured time in us, where a table of layer times lies beside the model
+    """
 
     tables: Tables
     inputs: Mapping[str, np.ndarray] = field(default_factory=dict[str, np.ndarray])
+    measured: Mapping[str, float] = field(default_factory=dict[str, float])
 
 
 def fingerprint(payload: Payload, graph: Graph, spec_text: str) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 from npuviz.base.errors import TargetError, UsageError
 from npuviz.base.names import printable
 from npuviz.base.progress import Progress
+from npuviz.formats.layer_times import beside, read_layer_times
 from npuviz.formats.onnx_inputs import draw_inputs
 from npuviz.formats.onnx_model import read_model
 from npuviz.program.program import Note, Program
@@ -110,7 +111,9 @@ def _program(request: LoadRequest, spec: RknnSpec, notes: tuple[Note, ...], comp
     graph = compiled.graph
     if request.inputs and not graph.inputs:
         raise UsageError("--input: the file does not name its inputs")
-    payload = Payload(compiled.tables, draw_inputs(graph, request.inputs, request.seed))
+    table = beside(request.path)
+    measured = read_layer_times(table) if table is not None else {}
+    payload = Payload(compiled.tables, draw_inputs(graph, request.inputs, request.seed), measured)
     assumed = tuple(Note("warning", "assumed", text) for text in graph.assumptions)
     return Program(
         target=RknnTarget.id,
