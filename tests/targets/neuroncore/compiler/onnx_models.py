@@ -17,6 +17,7 @@ TYPES = {
     "uint8": TensorProto.UINT8,
     "int8": TensorProto.INT8,
     "int32": TensorProto.INT32,
+    "int64": TensorProto.INT64,
 }
 
 
@@ -33,13 +34,14 @@ def model(
     inputs: Mapping[str, np.ndarray],
     stored: Mapping[str, np.ndarray] | None = None,
     outputs: Sequence[str] = ("y",),
+    opset: int = 17,
 ) -> onnx.ModelProto:
     """A model whose inputs have the shapes of the given arrays; shapes of outputs are inferred."""
     ends = [helper.make_tensor_value_info(n, TYPES[str(a.dtype)], a.shape) for n, a in inputs.items()]
     results = [helper.make_empty_tensor_value_info(name) for name in outputs]
     initial = [numpy_helper.from_array(array, name) for name, array in (stored or {}).items()]
     graph = helper.make_graph(list(nodes), "case", ends, results, initial)
-    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=9)
     inferred = onnx.shape_inference.infer_shapes(made)
     for result in inferred.graph.output:
         if not result.type.tensor_type.elem_type:
