@@ -57,13 +57,6 @@ def _fixed(nanoseconds: Callable[[NeuronSpec], float]) -> Formula:
     return formula
 
 
-def _host(facts: Facts, spec: NeuronSpec) -> np.ndarray:
-    moved = facts.instructions["imm"][:, 0].astype(np.float64)
-    moved = np.clip(np.nan_to_num(moved), 0, 1e15)
-    nanoseconds = spec.host_call_ns + moved / spec.host_bytes_per_ns
-    return np.ceil(nanoseconds * spec.base_hz / 1e9).astype(np.int64)
-
-
 def _dma_copy(facts: Facts, spec: NeuronSpec) -> np.ndarray:
     software = _fixed(lambda each: each.software_dge_ns)(facts, spec)
     return np.where(facts.has_flag(Flag.SOFTWARE), software, CONTROL_CYCLES)
@@ -242,7 +235,9 @@ COSTS: Mapping[tuple[Opcode, Engine], Cost] = {
         _plus(150, 16), "150 + 16N", "Assumed: each GpSimd processor walks its 16 partitions"
     ),
     (Opcode.HOST_CALL, Engine.HOST): Cost(
-        _host, "host_call_ns + imm0 bytes / host_bytes_per_ns", "Assumed: see presets.py"
+        _fixed(lambda spec: spec.host_call_ns),
+        "host_call_ns + bytes read and written / host_bytes_per_ns",
+        "Assumed: see presets.py; host_cost.py adds the bytes",
     ),
 }
 """Rows for data instructions by engine."""

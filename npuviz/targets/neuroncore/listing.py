@@ -9,6 +9,7 @@ from npuviz.program.instruction import Dependency, DetailTable, Instruction, Ope
 from npuviz.targets.neuroncore.accesses import access_rows, transfer_accesses
 from npuviz.targets.neuroncore.activation_tables import TABLE_SETS
 from npuviz.targets.neuroncore.disassembler import instruction_text
+from npuviz.targets.neuroncore.host_cost import host_cycles
 from npuviz.targets.neuroncore.isa import NUM_ENGINES, Opcode, Space
 from npuviz.targets.neuroncore.listing_dependencies import Dependencies
 from npuviz.targets.neuroncore.listing_details import access_name, details, offset_text
@@ -192,7 +193,11 @@ class NeuronListing:
     def details_of(self, index: int) -> tuple[DetailTable, ...]:
         """Operands, fields, semaphores, cost, transfer and descriptors of one instruction."""
         self._check(index)
-        return details(self._tables, self._spec, index, self._core(index))
+        record = self._tables.instructions[index]
+        on_host = None
+        if record["opcode"] == Opcode.HOST_CALL and record["id"] < len(self._graph.nodes):
+            on_host = host_cycles(self._spec, self._tables, self._graph.nodes[int(record["id"])])
+        return details(self._tables, self._spec, index, self._core(index), on_host)
 
     def _check(self, index: int) -> None:
         if not 0 <= index < len(self):

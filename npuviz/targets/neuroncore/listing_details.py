@@ -25,10 +25,17 @@ MAX_ROWS = 1000
 """Rows of a descriptor table; longer ones end with a row that says so."""
 
 
-def details(tables: Tables, spec: NeuronSpec, index: int, core: int) -> tuple[DetailTable, ...]:
-    """All tables of an instruction; tables without rows are left out."""
+def details(
+    tables: Tables, spec: NeuronSpec, index: int, core: int, host_cycles: int | None = None
+) -> tuple[DetailTable, ...]:
+    """All tables of an instruction; tables without rows are left out. `host_cycles` of a Host call."""
     record = tables.instructions[index]
-    found = [_operands(record), _fields(record), _semaphores(tables, record, core), _cost(record, spec)]
+    found = [
+        _operands(record),
+        _fields(record),
+        _semaphores(tables, record, core),
+        _cost(record, spec, host_cycles),
+    ]
     transfer = int(tables.transfer_of[index])
     if transfer >= 0:
         chosen = tables.transfers[transfer]
@@ -91,16 +98,17 @@ def _semaphores(tables: Tables, record: np.void, core: int) -> DetailTable:
     return DetailTable("Semaphores", ("what", "name", "value", "when", "counts"), tuple(rows))
 
 
-def _cost(record: np.void, spec: NeuronSpec) -> DetailTable:
+def _cost(record: np.void, spec: NeuronSpec, host_cycles: int | None) -> DetailTable:
     row = cost_of(int(record["opcode"]), int(record["engine"]))
     if row is None:
         return DetailTable("Cost", (), ())
     one = np.array([record])
+    issue = int(issue_cycles(one, spec)[0]) if host_cycles is None else host_cycles
     return DetailTable(
         "Cost (estimated)",
         ("figure", "engine cycles", "rule", "source"),
         (
-            ("issue", str(int(issue_cycles(one, spec)[0])), row.text, row.source),
+            ("issue", str(issue), row.text, row.source),
             ("latency", str(int(latency_cycles(one, spec)[0])), "", "see presets.py"),
         ),
     )

@@ -1,7 +1,7 @@
 """Compiled programs as NEFF: programs, static descriptors, constants, and npuviz's own record."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,8 @@ from npuviz.program.program import Note
 from npuviz.sim.target import LoadRequest
 from npuviz.targets.neuroncore.activation_tables import TABLE_SETS
 from npuviz.targets.neuroncore.compiler.compiled import Compiled
+from npuviz.targets.neuroncore.debug_names import MAX_INSTRUCTIONS, MODEL_MEMBER, DebugNames
+from npuviz.targets.neuroncore.decoding import decode
 from npuviz.targets.neuroncore.encoding import encode
 from npuviz.targets.neuroncore.isa import (
     ENGINE_NAMES,
@@ -67,7 +69,11 @@ def compiled_neff(compiled: Compiled, spec: NeuronSpec, name: str, notes: Sequen
     names = _unique_names(compiled.tables.variables)
     members: dict[str, Payload] = {}
     record = _record(compiled, spec, notes, names, members)
-    subgraphs = [_subgraph(compiled, spec, core, names, members) for core in range(compiled.tables.num_cores)]
+    debug = None
+    if len(compiled.tables.instructions) <= MAX_INSTRUCTIONS:
+        debug = DebugNames(compiled.tables, spec, compiled.graph)
+        members[MODEL_MEMBER] = debug.model()
+    subgraphs = [_subgraph(compiled, spec, core, names, debug) for core in range(compiled.tables.num_cores)]
     first, end = compiled.tables.sequencers[-1].tolist()
     if end > first:
         members[HOST] = encode(compiled.tables.instructions[first:end], {})
@@ -163,7 +169,7 @@ def _variable_record(variable: Variable, names: Sequence[str], members: dict[str
 
 
 def _subgraph(
-    compiled: Compiled, spec: NeuronSpec, core: int, names: Sequence[str], members: Mapping[str, Payload]
+    compiled: Compiled, spec: NeuronSpec, core: int, names: Sequence[str], debug: DebugNames | None
 ) -> nm.Subgraph:
     tables = compiled.tables
     queues = sorted((each for each in tables.queue_sets if each.core == core), key=lambda each: each.name)
@@ -185,6 +191,8 @@ def _subgraph(
             tuple(entries[engine]),
             _activation_extra(tables, first, end) if engine == Engine.ACTIVATION else {},
         )
+        if debug is not None:
+            engines[name] = _with_debug(engines[name], debug, Engine(engine), first, end, files)
     return nm.Subgraph(
         f"sg{core:02d}",
         {each.name: _queue_set(tables, each) for each in queues},
@@ -194,6 +202,17 @@ def _subgraph(
         _tensor_map(compiled.graph, tables, names, used),
         _definition(spec, tables.num_cores),
     )
+
+
+def _with_debug(
+    file: nm.EngineFile, debug: DebugNames, engine: Engine, first: int, end: int, files: dict[str, Payload]
+) -> nm.EngineFile:
+    """The engine with debug records of its instructions and slots."""
+    backend, assembly = f"debug_info_backend_{file.name}.dbg", f"debug_info_asm_{file.name}.dbg"
+    offsets = decode(file.program, file.name, engine).offsets
+    files[backend] = debug.instructions(engine, first, end)
+    files[assembly] = debug.slots(engine, first, offsets, file.slot_count, backend)
+    return replace(file, backend_debug=(backend,), assembly_debug=(assembly,))
 
 
 def _used_variables(tables: Tables, core: int) -> set[int]:
@@ -225,17 +244,7 @@ def _program(tables: Tables, first: int, end: int, numbers: Mapping[int, int]) -
     transfers: dict[int, Transfer] = {}
     for index in np.flatnonzero(code["opcode"] == Opcode.DMA_COPY).tolist():
         transfer = tables.transfers[int(tables.transfer_of[first + index])]
-        transfers[index] = Transfer(
-            transfer.id,
-            transfer.core,
-            numbers[transfer.queue],
-            transfer.descriptors,
-            transfer.trigger,
-            transfer.semaphore,
-            transfer.event,
-            transfer.remote_semaphores,
-            transfer.first_queue,
-        )
+        transfers[index] = replace(transfer, queue=numbers[transfer.queue])
     try:
         return encode(code, transfers)
     except ValueError as error:

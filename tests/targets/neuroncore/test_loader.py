@@ -9,12 +9,14 @@ import pytest
 
 from npuviz.base.errors import UsageError
 from npuviz.formats.neff import check_neff, neff_from_bytes, neff_from_members, neff_to_bytes
+from npuviz.formats.neff_debug import ancestors, check_debug, debug_records, engine_instructions
 from npuviz.formats.neff_model import Neff
 from npuviz.formats.onnx_model import read_model
 from npuviz.program.graph import Graph
 from npuviz.program.program import Note
 from npuviz.targets.neuroncore.compiler.compile import compile_graph
 from npuviz.targets.neuroncore.compiler.compiled import Compiled
+from npuviz.targets.neuroncore.isa import ENGINE_NAMES
 from npuviz.targets.neuroncore.loader import has_own_encoding, load_compiled, neff_spec
 from npuviz.targets.neuroncore.payload import Payload, fingerprint
 from npuviz.targets.neuroncore.spec import make_spec
@@ -161,6 +163,25 @@ def test_without_the_record_the_machine_program_is_the_same() -> None:
             assert constants[each.name].shape == each.shape
             assert constants[each.name].data is not None
             assert np.array_equal(constants[each.name].data, each.data)  # pyright: ignore[reportArgumentType]
+
+
+def test_debug_records_name_instructions_and_slots() -> None:
+    spec, _ = make_spec("trn2")
+    compiled = compile_graph(read_model(SAMPLES / "tiny_cnn.onnx"), spec)
+    neff = again(compiled_neff(compiled, spec, "cnn"))
+    assert check_debug(neff) == ()
+    tables = compiled.tables
+    for number, name in enumerate(ENGINE_NAMES[:-1]):
+        first, end = tables.sequencers[number].tolist()
+        found = engine_instructions(neff.subgraphs[0], name)
+        assert [each.record.id - 1 for each in found if each.record] == list(range(first, end))
+        assert sum(each.slot_count for each in found) == neff.subgraphs[0].engines[name].slot_count
+    record = engine_instructions(neff.subgraphs[0], "SP")[0].record
+    assert record is not None
+    assert record.name == f"I-{tables.sequencers[4, 0]}-dma_trigger"
+    level = debug_records(neff.subgraphs[0], "SP")
+    origins = [each.name for _, each in ancestors(neff, level, record)]
+    assert origins == [compiled.graph.nodes[tables.nodes[record.id - 1]].name]
 
 
 def plain(neff: Neff) -> Neff:
