@@ -36,13 +36,15 @@ class Tail:
 
     `next_address` is a byte address, a multiple of 16, or None at the end of a chain (an all-zero
     word). `next_amount` counts pairs of words minus 1 (`amount_of`). `plan` tells how many cores
-    share the operation: 0 one or end, 1 two, 2 three (source: I DER). `enables` starts blocks.
+    share the operation: 0 one or end, 1 two, 2 three (source: I DER). `enables` starts blocks. `unknown`
+    are bits 31:18 of the amount word, kept as they are: some vendor streams set bit 30 (measured).
     """
 
     enables: int
     next_address: int | None = None
     next_amount: int = 0
     plan: int = 0
+    unknown: int = 0
 
     @property
     def started(self) -> tuple[str, ...]:
@@ -66,7 +68,13 @@ class Tail:
         enable = database.decode(_ENABLE, 0x0008, self.enables & 0xFFFFFFFF)
         return (
             first,
-            database.encode("PC", "REGISTER_AMOUNTS", plan=self.plan, amount=self.next_amount),
+            database.encode(
+                "PC",
+                "REGISTER_AMOUNTS",
+                reserved_31_18=self.unknown,
+                plan=self.plan,
+                amount=self.next_amount,
+            ),
             Word(_MARKER, 0, 0),
             database.encode("ENABLE", enable.name, **{field.name: field.value for field in enable.fields}),
         )
@@ -181,7 +189,6 @@ def _parse_tail(tail: list[Word], file: str, at: int) -> Tail:
         ((marker.value, marker.offset) == (0, 0), "marker", marker, 2),
         (enable.offset == 0x0008, "enables", enable, 3),
         (not first.value & 0xF, "next address, bits 3:0", first, 0),
-        (not second.value >> 18, "next amount, bits 31:18", second, 1),
         (not enable.value & ~0x7D, "enables, bits 31:7 and 1", enable, 3),
     )
     for fine, field, word, index in checks:
@@ -194,7 +201,7 @@ def _parse_tail(tail: list[Word], file: str, at: int) -> Tail:
                 found=f"word {word}",
             )
     next_address = None if first == EMPTY else first.value
-    return Tail(enable.value, next_address, second.value & 0xFFFF, second.value >> 16)
+    return Tail(enable.value, next_address, second.value & 0xFFFF, second.value >> 16 & 3, second.value >> 18)
 
 
 @cache
