@@ -10,6 +10,7 @@ from onnx import helper
 
 from npuviz.targets.neuroncore.compiler.families import CannotLower
 from npuviz.targets.neuroncore.compiler.movement_maps import FILL, numbers, runs_of
+from npuviz.targets.neuroncore.isa import Opcode
 from tests.targets.neuroncore.compiler.on_machine import Ran, make_model, run, run_node
 
 DTYPES = ("float32", "float64", "int64", "uint8", "float16", "bool")
@@ -193,3 +194,47 @@ def test_intermediate_floats_are_held_in_the_compute_type(preset: str) -> None:
     done = run(model, {"x": x}, preset, settings={"dtype": "bf16"})
     held = x.T.astype(ml_dtypes.bfloat16).astype(np.float32)
     same(done, np.concatenate([held[:, [2, 0]], held], 1))
+
+
+def opcodes(done: Ran) -> set[str]:
+    return {Opcode(int(code)).name for code in done.program.payload.tables.instructions["opcode"]}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("shape", [(200, 150), (3, 130, 70), (2, 5, 40, 129)])
+def test_a_large_transpose_is_done_by_pe(shape: tuple[int, ...], dtype: str) -> None:
+    x = np.random.default_rng(0).standard_normal(shape).astype(dtype)
+    done = run_node("Transpose", [x])
+    same(done, x.T)
+    assert "NC_TRANSPOSE" in opcodes(done)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint8", "float16", "bool"])
+def test_reversed_rows_are_turned_by_an_engine(dtype: str) -> None:
+    x = values((150, 90), dtype)
+    done = run_node("Slice", [x, ints(-1), ints(-1000), ints(1), ints(-2)], constants=(1, 2, 3, 4))
+    same(done, x[:, ::-2])
+    assert "TENSOR_COPY" in opcodes(done)
+
+
+def test_random_movements_of_every_size() -> None:
+    rng = np.random.default_rng(7)
+    for _ in range(25):
+        shape = tuple(int(size) for size in rng.choice([1, 2, 3, 17, 40, 130], rng.integers(1, 5)))
+        x = rng.standard_normal(shape).astype(np.float32)
+        perm = rng.permutation(len(shape))
+        axis = int(rng.integers(len(shape)))
+        step = int(rng.choice([-3, -1, 2]))
+        cut = [ints(-1 if step < 0 else 0), ints(-10_000 if step < 0 else 10_000), ints(axis), ints(step)]
+        same(run_node("Transpose", [x], perm=perm.tolist()), x.transpose(perm))
+        key = tuple(slice(None, None, step) if at == axis else slice(None) for at in range(len(shape)))
+        same(run_node("Slice", [x, *cut], constants=(1, 2, 3, 4)), np.ascontiguousarray(x[key]))
+
+
+@pytest.mark.parametrize("upper", [0, 1])
+@pytest.mark.parametrize("k", [-40, 3])
+def test_a_large_half_is_selected_by_gpsimd(k: int, upper: int) -> None:
+    x = np.random.default_rng(0).standard_normal((2, 140, 90)).astype(np.float32)
+    done = run_node("Trilu", [x, np.array(k)], upper=upper, constants=(1,))
+    same(done, np.triu(x, k) if upper else np.tril(x, k))
+    assert "AFFINE_SELECT" in opcodes(done)
