@@ -1,4 +1,4 @@
-"""Normalisations: batch, instance, group, layer, RMS, Lp; and Dropout at inference."""
+"""Normalisations of rows: layer, RMS, Lp; and Dropout at inference."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -8,12 +8,10 @@ import numpy as np
 
 from npuviz.program.graph import Node
 from npuviz.targets.neuroncore.compiler.axis_rows import axis_tiles, store_as
-from npuviz.targets.neuroncore.compiler.channel_affine import is_known
-from npuviz.targets.neuroncore.compiler.elementwise import home, lower_nodes
+from npuviz.targets.neuroncore.compiler.elementwise import home
 from npuviz.targets.neuroncore.compiler.families import CannotLower
 from npuviz.targets.neuroncore.compiler.formulas_core import binary, compared, scalar, temporary, where
 from npuviz.targets.neuroncore.compiler.hbm_view import HbmView
-from npuviz.targets.neuroncore.compiler.iteration import blocks
 from npuviz.targets.neuroncore.compiler.softmax import along_axis, reduce_axis
 from npuviz.targets.neuroncore.compiler.view import View
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Activation, Alu, ReduceCmd
@@ -24,11 +22,11 @@ if TYPE_CHECKING:
 _FLOATS = ("float32", "float16", "bfloat16")
 STATISTICS_CHUNK = 512
 """Elements of one bn_stats. Ref: SDK226."""
-MAX_ROW = 6144
+MAX_ROW = 10240
 """Elements of a row that is normalised at once: it is held a few times, in fp32."""
 
 
-def _floats(b: "Builder", node: Node) -> list[HbmView | None]:
+def float_inputs(b: "Builder", node: Node) -> list[HbmView | None]:
     """The homes of all inputs. Raises CannotLower unless they are floats the engines have."""
     found: list[HbmView | None] = []
     for tensor in node.inputs:
@@ -39,7 +37,8 @@ def _floats(b: "Builder", node: Node) -> list[HbmView | None]:
     return found
 
 
-def _needed(views: Sequence[HbmView | None], index: int) -> HbmView:
+def needed(views: Sequence[HbmView | None], index: int) -> HbmView:
+    """Input `index`. Raises CannotLower if it is missing."""
     found = views[index] if index < len(views) else None
     if found is None:
         raise CannotLower(f"input {index} is missing")
@@ -75,8 +74,8 @@ def _repeated(b: "Builder", row: HbmView, partitions: int, count: int) -> View:
 
 def lower_layer_normalization(b: "Builder", node: Node) -> None:
     """LayerNormalization and RMSNormalization over the last axes."""
-    views = _floats(b, node)
-    source, scale = _needed(views, 0), _needed(views, 1)
+    views = float_inputs(b, node)
+    source, scale = needed(views, 0), needed(views, 1)
     shift = views[2] if len(views) > 2 else None
     target = home(b, node.outputs[0])
     axis = int(node.attributes.get("axis", -1)) % max(1, len(source.shape))
@@ -121,166 +120,9 @@ def _rms_rows(b: "Builder", x: View, gain: View, epsilon: float) -> tuple[View, 
     return made, []
 
 
-# By channel --------------------------------------------------------------------------------------
-
-
-def _channels(view: HbmView) -> tuple[int, int, int]:
-    """(batch, channels, elements of a plane) of an N C ... tensor."""
-    if len(view.shape) < 2:
-        return view.shape[0] if view.shape else 1, 1, 1
-    return view.shape[0], view.shape[1], math.prod(view.shape[2:])
-
-
-def lower_batch_normalization(b: "Builder", node: Node) -> None:
-    """BatchNormalization: x * a + c by channel, a and c known when compiling or made first."""
-    if is_known(b.graph, node):
-        lower_nodes(b, (node,))
-        return
-    views = _floats(b, node)
-    source, target = _needed(views, 0), home(b, node.outputs[0])
-    epsilon = float(node.attributes.get("epsilon", 1e-5))
-    _, channels, _ = _channels(source)
-    if int(node.attributes.get("training_mode", 0)):
-        _train(b, node, views, epsilon)
-        return
-    if any(tensor >= 0 for tensor in node.outputs[1:]):
-        raise CannotLower("statistics are only made in training mode")
-    slope, offset = b.scratch((channels,), "float32"), b.scratch((channels,), "float32")
-    with b.tiles():
-        gain, shift, mean, variance = (b.fetch(_needed(views, i).reshape(1, channels)) for i in range(1, 5))
-        _make_affine(b, gain, shift, mean, inverse_deviation(b, variance, epsilon), slope, offset)
-    _apply_by_channel(b, source, slope, offset, target)
-
-
-def _make_affine(
-    b: "Builder", gain: View, shift: View, mean: View, inverse: View, slope: HbmView, offset: HbmView
-) -> None:
-    """slope = gain * inverse, offset = shift - mean * slope, of tiles that have the shape of `slope`."""
-    factor, rest = temporary(b, inverse), temporary(b, inverse)
-    binary(b, factor, inverse, gain, Alu.MULTIPLY)
-    binary(b, rest, mean, factor, Alu.MULTIPLY)
-    binary(b, rest, shift, rest, Alu.SUBTRACT)
-    b.store(slope.reshape(factor.partitions, *factor.shape), factor)
-    b.store(offset.reshape(rest.partitions, *rest.shape), rest)
-
-
-def _apply_by_channel(
-    b: "Builder", source: HbmView, slope: HbmView, offset: HbmView, target: HbmView
-) -> None:
-    """target = source * slope + offset, both of one value a channel."""
-    batch, channels, plane = _channels(source)
-    shape = (batch, channels, plane)
-    sides = (
-        source.reshape(*shape),
-        slope.reshape(1, channels, 1),
-        offset.reshape(1, channels, 1),
-        target.reshape(*shape),
-    )
-    for block in blocks(shape, sides):
-        with b.tiles():
-            x, a, c = (b.fetch(side) for side in block.sides[:3])
-            made = b.sbuf(block.partitions, block.free, target.dtype)
-            if a.free_size == 1 and made.free_size > 1:
-                b.tensor_scalar(made, x.broadcast(*made.shape), Alu.MULTIPLY, a, Alu.ADD, c)
-            else:
-                scaled = temporary(b, made)
-                binary(b, scaled, x, a, Alu.MULTIPLY)
-                binary(b, made, scaled, c, Alu.ADD)
-            b.store(block.sides[3], made)
-
-
-def _train(b: "Builder", node: Node, views: Sequence[HbmView | None], epsilon: float) -> None:
-    """Training: statistics of the batch, and the running ones moved towards them."""
-    source, target = _needed(views, 0), home(b, node.outputs[0])
-    batch, channels, plane = _channels(source)
-    if batch * plane > MAX_ROW:
-        raise CannotLower(f"channels of {batch * plane} elements (at most {MAX_ROW})")
-    momentum = float(node.attributes.get("momentum", 0.9))
-    slope, offset = b.scratch((channels,), "float32"), b.scratch((channels,), "float32")
-    cube = source.reshape(batch, channels, plane).permute(1, 0, 2)
-    for start in range(0, channels, NUM_PARTITIONS):
-        part = slice(start, min(start + NUM_PARTITIONS, channels))
-        size = part.stop - start
-        with b.tiles():
-            stats = statistics(b, b.fetch(cube[part]))
-            columns = [b.fetch(_needed(views, i)[part].reshape(size, 1)) for i in range(1, 5)]
-            inverse = inverse_deviation(b, stats[:, 1:2], epsilon)
-            _make_affine(b, columns[0], columns[1], stats[:, 0:1], inverse, slope[part], offset[part])
-            for position, tensor in enumerate(node.outputs[1:3]):
-                if tensor < 0:
-                    continue
-                running, fresh = temporary(b, inverse), temporary(b, inverse)
-                scalar(b, running, columns[2 + position], Alu.MULTIPLY, momentum)
-                scalar(b, fresh, stats[:, position : position + 1], Alu.MULTIPLY, 1.0 - momentum)
-                binary(b, running, running, fresh, Alu.ADD)
-                store_as(b, home(b, tensor)[part].reshape(size, 1), running)
-    _apply_by_channel(b, source, slope, offset, target)
-
-
-def lower_instance_normalization(b: "Builder", node: Node) -> None:
-    """InstanceNormalization: every plane by itself, then scale and bias of its channel."""
-    views = _floats(b, node)
-    source, target = _needed(views, 0), home(b, node.outputs[0])
-    batch, channels, plane = _channels(source)
-    if plane > MAX_ROW:
-        raise CannotLower(f"planes of {plane} elements (at most {MAX_ROW})")
-    epsilon = float(node.attributes.get("epsilon", 1e-5))
-    cube, made_cube = source.reshape(batch, channels, plane), target.reshape(batch, channels, plane)
-    for image in range(batch):
-        for start in range(0, channels, NUM_PARTITIONS):
-            part = slice(start, min(start + NUM_PARTITIONS, channels))
-            with b.tiles():
-                x = b.fetch(cube[image, part])
-                gain, shift = (
-                    b.fetch(_needed(views, i)[part].reshape(x.partitions, 1), "float32") for i in (1, 2)
-                )
-                store_as(b, made_cube[image, part], _affine_rows(b, x, gain, shift, epsilon))
-
-
-def _affine_rows(b: "Builder", x: View, gain: View, shift: View, epsilon: float) -> View:
-    """(x - mean) * inverse deviation * gain + shift with one gain and shift a partition."""
-    stats = statistics(b, x)
-    inverse, offset = inverse_deviation(b, stats[:, 1:2], epsilon), temporary(b, gain)
-    binary(b, inverse, inverse, gain, Alu.MULTIPLY)
-    binary(b, offset, stats[:, 0:1], inverse, Alu.MULTIPLY)
-    binary(b, offset, shift, offset, Alu.SUBTRACT)
-    made = temporary(b, x)
-    b.tensor_scalar(made, x, Alu.MULTIPLY, inverse, Alu.ADD, offset)
-    return made
-
-
-def lower_group_normalization(b: "Builder", node: Node) -> None:
-    """GroupNormalization: groups of channels by themselves, then scale and bias by channel or group."""
-    views = _floats(b, node)
-    source, target = _needed(views, 0), home(b, node.outputs[0])
-    batch, channels, plane = _channels(source)
-    groups = int(node.attributes.get("num_groups", 1))
-    each = channels // max(1, groups)
-    if each * plane > MAX_ROW:
-        raise CannotLower(f"groups of {each * plane} elements (at most {MAX_ROW})")
-    epsilon = float(node.attributes.get("epsilon", 1e-5))
-    gain, shift = _needed(views, 1), _needed(views, 2)
-    share = gain.shape[0] // groups
-    shape = (batch, groups, each, plane)
-    cube, made_cube = source.reshape(*shape), target.reshape(*shape)
-    for image in range(batch):
-        for start in range(0, groups, NUM_PARTITIONS):
-            part = slice(start, min(start + NUM_PARTITIONS, groups))
-            with b.tiles():
-                x = b.fetch(cube[image, part])
-                stats = statistics(b, x)
-                inverse = inverse_deviation(b, stats[:, 1:2], epsilon)
-                made = temporary(b, x)
-                b.tensor_scalar(made, x, Alu.SUBTRACT, stats[:, 0:1], Alu.MULTIPLY, inverse)
-                for parameter, op in ((gain, Alu.MULTIPLY), (shift, Alu.ADD)):
-                    row = b.fetch(parameter.reshape(groups, share, 1)[part])
-                    binary(b, made, made, row.broadcast(*made.shape), op)
-                store_as(b, made_cube[image, part], made)
-
-
 def lower_lp_normalization(b: "Builder", node: Node) -> None:
     """LpNormalization: x / norm along an axis, 0 where the norm is 0."""
-    source, target = _needed(_floats(b, node), 0), home(b, node.outputs[0])
+    source, target = needed(float_inputs(b, node), 0), home(b, node.outputs[0])
     power = int(node.attributes.get("p", 2))
     if power not in (1, 2):
         raise CannotLower(f"the {power}-norm")
@@ -318,9 +160,6 @@ def lower_dropout(b: "Builder", node: Node) -> None:
 LOWERINGS: dict[str, Callable[["Builder", Node], None]] = {
     "LayerNormalization": lower_layer_normalization,
     "RMSNormalization": lower_layer_normalization,
-    "BatchNormalization": lower_batch_normalization,
-    "InstanceNormalization": lower_instance_normalization,
-    "GroupNormalization": lower_group_normalization,
     "LpNormalization": lower_lp_normalization,
     "Dropout": lower_dropout,
 }

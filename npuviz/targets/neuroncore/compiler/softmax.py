@@ -18,8 +18,8 @@ from npuviz.targets.neuroncore.isa import Activation, Alu, ReduceCmd
 if TYPE_CHECKING:
     from npuviz.targets.neuroncore.compiler.builder import Builder
 
-LIMIT = 8192
-"""Elements of a partition: a tile and its exponentials take 64 KiB."""
+LIMIT = 16384
+"""Elements of a partition: a tile and its exponentials take 128 KiB."""
 _FLOATS = ("float32", "float16", "bfloat16")
 
 
@@ -63,7 +63,8 @@ def _softmax_tile(b: "Builder", tile: AxisTile, is_log: bool) -> None:
     negative, sums = temporary(b, peak), temporary(b, peak)
     scalar(b, negative, peak, Alu.MULTIPLY, -1.0)
     b.activation(made, x, Activation.EXP, bias=negative, cmd=ReduceCmd.RESET_REDUCE, accumulators=sums)
-    result = b.sbuf(tile.partitions, shape, _stored(tile.sides[1]))
+    stored = tile.sides[1].dtype
+    result = made if stored == "float32" else b.sbuf(tile.partitions, shape, stored)
     if is_log:
         logs = temporary(b, sums)
         b.activation(logs, sums, Activation.LOG)
@@ -73,10 +74,6 @@ def _softmax_tile(b: "Builder", tile: AxisTile, is_log: bool) -> None:
         scalar(b, inverse, sums, Alu.DIVIDE, 1.0, reverse=True)
         b.tensor_scalar(result, made, Alu.MULTIPLY, inverse)
     tile.store(b, 1, result)
-
-
-def _stored(target: HbmView) -> str:
-    return target.dtype
 
 
 def _coerced(b: "Builder", node: Node, view: HbmView) -> tuple[HbmView, int]:
