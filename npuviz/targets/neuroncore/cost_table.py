@@ -245,7 +245,9 @@ COSTS: Mapping[tuple[Opcode, Engine], Cost] = {
 CONTROL_COSTS: Mapping[Opcode, Cost] = {
     Opcode.NOP: Cost(_nop, "max(16, id)", "Assumed"),
     Opcode.DMA_COPY: Cost(
-        _dma_copy, "16; software DGE: software_dge_ns", "DGE: the hardware's 600 ns pass in the DMA engine"
+        _dma_copy,
+        "16, and dge_ns until it is complete; software DGE: software_dge_ns",
+        "DGE; assumed for software",
     ),
     **dict.fromkeys(
         (

@@ -64,11 +64,15 @@ def issue_cycles(instructions: np.ndarray, spec: NeuronSpec) -> np.ndarray:
 def latency_cycles(instructions: np.ndarray, spec: NeuronSpec) -> np.ndarray:
     """Cycles of its own engine from the end of issue to completion: (n,) int64.
 
-    Control instructions and DMA triggers complete as they issue.
+    Control instructions and DMA triggers complete as they issue; descriptors that the hardware makes
+    (DGE) are there `dge_ns` later, and the next instruction need not wait for them.
     """
     latency = np.array([*spec.latency_cycles, 0, 0], np.int64)[instructions["engine"] & 7]
     is_control = np.isin(instructions["opcode"], np.array([*CONTROL_COSTS, Opcode.HOST_CALL]))
-    return np.where(is_control, 0, latency)
+    latency = np.where(is_control, 0, latency)
+    is_dge = (instructions["opcode"] == Opcode.DMA_COPY) & ((instructions["flags"] & Flag.SOFTWARE) == 0)
+    clocks = np.array([*spec.clocks_hz, 0, 0], np.float64)[instructions["engine"] & 7]
+    return np.where(is_dge, np.ceil(spec.dge_ns * clocks / 1e9).astype(np.int64), latency)
 
 
 def to_base(cycles: np.ndarray, engine: np.ndarray, spec: NeuronSpec) -> np.ndarray:

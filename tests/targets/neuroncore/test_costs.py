@@ -132,6 +132,14 @@ def test_control_has_no_latency():
     assert latency_cycles(code, TRN2).tolist() == [0, 0, 100]
 
 
+def test_descriptors_take_time():
+    """Hardware DGE: about 600 ns until they are there; GpSimd is busy making its own."""
+    lines = "SP dma_copy\n    transfer\nPool dma_copy +software\n    transfer"
+    code, _ = assemble(lines)
+    assert latency_cycles(code, TRN2).tolist() == [720, 0]
+    assert issue_cycles(code, TRN2).tolist() == [16, 1440]
+
+
 def masks(text, spec):
     return port_masks(assemble(text)[0], spec).tolist()
 
