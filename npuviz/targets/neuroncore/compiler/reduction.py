@@ -13,7 +13,7 @@ from npuviz.targets.neuroncore.compiler.axis_rows import store_as
 from npuviz.targets.neuroncore.compiler.elementwise import home
 from npuviz.targets.neuroncore.compiler.families import CannotLower
 from npuviz.targets.neuroncore.compiler.formulas_core import INTEGERS, WIDE, binary, scalar, temporary
-from npuviz.targets.neuroncore.compiler.formulas_functions import logarithm
+from npuviz.targets.neuroncore.compiler.formulas_transcendental import logarithm
 from npuviz.targets.neuroncore.compiler.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.iteration import blocks
 from npuviz.targets.neuroncore.compiler.view import View
