@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 Arch = Literal["inf1", "trn1", "trn2", "trn3"]
 ComputeDtype = Literal["float32", "bfloat16", "float16"]
+Dge = Literal["static", "hardware", "software"]
 DTYPE_WORDS: Mapping[str, str] = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 """Short names that the setting `dtype` takes beside the long ones."""
 
@@ -46,8 +47,8 @@ class NeuronSpec:
     dma_peak_bytes_per_ns  of one DMA engine
     dma_element_ns  what every element (contiguous run of at most dma_max_element_bytes, or the 4-byte
                    semaphore write at the end) costs beside its bytes
-    dma_start_ns   trigger to first element; dge_ns, software_dge_ns  time an engine is busy making the
-                   descriptors of a DMA_COPY
+    dma_start_ns   trigger to first element; dge_ns  from a DMA_COPY to its trigger, when the hardware makes
+                   the descriptors; software_dge_ns  for which GpSimd is busy making them
     dma_compute_rate, dma_transpose_rate  share of the copy rate
     matmul_max_*   limits of one NC_MATMUL in elements; matmul_row_cycles  PE cycles a moving row takes;
                    matmul_fp32_passes  factor for fp32 operands
@@ -55,6 +56,7 @@ class NeuronSpec:
     table_load_ns  of an activation table set
     hbm_bytes, hbm_bytes_per_ns  a physical core's share of the chip's memory (not a limit of the model)
     host_call_ns, host_bytes_per_ns  cost of a Host operator: fixed, and by bytes read and written
+    dge            how DMA descriptors are made: by the host at load, or by instructions (DMA_COPY)
     limit          bytes of a NEFF after decompression that are accepted
     """
 
@@ -105,6 +107,7 @@ class NeuronSpec:
     host_bytes_per_ns: Rate
     lnc: Annotated[int, Ge(1), Le(2)] = 1
     dtype: ComputeDtype = "float32"
+    dge: Dge = "static"
     limit: Bytes = 4 << 30
 
     @property
@@ -215,7 +218,7 @@ def stored_spec(
     given.pop("preset", None)
     own = {key: _word(key, text) for key, text in (settings or {}).items()}
     changed = _validated({**_as_dict(spec), **given, **own}, str(config or ""), settings)
-    for key in ("lnc", "dtype"):
+    for key in ("lnc", "dtype", "dge"):
         if getattr(changed, key) != getattr(spec, key):
             raise UsageError(
                 f"--set {key}={getattr(changed, key)}: the file is compiled for "
@@ -321,6 +324,10 @@ def _contradiction(spec: NeuronSpec) -> str:
     """What two settings say against each other, or ""."""
     if spec.lnc > spec.max_lnc:
         return f"lnc={spec.lnc}: {spec.arch} has no logical cores of two; --preset trn2 has"
+    if spec.dge == "hardware" and not spec.has_hardware_dge:
+        return f"dge=hardware: {spec.arch} has no hardware DGE; expected static or software"
+    if spec.dge == "software" and not spec.has_pool:
+        return f"dge=software: {spec.arch} has no GpSimd to make descriptors; expected static"
     if spec.psum_partition_bytes % spec.psum_bank_bytes or not 1 <= spec.num_psum_banks <= 8:
         return (
             f"psum_bank_bytes={spec.psum_bank_bytes}: expected 1 to 8 equal banks in "
