@@ -49,7 +49,7 @@ class BuilderCore:
         self.notes: list[Note] = []
         self.variables = Variables()
         self.queues = QueuePlan(spec)
-        self.emitter = Emitter(spec.num_cores, self.queues.sets)
+        self.emitter = Emitter(spec.num_cores, self.queues.sets, self.queues.kind)
         self.shown = ShownTensors(graph, self.emitter)
         self.choice = EngineChoice(spec, spec.num_cores)
         self._homes: dict[int, HbmView] = {}

@@ -282,7 +282,7 @@ class BuilderMemory(BuilderCore):
             writes,
             tiles,
             "software DGE",
-            int(Flag.SOFTWARE | flag | Flag.INTEGER),
+            int(flag | Flag.INTEGER),
             immediates((row_bytes, 0, 0), True),
             index,
         )

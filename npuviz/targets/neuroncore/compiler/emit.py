@@ -8,7 +8,7 @@ from npuviz.base.errors import SimulationError
 from npuviz.targets.neuroncore.compiler.allocator import Tile
 from npuviz.targets.neuroncore.compiler.dependencies import Box, Region, Tracker
 from npuviz.targets.neuroncore.compiler.view import View
-from npuviz.targets.neuroncore.isa import MAX_WAITS, NUM_ENGINES, Engine, Opcode
+from npuviz.targets.neuroncore.isa import DST, MAX_WAITS, NUM_ENGINES, RES, Engine, Flag, Opcode
 from npuviz.targets.neuroncore.tables import Descriptor, QueueSet, Transfer, TriggerKind
 
 HEAD = struct.Struct("<BBHBBBx12sI")
@@ -70,7 +70,8 @@ class Emitter:
     did nothing else; `schedule` merges the streams of an engine into its program.
     """
 
-    def __init__(self, num_cores: int, queue_sets: list[QueueSet]) -> None:
+    def __init__(self, num_cores: int, queue_sets: list[QueueSet], trigger: TriggerKind = "static") -> None:
+        self.trigger_kind: TriggerKind = trigger
         self.num_cores = num_cores
         self.host = num_cores * NUM_ENGINES
         self.first_trigger = self.host + 1
@@ -110,21 +111,19 @@ class Emitter:
         channel: int,
         opcode: Opcode,
         views: tuple[View | None, ...],
-        num_written: int = 1,
         *,
         flags: int = 0,
         op0: int = 0,
         op1: int = 0,
         cmd: int = 0,
         imm: bytes = _NO_IMMEDIATES,
-        id: int = 0,
         reads_target: bool = False,
         accumulates: bool = False,
         pattern: bytes | None = None,
     ) -> int:
         """Append an instruction with its operands by position; returns its index in the stream.
 
-        views         by isa.OPERAND_POSITIONS; the first `num_written` and the last of six are written
+        views         by isa.OPERAND_POSITIONS; the first and the last of six are written
         reads_target  what it writes depends on what was there
         accumulates   PE adds to PSUM: needs no wait for PE's own earlier writes
         pattern       packed ARG0, for at most three views
@@ -138,7 +137,7 @@ class Emitter:
                 continue
             packed += view.packed()
             box = view.box()
-            if index < num_written or index == 5:
+            if index in (DST, RES):
                 writes.append((view.tile, box))
                 if view.tile.keys:
                     view.tile.forget(box)
@@ -159,7 +158,7 @@ class Emitter:
                 view.tile.touch(channel, position)
         engine = self.engine_of(channel)
         self._append(
-            channel, HEAD.pack(opcode, engine, flags, op0, op1, cmd, imm, id), packed.ljust(192, b"\0"), -1
+            channel, HEAD.pack(opcode, engine, flags, op0, op1, cmd, imm, 0), packed.ljust(192, b"\0"), -1
         )
         return position
 
@@ -170,7 +169,7 @@ class Emitter:
         reads: list[Access],
         writes: list[Access],
         tiles: tuple[Tile, ...] = (),
-        trigger: TriggerKind = "static",
+        trigger: TriggerKind | None = None,
         flags: int = 0,
         imm: bytes = _NO_IMMEDIATES,
         index_view: View | None = None,
@@ -193,12 +192,15 @@ class Emitter:
         self,
         queue: int,
         descriptors: tuple[Descriptor, ...],
-        trigger: TriggerKind = "static",
+        trigger: TriggerKind | None = None,
         flags: int = 0,
         imm: bytes = _NO_IMMEDIATES,
         index_view: View | None = None,
     ) -> int:
         channel = self.first_trigger + queue
+        trigger = trigger or self.trigger_kind
+        if trigger == "software DGE":
+            flags |= Flag.SOFTWARE
         position = self.tracker.issue(channel, self.queue_channel(queue))
         number = len(self.transfers)
         owner = self.queue_sets[queue]

@@ -30,11 +30,6 @@ class EngineChoice:
         """Add work to an engine."""
         self._busy[core][engine] += cycles
 
-    def idlest(self, core: int, engines: tuple[Engine, ...]) -> Engine:
-        """The engine with least work so far; the first of equals."""
-        busy = self._busy[core]
-        return min(engines, key=lambda engine: busy[engine])
-
     def choose(
         self,
         core: int,

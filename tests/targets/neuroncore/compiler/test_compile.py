@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import pytest
 
-from npuviz.base.errors import Cancelled
+from npuviz.base.errors import Cancelled, UsageError
 from npuviz.base.progress import CallbackProgress
 from npuviz.formats.onnx_model import read_model
 from npuviz.formats.onnx_reference import run_reference
@@ -18,7 +18,7 @@ from npuviz.targets.neuroncore.compiler import families
 from npuviz.targets.neuroncore.compiler.compile import compile_graph
 from npuviz.targets.neuroncore.compiler.compiled import Compiled
 from npuviz.targets.neuroncore.compiler.families import CannotLower
-from npuviz.targets.neuroncore.isa import Activation, Alu, Engine, Opcode
+from npuviz.targets.neuroncore.isa import Activation, Alu, Engine, Flag, Opcode
 from npuviz.targets.neuroncore.memories import hbm_memory
 from npuviz.targets.neuroncore.spec import make_spec
 from npuviz.targets.neuroncore.values_engine import ValueEngine
@@ -182,6 +182,33 @@ def test_reshaping_costs_nothing() -> None:
     # The host looks tensors up by name: for it the reshaped one has bytes of its own.
     (own,) = [each.id for each in result.tables.variables if each.name == "b"]
     np.testing.assert_array_equal(engine.variable(own), np.maximum(x, 0).reshape(32, 4, 64))
+
+
+@pytest.mark.parametrize(
+    ("dge", "preset", "owners"),
+    [("hardware", "trn2", {Engine.SP, Engine.ACTIVATION}), ("software", "trn1", {Engine.POOL})],
+)
+def test_instructions_can_make_the_descriptors(
+    dge: str, preset: str, owners: set[Engine], tmp_path: Path
+) -> None:
+    result = compiled(read_model(mixed_model(tmp_path / "mixed.onnx")), preset, dge=dge)
+    tables = result.tables
+    assert {transfer.trigger for transfer in tables.transfers} == {f"{dge} DGE"}
+    triggers = tables.instructions[tables.transfer_of >= 0]
+    assert set(triggers["opcode"].tolist()) == {Opcode.DMA_COPY}
+    assert set(triggers["engine"].tolist()) == owners
+    assert ((triggers["flags"] & Flag.SOFTWARE > 0) == (dge == "software")).all()
+    x = np.random.default_rng(1).standard_normal((1, 3, 8, 8)).astype(np.float32)
+    (output,) = result.graph.outputs
+    (expected,) = run_reference(result.graph, {"x": x}, [output]).values()
+    found = contents(result, {"x": x}, preset).variable(tables.outputs[output])
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("dge", "preset"), [("hardware", "trn1"), ("software", "inf1")])
+def test_a_generation_without_such_dge_refuses_it(dge: str, preset: str) -> None:
+    with pytest.raises(UsageError, match=f"dge={dge}: {preset} has no"):
+        make_spec(preset, settings={"dge": dge})
 
 
 def lower_badly(b: Any, node: Any) -> None:
