@@ -5,9 +5,10 @@ from PySide6.QtGui import QGuiApplication
 
 from npuviz.program.graph import Graph
 from npuviz.program.instruction import Instruction
+from npuviz.sim.description import Unit
 from npuviz.ui.models.listing_rows import Decoder, ListingRows
 from npuviz.ui.models.listing_search import ListingSearch
-from npuviz.ui.models.program_facts import instruction_of_breakpoint, marked_instructions
+from npuviz.ui.models.program_facts import instruction_of_breakpoint, marked_instructions, short_names
 from npuviz.ui.panels.program import ProgramPanel
 from npuviz.ui.widgets.program_row_painter import GUTTER_WIDTH, RowLook
 from tests.ui.panel_bench import Bench, bench, pixels
@@ -238,3 +239,17 @@ def test_both_themes_draw_differently(bench: Bench) -> None:
     bench.settle()
     light = pixels(panel.listing)
     assert dark.mean() < 110 < light.mean()
+
+
+def test_units_are_named_as_shortly_as_they_can_be_told_apart() -> None:
+    def names(*units: tuple[str, str]) -> list[str]:
+        return list(short_names(Unit(i, name, group) for i, (name, group) in enumerate(units)).values())
+
+    assert names(("Core[0].PE", "Core[0]"), ("Core[0].SP", "Core[0]"), ("Host", "")) == ["PE", "SP", "Host"]
+    assert names(("Core[0].PE", "Core[0]"), ("Core[1].PE", "Core[1]"), ("Host", "")) == [
+        "0.PE",
+        "1.PE",
+        "Host",
+    ]
+    assert names(("A[0].PE", "A[0]"), ("B[0].PE", "B[0]")) == ["A[0].PE", "B[0].PE"]
+    assert names() == []

@@ -8,6 +8,7 @@ from npuviz.program.program import Program
 from npuviz.sim.description import MachineDescription, Unit
 
 _INSTRUCTION = re.compile(r"^\s*instr\s+(\d+)(?:\s*\.\.\s*(\d+))?\s*$")
+_NUMBERED = re.compile(r"(\w+)\[(\d+)\]")
 MAX_MARKED_RANGE = 10_000
 
 
@@ -18,11 +19,21 @@ def units_with_code(program: Program, description: MachineDescription) -> list[U
 
 
 def short_names(units: Iterable[Unit]) -> dict[int, str]:
-    """Names of units without that of their group, if they are all of one."""
+    """Names of units without that of their group if they are all of one, else with its number only."""
     found = list(units)
-    groups = {unit.group for unit in found}
-    prefix = f"{groups.pop()}." if len(groups) == 1 else ""
-    return {unit.id: unit.name.removeprefix(prefix) for unit in found}
+    groups = {unit.group for unit in found if unit.group}
+    if len(groups) == 1:
+        prefix = f"{next(iter(groups))}."
+        return {unit.id: unit.name.removeprefix(prefix) for unit in found}
+    numbered = {group: match for group in groups if (match := _NUMBERED.fullmatch(group))}
+    if len(numbered) < len(groups) or len({match[1] for match in numbered.values()}) > 1:
+        return {unit.id: unit.name for unit in found}
+    return {
+        unit.id: f"{numbered[unit.group][2]}.{unit.name.removeprefix(f'{unit.group}.')}"
+        if unit.group
+        else unit.name
+        for unit in found
+    }
 
 
 def opcode_roles(description: MachineDescription) -> dict[str, str]:

@@ -32,7 +32,7 @@ from npuviz.workbench.selection import Selection
 
 NOTHING_YET = "Notes of the program, reasons for stopping and errors appear here. Open a model to begin."
 WORTH_TELLING_SECONDS = 0.3
-WIDTHS = (28, 96, 112)
+WIDTHS = (24, 72, 92)
 QUIET_STOPS = (StopKind.UNTIL, StopKind.START, StopKind.EVENTS_FULL)
 """Stops that only say that what was asked for happened: a log of single steps helps nobody."""
 

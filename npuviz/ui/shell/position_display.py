@@ -1,10 +1,10 @@
 """Keeps toolbar and status bar in step with the session: cycle, time, stop, speed, events, progress."""
 
+import textwrap
 from collections.abc import Callable
 
 from PySide6.QtCore import QObject, QTimer
 
-from npuviz.base.names import elide_middle
 from npuviz.base.units import format_count, format_cycles_as_time
 from npuviz.sim.stop import StopKind
 from npuviz.ui.bridge.session_model import SessionModel
@@ -12,8 +12,7 @@ from npuviz.ui.shell.run_commands import stop_text
 from npuviz.ui.widgets.run_bar import RunBar
 from npuviz.ui.widgets.status_line import StatusLine
 
-MAX_STOP = 120
-"""Characters of the reason that fit the status bar; the tooltip holds the rest."""
+TOOLTIP_WIDTH = 88
 QUIET_MS = 120
 """Verbs that end sooner than this do not make the toolbar flicker."""
 
@@ -77,9 +76,8 @@ class PositionDisplay(QObject):
         if self._model.session is None:
             self._status.stop.setText("recorded trace")
         elif stop is not None:
-            text = stop_text(stop.kind, stop.detail)
-            self._status.stop.setText(elide_middle(text, MAX_STOP))
-            self._status.stop.setToolTip("Why it stopped" if len(text) <= MAX_STOP else text)
+            self._status.stop.setText(stop_text(stop.kind, stop.detail))
+            self._status.stop.setToolTip(_wrapped(stop.detail) or "Why it stopped")
         ends = {StopKind.FAULT: "1 fault", StopKind.DEADLOCK: "deadlock"}
         self._status.faults.setText(ends.get(stop.kind, "") if stop is not None else "")
 
@@ -105,3 +103,8 @@ class PositionDisplay(QObject):
         else:
             self._status.work.end()
             self._refresh_actions()
+
+
+def _wrapped(text: str) -> str:
+    """Lines of readable length for a tooltip; a circle of waiting units one by one."""
+    return "\n".join(line for part in text.split(" -> ") for line in textwrap.wrap(part, TOOLTIP_WIDTH))

@@ -211,10 +211,10 @@ class QueueTable(QAbstractTableModel):
     def _label(self, place: int) -> str:
         """Name of a queue, without that of its group where this stands above it."""
         state = self._states[place]
-        label = state.name
+        label, indent = state.name, ""
         if len(self._groups) == len(self._states):
-            label = "    " + label.removeprefix(f"{self._groups[place]}.")
-        return f"\u2248 {label}" if state.is_estimated else label
+            label, indent = label.removeprefix(f"{self._groups[place]}."), "    "
+        return f"{indent}\u2248 {label}" if state.is_estimated else f"{indent}{label}"
 
 
 def _group_data(group: QueueGroup, column: int, role: int) -> Any:

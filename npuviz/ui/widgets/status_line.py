@@ -2,7 +2,7 @@
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QKeyEvent, QMouseEvent
-from PySide6.QtWidgets import QLabel, QStatusBar, QWidget
+from PySide6.QtWidgets import QLabel, QSizePolicy, QStatusBar, QWidget
 
 from npuviz.ui.theme.theme import Theme
 from npuviz.ui.widgets.progress_bar import WorkProgress
@@ -41,6 +41,11 @@ class StatusLine(QStatusBar):
         self.cycle = self._label("status.cycle", "Cycle the machine is at", theme, mono=True)
         self.time = self._label("status.time", "The same as a time", theme, mono=True)
         self.stop = self._label("status.stop", "Why it stopped", theme)
+        # The reason may be long: it takes the room there is, and never widens the window.
+        self.stop.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self.removeWidget(self.stop)
+        self.addWidget(self.stop, 1)
+        self.stop.show()
         self.work = WorkProgress(self)
         self.addWidget(self.work)
         self.speed = self._label("status.speed", "Simulated cycles a second", theme, at_right=True)

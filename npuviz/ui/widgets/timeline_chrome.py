@@ -151,8 +151,9 @@ class ChromePainter:
             left = 8 + row.depth * INDENT
             if row.kind == "group":
                 self._triangle(painter, left, top + row.height / 2, row.is_collapsed)
-                painter.setFont(theme.font_ui(12, bold=True))
-                painter.setPen(theme.color("text"))
+                has_tracks = bool(row.members)
+                painter.setFont(theme.font_ui(12 if has_tracks else 11, bold=has_tracks))
+                painter.setPen(theme.color("text" if has_tracks else "text-muted"))
                 left += 12
             else:
                 painter.setFont(theme.font_ui(12 if row.kind == "interval" else 11))
