@@ -1,0 +1,387 @@
+"""The register words of one direct or depthwise convolution task, and of a matrix product as 1x1.
+
+Values follow section 8 of the RK3588 reference; the order of the words is that of the public streams,
+104 writes from DPU S_POINTER to the LUT registers (source: D MTX). No machine is needed: the task says
+everything, also where it lies in memory and how the buffer is split.
+
+Measured: the words equal those of 60 convolution tasks in public vendor models (fp16, 1x1 and 3x3, tiles
+for one to three cores) when feature grains and banks are taken from there. Pixel input is not covered.
+"""
+
+from dataclasses import dataclass, replace
+
+from npuviz.base.errors import FormatError
+from npuviz.formats.regcmd_stream import Stream, Tail
+from npuviz.formats.rk3588_layout import aligned, packing
+from npuviz.formats.rk3588_registers import Word, registers
+
+BANKS = 12
+BANK_BYTES = 32 << 10
+ENTRY_BYTES = 64
+"""Unit of the entries of a feature row (source: D MTX; M DER)."""
+BLOCK = 32
+"""Channels of a block of weights (source: D MTX)."""
+CONVOLUTION_ENABLES = 0x0D
+
+_PRECISIONS = {"int8": 0, "int16": 1, "float16": 2, "bfloat16": 3, "int32": 4, "float32": 5}
+_BYTES = {"int8": 1, "int16": 2, "float16": 2, "bfloat16": 2, "int32": 4, "float32": 4}
+_SIZE_E = {"int8": 1, "int16": 1, "float16": 1, "bfloat16": 1, "float32": 3, "int32": 7}
+"""Output element groups minus 1 (source: D MTX for fp16, fp32, int32; I for the others)."""
+_DEPTHWISE_SIZE_E = 3
+"""SURFACE_ADD is x4 for depthwise (source: D MESA)."""
+_DIRECT, _DEPTHWISE = 0, 3
+_BURST_16 = 0xF
+
+
+@dataclass(frozen=True, slots=True)
+class ConvTask:
+    """One task: sizes in elements, addresses in bytes.
+
+    `height` and `out_height` are the rows of this task, `layer_height` those of the layer's input (0:
+    the same); `channels` must be filled up as the layouts want it. `surface_stride` is the distance of
+    output surfaces in atoms (0: the positions of this task); vendor streams round the positions of
+    the layer up to a multiple of 4.
+    `real_channels` is what DATA_SIZE1 gets (0: `channels`). `feature_grains` 0 takes the rule of
+    the manual, stride + R + 1; `data_banks` 0 takes as many as the features fill, `weight_banks` 0
+    the rest of 12.
+    """
+
+    in_dtype: str
+    out_dtype: str
+    width: int
+    height: int
+    channels: int
+    kernels: int
+    kernel_height: int = 1
+    kernel_width: int = 1
+    out_width: int = 1
+    out_height: int = 1
+    stride_y: int = 1
+    stride_x: int = 1
+    dilation_y: int = 0
+    dilation_x: int = 0
+    pad_top: int = 0
+    pad_left: int = 0
+    pad_value: int = 0
+    depthwise: bool = False
+    layer_height: int = 0
+    surface_stride: int = 0
+    real_channels: int = 0
+    feature_grains: int = 0
+    data_banks: int = 0
+    weight_banks: int = 0
+    data_reuse: bool = False
+    weight_reuse: bool = False
+    co_work: int = 0
+    quantised: bool = False
+    feature_address: int = 0
+    weight_address: int = 0
+    output_address: int = 0
+
+    @property
+    def feature_bytes(self) -> int:
+        """Bytes of the features of this task."""
+        return self.width * self.height * self.channels * _BYTES[self.in_dtype]
+
+    @property
+    def kernel_bytes(self) -> int:
+        """Bytes of one kernel; a depthwise task has one kernel with all channels (source: D MESA)."""
+        return self.kernel_height * self.kernel_width * self.channels * _BYTES[self.in_dtype]
+
+
+def matmul_task(
+    rows: int,
+    inner: int,
+    columns: int,
+    in_dtype: str,
+    out_dtype: str = "",
+    *,
+    addresses: tuple[int, int, int],
+) -> ConvTask:
+    """The task of C[rows x columns] = A[rows x inner] x B[inner x columns] as a 1x1 convolution.
+
+    `in_dtype` is float16 or int8; the output float32 or int32 unless `out_dtype` says otherwise.
+    `addresses` are those of features, weights and output. Limits (source: D MTX, ORK): float16 rows 1
+    or a multiple of 4, inner a multiple of 32, columns of 16; int8 inner and columns of 32; features
+    at most 11 banks, a kernel at most one of 32 KB. Raises FormatError beyond them.
+    """
+    group = _matmul_group(in_dtype)
+    checks = (
+        (
+            rows == 1 or (rows > 1 and (in_dtype == "int8" or rows % 4 == 0)),
+            "rows",
+            "1 or a multiple of 4",
+            rows,
+        ),
+        (inner >= 1 and inner % BLOCK == 0, "inner", f"a multiple of {BLOCK}", inner),
+        (columns >= 1 and columns % group == 0, "columns", f"a multiple of {group}", columns),
+    )
+    for fine, name, expected, found in checks:
+        if not fine:
+            raise FormatError("matmul task", field=name, expected=expected, found=str(found))
+    task = ConvTask(
+        in_dtype,
+        out_dtype or ("float32" if in_dtype == "float16" else "int32"),
+        width=1,
+        height=rows,
+        channels=inner,
+        kernels=columns,
+        out_height=rows,
+        feature_grains=rows + 1,  # D MTX
+        quantised=in_dtype == "float16",  # bit 0 is 1 for fp16, 0 for int8 (D MTX)
+        feature_address=addresses[0],
+        weight_address=addresses[1],
+        output_address=addresses[2],
+    )
+    if task.kernel_bytes > BANK_BYTES:
+        raise FormatError(
+            "matmul task",
+            field="inner",
+            expected=f"a kernel of at most {BANK_BYTES} bytes",
+            found=f"{task.kernel_bytes} bytes",
+        )
+    return replace(task, data_banks=_banks(task)[0])
+
+
+def _matmul_group(in_dtype: str) -> int:
+    if in_dtype not in ("float16", "int8"):
+        raise FormatError("matmul task", field="dtype", expected="float16 or int8", found=in_dtype)
+    return packing(in_dtype).kernels
+
+
+def conv_task_words(task: ConvTask, *, tail: Tail | None = None, address: int = 0) -> Stream:
+    """The stream of a task: 104 writes and a tail (default: the chain ends, enables 0x0D).
+
+    `address` is where the stream will lie. Raises FormatError for unknown dtypes, sizes over the
+    limits of their fields, and buffers that do not fit 12 banks of 32 KB.
+    """
+    for dtype in (task.in_dtype, task.out_dtype):
+        if dtype not in _PRECISIONS:
+            raise FormatError("conv task", field="dtype", expected=", ".join(_PRECISIONS), found=dtype)
+    words = (
+        _dpu("S_POINTER", pointer_mode=1, executer_ping_pong=1, pointer_ping_pong=1),
+        *_cna_shape(task),
+        *_cna_buffers(task),
+        *_core(task),
+        *_dpu_output(task),
+        *_dpu_stages(task),
+    )
+    return Stream(words, tail or Tail(CONVOLUTION_ENABLES), address)
+
+
+def _word(block: str, name: str, fields: dict[str, int]) -> Word:
+    return registers().encode(block, name, **fields)
+
+
+def _cna(name: str, **fields: int) -> Word:
+    return _word("CNA", name, fields)
+
+
+def _dpu(name: str, **fields: int) -> Word:
+    return _word("DPU", name, fields)
+
+
+def _cna_shape(task: ConvTask) -> list[Word]:
+    """CONV_CON1 to WEIGHT_SIZE2."""
+    precision = _PRECISIONS[task.in_dtype]
+    grains = task.feature_grains or task.stride_y + task.kernel_height + 1  # D TRM
+    return [
+        _cna(
+            "CONV_CON1",
+            proc_precision=precision,
+            in_precision=precision,
+            mode=_DEPTHWISE if task.depthwise else _DIRECT,
+        ),
+        _cna("CONV_CON2", co_work=task.co_work, feature_grains=grains),
+        _cna(
+            "CONV_CON3",
+            dilation_y=task.dilation_y,
+            dilation_x=task.dilation_x,
+            stride_y=task.stride_y,
+            stride_x=task.stride_x,
+        ),
+        _cna("DATA_SIZE0", width=task.width, height=task.height),
+        _cna("DATA_SIZE1", real_channels=(task.real_channels or task.channels) - 1, channels=task.channels),
+        _cna("DATA_SIZE2", out_width=task.out_width),
+        _cna("DATA_SIZE3", atomics=task.out_width * task.out_height),
+        _cna("WEIGHT_SIZE0", weight_bytes=task.kernel_bytes * _kernels(task)),
+        _cna("WEIGHT_SIZE1", kernel_bytes=task.kernel_bytes),
+        _cna(
+            "WEIGHT_SIZE2",
+            kernel_width=task.kernel_width,
+            kernel_height=task.kernel_height,
+            kernels=_kernels(task),
+        ),
+    ]
+
+
+def _kernels(task: ConvTask) -> int:
+    return 1 if task.depthwise else task.kernels
+
+
+def _banks(task: ConvTask) -> tuple[int, int]:
+    """Banks for features and weights; the features must fit, of the weights one kernel must.
+
+    Vendor streams never give features less than they fill, weights may be larger than their banks
+    (source: M ALLB, DER).
+    """
+    needed = -(-task.feature_bytes // BANK_BYTES)
+    data = task.data_banks or needed
+    weights = task.weight_banks or BANKS - data
+    if data < max(needed, 1) or weights < 1 or data + weights > BANKS:
+        raise FormatError(
+            "conv task",
+            field="CBUF banks",
+            expected=f"{max(needed, 1)} or more for features, {BANKS} in all",
+            found=f"{data} for features, {max(weights, 0)} for weights",
+            hint="cut the operation into tasks of fewer rows",
+        )
+    if task.kernel_bytes > weights * BANK_BYTES:
+        raise FormatError(
+            "conv task",
+            field="CBUF banks",
+            expected=f"a kernel in {weights} banks for weights",
+            found=f"{task.kernel_bytes} bytes",
+        )
+    return data, weights
+
+
+def _cna_buffers(task: ConvTask) -> list[Word]:
+    """CBUF_CON0 to PAD_CON1."""
+    data_banks, weight_banks = _banks(task)
+    row_bytes = task.width * task.channels * _BYTES[task.in_dtype]
+    layer = task.layer_height or task.height
+    return [
+        _cna(
+            "CBUF_CON0",
+            weight_reuse=int(task.weight_reuse),
+            data_reuse=int(task.data_reuse),
+            weight_banks=weight_banks,
+            data_banks=data_banks,
+        ),
+        _cna("CBUF_CON1", data_entries=-(-row_bytes // ENTRY_BYTES)),
+        _cna("CVT_CON0", signed=1, type=1, bypass=1),
+        *(_cna(f"CVT_CON{index}", scale=1) for index in (1, 2, 3, 4)),
+        _cna("FC_CON0"),
+        _cna("FC_CON1"),
+        _cna("PAD_CON0", left=task.pad_left, top=task.pad_top),
+        _cna("FEATURE_DATA_ADDR", address=task.feature_address),
+        _cna("FC_CON2"),
+        _cna("DMA_CON0", weight_burst=_BURST_16, data_burst=_BURST_16),
+        _cna("DMA_CON1", line_stride=4 * task.width),
+        _cna("DMA_CON2", surface_stride=task.width * (layer - 4)),
+        _cna("FC_DATA_SIZE0", dma_width=task.width, dma_height=task.height),
+        _cna("FC_DATA_SIZE1", dma_channels=task.channels),
+        _cna("DCOMP_CTRL"),
+        _cna("DCOMP_REGNUM"),
+        _cna("DCOMP_ADDR0", address=task.weight_address),
+        *(_cna(f"DCOMP_AMOUNT{index}") for index in range(16)),
+        _cna("CVT_CON5"),
+        _cna("PAD_CON1", value=task.pad_value),
+    ]
+
+
+def _out_channels(task: ConvTask) -> int:
+    """Channels with filling.
+
+    Depthwise up to 64 (source: D MESA), else up to 16 (measured on vendor fp16 streams; assumed for
+    other types).
+    """
+    return aligned(task.channels, 64) if task.depthwise else aligned(task.kernels, 16)
+
+
+def _surface_stride(task: ConvTask) -> int:
+    return task.surface_stride or task.out_height * task.out_width
+
+
+def _core(task: ConvTask) -> list[Word]:
+    precision = _PRECISIONS[task.in_dtype]
+    return [
+        _word(
+            "CORE",
+            "MISC_CFG",
+            {
+                "proc_precision": precision,
+                "depthwise": int(task.depthwise),
+                "quantised": int(task.quantised),
+            },
+        ),
+        _word("CORE", "DATAOUT_SIZE_0", {"height": task.out_height - 1, "width": task.out_width - 1}),
+        _word("CORE", "DATAOUT_SIZE_1", {"channels": _out_channels(task) - 1}),
+        _word("CORE", "CLIP_TRUNCATE", {}),
+        _word("CORE", "REG_3030", {}),
+    ]
+
+
+def _dpu_output(task: ConvTask) -> list[Word]:
+    """FEATURE_MODE_CFG to DATA_CUBE_CHANNEL."""
+    precision = _PRECISIONS[task.in_dtype]
+    original = task.real_channels or task.channels if task.depthwise else task.kernels
+    return [
+        _dpu(
+            "FEATURE_MODE_CFG",
+            burst=_BURST_16,
+            mode=_DEPTHWISE if task.depthwise else _DIRECT,
+            output=2,
+        ),
+        _dpu(
+            "DATA_FORMAT",
+            out_precision=_PRECISIONS[task.out_dtype],
+            in_precision=precision,
+            proc_precision=precision,
+        ),
+        _dpu("OFFSET_PEND"),
+        _dpu("DST_BASE_ADDR", address=task.output_address),
+        _dpu("DST_SURF_STRIDE", stride=_surface_stride(task)),
+        _dpu("DATA_CUBE_WIDTH", width=task.out_width - 1),
+        _dpu("DATA_CUBE_HEIGHT", height=task.out_height - 1),
+        _dpu("DATA_CUBE_NOTCH_ADDR"),
+        _dpu("DATA_CUBE_CHANNEL", original_channels=original - 1, channels=_out_channels(task) - 1),
+    ]
+
+
+def _dpu_stages(task: ConvTask) -> list[Word]:
+    """BS_CFG to LUT_LO_SLOPE_SHIFT: every stage is bypassed, the output is written as it is."""
+    size_e = _DEPTHWISE_SIZE_E if task.depthwise else _SIZE_E[task.out_dtype]
+    bypass = {"relu_bypass": 1, "mul_bypass": 1, "alu_bypass": 1, "bypass": 1}
+    return [
+        _dpu("BS_CFG", **bypass),
+        _dpu("BS_ALU_CFG"),
+        _dpu("BS_MUL_CFG"),
+        _dpu("BS_RELUX_CMP_VALUE"),
+        _dpu("BS_OW_CFG", size_e_2=size_e, size_e_1=size_e, size_e_0=size_e, od_bypass=1),
+        _dpu("BS_OW_OP"),
+        _dpu("WDMA_SIZE_0", channels=_out_channels(task) - 1),
+        _dpu("WDMA_SIZE_1", height=task.out_height - 1, width=task.out_width - 1),
+        _dpu("BN_CFG", **bypass),
+        _dpu("BN_ALU_CFG"),
+        _dpu("BN_MUL_CFG"),
+        _dpu("BN_RELUX_CMP_VALUE"),
+        _dpu("EW_CFG", relu_bypass=1, convert_bypass=1, lut_bypass=1, op_bypass=1, bypass=1),
+        _dpu("EW_CVT_OFFSET_VALUE"),
+        _dpu("EW_CVT_SCALE_VALUE", scale=1),
+        _dpu("EW_RELUX_CMP_VALUE"),
+        _dpu("OUT_CVT_OFFSET"),
+        _dpu("OUT_CVT_SCALE", fp32_to_fp16=int(task.out_dtype == "float16"), scale=1),
+        _dpu("OUT_CVT_SHIFT"),
+        *(_dpu(f"EW_OP_VALUE_{index}") for index in range(8)),
+        _dpu("SURFACE_ADD", step=_surface_stride(task) * (size_e + 1)),
+        _dpu("REG_40C4"),
+        *(_dpu(name) for name in _LUT_NAMES),
+    ]
+
+
+_LUT_NAMES = (
+    "LUT_ACCESS_CFG",
+    "LUT_ACCESS_DATA",
+    "LUT_CFG",
+    "LUT_INFO",
+    "LUT_LE_START",
+    "LUT_LE_END",
+    "LUT_LO_START",
+    "LUT_LO_END",
+    "LUT_LE_SLOPE_SCALE",
+    "LUT_LE_SLOPE_SHIFT",
+    "LUT_LO_SLOPE_SCALE",
+    "LUT_LO_SLOPE_SHIFT",
+)
