@@ -56,7 +56,9 @@ def make_model(
         ],
         initialisers,
     )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+    imports = [helper.make_opsetid("", opset)]
+    imports += [helper.make_opsetid(domain, 1) for domain in {node.domain for node in nodes} - {""}]
+    model = helper.make_model(graph, opset_imports=imports)
     model.ir_version = 10
     return onnx.shape_inference.infer_shapes(model, strict_mode=True)
 
