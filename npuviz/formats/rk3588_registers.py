@@ -182,9 +182,8 @@ class RegisterDatabase:
         target = self.blocks[block].target
         if target is None:
             raise FormatError(
-                "register database",
-                offset=found.offset,
-                field=f"{block} {register}",
+                found.where,
+                field="target",
                 expected="a block that streams reach",
                 found=f"block {block}, which has no target code",
             )

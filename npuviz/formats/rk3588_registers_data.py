@@ -69,17 +69,16 @@ class Field:
             held -= 1 << self.width
         return held
 
-    def place(self, held: int, where: str, offset: int) -> int:
+    def place(self, held: int, where: str) -> int:
         """The field's bits of a register value. Raises FormatError when `held` does not fit."""
         low, high = self.limits
         if not low <= held <= high:
             raise FormatError(
                 where,
-                offset=offset,
                 field=f"{self.name} (bits {self.bits})",
                 expected=f"{low} to {high}",
                 found=str(held),
-                hint="the size is over the field limit: cut the operation into smaller tasks",
+                hint="sizes over the limit of a field need smaller tasks",
             )
         return (held & (1 << self.width) - 1) << self.low
 
@@ -114,6 +113,11 @@ class Register:
     source: Source
     fields: tuple[Field, ...]
 
+    @property
+    def where(self) -> str:
+        """The register in messages, with its offset."""
+        return f"register {self.block} {self.name} ({self.offset:#06x})"
+
     def field(self, name: str) -> Field:
         """The field of this name. Raises FormatError when there is none."""
         for each in self.fields:
@@ -121,8 +125,7 @@ class Register:
                 return each
         names = ", ".join(each.name for each in self.fields if not each.reserved)
         raise FormatError(
-            f"register {self.block} {self.name}",
-            offset=self.offset,
+            self.where,
             field="field",
             expected=f"one of {names}",
             found=name,
@@ -130,10 +133,9 @@ class Register:
 
     def encode(self, held: Mapping[str, int]) -> int:
         """The register value with these fields. Raises FormatError as `Field.place` and `field` do."""
-        where = f"register {self.block} {self.name}"
         value = 0
         for name, each in held.items():
-            value |= self.field(name).place(each, where, self.offset)
+            value |= self.field(name).place(each, self.where)
         return value
 
 

@@ -146,7 +146,7 @@ def test_tail_and_place():
 @pytest.mark.parametrize(
     ("changes", "parts"),
     [
-        ({"width": 2048}, ("CBUF banks", "92 or more for features", "12 in all")),
+        ({"width": 1024}, ("CBUF banks", "46 or more for features", "12 in all")),
         (
             {"width": 2048, "height": 1, "channels": 32, "layer_height": 8},
             ("width (bits 26:16)", "0 to 2047"),

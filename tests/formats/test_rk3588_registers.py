@@ -124,7 +124,12 @@ def test_values_have_32_bits(value):
     ("block", "register", "fields", "parts"),
     [
         ("CNA", "DATA_SIZE0", {"width": 2048}, ("CNA DATA_SIZE0", "width (bits 26:16)", "0 to 2047", "2048")),
-        ("CNA", "WEIGHT_SIZE2", {"kernels": 32000}, ("kernels", "0 to 16383", "cut the operation")),
+        (
+            "CNA",
+            "WEIGHT_SIZE2",
+            {"kernels": 32000},
+            ("CNA WEIGHT_SIZE2 (0x1038)", "kernels", "0 to 16383", "smaller tasks"),
+        ),
         ("CNA", "DMA_CON2", {"surface_stride": 1 << 27}, ("surface_stride", "134217727")),
         ("CNA", "DATA_SIZE0", {"depth": 1}, ("expected one of", "width, height", "found depth")),
         ("CNA", "DATA_SIZE9", {}, ("block CNA", "DATA_SIZE9")),
