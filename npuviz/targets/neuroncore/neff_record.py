@@ -7,12 +7,15 @@ make sense is a FormatError.
 import base64
 import io
 import math
+import re
 from collections.abc import Callable, Mapping
+from math import prod
 from typing import Any, TypeVar
 
 import numpy as np
 
 from npuviz.base.errors import FormatError
+from npuviz.formats.neff_constants import npy_data_offset
 from npuviz.formats.neff_json import parse_object
 from npuviz.formats.neff_model import OWN_FOLDER, Payload
 from npuviz.program.dtypes import DTYPES, dtype_name, numpy_dtype
@@ -59,18 +62,38 @@ def storable(array: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(array).view(np.dtype(f"u{array.dtype.itemsize}"))
 
 
+_SHAPE = re.compile(rb"'shape': ?\(([0-9, ]{0,400})\)")
+_DESCR = re.compile(rb"'descr': ?'([<>|=]?[a-zA-Z][0-9]{1,3})'")
+_FORTRAN = b"'fortran_order': True"
+
+
+def npy_layout(content: Payload) -> tuple[tuple[int, ...], str, int]:
+    """(shape, numpy's word for the type or "", offset of the data) of a .npy file. Raises ValueError.
+
+    numpy's own reader of headers evaluates them as Python, with the warnings and errors of that.
+    """
+    try:
+        start = npy_data_offset(content, "array")
+    except FormatError as error:
+        raise ValueError(f"expected {error.expected}, found {error.found}") from None
+    header = bytes(content[:start])
+    shape, descr = _SHAPE.search(header), _DESCR.search(header)
+    if shape is None:
+        raise ValueError("a .npy header without a shape")
+    sizes = tuple(int(each) for each in shape[1].split(b",") if each.strip())
+    if prod(sizes) > MAX_ELEMENTS:
+        raise ValueError(f"an array of shape {sizes}")
+    if _FORTRAN in header and len(sizes) > 1:
+        raise ValueError("an array in column order")
+    return sizes, descr[1].decode() if descr else "", start
+
+
 def read_npy(content: Payload, dtype: np.dtype, shape: tuple[int, ...] | None = None) -> np.ndarray:
     """The array of a .npy file, read-only and not copied, as `dtype`. Raises ValueError."""
-    stream = io.BytesIO(bytes(content[:4096]))
-    version = np.lib.format.read_magic(stream)
-    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    found, fortran, stored = read(stream)
-    if (fortran and len(found) > 1) or stored.itemsize != dtype.itemsize or stored.hasobject:
-        raise ValueError(f"an array of {stored} in column order, expected rows of {dtype}")
-    count = math.prod(found)
-    data = np.frombuffer(content, np.uint8)[stream.tell() :]
-    if len(data) != count * stored.itemsize:
-        raise ValueError(f"{len(data)} bytes for {count} elements")
+    found, _, start = npy_layout(content)
+    data = np.frombuffer(content, np.uint8)[start:]
+    if len(data) != prod(found) * dtype.itemsize:
+        raise ValueError(f"{len(data)} bytes for {prod(found)} elements of {dtype.itemsize}")
     array = data.view(dtype) if data.ctypes.data % max(1, dtype.alignment) == 0 else data.copy().view(dtype)
     array = array.reshape(found if shape is None else shape)
     array.flags.writeable = False
@@ -183,7 +206,7 @@ def read_array(record: Mapping[str, Any], members: Mapping[str, Payload]) -> np.
     if "objects" in record:
         return unpacked(record)
     shape = tuple(int(size) for size in record["shape"])
-    if min(shape, default=0) < 0 or math.prod(shape) > MAX_ELEMENTS:
+    if min(shape, default=0) < 0 or prod(shape) > MAX_ELEMENTS:
         raise ValueError(f"an array of shape {shape}")
     if "repeated" in record:
         return np.broadcast_to(unpacked(record["repeated"]).reshape(()), shape)

@@ -1,6 +1,5 @@
 """Variables of a NEFF as the machine takes them, and the graph of a file that names tensors only."""
 
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
@@ -17,7 +16,7 @@ from npuviz.formats.neff_model import Neff
 from npuviz.program.dtypes import DTYPES, dtype_name, numpy_dtype
 from npuviz.program.graph import Graph
 from npuviz.program.tensor import Tensor
-from npuviz.targets.neuroncore.neff_record import MAX_ELEMENTS, read_array, read_npy
+from npuviz.targets.neuroncore.neff_record import MAX_ELEMENTS, npy_layout, read_array, read_npy
 from npuviz.targets.neuroncore.tables import Variable, VariableKind
 
 ALIGNMENT = 64
@@ -117,13 +116,12 @@ def _plain(
 
 def _stored_type(content: nm.Payload, size: int) -> tuple[str, tuple[int, ...]]:
     """Type and shape that a .npy file tells of its data, else bytes."""
-    stream = io.BytesIO(bytes(content[:4096]))
     try:
-        np.lib.format.read_magic(stream)
-        shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
-        name = _dtype_of(dtype.name)
+        shape, word, _ = npy_layout(content)
+        dtype = np.dtype(word)
     except (ValueError, TypeError):
         return "uint8", (size,)
+    name = _dtype_of(dtype.name)
     is_whole = bool(name) and prod(shape) * dtype.itemsize == size
     return (name, shape) if is_whole else ("uint8", (size,))
 
