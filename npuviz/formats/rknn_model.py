@@ -2,7 +2,7 @@
 
 Slots and meanings were read off public RK3588 models; names of slots follow the reader of Netron where
 it has one (source: D NETRON; M DER; relocations, plan starts and task counts measured on public models
-of compilers 1.4 to 2.3.2).
+of compilers 1.6 to 2.3.2).
 """
 
 from dataclasses import dataclass, field
@@ -112,7 +112,7 @@ class Rknn:
 
     graphs: tuple[RknnGraph, ...]
     blobs: tuple[bytes, ...]
-    platform: str = "rk3588"
+    platform: str = ""
     compiler: str = ""
     source: str = ""
     format: str = "RKNPU v2"

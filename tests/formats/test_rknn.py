@@ -90,6 +90,7 @@ def container(**changes: object) -> Rknn:
     return Rknn(
         (graph,),
         blobs,
+        platform="rk3588",
         compiler="2.3.2",
         source="ONNX",
         input_json='{"input": {}}',

@@ -35,6 +35,12 @@ def test_resources_and_samples_are_in_the_wheel(names):
         assert wanted - names == set()
 
 
+def test_data_files_of_the_code_are_in_the_wheel(names):
+    data = [path for path in (ROOT / "npuviz").rglob("*") if path.suffix in {".toml", ".json"}]
+    assert data
+    assert {str(path.relative_to(ROOT)) for path in data} - names == set()
+
+
 def test_code_and_licence_are_in_the_wheel(names):
     assert "npuviz/cli/main.py" in names
     assert any(name.endswith("licenses/LICENSE") for name in names)
