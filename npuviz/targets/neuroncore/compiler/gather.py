@@ -63,7 +63,7 @@ def lower_gather(b: Builder, node: Node) -> None:
     size, count = of.shape[axis], indices.num_elements
     if prefix > DIRECT_PREFIX:
         rows = b.scratch((size, prefix, rest), of.dtype)
-        b.dma(rows, of.reshape(prefix, size, rest).permute(1, 0, 2))
+        copy(b, rows, of.reshape(prefix, size, rest).permute(1, 0, 2))
         made = b.scratch((count, prefix, rest), to.dtype)
         gather_rows(b, made.reshape(count, prefix * rest), rows.reshape(size, prefix * rest), indices, size)
         copy(b, to.reshape(prefix, count, rest), made.permute(1, 0, 2))

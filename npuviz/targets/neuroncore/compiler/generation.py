@@ -85,17 +85,29 @@ def lower_range(b: Builder, node: Node) -> None:
     first, delta = start.reshape(-1)[0], step.reshape(-1)[0]
     if is_integer and max(abs(int(first)), abs(int(first) + int(delta) * count)) > INT32_MAX:
         raise CannotLower("a range beyond 32 bits")
-    for begin, end in blocks(count, COLUMNS):
-        with b.tiles():
-            tile = b.sbuf(1, (end - begin,), "int32")
-            if is_integer:
-                b.iota(tile, int(first) + int(delta) * begin, [int(delta)], 0)
-                b.store(to[begin:end].reshape(1, end - begin), tile)
-                continue
-            b.iota(tile, begin, [1], 0)
-            scaled = b.sbuf(1, (end - begin,), to.dtype)
-            b.tensor_scalar(scaled, tile, Alu.MULTIPLY, float(delta), Alu.ADD, float(first))
-            b.store(to[begin:end].reshape(1, end - begin), scaled)
+    wide = count // NUM_PARTITIONS
+    for begin, end in blocks(wide * NUM_PARTITIONS, NUM_PARTITIONS * COLUMNS):
+        rows = to[begin:end].reshape(NUM_PARTITIONS, -1)
+        _count(b, rows, first, delta, begin, is_integer=is_integer)
+    if wide * NUM_PARTITIONS < count:
+        rest = to[wide * NUM_PARTITIONS :].reshape(1, -1)
+        _count(b, rest, first, delta, wide * NUM_PARTITIONS, is_integer=is_integer)
+
+
+def _count(b: Builder, rows: HbmView, first: Any, delta: Any, begin: int, *, is_integer: bool) -> None:
+    """rows = first + delta * (begin, begin + 1, ...)."""
+    partitions, size = rows.shape
+    with b.tiles():
+        tile = b.sbuf(partitions, (size,), "int32")
+        if is_integer:
+            step = int(delta)
+            b.iota(tile, int(first) + step * begin, [step], step * size)
+            b.store(rows, tile)
+            return
+        b.iota(tile, begin, [1], size)
+        scaled = b.sbuf(partitions, (size,), rows.dtype)
+        b.tensor_scalar(scaled, tile, Alu.MULTIPLY, float(delta), Alu.ADD, float(first))
+        b.store(rows, scaled)
 
 
 def lower_one_hot(b: Builder, node: Node) -> None:

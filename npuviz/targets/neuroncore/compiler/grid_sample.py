@@ -13,7 +13,7 @@ from npuviz.targets.neuroncore.compiler.builder import Builder
 from npuviz.targets.neuroncore.compiler.families import CannotLower
 from npuviz.targets.neuroncore.compiler.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.movement_indices import EXACT_FLOAT
-from npuviz.targets.neuroncore.compiler.movement_values import integer, source, target, text
+from npuviz.targets.neuroncore.compiler.movement_values import copy, integer, source, target, text
 from npuviz.targets.neuroncore.compiler.resize import FLOATS
 from npuviz.targets.neuroncore.compiler.view import View
 from npuviz.targets.neuroncore.compiler.windows import blocks
@@ -65,7 +65,7 @@ def lower_grid_sample(b: Builder, node: Node) -> None:
     if channels > MAX_CHANNELS or rows >= EXACT_FLOAT or -(-places // NUM_PARTITIONS) * batch > MAX_BLOCKS:
         raise CannotLower(f"{places} places of {channels} channels")
     pixels = b.scratch((batch, *sizes, channels), of.dtype)
-    b.dma(pixels, of.permute(0, *range(2, len(of.shape)), 1))
+    copy(b, pixels, of.permute(0, *range(2, len(of.shape)), 1))
     axes: list[_Axis] = []
     step = 1
     for size in reversed(sizes):

@@ -12,6 +12,7 @@ from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Node
 from npuviz.targets.neuroncore.compiler.builder import Builder
 from npuviz.targets.neuroncore.compiler.families import CannotLower
+from npuviz.targets.neuroncore.compiler.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.movement_maps import FILL, fill, move_by_map, numbers
 from npuviz.targets.neuroncore.compiler.movement_values import (
     axis_of,
@@ -24,6 +25,13 @@ from npuviz.targets.neuroncore.compiler.movement_values import (
     target,
     text,
 )
+from npuviz.targets.neuroncore.compiler.windows import blocks
+from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Alu
+
+FLOATS = frozenset(("float32", "float16", "bfloat16"))
+FEW_ELEMENTS = 2048
+"""Below it, a movement takes no time worth an engine's work."""
+COLUMNS = 4096
 
 
 def lower_same(b: Builder, node: Node) -> None:
@@ -221,16 +229,31 @@ def lower_trilu(b: Builder, node: Node) -> None:
     diagonal = given[0] if given else 0
     if not of.num_elements:
         return
+    is_upper = bool(integer(node, "upper", 1))
+    if of.dtype in FLOATS and of.num_elements >= FEW_ELEMENTS and b.spec.has_pool:
+        _select_half(b, to, of, diagonal, is_upper)
+        return
     rows, columns = of.shape[-2:]
-    inside = np.tri(rows, columns, diagonal if not integer(node, "upper", 1) else diagonal - 1, dtype=bool)
-    if integer(node, "upper", 1):
-        inside = ~inside
-    plane = np.where(inside, numbers((rows, columns)), FILL)
+    inside = np.tri(rows, columns, diagonal - 1 if is_upper else diagonal, dtype=bool) ^ is_upper
     batch = of.num_elements // (rows * columns)
-    step = np.arange(batch)[:, None, None] * (rows * columns)
-    indices = np.where(inside, plane + step, FILL)
-    zero = np.zeros(1, numpy_dtype(to.dtype))
-    move_by_map(b, to, of, indices, zero)
+    plane = numbers((rows, columns)) + np.arange(batch)[:, None, None] * (rows * columns)
+    move_by_map(b, to, of, np.where(inside, plane, FILL), np.zeros(1, numpy_dtype(to.dtype)))
+
+
+def _select_half(b: Builder, to: HbmView, of: HbmView, diagonal: int, is_upper: bool) -> None:
+    """Trilu by GpSimd: element (r, c) stays where c - r >= diagonal, or <= diagonal."""
+    rows, columns = of.shape[-2:]
+    planes, results = of.reshape(-1, rows, columns), to.reshape(-1, rows, columns)
+    sign = 1 if is_upper else -1
+    for at in range(planes.shape[0]):
+        for first, last in blocks(rows, NUM_PARTITIONS):
+            for begin, end in blocks(columns, COLUMNS):
+                with b.tiles():
+                    held = b.fetch(planes[at, first:last, begin:end])
+                    made = b.sbuf(last - first, (end - begin,), held.dtype)
+                    base = sign * (begin - first - diagonal)
+                    b.affine_select(made, held, base, [sign], -sign, Alu.GREATER_EQUAL, 0.0)
+                    b.store(results[at, first:last, begin:end], made)
 
 
 def lower_dropout(b: Builder, node: Node) -> None:

@@ -5,6 +5,7 @@ import numpy as np
 from npuviz.targets.neuroncore.compiler.builder import Builder
 from npuviz.targets.neuroncore.compiler.families import CannotLower
 from npuviz.targets.neuroncore.compiler.hbm_view import HbmView
+from npuviz.targets.neuroncore.compiler.movement_values import copy
 from npuviz.targets.neuroncore.compiler.view import View
 from npuviz.targets.neuroncore.isa import Alu
 
@@ -68,11 +69,15 @@ def dense(b: Builder, view: HbmView, shape: tuple[int, ...]) -> HbmView:
     """A pattern in another shape: itself if that is a view (and moves as words), else a copy in HBM."""
     if view.itemsize in WORDS or view.is_contiguous:
         try:
-            return view.reshape(*shape)
+            found = view.reshape(*shape)
         except ValueError:
             pass
+        else:
+            # Rows that are read element by element are brought together first.
+            if found.steps[-1] == view.itemsize or found.shape[-1] == 1:
+                return found
     made = b.scratch(view.shape, view.dtype)
-    b.dma(made, view)
+    copy(b, made, view)
     return made.reshape(*shape)
 
 

@@ -11,12 +11,15 @@ import numpy as np
 from npuviz.targets.neuroncore.compiler.builder import Builder
 from npuviz.targets.neuroncore.compiler.families import CannotLower
 from npuviz.targets.neuroncore.compiler.hbm_view import HbmView
-from npuviz.targets.neuroncore.compiler.strides import dense_steps
+from npuviz.targets.neuroncore.compiler.movement_values import copy
+from npuviz.targets.neuroncore.compiler.strides import dense_steps, merged
 
 FILL = -1
 """In a map: the element comes from nowhere, it gets the fill value."""
 MAX_ELEMENTS = 1 << 24
 """Elements that a map may have: it is worked out number by number."""
+FILL_RUN = 1024
+"""Elements of the constant that a fill repeats."""
 MAX_PIECES = 8192
 """Patterns one movement may fall into."""
 
@@ -122,9 +125,29 @@ def pattern(view: HbmView, base: int, shape: tuple[int, ...], steps: tuple[int, 
 
 def fill(b: Builder, target: HbmView, value: np.ndarray) -> None:
     """Set every element of a view to a value of its type (an array of one element)."""
-    if target.num_elements:
-        source = b.constant(np.ascontiguousarray(value).reshape(1))
-        b.dma(target, source.bitcast(target.dtype).broadcast_to(target.shape))
+    if not target.num_elements:
+        return
+    # The elements that follow each other are written in long runs from a constant as long as a run.
+    dims = merged(zip(target.shape, target.steps, strict=True))
+    run = dims[-1][0] if dims and dims[-1][1] == target.itemsize else 1
+    length = min(run, FILL_RUN)
+    source = b.constant(np.broadcast_to(value.reshape(-1)[0], (length,))).bitcast(target.dtype)
+    sizes, steps = tuple(size for size, _ in dims), tuple(step for _, step in dims)
+    whole = run // length * length
+    if run > 1:
+        sizes, steps = (*sizes[:-1], whole // length, length), (*steps[:-1], length * steps[-1], steps[-1])
+    parts = [pattern_at(target, 0, sizes, steps)]
+    if whole < run:
+        rest = (*sizes[:-2], run - whole)
+        parts.append(pattern_at(target, whole * target.itemsize, rest, (*steps[:-2], steps[-1])))
+    for part in parts:
+        taken = source[: part.shape[-1]] if run > 1 else source
+        b.dma(part, taken.broadcast_to(part.shape))
+
+
+def pattern_at(view: HbmView, shift: int, shape: tuple[int, ...], steps: tuple[int, ...]) -> HbmView:
+    """A pattern with steps in bytes that begins `shift` bytes after a view."""
+    return HbmView(view.variable, view.offset + shift, view.dtype, shape, steps)
 
 
 def move_by_map(
@@ -138,7 +161,8 @@ def move_by_map(
     if value is not None and (indices == FILL).any():
         fill(b, target, value)
     for run in runs:
-        b.dma(
+        copy(
+            b,
             pattern(target, run.target, run.shape, run.target_steps),
             pattern(source, run.source, run.shape, run.source_steps),
         )

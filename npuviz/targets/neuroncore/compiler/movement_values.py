@@ -9,9 +9,16 @@ from npuviz.program.graph import Node
 from npuviz.targets.neuroncore.compiler.builder import Builder
 from npuviz.targets.neuroncore.compiler.families import CannotLower
 from npuviz.targets.neuroncore.compiler.hbm_view import HbmView
+from npuviz.targets.neuroncore.compiler.movement_rows import move_within_rows, plan_rows
+from npuviz.targets.neuroncore.compiler.movement_transpose import plan_transposes, transpose_by_pe
+from npuviz.targets.neuroncore.compiler.strides import merged_together
 from npuviz.targets.neuroncore.compiler.view import DTYPE_CODES
 from npuviz.targets.neuroncore.compiler.windows import blocks
 
+ELEMENT_CYCLES = 6
+"""Assumed: about what an element of a DMA on 16 rings takes, whatever its size; for choosing a way."""
+SHORT_RUN = 16
+"""Runs of fewer elements are worth another way than DMA."""
 COLUMNS = 4096
 """Elements of a partition that one step of a conversion works on."""
 
@@ -88,14 +95,28 @@ def axis_of(axis: int, rank: int) -> int:
 
 
 def copy(b: Builder, to: HbmView, of: HbmView) -> None:
-    """Move elements from one pattern to another of the same shape; floats are cast if their types differ."""
+    """Move elements from one pattern to another of the same shape; floats are cast if their types differ.
+
+    By DMA; by PE or another engine where that is possible and faster.
+    """
     if to.shape != of.shape:
         raise CannotLower(f"a movement of {of.shape} to {to.shape}")
     if not to.num_elements:
         return
     if to.dtype != of.dtype and of.dtype in DTYPE_CODES and not b.spec.has_dma_compute:
         of = _cast(b, of, to.dtype)
-    b.dma(to, of)
+    dims = merged_together(to.shape, (to.steps, of.steps))
+    run = dims[-1][0] if dims and dims[-1][1] == dims[-1][2] == to.itemsize else 1
+    by_dma = to.num_elements // run * ELEMENT_CYCLES
+    turned = plan_transposes(to, of) if run < SHORT_RUN else None
+    rows = plan_rows(to, of) if run < SHORT_RUN else None
+    best = min([by_dma, *(plan.cycles for plan in (turned, rows) if plan is not None)])
+    if rows is not None and rows.cycles == best < by_dma:
+        move_within_rows(b, rows, to, of)
+    elif turned is not None and turned.cycles == best < by_dma:
+        transpose_by_pe(b, turned, to, of)
+    else:
+        b.dma(to, of)
 
 
 def _cast(b: Builder, of: HbmView, dtype: str) -> HbmView:

@@ -132,14 +132,19 @@ def contract(b: Builder, to: HbmView, of: HbmView, axis: int, weights: np.ndarra
     for each in of.shape[:axis]:
         prefix *= each
     rest = of.num_elements // (prefix * size)
+    if rest == 1 and prefix > 1:
+        # Rows come first on PE: the last axis is brought there, and the result back.
+        turned, made = b.scratch((size, prefix), of.dtype), b.scratch((out, prefix), to.dtype)
+        copy(b, turned, of.reshape(prefix, size).permute(1, 0))
+        contract(b, made, turned, 0, weights)
+        copy(b, to.reshape(prefix, out), made.permute(1, 0))
+        return
     matrix = b.constant(np.ascontiguousarray(weights.T).astype(numpy_dtype(b.compute_dtype)))
-    sources = of.reshape(prefix, size, rest).permute(1, 0, 2)
-    results = to.reshape(prefix, out, rest).permute(1, 0, 2)
-    if rest == 1:
-        sources, results = sources.permute(0, 2, 1), results.permute(0, 2, 1)
-    for at in range(sources.shape[1]):
-        for begin, end in blocks(sources.shape[2], COLUMNS):
-            _product(b, results[:, at, begin:end], sources[:, at, begin:end], matrix)
+    sources = of.reshape(prefix, size, rest)
+    results = to.reshape(prefix, out, rest)
+    for at in range(prefix):
+        for begin, end in blocks(rest, COLUMNS):
+            _product(b, results[at, :, begin:end], sources[at, :, begin:end], matrix)
 
 
 def _product(b: Builder, to: HbmView, of: HbmView, matrix: HbmView) -> None:
