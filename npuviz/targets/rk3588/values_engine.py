@@ -212,7 +212,7 @@ class ValueEngine:
             if source >= 0:
                 self._store(buffer, self._converted(self.tables.buffers[source], buffer))
             elif buffer.tensor in self.graph.inputs:
-                self._store(buffer, from_graph(buffer, self._input(buffer.tensor)))
+                self._store(buffer, from_graph(buffer, self.input_of(buffer.tensor)))
             else:
                 raise ValueFault(f"nothing says what {buffer.name} is converted from")
 
@@ -237,7 +237,8 @@ class ValueEngine:
             kind = np.dtype(np.float64)
         return from_graph(target, to_graph(source, values, kind))
 
-    def _input(self, tensor: int) -> np.ndarray:
+    def input_of(self, tensor: int) -> np.ndarray:
+        """What a graph input was given, zeros if nothing."""
         held = self.graph.tensors[tensor]
         values = self.inputs.get(held.name)
         return np.zeros(held.shape, numpy_dtype(held.dtype)) if values is None else np.asarray(values)
@@ -256,7 +257,7 @@ class ValueEngine:
         number = next((n for n in preferred if self.tables.buffers[n].tensor == tensor), self.home_of(tensor))
         kind = self.graph.tensors[tensor]
         if number < 0:
-            return self._input(tensor) if tensor in self.graph.inputs else None
+            return self.input_of(tensor) if tensor in self.graph.inputs else None
         buffer = self.tables.buffers[number]
         return to_graph(buffer, self._elements(buffer), numpy_dtype(kind.dtype)).reshape(kind.shape)
 
