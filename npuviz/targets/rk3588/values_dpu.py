@@ -284,7 +284,8 @@ def _scaled_down(context: Context, values: np.ndarray, shift: int, is_away: bool
 def _convert(context: Context, x: np.ndarray) -> np.ndarray:
     """Scale, shift, offset; then the output precision, integers saturated.
 
-    MINUS_EXP divides floats by a power of two (ALLB: 15 for a table of 1/32768).
+    MINUS_EXP divides floats by a power of two (ALLB: 15 for a table of 1/32768). Floats that become integers
+    are rounded before the offset is added (Assumed, as QuantizeLinear).
     """
     output, config = context.output, context.registers.get(0x4088, 0)
     dtype = element_type(output.precision_out, "output")
@@ -293,17 +294,18 @@ def _convert(context: Context, x: np.ndarray) -> np.ndarray:
         # Integers become floats: nothing is rounded before (Assumed).
         x = np.ldexp(x * output.scale, -output.shift - bits(config, 19, 12)) + output.offset
         return x.astype(dtype)
-    is_away, offset = bool(config >> 30 & 1), output.offset
-    if config >> 31 & 1:
-        x = _scaled_down(context, (x + offset) * output.scale, output.shift, is_away)
-    else:
-        x = _scaled_down(context, x * output.scale, output.shift, is_away) + offset
+    is_away, offset, scale = bool(config >> 30 & 1), output.offset, output.scale
+    x = (x + offset) * scale if config >> 31 & 1 else x * scale
     if context.is_float:
-        exponent = bits(config, 19, 12)
-        x = np.ldexp(x, -exponent) if exponent else x
-        if not is_whole:
-            return x.astype(dtype)
-        x = np.nan_to_num(rounded(x.astype(np.float64), is_away), nan=0)
+        shift = output.shift + bits(config, 19, 12)
+        x = np.ldexp(x, -shift) if shift else x
+        if is_whole:
+            x = np.nan_to_num(rounded(x.astype(np.float64), is_away), nan=0)
+    else:
+        x = shifted(x, output.shift, is_away)
+    x = x if config >> 31 & 1 else x + offset
+    if not is_whole:
+        return x.astype(dtype)
     limits = np.iinfo(dtype)
     return np.clip(x, limits.min, limits.max).astype(dtype)
 
