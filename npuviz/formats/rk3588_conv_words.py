@@ -5,13 +5,14 @@ Values follow section 8 of the RK3588 reference; the order of the words is that 
 everything, also where it lies in memory and how the buffer is split.
 
 Measured: the words equal those of 60 convolution tasks in public vendor models (fp16, 1x1 and 3x3, tiles
-for one to three cores) when feature grains and banks are taken from there. Pixel input is not covered.
+for one to three cores) when feature grains and banks are taken from there; in 439 int8 tasks with bias
+the CNA and CORE words are equal and only those of the DPU stages differ. Pixel input is not covered.
 """
 
 from npuviz.base.errors import FormatError
 from npuviz.formats.regcmd_stream import Stream, Tail
 from npuviz.formats.rk3588_conv_task import ELEMENT_BYTES, ConvTask, banks_of, matmul_task
-from npuviz.formats.rk3588_layout import aligned
+from npuviz.formats.rk3588_layout import ATOM_BYTES, aligned, packing
 from npuviz.formats.rk3588_registers import Word, registers
 
 __all__ = ["ConvTask", "conv_task_words", "matmul_task"]
@@ -102,7 +103,6 @@ def _kernels(task: ConvTask) -> int:
 def _cna_buffers(task: ConvTask) -> list[Word]:
     """CBUF_CON0 to PAD_CON1."""
     data_banks, weight_banks = banks_of(task)
-    row_bytes = task.width * task.channels * ELEMENT_BYTES[task.in_dtype]
     layer = task.layer_height or task.height
     return [
         _cna(
@@ -112,7 +112,7 @@ def _cna_buffers(task: ConvTask) -> list[Word]:
             weight_banks=weight_banks,
             data_banks=data_banks,
         ),
-        _cna("CBUF_CON1", data_entries=-(-row_bytes // ENTRY_BYTES)),
+        _cna("CBUF_CON1", data_entries=_row_entries(task)),
         _cna("CVT_CON0", signed=1, type=1, bypass=1),
         *(_cna(f"CVT_CON{index}", scale=1) for index in (1, 2, 3, 4)),
         _cna("FC_CON0"),
@@ -134,13 +134,26 @@ def _cna_buffers(task: ConvTask) -> list[Word]:
     ]
 
 
+def _row_entries(task: ConvTask) -> int:
+    """CBUF entries of one feature row: ceil(W * C * b / 64) (source: D MTX; M DER).
+
+    An entry has four atoms of 16 bytes. Where three are left of a position they take a whole entry, as in
+    NVDLA: a vendor int8 model has 192 entries for W = 48, C = 240, not 180 (measured).
+    """
+    atoms = -(-task.channels * ELEMENT_BYTES[task.in_dtype] // ATOM_BYTES)
+    whole, rest = divmod(atoms, ENTRY_BYTES // ATOM_BYTES)
+    return task.width * whole + -(-task.width * (4 if rest == 3 else rest) // 4)
+
+
 def _out_channels(task: ConvTask) -> int:
     """Channels with filling.
 
-    Depthwise up to 64 (source: D MESA), else up to 16 (measured on vendor fp16 streams; assumed for
-    other types).
+    Depthwise up to 64 (source: D MESA), else up to a group of kernels (measured on vendor streams: fp16
+    16, int8 32).
     """
-    return aligned(task.channels, 64) if task.depthwise else aligned(task.kernels, 16)
+    if task.depthwise:
+        return aligned(task.channels, 64)
+    return aligned(task.kernels, max(packing(task.in_dtype).kernels, 16))
 
 
 def _surface_stride(task: ConvTask) -> int:

@@ -122,6 +122,29 @@ def test_kernels_that_fill_no_group_of_sixteen():
     assert held["DPU SURFACE_ADD.step"] == 8
 
 
+@pytest.mark.parametrize(
+    ("dtype", "width", "channels", "entries"),
+    [
+        ("int8", 48, 240, 192),  # three of four atoms are left: a whole entry
+        ("int8", 96, 16, 24),
+        ("int8", 10, 32, 5),
+        ("int8", 1, 32, 1),
+        ("int8", 5, 80, 7),
+        ("float16", 40, 160, 200),
+    ],
+)
+def test_entries_of_a_row(dtype, width, channels, entries):
+    held = values(ConvTask(dtype, dtype, width, 4, channels, 32, out_width=width, out_height=4))
+    assert held["CNA CBUF_CON1.data_entries"] == entries
+
+
+def test_int8_kernels_fill_groups_of_32():
+    held = values(ConvTask("int8", "int8", 8, 8, 16, 16, out_width=8, out_height=8))
+    assert held["CNA WEIGHT_SIZE2.kernels"] == 16
+    assert held["CORE DATAOUT_SIZE_1.channels"] == 31
+    assert held["DPU DATA_CUBE_CHANNEL.original_channels"] == 15
+
+
 def test_depthwise():
     task = ConvTask(
         "int8", "int8", 14, 14, 96, 96, 3, 3, 12, 12, depthwise=True
