@@ -29,8 +29,15 @@ from npuviz.targets.neuroncore.isa import (
     Update,
 )
 from npuviz.targets.neuroncore.linking import check_transfer
-from npuviz.targets.neuroncore.loader import OWNERS, names_of, places_of, queue_sets_of
-from npuviz.targets.neuroncore.neff_variables import plain_graph, plain_outputs, plain_variables
+from npuviz.targets.neuroncore.neff_variables import (
+    OWNERS,
+    names_of,
+    places_of,
+    plain_graph,
+    plain_outputs,
+    plain_variables,
+    queue_sets_of,
+)
 from npuviz.targets.neuroncore.spec import NeuronSpec
 from npuviz.targets.neuroncore.static_descriptors import read_transfers
 from npuviz.targets.neuroncore.tables import QueueSet, Tables, Transfer, Variable

@@ -31,9 +31,12 @@ from npuviz.targets.neuroncore.neff_record import (
     read_npy,
 )
 from npuviz.targets.neuroncore.neff_variables import (
+    names_of,
+    places_of,
     plain_graph,
     plain_outputs,
     plain_variables,
+    queue_sets_of,
     recorded_variables,
 )
 from npuviz.targets.neuroncore.presets import PRESETS
@@ -41,16 +44,12 @@ from npuviz.targets.neuroncore.spec import NeuronSpec, make_spec, stored_spec
 from npuviz.targets.neuroncore.static_descriptors import Names, read_transfers, with_dtypes
 from npuviz.targets.neuroncore.tables import (
     ALLOCATION_DTYPE,
-    SBUF,
     Piece,
     QueueSet,
     Tables,
     Transfer,
     Variable,
 )
-
-ENGINE_KEYS = {key: Engine(ENGINE_NAMES.index(name)) for name, key in nm.ENGINE_KEYS.items()}
-OWNERS: Mapping[str, int] = {**ENGINE_KEYS, "activation": Engine.ACTIVATION}
 
 
 def has_own_encoding(neff: Neff) -> bool:
@@ -286,78 +285,9 @@ class _Loader:
         return Compiled(graph, complete, MemoryMap(places), notes, placement)
 
 
-def queue_sets_of(neff: Neff, order: Sequence[tuple[int, str]] | None = None) -> tuple[QueueSet, ...]:
-    """The queue sets of all subgraphs, by core and name or in the given order (unknown names left out)."""
-    declared = {
-        (core, name): each
-        for core, subgraph in enumerate(neff.subgraphs)
-        for name, each in subgraph.queue_sets.items()
-    }
-    chosen = sorted(declared) if order is None else [key for key in order if key in declared]
-    found: list[QueueSet] = []
-    for index, key in enumerate(chosen):
-        each = declared[key]
-        single = -1 if each.semaphore is None else each.semaphore
-        semaphore = each.semaphore_set[0] if each.semaphore_set else single
-        owner = OWNERS.get(each.owner.lower(), Engine.SP)
-        found.append(QueueSet(index, each.name, key[0], owner, each.num_queues, semaphore))
-    return tuple(found)
-
-
-def names_of(
-    neff: Neff,
-    core: int,
-    variables: Sequence[Variable],
-    queue_sets: Sequence[QueueSet],
-    is_recorded: bool = False,
-) -> Names:
-    """What the names in the descriptors of a subgraph stand for.
-
-    is_recorded  the variables are those of npuviz's record: their var_ids tell. Raises FormatError.
-    """
-    subgraph = neff.subgraphs[core]
-    by_name = {each.name: each.id for each in variables}
-    found: dict[str, int] = {}
-    for name, each in subgraph.variables.items():
-        if each.type == "state-buffer":
-            found[name] = SBUF
-        elif is_recorded:
-            found[name] = each.var_id - 1
-            if not 0 <= found[name] < len(variables):
-                raise FormatError(
-                    neff.name,
-                    field=f"var.{name[:100]}",
-                    expected="a variable of npuviz's record",
-                    found="another",
-                )
-        else:
-            own = f"{subgraph.name}/{name}"
-            key = own if own in by_name else name
-            if key in by_name:
-                found[name] = by_name[key]
-    queues: dict[str, int] = {}
-    for each in queue_sets:
-        if each.core == core:
-            queues[each.name] = each.id
-            queues.update(dict.fromkeys(subgraph.queue_sets[each.name].queue_instances, each.id))
-    return Names(found, queues)
-
-
 def _frozen(array: np.ndarray) -> np.ndarray:
     array.setflags(write=False)
     return array
-
-
-def places_of(spec: NeuronSpec, variables: Sequence[Variable]) -> MemoryMap:
-    """Where the graph's tensors are in HBM."""
-    memory = spec.num_cores * 2
-    return MemoryMap(
-        tuple(
-            Allocation(each.tensor, memory, each.address, each.size_bytes)
-            for each in variables
-            if each.tensor >= 0 and each.size_bytes
-        )
-    )
 
 
 def _check_allocations(rows: np.ndarray, tables: Tables, graph: Graph, spec: NeuronSpec) -> None:

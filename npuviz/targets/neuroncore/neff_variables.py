@@ -1,4 +1,4 @@
-"""Variables of a NEFF as the machine takes them, and the graph of a file that names tensors only."""
+"""Variables and queue sets of a NEFF as the machine takes them, and the graph of a file without one."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -15,12 +15,20 @@ from npuviz.formats.neff_graph import GraphTensor, graph_tensors
 from npuviz.formats.neff_model import Neff
 from npuviz.program.dtypes import DTYPES, dtype_name, numpy_dtype
 from npuviz.program.graph import Graph
+from npuviz.program.memory import Allocation, MemoryMap
 from npuviz.program.tensor import Tensor
+from npuviz.targets.neuroncore.isa import ENGINE_NAMES, Engine
 from npuviz.targets.neuroncore.neff_record import MAX_ELEMENTS, npy_layout, read_array, read_npy
-from npuviz.targets.neuroncore.tables import Variable, VariableKind
+from npuviz.targets.neuroncore.spec import NeuronSpec
+from npuviz.targets.neuroncore.static_descriptors import Names
+from npuviz.targets.neuroncore.tables import SBUF, QueueSet, Variable, VariableKind
 
 ALIGNMENT = 64
 _KINDS: Mapping[str, VariableKind] = {"input": "input", "output": "output", "file": "constant"}
+
+ENGINE_KEYS = {key: Engine(ENGINE_NAMES.index(name)) for name, key in nm.ENGINE_KEYS.items()}
+OWNERS: Mapping[str, int] = {**ENGINE_KEYS, "activation": Engine.ACTIVATION}
+"""`owner` of a queue set -> engine."""
 
 
 def recorded_variables(neff: Neff, records: Sequence[Mapping[str, Any]]) -> tuple[Variable, ...]:
@@ -177,3 +185,75 @@ def _dtype_of(text: str) -> str:
     except TypeError:
         return ""
     return name if name in DTYPES else ""
+
+
+# --- queue sets and names ----------------------------------------------------------------------
+
+
+def queue_sets_of(neff: Neff, order: Sequence[tuple[int, str]] | None = None) -> tuple[QueueSet, ...]:
+    """The queue sets of all subgraphs, by core and name or in the given order (unknown names left out)."""
+    declared = {
+        (core, name): each
+        for core, subgraph in enumerate(neff.subgraphs)
+        for name, each in subgraph.queue_sets.items()
+    }
+    chosen = sorted(declared) if order is None else [key for key in order if key in declared]
+    found: list[QueueSet] = []
+    for index, key in enumerate(chosen):
+        each = declared[key]
+        single = -1 if each.semaphore is None else each.semaphore
+        semaphore = each.semaphore_set[0] if each.semaphore_set else single
+        owner = OWNERS.get(each.owner.lower(), Engine.SP)
+        found.append(QueueSet(index, each.name, key[0], owner, each.num_queues, semaphore))
+    return tuple(found)
+
+
+def names_of(
+    neff: Neff,
+    core: int,
+    variables: Sequence[Variable],
+    queue_sets: Sequence[QueueSet],
+    is_recorded: bool = False,
+) -> Names:
+    """What the names in the descriptors of a subgraph stand for.
+
+    is_recorded  the variables are those of npuviz's record: their var_ids tell. Raises FormatError.
+    """
+    subgraph = neff.subgraphs[core]
+    by_name = {each.name: each.id for each in variables}
+    found: dict[str, int] = {}
+    for name, each in subgraph.variables.items():
+        if each.type == "state-buffer":
+            found[name] = SBUF
+        elif is_recorded:
+            found[name] = each.var_id - 1
+            if not 0 <= found[name] < len(variables):
+                raise FormatError(
+                    neff.name,
+                    field=f"var.{name[:100]}",
+                    expected="a variable of npuviz's record",
+                    found="another",
+                )
+        else:
+            own = f"{subgraph.name}/{name}"
+            key = own if own in by_name else name
+            if key in by_name:
+                found[name] = by_name[key]
+    queues: dict[str, int] = {}
+    for each in queue_sets:
+        if each.core == core:
+            queues[each.name] = each.id
+            queues.update(dict.fromkeys(subgraph.queue_sets[each.name].queue_instances, each.id))
+    return Names(found, queues)
+
+
+def places_of(spec: NeuronSpec, variables: Sequence[Variable]) -> MemoryMap:
+    """Where the graph's tensors are in HBM."""
+    memory = spec.num_cores * 2
+    return MemoryMap(
+        tuple(
+            Allocation(each.tensor, memory, each.address, each.size_bytes)
+            for each in variables
+            if each.tensor >= 0 and each.size_bytes
+        )
+    )
