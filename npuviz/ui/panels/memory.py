@@ -5,19 +5,9 @@ from typing import Any
 import numpy as np
 from PySide6.QtCore import QItemSelection, QPoint, Qt
 from PySide6.QtWidgets import (
-    QAbstractItemView,
-    QButtonGroup,
-    QComboBox,
-    QHBoxLayout,
-    QLabel,
     QMenu,
-    QSizePolicy,
-    QSplitter,
     QStackedLayout,
-    QStackedWidget,
     QTableView,
-    QToolButton,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -29,9 +19,8 @@ from npuviz.ui.models.memory_asker import MemoryAsker
 from npuviz.ui.models.memory_words import range_text
 from npuviz.ui.panels.panel import Panel, PanelContext, PanelSpec
 from npuviz.ui.widgets.empty_state import EmptyState
+from npuviz.ui.widgets.memory_body import MemoryBody
 from npuviz.ui.widgets.memory_colors import TensorColors
-from npuviz.ui.widgets.memory_lifetimes import MemoryLifetimes
-from npuviz.ui.widgets.memory_map import MemoryMap
 from npuviz.ui.widgets.memory_table import HEX, Contents, MemoryTable, format_cell
 from npuviz.ui.widgets.picture import add_save_actions
 from npuviz.ui.widgets.table_copy import add_copy_actions
@@ -59,92 +48,17 @@ class MemoryPanel(Panel):
         self._asker.answered.connect(self._show_answer)
         self._asker.filled.connect(self._show_filled)
         self.colors = TensorColors(context.theme, None)
-        self.chooser = QComboBox()
-        self.chooser.setObjectName("memory.chooser")
-        self.chooser.setAccessibleName("Memory")
-        self.dtype = QComboBox()
-        self.dtype.setObjectName("memory.dtype")
-        self.dtype.setAccessibleName("How to read the bytes")
-        self.dtype.addItems([AUTO, HEX, *READABLE])
-        self.usage = QLabel()
-        self.usage.setObjectName("memory.usage")
-        # The name of the memory is worth more than how full it is.
-        self.usage.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
-        self.chooser.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
-        self.numbers = QLabel()
-        self.numbers.setObjectName("memory.numbers")
-        self.numbers.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        self.map = MemoryMap(context.theme)
-        self.map.value_of = self._value_of
-        self.lifetimes = MemoryLifetimes(context.theme)
-        self.pictures = QStackedWidget()
-        self.pictures.addWidget(self.map)
-        self.pictures.addWidget(self.lifetimes)
         self.table = MemoryTable(self._read)
-        self.view = self._make_view()
-        self._buttons = QButtonGroup(self)
+        body = MemoryBody(context.theme, self.table, [AUTO, HEX, *READABLE])
+        self.chooser, self.dtype = body.chooser, body.dtype
+        self.usage, self.numbers = body.usage, body.numbers
+        self.map, self.lifetimes, self.pictures = body.map, body.lifetimes, body.pictures
+        self.map.value_of = self._value_of
+        self.view, self._buttons, self._splitter = body.view, body.buttons, body.splitter
         self._stack = QStackedLayout(self)
         self._stack.addWidget(EmptyState(EMPTY_TEXT))
-        self._stack.addWidget(self._make_content())
+        self._stack.addWidget(body)
         self._connect()
-
-    def _make_view(self) -> QTableView:
-        view = QTableView()
-        view.setObjectName("memory.contents")
-        view.setAccessibleName("Contents of the memory")
-        view.setModel(self.table)
-        view.setFont(self.theme.font_mono(12))
-        view.setShowGrid(False)
-        view.setSelectionMode(QAbstractItemView.SelectionMode.ContiguousSelection)
-        view.verticalHeader().setDefaultSectionSize(18)
-        view.verticalHeader().setMinimumWidth(86)
-        view.horizontalHeader().setDefaultSectionSize(64)
-        view.horizontalHeader().setHighlightSections(False)
-        view.verticalHeader().setHighlightSections(False)
-        view.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
-        view.customContextMenuRequested.connect(lambda point: self._show_menu(view, point))
-        return view
-
-    def _make_content(self) -> QWidget:
-        content = QWidget()
-        bar = QHBoxLayout()
-        bar.setContentsMargins(8, 4, 8, 4)
-        bar.setSpacing(8)
-        bar.addWidget(self.chooser)
-        for number, (text, tip) in enumerate(
-            (("now", "What lies where now"), ("lifetime", "What lay where, over cycles"))
-        ):
-            button = QToolButton()
-            button.setText(text)
-            button.setToolTip(tip)
-            button.setObjectName(f"memory.view.{text}")
-            button.setCheckable(True)
-            button.setAutoRaise(True)
-            self._buttons.addButton(button, number)
-            bar.addWidget(button)
-        self._buttons.button(0).setChecked(True)
-        bar.addWidget(self.usage, 1)
-        lower = QWidget()
-        inside = QVBoxLayout(lower)
-        inside.setContentsMargins(0, 0, 0, 0)
-        inside.setSpacing(0)
-        line = QHBoxLayout()
-        line.setContentsMargins(8, 4, 8, 4)
-        line.addWidget(self.numbers, 1)
-        line.addWidget(self.dtype)
-        inside.addLayout(line)
-        inside.addWidget(self.view, 1)
-        self._splitter = QSplitter(Qt.Orientation.Vertical)
-        self._splitter.addWidget(self.pictures)
-        self._splitter.addWidget(lower)
-        self._splitter.setStretchFactor(0, 3)
-        self._splitter.setStretchFactor(1, 2)
-        whole = QVBoxLayout(content)
-        whole.setContentsMargins(0, 0, 0, 0)
-        whole.setSpacing(0)
-        whole.addLayout(bar)
-        whole.addWidget(self._splitter, 1)
-        return content
 
     def _connect(self) -> None:
         self.chooser.currentIndexChanged.connect(self._memory_chosen)
@@ -155,6 +69,7 @@ class MemoryPanel(Panel):
         self.map.range_chosen.connect(self._range_chosen)
         self.lifetimes.lifetime_chosen.connect(self._lifetime_chosen)
         self.view.selectionModel().selectionChanged.connect(self._cells_chosen)
+        self.view.customContextMenuRequested.connect(lambda point: self._show_menu(self.view, point))
         for widget in (self.map, self.lifetimes):
             widget.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
             widget.customContextMenuRequested.connect(
