@@ -42,6 +42,13 @@ class TileRun:
                 chain = nodes[at : at + 1]
                 self._emit_node(chain[0])
             at += len(chain)
+            made = chain[-1].outputs[0]
+            value = self.values[made]
+            if isinstance(value, View):
+                if at < len(nodes):
+                    self.b.show(made, value)
+                else:
+                    self.b.shown_for(value)
 
     def operand(self, tensor: int) -> Operand:
         """The operand of a tensor, fetched at its first use."""

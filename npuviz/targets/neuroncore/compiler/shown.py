@@ -37,6 +37,7 @@ class _Found:
     base: int
     partition_step: int
     steps: tuple[int, int, int, int]
+    count: int
 
 
 class ShownTensors:
@@ -88,7 +89,13 @@ class ShownTensors:
         self._waiting.clear()
 
     def pieces(self, final_index: dict[int, list[int]]) -> tuple[Piece, ...]:
-        """All pieces; final_index: channel -> index of the instruction at each position."""
+        """The pieces of tensors that are shown as a whole.
+
+        final_index  channel -> index of the instruction at each position
+        """
+        missing = {each.tensor: self._graph.tensors[each.tensor].num_elements for each in self._found}
+        for each in self._found:
+            missing[each.tensor] -= each.count
         return tuple(
             Piece(
                 each.tensor,
@@ -99,6 +106,7 @@ class ShownTensors:
                 each.steps,
             )
             for each in self._found
+            if missing[each.tensor] == 0
         )
 
     def _place(self, shown: _Shown, result: View, target: HbmView, source: View) -> None:
@@ -122,9 +130,9 @@ class ShownTensors:
             stream.operands[shown.position] = packed + stream.operands[shown.position][_OPERAND_BYTES:]
         padded = [0] * (4 - len(joint)) + [dim[2] for dim in joint]
         four = (padded[0], padded[1], padded[2], padded[3])
-        self._found.append(
-            _Found(shown.channel, shown.position, shown.tensor, base // item, partition_step // item, four)
-        )
+        count = shown.view.partitions * shown.view.free_size
+        where = base // item, partition_step // item
+        self._found.append(_Found(shown.channel, shown.position, shown.tensor, *where, four, count))
 
 
 def _part_of(source: View, target: HbmView, part: View) -> tuple[int, int, list[tuple[int, int]]] | None:

@@ -76,3 +76,20 @@ def test_what_is_not_stored_is_not_shown() -> None:
     with builder.node(1):
         builder.store(builder.hbm(1), y)
     assert assemble(builder, {}).pieces == ()
+
+
+def test_half_a_tensor_is_not_shown() -> None:
+    graph = make_graph({"x": ((8, 8), "float32")}, {"y": ((8, 8), "float32")}, [])
+    builder = Builder(graph, make_spec("trn2")[0])
+    with builder.node(0):
+        x = builder.fetch(builder.hbm(0))
+        y, z = builder.sbuf(8, (8,), "float32"), builder.sbuf(8, (8,), "float32")
+        for half in (slice(0, 4), slice(4, 8)):
+            builder.activation(y[:, half], x[:, half], Activation.SQUARE)
+            if half.start == 0:
+                builder.show(0, y[:, half])
+            builder.copy(z[:, half], y[:, half])
+            builder.shown_for(z[:, half])
+        builder.store(builder.hbm(1), z)
+    assert len(builder.shown) == 1
+    assert assemble(builder, {}).pieces == ()
