@@ -274,7 +274,7 @@ def _units_table(source: InspectorSource) -> Table:
     states = {s.unit: s for s in source.session.machine.unit_states()} if source.session else {}
     work = source.work_kinds()
     rows: list[tuple[Cell, ...]] = []
-    for unit in sorted(description.units, key=lambda u: natural_key(u.name))[:MAX_ROWS]:
+    for unit in description.units[:MAX_ROWS]:
         state = states.get(unit.id)
         busy = text_cell("")
         tracks = interval_tracks(reader, unit.id) if reader else []
