@@ -14,7 +14,7 @@ from npuviz.program.graph import Graph
 from npuviz.sim.target import CheckResult
 from npuviz.targets.rk3588.spec import RknnSpec
 from npuviz.targets.rk3588.tables import Buffer
-from npuviz.targets.rk3588.values_buffer import cubes_of, is_quantized
+from npuviz.targets.rk3588.values_buffer import as_type, cubes_of, is_quantized
 from npuviz.targets.rk3588.values_engine import ValueEngine
 from npuviz.targets.rk3588.values_host import computed_from
 from npuviz.targets.rk3588.values_memory import ValueFault
@@ -22,9 +22,6 @@ from npuviz.targets.rk3588.work import ATOM_BYTES, PRECISION_BYTES, Work
 
 STEPS = 2
 """Steps of its own scale that a quantised tensor may be off."""
-
-OF_WEIGHTS = 0.05
-"""Of the largest magnitude, more where the graph has floats and the compiler quantised its weights."""
 
 FLOAT_TOLERANCES = {"float16": (1e-2, 2e-2), "float32": (1e-3, 1e-4), "bfloat16": (5e-2, 1e-1)}
 """Error allowed by the type that DDR holds: of the element, and of the tensor's largest magnitude. Results of
@@ -168,6 +165,9 @@ class _Rule:
             return None
 
     def _errors(self, buffer: Buffer, found: np.ndarray, expected: np.ndarray) -> _Errors:
+        if found.dtype.kind not in "iub" and buffer.dtype in FLOAT_TOLERANCES:
+            # What the type in DDR cannot hold is right when it is what the cast makes of it.
+            expected = as_type(expected, numpy_dtype(buffer.dtype))
         a, b = found.astype(np.float64), expected.astype(np.float64)
         finite = np.isfinite(b)
         scale = float(np.abs(b[finite]).max()) if finite.any() else 0.0
@@ -191,12 +191,8 @@ class _Rule:
             self._used.add(f"8-bit integers within {STEPS} steps")
             return float(STEPS)
         if is_quantized(buffer):
-            is_drawn = not any(node.op_type == "QuantizeLinear" for node in self._graph.nodes)
-            text = f"quantised numbers within {STEPS} steps of their scale"
-            if is_drawn:
-                text += f" + {OF_WEIGHTS:g} of the largest magnitude (the graph's weights are floats)"
-            self._used.add(text)
-            return STEPS * buffer.scale + (OF_WEIGHTS * scale if is_drawn else 0.0)
+            self._used.add(f"quantised numbers within {STEPS} steps of their scale")
+            return STEPS * buffer.scale
         name = buffer.dtype if buffer.dtype in FLOAT_TOLERANCES else "float32"
         name = "float16" if name == "float32" and self._is_fp16 else name
         of_element, of_tensor = FLOAT_TOLERANCES[name]
