@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import ml_dtypes
 import numpy as np
 
-from npuviz.targets.rk3588.values_core import FLOATS, MAX_ELEMENTS, element_type, read_cube
 from npuviz.targets.rk3588.values_memory import Memory, ValueFault
+from npuviz.targets.rk3588.values_operands import FLOATS, MAX_ELEMENTS, element_type, read_cube
 from npuviz.targets.rk3588.values_round import INT32, rounded, shifted
 from npuviz.targets.rk3588.values_table import look_up
 from npuviz.targets.rk3588.work import ATOM_BYTES, Elementwise, Output, Stage, bits, signed
