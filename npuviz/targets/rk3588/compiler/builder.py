@@ -1,0 +1,253 @@
+"""Collects buffers, streams, tasks and host calls of one program and puts them into tables."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from npuviz.base.errors import DoesNotFit
+from npuviz.formats.regcmd_stream import Stream, Tail
+from npuviz.formats.rk3588_layout import aligned, packing
+from npuviz.formats.rk3588_registers import Word
+from npuviz.program.dtypes import numpy_dtype
+from npuviz.program.graph import Graph
+from npuviz.program.memory import Allocation, MemoryMap
+from npuviz.program.program import Note
+from npuviz.targets.rk3588.compiler.compiled import Compiled
+from npuviz.targets.rk3588.compiler.quantisation import Quantisation
+from npuviz.targets.rk3588.spec import RknnSpec
+from npuviz.targets.rk3588.tables import Buffer, HostCall, Tables, Task
+from npuviz.targets.rk3588.work import decode_work
+
+FIRST_ADDRESS = 0x1000_0000
+ADDRESS_END = 1 << 32
+ALIGNMENT = 64
+"""Streams start at multiples of 64 bytes. Ref: MESA, ALLB; used for all buffers."""
+
+_INTERRUPTS = {0x60: 0xC00}
+_DPU_INTERRUPT = 0x300
+
+
+class CannotLower(Exception):
+    """The NPU cannot run this operator; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """A task before it has an index."""
+
+    core: int
+    job: int
+    node: int
+    stream: int
+    words: np.ndarray
+    registers: dict[int, int]
+    enables: int
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A state of the builder to return to."""
+
+    buffers: int
+    drafts: int
+    job: int
+    is_open: bool
+    homes: dict[int, int]
+    next_address: int
+
+
+class Builder:
+    """One program under construction. Layers are added in order; each may become several tasks."""
+
+    def __init__(self, graph: Graph, spec: RknnSpec) -> None:
+        self.graph = graph
+        self.spec = spec
+        self.notes: list[Note] = []
+        self.placement: dict[int, str] = {}
+        self._buffers: list[Buffer] = []
+        self._homes: dict[int, int] = {}
+        self._drafts: list[_Draft] = []
+        self._hosts: list[HostCall] = []
+        self._job = 0
+        self._is_open = False
+        self._address = FIRST_ADDRESS
+
+    # --- roll-back -------------------------------------------------------------------------------------
+
+    def mark(self) -> Mark:
+        """The present state, for `roll_back`."""
+        return Mark(
+            len(self._buffers), len(self._drafts), self._job, self._is_open, dict(self._homes), self._address
+        )
+
+    def roll_back(self, mark: Mark) -> None:
+        """Forget what was added since."""
+        del self._buffers[mark.buffers :]
+        del self._drafts[mark.drafts :]
+        self._job, self._is_open, self._address = mark.job, mark.is_open, mark.next_address
+        self._homes = dict(mark.homes)
+
+    # --- memory ----------------------------------------------------------------------------------------
+
+    def _add(self, buffer: Buffer) -> int:
+        size = aligned(max(1, buffer.size_bytes), ALIGNMENT)
+        if self._address + size > ADDRESS_END:
+            raise DoesNotFit(f"{buffer.name}: the program needs more than the 4 GiB that addresses reach")
+        self._buffers.append(replace(buffer, address=self._address))
+        self._address += size
+        return len(self._buffers) - 1
+
+    def buffer(self, number: int) -> Buffer:
+        """A buffer by its number."""
+        return self._buffers[number]
+
+    def home(self, tensor: int, dtype: str = "", quantisation: Quantisation | None = None) -> Buffer:
+        """The buffer of a graph tensor; the first who asks decides its type.
+
+        Floating-point tensors of up to four dimensions lie as feature cubes, others row-major.
+        """
+        if tensor not in self._homes:
+            self._homes[tensor] = self._add(self._make_home(tensor, dtype, quantisation))
+        return self._buffers[self._homes[tensor]]
+
+    def _make_home(self, tensor: int, dtype: str, quantisation: Quantisation | None) -> Buffer:
+        found = self.graph.tensors[tensor]
+        constant = self.graph.constants.get(tensor)
+        dtype = dtype or ("float16" if found.dtype in ("float32", "float16") else found.dtype)
+        is_cube = dtype in ("float16", "int8") and 0 < len(found.shape) <= 4 and constant is None
+        if not is_cube:
+            dtype = found.dtype
+        item = numpy_dtype(dtype).itemsize
+        size = cube_bytes(found.shape, dtype) if is_cube else item * found.num_elements
+        data = None
+        if constant is not None:
+            data = np.ascontiguousarray(constant).reshape(-1).view(np.uint8)
+        scale, zero = (quantisation.scale, quantisation.zero_point) if quantisation else (1.0, 0)
+        return Buffer(
+            found.name, 0, max(1, size), "feature" if is_cube else "row-major", tensor, found.shape, dtype,
+            scale, zero, data,
+        )  # fmt: skip
+
+    def number_of(self, tensor: int) -> int:
+        """Number of a tensor's buffer, made if it has none."""
+        self.home(tensor)
+        return self._homes[tensor]
+
+    def constant(self, name: str, data: np.ndarray, layout: str = "weight") -> Buffer:
+        """A buffer with packed constants."""
+        raw = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
+        dtype = {"i1": "int8", "i2": "int16", "i4": "int32", "f2": "float16", "f4": "float32"}[
+            np.dtype(data.dtype).str[1:]
+        ]
+        return self._buffers[self._add(Buffer(name, 0, len(raw), layout, dtype=dtype, data=raw))]
+
+    def scratch(self, name: str, shape: tuple[int, ...], dtype: str) -> Buffer:
+        """A feature cube that is no graph tensor."""
+        return self._buffers[
+            self._add(Buffer(name, 0, cube_bytes(shape, dtype), "feature", shape=shape, dtype=dtype))
+        ]
+
+    # --- work ------------------------------------------------------------------------------------------
+
+    def begin_layer(self) -> None:
+        """What follows must not start before what was added is done.
+
+        On one core, tasks run in order anyway, so that a chain needs no new start by the driver.
+        """
+        if self._is_open and (self.spec.cores > 1 or self.spec.submit == "layer"):
+            self._close_job()
+
+    def _close_job(self) -> None:
+        if self._is_open:
+            self._job += 1
+            self._is_open = False
+
+    def task(self, node: int, core: int, words: Sequence[Word], enables: int) -> None:
+        """Add a task that writes these registers and enables these blocks."""
+        stream = Stream(tuple(words), Tail(enables))
+        packed = stream.packed()
+        place = self._add(
+            Buffer(f"stream {len(self._drafts)}", 0, packed.nbytes, "stream", data=packed.view(np.uint8))
+        )
+        registers = {word.offset: word.value for word in words}
+        address = self._buffers[place].address
+        self._drafts.append(_Draft(core, self._job, node, address, packed, registers, enables))
+        self._is_open = True
+
+    def host(self, node: int, reason: str = "") -> None:
+        """Run a graph node on the CPU."""
+        found = self.graph.nodes[node]
+        reads = tuple(dict.fromkeys(self.number_of(t) for t in found.inputs if t >= 0))
+        writes = tuple(self.number_of(t) for t in found.outputs if t >= 0)
+        self._call(node, f"{found.op_type} {found.name}".strip(), reads, writes)
+        self.placement[node] = "Host"
+        if reason:
+            text = f"{found.op_type} {found.name} runs on the Host: {reason}"
+            self.notes.append(Note("warning", "host-operator", text, node))
+
+    def convert(self, name: str, reads: tuple[int, ...], writes: tuple[int, ...]) -> None:
+        """Convert layouts on the CPU: graph inputs (no reads) or outputs."""
+        self._call(-1, name, reads, writes)
+
+    def _call(self, node: int, name: str, reads: tuple[int, ...], writes: tuple[int, ...]) -> None:
+        self._close_job()
+        moved = sum(self._buffers[number].size_bytes for number in (*reads, *writes))
+        self._hosts.append(HostCall(self._job, node, moved, name, reads, writes))
+
+    # --- the end ---------------------------------------------------------------------------------------
+
+    def finish(self) -> Compiled:
+        """The program: buffers stay in the order of their addresses."""
+        self._close_job()
+        outputs: dict[int, int] = {}
+        for tensor in self.graph.outputs:
+            found = self.graph.tensors[tensor]
+            size = max(1, found.num_elements * numpy_dtype(found.dtype).itemsize)
+            name = f"{found.name} (output)"
+            place = self._add(Buffer(name, 0, size, "row-major", tensor, found.shape, found.dtype))
+            self.convert(f"output {found.name}", (self.number_of(tensor),), (place,))
+            outputs[tensor] = place
+        order = sorted(range(len(self._drafts)), key=lambda n: (self._drafts[n].job, self._drafts[n].core, n))
+        tasks = [self._task(index, self._drafts[n]) for index, n in enumerate(order)]
+        tables = Tables(
+            self.spec.cores, tuple(tasks), tuple(self._buffers), self._job, tuple(self._hosts), outputs,
+            str(self.spec.cores),
+        )  # fmt: skip
+        ddr = self.spec.cores
+        rows = [Allocation(b.tensor, ddr, b.address, b.size_bytes) for b in self._buffers if b.tensor >= 0]
+        return Compiled(self.graph, tables, MemoryMap(tuple(rows)), tuple(self.notes), self.placement)
+
+    def _task(self, index: int, draft: _Draft) -> Task:
+        return Task(
+            index=index, core=draft.core, job=draft.job, stream=draft.stream, words=draft.words,
+            registers=draft.registers, changed=frozenset(draft.registers),
+            work=decode_work(draft.registers, draft.enables), enable_mask=draft.enables,
+            interrupt_mask=_INTERRUPTS.get(draft.enables, _DPU_INTERRUPT), node=draft.node,
+        )  # fmt: skip
+
+
+def cube_shape(shape: tuple[int, ...]) -> tuple[int, int, int, int]:
+    """(N, C, H, W) of a graph shape: (M, C) has H = M; (N, C, L) has H = 1."""
+    if len(shape) == 4:
+        return shape[0], shape[1], shape[2], shape[3]
+    if len(shape) == 3:
+        return shape[0], shape[1], 1, shape[2]
+    return (1, shape[1], shape[0], 1) if len(shape) == 2 else (1, shape[0], 1, 1)
+
+
+WRITTEN_CHANNELS = 64
+"""Tasks write channels filled up to a group of kernels, depthwise ones to 64."""
+
+
+def image_bytes(shape: tuple[int, ...], dtype: str) -> int:
+    """Bytes of one image of a tensor as a feature cube: channels in whole atoms."""
+    _, channels, height, width = cube_shape(shape)
+    return aligned(channels, packing(dtype).channels) * height * width * numpy_dtype(dtype).itemsize
+
+
+def cube_bytes(shape: tuple[int, ...], dtype: str) -> int:
+    """Bytes of a tensor as feature cubes, with room behind the last for what fills its channels up."""
+    count, channels, height, width = cube_shape(shape)
+    filled = aligned(channels, WRITTEN_CHANNELS) * height * width * numpy_dtype(dtype).itemsize
+    return (count - 1) * image_bytes(shape, dtype) + filled

@@ -1,0 +1,68 @@
+"""ONNX graph -> tasks: layer by layer, what the NPU cannot do on the Host."""
+
+from collections.abc import Callable, Mapping
+
+from npuviz.base.errors import DoesNotFit, FormatError
+from npuviz.base.progress import Progress
+from npuviz.program.graph import Graph
+from npuviz.program.program import Note
+from npuviz.targets.rk3588.compiler import conv, elementwise, pooling
+from npuviz.targets.rk3588.compiler.builder import Builder, CannotLower
+from npuviz.targets.rk3588.compiler.compiled import Compiled
+from npuviz.targets.rk3588.compiler.layers import Layer, Planner
+from npuviz.targets.rk3588.spec import RknnSpec
+
+Lower = Callable[[Builder, Layer, Planner], None]
+FAMILIES: Mapping[str, Lower] = {**conv.LOWERINGS, **elementwise.LOWERINGS, **pooling.LOWERINGS}
+
+
+def compile_graph(graph: Graph, spec: RknnSpec, progress: Progress) -> Compiled:
+    """Compile a graph. Operators that the NPU cannot run go to the Host, with the reason in a note.
+
+    Raises DoesNotFit when the program needs more than 4 GiB.
+    """
+    builder, planner = Builder(graph, spec), Planner(graph)
+    layers = planner.layers()
+    if spec.dtype == "int8" and any(
+        layer for layer in layers if not layer.is_host and not layer.is_quantised
+    ):
+        text = "operators without quantised inputs and outputs run in fp16"
+        builder.notes.append(Note("info", "half-precision", text))
+    for tensor in graph.inputs:
+        builder.convert(f"input {graph.tensors[tensor].name}", (), (builder.number_of(tensor),))
+    for number, layer in enumerate(layers):
+        progress.report(number / max(1, len(layers)), f"compiling {layer.head.op_type} {layer.head.name}")
+        _lower(builder, layer, planner)
+    return builder.finish()
+
+
+def _lower(builder: Builder, layer: Layer, planner: Planner) -> None:
+    """One layer on the NPU, or its nodes one by one on the Host."""
+    reason = "the NPU has no lowering for it"
+    if layer.head.op_type in ("QuantizeLinear", "DequantizeLinear"):
+        reason = ""
+    if not layer.is_host:
+        mark = builder.mark()
+        try:
+            builder.begin_layer()
+            FAMILIES[layer.head.op_type](builder, layer, planner)
+        except (CannotLower, ValueError, DoesNotFit, FormatError) as error:
+            builder.roll_back(mark)
+            reason = str(error)
+        else:
+            for node in layer.nodes:
+                builder.placement[node] = "Core"
+            return
+    _on_host(builder, layer, planner, reason)
+
+
+def _on_host(builder: Builder, layer: Layer, planner: Planner, reason: str) -> None:
+    """Nodes of a layer on the Host, with the DequantizeLinear nodes that make their inputs float."""
+    graph = builder.graph
+    for number, index in enumerate(sorted(layer.nodes)):
+        node = graph.nodes[index]
+        for tensor in node.inputs:
+            source = planner.quantised.sources.get(tensor) or planner.quantised.constants.get(tensor)
+            if source is not None and builder.placement.get(source.node) is None:
+                builder.host(source.node)
+        builder.host(index, reason if number == 0 else "")

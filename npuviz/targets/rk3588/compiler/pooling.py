@@ -1,0 +1,168 @@
+"""Pooling on the PPU alone: maximum and average, also over whole planes."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from npuviz.formats.rk3588_layout import aligned, packing
+from npuviz.formats.rk3588_registers import Word, registers
+from npuviz.targets.rk3588.compiler.builder import Builder, CannotLower, cube_shape, image_bytes
+from npuviz.targets.rk3588.compiler.dpu import Stages, requantisation
+from npuviz.targets.rk3588.compiler.elementwise import emit
+from npuviz.targets.rk3588.compiler.layers import Layer, Planner
+from npuviz.targets.rk3588.tables import Buffer
+from npuviz.targets.rk3588.work import ATOM_BYTES, FP16, INT8
+
+PPU_ENABLES = 0x60
+AVERAGE, MAXIMUM = 0, 1
+MAX_KERNEL, MAX_PAD = 16, 7
+"""Fields of 4 bits for size - 1, of 3 bits for padding. Ref: XML."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A pooling window: sizes, strides, pads top, left, bottom, right."""
+
+    kernel: tuple[int, int]
+    strides: tuple[int, int]
+    pads: tuple[int, int, int, int]
+
+
+def lower_pool(b: Builder, layer: Layer, planner: Planner) -> None:
+    """MaxPool, AveragePool and GlobalAveragePool of two spatial dimensions."""
+    node = layer.head
+    if layer.activation is not None:
+        raise CannotLower("a ReLU behind pooling")
+    if len([tensor for tensor in node.outputs if tensor >= 0]) > 1:
+        raise CannotLower("indices of the maxima")
+    dtype = "int8" if layer.is_quantised else "float16"
+    source = b.home(layer.inputs[0].tensor, dtype, layer.inputs[0].quantisation)
+    target = b.home(layer.output.tensor, dtype, layer.output.quantisation)
+    for buffer in (source, target):
+        if buffer.layout != "feature" or buffer.dtype != dtype or len(buffer.shape) != 4:
+            raise CannotLower(f"{buffer.name} is stored as {buffer.dtype}, {buffer.layout}")
+    method = MAXIMUM if node.op_type == "MaxPool" else AVERAGE
+    window = _window(b, layer, source, target, method)
+    rescales = _rescaling(layer)
+    place = target if rescales is None else b.scratch(f"{node.name} pooled", target.shape, dtype)
+    _emit(b, layer, source, place, window, method)
+    if rescales is not None:
+        b.begin_layer()
+        emit(b, layer, place, target, None, lambda _: rescales)
+
+
+LOWERINGS: Mapping[str, Callable[[Builder, Layer, Planner], None]] = {
+    "MaxPool": lower_pool,
+    "AveragePool": lower_pool,
+    "GlobalAveragePool": lower_pool,
+}
+
+
+def _rescaling(layer: Layer) -> Stages | None:
+    """What a second task must do where input and output of an int8 layer are scaled differently."""
+    taken, out = layer.inputs[0].quantisation, layer.output.quantisation
+    if taken is None or out is None or taken == out:
+        return None
+    end = requantisation(taken.scale / out.scale, out.zero_point)
+    return Stages(bias_constant=-taken.zero_point, out=end)
+
+
+def _window(b: Builder, layer: Layer, source: Buffer, target: Buffer, method: int) -> Window:
+    node = layer.head
+    _, _, height, width = cube_shape(source.shape)
+    if node.op_type == "GlobalAveragePool":
+        window = Window((height, width), (1, 1), (0, 0, 0, 0))
+    else:
+        attributes = node.attributes
+        kernel = [int(v) for v in attributes["kernel_shape"]]
+        strides = [int(v) for v in attributes.get("strides", [1, 1])]
+        pads = [int(v) for v in attributes.get("pads", [0, 0, 0, 0])]
+        if attributes.get("auto_pad", "NOTSET") not in ("NOTSET", "VALID"):
+            raise CannotLower("auto_pad")
+        if any(int(v) != 1 for v in attributes.get("dilations", [1, 1])):
+            raise CannotLower("a dilated window")
+        _, _, out_height, out_width = cube_shape(target.shape)
+        # Rounded up, the last window may reach beyond the given padding.
+        bottom = max(0, (out_height - 1) * strides[0] + kernel[0] - height - pads[0])
+        right = max(0, (out_width - 1) * strides[1] + kernel[1] - width - pads[1])
+        window = Window((kernel[0], kernel[1]), (strides[0], strides[1]), (pads[0], pads[1], bottom, right))
+        if method == AVERAGE and any(window.pads):
+            raise CannotLower("an average over padding")
+    sizes = (*window.kernel, *window.strides)
+    if max(sizes) > MAX_KERNEL or max(window.pads) > MAX_PAD:
+        raise CannotLower(f"a window of {window.kernel} with pads {window.pads}: the PPU holds 16 and 7")
+    return window
+
+
+def _emit(b: Builder, layer: Layer, source: Buffer, target: Buffer, window: Window, method: int) -> None:
+    """PPU tasks: channel surfaces shared out to the cores."""
+    dtype = source.dtype
+    group = packing(dtype).channels
+    images, channels, height, width = cube_shape(source.shape)
+    _, _, out_height, out_width = cube_shape(target.shape)
+    surfaces = aligned(channels, group) // group
+    cores = min(b.spec.cores, surfaces)
+    for image in range(images):
+        for core in range(cores):
+            low, high = (surfaces * n // cores for n in (core, core + 1))
+            places = (
+                source.address + image * image_bytes(source.shape, dtype) + low * height * width * ATOM_BYTES,
+                target.address
+                + image * image_bytes(target.shape, dtype)
+                + low * out_height * out_width * ATOM_BYTES,
+            )
+            words = _words(
+                ((high - low) * group, height, width), (out_height, out_width), places, dtype, window, method
+            )
+            b.task(layer.head.id, core, words, PPU_ENABLES)
+
+
+def _words(
+    size: tuple[int, int, int],
+    out: tuple[int, int],
+    places: tuple[int, int],
+    dtype: str,
+    window: Window,
+    method: int,
+) -> list[Word]:
+    channels, height, width = size
+    precision = INT8 if dtype == "int8" else FP16
+    top, left, bottom, right = window.pads
+
+    def ppu(name: str, **fields: int) -> Word:
+        return registers().encode("PPU", name, **fields)
+
+    def rdma(name: str, **fields: int) -> Word:
+        return registers().encode("PPU_RDMA", name, **fields)
+
+    return [
+        ppu("S_POINTER", pointer_mode=1, executer_ping_pong=1, pointer_ping_pong=1),
+        rdma("S_POINTER", pointer_mode=1, executer_ping_pong=1, pointer_ping_pong=1),
+        ppu("DATA_CUBE_IN_WIDTH", width=width - 1),
+        ppu("DATA_CUBE_IN_HEIGHT", height=height - 1),
+        ppu("DATA_CUBE_IN_CHANNEL", channels=channels - 1),
+        ppu("DATA_CUBE_OUT_WIDTH", width=out[1] - 1),
+        ppu("DATA_CUBE_OUT_HEIGHT", height=out[0] - 1),
+        ppu("DATA_CUBE_OUT_CHANNEL", channels=channels - 1),
+        ppu("OPERATION_MODE_CFG", flying=1, method=method),
+        ppu(
+            "POOLING_KERNEL_CFG",
+            stride_height=window.strides[0] - 1,
+            stride_width=window.strides[1] - 1,
+            kernel_height=window.kernel[0] - 1,
+            kernel_width=window.kernel[1] - 1,
+        ),
+        # Ref: TRM: the reciprocal times 65536.
+        ppu("RECIP_KERNEL_WIDTH", reciprocal=round(65536 / window.kernel[1])),
+        ppu("RECIP_KERNEL_HEIGHT", reciprocal=round(65536 / window.kernel[0])),
+        ppu("POOLING_PADDING_CFG", bottom=bottom, right=right, top=top, left=left),
+        ppu("DST_BASE_ADDR", address=places[1] >> 4),
+        ppu("DST_SURF_STRIDE", stride=out[0] * out[1]),
+        ppu("DATA_FORMAT", proc_precision=precision),
+        rdma("CUBE_IN_WIDTH", width=width - 1),
+        rdma("CUBE_IN_HEIGHT", height=height - 1),
+        rdma("CUBE_IN_CHANNEL", channels=channels - 1),
+        rdma("SRC_BASE_ADDR", address=places[0]),
+        rdma("SRC_LINE_STRIDE", stride=width),
+        rdma("SRC_SURF_STRIDE", stride=height * width),
+        rdma("DATA_FORMAT", in_precision=precision),
+    ]
