@@ -308,33 +308,3 @@ def _convert(context: Context, x: np.ndarray) -> np.ndarray:
         return x.astype(dtype)
     limits = np.iinfo(dtype)
     return np.clip(x, limits.min, limits.max).astype(dtype)
-
-
-# --- writing ---------------------------------------------------------------------------------------
-
-
-def write_cube(
-    memory: Memory, address: int, values: np.ndarray, surface_stride: int, what: str, row_stride: int = 0
-) -> None:
-    """Write a cube (C, H, W) as NC1HWC2; strides in atoms, row_stride 0: rows lie one after the other.
-
-    Atoms are written whole: channels that fill up the last one are 0 (Assumed).
-    """
-    item = values.dtype.itemsize
-    group = ATOM_BYTES // item
-    channels, height, width = values.shape
-    surfaces = -(-channels // group)
-    pixels = height * width
-    row = row_stride or width
-    if surfaces > 1 and surface_stride < (height - 1) * row + width:
-        raise ValueFault(
-            f"{what}: surfaces of {pixels} atoms are {surface_stride} atoms apart and overwrite each other"
-        )
-    span = ((surfaces - 1) * surface_stride + (height - 1) * row + width) * ATOM_BYTES
-    data = memory.target(address, span, what)
-    packed = np.zeros((surfaces, group, height, width), values.dtype)
-    packed.reshape(-1, height, width)[:channels] = values
-    atoms = np.ascontiguousarray(packed.transpose(0, 2, 3, 1)).view(np.uint8)
-    pitches = (surface_stride * ATOM_BYTES, row * ATOM_BYTES, ATOM_BYTES, 1)
-    place = np.lib.stride_tricks.as_strided(data, (surfaces, height, width, ATOM_BYTES), pitches)
-    place[:] = atoms

@@ -7,9 +7,9 @@ import numpy as np
 
 from npuviz.targets.rk3588.tables import Task
 from npuviz.targets.rk3588.values_core import convolve
-from npuviz.targets.rk3588.values_dpu import Context, main_input, process, write_cube
+from npuviz.targets.rk3588.values_dpu import Context, main_input, process
 from npuviz.targets.rk3588.values_memory import Memory, ValueFault
-from npuviz.targets.rk3588.values_operands import element_type, feature_atoms, weight_bytes
+from npuviz.targets.rk3588.values_operands import element_type, feature_atoms, weight_bytes, write_cube
 from npuviz.targets.rk3588.values_ppu import pooled, pooling_input
 from npuviz.targets.rk3588.values_table import tables_by_task
 

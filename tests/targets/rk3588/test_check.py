@@ -36,8 +36,8 @@ RELU, ADD_FROM_MEMORY, NO_MUL = 0x00, 2 << 16 | 0x100, 0x10
 FUSED = 0x1D
 
 
-def _initial(name: str, values: np.ndarray) -> onnx.TensorProto:
-    return onnx.numpy_helper.from_array(values, name)
+def _initial(name: str, values: np.ndarray | np.generic) -> onnx.TensorProto:
+    return onnx.numpy_helper.from_array(np.asarray(values), name)
 
 
 def model(folder: Path, weights: np.ndarray, bias: np.ndarray) -> Graph:
