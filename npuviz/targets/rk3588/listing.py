@@ -169,7 +169,7 @@ def _task_text(task: Task) -> tuple[str, str]:
         kernel = f"{conv.kernel_height}x{conv.kernel_width}"
         text = (
             f"{opcode} {conv.real_channels}x{conv.height}x{conv.width} -> "
-            f"{conv.out_kernels}x{conv.out_height}x{conv.out_width} {kernel} stride "
+            f"{conv.real_channels if conv.is_depthwise else conv.kernels}x{conv.out_height}x{conv.out_width} {kernel} stride "
             f"{conv.stride_y}x{conv.stride_x} {PRECISION_NAMES[conv.precision]}"
         )
         if output is not None:

@@ -72,7 +72,7 @@ def _macs(task: Task) -> int:
     if conv is None:
         return 0
     taps = conv.kernel_height * conv.kernel_width * conv.out_width * conv.out_height
-    return taps * conv.out_kernels * (1 if conv.is_depthwise else conv.real_channels)
+    return taps * (conv.real_channels if conv.is_depthwise else conv.kernels * conv.real_channels)
 
 
 def _rate(task: Task, spec: RknnSpec) -> int:

@@ -95,16 +95,16 @@ class Stages:
                     alu_bypass=int(not has_bias),
                 )
             )
-            found.append(_dpu("BS_ALU_CFG", operand=self.bias_constant & 0xFFFFFFFF))
-            found.append(_dpu("BS_MUL_CFG", operand=self.main_factor & 0xFFFF))
-            found.append(_dpu("BS_RELUX_CMP_VALUE", limit=self.limit & 0xFFFFFFFF))
+            found.append(_dpu("BS_ALU_CFG", operand=self.bias_constant))
+            found.append(_dpu("BS_MUL_CFG", operand=self.main_factor))
+            found.append(_dpu("BS_RELUX_CMP_VALUE", limit=self.limit))
         if self.scale_address is not None:
             found.append(_dpu("BN_CFG", relu_bypass=1, alu_bypass=1))
             found.append(_dpu("BN_MUL_CFG", shift=self.scale_shift, mul_source=1))
         if self.operand is not None:
             found += _operand_words(self.operand)
         half = int(to_half)
-        found.append(_dpu("OUT_CVT_OFFSET", offset=self.out.offset & 0xFFFFFFFF))
+        found.append(_dpu("OUT_CVT_OFFSET", offset=self.out.offset))
         found.append(_dpu("OUT_CVT_SCALE", fp32_to_fp16=half, scale=self.out.scale))
         found.append(_dpu("OUT_CVT_SHIFT", shift=self.out.shift))
         return found
@@ -143,7 +143,7 @@ def _operand_words(operand: Operand) -> list[Word]:
             source=1,
             op_type=int(multiplies),
         ),
-        _dpu("EW_CVT_OFFSET_VALUE", offset=operand.offset & 0xFFFFFFFF),
+        _dpu("EW_CVT_OFFSET_VALUE", offset=operand.offset),
         _dpu("EW_CVT_SCALE_VALUE", scale=operand.scale if converts else 1),
     ]
 

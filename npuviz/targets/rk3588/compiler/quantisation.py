@@ -60,7 +60,7 @@ class QuantisedGraph:
 
     def _dequantise(self, graph: Graph, node: Node) -> None:
         scale = graph.constants.get(node.inputs[1])
-        zero = graph.constants.get(node.inputs[2]) if len(node.inputs) > 2 else np.zeros(1, np.int32)
+        zero = graph.constants.get(node.inputs[2]) if len(node.inputs) > 2 else np.array([0], np.int32)
         stored = graph.tensors[node.inputs[0]]
         if scale is None or zero is None:
             return
