@@ -1,0 +1,56 @@
+"""Register command streams of a program as files: binary words, or one word a line."""
+
+from pathlib import Path
+
+import numpy as np
+
+from npuviz.base.errors import TargetError, UsageError
+from npuviz.base.units import format_bytes
+from npuviz.formats.regcmd import ALIGNMENT, WORD_BYTES
+from npuviz.formats.regcmd_text import format_plain
+from npuviz.targets.rk3588.compiler.compiled import Compiled
+
+_LINE = ALIGNMENT // WORD_BYTES
+
+
+def write_compiled(compiled: Compiled, out: Path) -> str:
+    """Write all streams, one behind the other in the order of tasks, each from a multiple of 64 bytes on.
+
+    `*.regcmd.txt` or `*.txt` holds one word of 16 hexadecimal digits a line, other names little-endian
+    words. Returns a sentence about the file. Raises UsageError for a place that cannot be written, and
+    TargetError for a program without tasks.
+    """
+    words = stream_words(compiled)
+    if not len(words):
+        raise TargetError("nothing to write: no operator of the model runs on the NPU")
+    is_text = out.name.lower().endswith(".txt")
+    data = format_plain(words).encode("ascii") if is_text else words.astype("<u8").tobytes()
+    _replace(out, data)
+    tasks = len(compiled.tables.tasks)
+    kind = "text" if is_text else "binary"
+    return f"{out}: {tasks} register command streams, {len(words)} words, {format_bytes(len(data))} of {kind}"
+
+
+def stream_words(compiled: Compiled) -> np.ndarray:
+    """(n,) uint64: the words of all tasks, filled up with zeros to whole lines of 64 bytes."""
+    parts = [np.zeros(0, np.uint64)]
+    for task in compiled.tables.tasks:
+        part = np.zeros(-(-len(task.words) // _LINE) * _LINE, np.uint64)
+        part[: len(task.words)] = task.words
+        parts.append(part)
+    return np.concatenate(parts)
+
+
+def _replace(out: Path, data: bytes) -> None:
+    """The whole file or nothing. A folder, device or pipe is refused."""
+    if out.exists() and not out.is_file():
+        raise UsageError(f"{out}: cannot write: expected the name of a file")
+    temporary = out.with_name(f".{out.name}.partial")
+    try:
+        try:
+            temporary.write_bytes(data)
+            temporary.replace(out)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        raise UsageError(f"{out}: cannot write: {error.strerror or 'the file system refuses'}") from None
