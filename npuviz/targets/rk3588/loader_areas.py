@@ -122,8 +122,8 @@ def buffers_of(areas: Iterable[MemoryArea]) -> tuple[list[Buffer], list[str]]:
         if high > ADDRESS_END:
             beyond = next(area for area in group if area.high > ADDRESS_END)
             problems.append(
-                f"{beyond.name} at {beyond.low:#x}, {beyond.high - beyond.low} bytes, leaves the 32-bit address "
-                "space: the values of tasks that use it are not computed"
+                f"{beyond.name} at {beyond.low:#x}, {beyond.high - beyond.low} bytes, leaves the 32-bit "
+                "address space: the values of tasks that use it are not computed"
             )
             high = ADDRESS_END
         total += high - low

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from npuviz.base.errors import FormatError
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Graph
 from npuviz.targets.rk3588.spec import RknnSpec
@@ -191,7 +192,7 @@ class ValueEngine:
                 self._run_host(self.tables.hosts[-1 - entry])
             else:
                 tasks.run(memory, entry)
-        except ValueFault as fault:
+        except (ValueFault, FormatError) as fault:
             name = f"host call {-1 - entry}" if entry < 0 else f"task {entry}"
             text = f"{name} is not executed: {fault}"
             self._hazards.append(ValueHazard(self._place[0], entry, "fault", text))
@@ -290,7 +291,7 @@ class ValueEngine:
             memory, tasks = self._parts()
             try:
                 return tasks.operand(memory, task, kind)
-            except ValueFault:
+            except (ValueFault, FormatError):
                 return np.zeros(0, np.uint8)
 
     def tensor(self, tensor: int) -> np.ndarray | None:
@@ -302,12 +303,12 @@ class ValueEngine:
                     return np.array(self.graph.constants[tensor])
             if self.home_of(tensor) < 0:
                 return None
-            try:
-                return self._held(tensor)
-            except ValueFault:
-                return None
+            return self.held(tensor)
 
     def held(self, tensor: int) -> np.ndarray | None:
         """As `tensor`, and the graph's inputs where no buffer holds them."""
         with self.lock:
-            return self._held(tensor)
+            try:
+                return self._held(tensor)
+            except (ValueFault, FormatError):
+                return None

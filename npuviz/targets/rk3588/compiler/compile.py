@@ -45,7 +45,10 @@ def _lower(builder: Builder, layer: Layer, planner: Planner) -> None:
         mark = builder.mark()
         try:
             builder.begin_layer()
-            FAMILIES[layer.head.op_type](builder, layer, planner)
+            lower = FAMILIES.get(layer.head.op_type)
+            if lower is None:
+                raise CannotLower(reason)
+            lower(builder, layer, planner)
         except (CannotLower, ValueError, DoesNotFit, FormatError) as error:
             builder.roll_back(mark)
             reason = str(error)

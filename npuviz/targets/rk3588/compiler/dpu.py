@@ -41,7 +41,7 @@ def requantisation(factor: float, offset: int = 0) -> Requantisation:
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """The second operand of EW: a cube in memory. alu: MULTIPLY or an ALU code.
+    """The second operand of EW: a cube in memory. alu: MULTIPLY or an ALU code; relu: behind it.
 
     stride  atoms of a channel surface; item  bytes of an element
     offset, scale  e' = (e + offset) * scale; scale 0: taken as it is
@@ -53,6 +53,7 @@ class Operand:
     item: int
     offset: int = 0
     scale: int = 0
+    relu: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +138,7 @@ def _operand_words(operand: Operand) -> list[Word]:
             data_mode=1,
             data_size={1: 1, 2: 2, 4: 3}[operand.item],
             alu_op=0 if multiplies else operand.alu,
-            relu_bypass=1,
+            relu_bypass=int(not operand.relu),
             convert_bypass=int(not converts),
             lut_bypass=1,
             source=1,

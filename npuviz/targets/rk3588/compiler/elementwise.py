@@ -1,6 +1,7 @@
 """Operators of the DPU alone: sums and products of two cubes, ReLU and clip."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from npuviz.targets.rk3588.compiler.dpu import (
     Stages,
     requantisation,
 )
-from npuviz.targets.rk3588.compiler.layers import Layer, Planner
+from npuviz.targets.rk3588.compiler.layers import VIEWS, Layer, Planner
 from npuviz.targets.rk3588.compiler.quantisation import Quantisation
 from npuviz.targets.rk3588.tables import Buffer
 from npuviz.targets.rk3588.work import ATOM_BYTES, FP16, INT8
@@ -30,19 +31,17 @@ def lower_sum(b: Builder, layer: Layer, planner: Planner) -> None:
     relu = layer.activation is not None
     out = layer.output.quantisation
     if out is None:
-        emit(b, layer, first, target, second, lambda o: Stages(relu=relu, operand=o), ALU_ADD)
+        emit(b, layer, first, target, second, lambda o: Stages(operand=replace(o, relu=relu)), ALU_ADD)
         return
     one, two = _quantisations(layer)
     largest = max(one.scale, two.scale)
     factors = [round(q.scale / largest * (1 << FIXED_BITS)) for q in (one, two)]
 
     def stages(operand: Operand) -> Stages:
-        taken = Operand(operand.address, ALU_ADD, operand.stride, 1, -two.zero_point, factors[1])
+        taken = Operand(operand.address, ALU_ADD, operand.stride, 1, -two.zero_point, factors[1], relu)
         end = requantisation(largest / out.scale / (1 << FIXED_BITS), out.zero_point)
         return Stages(bias_constant=-one.zero_point, main_factor=factors[0], operand=taken, out=end)
 
-    if relu:
-        raise CannotLower("a ReLU between an int8 sum and its rescaling")
     emit(b, layer, first, target, second, stages, ALU_ADD)
 
 
@@ -87,11 +86,23 @@ def lower_relu(b: Builder, layer: Layer, planner: Planner) -> None:
     emit(b, layer, source, target, None, lambda _: stages)
 
 
+def lower_view(b: Builder, layer: Layer, planner: Planner) -> None:
+    """A change of shape that leaves the bytes as they are: a copy."""
+    source, target = _homes(b, layer)
+    taken, out = layer.inputs[0].quantisation, layer.output.quantisation
+    stages = Stages(relu=layer.activation is not None)
+    if taken is not None and out is not None and taken != out:
+        end = requantisation(taken.scale / out.scale, out.zero_point)
+        stages = Stages(bias_constant=-taken.zero_point, out=end)
+    emit(b, layer, source, target, None, lambda _: stages)
+
+
 LOWERINGS: Mapping[str, Callable[[Builder, Layer, Planner], None]] = {
     "Add": lower_sum,
     "Mul": lower_product,
     "Relu": lower_relu,
     "Clip": lower_relu,
+    **dict.fromkeys(VIEWS, lower_view),
 }
 
 
@@ -112,8 +123,8 @@ def _homes(b: Builder, layer: Layer) -> tuple[Buffer, Buffer]:
     for buffer in found:
         if buffer.layout != "feature" or buffer.dtype != dtype:
             raise CannotLower(f"{buffer.name} is stored as {buffer.dtype}, {buffer.layout}")
-    if found[0].shape != found[1].shape:
-        raise CannotLower(f"shapes {found[0].shape} and {found[1].shape} differ")
+    if cube_shape(found[0].shape) != cube_shape(found[1].shape):
+        raise CannotLower(f"{found[0].shape} and {found[1].shape} do not lie alike in memory")
     return found
 
 

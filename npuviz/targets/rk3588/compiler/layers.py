@@ -5,12 +5,11 @@ from dataclasses import dataclass, field
 from npuviz.program.graph import Graph, Node
 from npuviz.targets.rk3588.compiler.quantisation import Quantisation, QuantisedGraph, quantisation_of
 
-FUSED_ACTIVATIONS = frozenset(("Relu", "Clip"))
-QUANTISED_HEADS = frozenset(
-    ("Conv", "Gemm", "MatMul", "Add", "Mul", "MaxPool", "AveragePool", "GlobalAveragePool", "Relu", "Clip",
-     "Sigmoid", "Tanh", "Mish", "HardSwish", "Swish", "Elu")
-)  # fmt: skip
-HEADS = frozenset((*QUANTISED_HEADS, "LeakyRelu", "Softplus", "Gelu"))
+VIEWS = ("Flatten", "Reshape", "Squeeze", "Unsqueeze", "Identity")
+_ARITHMETIC = ("Conv", "Gemm", "MatMul", "Add", "Mul", "Relu", "Clip")
+_POOLS = ("MaxPool", "AveragePool", "GlobalAveragePool")
+TABLES = ("Sigmoid", "Tanh", "Mish", "HardSwish", "Swish", "Elu", "Softplus", "Gelu", "LeakyRelu")
+HEADS = frozenset((*VIEWS, *_ARITHMETIC, *_POOLS, *TABLES))
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +74,7 @@ class Planner:
         alone = Layer(node, (node.id,), is_host=True)
         if node.op_type not in HEADS:
             return alone
-        found = self._quantised(node) if node.op_type in QUANTISED_HEADS else None
-        return found or self._half(node) or alone
+        return self._quantised(node) or self._half(node) or alone
 
     def _activations(self, node: Node) -> list[int]:
         """Inputs that are no constants; for products and convolutions only the first."""
@@ -107,7 +105,7 @@ class Planner:
             return None
         nodes, activation, last = [node.id], None, node
         follower = self._follower(node)
-        if follower is not None and follower.op_type in FUSED_ACTIVATIONS and follower.op_type == "Relu":
+        if follower is not None and follower.op_type == "Relu":
             activation, last = follower, follower
             nodes.append(follower.id)
         target = self.quantised.targets.get(last.outputs[0])
@@ -136,7 +134,7 @@ class Planner:
             return None
         nodes, activation, last = [node.id], None, node
         follower = self._follower(node)
-        if node.op_type not in FUSED_ACTIVATIONS and follower is not None and follower.op_type == "Relu":
+        if node.op_type not in ("Relu", "Clip") and follower is not None and follower.op_type == "Relu":
             activation, last = follower, follower
             nodes.append(follower.id)
         inputs = tuple(Stored(tensor) for tensor in activations)
