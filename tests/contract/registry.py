@@ -19,6 +19,7 @@ from npuviz.program.program import Program
 from npuviz.sim.machine import Machine
 from npuviz.sim.target import LoadRequest, Target
 from npuviz.targets.neuroncore.target import TARGET as NEURONCORE
+from npuviz.targets.rk3588.target import TARGET as RK3588
 from npuviz.targets.systolic.target import TARGET as SYSTOLIC
 from tests.toy.target import TARGET as TOY
 from tests.toy.target import write_toy
@@ -64,6 +65,10 @@ def _neuron(name: str, preset: str = "", **settings: str) -> Callable[[Path], Lo
     return lambda _folder: LoadRequest(SAMPLES / name, preset=preset, settings=settings)
 
 
+def _sample_of(name: str, **settings: str) -> Callable[[Path], LoadRequest]:
+    return lambda _folder: LoadRequest(SAMPLES / name, settings=settings)
+
+
 def _product(folder: Path) -> LoadRequest:
     """One matrix product with a bias: small, and something that parity mode takes."""
     weight = np.arange(48 * 32, dtype=np.float32).reshape(48, 32) % 7 - 3
@@ -83,7 +88,11 @@ CASES = [
     Case("systolic cnn", SYSTOLIC, _sample("tiny_cnn.onnx")),
     Case("systolic transformer", SYSTOLIC, _sample("tiny_transformer.onnx")),
     Case("neuroncore cnn", NEURONCORE, _neuron("tiny_cnn.onnx")),
-    Case("neuroncore transformer on trn1", NEURONCORE, _neuron("tiny_transformer.onnx", "trn1", dtype="bf16")),
+    Case(
+        "neuroncore transformer on trn1", NEURONCORE, _neuron("tiny_transformer.onnx", "trn1", dtype="bf16")
+    ),
+    Case("rk3588 cnn in int8", RK3588, _sample_of("tiny_cnn_int8.onnx", batch="1")),
+    Case("rk3588 cnn on three cores", RK3588, _sample_of("tiny_cnn.onnx", batch="1", cores="3")),
     # Parity reproduces ONNXim, which has no values.
     Case("systolic product in parity mode", SYSTOLIC, _product, has_values=False),
 ]
