@@ -16,7 +16,7 @@ from npuviz.base.names import printable
 from npuviz.base.progress import NoProgress, Progress
 from npuviz.base.registry import EXPORTERS, load_plugins
 from npuviz.program.dtypes import dtype_name
-from npuviz.sim.machine import HasHazards
+from npuviz.sim.machine import HasHazards, HasReports, Machine
 from npuviz.sim.stop import StopKind, StopReason
 from npuviz.sim.target import CheckResult
 from npuviz.workbench.opening import Opened, OpenOptions, open_file
@@ -131,11 +131,20 @@ def summarize(
         "outputs": _outputs(session),
         "check": _check_values(check),
         "hazards": _hazards(session, stop, check),
+        "reports": _reports(machine),
         "notes": [
             {"severity": note.severity, "code": note.code, "text": note.text, "node": note.node}
             for note in session.program.notes
         ],
     }
+
+
+def _reports(machine: Machine) -> list[dict[str, Any]]:
+    """The machine's own tables about the run."""
+    tables = machine.reports() if isinstance(machine, HasReports) else ()
+    return [
+        {"title": t.title, "columns": list(t.columns), "rows": [list(row) for row in t.rows]} for t in tables
+    ]
 
 
 def _detail(session: "Session", stop: StopReason) -> str:

@@ -33,6 +33,7 @@ def summary_text(summary: dict[str, Any]) -> str:
     lines += _table("memory", "peak", "size", [
         (m["name"], format_bytes(m["peak_bytes"]), format_bytes(m["bytes"])) for m in summary["memories"]
     ])  # fmt: skip
+    lines += _report_lines(summary.get("reports", []))
     for output in summary["outputs"]:
         shape = "x".join(str(dim) for dim in output["shape"]) or "scalar"
         digest = output["sha256"]
@@ -46,6 +47,23 @@ def summary_text(summary: dict[str, Any]) -> str:
     if more > 0:
         lines.append(f"  ... and {more} more notes (--json lists all)")
     return "\n".join(lines)
+
+
+def _report_lines(reports: list[dict[str, Any]]) -> list[str]:
+    """The machine's own tables, their first rows."""
+    lines: list[str] = []
+    for report in reports:
+        rows = report["rows"][:MAX_ROWS]
+        widths = [max(len(cell) for cell in column) for column in zip(report["columns"], *rows, strict=True)]
+        lines += ["", f"  {report['title'].lower()}"]
+        for row in (report["columns"], *rows):
+            lines.append(
+                "  " + "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))
+            )
+        more = len(report["rows"]) - MAX_ROWS
+        if more > 0:
+            lines.append(f"  ... and {more} more rows (--json lists all)")
+    return [line.rstrip() for line in lines]
 
 
 def _hazard_lines(hazards: list[dict[str, Any]]) -> list[str]:
