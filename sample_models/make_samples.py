@@ -5,15 +5,17 @@ meaningful in every element type. Running it twice gives the same bytes.
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
+from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 
 SEED = 20
+CALIBRATION_PICTURES = 8
 OPSET = 20
 IR_VERSION = 10
 
@@ -127,9 +129,43 @@ def make_transformer(
     model.save(path, "tiny_transformer", ["batch", tokens, width], ["batch", tokens, width])
 
 
+class Pictures(CalibrationDataReader):
+    """Seeded inputs of the network of `make_cnn`."""
+
+    def __init__(self) -> None:
+        generator = np.random.default_rng(SEED)
+        self._left: Iterator[dict[str, np.ndarray]] = iter(
+            [
+                {"input": generator.standard_normal((1, 3, 16, 16)).astype(np.float32)}
+                for _ in range(CALIBRATION_PICTURES)
+            ]
+        )
+
+    def get_next(self) -> dict[str, np.ndarray] | None:
+        """The next picture, None behind the last."""
+        return next(self._left, None)
+
+
+def make_int8(source: Path, path: Path) -> None:
+    """The network of `source` in int8: weights scaled by channel, activations by tensor."""
+    quantize_static(
+        str(source),
+        str(path),
+        Pictures(),
+        quant_format=QuantFormat.QDQ,
+        activation_type=QuantType.QInt8,
+        weight_type=QuantType.QInt8,
+        per_channel=True,
+    )
+    model = onnx.load(path)
+    model.producer_name, model.producer_version = "npuviz", ""
+    path.write_bytes(model.SerializeToString(deterministic=True))
+
+
 def main(folder: Path) -> None:
-    """Write both models into a folder."""
+    """Write all models into a folder."""
     make_cnn(folder / "tiny_cnn.onnx")
+    make_int8(folder / "tiny_cnn.onnx", folder / "tiny_cnn_int8.onnx")
     make_transformer(folder / "tiny_transformer.onnx")
 
 
