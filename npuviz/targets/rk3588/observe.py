@@ -222,8 +222,10 @@ class Observer:
             record = self._engine.record(task.index)
             if int(record[sk.X_END]):
                 self._add(busy, task.core, record[sk.X_START : sk.X_OUT + 1].tolist(), task.index)
+        ahead = max(0, int(s[sk.H_BUS_UNTIL]) - cycle) if int(s[sk.H_BUS_STREAM]) >= 0 else 0
         for core in range(spec.cores):
             k = self.core(core)
+            busy[unit_of(core, CNA)] = self._fetching(core, ahead)
             if int(k[sk.K_TASK]) >= 0:
                 mac = int(k[sk.K_CORE_BUSY]) - self._ahead(k, sk.K_CORE_UNTIL, cycle)
                 out = int(k[sk.K_OUT_BUSY]) - self._ahead(k, sk.K_OUT_UNTIL, cycle)
@@ -232,7 +234,6 @@ class Observer:
         units = [(f"Core[{u // len(UNITS)}].{UNITS[u % len(UNITS)]}", min(n, cycle)) for u, n in busy.items()]
         units.append(("Host", int(s[sk.H_HOST_BUSY])))
         units.append(("Driver", int(s[sk.H_DRIVER_BUSY])))
-        ahead = max(0, int(s[sk.H_BUS_UNTIL]) - cycle) if int(s[sk.H_BUS_STREAM]) >= 0 else 0
         units.append(("DDR", int(s[sk.H_BUS_BUSY]) - ahead))
         counters = {
             "read_bytes": int(s[sk.H_READ_BYTES]),
@@ -241,6 +242,14 @@ class Observer:
             "jobs": int(s[sk.H_JOB]),
         }
         return RunSummary(tuple(units), (), (), counters)
+
+    def _fetching(self, core: int, ahead: int) -> int:
+        """Cycles in which the bus moved features or weights for a core, up to now."""
+        streams = (sk.STREAM_FEATURE, sk.STREAM_WEIGHT)
+        total = sum(int(self.stream(core, stream)[sk.R_BUSY]) for stream in streams)
+        under_way = int(self._s[sk.H_BUS_STREAM])
+        is_mine = under_way in [core * sk.STREAMS + stream for stream in streams]
+        return total - (ahead if is_mine else 0)
 
     @staticmethod
     def _ahead(k: np.ndarray, word: int, cycle: int) -> int:
