@@ -192,7 +192,7 @@ class Builder:
 
     def _call(self, node: int, name: str, reads: tuple[int, ...], writes: tuple[int, ...]) -> None:
         self._close_job()
-        moved = sum(self._buffers[number].size_bytes for number in (*reads, *writes))
+        moved = sum(_held_bytes(self._buffers[number]) for number in (*reads, *writes))
         self._hosts.append(HostCall(self._job, node, moved, name, reads, writes))
 
     # --- the end ---------------------------------------------------------------------------------------
@@ -225,6 +225,13 @@ class Builder:
             work=decode_work(draft.registers, draft.enables), enable_mask=draft.enables,
             interrupt_mask=_INTERRUPTS.get(draft.enables, _DPU_INTERRUPT), node=draft.node,
         )  # fmt: skip
+
+
+def _held_bytes(buffer: Buffer) -> int:
+    """Bytes of a buffer's data, without the room for what fills its channels up."""
+    if buffer.layout != "feature":
+        return buffer.size_bytes
+    return cube_shape(buffer.shape)[0] * image_bytes(buffer.shape, buffer.dtype)
 
 
 def cube_shape(shape: tuple[int, ...]) -> tuple[int, int, int, int]:
