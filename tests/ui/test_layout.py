@@ -1,12 +1,21 @@
 import base64
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 from PySide6.QtWidgets import QDockWidget
 
+from npuviz.debug.session import Session
+from npuviz.program.program import Program
 from npuviz.ui.application import Application
 from npuviz.ui.theme.theme import Theme
+from npuviz.workbench.opening import Opened, OpenOptions
 from npuviz.workbench.settings import Settings
+from tests.toy.machine import ToyMachine
+from tests.toy.program import ToySpec, make_program
 from tests.ui.driver import Driver
+from tests.workbench.toy_registry import toy_file
 
 
 def visible(driver: Driver) -> set[str]:
@@ -122,3 +131,49 @@ def test_tabbed_docks_have_no_second_title(toy: Driver) -> None:
     alone = toy.dock("panel.program").titleBarWidget()
     assert tabbed.height() == 0
     assert alone.height() > 0
+
+
+class Narrow(ToyMachine):
+    """A machine without semaphores and hazards, whose only queue has another name."""
+
+    semaphores: Any = None
+    hazards: Any = None
+
+    def __init__(self, spec: ToySpec, program: Program) -> None:
+        super().__init__(spec, program)
+        queue = replace(self._description.queues[0], name="Only", probe="Only.occupancy")
+        self._description = replace(self._description, features={}, queues=(queue,))
+
+    def read(self, probe: str) -> Any:
+        return super().read({"Only.occupancy": "Core[0].ALU.occupancy"}[probe])
+
+
+def show_narrow(driver: Driver) -> None:
+    spec = ToySpec()
+    session = Session(Narrow(spec, make_program(spec, {}, "toy")))
+    driver.model.show_opened(Opened(Path("narrow.toy"), "narrow", OpenOptions(), session=session))
+    driver.idle()
+
+
+def test_docks_follow_what_the_machine_has(toy: Driver, tmp_path: Path) -> None:
+    special = {"panel.semaphores", "panel.hazards"}
+    assert special <= visible(toy)
+    show_narrow(toy)
+    assert not special & visible(toy)
+    assert not toy.action("view.panel.semaphores").isEnabled()
+    toy.open(toy_file(tmp_path))
+    assert special <= visible(toy), "another machine has them again"
+    toy.dock("panel.semaphores").close()
+    toy.open(toy_file(tmp_path, name="other.toy"))
+    assert "panel.semaphores" not in visible(toy), "what the user closed stays closed"
+
+
+def test_a_panel_behind_a_tab_never_sees_the_next_machine_too_soon(toy: Driver) -> None:
+    toy.window.docks.show_panel("semaphores")
+    toy.do("debug.step")
+    toy.do("debug.step")
+    # The queues lie behind the semaphores and have missed these steps; now they come to the front.
+    show_narrow(toy)
+    toy.window.docks.show_panel("queues")
+    toy.do("debug.step")
+    assert toy.session.cycle == 1

@@ -136,6 +136,10 @@ class Panel(QWidget):
         if not self._frame.isActive():
             self._deliver()
 
+    def drop_due(self) -> None:
+        """What was missed belongs to a session that is gone; the window calls this before it rearranges."""
+        self._cycle_due = self._selection_due = False
+
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
         self._deliver(is_coming=True)
@@ -145,8 +149,7 @@ class Panel(QWidget):
         self.catch_up()
 
     def _session_changed(self) -> None:
-        self._cycle_due = False
-        self._selection_due = False
+        self.drop_due()
         self.on_session_changed()
 
     def _running_changed(self, running: bool) -> None:
