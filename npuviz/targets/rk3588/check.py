@@ -23,8 +23,8 @@ STEPS = 2
 """Steps of its own scale that a quantised tensor may be off."""
 
 FLOAT_TOLERANCES = {"float16": (1e-2, 2e-2), "float32": (1e-3, 1e-4), "bfloat16": (5e-2, 1e-1)}
-"""Error allowed by the type that DDR holds: of the element, and of the tensor's largest magnitude. Results of
-fp16 arithmetic that DDR holds as fp32 count as fp16."""
+"""Error allowed by the type that DDR holds: of the element, and of the tensor's largest magnitude. Of a
+program with tensors in fp16, those that DDR holds as fp32 count as fp16."""
 
 _HALF_LIMITS = (-65504.0, 65504.0)
 _GROUP_BYTES = 256 << 20
@@ -111,6 +111,14 @@ class _Errors:
     relative: float
 
 
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """The buffer that held a wrong tensor, and its wrong elements (flat bool)."""
+
+    buffer: int
+    bad: np.ndarray
+
+
 class _Rule:
     """Counts what is compared and what is outside of the tolerance."""
 
@@ -118,16 +126,17 @@ class _Rule:
         self._engine = engine
         self._graph = graph
         self._references = references
-        self._is_fp16 = spec.dtype == "fp16"
+        halves = any(buffer.dtype == "float16" for buffer in engine.tables.buffers)
+        self._is_fp16 = halves or spec.dtype == "fp16"
         self._num_compared = 0
-        self._failed: dict[int, np.ndarray] = {}
+        self._failed: dict[int, _Failure] = {}
         self._absent: dict[str, list[str]] = {}
         self._used: set[str] = set()
         self._max_abs = 0.0
         self._max_rel = 0.0
 
     def compare(self, index: int) -> None:
-        """Compare a tensor as DDR holds it."""
+        """Compare a tensor as DDR holds it; a graph output also as the host converted it."""
         tensor, number = self._graph.tensors[index], self._engine.home_of(index)
         if self._graph.nodes[tensor.producer].op_type in _RANDOM:
             self._absent.setdefault("random", []).append(tensor.name)
@@ -137,16 +146,22 @@ class _Rule:
                 reason = "fused into the operators that read them"
                 self._absent.setdefault(reason, []).append(tensor.name)
             return
-        buffer = self._engine.tables.buffers[number]
-        found = self._engine.held(index)
         reference = self._references.get(index)
+        given = self._engine.tables.outputs.get(index, number)
+        for place in dict.fromkeys((number, given)):
+            if not self._compare_buffer(index, place, reference):
+                return
+        self._num_compared += 1
+
+    def _compare_buffer(self, index: int, number: int, reference: np.ndarray) -> bool:
+        """Compare what one buffer holds; False where it cannot be compared."""
+        buffer, found = self._engine.tables.buffers[number], self._engine.held_in(number)
         if found is None or reference.size != found.size:
             reason = "held in a shape that the reference does not have"
-            self._absent.setdefault(reason, []).append(tensor.name)
-            return
-        self._num_compared += 1
+            self._absent.setdefault(reason, []).append(self._graph.tensors[index].name)
+            return False
         if not found.size:
-            return
+            return True
         errors = self._errors(buffer, found.reshape(-1), reference.reshape(-1))
         if errors.bad.any():
             near = computed_from(self._graph, [index], self._engine.held)
@@ -155,8 +170,9 @@ class _Rule:
                 errors = errors if other.bad.any() else other
         self._max_abs = max(self._max_abs, errors.absolute)
         self._max_rel = max(self._max_rel, errors.relative)
-        if errors.bad.any():
-            self._failed[index] = errors.bad
+        if errors.bad.any() and index not in self._failed:
+            self._failed[index] = _Failure(number, errors.bad)
+        return True
 
     def _errors(self, buffer: Buffer, found: np.ndarray, expected: np.ndarray) -> _Errors:
         a, b = found.astype(np.float64), expected.astype(np.float64)
@@ -223,7 +239,7 @@ class _Rule:
         """The failed tensor that was written first, and who wrote its first wrong element."""
         if not self._failed:
             return ""
-        found = [(self._writer(log, index, bad), index) for index, bad in self._failed.items()]
+        found = [(self._writer(log, failure), index) for index, failure in self._failed.items()]
         position, index = min(found, key=lambda item: (item[0] < 0, item[0]))
         name = self._graph.tensors[index].name
         if position < 0:
@@ -242,11 +258,11 @@ class _Rule:
         fault = next((item.text for item in self._engine.hazards if item.task == entry), "")
         return f"{text}: {fault}" if fault else text
 
-    def _writer(self, log: np.ndarray, index: int, bad: np.ndarray) -> int:
-        """Position of the first log entry that wrote a wrong element of a tensor last, -1 if none did."""
-        number = self._engine.home_of(index)
+    def _writer(self, log: np.ndarray, failure: _Failure) -> int:
+        """Position of the first log entry that wrote a wrong element last, -1 if none did."""
+        number = failure.buffer
         buffer = self._engine.tables.buffers[number]
-        elements = np.flatnonzero(bad)
+        elements = np.flatnonzero(failure.bad)
         places = buffer.address + _offsets(buffer, elements)
         last = np.full(len(elements), -1, np.int64)
         for position, entry in enumerate(log.tolist()):

@@ -23,7 +23,7 @@ from npuviz.targets.rk3588.values_host import run_host_node
 from npuviz.targets.rk3588.values_memory import Memory, ValueFault
 from npuviz.targets.rk3588.values_task import Tasks
 
-_KEEP_SECONDS = 0.05
+_KEEP_SECONDS = 0.1
 _NO_LIMIT = 1 << 62
 
 
@@ -256,10 +256,14 @@ class ValueEngine:
     def _held(self, tensor: int, preferred: tuple[int, ...] = ()) -> np.ndarray | None:
         """A tensor in the graph's shape and type, None where no buffer has it."""
         number = next((n for n in preferred if self.tables.buffers[n].tensor == tensor), self.home_of(tensor))
-        kind = self.graph.tensors[tensor]
         if number < 0:
             return self.input_of(tensor) if tensor in self.graph.inputs else None
+        return None if self.tables.buffers[number].layout == "weight" else self._graph_values(number)
+
+    def _graph_values(self, number: int) -> np.ndarray:
+        """A buffer's tensor in the graph's shape and type."""
         buffer = self.tables.buffers[number]
+        kind = self.graph.tensors[buffer.tensor]
         return to_graph(buffer, self._elements(buffer), numpy_dtype(kind.dtype)).reshape(kind.shape)
 
     # Reading ------------------------------------------------------------------------------------
@@ -297,18 +301,23 @@ class ValueEngine:
     def tensor(self, tensor: int) -> np.ndarray | None:
         """A copy of a graph tensor in the graph's shape and type; None if no buffer holds it."""
         with self.lock:
-            if tensor in self.graph.constants:
-                number = self.home_of(tensor)
-                if number < 0 or self.tables.buffers[number].layout == "weight":
-                    return np.array(self.graph.constants[tensor])
-            if self.home_of(tensor) < 0:
-                return None
-            return self.held(tensor)
+            found = self.held(tensor) if self.home_of(tensor) >= 0 else None
+            if found is None and tensor in self.graph.constants:
+                return np.array(self.graph.constants[tensor])
+            return found
 
     def held(self, tensor: int) -> np.ndarray | None:
         """As `tensor`, and the graph's inputs where no buffer holds them."""
         with self.lock:
             try:
                 return self._held(tensor)
+            except (ValueFault, FormatError):
+                return None
+
+    def held_in(self, buffer: int) -> np.ndarray | None:
+        """What a buffer holds of its tensor, in the graph's shape and type; None where it cannot be read."""
+        with self.lock:
+            try:
+                return self._graph_values(buffer)
             except (ValueFault, FormatError):
                 return None

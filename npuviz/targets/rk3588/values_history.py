@@ -53,7 +53,7 @@ class Snapshots:
 
     def _num_bytes(self) -> int:
         unique: dict[int, np.ndarray] = {
-            id(array): array for held in self._held for array in held.kept.arrays
+            id(array): array for held in self._held for array in held.kept.arrays.values()
         }
         return sum(array.nbytes for array in unique.values())
 

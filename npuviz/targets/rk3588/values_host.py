@@ -33,8 +33,9 @@ def computed_from(graph: Graph, tensors: Collection[int], held: Held) -> dict[in
         for tensor in graph.nodes[number].inputs:
             if tensor < 0 or tensor in arrays:
                 continue
-            known = graph.constants.get(tensor)
-            known = np.ascontiguousarray(known) if known is not None else held(tensor)
+            known = held(tensor)
+            if known is None and tensor in graph.constants:
+                known = np.ascontiguousarray(graph.constants[tensor])
             if known is None:
                 wanted.append(graph.tensors[tensor].producer)
             else:

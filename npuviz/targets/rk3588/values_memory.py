@@ -20,9 +20,9 @@ class ValueFault(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A whole state: the arrays are shared and must not be written any more."""
+    """A whole state: arrays of the ranges that differ from the initial state, not to be written any more."""
 
-    arrays: tuple[np.ndarray, ...]
+    arrays: dict[int, np.ndarray]
     loose: Loose
 
 
@@ -50,11 +50,17 @@ class Memory:
     def keep(self) -> Kept:
         """The present state; later writes go to copies."""
         self._is_private = [False] * len(self._arrays)
-        return Kept(tuple(self._arrays), dict(self._loose))
+        changed = {
+            number: array for number, array in enumerate(self._arrays) if array is not self._initial[number]
+        }
+        return Kept(changed, dict(self._loose))
 
     def restore(self, kept: Kept | None) -> None:
         """Back to a kept state, None: to the initial one."""
-        self._arrays = list(self._initial if kept is None else kept.arrays)
+        self._arrays = list(self._initial)
+        if kept is not None:
+            for number, array in kept.arrays.items():
+                self._arrays[number] = array
         self._is_private = [False] * len(self._arrays)
         self._loose = {} if kept is None else dict(kept.loose)
 

@@ -165,3 +165,23 @@ def test_nothing_written_is_wrong(tmp_path: Path) -> None:
     result = check(engine, engine.graph, log_of(), RknnSpec())
     assert result.num_failed == 2
     assert "no task wrote it" in result.first_divergence
+
+
+def test_the_converted_output_is_compared_too(tmp_path: Path) -> None:
+    engine = program(tmp_path)
+    output = engine.graph.outputs[0]
+    copy = Buffer("y (output)", OPERAND + 0x10000, 32 * 36, "row-major", output, SHAPE, "int8")
+    place = len(engine.tables.buffers)
+    for hosts, failed in (((HostCall(1, -1, 0, "output", (4,), (place,)),), 0), ((), 1)):
+        source = next(n for n, item in enumerate(engine.tables.buffers) if item.name == "y")
+        calls = tuple(replace(call, reads=(source,)) for call in hosts)
+        tables = replace(
+            engine.tables,
+            buffers=(*engine.tables.buffers, copy),
+            hosts=(*engine.tables.hosts, *calls),
+            outputs={output: place},
+        )
+        other = ValueEngine(tables, engine.graph, RknnSpec(), engine.inputs)
+        result = check(other, engine.graph, log_of(-1, -2, 0, *(-3 for _ in calls)), RknnSpec())
+        assert (result.num_tensors, result.num_failed) == (2, failed)
+    assert result.first_divergence == "y (no task wrote it)"
