@@ -68,12 +68,11 @@ def process(context: Context, values: np.ndarray) -> np.ndarray:
         raise ValueFault(f"a DPU cube of {output.channels} channels is too large")
     values = _with_channels(values, output.channels)
     values = values.astype(np.float32 if context.is_float else np.float64)
-    with np.errstate(all="ignore"):
-        values = _stage(context, values, output.bs, "BS")
-        values = _stage(context, values, output.bn, "BN")
-        if not output.ew.is_bypassed:
-            values = _elementwise(context, values, output.ew)
-        return _convert(context, values)
+    values = _stage(context, values, output.bs, "BS")
+    values = _stage(context, values, output.bn, "BN")
+    if not output.ew.is_bypassed:
+        values = _elementwise(context, values, output.ew)
+    return _convert(context, values)
 
 
 def _with_channels(values: np.ndarray, channels: int) -> np.ndarray:

@@ -188,10 +188,12 @@ class ValueEngine:
     def _apply(self, entry: int) -> None:
         memory, tasks = self._parts()
         try:
-            if entry < 0:
-                self._run_host(self.tables.hosts[-1 - entry])
-            else:
-                tasks.run(memory, entry)
+            # Infinities and what comes of them are values like others.
+            with np.errstate(all="ignore"):
+                if entry < 0:
+                    self._run_host(self.tables.hosts[-1 - entry])
+                else:
+                    tasks.run(memory, entry)
         except (ValueFault, FormatError) as fault:
             name = f"host call {-1 - entry}" if entry < 0 else f"task {entry}"
             text = f"{name} is not executed: {fault}"
