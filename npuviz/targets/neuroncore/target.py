@@ -2,20 +2,22 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from npuviz.base.errors import TargetError, UsageError
 from npuviz.base.names import printable
 from npuviz.base.progress import Progress
-from npuviz.formats.onnx_inputs import draw_inputs
-from npuviz.formats.onnx_model import read_model
 from npuviz.program.program import Note, Program
 from npuviz.sim.machine import Machine
 from npuviz.sim.target import CheckResult, LoadRequest
-from npuviz.targets.neuroncore.compiler.compiled import Compiled
-from npuviz.targets.neuroncore.payload import Payload, fingerprint
 from npuviz.targets.neuroncore.presets import PRESETS
 from npuviz.targets.neuroncore.spec import NeuronSpec, is_setting, make_spec, unknown_setting
+
+if TYPE_CHECKING:
+    from npuviz.targets.neuroncore.compiler.compiled import Compiled
+
+# What compiles, runs or checks is imported where it is used: every target is loaded to find the one that
+# takes a file.
 
 _NEFF_HEAD = 16
 """Bytes of pkg_version and header_size."""
@@ -88,8 +90,9 @@ class NeuronTarget:
 
 def compile_request(
     request: LoadRequest, progress: Progress
-) -> tuple[NeuronSpec, tuple[Note, ...], Compiled]:
+) -> tuple[NeuronSpec, tuple[Note, ...], "Compiled"]:
     """Read and compile an ONNX model as the user asked: spec, notes about it, and the result."""
+    from npuviz.formats.onnx_model import read_model
     from npuviz.targets.neuroncore.compiler.compile import compile_graph
 
     own = {key: value for key, value in request.settings.items() if is_setting(key)}
@@ -110,10 +113,12 @@ def _dimensions(settings: Mapping[str, str]) -> dict[str, int]:
 
 
 def make_program(
-    request: LoadRequest, spec: NeuronSpec, notes: tuple[Note, ...], compiled: Compiled
+    request: LoadRequest, spec: NeuronSpec, notes: tuple[Note, ...], compiled: "Compiled"
 ) -> Program:
     """The program of compiled tables, with inputs given or drawn."""
+    from npuviz.formats.onnx_inputs import draw_inputs
     from npuviz.targets.neuroncore.listing import NeuronListing
+    from npuviz.targets.neuroncore.payload import Payload, fingerprint
 
     graph, tables = compiled.graph, compiled.tables
     if request.path.suffix.lower() != ".onnx" and request.inputs and not graph.inputs:

@@ -3,30 +3,16 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from npuviz.base.errors import FormatError, TargetError, UsageError
 from npuviz.base.names import printable
 from npuviz.base.progress import Progress
-from npuviz.formats.onnx_inputs import draw_inputs
-from npuviz.formats.onnx_model import read_model
 from npuviz.formats.onnxim_home import OnnximHome
 from npuviz.formats.onnxim_models import is_model_list, read_model_list
 from npuviz.program.program import Note, Program
 from npuviz.sim.machine import Machine
-from npuviz.sim.parts.bits_kernels import light_optimisation
-from npuviz.sim.stop import NO_STOPS
 from npuviz.sim.target import CheckResult, LoadRequest
-from npuviz.targets.systolic.check import check as check_values
-from npuviz.targets.systolic.compiler.builder import ProgramBuilder
-from npuviz.targets.systolic.compiler.compile import compile_true
-from npuviz.targets.systolic.compiler.compiled import Compiled
-from npuviz.targets.systolic.compiler.listing import SystolicListing
-from npuviz.targets.systolic.compiler.parity.load import load_parity
-from npuviz.targets.systolic.description import dram_memory, memory_ids, unit_ids
-from npuviz.targets.systolic.engine import Engine
-from npuviz.targets.systolic.machine import SystolicMachine
-from npuviz.targets.systolic.payload import Payload, fingerprint, pack_entries
 from npuviz.targets.systolic.presets import PRESETS
 from npuviz.targets.systolic.spec import (
     SystolicSpec,
@@ -35,6 +21,12 @@ from npuviz.targets.systolic.spec import (
     similar_settings,
     unknown_setting,
 )
+
+if TYPE_CHECKING:
+    from npuviz.targets.systolic.compiler.compiled import Compiled
+
+# What compiles, runs or checks is imported where it is used: every target is loaded to find the one that
+# takes a file.
 
 
 class SystolicTarget:
@@ -79,16 +71,26 @@ class SystolicTarget:
 
     def build(self, spec: Any, program: Program) -> Machine:
         """A machine at cycle 0."""
+        from npuviz.targets.systolic.machine import SystolicMachine
+
         return SystolicMachine(spec, program)
 
     def check(self, machine: Machine, progress: Progress) -> CheckResult:
         """Compare every computed tensor with ONNX Runtime."""
+        from npuviz.targets.systolic.check import check
+        from npuviz.targets.systolic.machine import SystolicMachine
+
         if not isinstance(machine, SystolicMachine) or machine.values is None:
             raise TargetError("values are computed in true mode only; leave out --set mode=parity to check")
-        return check_values(machine.values, machine.program.graph, progress)
+        return check(machine.values, machine.program.graph, progress)
 
     def warm_up(self, progress: Progress) -> None:
         """Compile the kernels, or load them from the cache: runs a program of one empty tile."""
+        from npuviz.sim.parts.bits_kernels import light_optimisation
+        from npuviz.sim.stop import NO_STOPS
+        from npuviz.targets.systolic.compiler.builder import ProgramBuilder
+        from npuviz.targets.systolic.engine import Engine
+
         progress.report(-1.0, "compiling kernels (first run only)")
         spec, _ = make_spec("edge-8x8")
         builder = ProgramBuilder()
@@ -112,7 +114,12 @@ def _dimensions(settings: Mapping[str, str]) -> dict[str, int]:
     return found
 
 
-def _compile(path: Path, spec: SystolicSpec, dimensions: Mapping[str, int], progress: Progress) -> Compiled:
+def _compile(path: Path, spec: SystolicSpec, dimensions: Mapping[str, int], progress: Progress) -> "Compiled":
+    from npuviz.formats.onnx_model import read_model
+    from npuviz.targets.systolic.compiler.compile import compile_true
+    from npuviz.targets.systolic.compiler.parity.load import load_parity
+    from npuviz.targets.systolic.description import dram_memory
+
     dram = dram_memory(spec)
     if spec.mode == "parity":
         return load_parity(path, spec, dimensions, progress, dram=dram)
@@ -134,9 +141,14 @@ def _of_list(
 def _program(
     request: LoadRequest,
     spec: SystolicSpec,
-    compiled: Compiled,
+    compiled: "Compiled",
     notes: tuple[Note, ...],
 ) -> Program:
+    from npuviz.formats.onnx_inputs import draw_inputs
+    from npuviz.targets.systolic.compiler.listing import SystolicListing
+    from npuviz.targets.systolic.description import memory_ids, unit_ids
+    from npuviz.targets.systolic.payload import Payload, fingerprint, pack_entries
+
     graph, tables = compiled.graph, compiled.tables
     has_values = tables.values is not None
     if not has_values:
