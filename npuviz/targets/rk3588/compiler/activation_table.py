@@ -1,0 +1,161 @@
+"""Activations as the two tables of the DPU: entries, limits and slopes of one function.
+
+LE holds the lower half of a domain and LO the upper half, 513 entries each (Ref: ALLB; two tables with
+hits and slopes outside, NVDLA). A task fills them once for its core; they stay for the tasks behind it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from npuviz.formats.rk3588_registers import Word, registers
+from npuviz.targets.rk3588.compiler.dpu import Requantisation, requantisation
+from npuviz.targets.rk3588.compiler.quantisation import Quantisation
+
+Function = Callable[[np.ndarray], np.ndarray]
+"""Takes and returns float64 arrays."""
+
+INTERVALS = 512
+"""Of one table; it has one entry more."""
+SELECT = 5
+"""Bits of an integer between two entries. Ref: ALLB: 5 over 16384 values."""
+SPAN = 2 * INTERVALS << SELECT
+"""Integers that both tables cover together."""
+LARGEST = 32000
+"""Of an entry: some room is left below 2^15 for slopes outside."""
+INPUT_FACTOR = 128
+"""Table units of one step of int8: 255 steps are a little less than the whole table."""
+
+
+@dataclass(frozen=True, slots=True)
+class ActivationTable:
+    """Words and numbers of one function.
+
+    fill    words that write both tables, limits and slopes; they may stand anywhere in a stream
+    unit    real value of 1 where the table begins: the accumulator must be brought to it (1.0: floats)
+    bias_constant, main_factor  of BS, for a task on its own that reads int8 (fill 0 and 0 otherwise)
+    out     of OUT_CVT; minus_exponent  of OUT_CVT_SHIFT, for floats
+    """
+
+    fill: tuple[Word, ...]
+    unit: float
+    out: Requantisation
+    minus_exponent: int = 0
+    bias_constant: int = 0
+    main_factor: int = 0
+
+    def switch_words(self, *, to_half: bool) -> tuple[Word, ...]:
+        """EW that only looks up, and the output convert: to stand behind the words of the stages."""
+        return (
+            _dpu("EW_CFG", relu_bypass=1, convert_bypass=1, lut_bypass=0, op_bypass=1),
+            _dpu("OUT_CVT_OFFSET", offset=self.out.offset),
+            _dpu("OUT_CVT_SCALE", fp32_to_fp16=int(to_half), scale=self.out.scale),
+            _dpu("OUT_CVT_SHIFT", minus_exponent=self.minus_exponent, shift=self.out.shift),
+        )
+
+
+def stand_alone_table(function: Function, source: Quantisation, target: Quantisation) -> ActivationTable:
+    """The table of a task that reads an int8 cube: it covers all 256 inputs, each of them an entry."""
+    low = (-128 - source.zero_point) * INPUT_FACTOR
+    unit = source.scale / INPUT_FACTOR
+    made = _integer_table(function, low, unit, target)
+    return ActivationTable(
+        made.fill, unit, made.out, bias_constant=-source.zero_point, main_factor=INPUT_FACTOR
+    )
+
+
+def fused_table(function: Function, low: float, high: float, target: Quantisation) -> ActivationTable:
+    """The table behind an int8 convolution; outside of `low` to `high` the function goes on straight.
+
+    BN has to bring the accumulator (with bias) to `unit`: factor s_in * s_weight / unit of a channel.
+    Raises ValueError unless low < high.
+    """
+    if not low < high:
+        raise ValueError(f"a table from {low} to {high} covers nothing")
+    unit = (high - low) / SPAN
+    return _integer_table(function, round(low / unit), unit, target)
+
+
+def half_table(function: Function, low: int, high: int) -> ActivationTable:
+    """The table of the fp16 pipeline; `high - low` is a power of two, at least 2.
+
+    Raises ValueError otherwise. The factors of BS and BN are 1: the table takes real values.
+    """
+    width = high - low
+    if width < 2 or width & (width - 1):
+        raise ValueError(f"a table from {low} to {high}: the width must be a power of two")
+    select = width.bit_length() - 1 - (2 * INTERVALS).bit_length() + 1
+    points = low + np.arange(2 * INTERVALS + 1) * 2.0**select
+    values = function(points)
+    peak = max(float(np.abs(values).max()), 2.0**-16)
+    exponent = min(15, int(np.floor(np.log2(LARGEST / peak))))
+    slopes = [slope * 2.0**exponent for slope in _outer_slopes(function, float(low), float(high))]
+    middle = (low + high) // 2
+    fill = _fill(values * 2.0**exponent, (low, middle, high), select, slopes)
+    minus, shift = max(exponent, 0), max(-exponent, 0)
+    return ActivationTable(fill, 1.0, Requantisation(1 << shift, 0, 0), minus)
+
+
+def _integer_table(function: Function, low: int, unit: float, target: Quantisation) -> ActivationTable:
+    """A table from `low` on in steps of `unit`, for an int8 output."""
+    points = (low + np.arange(2 * INTERVALS + 1) * (1 << SELECT)) * unit
+    # What the output cannot hold needs no precise entries.
+    reach = [(limit - target.zero_point) * target.scale for limit in (-130, 129)]
+    values = np.clip(function(points), reach[0], reach[1])
+    # Slopes outside saturate at the largest entry: it must be as large as what the output can hold there.
+    outer = np.array([2 * points[0] - points[-1], 2 * points[-1] - points[0]])
+    widest = np.clip(function(outer), reach[0], reach[1])
+    peak = max(float(np.abs(values).max()), float(np.abs(widest).max()), target.scale)
+    step = peak / LARGEST
+    slopes = [slope * unit / step for slope in _outer_slopes(function, points[0], points[-1])]
+    limits = (low, low + SPAN // 2, low + SPAN)
+    fill = _fill(values / step, limits, SELECT, slopes)
+    return ActivationTable(fill, unit, requantisation(step / target.scale, target.zero_point))
+
+
+def _outer_slopes(function: Function, low: float, high: float) -> tuple[float, float]:
+    """How steep the function is below and above its domain, over a distance as wide as that."""
+    width = high - low
+    below, above = function(np.array([low - width, low])), function(np.array([high, high + width]))
+    return float(below[1] - below[0]) / width, float(above[1] - above[0]) / width
+
+
+def _fill(
+    entries: np.ndarray, limits: tuple[int, int, int], select: int, slopes: list[float]
+) -> tuple[Word, ...]:
+    """Words that write 2 * INTERVALS + 1 entries into two tables that share the middle one."""
+    whole = np.clip(np.rint(entries), -32768, 32767).astype(np.int64)
+    words: list[Word] = []
+    for table in (0, 1):
+        words.append(_dpu("LUT_ACCESS_CFG", access=1, table=table))
+        part = whole[table * INTERVALS : (table + 1) * INTERVALS + 1]
+        words += [_dpu("LUT_ACCESS_DATA", entry=value & 0xFFFF) for value in part.tolist()]
+    low, middle, high = (limit & 0xFFFFFFFF for limit in limits)
+    (under, under_shift), (over, over_shift) = (_slope(slope) for slope in slopes)
+    return (
+        *words,
+        # Both hit only in the middle, where they agree; outside of both, the nearer table goes on.
+        _dpu("LUT_CFG", hybrid_priority=1, overflow_priority=1),
+        _dpu("LUT_INFO", lo_index=select & 0xFF, le_index=select & 0xFF),
+        _dpu("LUT_LE_START", start=low),
+        _dpu("LUT_LE_END", end=middle),
+        _dpu("LUT_LO_START", start=middle),
+        _dpu("LUT_LO_END", end=high),
+        _dpu("LUT_LE_SLOPE_SCALE", underflow=under),
+        _dpu("LUT_LE_SLOPE_SHIFT", underflow=under_shift),
+        _dpu("LUT_LO_SLOPE_SCALE", overflow=over),
+        _dpu("LUT_LO_SLOPE_SHIFT", overflow=over_shift),
+    )
+
+
+def _slope(slope: float) -> tuple[int, int]:
+    """(scale of 16 bits, shift of 5 bits signed) of a slope: scale * 2^-shift."""
+    if abs(slope) < 2.0**-16:
+        return 0, 0
+    shift = min(15, max(-16, 14 - int(np.floor(np.log2(abs(slope))))))
+    return int(np.clip(round(slope * 2.0**shift), -32768, 32767)), shift
+
+
+def _dpu(name: str, **fields: int) -> Word:
+    return registers().encode("DPU", name, **fields)

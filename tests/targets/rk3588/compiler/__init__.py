@@ -1,0 +1,1 @@
+"""Tests of the RK3588 compiler."""
