@@ -34,6 +34,10 @@ class Engine:
         result = int(kernels.advance(self.state, self.words, call.x, call.rows, self.event_margin))
         return result, call.finish()
 
+    def used_state(self) -> np.ndarray:
+        """The words in use: all of them (a view)."""
+        return self.state
+
     def copy_state(self) -> np.ndarray:
         """A copy of the state, for `restore_state`."""
         return self.state.copy()

@@ -121,8 +121,9 @@ class Observer:
         }[queue]
         return int(k[word])
 
-    def queue_entries(self, core: int, queue: int) -> list[QueueEntry]:
-        """Entries of a queue now, head first."""
+    def queue_entries(self, queue: int) -> list[QueueEntry]:
+        """Entries of a queue (id of the description) now, head first."""
+        core, queue = divmod(queue, sk.QUEUES_PER_CORE)
         k = self.core(core)
         count = self.queue_length(core, queue)
         if queue == sk.QUEUE_VEC:
