@@ -90,6 +90,7 @@ def describe(spec: RknnSpec, tables: Tables) -> MachineDescription:
         features={
             "register commands": {"blocks": 8},
             "task list": {"tasks": len(tables.tasks), "jobs": tables.num_jobs, "plan": tables.plan},
+            "choices": {"cores": ["1", "2", "3"]},
             "CBUF": {"banks": spec.cbuf_banks, "bank_bytes": spec.cbuf_bank_bytes},
         },
         limits=(
