@@ -68,6 +68,10 @@ def load_rknn(path: Path, spec: RknnSpec) -> Compiled:
     )
     placement = {node.id: "Core" for node in graph.nodes if node.id not in hosts}
     placement |= dict.fromkeys(hosts, "Host")
+    unknown = [graph.tensors[t].name for t in (*graph.inputs, *graph.outputs) if t not in homes]
+    if unknown:
+        text = f"memory holds {', '.join(unknown[:4])} in an order that is not shown: surfaces are filled up"
+        notes.append(Note("warning", "layout", text))
     if hosts:
         text = f"{len(hosts)} operators have no tasks and run on the Host; of these only Reshape has values"
         notes.append(Note("warning", "host-operator", text))
@@ -167,11 +171,13 @@ class _Places:
                 shared.append(number)
                 continue
             data = np.frombuffer(blob_of(model, tensor), np.uint8) if tensor.blob else None
-            size = max(1, tensor.size, 0 if data is None else len(data))
+            # Readers fetch whole groups of channels, also behind the end of a tensor.
+            size = aligned(max(1, tensor.size, 0 if data is None else len(data)), 64)
             self._check(model, tensor, size + place - start)
             self.places.append(_Place(number, place, size, data))
-            place = aligned(place + size, 64)
-        memory = aligned(place, ALIGNMENT)
+            place += size
+        memory = aligned(place + ALIGNMENT, ALIGNMENT)
+        self.places.append(_Place(-1, place, memory - place, None))
         for number in shared:
             tensor = source.tensors[number]
             self._check(model, tensor, memory - start + tensor.place + tensor.size)
@@ -190,12 +196,17 @@ class _Places:
     @property
     def addresses(self) -> dict[str, int]:
         """Byte address by tensor name."""
-        return {self._source.tensors[each.tensor].name: each.address for each in self.places}
+        return {
+            self._source.tensors[each.tensor].name: each.address for each in self.places if each.tensor >= 0
+        }
 
     def buffers(self, graph: Graph) -> list[Buffer]:
         """A buffer for every tensor."""
         found: list[Buffer] = []
         for each in self.places:
+            if each.tensor < 0:
+                found.append(Buffer("behind the weights", each.address, each.size))
+                continue
             tensor = self._source.tensors[each.tensor]
             layout = _layout(tensor)
             held = graph.tensors[each.tensor]
