@@ -21,7 +21,8 @@ from npuviz.targets.rk3588.values_operands import (
     weight_bytes,
 )
 from npuviz.targets.rk3588.values_round import INT32, shifted
-from npuviz.targets.rk3588.work import BF16, FP16, INT16, Convolution, signed
+from npuviz.targets.rk3588.work import BF16, FP16, FP32, INT16, PRECISION_NAMES, Convolution, signed
+from npuviz.targets.rk3588.work import INT32 as INT32_CODE
 
 _EXACT32 = 1 << 24
 _COLUMN_ELEMENTS = 1 << 23
@@ -31,8 +32,14 @@ def _padded(cube: np.ndarray, conv: Convolution) -> np.ndarray:
     """The cube with its padding; below and right as far as the output reaches."""
     height = (conv.out_height - 1) * conv.stride_y + (conv.kernel_height - 1) * conv.dilation_y + 1
     width = (conv.out_width - 1) * conv.stride_x + (conv.kernel_width - 1) * conv.dilation_x + 1
-    if len(cube) * height * width > MAX_ELEMENTS:
-        raise ValueFault(f"the output of CORE reaches over {height} x {width} input positions")
+    below, right = height - conv.pad_top - cube.shape[1], width - conv.pad_left - cube.shape[2]
+    reach = (conv.kernel_height * conv.dilation_y, conv.kernel_width * conv.dilation_x)
+    # Padding has 4 bits (XML); more than that and a window means sizes that do not belong together.
+    if below > reach[0] + 15 or right > reach[1] + 15 or len(cube) * height * width > MAX_ELEMENTS:
+        raise ValueFault(
+            f"the output of CORE reaches over {height} x {width} positions: the input has "
+            f"{cube.shape[1]} x {cube.shape[2]}"
+        )
     if (cube.shape[1], cube.shape[2]) == (height, width) and not (conv.pad_top or conv.pad_left):
         return cube
     made = np.full((len(cube), height, width), _pad_value(conv), cube.dtype)
@@ -65,6 +72,11 @@ def convolve(
     if conv.stride_x == 0 or conv.stride_y == 0:
         raise ValueFault("CONV_CON3 has a stride of 0")
     dtype = element_type(conv.precision, "weights")
+    if conv.precision in (INT32_CODE, FP32):
+        # Ref: TRM: these two exist in the DPU only.
+        raise ValueFault(
+            f"CONV_CON1 has precision {PRECISION_NAMES[conv.precision]}: CORE multiplies no such numbers"
+        )
     count = conv.out_kernels if conv.is_depthwise else conv.kernels
     if count * conv.out_height * conv.out_width > MAX_ELEMENTS:
         raise ValueFault(f"CORE's output of {count} x {conv.out_height} x {conv.out_width} is too large")

@@ -43,6 +43,8 @@ def pooled(values: np.ndarray, pool: Pooling, registers: Mapping[int, int]) -> n
             f"{pool.out_height} x {pool.out_width} windows reach over {height} x {width} positions: "
             f"the input with its padding has fewer"
         )
+    if values.dtype.itemsize > 2:
+        raise ValueFault(f"the PPU pools elements of 1 or 2 bytes, not {values.dtype.name}")
     is_float = values.dtype.kind != "i"
     padded = _padded(values, pool, is_float, (height, width))
     made: np.ndarray | None = None

@@ -122,7 +122,8 @@ def _limit(value: int) -> float:
 
 
 def _of_half(x: np.ndarray, half: _Half, is_whole: bool) -> np.ndarray:
-    place = np.clip(np.ldexp(x - half.start, -half.select), 0, ENTRIES - 1)
+    steps = np.nan_to_num(np.ldexp(x - half.start, -half.select), nan=0.0)
+    place = np.clip(steps, 0, ENTRIES - 1)
     index = np.minimum(np.floor(place).astype(np.int64), ENTRIES - 2)
     fraction = place - index
     low, high = half.entries[index], half.entries[index + 1]
@@ -133,10 +134,12 @@ def _of_half(x: np.ndarray, half: _Half, is_whole: bool) -> np.ndarray:
         (x > half.end, last, half.end, half.over),
     ):
         made = np.where(outside, edge + np.ldexp((x - at) * scale, -shift), made)
-    return np.clip(rounded(made, True), -32768, 32767) if is_whole else made
+    if is_whole:
+        return np.clip(np.nan_to_num(rounded(made, True), nan=0.0), -32768, 32767)
+    return np.where(np.isnan(x), x, made)
 
 
 def _last_index(half: _Half) -> int:
     """The entry at the upper limit."""
-    place = np.ldexp(half.end - half.start, -half.select)
+    place = np.nan_to_num(np.ldexp(half.end - half.start, -half.select), nan=0.0)
     return int(np.clip(np.floor(place), 0, ENTRIES - 1))

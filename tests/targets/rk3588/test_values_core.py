@@ -303,6 +303,8 @@ def _faulty(changes: dict[int, int], enable: int = CONV) -> str:
         ({0x1020: 0x07FF07FF, 0x1024: 0xFFFF}, "too large"),
         ({0x3014: 0xFFFFFFFF}, "too large"),
         ({0x1080: 0xFFFFFE0}, "lead back"),
+        ({0x3014: 99 << 16 | 3}, "reaches over 100 x 4 positions: the input has 4 x 4"),
+        ({0x100C: 5 << 7}, "CORE multiplies no such numbers"),
         ({0x100C: 6 << 7}, "int4"),
         ({0x100C: 8 << 12}, "ARGB"),
         ({0x4030: 9}, "expects 4 x 10 positions and gets 4 x 4"),
