@@ -241,3 +241,23 @@ def test_every_type_offered_can_be_shown(stage: Stage) -> None:
         panel.dtype.setCurrentIndex(place)
         assert panel.table.index(0, 0).data() != ""
         panel.grab()
+
+
+def test_typing_into_the_numbers_reads_nothing(stage: Stage, qtbot: QtBot) -> None:
+    panel = panel_of(stage)
+    panel.map.range_chosen.emit(0, BANKS * BANK_BYTES, 1)
+    assert panel.table.rowCount(QModelIndex()) > 1_000_000
+    asked: list[int] = []
+    panel.table.data = lambda *_args: asked.append(1)  # pyright: ignore[reportAttributeAccessIssue]
+    panel.view.setCurrentIndex(panel.table.index(0, 0))
+    qtbot.keyClick(panel.view, Qt.Key.Key_W)
+    assert len(asked) < 10_000
+
+
+def test_millions_of_rows_are_never_selected_at_once(stage: Stage, qtbot: QtBot) -> None:
+    panel = panel_of(stage)
+    panel.map.range_chosen.emit(0, BANKS * BANK_BYTES, 1)
+    panel.view.selectAll()
+    qtbot.mouseClick(panel.view.horizontalHeader().viewport(), Qt.MouseButton.LeftButton, pos=QPoint(20, 8))
+    rows = sum(box.height() for box in panel.view.selectionModel().selection())
+    assert rows < 100

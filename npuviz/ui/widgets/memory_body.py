@@ -96,6 +96,16 @@ class MemoryBody(QWidget):
         return lower
 
 
+class ContentsView(QTableView):
+    """A table of millions of rows."""
+
+    def keyboardSearch(self, search: str) -> None:
+        """Letters find nothing: looking for them would read every row of the memory."""
+
+    def selectAll(self) -> None:
+        """Nothing: a selection of millions of rows costs seconds at every paint of the headers."""
+
+
 def _combo(name: str, title: str) -> QComboBox:
     combo = QComboBox()
     combo.setObjectName(name)
@@ -105,7 +115,7 @@ def _combo(name: str, title: str) -> QComboBox:
 
 def _contents_view(theme: Theme, table: QAbstractItemModel) -> QTableView:
     """Cells of equal width that can be chosen by blocks."""
-    view = QTableView()
+    view = ContentsView()
     view.setObjectName("memory.contents")
     view.setAccessibleName("Contents of the memory")
     view.setModel(table)
@@ -117,5 +127,8 @@ def _contents_view(theme: Theme, table: QAbstractItemModel) -> QTableView:
     view.verticalHeader().setHighlightSections(False)
     view.horizontalHeader().setDefaultSectionSize(64)
     view.horizontalHeader().setHighlightSections(False)
+    # A whole column of a large memory would be such a selection, too.
+    view.horizontalHeader().setSectionsClickable(False)
+    view.setCornerButtonEnabled(False)
     view.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
     return view
