@@ -1,6 +1,6 @@
 """Collects buffers, streams, tasks and host calls of one program and puts them into tables."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -60,9 +60,15 @@ class Mark:
 class Builder:
     """One program under construction. Layers are added in order; each may become several tasks."""
 
-    def __init__(self, graph: Graph, spec: RknnSpec) -> None:
+    def __init__(
+        self, graph: Graph, spec: RknnSpec, stored: Mapping[int, Quantisation] | None = None
+    ) -> None:
+        """`stored` says how 8-bit tensors are scaled."""
         self.graph = graph
         self.spec = spec
+        self.rows_of_products = not _has_sequences(graph)
+        self._stored = stored or {}
+        self._tables: dict[int, object] = {}
         self.notes: list[Note] = []
         self.placement: dict[int, str] = {}
         self._buffers: list[Buffer] = []
@@ -87,6 +93,7 @@ class Builder:
         del self._drafts[mark.drafts :]
         self._job, self._is_open, self._address = mark.job, mark.is_open, mark.next_address
         self._homes = dict(mark.homes)
+        self._tables.clear()
 
     # --- memory ----------------------------------------------------------------------------------------
 
@@ -105,7 +112,9 @@ class Builder:
     def home(self, tensor: int, dtype: str = "", quantisation: Quantisation | None = None) -> Buffer:
         """The buffer of a graph tensor; the first who asks decides its type.
 
-        Floating-point tensors of up to four dimensions lie as feature cubes, others row-major.
+        Floating-point and quantised tensors of up to four dimensions lie as feature cubes, others
+        row-major. Of three dimensions the last is the channels, as products want it, unless the graph
+        convolves such tensors.
         """
         if tensor not in self._homes:
             self._homes[tensor] = self._add(self._make_home(tensor, dtype, quantisation))
@@ -114,18 +123,24 @@ class Builder:
     def _make_home(self, tensor: int, dtype: str, quantisation: Quantisation | None) -> Buffer:
         found = self.graph.tensors[tensor]
         constant = self.graph.constants.get(tensor)
+        quantisation = quantisation or self._stored.get(tensor)
+        if not dtype and quantisation is not None and found.dtype in ("int8", "uint8"):
+            dtype = "int8"
         dtype = dtype or ("float16" if found.dtype in ("float32", "float16") else found.dtype)
         is_cube = dtype in ("float16", "int8") and 0 < len(found.shape) <= 4 and constant is None
         if not is_cube:
             dtype = found.dtype
+        shape = found.shape
+        if is_cube and len(shape) == 3 and self.rows_of_products:
+            shape = (shape[0] * shape[1], shape[2])
         item = numpy_dtype(dtype).itemsize
-        size = cube_bytes(found.shape, dtype) if is_cube else item * found.num_elements
+        size = cube_bytes(shape, dtype) if is_cube else item * found.num_elements
         data = None
         if constant is not None:
             data = np.ascontiguousarray(constant).reshape(-1).view(np.uint8)
         scale, zero = (quantisation.scale, quantisation.zero_point) if quantisation else (1.0, 0)
         return Buffer(
-            found.name, 0, max(1, size), "feature" if is_cube else "row-major", tensor, found.shape, dtype,
+            found.name, 0, max(1, size), "feature" if is_cube else "row-major", tensor, shape, dtype,
             scale, zero, data,
         )  # fmt: skip
 
@@ -162,6 +177,12 @@ class Builder:
         if self._is_open:
             self._job += 1
             self._is_open = False
+
+    def needs_table(self, core: int, table: object) -> bool:
+        """Whether the next task of a core must fill its tables with this one; it then counts as filled."""
+        needed = self._tables.get(core) is not table
+        self._tables[core] = table
+        return needed
 
     def task(self, node: int, core: int, words: Sequence[Word], enables: int) -> None:
         """Add a task that writes these registers and enables these blocks."""
@@ -234,6 +255,15 @@ def _held_bytes(buffer: Buffer) -> int:
     return cube_shape(buffer.shape)[0] * image_bytes(buffer.shape, buffer.dtype)
 
 
+def _has_sequences(graph: Graph) -> bool:
+    """Whether tensors of three dimensions are convolved or pooled: (N, C, L)."""
+    return any(
+        len(graph.tensors[node.inputs[0]].shape) == 3
+        for node in graph.nodes
+        if node.op_type == "Conv" or node.op_type.endswith("Pool")
+    )
+
+
 def cube_shape(shape: tuple[int, ...]) -> tuple[int, int, int, int]:
     """(N, C, H, W) of a graph shape: (M, C) has H = M; (N, C, L) has H = 1."""
     if len(shape) == 4:
@@ -258,3 +288,10 @@ def cube_bytes(shape: tuple[int, ...], dtype: str) -> int:
     count, channels, height, width = cube_shape(shape)
     filled = aligned(channels, WRITTEN_CHANNELS) * height * width * numpy_dtype(dtype).itemsize
     return (count - 1) * image_bytes(shape, dtype) + filled
+
+
+def filled_up(values: np.ndarray) -> np.ndarray:
+    """One value a channel, with zeros for the channels that fill up the last group."""
+    full = np.zeros(aligned(len(values), WRITTEN_CHANNELS), values.dtype)
+    full[: len(values)] = values
+    return full

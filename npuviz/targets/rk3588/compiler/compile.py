@@ -6,14 +6,20 @@ from npuviz.base.errors import DoesNotFit, FormatError
 from npuviz.base.progress import Progress
 from npuviz.program.graph import Graph
 from npuviz.program.program import Note
-from npuviz.targets.rk3588.compiler import conv, elementwise, pooling
+from npuviz.targets.rk3588.compiler import affine, conv, copies, pooling
+from npuviz.targets.rk3588.compiler.activation_tasks import lower_activation
 from npuviz.targets.rk3588.compiler.builder import Builder, CannotLower
 from npuviz.targets.rk3588.compiler.compiled import Compiled
 from npuviz.targets.rk3588.compiler.layers import Layer, Planner
 from npuviz.targets.rk3588.spec import RknnSpec
 
 Lower = Callable[[Builder, Layer, Planner], None]
-FAMILIES: Mapping[str, Lower] = {**conv.LOWERINGS, **elementwise.LOWERINGS, **pooling.LOWERINGS}
+FAMILIES: Mapping[str, Lower] = {
+    **conv.LOWERINGS,
+    **affine.LOWERINGS,
+    **copies.LOWERINGS,
+    **pooling.LOWERINGS,
+}
 
 
 def compile_graph(graph: Graph, spec: RknnSpec, progress: Progress) -> Compiled:
@@ -21,7 +27,8 @@ def compile_graph(graph: Graph, spec: RknnSpec, progress: Progress) -> Compiled:
 
     Raises DoesNotFit when the program needs more than 4 GiB.
     """
-    builder, planner = Builder(graph, spec), Planner(graph)
+    planner = Planner(graph)
+    builder = Builder(graph, spec, planner.quantised.stored)
     layers = planner.layers()
     if spec.dtype == "int8" and any(
         layer for layer in layers if not layer.is_host and not layer.is_quantised
@@ -45,9 +52,8 @@ def _lower(builder: Builder, layer: Layer, planner: Planner) -> None:
         mark = builder.mark()
         try:
             builder.begin_layer()
-            lower = FAMILIES.get(layer.head.op_type)
-            if lower is None:
-                raise CannotLower(reason)
+            is_activation = layer.activation is not None and layer.activation.node is layer.head
+            lower = lower_activation if is_activation else FAMILIES[layer.head.op_type]
             lower(builder, layer, planner)
         except (CannotLower, ValueError, DoesNotFit, FormatError) as error:
             builder.roll_back(mark)

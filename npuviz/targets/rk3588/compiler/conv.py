@@ -10,14 +10,16 @@ from npuviz.formats.rk3588_conv_words import conv_task_words
 from npuviz.formats.rk3588_layout import aligned, pack_depthwise, packing
 from npuviz.formats.rk3588_registers import Word, registers
 from npuviz.program.graph import Node
+from npuviz.targets.rk3588.compiler.activation_tasks import held_limit, limit_of, table_of_halves
 from npuviz.targets.rk3588.compiler.builder import (
-    WRITTEN_CHANNELS,
     Builder,
     CannotLower,
     cube_shape,
+    filled_up,
     image_bytes,
 )
 from npuviz.targets.rk3588.compiler.dpu import SCALE_BITS, Stages, requantisation
+from npuviz.targets.rk3588.compiler.elementwise import cube_of, layer_dtype, with_table
 from npuviz.targets.rk3588.compiler.layers import Layer, Planner
 from npuviz.targets.rk3588.work import ATOM_BYTES
 
@@ -27,6 +29,10 @@ DEPTHWISE_GROUP = 64
 _BYTES = {"int8": 1, "float16": 2}
 ROW_SPLIT, KERNEL_SPLIT = {1: 0, 2: 1, 3: 2}, {1: 0, 2: 4, 3: 5}
 """CONV_CON2 31:28 by number of cores. Ref: DER (vendor streams)."""
+MAX_ROWS = 2047
+"""Of the features of a task: 11 bits of DATA_SIZE0. Ref: XML."""
+MAX_KERNELS = 8192
+"""Of a task: 13 bits of the DPU's channels. Ref: XML, HAPPY."""
 
 
 @dataclass(frozen=True)
@@ -80,15 +86,16 @@ def lower_conv(b: Builder, layer: Layer, planner: Planner) -> None:
     shape = _conv_shape(b, layer, node, weights, is_depthwise)
     bias_id = node.inputs[2] if len(node.inputs) > 2 else -1
     bias = _bias(b, planner, bias_id, weights.shape[0])
-    _emit(b, layer, shape, _operands(layer, weights, scales, bias, is_depthwise))
+    _emit(b, layer, shape, _operands(layer, weights, scales, bias))
 
 
 def lower_product(b: Builder, layer: Layer, planner: Planner) -> None:
     """Gemm and MatMul with a constant right side, as a 1x1 convolution over rows."""
     node = layer.head
-    rows = b.graph.tensors[layer.inputs[0].tensor].shape
-    if len(rows) != 2:
-        raise CannotLower(f"a product of a tensor of {len(rows)} dimensions")
+    found = cube_of(b, layer, layer.inputs[0]).shape
+    if len(found) != 2:
+        raise CannotLower(f"a product of a tensor of {len(found)} dimensions")
+    rows = found[0]
     weights, scales = _weights(b, planner, node.inputs[1])
     if weights.ndim != 2:
         raise CannotLower("a product with a batch of matrices")
@@ -99,12 +106,9 @@ def lower_product(b: Builder, layer: Layer, planner: Planner) -> None:
     alpha, beta = float(node.attributes.get("alpha", 1.0)), float(node.attributes.get("beta", 1.0))
     bias_id = node.inputs[2] if len(node.inputs) > 2 else -1
     bias = _bias(b, planner, bias_id, weights.shape[0])
-    if alpha != 1.0 or beta != 1.0:
-        if layer.is_quantised:
-            raise CannotLower("alpha and beta in int8")
-        weights, bias = weights * alpha, bias * beta
-    shape = Shape(rows[0], 1, (1, 1), (1, 1), (1, 1), (0, 0, 0, 0), rows[0], 1)
-    operands = _operands(layer, np.ascontiguousarray(weights)[:, :, None, None], scales, bias, False)
+    shape = Shape(rows, 1, (1, 1), (1, 1), (1, 1), (0, 0, 0, 0), rows, 1)
+    dense = np.ascontiguousarray(weights)[:, :, None, None]
+    operands = _operands(layer, dense, scales * alpha, bias * beta)
     _emit(b, layer, shape, operands)
 
 
@@ -151,9 +155,7 @@ def _block_diagonal(weights: np.ndarray, groups: int) -> np.ndarray:
     return dense
 
 
-def _operands(
-    layer: Layer, weights: np.ndarray, scales: np.ndarray, bias: np.ndarray, is_depthwise: bool
-) -> Operands:
+def _operands(layer: Layer, weights: np.ndarray, scales: np.ndarray, bias: np.ndarray) -> Operands:
     """The numbers of a layer: int8 with folded zero point, or fp16."""
     quantisation, source = layer.output.quantisation, layer.inputs[0].quantisation
     if quantisation is None or source is None:
@@ -219,12 +221,8 @@ def pack_dense(weights: np.ndarray, group: int) -> np.ndarray:
 
 def _emit(b: Builder, layer: Layer, shape: Shape, operands: Operands) -> None:
     """All tasks of the layer: images of the batch, cores, tiles."""
-    dtype = "int8" if layer.is_quantised else "float16"
-    source = b.home(layer.inputs[0].tensor, dtype, layer.inputs[0].quantisation)
-    target = b.home(layer.output.tensor, dtype, layer.output.quantisation)
-    for buffer in (source, target):
-        if buffer.layout != "feature" or buffer.dtype != dtype:
-            raise CannotLower(f"{buffer.name} is stored as {buffer.dtype}, {buffer.layout}")
+    dtype = layer_dtype(layer)
+    source, target = cube_of(b, layer, layer.inputs[0]), cube_of(b, layer, layer.output)
     name = layer.head.name or layer.head.op_type
     item, group = _BYTES[dtype], packing(dtype).kernels
     channels = aligned(operands.weights.shape[1] if not shape.is_depthwise else operands.weights.shape[0],
@@ -237,6 +235,9 @@ def _emit(b: Builder, layer: Layer, shape: Shape, operands: Operands) -> None:
         packed = pack_dense(full, group)
     weights = b.constant(f"{name} weights", packed)
     stages = _stages(b, name, layer, operands)
+    table = None
+    if layer.activation is not None and limit_of(b.graph.constants, layer.activation) is None:
+        table = table_of_halves(layer.activation)
     images = cube_shape(source.shape)[0]
     for image in range(images):
         base = ConvTask(
@@ -257,7 +258,10 @@ def _emit(b: Builder, layer: Layer, shape: Shape, operands: Operands) -> None:
             # What fills up the channels of one image lies where the next one begins.
             b.begin_layer()
         for core, task, part in _tiles(b, base, shape, item, group, stages):
-            b.task(layer.head.id, core, conv_words(task, part), _enables(part))
+            words = conv_words(task, part)
+            if table is not None:
+                words = with_table(words, table, b.needs_table(core, table), to_half=True)
+            b.task(layer.head.id, core, words, _enables(part))
 
 
 def _enables(stages: Stages) -> int:
@@ -269,11 +273,16 @@ def _stages(b: Builder, name: str, layer: Layer, operands: Operands) -> Stages:
     bias = None
     if np.any(operands.bias):
         bias = b.constant(f"{name} bias", filled_up(operands.bias), "bias").address
-    relu = layer.activation is not None
+    limit = limit_of(b.graph.constants, layer.activation)
+    relu = limit is not None
     if operands.factors is None:
-        return Stages(bias_address=bias, relu=relu)
+        return Stages(bias_address=bias, relu=relu, limit=held_limit(limit) if limit is not None else 0)
+    assert layer.output.quantisation is not None
     largest = float(operands.factors.max())
-    stages = Stages(bias_address=bias, relu=relu, out=requantisation(largest, operands.offset))
+    step = largest * layer.output.quantisation.scale
+    held = held_limit(limit, step) if limit is not None else 0
+    end = requantisation(largest, operands.offset)
+    stages = Stages(bias_address=bias, relu=relu, limit=held, out=end)
     if np.ptp(operands.factors) > 0:
         shares = np.rint(operands.factors / largest * (1 << SCALE_BITS)).astype(np.int16)
         address = b.constant(f"{name} scales", filled_up(shares), "bias").address
@@ -281,19 +290,14 @@ def _stages(b: Builder, name: str, layer: Layer, operands: Operands) -> Stages:
     return stages
 
 
-def filled_up(values: np.ndarray) -> np.ndarray:
-    """One value a channel, with zeros for the channels that fill up the last group."""
-    full = np.zeros(aligned(len(values), WRITTEN_CHANNELS), values.dtype)
-    full[: len(values)] = values
-    return full
-
-
 def _tiles(
     b: Builder, base: ConvTask, shape: Shape, item: int, group: int, stages: Stages
 ) -> Iterator[tuple[int, ConvTask, Stages]]:
     """(core, task, stages): rows or kernels over the cores, rows over tasks as CBUF allows."""
     cores = b.spec.cores
-    if shape.is_depthwise or shape.out_height >= 2 * cores or base.kernels < 2 * group:
+    is_wide = base.kernels > MAX_KERNELS
+    by_rows = shape.out_height >= 2 * cores or base.kernels < 2 * group
+    if shape.is_depthwise or (by_rows and not is_wide):
         cores = min(cores, shape.out_height)
         code = ROW_SPLIT[cores]
         for core in range(cores):
@@ -301,21 +305,28 @@ def _tiles(
             for task in _row_tiles(b, base, shape, item, group, low, high):
                 yield core, replace(task, co_work=code), stages
         return
+    yield from _kernel_tiles(b, base, shape, item, group, stages)
+
+
+def _kernel_tiles(
+    b: Builder, base: ConvTask, shape: Shape, item: int, group: int, stages: Stages
+) -> Iterator[tuple[int, ConvTask, Stages]]:
     groups = -(-base.kernels // group)
-    cores = min(cores, groups)
+    cores = min(b.spec.cores, groups)
     for core in range(cores):
-        low, high = (min(base.kernels, groups * n // cores * group) for n in (core, core + 1))
-        part = replace(
-            base,
-            kernels=high - low,
-            weight_address=base.weight_address + low * base.kernel_bytes,
-            output_address=base.output_address + low * shape.out_height * shape.out_width * item,
-        )
-        for task in _row_tiles(b, part, shape, item, group, 0, shape.out_height):
-            yield core, replace(task, co_work=KERNEL_SPLIT[cores]), _from_kernel(stages, low, item)
+        first, end = (min(base.kernels, groups * n // cores * group) for n in (core, core + 1))
+        for low in range(first, end, MAX_KERNELS):
+            part = replace(
+                base,
+                kernels=min(end - low, MAX_KERNELS),
+                weight_address=base.weight_address + low * base.kernel_bytes,
+                output_address=base.output_address + low * shape.out_height * shape.out_width * item,
+            )
+            for task in _row_tiles(b, part, shape, item, group, 0, shape.out_height):
+                yield core, replace(task, co_work=KERNEL_SPLIT[cores]), _from_kernel(stages, low)
 
 
-def _from_kernel(stages: Stages, low: int, item: int) -> Stages:
+def _from_kernel(stages: Stages, low: int) -> Stages:
     """The stages of the kernels from `low` on: their part of bias and scales."""
     bias, scales = stages.bias_address, stages.scale_address
     return replace(
@@ -339,6 +350,7 @@ def _row_tiles(
             f"CBUF: {needed} banks for one group of kernels and {shape.reach} rows of {row_bytes} bytes do "
             f"not fit {banks} banks of {size} bytes"
         )
+    room = min(room, MAX_ROWS)
     rows = max(1, (room - shape.reach) // shape.strides[0] + 1)
     count = -(-(high - low) // rows)
     keeps = False
@@ -372,6 +384,11 @@ def conv_words(task: ConvTask, stages: Stages) -> list[Word]:
     places = {(word.target, word.offset): index for index, word in enumerate(words)}
     extra: list[Word] = []
     changed = stages.words(to_half=task.out_dtype == "float16")
+    if task.depthwise:
+        # The weights of the last group are filled up, the features are not.
+        size = task.kernel_bytes // task.channels * out_channels(task)
+        changed.append(registers().encode("CNA", "WEIGHT_SIZE0", weight_bytes=size))
+        changed.append(registers().encode("CNA", "WEIGHT_SIZE1", kernel_bytes=size))
     if stages.reads_memory:
         changed += stages.reader_words()
         sizes = {

@@ -7,6 +7,8 @@ from npuviz.formats.rk3588_registers import Word, registers
 
 ALU_ADD = 2
 MULTIPLY = -1
+_READS_SUMS, _READS_FACTORS = 1, 4
+"""data_use of the readers of BS and BN. Ref: TRM."""
 SCALE_BITS = 14
 """Bits of the fixed-point factors in 16-bit operands; one is left for the sign, one for rounding up to 1."""
 
@@ -60,16 +62,23 @@ class Operand:
 class Stages:
     """The stages behind CORE or the main reader, in their order; None and 0 leave one out.
 
-    bias_address  of one value a channel; bias_constant  of all
-    main_factor  BS multiplies by it; scale_address  BN multiplies by one int16 a channel >> scale_shift
-    relu  in BS; limit  ReLU-X as the pipeline holds it
+    bias_address  of one value a channel; bias_constant  of all: BS adds them
+    main_address, main_factor  BS multiplies by one value a channel, or by one of 16 bits for all, and
+                  shifts down by main_shift
+    sum_address   BN adds one value a channel; scale_address  BN multiplies by one >> scale_shift
+    negative_only where products are for negative values alone (PReLU): "", "BS" or "BN"
+    relu  in the last of BS and BN that works; limit  ReLU-X as the pipeline holds it
     """
 
     bias_address: int | None = None
     bias_constant: int = 0
+    main_address: int | None = None
     main_factor: int = 0
+    main_shift: int = 0
+    sum_address: int | None = None
     scale_address: int | None = None
     scale_shift: int = 0
+    negative_only: str = ""
     relu: bool = False
     limit: int = 0
     operand: Operand | None = None
@@ -78,30 +87,28 @@ class Stages:
     @property
     def reads_memory(self) -> bool:
         """Whether DPU_RDMA has something to fetch beside the main input."""
-        return self.bias_address is not None or self.scale_address is not None or self.operand is not None
+        places = (self.bias_address, self.main_address, self.sum_address, self.scale_address)
+        return self.operand is not None or any(place is not None for place in places)
+
+    @property
+    def uses_bn(self) -> bool:
+        """Whether BN does something."""
+        return self.scale_address is not None or self.sum_address is not None
+
+    @property
+    def _limits_in_bn(self) -> bool:
+        # Only behind the factors of BN all channels are of one scale.
+        return self.relu and (self.sum_address is not None or (self.limit > 0 and self.uses_bn))
 
     def words(self, *, to_half: bool) -> list[Word]:
         """Words of the stages that are not bypassed, by the names of the register database."""
         found: list[Word] = []
         has_bias = self.bias_address is not None or self.bias_constant != 0
-        if has_bias or self.main_factor or self.relu:
-            found.append(
-                _dpu(
-                    "BS_CFG",
-                    alu_op=ALU_ADD,
-                    alu_source=int(self.bias_address is not None),
-                    relux=int(self.limit > 0),
-                    relu_bypass=int(not self.relu),
-                    mul_bypass=int(not self.main_factor),
-                    alu_bypass=int(not has_bias),
-                )
-            )
-            found.append(_dpu("BS_ALU_CFG", operand=self.bias_constant))
-            found.append(_dpu("BS_MUL_CFG", operand=self.main_factor))
-            found.append(_dpu("BS_RELUX_CMP_VALUE", limit=self.limit))
-        if self.scale_address is not None:
-            found.append(_dpu("BN_CFG", relu_bypass=1, alu_bypass=1))
-            found.append(_dpu("BN_MUL_CFG", shift=self.scale_shift, mul_source=1))
+        has_main = self.main_address is not None or self.main_factor != 0
+        if has_bias or has_main or (self.relu and not self._limits_in_bn):
+            found += self._bs_words(has_bias, has_main)
+        if self.uses_bn:
+            found += self._bn_words()
         if self.operand is not None:
             found += _operand_words(self.operand)
         half = int(to_half)
@@ -110,14 +117,62 @@ class Stages:
         found.append(_dpu("OUT_CVT_SHIFT", shift=self.out.shift))
         return found
 
+    def _bs_words(self, has_bias: bool, has_main: bool) -> list[Word]:
+        has_relu = self.relu and not self._limits_in_bn
+        return [
+            _dpu(
+                "BS_CFG",
+                alu_op=ALU_ADD,
+                alu_source=int(self.bias_address is not None),
+                relux=int(has_relu and self.limit > 0),
+                relu_bypass=int(not has_relu),
+                prelu=int(self.negative_only == "BS"),
+                mul_bypass=int(not has_main),
+                alu_bypass=int(not has_bias),
+            ),
+            _dpu("BS_ALU_CFG", operand=self.bias_constant),
+            _dpu(
+                "BS_MUL_CFG",
+                operand=self.main_factor,
+                shift=self.main_shift,
+                mul_source=int(self.main_address is not None),
+            ),
+            _dpu("BS_RELUX_CMP_VALUE", limit=self.limit if has_relu else 0),
+        ]
+
+    def _bn_words(self) -> list[Word]:
+        has_relu, has_sum = self._limits_in_bn, self.sum_address is not None
+        return [
+            _dpu(
+                "BN_CFG",
+                alu_op=ALU_ADD if has_sum else 0,
+                alu_source=int(has_sum),
+                relux=int(has_relu and self.limit > 0),
+                relu_bypass=int(not has_relu),
+                prelu=int(self.negative_only == "BN"),
+                mul_bypass=int(self.scale_address is None),
+                alu_bypass=int(not has_sum),
+            ),
+            _dpu("BN_MUL_CFG", shift=self.scale_shift, mul_source=int(self.scale_address is not None)),
+            _dpu("BN_RELUX_CMP_VALUE", limit=self.limit if has_relu else 0),
+        ]
+
     def reader_words(self) -> list[Word]:
-        """Words of DPU_RDMA for bias, scales and the second operand."""
-        found = [_rdma("BRDMA_CFG", data_use=1 if self.bias_address is not None else 0)]
-        if self.bias_address is not None:
-            found.append(_rdma("BS_BASE_ADDR", address=self.bias_address))
-        found.append(_rdma("NRDMA_CFG", data_use=4 if self.scale_address is not None else 0))
-        if self.scale_address is not None:
-            found.append(_rdma("BN_BASE_ADDR", address=self.scale_address))
+        """Words of DPU_RDMA for bias, factors and the second operand.
+
+        A stage reads either sums or factors from memory here, not both.
+        """
+        found: list[Word] = []
+        for stage, sums, factors in (
+            ("BS", self.bias_address, self.main_address),
+            ("BN", self.sum_address, self.scale_address),
+        ):
+            assert sums is None or factors is None
+            use = _READS_SUMS if sums is not None else _READS_FACTORS if factors is not None else 0
+            found.append(_rdma({"BS": "BRDMA_CFG", "BN": "NRDMA_CFG"}[stage], data_use=use))
+            address = sums if sums is not None else factors
+            if address is not None:
+                found.append(_rdma(f"{stage}_BASE_ADDR", address=address))
         if self.operand is None:
             found.append(_rdma("ERDMA_CFG", disable=1))
         else:

@@ -1,12 +1,11 @@
-"""Operators of the DPU alone: sums and products of two cubes, ReLU and clip."""
+"""Tasks of the DPU alone, and the operators on two cubes."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
-
-import numpy as np
 
 from npuviz.formats.rk3588_layout import aligned, packing
 from npuviz.formats.rk3588_registers import Word, registers
+from npuviz.targets.rk3588.compiler.activation_table import ActivationTable
 from npuviz.targets.rk3588.compiler.builder import Builder, CannotLower, cube_shape, image_bytes
 from npuviz.targets.rk3588.compiler.dpu import (
     ALU_ADD,
@@ -15,7 +14,7 @@ from npuviz.targets.rk3588.compiler.dpu import (
     Stages,
     requantisation,
 )
-from npuviz.targets.rk3588.compiler.layers import VIEWS, Layer, Planner
+from npuviz.targets.rk3588.compiler.layers import Layer, Stored
 from npuviz.targets.rk3588.compiler.quantisation import Quantisation
 from npuviz.targets.rk3588.tables import Buffer
 from npuviz.targets.rk3588.work import ATOM_BYTES, FP16, INT8
@@ -25,85 +24,45 @@ FIXED_BITS = 13
 """Bits of the factors that bring two int8 operands to one scale; their sum stays below 2^31."""
 
 
-def lower_sum(b: Builder, layer: Layer, planner: Planner) -> None:
-    """Add of two cubes of one shape."""
+_ALU = {"Add": ALU_ADD, "Sum": ALU_ADD, "Sub": 4, "Max": 0, "Min": 1}
+"""Codes of EW_CFG. Ref: XML."""
+
+
+def lower_pair(b: Builder, layer: Layer) -> None:
+    """Sum, difference, larger or smaller of two cubes of one shape."""
     first, second, target = _cubes(b, layer)
-    relu = layer.activation is not None
+    alu, relu = _ALU[layer.head.op_type], layer.activation is not None
     out = layer.output.quantisation
     if out is None:
-        emit(b, layer, first, target, second, lambda o: Stages(operand=replace(o, relu=relu)), ALU_ADD)
+        emit(b, layer, first, target, second, lambda o: Stages(operand=replace(o, relu=relu)), alu)
         return
     one, two = _quantisations(layer)
     largest = max(one.scale, two.scale)
     factors = [round(q.scale / largest * (1 << FIXED_BITS)) for q in (one, two)]
 
     def stages(operand: Operand) -> Stages:
-        taken = Operand(operand.address, ALU_ADD, operand.stride, 1, -two.zero_point, factors[1], relu)
+        taken = Operand(operand.address, alu, operand.stride, 1, -two.zero_point, factors[1], relu)
         end = requantisation(largest / out.scale / (1 << FIXED_BITS), out.zero_point)
         return Stages(bias_constant=-one.zero_point, main_factor=factors[0], operand=taken, out=end)
 
-    emit(b, layer, first, target, second, stages, ALU_ADD)
+    emit(b, layer, first, target, second, stages, alu)
 
 
-def lower_product(b: Builder, layer: Layer, planner: Planner) -> None:
+def lower_product(b: Builder, layer: Layer) -> None:
     """Mul of two cubes of one shape."""
     first, second, target = _cubes(b, layer)
-    out = layer.output.quantisation
-    if layer.activation is not None:
-        raise CannotLower("a ReLU behind a product of two cubes")
+    out, relu = layer.output.quantisation, layer.activation is not None
     if out is None:
-        emit(b, layer, first, target, second, lambda o: Stages(operand=o), MULTIPLY)
+        emit(b, layer, first, target, second, lambda o: Stages(operand=replace(o, relu=relu)), MULTIPLY)
         return
     one, two = _quantisations(layer)
 
     def stages(operand: Operand) -> Stages:
-        taken = Operand(operand.address, MULTIPLY, operand.stride, 1, -two.zero_point, 1)
+        taken = Operand(operand.address, MULTIPLY, operand.stride, 1, -two.zero_point, 1, relu)
         end = requantisation(one.scale * two.scale / out.scale, out.zero_point)
         return Stages(bias_constant=-one.zero_point, operand=taken, out=end)
 
     emit(b, layer, first, target, second, stages, MULTIPLY)
-
-
-def lower_relu(b: Builder, layer: Layer, planner: Planner) -> None:
-    """Relu, and Clip from 0 to a limit."""
-    node = layer.head
-    limit = 0.0
-    if node.op_type == "Clip":
-        bounds = [b.graph.constants.get(t) if t >= 0 else None for t in node.inputs[1:3]]
-        low = float(np.reshape(bounds[0], -1)[0]) if bounds and bounds[0] is not None else -np.inf
-        if len(bounds) < 2 or bounds[1] is None or low != 0.0:
-            raise CannotLower("a clip that is not from 0 to a constant")
-        limit = float(np.reshape(bounds[1], -1)[0])
-    source, target = _homes(b, layer)
-    out, taken = layer.output.quantisation, layer.inputs[0].quantisation
-    if out is None or taken is None:
-        held = int(np.array([limit], np.float32).view(np.uint32)[0]) if limit else 0
-        emit(b, layer, source, target, None, lambda _: Stages(relu=True, limit=held))
-        return
-    end = requantisation(taken.scale / out.scale, out.zero_point)
-    held = round(limit / taken.scale)
-    stages = Stages(bias_constant=-taken.zero_point, relu=True, limit=held, out=end)
-    emit(b, layer, source, target, None, lambda _: stages)
-
-
-def lower_view(b: Builder, layer: Layer, planner: Planner) -> None:
-    """A change of shape that leaves the bytes as they are: a copy."""
-    source, target = _homes(b, layer)
-    taken, out = layer.inputs[0].quantisation, layer.output.quantisation
-    stages = Stages(relu=layer.activation is not None)
-    if taken is not None and out is not None and taken != out:
-        end = requantisation(taken.scale / out.scale, out.zero_point)
-        stages = Stages(bias_constant=-taken.zero_point, out=end)
-    emit(b, layer, source, target, None, lambda _: stages)
-
-
-LOWERINGS: Mapping[str, Callable[[Builder, Layer, Planner], None]] = {
-    "Add": lower_sum,
-    "Mul": lower_product,
-    "Relu": lower_relu,
-    "Clip": lower_relu,
-    **dict.fromkeys(VIEWS, lower_view),
-}
 
 
 def _quantisations(layer: Layer) -> tuple[Quantisation, Quantisation]:
@@ -113,16 +72,23 @@ def _quantisations(layer: Layer) -> tuple[Quantisation, Quantisation]:
     return one, two
 
 
-def _homes(b: Builder, layer: Layer) -> tuple[Buffer, Buffer]:
-    """Buffers of the first input and the output, both cubes of the layer's type."""
-    dtype = "int8" if layer.is_quantised else "float16"
-    found = (
-        b.home(layer.inputs[0].tensor, dtype, layer.inputs[0].quantisation),
-        b.home(layer.output.tensor, dtype, layer.output.quantisation),
-    )
-    for buffer in found:
-        if buffer.layout != "feature" or buffer.dtype != dtype:
-            raise CannotLower(f"{buffer.name} is stored as {buffer.dtype}, {buffer.layout}")
+def layer_dtype(layer: Layer) -> str:
+    """What the cubes of a layer hold."""
+    return "int8" if layer.is_quantised else "float16"
+
+
+def cube_of(b: Builder, layer: Layer, stored: Stored) -> Buffer:
+    """The buffer of an input or the output of a layer. Raises CannotLower if it is no cube of its type."""
+    dtype = layer_dtype(layer)
+    buffer = b.home(stored.tensor, dtype, stored.quantisation)
+    if buffer.layout != "feature" or buffer.dtype != dtype:
+        raise CannotLower(f"{buffer.name} is stored as {buffer.dtype}, {buffer.layout}")
+    return buffer
+
+
+def homes(b: Builder, layer: Layer) -> tuple[Buffer, Buffer]:
+    """Buffers of the first input and the output, both cubes of one size."""
+    found = cube_of(b, layer, layer.inputs[0]), cube_of(b, layer, layer.output)
     if cube_shape(found[0].shape) != cube_shape(found[1].shape):
         raise CannotLower(f"{found[0].shape} and {found[1].shape} do not lie alike in memory")
     return found
@@ -130,11 +96,9 @@ def _homes(b: Builder, layer: Layer) -> tuple[Buffer, Buffer]:
 
 def _cubes(b: Builder, layer: Layer) -> tuple[Buffer, Buffer, Buffer]:
     """Buffers of two inputs and the output, all of one shape."""
-    if len(layer.inputs) != 2:
-        raise CannotLower("an operand that is a constant")
-    first, target = _homes(b, layer)
-    second = b.home(layer.inputs[1].tensor, first.dtype, layer.inputs[1].quantisation)
-    if second.layout != "feature" or second.dtype != first.dtype or second.shape != first.shape:
+    first, target = homes(b, layer)
+    second = cube_of(b, layer, layer.inputs[1])
+    if second.shape != first.shape:
         raise CannotLower(f"operands of shapes {first.shape} and {second.shape}")
     return first, second, target
 
@@ -147,28 +111,42 @@ def emit(
     second: Buffer | None,
     stages: Callable[[Operand], Stages],
     alu: int = ALU_ADD,
-    before: tuple[Word, ...] = (),
+    table: ActivationTable | None = None,
 ) -> None:
     """DPU tasks over all rows of all images, shared out to the cores.
 
+    target  its images may lie further apart than those of the source: a part of a larger cube
     stages  from the second operand (address 0 where there is none) to what the DPU does
-    before  words that come first: a table
+    table   to look the results up in
     """
     dtype = source.dtype
     item = 1 if dtype == "int8" else 2
     images, channels, height, width = cube_shape(source.shape)
     cores = min(b.spec.cores, height)
     for image in range(images):
-        offset = image * image_bytes(source.shape, dtype)
+        offset, written = (image * image_bytes(buffer.shape, dtype) for buffer in (source, target))
         for core in range(cores):
             low, high = (height * n // cores for n in (core, core + 1))
-            place = offset + low * width * ATOM_BYTES
-            address = second.address + place if second is not None else 0
+            inside = low * width * ATOM_BYTES
+            address = second.address + offset + inside if second is not None else 0
             chosen = stages(Operand(address, alu, height * width, item))
             size = (aligned(channels, packing(dtype).channels), high - low, width)
-            places = (source.address + place, target.address + place)
-            words = [*before, *_words(size, height, places, dtype, chosen)]
+            places = (source.address + offset + inside, target.address + written + inside)
+            words = _words(size, height, places, dtype, chosen)
+            if table is not None:
+                words = with_table(words, table, b.needs_table(core, table), to_half=dtype == "float16")
             b.task(layer.head.id, core, words, DPU_ENABLES)
+
+
+def with_table(words: list[Word], table: ActivationTable, fills: bool, *, to_half: bool) -> list[Word]:
+    """The words of a task whose results go through a table; `fills` writes its entries, too."""
+    switch = table.switch_words(to_half=to_half)
+    entries = (registers().encode("DPU", name).offset for name in ("LUT_ACCESS_CFG", "LUT_ACCESS_DATA"))
+    of_entries = frozenset(entries)
+    fill = [word for word in table.fill if fills or word.offset not in of_entries]
+    replaced = {(word.target, word.offset) for word in (*switch, *table.fill)}
+    kept = [word for word in words if (word.target, word.offset) not in replaced]
+    return [*kept, *fill, *switch]
 
 
 def _words(

@@ -1,15 +1,23 @@
 """Groups graph nodes into layers: an operator, what is fused behind it, and how its tensors are stored."""
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from npuviz.program.graph import Graph, Node
+from npuviz.targets.rk3588.compiler.activations import activation_function
 from npuviz.targets.rk3588.compiler.quantisation import Quantisation, QuantisedGraph, quantisation_of
 
 VIEWS = ("Flatten", "Reshape", "Squeeze", "Unsqueeze", "Identity")
-_ARITHMETIC = ("Conv", "Gemm", "MatMul", "Add", "Mul", "Relu", "Clip")
-_POOLS = ("MaxPool", "AveragePool", "GlobalAveragePool")
-TABLES = ("Sigmoid", "Tanh", "Mish", "HardSwish", "Swish", "Elu", "Softplus", "Gelu", "LeakyRelu")
-HEADS = frozenset((*VIEWS, *_ARITHMETIC, *_POOLS, *TABLES))
+PRODUCTS = ("Conv", "Gemm", "MatMul")
+PAIRS = ("Add", "Sum", "Sub", "Mul", "Div", "Max", "Min")
+POOLS = ("MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool")
+_OTHERS = ("BatchNormalization", "PRelu", "Concat")
+LIMITS = ("Relu", "Clip")
+_TIMES_ITSELF = {"Sigmoid": "Silu", "HardSigmoid": "HardSwish"}
+"""x * f(x) that has a name of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,25 +28,57 @@ class Stored:
     quantisation: Quantisation | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Activation:
+    """An activation function of a graph: `function` is an operator type, or "Silu" for two nodes.
+
+    node  that has the attributes; nodes  all it stands for; output  tensor behind the last
+    """
+
+    function: str
+    node: Node
+    nodes: tuple[int, ...]
+    output: int
+
+
 @dataclass(frozen=True)
 class Layer:
     """One operator on the NPU, or one node for the Host.
 
     nodes       graph nodes that it covers, head first; inputs  activations in the head's order
-    activation  fused behind the head, or None; is_host  nothing was recognised
+    activation  fused behind the head, the head itself if it is one, or None
+    is_host     nothing was recognised
     """
 
     head: Node
     nodes: tuple[int, ...]
     inputs: tuple[Stored, ...] = ()
     output: Stored = field(default=Stored(-1))
-    activation: Node | None = None
+    activation: Activation | None = None
     is_host: bool = False
 
     @property
     def is_quantised(self) -> bool:
         """Whether the layer computes in int8."""
         return self.output.quantisation is not None
+
+
+def upper_limit(constants: Mapping[int, np.ndarray], node: Node) -> float | None:
+    """What a Relu (inf) or a Clip from 0 on limits its results to, None for what is neither."""
+    if node.op_type == "Relu":
+        return math.inf
+    if node.op_type != "Clip":
+        return None
+    given = [constants.get(tensor) if tensor >= 0 else None for tensor in node.inputs[1:3]]
+    low, high = (
+        float(np.reshape(value, -1)[0]) if value is not None else float(node.attributes.get(name, default))
+        for value, name, default in zip(
+            (*given, None, None)[:2], ("min", "max"), (-math.inf, math.inf), strict=True
+        )
+    )
+    if any(tensor >= 0 and value is None for tensor, value in zip(node.inputs[1:3], given, strict=True)):
+        return None
+    return high if low == 0 and high > 0 else None
 
 
 class Planner:
@@ -63,7 +103,19 @@ class Planner:
             layer = self._layer(node)
             covered |= set(layer.nodes)
             found.append(layer)
-        return self._with_floats(found)
+        return self._with_floats(found, covered)
+
+    def is_activation(self, node: Node) -> bool:
+        """Whether the NPU has the operator as an activation."""
+        if node.op_type in LIMITS:
+            return upper_limit(self.graph.constants, node) is not None
+        return activation_function(node.op_type, node.attributes) is not None
+
+    def is_constant(self, tensor: int) -> bool:
+        """Whether a tensor is known before the program runs; a missing one is."""
+        return tensor < 0 or tensor in self.graph.constants or tensor in self.quantised.constants
+
+    # --- what belongs together -----------------------------------------------------------------------
 
     def _is_read_through(self, node: Node) -> bool:
         """A DequantizeLinear whose readers may take the stored integers instead."""
@@ -72,75 +124,105 @@ class Planner:
 
     def _layer(self, node: Node) -> Layer:
         alone = Layer(node, (node.id,), is_host=True)
-        if node.op_type not in HEADS:
+        operands = self._activations(node)
+        if not operands:
             return alone
-        return self._quantised(node) or self._half(node) or alone
+        return self._quantised(node, operands) or self._half(node, operands) or alone
 
     def _activations(self, node: Node) -> list[int]:
-        """Inputs that are no constants; for products and convolutions only the first."""
-        if node.op_type in ("Conv", "Gemm", "MatMul"):
-            return [node.inputs[0]]
-        names = node.inputs[:2] if node.op_type in ("Add", "Mul") else node.inputs[:1]
-        return [tensor for tensor in names if tensor >= 0]
+        """Inputs of an operator of the NPU that are no constants; none if it cannot be one."""
+        kind, names = node.op_type, node.inputs
+        if kind in PRODUCTS:
+            operands = names[:1] if all(self.is_constant(tensor) for tensor in names[1:]) else []
+        elif kind in PAIRS:
+            operands = [tensor for tensor in names if not self.is_constant(tensor)]
+            operands = operands if len(names) == 2 else []
+        elif kind == "Concat":
+            operands = names
+        elif kind in VIEWS or kind in POOLS or kind in _OTHERS or self.is_activation(node):
+            operands = names[:1]
+        else:
+            operands = []
+        return [] if any(self.is_constant(tensor) for tensor in operands) else list(operands)
 
-    def _is_weight(self, tensor: int) -> bool:
-        return tensor < 0 or tensor in self.graph.constants or tensor in self.quantised.constants
+    def _activation(self, tensor: int) -> Activation | None:
+        """The activation that alone reads a float tensor, None where there is none."""
+        readers = self._consumers[tensor]
+        if tensor in self.graph.outputs:
+            return None
+        if len(readers) == 1:
+            node = self.graph.nodes[readers[0]]
+            found = Activation(node.op_type, node, (node.id,), node.outputs[0])
+            return found if self.is_activation(node) and node.inputs[0] == tensor else None
+        for number in readers:
+            pair = self._times_itself(self.graph.nodes[number])
+            if pair is not None and sorted(readers) == sorted((pair.nodes[0], pair.nodes[-1])):
+                return pair
+        return None
 
-    def _has_constant_weights(self, node: Node) -> bool:
-        if node.op_type not in ("Conv", "Gemm", "MatMul"):
-            return True
-        return all(self._is_weight(tensor) for tensor in node.inputs[1:])
+    def _times_itself(self, node: Node) -> Activation | None:
+        """x * f(x) from the node of f on, in floats or with integers in between."""
+        name = _TIMES_ITSELF.get(node.op_type)
+        if name is None or node.outputs[0] in self.graph.outputs:
+            return None
+        if name == "HardSwish" and not _is_hard_swish(node):
+            return None
+        nodes, made = [node.id], node.outputs[0]
+        target = self.quantised.targets.get(made)
+        if target is not None:
+            back = self._only_reader(target.outputs[0])
+            if back is None or back.op_type != "DequantizeLinear":
+                return None
+            nodes += [target.id, back.id]
+            made = back.outputs[0]
+        product = self._only_reader(made)
+        if product is None or product.op_type != "Mul" or sorted(product.inputs) != sorted(
+            (node.inputs[0], made)
+        ):  # fmt: skip
+            return None
+        return Activation(name, node, (*nodes, product.id), product.outputs[0])
 
-    def _follower(self, node: Node) -> Node | None:
-        """The only reader of a node's output, None where there are others."""
-        output = node.outputs[0]
-        readers = self._consumers[output]
-        if len(readers) != 1 or output in self.graph.outputs:
+    def _only_reader(self, tensor: int) -> Node | None:
+        readers = self._consumers[tensor]
+        if len(readers) != 1 or tensor in self.graph.outputs:
             return None
         return self.graph.nodes[readers[0]]
 
-    def _quantised(self, node: Node) -> Layer | None:
-        sources = [self.quantised.sources.get(tensor) for tensor in self._activations(node)]
-        if not sources or not self._has_constant_weights(node):
-            return None
-        nodes, activation, last = [node.id], None, node
-        follower = self._follower(node)
-        if follower is not None and follower.op_type == "Relu":
-            activation, last = follower, follower
-            nodes.append(follower.id)
-        target = self.quantised.targets.get(last.outputs[0])
-        if target is None:
-            return None
-        scaled = quantisation_of(self.graph.constants, target)
-        if scaled is None:
-            return None
+    def _body(self, node: Node, may_look_up: bool) -> tuple[tuple[int, ...], Activation | None, int]:
+        """Nodes of an operator with its activation, the activation, and the tensor behind them."""
+        if self.is_activation(node):
+            found = self._times_itself(node) or Activation(node.op_type, node, (node.id,), node.outputs[0])
+            return found.nodes, found, found.output
+        behind = self._activation(node.outputs[0])
+        if behind is None or not _may_follow(node.op_type, behind.function, may_look_up):
+            return (node.id,), None, node.outputs[0]
+        return (node.id, *behind.nodes), behind, behind.output
+
+    def _quantised(self, node: Node, operands: list[int]) -> Layer | None:
+        """The operator in int8: all its activations are, and its result is made so."""
         inputs: list[Stored] = []
-        for source in sources:
+        for tensor in operands:
+            source = self.quantised.sources.get(tensor)
             if source is None:
                 return None
             inputs.append(Stored(source.stored, source.quantisation))
-        nodes.append(target.id)
+        nodes, activation, made = self._body(node, may_look_up=False)
+        target = self.quantised.targets.get(made)
+        scaled = quantisation_of(self.graph.constants, target) if target is not None else None
+        if target is None or scaled is None:
+            return None
         output = Stored(target.outputs[0], scaled)
-        return Layer(node, tuple(nodes), tuple(inputs), output, activation)
+        return Layer(node, (*nodes, target.id), tuple(inputs), output, activation)
 
-    def _half(self, node: Node) -> Layer | None:
+    def _half(self, node: Node, operands: list[int]) -> Layer | None:
         """The operator in fp16."""
-        if self.graph.tensors[node.outputs[0]].dtype not in ("float32", "float16"):
+        tensors = (*operands, node.outputs[0])
+        if any(self.graph.tensors[tensor].dtype not in ("float32", "float16") for tensor in tensors):
             return None
-        if not self._has_constant_weights(node):
-            return None
-        activations = self._activations(node)
-        if any(self._is_weight(tensor) for tensor in activations):
-            return None
-        nodes, activation, last = [node.id], None, node
-        follower = self._follower(node)
-        if node.op_type not in ("Relu", "Clip") and follower is not None and follower.op_type == "Relu":
-            activation, last = follower, follower
-            nodes.append(follower.id)
-        inputs = tuple(Stored(tensor) for tensor in activations)
-        return Layer(node, tuple(nodes), inputs, Stored(last.outputs[0]), activation)
+        nodes, activation, made = self._body(node, may_look_up=True)
+        return Layer(node, nodes, tuple(Stored(tensor) for tensor in operands), Stored(made), activation)
 
-    def _with_floats(self, layers: list[Layer]) -> list[Layer]:
+    def _with_floats(self, layers: list[Layer], covered: set[int]) -> list[Layer]:
         """Put back the DequantizeLinear nodes whose float tensors somebody reads."""
         needed = set(self.graph.outputs)
         for layer in layers:
@@ -151,6 +233,18 @@ class Planner:
         kept = [
             Layer(node, (node.id,), is_host=True)
             for node in self.graph.nodes
-            if self._is_read_through(node) and node.outputs[0] in needed
+            if self._is_read_through(node) and node.id not in covered and node.outputs[0] in needed
         ]
         return sorted([*layers, *kept], key=lambda layer: max(layer.nodes))
+
+
+def _is_hard_swish(node: Node) -> bool:
+    alpha, beta = (float(node.attributes.get(name, value)) for name, value in (("alpha", 0.2), ("beta", 0.5)))
+    return math.isclose(alpha, 1 / 6, rel_tol=1e-4) and beta == 0.5
+
+
+def _may_follow(head: str, function: str, may_look_up: bool) -> bool:
+    """Whether the tasks of an operator can end with an activation."""
+    if head in PRODUCTS:
+        return function in LIMITS or may_look_up
+    return head in (*PAIRS, "BatchNormalization") and function == "Relu"

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from npuviz.formats.rk3588_layout import aligned, packing
 from npuviz.formats.rk3588_registers import Word, registers
 from npuviz.targets.rk3588.compiler.builder import Builder, CannotLower, cube_shape, image_bytes
-from npuviz.targets.rk3588.compiler.dpu import Stages, requantisation
-from npuviz.targets.rk3588.compiler.elementwise import emit
-from npuviz.targets.rk3588.compiler.layers import Layer, Planner
+from npuviz.targets.rk3588.compiler.copies import rescaling
+from npuviz.targets.rk3588.compiler.elementwise import cube_of, emit
+from npuviz.targets.rk3588.compiler.layers import POOLS, Layer, Planner
 from npuviz.targets.rk3588.tables import Buffer
 from npuviz.targets.rk3588.work import ATOM_BYTES, FP16, INT8
 
@@ -30,46 +30,28 @@ class Window:
 def lower_pool(b: Builder, layer: Layer, planner: Planner) -> None:
     """MaxPool, AveragePool and GlobalAveragePool of two spatial dimensions."""
     node = layer.head
-    if layer.activation is not None:
-        raise CannotLower("a ReLU behind pooling")
     if len([tensor for tensor in node.outputs if tensor >= 0]) > 1:
         raise CannotLower("indices of the maxima")
-    dtype = "int8" if layer.is_quantised else "float16"
-    source = b.home(layer.inputs[0].tensor, dtype, layer.inputs[0].quantisation)
-    target = b.home(layer.output.tensor, dtype, layer.output.quantisation)
-    for buffer in (source, target):
-        if buffer.layout != "feature" or buffer.dtype != dtype or len(buffer.shape) != 4:
-            raise CannotLower(f"{buffer.name} is stored as {buffer.dtype}, {buffer.layout}")
-    method = MAXIMUM if node.op_type == "MaxPool" else AVERAGE
+    source, target = cube_of(b, layer, layer.inputs[0]), cube_of(b, layer, layer.output)
+    if len(source.shape) != 4 or len(target.shape) != 4:
+        raise CannotLower(f"pooling of a tensor of {len(source.shape)} dimensions")
+    method = MAXIMUM if node.op_type in ("MaxPool", "GlobalMaxPool") else AVERAGE
     window = _window(b, layer, source, target, method)
-    rescales = _rescaling(layer)
-    place = target if rescales is None else b.scratch(f"{node.name} pooled", target.shape, dtype)
+    rescales = rescaling(layer.inputs[0].quantisation, layer.output.quantisation)
+    place = target if rescales is None else b.scratch(f"{node.name} pooled", target.shape, target.dtype)
     _emit(b, layer, source, place, window, method)
     if rescales is not None:
         b.begin_layer()
         emit(b, layer, place, target, None, lambda _: rescales)
 
 
-LOWERINGS: Mapping[str, Callable[[Builder, Layer, Planner], None]] = {
-    "MaxPool": lower_pool,
-    "AveragePool": lower_pool,
-    "GlobalAveragePool": lower_pool,
-}
-
-
-def _rescaling(layer: Layer) -> Stages | None:
-    """What a second task must do where input and output of an int8 layer are scaled differently."""
-    taken, out = layer.inputs[0].quantisation, layer.output.quantisation
-    if taken is None or out is None or taken == out:
-        return None
-    end = requantisation(taken.scale / out.scale, out.zero_point)
-    return Stages(bias_constant=-taken.zero_point, out=end)
+LOWERINGS: Mapping[str, Callable[[Builder, Layer, Planner], None]] = dict.fromkeys(POOLS, lower_pool)
 
 
 def _window(b: Builder, layer: Layer, source: Buffer, target: Buffer, method: int) -> Window:
     node = layer.head
     _, _, height, width = cube_shape(source.shape)
-    if node.op_type == "GlobalAveragePool":
+    if node.op_type.startswith("Global"):
         window = Window((height, width), (1, 1), (0, 0, 0, 0))
     else:
         attributes = node.attributes
@@ -86,7 +68,10 @@ def _window(b: Builder, layer: Layer, source: Buffer, target: Buffer, method: in
         right = max(0, (out_width - 1) * strides[1] + kernel[1] - width - pads[1])
         window = Window((kernel[0], kernel[1]), (strides[0], strides[1]), (pads[0], pads[1], bottom, right))
         if method == AVERAGE and any(window.pads):
-            raise CannotLower("an average over padding")
+            if not attributes.get("count_include_pad", 0):
+                raise CannotLower("an average that leaves padding out")
+            if bottom > pads[2] or right > pads[3]:
+                raise CannotLower("an average over windows that reach beyond the padding")
     sizes = (*window.kernel, *window.strides)
     if max(sizes) > MAX_KERNEL or max(window.pads) > MAX_PAD:
         raise CannotLower(f"a window of {window.kernel} with pads {window.pads}: the PPU holds 16 and 7")
@@ -96,6 +81,7 @@ def _window(b: Builder, layer: Layer, source: Buffer, target: Buffer, method: in
 def _emit(b: Builder, layer: Layer, source: Buffer, target: Buffer, window: Window, method: int) -> None:
     """PPU tasks: channel surfaces shared out to the cores."""
     dtype = source.dtype
+    filling = source.zero_point if dtype == "int8" else 0
     group = packing(dtype).channels
     images, channels, height, width = cube_shape(source.shape)
     _, _, out_height, out_width = cube_shape(target.shape)
@@ -113,6 +99,9 @@ def _emit(b: Builder, layer: Layer, source: Buffer, target: Buffer, window: Wind
             words = _words(
                 ((high - low) * group, height, width), (out_height, out_width), places, dtype, window, method
             )
+            if method == AVERAGE and any(window.pads):
+                value = filling & 0xFFFFFFFF
+                words.append(registers().encode("PPU", "PADDING_VALUE_1_CFG", value_0=value))
             b.task(layer.head.id, core, words, PPU_ENABLES)
 
 

@@ -40,46 +40,73 @@ class QuantisedConstant:
 class QuantisedGraph:
     """What the Q and DQ nodes of a graph say about its tensors.
 
-    sources    float tensor -> the int8 tensor it stands for
+    sources    float tensor -> the 8-bit tensor it stands for
     constants  float tensor -> stored integers
     targets    float tensor -> QuantizeLinear node, where that is its only reader
+    stored     8-bit tensor -> how it is scaled
+
+    Tensors of uint8 are held as int8, 128 less; the zero points here are those of int8.
     """
 
     def __init__(self, graph: Graph) -> None:
         self.sources: dict[int, QuantisedSource] = {}
         self.constants: dict[int, QuantisedConstant] = {}
         self.targets: dict[int, Node] = {}
+        self.stored: dict[int, Quantisation] = {}
         consumers = graph.consumers()
         for node in graph.nodes:
             if node.op_type == "DequantizeLinear":
                 self._dequantise(graph, node)
             elif node.op_type == "QuantizeLinear":
+                scaled = quantisation_of(graph.constants, node)
+                if scaled is not None:
+                    self.stored[node.outputs[0]] = scaled
                 readers = consumers[node.inputs[0]]
                 if readers == [node.id] and node.inputs[0] not in graph.outputs:
                     self.targets[node.inputs[0]] = node
 
     def _dequantise(self, graph: Graph, node: Node) -> None:
-        scale = graph.constants.get(node.inputs[1])
-        zero = graph.constants.get(node.inputs[2]) if len(node.inputs) > 2 else np.array([0], np.int32)
         stored = graph.tensors[node.inputs[0]]
-        if scale is None or zero is None:
-            return
         values = graph.constants.get(stored.id)
-        scales = np.array(scale, np.float64).flatten()
         if values is not None:
-            if not np.any(zero) and stored.dtype in ("int8", "int32"):
-                self.constants[node.outputs[0]] = QuantisedConstant(values, scales, node.id)
-        elif stored.dtype == "int8" and scales.size == 1:
-            found = Quantisation(float(scales.item()), int(np.ravel(zero).item()))
-            self.sources[node.outputs[0]] = QuantisedSource(stored.id, node.id, found)
+            found = _constant(graph.constants, node, np.asarray(values))
+            if found is not None:
+                self.constants[node.outputs[0]] = found
+            return
+        scaled = quantisation_of(graph.constants, node)
+        if scaled is not None and stored.dtype in ("int8", "uint8"):
+            self.stored[stored.id] = scaled
+            self.sources[node.outputs[0]] = QuantisedSource(stored.id, node.id, scaled)
+
+
+def _constant(
+    constants: Mapping[int, np.ndarray], node: Node, values: np.ndarray
+) -> QuantisedConstant | None:
+    """Stored integers of a DequantizeLinear with one zero point for all."""
+    scale = constants.get(node.inputs[1])
+    zero = constants.get(node.inputs[2]) if len(node.inputs) > 2 else np.zeros(1, np.int32)
+    if scale is None or zero is None or values.dtype not in (np.int8, np.uint8, np.int32):
+        return None
+    if np.any(zero):
+        if np.ptp(np.reshape(zero, -1)):
+            return None
+        values = values.astype(np.int32) - _first(zero)
+    return QuantisedConstant(values, np.array(scale, np.float64).flatten(), node.id)
 
 
 def quantisation_of(constants: Mapping[int, np.ndarray], node: Node) -> Quantisation | None:
-    """Scale and zero point of a QuantizeLinear with one of each, else None."""
+    """Scale and zero point of a Q or DQ node with one of each for 8 bits, else None."""
     scale = constants.get(node.inputs[1])
-    zero = constants.get(node.inputs[2]) if len(node.inputs) > 2 else np.zeros(1, np.int8)
+    # Without a zero point the type is uint8, the point 0. Ref: ONNX.
+    zero = constants.get(node.inputs[2]) if len(node.inputs) > 2 else np.zeros(1, np.uint8)
     if scale is None or zero is None or np.size(scale) != 1:
         return None
-    if np.asarray(zero).dtype != np.int8:
+    kind = np.asarray(zero).dtype
+    if kind not in (np.int8, np.uint8):
         return None
-    return Quantisation(float(np.reshape(scale, -1)[0]), int(np.reshape(zero, -1)[0]))
+    less = 128 if kind == np.uint8 else 0
+    return Quantisation(float(np.reshape(scale, -1)[0]), _first(zero) - less)
+
+
+def _first(values: np.ndarray) -> int:
+    return int(np.reshape(values, -1).astype(np.int64)[0])
