@@ -11,19 +11,11 @@ from npuviz.formats.onnx_single import run_node
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Graph
 from npuviz.sim.target import CheckResult
+from npuviz.targets.neuroncore.check_errors import TOLERANCES, Errors, float_errors, integer_errors
 from npuviz.targets.neuroncore.check_pieces import Pieces, PieceValues
 from npuviz.targets.neuroncore.check_trace import Bad, first_divergence
 from npuviz.targets.neuroncore.values_engine import ValueEngine
 from npuviz.targets.neuroncore.values_host import as_type
-
-TOLERANCES = {
-    "float32": (1e-3, 1e-4),
-    "float16": (1e-2, 2e-2),
-    "bfloat16": (5e-2, 1e-1),
-    "float8": (5e-1, 5e-1),
-}
-"""Error allowed by the coarsest type on the way to a tensor: relative to the element, and relative to
-the largest magnitude of the tensor; the sum counts. The first of float32 is that of ONNX's own tests."""
 
 _FLOATS = ("float32", "float64", "float16", "bfloat16")
 _GROUP_BYTES = 256 << 20
@@ -162,9 +154,6 @@ class _Rule:
     def _compare(self, index: int, found: np.ndarray, written: np.ndarray) -> np.ndarray | None:
         """Flat bool array of wrong elements, or None if all are right. Keeps the largest errors."""
         reference = self._references.get(index)
-        if self._types[index] and found.dtype.kind not in "iub":
-            # What the type in HBM cannot hold is right when it is what the cast makes of it.
-            reference = as_type(reference, found.dtype)
         if reference.size != found.size:
             if self._graph.tensors[index].num_elements != reference.size:
                 # Its shape depends on values; the machine has the declared one.
@@ -176,40 +165,25 @@ class _Rule:
         self._used.add(dtype or "integer")
         if not reference.size:
             return None
-        bad, absolute, relative = self._errors(index, found, reference.reshape(-1))
+        bad, absolute, relative = self._errors(index, found, reference)
         if bad.any():
             local = self._local_reference(index)
             if local is not None and local.size == found.size:
-                local = as_type(local, found.dtype) if found.dtype.kind not in "iub" else local
-                other, other_absolute, other_relative = self._errors(index, found, local.reshape(-1))
+                other, other_absolute, other_relative = self._errors(index, found, local)
                 if not other.any():
                     bad, absolute, relative = other, other_absolute, other_relative
         bad |= ~written
         self._max_abs, self._max_rel = max(self._max_abs, absolute), max(self._max_rel, relative)
         return bad if bad.any() else None
 
-    def _errors(self, index: int, found: np.ndarray, expected: np.ndarray) -> tuple[np.ndarray, float, float]:
-        """(wrong elements, largest absolute error, the same relative to the largest magnitude)."""
+    def _errors(self, index: int, found: np.ndarray, reference: np.ndarray) -> Errors:
         dtype = self._types[index]
         if not dtype:
             step = 1 if self._is_requantized(index) else 0
-            distance = np.abs(found.astype(np.float64) - expected.astype(np.float64))
-            exact = found != expected if not step else distance > step
-            return exact, float(distance.max()), 0.0 if not exact.any() else float("inf")
-        a, b = found.astype(np.float64), expected.astype(np.float64)
-        finite = np.isfinite(b)
-        scale = float(np.abs(b[finite]).max()) if finite.any() else 0.0
-        of_element, of_tensor = TOLERANCES[dtype]
-        with np.errstate(invalid="ignore"):
-            distance = np.abs(a - b)
-            bad = ~(distance <= of_element * np.abs(b) + of_tensor * scale)
-        same = (a == b) | (np.isnan(a) & np.isnan(b))
-        bad &= ~same
-        usable = finite & np.isfinite(a)
-        absolute = float(distance[usable].max()) if usable.any() else 0.0
-        if (finite & ~usable).any():
-            absolute = float("inf")
-        return bad, absolute, absolute / scale if scale else (float("inf") if absolute else 0.0)
+            return integer_errors(found, reference.reshape(-1), step)
+        # What the type in HBM cannot hold is right when it is what the cast makes of it.
+        expected = as_type(reference, found.dtype) if found.dtype.kind not in "iub" else reference
+        return float_errors(found, expected.reshape(-1), reference.reshape(-1), dtype)
 
     def _local_reference(self, index: int) -> np.ndarray | None:
         """What ONNX Runtime makes of what the machine had: runs the tensor's operator, and before it those

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,12 +11,15 @@ from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.program import Program
 from npuviz.sim.machine import Hazard, Region
 from npuviz.targets.neuroncore import state_kernels as sk
+from npuviz.targets.neuroncore.edits import Edit
 from npuviz.targets.neuroncore.engine import Engine
 from npuviz.targets.neuroncore.isa import DST, DTYPE_NAMES, NUM_PARTITIONS, Space
 from npuviz.targets.neuroncore.memories import hbm_memory, memory_of_space, space_bytes
 from npuviz.targets.neuroncore.payload import Payload
 from npuviz.targets.neuroncore.tables import Tables, Variable
-from npuviz.targets.neuroncore.values_engine import Edit, ValueEngine
+
+if TYPE_CHECKING:
+    from npuviz.targets.neuroncore.values_engine import ValueEngine
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +57,7 @@ class Contents:
     """Reads and writes memories of one machine. Values are computed when asked for, not before."""
 
     def __init__(
-        self, engine: Engine, program: Program, values: ValueEngine | None, moment: Moment | None = None
+        self, engine: Engine, program: Program, values: "ValueEngine | None", moment: Moment | None = None
     ) -> None:
         payload = program.payload
         assert isinstance(payload, Payload)
@@ -145,7 +149,7 @@ class Contents:
 
     # --- bytes -----------------------------------------------------------------------------------------
 
-    def values(self, image: Image) -> ValueEngine | None:
+    def values(self, image: Image) -> "ValueEngine | None":
         """The values engine, brought to the present contents; None for programs without values."""
         if self._values is not None:
             self._values.advance_to(self._now().log[:, 0], image.edits)

@@ -1,6 +1,7 @@
 """The NeuronCore machine behind the contract: engine, observation and contents put together."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,7 +17,9 @@ from npuviz.targets.neuroncore.observe import Observer
 from npuviz.targets.neuroncore.payload import Payload
 from npuviz.targets.neuroncore.probes import ProbeTable
 from npuviz.targets.neuroncore.spec import NeuronSpec
-from npuviz.targets.neuroncore.values_engine import ValueEngine
+
+if TYPE_CHECKING:
+    from npuviz.targets.neuroncore.values_engine import ValueEngine
 
 _FAULTS = {
     sk.FAULT_SEMAPHORE_OVERFLOW: "counts past 32 bits",
@@ -49,10 +52,13 @@ class NeuronMachine(KernelMachine):
         self._observer = observer
         values = None
         if not payload.is_estimated:
+            # Imported here: it takes a tenth of a second, and a vendor's file has no values.
+            from npuviz.targets.neuroncore.values_engine import ValueEngine
+
             values = ValueEngine(tables, program.graph, spec, payload.inputs)
         self._contents = Contents(engine, program, values)
 
-    def values(self) -> ValueEngine | None:
+    def values(self) -> "ValueEngine | None":
         """The values engine with the contents of now, None for programs without values."""
         return self._contents.values(self._image)
 

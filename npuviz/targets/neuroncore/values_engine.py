@@ -9,11 +9,11 @@ import threading
 import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import numpy as np
 
 from npuviz.program.graph import Graph
+from npuviz.targets.neuroncore.edits import Edit
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS
 from npuviz.targets.neuroncore.spec import NeuronSpec
 from npuviz.targets.neuroncore.tables import Tables
@@ -42,19 +42,6 @@ _SNAPSHOT_SECONDS = 1.0
 _SNAPSHOT_MASK = 255
 
 NO_LIMIT = 1 << 62
-
-
-@dataclass(frozen=True, slots=True)
-class Edit:
-    """Bytes written by hand when `position` log entries had been applied.
-
-    memory   id of the machine's description (memories.py); address  linear byte address in it
-    """
-
-    position: int
-    memory: int
-    address: int
-    data: bytes
 
 
 Visit = Callable[[int, int], object]

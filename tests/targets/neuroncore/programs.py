@@ -8,6 +8,7 @@ import numpy as np
 
 from npuviz.program.dtypes import dtype_name
 from npuviz.program.graph import Graph
+from npuviz.targets.neuroncore.edits import Edit
 from npuviz.targets.neuroncore.isa import (
     DTYPE_BYTES,
     DTYPE_NAMES,
@@ -33,7 +34,7 @@ from npuviz.targets.neuroncore.tables import (
     Variable,
     VariableKind,
 )
-from npuviz.targets.neuroncore.values_engine import Edit, ValueEngine
+from npuviz.targets.neuroncore.values_engine import ValueEngine
 from npuviz.targets.neuroncore.values_types import NUMPY_DTYPES
 
 EMPTY_GRAPH = Graph("empty", (), (), (), ())

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from npuviz.program.graph import Graph, Node
 from npuviz.program.tensor import Tensor
 from npuviz.targets.neuroncore import values_engine
+from npuviz.targets.neuroncore.edits import Edit
 from npuviz.targets.neuroncore.isa import Activation, Alu, Engine, Flag, Opcode, ReduceCmd, Space
 from npuviz.targets.neuroncore.memories import hbm_memory, memory_of_space
 from npuviz.targets.neuroncore.tables import SBUF, Access, Descriptor
-from npuviz.targets.neuroncore.values_engine import Edit, ValueEngine
+from npuviz.targets.neuroncore.values_engine import ValueEngine
 from tests.targets.neuroncore.programs import F32, Maker, at, values_at
 
 RANDOM = np.random.default_rng(13)
