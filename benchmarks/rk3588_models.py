@@ -37,9 +37,9 @@ class RandomInputs(CalibrationDataReader):
             [{name: generator.standard_normal(shape).astype(np.float32)} for _ in range(SAMPLES)]
         )
 
-    def get_next(self) -> dict[str, np.ndarray] | None:
-        """The next picture, None behind the last."""
-        return next(self._left, None)
+    def get_next(self) -> dict[str, np.ndarray]:
+        """The next picture, an empty one behind the last."""
+        return next(self._left, {})
 
 
 def with_constant_weights(model: onnx.ModelProto) -> onnx.ModelProto:

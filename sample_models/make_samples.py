@@ -141,9 +141,9 @@ class Pictures(CalibrationDataReader):
             ]
         )
 
-    def get_next(self) -> dict[str, np.ndarray] | None:
-        """The next picture, None behind the last."""
-        return next(self._left, None)
+    def get_next(self) -> dict[str, np.ndarray]:
+        """The next picture, an empty one behind the last."""
+        return next(self._left, {})
 
 
 def make_int8(source: Path, path: Path) -> None:

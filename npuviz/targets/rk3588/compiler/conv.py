@@ -1,14 +1,12 @@
 """Conv, Gemm and MatMul become convolution tasks: weights packed, tiles cut to CBUF and to the cores."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from npuviz.formats.rk3588_conv_task import ConvTask
-from npuviz.formats.rk3588_conv_words import conv_task_words
 from npuviz.formats.rk3588_layout import aligned, pack_depthwise, packing
-from npuviz.formats.rk3588_registers import Word, registers
 from npuviz.program.graph import Node
 from npuviz.targets.rk3588.compiler.activation_tasks import held_limit, limit_of, table_of_halves
 from npuviz.targets.rk3588.compiler.builder import (
@@ -18,41 +16,14 @@ from npuviz.targets.rk3588.compiler.builder import (
     filled_up,
     image_bytes,
 )
+from npuviz.targets.rk3588.compiler.conv_words import conv_words, out_channels
 from npuviz.targets.rk3588.compiler.dpu import SCALE_BITS, Stages, requantisation
 from npuviz.targets.rk3588.compiler.elementwise import cube_of, layer_dtype, with_table
 from npuviz.targets.rk3588.compiler.layers import Layer, Planner
-from npuviz.targets.rk3588.work import ATOM_BYTES
+from npuviz.targets.rk3588.compiler.tiling import Shape, tiles
 
 CONV_ENABLES = 0x0D
 CONV_RDMA_ENABLES = 0x1D
-DEPTHWISE_GROUP = 64
-_BYTES = {"int8": 1, "float16": 2}
-ROW_SPLIT, KERNEL_SPLIT = {1: 0, 2: 1, 3: 2}, {1: 0, 2: 4, 3: 5}
-"""CONV_CON2 31:28 by number of cores. Ref: DER (vendor streams)."""
-MAX_ROWS = 2047
-"""Of the features of a task: 11 bits of DATA_SIZE0. Ref: XML."""
-MAX_KERNELS = 8192
-"""Of a task: 13 bits of the DPU's channels. Ref: XML, HAPPY."""
-
-
-@dataclass(frozen=True)
-class Shape:
-    """A convolution over cubes: strides and paddings as ONNX has them; groups == channels: depthwise."""
-
-    height: int
-    width: int
-    kernel: tuple[int, int]
-    strides: tuple[int, int]
-    dilations: tuple[int, int]
-    pads: tuple[int, int, int, int]
-    out_height: int
-    out_width: int
-    is_depthwise: bool = False
-
-    @property
-    def reach(self) -> int:
-        """Input rows under one output row."""
-        return (self.kernel[0] - 1) * self.dilations[0] + 1
 
 
 @dataclass(frozen=True)
@@ -224,7 +195,7 @@ def _emit(b: Builder, layer: Layer, shape: Shape, operands: Operands) -> None:
     dtype = layer_dtype(layer)
     source, target = cube_of(b, layer, layer.inputs[0]), cube_of(b, layer, layer.output)
     name = layer.head.name or layer.head.op_type
-    item, group = _BYTES[dtype], packing(dtype).kernels
+    group = packing(dtype).kernels
     channels = aligned(operands.weights.shape[1] if not shape.is_depthwise else operands.weights.shape[0],
                        packing(dtype).channels)  # fmt: skip
     if shape.is_depthwise:
@@ -254,14 +225,15 @@ def _emit(b: Builder, layer: Layer, shape: Shape, operands: Operands) -> None:
             weight_address=weights.address,
             output_address=target.address + image * image_bytes(target.shape, dtype),
         )  # fmt: skip
-        if image:
+        if image and out_channels(base) > aligned(base.kernels, packing(dtype).channels):
             # What fills up the channels of one image lies where the next one begins.
             b.begin_layer()
-        for core, task, part in _tiles(b, base, shape, item, group, stages):
-            words = conv_words(task, part)
+        for tile in tiles(b.spec, base, shape):
+            part = _from_kernel(stages, tile.kernel)
+            words = conv_words(tile.task, part)
             if table is not None:
-                words = with_table(words, table, b.needs_table(core, table), to_half=True)
-            b.task(layer.head.id, core, words, _enables(part))
+                words = with_table(words, table, b.needs_table(tile.core, table), to_half=True)
+            b.task(layer.head.id, tile.core, words, _enables(part))
 
 
 def _enables(stages: Stages) -> int:
@@ -290,42 +262,6 @@ def _stages(b: Builder, name: str, layer: Layer, operands: Operands) -> Stages:
     return stages
 
 
-def _tiles(
-    b: Builder, base: ConvTask, shape: Shape, item: int, group: int, stages: Stages
-) -> Iterator[tuple[int, ConvTask, Stages]]:
-    """(core, task, stages): rows or kernels over the cores, rows over tasks as CBUF allows."""
-    cores = b.spec.cores
-    is_wide = base.kernels > MAX_KERNELS
-    by_rows = shape.out_height >= 2 * cores or base.kernels < 2 * group
-    if shape.is_depthwise or (by_rows and not is_wide):
-        cores = min(cores, shape.out_height)
-        code = ROW_SPLIT[cores]
-        for core in range(cores):
-            low, high = (shape.out_height * n // cores for n in (core, core + 1))
-            for task in _row_tiles(b, base, shape, item, group, low, high):
-                yield core, replace(task, co_work=code), stages
-        return
-    yield from _kernel_tiles(b, base, shape, item, group, stages)
-
-
-def _kernel_tiles(
-    b: Builder, base: ConvTask, shape: Shape, item: int, group: int, stages: Stages
-) -> Iterator[tuple[int, ConvTask, Stages]]:
-    groups = -(-base.kernels // group)
-    cores = min(b.spec.cores, groups)
-    for core in range(cores):
-        first, end = (min(base.kernels, groups * n // cores * group) for n in (core, core + 1))
-        for low in range(first, end, MAX_KERNELS):
-            part = replace(
-                base,
-                kernels=min(end - low, MAX_KERNELS),
-                weight_address=base.weight_address + low * base.kernel_bytes,
-                output_address=base.output_address + low * shape.out_height * shape.out_width * item,
-            )
-            for task in _row_tiles(b, part, shape, item, group, 0, shape.out_height):
-                yield core, replace(task, co_work=KERNEL_SPLIT[cores]), _from_kernel(stages, low)
-
-
 def _from_kernel(stages: Stages, low: int) -> Stages:
     """The stages of the kernels from `low` on: their part of bias and scales."""
     bias, scales = stages.bias_address, stages.scale_address
@@ -334,80 +270,3 @@ def _from_kernel(stages: Stages, low: int) -> Stages:
         bias_address=None if bias is None else bias + 4 * low,
         scale_address=None if scales is None else scales + 2 * low,
     )
-
-
-def _row_tiles(
-    b: Builder, base: ConvTask, shape: Shape, item: int, group: int, low: int, high: int
-) -> Iterator[ConvTask]:
-    """Tasks for output rows low..high-1; later tiles keep the weights where all of them fit."""
-    size, banks = b.spec.cbuf_bank_bytes, b.spec.cbuf_banks
-    weight_bytes = base.kernel_bytes * (1 if base.depthwise else base.kernels)
-    needed = -(-min(weight_bytes, base.kernel_bytes * (1 if base.depthwise else group)) // size)
-    row_bytes = base.width * base.channels * item
-    room = (banks - needed) * size // row_bytes
-    if needed >= banks or room < min(shape.reach, shape.height):
-        raise CannotLower(
-            f"CBUF: {needed} banks for one group of kernels and {shape.reach} rows of {row_bytes} bytes do "
-            f"not fit {banks} banks of {size} bytes"
-        )
-    room = min(room, MAX_ROWS)
-    rows = max(1, (room - shape.reach) // shape.strides[0] + 1)
-    count = -(-(high - low) // rows)
-    keeps = False
-    for number in range(count):
-        first = low + (high - low) * number // count
-        last = low + (high - low) * (number + 1) // count
-        top = first * shape.strides[0] - shape.pads[0]
-        bottom = min(shape.height, (last - 1) * shape.strides[0] - shape.pads[0] + shape.reach)
-        begin = max(0, top)
-        height = max(1, bottom - begin)
-        data = max(1, -(-height * row_bytes // size))
-        yield replace(
-            base,
-            height=height,
-            out_height=last - first,
-            pad_top=max(0, -top),
-            data_banks=data,
-            weight_banks=banks - data,
-            weight_reuse=keeps,
-            feature_grains=min(height + 1, 1023),
-            feature_address=base.feature_address + begin * base.width * ATOM_BYTES,
-            output_address=base.output_address + first * shape.out_width * ATOM_BYTES,
-        )
-        keeps = weight_bytes <= (banks - data) * size and not base.depthwise
-
-
-def conv_words(task: ConvTask, stages: Stages) -> list[Word]:
-    """The words of a convolution task with its stages; readers' words come last."""
-    stream = conv_task_words(task)
-    words = list(stream.words)
-    places = {(word.target, word.offset): index for index, word in enumerate(words)}
-    extra: list[Word] = []
-    changed = stages.words(to_half=task.out_dtype == "float16")
-    if task.depthwise:
-        # The weights of the last group are filled up, the features are not.
-        size = task.kernel_bytes // task.channels * out_channels(task)
-        changed.append(registers().encode("CNA", "WEIGHT_SIZE0", weight_bytes=size))
-        changed.append(registers().encode("CNA", "WEIGHT_SIZE1", kernel_bytes=size))
-    if stages.reads_memory:
-        changed += stages.reader_words()
-        sizes = {
-            "DATA_CUBE_WIDTH": {"width": task.out_width - 1},
-            "DATA_CUBE_HEIGHT": {"height": task.out_height - 1},
-            "DATA_CUBE_CHANNEL": {"channels": out_channels(task) - 1},
-        }
-        changed += [registers().encode("DPU_RDMA", name, **fields) for name, fields in sizes.items()]
-    for word in changed:
-        place = places.get((word.target, word.offset))
-        if place is None:
-            extra.append(word)
-        else:
-            words[place] = word
-    return words + extra
-
-
-def out_channels(task: ConvTask) -> int:
-    """Channels of the DPU's cube, as conv_task_words fills them up."""
-    if task.depthwise:
-        return aligned(task.channels, DEPTHWISE_GROUP)
-    return aligned(task.kernels, packing(task.in_dtype).kernels)

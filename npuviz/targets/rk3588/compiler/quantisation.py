@@ -85,7 +85,7 @@ def _constant(
     """Stored integers of a DequantizeLinear with one zero point for all."""
     scale = constants.get(node.inputs[1])
     zero = constants.get(node.inputs[2]) if len(node.inputs) > 2 else np.zeros(1, np.int32)
-    if scale is None or zero is None or values.dtype not in (np.int8, np.uint8, np.int32):
+    if scale is None or zero is None or values.dtype.name not in ("int8", "uint8", "int32"):
         return None
     if np.any(zero):
         if np.ptp(np.reshape(zero, -1)):
@@ -101,10 +101,10 @@ def quantisation_of(constants: Mapping[int, np.ndarray], node: Node) -> Quantisa
     zero = constants.get(node.inputs[2]) if len(node.inputs) > 2 else np.zeros(1, np.uint8)
     if scale is None or zero is None or np.size(scale) != 1:
         return None
-    kind = np.asarray(zero).dtype
-    if kind not in (np.int8, np.uint8):
+    kind = np.asarray(zero).dtype.name
+    if kind not in ("int8", "uint8"):
         return None
-    less = 128 if kind == np.uint8 else 0
+    less = 128 if kind == "uint8" else 0
     return Quantisation(float(np.reshape(scale, -1)[0]), _first(zero) - less)
 
 

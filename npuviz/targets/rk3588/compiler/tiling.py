@@ -1,0 +1,157 @@
+"""Cuts a convolution into tasks: rows or kernels to the cores, rows to what CBUF holds."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from npuviz.formats.rk3588_conv_task import ConvTask
+from npuviz.formats.rk3588_layout import packing
+from npuviz.program.dtypes import numpy_dtype
+from npuviz.targets.rk3588.compiler.builder import CannotLower
+from npuviz.targets.rk3588.spec import RknnSpec
+from npuviz.targets.rk3588.work import ATOM_BYTES
+
+ROW_SPLIT, KERNEL_SPLIT = {1: 0, 2: 1, 3: 2}, {1: 0, 2: 4, 3: 5}
+"""CONV_CON2 31:28 by number of cores. Ref: DER (vendor streams)."""
+MAX_ROWS = 2047
+"""Of the features of a task: 11 bits of DATA_SIZE0. Ref: XML."""
+MAX_KERNELS = 8192
+"""Of a task: 13 bits of the DPU's channels. Ref: XML, HAPPY."""
+
+
+@dataclass(frozen=True)
+class Tile:
+    """One task: the core that runs it, and the first of its kernels."""
+
+    core: int
+    task: ConvTask
+    kernel: int = 0
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A convolution over cubes: strides and paddings as ONNX has them; groups == channels: depthwise."""
+
+    height: int
+    width: int
+    kernel: tuple[int, int]
+    strides: tuple[int, int]
+    dilations: tuple[int, int]
+    pads: tuple[int, int, int, int]
+    out_height: int
+    out_width: int
+    is_depthwise: bool = False
+
+    @property
+    def reach(self) -> int:
+        """Input rows under one output row."""
+        return (self.kernel[0] - 1) * self.dilations[0] + 1
+
+
+def tiles(spec: RknnSpec, base: ConvTask, shape: Shape) -> list[Tile]:
+    """The faster of two plans: cores share the rows, or the kernels. Raises CannotLower if CBUF is too small.
+
+    With rows every core reads all weights, with kernels all features.
+    """
+    group = packing(base.in_dtype).kernels
+    plans: list[list[Tile]] = []
+    if base.kernels <= MAX_KERNELS:
+        plans.append(_by_rows(spec, base, shape))
+    if not base.depthwise and (not plans or (spec.cores > 1 and base.kernels > group)):
+        plans.append(_by_kernels(spec, base, shape))
+    return min(plans, key=lambda plan: cost(spec, plan))
+
+
+def cost(spec: RknnSpec, plan: Sequence[Tile]) -> float:
+    """Cycles that the busiest core or the shared memory needs at least."""
+    by_core: dict[int, float] = {}
+    moved = 0
+    for tile in plan:
+        cycles = spec.to_cycles(spec.task_ns) + _core_cycles(spec, tile.task)
+        by_core[tile.core] = by_core.get(tile.core, 0.0) + cycles
+        moved += tile.task.feature_bytes + (0 if tile.task.weight_reuse else _weight_bytes(tile.task))
+    return max(*by_core.values(), moved / spec.bytes_per_cycle, 0.0)
+
+
+def _core_cycles(spec: RknnSpec, task: ConvTask) -> float:
+    """What MAC array or DPU need for a task."""
+    atoms, taps = task.out_height * task.out_width, task.kernel_height * task.kernel_width
+    if task.depthwise:
+        size = spec.channels_depthwise
+        groups = -(-task.channels // size)
+        return max(atoms * taps * groups, atoms * groups * size / spec.output_rate)
+    size = spec.kernels_int8 if task.in_dtype == "int8" else spec.kernels_fp16
+    groups, blocks = -(-task.kernels // size), -(-task.channels // spec.channels_per_atomic)
+    return max(atoms * taps * blocks * groups, atoms * groups * size / spec.output_rate)
+
+
+def _weight_bytes(task: ConvTask) -> int:
+    return task.kernel_bytes * (1 if task.depthwise else task.kernels)
+
+
+def _by_rows(spec: RknnSpec, base: ConvTask, shape: Shape) -> list[Tile]:
+    cores = min(spec.cores, shape.out_height)
+    found: list[Tile] = []
+    for core in range(cores):
+        low, high = (shape.out_height * n // cores for n in (core, core + 1))
+        for task in _row_tiles(spec, base, shape, low, high):
+            found.append(Tile(core, replace(task, co_work=ROW_SPLIT[cores])))
+    return found
+
+
+def _by_kernels(spec: RknnSpec, base: ConvTask, shape: Shape) -> list[Tile]:
+    group, item = packing(base.in_dtype).kernels, numpy_dtype(base.in_dtype).itemsize
+    groups = -(-base.kernels // group)
+    cores = min(spec.cores, groups)
+    found: list[Tile] = []
+    for core in range(cores):
+        first, end = (min(base.kernels, groups * n // cores * group) for n in (core, core + 1))
+        for low in range(first, end, MAX_KERNELS):
+            part = replace(
+                base,
+                kernels=min(end - low, MAX_KERNELS),
+                weight_address=base.weight_address + low * base.kernel_bytes,
+                output_address=base.output_address + low * shape.out_height * shape.out_width * item,
+            )
+            for task in _row_tiles(spec, part, shape, 0, shape.out_height):
+                found.append(Tile(core, replace(task, co_work=KERNEL_SPLIT[cores]), low))
+    return found
+
+
+def _row_tiles(spec: RknnSpec, base: ConvTask, shape: Shape, low: int, high: int) -> Iterator[ConvTask]:
+    """Tasks for output rows low..high-1; later tiles keep the weights where all of them fit."""
+    item, group = numpy_dtype(base.in_dtype).itemsize, packing(base.in_dtype).kernels
+    size, banks = spec.cbuf_bank_bytes, spec.cbuf_banks
+    weight_bytes = _weight_bytes(base)
+    needed = -(-min(weight_bytes, base.kernel_bytes * (1 if base.depthwise else group)) // size)
+    row_bytes = base.width * base.channels * item
+    room = (banks - needed) * size // row_bytes
+    if needed >= banks or room < min(shape.reach, shape.height):
+        raise CannotLower(
+            f"CBUF: {needed} banks for one group of kernels and {shape.reach} rows of {row_bytes} bytes do "
+            f"not fit {banks} banks of {size} bytes"
+        )
+    room = min(room, MAX_ROWS)
+    rows = max(1, (room - shape.reach) // shape.strides[0] + 1)
+    count = -(-(high - low) // rows)
+    keeps = False
+    for number in range(count):
+        first = low + (high - low) * number // count
+        last = low + (high - low) * (number + 1) // count
+        top = first * shape.strides[0] - shape.pads[0]
+        bottom = min(shape.height, (last - 1) * shape.strides[0] - shape.pads[0] + shape.reach)
+        begin = max(0, top)
+        height = max(1, bottom - begin)
+        data = max(1, -(-height * row_bytes // size))
+        yield replace(
+            base,
+            height=height,
+            out_height=last - first,
+            pad_top=max(0, -top),
+            data_banks=data,
+            weight_banks=banks - data,
+            weight_reuse=keeps,
+            feature_grains=min(height + 1, 1023),
+            feature_address=base.feature_address + begin * base.width * ATOM_BYTES,
+            output_address=base.output_address + first * shape.out_width * ATOM_BYTES,
+        )
+        keeps = weight_bytes <= (banks - data) * size and not base.depthwise
