@@ -9,19 +9,17 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from npuviz.targets.rk3588.values_cubes import FLOATS, MAX_ELEMENTS, NUMPY_TYPES, element_type
 from npuviz.targets.rk3588.values_memory import Memory, ValueFault
 from npuviz.targets.rk3588.values_operands import (
-    FLOATS,
-    MAX_ELEMENTS,
-    NUMPY_TYPES,
     dense_weights,
     depthwise_weights,
-    element_type,
     features_of,
+    read_operands,
     weight_bytes,
 )
 from npuviz.targets.rk3588.values_round import INT32, shifted
-from npuviz.targets.rk3588.work import BF16, FP16, FP32, INT16, PRECISION_NAMES, Convolution, signed
+from npuviz.targets.rk3588.work import BF16, FP16, FP32, INT16, PRECISION_NAMES, Convolution, bits, signed
 from npuviz.targets.rk3588.work import INT32 as INT32_CODE
 
 _EXACT32 = 1 << 24
@@ -90,9 +88,8 @@ def convolve(
     if conv.precision in FLOATS:
         return sums.astype(np.float32, copy=False)
     sums = sums.astype(np.float64, copy=False)
-    config = registers.get(0x4050, 2)
-    if not config & 2:
-        _compensate(sums, cube, conv, signed(registers.get(0x4054, 0) & 0xFFFF, 16))
+    if not registers.get(0x4050, 2) & 2:
+        _compensate(sums, cube, conv, _weight_offsets(memory, len(sums), registers))
     if conv.truncate:
         sums = shifted(sums, conv.truncate, bool(registers.get(0x301C, 0) & 0x40))
     return np.clip(sums, *INT32)
@@ -110,16 +107,26 @@ def _taps(conv: Convolution) -> list[tuple[int, int, slice, slice]]:
     return found
 
 
-def _compensate(sums: np.ndarray, cube: np.ndarray, conv: Convolution, factor: int) -> None:
-    """CPEND: the sum of the window times a constant, for weights with a zero point.
+def _weight_offsets(memory: Memory, channels: int, registers: Mapping[int, int]) -> np.ndarray:
+    """CPEND operands: what is added to every weight of a kernel, (K, 1, 1), or (1, 1, 1) of a constant."""
+    use = bits(registers.get(0x501C, 0), 4, 1)
+    if registers.get(0x4050, 0) & 1 and use & 2:
+        held = read_operands(memory, registers.get(0x5020, 0), channels, use, False, "BS operands")
+        return held["cpend"]
+    return np.full((1, 1, 1), signed(registers.get(0x4054, 0) & 0xFFFF, 16), np.float64)
 
-    Inferred from MESA, which writes 0x80 - zero point of unsigned weights there.
+
+def _compensate(sums: np.ndarray, cube: np.ndarray, conv: Convolution, offsets: np.ndarray) -> None:
+    """CPEND: the sum of the window times a number, which stands for weights with a zero point.
+
+    Measured in vendor int8 files: the operands are the negated medians of their kernels, and the biases
+    are -128 times the sums of the weights with them. MESA writes 0x80 - zero point of unsigned weights.
     """
-    if factor == 0:
+    if not offsets.any():
         return
     plane = cube.astype(np.float64) if conv.is_depthwise else cube.sum(0, dtype=np.float64, keepdims=True)
     for _, _, rows, columns in _taps(conv):
-        sums += factor * plane[: len(sums), rows, columns]
+        sums += offsets * plane[: len(sums), rows, columns]
 
 
 def _depthwise(cube: np.ndarray, weights: np.ndarray, conv: Convolution) -> np.ndarray:

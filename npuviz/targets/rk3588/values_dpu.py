@@ -11,8 +11,9 @@ from dataclasses import dataclass
 import ml_dtypes
 import numpy as np
 
+from npuviz.targets.rk3588.values_cubes import FLOATS, MAX_ELEMENTS, Strides, element_type, read_cube
 from npuviz.targets.rk3588.values_memory import Memory, ValueFault
-from npuviz.targets.rk3588.values_operands import FLOATS, MAX_ELEMENTS, element_type, read_cube
+from npuviz.targets.rk3588.values_operands import read_operands
 from npuviz.targets.rk3588.values_round import INT32, rounded, shifted
 from npuviz.targets.rk3588.values_table import look_up
 from npuviz.targets.rk3588.work import ATOM_BYTES, Elementwise, Output, Stage, bits, signed
@@ -35,11 +36,41 @@ class Context:
         """Whether the DPU calculates in fp32."""
         return bits(self.registers.get(0x4010, 0), 2, 0) in FLOATS
 
+    @property
+    def size(self) -> tuple[int, int]:
+        """Rows and columns that go through the stages: what the write DMA is told, else the cube.
+
+        Vendor copies of a row or column write less than their cube (measured).
+        """
+        if 0x405C not in self.registers or self.is_scattered:
+            return self.output.height, self.output.width
+        written = self.registers[0x405C]
+        return bits(written, 28, 16) + 1, bits(written, 12, 0) + 1
+
+    @property
+    def is_scattered(self) -> bool:
+        """Whether positions of a row are written apart: the write DMA is told one column with the channels
+        of all. Measured in vendor Resize tasks, which write every other position."""
+        channels = bits(self.registers.get(0x4058, 0), 12, 0) + 1
+        columns = bits(self.registers.get(0x405C, 1), 12, 0) + 1
+        width = self.output.width
+        return columns == 1 and width > 1 and channels == width * self.output.channels
+
+    @property
+    def strides(self) -> Strides:
+        """Atoms between what is written. Ref: TRM, the notch counts from the end of one to the next."""
+        notch = bits(self.registers.get(0x4038, 0), 12, 0)
+        surface = self.output.surface_stride
+        if self.is_scattered:
+            return Strides(surface, self.output.surface_add, 1 + notch)
+        return Strides(surface, self.size[1] + notch)
+
 
 def main_input(context: Context) -> np.ndarray:
     """What the M reader fetches (flying mode): (C, H, W), float64 of integers or float32.
 
-    Rows and surfaces are as far apart as size and notches of the reader say. Ref: TRM.
+    Rows and surfaces are as far apart as size and notches of the reader say: notches count from the end of
+    the last position read (TRM; measured in vendor copies of rows and columns).
     """
     output, registers = context.output, context.registers
     precision = bits(registers.get(0x5044, 0), 17, 15)
@@ -48,7 +79,7 @@ def main_input(context: Context) -> np.ndarray:
     width, height = bits(registers.get(0x500C, 0), 12, 0) + 1, bits(registers.get(0x5010, 0), 12, 0) + 1
     channels = bits(registers.get(0x5014, 0), 12, 0) + 1
     row = width + bits(registers.get(0x5048, 0), 31, 19)
-    surface = row * height + bits(registers.get(0x504C, 0), 31, 4)
+    surface = row * (height - 1) + width + bits(registers.get(0x504C, 0), 31, 4)
     pitches = (surface * ATOM_BYTES, row * ATOM_BYTES)
     cube = read_cube(
         context.memory, output.main_address, (channels, height, width), pitches, dtype, "main input"
@@ -59,12 +90,12 @@ def main_input(context: Context) -> np.ndarray:
 def process(context: Context, values: np.ndarray) -> np.ndarray:
     """The stages: (C, H, W) in, the same in the type of the output precision."""
     output = context.output
-    if (output.height, output.width) != values.shape[1:]:
+    height, width = context.size
+    if (height, width) != values.shape[1:]:
         raise ValueFault(
-            f"the DPU expects {output.height} x {output.width} positions and gets "
-            f"{values.shape[1]} x {values.shape[2]}"
+            f"the DPU expects {height} x {width} positions and gets {values.shape[1]} x {values.shape[2]}"
         )
-    if output.channels * output.height * output.width > MAX_ELEMENTS:
+    if output.channels * height * width > MAX_ELEMENTS:
         raise ValueFault(f"a DPU cube of {output.channels} channels is too large")
     values = _with_channels(values, output.channels)
     values = values.astype(np.float32 if context.is_float else np.float64)
@@ -131,11 +162,7 @@ def _product(
 
 
 def _channel_operands(context: Context, stage: Stage, name: str) -> dict[str, np.ndarray]:
-    """Operands that come from memory, one a channel: (C, 1, 1).
-
-    The reader's data_use says which there are (TRM). Assumed: one array after the other in the order of
-    its bits, each from a multiple of 16 bytes on: ALU 32 bits, CPEND 16, MUL 16, shift 8 bits.
-    """
+    """Operands that come from memory, one a channel: (C, 1, 1). The reader's data_use says which."""
     config, use_offset, address_offset, _ = _STAGES[name]
     registers, channels = context.registers, context.output.channels
     takes_shift = stage.has_mul and bool(registers.get(config + 8, 0) & 2) and not context.is_float
@@ -149,25 +176,13 @@ def _channel_operands(context: Context, stage: Stage, name: str) -> dict[str, np
     use = bits(registers.get(use_offset, 0), 4, 1)
     if use == 0:
         use = wanted["alu"] | wanted["mul"] << 2 | wanted["shift"] << 3
-    kinds = (
-        ("alu", np.dtype(np.float32 if context.is_float else np.int32)),
-        ("cpend", np.dtype(np.int16)),
-        ("mul", np.dtype(np.float16 if context.is_float else np.int16)),
-        ("shift", np.dtype(np.uint8)),
+    held = read_operands(
+        context.memory, registers.get(address_offset, 0), channels, use, context.is_float, f"{name} operands"
     )
-    found: dict[str, np.ndarray] = {}
-    address = registers.get(address_offset, 0)
-    for number, (kind, dtype) in enumerate(kinds):
-        size = channels * dtype.itemsize
-        if use >> number & 1:
-            if wanted.get(kind, False):
-                data = np.array(context.memory.view(address, size, f"{name} operands"))
-                real = np.float32 if context.is_float else np.float64
-                found[kind] = data.view(dtype).astype(real)[:, None, None]
-            address += -(-size // ATOM_BYTES) * ATOM_BYTES
-        elif wanted.get(kind, False):
+    for kind, is_wanted in wanted.items():
+        if is_wanted and kind not in held:
             raise ValueFault(f"{name} takes its {kind} operands from memory, which the reader does not read")
-    return found
+    return {kind: held[kind] for kind, is_wanted in wanted.items() if is_wanted}
 
 
 def _constant(value: int, is_float: bool) -> np.ndarray | np.float64:
@@ -243,16 +258,16 @@ def _ew_operand(context: Context, ew: Elementwise) -> np.ndarray | np.float64:
 
 def _ew_memory(context: Context, ew: Elementwise) -> np.ndarray:
     """What the E reader fetches: one value a channel (mode 0), or a cube (TRM; MESA adds cubes in mode 1)."""
-    output, registers = context.output, context.registers
+    output, registers, (height, width) = context.output, context.registers, context.size
     real = np.float32 if context.is_float else np.float64
     dtype = _ew_type(context, ew)
     mode = bits(registers.get(0x5034, 0), 31, 30)
     if mode == 0:
         data = context.memory.view(output.operand_address, output.channels * dtype.itemsize, "EW operand")
         return np.array(data).view(dtype).astype(real)[:, None, None]
-    row = output.width + bits(registers.get(0x5010, 0), 28, 16)
-    surface = output.operand_surface_stride or row * output.height
-    size = (output.channels, output.height, output.width)
+    row = width + bits(registers.get(0x5010, 0), 28, 16)
+    surface = output.operand_surface_stride or row * height
+    size = (output.channels, height, width)
     pitches = (surface * ATOM_BYTES, row * ATOM_BYTES)
     cube = read_cube(context.memory, output.operand_address, size, pitches, dtype, "EW operand")
     return cube[: output.channels].astype(real)

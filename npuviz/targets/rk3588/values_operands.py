@@ -1,21 +1,15 @@
-"""Operands in memory as arrays: feature cubes read and written, weights, and the input convert of CNA."""
+"""What CNA and the per-channel readers fetch: features, weights, operands of BS and BN, the input convert."""
 
 from collections.abc import Mapping
 
-import ml_dtypes
 import numpy as np
 
 from npuviz.formats.rk3588_layout import DEPTHWISE_GROUP, PACKINGS, WeightShape, unpack_weights
+from npuviz.targets.rk3588.values_cubes import FLOATS, MAX_ELEMENTS, cube_atoms, element_type
 from npuviz.targets.rk3588.values_memory import Memory, ValueFault
 from npuviz.targets.rk3588.values_round import shifted
 from npuviz.targets.rk3588.work import (
     ATOM_BYTES,
-    BF16,
-    FP16,
-    FP32,
-    INT8,
-    INT16,
-    INT32,
     PRECISION_BYTES,
     PRECISION_NAMES,
     TF32,
@@ -24,69 +18,8 @@ from npuviz.targets.rk3588.work import (
     signed,
 )
 
-NUMPY_TYPES = {
-    INT8: np.dtype(np.int8),
-    INT16: np.dtype(np.int16),
-    FP16: np.dtype(np.float16),
-    BF16: np.dtype(ml_dtypes.bfloat16),
-    INT32: np.dtype(np.int32),
-    FP32: np.dtype(np.float32),
-    TF32: np.dtype(np.float32),
-}
-"""Element types by precision code; int4 is not here."""
-
-FLOATS = frozenset((FP16, BF16, FP32, TF32))
-"""Precision codes that are calculated in fp32."""
-
-MAX_ELEMENTS = 1 << 28
-"""Elements of one operand of a task; more is a wild size in a register."""
-
-
-def element_type(precision: int, what: str) -> np.dtype:
-    """The numpy type of a precision code. Raises ValueFault for int4."""
-    if precision not in NUMPY_TYPES:
-        raise ValueFault(f"{what}: values of precision {PRECISION_NAMES[precision]} are not computed")
-    return NUMPY_TYPES[precision]
-
-
-def read_cube(
-    memory: Memory,
-    address: int,
-    size: tuple[int, int, int],
-    pitches: tuple[int, int],
-    dtype: np.dtype,
-    what: str,
-) -> np.ndarray:
-    """A feature cube (C, H, W) in NC1HWC2, a new array of `dtype`; channels are filled up to whole atoms.
-
-    size     channels, height, width; pitches  bytes between surfaces and between rows
-    """
-    atoms = cube_atoms(memory, address, size, pitches, dtype.itemsize, what)
-    surfaces, height, width, _ = atoms.shape
-    cube = np.ascontiguousarray(atoms).view(dtype).transpose(0, 3, 1, 2)
-    return cube.reshape(surfaces * (ATOM_BYTES // dtype.itemsize), height, width)
-
-
-def cube_atoms(
-    memory: Memory, address: int, size: tuple[int, int, int], pitches: tuple[int, int], item: int, what: str
-) -> np.ndarray:
-    """The atoms of a cube where they lie: uint8 (surfaces, H, W, 16), read-only."""
-    channels, height, width = size
-    surfaces = -(-channels * item // ATOM_BYTES)
-    if min(surfaces, height, width) < 1:
-        raise ValueFault(f"{what}: a cube of {channels} x {height} x {width} holds nothing")
-    if surfaces * height * width * (ATOM_BYTES // item) > MAX_ELEMENTS:
-        raise ValueFault(f"{what}: a cube of {channels} x {height} x {width} is too large")
-    surface, row = pitches
-    surface = surface if surfaces > 1 else 0
-    row = row if height > 1 else 0
-    if surface < 0 or row < 0:
-        raise ValueFault(f"{what}: {surface} bytes between surfaces, {row} between rows: they lead back")
-    span = (surfaces - 1) * surface + (height - 1) * row + width * ATOM_BYTES
-    data = memory.view(address, span, what)
-    return np.lib.stride_tricks.as_strided(
-        data, (surfaces, height, width, ATOM_BYTES), (surface, row, ATOM_BYTES, 1), writeable=False
-    )
+OPERAND_BLOCK = 8
+"""Channels whose operands of BS or BN lie together."""
 
 
 def feature_atoms(memory: Memory, conv: Convolution, address: int) -> np.ndarray:
@@ -99,6 +32,36 @@ def feature_atoms(memory: Memory, conv: Convolution, address: int) -> np.ndarray
     item = PRECISION_BYTES[conv.precision]
     size = (conv.channels, conv.height, conv.width)
     return cube_atoms(memory, address, size, pitches, item, "features")
+
+
+def pixel_channels(registers: Mapping[int, int]) -> int:
+    """Channels of the packed pixels that CNA reads, 0: it reads feature cubes. Ref: TRM (argb_in)."""
+    code = bits(registers.get(0x100C, 0), 15, 12)
+    return code - 7 if 8 <= code <= 11 else 0
+
+
+def pixel_rows(memory: Memory, conv: Convolution, address: int, channels: int) -> np.ndarray:
+    """What CNA fetches of an image: uint8 (H, bytes of a row), the channels of a pixel side by side.
+
+    LINE_STRIDE counts pixels here (measured: vendor files, rows of an image cut into tasks).
+    """
+    depth = channels * PRECISION_BYTES[conv.precision]
+    pitch = conv.line_stride * depth if conv.height > 1 else 0
+    row = conv.width * depth
+    if conv.height < 1 or conv.width < 1:
+        raise ValueFault(f"features: an image of {conv.height} x {conv.width} pixels holds nothing")
+    data = memory.view(address, (conv.height - 1) * pitch + row, "features")
+    return np.lib.stride_tricks.as_strided(data, (conv.height, row), (pitch, 1), writeable=False)
+
+
+def fetched_features(
+    memory: Memory, conv: Convolution, address: int, registers: Mapping[int, int]
+) -> np.ndarray:
+    """The bytes that CNA fetches of the features, in their order; a copy."""
+    pixels = pixel_channels(registers)
+    if pixels:
+        return np.array(pixel_rows(memory, conv, address, pixels)).reshape(-1)
+    return np.array(feature_atoms(memory, conv, address)).reshape(-1)
 
 
 def weight_bytes(memory: Memory, conv: Convolution, address: int) -> np.ndarray:
@@ -171,17 +134,59 @@ def depthwise_weights(conv: Convolution, data: np.ndarray, dtype: np.dtype, chan
     return made
 
 
+# --- operands of BS and BN -------------------------------------------------------------------------
+
+
+def read_operands(
+    memory: Memory, address: int, channels: int, use: int, is_float: bool, what: str
+) -> dict[str, np.ndarray]:
+    """Per-channel operands: kind -> (C, 1, 1), float64 of integers or float32.
+
+    use  bits of data_use (TRM): 0 ALU (32 bits), 1 CPEND (16), 2 MUL (16), 3 shift (8)
+    Blocks of 8 channels hold 8 of each kind in this order: measured in vendor int8 files, whose blocks are
+    8 ALU, 8 CPEND and 8 MUL operands, 64 bytes. Assumed: shifts, of which no file has any.
+    """
+    kinds = (
+        ("alu", np.dtype(np.float32 if is_float else np.int32)),
+        ("cpend", np.dtype(np.int16)),
+        ("mul", np.dtype(np.float16 if is_float else np.int16)),
+        ("shift", np.dtype(np.uint8)),
+    )
+    present = [(kind, dtype) for number, (kind, dtype) in enumerate(kinds) if use >> number & 1]
+    block = sum(dtype.itemsize for _, dtype in present) * OPERAND_BLOCK
+    blocks = -(-channels // OPERAND_BLOCK)
+    # Of the last block only what its channels need must exist.
+    rest = channels - (blocks - 1) * OPERAND_BLOCK
+    last = block - present[-1][1].itemsize * (OPERAND_BLOCK - rest) if present else 0
+    data = np.zeros(blocks * block, np.uint8)
+    size = (blocks - 1) * block + last
+    data[:size] = memory.view(address, size, what)
+    found: dict[str, np.ndarray] = {}
+    start = 0
+    for kind, dtype in present:
+        stop = start + dtype.itemsize * OPERAND_BLOCK
+        part = np.ascontiguousarray(data.reshape(blocks, block)[:, start:stop]).view(dtype)
+        found[kind] = part.reshape(-1)[:channels].astype(np.float32 if is_float else np.float64)[
+            :, None, None
+        ]
+        start = stop
+    return found
+
+
 # --- features --------------------------------------------------------------------------------------
 
 
 def features_of(memory: Memory, conv: Convolution, address: int, registers: Mapping[int, int]) -> np.ndarray:
     """The features as CORE multiplies them: (C, H, W) after the input convert, not padded."""
     dtype = element_type(conv.precision, "features")
-    if bits(registers.get(0x100C, 0), 15, 12) & 8:
-        raise ValueFault("CONV_CON1 asks for pixels of an image (ARGB): their values are not computed")
-    atoms = feature_atoms(memory, conv, address)
-    cube = np.ascontiguousarray(atoms).view(dtype).transpose(0, 3, 1, 2)
-    cube = cube.reshape(-1, conv.height, conv.width)[: conv.channels]
+    pixels = pixel_channels(registers)
+    if pixels:
+        rows = np.array(pixel_rows(memory, conv, address, pixels)).view(dtype)
+        cube = rows.reshape(conv.height, conv.width, pixels).transpose(2, 0, 1)
+    else:
+        atoms = feature_atoms(memory, conv, address)
+        cube = np.ascontiguousarray(atoms).view(dtype).transpose(0, 3, 1, 2)
+        cube = cube.reshape(-1, conv.height, conv.width)[: conv.channels]
     config = registers.get(0x104C, 1)
     if config & 1 or conv.precision in FLOATS:
         return cube.astype(np.float32)
@@ -207,30 +212,3 @@ def _converted(cube: np.ndarray, config: int, registers: Mapping[int, int]) -> n
             part = shifted(part * scale, shift, bool(config & 4)) + offset
         made[lane::4] = part
     return np.clip(made, limits.min, limits.max)
-
-
-def write_cube(
-    memory: Memory, address: int, values: np.ndarray, surface_stride: int, what: str, row_stride: int = 0
-) -> None:
-    """Write a cube (C, H, W) as NC1HWC2; strides in atoms, row_stride 0: rows lie one after the other.
-
-    Atoms are written whole: channels that fill up the last one are 0 (Assumed).
-    """
-    item = values.dtype.itemsize
-    group = ATOM_BYTES // item
-    channels, height, width = values.shape
-    surfaces = -(-channels // group)
-    pixels = height * width
-    row = row_stride or width
-    if surfaces > 1 and surface_stride < (height - 1) * row + width:
-        raise ValueFault(
-            f"{what}: surfaces of {pixels} atoms are {surface_stride} atoms apart and overwrite each other"
-        )
-    span = ((surfaces - 1) * surface_stride + (height - 1) * row + width) * ATOM_BYTES
-    data = memory.target(address, span, what)
-    packed = np.zeros((surfaces, group, height, width), values.dtype)
-    packed.reshape(-1, height, width)[:channels] = values
-    atoms = np.ascontiguousarray(packed.transpose(0, 2, 3, 1)).view(np.uint8)
-    pitches = (surface_stride * ATOM_BYTES, row * ATOM_BYTES, ATOM_BYTES, 1)
-    place = np.lib.stride_tricks.as_strided(data, (surfaces, height, width, ATOM_BYTES), pitches)
-    place[:] = atoms

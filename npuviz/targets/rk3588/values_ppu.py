@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from npuviz.targets.rk3588.values_cubes import element_type, read_cube
 from npuviz.targets.rk3588.values_memory import Memory, ValueFault
-from npuviz.targets.rk3588.values_operands import element_type, read_cube
 from npuviz.targets.rk3588.values_round import rounded
 from npuviz.targets.rk3588.work import ATOM_BYTES, Pooling, bits
 

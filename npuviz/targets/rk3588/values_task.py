@@ -7,9 +7,10 @@ import numpy as np
 
 from npuviz.targets.rk3588.tables import Task
 from npuviz.targets.rk3588.values_core import convolve
+from npuviz.targets.rk3588.values_cubes import Strides, element_type, write_cube
 from npuviz.targets.rk3588.values_dpu import Context, main_input, process
 from npuviz.targets.rk3588.values_memory import Memory, ValueFault
-from npuviz.targets.rk3588.values_operands import element_type, feature_atoms, weight_bytes, write_cube
+from npuviz.targets.rk3588.values_operands import fetched_features, weight_bytes
 from npuviz.targets.rk3588.values_ppu import pooled, pooling_input
 from npuviz.targets.rk3588.values_table import tables_by_task
 
@@ -64,7 +65,7 @@ class Tasks:
         origin = self._origin(task)
         if kind == "weights":
             return np.array(weight_bytes(memory, conv, origin.weights))
-        return np.ascontiguousarray(feature_atoms(memory, conv, origin.features)).reshape(-1)
+        return fetched_features(memory, conv, origin.features, task.registers)
 
     def run(self, memory: Memory, number: int) -> None:
         """Execute a task. Raises ValueFault; nothing is written then."""
@@ -83,10 +84,12 @@ class Tasks:
                 values = main_input(context)
             values = process(context, values)
             if output.to_memory:
-                write_cube(memory, output.address, values, output.surface_stride, "DPU output")
+                write_cube(memory, output.address, values, context.strides, "DPU output")
         pool = work.pooling
         if pool is not None:
             if pool.is_flying or values is None:
                 values = pooling_input(memory, pool, registers)
             values = pooled(values.astype(element_type(pool.precision, "PPU"), copy=False), pool, registers)
-            write_cube(memory, pool.address, values, pool.surface_stride, "PPU output")
+            write_cube(
+                memory, pool.address, values, Strides(pool.surface_stride, pool.out_width), "PPU output"
+            )

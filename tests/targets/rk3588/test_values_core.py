@@ -7,6 +7,7 @@ import pytest
 from npuviz.formats.rk3588_layout import pack_depthwise, pack_features, pack_weights, unpack_features
 from npuviz.targets.rk3588.values_engine import ValueEngine
 from tests.targets.rk3588.hand_tasks import (
+    BIAS,
     FEATURES,
     OUTPUT,
     WEIGHTS,
@@ -251,6 +252,76 @@ def test_input_convert_and_weight_zero_point() -> None:
     assert np.array_equal(output_of(engine, expected.shape), expected)
 
 
+@pytest.mark.parametrize("depthwise", [False, True])
+def test_weight_zero_points_of_each_kernel_from_memory(depthwise: bool) -> None:
+    """As vendor int8 files: blocks of 8 channels with 8 biases, 8 CPEND and 8 factors; ALU and MUL unused."""
+    generator = np.random.default_rng(8)
+    cube = generator.integers(-128, 128, (64, 5, 5)).astype(np.int8)
+    kernels = generator.integers(-128, 128, (64, 64, 3, 3)).astype(np.int8)
+    offsets = generator.integers(-50, 50, 64).astype(np.int16)
+    blocks = [
+        np.concatenate([np.full(32, 1, np.uint8), part.view(np.uint8), np.full(16, 2, np.uint8)])
+        for part in offsets.reshape(8, 8)
+    ]
+    registers = convolution_registers(kernels.shape, (5, 5), pads=(1, 1, 1, 1), depthwise=depthwise)
+    registers |= {0x4050: 1, 0x501C: 0b0111 << 1, 0x5020: BIAS, 0x1184: -9 & 0xFFFF}
+    pads, one = (1, 1, 1, 1), (1, 1)
+    if depthwise:
+        taps = kernels[:, 0].astype(np.int64) + offsets[:, None, None]
+        padded = np.pad(cube.astype(np.int64), ((0, 0), (1, 1), (1, 1)), constant_values=-9)
+        expected = np.einsum("chwrs,crs->chw", windows(padded, (3, 3), one, one), taps)
+    else:
+        whole = kernels.astype(np.int64) + offsets[:, None, None, None]
+        expected = expected_dense(cube, whole, one, pads, one, -9)
+    packed = pack_depthwise(kernels[:, 0]) if depthwise else pack_weights(kernels, 32)
+    engine = engine_of(
+        [task_of(registers, 0x1D)],
+        [
+            buffer("features", FEATURES, pack_features(cube, 16)),
+            buffer("weights", WEIGHTS, packed),
+            buffer("operands", BIAS, np.concatenate(blocks)),
+            buffer("output", OUTPUT, expected.size * 4),
+        ],
+    )
+    assert np.array_equal(output_of(engine, expected.shape), expected)
+
+
+@pytest.mark.parametrize(("channels", "dtype"), [(1, np.int8), (3, np.int8), (4, np.float16)])
+def test_pixels_of_an_image(channels: int, dtype: type) -> None:
+    """Rows 2 to 7 of an image of 8 x 6 pixels, channels side by side; weights have 16 channels."""
+    generator = np.random.default_rng(9)
+    image = generator.integers(-9, 10, (8, 6, channels)).astype(dtype)
+    kernels = generator.integers(-9, 10, (32, 16, 3, 3)).astype(dtype)
+    is_half = dtype == np.float16
+    registers = convolution_registers(
+        kernels.shape, (6, 6), precision=2 if is_half else 0, pads=(0, 1, 1, 1), out=5 if is_half else 4
+    )
+    registers[0x100C] |= channels + 7 << 12
+    registers[0x107C] = 6
+    registers[0x1080] = 6 * 7
+    registers[0x1070] += 2 * 6 * channels * image.itemsize
+    group = 16 if is_half else 32
+    parts = [kernels[k : k + group].transpose(2, 3, 0, 1).reshape(-1) for k in range(0, 32, group)]
+    expected = expected_dense(
+        image[2:].transpose(2, 0, 1).astype(np.int64),
+        kernels[:, :channels].astype(np.int64),
+        (1, 1),
+        (0, 1, 1, 1),
+        (1, 1),
+    )
+    engine = engine_of(
+        [task_of(registers, CONV)],
+        [
+            buffer("image", FEATURES, image),
+            buffer("weights", WEIGHTS, np.concatenate(parts)),
+            buffer("output", OUTPUT, expected.size * 4),
+        ],
+    )
+    assert np.array_equal(output_of(engine, expected.shape, np.float32 if is_half else np.int32), expected)
+    fetched = engine.operand_at(log_of(), (), 0, "features")
+    assert fetched.tobytes() == image[2:].tobytes()
+
+
 @pytest.mark.parametrize(("away", "expected"), [(0, [2, -2, 4, -4]), (1, [3, -3, 4, -4])])
 def test_truncation_rounds_halves_as_told(away: int, expected: list[int]) -> None:
     cube = np.zeros((32, 1, 1), np.int8)
@@ -306,7 +377,7 @@ def _faulty(changes: dict[int, int], enable: int = CONV) -> str:
         ({0x3014: 99 << 16 | 3}, "reaches over 100 x 4 positions: the input has 4 x 4"),
         ({0x100C: 5 << 7}, "CORE multiplies no such numbers"),
         ({0x100C: 6 << 7}, "int4"),
-        ({0x100C: 8 << 12}, "ARGB"),
+        ({0x100C: 8 << 12, 0x1020: 4}, "an image of 4 x 0 pixels holds nothing"),
         ({0x4030: 9}, "expects 4 x 10 positions and gets 4 x 4"),
         ({0x1040: 0x1057}, "no task loaded any"),
     ],

@@ -133,7 +133,12 @@ def test_bias_scale_and_relu_of_each_channel_from_memory() -> None:
     values = generator.integers(-100000, 100000, (32, 4, 4)).astype(np.int32)
     bias = generator.integers(-50000, 50000, 32).astype(np.int32)
     scale = generator.integers(1 << 14, 1 << 15, 32).astype(np.int16)
-    operands = np.concatenate([bias.view(np.uint8), scale.view(np.uint8)])
+    # Blocks of 8 channels, as vendor files have them.
+    blocks = [
+        np.concatenate([bias[c : c + 8].view(np.uint8), scale[c : c + 8].view(np.uint8)])
+        for c in range(0, 32, 8)
+    ]
+    operands = np.concatenate(blocks)
     changes = {
         0x4040: ADD | FROM_MEMORY,
         0x4048: 15 << 8 | 1,
@@ -151,7 +156,8 @@ def test_bias_scale_and_relu_of_each_channel_from_memory() -> None:
 def test_shift_of_each_channel_and_cpend_before_it() -> None:
     values = column(*([1000] * 16))
     shift = np.arange(16, dtype=np.uint8)
-    operands = np.concatenate([np.zeros(32, np.uint8), np.full(16, 3, np.int16).view(np.uint8), shift])
+    cpend, factor = np.zeros(16, np.uint8), np.full(8, 3, np.int16).view(np.uint8)
+    operands = np.concatenate([cpend, factor, shift[:8], cpend, factor, shift[8:]])
     changes = {0x4060: NO_ALU | NO_RELU, 0x4068: 3, 0x5028: 0b1110 << 1}
     found = run(values, changes, [buffer("operands", BIAS, operands)])
     assert found.reshape(-1).tolist() == [half_away(Fraction(3000, 1 << s)) for s in range(16)]
@@ -271,6 +277,66 @@ def test_floats_become_integers_and_back() -> None:
     assert back.reshape(-1).tolist() == [10 / 16, -10 / 16, 8 / 16, 124 / 16]
 
 
+# --- parts of cubes --------------------------------------------------------------------------------
+
+
+def copied(changes: dict[int, int], size: tuple[int, int, int]) -> tuple[np.ndarray, np.ndarray]:
+    """A cube before and after a task that copies a part of it within memory."""
+    cube = np.random.default_rng(6).integers(-128, 128, size).astype(np.int8)
+    registers = flying(size, changes, source=0, out=0)
+    data = pack_features(cube, 16)
+    engine = engine_of([task_of(registers, DPU)], [buffer("cube", FEATURES, data)])
+    engine.advance_to(log_of(0))
+    assert engine.hazards == []
+    found = np.frombuffer(engine.read(FEATURES, data.nbytes), np.int8)
+    return cube, unpack_features(found, *size, 16)
+
+
+def test_a_row_is_copied() -> None:
+    """Row 1 to row 0, as vendor Resize tasks fill their padding: one row of 26 columns, two surfaces."""
+    cube, found = copied(
+        {
+            0x4020: FEATURES, 0x405C: 25, 0x4024: 676 << 4, 0x5010: 0, 0x5018: FEATURES + 26 * 16,
+            0x504C: 650 << 4,
+        },
+        (32, 26, 26),
+    )  # fmt: skip
+    cube[:, 0] = cube[:, 1]
+    assert np.array_equal(found, cube)
+
+
+def test_a_column_is_copied() -> None:
+    """Column 1 to column 0: 26 rows of one column with notches behind each."""
+    cube, found = copied(
+        {
+            0x4020: FEATURES, 0x405C: 25 << 16, 0x4038: 25 << 16 | 25, 0x4024: 676 << 4, 0x500C: 0,
+            0x5018: FEATURES + 16, 0x5048: 25 << 19, 0x504C: 25 << 4,
+        },
+        (32, 26, 26),
+    )  # fmt: skip
+    cube[:, :, 0] = cube[:, :, 1]
+    assert np.array_equal(found, cube)
+
+
+def test_every_other_position_is_written() -> None:
+    """As vendor Resize tasks: 4 x 6 results go to every other position of 8 x 12, from (1, 1) on."""
+    values = np.random.default_rng(7).integers(-128, 128, (16, 4, 6)).astype(np.int8)
+    changes = {
+        0x4020: OUTPUT + 13 * 16, 0x4058: 6 * 16 - 1, 0x405C: 3 << 16, 0x4038: 1 << 16 | 1,
+        0x4024: 96 << 4, 0x40C0: 24 << 4,
+    }  # fmt: skip
+    registers = flying(values.shape, changes, source=0, out=0)
+    engine = engine_of(
+        [task_of(registers, DPU)],
+        [buffer("main", FEATURES, pack_features(values, 16)), buffer("output", OUTPUT, 96 * 16)],
+    )
+    data = np.frombuffer(engine.read_at(log_of(0), (), OUTPUT, 96 * 16), np.int8)
+    assert engine.hazards == []
+    expected = np.zeros((16, 8, 12), np.int8)
+    expected[:, 1::2, 1::2] = values
+    assert np.array_equal(unpack_features(data, 16, 8, 12, 16), expected)
+
+
 # --- tables ----------------------------------------------------------------------------------------
 
 
@@ -374,7 +440,10 @@ def _engine(changes: dict[int, int]) -> ValueEngine:
         ({0x5018: 0}, "main input at 0x0..0x40 leave"),
         ({0x4040: 3 << 16 | NO_MUL}, "ALU operation 3"),
         ({0x4070: 9 << 16 | 0x380}, "ALU operation 9"),
-        ({0x4040: ADD | FROM_MEMORY, 0x501C: 0b0100 << 1}, "which the reader does not read"),
+        (
+            {0x4040: ADD | FROM_MEMORY, 0x501C: 0b0100 << 1, 0x5020: FEATURES},
+            "which the reader does not read",
+        ),
         ({0x4040: ADD | FROM_MEMORY}, "BS operands at"),
         ({0x4070: 0x340, 0x5034: 1 << 30}, "4 bits"),
         ({0x4010: 6 << 29}, "int4"),
