@@ -28,13 +28,10 @@ def test_agrees_to_the_cycle(preset: str, seed: int) -> None:
     assert int(engine.state[sk.H_CYCLE]) == cycles
 
 
-def test_it_takes_memory_of_what_is_shared() -> None:
-    """The random programs do exercise ports and queues: without them the times differ."""
+def test_a_random_program_meets_a_shared_port() -> None:
+    """The comparison above covers ports: without them this program takes another time."""
     spec, _ = make_spec("trn1", settings={"dma_start_ns": "150"})
-    changed = 0
-    for seed in range(12):
-        tables = random_tables(spec, seed)
-        slow, free = SlowMachine(spec, tables), SlowMachine(spec, tables)
-        free.ports[:] = 0
-        changed += slow.run() != free.run()
-    assert changed > 0
+    tables = random_tables(spec, 4)
+    slow, free = SlowMachine(spec, tables), SlowMachine(spec, tables)
+    free.ports[:] = 0
+    assert slow.run() != free.run()
