@@ -216,7 +216,7 @@ def _emit(b: Builder, layer: Layer, shape: Shape, operands: Operands) -> None:
             kernels=operands.weights.shape[0], kernel_height=shape.kernel[0], kernel_width=shape.kernel[1],
             out_width=shape.out_width, out_height=shape.out_height, stride_y=shape.strides[0],
             stride_x=shape.strides[1], dilation_y=shape.dilations[0] - 1, dilation_x=shape.dilations[1] - 1,
-            pad_top=shape.pads[0], pad_left=shape.pads[1], pad_value=operands.pad_value & 0xFFFFFFFF,
+            pad_top=shape.pads[0], pad_left=shape.pads[1], pad_value=operands.pad_value & 0xFFFFFFFF if any(shape.pads) else 0,
             depthwise=shape.is_depthwise, layer_height=shape.height,
             surface_stride=shape.out_height * shape.out_width,
             real_channels=operands.weights.shape[0 if shape.is_depthwise else 1],

@@ -61,15 +61,15 @@ def tiles(spec: RknnSpec, base: ConvTask, shape: Shape) -> list[Tile]:
     return min(plans, key=lambda plan: cost(spec, plan))
 
 
-def cost(spec: RknnSpec, plan: Sequence[Tile]) -> float:
-    """Cycles that the busiest core or the shared memory needs at least."""
+def cost(spec: RknnSpec, plan: Sequence[Tile]) -> tuple[float, int]:
+    """Cycles that the busiest core or the shared memory needs at least; then bytes read."""
     by_core: dict[int, float] = {}
     moved = 0
     for tile in plan:
         cycles = spec.to_cycles(spec.task_ns) + _core_cycles(spec, tile.task)
         by_core[tile.core] = by_core.get(tile.core, 0.0) + cycles
         moved += tile.task.feature_bytes + (0 if tile.task.weight_reuse else _weight_bytes(tile.task))
-    return max(*by_core.values(), moved / spec.bytes_per_cycle, 0.0)
+    return max(*by_core.values(), moved / spec.bytes_per_cycle), moved
 
 
 def _core_cycles(spec: RknnSpec, task: ConvTask) -> float:
@@ -117,31 +117,48 @@ def _by_kernels(spec: RknnSpec, base: ConvTask, shape: Shape) -> list[Tile]:
     return found
 
 
-def _row_tiles(spec: RknnSpec, base: ConvTask, shape: Shape, low: int, high: int) -> Iterator[ConvTask]:
-    """Tasks for output rows low..high-1; later tiles keep the weights where all of them fit."""
-    item, group = numpy_dtype(base.in_dtype).itemsize, packing(base.in_dtype).kernels
+def _row_tiles(spec: RknnSpec, base: ConvTask, shape: Shape, low: int, high: int) -> list[ConvTask]:
+    """Tasks for output rows low..high-1: the faster of two ways to share CBUF.
+
+    Room for one group of kernels gives the largest tiles; room for all weights reads them only once.
+    """
     size, banks = spec.cbuf_bank_bytes, spec.cbuf_banks
-    weight_bytes = _weight_bytes(base)
-    needed = -(-min(weight_bytes, base.kernel_bytes * (1 if base.depthwise else group)) // size)
-    row_bytes = base.width * base.channels * item
-    room = (banks - needed) * size // row_bytes
-    if needed >= banks or room < min(shape.reach, shape.height):
+    weights = _weight_bytes(base)
+    group = base.kernel_bytes * (1 if base.depthwise else packing(base.in_dtype).kernels)
+    row_bytes = base.width * base.channels * numpy_dtype(base.in_dtype).itemsize
+    least = -(-min(weights, group) // size)
+    ways: list[list[ConvTask]] = []
+    for needed in sorted({least, -(-weights // size)}):
+        room = (banks - needed) * size // row_bytes
+        if needed < banks and room >= min(shape.reach, shape.height):
+            ways.append(list(_cut(spec, base, shape, (low, high), min(room, MAX_ROWS))))
+    if not ways:
         raise CannotLower(
-            f"CBUF: {needed} banks for one group of kernels and {shape.reach} rows of {row_bytes} bytes do "
+            f"CBUF: {least} banks for one group of kernels and {shape.reach} rows of {row_bytes} bytes do "
             f"not fit {banks} banks of {size} bytes"
         )
-    room = min(room, MAX_ROWS)
+    return min(ways, key=lambda tasks: cost(spec, [Tile(0, task) for task in tasks]))
+
+
+def _cut(
+    spec: RknnSpec, base: ConvTask, shape: Shape, span: tuple[int, int], room: int
+) -> Iterator[ConvTask]:
+    """Tasks of at most `room` input rows; later ones keep the weights where all of them fit."""
+    size, banks, (low, high) = spec.cbuf_bank_bytes, spec.cbuf_banks, span
+    row_bytes = base.width * base.channels * numpy_dtype(base.in_dtype).itemsize
     rows = max(1, (room - shape.reach) // shape.strides[0] + 1)
     count = -(-(high - low) // rows)
-    keeps = False
+    parts: list[tuple[int, int, int, int]] = []
     for number in range(count):
-        first = low + (high - low) * number // count
-        last = low + (high - low) * (number + 1) // count
+        first, last = (low + (high - low) * n // count for n in (number, number + 1))
         top = first * shape.strides[0] - shape.pads[0]
         bottom = min(shape.height, (last - 1) * shape.strides[0] - shape.pads[0] + shape.reach)
+        parts.append((first, last, top, max(1, bottom - max(0, top))))
+    # The same banks for all tasks: weights that stay must stay where they are.
+    data = max(1, -(-max(height for *_, height in parts) * row_bytes // size))
+    stays = _weight_bytes(base) <= (banks - data) * size and not base.depthwise
+    for number, (first, last, top, height) in enumerate(parts):
         begin = max(0, top)
-        height = max(1, bottom - begin)
-        data = max(1, -(-height * row_bytes // size))
         yield replace(
             base,
             height=height,
@@ -149,9 +166,8 @@ def _row_tiles(spec: RknnSpec, base: ConvTask, shape: Shape, low: int, high: int
             pad_top=max(0, -top),
             data_banks=data,
             weight_banks=banks - data,
-            weight_reuse=keeps,
+            weight_reuse=stays and number > 0,
             feature_grains=min(height + 1, 1023),
             feature_address=base.feature_address + begin * base.width * ATOM_BYTES,
             output_address=base.output_address + first * shape.out_width * ATOM_BYTES,
         )
-        keeps = weight_bytes <= (banks - data) * size and not base.depthwise

@@ -1,1 +1,1 @@
-"""Tests of the RK3588 compiler."""
+"""Models through the RK3588 compiler, on the machine, against ONNX Runtime."""

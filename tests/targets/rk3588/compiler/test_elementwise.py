@@ -1,0 +1,146 @@
+"""Operators of the DPU on whole cubes: pairs, limits, tables, views, joining."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnxruntime.quantization import QuantType
+
+from tests.targets.rk3588.compiler.models import Model, checked, on_npu
+
+BOTH = pytest.mark.parametrize("quantised", [False, True], ids=["fp16", "int8"])
+
+
+@BOTH
+@pytest.mark.parametrize("cores", ["1", "3"])
+@pytest.mark.parametrize("shape", [(2, 20, 5, 7), (6, 33), (1, 16, 9)])
+@pytest.mark.parametrize("operator", ["Add", "Mul"])
+def test_pairs(tmp_path: Path, quantised: bool, cores: str, shape: tuple[int, ...], operator: str) -> None:
+    """Both operands are scaled differently."""
+    model = Model(*shape)
+    large = model.add("Mul", "x", model.constant(np.float32(3.7)))
+    small = model.add("Relu", "x")
+    model.add(operator, large, small)
+    on_npu(model.save(tmp_path, quantised=quantised), {"cores": cores})
+
+
+@pytest.mark.parametrize("operator", ["Sub", "Max", "Min", "Sum"])
+def test_pairs_in_halves(tmp_path: Path, operator: str) -> None:
+    model = Model(1, 12, 5, 5)
+    model.add("Relu", model.add(operator, "x", model.add("Sigmoid", "x")))
+    on_npu(model.save(tmp_path))
+
+
+@BOTH
+def test_a_sum_with_relu_is_one_task(tmp_path: Path, quantised: bool) -> None:
+    model = Model(1, 32, 6, 6)
+    model.add("Relu", model.add("Add", model.add("Tanh", "x"), "x"))
+    finished = on_npu(model.save(tmp_path, quantised=quantised, kind=QuantType.QInt8))
+    assert len(finished.tables.tasks) == 2
+
+
+def test_operands_of_other_shapes_go_to_the_host(tmp_path: Path) -> None:
+    model = Model(1, 8, 4, 4)
+    model.add("Mul", "x", model.add("GlobalAveragePool", "x"))
+    finished = checked(model.save(tmp_path))
+    assert "operands of shapes" in finished.host_reasons[0]
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("function", "attributes"),
+    [
+        ("Relu", {}),
+        ("Sigmoid", {}),
+        ("Tanh", {}),
+        ("LeakyRelu", {"alpha": 0.2}),
+        ("HardSwish", {}),
+        ("HardSigmoid", {}),
+        ("Elu", {}),
+        ("Softplus", {}),
+        ("Mish", {}),
+        ("Gelu", {"approximate": "tanh"}),
+        ("Erf", {}),
+    ],
+)
+def test_activations(tmp_path: Path, quantised: bool, function: str, attributes: dict[str, Any]) -> None:
+    model = Model(1, 24, 7, 6)
+    x = model.add("Mul", "x", model.constant(np.float32(1.7)))
+    model.add(function, x, **attributes)
+    path = model.save(tmp_path, quantised=quantised)
+    if quantised and function not in ("Relu", "Sigmoid", "Tanh", "LeakyRelu"):
+        # ONNX Runtime quantises only some of them; the others read floats.
+        checked(path, {"cores": "2"})
+    else:
+        on_npu(path, {"cores": "2"})
+
+
+@BOTH
+@pytest.mark.parametrize("kind", [QuantType.QInt8, QuantType.QUInt8])
+def test_a_product_with_its_own_sigmoid_is_one_task(tmp_path: Path, quantised: bool, kind: QuantType) -> None:
+    model = Model(1, 16, 8, 8)
+    model.add("Mul", "x", model.add("Sigmoid", "x"))
+    finished = on_npu(model.save(tmp_path, quantised=quantised, kind=kind))
+    assert len(finished.tables.tasks) == 1
+
+
+def test_a_hard_sigmoid_times_its_input(tmp_path: Path) -> None:
+    model = Model(1, 16, 8, 8)
+    x = model.conv("x", 16, 16, 1, 1)
+    model.add("Mul", model.add("HardSigmoid", x, alpha=1 / 6), x)
+    assert len(on_npu(model.save(tmp_path)).tables.tasks) == 1
+
+
+def test_other_hard_sigmoids_stay_apart(tmp_path: Path) -> None:
+    model = Model(1, 16, 8, 8)
+    model.add("Mul", model.add("HardSigmoid", "x"), "x")
+    assert len(on_npu(model.save(tmp_path)).tables.tasks) == 2
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "is_on_npu"),
+    [(0.0, 6.0, True), (0.0, None, True), (-1.0, 1.0, False), (None, 2.0, False)],
+)
+def test_clips(tmp_path: Path, low: float | None, high: float | None, is_on_npu: bool) -> None:
+    model = Model(1, 8, 5, 5)
+    bounds = ["" if value is None else model.constant(np.float32(value)) for value in (low, high)]
+    model.add("Clip", model.add("Mul", "x", model.constant(np.float32(5))), *bounds)
+    finished = checked(model.save(tmp_path))
+    assert finished.nodes_on_host() == (set() if is_on_npu else {"Clip"})
+
+
+@BOTH
+def test_views_and_reshaping(tmp_path: Path, quantised: bool) -> None:
+    """Bytes that stay in place are copied; others are the Host's."""
+    model = Model(1, 32, 4, 4)
+    x = model.add("Flatten", model.add("GlobalAveragePool", "x"))
+    model.add("Gemm", x, model.weight(32, 16))
+    on_npu(model.save(tmp_path, quantised=quantised))
+
+
+def test_a_flattened_picture_is_the_hosts(tmp_path: Path) -> None:
+    model = Model(1, 8, 4, 4)
+    model.add("Gemm", model.add("Flatten", "x"), model.weight(128, 16))
+    finished = checked(model.save(tmp_path))
+    assert finished.nodes_on_host() == {"Flatten"}
+    assert "do not lie alike" in finished.host_reasons[0]
+
+
+@BOTH
+@pytest.mark.parametrize("last", [5, 16])
+def test_joining_channels(tmp_path: Path, quantised: bool, last: int) -> None:
+    model = Model(2, 16, 6, 5)
+    parts = [model.conv("x", 16, kernels, 1, 1) for kernels in (32, 16, last)]
+    model.add("Concat", *parts, axis=1)
+    on_npu(model.save(tmp_path, quantised=quantised), {"cores": "3"})
+
+
+@pytest.mark.parametrize(
+    ("kernels", "axis", "reason"), [(12, 1, "atoms hold 8"), (16, 2, "not the channels")]
+)
+def test_joining_that_goes_to_the_host(tmp_path: Path, kernels: int, axis: int, reason: str) -> None:
+    model = Model(1, 16, 6, 5)
+    model.add("Concat", *(model.conv("x", 16, kernels, 1, 1) for _ in range(2)), axis=axis)
+    finished = checked(model.save(tmp_path))
+    assert reason in finished.host_reasons[0]
