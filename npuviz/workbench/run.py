@@ -17,7 +17,7 @@ from npuviz.base.progress import NoProgress, Progress
 from npuviz.base.registry import EXPORTERS, load_plugins
 from npuviz.program.dtypes import dtype_name
 from npuviz.sim.machine import HasHazards, HasReports, Machine
-from npuviz.sim.stop import StopKind, StopReason
+from npuviz.sim.stop import BROKEN, StopKind, StopReason
 from npuviz.sim.target import CheckResult
 from npuviz.workbench.opening import Opened, OpenOptions, open_file
 
@@ -241,10 +241,10 @@ def _sha256(values: np.ndarray) -> str:
 
 
 def _hazards(session: "Session", stop: StopReason, check: CheckResult | None) -> list[dict[str, Any]]:
-    """A fault, and what the machine found; it is asked only when values were computed for a check."""
+    """What broke the chip, and what the machine found: asked only when values were computed for a check."""
     found: list[dict[str, Any]] = []
-    if stop.kind == StopKind.FAULT:
-        found.append({"kind": "fault", "cycle": stop.cycle, "unit": stop.unit, "detail": stop.detail})
+    if stop.kind in BROKEN:
+        found.append({"kind": stop.kind.value, "cycle": stop.cycle, "unit": stop.unit, "detail": stop.detail})
     machine = session.machine
     if check is not None and isinstance(machine, HasHazards):
         found += [

@@ -1,6 +1,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QAbstractItemModelTester
 
@@ -8,6 +9,7 @@ from npuviz.program.program import Note
 from npuviz.sim.stop import StopKind, StopReason
 from npuviz.ui.models.log_table import CODE, MAX_ENTRIES, MESSAGE, LogEntry, LogFilter, LogTable
 from npuviz.ui.panels.log import LogPanel
+from npuviz.ui.shell.run_commands import stop_text
 from npuviz.workbench.opening import Opened, OpenOptions
 from tests.toy.session import make_session
 from tests.ui.panel_bench import Bench, bench, pixels
@@ -102,6 +104,21 @@ def test_a_fault_is_an_error(bench: Bench) -> None:
     faults = [e for e in panel.table.entries if e.severity == "error"]
     assert len(faults) == 1
     assert faults[0].code == StopKind.FAULT.value
+
+
+def test_a_hang_is_an_error(bench: Bench) -> None:
+    panel = bench.make(LogPanel)
+    bench.open_toy()
+    bench.model.stop = StopReason(StopKind.HANG, 7, unit="Core[0].LD", detail="task 3 never ends")
+    bench.model.running_changed.emit(False)
+    last = panel.table.entries[-1]
+    assert (last.severity, last.code, last.cycle) == ("error", "hang", 7)
+    assert "task 3 never ends" in last.text
+
+
+@pytest.mark.parametrize("kind", StopKind)
+def test_every_stop_has_words(kind: StopKind) -> None:
+    assert stop_text(kind, "because") == f"{stop_text(kind, '')}: because"
 
 
 def test_failures_of_the_model_are_errors(bench: Bench) -> None:

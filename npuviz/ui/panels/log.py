@@ -17,7 +17,7 @@ from PySide6.QtWidgets import (
 )
 
 from npuviz.base.units import format_count
-from npuviz.sim.stop import StopKind, StopReason
+from npuviz.sim.stop import BROKEN, StopKind, StopReason
 from npuviz.ui.models.log_table import (
     SEVERITIES,
     LogEntry,
@@ -124,7 +124,7 @@ class LogPanel(Panel):
         entries: list[LogEntry] = []
         stop = self.model.stop
         if stop is not None and stop.kind not in QUIET_STOPS:
-            severity = "error" if stop.kind in (StopKind.FAULT, StopKind.DEADLOCK) else "stop"
+            severity = "error" if stop.kind in BROKEN else "stop"
             entries.append(LogEntry(severity, stop.kind.value, self._stop_text(stop), cycle=stop.cycle))
         if self._started is not None:
             seconds = time.perf_counter() - self._started

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from PySide6.QtCore import QObject, QTimer
 
 from npuviz.base.units import format_count, format_cycles_as_time
-from npuviz.sim.stop import StopKind
+from npuviz.sim.stop import BROKEN, StopKind
 from npuviz.ui.bridge.session_model import SessionModel
 from npuviz.ui.shell.run_commands import stop_text
 from npuviz.ui.widgets.run_bar import RunBar
@@ -78,8 +78,7 @@ class PositionDisplay(QObject):
         elif stop is not None:
             self._status.stop.setText(stop_text(stop.kind, stop.detail))
             self._status.stop.setToolTip(_wrapped(stop.detail) or "Why it stopped")
-        ends = {StopKind.FAULT: "1 fault", StopKind.DEADLOCK: "deadlock"}
-        self._status.faults.setText(ends.get(stop.kind, "") if stop is not None else "")
+        self._status.faults.setText(_broken_text(stop.kind) if stop is not None else "")
 
     def _running_changed(self, running: bool) -> None:
         if running:
@@ -103,6 +102,13 @@ class PositionDisplay(QObject):
         else:
             self._status.work.end()
             self._refresh_actions()
+
+
+def _broken_text(kind: StopKind) -> str:
+    """What is wrong with the simulated chip, "" if nothing is."""
+    if kind not in BROKEN:
+        return ""
+    return "1 fault" if kind is StopKind.FAULT else kind.value
 
 
 def _wrapped(text: str) -> str:

@@ -140,6 +140,7 @@ def stop_text(kind: StopKind, detail: str) -> str:
         StopKind.FINISHED: "finished",
         StopKind.FAULT: "fault",
         StopKind.DEADLOCK: "deadlock",
+        StopKind.HANG: "hang",
         StopKind.EVENTS_FULL: "stopped",
         StopKind.INTERRUPTED: "paused",
         StopKind.START: "at the start",
