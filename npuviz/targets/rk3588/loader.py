@@ -115,19 +115,21 @@ def _load_streams(path: Path, spec: RknnSpec) -> Compiled:
     if base is None:
         place = free_place(buffers, 8 * len(area.words), FIRST_PLACE)
         tasks = tuple(replace(task, stream=task.stream + place) for task in tasks)
-        problems.append("the file does not say where its streams lie: a free place in memory was taken")
     else:
         place = base
     buffers.append(stream_buffer("register commands", place, area.words))
     buffers.sort(key=lambda buffer: buffer.address)
     graph = Graph(path.name.split(".")[0], (), (), (), ())
     tables = Tables(spec.cores, tasks, tuple(buffers), max(task.job for task in tasks) + 1)
-    return Compiled(graph, tables, notes=_notes([*findings, *problems]))
+    return Compiled(graph, tables, notes=_notes([*findings, *problems], base is not None))
 
 
-def _notes(findings: Sequence[str]) -> tuple[Note, ...]:
+def _notes(findings: Sequence[str], is_placed: bool) -> tuple[Note, ...]:
     text = "inputs, weights and operands are zeros: a stream does not say what lies in memory"
     notes = [Note("info", "zeros", text)]
+    if not is_placed:
+        text = "the file does not say where its streams lie: a free place in memory was taken"
+        notes.append(Note("info", "assumed", text))
     notes += [Note("warning", "stream", finding) for finding in findings[:MOST_NOTES]]
     if len(findings) > MOST_NOTES:
         text = f"{len(findings) - MOST_NOTES} more findings about streams are not shown"

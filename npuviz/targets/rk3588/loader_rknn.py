@@ -28,6 +28,8 @@ from npuviz.targets.rk3588.spec import RknnSpec
 from npuviz.targets.rk3588.tables import Buffer, HostCall, Tables
 
 ALIGNMENT = 4096
+SMALL_BYTES = 16 << 20
+"""A shape that needs more than that, and more than the tensor has, is damaged."""
 _ENDS = ("InputOperator", "OutputOperator")
 _IN_MEMORY = ("input", "output", "intermediate")
 _WORKSPACE = "exSecondary"
@@ -230,6 +232,8 @@ class _Places:
 def _least_bytes(tensor: Tensor, layout: str) -> int:
     item = numpy_dtype(tensor.dtype).itemsize
     if layout == "feature":
+        if len(tensor.shape) != 4:
+            return MOST_BYTES
         count, channels, height, width = tensor.shape
         return count * aligned(channels, 16 // item) * height * width * item
     return tensor.num_elements * item
@@ -279,7 +283,7 @@ def _graph(model: Rknn, source: RknnGraph, name: str) -> Graph:
         if tensor.kind in ("input", "output"):
             kind = "input" if tensor.kind == "input" else "output"
         producer = producers.get(number, -1)
-        if values is None and math.prod(shape) * numpy_dtype(dtype).itemsize > MOST_BYTES:
+        if values is None and math.prod(shape) * numpy_dtype(dtype).itemsize > max(tensor.size, SMALL_BYTES):
             shape = ()
         tensors.append(Tensor(number, text, shape, dtype, kind, -1 if producer in ends else producer))
     nodes = [

@@ -340,6 +340,21 @@ def test_sizes_and_blobs_out_of_range(tmp_path: Path) -> None:
             load_file(path, SPEC)
 
 
+@pytest.mark.parametrize("shape", [(1, 255, 4000, 4000), (1, -1, 4, 1), (1, 36, 4, 0), ()])
+def test_shapes_that_are_damaged_leave_bytes(shape: tuple[int, ...], tmp_path: Path) -> None:
+    model = rknn_cases.container()
+    (graph,) = model.graphs
+    tensors = list(graph.tensors)
+    tensors[1] = replace(tensors[1], shape=shape)
+    path = tmp_path / "shape.rknn"
+    path.write_bytes(rknn_bytes(replace(model, graphs=(replace(graph, tensors=tuple(tensors)),))))
+    compiled = load_file(path, SPEC)
+    assert compiled.graph.tensors[1].num_elements <= 36 * 4
+    (found,) = [buffer for buffer in compiled.tables.buffers if buffer.name == "input"]
+    assert found.layout != "feature"
+    assert machine_of(path).advance(FOREVER, NO_STOPS, None).kind is StopKind.FINISHED
+
+
 def test_encrypted_and_cut_containers(container: Path, tmp_path: Path) -> None:
     data = container.read_bytes()
     path = tmp_path / "cut.rknn"
