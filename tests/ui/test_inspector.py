@@ -6,13 +6,16 @@ import pytest
 from PySide6.QtGui import QGuiApplication
 
 from npuviz.program.instruction import DetailTable, HasDependencies, Listing
+from npuviz.sim.machine import HasReports
 from npuviz.ui.models.inspector_details import detail_sections
 from npuviz.ui.models.inspector_operator import value_fields
 from npuviz.ui.models.inspector_page import Cell, Page, Table, page_as_text, plain, table_as_csv
 from npuviz.ui.models.inspector_pages import make_page
 from npuviz.ui.models.inspector_source import InspectorSource
+from npuviz.ui.models.inspector_tables import detail_table
 from npuviz.ui.models.trace_facts import NodeTimes, intervals_of_instruction
 from npuviz.ui.panels.inspector import InspectorPanel
+from npuviz.workbench.opening import OpenOptions, find_file, open_file
 from npuviz.workbench.selection import NOTHING, MemoryRange, Selection
 from tests.toy.program import reference
 from tests.toy.session import make_session
@@ -156,6 +159,50 @@ def test_long_tables_say_what_is_left_out(source: InspectorSource) -> None:
     section = detail_sections(InspectorSource(program), 0)[0]
     assert section.table is not None
     assert len(section.table.rows) + section.table.left_out == 500
+
+
+def test_reports_of_the_machine_are_on_its_page_and_on_the_operators_own() -> None:
+    path = find_file("tiny_cnn_int8")
+    opened = open_file(path, OpenOptions(target="rk3588", settings={"batch": "1"}))
+    session = opened.session
+    assert session is not None
+    source = InspectorSource(session.program, session.description, session=session)
+    before = make_page(source, NOTHING)
+    assert not [s for s in before.sections if s.title.startswith("Operators")], "nothing has finished yet"
+    session.run()
+    machine = session.machine
+    assert isinstance(machine, HasReports)
+    report = machine.reports()[0]
+    page = make_page(replace(source, cycle=session.cycle), NOTHING)
+    parts = [s.table for s in page.sections if s.title.startswith("Operators, ") and s.table is not None]
+    assert [h for part in parts for h in part.headers[1:]] == list(report.columns[1:])
+    for number, row in enumerate(report.rows):
+        shown = [part.rows[number] for part in parts]
+        assert [cell.text for cells in shown for cell in cells[1:]] == list(row[1:])
+        link = shown[0][0].link
+        assert link is not None
+        assert link.node is not None
+        assert session.program.graph.nodes[link.node].name == row[0]
+        own = make_page(source, link)
+        assert value(own, "bottleneck") == row[report.columns.index("bottleneck")]
+
+
+def test_rows_that_changed_something_stand_out_and_groups_are_complete() -> None:
+    table = DetailTable(
+        "Registers",
+        ("block", "register", "value", "fields", "group before", "written"),
+        tuple(
+            ("A" if i < 60 else "B", f"R{i}", f"{i:#x}", f"size {i}", "0x7" if i % 50 == 9 else "", "")
+            for i in range(100)
+        ),
+    )
+    sections = detail_table(table)
+    assert [s.title for s in sections] == ["Registers: A", "Registers: B"]
+    rows = [row for s in sections if s.table is not None for row in s.table.rows]
+    assert [row[0].text for row in rows] == [f"R{i}" for i in range(100)], "none is left out"
+    assert [row[0].text for row in rows if row[0].role == "warning"] == ["R9", "R59"]
+    assert rows[9][2].text == "size 9\ngroup before: 0x7"
+    assert rows[8][2].text == "size 8"
 
 
 def test_tensor_page_shows_the_real_values(source: InspectorSource) -> None:

@@ -1,21 +1,17 @@
 """Parts of an instruction's inspector page that only some programs can fill: dependencies and tables."""
 
-import re
 from dataclasses import replace
 
 import numpy as np
 
-from npuviz.program.instruction import Dependency, DetailTable, HasDependencies, HasDetails, Instruction
-from npuviz.ui.models.inspector_page import Cell, Section, Table, count_cell, field, text_cell
+from npuviz.program.instruction import Dependency, HasDependencies, HasDetails, Instruction
+from npuviz.ui.models.inspector_page import Cell, Section, Table, count_cell, text_cell
 from npuviz.ui.models.inspector_source import InspectorSource
+from npuviz.ui.models.inspector_tables import detail_table
 from npuviz.ui.models.trace_facts import Run, runs_near
 from npuviz.workbench.selection import Selection
 
 MAX_ROWS = 64
-WIDE_COLUMNS = 4
-"""Tables with more columns than this and few rows are turned: the inspector is narrow."""
-MAX_TURNED_ROWS = 3
-_NUMBER = re.compile(r"[-+]?(0x[0-9a-f]+|[0-9][0-9 .,\u202f\u2009]*([eE][-+]?[0-9]+)?)", re.IGNORECASE)
 
 
 def dependencies_of(source: InspectorSource, index: int) -> tuple[Dependency, ...]:
@@ -85,35 +81,4 @@ def detail_sections(source: InspectorSource, index: int) -> list[Section]:
     listing = source.program.listing if source.program else None
     if not isinstance(listing, HasDetails):
         return []
-    return [_section(table) for table in listing.details_of(index)]
-
-
-def _section(table: DetailTable) -> Section:
-    rows = table.rows[:MAX_ROWS]
-    left_out = max(0, len(table.rows) - MAX_ROWS)
-    if len(table.columns) == 2 and not left_out and not any(_NUMBER.fullmatch(row[0]) for row in rows):
-        # Names and values need no head.
-        return Section(table.title, tuple(field(name, _cell(value)) for name, value in rows))
-    if len(table.columns) > WIDE_COLUMNS and len(rows) <= MAX_TURNED_ROWS and not left_out:
-        if len(rows) == 1:
-            return Section(
-                table.title,
-                tuple(
-                    field(title, _cell(text))
-                    for title, text in zip(table.columns, rows[0], strict=True)
-                    if text
-                ),
-            )
-        turned = tuple(
-            (text_cell(title, role="text-muted"), *(_cell(row[i]) for row in rows))
-            for i, title in enumerate(table.columns)
-            if i and any(row[i] for row in rows)
-        )
-        headers = (table.columns[0], *(row[0] for row in rows))
-        return Section(table.title, table=Table(headers, turned))
-    cells = tuple(tuple(_cell(text) for text in row) for row in rows)
-    return Section(table.title, table=Table(table.columns, cells, left_out))
-
-
-def _cell(text: str) -> Cell:
-    return Cell(text, is_number=_NUMBER.fullmatch(text) is not None)
+    return [section for table in listing.details_of(index) for section in detail_table(table)]

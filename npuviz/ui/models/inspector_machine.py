@@ -23,6 +23,7 @@ from npuviz.ui.models.inspector_page import (
     text_cell,
 )
 from npuviz.ui.models.inspector_source import InspectorSource
+from npuviz.ui.models.inspector_tables import report_table
 from npuviz.ui.models.trace_facts import interval_tracks
 from npuviz.workbench.selection import MemoryRange, Selection
 
@@ -101,7 +102,7 @@ def machine_page(source: InspectorSource) -> Page:
     if description is None or program is None:
         return bundle_page(source)
     clock = description.base_clock
-    facts = [field("Machine", text_cell(description.title)), field("Program", text_cell(program.title))]
+    facts: list[Field] = []
     for domain in description.clocks:
         facts.append(field(f"Clock {domain.name}", text_cell(f"{domain.frequency_hz / 1e6:g} MHz")))
     time = format_cycles_as_time(source.cycle, clock.frequency_hz)
@@ -113,6 +114,9 @@ def machine_page(source: InspectorSource) -> Page:
     sections = [Section("", tuple(facts))]
     sections.append(Section("Units", table=_units_table(source)))
     sections.append(Section("Memories", table=_memories_table(source)))
+    nodes = {node.name: Selection(node=node.id) for node in program.graph.nodes if node.name}
+    for report in source.reports():
+        sections += report_table(report, nodes)
     if program.notes:
         rows = tuple(
             (

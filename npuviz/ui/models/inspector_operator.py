@@ -27,6 +27,7 @@ from npuviz.ui.models.inspector_page import (
     text_cell,
 )
 from npuviz.ui.models.inspector_source import InspectorSource
+from npuviz.ui.models.inspector_tables import report_row
 from npuviz.workbench.selection import MemoryRange, Selection
 
 MAX_ROWS = 64
@@ -44,6 +45,8 @@ def operator_page(source: InspectorSource, node: Node) -> Page:
         Section("Inputs", table=_tensor_table(source, node.inputs, True)),
         Section("Outputs", table=_tensor_table(source, node.outputs, False)),
     ]
+    found = (report_row(report, node.name) for report in source.reports())
+    sections += [section for section in found if section is not None]
     if node.attributes:
         values = tuple(field(name, text_cell(_attribute(v))) for name, v in sorted(node.attributes.items()))
         sections.append(Section("Attributes", values))

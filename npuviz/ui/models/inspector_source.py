@@ -7,9 +7,11 @@ from typing import Any
 from npuviz.base.units import format_count
 from npuviz.debug.session import Session
 from npuviz.program.graph import Node
+from npuviz.program.instruction import DetailTable
 from npuviz.program.program import Program
 from npuviz.program.tensor import Tensor
 from npuviz.sim.description import MachineDescription, Memory, Unit
+from npuviz.sim.machine import HasReports
 from npuviz.trace.reader import TraceReader
 from npuviz.ui.bridge.still_answers import Question, StillAnswers
 from npuviz.ui.models.inspector_page import Cell, text_cell
@@ -105,6 +107,11 @@ class InspectorSource:
             unit=found.unit if found.unit >= 0 else None,
         )
         return text_cell(f"{format_count(instruction)} {found.opcode}", link)
+
+    def reports(self) -> tuple[DetailTable, ...]:
+        """What the machine tells about its run so far; empty while it runs, or if it tells nothing."""
+        machine = self.session.machine if self.session is not None else None
+        return tuple(machine.reports()) if isinstance(machine, HasReports) else ()
 
     def work_kinds(self) -> list[int]:
         """Ids of the interval kinds that are work, not waiting."""
