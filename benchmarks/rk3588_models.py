@@ -13,6 +13,7 @@ from onnx import version_converter
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 from onnxruntime.quantization.shape_inference import quant_pre_process
 
+from benchmarks.row import Row
 from npuviz.base.progress import NoProgress
 from npuviz.sim.stop import NO_STOPS, StopKind
 from npuviz.sim.target import LoadRequest
@@ -124,3 +125,46 @@ def busy_cycles(engine: Engine) -> int:
         total += max(0, stop - max(start, end))
         end = max(end, stop)
     return total
+
+
+def run() -> list[Row]:
+    """Measure everything; about a minute, the first time half a minute more for quantising."""
+    TARGET.warm_up(NoProgress())
+    return resnet_rows()
+
+
+def resnet_rows() -> list[Row]:
+    """light_resnet50 in int8 on one core and on three, as it is and without a limit by memory."""
+    path = quantised_light("light_resnet50")
+    one, three = run_model(path, 1), run_model(path, 3)
+    result = TARGET.check(three.machine, NoProgress())
+    title = "light_resnet50 int8"
+    rows = [
+        Row(f"{title}: tensors beyond quantisation error", result.num_failed, "", "0"),
+        Row(f"{title}, 1 core: all", one.whole_ms, "ms"),
+        Row(f"{title}, 1 core: NPU", one.npu_ms, "ms"),
+        Row(f"{title}, 3 cores: all", three.whole_ms, "ms"),
+        Row(f"{title}, 3 cores: NPU", three.npu_ms, "ms"),
+        Row(f"{title}, 3 cores: NPU bound by DDR", 100 * share_of(three, "DDR"), "%"),
+        Row(f"{title}: NPU, 1 core / 3 cores", one.npu_ms / three.npu_ms, "x", "2.0 to 3.0 unless DDR-bound"),
+    ]
+    rows.append(Row(f"{title}: the same, layers not DDR-bound", gain(one, three), "x", "2.0 to 3.0"))
+    # As if memory were four times as fast: what is left is how well three cores share the work.
+    fast = {"ddr_bytes_per_clock": "64"}
+    one, three = run_model(path, 1, **fast), run_model(path, 3, **fast)
+    gained = one.npu_ms / three.npu_ms
+    return [*rows, Row(f"{title}: the same with four times the DDR", gained, "x", "2.0 to 3.0")]
+
+
+def share_of(run: Run, bottleneck: str) -> float:
+    """Part of all layers' time that layers with this bottleneck take."""
+    total = sum(layer.cycles for layer in run.layers)
+    return sum(layer.cycles for layer in run.layers if layer.bottleneck == bottleneck) / total
+
+
+def gain(one: Run, three: Run) -> float:
+    """How much faster three cores run the layers that memory does not bind."""
+    pairs = [
+        (a.cycles, b.cycles) for a, b in zip(one.layers, three.layers, strict=True) if b.bottleneck != "DDR"
+    ]
+    return sum(a for a, _ in pairs) / max(1, sum(b for _, b in pairs))

@@ -48,7 +48,8 @@ def lower_prelu(b: Builder, layer: Layer, planner: Planner) -> None:
     node = layer.head
     if not planner.is_constant(node.inputs[1]):
         raise CannotLower("a slope that is no constant")
-    slope = by_channel(_real(b, planner, node.inputs[1]), source)
+    channels = cube_shape(source.shape)[1]
+    slope = np.broadcast_to(by_channel(_real(b, planner, node.inputs[1]), source), (channels,))
     taken, out = layer.inputs[0].quantisation, layer.output.quantisation
     if taken is None or out is None:
         held = b.constant(f"{node.name} slopes", filled_up(slope.astype(np.float16)), "bias")

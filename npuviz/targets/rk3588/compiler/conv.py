@@ -57,7 +57,7 @@ def lower_conv(b: Builder, layer: Layer, planner: Planner) -> None:
     shape = _conv_shape(b, layer, node, weights, is_depthwise)
     bias_id = node.inputs[2] if len(node.inputs) > 2 else -1
     bias = _bias(b, planner, bias_id, weights.shape[0])
-    _emit(b, layer, shape, _operands(layer, weights, scales, bias))
+    emit_convolution(b, layer, shape, _operands(layer, weights, scales, bias))
 
 
 def lower_product(b: Builder, layer: Layer, planner: Planner) -> None:
@@ -80,7 +80,7 @@ def lower_product(b: Builder, layer: Layer, planner: Planner) -> None:
     shape = Shape(rows, 1, (1, 1), (1, 1), (1, 1), (0, 0, 0, 0), rows, 1)
     dense = np.ascontiguousarray(weights)[:, :, None, None]
     operands = _operands(layer, dense, scales * alpha, bias * beta)
-    _emit(b, layer, shape, operands)
+    emit_convolution(b, layer, shape, operands)
 
 
 LOWERINGS: Mapping[str, Callable[[Builder, Layer, Planner], None]] = {
@@ -190,7 +190,7 @@ def pack_dense(weights: np.ndarray, group: int) -> np.ndarray:
     return np.concatenate(parts)
 
 
-def _emit(b: Builder, layer: Layer, shape: Shape, operands: Operands) -> None:
+def emit_convolution(b: Builder, layer: Layer, shape: Shape, operands: Operands) -> None:
     """All tasks of the layer: images of the batch, cores, tiles."""
     dtype = layer_dtype(layer)
     source, target = cube_of(b, layer, layer.inputs[0]), cube_of(b, layer, layer.output)
@@ -210,13 +210,14 @@ def _emit(b: Builder, layer: Layer, shape: Shape, operands: Operands) -> None:
     if layer.activation is not None and limit_of(b.graph.constants, layer.activation) is None:
         table = table_of_halves(layer.activation)
     images = cube_shape(source.shape)[0]
+    filling = operands.pad_value if any(shape.pads) else 0
     for image in range(images):
         base = ConvTask(
             in_dtype=dtype, out_dtype=dtype, width=shape.width, height=shape.height, channels=channels,
             kernels=operands.weights.shape[0], kernel_height=shape.kernel[0], kernel_width=shape.kernel[1],
             out_width=shape.out_width, out_height=shape.out_height, stride_y=shape.strides[0],
             stride_x=shape.strides[1], dilation_y=shape.dilations[0] - 1, dilation_x=shape.dilations[1] - 1,
-            pad_top=shape.pads[0], pad_left=shape.pads[1], pad_value=operands.pad_value & 0xFFFFFFFF if any(shape.pads) else 0,
+            pad_top=shape.pads[0], pad_left=shape.pads[1], pad_value=filling & 0xFFFFFFFF,
             depthwise=shape.is_depthwise, layer_height=shape.height,
             surface_stride=shape.out_height * shape.out_width,
             real_channels=operands.weights.shape[0 if shape.is_depthwise else 1],

@@ -4,7 +4,8 @@ from npuviz.formats.rk3588_conv_task import ConvTask
 from npuviz.formats.rk3588_conv_words import conv_task_words
 from npuviz.formats.rk3588_layout import DEPTHWISE_GROUP, aligned, packing
 from npuviz.formats.rk3588_registers import Word, registers
-from npuviz.targets.rk3588.compiler.dpu import Stages
+from npuviz.targets.rk3588.compiler.dpu import Stages, with_zeros
+from npuviz.targets.rk3588.work import FP16, INT8
 
 
 def conv_words(task: ConvTask, stages: Stages) -> list[Word]:
@@ -27,13 +28,16 @@ def conv_words(task: ConvTask, stages: Stages) -> list[Word]:
             "DATA_CUBE_CHANNEL": {"channels": out_channels(task) - 1},
         }
         changed += [registers().encode("DPU_RDMA", name, **fields) for name, fields in sizes.items()]
+        precision = FP16 if task.out_dtype == "float16" else INT8
+        mode = {"in_precision": precision, "proc_precision": precision, "burst": 15, "main_disable": 1}
+        changed.append(registers().encode("DPU_RDMA", "FEATURE_MODE_CFG", mode=3 * task.depthwise, **mode))
     for word in changed:
         place = places.get((word.target, word.offset))
         if place is None:
             extra.append(word)
         else:
             words[place] = word
-    return words + extra
+    return with_zeros(words + extra, "DPU_RDMA") if stages.reads_memory else words + extra
 
 
 def out_channels(task: ConvTask) -> int:

@@ -3,20 +3,40 @@
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from npuviz.formats.rk3588_layout import packing
+from npuviz.formats.rk3588_layout import aligned, packing
 from npuviz.program.dtypes import numpy_dtype
-from npuviz.targets.rk3588.compiler.builder import Builder, CannotLower, cube_shape
+from npuviz.targets.rk3588.compiler.builder import Builder, CannotLower, cube_shape, image_bytes
 from npuviz.targets.rk3588.compiler.dpu import Stages, requantisation
-from npuviz.targets.rk3588.compiler.elementwise import cube_of, emit, homes
+from npuviz.targets.rk3588.compiler.elementwise import DPU_ENABLES, cube_of, cube_words, emit, homes
 from npuviz.targets.rk3588.compiler.layers import VIEWS, Layer, Planner
 from npuviz.targets.rk3588.compiler.quantisation import Quantisation
+from npuviz.targets.rk3588.tables import Buffer
+from npuviz.targets.rk3588.work import ATOM_BYTES
 
 
 def lower_view(b: Builder, layer: Layer, planner: Planner) -> None:
     """A change of shape that leaves the bytes as they are: a copy."""
-    source, target = homes(b, layer)
+    source, target = cube_of(b, layer, layer.inputs[0]), cube_of(b, layer, layer.output)
     stages = rescaling(layer.inputs[0].quantisation, layer.output.quantisation) or Stages()
+    if source.shape == (*target.shape, 1, 1) and len(target.shape) == 2 and target.shape[0] > 1:
+        _images_to_rows(b, layer, source, target, stages)
+        return
+    homes(b, layer)
     emit(b, layer, source, target, None, lambda _: stages)
+
+
+def _images_to_rows(b: Builder, layer: Layer, source: Buffer, target: Buffer, stages: Stages) -> None:
+    """(N, C, 1, 1) as (N, C): each image becomes a row of one cube."""
+    images, channels = target.shape
+    dtype = source.dtype
+    size = (aligned(channels, packing(dtype).channels), 1, 1)
+    for image in range(images):
+        places = (
+            source.address + image * image_bytes(source.shape, dtype),
+            target.address + image * ATOM_BYTES,
+        )
+        words = cube_words(size, 1, places, dtype, stages, surface=images)
+        b.task(layer.head.id, image % b.spec.cores, words, DPU_ENABLES)
 
 
 def lower_concat(b: Builder, layer: Layer, planner: Planner) -> None:

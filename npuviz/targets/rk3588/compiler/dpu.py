@@ -1,6 +1,7 @@
 """What the DPU does to results, as register values: bias, scale, ReLU, second operand, conversion."""
 
 from dataclasses import dataclass
+from functools import cache
 from math import frexp
 
 from npuviz.formats.rk3588_registers import Word, registers
@@ -210,3 +211,25 @@ def _dpu(name: str, **fields: int) -> Word:
 
 def _rdma(name: str, **fields: int) -> Word:
     return registers().encode("DPU_RDMA", name, **fields)
+
+
+_NOT_SET = ("S_STATUS", "S_POINTER", "OPERATION_ENABLE")
+
+
+@cache
+def _zeros(blocks: tuple[str, ...]) -> tuple[Word, ...]:
+    database = registers()
+    return tuple(
+        database.encode(found.block, found.name)
+        for _, found in sorted(database.by_offset.items())
+        if found.block in blocks and found.name not in _NOT_SET and not found.name.startswith("LUT_")
+    )
+
+
+def with_zeros(words: list[Word], *blocks: str) -> list[Word]:
+    """The words, and zeros for registers of these blocks that they leave as an earlier task had them.
+
+    Tables are left alone.
+    """
+    written = {word.offset for word in words}
+    return words + [word for word in _zeros(blocks) if word.offset not in written]

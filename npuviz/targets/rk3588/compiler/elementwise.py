@@ -13,6 +13,7 @@ from npuviz.targets.rk3588.compiler.dpu import (
     Operand,
     Stages,
     requantisation,
+    with_zeros,
 )
 from npuviz.targets.rk3588.compiler.layers import Layer, Stored
 from npuviz.targets.rk3588.compiler.quantisation import Quantisation
@@ -132,7 +133,7 @@ def emit(
             chosen = stages(Operand(address, alu, height * width, item))
             size = (aligned(channels, packing(dtype).channels), high - low, width)
             places = (source.address + offset + inside, target.address + written + inside)
-            words = _words(size, height, places, dtype, chosen)
+            words = cube_words(size, height, places, dtype, chosen)
             if table is not None:
                 words = with_table(words, table, b.needs_table(core, table), to_half=dtype == "float16")
             b.task(layer.head.id, core, words, DPU_ENABLES)
@@ -149,14 +150,23 @@ def with_table(words: list[Word], table: ActivationTable, fills: bool, *, to_hal
     return [*kept, *fill, *switch]
 
 
-def _words(
-    size: tuple[int, int, int], height: int, places: tuple[int, int], dtype: str, stages: Stages
+def cube_words(
+    size: tuple[int, int, int],
+    height: int,
+    places: tuple[int, int],
+    dtype: str,
+    stages: Stages,
+    surface: int = 0,
 ) -> list[Word]:
-    """Words of a DPU task that reads a cube from memory; `height` is that of the whole cube."""
+    """Words of a DPU task that reads a cube from memory.
+
+    height   of the whole cube; places  addresses of input and output
+    surface  atoms between surfaces of the output, 0: as in the input
+    """
     channels, rows, width = size
     precision = INT8 if dtype == "int8" else FP16
     size_e = 1
-    pixels = height * width
+    surface = surface or height * width
 
     def dpu(name: str, **fields: int) -> Word:
         return registers().encode("DPU", name, **fields)
@@ -171,7 +181,7 @@ def _words(
         dpu("FEATURE_MODE_CFG", burst=15, output=2, flying=1),
         dpu("DATA_FORMAT", out_precision=precision, in_precision=precision, proc_precision=precision),
         dpu("DST_BASE_ADDR", address=places[1]),
-        dpu("DST_SURF_STRIDE", stride=pixels),
+        dpu("DST_SURF_STRIDE", stride=surface),
         dpu("DATA_CUBE_WIDTH", width=width - 1),
         dpu("DATA_CUBE_HEIGHT", height=rows - 1),
         dpu("DATA_CUBE_CHANNEL", original_channels=channels - 1, channels=channels - 1),
@@ -182,7 +192,7 @@ def _words(
         dpu("BN_CFG", **bypass),
         dpu("EW_CFG", relu_bypass=1, convert_bypass=1, lut_bypass=1, op_bypass=1, bypass=1),
         dpu("EW_CVT_SCALE_VALUE", scale=1),
-        dpu("SURFACE_ADD", step=pixels * (size_e + 1)),
+        dpu("SURFACE_ADD", step=surface * (size_e + 1)),
         rdma("DATA_CUBE_WIDTH", width=width - 1),
         rdma("DATA_CUBE_HEIGHT", height=rows - 1),
         rdma("DATA_CUBE_CHANNEL", channels=channels - 1),
@@ -192,4 +202,5 @@ def _words(
     ]
     changed = [*stages.words(to_half=dtype == "float16"), *stages.reader_words()]
     kept = {(word.target, word.offset) for word in changed}
-    return [word for word in words if (word.target, word.offset) not in kept] + changed
+    words = [word for word in words if (word.target, word.offset) not in kept] + changed
+    return with_zeros(words, "DPU", "DPU_RDMA")

@@ -1,14 +1,18 @@
-"""Pooling on the PPU alone: maximum and average, also over whole planes."""
+"""Pooling: maximum and average on the PPU, averages that change their scale as convolutions on CORE."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from npuviz.formats.rk3588_layout import aligned, packing
 from npuviz.formats.rk3588_registers import Word, registers
 from npuviz.targets.rk3588.compiler.builder import Builder, CannotLower, cube_shape, image_bytes
+from npuviz.targets.rk3588.compiler.conv import Operands, emit_convolution
 from npuviz.targets.rk3588.compiler.copies import rescaling
 from npuviz.targets.rk3588.compiler.elementwise import cube_of, emit
 from npuviz.targets.rk3588.compiler.layers import POOLS, Layer, Planner
+from npuviz.targets.rk3588.compiler.tiling import Shape
 from npuviz.targets.rk3588.tables import Buffer
 from npuviz.targets.rk3588.work import ATOM_BYTES, FP16, INT8
 
@@ -38,6 +42,11 @@ def lower_pool(b: Builder, layer: Layer, planner: Planner) -> None:
     method = MAXIMUM if node.op_type in ("MaxPool", "GlobalMaxPool") else AVERAGE
     window = _window(b, layer, source, target, method)
     rescales = rescaling(layer.inputs[0].quantisation, layer.output.quantisation)
+    if method == AVERAGE and _fits_core(window) and (rescales is not None or not _fits_ppu(window)):
+        _on_core(b, layer, source, target, window)
+        return
+    if not _fits_ppu(window):
+        raise CannotLower(f"a window of {window.kernel} with pads {window.pads}: the PPU holds 16 and 7")
     place = target if rescales is None else b.scratch(f"{node.name} pooled", target.shape, target.dtype)
     _emit(b, layer, source, place, window, method)
     if rescales is not None:
@@ -72,10 +81,40 @@ def _window(b: Builder, layer: Layer, source: Buffer, target: Buffer, method: in
                 raise CannotLower("an average that leaves padding out")
             if bottom > pads[2] or right > pads[3]:
                 raise CannotLower("an average over windows that reach beyond the padding")
-    sizes = (*window.kernel, *window.strides)
-    if max(sizes) > MAX_KERNEL or max(window.pads) > MAX_PAD:
-        raise CannotLower(f"a window of {window.kernel} with pads {window.pads}: the PPU holds 16 and 7")
     return window
+
+
+def _fits_ppu(window: Window) -> bool:
+    return max(*window.kernel, *window.strides) <= MAX_KERNEL and max(window.pads) <= MAX_PAD
+
+
+def _fits_core(window: Window) -> bool:
+    """Whether the fields of CNA hold the window. Ref: XML."""
+    return max(window.kernel) <= 31 and max(window.strides) <= 7 and max(window.pads) <= 15
+
+
+def _on_core(b: Builder, layer: Layer, source: Buffer, target: Buffer, window: Window) -> None:
+    """An average as a depthwise convolution: int8 sums stay exact until they are scaled for the output."""
+    _, channels, height, width = cube_shape(source.shape)
+    _, _, out_height, out_width = cube_shape(target.shape)
+    shape = Shape(
+        height, width, window.kernel, window.strides, (1, 1), window.pads, out_height, out_width, True
+    )
+    taps = window.kernel[0] * window.kernel[1]
+    size = (channels, 1, *window.kernel)
+    taken, out = layer.inputs[0].quantisation, layer.output.quantisation
+    if taken is None or out is None:
+        weights = np.full(size, 1 / taps, np.float16)
+        emit_convolution(b, layer, shape, Operands(weights, np.zeros(channels, np.float32)))
+        return
+    operands = Operands(
+        np.ones(size, np.int8),
+        np.full(channels, -taken.zero_point * taps, np.int32),
+        np.full(channels, taken.scale / taps / out.scale),
+        out.zero_point,
+        taken.zero_point,
+    )
+    emit_convolution(b, layer, shape, operands)
 
 
 def _emit(b: Builder, layer: Layer, source: Buffer, target: Buffer, window: Window, method: int) -> None:
@@ -102,7 +141,7 @@ def _emit(b: Builder, layer: Layer, source: Buffer, target: Buffer, window: Wind
             if method == AVERAGE and any(window.pads):
                 value = filling & 0xFFFFFFFF
                 words.append(registers().encode("PPU", "PADDING_VALUE_1_CFG", value_0=value))
-            b.task(layer.head.id, core, words, PPU_ENABLES)
+            b.task(layer.head.id, core, with_zeros(words, "PPU", "PPU_RDMA"), PPU_ENABLES)
 
 
 def _words(

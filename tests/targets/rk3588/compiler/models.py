@@ -35,7 +35,7 @@ class Model:
 
     def weight(self, *shape: int, scale: float = 0.0) -> str:
         """Normal random numbers of a standard deviation, by default 1 / sqrt(fan-in)."""
-        fan_in = int(np.prod(shape[1:])) if len(shape) > 2 else shape[0]
+        fan_in = int(np.prod(shape[1:] if len(shape) > 2 else shape[:1]))
         values = self._random.standard_normal(shape) * (scale or 1 / np.sqrt(max(1, fan_in)))
         return self.constant(values.astype(np.float32))
 

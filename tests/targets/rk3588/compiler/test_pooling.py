@@ -54,3 +54,13 @@ def test_what_goes_to_the_host(
     finished = checked(model.save(tmp_path))
     assert finished.nodes_on_host() == {operator}
     assert reason in finished.host_reasons[0]
+
+
+@BOTH
+def test_averages_of_large_planes_are_convolutions(tmp_path: Path, quantised: bool) -> None:
+    model = Model(1, 24, 28, 20)
+    model.add("GlobalAveragePool", "x")
+    finished = on_npu(model.save(tmp_path, quantised=quantised))
+    (task,) = finished.tables.tasks
+    assert task.work.convolution is not None
+    assert task.work.convolution.is_depthwise
