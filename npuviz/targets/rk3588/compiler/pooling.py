@@ -10,6 +10,7 @@ from npuviz.formats.rk3588_registers import Word, registers
 from npuviz.targets.rk3588.compiler.builder import Builder, CannotLower, cube_shape, image_bytes
 from npuviz.targets.rk3588.compiler.conv import Operands, emit_convolution
 from npuviz.targets.rk3588.compiler.copies import rescaling
+from npuviz.targets.rk3588.compiler.dpu import with_zeros
 from npuviz.targets.rk3588.compiler.elementwise import cube_of, emit
 from npuviz.targets.rk3588.compiler.layers import POOLS, Layer, Planner
 from npuviz.targets.rk3588.compiler.tiling import Shape
