@@ -167,9 +167,10 @@ def _task_text(task: Task) -> tuple[str, str]:
     if conv is not None and (output is None or not output.is_flying):
         opcode = "depthwise" if conv.is_depthwise else "convolution"
         kernel = f"{conv.kernel_height}x{conv.kernel_width}"
+        made = conv.real_channels if conv.is_depthwise else conv.kernels
         text = (
             f"{opcode} {conv.real_channels}x{conv.height}x{conv.width} -> "
-            f"{conv.real_channels if conv.is_depthwise else conv.kernels}x{conv.out_height}x{conv.out_width} {kernel} stride "
+            f"{made}x{conv.out_height}x{conv.out_width} {kernel} stride "
             f"{conv.stride_y}x{conv.stride_x} {PRECISION_NAMES[conv.precision]}"
         )
         if output is not None:

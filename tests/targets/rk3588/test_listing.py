@@ -77,7 +77,7 @@ def test_registers_show_what_changed_in_their_group() -> None:
 def test_the_descriptor_of_a_task() -> None:
     listing = products()
     table, _ = listing.details_of(0)
-    rows = dict(table.rows)
+    rows = {row[0]: row[1] for row in table.rows}
     assert rows["stream"] == "0x40000000, 112 words"
     assert rows["enable, interrupts"] == "0x0d, 0x0300"
     assert rows["features"] == "512 B"
@@ -111,7 +111,7 @@ def test_lines_of_other_tasks(work: Work, text: str) -> None:
 def test_what_keeps_and_what_hangs_is_said() -> None:
     conv = replace(CONVOLUTION, keeps_weights=True, stride_x=0)
     table, _ = RknnListing(Tables(1, (task_of(Work(conv, OUTPUT, None)),), (), 1), RknnSpec()).details_of(0)
-    rows = dict(table.rows)
+    rows = {row[0]: row[1] for row in table.rows}
     assert rows["CBUF banks"] == "6 for features, 6 for weights; kept: weights"
     assert rows["hangs"] == "CONV_CON3 has a stride of 0"
 
