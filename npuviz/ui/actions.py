@@ -79,6 +79,19 @@ class Actions:
             if command.icon:
                 self._actions[command.id].setIcon(icon(command.icon, self._theme))
 
+    def forget(self, command_id: str) -> None:
+        """Take the action of a command away, and its menu out of sight if it was the last one in it."""
+        action = self._actions.pop(command_id, None)
+        if action is None:
+            return
+        for menu in self._menus.values():
+            menu.removeAction(action)
+        self._window.removeAction(action)
+        action.deleteLater()
+        path = self._commands.get(command_id).menu
+        if "/" in path:
+            self.menu(path).menuAction().setVisible(not self.menu(path).isEmpty())
+
     def dispose(self) -> None:
         """Stop listening to the registry."""
         for unsubscribe in self._unsubscribe:
@@ -126,5 +139,6 @@ class Actions:
         action = self._make_action(command)
         if command.menu:
             self.menu(command.menu).addAction(action)
+            self.menu(command.menu).menuAction().setVisible(True)
         if command.icon:
             action.setIcon(icon(command.icon, self._theme))

@@ -18,6 +18,7 @@ from npuviz.ui.shell.hazard_display import HazardDisplay
 from npuviz.ui.shell.message_bars import add_bar
 from npuviz.ui.shell.palettes import Palettes
 from npuviz.ui.shell.position_display import PositionDisplay
+from npuviz.ui.shell.reopen_commands import ReopenCommands
 from npuviz.ui.shell.run_commands import RunCommands
 from npuviz.ui.shell.start_items import recent_items, sample_items
 from npuviz.ui.shell.view_commands import ViewCommands
@@ -86,6 +87,9 @@ class MainWindow(QMainWindow):
         )
         self.commands.add(*self.files.all(), *runs.all(), *self.views.all())
         self.actions_by_id = Actions(self, self.commands, theme)
+        self.reopening = ReopenCommands(
+            self.model, self.commands, self.files.reopen, self.actions_by_id.forget
+        )
         self.run_bar = RunBar(
             theme, self.actions_by_id.action, palettes.show_go_to, palettes.show_finder, self
         )

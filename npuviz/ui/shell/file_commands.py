@@ -1,6 +1,7 @@
 """Commands of the menus File and Trace: opening, closing, reloading, exporting."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
@@ -90,6 +91,16 @@ class FileCommands:
         marks = tuple(item.text for item in session.breakpoints.all) if session else ()
         self._restore = (self._model.cycle, marks)
         self._model.open(opened.path, opened.options)
+
+    def reopen(self, settings: Mapping[str, str]) -> None:
+        """Open the same file with other settings, at cycle 0; breakpoints come back."""
+        opened = self._model.opened
+        if opened is None:
+            return
+        session = opened.session
+        self._restore = (0, tuple(item.text for item in session.breakpoints.all) if session else ())
+        chosen = {**opened.options.settings, **settings}
+        self._model.open(opened.path, replace(opened.options, settings=chosen))
 
     def ask_to_open(self) -> None:
         """Let the user pick files."""
