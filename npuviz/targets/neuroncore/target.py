@@ -11,7 +11,13 @@ from npuviz.program.program import Note, Program
 from npuviz.sim.machine import Machine
 from npuviz.sim.target import CheckResult, LoadRequest
 from npuviz.targets.neuroncore.presets import PRESETS
-from npuviz.targets.neuroncore.spec import NeuronSpec, is_setting, make_spec, unknown_setting
+from npuviz.targets.neuroncore.spec import (
+    NeuronSpec,
+    is_setting,
+    make_spec,
+    similar_settings,
+    unknown_setting,
+)
 
 if TYPE_CHECKING:
     from npuviz.targets.neuroncore.compiler.compiled import Compiled
@@ -98,7 +104,13 @@ def compile_request(
     own = {key: value for key, value in request.settings.items() if is_setting(key)}
     spec, notes = make_spec(request.preset, request.config, own)
     dimensions = _dimensions({k: v for k, v in request.settings.items() if k not in own})
-    graph = read_model(request.path, dimensions, optimize=True, progress=progress)
+    try:
+        graph = read_model(request.path, dimensions, optimize=True, progress=progress)
+    except UsageError as error:
+        similar = [close for name in dimensions for close in similar_settings(name)]
+        if not similar:
+            raise
+        raise UsageError(f"{error}; settings with such a name: {', '.join(similar)}") from None
     return spec, notes, compile_graph(graph, spec, progress)
 
 
@@ -108,7 +120,12 @@ def _dimensions(settings: Mapping[str, str]) -> dict[str, int]:
         try:
             found[name] = int(text)
         except ValueError:
-            raise unknown_setting(name) from None
+            if similar_settings(name):
+                raise unknown_setting(name) from None
+            raise UsageError(
+                f"--set {name[:60]}={text[:60]}: no setting has this name, and a dimension of the model "
+                "needs a whole number"
+            ) from None
     return found
 
 

@@ -25,7 +25,7 @@ def is_within(place: Place, limit: Place) -> bool:
 class ValueHazard:
     """What went wrong at a log entry: `position` is its index in the log.
 
-    kind  "input-range", "unwritten", "index-range", "out-of-bounds", "fault" or "host-operator"
+    kind  "input-range", "table-set", "unwritten", "index-range", "out-of-bounds", "fault" or "host-operator"
     """
 
     position: int

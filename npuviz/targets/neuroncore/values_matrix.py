@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from npuviz.targets.neuroncore.activation_tables import TABLE_SETS, TABLELESS, sets_of
 from npuviz.targets.neuroncore.isa import (
     ARG0,
     ARG1,
@@ -157,10 +158,13 @@ def activation(build: Build) -> Plan:
     alpha = float(ins.imm[2])
     x = build.scratch(values.shape)
     checks = _range_check(build, function, source, x) if function in RANGES else None
+    table = None if function in TABLELESS else _table_check(build, Activation(function))
     no_scale = isinstance(scale, float) and scale == 1.0
     no_bias = isinstance(bias, float) and bias == 0.0
 
     def run() -> None:
+        if table is not None:
+            table()
         if no_scale:
             if no_bias:
                 np.copyto(x, values)
@@ -202,6 +206,24 @@ def _accumulation(build: Build, source: Operand, result: np.ndarray):
         if readout is not None:
             values = round_tf32(lanes) if readout.dtype == Dtype.TFLOAT32 else lanes
             convert_into(readout.view, values.reshape(readout.view.shape))
+
+    return run
+
+
+def _table_check(build: Build, function: Activation):
+    """Report a function whose table set is not the one that is loaded."""
+    report, index, core, loaded = build.report, build.ins.index, build.ins.core, build.chip.table_sets
+    holding = sets_of(function)
+
+    def run() -> None:
+        number = int(loaded[core])
+        if number not in holding:
+            wanted = " or ".join(TABLE_SETS[each] for each in holding)
+            there = TABLE_SETS[number] if number >= 0 else "none"
+            report(
+                "table-set",
+                f"instruction {index}: {function.name.lower()} needs table set {wanted}; loaded is {there}",
+            )
 
     return run
 

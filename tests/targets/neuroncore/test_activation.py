@@ -8,6 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from npuviz.targets.neuroncore.activation_tables import TABLE_SETS, sets_of
 from npuviz.targets.neuroncore.isa import Activation, Dtype, Engine, Opcode, ReduceCmd, Space
 from npuviz.targets.neuroncore.values_activation import FUNCTIONS, RANGES
 from npuviz.targets.neuroncore.values_engine import ValueEngine
@@ -90,6 +91,8 @@ def run(
     maker = Maker()
     source = maker.load(values)
     out = at(dtype, values.shape[1:], 8192, partitions=len(values))
+    if function in tuple(Activation):
+        maker.run(Opcode.TABLE_LOAD, engine=Engine.ACTIVATION, id=sets_of(function)[0])
     maker.run(
         Opcode.ACTIVATION,
         engine=Engine.ACTIVATION,
@@ -307,3 +310,18 @@ def test_tables_are_remembered() -> None:
         engine.advance_to(log[:length])
         found.append(engine.table_set(0))
     assert found == [-1, 5, 2, 5, -1]
+
+
+def test_a_function_of_another_table_set_is_a_hazard() -> None:
+    maker = Maker()
+    source = maker.load(np.ones((4, 8), np.float32))
+    out = at(F32, [8], 8192, partitions=4)
+    functions = (Activation.GELU, Activation.EXP, Activation.GELU, Activation.RELU)
+    for function, loaded in zip(functions, (None, 0, None, None), strict=True):
+        if loaded is not None:
+            maker.run(Opcode.TABLE_LOAD, engine=Engine.ACTIVATION, id=loaded)
+        maker.run(Opcode.ACTIVATION, engine=Engine.ACTIVATION, dst=out, src0=source, op0=function, imm=(2.0,))
+    hazards = maker.finish().hazards
+    assert [hazard.kind for hazard in hazards] == ["table-set", "table-set"]
+    assert hazards[0].text.endswith("gelu needs table set gelu_and_others; loaded is none")
+    assert hazards[1].text.endswith(f"gelu needs table set gelu_and_others; loaded is {TABLE_SETS[0]}")

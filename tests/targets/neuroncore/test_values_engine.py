@@ -101,7 +101,7 @@ def test_the_program_changes_everything(expected) -> None:
     assert len({value[0] for value in expected.values()}) > 20
     last = expected[(len(LOG) - len(LOG) % 3, 0)]
     assert last[3] != bytes(512)
-    assert {hazard.kind for hazard in last[5]} == {"input-range"}
+    assert {hazard.kind for hazard in last[5]} == {"input-range", "table-set"}
 
 
 @settings(max_examples=12, deadline=None)

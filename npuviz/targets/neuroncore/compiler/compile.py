@@ -169,6 +169,9 @@ class _Driver:
         described = self._graph.tensors[tensor]
         if described.dtype in ("string", "opaque"):
             return home.variable
-        index = builder.variables.add(described.name, "output", home.dtype, described.shape, None, tensor)
+        # The home of a constant is in the compute dtype; the output keeps that of the model.
+        index = builder.variables.add(
+            described.name, "output", described.dtype, described.shape, None, tensor
+        )
         builder.dma(builder.variables.view(index), home)
         return index
