@@ -8,9 +8,9 @@ import numpy as np
 
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.program import Program
-from npuviz.sim.machine import Region
+from npuviz.sim.machine import Hazard, Region
 from npuviz.targets.rk3588 import state_kernels as sk
-from npuviz.targets.rk3588.description import ADDRESS_BYTES
+from npuviz.targets.rk3588.description import ADDRESS_BYTES, UNITS
 from npuviz.targets.rk3588.engine import Engine
 from npuviz.targets.rk3588.payload import Payload
 from npuviz.targets.rk3588.tables import Buffer
@@ -41,9 +41,11 @@ class Filling:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """The parts of a state that contents follow from: log entries, completions nodes need, CBUFs."""
+    """The parts of a state that contents follow from: log entries and their times, completions that
+    nodes need, CBUFs."""
 
     log: np.ndarray
+    times: np.ndarray
     left: np.ndarray
     fillings: tuple[Filling | None, ...]
 
@@ -65,7 +67,8 @@ def moment_of(engine: Engine) -> Moment:
             for stream in (sk.STREAM_FEATURE, sk.STREAM_WEIGHT)
         ]
         fillings.append(Filling(task, int(k[sk.K_UNTIL]), *done))
-    return Moment(engine.log()[:, 0].copy(), left, tuple(fillings))
+    log = engine.log()
+    return Moment(log[:, 0].copy(), log[:, 1].copy(), left, tuple(fillings))
 
 
 class Contents:
@@ -208,6 +211,22 @@ class Contents:
         """Values of a tensor as DDR holds them."""
         return self.values(image).tensor(tensor)
 
+    def hazards(self, image: Image) -> list[Hazard]:
+        """Tasks up to now that could not be executed, by cycle."""
+        now, found = self._now(), list[Hazard]()
+        with self._values.at(now.log, image.edits) as values:
+            for hazard in values.hazards:
+                index = hazard.task if hazard.task >= 0 else len(self._tables.tasks) - 1 - hazard.task
+                unit = self._program.listing.describe(index).unit if index >= 0 else -1
+                name = self._unit_name(unit)
+                cycle = int(now.times[hazard.position])
+                found.append(Hazard(cycle, name, index, hazard.kind, hazard.text))
+        return found
+
+    def _unit_name(self, unit: int) -> str:
+        core, block = divmod(unit, len(UNITS))
+        return f"Core[{core}].{UNITS[block]}" if 0 <= core < self._ddr else "Host"
+
 
 class StillContents:
     """Contents at one cycle, for another thread."""
@@ -223,6 +242,10 @@ class StillContents:
     def read_memory(self, memory: int, address: int, size_bytes: int) -> bytes:
         """Bytes of a memory. Raises ValueError outside of it."""
         return self._contents.read(memory, address, size_bytes, self._image)
+
+    def hazards(self) -> Sequence[Hazard]:
+        """Hazards up to that cycle."""
+        return self._contents.hazards(self._image)
 
     def tensor(self, tensor: int) -> np.ndarray | None:
         """Values of a tensor at that cycle."""

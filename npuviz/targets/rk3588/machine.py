@@ -6,7 +6,7 @@ import numpy as np
 
 from npuviz.program.instruction import DetailTable
 from npuviz.program.program import Program
-from npuviz.sim.machine import Region, StillMemories
+from npuviz.sim.machine import Hazard, Region, StillMemories
 from npuviz.sim.parts.kernel_machine import KernelMachine
 from npuviz.sim.stop import StopKind, StopReason
 from npuviz.targets.rk3588 import state_kernels as sk
@@ -75,6 +75,10 @@ class RknnMachine(KernelMachine):
     def tensor(self, tensor: int) -> np.ndarray | None:
         """Values of a tensor as DDR holds them now."""
         return self._contents.tensor(tensor, self._image)
+
+    def hazards(self) -> Sequence[Hazard]:
+        """Tasks up to now that could not be executed; values are computed first."""
+        return self._contents.hazards(self._image)
 
     def reports(self) -> Sequence[DetailTable]:
         """Time and bottleneck of every operator that has finished."""
