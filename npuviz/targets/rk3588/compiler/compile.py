@@ -45,7 +45,7 @@ def compile_graph(graph: Graph, spec: RknnSpec, progress: Progress) -> Compiled:
 
 def _lower(builder: Builder, layer: Layer, planner: Planner) -> None:
     """One layer on the NPU, or its nodes one by one on the Host."""
-    reason = "the NPU has no lowering for it"
+    reason = planner.reason_for_host(layer.head)
     if layer.head.op_type in ("QuantizeLinear", "DequantizeLinear"):
         reason = ""
     if not layer.is_host:

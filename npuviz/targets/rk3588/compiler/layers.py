@@ -115,6 +115,18 @@ class Planner:
         """Whether a tensor is known before the program runs; a missing one is."""
         return tensor < 0 or tensor in self.graph.constants or tensor in self.quantised.constants
 
+    def reason_for_host(self, node: Node) -> str:
+        """Why a node that is no layer is none."""
+        if node.op_type in PRODUCTS and not all(self.is_constant(tensor) for tensor in node.inputs[1:]):
+            return "its second operand is no constant"
+        if node.op_type in PAIRS and len(node.inputs) != 2:
+            return f"it has {len(node.inputs)} operands"
+        if node.op_type == "Clip" and not self.is_activation(node):
+            return "its limits are not 0 and a constant"
+        if self._activations(node):
+            return "its tensors are neither floats nor all quantised"
+        return "the NPU has no lowering for it"
+
     # --- what belongs together -----------------------------------------------------------------------
 
     def _is_read_through(self, node: Node) -> bool:
