@@ -17,7 +17,7 @@ from npuviz.sim.stop import NO_STOPS
 from npuviz.sim.target import LoadRequest
 from npuviz.targets.rk3588.target import TARGET
 
-DATA = Path(__file__).resolve().parents[1] / "tests" / "data" / "rk3588"
+DATA = Path(__file__).resolve().parents[2] / "shared" / "real" / "rk3588"
 FEATURES, WEIGHTS, OUTPUT = 0xFFFF8000, 0xFFFF9000, 0xFFFFA000
 """Addresses of the public streams; synthetic, as their first lines say."""
 FOREVER = 1 << 40

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from npuviz.base.errors import FormatError
+from tests.shared_data import shared_folder
 
-DATA = Path(__file__).parents[1] / "data" / "rk3588"
+DATA = shared_folder("rk3588")
 DUMPS = sorted((DATA / "regcmd").glob("regcmd_*.txt"))
 
 

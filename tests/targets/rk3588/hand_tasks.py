@@ -1,7 +1,6 @@
 """Tasks and programs written by hand: registers by offset, buffers with packed bytes."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 
@@ -10,8 +9,9 @@ from npuviz.targets.rk3588.spec import RknnSpec
 from npuviz.targets.rk3588.tables import Buffer, HostCall, Tables, Task
 from npuviz.targets.rk3588.values_engine import ValueEngine
 from npuviz.targets.rk3588.work import decode_work
+from tests.shared_data import shared_folder
 
-DATA = Path(__file__).parents[2] / "data" / "rk3588"
+DATA = shared_folder("rk3588")
 
 FEATURES, WEIGHTS, OUTPUT, BIAS, OPERAND, SCALES = (0x10000000 * number for number in range(1, 7))
 EMPTY_GRAPH = Graph("", (), (), (), ())

@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 
@@ -10,8 +9,9 @@ from npuviz.formats.regcmd import Stream, Tail, amount_of, read_regcmd, write_ar
 from npuviz.formats.rk3588_registers import Word
 from npuviz.formats.rk3588_tasks import Task, convolution_task, pack_tasks, pooling_task
 from npuviz.formats.rknn_model import Relocation, Rknn, RknnGraph, RknnNode, RknnTensor
+from tests.shared_data import shared_folder
 
-DATA = Path(__file__).parents[2] / "data" / "rk3588"
+DATA = shared_folder("rk3588")
 NAMES = {0x1070: "input", 0x1110: "weight", 0x4020: "output", 0x6070: "sync", 0x701C: "sync"}
 POOL = tuple(
     Word(target, value, offset)
