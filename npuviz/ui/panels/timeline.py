@@ -90,8 +90,9 @@ class TimelinePanel(Panel):
     def on_session_changed(self) -> None:
         reader = self.model.reader
         self._own_selection = None
-        self.view.set_reader(reader)
         description = self.model.description
+        is_estimated = description is not None and description.features.get("estimated") is True
+        self.view.set_reader(reader, self._name_of if is_estimated else None)
         assumed = {unit.id for unit in description.units if unit.estimated} if description else set[int]()
         self.view.set_estimated(t.id for t in self.view.tracks if t.unit in assumed)
         self._stack.setCurrentIndex(0 if reader is None else 1)
@@ -243,6 +244,15 @@ class TimelinePanel(Panel):
             return None
         found = slice_of(reader, self._units_of, instruction, self.model.cycle)
         return None if found is None else self.view.state.slice_at(found[0], found[1])
+
+    def _name_of(self, instruction: int) -> tuple[str, str]:
+        """An instruction as the listing has it: the kinds of an estimated machine say little."""
+        program = self.model.program
+        if program is None or not 0 <= instruction < len(program.listing):
+            return "", ""
+        found = program.listing.describe(instruction)
+        name = found.text.partition("  ")[0]
+        return found.opcode, name if name.startswith(found.opcode) else f"{found.opcode}  {name}"
 
     def _show_legend(self) -> None:
         index = self.view.state.index

@@ -220,11 +220,16 @@ class GraphPainter:
             painter.drawText(rect, Qt.AlignmentFlag.AlignCenter, text)
             return
         state = self._state_text(box)
-        painter.drawText(inner, _TOP_LEFT, picture.titles[box])
+        title = picture.titles[box]
+        painter.drawText(inner, _TOP_LEFT, title)
+        room = inner.width() - painter.fontMetrics().horizontalAdvance(title) - 6 * scale
         painter.setFont(theme.font_ui(round(min(SIZE_NOTE * 1.4, max(8.0, SIZE_NOTE * scale)))))
         painter.setPen(self._label_color(box, "text-muted"))
         right = picture.badges.get(box, "")
         note = "  ".join(part for part in (right, state) if part)
+        if painter.fontMetrics().horizontalAdvance(note) > room:
+            # A badge never covers the title; the outline of the box says the same.
+            note = state
         painter.drawText(inner, _TOP_RIGHT, note)
         name = painter.fontMetrics().elidedText(
             picture.subtitles[box], Qt.TextElideMode.ElideMiddle, max(0, int(inner.width()))

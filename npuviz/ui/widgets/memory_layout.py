@@ -191,9 +191,12 @@ class MapLayout:
         return piece.top + (num_lines - 1) // 2 * self.line_height, self.ink_height
 
     def rows(self, min_pixels: float) -> list[Mark]:
-        """Addresses beside the map, at least so many pixels apart, one at the head of every bank."""
+        """Addresses beside the map, so many pixels apart in a bank, one at the head of every bank.
+
+        Where banks are low, only at the heads that are half as far apart, so that no two texts overlap.
+        """
         every = max(round(min_pixels / self.line_height), 1)
-        return [
+        marks = [
             Mark(
                 self.top_of_line(bank, line),
                 f"{self.address_of_line(bank, line):#x}",
@@ -203,6 +206,13 @@ class MapLayout:
             for bank in range(self.view.num_banks)
             for line in range(0, self.lines, every)
         ]
+        apart: list[Mark] = []
+        for mark in marks:
+            if not apart or mark.place - apart[-1].place >= min_pixels / 2:
+                apart.append(mark)
+            elif mark.is_main and not apart[-1].is_main:
+                apart[-1] = mark
+        return apart
 
     def _piece(self, bank: int, left: int, right: int, first_line: int, last_line: int) -> Piece:
         bottom = self.top_of_line(bank, last_line) + self.ink_height

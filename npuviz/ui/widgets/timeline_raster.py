@@ -1,7 +1,7 @@
 """Paints the rows of a timeline into an image: slices, utilisation, counters and labels."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -58,11 +58,27 @@ class _Columns:
         return self.first + self.step * self.count
 
 
-class TimelineRaster:
-    """Owns the image and everything that is worth keeping between frames."""
+NameOf = Callable[[int], tuple[str, str]]
+"""Short and long text of an instruction."""
 
-    def __init__(self, reader: TraceReader, index: TimelineIndex, style: TimelineStyle, font: QFont) -> None:
+
+class TimelineRaster:
+    """Owns the image and everything that is worth keeping between frames.
+
+    name_of  names work by its instruction instead of by its kind
+    """
+
+    def __init__(
+        self,
+        reader: TraceReader,
+        index: TimelineIndex,
+        style: TimelineStyle,
+        font: QFont,
+        name_of: NameOf | None = None,
+    ) -> None:
         self._reader = reader
+        self._name_of = name_of
+        self._names: dict[int, tuple[str, str]] = {}
         self.index = index
         self._style = style
         self._font = font
@@ -242,17 +258,17 @@ class TimelineRaster:
         if labels is None or height < labels.label_height * 0.8:
             return
         slices = found[:, 0]
-        nodes, _instructions = index.view.details(slices)
+        nodes, instructions = index.view.details(slices)
         categories = index.present[index.local[index.keys[slices]]]
         colors = self._style.text[categories]
         padding = round(4 * frame.ratio)
         y = top + (height - labels.label_height) // 2
         places: list[tuple[int, int, int, int, int]] = []
-        for kind, node, left, right, color in zip(
-            index.view.kind[slices].tolist(), nodes.tolist(), found[:, 1].tolist(), found[:, 2].tolist(),
-            colors.tolist(), strict=True,
+        for kind, node, instruction, left, right, color in zip(
+            index.view.kind[slices].tolist(), nodes.tolist(), instructions.tolist(), found[:, 1].tolist(),
+            found[:, 2].tolist(), colors.tolist(), strict=True,
         ):  # fmt: skip
-            short, long = self._text(kind, node)
+            short, long = self._named(kind, instruction) or self._text(kind, node)
             mask = labels.mask(short, long, right - left - 2 * padding)
             if mask is None or not mask.ink:
                 continue
@@ -266,6 +282,15 @@ class TimelineRaster:
         if places:
             table = np.array(places, dtype=np.int64)
             kernels.blit_labels(self._pixels, labels.buffer, table, labels.label_height)
+
+    def _named(self, kind: int, instruction: int) -> tuple[str, str] | None:
+        """Short and long text of work by its instruction; None where its kind says enough."""
+        if self._name_of is None or instruction < 0 or not self.index.categories.is_work[kind]:
+            return None
+        found = self._names.get(instruction)
+        if found is None:
+            found = self._names[instruction] = self._name_of(instruction)
+        return found
 
     def _text(self, kind: int, node: int) -> tuple[str, str]:
         """Short and long text of a slice."""

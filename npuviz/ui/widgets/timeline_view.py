@@ -25,7 +25,7 @@ from npuviz.ui.widgets.timeline_gestures import Gestures
 from npuviz.ui.widgets.timeline_index import TimelineIndex
 from npuviz.ui.widgets.timeline_marks import MarksPainter
 from npuviz.ui.widgets.timeline_measure import measure
-from npuviz.ui.widgets.timeline_raster import Frame, TimelineRaster
+from npuviz.ui.widgets.timeline_raster import Frame, NameOf, TimelineRaster
 from npuviz.ui.widgets.timeline_rows import Row, RowLayout, RowOptions, lay_out
 from npuviz.ui.widgets.timeline_state import Arrow, OpenSlice, Picked, Range, TimelineState
 from npuviz.ui.widgets.timeline_style import TimelineStyle
@@ -66,6 +66,7 @@ class TimelineView(QWidget):
         self.by_operator = False
         self.is_fitted = True
         self._reader: TraceReader | None = None
+        self._name_of: NameOf | None = None
         self._tracks: tuple[Track, ...] = ()
         self._raster: TimelineRaster | None = None
         self._style: TimelineStyle | None = None
@@ -99,9 +100,13 @@ class TimelineView(QWidget):
         """All tracks of the trace."""
         return self._tracks
 
-    def set_reader(self, reader: TraceReader | None) -> None:
-        """Show another trace, from its beginning to its end."""
+    def set_reader(self, reader: TraceReader | None, name_of: NameOf | None = None) -> None:
+        """Show another trace, from its beginning to its end.
+
+        name_of  short and long text of work by its instruction, None names it by its kind
+        """
         self._reader = reader
+        self._name_of = name_of
         self._tracks = reader.schema.tracks if reader else ()
         kept = TimelineState(header_width=self.state.header_width, viewport=self.state.viewport)
         self.state = kept
@@ -385,7 +390,8 @@ class TimelineView(QWidget):
         else:
             index = TimelineIndex(self._reader, self.by_operator)
             self._style = TimelineStyle(self.theme, index.categories)
-            self._raster = TimelineRaster(self._reader, index, self._style, self.theme.font_ui(11))
+            font = self.theme.font_ui(11)
+            self._raster = TimelineRaster(self._reader, index, self._style, font, self._name_of)
             self.state.index = index
         self._lay_out()
 
