@@ -78,7 +78,8 @@ def works(draw: st.DrawFn) -> Work:
     conv = convolution(channels, (side, side), kernels, kernel, (side, side), item=item)
     conv = replace(conv, keeps_weights=draw(st.booleans()), keeps_data=draw(st.booleans()))
     if kind == "depthwise":
-        conv = replace(conv, is_depthwise=True, kernels=1, out_kernels=conv.channels)
+        weights = conv.kernel_bytes
+        conv = replace(conv, is_depthwise=True, kernels=1, out_kernels=conv.channels, weight_bytes=weights)
     if draw(st.booleans()):
         conv = replace(conv, weight_banks=max(1, -(-conv.kernel_bytes * 32 // 32768)))
     return Work(conv, output_of(conv, precision_out=FP16 if item == 2 else 0), None)
