@@ -122,7 +122,7 @@ class Contents:
         item, size = PRECISION_BYTES[conv.precision], self._engine.spec.cbuf_bank_bytes
         dtype = "int8" if item == 1 else PRECISION_NAMES[conv.precision]
         dtype = dtype if dtype in ("int8", "int16", "float16", "bfloat16") else "uint8"
-        features = min(conv.width * conv.height * conv.channels * item, conv.data_banks * size)
+        features = min(conv.width * conv.height * conv.stored_channels * item, conv.data_banks * size)
         weights = min(conv.weight_bytes, conv.weight_banks * size)
         rows = (
             (0, features, "features", filling.features >= features or conv.keeps_data, conv.keeps_data),

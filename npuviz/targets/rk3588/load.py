@@ -118,7 +118,7 @@ def _convolution(work: Work, conv: Convolution, spec: RknnSpec) -> Load:
         count, factor = conv.kernels, taps * -(-conv.channels // spec.channels_per_atomic)
         group_bytes = conv.kernel_bytes * size
     groups = max(1, -(-count // size))
-    row_bytes = conv.width * conv.channels * item
+    row_bytes = conv.width * conv.stored_channels * item
     features = 0 if conv.keeps_data else row_bytes * conv.height
     weights = 0 if conv.keeps_weights else conv.weight_bytes
     written = PRECISION_BYTES[work.output.precision_out] if work.output is not None else 1

@@ -90,7 +90,8 @@ def layer_reports(engine: Engine, graph: Graph) -> tuple[LayerReport, ...]:
     spec, found = engine.spec, list[LayerReport]()
     by_node: dict[int, list[Task]] = {}
     for task in engine.tables.tasks:
-        by_node.setdefault(task.node, []).append(task)
+        # Tasks of a dump belong to no operator: each is a row of its own.
+        by_node.setdefault(task.node if task.node >= 0 else -1 - task.index, []).append(task)
     overhead = spec.to_cycles(spec.task_ns) + spec.to_cycles(spec.task_driver_ns)
     for node, tasks in by_node.items():
         records = [engine.record(task.index) for task in tasks]

@@ -22,6 +22,7 @@ class Convolution:
 
     height    rows of this task's input tile; kernels of this task
     channels  aligned channels that are multiplied; real_channels as the model has them
+    pixel_channels  of an image that is read as it is (1..4), 0 for feature cubes
     kernel_bytes  of one kernel; weight_bytes of all
     line_stride, surface_stride  LINE + SURF is the distance between channel groups
     """
@@ -60,6 +61,12 @@ class Convolution:
     out_width: int
     out_height: int
     out_kernels: int
+    pixel_channels: int = 0
+
+    @property
+    def stored_channels(self) -> int:
+        """Channels of a position in memory and in CBUF."""
+        return self.pixel_channels or self.channels
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +245,8 @@ def _convolution(get: Reader) -> Convolution:
         out_width=bits(cube, 15, 0) + 1,
         out_height=bits(cube, 31, 16) + 1,
         out_kernels=bits(get(0x3018, 0), 15, 0) + 1,
+        # ARGB in: 8..11 are images of 1..4 channels.
+        pixel_channels=max(0, bits(con1, 15, 12) - 7),
     )
 
 
