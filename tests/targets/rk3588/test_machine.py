@@ -147,12 +147,12 @@ def test_fp16_512_in_two_tasks() -> None:
     assert 0.26 <= milliseconds <= 1.2
     records = [machine.engine.record(number) for number in range(2)]
     assert sum(int(record[sk.X_MAC]) for record in records) == 262_144
-    (report,) = layer_reports(machine.engine, EMPTY_GRAPH)
-    assert report.num_tasks == 2
-    assert report.estimate == 262_144
-    split = (report.mac_cycles, report.out_cycles, report.bus_cycles, report.overhead_cycles)
-    assert all(part > 0 for part in split)
-    assert report.overhead_cycles == 2540
+    reports = layer_reports(machine.engine, EMPTY_GRAPH)
+    assert [report.num_tasks for report in reports] == [1, 1]
+    assert sum(report.estimate for report in reports) == 262_144
+    for report in reports:
+        assert min(report.mac_cycles, report.out_cycles, report.bus_cycles) > 0
+        assert report.overhead_cycles == 1270
     # Starts of the driver, of both tasks, and CORE's own time are all there is, but for waits.
     waits = sum(int(r[word]) for r in records for word in (sk.X_DATA, sk.X_WEIGHTS, sk.X_OUTPUT))
     assert machine.cycle >= 9730 + 2540 + 262_144
