@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import cast
 
 import pytest
 from PySide6.QtWidgets import QToolBar
@@ -78,3 +79,20 @@ def test_the_mark_can_be_seen(bench: Bench, panel: type[FloorplanPanel | Timelin
     bench.open_toy(estimated=1)
     bench.do(lambda: bench.model.go_to(200))
     assert (pixels(made) != certain).any()
+
+
+def test_work_of_an_estimated_machine_is_named_by_its_instruction(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    timeline = bench.make(TimelinePanel, 900, 400)
+    session = bench.open_toy(blocks=1)
+    bench.do(bench.model.run)
+    by_kind = pixels(timeline)
+    monkeypatch.setitem(cast(dict[str, object], session.description.features), "estimated", True)
+    timeline.on_session_changed()
+    bench.settle()
+    assert (pixels(timeline) != by_kind).any(), "the labels are others"
+    listing = session.program.listing
+    first = listing.describe(0)
+    assert timeline.name_of(0) == (first.opcode, first.text.partition("  ")[0])
+    assert timeline.name_of(len(listing)) == ("", "")

@@ -1,6 +1,7 @@
 """The memory panel: map, lifetimes and contents."""
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -249,3 +250,14 @@ def test_nothing_chosen_shows_the_first_region_in_use(stage: Stage) -> None:
     session.go_to(0)
     stage.moved()
     assert panel_of(stage).table.contents.size_bytes == session.description.memories[1].size_bytes
+
+
+@pytest.mark.parametrize("height", [60, 104, 160, 230, 400, 900])
+def test_texts_beside_twelve_banks_do_not_overlap(height: int) -> None:
+    layout = fit(view_of(12 * 32768, 12), 400, height)
+    marks = layout.rows(24)
+    assert marks[0].text == "0x0"
+    places = [mark.place for mark in marks]
+    assert all(after - before >= 12 for before, after in pairwise(places))
+    if height >= 12 * 13:
+        assert sum(mark.is_main for mark in marks) == 12

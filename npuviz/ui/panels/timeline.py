@@ -92,7 +92,7 @@ class TimelinePanel(Panel):
         self._own_selection = None
         description = self.model.description
         is_estimated = description is not None and description.features.get("estimated") is True
-        self.view.set_reader(reader, self._name_of if is_estimated else None)
+        self.view.set_reader(reader, self.name_of if is_estimated else None)
         assumed = {unit.id for unit in description.units if unit.estimated} if description else set[int]()
         self.view.set_estimated(t.id for t in self.view.tracks if t.unit in assumed)
         self._stack.setCurrentIndex(0 if reader is None else 1)
@@ -245,7 +245,7 @@ class TimelinePanel(Panel):
         found = slice_of(reader, self._units_of, instruction, self.model.cycle)
         return None if found is None else self.view.state.slice_at(found[0], found[1])
 
-    def _name_of(self, instruction: int) -> tuple[str, str]:
+    def name_of(self, instruction: int) -> tuple[str, str]:
         """An instruction as the listing has it: the kinds of an estimated machine say little."""
         program = self.model.program
         if program is None or not 0 <= instruction < len(program.listing):
