@@ -28,6 +28,7 @@ class Selection:
     unit, track    unit of the description, track of the trace
     cycles         (start, end) of the interval or measured range, half-open
     memory         a byte range
+    element        (column, row) of a grid, word the identity of what travels through it
     """
 
     node: int | None = None
@@ -38,6 +39,8 @@ class Selection:
     track: int | None = None
     cycles: tuple[int, int] | None = None
     memory: MemoryRange | None = None
+    element: tuple[int, int] | None = None
+    word: int | None = None
 
     @property
     def is_empty(self) -> bool:
