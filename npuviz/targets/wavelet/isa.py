@@ -40,7 +40,7 @@ FIELDS: dict[int, Field] = {
 
 
 def pack(kind: int, **values: int) -> int:
-    """A descriptor word: `pack(KIND_MEM1D, base=64, extent=8, stride=1)`; the names follow the F_ constants."""
+    """A descriptor word, as in `pack(KIND_MEM1D, base=64, extent=8)`; names follow the F_ constants."""
     word = kind
     for name, value in values.items():
         place = FIELDS[getattr(k, f"F_{name.upper()}")]
