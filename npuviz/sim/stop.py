@@ -47,7 +47,8 @@ STOP_WORDS = 6
 
 # test: what a row watches
 STOP_INSTRUCTION = 1
-"""An instruction with low <= index < high starts; subject is ignored."""
+"""An instruction with low <= index < high starts. In a machine of elements (npuviz.sim.frames) subject is
+1 + the element that runs it, 0 any, and comparison the most calls it may be deep in, 0 any depth."""
 STOP_QUEUE = 2
 """The occupancy of queue `subject` compared with `low`; hits when it becomes true."""
 STOP_MEMORY_READ = 3
@@ -58,6 +59,23 @@ STOP_NODE_START = 5
 """The first instruction of graph node `subject` starts."""
 STOP_NODE_END = 6
 """The last work of graph node `subject` ends."""
+STOP_WORD = 7
+"""A word of color `subject` (-1: any) reaches the processor of an element: low is 1 + the element, 0 any.
+comparison is 8 * a WORD_ code + a comparison code; high is the bound."""
+
+# what of a word STOP_WORD compares
+WORD_ANY = 0
+"""Nothing: every word."""
+WORD_DATA = 1
+"""Its 32 bits, unsigned."""
+WORD_FLOAT = 2
+"""Its 32 bits as a float; the bound holds the bits of a 64-bit float."""
+WORD_INDEX = 3
+"""The upper 16 bits, unsigned."""
+WORD_HALF = 4
+"""The lower 16 bits, unsigned."""
+WORD_CONTROL = 5
+"""Nothing, but only control words."""
 
 # comparison codes
 CMP_GE = 0

@@ -1,0 +1,48 @@
+"""What a processing element is in the midst of: calls and variables, innermost first."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+
+@dataclass(frozen=True, slots=True)
+class FrameVariable:
+    """A variable and its value now.
+
+    type     as the program writes it ("[4]f32")
+    value    for people ("[1.5 2 0 0]"); "" while it has none
+    address  byte address in the element's memory, -1 for one in a register
+    """
+
+    name: str
+    type: str
+    value: str
+    address: int = -1
+    size_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A call.
+
+    instruction  the instruction that runs next (innermost), or that the call returns to
+    kind         "task" or "function"
+    """
+
+    name: str
+    kind: str
+    instruction: int
+    variables: tuple[FrameVariable, ...] = ()
+
+
+@runtime_checkable
+class HasFrames(Protocol):
+    """A machine whose elements call functions. An element is row * columns + column of the whole grid."""
+
+    def frames(self, element: int) -> Sequence[Frame]:
+        """Calls under way, innermost first; () while the element runs nothing."""
+        ...
+
+    def globals_of(self, element: int) -> Sequence[FrameVariable]:
+        """Global variables of the element's program by name; () without one."""
+        ...
