@@ -13,11 +13,14 @@ from npuviz.base.progress import NoProgress, Progress
 from npuviz.debug.breakpoint import BreakpointList, Watch
 from npuviz.debug.condition import parse
 from npuviz.debug.edits import Edit, MemoryEdit, ProbeEdit, frozen_value
+from npuviz.debug.element_steps import LineStep, frames_of, line_rows, same_line_rows, task_rows
 from npuviz.debug.runner import Runner
 from npuviz.debug.search import Search, unit_rows
 from npuviz.debug.timeline import Timeline
 from npuviz.program.program import Program
+from npuviz.program.source import HasSource
 from npuviz.sim.description import MachineDescription
+from npuviz.sim.fabric import FabricShape, HasFabric
 from npuviz.sim.machine import Machine
 from npuviz.sim.stop import BROKEN, StopKind, StopReason
 from npuviz.trace.reader import TraceReader
@@ -49,7 +52,7 @@ class Session:
         self.trace = TraceReader(recorder.store) if recorder is not None else None
         self.changed: Notifier[StopReason] = Notifier()
         self.breakpoints = BreakpointList(
-            lambda text: parse(text, machine.description, machine.program, machine.probes)
+            lambda text: parse(text, machine.description, machine.program, machine.probes, self.fabric)
         )
         self.end_cycle: int | None = None
         self._clock = clock
@@ -69,6 +72,11 @@ class Session:
     def program(self) -> Program:
         """What runs."""
         return self.machine.program
+
+    @property
+    def fabric(self) -> FabricShape | None:
+        """The grid of the machine's processing elements, None if it has none."""
+        return self.machine.fabric if isinstance(self.machine, HasFabric) else None
 
     @property
     def cycle(self) -> int:
@@ -110,6 +118,16 @@ class Session:
             reason = self._search.forward(FOREVER, _joined(self.breakpoints.watch(), rows))
             return self._stopped(self._without_unit(reason, unit_id))
 
+    def step_line(self, element: int, how: LineStep = LineStep.OVER) -> StopReason:
+        """Run until a processing element comes to another line of its program, or begins a task."""
+        rows = line_rows(self.program.listing, frames_of(self.machine, element), element, how)
+        return self._step_element(element, rows)
+
+    def step_task(self, element: int) -> StopReason:
+        """Run until a processing element begins its next task."""
+        frames_of(self.machine, element)
+        return self._step_element(element, task_rows(self.program.listing, element))
+
     # ---- back, and anywhere
 
     def step_back(self, n: int = 1) -> StopReason:
@@ -123,6 +141,28 @@ class Session:
         with self._verb():
             reason = self._search.backward(Watch(rows))
             return self._stopped(self._without_unit(reason, unit_id))
+
+    def step_line_back(self, element: int, how: LineStep = LineStep.OVER) -> StopReason:
+        """Go back to where a processing element began the line before the present one."""
+        listing = self.program.listing
+        rows = line_rows(listing, frames_of(self.machine, element), element, how)
+        with self._verb():
+            reason = self._search.backward(Watch(rows))
+            frames = frames_of(self.machine, element)
+            if reason.kind is StopKind.BREAKPOINT and frames:
+                end = self.cycle
+                begin = self._search.backward(Watch(line_rows(listing, frames, element, LineStep.INTO)))
+                if begin.kind is not StopKind.INTERRUPTED:
+                    own = Watch(same_line_rows(listing, frames[0], element))
+                    reason = self._search.forward(end, own)
+            return self._stopped(self._at_element(reason, element))
+
+    def step_task_back(self, element: int) -> StopReason:
+        """Go back to where a processing element last began a task."""
+        frames_of(self.machine, element)
+        with self._verb():
+            reason = self._search.backward(Watch(task_rows(self.program.listing, element)))
+            return self._stopped(self._at_element(reason, element))
 
     def run_back(self) -> StopReason:
         """Go back to the last hit of a breakpoint before now, or to the first cycle."""
@@ -202,6 +242,32 @@ class Session:
         if hits:
             return StopReason(StopKind.BREAKPOINT, reason.cycle, hits, name, reason.detail)
         return StopReason(StopKind.UNTIL, reason.cycle, (), name, f"{name} started an instruction")
+
+    def _step_element(self, element: int, rows: np.ndarray) -> StopReason:
+        with self._verb():
+            reason = self._search.forward(FOREVER, _joined(self.breakpoints.watch(), rows))
+            return self._stopped(self._at_element(reason, element))
+
+    def _at_element(self, reason: StopReason, element: int) -> StopReason:
+        """Turn a hit of an element's own rows (id 0) into an ordinary stop that says where it is."""
+        if reason.kind is not StopKind.BREAKPOINT:
+            return reason
+        hits = tuple(hit for hit in reason.breakpoints if hit)
+        self.breakpoints.count_hits(hits)
+        if hits:
+            return StopReason(StopKind.BREAKPOINT, reason.cycle, hits, reason.unit, reason.detail)
+        fabric = self.fabric
+        name = fabric.label(element % fabric.columns, element // fabric.columns) if fabric else ""
+        return StopReason(StopKind.UNTIL, reason.cycle, (), name, self._where(element))
+
+    def _where(self, element: int) -> str:
+        """ "heat/pe.csl:42 in compute", as far as known."""
+        frames, listing = frames_of(self.machine, element), self.program.listing
+        if not frames or not isinstance(listing, HasSource):
+            return ""
+        place = listing.place_of(frames[0].instruction)
+        text = f"{listing.sources[place.file].name}:{place.line} " if place is not None else ""
+        return f"{text}in {frames[0].name}"
 
     @contextmanager
     def _verb(self, progress: Progress = NO_PROGRESS, until: int | None = None) -> Generator[None]:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from npuviz.debug import text_elements as elements
 from npuviz.debug import text_inspection as inspection
 from npuviz.debug import text_motion as motion
 from npuviz.debug.session import Session
@@ -63,6 +64,20 @@ COMMANDS = (
     TextCommand("semaphores", "semaphores", "semaphores and who waits for them", inspection.semaphores),
     TextCommand("deps", "deps INSTRUCTION", "who an instruction waits for", inspection.dependencies),
     TextCommand("hazards", "hazards", "hazards found so far", inspection.hazards),
+    TextCommand(
+        "over", "over C,R", "to the next line of a processing element, past calls", elements.over, ("nl",)
+    ),
+    TextCommand("into", "into C,R", "to its next line, into calls", elements.into),
+    TextCommand("out", "out C,R", "to where its function was called", elements.out, ("finish",)),
+    TextCommand("task", "task C,R", "to its next task", elements.task),
+    TextCommand("over-", "over- C,R", "to its line before, past calls", elements.over_back, ("nl-",)),
+    TextCommand("into-", "into- C,R", "to its line before, into calls", elements.into_back),
+    TextCommand("out-", "out- C,R", "back to the call of its function", elements.out_back),
+    TextCommand("task-", "task- C,R", "back to where it last began a task", elements.task_back),
+    TextCommand("frames", "frames C,R", "its calls under way", elements.frames, ("bt", "backtrace", "where")),
+    TextCommand("locals", "locals C,R", "its variables in scope", elements.local_variables),
+    TextCommand("globals", "globals C,R [NAME]", "its global variables", elements.global_variables),
+    TextCommand("list", "list C,R", "the text around its line", elements.list_source, ("l",)),
     TextCommand("digest", "digest", "hash of the machine's state", inspection.digest),
     TextCommand("info", "info", "program, machine and where it is", inspection.info, ("i",)),
     TextCommand("help", "help", "this list", _help, ("h", "?")),

@@ -39,49 +39,50 @@ def delete(session: Session, rest: str) -> Answer:
 def run(session: Session, rest: str) -> Answer:
     """run [N]."""
     words = words_of(rest, 0, 1)
-    return _stop_answer(session, session.run(number_of(words[0], "a cycle") if words else None))
+    return stop_answer(session, session.run(number_of(words[0], "a cycle") if words else None))
 
 
 def step(session: Session, rest: str) -> Answer:
     """step [N]."""
-    return _stop_answer(session, session.step(count_of(rest)))
+    return stop_answer(session, session.step(count_of(rest)))
 
 
 def next_instruction(session: Session, rest: str) -> Answer:
     """next UNIT."""
-    return _stop_answer(session, session.step_instruction(unit_of(session, rest)))
+    return stop_answer(session, session.step_instruction(unit_of(session, rest)))
 
 
 def back(session: Session, rest: str) -> Answer:
     """back [N]."""
-    return _stop_answer(session, session.step_back(count_of(rest)))
+    return stop_answer(session, session.step_back(count_of(rest)))
 
 
 def previous_instruction(session: Session, rest: str) -> Answer:
     """previous [UNIT]."""
     if not rest:
         return back(session, rest)
-    return _stop_answer(session, session.step_instruction_back(unit_of(session, rest)))
+    return stop_answer(session, session.step_instruction_back(unit_of(session, rest)))
 
 
 def run_back(session: Session, rest: str) -> Answer:
     """runback."""
     words_of(rest, 0, 0)
-    return _stop_answer(session, session.run_back())
+    return stop_answer(session, session.run_back())
 
 
 def go_to(session: Session, rest: str) -> Answer:
     """goto CYCLE."""
-    return _stop_answer(session, session.go_to(number_of(words_of(rest, 1, 1)[0], "a cycle")))
+    return stop_answer(session, session.go_to(number_of(words_of(rest, 1, 1)[0], "a cycle")))
 
 
 def restart(session: Session, rest: str) -> Answer:
     """restart."""
     words_of(rest, 0, 0)
-    return _stop_answer(session, session.restart())
+    return stop_answer(session, session.restart())
 
 
-def _stop_answer(session: Session, stop: StopReason) -> Answer:
+def stop_answer(session: Session, stop: StopReason) -> Answer:
+    """Why and where a verb stopped."""
     pairs: dict[str, Any] = {
         "stop": str(stop.kind),
         "cycle": stop.cycle,

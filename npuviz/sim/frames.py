@@ -25,7 +25,7 @@ class FrameVariable:
 class Frame:
     """A call.
 
-    instruction  the instruction that runs next (innermost), or that the call returns to
+    instruction  the one it started last; of an outer frame that is its call
     kind         "task" or "function"
     """
 

@@ -176,7 +176,7 @@ class BreakpointsPanel(Panel):
         session = self.model.session
         if session is None or self.model.is_running:
             return None
-        return parse(text, session.description, session.program, session.machine.probes)
+        return parse(text, session.description, session.program, session.machine.probes, session.fabric)
 
     def _go_to_hit(self, index: QModelIndex) -> None:
         if index.isValid() and (cycle := self.table.rows[index.row()].last_hit) >= 0:

@@ -1,0 +1,139 @@
+"""Words of the language of conditions: taken one by one, each mistake with its place in the text."""
+
+import difflib
+import operator
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from npuviz.base.errors import ConditionError
+from npuviz.sim.stop import CMP_EQ, CMP_GE, CMP_GT, CMP_LE, CMP_LT, CMP_NE
+
+COMPARISONS: dict[str, tuple[int, Callable[[Any, Any], bool]]] = {
+    ">=": (CMP_GE, operator.ge),
+    ">": (CMP_GT, operator.gt),
+    "<=": (CMP_LE, operator.le),
+    "<": (CMP_LT, operator.lt),
+    "==": (CMP_EQ, operator.eq),
+    "=": (CMP_EQ, operator.eq),
+    "!=": (CMP_NE, operator.ne),
+}
+LARGEST_CYCLE = 1 << 62
+
+_TOKEN = re.compile(r'"[^"]*"?|>=|<=|==|!=|[<>=]|[^\s"<>=!]+|!')
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A word and where it begins."""
+
+    text: str
+    start: int
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """Begin and end in the text."""
+        return self.start, self.start + len(self.text)
+
+    @property
+    def name(self) -> str:
+        """The word without its quotes."""
+        return self.text.strip('"')
+
+
+class TokenReader:
+    """One pass over the words of a text; every `take...` moves on or raises ConditionError."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.tokens = [Token(m.group(), m.start()) for m in _TOKEN.finditer(text)]
+        self.next = 0
+
+    def peek(self) -> Token | None:
+        """The word that comes next, or None at the end."""
+        return self.tokens[self.next] if self.next < len(self.tokens) else None
+
+    def take(self, expected: str) -> Token:
+        """The next word, moving on."""
+        token = self.peek()
+        if token is None:
+            end = len(self.text)
+            raise ConditionError(self.text, (end, end), f"expected {expected}")
+        self.next += 1
+        if token.text.startswith('"') and (len(token.text) < 2 or not token.text.endswith('"')):
+            raise self.error(token, "the quote is not closed")
+        return token
+
+    def take_comparison(self) -> str:
+        """One of >= > <= < == !=."""
+        token = self.take("a comparison: >= > <= < == !=")
+        if token.text not in COMPARISONS:
+            raise self.error(token, "expected a comparison: >= > <= < == !=")
+        return token.text
+
+    def take_integer(self, expected: str) -> int:
+        """An integer from 0, decimal or 0x...."""
+        token = self.take(expected)
+        return self.integer(token, token.text, expected)
+
+    def take_number(self) -> float:
+        """Any number."""
+        token = self.take("a number")
+        try:
+            return (
+                int(token.text, 0) if not re.search(r"[.]|\d[eE]|inf|nan", token.text) else float(token.text)
+            )
+        except ValueError:
+            raise self.error(token, "expected a number") from None
+
+    def take_range(self, expected: str, limit: int) -> tuple[int, int]:
+        """`a..b`, with or without spaces, or `a`; within 0..limit."""
+        start = self.next
+        text = self.take(expected).text
+        following = self.peek()
+        if not text.endswith("..") and following is not None and following.text.startswith(".."):
+            text += following.text
+            self.next += 1
+        if text.endswith(".."):
+            text += self.take("the end of the range").text
+        first, last = self.tokens[start], self.tokens[self.next - 1]
+        whole = Token(self.text[first.start : last.span[1]], first.start)
+        low_text, dots, high_text = text.partition("..")
+        low = self.integer(whole, low_text, expected)
+        high = self.integer(whole, high_text, expected) if dots else low + 1
+        if high <= low:
+            raise self.error(whole, f"an empty range: the end {high} is excluded")
+        if high > limit:
+            raise self.error(whole, f"outside 0..{limit}")
+        return low, high
+
+    def integer(self, token: Token, text: str, expected: str) -> int:
+        """The value of a text that is (a part of) a word."""
+        try:
+            value = int(text, 0)
+        except ValueError:
+            raise self.error(token, f"expected {expected}") from None
+        if not 0 <= value <= LARGEST_CYCLE:
+            raise self.error(token, f"expected {expected} from 0 to 2^62")
+        return value
+
+    def lookup(self, token: Token, known: dict[str, Any], what: str) -> Any:
+        """What a name stands for."""
+        name = token.text.strip('"')
+        if name not in known:
+            raise self.error(token, f"no {what} of this name" + self.hint(name, known))
+        return known[name]
+
+    def hint(self, name: str, known: Iterable[str]) -> str:
+        """Names that may have been meant."""
+        names = list(known)
+        close = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+        if close:
+            return f"; did you mean {', '.join(close)}?"
+        shown = ", ".join(names[:6])
+        return f"; known: {shown}{', ...' if len(names) > 6 else ''}" if names else "; this machine has none"
+
+    def error(self, token: Token, reason: str) -> ConditionError:
+        """An error about a word."""
+        return ConditionError(self.text, token.span, reason)
