@@ -105,7 +105,7 @@ class BreakpointsPanel(Panel):
             self.table.update_rows([])
             self._stack.setCurrentIndex(0)
             return
-        words = words_of(session.program, session.description, session.machine.probes)
+        words = words_of(session.program, session.description, session.machine.probes, session.fabric)
         self.line.set_words(words)
         self._show_examples(words)
         self._stack.setCurrentIndex(1)
