@@ -15,6 +15,8 @@ from npuviz.base.errors import SimulationError
 TARGETS = "npuviz.targets"
 EXPORTERS = "npuviz.exporters"
 PANELS = "npuviz.panels"
+COMMANDS = "npuviz.commands"
+"""Subcommands that a target brings: functions of an action and its arguments that return an exit code."""
 
 
 @cache

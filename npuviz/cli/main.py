@@ -24,6 +24,7 @@ SUBCOMMANDS = (
     "shot",
     "bench",
     "neff",
+    "csl",
 )
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
@@ -89,7 +90,8 @@ def _dispatch(arguments: list[str]) -> int:
     )
     for name in chosen:
         module = importlib.import_module(f"npuviz.cli.{name}")
-        app.command(name)(module.command)
+        settings = getattr(module, "CONTEXT_SETTINGS", None)
+        app.command(name, context_settings=settings)(module.command)
     single = len(chosen) == 1
     usage_error = typer.BadParameter.__bases__[0].__bases__[0]
     try:

@@ -1,0 +1,199 @@
+"""The stand-in for the compiler command `cslc`: its options, and the compiled folder it writes."""
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from npuviz.base.errors import NpuvizError, UsageError
+
+ARCHITECTURES = ("wse2", "wse3")
+FP16_FORMATS = ("f16", "cb16", "bf16")
+MOST_CHANNELS = 16
+LARGEST_FABRIC = 1 << 12
+"""Columns or rows. Assumed: room beyond a full system (762 x 1172), far below what memory could not hold."""
+_FLAGS = ("--memcpy", "--verbose", "--warnings-as-errors", "--out-routes", "--no-debug")
+_VALUES = (
+    "--arch",
+    "--fabric-dims",
+    "--fabric-offsets",
+    "--params",
+    "--colors",
+    "-o",
+    "--channels",
+    "--width-west-buf",
+    "--width-east-buf",
+    "--import-path",
+    "--max-inlined-iterations",
+    "--fp16-format",
+    "--link-section-start-address-bytes",
+    "--max-parallelism",
+)
+USAGE = (
+    "cslc FILE.csl --arch=wse2|wse3 --fabric-dims=W,H --fabric-offsets=X,Y [--params=N:V,..] "
+    "[--colors=N:V,..] [-o DIR] [--memcpy --channels=N]"
+)
+
+
+@dataclass(frozen=True)
+class CompileOptions:
+    """A command line of the compiler.
+
+    fabric, offset  (columns, rows), (column, row); (0, 0) and (-1, -1) where not given
+    """
+
+    file: Path
+    out: Path
+    arch: str = "wse3"
+    fabric: tuple[int, int] = (0, 0)
+    offset: tuple[int, int] = (-1, -1)
+    params: dict[str, int] = field(default_factory=dict[str, int])
+    colors: dict[str, int] = field(default_factory=dict[str, int])
+    import_paths: tuple[Path, ...] = ()
+    has_memcpy: bool = False
+    is_verbose: bool = False
+    warnings_are_errors: bool = False
+    fp16: str = "f16"
+
+
+def parse_arguments(arguments: Sequence[str]) -> CompileOptions:
+    """The options in a command line. Raises UsageError."""
+    given: dict[str, list[str]] = {}
+    files: list[str] = []
+    rest = list(arguments)
+    while rest:
+        word = rest.pop(0)
+        if not word.startswith("-") or word == "-":
+            files.append(word)
+            continue
+        name, equals, value = word.partition("=")
+        if name in _FLAGS:
+            given.setdefault(name, []).append(value)
+        elif name in _VALUES:
+            if not equals:
+                if not rest:
+                    raise UsageError(f"{name}: expected a value; {USAGE}")
+                value = rest.pop(0)
+            given.setdefault(name, []).append(value)
+        else:
+            raise UsageError(f"{name[:60]}: unknown option; {USAGE}")
+    if len(files) != 1:
+        raise UsageError(f"expected one file with a layout block, found {len(files)}; {USAGE}")
+    return _options(Path(files[0]), given)
+
+
+def _options(file: Path, given: dict[str, list[str]]) -> CompileOptions:
+    def last(name: str, default: str) -> str:
+        return given[name][-1] if name in given else default
+
+    if "--channels" in given:
+        channels = _number("--channels", last("--channels", "1"))
+        if not 1 <= channels <= MOST_CHANNELS:
+            raise UsageError(f"--channels {channels}: expected 1 to {MOST_CHANNELS}")
+    for name in ("--width-west-buf", "--width-east-buf", "--max-inlined-iterations"):
+        _number(name, last(name, "0"))
+    folders = [*given.get("--import-path", []), *os.environ.get("CSL_IMPORT_PATH", "").split(os.pathsep)]
+    return CompileOptions(
+        file=file,
+        out=Path(last("-o", "out")),
+        arch=_choice("--arch", last("--arch", "wse3"), ARCHITECTURES),
+        fabric=_pair("--fabric-dims", last("--fabric-dims", "0,0")),
+        offset=_pair("--fabric-offsets", given["--fabric-offsets"][-1])
+        if "--fabric-offsets" in given
+        else (-1, -1),
+        params=_bindings("--params", given.get("--params", [])),
+        colors=_bindings("--colors", given.get("--colors", [])),
+        import_paths=tuple(Path(folder) for folder in folders if folder),
+        has_memcpy="--memcpy" in given,
+        is_verbose="--verbose" in given,
+        warnings_are_errors="--warnings-as-errors" in given,
+        fp16=_choice("--fp16-format", last("--fp16-format", "f16"), FP16_FORMATS),
+    )
+
+
+def _choice(name: str, value: str, choices: Sequence[str]) -> str:
+    if value not in choices:
+        raise UsageError(f"{name} {value[:60]!r}: expected {' or '.join(choices)}")
+    return value
+
+
+def _number(name: str, text: str) -> int:
+    # More digits than this is no number that anything here can hold; int() of a megabyte takes minutes.
+    try:
+        number = int(text, 0) if len(text) <= 20 else -1
+    except ValueError:
+        number = int(text) if text.isdigit() and len(text) <= 20 else -1
+    if number < 0:
+        raise UsageError(f"{name} {text[:60]!r}: expected a whole number >= 0")
+    return number
+
+
+def _pair(name: str, text: str) -> tuple[int, int]:
+    parts = text.split(",")
+    if len(parts) != 2:
+        raise UsageError(f"{name} {text[:60]!r}: expected two numbers with a comma between them")
+    first, second = _number(name, parts[0]), _number(name, parts[1])
+    if max(first, second) > LARGEST_FABRIC:
+        raise UsageError(f"{name} {text[:60]}: expected at most {LARGEST_FABRIC}")
+    return first, second
+
+
+def _bindings(name: str, texts: Sequence[str]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for text in texts:
+        for part in text.split(","):
+            key, colon, value = part.partition(":")
+            if not colon or not key.strip():
+                raise UsageError(f"{name} {part[:60]!r}: expected NAME:VALUE")
+            found[key.strip()] = _number(f"{name} {key.strip()[:60]}", value.strip())
+    return found
+
+
+def compile_to_folder(options: CompileOptions) -> str:
+    """Compile and write the folder; returns a sentence about it. Raises NpuvizError, OSError."""
+    from npuviz.targets.wavelet.csl.compiler import compile_program
+    from npuviz.targets.wavelet.host.compiled import save_wafer
+
+    if not options.file.is_file():
+        raise UsageError(f"{options.file}: no such file")
+    wafer = compile_program(
+        options.file,
+        options.arch,
+        params=options.params,
+        colors=options.colors,
+        fabric=options.fabric,
+        offset=options.offset if options.offset[0] >= 0 else (4, 1),
+        import_paths=options.import_paths,
+        fp16=options.fp16,
+    )
+    if wafer.warnings and options.warnings_are_errors:
+        raise UsageError(f"{wafer.warnings[0]} (--warnings-as-errors)")
+    for warning in wafer.warnings:
+        print(f"cslc: warning: {warning}", file=sys.stderr)
+    save_wafer(options.out, wafer)
+    size = f"{wafer.columns} x {wafer.rows} PEs, {len(wafer.programs)} programs"
+    return f"{options.file}: {size} for {wafer.arch} in {options.out}"
+
+
+def run(arguments: Sequence[str]) -> int:
+    """The command: 0 done, 2 bad input with one line on stderr."""
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(USAGE)
+        return 0
+    try:
+        options = parse_arguments(arguments)
+        text = compile_to_folder(options)
+    except NpuvizError as error:
+        print(f"cslc: error: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2
+    except OSError as error:
+        print(f"cslc: error: {error.filename}: {error.strerror}", file=sys.stderr)
+        return 2
+    if options.is_verbose:
+        print(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(run(sys.argv[1:]))

@@ -1,0 +1,43 @@
+"""Executables `cslc` and `cs_python` that put npuviz in the place of the vendor's tools."""
+
+import os
+import shlex
+import sys
+from pathlib import Path
+
+from npuviz.base.errors import UsageError
+
+PYTHON_PATH = Path(__file__).parent / "sdk"
+"""Holds the packages `cerebras.*` that host programs import."""
+_MARK = "# written by npuviz csl shims"
+
+
+def environment(base: dict[str, str] | None = None) -> dict[str, str]:
+    """Environment variables with which Python finds the runtime's modules."""
+    found = dict(os.environ if base is None else base)
+    old = found.get("PYTHONPATH", "")
+    found["PYTHONPATH"] = f"{PYTHON_PATH}{os.pathsep}{old}" if old else str(PYTHON_PATH)
+    return found
+
+
+def write_shims(folder: Path) -> tuple[Path, ...]:
+    """Write the executables into a folder, made if needed; returns their paths.
+
+    Raises UsageError when a file of that name is not one of ours, OSError when one cannot be written.
+    """
+    python = shlex.quote(sys.executable)
+    path = shlex.quote(str(PYTHON_PATH))
+    scripts = {
+        "cslc": f'exec {python} -P -m npuviz.targets.wavelet.host.cslc "$@"',
+        "cs_python": f'PYTHONPATH={path}${{PYTHONPATH:+:$PYTHONPATH}} exec {python} "$@"',
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in scripts:
+        target = folder / name
+        if target.exists() and _MARK not in target.read_text(encoding="utf-8", errors="replace"):
+            raise UsageError(f"{target}: exists and is not from npuviz; choose another folder")
+    for name, line in scripts.items():
+        target = folder / name
+        target.write_text(f"#!/bin/sh\n{_MARK}\n{line}\n", encoding="utf-8")
+        target.chmod(0o755)
+    return tuple(folder / name for name in scripts)
