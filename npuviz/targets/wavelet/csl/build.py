@@ -1,0 +1,466 @@
+"""From grammar rules to nodes: one method per rule of csl.lark, called by Lark while it parses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, cast
+
+from lark import Token
+
+from npuviz.targets.wavelet.csl import tree
+from npuviz.targets.wavelet.csl.errors import CslError
+from npuviz.targets.wavelet.csl.tree import Expression, Span, Statement
+
+Children = list[Any]
+"""Tokens and results of inner rules, in order of the text."""
+
+_ESCAPES = {"n": 10, "t": 9, "r": 13, "0": 0, "\\": 92, '"': 34, "'": 39}
+
+
+def _nodes(children: Children) -> tuple[Any, ...]:
+    """The children that are not tokens."""
+    return tuple(child for child in children if not isinstance(child, Token))
+
+
+def _after(children: Children, text: str) -> Any:
+    """The child that follows the token `text`, None if it is absent."""
+    for index, child in enumerate(children):
+        if isinstance(child, Token) and child == text:
+            return children[index + 1]
+    return None
+
+
+def _list(children: Children) -> tuple[Any, ...]:
+    """The elements of the first list among the children, () if there is none."""
+    for child in children:
+        if isinstance(child, tuple) and not isinstance(child, Span):
+            return cast("tuple[Any, ...]", child)
+    return ()
+
+
+def _linkage(children: Children) -> Literal["", "export", "extern"]:
+    for child in children:
+        if isinstance(child, tuple) and child and child[0] in ("export", "extern"):
+            return cast("tuple[Any]", child)[0]
+    return ""
+
+
+class TreeBuilder:
+    """Rule name -> node. `file` is the index that goes into every span."""
+
+    def __init__(self) -> None:
+        self.file = 0
+
+    def span(self, children: Children) -> Span:
+        """From the start of the first child to the end of the last."""
+        first, last = children[0], children[-1]
+        if isinstance(first, Token):
+            line, column = first.line or 1, first.column or 1
+        else:
+            place: Span = first.at
+            line, column = place.line, place.column
+        if isinstance(last, Token):
+            return Span(self.file, line, column, last.end_line or line, last.end_column or column)
+        end: Span = last.at
+        return Span(self.file, line, column, end.end_line, end.end_column)
+
+    def token_span(self, token: Token) -> Span:
+        """Place of one token."""
+        line, column = token.line or 1, token.column or 1
+        return Span(self.file, line, column, token.end_line or line, token.end_column or column)
+
+    # ---- declarations ----
+
+    def start(self, c: Children) -> tuple[tree.Declaration, ...]:
+        return tuple(c)
+
+    def inline_first(self, c: Children) -> Any:
+        return c[0]
+
+    def layout(self, c: Children) -> tree.Layout:
+        return tree.Layout(self.span(c), c[1])
+
+    def comptime_block(self, c: Children) -> tree.ComptimeBlock:
+        return tree.ComptimeBlock(self.span(c), c[1])
+
+    def old_color(self, c: Children) -> tree.Variable:
+        if c[0] != "color":
+            raise CslError(self.token_span(c[0]), f"a declaration cannot start with {str(c[0])!r}")
+        kind = tree.Name(self.token_span(c[0]), "color")
+        return tree.Variable(self.span(c), "param", str(c[1]), kind, None, old_color=True)
+
+    def linkage(self, c: Children) -> tuple[str, Token]:
+        return (str(c[0]), c[0])
+
+    def type_mark(self, c: Children) -> tuple[str, Expression]:
+        return (":", c[1])
+
+    def initial(self, c: Children) -> tuple[str, Expression]:
+        if c[0] != "=":
+            raise CslError(self.token_span(c[0]), f"expected = before the initial value, found {str(c[0])}")
+        return ("=", c[1])
+
+    def attribute(self, c: Children) -> tuple[str, Expression]:
+        return (str(c[0]), c[2])
+
+    def variable(self, c: Children) -> tree.Variable:
+        parts: dict[str, Any] = {}
+        tokens: list[Token] = []
+        for child in c:
+            if isinstance(child, Token):
+                tokens.append(child)
+            else:
+                parts[child[0]] = child[1]
+        linkage: Literal["", "export", "extern"] = ""
+        first = tokens[0]
+        for word in ("export", "extern"):
+            if word in parts:
+                linkage = cast('Literal["export", "extern"]', word)
+                first = parts[word]
+        is_comptime = tokens[0] == "comptime"
+        kind, name = tokens[1:3] if is_comptime else tokens[0:2]
+        return tree.Variable(
+            self.span([first, tokens[-1]]),
+            cast(Any, str(kind)),
+            str(name),
+            parts.get(":"),
+            parts.get("="),
+            is_comptime,
+            linkage,
+            parts.get("align"),
+            parts.get("linksection"),
+            parts.get("linkname"),
+        )
+
+    def function(self, c: Children) -> tree.Function:
+        linkage = _linkage(c)
+        rest = c[1:] if linkage else c
+        inline = rest[0] == "inline"
+        if inline:
+            rest = rest[1:]
+        kind, name = rest[0], rest[1]
+        close = next(i for i, child in enumerate(rest) if isinstance(child, Token) and child == ")")
+        parameters: tuple[tree.Parameter, ...] = rest[3] if close == 4 else ()
+        body = None if isinstance(rest[-1], Token) else rest[-1]
+        return tree.Function(
+            self.span([kind, name]),
+            cast(Any, str(kind)),
+            str(name),
+            parameters,
+            rest[close + 1],
+            body,
+            linkage,
+            inline,
+        )
+
+    def parameters(self, c: Children) -> tuple[tree.Parameter, ...]:
+        return _nodes(c)
+
+    def parameter(self, c: Children) -> tree.Parameter:
+        is_comptime = len(c) == 4
+        name, kind = c[-3], c[-1]
+        if isinstance(kind, tree.Name) and kind.text == "anytype":
+            kind = None
+        return tree.Parameter(self.span([c[0], name]), str(name), kind, is_comptime)
+
+    # ---- statements ----
+
+    def block(self, c: Children) -> tree.Block:
+        return tree.Block(self.span(c), tuple(c[1:-1]))
+
+    def labelled_block(self, c: Children) -> tree.Block:
+        return tree.Block(self.span(c), c[2].statements, str(c[0]))
+
+    def label(self, c: Children) -> tuple[str, Token]:
+        return ("label", c[0])
+
+    def break_label(self, c: Children) -> tuple[str, Token]:
+        return ("label", c[1])
+
+    def _label(self, c: Children) -> tuple[str, Children]:
+        """The label of a loop ("" if none) and the children after it."""
+        if isinstance(c[0], tuple):
+            return str(cast("tuple[Any, ...]", c[0])[1]), c[1:]
+        return "", c
+
+    def while_step(self, c: Children) -> tuple[str, Statement]:
+        return ("step", c[2])
+
+    def names(self, c: Children) -> tuple[str, ...]:
+        return tuple(str(name) for name in c[::2])
+
+    def expression_statement(self, c: Children) -> tree.ExpressionStatement:
+        return tree.ExpressionStatement(c[0].at, c[0])
+
+    def assignment(self, c: Children) -> tree.Assignment:
+        return tree.Assignment(self.span(c), c[0], str(c[1])[:-1], c[2])
+
+    def while_statement(self, c: Children) -> tree.While:
+        label, rest = self._label(c)
+        step = rest[4][1] if len(rest) == 6 else None
+        return tree.While(self.span([rest[0], rest[-1]]), rest[2], step, rest[-1], label)
+
+    def for_statement(self, c: Children) -> tree.For:
+        label, rest = self._label(c)
+        names: tuple[str, ...] = rest[5]
+        at = self.span([rest[0], rest[-1]])
+        if len(names) > 2:
+            raise CslError(at, "a for loop has one or two names between the bars: element and index")
+        return tree.For(at, rest[2], names[0], names[1] if len(names) > 1 else "", rest[-1], label)
+
+    def switch_statement(self, c: Children) -> tree.SwitchStatement:
+        prongs: list[tree.Prong] = []
+        for prong in _list(c):
+            body = prong.body
+            if isinstance(body, Expression):
+                body = tree.ExpressionStatement(body.at, body)
+            prongs.append(tree.Prong(prong.at, prong.values, body))
+        return tree.SwitchStatement(self.span(c), c[2], tuple(prongs))
+
+    def return_statement(self, c: Children) -> tree.Return:
+        return tree.Return(self.span(c), c[1] if len(c) == 3 else None)
+
+    def bare_return(self, c: Children) -> tree.Return:
+        return tree.Return(self.span(c), c[1] if len(c) == 2 else None)
+
+    def _jump(self, c: Children) -> tuple[Span, str, Expression | None]:
+        label, value, tokens = "", None, [c[0]]
+        for child in c[1:]:
+            if isinstance(child, tuple):
+                label = str(cast("tuple[Any, ...]", child)[1])
+                tokens.append(cast("tuple[Any, ...]", child)[1])
+            elif isinstance(child, Token):
+                tokens.append(child)
+            else:
+                value = child
+                tokens.append(child)
+        return self.span(tokens), label, value
+
+    def break_statement(self, c: Children) -> tree.Break:
+        return tree.Break(*self._jump(c))
+
+    def bare_break(self, c: Children) -> tree.Break:
+        return tree.Break(*self._jump(c))
+
+    def continue_statement(self, c: Children) -> tree.Continue:
+        at, label, _ = self._jump(c)
+        return tree.Continue(at, label)
+
+    def bare_continue(self, c: Children) -> tree.Continue:
+        at, label, _ = self._jump(c)
+        return tree.Continue(at, label)
+
+    def if_statement(self, c: Children) -> tree.IfStatement:
+        return tree.IfStatement(self.span(c), c[2], c[4], c[6] if len(c) > 5 else None)
+
+    def prongs(self, c: Children) -> tuple[tree.Prong, ...]:
+        return _nodes(c)
+
+    def prong_values(self, c: Children) -> tuple[Any, ...]:
+        values: tuple[Expression, ...] = () if isinstance(c[0], Token) else c[0]
+        return ("values", values, c[0] if not values else values[0])
+
+    def prong(self, c: Children) -> tree.Prong:
+        _, values, first = c[0]
+        return tree.Prong(self.span([first, c[2]]), values, c[2])
+
+    # ---- expressions ----
+
+    def void_literal(self, c: Children) -> tree.VoidLiteral:
+        return tree.VoidLiteral(self.span(c))
+
+    def block_expression(self, c: Children) -> tree.BlockExpression:
+        at = self.span(c)
+        return tree.BlockExpression(at, tree.Block(at, c[2].statements, str(c[0])))
+
+    def if_expression(self, c: Children) -> tree.IfExpression:
+        return tree.IfExpression(self.span(c), c[2], c[4], c[6] if len(c) > 5 else None)
+
+    def switch_expression(self, c: Children) -> tree.SwitchExpression:
+        prongs: list[tree.Prong] = []
+        for prong in _list(c):
+            body = prong.body
+            if isinstance(body, tree.Block) and not body.statements:
+                body = tree.VoidLiteral(body.at)
+            elif isinstance(body, Statement):
+                block = body if isinstance(body, tree.Block) else tree.Block(body.at, (body,))
+                body = tree.BlockExpression(body.at, block)
+            prongs.append(tree.Prong(prong.at, prong.values, body))
+        return tree.SwitchExpression(self.span(c), c[2], tuple(prongs))
+
+    def tensor_access(self, c: Children) -> tree.TensorAccess:
+        access = c[-1]
+        at = self.span(c)
+        if not isinstance(access, tree.Index):
+            raise CslError(access.at, "a tensor access ends with indices, as in |i|{4} -> A[i]")
+        names: tuple[str, ...] = c[1]
+        lengths: tuple[Expression, ...] = c[4]
+        if len(names) != len(lengths):
+            raise CslError(at, f"{len(names)} variables between the bars, but {len(lengths)} lengths")
+        return tree.TensorAccess(at, names, lengths, access.base, access.indices)
+
+    def binary(self, c: Children) -> tree.Binary:
+        return tree.Binary(self.span(c), str(c[1]), c[0], c[2])
+
+    def unary(self, c: Children) -> tree.Expression:
+        return tree.Unary(self.span(c), str(c[0]), c[1])
+
+    def address_of(self, c: Children) -> tree.AddressOf:
+        return tree.AddressOf(self.span(c), c[1])
+
+    def comptime_expression(self, c: Children) -> tree.ComptimeExpression:
+        return tree.ComptimeExpression(self.span(c), c[1])
+
+    def member(self, c: Children) -> tree.Member:
+        return tree.Member(self.span(c), c[0], str(c[2]))
+
+    def dereference(self, c: Children) -> tree.Dereference:
+        return tree.Dereference(self.span(c), c[0])
+
+    def index(self, c: Children) -> tree.Index:
+        return tree.Index(self.span(c), c[0], c[2])
+
+    def call(self, c: Children) -> tree.Call:
+        return tree.Call(self.span(c), c[0], c[2] if len(c) == 4 else ())
+
+    def typed_struct(self, c: Children) -> tree.StructLiteral:
+        return tree.StructLiteral(self.span(c), c[0], c[2] if len(c) == 4 else ())
+
+    def name(self, c: Children) -> tree.Name:
+        return tree.Name(self.token_span(c[0]), str(c[0]))
+
+    def integer(self, c: Children) -> tree.IntegerLiteral:
+        text = str(c[0]).replace("_", "")
+        base = {"0x": 16, "0b": 2, "0o": 8}.get(text[:2], 10)
+        try:
+            return tree.IntegerLiteral(self.token_span(c[0]), int(text, base))
+        except ValueError:
+            raise CslError(self.token_span(c[0]), "this number has too many digits or none") from None
+
+    def float(self, c: Children) -> tree.FloatLiteral:
+        return tree.FloatLiteral(self.token_span(c[0]), float(str(c[0]).replace("_", "")))
+
+    def character(self, c: Children) -> tree.IntegerLiteral:
+        text = _unescape(str(c[0])[1:-1])
+        if len(text) != 1:
+            raise CslError(self.token_span(c[0]), "a character literal holds one byte")
+        return tree.IntegerLiteral(self.token_span(c[0]), text[0])
+
+    def string(self, c: Children) -> tree.StringLiteral:
+        return tree.StringLiteral(self.token_span(c[0]), _unescape(str(c[0])[1:-1]))
+
+    def true(self, c: Children) -> tree.BooleanLiteral:
+        return tree.BooleanLiteral(self.token_span(c[0]), True)
+
+    def false(self, c: Children) -> tree.BooleanLiteral:
+        return tree.BooleanLiteral(self.token_span(c[0]), False)
+
+    def builtin(self, c: Children) -> tree.BuiltinCall:
+        return tree.BuiltinCall(self.span(c), str(c[0])[1:], c[2] if len(c) == 4 else ())
+
+    def parenthesized(self, c: Children) -> Expression:
+        return c[1]
+
+    def empty_struct(self, c: Children) -> tree.StructLiteral:
+        return tree.StructLiteral(self.span(c), None, ())
+
+    def struct_literal(self, c: Children) -> tree.StructLiteral:
+        return tree.StructLiteral(self.span(c), None, c[1])
+
+    def tuple_literal(self, c: Children) -> tree.TupleLiteral:
+        return tree.TupleLiteral(self.span(c), c[1])
+
+    def array_literal(self, c: Children) -> tree.ArrayLiteral:
+        return tree.ArrayLiteral(self.span(c), c[0], c[2] if len(c) == 4 else ())
+
+    def values(self, c: Children) -> tuple[Expression, ...]:
+        return _nodes(c)
+
+    def exprs(self, c: Children) -> tuple[Expression, ...]:
+        return _nodes(c)
+
+    def struct_fields(self, c: Children) -> tuple[tree.FieldValue, ...]:
+        fields = _nodes(c)
+        seen: set[str] = set()
+        for field in fields:
+            if field.name in seen:
+                raise CslError(field.at, f"field .{field.name} is given twice")
+            seen.add(field.name)
+        return fields
+
+    def field_value(self, c: Children) -> tree.FieldValue:
+        self._expect_equal(c[2])
+        return tree.FieldValue(self.span(c), str(c[1]), c[3])
+
+    def _expect_equal(self, token: Token) -> None:
+        if token != "=":
+            raise CslError(self.token_span(token), f"expected =, found {str(token)}")
+
+    # ---- types ----
+
+    def array_type(self, c: Children) -> tree.ArrayType:
+        return tree.ArrayType(self.span(c), c[1], c[3])
+
+    def pointer_type(self, c: Children) -> tree.PointerType:
+        return tree.PointerType(self.span(c), c[-1], c[0] == "[*]", len(c) == 3)
+
+    def function_type(self, c: Children) -> tree.FunctionType:
+        types: tuple[Expression, ...] = c[2] if len(c) == 5 else ()
+        return tree.FunctionType(self.span(c), cast(Any, str(c[0])), types, c[-1])
+
+    def types(self, c: Children) -> tuple[Expression, ...]:
+        return _nodes(c)
+
+    def struct_type(self, c: Children) -> tree.StructType:
+        layout = "" if c[0] == "struct" else str(c[0])
+        return tree.StructType(self.span(c), _list(c), cast(Any, layout))
+
+    def field_declarations(self, c: Children) -> tuple[tree.FieldDeclaration, ...]:
+        return _nodes(c)
+
+    def field_declaration(self, c: Children) -> tree.FieldDeclaration:
+        if len(c) == 5:
+            self._expect_equal(c[3])
+        return tree.FieldDeclaration(self.span(c), str(c[0]), c[2], c[4] if len(c) == 5 else None)
+
+    def backing(self, c: Children) -> Expression:
+        return c[1]
+
+    def enum_type(self, c: Children) -> tree.EnumType:
+        backing = c[1] if isinstance(c[1], Expression) else None
+        return tree.EnumType(self.span(c), backing, _list(c))
+
+    def enum_members(self, c: Children) -> tuple[tree.EnumMember, ...]:
+        return _nodes(c)
+
+    def enum_member(self, c: Children) -> tree.EnumMember:
+        if len(c) == 3:
+            self._expect_equal(c[1])
+        return tree.EnumMember(self.span(c), str(c[0]), c[2] if len(c) == 3 else None)
+
+
+def _unescape(text: str) -> bytes:
+    """The bytes of a literal without its quotes."""
+    if "\\" not in text:
+        return text.encode()
+    out = bytearray()
+    index = 0
+    while index < len(text):
+        char = text[index]
+        if char != "\\" or index + 1 == len(text):
+            out += char.encode()
+            index += 1
+        elif text[index + 1] == "x" and len(text) >= index + 4:
+            try:
+                out.append(int(text[index + 2 : index + 4], 16))
+            except ValueError:
+                out += text[index : index + 4].encode()
+            index += 4
+        else:
+            following = text[index + 1]
+            out += bytes([_ESCAPES[following]]) if following in _ESCAPES else following.encode()
+            index += 2
+    return bytes(out)
+
+
+Rule = Callable[[Children], Any]
