@@ -1,0 +1,172 @@
+"""A simulated chip that a host program drives while it runs."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from npuviz.base.errors import TargetError, UsageError
+from npuviz.base.progress import NoProgress
+from npuviz.sim.stop import BROKEN, NO_STOPS, StopKind, StopReason
+from npuviz.targets.wavelet.tables import HostCommand, Symbol, Wafer
+
+CHUNK_CYCLES = 1 << 20
+"""Cycles between two looks at Ctrl+C."""
+IDLE_CYCLES = 1 << 22
+"""Longest run after the last command, for work that goes on when the host is served."""
+
+
+class HostMachine(Protocol):
+    """What the host side needs of the machine."""
+
+    @property
+    def cycle(self) -> int:
+        """Cycles completed."""
+        ...
+
+    def advance(self, until: int, stops: np.ndarray, events: None) -> StopReason:
+        """As npuviz.sim.machine.Machine."""
+        ...
+
+    def host_command(self, command: HostCommand) -> int:
+        """Append a command; returns its index."""
+        ...
+
+    def is_done(self, index: int) -> bool:
+        """Whether a command has ended."""
+        ...
+
+    def result(self, index: int) -> np.ndarray | None:
+        """(height, width, words) uint32 of a transfer to the host."""
+        ...
+
+    def read_symbol(self, column: int, row: int, symbol: Symbol) -> bytes:
+        """Bytes of a variable of a PE, in coordinates of the rectangle."""
+        ...
+
+    def prints(self) -> list[tuple[int, int, int, str]]:
+        """Printed lines so far: (cycle, column, row in the rectangle, text)."""
+        ...
+
+
+class DeviceError(TargetError):
+    """The simulated chip cannot go on: fault, deadlock, or no end in sight."""
+
+
+class Device:
+    """A machine at work: takes commands, runs until they are done, reads what PEs hold."""
+
+    def __init__(self, wafer: Wafer, settings: Mapping[str, str], limit: int) -> None:
+        """limit: most cycles that one command may take. Raises TargetError, UsageError."""
+        from npuviz.targets.wavelet.target import TARGET, make_program
+
+        spec, program = make_program(wafer, (), wafer.name, settings)
+        TARGET.warm_up(NoProgress())
+        self.wafer = wafer
+        self.machine: HostMachine = TARGET.build(spec, program)
+        self.commands: list[HostCommand] = []
+        self.limit = limit
+        self._waiting: dict[int, Callable[[np.ndarray], None]] = {}
+
+    def submit(self, command: HostCommand, on_result: Callable[[np.ndarray], None] | None = None) -> int:
+        """Give a command to the chip; `on_result` takes the words of a transfer to the host later."""
+        index = self.machine.host_command(command)
+        self.commands.append(command)
+        if on_result is not None:
+            self._waiting[index] = on_result
+        return index
+
+    def wait(self, index: int) -> None:
+        """Run until a command is done. Raises DeviceError."""
+        deadline = self.machine.cycle + self.limit
+        while not self.machine.is_done(index):
+            if self.machine.cycle >= deadline:
+                text = _of(self.commands[index])
+                raise DeviceError(
+                    f"{text} is not done after {self.limit} cycles; at cycle {self.machine.cycle}"
+                )
+            step = min(self.machine.cycle + CHUNK_CYCLES, deadline)
+            reason = self.machine.advance(step, NO_STOPS, None)
+            if reason.kind in BROKEN or (
+                reason.kind is StopKind.FINISHED and not self.machine.is_done(index)
+            ):
+                raise DeviceError(f"{_of(self.commands[index])}: {_why(reason)}")
+        self.deliver()
+
+    def deliver(self) -> None:
+        """Hand over the results that have come."""
+        for index in [index for index in self._waiting if self.machine.is_done(index)]:
+            words = self.machine.result(index)
+            assert words is not None
+            self._waiting.pop(index)(words)
+
+    def finish(self) -> None:
+        """Run until every command is done and nothing moves any more. Raises DeviceError."""
+        for index in range(len(self.commands)):
+            self.wait(index)
+        deadline = self.machine.cycle + IDLE_CYCLES
+        while self.machine.cycle < deadline:
+            before = self.machine.cycle
+            reason = self.machine.advance(min(before + CHUNK_CYCLES, deadline), NO_STOPS, None)
+            if reason.kind is StopKind.FAULT:
+                raise DeviceError(_why(reason))
+            if reason.kind is not StopKind.UNTIL or self.machine.cycle == before:
+                return
+
+    def symbol(self, column: int, row: int, name: str) -> Symbol:
+        """A variable of a PE by its exported or its own name. Raises UsageError."""
+        return find_symbol(self.wafer, column, row, name)
+
+    def read(self, column: int, row: int, symbol: Symbol) -> bytes:
+        """Its bytes now."""
+        return self.machine.read_symbol(column, row, symbol)
+
+    def log_lines(self) -> list[str]:
+        """What PEs printed, as lines of sim.log."""
+        return [f"@{cycle} {text}" for cycle, _, _, text in self.machine.prints()]
+
+
+def find_symbol(wafer: Wafer, column: int, row: int, name: str) -> Symbol:
+    """A variable of a PE by its exported or its own name. Raises UsageError."""
+    if not (0 <= column < wafer.columns and 0 <= row < wafer.rows):
+        raise UsageError(f"PE ({column}, {row}): outside the rectangle of {wafer.columns} x {wafer.rows}")
+    index = int(wafer.program_of[row, column])
+    if index < 0:
+        raise UsageError(f"PE ({column}, {row}): has no code")
+    program = wafer.programs[index]
+    for symbol in program.symbols:
+        if symbol.name == name:
+            return symbol
+    for export in program.exports:
+        if export.name == name and export.symbol >= 0:
+            return program.symbols[export.symbol]
+    known = ", ".join(symbol.name for symbol in program.symbols)[:200]
+    raise UsageError(f"{name[:60]}: no variable of PE ({column}, {row}) has this name; known: {known}")
+
+
+def log_folder() -> Path:
+    """Where sim.log and simfab_traces go: the current folder, as the vendor's simulator does it."""
+    return Path.cwd()
+
+
+def _of(command: HostCommand) -> str:
+    x, y, width, height = command.region
+    where = f" of PEs ({x}, {y}) to ({x + width - 1}, {y + height - 1})" if width else ""
+    return f"{KINDS.get(command.kind, 'command')} {command.subject}{where}"
+
+
+def _why(reason: StopReason) -> str:
+    where = f" at {reason.unit}" if reason.unit else ""
+    return f"{reason.kind.value} at cycle {reason.cycle}{where}: {reason.detail}"
+
+
+KINDS = {
+    0: "copy to",
+    1: "copy from",
+    2: "stream to color",
+    3: "stream from color",
+    4: "launch of",
+    5: "stream to port",
+    6: "stream from port",
+}

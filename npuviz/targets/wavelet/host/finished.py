@@ -1,0 +1,55 @@
+"""What a run leaves behind: its logs, and what its PEs held at the end."""
+
+import json
+from pathlib import Path
+
+from npuviz.base.errors import UsageError
+from npuviz.targets.wavelet.host.compiled import load_run, load_wafer
+from npuviz.targets.wavelet.host.device import Device
+
+LOG_FILE = "sim.log"
+TRACE_FOLDER = "simfab_traces"
+REPLAY_LIMIT = 200_000_000
+_REMEMBERED: dict[Path, Device] = {}
+"""Runs that ended in this process, by compiled folder: nobody has to run them again to look."""
+
+
+def remember(folder: Path, device: Device) -> None:
+    """Keep the end of a run for later questions in this process."""
+    _REMEMBERED[folder.resolve()] = device
+
+
+def forget(folder: Path) -> None:
+    """Drop it."""
+    _REMEMBERED.pop(folder.resolve(), None)
+
+
+def final_state(folder: Path) -> Device:
+    """The end of the last run of a compiled folder: of this process, or by running it again.
+
+    Raises UsageError when it has not run yet, FormatError, DeviceError.
+    """
+    known = _REMEMBERED.get(folder.resolve())
+    if known is not None:
+        return known
+    recording = load_run(folder)
+    if recording is None:
+        raise UsageError(f"{folder}: has not run yet; run its host program first")
+    device = Device(load_wafer(folder), {}, REPLAY_LIMIT)
+    for command in recording.commands:
+        device.submit(command)
+    device.finish()
+    remember(folder, device)
+    return device
+
+
+def write_logs(folder: Path, device: Device) -> None:
+    """sim.log and simfab_traces in the current folder, as host scripts expect them. Raises OSError."""
+    place = Path.cwd()
+    cycle = device.machine.cycle
+    lines = [*device.log_lines(), f"@{cycle} npuviz: end of the run of {folder}"]
+    (place / LOG_FILE).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    traces = place / TRACE_FOLDER
+    traces.mkdir(exist_ok=True)
+    summary = {"folder": str(folder.resolve()), "cycles": cycle, "commands": len(device.commands)}
+    (traces / "run.json").write_text(json.dumps(summary) + "\n", encoding="utf-8")

@@ -1,0 +1,420 @@
+"""SdkRuntime: the interface through which host programs drive the chip.
+
+Written from the documented interface (names and order of arguments are the vendor's). What the host
+asks of the chip is recorded and left in the compiled folder, so that npuviz opens the same run.
+"""
+
+import atexit
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from npuviz.base.errors import NpuvizError, UsageError
+from npuviz.targets.wavelet import isa, tables
+from npuviz.targets.wavelet.host.compiled import load_wafer, save_run
+from npuviz.targets.wavelet.host.device import Device, DeviceError
+from npuviz.targets.wavelet.host.finished import remember, write_logs
+from npuviz.targets.wavelet.host.transfers import (
+    MemcpyDataType,
+    MemcpyOrder,
+    argument_word,
+    check_room,
+    put_words,
+    words_of,
+)
+from npuviz.targets.wavelet.tables import Export, HostCommand, Symbol, Wafer
+
+LIMIT_VARIABLE = "NPUVIZ_CSL_LIMIT"
+"""Most cycles that one command of the host may take."""
+SETTINGS_VARIABLE = "NPUVIZ_CSL_SET"
+"""Settings of the machine for host programs: KEY=VALUE pairs with commas between them."""
+DEFAULT_LIMIT = 200_000_000
+MOST_ARGUMENTS = 15
+
+
+@dataclass(frozen=True)
+class Task:
+    """A command that was given without waiting."""
+
+    index: int
+
+
+class SdkRuntime:
+    """A program on the chip, from loading to the end of the run."""
+
+    def __init__(
+        self,
+        artifacts: object,
+        platform: object = None,
+        *,
+        cmaddr: str | None = None,
+        suppress_simfab_trace: bool = True,
+        simfab_numthreads: int = 1,
+        msg_level: str = "",
+        memcpy_required: bool = True,
+        **_: object,
+    ) -> None:
+        """Read the compiled folder, or what `SdkLayout.compile` returned; most settings mean nothing here."""
+        del platform, suppress_simfab_trace, simfab_numthreads, msg_level, memcpy_required
+        if cmaddr:
+            raise UsageError(f"cmaddr={cmaddr!r}: npuviz simulates; leave the address of a system out")
+        self.folder = Path(str(getattr(artifacts, "folder", artifacts)))
+        self.wafer: Wafer = load_wafer(self.folder)
+        self._names = list(self.wafer.exported)
+        self._exports = _exports(self.wafer)
+        self._device: Device | None = None
+        self._is_stopped = False
+        self._exit = self._leave_record
+
+    # ---- life of a run
+
+    def load(self) -> None:
+        """Put the program on the chip."""
+        if self._device is not None:
+            raise UsageError("load: the program is loaded already")
+        self._device = Device(self.wafer, settings_of_environment(), _limit())
+        atexit.register(self._exit)
+
+    def run(self) -> None:
+        """Let it run; commands of the host make it go on."""
+        self._running()
+
+    def stop(self) -> None:
+        """End the run once every command is done and the chip is idle."""
+        device = self._running()
+        try:
+            device.finish()
+        finally:
+            self._leave_record()
+        self._is_stopped = True
+
+    def _running(self) -> Device:
+        if self._device is None:
+            raise UsageError("the program is not loaded; call load() and run() first")
+        if self._is_stopped:
+            raise UsageError("the run has been stopped")
+        return self._device
+
+    def _leave_record(self) -> None:
+        """Write what has been asked so far and what PEs printed; also when the host program fails."""
+        atexit.unregister(self._exit)
+        device = self._device
+        if device is None or self._is_stopped:
+            return
+        script = Path(sys.argv[0]).name if sys.argv else ""
+        with suppress(OSError):
+            save_run(self.folder, device.commands, script)
+            write_logs(self.folder, device)
+        remember(self.folder, device)
+
+    # ---- symbols
+
+    def get_id(self, name: str) -> int:
+        """The number of an exported symbol."""
+        if name not in self.wafer.exported:
+            raise UsageError(f"{name[:60]!r}: not exported; exported: {', '.join(self._names)[:200]}")
+        return self._names.index(name)
+
+    def read_symbol(self, x: int, y: int, name: str, dtype: str | np.dtype | None = None) -> np.ndarray:
+        """Elements of a variable of a PE, in coordinates of the layout."""
+        if self._device is None:
+            raise UsageError("read_symbol: the program is not loaded")
+        symbol = self._device.symbol(x, y, name)
+        data = self._device.read(x, y, symbol)
+        return as_elements(data, symbol, dtype)
+
+    # ---- transfers
+
+    def memcpy_h2d(
+        self,
+        dest: int,
+        src: np.ndarray,
+        px: int,
+        py: int,
+        w: int,
+        h: int,
+        elem_per_pe: int,
+        *,
+        streaming: bool = False,
+        data_type: MemcpyDataType = MemcpyDataType.MEMCPY_32BIT,
+        order: MemcpyOrder = MemcpyOrder.ROW_MAJOR,
+        nonblock: bool = False,
+    ) -> Task:
+        """Copy to a symbol of the PEs of a region, or stream wavelets of a color to them."""
+        what = f"memcpy_h2d to {self._subject_text(dest, streaming)}"
+        region = self._region(px, py, w, h, what)
+        data = words_of(src, (h, w, elem_per_pe), order, what)
+        return self._transfer_in(dest, data, region, streaming, data_type, nonblock, what)
+
+    def memcpy_d2h(
+        self,
+        dest: np.ndarray,
+        src: int,
+        px: int,
+        py: int,
+        w: int,
+        h: int,
+        elem_per_pe: int,
+        *,
+        streaming: bool = False,
+        data_type: MemcpyDataType = MemcpyDataType.MEMCPY_32BIT,
+        order: MemcpyOrder = MemcpyOrder.ROW_MAJOR,
+        nonblock: bool = False,
+    ) -> Task:
+        """Copy from a symbol of the PEs of a region, or take wavelets of a color from them."""
+        what = f"memcpy_d2h from {self._subject_text(src, streaming)}"
+        region = self._region(px, py, w, h, what)
+        check_room(dest, (h, w, elem_per_pe), what)
+        subject, is_16bit = self._subject(src, streaming, data_type, what)
+        kind = tables.HOST_STREAM_OUT if streaming else tables.HOST_COPY_OUT
+        command = HostCommand(kind, subject, region, elem_per_pe, None, is_16bit, nonblock)
+        device = self._running()
+        index = device.submit(command, lambda words: put_words(words, dest, order, what))
+        return self._end(index, nonblock)
+
+    def memcpy_h2d_rowbcast(
+        self,
+        dest: int,
+        src: np.ndarray,
+        px: int,
+        py: int,
+        w: int,
+        h: int,
+        elem_per_pe: int,
+        *,
+        streaming: bool = False,
+        data_type: MemcpyDataType = MemcpyDataType.MEMCPY_32BIT,
+        order: MemcpyOrder = MemcpyOrder.ROW_MAJOR,
+        nonblock: bool = False,
+    ) -> Task:
+        """One column of data [h][elements]: all PEs of a row get the same."""
+        what = f"memcpy_h2d_rowbcast to {self._subject_text(dest, streaming)}"
+        region = self._region(px, py, w, h, what)
+        column = words_of(src, (h, 1, elem_per_pe), order, what)
+        data = np.ascontiguousarray(np.broadcast_to(column, (h, w, elem_per_pe)))
+        return self._transfer_in(dest, data, region, streaming, data_type, nonblock, what)
+
+    def memcpy_h2d_colbcast(
+        self,
+        dest: int,
+        src: np.ndarray,
+        px: int,
+        py: int,
+        w: int,
+        h: int,
+        elem_per_pe: int,
+        *,
+        streaming: bool = False,
+        data_type: MemcpyDataType = MemcpyDataType.MEMCPY_32BIT,
+        order: MemcpyOrder = MemcpyOrder.ROW_MAJOR,
+        nonblock: bool = False,
+    ) -> Task:
+        """One row of data [w][elements]: all PEs of a column get the same."""
+        what = f"memcpy_h2d_colbcast to {self._subject_text(dest, streaming)}"
+        region = self._region(px, py, w, h, what)
+        row = words_of(src, (1, w, elem_per_pe), order, what)
+        data = np.ascontiguousarray(np.broadcast_to(row, (h, w, elem_per_pe)))
+        return self._transfer_in(dest, data, region, streaming, data_type, nonblock, what)
+
+    def memcpy_h2d_stride(
+        self,
+        dest: int,
+        src: np.ndarray,
+        px: int,
+        py: int,
+        w: int,
+        h: int,
+        elem_per_pe: int,
+        row_stride: int = 1,
+        col_stride: int = 1,
+        *,
+        streaming: bool = False,
+        data_type: MemcpyDataType = MemcpyDataType.MEMCPY_32BIT,
+        order: MemcpyOrder = MemcpyOrder.ROW_MAJOR,
+        nonblock: bool = False,
+    ) -> Task:
+        """Every row_stride-th row and col_stride-th column of a region: one copy a PE."""
+        what = f"memcpy_h2d_stride to {self._subject_text(dest, streaming)}"
+        self._region(px, py, w, h, what)
+        if row_stride < 1 or col_stride < 1:
+            raise UsageError(f"{what}: strides must be at least 1")
+        rows, columns = range(0, h, row_stride), range(0, w, col_stride)
+        data = words_of(src, (len(rows), len(columns), elem_per_pe), order, what)
+        task = Task(-1)
+        for i, row in enumerate(rows):
+            for j, column in enumerate(columns):
+                region = (px + column, py + row, 1, 1)
+                one = np.ascontiguousarray(data[i : i + 1, j : j + 1])
+                task = self._transfer_in(dest, one, region, streaming, data_type, True, what)
+        return self._end(task.index, nonblock)
+
+    def _transfer_in(
+        self,
+        dest: int,
+        data: np.ndarray,
+        region: tuple[int, int, int, int],
+        streaming: bool,
+        data_type: MemcpyDataType,
+        nonblock: bool,
+        what: str,
+    ) -> Task:
+        subject, is_16bit = self._subject(dest, streaming, data_type, what)
+        kind = tables.HOST_STREAM_IN if streaming else tables.HOST_COPY_IN
+        command = HostCommand(kind, subject, region, data.shape[2], data, is_16bit, nonblock)
+        return self._end(self._running().submit(command), nonblock)
+
+    def _subject(
+        self, symbol: int, streaming: bool, data_type: MemcpyDataType, what: str
+    ) -> tuple[str | int, bool]:
+        if streaming:
+            if not 0 <= symbol < 24:
+                raise UsageError(f"{what}: expected a color 0 to 23, found {symbol}")
+            return int(symbol), False
+        if not 0 <= symbol < len(self._names):
+            raise UsageError(f"{what}: expected an id of get_id(), found {symbol}")
+        return self._names[symbol], data_type is MemcpyDataType.MEMCPY_16BIT
+
+    def _subject_text(self, symbol: int, streaming: bool) -> str:
+        if streaming:
+            return f"color {symbol}"
+        return self._names[symbol] if 0 <= symbol < len(self._names) else f"symbol {symbol}"
+
+    def _region(self, x: int, y: int, width: int, height: int, what: str) -> tuple[int, int, int, int]:
+        columns, rows = self.wafer.columns, self.wafer.rows
+        if x < 0 or y < 0 or width < 1 or height < 1 or x + width > columns or y + height > rows:
+            raise UsageError(
+                f"{what}: region of {width} x {height} PEs at ({x}, {y}) is not inside the rectangle of "
+                f"{columns} x {rows}"
+            )
+        return int(x), int(y), int(width), int(height)
+
+    # ---- launches
+
+    def launch(self, name: str, *arguments: object, nonblock: bool = False) -> Task:
+        """Start an exported function on all PEs."""
+        export = self._function(name)
+        if len(arguments) != len(export.arguments):
+            raise UsageError(
+                f"launch of {name}: expected {len(export.arguments)} arguments, found {len(arguments)}"
+            )
+        words = [
+            argument_word(value, isa.name_of("T_", kind), f"launch of {name}, argument {index}")
+            for index, (value, kind) in enumerate(zip(arguments, export.arguments, strict=True))
+        ]
+        return self._launch(name, words, nonblock)
+
+    def call(self, name: str, arguments: Sequence[int] = (), nonblock: bool = False) -> Task:
+        """Start an exported function with words as arguments, unchecked but for their number."""
+        export = self._function(name)
+        if len(arguments) != len(export.arguments):
+            raise UsageError(
+                f"call of {name}: expected {len(export.arguments)} arguments, found {len(arguments)}"
+            )
+        return self._launch(name, [int(word) & 0xFFFFFFFF for word in arguments], nonblock)
+
+    def _function(self, name: str) -> Export:
+        export = self._exports.get(name)
+        if export is None or export.function < 0:
+            known = ", ".join(name for name, found in self._exports.items() if found.function >= 0)
+            raise UsageError(f"{name[:60]!r}: no exported function; exported: {known[:200]}")
+        return export
+
+    def _launch(self, name: str, words: list[int], nonblock: bool) -> Task:
+        region = (0, 0, self.wafer.columns, self.wafer.rows)
+        data = np.array(words, dtype=np.uint32)
+        command = HostCommand(tables.HOST_LAUNCH, name, region, len(words), data, False, nonblock)
+        return self._end(self._running().submit(command), nonblock)
+
+    # ---- ports of SdkLayout
+
+    def send(
+        self, port: object, array: np.ndarray, count: int | None = None, *, nonblock: bool = False
+    ) -> Task:
+        """Stream elements to a port of the layout."""
+        name = str(getattr(port, "name", port))
+        size = array.size if count is None else count
+        data = words_of(array.reshape(-1)[:size], (1, 1, size), MemcpyOrder.ROW_MAJOR, f"send to {name}")
+        command = HostCommand(tables.HOST_PORT_IN, name, (0, 0, 0, 0), size, data, False, nonblock)
+        return self._end(self._running().submit(command), nonblock)
+
+    def receive(self, port: object, array: np.ndarray, count: int, *, nonblock: bool = False) -> Task:
+        """Take elements from a port of the layout."""
+        name = str(getattr(port, "name", port))
+        what = f"receive from {name}"
+        check_room(array.reshape(-1)[:count], (1, 1, count), what)
+        command = HostCommand(tables.HOST_PORT_OUT, name, (0, 0, 0, 0), count, None, False, nonblock)
+        target = array.reshape(-1)[:count]
+        index = self._running().submit(
+            command, lambda words: put_words(words, target, MemcpyOrder.ROW_MAJOR, what)
+        )
+        return self._end(index, nonblock)
+
+    # ---- waiting
+
+    def _end(self, index: int, nonblock: bool) -> Task:
+        if not nonblock:
+            self._wait(index)
+        return Task(index)
+
+    def _wait(self, index: int) -> None:
+        try:
+            self._running().wait(index)
+        except DeviceError as error:
+            raise DeviceError(f"{error}; `npuviz {self.folder}` opens this run") from None
+
+    def task_wait(self, task: Task) -> None:
+        """Wait for a command that was given with nonblock=True."""
+        self._wait(task.index)
+
+    def is_task_done(self, task: Task) -> bool:
+        """Whether such a command is done."""
+        return self._running().machine.is_done(task.index)
+
+    def coord_logical_to_physical(self, coordinates: tuple[int, int]) -> tuple[int, int]:
+        """Place on the fabric of a place in the rectangle."""
+        return coordinates[0] + self.wafer.offset[0], coordinates[1] + self.wafer.offset[1]
+
+    def dump_core(self, path: str = "") -> None:
+        """Nothing to do: the compiled folder opens in npuviz with everything in it."""
+
+
+def as_elements(data: bytes, symbol: Symbol, dtype: str | np.dtype | type | None) -> np.ndarray:
+    """The bytes of a variable as numbers of a type, its own by default. Raises UsageError."""
+    kind = np.dtype(symbol.dtype if dtype is None else dtype)
+    if len(data) % kind.itemsize:
+        raise UsageError(f"{symbol.name}: {len(data)} bytes are no array of {kind}")
+    return np.frombuffer(data, kind).copy()
+
+
+def settings_of_environment() -> dict[str, str]:
+    """Settings of the machine that NPUVIZ_CSL_SET gives. Raises UsageError."""
+    found: dict[str, str] = {}
+    for pair in filter(None, os.environ.get(SETTINGS_VARIABLE, "").split(",")):
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise UsageError(f"{SETTINGS_VARIABLE}={pair[:60]!r}: expected KEY=VALUE")
+        found[key.strip()] = value.strip()
+    return found
+
+
+def _limit() -> int:
+    text = os.environ.get(LIMIT_VARIABLE, str(DEFAULT_LIMIT))
+    if not text.isdigit() or not 0 < int(text) < 1 << 60:
+        raise UsageError(f"{LIMIT_VARIABLE}={text[:40]!r}: expected a number of cycles")
+    return int(text)
+
+
+def _exports(wafer: Wafer) -> dict[str, Export]:
+    found: dict[str, Export] = {}
+    for program in wafer.programs:
+        for export in program.exports:
+            found.setdefault(export.name, export)
+    return found
+
+
+__all__ = ["MemcpyDataType", "MemcpyOrder", "NpuvizError", "SdkRuntime", "Task"]

@@ -1,0 +1,1 @@
+"""Names that host programs import."""
