@@ -38,7 +38,7 @@ def _cycles() -> Key:
 
 
 CORE_KEYS: Mapping[str, Key] = {
-    "core_type": Key(words=("systolic_ws", "systolic_os"), default="systolic_ws"),
+    "core_type": Key(words=("systolic_ws", "systolic_os", "systolic_is"), default="systolic_ws"),
     "core_width": Key(1, MAX_ARRAY_SIDE),
     "core_height": Key(1, MAX_ARRAY_SIDE),
     "spad_size": Key(1, 4 << 20),

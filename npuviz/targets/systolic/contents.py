@@ -99,7 +99,8 @@ class Contents:
 
     def layers_done(self) -> np.ndarray:
         """bool per layer: ended."""
-        return np.arange(len(self._engine.tables.layers)) < int(self._engine.state[sk.H_LAYERS_DONE])
+        s, count = self._engine.state, len(self._engine.tables.layers)
+        return s[int(s[sk.H_TIMES]) :][: 2 * count].reshape(count, 2)[:, 1] >= 0
 
     # --- regions ---------------------------------------------------------------------------------------
 

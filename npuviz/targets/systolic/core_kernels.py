@@ -28,6 +28,7 @@ from npuviz.targets.systolic.pipeline_kernels import (
     start_gemm,
     start_vector,
 )
+from npuviz.targets.systolic.requests_kernels import poll
 from npuviz.targets.systolic.scheduler_kernels import finish_tile, hand_tile, report_tile
 from npuviz.targets.systolic.state_kernels import (
     B_CODE,
@@ -47,6 +48,7 @@ from npuviz.targets.systolic.state_kernels import (
     H_NOC_LAST,
     H_NOC_NEXT,
     H_NOC_PERIOD,
+    H_SCHED,
     K_ACC_HALF,
     K_BURST_COUNT,
     K_BURST_HEAD,
@@ -409,8 +411,11 @@ def core_cycle(s, p, x, ev, c, t):
     k = s[H_CORES] + c * s[H_CORE_WORDS]
     if s[k + K_FINISHED] > 0:
         report_tile(s, p, x, ev, c, k, t)
-    if s[k + K_TILES] < 2 and s[k + K_NEXT_TILE] >= 0:
-        hand_tile(s, p, x, ev, c, k, t)
+    if s[k + K_TILES] < 2:
+        if s[k + K_NEXT_TILE] >= 0:
+            hand_tile(s, p, x, ev, c, k, t)
+        elif s[H_SCHED] > 0:
+            poll(s, p, x, c, t)
     if s[k + K_GEMM_COUNT] > 0 and s[k + K_GEMM_FINISH] <= t:
         retire_gemm(s, p, x, ev, c, k, t)
     if s[k + K_VEC] >= 0 and s[k + K_VEC_FINISH] <= t:

@@ -5,6 +5,7 @@ from npuviz.sim.probe import Probe
 from npuviz.targets.systolic import state_kernels as sk
 from npuviz.targets.systolic.compiler.opcodes import MNEMONICS, UNIT_KINDS
 from npuviz.targets.systolic.floorplan import make_floorplan
+from npuviz.targets.systolic.schedule import operator_lanes
 from npuviz.targets.systolic.spec import SystolicSpec
 from npuviz.trace.schema import Kind, Role, Track
 
@@ -190,6 +191,15 @@ def _tracks(spec: SystolicSpec) -> tuple[Track, ...]:
             last + sk.TRACK_HOST, "Host", "interval", host_unit(spec), doc="operators on the host (estimated)"
         )
     )
+    found += [
+        Track(
+            last + sk.TRACK_HOST + lane,
+            f"Operators {lane + 1}",
+            "interval",
+            doc="an operator that runs beside others",
+        )
+        for lane in range(1, operator_lanes(spec))
+    ]
     return tuple(found)
 
 

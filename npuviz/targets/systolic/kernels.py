@@ -12,6 +12,7 @@ from npuviz.sim.parts.interconnect_kernels import NOC_CAPACITY, NOC_LATENCY, NOC
 from npuviz.sim.parts.watch_kernels import X_CAPACITY, X_EVENTS, X_UNTIL
 from npuviz.targets.systolic.core_kernels import core_cycle
 from npuviz.targets.systolic.entry_kernels import empty_half, fault
+from npuviz.targets.systolic.requests_kernels import count_polls, end_cycle, poll
 from npuviz.targets.systolic.scheduler_kernels import scheduler_cycle
 from npuviz.targets.systolic.state_kernels import (
     FAR,
@@ -35,12 +36,14 @@ from npuviz.targets.systolic.state_kernels import (
     H_NOC_SHIFT,
     H_PORTS,
     H_REPLY_QUEUED,
+    H_SCHED,
     H_SCHEDULER_WAKE,
     H_STATUS,
     H_WAKE,
     K_BURST_COUNT,
     K_FINISHED,
     K_GEMM_COUNT,
+    K_NEXT_TILE,
     K_TILES,
     K_USED,
     K_VEC,
@@ -75,6 +78,9 @@ def first_wake(s):
 @kernel
 def run_cores(s, p, x, ev, t):
     """Core cycle `t` of the whole chip: the scheduler, then the cores in order."""
+    is_simple = s[H_SCHED] == 0
+    if not is_simple:
+        count_polls(s, t)
     if s[H_SCHEDULER_WAKE] <= t:
         scheduler_cycle(s, p, x, ev, t)
     for c in range(s[H_CORES_COUNT]):
@@ -83,6 +89,10 @@ def run_cores(s, p, x, ev, t):
             core_cycle(s, p, x, ev, c, t)
             if s[k + K_TILES] + s[k + K_FINISHED] + s[k + K_GEMM_COUNT] > 0 or s[k + K_VEC] >= 0:
                 s[H_LAST_BUSY] = t
+        elif not is_simple and s[k + K_TILES] < 2 and s[k + K_NEXT_TILE] < 0:
+            poll(s, p, x, c, t)
+    if not is_simple:
+        end_cycle(s, p, t)
     s[H_WAKE] = first_wake(s)
 
 

@@ -9,11 +9,23 @@ from npuviz.sim.parts.channel_hash import channel_hash_tables
 from npuviz.targets.systolic import state_kernels as sk
 from npuviz.targets.systolic import tables_kernels as tk
 from npuviz.targets.systolic.compiler.builder import assign_cores
+from npuviz.targets.systolic.schedule import (
+    consumer_lists,
+    partition_words,
+    schedule_words,
+    write_schedule,
+)
 from npuviz.targets.systolic.spec import SystolicSpec
 from npuviz.targets.systolic.tables import SystolicTables
 
 FIRST_POOL = 1 << 12
 FIRST_BURSTS = 1 << 6
+DATAFLOWS = {
+    "systolic_ws": sk.DATAFLOW_WEIGHTS,
+    "systolic_os": sk.DATAFLOW_OUTPUTS,
+    "systolic_is": sk.DATAFLOW_INPUTS,
+}
+"""`core_type` of a hardware file -> what stays in the array."""
 
 
 class StateShape:
@@ -22,6 +34,7 @@ class StateShape:
     def __init__(self, spec: SystolicSpec, tables: SystolicTables, bursts: int, pool: int) -> None:
         layers = tables.layers
         self.num_cores = spec.num_cores
+        self.num_layers = len(layers)
         self.height = max(core.core_height for core in spec.cores)
         self.spad_entries = int(layers[:, tk.L_SPAD_ENTRIES].max(initial=0))
         self.acc_entries = int(layers[:, tk.L_ACC_ENTRIES].max(initial=0))
@@ -50,6 +63,8 @@ class StateShape:
             "active": (channels + 63) // 64,
             "replies": (self.num_cores + 1) * channels * sk.REPLY_WORDS,
             "reply_turns": self.sources,
+            "times": 2 * len(layers),
+            "sched": schedule_words(spec, tables),
             "done": (len(tables.tiles) + 31) // 32,
             "bursts": self.num_cores * bursts * sk.BURST_WORDS,
             "pool": pool * self.stride,
@@ -86,6 +101,10 @@ def build_state(spec: SystolicSpec, tables: SystolicTables, shape: StateShape) -
     replies[:, sk.Y_READY] = -1
     if shape.is_queued:
         replies[: shape.num_cores * config.dram_channels, sk.Y_HEAD :] = ik.NONE
+    if shape.num_layers:
+        s[shape.at["times"] : shape.at["times"] + 2 * shape.num_layers] = -1
+    if spec.config.scheduler != "simple":
+        write_schedule(s, spec, tables, shape.at["sched"])
     return s
 
 
@@ -126,6 +145,8 @@ def _write_header(s: np.ndarray, spec: SystolicSpec, tables: SystolicTables, sha
         sk.H_LAUNCHES_TOTAL: len(tables.launches),
         sk.H_SCHEDULER_WAKE: sk.FAR,
         sk.H_WAKE: sk.FAR,
+        sk.H_TIMES: shape.at["times"],
+        sk.H_SCHED: 0 if config.scheduler == "simple" else shape.at["sched"],
     }
     if len(tables.launches):
         values[sk.H_LAUNCH_AT] = values[sk.H_SCHEDULER_WAKE] = values[sk.H_WAKE] = int(
@@ -148,6 +169,7 @@ def _write_core(s: np.ndarray, spec: SystolicSpec, shape: StateShape, index: int
         k[word] = -1
     k[sk.K_WAKE] = sk.FAR
     k[sk.K_HEIGHT] = core.core_height
+    k[sk.K_DATAFLOW] = DATAFLOWS[core.core_type]
     k[sk.K_WIDTH] = core.core_width
     k[sk.K_SPAD_HALF] = core.spad_bytes // 2
     k[sk.K_ACC_HALF] = core.acc_bytes // 2
@@ -218,6 +240,7 @@ def build_program_words(spec: SystolicSpec, tables: SystolicTables, dram_memory:
     """The immutable words the kernels read: (words,) int64."""
     core_of = assign_cores(tables, spec.num_cores).astype(np.int64)
     heads, following = _core_queues(tables, core_of, spec.num_cores)
+    edges_at, edges = consumer_lists(tables)
     hashes = channel_hash_tables(spec.config.dram_channels)[0]
     parts = {
         sk.P_CODE: tables.code,
@@ -229,6 +252,9 @@ def build_program_words(spec: SystolicSpec, tables: SystolicTables, dram_memory:
         sk.P_HEADS: heads,
         sk.P_HASH: hashes,
         sk.P_CORE_OF: core_of,
+        sk.P_EDGES_AT: edges_at,
+        sk.P_EDGES: edges,
+        sk.P_PARTITION: partition_words(spec),
     }
     p = np.zeros(sk.PROGRAM_HEADER + sum(part.size for part in parts.values()), dtype=np.int64)
     p[sk.P_DRAM_MEMORY] = dram_memory

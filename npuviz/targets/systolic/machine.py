@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from npuviz.program.instruction import Listing
+from npuviz.program.instruction import DetailTable, Listing
 from npuviz.program.program import Program
 from npuviz.sim.machine import Region, StillMemories
 from npuviz.sim.parts.kernel_machine import KernelMachine
@@ -16,6 +16,7 @@ from npuviz.targets.systolic.engine import Engine
 from npuviz.targets.systolic.observe import Observer
 from npuviz.targets.systolic.payload import Payload
 from npuviz.targets.systolic.probes import ProbeTable
+from npuviz.targets.systolic.reports import Reports
 from npuviz.targets.systolic.spec import SystolicSpec
 from npuviz.targets.systolic.values import ValueEngine
 
@@ -53,11 +54,16 @@ class SystolicMachine(KernelMachine):
         )
         self._engine = engine
         self._contents = Contents(engine, observer, program, description)
+        self._reports = Reports(engine, program.graph, payload.requests)
 
     @property
     def values(self) -> ValueEngine | None:
         """The values engine of the present image, None in programs without values."""
         return self._image.values
+
+    def reports(self) -> Sequence[DetailTable]:
+        """Latency by request, roofline by operator, energy by part, up to now."""
+        return self._reports.tables()
 
     @property
     def listing(self) -> Listing:

@@ -164,14 +164,38 @@ class Observer:
         for core in range(self._engine.spec.num_cores):
             found += self._core_activities(core, cycle)
         tracks = self._engine.spec.num_cores * sk.TRACKS_PER_CORE
-        layer = int(s[sk.H_LAYER])
-        if layer >= 0 and int(s[sk.H_LAYER_START]) < cycle:
-            start, node, first = int(s[sk.H_LAYER_START]), self.layer_node(layer), self.layer_first(layer)
-            found.append(Activity(tracks + sk.TRACK_OPERATORS, start, -1, sk.KIND_OPERATOR, node, first))
-            if int(s[sk.H_HOST_UNTIL]) > cycle:
+        for lane, layer in self.running_layers():
+            start, node, first = self.layer_start(layer), self.layer_node(layer), self.layer_first(layer)
+            if start >= cycle:
+                continue
+            track = tracks + (sk.TRACK_OPERATORS if lane == 0 else sk.TRACK_HOST + lane)
+            found.append(Activity(track, start, -1, sk.KIND_OPERATOR, node, first))
+            if layer == self.host_layer() and int(s[sk.H_HOST_UNTIL]) > cycle:
                 end = int(s[sk.H_HOST_UNTIL])
                 found.append(Activity(tracks + sk.TRACK_HOST, start, end, tk.OP_HOST, node, first))
         return found
+
+    def running_layers(self) -> list[tuple[int, int]]:
+        """(lane of the operator tracks, layer) of every layer under way that has a lane."""
+        s = self._s
+        schedule = int(s[sk.H_SCHED])
+        if schedule == 0:
+            return [(0, int(s[sk.H_LAYER]))] if int(s[sk.H_LAYER]) >= 0 else []
+        lanes = int(s[schedule + sk.Q_LANES])
+        layers = s[lanes : lanes + int(s[schedule + sk.Q_NUM_LANES])].tolist()
+        return [(lane, layer) for lane, layer in enumerate(layers) if layer >= 0]
+
+    def host_layer(self) -> int:
+        """The layer on the Host unit, -1 if it is idle."""
+        s = self._s
+        if int(s[sk.H_HOST_UNTIL]) < 0:
+            return -1
+        schedule = int(s[sk.H_SCHED])
+        return int(s[sk.H_LAYER] if schedule == 0 else s[schedule + sk.Q_HOST_LAYER])
+
+    def layer_start(self, layer: int) -> int:
+        """Cycle in which a layer started, -1 if it has not."""
+        return int(self._s[int(self._s[sk.H_TIMES]) + 2 * layer])
 
     def _core_activities(self, core: int, cycle: int) -> list[Activity]:
         found: list[Activity] = []
@@ -311,8 +335,8 @@ class Observer:
         for core in range(self._engine.spec.num_cores):
             for number, index in self._next_of_core(core).items():
                 found[core * UNITS_PER_CORE + number] = index
-        layer = int(self._s[sk.H_LAYER])
-        if layer >= 0 and self._engine.tables.layers[layer, tk.L_HOST_CYCLES] > 0:
+        layer = self.host_layer()
+        if layer >= 0:
             found[host_unit(self._engine.spec)] = self.layer_first(layer)
         return found
 

@@ -8,22 +8,24 @@ import numpy as np
 
 from npuviz.program.graph import Graph
 from npuviz.targets.systolic import tables_kernels as tk
+from npuviz.targets.systolic.compiler.compiled import RequestPlan
 from npuviz.targets.systolic.tables import SystolicTables
 
 
 @dataclass(frozen=True)
 class Payload:
-    """The kernels' tables and the values of the graph's inputs (by name; empty in parity mode)."""
+    """The kernels' tables, values of the graph's inputs (by name; empty in parity mode), who is served."""
 
     tables: SystolicTables
     inputs: Mapping[str, np.ndarray] = field(default_factory=dict[str, np.ndarray])
+    requests: tuple[RequestPlan, ...] = ()
 
 
 def fingerprint(payload: Payload, graph: Graph, spec_text: str) -> str:
     """Digest of everything that decides a run: tables, machine, weights and inputs."""
     digest = hashlib.blake2b(spec_text.encode(), digest_size=16)
     tables = payload.tables
-    for table in (tables.code, tables.tiles, tables.layers, tables.entries, tables.launches):
+    for table in (tables.code, tables.tiles, tables.layers, tables.entries, tables.launches, tables.edges):
         digest.update(np.ascontiguousarray(table).data)
     named = {graph.tensors[index].name: values for index, values in graph.constants.items()}
     for name, values in sorted({**named, **payload.inputs}.items()):

@@ -1,7 +1,7 @@
-"""The `simple` scheduler: one launch at a time, one layer at a time, tiles dealt to cores.
+"""Handing tiles to cores; the `simple` scheduler: one launch and one layer at a time, tiles dealt to cores.
 
 Which core runs which tile is known before the run (the layer order does not depend on time), so the
-core queues are linked lists in the program words.
+core queues are linked lists in the program words. The other schedulers are in `requests_kernels`.
 """
 
 from numba import int64
@@ -17,6 +17,8 @@ from npuviz.sim.parts.watch_kernels import (
     watch_subject,
 )
 from npuviz.targets.systolic.entry_kernels import empty_half
+from npuviz.targets.systolic.queue_kernels import next_tile
+from npuviz.targets.systolic.requests_kernels import begin_cycle, end_of_tile
 from npuviz.targets.systolic.state_kernels import (
     FAR,
     H_CORE_WORDS,
@@ -34,9 +36,11 @@ from npuviz.targets.systolic.state_kernels import (
     H_LAYERS_DONE,
     H_LAYERS_LEFT,
     H_NEXT_LAYER,
+    H_SCHED,
     H_SCHEDULER_WAKE,
     H_TILE_DONE,
     H_TILES_DONE,
+    H_TIMES,
     H_TRUE_MODE,
     K_FINISHED,
     K_FINISHED_RING,
@@ -121,6 +125,7 @@ def start_work(s, p, x, t, after_core):
     s[H_LAYERS_LEFT] -= 1
     s[H_LAYER_START] = t
     s[H_LAYER_LEFT] = p[layer + L_NUM_TILES]
+    s[s[H_TIMES] + 2 * index] = t
     if is_watched(x):
         watch_subject(x, int64(STOP_NODE_START), p[layer + L_NODE], int64(0), int64(0), t)
     if p[layer + L_HOST_CYCLES] > 0:
@@ -167,6 +172,7 @@ def end_layer(s, p, x, ev, t, after_core):
             )
     if is_watched(x):
         watch_subject(x, int64(STOP_NODE_END), node, int64(0), int64(0), t)
+    s[s[H_TIMES] + 2 * s[H_LAYER] + 1] = t
     s[H_LAYER] = -1
     s[H_LAYERS_DONE] += 1
     s[H_LAST_BUSY] = t
@@ -180,7 +186,9 @@ def end_layer(s, p, x, ev, t, after_core):
 @kernel
 def scheduler_cycle(s, p, x, ev, t):
     """What happens at the start of core cycle `t`, before the cores: host work ends, launches start."""
-    if s[H_HOST_UNTIL] >= 0 and s[H_HOST_UNTIL] <= t:
+    if s[H_SCHED] > 0:
+        begin_cycle(s, p, x, ev, t)
+    elif s[H_HOST_UNTIL] >= 0 and s[H_HOST_UNTIL] <= t:
         s[H_HOST_UNTIL] = -1
         end_layer(s, p, x, ev, t, int64(-1))
     elif s[H_LAYER] < 0:
@@ -198,6 +206,9 @@ def report_tile(s, p, x, ev, c, k, t):
     s[s[H_TILE_DONE] + (tile >> 5)] |= 1 << (tile & 31)
     s[H_TILES_DONE] += 1
     s[H_LAST_BUSY] = t
+    if s[H_SCHED] > 0:
+        end_of_tile(s, p, x, ev, p[p[P_TILES] + tile * TILE_WORDS + T_LAYER], c, t)
+        return
     s[H_LAYER_LEFT] -= 1
     if s[H_LAYER_LEFT] == 0:
         end_layer(s, p, x, ev, t, c)
@@ -213,9 +224,12 @@ def finish_tile(s, k, tile):
 @kernel
 def hand_tile(s, p, x, ev, c, k, t):
     """Give the core the head of its queue: choose and empty the halves it will own."""
-    tile = s[k + K_NEXT_TILE]
+    if s[H_SCHED] > 0:
+        tile = next_tile(s, p, c, k, t)
+    else:
+        tile = s[k + K_NEXT_TILE]
+        s[k + K_NEXT_TILE] = p[p[P_NEXT] + tile]
     row = p[P_TILES] + tile * TILE_WORDS
-    s[k + K_NEXT_TILE] = p[p[P_NEXT] + tile]
     layer = p[row + T_LAYER]
     continues = (
         p[row + T_ACCUMULATE] == 1

@@ -18,6 +18,9 @@ from npuviz.formats.onnxim_config import (
     read_config,
 )
 from npuviz.program.program import Note
+from npuviz.sim.parts.dram_presets import DEVICES
+from npuviz.sim.parts.dram_standards import DramDevice, preset_device
+from npuviz.targets.systolic.dram_file import read_device
 from npuviz.targets.systolic.presets import PRESETS
 
 MAX_ARRAY_ROWS = 1 << 18
@@ -27,12 +30,16 @@ MAX_PORTS = 1 << 16
 
 Mode = Literal["true", "parity"]
 
+Refresh = Literal["auto", "on", "off"]
+
 SPEC_KEYS: Mapping[str, Key] = {
     "mode": Key(words=("true", "parity"), default="true"),
     "element_type": Key(words=("model", "float32", "float16", "bfloat16", "int8"), default="model"),
     # Assumed: a driver call, and a processor that streams 16 bytes per core cycle.
     "host_cycles": Key(1, 1 << 40, default=1000),
     "host_bytes_per_cycle": Key(1, 1 << 20, default=16),
+    "dram_device": Key(words=("file", *DEVICES), default="file"),
+    "dram_refresh": Key(words=("auto", "on", "off"), default="auto"),
 }
 """Keys of the spec that the hardware description does not hold."""
 
@@ -55,6 +62,10 @@ class SystolicSpec:
     element_type: str = "model"
     host_cycles: int = 1000
     host_bytes_per_cycle: int = 16
+    dram_device: str = "file"
+    dram_refresh: Refresh = "auto"
+    device: DramDevice | None = None
+    is_refreshed: bool = False
 
     @property
     def num_cores(self) -> int:
@@ -116,7 +127,70 @@ def make_spec(
         hardware, warnings = parse_config(PRESETS[name][1], f"preset {name}")
     spec = _apply(SystolicSpec(hardware), settings or {})
     _refuse(spec)
-    return spec, tuple(Note("warning", "config", text) for text in warnings)
+    spec, more = with_device(spec, config)
+    return spec, tuple(Note("warning", "config", text) for text in (*warnings, *more))
+
+
+def with_device(spec: SystolicSpec, config: Path | None) -> tuple[SystolicSpec, tuple[str, ...]]:
+    """The spec with its DRAM's device, and what was assumed or corrected.
+
+    `config` is the hardware file, beside which the DRAM's file is looked for. Raises FormatError (its
+    file), TargetError (no device named, impossible timings).
+    """
+    if spec.config.dram_type == "simple":
+        return spec, ()
+    is_exact = spec.mode == "parity"
+    warnings: tuple[str, ...] = ()
+    if spec.dram_device == "file":
+        path = _dram_path(spec.config.dram_config_path, config)
+        device, is_refreshed, warnings = read_device(path, is_exact=is_exact)
+    else:
+        device, is_refreshed = preset_device(spec.dram_device, is_exact=is_exact), True
+    if is_exact:
+        # Ref: systolic.md F20: the refresh unit counts ranks, and HBM has no level of that name.
+        is_refreshed = is_refreshed and not device.standard.startswith("HBM")
+    if spec.dram_refresh != "auto":
+        is_refreshed = spec.dram_refresh == "on"
+    notes = [*warnings, *device.notes]
+    if not is_exact:
+        notes += _mismatches(spec, device)
+    return replace(spec, device=device, is_refreshed=is_refreshed), tuple(notes)
+
+
+def _dram_path(name: str, config: Path | None) -> Path:
+    """The DRAM's file: its name is appended to the folder of the hardware file, as ONNXim does."""
+    if not name or config is None:
+        raise TargetError(
+            "DRAM of type ramulator2 without a dram_config_path; name a device with --set dram_device="
+            + "|".join(DEVICES)
+        )
+    for path in (config.parent / name, Path(name)):
+        if path.is_file():
+            return path
+    raise FormatError(
+        config,
+        field="key dram_config_path",
+        expected=f"a file at {config.parent / name}",
+        found="none",
+        hint="or --set dram_device=" + "|".join(DEVICES),
+    )
+
+
+def _mismatches(spec: SystolicSpec, device: DramDevice) -> list[str]:
+    """What does not fit between the hardware file and the device (F20)."""
+    found: list[str] = []
+    ratio = spec.dram_period_ps / device.period_ps
+    if not 0.95 < ratio < 1.05:
+        found.append(
+            f"the {device.standard} timings are cycles of {1e6 / device.period_ps:.0f} MHz, "
+            f"but dram_freq is {spec.config.dram_freq} MHz: all DRAM times are {ratio:.2f} times as long"
+        )
+    if device.access_bytes != spec.req_size:
+        found.append(
+            f"a request has {spec.req_size} bytes, a burst of this {device.standard} {device.access_bytes}: "
+            "every request takes a whole burst"
+        )
+    return found
 
 
 def is_setting(name: str) -> bool:
@@ -208,14 +282,13 @@ def _parse(given: str, name: str, key: Key, text: str) -> int | str:
 
 def _refuse(spec: SystolicSpec) -> None:
     config = spec.config
-    if config.dram_type != "simple":
+    if config.dram_type == "ramulator":
         raise TargetError(
-            f"DRAM of type {config.dram_type} is not modelled yet; --set dram_type=simple runs it"
+            "DRAM of type ramulator (version 1, .cfg) is not modelled; --set dram_type=ramulator2 with "
+            "--set dram_device=HBM2 or DDR4 runs the newer form, --set dram_type=simple the simple DRAM"
         )
     if config.icnt_type != "simple":
         raise TargetError(f"network {config.icnt_type} is not modelled yet; --set icnt_type=simple runs it")
-    if config.scheduler != "simple":
-        raise TargetError(f"scheduler {config.scheduler} is not modelled yet; --set scheduler=simple runs it")
     if any(core.core_type != "systolic_ws" for core in config.cores):
         raise TargetError("output-stationary cores are not modelled; --set core_type=systolic_ws runs it")
     rows = sum(core.core_height for core in config.cores)

@@ -60,6 +60,8 @@ H_LAUNCHES_TOTAL = 50
 H_REPLY_NEXT = 51  # next NoC cycle in which a queued reply enters or may be taken, FAR if none
 H_WAKE = 52  # earliest core cycle in which the scheduler or a core has something to do
 H_NOC_SHIFT = 53  # a core cycle is 1 << shift NoC cycles, -1 if it is no such number
+H_TIMES = 62  # word of the layers' times: start and end core cycle of each, -1 while unknown
+H_SCHED = 63  # word of the run-time scheduler's block, 0: the `simple` scheduler
 HEADER_WORDS = 64
 
 STATUS_RUNNING = 0
@@ -82,6 +84,7 @@ K_ORDER = 3  # two words: slots in order of arrival
 K_NEXT_TILE = 5  # head of its own tile queue, -1 if empty
 K_FINISHED = 6  # number of finished tiles not reported yet
 K_FINISHED_RING = 7  # eight words, head first
+K_DATAFLOW = 15  # DATAFLOW_ of the array
 K_LOADS = 17  # instructions in the LD queue
 K_LOAD_RING = 18  # four (code, slot) pairs, head first
 K_STORES = 26
@@ -200,7 +203,58 @@ P_HEADS = 6  # first tile per (layer, core)
 P_HASH = 7  # three tables of 128 words: channel hash of bits 0..6, 7..13, 14..20
 P_CORE_OF = 8  # core of each tile
 P_DRAM_MEMORY = 9  # memory id of the DRAM
+P_EDGES_AT = 12  # first edge per layer, and the end
+P_EDGES = 13  # consumer layers, in creation order
+P_PARTITION = 14  # PARTITION_WORDS per core, then the cores of each partition
 PROGRAM_HEADER = 16
+
+PARTITION_ID = 0
+PARTITION_PLACE = 1  # of the core in its partition
+PARTITION_SIZE = 2
+PARTITION_MEMBERS = 3  # offset of the partition's cores from P_PARTITION
+PARTITION_WORDS = 4
+
+DATAFLOW_WEIGHTS = 0  # weights stay in the array, rows of activations stream
+DATAFLOW_OUTPUTS = 1  # results stay, both operands stream along the reduction
+DATAFLOW_INPUTS = 2  # activations stay, columns of weights stream
+
+# --- block of the run-time scheduler (requests_kernels) ----------------------------------------------
+Q_KIND = 0  # a SCHED_ number
+Q_COUNT = 1  # requests in the queue
+Q_TURN = 2  # place in the queue that offered last (time_multiplex)
+Q_STARTED = 3  # layers started in the whole run
+Q_DEALT = 4  # tiles dealt round robin in the whole run
+Q_QUEUED = 5  # tiles in all queues
+Q_READY = 6  # ready layers of all requests in the queue
+Q_POLLED = 7  # core cycle up to which questions are counted
+Q_QUEUE = 8  # word of the queue: request numbers in order of arrival
+Q_REQUESTS = 9  # word of the request table
+Q_LAYERS = 10  # word of the layer table
+Q_NEXT = 11  # word of the next tile per tile
+Q_TAILS = 12  # word of the last tile of each core's own queue
+Q_OWN = 13  # word of the number of tiles in each core's own queue
+Q_LANES = 14  # word of the layers shown on the operator tracks, -1: free
+Q_NUM_LANES = 15
+Q_HOST_LAYER = 16
+SCHED_WORDS = 24
+
+SCHED_MULTIPLEX = 1
+SCHED_PARTITION = 2
+SCHED_SPATIAL = 3
+
+W_READY_HEAD = 0  # first ready layer, -1: none
+W_READY_TAIL = 1
+W_LEFT = 2  # layers that have not ended
+W_TILE_HEAD = 3  # spatial_split: first tile that no core has drawn
+W_TILE_TAIL = 4
+REQUEST_WORDS = 5
+
+V_LEFT = 0  # tiles not reported
+V_MISSING = 1  # layers it still waits for
+V_NEXT = 2  # next ready layer
+V_LANE = 3
+V_REQUEST = 4
+RUN_LAYER_WORDS = 5
 
 # Results of `advance`.
 RESULT_UNTIL = 0

@@ -97,4 +97,5 @@ A_FIRST_LAYER = 0
 A_NUM_LAYERS = 1
 A_EARLIEST = 2  # core cycle (tick index) at which it may start at the earliest
 A_DELAY = 3  # core ticks to wait after the tick in which the launch before it ended
-LAUNCH_WORDS = 4
+A_PARTITION = 4  # partition_cpu: the partition that runs it
+LAUNCH_WORDS = 5

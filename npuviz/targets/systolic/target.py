@@ -155,7 +155,7 @@ def _program(
         tables = pack_entries(tables)
     assumed = tuple(Note("warning", "assumed", text) for text in graph.assumptions)
     inputs = draw_inputs(graph, request.inputs, request.seed) if has_values else {}
-    payload = Payload(tables, inputs)
+    payload = Payload(tables, inputs, compiled.requests)
     names = [tensor.name for tensor in graph.tensors]
     listing = SystolicListing(tables, spec.num_cores, unit_ids(spec), memory_ids(spec), names)
     return Program(

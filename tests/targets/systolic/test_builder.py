@@ -49,7 +49,7 @@ def test_tables_of_two_layers() -> None:
     assert tables.layers[:, : tk.L_HOST_CYCLES].tolist() == [[0, 2, 7], [2, 2, 8], [4, 1, -1]]
     assert tables.layers[:, tk.L_ENTRY].tolist() == [0, 2, 2]
     assert tables.entries.tolist() == [[0, 64], [0, 32], [0, 64], [0, 32]]
-    assert tables.launches.tolist() == [[0, 3, 0, 0]]
+    assert tables.launches.tolist() == [[0, 3, 0, 0, 0]]
     assert tables.layer_names == ("a", "b", "c")
     assert not tables.tiles.flags.writeable
 
@@ -64,7 +64,7 @@ def test_launches_and_host_layers() -> None:
     builder.add_tile(write_product(builder))
     builder.end_layer()
     tables = builder.finish()
-    assert tables.launches.tolist() == [[0, 2, 10, 0], [2, 1, 0, 1]]
+    assert tables.launches.tolist() == [[0, 2, 10, 0, 0], [2, 1, 0, 1, 0]]
     assert tables.layers[:, tk.L_INSTRUCTION].tolist() == [-1, 4, -1]
     assert tables.layers[:, tk.L_HOST_CYCLES].tolist() == [0, 40, 0]
 

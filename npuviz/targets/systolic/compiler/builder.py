@@ -53,7 +53,8 @@ class ProgramBuilder:
         self._layers: list[tuple[int, ...]] = []
         self._layer_names: list[str] = []
         self._entry_rows: list[list[int]] = []
-        self._launches: list[tuple[int, int, int]] = []
+        self._launches: list[tuple[int, int, int, int]] = []
+        self._edges: list[tuple[int, int]] = []
         self._open: tuple[str, int, int] | None = None
         self._scratchpad = LayerEntries()
         self._accumulator = LayerEntries()
@@ -69,14 +70,22 @@ class ProgramBuilder:
         """Tiles added so far."""
         return self._num_tiles
 
-    def begin_launch(self, earliest: int = 0, delay: int = 0) -> None:
+    def begin_launch(self, earliest: int = 0, delay: int = 0, partition: int = 0) -> None:
         """Start a group of layers that may start at core tick `earliest` at the earliest, and not
-        before `delay` ticks after the tick in which the group before it ended.
+        before `delay` ticks after the tick in which the group before it ended. `partition` matters to the
+        scheduler `partition_cpu` only.
 
         Without a call, all layers form one launch that may start at tick 0.
         """
         self._require_closed("begin_launch")
-        self._launches.append((len(self._layers), earliest, delay))
+        self._launches.append((len(self._layers), earliest, delay, partition))
+
+    def add_edges(self, edges: Sequence[tuple[int, int]]) -> None:
+        """Tell which layers (indices, of one launch) wait for which: pairs (layer, one that waits for it).
+
+        The layers that wait for one are given in creation order. Under `simple` they change nothing.
+        """
+        self._edges += edges
 
     def begin_layer(self, name: str, node: int = -1) -> int:
         """Open a layer (graph node id, or -1) and return its index. Entry and template keys start afresh."""
@@ -239,20 +248,25 @@ class ProgramBuilder:
             self._launch_table(),
             tuple(self._layer_names),
             values,
+            np.array(self._edges, dtype=np.int64).reshape(-1, 2),
         )
-        for table in (tables.code, tables.tiles, tables.layers, tables.entries, tables.launches):
+        for table in (
+            tables.code,
+            tables.tiles,
+            tables.layers,
+            tables.entries,
+            tables.launches,
+            tables.edges,
+        ):
             table.setflags(write=False)
         return tables
 
     def _launch_table(self) -> np.ndarray:
         starts = self._launches
         if not starts or starts[0][0] > 0:
-            starts = [(0, 0, 0), *starts]
-        ends = [start for start, _, _ in starts[1:]] + [len(self._layers)]
-        rows = [
-            (first, end - first, earliest, delay)
-            for (first, earliest, delay), end in zip(starts, ends, strict=True)
-        ]
+            starts = [(0, 0, 0, 0), *starts]
+        ends = [start[0] for start in starts[1:]] + [len(self._layers)]
+        rows = [(first, end - first, *rest) for (first, *rest), end in zip(starts, ends, strict=True)]
         return np.array(rows, dtype=np.int64).reshape(-1, tk.LAUNCH_WORDS)
 
     def _append_layer(self, name: str, row: tuple[int, ...]) -> None:

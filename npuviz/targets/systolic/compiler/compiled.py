@@ -1,4 +1,4 @@
-"""What the parity compilers hand to the target."""
+"""What the compilers hand to the target."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,6 +9,22 @@ from npuviz.program.program import Note
 from npuviz.targets.systolic.tables import SystolicTables
 
 
+@dataclass(frozen=True, slots=True)
+class RequestPlan:
+    """One request for a model: what a latency is reported for.
+
+    arrival   core cycle in which it arrives
+    launches  the launches that serve it, in order; a batch of language requests shares launches
+    prompt, output  tokens (language models), else 0
+    """
+
+    name: str
+    arrival: int
+    launches: tuple[int, ...]
+    prompt: int = 0
+    output: int = 0
+
+
 @dataclass(frozen=True)
 class Compiled:
     """Tables and what people need to read them.
@@ -17,6 +33,7 @@ class Compiled:
     memory_map  places in DRAM
     placement   graph node id -> "Core" or "Host"; "View" (true mode) or "Free" (parity mode) for nodes that
                 cost nothing
+    requests    who is served; empty: one model from cycle 0 on
     """
 
     tables: SystolicTables
@@ -24,3 +41,4 @@ class Compiled:
     memory_map: MemoryMap = field(default_factory=MemoryMap)
     notes: tuple[Note, ...] = ()
     placement: Mapping[int, str] = field(default_factory=dict[int, str])
+    requests: tuple[RequestPlan, ...] = ()

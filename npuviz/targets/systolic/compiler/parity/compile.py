@@ -11,10 +11,11 @@ from npuviz.program.memory import Allocation, MemoryMap
 from npuviz.program.program import Note
 from npuviz.targets.systolic.compiler.addresses import BumpAllocator
 from npuviz.targets.systolic.compiler.builder import ProgramBuilder
-from npuviz.targets.systolic.compiler.compiled import Compiled
+from npuviz.targets.systolic.compiler.compiled import Compiled, RequestPlan
 from npuviz.targets.systolic.compiler.fitting import check_fits
+from npuviz.targets.systolic.compiler.parity.arrival import heap_order
 from npuviz.targets.systolic.compiler.parity.merging import merge_graphs
-from npuviz.targets.systolic.compiler.parity.network import Layer, Network, start_order
+from npuviz.targets.systolic.compiler.parity.network import Layer, Network, layer_edges, start_order
 from npuviz.targets.systolic.compiler.parity.operators import is_free, lower_node
 from npuviz.targets.systolic.spec import SystolicSpec
 
@@ -27,12 +28,14 @@ class ModelRequest:
 
     request_time_ps  when it arrives, in picoseconds
     target_core      core whose geometry the tiling uses
+    partition        the partition that runs it (scheduler partition_cpu)
     nr_atten         stop reading the graph after 2 x nr_atten SkipLayerNormalization nodes, -1: all
     """
 
     request_time_ps: int = 0
     target_core: int = 0
     nr_atten: int = -1
+    partition: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +86,16 @@ def compile_parity_list(
         networks.append(network)
     allocator, builder = BumpAllocator(), ProgramBuilder()
     _register(models, networks, allocator)
-    order = sorted(range(len(models)), key=lambda index: models[index].request.request_time_ps)
+    order = heap_order([model.request.request_time_ps for model in models])
+    requests: list[RequestPlan] = []
     for done, index in enumerate(order):
         watch.report(done / len(order), f"compiling {models[index].name}")
         time_ps = models[index].request.request_time_ps
-        builder.begin_launch(earliest=arrival_tick(time_ps, spec.core_period_ps))
+        arrival = arrival_tick(time_ps, spec.core_period_ps)
+        requests.append(RequestPlan(models[index].name, arrival, (done,)))
+        partition = models[index].request.partition
+        check_partition(spec, models[index].name, partition)
+        builder.begin_launch(earliest=arrival, partition=partition)
         emit_network(networks[index], builder, allocator)
     tables = builder.finish()
     check_fits(tables, spec)
@@ -95,7 +103,7 @@ def compile_parity_list(
     placement = {
         node.id: "Free" if is_free(node) else "Core" for network in networks for node in network.layer_nodes
     }
-    return Compiled(tables, graph, _memory_map(networks, dram), tuple(notes), placement)
+    return Compiled(tables, graph, _memory_map(networks, dram), tuple(notes), placement, tuple(requests))
 
 
 def _register(models: Sequence[ParityModel], networks: list[Network], allocator: BumpAllocator) -> None:
@@ -109,6 +117,16 @@ def _register(models: Sequence[ParityModel], networks: list[Network], allocator:
         network.tilings = known.tilings
         for own, shared in zip(network.initialisers(), known.initialisers(), strict=True):
             network.addresses[own] = known.addresses[shared]
+
+
+def check_partition(spec: SystolicSpec, name: str, partition: int) -> None:
+    """Refuse a request that no core would ever run. Raises TargetError."""
+    known = sorted({spec.config.partition.get(core, 0) for core in range(spec.num_cores)})
+    if spec.config.scheduler == "partition_cpu" and partition not in known:
+        raise TargetError(
+            f"model {name!r} asks for partition {partition}, which no core belongs to; partition_id may be "
+            f"{', '.join(map(str, known))}"
+        )
 
 
 def check_geometry(spec: SystolicSpec, core: int) -> None:
@@ -144,11 +162,13 @@ def emit_network(network: Network, builder: ProgramBuilder, allocator: BumpAlloc
     if len(order) < len(layers):
         stuck = min(set(range(len(layers))) - set(order))
         raise TargetError(f"layer {layers[stuck].name!r} never starts: one of its inputs is never produced")
+    place: dict[int, int] = {}
     for index in order:
         layer = layers[index]
-        builder.begin_layer(layer.name, layer.node)
+        place[index] = builder.begin_layer(layer.name, layer.node)
         layer.emit(builder)
         builder.end_layer()
+    builder.add_edges([(place[a], place[b]) for a, b in layer_edges(layers)])
 
 
 def _memory_map(networks: Sequence[Network], dram: int) -> MemoryMap:

@@ -62,7 +62,7 @@ def _read_entry(
     file = home.model(entry.name)
     if not file.is_file():
         raise FormatError(path, field=f"model {entry.name!r}", expected=f"the file {file}", found="none")
-    request = ModelRequest(entry.request_time_ps, entry.target_core, entry.nr_atten)
+    request = ModelRequest(entry.request_time_ps, entry.target_core, entry.nr_atten, entry.partition_id)
     return _read(file, entry.name, {**entry.dimensions, **dimensions}, request, progress)
 
 

@@ -159,6 +159,21 @@ def start_order(layers: list[Layer], ready_tensors: Iterable[int]) -> list[int]:
     return ready
 
 
+def layer_edges(layers: list[Layer]) -> list[tuple[int, int]]:
+    """Pairs of a layer and one that reads what it makes, each once, those that read in creation order."""
+    maker: dict[int, int] = {}
+    for index, layer in enumerate(layers):
+        for tensor in layer.outputs:
+            maker.setdefault(tensor, index)
+    pairs = {
+        (maker[tensor], index)
+        for index, layer in enumerate(layers)
+        for tensor in layer.inputs
+        if tensor in maker and maker[tensor] != index
+    }
+    return sorted(pairs)
+
+
 def node_inputs(network: Network, node: Node) -> tuple[int, ...]:
     """Tensors of a node that a layer has to wait for."""
     return tuple(tensor for tensor in node.inputs if tensor >= 0 and tensor not in network.is_constant)
