@@ -1,7 +1,6 @@
 """The systolic target: ONNX models and ONNXim's model lists on weight-stationary multi-core NPUs."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +8,7 @@ from npuviz.base.errors import FormatError, TargetError, UsageError
 from npuviz.base.names import printable
 from npuviz.base.progress import Progress
 from npuviz.formats.onnxim_home import OnnximHome
-from npuviz.formats.onnxim_models import is_model_list, read_model_list
+from npuviz.formats.onnxim_models import is_model_list
 from npuviz.program.program import Note, Program
 from npuviz.sim.machine import Machine
 from npuviz.sim.target import CheckResult, LoadRequest
@@ -58,8 +57,6 @@ class SystolicTarget:
         spec, notes = make_spec(request.preset, request.config, own)
         dimensions = _dimensions({k: v for k, v in request.settings.items() if k not in own})
         path = request.path
-        if path.suffix.lower() == ".json" and spec.mode == "true":
-            path, dimensions, spec = _of_list(path, dimensions, spec)
         try:
             compiled = _compile(path, spec, dimensions, progress)
         except UsageError as error:
@@ -117,25 +114,17 @@ def _dimensions(settings: Mapping[str, str]) -> dict[str, int]:
 def _compile(path: Path, spec: SystolicSpec, dimensions: Mapping[str, int], progress: Progress) -> "Compiled":
     from npuviz.formats.onnx_model import read_model
     from npuviz.targets.systolic.compiler.compile import compile_true
+    from npuviz.targets.systolic.compiler.load import load_true_list
     from npuviz.targets.systolic.compiler.parity.load import load_parity
     from npuviz.targets.systolic.description import dram_memory
 
     dram = dram_memory(spec)
     if spec.mode == "parity":
         return load_parity(path, spec, dimensions, progress, dram=dram)
+    if path.suffix.lower() == ".json":
+        return load_true_list(path, spec, dimensions, progress, dram=dram)
     graph = read_model(path, dimensions, optimize=True, progress=progress)
     return compile_true(graph, spec, dram, progress)
-
-
-def _of_list(
-    path: Path, dimensions: Mapping[str, int], spec: SystolicSpec
-) -> tuple[Path, dict[str, int], SystolicSpec]:
-    """The ONNX file of a list with one model; other lists run in parity mode, the only one they have."""
-    entries = read_model_list(path)
-    home = OnnximHome.of_list(path)
-    if len(entries) == 1 and home.model(entries[0].name).is_file():
-        return home.model(entries[0].name), {**entries[0].dimensions, **dimensions}, spec
-    return path, dict(dimensions), replace(spec, mode="parity")
 
 
 def _program(

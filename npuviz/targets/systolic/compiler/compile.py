@@ -1,24 +1,47 @@
 """Compiles any operator graph for the cores: true mode, in which every flaw of ONNXim is repaired."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from npuviz.base.names import printable
 from npuviz.base.progress import NoProgress, Progress
 from npuviz.program.graph import Graph, Node
 from npuviz.targets.systolic.compiler.builder import ProgramBuilder
-from npuviz.targets.systolic.compiler.compiled import Compiled
+from npuviz.targets.systolic.compiler.compiled import Compiled, RequestPlan
 from npuviz.targets.systolic.compiler.families import LOWERINGS
 from npuviz.targets.systolic.compiler.hardware import hardware_of
 from npuviz.targets.systolic.compiler.host import lower_on_host
 from npuviz.targets.systolic.compiler.lowering import Lowering, NotLowered
 from npuviz.targets.systolic.compiler.placing import place_tensors
 from npuviz.targets.systolic.spec import SystolicSpec
+from npuviz.targets.systolic.values_plan import LayerPlan
 
 _DOMAINS = frozenset(("", "ai.onnx", "com.microsoft"))
 """Operator domains whose operators `families.LOWERINGS` names."""
 
 
+@dataclass(frozen=True, slots=True)
+class LaunchPlan:
+    """Nodes that run as one launch, in the order in which the simple scheduler starts them.
+
+    earliest, delay, partition  as `ProgramBuilder.begin_launch` takes them
+    """
+
+    nodes: Sequence[Node]
+    earliest: int = 0
+    delay: int = 0
+    partition: int = 0
+
+
 def compile_true(
-    graph: Graph, spec: SystolicSpec, dram: int = 0, progress: Progress | None = None
+    graph: Graph,
+    spec: SystolicSpec,
+    dram: int = 0,
+    progress: Progress | None = None,
+    launches: Sequence[LaunchPlan] = (),
+    requests: Sequence[RequestPlan] = (),
 ) -> Compiled:
-    """Lower every node: one layer each, in the order in which the simple scheduler starts them.
+    """Lower every node: one layer each, launch by launch; without launches all nodes are one.
 
     dram  memory id of the DRAM in the machine description
     """
@@ -27,13 +50,36 @@ def compile_true(
     builder = ProgramBuilder()
     lowering = Lowering(graph, storages, hardware_of(spec), builder)
     placement: dict[int, str] = {}
-    for done, node in enumerate(scheduled(graph)):
-        if done % 16 == 0:
-            watch.report(done / max(1, len(graph.nodes)), f"compiling {node.name or node.op_type}")
-        placement[node.id] = _lower(lowering, node)
+    for launch in launches or (LaunchPlan(scheduled(graph)),):
+        first = builder.num_layers
+        builder.begin_launch(launch.earliest, launch.delay, launch.partition)
+        for node in launch.nodes:
+            if len(placement) % 16 == 0:
+                watch.report(len(placement) / max(1, len(graph.nodes)), f"compiling {_title(node)}")
+            placement[node.id] = _lower(lowering, node)
+        if builder.num_layers == first:
+            builder.add_skip_layer("nothing to run")
+            lowering.layer_plans.append(LayerPlan(-1, (), ()))
+        builder.add_edges(_edges(lowering.layer_plans, first))
     _state_assumptions(lowering)
     tables = builder.finish(lowering.plan())
-    return Compiled(tables, graph, memory_map, tuple(lowering.notes), placement)
+    served = tuple(requests) or (RequestPlan(printable(graph.name) or "model", 0, (0,)),)
+    return Compiled(tables, graph, memory_map, tuple(lowering.notes), placement, served)
+
+
+def _title(node: Node) -> str:
+    return node.name or node.op_type
+
+
+def _edges(plans: Sequence[LayerPlan], first: int) -> list[tuple[int, int]]:
+    """Pairs of a layer and one that reads or overwrites what it makes, from layer `first` on."""
+    maker: dict[int, int] = {}
+    found: list[tuple[int, int]] = []
+    for layer in range(first, len(plans)):
+        plan = plans[layer]
+        found += [(maker[root], layer) for root in {*plan.inputs, *plan.outputs} if root in maker]
+        maker |= dict.fromkeys(plan.outputs, layer)
+    return sorted(set(found))
 
 
 def _lower(lowering: Lowering, node: Node) -> str:

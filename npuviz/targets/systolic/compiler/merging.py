@@ -3,12 +3,17 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from npuviz.formats.onnx_merge import merge_sources
 from npuviz.program.graph import Graph, Node
 from npuviz.program.tensor import Tensor
 
 
-def merge_graphs(named: Sequence[tuple[str, Graph]]) -> tuple[Graph, list[Graph]]:
+def merge_graphs(
+    named: Sequence[tuple[str, Graph]], *, has_source: bool = False
+) -> tuple[Graph, list[Graph]]:
     """One graph with the nodes and tensors of all, renumbered, and a view of it per given graph.
+
+    has_source  keep what reference execution needs, if the models can be put together
 
     A view has the nodes, inputs, outputs and constants of its graph, and the tensors of all. A single
     graph is returned as it is.
@@ -35,6 +40,11 @@ def merge_graphs(named: Sequence[tuple[str, Graph]]) -> tuple[Graph, list[Graph]
             )
         )
     views = [replace(view, tensors=tuple(tensors)) for view in views]
+    source = b""
+    if has_source:
+        source = merge_sources(
+            [(f"{name}#{number}/", graph.source) for number, (name, graph) in enumerate(named)]
+        )
     merged = Graph(
         name=", ".join(name for name, _ in named)[:200],
         nodes=tuple(nodes),
@@ -42,6 +52,8 @@ def merge_graphs(named: Sequence[tuple[str, Graph]]) -> tuple[Graph, list[Graph]
         inputs=tuple(tensor for view in views for tensor in view.inputs),
         outputs=tuple(tensor for view in views for tensor in view.outputs),
         constants={tensor: array for view in views for tensor, array in view.constants.items()},
+        opsets=named[0][1].opsets,
+        source=source,
         assumptions=tuple(text for view in views for text in view.assumptions),
     )
     return merged, views
