@@ -197,6 +197,8 @@ class PeProgram:
     """Texts of assertions and faults."""
     trace_buffers: Mapping[str, int] = field(default_factory=dict[str, int])
     """Debug trace key -> id."""
+    half: int = isa.T_F16
+    """The 16-bit float format of the program: isa.T_F16, T_BF16 or T_CB16."""
 
 
 @dataclass(frozen=True)
