@@ -100,6 +100,15 @@ class Target(Protocol):
 
 
 @runtime_checkable
+class TakesFolders(Target, Protocol):
+    """A target whose programs may be folders."""
+
+    def accepts_folder(self, path: Path) -> bool:
+        """Whether the folder is one of its programs, from the names in it. Never raises."""
+        ...
+
+
+@runtime_checkable
 class Compiles(Target, Protocol):
     """A target that can also write a model as a file of its own kind."""
 

@@ -13,7 +13,7 @@ import numpy as np
 from npuviz.base.errors import FormatError, UnknownTarget, UsageError
 from npuviz.base.progress import NoProgress, Progress
 from npuviz.base.registry import TARGETS, load_plugins
-from npuviz.sim.target import LoadRequest, Target
+from npuviz.sim.target import LoadRequest, TakesFolders, Target
 from npuviz.workbench.recording import ProgramResolver, schema_of
 from npuviz.workbench.resources import sample_models_path
 
@@ -136,8 +136,12 @@ def choose_target(path: Path, wanted: str = "", preset: str = "") -> Target:
             raise UnknownTarget(f"unknown target {wanted!r}; known: {', '.join(known) or 'none'}")
         return known[wanted]
     if path.is_dir():
+        for target in known.values():
+            if isinstance(target, TakesFolders) and target.accepts_folder(path):
+                return target
         raise UnknownTarget(
-            f"{path}: expected a model or a trace bundle, found a folder without {BUNDLE_MANIFEST}"
+            f"{path}: expected a model, a program or a trace bundle, found a folder without {BUNDLE_MANIFEST} "
+            "or anything else that a target knows"
         )
     head = read_head(path)
     having = [target for target in known.values() if preset and preset in target.presets]

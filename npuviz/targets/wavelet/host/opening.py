@@ -30,7 +30,6 @@ COMPILE_SETTINGS = ("arch", "params", "colors", "fabric-dims", "fabric-offsets",
 """Settings of `--set` that mean what the option of this name means to the compiler."""
 RUN_SETTINGS = ("arch", "run", "script")
 """Settings that choose among the runs of a folder."""
-LAYOUT_HEAD = b"layout"
 
 
 @dataclass(frozen=True)
@@ -48,12 +47,16 @@ class OpenedProgram:
 
 
 def accepts(path: Path, head: bytes) -> bool:
-    """Whether a path is a CSL program: a layout file, a compiled folder or file, a folder with scripts."""
-    if path.is_dir():
+    """Whether a file is a CSL program: a layout file, or one of the files in a compiled folder."""
+    return path.name in (WAFER_FILE, RUN_FILE) or path.suffix.lower() == ".csl"
+
+
+def accepts_folder(path: Path) -> bool:
+    """Whether a folder holds a compiled program, or command scripts."""
+    try:
         return is_compiled(path) or bool(scripts_of(path))
-    if path.name in (WAFER_FILE, RUN_FILE):
-        return True
-    return path.suffix.lower() == ".csl"
+    except OSError:
+        return False
 
 
 def scripts_of(folder: Path) -> tuple[Path, ...]:
