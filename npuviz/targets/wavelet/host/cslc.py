@@ -11,6 +11,7 @@ from npuviz.base.errors import NpuvizError, UsageError
 ARCHITECTURES = ("wse2", "wse3")
 FP16_FORMATS = ("f16", "cb16", "bf16")
 MOST_CHANNELS = 16
+TRACEBACK_VARIABLE = "NPUVIZ_TRACEBACK"
 LARGEST_FABRIC = 1 << 12
 """Columns or rows. Assumed: room beyond a full system (762 x 1172), far below what memory could not hold."""
 _FLAGS = ("--memcpy", "--verbose", "--warnings-as-errors", "--out-routes", "--no-debug")
@@ -152,11 +153,11 @@ def _bindings(name: str, texts: Sequence[str]) -> dict[str, int]:
 
 def compile_to_folder(options: CompileOptions) -> str:
     """Compile and write the folder; returns a sentence about it. Raises NpuvizError, OSError."""
+    if not options.file.is_file():
+        raise UsageError(f"{options.file}: no such file")
     from npuviz.targets.wavelet.csl.compiler import compile_program
     from npuviz.targets.wavelet.host.compiled import save_wafer
 
-    if not options.file.is_file():
-        raise UsageError(f"{options.file}: no such file")
     wafer = compile_program(
         options.file,
         options.arch,
@@ -189,6 +190,12 @@ def run(arguments: Sequence[str]) -> int:
         return 2
     except OSError as error:
         print(f"cslc: error: {error.filename}: {error.strerror}", file=sys.stderr)
+        return 2
+    except Exception as error:
+        if os.environ.get(TRACEBACK_VARIABLE):
+            raise
+        text = f"internal error: {type(error).__name__}: {str(error)[:300]}; this is a bug of npuviz"
+        print(f"cslc: error: {text}, {TRACEBACK_VARIABLE}=1 shows where", file=sys.stderr)
         return 2
     if options.is_verbose:
         print(text)
