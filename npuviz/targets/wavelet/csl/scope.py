@@ -37,10 +37,12 @@ class Scope:
 
     runtime  True inside code that will run on the PE: functions are not executed and global variables not
              read there, and what depends on them raises `NotComptime`
+    forced   True inside `comptime` code of a function that will run on the PE: global variables cannot be
+             read there, although functions are executed
     depth    number of calls that are being executed around it
     """
 
-    __slots__ = ("depth", "instance", "names", "parent", "runtime")
+    __slots__ = ("depth", "forced", "instance", "names", "parent", "runtime")
 
     def __init__(
         self,
@@ -54,6 +56,7 @@ class Scope:
         self.names: dict[str, Entry] = {}
         self.runtime = (parent.runtime if parent else False) if runtime is None else runtime
         self.depth = (parent.depth if parent else 0) if depth is None else depth
+        self.forced = parent is not None and (parent.forced or (parent.runtime and not self.runtime))
 
     def child(self, runtime: bool | None = None) -> Scope:
         """A block inside this one."""

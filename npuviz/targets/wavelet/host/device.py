@@ -1,6 +1,6 @@
 """A simulated chip that a host program drives while it runs."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -8,13 +8,27 @@ import numpy as np
 
 from npuviz.base.errors import TargetError, UsageError
 from npuviz.base.progress import NoProgress
-from npuviz.sim.stop import BROKEN, NO_STOPS, StopKind, StopReason
+from npuviz.sim.stop import NO_STOPS, StopKind, StopReason
 from npuviz.targets.wavelet.tables import HostCommand, Symbol, Wafer
 
 CHUNK_CYCLES = 1 << 20
 """Cycles between two looks at Ctrl+C."""
 IDLE_CYCLES = 1 << 22
 """Longest run after the last command, for work that goes on when the host is served."""
+
+
+class PrintedLine(Protocol):
+    """A line that a PE printed, in coordinates of the rectangle."""
+
+    @property
+    def cycle(self) -> int:
+        """When its newline came."""
+        ...
+
+    @property
+    def text(self) -> str:
+        """The line without its newline."""
+        ...
 
 
 class HostMachine(Protocol):
@@ -33,6 +47,14 @@ class HostMachine(Protocol):
         """Append a command; returns its index."""
         ...
 
+    def run_until_done(self, index: int, limit: int) -> StopReason:
+        """Run until a command is done, at most `limit` cycles."""
+        ...
+
+    def close(self) -> None:
+        """No more commands will come."""
+        ...
+
     def is_done(self, index: int) -> bool:
         """Whether a command has ended."""
         ...
@@ -45,8 +67,8 @@ class HostMachine(Protocol):
         """Bytes of a variable of a PE, in coordinates of the rectangle."""
         ...
 
-    def prints(self) -> list[tuple[int, int, int, str]]:
-        """Printed lines so far: (cycle, column, row in the rectangle, text)."""
+    def printed(self) -> Sequence[PrintedLine]:
+        """Printed lines so far."""
         ...
 
 
@@ -81,16 +103,14 @@ class Device:
         """Run until a command is done. Raises DeviceError."""
         deadline = self.machine.cycle + self.limit
         while not self.machine.is_done(index):
-            if self.machine.cycle >= deadline:
-                text = _of(self.commands[index])
-                raise DeviceError(
-                    f"{text} is not done after {self.limit} cycles; at cycle {self.machine.cycle}"
-                )
-            step = min(self.machine.cycle + CHUNK_CYCLES, deadline)
-            reason = self.machine.advance(step, NO_STOPS, None)
-            if reason.kind in BROKEN or (
-                reason.kind is StopKind.FINISHED and not self.machine.is_done(index)
-            ):
+            left = deadline - self.machine.cycle
+            if left <= 0:
+                text = f"{_of(self.commands[index])} is not done after {self.limit} cycles"
+                raise DeviceError(f"{text}; at cycle {self.machine.cycle}")
+            before = self.machine.cycle
+            reason = self.machine.run_until_done(index, min(CHUNK_CYCLES, left))
+            is_stuck = self.machine.cycle == before or reason.kind in (StopKind.FAULT, StopKind.DEADLOCK)
+            if is_stuck and not self.machine.is_done(index):
                 raise DeviceError(f"{_of(self.commands[index])}: {_why(reason)}")
         self.deliver()
 
@@ -105,6 +125,7 @@ class Device:
         """Run until every command is done and nothing moves any more. Raises DeviceError."""
         for index in range(len(self.commands)):
             self.wait(index)
+        self.machine.close()
         deadline = self.machine.cycle + IDLE_CYCLES
         while self.machine.cycle < deadline:
             before = self.machine.cycle
@@ -124,7 +145,7 @@ class Device:
 
     def log_lines(self) -> list[str]:
         """What PEs printed, as lines of sim.log."""
-        return [f"@{cycle} {text}" for cycle, _, _, text in self.machine.prints()]
+        return [f"@{line.cycle} {line.text}" for line in self.machine.printed()]
 
 
 def find_symbol(wafer: Wafer, column: int, row: int, name: str) -> Symbol:

@@ -1,0 +1,108 @@
+"""What an expression becomes when it is lowered: something known now, a register, a place in memory.
+
+Operand
+ +-- Known   a value of compile time; no code yet
+ +-- Held    in a register
+ +-- Place   in memory, at an address that may involve registers
+ +-- Parts   a struct or tuple whose fields are operands (at least one of them exists only at run time)
+ +-- Span    a range with run-time bounds
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from npuviz.targets.wavelet.csl import types as t
+from npuviz.targets.wavelet.csl.scope import RuntimeLocal
+from npuviz.targets.wavelet.csl.values import Value
+
+
+class Operand:
+    """Base of all operands; every operand has a `type`."""
+
+    __slots__ = ()
+
+    @property
+    def type(self) -> t.Type:
+        """Type of the value."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class Known(Operand):
+    """A value known at compile time."""
+
+    value: Value
+
+    @property
+    def type(self) -> t.Type:
+        return self.value.type
+
+
+@dataclass(frozen=True, slots=True)
+class Held(Operand):
+    """A scalar, pointer or descriptor in a register; `is_local`: the register of a variable, not to be reused."""
+
+    kind: t.Type
+    register: int
+    is_local: bool = False
+
+    @property
+    def type(self) -> t.Type:
+        return self.kind
+
+
+@dataclass(frozen=True, slots=True)
+class Place(Operand):
+    """A value in PE memory: at r[base] (-1: 0) + offset + r[index] * scale (index -1: no index)."""
+
+    kind: t.Type
+    base: int = -1
+    offset: int = 0
+    index: int = -1
+    scale: int = 0
+    is_mutable: bool = True
+
+    @property
+    def type(self) -> t.Type:
+        return self.kind
+
+    def at(self, offset: int, kind: t.Type) -> "Place":
+        """The part of another type that lies `offset` bytes further."""
+        return replace(self, offset=self.offset + offset, kind=kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Parts(Operand):
+    """A struct or tuple in pieces."""
+
+    kind: t.StructType
+    fields: Mapping[str, Operand]
+
+    @property
+    def type(self) -> t.Type:
+        return self.kind
+
+
+@dataclass(frozen=True, slots=True)
+class Span(Operand):
+    """`@range` with bounds that are not all known; all bounds have the type `element`."""
+
+    element: t.Type
+    start: Operand
+    stop: Operand
+    step: Operand
+
+    @property
+    def type(self) -> t.Type:
+        return t.RANGE
+
+
+@dataclass(slots=True, eq=False)
+class Local(RuntimeLocal):
+    """A local variable or parameter of the function that is being lowered."""
+
+    operand: Operand
+
+
+VOID_HELD = Held(t.VOID, -1)
+"""The result of what has none."""
