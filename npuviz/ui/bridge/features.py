@@ -1,8 +1,13 @@
 """What a machine has beyond units and queues, by name: panels and layouts ask for it."""
 
+from npuviz.sim.fabric import HasFabric
 from npuviz.sim.machine import HasHazards, HasSemaphores, Machine
 
-CONTRACTS: dict[str, type] = {"semaphores": HasSemaphores, "hazards": HasHazards}
+CONTRACTS: dict[str, type] = {
+    "semaphores": HasSemaphores,
+    "hazards": HasHazards,
+    "routed fabric": HasFabric,
+}
 """Features that follow from what a machine can be asked, so that its description need not say so."""
 
 

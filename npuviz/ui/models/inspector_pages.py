@@ -1,5 +1,6 @@
 """Chooses the page of the inspector for a selection: the most particular thing wins."""
 
+from npuviz.ui.models.inspector_element import fabric_page
 from npuviz.ui.models.inspector_instruction import instruction_page, memory_page
 from npuviz.ui.models.inspector_machine import machine_page, range_page, track_page, unit_page
 from npuviz.ui.models.inspector_operator import operator_page, tensor_page, trace_node_page
@@ -21,7 +22,12 @@ def make_page(source: InspectorSource, selection: Selection) -> Page:
 
 
 def _page_of_place(source: InspectorSource, selection: Selection) -> Page:
-    """Pages of operators, tracks, ranges and units."""
+    """Pages of places of a fabric, operators, tracks, ranges and units."""
+    is_track = selection.track is not None
+    if (selection.element is not None or selection.word is not None) and not is_track:
+        page = fabric_page(source, selection)
+        if page is not None:
+            return page
     schema = source.reader.schema if source.reader else None
     if selection.track is not None and schema and 0 <= selection.track < len(schema.tracks):
         return track_page(source, schema.tracks[selection.track], selection.cycles)

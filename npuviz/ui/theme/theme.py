@@ -101,6 +101,10 @@ class Theme(QObject):
             place = reserved + zlib.crc32(op_type.encode()) % free
         return QColor(self._operators[place % len(self._operators)])
 
+    def category_color(self, number: int) -> QColor:
+        """Colour of the n-th of some things that have no colour of their own."""
+        return QColor(self._operators[number % len(self._operators)])
+
     def heat_color(self, fraction: float) -> QColor:
         """Colour of a quantity on a continuous scale, 0..1 (values outside are clamped)."""
         position = min(1.0, max(0.0, fraction)) * (len(self._heat) - 1)

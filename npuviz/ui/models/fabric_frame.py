@@ -1,0 +1,141 @@
+"""What a fabric shows at one cycle, for the part that can be seen, taken from a machine that stands still."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from npuviz.sim.fabric import (
+    INJECT,
+    PORT_STEPS,
+    RAMP,
+    Area,
+    Glance,
+    HasElements,
+    HasFabric,
+    HasQueueFill,
+    HasRoutes,
+    HasWords,
+    WordPath,
+)
+
+Shade = Literal["state", "load", "queue"]
+MAX_GLANCES = 600
+NO_COLOR = -2
+"""No routes are asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class FabricWants:
+    """What to ask a machine for.
+
+    shade     what colours the elements
+    links     whether the loads of the links are drawn
+    words     whether words in flight are drawn
+    color     whose routes are drawn, NO_COLOR for none
+    glances   whether there is room for texts in the elements
+    word      whose way is drawn, None for nobody's
+    """
+
+    shade: Shade = "state"
+    links: bool = True
+    words: bool = True
+    color: int = NO_COLOR
+    glances: bool = False
+    word: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FabricFrame:
+    """Answers of a machine; None for what was not wanted or what it does not know.
+
+    states, fills  (rows, columns) uint8 of the area; loads (rows, columns, NUM_PORTS) uint8
+    words, routes  rows of WORD_DTYPE and ROUTE_DTYPE; color is that of the routes
+    """
+
+    area: Area
+    cycle: int
+    states: np.ndarray
+    loads: np.ndarray | None = None
+    fills: np.ndarray | None = None
+    words: np.ndarray | None = None
+    routes: np.ndarray | None = None
+    color: int = NO_COLOR
+    path: WordPath | None = None
+    glances: Mapping[tuple[int, int], Glance] = field(default_factory=dict[tuple[int, int], Glance])
+
+
+def take_frame(machine: HasFabric, area: Area, wants: FabricWants, cycle: int) -> FabricFrame:
+    """Ask a machine, which must stand still, for what is wanted."""
+    fills = words = routes = path = None
+    if wants.shade == "queue" and isinstance(machine, HasQueueFill):
+        fills = machine.queue_fill(area)
+    loads = machine.link_loads(area) if wants.links or wants.shade == "load" else None
+    if isinstance(machine, HasWords):
+        words = machine.words(area) if wants.words else None
+        path = machine.word_path(wants.word) if wants.word is not None else None
+    if wants.color != NO_COLOR and isinstance(machine, HasRoutes):
+        routes = machine.routes(wants.color, area)
+    glances: dict[tuple[int, int], Glance] = {}
+    if wants.glances and isinstance(machine, HasElements) and area.columns * area.rows <= MAX_GLANCES:
+        glances = {
+            (column, row): machine.glance(column, row)
+            for row in range(area.row, area.row + area.rows)
+            for column in range(area.column, area.column + area.columns)
+        }
+    states = machine.element_states(area)
+    return FabricFrame(area, cycle, states, loads, fills, words, routes, wants.color, path, glances)
+
+
+_STEPS = np.array([*PORT_STEPS, (0, 0)], np.float64)
+CELL_HALF = 0.34
+"""Half the side of an element's square, as a share of the distance between two elements."""
+LANE = 0.07
+"""How far a lane lies beside the middle of an element, in the same measure."""
+RAMP_WAY = 0.22
+
+
+STACK_STEP = 0.1
+"""How far words that wait for one output stand behind each other."""
+
+
+def word_places(words: np.ndarray, cycle: int) -> tuple[np.ndarray, np.ndarray]:
+    """Where words are drawn: (columns, rows) as fractions of the grid, element (c, r) has (c + 0.5, r + 0.5).
+
+    A word on a link is between the two squares in the lane of its direction, one that waits stands at the
+    edge of its element's square, one on a ramp is inside.
+    """
+    port = words["port"].astype(np.int64)
+    step = _STEPS[np.minimum(port, INJECT)]
+    span = np.maximum(words["arrival"] - words["start"], 1)
+    part = np.clip((cycle - words["start"] + 0.5) / span, 0.0, 1.0)
+    waits = words["waits"]
+    held_back = np.minimum(_ranks(words), 5) * STACK_STEP
+    # From the edge of one square to that of the next.
+    along = np.where(waits, CELL_HALF - 0.07 - held_back, CELL_HALF + part * (1 - 2 * CELL_HALF))
+    x = step[:, 0] * along - step[:, 1] * LANE
+    y = step[:, 1] * along + step[:, 0] * LANE
+    up, down = port == INJECT, port == RAMP
+    part = np.where(waits, 0.0, part)
+    x = np.where(up, -LANE, np.where(down, LANE, x))
+    y = np.where(up, (1 - part) * RAMP_WAY + held_back, np.where(down, part * RAMP_WAY - held_back, y))
+    return words["column"] + 0.5 + x, words["row"] + 0.5 + y
+
+
+def _ranks(words: np.ndarray) -> np.ndarray:
+    """How many words wait before each one for the same output, 0 for words that do not wait."""
+    ranks = np.zeros(len(words), np.int64)
+    waiting = np.flatnonzero(words["waits"])
+    if len(waiting) < 2:
+        return ranks
+    held = words[waiting]
+    order = np.lexsort((held["start"], held["port"], held["column"], held["row"]))
+    ordered = held[order]
+    is_first = np.ones(len(ordered), bool)
+    for name in ("row", "column", "port"):
+        is_first[1:] &= ordered[name][1:] == ordered[name][:-1]
+    is_first[1:], is_first[0] = ~is_first[1:], True
+    place = np.arange(len(ordered))
+    ranks[waiting[order]] = place - np.maximum.accumulate(np.where(is_first, place, 0))
+    return ranks

@@ -1,0 +1,106 @@
+"""What is written into the elements of a fabric where they are large enough: names, tasks, queues."""
+
+from PySide6.QtCore import QRectF, Qt
+from PySide6.QtGui import QColor, QFontMetrics, QPainter
+
+from npuviz.sim.fabric import FabricShape, Glance, Level
+from npuviz.ui.models.fabric_frame import CELL_HALF, FabricFrame
+from npuviz.ui.widgets.fabric_camera import FabricCamera
+from npuviz.ui.widgets.fabric_style import FabricStyle
+from npuviz.ui.widgets.timeline_marks import translucent
+
+TEXT_FROM = 44.0
+"""Pixels an element from which it has a name."""
+TASK_SIDE = 58.0
+DETAIL_SIDE = 76.0
+BARS_SIDE = 34.0
+LINE = 13
+MAX_BARS = 12
+PADDING = 4
+
+
+class CellTexts:
+    """Writes into all elements of one frame: everything that is equal for them is made once."""
+
+    def __init__(
+        self, painter: QPainter, camera: FabricCamera, shape: FabricShape, style: FabricStyle
+    ) -> None:
+        self._painter = painter
+        self._camera = camera
+        self._shape = shape
+        self._style = style
+        self._side = 2 * CELL_HALF * camera.scale
+        theme = style.theme
+        self._fonts = (theme.font_ui(10), theme.font_ui(11, bold=True), theme.font_ui(11))
+        self._metrics = tuple(QFontMetrics(font) for font in self._fonts)
+        self._full = theme.color("hazard")
+        self._trough = translucent(style.canvas, 120)
+        self._elided: dict[tuple[int, str], str] = {}
+        self._inks: dict[int, tuple[QColor, QColor]] = {}
+
+    def paint(self, frame: FabricFrame, is_state: bool) -> None:
+        """Write; is_state: elements are coloured by their state."""
+        # One font after the other: changing it is dear.
+        boxes = [
+            (self._box(place), place, glance, self._ink(glance.state if is_state else -1))
+            for place, glance in frame.glances.items()
+        ]
+        self._painter.setFont(self._fonts[0])
+        corner = self._shape.program
+        for box, place, _glance, (_ink, faint) in boxes:
+            self._line(box, 0, 0, f"{place[0] - corner.column}, {place[1] - corner.row}", faint)
+        if self._side >= TASK_SIDE:
+            self._painter.setFont(self._fonts[1])
+            for box, _place, glance, (ink, _faint) in boxes:
+                self._line(box, 1, 1, glance.task, ink)
+        if self._side >= DETAIL_SIDE:
+            self._painter.setFont(self._fonts[2])
+            for box, _place, glance, (ink, _faint) in boxes:
+                self._line(box, 2 if glance.task else 1, 2, glance.detail, ink)
+        if self._side >= BARS_SIDE:
+            for box, _place, glance, (ink, _faint) in boxes:
+                self._bars(box, glance, ink)
+
+    def _box(self, place: tuple[int, int]) -> QRectF:
+        x, y = self._camera.to_screen(place[0] + 0.5, place[1] + 0.5)
+        half = self._side / 2
+        return QRectF(x - half + PADDING, y - half + 2, self._side - 2 * PADDING, self._side - 5)
+
+    def _ink(self, state: int) -> tuple[QColor, QColor]:
+        """The colour of texts on a state's fill, and a fainter one."""
+        if state not in self._inks:
+            theme = self._style.theme
+            ink = theme.text_on(self._style.color_of_state(state) if state >= 0 else theme.color("surface"))
+            self._inks[state] = (ink, translucent(ink, 190))
+        return self._inks[state]
+
+    def _line(self, box: QRectF, line: int, font: int, text: str, color: QColor) -> None:
+        if not text:
+            return
+        key = (font, text)
+        if key not in self._elided:
+            middle = Qt.TextElideMode.ElideMiddle
+            self._elided[key] = self._metrics[font].elidedText(text, middle, int(box.width()))
+        self._painter.setPen(color)
+        baseline = box.top() + line * LINE + LINE - 3
+        self._painter.drawText(round(box.left()), round(baseline), self._elided[key])
+
+    def _bars(self, box: QRectF, glance: Glance, color: QColor) -> None:
+        """A small column for each queue, as high as the queue is full."""
+        levels = glance.levels[:MAX_BARS]
+        if not levels:
+            return
+        high = min(max(box.height() * 0.26, 7.0), 22.0)
+        width = min(max((box.width() - len(levels)) / len(levels) - 2, 2.0), 9.0)
+        for number, level in enumerate(levels):
+            left = box.left() + number * (width + 2)
+            self._painter.fillRect(QRectF(left, box.bottom() - high, width, high), self._trough)
+            share = _share(level)
+            if share > 0:
+                tall = max(high * share, 1.5)
+                fill = self._full if share >= 1 else color
+                self._painter.fillRect(QRectF(left, box.bottom() - tall, width, tall), fill)
+
+
+def _share(level: Level) -> float:
+    return min(level.entries / level.capacity, 1.0) if level.capacity else float(level.entries > 0)
