@@ -40,7 +40,7 @@ class SlowChannel:
     write: list[Item] = field(default_factory=list[Item])
     active: list[Item] = field(default_factory=list[Item])
     pending: deque[Item] = field(default_factory=deque[Item])
-    finished: deque[Item] = field(default_factory=deque[Item])
+    finished: deque[Any] = field(default_factory=deque[Any])
     refreshes: list[int] = field(default_factory=list[int])
     rows: dict[Unit, int] = field(default_factory=dict[Unit, int])
     earliest: dict[tuple[Unit, str], int] = field(default_factory=dict[tuple[Unit, str], int])
@@ -57,7 +57,7 @@ class SlowChannel:
         self._take()
         self.clk += 1
         if self.pending and self.pending[0].due <= self.clk:
-            self.finished.append(self.pending.popleft())
+            self.finished.append(self.pending.popleft().tag)
         interval = self.device.timing.get("nREFI", 0)
         if self.is_refreshed and self.clk % interval == 0:
             self.refreshes.extend(range(self.device.ranks))
@@ -149,7 +149,7 @@ class SlowChannel:
                 item.due = self.clk + self.device.read_latency
                 self.pending.append(item)
             else:
-                self.finished.append(item)
+                self.finished.append(item.tag)
 
     def _issue(self, command: str, place: Unit) -> None:
         for length in range(1, len(place) + 1):

@@ -1,6 +1,6 @@
 """The systolic machine cycle by cycle in plain Python: slow, obvious, the oracle of the kernel.
 
-Ref: systolic.md sections 3 to 9, simple DRAM, simple network, `simple` scheduler. Nothing is skipped
+Ref: systolic.md sections 3 to 9, either DRAM, simple network, `simple` scheduler. Nothing is skipped
 and nothing is shared with the kernel.
 """
 
@@ -9,11 +9,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from npuviz.sim.parts.dram_standards import DramDevice
 from npuviz.targets.systolic import tables_kernels as tk
 from npuviz.targets.systolic.compiler.builder import assign_cores
 from npuviz.targets.systolic.compiler.template import Rows
 from npuviz.targets.systolic.spec import SystolicSpec
 from npuviz.targets.systolic.tables import SystolicTables
+from tests.sim.parts.slow_dram import SlowChannel
 
 _HASH16 = (
     (0, 3, 4, 6, 8, 9, 10, 11),
@@ -61,6 +63,7 @@ class Request:
     core: int
     channel: int
     entry: Entry | None
+    address: int = 0
 
 
 @dataclass
@@ -133,6 +136,9 @@ class Dram:
         self.waiting: list[deque[tuple[int, Request]]] = [deque() for _ in range(channels)]
         self.finished: list[deque[Request]] = [deque() for _ in range(channels)]
 
+    def can_accept(self, channel: int) -> bool:
+        return channel >= 0
+
     def accept(self, request: Request) -> None:
         self.waiting[request.channel].append((self.tick + self.latency, request))
 
@@ -141,6 +147,31 @@ class Dram:
             if waiting and waiting[0][0] <= self.tick:
                 finished.append(waiting.popleft()[1])
         self.tick += 1
+
+
+class CommandDram:
+    """The command-level model behind the same methods; a request's address is that inside its channel."""
+
+    def __init__(self, spec: SystolicSpec, device: DramDevice) -> None:
+        channels = spec.config.dram_channels
+        self.channels = [SlowChannel(device, spec.is_refreshed) for _ in range(channels)]
+        self.shift = (channels * spec.req_size).bit_length() - 1
+        self.req_size = spec.req_size
+
+    @property
+    def finished(self) -> list[deque[Request]]:
+        return [channel.finished for channel in self.channels]
+
+    def can_accept(self, channel: int) -> bool:
+        return len(self.channels[channel].front) < 256
+
+    def accept(self, request: Request) -> None:
+        address = (request.address >> self.shift) * self.req_size
+        self.channels[request.channel].offer(request, address, request.entry is None)
+
+    def cycle(self) -> None:
+        for channel in self.channels:
+            channel.tick()
 
 
 class Core:
@@ -231,7 +262,7 @@ class Core:
         addresses = rows.addresses(issued.tile.bases[rows.base], spec.req_size).tolist()
         for address in addresses:
             channel = channel_of(address, spec.req_size, spec.config.dram_channels)
-            self.requests.append(Request(self.index, channel, entry))
+            self.requests.append(Request(self.index, channel, entry, address))
         self.machine.count("reads" if entry else "writes", len(addresses))
         return len(addresses)
 
@@ -352,7 +383,8 @@ class SlowSimulator:
         self.ports = ports
         self.first_channel = spec.num_cores * ports
         self.network = Network(spec.config.icnt_latency, self.first_channel + channels)
-        self.dram = Dram(spec.config.dram_latency, channels)
+        simple = Dram(spec.config.dram_latency, channels)
+        self.dram = simple if spec.device is None else CommandDram(spec, spec.device)
         self.cores = [Core(index, self) for index in range(spec.num_cores)]
         self.core_of_tile = assign_cores(tables, spec.num_cores)
         self.queues: list[deque[int]] = [deque() for _ in self.cores]
@@ -461,7 +493,7 @@ class SlowSimulator:
                         answered.entry.outstanding -= 1
         for channel, finished in enumerate(self.dram.finished):
             node = self.first_channel + channel
-            if self.network.arrived[node]:
+            if self.network.arrived[node] and self.dram.can_accept(channel):
                 self.dram.accept(self.network.arrived[node].popleft())
             if finished:
                 request = finished.popleft()

@@ -1,0 +1,417 @@
+"""One channel of command-level DRAM: which command to issue in a tick, and when to look again.
+
+Ref: systolic.md section 8: banks, rows and timing rules, first-ready first-come scheduling with an
+active buffer, write mode by watermarks, refresh.
+"""
+
+from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros
+from npuviz.sim.parts.dram_command_queue_kernels import (
+    node_word,
+    push_pending,
+    queue_of,
+    remove_hit,
+    remove_oldest,
+    respond,
+    sort_bank,
+    take_front,
+    take_head,
+)
+from npuviz.sim.parts.dram_command_state_kernels import (
+    ACT,
+    BANK_ACTIVE,
+    BANK_COUNTS,
+    BANK_ROW,
+    BANK_STAMP,
+    BANK_UNITS,
+    BANK_WORDS,
+    BANK_WRITE,
+    CC_ACTIVE,
+    CC_BANKS,
+    CC_COMMANDS,
+    CC_EARLIEST,
+    CC_FRONT_HEAD,
+    CC_HELD,
+    CC_HITS,
+    CC_LAST,
+    CC_NEXT,
+    CC_OPEN,
+    CC_OTHERS,
+    CC_PENDING_HEAD,
+    CC_PENDING_TAIL,
+    CC_QUEUES,
+    CC_REFRESH,
+    CC_REFRESH_AT,
+    CC_REFRESHED,
+    CC_ROW,
+    CC_UNITS,
+    CC_WRITING,
+    DC_FEW,
+    DC_INTERVAL,
+    DC_MANY,
+    DC_RANK_BANKS,
+    DC_RANKS,
+    DC_READ_LATENCY,
+    DC_RULES,
+    DC_SIBLING_RULES,
+    DC_SIBLINGS,
+    DC_WINDOW,
+    NEVER,
+    NIL,
+    NODE_STAMP,
+    NODE_TIME,
+    PRE,
+    PREA,
+    Q_HIT_STAMP,
+    Q_OTHER,
+    Q_OTHER_STAMP,
+    Q_WORDS,
+    RANK_RING,
+    RANK_TURN,
+    RANK_WORDS,
+    RD,
+    REF,
+    RULE_AFTER,
+    RULE_CYCLES,
+    RULE_LEVEL,
+    RULE_WORDS,
+)
+
+# --- issue ------------------------------------------------------------------------------------------
+
+
+@inlined
+def delay(s, word, time):
+    """Raise an earliest time."""
+    if s[word] < time:
+        s[word] = time
+
+
+@kernel
+def delay_siblings(s, dram, c, own, command, clk):
+    """Rules between the ranks of a channel; `own` is the word of the rank that the command goes to."""
+    index = dram + DC_SIBLING_RULES + 2 * command
+    for rank in range(s[dram + DC_RANKS]):
+        unit = s[c + CC_UNITS] + rank * RANK_WORDS
+        rule = s[index]
+        if unit != own:
+            for _ in range(s[index + 1]):
+                delay(s, unit + s[rule + RULE_AFTER], clk + s[rule + RULE_CYCLES])
+                rule += RULE_WORDS
+
+
+@inlined
+def issue(s, dram, c, bank_word, command, clk):
+    """Apply the timing rules of a command to a bank (or, of PREA and REF, to the rank of a bank)."""
+    s[c + CC_COMMANDS + command] += 1
+    index = dram + DC_RULES + 2 * command
+    rule = s[index]
+    for _ in range(s[index + 1]):
+        word = s[bank_word + s[rule + RULE_LEVEL]] + s[rule + RULE_AFTER]
+        delay(s, word, clk + s[rule + RULE_CYCLES])
+        rule += RULE_WORDS
+    if s[dram + DC_SIBLINGS] == 1:
+        delay_siblings(s, dram, c, s[bank_word + BANK_UNITS + 1], command, clk)
+
+
+@kernel
+def count_first(s, dram, c, node, kind):
+    """Count a request as hit (0), miss (1) or conflict (2) at its first command."""
+    word = node_word(s, dram, node) + NODE_STAMP
+    if s[word] & 1 == 0:
+        s[word] |= 1
+        s[c + CC_ROW + kind] += 1
+
+
+@inlined
+def flush_pending(s, dram, c, tick):
+    """Reads whose data have come by `tick` respond."""
+    while s[c + CC_PENDING_HEAD] != NIL:
+        node = s[c + CC_PENDING_HEAD]
+        time = s[node_word(s, dram, node) + NODE_TIME]
+        if time > tick:
+            break
+        take_head(s, dram, c + CC_PENDING_HEAD, c + CC_PENDING_TAIL)
+        respond(s, dram, c, node, time)
+
+
+@inlined
+def access(s, dram, c, bank, bank_word, node, command, tick):
+    """Issue RD or WR for a request that has left its buffer."""
+    issue(s, dram, c, bank_word, command, tick + 1)
+    s[bank_word + BANK_COUNTS + 1] += 1
+    if command == RD:
+        # Due at clock tick + 1 + latency, and a tick's responses leave after its clock has advanced.
+        push_pending(s, dram, c, node, tick + s[dram + DC_READ_LATENCY])
+    else:
+        flush_pending(s, dram, c, tick)
+        respond(s, dram, c, node, tick)
+
+
+@kernel
+def activate(s, dram, c, bank, bank_word, buffer, tick):
+    """Issue ACT for the oldest request of a closed bank, which moves on to the active buffer."""
+    node = remove_oldest(s, dram, c, bank, buffer)
+    count_first(s, dram, c, node, 1)
+    word = node_word(s, dram, node)
+    clk = tick + 1
+    issue(s, dram, c, bank_word, ACT, clk)
+    if s[dram + DC_WINDOW] > 0:
+        rank = s[bank_word + BANK_UNITS + 1]
+        turn = s[rank + RANK_TURN]
+        s[rank + RANK_RING + turn] = clk
+        turn = (turn + 1) & 3
+        s[rank + RANK_TURN] = turn
+        delay(s, rank + ACT, s[rank + RANK_RING + turn] + s[dram + DC_WINDOW])
+    s[bank_word + BANK_COUNTS] += 1
+    s[bank_word + BANK_ROW] = s[word + NODE_TIME]
+    s[bank_word + BANK_ACTIVE] = node
+    s[bank_word + BANK_STAMP] = s[word + NODE_STAMP] >> 1
+    s[bank_word + BANK_WRITE] = buffer
+    s[c + CC_ACTIVE] |= 1 << bank
+    s[c + CC_OPEN] |= 1 << bank
+    sort_bank(s, dram, c, bank)
+
+
+@kernel
+def precharge(s, dram, c, bank, bank_word, buffer, tick):
+    """Issue PRE for a bank, unless its activated request is not served yet."""
+    if s[c + CC_ACTIVE] >> bank & 1 == 1:
+        return
+    count_first(s, dram, c, s[queue_of(s, c, bank, buffer) + Q_OTHER], 2)
+    issue(s, dram, c, bank_word, PRE, tick + 1)
+    s[bank_word + BANK_ROW] = -1
+    s[c + CC_OPEN] &= ~(1 << bank)
+    sort_bank(s, dram, c, bank)
+
+
+@kernel
+def refresh(s, dram, c, tick):
+    """Serve the first rank in need of a refresh that can be served; returns the clock of the next chance.
+
+    A rank's banks are closed first, once their activated requests are served.
+    """
+    clk = tick + 1
+    soonest = NEVER
+    banks = s[dram + DC_RANK_BANKS]
+    waiting = s[c + CC_REFRESH]
+    while waiting != 0:
+        rank = trailing_zeros(waiting)
+        waiting &= waiting - 1
+        bank_word = s[c + CC_BANKS] + rank * banks * BANK_WORDS
+        mask = ((1 << banks) - 1) << (rank * banks)
+        command = PREA if s[c + CC_OPEN] & mask else REF
+        time = s[c + CC_EARLIEST + command]
+        own = s[s[bank_word + BANK_UNITS + 1] + command]
+        if own > time:
+            time = own
+        if time > clk:
+            if time < soonest:
+                soonest = time
+            continue
+        if command == REF:
+            issue(s, dram, c, bank_word, REF, clk)
+            s[c + CC_REFRESH] &= ~(1 << rank)
+            s[c + CC_REFRESHED] += 1
+        elif s[c + CC_ACTIVE] & mask == 0:
+            issue(s, dram, c, bank_word, PREA, clk)
+            s[c + CC_OPEN] &= ~mask
+            for bank in range(rank * banks, (rank + 1) * banks):
+                s[s[c + CC_BANKS] + bank * BANK_WORDS + BANK_ROW] = -1
+                sort_bank(s, dram, c, bank)
+        return clk + 1
+    return soonest
+
+
+# --- choice -----------------------------------------------------------------------------------------
+
+
+@inlined
+def bank_time(s, bank_word, command):
+    """Clock from which group and bank allow a command."""
+    time = s[s[bank_word + BANK_UNITS + 2] + command]
+    own = s[bank_word + command]
+    return own if own > time else time
+
+
+@inlined
+def oldest_ready(s, dram, c, banks, command, stamps, stride, clk):
+    """Among `banks` (a mask) the one with the smallest stamp that allows a command now.
+
+    The stamps are at word `stamps` + bank * `stride`. Returns (bank or -1, its stamp or NEVER, earliest
+    clock beyond `clk` from which another one may allow it).
+    """
+    best = -1
+    best_stamp = NEVER
+    soonest = NEVER
+    if banks != 0:
+        time = s[c + CC_EARLIEST + command]
+        if time > clk:
+            soonest = time
+        else:
+            size = s[dram + DC_RANK_BANKS]
+            low = (1 << size) - 1
+            rank = 0
+            base = s[c + CC_BANKS]
+            while banks != 0:
+                mask = banks & low
+                banks >>= size
+                if mask != 0:
+                    rank_word = base + rank * size * BANK_WORDS
+                    time = s[s[rank_word + BANK_UNITS + 1] + command]
+                    if time > clk:
+                        if time < soonest:
+                            soonest = time
+                        mask = 0
+                    while mask != 0:
+                        bank = trailing_zeros(mask)
+                        mask &= mask - 1
+                        time = bank_time(s, rank_word + bank * BANK_WORDS, command)
+                        bank += rank * size
+                        if time > clk:
+                            if time < soonest:
+                                soonest = time
+                        else:
+                            stamp = s[stamps + bank * stride]
+                            if stamp < best_stamp:
+                                best_stamp = stamp
+                                best = bank
+                rank += 1
+    return best, best_stamp, soonest
+
+
+@inlined
+def serve_active(s, dram, c, tick):
+    """Serve the oldest activated request that can be; returns the clock of the next chance."""
+    clk = tick + 1
+    best = -1
+    best_stamp = NEVER
+    soonest = NEVER
+    mask = s[c + CC_ACTIVE]
+    while mask != 0:
+        bank = trailing_zeros(mask)
+        mask &= mask - 1
+        bank_word = s[c + CC_BANKS] + bank * BANK_WORDS
+        command = RD + s[bank_word + BANK_WRITE]
+        time = bank_time(s, bank_word, command)
+        other = s[s[bank_word + BANK_UNITS + 1] + command]
+        if other > time:
+            time = other
+        other = s[c + CC_EARLIEST + command]
+        if other > time:
+            time = other
+        if time > clk:
+            if time < soonest:
+                soonest = time
+        elif s[bank_word + BANK_STAMP] < best_stamp:
+            best_stamp = s[bank_word + BANK_STAMP]
+            best = bank
+    if best >= 0:
+        bank_word = s[c + CC_BANKS] + best * BANK_WORDS
+        command = RD + s[bank_word + BANK_WRITE]
+        s[c + CC_ACTIVE] &= ~(1 << best)
+        access(s, dram, c, best, bank_word, s[bank_word + BANK_ACTIVE], command, tick)
+        s[bank_word + BANK_ACTIVE] = NIL
+        soonest = clk
+    return soonest
+
+
+@inlined
+def serve_buffer(s, dram, c, buffer, tick):
+    """Serve the oldest request of a buffer whose next command can be issued; returns the next chance."""
+    clk = tick + 1
+    queues = s[c + CC_QUEUES] + buffer * Q_WORDS
+    hits = s[c + CC_HITS + buffer]
+    others = s[c + CC_OTHERS + buffer]
+    is_open = s[c + CC_OPEN]
+    best, best_stamp, soonest = oldest_ready(
+        s, dram, c, hits, RD + buffer, queues + Q_HIT_STAMP, 2 * Q_WORDS, clk
+    )
+    kind = RD + buffer
+    bank, stamp, time = oldest_ready(
+        s, dram, c, others & ~is_open, ACT, queues + Q_OTHER_STAMP, 2 * Q_WORDS, clk
+    )
+    if stamp < best_stamp:
+        best, best_stamp, kind = bank, stamp, ACT
+    if time < soonest:
+        soonest = time
+    bank, stamp, time = oldest_ready(
+        s, dram, c, others & is_open, PRE, queues + Q_OTHER_STAMP, 2 * Q_WORDS, clk
+    )
+    if stamp < best_stamp:
+        best, best_stamp, kind = bank, stamp, PRE
+    if time < soonest:
+        soonest = time
+    if best >= 0:
+        soonest = clk
+        bank_word = s[c + CC_BANKS] + best * BANK_WORDS
+        if kind == ACT:
+            activate(s, dram, c, best, bank_word, buffer, tick)
+        elif kind == PRE:
+            precharge(s, dram, c, best, bank_word, buffer, tick)
+        else:
+            node = remove_hit(s, dram, c, best, buffer)
+            count_first(s, dram, c, node, 0)
+            access(s, dram, c, best, bank_word, node, kind, tick)
+    return soonest
+
+
+@inlined
+def update_mode(s, dram, c):
+    """Enter or leave write mode by the watermarks."""
+    if s[c + CC_WRITING] == 0:
+        if s[c + CC_HELD + 1] > s[dram + DC_MANY] or s[c + CC_HELD] == 0:
+            s[c + CC_WRITING] = 1
+    elif s[c + CC_HELD + 1] < s[dram + DC_FEW] and s[c + CC_HELD] > 0:
+        s[c + CC_WRITING] = 0
+
+
+# --- a tick -----------------------------------------------------------------------------------------
+
+
+@kernel
+def channel_cycle(s, dram, c, tick):
+    """One tick of a channel; sets CC_NEXT. Ticks in between changed nothing."""
+    if tick > s[c + CC_LAST] + 1 and s[c + CC_REFRESH] == 0:
+        # In the first of the ticks left out nothing could be issued, so the mode was looked at.
+        update_mode(s, dram, c)
+    s[c + CC_LAST] = tick
+    is_blocked = False
+    if s[c + CC_FRONT_HEAD] != NIL and s[node_word(s, dram, s[c + CC_FRONT_HEAD]) + NODE_TIME] <= tick:
+        is_blocked = not take_front(s, dram, c, tick)
+    flush_pending(s, dram, c, tick)
+    interval = s[dram + DC_INTERVAL]
+    following = NEVER
+    if interval > 0:
+        if tick + 1 >= s[c + CC_REFRESH_AT]:
+            s[c + CC_REFRESH] = (1 << s[dram + DC_RANKS]) - 1
+            s[c + CC_REFRESH_AT] += interval
+        following = s[c + CC_REFRESH_AT]
+    clk = tick + 1
+    soonest = NEVER
+    if s[c + CC_ACTIVE] != 0:
+        soonest = serve_active(s, dram, c, tick)
+    if soonest > clk:
+        if s[c + CC_REFRESH] != 0:
+            time = refresh(s, dram, c, tick)
+        else:
+            update_mode(s, dram, c)
+            time = serve_buffer(s, dram, c, s[c + CC_WRITING], tick)
+        if time < soonest:
+            soonest = time
+    if soonest <= clk:
+        soonest = clk + 1
+    if soonest < following:
+        following = soonest
+    # From clocks to ticks.
+    following -= 1
+    if s[c + CC_FRONT_HEAD] != NIL and not is_blocked:
+        time = s[node_word(s, dram, s[c + CC_FRONT_HEAD]) + NODE_TIME]
+        if time <= tick:
+            time = tick + 1
+        if time < following:
+            following = time
+    if s[c + CC_PENDING_HEAD] != NIL:
+        time = s[node_word(s, dram, s[c + CC_PENDING_HEAD]) + NODE_TIME]
+        if time < following:
+            following = time
+    s[c + CC_NEXT] = following

@@ -1,0 +1,129 @@
+"""Word positions of command-level DRAM inside a machine's root state.
+
+A header at word `dram`, tables whose words the header names, and requests in nodes of a pool that the
+owner of the state keeps (the simple interconnect's, where that is the network). A node has at least
+NODE_WORDS words, so that a request goes through network and DRAM without being copied.
+"""
+
+# --- a node -----------------------------------------------------------------------------------------
+NODE_LINK = 0  # next node << 32 | payload of the owner
+NODE_TIME = 1  # front list: tick in which it may be offered; buffer: row; finished: tick of the response
+NODE_ADDRESS = 2  # byte address inside the channel
+NODE_STAMP = 3  # order of arrival * 2, + 1 once its hit, miss or conflict is counted
+NODE_WORDS = 4
+WRITE_FLAG = 1 << 31  # of the payload
+
+NIL = 0x7FFF_FFFF
+LOW_HALF = 0xFFFF_FFFF
+NEVER = 1 << 60
+
+# --- commands ---------------------------------------------------------------------------------------
+ACT = 0
+PRE = 1
+RD = 2
+WR = 3
+PREA = 4
+REF = 5
+COMMANDS = 6
+
+# --- header: the device and the controller ----------------------------------------------------------
+DC_CHANNELS = 0
+DC_PERIOD = 1  # ps of a tick
+DC_FIRST = 2  # word of channel 0
+DC_CHANNEL_WORDS = 3
+DC_POOL = 4  # word of node 0
+DC_STRIDE = 5  # words of a node
+DC_RANKS = 6
+DC_RANK_BANKS = 7  # banks of a rank
+DC_BANKS = 8  # banks of a channel
+DC_READ_LATENCY = 9
+DC_DEPTH = 10  # a buffer takes a request while it holds at most so many
+DC_FEW = 11  # write mode ends below so many writes
+DC_MANY = 12  # and begins above so many
+DC_INTERVAL = 13  # ticks between refreshes, 0: none
+DC_WINDOW = 14  # ticks from an activation to the fourth one after it, per rank; 0: no such rule
+DC_FRONT_LIMIT = 15  # requests that a front list holds
+DC_SIBLINGS = 16  # rules between ranks
+DC_IS_MIXED = 17  # 1: parts of the address are added to its fields
+DC_RULES = 18  # two words per command: word of its first rule, number of rules
+DC_SIBLING_RULES = 30  # the same for rules between ranks
+DC_FIELDS = 42  # rank, group, bank, row: FIELD_WORDS each
+DC_GROUP_BITS = 74
+DC_BANK_BITS = 75
+# --- header: what changes ---------------------------------------------------------------------------
+DC_NEXT = 76  # next tick in which a channel has something to do
+DC_INSIDE = 77  # requests in all channels
+DC_NOW = 78  # tick from which the wheel's slots are counted
+DC_SLOTS = 79  # bits of the wheel's slots with channels in them
+DC_FAR = 80  # earliest tick of channels that are beyond the wheel
+DC_WHEEL = 81  # word of the wheel
+DC_HEADER = 84
+
+FIELD_SHIFT = 0
+FIELD_MASK = 1
+FIELD_ADDED = 2  # two parts: shift, mask, place
+FIELD_WORDS = 8
+
+RULE_LEVEL = 0  # word of a bank's UNIT_ words
+RULE_AFTER = 1
+RULE_CYCLES = 2
+RULE_WORDS = 3
+
+WHEEL_TICKS = 32  # slots; each has WHEEL_MASKS words of 32 channels
+WHEEL_MASKS = 2
+
+# --- a channel --------------------------------------------------------------------------------------
+CC_NEXT = 0  # next tick with something to do
+CC_LAST = 1  # last tick done
+CC_WRITING = 2  # 1: write mode
+CC_HELD = 3  # two words: requests in the read and the write buffer
+CC_FRONT_HEAD = 5
+CC_FRONT_TAIL = 6
+CC_FRONT_COUNT = 7
+CC_PENDING_HEAD = 8
+CC_PENDING_TAIL = 9
+CC_PENDING_LAST = 10  # tick in which the newest of them responds
+CC_DONE_HEAD = 11  # responses for the owner to take, in order
+CC_DONE_TAIL = 12
+CC_ACTIVE = 13  # mask of banks with an activated request that is not served yet
+CC_OPEN = 14  # mask of open banks
+CC_HITS = 15  # two words: banks where a buffer's request finds its row open
+CC_OTHERS = 17  # two words: banks where one finds its row closed
+CC_REFRESH = 19  # mask of ranks to be refreshed
+CC_REFRESH_AT = 20  # clock of the next refresh
+CC_SEEN = 21  # two words: reads, writes taken
+CC_ROW = 23  # three words: hits, misses, conflicts
+CC_REFRESHED = 26
+CC_FORWARDED = 27  # reads answered by the write buffer
+CC_UNITS = 28  # word of the channel's, the first rank's, the first group's earliest times, bank 0, queues
+CC_BANKS = 31
+CC_QUEUES = 32
+CC_PEAK = 33  # largest number of requests in both buffers
+CC_COMMANDS = 34  # six words: commands issued
+CC_EARLIEST = 40  # six words: earliest clock of each command, as far as the channel goes
+CHANNEL_HEAD = 48
+
+# --- units ------------------------------------------------------------------------------------------
+UNIT_WORDS = 8  # six earliest times
+RANK_RING = 8  # four words: the newest activations
+RANK_TURN = 12
+RANK_WORDS = 16
+
+# a bank: six earliest times, then
+BANK_ROW = 6  # open row, -1 if closed
+BANK_ACTIVE = 7  # node of the activated request
+BANK_STAMP = 8  # its stamp
+BANK_WRITE = 9  # 1: it is a write
+BANK_UNITS = 10  # four words: words of its channel's, rank's, group's and its own earliest times
+BANK_COUNTS = 14  # two words: activations, accesses
+BANK_WORDS = 16
+
+# the requests of one buffer for one bank
+Q_HEAD = 0
+Q_TAIL = 1
+Q_HIT = 2  # oldest one for the open row, NIL if none
+Q_HIT_BEFORE = 3  # the one before it in the list
+Q_HIT_STAMP = 4
+Q_OTHER = 5  # oldest one for another row, or any if the bank is closed
+Q_OTHER_STAMP = 6
+Q_WORDS = 8
