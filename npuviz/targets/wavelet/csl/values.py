@@ -12,7 +12,7 @@ Value
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -391,3 +391,18 @@ class Global(Storage):
     def is_var(self) -> bool:
         """True if its value may change at run time."""
         return self.node.kind == "var"
+
+
+def key_of(value: Value) -> Hashable:
+    """A hashable key: equal for equal values, of modules, functions and storage by identity."""
+    if isinstance(value, Scalar):
+        return (value.kind, value.number)
+    if isinstance(value, ArrayValue):
+        if value.data.dtype == object:
+            return (value.kind, tuple(key_of(item) for item in value.data))
+        return (value.kind, value.data.tobytes())
+    if isinstance(value, StructValue):
+        return (value.kind, tuple(key_of(part) for part in value.fields.values()))
+    if isinstance(value, ModuleValue):
+        return (t.MODULE, id(value.instance))
+    return value

@@ -4,6 +4,7 @@ Sharing makes a program for each of 225 PEs cheap: a function that reads the sam
 two PEs is lowered once, and both programs point at the same code.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -39,6 +40,11 @@ class WaferTables:
     def shape(self, *words: int) -> int:
         """Index of a row of the shape table; missing words are 0."""
         return self.shapes.setdefault(words + (0,) * (SHAPE_WORDS - len(words)), len(self.shapes))
+
+    def tensor_shape(self, extents: Sequence[int], strides: Sequence[int]) -> int:
+        """Row of a mem4d: extents outermost first with 1 in front, strides innermost first with 0 behind."""
+        missing = 4 - len(extents)
+        return self.shape(*([1] * missing), *extents, *strides, *([0] * missing))
 
     def place(self, at: Span) -> int:
         """Index of a source place."""

@@ -1,0 +1,197 @@
+"""The layout block: which PE runs which code, its routes, and the names the host sees."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from npuviz.targets.wavelet.csl import tree
+from npuviz.targets.wavelet.csl import types as t
+from npuviz.targets.wavelet.csl.builtins_ids import number_of
+from npuviz.targets.wavelet.csl.builtins_table import builtin, registry
+from npuviz.targets.wavelet.csl.builtins_values import check_range, string_of
+from npuviz.targets.wavelet.csl.errors import CslError
+from npuviz.targets.wavelet.csl.expressions import boolean_of, integer_of
+from npuviz.targets.wavelet.csl.routes import channel_of
+from npuviz.targets.wavelet.csl.scope import Scope
+from npuviz.targets.wavelet.csl.tree import BuiltinCall, Span
+from npuviz.targets.wavelet.csl.values import VOID, Scalar, StructValue, Value, anonymous
+from npuviz.targets.wavelet.tables import Channel
+
+if TYPE_CHECKING:
+    from npuviz.targets.wavelet.csl.comptime import Comptime
+
+MAX_SIDE = 1500
+"""Columns and rows of a rectangle; the largest published full system has 762 x 1172 PEs."""
+MAX_ARGUMENTS = 15
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """What `@set_tile_code` says of one PE."""
+
+    path: Path
+    params: Mapping[str, Value]
+    at: Span
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedName:
+    """`@export_name`."""
+
+    name: str
+    type: t.Type
+    is_mutable: bool
+    at: Span
+
+
+@dataclass(slots=True)
+class LayoutState:
+    """What the layout block has said so far."""
+
+    tiles: dict[tuple[int, int], Tile] = field(default_factory=dict[tuple[int, int], Tile])
+    channels: dict[tuple[int, int], dict[int, Channel]] = field(
+        default_factory=dict[tuple[int, int], dict[int, Channel]]
+    )
+    exported: dict[str, ExportedName] = field(default_factory=dict[str, ExportedName])
+
+
+def _layout(comptime: Comptime, node: BuiltinCall, scope: Scope) -> LayoutState:
+    state = comptime.session.layout
+    if state is None or scope.instance.pe is not None:
+        raise CslError(node.at, f"@{node.name} belongs into a layout block")
+    return state
+
+
+def _integer(comptime: Comptime, node: tree.Expression, scope: Scope) -> int:
+    return integer_of(comptime.evaluate(node, scope), node.at)
+
+
+@builtin("set_rectangle", 2, effect=True)
+def _set_rectangle(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Value:
+    _layout(comptime, node, scope)
+    session = comptime.session
+    if session.rectangle is not None:
+        raise CslError(node.at, "the rectangle is set twice")
+    width, height = (
+        check_range(_integer(comptime, argument, scope), 1, MAX_SIDE, "side", argument.at)
+        for argument in node.arguments
+    )
+    columns, rows = session.fabric
+    if columns and (width + 7 > columns or height + 2 > rows):
+        raise CslError(
+            node.at,
+            f"a rectangle of {width} x {height} needs a fabric of {width + 7},{height + 2}, it is {columns},{rows}",
+            "enlarge --fabric-dims",
+        )
+    session.rectangle = (width, height)
+    return VOID
+
+
+@builtin("get_rectangle", 0)
+def _get_rectangle(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Value:
+    session = comptime.session
+    if session.rectangle is None:
+        raise CslError(node.at, "@get_rectangle comes after @set_rectangle")
+    width, height = session.rectangle
+    return anonymous(
+        {
+            "width": Scalar(t.U16, width),
+            "height": Scalar(t.U16, height),
+            "fabric": _size(session.fabric),
+            "offsets": _size(session.offset),
+        }
+    )
+
+
+def _size(pair: tuple[int, int]) -> Value:
+    return anonymous({"width": Scalar(t.U16, pair[0]), "height": Scalar(t.U16, pair[1])})
+
+
+def _coordinates(comptime: Comptime, node: BuiltinCall, scope: Scope) -> tuple[int, int]:
+    rectangle = comptime.session.rectangle
+    if rectangle is None:
+        raise CslError(node.at, f"@{node.name} comes after @set_rectangle")
+    x, y = (_integer(comptime, argument, scope) for argument in node.arguments[:2])
+    if not (0 <= x < rectangle[0] and 0 <= y < rectangle[1]):
+        raise CslError(
+            node.at, f"PE ({x}, {y}) is outside of the rectangle of {rectangle[0]} x {rectangle[1]}"
+        )
+    return x, y
+
+
+@builtin("set_tile_code", 2, 4, effect=True)
+def _set_tile_code(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Value:
+    state = _layout(comptime, node, scope)
+    place = _coordinates(comptime, node, scope)
+    earlier = state.tiles.get(place)
+    if earlier is not None:
+        error = CslError(node.at, f"PE {place} has code already")
+        error.notes.append((earlier.at, "first set"))
+        raise error
+    session = comptime.session
+    importer = session.parts_of(scope.instance.file)
+    path = importer.path
+    if len(node.arguments) > 2:
+        argument = node.arguments[2]
+        path = session.resolve(string_of(comptime, argument, scope), importer, argument.at)
+    params: Mapping[str, Value] = {}
+    if len(node.arguments) > 3:
+        value = comptime.evaluate(node.arguments[3], scope)
+        if not isinstance(value, StructValue):
+            raise CslError(node.arguments[3].at, f"expected parameters as .{{..}}, found {value.type}")
+        params = value.fields
+    state.tiles[place] = Tile(path, params, node.at)
+    return VOID
+
+
+@builtin("set_color_config", 4, effect=True)
+def _set_color_config(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Value:
+    state = _layout(comptime, node, scope)
+    place = _coordinates(comptime, node, scope)
+    channel = _channel(comptime, node, 2, scope)
+    colors = state.channels.setdefault(place, {})
+    if channel.color in colors:
+        raise CslError(node.at, f"color {channel.color} of PE {place} is configured twice")
+    colors[channel.color] = channel
+    return VOID
+
+
+def _channel(comptime: Comptime, node: BuiltinCall, first: int, scope: Scope) -> Channel:
+    argument = node.arguments[first]
+    color = number_of(comptime.evaluate(argument, scope), t.COLOR, f"@{node.name}", argument.at)
+    value = comptime.evaluate(node.arguments[first + 1], scope)
+    return channel_of(comptime.session.arch, color, value, node.at)
+
+
+@builtin("set_local_color_config", 2, effect=True)
+def _set_local_color_config(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Value:
+    channel = _channel(comptime, node, 0, scope)
+    channels = registry(node, scope).channels
+    if any(other.color == channel.color for other in channels):
+        raise CslError(node.at, f"color {channel.color} is configured twice")
+    channels.append(channel)
+    return VOID
+
+
+@builtin("export_name", 2, 3, effect=True)
+def _export_name(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Value:
+    state = _layout(comptime, node, scope)
+    name = string_of(comptime, node.arguments[0], scope)
+    kind = comptime.type_expression(node.arguments[1], scope)
+    if name in state.exported:
+        raise CslError(node.at, f"{name} is exported twice")
+    is_mutable = False
+    if isinstance(kind, t.FunctionType):
+        if len(kind.parameters) > MAX_ARGUMENTS:
+            raise CslError(node.at, f"an exported function has at most {MAX_ARGUMENTS} parameters")
+    elif len(node.arguments) < 3:
+        raise CslError(node.at, f"say whether {name} is mutable", "write true or false as third argument")
+    if len(node.arguments) > 2:
+        is_mutable = boolean_of(comptime.evaluate(node.arguments[2], scope), node.arguments[2].at)
+    if isinstance(kind, t.ArrayType | t.StructType | t.EnumType) or t.is_comptime_only(kind):
+        raise CslError(node.arguments[1].at, f"a {kind} cannot be exported", "export a pointer: [*]T")
+    state.exported[name] = ExportedName(name, kind, is_mutable, node.at)
+    return VOID

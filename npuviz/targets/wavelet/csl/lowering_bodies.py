@@ -1,0 +1,117 @@
+"""Lowers the body of one function: parameters, statements, its entry in the function table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from npuviz.targets.wavelet import isa_kernels as isa
+from npuviz.targets.wavelet.csl import (  # noqa: F401
+    free_names,
+    lowering_access,
+    lowering_builtins,
+    lowering_calls,
+    lowering_dsd,
+    lowering_expressions,
+    lowering_map,
+    lowering_operations,
+    lowering_statements,
+    tree,
+)
+from npuviz.targets.wavelet.csl import types as t
+from npuviz.targets.wavelet.csl.dispatch import lower_statement
+from npuviz.targets.wavelet.csl.errors import CslError
+from npuviz.targets.wavelet.csl.lowering_functions import FunctionLowering, is_aggregate
+from npuviz.targets.wavelet.csl.memo import Read
+from npuviz.targets.wavelet.csl.operands import Held, Known, Operand, Parts, Place
+from npuviz.targets.wavelet.csl.scope import RuntimeLocal, Scope
+from npuviz.targets.wavelet.csl.specialisation import Binding, Fixed, Passed, Pieces, Specialisation
+from npuviz.targets.wavelet.csl.values import FunctionValue
+from npuviz.targets.wavelet.tables import Function
+
+if TYPE_CHECKING:
+    from npuviz.targets.wavelet.csl.lowering import PeLowering
+
+
+def result_type(pe: PeLowering, function: FunctionValue, special: Specialisation) -> t.Type:
+    """The result type of a function for the given arguments."""
+    scope = Scope(function.instance, function.instance.scope, runtime=True)
+    for parameter, binding in zip(function.node.parameters, special, strict=True):
+        if isinstance(binding, Fixed):
+            scope.declare(parameter.name, binding.value)
+        else:
+            scope.declare(parameter.name, RuntimeLocal(parameter.name, binding.kind, mutable=False))
+    return pe.comptime.type_expression(function.node.result, scope)
+
+
+def lower_body(
+    pe: PeLowering, function: FunctionValue, special: Specialisation, result: t.Type, index: int
+) -> list[tuple[Read, object]] | None:
+    """Append the code of a function to the wafer's tables; returns its reads, None if it cannot be shared."""
+    node = function.node
+    if node.body is None:
+        raise CslError(node.at, f"{function.name} has no body", "extern functions are not supported")
+    if t.is_comptime_only(result):
+        raise CslError(node.at, f"{function.name} gives a {result}, so it can only be called at compile time")
+    scope = Scope(function.instance, function.instance.scope, runtime=True)
+    f = FunctionLowering(pe, function, scope, result)
+    if is_aggregate(result):
+        f.result_address = f.take()
+    operands = [_parameter(f, binding) for binding in special]
+    f.frame_register = f.take()
+    pe.enter(f)
+    try:
+        f.at(node)
+        addressed = free_names.address_taken(node.body)
+        for parameter, operand in zip(node.parameters, operands, strict=True):
+            _declare(f, parameter.name, operand, parameter.name in addressed, node.at)
+        for inner in node.body.statements:
+            lower_statement(f, inner)
+        f.emitter.line = pe.tables.place(_end(node.body))
+        if f.emitter.is_reachable and result is not t.VOID:
+            raise CslError(node.at, f"{function.name} can end without giving a {result}")
+        f.emitter.emit(isa.OP_RET, -1)
+    finally:
+        pe.leave()
+    _finish(f, node, index)
+    return f.reads if f.can_share else None
+
+
+def _end(body: tree.Block) -> tree.Span:
+    return tree.Span(body.at.file, body.at.end_line, max(1, body.at.end_column - 1), body.at.end_line, 1)
+
+
+def _parameter(f: FunctionLowering, binding: Binding) -> Operand:
+    if isinstance(binding, Fixed):
+        return Known(binding.value)
+    if isinstance(binding, Pieces):
+        parts = [_parameter(f, part) for part in binding.parts]
+        return Parts(binding.kind, dict(zip(binding.kind.names, parts, strict=True)))
+    assert isinstance(binding, Passed)
+    if binding.count == 0:
+        return Held(binding.kind, -1)
+    if is_aggregate(binding.kind):
+        return Place(binding.kind, f.take(), is_mutable=False)
+    return Held(binding.kind, f.take())
+
+
+def _declare(f: FunctionLowering, name: str, operand: Operand, is_addressed: bool, at: tree.Span) -> None:
+    if isinstance(operand, Held) and is_addressed:
+        place = f.frame_place(operand.kind)
+        f.store(place, operand, at)
+        operand = Place(place.kind, place.base, place.offset, is_mutable=False)
+    f.declare(name, operand, mutable=False)
+
+
+def _finish(f: FunctionLowering, node: tree.Function, index: int) -> None:
+    tables = f.pe.tables
+    entry = len(tables.code)
+    start = entry
+    if f.frame.most:
+        tables.code.append([isa.OP_LEA, f.frame_register, 0, 0, 0, 0, 0, tables.place(node.at)])
+        start += 1
+    tables.code.extend(f.emitter.finish(start))
+    variables = f.variable_table(start)
+    frame_bytes = -(-f.frame.most // 4) * 4
+    tables.functions[index] = Function(
+        f.function.name, entry, max(f.registers.most, 1), frame_bytes, tables.source_place(node.at), variables
+    )
