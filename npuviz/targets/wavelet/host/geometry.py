@@ -13,7 +13,7 @@ class IntVector:
 
 @dataclass(frozen=True)
 class IntRectangle:
-    """An area: the place of its first corner, and its size."""
+    """An area: its first place, and the place after its last (exclusive in both directions)."""
 
-    origin: IntVector
-    dims: IntVector
+    upper_left: IntVector
+    lower_right: IntVector

@@ -7,7 +7,7 @@ asks of the chip is recorded and left in the compiled folder, so that npuviz ope
 import atexit
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,6 +64,8 @@ class SdkRuntime:
         if cmaddr:
             raise UsageError(f"cmaddr={cmaddr!r}: npuviz simulates; leave the address of a system out")
         self.folder = Path(str(getattr(artifacts, "folder", artifacts)))
+        self._origin: tuple[int, int] = getattr(artifacts, "origin", (0, 0))
+        self._ports: Mapping[str, tuple[int, tuple[int, int]]] = getattr(artifacts, "ports", {})
         self.wafer: Wafer = load_wafer(self.folder)
         self._names = list(self.wafer.exported)
         self._exports = _exports(self.wafer)
@@ -124,8 +126,9 @@ class SdkRuntime:
         """Elements of a variable of a PE, in coordinates of the layout."""
         if self._device is None:
             raise UsageError("read_symbol: the program is not loaded")
-        symbol = self._device.symbol(x, y, name)
-        data = self._device.read(x, y, symbol)
+        column, row = x + self._origin[0], y + self._origin[1]
+        symbol = self._device.symbol(column, row, name)
+        data = self._device.read(column, row, symbol)
         return as_elements(data, symbol, dtype)
 
     # ---- transfers
@@ -330,29 +333,35 @@ class SdkRuntime:
         command = HostCommand(tables.HOST_LAUNCH, name, region, len(words), data, False, nonblock)
         return self._end(self._running().submit(command), nonblock)
 
-    # ---- ports of SdkLayout
+    # ---- streams of SdkLayout
 
     def send(
         self, port: object, array: np.ndarray, count: int | None = None, *, nonblock: bool = False
     ) -> Task:
         """Stream elements to a port of the layout."""
-        name = str(getattr(port, "name", port))
-        size = array.size if count is None else count
+        color, (x, y), name = self._stream(port)
+        size = array.size if count is None else int(count)
         data = words_of(array.reshape(-1)[:size], (1, 1, size), MemcpyOrder.ROW_MAJOR, f"send to {name}")
-        command = HostCommand(tables.HOST_PORT_IN, name, (0, 0, 0, 0), size, data, False, nonblock)
+        command = HostCommand(tables.HOST_STREAM_IN, color, (x, y, 1, 1), size, data, False, nonblock)
         return self._end(self._running().submit(command), nonblock)
 
     def receive(self, port: object, array: np.ndarray, count: int, *, nonblock: bool = False) -> Task:
         """Take elements from a port of the layout."""
-        name = str(getattr(port, "name", port))
+        color, (x, y), name = self._stream(port)
         what = f"receive from {name}"
-        check_room(array.reshape(-1)[:count], (1, 1, count), what)
-        command = HostCommand(tables.HOST_PORT_OUT, name, (0, 0, 0, 0), count, None, False, nonblock)
         target = array.reshape(-1)[:count]
+        check_room(target, (1, 1, int(count)), what)
+        command = HostCommand(tables.HOST_STREAM_OUT, color, (x, y, 1, 1), int(count), None, False, nonblock)
         index = self._running().submit(
             command, lambda words: put_words(words, target, MemcpyOrder.ROW_MAJOR, what)
         )
         return self._end(index, nonblock)
+
+    def _stream(self, port: object) -> tuple[int, tuple[int, int], str]:
+        name = str(getattr(port, "name", port))
+        if name not in self._ports:
+            raise UsageError(f"{name[:60]}: not a stream of this layout; known: {', '.join(self._ports)}")
+        return (*self._ports[name], name)
 
     # ---- waiting
 

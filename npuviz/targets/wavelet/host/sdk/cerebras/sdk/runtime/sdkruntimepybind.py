@@ -1,5 +1,12 @@
 """The runtime's names."""
 
+from npuviz.targets.wavelet.host.layout_routes import (
+    Color,
+    Edge,
+    Route,
+    RoutingPosition,
+    get_edge_routing,
+)
 from npuviz.targets.wavelet.host.platform import (
     SdkTarget,
     SimfabConfig,
@@ -8,15 +15,23 @@ from npuviz.targets.wavelet.host.platform import (
     get_system,
 )
 from npuviz.targets.wavelet.host.runtime import SdkRuntime, Task
+from npuviz.targets.wavelet.host.sdk_layout import CodeRegion, SdkLayout
 from npuviz.targets.wavelet.host.transfers import MemcpyDataType, MemcpyOrder
 
 __all__ = [
+    "CodeRegion",
+    "Color",
+    "Edge",
     "MemcpyDataType",
     "MemcpyOrder",
+    "Route",
+    "RoutingPosition",
+    "SdkLayout",
     "SdkRuntime",
     "SdkTarget",
     "SimfabConfig",
     "Task",
+    "get_edge_routing",
     "get_platform",
     "get_simulator",
     "get_system",
