@@ -218,7 +218,9 @@ def _increment_dsd_offset(comptime: Comptime, node: BuiltinCall, scope: Scope) -
     steps = comptime.evaluate(node.arguments[1], scope, t.I16)
     kind = comptime.type_expression(node.arguments[2], scope)
     if kind not in STEP_TYPES:
-        raise CslError(node.arguments[2].at, f"@increment_dsd_offset counts 16- or 32-bit elements, found {kind}")
+        raise CslError(
+            node.arguments[2].at, f"@increment_dsd_offset counts 16- or 32-bit elements, found {kind}"
+        )
     return replace(dsd, offset=dsd.offset + integer_of(steps, node.at) * kind.size)
 
 
@@ -279,7 +281,9 @@ def _allocate_fifo(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Value
             _activation(settings.get("activate_pop"), node.at),
             _activation(settings.get("activate_push"), node.at),
             choice_of(settings["priority"], CHOICES, "a priority", node.at) if "priority" in settings else 0,
-            choice_of(settings["simd_mode"], SIMD_MODES, ".simd_mode", node.at) if "simd_mode" in settings else 0,
+            choice_of(settings["simd_mode"], SIMD_MODES, ".simd_mode", node.at)
+            if "simd_mode" in settings
+            else 0,
             _registers(settings, node.at),
             node.at,
         )
@@ -303,7 +307,9 @@ def _registers(settings: dict[str, Value], at: Span) -> tuple[int, int, int] | N
         return None
     if not all(given):
         raise CslError(at, "give all three of .dest, .src and .xdsr or none")
-    numbers = [value.integer for name in ("dest", "src", "xdsr") if isinstance(value := settings[name], Scalar)]
+    numbers = [
+        value.integer for name in ("dest", "src", "xdsr") if isinstance(value := settings[name], Scalar)
+    ]
     if len(numbers) != 3 or numbers[0] != numbers[1]:
         raise CslError(at, ".dest and .src of a FIFO need equal ids")
     return numbers[0], numbers[1], numbers[2]

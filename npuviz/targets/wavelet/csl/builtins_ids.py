@@ -204,9 +204,7 @@ def add_binding(pe: PeRegistry, binding: TaskBinding) -> None:
     """Enter a binding. Raises CslError if the id is taken."""
     for earlier in pe.tasks:
         if (earlier.kind, earlier.id) == (binding.kind, binding.id):
-            error = CslError(
-                binding.at, f"id {binding.id} is bound to {earlier.function.node.name} already"
-            )
+            error = CslError(binding.at, f"id {binding.id} is bound to {earlier.function.node.name} already")
             error.notes.append((earlier.at, "first bound"))
             raise error
     pe.tasks.append(binding)
@@ -396,5 +394,3 @@ def _get_filter_id(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Value
     if color not in filters:
         raise CslError(node.at, f"color {color} has no filter that this PE's code configures")
     return Scalar(t.U16, filters.index(color))
-
-

@@ -105,6 +105,8 @@ def registry(node: tree.BuiltinCall, scope: Scope) -> PeRegistry:
     pe = scope.instance.pe
     if pe is None:
         raise CslError(
-            node.at, f"@{node.name} belongs into the code of a PE", "write it in a file given to @set_tile_code"
+            node.at,
+            f"@{node.name} belongs into the code of a PE",
+            "write it in a file given to @set_tile_code",
         )
     return pe

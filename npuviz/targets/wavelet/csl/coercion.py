@@ -54,7 +54,7 @@ def converts(source: t.Type, target: t.Type) -> bool:
 
 
 def pointer_converts(source: t.PointerType, target: t.PointerType) -> bool:
-    """True if a pointer converts: `*[N]T` to `[*]T`, `*T` to `*[1]T`, any to const, any to `*anyopaque`."""
+    """True if a pointer converts: `*[N, ..]T` to `[*]T`, `*T` to `*[1]T`, any to const, any to `*anyopaque`."""
     if source.const and not target.const:
         return False
     if target.pointee is t.ANYOPAQUE:
@@ -62,7 +62,7 @@ def pointer_converts(source: t.PointerType, target: t.PointerType) -> bool:
     if source.many == target.many and source.pointee is target.pointee:
         return True
     if target.many and not source.many and isinstance(source.pointee, t.ArrayType):
-        return len(source.pointee.dimensions) == 1 and source.pointee.element is target.pointee
+        return source.pointee.element is target.pointee
     if not target.many and not source.many and isinstance(target.pointee, t.ArrayType):
         return target.pointee.dimensions == (1,) and target.pointee.element is source.pointee
     return False
@@ -144,7 +144,9 @@ def _struct(comptime: Comptime, value: StructValue, target: t.StructType, at: Sp
     fields: dict[str, Value] = {}
     for name in value.fields:
         if name not in target.names:
-            raise CslError(at, f"{target} has no field .{name}", f"it has {', '.join(target.names) or 'none'}")
+            raise CslError(
+                at, f"{target} has no field .{name}", f"it has {', '.join(target.names) or 'none'}"
+            )
     for name, kind in zip(target.names, target.types, strict=True):
         given = value.fields.get(name)
         if given is None:
@@ -200,7 +202,9 @@ def _convert_scalar(value: Scalar, target: t.Type, at: Span) -> Value | None:
             )
         return Scalar(target, target.wrap(int(number)))
     if isinstance(target, t.FloatType):
-        return Scalar(target, floats.round_to(target, _float_of(number, at) if isinstance(number, int) else number))
+        return Scalar(
+            target, floats.round_to(target, _float_of(number, at) if isinstance(number, int) else number)
+        )
     if isinstance(target, t.EnumType) and isinstance(source, t.IntegerType):
         if number not in target.members.values():
             raise CslError(at, f"{number} is no value of {target}")
@@ -239,5 +243,3 @@ def bitcast(value: Value, target: t.Type, at: Span) -> Value:
     if isinstance(target, t.EnumType):
         return Scalar(target, target.backing.wrap(bits))
     raise CslError(at, f"@bitcast to {target} is not possible at compile time")
-
-

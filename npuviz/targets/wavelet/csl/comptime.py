@@ -158,8 +158,10 @@ class Comptime:
                     raise CslError(entry.node.at, f"the type of {entry.node.name} is not known")
             else:
                 self._enter(entry, 1)
-                entry.kind = self.type_expression(declared, entry.instance.scope)
-                entry.state = 2
+                try:
+                    entry.kind = self.type_expression(declared, entry.instance.scope)
+                finally:
+                    entry.state = 0
         return entry.kind
 
     def _enter(self, entry: Global, state: int) -> None:
@@ -171,6 +173,14 @@ class Comptime:
         """The value of a const or param, the initial value of a var; None if it has none."""
         if entry.state == 4:
             return entry.value
+        try:
+            return self._evaluate_global(entry)
+        except CslError:
+            if entry.state in (1, 3):
+                entry.state = 0
+            raise
+
+    def _evaluate_global(self, entry: Global) -> Value | None:
         node = entry.node
         kind = self.global_type(entry) if node.type is not None else None
         self._enter(entry, 3)
@@ -199,7 +209,9 @@ class Comptime:
             if given is not None:
                 return given
             if node.value is None:
-                hint = "give it in @set_tile_code or @import_module" if instance.pe else "give it with --params"
+                hint = (
+                    "give it in @set_tile_code or @import_module" if instance.pe else "give it with --params"
+                )
                 raise CslError(node.at, f"param {node.name} has no value", hint)
         if node.value is None:
             if node.kind == "const" and node.linkage != "extern":

@@ -31,7 +31,14 @@ class CslSourceError(SourceError):
     """A CSL program is wrong; `source_line` is the line of text, `caret` marks the column under it."""
 
     def __init__(
-        self, file: str, line: int, column: int, text: str, hint: str = "", source_line: str = "", notes: str = ""
+        self,
+        file: str,
+        line: int,
+        column: int,
+        text: str,
+        hint: str = "",
+        source_line: str = "",
+        notes: str = "",
     ) -> None:
         super().__init__(file, line, column, text, hint)
         self.source_line = source_line

@@ -169,6 +169,7 @@ def code_of(
     try:
         root = modules.instantiate(comptime, parts, params, "", registry, at)
         modules.start(comptime, root, parts)
+        modules.merge_exports(registry)
     except CslError as error:
         if at is not None:
             error.notes.append((at, f"code of PE {coordinates[0]} set"))

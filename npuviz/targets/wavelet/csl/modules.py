@@ -11,7 +11,7 @@ from npuviz.targets.wavelet.csl.builtins_values import string_of
 from npuviz.targets.wavelet.csl.errors import CslError, NotComptime
 from npuviz.targets.wavelet.csl.scope import ExportSymbol, ModuleInstance, PeRegistry, Scope
 from npuviz.targets.wavelet.csl.session import FileParts
-from npuviz.targets.wavelet.csl.values import FunctionValue, Global, ModuleValue, StructValue, Value
+from npuviz.targets.wavelet.csl.values import Global, ModuleValue, StructValue, Value
 
 if TYPE_CHECKING:
     from npuviz.targets.wavelet.csl.comptime import Comptime
@@ -41,25 +41,50 @@ def instantiate(
 def start(comptime: Comptime, instance: ModuleInstance, parts: FileParts, *, blocks: bool = True) -> None:
     """Evaluate what an instance needs in any case, then execute its comptime blocks.
 
-    Files of the user are evaluated completely, so that errors in unused declarations are found; of the
-    libraries only imports, FIFOs and exports.
+    These are imports, FIFOs and exports. Other declarations are evaluated when something uses them: published
+    programs contain unused ones that would be wrong. In files of the user they are tried, and what is wrong
+    becomes a warning.
     """
-    names = parts.eager if parts.is_library or instance.pe is None else tuple(parts.declarations)
-    for name in names:
+    for name in parts.eager:
         entry = instance.member(name)
+        node = parts.declarations[name]
         if isinstance(entry, Global):
             comptime.global_value(entry)
-        node = parts.declarations[name]
         if node.linkage == "export" and instance.pe is not None and entry is not None:
-            _export(instance.pe, name, entry, node.at)
+            instance.pe.declared_exports.append(ExportSymbol(name, entry, node.at))
     if blocks:
         for block in parts.blocks:
             comptime.execute(block.body, instance.scope)
+    if instance.pe is not None and not parts.is_library:
+        _try_unused(comptime, instance, parts)
 
 
-def _export(pe: PeRegistry, name: str, entry: Global | FunctionValue, at: tree.Span) -> None:
-    if not any(export.name == name for export in pe.exports):
-        pe.exports.append(ExportSymbol(name, entry, at))
+def _try_unused(comptime: Comptime, instance: ModuleInstance, parts: FileParts) -> None:
+    for name, node in parts.declarations.items():
+        entry = instance.member(name)
+        if not isinstance(entry, Global) or entry.state == 4 or _is_unbound(entry):
+            continue
+        try:
+            comptime.global_value(entry)
+        except CslError as error:
+            if instance.pe is not None:
+                text = f"{node.name} is wrong, but not used so far: {error.text}"
+                instance.pe.warnings.append((error.at or node.at, text))
+
+
+def _is_unbound(entry: Global) -> bool:
+    """True for a param that nobody gave a value: an error only if something reads it."""
+    node = entry.node
+    return node.kind == "param" and node.value is None and node.name not in entry.instance.params
+
+
+def merge_exports(pe: PeRegistry) -> None:
+    """Add `export` declarations; an `@export_symbol` of the same name goes first."""
+    taken = {export.name for export in pe.exports}
+    for export in pe.declared_exports:
+        if export.name not in taken:
+            taken.add(export.name)
+            pe.exports.append(export)
 
 
 @builtin("import_module", 1, 2)
@@ -77,7 +102,9 @@ def _import_module(comptime: Comptime, node: tree.BuiltinCall, scope: Scope) -> 
             raise CslError(node.arguments[1].at, f"expected parameters as .{{..}}, found {value.type}")
         params = value.fields
     if session.import_depth >= MAX_IMPORT_DEPTH:
-        raise CslError(node.at, f"imports are nested deeper than {MAX_IMPORT_DEPTH}", "do files import each other?")
+        raise CslError(
+            node.at, f"imports are nested deeper than {MAX_IMPORT_DEPTH}", "do files import each other?"
+        )
     session.import_depth += 1
     try:
         parts = session.open(path, at)
@@ -92,5 +119,3 @@ def _import_module(comptime: Comptime, node: tree.BuiltinCall, scope: Scope) -> 
     finally:
         session.import_depth -= 1
     return ModuleValue(instance)
-
-

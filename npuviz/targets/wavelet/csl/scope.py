@@ -202,6 +202,8 @@ class PeRegistry:
     """(isa.ID_..., number)."""
     unblocked: list[tuple[int, int, tree.Span]] = field(default_factory=list[tuple[int, int, tree.Span]])
     exports: list[ExportSymbol] = field(default_factory=list[ExportSymbol])
+    declared_exports: list[ExportSymbol] = field(default_factory=list[ExportSymbol])
+    """`export` declarations, merged into `exports` at the end."""
     channels: list[Channel] = field(default_factory=list[Channel])
     """`@set_local_color_config`."""
     teardown_handlers: dict[int, FunctionValue] = field(default_factory=dict[int, FunctionValue])

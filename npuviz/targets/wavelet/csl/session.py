@@ -58,9 +58,7 @@ class Session:
     layout: LayoutState | None = None
     files: list[tree.SourceFile] = field(default_factory=list[tree.SourceFile])
     labels: dict[tree.Node, str] = field(default_factory=dict[tree.Node, str])
-    warnings: list[tuple[tree.Span | None, str]] = field(
-        default_factory=list[tuple[tree.Span | None, str]]
-    )
+    warnings: list[tuple[tree.Span | None, str]] = field(default_factory=list[tuple[tree.Span | None, str]])
     prints: list[str] = field(default_factory=list[str])
     import_depth: int = 0
     _by_path: dict[Path, FileParts] = field(default_factory=dict[Path, FileParts])

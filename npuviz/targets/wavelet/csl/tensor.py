@@ -85,7 +85,9 @@ def _access(
         raise CslError(node.at, f"a tensor access has at most {MAX_VARIABLES} variables")
     extents = tuple(_length(comptime, length, scope) for length in node.lengths)
     if len(node.indices) != len(dimensions):
-        raise CslError(node.at, f"the tensor has {len(dimensions)} dimensions, found {len(node.indices)} indices")
+        raise CslError(
+            node.at, f"the tensor has {len(dimensions)} dimensions, found {len(node.indices)} indices"
+        )
     inner = scope.child()
     for name in node.variables:
         inner.names[name] = RuntimeLocal(name, t.I16, False)
@@ -181,5 +183,3 @@ def _base_pointer(comptime: Comptime, node: Expression, scope: Scope) -> Pointer
     if isinstance(found, StructValue):
         raise CslError(node.at, "a struct is no tensor")
     raise CslError(node.at, f"a tensor access needs a tensor variable or a pointer, found {found.type}")
-
-

@@ -356,7 +356,10 @@ _enums: dict[tuple[object, ...], EnumType] = {}
 
 
 def named_struct(
-    origin: tree.StructType, types: tuple[Type, ...], label: str = "", defaults: Mapping[str, object] | None = None
+    origin: tree.StructType,
+    types: tuple[Type, ...],
+    label: str = "",
+    defaults: Mapping[str, object] | None = None,
 ) -> StructType:
     """The type that `struct {..}` at `origin` denotes with these field types."""
     key = (origin, types)
@@ -369,7 +372,9 @@ def named_struct(
     return found
 
 
-def enumeration(origin: tree.EnumType, backing: IntegerType, members: Mapping[str, int], label: str) -> EnumType:
+def enumeration(
+    origin: tree.EnumType, backing: IntegerType, members: Mapping[str, int], label: str
+) -> EnumType:
     """The type that `enum {..}` at `origin` denotes."""
     key = (origin, backing, tuple(members.items()))
     found = _enums.get(key)

@@ -370,7 +370,7 @@ class Global(Storage):
     instance: ModuleInstance
     node: tree.Variable
     state: int = 0
-    """0 untouched, 1 its type is being evaluated, 2 type known, 3 its value is being evaluated, 4 done."""
+    """0 untouched, 1 its type is being evaluated, 3 its value is being evaluated, 4 done."""
     kind: t.Type | None = None
     value: Value | None = None
     align: int = 0
