@@ -22,7 +22,9 @@ _FIELDS = {
 
 
 def instruction_text(
-    row: Sequence[int] | np.ndarray, functions: Sequence[tables.Function] = (), operations: np.ndarray | None = None
+    row: Sequence[int] | np.ndarray,
+    functions: Sequence[tables.Function] = (),
+    operations: np.ndarray | None = None,
 ) -> str:
     """One instruction as text, as in `add.i16 r3, r1, 4`; function and operation tables give names."""
     op, a, b, c, imm, aux, kind, _ = (int(word) for word in row)
@@ -62,7 +64,8 @@ def _other(op: int, typed: str, words: tuple[int, int, int, int, int]) -> str:
         k.OP_SELECT: f"select r{a}, r{aux} ? r{b} : r{c}",
         k.OP_CVT: f"{typed}.{_TYPES[aux] if 0 <= aux < len(_TYPES) else aux} r{a}, r{b}",
         k.OP_WRAP: f"wrap r{a}, r{b}, {'i' if aux else 'u'}{imm}",
-        k.OP_MATH: f"{isa.name_of('M_', imm)}.{typed.partition('.')[2]} r{a}, r{b}" + (f", r{c}" if c >= 0 else ""),
+        k.OP_MATH: f"{isa.name_of('M_', imm)}.{typed.partition('.')[2]} r{a}, r{b}"
+        + (f", r{c}" if c >= 0 else ""),
         k.OP_DSD_SET: f"set_{_FIELDS.get(imm, imm)} r{a}, r{b}, r{c}",
         k.OP_DSD_MOVE: f"move_dsd r{a}, r{b}, r{c} * {imm}",
         k.OP_DSR_LOAD: f"load_dsr {('dest', 'src0', 'src1')[a] if 0 <= a < 3 else a}{b}, r{c}",
@@ -90,7 +93,12 @@ def _operation(row: int, operations: np.ndarray | None) -> str:
     text = f"{isa.name_of('D_', words[k.O_OPERATION])} {', '.join(operands)}"
     if words[k.O_ASYNC]:
         text += " async"
-    for column, name in ((k.O_ACTIVATE, "activate"), (k.O_UNBLOCK, "unblock"), (k.O_INDEX, "index"), (k.O_UT, "ut")):
+    for column, name in (
+        (k.O_ACTIVATE, "activate"),
+        (k.O_UNBLOCK, "unblock"),
+        (k.O_INDEX, "index"),
+        (k.O_UT, "ut"),
+    ):
         if words[column] >= 0:
             text += f" {name}=r{words[column]}"
     return text

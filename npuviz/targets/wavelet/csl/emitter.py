@@ -74,7 +74,9 @@ class Emitter:
         """Where the next instruction will be."""
         return len(self.rows)
 
-    def emit(self, op: int, a: int = 0, b: int = 0, c: int = 0, imm: int = 0, aux: int = 0, kind: int = 0) -> int:
+    def emit(
+        self, op: int, a: int = 0, b: int = 0, c: int = 0, imm: int = 0, aux: int = 0, kind: int = 0
+    ) -> int:
         """Append an instruction; returns its position. Nothing is appended after a jump or return."""
         if not self.is_reachable:
             return len(self.rows)

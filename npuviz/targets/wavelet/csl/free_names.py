@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache
 
 from npuviz.targets.wavelet.csl import tree
 from npuviz.targets.wavelet.csl.operations import OPERATIONS
@@ -19,7 +19,16 @@ LITERALS = (
     tree.VoidLiteral,
 )
 RUNTIME_BUILTINS = frozenset(
-    (*OPERATIONS, "activate", "block", "unblock", "map", "load_to_dsr", "load_to_dsr_xdsr", "load_to_dsr_xdsr_sr")
+    (
+        *OPERATIONS,
+        "activate",
+        "block",
+        "unblock",
+        "map",
+        "load_to_dsr",
+        "load_to_dsr_xdsr",
+        "load_to_dsr_xdsr_sr",
+    )
     + ("random16", "set_active_prng", "system", "assert", "queue_flush", "set_fifo_read_length", "ptrcast")
     + ("set_fifo_write_length", "set_config", "get_config", "set_config_unchecked", "get_config_unchecked")
 )
@@ -43,7 +52,7 @@ class Mentions:
     is_runtime: bool = False
 
 
-@lru_cache(maxsize=None)
+@cache
 def _fields(kind: type[tree.Node]) -> tuple[str, ...]:
     return tuple(field.name for field in dataclasses.fields(kind) if field.name != "at")
 

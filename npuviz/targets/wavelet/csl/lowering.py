@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 
 from npuviz.targets.wavelet import isa
 from npuviz.targets.wavelet import isa_kernels as k
-from npuviz.targets.wavelet.csl import types as t
 from npuviz.targets.wavelet.csl import tree
+from npuviz.targets.wavelet.csl import types as t
 from npuviz.targets.wavelet.csl.comptime import Comptime
+from npuviz.targets.wavelet.csl.data_memory import DataMemory, scalar_bits, scalar_bytes
 from npuviz.targets.wavelet.csl.errors import CslError
 from npuviz.targets.wavelet.csl.lowering_bodies import lower_body, result_type
 from npuviz.targets.wavelet.csl.lowering_functions import FunctionLowering
 from npuviz.targets.wavelet.csl.memo import FunctionMemo
-from npuviz.targets.wavelet.csl.data_memory import DataMemory, scalar_bits, scalar_bytes
 from npuviz.targets.wavelet.csl.scope import Entry, ModuleInstance, PeRegistry, Scope
 from npuviz.targets.wavelet.csl.specialisation import Passed, Specialisation
 from npuviz.targets.wavelet.csl.values import (
@@ -108,7 +108,8 @@ class PeLowering:
         signature = self.comptime.signature(function)
         if signature is None or any(t.is_comptime_only(kind) for kind in signature.parameters):
             raise CslError(
-                function.node.at, f"{function.name} has compile-time parameters, so it cannot be a task or pointer"
+                function.node.at,
+                f"{function.name} has compile-time parameters, so it cannot be a task or pointer",
             )
         return tuple(Passed(kind) for kind in signature.parameters)
 
@@ -118,7 +119,9 @@ class PeLowering:
             if binding.function is function:
                 return binding.id, binding.kind
         what = "task" if function.is_task else "function, not a task:"
-        raise CslError(at, f"{what} {function.node.name} is not bound to an id", "bind it with @bind_local_task")
+        raise CslError(
+            at, f"{what} {function.node.name} is not bound to an id", "bind it with @bind_local_task"
+        )
 
     def enter(self, f: FunctionLowering) -> None:
         """Lowering of `f` begins."""
@@ -147,7 +150,9 @@ class PeLowering:
             if isinstance(value, ModuleValue):
                 member = value.instance.member(node.name)
                 if member is None:
-                    raise CslError(node.at, f"module {value.instance.name or 'root'} has no member {node.name}")
+                    raise CslError(
+                        node.at, f"module {value.instance.name or 'root'} has no member {node.name}"
+                    )
                 return member
             if isinstance(value, StructValue):
                 part = value.get(node.name)
@@ -170,7 +175,9 @@ class PeLowering:
         address = self.memory.addresses.get(storage)
         if address is None:
             if not isinstance(storage, Global):
-                raise CslError(None, f"the address of compile-time variable {storage.storage_name} cannot exist")
+                raise CslError(
+                    None, f"the address of compile-time variable {storage.storage_name} cannot exist"
+                )
             kind = self.comptime.global_type(storage)
             if t.is_comptime_only(kind):
                 raise CslError(storage.node.at, f"a variable of type {kind} cannot exist at run time")
@@ -244,7 +251,9 @@ class PeLowering:
                 extent *= length
         elif kind == k.KIND_CIRCBUF:
             stride = self.tables.shape(base, value.wraparound)
-        return isa.pack(kind, base=address, extent=extent, stride=stride, index_offset=int(value.index_offset))
+        return isa.pack(
+            kind, base=address, extent=extent, stride=stride, index_offset=int(value.index_offset)
+        )
 
     def bytes_of(self, value: Value, at: tree.Span) -> bytes:
         """The bytes of a value in PE memory."""
@@ -298,4 +307,3 @@ class PeLowering:
         if isinstance(value, ModuleValue):
             return ("module", id(value.instance))
         return value
-

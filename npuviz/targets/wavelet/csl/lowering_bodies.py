@@ -110,6 +110,7 @@ def _finish(f: FunctionLowering, node: tree.Function, index: int) -> None:
         tables.code.append([isa.OP_LEA, f.frame_register, 0, 0, 0, 0, 0, tables.place(node.at)])
         start += 1
     tables.code.extend(f.emitter.finish(start))
+    tables.lengths[index] = len(tables.code) - entry
     variables = f.variable_table(start)
     frame_bytes = -(-f.frame.most // 4) * 4
     tables.functions[index] = Function(

@@ -59,7 +59,9 @@ def _as(f: FunctionLowering, node: tree.BuiltinCall, into: int) -> Operand:
     if have is kind:
         return operand
     if isinstance(operand, Known):
-        value = f.fold(lambda names: tree.BuiltinCall(node.at, "as", (kind_node, names[0])), node.at, operand.value)
+        value = f.fold(
+            lambda names: tree.BuiltinCall(node.at, "as", (kind_node, names[0])), node.at, operand.value
+        )
         return Known(value)
     if kind is t.BOOL and (t.is_number(have)):
         held = f.hold(operand, source.at)
@@ -242,7 +244,9 @@ def _block(f: FunctionLowering, node: tree.BuiltinCall, into: int) -> Operand:
         allowed.add(isa.ID_UT)
     if kind not in allowed:
         what = "a color" if f.pe.arch == "wse2" else "an input queue, a ut_id"
-        raise CslError(subject.at, f"@{node.name} takes a data or local task id or {what} on this architecture")
+        raise CslError(
+            subject.at, f"@{node.name} takes a data or local task id or {what} on this architecture"
+        )
     f.emitter.emit(isa.OP_BLOCK if node.name == "block" else isa.OP_UNBLOCK, register, aux=kind)
     return VOID_HELD
 

@@ -157,7 +157,9 @@ def _leaves(operand: Operand, binding: Binding, operands: list[Operand]) -> None
 
 def _place_arguments(f: FunctionLowering, operands: list[Operand], at: tree.Span) -> int:
     """Bring operands into consecutive registers behind a free one, which is returned."""
-    ready = [_argument_place(f, operand, at) if is_aggregate(operand.type) else operand for operand in operands]
+    ready = [
+        _argument_place(f, operand, at) if is_aggregate(operand.type) else operand for operand in operands
+    ]
     slot = f.registers.take(1 + len(ready))
     for number, operand in enumerate(ready, slot + 1):
         if isinstance(operand, Place) and is_aggregate(operand.kind):

@@ -22,7 +22,9 @@ from npuviz.targets.wavelet.csl.values import PointerValue, Scalar, StructValue,
 
 NO_QUEUE = 15
 NO_COLOR = 31
-_MEMORY_FIELDS = frozenset(("base_address", "extent", "stride", "offset", "tensor_access", "wavelet_index_offset"))
+_MEMORY_FIELDS = frozenset(
+    ("base_address", "extent", "stride", "offset", "tensor_access", "wavelet_index_offset")
+)
 _FABRIC_FIELDS = frozenset(
     ("input_queue", "output_queue", "fabric_color", "extent", "priority", "control_transform", "simd_mode")
     + ("control", "wavelet_index_offset", "advance_switch", "zero")
@@ -105,7 +107,9 @@ def _get_dsd(f: FunctionLowering, node: tree.BuiltinCall, into: int) -> Operand:
     raise CslError(kind_node.at, f"{kind} is not a DSD type")
 
 
-def _check_fields(fields: dict[str, Operand], allowed: frozenset[str], node: tree.BuiltinCall, kind: str) -> None:
+def _check_fields(
+    fields: dict[str, Operand], allowed: frozenset[str], node: tree.BuiltinCall, kind: str
+) -> None:
     for name in fields:
         if name not in allowed:
             raise CslError(node.at, f"{kind} has no field {name}", f"known: {', '.join(sorted(allowed))}")
@@ -124,7 +128,11 @@ def _spread_access(fields: dict[str, Operand], node: tree.BuiltinCall) -> dict[s
 
 def _first(operand: Operand) -> Operand:
     """The only element of a 1-tuple, or the operand itself."""
-    if isinstance(operand, Known) and isinstance(operand.value, StructValue) and len(operand.value.fields) == 1:
+    if (
+        isinstance(operand, Known)
+        and isinstance(operand.value, StructValue)
+        and len(operand.value.fields) == 1
+    ):
         return Known(next(iter(operand.value.fields.values())))
     if isinstance(operand, Parts) and len(operand.fields) == 1:
         return next(iter(operand.fields.values()))
@@ -204,9 +212,7 @@ def _fabric_dsd(
     return word.finish()
 
 
-def _base(
-    f: FunctionLowering, fields: dict[str, Operand], node: tree.BuiltinCall, word: _Word
-) -> t.Type:
+def _base(f: FunctionLowering, fields: dict[str, Operand], node: tree.BuiltinCall, word: _Word) -> t.Type:
     """Put the base address and offset into the word; returns the element type."""
     base = fields.get("base_address")
     if base is None:
@@ -239,7 +245,9 @@ def _base(
     return kind.element
 
 
-def _memory_dsd(f: FunctionLowering, fields: dict[str, Operand], node: tree.BuiltinCall, into: int) -> Operand:
+def _memory_dsd(
+    f: FunctionLowering, fields: dict[str, Operand], node: tree.BuiltinCall, into: int
+) -> Operand:
     _check_fields(fields, _MEMORY_FIELDS, node, "mem1d_dsd")
     fields = _spread_access(fields, node)
     word = _Word(f, node.at, t.MEM1D, into)
@@ -255,7 +263,9 @@ def _memory_dsd(f: FunctionLowering, fields: dict[str, Operand], node: tree.Buil
     return word.finish()
 
 
-def _tensor_dsd(f: FunctionLowering, fields: dict[str, Operand], node: tree.BuiltinCall, into: int) -> Operand:
+def _tensor_dsd(
+    f: FunctionLowering, fields: dict[str, Operand], node: tree.BuiltinCall, into: int
+) -> Operand:
     _check_fields(fields, _MEMORY_FIELDS, node, "mem4d_dsd")
     fields = _spread_access(fields, node)
     word = _Word(f, node.at, t.MEM4D, into)

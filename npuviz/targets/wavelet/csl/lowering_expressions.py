@@ -109,7 +109,13 @@ def _operand_type(symbol: str, left: Operand, right: Operand, at: tree.Span) -> 
 
 
 def _shift(
-    f: FunctionLowering, symbol: str, left: Operand, right: Operand, at: tree.Span, into: int, want: t.Type | None
+    f: FunctionLowering,
+    symbol: str,
+    left: Operand,
+    right: Operand,
+    at: tree.Span,
+    into: int,
+    want: t.Type | None,
 ) -> Operand:
     kind = left.type
     if kind is t.COMPTIME_INT and isinstance(want, t.IntegerType):
@@ -181,7 +187,9 @@ def branch(f: FunctionLowering, node: tree.Expression, label: Label, when: bool)
     mark = f.registers.next
     operand = lower(f, node, t.BOOL)
     if operand.type is not t.BOOL:
-        raise CslError(node.at, f"a condition must be bool, found {operand.type}", "compare it, as in `x != 0`")
+        raise CslError(
+            node.at, f"a condition must be bool, found {operand.type}", "compare it, as in `x != 0`"
+        )
     if isinstance(operand, Known):
         branch_known(f, operand.value, node, label, when)
         return
@@ -256,7 +264,9 @@ def _switch(f: FunctionLowering, node: tree.SwitchExpression, want: t.Type | Non
     return result
 
 
-def known_prong(f: FunctionLowering, prongs: tuple[tree.Prong, ...], value: Value, at: tree.Span) -> tree.Prong:
+def known_prong(
+    f: FunctionLowering, prongs: tuple[tree.Prong, ...], value: Value, at: tree.Span
+) -> tree.Prong:
     """The arm that a switch on a known value takes."""
     last: tree.Prong | None = None
     for prong in prongs:
@@ -271,7 +281,9 @@ def known_prong(f: FunctionLowering, prongs: tuple[tree.Prong, ...], value: Valu
     return last
 
 
-def switch(f: FunctionLowering, subject: tree.Expression, prongs: tuple[tree.Prong, ...], at: tree.Span, body) -> None:  # pyright: ignore  # noqa
+def switch(
+    f: FunctionLowering, subject: tree.Expression, prongs: tuple[tree.Prong, ...], at: tree.Span, body
+) -> None:  # pyright: ignore
     """Compare and jump: one test per value, then the arms."""
     held = f.hold(lower(f, subject), subject.at)
     kind = held.kind
@@ -326,7 +338,9 @@ def _block(f: FunctionLowering, node: tree.BlockExpression, want: t.Type | None,
     return _block_operand(f, node, kind, into)
 
 
-def _block_operand(f: FunctionLowering, node: tree.BlockExpression, kind: t.Type | None, into: int) -> Operand:
+def _block_operand(
+    f: FunctionLowering, node: tree.BlockExpression, kind: t.Type | None, into: int
+) -> Operand:
     result = None if kind is None else result_operand(f, kind, into)
     target = Target(node.block.label, Label(), operand=result, want=kind)
     f.targets.append(target)
@@ -348,7 +362,9 @@ def _comptime(f: FunctionLowering, node: tree.ComptimeExpression, want: t.Type |
 # ---- values from several places ----
 
 
-def merged_type(f: FunctionLowering, nodes: list[tree.Expression], want: t.Type | None, at: tree.Span) -> t.Type:
+def merged_type(
+    f: FunctionLowering, nodes: list[tree.Expression], want: t.Type | None, at: tree.Span
+) -> t.Type:
     """The type of a choice: the wanted one, or the one in which all its values fit."""
     if want is not None and not t.is_comptime_only(want) and want is not t.ANYTYPE:
         return want
@@ -364,7 +380,9 @@ def merged_type(f: FunctionLowering, nodes: list[tree.Expression], want: t.Type 
     if merged is None:
         return t.VOID
     if t.is_comptime_only(merged):
-        raise CslError(at, f"the values of this choice have type {merged}, which a run-time choice cannot give")
+        raise CslError(
+            at, f"the values of this choice have type {merged}, which a run-time choice cannot give"
+        )
     return merged
 
 

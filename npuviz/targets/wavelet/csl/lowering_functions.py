@@ -11,10 +11,10 @@ from npuviz.targets.wavelet import isa_kernels as isa
 from npuviz.targets.wavelet.csl import free_names, tree
 from npuviz.targets.wavelet.csl import types as t
 from npuviz.targets.wavelet.csl.comptime import Comptime
+from npuviz.targets.wavelet.csl.data_memory import scalar_bits
 from npuviz.targets.wavelet.csl.emitter import Emitter, Frame, Label, Registers
 from npuviz.targets.wavelet.csl.errors import CslError, NotComptime
 from npuviz.targets.wavelet.csl.memo import Read, needs_read
-from npuviz.targets.wavelet.csl.data_memory import scalar_bits
 from npuviz.targets.wavelet.csl.operands import VOID_HELD, Held, Known, Local, Operand, Parts, Place
 from npuviz.targets.wavelet.csl.scope import Scope
 from npuviz.targets.wavelet.csl.values import (
@@ -68,7 +68,9 @@ class FunctionLowering:
     registers: Registers = field(default_factory=Registers)
     frame: Frame = field(default_factory=Frame)
     targets: list[Target] = field(default_factory=list[Target])
-    variables: list[tuple[Local, int, int, int, int]] = field(default_factory=list[tuple[Local, int, int, int, int]])
+    variables: list[tuple[Local, int, int, int, int]] = field(
+        default_factory=list[tuple[Local, int, int, int, int]]
+    )
     reads: list[tuple[Read, object]] = field(default_factory=list[tuple[Read, object]])
     names_read: set[str] = field(default_factory=set[str])
     can_share: bool = True
@@ -121,7 +123,14 @@ class FunctionLowering:
         """The variables with code indices of the whole wafer."""
         end = self.emitter.position
         return tuple(
-            Variable(local.name, str(local.type), register, offset, entry + first, entry + (end if last < 0 else last))
+            Variable(
+                local.name,
+                str(local.type),
+                register,
+                offset,
+                entry + first,
+                entry + (end if last < 0 else last),
+            )
             for local, register, offset, first, last in self.variables
         )
 
@@ -161,7 +170,9 @@ class FunctionLowering:
             return
         self.reads.append((read, self.pe.key(value)))
 
-    def fold(self, make: Callable[[list[tree.Expression]], tree.Expression], at: tree.Span, *values: Value) -> Value:
+    def fold(
+        self, make: Callable[[list[tree.Expression]], tree.Expression], at: tree.Span, *values: Value
+    ) -> Value:
         """Evaluate an expression over values: `make` builds it from names that stand for them."""
         scope = self.scope.child()
         names: list[tree.Expression] = []
@@ -353,7 +364,11 @@ class FunctionLowering:
             return Held(kind, held.register, held.is_local)
         if isinstance(have, t.FloatType) and kind is t.F32 and have.size == 2:
             return self.convert(self.hold(operand, at), kind, into)
-        if isinstance(have, t.PointerType) and isinstance(kind, t.PointerType) and pointer_converts(have, kind):
+        if (
+            isinstance(have, t.PointerType)
+            and isinstance(kind, t.PointerType)
+            and pointer_converts(have, kind)
+        ):
             held = self.hold(operand, at, into)
             return Held(kind, held.register, held.is_local)
         if isinstance(have, t.FunctionType) and isinstance(kind, t.PointerType) and kind.pointee is have:
@@ -436,7 +451,11 @@ def pointer_converts(have: t.PointerType, kind: t.PointerType) -> bool:
         return True
     if kind.many and not have.many:
         pointee = have.pointee
-        return isinstance(pointee, t.ArrayType) and len(pointee.dimensions) == 1 and pointee.element is kind.pointee
+        return (
+            isinstance(pointee, t.ArrayType)
+            and len(pointee.dimensions) == 1
+            and pointee.element is kind.pointee
+        )
     if not kind.many and not have.many and isinstance(kind.pointee, t.ArrayType):
         return kind.pointee.dimensions == (1,) and kind.pointee.element is have.pointee
     return False

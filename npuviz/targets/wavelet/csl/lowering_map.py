@@ -59,7 +59,9 @@ def _output(f: FunctionLowering, node: tree.Expression, kind: t.Type) -> Held:
     have = operand.type
     if isinstance(have, t.PointerType):
         if have.element is not kind or have.const:
-            raise CslError(node.at, f"the output of @map must point to a variable of type {kind}, found {have}")
+            raise CslError(
+                node.at, f"the output of @map must point to a variable of type {kind}, found {have}"
+            )
         return f.hold(operand, node.at)
     if not _is_vector(have) or have in (t.FABIN, t.FIFO, t.CIRCBUF, t.DSR_SRC1):
         raise CslError(node.at, f"a {have} cannot be the output of @map")
@@ -116,4 +118,3 @@ def _loop(
         f.store(Place(result, output.register), Held(result, value), node.at)
     f.emitter.jump(again)
     f.emitter.set_label(end)
-

@@ -15,7 +15,17 @@ from npuviz.targets.wavelet.csl.operations import OPERATIONS, DsdOperation, desc
 from npuviz.targets.wavelet.csl.values import Scalar, StructValue
 
 _SETTINGS = frozenset(
-    ("async", "activate", "unblock", "on_control", "index", "priority", "ut_id", "save_address", "single_step")
+    (
+        "async",
+        "activate",
+        "unblock",
+        "on_control",
+        "index",
+        "priority",
+        "ut_id",
+        "save_address",
+        "single_step",
+    )
 )
 _FORM_KINDS = {"d": k.OPERAND_DSD, "s": k.OPERAND_DSD, "p": k.OPERAND_POINTER, "v": k.OPERAND_SCALAR}
 _PRIORITIES = ("high", "medium", "low")
@@ -102,7 +112,12 @@ def _operand(
 
 
 def _scalar(
-    f: FunctionLowering, operation: DsdOperation, form: str, operand: Operand, node: tree.Expression, column: int
+    f: FunctionLowering,
+    operation: DsdOperation,
+    form: str,
+    operand: Operand,
+    node: tree.Expression,
+    column: int,
 ) -> Operand:
     wanted = operation.values
     if operation.code == k.D_FADDHS and form[0] == "p":
@@ -152,7 +167,9 @@ def _check_kinds(f: FunctionLowering, node: tree.BuiltinCall, operands: list[Ope
 # ---- settings ----
 
 
-def _settings_fields(f: FunctionLowering, node: tree.Expression) -> dict[str, tuple[tree.Expression | None, Operand | None]]:
+def _settings_fields(
+    f: FunctionLowering, node: tree.Expression
+) -> dict[str, tuple[tree.Expression | None, Operand | None]]:
     """Field -> (its text, or its operand): a literal is lowered field by field, because a task may be named."""
     while isinstance(node, tree.IfExpression):
         value = f.require_known(node.condition, "the condition", t.BOOL)
@@ -261,7 +278,7 @@ def _load_dsr(
     file = t.DSR_FILES[dsr.kind]
     if dsd.kind not in t.DSD_KINDS:
         raise CslError(dsd_node.at, f"expected a DSD, found {dsd.kind}")
-    if dsd.kind is t.FABIN and file == 0 or dsd.kind is t.FABOUT and file != 0:
+    if (dsd.kind is t.FABIN and file == 0) or (dsd.kind is t.FABOUT and file != 0):
         raise CslError(dsd_node.at, f"a {dsd.kind} cannot be loaded into a {dsr.kind}")
     if k.O_SHAPE not in row and dsd.kind in (t.MEM4D, t.CIRCBUF, t.FIFO):
         raise CslError(dsd_node.at, f"a {dsd.kind} needs @load_to_dsr_xdsr or @load_to_dsr_xdsr_sr")

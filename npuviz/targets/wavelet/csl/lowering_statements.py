@@ -5,15 +5,37 @@ from __future__ import annotations
 from npuviz.targets.wavelet import isa_kernels as isa
 from npuviz.targets.wavelet.csl import free_names, tree
 from npuviz.targets.wavelet.csl import types as t
-from npuviz.targets.wavelet.csl.dispatch import lower, lower_as, lower_held, lower_statement, statement, type_of
+from npuviz.targets.wavelet.csl.dispatch import (
+    lower,
+    lower_as,
+    lower_held,
+    lower_statement,
+    statement,
+    type_of,
+)
 from npuviz.targets.wavelet.csl.emitter import Label
 from npuviz.targets.wavelet.csl.errors import CslError
-from npuviz.targets.wavelet.csl.lowering_expressions import branch, give, known_prong, operate, settled, switch
+from npuviz.targets.wavelet.csl.lowering_expressions import (
+    branch,
+    give,
+    known_prong,
+    operate,
+    settled,
+    switch,
+)
 from npuviz.targets.wavelet.csl.lowering_functions import FunctionLowering, Target, is_aggregate
 from npuviz.targets.wavelet.csl.lowering_operations import lower_operation
 from npuviz.targets.wavelet.csl.operands import Held, Known, Local, Operand, Parts, Place, Span
 from npuviz.targets.wavelet.csl.operations import OPERATIONS
-from npuviz.targets.wavelet.csl.values import ArrayValue, Cell, RangeValue, Scalar, StructValue, Value, VoidValue
+from npuviz.targets.wavelet.csl.values import (
+    ArrayValue,
+    Cell,
+    RangeValue,
+    Scalar,
+    StructValue,
+    Value,
+    VoidValue,
+)
 
 MAX_UNROLLED = 10_000
 """Rounds of a compile-time loop in a function body."""
@@ -96,7 +118,11 @@ def _constant(f: FunctionLowering, node: tree.Variable, kind: t.Type | None) -> 
 
 
 def _mutable(
-    f: FunctionLowering, node: tree.Variable, source: tree.Expression, kind: t.Type | None, is_const: bool = False
+    f: FunctionLowering,
+    node: tree.Variable,
+    source: tree.Expression,
+    kind: t.Type | None,
+    is_const: bool = False,
 ) -> None:
     value = f.known(source, kind)
     wanted = kind
@@ -226,7 +252,9 @@ def _assign_comptime(f: FunctionLowering, node: tree.Assignment) -> bool:
     if not isinstance(entry, Cell):
         return False
     if f.cell_depths.get(entry, f.control_depth) < f.control_depth:
-        raise CslError(node.at, f"{entry.name} is a comptime var: it cannot change under a run-time condition")
+        raise CslError(
+            node.at, f"{entry.name} is a comptime var: it cannot change under a run-time condition"
+        )
     f.require_known(node.value, "the value of a comptime var")
     f.comptime.execute(node, f.scope.child(runtime=False))
     return True
@@ -336,9 +364,13 @@ def _for(f: FunctionLowering, node: tree.For) -> None:
             value = operand.value
             kind = value.element
             if isinstance(kind, t.IntegerType) and kind.bits == 0:
-                _unroll(f, node, [Scalar(kind, number) for number in range(value.start, value.stop, value.step)])
+                _unroll(
+                    f, node, [Scalar(kind, number) for number in range(value.start, value.stop, value.step)]
+                )
                 return
-            start, stop, step = (Known(Scalar(kind, number)) for number in (value.start, value.stop, value.step))
+            start, stop, step = (
+                Known(Scalar(kind, number)) for number in (value.start, value.stop, value.step)
+            )
             operand = Span(kind, start, stop, step)
         if isinstance(operand, Span):
             _for_range(f, node, operand)
@@ -356,7 +388,9 @@ def _for(f: FunctionLowering, node: tree.For) -> None:
 
 def _unroll(f: FunctionLowering, node: tree.For, values: list[Value]) -> None:
     if len(values) > MAX_UNROLLED:
-        raise CslError(node.at, f"this compile-time loop runs {len(values):,} times, at most {MAX_UNROLLED:,}")
+        raise CslError(
+            node.at, f"this compile-time loop runs {len(values):,} times, at most {MAX_UNROLLED:,}"
+        )
     end = Label()
     for number, value in enumerate(values):
         again = Label()
@@ -450,7 +484,9 @@ def _for_array(f: FunctionLowering, node: tree.For, place: Place, kind: t.ArrayT
     with f.block():
         element = Place(kind.element, place.base, place.offset, index, kind.element.size, False)
         if is_aggregate(kind.element):
-            f.declare(node.element, settled(f, Place(element.kind, f.address(element)), node.at), mutable=False)
+            f.declare(
+                node.element, settled(f, Place(element.kind, f.address(element)), node.at), mutable=False
+            )
         else:
             f.declare(node.element, f.hold(element, node.at, f.take()), mutable=False)
         if node.index:

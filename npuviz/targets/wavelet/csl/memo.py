@@ -79,7 +79,12 @@ class Read:
 
     def key(self, pe: PeLowering, instance: ModuleInstance) -> Hashable:
         """The key of the read on another PE."""
-        if self.kind == VALUE and not self.names and isinstance(self.node, tree.Name) and self.expected is None:
+        if (
+            self.kind == VALUE
+            and not self.names
+            and isinstance(self.node, tree.Name)
+            and self.expected is None
+        ):
             return pe.key_of_name(instance, self.node)
         scope = Scope(instance, instance.scope, runtime=True)
         for name, entry in self.names:
@@ -110,7 +115,9 @@ def is_plain(value: Value) -> bool:
     if isinstance(value, StructValue):
         return all(is_plain(part) for part in value.fields.values())
     if isinstance(value, ArrayValue):
-        return value.data.dtype != object or all(is_plain(item) for item in value.data if isinstance(item, Value))
+        return value.data.dtype != object or all(
+            is_plain(item) for item in value.data if isinstance(item, Value)
+        )
     base = getattr(value, "base", None)
     return base is None and not isinstance(value, PointerValue | FunctionValue | ModuleValue)
 

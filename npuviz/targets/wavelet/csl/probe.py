@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from npuviz.targets.wavelet.csl import tree
 from npuviz.targets.wavelet.csl import types as t
+from npuviz.targets.wavelet.csl.dispatch import lower
+from npuviz.targets.wavelet.csl.errors import NotComptime
 from npuviz.targets.wavelet.csl.lowering_functions import FunctionLowering
 from npuviz.targets.wavelet.csl.operands import Operand
+from npuviz.targets.wavelet.csl.scope import Scope
 
 
 def probe_type(f: FunctionLowering, lower_it: Callable[[], Operand]) -> t.Type | None:
@@ -16,7 +20,10 @@ def probe_type(f: FunctionLowering, lower_it: Callable[[], Operand]) -> t.Type |
     reachable, line = emitter.is_reachable, emitter.line
     registers, bytes_mark = f.registers.next, f.frame.next
     variables, targets = len(f.variables), list(f.targets)
-    users = [(target, list(target.end.users), list(target.again.users) if target.again else []) for target in targets]
+    users = [
+        (target, list(target.end.users), list(target.again.users) if target.again else [])
+        for target in targets
+    ]
     depth = f.control_depth
     f.scope = scope.child()
     emitter.is_reachable = True
@@ -34,3 +41,19 @@ def probe_type(f: FunctionLowering, lower_it: Callable[[], Operand]) -> t.Type |
             if target.again is not None:
                 target.again.users[:] = again
     return kind
+
+
+def runtime_type_finder(stack: list[FunctionLowering]) -> Callable[[tree.Expression, Scope], t.Type]:
+    """Tells the evaluator the type of an expression that exists only at run time; `stack`: functions under way."""
+
+    def find(node: tree.Expression, scope: Scope) -> t.Type:
+        if not stack:
+            raise NotComptime(node.at)
+        f = stack[-1]
+        outer, f.scope = f.scope, scope
+        try:
+            return probe_type(f, lambda: lower(f, node)) or t.VOID
+        finally:
+            f.scope = outer
+
+    return find

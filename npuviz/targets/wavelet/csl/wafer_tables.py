@@ -4,15 +4,16 @@ Sharing makes a program for each of 225 PEs cheap: a function that reads the sam
 two PEs is lowered once, and both programs point at the same code.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from npuviz.targets.wavelet import isa_kernels as isa
+from npuviz.targets.wavelet.csl import tree
 from npuviz.targets.wavelet.csl.emitter import Row
-from npuviz.targets.wavelet.csl.tree import Span
-from npuviz.targets.wavelet.tables import Function, SourcePlace
+from npuviz.targets.wavelet.csl.tree import SourceFile, Span
+from npuviz.targets.wavelet.tables import Function, SourcePlace, Symbol
 
 SHAPE_WORDS = 8
 
@@ -27,6 +28,23 @@ class WaferTables:
     shapes: dict[tuple[int, ...], int] = field(default_factory=dict[tuple[int, ...], int])
     places: dict[tuple[int, int, int], int] = field(default_factory=dict[tuple[int, int, int], int])
     messages: dict[str, int] = field(default_factory=dict[str, int])
+    symbols: dict[tuple[object, ...], Symbol] = field(default_factory=dict[tuple[object, ...], Symbol])
+    variables: dict[SourceFile, tuple[str, ...]] = field(default_factory=dict[SourceFile, "tuple[str, ...]"])
+    lengths: dict[int, int] = field(default_factory=dict[int, int])
+    """Function index -> instructions."""
+
+    def variable_names(
+        self, file: SourceFile, declarations: Mapping[str, tree.Variable | tree.Function]
+    ) -> tuple[str, ...]:
+        """Names of the `var`s of a file, in order."""
+        names = self.variables.get(file)
+        if names is None:
+            names = self.variables[file] = tuple(
+                name
+                for name, node in declarations.items()
+                if isinstance(node, tree.Variable) and node.kind == "var"
+            )
+        return names
 
     def operation(self, row: dict[int, int]) -> int:
         """Index of an operation row given as column -> word; words not given are "absent"."""
@@ -72,6 +90,7 @@ class WaferTables:
             np.array(list(self.shapes), np.int64).reshape(-1, SHAPE_WORDS),
             tuple(SourcePlace(*place) for place in self.places),
             tuple(self.messages),
+            self.lengths,
         )
 
 
@@ -85,6 +104,7 @@ class FrozenTables:
     shapes: np.ndarray
     places: tuple[SourcePlace, ...]
     messages: tuple[str, ...]
+    lengths: dict[int, int]
 
 
 _ABSENT = (

@@ -1,0 +1,92 @@
+"""From a CSL program to a wafer: front end, lowering of every PE program, tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from npuviz.targets.wavelet.csl import free_names, frontend, tree
+from npuviz.targets.wavelet.csl import types as t
+from npuviz.targets.wavelet.csl.frontend import Elaboration, PeCode
+from npuviz.targets.wavelet.csl.lowering import PeLowering
+from npuviz.targets.wavelet.csl.memo import FunctionMemo
+from npuviz.targets.wavelet.csl.pe_program import draft, finish
+from npuviz.targets.wavelet.csl.probe import runtime_type_finder
+from npuviz.targets.wavelet.csl.session import FP16_FORMATS
+from npuviz.targets.wavelet.csl.wafer_tables import WaferTables
+from npuviz.targets.wavelet.tables import PeProgram, Wafer
+
+
+def compile_program(
+    path: Path,
+    arch: str,
+    *,
+    params: Mapping[str, int] | None = None,
+    colors: Mapping[str, int] | None = None,
+    fabric: tuple[int, int] = (0, 0),
+    offset: tuple[int, int] = (4, 1),
+    import_paths: Sequence[Path] = (),
+    fp16: str = "f16",
+) -> Wafer:
+    """Compile the program whose layout is in `path`.
+
+    Raises SourceError for anything wrong in the texts, DoesNotFit if data exceed a PE's memory.
+    """
+    elaboration = frontend.elaborate(
+        path,
+        arch,
+        params=params,
+        colors=colors,
+        import_paths=import_paths,
+        fabric=fabric,
+        offset=offset,
+        fp16=fp16,
+    )
+    return lower_wafer(elaboration, path.name, FP16_FORMATS[fp16])
+
+
+def lower_wafer(elaboration: Elaboration, name: str, half: t.Type = t.F16) -> Wafer:
+    """Lower all PE programs of an elaborated layout."""
+    with frontend.deep_calls(elaboration.files):
+        programs = lower_programs(elaboration, elaboration.codes, half)
+    program_of = np.full((elaboration.rows, elaboration.columns), -1, np.int32)
+    for number, code in enumerate(elaboration.codes):
+        for column, row in code.coordinates:
+            program_of[row, column] = number
+    return Wafer(
+        name=name,
+        arch=elaboration.arch,
+        columns=elaboration.columns,
+        rows=elaboration.rows,
+        programs=programs,
+        program_of=program_of,
+        channels=elaboration.channels,
+        fabric=elaboration.fabric,
+        offset=elaboration.offset,
+        files=tuple(file.path for file in elaboration.files),
+        texts=tuple(file.text for file in elaboration.files),
+        exported={name: (str(kind), mutable) for name, (kind, mutable) in elaboration.exported.items()},
+        params=elaboration.params,
+        warnings=elaboration.warnings,
+    )
+
+
+def lower_programs(
+    elaboration: Elaboration, codes: Sequence[PeCode], half: t.Type = t.F16
+) -> tuple[PeProgram, ...]:
+    """Lower PE programs that share their code tables."""
+    tables, memo = WaferTables(), FunctionMemo()
+    files: list[tree.SourceFile] = elaboration.files
+    comptime = elaboration.comptime
+    free_names.forget()
+    drafts = []
+    for code in codes:
+        lowering = PeLowering(comptime, tables, memo, elaboration.arch, code.root, code.registry, files, half)
+        comptime.runtime_type = runtime_type_finder(lowering.stack)
+        name = Path(code.file).stem
+        drafts.append(draft(lowering, f"{name} at PE {code.coordinates[0]}"))
+    comptime.runtime_type = None
+    frozen = tables.freeze()
+    return tuple(finish(made, frozen) for made in drafts)
