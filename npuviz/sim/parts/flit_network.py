@@ -173,10 +173,13 @@ def _vc_ranges(values: Mapping[str, int | float | str], vcs: int) -> tuple[tuple
     return tuple(first), tuple(last)
 
 
-def check_nodes(config: FlitConfig, needed: int, what: str = "") -> None:
-    """Refuse a network with another number of nodes than the chip has. Raises TargetError."""
+def check_nodes(config: FlitConfig, needed: int, what: str = "", *, is_exact: bool = True) -> None:
+    """Refuse a network with fewer nodes than the chip has, if `is_exact` also one with more.
+
+    `what` says how the number came about. Raises TargetError.
+    """
     have = config.topology.num_nodes
-    if have != needed:
+    if have < needed or (is_exact and have != needed):
         reason = f" ({what})" if what else ""
         raise TargetError(
             f"network: {config.topology.name} has {have} nodes, the chip needs {needed}{reason}; "

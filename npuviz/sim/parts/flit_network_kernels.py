@@ -195,10 +195,10 @@ def net_is_idle(s, net):
     for index in range(s[net + NET_NODE_MASKS]):
         if s[s[net + NET_SOURCES] + index] | s[s[net + NET_EJECTING] + index] != 0:
             return False
+    busy = 0
     for index in range(s[net + NET_ROUTER_MASKS]):
-        if s[s[net + NET_ACTIVE] + index] != 0:
-            return False
-    return True
+        busy |= s[s[net + NET_ACTIVE] + index]
+    return busy == 0
 
 
 @inlined
@@ -342,9 +342,9 @@ def _pick_vc(s, net, node, first, last, link):
     ovs = s[net + NET_OV] + link * s[net + NET_VCS] * OV_WORDS
     for index in range(1, count + 1):
         vc = first + (newest - first + index) % count if first <= newest <= last else first
-        if s[ovs + vc * OV_WORDS + OV_OWNER] == OWNER_FREE:
-            if s[ovs + vc * OV_WORDS + OV_COUNT] < s[net + NET_BUFFER]:
-                return vc
+        at = ovs + vc * OV_WORDS
+        if s[at + OV_OWNER] == OWNER_FREE and s[at + OV_COUNT] < s[net + NET_BUFFER]:
+            return vc
     return -1
 
 

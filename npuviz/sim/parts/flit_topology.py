@@ -131,7 +131,7 @@ def _cube(radix: int, dimensions: int, code: int, is_real: bool) -> Topology:
 
 
 def _flatfly(radix: int, dimensions: int, values: Mapping[str, int | float | str], is_real: bool) -> Topology:
-    """Flattened butterfly of k x k routers, c nodes each: every router is linked to all in its row and column."""
+    """Flattened butterfly of k x k routers, c nodes each, all linked within a row and within a column."""
     concentration, columns, rows = _size(values, "c"), _size(values, "xr"), _size(values, "yr")
     routers = radix * radix
     if dimensions != 2 or values["x"] != radix or values["y"] != radix or radix < 2:

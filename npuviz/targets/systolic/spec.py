@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
 
-from npuviz.base.errors import TargetError, UsageError
+from npuviz.base.errors import FormatError, TargetError, UsageError
 from npuviz.formats.onnxim_config import (
     CHIP_KEYS,
     CORE_KEYS,
@@ -20,7 +20,9 @@ from npuviz.formats.onnxim_config import (
 from npuviz.program.program import Note
 from npuviz.sim.parts.dram_presets import DEVICES
 from npuviz.sim.parts.dram_standards import DramDevice, preset_device
+from npuviz.sim.parts.flit_network import FlitConfig
 from npuviz.targets.systolic.dram_file import read_device
+from npuviz.targets.systolic.network_file import NETWORKS, read_network
 from npuviz.targets.systolic.presets import PRESETS
 
 MAX_ARRAY_ROWS = 1 << 18
@@ -40,6 +42,7 @@ SPEC_KEYS: Mapping[str, Key] = {
     "host_bytes_per_cycle": Key(1, 1 << 20, default=16),
     "dram_device": Key(words=("file", *DEVICES), default="file"),
     "dram_refresh": Key(words=("auto", "on", "off"), default="auto"),
+    "network": Key(words=("file", *NETWORKS), default="file"),
 }
 """Keys of the spec that the hardware description does not hold."""
 
@@ -64,8 +67,10 @@ class SystolicSpec:
     host_bytes_per_cycle: int = 16
     dram_device: str = "file"
     dram_refresh: Refresh = "auto"
+    network: str = "file"
     device: DramDevice | None = None
     is_refreshed: bool = False
+    flits: FlitConfig | None = None
 
     @property
     def num_cores(self) -> int:
@@ -128,7 +133,22 @@ def make_spec(
     spec = _apply(SystolicSpec(hardware), settings or {})
     _refuse(spec)
     spec, more = with_device(spec, config)
-    return spec, tuple(Note("warning", "config", text) for text in (*warnings, *more))
+    spec, further = with_network(spec, config)
+    return spec, tuple(Note("warning", "config", text) for text in (*warnings, *more, *further))
+
+
+def with_network(spec: SystolicSpec, config: Path | None) -> tuple[SystolicSpec, tuple[str, ...]]:
+    """The spec with the rules of its detailed network, and warnings; a simple network has none.
+
+    A named shape (`--set network=mesh`) asks for the detailed network whatever the file says.
+    Raises FormatError (its file), TargetError (not modelled, other number of nodes).
+    """
+    if spec.network != "file" and spec.config.icnt_type == "simple":
+        spec = replace(spec, config=replace(spec.config, icnt_type="booksim2"))
+    if spec.config.icnt_type == "simple":
+        return spec, ()
+    flits, warnings = read_network(spec.config, spec.network, config, is_exact=spec.mode == "parity")
+    return replace(spec, flits=flits), warnings
 
 
 def with_device(spec: SystolicSpec, config: Path | None) -> tuple[SystolicSpec, tuple[str, ...]]:
@@ -287,8 +307,8 @@ def _refuse(spec: SystolicSpec) -> None:
             "DRAM of type ramulator (version 1, .cfg) is not modelled; --set dram_type=ramulator2 with "
             "--set dram_device=HBM2 or DDR4 runs the newer form, --set dram_type=simple the simple DRAM"
         )
-    if config.icnt_type != "simple":
-        raise TargetError(f"network {config.icnt_type} is not modelled yet; --set icnt_type=simple runs it")
+    if config.icnt_type != "simple" or spec.network != "file":
+        raise TargetError("the detailed network is not modelled yet; --set icnt_type=simple runs it")
     if any(core.core_type != "systolic_ws" for core in config.cores):
         raise TargetError("output-stationary cores are not modelled; --set core_type=systolic_ws runs it")
     rows = sum(core.core_height for core in config.cores)
