@@ -28,9 +28,19 @@ RUNTIME_BUILTINS = frozenset(
         "load_to_dsr",
         "load_to_dsr_xdsr",
         "load_to_dsr_xdsr_sr",
+        "random16",
+        "set_active_prng",
+        "system",
+        "assert",
+        "queue_flush",
+        "set_fifo_read_length",
+        "ptrcast",
+        "set_fifo_write_length",
+        "set_config",
+        "get_config",
+        "set_config_unchecked",
+        "get_config_unchecked",
     )
-    + ("random16", "set_active_prng", "system", "assert", "queue_flush", "set_fifo_read_length", "ptrcast")
-    + ("set_fifo_write_length", "set_config", "get_config", "set_config_unchecked", "get_config_unchecked")
 )
 """Builtins whose result never is known at compile time."""
 _TYPE_QUERIES = frozenset(("type_of",))

@@ -71,6 +71,7 @@ class PeLowering:
         default_factory=dict[tuple[FunctionValue, Specialisation], Lowered]
     )
     under_way: set[int] = field(default_factory=set[int])
+    used_fifos: set[int] = field(default_factory=set[int])
     pending: list[Global] = field(default_factory=list[Global])
     _names: dict[tuple[ModuleInstance, str], Hashable] = field(
         default_factory=dict[tuple[ModuleInstance, str], Hashable]
@@ -214,6 +215,7 @@ class PeLowering:
         if isinstance(value, DsdValue):
             return self.dsd_word(value)
         if isinstance(value, FifoValue):
+            self.used_fifos.add(value.index)
             return isa.pack(k.KIND_FIFO, base=value.index)
         if isinstance(value, FunctionValue):
             return self.function(value).index
@@ -295,6 +297,7 @@ class PeLowering:
         if isinstance(value, DsdValue):
             return (value.kind, self.dsd_word(value))
         if isinstance(value, FifoValue):
+            self.used_fifos.add(value.index)
             return ("fifo", value.index)
         if isinstance(value, StructValue):
             return (value.kind, *(self.key(part) for part in value.fields.values()))

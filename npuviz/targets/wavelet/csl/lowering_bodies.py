@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from npuviz.targets.wavelet import isa_kernels as isa
-from npuviz.targets.wavelet.csl import (  # noqa: F401
+from npuviz.targets.wavelet.csl import (
     free_names,
     lowering_access,
     lowering_builtins,
     lowering_calls,
     lowering_dsd,
     lowering_expressions,
+    lowering_loops,
     lowering_map,
     lowering_operations,
     lowering_statements,
@@ -30,6 +31,19 @@ from npuviz.targets.wavelet.tables import Function
 
 if TYPE_CHECKING:
     from npuviz.targets.wavelet.csl.lowering import PeLowering
+
+REGISTERED = (
+    lowering_access,
+    lowering_builtins,
+    lowering_calls,
+    lowering_dsd,
+    lowering_expressions,
+    lowering_loops,
+    lowering_map,
+    lowering_operations,
+    lowering_statements,
+)
+"""Modules whose import enters rules into the tables of dispatch.py."""
 
 
 def result_type(pe: PeLowering, function: FunctionValue, special: Specialisation) -> t.Type:

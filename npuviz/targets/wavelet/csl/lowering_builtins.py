@@ -193,7 +193,8 @@ def _range(f: FunctionLowering, node: tree.BuiltinCall, into: int) -> Operand:
         bounds.append(operand if isinstance(operand, Known) else f.hold(operand, part.at))
     if len(bounds) == 1:
         zero, one = (f.known(tree.IntegerLiteral(node.at, number), kind) for number in (0, 1))
-        assert zero is not None and one is not None
+        assert zero is not None
+        assert one is not None
         bounds = [Known(zero), bounds[0], Known(one)]
     return Span(kind, bounds[0], bounds[1], bounds[2])
 

@@ -26,8 +26,19 @@ _MEMORY_FIELDS = frozenset(
     ("base_address", "extent", "stride", "offset", "tensor_access", "wavelet_index_offset")
 )
 _FABRIC_FIELDS = frozenset(
-    ("input_queue", "output_queue", "fabric_color", "extent", "priority", "control_transform", "simd_mode")
-    + ("control", "wavelet_index_offset", "advance_switch", "zero")
+    (
+        "input_queue",
+        "output_queue",
+        "fabric_color",
+        "extent",
+        "priority",
+        "control_transform",
+        "simd_mode",
+        "control",
+        "wavelet_index_offset",
+        "advance_switch",
+        "zero",
+    )
 )
 _ACCESS_FIELDS = frozenset(("base_address", "offset", "stride", "extent"))
 _PRIORITIES = ("high", "medium", "low")

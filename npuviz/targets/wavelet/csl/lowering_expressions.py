@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from npuviz.targets.wavelet import isa_kernels as isa
 from npuviz.targets.wavelet.csl import operators, tree
 from npuviz.targets.wavelet.csl import types as t
@@ -282,8 +284,12 @@ def known_prong(
 
 
 def switch(
-    f: FunctionLowering, subject: tree.Expression, prongs: tuple[tree.Prong, ...], at: tree.Span, body
-) -> None:  # pyright: ignore
+    f: FunctionLowering,
+    subject: tree.Expression,
+    prongs: tuple[tree.Prong, ...],
+    at: tree.Span,
+    body: Callable[[tree.Prong], None],
+) -> None:
     """Compare and jump: one test per value, then the arms."""
     held = f.hold(lower(f, subject), subject.at)
     kind = held.kind

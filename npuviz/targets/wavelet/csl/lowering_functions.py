@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -91,7 +91,7 @@ class FunctionLowering:
         self.emitter.line = self.pe.tables.place(node.at)
 
     @contextmanager
-    def block(self) -> Iterator[None]:
+    def block(self) -> Generator[None]:
         """A scope: its names, registers and frame bytes end with it."""
         outer, mark, bytes_mark = self.scope, self.registers.next, self.frame.next
         self.scope = outer.child()
@@ -401,8 +401,7 @@ class FunctionLowering:
         if have is kind:
             return held
         source, wanted = have.value_type, kind.value_type
-        is_plain = isinstance(have, t.IntegerType) and isinstance(kind, t.IntegerType)
-        if is_plain and _widens(have, kind):
+        if isinstance(have, t.IntegerType) and isinstance(kind, t.IntegerType) and _widens(have, kind):
             return Held(kind, held.register, held.is_local)
         register = self.target(into)
         self.emitter.emit(isa.OP_CVT, register, held.register, aux=wanted, kind=source)
@@ -442,7 +441,7 @@ def _widens(have: t.IntegerType, kind: t.IntegerType) -> bool:
 
 
 def pointer_converts(have: t.PointerType, kind: t.PointerType) -> bool:
-    """Whether a pointer converts implicitly: `*[N]T` to `[*]T`, `*T` to `*[1]T`, to const, to `*anyopaque`."""
+    """Whether a pointer converts implicitly: `*[N]T` to `[*]T`, `*T` to `*[1]T`, to const or `*anyopaque`."""
     if have.const and not kind.const:
         return False
     if kind.pointee is t.ANYOPAQUE:

@@ -15,7 +15,7 @@ from npuviz.targets.wavelet.csl.values import FunctionValue
 
 
 def id_operand(f: FunctionLowering, node: tree.Expression) -> tuple[int, int]:
-    """(register with the number, isa.ID_...) of a color, queue or id, or of the task that a name stands for."""
+    """(register with the number, isa.ID_...) of a color, queue or id, or of a task that is named."""
     entry = callee_of(f, node)
     if isinstance(entry, FunctionValue):
         number, kind = f.pe.task_id(entry, node.at)

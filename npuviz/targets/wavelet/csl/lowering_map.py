@@ -11,6 +11,7 @@ from npuviz.targets.wavelet.csl.errors import CslError
 from npuviz.targets.wavelet.csl.lowering_calls import callee_of, note_call
 from npuviz.targets.wavelet.csl.lowering_functions import FunctionLowering, is_aggregate
 from npuviz.targets.wavelet.csl.operands import VOID_HELD, Held, Operand, Place
+from npuviz.targets.wavelet.csl.specialisation import Passed
 from npuviz.targets.wavelet.csl.values import FunctionValue
 
 
@@ -28,7 +29,7 @@ def _map(f: FunctionLowering, node: tree.BuiltinCall, into: int) -> Operand:
     special = f.pe.plain_call(callee)
     lowered = f.pe.function(callee, special)
     note_call(f, node.arguments[0], special, lowered.index, lowered.result)
-    kinds = [binding.kind for binding in special]
+    kinds = [binding.kind for binding in special if isinstance(binding, Passed)]
     gives = lowered.result is not t.VOID
     sources = node.arguments[1:-1] if gives else node.arguments[1:]
     if len(sources) != len(kinds):

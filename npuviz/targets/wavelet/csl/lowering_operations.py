@@ -31,6 +31,8 @@ _FORM_KINDS = {"d": k.OPERAND_DSD, "s": k.OPERAND_DSD, "p": k.OPERAND_POINTER, "
 _PRIORITIES = ("high", "medium", "low")
 _FABRIC = (t.FABIN, t.FABOUT)
 Row = dict[int, int]
+Setting = tuple["tree.Expression | None", "Operand | None"]
+"""A field of a settings struct: its text, or its operand."""
 
 
 @builtin(*OPERATIONS)
@@ -167,10 +169,8 @@ def _check_kinds(f: FunctionLowering, node: tree.BuiltinCall, operands: list[Ope
 # ---- settings ----
 
 
-def _settings_fields(
-    f: FunctionLowering, node: tree.Expression
-) -> dict[str, tuple[tree.Expression | None, Operand | None]]:
-    """Field -> (its text, or its operand): a literal is lowered field by field, because a task may be named."""
+def _settings_fields(f: FunctionLowering, node: tree.Expression) -> dict[str, Setting]:
+    """The fields; a literal is lowered field by field, because a task may be named."""
     while isinstance(node, tree.IfExpression):
         value = f.require_known(node.condition, "the condition", t.BOOL)
         chosen = node.then if isinstance(value, Scalar) and value.number else node.otherwise
@@ -221,9 +221,7 @@ def _typed(f: FunctionLowering, operand: Operand | None, kind: t.Type, node: tre
     return f.hold(f.coerce(operand, kind, node.at), node.at).register
 
 
-def _id(
-    f: FunctionLowering, field: tuple[tree.Expression | None, Operand | None], node: tree.Expression
-) -> tuple[int, int]:
+def _id(f: FunctionLowering, field: Setting, node: tree.Expression) -> tuple[int, int]:
     inner, value = field
     if inner is not None:
         return id_operand(f, inner)
@@ -231,9 +229,7 @@ def _id(
     return id_of(f, value, node.at)
 
 
-def _on_control(
-    f: FunctionLowering, field: tuple[tree.Expression | None, Operand | None], node: tree.Expression, row: Row
-) -> None:
+def _on_control(f: FunctionLowering, field: Setting, node: tree.Expression, row: Row) -> None:
     inner, value = field
     if inner is not None:
         fields = _settings_fields(f, inner)

@@ -35,12 +35,13 @@ class Known(Operand):
 
     @property
     def type(self) -> t.Type:
+        """Type of the value."""
         return self.value.type
 
 
 @dataclass(frozen=True, slots=True)
 class Held(Operand):
-    """A scalar, pointer or descriptor in a register; `is_local`: the register of a variable, not to be reused."""
+    """A scalar, pointer or descriptor in a register; `is_local`: that of a variable, which may change."""
 
     kind: t.Type
     register: int
@@ -48,6 +49,7 @@ class Held(Operand):
 
     @property
     def type(self) -> t.Type:
+        """Type of the value."""
         return self.kind
 
 
@@ -64,6 +66,7 @@ class Place(Operand):
 
     @property
     def type(self) -> t.Type:
+        """Type of the value."""
         return self.kind
 
     def at(self, offset: int, kind: t.Type) -> "Place":
@@ -80,6 +83,7 @@ class Parts(Operand):
 
     @property
     def type(self) -> t.Type:
+        """Type of the value."""
         return self.kind
 
 
@@ -94,6 +98,7 @@ class Span(Operand):
 
     @property
     def type(self) -> t.Type:
+        """Type of the value."""
         return t.RANGE
 
 

@@ -1,6 +1,6 @@
 """The DSD operations of CSL (`@fmacs`, `@mov32`, ...): operand forms and the types of their scalars.
 
-csl.md section 5.5 (DSD): d destination DSD or DSR, s source DSD or DSR, v scalar value, p pointer to a scalar.
+csl.md section 5.5 (DSD): d destination DSD or DSR, s source DSD or DSR, v scalar, p pointer to a scalar.
 """
 
 from dataclasses import dataclass

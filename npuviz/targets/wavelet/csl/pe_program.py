@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +19,8 @@ from npuviz.targets.wavelet.csl.wafer_tables import FrozenTables
 
 _BYTES_PER_INSTRUCTION = 4
 """Assumed: an estimate for the code size, shown only."""
+_SMALL = 256
+"""Bytes up to which a variable gets an address even if no code uses it."""
 _LOW = 2
 """Priority `low` of queues."""
 
@@ -64,10 +66,14 @@ def draft(lowering: PeLowering, name: str) -> Draft:
         (number, lowering.function(main).index, lowering.function(other).index, limit, start)
         for number, main, other, limit, start in registry.rotations
     )
-    fifos = tuple(_fifo(lowering, fifo) for fifo in registry.fifos)
     dsrs = tuple(_dsr(lowering, load) for load in registry.dsr_loads)
+    for number in sorted(lowering.used_fifos):
+        lowering.pointer_address(registry.fifos[number].buffer)
     lowering.fill_memory()
     lowering.memory.check(name)
+    _place_unused(lowering)
+    lowering.fill_memory()
+    fifos = tuple(_fifo(lowering, fifo) for fifo in registry.fifos)
     return Draft(
         lowering,
         name,
@@ -124,12 +130,29 @@ def _code_bytes(made: Draft, frozen: FrozenTables) -> int:
 
 
 def _place_globals(lowering: PeLowering) -> None:
-    """Every variable of every module gets its address now, in order of import and text: equal on equal PEs."""
+    """Give small variables their addresses, in order of import and text: equal on PEs with equal code.
+
+    Large ones get theirs when code first needs them, because what no code uses takes no memory.
+    """
+    for member in _variables(lowering):
+        if lowering.comptime.global_type(member).size <= _SMALL:
+            lowering.address_of(member)
+
+
+def _place_unused(lowering: PeLowering) -> None:
+    """Variables that no code uses get what is left, so that a debugger can show them."""
+    for member in _variables(lowering):
+        size = lowering.comptime.global_type(member).size
+        if member not in lowering.memory.addresses and lowering.memory.end + size + 4 <= PE_BYTES:
+            lowering.address_of(member)
+
+
+def _variables(lowering: PeLowering) -> Iterator[Global]:
     for instance in lowering.registry.instances:
         for name in lowering.tables.variable_names(instance.file, instance.declarations):
             member = instance.member(name)
             if isinstance(member, Global) and not t.is_comptime_only(lowering.comptime.global_type(member)):
-                lowering.address_of(member)
+                yield member
 
 
 def _arguments(lowering: PeLowering, function: FunctionValue) -> tuple[int, ...]:
@@ -242,10 +265,13 @@ def _fifo(lowering: PeLowering, fifo: FifoSetting) -> tables.Fifo:
     def task(subject: int | FunctionValue) -> int:
         return subject if isinstance(subject, int) else lowering.task_id(subject, fifo.at)[0]
 
+    # The buffer of a FIFO that no code uses may have found no room.
+    target = fifo.buffer.target
+    has_room = target is None or target in lowering.memory.addresses
     return tables.Fifo(
         fifo.name,
-        lowering.pointer_address(fifo.buffer),
-        fifo.count * fifo.element.size,
+        lowering.pointer_address(fifo.buffer) if has_room else 0,
+        fifo.count * fifo.element.size if has_room else 0,
         fifo.empty_action,
         fifo.full_action,
         task(fifo.activate_pop),

@@ -44,7 +44,7 @@ def probe_type(f: FunctionLowering, lower_it: Callable[[], Operand]) -> t.Type |
 
 
 def runtime_type_finder(stack: list[FunctionLowering]) -> Callable[[tree.Expression, Scope], t.Type]:
-    """Tells the evaluator the type of an expression that exists only at run time; `stack`: functions under way."""
+    """What tells the evaluator the type of a run-time expression; `stack`: functions under way."""
 
     def find(node: tree.Expression, scope: Scope) -> t.Type:
         if not stack:
