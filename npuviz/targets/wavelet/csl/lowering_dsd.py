@@ -27,17 +27,8 @@ _MEMORY_FIELDS = frozenset(
 )
 _FABRIC_FIELDS = frozenset(
     (
-        "input_queue",
-        "output_queue",
-        "fabric_color",
-        "extent",
-        "priority",
-        "control_transform",
-        "simd_mode",
-        "control",
-        "wavelet_index_offset",
-        "advance_switch",
-        "zero",
+        *("input_queue", "output_queue", "fabric_color", "extent", "priority", "control_transform"),
+        *("simd_mode", "control", "wavelet_index_offset", "advance_switch", "zero"),
     )
 )
 _ACCESS_FIELDS = frozenset(("base_address", "offset", "stride", "extent"))
