@@ -22,14 +22,6 @@ def _nodes(children: Children) -> tuple[Any, ...]:
     return tuple(child for child in children if not isinstance(child, Token))
 
 
-def _after(children: Children, text: str) -> Any:
-    """The child that follows the token `text`, None if it is absent."""
-    for index, child in enumerate(children):
-        if isinstance(child, Token) and child == text:
-            return children[index + 1]
-    return None
-
-
 def _list(children: Children) -> tuple[Any, ...]:
     """The elements of the first list among the children, () if there is none."""
     for child in children:
@@ -39,9 +31,10 @@ def _list(children: Children) -> tuple[Any, ...]:
 
 
 def _linkage(children: Children) -> Literal["", "export", "extern"]:
-    for child in children:
-        if isinstance(child, tuple) and child and child[0] in ("export", "extern"):
-            return cast("tuple[Any]", child)[0]
+    first: Any = children[0]
+    if isinstance(first, tuple):
+        word: Any = cast("tuple[Any, ...]", first)[0]
+        return "export" if word == "export" else "extern"
     return ""
 
 
@@ -72,38 +65,49 @@ class TreeBuilder:
     # ---- declarations ----
 
     def start(self, c: Children) -> tuple[tree.Declaration, ...]:
+        """All declarations of a file."""
         return tuple(c)
 
     def inline_first(self, c: Children) -> Any:
+        """A rule that is its first child."""
         return c[0]
 
     def layout(self, c: Children) -> tree.Layout:
+        """`layout {..}`."""
         return tree.Layout(self.span(c), c[1])
 
     def comptime_block(self, c: Children) -> tree.ComptimeBlock:
+        """`comptime {..}`."""
         return tree.ComptimeBlock(self.span(c), c[1])
 
     def old_color(self, c: Children) -> tree.Variable:
-        if c[0] != "color":
-            raise CslError(self.token_span(c[0]), f"a declaration cannot start with {str(c[0])!r}")
-        kind = tree.Name(self.token_span(c[0]), "color")
+        """`color name;`."""
+        at = self.token_span(c[0])
+        if str(c[0]) != "color":
+            raise CslError(at, f"a declaration cannot start with {str(c[0])!r}")
+        kind = tree.Name(at, "color")
         return tree.Variable(self.span(c), "param", str(c[1]), kind, None, old_color=True)
 
     def linkage(self, c: Children) -> tuple[str, Token]:
+        """`export` or `extern`."""
         return (str(c[0]), c[0])
 
     def type_mark(self, c: Children) -> tuple[str, Expression]:
+        """`: type`."""
         return (":", c[1])
 
     def initial(self, c: Children) -> tuple[str, Expression]:
+        """`= value`."""
         if c[0] != "=":
-            raise CslError(self.token_span(c[0]), f"expected = before the initial value, found {str(c[0])}")
+            raise CslError(self.token_span(c[0]), f"expected = before the initial value, found {c[0]}")
         return ("=", c[1])
 
     def attribute(self, c: Children) -> tuple[str, Expression]:
+        """`align(n)` and the like."""
         return (str(c[0]), c[2])
 
     def variable(self, c: Children) -> tree.Variable:
+        """A `const`, `var` or `param`."""
         parts: dict[str, Any] = {}
         tokens: list[Token] = []
         for child in c:
@@ -115,7 +119,7 @@ class TreeBuilder:
         first = tokens[0]
         for word in ("export", "extern"):
             if word in parts:
-                linkage = cast('Literal["export", "extern"]', word)
+                linkage = "export" if word == "export" else "extern"
                 first = parts[word]
         is_comptime = tokens[0] == "comptime"
         kind, name = tokens[1:3] if is_comptime else tokens[0:2]
@@ -133,6 +137,7 @@ class TreeBuilder:
         )
 
     def function(self, c: Children) -> tree.Function:
+        """A `fn` or `task`."""
         linkage = _linkage(c)
         rest = c[1:] if linkage else c
         inline = rest[0] == "inline"
@@ -154,9 +159,11 @@ class TreeBuilder:
         )
 
     def parameters(self, c: Children) -> tuple[tree.Parameter, ...]:
+        """A list of parameters."""
         return _nodes(c)
 
     def parameter(self, c: Children) -> tree.Parameter:
+        """`name: type`."""
         is_comptime = len(c) == 4
         name, kind = c[-3], c[-1]
         if isinstance(kind, tree.Name) and kind.text == "anytype":
@@ -166,49 +173,61 @@ class TreeBuilder:
     # ---- statements ----
 
     def block(self, c: Children) -> tree.Block:
+        """`{ .. }`."""
         return tree.Block(self.span(c), tuple(c[1:-1]))
 
     def labelled_block(self, c: Children) -> tree.Block:
+        """`label: { .. }`."""
         return tree.Block(self.span(c), c[2].statements, str(c[0]))
 
     def label(self, c: Children) -> tuple[str, Token]:
+        """`label:` before a loop."""
         return ("label", c[0])
 
     def break_label(self, c: Children) -> tuple[str, Token]:
+        """`:label`."""
         return ("label", c[1])
 
     def _label(self, c: Children) -> tuple[str, Children]:
         """The label of a loop ("" if none) and the children after it."""
-        if isinstance(c[0], tuple):
-            return str(cast("tuple[Any, ...]", c[0])[1]), c[1:]
+        first = c[0]
+        if isinstance(first, tuple):
+            return str(cast("tuple[Any, ...]", first)[1]), c[1:]
         return "", c
 
     def while_step(self, c: Children) -> tuple[str, Statement]:
+        """`: (step)`."""
         return ("step", c[2])
 
     def names(self, c: Children) -> tuple[str, ...]:
+        """Names between bars."""
         return tuple(str(name) for name in c[::2])
 
     def expression_statement(self, c: Children) -> tree.ExpressionStatement:
+        """An expression as a statement."""
         return tree.ExpressionStatement(c[0].at, c[0])
 
     def assignment(self, c: Children) -> tree.Assignment:
+        """`target = value`."""
         return tree.Assignment(self.span(c), c[0], str(c[1])[:-1], c[2])
 
     def while_statement(self, c: Children) -> tree.While:
+        """`while (..) ..`."""
         label, rest = self._label(c)
         step = rest[4][1] if len(rest) == 6 else None
         return tree.While(self.span([rest[0], rest[-1]]), rest[2], step, rest[-1], label)
 
     def for_statement(self, c: Children) -> tree.For:
+        """`for (..) |..| ..`."""
         label, rest = self._label(c)
-        names: tuple[str, ...] = rest[5]
+        names: list[str] = list(rest[5])
         at = self.span([rest[0], rest[-1]])
         if len(names) > 2:
             raise CslError(at, "a for loop has one or two names between the bars: element and index")
         return tree.For(at, rest[2], names[0], names[1] if len(names) > 1 else "", rest[-1], label)
 
     def switch_statement(self, c: Children) -> tree.SwitchStatement:
+        """`switch` as a statement."""
         prongs: list[tree.Prong] = []
         for prong in _list(c):
             body = prong.body
@@ -218,9 +237,11 @@ class TreeBuilder:
         return tree.SwitchStatement(self.span(c), c[2], tuple(prongs))
 
     def return_statement(self, c: Children) -> tree.Return:
+        """`return ..;`."""
         return tree.Return(self.span(c), c[1] if len(c) == 3 else None)
 
     def bare_return(self, c: Children) -> tree.Return:
+        """`return ..` in a prong."""
         return tree.Return(self.span(c), c[1] if len(c) == 2 else None)
 
     def _jump(self, c: Children) -> tuple[Span, str, Expression | None]:
@@ -237,46 +258,58 @@ class TreeBuilder:
         return self.span(tokens), label, value
 
     def break_statement(self, c: Children) -> tree.Break:
+        """`break ..;`."""
         return tree.Break(*self._jump(c))
 
     def bare_break(self, c: Children) -> tree.Break:
+        """`break ..` in a prong."""
         return tree.Break(*self._jump(c))
 
     def continue_statement(self, c: Children) -> tree.Continue:
+        """`continue ..;`."""
         at, label, _ = self._jump(c)
         return tree.Continue(at, label)
 
     def bare_continue(self, c: Children) -> tree.Continue:
+        """`continue` in a prong."""
         at, label, _ = self._jump(c)
         return tree.Continue(at, label)
 
     def if_statement(self, c: Children) -> tree.IfStatement:
+        """`if` as a statement."""
         return tree.IfStatement(self.span(c), c[2], c[4], c[6] if len(c) > 5 else None)
 
     def prongs(self, c: Children) -> tuple[tree.Prong, ...]:
+        """All prongs of a switch."""
         return _nodes(c)
 
     def prong_values(self, c: Children) -> tuple[Any, ...]:
+        """What stands before `=>`."""
         values: tuple[Expression, ...] = () if isinstance(c[0], Token) else c[0]
         return ("values", values, c[0] if not values else values[0])
 
     def prong(self, c: Children) -> tree.Prong:
+        """One prong of a switch."""
         _, values, first = c[0]
         return tree.Prong(self.span([first, c[2]]), values, c[2])
 
     # ---- expressions ----
 
     def void_literal(self, c: Children) -> tree.VoidLiteral:
+        """`{}`."""
         return tree.VoidLiteral(self.span(c))
 
     def block_expression(self, c: Children) -> tree.BlockExpression:
+        """A labelled block as a value."""
         at = self.span(c)
         return tree.BlockExpression(at, tree.Block(at, c[2].statements, str(c[0])))
 
     def if_expression(self, c: Children) -> tree.IfExpression:
+        """`if` as a value."""
         return tree.IfExpression(self.span(c), c[2], c[4], c[6] if len(c) > 5 else None)
 
     def switch_expression(self, c: Children) -> tree.SwitchExpression:
+        """`switch` as a value."""
         prongs: list[tree.Prong] = []
         for prong in _list(c):
             body = prong.body
@@ -289,6 +322,7 @@ class TreeBuilder:
         return tree.SwitchExpression(self.span(c), c[2], tuple(prongs))
 
     def tensor_access(self, c: Children) -> tree.TensorAccess:
+        """`|i|{n} -> A[i]`."""
         access = c[-1]
         at = self.span(c)
         if not isinstance(access, tree.Index):
@@ -300,36 +334,47 @@ class TreeBuilder:
         return tree.TensorAccess(at, names, lengths, access.base, access.indices)
 
     def binary(self, c: Children) -> tree.Binary:
+        """Two operands."""
         return tree.Binary(self.span(c), str(c[1]), c[0], c[2])
 
     def unary(self, c: Children) -> tree.Expression:
+        """One operand."""
         return tree.Unary(self.span(c), str(c[0]), c[1])
 
     def address_of(self, c: Children) -> tree.AddressOf:
+        """`&x`."""
         return tree.AddressOf(self.span(c), c[1])
 
     def comptime_expression(self, c: Children) -> tree.ComptimeExpression:
+        """`comptime x`."""
         return tree.ComptimeExpression(self.span(c), c[1])
 
     def member(self, c: Children) -> tree.Member:
+        """`x.name`."""
         return tree.Member(self.span(c), c[0], str(c[2]))
 
     def dereference(self, c: Children) -> tree.Dereference:
+        """`x.*`."""
         return tree.Dereference(self.span(c), c[0])
 
     def index(self, c: Children) -> tree.Index:
+        """`x[i]`."""
         return tree.Index(self.span(c), c[0], c[2])
 
     def call(self, c: Children) -> tree.Call:
+        """`f(..)`."""
         return tree.Call(self.span(c), c[0], c[2] if len(c) == 4 else ())
 
     def typed_struct(self, c: Children) -> tree.StructLiteral:
+        """`T {.a = 1}`."""
         return tree.StructLiteral(self.span(c), c[0], c[2] if len(c) == 4 else ())
 
     def name(self, c: Children) -> tree.Name:
+        """A name."""
         return tree.Name(self.token_span(c[0]), str(c[0]))
 
     def integer(self, c: Children) -> tree.IntegerLiteral:
+        """An integer literal."""
         text = str(c[0]).replace("_", "")
         base = {"0x": 16, "0b": 2, "0o": 8}.get(text[:2], 10)
         try:
@@ -338,48 +383,62 @@ class TreeBuilder:
             raise CslError(self.token_span(c[0]), "this number has too many digits or none") from None
 
     def float(self, c: Children) -> tree.FloatLiteral:
+        """A float literal."""
         return tree.FloatLiteral(self.token_span(c[0]), float(str(c[0]).replace("_", "")))
 
     def character(self, c: Children) -> tree.IntegerLiteral:
+        """A character literal."""
         text = _unescape(str(c[0])[1:-1])
         if len(text) != 1:
             raise CslError(self.token_span(c[0]), "a character literal holds one byte")
         return tree.IntegerLiteral(self.token_span(c[0]), text[0])
 
     def string(self, c: Children) -> tree.StringLiteral:
+        """A string literal."""
         return tree.StringLiteral(self.token_span(c[0]), _unescape(str(c[0])[1:-1]))
 
     def true(self, c: Children) -> tree.BooleanLiteral:
+        """`true`."""
         return tree.BooleanLiteral(self.token_span(c[0]), True)
 
     def false(self, c: Children) -> tree.BooleanLiteral:
+        """`false`."""
         return tree.BooleanLiteral(self.token_span(c[0]), False)
 
     def builtin(self, c: Children) -> tree.BuiltinCall:
+        """`@name(..)`."""
         return tree.BuiltinCall(self.span(c), str(c[0])[1:], c[2] if len(c) == 4 else ())
 
     def parenthesized(self, c: Children) -> Expression:
+        """`(x)`."""
         return c[1]
 
     def empty_struct(self, c: Children) -> tree.StructLiteral:
+        """`.{}`."""
         return tree.StructLiteral(self.span(c), None, ())
 
     def struct_literal(self, c: Children) -> tree.StructLiteral:
+        """`.{.a = 1}`."""
         return tree.StructLiteral(self.span(c), None, c[1])
 
     def tuple_literal(self, c: Children) -> tree.TupleLiteral:
+        """`.{1, 2}`."""
         return tree.TupleLiteral(self.span(c), c[1])
 
     def array_literal(self, c: Children) -> tree.ArrayLiteral:
+        """`[2]T {1, 2}`."""
         return tree.ArrayLiteral(self.span(c), c[0], c[2] if len(c) == 4 else ())
 
     def values(self, c: Children) -> tuple[Expression, ...]:
+        """A list of values."""
         return _nodes(c)
 
     def exprs(self, c: Children) -> tuple[Expression, ...]:
+        """A list of expressions."""
         return _nodes(c)
 
     def struct_fields(self, c: Children) -> tuple[tree.FieldValue, ...]:
+        """Fields of a struct literal."""
         fields = _nodes(c)
         seen: set[str] = set()
         for field in fields:
@@ -389,51 +448,63 @@ class TreeBuilder:
         return fields
 
     def field_value(self, c: Children) -> tree.FieldValue:
+        """`.name = value`."""
         self._expect_equal(c[2])
         return tree.FieldValue(self.span(c), str(c[1]), c[3])
 
     def _expect_equal(self, token: Token) -> None:
         if token != "=":
-            raise CslError(self.token_span(token), f"expected =, found {str(token)}")
+            raise CslError(self.token_span(token), f"expected =, found {token}")
 
     # ---- types ----
 
     def array_type(self, c: Children) -> tree.ArrayType:
+        """`[n]T`."""
         return tree.ArrayType(self.span(c), c[1], c[3])
 
     def pointer_type(self, c: Children) -> tree.PointerType:
+        """`*T` or `[*]T`."""
         return tree.PointerType(self.span(c), c[-1], c[0] == "[*]", len(c) == 3)
 
     def function_type(self, c: Children) -> tree.FunctionType:
+        """`fn(T) R`."""
         types: tuple[Expression, ...] = c[2] if len(c) == 5 else ()
         return tree.FunctionType(self.span(c), cast(Any, str(c[0])), types, c[-1])
 
     def types(self, c: Children) -> tuple[Expression, ...]:
+        """A list of types."""
         return _nodes(c)
 
     def struct_type(self, c: Children) -> tree.StructType:
+        """`struct {..}`."""
         layout = "" if c[0] == "struct" else str(c[0])
         return tree.StructType(self.span(c), _list(c), cast(Any, layout))
 
     def field_declarations(self, c: Children) -> tuple[tree.FieldDeclaration, ...]:
+        """Fields of a struct type."""
         return _nodes(c)
 
     def field_declaration(self, c: Children) -> tree.FieldDeclaration:
+        """`name: type`."""
         if len(c) == 5:
             self._expect_equal(c[3])
         return tree.FieldDeclaration(self.span(c), str(c[0]), c[2], c[4] if len(c) == 5 else None)
 
     def backing(self, c: Children) -> Expression:
+        """`(u16)` of an enum."""
         return c[1]
 
     def enum_type(self, c: Children) -> tree.EnumType:
+        """`enum {..}`."""
         backing = c[1] if isinstance(c[1], Expression) else None
         return tree.EnumType(self.span(c), backing, _list(c))
 
     def enum_members(self, c: Children) -> tuple[tree.EnumMember, ...]:
+        """Members of an enum."""
         return _nodes(c)
 
     def enum_member(self, c: Children) -> tree.EnumMember:
+        """`name = value`."""
         if len(c) == 3:
             self._expect_equal(c[1])
         return tree.EnumMember(self.span(c), str(c[0]), c[2] if len(c) == 3 else None)

@@ -43,7 +43,7 @@ SIMD_MODES = {"simd_32": 1, "simd_64": 2, "simd_32_or_64": 3}
 ZERO_SOURCES = {"first_source": 1, "second_source": 2}
 ACTIONS = {"test_or_suspend": 0, "terminate": 1, "suspend": 2, "fault": 3}
 _ACCESS_FIELDS = ("base_address", "offset", "stride", "extent")
-_FLAGS = {"control": "control", "control_transform": "control_transform", "advance_switch": "advance_switch"}
+_FLAGS = ("control", "control_transform", "advance_switch", "wavelet_index_offset")
 STEP_TYPES: tuple[t.Type, ...] = (t.U16, t.I16, t.U32, t.I32, t.F16, t.F32, t.BF16, t.CB16)
 """Element types of `@increment_dsd_offset`."""
 
@@ -167,16 +167,22 @@ def _fabric_dsd(kind: t.Type, fields: dict[str, Value], at: Span) -> DsdValue:
             color = given.integer
         else:
             queue = given.integer
-    flags = {
-        field: boolean_of(fields[name], at)
-        for name, field in {**_FLAGS, "wavelet_index_offset": "index_offset"}.items()
-        if name in fields
-    }
+    flags = {name: boolean_of(fields[name], at) for name in _FLAGS if name in fields}
     simd = choice_of(fields["simd_mode"], SIMD_MODES, ".simd_mode", at) if "simd_mode" in fields else 0
     zero = choice_of(fields["zero"], ZERO_SOURCES, ".zero", at) if "zero" in fields else 0
     priority = choice_of(fields["priority"], CHOICES, "a priority", at) if "priority" in fields else -1
     return DsdValue(
-        kind, extent=extent, queue=queue, color=color, simd=simd, zero=zero, priority=priority, **flags
+        kind,
+        extent=extent,
+        queue=queue,
+        color=color,
+        index_offset=flags.get("wavelet_index_offset", False),
+        control=flags.get("control", False),
+        control_transform=flags.get("control_transform", False),
+        advance_switch=flags.get("advance_switch", False),
+        simd=simd,
+        priority=priority,
+        zero=zero,
     )
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from npuviz.targets.wavelet import isa_kernels as isa
-from npuviz.targets.wavelet.csl import types as t
 from npuviz.targets.wavelet.csl import tree
+from npuviz.targets.wavelet.csl import types as t
 from npuviz.targets.wavelet.csl.builtins_table import builtin, registry
 from npuviz.targets.wavelet.csl.builtins_values import check_range
 from npuviz.targets.wavelet.csl.errors import CslError
@@ -21,6 +21,7 @@ from npuviz.targets.wavelet.csl.scope import (
 )
 from npuviz.targets.wavelet.csl.tree import BuiltinCall, Expression, Span
 from npuviz.targets.wavelet.csl.values import (
+    TRUE,
     VOID,
     DsdValue,
     FunctionValue,
@@ -95,7 +96,7 @@ def _get_data_task_id(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Va
     if not isinstance(value, Scalar) or value.kind is not wanted:
         raise CslError(
             node.at,
-            f"@get_data_task_id takes a value of type {wanted} on {comptime.session.arch}, found {value.type}",
+            f"@get_data_task_id takes a {wanted} on {comptime.session.arch}, found {value.type}",
             "WSE-2 makes data task ids from colors, WSE-3 from input queues",
         )
     return Scalar(t.DATA_TASK_ID, value.number)
@@ -134,11 +135,10 @@ def settings_of(
 
 def choice_of(value: Value, choices: dict[str, int], what: str, at: Span) -> int:
     """Number of the field that is true in `.{.high = true}`. Raises CslError."""
-    if isinstance(value, StructValue) and len(value.fields) == 1:
-        name, inner = next(iter(value.fields.items()))
-        if name in choices and isinstance(inner, Scalar) and inner.kind is t.BOOL:
-            if inner.number:
-                return choices[name]
+    if isinstance(value, StructValue) and set(value.fields) <= set(choices):
+        chosen = [name for name, inner in value.fields.items() if inner == TRUE]
+        if len(chosen) == 1:
+            return choices[chosen[0]]
     text = " or ".join(f".{{ .{name} = true }}" for name in choices)
     raise CslError(at, f"{what} is written as {text}")
 

@@ -54,7 +54,7 @@ def converts(source: t.Type, target: t.Type) -> bool:
 
 
 def pointer_converts(source: t.PointerType, target: t.PointerType) -> bool:
-    """True if a pointer converts: `*[N, ..]T` to `[*]T`, `*T` to `*[1]T`, any to const, any to `*anyopaque`."""
+    """True if it converts: `*[N, ..]T` to `[*]T`, `*T` to `*[1]T`, any to const or to `*anyopaque`."""
     if source.const and not target.const:
         return False
     if target.pointee is t.ANYOPAQUE:
@@ -230,7 +230,8 @@ def bits_of(value: Value, at: Span) -> tuple[int, int]:
 def bitcast(value: Value, target: t.Type, at: Span) -> Value:
     """`@bitcast(target, value)`."""
     if isinstance(value, Scalar) and value.kind is t.COMPTIME_INT and isinstance(target, t.IntegerType):
-        if target.bits and -(1 << target.bits - 1) <= value.integer < 1 << target.bits:
+        fits = target.bits and -(1 << target.bits - 1) <= value.integer < 1 << target.bits
+        if fits:
             return Scalar(target, target.wrap(value.integer))
     bits, width = bits_of(value, at)
     wanted = target.bits if isinstance(target, t.IntegerType) else target.size * 8

@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from npuviz.targets.wavelet.csl import expressions, memory, statements, tensor, type_expressions
 from npuviz.targets.wavelet.csl import coercion as conversions
+from npuviz.targets.wavelet.csl import expressions, memory, statements, tensor, type_expressions
 from npuviz.targets.wavelet.csl import types as t
 from npuviz.targets.wavelet.csl.errors import CslError, NotComptime
 from npuviz.targets.wavelet.csl.predefined import PREDEFINED_VALUES
@@ -284,7 +284,7 @@ class Comptime:
     def tensor_access(
         self, node: TensorAccess, scope: Scope
     ) -> tuple[Expression, int, tuple[int, ...], tuple[int, ...]]:
-        """(base, offset, strides innermost first, extents outermost first) of a tensor access, in elements."""
+        """(base, offset, strides innermost first, extents outermost first), in elements."""
         return tensor.lowered(self, node, scope)
 
     # ---- helpers ----

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Hashable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,7 @@ from npuviz.targets.wavelet.csl.layout import LayoutState, Tile
 from npuviz.targets.wavelet.csl.routes import check_routes
 from npuviz.targets.wavelet.csl.scope import ModuleInstance, PeRegistry
 from npuviz.targets.wavelet.csl.session import FP16_FORMATS, FileParts, Session
-from npuviz.targets.wavelet.csl.values import Scalar, Value, key_of
+from npuviz.targets.wavelet.csl.values import FunctionValue, Scalar, Value, key_of
 from npuviz.targets.wavelet.tables import Channel, SourcePlace
 
 ARCHITECTURES = ("wse2", "wse3")
@@ -65,7 +65,7 @@ class Elaboration:
 
 
 @contextmanager
-def deep_calls(files: list[tree.SourceFile]) -> Iterator[None]:
+def deep_calls(files: list[tree.SourceFile]) -> Generator[None]:
     """Allow deep Python recursion inside, and turn CslError and RecursionError into the user's error."""
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(max(limit, _PYTHON_FRAMES))
@@ -200,8 +200,7 @@ def _check_exports(session: Session, state: LayoutState, codes: list[PeCode]) ->
             declared = state.exported.get(export.name)
             if declared is None:
                 continue
-            kind = export.subject.type if not hasattr(export.subject, "kind") else None
-            is_function = kind is not None
+            is_function = isinstance(export.subject, FunctionValue)
             if is_function != isinstance(declared.type, t.FunctionType):
                 error = CslError(export.at, f"{export.name} is not what the layout exports: {declared.type}")
                 error.notes.append((declared.at, "exported"))
@@ -213,9 +212,11 @@ def _check_type(wanted: t.Type, subject: object, name: str, at: tree.Span, decla
     found = getattr(subject, "kind", None) or getattr(subject, "signature", None)
     if not isinstance(found, t.Type) or found is wanted:
         return
-    if isinstance(found, t.PointerType) and isinstance(wanted, t.PointerType):
-        if found.pointee is wanted.pointee or t.U16 in (found.pointee, wanted.pointee):
-            return
+    if isinstance(found, t.PointerType) and wanted in (
+        t.pointer(found.pointee, found.many, True),
+        t.pointer(found.pointee, found.many, False),
+    ):
+        return
     error = CslError(at, f"{name} has type {found}, the layout exports {wanted}")
     error.notes.append((declared, "exported"))
     raise error

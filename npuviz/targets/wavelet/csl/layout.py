@@ -83,8 +83,8 @@ def _set_rectangle(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Value
     if columns and (width + 7 > columns or height + 2 > rows):
         raise CslError(
             node.at,
-            f"a rectangle of {width} x {height} needs a fabric of {width + 7},{height + 2}, it is {columns},{rows}",
-            "enlarge --fabric-dims",
+            f"a rectangle of {width} x {height} does not fit in a fabric of {columns} x {rows}",
+            f"it needs --fabric-dims={width + 7},{height + 2}",
         )
     session.rectangle = (width, height)
     return VOID
@@ -180,18 +180,20 @@ def _set_local_color_config(comptime: Comptime, node: BuiltinCall, scope: Scope)
 def _export_name(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Value:
     state = _layout(comptime, node, scope)
     name = string_of(comptime, node.arguments[0], scope)
-    kind = comptime.type_expression(node.arguments[1], scope)
+    arguments: tuple[tree.Expression, ...] = node.arguments
+    type_node = arguments[1]
+    kind = comptime.type_expression(type_node, scope)
     if name in state.exported:
         raise CslError(node.at, f"{name} is exported twice")
     is_mutable = False
     if isinstance(kind, t.FunctionType):
         if len(kind.parameters) > MAX_ARGUMENTS:
             raise CslError(node.at, f"an exported function has at most {MAX_ARGUMENTS} parameters")
-    elif len(node.arguments) < 3:
+    elif len(arguments) < 3:
         raise CslError(node.at, f"say whether {name} is mutable", "write true or false as third argument")
-    if len(node.arguments) > 2:
-        is_mutable = boolean_of(comptime.evaluate(node.arguments[2], scope), node.arguments[2].at)
+    if len(arguments) > 2:
+        is_mutable = boolean_of(comptime.evaluate(arguments[2], scope), arguments[2].at)
     if isinstance(kind, t.ArrayType | t.StructType | t.EnumType) or t.is_comptime_only(kind):
-        raise CslError(node.arguments[1].at, f"a {kind} cannot be exported", "export a pointer: [*]T")
+        raise CslError(type_node.at, f"a {kind} cannot be exported", "export a pointer: [*]T")
     state.exported[name] = ExportedName(name, kind, is_mutable, node.at)
     return VOID

@@ -84,7 +84,7 @@ def _syntax_error(error: UnexpectedInput, index: int, text: str) -> CslError:
     at = Span(index, line, column, line, column + 1)
     if isinstance(error, UnexpectedCharacters):
         rest = text.splitlines()[line - 1][column - 1 :] if line <= text.count("\n") + 1 else ""
-        if rest.startswith('"') or rest.startswith("'"):
+        if rest.startswith(('"', "'")):
             return CslError(at, "a string or character literal without its end")
         if rest.startswith("/*"):
             return CslError(at, "block comments do not exist in CSL", "use // on every line")
@@ -96,7 +96,7 @@ def _syntax_error(error: UnexpectedInput, index: int, text: str) -> CslError:
 
 def _unexpected_token(error: UnexpectedToken, index: int, text: str) -> CslError:
     token = cast(Token, error.token)
-    expected = set(cast("set[str]", error.accepts or error.expected))
+    expected = set(error.accepts or error.expected)
     if token.type == "$END":
         lines = text.splitlines() or [""]
         at = Span(index, len(lines), len(lines[-1]) + 1, len(lines), len(lines[-1]) + 2)

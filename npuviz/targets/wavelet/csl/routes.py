@@ -211,7 +211,7 @@ def _ever(channel: Channel) -> tuple[int, int]:
 def check_routes(
     channels: Mapping[tuple[int, int], Iterable[Channel]], columns: int, rows: int
 ) -> list[tuple[SourcePlace | None, str]]:
-    """Warnings: routes that end in nothing, and arrivals from several neighbours, once per place in the text."""
+    """Warnings: routes that end in nothing, and arrivals from several neighbours, once per place."""
     table = {
         (x, y, channel.color): channel for (x, y), configured in channels.items() for channel in configured
     }
@@ -223,7 +223,7 @@ def check_routes(
             neighbour = table.get((x + dx, y + dy, color))
             inside = 0 <= x + dx < columns and 0 <= y + dy < rows
             if inside and transmit >> port & 1 and not (neighbour and _ever(neighbour)[0] >> opposite & 1):
-                text = f"color {color} of PE ({x}, {y}) is sent {PORT_NAMES[port]}, where nothing receives it"
+                text = f"color {color} of PE ({x}, {y}) goes {PORT_NAMES[port]}, where no route takes it"
                 found.setdefault((channel.place, "dangles"), text)
             if receive >> port & 1 and neighbour and _ever(neighbour)[1] >> opposite & 1:
                 arrivals.append(PORT_NAMES[port])

@@ -14,7 +14,7 @@ from npuviz.targets.wavelet.csl import tree
 from npuviz.targets.wavelet.csl import types as t
 from npuviz.targets.wavelet.csl.errors import CslError, NotComptime
 from npuviz.targets.wavelet.csl.scope import Entry, RuntimeLocal, Scope
-from npuviz.targets.wavelet.csl.tree import Expression, Span
+from npuviz.targets.wavelet.csl.tree import Expression
 from npuviz.targets.wavelet.csl.values import (
     PointerValue,
     Scalar,

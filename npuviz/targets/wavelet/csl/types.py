@@ -13,94 +13,48 @@ Type
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Literal
 
 from npuviz.targets.wavelet import isa_kernels as isa
 from npuviz.targets.wavelet.csl import tree
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class Type:
-    """Base of all types; `str(type)` is how CSL writes it."""
+    """Base of all types.
 
-    __slots__ = ()
+    name        as CSL writes it
+    size        bytes in PE memory; 0 if values exist only at compile time (or are void)
+    alignment   natural alignment in bytes
+    value_type  isa.T_... of a value held in a register; -1 if it cannot be in one
+    """
+
     name: str
+    size: int = 0
+    alignment: int = 1
+    value_type: int = -1
 
     def __str__(self) -> str:
         return self.name
-
-    @property
-    def size(self) -> int:
-        """Bytes in PE memory; 0 if values exist only at compile time (or are void)."""
-        return 0
-
-    @property
-    def alignment(self) -> int:
-        """Natural alignment in bytes."""
-        return min(4, max(1, self.size))
-
-    @property
-    def value_type(self) -> int:
-        """isa.T_... of a value held in a register; -1 if it cannot be in one."""
-        return -1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SimpleType(Type):
     """A built-in type without structure."""
 
-    name: str
-    bytes: int = 0
-    word: int = -1
-
-    def __str__(self) -> str:
-        return self.name
-
-    @property
-    def size(self) -> int:
-        return self.bytes
-
-    @property
-    def alignment(self) -> int:
-        return min(4, max(1, self.bytes))
-
-    @property
-    def value_type(self) -> int:
-        return self.word
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class IntegerType(Type):
-    """`iN` / `uN`; `comptime_int` has bits 0 (unbounded)."""
+    """`iN` / `uN` for numbers `low` to `high`; `comptime_int` has bits 0 (unbounded)."""
 
-    name: str
-    bits: int
-    signed: bool
+    bits: int = 0
+    signed: bool = True
     low: int = 0
     high: int = 0
-
-    def __str__(self) -> str:
-        return self.name
-
-    @property
-    def size(self) -> int:
-        """The next power of two of bytes (assumed for widths other than 16 and 32), 0 for comptime_int."""
-        if self.bits == 0:
-            return 0
-        size = 1
-        while size * 8 < self.bits:
-            size *= 2
-        return size
-
-    @property
-    def alignment(self) -> int:
-        return min(4, max(1, self.size))
-
-    @property
-    def value_type(self) -> int:
-        return _INTEGER_WORDS.get((self.size, self.signed), -1)
 
     def wrap(self, value: int) -> int:
         """`value` reduced to the width (two's complement); unchanged for comptime_int."""
@@ -126,75 +80,23 @@ _INTEGER_WORDS = {
 class FloatType(Type):
     """A float format; `comptime_float` has size 0 and is a double."""
 
-    name: str
-    bytes: int
-    word: int
-
-    def __str__(self) -> str:
-        return self.name
-
-    @property
-    def size(self) -> int:
-        return self.bytes
-
-    @property
-    def alignment(self) -> int:
-        return max(1, self.bytes)
-
-    @property
-    def value_type(self) -> int:
-        return self.word
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ArrayType(Type):
-    """`[dimensions]element`, stored row-major."""
+    """`[dimensions]element` with `count` elements, stored row-major."""
 
-    dimensions: tuple[int, ...]
-    element: Type
-
-    def __str__(self) -> str:
-        return f"[{', '.join(map(str, self.dimensions))}]{self.element}"
-
-    @property
-    def count(self) -> int:
-        """Number of elements."""
-        count = 1
-        for dimension in self.dimensions:
-            count *= dimension
-        return count
-
-    @property
-    def size(self) -> int:
-        return self.count * self.element.size
-
-    @property
-    def alignment(self) -> int:
-        return self.element.alignment
+    dimensions: tuple[int, ...] = ()
+    element: Type = field(default_factory=lambda: VOID)
+    count: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PointerType(Type):
     """`*T` or, with `many`, `[*]T`. A pointer takes 2 bytes."""
 
-    pointee: Type
-    many: bool
-    const: bool
-
-    def __str__(self) -> str:
-        return f"{'[*]' if self.many else '*'}{'const ' if self.const else ''}{self.pointee}"
-
-    @property
-    def size(self) -> int:
-        return 2
-
-    @property
-    def alignment(self) -> int:
-        return 2
-
-    @property
-    def value_type(self) -> int:
-        return isa.T_U16
+    pointee: Type = field(default_factory=lambda: VOID)
+    many: bool = False
+    const: bool = False
 
     @property
     def element(self) -> Type:
@@ -208,24 +110,9 @@ class PointerType(Type):
 class FunctionType(Type):
     """`fn(T, U) R` or `task (T) R`. A function value takes 2 bytes."""
 
-    kind: Literal["fn", "task"]
-    parameters: tuple[Type, ...]
-    result: Type
-
-    def __str__(self) -> str:
-        return f"{self.kind}({', '.join(map(str, self.parameters))}) {self.result}"
-
-    @property
-    def size(self) -> int:
-        return 2
-
-    @property
-    def alignment(self) -> int:
-        return 2
-
-    @property
-    def value_type(self) -> int:
-        return isa.T_U16
+    kind: Literal["fn", "task"] = "fn"
+    parameters: tuple[Type, ...] = ()
+    result: Type = field(default_factory=lambda: VOID)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -234,36 +121,21 @@ class StructType(Type):
 
     origin    the text that defines a named type (struct types are equal only if defined at the same place
               with the same structure); None for anonymous structs and tuples
-    defaults  fields that may be left out -> their expression, to be evaluated in the scope of the type
+    defaults  fields that may be left out -> their value (a `Value`)
+    offsets   bytes from the start, in order of the fields
     """
 
-    names: tuple[str, ...]
-    types: tuple[Type, ...]
+    names: tuple[str, ...] = ()
+    types: tuple[Type, ...] = ()
+    offsets: tuple[int, ...] = ()
     origin: tree.StructType | None = None
     is_tuple: bool = False
-    label: str = ""
     defaults: Mapping[str, object] = field(default_factory=dict[str, object])
-    offsets: tuple[int, ...] = ()
-    bytes: int = 0
-
-    def __str__(self) -> str:
-        if self.label:
-            return self.label
-        inner = ", ".join(f"{name}: {kind}" for name, kind in zip(self.names, self.types, strict=True))
-        return f"struct {{ {inner} }}"
 
     @property
     def is_anonymous(self) -> bool:
         """True for `.{..}` values."""
         return self.origin is None
-
-    @property
-    def size(self) -> int:
-        return self.bytes
-
-    @property
-    def alignment(self) -> int:
-        return max((kind.alignment for kind in self.types), default=1)
 
     def field_type(self, name: str) -> Type | None:
         """Type of a field, None if there is no such field."""
@@ -278,74 +150,68 @@ class StructType(Type):
 class EnumType(Type):
     """`enum(u16) {..}`; `members` maps names to numbers."""
 
-    backing: IntegerType
-    members: Mapping[str, int]
-    origin: tree.EnumType
-    label: str = ""
-
-    def __str__(self) -> str:
-        return self.label or f"enum({self.backing})"
-
-    @property
-    def size(self) -> int:
-        return self.backing.size
-
-    @property
-    def alignment(self) -> int:
-        return self.backing.alignment
-
-    @property
-    def value_type(self) -> int:
-        return self.backing.value_type
+    backing: IntegerType = field(default_factory=lambda: U16)
+    members: Mapping[str, int] = field(default_factory=dict[str, int])
+    origin: tree.EnumType | None = None
 
 
-@lru_cache(maxsize=None)
+@cache
 def integer(bits: int, signed: bool) -> IntegerType:
-    """The type iN or uN, N >= 1."""
+    """The type iN or uN, N >= 1; in memory the next power of two of bytes (assumed but for 16 and 32)."""
+    size = 1
+    while size * 8 < bits:
+        size *= 2
     low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
-    return IntegerType(f"{'i' if signed else 'u'}{bits}", bits, signed, low, high)
+    name = f"{'i' if signed else 'u'}{bits}"
+    return IntegerType(
+        name, size, min(4, size), _INTEGER_WORDS.get((size, signed), -1), bits, signed, low, high
+    )
 
 
-@lru_cache(maxsize=None)
+@cache
 def array(dimensions: tuple[int, ...], element: Type) -> ArrayType:
     """The type `[dimensions]element`."""
-    return ArrayType(dimensions, element)
+    count = math.prod(dimensions)
+    name = f"[{', '.join(map(str, dimensions))}]{element}"
+    return ArrayType(name, count * element.size, element.alignment, -1, dimensions, element, count)
 
 
-@lru_cache(maxsize=None)
+@cache
 def pointer(pointee: Type, many: bool = False, const: bool = False) -> PointerType:
     """The type `*pointee` (or `[*]pointee`)."""
-    return PointerType(pointee, many, const)
+    name = f"{'[*]' if many else '*'}{'const ' if const else ''}{pointee}"
+    return PointerType(name, 2, 2, isa.T_U16, pointee, many, const)
 
 
-@lru_cache(maxsize=None)
+@cache
 def function(kind: Literal["fn", "task"], parameters: tuple[Type, ...], result: Type) -> FunctionType:
     """The type of a function or task."""
-    return FunctionType(kind, parameters, result)
+    name = f"{kind}({', '.join(map(str, parameters))}) {result}"
+    return FunctionType(name, 2, 2, isa.T_U16, kind, parameters, result)
 
 
-def _place(types: tuple[Type, ...]) -> tuple[tuple[int, ...], int]:
-    """Offsets and size of fields laid out in order, each aligned naturally (assumed)."""
+def _place(types: tuple[Type, ...]) -> tuple[tuple[int, ...], int, int]:
+    """(offsets, size, alignment) of fields laid out in order, each aligned naturally (assumed)."""
     offsets: list[int] = []
     at = 0
     largest = 1
     for kind in types:
-        align = kind.alignment
-        largest = max(largest, align)
-        at = (at + align - 1) // align * align
+        largest = max(largest, kind.alignment)
+        at = (at + kind.alignment - 1) // kind.alignment * kind.alignment
         offsets.append(at)
         at += kind.size
-    return tuple(offsets), (at + largest - 1) // largest * largest
+    return tuple(offsets), (at + largest - 1) // largest * largest, largest
 
 
 @lru_cache(maxsize=65536)
 def anonymous_struct(names: tuple[str, ...], types: tuple[Type, ...], is_tuple: bool = False) -> StructType:
     """The type of `.{.a = 1}` or `.{1, 2}`."""
-    offsets, size = _place(types)
-    return StructType(names, types, is_tuple=is_tuple, offsets=offsets, bytes=size)
+    offsets, size, alignment = _place(types)
+    inner = ", ".join(f"{name}: {kind}" for name, kind in zip(names, types, strict=True))
+    return StructType(f"struct {{ {inner} }}", size, alignment, -1, names, types, offsets, is_tuple=is_tuple)
 
 
-@lru_cache(maxsize=None)
+@cache
 def tuple_type(types: tuple[Type, ...]) -> StructType:
     """The type of `.{..}` without names."""
     return anonymous_struct(tuple(map(str, range(len(types)))), types, True)
@@ -365,9 +231,13 @@ def named_struct(
     key = (origin, types)
     found = _named.get(key)
     if found is None:
-        offsets, size = _place(types)
+        offsets, size, alignment = _place(types)
         names = tuple(field.name for field in origin.fields)
-        found = StructType(names, types, origin, False, label, dict(defaults or {}), offsets, size)
+        inner = ", ".join(f"{name}: {kind}" for name, kind in zip(names, types, strict=True))
+        name = label or f"struct {{ {inner} }}"
+        found = StructType(
+            name, size, alignment, -1, names, types, offsets, origin, defaults=dict(defaults or {})
+        )
         _named[key] = found
     return found
 
@@ -379,7 +249,10 @@ def enumeration(
     key = (origin, backing, tuple(members.items()))
     found = _enums.get(key)
     if found is None:
-        found = _enums[key] = EnumType(backing, dict(members), origin, label)
+        name = label or f"enum({backing})"
+        found = _enums[key] = EnumType(
+            name, backing.size, backing.alignment, backing.value_type, backing, dict(members), origin
+        )
     return found
 
 
@@ -389,12 +262,13 @@ def forget_defined() -> None:
     _enums.clear()
 
 
-COMPTIME_INT = IntegerType("comptime_int", 0, True)
-COMPTIME_FLOAT = FloatType("comptime_float", 0, -1)
-F16 = FloatType("f16", 2, isa.T_F16)
-F32 = FloatType("f32", 4, isa.T_F32)
-BF16 = FloatType("bf16", 2, isa.T_BF16)
-CB16 = FloatType("cb16", 2, isa.T_CB16)
+VOID = SimpleType("void")
+COMPTIME_INT = IntegerType("comptime_int")
+COMPTIME_FLOAT = FloatType("comptime_float")
+F16 = FloatType("f16", 2, 2, isa.T_F16)
+F32 = FloatType("f32", 4, 4, isa.T_F32)
+BF16 = FloatType("bf16", 2, 2, isa.T_BF16)
+CB16 = FloatType("cb16", 2, 2, isa.T_CB16)
 U8 = integer(8, False)
 I8 = integer(8, True)
 U16 = integer(16, False)
@@ -403,8 +277,7 @@ U32 = integer(32, False)
 I32 = integer(32, True)
 U64 = integer(64, False)
 I64 = integer(64, True)
-BOOL = SimpleType("bool", 1, isa.T_U8)
-VOID = SimpleType("void")
+BOOL = SimpleType("bool", 1, 1, isa.T_U8)
 NORETURN = SimpleType("noreturn")
 TYPE = SimpleType("type")
 ANYTYPE = SimpleType("anytype")
@@ -413,25 +286,25 @@ COMPTIME_STRING = SimpleType("comptime_string")
 COMPTIME_STRUCT = SimpleType("comptime_struct")
 MODULE = SimpleType("imported_module")
 RANGE = SimpleType("range")
-DIRECTION = SimpleType("direction", 2, isa.T_U16)
-COLOR = SimpleType("color", 2, isa.T_U16)
-INPUT_QUEUE = SimpleType("input_queue", 2, isa.T_U16)
-OUTPUT_QUEUE = SimpleType("output_queue", 2, isa.T_U16)
-LOCAL_TASK_ID = SimpleType("local_task_id", 2, isa.T_U16)
-DATA_TASK_ID = SimpleType("data_task_id", 2, isa.T_U16)
-CONTROL_TASK_ID = SimpleType("control_task_id", 2, isa.T_U16)
-UT_ID = SimpleType("ut_id", 2, isa.T_U16)
-MEM1D = SimpleType("mem1d_dsd", 8, isa.T_WORD)
-MEM4D = SimpleType("mem4d_dsd", 8, isa.T_WORD)
-CIRCBUF = SimpleType("circbuf_dsd", 8, isa.T_WORD)
-FABIN = SimpleType("fabin_dsd", 8, isa.T_WORD)
-FABOUT = SimpleType("fabout_dsd", 8, isa.T_WORD)
-FIFO = SimpleType("fifo", 8, isa.T_WORD)
-DSR_DEST = SimpleType("dsr_dest", 8, isa.T_WORD)
-DSR_SRC0 = SimpleType("dsr_src0", 8, isa.T_WORD)
-DSR_SRC1 = SimpleType("dsr_src1", 8, isa.T_WORD)
-DSR_FIFO_DEST = SimpleType("dsr_fifo_dest", 8, isa.T_WORD)
-DSR_FIFO_SRC1 = SimpleType("dsr_fifo_src1", 8, isa.T_WORD)
+DIRECTION = SimpleType("direction", 2, 2, isa.T_U16)
+COLOR = SimpleType("color", 2, 2, isa.T_U16)
+INPUT_QUEUE = SimpleType("input_queue", 2, 2, isa.T_U16)
+OUTPUT_QUEUE = SimpleType("output_queue", 2, 2, isa.T_U16)
+LOCAL_TASK_ID = SimpleType("local_task_id", 2, 2, isa.T_U16)
+DATA_TASK_ID = SimpleType("data_task_id", 2, 2, isa.T_U16)
+CONTROL_TASK_ID = SimpleType("control_task_id", 2, 2, isa.T_U16)
+UT_ID = SimpleType("ut_id", 2, 2, isa.T_U16)
+MEM1D = SimpleType("mem1d_dsd", 8, 4, isa.T_WORD)
+MEM4D = SimpleType("mem4d_dsd", 8, 4, isa.T_WORD)
+CIRCBUF = SimpleType("circbuf_dsd", 8, 4, isa.T_WORD)
+FABIN = SimpleType("fabin_dsd", 8, 4, isa.T_WORD)
+FABOUT = SimpleType("fabout_dsd", 8, 4, isa.T_WORD)
+FIFO = SimpleType("fifo", 8, 4, isa.T_WORD)
+DSR_DEST = SimpleType("dsr_dest", 8, 4, isa.T_WORD)
+DSR_SRC0 = SimpleType("dsr_src0", 8, 4, isa.T_WORD)
+DSR_SRC1 = SimpleType("dsr_src1", 8, 4, isa.T_WORD)
+DSR_FIFO_DEST = SimpleType("dsr_fifo_dest", 8, 4, isa.T_WORD)
+DSR_FIFO_SRC1 = SimpleType("dsr_fifo_src1", 8, 4, isa.T_WORD)
 XDSR = SimpleType("xdsr")
 SR = SimpleType("sr")
 
@@ -460,11 +333,11 @@ ID_KINDS: dict[Type, int] = {
 """Types whose values are numbers of something -> isa.ID_..."""
 
 _NAMED_TYPES: tuple[Type, ...] = (
-    (COMPTIME_INT, COMPTIME_FLOAT, F16, F32, BF16, CB16, BOOL, VOID, TYPE, ANYTYPE, ANYOPAQUE)
-    + (COMPTIME_STRING, COMPTIME_STRUCT, MODULE, DIRECTION)
-    + (COLOR, INPUT_QUEUE, OUTPUT_QUEUE, LOCAL_TASK_ID, DATA_TASK_ID, CONTROL_TASK_ID, UT_ID)
-    + (MEM1D, MEM4D, CIRCBUF, FABIN, FABOUT, DSR_DEST, DSR_SRC0, DSR_SRC1, DSR_FIFO_DEST, DSR_FIFO_SRC1)
-    + (XDSR, SR)
+    *(COMPTIME_INT, COMPTIME_FLOAT, F16, F32, BF16, CB16, BOOL, VOID, TYPE, ANYTYPE, ANYOPAQUE),
+    *(COMPTIME_STRING, COMPTIME_STRUCT, MODULE, DIRECTION),
+    *(COLOR, INPUT_QUEUE, OUTPUT_QUEUE, LOCAL_TASK_ID, DATA_TASK_ID, CONTROL_TASK_ID, UT_ID),
+    *(MEM1D, MEM4D, CIRCBUF, FABIN, FABOUT, DSR_DEST, DSR_SRC0, DSR_SRC1, DSR_FIFO_DEST, DSR_FIFO_SRC1),
+    *(XDSR, SR),
 )
 PREDEFINED: dict[str, Type] = {str(kind): kind for kind in _NAMED_TYPES}
 """Names that denote types everywhere; iN and uN are found by `named_type`."""

@@ -49,6 +49,7 @@ class Scalar(Value):
 
     @property
     def type(self) -> t.Type:
+        """The type of the value."""
         return self.kind
 
     @property
@@ -67,6 +68,7 @@ class VoidValue(Value):
 
     @property
     def type(self) -> t.Type:
+        """The type of the value."""
         return t.VOID
 
 
@@ -81,6 +83,7 @@ class StringValue(Value):
 
     @property
     def type(self) -> t.Type:
+        """The type of the value."""
         return t.COMPTIME_STRING
 
 
@@ -92,6 +95,7 @@ class TypeValue(Value):
 
     @property
     def type(self) -> t.Type:
+        """The type of the value."""
         return t.TYPE
 
 
@@ -103,6 +107,7 @@ class ModuleValue(Value):
 
     @property
     def type(self) -> t.Type:
+        """The type of the value."""
         return t.MODULE
 
 
@@ -117,6 +122,7 @@ class RangeValue(Value):
 
     @property
     def type(self) -> t.Type:
+        """The type of the value."""
         return t.RANGE
 
 
@@ -131,6 +137,7 @@ class FunctionValue(Value):
 
     @property
     def type(self) -> t.Type:
+        """The type of the value."""
         return self.signature or t.function(self.node.kind, (), t.VOID)
 
     @property
@@ -160,6 +167,7 @@ class ArrayValue(Value):
 
     @property
     def type(self) -> t.Type:
+        """The type of the value."""
         return self.kind
 
     def element(self, index: int) -> Value:
@@ -240,6 +248,7 @@ class StructValue(Value):
 
     @property
     def type(self) -> t.Type:
+        """The type of the value."""
         return self.kind
 
     def get(self, name: str) -> Value | None:
@@ -290,6 +299,7 @@ class PointerValue(Value):
 
     @property
     def type(self) -> t.Type:
+        """The type of the value."""
         return self.kind
 
     def cast(self, kind: t.PointerType) -> PointerValue:
@@ -326,6 +336,7 @@ class DsdValue(Value):
 
     @property
     def type(self) -> t.Type:
+        """The type of the value."""
         return self.kind
 
 
@@ -338,6 +349,7 @@ class FifoValue(Value):
 
     @property
     def type(self) -> t.Type:
+        """The type of the value."""
         return t.FIFO
 
 
@@ -352,10 +364,12 @@ class Cell(Storage):
 
     @property
     def storage_type(self) -> t.Type:
+        """Type of what is stored."""
         return self.kind
 
     @property
     def storage_name(self) -> str:
+        """Name for messages and symbols."""
         return self.name
 
 
@@ -378,12 +392,14 @@ class Global(Storage):
 
     @property
     def storage_type(self) -> t.Type:
+        """Type of what is stored."""
         if self.kind is None:
             raise RuntimeError(f"type of {self.node.name} is not evaluated")
         return self.kind
 
     @property
     def storage_name(self) -> str:
+        """Name for messages and symbols."""
         prefix = self.instance.name
         return f"{prefix}.{self.node.name}" if prefix else self.node.name
 
