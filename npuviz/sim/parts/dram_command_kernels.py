@@ -24,6 +24,7 @@ from npuviz.sim.parts.dram_command_state_kernels import (
     CC_NEXT,
     DC_CHANNEL_WORDS,
     DC_CHANNELS,
+    DC_DONE,
     DC_FAR,
     DC_FIRST,
     DC_FRONT_LIMIT,
@@ -104,6 +105,8 @@ def dram_cycle(s, dram, tick):
             c = channel_word(s, dram, channel)
             if s[c + CC_NEXT] == tick:
                 channel_cycle(s, dram, c, tick)
+                if s[c + CC_DONE_HEAD] != NIL:
+                    s[dram + DC_DONE + part] |= 1 << (channel & 31)
                 if s[c + CC_NEXT] < NEVER - 1:
                     note_next(s, dram, channel, s[c + CC_NEXT])
     set_next(s, dram)

@@ -57,6 +57,7 @@ DC_NOW = 78  # tick from which the wheel's slots are counted
 DC_SLOTS = 79  # bits of the wheel's slots with channels in them
 DC_FAR = 80  # earliest tick of channels that are beyond the wheel
 DC_WHEEL = 81  # word of the wheel
+DC_DONE = 82  # WHEEL_MASKS words: channels with responses to be taken
 DC_HEADER = 84
 
 FIELD_SHIFT = 0

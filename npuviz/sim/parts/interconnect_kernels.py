@@ -61,7 +61,7 @@ def free_node(s, noc, node):
 
 @inlined
 def noc_push(s, noc, source, destination, payload, cycle):
-    """Let a packet enter the network in `cycle`."""
+    """Let a packet enter the network in `cycle`; returns its node."""
     pool = s[noc + NOC_POOL]
     stride = s[noc + NOC_STRIDE]
     fifo = s[noc + NOC_FIFOS] + (destination * s[noc + NOC_SOURCES] + source) * FIFO_WORDS
@@ -84,6 +84,7 @@ def noc_push(s, noc, source, destination, payload, cycle):
         s[pool + node * stride + 1] = ready
     s[fifo + FIFO_TAIL] = node
     s[noc + NOC_WAITING] += 1
+    return node
 
 
 @inlined

@@ -11,6 +11,8 @@ from npuviz.targets.systolic import state_kernels as sk
 from npuviz.targets.systolic.layout import (
     FIRST_BURSTS,
     FIRST_POOL,
+    NO_RESERVE,
+    Reserve,
     StateShape,
     build_program_words,
     build_state,
@@ -29,10 +31,11 @@ class Engine:
     state  (words,) int64 root state, owned; replaced when it grows or is restored
     """
 
-    def __init__(self, spec: SystolicSpec, tables: SystolicTables) -> None:
+    def __init__(self, spec: SystolicSpec, tables: SystolicTables, reserve: Reserve = NO_RESERVE) -> None:
         self.spec = spec
         self.tables = tables
-        self.shape = StateShape(spec, tables, FIRST_BURSTS, FIRST_POOL)
+        self._reserve = reserve
+        self.shape = StateShape(spec, tables, FIRST_BURSTS, FIRST_POOL, reserve)
         self.state = build_state(spec, tables, self.shape)
         self.words = build_program_words(spec, tables, 2 * spec.num_cores)
         self.event_margin = _event_rows(spec, self.shape)
@@ -54,9 +57,21 @@ class Engine:
         return result, call.finish()
 
     def _grow(self, bursts: int, pool: int) -> None:
-        shape = StateShape(self.spec, self.tables, bursts, pool)
+        shape = StateShape(self.spec, self.tables, bursts, pool, self._reserve)
         self.state = grow_state(self.state, self.shape, shape)
         self.shape = shape
+
+    def can_hold(self, tables: SystolicTables) -> bool:
+        """Whether the state has room for a program that this one is the beginning of."""
+        shape = StateShape(self.spec, tables, self.shape.bursts, self.shape.pool, self._reserve)
+        return shape.at == self.shape.at
+
+    def extend(self, tables: SystolicTables) -> None:
+        """Go on with a longer program that begins with the present one; the state keeps its place."""
+        self.tables = tables
+        self.words = build_program_words(self.spec, tables, 2 * self.spec.num_cores)
+        self.state[sk.H_LAYERS_TOTAL] = len(tables.layers)
+        self.state[sk.H_LAUNCHES_TOTAL] = len(tables.launches)
 
     def used_state(self) -> np.ndarray:
         """The words in use: everything but packets never used yet (a view)."""
@@ -73,7 +88,7 @@ class Engine:
         noc = int(words[sk.H_NOC])
         bursts, pool = int(words[sk.H_BURST_CAPACITY]), int(words[noc + ik.NOC_CAPACITY])
         if (bursts, pool) != (self.shape.bursts, self.shape.pool):
-            self.shape = StateShape(self.spec, self.tables, bursts, pool)
+            self.shape = StateShape(self.spec, self.tables, bursts, pool, self._reserve)
             self.state = np.zeros(self.shape.num_words, dtype=np.int64)
         self.state[: len(words)] = words
         self.state[len(words) :] = 0

@@ -8,10 +8,13 @@ never visited.
 from numba import int64
 
 from npuviz.sim.parts.bits_kernels import entry, inlined, kernel, pointer_to
+from npuviz.sim.parts.dram_command_kernels import dram_is_busy
+from npuviz.sim.parts.dram_command_state_kernels import DC_NEXT
 from npuviz.sim.parts.interconnect_kernels import NOC_CAPACITY, NOC_LATENCY, NOC_LIVE, NOC_SOURCES
 from npuviz.sim.parts.watch_kernels import X_CAPACITY, X_EVENTS, X_UNTIL
 from npuviz.targets.systolic.core_kernels import core_cycle
 from npuviz.targets.systolic.entry_kernels import empty_half, fault
+from npuviz.targets.systolic.reply_kernels import dram_responses
 from npuviz.targets.systolic.requests_kernels import count_polls, end_cycle, poll
 from npuviz.targets.systolic.scheduler_kernels import scheduler_cycle
 from npuviz.targets.systolic.state_kernels import (
@@ -23,6 +26,9 @@ from npuviz.targets.systolic.state_kernels import (
     H_CORES,
     H_CORES_COUNT,
     H_CYCLE,
+    H_DRAM,
+    H_DRAM_KIND,
+    H_DRAM_PERIOD,
     H_FINAL,
     H_LAST_ACK,
     H_LAST_BUSY,
@@ -151,13 +157,23 @@ def advance(state, program, transient, events, margin):
     noc_period = s[H_NOC_PERIOD]
     result = RESULT_UNTIL
     noc = s[H_NOC]
+    is_detailed = s[H_DRAM_KIND] == 1
+    dram = s[H_DRAM]
+    dram_period = s[H_DRAM_PERIOD]
     is_lone = s[noc + NOC_SOURCES] == 1 and s[noc + NOC_LATENCY] == 1 and s[H_REPLY_QUEUED] == 1
+    is_lone = is_lone and not is_detailed
     while True:
         wake = s[H_WAKE]
         noc_next = s[H_NOC_NEXT]
         core_time = wake * core_period if wake < FAR else FAR
         noc_time = noc_next * noc_period if noc_next < FAR else FAR
         time = core_time if core_time <= noc_time else noc_time
+        is_dram = False
+        if is_detailed and (time < FAR or dram_is_busy(s, dram)):
+            dram_time = s[dram + DC_NEXT] * dram_period
+            if dram_time < core_time and dram_time <= noc_time:
+                is_dram = True
+                time = dram_time
         if time == FAR:
             if s[H_FINAL] < 0:
                 settle(s, x, ev)
@@ -166,7 +182,9 @@ def advance(state, program, transient, events, margin):
             break
         if time >= (s[H_CYCLE] + 1) * core_period:
             # A new core cycle begins: the only place where stopping leaves the state of a cycle.
-            if core_time <= noc_time:
+            if is_dram:
+                now = time // core_period
+            elif core_time <= noc_time:
                 now = wake
             elif s[H_NOC_SHIFT] >= 0:
                 now = noc_next >> s[H_NOC_SHIFT]
@@ -177,7 +195,9 @@ def advance(state, program, transient, events, margin):
                 result = RESULT_EVENTS
                 break
             s[H_CYCLE] = now
-        if core_time <= noc_time:
+        if is_dram:
+            dram_responses(s)
+        elif core_time <= noc_time:
             if not has_burst_room(s):
                 return RESULT_GROW_BURSTS
             run_cores(s, p, x, ev, wake)

@@ -1,11 +1,15 @@
 """Builds the root state and the program words of a machine from its spec and program tables."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from npuviz.base.errors import TargetError
+from npuviz.sim.parts import dram_command_state_kernels as ck
 from npuviz.sim.parts import dram_kernels as dk
 from npuviz.sim.parts import interconnect_kernels as ik
 from npuviz.sim.parts.channel_hash import channel_hash_tables
+from npuviz.sim.parts.dram_command import CommandLayout
 from npuviz.targets.systolic import state_kernels as sk
 from npuviz.targets.systolic import tables_kernels as tk
 from npuviz.targets.systolic.compiler.builder import assign_cores
@@ -28,16 +32,48 @@ DATAFLOWS = {
 """`core_type` of a hardware file -> what stays in the array."""
 
 
+@dataclass(frozen=True, slots=True)
+class Reserve:
+    """Room for a program that will grow: at least so many entries, layers and tiles."""
+
+    spad_entries: int = 0
+    acc_entries: int = 0
+    layers: int = 0
+    tiles: int = 0
+
+    @classmethod
+    def twice(cls, tables: SystolicTables) -> "Reserve":
+        """Twice what a program needs."""
+        layers = tables.layers
+        return cls(
+            2 * int(layers[:, tk.L_SPAD_ENTRIES].max(initial=0)),
+            2 * int(layers[:, tk.L_ACC_ENTRIES].max(initial=0)),
+            2 * len(layers),
+            2 * len(tables.tiles),
+        )
+
+
+NO_RESERVE = Reserve()
+
+
 class StateShape:
     """Where each table of the state lies; a function of spec and program, and of two capacities that grow."""
 
-    def __init__(self, spec: SystolicSpec, tables: SystolicTables, bursts: int, pool: int) -> None:
+    def __init__(
+        self,
+        spec: SystolicSpec,
+        tables: SystolicTables,
+        bursts: int,
+        pool: int,
+        reserve: Reserve = NO_RESERVE,
+    ) -> None:
         layers = tables.layers
         self.num_cores = spec.num_cores
-        self.num_layers = len(layers)
+        self.num_layers = max(len(layers), reserve.layers)
+        self.num_tiles = max(len(tables.tiles), reserve.tiles)
         self.height = max(core.core_height for core in spec.cores)
-        self.spad_entries = int(layers[:, tk.L_SPAD_ENTRIES].max(initial=0))
-        self.acc_entries = int(layers[:, tk.L_ACC_ENTRIES].max(initial=0))
+        self.spad_entries = int(layers[:, tk.L_SPAD_ENTRIES].max(initial=reserve.spad_entries))
+        self.acc_entries = int(layers[:, tk.L_ACC_ENTRIES].max(initial=reserve.acc_entries))
         self.ring = sk.K_HEAD_WORDS
         self.half_tables = self.ring + self.height * sk.RING_WORDS
         entries = 2 * (self.spad_entries + self.acc_entries)
@@ -51,11 +87,15 @@ class StateShape:
         self.mask_words = (self.sources + 63) // 64
         self.is_queued = channels > ports
         self.stride = 2 if self.is_queued or spec.config.icnt_latency != 1 else 1
+        self.dram = None if spec.device is None else CommandLayout(spec.device, channels)
+        if self.dram is not None:
+            self.stride = ck.NODE_WORDS
         self.bursts = bursts
         self.pool = pool
         sizes = {
             "cores": self.num_cores * self.core_words,
-            "dram": dk.D_HEADER + channels * dk.CHANNEL_WORDS,
+            "dram": self.dram.num_words if self.dram else dk.D_HEADER + channels * dk.CHANNEL_WORDS,
+            "doors": 2 * channels if self.dram else 0,
             "noc": ik.NOC_HEADER,
             "fifos": channels * self.sources * ik.FIFO_WORDS,
             "masks": channels * self.mask_words,
@@ -63,9 +103,9 @@ class StateShape:
             "active": (channels + 63) // 64,
             "replies": (self.num_cores + 1) * channels * sk.REPLY_WORDS,
             "reply_turns": self.sources,
-            "times": 2 * len(layers),
+            "times": 2 * self.num_layers,
             "sched": schedule_words(spec, tables),
-            "done": (len(tables.tiles) + 31) // 32,
+            "done": (self.num_tiles + 31) // 32,
             "bursts": self.num_cores * bursts * sk.BURST_WORDS,
             "pool": pool * self.stride,
         }
@@ -88,14 +128,12 @@ def build_state(spec: SystolicSpec, tables: SystolicTables, shape: StateShape) -
     _write_header(s, spec, tables, shape)
     for index in range(shape.num_cores):
         _write_core(s, spec, shape, index)
-    dram = shape.at["dram"]
-    s[dram + dk.D_LATENCY] = config.dram_latency
-    s[dram + dk.D_PERIOD] = spec.dram_period_ps
-    s[dram + dk.D_CHANNELS] = config.dram_channels
-    s[dram + dk.D_CONSUMER] = spec.noc_period_ps
-    s[dram + dk.D_QUOTIENT], s[dram + dk.D_REMAINDER] = divmod(spec.dram_period_ps, spec.noc_period_ps)
-    # The first departure may be in cycle 0.
-    s[dram + dk.D_HEADER + dk.CH_LAST : shape.at["noc"] : dk.CHANNEL_WORDS] = -1
+    if shape.dram is not None:
+        at, pool = shape.at["dram"], shape.at["pool"]
+        shape.dram.write(s, at, pool, shape.stride, spec.dram_period_ps, spec.is_refreshed)
+        s[shape.at["doors"] : shape.at["noc"]] = ck.NIL
+    else:
+        _write_simple_dram(s, spec, shape)
     _write_network(s, spec, shape)
     replies = s[shape.at["replies"] : shape.at["reply_turns"]].reshape(-1, sk.REPLY_WORDS)
     replies[:, sk.Y_READY] = -1
@@ -106,6 +144,17 @@ def build_state(spec: SystolicSpec, tables: SystolicTables, shape: StateShape) -
     if spec.config.scheduler != "simple":
         write_schedule(s, spec, tables, shape.at["sched"])
     return s
+
+
+def _write_simple_dram(s: np.ndarray, spec: SystolicSpec, shape: StateShape) -> None:
+    dram = shape.at["dram"]
+    s[dram + dk.D_LATENCY] = spec.config.dram_latency
+    s[dram + dk.D_PERIOD] = spec.dram_period_ps
+    s[dram + dk.D_CHANNELS] = spec.config.dram_channels
+    s[dram + dk.D_CONSUMER] = spec.noc_period_ps
+    s[dram + dk.D_QUOTIENT], s[dram + dk.D_REMAINDER] = divmod(spec.dram_period_ps, spec.noc_period_ps)
+    # The first departure may be in cycle 0.
+    s[dram + dk.D_HEADER + dk.CH_LAST : shape.at["doors"] : dk.CHANNEL_WORDS] = -1
 
 
 def _write_header(s: np.ndarray, spec: SystolicSpec, tables: SystolicTables, shape: StateShape) -> None:
@@ -128,6 +177,9 @@ def _write_header(s: np.ndarray, spec: SystolicSpec, tables: SystolicTables, sha
         sk.H_BURSTS: shape.at["bursts"],
         sk.H_BURST_CAPACITY: shape.bursts,
         sk.H_DRAM: shape.at["dram"],
+        sk.H_DRAM_KIND: int(shape.dram is not None),
+        sk.H_LOCAL_SHIFT: (config.dram_channels * spec.req_size).bit_length() - 1,
+        sk.H_DOORS: shape.at["doors"],
         sk.H_NOC: shape.at["noc"],
         sk.H_REPLIES: shape.at["replies"],
         sk.H_REPLY_TURNS: shape.at["reply_turns"],
@@ -233,6 +285,8 @@ def grow_state(s: np.ndarray, old: StateShape, new: StateShape) -> np.ndarray:
     noc = new.at["noc"]
     grown[noc + ik.NOC_POOL] = new.at["pool"]
     grown[noc + ik.NOC_CAPACITY] = new.pool
+    if new.dram is not None:
+        grown[new.at["dram"] + ck.DC_POOL] = new.at["pool"]
     return grown
 
 

@@ -1,6 +1,8 @@
 """Responses on their way back to the cores, known as early as they can be known."""
 
-from npuviz.sim.parts.bits_kernels import inlined, kernel
+from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros
+from npuviz.sim.parts.dram_command_kernels import dram_cycle, dram_take
+from npuviz.sim.parts.dram_command_state_kernels import DC_DONE, DC_NEXT, DC_PERIOD, NIL, WHEEL_MASKS
 from npuviz.sim.parts.dram_kernels import D_PERIOD, dram_accept, dram_first_cycle
 from npuviz.sim.parts.interconnect_kernels import (
     LOW_MASK,
@@ -19,7 +21,10 @@ from npuviz.targets.systolic.state_kernels import (
     H_CORES,
     H_CORES_COUNT,
     H_DRAM,
+    H_DRAM_KIND,
     H_LAST_ACK,
+    H_NOC,
+    H_NOC_NEXT,
     H_NOC_PERIOD,
     H_NOC_SHIFT,
     H_PORTS,
@@ -105,12 +110,10 @@ def queue_reply(s, noc, node, c, channel, enters):
 
 
 @inlined
-def serve_node(s, noc, channel, node):
-    """Pass a granted request through DRAM, and send its response off."""
-    dram = s[H_DRAM]
+def send_response(s, noc, channel, node, enters):
+    """Send a response back that the network may take from NoC cycle `enters` on."""
     payload = s[s[noc + NOC_POOL] + node * s[noc + NOC_STRIDE]] & LOW_MASK
     is_read = payload & STORE_FLAG == 0
-    enters = dram_accept(s, dram, channel, not is_read)
     c = s[payload + N_CORE] if is_read else payload & ~STORE_FLAG
     # One response a channel and cycle: a last row of the reply table keeps each channel's newest.
     last = s[H_REPLIES] + (s[H_CORES_COUNT] * s[H_CHANNELS] + channel) * REPLY_WORDS
@@ -127,6 +130,15 @@ def serve_node(s, noc, channel, node):
         ready = s[reply + Y_READY] + 1
     s[reply + Y_READY] = ready
     deliver(s, payload, c, ready + 1)
+
+
+@inlined
+def serve_node(s, noc, channel, node):
+    """Pass a granted request through DRAM, and send its response off."""
+    dram = s[H_DRAM]
+    payload = s[s[noc + NOC_POOL] + node * s[noc + NOC_STRIDE]] & LOW_MASK
+    enters = dram_accept(s, dram, channel, payload & STORE_FLAG != 0)
+    send_response(s, noc, channel, node, enters)
 
 
 @inlined
@@ -195,6 +207,8 @@ def enter_replies(s, noc, cycle):
 def known_until(s, noc, cycle):
     """Last NoC cycle whose responses are all known in `cycle`: later requests cannot return earlier."""
     dram = s[H_DRAM]
+    if s[H_DRAM_KIND] == 1:
+        return cycle
     period = s[noc + NOC_PERIOD]
     leave = dram_first_cycle(s, dram, (cycle + 2) * period)
     return (leave * s[dram + D_PERIOD] + period - 1) // period
@@ -220,3 +234,29 @@ def reply_cycles(s, noc, cycle):
                     upcoming = time
         now = upcoming if upcoming > now else now + 1
     s[H_REPLY_NEXT] = now
+
+
+@kernel
+def dram_responses(s):
+    """Run the next tick of command-level DRAM, and send the responses off that it brings.
+
+    A response is final in its tick: a write of a later one cannot get ahead of it.
+    """
+    dram = s[H_DRAM]
+    noc = s[H_NOC]
+    tick = s[dram + DC_NEXT]
+    dram_cycle(s, dram, tick)
+    period = s[H_NOC_PERIOD]
+    enters = (tick * s[dram + DC_PERIOD] + period - 1) // period
+    for part in range(WHEEL_MASKS):
+        mask = s[dram + DC_DONE + part]
+        s[dram + DC_DONE + part] = 0
+        while mask != 0:
+            channel = 32 * part + trailing_zeros(mask)
+            mask &= mask - 1
+            node = dram_take(s, dram, channel)
+            while node != NIL:
+                send_response(s, noc, channel, node, enters)
+                node = dram_take(s, dram, channel)
+    if s[H_REPLY_NEXT] < s[H_NOC_NEXT]:
+        s[H_NOC_NEXT] = s[H_REPLY_NEXT]

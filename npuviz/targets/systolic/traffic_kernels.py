@@ -7,6 +7,9 @@ moment the DRAM takes it (`reply_kernels`), because simple DRAM keeps its order 
 from numba import int64
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros
+from npuviz.sim.parts.dram_command_kernels import dram_can_accept, dram_offer
+from npuviz.sim.parts.dram_command_queue_kernels import append, take_head
+from npuviz.sim.parts.dram_command_state_kernels import DC_NEXT, NIL, NODE_ADDRESS, NODE_TIME
 from npuviz.sim.parts.dram_kernels import dram_arrive
 from npuviz.sim.parts.interconnect_kernels import (
     NOC_ACTIVE,
@@ -46,13 +49,20 @@ from npuviz.targets.systolic.state_kernels import (
     H_BURSTS,
     H_BURSTS_WAITING,
     H_CHANNEL_MODULO,
+    H_CHANNELS,
     H_CORE_WORDS,
     H_CORES,
     H_CORES_COUNT,
+    H_DOORS,
+    H_DOORS_WAITING,
     H_DRAM,
+    H_DRAM_KIND,
+    H_DRAM_PERIOD,
+    H_LOCAL_SHIFT,
     H_NOC,
     H_NOC_LAST,
     H_NOC_NEXT,
+    H_NOC_PERIOD,
     H_PORTS,
     H_READS,
     H_REPLY_NEXT,
@@ -174,6 +184,13 @@ def finish_burst(s, p, x, ev, c, burst, now):
 
 
 @inlined
+def place_node(s, noc, node, address):
+    """Note in a request's node where in its channel it goes."""
+    word = s[noc + NOC_POOL] + node * s[noc + NOC_STRIDE]
+    s[word + NODE_ADDRESS] = (address >> s[H_LOCAL_SHIFT]) << s[H_REQUEST_SHIFT]
+
+
+@inlined
 def inject(s, p, x, ev, c, noc_cycle_index, now):
     """Let up to one request per port of core `c` enter the network."""
     k = s[H_CORES] + c * s[H_CORE_WORDS]
@@ -181,6 +198,7 @@ def inject(s, p, x, ev, c, noc_cycle_index, now):
     ports = s[H_PORTS]
     size = s[H_REQUEST_BYTES]
     ring = s[H_BURSTS] + c * s[H_BURST_CAPACITY] * BURST_WORDS
+    is_detailed = s[H_DRAM_KIND] == 1
     port = 0
     while port < ports and s[k + K_BURST_COUNT] > 0:
         burst = ring + s[k + K_BURST_HEAD] * BURST_WORDS
@@ -193,7 +211,9 @@ def inject(s, p, x, ev, c, noc_cycle_index, now):
         end = s[k + K_REQUEST_END]
         taken = 0
         while address >= 0 and port < ports:
-            noc_push(s, noc, c * ports + port, channel_of(s, p, address), payload, noc_cycle_index)
+            node = noc_push(s, noc, c * ports + port, channel_of(s, p, address), payload, noc_cycle_index)
+            if is_detailed:
+                place_node(s, noc, node, address)
             taken += 1
             port += 1
             last = address
@@ -264,8 +284,64 @@ def stream_alone(s, p, x, ev, cycle, limit):
 
 
 @inlined
+def tick_behind(s, cycle):
+    """First DRAM tick that sees what the DRAM is given in a NoC cycle."""
+    return cycle * s[H_NOC_PERIOD] // s[H_DRAM_PERIOD] + 1
+
+
+@inlined
+def give(s, noc, channel, node, tick):
+    """Put a request into a channel's front list, which has room."""
+    word = s[noc + NOC_POOL] + node * s[noc + NOC_STRIDE]
+    dram_offer(s, s[H_DRAM], channel, node, s[word + NODE_ADDRESS], tick)
+
+
+@kernel
+def grant_detailed(s, noc, cycle):
+    """Every channel's node takes a waiting request, and hands it to the DRAM in the next cycle.
+
+    While the front list has room now it has room then; else the request waits at the door.
+    """
+    tick = tick_behind(s, cycle + 1)
+    active = s[s[noc + NOC_ACTIVE]]
+    while active != 0:
+        channel = trailing_zeros(active)
+        active &= active - 1
+        node = noc_grant(s, noc, channel, cycle)
+        if node >= 0:
+            door = s[H_DOORS] + 2 * channel
+            if s[door] == NIL and dram_can_accept(s, s[H_DRAM], channel):
+                give(s, noc, channel, node, tick)
+            else:
+                s[s[noc + NOC_POOL] + node * s[noc + NOC_STRIDE] + NODE_TIME] = cycle + 1
+                append(s, s[H_DRAM], door, door + 1, node)
+                s[H_DOORS_WAITING] += 1
+
+
+@kernel
+def open_doors(s, noc, cycle):
+    """Requests at the door enter, one a channel, where the front list has room again."""
+    dram = s[H_DRAM]
+    tick = tick_behind(s, cycle)
+    for channel in range(s[H_CHANNELS]):
+        door = s[H_DOORS] + 2 * channel
+        node = s[door]
+        if (
+            node != NIL
+            and s[s[noc + NOC_POOL] + node * s[noc + NOC_STRIDE] + NODE_TIME] <= cycle
+            and dram_can_accept(s, dram, channel)
+        ):
+            take_head(s, dram, door, door + 1)
+            s[H_DOORS_WAITING] -= 1
+            give(s, noc, channel, node, tick)
+
+
+@inlined
 def serve_channels(s, noc, cycle):
     """Every channel's node with waiting requests takes one."""
+    if s[H_DRAM_KIND] == 1:
+        grant_detailed(s, noc, cycle)
+        return
     dram_arrive(s, s[H_DRAM], (cycle + 1) * s[noc + NOC_PERIOD])
     active = s[s[noc + NOC_ACTIVE]]
     while active != 0:
@@ -285,6 +361,8 @@ def noc_cycle(s, p, x, ev, cycle, now):
     """
     noc = s[H_NOC]
     late = s[noc + NOC_LATENCY] != 1
+    if s[H_DOORS_WAITING] > 0:
+        open_doors(s, noc, cycle)
     if not late and s[noc + NOC_WAITING] > 0:
         serve_channels(s, noc, cycle)
     if s[H_BURSTS_WAITING] > 0:
@@ -298,6 +376,14 @@ def noc_cycle(s, p, x, ev, cycle, now):
     s[H_NOC_LAST] = cycle
     is_waiting = s[H_BURSTS_WAITING] > 0 or s[noc + NOC_WAITING] > 0
     s[H_NOC_NEXT] = cycle + 1 if is_waiting else s[H_REPLY_NEXT]
+    if s[H_DOORS_WAITING] > 0 and not is_waiting:
+        # A front list has room again after a tick of the DRAM at the earliest.
+        dram = s[H_DRAM]
+        following = (s[dram + DC_NEXT] * s[H_DRAM_PERIOD] + s[H_NOC_PERIOD] - 1) // s[H_NOC_PERIOD]
+        if following <= cycle:
+            following = cycle + 1
+        if following < s[H_NOC_NEXT]:
+            s[H_NOC_NEXT] = following
 
 
 @inlined
