@@ -46,7 +46,9 @@ class Layout:
 
 LAYOUTS: tuple[Layout, ...] = (
     Layout("stepping", "Stepping", "Alt+F1", (
-        Row((Cell(("program",), 21), Cell(("timeline",), 58), Cell(("inspector",), 21)), 60),
+        Row((
+            Cell(("program", "source"), 21), Cell(("timeline", "fabric"), 58), Cell(("inspector",), 21),
+        ), 60),
         Row((
             Cell(("graph", "breakpoints", "console", "log", "hazards"), 28),
             Cell(("queues", "semaphores", "floorplan"), 34),
@@ -54,7 +56,7 @@ LAYOUTS: tuple[Layout, ...] = (
         ), 40),
     )),
     Layout("profiling", "Profiling", "Alt+F2", (
-        Row((Cell(("timeline",), 78), Cell(("inspector",), 22)), 66),
+        Row((Cell(("timeline", "fabric"), 78), Cell(("inspector",), 22)), 66),
         Row((
             Cell(("counters", "queues", "semaphores"), 34), Cell(("graph",), 33),
             Cell(("floorplan", "console", "log", "hazards"), 33),
@@ -65,8 +67,8 @@ LAYOUTS: tuple[Layout, ...] = (
         Row((Cell(("timeline",), 76), Cell(("inspector", "queues", "semaphores", "console"), 24)), 34),
     )),
     Layout("fabric", "Fabric", "Alt+F4", (
-        Row((Cell(("program",), 20), Cell(("fabric",), 58), Cell(("inspector",), 22)), 68),
-        Row((Cell(("timeline",), 70), Cell(("queues", "log"), 30)), 32),
+        Row((Cell(("source", "program"), 27), Cell(("fabric",), 51), Cell(("inspector",), 22)), 70),
+        Row((Cell(("timeline",), 68), Cell(("breakpoints", "hazards", "queues", "log", "console"), 32)), 30),
     ), ("routed fabric",)),
 )  # fmt: skip
 

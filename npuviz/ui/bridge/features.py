@@ -1,5 +1,6 @@
 """What a machine has beyond units and queues, by name: panels and layouts ask for it."""
 
+from npuviz.program.source import HasSource
 from npuviz.sim.fabric import HasFabric
 from npuviz.sim.machine import HasHazards, HasSemaphores, Machine
 
@@ -15,6 +16,8 @@ def features_of(machine: Machine | None) -> frozenset[str]:
     """Names of the features of a machine: those of its description, and those of its contracts."""
     if machine is None:
         return frozenset()
-    return frozenset(machine.description.features) | {
-        name for name, contract in CONTRACTS.items() if isinstance(machine, contract)
-    }
+    found = {name for name, contract in CONTRACTS.items() if isinstance(machine, contract)}
+    listing = machine.program.listing
+    if isinstance(listing, HasSource) and listing.sources:
+        found.add("source text")
+    return frozenset(machine.description.features) | found

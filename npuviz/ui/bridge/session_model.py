@@ -13,7 +13,7 @@ from npuviz.program.program import Program
 from npuviz.sim.description import MachineDescription
 from npuviz.sim.stop import StopReason
 from npuviz.ui.bridge.features import features_of
-from npuviz.ui.bridge.verbs import restart_and_run, run_operator
+from npuviz.ui.bridge.verbs import restart_and_run, run_operator, step_line
 from npuviz.ui.bridge.worker import Worker, failure_details, failure_text
 from npuviz.workbench.jobs import JobEnd
 
@@ -215,6 +215,14 @@ class SessionModel(QObject):
     def step_instruction_back(self, unit: int) -> None:
         """Go back to where the unit started its previous instruction."""
         self._verb("Stepping back", lambda s, _p: s.step_instruction_back(unit))
+
+    def step_line(self, element: int, how: str = "over", is_back: bool = False) -> None:
+        """Go to another line of an element's program; `how` is "over", "into" or "out"."""
+        self._verb("Stepping", lambda s, _p: step_line(s, element, how, is_back))
+
+    def step_task(self, element: int, is_back: bool = False) -> None:
+        """Run until an element begins a task, or back to where it began one."""
+        self._verb("Stepping", lambda s, _p: s.step_task_back(element) if is_back else s.step_task(element))
 
     def run_back(self) -> None:
         """Go back to the previous stop, or to cycle 0."""

@@ -16,6 +16,14 @@ def restart_and_run(session: "Session", progress: Progress) -> StopReason:
     return session.run(None, progress)
 
 
+def step_line(session: "Session", element: int, how: str, is_back: bool) -> StopReason:
+    """Go to another line of an element's program, forward or back in time."""
+    from npuviz.debug.element_steps import LineStep
+
+    step = session.step_line_back if is_back else session.step_line
+    return step(element, LineStep(how))
+
+
 def run_operator(session: "Session", node: int, progress: Progress) -> StopReason:
     """Run until the last work of a graph node ends, or to the next stop before."""
     name = session.program.graph.nodes[node].name or str(node)
