@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from npuviz.base.errors import DoesNotFit
 from npuviz.targets.wavelet.csl import floats
 from npuviz.targets.wavelet.csl import types as t
+from npuviz.targets.wavelet.csl.errors import CslError
+from npuviz.targets.wavelet.csl.tree import Span
 from npuviz.targets.wavelet.csl.values import Storage
 
 PE_BYTES = 49_152
@@ -23,6 +24,7 @@ class MemoryBlock:
     name: str
     address: int
     size: int
+    at: Span | None
 
 
 @dataclass
@@ -35,11 +37,11 @@ class DataMemory:
     constants: dict[tuple[str, bytes], int] = field(default_factory=dict[tuple[str, bytes], int])
     contents: list[tuple[int, bytes]] = field(default_factory=list[tuple[int, bytes]])
 
-    def take(self, name: str, size: int, align: int) -> int:
+    def take(self, name: str, size: int, align: int, at: Span | None = None) -> int:
         """Address of `size` fresh bytes."""
         address = -(-self.end // align) * align
         self.end = address + size
-        self.blocks.append(MemoryBlock(name, address, size))
+        self.blocks.append(MemoryBlock(name, address, size, at))
         return address
 
     def constant(self, kind: t.Type, data: bytes) -> int:
@@ -51,15 +53,19 @@ class DataMemory:
             self.contents.append((address, data))
         return address
 
-    def check(self, where: str) -> None:
-        """Raises DoesNotFit if the data do not fit beside the runtime library."""
-        if self.end <= PE_BYTES:
+    def check(self, where: str, frame_bytes: int) -> None:
+        """Raises CslError if data and the largest frame do not fit beside the runtime library."""
+        if self.end + frame_bytes <= PE_BYTES:
             return
         largest = sorted(self.blocks, key=lambda block: -block.size)[:3]
         names = ", ".join(f"{block.name} {block.size:,} bytes" for block in largest)
-        raise DoesNotFit(
-            f"{where}: data need {self.end - RUNTIME_BYTES:,} bytes, a PE has {PE_BYTES - RUNTIME_BYTES:,} "
-            f"beside the runtime library; largest: {names}"
+        need = f"data need {self.end - RUNTIME_BYTES:,} bytes"
+        if frame_bytes:
+            need += f" and a function {frame_bytes:,}"
+        raise CslError(
+            largest[0].at if largest else None,
+            f"{where}: {need}, a PE has {PE_BYTES - RUNTIME_BYTES:,} beside the runtime library",
+            f"largest: {names}",
         )
 
     def image(self) -> np.ndarray:

@@ -183,7 +183,7 @@ class PeLowering:
             if t.is_comptime_only(kind):
                 raise CslError(storage.node.at, f"a variable of type {kind} cannot exist at run time")
             align = max(storage.align, kind.alignment)
-            address = self.memory.take(storage.storage_name, kind.size, align)
+            address = self.memory.take(storage.storage_name, kind.size, align, storage.node.at)
             self.memory.addresses[storage] = address
             self.pending.append(storage)
         return address

@@ -19,6 +19,7 @@ from npuviz.targets.wavelet.csl import (
     tree,
 )
 from npuviz.targets.wavelet.csl import types as t
+from npuviz.targets.wavelet.csl.data_memory import PE_BYTES, RUNTIME_BYTES
 from npuviz.targets.wavelet.csl.dispatch import lower_statement
 from npuviz.targets.wavelet.csl.errors import CslError
 from npuviz.targets.wavelet.csl.lowering_functions import FunctionLowering, is_aggregate
@@ -127,6 +128,9 @@ def _finish(f: FunctionLowering, node: tree.Function, index: int) -> None:
     tables.lengths[index] = len(tables.code) - entry
     variables = f.variable_table(start)
     frame_bytes = -(-f.frame.most // 4) * 4
+    if frame_bytes > PE_BYTES - RUNTIME_BYTES:
+        text = f"the local variables of {f.function.name} need {frame_bytes:,} bytes"
+        raise CslError(node.at, text, f"a PE has {PE_BYTES - RUNTIME_BYTES:,} in all")
     tables.functions[index] = Function(
         f.function.name, entry, max(f.registers.most, 1), frame_bytes, tables.source_place(node.at), variables
     )

@@ -70,7 +70,8 @@ def draft(lowering: PeLowering, name: str) -> Draft:
     for number in sorted(lowering.used_fifos):
         lowering.pointer_address(registry.fifos[number].buffer)
     lowering.fill_memory()
-    lowering.memory.check(name)
+    frames = (lowering.tables.functions[lowered.index] for lowered in lowering.functions.values())
+    lowering.memory.check(name, max((frame.frame_bytes for frame in frames if frame is not None), default=0))
     _place_unused(lowering)
     lowering.fill_memory()
     fifos = tuple(_fifo(lowering, fifo) for fifo in registry.fifos)
@@ -151,8 +152,16 @@ def _variables(lowering: PeLowering) -> Iterator[Global]:
     for instance in lowering.registry.instances:
         for name in lowering.tables.variable_names(instance.file, instance.declarations):
             member = instance.member(name)
-            if isinstance(member, Global) and not t.is_comptime_only(lowering.comptime.global_type(member)):
+            if isinstance(member, Global) and _has_memory(lowering, member):
                 yield member
+
+
+def _has_memory(lowering: PeLowering, member: Global) -> bool:
+    try:
+        return not t.is_comptime_only(lowering.comptime.global_type(member))
+    except CslError:
+        # Published programs leave variables that cannot be evaluated where no code uses them.
+        return False
 
 
 def _arguments(lowering: PeLowering, function: FunctionValue) -> tuple[int, ...]:
