@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtGui import QColor
+from PySide6.QtWidgets import QToolButton
 from pytestqt.qtbot import QtBot
 
 from npuviz.debug.session import Session
@@ -325,3 +326,32 @@ def test_both_themes_draw_differently(stage: Stage) -> None:
     dark = panel.view.grab().toImage()
     stage.context.theme.set_mode("light")
     assert panel.view.grab().toImage() != dark
+
+
+def test_timeline_shows_only_the_selected_element(qtbot: QtBot) -> None:
+    from npuviz.ui.panels.timeline import SPEC as TIMELINE
+    from npuviz.ui.panels.timeline import TimelinePanel
+
+    stage = Stage(TIMELINE)
+    try:
+        open_fabric(stage)
+        panel = stage.panel
+        assert isinstance(panel, TimelinePanel)
+        panel.on_session_changed()
+        toggle = panel.findChild(QToolButton, "timeline.only_selected")
+        assert toggle is not None
+        everything = {row.track for row in panel.view.state.layout.rows if row.track >= 0}
+        toggle.setChecked(True)
+        panel.on_selection_changed(Selection(element=WATCHED[1], unit=1))
+        units = {track.id: track.unit for track in panel.view.tracks}
+        shown = {row.track for row in panel.view.state.layout.rows if row.track >= 0}
+        assert shown
+        assert {units[track] for track in shown} == {1}
+        # An element that is not recorded leaves everything in sight.
+        panel.on_selection_changed(Selection(element=(20, 20)))
+        assert {row.track for row in panel.view.state.layout.rows if row.track >= 0} == everything
+        stage.open_toy()
+        panel.on_session_changed()
+        assert toggle.isHidden()
+    finally:
+        stage.close()

@@ -68,7 +68,7 @@ class SourcePanel(Panel):
         self.variables = VariableTable(context.theme)
         self.table = make_table(
             self.variables, context.theme, "Variables", object_name="source.variables",
-            widths=(148, 150, 96), show_menu=self._show_table_menu,
+            widths=(116, 148, 72), show_menu=self._show_table_menu,
         )  # fmt: skip
         add_copy_key(self.table)
         self.files = QComboBox(self)

@@ -18,6 +18,7 @@ from PySide6.QtWidgets import (
 )
 
 from npuviz.program.instruction import Dependency, DependencyKind, HasDependencies
+from npuviz.sim.fabric import HasElements
 from npuviz.ui.panels.panel import Panel, PanelContext, PanelSpec
 from npuviz.ui.widgets.empty_state import EmptyState
 from npuviz.ui.widgets.picture import add_save_actions
@@ -48,6 +49,9 @@ class TimelinePanel(Panel):
         self._colour = self._toggle("by operator", "timeline.by_operator", self._set_by_operator)
         self._counters = self._toggle("counters", "timeline.counters", self._set_counters)
         self._counters.setChecked(True)
+        self._only = self._toggle("only selected", "timeline.only_selected", self._set_only)
+        self._only.setToolTip("Show only the tracks of the selected element of the fabric")
+        self._element: tuple[int, int] | None = None
         fit = QToolButton()
         fit.setText("fit")
         fit.setObjectName("timeline.fit")
@@ -57,7 +61,7 @@ class TimelinePanel(Panel):
         bar = QHBoxLayout()
         bar.setContentsMargins(8, 4, 8, 4)
         bar.setSpacing(8)
-        for widget in (self.filter, fit, self._colour, self._counters):
+        for widget in (self.filter, fit, self._colour, self._counters, self._only):
             bar.addWidget(widget)
         bar.addWidget(self.legend, 1)
         content = QWidget()
@@ -90,6 +94,10 @@ class TimelinePanel(Panel):
     def on_session_changed(self) -> None:
         reader = self.model.reader
         self._own_selection = None
+        self._element = None
+        session = self.model.session
+        self._only.setVisible(session is not None and isinstance(session.machine, HasElements))
+        self._show_only()
         description = self.model.description
         is_estimated = description is not None and description.features.get("estimated") is True
         self.view.set_reader(reader, self.name_of if is_estimated else None)
@@ -123,6 +131,9 @@ class TimelinePanel(Panel):
 
     def on_selection_changed(self, selection: Selection) -> None:
         self.view.set_node(-1 if selection.node is None else selection.node)
+        if selection.element is not None and selection.element != self._element:
+            self._element = selection.element
+            self._show_only()
         if selection == self._own_selection:
             return
         state = self.view.state
@@ -137,6 +148,10 @@ class TimelinePanel(Panel):
             self.view.reveal_row(picked.track)
             self.view.reveal_cycles(picked.start, picked.end)
             self._show_arrows(picked)
+        elif selection.unit is not None:
+            first = next((t.id for t in self.view.tracks if t.unit == selection.unit), None)
+            if first is not None:
+                self.view.reveal_row(first)
         self._explain_arrows()
 
     def zoom_fit(self) -> None:
@@ -270,6 +285,20 @@ class TimelinePanel(Panel):
 
     def _set_counters(self, checked: bool) -> None:
         self.view.set_options(replace(self.view.options, shows_counters=checked))
+
+    def _set_only(self, _checked: bool) -> None:
+        self._show_only()
+
+    def _show_only(self) -> None:
+        """Leave out the tracks of other elements, if that is wanted and the element has any."""
+        session, units = self.model.session, None
+        machine = session.machine if session is not None and not self.model.is_running else None
+        if self._only.isChecked() and self._element is not None and isinstance(machine, HasElements):
+            units = frozenset(machine.units_of_element(*self._element)) or None
+        elif self._only.isChecked() and self.model.is_running:
+            return
+        if units != self.view.options.units:
+            self.view.set_options(replace(self.view.options, units=units))
 
     def _bookmark_key(self) -> str:
         reader = self.model.reader

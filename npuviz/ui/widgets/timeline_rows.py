@@ -49,6 +49,7 @@ class RowOptions:
 
     collapsed  names of groups that are not as they are at first: most are open, arrays and many
                counters are folded
+    units      only tracks of these units; None: of all
     """
 
     row_height: int = 22
@@ -57,6 +58,7 @@ class RowOptions:
     pinned: tuple[int, ...] = ()
     filter_text: str = ""
     shows_counters: bool = True
+    units: frozenset[int] | None = None
 
 
 class RowLayout:
@@ -111,6 +113,9 @@ class _Branch:
 def lay_out(tracks: Iterable[Track], options: RowOptions) -> RowLayout:
     """Arrange tracks by the hierarchy of their names, counters under the track that owns them."""
     wanted = [track for track in tracks if track.id not in options.hidden]
+    if options.units is not None:
+        pins = options.pinned
+        wanted = [track for track in wanted if track.unit in options.units or track.id in pins]
     intervals = [track for track in wanted if track.kind == "interval"]
     counters = [track for track in wanted if track.kind == "counter" and options.shows_counters]
     text = options.filter_text.casefold().strip()
@@ -249,7 +254,7 @@ def _append_group(
 ) -> bool:
     """Append the head of a group; returns whether it is folded."""
     # What a filter asks for shall be seen.
-    folded = (name in options.collapsed) != (is_folded and not options.filter_text)
+    folded = (name in options.collapsed) != (is_folded and not options.filter_text and options.units is None)
     top = rows[-1].bottom if rows else 0
     height = options.row_height if folded else max(options.row_height - 2, 14)
     rows.append(Row("group", label, name, -1, depth, top, height, members, folded))
