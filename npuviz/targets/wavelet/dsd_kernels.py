@@ -1,0 +1,503 @@
+"""DSD operations under way: set-up, steps of a few elements, completion. One step takes the datapath.
+
+An operation belongs to a thread: a microthread, or the main thread, which waits for its end.
+"""
+
+from npuviz.sim.parts.bits_kernels import inlined, kernel
+from npuviz.sim.parts.watch_kernels import INTERVAL, emit, is_recording
+from npuviz.targets.wavelet import isa_kernels as isa
+from npuviz.targets.wavelet.events_kernels import log
+from npuviz.targets.wavelet.fifo_kernels import (
+    FIFO_ENDS,
+    FIFO_GOES_ON,
+    elements_free,
+    elements_held,
+    fifo_ready,
+    note_pop,
+    note_push,
+)
+from npuviz.targets.wavelet.memory_kernels import store_16, store_32
+from npuviz.targets.wavelet.operand_kernels import (
+    fifo_length,
+    head_entry,
+    is_inside,
+    pop_queue,
+    read_fabric,
+    read_fifo,
+    read_memory,
+    save_address,
+    send_word,
+    write_fifo,
+    write_memory,
+)
+from npuviz.targets.wavelet.operation_kernels import element
+from npuviz.targets.wavelet.router_kernels import visible_count
+from npuviz.targets.wavelet.state_kernels import (
+    A_ADDRESS,
+    A_BASE,
+    A_BYTES,
+    A_FLAGS,
+    A_INDEX,
+    A_KIND,
+    A_LENGTH,
+    A_PER_WORD,
+    A_QUEUE,
+    A_RECORD,
+    A_STEP,
+    B_CLASS,
+    B_COMPLETE,
+    B_DRAIN,
+    B_LINE,
+    B_MEMORY,
+    B_NODE,
+    B_PROGRAM,
+    B_READY,
+    B_RUN_START,
+    B_THREADS,
+    C_LIMIT_RAMP,
+    FLAG_PAIR,
+    FLAG_TRANSFORM,
+    FLAG_ZERO_FIRST,
+    FLAG_ZERO_SECOND,
+    G_HALF,
+    H_BEATS,
+    H_ELEMENTS,
+    H_FLOPS,
+    H_STATUS,
+    K_MAIN,
+    K_THREAD,
+    KIND_FIFO,
+    KIND_INPUT,
+    KIND_LINE,
+    KIND_NOTHING,
+    KIND_OUTPUT,
+    KIND_RING,
+    KIND_SHAPE,
+    KIND_VALUE,
+    L_THREADS,
+    LOG_LENGTHS,
+    LOG_QUEUE_BUSY,
+    MAIN,
+    MARK_CONTROL,
+    OPERAND_WORDS,
+    P_COMPLETE,
+    P_DRAIN,
+    P_FUSED,
+    P_RATES,
+    P_STRIDE_RULE,
+    P_TRACKS,
+    Q_COUNT,
+    Q_THREAD,
+    RATE_CYCLES,
+    RATE_FLOPS,
+    RATE_GROUP,
+    RATE_REDUCE,
+    RATE_WORDS,
+    STATUS_RUNNING,
+    T_ACTIVATE,
+    T_CONTROL,
+    T_CONTROL_ID,
+    T_CONTROL_KIND,
+    T_CYCLES,
+    T_DONE,
+    T_FINISHED,
+    T_GROUP,
+    T_HALF,
+    T_INDEX,
+    T_LEFT,
+    T_LINE,
+    T_NEXT,
+    T_OP,
+    T_OPERANDS,
+    T_REDUCES,
+    T_RESULT,
+    T_START,
+    T_STEPS,
+    T_TOTAL,
+    T_UNBLOCK,
+    T_UNBLOCK_KIND,
+    T_VALUE,
+    T_WAIT,
+    THREAD_WORDS,
+    TRACK_WORDS,
+    WAIT_INPUT,
+    WAIT_NONE,
+    WAIT_OUTPUT,
+)
+from npuviz.targets.wavelet.task_kernels import activate, block
+
+KIND_SCALAR = 1
+KIND_OPERATION = 10
+"""Interval kinds of DSD operations: this plus the operation."""
+
+
+@inlined
+def thread_of(s, p, b, number):
+    """Word of a thread's record."""
+    return b + p[s[b + B_CLASS] + L_THREADS] + number * THREAD_WORDS
+
+
+@inlined
+def operand(th, number):
+    """Word of an operand: 0 destination, 1, 2, 3 sources."""
+    return th + T_OPERANDS + number * OPERAND_WORDS
+
+
+@kernel
+def _lanes(s, p, th, group, cycles):
+    """Elements per step that the strides of the memory operands allow; wavelet-fabric.md section 2.2."""
+    lanes = group
+    for i in range(4):
+        a = operand(th, i)
+        if s[a + A_KIND] != KIND_LINE or s[a + A_STEP] == 0:
+            continue
+        size = s[a + A_BYTES]
+        stride = s[a + A_STEP] // size
+        if stride < 0:
+            stride = -stride
+        if stride == 1:
+            continue
+        if p[P_STRIDE_RULE]:
+            limit = (16 // size) // stride * cycles
+        else:
+            rest = stride % 8
+            limit = group
+            if rest == 0:
+                limit = cycles
+            elif rest == 1 or rest == 7 or rest == 4:
+                limit = 2 * cycles
+        if limit < 1:
+            limit = 1
+        if limit < lanes:
+            lanes = limit
+    return lanes
+
+
+@kernel
+def _set_rate(s, p, th):
+    """Elements per step and cycles per step of an operation."""
+    op = s[th + T_OP]
+    row = p[P_RATES] + op * RATE_WORDS
+    group, cycles = p[row + RATE_GROUP], p[row + RATE_CYCLES]
+    destination = operand(th, 0)
+    per_word = 0
+    for i in range(4):
+        a = operand(th, i)
+        if s[a + A_KIND] == KIND_INPUT or s[a + A_KIND] == KIND_OUTPUT:
+            if s[a + A_PER_WORD] > per_word:
+                per_word = s[a + A_PER_WORD]
+    reduces = s[th + T_REDUCES] != 0
+    if s[destination + A_KIND] == KIND_LINE and s[destination + A_STEP] == 0 and not reduces:
+        for i in range(1, 3):
+            a = operand(th, i)
+            if s[a + A_KIND] == KIND_LINE and s[a + A_STEP] == 0:
+                if s[a + A_ADDRESS] == s[destination + A_ADDRESS]:
+                    reduces = True
+    if reduces:
+        group = per_word if per_word else 1
+        cycles = p[row + RATE_REDUCE] * group
+    else:
+        group_now = _lanes(s, p, th, group, cycles)
+        if per_word:
+            cycles = (cycles * per_word + group - 1) // group
+            group = per_word
+        else:
+            group = group_now
+    s[th + T_GROUP] = group
+    s[th + T_CYCLES] = cycles if cycles > 0 else 1
+
+
+@kernel
+def _count(s, p, b, th):
+    """Elements of an operation: of its first source that has a length, else of its destination."""
+    length = -1
+    for i in range(1, 4):
+        a = operand(th, i)
+        kind = s[a + A_KIND]
+        if kind == KIND_FIFO:
+            if length < 0 and fifo_length(s, a, True) > 0:
+                length = fifo_length(s, a, True)
+        elif s[a + A_LENGTH] >= 0:
+            if length < 0:
+                length = s[a + A_LENGTH]
+            elif length != s[a + A_LENGTH]:
+                log(s, s[b + B_NODE], LOG_LENGTHS, s[a + A_LENGTH], s[b + B_LINE])
+    a = operand(th, 0)
+    if length < 0:
+        length = fifo_length(s, a, False) if s[a + A_KIND] == KIND_FIFO else s[a + A_LENGTH]
+    elif s[a + A_LENGTH] >= 0 and s[a + A_LENGTH] != length:
+        log(s, s[b + B_NODE], LOG_LENGTHS, s[a + A_LENGTH], s[b + B_LINE])
+    return length if length >= 0 else 1
+
+
+@kernel
+def claim_queues(s, b, th, number):
+    """Let the input queues of an operation feed it instead of tasks."""
+    for i in range(1, 4):
+        a = operand(th, i)
+        if s[a + A_KIND] == KIND_INPUT:
+            q = s[a + A_RECORD]
+            if s[q + Q_THREAD] >= 0 and s[q + Q_THREAD] != number:
+                log(s, s[b + B_NODE], LOG_QUEUE_BUSY, s[a + A_QUEUE], s[b + B_LINE])
+            s[q + Q_THREAD] = number
+
+
+@kernel
+def set_up(s, p, b, th, op, number):
+    """Complete a thread whose operands are set: length, rate, queues. Returns its number of elements."""
+    s[th + T_OP] = op
+    s[th + T_HALF] = p[s[b + B_PROGRAM] + G_HALF]
+    destination, first = operand(th, 0), operand(th, 1)
+    s[th + T_REDUCES] = 0
+    s[th + T_VALUE] = 0
+    if s[destination + A_KIND] == KIND_LINE and s[destination + A_LENGTH] < 0:
+        kind = s[operand(th, 2) + A_KIND]
+        if s[first + A_KIND] == KIND_VALUE and kind != KIND_NOTHING and kind != KIND_VALUE:
+            s[th + T_REDUCES] = 1
+            s[th + T_VALUE] = s[first + A_ADDRESS]
+    count = _count(s, p, b, th)
+    s[th + T_TOTAL] = count
+    s[th + T_LEFT] = count
+    s[th + T_DONE] = 0
+    s[th + T_STEPS] = 0
+    s[th + T_FINISHED] = 1
+    s[th + T_WAIT] = WAIT_NONE
+    _set_rate(s, p, th)
+    claim_queues(s, b, th, number)
+    return count
+
+
+@kernel
+def can_step(s, p, b, th, t):
+    """Whether a thread can take a step at cycle `t`: 1 yes, 0 waits for others, -1 ends, c > 1: from c on."""
+    later = 0
+    for i in range(4):
+        a = operand(th, i)
+        kind = s[a + A_KIND]
+        if kind == KIND_INPUT:
+            q = s[a + A_RECORD]
+            needed = 2 if s[a + A_FLAGS] & FLAG_PAIR and s[th + T_LEFT] >= 4 else 1
+            if s[q + Q_COUNT] < needed:
+                s[th + T_WAIT] = WAIT_INPUT
+                return 0
+            ready = s[head_entry(s, q) + 2]
+            if ready > t:
+                s[th + T_WAIT] = WAIT_INPUT
+                if ready > later:
+                    later = ready
+        elif kind == KIND_OUTPUT and i == 0:
+            ch = s[a + A_RECORD]
+            if visible_count(s, ch, 0, t) >= s[ch + C_LIMIT_RAMP]:
+                s[th + T_WAIT] = WAIT_OUTPUT
+                return 0
+        elif kind == KIND_FIFO:
+            state = fifo_ready(s, p, b, th, a, i)
+            if state == FIFO_ENDS:
+                return -1
+            if state != FIFO_GOES_ON:
+                return 0
+    if later:
+        return later
+    s[th + T_WAIT] = WAIT_NONE
+    return 1
+
+
+@kernel
+def _read(s, p, b, a, t):
+    kind = s[a + A_KIND]
+    if kind == KIND_VALUE:
+        return s[a + A_ADDRESS]
+    if kind == KIND_LINE or kind == KIND_SHAPE or kind == KIND_RING:
+        return read_memory(s, p, b, a)
+    if kind == KIND_FIFO:
+        value = read_fifo(s, p, b, a)
+        note_pop(s, p, b, a)
+        return value
+    if kind == KIND_INPUT:
+        if s[a + A_PER_WORD] == 1:
+            return read_fabric(s, b, a, t)
+        # Two values a wavelet, the low half first; the word waits in A_BASE for its second half.
+        s[a + A_INDEX] ^= 1
+        if s[a + A_INDEX]:
+            s[a + A_BASE] = read_fabric(s, b, a, t)
+            return s[a + A_BASE] & 0xFFFF
+        return (s[a + A_BASE] >> 16) & 0xFFFF
+    return 0
+
+
+@kernel
+def _write(s, p, b, th, a, value, is_last, t):
+    kind = s[a + A_KIND]
+    if kind == KIND_OUTPUT:
+        if s[a + A_PER_WORD] == 2:
+            s[a + A_INDEX] ^= 1
+            if s[a + A_INDEX]:
+                s[a + A_BASE] = value & 0xFFFF
+                if not is_last:
+                    return
+                value = s[a + A_BASE]
+            else:
+                value = s[a + A_BASE] | ((value & 0xFFFF) << 16)
+        send_word(s, p, b, a, value, s[th + T_INDEX], is_last, t)
+    elif kind == KIND_FIFO:
+        write_fifo(s, p, b, a, value)
+        note_push(s, p, b, a)
+    elif kind != KIND_NOTHING:
+        write_memory(s, p, b, a, value)
+
+
+@kernel
+def _meets_control(s, b, th, t):
+    """Let a control word at an input act: 0 there is none, 1 it was consumed, 2 it ends the operation."""
+    for i in range(1, 4):
+        a = operand(th, i)
+        if s[a + A_KIND] != KIND_INPUT:
+            continue
+        q = s[a + A_RECORD]
+        if (s[head_entry(s, q)] & MARK_CONTROL) == 0 or s[a + A_FLAGS] & FLAG_TRANSFORM:
+            continue
+        if s[th + T_OP] == isa.D_DFILT:
+            pop_queue(s, b, q, s[a + A_QUEUE], t)
+            s[th + T_LEFT] -= 1
+            return 2 if s[th + T_LEFT] <= 0 else 1
+        if s[th + T_CONTROL] != 0:
+            pop_queue(s, b, q, s[a + A_QUEUE], t)
+            return 2
+    return 0
+
+
+@kernel
+def _elements(s, p, b, th, count, t):
+    """Compute and store `count` elements one after the other."""
+    op, half = s[th + T_OP], s[th + T_HALF]
+    d, first, second, third = operand(th, 0), operand(th, 1), operand(th, 2), operand(th, 3)
+    is_fused = p[P_FUSED]
+    has_second = s[second + A_KIND] != KIND_NOTHING
+    factor = s[third + A_ADDRESS]
+    third_reads = s[third + A_KIND] != KIND_NOTHING and s[third + A_KIND] != KIND_VALUE
+    reduces = s[th + T_REDUCES] != 0
+    for i in range(count):
+        left = s[th + T_VALUE] if reduces else _read(s, p, b, first, t)
+        right = _read(s, p, b, second, t) if has_second else 0
+        if third_reads:
+            factor = _read(s, p, b, third, t)
+        if op == isa.D_ADDC16:
+            total = left + right + s[th + T_VALUE]
+            s[th + T_VALUE] = (total >> 16) & 1
+            value = total & 0xFFFF
+        elif reduces and op == isa.D_FADDHS:
+            value = element(op, right, left, 0, half, is_fused)
+        else:
+            value = element(op, left, right, factor, half, is_fused)
+        if reduces:
+            s[th + T_VALUE] = value
+            if i == count - 1:
+                _write(s, p, b, th, d, value, i + 1 == s[th + T_LEFT], t)
+        elif s[d + A_KIND] == KIND_LINE:
+            write_memory(s, p, b, d, value)
+        else:
+            _write(s, p, b, th, d, value, i + 1 == s[th + T_LEFT], t)
+
+
+@kernel
+def _clear_source(s, b, th):
+    """Clear the memory of a source as the `zero` field of a fabric destination asks."""
+    flags = s[operand(th, 0) + A_FLAGS]
+    a = operand(th, 1)
+    if flags & FLAG_ZERO_SECOND and s[operand(th, 2) + A_KIND] != KIND_NOTHING:
+        a = operand(th, 2)
+    if s[a + A_KIND] != KIND_LINE:
+        return
+    address = s[a + A_BASE]
+    for _ in range(s[th + T_TOTAL] - s[th + T_LEFT]):
+        if is_inside(s, b, address, s[a + A_BYTES]):
+            if s[a + A_BYTES] == 2:
+                store_16(s, s[b + B_MEMORY], address, 0)
+            else:
+                store_32(s, s[b + B_MEMORY], address, 0)
+        address += s[a + A_STEP]
+
+
+@kernel
+def finish_operation(s, p, x, ev, b, number, by_control, t, cycles):
+    """The end of an operation: settings of its completion act, its thread is free."""
+    th = thread_of(s, p, b, number)
+    for i in range(4):
+        a = operand(th, i)
+        kind = s[a + A_KIND]
+        if kind == KIND_INPUT and s[s[a + A_RECORD] + Q_THREAD] == number:
+            s[s[a + A_RECORD] + Q_THREAD] = -1
+        elif kind == KIND_LINE or kind == KIND_SHAPE or kind == KIND_RING:
+            save_address(s, a)
+    if s[operand(th, 0) + A_KIND] == KIND_OUTPUT:
+        if s[operand(th, 0) + A_FLAGS] & (FLAG_ZERO_FIRST | FLAG_ZERO_SECOND):
+            _clear_source(s, b, th)
+    s[b + B_THREADS] &= ~(1 << number)
+    if by_control and s[th + T_CONTROL] == 2:
+        activate(s, p, b, s[th + T_CONTROL_ID])
+    elif by_control and s[th + T_CONTROL] == 3:
+        block(s, b, s[th + T_CONTROL_KIND], s[th + T_CONTROL_ID], False)
+    else:
+        if s[th + T_ACTIVATE] >= 0:
+            activate(s, p, b, s[th + T_ACTIVATE])
+        if s[th + T_UNBLOCK] >= 0:
+            block(s, b, s[th + T_UNBLOCK_KIND], s[th + T_UNBLOCK], False)
+    end = t + cycles
+    track = p[p[P_TRACKS] + s[b + B_NODE] * TRACK_WORDS + (K_MAIN if number == MAIN else K_THREAD + number)]
+    if track >= 0 and is_recording(x) and s[th + T_START] < end:
+        emit(x, ev, INTERVAL, track, KIND_OPERATION + s[th + T_OP], s[th + T_START], end, s[th + T_LINE])
+    if number == MAIN:
+        s[b + B_READY] = end
+        s[b + B_COMPLETE] = end + p[P_COMPLETE]
+        s[b + B_DRAIN] = end + p[P_DRAIN]
+        s[b + B_RUN_START] = end
+        if s[th + T_RESULT] >= 0:
+            s[s[th + T_RESULT]] = s[th + T_FINISHED]
+
+
+@kernel
+def step_operation(s, p, x, ev, b, number, t):
+    """A step of an operation that can take one; returns the cycles of the datapath it takes."""
+    th = thread_of(s, p, b, number)
+    s[H_BEATS] += 1
+    s[th + T_STEPS] += 1
+    if s[th + T_LEFT] <= 0:
+        finish_operation(s, p, x, ev, b, number, False, t, 0)
+        return 0
+    control = _meets_control(s, b, th, t)
+    if control == 2:
+        finish_operation(s, p, x, ev, b, number, True, t, 1)
+        return 1
+    if control == 1:
+        s[th + T_NEXT] = t + 1
+        return 1
+    if s[th + T_OP] == isa.D_DFILT:
+        a = operand(th, 1) if s[operand(th, 1) + A_KIND] == KIND_INPUT else operand(th, 2)
+        pop_queue(s, b, s[a + A_RECORD], s[a + A_QUEUE], t)
+        s[th + T_NEXT] = t + 1
+        return 1
+    count = s[th + T_GROUP]
+    if count > s[th + T_LEFT]:
+        count = s[th + T_LEFT]
+    for i in range(4):
+        a = operand(th, i)
+        if s[a + A_KIND] == KIND_FIFO:
+            limit = elements_free(s, p, b, a) if i == 0 else elements_held(s, a)
+            if limit < count:
+                count = limit
+    _elements(s, p, b, th, count, t)
+    cycles = s[th + T_CYCLES]
+    s[th + T_LEFT] -= count
+    s[th + T_DONE] += count
+    s[H_ELEMENTS] += count
+    s[H_FLOPS] += count * p[p[P_RATES] + s[th + T_OP] * RATE_WORDS + RATE_FLOPS]
+    s[th + T_NEXT] = t + cycles
+    if s[th + T_LEFT] <= 0 and s[H_STATUS] == STATUS_RUNNING:
+        finish_operation(s, p, x, ev, b, number, False, t, cycles)
+    return cycles
+
+
+@kernel
+def end_by_fifo(s, p, x, ev, b, number, t):
+    """An operation that met an empty or full FIFO ends here."""
+    finish_operation(s, p, x, ev, b, number, False, t, 1)

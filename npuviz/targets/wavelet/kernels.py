@@ -1,0 +1,177 @@
+"""The machine's main loop: from event to event until it has to stop."""
+
+from npuviz.sim.parts.bits_kernels import entry, inlined, kernel, pointer_to, trailing_zeros
+from npuviz.sim.parts.watch_kernels import X_CAPACITY, X_EVENTS, X_UNTIL
+from npuviz.targets.wavelet.events_kernels import next_event
+from npuviz.targets.wavelet.host_kernels import host_step
+from npuviz.targets.wavelet.processor_kernels import processor_step
+from npuviz.targets.wavelet.router_kernels import end_link_run, router_step
+from npuviz.targets.wavelet.state_kernels import (
+    COMMAND_WORDS,
+    FAR,
+    H_CLOSED,
+    H_CLOSED_AT,
+    H_COMMANDS,
+    H_CYCLE,
+    H_DEMAND,
+    H_DONE,
+    H_EVENTS,
+    H_FINAL,
+    H_GIVEN,
+    H_HOST_AT,
+    H_NODES,
+    H_NODES_COUNT,
+    H_NOW,
+    H_STATUS,
+    H_USED,
+    H_WHEEL,
+    H_WHEEL_MASK,
+    H_WHEEL_SUMMARY,
+    H_WHEEL_WORDS,
+    P_SETTLE,
+    RESULT_COMMAND,
+    RESULT_DEADLOCK,
+    RESULT_EVENTS,
+    RESULT_FAULT,
+    RESULT_FINISHED,
+    RESULT_ROOM,
+    RESULT_UNTIL,
+    SLOTS,
+    STATUS_DEADLOCK,
+    STATUS_FAULT,
+    STATUS_FINISHED,
+    STATUS_RUNNING,
+    X_STATE,
+)
+
+X_COMMAND = 5
+"""Transient word: 1 + the command whose end is waited for, 0 none."""
+X_ROOM = 6
+"""Transient word: words of the state that may be used."""
+LONGEST = 1 << 45
+"""Nobody waits that long for a host: an idle machine does not go there."""
+
+
+@kernel
+def run_slot(s, p, h, x, ev, t):
+    """Wake the actors of cycle `t` in order of their numbers."""
+    slot = t & (SLOTS - 1)
+    if (s[H_WHEEL_MASK] >> slot) & 1 == 0:
+        return
+    s[H_WHEEL_MASK] &= ~(1 << slot)
+    groups = s[H_WHEEL_SUMMARY]
+    base = s[H_WHEEL] + slot * (s[H_WHEEL_WORDS] + groups)
+    for i in range(groups):
+        summary = s[base + i]
+        s[base + i] = 0
+        while summary:
+            w = (i << 5) + trailing_zeros(summary)
+            summary &= summary - 1
+            word = s[base + groups + w]
+            s[base + groups + w] = 0
+            while word:
+                actor = (w << 5) + trailing_zeros(word)
+                word &= word - 1
+                s[H_EVENTS] += 1
+                if actor & 1:
+                    processor_step(s, p, h, x, ev, actor >> 1, t)
+                else:
+                    router_step(s, p, h, x, ev, actor >> 1, t)
+
+
+@kernel
+def finish(s, p, x, ev):
+    """Close the run: links that were busy last end their intervals."""
+    s[H_STATUS] = STATUS_FINISHED
+    s[H_CYCLE] = s[H_FINAL]
+    for node in range(s[H_NODES_COUNT]):
+        b = s[s[H_NODES] + node]
+        if b > 0:
+            for port in range(5):
+                end_link_run(s, p, x, ev, b, node, port)
+
+
+@inlined
+def is_served(s):
+    """Whether every command given is done."""
+    return s[H_DONE] == s[H_GIVEN]
+
+
+@kernel
+def settle(s, x):
+    """Nothing is left to happen: the end, a deadlock, or a wait for the host. Returns a RESULT_ code."""
+    now = s[H_NOW] + 1
+    if now < 1:
+        now = 1
+    if not is_served(s):
+        s[H_STATUS] = STATUS_DEADLOCK
+        s[H_CYCLE] = now if now > s[H_CYCLE] else s[H_CYCLE]
+        return RESULT_DEADLOCK
+    if s[H_CLOSED]:
+        s[H_FINAL] = now
+        return RESULT_FINISHED
+    if x[X_UNTIL] < LONGEST and s[H_CYCLE] < x[X_UNTIL]:
+        s[H_CYCLE] = x[X_UNTIL]
+    elif s[H_CYCLE] < now:
+        s[H_CYCLE] = now
+    return RESULT_UNTIL
+
+
+@entry
+def advance(state, program, host, transient, events, margin):
+    """Run until cycle x[X_UNTIL], a hit, a fault, the end, or until something needs more room.
+
+    state      (words,) int64    changed   root state
+    program    (words,) int64    read      program words
+    host       (words,) int64    changed   host commands, their data and results
+    transient  (words,) int64    changed   stop rows, hits, number of event rows
+    events     (rows * 4,) int64 changed   event rows
+    margin                       int       event rows one cycle may need
+    Returns a RESULT_ code. Whole cycles only: the state is that of cycle state[H_CYCLE].
+    """
+    s, p, h = pointer_to(state), pointer_to(program), pointer_to(host)
+    x, ev = pointer_to(transient), pointer_to(events)
+    if s[H_STATUS] != STATUS_RUNNING:
+        if s[H_STATUS] == STATUS_FINISHED:
+            return RESULT_FINISHED
+        return RESULT_FAULT if s[H_STATUS] == STATUS_FAULT else RESULT_DEADLOCK
+    result = RESULT_UNTIL
+    while True:
+        t = next_event(s)
+        if s[H_HOST_AT] < FAR and (t < 0 or s[H_HOST_AT] < t):
+            t = s[H_HOST_AT]
+        if t < 0:
+            result = settle(s, x)
+            if result != RESULT_FINISHED:
+                return result
+        elif s[H_CLOSED_AT] >= 0 and t > s[H_CLOSED_AT] + p[P_SETTLE]:
+            s[H_FINAL] = s[H_CLOSED_AT] + p[P_SETTLE] + 1
+            result = RESULT_FINISHED
+        if result == RESULT_FINISHED:
+            if s[H_FINAL] <= x[X_UNTIL]:
+                finish(s, p, x, ev)
+                return RESULT_FINISHED
+            result = RESULT_UNTIL
+            break
+        if t >= x[X_UNTIL]:
+            break
+        if x[X_CAPACITY] > 0 and x[X_EVENTS] + margin > x[X_CAPACITY]:
+            s[H_CYCLE] = t
+            return RESULT_EVENTS
+        if s[H_USED] + s[H_DEMAND] > x[X_ROOM]:
+            s[H_CYCLE] = t
+            return RESULT_ROOM
+        s[H_NOW] = t
+        s[H_CYCLE] = t
+        run_slot(s, p, h, x, ev, t)
+        if s[H_HOST_AT] <= t:
+            host_step(s, p, h, t)
+        if s[H_STATUS] == STATUS_FAULT:
+            s[H_CYCLE] = t + 1
+            return RESULT_FAULT
+        if x[X_COMMAND] > 0 and s[s[H_COMMANDS] + (x[X_COMMAND] - 1) * COMMAND_WORDS + X_STATE] == 2:
+            s[H_CYCLE] = t + 1
+            return RESULT_COMMAND
+    if s[H_CYCLE] < x[X_UNTIL]:
+        s[H_CYCLE] = x[X_UNTIL]
+    return result

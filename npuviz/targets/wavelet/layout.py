@@ -1,0 +1,333 @@
+"""Builds the program words and the root state of a machine from its spec and wafer."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from npuviz.base.errors import TargetError
+from npuviz.targets.wavelet import isa_kernels as isa
+from npuviz.targets.wavelet import state_kernels as sk
+from npuviz.targets.wavelet.cost_table import instruction_names, math_names, operation_names
+from npuviz.targets.wavelet.operation_kernels import operand_bytes
+from npuviz.targets.wavelet.payload import code_tables
+from npuviz.targets.wavelet.spec import WaveletSpec
+from npuviz.targets.wavelet.tables import Channel, PeProgram, Wafer
+from npuviz.targets.wavelet.templates import ClassTemplate, ProgramFacts, make_template, program_facts
+
+MAX_STATE_WORDS = 1 << 33
+"""64 GiB: larger wafers are refused. Pages nobody touches take no memory."""
+FREE_WORDS = 1 << 17
+"""Room for logs that a cycle may need beside the blocks of nodes."""
+_TASK_IDS = 64
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """Places with a program or a route, in the order of rows: (n,) arrays.
+
+    x, y  in the rectangle; class_of  index of its class; grid (rows, columns) node or -1
+    """
+
+    x: np.ndarray
+    y: np.ndarray
+    class_of: np.ndarray
+    grid: np.ndarray
+
+
+class ProgramWords:
+    """The immutable words `p` and where things lie in them."""
+
+    def __init__(self, spec: WaveletSpec, wafer: Wafer) -> None:
+        self._parts: list[np.ndarray] = []
+        self._size = 0
+        head = np.zeros(sk.PROGRAM_HEADER, np.int64)
+        self._add(head)
+        self.code_base, code_at = self._add_code(wafer)
+        group_rows = [
+            self._program(wafer, program, code_at[number], self.code_base[number])
+            for number, program in enumerate(wafer.programs)
+        ]
+        programs = self._add(np.concatenate(group_rows)) if group_rows else 0
+        self.nodes, self.templates = _classes(spec, wafer)
+        self.class_at = [self._class(each, programs) for each in self.templates]
+        self._head(head, spec, wafer, programs)
+        self.words = np.concatenate(self._parts)
+        self.words[: sk.PROGRAM_HEADER] = head
+
+    def _add(self, words: np.ndarray) -> int:
+        at = self._size
+        self._parts.append(np.ascontiguousarray(words, np.int64).reshape(-1))
+        self._size += words.size
+        return at
+
+    def _add_code(self, wafer: Wafer) -> tuple[list[int], list[int]]:
+        tables, of_program = code_tables(wafer)
+        bases, at, total = list[int](), list[int](), 0
+        for code in tables:
+            bases.append(total)
+            total += len(code)
+            at.append(self._add(code))
+        self.num_instructions = total
+        return [bases[index] for index in of_program], [at[index] for index in of_program]
+
+    def _program(self, wafer: Wafer, program: PeProgram, code: int, first: int) -> np.ndarray:
+        g = np.zeros(sk.GROUP_WORDS, np.int64)
+        functions = [[f.entry, f.num_regs, f.frame_bytes, 0] for f in program.functions]
+        local = np.full(_TASK_IDS, -1, np.int64)
+        data = np.full((_TASK_IDS, sk.TASK_WORDS), -1, np.int64)
+        control = np.full((_TASK_IDS, sk.TASK_WORDS), -1, np.int64)
+        for task in program.tasks:
+            if not 0 <= task.id < _TASK_IDS:
+                continue
+            if task.kind == isa.ID_LOCAL:
+                local[task.id] = task.function
+            else:
+                row = (data if task.kind == isa.ID_DATA else control)[task.id]
+                types = task.arguments[: sk.TASK_WORDS - 2]
+                row[: 2 + len(types)] = [task.function, len(types), *types]
+        handlers = np.full(24, -1, np.int64)
+        for color, function in program.teardown_handlers.items():
+            handlers[color] = function
+        empty = np.full(16, -1, np.int64)
+        for (queue, is_output), function in program.empty_handlers.items():
+            empty[queue + 8 * is_output] = function
+        fifos = np.zeros((len(program.fifos), sk.FIFO_FIELDS), np.int64)
+        for row, fifo in zip(fifos, program.fifos, strict=True):
+            row[:8] = [
+                fifo.address, fifo.size_bytes, fifo.empty_action, fifo.full_action, fifo.activate_pop,
+                fifo.activate_push, fifo.priority, fifo.simd,
+            ]  # fmt: skip
+        values = {
+            sk.G_CODE: code,
+            sk.G_LENGTH: len(program.code),
+            sk.G_FUNCTIONS: self._add(np.array(functions, np.int64)),
+            sk.G_NUM_FUNCTIONS: len(functions),
+            sk.G_OPERATIONS: self._add(program.operations),
+            sk.G_SHAPES: self._add(program.shapes),
+            sk.G_LOCAL: self._add(local),
+            sk.G_DATA: self._add(data),
+            sk.G_CONTROL: self._add(control),
+            sk.G_FIFOS: self._add(fifos),
+            sk.G_NUM_FIFOS: len(fifos),
+            sk.G_STACK: program.stack_base,
+            sk.G_BYTES: program.memory_bytes,
+            sk.G_FIRST: first,
+            sk.G_TEARDOWN: self._add(handlers),
+            sk.G_EMPTY: self._add(empty),
+            sk.G_HALF: program.half,
+            sk.G_ROTATIONS: self._add(np.array(program.rotations, np.int64).reshape(-1, 5)),
+            sk.G_NUM_ROTATIONS: len(program.rotations),
+            sk.G_NUM_OPERATIONS: len(program.operations),
+            sk.G_NUM_SHAPES: len(program.shapes),
+        }
+        for word, value in values.items():
+            g[word] = value
+        return g
+
+    def _class(self, template: ClassTemplate, programs: int) -> int:
+        words = np.zeros(sk.CLASS_WORDS, np.int64)
+        program = programs + template.program * sk.GROUP_WORDS if template.program >= 0 else -1
+        template.words[sk.B_PROGRAM] = program
+        places = [template.channels[color] for color in sorted(template.channels)]
+        values = {
+            sk.L_TEMPLATE: self._add(template.words),
+            sk.L_SIZE: len(template.words),
+            sk.L_PROGRAM: program,
+            sk.L_MEMORY: template.memory,
+            sk.L_REGISTERS: template.registers,
+            sk.L_REGISTERS_SIZE: template.registers_size,
+            sk.L_THREADS: template.threads,
+            sk.L_DSRS: template.dsrs,
+            sk.L_FIFOS: template.fifos,
+            sk.L_CURSORS: template.cursors,
+            sk.L_ROTATION: template.rotation,
+            sk.L_NUM_CHANNELS: len(places),
+            sk.L_CHANNEL_LIST: self._add(np.array(places, np.int64)),
+        }
+        for word, value in values.items():
+            words[word] = value
+        for color, place in template.channels.items():
+            words[sk.L_CHANNEL + color] = place
+        for queue, place in template.queues.items():
+            words[sk.L_QUEUE + queue] = place
+        return self._add(words)
+
+    def _head(self, head: np.ndarray, spec: WaveletSpec, wafer: Wafer, programs: int) -> None:
+        costs = np.zeros(128, np.int64)
+        for name, number in instruction_names().items():
+            costs[number] = spec.cost_of(name)
+        maths = np.zeros(32, np.int64)
+        for name, number in math_names().items():
+            maths[number] = spec.cost_of(name)
+        values = {
+            sk.P_NODES: self._add(self._node_words(wafer)),
+            sk.P_PROGRAMS: programs,
+            sk.P_COSTS: self._add(costs),
+            sk.P_RATES: self._add(_rates(spec)),
+            sk.P_MATH: self._add(maths),
+            sk.P_ARCH: 2 if spec.arch == "wse2" else 3,
+            sk.P_HOP: spec.hop,
+            sk.P_RAMP: spec.ramp,
+            sk.P_TURN: spec.turn,
+            sk.P_LINK: round(spec.link_interval * 1000),
+            sk.P_OUTPUT: spec.output_latency,
+            sk.P_LOAD_USE: spec.load_use,
+            sk.P_TASK_START: spec.task_start,
+            sk.P_DRAIN: spec.drain,
+            sk.P_COMPLETE: spec.complete,
+            sk.P_BRANCH: spec.branch,
+            sk.P_BRANCH_TAKEN: spec.branch_taken,
+            sk.P_FLOAT_WAIT: spec.float_wait,
+            sk.P_STRIDE_RULE: int(spec.stride_rule == "8/stride"),
+            sk.P_HOST_WORD: spec.host_word,
+            sk.P_HOST_SETUP: spec.host_setup,
+            sk.P_HOST_LAUNCH: spec.host_launch,
+            sk.P_SETTLE: spec.settle,
+            sk.P_FUSED: int(spec.fmacs_fused),
+            sk.P_COLUMNS: max(wafer.fabric[0], wafer.columns),
+            sk.P_WINDOW: spec.load_window,
+            sk.P_TIMER: spec.timer_read,
+            sk.P_PRINT_COST: spec.print_cost,
+            sk.P_RECTANGLE: wafer.columns,
+            sk.P_GRID: self._add(self.nodes.grid),
+            sk.P_SWAP: int(any(c.swap for c in _all_channels(wafer))),
+            sk.P_TRACKS: self._add(np.full((len(self.nodes.x), sk.TRACK_WORDS), -1, np.int64)),
+        }
+        for word, value in values.items():
+            head[word] = value
+
+    def _node_words(self, wafer: Wafer) -> np.ndarray:
+        nodes = self.nodes
+        words = np.full((len(nodes.x), sk.NODE_WORDS), -1, np.int64)
+        words[:, sk.NODE_COLUMN] = nodes.x + wafer.offset[0]
+        words[:, sk.NODE_ROW] = nodes.y + wafer.offset[1]
+        words[:, sk.NODE_CLASS] = np.array(self.class_at, np.int64)[nodes.class_of] if len(nodes.x) else 0
+        words[:, sk.NODE_X], words[:, sk.NODE_Y] = nodes.x, nodes.y
+        padded = np.pad(nodes.grid, 1, constant_values=-1)
+        for port, (dx, dy) in enumerate(((0, 0), (0, -1), (1, 0), (0, 1), (-1, 0))):
+            words[:, sk.NODE_NEIGHBOUR + port] = padded[nodes.y + 1 + dy, nodes.x + 1 + dx]
+        return words
+
+
+def _rates(spec: WaveletSpec) -> np.ndarray:
+    words = np.zeros((isa.NUM_OPERATIONS, sk.RATE_WORDS), np.int64)
+    for name, number in operation_names().items():
+        rate = spec.rate_of(name)
+        flops = 2 if name.startswith("fma") and "x" not in name else int(name.startswith(("fadd", "fsub", "fmul", "fmax")))
+        words[number] = (
+            rate.elements, rate.cycles, rate.reduce, operand_bytes(number, 0), operand_bytes(number, 1), flops,
+        )  # fmt: skip
+    return words
+
+
+def _all_channels(wafer: Wafer) -> list[Channel]:
+    found = [channel for channels in wafer.channels.values() for channel in channels]
+    return found + [channel for program in wafer.programs for channel in program.channels]
+
+
+def _channel_key(channels: Sequence[Channel]) -> tuple[object, ...]:
+    return tuple(
+        (c.color, c.positions, c.position, c.ring, c.pop, c.teardown, c.swap, tuple(sorted((c.filter or {}).items())))
+        for c in channels
+    )  # fmt: skip
+
+
+def _classes(spec: WaveletSpec, wafer: Wafer) -> tuple[Nodes, list[ClassTemplate]]:
+    """Nodes of a wafer and the template of each of their classes."""
+    facts: dict[int, ProgramFacts] = {}
+    index_of: dict[tuple[object, ...], int] = {}
+    templates: list[ClassTemplate] = []
+    grid = np.full((wafer.rows, wafer.columns), -1, np.int64)
+    place_of: list[tuple[int, int]] = []
+    class_of: list[int] = []
+    keys = _known_keys(wafer.channels)
+    plain = (np.asarray(wafer.program_of) >= 0).tolist()
+    program_of = np.asarray(wafer.program_of).tolist()
+    for y in range(wafer.rows):
+        for x in range(wafer.columns):
+            if not plain[y][x] and (x, y) not in wafer.channels:
+                continue
+            program = program_of[y][x]
+            key = (program, keys.get((x, y), ()))
+            if key not in index_of:
+                source = wafer.programs[program] if program >= 0 else None
+                if source is not None and program not in facts:
+                    facts[program] = program_facts(source)
+                channels = (*wafer.channels.get((x, y), ()), *(source.channels if source else ()))
+                index_of[key] = len(templates)
+                templates.append(make_template(spec, program, source, facts.get(program), channels))
+            grid[y, x] = len(place_of)
+            place_of.append((x, y))
+            class_of.append(index_of[key])
+    places = np.array(place_of, np.int64).reshape(-1, 2)
+    return Nodes(places[:, 0], places[:, 1], np.array(class_of, np.int64), grid), templates
+
+
+def _known_keys(channels: Mapping[tuple[int, int], tuple[Channel, ...]]) -> dict[tuple[int, int], tuple[object, ...]]:
+    """Place -> something equal for equal channel settings; the same tuple of channels is looked at once."""
+    known: dict[int, tuple[object, ...]] = {}
+    found: dict[tuple[int, int], tuple[object, ...]] = {}
+    for place, settings in channels.items():
+        key = known.get(id(settings))
+        if key is None:
+            key = known[id(settings)] = _channel_key(settings)
+        found[place] = key
+    return found
+
+
+def build_state(spec: WaveletSpec, words: ProgramWords) -> np.ndarray:
+    """The root state at cycle 0: (words,) int64, owned by the caller; unused pages take no memory."""
+    count = len(words.nodes.x)
+    actors = 2 * count
+    per_slot = -(-actors // 32)
+    summary = -(-per_slot // 32)
+    trail = 1 << (spec.trail - 1).bit_length()
+    wheel = sk.HEADER_WORDS
+    nodes = wheel + sk.SLOTS * (per_slot + summary)
+    trail_at = nodes + count
+    heap = trail_at + 4 * trail
+    sizes = np.array([len(template.words) for template in words.templates], np.int64)
+    demand = int(sizes[words.nodes.class_of].sum()) if count else 0
+    total = heap + demand + FREE_WORDS + 16 * count
+    if total > MAX_STATE_WORDS:
+        raise TargetError("the machine's state would take over 64 GiB; use fewer PEs or smaller programs")
+    s = np.zeros(total, np.int64)
+    values = {
+        sk.H_USED: heap,
+        sk.H_NODES: nodes,
+        sk.H_NODES_COUNT: count,
+        sk.H_WHEEL: wheel,
+        sk.H_WHEEL_WORDS: per_slot,
+        sk.H_WHEEL_SUMMARY: summary,
+        sk.H_HOST_AT: sk.FAR,
+        sk.H_CLOSED_AT: -1,
+        sk.H_TRAIL: trail_at,
+        sk.H_TRAIL_ROWS: trail,
+        sk.H_FINAL: -1,
+        sk.H_NOW: -1,
+        sk.H_DEMAND: demand,
+    }
+    for word, value in values.items():
+        s[word] = value
+    _wake_at_start(s, words)
+    return s
+
+
+def _wake_at_start(s: np.ndarray, words: ProgramWords) -> None:
+    """Programs with active tasks or closed colors run from cycle 0 on; all others sleep."""
+    starts = np.array(
+        [
+            t.program >= 0 and bool(t.words[sk.B_ACTIVE] or t.words[sk.B_TEARDOWN])
+            for t in words.templates
+        ]
+    )  # fmt: skip
+    if not len(starts):
+        return
+    groups = int(s[sk.H_WHEEL_SUMMARY])
+    base = int(s[sk.H_WHEEL])
+    for node in np.flatnonzero(starts[words.nodes.class_of]).tolist():
+        word = (2 * node + 1) >> 5
+        s[base + groups + word] |= 1 << ((2 * node + 1) & 31)
+        s[base + (word >> 5)] |= 1 << (word & 31)
+        s[sk.H_WHEEL_MASK] = 1

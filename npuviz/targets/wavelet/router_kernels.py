@@ -1,0 +1,566 @@
+"""The router of a node: buffers per color and port, routes, switches, filters, one word per link and cycle.
+
+A word that leaves a router at cycle t can leave the next one at t + hop. A slot that becomes free at t is
+seen by the sender at t + 1. Among colors that want one output in one cycle the one that was served the
+longest ago goes first, then the lower one. Assumed, as wavelet-fabric.md section 3.1 leaves it open.
+"""
+
+from npuviz.sim.parts.bits_kernels import inlined, kernel
+from npuviz.sim.parts.watch_kernels import INTERVAL, emit, is_recording
+from npuviz.targets.wavelet.events_kernels import (
+    block_of,
+    fault,
+    leave_trail,
+    log,
+    wake_processor,
+    wake_router,
+)
+from npuviz.targets.wavelet.isa_kernels import (
+    CMD_ADVANCE,
+    CMD_NOP,
+    CMD_RESET,
+    CMD_TEARDOWN,
+    POP_ALWAYS,
+    POP_ON_ADVANCE,
+    POP_ON_ADVANCE_NOP,
+)
+from npuviz.targets.wavelet.state_kernels import (
+    B_CLASS,
+    B_LINK_COLOR,
+    B_LINK_END,
+    B_LINK_FREE,
+    B_LINK_SENT,
+    B_LINK_START,
+    B_LOAD,
+    B_LOAD_WINDOW,
+    B_MAIN_MASK,
+    B_TEARDOWN,
+    C_CLOSED,
+    C_COLOR,
+    C_FILTER,
+    C_FILTER_FIELDS,
+    C_LIMIT,
+    C_LIMIT_RAMP,
+    C_OUT_AT,
+    C_OUT_COMMAND,
+    C_OUT_LEFT,
+    C_OUT_NEXT,
+    C_POP,
+    C_PORTS,
+    C_POSITION,
+    C_POSITIONS,
+    C_QUEUE,
+    C_RING,
+    C_ROUTED,
+    C_SENT,
+    C_SERVED,
+    C_SLOTS,
+    C_SWAP,
+    C_TOTAL,
+    CHANNEL_HEADER,
+    COMMAND_WORDS,
+    ENTRY_WORDS,
+    FAR,
+    FAULT_EDGE,
+    FAULT_UNROUTED,
+    H_COMMANDS,
+    H_DROPPED,
+    H_HOPS,
+    H_HOST_AT,
+    H_NODES,
+    K_LINK,
+    L_CHANNEL,
+    L_CHANNEL_LIST,
+    L_NUM_CHANNELS,
+    L_QUEUE,
+    LOG_NO_ADVANCE,
+    LOG_TWO_ARRIVALS,
+    MARK_ADVANCE,
+    MARK_CONTROL,
+    NODE_NEIGHBOUR,
+    NODE_WORDS,
+    P_HOP,
+    P_HOST_WORD,
+    P_LINK,
+    P_NODES,
+    P_RAMP,
+    P_SWAP,
+    P_TRACKS,
+    P_TURN,
+    P_WINDOW,
+    PORT_WORDS,
+    Q_COUNT,
+    Q_HEAD,
+    Q_LAST,
+    Q_LIMIT,
+    Q_PEAK,
+    Q_RING,
+    R_COUNT,
+    R_HEAD,
+    R_LAST,
+    R_PEAK,
+    TRACK_WORDS,
+    X_LEFT,
+)
+
+KIND_LINK = 100
+"""Interval kinds of links: this plus the color."""
+
+
+@inlined
+def ring_of(s, ch, port):
+    """Word of a port's first entry."""
+    if port == 0:
+        return ch + CHANNEL_HEADER + 4 * s[ch + C_SLOTS] * ENTRY_WORDS
+    return ch + CHANNEL_HEADER + (port - 1) * s[ch + C_SLOTS] * ENTRY_WORDS
+
+
+@inlined
+def ring_size(s, ch, port):
+    """Entries of a port's ring."""
+    return s[ch + C_LIMIT_RAMP] if port == 0 else s[ch + C_SLOTS]
+
+
+@inlined
+def opposite(port):
+    """The port on the other end of a link: NORTH and SOUTH, EAST and WEST."""
+    return ((port + 1) & 3) + 1
+
+
+@inlined
+def visible_count(s, ch, port, t):
+    """Words that a sender sees in a port's ring at cycle `t`: one taken in this cycle still counts."""
+    r = ch + C_PORTS + port * PORT_WORDS
+    count = s[r + R_COUNT]
+    return count + 1 if s[r + R_LAST] == t else count
+
+
+@inlined
+def has_room(s, ch, port, t):
+    """Whether a port's ring takes another word at cycle `t`."""
+    limit = s[ch + C_LIMIT_RAMP] if port == 0 else s[ch + C_LIMIT]
+    return visible_count(s, ch, port, t) < limit
+
+
+@inlined
+def push_word(s, ch, port, payload, identity, ready):
+    """Put a word into a port's ring; the caller has checked the room."""
+    r = ch + C_PORTS + port * PORT_WORDS
+    size = ring_size(s, ch, port)
+    place = s[r + R_HEAD] + s[r + R_COUNT]
+    if place >= size:
+        place -= size
+    at = ring_of(s, ch, port) + place * ENTRY_WORDS
+    s[at] = payload
+    s[at + 1] = identity
+    s[at + 2] = ready
+    s[r + R_COUNT] += 1
+    s[ch + C_TOTAL] += 1
+    if s[r + R_COUNT] > s[r + R_PEAK]:
+        s[r + R_PEAK] = s[r + R_COUNT]
+
+
+@inlined
+def routes_now(s, ch):
+    """Receive mask | transmit mask << 8 of the position in force."""
+    return s[ch + C_POSITIONS + s[ch + C_POSITION]]
+
+
+@kernel
+def advance_switch(s, node, ch):
+    """SWITCH_ADV: the next valid position, or the first in ring mode. Returns whether it moved."""
+    position = s[ch + C_POSITION]
+    following = position + 1
+    if following > 3 or (s[ch + C_POSITIONS + following] >> 16) == 0:
+        if s[ch + C_RING] == 0 or position == 0:
+            log(s, node, LOG_NO_ADVANCE, s[ch + C_COLOR], -1)
+            return False
+        following = 0
+    s[ch + C_POSITION] = following
+    return True
+
+
+@inlined
+def pop_command(payload):
+    """The payload of a control word without its first command; see wavelet-fabric.md section 3.4."""
+    ring = ((payload >> 22) & 0xFF) | ((payload & 0xFFFF) << 8)
+    ring >>= 3
+    return (payload & 0xC03F_0000) | ((ring & 0xFF) << 22) | ((ring >> 8) & 0xFFFF)
+
+
+@kernel
+def command_effect(s, b, node, ch, payload, t):
+    """Let the first command of a passing control word act; returns the payload that goes on."""
+    command = (payload >> 22) & 3
+    has_moved = False
+    if command == CMD_ADVANCE:
+        has_moved = advance_switch(s, node, ch)
+    elif command == CMD_RESET:
+        s[ch + C_POSITION] = 0
+    elif command == CMD_TEARDOWN:
+        s[ch + C_CLOSED] = 1
+        s[b + B_TEARDOWN] |= 1 << s[ch + C_COLOR]
+        wake_processor(s, node, t + 1)
+    mode = s[ch + C_POP]
+    is_popped = mode == POP_ALWAYS
+    if mode == POP_ON_ADVANCE:
+        is_popped = has_moved
+    elif mode == POP_ON_ADVANCE_NOP:
+        is_popped = has_moved or command == CMD_NOP
+    return pop_command(payload) if is_popped else payload
+
+
+@kernel
+def filter_takes(s, ch, payload, commit):
+    """Whether the filter of a channel lets a word through to the processor; `commit` counts it."""
+    f = ch + C_FILTER_FIELDS
+    kind = s[ch + C_FILTER] - 1
+    is_control = (payload & MARK_CONTROL) != 0
+    if kind == 2:
+        index = (payload >> 16) & 0xFFFF
+        return is_control or (s[f + 7] <= index and index <= s[f + 8])
+    if s[f + 9]:
+        return True
+    counter = s[f + 2]
+    takes = counter <= s[f + 5]
+    if is_control and s[f + 6] and kind == 0:
+        takes = counter == s[f + 5]
+    if commit and s[f + 1 if is_control else f] != 0:
+        if counter >= s[f + 3]:
+            s[f + 2] = 0
+            if kind == 1:
+                if s[f + 4] and s[f + 3]:
+                    s[f + 3] = s[f + 4]
+                    s[f + 4] = 0
+                else:
+                    s[f + 9] = 1
+        else:
+            s[f + 2] = counter + 1
+    return takes
+
+
+@inlined
+def reaches_processor(s, ch, payload):
+    """Whether a word that goes to RAMP is for the processor: not filtered, its command not to be ignored."""
+    if (payload & MARK_CONTROL) and ((payload >> 24) & 1):
+        return False
+    return s[ch + C_FILTER] == 0 or filter_takes(s, ch, payload, False)
+
+
+@kernel
+def _note_link(s, p, x, ev, b, node, port, color, t):
+    """Counts of a link and its interval in the trace."""
+    s[b + B_LINK_SENT + port] += 1
+    window = t // p[P_WINDOW]
+    if window != s[b + B_LOAD_WINDOW]:
+        is_next = window == s[b + B_LOAD_WINDOW] + 1
+        for k in range(5):
+            s[b + B_LOAD + k] = (s[b + B_LOAD + k] & 0xFFFF_FFFF) << 32 if is_next else 0
+        s[b + B_LOAD_WINDOW] = window
+    s[b + B_LOAD + port] += 1
+    if s[b + B_LINK_END + port] == t and s[b + B_LINK_COLOR + port] == color:
+        s[b + B_LINK_END + port] = t + 1
+        return
+    end_link_run(s, p, x, ev, b, node, port)
+    s[b + B_LINK_START + port] = t
+    s[b + B_LINK_COLOR + port] = color
+    s[b + B_LINK_END + port] = t + 1
+
+
+@kernel
+def end_link_run(s, p, x, ev, b, node, port):
+    """Emit the interval of the last run of words on a link, if its node is watched."""
+    if s[b + B_LINK_END + port] > 0 and is_recording(x):
+        track = p[p[P_TRACKS] + node * TRACK_WORDS + K_LINK + port]
+        if track >= 0:
+            kind = KIND_LINK + s[b + B_LINK_COLOR + port]
+            emit(x, ev, INTERVAL, track, kind, s[b + B_LINK_START + port], s[b + B_LINK_END + port], -1)
+    s[b + B_LINK_END + port] = 0
+
+
+@inlined
+def push_queue(s, q, payload, identity, ready):
+    """Put a word into an input queue; the caller has checked the room."""
+    place = s[q + Q_HEAD] + s[q + Q_COUNT]
+    if place >= s[q + Q_LIMIT]:
+        place -= s[q + Q_LIMIT]
+    at = q + Q_RING + place * ENTRY_WORDS
+    s[at] = payload
+    s[at + 1] = identity
+    s[at + 2] = ready
+    s[q + Q_COUNT] += 1
+    if s[q + Q_COUNT] > s[q + Q_PEAK]:
+        s[q + Q_PEAK] = s[q + Q_COUNT]
+
+
+@inlined
+def queue_has_room(s, q, t):
+    """Whether an input queue takes another word at cycle `t`."""
+    count = s[q + Q_COUNT]
+    if s[q + Q_LAST] == t:
+        count += 1
+    return count < s[q + Q_LIMIT]
+
+
+@kernel
+def _target_channel(s, p, node, color, port, receiver, t):
+    """Channel in the block of a neighbour that takes a color, 0 with a fault if there is none."""
+    nb = block_of(s, p, receiver)
+    place = p[s[nb + B_CLASS] + L_CHANNEL + color]
+    if place == 0 or s[nb + place + C_ROUTED] == 0:
+        fault(s, receiver, FAULT_UNROUTED, color | (opposite(port) << 8))
+        return 0
+    return nb + place
+
+
+@kernel
+def _swapped(s, p, nb, color, port):
+    """Mask of the channels (1: same color, 2: the other of the pair) that take an arrival."""
+    axis = 1 if port == 2 or port == 4 else 2
+    own = p[s[nb + B_CLASS] + L_CHANNEL + color]
+    other = p[s[nb + B_CLASS] + L_CHANNEL + (color ^ 1)]
+    mask = 1 if own != 0 and (s[nb + own + C_SWAP] & axis) == 0 else 0
+    if other != 0 and (s[nb + other + C_SWAP] & axis):
+        mask |= 2
+    return mask
+
+
+@kernel
+def _is_open(s, p, b, node, ch, color, outputs, payload, t):
+    """Whether all outputs of a word can take it at cycle `t`: 1 yes, 0 no, 2 a link is busy."""
+    place = p[P_NODES] + node * NODE_WORDS + NODE_NEIGHBOUR
+    for port in range(1, 5):
+        if (outputs >> port) & 1:
+            if s[b + B_LINK_FREE + port] >= (t + 1) * 1000:
+                return 2
+            receiver = p[place + port]
+            if receiver < 0:
+                fault(s, node, FAULT_EDGE, color | (port << 8))
+                return 0
+            if p[P_SWAP]:
+                nb = block_of(s, p, receiver)
+                mask = _swapped(s, p, nb, color, port)
+                for k in range(2):
+                    if (mask >> k) & 1:
+                        other = nb + p[s[nb + B_CLASS] + L_CHANNEL + (color ^ k)]
+                        if not has_room(s, other, opposite(port), t):
+                            return 0
+                continue
+            target = _target_channel(s, p, node, color, port, receiver, t)
+            if target == 0 or not has_room(s, target, opposite(port), t):
+                return 0
+    if outputs & 1:
+        if reaches_processor(s, ch, payload):
+            number = s[ch + C_QUEUE]
+            if number < 0:
+                return 0
+            q = b + p[s[b + B_CLASS] + L_QUEUE + number]
+            if not queue_has_room(s, q, t):
+                return 0
+    return 1
+
+
+@kernel
+def _to_processor(s, p, x, b, node, ch, payload, identity, t):
+    """Hand a word to the input queue of its color, unless a filter or its own mark keeps it away."""
+    is_ignored = (payload & MARK_CONTROL) != 0 and ((payload >> 24) & 1) != 0
+    takes = not is_ignored
+    if s[ch + C_FILTER]:
+        takes = filter_takes(s, ch, payload, True) and takes
+    if not takes:
+        s[H_DROPPED] += 1
+        leave_trail(s, identity, node, 0, 3, 0, -1)
+        return
+    number = s[ch + C_QUEUE]
+    q = b + p[s[b + B_CLASS] + L_QUEUE + number]
+    ready = t + p[P_RAMP]
+    push_queue(s, q, payload, identity, ready)
+    s[b + B_MAIN_MASK] |= 1 << number
+    wake_processor(s, node, ready)
+    leave_trail(s, identity, node, 0, 2, 0, -1)
+
+
+@kernel
+def _send_over(s, p, x, ev, b, node, color, port, payload, identity, t):
+    """Send a word over a link to the router behind it."""
+    receiver = p[p[P_NODES] + node * NODE_WORDS + NODE_NEIGHBOUR + port]
+    nb = block_of(s, p, receiver)
+    ready = t + p[P_HOP]
+    mask = _swapped(s, p, nb, color, port) if p[P_SWAP] else 1
+    for k in range(2):
+        if (mask >> k) & 1:
+            target = nb + p[s[nb + B_CLASS] + L_CHANNEL + (color ^ k)]
+            push_word(s, target, opposite(port), payload, identity, ready)
+    wake_router(s, receiver, ready)
+    free = s[b + B_LINK_FREE + port]
+    if free < t * 1000:
+        free = t * 1000
+    s[b + B_LINK_FREE + port] = free + p[P_LINK]
+    s[H_HOPS] += 1
+    _note_link(s, p, x, ev, b, node, port, color, t)
+
+
+@kernel
+def _move(s, p, x, ev, b, node, ch, port, outputs, t):
+    """Take the head of a port's ring and send it to all outputs."""
+    r = ch + C_PORTS + port * PORT_WORDS
+    head = s[r + R_HEAD]
+    at = ring_of(s, ch, port) + head * ENTRY_WORDS
+    payload, identity, ready = s[at], s[at + 1], s[at + 2]
+    count = s[r + R_COUNT]
+    limit = s[ch + C_LIMIT_RAMP] if port == 0 else s[ch + C_LIMIT]
+    s[r + R_HEAD] = head + 1 if head + 1 < ring_size(s, ch, port) else 0
+    s[r + R_COUNT] = count - 1
+    s[r + R_LAST] = t
+    s[ch + C_TOTAL] -= 1
+    s[ch + C_SERVED] = t
+    s[ch + C_SENT] += 1
+    color = s[ch + C_COLOR]
+    going_on = payload & ~MARK_ADVANCE
+    if payload & MARK_CONTROL:
+        going_on = (going_on & ~0xFFFF_FFFF) | command_effect(s, b, node, ch, payload & 0xFFFF_FFFF, t)
+    if payload & MARK_ADVANCE:
+        advance_switch(s, node, ch)
+    for output in range(1, 5):
+        if (outputs >> output) & 1:
+            _send_over(s, p, x, ev, b, node, color, output, going_on, identity, t)
+            leave_trail(s, identity, node, output, 1, t - ready, -1)
+    if outputs & 1:
+        s[b + B_LINK_SENT] += 1
+        _to_processor(s, p, x, b, node, ch, payload & ~MARK_ADVANCE, identity, t)
+    if outputs == 0:
+        s[H_DROPPED] += 1
+        leave_trail(s, identity, node, 0, 3, t - ready, -1)
+    if count >= limit - 1:
+        if port > 0:
+            wake_router(s, p[p[P_NODES] + node * NODE_WORDS + NODE_NEIGHBOUR + port], t + 1)
+        else:
+            wake_processor(s, node, t + 1)
+    elif port == 0 and (count >= limit - 3 or count == 1):
+        wake_processor(s, node, t + 1)
+
+
+@inlined
+def _has_turn(port, outputs):
+    """Whether a word that comes in by a port changes its direction."""
+    return port > 0 and (outputs & 0x1E & ~(1 << opposite(port))) != 0
+
+
+@kernel
+def _head_port(s, p, ch, t):
+    """The port whose head is to go next and the cycle from which it may: port | cycle << 3, -1 if none."""
+    routes = routes_now(s, ch)
+    best = FAR
+    found = -1
+    for port in range(5):
+        if (routes >> port) & 1:
+            r = ch + C_PORTS + port * PORT_WORDS
+            if s[r + R_COUNT] > 0:
+                ready = s[ring_of(s, ch, port) + s[r + R_HEAD] * ENTRY_WORDS + 2]
+                if p[P_TURN] and _has_turn(port, (routes >> 8) & 0x1F):
+                    ready += p[P_TURN]
+                if ready < best:
+                    best = ready
+                    found = port
+    return found | (best << 3) if found >= 0 else -1
+
+
+@kernel
+def _to_host(s, p, h, b, node, ch, t):
+    """Let the host take a word of a color without a route; returns when it looks again, FAR if never."""
+    r = ch + C_PORTS
+    if s[r + R_COUNT] == 0 or s[ch + C_OUT_LEFT] == 0:
+        return FAR
+    at = ring_of(s, ch, 0) + s[r + R_HEAD] * ENTRY_WORDS
+    ready = s[at + 2]
+    if ready < s[ch + C_OUT_NEXT]:
+        ready = s[ch + C_OUT_NEXT]
+    if ready > t:
+        return ready
+    h[s[ch + C_OUT_AT]] = s[at] & 0xFFFF_FFFF
+    leave_trail(s, s[at + 1], node, 0, 2, t - s[at + 2], -1)
+    s[ch + C_OUT_AT] += 1
+    s[ch + C_OUT_LEFT] -= 1
+    s[ch + C_OUT_NEXT] = t + p[P_HOST_WORD]
+    s[r + R_HEAD] = s[r + R_HEAD] + 1 if s[r + R_HEAD] + 1 < s[ch + C_LIMIT_RAMP] else 0
+    s[r + R_COUNT] -= 1
+    s[r + R_LAST] = t
+    s[ch + C_TOTAL] -= 1
+    wake_processor(s, node, t + 1)
+    if s[ch + C_OUT_LEFT] == 0:
+        state = s[H_COMMANDS] + s[ch + C_OUT_COMMAND] * COMMAND_WORDS
+        s[state + X_LEFT] -= 1
+        if s[state + X_LEFT] == 0 and s[H_HOST_AT] > t + 1:
+            s[H_HOST_AT] = t + 1
+    return t + 1
+
+
+@kernel
+def router_step(s, p, h, x, ev, node, t):
+    """Cycle `t` of a node's router: every color moves at most one word."""
+    b = s[s[H_NODES] + node]
+    if b == 0:
+        return
+    c = s[b + B_CLASS]
+    places = p[c + L_CHANNEL_LIST]
+    candidates = 0
+    wake = FAR
+    for i in range(p[c + L_NUM_CHANNELS]):
+        ch = b + p[places + i]
+        if s[ch + C_TOTAL] == 0:
+            continue
+        if s[ch + C_ROUTED] == 0:
+            again = _to_host(s, p, h, b, node, ch, t)
+            if again < wake:
+                wake = again
+        elif s[ch + C_CLOSED] == 0:
+            head = _head_port(s, p, ch, t)
+            if head >= 0:
+                if (head >> 3) <= t:
+                    candidates |= 1 << i
+                elif (head >> 3) < wake:
+                    wake = head >> 3
+    used = 0
+    while candidates:
+        first = -1
+        for i in range(p[c + L_NUM_CHANNELS]):
+            if (candidates >> i) & 1:
+                if first < 0 or s[b + p[places + i] + C_SERVED] < s[b + p[places + first] + C_SERVED]:
+                    first = i
+        candidates &= ~(1 << first)
+        ch = b + p[places + first]
+        port = _head_port(s, p, ch, t) & 7
+        outputs = (routes_now(s, ch) >> 8) & 0x1F
+        if outputs & used:
+            wake = t + 1
+            continue
+        r = ch + C_PORTS + port * PORT_WORDS
+        payload = s[ring_of(s, ch, port) + s[r + R_HEAD] * ENTRY_WORDS]
+        state = _is_open(s, p, b, node, ch, s[ch + C_COLOR], outputs, payload, t)
+        if state == 1:
+            if s[r + R_COUNT] != s[ch + C_TOTAL]:
+                _look_for_two(s, ch, port, node, t)
+            _move(s, p, x, ev, b, node, ch, port, outputs, t)
+            used |= outputs
+            if s[ch + C_TOTAL] > 0 and s[ch + C_CLOSED] == 0:
+                head = _head_port(s, p, ch, t)
+                if head >= 0 and (head >> 3) < wake:
+                    wake = head >> 3
+        elif state == 2:
+            wake = t + 1
+    if wake < FAR:
+        wake_router(s, node, wake)
+
+
+@kernel
+def _look_for_two(s, ch, port, node, t):
+    """Two arrivals of a color in one cycle are undefined: log them. Words that wait are none."""
+    routes = routes_now(s, ch)
+    at = ring_of(s, ch, port) + s[ch + C_PORTS + port * PORT_WORDS + R_HEAD] * ENTRY_WORDS
+    for other in range(5):
+        if other != port and (routes >> other) & 1:
+            r = ch + C_PORTS + other * PORT_WORDS
+            if s[r + R_COUNT] > 0:
+                place = ring_of(s, ch, other) + s[r + R_HEAD] * ENTRY_WORDS
+                if s[place + 2] == s[at + 2]:
+                    log(s, node, LOG_TWO_ARRIVALS, s[ch + C_COLOR], -1)

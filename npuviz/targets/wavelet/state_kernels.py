@@ -1,0 +1,473 @@
+"""Word positions of the root state `s` and of the immutable program words `p`.
+
+The state is one flat int64 array: a header, the time wheel, the table of nodes (places of the fabric with
+a program or a route), the trail of hops, then a heap. A node's block is copied to the heap when something
+first happens there, so that idle nodes take one word each.
+"""
+
+# --- header of the state -------------------------------------------------------------------------
+H_CYCLE = 0
+H_STATUS = 1
+H_FAULT = 2  # a FAULT_ code
+H_FAULT_NODE = 3
+H_FAULT_INSTRUCTION = 4  # listing index, -1 none
+H_FAULT_VALUE = 5  # what the fault is about: an address, a color, a message
+H_USED = 6  # words of the state in use
+H_NODES = 7  # word of the node table
+H_NODES_COUNT = 8
+H_WHEEL = 9  # word of the wheel's bitmaps
+H_WHEEL_WORDS = 10  # words of 32 bits per slot
+H_WHEEL_SUMMARY = 11  # summary words per slot, in front of the slot's words
+H_WHEEL_MASK = 12  # slots that are not empty
+H_HOST_AT = 13  # cycle at which the host has something to do, FAR if none
+H_GIVEN = 14  # host commands given
+H_NEXT = 15  # next host command to start
+H_DONE = 16  # commands done in all
+H_CLOSED = 17  # no more commands will come
+H_CLOSED_AT = 18  # cycle at which the last command of a closed list was done, -1
+H_ACTIVE = 19  # commands under way
+H_TRAIL = 20  # word of the trail
+H_TRAIL_ROWS = 21  # a power of two
+H_TRAIL_COUNT = 22  # hops written so far
+H_FINAL = 23
+H_LOG_FIRST = 24  # first chunk of the log (prints, hazards, traces), 0 none
+H_LOG_LAST = 25
+H_LOG_COUNT = 26
+H_EVENTS = 27  # events processed
+H_INSTRUCTIONS = 28  # scalar instructions
+H_BEATS = 29  # steps of DSD operations
+H_ELEMENTS = 30  # elements of DSD operations
+H_HOPS = 31
+H_TAKEN = 32  # words taken by processors
+H_DROPPED = 33
+H_TASKS = 34  # tasks run
+H_FLOPS = 35
+H_COMMANDS = 36  # word of the commands' state, COMMAND_WORDS each
+H_COMMANDS_ROOM = 37
+H_WAKES = 38
+H_EDITS = 39  # bytes changed from outside, counted
+H_NOW = 40  # the cycle whose events ran last, or run now
+H_OLDEST = 42  # first command that may not be done
+H_DEMAND = 41  # words of the heap that the next command may need
+HEADER_WORDS = 64
+
+STATUS_RUNNING = 0
+STATUS_FINISHED = 1
+STATUS_FAULT = 2
+STATUS_DEADLOCK = 3
+
+RESULT_UNTIL = 0
+RESULT_FINISHED = 1
+RESULT_FAULT = 2
+RESULT_DEADLOCK = 3
+RESULT_EVENTS = 4
+RESULT_ROOM = 5  # the heap is too small
+RESULT_COMMAND = 6  # the command waited for is done
+
+FAR = 1 << 60
+SLOTS = 32  # of the wheel
+
+# --- faults ----------------------------------------------------------------------------------------
+FAULT_ADDRESS = 1  # memory access outside
+FAULT_ASSERT = 2
+FAULT_STACK = 3
+FAULT_REGISTERS = 4
+FAULT_OPCODE = 5
+FAULT_EDGE = 6  # a route leaves the fabric
+FAULT_UNROUTED = 7  # a word arrives where its color is not configured
+FAULT_QUEUE = 8  # an operand names a queue that has no color
+FAULT_THREAD = 9  # two live operations on one microthread
+FAULT_FIFO = 10  # the FIFO action "fault"
+FAULT_FUNCTION = 11
+FAULT_COLOR = 12
+FAULT_DSR = 13
+FAULT_SHAPE = 14
+FAULT_TASK = 15  # activation of an id without task
+FAULT_OPERAND = 16
+FAULT_TYPE = 17
+
+# --- hazards (log entries) ---------------------------------------------------------------------------
+LOG_PRINT = 1  # value: character codes of a line follow one by one
+LOG_TRACE = 2
+LOG_CONTROL_UNBOUND = 3
+LOG_THREAD_BUSY = 4
+LOG_LENGTHS = 5
+LOG_ABSORBED = 6
+LOG_NO_INDEX = 7
+LOG_TWO_ARRIVALS = 8
+LOG_QUEUE_BUSY = 9
+LOG_TEARDOWN = 10
+LOG_NO_ADVANCE = 11
+LOG_UNBOUND_TASK = 12
+LOG_COMMAND = 13
+LOG_CHUNK_ROWS = 64
+LOG_ROW = 5  # cycle, node, kind, value, instruction
+
+# --- a node's block ------------------------------------------------------------------------------------
+B_NODE = 0
+B_CLASS = 1  # word of the class in p
+B_PROGRAM = 2  # word of the program in p, -1 none
+B_MEMORY = 3  # word of the state
+B_BYTES = 4  # bytes of memory
+B_FREE = 5  # the datapath takes the next step from this cycle on
+B_HALTED = 6
+B_ACTIVE = 7  # mask of active local tasks
+B_BLOCKED = 8  # mask of blocked ids
+B_UT_BLOCKED = 9
+B_THREADS = 10  # mask of threads with an operation: bits 0..7 microthreads, 8 main
+B_HIGH = 11  # mask of ids with priority HIGH
+B_LEVEL = 12  # priority level of the main thread
+B_LAST = 13  # thread served last
+B_TASK = 14  # kind << 16 | id of the running task, -1 none
+B_FUNCTION = 15  # its function
+B_TASK_START = 16
+B_PC = 17
+B_FRAME = 18  # word of the register frame
+B_DEPTH = 19
+B_STACK = 20  # byte address of the next frame memory
+B_READY = 21  # main thread: next instruction from this cycle on
+B_DRAIN = 22  # pipeline of the last synchronous DSD operation is empty
+B_COMPLETE = 23  # its results can be read
+B_BUBBLE = 24  # cycles lost by branches that hide the latency of a DSR load
+B_FLOAT = 25  # register written by the last floating-point instruction, -1
+B_FLOAT_READY = 26
+B_SEQUENCE = 27  # words sent
+B_RAMP = 28  # the ramp into the router is free from this cycle on
+B_TSC = 29  # cycle of the last reset
+B_TSC_STOPPED = 30  # value while disabled, -1 while counting
+B_PRNG = 31  # active generator
+B_TEARDOWN = 32  # mask of colors with a pending teardown
+B_LAUNCH = 33  # function to launch, -1
+B_LAUNCH_COMMAND = 34  # command that waits for S_UNBLOCK_COMMANDS, -1
+B_LAUNCH_ARGS = 35  # place of arguments in host words
+B_LAUNCH_COUNT = 36
+B_STREAMS_IN = 37  # mask of colors on which the host sends
+B_STREAMS_OUT = 38
+B_FLUSH = 39  # mask of queues with a flush under way (8 + output queue)
+B_WAIT = 40  # why the main thread waits (WAIT_)
+B_LINE = 41  # listing index of the instruction started last
+B_RUN_START = 42  # start of what the main track shows
+B_MAIN_MASK = 43  # queues with words, by number
+B_TASK_BUSY = 44  # cycles of tasks
+B_CURSORS = 45  # open @map cursors
+B_PERF = 46
+B_TASK_COUNT = 47
+B_LINK_FREE = 48  # per output port, in 1/1000 cycles
+B_LINK_SENT = 53  # words per output port
+B_LINK_START = 58  # run of words on a link: start, color | end
+B_LINK_COLOR = 63
+B_LINK_END = 68
+B_LINK_LAST = 73  # listing index of the sender
+B_LOAD = 78  # per output port: words of the present and of the last window, 32 bits each
+B_LOAD_WINDOW = 83  # number of the present window
+B_EVENT_ID = 84  # id of the word that started the running task
+B_HISTORY = 85  # cycle at which the block was made
+B_CARRY = 86
+B_QUEUE_WAIT = 87
+B_WAIT_SINCE = 88
+B_FLUSH_TASK = 89
+B_BUSY = 90  # cycles in which the datapath issued something
+B_LOADS_SEEN = 91
+B_PRNG_STATE = 92  # four generators
+B_OUT = 96  # color of each output queue, -1
+B_MAP_WAIT = 104  # cursor (operand record) that the main thread waits for, 0 none
+B_DEAD_UT = 105
+BLOCK_HEADER = 108
+
+WAIT_NONE = 0
+WAIT_INPUT = 1
+WAIT_OUTPUT = 2
+WAIT_FIFO_EMPTY = 3
+WAIT_FIFO_FULL = 4
+WAIT_BLOCKED = 5  # a blocked microthread
+WAIT_TIME = 6
+WAIT_COLOR = 7  # teardown
+
+# --- a thread: one DSD operation under way ----------------------------------------------------------
+T_OP = 0
+T_ROW = 1  # word of the operation row in p
+T_NEXT = 2  # next beat from this cycle on
+T_LEFT = 3  # elements left
+T_LEVEL = 4  # priority: larger is served first
+T_ACTIVATE = 5
+T_UNBLOCK = 6
+T_UNBLOCK_KIND = 7
+T_CONTROL = 8
+T_CONTROL_ID = 9
+T_CONTROL_KIND = 10
+T_INDEX = 11
+T_RESULT = 12  # register word of the bool result, -1
+T_START = 13
+T_LINE = 14  # listing index
+T_VALUE = 15  # accumulator of a reduction, carry
+T_ASYNC = 16
+T_TOTAL = 17
+T_WAIT = 18  # WAIT_
+T_GROUP = 19  # elements per beat
+T_CYCLES = 20  # cycles per beat
+T_HALF = 21  # 16-bit float type of the program
+T_SINCE = 22  # waits since
+T_FINISHED = 23  # result of the operation: 1 ended, 0 suspended by a FIFO test
+T_QUEUES = 24  # mask of the queues it holds: inputs, 8 + outputs
+T_ELEMENT = 25  # bytes of a destination element
+T_REDUCES = 26
+T_TASK = 27  # task that started it
+T_STEPS = 28
+T_DONE = 29
+T_OPERANDS = 32  # destination, first, second source, multiplier
+OPERAND_WORDS = 18
+THREAD_WORDS = T_OPERANDS + 4 * OPERAND_WORDS
+MAIN = 8
+NUM_THREADS = 9
+
+# --- an operand under way
+A_KIND = 0
+A_ADDRESS = 1  # of the next element; the value itself of a scalar
+A_STEP = 2  # bytes
+A_LEFT = 3  # elements that it has, -1 no limit
+A_QUEUE = 4
+A_COLOR = 5
+A_FLAGS = 6
+A_BYTES = 7  # of an element
+A_SHAPE = 8  # word of its shape in p
+A_INDEX = 9  # four counters of mem4d; start and end of a circular buffer
+A_DSR = 13  # word of its DSR, -1
+A_BASE = 14  # address of the first element
+A_LENGTH = 15
+A_PER_WORD = 16  # elements per wavelet
+A_RECORD = 17  # word of the queue (fabric input) or channel (output), FIFO
+
+KIND_NOTHING = 0
+KIND_LINE = 1
+KIND_SHAPE = 2
+KIND_RING = 3
+KIND_INPUT = 4
+KIND_OUTPUT = 5
+KIND_FIFO = 6
+KIND_VALUE = 7
+
+# flags of a fabric operand
+FLAG_CONTROL = 1
+FLAG_TRANSFORM = 2
+FLAG_ADVANCE = 4
+FLAG_INDEX = 8
+FLAG_ZERO_FIRST = 16
+FLAG_ZERO_SECOND = 32
+FLAG_SAVE = 64
+FLAG_PAIR_ANY = 128
+FLAG_PAIR = 256
+
+# --- an input queue ---------------------------------------------------------------------------------
+Q_COLOR = 0  # -1: not bound
+Q_HEAD = 1
+Q_COUNT = 2
+Q_LIMIT = 3  # words it may hold, those on the ramp included
+Q_LAST = 4  # cycle of the last pop
+Q_ID = 5  # data task id
+Q_THREAD = 6  # thread that reads it, -1
+Q_LENGTH = 7  # words of the queue itself
+Q_PEAK = 8
+Q_SKIP = 9
+Q_PRIORITY = 10
+Q_TABLE = 11
+Q_IN_LEFT = 12  # stream from the host: words left
+Q_IN_AT = 13  # place of the next word in host words (32-bit words)
+Q_IN_COMMAND = 14
+Q_IN_NEXT = 15  # cycle
+Q_RING = 16
+ENTRY_WORDS = 3  # payload | control << 32 | marks, id, ready
+
+# --- a channel: one color in a router -----------------------------------------------------------------
+C_COLOR = 0
+C_POSITION = 1
+C_POSITIONS = 2  # four words: receive | transmit << 8 | 1 << 16 valid
+C_RING = 6
+C_POP = 7
+C_CLOSED = 8  # teardown
+C_SERVED = 9  # cycle in which it was served last
+C_QUEUE = 10  # number of the input queue behind RAMP, -1
+C_SLOTS = 11  # entries per port ring
+C_LIMIT = 12  # words a port ring may hold
+C_LIMIT_RAMP = 13
+C_FILTER = 14  # kind + 1, 0 none
+C_FILTER_FIELDS = 15  # count_data, count_control, counter, limit1, limit2, max, filter_control, min_idx, max_idx, off
+C_SWAP = 25
+C_ROUTED = 26  # a router configuration exists
+C_OUT_LEFT = 27  # stream to the host: words left
+C_OUT_AT = 28
+C_OUT_COMMAND = 29
+C_OUT_NEXT = 30
+C_TOTAL = 31  # words in all its rings
+C_SENT = 32
+C_PORTS = 33  # five ports of PORT_WORDS
+PORT_WORDS = 4
+R_HEAD = 0
+R_COUNT = 1
+R_LAST = 2  # cycle of the last pop
+R_PEAK = 3
+CHANNEL_HEADER = C_PORTS + 5 * PORT_WORDS
+# then 5 rings of C_SLOTS entries; the RAMP ring has C_LIMIT_RAMP entries and comes last
+
+MARK_CONTROL = 1 << 32
+MARK_ADVANCE = 1 << 33
+MARK_TRANSFORM = 1 << 34
+
+# --- a FIFO
+F_READ = 0  # byte position
+F_FILL = 1  # bytes in it
+F_READ_LENGTH = 2
+F_WRITE_LENGTH = 3
+F_WAS_FULL = 4
+F_WAS_EMPTY = 5
+F_NEED = 6  # bytes the stalled push needs
+F_NEED_POP = 7
+FIFO_WORDS = 8
+
+# --- a DSR
+D_WORD = 0
+D_SETTINGS = 1  # -1 none; a snapshot of the settings follows in the values below
+D_ACTIVATE = 2
+D_UNBLOCK = 3
+D_CONTROL_ID = 4
+D_UT = 5
+DSR_WORDS = 6
+
+# --- a cursor of @map uses an operand record
+
+# --- program words ---------------------------------------------------------------------------------------
+P_NODES = 0  # NODE_WORDS per node
+P_PROGRAMS = 1
+P_CLASSES = 2
+P_COSTS = 3  # cycles per scalar instruction
+P_RATES = 4  # RATE_WORDS per DSD operation
+P_MATH = 5
+P_ARCH = 6  # 2 or 3
+P_HOP = 7
+P_RAMP = 8
+P_TURN = 9
+P_LINK = 10  # 1/1000 cycles per word and link
+P_CREDIT = 11
+P_OUTPUT = 12  # cycles from the step of an operation to its word at the ramp
+P_LOAD_USE = 13
+P_TASK_START = 14
+P_DRAIN = 15
+P_COMPLETE = 16
+P_BRANCH = 17  # not taken
+P_BRANCH_TAKEN = 18
+P_FLOAT_WAIT = 19
+P_STRIDE_RULE = 20  # 0: documented, 1: 8 / stride
+P_HOST_WORD = 21  # cycles per word that the host moves, per PE
+P_HOST_SETUP = 22
+P_HOST_LAUNCH = 23
+P_SETTLE = 24
+P_FUSED = 25  # fmacs rounds once
+P_WATCH = 26
+P_TRACKS = 27  # TRACK_WORDS per node: first track ids, -1 not watched
+P_PRINT_COST = 28
+P_UNROUTED = 29  # 1: a word that arrives without a route is a fault
+P_COLUMNS = 30  # of the fabric
+P_COMMANDS = 31
+P_BANK = 32  # cycles a bank conflict costs
+P_WINDOW = 33  # cycles of a load window
+P_QUEUE_READ = 34
+P_TASK_END = 35
+P_TIMER = 41
+P_RECTANGLE = 39  # columns of the rectangle
+P_GRID = 40  # node of each of its places, -1
+P_SWAP = 37  # some channel swaps colors
+P_WATCHED = 38  # some node has tracks
+PROGRAM_HEADER = 64
+
+NODE_COLUMN = 0  # of the fabric
+NODE_ROW = 1
+NODE_CLASS = 2
+NODE_X = 3  # in the rectangle
+NODE_Y = 4
+NODE_NEIGHBOUR = 5  # five ports, -1 edge, -2 a place without router
+NODE_WORDS = 10
+
+RATE_WORDS = 6
+RATE_GROUP = 0  # elements per beat, nothing in the way
+RATE_CYCLES = 1  # cycles per beat
+RATE_REDUCE = 2  # cycles per element of a reduction
+RATE_BYTES = 3  # bytes of a destination element
+RATE_SOURCE = 4  # bytes of a source element
+RATE_FLOPS = 5
+
+# a program
+G_CODE = 0
+G_LENGTH = 1
+G_FUNCTIONS = 2  # entry, registers, frame bytes, node
+G_NUM_FUNCTIONS = 3
+G_OPERATIONS = 4
+G_SHAPES = 5
+G_LOCAL = 6  # function of each local task id, -1
+G_DATA = 7  # TASK_WORDS of each data task id
+G_CONTROL = 8
+G_FIFOS = 9
+G_NUM_FIFOS = 10
+G_STACK = 11
+G_BYTES = 12
+G_FIRST = 13  # listing index of its first instruction
+G_TEARDOWN = 14  # function per color
+G_EMPTY = 15  # function per queue (8 + output)
+G_HALF = 16
+G_ROTATIONS = 17
+G_NUM_ROTATIONS = 18
+G_NUM_OPERATIONS = 19
+G_NUM_SHAPES = 20
+GROUP_WORDS = 24
+
+FUNCTION_WORDS = 4
+TASK_WORDS = 8  # function, number of arguments, then types (6)
+FIFO_FIELDS = 10  # address, size, empty action, full action, activate pop, push, priority, simd
+
+# a class: nodes with equal program and channels
+L_TEMPLATE = 0
+L_SIZE = 1
+L_PROGRAM = 2  # word of the program, -1
+L_MEMORY = 3  # place in the block
+L_REGISTERS = 4
+L_REGISTERS_SIZE = 5
+L_THREADS = 6
+L_DSRS = 7  # 0: none
+L_FIFOS = 8
+L_CURSORS = 9
+L_ROTATION = 10
+L_NUM_CHANNELS = 11
+L_CHANNEL_LIST = 12  # word in p of the places of the channels, by color
+L_QUEUES_END = 13
+L_CHANNEL = 16  # place of each color's channel, 0 none
+L_QUEUE = 40  # place of each queue: 8 explicit, then by color
+NUM_QUEUES = 32
+CLASS_WORDS = L_QUEUE + NUM_QUEUES
+
+# --- tracks of a watched node: first ids
+K_MAIN = 0
+K_THREAD = 1  # eight microthreads
+K_LINK = 9  # five ports
+TRACK_WORDS = 14
+
+# --- a host command: words of `h`, append-only
+M_KIND = 0
+M_X = 1
+M_Y = 2
+M_WIDTH = 3
+M_HEIGHT = 4
+M_WORDS = 5
+M_DATA = 6  # place of its data in host words, in 32-bit words; results alike
+M_IS_16BIT = 7
+M_NONBLOCK = 8
+M_COLOR = 9
+M_SYMBOLS = 10  # place of a row of (address, is pointer, function) per program
+M_ARGS = 11
+M_PORT = 12
+COMMAND_FIELDS = 16
+SYMBOL_WORDS = 3
+
+# a command's state
+X_STATE = 0  # 0 given, 1 under way, 2 done
+X_LEFT = 1  # PEs left
+X_START = 2
+X_END = 3
+COMMAND_WORDS = 4
