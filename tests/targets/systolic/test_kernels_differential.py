@@ -41,8 +41,9 @@ def random_template(random: np.random.Generator, builder: ProgramBuilder, key: i
             )
             template.movin(entry, rows, size=1024)
         for out in outs:
-            for _ in range(int(random.integers(1, 5))):
-                sources = (loaded[int(random.integers(num_loads))], loaded[int(random.integers(num_loads))])
+            # Every load is waited for: a tile never leaves while its data are still on their way.
+            for index in range(max(int(random.integers(1, 5)), num_loads)):
+                sources = (loaded[index % num_loads], loaded[int(random.integers(num_loads))])
                 count = int(random.integers(1, 40))
                 is_preload = bool(random.integers(0, 2))
                 template.gemm(sources, out, count, tile=(8, 8, count), size=512, preload=is_preload)
@@ -82,6 +83,7 @@ def random_program(seed: int) -> SystolicTables:
     return builder.finish()
 
 
+COMMANDS = {"dram_type": "ramulator2"}
 MACHINES: tuple[dict[str, str], ...] = (
     {},
     {"cores": "3", "icnt_injection_ports_per_core": "2", "dram_freq": "700"},
@@ -97,6 +99,12 @@ MACHINES: tuple[dict[str, str], ...] = (
         "vector_process_bit": "256",
     },
     {"cores": "2", "core_height": "16", "core_width": "4", "dram_req_size": "64", "dram_channels": "64"},
+    COMMANDS | {"dram_device": "HBM2", "dram_channels": "16", "icnt_injection_ports_per_core": "16"},
+    COMMANDS | {"dram_device": "DDR4", "dram_freq": "800"},
+    COMMANDS | {"dram_device": "DDR4", "cores": "3", "icnt_latency": "4", "dram_freq": "300"},
+    COMMANDS | {"dram_device": "LPDDR5", "cores": "4", "icnt_freq": "3000", "dram_channels": "1"},
+    COMMANDS | {"dram_device": "LPDDR4X", "dram_channels": "5", "icnt_latency": "0", "icnt_freq": "150"},
+    COMMANDS | {"dram_device": "HBM2E", "dram_refresh": "on", "dram_channels": "3", "cores": "2"},
 )
 
 
