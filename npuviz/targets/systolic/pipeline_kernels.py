@@ -9,8 +9,10 @@ from npuviz.sim.parts.bits_kernels import inlined, kernel
 from npuviz.sim.parts.watch_kernels import FLOW, INTERVAL, emit, is_recording, is_watched, watch_queue
 from npuviz.targets.systolic.entry_kernels import create_entry, entry_of
 from npuviz.targets.systolic.state_kernels import (
+    DATAFLOW_OUTPUTS,
     H_GEMM_COUNT,
     H_PRELOAD_COUNT,
+    K_DATAFLOW,
     K_EX_BUSY,
     K_EX_END,
     K_GEMM_COUNT,
@@ -226,11 +228,14 @@ def start_gemm(s, p, x, ev, c, k, slot, slot_index, code, t):
         start = s[k + K_GEMM_START] + offset
         if start < enter:
             start = enter
-    elif is_preload:
+    elif is_preload and s[k + K_DATAFLOW] != DATAFLOW_OUTPUTS:
         start = enter + 2 * height - 1
     else:
         start = enter
     finish = start + height + s[k + K_WIDTH] - 2 + rows
+    if s[k + K_DATAFLOW] == DATAFLOW_OUTPUTS:
+        # Assumed: nothing has to be loaded first, but results leave row by row after the last sum.
+        finish += height
     instruction = code + s[slot + S_DELTA]
     place = s[k + K_GEMM_HEAD] + count
     if place >= height:

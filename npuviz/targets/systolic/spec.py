@@ -309,8 +309,16 @@ def _refuse(spec: SystolicSpec) -> None:
         )
     if config.icnt_type != "simple" or spec.network != "file":
         raise TargetError("the detailed network is not modelled yet; --set icnt_type=simple runs it")
-    if any(core.core_type != "systolic_ws" for core in config.cores):
-        raise TargetError("output-stationary cores are not modelled; --set core_type=systolic_ws runs it")
+    kinds = sorted({core.core_type for core in config.cores})
+    if len(kinds) > 1:
+        raise TargetError(
+            f"cores of types {' and '.join(kinds)} on one chip; use one, for example "
+            f"--set core_type={kinds[0]}"
+        )
+    if spec.mode == "parity" and kinds != ["systolic_ws"]:
+        raise TargetError(
+            f"ONNXim has no {kinds[0]} cores; --set mode=true or --set core_type=systolic_ws runs it"
+        )
     rows = sum(core.core_height for core in config.cores)
     if rows > MAX_ARRAY_ROWS:
         raise TargetError(

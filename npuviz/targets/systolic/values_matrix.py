@@ -32,6 +32,11 @@ class MatrixProduct:
     left_zero: int = 0
     right_zero: int = 0
 
+    @property
+    def num_steps(self) -> int:
+        """Parts of the reduction."""
+        return -(-self.depth // self.step)
+
     def steps(self, load: Load) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Pairs (rows x k, k x columns) in order."""
         left = _joined([load(word) for word in self.left], self.left_by_depth, self.left_zero)

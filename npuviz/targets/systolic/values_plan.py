@@ -71,6 +71,11 @@ class Product(Protocol):
         """Element type of the accumulator."""
         ...
 
+    @property
+    def num_steps(self) -> int:
+        """How many pairs `steps` gives."""
+        ...
+
     def steps(self, load: Load) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Matrix pairs (rows x k, k x columns), float32, in the order in which they are accumulated."""
         ...

@@ -86,8 +86,7 @@ class TileValues:
     def _add_products(self, tile: int, program: TileProgram, gemms: int, found: Contents) -> None:
         """Put the accumulator blocks into `found`, each after its own number of retired steps."""
         product = self._plan.products[program.product]
-        done = program.gemm_destinations[:gemms]
-        steps = {word: int((done == word).sum()) for word in product.blocks}
+        steps = self._steps_done(program, product, gemms)
         wanted = set(steps.values())
         start = self._before(tile, product)
         result = np.zeros(product.shape, numpy_dtype(product.dtype)) if start is None else start.copy()
@@ -101,6 +100,16 @@ class TileValues:
                 _cut(result, product, steps, count, found)
         if gemms == program.num_gemms:
             self._chain_end = (tile, result)
+
+    def _steps_done(self, program: TileProgram, product: Product, gemms: int) -> dict[int, int]:
+        """Steps of the product that each block has seen; a block may take several instructions a step."""
+        destinations = program.gemm_destinations
+        found: dict[int, int] = {}
+        for word in product.blocks:
+            own = destinations == word
+            total, done = int(own.sum()), int(own[:gemms].sum())
+            found[word] = done * product.num_steps // total if total else 0
+        return found
 
     def _before(self, tile: int, product: Product) -> np.ndarray | None:
         """Accumulated result of the tiles before this one in its chain, None at the start of a chain."""

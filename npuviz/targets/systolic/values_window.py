@@ -72,6 +72,11 @@ class WindowProduct:
     dtype: str = "float32"
     weight_zero: int = 0
 
+    @property
+    def num_steps(self) -> int:
+        """Kernel positions times parts of the channels."""
+        return len(self.weights) * -(-self.depth // self.step)
+
     def steps(self, load: Load) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Pairs (pixels x k, k x outputs): kernel rows, kernel columns, then channels."""
         window = self.view.padded(load(self.view.word))

@@ -8,8 +8,10 @@ import numpy as np
 
 from npuviz.program.graph import Node
 from npuviz.targets.systolic import tables_kernels as tk
+from npuviz.targets.systolic.compiler.dataflow import array_steps
 from npuviz.targets.systolic.compiler.formulas import Step
 from npuviz.targets.systolic.compiler.hardware import ACC_BYTES
+from npuviz.targets.systolic.compiler.hardware import WEIGHTS as WEIGHTS_STAY
 from npuviz.targets.systolic.compiler.lowering import Half, Lowering
 from npuviz.targets.systolic.compiler.template import Template
 from npuviz.targets.systolic.compiler.window_tiling import WindowProblem, WindowTiling
@@ -158,7 +160,7 @@ class _Writer:
 
     def _blocks(self, outputs: int) -> list[Span]:
         """Output channels of a tile in blocks: of the array's width, or all of them on the vector unit."""
-        return spans(outputs, self.hardware.array_columns if self.problem.shape.is_array else outputs)
+        return spans(outputs, self.hardware.column_block if self.problem.shape.is_array else outputs)
 
     # Tiles -------------------------------------------------------------------------------------
 
@@ -307,7 +309,7 @@ class _Writer:
                 template.movin(self.residuals[j], rows, size=size, tensor=root, aux=aux)
 
     def _multiply(self, template: Template, part: _Part, blocks: Sequence[Span], view: WindowView) -> None:
-        problem, step = self.problem, self.hardware.array_rows
+        problem, step = self.problem, self.hardware.depth_step(part.inputs)
         words = tuple(
             tuple(self.weights[j, p] for j in range(len(blocks))) for p in range(len(self.positions))
         )
@@ -323,18 +325,22 @@ class _Writer:
         )
         aux = self.lowering.product(product)
         root = self.lowering.storage(problem.output).root
-        for j, (_, m) in enumerate(blocks):
-            for p in range(len(self.positions)):
-                for _, k in spans(part.inputs, step):
-                    template.gemm(
-                        (self.window, self.weights[j, p]),
-                        self.results[j],
-                        rows=part.pixels,
-                        tile=(m, k, part.pixels),
-                        size=part.pixels * m * ACC_BYTES,
-                        tensor=root,
-                        aux=aux,
-                    )
+        # Rows of activations stream as one; other dataflows handle them block by block.
+        block = part.pixels if self.hardware.dataflow == WEIGHTS_STAY else self.hardware.row_block
+        rows = [n for _, n in spans(part.pixels, block)]
+        depths = [k for _, k in spans(part.inputs, step)]
+        parts = [(p, k) for p in range(len(self.positions)) for k in depths]
+        for each in array_steps(self.hardware, rows, [m for _, m in blocks], [k for _, k in parts]):
+            template.gemm(
+                (self.window, self.weights[each.column, parts[each.part][0]]),
+                self.results[each.column],
+                rows=each.streamed,
+                tile=each.tile,
+                size=part.pixels * blocks[each.column][1] * ACC_BYTES,
+                preload=each.preload,
+                tensor=root,
+                aux=aux,
+            )
 
     def _multiply_taps(
         self, template: Template, part: _Part, view: WindowView, order: tuple[int, ...]

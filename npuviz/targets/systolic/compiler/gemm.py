@@ -9,6 +9,7 @@ import numpy as np
 
 from npuviz.program.graph import Node
 from npuviz.targets.systolic import tables_kernels as tk
+from npuviz.targets.systolic.compiler.dataflow import array_steps
 from npuviz.targets.systolic.compiler.formulas import Step, unary_steps
 from npuviz.targets.systolic.compiler.hardware import ACC_BYTES, ceil_div
 from npuviz.targets.systolic.compiler.lowering import Half, Lowering, NotLowered, attribute_text
@@ -228,8 +229,8 @@ class _Writer:
         tiling, hardware, builder = self.tiling, self.hardware, self.lowering.builder
         spad = Half(builder.scratchpad_entry, hardware.request_bytes, hardware.spad_half)
         acc = Half(builder.accumulator_entry, hardware.request_bytes, hardware.acc_half)
-        rows = self._spans(tiling.rows, hardware.array_rows)
-        columns = self._spans(tiling.columns, hardware.array_columns)
+        rows = self._spans(tiling.rows, hardware.row_block)
+        columns = self._spans(tiling.columns, hardware.column_block)
         self.acts = [spad.entry(("left", i), n * tiling.depth * self.left.item_bytes) for i, n in rows]
         self.weights = [
             spad.entry(("right", i), m * tiling.depth * self.right.item_bytes) for i, m in columns
@@ -293,8 +294,8 @@ class _Writer:
         return np.stack([left, right, bias, out], axis=1)
 
     def _template(self, template: Template, cut: _Cut) -> None:
-        rows = self._spans(cut.rows, self.hardware.array_rows)
-        columns = self._spans(cut.columns, self.hardware.array_columns)
+        rows = self._spans(cut.rows, self.hardware.row_block)
+        columns = self._spans(cut.columns, self.hardware.column_block)
         self._write_loads(template, cut, rows, columns)
         if cut.is_last and self.bias is not None:
             self._load_bias(template, self.bias, rows, columns)
@@ -345,7 +346,7 @@ class _Writer:
     def _write_products(
         self, template: Template, cut: _Cut, rows: list[tuple[int, int]], columns: list[tuple[int, int]]
     ) -> None:
-        problem, step = self.problem, self.hardware.array_rows
+        problem, step = self.problem, self.hardware.depth_step(cut.depth)
         blocks = {
             self.results[i, j]: Block(n0, n0 + n, m0, m0 + m)
             for (j, (m0, m)), (i, (n0, n)) in combinations(enumerate(columns), enumerate(rows))
@@ -364,19 +365,20 @@ class _Writer:
             right_zero=problem.right_zero,
         )
         aux = self.lowering.product(made)
-        for j, (_, m) in enumerate(columns):
-            for _, k in self._spans(cut.depth, step):
-                for i, (_, n) in enumerate(rows):
-                    template.gemm(
-                        (self.acts[i], self.weights[j]),
-                        self.results[i, j],
-                        rows=n,
-                        tile=(m, k, n),
-                        size=n * m * ACC_BYTES,
-                        preload=i == 0,
-                        tensor=self.out.root,
-                        aux=aux,
-                    )
+        parts = [k for _, k in self._spans(cut.depth, step)]
+        sizes = [n for _, n in rows], [m for _, m in columns]
+        for each in array_steps(self.hardware, *sizes, parts):
+            m, _, n = each.tile
+            template.gemm(
+                (self.acts[each.row], self.weights[each.column]),
+                self.results[each.row, each.column],
+                rows=each.streamed,
+                tile=each.tile,
+                size=n * m * ACC_BYTES,
+                preload=each.preload,
+                tensor=self.out.root,
+                aux=aux,
+            )
 
     def _load_bias(
         self,

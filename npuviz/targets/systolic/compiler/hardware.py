@@ -8,11 +8,16 @@ ACC_BYTES = 4
 """Bytes of an accumulator element: float32, or int32 for quantised models (Gemmini, DAC'21)."""
 
 
+WEIGHTS, OUTPUTS, INPUTS = "systolic_ws", "systolic_os", "systolic_is"
+"""What stays in the array: values of `core_type`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Hardware:
     """What a core offers a tile, and how fast the chip moves data.
 
-    array_rows, array_columns    PEs along the reduction (K) and along the outputs (M)
+    array_rows, array_columns    PEs: with weights in place, along the reduction (K) and the outputs (M)
+    dataflow                     what stays in the array
     spad_half, acc_half          bytes that one tile owns
     request_bytes                bytes of one DRAM request
     vector_bytes                 bytes the vector unit handles per step
@@ -32,6 +37,21 @@ class Hardware:
     layout: str
     host_cycles: int
     host_bytes_per_cycle: int
+    dataflow: str = WEIGHTS
+
+    @property
+    def row_block(self) -> int:
+        """Rows of a product that the array handles as one block (streamed ones may be more)."""
+        return self.array_columns if self.dataflow == INPUTS else self.array_rows
+
+    @property
+    def column_block(self) -> int:
+        """Columns of a product that the array handles as one block."""
+        return self.array_rows if self.dataflow == INPUTS else self.array_columns
+
+    def depth_step(self, depth: int) -> int:
+        """Reduction elements of one instruction."""
+        return max(1, depth) if self.dataflow == OUTPUTS else self.array_rows
 
 
 def ceil_div(value: int, divisor: int) -> int:
@@ -69,4 +89,5 @@ def hardware_of(spec: SystolicSpec) -> Hardware:
         layout=config.layout,
         host_cycles=spec.host_cycles,
         host_bytes_per_cycle=spec.host_bytes_per_cycle,
+        dataflow=cores[0].core_type,
     )

@@ -7,6 +7,7 @@ inner size is never 0. The estimate below ranks candidates only; it is not the s
 from dataclasses import dataclass
 from functools import lru_cache
 
+from npuviz.targets.systolic.compiler.dataflow import array_cycles
 from npuviz.targets.systolic.compiler.hardware import ACC_BYTES, Hardware, ceil_div, round_up
 
 ISSUE_CYCLES = 32
@@ -31,8 +32,8 @@ def choose_matrix_tiling(
     item  bytes of an element; extra_loads: bytes per output element loaded for the epilogue
     """
     best: tuple[bool, float, MatrixTiling] | None = None
-    for tile_rows in sizes_to_try(rows, hardware.array_rows, hardware.num_cores):
-        for tile_columns in sizes_to_try(columns, hardware.array_columns, hardware.num_cores):
+    for tile_rows in sizes_to_try(rows, hardware.row_block, hardware.num_cores):
+        for tile_columns in sizes_to_try(columns, hardware.column_block, hardware.num_cores):
             deepest = _deepest(hardware, tile_rows, tile_columns, depth, item, extra_loads)
             groups = batch * ceil_div(rows, tile_rows) * ceil_div(columns, tile_columns)
             for tile_depth in depths_to_try(deepest, hardware.array_rows):
@@ -73,7 +74,7 @@ def _deepest(hardware: Hardware, rows: int, columns: int, depth: int, item: int,
     """Largest part of the reduction that fits with this many rows and columns; 0: none."""
     if _blocks_bytes(hardware, rows, columns) > hardware.acc_half:
         return 0
-    num_entries = ceil_div(rows, hardware.array_rows) + 2 * ceil_div(columns, hardware.array_columns)
+    num_entries = ceil_div(rows, hardware.row_block) + 2 * ceil_div(columns, hardware.column_block)
     slack = num_entries * hardware.request_bytes
     space = hardware.spad_half - slack - columns * ACC_BYTES - extra_loads * rows * columns
     fitting = space // ((rows + columns) * item)
@@ -84,7 +85,7 @@ def _deepest(hardware: Hardware, rows: int, columns: int, depth: int, item: int,
 
 def _blocks_bytes(hardware: Hardware, rows: int, columns: int) -> int:
     """Accumulator bytes of the result, every block rounded up to the request size."""
-    blocks = ceil_div(rows, hardware.array_rows) * ceil_div(columns, hardware.array_columns)
+    blocks = ceil_div(rows, hardware.row_block) * ceil_div(columns, hardware.column_block)
     return rows * columns * ACC_BYTES + blocks * hardware.request_bytes
 
 
@@ -93,8 +94,7 @@ def _cost(
 ) -> float:
     groups = batch * ceil_div(rows, tiling.rows) * ceil_div(columns, tiling.columns)
     rounds = ceil_div(groups, hardware.num_cores)
-    steps = ceil_div(tiling.columns, hardware.array_columns) * ceil_div(depth, hardware.array_rows)
-    compute = steps * max(tiling.rows, hardware.array_rows)
+    compute = array_cycles(hardware, tiling.rows, tiling.columns, depth)
     loads = (tiling.rows + tiling.columns) * depth * item
     traffic = groups * loads
     memory = max(traffic / hardware.bytes_per_cycle, rounds * loads / hardware.core_bytes_per_cycle)

@@ -7,6 +7,7 @@ only; it is not the simulated time.
 from dataclasses import dataclass
 from functools import lru_cache
 
+from npuviz.targets.systolic.compiler.dataflow import array_cycles
 from npuviz.targets.systolic.compiler.hardware import ACC_BYTES, Hardware, ceil_div
 from npuviz.targets.systolic.compiler.matrix_tiling import ISSUE_CYCLES, depths_to_try, sizes_to_try
 from npuviz.targets.systolic.compiler.windows import WindowAxis
@@ -48,7 +49,7 @@ class WindowProblem:
 def choose_window_tiling(hardware: Hardware, problem: WindowProblem) -> WindowTiling | None:
     """Best tile of a convolution, None if nothing fits."""
     best: tuple[bool, float, WindowTiling] | None = None
-    step = hardware.array_columns
+    step = hardware.column_block
     for rows in _shares(problem.height.out, hardware.num_cores):
         for columns in _widths(problem.width.out, rows):
             for outputs in sizes_to_try(problem.outputs, step, hardware.num_cores):
@@ -87,7 +88,7 @@ def _widths(size: int, rows: int) -> list[int]:
 
 def _deepest(hardware: Hardware, problem: WindowProblem, rows: int, columns: int, outputs: int) -> int:
     """Most input channels that fit; 0: none. The vector unit takes as many as it produces."""
-    blocks = ceil_div(outputs, hardware.array_columns)
+    blocks = ceil_div(outputs, hardware.column_block)
     pixels = rows * columns
     if pixels * outputs * ACC_BYTES + blocks * hardware.request_bytes > hardware.acc_half:
         return 0
@@ -112,9 +113,7 @@ def _cost(hardware: Hardware, problem: WindowProblem, tiling: WindowTiling) -> f
     kernel = problem.height.kernel * problem.width.kernel
     pixels = tiling.rows * tiling.columns
     if problem.is_array:
-        blocks = ceil_div(tiling.outputs, hardware.array_columns)
-        steps = blocks * kernel * ceil_div(problem.inputs, hardware.array_rows)
-        compute = steps * max(pixels, hardware.array_rows)
+        compute = kernel * array_cycles(hardware, pixels, tiling.outputs, problem.inputs)
         depth, weights = problem.inputs, kernel * tiling.outputs * problem.inputs
     else:
         compute = kernel * ceil_div(pixels * tiling.outputs * ACC_BYTES, hardware.vector_bytes)

@@ -2,34 +2,32 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from math import prod
 
-from npuviz.base.errors import DoesNotFit, TargetError
-from npuviz.base.units import format_bytes
+from npuviz.base.errors import TargetError
+from npuviz.base.progress import NoProgress, Progress
 from npuviz.formats.onnxim_mapping import LayerMapping, Loops
 from npuviz.formats.onnxim_models import LanguageModel, ModelEntry, TraceRow
 from npuviz.program.memory import Allocation, MemoryMap
 from npuviz.program.program import Note
 from npuviz.targets.systolic import tables_kernels as tk
 from npuviz.targets.systolic.compiler.addresses import BumpAllocator
+from npuviz.targets.systolic.compiler.admission import SCHEDULERS, Admission, Request
 from npuviz.targets.systolic.compiler.builder import ProgramBuilder
 from npuviz.targets.systolic.compiler.compiled import Compiled
 from npuviz.targets.systolic.compiler.fitting import check_fits
-from npuviz.targets.systolic.compiler.parity.admission import Request, admit
+from npuviz.targets.systolic.compiler.language_memory import LanguageMemory
+from npuviz.targets.systolic.compiler.language_sizes import LanguageSizes
 from npuviz.targets.systolic.compiler.parity.attention import AttentionShape, FlashEmitter
 from npuviz.targets.systolic.compiler.parity.compile import PARITY_NOTE, check_geometry
 from npuviz.targets.systolic.compiler.parity.gemm import GemmEmitter, GemmOperands
-from npuviz.targets.systolic.compiler.parity.language_graph import (
-    GraphSketch,
-    sketch_language_graph,
-    weight_shapes,
-)
+from npuviz.targets.systolic.compiler.parity.language_graph import GraphSketch, sketch_language_graph
 from npuviz.targets.systolic.compiler.parity.tokenwise import (
     Activation,
     TokenShape,
     emit_bias_activation,
     emit_skip_layernorm,
 )
+from npuviz.targets.systolic.compiler.serving import serve
 from npuviz.targets.systolic.compiler.tiling import Geometry, ceil_div, tile_gemm
 from npuviz.targets.systolic.spec import SystolicSpec
 
@@ -48,40 +46,40 @@ class _Addresses:
 
 
 class LanguageCompiler:
-    """Compiles one language model with its request trace under the `simple` request scheduler."""
+    """Compiles one language model with its request trace; writes iterations for `serving`."""
 
     def __init__(self, model: LanguageModel, spec: SystolicSpec, entry: ModelEntry) -> None:
         self._model = model
         self._spec = spec
         self._entry = entry
         self._allocator = BumpAllocator()
-        self._builder = ProgramBuilder()
+        self.builder = ProgramBuilder()
         self._geometry = Geometry.of_core(spec, entry.target_core)
         self._tilings: dict[Loops, LayerMapping] = {}
         self._weights: list[dict[str, int]] = []
         self._iterations = 0
-        self.num_layers = 1 if model.run_single_layer else _layers(model)
+        self._sizes = LanguageSizes.of(model)
+        self._memory = LanguageMemory(entry, model, self._sizes, spec)
         self._sketch = GraphSketch(spec.precision)
 
-    def compile(self, trace: Sequence[TraceRow], dram: int) -> Compiled:
-        """All iterations of all requests. Raises TargetError where the order depends on run time."""
+    def compile(self, trace: Sequence[TraceRow], dram: int, progress: Progress) -> Compiled:
+        """All iterations of all requests. Raises TargetError."""
         self._register()
         graph, self._sketch = sketch_language_graph(
-            self._entry.name, self._model, self.num_layers, trace[0].prompt_length, self._spec.precision
+            self._entry.name, self._model, self._sizes, trace[0].prompt_length, self._spec.precision
         )
-        notes = [Note("info", "parity", PARITY_NOTE)]
-        for group, earliest in admit(trace, self._entry.max_batch_size, self._iteration_cycles()):
-            notes += self._check_memory(group)
-            self._run_group(group, earliest)
-        tables = self._builder.finish()
+        admission = Admission(trace, self._entry.scheduler, self._entry.max_batch_size, is_exact=False)
+        requests = serve(admission, self, self._spec, self._memory.least_cycles(), progress)
+        tables = self.builder.finish()
         check_fits(tables, self._spec)
         placement = {node.id: "Free" if node.op_type in _FREE else "Core" for node in graph.nodes}
-        return Compiled(tables, graph, self._memory_map(dram), tuple(notes), placement)
+        notes = (Note("info", "parity", PARITY_NOTE), *self._memory.notes)
+        return Compiled(tables, graph, self._memory_map(dram), notes, placement, requests)
 
     def _register(self) -> None:
-        for number in range(self.num_layers):
+        for number in range(self._sizes.num_simulated):
             addresses: dict[str, int] = {}
-            for name, shape in weight_shapes(self._model).items():
+            for name, shape in self._sizes.weight_shapes().items():
                 addresses[name] = self._allocate(f"layer{number}.{name}", *shape)
             self._weights.append(addresses)
         self._allocate("lm_head", self._model.hidden_size, self._model.vocab_size)
@@ -92,91 +90,63 @@ class LanguageCompiler:
             size *= dim
         return self._allocator.allocate(name, size)
 
-    def _iteration_cycles(self) -> int:
-        """Core cycles that an iteration takes at least: every weight passes DRAM."""
-        elements = sum(prod(shape) for shape in weight_shapes(self._model).values() if len(shape) == 2)
-        requests = elements * self._spec.precision * self.num_layers // self._spec.req_size
-        ticks = requests // self._spec.config.dram_channels
-        return ticks * self._spec.dram_period_ps // self._spec.core_period_ps
+    def admit(self, request: Request) -> None:
+        """Allocate the K and V caches of a request."""
+        self._memory.check_length(request)
+        for number in range(self._sizes.num_simulated):
+            width = (self._model.max_seq_length, self._sizes.cache_width)
+            key = self._allocate(f"layer{number}.k_cache", *width)
+            request.caches.append((key, self._allocate(f"layer{number}.v_cache", *width)))
 
-    def _check_memory(self, group: list[Request]) -> list[Note]:
+    def check_memory(self, active: Sequence[Request], batch: Sequence[Request]) -> None:
         """ONNXim's estimate of what must fit in DRAM."""
-        model, p = self._model, self._spec.precision
-        size = self._spec.config.dram_size << 30
-        layers = _layers(model)
-        per_layer = sum(prod(shape) for shape in weight_shapes(model).values())
-        caches = len(group) * 2 * model.max_seq_length * model.kv_width * layers
-        tokens = sum(request.tokens for request in group)
-        need = (per_layer * layers + caches + tokens * max(model.qkv_width, model.ffn_width)) * p
-        if size == 0 or need <= size:
-            return []
-        text = f"{self._entry.name} needs {format_bytes(need)} of DRAM, there are {format_bytes(size)}"
-        if self._entry.check_mem_size:
-            raise DoesNotFit(f"{text}; --set dram_size=0 or check_mem_size false runs it all the same")
-        return [Note("warning", "memory", text)]
+        self._memory.check(active, batch)
 
-    def _run_group(self, group: list[Request], earliest: int) -> None:
-        for request in group:
-            if request.final_length > self._model.max_seq_length:
-                raise DoesNotFit(
-                    f"a request of {request.final_length} tokens exceeds max_seq_length "
-                    f"{self._model.max_seq_length}"
-                )
-            for number in range(self.num_layers):
-                width = (self._model.max_seq_length, self._model.kv_width)
-                key = self._allocate(f"layer{number}.k_cache", *width)
-                request.caches.append((key, self._allocate(f"layer{number}.v_cache", *width)))
-        active = group
-        while active:
-            if self._iterations == MAX_ITERATIONS:
-                raise DoesNotFit(f"the trace needs more than {MAX_ITERATIONS} iterations")
-            self._builder.begin_launch(earliest=earliest, delay=1 if self._iterations else 0)
-            self._emit_iteration(active)
-            self._iterations += 1
-            for request in active:
-                request.end_iteration()
-            active = [request for request in active if not request.is_complete]
+    def write(self, batch: Sequence[Request], number: int) -> None:
+        """Write the layers of one iteration."""
+        self._iterations = number
+        self._emit_iteration(batch)
 
-    def _emit_iteration(self, active: list[Request]) -> None:
+    def _emit_iteration(self, active: Sequence[Request]) -> None:
         tokens = sum(request.tokens for request in active)
         source = self._allocate("input", tokens, self._model.hidden_size)
         places: list[_Addresses] = []
-        for number in range(self.num_layers):
+        for number in range(self._sizes.num_simulated):
             place = self._place_layer(number, source, tokens, active)
             places.append(place)
             source = place.by_name["ln2.out"]
         for number, place in enumerate(places):
             self._emit_layer(number, place, tokens, active)
 
-    def _place_layer(self, number: int, source: int, tokens: int, active: list[Request]) -> _Addresses:
+    def _place_layer(self, number: int, source: int, tokens: int, active: Sequence[Request]) -> _Addresses:
         """Allocate the tensors of one layer in ONNXim's order."""
-        model, at, place = self._model, f"layer{number}.", _Addresses({"source": source})
-        h = model.hidden_size
-        place.by_name["qkv.out"] = self._allocate(at + "qkv.out", tokens, model.qkv_width)
+        sizes, at, place = self._sizes, f"layer{number}.", _Addresses({"source": source})
+        h = sizes.hidden
+        place.by_name["qkv.out"] = self._allocate(at + "qkv.out", tokens, sizes.qkv_width)
         for request in active:
             place.queries.append(self._allocate(at + "kv_append.out", request.tokens, h))
         for request in active:
-            place.outputs.append(self._allocate(at + "attention.out", request.tokens, h))
+            place.outputs.append(self._allocate(at + "attention.out", request.tokens, sizes.attention))
         for name, width in (
-            ("concat.out", h),
+            ("concat.out", sizes.attention),
             ("projection.out", h),
             ("ln1.out", h),
-            ("fc1.out", model.ffn_width),
-            ("activation.out", model.intermediate_size),
+            ("fc1.out", sizes.ffn_width),
+            ("activation.out", sizes.ffn_inner),
             ("fc2.out", h),
             ("ln2.out", h),
         ):
             place.by_name[name] = self._allocate(at + name, tokens, width)
         return place
 
-    def _emit_layer(self, number: int, place: _Addresses, tokens: int, active: list[Request]) -> None:
-        model, spec, core, names = self._model, self._spec, self._entry.target_core, place.by_name
-        h, builder, shape = model.hidden_size, self._builder, TokenShape(tokens, 1, model.hidden_size)
+    def _emit_layer(self, number: int, place: _Addresses, tokens: int, active: Sequence[Request]) -> None:
+        sizes, spec, core, names = self._sizes, self._spec, self._entry.target_core, place.by_name
+        h, builder, shape = sizes.hidden, self.builder, TokenShape(tokens, 1, sizes.hidden)
         at = f"layer{number}."
         self._emit_gemm(
-            at, "qkv", (names["source"], names["qkv.out"]), (tokens, model.qkv_width, h), "source"
+            at, "qkv", (names["source"], names["qkv.out"]), (tokens, sizes.qkv_width, h), "source"
         )
-        qkv_bytes = tokens * model.qkv_width * spec.precision
+        qkv_bytes = tokens * sizes.append_width * spec.precision
         self._open(at + "kv_append")
         builder.add_skip_tiles(ceil_div(qkv_bytes, spec.spad_half_bytes(core)))
         builder.end_layer()
@@ -186,18 +156,18 @@ class LanguageCompiler:
         builder.add_skip_tiles()
         builder.end_layer()
         gemm = (names["concat.out"], names["projection.out"])
-        self._emit_gemm(at, "projection", gemm, (tokens, h, h), "concat.out")
+        self._emit_gemm(at, "projection", gemm, (tokens, h, sizes.attention), "concat.out")
         self._emit_norm(at, "ln1", shape, ("source", "projection.out"), names)
         self._emit_gemm(
-            at, "fc1", (names["ln1.out"], names["fc1.out"]), (tokens, model.ffn_width, h), "ln1.out"
+            at, "fc1", (names["ln1.out"], names["fc1.out"]), (tokens, sizes.ffn_width, h), "ln1.out"
         )
         self._emit_activation(at, number, tokens, names)
         gemm = (names["activation.out"], names["fc2.out"])
-        self._emit_gemm(at, "fc2", gemm, (tokens, h, model.intermediate_size), "activation.out")
+        self._emit_gemm(at, "fc2", gemm, (tokens, h, sizes.ffn_inner), "activation.out")
         self._emit_norm(at, "ln2", shape, ("ln1.out", "fc2.out"), names)
 
     def _open(self, node: str) -> None:
-        self._builder.begin_layer(f"{node} of iteration {self._iterations}", self._sketch.nodes[node])
+        self.builder.begin_layer(f"{node} of iteration {self._iterations}", self._sketch.nodes[node])
 
     def _tensor(self, at: str, name: str) -> int:
         if name == "source":
@@ -226,61 +196,62 @@ class LanguageCompiler:
             (tensors[0], tensors[1], tensors[2], tensors[3]),
         )
         self._open(at + step)
-        GemmEmitter(self._builder, self._spec, self._tilings[key], operands, self._entry.target_core).emit()
-        self._builder.end_layer()
+        GemmEmitter(self.builder, self._spec, self._tilings[key], operands, self._entry.target_core).emit()
+        self.builder.end_layer()
 
     def _emit_attention(self, at: str, number: int, place: _Addresses, index: int, request: Request) -> None:
-        model = self._model
+        sizes = self._sizes
         shape = AttentionShape(
-            heads=model.num_attention_heads,
-            kv_heads=model.num_kv_heads,
+            heads=sizes.heads,
+            kv_heads=sizes.kv_heads,
             queries=request.tokens,
             keys=request.length + request.tokens,
-            features=model.head_size,
+            features=sizes.head_size,
         )
         names = ("kv_append.out", "k_cache", "v_cache", "attention.out")
         tensors = [self._tensor(at, name) for name in names]
         self._open(at + "attention")
         FlashEmitter(
-            self._builder,
+            self.builder,
             self._spec,
             shape,
             (place.queries[index], *request.caches[number], place.outputs[index]),
             (tensors[0], tensors[1], tensors[2], tensors[3]),
             self._entry.target_core,
         ).emit()
-        self._builder.end_layer()
+        self.builder.end_layer()
 
     def _emit_norm(
         self, at: str, step: str, shape: TokenShape, sources: tuple[str, str], names: dict[str, int]
     ) -> None:
         self._open(at + step)
         emit_skip_layernorm(
-            self._builder,
+            self.builder,
             self._spec,
             shape,
             (names[sources[0]], names[sources[1]]),
             (self._tensor(at, sources[0]), self._tensor(at, sources[1])),
             self._entry.target_core,
         )
-        self._builder.end_layer()
+        self.builder.end_layer()
 
     def _emit_activation(self, at: str, number: int, tokens: int, names: dict[str, int]) -> None:
         model = self._model
         is_gated = model.ffn_type == "llama"
-        out_features = model.ffn_width // 2 if is_gated else model.ffn_width
+        width = self._sizes.ffn_width
+        out_features = width // 2 if is_gated else width
         self._open(at + "activation")
         emit_bias_activation(
-            self._builder,
+            self.builder,
             self._spec,
-            TokenShape(tokens, 1, model.ffn_width),
+            TokenShape(tokens, 1, width),
             Activation(_ACTIVATIONS[model.activation_function], out_features, is_gated),
             (names["fc1.out"], self._weights[number]["fc1.bias"], names["activation.out"]),
             (self._tensor(at, "fc1.out"), self._tensor(at, "fc1.bias"), self._tensor(at, "activation.out")),
             is_spread=True,
             core=self._entry.target_core,
         )
-        self._builder.end_layer()
+        self.builder.end_layer()
 
     def _memory_map(self, dram: int) -> MemoryMap:
         """Weights, and the first place of everything else."""
@@ -294,23 +265,33 @@ class LanguageCompiler:
         return MemoryMap(tuple(found.values()))
 
 
-def _layers(model: LanguageModel) -> int:
-    return max(1, model.num_hidden_layers // model.pipeline_parallel_size)
-
-
 def compile_language(
-    model: LanguageModel, spec: SystolicSpec, entry: ModelEntry, trace: Sequence[TraceRow], *, dram: int = 0
+    model: LanguageModel,
+    spec: SystolicSpec,
+    entry: ModelEntry,
+    trace: Sequence[TraceRow],
+    *,
+    dram: int = 0,
+    progress: Progress | None = None,
 ) -> Compiled:
     """Compile a language model and its request trace; `dram` is the DRAM's memory id.
 
     Raises TargetError.
     """
     check_geometry(spec, entry.target_core)
-    if entry.scheduler != "simple":
+    check_language_entry(entry)
+    if spec.config.scheduler != "simple":
         raise TargetError(
-            f"request scheduler {entry.scheduler[:40]!r} is not modelled yet; "
-            "write scheduler simple in the list file"
+            f"under scheduler {spec.config.scheduler} ONNXim's language mode never ends (flaw F21); "
+            "--set scheduler=simple or --set mode=true runs it"
         )
-    if model.tensor_parallel_size != 1:
-        raise TargetError("tensor_parallel_size other than 1 is not modelled yet")
-    return LanguageCompiler(model, spec, entry).compile(trace, dram)
+    return LanguageCompiler(model, spec, entry).compile(trace, dram, progress or NoProgress())
+
+
+def check_language_entry(entry: ModelEntry) -> None:
+    """Refuse request schedulers that do not exist. Raises TargetError."""
+    if entry.scheduler not in SCHEDULERS:
+        raise TargetError(
+            f"model {entry.name!r} asks for request scheduler {entry.scheduler[:40]!r}; "
+            f"there are {', '.join(SCHEDULERS)}"
+        )

@@ -10,32 +10,9 @@ import numpy as np
 from npuviz.formats.onnxim_models import LanguageModel
 from npuviz.program.graph import Graph, Node
 from npuviz.program.tensor import Tensor, TensorKind
-
-WEIGHTS = (
-    "ln1.weight",
-    "ln1.bias",
-    "qkv.weight",
-    "qkv.bias",
-    "projection.weight",
-    "projection.bias",
-    "ln2.weight",
-    "ln2.bias",
-    "fc1.weight",
-    "fc1.bias",
-    "fc2.weight",
-    "fc2.bias",
-)
-"""Weights of a layer in the order of registration. Ref: systolic.md section 14."""
+from npuviz.targets.systolic.compiler.language_sizes import LanguageSizes
 
 _DTYPE = {1: "int8", 2: "float16", 4: "float32", 8: "float64"}
-
-
-def weight_shapes(model: LanguageModel) -> dict[str, tuple[int, ...]]:
-    """Shapes of the weights of one layer, in the order of WEIGHTS."""
-    h, f, i = model.hidden_size, model.ffn_width, model.intermediate_size
-    shapes = ((h,), (h,), (h, model.qkv_width), (model.qkv_width,), (h, h), (h,))
-    shapes += ((h,), (h,), (h, f), (f,), (i, h), (h,))
-    return dict(zip(WEIGHTS, shapes, strict=True))
 
 
 @dataclass
@@ -77,25 +54,25 @@ class GraphSketch:
 
 
 def sketch_language_graph(
-    name: str, model: LanguageModel, num_layers: int, tokens: int, precision: int
+    name: str, model: LanguageModel, sizes: LanguageSizes, tokens: int, precision: int
 ) -> tuple[Graph, GraphSketch]:
     """The graph of an iteration over `tokens` tokens, and the ids of its parts by name."""
     sketch = GraphSketch(precision)
-    h, seq = model.hidden_size, model.max_seq_length
+    h, seq = sizes.hidden, model.max_seq_length
     source = "input"
     sketch.tensor(source, (tokens, h), "input")
-    for number in range(num_layers):
+    for number in range(sizes.num_simulated):
         at = f"layer{number}."
-        for weight, shape in weight_shapes(model).items():
+        for weight, shape in sizes.weight_shapes().items():
             sketch.tensor(at + weight, shape, "weight")
-        sketch.tensor(at + "k_cache", (seq, model.kv_width), "input")
-        sketch.tensor(at + "v_cache", (seq, model.kv_width), "input")
+        sketch.tensor(at + "k_cache", (seq, sizes.cache_width), "input")
+        sketch.tensor(at + "v_cache", (seq, sizes.cache_width), "input")
         caches = (at + "k_cache", at + "v_cache")
         steps = (
-            ("qkv", "Gemm", (source, at + "qkv.weight", at + "qkv.bias"), (tokens, model.qkv_width)),
+            ("qkv", "Gemm", (source, at + "qkv.weight", at + "qkv.bias"), (tokens, sizes.qkv_width)),
             ("kv_append", "KVAppend", (at + "qkv.out", *caches), (tokens, h)),
-            ("attention", "Attention", (at + "kv_append.out", *caches), (tokens, h)),
-            ("concat", "Concat", (at + "attention.out",), (tokens, h)),
+            ("attention", "Attention", (at + "kv_append.out", *caches), (tokens, sizes.attention)),
+            ("concat", "Concat", (at + "attention.out",), (tokens, sizes.attention)),
             (
                 "projection",
                 "Gemm",
@@ -103,12 +80,12 @@ def sketch_language_graph(
                 (tokens, h),
             ),
             ("ln1", "SkipLayerNormalization", (source, at + "projection.out"), (tokens, h)),
-            ("fc1", "MatMul", (at + "ln1.out", at + "fc1.weight"), (tokens, model.ffn_width)),
+            ("fc1", "MatMul", (at + "ln1.out", at + "fc1.weight"), (tokens, sizes.ffn_width)),
             (
                 "activation",
                 "BiasActivation",
                 (at + "fc1.out", at + "fc1.bias"),
-                (tokens, model.intermediate_size),
+                (tokens, sizes.ffn_inner),
             ),
             ("fc2", "Gemm", (at + "activation.out", at + "fc2.weight", at + "fc2.bias"), (tokens, h)),
             ("ln2", "SkipLayerNormalization", (at + "ln1.out", at + "fc2.out"), (tokens, h)),

@@ -42,9 +42,8 @@ def load_parity(
     if speaking:
         entry = speaking[0]
         trace = read_trace(home.trace(entry.trace_file or DEFAULT_TRACE))
-        return compile_language(
-            read_language_model(home.language_model(entry.name)), spec, entry, trace, dram=dram
-        )
+        model = read_language_model(home.language_model(entry.name))
+        return compile_language(model, spec, entry, trace, dram=dram, progress=progress)
     models = [_read_entry(path, home, entry, dimensions, progress) for entry in entries]
     return compile_parity_list(models, spec, dram=dram, progress=progress)
 
