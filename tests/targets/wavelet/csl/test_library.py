@@ -143,7 +143,7 @@ const c5 = @get_color(5);
 
 
 def test_all_files_are_known_here():
-    known = "collectives_2d/params collectives_2d/pe control debug directions kernels/tally/layout "
-    known += "kernels/tally/pe layout math memcpy/get_params memcpy/memcpy memcpy/memcpy_switches random "
+    known = "collectives_2d/params collectives_2d/pe control debug directions "
+    known += "kernels/fft/fft3d_layout kernels/fft/fft3d_pe kernels/tally/layout kernels/tally/pe layout math memcpy/get_params memcpy/memcpy memcpy/memcpy_switches random "
     known += "simprint tile_config time"
     assert names() == sorted(known.split())
