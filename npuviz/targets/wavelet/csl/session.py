@@ -61,6 +61,7 @@ class Session:
     warnings: list[tuple[tree.Span | None, str]] = field(default_factory=list[tuple[tree.Span | None, str]])
     prints: list[str] = field(default_factory=list[str])
     import_depth: int = 0
+    named: t.Known = field(default_factory=dict[tuple[object, ...], t.Type])
     _by_path: dict[Path, FileParts] = field(default_factory=dict[Path, FileParts])
     _type_values: dict[t.Type, TypeValue] = field(default_factory=dict[t.Type, TypeValue])
 

@@ -57,7 +57,7 @@ def _struct(comptime: Comptime, node: tree.StructType, scope: Scope) -> Value:
     if len(set(names)) != len(names):
         raise CslError(node.at, "two fields of a struct have the same name")
     label = comptime.session.labels.get(node, "")
-    return TypeValue(t.named_struct(node, tuple(types), label, defaults))
+    return TypeValue(t.named_struct(comptime.session.named, node, tuple(types), label, defaults))
 
 
 def _enum(comptime: Comptime, node: tree.EnumType, scope: Scope) -> Value:
@@ -82,7 +82,9 @@ def _enum(comptime: Comptime, node: tree.EnumType, scope: Scope) -> Value:
         if backing.bits and not backing.low <= number <= backing.high:
             raise CslError(member.at, f"{number} does not fit in {backing}")
         members[member.name] = number
-    return TypeValue(t.enumeration(node, backing, members, comptime.session.labels.get(node, "")))
+    return TypeValue(
+        t.enumeration(comptime.session.named, node, backing, members, comptime.session.labels.get(node, ""))
+    )
 
 
 HANDLERS: dict[type, Any] = {

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import cache
 from typing import Literal
 
 from npuviz.targets.wavelet import isa_kernels as isa
@@ -155,9 +155,13 @@ class EnumType(Type):
     origin: tree.EnumType | None = None
 
 
-@cache
 def integer(bits: int, signed: bool) -> IntegerType:
     """The type iN or uN, N >= 1; in memory the next power of two of bytes (assumed but for 16 and 32)."""
+    return _integer(bits, bool(signed))
+
+
+@cache
+def _integer(bits: int, signed: bool) -> IntegerType:
     size = 1
     while size * 8 < bits:
         size *= 2
@@ -168,24 +172,39 @@ def integer(bits: int, signed: bool) -> IntegerType:
     )
 
 
-@cache
 def array(dimensions: tuple[int, ...], element: Type) -> ArrayType:
     """The type `[dimensions]element`."""
+    return _array(tuple(dimensions), element)
+
+
+@cache
+def _array(dimensions: tuple[int, ...], element: Type) -> ArrayType:
     count = math.prod(dimensions)
     name = f"[{', '.join(map(str, dimensions))}]{element}"
     return ArrayType(name, count * element.size, element.alignment, -1, dimensions, element, count)
 
 
-@cache
 def pointer(pointee: Type, many: bool = False, const: bool = False) -> PointerType:
     """The type `*pointee` (or `[*]pointee`)."""
+    return _pointer(pointee, many, const)
+
+
+# A cache tells calls apart by how arguments are passed: only calls by position reach the cached functions.
+
+
+@cache
+def _pointer(pointee: Type, many: bool, const: bool) -> PointerType:
     name = f"{'[*]' if many else '*'}{'const ' if const else ''}{pointee}"
     return PointerType(name, 2, 2, isa.T_U16, pointee, many, const)
 
 
-@cache
 def function(kind: Literal["fn", "task"], parameters: tuple[Type, ...], result: Type) -> FunctionType:
     """The type of a function or task."""
+    return _function(kind, parameters, result)
+
+
+@cache
+def _function(kind: Literal["fn", "task"], parameters: tuple[Type, ...], result: Type) -> FunctionType:
     name = f"{kind}({', '.join(map(str, parameters))}) {result}"
     return FunctionType(name, 2, 2, isa.T_U16, kind, parameters, result)
 
@@ -203,25 +222,29 @@ def _place(types: tuple[Type, ...]) -> tuple[tuple[int, ...], int, int]:
     return tuple(offsets), (at + largest - 1) // largest * largest, largest
 
 
-@lru_cache(maxsize=65536)
-def anonymous_struct(names: tuple[str, ...], types: tuple[Type, ...], is_tuple: bool = False) -> StructType:
-    """The type of `.{.a = 1}` or `.{1, 2}`."""
+def anonymous_struct(names: tuple[str, ...], types: tuple[Type, ...]) -> StructType:
+    """The type of `.{.a = 1}`."""
+    return _anonymous(names, types, False)
+
+
+@cache
+def _anonymous(names: tuple[str, ...], types: tuple[Type, ...], is_tuple: bool) -> StructType:
     offsets, size, alignment = _place(types)
     inner = ", ".join(f"{name}: {kind}" for name, kind in zip(names, types, strict=True))
     return StructType(f"struct {{ {inner} }}", size, alignment, -1, names, types, offsets, is_tuple=is_tuple)
 
 
-@cache
 def tuple_type(types: tuple[Type, ...]) -> StructType:
     """The type of `.{..}` without names."""
-    return anonymous_struct(tuple(map(str, range(len(types)))), types, True)
+    return _anonymous(tuple(map(str, range(len(types)))), types, True)
 
 
-_named: dict[tuple[object, ...], StructType] = {}
-_enums: dict[tuple[object, ...], EnumType] = {}
+Known = dict[tuple[object, ...], Type]
+"""Named types of one compilation, so that the same text with the same parts is the same object."""
 
 
 def named_struct(
+    known: Known,
     origin: tree.StructType,
     types: tuple[Type, ...],
     label: str = "",
@@ -229,8 +252,8 @@ def named_struct(
 ) -> StructType:
     """The type that `struct {..}` at `origin` denotes with these field types."""
     key = (origin, types)
-    found = _named.get(key)
-    if found is None:
+    found = known.get(key)
+    if not isinstance(found, StructType):
         offsets, size, alignment = _place(types)
         names = tuple(field.name for field in origin.fields)
         inner = ", ".join(f"{name}: {kind}" for name, kind in zip(names, types, strict=True))
@@ -238,28 +261,22 @@ def named_struct(
         found = StructType(
             name, size, alignment, -1, names, types, offsets, origin, defaults=dict(defaults or {})
         )
-        _named[key] = found
+        known[key] = found
     return found
 
 
 def enumeration(
-    origin: tree.EnumType, backing: IntegerType, members: Mapping[str, int], label: str
+    known: Known, origin: tree.EnumType, backing: IntegerType, members: Mapping[str, int], label: str
 ) -> EnumType:
     """The type that `enum {..}` at `origin` denotes."""
     key = (origin, backing, tuple(members.items()))
-    found = _enums.get(key)
-    if found is None:
+    found = known.get(key)
+    if not isinstance(found, EnumType):
         name = label or f"enum({backing})"
-        found = _enums[key] = EnumType(
+        found = known[key] = EnumType(
             name, backing.size, backing.alignment, backing.value_type, backing, dict(members), origin
         )
     return found
-
-
-def forget_defined() -> None:
-    """Drop the named types of earlier compilations (their syntax trees would stay alive)."""
-    _named.clear()
-    _enums.clear()
 
 
 VOID = SimpleType("void")
