@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from npuviz.targets.wavelet import isa_kernels as isa
 from npuviz.targets.wavelet.csl import tree
 from npuviz.targets.wavelet.csl import types as t
@@ -199,7 +201,8 @@ def _emit_call(
         f.address(place, slot)
         f.emitter.emit(code, -1, slot, count + 1, index, max(pointer, 0))
         f.registers.release(mark)
-        return place
+        # Nobody else knows this memory, so the value can be used where it is.
+        return replace(place, is_mutable=False)
     returns = kind is not t.VOID and kind is not t.NORETURN
     f.emitter.emit(code, result if returns else -1, slot + 1, count, index, max(pointer, 0))
     f.registers.release(mark)
