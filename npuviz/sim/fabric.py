@@ -262,6 +262,11 @@ class HasWords(Protocol):
         """Words on the links and in the routers of an area now, as rows of `WORD_DTYPE`."""
         ...
 
+
+@runtime_checkable
+class HasWordPaths(Protocol):
+    """A fabric that knows where a word came along."""
+
     def word_path(self, word: int) -> WordPath | None:
         """The way of a word up to now, or None for one that is not known (any more)."""
         ...

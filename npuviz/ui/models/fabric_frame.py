@@ -16,6 +16,7 @@ from npuviz.sim.fabric import (
     HasFabric,
     HasQueueFill,
     HasRoutes,
+    HasWordPaths,
     HasWords,
     WordPath,
 )
@@ -74,6 +75,7 @@ def take_frame(machine: HasFabric, area: Area, wants: FabricWants, cycle: int) -
     loads = machine.link_loads(area) if wants.links or wants.shade == "load" else None
     if isinstance(machine, HasWords):
         words = machine.words(area) if wants.words else None
+    if isinstance(machine, HasWordPaths):
         path = machine.word_path(wants.word) if wants.word is not None else None
     if wants.color != NO_COLOR and isinstance(machine, HasRoutes):
         routes = machine.routes(wants.color, area)

@@ -68,7 +68,8 @@ def word_text(shape: FabricShape, word: Mapping[str, Any] | Any, cycle: int) -> 
     if word["waits"]:
         held = cycle - int(word["start"])
         lines.append(f"held back in {here}, wants {way}")
-        lines.append(f"for {format_count(held)} cycles" if held != 1 else "for 1 cycle")
+        if held > 0:
+            lines.append(f"for {format_count(held)} cycles" if held != 1 else "for 1 cycle")
     else:
         lines.append(f"{here} {way}, there at cycle {format_count(int(word['arrival']))}")
     lines.append("click to follow it")

@@ -8,6 +8,7 @@ from npuviz.sim.fabric import (
     FabricShape,
     HasElements,
     HasFabric,
+    HasWordPaths,
     HasWords,
     Hop,
     Level,
@@ -45,10 +46,10 @@ def fabric_page(source: InspectorSource, selection: Selection) -> Page | None:
             column, row = selection.element
             return Page("Element", f"{column}, {row}", "", (Section("", sentences=(sentence,)),))
         return None
-    if selection.word is not None and isinstance(machine, HasWords):
-        path = machine.word_path(selection.word)
-        if path is not None:
-            return _word_page(source, machine.fabric, path)
+    if selection.word is not None:
+        page = _page_of_word(source, machine, selection.word)
+        if page is not None:
+            return page
     if selection.element is None:
         return None
     column, row = selection.element
@@ -56,6 +57,44 @@ def fabric_page(source: InspectorSource, selection: Selection) -> Page | None:
     if not (0 <= column < shape.columns and 0 <= row < shape.rows):
         return None
     return _element_page(source, machine, column, row)
+
+
+def _page_of_word(source: InspectorSource, machine: HasFabric, word: int) -> Page | None:
+    """The way of a word; without one, what can be seen of it now."""
+    path = machine.word_path(word) if isinstance(machine, HasWordPaths) else None
+    if path is not None:
+        return _word_page(source, machine.fabric, path)
+    if not isinstance(machine, HasWords):
+        return None
+    shape, words = machine.fabric, machine.words(machine.fabric.whole)
+    found = words[words["id"] == word]
+    if not len(found):
+        return None
+    row = found[0]
+    facts = _data_facts(shape, int(row["color"]), int(row["data"]))
+    sender = int(row["source_column"]), int(row["source_row"])
+    here = int(row["column"]), int(row["row"])
+    facts.append(field("From", text_cell(shape.label(*sender), Selection(element=sender))))
+    facts.append(field("Now at", text_cell(shape.label(*here), Selection(element=here))))
+    role = "warning" if row["waits"] else ""
+    way = ("held back, wants " if row["waits"] else "") + way_text(int(row["port"]))
+    facts.append(field("Way", text_cell(way, role=role)))
+    if len(found) > 1:
+        facts.append(field("Parts under way", count_cell(len(found))))
+    kind = f"Control {shape.word}" if row["control"] else shape.word.capitalize()
+    return Page(kind, data_texts(int(row["data"]))[0], "", (Section("", tuple(facts)),))
+
+
+def _data_facts(shape: FabricShape, color: int, data: int) -> list[Field]:
+    raw, number, single, halves = data_texts(data)
+    facts = [field("Color", text_cell(color_name(shape, color)))] if color >= 0 else []
+    return [
+        *facts,
+        field("Data", Cell(raw, is_number=True)),
+        field("As number", Cell(number, is_number=True)),
+        field("As float32", Cell(single, is_number=True)),
+        field("As 2 float16", Cell(halves, is_number=True)),
+    ]
 
 
 def _element_page(source: InspectorSource, machine: HasFabric, column: int, row: int) -> Page:
@@ -164,17 +203,8 @@ def _units(source: InspectorSource, units: tuple[int, ...], element: tuple[int, 
 
 
 def _word_page(source: InspectorSource, shape: FabricShape, path: WordPath) -> Page:
-    raw, number, single, halves = data_texts(path.data)
-    facts = [
-        field("Data", Cell(raw, is_number=True)),
-        field("As number", Cell(number, is_number=True)),
-        field("As float32", Cell(single, is_number=True)),
-        field("As 2 float16", Cell(halves, is_number=True)),
-    ]
-    if path.color >= 0:
-        facts.insert(0, field("Color", text_cell(color_name(shape, path.color))))
     hops = path.hops
-    sections = [Section("", tuple(facts))]
+    sections = [Section("", tuple(_data_facts(shape, path.color, path.data)))]
     if hops:
         sections.append(Section("Way", _way_facts(source, shape, path)))
         rows = tuple(_hop_row(source, shape, path, hop) for hop in hops[:MAX_HOPS])
@@ -182,7 +212,10 @@ def _word_page(source: InspectorSource, shape: FabricShape, path: WordPath) -> P
         sections.append(Section("Hops", table=table))
     kind = f"Control {shape.word}" if path.control else shape.word.capitalize()
     return Page(
-        kind, raw, f"color {color_name(shape, path.color)}" if path.color >= 0 else "", tuple(sections)
+        kind,
+        data_texts(path.data)[0],
+        f"color {color_name(shape, path.color)}" if path.color >= 0 else "",
+        tuple(sections),
     )
 
 

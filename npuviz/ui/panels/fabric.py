@@ -10,7 +10,15 @@ from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QApplication, QMenu, QStackedLayout, QVBoxLayout, QWidget
 
 from npuviz.base.units import format_count
-from npuviz.sim.fabric import Area, HasElements, HasFabric, HasQueueFill, HasRoutes, HasWords
+from npuviz.sim.fabric import (
+    Area,
+    HasElements,
+    HasFabric,
+    HasQueueFill,
+    HasRoutes,
+    HasWordPaths,
+    HasWords,
+)
 from npuviz.sim.stop import StopKind
 from npuviz.ui.models.fabric_frame import FabricFrame, FabricWants, take_frame
 from npuviz.ui.models.fabric_text import element_text, word_text
@@ -273,20 +281,19 @@ class FabricPanel(Panel):
     def _follow_word(self) -> None:
         """Keep the selected word in sight."""
         word, machine = self.view.marks.word, self._fabric()
-        if word is None or not self.bar.follow.isChecked() or not isinstance(machine, HasWords):
+        if word is None or machine is None or not self.bar.follow.isChecked():
             return
-        path = machine.word_path(word)
-        if path is not None and path.hops:
-            last = path.hops[-1]
-            self.view.set_marks(replace(self.view.marks, selected=(last.column, last.row)))
-            self.view.reveal(last.column, last.row)
+        place = _place_of_word(machine, word)
+        if place is not None:
+            self.view.set_marks(replace(self.view.marks, selected=place))
+            self.view.reveal(*place)
 
     def _to_hop(self, step: int) -> None:
         """Go to the cycle at which the selected word went on, or came from."""
         word, machine, cycle = self.view.marks.word, self._fabric(), self.model.cycle
-        if word is None or machine is None or not isinstance(machine, HasWords):
+        if word is None or machine is None:
             return
-        path = machine.word_path(word)
+        path = machine.word_path(word) if isinstance(machine, HasWordPaths) else None
         if step > 0:
             if path is None or path.is_under_way or not path.hops or cycle < path.hops[-1].cycle:
                 self.model.go_to(cycle + max(1, round(machine.fabric.hop_cycles)))
@@ -294,6 +301,20 @@ class FabricPanel(Panel):
         earlier = [hop.cycle for hop in path.hops if hop.cycle < cycle] if path is not None else []
         if earlier:
             self.model.go_to(max(earlier))
+
+
+def _place_of_word(machine: HasFabric, word: int) -> tuple[int, int] | None:
+    """(column, row) of the element a word came to last."""
+    if isinstance(machine, HasWordPaths):
+        path = machine.word_path(word)
+        if path is not None and path.hops:
+            return path.hops[-1].column, path.hops[-1].row
+    if isinstance(machine, HasWords):
+        words = machine.words(machine.fabric.whole)
+        found = words[words["id"] == word]
+        if len(found):
+            return int(found["column"][0]), int(found["row"][0])
+    return None
 
 
 def _is_inside(place: tuple[int, int], area: Area) -> bool:
