@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from npuviz.targets.wavelet import isa_kernels as isa
 from npuviz.targets.wavelet.csl import tree
 from npuviz.targets.wavelet.csl import types as t
@@ -180,7 +182,7 @@ def _constant_place(f: FunctionLowering, value: Value, node: tree.Index) -> Oper
         raise CslError(node.at, f"an array of type {value.kind} needs a compile-time index")
     address = f.pe.memory.constant(value.kind, f.pe.bytes_of(value, node.at))
     f.can_share = False  # the address of the constant is not among the reads
-    return Place(value.kind, -1, address, is_mutable=False)
+    return Place(value.kind, -1, address, is_mutable=False, is_stable=True)
 
 
 def _pointed_element(f: FunctionLowering, base: Operand, kind: t.PointerType, node: tree.Index) -> Operand:
@@ -211,9 +213,8 @@ def element_place(
     offset, register = _flat_index(f, dimensions, node)
     offset *= element.size
     if register < 0:
-        return Place(element, base.base, base.offset + offset, base.index, base.scale, base.is_mutable)
-    base = f.simple(base)
-    return Place(element, base.base, base.offset + offset, register, element.size, base.is_mutable)
+        return base.at(offset, element)
+    return replace(f.simple(base).at(offset, element), index=register, scale=element.size)
 
 
 def _flat_index(f: FunctionLowering, dimensions: tuple[int, ...], node: tree.Index) -> tuple[int, int]:
@@ -249,6 +250,17 @@ def _flat_index(f: FunctionLowering, dimensions: tuple[int, ...], node: tree.Ind
 # ---- aggregates ----
 
 
+def read_now(f: FunctionLowering, operand: Operand, at: tree.Span) -> Operand:
+    """A part of an aggregate, read from memory before the aggregate is written, perhaps to the same place."""
+    if not isinstance(operand, Place) or operand.is_stable:
+        return operand
+    if not is_aggregate(operand.kind):
+        return f.hold(operand, at)
+    place = f.frame_place(operand.kind)
+    f.copy(place, operand)
+    return replace(place, is_stable=True)
+
+
 @expression(tree.StructLiteral)
 def _struct(f: FunctionLowering, node: tree.StructLiteral, want: t.Type | None, into: int) -> Operand:
     kind = want
@@ -262,14 +274,14 @@ def _struct(f: FunctionLowering, node: tree.StructLiteral, want: t.Type | None, 
         if part.name in fields:
             raise CslError(part.at, f"field {part.name} occurs twice")
         hint = kind.field_type(part.name) if isinstance(kind, t.StructType) else None
-        fields[part.name] = lower(f, part.value, hint)
+        fields[part.name] = read_now(f, lower(f, part.value, hint), part.value.at)
     parts = Parts(t.anonymous_struct(tuple(fields), tuple(part.type for part in fields.values())), fields)
     return f.coerce(parts, kind, node.at) if node.type is not None and kind is not None else parts
 
 
 @expression(tree.TupleLiteral)
 def _tuple(f: FunctionLowering, node: tree.TupleLiteral, want: t.Type | None, into: int) -> Operand:
-    parts = [lower(f, element) for element in node.elements]
+    parts = [read_now(f, lower(f, element), element.at) for element in node.elements]
     kind = t.tuple_type(tuple(part.type for part in parts))
     return Parts(kind, dict(zip(kind.names, parts, strict=True)))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from npuviz.targets.wavelet import isa_kernels as isa
@@ -105,7 +106,7 @@ def _parameter(f: FunctionLowering, binding: Binding) -> Operand:
     if binding.count == 0:
         return Held(binding.kind, -1)
     if is_aggregate(binding.kind):
-        return Place(binding.kind, f.take(), is_mutable=False)
+        return Place(binding.kind, f.take(), is_mutable=False, is_stable=True)
     return Held(binding.kind, f.take())
 
 
@@ -113,7 +114,7 @@ def _declare(f: FunctionLowering, name: str, operand: Operand, is_addressed: boo
     if isinstance(operand, Held) and is_addressed:
         place = f.frame_place(operand.kind)
         f.store(place, operand, at)
-        operand = Place(place.kind, place.base, place.offset, is_mutable=False)
+        operand = replace(place, is_mutable=False, is_stable=True)
     f.declare(name, operand, mutable=False)
 
 

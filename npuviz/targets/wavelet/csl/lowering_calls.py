@@ -175,7 +175,7 @@ def _place_arguments(f: FunctionLowering, operands: list[Operand], at: tree.Span
 
 def _argument_place(f: FunctionLowering, operand: Operand, at: tree.Span) -> Place:
     """Where an aggregate argument lies; mutable ones are copied because parameters are values."""
-    if isinstance(operand, Place) and not operand.is_mutable:
+    if isinstance(operand, Place) and operand.is_stable:
         return operand
     place = f.frame_place(operand.type)
     f.store(place, operand, at)
@@ -202,7 +202,7 @@ def _emit_call(
         f.emitter.emit(code, -1, slot, count + 1, index, max(pointer, 0))
         f.registers.release(mark)
         # Nobody else knows this memory, so the value can be used where it is.
-        return replace(place, is_mutable=False)
+        return replace(place, is_mutable=False, is_stable=True)
     returns = kind is not t.VOID and kind is not t.NORETURN
     f.emitter.emit(code, result if returns else -1, slot + 1, count, index, max(pointer, 0))
     f.registers.release(mark)

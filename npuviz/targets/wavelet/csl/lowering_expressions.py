@@ -11,7 +11,7 @@ from npuviz.targets.wavelet.csl.dispatch import expression, lower, lower_as, low
 from npuviz.targets.wavelet.csl.emitter import Label
 from npuviz.targets.wavelet.csl.errors import CslError
 from npuviz.targets.wavelet.csl.lowering_functions import FunctionLowering, Target, is_aggregate
-from npuviz.targets.wavelet.csl.operands import VOID_HELD, Held, Known, Operand, Parts, Place
+from npuviz.targets.wavelet.csl.operands import VOID_HELD, Held, Known, Local, Operand, Parts, Place
 from npuviz.targets.wavelet.csl.probe import probe_type
 from npuviz.targets.wavelet.csl.values import Scalar, Value
 
@@ -234,6 +234,13 @@ def _if(f: FunctionLowering, node: tree.IfExpression, want: t.Type | None, into:
         raise CslError(node.at, "an if as a value needs an else")
     kind = merged_type(f, [node.then, node.otherwise], want, node.at)
     result = result_operand(f, kind, into)
+    if (
+        isinstance(result, Held)
+        and result.register >= 0
+        and _is_ready(f, node.then)
+        and _is_ready(f, node.otherwise)
+    ):
+        return _select(f, node, node.otherwise, kind, result)
     otherwise, end = Label(), Label()
     branch(f, node.condition, otherwise, when=False)
     f.control_depth += 1
@@ -243,6 +250,29 @@ def _if(f: FunctionLowering, node: tree.IfExpression, want: t.Type | None, into:
     give(f, node.otherwise, kind, result)
     f.emitter.set_label(end)
     f.control_depth -= 1
+    return result
+
+
+def _is_ready(f: FunctionLowering, node: tree.Expression) -> bool:
+    """True for values that need no instruction with a cost: constants and variables in registers."""
+    if isinstance(node, tree.Name):
+        entry = f.scope.find(node.text)
+        if isinstance(entry, Local):
+            return isinstance(entry.operand, Held)
+    return f.known(node) is not None
+
+
+def _select(
+    f: FunctionLowering, node: tree.IfExpression, otherwise: tree.Expression, kind: t.Type, result: Held
+) -> Operand:
+    """A choice without a jump: short ones become predicated moves (FAB)."""
+    mark = f.registers.next
+    test = lower_held(f, node.condition, t.BOOL)
+    then = lower_held(f, node.then, kind)
+    other = lower_held(f, otherwise, kind)
+    f.at(node)
+    f.emitter.emit(isa.OP_SELECT, result.register, then.register, other.register, 0, test.register)
+    f.registers.release(mark)
     return result
 
 
@@ -421,7 +451,7 @@ def settled(f: FunctionLowering, operand: Operand, at: tree.Span) -> Operand:
         return f.hold(operand, at, f.take())
     if isinstance(operand, Place):
         if is_aggregate(operand.kind):
-            if not operand.is_mutable:
+            if operand.is_stable:
                 return operand
             place = f.frame_place(operand.kind)
             f.copy(place, operand)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from npuviz.targets.wavelet import isa_kernels as isa
@@ -276,7 +276,7 @@ class FunctionLowering:
         """The same place without an index register."""
         if place.index < 0:
             return place
-        return Place(place.kind, self.address(place), is_mutable=place.is_mutable)
+        return replace(place, base=self.address(place), offset=0, index=-1, scale=0)
 
     def store(self, place: Place, operand: Operand, at: tree.Span) -> None:
         """Write an operand, already of the place's type, to memory."""
@@ -429,7 +429,7 @@ class FunctionLowering:
                 self.can_share = False
             else:
                 self.reads.append((read, ("global", address, kind)))
-        return Place(kind, -1, address, is_mutable=variable.is_var)
+        return Place(kind, -1, address, is_mutable=variable.is_var, is_stable=not variable.is_var)
 
     def error(self, node: tree.Node, text: str, hint: str = "") -> CslError:
         """An error at a node."""

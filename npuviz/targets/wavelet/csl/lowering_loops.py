@@ -172,7 +172,7 @@ def _for_known_array(f: FunctionLowering, node: tree.For, value: ArrayValue) -> 
         return
     address = f.pe.memory.constant(value.kind, f.pe.bytes_of(value, node.at))
     f.can_share = False
-    _for_array(f, node, Place(value.kind, -1, address, is_mutable=False), value.kind)
+    _for_array(f, node, Place(value.kind, -1, address, is_mutable=False, is_stable=True), value.kind)
 
 
 def _for_array(f: FunctionLowering, node: tree.For, place: Place, kind: t.ArrayType) -> None:

@@ -55,7 +55,11 @@ class Held(Operand):
 
 @dataclass(frozen=True, slots=True)
 class Place(Operand):
-    """A value in PE memory: at r[base] (-1: 0) + offset + r[index] * scale (index -1: no index)."""
+    """A value in PE memory: at r[base] (-1: 0) + offset + r[index] * scale (index -1: no index).
+
+    is_mutable  the program may assign it
+    is_stable   nothing can change it while the function uses it, so it need not be copied
+    """
 
     kind: t.Type
     base: int = -1
@@ -63,6 +67,7 @@ class Place(Operand):
     index: int = -1
     scale: int = 0
     is_mutable: bool = True
+    is_stable: bool = False
 
     @property
     def type(self) -> t.Type:
