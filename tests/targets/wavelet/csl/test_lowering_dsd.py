@@ -67,7 +67,8 @@ def test_operand_kinds_of_the_forms(tmp_path: Path) -> None:
       var m: [4]f32; var s: f32;
       const d = @get_dsd(mem1d_dsd, .{ .tensor_access = |i|{4} -> m[i] });
       fn f(v: f32) void {
-        @fadds(d, d, d); @fadds(d, v, d); @fadds(d, d, v); @fadds(&s, v, d); @fmovs(&s, d); @fmacs(d, d, d, v);
+        @fadds(d, d, d); @fadds(d, v, d); @fadds(d, d, v);
+        @fadds(&s, v, d); @fmovs(&s, d); @fmacs(d, d, d, v);
       }
     """
     rows = operations(program(tmp_path, text))
