@@ -4,6 +4,7 @@ import numpy as np
 
 from npuviz.sim.events import EventBuffer
 from npuviz.sim.parts import dram_kernels as dk
+from npuviz.sim.parts import flit_state_kernels as fk
 from npuviz.sim.parts import interconnect_kernels as ik
 from npuviz.sim.parts.kernel_call import KernelCall
 from npuviz.targets.systolic import kernels
@@ -49,21 +50,24 @@ class Engine:
         while True:
             result = int(kernels.advance(self.state, self.words, call.x, call.rows, self.event_margin))
             if result == sk.RESULT_GROW_POOL:
-                self._grow(self.shape.bursts, self.shape.pool * 4)
+                self._grow(self.shape.bursts, self.shape.pool * 4, self.shape.flits)
             elif result == sk.RESULT_GROW_BURSTS:
-                self._grow(self.shape.bursts * 4, self.shape.pool)
+                self._grow(self.shape.bursts * 4, self.shape.pool, self.shape.flits)
+            elif result == sk.RESULT_GROW_FLITS:
+                self._grow(self.shape.bursts, self.shape.pool, self.shape.flits * 4)
             else:
                 break
         return result, call.finish()
 
-    def _grow(self, bursts: int, pool: int) -> None:
-        shape = StateShape(self.spec, self.tables, bursts, pool, self._reserve)
+    def _grow(self, bursts: int, pool: int, flits: int) -> None:
+        shape = StateShape(self.spec, self.tables, bursts, pool, self._reserve, flits)
         self.state = grow_state(self.state, self.shape, shape)
         self.shape = shape
 
     def can_hold(self, tables: SystolicTables) -> bool:
         """Whether the state has room for a program that this one is the beginning of."""
-        shape = StateShape(self.spec, tables, self.shape.bursts, self.shape.pool, self._reserve)
+        room = self.shape
+        shape = StateShape(self.spec, tables, room.bursts, room.pool, self._reserve, room.flits)
         return shape.at == self.shape.at
 
     def extend(self, tables: SystolicTables) -> None:
@@ -87,8 +91,10 @@ class Engine:
         """Take over words that `copy_state` made, with the capacities they had."""
         noc = int(words[sk.H_NOC])
         bursts, pool = int(words[sk.H_BURST_CAPACITY]), int(words[noc + ik.NOC_CAPACITY])
-        if (bursts, pool) != (self.shape.bursts, self.shape.pool):
-            self.shape = StateShape(self.spec, self.tables, bursts, pool, self._reserve)
+        net = int(words[sk.H_NET])
+        flits = int(words[net + fk.NET_CAPACITY]) if net else 0
+        if (bursts, pool, flits) != (self.shape.bursts, self.shape.pool, self.shape.flits):
+            self.shape = StateShape(self.spec, self.tables, bursts, pool, self._reserve, flits)
             self.state = np.zeros(self.shape.num_words, dtype=np.int64)
         self.state[: len(words)] = words
         self.state[len(words) :] = 0

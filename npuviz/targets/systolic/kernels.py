@@ -10,10 +10,12 @@ from numba import int64
 from npuviz.sim.parts.bits_kernels import entry, inlined, kernel, pointer_to
 from npuviz.sim.parts.dram_command_kernels import dram_is_busy
 from npuviz.sim.parts.dram_command_state_kernels import DC_NEXT
+from npuviz.sim.parts.flit_network_kernels import net_room
 from npuviz.sim.parts.interconnect_kernels import NOC_CAPACITY, NOC_LATENCY, NOC_LIVE, NOC_SOURCES
 from npuviz.sim.parts.watch_kernels import X_CAPACITY, X_EVENTS, X_UNTIL
 from npuviz.targets.systolic.core_kernels import core_cycle
 from npuviz.targets.systolic.entry_kernels import empty_half, fault
+from npuviz.targets.systolic.flit_traffic_kernels import dram_answers, flit_cycle
 from npuviz.targets.systolic.reply_kernels import dram_responses
 from npuviz.targets.systolic.requests_kernels import count_polls, end_cycle, poll
 from npuviz.targets.systolic.scheduler_kernels import scheduler_cycle
@@ -21,6 +23,7 @@ from npuviz.targets.systolic.state_kernels import (
     FAR,
     FAULT_HANG,
     H_BURST_CAPACITY,
+    H_CHANNELS,
     H_CORE_PERIOD,
     H_CORE_WORDS,
     H_CORES,
@@ -36,6 +39,8 @@ from npuviz.targets.systolic.state_kernels import (
     H_LAUNCHES_TOTAL,
     H_LAYER,
     H_LAYERS_LEFT,
+    H_NET,
+    H_NET_FLITS,
     H_NOC,
     H_NOC_NEXT,
     H_NOC_PERIOD,
@@ -58,6 +63,7 @@ from npuviz.targets.systolic.state_kernels import (
     RESULT_FAULT,
     RESULT_FINISHED,
     RESULT_GROW_BURSTS,
+    RESULT_GROW_FLITS,
     RESULT_GROW_POOL,
     RESULT_UNTIL,
     STATUS_FAULT,
@@ -161,7 +167,8 @@ def advance(state, program, transient, events, margin):
     dram = s[H_DRAM]
     dram_period = s[H_DRAM_PERIOD]
     is_lone = s[noc + NOC_SOURCES] == 1 and s[noc + NOC_LATENCY] == 1 and s[H_REPLY_QUEUED] == 1
-    is_lone = is_lone and not is_detailed
+    net = s[H_NET]
+    is_lone = is_lone and not is_detailed and net == 0
     while True:
         wake = s[H_WAKE]
         noc_next = s[H_NOC_NEXT]
@@ -196,7 +203,10 @@ def advance(state, program, transient, events, margin):
                 break
             s[H_CYCLE] = now
         if is_dram:
-            dram_responses(s)
+            if net != 0:
+                dram_answers(s)
+            else:
+                dram_responses(s)
         elif core_time <= noc_time:
             if not has_burst_room(s):
                 return RESULT_GROW_BURSTS
@@ -207,7 +217,12 @@ def advance(state, program, transient, events, margin):
         else:
             if s[noc + NOC_CAPACITY] - s[noc + NOC_LIVE] < s[H_CORES_COUNT] * s[H_PORTS]:
                 return RESULT_GROW_POOL
-            if is_lone:
+            if net != 0:
+                packets = s[H_CORES_COUNT] * s[H_PORTS] + s[H_CHANNELS]
+                if net_room(s, net) < packets * s[H_NET_FLITS]:
+                    return RESULT_GROW_FLITS
+                flit_cycle(s, p, x, ev, noc_next, s[H_CYCLE])
+            elif is_lone:
                 limit_time = x[X_UNTIL] * core_period
                 if core_time < limit_time:
                     limit_time = core_time

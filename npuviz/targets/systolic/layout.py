@@ -7,9 +7,11 @@ import numpy as np
 from npuviz.base.errors import TargetError
 from npuviz.sim.parts import dram_command_state_kernels as ck
 from npuviz.sim.parts import dram_kernels as dk
+from npuviz.sim.parts import flit_state_kernels as fk
 from npuviz.sim.parts import interconnect_kernels as ik
 from npuviz.sim.parts.channel_hash import channel_hash_tables
 from npuviz.sim.parts.dram_command import CommandLayout
+from npuviz.sim.parts.flit_network import FlitNetwork
 from npuviz.targets.systolic import state_kernels as sk
 from npuviz.targets.systolic import tables_kernels as tk
 from npuviz.targets.systolic.compiler.builder import assign_cores
@@ -24,6 +26,7 @@ from npuviz.targets.systolic.tables import SystolicTables
 
 FIRST_POOL = 1 << 12
 FIRST_BURSTS = 1 << 6
+FIRST_FLITS = 1 << 10
 DATAFLOWS = {
     "systolic_ws": sk.DATAFLOW_WEIGHTS,
     "systolic_os": sk.DATAFLOW_OUTPUTS,
@@ -66,6 +69,7 @@ class StateShape:
         bursts: int,
         pool: int,
         reserve: Reserve = NO_RESERVE,
+        flits: int = FIRST_FLITS,
     ) -> None:
         layers = tables.layers
         self.num_cores = spec.num_cores
@@ -88,14 +92,17 @@ class StateShape:
         self.is_queued = channels > ports
         self.stride = 2 if self.is_queued or spec.config.icnt_latency != 1 else 1
         self.dram = None if spec.device is None else CommandLayout(spec.device, channels)
-        if self.dram is not None:
+        self.network = None if spec.flits is None else FlitNetwork(spec.flits)
+        if self.dram is not None or self.network is not None:
             self.stride = ck.NODE_WORDS
+        self.flits = flits if self.network else 0
         self.bursts = bursts
         self.pool = pool
         sizes = {
             "cores": self.num_cores * self.core_words,
             "dram": self.dram.num_words if self.dram else dk.D_HEADER + channels * dk.CHANNEL_WORDS,
-            "doors": 2 * channels if self.dram else 0,
+            "doors": 2 * channels if self.dram or self.network else 0,
+            "net": self.network.table_words if self.network else 0,
             "noc": ik.NOC_HEADER,
             "fifos": channels * self.sources * ik.FIFO_WORDS,
             "masks": channels * self.mask_words,
@@ -107,6 +114,7 @@ class StateShape:
             "sched": schedule_words(spec, tables),
             "done": (self.num_tiles + 31) // 32,
             "bursts": self.num_cores * bursts * sk.BURST_WORDS,
+            "flits": self.flits * FlitNetwork.flit_words,
             "pool": pool * self.stride,
         }
         self.at: dict[str, int] = {}
@@ -131,9 +139,11 @@ def build_state(spec: SystolicSpec, tables: SystolicTables, shape: StateShape) -
     if shape.dram is not None:
         at, pool = shape.at["dram"], shape.at["pool"]
         shape.dram.write(s, at, pool, shape.stride, spec.dram_period_ps, spec.is_refreshed)
-        s[shape.at["doors"] : shape.at["noc"]] = ck.NIL
     else:
         _write_simple_dram(s, spec, shape)
+    s[shape.at["doors"] : shape.at["net"]] = ck.NIL
+    if shape.network is not None:
+        shape.network.write(s, shape.at["net"], shape.at["flits"], shape.flits)
     _write_network(s, spec, shape)
     replies = s[shape.at["replies"] : shape.at["reply_turns"]].reshape(-1, sk.REPLY_WORDS)
     replies[:, sk.Y_READY] = -1
@@ -180,6 +190,8 @@ def _write_header(s: np.ndarray, spec: SystolicSpec, tables: SystolicTables, sha
         sk.H_DRAM_KIND: int(shape.dram is not None),
         sk.H_LOCAL_SHIFT: (config.dram_channels * spec.req_size).bit_length() - 1,
         sk.H_DOORS: shape.at["doors"],
+        sk.H_NET: shape.at["net"] if shape.network else 0,
+        sk.H_NET_FLITS: max(spec.flits.sizes) if spec.flits else 0,
         sk.H_NOC: shape.at["noc"],
         sk.H_REPLIES: shape.at["replies"],
         sk.H_REPLY_TURNS: shape.at["reply_turns"],
@@ -272,8 +284,8 @@ def grow_state(s: np.ndarray, old: StateShape, new: StateShape) -> np.ndarray:
     """A copy of a state with more room for bursts or packets; everything else keeps its place."""
     grown = np.zeros(new.num_words, dtype=np.int64)
     grown[: old.at["bursts"]] = s[: old.at["bursts"]]
-    rings = s[old.at["bursts"] : old.at["pool"]].reshape(old.num_cores, old.bursts, sk.BURST_WORDS)
-    room = grown[new.at["bursts"] : new.at["pool"]].reshape(new.num_cores, new.bursts, sk.BURST_WORDS)
+    rings = s[old.at["bursts"] : old.at["flits"]].reshape(old.num_cores, old.bursts, sk.BURST_WORDS)
+    room = grown[new.at["bursts"] : new.at["flits"]].reshape(new.num_cores, new.bursts, sk.BURST_WORDS)
     for index in range(old.num_cores):
         k = old.at["cores"] + index * old.core_words
         count = int(s[k + sk.K_BURST_COUNT])
@@ -287,6 +299,11 @@ def grow_state(s: np.ndarray, old: StateShape, new: StateShape) -> np.ndarray:
     grown[noc + ik.NOC_CAPACITY] = new.pool
     if new.dram is not None:
         grown[new.at["dram"] + ck.DC_POOL] = new.at["pool"]
+    if new.network is not None:
+        words = old.flits * FlitNetwork.flit_words
+        grown[new.at["flits"] : new.at["flits"] + words] = s[old.at["flits"] : old.at["pool"]]
+        grown[new.at["net"] + fk.NET_POOL] = new.at["flits"]
+        grown[new.at["net"] + fk.NET_CAPACITY] = new.flits
     return grown
 
 

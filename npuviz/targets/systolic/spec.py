@@ -307,8 +307,6 @@ def _refuse(spec: SystolicSpec) -> None:
             "DRAM of type ramulator (version 1, .cfg) is not modelled; --set dram_type=ramulator2 with "
             "--set dram_device=HBM2 or DDR4 runs the newer form, --set dram_type=simple the simple DRAM"
         )
-    if config.icnt_type != "simple" or spec.network != "file":
-        raise TargetError("the detailed network is not modelled yet; --set icnt_type=simple runs it")
     kinds = sorted({core.core_type for core in config.cores})
     if len(kinds) > 1:
         raise TargetError(

@@ -62,9 +62,12 @@ H_WAKE = 52  # earliest core cycle in which the scheduler or a core has somethin
 H_NOC_SHIFT = 53  # a core cycle is 1 << shift NoC cycles, -1 if it is no such number
 H_DRAM_KIND = 54  # 0: simple DRAM, 1: command-level
 H_LOCAL_SHIFT = 55  # an address inside a channel is (address >> this) << H_REQUEST_SHIFT
-H_DOORS = 56  # word of the requests that wait at full channels: first and last node per channel
+# First and last node per channel: requests that wait for room (simple network, command-level DRAM), or
+# responses that wait for the detailed network.
+H_DOORS = 56
 H_DOORS_WAITING = 57
 H_NET = 58  # word of the flit-level network, 0: the simple one
+H_NET_FLITS = 59  # flits of its largest packet
 H_TIMES = 62  # word of the layers' times: start and end core cycle of each, -1 while unknown
 H_SCHED = 63  # word of the run-time scheduler's block, 0: the `simple` scheduler
 HEADER_WORDS = 64
@@ -269,6 +272,7 @@ RESULT_BREAK = 3
 RESULT_EVENTS = 4
 RESULT_GROW_POOL = 5
 RESULT_GROW_BURSTS = 6
+RESULT_GROW_FLITS = 7
 
 # --- tracks, kinds, queues, memories: numbers shared with the description ----------------------------
 TRACK_LD = 0

@@ -8,10 +8,10 @@ from numba import int64
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros
 from npuviz.sim.parts.dram_command_kernels import dram_can_accept, dram_offer
-from npuviz.sim.parts.dram_command_queue_kernels import append, take_head
 from npuviz.sim.parts.dram_command_state_kernels import DC_NEXT, NIL, NODE_ADDRESS, NODE_TIME
 from npuviz.sim.parts.dram_kernels import dram_arrive
 from npuviz.sim.parts.interconnect_kernels import (
+    LOW_MASK,
     NOC_ACTIVE,
     NOC_CAPACITY,
     NOC_LATENCY,
@@ -296,6 +296,31 @@ def give(s, noc, channel, node, tick):
     dram_offer(s, s[H_DRAM], channel, node, s[word + NODE_ADDRESS], tick)
 
 
+@inlined
+def queue_at_door(s, noc, channel, node):
+    """Append a node to those that wait at a channel."""
+    door = s[H_DOORS] + 2 * channel
+    pool = s[noc + NOC_POOL]
+    stride = s[noc + NOC_STRIDE]
+    word = pool + node * stride
+    s[word] = (NIL << 32) | (s[word] & LOW_MASK)
+    if s[door] == NIL:
+        s[door] = node
+    else:
+        last = pool + s[door + 1] * stride
+        s[last] = (node << 32) | (s[last] & LOW_MASK)
+    s[door + 1] = node
+    s[H_DOORS_WAITING] += 1
+
+
+@inlined
+def take_from_door(s, noc, channel):
+    """Remove the first node of those that wait at a channel."""
+    door = s[H_DOORS] + 2 * channel
+    s[door] = s[s[noc + NOC_POOL] + s[door] * s[noc + NOC_STRIDE]] >> 32
+    s[H_DOORS_WAITING] -= 1
+
+
 @kernel
 def grant_detailed(s, noc, cycle):
     """Every channel's node takes a waiting request, and hands it to the DRAM in the next cycle.
@@ -314,8 +339,7 @@ def grant_detailed(s, noc, cycle):
                 give(s, noc, channel, node, tick)
             else:
                 s[s[noc + NOC_POOL] + node * s[noc + NOC_STRIDE] + NODE_TIME] = cycle + 1
-                append(s, s[H_DRAM], door, door + 1, node)
-                s[H_DOORS_WAITING] += 1
+                queue_at_door(s, noc, channel, node)
 
 
 @kernel
@@ -331,8 +355,7 @@ def open_doors(s, noc, cycle):
             and s[s[noc + NOC_POOL] + node * s[noc + NOC_STRIDE] + NODE_TIME] <= cycle
             and dram_can_accept(s, dram, channel)
         ):
-            take_head(s, dram, door, door + 1)
-            s[H_DOORS_WAITING] -= 1
+            take_from_door(s, noc, channel)
             give(s, noc, channel, node, tick)
 
 

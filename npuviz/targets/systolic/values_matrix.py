@@ -17,6 +17,7 @@ class MatrixProduct:
     left_by_depth   left entries hold (depth x rows) instead of (rows x depth)
     right_by_depth  right entries hold (depth x columns) instead of (columns x depth)
     step          reduction elements per instruction: the height of the array
+    continues     in a tile of several products: adds to what the entry holds
     left_zero, right_zero  zero points of quantised operands, subtracted before multiplying
     """
 
@@ -31,6 +32,7 @@ class MatrixProduct:
     dtype: str = "float32"
     left_zero: int = 0
     right_zero: int = 0
+    continues: bool = False
 
     @property
     def num_steps(self) -> int:

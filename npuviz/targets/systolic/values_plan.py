@@ -72,6 +72,11 @@ class Product(Protocol):
         ...
 
     @property
+    def continues(self) -> bool:
+        """In a tile of several products: whether it adds to what its entries hold."""
+        ...
+
+    @property
     def num_steps(self) -> int:
         """How many pairs `steps` gives."""
         ...

@@ -1,6 +1,7 @@
 """Executes the instructions of one tile on arrays: what its entries hold, what it stores."""
 
 from collections.abc import Callable
+from itertools import islice
 
 import numpy as np
 
@@ -30,7 +31,26 @@ class TileProgram:
         self.gemm_destinations: np.ndarray = rows[is_gemm, tk.C_DST]
         self.product: int = int(rows[is_gemm, tk.C_AUX][0]) if is_gemm.any() else -1
         self.num_gemms = int(is_gemm.sum())
+        self.stages: list[list[list[int]]] = _stages(rows[~(is_load | is_store)].tolist())
+        self.is_staged: bool = any(each[0][tk.C_OP] in _GEMMS for each in self.stages[1:])
         self.load_of: dict[int, list[int]] = {row[tk.C_DST]: row for row in self.loads}
+
+
+def _stages(rows: list[list[int]]) -> list[list[list[int]]]:
+    """Compute instructions in program order: those of one product together, every other one alone."""
+    found: list[list[list[int]]] = []
+    for row in rows:
+        is_same = (
+            bool(found)
+            and row[tk.C_OP] in _GEMMS
+            and found[-1][0][tk.C_OP] in _GEMMS
+            and found[-1][0][tk.C_AUX] == row[tk.C_AUX]
+        )
+        if is_same:
+            found[-1].append(row)
+        else:
+            found.append([row])
+    return found
 
 
 class TileValues:
@@ -42,6 +62,7 @@ class TileValues:
         self._stored = stored
         self._programs: dict[tuple[int, int], TileProgram] = {}
         self._chain_end: tuple[int, np.ndarray] | None = None
+        self._staged_end: tuple[int, Contents] | None = None
 
     def program(self, tile: int) -> TileProgram:
         """The template of a tile, decoded."""
@@ -61,6 +82,10 @@ class TileValues:
         """All entries after that many GEMM-type and vector instructions of the tile retired."""
         program = self.program(tile)
         found: Contents = {row[tk.C_DST]: self._load(tile, row) for row in program.loads}
+        if program.is_staged:
+            found |= self._before_staged(tile)
+            self._run_stages(program, gemms, vectors, found)
+            return found
         if program.product >= 0:
             self._add_products(tile, program, min(gemms, program.num_gemms), found)
         wide: Contents = {}
@@ -73,15 +98,56 @@ class TileValues:
             return wide[word]
 
         for row in program.vectors[:vectors]:
-            function = self._plan.functions[row[tk.C_AUX]]
-            first = operand(row[tk.C_SRC0])
-            second = operand(row[tk.C_SRC1]) if row[tk.C_SRC1] else first
-            with np.errstate(all="ignore"):
-                result = function.apply(first, second)
-                if function.accumulates:
-                    result = found[row[tk.C_DST]] + result
-            found[row[tk.C_DST]] = result
+            self._apply(row, operand, found)
         return found
+
+    def _apply(self, row: list[int], operand: Callable[[int], np.ndarray], found: Contents) -> None:
+        """One vector instruction."""
+        function = self._plan.functions[row[tk.C_AUX]]
+        first = operand(row[tk.C_SRC0])
+        second = operand(row[tk.C_SRC1]) if row[tk.C_SRC1] else first
+        with np.errstate(all="ignore"):
+            result = function.apply(first, second)
+            if function.accumulates:
+                result = found[row[tk.C_DST]] + result
+        found[row[tk.C_DST]] = result
+
+    def _run_stages(self, program: TileProgram, gemms: int, vectors: int, found: Contents) -> None:
+        """Products and vector instructions in program order, as far as they retired."""
+        for stage in program.stages:
+            if stage[0][tk.C_OP] not in _GEMMS:
+                if vectors > 0:
+                    self._apply(stage[0], lambda word: _wide(found[word]), found)
+                vectors -= 1
+                continue
+            product = self._plan.products[stage[0][tk.C_AUX]]
+            count = max(0, min(gemms, len(stage))) * product.num_steps // len(stage)
+            gemms -= len(stage)
+            for word, block in product.blocks.items():
+                before = found.get(word) if product.continues else None
+                result = np.zeros(product.shape, np.float32) if before is None else before.copy()
+                for left, right in islice(product.steps(found.__getitem__), count):
+                    add_step(result, left, right)
+                found[word] = result[block.row : block.row_end, block.column : block.column_end]
+
+    def _before_staged(self, tile: int) -> Contents:
+        """Accumulator entries as the tiles before this one in its chain left them."""
+        tiles = self._tables.tiles
+        if not tiles[tile, tk.T_ACCUMULATE]:
+            return {}
+        first = tile - 1
+        while tiles[first, tk.T_ACCUMULATE]:
+            first -= 1
+        kept: Contents = {}
+        if self._staged_end is not None and first <= self._staged_end[0] < tile:
+            first, kept = self._staged_end[0] + 1, self._staged_end[1]
+        for earlier in range(first, tile):
+            program = self.program(earlier)
+            found = {row[tk.C_DST]: self._load(earlier, row) for row in program.loads} | kept
+            self._run_stages(program, program.num_gemms, len(program.vectors), found)
+            kept = {word: values for word, values in found.items() if word < 0}
+            self._staged_end = (earlier, kept)
+        return kept
 
     def _add_products(self, tile: int, program: TileProgram, gemms: int, found: Contents) -> None:
         """Put the accumulator blocks into `found`, each after its own number of retired steps."""

@@ -71,6 +71,7 @@ class WindowProduct:
     blocks: Mapping[int, Block] = field(default_factory=dict[int, Block])
     dtype: str = "float32"
     weight_zero: int = 0
+    continues: bool = False
 
     @property
     def num_steps(self) -> int:

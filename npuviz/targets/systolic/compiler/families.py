@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 
 from npuviz.program.graph import Node
 from npuviz.targets.systolic.compiler import (
+    attention,
     conv,
     elementwise,
     gemm,
@@ -26,4 +27,5 @@ LOWERINGS: Mapping[str, Lower] = {
     **quantized.LOWERINGS,
     **reduction.LOWERINGS,
     **movement.LOWERINGS,
+    **attention.LOWERINGS,
 }
