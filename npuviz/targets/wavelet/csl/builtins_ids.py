@@ -389,6 +389,7 @@ def _set_config(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Value:
 @builtin("get_filter_id", 1)
 def _get_filter_id(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Value:
     color = number_of(comptime.evaluate(node.arguments[0], scope), t.COLOR, "@get_filter_id", node.at)
+    comptime.memo.effects += 1
     pe = registry(node, scope)
     filters = [channel.color for channel in pe.channels if channel.filter is not None]
     if color not in filters:

@@ -78,8 +78,10 @@ def evaluate(comptime: Comptime, node: tree.BuiltinCall, scope: Scope) -> Value:
     count = len(node.arguments)
     if not entry.minimum <= count <= entry.maximum:
         raise CslError(node.at, f"@{node.name} takes {_range(entry)} arguments, found {count}")
-    if entry.effect and scope.runtime:
-        raise NotComptime(node.at, "this happens at run time")
+    if entry.effect:
+        if scope.runtime:
+            raise NotComptime(node.at, "this happens at run time")
+        comptime.memo.effects += 1
     return entry.evaluate(comptime, node, scope)
 
 

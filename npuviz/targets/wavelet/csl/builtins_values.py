@@ -155,6 +155,7 @@ def _assert(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Value:
 @builtin("comptime_print", 0, 1000)
 def _comptime_print(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Value:
     line = " ".join(text_of(comptime.evaluate(argument, scope)) for argument in node.arguments)
+    comptime.memo.effects += 1
     pe = scope.instance.pe
     (comptime.session.prints if pe is None else pe.prints).append(line)
     return VOID

@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING
 from npuviz.targets.wavelet.csl import coercion as conversions
 from npuviz.targets.wavelet.csl import expressions, memory, statements, tensor, type_expressions
 from npuviz.targets.wavelet.csl import types as t
+from npuviz.targets.wavelet.csl.call_memo import CallMemo
 from npuviz.targets.wavelet.csl.errors import CslError, NotComptime
 from npuviz.targets.wavelet.csl.predefined import PREDEFINED_VALUES
 from npuviz.targets.wavelet.csl.scope import Entry, ModuleInstance, RuntimeLocal, Scope
-from npuviz.targets.wavelet.csl.tree import Expression, Parameter, Span, Statement, TensorAccess
+from npuviz.targets.wavelet.csl.tree import Block, Expression, Parameter, Span, Statement, TensorAccess
 from npuviz.targets.wavelet.csl.values import (
     Cell,
     FunctionValue,
@@ -48,6 +49,7 @@ class Comptime:
     def __init__(self, session: Session) -> None:
         self.session = session
         self.steps = 0
+        self.memo = CallMemo()
         self.runtime_type: Callable[[Expression, Scope], t.Type] | None = None
         """Set by the lowering: the type of an expression whose value is only known at run time."""
         self._handlers: dict[type, Handler] = {**expressions.HANDLERS, **type_expressions.HANDLERS}
@@ -144,6 +146,8 @@ class Comptime:
         if entry.is_var and (scope.runtime or scope.forced):
             raise NotComptime(at, f"{entry.node.name} is a variable: its value is only known at run time")
         value = self.global_value(entry)
+        if entry.is_var:
+            self.memo.effects += 1
         if value is None:
             raise CslError(at, f"{entry.node.name} has no value", "give it one where it is declared")
         return value
@@ -253,6 +257,20 @@ class Comptime:
         if depth >= MAX_CALL_DEPTH:
             raise CslError(at, f"calls at compile time are nested deeper than {MAX_CALL_DEPTH}")
         self.count_step(at)
+        key = self.memo.key(function, arguments)
+        known = None if key is None else self.memo.find(key)
+        if known is not None:
+            return known
+        effects = self.memo.effects
+        result = self._execute_call(function, node.body, arguments, at, depth)
+        if key is not None:
+            self.memo.keep(key, result, effects)
+        return result
+
+    def _execute_call(
+        self, function: FunctionValue, body: Block, arguments: list[Value], at: Span, depth: int
+    ) -> Value:
+        node = function.node
         scope = Scope(function.instance, function.instance.scope, False, depth + 1)
         signature = function.signature or self.signature(function)
         for index, (parameter, value) in enumerate(zip(node.parameters, arguments, strict=True)):
@@ -260,7 +278,7 @@ class Comptime:
             scope.declare(parameter.name, self.coerce(value, kind, at))
         result = signature.result if signature else self.type_expression(node.result, scope)
         try:
-            jump = statements.execute_block(self, node.body, scope)
+            jump = statements.execute_block(self, body, scope)
         except CslError as error:
             if len(error.notes) < 4:
                 error.notes.append((at, f"called as {node.name}"))

@@ -66,7 +66,11 @@ def boolean_of(value: Value, at: Span) -> bool:
 
 
 def _integer(comptime: Comptime, node: tree.IntegerLiteral, scope: Scope) -> Value:
-    return Scalar(t.COMPTIME_INT, node.value)
+    value = _small.get(node.value)
+    return Scalar(t.COMPTIME_INT, node.value) if value is None else value
+
+
+_small = {number: Scalar(t.COMPTIME_INT, number) for number in range(256)}
 
 
 def _float(comptime: Comptime, node: tree.FloatLiteral, scope: Scope) -> Value:

@@ -186,6 +186,7 @@ def store(comptime: Comptime, pointer: PointerValue, value: Value, at: Span) -> 
     target = pointer.target
     value = comptime.coerce(value, pointer.kind.pointee, at)
     if isinstance(target, Global):
+        comptime.memo.effects += 1
         target.value = _replaced(comptime.global_value(target), target.storage_type, pointer.path, value, at)
     elif isinstance(target, Cell):
         target.value = _replaced(target.value, target.kind, pointer.path, value, at)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 
 from npuviz.targets.wavelet.csl import tree
@@ -86,9 +86,10 @@ class ModuleInstance:
     members  entries that were asked for so far, by name
     pe       what the comptime code of this PE registers; shared by all instances of one PE program;
              None in the layout
+    key      equal for instances of one file with equal parameters; made by the call memo
     """
 
-    __slots__ = ("declarations", "file", "is_library", "members", "name", "params", "parent", "pe", "scope")
+    __slots__ = ("declarations", "file", "is_library", "key", "members", "name", "params", "pe", "scope")
 
     def __init__(
         self,
@@ -107,6 +108,7 @@ class ModuleInstance:
         self.is_library = is_library
         self.members: dict[str, Global | FunctionValue] = {}
         self.scope = Scope(self)
+        self.key: Hashable | None = None
 
     def member(self, name: str) -> Global | FunctionValue | None:
         """A global or function of this file, None if it declares none of that name."""

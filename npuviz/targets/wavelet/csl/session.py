@@ -62,6 +62,7 @@ class Session:
     prints: list[str] = field(default_factory=list[str])
     import_depth: int = 0
     named: t.Known = field(default_factory=dict[tuple[object, ...], t.Type])
+    _resolved: dict[tuple[str, int | None], Path] = field(default_factory=dict[tuple[str, int | None], Path])
     _by_path: dict[Path, FileParts] = field(default_factory=dict[Path, FileParts])
     _type_values: dict[t.Type, TypeValue] = field(default_factory=dict[t.Type, TypeValue])
 
@@ -74,6 +75,13 @@ class Session:
 
     def resolve(self, name: str, importer: FileParts | None, at: tree.Span | None) -> Path:
         """The file that an import names. Raises CslError if there is none."""
+        key = (name, None if importer is None else importer.source.index)
+        found = self._resolved.get(key)
+        if found is None:
+            found = self._resolved[key] = self._search(name, importer, at)
+        return found
+
+    def _search(self, name: str, importer: FileParts | None, at: tree.Span | None) -> Path:
         if name.startswith("<") and name.endswith(">"):
             inner = name[1:-1]
             candidates = [LIBRARY / f"{inner}.csl"]
