@@ -61,7 +61,7 @@ def compile_true(
             builder.add_skip_layer("nothing to run")
             lowering.layer_plans.append(LayerPlan(-1, (), ()))
         builder.add_edges(_edges(lowering.layer_plans, first))
-    _state_assumptions(lowering)
+    state_assumptions(lowering)
     tables = builder.finish(lowering.plan())
     served = tuple(requests) or (RequestPlan(printable(graph.name) or "model", 0, (0,)),)
     return Compiled(tables, graph, memory_map, tuple(lowering.notes), placement, served)
@@ -132,7 +132,8 @@ def scheduled(graph: Graph) -> list[Node]:
     return order
 
 
-def _state_assumptions(lowering: Lowering) -> None:
+def state_assumptions(lowering: Lowering) -> None:
+    """Note what true mode assumes, and where it departs from ONNXim."""
     lowering.note(
         "assumed",
         "vector instructions work on 4-byte accumulator elements; an operator without a rule of its own "
