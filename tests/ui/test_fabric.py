@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtGui import QColor
-from PySide6.QtWidgets import QToolButton
+from PySide6.QtWidgets import QApplication, QToolButton
 from pytestqt.qtbot import QtBot
 
 from npuviz.debug.session import Session
@@ -26,13 +26,18 @@ from npuviz.ui.models.inspector_pages import make_page
 from npuviz.ui.models.inspector_source import InspectorSource
 from npuviz.ui.panels.fabric import SPEC, FabricPanel
 from npuviz.ui.widgets.fabric_camera import FabricCamera, fitted
-from npuviz.ui.widgets.fabric_raster import FabricRaster
+from npuviz.ui.widgets.fabric_raster import FabricRaster, warm_up
 from npuviz.ui.widgets.fabric_style import FabricStyle
 from npuviz.workbench.opening import Opened, OpenOptions
 from npuviz.workbench.selection import Selection
 from tests.toy.fabric import FAULT, RUNNING, WATCHED, ToyFabric, make_fabric
 from tests.toy.session import make_recorder
 from tests.ui.panel_stage import Stage
+
+
+@pytest.fixture(autouse=True, scope="module")
+def warm() -> None:
+    warm_up()
 
 
 @pytest.fixture
@@ -53,6 +58,9 @@ def open_fabric(stage: Stage, run_to: int = 200, **sizes: int) -> ToyFabric:
     session.go_to(run_to)
     stage.context.model.show_opened(Opened(Path("f.toy"), "f", OpenOptions(), session.trace, session))
     stage.moved()
+    while not stage.panel.is_settled:
+        QApplication.processEvents()
+    QApplication.processEvents()
     stage.panel.grab()
     return machine
 

@@ -15,6 +15,7 @@ from npuviz.sim.stop import NO_STOPS
 from npuviz.ui.models.inspector_pages import make_page
 from npuviz.ui.models.inspector_source import InspectorSource
 from npuviz.ui.panels.fabric import SPEC, FabricPanel
+from npuviz.ui.widgets.fabric_raster import warm_up
 from npuviz.workbench.opening import Opened, OpenOptions
 from npuviz.workbench.selection import Selection
 from tests.sim.parts.test_flit_network import MESH, SMALL, Run, make
@@ -66,6 +67,11 @@ class FlitToy(ToyMachine):
         return None
 
 
+@pytest.fixture(autouse=True, scope="module")
+def warm() -> None:
+    warm_up()
+
+
 @pytest.fixture
 def stage(qtbot: QtBot) -> Iterator[Stage]:
     made = Stage(SPEC)
@@ -73,7 +79,7 @@ def stage(qtbot: QtBot) -> Iterator[Stage]:
     made.close()
 
 
-def test_a_network_of_flits_is_shown(stage: Stage) -> None:
+def test_a_network_of_flits_is_shown(stage: Stage, qtbot: QtBot) -> None:
     machine = FlitToy()
     assert isinstance(machine, HasFabric)
     assert isinstance(machine, HasElements)
@@ -85,6 +91,7 @@ def test_a_network_of_flits_is_shown(stage: Stage) -> None:
     panel = stage.panel
     assert isinstance(panel, FabricPanel)
     panel.on_session_changed()
+    qtbot.waitUntil(panel.view.isVisible, timeout=30_000)
     for shade in ("state", "load", "queue"):
         panel.bar.shade.setCurrentIndex(panel.bar.shade.findData(shade))
         panel.view.grab()

@@ -25,6 +25,11 @@ class LatestJob(QObject):
         self._done.connect(self._on_done, Qt.ConnectionType.QueuedConnection)
 
     @property
+    def is_asked(self) -> bool:
+        """Whether there is a latest question, with or without an answer."""
+        return self._future is not None
+
+    @property
     def is_waiting(self) -> bool:
         """Whether the latest question has no answer yet."""
         return self._future is not None and not self._future.done()

@@ -20,12 +20,14 @@ from npuviz.sim.fabric import (
     HasWords,
 )
 from npuviz.sim.stop import StopKind
+from npuviz.ui.bridge.latest_job import LatestJob
 from npuviz.ui.models.fabric_frame import FabricFrame, FabricWants, take_frame
 from npuviz.ui.models.fabric_text import element_text, word_text
 from npuviz.ui.panels.panel import Panel, PanelContext, PanelSpec
 from npuviz.ui.widgets.empty_state import EmptyState
 from npuviz.ui.widgets.fabric_legend import FabricLegend, legend_of
 from npuviz.ui.widgets.fabric_overlay import FabricMarks
+from npuviz.ui.widgets.fabric_raster import warm_up
 from npuviz.ui.widgets.fabric_toolbar import FabricToolBar
 from npuviz.ui.widgets.fabric_view import FabricView
 from npuviz.ui.widgets.picture import add_save_actions
@@ -35,6 +37,9 @@ EMPTY_TEXT = (
     "The fabric shows what every processing element does and what travels between them. "
     "Open a program for a machine with a routed fabric."
 )
+PREPARING_TEXT = "Preparing to draw fabrics; this takes some seconds the first time, and never again."
+PATIENCE_SECONDS = 0.2
+"""So long the window waits for kernels that are compiled already."""
 _PLACE = re.compile(r"\D*?(-?\d+)\D+?(-?\d+)\D*")
 
 
@@ -58,6 +63,9 @@ class FabricPanel(Panel):
         self._stack = QStackedLayout(self)
         self._stack.addWidget(EmptyState(EMPTY_TEXT))
         self._stack.addWidget(filled)
+        self._stack.addWidget(EmptyState(PREPARING_TEXT))
+        self._warming = LatestJob(self)
+        self._warming.finished.connect(self._show_stack)
         self.setFocusProxy(self.view)
         self.view.element_chosen.connect(self._element_chosen)
         self.view.word_chosen.connect(self._word_chosen)
@@ -68,6 +76,7 @@ class FabricPanel(Panel):
         self.bar.play_toggled.connect(self._play_toggled)
         self.bar.fit_requested.connect(self._fit)
         self.bar.place_entered.connect(self._go_to)
+        self._is_warm = False
         self._bar_changed()
 
     # -- hooks ----------------------------------------------------------------------------------------
@@ -76,15 +85,22 @@ class FabricPanel(Panel):
         machine = self._fabric()
         self._stop_playing()
         self.view.forget()
-        self._stack.setCurrentIndex(0 if machine is None else 1)
         if machine is None:
             self.view.set_shape(None)
+            self._show_stack()
             return
+        if not self._is_warm:
+            self._warming.ask(warm_up, PATIENCE_SECONDS)
         has_queues, has_words = isinstance(machine, HasQueueFill), isinstance(machine, HasWords)
         self.bar.set_shape(machine.fabric, isinstance(machine, HasRoutes), has_queues, has_words)
         self.view.set_shape(machine.fabric)
+        self._show_stack()
         self._bar_changed()
         self.on_selection_changed(self.context.selection.current)
+
+    @property
+    def is_settled(self) -> bool:
+        return not self._warming.is_waiting
 
     def on_cycle_changed(self) -> None:
         if self.model.is_running:
@@ -140,6 +156,7 @@ class FabricPanel(Panel):
 
     def dispose(self) -> None:
         self._play.stop()
+        self._warming.shut_down()
         super().dispose()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
@@ -159,6 +176,12 @@ class FabricPanel(Panel):
             self._to_hop(1 if key == Qt.Key.Key_BracketRight else -1)
         else:
             super().keyPressEvent(event)
+
+    def _show_stack(self) -> None:
+        """The fabric, once there is one and the kernels that paint it are compiled."""
+        self._is_warm = self._is_warm or (self._warming.is_asked and not self._warming.is_waiting)
+        is_there = self.view.shape is not None
+        self._stack.setCurrentIndex(0 if not is_there else 1 if self._is_warm else 2)
 
     # -- the machine ------------------------------------------------------------------------------------
 

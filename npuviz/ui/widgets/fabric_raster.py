@@ -34,6 +34,22 @@ class Grid:
     pitch: float
 
 
+def warm_up() -> None:
+    """Compile the kernels with the types that they are called with; cached on disk from then on."""
+    image, bytes_ = np.zeros((4, 4), np.uint32), np.zeros((2, 2), np.uint8)
+    style, four, two = np.zeros((3, 5), np.int64), np.zeros(4, np.int64), np.zeros(2, np.int64)
+    kernels.fill_all(image, 0)
+    kernels.paint_dense(image, bytes_, style, four, four + 1, four, four + 1, 0)
+    kernels.paint_cells(image, bytes_, style, two, two, two, two, HATCH_PERIOD)
+    kernels.busiest(np.zeros((2, 2, kernels.NUM_PORTS), np.uint8), bytes_)
+    kernels.paint_links(
+        image, np.zeros((2, 2, kernels.NUM_PORTS), np.uint8), four, two, two, two, two, 1, 1, 1
+    )
+    kernels.paint_arms(image, four, four, four, four, 1, 1)
+    kernels.paint_points(image, four, four, four, 1)
+    kernels.count_values(bytes_, np.zeros(256, np.int64))
+
+
 def draws_links(scale: float) -> bool:
     """Whether there is room for links at so many device pixels an element."""
     return scale >= LINKS_FROM
