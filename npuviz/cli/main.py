@@ -21,6 +21,7 @@ SUBCOMMANDS = (
     "compile",
     "export",
     "query",
+    "sweep",
     "shot",
     "bench",
     "neff",

@@ -1,0 +1,163 @@
+"""Columns of a sweep: numbers found in a run's summary by path, and numbers computed from others."""
+
+import ast
+import math
+import operator
+import re
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from npuviz.base.errors import UsageError
+
+_SECTIONS: Mapping[str, tuple[str, ...]] = {
+    "units": ("busy_cycles", "utilization"),
+    "queues": ("peak", "capacity"),
+    "memories": ("peak_bytes", "bytes"),
+}
+_PLAIN = ("cycles", "events")
+_TABLES: Mapping[str, tuple[str, ...] | None] = {
+    "seconds": ("load", "compile", "simulate", "warm_up"),
+    "counters": None,
+    "check": ("tensors", "failed", "max_abs_err", "max_rel_err"),
+}
+_FOLDS: Mapping[str, Callable[[list[float]], float]] = {
+    "mean": lambda values: sum(values) / len(values),
+    "sum": sum,
+    "max": max,
+    "min": min,
+}
+_OPERATORS: Mapping[type, Callable[[float, float], float]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.Pow: operator.pow,
+}
+_FUNCTIONS: Mapping[str, Callable[..., float]] = {
+    "min": min,
+    "max": max,
+    "sqrt": math.sqrt,
+    "log2": math.log2,
+}
+_MAX_EXPRESSION = 500
+_MAX_POWER = 64
+
+
+def check_path(path: str) -> None:
+    """Refuse a path that no summary can have. Raises UsageError with the ones that exist."""
+    _, section, name, field = _split(path)
+    if section in _PLAIN and not name:
+        return
+    if section in _SECTIONS and name and field in _SECTIONS[section]:
+        return
+    if section in _TABLES and name:
+        fields = _TABLES[section]
+        if fields is None or name in fields:
+            return
+    known = [*_PLAIN, "counters.NAME"]
+    known += [f"{key}.NAME.{'|'.join(fields)}" for key, fields in _SECTIONS.items()]
+    known += [f"{key}.{'|'.join(fields)}" for key, fields in _TABLES.items() if fields]
+    raise UsageError(f"no metric {path[:80]!r}; there are {', '.join(known)}, NAME with * as wildcard")
+
+
+def metric(summary: Mapping[str, Any], path: str) -> float | None:
+    """The number at a path of a summary, None if this run has none.
+
+    Where a wildcard meets several names their mean is taken, or what the word before the path says.
+    """
+    fold, section, name, field = _split(path)
+    part = summary.get(section)
+    if section in _PLAIN:
+        return _number(part)
+    if part is None:
+        return None
+    is_list = section in _SECTIONS
+    values = {str(item["name"]): item.get(field) for item in part} if is_list else dict(part)
+    pattern = re.compile("".join(".*" if char == "*" else re.escape(char) for char in name))
+    found = [
+        number
+        for key, value in values.items()
+        if pattern.fullmatch(key) and (number := _number(value)) is not None
+    ]
+    return _FOLDS[fold](found) if found else None
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, bool | int | float) and math.isfinite(value):
+        return float(value)
+    return None
+
+
+def _split(path: str) -> tuple[str, str, str, str]:
+    """(fold, section, name, field) of a path; name and field are "" where there are none."""
+    words = path.split(None, 1)
+    fold, rest = (words[0], words[1]) if len(words) == 2 and words[0] in _FOLDS else ("mean", path.strip())
+    section, _, name = rest.partition(".")
+    if section in _SECTIONS:
+        name, _, field = name.rpartition(".")
+        return fold, section, name, field
+    return fold, section, name, ""
+
+
+def check_expression(text: str, names: Collection[str]) -> None:
+    """Refuse what is no expression of numbers and known names. Raises UsageError."""
+    _check(_parse(text), names)
+
+
+def evaluate(text: str, values: Mapping[str, float | None]) -> float | None:
+    """Value of an expression; None where a name has none, or the result is no number."""
+    try:
+        result = _evaluate(_parse(text), values)
+    except (ArithmeticError, ValueError, TypeError):
+        return None
+    return result if math.isfinite(result) else None
+
+
+def _parse(text: str) -> ast.expr:
+    if len(text) > _MAX_EXPRESSION:
+        raise UsageError(f"an expression of {len(text)} characters; at most {_MAX_EXPRESSION}")
+    try:
+        return ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise UsageError(f"{text[:60]!r} is no expression; names, numbers, + - * / ** ( ) and min, max, "
+                         "sqrt, log2 make one") from None  # fmt: skip
+
+
+def _check(node: ast.expr, names: Collection[str]) -> None:
+    if isinstance(node, ast.Constant) and type(node.value) in (int, float):
+        return
+    if isinstance(node, ast.Name):
+        if node.id not in names:
+            raise UsageError(f"no column {node.id!r}; there are {', '.join(sorted(names))}")
+    elif isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+        _check(node.left, names)
+        _check(node.right, names)
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        _check(node.operand, names)
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _FUNCTIONS:
+        if node.keywords or not node.args:
+            raise UsageError(f"{node.func.id}() takes numbers")
+        for argument in node.args:
+            _check(argument, names)
+    else:
+        raise UsageError(f"{ast.unparse(node)[:60]!r} is neither a number, a name nor an operation on them")
+
+
+def _evaluate(node: ast.expr, values: Mapping[str, float | None]) -> float:
+    if isinstance(node, ast.Constant):
+        return node.value  # pyright: ignore[reportReturnType]
+    if isinstance(node, ast.Name):
+        value = values.get(node.id)
+        if value is None:
+            raise ValueError(node.id)
+        return value
+    if isinstance(node, ast.BinOp):
+        left, right = _evaluate(node.left, values), _evaluate(node.right, values)
+        if isinstance(node.op, ast.Pow) and abs(right) > _MAX_POWER:
+            raise ValueError("power")
+        return _OPERATORS[type(node.op)](float(left), float(right))
+    if isinstance(node, ast.UnaryOp):
+        return -_evaluate(node.operand, values)
+    assert isinstance(node, ast.Call)
+    assert isinstance(node.func, ast.Name)
+    return _FUNCTIONS[node.func.id](*(_evaluate(argument, values) for argument in node.args))
