@@ -78,7 +78,13 @@ def _get_dsd(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Value:
     value = comptime.evaluate(node.arguments[1], scope)
     if not isinstance(value, StructValue):
         raise CslError(node.arguments[1].at, f"expected the fields as .{{..}}, found {value.type}")
-    return make_dsd(comptime.session.arch, kind, value, node.at)
+    dsd = make_dsd(comptime.session.arch, kind, value, node.at)
+    pe = scope.instance.pe
+    if pe is not None and kind in (t.FABIN, t.FABOUT) and 0 in dsd.extent:
+        warning = (node.at, f"a {kind} of extent 0 moves nothing")
+        if warning not in pe.warnings:
+            pe.warnings.append(warning)
+    return dsd
 
 
 def make_dsd(arch: str, kind: t.Type, value: StructValue, at: Span) -> DsdValue:

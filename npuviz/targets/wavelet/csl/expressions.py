@@ -17,6 +17,7 @@ from npuviz.targets.wavelet.csl.values import (
     VOID,
     ArrayValue,
     FunctionValue,
+    Global,
     ModuleValue,
     PointerValue,
     Scalar,
@@ -90,7 +91,23 @@ def _void(comptime: Comptime, node: tree.VoidLiteral, scope: Scope) -> Value:
 
 
 def _name(comptime: Comptime, node: tree.Name, scope: Scope) -> Value:
-    entry = comptime.lookup(node.text, scope, node.at)
+    # the most frequent node of all: the first steps of `lookup` and `read` are repeated here for speed
+    text = node.text
+    block: Scope | None = scope
+    while block is not None:
+        entry = block.names.get(text)
+        if entry is not None:
+            break
+        block = block.parent
+    else:
+        entry = scope.instance.members.get(text) or comptime.lookup(text, scope, node.at)
+    if (
+        isinstance(entry, Global)
+        and entry.state == 4
+        and entry.node.kind != "var"
+        and entry.value is not None
+    ):
+        return entry.value
     return entry if isinstance(entry, Value) else comptime.read(entry, scope, node.at)
 
 

@@ -126,7 +126,7 @@ def elaborate(
         if session.rectangle is None:
             raise CslError(parts.layout.at, "the layout never calls @set_rectangle")
         codes = _codes(comptime, state)
-        _check_exports(session, state, codes)
+        _check_exports(comptime, state, codes)
     columns, rows = session.rectangle
     channels = {place: tuple(found.values()) for place, found in state.channels.items()}
     warnings = _warnings(session, codes, channels, columns, rows)
@@ -193,33 +193,35 @@ def _codes(comptime: Comptime, state: LayoutState) -> list[PeCode]:
     return codes
 
 
-def _check_exports(session: Session, state: LayoutState, codes: list[PeCode]) -> None:
-    """Exports of the PE programs against the names that the layout declares."""
+def _check_exports(comptime: Comptime, state: LayoutState, codes: list[PeCode]) -> None:
+    """Exports of the PE programs against the names that the layout declares: type and mutability."""
     for code in codes:
         for export in code.registry.exports:
             declared = state.exported.get(export.name)
             if declared is None:
                 continue
-            is_function = isinstance(export.subject, FunctionValue)
-            if is_function != isinstance(declared.type, t.FunctionType):
-                error = CslError(export.at, f"{export.name} is not what the layout exports: {declared.type}")
+            subject = export.subject
+            is_function = isinstance(subject, FunctionValue)
+            found = comptime.signature(subject) if is_function else comptime.global_type(subject)
+            text = ""
+            if found is not None and not _is_same_export(found, declared.type):
+                text = f"{export.name} has type {found}, the layout exports {declared.type}"
+            elif not is_function and subject.is_var != declared.is_mutable:
+                words = ("a const", "a var") if declared.is_mutable else ("a var", "constant")
+                text = f"{export.name} is {words[0]}, the layout exports it as {words[1]}"
+            if text:
+                error = CslError(export.at, text, "write the same in @export_name")
                 error.notes.append((declared.at, "exported"))
                 raise error
-            _check_type(declared.type, export.subject, export.name, export.at, declared.at)
 
 
-def _check_type(wanted: t.Type, subject: object, name: str, at: tree.Span, declared: tree.Span) -> None:
-    found = getattr(subject, "kind", None) or getattr(subject, "signature", None)
-    if not isinstance(found, t.Type) or found is wanted:
-        return
-    if isinstance(found, t.PointerType) and wanted in (
+def _is_same_export(found: t.Type, wanted: t.Type) -> bool:
+    if found is wanted:
+        return True
+    return isinstance(found, t.PointerType) and wanted in (
         t.pointer(found.pointee, found.many, True),
         t.pointer(found.pointee, found.many, False),
-    ):
-        return
-    error = CslError(at, f"{name} has type {found}, the layout exports {wanted}")
-    error.notes.append((declared, "exported"))
-    raise error
+    )
 
 
 def _warnings(

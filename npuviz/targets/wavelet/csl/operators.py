@@ -96,9 +96,12 @@ def _check_order(symbol: str, kind: t.Type, at: Span) -> None:
 
 def _unify(symbol: str, a: Scalar, b: Scalar, at: Span) -> t.Type:
     for sized, literal in ((a.kind, b), (b.kind, a)):
-        if literal.kind is t.COMPTIME_INT and isinstance(sized, t.IntegerType):
-            if sized.low <= literal.number <= sized.high or not sized.bits:
-                return sized
+        if (
+            literal.kind is t.COMPTIME_INT
+            and isinstance(sized, t.IntegerType)
+            and (sized.low <= literal.number <= sized.high or not sized.bits)
+        ):
+            return sized
     kind = common_type(a.kind, b.kind)
     if kind is None and isinstance(a.kind, t.IntegerType) and isinstance(b.kind, t.IntegerType):
         # comptime-known sized integers convert by value

@@ -158,3 +158,10 @@ def test_fifo_is_registered(tmp_path: Path) -> None:
 def test_wrong_fifos(tmp_path: Path, text: str, words: str) -> None:
     with pytest.raises(SourceError, match=words):
         elaborate(tmp_path, {"pe.csl": _NAMES + text})
+
+
+def test_extent_zero_of_the_fabric_is_a_warning(tmp_path: Path) -> None:
+    text = _NAMES + "const d = @get_dsd(fabin_dsd, .{ .extent = 0, .input_queue = iq });"
+    found = elaborate(tmp_path, {"pe.csl": text}).warnings
+    assert len(found) == 1
+    assert "pe.csl:7:11: warning: a fabin_dsd of extent 0 moves nothing" in found[0]

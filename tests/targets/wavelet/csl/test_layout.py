@@ -6,6 +6,7 @@ from npuviz.base.errors import SourceError, UsageError
 from npuviz.targets.wavelet import isa_kernels as isa
 from npuviz.targets.wavelet.csl import frontend
 from npuviz.targets.wavelet.csl import types as t
+from npuviz.targets.wavelet.csl.values import Global, Scalar
 from tests.targets.wavelet.csl.programs import elaborate, write
 
 
@@ -206,9 +207,40 @@ def test_wrong_options(tmp_path: Path) -> None:
 def test_exports_must_match_the_layout(tmp_path: Path) -> None:
     layout = """layout { @set_rectangle(1, 1); @set_tile_code(0, 0, "pe.csl", .{});
       @export_name("A", [*]f32, true); }"""
-    pe = 'var A = @zeros([2]u32); var p: [*]u32 = &A; comptime { @export_symbol(p, "A"); }'
-    with pytest.raises(SourceError, match="layout exports"):
-        elaborate(tmp_path, {"layout.csl": layout, "pe.csl": pe})
+    pe = 'var A = @zeros([2]{0}); {1} p: [*]{0} = &A; comptime {{ @export_symbol(p, "A"); }}'
+    elaborate(tmp_path, {"layout.csl": layout, "pe.csl": pe.format("f32", "var")})
+    for kind, word in (("u32", "var"), ("f32", "const")):
+        with pytest.raises(SourceError, match="layout exports"):
+            elaborate(tmp_path, {"layout.csl": layout, "pe.csl": pe.format(kind, word)})
+
+
+def test_results_of_calls_are_shared_but_effects_are_not(tmp_path: Path) -> None:
+    layout = """layout { @set_rectangle(2, 1);
+      for (@range(u16, 2)) |x| { @set_tile_code(x, 0, "pe.csl", .{ .x = x }); } }"""
+    pe = """
+    param x: u16;
+    const part = @import_module("part.csl");
+    const id = @get_local_task_id(9);
+    task t() void {}
+    var n: u16 = x;
+    fn start(number: u16) u16 { @activate(id); n += number; return n; }
+    const a = start(5);
+    const b = start(5);
+    const c = part.slow(3);
+    comptime { @bind_local_task(t, id); }
+    """
+    part = "fn slow(n: u16) u16 { var s: u16 = 0; for (@range(u16, n)) |i| { s += i; } return s; }"
+    found = elaborate(tmp_path, {"layout.csl": layout, "pe.csl": pe, "part.csl": part})
+    for x, code in enumerate(found.codes):
+        values: dict[str, int] = {}
+        for name in "abc":
+            entry = code.root.member(name)
+            assert isinstance(entry, Global)
+            value = found.comptime.global_value(entry)
+            assert isinstance(value, Scalar)
+            values[name] = value.integer
+        assert values == {"a": 5 + x, "b": 10 + x, "c": 3}
+        assert len(code.registry.activated) == 2
 
 
 def test_errors_name_the_calls_that_led_there(tmp_path: Path) -> None:
