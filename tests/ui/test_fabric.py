@@ -229,6 +229,11 @@ def test_inspector_tells_of_elements_and_words(stage: Stage) -> None:
     titles = [section.title for section in page.sections]
     assert "Queues" in titles
     assert "Variables" in titles
+    routes = next(s.table for s in page.sections if s.title == "Routes" and s.table).rows
+    assert [[cell.text for cell in row] for row in routes] == [
+        ["2 rows", "West", "Ramp, East", ""],
+        ["5 columns", "North", "Ramp, South", ""],
+    ]
     sentences = [cell.text for section in page.sections for cell in section.sentences]
     assert any("--set watch" in text for text in sentences)
     watched = make_page(source, Selection(element=WATCHED[0], unit=0))

@@ -8,6 +8,7 @@ from npuviz.sim.fabric import (
     FabricShape,
     HasElements,
     HasFabric,
+    HasRoutes,
     HasWordPaths,
     HasWords,
     Hop,
@@ -122,6 +123,8 @@ def _element_page(source: InspectorSource, machine: HasFabric, column: int, row:
     if isinstance(machine, HasElements):
         for table in machine.element_details(column, row):
             sections += detail_table(table)
+    if isinstance(machine, HasRoutes):
+        sections += _routes(shape, machine, area)
     sections.append(Section(_load_title(shape), _loads(machine, area)))
     if isinstance(machine, HasElements):
         sections.append(_units(source, machine.units_of_element(column, row), (column, row)))
@@ -170,6 +173,27 @@ def _words_here(shape: FabricShape, machine: HasWords, area: Area) -> list[Secti
     )
     title = f"{shape.word.capitalize()}s here"
     return [Section(title, table=Table(("Data", "Color", "Way"), rows, max(0, len(words) - MAX_WORDS)))]
+
+
+def _routes(shape: FabricShape, machine: HasRoutes, area: Area) -> list[Section]:
+    """How the router is set for every color that has a route here."""
+    rows: list[tuple[Cell, ...]] = []
+    for color in shape.colors:
+        for route in machine.routes(color.id, area):
+            ways = tuple(text_cell(_ports(int(route[name]))) for name in ("inputs", "outputs"))
+            position = int(route["position"])
+            switch = f"{position + 1} of {int(route['positions'])}" if position >= 0 else ""
+            closed = bool(route["closed"])
+            state = text_cell("closed" if closed else switch, role="warning" if closed else "")
+            rows.append((text_cell(color_name(shape, color.id)), *ways, state))
+    if not rows:
+        return []
+    return [Section("Routes", table=Table(("Color", "From", "To", "Position"), tuple(rows)))]
+
+
+def _ports(bits: int) -> str:
+    found = [name.capitalize() for port, name in enumerate(PORT_NAMES) if bits >> port & 1]
+    return ", ".join(found) or "\u2013"
 
 
 def _load_title(shape: FabricShape) -> str:

@@ -1,10 +1,11 @@
 """What is written into the elements of a fabric where they are large enough: names, tasks, queues."""
 
 from PySide6.QtCore import QRectF, Qt
-from PySide6.QtGui import QColor, QFontMetrics, QPainter
+from PySide6.QtGui import QColor, QFontMetrics, QPainter, QStaticText, QTransform
 
 from npuviz.sim.fabric import FabricShape, Glance, Level
 from npuviz.ui.models.fabric_frame import CELL_HALF, FabricFrame
+from npuviz.ui.theme.theme import Theme
 from npuviz.ui.widgets.fabric_camera import FabricCamera
 from npuviz.ui.widgets.fabric_style import FabricStyle
 from npuviz.ui.widgets.timeline_marks import translucent
@@ -17,44 +18,71 @@ BARS_SIDE = 34.0
 LINE = 13
 MAX_BARS = 12
 PADDING = 4
+MAX_TEXTS = 4096
+
+
+class TextCache:
+    """Texts that are shaped already: the same few occur in every element and every frame."""
+
+    def __init__(self, theme: Theme) -> None:
+        self.fonts = (theme.font_ui(10), theme.font_ui(11, bold=True), theme.font_ui(11))
+        self._metrics = tuple(QFontMetrics(font) for font in self.fonts)
+        self._texts: dict[tuple[int, int, str], QStaticText] = {}
+
+    def text(self, font: int, room: int, text: str) -> QStaticText:
+        """A text as far as it fits into `room` pixels, its middle left out."""
+        key = (font, room, text)
+        found = self._texts.get(key)
+        if found is None:
+            if len(self._texts) >= MAX_TEXTS:
+                self._texts.clear()
+            fitted = self._metrics[font].elidedText(text, Qt.TextElideMode.ElideMiddle, room)
+            found = self._texts[key] = QStaticText(fitted)
+            found.setTextFormat(Qt.TextFormat.PlainText)
+            found.prepare(QTransform(), self.fonts[font])
+        return found
 
 
 class CellTexts:
     """Writes into all elements of one frame: everything that is equal for them is made once."""
 
     def __init__(
-        self, painter: QPainter, camera: FabricCamera, shape: FabricShape, style: FabricStyle
+        self,
+        painter: QPainter,
+        camera: FabricCamera,
+        shape: FabricShape,
+        style: FabricStyle,
+        cache: TextCache,
     ) -> None:
+        self._cache = cache
         self._painter = painter
         self._camera = camera
         self._shape = shape
         self._style = style
         self._side = 2 * CELL_HALF * camera.scale
         theme = style.theme
-        self._fonts = (theme.font_ui(10), theme.font_ui(11, bold=True), theme.font_ui(11))
-        self._metrics = tuple(QFontMetrics(font) for font in self._fonts)
         self._full = theme.color("hazard")
         self._trough = translucent(style.canvas, 120)
-        self._elided: dict[tuple[int, str], str] = {}
         self._inks: dict[int, tuple[QColor, QColor]] = {}
 
     def paint(self, frame: FabricFrame, is_state: bool) -> None:
         """Write; is_state: elements are coloured by their state."""
+        cache = self._cache
         # One font after the other: changing it is dear.
         boxes = [
             (self._box(place), place, glance, self._ink(glance.state if is_state else -1))
             for place, glance in frame.glances.items()
         ]
-        self._painter.setFont(self._fonts[0])
+        self._painter.setFont(cache.fonts[0])
         corner = self._shape.program
         for box, place, _glance, (_ink, faint) in boxes:
             self._line(box, 0, 0, f"{place[0] - corner.column}, {place[1] - corner.row}", faint)
         if self._side >= TASK_SIDE:
-            self._painter.setFont(self._fonts[1])
+            self._painter.setFont(cache.fonts[1])
             for box, _place, glance, (ink, _faint) in boxes:
                 self._line(box, 1, 1, glance.task, ink)
         if self._side >= DETAIL_SIDE:
-            self._painter.setFont(self._fonts[2])
+            self._painter.setFont(cache.fonts[2])
             for box, _place, glance, (ink, _faint) in boxes:
                 self._line(box, 2 if glance.task else 1, 2, glance.detail, ink)
         if self._side >= BARS_SIDE:
@@ -77,13 +105,9 @@ class CellTexts:
     def _line(self, box: QRectF, line: int, font: int, text: str, color: QColor) -> None:
         if not text:
             return
-        key = (font, text)
-        if key not in self._elided:
-            middle = Qt.TextElideMode.ElideMiddle
-            self._elided[key] = self._metrics[font].elidedText(text, middle, int(box.width()))
         self._painter.setPen(color)
-        baseline = box.top() + line * LINE + LINE - 3
-        self._painter.drawText(round(box.left()), round(baseline), self._elided[key])
+        shaped = self._cache.text(font, int(box.width()), text)
+        self._painter.drawStaticText(round(box.left()), round(box.top() + line * LINE), shaped)
 
     def _bars(self, box: QRectF, glance: Glance, color: QColor) -> None:
         """A small column for each queue, as high as the queue is full."""

@@ -120,7 +120,7 @@ class FabricOverlay:
                 painter.setFont(self._theme.font_ui(10))
                 text = f"{int(route['position']) + 1}/{int(route['positions'])}"
                 spot = middle + QPointF(size, size + 6)
-                painter.setPen(color)
+                painter.setPen(self._theme.color("text"))
                 painter.drawText(spot, text)
 
     def _words(self, frame: FabricFrame, chosen: int | None) -> None:

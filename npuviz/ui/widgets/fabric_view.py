@@ -22,7 +22,7 @@ from npuviz.sim.fabric import Area, FabricShape
 from npuviz.ui.models.fabric_frame import FabricFrame, FabricWants, word_places
 from npuviz.ui.theme.theme import Theme
 from npuviz.ui.widgets.fabric_camera import FabricCamera, fitted
-from npuviz.ui.widgets.fabric_cells import TEXT_FROM, CellTexts
+from npuviz.ui.widgets.fabric_cells import TEXT_FROM, CellTexts, TextCache
 from npuviz.ui.widgets.fabric_chrome import (
     RULER_LEFT,
     RULER_TOP,
@@ -81,6 +81,7 @@ class FabricView(QWidget):
         self._shape: FabricShape | None = None
         self._style: FabricStyle | None = None
         self._raster = FabricRaster()
+        self._texts = TextCache(theme)
         self.camera = FabricCamera()
         self.wants = FabricWants()
         self.marks = FabricMarks()
@@ -258,7 +259,8 @@ class FabricView(QWidget):
         if frame.routes is not None:
             overlay.paint_routes(frame.routes, frame.color)
         if frame.glances:
-            CellTexts(painter, self.camera, shape, style).paint(frame, self.wants.shade == "state")
+            texts = CellTexts(painter, self.camera, shape, style, self._texts)
+            texts.paint(frame, self.wants.shade == "state")
         overlay.paint(frame, self.marks)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
         size = (canvas.width(), canvas.height())
