@@ -54,7 +54,8 @@ class PeLowering:
 
     tables, memo  shared by all PE programs of the wafer
     functions     what was lowered or taken over so far
-    frames        functions whose lowering is under way (they may call themselves)
+    under_way     indices of functions that are being lowered (they may call themselves)
+    compared      functions whose reads are being compared with those of other PEs
     """
 
     comptime: Comptime
@@ -70,6 +71,9 @@ class PeLowering:
     functions: dict[tuple[FunctionValue, Specialisation], Lowered] = field(
         default_factory=dict[tuple[FunctionValue, Specialisation], Lowered]
     )
+    compared: set[tuple[FunctionValue, Specialisation]] = field(
+        default_factory=set[tuple[FunctionValue, Specialisation]]
+    )
     under_way: set[int] = field(default_factory=set[int])
     used_fifos: set[int] = field(default_factory=set[int])
     pending: list[Global] = field(default_factory=list[Global])
@@ -83,25 +87,32 @@ class PeLowering:
         """The lowered function; lowers it, or takes it over from another PE, when first asked for."""
         if special is None:
             special = self.plain_call(function)
-        key = (function, special)
-        found = self.functions.get(key)
+        found = self.function_if_known(function, special)
         if found is not None:
             return found
         result = result_type(self, function, special)
-        shared = (function.node, special, result)
-        # While the reads are compared, a function that calls itself asks for itself: no index fits then.
-        self.functions[key] = Lowered(-2, result)
-        index = self.memo.find(shared, self, function.instance)
-        if index >= 0:
-            found = self.functions[key] = Lowered(index, result)
-            return found
         index = self.tables.reserve_function()
-        found = self.functions[key] = Lowered(index, result)
+        found = self.functions[function, special] = Lowered(index, result)
         self.under_way.add(index)
         reads = lower_body(self, function, special, result, index)
         self.under_way.discard(index)
         if reads is not None:
-            self.memo.add(shared, reads, index)
+            self.memo.add((function.node, special, result), reads, index)
+        return found
+
+    def function_if_known(self, function: FunctionValue, special: Specialisation) -> Lowered | None:
+        """The function if it was lowered for this PE, or for another one with the same code."""
+        key = (function, special)
+        found = self.functions.get(key)
+        if found is not None or key in self.compared:
+            # A function that calls itself asks for itself while its reads are compared: then none fits.
+            return found
+        result = result_type(self, function, special)
+        self.compared.add(key)
+        index = self.memo.find((function.node, special, result), self, function.instance)
+        self.compared.discard(key)
+        if index >= 0:
+            found = self.functions[key] = Lowered(index, result)
         return found
 
     def plain_call(self, function: FunctionValue) -> Specialisation:
@@ -306,6 +317,13 @@ class PeLowering:
                 return (value.kind, value.data.tobytes())
             return (value.kind, *(self.key(value.element(i)) for i in range(value.kind.count)))
         if isinstance(value, FunctionValue):
+            if value.is_task:
+                # A task is never called: code uses it only for the id to which it is bound.
+                ids = [(task.id, task.kind) for task in self.registry.tasks if task.function is value]
+                return ("task", *ids) if ids else ("task", id(value))
+            signature = self.comptime.signature(value)
+            if signature is None or any(t.is_comptime_only(kind) for kind in signature.parameters):
+                return ("function", id(value))
             return ("function", self.function(value).index)
         if isinstance(value, ModuleValue):
             return ("module", id(value.instance))

@@ -167,11 +167,26 @@ def _unary(f: FunctionLowering, node: tree.Unary, want: t.Type | None, into: int
 # ---- conditions ----
 
 
+def decided(f: FunctionLowering, node: tree.Expression) -> bool | None:
+    """The value of a condition if its left parts decide it: what follows is not even checked then."""
+    if isinstance(node, tree.Unary) and node.operator == "!":
+        inner = decided(f, node.operand)
+        return None if inner is None else not inner
+    if isinstance(node, tree.Binary) and node.operator in ("and", "or"):
+        left = decided(f, node.left)
+        if left is None or left == (node.operator == "or"):
+            return left
+        return decided(f, node.right)
+    value = f.known(node, t.BOOL)
+    return bool(value.number) if isinstance(value, Scalar) else None
+
+
 def branch(f: FunctionLowering, node: tree.Expression, label: Label, when: bool) -> None:
     """Jump to `label` if the condition equals `when`; otherwise go on."""
-    value = f.known(node, t.BOOL)
+    value = decided(f, node)
     if value is not None:
-        branch_known(f, value, node, label, when)
+        if value == when:
+            f.emitter.jump(label)
         return
     if isinstance(node, tree.Unary) and node.operator == "!":
         branch(f, node.operand, label, not when)
@@ -226,9 +241,9 @@ def condition_value(f: FunctionLowering, node: tree.Expression, into: int) -> Op
 
 @expression(tree.IfExpression)
 def _if(f: FunctionLowering, node: tree.IfExpression, want: t.Type | None, into: int) -> Operand:
-    value = f.known(node.condition, t.BOOL)
-    if isinstance(value, Scalar):
-        chosen = node.then if value.number else node.otherwise
+    value = decided(f, node.condition)
+    if value is not None:
+        chosen = node.then if value else node.otherwise
         return VOID_HELD if chosen is None else lower(f, chosen, want, into)
     if node.otherwise is None:
         raise CslError(node.at, "an if as a value needs an else")

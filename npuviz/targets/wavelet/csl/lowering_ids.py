@@ -31,7 +31,6 @@ def id_operand(f: FunctionLowering, node: tree.Expression) -> tuple[int, int]:
 def id_of(f: FunctionLowering, operand: Operand, at: tree.Span) -> tuple[int, int]:
     """The same for an operand."""
     if isinstance(operand, Known) and isinstance(operand.value, FunctionValue):
-        f.can_share = False
         number, kind = f.pe.task_id(operand.value, at)
         return f.load_number(t.U16, number).register, kind
     kind = t.ID_KINDS.get(operand.type, isa.ID_NONE)

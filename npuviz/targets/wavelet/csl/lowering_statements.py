@@ -17,6 +17,7 @@ from npuviz.targets.wavelet.csl.emitter import Label
 from npuviz.targets.wavelet.csl.errors import CslError
 from npuviz.targets.wavelet.csl.lowering_expressions import (
     branch,
+    decided,
     give,
     known_prong,
     operate,
@@ -258,9 +259,9 @@ def _assign_comptime(f: FunctionLowering, node: tree.Assignment) -> bool:
 
 @statement(tree.IfStatement)
 def _if(f: FunctionLowering, node: tree.IfStatement) -> None:
-    value = f.known(node.condition, t.BOOL)
-    if isinstance(value, Scalar):
-        chosen = node.then if value.number else node.otherwise
+    value = decided(f, node.condition)
+    if value is not None:
+        chosen = node.then if value else node.otherwise
         if chosen is not None:
             with f.block():
                 lower_statement(f, chosen)

@@ -99,8 +99,8 @@ class Read:
         if self.kind == GLOBAL and isinstance(entry, Global):
             return ("global", pe.address_of(entry), pe.comptime.global_type(entry))
         if self.kind == CALL and isinstance(entry, FunctionValue):
-            lowered = pe.function(entry, self.special)
-            return ("call", lowered.index, lowered.result)
+            lowered = pe.function_if_known(entry, self.special)
+            return None if lowered is None else ("call", lowered.index, lowered.result)
         return ("other", id(entry))
 
 
