@@ -170,8 +170,14 @@ class MainWindow(QMainWindow):
 
     def _show_docks(self) -> None:
         made = self.docks.make_panels()
-        if not self.start_page.isHidden():
-            self.start_page.hide()
+        is_first = not self.start_page.isHidden()
+        self.start_page.hide()
+        sweep = layout_named("sweep")
+        if sweep is not None and "sweep results" in self.model.features:
+            # Results have a page of their own, and leave no trace in the layout of machines.
+            self._remember_layout(is_shown=not is_first)
+            self.docks.apply(sweep)
+        elif is_first or self.docks.layout_name == "sweep":
             self._arrange()
         self.docks.follow_machine()
         # Panels see the session at the size they are shown with, so that they can fit their contents.
@@ -194,8 +200,9 @@ class MainWindow(QMainWindow):
         made_for = (one for one in LAYOUTS if one.features and all(name in features for name in one.features))
         return next(made_for, LAYOUTS[0])
 
-    def _remember_layout(self) -> None:
-        if self.start_page.isHidden() and self.docks.panels:
+    def _remember_layout(self, *, is_shown: bool | None = None) -> None:
+        shown = self.start_page.isHidden() if is_shown is None else is_shown
+        if shown and self.docks.panels and self.docks.layout_name != "sweep":
             self.settings.set("layout", self.docks.save())
 
     def _theme_changed(self) -> None:

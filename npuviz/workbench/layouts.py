@@ -70,6 +70,7 @@ LAYOUTS: tuple[Layout, ...] = (
         Row((Cell(("source", "program"), 27), Cell(("fabric",), 51), Cell(("inspector",), 22)), 70),
         Row((Cell(("timeline",), 68), Cell(("breakpoints", "hazards", "queues", "log", "console"), 32)), 30),
     ), ("routed fabric",)),
+    Layout("sweep", "Sweep", "Alt+F5", (Row((Cell(("sweep",), 100),), 100),), ("sweep results",)),
 )  # fmt: skip
 
 DEFAULT_LAYOUT = "stepping"

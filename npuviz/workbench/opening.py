@@ -20,6 +20,7 @@ from npuviz.workbench.resources import sample_models_path
 if TYPE_CHECKING:
     from npuviz.debug.session import Session
     from npuviz.trace.reader import TraceReader
+    from npuviz.workbench.sweep_results import SweepResults
 
 HEAD_BYTES = 4096
 BUNDLE_MANIFEST = "manifest.json"
@@ -51,7 +52,7 @@ class OpenOptions:
 
 @dataclass(frozen=True)
 class Opened:
-    """What came of opening a file. A bundle has a reader only.
+    """What came of opening a file. A bundle has a reader only, the results of a sweep neither.
 
     seconds  "load" (reading and compiling the model), "compile" (building the machine),
              "warm_up" (kernels)
@@ -65,6 +66,7 @@ class Opened:
     target: Target | None = None
     preset: str = ""
     seconds: Mapping[str, float] = field(default_factory=dict[str, float])
+    sweep: "SweepResults | None" = None
 
     @property
     def is_bundle(self) -> bool:
@@ -98,6 +100,15 @@ def is_bundle(path: Path) -> bool:
     with suppress(OSError, zipfile.BadZipFile), zipfile.ZipFile(path) as archive:
         return any(name.rpartition("/")[2] == BUNDLE_MANIFEST for name in archive.namelist())
     return False
+
+
+def is_sweep(path: Path) -> bool:
+    """Whether the path holds the results of a sweep: a folder, or the Parquet file in it."""
+    if not path.is_dir() and path.suffix != ".parquet":
+        return False
+    from npuviz.workbench.sweep_results import results_file
+
+    return results_file(path) is not None
 
 
 def targets() -> dict[str, Target]:
@@ -140,8 +151,8 @@ def choose_target(path: Path, wanted: str = "", preset: str = "") -> Target:
             if isinstance(target, TakesFolders) and target.accepts_folder(path):
                 return target
         raise UnknownTarget(
-            f"{path}: expected a model, a program or a trace bundle, found a folder without {BUNDLE_MANIFEST} "
-            "or anything else that a target knows"
+            f"{path}: expected a model, a program, a trace bundle or a sweep's results, found a folder "
+            f"without {BUNDLE_MANIFEST} or anything else that a target knows"
         )
     head = read_head(path)
     having = [target for target in known.values() if preset and preset in target.presets]
@@ -165,6 +176,8 @@ def open_file(path: Path, options: OpenOptions | None = None, progress: Progress
         raise UsageError(f"{path}: no such file")
     if is_bundle(path):
         return _open_bundle(path, chosen)
+    if is_sweep(path):
+        return _open_sweep(path, chosen)
     return _open_model(path, chosen, watcher)
 
 
@@ -175,6 +188,14 @@ def _open_bundle(path: Path, options: OpenOptions) -> Opened:
     reader = open_bundle(path)
     seconds = {"load": time.perf_counter() - begin}
     return Opened(path, reader.schema.title or path.name, options, reader=reader, seconds=seconds)
+
+
+def _open_sweep(path: Path, options: OpenOptions) -> Opened:
+    from npuviz.workbench.sweep_results import read_results
+
+    begin = time.perf_counter()
+    results = read_results(path)
+    return Opened(path, results.name, options, seconds={"load": time.perf_counter() - begin}, sweep=results)
 
 
 def _open_model(path: Path, options: OpenOptions, progress: Progress) -> Opened:

@@ -46,7 +46,7 @@ def ticks(low: float, high: float, logarithmic: bool) -> list[float]:
     return [index * step for index in range(first, math.floor(high / step) + 1)]
 
 
-class _Scale:
+class Scale:
     """Maps numbers to pixels."""
 
     def __init__(self, values: np.ndarray, begin: float, end: float) -> None:
@@ -79,8 +79,8 @@ def scatter_svg(
     shown = [row for row in rows if np.isfinite(xs[row]) and np.isfinite(ys[row])]
     if not shown:
         return ""
-    x_scale = _Scale(xs[shown], _LEFT, WIDTH - _RIGHT)
-    y_scale = _Scale(ys[shown], HEIGHT - _BOTTOM, _TOP)
+    x_scale = Scale(xs[shown], _LEFT, WIDTH - _RIGHT)
+    y_scale = Scale(ys[shown], HEIGHT - _BOTTOM, _TOP)
     parts = [_open(HEIGHT)]
     for value in ticks(x_scale.low, x_scale.high, x_scale.logarithmic):
         x = x_scale.at(value)

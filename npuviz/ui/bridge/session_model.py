@@ -98,6 +98,8 @@ class SessionModel(QObject):
     def features(self) -> frozenset[str]:
         """What the machine has beyond units and queues; panels and layouts ask for it by name."""
         session = self.session
+        if self._opened is not None and self._opened.sweep is not None:
+            return frozenset(("sweep results",))
         return features_of(session.machine if session else None)
 
     @property

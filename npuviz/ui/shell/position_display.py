@@ -46,14 +46,20 @@ class PositionDisplay(QObject):
         model.progress.connect(self._show_progress)
         status.work.cancelled.connect(model.cancel)
 
+    @property
+    def _has_cycles(self) -> bool:
+        """Whether a machine or a trace is open: the results of a sweep have no cycle."""
+        opened = self._model.opened
+        return opened is not None and opened.sweep is None
+
     def _session_changed(self) -> None:
-        if self._model.opened is None:
+        if not self._has_cycles:
             self._status.clear_all()
             self._run_bar.show_position(None, None, "")
 
     def _show_cycle(self, cycle: int) -> None:
         model, status = self._model, self._status
-        if model.opened is None:
+        if not self._has_cycles:
             return
         reader, session = model.reader, model.session
         frequency = reader.schema.frequency_hz if reader is not None else 0.0
