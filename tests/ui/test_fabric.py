@@ -211,6 +211,17 @@ def test_fit_go_to_and_keys_of_the_view(stage: Stage, qtbot: QtBot) -> None:
     assert stage.context.selection.current.element == (6, 8)
 
 
+def test_breakpoint_on_words_that_come_to_an_element(stage: Stage) -> None:
+    open_fabric(stage)
+    panel = panel_of(stage)
+    panel.add_word_breakpoint((6, 8), 5)
+    panel.add_word_breakpoint((2, 2))
+    assert [point.text for point in stage.session.breakpoints.all] == [
+        "wavelet color 5 at 4,6",
+        "wavelet at 0,0",
+    ]
+
+
 def test_play_goes_on_and_stops_at_the_end(stage: Stage, qtbot: QtBot) -> None:
     machine = open_fabric(stage, run_to=1520)
     panel = panel_of(stage)

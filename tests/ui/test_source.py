@@ -180,6 +180,16 @@ def test_names_under_the_pointer_have_values(stage: Stage) -> None:
     assert place.variable("nothing") is None
 
 
+def test_entries_begin_on_their_lines(stage: Stage) -> None:
+    open_sourced(stage)
+    panel = panel_of(stage)
+    found = [(line, entry.name) for line in range(1, 18) for entry in panel._entries_at(line)]
+    assert found == [(6, "fetch"), (11, "work")]
+    for kind, name in (("function", "fetch"), ("task", "work")):
+        stage.context.model.add_breakpoint(f"{kind} {name} at 0,0")
+    assert len(texts_of(stage)) == 2
+
+
 def test_search_in_the_file(stage: Stage) -> None:
     open_sourced(stage)
     panel = panel_of(stage)

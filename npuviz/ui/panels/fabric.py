@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,7 @@ EMPTY_TEXT = (
 PREPARING_TEXT = "Preparing to draw fabrics; this takes some seconds the first time, and never again."
 PATIENCE_SECONDS = 0.2
 """So long the window waits for kernels that are compiled already."""
+MAX_OFFERED_COLORS = 32
 _PLACE = re.compile(r"\D*?(-?\d+)\D+?(-?\d+)\D*")
 
 
@@ -268,11 +270,36 @@ class FabricPanel(Panel):
             name = shape.label(*element)
             menu.addAction(f"Select {name}", lambda: self._element_chosen(*element))
             menu.addAction("Copy its name", lambda: QApplication.clipboard().setText(name))
+            self._add_breakpoints(menu, element)
             menu.addSeparator()
         menu.addAction("Show the program", self.view.fit_all)
         menu.addSeparator()
         add_save_actions(menu, self.view, "fabric")
         menu.exec(point)
+
+    def _add_breakpoints(self, menu: QMenu, element: tuple[int, int]) -> None:
+        """Breakpoints on words that come to an element, for machines that know words."""
+        shape = self.view.shape
+        if (
+            shape is None
+            or not isinstance(self._fabric(), HasWords)
+            or not _is_inside(element, shape.program)
+        ):
+            return
+        inner = menu.addMenu(f"Break when a {shape.word} arrives here")
+        inner.addAction("Of any color", lambda: self.add_word_breakpoint(element))
+        for color in shape.colors[:MAX_OFFERED_COLORS]:
+            title = f"Of color {color.id} {color.name}".strip()
+            inner.addAction(title, partial(self.add_word_breakpoint, element, color.id))
+
+    def add_word_breakpoint(self, element: tuple[int, int], color: int = -1) -> None:
+        """Stop when a word, of one color or of any, comes to an element."""
+        shape = self.view.shape
+        if shape is None or self.model.is_running:
+            return
+        column, row = element[0] - shape.program.column, element[1] - shape.program.row
+        kind = f"{shape.word.lower()} color {color}" if color >= 0 else shape.word.lower()
+        self.model.add_breakpoint(f"{kind} at {column},{row}")
 
     # -- in time ----------------------------------------------------------------------------------------
 

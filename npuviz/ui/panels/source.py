@@ -19,8 +19,9 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from npuviz.program.source import HasSource
+from npuviz.program.source import Entry, HasSource
 from npuviz.sim.fabric import FabricShape, HasFabric
+from npuviz.ui.models.condition_words import quoted
 from npuviz.ui.models.source_lexer import Lexer
 from npuviz.ui.models.source_state import (
     ElementPlace,
@@ -43,6 +44,7 @@ from npuviz.ui.widgets.table_view import make_table
 from npuviz.workbench.selection import Selection
 
 EMPTY_TEXT = "The text of the program, line by line. Open a program that was compiled from source."
+MAX_ENTRIES = 4
 STEPS = (
     ("debug.line_over_back", "mdi6.debug-step-over", True),
     ("debug.line_over", "mdi6.debug-step-over", False),
@@ -370,11 +372,24 @@ class SourcePanel(Panel):
         menu.addAction("Toggle breakpoint", lambda: self.toggle_breakpoint(line)).setEnabled(can_set)
         only = menu.addAction(f"Break only in {label}", lambda: self.toggle_breakpoint(line, True))
         only.setEnabled(can_set and bool(self._at()))
+        for entry in self._entries_at(line):
+            name = f"{entry.kind} {quoted(entry.name)}"
+            menu.addSeparator()
+            menu.addAction(f"Break when {name} begins", partial(self.model.add_breakpoint, name)).setEnabled(
+                can_set
+            )
+            here = partial(self.model.add_breakpoint, f"{name} at {self._at()}")
+            menu.addAction(f"Break when {name} begins in {label}", here).setEnabled(only.isEnabled())
         menu.addSeparator()
         text = self.text.text_of(line)
         menu.addAction("Copy line", lambda: QGuiApplication.clipboard().setText(text))
         menu.popup(position)
         menu.aboutToHide.connect(menu.deleteLater)
+
+    def _entries_at(self, line: int) -> list[Entry]:
+        """Tasks and functions that begin on a line of the file on show."""
+        entries = self._listing.entries if self._listing is not None else ()
+        return [e for e in entries if (e.place.file, e.place.line) == (self._file, line)][:MAX_ENTRIES]
 
     def _show_table_menu(self, point: QPoint) -> None:
         menu = QMenu(self)
