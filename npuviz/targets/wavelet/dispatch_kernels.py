@@ -27,6 +27,7 @@ from npuviz.targets.wavelet.state_kernels import (
     A_LEFT,
     A_LENGTH,
     A_RECORD,
+    A_STEP,
     B_BUBBLE,
     B_CLASS,
     B_FRAME,
@@ -190,7 +191,7 @@ def _set_level(s, p, b, th, row):
         a = operand(th, i)
         kind = s[a + A_KIND]
         if p[P_ARCH] != 2 and (kind == KIND_INPUT or kind == KIND_OUTPUT):
-            level = level_of(s[a + A_LEFT])
+            level = level_of(s[a + A_STEP])
     if p[row + isa.O_PRIORITY] >= 0:
         level = level_of(p[row + isa.O_PRIORITY])
     s[th + T_LEVEL] = level

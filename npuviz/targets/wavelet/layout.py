@@ -9,7 +9,6 @@ from npuviz.base.errors import TargetError
 from npuviz.targets.wavelet import isa_kernels as isa
 from npuviz.targets.wavelet import state_kernels as sk
 from npuviz.targets.wavelet.cost_table import instruction_names, math_names, operation_names
-from npuviz.targets.wavelet.operation_kernels import operand_bytes
 from npuviz.targets.wavelet.payload import code_tables
 from npuviz.targets.wavelet.spec import WaveletSpec
 from npuviz.targets.wavelet.tables import Channel, PeProgram, Wafer
@@ -214,10 +213,10 @@ def _rates(spec: WaveletSpec) -> np.ndarray:
     words = np.zeros((isa.NUM_OPERATIONS, sk.RATE_WORDS), np.int64)
     for name, number in operation_names().items():
         rate = spec.rate_of(name)
-        flops = 2 if name.startswith("fma") and "x" not in name else int(name.startswith(("fadd", "fsub", "fmul", "fmax")))
-        words[number] = (
-            rate.elements, rate.cycles, rate.reduce, operand_bytes(number, 0), operand_bytes(number, 1), flops,
-        )  # fmt: skip
+        is_product = name.startswith("fmac")
+        flops = 2 if is_product else int(name.startswith(("fadd", "fsub", "fmul", "fmax")))
+        words[number, : sk.RATE_REDUCE + 1] = rate.elements, rate.cycles, rate.reduce
+        words[number, sk.RATE_FLOPS] = flops
     return words
 
 

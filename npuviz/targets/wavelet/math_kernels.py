@@ -32,7 +32,8 @@ def float_operation(op, kind, left, right):
         return left if left > right or right != right else right
     if right == 0.0 or left - left != 0.0:
         return INFINITE - INFINITE
-    return math.fmod(left, right)
+    rest = math.fabs(left) % math.fabs(right)
+    return -rest if left < 0.0 else rest
 
 
 @kernel
@@ -219,7 +220,7 @@ def power(base, exponent):
     if size > 709.0:
         return INFINITE
     result = math.fabs(base) ** exponent
-    if base < 0.0 and math.fmod(math.fabs(exponent), 2.0) == 1.0:
+    if base < 0.0 and math.fabs(exponent) % 2.0 == 1.0:
         return -result
     return result
 

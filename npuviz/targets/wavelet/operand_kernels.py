@@ -129,6 +129,7 @@ def _fabric_operand(s, p, b, a, word, element_bytes, index):
         per_word = 2
         if simd >= 2:
             flags |= FLAG_PAIR if simd == 2 else FLAG_PAIR_ANY
+    s[a + A_STEP] = field(word, isa.SHIFT_PRIORITY, 3)
     s[a + A_FLAGS] = flags
     s[a + A_PER_WORD] = per_word
     s[a + A_QUEUE] = queue

@@ -121,7 +121,7 @@ def processor_step(s, p, h, x, ev, node, t):
     best = -1
     best_rank = -1
     last = s[b + B_LAST]
-    mask = s[b + B_THREADS]
+    mask = threads = s[b + B_THREADS]
     is_free = s[b + B_FREE] <= t
     while mask:
         k = trailing_zeros(mask)
@@ -178,8 +178,12 @@ def processor_step(s, p, h, x, ev, node, t):
             scalar_step(s, p, x, ev, b, t)
             s[b + B_FREE] = t + 1
             s[b + B_BUSY] += 1
-            if s[b + B_READY] < wake and (s[b + B_MAP_WAIT] <= 0 or wake < FAR):
-                wake = s[b + B_READY]
+            again = s[b + B_READY]
+            if s[b + B_THREADS] != threads and again > t + 1:
+                # An operation started: its first step may come a cycle before.
+                again -= 1
+            if s[b + B_MAP_WAIT] <= 0 and again < wake:
+                wake = again
         else:
             cycles = step_operation(s, p, x, ev, b, best, t)
             s[b + B_FREE] = t + cycles
@@ -187,6 +191,10 @@ def processor_step(s, p, h, x, ev, node, t):
             # A step may have made room, data or a task for others.
             if wake > t + cycles:
                 wake = t + (cycles if cycles > 0 else 1)
+            if s[b + B_TASK] < 0 and s[b + B_READY] <= t:
+                pick = pick_task(s, p, b, t)
+                if pick != NO_TASK:
+                    start_task(s, p, h, b, pick, t)
     if wake < FAR:
         wake_processor(s, node, wake)
 

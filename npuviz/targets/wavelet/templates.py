@@ -75,7 +75,9 @@ def program_facts(program: PeProgram) -> ProgramFacts:
     has_async = any(bool(operations[row, isa.O_ASYNC]) for row in settings)
     return ProgramFacts(
         frozenset(_colors_of(words)),
-        bool(_ROUTER_CALLS.intersection(calls.tolist())),
+        # A color that code puts into a descriptor may be any color, as one that it routes.
+        bool(_ROUTER_CALLS.intersection(calls.tolist()))
+        or bool(((ops == isa.OP_DSD_SET) & (code[rows, isa.C_IMM] == isa.F_COLOR)).any()),
         has_async,
         bool(program.dsrs) or bool((ops == isa.OP_DSR_LOAD).any()),
         bool((ops == isa.OP_MAP_OPEN).any()),
