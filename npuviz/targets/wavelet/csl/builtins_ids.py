@@ -380,10 +380,7 @@ def _load_to_dsr(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Value:
 
 @builtin("set_config", 2, 3, effect=True)
 def _set_config(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Value:
-    address = _number(comptime, node.arguments[0], scope)
-    number = _number(comptime, node.arguments[1], scope)
-    registry(node, scope).configuration.append((address, number, node.at))
-    return VOID
+    raise CslError(node.at, "@set_config is not supported at compile time", "call it in a function or task")
 
 
 @builtin("get_filter_id", 1)

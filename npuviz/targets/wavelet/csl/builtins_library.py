@@ -12,7 +12,6 @@ from npuviz.targets.wavelet.csl import types as t
 from npuviz.targets.wavelet.csl.builtins_table import builtin, registry
 from npuviz.targets.wavelet.csl.builtins_values import string_of
 from npuviz.targets.wavelet.csl.errors import CslError, NotComptime
-from npuviz.targets.wavelet.csl.expressions import integer_of
 from npuviz.targets.wavelet.csl.scope import Scope
 from npuviz.targets.wavelet.csl.tree import BuiltinCall, Span
 from npuviz.targets.wavelet.csl.values import VOID, Scalar, Value
@@ -63,8 +62,6 @@ def _system(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Value:
         pe.priorities.append((t.ID_KINDS.get(numbers[0].kind, isa.ID_LOCAL), values[0], values[1]))
     elif name == "S_PRIORITY_MAIN" and len(values) == 1:
         pe.priorities.append((isa.ID_NONE, 0, values[0]))
-    elif name == "S_CONFIG_SET" and len(values) == 2:
-        pe.configuration.append((values[0], values[1], node.at))
     else:
         raise CslError(node.at, "this library function runs on the PE", "call it in a function or task")
     return VOID
@@ -110,14 +107,3 @@ def _count_bits(name: str, kind: t.IntegerType, number: int, at: Span) -> int:
     if name == "M_POPCOUNT":
         return number.bit_count()
     raise CslError(at, f"{name} is not defined for {kind}")
-
-
-@builtin("trace_buffer", 2, effect=True)
-def _trace_buffer(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Value:
-    if not scope.instance.is_library:
-        raise CslError(node.at, "@trace_buffer is reserved for npuviz's own libraries")
-    key = string_of(comptime, node.arguments[0], scope)
-    words = integer_of(comptime.evaluate(node.arguments[1], scope), node.at)
-    buffers = registry(node, scope).trace_buffers
-    number = buffers.setdefault(key, (len(buffers), words))[0]
-    return Scalar(t.U16, number)

@@ -156,8 +156,7 @@ def _assert(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Value:
 def _comptime_print(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Value:
     line = " ".join(text_of(comptime.evaluate(argument, scope)) for argument in node.arguments)
     comptime.memo.effects += 1
-    pe = scope.instance.pe
-    (comptime.session.prints if pe is None else pe.prints).append(line)
+    comptime.session.prints.append((node.at, line))
     return VOID
 
 

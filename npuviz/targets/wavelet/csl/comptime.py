@@ -22,7 +22,7 @@ from npuviz.targets.wavelet.csl import types as t
 from npuviz.targets.wavelet.csl.call_memo import CallMemo
 from npuviz.targets.wavelet.csl.errors import CslError, NotComptime
 from npuviz.targets.wavelet.csl.predefined import PREDEFINED_VALUES
-from npuviz.targets.wavelet.csl.scope import Entry, ModuleInstance, RuntimeLocal, Scope
+from npuviz.targets.wavelet.csl.scope import Entry, ModuleInstance, Scope
 from npuviz.targets.wavelet.csl.tree import Block, Expression, Parameter, Span, Statement, TensorAccess
 from npuviz.targets.wavelet.csl.values import (
     Cell,
@@ -310,10 +310,6 @@ class Comptime:
     def constant_integer(self, node: Expression, scope: Scope) -> int:
         """An integer that must be known at compile time. Raises CslError."""
         return expressions.integer_of(self.evaluate(node, scope), node.at)
-
-    def unknown_local(self, entry: RuntimeLocal, at: Span) -> NotComptime:
-        """The error for a local of run time."""
-        return NotComptime(at, f"{entry.name} is only known at run time")
 
     def module(self, instance: ModuleInstance, name: str, at: Span) -> Global | FunctionValue:
         """A member of a module. Raises CslError if there is none."""

@@ -48,6 +48,7 @@ class Elaboration:
     channels  (column, row) -> colors that the layout configures there
     exported  name -> (type, is mutable) of `@export_name`, in order
     params    values given on the command line, as text
+    prints    lines of `@comptime_print`, with their place
     """
 
     arch: str
@@ -62,6 +63,7 @@ class Elaboration:
     comptime: Comptime
     fabric: tuple[int, int]
     offset: tuple[int, int]
+    prints: tuple[str, ...] = ()
 
 
 @contextmanager
@@ -131,10 +133,11 @@ def elaborate(
     channels = {place: tuple(found.values()) for place, found in state.channels.items()}
     warnings = _warnings(session, codes, channels, columns, rows)
     exported = {name: (entry.type, entry.is_mutable) for name, entry in state.exported.items()}
+    prints = tuple(f"{_where(session, at)}: {line}" for at, line in session.prints)
     texts = {name: str(value) for name, value in given.items()}
     return Elaboration(
         *(arch, columns, rows, tuple(codes), channels, exported, session.files, warnings, texts, comptime),
-        *(session.fabric, session.offset),
+        *(session.fabric, session.offset, prints),
     )
 
 
@@ -248,6 +251,8 @@ def _warnings(
 
 
 def _line(session: Session, place: SourcePlace | None, text: str) -> str:
-    if place is None:
-        return f"warning: {text}"
-    return f"{session.files[place.file].path}:{place.line}:{place.column}: warning: {text}"
+    return f"warning: {text}" if place is None else f"{_where(session, place)}: warning: {text}"
+
+
+def _where(session: Session, place: SourcePlace | tree.Span) -> str:
+    return f"{session.files[place.file].path}:{place.line}:{place.column}"

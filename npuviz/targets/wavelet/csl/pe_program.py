@@ -120,7 +120,6 @@ def finish(made: Draft, frozen: FrozenTables) -> tables.PeProgram:
         exports=made.exports,
         channels=tuple(registry.channels),
         messages=frozen.messages,
-        trace_buffers={key: number for key, (number, _) in registry.trace_buffers.items()},
         half=made.lowering.half.value_type,
     )
 

@@ -221,12 +221,6 @@ class PeRegistry:
     dsr_loads: list[DsrSetting] = field(default_factory=list[DsrSetting])
     priorities: list[tuple[int, int, int]] = field(default_factory=list[tuple[int, int, int]])
     """(isa.ID_..., number, priority); (isa.ID_NONE, 0, level): the main thread."""
-    configuration: list[tuple[int, int, tree.Span]] = field(default_factory=list[tuple[int, int, tree.Span]])
-    """`@set_config`: (word address, value)."""
     control_table: tuple[int, int] | None = None
     """`@set_control_task_table`: (instructions, stride)."""
-    trace_buffers: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
-    """Key -> (id, words)."""
-    prints: list[str] = field(default_factory=list[str])
-    """Lines of `@comptime_print`."""
     warnings: list[tuple[tree.Span, str]] = field(default_factory=list[tuple[tree.Span, str]])

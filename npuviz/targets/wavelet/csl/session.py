@@ -59,7 +59,7 @@ class Session:
     files: list[tree.SourceFile] = field(default_factory=list[tree.SourceFile])
     labels: dict[tree.Node, str] = field(default_factory=dict[tree.Node, str])
     warnings: list[tuple[tree.Span | None, str]] = field(default_factory=list[tuple[tree.Span | None, str]])
-    prints: list[str] = field(default_factory=list[str])
+    prints: list[tuple[tree.Span, str]] = field(default_factory=list[tuple[tree.Span, str]])
     import_depth: int = 0
     named: t.Known = field(default_factory=dict[tuple[object, ...], t.Type])
     _resolved: dict[tuple[str, int | None], Path] = field(default_factory=dict[tuple[str, int | None], Path])
