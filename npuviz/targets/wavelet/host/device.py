@@ -89,6 +89,8 @@ class Device:
         self.machine: HostMachine = TARGET.build(spec, program)
         self.commands: list[HostCommand] = []
         self.limit = limit
+        self.on_slow: Callable[[], None] = _nothing
+        """Called when a command takes long: what has been asked so far may have to be explained."""
         self._waiting: dict[int, Callable[[np.ndarray], None]] = {}
 
     def submit(self, command: HostCommand, on_result: Callable[[np.ndarray], None] | None = None) -> int:
@@ -107,6 +109,8 @@ class Device:
             if left <= 0:
                 text = f"{_of(self.commands[index])} is not done after {self.limit} cycles"
                 raise DeviceError(f"{text}; at cycle {self.machine.cycle}")
+            if left == self.limit - CHUNK_CYCLES:
+                self.on_slow()
             before = self.machine.cycle
             reason = self.machine.run_until_done(index, min(CHUNK_CYCLES, left))
             is_stuck = self.machine.cycle == before or reason.kind in (StopKind.FAULT, StopKind.DEADLOCK)
@@ -169,6 +173,10 @@ def find_symbol(wafer: Wafer, column: int, row: int, name: str) -> Symbol:
 def log_folder() -> Path:
     """Where sim.log and simfab_traces go: the current folder, as the vendor's simulator does it."""
     return Path.cwd()
+
+
+def _nothing() -> None:
+    """Nobody wants to know."""
 
 
 def _of(command: HostCommand) -> str:

@@ -80,6 +80,7 @@ class SdkRuntime:
         if self._device is not None:
             raise UsageError("load: the program is loaded already")
         self._device = Device(self.wafer, settings_of_environment(), _limit())
+        self._device.on_slow = self._save
         atexit.register(self._exit)
 
     def run(self) -> None:
@@ -108,11 +109,16 @@ class SdkRuntime:
         device = self._device
         if device is None or self._is_stopped:
             return
-        script = Path(sys.argv[0]).name if sys.argv else ""
+        self._save()
         with suppress(OSError):
-            save_run(self.folder, device.commands, script)
             write_logs(self.folder, device)
         remember(self.folder, device)
+
+    def _save(self) -> None:
+        if self._device is not None:
+            script = Path(sys.argv[0]).name if sys.argv else ""
+            with suppress(OSError):
+                save_run(self.folder, self._device.commands, script)
 
     # ---- symbols
 
