@@ -69,8 +69,9 @@ class SystolicTarget:
     def build(self, spec: Any, program: Program) -> Machine:
         """A machine at cycle 0."""
         from npuviz.targets.systolic.machine import SystolicMachine
+        from npuviz.targets.systolic.networked import NetworkedMachine
 
-        return SystolicMachine(spec, program)
+        return SystolicMachine(spec, program) if spec.flits is None else NetworkedMachine(spec, program)
 
     def check(self, machine: Machine, progress: Progress) -> CheckResult:
         """Compare every computed tensor with ONNX Runtime."""
