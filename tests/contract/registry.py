@@ -82,11 +82,15 @@ def _product(folder: Path) -> LoadRequest:
     return LoadRequest(folder / "product.onnx", config=SMALL_CORES, settings={"mode": "parity"})
 
 
+COMMANDS = {"dram_type": "ramulator2", "dram_device": "HBM2"}
+MESH = {"dram_type": "ramulator2", "dram_device": "DDR4", "network": "mesh", "icnt_type": "booksim2"}
 CASES = [
     Case("toy", TOY, _toy(blocks=4)),
     Case("toy with short queues", TOY, _toy(blocks=5, queue=1, elements=6, latency=2)),
     Case("systolic cnn", SYSTOLIC, _sample("tiny_cnn.onnx")),
     Case("systolic transformer", SYSTOLIC, _sample("tiny_transformer.onnx")),
+    Case("systolic cnn with HBM2", SYSTOLIC, _sample("tiny_cnn.onnx", **COMMANDS)),
+    Case("systolic cnn with DDR4 on a mesh", SYSTOLIC, _sample("tiny_cnn.onnx", **MESH)),
     Case("neuroncore cnn", NEURONCORE, _neuron("tiny_cnn.onnx")),
     Case(
         "neuroncore transformer on trn1", NEURONCORE, _neuron("tiny_transformer.onnx", "trn1", dtype="bf16")

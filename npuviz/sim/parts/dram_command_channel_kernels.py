@@ -44,6 +44,7 @@ from npuviz.sim.parts.dram_command_state_kernels import (
     CC_REFRESHED,
     CC_ROW,
     CC_UNITS,
+    CC_WAS,
     CC_WRITING,
     DC_FEW,
     DC_INTERVAL,
@@ -375,6 +376,8 @@ def channel_cycle(s, dram, c, tick):
         # In the first of the ticks left out nothing could be issued, so the mode was looked at.
         update_mode(s, dram, c)
     s[c + CC_LAST] = tick
+    s[c + CC_WAS] = s[c + CC_HELD]
+    s[c + CC_WAS + 1] = s[c + CC_HELD + 1]
     is_blocked = False
     if s[c + CC_FRONT_HEAD] != NIL and s[node_word(s, dram, s[c + CC_FRONT_HEAD]) + NODE_TIME] <= tick:
         is_blocked = not take_front(s, dram, c, tick)

@@ -5,7 +5,8 @@ tick, which it works out itself: the earliest tick in which a command may be iss
 taken, a response leaves or a refresh is due. Word DC_NEXT is the earliest of all channels; the owner
 calls `dram_cycle` for that tick and takes responses with `dram_take`.
 
-The owner's calls: `dram_can_accept`, `dram_offer`, `dram_cycle`, `dram_take`, `dram_is_busy`.
+The owner's calls: `dram_can_accept`, `dram_offer`, `dram_cycle`, `dram_take`, `dram_is_busy`, and
+`dram_watch` where there are stop rows.
 """
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros
@@ -21,7 +22,10 @@ from npuviz.sim.parts.dram_command_state_kernels import (
     CC_FRONT_COUNT,
     CC_FRONT_HEAD,
     CC_FRONT_TAIL,
+    CC_HELD,
+    CC_LAST,
     CC_NEXT,
+    CC_WAS,
     DC_CHANNEL_WORDS,
     DC_CHANNELS,
     DC_DONE,
@@ -40,6 +44,7 @@ from npuviz.sim.parts.dram_command_state_kernels import (
     WHEEL_MASKS,
     WHEEL_TICKS,
 )
+from npuviz.sim.parts.watch_kernels import watch_queue
 
 
 @inlined
@@ -144,6 +149,21 @@ def dram_take(s, dram, channel):
         return NIL
     s[dram + DC_INSIDE] -= 1
     return take_head(s, dram, c + CC_DONE_HEAD, c + CC_DONE_TAIL)
+
+
+@kernel
+def dram_watch(s, dram, x, first_queue, tick, cycle):
+    """Test queue stop rows for the buffers of the channels that did something in a tick.
+
+    The buffers are queues `first_queue` + 2 * channel (+ 1: write buffer) of the machine.
+    """
+    for channel in range(s[dram + DC_CHANNELS]):
+        c = channel_word(s, dram, channel)
+        if s[c + CC_LAST] == tick:
+            for buffer in range(2):
+                before, after = s[c + CC_WAS + buffer], s[c + CC_HELD + buffer]
+                if before != after:
+                    watch_queue(x, first_queue + 2 * channel + buffer, before, after, cycle)
 
 
 @inlined

@@ -256,9 +256,8 @@ def take_front(s, dram, c, tick):
     s[c + CC_FRONT_COUNT] -= 1
     s[c + CC_SEEN + buffer] += 1
     s[c + CC_HELD + buffer] += 1
-    held = s[c + CC_HELD] + s[c + CC_HELD + 1]
-    if s[c + CC_PEAK] < held:
-        s[c + CC_PEAK] = held
+    if s[c + CC_PEAK + buffer] < s[c + CC_HELD + buffer]:
+        s[c + CC_PEAK + buffer] = s[c + CC_HELD + buffer]
     row = field_of(s, dram, 3, address)
     s[word + NODE_TIME] = row
     s[word + NODE_STAMP] = tick << 1

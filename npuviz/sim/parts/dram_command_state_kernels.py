@@ -99,10 +99,11 @@ CC_FORWARDED = 27  # reads answered by the write buffer
 CC_UNITS = 28  # word of the channel's, the first rank's, the first group's earliest times, bank 0, queues
 CC_BANKS = 31
 CC_QUEUES = 32
-CC_PEAK = 33  # largest number of requests in both buffers
 CC_COMMANDS = 34  # six words: commands issued
 CC_EARLIEST = 40  # six words: earliest clock of each command, as far as the channel goes
-CHANNEL_HEAD = 48
+CC_PEAK = 46  # two words: largest number of requests in the read and the write buffer
+CC_WAS = 48  # two words: requests in them before the last tick done
+CHANNEL_HEAD = 56
 
 # --- units ------------------------------------------------------------------------------------------
 UNIT_WORDS = 8  # six earliest times

@@ -14,6 +14,7 @@ from npuviz.targets.systolic import tables_kernels as tk
 from npuviz.targets.systolic.compiler.listing import SystolicListing
 from npuviz.targets.systolic.description import dram_memory
 from npuviz.targets.systolic.engine import Engine
+from npuviz.targets.systolic.layout import StateShape
 from npuviz.targets.systolic.observe import Observer
 from npuviz.targets.systolic.spec import SystolicSpec
 from npuviz.targets.systolic.tables import SystolicTables
@@ -52,6 +53,7 @@ class StillEngine:
     spec: SystolicSpec
     tables: SystolicTables
     state: np.ndarray
+    shape: StateShape
 
     def copy_state(self) -> np.ndarray:
         """Its state, which nobody changes."""
@@ -82,7 +84,9 @@ class Contents:
 
     def still(self) -> "Contents":
         """The same for a copy of the present state; regions made by one are known to the other."""
-        engine = StillEngine(self._engine.spec, self._engine.tables, self._engine.copy_state())
+        engine = StillEngine(
+            self._engine.spec, self._engine.tables, self._engine.copy_state(), self._engine.shape
+        )
         observer = Observer(engine, self._listing)
         made = Contents(engine, observer, self._program, self._description)
         made._regions = self._regions

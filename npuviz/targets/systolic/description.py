@@ -1,6 +1,7 @@
 """Describes a systolic machine to everybody above: units, memories, queues, tracks, floorplan, probes."""
 
 from npuviz.sim.description import ClockDomain, Link, MachineDescription, Memory, Queue, Unit
+from npuviz.sim.parts.dram_command_view import BUFFERS
 from npuviz.sim.probe import Probe
 from npuviz.targets.systolic import state_kernels as sk
 from npuviz.targets.systolic.compiler.opcodes import MNEMONICS, UNIT_KINDS
@@ -150,6 +151,14 @@ def _queues(spec: SystolicSpec) -> tuple[Queue, ...]:
         for number, name, owner, capacity, doc in rows:
             full = f"Core[{core}].{name}"
             found.append(Queue(first + number, full, owner, capacity, f"{full}.occupancy", doc))
+    if spec.device is not None:
+        first, unit = spec.num_cores * sk.QUEUES_PER_CORE, host_unit(spec) + 2
+        room = spec.device.queue_depth + 1
+        for number in range(2 * spec.config.dram_channels):
+            channel, buffer = divmod(number, 2)
+            full = f"DRAM[{channel}].{BUFFERS[buffer]}"
+            doc = f"{BUFFERS[buffer]} that wait for their bank"
+            found.append(Queue(first + number, full, unit + channel, room, f"{full}.occupancy", doc))
     return tuple(found)
 
 
@@ -231,8 +240,7 @@ def _role(opcode: int) -> Role:
 
 def _limits(spec: SystolicSpec) -> tuple[str, ...]:
     found = [
-        "DRAM is simple: one request per channel and cycle after a constant latency, no banks, no refresh.",
-        "The network is simple: no sizes and no back-pressure.",
+        *_traffic_limits(spec),
         "Scratchpad and accumulator have no ports or banks.",
         "Byte contents change tile by tile: DRAM shows a tile's results once the tile is reported.",
         "Bytes written to SRAM by hand are shown there, but do not flow into results.",
@@ -240,6 +248,71 @@ def _limits(spec: SystolicSpec) -> tuple[str, ...]:
     if spec.mode == "parity":
         found.append("Parity mode keeps ONNXim's cycle counts and its flaws; values are not computed.")
     return tuple(found)
+
+
+def _traffic_limits(spec: SystolicSpec) -> list[str]:
+    found: list[str] = []
+    if spec.device is None:
+        found.append(
+            "DRAM is simple: a request per channel and cycle after a constant latency, no banks, no refresh."
+        )
+    elif not spec.is_refreshed:
+        found.append("The DRAM is never refreshed.")
+    if spec.flits is None:
+        found.append("The network is simple: no sizes and no back-pressure.")
+    return found
+
+
+_CHANNEL_PROBES = {
+    "reads": ("reads taken, per channel", "requests"),
+    "writes": ("writes taken, per channel", "requests"),
+    "row_hits": ("requests that found their row open", "requests"),
+    "row_misses": ("requests that found their bank closed", "requests"),
+    "row_conflicts": ("requests that found another row open", "requests"),
+    "refreshes": ("refreshes done", "refreshes"),
+    "forwarded": ("reads answered by the write buffer", "requests"),
+    "read_queue": ("read buffer, requests now", "requests"),
+    "write_queue": ("write buffer, requests now", "requests"),
+    "front_queue": ("requests in front of both buffers", "requests"),
+    "write_mode": ("1: the channel writes", ""),
+}
+_BANK_PROBES = {
+    "open_rows": ("open row per channel and bank, -1: closed", "row"),
+    "activations": ("activations per channel and bank", "commands"),
+    "accesses": ("reads and writes per channel and bank", "commands"),
+}
+
+
+def _dram_probes(spec: SystolicSpec) -> list[Probe]:
+    channels = spec.config.dram_channels
+    device = spec.device
+    if device is None:
+        names = ("reads", "writes")
+        found = [
+            Probe(
+                "DRAM.latency",
+                "cycles a request stays at least",
+                measure="DRAM cycles",
+                group="DRAM",
+                doc="may be set: requests that arrive later take it",
+                writable=True,
+            )
+        ]
+    else:
+        names = tuple(_CHANNEL_PROBES)
+        found = [
+            Probe(f"DRAM.{name}", title, (channels, device.banks), "int64", measure, "DRAM")
+            for name, (title, measure) in _BANK_PROBES.items()
+        ]
+        found += [
+            Probe(f"DRAM[{i}].{name}.occupancy", f"{name} waiting", (), "int64", "requests", "DRAM")
+            for i in range(channels)
+            for name in BUFFERS
+        ]
+    for name in names:
+        title, measure = _CHANNEL_PROBES[name]
+        found.append(Probe(f"DRAM.{name}", title, (channels,), "int64", measure, "DRAM"))
+    return found
 
 
 def make_probes(spec: SystolicSpec) -> tuple[Probe, ...]:
@@ -263,30 +336,7 @@ def make_probes(spec: SystolicSpec) -> tuple[Probe, ...]:
         Probe("Scheduler.layer", "running layer", (), "int64", "", "Scheduler", "-1 when none runs"),
         Probe("Scheduler.tiles_done", "tiles reported", (), "int64", "tiles", "Scheduler"),
         Probe("NoC.waiting", "packets in the network", (), "int64", "packets", "NoC"),
-        Probe(
-            "DRAM.reads",
-            "reads taken, per channel",
-            (spec.config.dram_channels,),
-            "int64",
-            "requests",
-            "DRAM",
-        ),
-        Probe(
-            "DRAM.writes",
-            "writes taken, per channel",
-            (spec.config.dram_channels,),
-            "int64",
-            "requests",
-            "DRAM",
-        ),
-        Probe(
-            "DRAM.latency",
-            "cycles a request stays at least",
-            measure="DRAM cycles",
-            group="DRAM",
-            doc="may be set: requests that arrive later take it",
-            writable=True,
-        ),
+        *_dram_probes(spec),
         Probe("DRAM.reads_sent", "reads sent by the cores", (), "int64", "requests", "DRAM"),
         Probe("DRAM.writes_sent", "writes sent by the cores", (), "int64", "requests", "DRAM"),
         Probe("GEMM.instructions", "GEMM instructions started", (), "int64", "instructions", "GEMM"),

@@ -8,7 +8,7 @@ payload is the node of the pool that holds the request.
 from numba import int64
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros
-from npuviz.sim.parts.dram_command_kernels import dram_can_accept, dram_cycle, dram_take
+from npuviz.sim.parts.dram_command_kernels import dram_can_accept, dram_cycle, dram_take, dram_watch
 from npuviz.sim.parts.dram_command_state_kernels import (
     DC_DONE,
     DC_NEXT,
@@ -29,6 +29,7 @@ from npuviz.sim.parts.flit_state_kernels import (
     WRITE_REQUEST,
 )
 from npuviz.sim.parts.interconnect_kernels import LOW_MASK, NOC_POOL, NOC_STRIDE, allocate_node, free_node
+from npuviz.sim.parts.watch_kernels import is_watched
 from npuviz.targets.systolic.reply_kernels import STORE_FLAG, deliver
 from npuviz.targets.systolic.state_kernels import (
     B_ENTRY,
@@ -41,6 +42,7 @@ from npuviz.targets.systolic.state_kernels import (
     H_CORE_WORDS,
     H_CORES,
     H_CORES_COUNT,
+    H_CYCLE,
     H_DOORS,
     H_DOORS_WAITING,
     H_DRAM,
@@ -65,6 +67,7 @@ from npuviz.targets.systolic.state_kernels import (
     K_REQUEST_LAST,
     N_CORE,
     N_LEFT,
+    QUEUES_PER_CORE,
 )
 from npuviz.targets.systolic.traffic_kernels import (
     channel_of,
@@ -214,12 +217,14 @@ def flit_cycle(s, p, x, ev, cycle, now):
 
 
 @kernel
-def dram_answers(s):
+def dram_answers(s, x):
     """Run the next tick of command-level DRAM; its responses wait for the network."""
     dram = s[H_DRAM]
     noc = s[H_NOC]
     tick = s[dram + DC_NEXT]
     dram_cycle(s, dram, tick)
+    if is_watched(x):
+        dram_watch(s, dram, x, s[H_CORES_COUNT] * QUEUES_PER_CORE, tick, s[H_CYCLE])
     period = s[H_NOC_PERIOD]
     enters = (tick * s[dram + DC_PERIOD] + period - 1) // period
     for part in range(WHEEL_MASKS):

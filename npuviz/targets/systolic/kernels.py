@@ -23,6 +23,7 @@ from npuviz.targets.systolic.state_kernels import (
     FAR,
     FAULT_HANG,
     H_BURST_CAPACITY,
+    H_BURSTS_WAITING,
     H_CHANNELS,
     H_CORE_PERIOD,
     H_CORE_WORDS,
@@ -38,7 +39,9 @@ from npuviz.targets.systolic.state_kernels import (
     H_LAUNCH,
     H_LAUNCHES_TOTAL,
     H_LAYER,
+    H_LAYERS_DONE,
     H_LAYERS_LEFT,
+    H_LAYERS_TOTAL,
     H_NET,
     H_NET_FLITS,
     H_NOC,
@@ -51,6 +54,7 @@ from npuviz.targets.systolic.state_kernels import (
     H_SCHEDULER_WAKE,
     H_STATUS,
     H_WAKE,
+    H_WRITES_OUT,
     K_BURST_COUNT,
     K_FINISHED,
     K_GEMM_COUNT,
@@ -118,6 +122,17 @@ def has_burst_room(s):
     return True
 
 
+@inlined
+def is_over(s):
+    """Whether all layers have ended and all writes are acknowledged."""
+    return (
+        s[H_LAYERS_DONE] >= s[H_LAYERS_TOTAL]
+        and s[H_LAUNCH] >= s[H_LAUNCHES_TOTAL]
+        and s[H_WRITES_OUT] == 0
+        and s[H_BURSTS_WAITING] == 0
+    )
+
+
 @kernel
 def settle(s, x, ev):
     """Nothing is left to do: either the run ends at a known cycle, or the machine hangs."""
@@ -168,7 +183,8 @@ def advance(state, program, transient, events, margin):
     dram_period = s[H_DRAM_PERIOD]
     is_lone = s[noc + NOC_SOURCES] == 1 and s[noc + NOC_LATENCY] == 1 and s[H_REPLY_QUEUED] == 1
     net = s[H_NET]
-    is_lone = is_lone and not is_detailed and net == 0
+    has_more = is_detailed or net != 0
+    is_lone = is_lone and not has_more
     while True:
         wake = s[H_WAKE]
         noc_next = s[H_NOC_NEXT]
@@ -176,11 +192,14 @@ def advance(state, program, transient, events, margin):
         noc_time = noc_next * noc_period if noc_next < FAR else FAR
         time = core_time if core_time <= noc_time else noc_time
         is_dram = False
-        if is_detailed and (time < FAR or dram_is_busy(s, dram)):
+        if is_detailed and s[dram + DC_NEXT] < FAR and (time < FAR or dram_is_busy(s, dram)):
             dram_time = s[dram + DC_NEXT] * dram_period
             if dram_time < core_time and dram_time <= noc_time:
                 is_dram = True
                 time = dram_time
+        if wake >= FAR and has_more and is_over(s):
+            # What is left in network and DRAM keeps nobody waiting: credits, refreshes.
+            time = FAR
         if time == FAR:
             if s[H_FINAL] < 0:
                 settle(s, x, ev)
@@ -204,9 +223,9 @@ def advance(state, program, transient, events, margin):
             s[H_CYCLE] = now
         if is_dram:
             if net != 0:
-                dram_answers(s)
+                dram_answers(s, x)
             else:
-                dram_responses(s)
+                dram_responses(s, x)
         elif core_time <= noc_time:
             if not has_burst_room(s):
                 return RESULT_GROW_BURSTS

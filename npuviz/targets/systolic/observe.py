@@ -7,13 +7,12 @@ import numpy as np
 
 from npuviz.program.instruction import Listing
 from npuviz.sim.machine import Activity, QueueEntry, RunSummary, UnitState
-from npuviz.sim.parts import dram_kernels as dk
 from npuviz.sim.parts import interconnect_kernels as ik
 from npuviz.targets.systolic import state_kernels as sk
 from npuviz.targets.systolic import tables_kernels as tk
 from npuviz.targets.systolic.compiler.opcodes import MNEMONICS, UNIT_KIND_OF, UNIT_KINDS
 from npuviz.targets.systolic.description import EX, LD, ST, UNITS_PER_CORE, VEC, host_unit
-from npuviz.targets.systolic.spec import SystolicSpec
+from npuviz.targets.systolic.observe_dram import DramObserver, HasDram
 from npuviz.targets.systolic.tables import SystolicTables
 
 _KEPT_ENTRIES = 1 << 14
@@ -31,22 +30,12 @@ class Slot:
         return int(self.words[word])
 
 
-class Observed(Protocol):
+class Observed(HasDram, Protocol):
     """What is read of an engine."""
-
-    @property
-    def spec(self) -> SystolicSpec:
-        """The machine."""
-        ...
 
     @property
     def tables(self) -> SystolicTables:
         """The program."""
-        ...
-
-    @property
-    def state(self) -> np.ndarray:
-        """The root state, int64."""
         ...
 
 
@@ -56,6 +45,7 @@ class Observer:
     def __init__(self, engine: Observed, listing: Listing) -> None:
         self._engine = engine
         self._listing = listing
+        self.dram = DramObserver(engine, listing)
         self._known: dict[int, QueueEntry] = {}
         self._nodes: dict[int, int] = {}
 
@@ -123,6 +113,9 @@ class Observer:
 
     def queue_entries(self, queue: int) -> list[QueueEntry]:
         """Entries of a queue (id of the description) now, head first."""
+        first = self._engine.spec.num_cores * sk.QUEUES_PER_CORE
+        if queue >= first:
+            return self.dram.queue_entries(queue - first)
         core, queue = divmod(queue, sk.QUEUES_PER_CORE)
         k = self.core(core)
         count = self.queue_length(core, queue)
@@ -264,17 +257,7 @@ class Observer:
         found.append(
             UnitState(host + 1, "busy" if waiting else "idle", "control" if waiting else "idle", detail)
         )
-        for channel in range(self._engine.spec.config.dram_channels):
-            last = int(self.channel(channel)[dk.CH_LAST]) * int(s[sk.H_DRAM_PERIOD])
-            busy = last >= int(s[sk.H_CYCLE]) * int(s[sk.H_CORE_PERIOD]) and last > 0
-            role = "move-in" if busy else "idle"
-            found.append(UnitState(host + 2 + channel, "busy" if busy else "idle", role))
-        return found
-
-    def channel(self, index: int) -> np.ndarray:
-        """Words of a DRAM channel (a view)."""
-        start = int(self._s[sk.H_DRAM]) + dk.D_HEADER + index * dk.CHANNEL_WORDS
-        return self._s[start : start + dk.CHANNEL_WORDS]
+        return found + self.dram.unit_states(host + 2)
 
     def _core_units(self, core: int, running: dict[int, Activity]) -> list[UnitState]:
         k = self.core(core)
@@ -374,6 +357,7 @@ class Observer:
             queues.append((f"{name}.EX", int(k[sk.K_PEAK_GEMM]), int(k[sk.K_HEIGHT])))
             memories.append((f"{name}.SPAD", int(k[sk.K_PEAK_SPAD]), 2 * int(k[sk.K_SPAD_HALF])))
             memories.append((f"{name}.ACC", int(k[sk.K_PEAK_ACC]), 2 * int(k[sk.K_ACC_HALF])))
+        queues += self.dram.peaks()
         host = int(s[sk.H_HOST_BUSY]) - max(0, int(s[sk.H_HOST_UNTIL]) - int(s[sk.H_CYCLE]))
         units.append(("Host", host))
         counters = {
@@ -383,6 +367,7 @@ class Observer:
             "writes": int(s[sk.H_WRITES]),
             "tiles": int(s[sk.H_TILES_DONE]),
             "layers": int(s[sk.H_LAYERS_DONE]),
+            **self.dram.totals(),
         }
         return RunSummary(tuple(units), tuple(queues), tuple(memories), counters)
 

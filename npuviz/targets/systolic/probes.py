@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 
-from npuviz.sim.parts import dram_kernels as dk
 from npuviz.sim.parts import interconnect_kernels as ik
 from npuviz.targets.systolic import state_kernels as sk
 from npuviz.targets.systolic.engine import Engine
@@ -50,10 +49,9 @@ class ProbeTable:
             found[name] = lambda w=word: int(engine.state[w])
         state = engine
         found["NoC.waiting"] = lambda: int(state.state[int(state.state[sk.H_NOC]) + ik.NOC_WAITING])
-        channels = range(engine.spec.config.dram_channels)
-        found["DRAM.latency"] = lambda: state.dram_latency
-        for name, word in (("DRAM.reads", dk.CH_READS), ("DRAM.writes", dk.CH_WRITES)):
-            found[name] = lambda w=word: np.array([observer.channel(i)[w] for i in channels], dtype=np.int64)
+        if engine.spec.device is None:
+            found["DRAM.latency"] = lambda: state.dram_latency
+        found.update(observer.dram.readers())
         self._readers = found
 
     def read(self, probe: str) -> Any:
@@ -65,7 +63,7 @@ class ProbeTable:
         if probe not in self._readers:
             raise KeyError(probe)
         if probe != "DRAM.latency":
-            raise ValueError(f"probe {probe} cannot be written; DRAM.latency can")
+            raise ValueError(f"probe {probe} cannot be written; DRAM.latency of the simple DRAM can")
         number = np.asarray(value)
         if number.shape != () or number.dtype.kind not in "iu" or not 0 <= int(number) <= MAX_LATENCY:
             raise ValueError(f"probe {probe}: expected a whole number from 0 to {MAX_LATENCY}")

@@ -1,7 +1,7 @@
 """Responses on their way back to the cores, known as early as they can be known."""
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros
-from npuviz.sim.parts.dram_command_kernels import dram_cycle, dram_take
+from npuviz.sim.parts.dram_command_kernels import dram_cycle, dram_take, dram_watch
 from npuviz.sim.parts.dram_command_state_kernels import DC_DONE, DC_NEXT, DC_PERIOD, NIL, WHEEL_MASKS
 from npuviz.sim.parts.dram_kernels import D_PERIOD, dram_accept, dram_first_cycle
 from npuviz.sim.parts.interconnect_kernels import (
@@ -13,6 +13,7 @@ from npuviz.sim.parts.interconnect_kernels import (
     NONE,
     free_node,
 )
+from npuviz.sim.parts.watch_kernels import is_watched
 from npuviz.targets.systolic.state_kernels import (
     FAR,
     H_CHANNELS,
@@ -20,6 +21,7 @@ from npuviz.targets.systolic.state_kernels import (
     H_CORE_WORDS,
     H_CORES,
     H_CORES_COUNT,
+    H_CYCLE,
     H_DRAM,
     H_DRAM_KIND,
     H_LAST_ACK,
@@ -39,6 +41,7 @@ from npuviz.targets.systolic.state_kernels import (
     N_CORE,
     N_LEFT,
     N_VALID,
+    QUEUES_PER_CORE,
     REPLY_WORDS,
     Y_HEAD,
     Y_LAST,
@@ -237,7 +240,7 @@ def reply_cycles(s, noc, cycle):
 
 
 @kernel
-def dram_responses(s):
+def dram_responses(s, x):
     """Run the next tick of command-level DRAM, and send the responses off that it brings.
 
     A response is final in its tick: a write of a later one cannot get ahead of it.
@@ -246,6 +249,8 @@ def dram_responses(s):
     noc = s[H_NOC]
     tick = s[dram + DC_NEXT]
     dram_cycle(s, dram, tick)
+    if is_watched(x):
+        dram_watch(s, dram, x, s[H_CORES_COUNT] * QUEUES_PER_CORE, tick, s[H_CYCLE])
     period = s[H_NOC_PERIOD]
     enters = (tick * s[dram + DC_PERIOD] + period - 1) // period
     for part in range(WHEEL_MASKS):
