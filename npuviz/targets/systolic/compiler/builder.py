@@ -20,6 +20,7 @@ Use, layer by layer, in the order in which the scheduler starts them:
 """
 
 import hashlib
+from bisect import bisect_right
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
@@ -49,6 +50,7 @@ class ProgramBuilder:
         self._template_at: list[tuple[int, int]] = []
         self._by_content: dict[bytes, int] = {}
         self._tiles: list[np.ndarray] = []
+        self._tile_starts: list[int] = []
         self._num_tiles = 0
         self._layers: list[tuple[int, ...]] = []
         self._layer_names: list[str] = []
@@ -115,6 +117,31 @@ class ProgramBuilder:
         row = (self._num_tiles, 0, node, max(1, cycles), len(self._entry_rows), 0, 0, -1)
         self._append_layer(name, row)
         return len(self._layers) - 1
+
+    def repeat_layer(self, source: int, name: str, node: int, shifts: Sequence[int]) -> int:
+        """Add a copy of an earlier layer whose base addresses are moved by `shifts` bytes; returns its index.
+
+        shifts  per base of a tile, as many as the layer uses
+        """
+        self._require_closed("repeat_layer")
+        row = self._layers[source]
+        tiles = self._tiles_between(row[0], row[0] + row[1])
+        tiles[:, tk.T_LAYER] = len(self._layers)
+        tiles[:, tk.T_BASE : tk.T_BASE + len(shifts)] += np.array(shifts, dtype=np.int64)
+        first = self._num_tiles
+        self._append_tiles(tiles)
+        self._append_layer(name, (first, row[1], node, *row[3:]))
+        return len(self._layers) - 1
+
+    def _tiles_between(self, first: int, end: int) -> np.ndarray:
+        """A copy of the rows of tiles first .. end - 1."""
+        at = bisect_right(self._tile_starts, first) - 1
+        parts: list[np.ndarray] = []
+        while first < end:
+            start, rows = self._tile_starts[at], self._tiles[at]
+            parts.append(rows[first - start : end - start])
+            first, at = start + len(rows), at + 1
+        return np.concatenate(parts)
 
     def add_skip_layer(self, name: str, node: int = -1, num_tiles: int = 1) -> int:
         """Add a layer of skip tiles (no work, reported at once); returns its index."""
@@ -284,6 +311,7 @@ class ProgramBuilder:
 
     def _append_tiles(self, tiles: np.ndarray) -> None:
         self.require_tiles(len(tiles))
+        self._tile_starts.append(self._num_tiles)
         self._tiles.append(tiles)
         self._num_tiles += len(tiles)
 

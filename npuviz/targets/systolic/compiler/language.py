@@ -57,11 +57,12 @@ class TrueLanguageCompiler:
         self._sketch: LanguageSketch = sketch_language(
             entry.name, model, self._sizes, trace[0].prompt_length, spec.precision
         )
-        self._lowering = Lowering(self._sketch.graph, (), hardware_of(spec), self.builder)
+        self._lowering = Lowering(self._sketch.graph, (), hardware_of(spec), self.builder, False)
         self._free_slots: list[int] = []
         self._num_slots = 0
         self._slots: dict[int, int] = {}
         self._allocations: list[Allocation] = []
+        self._written: dict[tuple[int, int], tuple[int, tuple[int, ...]]] = {}
 
     def compile(self, dram: int, progress: Progress) -> Compiled:
         """All iterations of all requests. Raises TargetError."""
@@ -163,9 +164,22 @@ class TrueLanguageCompiler:
                 opcode = _ACTIVATIONS[self._model.activation_function]
                 write_gated(lowering, node, node.inputs[0], node.outputs[0], rows, width, opcode)
             else:
-                LOWERINGS[node.op_type](lowering, node)
+                self._write_or_repeat(node)
         except NotLowered as reason:
             raise DoesNotFit(f"{node.name}: {reason}; use a larger spad_size or accum_spad_size") from None
+
+    def _write_or_repeat(self, node: Node) -> None:
+        """A node over as many tokens as before has the same tiles, at other places."""
+        lowering, tensors = self._lowering, (*node.inputs, *node.outputs)
+        places = tuple(self._addresses[tensor] for tensor in tensors)
+        key = node.id, lowering.tensor(node.outputs[0]).shape[0]
+        known = self._written.get(key)
+        if known is None:
+            LOWERINGS[node.op_type](lowering, node)
+            self._written[key] = self.builder.num_layers - 1, places
+            return
+        shifts = [new - old for new, old in zip(places, known[1], strict=True)]
+        self.builder.repeat_layer(known[0], node.name, node.id, shifts)
 
     def _append(self, node: Node, batch: Sequence[Request]) -> None:
         """Copy the new rows of K and V behind those in the caches."""

@@ -39,12 +39,19 @@ class _Pool:
 class Lowering:
     """One compilation: operator lowerings read the graph here and write layers through `builder`.
 
+    has_values  False: nobody will ask for contents, so no plan for them is made
     A lowering raises NotLowered before it opens a layer, or opens exactly the layers it needs.
     """
 
     def __init__(
-        self, graph: Graph, storages: Sequence[Storage], hardware: Hardware, builder: ProgramBuilder
+        self,
+        graph: Graph,
+        storages: Sequence[Storage],
+        hardware: Hardware,
+        builder: ProgramBuilder,
+        has_values: bool = True,
     ) -> None:
+        self._has_values = has_values
         self.graph = graph
         self.storages = storages
         self.hardware = hardware
@@ -93,21 +100,23 @@ class Lowering:
 
     def shape(self, shape: tuple[int, ...]) -> int:
         """AUX word of a MOVIN whose entry is read in this shape."""
-        return self._shapes.index(shape, shape)
+        return self._shapes.index(shape, shape) if self._has_values else 0
 
     def order(self, shape: tuple[int, ...], order: tuple[int, ...]) -> int:
         """AUX word of a MOVOUT whose entry, read in `shape`, is stored with its axes in `order`."""
-        if order == tuple(range(len(order))):
+        if not self._has_values or order == tuple(range(len(order))):
             return 0
         return self._orders.index((shape, order), (shape, order))
 
     def function(self, key: Hashable, apply: Apply, name: str = "", accumulates: bool = False) -> int:
         """AUX word of a vector instruction; `key` determines what `apply` computes."""
+        if not self._has_values:
+            return 0
         return self._functions.index((key, accumulates), VectorFunction(name or str(key), apply, accumulates))
 
     def product(self, product: Product) -> int:
         """AUX word of the GEMM-type instructions of a template."""
-        return self._products.index(len(self._products.items), product)
+        return self._products.index(len(self._products.items), product) if self._has_values else 0
 
     def add_layer(
         self, node: Node, inputs: Sequence[int], outputs: Sequence[int], is_host: bool = False

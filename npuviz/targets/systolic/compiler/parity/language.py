@@ -57,6 +57,7 @@ class LanguageCompiler:
         self._geometry = Geometry.of_core(spec, entry.target_core)
         self._tilings: dict[Loops, LayerMapping] = {}
         self._weights: list[dict[str, int]] = []
+        self._written: dict[tuple[str, int], tuple[int, tuple[int, ...]]] = {}
         self._iterations = 0
         self._sizes = LanguageSizes.of(model)
         self._memory = LanguageMemory(entry, model, self._sizes, spec)
@@ -166,6 +167,20 @@ class LanguageCompiler:
         self._emit_gemm(at, "fc2", gemm, (tokens, h, sizes.ffn_inner), "activation.out")
         self._emit_norm(at, "ln2", shape, ("ln1.out", "fc2.out"), names)
 
+    def _repeats(self, node: str, tokens: int, places: tuple[int, ...]) -> bool:
+        """Add a layer like one written before, over as many tokens, at other places; else remember it.
+
+        places  addresses by base of its tiles. All are multiples of 256, so requests begin alike.
+        """
+        known = self._written.get((node, tokens))
+        if known is None:
+            self._written[node, tokens] = self.builder.num_layers, places
+            return False
+        shifts = [new - old for new, old in zip(places, known[1], strict=True)]
+        name = f"{node} of iteration {self._iterations}"
+        self.builder.repeat_layer(known[0], name, self._sketch.nodes[node], shifts)
+        return True
+
     def _open(self, node: str) -> None:
         self.builder.begin_layer(f"{node} of iteration {self._iterations}", self._sketch.nodes[node])
 
@@ -185,6 +200,8 @@ class LanguageCompiler:
             self._tilings[key] = tile_gemm(rows, outputs, reduction, self._geometry)
         weights = self._weights[int(at.removeprefix("layer").removesuffix("."))]
         bias = None if step == "fc1" else weights[f"{step}.bias"]
+        if self._repeats(at + step, rows, (ends[0], weights[f"{step}.weight"], bias or 0, ends[1])):
+            return
         tensors = tuple(
             self._tensor(at, name) for name in (source, f"{step}.weight", f"{step}.bias", f"{step}.out")
         )
@@ -224,6 +241,8 @@ class LanguageCompiler:
     def _emit_norm(
         self, at: str, step: str, shape: TokenShape, sources: tuple[str, str], names: dict[str, int]
     ) -> None:
+        if self._repeats(at + step, shape.rows, (names[sources[0]], names[sources[1]])):
+            return
         self._open(at + step)
         emit_skip_layernorm(
             self.builder,
@@ -240,13 +259,16 @@ class LanguageCompiler:
         is_gated = model.ffn_type == "llama"
         width = self._sizes.ffn_width
         out_features = width // 2 if is_gated else width
+        places = names["fc1.out"], self._weights[number]["fc1.bias"], names["activation.out"]
+        if self._repeats(at + "activation", tokens, places):
+            return
         self._open(at + "activation")
         emit_bias_activation(
             self.builder,
             self._spec,
             TokenShape(tokens, 1, width),
             Activation(_ACTIVATIONS[model.activation_function], out_features, is_gated),
-            (names["fc1.out"], self._weights[number]["fc1.bias"], names["activation.out"]),
+            places,
             (self._tensor(at, "fc1.out"), self._tensor(at, "fc1.bias"), self._tensor(at, "activation.out")),
             is_spread=True,
             core=self._entry.target_core,
