@@ -13,7 +13,6 @@ from npuviz.ui.bridge.session_model import SessionModel
 from npuviz.ui.docks import Docks
 from npuviz.ui.panel_loader import load_panel_specs
 from npuviz.ui.panels.panel import PanelContext
-from npuviz.ui.shell.element_commands import ElementCommands
 from npuviz.ui.shell.file_commands import FileCommands
 from npuviz.ui.shell.hazard_display import HazardDisplay
 from npuviz.ui.shell.message_bars import add_bar
@@ -31,7 +30,7 @@ from npuviz.ui.widgets.run_bar import RunBar
 from npuviz.ui.widgets.start_page import StartPage
 from npuviz.ui.widgets.status_line import StatusLine
 from npuviz.workbench.commands import CommandRegistry
-from npuviz.workbench.layouts import LAYOUTS, Layout, layout_named
+from npuviz.workbench.layouts import layout_for, layout_named
 from npuviz.workbench.opening import OpenOptions
 from npuviz.workbench.selection import SelectionModel
 from npuviz.workbench.settings import Settings
@@ -86,8 +85,7 @@ class MainWindow(QMainWindow):
         self.views = ViewCommands(
             self.docks, palettes, self.model, self.selection, theme, settings, self.commands, self.tell
         )
-        elements = ElementCommands(self.model, self.selection, self.tell)
-        self.commands.add(*self.files.all(), *runs.all(), *elements.all(), *self.views.all())
+        self.commands.add(*self.files.all(), *runs.all(), *self.views.all())
         self.actions_by_id = Actions(self, self.commands, theme)
         self.reopening = ReopenCommands(
             self.model, self.commands, self.files.reopen, self.actions_by_id.forget
@@ -190,15 +188,8 @@ class MainWindow(QMainWindow):
         stored = self.settings.get("layout")
         if self.docks.restore(stored):
             return
-        name = stored.get("layout", "") if isinstance(stored, dict) else ""
-        self.docks.apply(layout_named(str(name)) or self._first_layout())
-
-    def _first_layout(self) -> Layout:
-        """What a machine is shown in when nobody chose: the layout made for what it says it is."""
-        description = self.model.description
-        features = description.features if description is not None else {}
-        made_for = (one for one in LAYOUTS if one.features and all(name in features for name in one.features))
-        return next(made_for, LAYOUTS[0])
+        chosen = layout_named(str(stored.get("layout", ""))) if isinstance(stored, dict) else None
+        self.docks.apply(chosen or layout_for(self.model.description))
 
     def _remember_layout(self, *, is_shown: bool | None = None) -> None:
         shown = self.start_page.isHidden() if is_shown is None else is_shown

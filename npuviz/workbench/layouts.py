@@ -3,6 +3,8 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from npuviz.sim.description import MachineDescription
+
 
 @dataclass(frozen=True, slots=True)
 class Cell:
@@ -79,3 +81,10 @@ DEFAULT_LAYOUT = "stepping"
 def layout_named(name: str) -> Layout | None:
     """The layout of this name, or None."""
     return next((layout for layout in LAYOUTS if layout.name == name), None)
+
+
+def layout_for(description: MachineDescription | None) -> Layout:
+    """What a machine is shown in when nobody chose: the layout made for its features, else the first."""
+    features = description.features if description is not None else {}
+    made_for = (one for one in LAYOUTS if one.features and all(name in features for name in one.features))
+    return next(made_for, LAYOUTS[0])

@@ -1,6 +1,17 @@
+from dataclasses import replace
+
 import pytest
 
-from npuviz.workbench.layouts import LAYOUTS, Cell, Layout, Row, layout_named
+from npuviz.workbench.layouts import (
+    DEFAULT_LAYOUT,
+    LAYOUTS,
+    Cell,
+    Layout,
+    Row,
+    layout_for,
+    layout_named,
+)
+from tests.toy.target import make_machine
 
 
 def test_restriction_drops_what_is_missing_and_what_becomes_empty() -> None:
@@ -18,3 +29,10 @@ def test_no_panel_stands_twice(layout: Layout) -> None:
     assert len(panels) == len(set(panels))
     assert 1 <= len(layout.rows) <= 2
     assert layout_named(layout.name) is layout
+
+
+def test_a_machine_that_is_a_fabric_begins_in_its_layout() -> None:
+    description = make_machine().description
+    assert layout_for(None).name == layout_for(description).name == DEFAULT_LAYOUT
+    fabric = replace(description, features={"routed fabric": {}})
+    assert layout_for(fabric).name == "fabric"

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from npuviz.sim.stop import StopKind
 from npuviz.ui.bridge.focus import focused_unit
 from npuviz.ui.bridge.session_model import SessionModel
+from npuviz.ui.shell.element_commands import ElementCommands
 from npuviz.workbench.breakpoint_text import condition_for
 from npuviz.workbench.commands import Command
 from npuviz.workbench.selection import SelectionModel
@@ -59,6 +60,7 @@ class RunCommands:
             Command("debug.toggle_breakpoint", "Toggle Breakpoint", self._toggle_breakpoint,
                     self._has_session, ("F9",), "Run", 3, 1, "mdi6.circle",
                     doc="Breakpoint on the selected instruction, operator, memory range or cycle"),
+            *ElementCommands(model, self._selection, self._tell).all(),
         ]  # fmt: skip
 
     def _has_session(self) -> bool:
