@@ -41,7 +41,7 @@ def _map(f: FunctionLowering, node: tree.BuiltinCall, into: int) -> Operand:
     inputs = [_input(f, source, kind) for source, kind in zip(sources, kinds, strict=True)]
     output = _output(f, node.arguments[-1], lowered.result) if gives else None
     cursors = _open(f, inputs, kinds, output, lowered.result, node)
-    _loop(f, inputs, output, cursors, (lowered.index, lowered.result), node)
+    _loop(f, inputs, kinds, output, cursors, (lowered.index, lowered.result), node)
     f.registers.release(mark)
     return VOID_HELD
 
@@ -93,6 +93,7 @@ def _open(
 def _loop(
     f: FunctionLowering,
     inputs: list[Held],
+    kinds: list[t.Type],
     output: Held | None,
     cursors: int,
     callee: tuple[int, t.Type],
@@ -105,16 +106,16 @@ def _loop(
     value = f.take()
     first = f.registers.take(len(inputs)) if inputs else value + 1
     cursor = 0
-    for slot, held in enumerate(inputs, first):
+    for slot, (held, kind) in enumerate(zip(inputs, kinds, strict=True), first):
         if _is_vector(held.kind):
-            f.emitter.emit(isa.OP_MAP_READ, slot, cursor)
+            f.emitter.emit(isa.OP_MAP_READ, slot, cursor, kind=kind.value_type)
             cursor += 1
         else:
             f.emitter.emit(isa.OP_MOV, slot, held.register)
     f.at(node)
     f.emitter.emit(isa.OP_CALL, value if output is not None else -1, first, len(inputs), index)
     if output is not None and _is_vector(output.kind):
-        f.emitter.emit(isa.OP_MAP_WRITE, value, cursor)
+        f.emitter.emit(isa.OP_MAP_WRITE, value, cursor, kind=result.value_type)
     elif output is not None:
         f.store(Place(result, output.register), Held(result, value), node.at)
     f.emitter.jump(again)
