@@ -36,6 +36,9 @@ from npuviz.targets.wavelet.csl.values import (
 if TYPE_CHECKING:
     from npuviz.targets.wavelet.csl.comptime import Comptime
 
+MAX_STRING = 1 << 20
+"""Bytes of a comptime string."""
+
 
 def string_of(comptime: Comptime, node: tree.Expression, scope: Scope) -> str:
     """A comptime string as text. Raises CslError."""
@@ -288,7 +291,10 @@ def _concat_structs(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Valu
 @builtin("strcat", 1, 1000)
 def _strcat(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Value:
     parts = [comptime.evaluate(argument, scope, t.COMPTIME_STRING) for argument in node.arguments]
-    return StringValue(b"".join(part.text for part in parts if isinstance(part, StringValue)))
+    text = b"".join(part.text for part in parts if isinstance(part, StringValue))
+    if len(text) > MAX_STRING:
+        raise CslError(node.at, f"a string of {len(text)} bytes", f"at most {MAX_STRING} are possible")
+    return StringValue(text)
 
 
 def _bytes(comptime: Comptime, node: BuiltinCall, scope: Scope) -> bytes:

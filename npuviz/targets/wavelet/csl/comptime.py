@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from npuviz.targets.wavelet.csl.session import Session
 
 MAX_CALL_DEPTH = 128
-MAX_STEPS = 500_000
-"""Calls and loop rounds of one elaboration."""
+MAX_STEPS = 2_000_000
+"""Calls and loop rounds of a layout block, or of the compile-time part of one PE program."""
 
 Handler = Callable[["Comptime", Expression, Scope], Value]
 

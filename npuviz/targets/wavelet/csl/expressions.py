@@ -268,6 +268,8 @@ def _array(comptime: Comptime, node: tree.ArrayLiteral, scope: Scope) -> Value:
 def _struct(comptime: Comptime, node: tree.StructLiteral, scope: Scope) -> Value:
     fields = {field.name: comptime.evaluate(field.value, scope) for field in node.fields}
     kind = t.anonymous_struct(tuple(fields), tuple([value.type for value in fields.values()]))
+    if kind.parts > t.MAX_STRUCT_PARTS:
+        raise too_many_parts(node.at)
     value = StructValue(kind, fields)
     if node.type is None:
         return value
@@ -278,7 +280,15 @@ def _struct(comptime: Comptime, node: tree.StructLiteral, scope: Scope) -> Value
 
 
 def _tuple(comptime: Comptime, node: tree.TupleLiteral, scope: Scope) -> Value:
-    return tuple_of([comptime.evaluate(element, scope) for element in node.elements])
+    value = tuple_of([comptime.evaluate(element, scope) for element in node.elements])
+    if value.kind.parts > t.MAX_STRUCT_PARTS:
+        raise too_many_parts(node.at)
+    return value
+
+
+def too_many_parts(at: Span) -> CslError:
+    """The error for a struct of too many fields."""
+    return CslError(at, f"a struct has more than {t.MAX_STRUCT_PARTS} fields, with those inside of fields")
 
 
 def name_type(comptime: Comptime, node: Expression, scope: Scope) -> t.Type | None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from npuviz.base.errors import UsageError
-from npuviz.targets.wavelet.csl import builtins_dsd, builtins_library, modules, tree
+from npuviz.targets.wavelet.csl import builtins_dsd, builtins_library, comptime_json, modules, tree
 from npuviz.targets.wavelet.csl import types as t
 from npuviz.targets.wavelet.csl.comptime import Comptime
 from npuviz.targets.wavelet.csl.errors import CslError, source_error
@@ -24,7 +24,7 @@ ARCHITECTURES = ("wse2", "wse3")
 _PYTHON_FRAMES = 20_000
 """Python frames allowed while elaborating: 128 nested calls of deep expressions fit."""
 
-REGISTERED = (builtins_dsd, builtins_library)
+REGISTERED = (builtins_dsd, builtins_library, comptime_json)
 """Modules whose import enters builtins into the table."""
 
 

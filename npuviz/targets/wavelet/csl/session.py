@@ -106,6 +106,8 @@ class Session:
         if found is not None:
             return found
         try:
+            if path.stat().st_size > 4 * parser.MAX_TEXT:
+                raise CslError(at, f"{path} is too large", f"at most {parser.MAX_TEXT} characters are read")
             text = path.read_bytes().decode("utf-8")
         except OSError as error:
             raise CslError(at, f"cannot read {path}: {error.strerror or error}") from None

@@ -57,7 +57,12 @@ def _struct(comptime: Comptime, node: tree.StructType, scope: Scope) -> Value:
     if len(set(names)) != len(names):
         raise CslError(node.at, "two fields of a struct have the same name")
     label = comptime.session.labels.get(node, "")
-    return TypeValue(t.named_struct(comptime.session.named, node, tuple(types), label, defaults))
+    kind = t.named_struct(comptime.session.named, node, tuple(types), label, defaults)
+    if kind.parts > t.MAX_STRUCT_PARTS:
+        raise CslError(
+            node.at, f"a struct has more than {t.MAX_STRUCT_PARTS} fields, with those inside of fields"
+        )
+    return TypeValue(kind)
 
 
 def _enum(comptime: Comptime, node: tree.EnumType, scope: Scope) -> Value:

@@ -123,11 +123,13 @@ class StructType(Type):
               with the same structure); None for anonymous structs and tuples
     defaults  fields that may be left out -> their value (a `Value`)
     offsets   bytes from the start, in order of the fields
+    parts     number of fields, also those inside of fields
     """
 
     names: tuple[str, ...] = ()
     types: tuple[Type, ...] = ()
     offsets: tuple[int, ...] = ()
+    parts: int = 0
     origin: tree.StructType | None = None
     is_tuple: bool = False
     defaults: Mapping[str, object] = field(default_factory=dict[str, object])
@@ -230,8 +232,23 @@ def anonymous_struct(names: tuple[str, ...], types: tuple[Type, ...]) -> StructT
 @cache
 def _anonymous(names: tuple[str, ...], types: tuple[Type, ...], is_tuple: bool) -> StructType:
     offsets, size, alignment = _place(types)
+    name, parts = _described(names, types)
+    return StructType(name, size, alignment, -1, names, types, offsets, parts, is_tuple=is_tuple)
+
+
+MAX_STRUCT_PARTS = 100_000
+"""Fields of a struct, with those inside of fields: a struct of structs of structs grows fast."""
+
+_MAX_NAME = 300
+
+
+def _described(names: tuple[str, ...], types: tuple[Type, ...]) -> tuple[str, int]:
+    """(name, number of parts) of a struct without a name."""
     inner = ", ".join(f"{name}: {kind}" for name, kind in zip(names, types, strict=True))
-    return StructType(f"struct {{ {inner} }}", size, alignment, -1, names, types, offsets, is_tuple=is_tuple)
+    if len(inner) > _MAX_NAME:
+        inner = inner[:_MAX_NAME] + ".."
+    parts = sum(1 + (kind.parts if isinstance(kind, StructType) else 0) for kind in types)
+    return f"struct {{ {inner} }}", parts
 
 
 def tuple_type(types: tuple[Type, ...]) -> StructType:
@@ -256,10 +273,10 @@ def named_struct(
     if not isinstance(found, StructType):
         offsets, size, alignment = _place(types)
         names = tuple(field.name for field in origin.fields)
-        inner = ", ".join(f"{name}: {kind}" for name, kind in zip(names, types, strict=True))
-        name = label or f"struct {{ {inner} }}"
+        text, parts = _described(names, types)
         found = StructType(
-            name, size, alignment, -1, names, types, offsets, origin, defaults=dict(defaults or {})
+            *(label or text, size, alignment, -1, names, types, offsets, parts, origin),
+            defaults=dict(defaults or {}),
         )
         known[key] = found
     return found

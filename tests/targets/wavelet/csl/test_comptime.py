@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 
 from npuviz.base.errors import SourceError
+from npuviz.targets.wavelet.csl import comptime
 from npuviz.targets.wavelet.csl import types as t
 from npuviz.targets.wavelet.csl.values import FunctionValue, PointerValue, Scalar, TypeValue
 from tests.targets.wavelet.csl.programs import elaborate, globals_of, numbers
@@ -263,9 +264,22 @@ def test_labelled_block_as_value(tmp_path: Path) -> None:
         ("var a: [9999999, 9999999]u8; comptime { const b = @type_of(a); }", "elements"),
         ("comptime { const x: u16 = 1 << 100000000; }", "shift"),
         ("comptime { const x = 1 / 0; }", "division by zero"),
+        ('comptime { var s = "ab"; while (true) { s = @strcat(s, s); } }', "a string of"),
+        ("fn f(x: anytype) void { f(.{ x, x }); } comptime { f(1); }", "more than 100000 fields"),
+        ("fn f(x: anytype) void { f(.{ .a = x, .b = x }); } comptime { f(1); }", "more than 100000 fields"),
+        (
+            "fn f(T: type) void { const S = struct { a: T, b: T }; f(S); } comptime { f(u16); }",
+            "more than 100000 fields",
+        ),
+        ("fn f(T: type) void { f([2]T); } comptime { f(u16); }", "nested deeper"),
+        ("fn f(T: type) void { f(*T); } comptime { f(u16); }", "nested deeper"),
+        ("fn f(x: anytype) void { f(&x); } comptime { f(1); }", "nested deeper"),
     ],
 )
-def test_what_never_ends_or_is_too_large_is_one_error(tmp_path: Path, text: str, words: str) -> None:
+def test_what_never_ends_or_is_too_large_is_one_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, words: str
+) -> None:
+    monkeypatch.setattr(comptime, "MAX_STEPS", 10_000)
     with pytest.raises(SourceError, match=words) as caught:
         elaborate(tmp_path, {"pe.csl": text})
     assert "\n" not in str(caught.value)

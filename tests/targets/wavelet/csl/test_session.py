@@ -62,5 +62,36 @@ def test_declared_twice_and_two_layouts(tmp_path: Path) -> None:
 
 
 def test_parameters_have_the_phase_of_their_place(tmp_path: Path) -> None:
-    text = "var v: u16 = 3; const c = v; const p = @is_comptime(); comptime { @comptime_assert(p and c == 3); }"
+    text = (
+        "var v: u16 = 3; const c = v; const p = @is_comptime(); comptime { @comptime_assert(p and c == 3); }"
+    )
     elaborate(tmp_path, {"pe.csl": text})
+
+
+def test_values_from_json(tmp_path: Path) -> None:
+    (tmp_path / "v.json").write_text('{"n:u16": 3, "list": [1, 2.5], "deep": {"on": true, "text": "ab"}}')
+    text = """
+    const v = @import_comptime_value(comptime_struct, "v.json");
+    const T = struct { a: u16 };
+    comptime {
+      @comptime_assert(@is_same_type(@type_of(v.n), u16) and v.n == 3);
+      @comptime_assert(v.list[1] == 2.5 and v.deep.on and @strlen(v.deep.text) == 2);
+    }
+    """
+    elaborate(tmp_path, {"pe.csl": text})
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("{", "not JSON"),
+        ("null", "null"),
+        ('{"a:banana": 1}', "not a type"),
+        ("3", "expected comptime_struct"),
+    ],
+)
+def test_wrong_json(tmp_path: Path, content: str, words: str) -> None:
+    (tmp_path / "v.json").write_text(content)
+    text = 'comptime { const v = @import_comptime_value(comptime_struct, "v.json"); }'
+    with pytest.raises(SourceError, match=words):
+        elaborate(tmp_path, {"pe.csl": text})
