@@ -29,7 +29,11 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 _WIDTHS: tuple[tuple[int, int, tuple[str, ...]], ...] = (
-    (4, 8, _names("add16 and16 or16 xor16 sub16 mov16 fabsh faddh fmach fmovh fmulh fnegh fnormh fscaleh fsubh")),
+    (
+        4,
+        8,
+        _names("add16 and16 or16 xor16 sub16 mov16 fabsh faddh fmach fmovh fmulh fnegh fnormh fscaleh fsubh"),
+    ),
     (2, 4, _names("mov32 fabss fadds fmovs fnegs fnorms fscales fsubs faddhs fmachs")),
     (1, 8, _names("addc16 fmaxh fh2xp16 xp162fh")),
     (1, 4, _names("fmaxs fh2s fs2h fs2xp16 xp162fs sar16 sll16 slr16")),

@@ -132,6 +132,35 @@ class Engine:
         words = self._host[start : start + width * height * command.words]
         return words.astype(np.uint32).reshape(height, width, command.words)
 
+    def log_rows(self) -> list[tuple[int, int, int, int, int]]:
+        """(cycle, node, kind, value, instruction) of everything logged so far, in order."""
+        s = self.state
+        left, chunk = int(s[sk.H_LOG_COUNT]), int(s[sk.H_LOG_FIRST])
+        found: list[tuple[int, int, int, int, int]] = []
+        while left > 0:
+            count = min(left, sk.LOG_CHUNK_ROWS)
+            rows = s[chunk + 1 : chunk + 1 + count * sk.LOG_ROW].reshape(count, sk.LOG_ROW).tolist()
+            found += [(row[0], row[1], row[2], row[3], row[4]) for row in rows]
+            chunk = int(s[chunk])
+            left -= count
+        return found
+
+    def make_block(self, node: int) -> None:
+        """Give a node its own words, as the kernels do when something first happens there."""
+        s, p = self.state, self.words
+        if s[int(s[sk.H_NODES]) + node]:
+            return
+        c = int(p[int(p[sk.P_NODES]) + node * sk.NODE_WORDS + sk.NODE_CLASS])
+        b, size, template = int(s[sk.H_USED]), int(p[c + sk.L_SIZE]), int(p[c + sk.L_TEMPLATE])
+        s[b : b + size] = p[template : template + size]
+        s[b + sk.B_NODE] = node
+        s[b + sk.B_CLASS] = c
+        s[b + sk.B_MEMORY] = b + int(p[c + sk.L_MEMORY])
+        s[b + sk.B_HISTORY] = s[sk.H_NOW]
+        s[sk.H_USED] = b + size
+        s[sk.H_DEMAND] -= size
+        s[int(s[sk.H_NODES]) + node] = b
+
     def _row(self, command: HostCommand) -> tuple[list[int], np.ndarray, list[int]]:
         x, y, width, height = command.region
         if command.kind == HOST_LAUNCH and (width, height) == (0, 0):

@@ -263,7 +263,9 @@ def _classes(spec: WaveletSpec, wafer: Wafer) -> tuple[Nodes, list[ClassTemplate
     return Nodes(places[:, 0], places[:, 1], np.array(class_of, np.int64), grid), templates
 
 
-def _known_keys(channels: Mapping[tuple[int, int], tuple[Channel, ...]]) -> dict[tuple[int, int], tuple[object, ...]]:
+def _known_keys(
+    channels: Mapping[tuple[int, int], tuple[Channel, ...]],
+) -> dict[tuple[int, int], tuple[object, ...]]:
     """Place -> something equal for equal channel settings; the same tuple of channels is looked at once."""
     known: dict[int, tuple[object, ...]] = {}
     found: dict[tuple[int, int], tuple[object, ...]] = {}

@@ -239,7 +239,9 @@ def function_of(number, kind, word, other):
         return word
     if value - value != 0.0 and number != isa.M_POW:
         return bits_for(_of_infinite(number, value), kind)
-    return bits_for(_float_function(number, value, value_of(other, kind) if number == isa.M_POW else 0.0), kind)
+    return bits_for(
+        _float_function(number, value, value_of(other, kind) if number == isa.M_POW else 0.0), kind
+    )
 
 
 @inlined

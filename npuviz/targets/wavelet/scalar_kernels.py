@@ -200,7 +200,9 @@ def _float_stall(s, p, b, f, code, op, t):
     if (op >= isa.OP_ADD and op <= isa.OP_MATH) or op == isa.OP_RET or op == isa.OP_DSD:
         if p[code + isa.C_B] == r or p[code + isa.C_C] == r:
             return wait
-    if (op == isa.OP_ST or op == isa.OP_STX or op == isa.OP_JZ or op == isa.OP_JNZ) and p[code + isa.C_A] == r:
+    if (op == isa.OP_ST or op == isa.OP_STX or op == isa.OP_JZ or op == isa.OP_JNZ) and p[
+        code + isa.C_A
+    ] == r:
         return wait
     return 0
 

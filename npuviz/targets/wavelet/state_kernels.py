@@ -290,7 +290,9 @@ C_SLOTS = 11  # entries per port ring
 C_LIMIT = 12  # words a port ring may hold
 C_LIMIT_RAMP = 13
 C_FILTER = 14  # kind + 1, 0 none
-C_FILTER_FIELDS = 15  # count_data, count_control, counter, limit1, limit2, max, filter_control, min_idx, max_idx, off
+C_FILTER_FIELDS = (
+    15  # count_data, count_control, counter, limit1, limit2, max, filter_control, min_idx, max_idx, off
+)
 C_SWAP = 25
 C_ROUTED = 26  # a router configuration exists
 C_OUT_LEFT = 27  # stream to the host: words left
@@ -446,7 +448,9 @@ CLASS_WORDS = L_QUEUE + NUM_QUEUES
 K_MAIN = 0
 K_THREAD = 1  # eight microthreads
 K_LINK = 9  # five ports
-TRACK_WORDS = 14
+K_MEMORY = 14
+K_QUEUES = 15  # id of its first queue, in order of their numbers
+TRACK_WORDS = 16
 
 # --- a host command: words of `h`, append-only
 M_KIND = 0

@@ -71,7 +71,10 @@ def program_facts(program: PeProgram) -> ProgramFacts:
     words += np.frombuffer(program.image[: len(program.image) // 8 * 8].tobytes(), np.int64).tolist()
     operations = program.operations
     settings = code[rows[np.isin(ops, (isa.OP_DSD, isa.OP_DSR_LOAD))], isa.C_IMM]
-    settings = [*settings[settings >= 0].tolist(), *(load.settings for load in program.dsrs if load.settings >= 0)]
+    settings = [
+        *settings[settings >= 0].tolist(),
+        *(load.settings for load in program.dsrs if load.settings >= 0),
+    ]
     has_async = any(bool(operations[row, isa.O_ASYNC]) for row in settings)
     return ProgramFacts(
         frozenset(_colors_of(words)),
@@ -243,7 +246,9 @@ class _Builder:
         if self._program is not None:
             found |= {binding.color for binding in self._program.queues if binding.color >= 0}
             if self._spec.arch == "wse2":
-                found |= {task.id for task in self._program.tasks if task.kind == isa.ID_DATA and task.id < 24}
+                found |= {
+                    task.id for task in self._program.tasks if task.kind == isa.ID_DATA and task.id < 24
+                }
         return sorted(color for color in found if 0 <= color < 24)
 
     def _queues(self) -> dict[int, np.ndarray]:
