@@ -1,7 +1,7 @@
 """The folder that a compiled program lives in: the wafer, its facts for host scripts, a recorded run."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,12 +32,15 @@ def is_compiled(folder: Path) -> bool:
     return (folder / WAFER_FILE).is_file()
 
 
-def save_wafer(folder: Path, wafer: Wafer) -> None:
-    """Write the wafer and out.json; a recording of an earlier program goes away. Raises OSError."""
+def save_wafer(folder: Path, wafer: Wafer, colors: Mapping[str, int] | None = None) -> None:
+    """Write the wafer and out.json; a recording of an earlier program goes away.
+
+    colors  those that the command line named. Raises OSError.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     (folder / RUN_FILE).unlink(missing_ok=True)
     write_record(folder / WAFER_FILE, "wafer", FORMAT_VERSION, wafer)
-    text = json.dumps(facts(wafer), indent=1)
+    text = json.dumps(facts(wafer, colors or {}), indent=1)
     (folder / OUT_FILE).write_text(text + "\n", encoding="utf-8")
 
 
@@ -63,10 +66,11 @@ def load_run(folder: Path) -> Recording | None:
     return read_record(path, "run", FORMAT_VERSION, Recording)
 
 
-def facts(wafer: Wafer) -> dict[str, object]:
+def facts(wafer: Wafer, colors: Mapping[str, int]) -> dict[str, object]:
     """What out.json says: parameters as texts, exported names with their ids, symbols of every program."""
     return {
         "params": dict(wafer.params),
+        "colors": {name: str(number) for name, number in colors.items()},
         "arch": wafer.arch,
         "rectangle": {"width": wafer.columns, "height": wafer.rows},
         "fabric": {"width": wafer.fabric[0], "height": wafer.fabric[1]},

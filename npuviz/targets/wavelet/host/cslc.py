@@ -172,7 +172,7 @@ def compile_to_folder(options: CompileOptions) -> str:
         raise UsageError(f"{wafer.warnings[0]} (--warnings-as-errors)")
     for warning in wafer.warnings:
         print(f"cslc: warning: {warning}", file=sys.stderr)
-    save_wafer(options.out, wafer)
+    save_wafer(options.out, wafer, options.colors)
     size = f"{wafer.columns} x {wafer.rows} PEs, {len(wafer.programs)} programs"
     return f"{options.file}: {size} for {wafer.arch} in {options.out}"
 
