@@ -4,7 +4,15 @@ An operation belongs to a thread: a microthread, or the main thread, which waits
 """
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel
-from npuviz.sim.parts.watch_kernels import INTERVAL, emit, is_recording
+from npuviz.sim.parts.watch_kernels import (
+    INTERVAL,
+    STOP_MEMORY_READ,
+    STOP_MEMORY_WRITE,
+    emit,
+    is_recording,
+    is_watched,
+    watch_subject,
+)
 from npuviz.targets.wavelet import isa_kernels as isa
 from npuviz.targets.wavelet.events_kernels import log
 from npuviz.targets.wavelet.fifo_kernels import (
@@ -65,6 +73,7 @@ from npuviz.targets.wavelet.state_kernels import (
     H_FLOPS,
     H_STATUS,
     K_MAIN,
+    K_MEMORY,
     K_THREAD,
     KIND_FIFO,
     KIND_INPUT,
@@ -456,6 +465,26 @@ def finish_operation(s, p, x, ev, b, number, by_control, t, cycles):
 
 
 @kernel
+def _watch_memory(s, p, x, b, th, count, t):
+    """Test stop rows about the memory that a step reads and writes."""
+    memory = p[p[P_TRACKS] + s[b + B_NODE] * TRACK_WORDS + K_MEMORY]
+    if memory < 0:
+        return
+    for i in range(4):
+        a = operand(th, i)
+        kind = s[a + A_KIND]
+        if kind == KIND_LINE or kind == KIND_SHAPE or kind == KIND_RING:
+            low = s[a + A_ADDRESS]
+            high = low
+            if kind == KIND_LINE:
+                high = low + (count - 1) * s[a + A_STEP]
+            if high < low:
+                low, high = high, low
+            test = STOP_MEMORY_WRITE if i == 0 else STOP_MEMORY_READ
+            watch_subject(x, test, memory, low, high + s[a + A_BYTES], t)
+
+
+@kernel
 def step_operation(s, p, x, ev, b, number, t):
     """A step of an operation that can take one; returns the cycles of the datapath it takes."""
     th = thread_of(s, p, b, number)
@@ -485,6 +514,8 @@ def step_operation(s, p, x, ev, b, number, t):
             limit = elements_free(s, p, b, a) if i == 0 else elements_held(s, a)
             if limit < count:
                 count = limit
+    if is_watched(x):
+        _watch_memory(s, p, x, b, th, count, t)
     _elements(s, p, b, th, count, t)
     cycles = s[th + T_CYCLES]
     s[th + T_LEFT] -= count

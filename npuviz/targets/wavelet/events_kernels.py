@@ -147,12 +147,15 @@ def log(s, node, kind, value, instruction):
 
 
 @inlined
-def leave_trail(s, identity, node, port, kind, waited, instruction):
-    """Remember a stage of a word's way. kind: 0 sent, 1 hop, 2 taken, 3 dropped."""
+def leave_trail(s, identity, node, port, kind, waited, color, extra):
+    """Remember a stage of a word's way. kind: 0 sent, 1 hop, 2 taken, 3 dropped.
+
+    extra  the instruction that sent it (-1 unknown), else the payload with its control mark
+    """
     count = s[H_TRAIL_COUNT]
     at = s[H_TRAIL] + (count & (s[H_TRAIL_ROWS] - 1)) * 4
     s[at] = identity
     s[at + 1] = s[H_NOW]
-    s[at + 2] = node | (port << 24) | (kind << 28) | (waited << 32)
-    s[at + 3] = instruction
+    s[at + 2] = node | (port << 24) | (kind << 28) | ((waited & 0xFF_FFFF) << 32) | (color << 56)
+    s[at + 3] = extra
     s[H_TRAIL_COUNT] = count + 1

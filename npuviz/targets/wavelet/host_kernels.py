@@ -212,8 +212,8 @@ def _finish(s, p, h, index, t):
 
 @kernel
 def _may_start(s, h, index):
-    """Whether a command may start beside those under way: they all gave the host back, none has its color,
-    and only one at a time copies or launches."""
+    """Whether a command may start beside those under way: only streams of different colors overlap, and
+    only behind streams that gave the host back. Commands run in order otherwise."""
     m = index * COMMAND_FIELDS + 8
     kind = h[m + M_KIND]
     is_stream = kind == HOST_STREAM_IN or kind == HOST_STREAM_OUT
@@ -222,7 +222,7 @@ def _may_start(s, h, index):
             continue
         n = other * COMMAND_FIELDS + 8
         other_streams = h[n + M_KIND] == HOST_STREAM_IN or h[n + M_KIND] == HOST_STREAM_OUT
-        if h[n + M_NONBLOCK] == 0 or not (is_stream or other_streams):
+        if h[n + M_NONBLOCK] == 0 or not (is_stream and other_streams):
             return False
         if is_stream and other_streams and h[n + M_COLOR] == h[m + M_COLOR]:
             return False

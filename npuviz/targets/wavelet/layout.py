@@ -50,6 +50,7 @@ class ProgramWords:
         programs = self._add(np.concatenate(group_rows)) if group_rows else 0
         self.nodes, self.templates = _classes(spec, wafer)
         self.class_at = [self._class(each, programs) for each in self.templates]
+        self.class_words_at = np.array(self.class_at, np.int64)
         self._head(head, spec, wafer, programs)
         self.words = np.concatenate(self._parts)
         self.words[: sk.PROGRAM_HEADER] = head

@@ -14,6 +14,7 @@ from npuviz.targets.wavelet import state_kernels as sk
 from npuviz.targets.wavelet.description import describe, make_probes, number, write_tracks
 from npuviz.targets.wavelet.engine import Engine
 from npuviz.targets.wavelet.explain import Explainer
+from npuviz.targets.wavelet.fabric import FabricViews
 from npuviz.targets.wavelet.listing import WaveletListing
 from npuviz.targets.wavelet.observe import Observer
 from npuviz.targets.wavelet.payload import WaferPayload
@@ -41,7 +42,7 @@ class _NoImage:
         return hashlib.blake2b(b"", digest_size=16).hexdigest()
 
 
-class WaveletMachine(KernelMachine):
+class WaveletMachine(KernelMachine, FabricViews):
     """One wafer with one program; see npuviz.sim.machine.Machine for the contract."""
 
     def __init__(self, spec: WaveletSpec, program: Program) -> None:

@@ -2,7 +2,7 @@
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel
 from npuviz.targets.wavelet import isa_kernels as isa
-from npuviz.targets.wavelet.events_kernels import fault, log, wake_router
+from npuviz.targets.wavelet.events_kernels import fault, leave_trail, log, wake_router
 from npuviz.targets.wavelet.memory_kernels import load_16, load_32, load_bytes, store_16, store_32
 from npuviz.targets.wavelet.router_kernels import push_word
 from npuviz.targets.wavelet.state_kernels import (
@@ -130,6 +130,7 @@ def _fabric_operand(s, p, b, a, word, element_bytes, index):
         if simd >= 2:
             flags |= FLAG_PAIR if simd == 2 else FLAG_PAIR_ANY
     s[a + A_STEP] = field(word, isa.SHIFT_PRIORITY, 3)
+    s[a + A_SHAPE] = s[b + B_LINE]
     s[a + A_FLAGS] = flags
     s[a + A_PER_WORD] = per_word
     s[a + A_QUEUE] = queue
@@ -365,6 +366,7 @@ def send_word(s, p, b, a, value, index, is_last, t):
     s[b + B_SEQUENCE] = sequence + 1
     push_word(s, s[a + A_RECORD], 0, payload, (node << 32) | sequence, ready)
     wake_router(s, node, ready)
+    leave_trail(s, (node << 32) | sequence, node, 0, 0, 0, s[a + A_COLOR], s[a + A_SHAPE])
     return (node << 32) | sequence
 
 

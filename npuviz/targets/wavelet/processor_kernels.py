@@ -71,7 +71,7 @@ def _take_from_host(s, p, h, b, node, t):
         place = s[q + Q_IN_AT]
         identity = (1 << 62) | place
         push_queue(s, q, h[place] & 0xFFFF_FFFF, identity, t + 1)
-        leave_trail(s, identity, node, 0, 2, 0, -1)
+        leave_trail(s, identity, node, 0, 2, 0, s[q], h[place] & 0xFFFF_FFFF)
         s[b + B_MAIN_MASK] |= 1 << k
         s[q + Q_IN_AT] = place + 1
         s[q + Q_IN_NEXT] = t + p[P_HOST_WORD]

@@ -6,7 +6,7 @@ longest ago goes first, then the lower one. Assumed, as wavelet-fabric.md sectio
 """
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel
-from npuviz.sim.parts.watch_kernels import INTERVAL, emit, is_recording
+from npuviz.sim.parts.watch_kernels import INTERVAL, emit, is_recording, is_watched, watch_queue
 from npuviz.targets.wavelet.events_kernels import (
     block_of,
     fault,
@@ -69,6 +69,7 @@ from npuviz.targets.wavelet.state_kernels import (
     H_HOST_AT,
     H_NODES,
     K_LINK,
+    K_QUEUES,
     L_CHANNEL,
     L_CHANNEL_LIST,
     L_NUM_CHANNELS,
@@ -77,8 +78,12 @@ from npuviz.targets.wavelet.state_kernels import (
     LOG_TWO_ARRIVALS,
     MARK_ADVANCE,
     MARK_CONTROL,
+    NODE_CLASS,
+    NODE_COLUMN,
     NODE_NEIGHBOUR,
+    NODE_ROW,
     NODE_WORDS,
+    P_COLUMNS,
     P_HOP,
     P_HOST_WORD,
     P_LINK,
@@ -102,6 +107,7 @@ from npuviz.targets.wavelet.state_kernels import (
     TRACK_WORDS,
     X_LEFT,
 )
+from npuviz.targets.wavelet.stops_kernels import watch_word
 
 KIND_LINK = 100
 """Interval kinds of links: this plus the color."""
@@ -247,10 +253,9 @@ def reaches_processor(s, ch, payload):
     return s[ch + C_FILTER] == 0 or filter_takes(s, ch, payload, False)
 
 
-@kernel
-def _note_link(s, p, x, ev, b, node, port, color, t):
-    """Counts of a link and its interval in the trace."""
-    s[b + B_LINK_SENT + port] += 1
+@inlined
+def _count_load(s, p, b, port, t):
+    """Count a word in the present window of a port."""
     window = t // p[P_WINDOW]
     if window != s[b + B_LOAD_WINDOW]:
         is_next = window == s[b + B_LOAD_WINDOW] + 1
@@ -258,6 +263,13 @@ def _note_link(s, p, x, ev, b, node, port, color, t):
             s[b + B_LOAD + k] = (s[b + B_LOAD + k] & 0xFFFF_FFFF) << 32 if is_next else 0
         s[b + B_LOAD_WINDOW] = window
     s[b + B_LOAD + port] += 1
+
+
+@kernel
+def _note_link(s, p, x, ev, b, node, port, color, t):
+    """Counts of a link and its interval in the trace."""
+    s[b + B_LINK_SENT + port] += 1
+    _count_load(s, p, b, port, t)
     if s[b + B_LINK_END + port] == t and s[b + B_LINK_COLOR + port] == color:
         s[b + B_LINK_END + port] = t + 1
         return
@@ -361,7 +373,22 @@ def _is_open(s, p, b, node, ch, color, outputs, payload, t):
 
 
 @kernel
-def _to_processor(s, p, x, b, node, ch, payload, identity, t):
+def _watch_arrival(s, p, x, node, q, number, color, payload, t):
+    """Test stop rows about a word for the processor and about the queue it enters."""
+    row = p[P_NODES] + node * NODE_WORDS
+    element = p[row + NODE_ROW] * p[P_COLUMNS] + p[row + NODE_COLUMN]
+    watch_word(x, element, color, payload & 0xFFFF_FFFF, (payload & MARK_CONTROL) != 0, t)
+    first = p[p[P_TRACKS] + node * TRACK_WORDS + K_QUEUES]
+    if first >= 0:
+        c = p[row + NODE_CLASS]
+        for k in range(number):
+            if p[c + L_QUEUE + k]:
+                first += 1
+        watch_queue(x, first, s[q + Q_COUNT] - 1, s[q + Q_COUNT], t)
+
+
+@kernel
+def _to_processor(s, p, x, b, node, ch, payload, identity, waited, t):
     """Hand a word to the input queue of its color, unless a filter or its own mark keeps it away."""
     is_ignored = (payload & MARK_CONTROL) != 0 and ((payload >> 24) & 1) != 0
     takes = not is_ignored
@@ -369,15 +396,17 @@ def _to_processor(s, p, x, b, node, ch, payload, identity, t):
         takes = filter_takes(s, ch, payload, True) and takes
     if not takes:
         s[H_DROPPED] += 1
-        leave_trail(s, identity, node, 0, 3, 0, -1)
+        leave_trail(s, identity, node, 0, 3, 0, s[ch + C_COLOR], payload)
         return
     number = s[ch + C_QUEUE]
     q = b + p[s[b + B_CLASS] + L_QUEUE + number]
     ready = t + p[P_RAMP]
     push_queue(s, q, payload, identity, ready)
+    if is_watched(x):
+        _watch_arrival(s, p, x, node, q, number, s[ch + C_COLOR], payload, t)
     s[b + B_MAIN_MASK] |= 1 << number
     wake_processor(s, node, ready)
-    leave_trail(s, identity, node, 0, 2, 0, -1)
+    leave_trail(s, identity, node, 0, 2, waited, s[ch + C_COLOR], payload)
 
 
 @kernel
@@ -424,13 +453,14 @@ def _move(s, p, x, ev, b, node, ch, port, outputs, t):
     for output in range(1, 5):
         if (outputs >> output) & 1:
             _send_over(s, p, x, ev, b, node, color, output, going_on, identity, t)
-            leave_trail(s, identity, node, output, 1, t - ready, -1)
+            leave_trail(s, identity, node, output, 1, t - ready, color, going_on)
     if outputs & 1:
         s[b + B_LINK_SENT] += 1
-        _to_processor(s, p, x, b, node, ch, payload & ~MARK_ADVANCE, identity, t)
+        _to_processor(s, p, x, b, node, ch, payload & ~MARK_ADVANCE, identity, t - ready, t)
+        _count_load(s, p, b, 0, t)
     if outputs == 0:
         s[H_DROPPED] += 1
-        leave_trail(s, identity, node, 0, 3, t - ready, -1)
+        leave_trail(s, identity, node, 0, 3, t - ready, color, payload)
     if count >= limit - 1:
         if port > 0:
             wake_router(s, p[p[P_NODES] + node * NODE_WORDS + NODE_NEIGHBOUR + port], t + 1)
@@ -478,7 +508,7 @@ def _to_host(s, p, h, b, node, ch, t):
     if ready > t:
         return ready
     h[s[ch + C_OUT_AT]] = s[at] & 0xFFFF_FFFF
-    leave_trail(s, s[at + 1], node, 0, 2, t - s[at + 2], -1)
+    leave_trail(s, s[at + 1], node, 0, 2, t - s[at + 2], s[ch + C_COLOR], s[at])
     s[ch + C_OUT_AT] += 1
     s[ch + C_OUT_LEFT] -= 1
     s[ch + C_OUT_NEXT] = t + p[P_HOST_WORD]

@@ -5,7 +5,15 @@ the instruction that uses them) run together with the next one that costs someth
 """
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel
-from npuviz.sim.parts.watch_kernels import INTERVAL, emit, is_recording, is_watched
+from npuviz.sim.parts.watch_kernels import (
+    INTERVAL,
+    STOP_MEMORY_READ,
+    STOP_MEMORY_WRITE,
+    emit,
+    is_recording,
+    is_watched,
+    watch_subject,
+)
 from npuviz.targets.wavelet import isa_kernels as isa
 from npuviz.targets.wavelet.dispatch_kernels import (
     cursor_of,
@@ -62,6 +70,7 @@ from npuviz.targets.wavelet.state_kernels import (
     H_INSTRUCTIONS,
     H_STATUS,
     K_MAIN,
+    K_MEMORY,
     L_REGISTERS,
     L_REGISTERS_SIZE,
     MAIN,
@@ -213,10 +222,17 @@ def _address(s, f, base, offset):
 
 
 @kernel
-def _memory_instruction(s, p, b, f, code, op):
+def _memory_instruction(s, p, x, b, f, code, op, t):
     """OP_LD .. OP_FILL; returns cycles beyond the table's."""
     r, base, index = p[code + isa.C_A], p[code + isa.C_B], p[code + isa.C_C]
     imm, aux, kind = p[code + isa.C_IMM], p[code + isa.C_AUX], p[code + isa.C_TYPE]
+    if is_watched(x) and op <= isa.OP_STX:
+        address = _address(s, f, base, imm)
+        if op >= isa.OP_LDX:
+            address += s[f + index] * aux
+        memory = p[p[P_TRACKS] + s[b + B_NODE] * TRACK_WORDS + K_MEMORY]
+        test = STOP_MEMORY_READ if op == isa.OP_LD or op == isa.OP_LDX else STOP_MEMORY_WRITE
+        watch_subject(x, test, memory, address, address + size_of(kind), t)
     if op == isa.OP_LD:
         _load(s, b, f + r, _address(s, f, base, imm), kind)
     elif op == isa.OP_ST:
@@ -389,7 +405,7 @@ def _execute(s, p, x, ev, b, code, op, t):
     f = s[b + B_FRAME]
     cycles = p[p[P_COSTS] + op]
     if op >= isa.OP_LD and op <= isa.OP_FILL:
-        return cycles + _memory_instruction(s, p, b, f, code, op)
+        return cycles + _memory_instruction(s, p, x, b, f, code, op, t)
     if op >= isa.OP_ADD and op <= isa.OP_MATH:
         return cycles + _compute(s, p, b, f, code, op, t)
     if op >= isa.OP_JMP and op <= isa.OP_RET:

@@ -22,7 +22,9 @@ from npuviz.targets.wavelet.tables import (
 )
 
 RAMP, NORTH, EAST, SOUTH, WEST = (1 << port for port in range(5))
-OPERATION = {name.removeprefix("O_").lower(): value for name, value in vars(k).items() if name.startswith("O_")}
+OPERATION = {
+    name.removeprefix("O_").lower(): value for name, value in vars(k).items() if name.startswith("O_")
+}
 
 
 def mem(base: int, extent: int, stride: int = 1, **others: int) -> int:
@@ -51,7 +53,9 @@ class Assembler:
     others: dict[str, Any] = field(default_factory=dict[str, Any])
     line: int = 1
 
-    def function(self, name: str, num_regs: int = 16, export: tuple[int, ...] | None = None, frame: int = 0) -> int:
+    def function(
+        self, name: str, num_regs: int = 16, export: tuple[int, ...] | None = None, frame: int = 0
+    ) -> int:
         number = len(self.functions)
         self.functions.append(Function(name, len(self.rows), num_regs, frame, SourcePlace(0, self.line)))
         if export is not None:
@@ -73,7 +77,9 @@ class Assembler:
         self.exports.append(Export(name, symbol=len(self.symbols) - 1))
         return address
 
-    def emit(self, name: str, a: int = 0, b: int = 0, c: int = 0, imm: int = 0, aux: int = 0, type: int = k.T_I16) -> int:
+    def emit(
+        self, name: str, a: int = 0, b: int = 0, c: int = 0, imm: int = 0, aux: int = 0, type: int = k.T_I16
+    ) -> int:
         self.rows.append([getattr(k, f"OP_{name.upper()}"), a, b, c, imm, aux, type, self.line])
         self.line += 1
         return len(self.rows) - 1
@@ -146,4 +152,3 @@ def wafer(
 
 def route(color: int, receive: int, send: int, **others: Any) -> Channel:
     return Channel(color, ((receive, send), None, None, None), **others)
-
