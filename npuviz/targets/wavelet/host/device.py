@@ -81,12 +81,13 @@ class Device:
 
     def __init__(self, wafer: Wafer, settings: Mapping[str, str], limit: int) -> None:
         """limit: most cycles that one command may take. Raises TargetError, UsageError."""
+        from npuviz.targets.wavelet.machine import WaveletMachine
         from npuviz.targets.wavelet.target import TARGET, make_program
 
-        spec, program = make_program(wafer, (), wafer.name, settings)
+        spec, program = make_program(wafer, (), wafer.name, settings, is_closed=False)
         TARGET.warm_up(NoProgress())
         self.wafer = wafer
-        self.machine: HostMachine = TARGET.build(spec, program)
+        self.machine: HostMachine = WaveletMachine(spec, program)
         self.commands: list[HostCommand] = []
         self.limit = limit
         self.on_slow: Callable[[], None] = _nothing
