@@ -21,6 +21,8 @@ from npuviz.sim.target import LoadRequest, Target
 from npuviz.targets.neuroncore.target import TARGET as NEURONCORE
 from npuviz.targets.rk3588.target import TARGET as RK3588
 from npuviz.targets.systolic.target import TARGET as SYSTOLIC
+from npuviz.targets.wavelet.target import TARGET as WAVELET
+from tests.contract.wafer_chain import write_chain
 from tests.toy.target import TARGET as TOY
 from tests.toy.target import write_toy
 
@@ -97,6 +99,8 @@ CASES = [
     ),
     Case("rk3588 cnn in int8", RK3588, _sample_of("tiny_cnn_int8.onnx", batch="1")),
     Case("rk3588 cnn on three cores", RK3588, _sample_of("tiny_cnn.onnx", batch="1", cores="3")),
+    # The host program of a wafer checks its values itself.
+    Case("wafer, three PEs in a chain", WAVELET, write_chain, has_values=False),
     # Parity reproduces ONNXim, which has no values.
     Case("systolic product in parity mode", SYSTOLIC, _product, has_values=False),
 ]

@@ -452,14 +452,16 @@ def finish_operation(s, p, x, ev, b, number, by_control, t, cycles):
         if s[th + T_UNBLOCK] >= 0:
             block(s, b, s[th + T_UNBLOCK_KIND], s[th + T_UNBLOCK], False)
     end = t + cycles
+    # The trace ends with the cycle in which the last step was issued.
+    shown = t + 1
     track = p[p[P_TRACKS] + s[b + B_NODE] * TRACK_WORDS + (K_MAIN if number == MAIN else K_THREAD + number)]
-    if track >= 0 and is_recording(x) and s[th + T_START] < end:
-        emit(x, ev, INTERVAL, track, KIND_OPERATION + s[th + T_OP], s[th + T_START], end, s[th + T_LINE])
+    if track >= 0 and is_recording(x) and s[th + T_START] < shown:
+        emit(x, ev, INTERVAL, track, KIND_OPERATION + s[th + T_OP], s[th + T_START], shown, s[th + T_LINE])
     if number == MAIN:
         s[b + B_READY] = end
         s[b + B_COMPLETE] = end + p[P_COMPLETE]
         s[b + B_DRAIN] = end + p[P_DRAIN]
-        s[b + B_RUN_START] = end
+        s[b + B_RUN_START] = shown
         if s[th + T_RESULT] >= 0:
             s[s[th + T_RESULT]] = s[th + T_FINISHED]
 

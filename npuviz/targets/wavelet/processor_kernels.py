@@ -3,7 +3,7 @@
 from npuviz.sim.parts.bits_kernels import kernel, trailing_zeros
 from npuviz.targets.wavelet.dispatch_kernels import cursor_ready
 from npuviz.targets.wavelet.dsd_kernels import can_step, finish_operation, step_operation, thread_of
-from npuviz.targets.wavelet.events_kernels import leave_trail, wake_processor
+from npuviz.targets.wavelet.events_kernels import block_of, leave_trail, wake_processor
 from npuviz.targets.wavelet.isa_kernels import CODE_WORDS, OP_MAP_WRITE
 from npuviz.targets.wavelet.router_kernels import push_queue, queue_has_room
 from npuviz.targets.wavelet.scalar_kernels import scalar_step
@@ -30,7 +30,6 @@ from npuviz.targets.wavelet.state_kernels import (
     G_CODE,
     H_COMMANDS,
     H_HOST_AT,
-    H_NODES,
     L_QUEUE,
     MAIN,
     P_HOST_WORD,
@@ -110,8 +109,8 @@ def _main_ready(s, p, b, t):
 @kernel
 def processor_step(s, p, h, x, ev, node, t):
     """Cycle `t` of a node's processor."""
-    b = s[s[H_NODES] + node]
-    if b == 0 or s[b + B_HALTED] or s[b + B_PROGRAM] < 0:
+    b = block_of(s, p, node)
+    if s[b + B_HALTED] or s[b + B_PROGRAM] < 0:
         return
     wake = FAR
     if s[b + B_STREAMS_IN]:
