@@ -19,6 +19,7 @@ SUBCOMMANDS = (
     "info",
     "targets",
     "compile",
+    "map",
     "export",
     "query",
     "sweep",

@@ -123,3 +123,37 @@ class Compiles(Target, Protocol):
         Raises FormatError, TargetError, UsageError, or OSError from writing.
         """
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class MapRow:
+    """One operator of a mapping search: how it is cut by default and as found, with simulated cycles."""
+
+    operator: str
+    default: str
+    default_cycles: int
+    found: str
+    found_cycles: int
+    tried: int
+
+
+@dataclass(frozen=True, slots=True)
+class MapResult:
+    """What a mapping search won; cycles of the whole model, simulated."""
+
+    rows: tuple[MapRow, ...]
+    default_cycles: int
+    found_cycles: int
+
+
+@runtime_checkable
+class Maps(Target, Protocol):
+    """A target that can search for better tilings and core assignments of a model."""
+
+    def map(self, request: LoadRequest, candidates: int, out: Path | None, progress: Progress) -> MapResult:
+        """Search, and write what was found to `out` for later runs.
+
+        candidates  tilings that are really simulated per operator
+        Raises FormatError, TargetError, UsageError, or OSError from writing.
+        """
+        ...

@@ -233,6 +233,8 @@ def _write_core(s: np.ndarray, spec: SystolicSpec, shape: StateShape, index: int
         k[word] = -1
     k[sk.K_WAKE] = sk.FAR
     k[sk.K_HEIGHT] = core.core_height
+    k[sk.K_BANKS] = spec.spad_banks
+    k[sk.K_PORTS] = spec.spad_ports
     k[sk.K_DATAFLOW] = DATAFLOWS[core.core_type]
     k[sk.K_WIDTH] = core.core_width
     k[sk.K_SPAD_HALF] = core.spad_bytes // 2

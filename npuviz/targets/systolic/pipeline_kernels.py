@@ -10,8 +10,11 @@ from npuviz.sim.parts.watch_kernels import FLOW, INTERVAL, emit, is_recording, i
 from npuviz.targets.systolic.entry_kernels import create_entry, entry_of
 from npuviz.targets.systolic.state_kernels import (
     DATAFLOW_OUTPUTS,
+    DATAFLOW_WEIGHTS,
     H_GEMM_COUNT,
     H_PRELOAD_COUNT,
+    K_BANKS,
+    K_CONFLICTS,
     K_DATAFLOW,
     K_EX_BUSY,
     K_EX_END,
@@ -24,8 +27,11 @@ from npuviz.targets.systolic.state_kernels import (
     K_LATENCY,
     K_MACS,
     K_PEAK_GEMM,
+    K_PORTS,
     K_RING,
     K_SLOT,
+    K_SPAD_HALF,
+    K_STREAM_BANKS,
     K_VEC,
     K_VEC_BUSY,
     K_VEC_FINISH,
@@ -46,11 +52,14 @@ from npuviz.targets.systolic.state_kernels import (
     LAT_MUL,
     LAT_SCALAR_MUL,
     LAT_SQRT,
+    N_BYTES,
     N_FLOWED,
     N_LEFT,
     N_VALID,
     N_WRITER,
     P_CODE,
+    P_ENTRIES,
+    P_LAYERS,
     QUEUE_EX,
     QUEUE_VEC,
     QUEUES_PER_CORE,
@@ -68,6 +77,7 @@ from npuviz.targets.systolic.state_kernels import (
     S_DONE,
     S_END,
     S_GEMMS,
+    S_LAYER,
     S_SINCE,
     S_SPAD,
     S_VECTORS,
@@ -88,6 +98,10 @@ from npuviz.targets.systolic.tables_kernels import (
     C_TILE_N,
     C_VBYTES,
     CODE_WORDS,
+    E_ADDRESS,
+    ENTRY_WORDS,
+    L_ENTRY,
+    LAYER_WORDS,
     OP_ADD,
     OP_ADDTREE,
     OP_COMP,
@@ -204,6 +218,45 @@ def use_sources(s, p, x, ev, k, slot, row, instruction, t):
     return filled
 
 
+@kernel
+def bank_map(s, p, k, slot, operand):
+    """Bit map of the scratchpad banks that an operand of a resident tile lies in."""
+    banks = s[k + K_BANKS]
+    if banks == 0 or operand <= 0:
+        return 0
+    layer = p[P_LAYERS] + s[slot + S_LAYER] * LAYER_WORDS
+    address = p[p[P_ENTRIES] + (p[layer + L_ENTRY] + operand - 1) * ENTRY_WORDS + E_ADDRESS]
+    first = s[slot + S_SPAD] * s[k + K_SPAD_HALF] + address
+    size = s[entry_of(s, k, slot, operand) + N_BYTES]
+    last = first + (size - 1 if size > 0 else 0)
+    found = 0
+    for bank in range(
+        first * banks // (2 * s[k + K_SPAD_HALF]), last * banks // (2 * s[k + K_SPAD_HALF]) + 1
+    ):
+        found |= 1 << bank
+    return found
+
+
+@kernel
+def conflict_cycles(s, p, k, slot, row, rows, is_preload):
+    """Cycles by which an instruction comes later because its accesses meet in a scratchpad bank.
+
+    What stays in the array is loaded while the instruction before streams; with one port and a bank in
+    common, it waits. An array whose results stay reads both operands at once. Assumed: fills meet nobody.
+    """
+    if s[k + K_BANKS] == 0 or s[k + K_PORTS] > 1:
+        return 0
+    first = bank_map(s, p, k, slot, p[row + C_SRC0])
+    second = bank_map(s, p, k, slot, p[row + C_SRC1])
+    dataflow = s[k + K_DATAFLOW]
+    if dataflow == DATAFLOW_OUTPUTS:
+        return rows if first & second else 0
+    stays = second if dataflow == DATAFLOW_WEIGHTS else first
+    before = s[k + K_STREAM_BANKS]
+    s[k + K_STREAM_BANKS] = first if dataflow == DATAFLOW_WEIGHTS else second
+    return s[k + K_HEIGHT] if is_preload and stays & before else 0
+
+
 @inlined
 def start_gemm(s, p, x, ev, c, k, slot, slot_index, code, t):
     """Let a GEMM-type instruction that is issued in cycle `t` enter the array in the next one.
@@ -217,6 +270,11 @@ def start_gemm(s, p, x, ev, c, k, slot, slot_index, code, t):
     if rows < MINIMUM_ROWS:
         rows = MINIMUM_ROWS
     is_preload = p[row + C_OP] == OP_GEMM_PRELOAD
+    lost = conflict_cycles(s, p, k, slot, row, rows, is_preload)
+    if lost > 0 and s[k + K_DATAFLOW] == DATAFLOW_OUTPUTS:
+        rows += lost
+        s[k + K_CONFLICTS] += lost
+        lost = 0
     count = s[k + K_GEMM_COUNT]
     ahead = count
     if count > 0 and s[k + K_GEMM_FINISH] <= enter:
@@ -225,6 +283,10 @@ def start_gemm(s, p, x, ev, c, k, slot, slot_index, code, t):
         offset = s[k + K_GEMM_ROWS]
         if is_preload and offset < height:
             offset = height
+        if lost > 0:
+            # Nothing of the exchange hides behind the rows before.
+            s[k + K_CONFLICTS] += s[k + K_GEMM_ROWS] + height - offset
+            offset = s[k + K_GEMM_ROWS] + height
         start = s[k + K_GEMM_START] + offset
         if start < enter:
             start = enter

@@ -40,6 +40,10 @@ SPEC_KEYS: Mapping[str, Key] = {
     # Assumed: a driver call, and a processor that streams 16 bytes per core cycle.
     "host_cycles": Key(1, 1 << 40, default=1000),
     "host_bytes_per_cycle": Key(1, 1 << 20, default=16),
+    "tilings": Key(default="", is_text=True),
+    # 62 banks: a map of them is one word.
+    "spad_banks": Key(0, 62, default=0),
+    "spad_ports": Key(1, 8, default=1),
     "dram_device": Key(words=("file", *DEVICES), default="file"),
     "dram_refresh": Key(words=("auto", "on", "off"), default="auto"),
     "network": Key(words=("file", *NETWORKS), default="file"),
@@ -58,6 +62,9 @@ class SystolicSpec:
     element_type  true mode: the type elements have in SRAM and DRAM; "model" keeps each tensor's own
     host_cycles, host_bytes_per_cycle  assumed cost of a Host operator: fixed part, and bytes it reads
                   and writes per core cycle
+    spad_banks, spad_ports  true mode: banks of a scratchpad (0: accesses never meet), accesses of a bank
+                  per cycle
+    tilings       true mode: a file that `npuviz map` wrote, "" for the tilings of the estimate
     """
 
     config: OnnximConfig
@@ -65,6 +72,9 @@ class SystolicSpec:
     element_type: str = "model"
     host_cycles: int = 1000
     host_bytes_per_cycle: int = 16
+    tilings: str = ""
+    spad_banks: int = 0
+    spad_ports: int = 1
     dram_device: str = "file"
     dram_refresh: Refresh = "auto"
     network: str = "file"
@@ -307,6 +317,8 @@ def _refuse(spec: SystolicSpec) -> None:
             "DRAM of type ramulator (version 1, .cfg) is not modelled; --set dram_type=ramulator2 with "
             "--set dram_device=HBM2 or DDR4 runs the newer form, --set dram_type=simple the simple DRAM"
         )
+    if spec.mode == "parity" and spec.spad_banks:
+        raise TargetError("ONNXim's scratchpads have no banks; --set spad_banks=0 or --set mode=true runs it")
     kinds = sorted({core.core_type for core in config.cores})
     if len(kinds) > 1:
         raise TargetError(

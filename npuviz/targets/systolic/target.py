@@ -11,7 +11,7 @@ from npuviz.formats.onnxim_home import OnnximHome
 from npuviz.formats.onnxim_models import is_model_list
 from npuviz.program.program import Note, Program
 from npuviz.sim.machine import Machine
-from npuviz.sim.target import CheckResult, LoadRequest
+from npuviz.sim.target import CheckResult, LoadRequest, MapResult
 from npuviz.targets.systolic.presets import PRESETS
 from npuviz.targets.systolic.spec import (
     SystolicSpec,
@@ -81,6 +81,23 @@ class SystolicTarget:
         if not isinstance(machine, SystolicMachine) or machine.values is None:
             raise TargetError("values are computed in true mode only; leave out --set mode=parity to check")
         return check(machine.values, machine.program.graph, progress)
+
+    def map(self, request: LoadRequest, candidates: int, out: Path | None, progress: Progress) -> MapResult:
+        """Search tilings and core assignments of an ONNX model; see the contract."""
+        from npuviz.formats.onnx_model import read_model
+        from npuviz.targets.systolic.compiler.choices import write_choices
+        from npuviz.targets.systolic.mapper import Mapper
+
+        if request.path.suffix.lower() != ".onnx":
+            raise TargetError(f"{request.path}: tilings are searched for one ONNX model, not for a list")
+        own = {key: value for key, value in request.settings.items() if is_setting(key)}
+        spec, _ = make_spec(request.preset, request.config, own)
+        dimensions = _dimensions({k: v for k, v in request.settings.items() if k not in own})
+        graph = read_model(request.path, dimensions, optimize=True, progress=progress)
+        result, found = Mapper(graph, spec, candidates, progress).search()
+        if out is not None:
+            write_choices(out, found)
+        return result
 
     def warm_up(self, progress: Progress) -> None:
         """Compile the kernels, or load them from the cache: runs a program of one empty tile."""

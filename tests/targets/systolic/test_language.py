@@ -9,7 +9,7 @@ from npuviz.base.errors import DoesNotFit, TargetError
 from npuviz.targets.systolic.machine import SystolicMachine
 from npuviz.targets.systolic.payload import Payload
 from npuviz.targets.systolic.reports import Reports
-from tests.targets.systolic.language_cases import LLAMA, OPT, run_list, write_home
+from tests.targets.systolic.language_cases import GPT, LLAMA, OPT, run_list, write_home
 
 TRACES = (
     [(0, 8, 3, 0), (10, 4, 5, 0), (3000, 6, 2, 4), (1, 3, 4, 0), (40_000, 5, 2, 0)],
@@ -66,9 +66,9 @@ def tick_by_tick(
     return found
 
 
-@pytest.mark.parametrize("mode", ["parity"])
+@pytest.mark.parametrize("mode", ["parity", "true"])
 @pytest.mark.parametrize("scheduler", ["simple", "iter"])
-@pytest.mark.parametrize("limit", [0, 2, 3])
+@pytest.mark.parametrize("limit", [0, 2])
 @pytest.mark.parametrize("number", range(len(TRACES)))
 def test_iterations_are_formed_by_the_rules(
     tmp_path: Path, mode: str, scheduler: str, limit: int, number: int
@@ -100,16 +100,37 @@ def test_tensor_parallelism_divides_the_work(tmp_path: Path) -> None:
     assert reads[1] < 0.75 * reads[0]
 
 
+@pytest.mark.parametrize("model", [OPT, GPT, LLAMA], ids=["opt", "gpt", "llama"])
+@pytest.mark.parametrize("scheduler", ["simple", "time_multiplex", "partition_cpu", "spatial_split"])
+def test_shapes_run_in_true_mode_under_every_scheduler(
+    tmp_path: Path, model: dict[str, object], scheduler: str
+) -> None:
+    path = write_home(tmp_path, [(0, 8, 3, 0)], model)
+    machine = run_list(path, mode="true", scheduler=scheduler)
+    assert machine.is_finished
+    report = machine.reports()[0]
+    assert report.columns[-2:] == ("Tokens", "Cycles a token")
+    assert report.rows[0][-2] == "8+3"
+
+
+def test_grouped_heads_read_less(tmp_path: Path) -> None:
+    reads: list[int] = []
+    for kv_heads in (4, 1):
+        path = write_home(tmp_path / str(kv_heads), [(0, 8, 9, 40)], OPT | {"num_kv_heads": kv_heads})
+        reads.append(run_list(path, mode="true").summary().counters["reads"])
+    assert reads[1] < reads[0]
+
+
 def test_refusals(tmp_path: Path) -> None:
     with pytest.raises(TargetError, match="request scheduler 'orca'; there are simple, iter"):
         run_list(write_home(tmp_path / "a", [(0, 8, 4, 0)], scheduler="orca"), mode="parity")
     with pytest.raises(TargetError, match="tensor_parallel_size 3 does not divide num_attention_heads 4"):
         run_list(write_home(tmp_path / "b", [(0, 8, 4, 0)], OPT | {"tensor_parallel_size": 3}), mode="parity")
-    with pytest.raises(DoesNotFit, match="request 0 of 75 tokens .* exceeds max_seq_length 64"):
+    with pytest.raises(DoesNotFit, match=r"request 0 of 75 tokens .* exceeds max_seq_length 64"):
         run_list(write_home(tmp_path / "c", [(0, 60, 15, 0)]), mode="parity")
+    path = write_home(tmp_path / "d", [(0, 8, 4, 0)])
     with pytest.raises(TargetError, match="language mode never ends"):
-        path = write_home(tmp_path / "d", [(0, 8, 4, 0)])
         run_list(path, mode="parity", scheduler="time_multiplex")
     big = LLAMA | {"hidden_size": 8192, "intermediate_size": 65536, "num_hidden_layers": 20}
-    with pytest.raises(DoesNotFit, match="tiny needs .* of DRAM, there are 1 GiB"):
+    with pytest.raises(DoesNotFit, match=r"tiny needs .* of DRAM, there are 1 GiB"):
         run_list(write_home(tmp_path / "e", [(0, 8, 4, 0)], big), mode="parity", dram_size="1")

@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from npuviz.base.names import printable
 from npuviz.base.progress import NoProgress, Progress
 from npuviz.program.graph import Graph, Node
 from npuviz.targets.systolic.compiler.builder import ProgramBuilder
+from npuviz.targets.systolic.compiler.choices import Choices, read_choices
 from npuviz.targets.systolic.compiler.compiled import Compiled, RequestPlan
 from npuviz.targets.systolic.compiler.families import LOWERINGS
 from npuviz.targets.systolic.compiler.hardware import hardware_of
@@ -40,15 +42,19 @@ def compile_true(
     progress: Progress | None = None,
     launches: Sequence[LaunchPlan] = (),
     requests: Sequence[RequestPlan] = (),
+    choices: Choices | None = None,
 ) -> Compiled:
     """Lower every node: one layer each, launch by launch; without launches all nodes are one.
 
-    dram  memory id of the DRAM in the machine description
+    dram     memory id of the DRAM in the machine description
+    choices  tilings to use instead of the estimate's; default: those of the spec's file, if it names one
     """
     watch = progress or NoProgress()
     storages, memory_map = place_tensors(graph, spec, dram)
     builder = ProgramBuilder()
-    lowering = Lowering(graph, storages, hardware_of(spec), builder)
+    if choices is None:
+        choices = Choices(read_choices(Path(spec.tilings)) if spec.tilings else {})
+    lowering = Lowering(graph, storages, hardware_of(spec), builder, choices=choices)
     placement: dict[int, str] = {}
     for launch in launches or (LaunchPlan(scheduled(graph)),):
         first = builder.num_layers

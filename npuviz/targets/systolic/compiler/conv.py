@@ -3,17 +3,23 @@
 Ref: systolic.md section 12.2 for the instruction order; section 16 F4 to F6 for what is repaired.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 
 import numpy as np
 
 from npuviz.program.graph import Node
 from npuviz.program.tensor import Tensor
 from npuviz.targets.systolic import tables_kernels as tk
+from npuviz.targets.systolic.compiler.choices import Choice
 from npuviz.targets.systolic.compiler.conv_writer import ChannelVector, ConvProblem, write_convolution
 from npuviz.targets.systolic.compiler.gemm import activation_steps
 from npuviz.targets.systolic.compiler.lowering import Lowering, NotLowered
-from npuviz.targets.systolic.compiler.window_tiling import WindowProblem, choose_window_tiling
+from npuviz.targets.systolic.compiler.window_tiling import (
+    WindowProblem,
+    WindowTiling,
+    fits_window,
+    rank_window_tilings,
+)
 from npuviz.targets.systolic.compiler.windows import window_axes
 
 
@@ -72,8 +78,8 @@ def conv_problem(
         residual=residual >= 0,
         is_array=not is_depthwise,
     )
-    tiling = choose_window_tiling(lowering.hardware, shape)
-    if tiling is None:
+    choice = _choose(lowering, node, shape)
+    if choice is None:
         raise NotLowered("not even one output pixel's window and weights fit half of the scratchpad")
     return ConvProblem(
         source=source,
@@ -84,9 +90,23 @@ def conv_problem(
         batch=image[0],
         groups=1 if is_depthwise else groups,
         shape=shape,
-        tiling=tiling,
+        tiling=WindowTiling(*choice.sizes),
+        assignment=choice.assignment,
         epilogue=(),
     )
+
+
+def _choose(lowering: Lowering, node: Node, shape: WindowProblem) -> Choice | None:
+    """How the convolution is cut."""
+    axes = (*astuple(shape.height), *astuple(shape.width))
+    rest = shape.copies, shape.outputs, shape.inputs, shape.item, shape.weight_item
+    key = ("window", *axes, *rest, int(shape.residual), int(shape.is_array))
+    ranked = [astuple(tiling) for tiling in rank_window_tilings(lowering.hardware, shape)]
+
+    def fits(choice: Choice) -> bool:
+        return fits_window(lowering.hardware, shape, WindowTiling(*choice.sizes))
+
+    return lowering.choose(node, key, ranked, fits)
 
 
 def _require_alike(residual: Tensor, output: Tensor) -> None:

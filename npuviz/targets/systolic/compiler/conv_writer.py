@@ -8,6 +8,7 @@ import numpy as np
 
 from npuviz.program.graph import Node
 from npuviz.targets.systolic import tables_kernels as tk
+from npuviz.targets.systolic.compiler.choices import assign
 from npuviz.targets.systolic.compiler.dataflow import array_steps
 from npuviz.targets.systolic.compiler.formulas import Step
 from npuviz.targets.systolic.compiler.hardware import ACC_BYTES
@@ -53,6 +54,7 @@ class ConvProblem:
     groups: int
     shape: WindowProblem
     tiling: WindowTiling
+    assignment: str
     epilogue: tuple[Step, ...]
     dtype: str = "float32"
     source_zero: int = 0
@@ -191,7 +193,7 @@ class _Writer:
         builder.add_tiles(
             np.array(ids)[which.reshape(-1)],
             self._bases(batch, group, row, column, out, part),
-            cores=group_of_tile % self.hardware.num_cores,
+            cores=assign(group_of_tile, len(part) // counts[-1], self.hardware.num_cores, problem.assignment),
             accumulate=part > 0,
             coords=np.stack([batch, group, row, column, out, part], axis=1),
         )

@@ -1,7 +1,7 @@
 """Matrix products: Gemm, MatMul of stored weights or of two activations, batched."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from itertools import product as combinations
 from math import prod
 
@@ -9,11 +9,12 @@ import numpy as np
 
 from npuviz.program.graph import Node
 from npuviz.targets.systolic import tables_kernels as tk
+from npuviz.targets.systolic.compiler.choices import Choice, assign
 from npuviz.targets.systolic.compiler.dataflow import array_steps
 from npuviz.targets.systolic.compiler.formulas import Step, unary_steps
 from npuviz.targets.systolic.compiler.hardware import ACC_BYTES, ceil_div
 from npuviz.targets.systolic.compiler.lowering import Half, Lowering, NotLowered, attribute_text
-from npuviz.targets.systolic.compiler.matrix_tiling import MatrixTiling, choose_matrix_tiling
+from npuviz.targets.systolic.compiler.matrix_tiling import MatrixTiling, fits_matrix, rank_matrix_tilings
 from npuviz.targets.systolic.compiler.template import Rows, Template
 from npuviz.targets.systolic.values_matrix import MatrixProduct
 from npuviz.targets.systolic.values_plan import Block
@@ -186,22 +187,27 @@ def solve_matrix(lowering: Lowering, node: Node, problem: MatrixProblem) -> None
     hardware = lowering.hardware
     item = max(lowering.storage(index).item_bytes for index in (problem.left.tensor, problem.right.tensor))
     extra = lowering.storage(problem.bias).item_bytes if problem.bias_rows else 0
-    tiling = choose_matrix_tiling(
-        hardware, problem.batch, problem.rows, problem.columns, problem.depth, item, extra
-    )
-    if tiling is None:
+    sizes = problem.batch, problem.rows, problem.columns, problem.depth, item, extra
+    ranked = [astuple(tiling) for tiling in rank_matrix_tilings(hardware, *sizes)]
+
+    def fits(choice: Choice) -> bool:
+        return fits_matrix(hardware, problem.depth, item, extra, MatrixTiling(*choice.sizes))
+
+    choice = lowering.choose(node, ("matrix", *sizes), ranked, fits)
+    if choice is None:
         raise NotLowered("not even one block of the array fits half of the scratchpad")
-    _Writer(lowering, node, problem, tiling).write()
+    _Writer(lowering, node, problem, choice).write()
 
 
 class _Writer:
     """Writes the tiles of one matrix problem."""
 
-    def __init__(self, lowering: Lowering, node: Node, problem: MatrixProblem, tiling: MatrixTiling) -> None:
+    def __init__(self, lowering: Lowering, node: Node, problem: MatrixProblem, choice: Choice) -> None:
         self.lowering = lowering
         self.node = node
         self.problem = problem
-        self.tiling = tiling
+        self.tiling = MatrixTiling(*choice.sizes)
+        self.assignment = choice.assignment
         self.hardware = lowering.hardware
         self.left = lowering.storage(problem.left.tensor)
         self.right = lowering.storage(problem.right.tensor)
@@ -270,7 +276,7 @@ class _Writer:
         builder.add_tiles(
             np.array(ids)[which.reshape(-1)],
             self._bases(batch, row, column, start),
-            cores=group % self.hardware.num_cores,
+            cores=assign(group, len(part) // counts[3], self.hardware.num_cores, self.assignment),
             accumulate=part > 0,
             coords=coords,
         )

@@ -10,6 +10,7 @@ from npuviz.program.graph import Graph, Node
 from npuviz.program.program import Note
 from npuviz.program.tensor import Tensor
 from npuviz.targets.systolic.compiler.builder import ProgramBuilder
+from npuviz.targets.systolic.compiler.choices import Asked, Choice, Choices, ProblemKey
 from npuviz.targets.systolic.compiler.hardware import Hardware, round_up
 from npuviz.targets.systolic.values_plan import Apply, LayerPlan, Product, ValuePlan, VectorFunction
 from npuviz.targets.systolic.values_storage import FLOATS, Storage
@@ -50,7 +51,9 @@ class Lowering:
         hardware: Hardware,
         builder: ProgramBuilder,
         has_values: bool = True,
+        choices: Choices | None = None,
     ) -> None:
+        self.choices = choices or Choices()
         self._has_values = has_values
         self.graph = graph
         self.storages = storages
@@ -95,6 +98,25 @@ class Lowering:
                 raise NotLowered(f"{tensor.dtype} arithmetic is not what the vector unit does")
             if tensor.num_elements == 0:
                 raise NotLowered(f"tensor {tensor.name} is empty")
+
+    def choose(
+        self, node: Node, key: ProblemKey, ranked: Sequence[tuple[int, ...]], fits: Callable[[Choice], bool]
+    ) -> Choice | None:
+        """How a problem is cut: what somebody chose for it, if it fits, else the best of `ranked`.
+
+        None if nothing fits. Remembers the problem for who searches.
+        """
+        asked = self.choices.asked.get(key)
+        if asked is not None:
+            asked.times += 1
+        elif ranked:
+            self.choices.asked[key] = Asked(node.id, tuple(Choice(sizes) for sizes in ranked))
+        made = self.choices.made.get(key)
+        if made is not None:
+            if fits(made):
+                return made
+            self.note("tilings", "a tiling of the file does not fit and was not used", node.id, True)
+        return Choice(ranked[0]) if ranked else None
 
     # Plan --------------------------------------------------------------------------------------
 

@@ -14,6 +14,10 @@ ISSUE_CYCLES = 32
 """Assumed: cycles a tile costs beside its loads and products."""
 
 
+MAX_RANKED = 64
+"""Tilings kept of all that were estimated."""
+
+
 @dataclass(frozen=True, slots=True)
 class MatrixTiling:
     """Largest sizes of a tile: rows of the result, its columns, and the part of the reduction."""
@@ -24,14 +28,14 @@ class MatrixTiling:
 
 
 @lru_cache(maxsize=4096)
-def choose_matrix_tiling(
+def rank_matrix_tilings(
     hardware: Hardware, batch: int, rows: int, columns: int, depth: int, item: int, extra_loads: int = 0
-) -> MatrixTiling | None:
-    """Best tile for `batch` products of (rows x depth) by (depth x columns), None if nothing fits.
+) -> tuple[MatrixTiling, ...]:
+    """Tiles for `batch` products of (rows x depth) by (depth x columns), best estimate first.
 
     item  bytes of an element; extra_loads: bytes per output element loaded for the epilogue
     """
-    best: tuple[bool, float, MatrixTiling] | None = None
+    found: list[tuple[bool, float, MatrixTiling]] = []
     for tile_rows in sizes_to_try(rows, hardware.row_block, hardware.num_cores):
         for tile_columns in sizes_to_try(columns, hardware.column_block, hardware.num_cores):
             deepest = _deepest(hardware, tile_rows, tile_columns, depth, item, extra_loads)
@@ -40,10 +44,13 @@ def choose_matrix_tiling(
                 tiling = MatrixTiling(tile_rows, tile_columns, tile_depth)
                 cost = _cost(hardware, batch, rows, columns, depth, item, tiling)
                 # Idle cores only where there is no work to share.
-                ranked = groups < hardware.num_cores, cost, tiling
-                if best is None or ranked[:2] < best[:2]:
-                    best = ranked
-    return None if best is None else best[2]
+                found.append((groups < hardware.num_cores, cost, tiling))
+    return tuple(tiling for _, _, tiling in sorted(found, key=lambda item: item[:2])[:MAX_RANKED])
+
+
+def fits_matrix(hardware: Hardware, depth: int, item: int, extra_loads: int, tiling: MatrixTiling) -> bool:
+    """Whether a tile of these sizes fits the halves of a core."""
+    return tiling.depth <= _deepest(hardware, tiling.rows, tiling.columns, depth, item, extra_loads)
 
 
 def depths_to_try(deepest: int, step: int) -> list[int]:

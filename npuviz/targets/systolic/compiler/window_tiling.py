@@ -9,7 +9,12 @@ from functools import lru_cache
 
 from npuviz.targets.systolic.compiler.dataflow import array_cycles
 from npuviz.targets.systolic.compiler.hardware import ACC_BYTES, Hardware, ceil_div
-from npuviz.targets.systolic.compiler.matrix_tiling import ISSUE_CYCLES, depths_to_try, sizes_to_try
+from npuviz.targets.systolic.compiler.matrix_tiling import (
+    ISSUE_CYCLES,
+    MAX_RANKED,
+    depths_to_try,
+    sizes_to_try,
+)
 from npuviz.targets.systolic.compiler.windows import WindowAxis
 
 
@@ -46,9 +51,9 @@ class WindowProblem:
 
 
 @lru_cache(maxsize=4096)
-def choose_window_tiling(hardware: Hardware, problem: WindowProblem) -> WindowTiling | None:
-    """Best tile of a convolution, None if nothing fits."""
-    best: tuple[bool, float, WindowTiling] | None = None
+def rank_window_tilings(hardware: Hardware, problem: WindowProblem) -> tuple[WindowTiling, ...]:
+    """Tiles of a convolution, best estimate first."""
+    found: list[tuple[bool, float, WindowTiling]] = []
     step = hardware.column_block
     for rows in _shares(problem.height.out, hardware.num_cores):
         for columns in _widths(problem.width.out, rows):
@@ -59,10 +64,13 @@ def choose_window_tiling(hardware: Hardware, problem: WindowProblem) -> WindowTi
                     tiling = WindowTiling(rows, columns, outputs, inputs)
                     # Idle cores only where there is no work to share.
                     is_narrow = _groups(problem, tiling) < hardware.num_cores
-                    ranked = is_narrow, _cost(hardware, problem, tiling), tiling
-                    if best is None or ranked[:2] < best[:2]:
-                        best = ranked
-    return None if best is None else best[2]
+                    found.append((is_narrow, _cost(hardware, problem, tiling), tiling))
+    return tuple(tiling for _, _, tiling in sorted(found, key=lambda item: item[:2])[:MAX_RANKED])
+
+
+def fits_window(hardware: Hardware, problem: WindowProblem, tiling: WindowTiling) -> bool:
+    """Whether a tile of these sizes fits the halves of a core."""
+    return tiling.inputs <= _deepest(hardware, problem, tiling.rows, tiling.columns, tiling.outputs)
 
 
 def _groups(problem: WindowProblem, tiling: WindowTiling) -> int:

@@ -1,0 +1,103 @@
+"""Tilings and core assignments that somebody chose, instead of the ones the estimate prefers.
+
+A problem is known by its sizes, not by its name: equal layers share a choice.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from npuviz.base.errors import FormatError
+from npuviz.formats.json_text import describe_json, read_json_object
+
+ProblemKey = tuple[str | int, ...]
+"""Kind of problem ("matrix", "window") and its sizes."""
+
+INTERLEAVED, BLOCKED = "interleaved", "blocked"
+ASSIGNMENTS = (INTERLEAVED, BLOCKED)
+MAX_CHOICES = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """How a problem is cut, and who runs its tiles.
+
+    sizes       fields of MatrixTiling or WindowTiling, in their order
+    assignment  "interleaved": tile groups go round the cores; "blocked": neighbours stay on one core
+    """
+
+    sizes: tuple[int, ...]
+    assignment: str = INTERLEAVED
+
+
+@dataclass
+class Asked:
+    """A problem that came up while compiling: the node that had it first, and its choices, best first."""
+
+    node: int
+    candidates: tuple[Choice, ...]
+    times: int = 1
+
+
+@dataclass
+class Choices:
+    """Choices by problem, and the problems that were asked for."""
+
+    made: Mapping[ProblemKey, Choice] = field(default_factory=dict[ProblemKey, Choice])
+    asked: dict[ProblemKey, Asked] = field(default_factory=dict[ProblemKey, Asked])
+
+
+def assign(groups: np.ndarray, num_groups: int, num_cores: int, assignment: str) -> np.ndarray:
+    """Core of each tile from the number of its group (what shares an accumulation)."""
+    if assignment == BLOCKED:
+        return groups * num_cores // max(1, num_groups)
+    return groups % num_cores
+
+
+def write_choices(path: Path, made: Mapping[ProblemKey, Choice]) -> None:
+    """Write choices for `--set tilings=FILE`. May raise OSError."""
+    rows = [
+        {"problem": list(key), "sizes": list(choice.sizes), "assignment": choice.assignment}
+        for key, choice in made.items()
+    ]
+    path.write_text(json.dumps({"npuviz_tilings": rows}, indent=1) + "\n")
+
+
+def read_choices(path: Path) -> dict[ProblemKey, Choice]:
+    """Read what `write_choices` wrote. Raises FormatError."""
+    rows = read_json_object(path).get("npuviz_tilings")
+    if not isinstance(rows, list) or len(rows) > MAX_CHOICES:
+        raise FormatError(
+            path,
+            field="key npuviz_tilings",
+            expected="a list, as `npuviz map` writes it",
+            found=describe_json(rows),
+        )
+    return dict(_row(path, index, row) for index, row in enumerate(rows))
+
+
+def _row(path: Path, index: int, row: Any) -> tuple[ProblemKey, Choice]:
+    where = f"npuviz_tilings[{index}]"
+    if not isinstance(row, dict):
+        raise FormatError(path, field=where, expected="an object", found=describe_json(row))
+    problem: Any = row.get("problem")
+    sizes: Any = row.get("sizes")
+    assignment: Any = row.get("assignment", INTERLEAVED)
+    if not isinstance(problem, list) or not problem or not all(isinstance(i, str | int) for i in problem):
+        found = describe_json(problem)
+        raise FormatError(path, field=f"{where}.problem", expected="a kind and sizes", found=found)
+    if not isinstance(sizes, list) or not _are_sizes(sizes, 3 if problem[0] == "matrix" else 4):
+        found = describe_json(sizes)
+        raise FormatError(path, field=f"{where}.sizes", expected="positive tile sizes", found=found)
+    if assignment not in ASSIGNMENTS:
+        found, expected = describe_json(assignment), "one of " + ", ".join(ASSIGNMENTS)
+        raise FormatError(path, field=f"{where}.assignment", expected=expected, found=found)
+    return tuple(problem), Choice(tuple(sizes), assignment)
+
+
+def _are_sizes(sizes: list[Any], count: int) -> bool:
+    return len(sizes) == count and all(type(size) is int and 0 < size < 1 << 40 for size in sizes)
