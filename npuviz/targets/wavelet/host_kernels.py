@@ -231,17 +231,26 @@ def _may_start(s, h, index):
 
 @kernel
 def host_step(s, p, h, t):
-    """Cycle `t` of the host: end what is done, start what may start."""
+    """Cycle `t` of the host: end what is done, start what may start.
+
+    A command that waited for another starts the cycle after its end, as it does when a host asks for it
+    only then: a recorded run takes the same cycles.
+    """
     s[H_HOST_AT] = FAR
+    done = s[H_DONE]
     for index in range(s[H_OLDEST], s[H_NEXT]):
         state = s[H_COMMANDS] + index * COMMAND_WORDS
         if s[state + X_STATE] == 1 and s[state + X_LEFT] == 0 and s[state + X_END] <= t:
             _finish(s, p, h, index, t)
     while s[H_OLDEST] < s[H_NEXT] and s[s[H_COMMANDS] + s[H_OLDEST] * COMMAND_WORDS + X_STATE] == 2:
         s[H_OLDEST] += 1
-    while s[H_NEXT] < s[H_GIVEN] and _may_start(s, h, s[H_NEXT]):
-        _start(s, p, h, s[H_NEXT], t)
-        s[H_NEXT] += 1
+    if s[H_DONE] != done:
+        if s[H_NEXT] < s[H_GIVEN]:
+            s[H_HOST_AT] = t + 1
+    else:
+        while s[H_NEXT] < s[H_GIVEN] and _may_start(s, h, s[H_NEXT]):
+            _start(s, p, h, s[H_NEXT], t)
+            s[H_NEXT] += 1
     for index in range(s[H_OLDEST], s[H_NEXT]):
         state = s[H_COMMANDS] + index * COMMAND_WORDS
         if s[state + X_STATE] == 1 and s[state + X_LEFT] == 0:
@@ -251,4 +260,4 @@ def host_step(s, p, h, t):
             if end < s[H_HOST_AT]:
                 s[H_HOST_AT] = end
     if s[H_CLOSED] and s[H_DONE] == s[H_GIVEN] and s[H_CLOSED_AT] < 0:
-        s[H_CLOSED_AT] = t
+        s[H_CLOSED_AT] = t + 1
