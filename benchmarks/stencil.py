@@ -13,7 +13,9 @@ param depth: i16;
 param rounds: i16;
 
 fn link(x: u16, y: u16, c: color, sends: bool, towards: direction) void {
-  const from = if (towards == EAST) WEST else if (towards == WEST) EAST else if (towards == NORTH) SOUTH else NORTH;
+  const across = if (towards == EAST) WEST else EAST;
+  const along = if (towards == NORTH) SOUTH else NORTH;
+  const from = if (towards == EAST or towards == WEST) across else along;
   if (sends) {
     @set_color_config(x, y, c, .{ .routes = .{ .rx = .{ RAMP }, .tx = .{ towards } } });
   } else {

@@ -106,8 +106,8 @@ def describe(
         floorplan=_floorplan(numbering, units),
         features={"routed fabric": {}},
         limits=(
-            "Host transfers reach memories and queues of PEs directly; the columns beside the program are not "
-            "modelled.",
+            "Host transfers reach memories and queues of PEs directly; the columns beside the program are "
+            "not modelled.",
             "Bank conflicts cost nothing.",
             "Code lies outside the 48 KB of a PE: the vendor's instruction encoding is not public.",
         ),

@@ -1,4 +1,4 @@
-"""From an instruction to a DSD operation under way: operands, thread, settings; DSR loads; cursors of @map."""
+"""From an instruction to a DSD operation under way: operands, thread, settings; DSR loads; @map cursors."""
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel
 from npuviz.targets.wavelet import isa_kernels as isa

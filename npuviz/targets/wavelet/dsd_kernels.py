@@ -192,16 +192,16 @@ def _set_rate(s, p, th):
     per_word = 0
     for i in range(4):
         a = operand(th, i)
-        if s[a + A_KIND] == KIND_INPUT or s[a + A_KIND] == KIND_OUTPUT:
-            if s[a + A_PER_WORD] > per_word:
-                per_word = s[a + A_PER_WORD]
+        is_fabric = s[a + A_KIND] == KIND_INPUT or s[a + A_KIND] == KIND_OUTPUT
+        if is_fabric and s[a + A_PER_WORD] > per_word:
+            per_word = s[a + A_PER_WORD]
     reduces = s[th + T_REDUCES] != 0
     if s[destination + A_KIND] == KIND_LINE and s[destination + A_STEP] == 0 and not reduces:
         for i in range(1, 3):
             a = operand(th, i)
-            if s[a + A_KIND] == KIND_LINE and s[a + A_STEP] == 0:
-                if s[a + A_ADDRESS] == s[destination + A_ADDRESS]:
-                    reduces = True
+            is_fixed = s[a + A_KIND] == KIND_LINE and s[a + A_STEP] == 0
+            if is_fixed and s[a + A_ADDRESS] == s[destination + A_ADDRESS]:
+                reduces = True
     if reduces:
         group = per_word if per_word else 1
         cycles = p[row + RATE_REDUCE] * group
@@ -438,9 +438,9 @@ def finish_operation(s, p, x, ev, b, number, by_control, t, cycles):
             s[s[a + A_RECORD] + Q_THREAD] = -1
         elif kind == KIND_LINE or kind == KIND_SHAPE or kind == KIND_RING:
             save_address(s, a)
-    if s[operand(th, 0) + A_KIND] == KIND_OUTPUT:
-        if s[operand(th, 0) + A_FLAGS] & (FLAG_ZERO_FIRST | FLAG_ZERO_SECOND):
-            _clear_source(s, b, th)
+    clears = s[operand(th, 0) + A_FLAGS] & (FLAG_ZERO_FIRST | FLAG_ZERO_SECOND)
+    if clears and s[operand(th, 0) + A_KIND] == KIND_OUTPUT:
+        _clear_source(s, b, th)
     s[b + B_THREADS] &= ~(1 << number)
     if by_control and s[th + T_CONTROL] == 2:
         activate(s, p, b, s[th + T_CONTROL_ID])

@@ -44,7 +44,7 @@ from npuviz.targets.wavelet.state_kernels import (
 )
 
 
-@inlined
+@kernel
 def schedule(s, actor, t):
     """Wake an actor at cycle `t`, later than now; far ones look again when the wheel has turned."""
     now = s[H_NOW]
@@ -146,7 +146,7 @@ def log(s, node, kind, value, instruction):
     s[H_LOG_COUNT] = count + 1
 
 
-@inlined
+@kernel
 def leave_trail(s, identity, node, port, kind, waited, color, extra):
     """Remember a stage of a word's way. kind: 0 sent, 1 hop, 2 taken, 3 dropped.
 

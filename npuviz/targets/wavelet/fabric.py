@@ -241,10 +241,11 @@ class FabricViews:
             position = int(words[sk.C_POSITION])
             routes = int(words[sk.C_POSITIONS + position])
             count = int((words[sk.C_POSITIONS : sk.C_POSITIONS + 4] >> 16 > 0).sum())
-            found.append((
-                area.column + int(columns[index]), area.row + int(rows[index]), routes & 0x1F, routes >> 8 & 0x1F,
-                position if count > 1 else -1, count if count > 1 else 0, bool(words[sk.C_CLOSED]),
-            ))  # fmt: skip
+            x, y = area.column + int(columns[index]), area.row + int(rows[index])
+            if count < 2:
+                position, count = -1, 0
+            is_closed = bool(words[sk.C_CLOSED])
+            found.append((x, y, routes & 0x1F, routes >> 8 & 0x1F, position, count, is_closed))
         return np.array(found, ROUTE_DTYPE)
 
     def words(self, area: Area) -> np.ndarray:
@@ -281,10 +282,12 @@ class FabricViews:
                 if not waits and port:
                     column, row = column + PORT_STEPS[port][0], row + PORT_STEPS[port][1]
                     out = (port + 1 & 3) + 1
-                found.append((
-                    identity, color, bool(payload & sk.MARK_CONTROL), waits, payload & 0xFFFF_FFFF, column, row,
-                    out, start, arrival, *self._origin(identity),
-                ))  # fmt: skip
+                is_control = bool(payload & sk.MARK_CONTROL)
+                place_now = column, row, out, start, arrival
+                found.append(
+                    (identity, color, is_control, waits, payload & 0xFFFF_FFFF, *place_now)
+                    + self._origin(identity)
+                )
 
     def _ramp_words(self, found: list[tuple[object, ...]], node: int, place: tuple[int, int]) -> None:
         cycle, ramp = int(self.engine.state[sk.H_CYCLE]), self.engine.spec.ramp

@@ -142,7 +142,7 @@ def narrow(value, exponent_bits, mantissa_bits, bias):
     return sign | result
 
 
-@inlined
+@kernel
 def value_of(word, kind):
     """The number that bits of a float type (T_...) stand for, exact."""
     if kind == T_F32:
@@ -154,7 +154,7 @@ def value_of(word, kind):
     return widen(word & 0xFFFF, 6, 9, 42)
 
 
-@inlined
+@kernel
 def bits_for(value, kind):
     """Bits of a number in a float type, rounded once to nearest even."""
     if kind == T_F32:

@@ -227,10 +227,11 @@ def _all_channels(wafer: Wafer) -> list[Channel]:
 
 
 def _channel_key(channels: Sequence[Channel]) -> tuple[object, ...]:
-    return tuple(
-        (c.color, c.positions, c.position, c.ring, c.pop, c.teardown, c.swap, tuple(sorted((c.filter or {}).items())))
-        for c in channels
-    )  # fmt: skip
+    found: list[object] = []
+    for c in channels:
+        fields = tuple(sorted((c.filter or {}).items()))
+        found.append((c.color, c.positions, c.position, c.ring, c.pop, c.teardown, c.swap, fields))
+    return tuple(found)
 
 
 def _classes(spec: WaveletSpec, wafer: Wafer) -> tuple[Nodes, list[ClassTemplate]]:

@@ -1,8 +1,8 @@
-"""Arithmetic of the scalar pipeline on register words: integers extended by their sign, floats as raw bits."""
+"""Arithmetic of the scalar pipeline on register words: integers extended by their sign, floats as bits."""
 
 import math
 
-from npuviz.sim.parts.bits_kernels import inlined, kernel
+from npuviz.sim.parts.bits_kernels import kernel
 from npuviz.targets.wavelet import isa_kernels as isa
 from npuviz.targets.wavelet.float_kernels import bits_for, is_float, value_of
 from npuviz.targets.wavelet.memory_kernels import wrapped
@@ -244,7 +244,7 @@ def function_of(number, kind, word, other):
     )
 
 
-@inlined
+@kernel
 def _of_infinite(number, value):
     if number == isa.M_EXP:
         return value if value > 0.0 else 0.0

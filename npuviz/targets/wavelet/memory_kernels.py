@@ -22,7 +22,7 @@ def store_8(s, memory, address, value):
     s[at] = word ^ ((((word >> shift) ^ value) & 0xFF) << shift)
 
 
-@inlined
+@kernel
 def load_16(s, memory, address):
     """A 16-bit word, unsigned."""
     if (address & 7) == 7:
@@ -30,7 +30,7 @@ def load_16(s, memory, address):
     return (s[memory + (address >> 3)] >> ((address & 7) << 3)) & 0xFFFF
 
 
-@inlined
+@kernel
 def store_16(s, memory, address, value):
     """Write a 16-bit word."""
     if (address & 7) == 7:
@@ -43,7 +43,7 @@ def store_16(s, memory, address, value):
         s[at] = word ^ ((((word >> shift) ^ value) & 0xFFFF) << shift)
 
 
-@inlined
+@kernel
 def load_32(s, memory, address):
     """A 32-bit word, unsigned."""
     if (address & 7) > 4:
@@ -51,7 +51,7 @@ def load_32(s, memory, address):
     return (s[memory + (address >> 3)] >> ((address & 7) << 3)) & 0xFFFF_FFFF
 
 
-@inlined
+@kernel
 def store_32(s, memory, address, value):
     """Write a 32-bit word."""
     if (address & 7) > 4:
@@ -90,7 +90,7 @@ def store_bytes(s, memory, address, size, value):
         store_32(s, memory, address + 4, value >> 32)
 
 
-@inlined
+@kernel
 def wrapped(value, kind):
     """An integer wrapped to an integer type (T_U8 .. T_I64), extended by its sign or by zero."""
     if kind == 2:

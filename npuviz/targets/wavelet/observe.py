@@ -273,7 +273,7 @@ class Observer:
         units: list[tuple[str, int]] = []
         queues: list[tuple[str, int, int]] = []
         memories: list[tuple[str, int, int]] = []
-        for position, pe in enumerate(self._numbering.watched):
+        for pe in self._numbering.watched:
             block = self.block_words(pe.node)
             if pe.program >= 0:
                 units.append((unit_name(pe, -1), int(block[sk.B_BUSY])))

@@ -242,7 +242,7 @@ def set_operand(s, p, b, a, kind, value, element_bytes, index):
         s[a + A_INDEX + 1] = p[shape] + p[shape + 1] * element_bytes
 
 
-@inlined
+@kernel
 def step_memory(s, p, a):
     """Move a memory cursor to its next element."""
     kind = s[a + A_KIND]
@@ -278,7 +278,7 @@ def is_inside(s, b, address, size):
     return address >= 0 and address + size <= s[b + B_BYTES]
 
 
-@inlined
+@kernel
 def read_memory(s, p, b, a):
     """The next element of a memory cursor; a fault outside the memory."""
     address = s[a + A_ADDRESS]
@@ -291,7 +291,7 @@ def read_memory(s, p, b, a):
     return value
 
 
-@inlined
+@kernel
 def write_memory(s, p, b, a, value):
     """Write the next element of a memory cursor; a fault outside the memory."""
     address = s[a + A_ADDRESS]

@@ -13,7 +13,7 @@ def signed_16(word):
     return ((word & 0xFFFF) ^ 0x8000) - 0x8000
 
 
-@inlined
+@kernel
 def operand_bytes(op, which):
     """Bytes of an element of an operand: which 0 destination, 1 first source, 2 second source, 3 third.
 
@@ -150,7 +150,7 @@ def other_element(op, a, b, half):
     return integer_element(op, a, b)
 
 
-@inlined
+@kernel
 def _single_element(op, a, b):
     left, right = single_of(a), single_of(b)
     if op == isa.D_FADDS:

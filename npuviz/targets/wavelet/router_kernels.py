@@ -133,7 +133,7 @@ def opposite(port):
     return ((port + 1) & 3) + 1
 
 
-@inlined
+@kernel
 def visible_count(s, ch, port, t):
     """Words that a sender sees in a port's ring at cycle `t`: one taken in this cycle still counts."""
     r = ch + C_PORTS + port * PORT_WORDS
@@ -148,7 +148,7 @@ def has_room(s, ch, port, t):
     return visible_count(s, ch, port, t) < limit
 
 
-@inlined
+@kernel
 def push_word(s, ch, port, payload, identity, ready):
     """Put a word into a port's ring; the caller has checked the room."""
     r = ch + C_PORTS + port * PORT_WORDS
@@ -245,7 +245,7 @@ def filter_takes(s, ch, payload, commit):
     return takes
 
 
-@inlined
+@kernel
 def reaches_processor(s, ch, payload):
     """Whether a word that goes to RAMP is for the processor: not filtered, its command not to be ignored."""
     if (payload & MARK_CONTROL) and ((payload >> 24) & 1):
@@ -253,7 +253,7 @@ def reaches_processor(s, ch, payload):
     return s[ch + C_FILTER] == 0 or filter_takes(s, ch, payload, False)
 
 
-@inlined
+@kernel
 def _count_load(s, p, b, port, t):
     """Count a word in the present window of a port."""
     window = t // p[P_WINDOW]
@@ -290,7 +290,7 @@ def end_link_run(s, p, x, ev, b, node, port):
     s[b + B_LINK_END + port] = 0
 
 
-@inlined
+@kernel
 def push_queue(s, q, payload, identity, ready):
     """Put a word into an input queue; the caller has checked the room."""
     place = s[q + Q_HEAD] + s[q + Q_COUNT]
@@ -361,14 +361,13 @@ def _is_open(s, p, b, node, ch, color, outputs, payload, t):
             target = _target_channel(s, p, node, color, port, receiver, t)
             if target == 0 or not has_room(s, target, opposite(port), t):
                 return 0
-    if outputs & 1:
-        if reaches_processor(s, ch, payload):
-            number = s[ch + C_QUEUE]
-            if number < 0:
-                return 0
-            q = b + p[s[b + B_CLASS] + L_QUEUE + number]
-            if not queue_has_room(s, q, t):
-                return 0
+    if outputs & 1 and reaches_processor(s, ch, payload):
+        number = s[ch + C_QUEUE]
+        if number < 0:
+            return 0
+        q = b + p[s[b + B_CLASS] + L_QUEUE + number]
+        if not queue_has_room(s, q, t):
+            return 0
     return 1
 
 
@@ -554,9 +553,10 @@ def router_step(s, p, h, x, ev, node, t):
     while candidates:
         first = -1
         for i in range(p[c + L_NUM_CHANNELS]):
-            if (candidates >> i) & 1:
-                if first < 0 or s[b + p[places + i] + C_SERVED] < s[b + p[places + first] + C_SERVED]:
-                    first = i
+            if (candidates >> i) & 1 == 0:
+                continue
+            if first < 0 or s[b + p[places + i] + C_SERVED] < s[b + p[places + first] + C_SERVED]:
+                first = i
         candidates &= ~(1 << first)
         ch = b + p[places + first]
         port = _head_port(s, p, ch, t) & 7

@@ -98,7 +98,7 @@ SPLIT_RUN = 64
 """Instructions without cost that may run at once: a loop of them would never end."""
 
 
-@inlined
+@kernel
 def end_scalar_run(s, p, x, ev, b, t):
     """Emit what the main track showed up to now as scalar work."""
     if is_recording(x) and s[b + B_RUN_START] < t:
@@ -206,9 +206,9 @@ def _float_stall(s, p, b, f, code, op, t):
     if wait <= 0:
         return 0
     r = s[b + B_FLOAT] - f
-    if (op >= isa.OP_ADD and op <= isa.OP_MATH) or op == isa.OP_RET or op == isa.OP_DSD:
-        if p[code + isa.C_B] == r or p[code + isa.C_C] == r:
-            return wait
+    reads = (op >= isa.OP_ADD and op <= isa.OP_MATH) or op == isa.OP_RET or op == isa.OP_DSD
+    if reads and (p[code + isa.C_B] == r or p[code + isa.C_C] == r):
+        return wait
     if (op == isa.OP_ST or op == isa.OP_STX or op == isa.OP_JZ or op == isa.OP_JNZ) and p[
         code + isa.C_A
     ] == r:
@@ -265,7 +265,7 @@ def _descriptor_instruction(s, p, b, f, code, op):
     s[f + p[code + isa.C_A]] = (word & ~(mask << shift)) | ((value & mask) << shift)
 
 
-@inlined
+@kernel
 def field_place(field):
     """(shift, mask) of a descriptor field; as FIELDS of isa.py, which a test compares."""
     if field == isa.F_BASE:

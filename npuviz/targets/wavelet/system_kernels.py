@@ -1,4 +1,4 @@
-"""OP_SYS: timers, random numbers, the router's and queues' configuration, prints, the host's command stream."""
+"""OP_SYS: timers, random numbers, configuration of router and queues, prints, the host's command stream."""
 
 from npuviz.sim.parts.bits_kernels import kernel
 from npuviz.targets.wavelet import isa_kernels as isa

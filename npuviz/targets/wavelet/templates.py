@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 
@@ -101,8 +102,8 @@ def _colors_of(words: Iterable[int]) -> set[int]:
 
 def _ends(program: PeProgram) -> dict[int, int]:
     """Entry of a function -> where the next one begins."""
-    entries = sorted({f.entry for f in program.functions}) + [len(program.code)]
-    return dict(zip(entries, entries[1:], strict=False))
+    entries = [*sorted({f.entry for f in program.functions}), len(program.code)]
+    return dict(pairwise(entries))
 
 
 def _rows_of(program: PeProgram, functions: Sequence[int]) -> np.ndarray:

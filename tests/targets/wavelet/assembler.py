@@ -9,12 +9,9 @@ from npuviz.targets.wavelet import isa
 from npuviz.targets.wavelet import isa_kernels as k
 from npuviz.targets.wavelet.tables import (
     Channel,
-    DsrLoad,
     Export,
-    Fifo,
     Function,
     PeProgram,
-    QueueBinding,
     SourcePlace,
     Symbol,
     Task,
@@ -97,8 +94,8 @@ class Assembler:
         """Append a row of the operation table; settings by the names of the O_ constants."""
         row = [-1] * k.OPERATION_WORDS
         row[k.O_OPERATION] = getattr(k, f"D_{name.upper()}")
-        for column in (k.O_DST_KIND, k.O_A_KIND, k.O_B_KIND, k.O_C_KIND, k.O_ASYNC, k.O_CONTROL, k.O_UNBLOCK_KIND,
-                       k.O_CONTROL_KIND, k.O_SINGLE_STEP, k.O_SAVE_ADDRESS):  # fmt: skip
+        kinds = (k.O_DST_KIND, k.O_A_KIND, k.O_B_KIND, k.O_C_KIND, k.O_UNBLOCK_KIND, k.O_CONTROL_KIND)
+        for column in (*kinds, k.O_ASYNC, k.O_CONTROL, k.O_SINGLE_STEP, k.O_SAVE_ADDRESS):
             row[column] = 0
         for key, value in fields.items():
             row[OPERATION[key]] = value

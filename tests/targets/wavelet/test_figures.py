@@ -231,7 +231,8 @@ def bare(build: Any) -> int:
 
 @pytest.mark.parametrize(
     ("name", "forms", "setup", "rate"),
-    [("fmovh", "dv", 8, 7.93), ("fmovh", "ds", 8, 7.85), ("fmach", "dssv", 13, 3.94), ("faddh", "dss", 9, 3.96),
+    [("fmovh", "dv", 8, 7.93), ("fmovh", "ds", 8, 7.85), ("fmach", "dssv", 13, 3.94),
+     ("faddh", "dss", 9, 3.96),
      ("add16", "dss", 9, 3.94), ("fmulh", "dss", 9, 3.96), ("faddh", "pvs", 8, 0.5)],
 )  # fmt: skip
 def test_second_harness(name: str, forms: str, setup: float, rate: float) -> None:

@@ -1,0 +1,88 @@
+"""The wafer machine: active PE-cycles a second on a stencil, idle PEs, compile time of a wafer."""
+
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from benchmarks.row import Row
+from benchmarks.stencil import DEPTH, ROUNDS, SIDE, write_stencil
+from npuviz.base.progress import NoProgress
+from npuviz.program.program import Program
+from npuviz.sim.stop import NO_STOPS
+from npuviz.sim.target import LoadRequest
+from npuviz.targets.wavelet.machine import WaveletMachine
+from npuviz.targets.wavelet.tables import Wafer
+from npuviz.targets.wavelet.target import TARGET, make_program
+
+FOREVER = 1 << 40
+REPEATS = 3
+SPEED = 10.0
+IDLE_SIDE = 317
+"""A square of over 100,000 PEs."""
+
+
+def _load(side: int, rounds: int) -> Program:
+    with TemporaryDirectory() as folder:
+        path = write_stencil(Path(folder))
+        params = f"side:{side},depth:{DEPTH},rounds:{rounds}"
+        return TARGET.load(LoadRequest(path, settings={"arch": "wse3", "params": params}), NoProgress())[1]
+
+
+def _machine(wafer: Wafer) -> WaveletMachine:
+    machine = TARGET.build(*make_program(wafer, settings={"watch": "corner"}))
+    assert isinstance(machine, WaveletMachine)
+    return machine
+
+
+def _best(machine: WaveletMachine) -> float:
+    """Processor seconds of a run to the end, the best of several."""
+    start = machine.snapshot()
+    best = float("inf")
+    for _ in range(REPEATS):
+        machine.restore(start)
+        begin = time.process_time()
+        machine.advance(FOREVER, NO_STOPS, None)
+        best = min(best, time.process_time() - begin)
+    return best
+
+
+def _inside(wafer: Wafer, side: int) -> Wafer:
+    """The same program in the corner of a square of idle PEs of that side."""
+    programs = np.full((side, side), -1, np.int32)
+    programs[:, :] = wafer.program_of[0, 0]
+    programs[: wafer.rows, : wafer.columns] = wafer.program_of
+    values = {name: getattr(wafer, name) for name in wafer.__dataclass_fields__}
+    idle = {
+        **{n: getattr(wafer.programs[0], n) for n in wafer.programs[0].__dataclass_fields__},
+        "activated": (),
+    }
+    own = (*wafer.programs, type(wafer.programs[0])(**idle))
+    programs[wafer.rows :, :] = programs[:, wafer.columns :] = len(own) - 1
+    return Wafer(**{**values, "programs": own, "program_of": programs, "columns": side, "rows": side,
+                    "fabric": (side + 7, side + 2)})  # fmt: skip
+
+
+def run() -> list[Row]:
+    """Measure everything; a minute or two."""
+    TARGET.warm_up(NoProgress())
+    begin = time.process_time()
+    wafer = _load(SIDE, ROUNDS).payload.wafer
+    loaded = time.process_time() - begin
+    machine = _machine(wafer)
+    seconds = _best(machine)
+    count = len(machine.engine.program.nodes.x)
+    speed = machine.cycle * count / seconds / 1e6
+    counters = machine.summary().counters
+    hops = counters["words moved over links"] / seconds / 1e6
+    small = _load(16, ROUNDS).payload.wafer
+    alone = _best(_machine(small))
+    among = _best(_machine(_inside(small, IDLE_SIDE)))
+    return [
+        Row(f"stencil {SIDE} x {SIDE}: PE-cycles, every PE at work", speed, "M/s", f">= {SPEED:.0f} M/s"),
+        Row(f"stencil {SIDE} x {SIDE}: words over links", hops, "M/s"),
+        Row(f"stencil {SIDE} x {SIDE}: compiled", loaded, "s"),
+        Row("stencil 16 x 16", alone, "s"),
+        Row(f"the same among {IDLE_SIDE**2} idle PEs", among, "s", "no more than alone"),
+    ]
