@@ -15,6 +15,7 @@ from npuviz.targets.wavelet.description import describe, make_probes, number, wr
 from npuviz.targets.wavelet.engine import Engine
 from npuviz.targets.wavelet.explain import Explainer
 from npuviz.targets.wavelet.fabric import FabricViews
+from npuviz.targets.wavelet.frames import FrameViews
 from npuviz.targets.wavelet.listing import WaveletListing
 from npuviz.targets.wavelet.observe import Observer
 from npuviz.targets.wavelet.payload import WaferPayload
@@ -42,7 +43,7 @@ class _NoImage:
         return hashlib.blake2b(b"", digest_size=16).hexdigest()
 
 
-class WaveletMachine(KernelMachine, FabricViews):
+class WaveletMachine(KernelMachine, FabricViews, FrameViews):
     """One wafer with one program; see npuviz.sim.machine.Machine for the contract."""
 
     def __init__(self, spec: WaveletSpec, program: Program) -> None:
@@ -62,6 +63,7 @@ class WaveletMachine(KernelMachine, FabricViews):
         self.engine = engine
         self.observer = observer
         self.numbering = numbering
+        self.listing = listing
         self.explainer = Explainer(engine, observer, listing)
         if payload.commands:
             engine.add_commands(payload.commands)
