@@ -171,15 +171,21 @@ class FabricViews:
             return FAULT
         if b == 0 or s[b + sk.B_HALTED]:
             return HALTED if b else IDLE
-        return (
-            int(self.element_states(self._area_of(node))[0, 0])
-            if s[b + sk.B_THREADS]
-            else (RUNNING if s[b + sk.B_TASK] >= 0 else IDLE)
-        )
-
-    def _area_of(self, node: int) -> Area:
-        nodes, (left, top) = self.engine.program.nodes, self.engine.wafer.offset
-        return Area(int(nodes.x[node]) + left, int(nodes.y[node]) + top, 1, 1)
+        has_task = s[b + sk.B_TASK] >= 0
+        mask = int(s[b + sk.B_THREADS])
+        threads = b + observer.class_word(node, sk.L_THREADS)
+        found = RUNNING if has_task else IDLE
+        for number in range(sk.MAIN, -1, -1):
+            if not mask >> number & 1:
+                continue
+            if has_task and number < sk.MAIN and not mask >> sk.MAIN & 1:
+                continue
+            wait = int(s[threads + number * sk.THREAD_WORDS + sk.T_WAIT])
+            held = wait in (sk.WAIT_OUTPUT, sk.WAIT_FIFO_FULL)
+            seen = RUNNING if wait == sk.WAIT_NONE else (HELD if held else WAITING)
+            if number == sk.MAIN or found == IDLE or seen == RUNNING:
+                found = seen
+        return found
 
     def glance(self, column: int, row: int) -> Glance:
         """What one element does now, in a few words."""
@@ -284,10 +290,8 @@ class FabricViews:
                     out = (port + 1 & 3) + 1
                 is_control = bool(payload & sk.MARK_CONTROL)
                 place_now = column, row, out, start, arrival
-                found.append(
-                    (identity, color, is_control, waits, payload & 0xFFFF_FFFF, *place_now)
-                    + self._origin(identity)
-                )
+                data = payload & 0xFFFF_FFFF
+                found.append((identity, color, is_control, waits, data, *place_now, *self._origin(identity)))
 
     def _ramp_words(self, found: list[tuple[object, ...]], node: int, place: tuple[int, int]) -> None:
         cycle, ramp = int(self.engine.state[sk.H_CYCLE]), self.engine.spec.ramp
