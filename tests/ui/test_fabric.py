@@ -21,7 +21,7 @@ from npuviz.sim.fabric import (
     HasRoutes,
     HasWords,
 )
-from npuviz.ui.models.fabric_frame import NO_COLOR, FabricWants, take_frame, word_places
+from npuviz.ui.models.fabric_frame import NO_COLOR, FabricWants, take_frame, waiting_together, word_places
 from npuviz.ui.models.inspector_pages import make_page
 from npuviz.ui.models.inspector_source import InspectorSource
 from npuviz.ui.panels.fabric import SPEC, FabricPanel
@@ -306,14 +306,18 @@ def test_camera_keeps_the_place_under_the_pointer_and_the_grid_in_sight() -> Non
     assert whole.scale == int(whole.scale)
 
 
-def test_words_that_wait_stand_behind_each_other() -> None:
+def test_words_that_wait_together_are_counted() -> None:
     words = np.zeros(4, WORD_DTYPE)
     words["waits"], words["column"], words["row"], words["port"] = True, 5, 6, 2
     words["start"] = [4, 2, 3, 1]
     columns, rows = word_places(words, 9)
-    assert len(set(columns.round(6))) == 4
-    assert len(set(rows.round(6))) == 1
-    assert int(columns.argmax()) == 3
+    assert len(set(zip(columns.round(6), rows.round(6), strict=True))) == 1
+    # The one that came first stands for all of them.
+    assert waiting_together(words).tolist() == [0, 0, 0, 4]
+    words["port"][0] = 1
+    assert waiting_together(words).tolist() == [1, 0, 0, 3]
+    words["waits"] = False
+    assert waiting_together(words).tolist() == [1, 1, 1, 1]
 
 
 def test_frames_hold_only_what_was_asked_for() -> None:

@@ -98,46 +98,46 @@ LANE = 0.07
 RAMP_WAY = 0.22
 
 
-STACK_STEP = 0.1
-"""How far words that wait for one output stand behind each other."""
-
-
 def word_places(words: np.ndarray, cycle: int) -> tuple[np.ndarray, np.ndarray]:
     """Where words are drawn: (columns, rows) as fractions of the grid, element (c, r) has (c + 0.5, r + 0.5).
 
     A word on a link is between the two squares in the lane of its direction, one that waits stands at the
-    edge of its element's square, one on a ramp is inside.
+    edge of its element's square, one on a ramp is inside. All that wait for one output have one place.
     """
     port = words["port"].astype(np.int64)
     step = _STEPS[np.minimum(port, INJECT)]
     span = np.maximum(words["arrival"] - words["start"], 1)
     part = np.clip((cycle - words["start"] + 0.5) / span, 0.0, 1.0)
     waits = words["waits"]
-    held_back = np.minimum(_ranks(words), 5) * STACK_STEP
     # From the edge of one square to that of the next.
-    along = np.where(waits, CELL_HALF - 0.07 - held_back, CELL_HALF + part * (1 - 2 * CELL_HALF))
+    along = np.where(waits, CELL_HALF - 0.07, CELL_HALF + part * (1 - 2 * CELL_HALF))
     x = step[:, 0] * along - step[:, 1] * LANE
     y = step[:, 1] * along + step[:, 0] * LANE
     up, down = port == INJECT, port == RAMP
     part = np.where(waits, 0.0, part)
     x = np.where(up, -LANE, np.where(down, LANE, x))
-    y = np.where(up, (1 - part) * RAMP_WAY + held_back, np.where(down, part * RAMP_WAY - held_back, y))
+    y = np.where(up, (1 - part) * RAMP_WAY, np.where(down, part * RAMP_WAY, y))
     return words["column"] + 0.5 + x, words["row"] + 0.5 + y
 
 
-def _ranks(words: np.ndarray) -> np.ndarray:
-    """How many words wait before each one for the same output, 0 for words that do not wait."""
-    ranks = np.zeros(len(words), np.int64)
+def waiting_together(words: np.ndarray) -> np.ndarray:
+    """(n,) int64: how many words wait for an output, at the one that came first; 1 for words on their way.
+
+    0 stands for a word that waits behind another one.
+    """
+    counts = np.ones(len(words), np.int64)
     waiting = np.flatnonzero(words["waits"])
     if len(waiting) < 2:
-        return ranks
+        return counts
     held = words[waiting]
     order = np.lexsort((held["start"], held["port"], held["column"], held["row"]))
     ordered = held[order]
     is_first = np.ones(len(ordered), bool)
+    is_first[1:] = False
     for name in ("row", "column", "port"):
-        is_first[1:] &= ordered[name][1:] == ordered[name][:-1]
-    is_first[1:], is_first[0] = ~is_first[1:], True
-    place = np.arange(len(ordered))
-    ranks[waiting[order]] = place - np.maximum.accumulate(np.where(is_first, place, 0))
-    return ranks
+        is_first[1:] |= ordered[name][1:] != ordered[name][:-1]
+    first = np.flatnonzero(is_first)
+    found = np.zeros(len(ordered), np.int64)
+    found[first] = np.diff(np.append(first, len(ordered)))
+    counts[waiting[order]] = found
+    return counts

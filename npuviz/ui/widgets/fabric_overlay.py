@@ -7,7 +7,7 @@ from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QPainter, QPen, QPolygonF
 
 from npuviz.sim.fabric import NUM_PORTS, PORT_STEPS, RAMP, FabricShape, Hop
-from npuviz.ui.models.fabric_frame import CELL_HALF, FabricFrame, word_places
+from npuviz.ui.models.fabric_frame import CELL_HALF, FabricFrame, waiting_together, word_places
 from npuviz.ui.widgets.fabric_camera import FabricCamera
 from npuviz.ui.widgets.fabric_raster import draws_fine_words
 from npuviz.ui.widgets.fabric_style import FabricStyle
@@ -19,6 +19,8 @@ MAX_ARROWS = 3000
 POSITION_FROM = 60.0
 CYCLES_FROM = 44.0
 """From here on the hops of a followed word carry their cycles."""
+COUNTS_FROM = 34.0
+"""From here on it is written how many words wait in one place."""
 MIN_OUTLINE = 7.0
 
 
@@ -132,11 +134,14 @@ class FabricOverlay:
         if not is_fine:
             words = words[words["id"] == chosen]
         columns, rows = word_places(words, frame.cycle)
+        together = waiting_together(words).tolist()
         radius = min(max(scale * 0.06, 3.0), 8.0)
         painter = self._painter
         halo = QPen(self._style.canvas, 1.2)
         text = self._theme.color("text")
-        for word, column, row in zip(words, columns.tolist(), rows.tolist(), strict=True):
+        for word, column, row, count in zip(words, columns.tolist(), rows.tolist(), together, strict=True):
+            if not count and int(word["id"]) != chosen:
+                continue
             spot = self._point(column, row)
             painter.setBrush(self._style.color_of_route(int(word["color"])))
             is_chosen = chosen is not None and int(word["id"]) == chosen
@@ -147,11 +152,25 @@ class FabricOverlay:
                 painter.drawRect(QRectF(spot.x() - radius, spot.y() - radius, 2 * radius, 2 * radius))
             else:
                 painter.drawEllipse(spot, radius, radius)
+            if count > 1 and scale >= COUNTS_FROM:
+                self._count(spot, count, radius)
             if is_chosen:
                 painter.setBrush(Qt.BrushStyle.NoBrush)
                 for pen, extra in ((QPen(self._style.canvas, 4), 4.0), (QPen(text, 2), 4.0)):
                     painter.setPen(pen)
                     painter.drawEllipse(spot, radius + extra, radius + extra)
+
+    def _count(self, spot: QPointF, count: int, radius: float) -> None:
+        """How many words wait in one place."""
+        painter, text = self._painter, str(count)
+        painter.setFont(self._theme.font_ui(10, bold=True))
+        wide = painter.fontMetrics().horizontalAdvance(text) + 4
+        box = QRectF(spot.x() + radius + 1, spot.y() - 6, wide, 12)
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(translucent(self._style.canvas, 190))
+        painter.drawRoundedRect(box, 3, 3)
+        painter.setPen(self._theme.color("text"))
+        painter.drawText(box, Qt.AlignmentFlag.AlignCenter, text)
 
     def _path(self, hops: tuple[Hop, ...]) -> None:
         """The way of the followed word: a line from place to place, with the cycles that passed."""
