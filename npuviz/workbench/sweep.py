@@ -88,10 +88,16 @@ def run_sweep(
     if pending:
         if tell is not None:
             tell(f"{len(plan.runs)} runs, {reused} already done, {len(pending)} to do")
-        with _client(options, watcher) as client:
-            begin = time.perf_counter()
-            _execute(client, pending, store, found, watcher, len(plan.runs))
-            seconds = time.perf_counter() - begin
+        try:
+            with _client(options, watcher) as client:
+                begin = time.perf_counter()
+                _execute(client, pending, store, found, watcher, len(plan.runs))
+                seconds = time.perf_counter() - begin
+        except KeyboardInterrupt:
+            # What is done can be looked at while the rest waits.
+            partial = [found.get(key, RunResult(BROKEN, {}, "not run yet")) for key in keys]
+            write_results(collect(plan, keys, partial), options.out / RESULTS_NAME)
+            raise
     results = collect(plan, keys, [found[key] for key in keys])
     write_results(results, options.out / RESULTS_NAME)
     bad = [found[key] for key in keys if found[key].status != DONE]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from npuviz.base.errors import NpuvizError, UsageError
+from npuviz.base.errors import NpuvizError, UnknownTarget, UsageError
 from npuviz.workbench.sweep_plan import SweepRun
 
 KEPT = ("cycles", "stop", "seconds", "events", "units", "queues", "memories", "counters", "check")
@@ -45,7 +45,7 @@ def run_one(run: SweepRun) -> RunResult:
     try:
         result = run_model(Path(run.model), RunOptions(opening, run.until))
     except NpuvizError as error:
-        return RunResult(FAILED, {}, _line(str(error)), isinstance(error, UsageError))
+        return RunResult(FAILED, {}, _line(str(error)), isinstance(error, UsageError | UnknownTarget))
     except Exception as error:
         where = traceback.extract_tb(error.__traceback__)[-1]
         place = f"{Path(where.filename).name}:{where.lineno}"

@@ -4,7 +4,7 @@ What is on a link lies in a wheel of slots, one per cycle to come: nothing is mo
 A link takes a flit a cycle; a router cycle beyond that (internal speedup) waits behind the newest one.
 """
 
-from npuviz.sim.parts.bits_kernels import inlined
+from npuviz.sim.parts.bits_kernels import inlined, kernel
 from npuviz.sim.parts.flit_state_kernels import (
     EPOCH_SHIFT,
     FLIT_NEXT,
@@ -67,7 +67,7 @@ def set_next(s, net, flit, following):
     s[s[net + NET_POOL] + flit * FLIT_WORDS + FLIT_NEXT] = following << 32
 
 
-@inlined
+@kernel
 def put_on_link(s, net, link, flit, leaves):
     """A flit leaves over a link in a cycle: it arrives `latency + 1` cycles later."""
     at = s[net + NET_LINKS] + link * LINK_WORDS
@@ -86,7 +86,7 @@ def put_on_link(s, net, link, flit, leaves):
         s[at + LINK_RECENT] = (epoch << 32) | before | 1
 
 
-@inlined
+@kernel
 def send_flit(s, net, output, flit, cycle, left):
     """Let a flit cross the switch and leave by an output of a router.
 
@@ -101,7 +101,7 @@ def send_flit(s, net, output, flit, cycle, left):
     s[net + NET_HOPS] += 1
 
 
-@inlined
+@kernel
 def put_credit(s, net, target, arrives):
     """A credit for an output VC is on its way."""
     slot = s[net + NET_CREDIT_WHEEL] + (arrives & (s[net + NET_CREDIT_SLOTS] - 1)) * s[net + NET_CREDIT_WORDS]
@@ -120,7 +120,7 @@ def credit_latency(s, net, link):
     return latency
 
 
-@inlined
+@kernel
 def send_credit(s, net, entrance, vc, cycle, left):
     """Give the place of a flit that has left input `entrance` back.
 

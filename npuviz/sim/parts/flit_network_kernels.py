@@ -158,7 +158,7 @@ def net_peek(s, net, node):
     return s[s[net + NET_POOL] + s[nv + NV_READY_HEAD] * FLIT_WORDS + FLIT_PAYLOAD]
 
 
-@inlined
+@kernel
 def net_take(s, net, node):
     """Take the waiting packet of the lowest VC of a node; returns its payload, -1 if none waits."""
     at = s[net + NET_NODE_TABLE] + node * NODE_WORDS
@@ -187,7 +187,7 @@ def net_take(s, net, node):
     return payload
 
 
-@inlined
+@kernel
 def net_is_idle(s, net):
     """Whether no flit and no credit is under way (packets may wait at nodes to be taken)."""
     if s[net + NET_FLYING] + s[net + NET_CREDITS] != 0:
@@ -201,7 +201,7 @@ def net_is_idle(s, net):
     return busy == 0
 
 
-@inlined
+@kernel
 def net_next(s, net, cycle):
     """First cycle after `cycle` whose step may change anything, NEVER if the network is idle."""
     for index in range(s[net + NET_NODE_MASKS]):
@@ -221,7 +221,7 @@ def net_next(s, net, cycle):
     return now
 
 
-@inlined
+@kernel
 def _enter_router(s, net, entrance, flit):
     """A flit arrives at an input of a router."""
     vcs = s[net + NET_VCS]
@@ -245,7 +245,7 @@ def _enter_router(s, net, entrance, flit):
         set_bit(s, s[net + NET_SWITCH_MASKS] + router * s[net + NET_MASK_WORDS], bit)
 
 
-@inlined
+@kernel
 def _enter_node(s, net, node, flit):
     """A flit arrives at a node: it joins the ejection queue of its VC."""
     vc = (s[s[net + NET_POOL] + flit * FLIT_WORDS + FLIT_WORD] >> VC_SHIFT) & 63
@@ -260,7 +260,7 @@ def _enter_node(s, net, node, flit):
     s[nv + NV_TAIL] = flit
 
 
-@inlined
+@kernel
 def _arrive(s, net, cycle):
     """Flits and credits that reach the other end of their link in a cycle."""
     slot = s[net + NET_WHEEL] + (cycle & (s[net + NET_SLOTS] - 1))
@@ -334,7 +334,7 @@ def _eject(s, net, node, cycle):
         clear_bit(s, s[net + NET_EJECTING], node)
 
 
-@inlined
+@kernel
 def _pick_vc(s, net, node, first, last, link):
     """The VC a new packet of a node takes: the next in rotation that is free and not full, or -1."""
     newest = s[s[net + NET_NODE_TABLE] + node * NODE_WORDS + NODE_VC]
@@ -381,7 +381,7 @@ def _send(s, net, node, cycle):
     put_on_link(s, net, link, flit, cycle)
 
 
-@inlined
+@kernel
 def _turn_routers(s, net, cycle):
     """The routers' cycles of a network cycle: one, or as many as the internal speedup gives."""
     speedup = s[net + NET_SPEEDUP]

@@ -4,7 +4,7 @@ Ref: BOOK routefunc.cpp, networks/. All are deterministic: a torus packet with t
 goes by the parity of source and destination (BookSim draws a random number).
 """
 
-from npuviz.sim.parts.bits_kernels import inlined, kernel
+from npuviz.sim.parts.bits_kernels import kernel
 from npuviz.sim.parts.flit_state_kernels import (
     FLIT_WORD,
     FLIT_WORDS,
@@ -29,7 +29,7 @@ from npuviz.sim.parts.flit_state_kernels import (
 )
 
 
-@inlined
+@kernel
 def _fly_output(s, net, router, destination):
     """Destination tag: at stage i of n the i-th digit from the top, in base k."""
     radix = s[net + NET_RADIX]
@@ -42,7 +42,7 @@ def _fly_output(s, net, router, destination):
     return destination % radix
 
 
-@inlined
+@kernel
 def _mesh_output(s, net, router, destination):
     """Dimension order, lowest first: outputs are up and down of each dimension, then the node."""
     radix = s[net + NET_RADIX]
@@ -86,7 +86,7 @@ def _torus_output(s, net, router, destination, port, word):
     return 2 * dimensions * 2 + phase
 
 
-@inlined
+@kernel
 def flatfly_place(s, net, node):
     """Router * concentration + port of a node of a flattened butterfly (nodes are numbered by rows)."""
     columns = s[net + NET_NODE_COLUMNS]
@@ -98,7 +98,7 @@ def flatfly_place(s, net, node):
     return router * s[net + NET_CONCENTRATION] + columns * (y % rows) + x % columns
 
 
-@inlined
+@kernel
 def _flatfly_output(s, net, router, destination):
     """Dimension order over direct links: nodes first, then per dimension the other routers in order."""
     radix = s[net + NET_RADIX]

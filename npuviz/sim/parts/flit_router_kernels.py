@@ -226,7 +226,7 @@ def match_switch(s, net, router):
     return number
 
 
-@inlined
+@kernel
 def _alone(s, net, mask):
     """The only set bit of a mask of input VCs; -1 if there are several, NIL if there is none."""
     found = NIL
@@ -240,7 +240,7 @@ def _alone(s, net, mask):
     return found
 
 
-@inlined
+@kernel
 def _own(s, net, router, bit, output, vc, is_first):
     """Give an output VC to an input VC, which waits for the switch from the next cycle on.
 
@@ -271,7 +271,7 @@ def _accept_start(s, net, router, bit, output):
     return start if 0 <= start < vcs else 0
 
 
-@inlined
+@kernel
 def _take_alone(s, net, router, bit, route):
     """The VC allocator where nobody else asks for an output: the first free VC in rotation."""
     output = route >> 16
@@ -447,7 +447,7 @@ def traverse(s, net, router, source, vc, cycle, left):
         start_packet(s, net, router, bit)
 
 
-@inlined
+@kernel
 def start_packet(s, net, router, bit):
     """A head flit has come to the head of an input VC: route it, or let it ask for a VC at once."""
     words = s[net + NET_MASK_WORDS]
