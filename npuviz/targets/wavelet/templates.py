@@ -362,7 +362,7 @@ class _Builder:
 
     def _blocked(self, program: PeProgram) -> set[int]:
         """Data ids start blocked unless a task is bound. Ref: TID."""
-        bound = {task.id for task in program.tasks if task.kind in (isa.ID_DATA, isa.ID_LOCAL)}
+        bound = {task.id for task in program.tasks}
         found = set(range(24 if self._spec.arch == "wse2" else 8)) - bound
         found -= {number for kind, number in program.unblocked if kind != isa.ID_UT}
         return found | {number for kind, number in program.blocked if kind != isa.ID_UT}
