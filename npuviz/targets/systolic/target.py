@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from npuviz.base.errors import FormatError, TargetError, UsageError
+from npuviz.base.errors import DoesNotFit, FormatError, TargetError, UsageError
 from npuviz.base.names import printable
 from npuviz.base.progress import Progress
+from npuviz.base.units import format_bytes
 from npuviz.formats.onnxim_home import OnnximHome
 from npuviz.formats.onnxim_models import is_model_list
 from npuviz.program.program import Note, Program
@@ -64,6 +65,7 @@ class SystolicTarget:
             if not similar:
                 raise
             raise UsageError(f"{error}; settings with such a name: {', '.join(similar)}") from None
+        _check_dram(spec, compiled)
         return spec, _program(request, spec, compiled, notes)
 
     def build(self, spec: Any, program: Program) -> Machine:
@@ -127,6 +129,17 @@ def _dimensions(settings: Mapping[str, str]) -> dict[str, int]:
                 "needs a whole number"
             ) from None
     return found
+
+
+def _check_dram(spec: SystolicSpec, compiled: "Compiled") -> None:
+    """Refuse a model larger than the DRAM (true mode; ONNXim checks language models only)."""
+    size = spec.config.dram_size << 30
+    end = max((each.address + each.size_bytes for each in compiled.memory_map.allocations), default=0)
+    if spec.mode == "true" and compiled.tables.values is not None and 0 < size < end:
+        raise DoesNotFit(
+            f"the model needs {format_bytes(end)} of DRAM, there are {format_bytes(size)}; "
+            "--set dram_size=0 runs it all the same"
+        )
 
 
 def _compile(path: Path, spec: SystolicSpec, dimensions: Mapping[str, int], progress: Progress) -> "Compiled":

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from npuviz.base.errors import FormatError, TargetError
+from npuviz.base.errors import TargetError
 from npuviz.base.progress import Progress
 from npuviz.formats.onnx_model import read_model
 from npuviz.formats.onnxim_home import OnnximHome
@@ -11,6 +11,7 @@ from npuviz.formats.onnxim_models import ModelEntry, read_model_list
 from npuviz.program.graph import Graph
 from npuviz.targets.systolic.compiler.compile import LaunchPlan, compile_true, scheduled
 from npuviz.targets.systolic.compiler.compiled import Compiled, RequestPlan
+from npuviz.targets.systolic.compiler.entries_check import check_entries, refuse_dimensions
 from npuviz.targets.systolic.compiler.merging import merge_graphs
 from npuviz.targets.systolic.compiler.parity.compile import arrival_tick, check_partition
 from npuviz.targets.systolic.spec import SystolicSpec
@@ -26,6 +27,7 @@ def load_true_list(
     entries, home = read_model_list(path), OnnximHome.of_list(path)
     check_entries(path, entries, home)
     if home.is_language_model(entries[0].name):
+        refuse_dimensions(dimensions)
         from npuviz.targets.systolic.compiler.language_load import load_language
 
         return load_language(entries[0], home, spec, progress, dram=dram)
@@ -41,23 +43,6 @@ def load_true_list(
             + ", ".join(sorted({f"{name}: {graph.opsets.get('', 0)}" for name, graph in named}))
         )
     return _compile_together(entries, named, spec, progress, dram)
-
-
-def check_entries(path: Path, entries: Sequence[ModelEntry], home: OnnximHome) -> None:
-    """Refuse lists that cannot run: a model that is nowhere, a language model beside others."""
-    for entry in entries:
-        if not home.model(entry.name).is_file() and not home.is_language_model(entry.name):
-            raise FormatError(
-                path,
-                field=f"model {entry.name!r}",
-                expected=f"the file {home.model(entry.name)}",
-                found="none",
-            )
-    if len(entries) > 1 and any(home.is_language_model(entry.name) for entry in entries):
-        raise TargetError(
-            f"{path}: a language model runs alone, this list has {len(entries)} models; "
-            "give each its own list file"
-        )
 
 
 def _compile_together(

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from npuviz.base.errors import FormatError, TargetError
+from npuviz.base.errors import TargetError
 from npuviz.base.progress import Progress
 from npuviz.formats.onnx_model import read_model
 from npuviz.formats.onnxim_home import OnnximHome
@@ -15,6 +15,7 @@ from npuviz.formats.onnxim_models import (
     read_trace,
 )
 from npuviz.targets.systolic.compiler.compiled import Compiled
+from npuviz.targets.systolic.compiler.entries_check import check_entries, refuse_dimensions
 from npuviz.targets.systolic.compiler.parity.compile import ModelRequest, ParityModel, compile_parity_list
 from npuviz.targets.systolic.compiler.parity.language import compile_language
 from npuviz.targets.systolic.spec import SystolicSpec
@@ -34,13 +35,10 @@ def load_parity(
         model = _read(path, path.stem, dimensions, ModelRequest(), progress)
         return compile_parity_list([model], spec, dram=dram, progress=progress)
     entries, home = read_model_list(path), OnnximHome.of_list(path)
-    speaking = [entry for entry in entries if home.is_language_model(entry.name)]
-    if speaking and len(entries) > 1:
-        raise TargetError(
-            f"{path}: one language model alone is modelled so far, this list has {len(entries)} models"
-        )
-    if speaking:
-        entry = speaking[0]
+    check_entries(path, entries, home)
+    if home.is_language_model(entries[0].name):
+        refuse_dimensions(dimensions)
+        entry = entries[0]
         trace = read_trace(home.trace(entry.trace_file or DEFAULT_TRACE))
         model = read_language_model(home.language_model(entry.name))
         return compile_language(model, spec, entry, trace, dram=dram, progress=progress)
@@ -59,8 +57,6 @@ def _read_entry(
             f"set output_seq_len to {total + 1}"
         )
     file = home.model(entry.name)
-    if not file.is_file():
-        raise FormatError(path, field=f"model {entry.name!r}", expected=f"the file {file}", found="none")
     request = ModelRequest(entry.request_time_ps, entry.target_core, entry.nr_atten, entry.partition_id)
     return _read(file, entry.name, {**entry.dimensions, **dimensions}, request, progress)
 
