@@ -45,9 +45,21 @@ def line_rows(listing: Listing, frames: Sequence[Frame], element: int, how: Line
     return np.concatenate([_rows(others, element, depth), tasks])
 
 
+def rows_back(listing: Listing, frames: Sequence[Frame], element: int, how: LineStep) -> np.ndarray:
+    """As `line_rows` for going back: an element that runs nothing goes to where it was last."""
+    if frames:
+        return line_rows(listing, frames, element, how)
+    return _rows([(0, len(listing))], element, 0 if how is LineStep.INTO else OUTERMOST)
+
+
 def same_line_rows(listing: Listing, frame: Frame, element: int) -> np.ndarray:
     """Rows that hit at any instruction of the line that a frame is in."""
     return _rows(_ranges(listing, frame.instruction), element, 0)
+
+
+def is_same_line(listing: Listing, one: Frame, other: Frame) -> bool:
+    """Whether two frames stand at the same line."""
+    return _ranges(listing, one.instruction) == _ranges(listing, other.instruction)
 
 
 def task_rows(listing: Listing, element: int) -> np.ndarray:

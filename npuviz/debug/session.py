@@ -13,7 +13,15 @@ from npuviz.base.progress import NoProgress, Progress
 from npuviz.debug.breakpoint import BreakpointList, Watch
 from npuviz.debug.condition import parse
 from npuviz.debug.edits import Edit, MemoryEdit, ProbeEdit, frozen_value
-from npuviz.debug.element_steps import LineStep, frames_of, line_rows, same_line_rows, task_rows
+from npuviz.debug.element_steps import (
+    LineStep,
+    frames_of,
+    is_same_line,
+    line_rows,
+    rows_back,
+    same_line_rows,
+    task_rows,
+)
 from npuviz.debug.runner import Runner
 from npuviz.debug.search import Search, unit_rows
 from npuviz.debug.timeline import Timeline
@@ -121,7 +129,7 @@ class Session:
     def step_line(self, element: int, how: LineStep = LineStep.OVER) -> StopReason:
         """Run until a processing element comes to another line of its program, or begins a task."""
         rows = line_rows(self.program.listing, frames_of(self.machine, element), element, how)
-        return self._step_element(element, rows)
+        return self._step_element(element, rows, is_line=True)
 
     def step_task(self, element: int) -> StopReason:
         """Run until a processing element begins its next task."""
@@ -144,18 +152,26 @@ class Session:
 
     def step_line_back(self, element: int, how: LineStep = LineStep.OVER) -> StopReason:
         """Go back to where a processing element began the line before the present one."""
-        listing = self.program.listing
-        rows = line_rows(listing, frames_of(self.machine, element), element, how)
+        rows = rows_back(self.program.listing, frames_of(self.machine, element), element, how)
         with self._verb():
             reason = self._search.backward(Watch(rows))
-            frames = frames_of(self.machine, element)
-            if reason.kind is StopKind.BREAKPOINT and frames:
-                end = self.cycle
-                begin = self._search.backward(Watch(line_rows(listing, frames, element, LineStep.INTO)))
-                if begin.kind is not StopKind.INTERRUPTED:
-                    own = Watch(same_line_rows(listing, frames[0], element))
-                    reason = self._search.forward(end, own)
+            while reason.kind is StopKind.BREAKPOINT and not frames_of(self.machine, element):
+                reason = self._search.backward(Watch(rows))  # the end of a task: nothing is there to look at
+            if reason.kind is StopKind.BREAKPOINT:
+                reason = self._begin_of_line(reason, element, how)
             return self._stopped(self._at_element(reason, element))
+
+    def _begin_of_line(self, reason: StopReason, element: int, how: LineStep) -> StopReason:
+        """Go back from within a line to where the element came to it."""
+        listing, frames, end = self.program.listing, frames_of(self.machine, element), self.cycle
+        inner = LineStep.OVER if how is LineStep.OVER else LineStep.INTO
+        begin = self._search.backward(Watch(line_rows(listing, frames, element, inner)))
+        if begin.kind is StopKind.INTERRUPTED:
+            return begin
+        before = frames_of(self.machine, element)
+        if not before or not is_same_line(listing, before[0], frames[0]):
+            self._search.forward(end, Watch(same_line_rows(listing, frames[0], element)))
+        return StopReason(reason.kind, self.cycle, reason.breakpoints)
 
     def step_task_back(self, element: int) -> StopReason:
         """Go back to where a processing element last began a task."""
@@ -243,9 +259,12 @@ class Session:
             return StopReason(StopKind.BREAKPOINT, reason.cycle, hits, name, reason.detail)
         return StopReason(StopKind.UNTIL, reason.cycle, (), name, f"{name} started an instruction")
 
-    def _step_element(self, element: int, rows: np.ndarray) -> StopReason:
+    def _step_element(self, element: int, rows: np.ndarray, is_line: bool = False) -> StopReason:
         with self._verb():
             reason = self._search.forward(FOREVER, _joined(self.breakpoints.watch(), rows))
+            while is_line and reason.breakpoints == (0,) and not frames_of(self.machine, element):
+                # A task has just ended: the next line is the first one of the next task.
+                reason = self._search.forward(FOREVER, _joined(self.breakpoints.watch(), rows))
             return self._stopped(self._at_element(reason, element))
 
     def _at_element(self, reason: StopReason, element: int) -> StopReason:
@@ -263,7 +282,9 @@ class Session:
     def _where(self, element: int) -> str:
         """ "heat/pe.csl:42 in compute", as far as known."""
         frames, listing = frames_of(self.machine, element), self.program.listing
-        if not frames or not isinstance(listing, HasSource):
+        if not frames:
+            return "it runs nothing now"
+        if not isinstance(listing, HasSource):
             return ""
         place = listing.place_of(frames[0].instruction)
         text = f"{listing.sources[place.file].name}:{place.line} " if place is not None else ""

@@ -73,9 +73,9 @@ class Explainer:
         if not 0 <= instruction < len(self._listing):
             return ""
         place = self._listing.place_of(instruction)
-        if place is None or place.file >= len(self._engine.wafer.files):
+        if place is None or place.file >= len(self._listing.sources):
             return ""
-        return f"{self._engine.wafer.files[place.file]}:{place.line}: "
+        return f"{self._listing.sources[place.file].name}:{place.line}: "
 
     def fault(self) -> tuple[str, str]:
         """(place, sentence) of the fault that stopped the machine."""

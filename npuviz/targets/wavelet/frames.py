@@ -43,6 +43,10 @@ class FrameViews:
             head = registers - FRAME_WORDS
             function = program.functions[int(s[head + FUNCTION])]
             is_outermost = int(s[head + RETURN_PC]) < 0
+            if not found and not is_outermost and self._is_call(line, program, first):
+                # The function that was called has started nothing yet: its caller stands at the call.
+                registers, line = int(s[head + CALLER]), int(s[head + CALL])
+                continue
             variables = self._locals(function, line - first, registers, int(s[head + STACK]), data)
             kind = "task" if is_outermost and int(s[b + sk.B_TASK]) >> 16 else "function"
             found.append(Frame(function.name, kind, line, variables))
@@ -83,11 +87,11 @@ class FrameViews:
         line, following = int(s[b + sk.B_LINE]), first + int(s[b + sk.B_PC])
         if not first <= line < first + len(program.code):
             return following
-        operation = int(program.code[line - first, k.C_OP])
-        if operation in _CALLS:
-            return following
         # After a return the frame stands at its call, which lies before the instruction that is next.
-        return following - 1 if operation == k.OP_RET else line
+        return following - 1 if int(program.code[line - first, k.C_OP]) == k.OP_RET else line
+
+    def _is_call(self, line: int, program: PeProgram, first: int) -> bool:
+        return 0 <= line - first < len(program.code) and int(program.code[line - first, k.C_OP]) in _CALLS
 
     def _locals(
         self, function: Function, pc: int, registers: int, stack: int, data: np.ndarray

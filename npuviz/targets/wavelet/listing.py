@@ -1,5 +1,6 @@
 """The instructions of a wafer's programs, with the CSL texts they come from."""
 
+import os
 from bisect import bisect_right
 from collections.abc import Sequence
 from functools import cached_property
@@ -12,6 +13,29 @@ from npuviz.targets.wavelet import isa_kernels as isa
 from npuviz.targets.wavelet.csl.disassembly import instruction_text
 from npuviz.targets.wavelet.payload import code_tables
 from npuviz.targets.wavelet.tables import Function, PeProgram, Wafer
+
+LIBRARY = "/targets/wavelet/csl/library/"
+"""In the path of every file that comes with npuviz."""
+
+
+def is_library(path: str) -> bool:
+    """Whether a program text comes with npuviz."""
+    return LIBRARY in path.replace("\\", "/")
+
+
+def short_names(paths: Sequence[str]) -> list[str]:
+    """Names for people, unique: of library files as programs import them, of others from their folder on."""
+    own = [path for path in paths if not is_library(path)]
+    folder = os.path.commonpath([os.path.dirname(path) for path in own]) if own and all(own) else ""
+    names = {os.path.relpath(path, folder or ".") if os.path.isabs(path) else path for path in own}
+    found: list[str] = []
+    for path in paths:
+        if is_library(path):
+            name = path.replace("\\", "/").rpartition(LIBRARY)[2]
+            found.append(f"<{name}>" if name in names else name)
+        else:
+            found.append(os.path.relpath(path, folder) if folder else path)
+    return found
 
 
 class WaveletListing:
@@ -92,10 +116,11 @@ class WaveletListing:
 
     @cached_property
     def sources(self) -> Sequence[SourceFile]:
-        """The texts of the wafer."""
+        """The texts of the wafer; names of the user's files count from the folder that has them all."""
+        names = short_names(self._wafer.files)
         return tuple(
-            SourceFile(name, text, language="csl", library=name.startswith("<"))
-            for name, text in zip(self._wafer.files, self._wafer.texts, strict=True)
+            SourceFile(name, text, path, "csl", is_library(path))
+            for name, path, text in zip(names, self._wafer.files, self._wafer.texts, strict=True)
         )
 
     def place_of(self, index: int) -> Place | None:
