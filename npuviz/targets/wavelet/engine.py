@@ -233,7 +233,8 @@ class Engine:
         count = len(self.commands) + len(rows)
         needed = 8 + count * sk.COMMAND_FIELDS
         while len(self._rows) < needed:
-            self._rows = np.concatenate((self._rows, np.zeros(len(self._rows), np.int64)))
+            # Eight words of head, then as many rows again.
+            self._rows = np.concatenate((self._rows, np.zeros(len(self._rows) - 8, np.int64)))
         place = self._host_used
         for index, (row, data, symbols) in enumerate(rows, len(self.commands)):
             row[sk.M_SYMBOLS] = place

@@ -32,6 +32,7 @@ from npuviz.targets.wavelet.state_kernels import (
     B_RAMP,
     B_SEQUENCE,
     C_QUEUE,
+    D_SETTINGS,
     D_WORD,
     DSR_WORDS,
     ENTRY_WORDS,
@@ -59,6 +60,7 @@ from npuviz.targets.wavelet.state_kernels import (
     G_FIFOS,
     G_NUM_FIFOS,
     G_NUM_SHAPES,
+    G_OPERATIONS,
     G_SHAPES,
     H_TAKEN,
     KIND_FIFO,
@@ -195,6 +197,11 @@ def set_operand(s, p, b, a, kind, value, element_bytes, index):
             return
         dsr = dsr_of(p, b, c, number, file)
         s[a + A_DSR] = dsr
+        settings = s[dsr + D_SETTINGS]
+        if settings >= 0:
+            row = p[s[b + B_PROGRAM] + G_OPERATIONS] + settings * isa.OPERATION_WORDS
+            if p[row + isa.O_SAVE_ADDRESS]:
+                s[a + A_FLAGS] = FLAG_SAVE
         word = s[dsr + D_WORD]
     base = field(word, isa.SHIFT_BASE, isa.MASK_BASE)
     extent = field(word, isa.SHIFT_EXTENT, isa.MASK_EXTENT)
