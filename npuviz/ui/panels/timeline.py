@@ -151,7 +151,7 @@ class TimelinePanel(Panel):
         elif selection.unit is not None:
             first = next((t.id for t in self.view.tracks if t.unit == selection.unit), None)
             if first is not None:
-                self.view.reveal_row(first)
+                self.view.bring_up(first)
         self._explain_arrows()
 
     def zoom_fit(self) -> None:

@@ -215,6 +215,14 @@ class TimelineView(QWidget):
         elif row.bottom > self.state.scroll + height:
             self._scrollbar.setValue(row.bottom - height)
 
+    def bring_up(self, track: int) -> None:
+        """Scroll so that the row of a track, with the head of its group, is the first one in sight."""
+        row = self.state.layout.showing(track)
+        if row is None:
+            return
+        heads = [r.top for r in self.state.layout.rows if r.kind == "group" and r.bottom == row.top]
+        self._scrollbar.setValue(heads[0] if heads else row.top)
+
     def reveal_cycles(self, first: int, last: int) -> None:
         """Move so that a slice can be seen, at the same zoom; nothing happens if some of it is visible."""
         view = self.state.viewport
