@@ -12,7 +12,13 @@ from npuviz.targets.wavelet.cost_table import instruction_names, math_names, ope
 from npuviz.targets.wavelet.payload import code_tables
 from npuviz.targets.wavelet.spec import WaveletSpec
 from npuviz.targets.wavelet.tables import Channel, PeProgram, Wafer
-from npuviz.targets.wavelet.templates import ClassTemplate, ProgramFacts, make_template, program_facts
+from npuviz.targets.wavelet.templates import (
+    ClassTemplate,
+    ProgramFacts,
+    make_template,
+    memory_in_use,
+    program_facts,
+)
 
 MAX_STATE_WORDS = 1 << 33
 """64 GiB: larger wafers are refused. Pages nobody touches take no memory."""
@@ -48,7 +54,7 @@ class ProgramWords:
             for number, program in enumerate(wafer.programs)
         ]
         programs = self._add(np.concatenate(group_rows)) if group_rows else 0
-        self.nodes, self.templates = _classes(spec, wafer)
+        self.nodes, self.templates, self.used_bytes = _classes(spec, wafer)
         self.class_at = [self._class(each, programs) for each in self.templates]
         self.class_words_at = np.array(self.class_at, np.int64)
         self._head(head, spec, wafer, programs)
@@ -98,6 +104,7 @@ class ProgramWords:
                 fifo.address, fifo.size_bytes, fifo.empty_action, fifo.full_action, fifo.activate_pop,
                 fifo.activate_push, fifo.priority, fifo.simd,
             ]  # fmt: skip
+        ranges = np.array(_ranges(program), np.int64).reshape(-1, 2)
         values = {
             sk.G_CODE: code,
             sk.G_LENGTH: len(program.code),
@@ -120,6 +127,8 @@ class ProgramWords:
             sk.G_NUM_ROTATIONS: len(program.rotations),
             sk.G_NUM_OPERATIONS: len(program.operations),
             sk.G_NUM_SHAPES: len(program.shapes),
+            sk.G_SYMBOLS: self._add(ranges),
+            sk.G_NUM_SYMBOLS: len(ranges),
         }
         for word, value in values.items():
             g[word] = value
@@ -234,8 +243,8 @@ def _channel_key(channels: Sequence[Channel]) -> tuple[object, ...]:
     return tuple(found)
 
 
-def _classes(spec: WaveletSpec, wafer: Wafer) -> tuple[Nodes, list[ClassTemplate]]:
-    """Nodes of a wafer and the template of each of their classes."""
+def _classes(spec: WaveletSpec, wafer: Wafer) -> tuple[Nodes, list[ClassTemplate], dict[int, int]]:
+    """Nodes of a wafer, the template of each of their classes, and program -> bytes of memory it uses."""
     facts: dict[int, ProgramFacts] = {}
     index_of: dict[tuple[object, ...], int] = {}
     templates: list[ClassTemplate] = []
@@ -262,7 +271,8 @@ def _classes(spec: WaveletSpec, wafer: Wafer) -> tuple[Nodes, list[ClassTemplate
             place_of.append((x, y))
             class_of.append(index_of[key])
     places = np.array(place_of, np.int64).reshape(-1, 2)
-    return Nodes(places[:, 0], places[:, 1], np.array(class_of, np.int64), grid), templates
+    used = {number: memory_in_use(wafer.programs[number], each) for number, each in facts.items()}
+    return Nodes(places[:, 0], places[:, 1], np.array(class_of, np.int64), grid), templates, used
 
 
 def _known_keys(
@@ -279,6 +289,15 @@ def _known_keys(
     return found
 
 
+def _ranges(program: PeProgram) -> list[tuple[int, int]]:
+    """Begin and end of the variables, rising; of those that share bytes the first one."""
+    found: list[tuple[int, int]] = []
+    for symbol in sorted(program.symbols, key=lambda symbol: (symbol.address, -symbol.size_bytes)):
+        if symbol.size_bytes > 0 and (not found or symbol.address >= found[-1][1]):
+            found.append((symbol.address, symbol.address + symbol.size_bytes))
+    return found
+
+
 def build_state(spec: WaveletSpec, words: ProgramWords) -> np.ndarray:
     """The root state at cycle 0: (words,) int64, owned by the caller; unused pages take no memory."""
     count = len(words.nodes.x)
@@ -289,7 +308,8 @@ def build_state(spec: WaveletSpec, words: ProgramWords) -> np.ndarray:
     wheel = sk.HEADER_WORDS
     nodes = wheel + sk.SLOTS * (per_slot + summary)
     trail_at = nodes + count
-    heap = trail_at + 4 * trail
+    seen = trail_at + 4 * trail
+    heap = seen + sk.SEEN_WORDS
     sizes = np.array([len(template.words) for template in words.templates], np.int64)
     demand = int(sizes[words.nodes.class_of].sum()) if count else 0
     total = heap + demand + FREE_WORDS + 16 * count
@@ -307,6 +327,7 @@ def build_state(spec: WaveletSpec, words: ProgramWords) -> np.ndarray:
         sk.H_CLOSED_AT: -1,
         sk.H_TRAIL: trail_at,
         sk.H_TRAIL_ROWS: trail,
+        sk.H_SEEN: seen,
         sk.H_FINAL: -1,
         sk.H_NOW: -1,
         sk.H_DEMAND: demand,

@@ -23,6 +23,8 @@ from npuviz.targets.wavelet.listing import WaveletListing
 from npuviz.targets.wavelet.router_kernels import KIND_LINK
 from npuviz.targets.wavelet.tables import HOST_COPY_IN, HOST_COPY_OUT, HOST_LAUNCH, HOST_STREAM_IN
 
+MEMORY_BYTES = 49_152
+"""Memory of a PE. Ref: APP."""
 WAITS = {
     sk.WAIT_INPUT: ("waits for words", "wait-empty"),
     sk.WAIT_OUTPUT: ("held back", "wait-queue"),
@@ -277,8 +279,8 @@ class Observer:
             block = self.block_words(pe.node)
             if pe.program >= 0:
                 units.append((unit_name(pe, -1), int(block[sk.B_BUSY])))
-                size = int(block[sk.B_BYTES])
-                memories.append((f"{pe.name}.memory", size, size))
+                used = self._engine.program.used_bytes[pe.program]
+                memories.append((f"{pe.name}.memory", used, MEMORY_BYTES))
         for position, number in self._numbering.queues:
             pe = self._numbering.watched[position]
             words = self.queue(pe.node, number)

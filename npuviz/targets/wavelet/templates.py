@@ -17,6 +17,8 @@ FILTER_FIELDS = (
 )  # fmt: skip
 ALL_COLORS = range(24)
 _ROUTER_CALLS = {isa.S_ROUTE_SET, isa.S_ROUTE_TOGGLE, isa.S_SWITCH_SET, isa.S_QUEUE_BIND}
+OVERRUN_BYTES = 512
+"""Bytes behind what a program uses that it may touch; further out is a fault."""
 REGISTER_LIMIT = 4096
 """Words for the frames of calls where recursion or function values hide how deep they go."""
 
@@ -59,6 +61,7 @@ class ProgramFacts:
     has_dsr: bool
     has_map: bool
     registers: int
+    stack: int
 
 
 def program_facts(program: PeProgram) -> ProgramFacts:
@@ -85,7 +88,8 @@ def program_facts(program: PeProgram) -> ProgramFacts:
         has_async,
         bool(program.dsrs) or bool((ops == isa.OP_DSR_LOAD).any()),
         bool((ops == isa.OP_MAP_OPEN).any()),
-        _register_words(program, reached),
+        _longest_chain(program, reached, _register_sizes(program, reached), REGISTER_LIMIT) + 2,
+        _longest_chain(program, reached, _frame_sizes(program, reached), program.memory_bytes),
     )
 
 
@@ -147,12 +151,20 @@ def _reached(program: PeProgram) -> list[int]:
     return sorted(seen)
 
 
-def _register_words(program: PeProgram, reached: Sequence[int]) -> int:
-    """Words for the longest chain of calls; all functions once where calls are open or recursive."""
+def _register_sizes(program: PeProgram, reached: Sequence[int]) -> dict[int, int]:
+    return {f: program.functions[f].num_regs + 6 for f in reached}
+
+
+def _frame_sizes(program: PeProgram, reached: Sequence[int]) -> dict[int, int]:
+    return {f: -(-program.functions[f].frame_bytes // 8) * 8 for f in reached}
+
+
+def _longest_chain(program: PeProgram, reached: Sequence[int], sizes: dict[int, int], most: int) -> int:
+    """The largest sum of sizes over a chain of calls; where calls are open or recursive, all functions
+    together, and 256 at least, but no more than `most`."""
     callees = _callees(program)
-    sizes = {f: program.functions[f].num_regs + 6 for f in reached}
     longest: dict[int, int] = {}
-    limit = min(REGISTER_LIMIT, max(256, sum(sizes.values())))
+    limit = min(most, max(256, sum(sizes.values())))
 
     def depth(number: int, above: frozenset[int]) -> int:
         if number in above or callees[number][1] or len(above) > 200:
@@ -162,7 +174,12 @@ def _register_words(program: PeProgram, reached: Sequence[int]) -> int:
             longest[number] = min(limit, sizes[number] + max(called, default=0))
         return longest[number]
 
-    return max((depth(root, frozenset()) for root in _roots(program) if root in sizes), default=0) + 2
+    return max((depth(root, frozenset()) for root in _roots(program) if root in sizes), default=0)
+
+
+def memory_in_use(program: PeProgram, facts: ProgramFacts) -> int:
+    """Bytes of a PE's memory that a program can touch: data, and the deepest stack."""
+    return max(len(program.image), min(program.memory_bytes, program.stack_base + facts.stack))
 
 
 def make_template(
@@ -327,10 +344,17 @@ class _Builder:
                     row[word] = given[column]
         return words.reshape(-1)
 
+    def _bytes(self) -> int:
+        """What a program can touch, and a little more: DSDs may overrun an array without harm."""
+        assert self._program is not None
+        assert self._facts is not None
+        used = memory_in_use(self._program, self._facts)
+        return max(used, min(self._program.memory_bytes, used + OVERRUN_BYTES))
+
     def _memory(self) -> np.ndarray:
         if self._program is None:
             return np.zeros(0, np.int64)
-        size = max(self._program.memory_bytes, len(self._program.image))
+        size = self._bytes()
         data = np.zeros(-(-size // 8) * 8, np.uint8)
         data[: len(self._program.image)] = self._program.image
         return data.view(np.int64).copy()
@@ -344,7 +368,7 @@ class _Builder:
         program = self._program
         if program is None:
             return
-        head[sk.B_BYTES] = max(program.memory_bytes, len(program.image))
+        head[sk.B_BYTES] = self._bytes()
         head[sk.B_ACTIVE] = sum(1 << number for number in set(program.activated) if 0 <= number < 63)
         blocked = self._blocked(program)
         head[sk.B_BLOCKED] = sum(1 << number for number in blocked if 0 <= number < 63)
