@@ -5,6 +5,8 @@ a program or a route), the trail of hops, then a heap. A node's block is copied 
 first happens there, so that idle nodes take one word each.
 """
 
+import numpy as np
+
 # --- header of the state -------------------------------------------------------------------------
 H_CYCLE = 0
 H_STATUS = 1
@@ -48,6 +50,8 @@ H_WAKES = 38
 H_EDITS = 39  # bytes changed from outside, counted
 H_NOW = 40  # the cycle whose events ran last, or run now
 H_OLDEST = 42  # first command that may not be done
+H_SEEN = 44  # word of the table of hazards seen lately
+H_HAZARDS = 45  # hazards logged
 H_DEMAND = 41  # words of the heap that the next command may need
 HEADER_WORDS = 64
 
@@ -67,41 +71,55 @@ RESULT_COMMAND = 6  # the command waited for is done
 FAR = 1 << 60
 SLOTS = 32  # of the wheel
 
+# A plain int is a type of its own to numba when it is an argument, and every function it is passed to is
+# compiled once more for it; a numpy number is not.
+ZERO = np.int64(0)
+ONE = np.int64(1)
+NONE = np.int64(-1)
+
 # --- faults ----------------------------------------------------------------------------------------
-FAULT_ADDRESS = 1  # memory access outside
-FAULT_ASSERT = 2
-FAULT_STACK = 3
-FAULT_REGISTERS = 4
-FAULT_OPCODE = 5
-FAULT_EDGE = 6  # a route leaves the fabric
-FAULT_UNROUTED = 7  # a word arrives where its color is not configured
-FAULT_QUEUE = 8  # an operand names a queue that has no color
-FAULT_THREAD = 9  # two live operations on one microthread
-FAULT_FIFO = 10  # the FIFO action "fault"
-FAULT_FUNCTION = 11
-FAULT_COLOR = 12
-FAULT_DSR = 13
-FAULT_SHAPE = 14
-FAULT_TASK = 15  # activation of an id without task
-FAULT_OPERAND = 16
-FAULT_TYPE = 17
+FAULT_ADDRESS = np.int64(1)  # memory access outside
+FAULT_ASSERT = np.int64(2)
+FAULT_STACK = np.int64(3)
+FAULT_REGISTERS = np.int64(4)
+FAULT_OPCODE = np.int64(5)
+FAULT_EDGE = np.int64(6)  # a route leaves the fabric
+FAULT_UNROUTED = np.int64(7)  # a word arrives where its color is not configured
+FAULT_QUEUE = np.int64(8)  # an operand names a queue that has no color
+FAULT_THREAD = np.int64(9)  # two live operations on one microthread
+FAULT_FIFO = np.int64(10)  # the FIFO action "fault"
+FAULT_FUNCTION = np.int64(11)
+FAULT_COLOR = np.int64(12)
+FAULT_DSR = np.int64(13)
+FAULT_SHAPE = np.int64(14)
+FAULT_TASK = np.int64(15)  # activation of an id without task
+FAULT_OPERAND = np.int64(16)
+FAULT_TYPE = np.int64(17)
 
 # --- hazards (log entries) ---------------------------------------------------------------------------
-LOG_PRINT = 1  # value: character codes of a line follow one by one
-LOG_TRACE = 2
-LOG_CONTROL_UNBOUND = 3
-LOG_THREAD_BUSY = 4
-LOG_LENGTHS = 5
-LOG_ABSORBED = 6
-LOG_NO_INDEX = 7
-LOG_TWO_ARRIVALS = 8
-LOG_QUEUE_BUSY = 9
-LOG_TEARDOWN = 10
-LOG_NO_ADVANCE = 11
-LOG_UNBOUND_TASK = 12
-LOG_COMMAND = 13
+LOG_PRINT = np.int64(1)  # value: character codes of a line follow one by one
+LOG_TRACE = np.int64(2)
+LOG_CONTROL_UNBOUND = np.int64(3)
+LOG_THREAD_BUSY = np.int64(4)
+LOG_LENGTHS = np.int64(5)
+LOG_ABSORBED = np.int64(6)
+LOG_NO_INDEX = np.int64(7)
+LOG_TWO_ARRIVALS = np.int64(8)
+LOG_QUEUE_BUSY = np.int64(9)
+LOG_TEARDOWN = np.int64(10)
+LOG_NO_ADVANCE = np.int64(11)
+LOG_UNBOUND_TASK = np.int64(12)
+LOG_COMMAND = np.int64(13)
+LOG_OUTPUT_BUSY = np.int64(14)
+LOG_REBOUND = np.int64(15)
+LOG_MIXED = np.int64(16)
+LOG_BOUNDS = np.int64(17)
 LOG_CHUNK_ROWS = 64
 LOG_ROW = 5  # cycle, node, kind, value, instruction
+SEEN_WORDS = 1024  # a power of two
+MOST_HAZARDS = 1 << 15
+LAST_SHIFT = 20  # value of LOG_BOUNDS: base | (last + LAST_BIAS) << LAST_SHIFT
+LAST_BIAS = 1 << 24
 
 # --- a node's block ------------------------------------------------------------------------------------
 B_NODE = 0
@@ -172,7 +190,8 @@ B_PRNG_STATE = 92  # four generators
 B_OUT = 96  # color of each output queue, -1
 B_MAP_WAIT = 104  # cursor (operand record) that the main thread waits for, 0 none
 B_DEAD_UT = 105
-BLOCK_HEADER = 108
+B_OUT_USED = 108  # WSE-2: 1 + the color that used each output queue last
+BLOCK_HEADER = 116
 
 WAIT_NONE = 0
 WAIT_INPUT = 1
@@ -334,6 +353,12 @@ D_CONTROL_ID = 4
 D_UT = 5
 DSR_WORDS = 6
 
+# --- stages of a word in the trail
+TRAIL_SENT = np.int64(0)
+TRAIL_HOP = np.int64(1)
+TRAIL_TAKEN = np.int64(2)
+TRAIL_DROPPED = np.int64(3)
+
 # --- a cursor of @map uses an operand record
 
 # --- program words ---------------------------------------------------------------------------------------
@@ -418,6 +443,8 @@ G_ROTATIONS = 17
 G_NUM_ROTATIONS = 18
 G_NUM_OPERATIONS = 19
 G_NUM_SHAPES = 20
+G_SYMBOLS = 21  # begin and end of each variable, rising
+G_NUM_SYMBOLS = 22
 GROUP_WORDS = 24
 
 FUNCTION_WORDS = 4
