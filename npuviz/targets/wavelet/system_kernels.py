@@ -2,7 +2,7 @@
 
 from npuviz.sim.parts.bits_kernels import kernel
 from npuviz.targets.wavelet import isa_kernels as isa
-from npuviz.targets.wavelet.events_kernels import fault, log, wake_processor, wake_router
+from npuviz.targets.wavelet.events_kernels import fault, hazard, log, wake_processor, wake_router
 from npuviz.targets.wavelet.memory_kernels import store_16
 from npuviz.targets.wavelet.operand_kernels import is_inside
 from npuviz.targets.wavelet.state_kernels import (
@@ -45,6 +45,7 @@ from npuviz.targets.wavelet.state_kernels import (
     L_FIFOS,
     L_QUEUE,
     LOG_PRINT,
+    LOG_REBOUND,
     LOG_TRACE,
     NODE_COLUMN,
     NODE_ROW,
@@ -111,7 +112,11 @@ def _router_system(s, p, b, number, first, second, third, t):
         s[ch + C_POSITIONS] ^= (second & 0x1F) | ((third & 0x1F) << 8)
     elif number == isa.S_SWITCH_SET:
         if second >= 1 and second <= 3:
-            base = s[ch + C_POSITIONS]
+            # The half that is not given is that of the position before.
+            last = second - 1
+            while last > 0 and s[ch + C_POSITIONS + last] >> 16 == 0:
+                last -= 1
+            base = s[ch + C_POSITIONS + last]
             receive = third & 0x1F if third & 0x1F else base & 0x1F
             send = (third >> 8) & 0x1F if (third >> 8) & 0x1F else (base >> 8) & 0x1F
             s[ch + C_POSITIONS + second] = receive | (send << 8) | (third & (1 << 16))
@@ -136,7 +141,7 @@ def _router_system(s, p, b, number, first, second, third, t):
 
 @kernel
 def _keep_half(s, ch, position, before):
-    """A switch position that took a half from position 0 takes it from the new one."""
+    """A switch position that has a half from position 0 takes it from the new one."""
     word = s[ch + C_POSITIONS + position]
     if word >> 16:
         now = s[ch + C_POSITIONS]
@@ -176,6 +181,13 @@ def _queue_system(s, p, b, number, queue, kind, third, t):
         ch = channel_of(s, p, b, third)
         if ch == 0:
             return 0
+        if queue_level(s, p, b, queue & 7, is_output) > 0:
+            old = s[b + B_OUT + (queue & 7)]
+            if not is_output:
+                old = s[b + p[s[b + B_CLASS] + L_QUEUE + (queue & 7)] + Q_COLOR]
+            if old != third:
+                value = third | ((queue & 7) << 8) | ((1 if is_output else 0) << 16)
+                hazard(s, s[b + B_NODE], LOG_REBOUND, value, s[b + B_LINE])
         if is_output:
             s[b + B_OUT + (queue & 7)] = third
         else:

@@ -140,7 +140,11 @@ def _switches(
     fields = _struct(value, allowed, ".switches", at)
     positions: list[tuple[int, int] | None] = [(receive, transmit)]
     for name in ("pos1", "pos2", "pos3"):
-        positions.append(_position(fields[name], receive, transmit, name, at) if name in fields else None)
+        found = _position(fields[name], receive, transmit, name, at) if name in fields else None
+        positions.append(found)
+        # The half that a position does not give is that of the position before it: cholesky and
+        # 25-pt-stencil rely on it (EX), and topic-06 does not tell.
+        receive, transmit = found or (receive, transmit)
     current = 0
     if "current_switch_pos" in fields:
         current = check_range(integer_of(fields["current_switch_pos"], at), 0, 3, "switch position", at)
