@@ -369,6 +369,9 @@ class Observer:
             "layers": int(s[sk.H_LAYERS_DONE]),
             **self.dram.totals(),
         }
+        if spec.spad_banks:
+            cores = range(spec.num_cores)
+            counters["bank_conflict_cycles"] = sum(int(self.core(core)[sk.K_CONFLICTS]) for core in cores)
         return RunSummary(tuple(units), tuple(queues), tuple(memories), counters)
 
     def _busy(self, core: int) -> dict[int, int]:

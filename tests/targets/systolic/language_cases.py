@@ -1,7 +1,7 @@
 """Small language models and traces in an ONNXim home folder."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from npuviz.base.progress import NoProgress
@@ -28,7 +28,7 @@ GPT = OPT | {"activation_function": "gelu"}
 def write_home(
     folder: Path,
     trace: Sequence[tuple[int, int, int, int]],
-    model: dict[str, object] | None = None,
+    model: Mapping[str, object] | None = None,
     **entry: object,
 ) -> Path:
     """A home folder with the model `tiny`, a trace, and a list file, which is returned."""

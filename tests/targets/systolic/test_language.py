@@ -1,5 +1,6 @@
 """Language mode: who shares an iteration, when it starts, and what is refused."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -103,7 +104,7 @@ def test_tensor_parallelism_divides_the_work(tmp_path: Path) -> None:
 @pytest.mark.parametrize("model", [OPT, GPT, LLAMA], ids=["opt", "gpt", "llama"])
 @pytest.mark.parametrize("scheduler", ["simple", "time_multiplex", "partition_cpu", "spatial_split"])
 def test_shapes_run_in_true_mode_under_every_scheduler(
-    tmp_path: Path, model: dict[str, object], scheduler: str
+    tmp_path: Path, model: Mapping[str, object], scheduler: str
 ) -> None:
     path = write_home(tmp_path, [(0, 8, 3, 0)], model)
     machine = run_list(path, mode="true", scheduler=scheduler)
