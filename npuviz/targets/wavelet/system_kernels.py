@@ -5,6 +5,7 @@ from npuviz.targets.wavelet import isa_kernels as isa
 from npuviz.targets.wavelet.events_kernels import fault, hazard, log, wake_processor, wake_router
 from npuviz.targets.wavelet.memory_kernels import store_16
 from npuviz.targets.wavelet.operand_kernels import is_inside
+from npuviz.targets.wavelet.router_kernels import push_queue
 from npuviz.targets.wavelet.state_kernels import (
     B_BUSY,
     B_CLASS,
@@ -14,6 +15,7 @@ from npuviz.targets.wavelet.state_kernels import (
     B_LAUNCH_COMMAND,
     B_LEVEL,
     B_LINE,
+    B_MAIN_MASK,
     B_MEMORY,
     B_NODE,
     B_OUT,
@@ -34,6 +36,7 @@ from npuviz.targets.wavelet.state_kernels import (
     C_RING,
     C_ROUTED,
     COMMAND_WORDS,
+    ENTRY_WORDS,
     F_READ_LENGTH,
     F_WRITE_LENGTH,
     FAULT_ADDRESS,
@@ -55,7 +58,10 @@ from npuviz.targets.wavelet.state_kernels import (
     P_NODES,
     Q_COLOR,
     Q_COUNT,
+    Q_HEAD,
     Q_LENGTH,
+    Q_LIMIT,
+    Q_RING,
     R_COUNT,
     X_LEFT,
 )
@@ -162,6 +168,19 @@ def queue_level(s, p, b, queue, is_output):
 
 
 @kernel
+def _move_words(s, b, source, target, old, new):
+    """Words of a color that wait in the queue it had so far go to the one it is bound to now."""
+    while s[source + Q_COUNT] > 0 and s[target + Q_COUNT] < s[target + Q_LIMIT]:
+        at = source + Q_RING + s[source + Q_HEAD] * ENTRY_WORDS
+        push_queue(s, target, s[at], s[at + 1], s[at + 2])
+        s[source + Q_HEAD] = (s[source + Q_HEAD] + 1) % s[source + Q_LIMIT]
+        s[source + Q_COUNT] -= 1
+        s[b + B_MAIN_MASK] |= 1 << new
+    if s[source + Q_COUNT] == 0:
+        s[b + B_MAIN_MASK] &= ~(1 << old)
+
+
+@kernel
 def _queue_system(s, p, b, number, queue, kind, third, t):
     is_output = kind == isa.ID_OUTPUT_QUEUE
     if number == isa.S_QUEUE_FLUSH:
@@ -196,8 +215,14 @@ def _queue_system(s, p, b, number, queue, kind, third, t):
                 old = s[b + place + Q_COLOR]
                 if old >= 0:
                     s[channel_of(s, p, b, old) + C_QUEUE] = -1
+                waiting = s[ch + C_QUEUE]
+                if waiting >= 0 and waiting != queue & 7:
+                    _move_words(
+                        s, b, b + p[s[b + B_CLASS] + L_QUEUE + waiting], b + place, waiting, queue & 7
+                    )
                 s[b + place + Q_COLOR] = third
                 s[ch + C_QUEUE] = queue & 7
+                wake_processor(s, s[b + B_NODE], t + 1)
         wake_router(s, s[b + B_NODE], t + 1)
     return 0
 
