@@ -8,6 +8,7 @@ and rounded once to nearest even.
 import struct
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 from numba import float32, float64, int64, types
 from numba.core import config as _config
@@ -75,7 +76,11 @@ bits_of: Any = _plain_bits_of if _is_plain else intrinsic(_bits_of)
 _single: Any = _plain_single_of if _is_plain else intrinsic(_single_of)
 _single_word: Any = _plain_single_bits if _is_plain else intrinsic(_single_bits)
 
-QUIET_NAN = 0x7FC0_0000
+# Bits of exponent and mantissa, and bias. numpy numbers: plain ones would compile a kernel per format.
+F16_EXPONENT, F16_MANTISSA, F16_BIAS = np.int64(5), np.int64(10), np.int64(15)
+BF16_EXPONENT, BF16_MANTISSA, BF16_BIAS = np.int64(8), np.int64(7), np.int64(127)
+CB16_EXPONENT, CB16_MANTISSA, CB16_BIAS = np.int64(6), np.int64(9), np.int64(42)
+SINGLE = np.int64(T_F32)
 
 
 @inlined
@@ -148,10 +153,10 @@ def value_of(word, kind):
     if kind == T_F32:
         return single_of(word)
     if kind == T_F16:
-        return widen(word & 0xFFFF, 5, 10, 15)
+        return widen(word & 0xFFFF, F16_EXPONENT, F16_MANTISSA, F16_BIAS)
     if kind == T_BF16:
-        return widen(word & 0xFFFF, 8, 7, 127)
-    return widen(word & 0xFFFF, 6, 9, 42)
+        return widen(word & 0xFFFF, BF16_EXPONENT, BF16_MANTISSA, BF16_BIAS)
+    return widen(word & 0xFFFF, CB16_EXPONENT, CB16_MANTISSA, CB16_BIAS)
 
 
 @kernel
@@ -160,10 +165,10 @@ def bits_for(value, kind):
     if kind == T_F32:
         return single_bits(value)
     if kind == T_F16:
-        return narrow(value, 5, 10, 15)
+        return narrow(value, F16_EXPONENT, F16_MANTISSA, F16_BIAS)
     if kind == T_BF16:
-        return narrow(value, 8, 7, 127)
-    return narrow(value, 6, 9, 42)
+        return narrow(value, BF16_EXPONENT, BF16_MANTISSA, BF16_BIAS)
+    return narrow(value, CB16_EXPONENT, CB16_MANTISSA, CB16_BIAS)
 
 
 @inlined

@@ -1,10 +1,12 @@
 """What one element of a DSD operation computes, on raw bits."""
 
+import numpy as np
+
 from npuviz.sim.parts.bits_kernels import inlined, kernel
 from npuviz.targets.wavelet import isa_kernels as isa
 from npuviz.targets.wavelet.float_kernels import bits_for, fused, single_bits, single_of, value_of
 
-T_F32 = isa.T_F32
+T_F32 = np.int64(isa.T_F32)
 
 
 @inlined

@@ -32,6 +32,7 @@ from npuviz.targets.wavelet.state_kernels import (
     H_HOST_AT,
     L_QUEUE,
     MAIN,
+    ONE,
     P_HOST_WORD,
     Q_IN_AT,
     Q_IN_COMMAND,
@@ -40,8 +41,10 @@ from npuviz.targets.wavelet.state_kernels import (
     T_LEVEL,
     T_NEXT,
     T_WAIT,
+    TRAIL_TAKEN,
     WAIT_BLOCKED,
     X_LEFT,
+    ZERO,
 )
 from npuviz.targets.wavelet.system_kernels import queue_level
 from npuviz.targets.wavelet.task_kernels import NO_TASK, pick_task, start_task
@@ -70,7 +73,7 @@ def _take_from_host(s, p, h, b, node, t):
         place = s[q + Q_IN_AT]
         identity = (1 << 62) | place
         push_queue(s, q, h[place] & 0xFFFF_FFFF, identity, t + 1)
-        leave_trail(s, identity, node, 0, 2, 0, s[q], h[place] & 0xFFFF_FFFF)
+        leave_trail(s, identity, node, ZERO, TRAIL_TAKEN, ZERO, s[q], h[place] & 0xFFFF_FFFF)
         s[b + B_MAIN_MASK] |= 1 << k
         s[q + Q_IN_AT] = place + 1
         s[q + Q_IN_NEXT] = t + p[P_HOST_WORD]
@@ -135,7 +138,7 @@ def processor_step(s, p, h, x, ev, node, t):
             continue
         state = can_step(s, p, b, th, t)
         if state == -1:
-            finish_operation(s, p, x, ev, b, k, False, t, 1)
+            finish_operation(s, p, x, ev, b, k, ZERO, t, ONE)
             wake = t + 1
         elif state == 1:
             level = s[th + T_LEVEL] if k < MAIN else s[b + B_LEVEL]

@@ -77,6 +77,7 @@ from npuviz.targets.wavelet.state_kernels import (
     NODE_COLUMN,
     NODE_ROW,
     NODE_WORDS,
+    ONE,
     P_BRANCH,
     P_BRANCH_TAKEN,
     P_COLUMNS,
@@ -133,7 +134,7 @@ def _copy(s, b, target, source, size):
         return
     memory = s[b + B_MEMORY]
     for i in range(size):
-        store_bytes(s, memory, target + i, 1, load_bytes(s, memory, source + i, 1))
+        store_bytes(s, memory, target + i, ONE, load_bytes(s, memory, source + i, ONE))
 
 
 @kernel
@@ -382,7 +383,7 @@ def _map_instruction(s, p, b, f, code, op, t):
 def _task_instruction(s, p, b, f, code, op, t):
     """OP_ACTIVATE, OP_BLOCK, OP_UNBLOCK, OP_SYS."""
     if op == isa.OP_ACTIVATE:
-        activate(s, p, b, s[f + p[code + isa.C_A]])
+        activate(s, p, b, s[f + p[code + isa.C_A]], s[b + B_LINE])
     elif op == isa.OP_SYS:
         r = p[code + isa.C_A]
         first, second, third = p[code + isa.C_B], p[code + isa.C_C], p[code + isa.C_AUX]

@@ -1,8 +1,10 @@
 """Tasks of a processor: activation, blocking, and the choice of the next one."""
 
+import numpy as np
+
 from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros
 from npuviz.targets.wavelet import isa_kernels as isa
-from npuviz.targets.wavelet.events_kernels import log, wake_processor
+from npuviz.targets.wavelet.events_kernels import hazard, wake_processor
 from npuviz.targets.wavelet.memory_kernels import wrapped
 from npuviz.targets.wavelet.operand_kernels import head_entry, pop_queue
 from npuviz.targets.wavelet.state_kernels import (
@@ -58,7 +60,7 @@ from npuviz.targets.wavelet.state_kernels import (
 )
 
 TEARDOWN_ID = 29
-LAUNCH_ID = 28
+LAUNCH_ID = np.int64(28)
 """Place of launched functions in the order of ids; the host library has it. Ref: TID."""
 NO_TASK = -1
 PICK_LOCAL = 1
@@ -74,14 +76,14 @@ function, instruction of the call."""
 
 
 @kernel
-def activate(s, p, b, number):
-    """Make a local task active; an id without a task, and a second activation, are logged."""
+def activate(s, p, b, number, line):
+    """Make a local task active; an id without a task, and a second activation, are logged with `line`."""
     g = s[b + B_PROGRAM]
     if number < 0 or number > 62 or g < 0 or p[p[g + G_LOCAL] + number] < 0:
-        log(s, s[b + B_NODE], LOG_UNBOUND_TASK, number, s[b + B_LINE])
+        hazard(s, s[b + B_NODE], LOG_UNBOUND_TASK, number, line)
         return
     if (s[b + B_ACTIVE] >> number) & 1:
-        log(s, s[b + B_NODE], LOG_ABSORBED, number, s[b + B_LINE])
+        hazard(s, s[b + B_NODE], LOG_ABSORBED, number, line)
     s[b + B_ACTIVE] |= 1 << number
 
 
@@ -274,7 +276,7 @@ def start_task(s, p, h, b, pick, t):
         identity = s[head_entry(s, q) + 1]
         payload = pop_queue(s, b, q, number, t)
         if what == PICK_DROP:
-            log(s, s[b + B_NODE], LOG_CONTROL_UNBOUND, (payload >> 16) & 63, -1)
+            hazard(s, s[b + B_NODE], LOG_CONTROL_UNBOUND, (payload >> 16) & 63, -1)
             wake_processor(s, s[b + B_NODE], t + 1)
             return
         task = s[q + Q_ID]
