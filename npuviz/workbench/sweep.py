@@ -187,7 +187,8 @@ def _client(options: SweepOptions, progress: Progress) -> Generator[Any]:
         rules: dict[str, Any] = {
             "threads_per_worker": 1,
             "processes": True,
-            "dashboard_address": None,
+            # None would still serve pages, at a port that a second sweep finds taken.
+            "dashboard_address": "127.0.0.1:0",
             "silence_logs": logging.CRITICAL,
             "local_directory": scratch,
             "memory_limit": 0,

@@ -33,7 +33,7 @@ def scheduler() -> Iterator[str]:
     from distributed import LocalCluster
 
     with dask_config.set({"distributed.worker.daemon": False}):
-        rules: dict[str, Any] = {"processes": False, "dashboard_address": None, "silence_logs": 50}
+        rules: dict[str, Any] = {"processes": False, "dashboard_address": "127.0.0.1:0", "silence_logs": 50}
         made: Any = LocalCluster(n_workers=1, threads_per_worker=2, protocol="tcp", host="127.0.0.1", **rules)
         with made:
             yield made.scheduler_address
