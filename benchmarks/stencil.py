@@ -5,7 +5,7 @@ from pathlib import Path
 SIDE = 64
 DEPTH = 64
 """Elements per PE."""
-ROUNDS = 20
+ROUNDS = 3
 
 LAYOUT = """
 param side: u16;

@@ -1,6 +1,7 @@
 """The wafer machine: active PE-cycles a second on a stencil, idle PEs, compile time of a wafer."""
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -51,17 +52,11 @@ def _best(machine: WaveletMachine) -> float:
 def _inside(wafer: Wafer, side: int) -> Wafer:
     """The same program in the corner of a square of idle PEs of that side."""
     programs = np.full((side, side), -1, np.int32)
-    programs[:, :] = wafer.program_of[0, 0]
     programs[: wafer.rows, : wafer.columns] = wafer.program_of
-    values = {name: getattr(wafer, name) for name in wafer.__dataclass_fields__}
-    idle = {
-        **{n: getattr(wafer.programs[0], n) for n in wafer.programs[0].__dataclass_fields__},
-        "activated": (),
-    }
-    own = (*wafer.programs, type(wafer.programs[0])(**idle))
+    own = (*wafer.programs, replace(wafer.programs[0], activated=()))
     programs[wafer.rows :, :] = programs[:, wafer.columns :] = len(own) - 1
-    return Wafer(**{**values, "programs": own, "program_of": programs, "columns": side, "rows": side,
-                    "fabric": (side + 7, side + 2)})  # fmt: skip
+    size = (side + 7, side + 2)
+    return replace(wafer, programs=own, program_of=programs, columns=side, rows=side, fabric=size)
 
 
 def run() -> list[Row]:

@@ -49,7 +49,7 @@ def _documented(column: int) -> dict[str, Rate]:
     found: dict[str, Rate] = {}
     for row in _WIDTHS:
         for name in row[2]:
-            found[name] = Rate(row[column], 1, 2, "documented", "APP")
+            found[name] = Rate(row[0] if column == 0 else row[1], 1, 2, "documented", "APP")
     for name in _names("fmacs fmuls clz ctz popcnt dfilt"):
         found[name] = Rate(1, 1, 2, "assumed", "not listed in APP: one element a cycle")
     return found

@@ -1,13 +1,14 @@
 """Builds and runs hand-written wafers, for tests of the machine."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from npuviz.sim.stop import NO_STOPS, StopKind, StopReason
 from npuviz.targets.wavelet.machine import WaveletMachine
-from npuviz.targets.wavelet.tables import HOST_LAUNCH, HostCommand, PeProgram, Wafer
+from npuviz.targets.wavelet.tables import HOST_LAUNCH, HostCommand, Wafer
 from npuviz.targets.wavelet.target import TARGET, make_program
 from tests.targets.wavelet.assembler import Assembler, mem, wafer
 
@@ -52,10 +53,5 @@ def compute(name: str, forms: str, *operands: Any, dtype: Any, half: int | None 
     a.dsd(name, forms, tuple(range(len(forms))))
     a.unblock()
     a.ret()
-    others = {} if half is None else {"half": half}
-    return variable(launch(wafer([a.program(**others)], [[0]])), "result")
-
-
-def with_queues(program: PeProgram, queues: tuple[Any, ...]) -> PeProgram:
-    values = {name: getattr(program, name) for name in program.__dataclass_fields__}
-    return PeProgram(**{**values, "queues": queues})
+    program = a.program() if half is None else replace(a.program(), half=half)
+    return variable(launch(wafer([program], [[0]])), "result")

@@ -1,5 +1,6 @@
 """Timing figures of wavelet-fabric.md section 10 (WSE-3, vendor simulator), each within 5 %."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -137,21 +138,15 @@ def test_relay_chain(stages: int, words: int) -> None:
 
     The 16.5 at N = 0 is the published harness's own (about one launch more) and is left out here.
     """
-    programs = [sender(words), receiver(words), relay(words)]
     colors = (COLOR, COLOR + 1)
-    relays: list[PeProgram] = []
-    for parity in (0, 1):
-        program = relay(words)
-        bindings = (QueueBinding(2, False, colors[parity]), QueueBinding(3, True, colors[1 - parity]))
-        relays.append(
-            PeProgram(
-                **{**{f: getattr(program, f) for f in program.__dataclass_fields__}, "queues": bindings}
-            )
+    relays = [
+        replace(
+            relay(words), queues=(QueueBinding(2, False, colors[p]), QueueBinding(3, True, colors[1 - p]))
         )
-    last = receiver(words)
-    last = PeProgram(**{**{f: getattr(last, f) for f in last.__dataclass_fields__},
-                        "queues": (QueueBinding(2, False, colors[(stages - 1) % 2]),)})  # fmt: skip
-    programs = [programs[0], last, *relays]
+        for p in (0, 1)
+    ]
+    last = replace(receiver(words), queues=(QueueBinding(2, False, colors[(stages - 1) % 2]),))
+    programs = [sender(words), last, *relays]
     row = [0, *[2 + (x - 1) % 2 for x in range(1, stages)], 1]
     channels: dict[tuple[int, int], tuple[Any, ...]] = {}
     for x in range(stages + 1):
