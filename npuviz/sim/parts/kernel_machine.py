@@ -156,7 +156,7 @@ class KernelMachine(ABC):
         result, hits = self._kernel.advance(until, stops, events)
         if hits.any():
             ids = tuple(sorted({int(stops[index, 5]) for index in np.flatnonzero(hits)}))
-            return StopReason(StopKind.BREAKPOINT, self.cycle, ids)
+            return StopReason(StopKind.BREAKPOINT, self.cycle, ids, self._hit_unit(hits))
         if result == RESULT_UNTIL:
             return StopReason(StopKind.UNTIL, self.cycle)
         if result == RESULT_FINISHED:
@@ -164,6 +164,10 @@ class KernelMachine(ABC):
         if result == RESULT_EVENTS:
             return StopReason(StopKind.EVENTS_FULL, self.cycle)
         return self._broken(result)
+
+    def _hit_unit(self, hits: np.ndarray) -> str:
+        """The unit that hit words tell of; "" if they tell of none."""
+        return ""
 
     @abstractmethod
     def _broken(self, result: int) -> StopReason:

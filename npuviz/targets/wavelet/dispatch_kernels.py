@@ -3,7 +3,7 @@
 from npuviz.sim.parts.bits_kernels import inlined, kernel
 from npuviz.targets.wavelet import isa_kernels as isa
 from npuviz.targets.wavelet.dsd_kernels import operand, set_up, thread_of
-from npuviz.targets.wavelet.events_kernels import fault, log
+from npuviz.targets.wavelet.events_kernels import fault, hazard
 from npuviz.targets.wavelet.fifo_kernels import elements_free, elements_held
 from npuviz.targets.wavelet.operand_kernels import (
     dsr_of,
@@ -56,6 +56,7 @@ from npuviz.targets.wavelet.state_kernels import (
     L_DSRS,
     LOG_THREAD_BUSY,
     MAIN,
+    NONE,
     OPERAND_WORDS,
     P_ARCH,
     P_LOAD_USE,
@@ -76,6 +77,7 @@ from npuviz.targets.wavelet.state_kernels import (
     T_START,
     T_UNBLOCK,
     T_UNBLOCK_KIND,
+    ZERO,
 )
 
 NUM_CURSORS = 8
@@ -209,7 +211,7 @@ def start_operation(s, p, b, row, t):
     number = _thread_number(s, p, b, row, frame, dsr) if is_async else MAIN
     if (s[b + B_THREADS] >> number) & 1:
         if s[b + B_MAP_WAIT] != -2:
-            log(s, s[b + B_NODE], LOG_THREAD_BUSY, number, s[b + B_LINE])
+            hazard(s, s[b + B_NODE], LOG_THREAD_BUSY, number, s[b + B_LINE])
             s[b + B_MAP_WAIT] = -2
         return False
     s[b + B_MAP_WAIT] = 0
@@ -281,7 +283,7 @@ def cursor_of(s, p, b, number):
 def open_cursor(s, p, b, number, word, size):
     """OP_MAP_OPEN."""
     a = cursor_of(s, p, b, number)
-    set_operand(s, p, b, a, isa.OPERAND_DSD, word, size, -1)
+    set_operand(s, p, b, a, isa.OPERAND_DSD, word, size, NONE)
     s[a + A_LEFT] = s[a + A_LENGTH]
     if s[a + A_KIND] == KIND_INPUT:
         s[s[a + A_RECORD] + Q_THREAD] = MAIN
@@ -311,7 +313,7 @@ def cursor_ready(s, p, b, a, reads, t):
     if kind == KIND_INPUT:
         return has_word(s, s[a + A_RECORD], t)
     if kind == KIND_OUTPUT:
-        return visible_count(s, s[a + A_RECORD], 0, t) < s[s[a + A_RECORD] + C_LIMIT_RAMP]
+        return visible_count(s, s[a + A_RECORD], ZERO, t) < s[s[a + A_RECORD] + C_LIMIT_RAMP]
     if kind == KIND_FIFO:
         return elements_held(s, a) > 0 if reads else elements_free(s, p, b, a) > 0
     return True
@@ -337,7 +339,7 @@ def write_cursor(s, p, b, a, value, t):
     kind = s[a + A_KIND]
     s[a + A_LEFT] -= 1
     if kind == KIND_OUTPUT:
-        send_word(s, p, b, a, value, 0, s[a + A_LEFT] == 0, t)
+        send_word(s, p, b, a, value, ZERO, s[a + A_LEFT] == 0, t)
     elif kind == KIND_FIFO:
         write_fifo(s, p, b, a, value)
     elif kind != KIND_NOTHING:

@@ -3,7 +3,7 @@
 An operation belongs to a thread: a microthread, or the main thread, which waits for its end.
 """
 
-from npuviz.sim.parts.bits_kernels import inlined, kernel
+from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros
 from npuviz.sim.parts.watch_kernels import (
     INTERVAL,
     STOP_MEMORY_READ,
@@ -14,7 +14,7 @@ from npuviz.sim.parts.watch_kernels import (
     watch_subject,
 )
 from npuviz.targets.wavelet import isa_kernels as isa
-from npuviz.targets.wavelet.events_kernels import log
+from npuviz.targets.wavelet.events_kernels import hazard
 from npuviz.targets.wavelet.fifo_kernels import (
     FIFO_ENDS,
     FIFO_GOES_ON,
@@ -44,6 +44,7 @@ from npuviz.targets.wavelet.state_kernels import (
     A_ADDRESS,
     A_BASE,
     A_BYTES,
+    A_COLOR,
     A_FLAGS,
     A_INDEX,
     A_KIND,
@@ -58,16 +59,20 @@ from npuviz.targets.wavelet.state_kernels import (
     B_LINE,
     B_MEMORY,
     B_NODE,
+    B_OUT_USED,
     B_PROGRAM,
     B_READY,
     B_RUN_START,
     B_THREADS,
     C_LIMIT_RAMP,
+    C_PORTS,
     FLAG_PAIR,
     FLAG_TRANSFORM,
     FLAG_ZERO_FIRST,
     FLAG_ZERO_SECOND,
     G_HALF,
+    G_NUM_SYMBOLS,
+    G_SYMBOLS,
     H_BEATS,
     H_ELEMENTS,
     H_FLOPS,
@@ -83,12 +88,20 @@ from npuviz.targets.wavelet.state_kernels import (
     KIND_RING,
     KIND_SHAPE,
     KIND_VALUE,
+    L_CHANNEL,
     L_THREADS,
+    LAST_BIAS,
+    LAST_SHIFT,
+    LOG_BOUNDS,
     LOG_LENGTHS,
+    LOG_MIXED,
+    LOG_OUTPUT_BUSY,
     LOG_QUEUE_BUSY,
     MAIN,
     MARK_CONTROL,
+    ONE,
     OPERAND_WORDS,
+    P_ARCH,
     P_COMPLETE,
     P_DRAIN,
     P_FUSED,
@@ -97,6 +110,7 @@ from npuviz.targets.wavelet.state_kernels import (
     P_TRACKS,
     Q_COUNT,
     Q_THREAD,
+    R_COUNT,
     RATE_CYCLES,
     RATE_FLOPS,
     RATE_GROUP,
@@ -132,6 +146,7 @@ from npuviz.targets.wavelet.state_kernels import (
     WAIT_INPUT,
     WAIT_NONE,
     WAIT_OUTPUT,
+    ZERO,
 )
 from npuviz.targets.wavelet.task_kernels import activate, block
 
@@ -224,18 +239,18 @@ def _count(s, p, b, th):
         a = operand(th, i)
         kind = s[a + A_KIND]
         if kind == KIND_FIFO:
-            if length < 0 and fifo_length(s, a, True) > 0:
-                length = fifo_length(s, a, True)
+            if length < 0 and fifo_length(s, a, ONE) > 0:
+                length = fifo_length(s, a, ONE)
         elif s[a + A_LENGTH] >= 0:
             if length < 0:
                 length = s[a + A_LENGTH]
             elif length != s[a + A_LENGTH]:
-                log(s, s[b + B_NODE], LOG_LENGTHS, s[a + A_LENGTH], s[b + B_LINE])
+                hazard(s, s[b + B_NODE], LOG_LENGTHS, s[a + A_LENGTH], s[b + B_LINE])
     a = operand(th, 0)
     if length < 0:
-        length = fifo_length(s, a, False) if s[a + A_KIND] == KIND_FIFO else s[a + A_LENGTH]
+        length = fifo_length(s, a, ZERO) if s[a + A_KIND] == KIND_FIFO else s[a + A_LENGTH]
     elif s[a + A_LENGTH] >= 0 and s[a + A_LENGTH] != length:
-        log(s, s[b + B_NODE], LOG_LENGTHS, s[a + A_LENGTH], s[b + B_LINE])
+        hazard(s, s[b + B_NODE], LOG_LENGTHS, s[a + A_LENGTH], s[b + B_LINE])
     return length if length >= 0 else 1
 
 
@@ -247,8 +262,59 @@ def claim_queues(s, b, th, number):
         if s[a + A_KIND] == KIND_INPUT:
             q = s[a + A_RECORD]
             if s[q + Q_THREAD] >= 0 and s[q + Q_THREAD] != number:
-                log(s, s[b + B_NODE], LOG_QUEUE_BUSY, s[a + A_QUEUE], s[b + B_LINE])
+                hazard(s, s[b + B_NODE], LOG_QUEUE_BUSY, s[a + A_QUEUE], s[b + B_LINE])
             s[q + Q_THREAD] = number
+
+
+@kernel
+def _look_for_output(s, p, b, th, number):
+    """Two live operations on one output queue or color, and a queue that holds words of another color."""
+    a = operand(th, 0)
+    if s[a + A_KIND] != KIND_OUTPUT:
+        return
+    queue = s[a + A_QUEUE]
+    mask = s[b + B_THREADS]
+    while mask:
+        k = trailing_zeros(mask)
+        mask &= ~(1 << k)
+        other = operand(thread_of(s, p, b, k), 0)
+        if k == number or s[other + A_KIND] != KIND_OUTPUT:
+            continue
+        if s[other + A_RECORD] == s[a + A_RECORD] or (queue < 8 and s[other + A_QUEUE] == queue):
+            hazard(s, s[b + B_NODE], LOG_OUTPUT_BUSY, s[a + A_COLOR] | (queue << 8), s[b + B_LINE])
+    if queue < 8 and p[P_ARCH] == 2:
+        last = s[b + B_OUT_USED + queue] - 1
+        if last >= 0 and last != s[a + A_COLOR]:
+            place = p[s[b + B_CLASS] + L_CHANNEL + last]
+            if s[b + place + C_PORTS + R_COUNT] > 0:
+                hazard(s, s[b + B_NODE], LOG_MIXED, s[a + A_COLOR] | (queue << 8), s[b + B_LINE])
+        s[b + B_OUT_USED + queue] = 1 + s[a + A_COLOR]
+
+
+@kernel
+def _look_for_bounds(s, p, b, th, count):
+    """Memory operands that begin in a variable and go beyond it; memory outside variables is not judged."""
+    g = s[b + B_PROGRAM]
+    rows = p[g + G_SYMBOLS]
+    for i in range(4):
+        a = operand(th, i)
+        if s[a + A_KIND] != KIND_LINE or s[a + A_LENGTH] < 0:
+            continue
+        base = s[a + A_BASE]
+        low, high = 0, p[g + G_NUM_SYMBOLS]
+        while low < high:
+            middle = (low + high) >> 1
+            if p[rows + 2 * middle] <= base:
+                low = middle + 1
+            else:
+                high = middle
+        if low == 0:
+            continue
+        row = rows + 2 * (low - 1)
+        last = base + (count - 1) * s[a + A_STEP]
+        if base < p[row + 1] and (last < p[row] or last + s[a + A_BYTES] > p[row + 1]):
+            value = base | ((last + LAST_BIAS) << LAST_SHIFT)
+            hazard(s, s[b + B_NODE], LOG_BOUNDS, value, s[b + B_LINE])
 
 
 @kernel
@@ -273,6 +339,10 @@ def set_up(s, p, b, th, op, number):
     s[th + T_WAIT] = WAIT_NONE
     _set_rate(s, p, th)
     claim_queues(s, b, th, number)
+    _look_for_output(s, p, b, th, number)
+    # A control word may end the operation before its length says so.
+    if count > 0 and s[th + T_CONTROL] == 0:
+        _look_for_bounds(s, p, b, th, count)
     return count
 
 
@@ -296,7 +366,7 @@ def can_step(s, p, b, th, t):
                     later = ready
         elif kind == KIND_OUTPUT and i == 0:
             ch = s[a + A_RECORD]
-            if visible_count(s, ch, 0, t) >= s[ch + C_LIMIT_RAMP]:
+            if visible_count(s, ch, ZERO, t) >= s[ch + C_LIMIT_RAMP]:
                 s[th + T_WAIT] = WAIT_OUTPUT
                 return 0
         elif kind == KIND_FIFO:
@@ -395,7 +465,7 @@ def _elements(s, p, b, th, count, t):
             s[th + T_VALUE] = (total >> 16) & 1
             value = total & 0xFFFF
         elif reduces and op == isa.D_FADDHS:
-            value = element(op, right, left, 0, half, is_fused)
+            value = element(op, right, left, ZERO, half, is_fused)
         else:
             value = element(op, left, right, factor, half, is_fused)
         if reduces:
@@ -421,9 +491,9 @@ def _clear_source(s, b, th):
     for _ in range(s[th + T_TOTAL] - s[th + T_LEFT]):
         if is_inside(s, b, address, s[a + A_BYTES]):
             if s[a + A_BYTES] == 2:
-                store_16(s, s[b + B_MEMORY], address, 0)
+                store_16(s, s[b + B_MEMORY], address, ZERO)
             else:
-                store_32(s, s[b + B_MEMORY], address, 0)
+                store_32(s, s[b + B_MEMORY], address, ZERO)
         address += s[a + A_STEP]
 
 
@@ -443,14 +513,14 @@ def finish_operation(s, p, x, ev, b, number, by_control, t, cycles):
         _clear_source(s, b, th)
     s[b + B_THREADS] &= ~(1 << number)
     if by_control and s[th + T_CONTROL] == 2:
-        activate(s, p, b, s[th + T_CONTROL_ID])
+        activate(s, p, b, s[th + T_CONTROL_ID], s[th + T_LINE])
     elif by_control and s[th + T_CONTROL] == 3:
-        block(s, b, s[th + T_CONTROL_KIND], s[th + T_CONTROL_ID], False)
+        block(s, b, s[th + T_CONTROL_KIND], s[th + T_CONTROL_ID], ZERO)
     else:
         if s[th + T_ACTIVATE] >= 0:
-            activate(s, p, b, s[th + T_ACTIVATE])
+            activate(s, p, b, s[th + T_ACTIVATE], s[th + T_LINE])
         if s[th + T_UNBLOCK] >= 0:
-            block(s, b, s[th + T_UNBLOCK_KIND], s[th + T_UNBLOCK], False)
+            block(s, b, s[th + T_UNBLOCK_KIND], s[th + T_UNBLOCK], ZERO)
     end = t + cycles
     # The trace ends with the cycle in which the last step was issued.
     shown = t + 1
@@ -493,11 +563,11 @@ def step_operation(s, p, x, ev, b, number, t):
     s[H_BEATS] += 1
     s[th + T_STEPS] += 1
     if s[th + T_LEFT] <= 0:
-        finish_operation(s, p, x, ev, b, number, False, t, 0)
+        finish_operation(s, p, x, ev, b, number, ZERO, t, ZERO)
         return 0
     control = _meets_control(s, b, th, t)
     if control == 2:
-        finish_operation(s, p, x, ev, b, number, True, t, 1)
+        finish_operation(s, p, x, ev, b, number, ONE, t, ONE)
         return 1
     if control == 1:
         s[th + T_NEXT] = t + 1
@@ -526,11 +596,11 @@ def step_operation(s, p, x, ev, b, number, t):
     s[H_FLOPS] += count * p[p[P_RATES] + s[th + T_OP] * RATE_WORDS + RATE_FLOPS]
     s[th + T_NEXT] = t + cycles
     if s[th + T_LEFT] <= 0 and s[H_STATUS] == STATUS_RUNNING:
-        finish_operation(s, p, x, ev, b, number, False, t, cycles)
+        finish_operation(s, p, x, ev, b, number, ZERO, t, cycles)
     return cycles
 
 
 @kernel
 def end_by_fifo(s, p, x, ev, b, number, t):
     """An operation that met an empty or full FIFO ends here."""
-    finish_operation(s, p, x, ev, b, number, False, t, 1)
+    finish_operation(s, p, x, ev, b, number, ZERO, t, ONE)

@@ -16,11 +16,13 @@ from npuviz.targets.wavelet.state_kernels import (
     H_FAULT_INSTRUCTION,
     H_FAULT_NODE,
     H_FAULT_VALUE,
+    H_HAZARDS,
     H_LOG_COUNT,
     H_LOG_FIRST,
     H_LOG_LAST,
     H_NODES,
     H_NOW,
+    H_SEEN,
     H_STATUS,
     H_TRAIL,
     H_TRAIL_COUNT,
@@ -35,9 +37,11 @@ from npuviz.targets.wavelet.state_kernels import (
     L_TEMPLATE,
     LOG_CHUNK_ROWS,
     LOG_ROW,
+    MOST_HAZARDS,
     NODE_CLASS,
     NODE_WORDS,
     P_NODES,
+    SEEN_WORDS,
     SLOTS,
     STATUS_FAULT,
     STATUS_RUNNING,
@@ -144,6 +148,18 @@ def log(s, node, kind, value, instruction):
     s[at + 3] = value
     s[at + 4] = instruction
     s[H_LOG_COUNT] = count + 1
+
+
+@kernel
+def hazard(s, node, kind, value, instruction):
+    """Log what the hardware leaves to the programmer; what was logged lately is not logged again."""
+    key = (((node << 20) ^ instruction) << 5 | kind) ^ (value << 40)
+    place = s[H_SEEN] + ((key ^ (key >> 17) ^ (key >> 34)) & (SEEN_WORDS - 1))
+    if s[place] == key + 1 or s[H_HAZARDS] >= MOST_HAZARDS:
+        return
+    s[place] = key + 1
+    s[H_HAZARDS] += 1
+    log(s, node, kind, value, instruction)
 
 
 @kernel

@@ -10,6 +10,7 @@ from npuviz.targets.wavelet.state_kernels import (
     A_BYTES,
     A_QUEUE,
     A_RECORD,
+    B_LINE,
     B_NODE,
     F_FILL,
     F_NEED,
@@ -92,7 +93,7 @@ def note_pop(s, p, b, a):
     if s[f + F_WAS_FULL] and p[row + 1] - s[f + F_FILL] >= s[f + F_NEED]:
         s[f + F_WAS_FULL] = 0
         if p[row + 4] >= 0:
-            activate(s, p, b, p[row + 4])
+            activate(s, p, b, p[row + 4], s[b + B_LINE])
 
 
 @kernel
@@ -103,4 +104,4 @@ def note_push(s, p, b, a):
     if s[f + F_WAS_EMPTY] and s[f + F_FILL] >= s[f + F_NEED_POP]:
         s[f + F_WAS_EMPTY] = 0
         if p[row + 5] >= 0:
-            activate(s, p, b, p[row + 5])
+            activate(s, p, b, p[row + 5], s[b + B_LINE])

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from npuviz.program.instruction import DetailTable
 from npuviz.program.program import Program
 from npuviz.sim.machine import Hazard, Region
 from npuviz.sim.parts.kernel_machine import KernelMachine
@@ -84,6 +85,10 @@ class WaveletMachine(KernelMachine, FabricViews, FrameViews):
         known = self._description.unit_named(f"{unit}.task")
         return StopReason(kind, self.cycle, unit=known.name if known else unit, detail=detail)
 
+    def _hit_unit(self, hits: np.ndarray) -> str:
+        element = int(hits.max()) - 2
+        return self.fabric.label(*divmod(element, self.fabric.columns)[::-1]) if element >= 0 else ""
+
     # --- the host --------------------------------------------------------------------------------------
 
     def host_command(self, command: HostCommand) -> int:
@@ -150,6 +155,11 @@ class WaveletMachine(KernelMachine, FabricViews, FrameViews):
     def hazards(self) -> Sequence[Hazard]:
         """What the hardware leaves to the programmer and went wrong so far."""
         return self.explainer.hazards()
+
+    def reports(self) -> Sequence[DetailTable]:
+        """Who waits for whom, once nothing can happen any more."""
+        is_stuck = int(self.engine.state[sk.H_STATUS]) == sk.STATUS_DEADLOCK
+        return (self.explainer.waits(),) if is_stuck else ()
 
     # --- memories --------------------------------------------------------------------------------------
 

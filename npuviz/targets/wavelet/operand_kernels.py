@@ -2,7 +2,7 @@
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel
 from npuviz.targets.wavelet import isa_kernels as isa
-from npuviz.targets.wavelet.events_kernels import fault, leave_trail, log, wake_router
+from npuviz.targets.wavelet.events_kernels import fault, hazard, leave_trail, wake_router
 from npuviz.targets.wavelet.memory_kernels import load_16, load_32, load_bytes, store_16, store_32
 from npuviz.targets.wavelet.router_kernels import push_word
 from npuviz.targets.wavelet.state_kernels import (
@@ -86,6 +86,8 @@ from npuviz.targets.wavelet.state_kernels import (
     Q_LAST,
     Q_LIMIT,
     Q_RING,
+    TRAIL_SENT,
+    ZERO,
 )
 
 MARK = 0xC000_0000
@@ -124,7 +126,7 @@ def _fabric_operand(s, p, b, a, word, element_bytes, index):
         if index >= 0:
             flags |= FLAG_INDEX
         else:
-            log(s, s[b + B_NODE], LOG_NO_INDEX, color, s[b + B_LINE])
+            hazard(s, s[b + B_NODE], LOG_NO_INDEX, color, s[b + B_LINE])
     simd = field(word, isa.SHIFT_SIMD, 3)
     per_word = 1
     if simd and element_bytes == 2:
@@ -225,7 +227,7 @@ def set_operand(s, p, b, a, kind, value, element_bytes, index):
         if index >= 0:
             base += 2 * index
         else:
-            log(s, s[b + B_NODE], LOG_NO_INDEX, base, s[b + B_LINE])
+            hazard(s, s[b + B_NODE], LOG_NO_INDEX, base, s[b + B_LINE])
     s[a + A_ADDRESS] = s[a + A_BASE] = base
     s[a + A_KIND] = KIND_LINE
     s[a + A_STEP] = stride * element_bytes
@@ -371,9 +373,9 @@ def send_word(s, p, b, a, value, index, is_last, t):
     node = s[b + B_NODE]
     sequence = s[b + B_SEQUENCE]
     s[b + B_SEQUENCE] = sequence + 1
-    push_word(s, s[a + A_RECORD], 0, payload, (node << 32) | sequence, ready)
+    push_word(s, s[a + A_RECORD], ZERO, payload, (node << 32) | sequence, ready)
     wake_router(s, node, ready)
-    leave_trail(s, (node << 32) | sequence, node, 0, 0, 0, s[a + A_COLOR], s[a + A_SHAPE])
+    leave_trail(s, (node << 32) | sequence, node, ZERO, TRAIL_SENT, ZERO, s[a + A_COLOR], s[a + A_SHAPE])
     return (node << 32) | sequence
 
 

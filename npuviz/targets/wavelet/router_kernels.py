@@ -10,8 +10,8 @@ from npuviz.sim.parts.watch_kernels import INTERVAL, emit, is_recording, is_watc
 from npuviz.targets.wavelet.events_kernels import (
     block_of,
     fault,
+    hazard,
     leave_trail,
-    log,
     wake_processor,
     wake_router,
 )
@@ -83,6 +83,8 @@ from npuviz.targets.wavelet.state_kernels import (
     NODE_NEIGHBOUR,
     NODE_ROW,
     NODE_WORDS,
+    NONE,
+    ONE,
     P_COLUMNS,
     P_HOP,
     P_HOST_WORD,
@@ -105,7 +107,11 @@ from npuviz.targets.wavelet.state_kernels import (
     R_LAST,
     R_PEAK,
     TRACK_WORDS,
+    TRAIL_DROPPED,
+    TRAIL_HOP,
+    TRAIL_TAKEN,
     X_LEFT,
+    ZERO,
 )
 from npuviz.targets.wavelet.stops_kernels import watch_word
 
@@ -179,7 +185,7 @@ def advance_switch(s, node, ch):
     following = position + 1
     if following > 3 or (s[ch + C_POSITIONS + following] >> 16) == 0:
         if s[ch + C_RING] == 0 or position == 0:
-            log(s, node, LOG_NO_ADVANCE, s[ch + C_COLOR], -1)
+            hazard(s, node, LOG_NO_ADVANCE, s[ch + C_COLOR], NONE)
             return False
         following = 0
     s[ch + C_POSITION] = following
@@ -250,7 +256,7 @@ def reaches_processor(s, ch, payload):
     """Whether a word that goes to RAMP is for the processor: not filtered, its command not to be ignored."""
     if (payload & MARK_CONTROL) and ((payload >> 24) & 1):
         return False
-    return s[ch + C_FILTER] == 0 or filter_takes(s, ch, payload, False)
+    return s[ch + C_FILTER] == 0 or filter_takes(s, ch, payload, ZERO)
 
 
 @kernel
@@ -392,10 +398,10 @@ def _to_processor(s, p, x, b, node, ch, payload, identity, waited, t):
     is_ignored = (payload & MARK_CONTROL) != 0 and ((payload >> 24) & 1) != 0
     takes = not is_ignored
     if s[ch + C_FILTER]:
-        takes = filter_takes(s, ch, payload, True) and takes
+        takes = filter_takes(s, ch, payload, ONE) and takes
     if not takes:
         s[H_DROPPED] += 1
-        leave_trail(s, identity, node, 0, 3, 0, s[ch + C_COLOR], payload)
+        leave_trail(s, identity, node, ZERO, TRAIL_DROPPED, ZERO, s[ch + C_COLOR], payload)
         return
     number = s[ch + C_QUEUE]
     q = b + p[s[b + B_CLASS] + L_QUEUE + number]
@@ -405,7 +411,7 @@ def _to_processor(s, p, x, b, node, ch, payload, identity, waited, t):
         _watch_arrival(s, p, x, node, q, number, s[ch + C_COLOR], payload, t)
     s[b + B_MAIN_MASK] |= 1 << number
     wake_processor(s, node, ready)
-    leave_trail(s, identity, node, 0, 2, waited, s[ch + C_COLOR], payload)
+    leave_trail(s, identity, node, ZERO, TRAIL_TAKEN, waited, s[ch + C_COLOR], payload)
 
 
 @kernel
@@ -452,14 +458,14 @@ def _move(s, p, x, ev, b, node, ch, port, outputs, t):
     for output in range(1, 5):
         if (outputs >> output) & 1:
             _send_over(s, p, x, ev, b, node, color, output, going_on, identity, t)
-            leave_trail(s, identity, node, output, 1, t - ready, color, going_on)
+            leave_trail(s, identity, node, output, TRAIL_HOP, t - ready, color, going_on)
     if outputs & 1:
         s[b + B_LINK_SENT] += 1
         _to_processor(s, p, x, b, node, ch, payload & ~MARK_ADVANCE, identity, t - ready, t)
-        _count_load(s, p, b, 0, t)
+        _count_load(s, p, b, ZERO, t)
     if outputs == 0:
         s[H_DROPPED] += 1
-        leave_trail(s, identity, node, 0, 3, t - ready, color, payload)
+        leave_trail(s, identity, node, ZERO, TRAIL_DROPPED, t - ready, color, payload)
     if count >= limit - 1:
         if port > 0:
             wake_router(s, p[p[P_NODES] + node * NODE_WORDS + NODE_NEIGHBOUR + port], t + 1)
@@ -507,7 +513,7 @@ def _to_host(s, p, h, b, node, ch, t):
     if ready > t:
         return ready
     h[s[ch + C_OUT_AT]] = s[at] & 0xFFFF_FFFF
-    leave_trail(s, s[at + 1], node, 0, 2, t - s[at + 2], s[ch + C_COLOR], s[at])
+    leave_trail(s, s[at + 1], node, ZERO, TRAIL_TAKEN, t - s[at + 2], s[ch + C_COLOR], s[at])
     s[ch + C_OUT_AT] += 1
     s[ch + C_OUT_LEFT] -= 1
     s[ch + C_OUT_NEXT] = t + p[P_HOST_WORD]
@@ -593,4 +599,4 @@ def _look_for_two(s, ch, port, node, t):
             if s[r + R_COUNT] > 0:
                 place = ring_of(s, ch, other) + s[r + R_HEAD] * ENTRY_WORDS
                 if s[place + 2] == s[at + 2]:
-                    log(s, node, LOG_TWO_ARRIVALS, s[ch + C_COLOR], -1)
+                    hazard(s, node, LOG_TWO_ARRIVALS, s[ch + C_COLOR], NONE)

@@ -15,8 +15,9 @@ WORD_CONTROL = 5
 
 
 @kernel
-def _hit(x, index, cycle):
-    x[X_ROWS + x[X_STOPS] * STOP_WORDS + index] = 1
+def _hit(x, index, element, cycle):
+    # The hit word tells which element it was; others are 1.
+    x[X_ROWS + x[X_STOPS] * STOP_WORDS + index] = 2 + element
     x[X_HITS] += 1
     if x[X_UNTIL] > cycle + 1:
         x[X_UNTIL] = cycle + 1
@@ -32,7 +33,7 @@ def watch_instruction(x, element, depth, index, cycle):
         if x[row + 1] > 0 and x[row + 1] != element + 1:
             continue
         if x[row + 4] == 0 or depth <= x[row + 4]:
-            _hit(x, i, cycle)
+            _hit(x, i, element, cycle)
 
 
 @kernel
@@ -73,4 +74,4 @@ def watch_word(x, element, color, data, is_control, cycle):
         elif what == WORD_CONTROL:
             matches = is_control
         if matches:
-            _hit(x, i, cycle)
+            _hit(x, i, element, cycle)

@@ -52,6 +52,7 @@ from npuviz.targets.wavelet.state_kernels import (
     LOG_CONTROL_UNBOUND,
     LOG_UNBOUND_TASK,
     MARK_CONTROL,
+    NONE,
     P_TASK_START,
     Q_COUNT,
     Q_ID,
@@ -276,7 +277,7 @@ def start_task(s, p, h, b, pick, t):
         identity = s[head_entry(s, q) + 1]
         payload = pop_queue(s, b, q, number, t)
         if what == PICK_DROP:
-            hazard(s, s[b + B_NODE], LOG_CONTROL_UNBOUND, (payload >> 16) & 63, -1)
+            hazard(s, s[b + B_NODE], LOG_CONTROL_UNBOUND, (payload >> 16) & 63, NONE)
             wake_processor(s, s[b + B_NODE], t + 1)
             return
         task = s[q + Q_ID]
