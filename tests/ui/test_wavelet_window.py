@@ -1,0 +1,162 @@
+"""The fabric and source panels on a real machine: the sample program that spreads heat over a plate."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pytestqt.qtbot import QtBot
+
+from npuviz.debug.session import Session
+from npuviz.sim.fabric import PORT_STEPS, RAMP
+from npuviz.sim.stop import StopKind
+from npuviz.targets.wavelet.machine import WaveletMachine
+from npuviz.ui.models.inspector_pages import make_page
+from npuviz.ui.models.inspector_source import InspectorSource
+from npuviz.ui.panels.fabric import SPEC as FABRIC
+from npuviz.ui.panels.fabric import FabricPanel
+from npuviz.ui.panels.source import SPEC as SOURCE
+from npuviz.ui.panels.source import SourcePanel
+from npuviz.ui.shell.element_commands import ElementCommands
+from npuviz.ui.widgets.fabric_raster import warm_up
+from npuviz.workbench.opening import Opened, OpenOptions
+from npuviz.workbench.selection import Selection
+from tests.targets.wavelet.samples import element_of, heat, line_of
+from tests.ui.panel_stage import Stage
+
+SIDE = 3
+
+
+@pytest.fixture(autouse=True, scope="module")
+def warm() -> None:
+    warm_up()
+
+
+@pytest.fixture
+def fabric(qtbot: QtBot) -> Iterator[Stage]:
+    made = Stage(FABRIC)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def source(qtbot: QtBot) -> Iterator[Stage]:
+    made = Stage(SOURCE)
+    yield made
+    made.close()
+
+
+def open_heat(stage: Stage, qtbot: QtBot, machine: WaveletMachine | None = None) -> Session:
+    session = Session(machine or heat(SIDE, SIDE))
+    stage.context.model.show_opened(Opened(Path("heat"), "heat", OpenOptions(), None, session))
+    stage.panel.on_session_changed()
+    qtbot.waitUntil(lambda: stage.panel.is_settled, timeout=60_000)
+    return session
+
+
+def test_wavelets_are_seen_and_followed_to_their_consumers(fabric: Stage, qtbot: QtBot) -> None:
+    session = open_heat(fabric, qtbot)
+    machine, panel = session.machine, fabric.panel
+    assert isinstance(panel, FabricPanel)
+    fabric.context.selection.set(Selection())
+    session.breakpoints.add("wavelet at 1,1")
+    assert session.run().kind is StopKind.BREAKPOINT
+    panel.on_cycle_changed()
+    qtbot.waitUntil(panel.view.isVisible, timeout=60_000)
+    panel.view.grab()
+    frame = panel.view.frame
+    assert frame is not None
+    assert frame.words is not None
+    assert len(frame.words)
+    word = int(frame.words["id"][0])
+    panel.view.word_chosen.emit(word, int(frame.words["column"][0]), int(frame.words["row"][0]))
+    panel.view.grab()
+    session.breakpoints.remove(session.breakpoints.all[0].id)
+    path = frame.path
+    for _ in range(400):
+        session.step()
+        panel.on_cycle_changed()
+        panel.view.grab()
+        assert panel.view.frame is not None
+        path = panel.view.frame.path
+        assert path is not None
+        if not path.is_under_way:
+            break
+    assert path is not None
+    assert path.hops[0].kind == "sent"
+    assert path.hops[-1].kind == "taken"
+    assert [hop.cycle for hop in path.hops] == sorted(hop.cycle for hop in path.hops)
+    places = {(hop.column, hop.row) for hop in path.hops}
+    for hop in path.hops:
+        if hop.port != RAMP:
+            step = PORT_STEPS[hop.port]
+            assert (hop.column + step[0], hop.row + step[1]) in places
+    facts = InspectorSource(machine.program, machine.description, session=session, cycle=machine.cycle)
+    page = make_page(facts, Selection(word=word))
+    assert page.kind == "Wavelet"
+    hops = next(s.table for s in page.sections if s.title == "Hops" and s.table)
+    assert len(hops.rows) == len(path.hops)
+
+
+def test_every_pe_can_be_inspected(fabric: Stage, qtbot: QtBot) -> None:
+    session = open_heat(fabric, qtbot)
+    session.go_to(400)
+    panel = fabric.panel
+    assert isinstance(panel, FabricPanel)
+    panel.on_cycle_changed()
+    shape = panel.view.shape
+    assert shape is not None
+    assert (shape.program.columns, shape.program.rows) == (SIDE, SIDE)
+    facts = InspectorSource(session.program, session.description, session=session, cycle=400)
+    for row in range(shape.rows):
+        for column in range(shape.columns):
+            assert make_page(facts, Selection(element=(column, row))).title == shape.label(column, row)
+    for index in range(panel.bar.route.count()):
+        panel.bar.route.setCurrentIndex(index)
+        panel.view.grab()
+        frame = panel.view.frame
+        assert frame is not None
+        assert index == 0 or (frame.routes is not None and len(frame.routes))
+
+
+def test_lines_stop_and_step_forward_and_back(source: Stage, qtbot: QtBot) -> None:
+    machine = heat(SIDE, SIDE)
+    session = open_heat(source, qtbot, machine)
+    panel, model = source.panel, source.context.model
+    assert isinstance(panel, SourcePanel)
+    shape = machine.fabric
+    corner = (shape.program.column + 1, shape.program.row + 1)
+    source.context.selection.set(Selection(element=corner))
+    panel.on_selection_changed(source.context.selection.current)
+    line = line_of(machine, "fn transfer_ended") + 1
+    panel.toggle_breakpoint(line, is_here=True)
+    assert [point.text for point in session.breakpoints.all] == [f"line pe.csl:{line} at 1,1"]
+    assert session.run().kind is StopKind.BREAKPOINT
+    panel.on_cycle_changed()
+    assert panel.place is not None
+    assert panel.place.element == element_of(machine, 1, 1)
+    assert panel.text.marks.current == line
+    assert len(panel.place.frames) == 2
+    assert panel.text.marks.callers
+    assert panel.variables.rows
+    commands = {c.id: c for c in ElementCommands(model, source.context.selection, lambda _text: None).all()}
+
+    def do(command: str) -> int:
+        commands[command].run()
+        qtbot.waitUntil(lambda: not model.is_running and not model.is_busy, timeout=60_000)
+        panel.on_cycle_changed()
+        return panel.text.marks.current
+
+    for point in session.breakpoints.all:
+        session.breakpoints.remove(point.id)
+    start = machine.cycle
+    seen = [do("debug.line_over") for _ in range(3)]
+    assert line not in seen
+    there = machine.cycle
+    assert there > start
+    for _ in range(3):
+        do("debug.line_over_back")
+    back = machine.cycle
+    assert back <= start
+    do("debug.next_task")
+    assert machine.cycle > back
+    assert len(panel.place.frames) >= 1
