@@ -380,9 +380,7 @@ class _Builder:
                 head[sk.B_LEVEL] = (priority & 3) + 1
             elif priority and number < 63:
                 head[sk.B_HIGH] |= 1 << number
-        for color, channel in self._routed.items():
-            if channel.teardown:
-                head[sk.B_TEARDOWN] |= 1 << color
+        # A color that starts in teardown starts no handler: benchmark-libs/allreduce relies on it (EX).
 
     def _blocked(self, program: PeProgram) -> set[int]:
         """Data ids start blocked unless a task is bound. Ref: TID."""
