@@ -1,0 +1,116 @@
+"""Figures: presets, settings, the cost tables, and that kernels and tables name the same numbers."""
+
+import numpy as np
+import pytest
+
+from npuviz.base.errors import FormatError, UsageError
+from npuviz.sim import stop
+from npuviz.sim.parts import kernel_machine
+from npuviz.targets.wavelet import isa, stops_kernels, tables, tables_kernels
+from npuviz.targets.wavelet import isa_kernels as k
+from npuviz.targets.wavelet import state_kernels as sk
+from npuviz.targets.wavelet.cost_table import (
+    COSTS,
+    MATH,
+    RATES,
+    instruction_names,
+    math_names,
+    operation_names,
+)
+from npuviz.targets.wavelet.spec import PRESETS, SOURCES, WaveletSpec, make_spec
+from tests.targets.wavelet.assembler import Assembler, mem, wafer
+from tests.targets.wavelet.running import launch
+
+
+@pytest.mark.parametrize("preset", list(PRESETS))
+def test_every_operation_has_a_rate_and_every_instruction_a_cost(preset: str) -> None:
+    spec, notes = make_spec(preset)
+    assert all(spec.rate_of(name).elements > 0 for name in operation_names())
+    assert all(spec.cost_of(name) >= 0 for name in (*instruction_names(), *math_names()))
+    assert any(note.code == "assumed" for note in notes)
+
+
+def test_every_figure_says_where_it_is_from() -> None:
+    fields = set(WaveletSpec.__dataclass_fields__)
+    assert set(SOURCES) <= fields
+    for table in (*RATES.values(), COSTS, MATH):
+        assert all(
+            entry.status in ("documented", "measured", "assumed") and entry.source for entry in table.values()
+        )
+
+
+def test_documented_widths_of_the_older_chip() -> None:
+    spec, _ = make_spec("wse2")
+    assert (spec.rate_of("fmach").elements, spec.rate_of("fmach").cycles) == (4, 1)
+    assert spec.rate_of("mov32").elements == 2
+    assert spec.input_words == (6, 6, 4, 4, 2, 2, 2, 2)
+    assert spec.output_words == (2, 2, 6, 6, 2, 2)
+
+
+def test_settings_change_the_tables() -> None:
+    spec, _ = make_spec(settings={"rates": "fmacs=4/3", "costs": "div=7", "hop": "5"})
+    assert (spec.rate_of("fmacs").elements, spec.rate_of("fmacs").cycles) == (4, 3)
+    assert spec.cost_of("div") == 7
+    assert spec.hop == 5
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"rates": "fmacs"}, {"rates": "nothing=1"}, {"rates": "fmacs=0"}, {"costs": "div=1/2"}, {"hop": "0"},
+     {"hopp": "1"}, {"arch": "wse9"}, {"link_interval": "0.5"}],
+)  # fmt: skip
+def test_bad_settings_are_one_line(settings: dict[str, str]) -> None:
+    with pytest.raises((UsageError, FormatError)) as error:
+        make_spec(settings=settings)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(("setting", "cycles"), [("", 512), ("fmacs=1/1", 256), ("fmacs=1/8", 2048)])
+def test_a_rate_decides_the_time(setting: str, cycles: int) -> None:
+    a = Assembler()
+    x = a.variable("x", np.zeros(256, np.float32))
+    a.function("go", export=())
+    a.li(1, mem(x, 256))
+    a.dsd("fmacs", "dssv", (1, 1, 1, 0))
+    a.unblock()
+    a.ret()
+    machine = launch(wafer([a.program()], [[0]]), rates=setting)
+    b = machine.observer.block(0)
+    assert cycles <= int(machine.engine.state[b + sk.B_BUSY]) < cycles + 8
+
+
+def test_numbers_shared_by_kernels_and_contract_are_equal() -> None:
+    assert (sk.H_CYCLE, sk.H_STATUS) == (kernel_machine.CYCLE_WORD, kernel_machine.STATUS_WORD)
+    assert sk.STATUS_FINISHED == kernel_machine.STATUS_FINISHED
+    for name in ("RESULT_UNTIL", "RESULT_FINISHED", "RESULT_EVENTS"):
+        assert getattr(sk, name) == getattr(kernel_machine, name)
+    for name in (
+        "STOP_WORD",
+        "WORD_ANY",
+        "WORD_DATA",
+        "WORD_FLOAT",
+        "WORD_INDEX",
+        "WORD_HALF",
+        "WORD_CONTROL",
+    ):
+        assert getattr(stops_kernels, name) == getattr(stop, name)
+    for name in vars(tables_kernels):
+        if name.startswith("HOST_"):
+            assert getattr(tables_kernels, name) == getattr(tables, name)
+
+
+def test_fields_of_descriptors_in_kernels_are_those_of_the_instruction_set() -> None:
+    a = Assembler()
+    places = {field: a.variable(f"f{field}", np.zeros(1, np.uint64)) for field in isa.FIELDS}
+    a.function("go", export=())
+    for field, place in isa.FIELDS.items():
+        a.li(1, 0)
+        a.li(2, place.mask)
+        a.emit("dsd_set", 1, 1, 2, imm=field)
+        a.emit("st", 1, -1, imm=places[field], type=k.T_WORD)
+    a.unblock()
+    a.ret()
+    machine = launch(wafer([a.program()], [[0]]))
+    for field, place in isa.FIELDS.items():
+        word = int.from_bytes(machine.read_pe(0, 0, places[field], 8), "little")
+        assert word == place.mask << place.shift, field
