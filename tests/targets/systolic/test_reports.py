@@ -52,7 +52,7 @@ def test_reports_of_a_run() -> None:
     assert 0 < number(requests.rows[0][3]) <= machine.cycle
     roofline = table(machine, "Roofline (512 op/cycle")
     assert {row[0] for row in roofline.rows} >= {"conv1", "conv2", "classifier"}
-    assert {row[-1] for row in roofline.rows} == {"compute", "memory"}
+    assert {row[-1] for row in roofline.rows} <= {"compute", "memory"}
     for row in roofline.rows:
         assert number(row[6]) <= number(row[7]) * 1.01, "faster than its roof"
 
