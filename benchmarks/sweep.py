@@ -14,7 +14,7 @@ from npuviz.workbench.opening import find_file
 from npuviz.workbench.sweep import SweepOptions, run_sweep
 from npuviz.workbench.sweep_plan import read_plan
 
-MODEL = "tiny_cnn.onnx"
+MODEL = "tiny_transformer.onnx"
 PLAN = """
 name = "benchmark"
 [base]

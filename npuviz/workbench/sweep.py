@@ -164,6 +164,10 @@ def _client(options: SweepOptions, progress: Progress) -> Generator[Any]:
         "distributed.scheduler.allowed-failures": 0,
         "distributed.comm.timeouts.connect": f"{CONNECT_SECONDS}s",
         "distributed.admin.log-format": "%(message)s",
+        # Watching the cluster costs processor time that the runs could have.
+        "distributed.worker.profile.enabled": False,
+        "distributed.admin.tick.interval": "2s",
+        "distributed.admin.system-monitor.interval": "10s",
     }
     with dask_config.set(quiet), tempfile.TemporaryDirectory(prefix="npuviz-sweep-") as scratch:
         if options.scheduler:
