@@ -89,7 +89,8 @@ class ElementWords:
             hint = f"; the nearest line with code is {closest}" if closest is not None else ""
             raise self._words.error(place, f"no instruction comes from line {line}{hint}")
         element = self.take_at()
-        return [(STOP_INSTRUCTION, element, low, high, 0) for low, high in ranges]
+        # Where the line begins, so that it stops once and not at each of its instructions.
+        return [(STOP_INSTRUCTION, element, low, low + 1, 0) for low, _ in ranges]
 
     def _entry(self, kind: str) -> list[Row]:
         source = self._source
