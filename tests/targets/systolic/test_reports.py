@@ -53,7 +53,7 @@ def test_reports_of_a_run() -> None:
     roofline = table(machine, "Roofline (512 op/cycle")
     assert {row[0] for row in roofline.rows} >= {"conv1", "conv2", "classifier"}
     assert {row[-1] for row in roofline.rows} <= {"compute", "memory"}
-    # A layer ends when its stores are queued (F14): small ones may seem faster than memory, none than the PEs.
+    # A layer ends when its stores are queued (F14): small ones may seem faster than memory, not than PEs.
     assert all(number(row[6]) <= 512 and number(row[7]) <= 512 for row in roofline.rows)
     assert all(number(row[6]) > 0 for row in roofline.rows if row[1] in ("Conv", "Gemm", "FusedGemm"))
 
