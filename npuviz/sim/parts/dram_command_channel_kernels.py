@@ -4,8 +4,11 @@ Ref: systolic.md section 8: banks, rows and timing rules, first-ready first-come
 active buffer, write mode by watermarks, refresh.
 """
 
+from numba import int64
+
 from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros
 from npuviz.sim.parts.dram_command_queue_kernels import (
+    close_bank,
     node_word,
     push_pending,
     queue_of,
@@ -100,7 +103,7 @@ def delay_siblings(s, dram, c, own, command, clk):
                 rule += RULE_WORDS
 
 
-@inlined
+@kernel
 def issue(s, dram, c, bank_word, command, clk):
     """Apply the timing rules of a command to a bank (or, of PREA and REF, to the rank of a bank)."""
     s[c + CC_COMMANDS + command] += 1
@@ -123,7 +126,7 @@ def count_first(s, dram, c, node, kind):
         s[c + CC_ROW + kind] += 1
 
 
-@inlined
+@kernel
 def flush_pending(s, dram, c, tick):
     """Reads whose data have come by `tick` respond."""
     while s[c + CC_PENDING_HEAD] != NIL:
@@ -135,7 +138,7 @@ def flush_pending(s, dram, c, tick):
         respond(s, dram, c, node, time)
 
 
-@inlined
+@kernel
 def access(s, dram, c, bank, bank_word, node, command, tick):
     """Issue RD or WR for a request that has left its buffer."""
     issue(s, dram, c, bank_word, command, tick + 1)
@@ -152,10 +155,10 @@ def access(s, dram, c, bank, bank_word, node, command, tick):
 def activate(s, dram, c, bank, bank_word, buffer, tick):
     """Issue ACT for the oldest request of a closed bank, which moves on to the active buffer."""
     node = remove_oldest(s, dram, c, bank, buffer)
-    count_first(s, dram, c, node, 1)
+    count_first(s, dram, c, node, int64(1))
     word = node_word(s, dram, node)
     clk = tick + 1
-    issue(s, dram, c, bank_word, ACT, clk)
+    issue(s, dram, c, bank_word, int64(ACT), clk)
     if s[dram + DC_WINDOW] > 0:
         rank = s[bank_word + BANK_UNITS + 1]
         turn = s[rank + RANK_TURN]
@@ -178,11 +181,11 @@ def precharge(s, dram, c, bank, bank_word, buffer, tick):
     """Issue PRE for a bank, unless its activated request is not served yet."""
     if s[c + CC_ACTIVE] >> bank & 1 == 1:
         return
-    count_first(s, dram, c, s[queue_of(s, c, bank, buffer) + Q_OTHER], 2)
-    issue(s, dram, c, bank_word, PRE, tick + 1)
+    count_first(s, dram, c, s[queue_of(s, c, bank, buffer) + Q_OTHER], int64(2))
+    issue(s, dram, c, bank_word, int64(PRE), tick + 1)
     s[bank_word + BANK_ROW] = -1
     s[c + CC_OPEN] &= ~(1 << bank)
-    sort_bank(s, dram, c, bank)
+    close_bank(s, dram, c, bank)
 
 
 @kernel
@@ -210,15 +213,15 @@ def refresh(s, dram, c, tick):
                 soonest = time
             continue
         if command == REF:
-            issue(s, dram, c, bank_word, REF, clk)
+            issue(s, dram, c, bank_word, int64(REF), clk)
             s[c + CC_REFRESH] &= ~(1 << rank)
             s[c + CC_REFRESHED] += 1
         elif s[c + CC_ACTIVE] & mask == 0:
-            issue(s, dram, c, bank_word, PREA, clk)
+            issue(s, dram, c, bank_word, int64(PREA), clk)
             s[c + CC_OPEN] &= ~mask
             for bank in range(rank * banks, (rank + 1) * banks):
                 s[s[c + CC_BANKS] + bank * BANK_WORDS + BANK_ROW] = -1
-                sort_bank(s, dram, c, bank)
+                close_bank(s, dram, c, bank)
         return clk + 1
     return soonest
 
@@ -234,12 +237,12 @@ def bank_time(s, bank_word, command):
     return own if own > time else time
 
 
-@inlined
-def oldest_ready(s, dram, c, banks, command, stamps, stride, clk):
+@kernel
+def oldest_ready(s, dram, c, banks, command, stamps, clk):
     """Among `banks` (a mask) the one with the smallest stamp that allows a command now.
 
-    The stamps are at word `stamps` + bank * `stride`. Returns (bank or -1, its stamp or NEVER, earliest
-    clock beyond `clk` from which another one may allow it).
+    Bank 0's stamp is at word `stamps`, the others' 2 * Q_WORDS further on each. Returns (bank or -1, its
+    stamp or NEVER, earliest clock beyond `clk` from which another one may allow it).
     """
     best = -1
     best_stamp = NEVER
@@ -272,7 +275,7 @@ def oldest_ready(s, dram, c, banks, command, stamps, stride, clk):
                             if time < soonest:
                                 soonest = time
                         else:
-                            stamp = s[stamps + bank * stride]
+                            stamp = s[stamps + bank * 2 * Q_WORDS]
                             if stamp < best_stamp:
                                 best_stamp = stamp
                                 best = bank
@@ -280,7 +283,7 @@ def oldest_ready(s, dram, c, banks, command, stamps, stride, clk):
     return best, best_stamp, soonest
 
 
-@inlined
+@kernel
 def serve_active(s, dram, c, tick):
     """Serve the oldest activated request that can be; returns the clock of the next chance."""
     clk = tick + 1
@@ -316,7 +319,7 @@ def serve_active(s, dram, c, tick):
     return soonest
 
 
-@inlined
+@kernel
 def serve_buffer(s, dram, c, buffer, tick):
     """Serve the oldest request of a buffer whose next command can be issued; returns the next chance."""
     clk = tick + 1
@@ -324,20 +327,14 @@ def serve_buffer(s, dram, c, buffer, tick):
     hits = s[c + CC_HITS + buffer]
     others = s[c + CC_OTHERS + buffer]
     is_open = s[c + CC_OPEN]
-    best, best_stamp, soonest = oldest_ready(
-        s, dram, c, hits, RD + buffer, queues + Q_HIT_STAMP, 2 * Q_WORDS, clk
-    )
+    best, best_stamp, soonest = oldest_ready(s, dram, c, hits, RD + buffer, queues + Q_HIT_STAMP, clk)
     kind = RD + buffer
-    bank, stamp, time = oldest_ready(
-        s, dram, c, others & ~is_open, ACT, queues + Q_OTHER_STAMP, 2 * Q_WORDS, clk
-    )
+    bank, stamp, time = oldest_ready(s, dram, c, others & ~is_open, int64(ACT), queues + Q_OTHER_STAMP, clk)
     if stamp < best_stamp:
         best, best_stamp, kind = bank, stamp, ACT
     if time < soonest:
         soonest = time
-    bank, stamp, time = oldest_ready(
-        s, dram, c, others & is_open, PRE, queues + Q_OTHER_STAMP, 2 * Q_WORDS, clk
-    )
+    bank, stamp, time = oldest_ready(s, dram, c, others & is_open, int64(PRE), queues + Q_OTHER_STAMP, clk)
     if stamp < best_stamp:
         best, best_stamp, kind = bank, stamp, PRE
     if time < soonest:
@@ -351,7 +348,7 @@ def serve_buffer(s, dram, c, buffer, tick):
             precharge(s, dram, c, best, bank_word, buffer, tick)
         else:
             node = remove_hit(s, dram, c, best, buffer)
-            count_first(s, dram, c, node, 0)
+            count_first(s, dram, c, node, int64(0))
             access(s, dram, c, best, bank_word, node, kind, tick)
     return soonest
 

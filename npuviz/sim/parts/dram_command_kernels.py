@@ -53,7 +53,7 @@ def channel_word(s, dram, channel):
     return s[dram + DC_FIRST] + channel * s[dram + DC_CHANNEL_WORDS]
 
 
-@inlined
+@kernel
 def note_next(s, dram, channel, tick):
     """Enter a channel's next tick into the wheel, or note that it is beyond it."""
     if tick - s[dram + DC_NOW] < WHEEL_TICKS:
@@ -76,7 +76,7 @@ def collect_far(s, dram, tick):
             note_next(s, dram, channel, time)
 
 
-@inlined
+@kernel
 def set_next(s, dram):
     """Set DC_NEXT from the wheel and the channels beyond it."""
     following = s[dram + DC_FAR]
@@ -123,7 +123,7 @@ def dram_can_accept(s, dram, channel):
     return s[channel_word(s, dram, channel) + CC_FRONT_COUNT] < s[dram + DC_FRONT_LIMIT]
 
 
-@inlined
+@kernel
 def dram_offer(s, dram, channel, node, address, tick):
     """Put a request into a channel's front list; it is offered to the buffers from `tick` on.
 
@@ -141,7 +141,7 @@ def dram_offer(s, dram, channel, node, address, tick):
         note_next(s, dram, channel, tick)
 
 
-@inlined
+@kernel
 def dram_take(s, dram, channel):
     """Take a channel's first response; returns its node (the tick in NODE_TIME), or NIL."""
     c = channel_word(s, dram, channel)

@@ -4,6 +4,8 @@ Per bank and buffer the oldest request for the open row and the oldest for anoth
 that choosing looks at banks, never at requests.
 """
 
+from numba import int64
+
 from npuviz.sim.parts.bits_kernels import inlined, kernel
 from npuviz.sim.parts.dram_command_state_kernels import (
     BANK_ROW,
@@ -72,10 +74,10 @@ def link_to(s, dram, node, following):
     s[word] = (following << 32) | (s[word] & LOW_HALF)
 
 
-@inlined
+@kernel
 def append(s, dram, head, tail, node):
     """Append a node to the list whose first and last node are in words `head` and `tail`."""
-    link_to(s, dram, node, NIL)
+    link_to(s, dram, node, int64(NIL))
     if s[tail] == NIL:
         s[head] = node
     else:
@@ -83,7 +85,7 @@ def append(s, dram, head, tail, node):
     s[tail] = node
 
 
-@inlined
+@kernel
 def take_head(s, dram, head, tail):
     """Remove and return the first node of a list that is not empty."""
     node = s[head]
@@ -94,7 +96,7 @@ def take_head(s, dram, head, tail):
     return node
 
 
-@inlined
+@kernel
 def field_of(s, dram, index, address):
     """Field 0 rank, 1 group, 2 bank, 3 row of a byte address inside the channel."""
     word = dram + DC_FIELDS + index * FIELD_WORDS
@@ -106,12 +108,12 @@ def field_of(s, dram, index, address):
     return value
 
 
-@inlined
+@kernel
 def bank_of(s, dram, address):
     """Number of the bank inside the channel, all ranks counted."""
-    rank = field_of(s, dram, 0, address)
-    group = field_of(s, dram, 1, address)
-    bank = field_of(s, dram, 2, address)
+    rank = field_of(s, dram, int64(0), address)
+    group = field_of(s, dram, int64(1), address)
+    bank = field_of(s, dram, int64(2), address)
     return (((rank << s[dram + DC_GROUP_BITS]) | group) << s[dram + DC_BANK_BITS]) | bank
 
 
@@ -121,7 +123,7 @@ def queue_of(s, c, bank, buffer):
     return s[c + CC_QUEUES] + (2 * bank + buffer) * Q_WORDS
 
 
-@inlined
+@kernel
 def push_pending(s, dram, c, node, tick):
     """Append a read whose data come in `tick` at the earliest; one responds per tick, in order."""
     last = s[c + CC_PENDING_LAST] + 1
@@ -132,14 +134,14 @@ def push_pending(s, dram, c, node, tick):
     append(s, dram, c + CC_PENDING_HEAD, c + CC_PENDING_TAIL, node)
 
 
-@inlined
+@kernel
 def respond(s, dram, c, node, tick):
     """Put a response into the list that the owner takes."""
     s[node_word(s, dram, node) + NODE_TIME] = tick
     append(s, dram, c + CC_DONE_HEAD, c + CC_DONE_TAIL, node)
 
 
-@inlined
+@kernel
 def set_hit(s, dram, c, queue, bank, buffer, node, before):
     """Note the oldest request for the open row, and the one before it in the list; NIL for none."""
     s[queue + Q_HIT] = node
@@ -152,7 +154,7 @@ def set_hit(s, dram, c, queue, bank, buffer, node, before):
         s[c + CC_HITS + buffer] |= 1 << bank
 
 
-@inlined
+@kernel
 def set_other(s, dram, c, queue, bank, buffer, node):
     """Note the oldest request for a row that is not open; NIL for none."""
     s[queue + Q_OTHER] = node
@@ -165,17 +167,27 @@ def set_other(s, dram, c, queue, bank, buffer, node):
 
 
 @kernel
+def close_bank(s, dram, c, bank):
+    """All requests of a bank that has closed are for a row that is not open."""
+    for buffer in range(2):
+        queue = queue_of(s, c, bank, buffer)
+        if s[queue + Q_HEAD] != NIL:
+            set_hit(s, dram, c, queue, bank, buffer, int64(NIL), int64(NIL))
+            set_other(s, dram, c, queue, bank, buffer, s[queue + Q_HEAD])
+
+
+@kernel
 def sort_bank(s, dram, c, bank):
-    """Find the oldest requests for the open row and for others anew, after a bank opened or closed."""
+    """Find the oldest requests for the open row and for others anew, after a bank has opened."""
     row = s[s[c + CC_BANKS] + bank * BANK_WORDS + BANK_ROW]
     for buffer in range(2):
         queue = queue_of(s, c, bank, buffer)
         if s[queue + Q_HEAD] == NIL:
             continue
-        hit = NIL
-        hit_before = NIL
-        other = NIL
-        before = NIL
+        hit = int64(NIL)
+        hit_before = int64(NIL)
+        other = int64(NIL)
+        before = int64(NIL)
         node = s[queue + Q_HEAD]
         while node != NIL and (hit == NIL or other == NIL):
             if s[node_word(s, dram, node) + NODE_TIME] == row:
@@ -212,14 +224,14 @@ def remove_hit(s, dram, c, bank, buffer):
     return node
 
 
-@inlined
+@kernel
 def remove_oldest(s, dram, c, bank, buffer):
     """Take the oldest request for a closed bank out of a buffer; returns its node. `sort_bank` follows."""
     queue = queue_of(s, c, bank, buffer)
     node = take_head(s, dram, queue + Q_HEAD, queue + Q_TAIL)
     s[c + CC_HELD + buffer] -= 1
     if s[queue + Q_HEAD] == NIL:
-        set_other(s, dram, c, queue, bank, buffer, NIL)
+        set_other(s, dram, c, queue, bank, buffer, int64(NIL))
     return node
 
 
@@ -241,7 +253,7 @@ def take_front(s, dram, c, tick):
     node = s[c + CC_FRONT_HEAD]
     word = node_word(s, dram, node)
     address = s[word + NODE_ADDRESS]
-    buffer = 1 if s[word] & WRITE_FLAG else 0
+    buffer = (s[word] & WRITE_FLAG) >> 31
     bank = bank_of(s, dram, address)
     if buffer == 0 and s[c + CC_HELD + 1] > 0 and is_in_write_buffer(s, dram, c, bank, address):
         take_head(s, dram, c + CC_FRONT_HEAD, c + CC_FRONT_TAIL)
@@ -258,7 +270,7 @@ def take_front(s, dram, c, tick):
     s[c + CC_HELD + buffer] += 1
     if s[c + CC_PEAK + buffer] < s[c + CC_HELD + buffer]:
         s[c + CC_PEAK + buffer] = s[c + CC_HELD + buffer]
-    row = field_of(s, dram, 3, address)
+    row = field_of(s, dram, int64(3), address)
     s[word + NODE_TIME] = row
     s[word + NODE_STAMP] = tick << 1
     queue = queue_of(s, c, bank, buffer)

@@ -7,7 +7,7 @@ payload is the node of the pool that holds the request.
 
 from numba import int64
 
-from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros
+from npuviz.sim.parts.bits_kernels import kernel, trailing_zeros
 from npuviz.sim.parts.dram_command_kernels import dram_can_accept, dram_cycle, dram_take, dram_watch
 from npuviz.sim.parts.dram_command_state_kernels import (
     DC_DONE,
@@ -119,7 +119,7 @@ def send_one(s, p, x, ev, c, port, cycle, now):
         finish_burst(s, p, x, ev, c, burst, now)
 
 
-@inlined
+@kernel
 def take_at_core(s, noc, node, c, cycle):
     """A response reaches its core."""
     word = s[noc + NOC_POOL] + node * s[noc + NOC_STRIDE]
@@ -128,7 +128,7 @@ def take_at_core(s, noc, node, c, cycle):
     deliver(s, payload, c, cycle)
 
 
-@inlined
+@kernel
 def answer(s, noc, channel, node, enters):
     """Put a response into its channel's list, from where it enters the network in `enters` or later."""
     word = s[noc + NOC_POOL] + node * s[noc + NOC_STRIDE]

@@ -113,7 +113,8 @@ class DramObserver:
             return {}
         s = self._engine.state
         names = ("row_hits", "row_misses", "row_conflicts", "refreshes", "forwarded")
-        return {name: int(self.view.counter(s, name).sum()) for name in names}
+        found = {name: int(self.view.counter(s, name).sum()) for name in names}
+        return {**found, "dram_commands": sum(self.view.commands(s).values())}
 
     def peaks(self) -> list[tuple[str, int, int]]:
         """(queue, most entries, capacity) of the channels' buffers; none of the simple DRAM."""

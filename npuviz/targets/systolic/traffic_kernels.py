@@ -289,14 +289,14 @@ def tick_behind(s, cycle):
     return cycle * s[H_NOC_PERIOD] // s[H_DRAM_PERIOD] + 1
 
 
-@inlined
+@kernel
 def give(s, noc, channel, node, tick):
     """Put a request into a channel's front list, which has room."""
     word = s[noc + NOC_POOL] + node * s[noc + NOC_STRIDE]
     dram_offer(s, s[H_DRAM], channel, node, s[word + NODE_ADDRESS], tick)
 
 
-@inlined
+@kernel
 def queue_at_door(s, noc, channel, node):
     """Append a node to those that wait at a channel."""
     door = s[H_DOORS] + 2 * channel
@@ -313,7 +313,7 @@ def queue_at_door(s, noc, channel, node):
     s[H_DOORS_WAITING] += 1
 
 
-@inlined
+@kernel
 def take_from_door(s, noc, channel):
     """Remove the first node of those that wait at a channel."""
     door = s[H_DOORS] + 2 * channel
