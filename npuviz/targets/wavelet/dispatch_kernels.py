@@ -2,7 +2,6 @@
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel
 from npuviz.targets.wavelet import isa_kernels as isa
-from npuviz.targets.wavelet.dsd_kernels import operand, set_up, thread_of
 from npuviz.targets.wavelet.events_kernels import fault, hazard
 from npuviz.targets.wavelet.fifo_kernels import elements_free, elements_held
 from npuviz.targets.wavelet.operand_kernels import (
@@ -19,7 +18,8 @@ from npuviz.targets.wavelet.operand_kernels import (
     write_memory,
 )
 from npuviz.targets.wavelet.operation_kernels import operand_bytes
-from npuviz.targets.wavelet.router_kernels import visible_count
+from npuviz.targets.wavelet.operation_start_kernels import operand, set_up, thread_of
+from npuviz.targets.wavelet.ring_kernels import visible_count
 from npuviz.targets.wavelet.state_kernels import (
     A_DSR,
     A_FLAGS,

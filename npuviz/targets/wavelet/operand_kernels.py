@@ -4,7 +4,7 @@ from npuviz.sim.parts.bits_kernels import inlined, kernel
 from npuviz.targets.wavelet import isa_kernels as isa
 from npuviz.targets.wavelet.events_kernels import fault, hazard, leave_trail, wake_router
 from npuviz.targets.wavelet.memory_kernels import load_16, load_32, load_bytes, store_16, store_32
-from npuviz.targets.wavelet.router_kernels import push_word
+from npuviz.targets.wavelet.ring_kernels import push_word
 from npuviz.targets.wavelet.state_kernels import (
     A_ADDRESS,
     A_BASE,

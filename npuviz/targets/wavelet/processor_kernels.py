@@ -2,10 +2,11 @@
 
 from npuviz.sim.parts.bits_kernels import kernel, trailing_zeros
 from npuviz.targets.wavelet.dispatch_kernels import cursor_ready
-from npuviz.targets.wavelet.dsd_kernels import can_step, finish_operation, step_operation, thread_of
+from npuviz.targets.wavelet.dsd_kernels import can_step, finish_operation, step_operation
 from npuviz.targets.wavelet.events_kernels import block_of, leave_trail, wake_processor
 from npuviz.targets.wavelet.isa_kernels import CODE_WORDS, OP_MAP_WRITE
-from npuviz.targets.wavelet.router_kernels import push_queue, queue_has_room
+from npuviz.targets.wavelet.operation_start_kernels import thread_of
+from npuviz.targets.wavelet.ring_kernels import push_queue, queue_has_room
 from npuviz.targets.wavelet.scalar_kernels import scalar_step
 from npuviz.targets.wavelet.state_kernels import (
     B_BUSY,

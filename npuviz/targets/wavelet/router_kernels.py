@@ -15,14 +15,15 @@ from npuviz.targets.wavelet.events_kernels import (
     wake_processor,
     wake_router,
 )
-from npuviz.targets.wavelet.isa_kernels import (
-    CMD_ADVANCE,
-    CMD_NOP,
-    CMD_RESET,
-    CMD_TEARDOWN,
-    POP_ALWAYS,
-    POP_ON_ADVANCE,
-    POP_ON_ADVANCE_NOP,
+from npuviz.targets.wavelet.ring_kernels import (
+    has_room,
+    opposite,
+    push_queue,
+    push_word,
+    queue_has_room,
+    ring_of,
+    ring_size,
+    routes_now,
 )
 from npuviz.targets.wavelet.state_kernels import (
     B_CLASS,
@@ -34,30 +35,22 @@ from npuviz.targets.wavelet.state_kernels import (
     B_LOAD,
     B_LOAD_WINDOW,
     B_MAIN_MASK,
-    B_TEARDOWN,
     C_CLOSED,
     C_COLOR,
     C_FILTER,
-    C_FILTER_FIELDS,
     C_LIMIT,
     C_LIMIT_RAMP,
     C_OUT_AT,
     C_OUT_COMMAND,
     C_OUT_LEFT,
     C_OUT_NEXT,
-    C_POP,
     C_PORTS,
-    C_POSITION,
-    C_POSITIONS,
     C_QUEUE,
-    C_RING,
     C_ROUTED,
     C_SENT,
     C_SERVED,
-    C_SLOTS,
     C_SWAP,
     C_TOTAL,
-    CHANNEL_HEADER,
     COMMAND_WORDS,
     ENTRY_WORDS,
     FAR,
@@ -74,7 +67,6 @@ from npuviz.targets.wavelet.state_kernels import (
     L_CHANNEL_LIST,
     L_NUM_CHANNELS,
     L_QUEUE,
-    LOG_NO_ADVANCE,
     LOG_TWO_ARRIVALS,
     MARK_ADVANCE,
     MARK_CONTROL,
@@ -97,15 +89,9 @@ from npuviz.targets.wavelet.state_kernels import (
     P_WINDOW,
     PORT_WORDS,
     Q_COUNT,
-    Q_HEAD,
-    Q_LAST,
-    Q_LIMIT,
-    Q_PEAK,
-    Q_RING,
     R_COUNT,
     R_HEAD,
     R_LAST,
-    R_PEAK,
     TRACK_WORDS,
     TRAIL_DROPPED,
     TRAIL_HOP,
@@ -114,149 +100,15 @@ from npuviz.targets.wavelet.state_kernels import (
     ZERO,
 )
 from npuviz.targets.wavelet.stops_kernels import watch_word
+from npuviz.targets.wavelet.switch_kernels import (
+    advance_switch,
+    command_effect,
+    filter_takes,
+    reaches_processor,
+)
 
 KIND_LINK = 100
 """Interval kinds of links: this plus the color."""
-
-
-@inlined
-def ring_of(s, ch, port):
-    """Word of a port's first entry."""
-    if port == 0:
-        return ch + CHANNEL_HEADER + 4 * s[ch + C_SLOTS] * ENTRY_WORDS
-    return ch + CHANNEL_HEADER + (port - 1) * s[ch + C_SLOTS] * ENTRY_WORDS
-
-
-@inlined
-def ring_size(s, ch, port):
-    """Entries of a port's ring."""
-    return s[ch + C_LIMIT_RAMP] if port == 0 else s[ch + C_SLOTS]
-
-
-@inlined
-def opposite(port):
-    """The port on the other end of a link: NORTH and SOUTH, EAST and WEST."""
-    return ((port + 1) & 3) + 1
-
-
-@kernel
-def visible_count(s, ch, port, t):
-    """Words that a sender sees in a port's ring at cycle `t`: one taken in this cycle still counts."""
-    r = ch + C_PORTS + port * PORT_WORDS
-    count = s[r + R_COUNT]
-    return count + 1 if s[r + R_LAST] == t else count
-
-
-@inlined
-def has_room(s, ch, port, t):
-    """Whether a port's ring takes another word at cycle `t`."""
-    limit = s[ch + C_LIMIT_RAMP] if port == 0 else s[ch + C_LIMIT]
-    return visible_count(s, ch, port, t) < limit
-
-
-@kernel
-def push_word(s, ch, port, payload, identity, ready):
-    """Put a word into a port's ring; the caller has checked the room."""
-    r = ch + C_PORTS + port * PORT_WORDS
-    size = ring_size(s, ch, port)
-    place = s[r + R_HEAD] + s[r + R_COUNT]
-    if place >= size:
-        place -= size
-    at = ring_of(s, ch, port) + place * ENTRY_WORDS
-    s[at] = payload
-    s[at + 1] = identity
-    s[at + 2] = ready
-    s[r + R_COUNT] += 1
-    s[ch + C_TOTAL] += 1
-    if s[r + R_COUNT] > s[r + R_PEAK]:
-        s[r + R_PEAK] = s[r + R_COUNT]
-
-
-@inlined
-def routes_now(s, ch):
-    """Receive mask | transmit mask << 8 of the position in force."""
-    return s[ch + C_POSITIONS + s[ch + C_POSITION]]
-
-
-@kernel
-def advance_switch(s, node, ch):
-    """SWITCH_ADV: the next valid position, or the first in ring mode. Returns whether it moved."""
-    position = s[ch + C_POSITION]
-    following = position + 1
-    if following > 3 or (s[ch + C_POSITIONS + following] >> 16) == 0:
-        if s[ch + C_RING] == 0 or position == 0:
-            hazard(s, node, LOG_NO_ADVANCE, s[ch + C_COLOR], NONE)
-            return False
-        following = 0
-    s[ch + C_POSITION] = following
-    return True
-
-
-@inlined
-def pop_command(payload):
-    """The payload of a control word without its first command; see wavelet-fabric.md section 3.4."""
-    ring = ((payload >> 22) & 0xFF) | ((payload & 0xFFFF) << 8)
-    ring >>= 3
-    return (payload & 0xC03F_0000) | ((ring & 0xFF) << 22) | ((ring >> 8) & 0xFFFF)
-
-
-@kernel
-def command_effect(s, b, node, ch, payload, t):
-    """Let the first command of a passing control word act; returns the payload that goes on."""
-    command = (payload >> 22) & 3
-    has_moved = False
-    if command == CMD_ADVANCE:
-        has_moved = advance_switch(s, node, ch)
-    elif command == CMD_RESET:
-        s[ch + C_POSITION] = 0
-    elif command == CMD_TEARDOWN:
-        s[ch + C_CLOSED] = 1
-        s[b + B_TEARDOWN] |= 1 << s[ch + C_COLOR]
-        wake_processor(s, node, t + 1)
-    mode = s[ch + C_POP]
-    is_popped = mode == POP_ALWAYS
-    if mode == POP_ON_ADVANCE:
-        is_popped = has_moved
-    elif mode == POP_ON_ADVANCE_NOP:
-        is_popped = has_moved or command == CMD_NOP
-    return pop_command(payload) if is_popped else payload
-
-
-@kernel
-def filter_takes(s, ch, payload, commit):
-    """Whether the filter of a channel lets a word through to the processor; `commit` counts it."""
-    f = ch + C_FILTER_FIELDS
-    kind = s[ch + C_FILTER] - 1
-    is_control = (payload & MARK_CONTROL) != 0
-    if kind == 2:
-        index = (payload >> 16) & 0xFFFF
-        return is_control or (s[f + 7] <= index and index <= s[f + 8])
-    if s[f + 9]:
-        return True
-    counter = s[f + 2]
-    takes = counter <= s[f + 5]
-    if is_control and s[f + 6] and kind == 0:
-        takes = counter == s[f + 5]
-    if commit and s[f + 1 if is_control else f] != 0:
-        if counter >= s[f + 3]:
-            s[f + 2] = 0
-            if kind == 1:
-                if s[f + 4] and s[f + 3]:
-                    s[f + 3] = s[f + 4]
-                    s[f + 4] = 0
-                else:
-                    s[f + 9] = 1
-        else:
-            s[f + 2] = counter + 1
-    return takes
-
-
-@kernel
-def reaches_processor(s, ch, payload):
-    """Whether a word that goes to RAMP is for the processor: not filtered, its command not to be ignored."""
-    if (payload & MARK_CONTROL) and ((payload >> 24) & 1):
-        return False
-    return s[ch + C_FILTER] == 0 or filter_takes(s, ch, payload, ZERO)
 
 
 @kernel
@@ -294,30 +146,6 @@ def end_link_run(s, p, x, ev, b, node, port):
             kind = KIND_LINK + s[b + B_LINK_COLOR + port]
             emit(x, ev, INTERVAL, track, kind, s[b + B_LINK_START + port], s[b + B_LINK_END + port], -1)
     s[b + B_LINK_END + port] = 0
-
-
-@kernel
-def push_queue(s, q, payload, identity, ready):
-    """Put a word into an input queue; the caller has checked the room."""
-    place = s[q + Q_HEAD] + s[q + Q_COUNT]
-    if place >= s[q + Q_LIMIT]:
-        place -= s[q + Q_LIMIT]
-    at = q + Q_RING + place * ENTRY_WORDS
-    s[at] = payload
-    s[at + 1] = identity
-    s[at + 2] = ready
-    s[q + Q_COUNT] += 1
-    if s[q + Q_COUNT] > s[q + Q_PEAK]:
-        s[q + Q_PEAK] = s[q + Q_COUNT]
-
-
-@inlined
-def queue_has_room(s, q, t):
-    """Whether an input queue takes another word at cycle `t`."""
-    count = s[q + Q_COUNT]
-    if s[q + Q_LAST] == t:
-        count += 1
-    return count < s[q + Q_LIMIT]
 
 
 @kernel

@@ -46,8 +46,6 @@ H_TASKS = 34  # tasks run
 H_FLOPS = 35
 H_COMMANDS = 36  # word of the commands' state, COMMAND_WORDS each
 H_COMMANDS_ROOM = 37
-H_WAKES = 38
-H_EDITS = 39  # bytes changed from outside, counted
 H_NOW = 40  # the cycle whose events ran last, or run now
 H_OLDEST = 42  # first command that may not be done
 H_SEEN = 44  # word of the table of hazards seen lately
@@ -71,8 +69,8 @@ RESULT_COMMAND = 6  # the command waited for is done
 FAR = 1 << 60
 SLOTS = 32  # of the wheel
 
-# A plain int is a type of its own to numba when it is an argument, and every function it is passed to is
-# compiled once more for it; a numpy number is not.
+# A plain int is a type of its own to numba as an argument: the function it is passed to is compiled once more
+# for it. A numpy number is not.
 ZERO = np.int64(0)
 ONE = np.int64(1)
 NONE = np.int64(-1)
@@ -92,9 +90,7 @@ FAULT_FUNCTION = np.int64(11)
 FAULT_COLOR = np.int64(12)
 FAULT_DSR = np.int64(13)
 FAULT_SHAPE = np.int64(14)
-FAULT_TASK = np.int64(15)  # activation of an id without task
 FAULT_OPERAND = np.int64(16)
-FAULT_TYPE = np.int64(17)
 
 # --- hazards (log entries) ---------------------------------------------------------------------------
 LOG_PRINT = np.int64(1)  # value: character codes of a line follow one by one
@@ -106,10 +102,8 @@ LOG_ABSORBED = np.int64(6)
 LOG_NO_INDEX = np.int64(7)
 LOG_TWO_ARRIVALS = np.int64(8)
 LOG_QUEUE_BUSY = np.int64(9)
-LOG_TEARDOWN = np.int64(10)
 LOG_NO_ADVANCE = np.int64(11)
 LOG_UNBOUND_TASK = np.int64(12)
-LOG_COMMAND = np.int64(13)
 LOG_OUTPUT_BUSY = np.int64(14)
 LOG_REBOUND = np.int64(15)
 LOG_MIXED = np.int64(16)
@@ -160,36 +154,26 @@ B_LAUNCH_COMMAND = 34  # command that waits for S_UNBLOCK_COMMANDS, -1
 B_LAUNCH_ARGS = 35  # place of arguments in host words
 B_LAUNCH_COUNT = 36
 B_STREAMS_IN = 37  # mask of colors on which the host sends
-B_STREAMS_OUT = 38
 B_FLUSH = 39  # mask of queues with a flush under way (8 + output queue)
-B_WAIT = 40  # why the main thread waits (WAIT_)
 B_LINE = 41  # listing index of the instruction started last
 B_RUN_START = 42  # start of what the main track shows
 B_MAIN_MASK = 43  # queues with words, by number
 B_TASK_BUSY = 44  # cycles of tasks
-B_CURSORS = 45  # open @map cursors
-B_PERF = 46
 B_TASK_COUNT = 47
 B_LINK_FREE = 48  # per output port, in 1/1000 cycles
 B_LINK_SENT = 53  # words per output port
 B_LINK_START = 58  # run of words on a link: start, color | end
 B_LINK_COLOR = 63
 B_LINK_END = 68
-B_LINK_LAST = 73  # listing index of the sender
 B_LOAD = 78  # per output port: words of the present and of the last window, 32 bits each
 B_LOAD_WINDOW = 83  # number of the present window
 B_EVENT_ID = 84  # id of the word that started the running task
 B_HISTORY = 85  # cycle at which the block was made
-B_CARRY = 86
-B_QUEUE_WAIT = 87
-B_WAIT_SINCE = 88
 B_FLUSH_TASK = 89
 B_BUSY = 90  # cycles in which the datapath issued something
-B_LOADS_SEEN = 91
 B_PRNG_STATE = 92  # four generators
 B_OUT = 96  # color of each output queue, -1
 B_MAP_WAIT = 104  # cursor (operand record) that the main thread waits for, 0 none
-B_DEAD_UT = 105
 B_OUT_USED = 108  # WSE-2: 1 + the color that used each output queue last
 BLOCK_HEADER = 116
 
@@ -199,8 +183,6 @@ WAIT_OUTPUT = 2
 WAIT_FIFO_EMPTY = 3
 WAIT_FIFO_FULL = 4
 WAIT_BLOCKED = 5  # a blocked microthread
-WAIT_TIME = 6
-WAIT_COLOR = 7  # teardown
 
 # --- a thread: one DSD operation under way ----------------------------------------------------------
 T_OP = 0
@@ -227,10 +209,7 @@ T_CYCLES = 20  # cycles per beat
 T_HALF = 21  # 16-bit float type of the program
 T_SINCE = 22  # waits since
 T_FINISHED = 23  # result of the operation: 1 ended, 0 suspended by a FIFO test
-T_QUEUES = 24  # mask of the queues it holds: inputs, 8 + outputs
-T_ELEMENT = 25  # bytes of a destination element
 T_REDUCES = 26
-T_TASK = 27  # task that started it
 T_STEPS = 28
 T_DONE = 29
 T_OPERANDS = 32  # destination, first, second source, multiplier
@@ -286,9 +265,7 @@ Q_ID = 5  # data task id
 Q_THREAD = 6  # thread that reads it, -1
 Q_LENGTH = 7  # words of the queue itself
 Q_PEAK = 8
-Q_SKIP = 9
 Q_PRIORITY = 10
-Q_TABLE = 11
 Q_IN_LEFT = 12  # stream from the host: words left
 Q_IN_AT = 13  # place of the next word in host words (32-bit words)
 Q_IN_COMMAND = 14
@@ -331,7 +308,6 @@ CHANNEL_HEADER = C_PORTS + 5 * PORT_WORDS
 
 MARK_CONTROL = 1 << 32
 MARK_ADVANCE = 1 << 33
-MARK_TRANSFORM = 1 << 34
 
 # --- a FIFO
 F_READ = 0  # byte position
@@ -364,7 +340,6 @@ TRAIL_DROPPED = np.int64(3)
 # --- program words ---------------------------------------------------------------------------------------
 P_NODES = 0  # NODE_WORDS per node
 P_PROGRAMS = 1
-P_CLASSES = 2
 P_COSTS = 3  # cycles per scalar instruction
 P_RATES = 4  # RATE_WORDS per DSD operation
 P_MATH = 5
@@ -373,7 +348,6 @@ P_HOP = 7
 P_RAMP = 8
 P_TURN = 9
 P_LINK = 10  # 1/1000 cycles per word and link
-P_CREDIT = 11
 P_OUTPUT = 12  # cycles from the step of an operation to its word at the ramp
 P_LOAD_USE = 13
 P_TASK_START = 14
@@ -388,21 +362,14 @@ P_HOST_SETUP = 22
 P_HOST_LAUNCH = 23
 P_SETTLE = 24
 P_FUSED = 25  # fmacs rounds once
-P_WATCH = 26
 P_TRACKS = 27  # TRACK_WORDS per node: first track ids, -1 not watched
 P_PRINT_COST = 28
-P_UNROUTED = 29  # 1: a word that arrives without a route is a fault
 P_COLUMNS = 30  # of the fabric
-P_COMMANDS = 31
-P_BANK = 32  # cycles a bank conflict costs
 P_WINDOW = 33  # cycles of a load window
-P_QUEUE_READ = 34
-P_TASK_END = 35
 P_TIMER = 41
 P_RECTANGLE = 39  # columns of the rectangle
 P_GRID = 40  # node of each of its places, -1
 P_SWAP = 37  # some channel swaps colors
-P_WATCHED = 38  # some node has tracks
 PROGRAM_HEADER = 64
 
 NODE_COLUMN = 0  # of the fabric
@@ -417,8 +384,6 @@ RATE_WORDS = 6
 RATE_GROUP = 0  # elements per beat, nothing in the way
 RATE_CYCLES = 1  # cycles per beat
 RATE_REDUCE = 2  # cycles per element of a reduction
-RATE_BYTES = 3  # bytes of a destination element
-RATE_SOURCE = 4  # bytes of a source element
 RATE_FLOPS = 5
 
 # a program
@@ -465,7 +430,6 @@ L_CURSORS = 9
 L_ROTATION = 10
 L_NUM_CHANNELS = 11
 L_CHANNEL_LIST = 12  # word in p of the places of the channels, by color
-L_QUEUES_END = 13
 L_CHANNEL = 16  # place of each color's channel, 0 none
 L_QUEUE = 40  # place of each queue: 8 explicit, then by color
 NUM_QUEUES = 32
@@ -492,7 +456,6 @@ M_NONBLOCK = 8
 M_COLOR = 9
 M_SYMBOLS = 10  # place of a row of (address, is pointer, function) per program
 M_ARGS = 11
-M_PORT = 12
 COMMAND_FIELDS = 16
 SYMBOL_WORDS = 3
 

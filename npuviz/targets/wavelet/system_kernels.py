@@ -5,7 +5,7 @@ from npuviz.targets.wavelet import isa_kernels as isa
 from npuviz.targets.wavelet.events_kernels import fault, hazard, log, wake_processor, wake_router
 from npuviz.targets.wavelet.memory_kernels import store_16
 from npuviz.targets.wavelet.operand_kernels import is_inside
-from npuviz.targets.wavelet.router_kernels import push_queue
+from npuviz.targets.wavelet.ring_kernels import push_queue
 from npuviz.targets.wavelet.state_kernels import (
     B_BUSY,
     B_CLASS,

@@ -1,0 +1,108 @@
+"""Rings of words: the buffers of a router's ports and the input queues behind its ramp."""
+
+from npuviz.sim.parts.bits_kernels import inlined, kernel
+from npuviz.targets.wavelet.state_kernels import (
+    C_LIMIT,
+    C_LIMIT_RAMP,
+    C_PORTS,
+    C_POSITION,
+    C_POSITIONS,
+    C_SLOTS,
+    C_TOTAL,
+    CHANNEL_HEADER,
+    ENTRY_WORDS,
+    PORT_WORDS,
+    Q_COUNT,
+    Q_HEAD,
+    Q_LAST,
+    Q_LIMIT,
+    Q_PEAK,
+    Q_RING,
+    R_COUNT,
+    R_HEAD,
+    R_LAST,
+    R_PEAK,
+)
+
+
+@inlined
+def ring_of(s, ch, port):
+    """Word of a port's first entry."""
+    if port == 0:
+        return ch + CHANNEL_HEADER + 4 * s[ch + C_SLOTS] * ENTRY_WORDS
+    return ch + CHANNEL_HEADER + (port - 1) * s[ch + C_SLOTS] * ENTRY_WORDS
+
+
+@inlined
+def ring_size(s, ch, port):
+    """Entries of a port's ring."""
+    return s[ch + C_LIMIT_RAMP] if port == 0 else s[ch + C_SLOTS]
+
+
+@inlined
+def opposite(port):
+    """The port on the other end of a link: NORTH and SOUTH, EAST and WEST."""
+    return ((port + 1) & 3) + 1
+
+
+@kernel
+def visible_count(s, ch, port, t):
+    """Words that a sender sees in a port's ring at cycle `t`: one taken in this cycle still counts."""
+    r = ch + C_PORTS + port * PORT_WORDS
+    count = s[r + R_COUNT]
+    return count + 1 if s[r + R_LAST] == t else count
+
+
+@inlined
+def has_room(s, ch, port, t):
+    """Whether a port's ring takes another word at cycle `t`."""
+    limit = s[ch + C_LIMIT_RAMP] if port == 0 else s[ch + C_LIMIT]
+    return visible_count(s, ch, port, t) < limit
+
+
+@kernel
+def push_word(s, ch, port, payload, identity, ready):
+    """Put a word into a port's ring; the caller has checked the room."""
+    r = ch + C_PORTS + port * PORT_WORDS
+    size = ring_size(s, ch, port)
+    place = s[r + R_HEAD] + s[r + R_COUNT]
+    if place >= size:
+        place -= size
+    at = ring_of(s, ch, port) + place * ENTRY_WORDS
+    s[at] = payload
+    s[at + 1] = identity
+    s[at + 2] = ready
+    s[r + R_COUNT] += 1
+    s[ch + C_TOTAL] += 1
+    if s[r + R_COUNT] > s[r + R_PEAK]:
+        s[r + R_PEAK] = s[r + R_COUNT]
+
+
+@inlined
+def routes_now(s, ch):
+    """Receive mask | transmit mask << 8 of the position in force."""
+    return s[ch + C_POSITIONS + s[ch + C_POSITION]]
+
+
+@kernel
+def push_queue(s, q, payload, identity, ready):
+    """Put a word into an input queue; the caller has checked the room."""
+    place = s[q + Q_HEAD] + s[q + Q_COUNT]
+    if place >= s[q + Q_LIMIT]:
+        place -= s[q + Q_LIMIT]
+    at = q + Q_RING + place * ENTRY_WORDS
+    s[at] = payload
+    s[at + 1] = identity
+    s[at + 2] = ready
+    s[q + Q_COUNT] += 1
+    if s[q + Q_COUNT] > s[q + Q_PEAK]:
+        s[q + Q_PEAK] = s[q + Q_COUNT]
+
+
+@inlined
+def queue_has_room(s, q, t):
+    """Whether an input queue takes another word at cycle `t`."""
+    count = s[q + Q_COUNT]
+    if s[q + Q_LAST] == t:
+        count += 1
+    return count < s[q + Q_LIMIT]
