@@ -45,7 +45,9 @@ def test_a_line_of_one_pe_and_of_all(session: Session) -> None:
     assert everywhere == hits(session, f"line {line}")
     second = hits(session, f"line pe.csl:{line} at 1,0")
     third = hits(session, f"line pe.csl:{line} at 2, 0")
-    assert second and third and sorted(second + third) == everywhere
+    assert second
+    assert third
+    assert sorted(second + third) == everywhere
     assert {unit for _, unit in second} == {"PE(1,0)"}
     assert {unit for _, unit in third} == {"PE(2,0)"}
     assert hits(session, f"line {line} at 0,0") == []

@@ -22,7 +22,7 @@ _FAULTS = {
         sk.FAULT_REGISTERS: "calls nest too deeply",
         sk.FAULT_OPCODE: "no instruction {value}",
         sk.FAULT_EDGE: "a word of color {low} leaves the fabric by {port}",
-        sk.FAULT_UNROUTED: "a word of color {low} arrives from {port}, where this PE has no route for the color",
+        sk.FAULT_UNROUTED: "a word of color {low} arrives from {port}: this PE has no route for the color",
         sk.FAULT_QUEUE: "input queue {value} has no color: it was not initialised",
         sk.FAULT_THREAD: "microthread {value} has a live operation already",
         sk.FAULT_FIFO: "FIFO {value} met empty or full, with the action fault",
@@ -62,7 +62,16 @@ class Explainer:
         else:
             port = PORT_NAMES[value >> 8 & 7] if value >> 8 & 7 < len(PORT_NAMES) else ""
             text = _FAULTS.get(code, "fault {value}").format(value=value, low=value & 0xFF, port=port)
-        return self._places.name(node), self.source(int(s[sk.H_FAULT_INSTRUCTION])) + text
+        source = self._route(code, node, value) or self.source(int(s[sk.H_FAULT_INSTRUCTION]))
+        return self._places.name(node), source + text
+
+    def _route(self, code: int, node: int, value: int) -> str:
+        """Where the route is configured that a fault is about, "" for other faults."""
+        if code not in (sk.FAULT_EDGE, sk.FAULT_UNROUTED):
+            return ""
+        sender = node if code == sk.FAULT_EDGE else self._waits.neighbour(node, value >> 8 & 7)
+        text = self._places.route_source(self._observer.program_of(sender), sender, value & 0xFF)
+        return f"{text}: " if text else ""
 
     def deadlock(self) -> tuple[str, str]:
         """(place, sentence): which command waits, and who waits for whom."""
@@ -89,6 +98,25 @@ class Explainer:
             parts.append(f"{len(others) - room} more wait")
         first = (cycle or waits)[0].node if waits else -1
         return self._places.name(first), "nothing can happen any more: " + "; ".join(parts)
+
+    def endless(self, limit: int) -> tuple[str, str]:
+        """(place, sentence) of a run that has reached its limit: who is at work, and who waits."""
+        found: list[tuple[int, str]] = []
+        s = self._engine.state
+        for node in range(len(self._engine.program.nodes.x)):
+            b = self._observer.block(node)
+            if b and int(s[b + sk.B_TASK]) >= 0:
+                source = self._places.source(int(s[b + sk.B_LINE]))
+                found.append(
+                    (node, f"{self._places.name(node)} is in {self._observer.task_name(node)} ({source})")
+                )
+            if len(found) == SHOWN:
+                break
+        texts = [text for _, text in found] or [
+            self._waits.sentence(wait) for wait in self._waits.all()[:SHOWN]
+        ]
+        text = f"the run has not ended after {limit:,} cycles (--set limit=N for more): {'; '.join(texts)}"
+        return self._places.name(found[0][0]) if found else "", text
 
     def waits(self) -> DetailTable:
         """Who waits for whom now, as a report."""

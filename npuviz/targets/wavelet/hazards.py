@@ -31,7 +31,7 @@ _LOGGED = {
         ),
         sk.LOG_THREAD_BUSY: (  # Q1
             "thread-busy",
-            "{thread} still has a live operation: on the chip two would corrupt each other; the start waits here",
+            "{thread} has a live operation: on the chip two corrupt each other; here the start waits",
         ),
         sk.LOG_LENGTHS: (  # O2
             "operand-lengths",

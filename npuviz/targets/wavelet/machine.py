@@ -8,6 +8,7 @@ import numpy as np
 
 from npuviz.program.instruction import DetailTable
 from npuviz.program.program import Program
+from npuviz.sim.events import EventBuffer
 from npuviz.sim.machine import Hazard, Region
 from npuviz.sim.parts.kernel_machine import KernelMachine
 from npuviz.sim.stop import NO_STOPS, StopKind, StopReason
@@ -84,6 +85,17 @@ class WaveletMachine(KernelMachine, FabricViews, FrameViews):
         kind = StopKind.FAULT if is_fault else StopKind.DEADLOCK
         known = self._description.unit_named(f"{unit}.task")
         return StopReason(kind, self.cycle, unit=known.name if known else unit, detail=detail)
+
+    def advance(self, until: int, stops: np.ndarray, events: EventBuffer | None) -> StopReason:
+        """Run, at most to the cycle at which a run counts as endless; see the contract."""
+        limit = self.engine.spec.limit
+        if self.is_finished or until <= limit or not int(self.engine.state[sk.H_CLOSED]):
+            return super().advance(until, stops, events)
+        reason = super().advance(limit, stops, events)
+        if reason.kind is not StopKind.UNTIL or self.cycle < limit:
+            return reason
+        unit, detail = self.explainer.endless(limit)
+        return StopReason(StopKind.HANG, self.cycle, unit=unit, detail=detail)
 
     def _hit_unit(self, hits: np.ndarray) -> str:
         element = int(hits.max()) - 2

@@ -59,6 +59,7 @@ class WaveletSpec:
     costs, rates  changes of the tables: "div=40,add=1" (cycles), "fmacs=1/2" (elements / cycles a step)
     watch    PEs with tracks: "all", "corner" (the first 64), or "0,0:4,4:1,3" in program coordinates
     trail    wavelet hops remembered
+    limit    cycles after which a run counts as one that never ends
     """
 
     arch: Literal["wse2", "wse3"]
@@ -87,6 +88,7 @@ class WaveletSpec:
     settle: Annotated[int, Ge(1), Le(1 << 40)] = 20_000
     load_window: Annotated[int, Ge(16), Le(1 << 20)] = 512
     trail: Annotated[int, Gt(0), Le(1 << 22)] = 4096
+    limit: Annotated[int, Ge(1), Le(1 << 50)] = 1_000_000_000
     watch: str = ""
     costs: str = ""
     rates: str = ""

@@ -215,7 +215,7 @@ class Waits:
             if receive & 1 and self._observer.program_of(here) >= 0:
                 found.add(here)
             for port in range(1, NUM_PORTS):
-                neighbour = self._neighbour(here, port)
+                neighbour = self.neighbour(here, port)
                 if receive >> port & 1 and neighbour >= 0 and neighbour not in seen:
                     seen.add(neighbour)
                     todo.append(neighbour)
@@ -238,7 +238,7 @@ class Waits:
             if routes >> 8 & 1 and self._is_queue_full(here, int(words[sk.C_QUEUE])):
                 found.add(here)
             for port in range(1, NUM_PORTS):
-                neighbour = self._neighbour(here, port)
+                neighbour = self.neighbour(here, port)
                 if routes >> 8 + port & 1 and neighbour >= 0 and neighbour not in seen:
                     seen.add(neighbour)
                     todo.append(neighbour)
@@ -256,7 +256,8 @@ class Waits:
             return None
         return self._observer.block_words(node)[start : start + sk.CHANNEL_HEADER]
 
-    def _neighbour(self, node: int, port: int) -> int:
+    def neighbour(self, node: int, port: int) -> int:
+        """The node behind a port, below 0 without one."""
         words = self._engine.words
         return int(words[int(words[sk.P_NODES]) + node * sk.NODE_WORDS + sk.NODE_NEIGHBOUR + port])
 

@@ -47,7 +47,9 @@ def row_sum(width: int = 3, height: int = 1, arch: str = "wse3") -> WaveletMachi
     return machine_of(compiled("row_sum", arch, width, height), commands)
 
 
-def heat(width: int = 2, height: int = 2, cells: int = 4, steps: int = 2, arch: str = "wse3") -> WaveletMachine:
+def heat(
+    width: int = 2, height: int = 2, cells: int = 4, steps: int = 2, arch: str = "wse3"
+) -> WaveletMachine:
     """Cell z of PE (c, r) begins at 1 + c + 10 r + 100 z; command 2 brings the end."""
     region = (0, 0, width, height)
     rows, columns, depth = np.meshgrid(range(height), range(width), range(cells), indexing="ij")
