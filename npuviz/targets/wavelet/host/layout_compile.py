@@ -112,8 +112,8 @@ def compile_layout(layout: SdkLayout, folder: Path, libs: Sequence[str]) -> Arti
         layout.platform.target.value,
         params={},
         colors={},
-        fabric=(plan.columns, plan.rows),
-        offset=(0, 0),
+        # As with other programs: columns and rows of the host around it.
+        fabric=(plan.columns + 7, plan.rows + 2),
         import_paths=[Path(path) for path in libs],
     )
     save_wafer(folder, _with_symbols(wafer, layout.regions))
