@@ -34,7 +34,7 @@ from tests.cli.refusals import CONFIG, MODEL, SAMPLES, SMALL, Captured, done, re
         ("x" * 5000 + "=1", "open dimensions: batch"),
         ("mode=tru", "one of true, parity"),
         ("=1", "KEY=VALUE"),
-        ("dram_type=ramulator2", "not modelled yet"),
+        ("dram_type=ramulator2", "--set dram_device="),
     ],
 )
 def test_settings(setting: str, expected: str, capsys: Captured) -> None:
