@@ -159,6 +159,7 @@ B_LINE = 41  # listing index of the instruction started last
 B_RUN_START = 42  # start of what the main track shows
 B_MAIN_MASK = 43  # queues with words, by number
 B_TASK_BUSY = 44  # cycles of tasks
+B_NEXT_ID = 46  # whose turn it is among equals: the id after that of the task that started last
 B_TASK_COUNT = 47
 B_LINK_FREE = 48  # per output port, in 1/1000 cycles
 B_LINK_SENT = 53  # words per output port

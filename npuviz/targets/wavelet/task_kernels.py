@@ -22,6 +22,7 @@ from npuviz.targets.wavelet.state_kernels import (
     B_LAUNCH_COUNT,
     B_LINE,
     B_MAIN_MASK,
+    B_NEXT_ID,
     B_NODE,
     B_PC,
     B_PROGRAM,
@@ -105,9 +106,16 @@ def _is_better(rank, best):
     return rank < best
 
 
+@inlined
+def turn_of(number, after, behind):
+    """Rank of a task id: how long its turn is away, behind those of higher priority."""
+    return ((number - after) & 63) + behind
+
+
 @kernel
 def pick_task(s, p, b, t):
-    """The task to run next: pick | what << 8, or -1. Higher priority first, then the lowest id (assumed).
+    """The task to run next: pick | what << 8, or -1. Higher priority first, then in turn: the first id after
+    that of the task that started last. Assumed; "the lowest id first" starves game-of-life (EX).
 
     Words that are no task's business now stay in their queues. A control word for an id without a task
     is a pick of its own, so that it is dropped.
@@ -120,10 +128,13 @@ def pick_task(s, p, b, t):
     high = s[b + B_HIGH]
     blocked = s[b + B_BLOCKED]
     ready = s[b + B_ACTIVE] & ~blocked
+    after = s[b + B_NEXT_ID]
     if ready:
         top = ready & high
-        number = trailing_zeros(top if top else ready)
-        best = number if top else number + 64
+        wanted = top if top else ready
+        later = wanted >> after
+        number = after + trailing_zeros(later) if later else trailing_zeros(wanted)
+        best = turn_of(number, after, 0 if top else 64)
         found = PICK_LOCAL | (number << 8)
     c = s[b + B_CLASS]
     mask = s[b + B_MAIN_MASK]
@@ -151,20 +162,20 @@ def pick_task(s, p, b, t):
                 pick = PICK_DROP
         elif p[p[g + G_DATA] + number * TASK_WORDS] < 0:
             continue
-        rank = number if number < 63 and (high >> number) & 1 else number + 64
+        rank = turn_of(number, after, 0 if number < 63 and (high >> number) & 1 else 64)
         if _is_better(rank, best):
             best = rank
             found = pick | (k << 8)
-    if s[b + B_LAUNCH] >= 0 and _is_better(LAUNCH_ID + 64, best):
-        best = LAUNCH_ID + 64
+    if s[b + B_LAUNCH] >= 0 and _is_better(turn_of(LAUNCH_ID, after, 64), best):
+        best = turn_of(LAUNCH_ID, after, 64)
         found = PICK_LAUNCH
-    if s[b + B_TEARDOWN] and _is_better(TEARDOWN_ID + 64, best):
+    if s[b + B_TEARDOWN] and _is_better(turn_of(TEARDOWN_ID, after, 64), best):
         color = trailing_zeros(s[b + B_TEARDOWN])
         has_handler = p[p[g + G_TEARDOWN] + color] >= 0 or p[p[g + G_LOCAL] + TEARDOWN_ID] >= 0
         if has_handler and not (blocked >> TEARDOWN_ID) & 1:
-            best = TEARDOWN_ID + 64
+            best = turn_of(TEARDOWN_ID, after, 64)
             found = PICK_TEARDOWN | (color << 8)
-    if s[b + B_FLUSH_TASK] and _is_better(TEARDOWN_ID + 64, best):
+    if s[b + B_FLUSH_TASK] and _is_better(turn_of(TEARDOWN_ID, after, 64), best):
         found = PICK_FLUSH | (trailing_zeros(s[b + B_FLUSH_TASK]) << 8)
     return found
 
@@ -196,6 +207,9 @@ def _begin(s, p, b, function, task, t):
     s[b + B_STACK] = p[g + G_STACK] + p[p[g + G_FUNCTIONS] + function * FUNCTION_WORDS + 2]
     s[b + B_STACK] += -s[b + B_STACK] & 7
     s[b + B_DEPTH] = 1
+    kind = task >> 16
+    number = TEARDOWN_ID if kind == isa.ID_COLOR or kind == isa.ID_OUTPUT_QUEUE else task & 63
+    s[b + B_NEXT_ID] = (number + 1) & 63
     s[b + B_TASK] = task
     s[b + B_TASK_START] = t
     s[b + B_RUN_START] = t
