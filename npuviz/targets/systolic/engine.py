@@ -40,6 +40,7 @@ class Engine:
         self.state = build_state(spec, tables, self.shape)
         self.words = build_program_words(spec, tables, 2 * spec.num_cores)
         self.event_margin = _event_rows(spec, self.shape)
+        self._advance = kernels.advance if spec.flits is None else kernels.advance_network
 
     def advance(self, until: int, stops: np.ndarray, events: EventBuffer | None) -> tuple[int, np.ndarray]:
         """Run the kernel; returns its RESULT_ code and a hit word per stop row.
@@ -48,7 +49,7 @@ class Engine:
         """
         call = KernelCall(min(until, LAST_CYCLE), stops, events, self.event_margin)
         while True:
-            result = int(kernels.advance(self.state, self.words, call.x, call.rows, self.event_margin))
+            result = int(self._advance(self.state, self.words, call.x, call.rows, self.event_margin))
             if result == sk.RESULT_GROW_POOL:
                 self._grow(self.shape.bursts, self.shape.pool * 4, self.shape.flits)
             elif result == sk.RESULT_GROW_BURSTS:

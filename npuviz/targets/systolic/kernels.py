@@ -159,100 +159,112 @@ def finish(s, x, ev):
             empty_half(s, x, ev, c, k, half, s[H_FINAL])
 
 
-@entry
-def advance(state, program, transient, events, margin):
-    """Run until cycle x[X_UNTIL], a hit, a fault, the end, or until a buffer needs more room.
+def _make_advance(has_network):
+    """The kernel for machines with a flit-level network, or for those without.
 
-    state      (words,) int64    changed   root state
-    program    (words,) int64    read      program words
-    transient  (words,) int64    changed   stop rows, hits, number of event rows
-    events     (rows * 4,) int64 changed   event rows
-    margin                       int       event rows one core cycle may need
-    Returns a RESULT_ code. Whole cycles only: the state is that of cycle state[H_CYCLE].
+    What a machine does not have is left out of its kernel: compiling both takes a third longer.
     """
-    s, p = pointer_to(state), pointer_to(program)
-    x, ev = pointer_to(transient), pointer_to(events)
-    if s[H_STATUS] != STATUS_RUNNING:
-        return RESULT_FINISHED if s[H_STATUS] == STATUS_FINISHED else RESULT_FAULT
-    core_period = s[H_CORE_PERIOD]
-    noc_period = s[H_NOC_PERIOD]
-    result = RESULT_UNTIL
-    noc = s[H_NOC]
-    is_detailed = s[H_DRAM_KIND] == 1
-    dram = s[H_DRAM]
-    dram_period = s[H_DRAM_PERIOD]
-    is_lone = s[noc + NOC_SOURCES] == 1 and s[noc + NOC_LATENCY] == 1 and s[H_REPLY_QUEUED] == 1
-    net = s[H_NET]
-    has_more = is_detailed or net != 0
-    is_lone = is_lone and not has_more
-    while True:
-        wake = s[H_WAKE]
-        noc_next = s[H_NOC_NEXT]
-        core_time = wake * core_period if wake < FAR else FAR
-        noc_time = noc_next * noc_period if noc_next < FAR else FAR
-        time = core_time if core_time <= noc_time else noc_time
-        is_dram = False
-        if is_detailed and s[dram + DC_NEXT] < FAR and (time < FAR or dram_is_busy(s, dram)):
-            dram_time = s[dram + DC_NEXT] * dram_period
-            if dram_time < core_time and dram_time <= noc_time:
-                is_dram = True
-                time = dram_time
-        if wake >= FAR and has_more and is_over(s):
-            # What is left in network and DRAM keeps nobody waiting: credits, refreshes.
-            time = FAR
-        if time == FAR:
-            if s[H_FINAL] < 0:
-                settle(s, x, ev)
-            break
-        if time >= x[X_UNTIL] * core_period:
-            break
-        if time >= (s[H_CYCLE] + 1) * core_period:
-            # A new core cycle begins: the only place where stopping leaves the state of a cycle.
-            if is_dram:
-                now = time // core_period
-            elif core_time <= noc_time:
-                now = wake
-            elif s[H_NOC_SHIFT] >= 0:
-                now = noc_next >> s[H_NOC_SHIFT]
-            else:
-                now = time // core_period
-            if x[X_CAPACITY] > 0 and x[X_EVENTS] + margin > x[X_CAPACITY]:
-                x[X_UNTIL] = now
-                result = RESULT_EVENTS
+
+    @entry
+    def advance(state, program, transient, events, margin):
+        """Run until cycle x[X_UNTIL], a hit, a fault, the end, or until a buffer needs more room.
+
+        state      (words,) int64    changed   root state
+        program    (words,) int64    read      program words
+        transient  (words,) int64    changed   stop rows, hits, number of event rows
+        events     (rows * 4,) int64 changed   event rows
+        margin                       int       event rows one core cycle may need
+        Returns a RESULT_ code. Whole cycles only: the state is that of cycle state[H_CYCLE].
+        """
+        s, p = pointer_to(state), pointer_to(program)
+        x, ev = pointer_to(transient), pointer_to(events)
+        if s[H_STATUS] != STATUS_RUNNING:
+            return RESULT_FINISHED if s[H_STATUS] == STATUS_FINISHED else RESULT_FAULT
+        core_period = s[H_CORE_PERIOD]
+        noc_period = s[H_NOC_PERIOD]
+        result = RESULT_UNTIL
+        noc = s[H_NOC]
+        is_detailed = s[H_DRAM_KIND] == 1
+        dram = s[H_DRAM]
+        dram_period = s[H_DRAM_PERIOD]
+        is_lone = s[noc + NOC_SOURCES] == 1 and s[noc + NOC_LATENCY] == 1 and s[H_REPLY_QUEUED] == 1
+        net = s[H_NET]
+        has_more = is_detailed or has_network
+        is_lone = is_lone and not has_more
+        while True:
+            wake = s[H_WAKE]
+            noc_next = s[H_NOC_NEXT]
+            core_time = wake * core_period if wake < FAR else FAR
+            noc_time = noc_next * noc_period if noc_next < FAR else FAR
+            time = core_time if core_time <= noc_time else noc_time
+            is_dram = False
+            if is_detailed and s[dram + DC_NEXT] < FAR and (time < FAR or dram_is_busy(s, dram)):
+                dram_time = s[dram + DC_NEXT] * dram_period
+                if dram_time < core_time and dram_time <= noc_time:
+                    is_dram = True
+                    time = dram_time
+            if wake >= FAR and has_more and is_over(s):
+                # What is left in network and DRAM keeps nobody waiting: credits, refreshes.
+                time = FAR
+            if time == FAR:
+                if s[H_FINAL] < 0:
+                    settle(s, x, ev)
                 break
-            s[H_CYCLE] = now
-        if is_dram:
-            if net != 0:
-                dram_answers(s, x)
+            if time >= x[X_UNTIL] * core_period:
+                break
+            if time >= (s[H_CYCLE] + 1) * core_period:
+                # A new core cycle begins: the only place where stopping leaves the state of a cycle.
+                if is_dram:
+                    now = time // core_period
+                elif core_time <= noc_time:
+                    now = wake
+                elif s[H_NOC_SHIFT] >= 0:
+                    now = noc_next >> s[H_NOC_SHIFT]
+                else:
+                    now = time // core_period
+                if x[X_CAPACITY] > 0 and x[X_EVENTS] + margin > x[X_CAPACITY]:
+                    x[X_UNTIL] = now
+                    result = RESULT_EVENTS
+                    break
+                s[H_CYCLE] = now
+            if is_dram:
+                if has_network:
+                    dram_answers(s, x)
+                else:
+                    dram_responses(s, x)
+            elif core_time <= noc_time:
+                if not has_burst_room(s):
+                    return RESULT_GROW_BURSTS
+                run_cores(s, p, x, ev, wake)
+                if s[H_STATUS] == STATUS_FAULT:
+                    s[H_CYCLE] += 1
+                    return RESULT_FAULT
             else:
-                dram_responses(s, x)
-        elif core_time <= noc_time:
-            if not has_burst_room(s):
-                return RESULT_GROW_BURSTS
-            run_cores(s, p, x, ev, wake)
-            if s[H_STATUS] == STATUS_FAULT:
-                s[H_CYCLE] += 1
-                return RESULT_FAULT
-        else:
-            if s[noc + NOC_CAPACITY] - s[noc + NOC_LIVE] < s[H_CORES_COUNT] * s[H_PORTS]:
-                return RESULT_GROW_POOL
-            if net != 0:
-                packets = s[H_CORES_COUNT] * s[H_PORTS] + s[H_CHANNELS]
-                if net_room(s, net) < packets * s[H_NET_FLITS]:
-                    return RESULT_GROW_FLITS
-                flit_cycle(s, p, x, ev, noc_next, s[H_CYCLE])
-            elif is_lone:
-                limit_time = x[X_UNTIL] * core_period
-                if core_time < limit_time:
-                    limit_time = core_time
-                lone_cycles(s, p, x, ev, noc_next, (limit_time + noc_period - 1) // noc_period)
-            else:
-                noc_cycle(s, p, x, ev, noc_next, s[H_CYCLE])
-    if s[H_STATUS] == STATUS_FAULT:
-        return RESULT_FAULT
-    if s[H_FINAL] >= 0 and s[H_FINAL] <= x[X_UNTIL]:
-        finish(s, x, ev)
-        return RESULT_FINISHED
-    if s[H_CYCLE] < x[X_UNTIL]:
-        s[H_CYCLE] = x[X_UNTIL]
-    return result
+                if s[noc + NOC_CAPACITY] - s[noc + NOC_LIVE] < s[H_CORES_COUNT] * s[H_PORTS]:
+                    return RESULT_GROW_POOL
+                if has_network:
+                    packets = s[H_CORES_COUNT] * s[H_PORTS] + s[H_CHANNELS]
+                    if net_room(s, net) < packets * s[H_NET_FLITS]:
+                        return RESULT_GROW_FLITS
+                    flit_cycle(s, p, x, ev, noc_next, s[H_CYCLE])
+                elif is_lone:
+                    limit_time = x[X_UNTIL] * core_period
+                    if core_time < limit_time:
+                        limit_time = core_time
+                    lone_cycles(s, p, x, ev, noc_next, (limit_time + noc_period - 1) // noc_period)
+                else:
+                    noc_cycle(s, p, x, ev, noc_next, s[H_CYCLE])
+        if s[H_STATUS] == STATUS_FAULT:
+            return RESULT_FAULT
+        if s[H_FINAL] >= 0 and s[H_FINAL] <= x[X_UNTIL]:
+            finish(s, x, ev)
+            return RESULT_FINISHED
+        if s[H_CYCLE] < x[X_UNTIL]:
+            s[H_CYCLE] = x[X_UNTIL]
+        return result
+
+    return advance
+
+
+advance = _make_advance(False)
+advance_network = _make_advance(True)

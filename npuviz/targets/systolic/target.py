@@ -1,6 +1,7 @@
 """The systolic target: ONNX models and ONNXim's model lists on weight-stationary multi-core NPUs."""
 
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -73,7 +74,10 @@ class SystolicTarget:
         from npuviz.targets.systolic.machine import SystolicMachine
         from npuviz.targets.systolic.networked import NetworkedMachine
 
-        return SystolicMachine(spec, program) if spec.flits is None else NetworkedMachine(spec, program)
+        if spec.flits is None:
+            return SystolicMachine(spec, program)
+        _compile_kernels("mesh")
+        return NetworkedMachine(spec, program)
 
     def check(self, machine: Machine, progress: Progress) -> CheckResult:
         """Compare every computed tensor with ONNX Runtime."""
@@ -103,17 +107,23 @@ class SystolicTarget:
 
     def warm_up(self, progress: Progress) -> None:
         """Compile the kernels, or load them from the cache: runs a program of one empty tile."""
-        from npuviz.sim.parts.bits_kernels import light_optimisation
-        from npuviz.sim.stop import NO_STOPS
-        from npuviz.targets.systolic.compiler.builder import ProgramBuilder
-        from npuviz.targets.systolic.engine import Engine
-
         progress.report(-1.0, "compiling kernels (first run only)")
-        spec, _ = make_spec("edge-8x8")
-        builder = ProgramBuilder()
-        builder.add_skip_layer("warm-up")
-        with light_optimisation():
-            Engine(spec, builder.finish()).advance(1 << 40, NO_STOPS, None)
+        _compile_kernels("")
+
+
+@cache
+def _compile_kernels(network: str) -> None:
+    """Compile the kernels of machines with a flit-level network or without, or load them from the cache."""
+    from npuviz.sim.parts.bits_kernels import light_optimisation
+    from npuviz.sim.stop import NO_STOPS
+    from npuviz.targets.systolic.compiler.builder import ProgramBuilder
+    from npuviz.targets.systolic.engine import Engine
+
+    spec, _ = make_spec("edge-8x8", None, {"network": network} if network else {})
+    builder = ProgramBuilder()
+    builder.add_skip_layer("warm-up")
+    with light_optimisation():
+        Engine(spec, builder.finish()).advance(1 << 40, NO_STOPS, None)
 
 
 def _dimensions(settings: Mapping[str, str]) -> dict[str, int]:
