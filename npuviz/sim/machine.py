@@ -203,6 +203,16 @@ class HasHazards(Protocol):
 
 
 @runtime_checkable
+class LogsHazards(HasHazards, Protocol):
+    """A machine that notes hazards while it runs: asking computes nothing, so everybody may ask any time."""
+
+    @property
+    def logs_hazards(self) -> bool:
+        """Whether it does so in this mode."""
+        ...
+
+
+@runtime_checkable
 class HasReports(Protocol):
     """A machine that can sum up its run so far in tables of its own: by operator, by bottleneck."""
 

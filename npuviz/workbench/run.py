@@ -16,7 +16,7 @@ from npuviz.base.names import printable
 from npuviz.base.progress import NoProgress, Progress
 from npuviz.base.registry import EXPORTERS, load_plugins
 from npuviz.program.dtypes import dtype_name
-from npuviz.sim.machine import HasHazards, HasReports, Machine
+from npuviz.sim.machine import HasHazards, HasReports, LogsHazards, Machine
 from npuviz.sim.stop import BROKEN, StopKind, StopReason
 from npuviz.sim.target import CheckResult
 from npuviz.workbench.opening import Opened, OpenOptions, open_file
@@ -241,12 +241,13 @@ def _sha256(values: np.ndarray) -> str:
 
 
 def _hazards(session: "Session", stop: StopReason, check: CheckResult | None) -> list[dict[str, Any]]:
-    """What broke the chip, and what the machine found: asked only when values were computed for a check."""
+    """What broke the chip, and what the machine found: asked only if that is free, or a check has computed values anyway."""
     found: list[dict[str, Any]] = []
     if stop.kind in BROKEN:
         found.append({"kind": stop.kind.value, "cycle": stop.cycle, "unit": stop.unit, "detail": stop.detail})
     machine = session.machine
-    if check is not None and isinstance(machine, HasHazards):
+    is_free = isinstance(machine, LogsHazards) and machine.logs_hazards
+    if (check is not None or is_free) and isinstance(machine, HasHazards):
         found += [
             {"kind": h.kind, "cycle": h.cycle, "unit": h.unit, "instruction": h.instruction, "detail": h.text}
             for h in machine.hazards()

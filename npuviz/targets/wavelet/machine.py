@@ -164,6 +164,11 @@ class WaveletMachine(KernelMachine, FabricViews, FrameViews):
             if kind == sk.LOG_TRACE and who == node and value >> 32 & 0xFF == buffer
         ]
 
+    @property
+    def logs_hazards(self) -> bool:
+        """The kernels note them."""
+        return True
+
     def hazards(self) -> Sequence[Hazard]:
         """What the hardware leaves to the programmer and went wrong so far."""
         return self.explainer.hazards()

@@ -2,7 +2,7 @@
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from npuviz.sim.machine import HasHazards, HasStillMemories, Hazard, Machine
+from npuviz.sim.machine import HasHazards, HasStillMemories, Hazard, LogsHazards, Machine
 from npuviz.ui.bridge.latest_job import LatestJob
 from npuviz.ui.bridge.session_model import SessionModel
 
@@ -44,7 +44,7 @@ class HazardWatch(QObject):
     @property
     def is_automatic(self) -> bool:
         """Whether hazards are looked for after every step; else only on request."""
-        return self._still() is not None
+        return self._logs() is not None or self._still() is not None
 
     def look(self) -> None:
         """Look now. A machine that cannot be asked while it goes on is asked in its own thread."""
@@ -93,8 +93,16 @@ class HazardWatch(QObject):
         still = machine.still_memories()
         return still if isinstance(still, HasHazards) else None
 
+    def _logs(self) -> LogsHazards | None:
+        machine = self._machine
+        return machine if isinstance(machine, LogsHazards) and machine.logs_hazards else None
+
     def _ask(self) -> None:
         if self._model.is_running:
+            return
+        logs = self._logs()
+        if logs is not None:
+            self._show(tuple(logs.hazards()))
             return
         still = self._still()
         if still is None:
