@@ -10,7 +10,7 @@ from npuviz.targets.wavelet.csl import types as t
 from npuviz.targets.wavelet.csl.errors import CslError
 from npuviz.targets.wavelet.csl.lowering_functions import FunctionLowering
 from npuviz.targets.wavelet.csl.operands import Held, Known, Operand
-from npuviz.targets.wavelet.csl.values import Scalar, TypeValue, Value
+from npuviz.targets.wavelet.csl.values import TypeValue
 
 ExpressionRule = Callable[[FunctionLowering, Any, "t.Type | None", int], Operand]
 """(function, node, wanted type or None, wanted register or -1) -> operand."""
@@ -109,8 +109,3 @@ def arguments(node: tree.BuiltinCall, least: int, most: int | None = None) -> tu
         wanted = str(least) if least == most else f"{least} to {most}"
         raise CslError(node.at, f"@{node.name} takes {wanted} arguments, found {found}")
     return node.arguments
-
-
-def known_number(value: Value | None) -> int | None:
-    """The integer of a known scalar, else None."""
-    return value.integer if isinstance(value, Scalar) else None

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from npuviz.targets.wavelet import isa_kernels as isa
 
 Row = list[int]
-_JUMPS = (isa.OP_JMP, isa.OP_JZ, isa.OP_JNZ, isa.OP_MAP_TEST)
 
 
 class Label:
@@ -121,8 +120,3 @@ class Emitter:
         for position in self.jumps:
             self.rows[position][isa.C_IMM] += entry
         return self.rows
-
-
-def is_jump(op: int) -> bool:
-    """True for instructions whose imm is a code index."""
-    return op in _JUMPS

@@ -127,7 +127,15 @@ def _collect(node: tree.Node, found: Mentions) -> None:
         found.queried |= inner.queried
         return
     for child in children(node):
-        _collect(child, found)
+        if isinstance(child, tree.Binary):
+            # Long chains of operators: what the left part mentions is remembered, not collected again.
+            inner = mentions(child)
+            found.values |= inner.values
+            found.addresses |= inner.addresses
+            found.queried |= inner.queried
+            found.is_runtime |= inner.is_runtime
+        else:
+            _collect(child, found)
 
 
 def _collect_address(node: tree.Expression, found: Mentions) -> None:

@@ -36,6 +36,8 @@ from npuviz.targets.wavelet.csl.values import (
 )
 from npuviz.targets.wavelet.csl.wafer_tables import WaferTables
 
+MAX_NESTED = 250
+"""Functions that may be lowered while each other's calls are met."""
 NO_QUEUE = 15
 NO_COLOR = 31
 
@@ -91,6 +93,12 @@ class PeLowering:
         if found is not None:
             return found
         result = result_type(self, function, special)
+        if len(self.stack) >= MAX_NESTED:
+            raise CslError(
+                function.node.at,
+                f"calls of {function.name} nest {MAX_NESTED} deep, each for other compile-time arguments",
+                "does it call itself with a new compile-time argument each time?",
+            )
         index = self.tables.reserve_function()
         found = self.functions[function, special] = Lowered(index, result)
         self.under_way.add(index)

@@ -17,6 +17,9 @@ from npuviz.targets.wavelet.csl.scope import RuntimeLocal, Scope
 from npuviz.targets.wavelet.csl.specialisation import Binding, Fixed, Passed, Pieces, Specialisation
 from npuviz.targets.wavelet.csl.values import FunctionValue, Global, StructValue, Value
 
+MAX_PIECES = 64
+"""Run-time parts of an anonymous struct that one argument may have."""
+
 
 @expression(tree.Call)
 def _call(f: FunctionLowering, node: tree.Call, want: t.Type | None, into: int) -> Operand:
@@ -142,9 +145,13 @@ def _binding(f: FunctionLowering, operand: Operand, is_fixed: bool, name: str, a
     if is_fixed:
         raise CslError(at, f"argument {name} must be known at compile time")
     if isinstance(operand, Parts) and operand.kind.is_anonymous:
-        return Pieces(
-            operand.kind, tuple(_binding(f, part, False, name, at) for part in operand.fields.values())
-        )
+        parts = tuple(_binding(f, part, False, name, at) for part in operand.fields.values())
+        pieces = Pieces(operand.kind, parts)
+        if pieces.count > MAX_PIECES:
+            raise CslError(
+                at, f"argument {name} has {pieces.count} parts, at most {MAX_PIECES} can be passed"
+            )
+        return pieces
     return Passed(kind)
 
 

@@ -383,7 +383,11 @@ def _check_exhaustive(kind: t.Type, seen: set[int], fallback: Label | None, at: 
 
 @expression(tree.BlockExpression)
 def _block(f: FunctionLowering, node: tree.BlockExpression, want: t.Type | None, into: int) -> Operand:
-    kind = want or probe_type(f, lambda: _block_operand(f, node, None, -1))
+    kind = want
+    if kind is None:
+        if node not in f.types_found:
+            f.types_found[node] = probe_type(f, lambda: _block_operand(f, node, None, -1))
+        kind = f.types_found[node]
     if kind is None:
         raise CslError(node.at, "the type of this block cannot be found", "give the variable a type")
     return _block_operand(f, node, kind, into)
@@ -421,7 +425,7 @@ def merged_type(
         return want
     merged: t.Type | None = None
     for node in nodes:
-        kind = probe_type(f, lambda node=node: lower(f, node))
+        kind = _type_of_choice(f, node)
         if kind is None:
             continue
         common = kind if merged is None else operators.common_type(merged, kind)
@@ -435,6 +439,13 @@ def merged_type(
             at, f"the values of this choice have type {merged}, which a run-time choice cannot give"
         )
     return merged
+
+
+def _type_of_choice(f: FunctionLowering, node: tree.Expression) -> t.Type | None:
+    # Remembered, because choices within choices would be tried again at each level.
+    if node not in f.types_found:
+        f.types_found[node] = probe_type(f, lambda: lower(f, node))
+    return f.types_found[node]
 
 
 def result_operand(f: FunctionLowering, kind: t.Type, into: int) -> Held | Place:

@@ -20,12 +20,8 @@ from npuviz.targets.wavelet.csl.scope import Scope
 from npuviz.targets.wavelet.csl.values import (
     ArrayValue,
     Cell,
-    DsdValue,
-    FifoValue,
     FunctionValue,
     Global,
-    PointerValue,
-    Scalar,
     StructValue,
     Value,
     VoidValue,
@@ -77,6 +73,8 @@ class FunctionLowering:
     control_depth: int = 0
     frame_register: int = -1
     result_address: int = -1
+    types_found: dict[tree.Node, t.Type | None] = field(default_factory=dict[tree.Node, "t.Type | None"])
+    """Types of choices found by trial, until a compile-time variable changes."""
     cell_depths: dict[Cell, int] = field(default_factory=dict[Cell, int])
 
     @property
@@ -469,8 +467,3 @@ def _hint(have: t.Type, kind: t.Type) -> str:
 def is_aggregate(kind: t.Type) -> bool:
     """True for types that live in memory and are passed by address."""
     return isinstance(kind, t.ArrayType | t.StructType)
-
-
-def pe_word_kinds() -> tuple[type[Value], ...]:
-    """Kinds of values that fit one register."""
-    return (Scalar, PointerValue, DsdValue, FifoValue, FunctionValue)

@@ -72,9 +72,9 @@ def _for(f: FunctionLowering, node: tree.For) -> None:
             value = operand.value
             kind = value.element
             if isinstance(kind, t.IntegerType) and kind.bits == 0:
-                _unroll(
-                    f, node, [Scalar(kind, number) for number in range(value.start, value.stop, value.step)]
-                )
+                rounds = range(value.start, value.stop, value.step)
+                _check_rounds(node, len(rounds))
+                _unroll(f, node, [Scalar(kind, number) for number in rounds])
                 return
             start, stop, step = (
                 Known(Scalar(kind, number)) for number in (value.start, value.stop, value.step)
@@ -94,14 +94,17 @@ def _for(f: FunctionLowering, node: tree.For) -> None:
             raise CslError(node.iterable.at, f"a value of type {operand.type} cannot be looped over")
 
 
+def _check_rounds(node: tree.For, rounds: int) -> None:
+    if rounds > MAX_UNROLLED:
+        raise CslError(node.at, f"this compile-time loop runs {rounds:,} times, at most {MAX_UNROLLED:,}")
+
+
 def _unroll(f: FunctionLowering, node: tree.For, values: list[Value]) -> None:
-    if len(values) > MAX_UNROLLED:
-        raise CslError(
-            node.at, f"this compile-time loop runs {len(values):,} times, at most {MAX_UNROLLED:,}"
-        )
+    _check_rounds(node, len(values))
     end = Label()
     for number, value in enumerate(values):
         again = Label()
+        f.types_found.clear()
         f.targets.append(Target(node.label, end, again, is_loop=True))
         with f.block():
             f.declare(node.element, Known(value), mutable=False)

@@ -54,6 +54,7 @@ def _block(f: FunctionLowering, node: tree.Block) -> None:
 @statement(tree.ComptimeBlock)
 def _comptime_block(f: FunctionLowering, node: tree.ComptimeBlock) -> None:
     f.can_share = False
+    f.types_found.clear()
     f.comptime.execute(node.body, f.scope.child(runtime=False))
 
 
@@ -250,6 +251,7 @@ def _assign_comptime(f: FunctionLowering, node: tree.Assignment) -> bool:
             node.at, f"{entry.name} is a comptime var: it cannot change under a run-time condition"
         )
     f.require_known(node.value, "the value of a comptime var")
+    f.types_found.clear()
     f.comptime.execute(node, f.scope.child(runtime=False))
     return True
 
