@@ -175,7 +175,7 @@ class FabricOverlay:
     def _path(self, hops: tuple[Hop, ...]) -> None:
         """The way of the followed word: a line from place to place, with the cycles that passed."""
         painter, scale = self._painter, self._camera.scale
-        width = min(max(scale * 0.08, 2.0), 6.0)
+        width = min(max(scale * 0.07, 2.0), 5.0)
         color = self._theme.color("bookmark")
         lines = [
             (self._middle(hop.column, hop.row), QPointF(*PORT_STEPS[hop.port]) * scale)
@@ -224,7 +224,10 @@ class FabricOverlay:
                 text = text.partition("  ")[0]
                 room = metrics.horizontalAdvance(text) + 6
             # Beside a line that goes down, over one that goes across.
-            box = QRectF(middle.x() + 7, middle.y() + (5 if hop.kind == "taken" else -20), room, 14)
+            below = 5 if hop.kind == "taken" else -20
+            # Where it was sent it also left: two labels, one on each side.
+            left = middle.x() - 7 - room if hop.kind == "sent" else middle.x() + 7
+            box = QRectF(left, middle.y() + below, room, 14)
             painter.setPen(Qt.PenStyle.NoPen)
             painter.setBrush(translucent(self._style.canvas, 210))
             painter.drawRoundedRect(box, 3, 3)
