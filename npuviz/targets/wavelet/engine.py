@@ -23,6 +23,7 @@ from npuviz.targets.wavelet.tables import (
     Symbol,
     Wafer,
 )
+from npuviz.targets.wavelet.words import zero_words
 
 LAST_CYCLE = 1 << 58
 MAX_COMMANDS = 1 << 20
@@ -67,8 +68,15 @@ class Engine:
             )
             if result != sk.RESULT_ROOM:
                 break
-            self.state = np.concatenate((self.state, np.zeros(4 * FREE_WORDS, np.int64)))
+            self._grow(4 * FREE_WORDS)
         return result, call.finish()
+
+    def _grow(self, words: int) -> None:
+        """Make the heap larger; pages that are not in use stay untouched."""
+        used = self.used_state()
+        larger = zero_words(len(self.state) + words)
+        larger[: len(used)] = used
+        self.state = larger
 
     def used_state(self) -> np.ndarray:
         """The words in use (a view)."""
@@ -82,7 +90,7 @@ class Engine:
         """Take over words that `copy_state` made."""
         used = int(self.state[sk.H_USED])
         if len(words) + FREE_WORDS > len(self.state):
-            self.state = np.zeros(len(words) + int(words[sk.H_DEMAND]) + 2 * FREE_WORDS, np.int64)
+            self.state = zero_words(len(words) + int(words[sk.H_DEMAND]) + 2 * FREE_WORDS)
         self.state[: len(words)] = words
         if used > len(words):
             self.state[len(words) : used] = 0
@@ -285,7 +293,8 @@ class Engine:
         used = int(s[sk.H_USED])
         size = larger * sk.COMMAND_WORDS
         if used + size + int(s[sk.H_DEMAND]) + FREE_WORDS > len(s):
-            self.state = s = np.concatenate((s, np.zeros(size + FREE_WORDS, np.int64)))
+            self._grow(size + FREE_WORDS)
+            s = self.state
         old = int(s[sk.H_COMMANDS])
         s[used : used + room * sk.COMMAND_WORDS] = s[old : old + room * sk.COMMAND_WORDS]
         s[sk.H_COMMANDS] = used

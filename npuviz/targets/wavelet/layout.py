@@ -19,6 +19,7 @@ from npuviz.targets.wavelet.templates import (
     memory_in_use,
     program_facts,
 )
+from npuviz.targets.wavelet.words import zero_words
 
 MAX_STATE_WORDS = 1 << 33
 """64 GiB: larger wafers are refused. Pages nobody touches take no memory."""
@@ -315,7 +316,7 @@ def build_state(spec: WaveletSpec, words: ProgramWords) -> np.ndarray:
     total = heap + demand + FREE_WORDS + 16 * count
     if total > MAX_STATE_WORDS:
         raise TargetError("the machine's state would take over 64 GiB; use fewer PEs or smaller programs")
-    s = np.zeros(total, np.int64)
+    s = zero_words(total)
     values = {
         sk.H_USED: heap,
         sk.H_NODES: nodes,
