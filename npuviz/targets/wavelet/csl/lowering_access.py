@@ -180,9 +180,7 @@ def _constant_place(f: FunctionLowering, value: Value, node: tree.Index) -> Oper
         return Known(value.element(flat))
     if t.is_comptime_only(value.kind):
         raise CslError(node.at, f"an array of type {value.kind} needs a compile-time index")
-    address = f.pe.memory.constant(value.kind, f.pe.bytes_of(value, node.at))
-    f.can_share = False  # the address of the constant is not among the reads
-    return Place(value.kind, -1, address, is_mutable=False, is_stable=True)
+    return f.constant(value.kind, f.pe.bytes_of(value, node.at), node.at)
 
 
 def _pointed_element(f: FunctionLowering, base: Operand, kind: t.PointerType, node: tree.Index) -> Operand:

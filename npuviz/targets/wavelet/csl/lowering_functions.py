@@ -338,13 +338,20 @@ class FunctionLowering:
                 isa.OP_FILL, self.address(place), register, imm=0, aux=count, kind=element.value_type
             )
         elif count:
-            self.copy(place, Place(value.kind, -1, self.pe.memory.constant(value.kind, data)))
+            self.copy(place, self.constant(value.kind, data, at))
 
     def load_word(self, word: int, kind: t.Type, into: int = -1) -> int:
         """A register with a word as it is."""
         register = self.target(into)
         self.emitter.emit(isa.OP_LI, a=register, imm=word, kind=max(kind.value_type, 0))
         return register
+
+    def constant(self, kind: t.Type, data: bytes, at: tree.Span) -> Place:
+        """Constant bytes in the memory of the PE, and of every PE that takes over this code."""
+        address = self.pe.memory.constant(kind, data)
+        if self.can_share:
+            self.reads.append((Read.of_constant(tree.VoidLiteral(at), kind, data), ("constant", address)))
+        return Place(kind, -1, address, is_mutable=False, is_stable=True)
 
     # ---- conversions ----
 

@@ -173,9 +173,7 @@ def _for_known_array(f: FunctionLowering, node: tree.For, value: ArrayValue) -> 
     if t.is_comptime_only(value.kind):
         _unroll(f, node, [value.element(number) for number in range(value.kind.count)])
         return
-    address = f.pe.memory.constant(value.kind, f.pe.bytes_of(value, node.at))
-    f.can_share = False
-    _for_array(f, node, Place(value.kind, -1, address, is_mutable=False, is_stable=True), value.kind)
+    _for_array(f, node, f.constant(value.kind, f.pe.bytes_of(value, node.at), node.at), value.kind)
 
 
 def _for_array(f: FunctionLowering, node: tree.For, place: Place, kind: t.ArrayType) -> None:

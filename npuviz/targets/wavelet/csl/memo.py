@@ -34,6 +34,7 @@ VALUE = 0
 GLOBAL = 1
 CALL = 2
 TASK = 3
+CONSTANT = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +42,9 @@ class Read:
     """Something that code depends on: the value of an expression, the place of a global, a callee.
 
     names     the local names that the expression mentions, with what they stood for
-    expected  expected type of a value
+    expected  expected type of a value, type of a constant
     special   specialisation of a callee
+    data      bytes of a constant
     """
 
     kind: int
@@ -50,6 +52,7 @@ class Read:
     names: tuple[tuple[str, Entry], ...]
     expected: t.Type | None = None
     special: Specialisation = ()
+    data: bytes = b""
 
     @staticmethod
     def of_value(node: tree.Expression, scope: Scope, expected: t.Type | None) -> Read | None:
@@ -77,8 +80,16 @@ class Read:
         names = _local_names(node, scope)
         return None if names is None else Read(TASK, node, names)
 
+    @staticmethod
+    def of_constant(node: tree.Expression, kind: t.Type, data: bytes) -> Read:
+        """The read of the place of constant bytes."""
+        return Read(CONSTANT, node, (), kind, (), data)
+
     def key(self, pe: PeLowering, instance: ModuleInstance) -> Hashable:
         """The key of the read on another PE."""
+        if self.kind == CONSTANT and self.expected is not None:
+            # Asking for the place also puts the bytes into the memory of that PE.
+            return ("constant", pe.memory.constant(self.expected, self.data))
         if (
             self.kind == VALUE
             and not self.names

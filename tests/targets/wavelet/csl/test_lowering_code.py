@@ -1,5 +1,7 @@
 from pathlib import Path
 
+import numpy as np
+
 from npuviz.targets.wavelet import isa_kernels as k
 from npuviz.targets.wavelet.csl.compiler import compile_program
 from npuviz.targets.wavelet.tables import Wafer
@@ -185,3 +187,30 @@ def test_wafer_knows_its_files_and_programs(tmp_path: Path) -> None:
     assert [Path(name).name for name in found.files] == ["layout.csl", "pe.csl"]
     assert found.program_of.tolist() == [[0]]
     assert found.texts[1].startswith("fn f()")
+
+
+def test_constants_of_shared_code_lie_in_the_memory_of_every_pe(tmp_path: Path) -> None:
+    layout = """
+      layout {
+        @set_rectangle(3, 1);
+        for (@range(u16, 3)) |x| { @set_tile_code(x, 0, "pe.csl", .{ .x = x }); }
+      }
+    """
+    text = """
+      param x: u16;
+      var sum: u16; var at: u16;
+      fn total(a: [3]u16) u16 { return a[0] + a[1] + a[2]; }
+      fn f() void { sum = total([3]u16 { 7, 8, 9 }); for ([2]u16 { 5, 6 }) |e| { sum += e; } }
+      fn g() void { const table = [2]u16 { 3, 4 }; sum = table[at]; }
+      fn h() void { at = x; }
+      comptime { @export_symbol(f); @export_symbol(g); @export_symbol(h); }
+    """
+    (tmp_path / "layout.csl").write_text(layout)
+    programs = wafer_of(tmp_path, text).programs
+    names = [item.name for item in programs[0].functions]
+    assert (names.count("f"), names.count("g"), names.count("h")) == (1, 1, 3)
+    for constant in ([7, 8, 9], [5, 6], [3, 4]):
+        data = np.array(constant, np.uint16).tobytes()
+        places = {bytes(item.image).find(data) for item in programs}
+        assert len(places) == 1
+        assert places != {-1}
