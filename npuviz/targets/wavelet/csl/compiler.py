@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -29,8 +29,9 @@ def compile_program(
     offset: tuple[int, int] = (4, 1),
     import_paths: Sequence[Path] = (),
     fp16: str = "f16",
+    say: Callable[[str], None] | None = None,
 ) -> Wafer:
-    """Compile the program whose layout is in `path`.
+    """Compile the program whose layout is in `path`; `say` is given the lines of `@comptime_print`.
 
     Raises SourceError for anything wrong in the texts, DoesNotFit if data exceed a PE's memory.
     """
@@ -44,6 +45,9 @@ def compile_program(
         offset=offset,
         fp16=fp16,
     )
+    if say is not None:
+        for line in elaboration.prints:
+            say(line)
     return lower_wafer(elaboration, path.name, FP16_FORMATS[fp16])
 
 

@@ -13,7 +13,7 @@ from npuviz.targets.wavelet.csl import types as t
 from npuviz.targets.wavelet.csl.data_memory import PE_BYTES
 from npuviz.targets.wavelet.csl.errors import CslError
 from npuviz.targets.wavelet.csl.lowering import PeLowering
-from npuviz.targets.wavelet.csl.scope import DsrSetting, FifoSetting
+from npuviz.targets.wavelet.csl.scope import DsrSetting, FifoSetting, TaskBinding
 from npuviz.targets.wavelet.csl.values import FunctionValue, Global, Scalar, StructValue, Value
 from npuviz.targets.wavelet.csl.wafer_tables import FrozenTables
 
@@ -45,6 +45,7 @@ class Draft:
 def draft(lowering: PeLowering, name: str) -> Draft:
     """Lower everything that a PE can run, and give every global its place."""
     registry = lowering.registry
+    _check_tasks(lowering)
     _place_globals(lowering)
     symbols = _Symbols(lowering)
     tasks = tuple(
@@ -122,6 +123,25 @@ def finish(made: Draft, frozen: FrozenTables) -> tables.PeProgram:
         messages=frozen.messages,
         half=made.lowering.half.value_type,
     )
+
+
+def _check_tasks(lowering: PeLowering) -> None:
+    """All kinds of tasks share one table of ids, unless control tasks have their own (WS3, hazard Q4)."""
+    registry = lowering.registry
+    taken: dict[int, TaskBinding] = {}
+    for binding in registry.tasks:
+        if binding.kind == isa.ID_CONTROL and registry.control_table is not None:
+            continue
+        other = taken.setdefault(binding.id, binding)
+        if other.kind != binding.kind:
+            error = CslError(
+                binding.at,
+                f"{binding.function.node.name} and {other.function.node.name} are bound to id {binding.id}: "
+                "data, local and control tasks share one table of ids",
+                "choose another id",
+            )
+            error.notes.append((other.at, "first bound"))
+            raise error
 
 
 def _code_bytes(made: Draft, frozen: FrozenTables) -> int:

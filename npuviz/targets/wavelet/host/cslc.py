@@ -167,6 +167,7 @@ def compile_to_folder(options: CompileOptions) -> str:
         offset=options.offset if options.offset[0] >= 0 else (4, 1),
         import_paths=options.import_paths,
         fp16=options.fp16,
+        say=print,
     )
     if wafer.warnings and options.warnings_are_errors:
         raise UsageError(f"{wafer.warnings[0]} (--warnings-as-errors)")

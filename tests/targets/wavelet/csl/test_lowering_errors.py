@@ -47,6 +47,20 @@ CASES = [
     (VECTOR + "fn f() void { @fmovs(d, d, .{ .sync = true }); }", 2, "there is no setting sync"),
     (VECTOR + QUEUE + "fn f() void { @fmovs(r, d); }", 3, "a fabin_dsd cannot be a destination"),
     (VECTOR + QUEUE + "fn f() void { @fadds(d, r, r); }", 3, "WSE-3 allows only one fabin_dsd per operation"),
+    (
+        "task a(x: u16) void {} task b() void {} fn f() void {}\ncomptime {\n"
+        "@bind_data_task(a, @get_data_task_id(@get_input_queue(5)));\n"
+        "@bind_control_task(b, @get_control_task_id(5)); }",
+        4,
+        "b and a are bound to id 5: data, local and control tasks share one table of ids",
+    ),
+    ("fn f() void { for (@range(comptime_int, 1000000000000)) |i| {} }", 1, "runs 1,000,000,000,000 times"),
+    (
+        "fn g(comptime n: comptime_int) u16 { return g(n + 1); } fn f() u16 { return g(1); }",
+        1,
+        "calls of g nest",
+    ),
+    ("fn g(x: anytype) void { g(.{ x, x }); } fn f(q: u16) void { g(q); }", 1, "at most 64 can be passed"),
     ("var big: [30000]f32; fn f(a: u16) f32 { return big[a]; }", 1, "data need 120,000 bytes"),
     (
         "fn f(a: u16) f32 { var big: [30000]f32; return big[a]; }",
