@@ -19,6 +19,7 @@ from npuviz.targets.wavelet.host.compiled import (
     load_wafer,
 )
 from npuviz.targets.wavelet.host.cslc import CompileOptions, parse_arguments
+from npuviz.targets.wavelet.host.launching import LAUNCH, launch_note, launches
 from npuviz.targets.wavelet.host.shims import environment, write_shims
 from npuviz.targets.wavelet.tables import HostCommand, Wafer
 
@@ -67,7 +68,8 @@ def scripts_of(folder: Path) -> tuple[Path, ...]:
 
 def is_own_setting(name: str) -> bool:
     """Whether a `--set` key belongs to opening rather than to the machine: arch, params, params.NAME, .."""
-    return name in COMPILE_SETTINGS or name in RUN_SETTINGS or name.startswith(("params.", "colors."))
+    own = (*COMPILE_SETTINGS, *RUN_SETTINGS, LAUNCH)
+    return name in own or name.startswith(("params.", "colors."))
 
 
 def open_program(path: Path, settings: Mapping[str, str], progress: Progress) -> OpenedProgram:
@@ -77,7 +79,7 @@ def open_program(path: Path, settings: Mapping[str, str], progress: Progress) ->
     if path.is_dir():
         if is_compiled(path):
             _refuse(settings, ())
-            return _opened(path, path.resolve().name, ())
+            return _opened(path, path.resolve().name, (), settings.get(LAUNCH, ""))
         if scripts_of(path):
             return _run_folder(path, settings, progress)
         raise FormatError(
@@ -89,13 +91,15 @@ def open_program(path: Path, settings: Mapping[str, str], progress: Progress) ->
     return _compile_file(path, settings, progress)
 
 
-def _opened(folder: Path, title: str, notes: Sequence[Note]) -> OpenedProgram:
+def _opened(folder: Path, title: str, notes: Sequence[Note], launch: str = "") -> OpenedProgram:
     wafer = load_wafer(folder)
     recording = load_run(folder)
     warnings = tuple(Note("warning", "compiler", text) for text in wafer.warnings)
     if recording is None:
-        note = Note("info", "host", "no host program has run: launch functions, or run the host script first")
-        return OpenedProgram(wafer, (), title, (*notes, *warnings, note))
+        note = launch_note(wafer, launch)
+        return OpenedProgram(wafer, launches(wafer, launch), title, (*notes, *warnings, note))
+    if launch:
+        raise UsageError(f"--set launch={launch[:60]}: a host program has run here; its commands are used")
     text = (
         f"{len(recording.commands)} commands of the host, recorded from {recording.script or 'its program'}"
     )
@@ -120,7 +124,8 @@ def _compile_file(path: Path, settings: Mapping[str, str], progress: Progress) -
         fp16=options.fp16,
     )
     warnings = tuple(Note("warning", "compiler", text) for text in wafer.warnings)
-    return OpenedProgram(wafer, (), path.stem, warnings)
+    launch = settings.get(LAUNCH, "")
+    return OpenedProgram(wafer, launches(wafer, launch), path.stem, (*warnings, launch_note(wafer, launch)))
 
 
 def compile_options(path: Path, settings: Mapping[str, str]) -> CompileOptions:
@@ -141,7 +146,7 @@ def _refuse(settings: Mapping[str, str], names: Sequence[str]) -> None:
     """Settings that mean nothing for what is opened."""
     allowed = names or ()
     for name in settings:
-        if not is_own_setting(name):
+        if not is_own_setting(name) or name == LAUNCH:
             continue
         if not allowed or name in allowed:
             raise UsageError(f"--set {name}: means nothing for this path; it is for {_meaning(name)}")

@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 from npuviz.base.errors import UsageError
+from npuviz.base.progress import NoProgress
 from npuviz.targets.wavelet.host.compiled import load_run
 from npuviz.targets.wavelet.host.debug_util import debug_util
 from npuviz.targets.wavelet.host.device import DeviceError
 from npuviz.targets.wavelet.host.finished import forget
+from npuviz.targets.wavelet.host.opening import open_program
 from npuviz.targets.wavelet.host.transfers import MemcpyDataType, MemcpyOrder
 from tests.targets.wavelet.host.programs import compile_folder, start
 
@@ -286,3 +288,24 @@ def test_collectives(tmp_path, arch, root):
     sums = own.sum(axis=1)
     np.testing.assert_array_equal(back("own", 3, np.float32)[:, root], sums)
     runtime.stop()
+
+
+def test_functions_are_launched_where_no_host_ran(tmp_path):
+    out = compile_folder(tmp_path, SCALE, SCALE_EXPORTS)
+    opened = open_program(out, {"launch": "scale:2.5:-3,scale:1:0x10"}, NoProgress())
+    assert [command.subject for command in opened.commands] == ["scale", "scale"]
+    data = opened.commands[0].data
+    assert data is not None
+    assert data.tolist() == [0x40200000, 0xFFFD]
+    assert "scale, stay" in opened.notes[-1].text
+    assert open_program(out, {}, NoProgress()).commands == ()
+
+
+@pytest.mark.parametrize(
+    ("launch", "text"),
+    [("a", "expected scale or stay"), ("scale:1", "takes 2 arguments"), ("scale:1:x", "is no i16")],
+)
+def test_launches_that_cannot_be(tmp_path, launch, text):
+    out = compile_folder(tmp_path, SCALE, SCALE_EXPORTS)
+    with pytest.raises(UsageError, match=text):
+        open_program(out, {"launch": launch}, NoProgress())
