@@ -11,7 +11,12 @@ from pathlib import Path
 
 from npuviz.base.errors import UsageError
 from npuviz.targets.wavelet.host.finished import TRACE_FOLDER
-from npuviz.targets.wavelet.host.opening import SCRIPT_PATTERN, ScriptRun, run_script
+from npuviz.targets.wavelet.host.opening import (
+    SCRIPT_PATTERN,
+    SDK_LAYOUT_MACRO,
+    ScriptRun,
+    run_script,
+)
 
 SECONDS = 300.0
 USAGE = (
@@ -187,7 +192,9 @@ def table(outcomes: Sequence[Outcome], name: str) -> str:
         f"Written by `npuviz csl coverage {name} --report docs/csl-coverage.md`: every program of the folder",
         "with its own command script and its own host program, unmodified, in a temporary copy. `pass`: the",
         "host program's own check is satisfied; `wrong`: it is not; `failed`: the compiler or the chip",
-        "stopped; `unsupported`: the compiler names the place; `timeout`: not done in time.",
+        "stopped; `unsupported`: the compiler names the place; `timeout`: not done in time. Cycles are those",
+        f"of the last run. `{SDK_LAYOUT_MACRO}`, which some scripts hold in place of a command, is read as",
+        "`cs_python run.py`.",
         "",
         f"{passed} of {len(outcomes)} pass.",
         "",
@@ -197,6 +204,7 @@ def table(outcomes: Sequence[Outcome], name: str) -> str:
     for outcome in outcomes:
         cycles = str(outcome.cycles) if outcome.cycles >= 0 else ""
         detail = re.sub(r"/\S*/(?=[^/\s]+\.csl)", "", outcome.detail).replace("|", "\\|")
+        detail = re.sub(r"^[\w.]*\.(?=\w+Error: )", "", detail)
         cells = (outcome.program, outcome.arch, outcome.kind, cycles, f"{outcome.seconds:.1f}", detail)
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
