@@ -241,7 +241,7 @@ def _sha256(values: np.ndarray) -> str:
 
 
 def _hazards(session: "Session", stop: StopReason, check: CheckResult | None) -> list[dict[str, Any]]:
-    """What broke the chip, and what the machine found: asked only if that is free, or a check has computed values anyway."""
+    """What broke the chip, and what the machine found: asked if that is free, or a check computed values."""
     found: list[dict[str, Any]] = []
     if stop.kind in BROKEN:
         found.append({"kind": stop.kind.value, "cycle": stop.cycle, "unit": stop.unit, "detail": stop.detail})
