@@ -176,7 +176,10 @@ fn run() void {
   first.trace_bool(true);
   other.trace_timestamp();
   other.trace_timestamp();
+  first.trace(-7);
+  first.trace(0.5);
   prt.fmt_with_coords("{d} {X} {f} {{}}", .{ @as(u16, 12), @as(u32, 0xBEEF), x });
+  prt.fmt("{f}", .{1.5});
   prt.print_string("never ended");
   sys_mod.unblock_cmd_stream();
 }
@@ -191,13 +194,14 @@ def test_traces_and_prints(tmp_path, arch):
     runtime.launch("run")
     runtime.stop()
     reader = debug_util(str(out))
-    assert reader.read_trace(5, 1, "first") == ["begin", 70000, -3, -2.5, True]
+    assert reader.read_trace(5, 1, "first") == ["begin", 70000, -3, -2.5, True, -7, 0.5]
     early, late = reader.read_trace(4, 1, "other")
     assert 0 <= int(early) < int(late)
     lines = (tmp_path / "sim.log").read_text().splitlines()
     texts = [line.split(" ", 1)[1] for line in lines]
     assert "P0.0: 12 BEEF -2.500000 {}" in texts
     assert "P1.0: 12 BEEF -2.500000 {}" in texts
+    assert texts.count("1.500000") == 2
     assert not any("never ended" in text for text in texts)
     with pytest.raises(UsageError, match="not in the program"):
         reader.read_trace(0, 0, "first")
