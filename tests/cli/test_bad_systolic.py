@@ -69,8 +69,9 @@ def test_language_files(
 
 
 def test_a_model_larger_than_the_dram(tmp_path: Path, capsys: Captured) -> None:
-    large = {"hidden_size": 8192, "intermediate_size": 65536, "num_hidden_layers": 20}
-    path = listed(home(tmp_path, **large), {"name": "tiny"})
+    path = listed(
+        home(tmp_path, hidden_size=8192, intermediate_size=65536, num_hidden_layers=20), {"name": "tiny"}
+    )
     for mode in ("true", "parity"):
         arguments = ["run", path, "--set", f"mode={mode}", "--set", "dram_size=1"]
         assert "tiny needs" in refused(arguments, capsys)
