@@ -126,7 +126,7 @@ def assert_sound(case: Compiled) -> None:
         row = tables.tiles[tile]
         _assert_ranges(case, tile, extents)
         key = int(row[tk.T_CODE]), int(row[tk.T_LAYER]), int(row[tk.T_ACCUMULATE])
-        if key not in seen:
+        if not row[tk.T_SKIP] and key not in seen:
             seen.add(key)
             _assert_program(case, tile)
     _assert_groups(case)

@@ -23,7 +23,7 @@ def test_switch_positions_replace_one_half(tmp_path: Path) -> None:
                 .pos3 = .{ .invalid = true },
                 .current_switch_pos = 2, .ring_mode = true, .pop_mode = .{ .pop_on_advance = true } } }""",
     )
-    assert found.positions == ((RAMP, NORTH | RAMP), (RAMP, WEST), (EAST, NORTH | RAMP), None)
+    assert found.positions == ((RAMP, NORTH | RAMP), (RAMP, WEST), (EAST, WEST), None)
     assert (found.position, found.ring, found.pop) == (2, True, isa.POP_ON_ADVANCE)
 
 
@@ -34,7 +34,7 @@ def test_masks(tmp_path: Path) -> None:
              .pos2 = {SOUTH << 5}, .pos3 = 0, .ring_mode = false, .current_switch_pos = 1,
              .pop_mode = .{{ .always_pop = true }} }} }}""",
     )
-    assert found.positions == ((WEST, RAMP | EAST), (RAMP, RAMP | EAST), (WEST, SOUTH), None)
+    assert found.positions == ((WEST, RAMP | EAST), (RAMP, RAMP | EAST), (RAMP, SOUTH), None)
     assert found.pop == isa.POP_ALWAYS
 
 
