@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from npuviz.base.text_table import table_lines
+
 Row = tuple[Any, ...]
 
 
@@ -59,8 +61,7 @@ def error_json(command: str, text: str) -> str:
 
 def _table(columns: tuple[str, ...], rows: tuple[Row, ...]) -> list[str]:
     cells = [columns, *(tuple(_text(value) for value in row) for row in rows)]
-    widths = [max(len(row[i]) for row in cells) for i in range(len(columns))]
-    return ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in cells]
+    return table_lines(cells)
 
 
 def _text(value: Any) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 
 from npuviz.base.errors import NpuvizError, UsageError
 from npuviz.base.progress import NoProgress, Progress
+from npuviz.base.text_table import table_lines
 
 FOLDER = Path(__file__).resolve().parent.parent.parent / "benchmarks"
 
@@ -57,10 +58,7 @@ def table_text(rows: Sequence[dict[str, Any]]) -> str:
     for row in rows:
         measured = "-" if row["value"] is None else f"{_number(row['value'])} {row['unit']}"
         lines.append((row["benchmark"], row["name"], measured, row["figure"]))
-    widths = [max(len(line[column]) for line in lines) for column in range(3)]
-    return "\n".join(
-        f"{a:<{widths[0]}}  {b:<{widths[1]}}  {c:>{widths[2]}}  {d}".rstrip() for a, b, c, d in lines
-    )
+    return "\n".join(table_lines(lines, right=(2,)))
 
 
 def _has_run(path: Path) -> bool:

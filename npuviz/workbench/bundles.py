@@ -5,6 +5,7 @@ from pathlib import Path
 from npuviz.base.errors import UsageError
 from npuviz.base.progress import Progress
 from npuviz.base.registry import EXPORTERS, load_plugins
+from npuviz.base.text_table import table_lines
 from npuviz.trace.bundle import open_bundle
 from npuviz.trace.query import QueryResult
 
@@ -40,12 +41,6 @@ def table_text(result: QueryResult) -> str:
         max(len(name), *(len(row[i]) for row in cells)) if cells else len(name)
         for i, name in enumerate(result.columns)
     ]
-    is_number = [all(isinstance(row[i], int | float) for row in result.rows) for i in range(len(widths))]
+    numbers = [i for i in range(len(widths)) if all(isinstance(row[i], int | float) for row in result.rows)]
     lines = [result.columns, tuple("-" * width for width in widths), *cells]
-    return "\n".join(
-        "  ".join(
-            text.rjust(width) if right else text.ljust(width)
-            for text, width, right in zip(line, widths, is_number, strict=True)
-        ).rstrip()
-        for line in lines
-    )
+    return "\n".join(table_lines(lines, numbers))

@@ -5,6 +5,7 @@ from typing import Any
 
 from npuviz.base.errors import UsageError
 from npuviz.base.progress import NoProgress, Progress
+from npuviz.base.text_table import table_lines
 from npuviz.base.units import format_count
 from npuviz.sim.target import LoadRequest, MapResult, Maps
 from npuviz.workbench.opening import OpenOptions, choose_target, targets
@@ -66,11 +67,7 @@ def map_text(result: MapResult) -> str:
         )
         for row in result.rows
     ]
-    widths = [max(len(cell) for cell in column) for column in zip(columns, *rows, strict=True)]
-    lines = [
-        "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in (columns, *rows)
-    ]
+    lines = table_lines([columns, *rows])
     total = (
         f"whole model: {format_count(result.default_cycles)} cycles by default, "
         f"{format_count(result.found_cycles)} as found ({_won(result.default_cycles, result.found_cycles)})"

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from npuviz.base.text_table import table_lines
 from npuviz.base.units import format_bytes, format_count
 
 MAX_ROWS = 12
@@ -54,16 +55,12 @@ def _report_lines(reports: list[dict[str, Any]]) -> list[str]:
     lines: list[str] = []
     for report in reports:
         rows = report["rows"][:MAX_ROWS]
-        widths = [max(len(cell) for cell in column) for column in zip(report["columns"], *rows, strict=True)]
         lines += ["", f"  {report['title'].lower()}"]
-        for row in (report["columns"], *rows):
-            lines.append(
-                "  " + "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))
-            )
+        lines += table_lines([report["columns"], *rows], indent="  ")
         more = len(report["rows"]) - MAX_ROWS
         if more > 0:
             lines.append(f"  ... and {more} more rows (--json lists all)")
-    return [line.rstrip() for line in lines]
+    return lines
 
 
 def _hazard_lines(hazards: list[dict[str, Any]]) -> list[str]:
@@ -83,10 +80,7 @@ def _table(name: str, second: str, third: str, rows: list[tuple[str, str, str]])
     if not rows:
         return []
     shown = rows[:MAX_ROWS]
-    table = [(name, second, third), *shown]
-    widths = [max(len(row[column]) for row in table) for column in range(3)]
-    lines = [""]
-    lines += [f"  {a:<{widths[0]}}  {b:>{widths[1]}}  {c:>{widths[2]}}" for a, b, c in table]
+    lines = ["", *table_lines([(name, second, third), *shown], right=(1, 2), indent="  ")]
     if len(rows) > MAX_ROWS:
         lines.append(f"  ... and {len(rows) - MAX_ROWS} more (--json lists all)")
     return [*lines, ""] if name == "memory" else lines

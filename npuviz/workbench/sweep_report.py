@@ -9,6 +9,7 @@ import numpy as np
 
 from npuviz import __version__
 from npuviz.base.errors import ExportError, UsageError
+from npuviz.base.text_table import table_lines
 from npuviz.workbench.sweep import SweepOutcome
 from npuviz.workbench.sweep_analysis import Effect, comparable, effects, pareto_front
 from npuviz.workbench.sweep_figures import effects_svg, number_text, scatter_svg
@@ -92,11 +93,7 @@ def outcome_text(outcome: SweepOutcome, folder: Path) -> str:
             title = f" of {Path(model).name}" if model else ""
             lines.append(f"best runs{title} ({_aims(results)}):")
             table = _rows(results, front)
-            widths = [max(len(row[column]) for row in table) for column in range(len(table[0]))]
-            lines += [
-                "  " + "  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True))
-                for row in table
-            ]
+            lines += table_lines(table, right=range(len(table[0])), indent="  ")
     lines.append(f"results in {folder}; npuviz open {folder} shows them")
     return "\n".join(lines)
 
