@@ -66,7 +66,7 @@ class FabricShape:
     states          legend of `element_states`: a code is an index
     colors          colors in use, by id; () where the network has none
     load_cycles     `link_loads` tells of this many cycles up to now; 0: of all since the start
-    element, word   what people call a grid place ("PE", "router") and what travels ("wavelet", "flit")
+    element, word   what people call a grid place ("PE", "router") and what travels (a "flit")
     hop_cycles      cycles a word needs to the next router at best, for the legend; 0 unknown
     """
 

@@ -95,25 +95,7 @@ def flit_config(values: Mapping[str, int | float | str], packet_bytes: tuple[int
             f"network: {topology.num_routers} routers with {topology.ports} ports and {vcs} VCs; "
             f"at most {MAX_INPUT_VCS} input VCs in all"
         )
-    flit_size = _number(values, "flit_size", 1, 1 << 20)
-    sizes = tuple(max(1, -(-size // flit_size)) for size in packet_bytes)
-    shared = int(values["buf_size"])
-    buffer = shared // vcs if shared > 0 else _number(values, "vc_buf_size", 1, 1 << 16)
-    if buffer < 1:
-        raise TargetError(f"network: buf_size = {shared} leaves no flit for each of {vcs} VCs")
-    ejection = int(values["ejection_buffer_size"])
-    if 0 < ejection < buffer:
-        raise TargetError(
-            f"network: ejection_buffer_size = {ejection} is smaller than a VC's buffer of {buffer} flits, "
-            "which is what the last router counts on"
-        )
-    boundary = _number(values, "boundary_buffer_size", 1, 1 << 16)
-    source = int(values["input_buffer_size"]) or 9  # Ref: BOOK Interconnect.cpp
-    if max(sizes) > min(boundary, source):
-        raise TargetError(
-            f"network: a packet of {max(sizes)} flits does not fit into boundary_buffer_size = {boundary} "
-            f"and input_buffer_size = {source}; make them larger, or flit_size"
-        )
+    sizes, buffer, source, boundary = _buffers(values, vcs, packet_bytes)
     speedup = Fraction(float(values["internal_speedup"])).limit_denominator(1000)
     if not 1 <= speedup <= 8:
         raise TargetError(f"network: internal_speedup = {values['internal_speedup']}; expected 1 to 8")
@@ -134,6 +116,32 @@ def flit_config(values: Mapping[str, int | float | str], packet_bytes: tuple[int
         _number(values, "input_speedup", 1, 8),
         bool(values["wait_for_tail_credit"]),
     )
+
+
+def _buffers(
+    values: Mapping[str, int | float | str], vcs: int, packet_bytes: tuple[int, ...]
+) -> tuple[tuple[int, ...], int, int, int]:
+    """(flits of a packet of each kind, flits of a VC's buffer, of a source, of a boundary buffer)."""
+    flit_size = _number(values, "flit_size", 1, 1 << 20)
+    sizes = tuple(max(1, -(-size // flit_size)) for size in packet_bytes)
+    shared = int(values["buf_size"])
+    buffer = shared // vcs if shared > 0 else _number(values, "vc_buf_size", 1, 1 << 16)
+    if buffer < 1:
+        raise TargetError(f"network: buf_size = {shared} leaves no flit for each of {vcs} VCs")
+    ejection = int(values["ejection_buffer_size"])
+    if 0 < ejection < buffer:
+        raise TargetError(
+            f"network: ejection_buffer_size = {ejection} is smaller than a VC's buffer of {buffer} flits, "
+            "which is what the last router counts on"
+        )
+    boundary = _number(values, "boundary_buffer_size", 1, 1 << 16)
+    source = int(values["input_buffer_size"]) or 9  # Ref: BOOK Interconnect.cpp
+    if max(sizes) > min(boundary, source):
+        raise TargetError(
+            f"network: a packet of {max(sizes)} flits does not fit into boundary_buffer_size = {boundary} "
+            f"and input_buffer_size = {source}; make them larger, or flit_size"
+        )
+    return sizes, buffer, source, boundary
 
 
 def _number(values: Mapping[str, int | float | str], name: str, low: int, high: int) -> int:

@@ -10,6 +10,7 @@ X_STOPS = 3  # number of stop rows
 X_HITS = 4  # stop rows that hit in this call
 X_ROWS = 8  # stop rows of STOP_WORDS words, then one hit word per row
 STOP_WORDS = 6
+HIT = 1  # the hit word of a row that hit; a machine of elements writes 2 + the element
 
 # The numbers of npuviz.trace.schema and npuviz.sim.stop; a test keeps them equal.
 INTERVAL = 1
@@ -51,8 +52,9 @@ def is_watched(x):
 
 
 @kernel
-def _hit(x, index, cycle):
-    x[X_ROWS + x[X_STOPS] * STOP_WORDS + index] = 1
+def hit(x, index, mark, cycle):
+    """Note that a row hits in `cycle`; its hit word becomes `mark`."""
+    x[X_ROWS + x[X_STOPS] * STOP_WORDS + index] = mark
     x[X_HITS] += 1
     if x[X_UNTIL] > cycle + 1:
         x[X_UNTIL] = cycle + 1
@@ -68,11 +70,12 @@ def watch_subject(x, test, subject, low, high, cycle):
         if test != STOP_INSTRUCTION and x[row + 1] != subject:
             continue
         if test == STOP_NODE_START or test == STOP_NODE_END or (low < x[row + 3] and high > x[row + 2]):
-            _hit(x, index, cycle)
+            hit(x, index, HIT, cycle)
 
 
 @kernel
-def _compare(value, bound, comparison):
+def compares(value, bound, comparison):
+    """Whether a comparison of npuviz.sim.stop (CMP_) holds."""
     if comparison == 0:
         return value >= bound
     if comparison == 1:
@@ -93,5 +96,5 @@ def watch_queue(x, queue, before, after, cycle):
         row = X_ROWS + index * STOP_WORDS
         if x[row] != STOP_QUEUE or x[row + 1] != queue:
             continue
-        if _compare(after, x[row + 2], x[row + 4]) and not _compare(before, x[row + 2], x[row + 4]):
-            _hit(x, index, cycle)
+        if compares(after, x[row + 2], x[row + 4]) and not compares(before, x[row + 2], x[row + 4]):
+            hit(x, index, HIT, cycle)

@@ -8,11 +8,9 @@ payload is the node of the pool that holds the request.
 from numba import int64
 
 from npuviz.sim.parts.bits_kernels import kernel, trailing_zeros
-from npuviz.sim.parts.dram_command_kernels import dram_can_accept, dram_cycle, dram_take, dram_watch
+from npuviz.sim.parts.dram_command_kernels import dram_can_accept, dram_take
 from npuviz.sim.parts.dram_command_state_kernels import (
     DC_DONE,
-    DC_NEXT,
-    DC_PERIOD,
     NIL,
     NODE_TIME,
     WHEEL_MASKS,
@@ -29,8 +27,7 @@ from npuviz.sim.parts.flit_state_kernels import (
     WRITE_REQUEST,
 )
 from npuviz.sim.parts.interconnect_kernels import LOW_MASK, NOC_POOL, NOC_STRIDE, allocate_node, free_node
-from npuviz.sim.parts.watch_kernels import is_watched
-from npuviz.targets.systolic.reply_kernels import STORE_FLAG, deliver
+from npuviz.targets.systolic.reply_kernels import STORE_FLAG, deliver, run_dram
 from npuviz.targets.systolic.state_kernels import (
     B_ENTRY,
     BURST_WORDS,
@@ -42,7 +39,6 @@ from npuviz.targets.systolic.state_kernels import (
     H_CORE_WORDS,
     H_CORES,
     H_CORES_COUNT,
-    H_CYCLE,
     H_DOORS,
     H_DOORS_WAITING,
     H_DRAM,
@@ -67,7 +63,6 @@ from npuviz.targets.systolic.state_kernels import (
     K_REQUEST_LAST,
     N_CORE,
     N_LEFT,
-    QUEUES_PER_CORE,
 )
 from npuviz.targets.systolic.traffic_kernels import (
     channel_of,
@@ -221,12 +216,7 @@ def dram_answers(s, x):
     """Run the next tick of command-level DRAM; its responses wait for the network."""
     dram = s[H_DRAM]
     noc = s[H_NOC]
-    tick = s[dram + DC_NEXT]
-    dram_cycle(s, dram, tick)
-    if is_watched(x):
-        dram_watch(s, dram, x, s[H_CORES_COUNT] * QUEUES_PER_CORE, tick, s[H_CYCLE])
-    period = s[H_NOC_PERIOD]
-    enters = (tick * s[dram + DC_PERIOD] + period - 1) // period
+    enters = run_dram(s, x)
     for part in range(WHEEL_MASKS):
         mask = s[dram + DC_DONE + part]
         s[dram + DC_DONE + part] = 0

@@ -85,7 +85,7 @@ class StateShape:
         self.half_tables += -(sk.HEADER_WORDS + self.half_tables) % 8
         self.core_words = self.half_tables + entries * sk.ENTRY_STATE_WORDS
         self.core_words += -self.core_words % 8
-        channels = spec.config.dram_channels
+        self.channels = channels = spec.config.dram_channels
         ports = spec.config.icnt_injection_ports_per_core
         self.sources = self.num_cores * ports
         self.mask_words = (self.sources + 63) // 64
@@ -98,25 +98,7 @@ class StateShape:
         self.flits = flits if self.network else 0
         self.bursts = bursts
         self.pool = pool
-        sizes = {
-            "cores": self.num_cores * self.core_words,
-            "dram": self.dram.num_words if self.dram else dk.D_HEADER + channels * dk.CHANNEL_WORDS,
-            "doors": 2 * channels if self.dram or self.network else 0,
-            "net": self.network.table_words if self.network else 0,
-            "noc": ik.NOC_HEADER,
-            "fifos": channels * self.sources * ik.FIFO_WORDS,
-            "masks": channels * self.mask_words,
-            "turns": channels,
-            "active": (channels + 63) // 64,
-            "replies": (self.num_cores + 1) * channels * sk.REPLY_WORDS,
-            "reply_turns": self.sources,
-            "times": 2 * self.num_layers,
-            "sched": schedule_words(spec, tables),
-            "done": (self.num_tiles + 31) // 32,
-            "bursts": self.num_cores * bursts * sk.BURST_WORDS,
-            "flits": self.flits * FlitNetwork.flit_words,
-            "pool": pool * self.stride,
-        }
+        sizes = self._sizes(schedule_words(spec, tables))
         self.at: dict[str, int] = {}
         place = sk.HEADER_WORDS
         for name, size in sizes.items():
@@ -127,6 +109,28 @@ class StateShape:
             raise TargetError(
                 "the machine's state would take over 16 GiB; use fewer cores, ports or channels"
             )
+
+    def _sizes(self, scheduler_words: int) -> dict[str, int]:
+        """Words of each table, in the order in which they lie."""
+        return {
+            "cores": self.num_cores * self.core_words,
+            "dram": self.dram.num_words if self.dram else dk.D_HEADER + self.channels * dk.CHANNEL_WORDS,
+            "doors": 2 * self.channels if self.dram or self.network else 0,
+            "net": self.network.table_words if self.network else 0,
+            "noc": ik.NOC_HEADER,
+            "fifos": self.channels * self.sources * ik.FIFO_WORDS,
+            "masks": self.channels * self.mask_words,
+            "turns": self.channels,
+            "active": (self.channels + 63) // 64,
+            "replies": (self.num_cores + 1) * self.channels * sk.REPLY_WORDS,
+            "reply_turns": self.sources,
+            "times": 2 * self.num_layers,
+            "sched": scheduler_words,
+            "done": (self.num_tiles + 31) // 32,
+            "bursts": self.num_cores * self.bursts * sk.BURST_WORDS,
+            "flits": self.flits * FlitNetwork.flit_words,
+            "pool": self.pool * self.stride,
+        }
 
 
 def build_state(spec: SystolicSpec, tables: SystolicTables, shape: StateShape) -> np.ndarray:

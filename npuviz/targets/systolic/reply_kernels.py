@@ -240,6 +240,18 @@ def reply_cycles(s, noc, cycle):
 
 
 @kernel
+def run_dram(s, x):
+    """Run the next tick of command-level DRAM; returns the NoC cycle in which its responses may leave."""
+    dram = s[H_DRAM]
+    tick = s[dram + DC_NEXT]
+    dram_cycle(s, dram, tick)
+    if is_watched(x):
+        dram_watch(s, dram, x, s[H_CORES_COUNT] * QUEUES_PER_CORE, tick, s[H_CYCLE])
+    period = s[H_NOC_PERIOD]
+    return (tick * s[dram + DC_PERIOD] + period - 1) // period
+
+
+@kernel
 def dram_responses(s, x):
     """Run the next tick of command-level DRAM, and send the responses off that it brings.
 
@@ -247,12 +259,7 @@ def dram_responses(s, x):
     """
     dram = s[H_DRAM]
     noc = s[H_NOC]
-    tick = s[dram + DC_NEXT]
-    dram_cycle(s, dram, tick)
-    if is_watched(x):
-        dram_watch(s, dram, x, s[H_CORES_COUNT] * QUEUES_PER_CORE, tick, s[H_CYCLE])
-    period = s[H_NOC_PERIOD]
-    enters = (tick * s[dram + DC_PERIOD] + period - 1) // period
+    enters = run_dram(s, x)
     for part in range(WHEEL_MASKS):
         mask = s[dram + DC_DONE + part]
         s[dram + DC_DONE + part] = 0

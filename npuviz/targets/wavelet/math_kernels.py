@@ -96,32 +96,26 @@ def unary(op, kind, word):
 
 
 @kernel
+def _compared(op, a, b):
+    if op == isa.OP_EQ:
+        return 1 if a == b else 0
+    if op == isa.OP_NE:
+        return 1 if a != b else 0
+    if op == isa.OP_LT:
+        return 1 if a < b else 0
+    if op == isa.OP_LE:
+        return 1 if a <= b else 0
+    if op == isa.OP_GT:
+        return 1 if a > b else 0
+    return 1 if a >= b else 0
+
+
+@kernel
 def compare(op, kind, left, right):
     """OP_EQ .. OP_GE: 1 or 0."""
     if is_float(kind):
-        a, b = value_of(left, kind), value_of(right, kind)
-        if op == isa.OP_EQ:
-            return 1 if a == b else 0
-        if op == isa.OP_NE:
-            return 1 if a != b else 0
-        if op == isa.OP_LT:
-            return 1 if a < b else 0
-        if op == isa.OP_LE:
-            return 1 if a <= b else 0
-        if op == isa.OP_GT:
-            return 1 if a > b else 0
-        return 1 if a >= b else 0
-    if op == isa.OP_EQ:
-        return 1 if left == right else 0
-    if op == isa.OP_NE:
-        return 1 if left != right else 0
-    if op == isa.OP_LT:
-        return 1 if left < right else 0
-    if op == isa.OP_LE:
-        return 1 if left <= right else 0
-    if op == isa.OP_GT:
-        return 1 if left > right else 0
-    return 1 if left >= right else 0
+        return _compared(op, value_of(left, kind), value_of(right, kind))
+    return _compared(op, left, right)
 
 
 @kernel

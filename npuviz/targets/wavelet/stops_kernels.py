@@ -1,7 +1,10 @@
-"""Stop rows that a fabric of elements has: instructions of one element, words that reach a processor."""
+"""Stop rows that a fabric of elements has: instructions of one element, words that reach a processor.
+
+The hit word of a row becomes 2 + the element, so that the stop can name it.
+"""
 
 from npuviz.sim.parts.bits_kernels import kernel
-from npuviz.sim.parts.watch_kernels import STOP_INSTRUCTION, STOP_WORDS, X_HITS, X_ROWS, X_STOPS, X_UNTIL
+from npuviz.sim.parts.watch_kernels import STOP_INSTRUCTION, STOP_WORDS, X_ROWS, X_STOPS, compares, hit
 from npuviz.targets.wavelet.float_kernels import double_of, single_of
 
 # The numbers of npuviz.sim.stop; a test keeps them equal.
@@ -15,15 +18,6 @@ WORD_CONTROL = 5
 
 
 @kernel
-def _hit(x, index, element, cycle):
-    # The hit word tells which element it was; others are 1.
-    x[X_ROWS + x[X_STOPS] * STOP_WORDS + index] = 2 + element
-    x[X_HITS] += 1
-    if x[X_UNTIL] > cycle + 1:
-        x[X_UNTIL] = cycle + 1
-
-
-@kernel
 def watch_instruction(x, element, depth, index, cycle):
     """Test rows about an instruction that an element starts `depth` calls deep."""
     for i in range(x[X_STOPS]):
@@ -33,22 +27,7 @@ def watch_instruction(x, element, depth, index, cycle):
         if x[row + 1] > 0 and x[row + 1] != element + 1:
             continue
         if x[row + 4] == 0 or depth <= x[row + 4]:
-            _hit(x, i, element, cycle)
-
-
-@kernel
-def _holds(comparison, value, bound):
-    if comparison == 0:
-        return value >= bound
-    if comparison == 1:
-        return value > bound
-    if comparison == 2:
-        return value <= bound
-    if comparison == 3:
-        return value < bound
-    if comparison == 4:
-        return value == bound
-    return value != bound
+            hit(x, i, 2 + element, cycle)
 
 
 @kernel
@@ -64,14 +43,14 @@ def watch_word(x, element, color, data, is_control, cycle):
         bound = x[row + 3]
         matches = True
         if what == WORD_DATA:
-            matches = _holds(comparison, data, bound)
+            matches = compares(data, bound, comparison)
         elif what == WORD_FLOAT:
-            matches = _holds(comparison, single_of(data), double_of(bound))
+            matches = compares(single_of(data), double_of(bound), comparison)
         elif what == WORD_INDEX:
-            matches = _holds(comparison, (data >> 16) & 0xFFFF, bound)
+            matches = compares((data >> 16) & 0xFFFF, bound, comparison)
         elif what == WORD_HALF:
-            matches = _holds(comparison, data & 0xFFFF, bound)
+            matches = compares(data & 0xFFFF, bound, comparison)
         elif what == WORD_CONTROL:
             matches = is_control
         if matches:
-            _hit(x, i, element, cycle)
+            hit(x, i, 2 + element, cycle)

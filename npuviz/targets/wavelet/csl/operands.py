@@ -16,6 +16,7 @@ from npuviz.targets.wavelet.csl.scope import RuntimeLocal
 from npuviz.targets.wavelet.csl.values import Value
 
 
+# No abc, as in values.Value.
 class Operand:
     """Base of all operands; every operand has a `type`."""
 
@@ -24,7 +25,7 @@ class Operand:
     @property
     def type(self) -> t.Type:
         """Type of the value."""
-        raise NotImplementedError
+        raise NotImplementedError  # every subclass has its own
 
 
 @dataclass(frozen=True, slots=True)

@@ -245,6 +245,7 @@ def _members(path: Path) -> dict[str, bytes]:
                 raise FormatError(path, expected=f"at most {MOST_BYTES} bytes", found=f"{total} bytes")
             members = {info.filename: archive.read(info) for info in archive.infolist()}
             digest = archive.comment
+    # zipfile raises NotImplementedError for a compression that it does not know.
     except (zipfile.BadZipFile, zipfile.LargeZipFile, NotImplementedError, RuntimeError, EOFError):
         raise FormatError(path, expected="a file of npuviz", hint="compile the program again") from None
     except ValueError:
