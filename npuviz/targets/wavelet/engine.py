@@ -7,6 +7,7 @@ import numpy as np
 from npuviz.base.errors import TargetError, UsageError
 from npuviz.sim.events import EventBuffer
 from npuviz.sim.parts.kernel_call import KernelCall
+from npuviz.targets.wavelet import isa_kernels as isa
 from npuviz.targets.wavelet import kernels
 from npuviz.targets.wavelet import state_kernels as sk
 from npuviz.targets.wavelet.layout import FREE_WORDS, ProgramWords, build_state
@@ -47,6 +48,8 @@ class Engine:
         self._data: list[np.ndarray] = []
         self._host = np.zeros(0, np.int64)
         self._host_used = 0
+        self._base = 0
+        self._filled = 0
         self._commands_room = 0
 
     # --- running -----------------------------------------------------------------------------------------
@@ -213,11 +216,11 @@ class Engine:
                 break
         words = np.ascontiguousarray(given).reshape(-1).astype(np.uint32).astype(np.int64)
         for index, kind in enumerate(types[: len(words)]):
-            if kind == 3:  # i16
+            if kind == isa.T_I16:
                 words[index] = ((words[index] & 0xFFFF) ^ 0x8000) - 0x8000
-            elif kind == 5:  # i32
+            elif kind == isa.T_I32:
                 words[index] = (words[index] ^ 0x8000_0000) - 0x8000_0000
-            elif kind in (2, 8, 10, 11):
+            elif kind in (isa.T_U16, isa.T_F16, isa.T_BF16, isa.T_CB16):
                 words[index] &= 0xFFFF
         return words
 
@@ -276,9 +279,6 @@ class Engine:
         rows = self._host[8:base].reshape(-1, sk.COMMAND_FIELDS)
         rows[:, sk.M_DATA] += base
         rows[:, sk.M_SYMBOLS] += base
-
-    _base = 0
-    _filled = 0
 
     def _data_at(self, place: int) -> int:
         return self._base + place
