@@ -18,7 +18,7 @@ from npuviz.targets.wavelet.operand_kernels import (
     write_memory,
 )
 from npuviz.targets.wavelet.operation_kernels import operand_bytes
-from npuviz.targets.wavelet.operation_start_kernels import operand, set_up, thread_of
+from npuviz.targets.wavelet.operation_start_kernels import claim, operand, release, set_up, thread_of
 from npuviz.targets.wavelet.ring_kernels import visible_count
 from npuviz.targets.wavelet.state_kernels import (
     A_DSR,
@@ -31,11 +31,14 @@ from npuviz.targets.wavelet.state_kernels import (
     B_BUBBLE,
     B_CLASS,
     B_FRAME,
+    B_LEVELS,
     B_LINE,
     B_MAP_WAIT,
+    B_NEXT,
     B_NODE,
     B_PROGRAM,
     B_READY,
+    B_STALLED,
     B_THREADS,
     C_LIMIT_RAMP,
     D_ACTIVATE,
@@ -54,13 +57,14 @@ from npuviz.targets.wavelet.state_kernels import (
     KIND_OUTPUT,
     L_CURSORS,
     L_DSRS,
+    LEVEL_BITS,
     LOG_THREAD_BUSY,
     MAIN,
     NONE,
     OPERAND_WORDS,
     P_ARCH,
     P_LOAD_USE,
-    Q_THREAD,
+    STALLED_OUTPUT,
     STATUS_RUNNING,
     T_ACTIVATE,
     T_ASYNC,
@@ -68,12 +72,9 @@ from npuviz.targets.wavelet.state_kernels import (
     T_CONTROL_ID,
     T_CONTROL_KIND,
     T_INDEX,
-    T_LEVEL,
     T_LINE,
-    T_NEXT,
     T_RESULT,
     T_ROW,
-    T_SINCE,
     T_START,
     T_UNBLOCK,
     T_UNBLOCK_KIND,
@@ -187,7 +188,7 @@ def _settings(s, p, b, th, row, frame, dsr):
 
 
 @kernel
-def _set_level(s, p, b, th, row):
+def _set_level(s, p, b, th, row, number):
     level = 0 if p[P_ARCH] == 2 else 4
     for i in range(3):
         a = operand(th, i)
@@ -196,7 +197,8 @@ def _set_level(s, p, b, th, row):
             level = level_of(s[a + A_STEP])
     if p[row + isa.O_PRIORITY] >= 0:
         level = level_of(p[row + isa.O_PRIORITY])
-    s[th + T_LEVEL] = level
+    shift = LEVEL_BITS * number
+    s[b + B_LEVELS] = (s[b + B_LEVELS] & ~(((1 << LEVEL_BITS) - 1) << shift)) | (level << shift)
 
 
 @kernel
@@ -230,10 +232,9 @@ def start_operation(s, p, b, row, t):
     s[th + T_ROW] = row
     s[th + T_LINE] = s[b + B_LINE]
     s[th + T_START] = t
-    s[th + T_SINCE] = t
     s[th + T_ASYNC] = 1 if is_async else 0
     s[th + T_RESULT] = frame + p[row + isa.O_RESULT] if p[row + isa.O_RESULT] >= 0 else -1
-    _set_level(s, p, b, th, row)
+    _set_level(s, p, b, th, row, number)
     set_up(s, p, b, th, op, number)
     loads = _num_loads(s, p, row, frame)
     dispatch = t + 1
@@ -242,7 +243,8 @@ def start_operation(s, p, b, row, t):
         wait = p[P_LOAD_USE] - 1 - s[b + B_BUBBLE]
         dispatch = t + loads + (wait if wait > 0 else 0)
     s[b + B_BUBBLE] = 0
-    s[th + T_NEXT] = dispatch
+    s[b + B_NEXT + number] = dispatch
+    s[b + B_STALLED] &= ~((1 << number) | (1 << (number + STALLED_OUTPUT)))
     s[b + B_THREADS] |= 1 << number
     if is_async:
         if s[th + T_RESULT] >= 0:
@@ -286,7 +288,7 @@ def open_cursor(s, p, b, number, word, size):
     set_operand(s, p, b, a, isa.OPERAND_DSD, word, size, NONE)
     s[a + A_LEFT] = s[a + A_LENGTH]
     if s[a + A_KIND] == KIND_INPUT:
-        s[s[a + A_RECORD] + Q_THREAD] = MAIN
+        claim(s, b, a, MAIN)
     if s[a + A_DSR] >= 0:
         s[a + A_FLAGS] |= FLAG_SAVE
 
@@ -299,7 +301,7 @@ def cursors_go_on(s, p, b, count):
             for k in range(count):
                 a = cursor_of(s, p, b, k)
                 if s[a + A_KIND] == KIND_INPUT:
-                    s[s[a + A_RECORD] + Q_THREAD] = -1
+                    release(s, b, a)
                 save_address(s, a)
                 s[a + A_KIND] = KIND_NOTHING
             return False

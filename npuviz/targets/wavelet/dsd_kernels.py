@@ -37,7 +37,7 @@ from npuviz.targets.wavelet.operand_kernels import (
     write_memory,
 )
 from npuviz.targets.wavelet.operation_kernels import element
-from npuviz.targets.wavelet.operation_start_kernels import operand, thread_of
+from npuviz.targets.wavelet.operation_start_kernels import operand, release, thread_of
 from npuviz.targets.wavelet.ring_kernels import visible_count
 from npuviz.targets.wavelet.state_kernels import (
     A_ADDRESS,
@@ -53,11 +53,13 @@ from npuviz.targets.wavelet.state_kernels import (
     B_COMPLETE,
     B_DRAIN,
     B_MEMORY,
+    B_NEXT,
     B_NODE,
     B_READY,
     B_RUN_START,
     B_THREADS,
     C_LIMIT_RAMP,
+    C_PORTS,
     FLAG_PAIR,
     FLAG_TRANSFORM,
     FLAG_ZERO_FIRST,
@@ -87,6 +89,7 @@ from npuviz.targets.wavelet.state_kernels import (
     P_TRACKS,
     Q_COUNT,
     Q_THREAD,
+    R_COUNT,
     RATE_FLOPS,
     RATE_WORDS,
     STATUS_RUNNING,
@@ -102,7 +105,6 @@ from npuviz.targets.wavelet.state_kernels import (
     T_INDEX,
     T_LEFT,
     T_LINE,
-    T_NEXT,
     T_OP,
     T_REDUCES,
     T_RESULT,
@@ -148,7 +150,10 @@ def can_step(s, p, b, th, t):
             ch = s[a + A_RECORD]
             if visible_count(s, ch, ZERO, t) >= s[ch + C_LIMIT_RAMP]:
                 s[th + T_WAIT] = WAIT_OUTPUT
-                return 0
+                if s[ch + C_PORTS + R_COUNT] >= s[ch + C_LIMIT_RAMP]:
+                    return 0
+                # The word that left in this cycle makes room in the next one.
+                later = t + 1
         elif kind == KIND_FIFO:
             state = fifo_ready(s, p, b, th, a, i)
             if state == FIFO_ENDS:
@@ -285,7 +290,7 @@ def finish_operation(s, p, x, ev, b, number, by_control, t, cycles):
         a = operand(th, i)
         kind = s[a + A_KIND]
         if kind == KIND_INPUT and s[s[a + A_RECORD] + Q_THREAD] == number:
-            s[s[a + A_RECORD] + Q_THREAD] = -1
+            release(s, b, a)
         elif kind == KIND_LINE or kind == KIND_SHAPE or kind == KIND_RING:
             save_address(s, a)
     clears = s[operand(th, 0) + A_FLAGS] & (FLAG_ZERO_FIRST | FLAG_ZERO_SECOND)
@@ -350,12 +355,12 @@ def step_operation(s, p, x, ev, b, number, t):
         finish_operation(s, p, x, ev, b, number, ONE, t, ONE)
         return 1
     if control == 1:
-        s[th + T_NEXT] = t + 1
+        s[b + B_NEXT + number] = t + 1
         return 1
     if s[th + T_OP] == isa.D_DFILT:
         a = operand(th, 1) if s[operand(th, 1) + A_KIND] == KIND_INPUT else operand(th, 2)
         pop_queue(s, b, s[a + A_RECORD], s[a + A_QUEUE], t)
-        s[th + T_NEXT] = t + 1
+        s[b + B_NEXT + number] = t + 1
         return 1
     count = s[th + T_GROUP]
     if count > s[th + T_LEFT]:
@@ -374,7 +379,7 @@ def step_operation(s, p, x, ev, b, number, t):
     s[th + T_DONE] += count
     s[H_ELEMENTS] += count
     s[H_FLOPS] += count * p[p[P_RATES] + s[th + T_OP] * RATE_WORDS + RATE_FLOPS]
-    s[th + T_NEXT] = t + cycles
+    s[b + B_NEXT + number] = t + cycles
     if s[th + T_LEFT] <= 0 and s[H_STATUS] == STATUS_RUNNING:
         finish_operation(s, p, x, ev, b, number, ZERO, t, cycles)
     return cycles

@@ -132,7 +132,7 @@ class FabricViews:
         window, inside = divmod(int(s[sk.H_CYCLE]), cycles)
         age = window - s[b + sk.B_LOAD_WINDOW]
         for port in range(NUM_PORTS):
-            words = s[b + sk.B_LOAD + port]
+            words = s[b + sk.B_LINKS + port * sk.LINK_WORDS + sk.LINK_LOAD]
             now, last = words & 0xFFFF_FFFF, words >> 32
             before = np.where(age == 0, last, np.where(age == 1, now, 0))
             share = (np.where(age == 0, now, 0) + before * (1 - inside / cycles)) / cycles

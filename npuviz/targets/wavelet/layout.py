@@ -311,6 +311,7 @@ def build_state(spec: WaveletSpec, words: ProgramWords) -> np.ndarray:
     trail_at = nodes + count
     seen = trail_at + 4 * trail
     heap = seen + sk.SEEN_WORDS
+    heap += -heap % sk.LINE_WORDS
     sizes = np.array([len(template.words) for template in words.templates], np.int64)
     demand = int(sizes[words.nodes.class_of].sum()) if count else 0
     total = heap + demand + FREE_WORDS + 16 * count

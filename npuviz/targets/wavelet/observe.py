@@ -261,11 +261,12 @@ class Observer:
     ) -> list[Activity]:
         found: list[Activity] = []
         for port in ports:
-            end = int(block[sk.B_LINK_END + port])
+            link = block[sk.B_LINKS + port * sk.LINK_WORDS :]
+            end = int(link[sk.LINK_END])
             track = self._numbering.track_of.get((position, sk.K_LINK + port), -1)
             if end and track >= 0:
-                kind = KIND_LINK + int(block[sk.B_LINK_COLOR + port])
-                start = int(block[sk.B_LINK_START + port])
+                kind = KIND_LINK + int(link[sk.LINK_COLOR])
+                start = int(link[sk.LINK_START])
                 found.append(Activity(track, start, end if end < cycle else -1, kind, -1, -1))
         return found
 

@@ -373,7 +373,7 @@ def send_word(s, p, b, a, value, index, is_last, t):
     node = s[b + B_NODE]
     sequence = s[b + B_SEQUENCE]
     s[b + B_SEQUENCE] = sequence + 1
-    push_word(s, s[a + A_RECORD], ZERO, payload, (node << 32) | sequence, ready)
+    push_word(s, b, s[a + A_RECORD], ZERO, payload, (node << 32) | sequence, ready)
     wake_router(s, node, ready)
     leave_trail(s, (node << 32) | sequence, node, ZERO, TRAIL_SENT, ZERO, s[a + A_COLOR], s[a + A_SHAPE])
     return (node << 32) | sequence

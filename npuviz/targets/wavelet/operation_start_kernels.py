@@ -14,11 +14,14 @@ from npuviz.targets.wavelet.state_kernels import (
     A_QUEUE,
     A_RECORD,
     A_STEP,
+    B_CLAIMED,
     B_CLASS,
     B_LINE,
     B_NODE,
     B_OUT_USED,
     B_PROGRAM,
+    B_STALLED,
+    B_TESTED,
     B_THREADS,
     C_PORTS,
     G_HALF,
@@ -170,6 +173,27 @@ def _count(s, p, b, th):
 
 
 @kernel
+def claim(s, b, a, number):
+    """Let the queue of an input operand feed a thread.
+
+    Of two threads on one queue no arrival tells which is meant: both are looked at in every event.
+    """
+    other = s[s[a + A_RECORD] + Q_THREAD]
+    if other >= 0 and other != number:
+        s[b + B_TESTED] |= (1 << number) | (1 << other)
+        s[b + B_STALLED] &= ~(1 << other)
+    s[s[a + A_RECORD] + Q_THREAD] = number
+    s[b + B_CLAIMED] |= 1 << s[a + A_QUEUE]
+
+
+@inlined
+def release(s, b, a):
+    """Let the queue of an input operand feed tasks again."""
+    s[s[a + A_RECORD] + Q_THREAD] = -1
+    s[b + B_CLAIMED] &= ~(1 << s[a + A_QUEUE])
+
+
+@kernel
 def claim_queues(s, b, th, number):
     """Let the input queues of an operation feed it instead of tasks."""
     for i in range(1, 4):
@@ -178,7 +202,16 @@ def claim_queues(s, b, th, number):
             q = s[a + A_RECORD]
             if s[q + Q_THREAD] >= 0 and s[q + Q_THREAD] != number:
                 hazard(s, s[b + B_NODE], LOG_QUEUE_BUSY, s[a + A_QUEUE], s[b + B_LINE])
-            s[q + Q_THREAD] = number
+            claim(s, b, a, number)
+
+
+@kernel
+def _note_fifos(s, b, th, number):
+    """Remember whether a thread has a FIFO: what a FIFO lets it do is found out in every event."""
+    s[b + B_TESTED] &= ~(1 << number)
+    for i in range(4):
+        if s[operand(th, i) + A_KIND] == KIND_FIFO:
+            s[b + B_TESTED] |= 1 << number
 
 
 @kernel
@@ -253,6 +286,7 @@ def set_up(s, p, b, th, op, number):
     s[th + T_FINISHED] = 1
     s[th + T_WAIT] = WAIT_NONE
     _set_rate(s, p, th)
+    _note_fifos(s, b, th, number)
     claim_queues(s, b, th, number)
     _look_for_output(s, p, b, th, number)
     # A control word may end the operation before its length says so.

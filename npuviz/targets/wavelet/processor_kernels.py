@@ -1,15 +1,17 @@
 """The processor of a node in one cycle: who of the threads and the main thread takes the datapath."""
 
-from npuviz.sim.parts.bits_kernels import kernel, trailing_zeros
+from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros
 from npuviz.targets.wavelet.dispatch_kernels import cursor_ready
 from npuviz.targets.wavelet.dsd_kernels import can_step, finish_operation, step_operation
 from npuviz.targets.wavelet.events_kernels import block_of, leave_trail, wake_processor
 from npuviz.targets.wavelet.isa_kernels import CODE_WORDS, OP_MAP_WRITE
+from npuviz.targets.wavelet.operand_kernels import head_entry
 from npuviz.targets.wavelet.operation_start_kernels import thread_of
 from npuviz.targets.wavelet.ring_kernels import push_queue, queue_has_room
 from npuviz.targets.wavelet.scalar_kernels import scalar_step
 from npuviz.targets.wavelet.state_kernels import (
     B_BUSY,
+    B_CLAIMED,
     B_CLASS,
     B_FLUSH,
     B_FLUSH_TASK,
@@ -17,13 +19,17 @@ from npuviz.targets.wavelet.state_kernels import (
     B_HALTED,
     B_LAST,
     B_LEVEL,
+    B_LEVELS,
     B_MAIN_MASK,
     B_MAP_WAIT,
+    B_NEXT,
     B_PC,
     B_PROGRAM,
     B_READY,
+    B_STALLED,
     B_STREAMS_IN,
     B_TASK,
+    B_TESTED,
     B_THREADS,
     B_UT_BLOCKED,
     COMMAND_WORDS,
@@ -32,18 +38,20 @@ from npuviz.targets.wavelet.state_kernels import (
     H_COMMANDS,
     H_HOST_AT,
     L_QUEUE,
+    LEVEL_BITS,
     MAIN,
     ONE,
     P_HOST_WORD,
+    Q_COUNT,
     Q_IN_AT,
     Q_IN_COMMAND,
     Q_IN_LEFT,
     Q_IN_NEXT,
-    T_LEVEL,
-    T_NEXT,
+    STALLED_OUTPUT,
     T_WAIT,
     TRAIL_TAKEN,
     WAIT_BLOCKED,
+    WAIT_INPUT,
     X_LEFT,
     ZERO,
 )
@@ -52,6 +60,8 @@ from npuviz.targets.wavelet.task_kernels import NO_TASK, pick_task, start_task
 
 RUN_MAIN = 9
 """Number of the main thread's scalar instructions among what wants the datapath."""
+MICROTHREADS = (1 << MAIN) - 1
+LEVEL_MASK = (1 << LEVEL_BITS) - 1
 
 
 @kernel
@@ -73,7 +83,7 @@ def _take_from_host(s, p, h, b, node, t):
             continue
         place = s[q + Q_IN_AT]
         identity = (1 << 62) | place
-        push_queue(s, q, h[place] & 0xFFFF_FFFF, identity, t + 1)
+        push_queue(s, b, q, h[place] & 0xFFFF_FFFF, identity, t + 1)
         leave_trail(s, identity, node, ZERO, TRAIL_TAKEN, ZERO, s[q], h[place] & 0xFFFF_FFFF)
         s[b + B_MAIN_MASK] |= 1 << k
         s[q + Q_IN_AT] = place + 1
@@ -111,6 +121,51 @@ def _main_ready(s, p, b, t):
 
 
 @kernel
+def _look_at_thread(s, p, x, ev, b, number, t):
+    """Find out whether a thread can take a step: 1 yes, 0 it waits for others, c > 1: from cycle c on.
+
+    A thread that waits is not looked at again before a word or room has come.
+    """
+    th = thread_of(s, p, b, number)
+    state = can_step(s, p, b, th, t)
+    if state == -1:
+        finish_operation(s, p, x, ev, b, number, ZERO, t, ONE)
+        return t + 1
+    if (s[b + B_TESTED] >> number) & 1 == 0:
+        if state == 0:
+            s[b + B_STALLED] |= 1 << (number if s[th + T_WAIT] == WAIT_INPUT else number + STALLED_OUTPUT)
+        elif state > 1:
+            s[b + B_NEXT + number] = state
+    return state
+
+
+@kernel
+def _hold_blocked(s, p, b, mask):
+    """Microthreads that are blocked wait for nothing else."""
+    s[b + B_STALLED] &= ~(mask | (mask << STALLED_OUTPUT))
+    while mask:
+        k = trailing_zeros(mask)
+        mask &= mask - 1
+        s[thread_of(s, p, b, k) + T_WAIT] = WAIT_BLOCKED
+
+
+@inlined
+def _first_in_turn(s, b, ready):
+    """The thread of the highest priority, after the one served last, and its rank: number | rank << 8."""
+    last = s[b + B_LAST]
+    levels = s[b + B_LEVELS]
+    best, best_rank = -1, -1
+    while ready:
+        k = trailing_zeros(ready)
+        ready &= ready - 1
+        level = (levels >> (LEVEL_BITS * k)) & LEVEL_MASK if k < MAIN else s[b + B_LEVEL]
+        rank = level * 16 + (15 if k > last else 0)
+        if rank > best_rank:
+            best, best_rank = k, rank
+    return best | (best_rank << 8)
+
+
+@kernel
 def processor_step(s, p, h, x, ev, node, t):
     """Cycle `t` of a node's processor."""
     b = block_of(s, p, node)
@@ -121,37 +176,26 @@ def processor_step(s, p, h, x, ev, node, t):
         wake = _take_from_host(s, p, h, b, node, t)
     if s[b + B_FLUSH]:
         _look_for_empty(s, p, b)
-    best = -1
-    best_rank = -1
-    last = s[b + B_LAST]
-    mask = threads = s[b + B_THREADS]
-    is_free = s[b + B_FREE] <= t
+    threads = s[b + B_THREADS]
+    blocked = threads & s[b + B_UT_BLOCKED] & MICROTHREADS
+    if blocked:
+        _hold_blocked(s, p, b, blocked)
+    tested = s[b + B_TESTED]
+    ready = 0
+    mask = threads & ~blocked & ~(s[b + B_STALLED] | (s[b + B_STALLED] >> STALLED_OUTPUT))
     while mask:
         k = trailing_zeros(mask)
-        mask &= ~(1 << k)
-        th = thread_of(s, p, b, k)
-        if k < MAIN and (s[b + B_UT_BLOCKED] >> k) & 1:
-            s[th + T_WAIT] = WAIT_BLOCKED
-            continue
-        if s[th + T_NEXT] > t:
-            if s[th + T_NEXT] < wake:
-                wake = s[th + T_NEXT]
-            continue
-        state = can_step(s, p, b, th, t)
-        if state == -1:
-            finish_operation(s, p, x, ev, b, k, ZERO, t, ONE)
-            wake = t + 1
-        elif state == 1:
-            level = s[th + T_LEVEL] if k < MAIN else s[b + B_LEVEL]
-            rank = level * 16 + (15 if k > last else 0)
-            if rank > best_rank:
-                if best >= 0:
-                    wake = t + 1
-                best, best_rank = k, rank
-            else:
-                wake = t + 1
-        elif state > 1 and state < wake:
-            wake = state
+        mask &= mask - 1
+        again = s[b + B_NEXT + k]
+        if again <= t:
+            again = 1
+            if (tested >> k) & 1:
+                again = _look_at_thread(s, p, x, ev, b, k, t)
+            if again == 1:
+                ready |= 1 << k
+                continue
+        if again > 1 and again < wake:
+            wake = again
     if s[b + B_TASK] < 0 and s[b + B_READY] <= t:
         pick = pick_task(s, p, b, t)
         if pick != NO_TASK:
@@ -160,58 +204,90 @@ def processor_step(s, p, h, x, ev, node, t):
             again = _next_arrival(s, p, b, t)
             if again < wake:
                 wake = again
+    main = False
     if s[b + B_TASK] >= 0 and (s[b + B_THREADS] >> MAIN) & 1 == 0:
         if s[b + B_READY] > t:
             if s[b + B_READY] < wake:
                 wake = s[b + B_READY]
-        elif _main_ready(s, p, b, t):
-            rank = s[b + B_LEVEL] * 16 + (15 if last < RUN_MAIN else 0)
-            if best >= 0:
-                wake = t + 1
-            if rank > best_rank:
-                best = RUN_MAIN
+        else:
+            main = _main_ready(s, p, b, t)
     elif s[b + B_TASK] < 0 and s[b + B_READY] > t and s[b + B_READY] < wake:
         wake = s[b + B_READY]
-    if best >= 0:
-        if not is_free:
-            wake_processor(s, node, s[b + B_FREE])
-            return
-        s[b + B_LAST] = best if best < RUN_MAIN else -1
-        if best == RUN_MAIN:
-            scalar_step(s, p, x, ev, b, t)
-            s[b + B_FREE] = t + 1
-            s[b + B_BUSY] += 1
-            again = s[b + B_READY]
-            if s[b + B_THREADS] != threads and again > t + 1:
-                # An operation started: its first step may come a cycle before.
-                again -= 1
-            if s[b + B_MAP_WAIT] <= 0 and again < wake:
-                wake = again
-        else:
-            cycles = step_operation(s, p, x, ev, b, best, t)
-            s[b + B_FREE] = t + cycles
-            s[b + B_BUSY] += cycles
-            # A step may have made room, data or a task for others.
-            if wake > t + cycles:
-                wake = t + (cycles if cycles > 0 else 1)
-            if s[b + B_TASK] < 0 and s[b + B_READY] <= t:
-                pick = pick_task(s, p, b, t)
-                if pick != NO_TASK:
-                    start_task(s, p, h, b, pick, t)
+    if s[b + B_FREE] > t:
+        if ready or main:
+            wake = s[b + B_FREE]
+        if wake < FAR:
+            wake_processor(s, node, wake)
+        return
+    best, rank = -1, -1
+    while ready:
+        found = _first_in_turn(s, b, ready)
+        k = found & 0xFF
+        ready &= ~(1 << k)
+        again = 1 if (tested >> k) & 1 else _look_at_thread(s, p, x, ev, b, k, t)
+        if again == 1:
+            best, rank = k, found >> 8
+            break
+        if again > 1 and again < wake:
+            wake = again
+    if ready or (best >= 0 and main):
+        wake = t + 1
+    if main and s[b + B_LEVEL] * 16 + 15 > rank:
+        best = RUN_MAIN
+    if best == RUN_MAIN:
+        again = _run_main(s, p, x, ev, b, threads, t)
+    elif best >= 0:
+        again = _run_thread(s, p, h, x, ev, b, best, t)
+    else:
+        again = FAR
+    if again < wake:
+        wake = again
     if wake < FAR:
         wake_processor(s, node, wake)
+
+
+@kernel
+def _run_main(s, p, x, ev, b, threads, t):
+    """The main thread has the datapath; returns when to look again."""
+    s[b + B_LAST] = -1
+    scalar_step(s, p, x, ev, b, t)
+    s[b + B_FREE] = t + 1
+    s[b + B_BUSY] += 1
+    if s[b + B_MAP_WAIT] > 0:
+        return FAR
+    # An operation that started may take its first step a cycle before the next instruction.
+    again = s[b + B_READY]
+    return again - 1 if s[b + B_THREADS] != threads and again > t + 1 else again
+
+
+@kernel
+def _run_thread(s, p, h, x, ev, b, number, t):
+    """A thread has the datapath for a step; returns when to look again."""
+    s[b + B_LAST] = number
+    cycles = step_operation(s, p, x, ev, b, number, t)
+    s[b + B_FREE] = t + cycles
+    s[b + B_BUSY] += cycles
+    goes_on = (s[b + B_THREADS] >> number) & 1 and (s[b + B_TESTED] >> number) & 1 == 0
+    if goes_on and s[b + B_NEXT + number] > t:
+        _look_at_thread(s, p, x, ev, b, number, s[b + B_NEXT + number])
+    if s[b + B_TASK] < 0 and s[b + B_READY] <= t:
+        pick = pick_task(s, p, b, t)
+        if pick != NO_TASK:
+            start_task(s, p, h, b, pick, t)
+    # A step may have made room, data or a task for others.
+    return t + (cycles if cycles > 0 else 1)
 
 
 @kernel
 def _next_arrival(s, p, b, t):
     """Earliest cycle at which a word of an input queue can be looked at, of those still on the ramp."""
     from_queue = FAR
-    mask = s[b + B_MAIN_MASK]
+    mask = s[b + B_MAIN_MASK] & ~s[b + B_CLAIMED]
     while mask:
         k = trailing_zeros(mask)
         mask &= ~(1 << k)
         q = b + p[s[b + B_CLASS] + L_QUEUE + k]
-        entry = q + 16 + s[q + 1] * 3
-        if s[q + 2] > 0 and s[entry + 2] > t and s[entry + 2] < from_queue:
+        entry = head_entry(s, q)
+        if s[q + Q_COUNT] > 0 and s[entry + 2] > t and s[entry + 2] < from_queue:
             from_queue = s[entry + 2]
     return from_queue

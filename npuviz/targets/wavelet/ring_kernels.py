@@ -2,6 +2,10 @@
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel
 from npuviz.targets.wavelet.state_kernels import (
+    B_CHANNELS,
+    B_STALLED,
+    C_BIT,
+    C_HELD,
     C_LIMIT,
     C_LIMIT_RAMP,
     C_PORTS,
@@ -18,10 +22,12 @@ from npuviz.targets.wavelet.state_kernels import (
     Q_LIMIT,
     Q_PEAK,
     Q_RING,
+    Q_THREAD,
     R_COUNT,
     R_HEAD,
     R_LAST,
     R_PEAK,
+    STALLED_INPUTS,
 )
 
 
@@ -61,8 +67,8 @@ def has_room(s, ch, port, t):
 
 
 @kernel
-def push_word(s, ch, port, payload, identity, ready):
-    """Put a word into a port's ring; the caller has checked the room."""
+def push_word(s, b, ch, port, payload, identity, ready):
+    """Put a word into a port's ring of a channel of block `b`; the caller has checked the room."""
     r = ch + C_PORTS + port * PORT_WORDS
     size = ring_size(s, ch, port)
     place = s[r + R_HEAD] + s[r + R_COUNT]
@@ -72,10 +78,31 @@ def push_word(s, ch, port, payload, identity, ready):
     s[at] = payload
     s[at + 1] = identity
     s[at + 2] = ready
-    s[r + R_COUNT] += 1
+    count = s[r + R_COUNT] + 1
+    s[r + R_COUNT] = count
+    if count > s[r + R_PEAK]:
+        s[r + R_PEAK] = count
+    s[ch + C_HELD] |= 1 << port
     s[ch + C_TOTAL] += 1
-    if s[r + R_COUNT] > s[r + R_PEAK]:
-        s[r + R_PEAK] = s[r + R_COUNT]
+    s[b + B_CHANNELS] |= s[ch + C_BIT]
+
+
+@kernel
+def drop_head(s, b, ch, port, t):
+    """Take the head of a port's ring away at cycle `t`."""
+    r = ch + C_PORTS + port * PORT_WORDS
+    head = s[r + R_HEAD] + 1
+    s[r + R_HEAD] = head if head < ring_size(s, ch, port) else 0
+    count = s[r + R_COUNT] - 1
+    s[r + R_COUNT] = count
+    s[r + R_LAST] = t
+    s[ch + C_TOTAL] -= 1
+    if count == 0:
+        s[ch + C_HELD] &= ~(1 << port)
+        if s[ch + C_HELD] == 0:
+            s[b + B_CHANNELS] &= ~s[ch + C_BIT]
+    if port == 0:
+        s[b + B_STALLED] &= STALLED_INPUTS
 
 
 @inlined
@@ -85,8 +112,8 @@ def routes_now(s, ch):
 
 
 @kernel
-def push_queue(s, q, payload, identity, ready):
-    """Put a word into an input queue; the caller has checked the room."""
+def push_queue(s, b, q, payload, identity, ready):
+    """Put a word into an input queue of block `b`; the caller has checked the room."""
     place = s[q + Q_HEAD] + s[q + Q_COUNT]
     if place >= s[q + Q_LIMIT]:
         place -= s[q + Q_LIMIT]
@@ -94,9 +121,12 @@ def push_queue(s, q, payload, identity, ready):
     s[at] = payload
     s[at + 1] = identity
     s[at + 2] = ready
-    s[q + Q_COUNT] += 1
-    if s[q + Q_COUNT] > s[q + Q_PEAK]:
-        s[q + Q_PEAK] = s[q + Q_COUNT]
+    count = s[q + Q_COUNT] + 1
+    s[q + Q_COUNT] = count
+    if count > s[q + Q_PEAK]:
+        s[q + Q_PEAK] = count
+    if s[q + Q_THREAD] >= 0:
+        s[b + B_STALLED] &= ~(1 << s[q + Q_THREAD])
 
 
 @inlined

@@ -5,7 +5,7 @@ seen by the sender at t + 1. Among colors that want one output in one cycle the 
 longest ago goes first, then the lower one. Assumed, as wavelet-fabric.md section 3.1 leaves it open.
 """
 
-from npuviz.sim.parts.bits_kernels import inlined, kernel
+from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros
 from npuviz.sim.parts.watch_kernels import INTERVAL, emit, is_recording, is_watched, watch_queue
 from npuviz.targets.wavelet.events_kernels import (
     block_of,
@@ -16,28 +16,25 @@ from npuviz.targets.wavelet.events_kernels import (
     wake_router,
 )
 from npuviz.targets.wavelet.ring_kernels import (
+    drop_head,
     has_room,
     opposite,
     push_queue,
     push_word,
     queue_has_room,
     ring_of,
-    ring_size,
     routes_now,
 )
 from npuviz.targets.wavelet.state_kernels import (
+    B_CHANNELS,
     B_CLASS,
-    B_LINK_COLOR,
-    B_LINK_END,
-    B_LINK_FREE,
-    B_LINK_SENT,
-    B_LINK_START,
-    B_LOAD,
+    B_LINKS,
     B_LOAD_WINDOW,
     B_MAIN_MASK,
     C_CLOSED,
     C_COLOR,
     C_FILTER,
+    C_HELD,
     C_LIMIT,
     C_LIMIT_RAMP,
     C_OUT_AT,
@@ -65,8 +62,14 @@ from npuviz.targets.wavelet.state_kernels import (
     K_QUEUES,
     L_CHANNEL,
     L_CHANNEL_LIST,
-    L_NUM_CHANNELS,
     L_QUEUE,
+    LINK_COLOR,
+    LINK_END,
+    LINK_FREE,
+    LINK_LOAD,
+    LINK_SENT,
+    LINK_START,
+    LINK_WORDS,
     LOG_TWO_ARRIVALS,
     MARK_ADVANCE,
     MARK_CONTROL,
@@ -91,7 +94,6 @@ from npuviz.targets.wavelet.state_kernels import (
     Q_COUNT,
     R_COUNT,
     R_HEAD,
-    R_LAST,
     TRACK_WORDS,
     TRAIL_DROPPED,
     TRAIL_HOP,
@@ -111,6 +113,12 @@ KIND_LINK = 100
 """Interval kinds of links: this plus the color."""
 
 
+@inlined
+def link_of(b, port):
+    """Word of an output port's record."""
+    return b + B_LINKS + port * LINK_WORDS
+
+
 @kernel
 def _count_load(s, p, b, port, t):
     """Count a word in the present window of a port."""
@@ -118,34 +126,37 @@ def _count_load(s, p, b, port, t):
     if window != s[b + B_LOAD_WINDOW]:
         is_next = window == s[b + B_LOAD_WINDOW] + 1
         for k in range(5):
-            s[b + B_LOAD + k] = (s[b + B_LOAD + k] & 0xFFFF_FFFF) << 32 if is_next else 0
+            load = link_of(b, k) + LINK_LOAD
+            s[load] = (s[load] & 0xFFFF_FFFF) << 32 if is_next else 0
         s[b + B_LOAD_WINDOW] = window
-    s[b + B_LOAD + port] += 1
+    s[link_of(b, port) + LINK_LOAD] += 1
 
 
 @kernel
 def _note_link(s, p, x, ev, b, node, port, color, t):
     """Counts of a link and its interval in the trace."""
-    s[b + B_LINK_SENT + port] += 1
+    link = link_of(b, port)
+    s[link + LINK_SENT] += 1
     _count_load(s, p, b, port, t)
-    if s[b + B_LINK_END + port] == t and s[b + B_LINK_COLOR + port] == color:
-        s[b + B_LINK_END + port] = t + 1
+    if s[link + LINK_END] == t and s[link + LINK_COLOR] == color:
+        s[link + LINK_END] = t + 1
         return
     end_link_run(s, p, x, ev, b, node, port)
-    s[b + B_LINK_START + port] = t
-    s[b + B_LINK_COLOR + port] = color
-    s[b + B_LINK_END + port] = t + 1
+    s[link + LINK_START] = t
+    s[link + LINK_COLOR] = color
+    s[link + LINK_END] = t + 1
 
 
 @kernel
 def end_link_run(s, p, x, ev, b, node, port):
     """Emit the interval of the last run of words on a link, if its node is watched."""
-    if s[b + B_LINK_END + port] > 0 and is_recording(x):
+    link = link_of(b, port)
+    if s[link + LINK_END] > 0 and is_recording(x):
         track = p[p[P_TRACKS] + node * TRACK_WORDS + K_LINK + port]
         if track >= 0:
-            kind = KIND_LINK + s[b + B_LINK_COLOR + port]
-            emit(x, ev, INTERVAL, track, kind, s[b + B_LINK_START + port], s[b + B_LINK_END + port], -1)
-    s[b + B_LINK_END + port] = 0
+            kind = KIND_LINK + s[link + LINK_COLOR]
+            emit(x, ev, INTERVAL, track, kind, s[link + LINK_START], s[link + LINK_END], -1)
+    s[link + LINK_END] = 0
 
 
 @kernel
@@ -177,7 +188,7 @@ def _is_open(s, p, b, node, ch, color, outputs, payload, t):
     place = p[P_NODES] + node * NODE_WORDS + NODE_NEIGHBOUR
     for port in range(1, 5):
         if (outputs >> port) & 1:
-            if s[b + B_LINK_FREE + port] >= (t + 1) * 1000:
+            if s[link_of(b, port) + LINK_FREE] >= (t + 1) * 1000:
                 return 2
             receiver = p[place + port]
             if receiver < 0:
@@ -234,7 +245,7 @@ def _to_processor(s, p, x, b, node, ch, payload, identity, waited, t):
     number = s[ch + C_QUEUE]
     q = b + p[s[b + B_CLASS] + L_QUEUE + number]
     ready = t + p[P_RAMP]
-    push_queue(s, q, payload, identity, ready)
+    push_queue(s, b, q, payload, identity, ready)
     if is_watched(x):
         _watch_arrival(s, p, x, node, q, number, s[ch + C_COLOR], payload, t)
     s[b + B_MAIN_MASK] |= 1 << number
@@ -252,12 +263,12 @@ def _send_over(s, p, x, ev, b, node, color, port, payload, identity, t):
     for k in range(2):
         if (mask >> k) & 1:
             target = nb + p[s[nb + B_CLASS] + L_CHANNEL + (color ^ k)]
-            push_word(s, target, opposite(port), payload, identity, ready)
+            push_word(s, nb, target, opposite(port), payload, identity, ready)
     wake_router(s, receiver, ready)
-    free = s[b + B_LINK_FREE + port]
+    free = s[link_of(b, port) + LINK_FREE]
     if free < t * 1000:
         free = t * 1000
-    s[b + B_LINK_FREE + port] = free + p[P_LINK]
+    s[link_of(b, port) + LINK_FREE] = free + p[P_LINK]
     s[H_HOPS] += 1
     _note_link(s, p, x, ev, b, node, port, color, t)
 
@@ -266,15 +277,11 @@ def _send_over(s, p, x, ev, b, node, color, port, payload, identity, t):
 def _move(s, p, x, ev, b, node, ch, port, outputs, t):
     """Take the head of a port's ring and send it to all outputs."""
     r = ch + C_PORTS + port * PORT_WORDS
-    head = s[r + R_HEAD]
-    at = ring_of(s, ch, port) + head * ENTRY_WORDS
+    at = ring_of(s, ch, port) + s[r + R_HEAD] * ENTRY_WORDS
     payload, identity, ready = s[at], s[at + 1], s[at + 2]
     count = s[r + R_COUNT]
     limit = s[ch + C_LIMIT_RAMP] if port == 0 else s[ch + C_LIMIT]
-    s[r + R_HEAD] = head + 1 if head + 1 < ring_size(s, ch, port) else 0
-    s[r + R_COUNT] = count - 1
-    s[r + R_LAST] = t
-    s[ch + C_TOTAL] -= 1
+    drop_head(s, b, ch, port, t)
     s[ch + C_SERVED] = t
     s[ch + C_SENT] += 1
     color = s[ch + C_COLOR]
@@ -288,7 +295,7 @@ def _move(s, p, x, ev, b, node, ch, port, outputs, t):
             _send_over(s, p, x, ev, b, node, color, output, going_on, identity, t)
             leave_trail(s, identity, node, output, TRAIL_HOP, t - ready, color, going_on)
     if outputs & 1:
-        s[b + B_LINK_SENT] += 1
+        s[b + B_LINKS + LINK_SENT] += 1
         _to_processor(s, p, x, b, node, ch, payload & ~MARK_ADVANCE, identity, t - ready, t)
         _count_load(s, p, b, ZERO, t)
     if outputs == 0:
@@ -315,16 +322,17 @@ def _head_port(s, p, ch, t):
     routes = routes_now(s, ch)
     best = FAR
     found = -1
-    for port in range(5):
-        if (routes >> port) & 1:
-            r = ch + C_PORTS + port * PORT_WORDS
-            if s[r + R_COUNT] > 0:
-                ready = s[ring_of(s, ch, port) + s[r + R_HEAD] * ENTRY_WORDS + 2]
-                if p[P_TURN] and _has_turn(port, (routes >> 8) & 0x1F):
-                    ready += p[P_TURN]
-                if ready < best:
-                    best = ready
-                    found = port
+    mask = routes & s[ch + C_HELD]
+    while mask:
+        port = trailing_zeros(mask)
+        mask &= mask - 1
+        r = ch + C_PORTS + port * PORT_WORDS
+        ready = s[ring_of(s, ch, port) + s[r + R_HEAD] * ENTRY_WORDS + 2]
+        if p[P_TURN] and _has_turn(port, (routes >> 8) & 0x1F):
+            ready += p[P_TURN]
+        if ready < best:
+            best = ready
+            found = port
     return found | (best << 3) if found >= 0 else -1
 
 
@@ -345,10 +353,7 @@ def _to_host(s, p, h, b, node, ch, t):
     s[ch + C_OUT_AT] += 1
     s[ch + C_OUT_LEFT] -= 1
     s[ch + C_OUT_NEXT] = t + p[P_HOST_WORD]
-    s[r + R_HEAD] = s[r + R_HEAD] + 1 if s[r + R_HEAD] + 1 < s[ch + C_LIMIT_RAMP] else 0
-    s[r + R_COUNT] -= 1
-    s[r + R_LAST] = t
-    s[ch + C_TOTAL] -= 1
+    drop_head(s, b, ch, ZERO, t)
     wake_processor(s, node, t + 1)
     if s[ch + C_OUT_LEFT] == 0:
         state = s[H_COMMANDS] + s[ch + C_OUT_COMMAND] * COMMAND_WORDS
@@ -368,10 +373,11 @@ def router_step(s, p, h, x, ev, node, t):
     places = p[c + L_CHANNEL_LIST]
     candidates = 0
     wake = FAR
-    for i in range(p[c + L_NUM_CHANNELS]):
+    mask = s[b + B_CHANNELS]
+    while mask:
+        i = trailing_zeros(mask)
+        mask &= mask - 1
         ch = b + p[places + i]
-        if s[ch + C_TOTAL] == 0:
-            continue
         if s[ch + C_ROUTED] == 0:
             again = _to_host(s, p, h, b, node, ch, t)
             if again < wake:
@@ -385,11 +391,12 @@ def router_step(s, p, h, x, ev, node, t):
                     wake = head >> 3
     used = 0
     while candidates:
-        first = -1
-        for i in range(p[c + L_NUM_CHANNELS]):
-            if (candidates >> i) & 1 == 0:
-                continue
-            if first < 0 or s[b + p[places + i] + C_SERVED] < s[b + p[places + first] + C_SERVED]:
+        first = trailing_zeros(candidates)
+        mask = candidates & (candidates - 1)
+        while mask:
+            i = trailing_zeros(mask)
+            mask &= mask - 1
+            if s[b + p[places + i] + C_SERVED] < s[b + p[places + first] + C_SERVED]:
                 first = i
         candidates &= ~(1 << first)
         ch = b + p[places + first]

@@ -21,6 +21,7 @@ from npuviz.targets.wavelet.state_kernels import (
     B_OUT,
     B_PRNG,
     B_PRNG_STATE,
+    B_STALLED,
     B_TASK,
     B_TEARDOWN,
     B_TSC,
@@ -172,7 +173,7 @@ def _move_words(s, b, source, target, old, new):
     """Words of a color that wait in the queue it had so far go to the one it is bound to now."""
     while s[source + Q_COUNT] > 0 and s[target + Q_COUNT] < s[target + Q_LIMIT]:
         at = source + Q_RING + s[source + Q_HEAD] * ENTRY_WORDS
-        push_queue(s, target, s[at], s[at + 1], s[at + 2])
+        push_queue(s, b, target, s[at], s[at + 1], s[at + 2])
         s[source + Q_HEAD] = (s[source + Q_HEAD] + 1) % s[source + Q_LIMIT]
         s[source + Q_COUNT] -= 1
         s[b + B_MAIN_MASK] |= 1 << new
@@ -207,6 +208,8 @@ def _queue_system(s, p, b, number, queue, kind, third, t):
             if old != third:
                 value = third | ((queue & 7) << 8) | ((1 if is_output else 0) << 16)
                 hazard(s, s[b + B_NODE], LOG_REBOUND, value, s[b + B_LINE])
+        # What a thread waits for may be another queue now.
+        s[b + B_STALLED] = 0
         if is_output:
             s[b + B_OUT + (queue & 7)] = third
         else:

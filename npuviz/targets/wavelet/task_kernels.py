@@ -10,6 +10,7 @@ from npuviz.targets.wavelet.operand_kernels import head_entry, pop_queue
 from npuviz.targets.wavelet.state_kernels import (
     B_ACTIVE,
     B_BLOCKED,
+    B_CLAIMED,
     B_CLASS,
     B_DEPTH,
     B_EVENT_ID,
@@ -57,7 +58,6 @@ from npuviz.targets.wavelet.state_kernels import (
     P_TASK_START,
     Q_COUNT,
     Q_ID,
-    Q_THREAD,
     TASK_WORDS,
 )
 
@@ -137,12 +137,12 @@ def pick_task(s, p, b, t):
         best = turn_of(number, after, 0 if top else 64)
         found = PICK_LOCAL | (number << 8)
     c = s[b + B_CLASS]
-    mask = s[b + B_MAIN_MASK]
+    mask = s[b + B_MAIN_MASK] & ~s[b + B_CLAIMED]
     while mask:
         k = trailing_zeros(mask)
         mask &= ~(1 << k)
         q = b + p[c + L_QUEUE + k]
-        if s[q + Q_COUNT] == 0 or s[q + Q_THREAD] >= 0:
+        if s[q + Q_COUNT] == 0:
             continue
         entry = head_entry(s, q)
         if s[entry + 2] > t:

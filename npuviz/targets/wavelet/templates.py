@@ -205,9 +205,10 @@ class _Builder:
         self._size = 0
 
     def _place(self, words: np.ndarray) -> int:
+        """Put words behind those so far, on a line of their own; returns where they begin."""
         at = self._size
-        self._parts.append(words)
-        self._size += len(words)
+        self._parts += [words, np.zeros(-len(words) % sk.LINE_WORDS, np.int64)]
+        self._size += len(words) + -len(words) % sk.LINE_WORDS
         return at
 
     def _empty(self, size: int) -> int:
@@ -222,7 +223,8 @@ class _Builder:
         queue_of = {int(words[sk.Q_COLOR]): n for n, words in queues.items() if words[sk.Q_COLOR] >= 0}
         outputs = self._output_colors()
         channels = {
-            color: self._place(self._channel(color, queue_of.get(color, -1))) for color in self._colors()
+            color: self._place(self._channel(color, queue_of.get(color, -1), 1 << place))
+            for place, color in enumerate(self._colors())
         }
         threads = registers = dsrs = fifos = cursors = rotation = registers_size = 0
         if program is not None and facts is not None:
@@ -303,7 +305,7 @@ class _Builder:
         words[sk.Q_PRIORITY] = priority
         return words
 
-    def _channel(self, color: int, queue: int) -> np.ndarray:
+    def _channel(self, color: int, queue: int, bit: int) -> np.ndarray:
         spec = self._spec
         channel = self._routed.get(color)
         is_dynamic = self._facts is not None and self._facts.is_dynamic
@@ -315,6 +317,7 @@ class _Builder:
         words = np.zeros(sk.CHANNEL_HEADER + (4 * slots + ramp) * sk.ENTRY_WORDS, np.int64)
         words[sk.C_COLOR] = color
         words[sk.C_QUEUE] = queue
+        words[sk.C_BIT] = bit
         words[sk.C_SLOTS] = slots
         words[sk.C_LIMIT] = slots
         words[sk.C_LIMIT_RAMP] = ramp
