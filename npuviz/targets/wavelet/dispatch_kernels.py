@@ -39,6 +39,7 @@ from npuviz.targets.wavelet.state_kernels import (
     B_PROGRAM,
     B_READY,
     B_STALLED,
+    B_TESTED,
     B_THREADS,
     C_LIMIT_RAMP,
     D_ACTIVATE,
@@ -74,7 +75,6 @@ from npuviz.targets.wavelet.state_kernels import (
     T_INDEX,
     T_LINE,
     T_RESULT,
-    T_ROW,
     T_START,
     T_UNBLOCK,
     T_UNBLOCK_KIND,
@@ -229,7 +229,6 @@ def start_operation(s, p, b, row, t):
         set_operand(s, p, b, operand(th, i), kind, value, size, s[th + T_INDEX])
     if s[H_STATUS] != STATUS_RUNNING:
         return True
-    s[th + T_ROW] = row
     s[th + T_LINE] = s[b + B_LINE]
     s[th + T_START] = t
     s[th + T_ASYNC] = 1 if is_async else 0
@@ -288,7 +287,7 @@ def open_cursor(s, p, b, number, word, size):
     set_operand(s, p, b, a, isa.OPERAND_DSD, word, size, NONE)
     s[a + A_LEFT] = s[a + A_LENGTH]
     if s[a + A_KIND] == KIND_INPUT:
-        claim(s, b, a, MAIN)
+        claim(s, p, b, a, MAIN)
     if s[a + A_DSR] >= 0:
         s[a + A_FLAGS] |= FLAG_SAVE
 
@@ -342,6 +341,8 @@ def write_cursor(s, p, b, a, value, t):
     s[a + A_LEFT] -= 1
     if kind == KIND_OUTPUT:
         send_word(s, p, b, a, value, ZERO, s[a + A_LEFT] == 0, t)
+        # It may have taken the room of a thread with the same color.
+        s[b + B_TESTED] |= s[b + B_THREADS]
     elif kind == KIND_FIFO:
         write_fifo(s, p, b, a, value)
     elif kind != KIND_NOTHING:

@@ -3,7 +3,7 @@
 An operation belongs to a thread: a microthread, or the main thread, which waits for its end.
 """
 
-from npuviz.sim.parts.bits_kernels import kernel
+from npuviz.sim.parts.bits_kernels import inlined, kernel
 from npuviz.sim.parts.watch_kernels import (
     INTERVAL,
     STOP_MEMORY_READ,
@@ -30,10 +30,12 @@ from npuviz.targets.wavelet.operand_kernels import (
     pop_queue,
     read_fabric,
     read_fifo,
+    read_line,
     read_memory,
     save_address,
     send_word,
     write_fifo,
+    write_line,
     write_memory,
 )
 from npuviz.targets.wavelet.operation_kernels import element
@@ -68,9 +70,11 @@ from npuviz.targets.wavelet.state_kernels import (
     H_ELEMENTS,
     H_FLOPS,
     H_STATUS,
+    IS_PLAIN,
     K_MAIN,
     K_MEMORY,
     K_THREAD,
+    KIND_BITS,
     KIND_FIFO,
     KIND_INPUT,
     KIND_LINE,
@@ -98,18 +102,17 @@ from npuviz.targets.wavelet.state_kernels import (
     T_CONTROL_ID,
     T_CONTROL_KIND,
     T_CYCLES,
-    T_DONE,
     T_FINISHED,
     T_GROUP,
     T_HALF,
     T_INDEX,
+    T_KINDS,
     T_LEFT,
     T_LINE,
     T_OP,
     T_REDUCES,
     T_RESULT,
     T_START,
-    T_STEPS,
     T_TOTAL,
     T_UNBLOCK,
     T_UNBLOCK_KIND,
@@ -123,6 +126,7 @@ from npuviz.targets.wavelet.state_kernels import (
 )
 from npuviz.targets.wavelet.task_kernels import activate, block
 
+KIND_MASK = (1 << KIND_BITS) - 1
 KIND_SCALAR = 1
 KIND_OPERATION = 10
 """Interval kinds of DSD operations: this plus the operation."""
@@ -342,41 +346,102 @@ def _watch_memory(s, p, x, b, th, count, t):
 
 
 @kernel
-def step_operation(s, p, x, ev, b, number, t):
-    """A step of an operation that can take one; returns the cycles of the datapath it takes."""
-    th = thread_of(s, p, b, number)
-    s[H_BEATS] += 1
-    s[th + T_STEPS] += 1
-    if s[th + T_LEFT] <= 0:
-        finish_operation(s, p, x, ev, b, number, ZERO, t, ZERO)
-        return 0
+def _special_step(s, p, x, ev, b, th, number, t):
+    """A step that computes nothing: a control word, or a word that DFILT drops.
+
+    Returns its cycles, 0 if there is something to compute.
+    """
     control = _meets_control(s, b, th, t)
     if control == 2:
         finish_operation(s, p, x, ev, b, number, ONE, t, ONE)
-        return 1
-    if control == 1:
-        s[b + B_NEXT + number] = t + 1
-        return 1
-    if s[th + T_OP] == isa.D_DFILT:
+    elif control == 0:
+        if s[th + T_OP] != isa.D_DFILT:
+            return 0
         a = operand(th, 1) if s[operand(th, 1) + A_KIND] == KIND_INPUT else operand(th, 2)
         pop_queue(s, b, s[a + A_RECORD], s[a + A_QUEUE], t)
-        s[b + B_NEXT + number] = t + 1
-        return 1
-    count = s[th + T_GROUP]
-    if count > s[th + T_LEFT]:
-        count = s[th + T_LEFT]
+    s[b + B_NEXT + number] = t + 1
+    return 1
+
+
+@kernel
+def _fifo_count(s, p, b, th, count):
+    """Elements of a step that its FIFOs have or take, `count` at most."""
     for i in range(4):
         a = operand(th, i)
         if s[a + A_KIND] == KIND_FIFO:
             limit = elements_free(s, p, b, a) if i == 0 else elements_held(s, a)
             if limit < count:
                 count = limit
+    return count
+
+
+@inlined
+def _kind_of(kinds, number):
+    return (kinds >> (KIND_BITS * number)) & KIND_MASK
+
+
+@inlined
+def _plain_read(s, p, b, a, kind, t):
+    if kind == KIND_LINE:
+        return read_line(s, b, a)
+    if kind == KIND_INPUT:
+        return read_fabric(s, b, a, t)
+    return s[a + A_ADDRESS]
+
+
+@kernel
+def _plain_elements(s, p, b, th, count, t):
+    """`_elements` of a plain operation: memory in lines, constants, single words of the fabric."""
+    op, half, kinds = s[th + T_OP], s[th + T_HALF], s[th + T_KINDS]
+    d, first, second, third = operand(th, 0), operand(th, 1), operand(th, 2), operand(th, 3)
+    to, kind_1, kind_2, kind_3 = (
+        _kind_of(kinds, 0),
+        _kind_of(kinds, 1),
+        _kind_of(kinds, 2),
+        _kind_of(kinds, 3),
+    )
+    moves = op == isa.D_MOV32 or op == isa.D_FMOVS
+    right = factor = 0
+    for i in range(count):
+        value = _plain_read(s, p, b, first, kind_1, t)
+        if kind_2 != KIND_NOTHING:
+            right = _plain_read(s, p, b, second, kind_2, t)
+        if kind_3 != KIND_NOTHING:
+            factor = _plain_read(s, p, b, third, kind_3, t)
+        if not moves:
+            value = element(op, value, right, factor, half, p[P_FUSED])
+        if to == KIND_LINE:
+            write_line(s, b, d, value)
+        elif to == KIND_OUTPUT:
+            send_word(s, p, b, d, value, s[th + T_INDEX], i + 1 == s[th + T_LEFT], t)
+
+
+@kernel
+def step_operation(s, p, x, ev, b, number, t):
+    """A step of an operation that can take one; returns the cycles of the datapath it takes."""
+    th = thread_of(s, p, b, number)
+    s[H_BEATS] += 1
+    if s[th + T_LEFT] <= 0:
+        finish_operation(s, p, x, ev, b, number, ZERO, t, ZERO)
+        return 0
+    is_plain = (s[th + T_KINDS] & IS_PLAIN) != 0
+    if not is_plain:
+        done = _special_step(s, p, x, ev, b, th, number, t)
+        if done:
+            return done
+    count = s[th + T_GROUP]
+    if count > s[th + T_LEFT]:
+        count = s[th + T_LEFT]
+    if not is_plain:
+        count = _fifo_count(s, p, b, th, count)
     if is_watched(x):
         _watch_memory(s, p, x, b, th, count, t)
-    _elements(s, p, b, th, count, t)
+    if is_plain:
+        _plain_elements(s, p, b, th, count, t)
+    else:
+        _elements(s, p, b, th, count, t)
     cycles = s[th + T_CYCLES]
     s[th + T_LEFT] -= count
-    s[th + T_DONE] += count
     s[H_ELEMENTS] += count
     s[H_FLOPS] += count * p[p[P_RATES] + s[th + T_OP] * RATE_WORDS + RATE_FLOPS]
     s[b + B_NEXT + number] = t + cycles

@@ -105,7 +105,10 @@ class FabricViews:
             if not active.any():
                 continue
             at = (b + threads_at + number * sk.THREAD_WORDS)[active]
-            waits = s[at + sk.T_WAIT]
+            stalled = s[b[active] + sk.B_STALLED]
+            is_held = (stalled | stalled >> sk.STALLED_OUTPUT | s[b[active] + sk.B_TESTED]) >> number & 1
+            is_held |= s[b[active] + sk.B_NEXT + number] > int(s[sk.H_CYCLE])
+            waits = np.where(is_held, s[at + sk.T_WAIT], sk.WAIT_NONE)
             seen = np.full(len(waits), WAITING, np.uint8)
             seen[waits == sk.WAIT_NONE] = RUNNING
             seen[(waits == sk.WAIT_OUTPUT) | (waits == sk.WAIT_FIFO_FULL)] = HELD
@@ -173,14 +176,13 @@ class FabricViews:
             return HALTED if b else IDLE
         has_task = s[b + sk.B_TASK] >= 0
         mask = int(s[b + sk.B_THREADS])
-        threads = b + observer.class_word(node, sk.L_THREADS)
         found = RUNNING if has_task else IDLE
         for number in range(sk.MAIN, -1, -1):
             if not mask >> number & 1:
                 continue
             if has_task and number < sk.MAIN and not mask >> sk.MAIN & 1:
                 continue
-            wait = int(s[threads + number * sk.THREAD_WORDS + sk.T_WAIT])
+            wait = observer.wait(node, number)
             held = wait in (sk.WAIT_OUTPUT, sk.WAIT_FIFO_FULL)
             seen = RUNNING if wait == sk.WAIT_NONE else (HELD if held else WAITING)
             if number == sk.MAIN or found == IDLE or seen == RUNNING:
@@ -263,7 +265,7 @@ class FabricViews:
             node = int(nodes[index])
             place = area.column + int(columns[index]), area.row + int(rows[index])
             for color, words in self.observer.channels(node):
-                if words[sk.C_TOTAL]:
+                if words[sk.C_HELD]:
                     self._channel_words(found, place, color, words)
             self._ramp_words(found, node, place)
         return np.array(found, WORD_DTYPE)

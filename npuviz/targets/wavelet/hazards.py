@@ -14,7 +14,7 @@ from npuviz.sim.machine import Hazard
 from npuviz.targets.wavelet import isa_kernels as isa
 from npuviz.targets.wavelet import state_kernels as sk
 from npuviz.targets.wavelet.engine import Engine
-from npuviz.targets.wavelet.observe import Observer
+from npuviz.targets.wavelet.observe import Observer, held_words
 from npuviz.targets.wavelet.places import Places
 from npuviz.targets.wavelet.tables import HOST_COPY_IN, HOST_LAUNCH
 from npuviz.targets.wavelet.waits import held_ports, why_held
@@ -180,7 +180,7 @@ class Hazards:
             nodes = np.flatnonzero((program.nodes.class_of == index) & (blocks > 0))
             b = blocks[nodes]
             for color, place in template.channels.items():
-                for at in np.flatnonzero(s[b + place + sk.C_TOTAL] > 0).tolist():
+                for at in np.flatnonzero(s[b + place + sk.C_HELD] > 0).tolist():
                     yield from self._channel(int(nodes[at]), color, int(b[at]) + place)
             if template.program < 0:
                 continue
@@ -204,7 +204,7 @@ class Hazards:
     def _channel(self, node: int, color: int, at: int) -> Iterator[Hazard]:
         words = self._engine.state[at : at + sk.CHANNEL_HEADER]
         routes = int(words[sk.C_POSITIONS + int(words[sk.C_POSITION])])
-        count, ports = int(words[sk.C_TOTAL]), held_ports(words)
+        count, ports = held_words(words), held_ports(words)
         kind = ""
         if int(words[sk.C_CLOSED]):
             kind = "teardown-left"  # R6

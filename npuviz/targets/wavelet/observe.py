@@ -42,6 +42,11 @@ _ID_WORDS = {k.ID_LOCAL: "local task", k.ID_DATA: "data task", k.ID_CONTROL: "co
              k.ID_COLOR: "teardown of color", k.ID_OUTPUT_QUEUE: "empty queue"}  # fmt: skip
 
 
+def held_words(words: np.ndarray) -> int:
+    """Words in the buffers of a channel, whose words are given."""
+    return int(words[sk.C_PORTS + sk.R_COUNT : sk.C_PORTS + 5 * sk.PORT_WORDS : sk.PORT_WORDS].sum())
+
+
 def operation_name(number: int) -> str:
     """Name of a DSD operation."""
     return isa.name_of("D_", number)
@@ -89,6 +94,15 @@ class Observer:
         """The words of a thread (a view)."""
         start = self.class_word(node, sk.L_THREADS) + number * sk.THREAD_WORDS
         return self.block_words(node)[start : start + sk.THREAD_WORDS]
+
+    def wait(self, node: int, number: int) -> int:
+        """What a thread with an operation waits for now: a WAIT_ code."""
+        b = self.block_words(node)[: sk.BLOCK_HEADER]
+        stalled = int(b[sk.B_STALLED])
+        is_held = (stalled | stalled >> sk.STALLED_OUTPUT | int(b[sk.B_TESTED])) >> number & 1
+        if is_held or int(b[sk.B_NEXT + number]) > int(self.state[sk.H_CYCLE]):
+            return int(self.thread(node, number)[sk.T_WAIT])
+        return sk.WAIT_NONE
 
     def queue(self, node: int, number: int) -> np.ndarray:
         """The words of an input queue (a view)."""
@@ -175,7 +189,7 @@ class Observer:
     def _operation(self, node: int, number: int) -> tuple[str, str]:
         thread = self.thread(node, number)
         name = operation_name(int(thread[sk.T_OP]))
-        wait = WAITS.get(int(thread[sk.T_WAIT]))
+        wait = WAITS.get(self.wait(node, number))
         if wait is not None:
             return f"{name}: {wait[0]}", wait[1] if wait[1] == "wait-empty" else "control"
         return f"{name}, {int(thread[sk.T_LEFT])} left", "compute"
@@ -201,7 +215,7 @@ class Observer:
         return found
 
     def _router_state(self, unit: int, node: int) -> UnitState:
-        held = [(color, int(words[sk.C_TOTAL])) for color, words in self.channels(node) if words[sk.C_TOTAL]]
+        held = [(color, held_words(words)) for color, words in self.channels(node) if words[sk.C_HELD]]
         if not held:
             return UnitState(unit, "empty", "idle")
         detail = ", ".join(f"color {color}: {count}" for color, count in held)

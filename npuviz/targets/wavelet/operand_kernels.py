@@ -316,6 +316,33 @@ def write_memory(s, p, b, a, value):
 
 
 @inlined
+def read_line(s, b, a):
+    """`read_memory` of a cursor over equal steps."""
+    address = s[a + A_ADDRESS]
+    size = s[a + A_BYTES]
+    if not is_inside(s, b, address, size):
+        fault(s, s[b + B_NODE], FAULT_ADDRESS, address)
+        return 0
+    s[a + A_ADDRESS] = address + s[a + A_STEP]
+    return load_16(s, s[b + B_MEMORY], address) if size == 2 else load_32(s, s[b + B_MEMORY], address)
+
+
+@inlined
+def write_line(s, b, a, value):
+    """`write_memory` of a cursor over equal steps."""
+    address = s[a + A_ADDRESS]
+    size = s[a + A_BYTES]
+    if not is_inside(s, b, address, size):
+        fault(s, s[b + B_NODE], FAULT_ADDRESS, address)
+        return
+    if size == 2:
+        store_16(s, s[b + B_MEMORY], address, value)
+    else:
+        store_32(s, s[b + B_MEMORY], address, value)
+    s[a + A_ADDRESS] = address + s[a + A_STEP]
+
+
+@inlined
 def head_entry(s, q):
     """Word of the head entry of an input queue."""
     return q + Q_RING + s[q + Q_HEAD] * ENTRY_WORDS

@@ -1,6 +1,7 @@
 """A DSD operation before its first step: its thread, its length, its rate, the queues it claims."""
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros
+from npuviz.targets.wavelet import isa_kernels as isa
 from npuviz.targets.wavelet.events_kernels import hazard
 from npuviz.targets.wavelet.operand_kernels import fifo_length
 from npuviz.targets.wavelet.state_kernels import (
@@ -27,11 +28,15 @@ from npuviz.targets.wavelet.state_kernels import (
     G_HALF,
     G_NUM_SYMBOLS,
     G_SYMBOLS,
+    IS_PLAIN,
+    KIND_BITS,
     KIND_FIFO,
     KIND_INPUT,
     KIND_LINE,
     KIND_NOTHING,
     KIND_OUTPUT,
+    KIND_RING,
+    KIND_SHAPE,
     KIND_VALUE,
     L_CHANNEL,
     L_THREADS,
@@ -53,17 +58,20 @@ from npuviz.targets.wavelet.state_kernels import (
     RATE_GROUP,
     RATE_REDUCE,
     RATE_WORDS,
+    SEVERAL,
+    STALLED_OUTPUT,
     T_CONTROL,
     T_CYCLES,
-    T_DONE,
+    T_FABRIC,
     T_FINISHED,
     T_GROUP,
     T_HALF,
+    T_KINDS,
     T_LEFT,
     T_OP,
     T_OPERANDS,
+    T_RECORD,
     T_REDUCES,
-    T_STEPS,
     T_TOTAL,
     T_VALUE,
     T_WAIT,
@@ -173,15 +181,23 @@ def _count(s, p, b, th):
 
 
 @kernel
-def claim(s, b, a, number):
+def test_always(s, p, b, number):
+    """Let a thread be looked at before each step, whatever it waits for."""
+    s[thread_of(s, p, b, number) + T_FABRIC] = SEVERAL
+    s[b + B_TESTED] |= 1 << number
+    s[b + B_STALLED] &= ~((1 << number) | (1 << (number + STALLED_OUTPUT)))
+
+
+@kernel
+def claim(s, p, b, a, number):
     """Let the queue of an input operand feed a thread.
 
     Of two threads on one queue no arrival tells which is meant: both are looked at in every event.
     """
     other = s[s[a + A_RECORD] + Q_THREAD]
     if other >= 0 and other != number:
-        s[b + B_TESTED] |= (1 << number) | (1 << other)
-        s[b + B_STALLED] &= ~(1 << other)
+        test_always(s, p, b, number)
+        test_always(s, p, b, other)
     s[s[a + A_RECORD] + Q_THREAD] = number
     s[b + B_CLAIMED] |= 1 << s[a + A_QUEUE]
 
@@ -194,7 +210,7 @@ def release(s, b, a):
 
 
 @kernel
-def claim_queues(s, b, th, number):
+def claim_queues(s, p, b, th, number):
     """Let the input queues of an operation feed it instead of tasks."""
     for i in range(1, 4):
         a = operand(th, i)
@@ -202,16 +218,30 @@ def claim_queues(s, b, th, number):
             q = s[a + A_RECORD]
             if s[q + Q_THREAD] >= 0 and s[q + Q_THREAD] != number:
                 hazard(s, s[b + B_NODE], LOG_QUEUE_BUSY, s[a + A_QUEUE], s[b + B_LINE])
-            claim(s, b, a, number)
+            claim(s, p, b, a, number)
 
 
 @kernel
-def _note_fifos(s, b, th, number):
-    """Remember whether a thread has a FIFO: what a FIFO lets it do is found out in every event."""
-    s[b + B_TESTED] &= ~(1 << number)
+def _note_kinds(s, b, th, number):
+    """What kinds of operands an operation has, and what of the fabric it has to wait for."""
+    kinds = 0
+    fabric = 0
+    is_plain = s[th + T_REDUCES] == 0 and s[th + T_OP] != isa.D_DFILT and s[th + T_OP] != isa.D_ADDC16
     for i in range(4):
-        if s[operand(th, i) + A_KIND] == KIND_FIFO:
-            s[b + B_TESTED] |= 1 << number
+        a = operand(th, i)
+        kind = s[a + A_KIND]
+        kinds |= kind << (KIND_BITS * i)
+        if kind == KIND_FIFO or kind == KIND_SHAPE or kind == KIND_RING:
+            is_plain = False
+        if kind == KIND_INPUT or (kind == KIND_OUTPUT and i == 0) or kind == KIND_FIFO:
+            is_single = s[a + A_PER_WORD] == 1
+            is_plain = is_plain and is_single and (kind != KIND_INPUT or s[th + T_CONTROL] == 0)
+            fabric = kind if fabric == 0 and kind != KIND_FIFO and is_single else SEVERAL
+            s[th + T_RECORD] = s[a + A_RECORD]
+    s[th + T_KINDS] = kinds | (IS_PLAIN if is_plain else 0)
+    s[th + T_FABRIC] = fabric
+    # Nobody has looked yet whether it can start.
+    s[b + B_TESTED] |= 1 << number
 
 
 @kernel
@@ -229,6 +259,8 @@ def _look_for_output(s, p, b, th, number):
         if k == number or s[other + A_KIND] != KIND_OUTPUT:
             continue
         if s[other + A_RECORD] == s[a + A_RECORD] or (queue < 8 and s[other + A_QUEUE] == queue):
+            test_always(s, p, b, number)
+            test_always(s, p, b, k)
             hazard(s, s[b + B_NODE], LOG_OUTPUT_BUSY, s[a + A_COLOR] | (queue << 8), s[b + B_LINE])
     if queue < 8 and p[P_ARCH] == 2:
         last = s[b + B_OUT_USED + queue] - 1
@@ -281,13 +313,11 @@ def set_up(s, p, b, th, op, number):
     count = _count(s, p, b, th)
     s[th + T_TOTAL] = count
     s[th + T_LEFT] = count
-    s[th + T_DONE] = 0
-    s[th + T_STEPS] = 0
     s[th + T_FINISHED] = 1
     s[th + T_WAIT] = WAIT_NONE
     _set_rate(s, p, th)
-    _note_fifos(s, b, th, number)
-    claim_queues(s, b, th, number)
+    _note_kinds(s, b, th, number)
+    claim_queues(s, p, b, th, number)
     _look_for_output(s, p, b, th, number)
     # A control word may end the operation before its length says so.
     if count > 0 and s[th + T_CONTROL] == 0:

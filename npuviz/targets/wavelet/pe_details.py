@@ -9,7 +9,7 @@ from npuviz.targets.wavelet import isa_kernels as isa
 from npuviz.targets.wavelet import state_kernels as sk
 from npuviz.targets.wavelet.description import queue_name
 from npuviz.targets.wavelet.engine import Engine
-from npuviz.targets.wavelet.observe import WAITS, Observer, operation_name, queue_texts
+from npuviz.targets.wavelet.observe import WAITS, Observer, held_words, operation_name, queue_texts
 
 SHOWN_VALUES = 8
 _KINDS = {isa.ID_LOCAL: "local", isa.ID_DATA: "data", isa.ID_CONTROL: "control"}
@@ -60,7 +60,7 @@ def _operations(observer: Observer, node: int) -> DetailTable:
     for number in range(sk.NUM_THREADS):
         if mask >> number & 1:
             thread = observer.thread(node, number)
-            wait = WAITS.get(int(thread[sk.T_WAIT]), ("at work", ""))[0]
+            wait = WAITS.get(observer.wait(node, number), ("at work", ""))[0]
             left, total = int(thread[sk.T_LEFT]), int(thread[sk.T_TOTAL])
             name = "main thread" if number == sk.MAIN else f"microthread {number}"
             rows.append((name, f"{wait}, {total - left} of {total}", operation_name(int(thread[sk.T_OP]))))
@@ -93,7 +93,7 @@ def _channels(observer: Observer, node: int) -> DetailTable:
             [f"position {position}"] if (words[sk.C_POSITIONS + 1 : sk.C_POSITIONS + 4] >> 16).any() else []
         )
         notes += ["teardown"] if words[sk.C_CLOSED] else []
-        notes += [f"{int(words[sk.C_TOTAL])} words"] if words[sk.C_TOTAL] else []
+        notes += [f"{held_words(words)} words"] if words[sk.C_HELD] else []
         rows.append((f"color {color}", text, ", ".join(notes)))
     return DetailTable("Routes", ("Name", "Value", "Type"), tuple(rows))
 

@@ -32,11 +32,15 @@ from npuviz.targets.wavelet.state_kernels import (
     B_TESTED,
     B_THREADS,
     B_UT_BLOCKED,
+    C_LIMIT_RAMP,
+    C_PORTS,
     COMMAND_WORDS,
     FAR,
     G_CODE,
     H_COMMANDS,
     H_HOST_AT,
+    KIND_INPUT,
+    KIND_OUTPUT,
     L_QUEUE,
     LEVEL_BITS,
     MAIN,
@@ -47,11 +51,17 @@ from npuviz.targets.wavelet.state_kernels import (
     Q_IN_COMMAND,
     Q_IN_LEFT,
     Q_IN_NEXT,
+    R_COUNT,
+    SEVERAL,
     STALLED_OUTPUT,
+    T_FABRIC,
+    T_RECORD,
     T_WAIT,
     TRAIL_TAKEN,
     WAIT_BLOCKED,
     WAIT_INPUT,
+    WAIT_NONE,
+    WAIT_OUTPUT,
     X_LEFT,
     ZERO,
 )
@@ -131,7 +141,8 @@ def _look_at_thread(s, p, x, ev, b, number, t):
     if state == -1:
         finish_operation(s, p, x, ev, b, number, ZERO, t, ONE)
         return t + 1
-    if (s[b + B_TESTED] >> number) & 1 == 0:
+    if s[th + T_FABRIC] != SEVERAL:
+        s[b + B_TESTED] &= ~(1 << number)
         if state == 0:
             s[b + B_STALLED] |= 1 << (number if s[th + T_WAIT] == WAIT_INPUT else number + STALLED_OUTPUT)
         elif state > 1:
@@ -140,8 +151,27 @@ def _look_at_thread(s, p, x, ev, b, number, t):
 
 
 @kernel
+def _note_wait(s, p, b, number):
+    """What a thread waits for after a step, if that is one queue or one output: it is woken when it comes."""
+    th = thread_of(s, p, b, number)
+    at = s[th + T_RECORD]
+    if s[th + T_FABRIC] == KIND_INPUT:
+        s[th + T_WAIT] = WAIT_NONE
+        if s[at + Q_COUNT] == 0:
+            s[b + B_STALLED] |= 1 << number
+            s[th + T_WAIT] = WAIT_INPUT
+        elif s[head_entry(s, at) + 2] > s[b + B_NEXT + number]:
+            s[b + B_NEXT + number] = s[head_entry(s, at) + 2]
+            s[th + T_WAIT] = WAIT_INPUT
+    elif s[th + T_FABRIC] == KIND_OUTPUT and s[at + C_PORTS + R_COUNT] >= s[at + C_LIMIT_RAMP]:
+        s[b + B_STALLED] |= 1 << (number + STALLED_OUTPUT)
+        s[th + T_WAIT] = WAIT_OUTPUT
+
+
+@kernel
 def _hold_blocked(s, p, b, mask):
-    """Microthreads that are blocked wait for nothing else."""
+    """Microthreads that are blocked wait for nothing else; they are looked at when they may go on."""
+    s[b + B_TESTED] |= mask
     s[b + B_STALLED] &= ~(mask | (mask << STALLED_OUTPUT))
     while mask:
         k = trailing_zeros(mask)
@@ -220,18 +250,11 @@ def processor_step(s, p, h, x, ev, node, t):
             wake_processor(s, node, wake)
         return
     best, rank = -1, -1
-    while ready:
+    if ready:
         found = _first_in_turn(s, b, ready)
-        k = found & 0xFF
-        ready &= ~(1 << k)
-        again = 1 if (tested >> k) & 1 else _look_at_thread(s, p, x, ev, b, k, t)
-        if again == 1:
-            best, rank = k, found >> 8
-            break
-        if again > 1 and again < wake:
-            wake = again
-    if ready or (best >= 0 and main):
-        wake = t + 1
+        best, rank = found & 0xFF, found >> 8
+        if main or ready & (ready - 1):
+            wake = t + 1
     if main and s[b + B_LEVEL] * 16 + 15 > rank:
         best = RUN_MAIN
     if best == RUN_MAIN:
@@ -267,9 +290,8 @@ def _run_thread(s, p, h, x, ev, b, number, t):
     cycles = step_operation(s, p, x, ev, b, number, t)
     s[b + B_FREE] = t + cycles
     s[b + B_BUSY] += cycles
-    goes_on = (s[b + B_THREADS] >> number) & 1 and (s[b + B_TESTED] >> number) & 1 == 0
-    if goes_on and s[b + B_NEXT + number] > t:
-        _look_at_thread(s, p, x, ev, b, number, s[b + B_NEXT + number])
+    if (s[b + B_THREADS] >> number) & 1 and (s[b + B_TESTED] >> number) & 1 == 0:
+        _note_wait(s, p, b, number)
     if s[b + B_TASK] < 0 and s[b + B_READY] <= t:
         pick = pick_task(s, p, b, t)
         if pick != NO_TASK:

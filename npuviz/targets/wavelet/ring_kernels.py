@@ -1,8 +1,10 @@
 """Rings of words: the buffers of a router's ports and the input queues behind its ramp."""
 
-from npuviz.sim.parts.bits_kernels import inlined, kernel
+from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros
 from npuviz.targets.wavelet.state_kernels import (
     B_CHANNELS,
+    B_CLASS,
+    B_NEXT,
     B_STALLED,
     C_BIT,
     C_HELD,
@@ -12,9 +14,9 @@ from npuviz.targets.wavelet.state_kernels import (
     C_POSITION,
     C_POSITIONS,
     C_SLOTS,
-    C_TOTAL,
     CHANNEL_HEADER,
     ENTRY_WORDS,
+    L_THREADS,
     PORT_WORDS,
     Q_COUNT,
     Q_HEAD,
@@ -26,8 +28,9 @@ from npuviz.targets.wavelet.state_kernels import (
     R_COUNT,
     R_HEAD,
     R_LAST,
-    R_PEAK,
-    STALLED_INPUTS,
+    STALLED_OUTPUT,
+    T_RECORD,
+    THREAD_WORDS,
 )
 
 
@@ -78,17 +81,13 @@ def push_word(s, b, ch, port, payload, identity, ready):
     s[at] = payload
     s[at + 1] = identity
     s[at + 2] = ready
-    count = s[r + R_COUNT] + 1
-    s[r + R_COUNT] = count
-    if count > s[r + R_PEAK]:
-        s[r + R_PEAK] = count
+    s[r + R_COUNT] += 1
     s[ch + C_HELD] |= 1 << port
-    s[ch + C_TOTAL] += 1
     s[b + B_CHANNELS] |= s[ch + C_BIT]
 
 
 @kernel
-def drop_head(s, b, ch, port, t):
+def drop_head(s, p, b, ch, port, t):
     """Take the head of a port's ring away at cycle `t`."""
     r = ch + C_PORTS + port * PORT_WORDS
     head = s[r + R_HEAD] + 1
@@ -96,13 +95,26 @@ def drop_head(s, b, ch, port, t):
     count = s[r + R_COUNT] - 1
     s[r + R_COUNT] = count
     s[r + R_LAST] = t
-    s[ch + C_TOTAL] -= 1
     if count == 0:
         s[ch + C_HELD] &= ~(1 << port)
         if s[ch + C_HELD] == 0:
             s[b + B_CHANNELS] &= ~s[ch + C_BIT]
-    if port == 0:
-        s[b + B_STALLED] &= STALLED_INPUTS
+    if port == 0 and s[b + B_STALLED] >> STALLED_OUTPUT:
+        _let_writers_go_on(s, p, b, ch, t)
+
+
+@kernel
+def _let_writers_go_on(s, p, b, ch, t):
+    """Threads that waited for room in the output of a channel see it in the next cycle."""
+    mask = s[b + B_STALLED] >> STALLED_OUTPUT
+    while mask:
+        k = trailing_zeros(mask)
+        mask &= mask - 1
+        th = b + p[s[b + B_CLASS] + L_THREADS] + k * THREAD_WORDS
+        if s[th + T_RECORD] == ch:
+            s[b + B_STALLED] &= ~(1 << (k + STALLED_OUTPUT))
+            if s[b + B_NEXT + k] <= t:
+                s[b + B_NEXT + k] = t + 1
 
 
 @inlined
@@ -125,8 +137,11 @@ def push_queue(s, b, q, payload, identity, ready):
     s[q + Q_COUNT] = count
     if count > s[q + Q_PEAK]:
         s[q + Q_PEAK] = count
-    if s[q + Q_THREAD] >= 0:
-        s[b + B_STALLED] &= ~(1 << s[q + Q_THREAD])
+    reader = s[q + Q_THREAD]
+    if reader >= 0 and (s[b + B_STALLED] >> reader) & 1:
+        s[b + B_STALLED] &= ~(1 << reader)
+        if s[b + B_NEXT + reader] < ready:
+            s[b + B_NEXT + reader] = ready
 
 
 @inlined

@@ -31,6 +31,7 @@ from npuviz.targets.wavelet.state_kernels import (
     B_LINKS,
     B_LOAD_WINDOW,
     B_MAIN_MASK,
+    B_NODE,
     C_CLOSED,
     C_COLOR,
     C_FILTER,
@@ -44,10 +45,8 @@ from npuviz.targets.wavelet.state_kernels import (
     C_PORTS,
     C_QUEUE,
     C_ROUTED,
-    C_SENT,
     C_SERVED,
     C_SWAP,
-    C_TOTAL,
     COMMAND_WORDS,
     ENTRY_WORDS,
     FAR,
@@ -63,11 +62,12 @@ from npuviz.targets.wavelet.state_kernels import (
     L_CHANNEL,
     L_CHANNEL_LIST,
     L_QUEUE,
+    LINK_BLOCK,
     LINK_COLOR,
     LINK_END,
     LINK_FREE,
     LINK_LOAD,
-    LINK_SENT,
+    LINK_NODE,
     LINK_START,
     LINK_WORDS,
     LOG_TWO_ARRIVALS,
@@ -94,6 +94,7 @@ from npuviz.targets.wavelet.state_kernels import (
     Q_COUNT,
     R_COUNT,
     R_HEAD,
+    R_TARGET,
     TRACK_WORDS,
     TRAIL_DROPPED,
     TRAIL_HOP,
@@ -109,6 +110,8 @@ from npuviz.targets.wavelet.switch_kernels import (
     reaches_processor,
 )
 
+LINKS = 0x1E
+"""Mask of the outputs that are links; the first one is the ramp."""
 KIND_LINK = 100
 """Interval kinds of links: this plus the color."""
 
@@ -136,7 +139,6 @@ def _count_load(s, p, b, port, t):
 def _note_link(s, p, x, ev, b, node, port, color, t):
     """Counts of a link and its interval in the trace."""
     link = link_of(b, port)
-    s[link + LINK_SENT] += 1
     _count_load(s, p, b, port, t)
     if s[link + LINK_END] == t and s[link + LINK_COLOR] == color:
         s[link + LINK_END] = t + 1
@@ -160,13 +162,29 @@ def end_link_run(s, p, x, ev, b, node, port):
 
 
 @kernel
-def _target_channel(s, p, node, color, port, receiver, t):
-    """Channel in the block of a neighbour that takes a color, 0 with a fault if there is none."""
-    nb = block_of(s, p, receiver)
-    place = p[s[nb + B_CLASS] + L_CHANNEL + color]
-    if place == 0 or s[nb + place + C_ROUTED] == 0:
-        fault(s, receiver, FAULT_UNROUTED, color | (opposite(port) << 8))
+def _find_neighbour(s, p, b, node, color, port):
+    """Remember the node behind an output port, with a fault if there is none; returns its block or 0."""
+    receiver = p[p[P_NODES] + node * NODE_WORDS + NODE_NEIGHBOUR + port]
+    if receiver < 0:
+        fault(s, node, FAULT_EDGE, color | (port << 8))
         return 0
+    nb = block_of(s, p, receiver)
+    s[link_of(b, port) + LINK_NODE] = receiver + 1
+    s[link_of(b, port) + LINK_BLOCK] = nb
+    return nb
+
+
+@kernel
+def _find_target(s, p, ch, nb, port):
+    """Remember the channel that takes a channel's words behind an output port, with a fault if there is none.
+
+    Returns its word, 0 without.
+    """
+    place = p[s[nb + B_CLASS] + L_CHANNEL + s[ch + C_COLOR]]
+    if place == 0 or s[nb + place + C_ROUTED] == 0:
+        fault(s, s[nb + B_NODE], FAULT_UNROUTED, s[ch + C_COLOR] | (opposite(port) << 8))
+        return 0
+    s[ch + C_PORTS + port * PORT_WORDS + R_TARGET] = nb + place
     return nb + place
 
 
@@ -183,29 +201,41 @@ def _swapped(s, p, nb, color, port):
 
 
 @kernel
-def _is_open(s, p, b, node, ch, color, outputs, payload, t):
+def _swap_has_room(s, p, nb, color, port, t):
+    """`_is_open` for a link behind which colors of a pair may be swapped."""
+    mask = _swapped(s, p, nb, color, port)
+    for k in range(2):
+        if (mask >> k) & 1:
+            other = nb + p[s[nb + B_CLASS] + L_CHANNEL + (color ^ k)]
+            if not has_room(s, other, opposite(port), t):
+                return False
+    return True
+
+
+@kernel
+def _is_open(s, p, b, node, ch, outputs, payload, t):
     """Whether all outputs of a word can take it at cycle `t`: 1 yes, 0 no, 2 a link is busy."""
-    place = p[P_NODES] + node * NODE_WORDS + NODE_NEIGHBOUR
-    for port in range(1, 5):
-        if (outputs >> port) & 1:
-            if s[link_of(b, port) + LINK_FREE] >= (t + 1) * 1000:
-                return 2
-            receiver = p[place + port]
-            if receiver < 0:
-                fault(s, node, FAULT_EDGE, color | (port << 8))
+    links = outputs & LINKS
+    while links:
+        port = trailing_zeros(links)
+        links &= links - 1
+        link = link_of(b, port)
+        if s[link + LINK_FREE] >= (t + 1) * 1000:
+            return 2
+        nb = s[link + LINK_BLOCK]
+        if nb == 0:
+            nb = _find_neighbour(s, p, b, node, s[ch + C_COLOR], port)
+            if nb == 0:
                 return 0
-            if p[P_SWAP]:
-                nb = block_of(s, p, receiver)
-                mask = _swapped(s, p, nb, color, port)
-                for k in range(2):
-                    if (mask >> k) & 1:
-                        other = nb + p[s[nb + B_CLASS] + L_CHANNEL + (color ^ k)]
-                        if not has_room(s, other, opposite(port), t):
-                            return 0
-                continue
-            target = _target_channel(s, p, node, color, port, receiver, t)
-            if target == 0 or not has_room(s, target, opposite(port), t):
+        if p[P_SWAP]:
+            if not _swap_has_room(s, p, nb, s[ch + C_COLOR], port, t):
                 return 0
+            continue
+        target = s[ch + C_PORTS + port * PORT_WORDS + R_TARGET]
+        if target == 0:
+            target = _find_target(s, p, ch, nb, port)
+        if target == 0 or not has_room(s, target, opposite(port), t):
+            return 0
     if outputs & 1 and reaches_processor(s, ch, payload):
         number = s[ch + C_QUEUE]
         if number < 0:
@@ -254,21 +284,26 @@ def _to_processor(s, p, x, b, node, ch, payload, identity, waited, t):
 
 
 @kernel
-def _send_over(s, p, x, ev, b, node, color, port, payload, identity, t):
+def _send_over(s, p, x, ev, b, node, ch, port, payload, identity, t):
     """Send a word over a link to the router behind it."""
-    receiver = p[p[P_NODES] + node * NODE_WORDS + NODE_NEIGHBOUR + port]
-    nb = block_of(s, p, receiver)
+    link = link_of(b, port)
+    nb = s[link + LINK_BLOCK]
+    color = s[ch + C_COLOR]
     ready = t + p[P_HOP]
-    mask = _swapped(s, p, nb, color, port) if p[P_SWAP] else 1
-    for k in range(2):
-        if (mask >> k) & 1:
-            target = nb + p[s[nb + B_CLASS] + L_CHANNEL + (color ^ k)]
-            push_word(s, nb, target, opposite(port), payload, identity, ready)
-    wake_router(s, receiver, ready)
-    free = s[link_of(b, port) + LINK_FREE]
+    if p[P_SWAP]:
+        mask = _swapped(s, p, nb, color, port)
+        for k in range(2):
+            if (mask >> k) & 1:
+                target = nb + p[s[nb + B_CLASS] + L_CHANNEL + (color ^ k)]
+                push_word(s, nb, target, opposite(port), payload, identity, ready)
+    else:
+        target = s[ch + C_PORTS + port * PORT_WORDS + R_TARGET]
+        push_word(s, nb, target, opposite(port), payload, identity, ready)
+    wake_router(s, s[link + LINK_NODE] - 1, ready)
+    free = s[link + LINK_FREE]
     if free < t * 1000:
         free = t * 1000
-    s[link_of(b, port) + LINK_FREE] = free + p[P_LINK]
+    s[link + LINK_FREE] = free + p[P_LINK]
     s[H_HOPS] += 1
     _note_link(s, p, x, ev, b, node, port, color, t)
 
@@ -281,21 +316,21 @@ def _move(s, p, x, ev, b, node, ch, port, outputs, t):
     payload, identity, ready = s[at], s[at + 1], s[at + 2]
     count = s[r + R_COUNT]
     limit = s[ch + C_LIMIT_RAMP] if port == 0 else s[ch + C_LIMIT]
-    drop_head(s, b, ch, port, t)
+    drop_head(s, p, b, ch, port, t)
     s[ch + C_SERVED] = t
-    s[ch + C_SENT] += 1
     color = s[ch + C_COLOR]
     going_on = payload & ~MARK_ADVANCE
     if payload & MARK_CONTROL:
         going_on = (going_on & ~0xFFFF_FFFF) | command_effect(s, b, node, ch, payload & 0xFFFF_FFFF, t)
     if payload & MARK_ADVANCE:
         advance_switch(s, node, ch)
-    for output in range(1, 5):
-        if (outputs >> output) & 1:
-            _send_over(s, p, x, ev, b, node, color, output, going_on, identity, t)
-            leave_trail(s, identity, node, output, TRAIL_HOP, t - ready, color, going_on)
+    links = outputs & LINKS
+    while links:
+        output = trailing_zeros(links)
+        links &= links - 1
+        _send_over(s, p, x, ev, b, node, ch, output, going_on, identity, t)
+        leave_trail(s, identity, node, output, TRAIL_HOP, t - ready, color, going_on)
     if outputs & 1:
-        s[b + B_LINKS + LINK_SENT] += 1
         _to_processor(s, p, x, b, node, ch, payload & ~MARK_ADVANCE, identity, t - ready, t)
         _count_load(s, p, b, ZERO, t)
     if outputs == 0:
@@ -353,7 +388,7 @@ def _to_host(s, p, h, b, node, ch, t):
     s[ch + C_OUT_AT] += 1
     s[ch + C_OUT_LEFT] -= 1
     s[ch + C_OUT_NEXT] = t + p[P_HOST_WORD]
-    drop_head(s, b, ch, ZERO, t)
+    drop_head(s, p, b, ch, ZERO, t)
     wake_processor(s, node, t + 1)
     if s[ch + C_OUT_LEFT] == 0:
         state = s[H_COMMANDS] + s[ch + C_OUT_COMMAND] * COMMAND_WORDS
@@ -407,13 +442,13 @@ def router_step(s, p, h, x, ev, node, t):
             continue
         r = ch + C_PORTS + port * PORT_WORDS
         payload = s[ring_of(s, ch, port) + s[r + R_HEAD] * ENTRY_WORDS]
-        state = _is_open(s, p, b, node, ch, s[ch + C_COLOR], outputs, payload, t)
+        state = _is_open(s, p, b, node, ch, outputs, payload, t)
         if state == 1:
-            if s[r + R_COUNT] != s[ch + C_TOTAL]:
+            if s[ch + C_HELD] & (s[ch + C_HELD] - 1):
                 _look_for_two(s, ch, port, node, t)
             _move(s, p, x, ev, b, node, ch, port, outputs, t)
             used |= outputs
-            if s[ch + C_TOTAL] > 0 and s[ch + C_CLOSED] == 0:
+            if s[ch + C_HELD] and s[ch + C_CLOSED] == 0:
                 head = _head_port(s, p, ch, t)
                 if head >= 0 and (head >> 3) < wake:
                     wake = head >> 3

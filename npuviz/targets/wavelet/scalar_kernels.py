@@ -51,8 +51,6 @@ from npuviz.targets.wavelet.state_kernels import (
     B_RUN_START,
     B_STACK,
     B_TASK,
-    B_TASK_BUSY,
-    B_TASK_START,
     B_THREADS,
     FAULT_ADDRESS,
     FAULT_ASSERT,
@@ -191,7 +189,6 @@ def _return(s, p, x, ev, b, value, t):
     if s[frame] < 0:
         end_scalar_run(s, p, x, ev, b, t + 1)
         s[b + B_TASK] = -1
-        s[b + B_TASK_BUSY] += t + 1 - s[b + B_TASK_START]
         return
     if s[frame + 2] >= 0:
         s[s[frame + 2]] = value

@@ -127,7 +127,7 @@ B_HALTED = 6
 B_THREADS = 7  # mask of threads with an operation: bits 0..7 microthreads, 8 main
 B_STALLED = 8  # threads that wait for a word (bits 0..8), for room in an output (from STALLED_OUTPUT on)
 B_UT_BLOCKED = 9
-B_TESTED = 10  # threads with a FIFO, which are looked at in every event
+B_TESTED = 10  # threads that have to be looked at before each step: new ones, and those of SEVERAL
 B_LEVELS = 11  # priority of each thread, LEVEL_BITS each: larger is served first
 B_LEVEL = 12  # priority of the main thread
 B_LAST = 13  # thread served last
@@ -172,7 +172,6 @@ B_LAUNCH_COMMAND = 101  # command that waits for S_UNBLOCK_COMMANDS, -1
 B_LAUNCH_ARGS = 102  # place of arguments in host words
 B_LAUNCH_COUNT = 103
 B_RUN_START = 104  # start of what the main track shows
-B_TASK_BUSY = 105  # cycles of tasks
 B_TASK_COUNT = 106
 B_EVENT_ID = 107  # id of the word that started the running task
 B_HISTORY = 108  # cycle at which the block was made
@@ -182,16 +181,16 @@ BLOCK_HEADER = 128
 LINE_WORDS = 8  # of a cache line: blocks, threads, queues and channels begin on one
 
 STALLED_OUTPUT = 16
-STALLED_INPUTS = (1 << STALLED_OUTPUT) - 1
 LEVEL_BITS = 4
 
 # --- an output port of a router
 LINK_FREE = 0  # in 1/1000 cycles
-LINK_SENT = 1  # words
-LINK_START = 2  # run of words: start, color, end
-LINK_COLOR = 3
-LINK_END = 4
-LINK_LOAD = 5  # words of the present and of the last window, 32 bits each
+LINK_START = 1  # run of words: start, color, end
+LINK_COLOR = 2
+LINK_END = 3
+LINK_LOAD = 4  # words of the present and of the last window, 32 bits each
+LINK_NODE = 5  # 1 + the node behind it, 0 as long as nothing was sent
+LINK_BLOCK = 6  # its block
 LINK_WORDS = 8
 
 WAIT_NONE = 0
@@ -207,16 +206,16 @@ T_LEFT = 1  # elements left
 T_GROUP = 2  # elements per beat
 T_CYCLES = 3  # cycles per beat
 T_WAIT = 4  # WAIT_
-T_STEPS = 5
-T_DONE = 6
-T_VALUE = 7  # accumulator of a reduction, carry
-T_CONTROL = 8
-T_REDUCES = 9
-T_INDEX = 10
-T_HALF = 11  # 16-bit float type of the program
-T_LINE = 12  # listing index
-T_TOTAL = 13
-T_ROW = 14  # word of the operation row in p
+T_FABRIC = 5  # what it waits for: 0 nothing, KIND_INPUT, KIND_OUTPUT, SEVERAL
+T_RECORD = 6  # word of that queue or channel
+T_KINDS = 7  # kinds of its operands, KIND_BITS each; IS_PLAIN beside them
+T_VALUE = 8  # accumulator of a reduction, carry
+T_CONTROL = 9
+T_REDUCES = 10
+T_INDEX = 11
+T_HALF = 12  # 16-bit float type of the program
+T_LINE = 13  # listing index
+T_TOTAL = 14
 T_ACTIVATE = 15
 T_UNBLOCK = 16
 T_UNBLOCK_KIND = 17
@@ -257,6 +256,11 @@ KIND_INPUT = 4
 KIND_OUTPUT = 5
 KIND_FIFO = 6
 KIND_VALUE = 7
+KIND_BITS = 4
+IS_PLAIN = (
+    1 << 16
+)  # beside the kinds: memory in lines, constants, single words of the fabric, no control words
+SEVERAL = 255
 
 # flags of a fabric operand
 FLAG_CONTROL = 1
@@ -293,7 +297,7 @@ C_POSITION = 1
 C_POSITIONS = 2  # four words: receive | transmit << 8 | 1 << 16 valid
 C_HELD = 6  # ports with words
 C_SERVED = 7  # cycle in which it was served last
-C_TOTAL = 8  # words in all its rings
+C_FILTER = 8  # kind + 1, 0 none
 C_ROUTED = 9  # a router configuration exists
 C_CLOSED = 10  # teardown
 C_QUEUE = 11  # number of the input queue behind RAMP, -1
@@ -302,23 +306,21 @@ C_LIMIT = 13  # words a port ring may hold
 C_LIMIT_RAMP = 14
 C_BIT = 15  # its bit in B_CHANNELS
 C_PORTS = 16  # five ports of PORT_WORDS
-C_FILTER = 36  # kind + 1, 0 none
 C_FILTER_FIELDS = (
-    37  # count_data, count_control, counter, limit1, limit2, max, filter_control, min_idx, max_idx, off
+    36  # count_data, count_control, counter, limit1, limit2, max, filter_control, min_idx, max_idx, off
 )
-C_SENT = 47
-C_RING = 48
-C_POP = 49
-C_SWAP = 50
-C_OUT_LEFT = 51  # stream to the host: words left
-C_OUT_AT = 52
-C_OUT_COMMAND = 53
-C_OUT_NEXT = 54
+C_RING = 46
+C_POP = 47
+C_SWAP = 48
+C_OUT_LEFT = 49  # stream to the host: words left
+C_OUT_AT = 50
+C_OUT_COMMAND = 51
+C_OUT_NEXT = 52
 PORT_WORDS = 4
 R_HEAD = 0
 R_COUNT = 1
 R_LAST = 2  # cycle of the last pop
-R_PEAK = 3
+R_TARGET = 3  # channel of the same color behind this output, 0 as long as nothing was sent
 CHANNEL_HEADER = 56
 # then 5 rings of C_SLOTS entries; the RAMP ring has C_LIMIT_RAMP entries and comes last
 

@@ -24,6 +24,8 @@ from npuviz.targets.wavelet.state_kernels import (
     B_STALLED,
     B_TASK,
     B_TEARDOWN,
+    B_TESTED,
+    B_THREADS,
     B_TSC,
     B_TSC_STOPPED,
     C_CLOSED,
@@ -210,6 +212,7 @@ def _queue_system(s, p, b, number, queue, kind, third, t):
                 hazard(s, s[b + B_NODE], LOG_REBOUND, value, s[b + B_LINE])
         # What a thread waits for may be another queue now.
         s[b + B_STALLED] = 0
+        s[b + B_TESTED] |= s[b + B_THREADS]
         if is_output:
             s[b + B_OUT + (queue & 7)] = third
         else:

@@ -9,7 +9,7 @@ from npuviz.program.instruction import DetailTable
 from npuviz.sim.fabric import PORT_NAMES
 from npuviz.targets.wavelet import state_kernels as sk
 from npuviz.targets.wavelet.engine import Engine
-from npuviz.targets.wavelet.observe import Observer, operation_name
+from npuviz.targets.wavelet.observe import Observer, held_words, operation_name
 from npuviz.targets.wavelet.places import Places
 
 MOST_ROWS = 1000
@@ -112,7 +112,7 @@ class Waits:
             yield from self._threads(node)
             yield from self._tasks(node)
         for color, words in self._observer.channels(node):
-            if words[sk.C_TOTAL]:
+            if words[sk.C_HELD]:
                 yield self._channel(node, color, words)
 
     def _threads(self, node: int) -> Iterator[Waiting]:
@@ -121,7 +121,7 @@ class Waits:
             if int(block[sk.B_THREADS]) >> number & 1:
                 thread = self._observer.thread(node, number)
                 who = "main thread" if number == sk.MAIN else f"microthread {number}"
-                what, awaited = self._operation(node, thread)
+                what, awaited = self._operation(node, number)
                 yield Waiting(node, who, what, int(thread[sk.T_LINE]), awaited)
         cursor = int(block[sk.B_MAP_WAIT])
         if cursor > 0:
@@ -132,9 +132,10 @@ class Waits:
             what = "waits for the end of the operation that its microthread still has"
             yield Waiting(node, "main thread", what, int(block[sk.B_LINE]))
 
-    def _operation(self, node: int, thread: np.ndarray) -> tuple[str, tuple[int, ...]]:
+    def _operation(self, node: int, number: int) -> tuple[str, tuple[int, ...]]:
+        thread = self._observer.thread(node, number)
         name, left = operation_name(int(thread[sk.T_OP])), int(thread[sk.T_LEFT])
-        wait = int(thread[sk.T_WAIT])
+        wait = self._observer.wait(node, number)
         prefix = f"in {name}, {left} left, "
         if wait == sk.WAIT_BLOCKED:
             return prefix + "is blocked and nothing unblocks it", ()
@@ -186,7 +187,7 @@ class Waits:
     def _channel(self, node: int, color: int, words: np.ndarray) -> Waiting:
         ports = held_ports(words)
         names = "+".join(PORT_NAMES[port] for port in ports)
-        count = int(words[sk.C_TOTAL])
+        count = held_words(words)
         reason = why_held(words)
         text = f"holds {count} word{'s' if count != 1 else ''} that came by {names}: {reason}"
         return Waiting(node, f"color {color}", text, -1, self.blockers(node, color))
@@ -232,7 +233,7 @@ class Waits:
                 found.add(here)
                 continue
             routes = int(words[sk.C_POSITIONS + int(words[sk.C_POSITION])])
-            if int(words[sk.C_TOTAL]) and not any(routes >> port & 1 for port in held_ports(words)):
+            if int(words[sk.C_HELD]) and not any(routes >> port & 1 for port in held_ports(words)):
                 found.add(here)
                 continue
             if routes >> 8 & 1 and self._is_queue_full(here, int(words[sk.C_QUEUE])):
