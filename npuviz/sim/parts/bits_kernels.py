@@ -10,10 +10,12 @@ from typing import Any
 
 from llvmlite import ir
 from numba import njit, types
+from numba.core import cgutils as _cgutils
 from numba.core import config as _config
 from numba.extending import intrinsic
 
 config: Any = _config
+cgutils: Any = _cgutils
 _compile: Any = njit  # its stub lacks the options below
 
 # No divisor of a kernel can be 0, and a test for it at every division costs time twice.
@@ -54,6 +56,23 @@ def _count_trailing_zeros(_context: Any, word: Any) -> Any:
     return types.int64(types.int64), generate
 
 
+def _fetch(_context: Any, words: Any, index: Any) -> Any:
+    def generate(_code: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        place = builder.bitcast(builder.gep(args[0], [args[1]]), byte)
+        # For reading or writing alike; to be kept in all caches; data.
+        builder.call(function, [place, number(0), number(3), number(1)])
+        return ir.Constant(ir.IntType(64), 0)
+
+    return types.int64(types.CPointer(types.int64), types.int64), generate
+
+
+def _plain_fetch(_words: Any, _index: Any) -> int:
+    return 0
+
+
 def _plain_words(words: Any) -> Any:
     return words
 
@@ -67,6 +86,9 @@ _is_plain = bool(getattr(config, "DISABLE_JIT", 0))
 
 pointer_to: Any = _plain_words if _is_plain else intrinsic(_pointer_to)
 """A bare pointer to the first element of an int64 array, which must outlive it."""
+
+fetch: Any = _plain_fetch if _is_plain else intrinsic(_fetch)
+"""Bring the cache line of a word nearer before it is read; changes nothing."""
 
 trailing_zeros: Any = _plain_trailing_zeros if _is_plain else intrinsic(_count_trailing_zeros)
 """Number of zero bits below the lowest set bit of a non-zero 64-bit word."""

@@ -1,0 +1,109 @@
+"""Lines of the state that the actors of a cycle are about to read, asked for before their turn.
+
+A large wafer does not fit into the caches, and a cycle reads a few lines of each of its blocks: without this
+an event takes three times as long (measured on 64 x 64 PEs). Nothing here changes the state.
+"""
+
+from npuviz.sim.parts.bits_kernels import fetch, inlined, kernel, trailing_zeros
+from npuviz.targets.wavelet.state_kernels import (
+    A_ADDRESS,
+    B_CHANNELS,
+    B_CLASS,
+    B_LAST,
+    B_MEMORY,
+    B_STALLED,
+    B_THREADS,
+    C_PORTS,
+    H_NODES,
+    KIND_BITS,
+    KIND_LINE,
+    KIND_OUTPUT,
+    L_CHANNEL_LIST,
+    L_THREADS,
+    LINE_WORDS,
+    OPERAND_WORDS,
+    STALLED_OUTPUT,
+    T_KINDS,
+    T_OPERANDS,
+    T_RECORD,
+    THREAD_WORDS,
+)
+
+CACHED_NODES = 512
+"""Nodes whose blocks are near without being asked for."""
+KIND_MASK = (1 << KIND_BITS) - 1
+HEADER_LINES = 6
+"""Lines at the beginning of a block that an event reads."""
+CHANNEL_LINES = 5
+"""Lines of a channel in front of its rings."""
+
+
+@inlined
+def _next_thread(s, b):
+    """The thread that probably takes the datapath, -1 for none."""
+    stalled = s[b + B_STALLED]
+    mask = s[b + B_THREADS] & ~(stalled | (stalled >> STALLED_OUTPUT))
+    if mask == 0:
+        return -1
+    later = mask & ~((2 << s[b + B_LAST]) - 1) if s[b + B_LAST] >= 0 else mask
+    return trailing_zeros(later) if later else trailing_zeros(mask)
+
+
+@kernel
+def fetch_actors(s, p, first, word):
+    """Ask for the lines of the actors in a word of the wheel, whose lowest bit is actor `first`."""
+    nodes = s[H_NODES] + (first >> 1)
+    mask = word
+    while mask:
+        b = s[nodes + (trailing_zeros(mask) >> 1)]
+        mask &= mask - 1
+        if b > 0:
+            for line in range(HEADER_LINES):
+                fetch(s, b + line * LINE_WORDS)
+    mask = word
+    while mask:
+        k = trailing_zeros(mask)
+        mask &= mask - 1
+        b = s[nodes + (k >> 1)]
+        if b == 0:
+            continue
+        c = s[b + B_CLASS]
+        if k & 1:
+            number = _next_thread(s, b)
+            if number >= 0:
+                th = b + p[c + L_THREADS] + number * THREAD_WORDS
+                fetch(s, th)
+                fetch(s, th + LINE_WORDS)
+                fetch(s, th + T_OPERANDS)
+                fetch(s, th + T_OPERANDS + OPERAND_WORDS)
+        else:
+            channels = s[b + B_CHANNELS]
+            while channels:
+                ch = b + p[p[c + L_CHANNEL_LIST] + trailing_zeros(channels)]
+                channels &= channels - 1
+                for line in range(CHANNEL_LINES):
+                    fetch(s, ch + line * LINE_WORDS)
+    mask = word
+    while mask:
+        k = trailing_zeros(mask)
+        mask &= mask - 1
+        b = s[nodes + (k >> 1)]
+        if b == 0:
+            continue
+        c = s[b + B_CLASS]
+        if k & 1:
+            number = _next_thread(s, b)
+            if number >= 0:
+                _fetch_operands(s, b, b + p[c + L_THREADS] + number * THREAD_WORDS)
+
+
+@inlined
+def _fetch_operands(s, b, th):
+    kinds = s[th + T_KINDS]
+    fetch(s, s[th + T_RECORD])
+    if (kinds & KIND_MASK) == KIND_LINE:
+        fetch(s, s[b + B_MEMORY] + (s[th + T_OPERANDS + A_ADDRESS] >> 3))
+    elif (kinds & KIND_MASK) == KIND_OUTPUT:
+        fetch(s, s[th + T_RECORD] + C_PORTS)
+    if (kinds >> KIND_BITS) & KIND_MASK == KIND_LINE:
+        fetch(s, s[b + B_MEMORY] + (s[th + T_OPERANDS + OPERAND_WORDS + A_ADDRESS] >> 3))
