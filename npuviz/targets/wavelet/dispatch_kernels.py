@@ -2,7 +2,7 @@
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel
 from npuviz.targets.wavelet import isa_kernels as isa
-from npuviz.targets.wavelet.events_kernels import fault, hazard
+from npuviz.targets.wavelet.events_kernels import fault, hazard, step_from
 from npuviz.targets.wavelet.fifo_kernels import elements_free, elements_held
 from npuviz.targets.wavelet.operand_kernels import (
     dsr_of,
@@ -34,7 +34,6 @@ from npuviz.targets.wavelet.state_kernels import (
     B_LEVELS,
     B_LINE,
     B_MAP_WAIT,
-    B_NEXT,
     B_NODE,
     B_PROGRAM,
     B_READY,
@@ -48,6 +47,7 @@ from npuviz.targets.wavelet.state_kernels import (
     D_UNBLOCK,
     D_UT,
     D_WORD,
+    EACH_LEVEL,
     FAULT_DSR,
     FLAG_SAVE,
     G_OPERATIONS,
@@ -197,8 +197,9 @@ def _set_level(s, p, b, th, row, number):
             level = level_of(s[a + A_STEP])
     if p[row + isa.O_PRIORITY] >= 0:
         level = level_of(p[row + isa.O_PRIORITY])
-    shift = LEVEL_BITS * number
-    s[b + B_LEVELS] = (s[b + B_LEVELS] & ~(((1 << LEVEL_BITS) - 1) << shift)) | (level << shift)
+    if number < MAIN:
+        others = s[b + B_LEVELS] & ~(EACH_LEVEL << number)
+        s[b + B_LEVELS] = others | (1 << (number + LEVEL_BITS * level))
 
 
 @kernel
@@ -242,7 +243,7 @@ def start_operation(s, p, b, row, t):
         wait = p[P_LOAD_USE] - 1 - s[b + B_BUBBLE]
         dispatch = t + loads + (wait if wait > 0 else 0)
     s[b + B_BUBBLE] = 0
-    s[b + B_NEXT + number] = dispatch
+    step_from(s, b, number, dispatch)
     s[b + B_STALLED] &= ~((1 << number) | (1 << (number + STALLED_OUTPUT)))
     s[b + B_THREADS] |= 1 << number
     if is_async:

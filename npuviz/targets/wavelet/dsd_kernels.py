@@ -14,6 +14,7 @@ from npuviz.sim.parts.watch_kernels import (
     watch_subject,
 )
 from npuviz.targets.wavelet import isa_kernels as isa
+from npuviz.targets.wavelet.events_kernels import step_from
 from npuviz.targets.wavelet.fifo_kernels import (
     FIFO_ENDS,
     FIFO_GOES_ON,
@@ -25,7 +26,6 @@ from npuviz.targets.wavelet.fifo_kernels import (
 )
 from npuviz.targets.wavelet.memory_kernels import store_16, store_32
 from npuviz.targets.wavelet.operand_kernels import (
-    head_entry,
     is_inside,
     pop_queue,
     read_fabric,
@@ -40,7 +40,7 @@ from npuviz.targets.wavelet.operand_kernels import (
 )
 from npuviz.targets.wavelet.operation_kernels import element
 from npuviz.targets.wavelet.operation_start_kernels import operand, release, thread_of
-from npuviz.targets.wavelet.ring_kernels import visible_count
+from npuviz.targets.wavelet.ring_kernels import head_entry, visible_count
 from npuviz.targets.wavelet.state_kernels import (
     A_ADDRESS,
     A_BASE,
@@ -55,7 +55,6 @@ from npuviz.targets.wavelet.state_kernels import (
     B_COMPLETE,
     B_DRAIN,
     B_MEMORY,
-    B_NEXT,
     B_NODE,
     B_READY,
     B_RUN_START,
@@ -359,7 +358,7 @@ def _special_step(s, p, x, ev, b, th, number, t):
             return 0
         a = operand(th, 1) if s[operand(th, 1) + A_KIND] == KIND_INPUT else operand(th, 2)
         pop_queue(s, b, s[a + A_RECORD], s[a + A_QUEUE], t)
-    s[b + B_NEXT + number] = t + 1
+    step_from(s, b, number, t + 1)
     return 1
 
 
@@ -444,7 +443,7 @@ def step_operation(s, p, x, ev, b, number, t):
     s[th + T_LEFT] -= count
     s[H_ELEMENTS] += count
     s[H_FLOPS] += count * p[p[P_RATES] + s[th + T_OP] * RATE_WORDS + RATE_FLOPS]
-    s[b + B_NEXT + number] = t + cycles
+    step_from(s, b, number, t + cycles)
     if s[th + T_LEFT] <= 0 and s[H_STATUS] == STATUS_RUNNING:
         finish_operation(s, p, x, ev, b, number, ZERO, t, cycles)
     return cycles

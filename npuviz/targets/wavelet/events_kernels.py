@@ -11,6 +11,8 @@ from npuviz.targets.wavelet.state_kernels import (
     B_HISTORY,
     B_LINE,
     B_MEMORY,
+    B_NEXT,
+    B_TIMED,
     H_DEMAND,
     H_FAULT,
     H_FAULT_INSTRUCTION,
@@ -74,6 +76,13 @@ def wake_router(s, node, t):
 def wake_processor(s, node, t):
     """Let the processor of a node look for work at cycle `t`."""
     schedule(s, 2 * node + 1, t)
+
+
+@inlined
+def step_from(s, b, number, t):
+    """Let the next step of a thread be at cycle `t` at the earliest."""
+    s[b + B_NEXT + number] = t
+    s[b + B_TIMED] |= 1 << number
 
 
 @inlined

@@ -133,7 +133,7 @@ class FabricViews:
         live = blocks > 0
         b = blocks[live]
         window, inside = divmod(int(s[sk.H_CYCLE]), cycles)
-        age = window - s[b + sk.B_LOAD_WINDOW]
+        age = window - s[b + sk.B_LOAD_START] // cycles
         for port in range(NUM_PORTS):
             words = s[b + sk.B_LINKS + port * sk.LINK_WORDS + sk.LINK_LOAD]
             now, last = words & 0xFFFF_FFFF, words >> 32

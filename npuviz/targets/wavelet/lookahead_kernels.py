@@ -5,6 +5,8 @@ an event takes three times as long (measured on 64 x 64 PEs). Nothing here chang
 """
 
 from npuviz.sim.parts.bits_kernels import fetch, inlined, kernel, trailing_zeros
+from npuviz.targets.wavelet.ring_kernels import opposite, ring_of, routes_now
+from npuviz.targets.wavelet.router_kernels import LINKS, link_of
 from npuviz.targets.wavelet.state_kernels import (
     A_ADDRESS,
     B_CHANNELS,
@@ -13,6 +15,7 @@ from npuviz.targets.wavelet.state_kernels import (
     B_MEMORY,
     B_STALLED,
     B_THREADS,
+    C_HELD,
     C_PORTS,
     H_NODES,
     KIND_BITS,
@@ -21,7 +24,10 @@ from npuviz.targets.wavelet.state_kernels import (
     L_CHANNEL_LIST,
     L_THREADS,
     LINE_WORDS,
+    LINK_BLOCK,
     OPERAND_WORDS,
+    PORT_WORDS,
+    R_TARGET,
     STALLED_OUTPUT,
     T_KINDS,
     T_OPERANDS,
@@ -95,6 +101,11 @@ def fetch_actors(s, p, first, word):
             number = _next_thread(s, b)
             if number >= 0:
                 _fetch_operands(s, b, b + p[c + L_THREADS] + number * THREAD_WORDS)
+        else:
+            channels = s[b + B_CHANNELS]
+            while channels:
+                _fetch_way(s, b, b + p[p[c + L_CHANNEL_LIST] + trailing_zeros(channels)])
+                channels &= channels - 1
 
 
 @inlined
@@ -107,3 +118,24 @@ def _fetch_operands(s, b, th):
         fetch(s, s[th + T_RECORD] + C_PORTS)
     if (kinds >> KIND_BITS) & KIND_MASK == KIND_LINE:
         fetch(s, s[b + B_MEMORY] + (s[th + T_OPERANDS + OPERAND_WORDS + A_ADDRESS] >> 3))
+
+
+@inlined
+def _fetch_way(s, b, ch):
+    """The head of a channel, and where it goes."""
+    routes = routes_now(s, ch)
+    held = routes & s[ch + C_HELD]
+    if held == 0:
+        return
+    fetch(s, ring_of(s, ch, trailing_zeros(held)))
+    links = (routes >> 8) & LINKS
+    if links:
+        port = trailing_zeros(links)
+        fetch(s, link_of(b, port))
+        target = s[ch + C_PORTS + port * PORT_WORDS + R_TARGET]
+        if target:
+            fetch(s, target)
+            fetch(s, target + LINE_WORDS)
+            fetch(s, target + C_PORTS + opposite(port) * PORT_WORDS)
+            fetch(s, ring_of(s, target, opposite(port)))
+            fetch(s, s[link_of(b, port) + LINK_BLOCK] + B_CHANNELS)

@@ -4,7 +4,7 @@ from npuviz.sim.parts.bits_kernels import inlined, kernel
 from npuviz.targets.wavelet import isa_kernels as isa
 from npuviz.targets.wavelet.events_kernels import fault, hazard, leave_trail, wake_router
 from npuviz.targets.wavelet.memory_kernels import load_16, load_32, load_bytes, store_16, store_32
-from npuviz.targets.wavelet.ring_kernels import push_word
+from npuviz.targets.wavelet.ring_kernels import drop_queue_head, head_entry, push_word
 from npuviz.targets.wavelet.state_kernels import (
     A_ADDRESS,
     A_BASE,
@@ -35,7 +35,6 @@ from npuviz.targets.wavelet.state_kernels import (
     D_SETTINGS,
     D_WORD,
     DSR_WORDS,
-    ENTRY_WORDS,
     F_FILL,
     F_READ,
     F_READ_LENGTH,
@@ -82,10 +81,8 @@ from npuviz.targets.wavelet.state_kernels import (
     P_OUTPUT,
     P_RAMP,
     Q_COUNT,
-    Q_HEAD,
     Q_LAST,
     Q_LIMIT,
-    Q_RING,
     TRAIL_SENT,
     ZERO,
 )
@@ -343,12 +340,6 @@ def write_line(s, b, a, value):
 
 
 @inlined
-def head_entry(s, q):
-    """Word of the head entry of an input queue."""
-    return q + Q_RING + s[q + Q_HEAD] * ENTRY_WORDS
-
-
-@inlined
 def has_word(s, q, t):
     """Whether the head of an input queue can be taken at cycle `t`."""
     return s[q + Q_COUNT] > 0 and s[head_entry(s, q) + 2] <= t
@@ -359,8 +350,7 @@ def pop_queue(s, b, q, number, t):
     """Take the head of an input queue: payload | control mark. Lets the router see the free slot."""
     payload = s[head_entry(s, q)]
     count = s[q + Q_COUNT]
-    s[q + Q_HEAD] = s[q + Q_HEAD] + 1 if s[q + Q_HEAD] + 1 < s[q + Q_LIMIT] else 0
-    s[q + Q_COUNT] = count - 1
+    drop_queue_head(s, q)
     s[q + Q_LAST] = t
     s[H_TAKEN] += 1
     if count >= s[q + Q_LIMIT] - 1:

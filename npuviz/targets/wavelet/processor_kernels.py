@@ -3,11 +3,10 @@
 from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros
 from npuviz.targets.wavelet.dispatch_kernels import cursor_ready
 from npuviz.targets.wavelet.dsd_kernels import can_step, finish_operation, step_operation
-from npuviz.targets.wavelet.events_kernels import block_of, leave_trail, wake_processor
+from npuviz.targets.wavelet.events_kernels import block_of, leave_trail, step_from, wake_processor
 from npuviz.targets.wavelet.isa_kernels import CODE_WORDS, OP_MAP_WRITE
-from npuviz.targets.wavelet.operand_kernels import head_entry
 from npuviz.targets.wavelet.operation_start_kernels import thread_of
-from npuviz.targets.wavelet.ring_kernels import push_queue, queue_has_room
+from npuviz.targets.wavelet.ring_kernels import head_entry, push_queue, queue_has_room
 from npuviz.targets.wavelet.scalar_kernels import scalar_step
 from npuviz.targets.wavelet.state_kernels import (
     B_BUSY,
@@ -31,6 +30,7 @@ from npuviz.targets.wavelet.state_kernels import (
     B_TASK,
     B_TESTED,
     B_THREADS,
+    B_TIMED,
     B_UT_BLOCKED,
     C_LIMIT_RAMP,
     C_PORTS,
@@ -57,6 +57,7 @@ from npuviz.targets.wavelet.state_kernels import (
     T_FABRIC,
     T_RECORD,
     T_WAIT,
+    TOP_LEVEL,
     TRAIL_TAKEN,
     WAIT_BLOCKED,
     WAIT_INPUT,
@@ -66,12 +67,11 @@ from npuviz.targets.wavelet.state_kernels import (
     ZERO,
 )
 from npuviz.targets.wavelet.system_kernels import queue_level
-from npuviz.targets.wavelet.task_kernels import NO_TASK, pick_task, start_task
+from npuviz.targets.wavelet.task_kernels import NO_TASK, may_start, pick_task, start_task
 
 RUN_MAIN = 9
 """Number of the main thread's scalar instructions among what wants the datapath."""
 MICROTHREADS = (1 << MAIN) - 1
-LEVEL_MASK = (1 << LEVEL_BITS) - 1
 
 
 @kernel
@@ -146,7 +146,7 @@ def _look_at_thread(s, p, x, ev, b, number, t):
         if state == 0:
             s[b + B_STALLED] |= 1 << (number if s[th + T_WAIT] == WAIT_INPUT else number + STALLED_OUTPUT)
         elif state > 1:
-            s[b + B_NEXT + number] = state
+            step_from(s, b, number, state)
     return state
 
 
@@ -161,7 +161,7 @@ def _note_wait(s, p, b, number):
             s[b + B_STALLED] |= 1 << number
             s[th + T_WAIT] = WAIT_INPUT
         elif s[head_entry(s, at) + 2] > s[b + B_NEXT + number]:
-            s[b + B_NEXT + number] = s[head_entry(s, at) + 2]
+            step_from(s, b, number, s[head_entry(s, at) + 2])
             s[th + T_WAIT] = WAIT_INPUT
     elif s[th + T_FABRIC] == KIND_OUTPUT and s[at + C_PORTS + R_COUNT] >= s[at + C_LIMIT_RAMP]:
         s[b + B_STALLED] |= 1 << (number + STALLED_OUTPUT)
@@ -183,16 +183,26 @@ def _hold_blocked(s, p, b, mask):
 def _first_in_turn(s, b, ready):
     """The thread of the highest priority, after the one served last, and its rank: number | rank << 8."""
     last = s[b + B_LAST]
-    levels = s[b + B_LEVELS]
-    best, best_rank = -1, -1
-    while ready:
-        k = trailing_zeros(ready)
-        ready &= ready - 1
-        level = (levels >> (LEVEL_BITS * k)) & LEVEL_MASK if k < MAIN else s[b + B_LEVEL]
-        rank = level * 16 + (15 if k > last else 0)
-        if rank > best_rank:
-            best, best_rank = k, rank
-    return best | (best_rank << 8)
+    served = (1 << (last + 1)) - 1
+    best, rank = -1, -1
+    level = TOP_LEVEL
+    while level >= 0:
+        mask = ready & (s[b + B_LEVELS] >> (LEVEL_BITS * level)) & MICROTHREADS
+        if mask:
+            later = mask & ~served
+            best = trailing_zeros(later) if later else trailing_zeros(mask)
+            rank = rank_of(level, later != 0)
+            break
+        level -= 1
+    if (ready >> MAIN) & 1 and rank_of(s[b + B_LEVEL], last < MAIN) > rank:
+        best, rank = MAIN, rank_of(s[b + B_LEVEL], last < MAIN)
+    return best | (rank << 8)
+
+
+@inlined
+def rank_of(level, has_turn):
+    """Order of those that want the datapath: by priority, then behind the one that had it last."""
+    return 2 * level + (1 if has_turn else 0)
 
 
 @kernel
@@ -210,23 +220,28 @@ def processor_step(s, p, h, x, ev, node, t):
     blocked = threads & s[b + B_UT_BLOCKED] & MICROTHREADS
     if blocked:
         _hold_blocked(s, p, b, blocked)
-    tested = s[b + B_TESTED]
-    ready = 0
-    mask = threads & ~blocked & ~(s[b + B_STALLED] | (s[b + B_STALLED] >> STALLED_OUTPUT))
+    ready = threads & ~blocked & ~(s[b + B_STALLED] | (s[b + B_STALLED] >> STALLED_OUTPUT))
+    mask = ready & s[b + B_TIMED]
     while mask:
         k = trailing_zeros(mask)
         mask &= mask - 1
         again = s[b + B_NEXT + k]
         if again <= t:
-            again = 1
-            if (tested >> k) & 1:
-                again = _look_at_thread(s, p, x, ev, b, k, t)
-            if again == 1:
-                ready |= 1 << k
-                continue
-        if again > 1 and again < wake:
-            wake = again
-    if s[b + B_TASK] < 0 and s[b + B_READY] <= t:
+            s[b + B_TIMED] &= ~(1 << k)
+        else:
+            ready &= ~(1 << k)
+            if again < wake:
+                wake = again
+    mask = ready & s[b + B_TESTED]
+    while mask:
+        k = trailing_zeros(mask)
+        mask &= mask - 1
+        again = _look_at_thread(s, p, x, ev, b, k, t)
+        if again != 1:
+            ready &= ~(1 << k)
+            if again > 1 and again < wake:
+                wake = again
+    if s[b + B_TASK] < 0 and s[b + B_READY] <= t and may_start(s, b):
         pick = pick_task(s, p, b, t)
         if pick != NO_TASK:
             start_task(s, p, h, b, pick, t)
@@ -255,7 +270,7 @@ def processor_step(s, p, h, x, ev, node, t):
         best, rank = found & 0xFF, found >> 8
         if main or ready & (ready - 1):
             wake = t + 1
-    if main and s[b + B_LEVEL] * 16 + 15 > rank:
+    if main and rank_of(s[b + B_LEVEL], True) > rank:
         best = RUN_MAIN
     if best == RUN_MAIN:
         again = _run_main(s, p, x, ev, b, threads, t)
@@ -292,7 +307,7 @@ def _run_thread(s, p, h, x, ev, b, number, t):
     s[b + B_BUSY] += cycles
     if (s[b + B_THREADS] >> number) & 1 and (s[b + B_TESTED] >> number) & 1 == 0:
         _note_wait(s, p, b, number)
-    if s[b + B_TASK] < 0 and s[b + B_READY] <= t:
+    if s[b + B_TASK] < 0 and s[b + B_READY] <= t and may_start(s, b):
         pick = pick_task(s, p, b, t)
         if pick != NO_TASK:
             start_task(s, p, h, b, pick, t)

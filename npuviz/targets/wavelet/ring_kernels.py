@@ -1,6 +1,10 @@
-"""Rings of words: the buffers of a router's ports and the input queues behind its ramp."""
+"""Rings of words: the buffers of a router's ports and the input queues behind its ramp.
+
+A ring that becomes empty begins again at its first entry: most hold a word at a time, and keep to one line.
+"""
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros
+from npuviz.targets.wavelet.events_kernels import step_from
 from npuviz.targets.wavelet.state_kernels import (
     B_CHANNELS,
     B_CLASS,
@@ -91,8 +95,8 @@ def drop_head(s, p, b, ch, port, t):
     """Take the head of a port's ring away at cycle `t`."""
     r = ch + C_PORTS + port * PORT_WORDS
     head = s[r + R_HEAD] + 1
-    s[r + R_HEAD] = head if head < ring_size(s, ch, port) else 0
     count = s[r + R_COUNT] - 1
+    s[r + R_HEAD] = head if count > 0 and head < ring_size(s, ch, port) else 0
     s[r + R_COUNT] = count
     s[r + R_LAST] = t
     if count == 0:
@@ -114,7 +118,7 @@ def _let_writers_go_on(s, p, b, ch, t):
         if s[th + T_RECORD] == ch:
             s[b + B_STALLED] &= ~(1 << (k + STALLED_OUTPUT))
             if s[b + B_NEXT + k] <= t:
-                s[b + B_NEXT + k] = t + 1
+                step_from(s, b, k, t + 1)
 
 
 @inlined
@@ -141,7 +145,22 @@ def push_queue(s, b, q, payload, identity, ready):
     if reader >= 0 and (s[b + B_STALLED] >> reader) & 1:
         s[b + B_STALLED] &= ~(1 << reader)
         if s[b + B_NEXT + reader] < ready:
-            s[b + B_NEXT + reader] = ready
+            step_from(s, b, reader, ready)
+
+
+@inlined
+def head_entry(s, q):
+    """Word of the head entry of an input queue."""
+    return q + Q_RING + s[q + Q_HEAD] * ENTRY_WORDS
+
+
+@inlined
+def drop_queue_head(s, q):
+    """Take the head of an input queue away."""
+    head = s[q + Q_HEAD] + 1
+    count = s[q + Q_COUNT] - 1
+    s[q + Q_HEAD] = head if count > 0 and head < s[q + Q_LIMIT] else 0
+    s[q + Q_COUNT] = count
 
 
 @inlined

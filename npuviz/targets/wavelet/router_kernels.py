@@ -29,7 +29,7 @@ from npuviz.targets.wavelet.state_kernels import (
     B_CHANNELS,
     B_CLASS,
     B_LINKS,
-    B_LOAD_WINDOW,
+    B_LOAD_START,
     B_MAIN_MASK,
     B_NODE,
     C_CLOSED,
@@ -125,13 +125,13 @@ def link_of(b, port):
 @kernel
 def _count_load(s, p, b, port, t):
     """Count a word in the present window of a port."""
-    window = t // p[P_WINDOW]
-    if window != s[b + B_LOAD_WINDOW]:
-        is_next = window == s[b + B_LOAD_WINDOW] + 1
+    start = s[b + B_LOAD_START]
+    if t >= start + p[P_WINDOW]:
+        is_next = t < start + 2 * p[P_WINDOW]
         for k in range(5):
             load = link_of(b, k) + LINK_LOAD
             s[load] = (s[load] & 0xFFFF_FFFF) << 32 if is_next else 0
-        s[b + B_LOAD_WINDOW] = window
+        s[b + B_LOAD_START] = t // p[P_WINDOW] * p[P_WINDOW]
     s[link_of(b, port) + LINK_LOAD] += 1
 
 

@@ -5,7 +5,7 @@ from npuviz.targets.wavelet import isa_kernels as isa
 from npuviz.targets.wavelet.events_kernels import fault, hazard, log, wake_processor, wake_router
 from npuviz.targets.wavelet.memory_kernels import store_16
 from npuviz.targets.wavelet.operand_kernels import is_inside
-from npuviz.targets.wavelet.ring_kernels import push_queue
+from npuviz.targets.wavelet.ring_kernels import drop_queue_head, head_entry, push_queue
 from npuviz.targets.wavelet.state_kernels import (
     B_BUSY,
     B_CLASS,
@@ -39,7 +39,6 @@ from npuviz.targets.wavelet.state_kernels import (
     C_RING,
     C_ROUTED,
     COMMAND_WORDS,
-    ENTRY_WORDS,
     F_READ_LENGTH,
     F_WRITE_LENGTH,
     FAULT_ADDRESS,
@@ -61,10 +60,8 @@ from npuviz.targets.wavelet.state_kernels import (
     P_NODES,
     Q_COLOR,
     Q_COUNT,
-    Q_HEAD,
     Q_LENGTH,
     Q_LIMIT,
-    Q_RING,
     R_COUNT,
     X_LEFT,
 )
@@ -174,10 +171,9 @@ def queue_level(s, p, b, queue, is_output):
 def _move_words(s, b, source, target, old, new):
     """Words of a color that wait in the queue it had so far go to the one it is bound to now."""
     while s[source + Q_COUNT] > 0 and s[target + Q_COUNT] < s[target + Q_LIMIT]:
-        at = source + Q_RING + s[source + Q_HEAD] * ENTRY_WORDS
+        at = head_entry(s, source)
         push_queue(s, b, target, s[at], s[at + 1], s[at + 2])
-        s[source + Q_HEAD] = (s[source + Q_HEAD] + 1) % s[source + Q_LIMIT]
-        s[source + Q_COUNT] -= 1
+        drop_queue_head(s, source)
         s[b + B_MAIN_MASK] |= 1 << new
     if s[source + Q_COUNT] == 0:
         s[b + B_MAIN_MASK] &= ~(1 << old)

@@ -6,7 +6,8 @@ from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros
 from npuviz.targets.wavelet import isa_kernels as isa
 from npuviz.targets.wavelet.events_kernels import hazard, wake_processor
 from npuviz.targets.wavelet.memory_kernels import wrapped
-from npuviz.targets.wavelet.operand_kernels import head_entry, pop_queue
+from npuviz.targets.wavelet.operand_kernels import pop_queue
+from npuviz.targets.wavelet.ring_kernels import head_entry
 from npuviz.targets.wavelet.state_kernels import (
     B_ACTIVE,
     B_BLOCKED,
@@ -110,6 +111,13 @@ def _is_better(rank, best):
 def turn_of(number, after, behind):
     """Rank of a task id: how long its turn is away, behind those of higher priority."""
     return ((number - after) & 63) + behind
+
+
+@inlined
+def may_start(s, b):
+    """Whether it is worth while to ask `pick_task`."""
+    tasks = (s[b + B_ACTIVE] & ~s[b + B_BLOCKED]) | s[b + B_TEARDOWN] | s[b + B_FLUSH_TASK]
+    return tasks != 0 or (s[b + B_MAIN_MASK] & ~s[b + B_CLAIMED]) != 0 or s[b + B_LAUNCH] >= 0
 
 
 @kernel

@@ -4,7 +4,6 @@ import numpy as np
 
 from npuviz.base.progress import Progress
 from npuviz.sim.events import EventBuffer
-from npuviz.sim.parts.bits_kernels import light_optimisation
 from npuviz.sim.stop import NO_STOPS
 from npuviz.targets.wavelet.engine import Engine
 from npuviz.targets.wavelet.spec import make_spec
@@ -15,7 +14,6 @@ def warm_up(progress: Progress) -> None:
     """Run a wafer without programs."""
     progress.report(-1.0, "compiling kernels (first run only)")
     spec, _ = make_spec()
-    with light_optimisation():
-        engine = Engine(spec, Wafer("", "wse3", 1, 1, (), np.full((1, 1), -1, np.int32), {}))
-        engine.close()
-        engine.advance(1 << 40, NO_STOPS, EventBuffer(engine.event_margin))
+    engine = Engine(spec, Wafer("", "wse3", 1, 1, (), np.full((1, 1), -1, np.int32), {}))
+    engine.close()
+    engine.advance(1 << 40, NO_STOPS, EventBuffer(engine.event_margin))
