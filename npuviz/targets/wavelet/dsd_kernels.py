@@ -56,15 +56,18 @@ from npuviz.targets.wavelet.state_kernels import (
     B_DRAIN,
     B_MEMORY,
     B_NODE,
+    B_PROGRAM,
     B_READY,
     B_RUN_START,
     B_THREADS,
     C_LIMIT_RAMP,
     C_PORTS,
+    FLAG_INDEX,
     FLAG_PAIR,
     FLAG_TRANSFORM,
     FLAG_ZERO_FIRST,
     FLAG_ZERO_SECOND,
+    G_HALF,
     H_BEATS,
     H_ELEMENTS,
     H_FLOPS,
@@ -391,7 +394,8 @@ def _plain_read(s, p, b, a, kind, t):
 @kernel
 def _plain_elements(s, p, b, th, count, t):
     """`_elements` of a plain operation: memory in lines, constants, single words of the fabric."""
-    op, half, kinds = s[th + T_OP], s[th + T_HALF], s[th + T_KINDS]
+    op, kinds = s[th + T_OP], s[th + T_KINDS]
+    half = p[s[b + B_PROGRAM] + G_HALF]
     d, first, second, third = operand(th, 0), operand(th, 1), operand(th, 2), operand(th, 3)
     to, kind_1, kind_2, kind_3 = (
         _kind_of(kinds, 0),
@@ -412,7 +416,9 @@ def _plain_elements(s, p, b, th, count, t):
         if to == KIND_LINE:
             write_line(s, b, d, value)
         elif to == KIND_OUTPUT:
-            send_word(s, p, b, d, value, s[th + T_INDEX], i + 1 == s[th + T_LEFT], t)
+            # What few operations need is not read for the others: it lies on another line.
+            index = s[th + T_INDEX] if s[d + A_FLAGS] & FLAG_INDEX else ZERO
+            send_word(s, p, b, d, value, index, i + 1 == s[th + T_LEFT], t)
 
 
 @kernel

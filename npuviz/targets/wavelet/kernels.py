@@ -4,7 +4,7 @@ from npuviz.sim.parts.bits_kernels import entry, inlined, kernel, pointer_to, tr
 from npuviz.sim.parts.watch_kernels import X_CAPACITY, X_EVENTS, X_UNTIL
 from npuviz.targets.wavelet.events_kernels import next_event
 from npuviz.targets.wavelet.host_kernels import host_step
-from npuviz.targets.wavelet.lookahead_kernels import CACHED_NODES, fetch_actors
+from npuviz.targets.wavelet.lookahead_kernels import CACHED_NODES, fetch_ahead
 from npuviz.targets.wavelet.processor_kernels import processor_step
 from npuviz.targets.wavelet.router_kernels import end_link_run, router_step
 from npuviz.targets.wavelet.state_kernels import (
@@ -61,6 +61,7 @@ def run_slot(s, p, h, x, ev, t):
         return
     s[H_WHEEL_MASK] &= ~(1 << slot)
     is_large = s[H_NODES_COUNT] > CACHED_NODES
+    known = 0
     groups = s[H_WHEEL_SUMMARY]
     base = s[H_WHEEL] + slot * (s[H_WHEEL_WORDS] + groups)
     for i in range(groups):
@@ -69,10 +70,10 @@ def run_slot(s, p, h, x, ev, t):
         while summary:
             w = (i << 5) + trailing_zeros(summary)
             summary &= summary - 1
+            if is_large:
+                known = fetch_ahead(s, p, base + groups, s[H_WHEEL_WORDS], w, known)
             word = s[base + groups + w]
             s[base + groups + w] = 0
-            if is_large:
-                fetch_actors(s, p, w << 5, word)
             while word:
                 actor = (w << 5) + trailing_zeros(word)
                 word &= word - 1

@@ -17,8 +17,10 @@ from npuviz.targets.wavelet.state_kernels import (
     B_THREADS,
     C_HELD,
     C_PORTS,
+    ENTRY_WORDS,
     H_NODES,
     KIND_BITS,
+    KIND_INPUT,
     KIND_LINE,
     KIND_OUTPUT,
     L_CHANNEL_LIST,
@@ -27,8 +29,11 @@ from npuviz.targets.wavelet.state_kernels import (
     LINK_BLOCK,
     OPERAND_WORDS,
     PORT_WORDS,
+    Q_RING,
+    R_HEAD,
     R_TARGET,
     STALLED_OUTPUT,
+    T_FABRIC,
     T_KINDS,
     T_OPERANDS,
     T_RECORD,
@@ -38,9 +43,9 @@ from npuviz.targets.wavelet.state_kernels import (
 CACHED_NODES = 512
 """Nodes whose blocks are near without being asked for."""
 KIND_MASK = (1 << KIND_BITS) - 1
-HEADER_LINES = 6
+HEADER_LINES = 5
 """Lines at the beginning of a block that an event reads."""
-CHANNEL_LINES = 5
+CHANNEL_LINES = 4
 """Lines of a channel in front of its rings."""
 
 
@@ -56,20 +61,25 @@ def _next_thread(s, b):
 
 
 @kernel
-def fetch_actors(s, p, first, word):
-    """Ask for the lines of the actors in a word of the wheel, whose lowest bit is actor `first`."""
+def _fetch_headers(s, first, word):
+    """Ask for the blocks of the actors in a word of the wheel, whose lowest bit is actor `first`."""
     nodes = s[H_NODES] + (first >> 1)
-    mask = word
-    while mask:
-        b = s[nodes + (trailing_zeros(mask) >> 1)]
-        mask &= mask - 1
+    while word:
+        k = trailing_zeros(word) & ~1
+        word &= ~(3 << k)
+        b = s[nodes + (k >> 1)]
         if b > 0:
             for line in range(HEADER_LINES):
                 fetch(s, b + line * LINE_WORDS)
-    mask = word
-    while mask:
-        k = trailing_zeros(mask)
-        mask &= mask - 1
+
+
+@kernel
+def _fetch_records(s, p, first, word):
+    """Ask for the threads and channels that the blocks of these actors name."""
+    nodes = s[H_NODES] + (first >> 1)
+    while word:
+        k = trailing_zeros(word)
+        word &= word - 1
         b = s[nodes + (k >> 1)]
         if b == 0:
             continue
@@ -79,7 +89,6 @@ def fetch_actors(s, p, first, word):
             if number >= 0:
                 th = b + p[c + L_THREADS] + number * THREAD_WORDS
                 fetch(s, th)
-                fetch(s, th + LINE_WORDS)
                 fetch(s, th + T_OPERANDS)
                 fetch(s, th + T_OPERANDS + OPERAND_WORDS)
         else:
@@ -89,10 +98,15 @@ def fetch_actors(s, p, first, word):
                 channels &= channels - 1
                 for line in range(CHANNEL_LINES):
                     fetch(s, ch + line * LINE_WORDS)
-    mask = word
-    while mask:
-        k = trailing_zeros(mask)
-        mask &= mask - 1
+
+
+@kernel
+def _fetch_targets(s, p, first, word):
+    """Ask for what those threads and channels name: memory, queues, the next routers."""
+    nodes = s[H_NODES] + (first >> 1)
+    while word:
+        k = trailing_zeros(word)
+        word &= word - 1
         b = s[nodes + (k >> 1)]
         if b == 0:
             continue
@@ -108,13 +122,36 @@ def fetch_actors(s, p, first, word):
                 channels &= channels - 1
 
 
+@kernel
+def fetch_ahead(s, p, words, count, w, known):
+    """Before the actors of word `w` of a slot run: ask for their lines, and for those of the words behind it.
+
+    words   where the slot's words of 32 actors lie, `count` of them
+    known   the words before this one were asked for before
+    Returns up to which word headers were asked for.
+    """
+    if w >= known:
+        _fetch_headers(s, w << 5, s[words + w])
+        _fetch_records(s, p, w << 5, s[words + w])
+    if w + 2 < count:
+        if w + 1 > known:
+            _fetch_headers(s, (w + 1) << 5, s[words + w + 1])
+        _fetch_headers(s, (w + 2) << 5, s[words + w + 2])
+        _fetch_records(s, p, (w + 1) << 5, s[words + w + 1])
+    _fetch_targets(s, p, w << 5, s[words + w])
+    return w + 2
+
+
 @inlined
 def _fetch_operands(s, b, th):
     kinds = s[th + T_KINDS]
     fetch(s, s[th + T_RECORD])
+    if s[th + T_FABRIC] == KIND_INPUT:
+        fetch(s, s[th + T_RECORD] + Q_RING)
     if (kinds & KIND_MASK) == KIND_LINE:
         fetch(s, s[b + B_MEMORY] + (s[th + T_OPERANDS + A_ADDRESS] >> 3))
     elif (kinds & KIND_MASK) == KIND_OUTPUT:
+        fetch(s, s[th + T_RECORD] + LINE_WORDS)
         fetch(s, s[th + T_RECORD] + C_PORTS)
     if (kinds >> KIND_BITS) & KIND_MASK == KIND_LINE:
         fetch(s, s[b + B_MEMORY] + (s[th + T_OPERANDS + OPERAND_WORDS + A_ADDRESS] >> 3))
@@ -127,7 +164,8 @@ def _fetch_way(s, b, ch):
     held = routes & s[ch + C_HELD]
     if held == 0:
         return
-    fetch(s, ring_of(s, ch, trailing_zeros(held)))
+    port = trailing_zeros(held)
+    fetch(s, ring_of(s, ch, port) + s[ch + C_PORTS + port * PORT_WORDS + R_HEAD] * ENTRY_WORDS + 2)
     links = (routes >> 8) & LINKS
     if links:
         port = trailing_zeros(links)

@@ -16,6 +16,7 @@ from npuviz.targets.wavelet.state_kernels import (
     A_KIND,
     A_LEFT,
     A_LENGTH,
+    A_LINE,
     A_PER_WORD,
     A_QUEUE,
     A_RECORD,
@@ -31,6 +32,7 @@ from npuviz.targets.wavelet.state_kernels import (
     B_PROGRAM,
     B_RAMP,
     B_SEQUENCE,
+    C_COLOR,
     C_QUEUE,
     D_SETTINGS,
     D_WORD,
@@ -131,7 +133,7 @@ def _fabric_operand(s, p, b, a, word, element_bytes, index):
         if simd >= 2:
             flags |= FLAG_PAIR if simd == 2 else FLAG_PAIR_ANY
     s[a + A_STEP] = field(word, isa.SHIFT_PRIORITY, 3)
-    s[a + A_SHAPE] = s[b + B_LINE]
+    s[a + A_LINE] = s[b + B_LINE]
     s[a + A_FLAGS] = flags
     s[a + A_PER_WORD] = per_word
     s[a + A_QUEUE] = queue
@@ -392,7 +394,9 @@ def send_word(s, p, b, a, value, index, is_last, t):
     s[b + B_SEQUENCE] = sequence + 1
     push_word(s, b, s[a + A_RECORD], ZERO, payload, (node << 32) | sequence, ready)
     wake_router(s, node, ready)
-    leave_trail(s, (node << 32) | sequence, node, ZERO, TRAIL_SENT, ZERO, s[a + A_COLOR], s[a + A_SHAPE])
+    leave_trail(
+        s, (node << 32) | sequence, node, ZERO, TRAIL_SENT, ZERO, s[s[a + A_RECORD] + C_COLOR], s[a + A_LINE]
+    )
     return (node << 32) | sequence
 
 

@@ -16,7 +16,8 @@ def zero_words(count: int) -> np.ndarray:
     if advice is None or size < LARGE:
         return np.zeros(count, np.int64)
     try:
-        pages = mmap.mmap(-1, size + PAGE)
+        # Private: shared pages of zeros are never large.
+        pages = mmap.mmap(-1, size + PAGE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         pages.madvise(advice)
     except OSError:
         return np.zeros(count, np.int64)
