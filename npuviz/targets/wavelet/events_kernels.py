@@ -1,8 +1,8 @@
 """The time wheel, the heap of node blocks, and the log: what every other kernel of the machine stands on.
 
 A node has two actors: its router (2 n) and its processor (2 n + 1). A bit in the slot of a cycle wakes an
-actor; it may find nothing to do. Actors of a cycle run in order of their numbers. What one node does to
-another takes effect a cycle later at the earliest, so that the order decides nothing.
+actor; it may find nothing to do. What one node does to another takes effect a cycle later at the earliest,
+so that the order of the actors of a cycle decides nothing.
 """
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros
