@@ -8,10 +8,13 @@ so that the order of the actors of a cycle decides nothing.
 from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros
 from npuviz.targets.wavelet.state_kernels import (
     B_CLASS,
+    B_DUE,
     B_HISTORY,
     B_LINE,
     B_MEMORY,
     B_NEXT,
+    B_NODE,
+    B_SHUT,
     B_TIMED,
     H_DEMAND,
     H_FAULT,
@@ -42,6 +45,7 @@ from npuviz.targets.wavelet.state_kernels import (
     MOST_HAZARDS,
     NODE_CLASS,
     NODE_WORDS,
+    NUM_COLORS,
     P_NODES,
     SEEN_WORDS,
     SLOTS,
@@ -70,6 +74,15 @@ def schedule(s, actor, t):
 def wake_router(s, node, t):
     """Let the router of a node look for work at cycle `t`."""
     schedule(s, 2 * node, t)
+
+
+@kernel
+def open_router(s, b, t):
+    """Let the router of a block look at all its channels at cycle `t`: a setting may have changed."""
+    s[b + B_SHUT] = 0
+    for i in range(NUM_COLORS):
+        s[b + B_DUE + i] = 0
+    wake_router(s, s[b + B_NODE], t)
 
 
 @inlined

@@ -5,7 +5,7 @@ is a figure per word (assumed).
 """
 
 from npuviz.sim.parts.bits_kernels import kernel
-from npuviz.targets.wavelet.events_kernels import block_of, fault, wake_processor, wake_router
+from npuviz.targets.wavelet.events_kernels import block_of, fault, open_router, wake_processor
 from npuviz.targets.wavelet.memory_kernels import load_16, load_32, store_16, store_32
 from npuviz.targets.wavelet.operand_kernels import is_inside
 from npuviz.targets.wavelet.state_kernels import (
@@ -162,7 +162,7 @@ def _start_on(s, p, h, m, index, node, number, t):
         s[ch + C_OUT_AT] = h[m + M_DATA] + number * count
         s[ch + C_OUT_COMMAND] = index
         s[ch + C_OUT_NEXT] = t + p[P_HOST_SETUP]
-        wake_router(s, node, t + p[P_HOST_SETUP])
+        open_router(s, b, t + p[P_HOST_SETUP])
     return 1
 
 

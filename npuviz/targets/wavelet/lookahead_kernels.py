@@ -11,14 +11,17 @@ from npuviz.targets.wavelet.state_kernels import (
     A_ADDRESS,
     B_CHANNELS,
     B_CLASS,
+    B_DUE,
     B_LAST,
     B_MEMORY,
+    B_SHUT,
     B_STALLED,
     B_THREADS,
     C_HELD,
     C_PORTS,
     ENTRY_WORDS,
     H_NODES,
+    H_NOW,
     KIND_BITS,
     KIND_INPUT,
     KIND_LINE,
@@ -71,6 +74,20 @@ def _fetch_headers(s, first, word):
         if b > 0:
             for line in range(HEADER_LINES):
                 fetch(s, b + line * LINE_WORDS)
+            fetch(s, b + B_DUE)
+
+
+@inlined
+def _next_channels(s, b):
+    """Mask of the channels that the router will look at."""
+    mask = s[b + B_CHANNELS] & ~s[b + B_SHUT]
+    found = mask
+    while mask:
+        k = trailing_zeros(mask)
+        mask &= mask - 1
+        if s[b + B_DUE + k] > s[H_NOW]:
+            found &= ~(1 << k)
+    return found
 
 
 @kernel
@@ -92,7 +109,7 @@ def _fetch_records(s, p, first, word):
                 fetch(s, th + T_OPERANDS)
                 fetch(s, th + T_OPERANDS + OPERAND_WORDS)
         else:
-            channels = s[b + B_CHANNELS]
+            channels = _next_channels(s, b)
             while channels:
                 ch = b + p[p[c + L_CHANNEL_LIST] + trailing_zeros(channels)]
                 channels &= channels - 1
@@ -116,7 +133,7 @@ def _fetch_targets(s, p, first, word):
             if number >= 0:
                 _fetch_operands(s, b, b + p[c + L_THREADS] + number * THREAD_WORDS)
         else:
-            channels = s[b + B_CHANNELS]
+            channels = _next_channels(s, b)
             while channels:
                 _fetch_way(s, b, b + p[p[c + L_CHANNEL_LIST] + trailing_zeros(channels)])
                 channels &= channels - 1

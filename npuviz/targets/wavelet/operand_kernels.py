@@ -32,6 +32,7 @@ from npuviz.targets.wavelet.state_kernels import (
     B_PROGRAM,
     B_RAMP,
     B_SEQUENCE,
+    B_SHUT,
     C_COLOR,
     C_QUEUE,
     D_SETTINGS,
@@ -356,6 +357,7 @@ def pop_queue(s, b, q, number, t):
     s[q + Q_LAST] = t
     s[H_TAKEN] += 1
     if count >= s[q + Q_LIMIT] - 1:
+        s[b + B_SHUT] = 0
         wake_router(s, s[b + B_NODE], t + 1)
     if count == 1:
         s[b + B_MAIN_MASK] &= ~(1 << number)

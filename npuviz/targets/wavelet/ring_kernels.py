@@ -8,6 +8,7 @@ from npuviz.targets.wavelet.events_kernels import step_from
 from npuviz.targets.wavelet.state_kernels import (
     B_CHANNELS,
     B_CLASS,
+    B_DUE,
     B_NEXT,
     B_STALLED,
     C_BIT,
@@ -67,6 +68,13 @@ def visible_count(s, ch, port, t):
 
 
 @inlined
+def is_full(s, ch, port):
+    """Whether a port's ring has no room for another word, not even in the next cycle."""
+    limit = s[ch + C_LIMIT_RAMP] if port == 0 else s[ch + C_LIMIT]
+    return s[ch + C_PORTS + port * PORT_WORDS + R_COUNT] >= limit
+
+
+@inlined
 def has_room(s, ch, port, t):
     """Whether a port's ring takes another word at cycle `t`."""
     limit = s[ch + C_LIMIT_RAMP] if port == 0 else s[ch + C_LIMIT]
@@ -86,6 +94,9 @@ def push_word(s, b, ch, port, payload, identity, ready):
     s[at + 1] = identity
     s[at + 2] = ready
     s[r + R_COUNT] += 1
+    due = b + B_DUE + trailing_zeros(s[ch + C_BIT])
+    if s[ch + C_HELD] == 0 or s[due] > ready:
+        s[due] = ready
     s[ch + C_HELD] |= 1 << port
     s[b + B_CHANNELS] |= s[ch + C_BIT]
 

@@ -18,6 +18,7 @@ from npuviz.targets.wavelet.events_kernels import (
 from npuviz.targets.wavelet.ring_kernels import (
     drop_head,
     has_room,
+    is_full,
     opposite,
     push_queue,
     push_word,
@@ -28,10 +29,12 @@ from npuviz.targets.wavelet.ring_kernels import (
 from npuviz.targets.wavelet.state_kernels import (
     B_CHANNELS,
     B_CLASS,
+    B_DUE,
     B_LINKS,
     B_LOAD_START,
     B_MAIN_MASK,
     B_NODE,
+    B_SHUT,
     C_CLOSED,
     C_COLOR,
     C_FILTER,
@@ -92,6 +95,7 @@ from npuviz.targets.wavelet.state_kernels import (
     P_WINDOW,
     PORT_WORDS,
     Q_COUNT,
+    Q_LIMIT,
     R_COUNT,
     R_HEAD,
     R_TARGET,
@@ -112,6 +116,7 @@ from npuviz.targets.wavelet.switch_kernels import (
 
 LINKS = 0x1E
 """Mask of the outputs that are links; the first one is the ramp."""
+LATER, OPEN, BUSY, FULL = 0, 1, 2, 3
 KIND_LINK = 100
 """Interval kinds of links: this plus the color."""
 
@@ -214,36 +219,38 @@ def _swap_has_room(s, p, nb, color, port, t):
 
 @kernel
 def _is_open(s, p, b, node, ch, outputs, payload, t):
-    """Whether all outputs of a word can take it at cycle `t`: 1 yes, 0 no, 2 a link is busy."""
+    """Whether all outputs of a word can take it at cycle `t`: OPEN, LATER, BUSY (a link is) or FULL."""
     links = outputs & LINKS
     while links:
         port = trailing_zeros(links)
         links &= links - 1
         link = link_of(b, port)
         if s[link + LINK_FREE] >= (t + 1) * 1000:
-            return 2
+            return BUSY
         nb = s[link + LINK_BLOCK]
         if nb == 0:
             nb = _find_neighbour(s, p, b, node, s[ch + C_COLOR], port)
             if nb == 0:
-                return 0
+                return LATER
         if p[P_SWAP]:
             if not _swap_has_room(s, p, nb, s[ch + C_COLOR], port, t):
-                return 0
+                return LATER
             continue
         target = s[ch + C_PORTS + port * PORT_WORDS + R_TARGET]
         if target == 0:
             target = _find_target(s, p, ch, nb, port)
-        if target == 0 or not has_room(s, target, opposite(port), t):
-            return 0
+        if target == 0:
+            return LATER
+        if not has_room(s, target, opposite(port), t):
+            return FULL if is_full(s, target, opposite(port)) else LATER
     if outputs & 1 and reaches_processor(s, ch, payload):
         number = s[ch + C_QUEUE]
         if number < 0:
-            return 0
+            return FULL
         q = b + p[s[b + B_CLASS] + L_QUEUE + number]
         if not queue_has_room(s, q, t):
-            return 0
-    return 1
+            return FULL if s[q + Q_COUNT] >= s[q + Q_LIMIT] else LATER
+    return OPEN
 
 
 @kernel
@@ -338,7 +345,9 @@ def _move(s, p, x, ev, b, node, ch, port, outputs, t):
         leave_trail(s, identity, node, ZERO, TRAIL_DROPPED, t - ready, color, payload)
     if count >= limit - 1:
         if port > 0:
-            wake_router(s, p[p[P_NODES] + node * NODE_WORDS + NODE_NEIGHBOUR + port], t + 1)
+            sender = p[p[P_NODES] + node * NODE_WORDS + NODE_NEIGHBOUR + port]
+            s[s[s[H_NODES] + sender] + B_SHUT] = 0
+            wake_router(s, sender, t + 1)
         else:
             wake_processor(s, node, t + 1)
     elif port == 0 and (count >= limit - 3 or count == 1):
@@ -369,6 +378,15 @@ def _head_port(s, p, ch, t):
             best = ready
             found = port
     return found | (best << 3) if found >= 0 else -1
+
+
+@inlined
+def _due(s, p, ch, t):
+    """When to look at a channel with a route: the cycle from which its head may go, FAR if it cannot."""
+    if s[ch + C_CLOSED]:
+        return FAR
+    head = _head_port(s, p, ch, t)
+    return head >> 3 if head >= 0 else FAR
 
 
 @kernel
@@ -408,22 +426,23 @@ def router_step(s, p, h, x, ev, node, t):
     places = p[c + L_CHANNEL_LIST]
     candidates = 0
     wake = FAR
-    mask = s[b + B_CHANNELS]
+    mask = s[b + B_CHANNELS] & ~s[b + B_SHUT]
     while mask:
         i = trailing_zeros(mask)
         mask &= mask - 1
-        ch = b + p[places + i]
-        if s[ch + C_ROUTED] == 0:
-            again = _to_host(s, p, h, b, node, ch, t)
-            if again < wake:
-                wake = again
-        elif s[ch + C_CLOSED] == 0:
-            head = _head_port(s, p, ch, t)
-            if head >= 0:
-                if (head >> 3) <= t:
+        due = s[b + B_DUE + i]
+        if due <= t:
+            ch = b + p[places + i]
+            if s[ch + C_ROUTED]:
+                due = _due(s, p, ch, t)
+                if due <= t:
                     candidates |= 1 << i
-                elif (head >> 3) < wake:
-                    wake = head >> 3
+                    continue
+            else:
+                due = _to_host(s, p, h, b, node, ch, t)
+            s[b + B_DUE + i] = due
+        if due < wake:
+            wake = due
     used = 0
     while candidates:
         first = trailing_zeros(candidates)
@@ -443,17 +462,20 @@ def router_step(s, p, h, x, ev, node, t):
         r = ch + C_PORTS + port * PORT_WORDS
         payload = s[ring_of(s, ch, port) + s[r + R_HEAD] * ENTRY_WORDS]
         state = _is_open(s, p, b, node, ch, outputs, payload, t)
-        if state == 1:
+        if state == OPEN:
             if s[ch + C_HELD] & (s[ch + C_HELD] - 1):
                 _look_for_two(s, ch, port, node, t)
             _move(s, p, x, ev, b, node, ch, port, outputs, t)
             used |= outputs
-            if s[ch + C_HELD] and s[ch + C_CLOSED] == 0:
-                head = _head_port(s, p, ch, t)
-                if head >= 0 and (head >> 3) < wake:
-                    wake = head >> 3
-        elif state == 2:
+            if s[ch + C_HELD]:
+                due = _due(s, p, ch, t)
+                s[b + B_DUE + first] = due
+                if due < wake:
+                    wake = due
+        elif state == BUSY:
             wake = t + 1
+        elif state == FULL:
+            s[b + B_SHUT] |= 1 << first
     if wake < FAR:
         wake_router(s, node, wake)
 

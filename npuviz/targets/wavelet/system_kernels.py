@@ -2,7 +2,7 @@
 
 from npuviz.sim.parts.bits_kernels import kernel
 from npuviz.targets.wavelet import isa_kernels as isa
-from npuviz.targets.wavelet.events_kernels import fault, hazard, log, wake_processor, wake_router
+from npuviz.targets.wavelet.events_kernels import fault, hazard, log, open_router, wake_processor
 from npuviz.targets.wavelet.memory_kernels import store_16
 from npuviz.targets.wavelet.operand_kernels import is_inside
 from npuviz.targets.wavelet.ring_kernels import drop_queue_head, head_entry, push_queue
@@ -142,7 +142,7 @@ def _router_system(s, p, b, number, first, second, third, t):
         s[ch + C_FILTER_FIELDS + place] = third
     elif number == isa.S_TEARDOWN_EXIT:
         s[ch + C_CLOSED] = 0
-    wake_router(s, s[b + B_NODE], t + 1)
+    open_router(s, b, t + 1)
 
 
 @kernel
@@ -225,7 +225,7 @@ def _queue_system(s, p, b, number, queue, kind, third, t):
                 s[b + place + Q_COLOR] = third
                 s[ch + C_QUEUE] = queue & 7
                 wake_processor(s, s[b + B_NODE], t + 1)
-        wake_router(s, s[b + B_NODE], t + 1)
+        open_router(s, b, t + 1)
     return 0
 
 
