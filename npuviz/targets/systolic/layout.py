@@ -123,7 +123,10 @@ class StateShape:
             "turns": self.channels,
             "active": (self.channels + 63) // 64,
             "replies": (self.num_cores + 1) * self.channels * sk.REPLY_WORDS,
-            "reply_turns": self.sources,
+            "ports": self.sources * sk.PORT_WORDS,
+            "reply_active": self.mask_words,
+            "wakes": self.num_cores,
+            "sending": (self.num_cores + 63) // 64,
             "times": 2 * self.num_layers,
             "sched": scheduler_words,
             "done": (self.num_tiles + 31) // 32,
@@ -149,8 +152,11 @@ def build_state(spec: SystolicSpec, tables: SystolicTables, shape: StateShape) -
     if shape.network is not None:
         shape.network.write(s, shape.at["net"], shape.at["flits"], shape.flits)
     _write_network(s, spec, shape)
-    replies = s[shape.at["replies"] : shape.at["reply_turns"]].reshape(-1, sk.REPLY_WORDS)
+    s[shape.at["wakes"] : shape.at["sending"]] = sk.FAR
+    replies = s[shape.at["replies"] : shape.at["ports"]].reshape(-1, sk.REPLY_WORDS)
     replies[:, sk.Y_READY] = -1
+    ports = s[shape.at["ports"] : shape.at["reply_active"]].reshape(-1, sk.PORT_WORDS)
+    ports[:, sk.PORT_NEXT] = sk.FAR
     if shape.is_queued:
         replies[: shape.num_cores * config.dram_channels, sk.Y_HEAD :] = ik.NONE
     if shape.num_layers:
@@ -198,7 +204,10 @@ def _write_header(s: np.ndarray, spec: SystolicSpec, tables: SystolicTables, sha
         sk.H_NET_FLITS: max(spec.flits.sizes) if spec.flits else 0,
         sk.H_NOC: shape.at["noc"],
         sk.H_REPLIES: shape.at["replies"],
-        sk.H_REPLY_TURNS: shape.at["reply_turns"],
+        sk.H_REPLY_PORTS: shape.at["ports"],
+        sk.H_REPLY_ACTIVE: shape.at["reply_active"],
+        sk.H_WAKES: shape.at["wakes"],
+        sk.H_SENDING: shape.at["sending"],
         sk.H_REPLY_QUEUED: int(shape.is_queued),
         sk.H_TILE_DONE: shape.at["done"],
         sk.H_NOC_NEXT: sk.FAR,
@@ -235,7 +244,6 @@ def _write_core(s: np.ndarray, spec: SystolicSpec, shape: StateShape, index: int
     k = s[shape.at["cores"] + index * shape.core_words :][: shape.core_words]
     for word in (sk.K_NEXT_TILE, sk.K_VEC, sk.K_REQUEST, sk.K_LAST_LAYER, sk.K_LAST_FUSED):
         k[word] = -1
-    k[sk.K_WAKE] = sk.FAR
     k[sk.K_HEIGHT] = core.core_height
     k[sk.K_BANKS] = spec.spad_banks
     k[sk.K_PORTS] = spec.spad_ports

@@ -7,6 +7,7 @@ from npuviz.sim.parts.dram_kernels import D_PERIOD, dram_accept, dram_first_cycl
 from npuviz.sim.parts.interconnect_kernels import (
     LOW_MASK,
     NOC_LATENCY,
+    NOC_MASK_WORDS,
     NOC_PERIOD,
     NOC_POOL,
     NOC_STRIDE,
@@ -18,8 +19,6 @@ from npuviz.targets.systolic.state_kernels import (
     FAR,
     H_CHANNELS,
     H_CORE_PERIOD,
-    H_CORE_WORDS,
-    H_CORES,
     H_CORES_COUNT,
     H_CYCLE,
     H_DRAM,
@@ -31,16 +30,21 @@ from npuviz.targets.systolic.state_kernels import (
     H_NOC_SHIFT,
     H_PORTS,
     H_REPLIES,
+    H_REPLY_ACTIVE,
     H_REPLY_NEXT,
+    H_REPLY_PORTS,
     H_REPLY_QUEUED,
-    H_REPLY_TURNS,
     H_REPLY_WAITING,
     H_WAKE,
+    H_WAKES,
     H_WRITES_OUT,
-    K_WAKE,
     N_CORE,
     N_LEFT,
     N_VALID,
+    PORT_CHANNELS,
+    PORT_NEXT,
+    PORT_TURN,
+    PORT_WORDS,
     QUEUES_PER_CORE,
     REPLY_WORDS,
     Y_HEAD,
@@ -54,15 +58,18 @@ STORE_FLAG = 1 << 31  # payload of a store: this bit and the core; of a load: th
 
 
 @inlined
-def complete_fill(s, k, entry, cycle):
-    """Remove one outstanding fill; the entry cannot be valid before `cycle`. Wakes the core."""
+def complete_fill(s, c, entry, cycle):
+    """Remove one outstanding fill of core `c`; the entry cannot be valid before `cycle`. Wakes the core."""
     s[entry + N_LEFT] -= 1
     if s[entry + N_VALID] < cycle:
         s[entry + N_VALID] = cycle
-    if s[entry + N_LEFT] == 0 and s[k + K_WAKE] > s[entry + N_VALID]:
-        s[k + K_WAKE] = s[entry + N_VALID]
-        if s[H_WAKE] > s[entry + N_VALID]:
-            s[H_WAKE] = s[entry + N_VALID]
+    if s[entry + N_LEFT] == 0:
+        valid = s[entry + N_VALID]
+        word = s[H_WAKES] + c
+        if s[word] > valid:
+            s[word] = valid
+            if s[H_WAKE] > valid:
+                s[H_WAKE] = valid
 
 
 @inlined
@@ -79,7 +86,7 @@ def deliver(s, payload, c, noc_cycle_index):
     """Hand a response to core `c` in a NoC cycle; the core sees it in its first cycle after that."""
     if payload & STORE_FLAG == 0:
         seen = core_cycle_at(s, noc_cycle_index) + 1
-        complete_fill(s, s[H_CORES] + c * s[H_CORE_WORDS], payload, seen)
+        complete_fill(s, c, payload, seen)
     else:
         s[H_WRITES_OUT] -= 1
         time_ps = noc_cycle_index * s[H_NOC_PERIOD]
@@ -108,6 +115,16 @@ def queue_reply(s, noc, node, c, channel, enters):
     elif s[reply + Y_PENDING] == NONE:
         s[reply + Y_PENDING] = node
     s[H_REPLY_WAITING] += 1
+    ports = s[H_PORTS]
+    index = c * ports
+    if ports > 1:
+        index += channel % ports
+    port = s[H_REPLY_PORTS] + index * PORT_WORDS
+    s[port + PORT_CHANNELS] |= 1 << channel
+    s[s[H_REPLY_ACTIVE] + (index >> 6)] |= 1 << (index & 63)
+    # With latency 1, word + 1 is when it may be taken, else when it enters.
+    if s[port + PORT_NEXT] > s[word + 1]:
+        s[port + PORT_NEXT] = s[word + 1]
     if s[H_REPLY_NEXT] > enters:
         s[H_REPLY_NEXT] = enters if s[noc + NOC_LATENCY] != 1 else enters + 1
 
@@ -145,61 +162,66 @@ def serve_node(s, noc, channel, node):
 
 
 @inlined
-def serve_port(s, noc, c, port, cycle):
-    """One port takes the response of the next channel in rotation that is ready.
+def serve_port(s, noc, index, cycle):
+    """Port `index` (all cores counted) takes the response of the next channel in rotation that is ready.
 
-    Returns the earliest cycle in which a response enters the network for it, or may be taken.
+    Returns the earliest cycle in which a response enters the network for it, or may be taken; FAR if
+    none is left.
     """
-    channels = s[H_CHANNELS]
-    ports = s[H_PORTS]
-    turn = s[H_REPLY_TURNS] + c * ports + port
+    port = s[H_REPLY_PORTS] + index * PORT_WORDS
+    c = index // s[H_PORTS] if s[H_PORTS] > 1 else index
+    first = s[H_REPLIES] + c * s[H_CHANNELS] * REPLY_WORDS
     pool = s[noc + NOC_POOL]
     stride = s[noc + NOC_STRIDE]
     chosen = -1
     upcoming = FAR
-    channel = s[turn]
-    for _ in range(channels):
-        if ports == 1 or channel % ports == port:
-            reply = s[H_REPLIES] + (c * channels + channel) * REPLY_WORDS
+    behind = s[port + PORT_CHANNELS] >> s[port + PORT_TURN] << s[port + PORT_TURN]
+    # The channels from the turn on, then those before it.
+    for channels in (behind, s[port + PORT_CHANNELS] & ~behind):
+        while channels != 0:
+            channel = trailing_zeros(channels)
+            channels &= channels - 1
+            reply = first + channel * REPLY_WORDS
             node = s[reply + Y_HEAD]
-            if node != NONE:
-                ready = s[pool + node * stride + 1]
-                if chosen < 0 and ready <= cycle and node != s[reply + Y_PENDING]:
-                    chosen = channel
-                elif ready < upcoming:
-                    upcoming = ready
-        channel += 1
-        if channel >= channels:
-            channel = 0
+            ready = s[pool + node * stride + 1]
+            if chosen < 0 and ready <= cycle and node != s[reply + Y_PENDING]:
+                chosen = channel
+            elif ready < upcoming:
+                upcoming = ready
     if chosen >= 0:
-        reply = s[H_REPLIES] + (c * channels + chosen) * REPLY_WORDS
+        reply = first + chosen * REPLY_WORDS
         node = s[reply + Y_HEAD]
         word = s[pool + node * stride]
         following = word >> 32
         s[reply + Y_HEAD] = following
         if following == NONE:
             s[reply + Y_TAIL] = NONE
+            s[port + PORT_CHANNELS] &= ~(1 << chosen)
+            if s[port + PORT_CHANNELS] == 0:
+                s[s[H_REPLY_ACTIVE] + (index >> 6)] &= ~(1 << (index & 63))
         elif s[pool + following * stride + 1] < upcoming:
             upcoming = s[pool + following * stride + 1]
-        s[turn] = chosen + 1 if chosen + 1 < channels else 0
+        s[port + PORT_TURN] = chosen + 1 if chosen + 1 < s[H_CHANNELS] else 0
         free_node(s, noc, node)
         s[H_REPLY_WAITING] -= 1
         deliver(s, word & LOW_MASK, c, cycle + 1)
+    s[port + PORT_NEXT] = upcoming
     return upcoming
 
 
-@kernel
-def enter_replies(s, noc, cycle):
-    """Give the responses that enter the network in `cycle` their ready time by the FIFO rule."""
+@inlined
+def enter_replies(s, noc, index, cycle):
+    """Give the responses for a port that enter the network in `cycle` their ready time by the FIFO rule."""
     pool = s[noc + NOC_POOL]
     stride = s[noc + NOC_STRIDE]
     latency = s[noc + NOC_LATENCY]
-    for pair in range(s[H_CORES_COUNT] * s[H_CHANNELS]):
-        reply = s[H_REPLIES] + pair * REPLY_WORDS
+    first = s[H_REPLIES] + index // s[H_PORTS] * s[H_CHANNELS] * REPLY_WORDS
+    channels = s[s[H_REPLY_PORTS] + index * PORT_WORDS + PORT_CHANNELS]
+    while channels != 0:
+        reply = first + trailing_zeros(channels) * REPLY_WORDS
+        channels &= channels - 1
         node = s[reply + Y_PENDING]
-        if node == NONE:
-            continue
-        if s[pool + node * stride + 1] <= cycle:
+        if node != NONE and s[pool + node * stride + 1] <= cycle:
             ready = cycle + latency if s[reply + Y_HEAD] == node else s[reply + Y_READY] + 1
             s[reply + Y_READY] = ready
             s[pool + node * stride + 1] = ready
@@ -224,15 +246,22 @@ def reply_cycles(s, noc, cycle):
     Each port takes one response a cycle. A core learns early at which cycle an entry will be
     valid, exactly as it does where ports are not shared. Sets H_REPLY_NEXT.
     """
-    horizon = known_until(s, noc, cycle) if s[noc + NOC_LATENCY] == 1 else cycle
+    is_late = s[noc + NOC_LATENCY] != 1
+    horizon = cycle if is_late else known_until(s, noc, cycle)
+    ports = s[H_REPLY_PORTS]
     now = cycle
     while now <= horizon:
-        if s[noc + NOC_LATENCY] != 1:
-            enter_replies(s, noc, now)
         upcoming = FAR
-        for c in range(s[H_CORES_COUNT]):
-            for port in range(s[H_PORTS]):
-                time = serve_port(s, noc, c, port, now)
+        for part in range(s[noc + NOC_MASK_WORDS]):
+            active = s[s[H_REPLY_ACTIVE] + part]
+            while active != 0:
+                index = 64 * part + trailing_zeros(active)
+                active &= active - 1
+                time = s[ports + index * PORT_WORDS + PORT_NEXT]
+                if time <= now:
+                    if is_late:
+                        enter_replies(s, noc, index, now)
+                    time = serve_port(s, noc, index, now)
                 if time < upcoming:
                     upcoming = time
         now = upcoming if upcoming > now else now + 1

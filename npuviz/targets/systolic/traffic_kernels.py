@@ -68,6 +68,7 @@ from npuviz.targets.systolic.state_kernels import (
     H_REPLY_NEXT,
     H_REQUEST_BYTES,
     H_REQUEST_SHIFT,
+    H_SENDING,
     H_WRITES,
     H_WRITES_OUT,
     K_BURST_COUNT,
@@ -173,10 +174,12 @@ def finish_burst(s, p, x, ev, c, burst, now):
             op = p[p[P_CODE] + s[burst + B_CODE] * CODE_WORDS + C_OP]
             emit(x, ev, int64(INTERVAL), track, op, start, end, s[burst + B_INDEX])
     if entry != 0:
-        complete_fill(s, k, entry, now + 1)
+        complete_fill(s, c, entry, now + 1)
     s[k + K_BURST_HEAD] = (s[k + K_BURST_HEAD] + 1) & (s[H_BURST_CAPACITY] - 1)
     s[k + K_BURST_COUNT] = count - 1
     s[H_BURSTS_WAITING] -= 1
+    if count == 1:
+        s[s[H_SENDING] + (c >> 6)] &= ~(1 << (c & 63))
     if is_recording(x):
         emit(x, ev, int64(COUNTER), c * TRACKS_PER_CORE + TRACK_REQUESTS, int64(0), now, count - 1, int64(-1))
     if is_watched(x):
@@ -389,9 +392,11 @@ def noc_cycle(s, p, x, ev, cycle, now):
     if not late and s[noc + NOC_WAITING] > 0:
         serve_channels(s, noc, cycle)
     if s[H_BURSTS_WAITING] > 0:
-        for c in range(s[H_CORES_COUNT]):
-            if s[s[H_CORES] + c * s[H_CORE_WORDS] + K_BURST_COUNT] > 0:
-                inject(s, p, x, ev, c, cycle, now)
+        for part in range((s[H_CORES_COUNT] + 63) >> 6):
+            sending = s[s[H_SENDING] + part]
+            while sending != 0:
+                inject(s, p, x, ev, 64 * part + trailing_zeros(sending), cycle, now)
+                sending &= sending - 1
     if late and s[noc + NOC_WAITING] > 0:
         serve_channels(s, noc, cycle)
     if s[H_REPLY_NEXT] <= cycle:
