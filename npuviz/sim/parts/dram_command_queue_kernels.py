@@ -6,7 +6,7 @@ that choosing looks at banks, never at requests.
 
 from numba import int64
 
-from npuviz.sim.parts.bits_kernels import inlined, kernel
+from npuviz.sim.parts.bits_kernels import inlined, kernel, fetch
 from npuviz.sim.parts.dram_command_state_kernels import (
     BANK_ROW,
     BANK_WORDS,
@@ -265,6 +265,9 @@ def take_front(s, dram, c, tick):
     if s[c + CC_HELD + buffer] > s[dram + DC_DEPTH]:
         return False
     take_head(s, dram, c + CC_FRONT_HEAD, c + CC_FRONT_TAIL)
+    if s[c + CC_FRONT_HEAD] != NIL:
+        # A request at the front has waited longer than near caches keep it.
+        fetch(s, node_word(s, dram, s[c + CC_FRONT_HEAD]))
     s[c + CC_FRONT_COUNT] -= 1
     s[c + CC_SEEN + buffer] += 1
     s[c + CC_HELD + buffer] += 1

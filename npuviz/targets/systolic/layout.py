@@ -90,7 +90,8 @@ class StateShape:
         self.sources = self.num_cores * ports
         self.mask_words = (self.sources + 63) // 64
         self.is_queued = channels > ports
-        self.stride = 2 if self.is_queued or spec.config.icnt_latency != 1 else 1
+        self.latency = spec.config.icnt_latency
+        self.stride = 2 if self.is_queued or self.latency != 1 else 1
         self.dram = None if spec.device is None else CommandLayout(spec.device, channels)
         self.network = None if spec.flits is None else FlitNetwork(spec.flits)
         if self.dram is not None or self.network is not None:
@@ -112,17 +113,22 @@ class StateShape:
 
     def _sizes(self, scheduler_words: int) -> dict[str, int]:
         """Words of each table, in the order in which they lie."""
+        has_ready = self.latency != 1
+        has_times = has_ready or not self.is_queued
         return {
             "cores": self.num_cores * self.core_words,
             "dram": self.dram.num_words if self.dram else dk.D_HEADER + self.channels * dk.CHANNEL_WORDS,
             "doors": 2 * self.channels if self.dram or self.network else 0,
             "net": self.network.table_words if self.network else 0,
             "noc": ik.NOC_HEADER,
-            "fifos": self.channels * self.sources * ik.FIFO_WORDS,
+            "fifos": self.channels * self.sources,
+            "fifo_ready": self.channels * self.sources if has_ready else 0,
             "masks": self.channels * self.mask_words,
             "turns": self.channels,
             "active": (self.channels + 63) // 64,
-            "replies": (self.num_cores + 1) * self.channels * sk.REPLY_WORDS,
+            "replies": self.num_cores * self.channels if self.is_queued else 0,
+            "reply_times": self.num_cores * self.channels * sk.REPLY_WORDS if has_times else 0,
+            "reply_last": self.channels,
             "ports": self.sources * sk.PORT_WORDS,
             "reply_active": self.mask_words,
             "wakes": self.num_cores,
@@ -139,7 +145,6 @@ class StateShape:
 def build_state(spec: SystolicSpec, tables: SystolicTables, shape: StateShape) -> np.ndarray:
     """The root state at cycle 0: (words,) int64, owned by the caller."""
     s = np.zeros(shape.num_words, dtype=np.int64)
-    config = spec.config
     _write_header(s, spec, tables, shape)
     for index in range(shape.num_cores):
         _write_core(s, spec, shape, index)
@@ -153,12 +158,13 @@ def build_state(spec: SystolicSpec, tables: SystolicTables, shape: StateShape) -
         shape.network.write(s, shape.at["net"], shape.at["flits"], shape.flits)
     _write_network(s, spec, shape)
     s[shape.at["wakes"] : shape.at["sending"]] = sk.FAR
-    replies = s[shape.at["replies"] : shape.at["ports"]].reshape(-1, sk.REPLY_WORDS)
-    replies[:, sk.Y_READY] = -1
+    s[shape.at["replies"] : shape.at["reply_times"]] = ik.EMPTY
+    times = s[shape.at["reply_times"] : shape.at["reply_last"]].reshape(-1, sk.REPLY_WORDS)
+    times[:, sk.Y_READY] = -1
+    times[:, sk.Y_PENDING] = ik.NONE
+    s[shape.at["reply_last"] : shape.at["ports"]] = -1
     ports = s[shape.at["ports"] : shape.at["reply_active"]].reshape(-1, sk.PORT_WORDS)
     ports[:, sk.PORT_NEXT] = sk.FAR
-    if shape.is_queued:
-        replies[: shape.num_cores * config.dram_channels, sk.Y_HEAD :] = ik.NONE
     if shape.num_layers:
         s[shape.at["times"] : shape.at["times"] + 2 * shape.num_layers] = -1
     if spec.config.scheduler != "simple":
@@ -204,6 +210,8 @@ def _write_header(s: np.ndarray, spec: SystolicSpec, tables: SystolicTables, sha
         sk.H_NET_FLITS: max(spec.flits.sizes) if spec.flits else 0,
         sk.H_NOC: shape.at["noc"],
         sk.H_REPLIES: shape.at["replies"],
+        sk.H_REPLY_TIMES: shape.at["reply_times"],
+        sk.H_REPLY_LAST: shape.at["reply_last"],
         sk.H_REPLY_PORTS: shape.at["ports"],
         sk.H_REPLY_ACTIVE: shape.at["reply_active"],
         sk.H_WAKES: shape.at["wakes"],
@@ -282,6 +290,7 @@ def _write_network(s: np.ndarray, spec: SystolicSpec, shape: StateShape) -> None
     noc[ik.NOC_SOURCES] = shape.sources
     noc[ik.NOC_DESTINATIONS] = spec.config.dram_channels
     noc[ik.NOC_FIFOS] = shape.at["fifos"]
+    noc[ik.NOC_READY] = shape.at["fifo_ready"]
     noc[ik.NOC_MASKS] = shape.at["masks"]
     noc[ik.NOC_MASK_WORDS] = shape.mask_words
     noc[ik.NOC_TURNS] = shape.at["turns"]
@@ -290,8 +299,7 @@ def _write_network(s: np.ndarray, spec: SystolicSpec, shape: StateShape) -> None
     noc[ik.NOC_STRIDE] = shape.stride
     noc[ik.NOC_CAPACITY] = shape.pool
     noc[ik.NOC_FREE] = ik.NONE
-    fifos = s[shape.at["fifos"] : shape.at["masks"]].reshape(-1, ik.FIFO_WORDS)
-    fifos[:, ik.FIFO_HEAD : ik.FIFO_TAIL + 1] = ik.NONE
+    s[shape.at["fifos"] : shape.at["fifo_ready"]] = ik.EMPTY
 
 
 def grow_state(s: np.ndarray, old: StateShape, new: StateShape) -> np.ndarray:

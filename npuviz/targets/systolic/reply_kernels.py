@@ -5,6 +5,7 @@ from npuviz.sim.parts.dram_command_kernels import dram_cycle, dram_take, dram_wa
 from npuviz.sim.parts.dram_command_state_kernels import DC_DONE, DC_NEXT, DC_PERIOD, NIL, WHEEL_MASKS
 from npuviz.sim.parts.dram_kernels import D_PERIOD, dram_accept, dram_first_cycle
 from npuviz.sim.parts.interconnect_kernels import (
+    EMPTY,
     LOW_MASK,
     NOC_LATENCY,
     NOC_MASK_WORDS,
@@ -31,9 +32,11 @@ from npuviz.targets.systolic.state_kernels import (
     H_PORTS,
     H_REPLIES,
     H_REPLY_ACTIVE,
+    H_REPLY_LAST,
     H_REPLY_NEXT,
     H_REPLY_PORTS,
     H_REPLY_QUEUED,
+    H_REPLY_TIMES,
     H_REPLY_WAITING,
     H_WAKE,
     H_WAKES,
@@ -43,15 +46,13 @@ from npuviz.targets.systolic.state_kernels import (
     N_VALID,
     PORT_CHANNELS,
     PORT_NEXT,
+    PORT_RIPE,
     PORT_TURN,
     PORT_WORDS,
     QUEUES_PER_CORE,
     REPLY_WORDS,
-    Y_HEAD,
-    Y_LAST,
     Y_PENDING,
     Y_READY,
-    Y_TAIL,
 )
 
 STORE_FLAG = 1 << 31  # payload of a store: this bit and the core; of a load: the word of its entry
@@ -97,23 +98,26 @@ def deliver(s, payload, c, noc_cycle_index):
 @kernel
 def queue_reply(s, noc, node, c, channel, enters):
     """Append a response to its channel's FIFO; it enters the network in NoC cycle `enters`."""
-    reply = s[H_REPLIES] + (c * s[H_CHANNELS] + channel) * REPLY_WORDS
+    pair = c * s[H_CHANNELS] + channel
+    reply = s[H_REPLIES] + pair
     pool = s[noc + NOC_POOL]
     stride = s[noc + NOC_STRIDE]
     word = pool + node * stride
     s[word] = (NONE << 32) | (s[word] & LOW_MASK)
     s[word + 1] = enters
-    tail = s[reply + Y_TAIL]
-    if tail == NONE:
-        s[reply + Y_HEAD] = node
+    if s[reply] == EMPTY:
+        s[reply] = (node << 32) | node
     else:
-        s[pool + tail * stride] = (node << 32) | (s[pool + tail * stride] & LOW_MASK)
-    s[reply + Y_TAIL] = node
+        tail = pool + (s[reply] & LOW_MASK) * stride
+        s[tail] = (node << 32) | (s[tail] & LOW_MASK)
+        s[reply] = (s[reply] >> 32 << 32) | node
     if s[noc + NOC_LATENCY] == 1:
         # Ready in the cycle after it enters, whatever else the FIFO holds.
         s[word + 1] = enters + 1
-    elif s[reply + Y_PENDING] == NONE:
-        s[reply + Y_PENDING] = node
+    else:
+        times = s[H_REPLY_TIMES] + pair * REPLY_WORDS
+        if s[times + Y_PENDING] == NONE:
+            s[times + Y_PENDING] = node
     s[H_REPLY_WAITING] += 1
     ports = s[H_PORTS]
     index = c * ports
@@ -135,20 +139,20 @@ def send_response(s, noc, channel, node, enters):
     payload = s[s[noc + NOC_POOL] + node * s[noc + NOC_STRIDE]] & LOW_MASK
     is_read = payload & STORE_FLAG == 0
     c = s[payload + N_CORE] if is_read else payload & ~STORE_FLAG
-    # One response a channel and cycle: a last row of the reply table keeps each channel's newest.
-    last = s[H_REPLIES] + (s[H_CORES_COUNT] * s[H_CHANNELS] + channel) * REPLY_WORDS
-    if enters <= s[last + Y_LAST]:
-        enters = s[last + Y_LAST] + 1
-    s[last + Y_LAST] = enters
+    # One response a channel and cycle.
+    last = s[H_REPLY_LAST] + channel
+    if enters <= s[last]:
+        enters = s[last] + 1
+    s[last] = enters
     if s[H_REPLY_QUEUED]:
         queue_reply(s, noc, node, c, channel, enters)
         return
     free_node(s, noc, node)
-    reply = s[H_REPLIES] + (c * s[H_CHANNELS] + channel) * REPLY_WORDS
+    times = s[H_REPLY_TIMES] + (c * s[H_CHANNELS] + channel) * REPLY_WORDS
     ready = enters + s[noc + NOC_LATENCY]
-    if s[reply + Y_READY] >= enters:
-        ready = s[reply + Y_READY] + 1
-    s[reply + Y_READY] = ready
+    if s[times + Y_READY] >= enters:
+        ready = s[times + Y_READY] + 1
+    s[times + Y_READY] = ready
     deliver(s, payload, c, ready + 1)
 
 
@@ -162,6 +166,12 @@ def serve_node(s, noc, channel, node):
 
 
 @inlined
+def is_pending(s, pair, node):
+    """Whether the first response of a (core, channel) pair has not entered the network yet."""
+    return s[s[H_REPLY_TIMES] + pair * REPLY_WORDS + Y_PENDING] == node
+
+
+@inlined
 def serve_port(s, noc, index, cycle):
     """Port `index` (all cores counted) takes the response of the next channel in rotation that is ready.
 
@@ -170,41 +180,49 @@ def serve_port(s, noc, index, cycle):
     """
     port = s[H_REPLY_PORTS] + index * PORT_WORDS
     c = index // s[H_PORTS] if s[H_PORTS] > 1 else index
-    first = s[H_REPLIES] + c * s[H_CHANNELS] * REPLY_WORDS
-    pool = s[noc + NOC_POOL]
+    first = c * s[H_CHANNELS]
+    replies = s[H_REPLIES] + first
+    pool = s[noc + NOC_POOL] + 1
     stride = s[noc + NOC_STRIDE]
-    chosen = -1
+    is_late = s[noc + NOC_LATENCY] != 1
     upcoming = FAR
-    behind = s[port + PORT_CHANNELS] >> s[port + PORT_TURN] << s[port + PORT_TURN]
-    # The channels from the turn on, then those before it.
-    for channels in (behind, s[port + PORT_CHANNELS] & ~behind):
-        while channels != 0:
-            channel = trailing_zeros(channels)
-            channels &= channels - 1
-            reply = first + channel * REPLY_WORDS
-            node = s[reply + Y_HEAD]
-            ready = s[pool + node * stride + 1]
-            if chosen < 0 and ready <= cycle and node != s[reply + Y_PENDING]:
-                chosen = channel
-            elif ready < upcoming:
-                upcoming = ready
-    if chosen >= 0:
-        reply = first + chosen * REPLY_WORDS
-        node = s[reply + Y_HEAD]
-        word = s[pool + node * stride]
+    ripe = s[port + PORT_RIPE]
+    channels = s[port + PORT_CHANNELS] & ~ripe
+    while channels != 0:
+        channel = trailing_zeros(channels)
+        channels &= channels - 1
+        node = s[replies + channel] >> 32
+        ready = s[pool + node * stride]
+        if ready <= cycle and not (is_late and is_pending(s, first + channel, node)):
+            ripe |= 1 << channel
+        elif ready < upcoming:
+            upcoming = ready
+    if ripe != 0:
+        behind = ripe >> s[port + PORT_TURN] << s[port + PORT_TURN]
+        channel = trailing_zeros(behind if behind != 0 else ripe)
+        node = s[replies + channel] >> 32
+        word = s[pool - 1 + node * stride]
         following = word >> 32
-        s[reply + Y_HEAD] = following
         if following == NONE:
-            s[reply + Y_TAIL] = NONE
-            s[port + PORT_CHANNELS] &= ~(1 << chosen)
+            s[replies + channel] = EMPTY
+            ripe &= ~(1 << channel)
+            s[port + PORT_CHANNELS] &= ~(1 << channel)
             if s[port + PORT_CHANNELS] == 0:
                 s[s[H_REPLY_ACTIVE] + (index >> 6)] &= ~(1 << (index & 63))
-        elif s[pool + following * stride + 1] < upcoming:
-            upcoming = s[pool + following * stride + 1]
-        s[port + PORT_TURN] = chosen + 1 if chosen + 1 < s[H_CHANNELS] else 0
+        else:
+            s[replies + channel] = (following << 32) | (s[replies + channel] & LOW_MASK)
+            ready = s[pool + following * stride]
+            if ready > cycle or (is_late and is_pending(s, first + channel, following)):
+                ripe &= ~(1 << channel)
+            if ready < upcoming:
+                upcoming = ready
+        s[port + PORT_TURN] = channel + 1 if channel + 1 < s[H_CHANNELS] else 0
         free_node(s, noc, node)
         s[H_REPLY_WAITING] -= 1
         deliver(s, word & LOW_MASK, c, cycle + 1)
+    if ripe != 0:
+        upcoming = cycle
+    s[port + PORT_RIPE] = ripe
     s[port + PORT_NEXT] = upcoming
     return upcoming
 
@@ -214,18 +232,19 @@ def enter_replies(s, noc, index, cycle):
     """Give the responses for a port that enter the network in `cycle` their ready time by the FIFO rule."""
     pool = s[noc + NOC_POOL]
     stride = s[noc + NOC_STRIDE]
-    latency = s[noc + NOC_LATENCY]
-    first = s[H_REPLIES] + index // s[H_PORTS] * s[H_CHANNELS] * REPLY_WORDS
+    first = index // s[H_PORTS] * s[H_CHANNELS]
     channels = s[s[H_REPLY_PORTS] + index * PORT_WORDS + PORT_CHANNELS]
     while channels != 0:
-        reply = first + trailing_zeros(channels) * REPLY_WORDS
+        pair = first + trailing_zeros(channels)
         channels &= channels - 1
-        node = s[reply + Y_PENDING]
+        times = s[H_REPLY_TIMES] + pair * REPLY_WORDS
+        node = s[times + Y_PENDING]
         if node != NONE and s[pool + node * stride + 1] <= cycle:
-            ready = cycle + latency if s[reply + Y_HEAD] == node else s[reply + Y_READY] + 1
-            s[reply + Y_READY] = ready
+            is_first = s[s[H_REPLIES] + pair] >> 32 == node
+            ready = cycle + s[noc + NOC_LATENCY] if is_first else s[times + Y_READY] + 1
+            s[times + Y_READY] = ready
             s[pool + node * stride + 1] = ready
-            s[reply + Y_PENDING] = s[pool + node * stride] >> 32
+            s[times + Y_PENDING] = s[pool + node * stride] >> 32
 
 
 @kernel

@@ -28,7 +28,7 @@ H_BURSTS = 18  # word of core 0's burst ring
 H_BURST_CAPACITY = 19  # bursts per core, a power of two
 H_DRAM = 20
 H_NOC = 21  # request network
-H_REPLIES = 22  # word of the reply table: REPLY_WORDS per (core, channel)
+H_REPLIES = 22  # word of the queued replies: per (core, channel) first node << 32 | last node
 H_REPLY_PORTS = 23  # word of the port table: PORT_WORDS per (core, port)
 H_REPLY_QUEUED = 24  # 1: several channels share a port, replies are arbitrated tick by tick
 H_REPLY_WAITING = 25  # queued replies
@@ -74,6 +74,10 @@ H_TIMES = 62  # word of the layers' times: start and end core cycle of each, -1 
 H_SCHED = 63  # word of the run-time scheduler's block, 0: the `simple` scheduler
 H_SENDING = 64  # word of the masks of cores with bursts
 H_BURSTS_TIGHT = 65  # 1: a core's ring may be too full for the bursts of another cycle
+H_REPLY_TIMES = (
+    66  # word of REPLY_WORDS per (core, channel); only where a reply's time is not that of its node
+)
+H_REPLY_LAST = 67  # word of the NoC cycle in which each channel's newest reply enters
 HEADER_WORDS = 72
 
 STATUS_RUNNING = 0
@@ -201,18 +205,16 @@ B_ENTRY = 2  # word of the entry, 0 for a store
 B_INDEX = 3  # program-wide instruction index
 BURST_WORDS = 4
 
-# Reply FIFO of a (core, channel) pair.
-Y_READY = 0  # NoC cycle of the newest reply's grant (one channel per port)
-Y_LAST = 0
-Y_HEAD = 1
-Y_TAIL = 2
-Y_PENDING = 3  # first node that has not entered the network yet
-REPLY_WORDS = 4
+# Replies of a (core, channel) pair.
+Y_READY = 0  # NoC cycle of the newest reply's grant (one channel per port), or in which it is ready
+Y_PENDING = 1  # first node that has not entered the network yet
+REPLY_WORDS = 2
 
 # A port of a core, where several channels share it.
 PORT_TURN = 0  # channel that is looked at first
 PORT_CHANNELS = 1  # mask of channels with queued replies for it
-PORT_NEXT = 2  # no reply of it enters the network or may be taken before this NoC cycle
+PORT_RIPE = 2  # those of them whose first reply is known to be ready
+PORT_NEXT = 3  # no reply of it enters the network or may be taken before this NoC cycle
 PORT_WORDS = 4
 
 # --- program words ---------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ moment the DRAM takes it (`reply_kernels`), because simple DRAM keeps its order 
 
 from numba import int64
 
-from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros
+from npuviz.sim.parts.bits_kernels import inlined, kernel, fetch, trailing_zeros
 from npuviz.sim.parts.dram_command_kernels import dram_can_accept, dram_offer
 from npuviz.sim.parts.dram_command_state_kernels import DC_NEXT, NIL, NODE_ADDRESS, NODE_TIME
 from npuviz.sim.parts.dram_kernels import dram_arrive
@@ -320,7 +320,11 @@ def queue_at_door(s, noc, channel, node):
 def take_from_door(s, noc, channel):
     """Remove the first node of those that wait at a channel."""
     door = s[H_DOORS] + 2 * channel
-    s[door] = s[s[noc + NOC_POOL] + s[door] * s[noc + NOC_STRIDE]] >> 32
+    following = s[s[noc + NOC_POOL] + s[door] * s[noc + NOC_STRIDE]] >> 32
+    s[door] = following
+    if following != NIL:
+        # It has waited longer than caches keep it.
+        fetch(s, s[noc + NOC_POOL] + following * s[noc + NOC_STRIDE])
     s[H_DOORS_WAITING] -= 1
 
 
@@ -355,8 +359,8 @@ def open_doors(s, noc, cycle):
         node = s[door]
         if (
             node != NIL
-            and s[s[noc + NOC_POOL] + node * s[noc + NOC_STRIDE] + NODE_TIME] <= cycle
             and dram_can_accept(s, dram, channel)
+            and s[s[noc + NOC_POOL] + node * s[noc + NOC_STRIDE] + NODE_TIME] <= cycle
         ):
             take_from_door(s, noc, channel)
             give(s, noc, channel, node, tick)
