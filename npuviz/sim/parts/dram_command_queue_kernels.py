@@ -1,7 +1,8 @@
 """Lists of requests inside a command-level DRAM channel: front, buffers by bank, pending, finished.
 
 Per bank and buffer the oldest request for the open row and the oldest for another one are known, so
-that choosing looks at banks, never at requests.
+that choosing looks at banks, never at requests. Requests of one row are linked: nothing searches a bank's
+requests, only its rows.
 """
 
 from numba import int64
@@ -26,7 +27,9 @@ from npuviz.sim.parts.dram_command_state_kernels import (
     CC_PENDING_TAIL,
     CC_QUEUES,
     CC_SEEN,
+    CC_STAMPS,
     DC_BANK_BITS,
+    DC_BANKS,
     DC_DEPTH,
     DC_FIELDS,
     DC_GROUP_BITS,
@@ -41,15 +44,12 @@ from npuviz.sim.parts.dram_command_state_kernels import (
     NEVER,
     NIL,
     NODE_ADDRESS,
+    NODE_ROWS,
     NODE_STAMP,
     NODE_TIME,
-    Q_HEAD,
     Q_HIT,
-    Q_HIT_BEFORE,
-    Q_HIT_STAMP,
+    Q_HIT_LAST,
     Q_OTHER,
-    Q_OTHER_STAMP,
-    Q_TAIL,
     Q_WORDS,
     WRITE_FLAG,
 )
@@ -141,16 +141,28 @@ def respond(s, dram, c, node, tick):
     append(s, dram, c + CC_DONE_HEAD, c + CC_DONE_TAIL, node)
 
 
+@inlined
+def row_of(s, dram, node):
+    """Row of a request that waits in a buffer."""
+    return field_of(s, dram, int64(3), s[node_word(s, dram, node) + NODE_ADDRESS])
+
+
+@inlined
+def stamp_of(s, dram, c, bank, buffer, kind):
+    """Word of the stamp of a bank's oldest hit (kind 0) or other (1) in a buffer."""
+    return s[c + CC_STAMPS] + (2 * buffer + kind) * s[dram + DC_BANKS] + bank
+
+
 @kernel
-def set_hit(s, dram, c, queue, bank, buffer, node, before):
-    """Note the oldest request for the open row, and the one before it in the list; NIL for none."""
+def set_hit(s, dram, c, queue, bank, buffer, node):
+    """Note the oldest request for the open row; NIL for none."""
     s[queue + Q_HIT] = node
-    s[queue + Q_HIT_BEFORE] = before
+    stamp = stamp_of(s, dram, c, bank, buffer, 0)
     if node == NIL:
-        s[queue + Q_HIT_STAMP] = NEVER
+        s[stamp] = NEVER
         s[c + CC_HITS + buffer] &= ~(1 << bank)
     else:
-        s[queue + Q_HIT_STAMP] = s[node_word(s, dram, node) + NODE_STAMP] >> 1
+        s[stamp] = s[node_word(s, dram, node) + NODE_STAMP] >> 1
         s[c + CC_HITS + buffer] |= 1 << bank
 
 
@@ -158,48 +170,69 @@ def set_hit(s, dram, c, queue, bank, buffer, node, before):
 def set_other(s, dram, c, queue, bank, buffer, node):
     """Note the oldest request for a row that is not open; NIL for none."""
     s[queue + Q_OTHER] = node
+    stamp = stamp_of(s, dram, c, bank, buffer, 1)
     if node == NIL:
-        s[queue + Q_OTHER_STAMP] = NEVER
+        s[stamp] = NEVER
         s[c + CC_OTHERS + buffer] &= ~(1 << bank)
     else:
-        s[queue + Q_OTHER_STAMP] = s[node_word(s, dram, node) + NODE_STAMP] >> 1
+        s[stamp] = s[node_word(s, dram, node) + NODE_STAMP] >> 1
         s[c + CC_OTHERS + buffer] |= 1 << bank
 
 
 @kernel
-def close_bank(s, dram, c, bank):
-    """All requests of a bank that has closed are for a row that is not open."""
-    for buffer in range(2):
-        queue = queue_of(s, c, bank, buffer)
-        if s[queue + Q_HEAD] != NIL:
-            set_hit(s, dram, c, queue, bank, buffer, int64(NIL), int64(NIL))
-            set_other(s, dram, c, queue, bank, buffer, s[queue + Q_HEAD])
+def link_row(s, dram, c, queue, bank, buffer, before, first):
+    """Let the row of request `first` (NIL: none) follow the row of `before` (NIL: be the first)."""
+    if before == NIL:
+        set_other(s, dram, c, queue, bank, buffer, first)
+    else:
+        rows = node_word(s, dram, before) + NODE_ROWS
+        s[rows] = (first << 32) | (s[rows] & LOW_HALF)
 
 
 @kernel
-def sort_bank(s, dram, c, bank):
-    """Find the oldest requests for the open row and for others anew, after a bank has opened."""
-    row = s[s[c + CC_BANKS] + bank * BANK_WORDS + BANK_ROW]
+def find_row(s, dram, queue, row):
+    """Oldest request for a row that is not open, and that of the row before it; (NIL, last) if none."""
+    before = int64(NIL)
+    first = s[queue + Q_OTHER]
+    while first != NIL and row_of(s, dram, first) != row:
+        before = first
+        first = s[node_word(s, dram, first) + NODE_ROWS] >> 32
+    return first, before
+
+
+@kernel
+def close_bank(s, dram, c, bank):
+    """The requests for the row of a bank that has closed join those for other rows, by age."""
     for buffer in range(2):
         queue = queue_of(s, c, bank, buffer)
-        if s[queue + Q_HEAD] == NIL:
+        node = s[queue + Q_HIT]
+        if node == NIL:
             continue
-        hit = int64(NIL)
-        hit_before = int64(NIL)
-        other = int64(NIL)
+        word = node_word(s, dram, node)
         before = int64(NIL)
-        node = s[queue + Q_HEAD]
-        while node != NIL and (hit == NIL or other == NIL):
-            if s[node_word(s, dram, node) + NODE_TIME] == row:
-                if hit == NIL:
-                    hit = node
-                    hit_before = before
-            elif other == NIL:
-                other = node
-            before = node
-            node = next_of(s, dram, node)
-        set_hit(s, dram, c, queue, bank, buffer, hit, hit_before)
-        set_other(s, dram, c, queue, bank, buffer, other)
+        following = s[queue + Q_OTHER]
+        while following != NIL:
+            other = node_word(s, dram, following)
+            if s[other + NODE_STAMP] > s[word + NODE_STAMP]:
+                break
+            before = following
+            following = s[other + NODE_ROWS] >> 32
+        s[word + NODE_ROWS] = (following << 32) | s[queue + Q_HIT_LAST]
+        link_row(s, dram, c, queue, bank, buffer, before, node)
+        set_hit(s, dram, c, queue, bank, buffer, int64(NIL))
+
+
+@kernel
+def open_bank(s, dram, c, bank, row):
+    """A row has opened: the requests for it become hits."""
+    for buffer in range(2):
+        queue = queue_of(s, c, bank, buffer)
+        first, before = find_row(s, dram, queue, row)
+        if first != NIL:
+            rows = s[node_word(s, dram, first) + NODE_ROWS]
+            link_row(s, dram, c, queue, bank, buffer, before, rows >> 32)
+            s[queue + Q_HIT_LAST] = rows & LOW_HALF
+            set_hit(s, dram, c, queue, bank, buffer, first)
 
 
 @kernel
@@ -207,38 +240,61 @@ def remove_hit(s, dram, c, bank, buffer):
     """Take the oldest request for the open row out of a buffer; returns its node."""
     queue = queue_of(s, c, bank, buffer)
     node = s[queue + Q_HIT]
-    before = s[queue + Q_HIT_BEFORE]
-    following = next_of(s, dram, node)
-    if before == NIL:
-        s[queue + Q_HEAD] = following
-    else:
-        link_to(s, dram, before, following)
-    if following == NIL:
-        s[queue + Q_TAIL] = before
     s[c + CC_HELD + buffer] -= 1
-    row = s[s[c + CC_BANKS] + bank * BANK_WORDS + BANK_ROW]
-    while following != NIL and s[node_word(s, dram, following) + NODE_TIME] != row:
-        before = following
-        following = next_of(s, dram, following)
-    set_hit(s, dram, c, queue, bank, buffer, following, before)
+    set_hit(s, dram, c, queue, bank, buffer, next_of(s, dram, node))
     return node
 
 
 @kernel
 def remove_oldest(s, dram, c, bank, buffer):
-    """Take the oldest request for a closed bank out of a buffer; returns its node. `sort_bank` follows."""
+    """Take the oldest request for a closed bank out of a buffer; returns its node.
+
+    `open_bank` follows: what else waits for its row stands where it stood, though it is younger.
+    """
     queue = queue_of(s, c, bank, buffer)
-    node = take_head(s, dram, queue + Q_HEAD, queue + Q_TAIL)
+    node = s[queue + Q_OTHER]
+    rows = s[node_word(s, dram, node) + NODE_ROWS]
+    second = next_of(s, dram, node)
+    if second == NIL:
+        second = rows >> 32
+    else:
+        s[node_word(s, dram, second) + NODE_ROWS] = rows
     s[c + CC_HELD + buffer] -= 1
-    if s[queue + Q_HEAD] == NIL:
-        set_other(s, dram, c, queue, bank, buffer, int64(NIL))
+    set_other(s, dram, c, queue, bank, buffer, second)
     return node
+
+
+@kernel
+def hold(s, dram, c, bank, buffer, node, row):
+    """Put a request, the newest of all, among those of its bank."""
+    queue = queue_of(s, c, bank, buffer)
+    link_to(s, dram, node, int64(NIL))
+    if s[s[c + CC_BANKS] + bank * BANK_WORDS + BANK_ROW] == row:
+        if s[queue + Q_HIT] == NIL:
+            set_hit(s, dram, c, queue, bank, buffer, node)
+        else:
+            link_to(s, dram, s[queue + Q_HIT_LAST], node)
+        s[queue + Q_HIT_LAST] = node
+        return
+    first, before = find_row(s, dram, queue, row)
+    if first == NIL:
+        s[node_word(s, dram, node) + NODE_ROWS] = (NIL << 32) | node
+        link_row(s, dram, c, queue, bank, buffer, before, node)
+    else:
+        rows = node_word(s, dram, first) + NODE_ROWS
+        link_to(s, dram, s[rows] & LOW_HALF, node)
+        s[rows] = (s[rows] >> 32 << 32) | node
 
 
 @kernel
 def is_in_write_buffer(s, dram, c, bank, address):
     """Whether a write to exactly this address waits in the write buffer."""
-    node = s[queue_of(s, c, bank, 1) + Q_HEAD]
+    row = field_of(s, dram, int64(3), address)
+    queue = queue_of(s, c, bank, 1)
+    if s[s[c + CC_BANKS] + bank * BANK_WORDS + BANK_ROW] == row:
+        node = s[queue + Q_HIT]
+    else:
+        node, _ = find_row(s, dram, queue, row)
     while node != NIL:
         word = node_word(s, dram, node)
         if s[word + NODE_ADDRESS] == address:
@@ -273,15 +329,6 @@ def take_front(s, dram, c, tick):
     s[c + CC_HELD + buffer] += 1
     if s[c + CC_PEAK + buffer] < s[c + CC_HELD + buffer]:
         s[c + CC_PEAK + buffer] = s[c + CC_HELD + buffer]
-    row = field_of(s, dram, int64(3), address)
-    s[word + NODE_TIME] = row
     s[word + NODE_STAMP] = tick << 1
-    queue = queue_of(s, c, bank, buffer)
-    before = s[queue + Q_TAIL]
-    append(s, dram, queue + Q_HEAD, queue + Q_TAIL, node)
-    if s[s[c + CC_BANKS] + bank * BANK_WORDS + BANK_ROW] == row:
-        if s[queue + Q_HIT] == NIL:
-            set_hit(s, dram, c, queue, bank, buffer, node, before)
-    elif s[queue + Q_OTHER] == NIL:
-        set_other(s, dram, c, queue, bank, buffer, node)
+    hold(s, dram, c, bank, buffer, node, field_of(s, dram, int64(3), address))
     return True

@@ -27,6 +27,8 @@ from npuviz.targets.systolic.tables import SystolicTables
 FIRST_POOL = 1 << 12
 FIRST_BURSTS = 1 << 6
 FIRST_FLITS = 1 << 10
+LINE_WORDS = 8
+"""Words of a cache line: cores, entries and packets lie in whole lines, or whole packets in a line."""
 DATAFLOWS = {
     "systolic_ws": sk.DATAFLOW_WEIGHTS,
     "systolic_os": sk.DATAFLOW_OUTPUTS,
@@ -104,7 +106,7 @@ class StateShape:
         place = sk.HEADER_WORDS
         for name, size in sizes.items():
             self.at[name] = place
-            place += size
+            place += size + -size % LINE_WORDS
         self.num_words = place
         if place >= 1 << 31:
             raise TargetError(
@@ -142,9 +144,16 @@ class StateShape:
         }
 
 
+def new_state(shape: StateShape) -> np.ndarray:
+    """Zeros for a state: (words,) int64 from the beginning of a cache line on, owned by the caller."""
+    words = np.zeros(shape.num_words + LINE_WORDS, dtype=np.int64)
+    first = -(words.ctypes.data // words.itemsize) % LINE_WORDS
+    return words[first : first + shape.num_words]
+
+
 def build_state(spec: SystolicSpec, tables: SystolicTables, shape: StateShape) -> np.ndarray:
     """The root state at cycle 0: (words,) int64, owned by the caller."""
-    s = np.zeros(shape.num_words, dtype=np.int64)
+    s = new_state(shape)
     _write_header(s, spec, tables, shape)
     for index in range(shape.num_cores):
         _write_core(s, spec, shape, index)
@@ -180,7 +189,8 @@ def _write_simple_dram(s: np.ndarray, spec: SystolicSpec, shape: StateShape) -> 
     s[dram + dk.D_CONSUMER] = spec.noc_period_ps
     s[dram + dk.D_QUOTIENT], s[dram + dk.D_REMAINDER] = divmod(spec.dram_period_ps, spec.noc_period_ps)
     # The first departure may be in cycle 0.
-    s[dram + dk.D_HEADER + dk.CH_LAST : shape.at["doors"] : dk.CHANNEL_WORDS] = -1
+    channels = s[dram + dk.D_HEADER :][: shape.channels * dk.CHANNEL_WORDS].reshape(-1, dk.CHANNEL_WORDS)
+    channels[:, dk.CH_LAST] = -1
 
 
 def _write_header(s: np.ndarray, spec: SystolicSpec, tables: SystolicTables, shape: StateShape) -> None:
@@ -304,7 +314,7 @@ def _write_network(s: np.ndarray, spec: SystolicSpec, shape: StateShape) -> None
 
 def grow_state(s: np.ndarray, old: StateShape, new: StateShape) -> np.ndarray:
     """A copy of a state with more room for bursts or packets; everything else keeps its place."""
-    grown = np.zeros(new.num_words, dtype=np.int64)
+    grown = new_state(new)
     grown[: old.at["bursts"]] = s[: old.at["bursts"]]
     rings = s[old.at["bursts"] : old.at["flits"]].reshape(old.num_cores, old.bursts, sk.BURST_WORDS)
     room = grown[new.at["bursts"] : new.at["flits"]].reshape(new.num_cores, new.bursts, sk.BURST_WORDS)
