@@ -23,11 +23,13 @@ NOC_POOL = 8  # word of node 0
 NOC_STRIDE = 9  # words per node
 NOC_CAPACITY = 10  # nodes
 NOC_LIVE = 11  # nodes in use
-NOC_FREE = 12  # head of the free list, NONE if empty
+NOC_FREE = 12  # head of the free list of nodes from NOC_NEAR on, NONE if empty
 NOC_FRESH = 13  # nodes never used yet start here
 NOC_WAITING = 14  # packets in FIFOs
 NOC_ACTIVE = 15  # word of the active masks: a bit per destination with packets
 NOC_READY = 16  # word of the ready cycle of each FIFO's newest packet (latency other than 1)
+NOC_NEAR = 17  # nodes below this number lie so close together that caches hold them all
+NOC_NEAR_FREE = 18  # head of their free list
 NOC_HEADER = 24
 
 NONE = 0x7FFF_FFFF
@@ -36,13 +38,26 @@ EMPTY = NONE << 32 | NONE  # a FIFO without packets
 
 
 @inlined
+def take_free(s, noc, free):
+    """Take the first node of the free list whose head is word `free` of the header."""
+    node = s[noc + free]
+    s[noc + free] = s[s[noc + NOC_POOL] + node * s[noc + NOC_STRIDE]] >> 32
+    return node
+
+
+@inlined
 def allocate_node(s, noc):
-    """Take a node of the pool. The caller has made sure that one is free."""
-    node = s[noc + NOC_FREE]
-    if node != NONE:
-        s[noc + NOC_FREE] = s[s[noc + NOC_POOL] + node * s[noc + NOC_STRIDE]] >> 32
+    """Take a node of the pool. The caller has made sure that one is free.
+
+    Once all near nodes have been used, they are kept for `bring_near`, if others are left.
+    """
+    fresh = s[noc + NOC_FRESH]
+    if s[noc + NOC_FREE] != NONE:
+        node = take_free(s, noc, NOC_FREE)
+    elif s[noc + NOC_NEAR_FREE] != NONE and (fresh < s[noc + NOC_NEAR] or fresh >= s[noc + NOC_CAPACITY]):
+        node = take_free(s, noc, NOC_NEAR_FREE)
     else:
-        node = s[noc + NOC_FRESH]
+        node = fresh
         s[noc + NOC_FRESH] = node + 1
     s[noc + NOC_LIVE] += 1
     return node
@@ -51,9 +66,27 @@ def allocate_node(s, noc):
 @inlined
 def free_node(s, noc, node):
     """Return a node to the pool."""
-    s[s[noc + NOC_POOL] + node * s[noc + NOC_STRIDE]] = s[noc + NOC_FREE] << 32
-    s[noc + NOC_FREE] = node
+    free = noc + (NOC_NEAR_FREE if node < s[noc + NOC_NEAR] else NOC_FREE)
+    s[s[noc + NOC_POOL] + node * s[noc + NOC_STRIDE]] = s[free] << 32
+    s[free] = node
     s[noc + NOC_LIVE] -= 1
+
+
+@inlined
+def bring_near(s, noc, node):
+    """Move a packet that will be looked at often to a near node, if one is free; returns its node.
+
+    Only its payload moves.
+    """
+    if node < s[noc + NOC_NEAR] or s[noc + NOC_NEAR_FREE] == NONE:
+        return node
+    near = take_free(s, noc, NOC_NEAR_FREE)
+    pool = s[noc + NOC_POOL]
+    stride = s[noc + NOC_STRIDE]
+    s[pool + near * stride] = s[pool + node * stride] & LOW_MASK
+    s[noc + NOC_LIVE] += 1
+    free_node(s, noc, node)
+    return near
 
 
 @inlined

@@ -27,6 +27,8 @@ from npuviz.targets.systolic.tables import SystolicTables
 FIRST_POOL = 1 << 12
 FIRST_BURSTS = 1 << 6
 FIRST_FLITS = 1 << 10
+NEAR_PACKETS = 512
+"""Packets of a channel for which there are near nodes: as many as wait in a busy command-level channel."""
 LINE_WORDS = 8
 """Words of a cache line: cores, entries and packets lie in whole lines, or whole packets in a line."""
 DATAFLOWS = {
@@ -308,7 +310,8 @@ def _write_network(s: np.ndarray, spec: SystolicSpec, shape: StateShape) -> None
     noc[ik.NOC_POOL] = shape.at["pool"]
     noc[ik.NOC_STRIDE] = shape.stride
     noc[ik.NOC_CAPACITY] = shape.pool
-    noc[ik.NOC_FREE] = ik.NONE
+    noc[ik.NOC_FREE] = noc[ik.NOC_NEAR_FREE] = ik.NONE
+    noc[ik.NOC_NEAR] = NEAR_PACKETS * spec.config.dram_channels
     s[shape.at["fifos"] : shape.at["fifo_ready"]] = ik.EMPTY
 
 

@@ -21,6 +21,7 @@ from npuviz.sim.parts.interconnect_kernels import (
     NOC_STRIDE,
     NOC_WAITING,
     allocate_node,
+    bring_near,
     noc_grant,
     noc_push,
 )
@@ -295,8 +296,8 @@ def tick_behind(s, cycle):
 @kernel
 def give(s, noc, channel, node, tick):
     """Put a request into a channel's front list, which has room."""
-    word = s[noc + NOC_POOL] + node * s[noc + NOC_STRIDE]
-    dram_offer(s, s[H_DRAM], channel, node, s[word + NODE_ADDRESS], tick)
+    address = s[s[noc + NOC_POOL] + node * s[noc + NOC_STRIDE] + NODE_ADDRESS]
+    dram_offer(s, s[H_DRAM], channel, bring_near(s, noc, node), address, tick)
 
 
 @kernel
