@@ -30,6 +30,8 @@ class CommandLayout:
         self._rules = [rule for rule in device.rules if rule.window == 1]
         self._ranks = ck.CHANNEL_HEAD
         groups = sizes.ranks * sizes.groups
+        # A row that has a record has a request in one of the buffers.
+        self._num_rows = 2 * (device.queue_depth + 1)
         tables = {
             "groups": ck.COMMANDS * groups,
             "times": ck.COMMANDS * device.banks,
@@ -37,6 +39,7 @@ class CommandLayout:
             "banks": device.banks * ck.BANK_WORDS,
             "queues": 2 * device.banks * ck.Q_WORDS,
             "counts": 2 * device.banks,
+            "rows": self._num_rows * ck.ROW_WORDS,
         }
         place = self._ranks + sizes.ranks * ck.RANK_WORDS
         self._tables: dict[str, int] = {}
@@ -135,6 +138,7 @@ class CommandLayout:
         s[c + ck.CC_BANKS] = at["banks"]
         s[c + ck.CC_QUEUES] = at["queues"]
         s[c + ck.CC_COUNTS] = at["counts"]
+        s[c + ck.CC_ROWS] = at["rows"]
         sizes = self.device.organization
         for rank in range(sizes.ranks):
             word = c + self._ranks + rank * ck.RANK_WORDS + ck.RANK_RING
@@ -150,6 +154,8 @@ class CommandLayout:
             s[word + ck.BANK_UNITS + 3] = at["times"] + bank
         s[at["stamps"] : at["banks"]] = ck.NEVER
         s[at["queues"] : at["counts"]] = ck.NIL
+        rows = s[at["rows"] :][: self._num_rows * ck.ROW_WORDS].reshape(-1, ck.ROW_WORDS)
+        rows[:, ck.ROW_NEXT] = np.arange(1, self._num_rows + 1)
 
 
 def _write_field(words: np.ndarray, field: AddressField) -> None:

@@ -7,24 +7,18 @@ active buffer, write mode by watermarks, refresh.
 from numba import int64
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros
-from npuviz.sim.parts.dram_command_queue_kernels import (
-    close_bank,
-    node_word,
-    open_bank,
-    push_pending,
-    queue_of,
+from npuviz.sim.parts.dram_command_queue_kernels import node_word, push_pending, respond, take_head
+from npuviz.sim.parts.dram_command_row_kernels import (
+    close_row,
+    oldest_other,
+    open_row,
     remove_hit,
-    remove_oldest,
-    respond,
-    row_of,
-    stamp_of,
+    stamps_of,
     take_front,
-    take_head,
 )
 from npuviz.sim.parts.dram_command_state_kernels import (
     ACT,
     BANK_ACTIVE,
-    BANK_ROW,
     BANK_STAMP,
     BANK_UNITS,
     BANK_WORDS,
@@ -71,7 +65,6 @@ from npuviz.sim.parts.dram_command_state_kernels import (
     NODE_TIME,
     PRE,
     PREA,
-    Q_OTHER,
     RANK_RING,
     RANK_TURN,
     RANK_WORDS,
@@ -157,7 +150,7 @@ def access(s, dram, c, bank, bank_word, node, command, tick):
 @kernel
 def activate(s, dram, c, bank, bank_word, buffer, tick):
     """Issue ACT for the oldest request of a closed bank, which moves on to the active buffer."""
-    node = remove_oldest(s, dram, c, bank, buffer)
+    node = open_row(s, dram, c, bank, buffer)
     count_first(s, dram, c, node, int64(1))
     word = node_word(s, dram, node)
     clk = tick + 1
@@ -170,14 +163,11 @@ def activate(s, dram, c, bank, bank_word, buffer, tick):
         s[rank + RANK_TURN] = turn
         delay(s, rank + ACT, s[rank + RANK_RING + turn] + s[dram + DC_WINDOW])
     s[s[c + CC_COUNTS] + bank] += 1
-    row = row_of(s, dram, node)
-    s[bank_word + BANK_ROW] = row
     s[bank_word + BANK_ACTIVE] = node
     s[bank_word + BANK_STAMP] = s[word + NODE_STAMP] >> 1
     s[bank_word + BANK_WRITE] = buffer
     s[c + CC_ACTIVE] |= 1 << bank
     s[c + CC_OPEN] |= 1 << bank
-    open_bank(s, dram, c, bank, row)
 
 
 @kernel
@@ -185,11 +175,10 @@ def precharge(s, dram, c, bank, bank_word, buffer, tick):
     """Issue PRE for a bank, unless its activated request is not served yet."""
     if s[c + CC_ACTIVE] >> bank & 1 == 1:
         return
-    count_first(s, dram, c, s[queue_of(s, c, bank, buffer) + Q_OTHER], int64(2))
+    count_first(s, dram, c, oldest_other(s, c, bank, buffer), int64(2))
     issue(s, dram, c, bank_word, int64(PRE), tick + 1)
-    s[bank_word + BANK_ROW] = -1
     s[c + CC_OPEN] &= ~(1 << bank)
-    close_bank(s, dram, c, bank)
+    close_row(s, dram, c, bank)
 
 
 @kernel
@@ -224,8 +213,7 @@ def refresh(s, dram, c, tick):
             issue(s, dram, c, bank_word, int64(PREA), clk)
             s[c + CC_OPEN] &= ~mask
             for bank in range(rank * banks, (rank + 1) * banks):
-                s[s[c + CC_BANKS] + bank * BANK_WORDS + BANK_ROW] = -1
-                close_bank(s, dram, c, bank)
+                close_row(s, dram, c, bank)
         return clk + 1
     return soonest
 
@@ -325,8 +313,8 @@ def serve_active(s, dram, c, tick):
 def serve_buffer(s, dram, c, buffer, tick):
     """Serve the oldest request of a buffer whose next command can be issued; returns the next chance."""
     clk = tick + 1
-    hit_stamps = stamp_of(s, dram, c, 0, buffer, 0)
-    other_stamps = stamp_of(s, dram, c, 0, buffer, 1)
+    hit_stamps = stamps_of(s, dram, c, buffer, 0)
+    other_stamps = stamps_of(s, dram, c, buffer, 1)
     hits = s[c + CC_HITS + buffer]
     others = s[c + CC_OTHERS + buffer]
     is_open = s[c + CC_OPEN]

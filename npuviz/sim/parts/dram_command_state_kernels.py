@@ -8,7 +8,6 @@ NODE_WORDS words, so that a request goes through network and DRAM without being 
 # --- a node -----------------------------------------------------------------------------------------
 NODE_LINK = 0  # next node << 32 | payload of the owner
 NODE_TIME = 1  # front list: tick in which it may be offered; finished: tick of the response
-NODE_ROWS = 1  # buffer, oldest one of a row that is not open: that of the next row << 32 | newest of its row
 NODE_ADDRESS = 2  # byte address inside the channel
 NODE_STAMP = 3  # order of arrival * 2, + 1 once its hit, miss or conflict is counted
 NODE_WORDS = 4
@@ -111,6 +110,8 @@ CC_EARLIEST = 40  # six words: earliest clock of each command, as far as the cha
 CC_PEAK = 46  # two words: largest number of requests in the read and the write buffer
 CC_WAS = 48  # two words: requests in them before the last tick done
 CC_COUNTS = 50  # word of activations by bank, then accesses
+CC_ROWS = 51  # word of the row records
+CC_FREE_ROW = 52  # first of those not in use
 CHANNEL_HEAD = 56
 
 # --- units ------------------------------------------------------------------------------------------
@@ -125,9 +126,14 @@ BANK_WRITE = 3  # 1: it is a write
 BANK_UNITS = 4  # four words: words of its channel's, rank's, group's and its own earliest times
 BANK_WORDS = 8
 
-# The requests of one buffer for one bank: those of a row are linked in order of age, and so are the
-# oldest ones of the rows that are not open.
+# The requests of one buffer for one bank. Those of a row are linked in order of age. A row that is not open
+# has a record: nothing searches requests, and the records of a channel fit into the nearest cache.
 Q_HIT = 0  # oldest one for the open row, NIL if none
 Q_HIT_LAST = 1  # newest one
-Q_OTHER = 2  # oldest one for another row, or any if the bank is closed
+Q_OTHER = 2  # record of the row with the oldest request for another row, or any if the bank is closed
 Q_WORDS = 4
+
+ROW_NEXT = 0  # row << 32 | record of the row whose oldest request is the next by age
+ROW_ENDS = 1  # its oldest request << 32 | its newest
+ROW_STAMP = 2  # of its oldest request
+ROW_WORDS = 3

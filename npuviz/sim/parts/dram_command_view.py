@@ -101,10 +101,11 @@ class CommandView:
         for bank in range(self.num_banks):
             queue = queues + (2 * bank + buffer) * ck.Q_WORDS
             found += self._chain(state, int(state[queue + ck.Q_HIT]))
-            first = int(state[queue + ck.Q_OTHER])
-            while first != ck.NIL:
-                found += self._chain(state, first)
-                first = int(state[self._node(state, first) + ck.NODE_ROWS]) >> 32
+            record = int(state[queue + ck.Q_OTHER])
+            while record != ck.NIL:
+                word = int(row[ck.CC_ROWS]) + record * ck.ROW_WORDS
+                found += self._chain(state, int(state[word + ck.ROW_ENDS]) >> 32)
+                record = int(state[word + ck.ROW_NEXT]) & ck.LOW_HALF
         return sorted(found, key=lambda request: request.stamp)
 
     def activated(self, state: np.ndarray, channel: int) -> list[HeldRequest]:
