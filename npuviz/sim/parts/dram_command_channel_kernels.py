@@ -32,6 +32,7 @@ from npuviz.sim.parts.dram_command_state_kernels import (
     CC_GROUPS,
     CC_HELD,
     CC_HITS,
+    CC_ISSUE_AT,
     CC_LAST,
     CC_NEXT,
     CC_OPEN,
@@ -350,11 +351,31 @@ def update_mode(s, dram, c):
     if s[c + CC_WRITING] == 0:
         if s[c + CC_HELD + 1] > s[dram + DC_MANY] or s[c + CC_HELD] == 0:
             s[c + CC_WRITING] = 1
+            s[c + CC_ISSUE_AT] = 0
     elif s[c + CC_HELD + 1] < s[dram + DC_FEW] and s[c + CC_HELD] > 0:
         s[c + CC_WRITING] = 0
+        s[c + CC_ISSUE_AT] = 0
 
 
 # --- a tick -----------------------------------------------------------------------------------------
+
+
+@kernel
+def serve(s, dram, c, tick):
+    """Issue a command if one may be issued; returns the clock of the next chance, which is a later one."""
+    clk = tick + 1
+    soonest = NEVER
+    if s[c + CC_ACTIVE] != 0:
+        soonest = serve_active(s, dram, c, tick)
+    if soonest > clk:
+        if s[c + CC_REFRESH] != 0:
+            time = refresh(s, dram, c, tick)
+        else:
+            update_mode(s, dram, c)
+            time = serve_buffer(s, dram, c, s[c + CC_WRITING], tick)
+        if time < soonest:
+            soonest = time
+    return soonest if soonest > clk else clk + 1
 
 
 @kernel
@@ -376,21 +397,14 @@ def channel_cycle(s, dram, c, tick):
         if tick + 1 >= s[c + CC_REFRESH_AT]:
             s[c + CC_REFRESH] = (1 << s[dram + DC_RANKS]) - 1
             s[c + CC_REFRESH_AT] += interval
+            s[c + CC_ISSUE_AT] = 0
         following = s[c + CC_REFRESH_AT]
     clk = tick + 1
-    soonest = NEVER
-    if s[c + CC_ACTIVE] != 0:
-        soonest = serve_active(s, dram, c, tick)
-    if soonest > clk:
-        if s[c + CC_REFRESH] != 0:
-            time = refresh(s, dram, c, tick)
-        else:
-            update_mode(s, dram, c)
-            time = serve_buffer(s, dram, c, s[c + CC_WRITING], tick)
-        if time < soonest:
-            soonest = time
-    if soonest <= clk:
-        soonest = clk + 1
+    if s[c + CC_ISSUE_AT] > clk and s[c + CC_REFRESH] == 0:
+        update_mode(s, dram, c)
+    if s[c + CC_ISSUE_AT] <= clk:
+        s[c + CC_ISSUE_AT] = serve(s, dram, c, tick)
+    soonest = s[c + CC_ISSUE_AT]
     if soonest < following:
         following = soonest
     # From clocks to ticks.

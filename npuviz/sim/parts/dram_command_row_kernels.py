@@ -27,6 +27,7 @@ from npuviz.sim.parts.dram_command_state_kernels import (
     CC_FRONT_TAIL,
     CC_HELD,
     CC_HITS,
+    CC_ISSUE_AT,
     CC_OTHERS,
     CC_PEAK,
     CC_QUEUES,
@@ -206,13 +207,17 @@ def remove_hit(s, dram, c, bank, buffer):
 
 @kernel
 def hold(s, dram, c, bank, buffer, node, row, tick):
-    """Put a request, the newest of all, among those of its bank."""
+    """Put a request, the newest of all, among those of its bank.
+
+    Behind an older one that waits for the same it changes nothing of what may be issued when.
+    """
     queue = queue_of(s, c, bank, buffer)
     s[node_word(s, dram, node) + NODE_STAMP] = tick << 1
     link_to(s, dram, node, int64(NIL))
     if open_row_of(s, c, bank) == row:
         if s[queue + Q_HIT] == NIL:
             set_hit(s, dram, c, queue, bank, buffer, node)
+            s[c + CC_ISSUE_AT] = 0
         else:
             link_to(s, dram, s[queue + Q_HIT_LAST], node)
         s[queue + Q_HIT_LAST] = node
@@ -221,6 +226,8 @@ def hold(s, dram, c, bank, buffer, node, row, tick):
     if record == NIL:
         record = new_row(s, c, row, node, node, tick, int64(NIL))
         link_row(s, dram, c, queue, bank, buffer, before, record)
+        if before == NIL:
+            s[c + CC_ISSUE_AT] = 0
     else:
         word = row_word(s, c, record) + ROW_ENDS
         link_to(s, dram, s[word] & LOW_HALF, node)

@@ -112,6 +112,7 @@ CC_WAS = 48  # two words: requests in them before the last tick done
 CC_COUNTS = 50  # word of activations by bank, then accesses
 CC_ROWS = 51  # word of the row records
 CC_FREE_ROW = 52  # first of those not in use
+CC_ISSUE_AT = 53  # no command may be issued before this clock; 0: not known, look
 CHANNEL_HEAD = 56
 
 # --- units ------------------------------------------------------------------------------------------
