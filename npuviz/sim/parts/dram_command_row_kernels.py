@@ -6,7 +6,7 @@ that choosing looks at banks, never at requests.
 
 from numba import int64
 
-from npuviz.sim.parts.bits_kernels import inlined, kernel, fetch
+from npuviz.sim.parts.bits_kernels import fetch, inlined, kernel
 from npuviz.sim.parts.dram_command_queue_kernels import (
     bank_of,
     field_of,

@@ -9,7 +9,7 @@ its FIFO is empty, else one cycle after the newest packet of the FIFO. With late
 thus ready as soon as it is at the head of its FIFO in a later cycle, and no ready time is kept.
 """
 
-from npuviz.sim.parts.bits_kernels import inlined, fetch, trailing_zeros
+from npuviz.sim.parts.bits_kernels import fetch, inlined, trailing_zeros
 
 NOC_LATENCY = 0  # NoC cycles
 NOC_PERIOD = 1  # picoseconds

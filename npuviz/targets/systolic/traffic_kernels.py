@@ -6,7 +6,7 @@ moment the DRAM takes it (`reply_kernels`), because simple DRAM keeps its order 
 
 from numba import int64
 
-from npuviz.sim.parts.bits_kernels import inlined, kernel, fetch, trailing_zeros
+from npuviz.sim.parts.bits_kernels import fetch, inlined, kernel, trailing_zeros
 from npuviz.sim.parts.dram_command_kernels import dram_can_accept, dram_offer
 from npuviz.sim.parts.dram_command_state_kernels import DC_NEXT, NIL, NODE_ADDRESS, NODE_TIME
 from npuviz.sim.parts.dram_kernels import dram_arrive
