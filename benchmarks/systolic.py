@@ -28,6 +28,7 @@ SPEED = 20
 """How many times faster than ONNXim a run shall be, recording included."""
 MEMORY_MIB = 1024
 SCALED_CORES = (16, 64, 256)
+SCALED_REPEATS = 3
 
 
 def reference_rows() -> list[dict[str, str]]:
@@ -110,7 +111,11 @@ def run() -> list[Row]:
 
 
 def scaling_rows() -> list[Row]:
-    """Nanoseconds per event (requests, DRAM commands, instructions) as cores grow, HBM2 on 64 channels."""
+    """Nanoseconds per event (requests, DRAM commands, instructions) as cores grow, HBM2 on 64 channels.
+
+    The channels are idle more than half of the time with 16 cores and never with 64 or more: buffers are full
+    then, a quarter of the requests meets another row, and a command is chosen among many.
+    """
     found: list[Row] = []
     with tempfile.TemporaryDirectory() as folder:
         for cores in SCALED_CORES:
@@ -124,11 +129,13 @@ def scaling_rows() -> list[Row]:
             }
             request = LoadRequest(_product(Path(folder), 256 * cores), preset="tpuv4", settings=settings)
             spec, program = TARGET.load(request, NoProgress())
-            machine = SystolicMachine(spec, program)
-            begin = time.process_time()
-            machine.advance(FOREVER, NO_STOPS, None)
-            seconds = time.process_time() - begin
-            counters = machine.summary().counters
+            seconds, counters = float("inf"), dict[str, int]()
+            for _ in range(SCALED_REPEATS):
+                machine = SystolicMachine(spec, program)
+                begin = time.process_time()
+                machine.advance(FOREVER, NO_STOPS, None)
+                seconds = min(seconds, time.process_time() - begin)
+                counters = machine.summary().counters
             names = ("reads", "writes", "gemm_instructions", "dram_commands")
             events = sum(counters[name] for name in names)
             name = f"{cores} cores, 64 channels of HBM2: {events / 1e6:.1f} million events, time of one"

@@ -10,6 +10,8 @@ COMMAND_NAMES = tuple(_COMMANDS)
 """Commands by number."""
 FRONT_LIMIT = 256
 """Requests that a channel's front list holds. Ref: systolic.md section 3.7."""
+LINE_WORDS = 8
+"""Words of a cache line; channels lie in whole lines."""
 MAX_CHANNELS = 32 * ck.WHEEL_MASKS
 
 
@@ -27,14 +29,30 @@ class CommandLayout:
         sizes = device.organization
         self._rules = [rule for rule in device.rules if rule.window == 1]
         self._ranks = ck.CHANNEL_HEAD
-        self._groups = self._ranks + sizes.ranks * ck.RANK_WORDS
-        self._banks = self._groups + sizes.ranks * sizes.groups * ck.UNIT_WORDS
-        self._queues = self._banks + device.banks * ck.BANK_WORDS
-        self.channel_words = self._queues + 2 * device.banks * ck.Q_WORDS
+        groups = sizes.ranks * sizes.groups
+        # A row that has a record has a request in one of the buffers.
+        self._num_rows = 2 * (device.queue_depth + 1)
+        tables = {
+            "groups": ck.COMMANDS * groups,
+            "times": ck.COMMANDS * device.banks,
+            "stamps": 4 * device.banks,
+            "banks": device.banks * ck.BANK_WORDS,
+            "queues": 2 * device.banks * ck.Q_WORDS,
+            "counts": 2 * device.banks,
+            "rows": self._num_rows * ck.ROW_WORDS,
+        }
+        place = self._ranks + sizes.ranks * ck.RANK_WORDS
+        self._tables: dict[str, int] = {}
+        for name, size in tables.items():
+            self._tables[name] = place
+            place += size
+        self.channel_words = place + -place % LINE_WORDS
+        # How far apart the times of two commands are, by level of the unit.
+        self._steps = (1, 1, groups, device.banks)
         self._wheel = ck.DC_HEADER
         self._rule_table = self._wheel + ck.WHEEL_TICKS * ck.WHEEL_MASKS
         self._first = self._rule_table + len(self._rules) * ck.RULE_WORDS
-        self._first += -self._first % 8
+        self._first += -self._first % LINE_WORDS
         self.num_words = self._first + channels * self.channel_words
 
     def write(
@@ -59,6 +77,7 @@ class CommandLayout:
             ck.DC_RANKS: sizes.ranks,
             ck.DC_RANK_BANKS: sizes.groups * sizes.banks,
             ck.DC_BANKS: device.banks,
+            ck.DC_GROUPS: sizes.ranks * sizes.groups,
             ck.DC_READ_LATENCY: device.read_latency,
             ck.DC_DEPTH: device.queue_depth,
             ck.DC_FEW: device.watermarks[0],
@@ -94,7 +113,7 @@ class CommandLayout:
                     s[at + ck.DC_SIBLINGS] = 1
                 for rule in rules:
                     s[place + ck.RULE_LEVEL] = ck.BANK_UNITS + rule.level
-                    s[place + ck.RULE_AFTER] = _COMMANDS[rule.after]
+                    s[place + ck.RULE_AFTER] = _COMMANDS[rule.after] * self._steps[rule.level]
                     s[place + ck.RULE_CYCLES] = rule.cycles
                     place += ck.RULE_WORDS
 
@@ -112,25 +131,31 @@ class CommandLayout:
         s[c + ck.CC_REFRESH_AT] = interval
         s[c + ck.CC_NEXT] = interval - 1 if interval else ck.NEVER
         s[c + ck.CC_UNITS] = c + self._ranks
-        s[c + ck.CC_BANKS] = c + self._banks
-        s[c + ck.CC_QUEUES] = c + self._queues
+        at = {name: c + place for name, place in self._tables.items()}
+        s[c + ck.CC_GROUPS] = at["groups"]
+        s[c + ck.CC_TIMES] = at["times"]
+        s[c + ck.CC_STAMPS] = at["stamps"]
+        s[c + ck.CC_BANKS] = at["banks"]
+        s[c + ck.CC_QUEUES] = at["queues"]
+        s[c + ck.CC_COUNTS] = at["counts"]
+        s[c + ck.CC_ROWS] = at["rows"]
         sizes = self.device.organization
         for rank in range(sizes.ranks):
             word = c + self._ranks + rank * ck.RANK_WORDS + ck.RANK_RING
             s[word : word + 4] = -ck.NEVER
         for bank in range(self.device.banks):
-            word = c + self._banks + bank * ck.BANK_WORDS
+            word = at["banks"] + bank * ck.BANK_WORDS
             group = bank // sizes.banks
             s[word + ck.BANK_ROW] = -1
             s[word + ck.BANK_ACTIVE] = ck.NIL
             s[word + ck.BANK_UNITS] = c + ck.CC_EARLIEST
             s[word + ck.BANK_UNITS + RANK] = c + self._ranks + group // sizes.groups * ck.RANK_WORDS
-            s[word + ck.BANK_UNITS + GROUP] = c + self._groups + group * ck.UNIT_WORDS
-            s[word + ck.BANK_UNITS + 3] = word
-        queues = s[c + self._queues : c + self.channel_words].reshape(-1, ck.Q_WORDS)
-        for word in (ck.Q_HEAD, ck.Q_TAIL, ck.Q_HIT, ck.Q_HIT_BEFORE, ck.Q_OTHER):
-            queues[:, word] = ck.NIL
-        queues[:, ck.Q_HIT_STAMP] = queues[:, ck.Q_OTHER_STAMP] = ck.NEVER
+            s[word + ck.BANK_UNITS + GROUP] = at["groups"] + group
+            s[word + ck.BANK_UNITS + 3] = at["times"] + bank
+        s[at["stamps"] : at["banks"]] = ck.NEVER
+        s[at["queues"] : at["counts"]] = ck.NIL
+        rows = s[at["rows"] :][: self._num_rows * ck.ROW_WORDS].reshape(-1, ck.ROW_WORDS)
+        rows[:, ck.ROW_NEXT] = np.arange(1, self._num_rows + 1)
 
 
 def _write_field(words: np.ndarray, field: AddressField) -> None:

@@ -7,23 +7,18 @@ active buffer, write mode by watermarks, refresh.
 from numba import int64
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros
-from npuviz.sim.parts.dram_command_queue_kernels import (
-    close_bank,
-    node_word,
-    push_pending,
-    queue_of,
+from npuviz.sim.parts.dram_command_queue_kernels import node_word, push_pending, respond, take_head
+from npuviz.sim.parts.dram_command_row_kernels import (
+    close_row,
+    oldest_other,
+    open_row,
     remove_hit,
-    remove_oldest,
-    respond,
-    sort_bank,
+    stamps_of,
     take_front,
-    take_head,
 )
 from npuviz.sim.parts.dram_command_state_kernels import (
     ACT,
     BANK_ACTIVE,
-    BANK_COUNTS,
-    BANK_ROW,
     BANK_STAMP,
     BANK_UNITS,
     BANK_WORDS,
@@ -31,25 +26,31 @@ from npuviz.sim.parts.dram_command_state_kernels import (
     CC_ACTIVE,
     CC_BANKS,
     CC_COMMANDS,
+    CC_COUNTS,
     CC_EARLIEST,
     CC_FRONT_HEAD,
+    CC_GROUPS,
     CC_HELD,
     CC_HITS,
+    CC_ISSUE_AT,
     CC_LAST,
     CC_NEXT,
     CC_OPEN,
     CC_OTHERS,
     CC_PENDING_HEAD,
     CC_PENDING_TAIL,
-    CC_QUEUES,
     CC_REFRESH,
     CC_REFRESH_AT,
     CC_REFRESHED,
     CC_ROW,
+    CC_TIMES,
     CC_UNITS,
     CC_WAS,
     CC_WRITING,
+    DC_BANK_BITS,
+    DC_BANKS,
     DC_FEW,
+    DC_GROUPS,
     DC_INTERVAL,
     DC_MANY,
     DC_RANK_BANKS,
@@ -65,10 +66,6 @@ from npuviz.sim.parts.dram_command_state_kernels import (
     NODE_TIME,
     PRE,
     PREA,
-    Q_HIT_STAMP,
-    Q_OTHER,
-    Q_OTHER_STAMP,
-    Q_WORDS,
     RANK_RING,
     RANK_TURN,
     RANK_WORDS,
@@ -142,7 +139,7 @@ def flush_pending(s, dram, c, tick):
 def access(s, dram, c, bank, bank_word, node, command, tick):
     """Issue RD or WR for a request that has left its buffer."""
     issue(s, dram, c, bank_word, command, tick + 1)
-    s[bank_word + BANK_COUNTS + 1] += 1
+    s[s[c + CC_COUNTS] + s[dram + DC_BANKS] + bank] += 1
     if command == RD:
         # Due at clock tick + 1 + latency, and a tick's responses leave after its clock has advanced.
         push_pending(s, dram, c, node, tick + s[dram + DC_READ_LATENCY])
@@ -154,7 +151,7 @@ def access(s, dram, c, bank, bank_word, node, command, tick):
 @kernel
 def activate(s, dram, c, bank, bank_word, buffer, tick):
     """Issue ACT for the oldest request of a closed bank, which moves on to the active buffer."""
-    node = remove_oldest(s, dram, c, bank, buffer)
+    node = open_row(s, dram, c, bank, buffer)
     count_first(s, dram, c, node, int64(1))
     word = node_word(s, dram, node)
     clk = tick + 1
@@ -166,14 +163,12 @@ def activate(s, dram, c, bank, bank_word, buffer, tick):
         turn = (turn + 1) & 3
         s[rank + RANK_TURN] = turn
         delay(s, rank + ACT, s[rank + RANK_RING + turn] + s[dram + DC_WINDOW])
-    s[bank_word + BANK_COUNTS] += 1
-    s[bank_word + BANK_ROW] = s[word + NODE_TIME]
+    s[s[c + CC_COUNTS] + bank] += 1
     s[bank_word + BANK_ACTIVE] = node
     s[bank_word + BANK_STAMP] = s[word + NODE_STAMP] >> 1
     s[bank_word + BANK_WRITE] = buffer
     s[c + CC_ACTIVE] |= 1 << bank
     s[c + CC_OPEN] |= 1 << bank
-    sort_bank(s, dram, c, bank)
 
 
 @kernel
@@ -181,11 +176,10 @@ def precharge(s, dram, c, bank, bank_word, buffer, tick):
     """Issue PRE for a bank, unless its activated request is not served yet."""
     if s[c + CC_ACTIVE] >> bank & 1 == 1:
         return
-    count_first(s, dram, c, s[queue_of(s, c, bank, buffer) + Q_OTHER], int64(2))
+    count_first(s, dram, c, oldest_other(s, c, bank, buffer), int64(2))
     issue(s, dram, c, bank_word, int64(PRE), tick + 1)
-    s[bank_word + BANK_ROW] = -1
     s[c + CC_OPEN] &= ~(1 << bank)
-    close_bank(s, dram, c, bank)
+    close_row(s, dram, c, bank)
 
 
 @kernel
@@ -220,8 +214,7 @@ def refresh(s, dram, c, tick):
             issue(s, dram, c, bank_word, int64(PREA), clk)
             s[c + CC_OPEN] &= ~mask
             for bank in range(rank * banks, (rank + 1) * banks):
-                s[s[c + CC_BANKS] + bank * BANK_WORDS + BANK_ROW] = -1
-                close_bank(s, dram, c, bank)
+                close_row(s, dram, c, bank)
         return clk + 1
     return soonest
 
@@ -229,20 +222,12 @@ def refresh(s, dram, c, tick):
 # --- choice -----------------------------------------------------------------------------------------
 
 
-@inlined
-def bank_time(s, bank_word, command):
-    """Clock from which group and bank allow a command."""
-    time = s[s[bank_word + BANK_UNITS + 2] + command]
-    own = s[bank_word + command]
-    return own if own > time else time
-
-
 @kernel
 def oldest_ready(s, dram, c, banks, command, stamps, clk):
     """Among `banks` (a mask) the one with the smallest stamp that allows a command now.
 
-    Bank 0's stamp is at word `stamps`, the others' 2 * Q_WORDS further on each. Returns (bank or -1, its
-    stamp or NEVER, earliest clock beyond `clk` from which another one may allow it).
+    Bank 0's stamp is at word `stamps`, the others' behind it. Returns (bank or -1, its stamp or NEVER,
+    earliest clock beyond `clk` from which another one may allow it).
     """
     best = -1
     best_stamp = NEVER
@@ -254,32 +239,35 @@ def oldest_ready(s, dram, c, banks, command, stamps, clk):
         else:
             size = s[dram + DC_RANK_BANKS]
             low = (1 << size) - 1
-            rank = 0
-            base = s[c + CC_BANKS]
-            while banks != 0:
-                mask = banks & low
-                banks >>= size
-                if mask != 0:
-                    rank_word = base + rank * size * BANK_WORDS
-                    time = s[s[rank_word + BANK_UNITS + 1] + command]
+            times = s[c + CC_TIMES] + command * s[dram + DC_BANKS]
+            groups = s[c + CC_GROUPS] + command * s[dram + DC_GROUPS]
+            bits = s[dram + DC_BANK_BITS]
+            rank = s[c + CC_UNITS] + command
+            first = 0
+            while banks >> first != 0:
+                mask = banks & (low << first)
+                time = s[rank]
+                rank += RANK_WORDS
+                first += size
+                if mask != 0 and time > clk:
+                    if time < soonest:
+                        soonest = time
+                    mask = 0
+                while mask != 0:
+                    bank = trailing_zeros(mask)
+                    mask &= mask - 1
+                    time = s[times + bank]
+                    other = s[groups + (bank >> bits)]
+                    if other > time:
+                        time = other
                     if time > clk:
                         if time < soonest:
                             soonest = time
-                        mask = 0
-                    while mask != 0:
-                        bank = trailing_zeros(mask)
-                        mask &= mask - 1
-                        time = bank_time(s, rank_word + bank * BANK_WORDS, command)
-                        bank += rank * size
-                        if time > clk:
-                            if time < soonest:
-                                soonest = time
-                        else:
-                            stamp = s[stamps + bank * 2 * Q_WORDS]
-                            if stamp < best_stamp:
-                                best_stamp = stamp
-                                best = bank
-                rank += 1
+                    else:
+                        stamp = s[stamps + bank]
+                        if stamp < best_stamp:
+                            best_stamp = stamp
+                            best = bank
     return best, best_stamp, soonest
 
 
@@ -296,7 +284,10 @@ def serve_active(s, dram, c, tick):
         mask &= mask - 1
         bank_word = s[c + CC_BANKS] + bank * BANK_WORDS
         command = RD + s[bank_word + BANK_WRITE]
-        time = bank_time(s, bank_word, command)
+        time = s[s[c + CC_TIMES] + command * s[dram + DC_BANKS] + bank]
+        other = s[s[c + CC_GROUPS] + command * s[dram + DC_GROUPS] + (bank >> s[dram + DC_BANK_BITS])]
+        if other > time:
+            time = other
         other = s[s[bank_word + BANK_UNITS + 1] + command]
         if other > time:
             time = other
@@ -323,18 +314,19 @@ def serve_active(s, dram, c, tick):
 def serve_buffer(s, dram, c, buffer, tick):
     """Serve the oldest request of a buffer whose next command can be issued; returns the next chance."""
     clk = tick + 1
-    queues = s[c + CC_QUEUES] + buffer * Q_WORDS
+    hit_stamps = stamps_of(s, dram, c, buffer, 0)
+    other_stamps = stamps_of(s, dram, c, buffer, 1)
     hits = s[c + CC_HITS + buffer]
     others = s[c + CC_OTHERS + buffer]
     is_open = s[c + CC_OPEN]
-    best, best_stamp, soonest = oldest_ready(s, dram, c, hits, RD + buffer, queues + Q_HIT_STAMP, clk)
+    best, best_stamp, soonest = oldest_ready(s, dram, c, hits, RD + buffer, hit_stamps, clk)
     kind = RD + buffer
-    bank, stamp, time = oldest_ready(s, dram, c, others & ~is_open, int64(ACT), queues + Q_OTHER_STAMP, clk)
+    bank, stamp, time = oldest_ready(s, dram, c, others & ~is_open, int64(ACT), other_stamps, clk)
     if stamp < best_stamp:
         best, best_stamp, kind = bank, stamp, ACT
     if time < soonest:
         soonest = time
-    bank, stamp, time = oldest_ready(s, dram, c, others & is_open, int64(PRE), queues + Q_OTHER_STAMP, clk)
+    bank, stamp, time = oldest_ready(s, dram, c, others & is_open, int64(PRE), other_stamps, clk)
     if stamp < best_stamp:
         best, best_stamp, kind = bank, stamp, PRE
     if time < soonest:
@@ -359,11 +351,31 @@ def update_mode(s, dram, c):
     if s[c + CC_WRITING] == 0:
         if s[c + CC_HELD + 1] > s[dram + DC_MANY] or s[c + CC_HELD] == 0:
             s[c + CC_WRITING] = 1
+            s[c + CC_ISSUE_AT] = 0
     elif s[c + CC_HELD + 1] < s[dram + DC_FEW] and s[c + CC_HELD] > 0:
         s[c + CC_WRITING] = 0
+        s[c + CC_ISSUE_AT] = 0
 
 
 # --- a tick -----------------------------------------------------------------------------------------
+
+
+@kernel
+def serve(s, dram, c, tick):
+    """Issue a command if one may be issued; returns the clock of the next chance, which is a later one."""
+    clk = tick + 1
+    soonest = NEVER
+    if s[c + CC_ACTIVE] != 0:
+        soonest = serve_active(s, dram, c, tick)
+    if soonest > clk:
+        if s[c + CC_REFRESH] != 0:
+            time = refresh(s, dram, c, tick)
+        else:
+            update_mode(s, dram, c)
+            time = serve_buffer(s, dram, c, s[c + CC_WRITING], tick)
+        if time < soonest:
+            soonest = time
+    return soonest if soonest > clk else clk + 1
 
 
 @kernel
@@ -385,21 +397,14 @@ def channel_cycle(s, dram, c, tick):
         if tick + 1 >= s[c + CC_REFRESH_AT]:
             s[c + CC_REFRESH] = (1 << s[dram + DC_RANKS]) - 1
             s[c + CC_REFRESH_AT] += interval
+            s[c + CC_ISSUE_AT] = 0
         following = s[c + CC_REFRESH_AT]
     clk = tick + 1
-    soonest = NEVER
-    if s[c + CC_ACTIVE] != 0:
-        soonest = serve_active(s, dram, c, tick)
-    if soonest > clk:
-        if s[c + CC_REFRESH] != 0:
-            time = refresh(s, dram, c, tick)
-        else:
-            update_mode(s, dram, c)
-            time = serve_buffer(s, dram, c, s[c + CC_WRITING], tick)
-        if time < soonest:
-            soonest = time
-    if soonest <= clk:
-        soonest = clk + 1
+    if s[c + CC_ISSUE_AT] > clk and s[c + CC_REFRESH] == 0:
+        update_mode(s, dram, c)
+    if s[c + CC_ISSUE_AT] <= clk:
+        s[c + CC_ISSUE_AT] = serve(s, dram, c, tick)
+    soonest = s[c + CC_ISSUE_AT]
     if soonest < following:
         following = soonest
     # From clocks to ticks.

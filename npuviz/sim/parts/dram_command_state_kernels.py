@@ -7,7 +7,7 @@ NODE_WORDS words, so that a request goes through network and DRAM without being 
 
 # --- a node -----------------------------------------------------------------------------------------
 NODE_LINK = 0  # next node << 32 | payload of the owner
-NODE_TIME = 1  # front list: tick in which it may be offered; buffer: row; finished: tick of the response
+NODE_TIME = 1  # front list: tick in which it may be offered; finished: tick of the response
 NODE_ADDRESS = 2  # byte address inside the channel
 NODE_STAMP = 3  # order of arrival * 2, + 1 once its hit, miss or conflict is counted
 NODE_WORDS = 4
@@ -58,15 +58,16 @@ DC_SLOTS = 79  # bits of the wheel's slots with channels in them
 DC_FAR = 80  # earliest tick of channels that are beyond the wheel
 DC_WHEEL = 81  # word of the wheel
 DC_DONE = 82  # WHEEL_MASKS words: channels with responses to be taken
-DC_HEADER = 84
+DC_GROUPS = 84  # bank groups of a channel
+DC_HEADER = 88
 
 FIELD_SHIFT = 0
 FIELD_MASK = 1
 FIELD_ADDED = 2  # two parts: shift, mask, place
 FIELD_WORDS = 8
 
-RULE_LEVEL = 0  # word of a bank's UNIT_ words
-RULE_AFTER = 1
+RULE_LEVEL = 0  # word of a bank's BANK_UNITS
+RULE_AFTER = 1  # how far behind the unit's word the time of the delayed command is
 RULE_CYCLES = 2
 RULE_WORDS = 3
 
@@ -96,36 +97,44 @@ CC_SEEN = 21  # two words: reads, writes taken
 CC_ROW = 23  # three words: hits, misses, conflicts
 CC_REFRESHED = 26
 CC_FORWARDED = 27  # reads answered by the write buffer
-CC_UNITS = 28  # word of the channel's, the first rank's, the first group's earliest times, bank 0, queues
+CC_UNITS = 28  # word of the first rank
+CC_GROUPS = 29  # words of the groups' and the banks' earliest times: those of one command side by side
+CC_TIMES = 30
 CC_BANKS = 31
 CC_QUEUES = 32
+CC_STAMPS = (
+    33  # word of stamps by bank: oldest hits, oldest others of the read buffer, then of the write buffer
+)
 CC_COMMANDS = 34  # six words: commands issued
 CC_EARLIEST = 40  # six words: earliest clock of each command, as far as the channel goes
 CC_PEAK = 46  # two words: largest number of requests in the read and the write buffer
 CC_WAS = 48  # two words: requests in them before the last tick done
+CC_COUNTS = 50  # word of activations by bank, then accesses
+CC_ROWS = 51  # word of the row records
+CC_FREE_ROW = 52  # first of those not in use
+CC_ISSUE_AT = 53  # no command may be issued before this clock; 0: not known, look
 CHANNEL_HEAD = 56
 
 # --- units ------------------------------------------------------------------------------------------
-UNIT_WORDS = 8  # six earliest times
-RANK_RING = 8  # four words: the newest activations
+RANK_RING = 8  # after six earliest times: the newest four activations
 RANK_TURN = 12
 RANK_WORDS = 16
 
-# a bank: six earliest times, then
-BANK_ROW = 6  # open row, -1 if closed
-BANK_ACTIVE = 7  # node of the activated request
-BANK_STAMP = 8  # its stamp
-BANK_WRITE = 9  # 1: it is a write
-BANK_UNITS = 10  # four words: words of its channel's, rank's, group's and its own earliest times
-BANK_COUNTS = 14  # two words: activations, accesses
-BANK_WORDS = 16
+BANK_ROW = 0  # open row, -1 if closed
+BANK_ACTIVE = 1  # node of the activated request
+BANK_STAMP = 2  # its stamp
+BANK_WRITE = 3  # 1: it is a write
+BANK_UNITS = 4  # four words: words of its channel's, rank's, group's and its own earliest times
+BANK_WORDS = 8
 
-# the requests of one buffer for one bank
-Q_HEAD = 0
-Q_TAIL = 1
-Q_HIT = 2  # oldest one for the open row, NIL if none
-Q_HIT_BEFORE = 3  # the one before it in the list
-Q_HIT_STAMP = 4
-Q_OTHER = 5  # oldest one for another row, or any if the bank is closed
-Q_OTHER_STAMP = 6
-Q_WORDS = 8
+# The requests of one buffer for one bank. Those of a row are linked in order of age. A row that is not open
+# has a record: nothing searches requests, and the records of a channel fit into the nearest cache.
+Q_HIT = 0  # oldest one for the open row, NIL if none
+Q_HIT_LAST = 1  # newest one
+Q_OTHER = 2  # record of the row with the oldest request for another row, or any if the bank is closed
+Q_WORDS = 4
+
+ROW_NEXT = 0  # row << 32 | record of the row whose oldest request is the next by age
+ROW_ENDS = 1  # its oldest request << 32 | its newest
+ROW_STAMP = 2  # of its oldest request
+ROW_WORDS = 3

@@ -78,11 +78,16 @@ class CommandView:
 
     def activations(self, state: np.ndarray) -> np.ndarray:
         """(channels, banks) int64: how often each bank was opened."""
-        return self.banks(state)[:, :, ck.BANK_COUNTS].copy()
+        return self._counts(state, 0)
 
     def accesses(self, state: np.ndarray) -> np.ndarray:
         """(channels, banks) int64: reads and writes of each bank."""
-        return self.banks(state)[:, :, ck.BANK_COUNTS + 1].copy()
+        return self._counts(state, 1)
+
+    def _counts(self, state: np.ndarray, kind: int) -> np.ndarray:
+        channels = self.channels(state)
+        start = int(channels[0, ck.CC_COUNTS]) - int(state[self._at + ck.DC_FIRST]) + kind * self.num_banks
+        return channels[:, start : start + self.num_banks].copy()
 
     def peaks(self, state: np.ndarray) -> np.ndarray:
         """(channels, 2) int64: most requests that the read and the write buffer held."""
@@ -94,26 +99,40 @@ class CommandView:
         queues = int(row[ck.CC_QUEUES])
         found: list[HeldRequest] = []
         for bank in range(self.num_banks):
-            node = int(state[queues + (2 * bank + buffer) * ck.Q_WORDS + ck.Q_HEAD])
-            while node != ck.NIL:
-                request, node = self._request(state, node)
-                found.append(request)
+            queue = queues + (2 * bank + buffer) * ck.Q_WORDS
+            found += self._chain(state, int(state[queue + ck.Q_HIT]))
+            record = int(state[queue + ck.Q_OTHER])
+            while record != ck.NIL:
+                word = int(row[ck.CC_ROWS]) + record * ck.ROW_WORDS
+                found += self._chain(state, int(state[word + ck.ROW_ENDS]) >> 32)
+                record = int(state[word + ck.ROW_NEXT]) & ck.LOW_HALF
         return sorted(found, key=lambda request: request.stamp)
 
     def activated(self, state: np.ndarray, channel: int) -> list[HeldRequest]:
         """Requests whose row was opened for them and that are not served yet, oldest first."""
         nodes = self.banks(state)[channel, :, ck.BANK_ACTIVE].tolist()
-        found = [self._request(state, node, activated=True)[0] for node in nodes if node != ck.NIL]
+        found = [self._request(state, node, activated=True) for node in nodes if node != ck.NIL]
         return sorted(found, key=lambda request: request.stamp)
 
-    def _request(self, state: np.ndarray, node: int, *, activated: bool = False) -> tuple[HeldRequest, int]:
-        """A node's request, and the node behind it."""
-        word = int(state[self._at + ck.DC_POOL]) + node * int(state[self._at + ck.DC_STRIDE])
+    def _node(self, state: np.ndarray, node: int) -> int:
+        """Word of a node."""
+        return int(state[self._at + ck.DC_POOL]) + node * int(state[self._at + ck.DC_STRIDE])
+
+    def _chain(self, state: np.ndarray, node: int) -> list[HeldRequest]:
+        """The requests of a row, from the oldest one on."""
+        found: list[HeldRequest] = []
+        while node != ck.NIL:
+            found.append(self._request(state, node))
+            node = int(state[self._node(state, node)]) >> 32
+        return found
+
+    def _request(self, state: np.ndarray, node: int, *, activated: bool = False) -> HeldRequest:
+        """A node's request."""
+        word = self._node(state, node)
         link, address = int(state[word]), int(state[word + ck.NODE_ADDRESS])
         rank, group, bank, row = self._layout.device.mapping.place(address)
         stamp = int(state[word + ck.NODE_STAMP]) >> 1
-        request = HeldRequest(link & ck.LOW_HALF, address, rank, group, bank, row, stamp, activated)
-        return request, link >> 32
+        return HeldRequest(link & ck.LOW_HALF, address, rank, group, bank, row, stamp, activated)
 
     def status(self, state: np.ndarray, channel: int) -> tuple[str, str]:
         """(word, detail) for what a channel does now."""

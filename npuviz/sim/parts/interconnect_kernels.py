@@ -9,13 +9,13 @@ its FIFO is empty, else one cycle after the newest packet of the FIFO. With late
 thus ready as soon as it is at the head of its FIFO in a later cycle, and no ready time is kept.
 """
 
-from npuviz.sim.parts.bits_kernels import inlined, trailing_zeros
+from npuviz.sim.parts.bits_kernels import fetch, inlined, trailing_zeros
 
 NOC_LATENCY = 0  # NoC cycles
 NOC_PERIOD = 1  # picoseconds
 NOC_SOURCES = 2
 NOC_DESTINATIONS = 3
-NOC_FIFOS = 4  # word of the FIFO table: FIFO_WORDS per (destination, source)
+NOC_FIFOS = 4  # word of the FIFO table: per (destination, source) first node << 32 | last node
 NOC_MASKS = 5  # word of the masks: NOC_MASK_WORDS per destination, a bit per source with packets
 NOC_MASK_WORDS = 6
 NOC_TURNS = 7  # word of the rotation pointers, one per destination
@@ -23,29 +23,41 @@ NOC_POOL = 8  # word of node 0
 NOC_STRIDE = 9  # words per node
 NOC_CAPACITY = 10  # nodes
 NOC_LIVE = 11  # nodes in use
-NOC_FREE = 12  # head of the free list, NONE if empty
+NOC_FREE = 12  # head of the free list of nodes from NOC_NEAR on, NONE if empty
 NOC_FRESH = 13  # nodes never used yet start here
 NOC_WAITING = 14  # packets in FIFOs
 NOC_ACTIVE = 15  # word of the active masks: a bit per destination with packets
-NOC_HEADER = 16
-
-FIFO_HEAD = 0
-FIFO_TAIL = 1
-FIFO_READY = 2  # ready cycle of the newest packet (latency other than 1)
-FIFO_WORDS = 3
+NOC_READY = 16  # word of the ready cycle of each FIFO's newest packet (latency other than 1)
+NOC_NEAR = 17  # nodes below this number lie so close together that caches hold them all
+NOC_NEAR_FREE = 18  # head of their free list
+NOC_HEADER = 24
 
 NONE = 0x7FFF_FFFF
 LOW_MASK = 0xFFFF_FFFF
+EMPTY = NONE << 32 | NONE  # a FIFO without packets
+
+
+@inlined
+def take_free(s, noc, free):
+    """Take the first node of the free list whose head is word `free` of the header."""
+    node = s[noc + free]
+    s[noc + free] = s[s[noc + NOC_POOL] + node * s[noc + NOC_STRIDE]] >> 32
+    return node
 
 
 @inlined
 def allocate_node(s, noc):
-    """Take a node of the pool. The caller has made sure that one is free."""
-    node = s[noc + NOC_FREE]
-    if node != NONE:
-        s[noc + NOC_FREE] = s[s[noc + NOC_POOL] + node * s[noc + NOC_STRIDE]] >> 32
+    """Take a node of the pool. The caller has made sure that one is free.
+
+    Once all near nodes have been used, they are kept for `bring_near`, if others are left.
+    """
+    fresh = s[noc + NOC_FRESH]
+    if s[noc + NOC_FREE] != NONE:
+        node = take_free(s, noc, NOC_FREE)
+    elif s[noc + NOC_NEAR_FREE] != NONE and (fresh < s[noc + NOC_NEAR] or fresh >= s[noc + NOC_CAPACITY]):
+        node = take_free(s, noc, NOC_NEAR_FREE)
     else:
-        node = s[noc + NOC_FRESH]
+        node = fresh
         s[noc + NOC_FRESH] = node + 1
     s[noc + NOC_LIVE] += 1
     return node
@@ -54,9 +66,27 @@ def allocate_node(s, noc):
 @inlined
 def free_node(s, noc, node):
     """Return a node to the pool."""
-    s[s[noc + NOC_POOL] + node * s[noc + NOC_STRIDE]] = s[noc + NOC_FREE] << 32
-    s[noc + NOC_FREE] = node
+    free = noc + (NOC_NEAR_FREE if node < s[noc + NOC_NEAR] else NOC_FREE)
+    s[s[noc + NOC_POOL] + node * s[noc + NOC_STRIDE]] = s[free] << 32
+    s[free] = node
     s[noc + NOC_LIVE] -= 1
+
+
+@inlined
+def bring_near(s, noc, node):
+    """Move a packet that will be looked at often to a near node, if one is free; returns its node.
+
+    Only its payload moves.
+    """
+    if node < s[noc + NOC_NEAR] or s[noc + NOC_NEAR_FREE] == NONE:
+        return node
+    near = take_free(s, noc, NOC_NEAR_FREE)
+    pool = s[noc + NOC_POOL]
+    stride = s[noc + NOC_STRIDE]
+    s[pool + near * stride] = s[pool + node * stride] & LOW_MASK
+    s[noc + NOC_LIVE] += 1
+    free_node(s, noc, node)
+    return near
 
 
 @inlined
@@ -64,13 +94,14 @@ def noc_push(s, noc, source, destination, payload, cycle):
     """Let a packet enter the network in `cycle`; returns its node."""
     pool = s[noc + NOC_POOL]
     stride = s[noc + NOC_STRIDE]
-    fifo = s[noc + NOC_FIFOS] + (destination * s[noc + NOC_SOURCES] + source) * FIFO_WORDS
+    index = destination * s[noc + NOC_SOURCES] + source
+    fifo = s[noc + NOC_FIFOS] + index
     node = allocate_node(s, noc)
     s[pool + node * stride] = (NONE << 32) | payload
-    tail = s[fifo + FIFO_TAIL]
+    tail = s[fifo] & LOW_MASK
     latency = s[noc + NOC_LATENCY]
     if tail == NONE:
-        s[fifo + FIFO_HEAD] = node
+        s[fifo] = (node << 32) | node
         mask = s[noc + NOC_MASKS] + destination * s[noc + NOC_MASK_WORDS] + (source >> 6)
         s[mask] |= 1 << (source & 63)
         s[s[noc + NOC_ACTIVE] + (destination >> 6)] |= 1 << (destination & 63)
@@ -78,11 +109,13 @@ def noc_push(s, noc, source, destination, payload, cycle):
     else:
         word = pool + tail * stride
         s[word] = (node << 32) | (s[word] & LOW_MASK)
-        ready = s[fifo + FIFO_READY] + 1
+        s[fifo] = (s[fifo] >> 32 << 32) | node
+        ready = cycle + latency
+        if latency != 1:
+            ready = s[s[noc + NOC_READY] + index] + 1
     if latency != 1:
-        s[fifo + FIFO_READY] = ready
+        s[s[noc + NOC_READY] + index] = ready
         s[pool + node * stride + 1] = ready
-    s[fifo + FIFO_TAIL] = node
     s[noc + NOC_WAITING] += 1
     return node
 
@@ -116,9 +149,9 @@ def _pick_ready(s, noc, destination, cycle):
     first = source
     pool = s[noc + NOC_POOL]
     stride = s[noc + NOC_STRIDE]
-    base = s[noc + NOC_FIFOS] + destination * s[noc + NOC_SOURCES] * FIFO_WORDS
+    base = s[noc + NOC_FIFOS] + destination * s[noc + NOC_SOURCES]
     while True:
-        head = s[base + source * FIFO_WORDS + FIFO_HEAD]
+        head = s[base + source] >> 32
         if s[pool + head * stride + 1] <= cycle:
             return source
         start = source + 1
@@ -136,21 +169,27 @@ def noc_grant(s, noc, destination, cycle):
     if source < 0:
         return -1
     sources = s[noc + NOC_SOURCES]
-    fifo = s[noc + NOC_FIFOS] + (destination * sources + source) * FIFO_WORDS
-    node = s[fifo + FIFO_HEAD]
-    following = s[s[noc + NOC_POOL] + node * s[noc + NOC_STRIDE]] >> 32
-    s[fifo + FIFO_HEAD] = following
-    if following == NONE:
-        s[fifo + FIFO_TAIL] = NONE
-        words = s[noc + NOC_MASK_WORDS]
-        mask = s[noc + NOC_MASKS] + destination * words
-        s[mask + (source >> 6)] &= ~(1 << (source & 63))
-        rest = s[mask]
-        for index in range(1, words):
-            rest |= s[mask + index]
-        if rest == 0:
-            s[s[noc + NOC_ACTIVE] + (destination >> 6)] &= ~(1 << (destination & 63))
+    fifos = s[noc + NOC_FIFOS] + destination * sources
+    pool = s[noc + NOC_POOL]
+    stride = s[noc + NOC_STRIDE]
+    words = s[noc + NOC_MASK_WORDS]
+    mask = s[noc + NOC_MASKS] + destination * words
+    node = s[fifos + source] >> 32
+    following = s[pool + node * stride] >> 32
     turn = source + 1
-    s[s[noc + NOC_TURNS] + destination] = turn if turn < sources else 0
+    if turn >= sources:
+        turn = 0
+    s[s[noc + NOC_TURNS] + destination] = turn
+    if following == NONE:
+        s[fifos + source] = EMPTY
+        s[mask + (source >> 6)] &= ~(1 << (source & 63))
+    else:
+        s[fifos + source] = (following << 32) | (s[fifos + source] & LOW_MASK)
+    # A packet waits longer than caches keep its node: that of the next turn is asked for now.
+    source = _next_source(s, mask, words, turn)
+    if source < 0:
+        s[s[noc + NOC_ACTIVE] + (destination >> 6)] &= ~(1 << (destination & 63))
+    else:
+        fetch(s, pool + (s[fifos + source] >> 32) * stride)
     s[noc + NOC_WAITING] -= 1
     return node

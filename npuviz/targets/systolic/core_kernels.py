@@ -39,8 +39,10 @@ from npuviz.targets.systolic.state_kernels import (
     FAR,
     FAULT_ENTRY_EXISTS,
     FAULT_QUEUE,
+    FREE_BURSTS,
     H_BURST_CAPACITY,
     H_BURSTS,
+    H_BURSTS_TIGHT,
     H_BURSTS_WAITING,
     H_CORE_PERIOD,
     H_CORE_WORDS,
@@ -49,6 +51,8 @@ from npuviz.targets.systolic.state_kernels import (
     H_NOC_NEXT,
     H_NOC_PERIOD,
     H_SCHED,
+    H_SENDING,
+    H_WAKES,
     K_ACC_HALF,
     K_BURST_COUNT,
     K_BURST_HEAD,
@@ -69,7 +73,6 @@ from npuviz.targets.systolic.state_kernels import (
     K_TURN,
     K_VEC,
     K_VEC_FINISH,
-    K_WAKE,
     MEMORIES_PER_CORE,
     MEMORY_ACC,
     MEMORY_SPAD,
@@ -173,6 +176,9 @@ def push_burst(s, x, ev, c, k, code, tile, entry, index, t):
     if s[k + K_PEAK_BURSTS] < count + 1:
         s[k + K_PEAK_BURSTS] = count + 1
     s[H_BURSTS_WAITING] += 1
+    s[s[H_SENDING] + (c >> 6)] |= 1 << (c & 63)
+    if count + 1 + FREE_BURSTS > capacity:
+        s[H_BURSTS_TIGHT] = 1
     period = s[H_NOC_PERIOD]
     first = (t * s[H_CORE_PERIOD] + period - 1) // period
     if first <= s[H_NOC_LAST]:
@@ -426,4 +432,4 @@ def core_cycle(s, p, x, ev, c, t):
         start_store(s, p, x, ev, c, k, t)
     issue(s, p, x, ev, c, k, t)
     release_tile(s, k)
-    s[k + K_WAKE] = next_wake(s, p, k, t)
+    s[s[H_WAKES] + c] = next_wake(s, p, k, t)

@@ -18,6 +18,7 @@ from npuviz.targets.systolic.layout import (
     build_program_words,
     build_state,
     grow_state,
+    new_state,
 )
 from npuviz.targets.systolic.spec import SystolicSpec
 from npuviz.targets.systolic.tables import SystolicTables
@@ -96,7 +97,7 @@ class Engine:
         flits = int(words[net + fk.NET_CAPACITY]) if net else 0
         if (bursts, pool, flits) != (self.shape.bursts, self.shape.pool, self.shape.flits):
             self.shape = StateShape(self.spec, self.tables, bursts, pool, self._reserve, flits)
-            self.state = np.zeros(self.shape.num_words, dtype=np.int64)
+            self.state = new_state(self.shape)
         self.state[: len(words)] = words
         self.state[len(words) :] = 0
 

@@ -51,6 +51,7 @@ from npuviz.targets.systolic.state_kernels import (
     H_PORTS,
     H_READS,
     H_REQUEST_BYTES,
+    H_SENDING,
     H_WRITES,
     H_WRITES_OUT,
     K_BURST_COUNT,
@@ -182,12 +183,16 @@ def flit_cycle(s, p, x, ev, cycle, now):
     ports = s[H_PORTS]
     sources = s[H_CORES_COUNT] * ports
     if s[H_BURSTS_WAITING] > 0:
-        for c in range(s[H_CORES_COUNT]):
-            k = s[H_CORES] + c * s[H_CORE_WORDS]
-            port = 0
-            while port < ports and s[k + K_BURST_COUNT] > 0:
-                send_one(s, p, x, ev, c, port, cycle, now)
-                port += 1
+        for part in range((s[H_CORES_COUNT] + 63) >> 6):
+            sending = s[s[H_SENDING] + part]
+            while sending != 0:
+                c = 64 * part + trailing_zeros(sending)
+                sending &= sending - 1
+                k = s[H_CORES] + c * s[H_CORE_WORDS]
+                port = 0
+                while port < ports and s[k + K_BURST_COUNT] > 0:
+                    send_one(s, p, x, ev, c, port, cycle, now)
+                    port += 1
     if s[net + NET_WAITING] > 0:
         if s[H_DRAM_KIND] == 0:
             dram_arrive(s, s[H_DRAM], cycle * s[H_NOC_PERIOD])

@@ -22,7 +22,9 @@ from npuviz.targets.systolic.scheduler_kernels import scheduler_cycle
 from npuviz.targets.systolic.state_kernels import (
     FAR,
     FAULT_HANG,
+    FREE_BURSTS,
     H_BURST_CAPACITY,
+    H_BURSTS_TIGHT,
     H_BURSTS_WAITING,
     H_CHANNELS,
     H_CORE_PERIOD,
@@ -54,6 +56,7 @@ from npuviz.targets.systolic.state_kernels import (
     H_SCHEDULER_WAKE,
     H_STATUS,
     H_WAKE,
+    H_WAKES,
     H_WRITES_OUT,
     K_BURST_COUNT,
     K_FINISHED,
@@ -62,7 +65,6 @@ from npuviz.targets.systolic.state_kernels import (
     K_TILES,
     K_USED,
     K_VEC,
-    K_WAKE,
     RESULT_EVENTS,
     RESULT_FAULT,
     RESULT_FINISHED,
@@ -76,18 +78,15 @@ from npuviz.targets.systolic.state_kernels import (
 )
 from npuviz.targets.systolic.traffic_kernels import lone_cycles, noc_cycle
 
-FREE_BURSTS = 4  # bursts one core may add in one cycle, with room to spare
-
 
 @inlined
 def first_wake(s):
     """Earliest core cycle in which the scheduler or a core has something to do."""
     wake = s[H_SCHEDULER_WAKE]
-    k = s[H_CORES] + K_WAKE
-    for _ in range(s[H_CORES_COUNT]):
-        if s[k] < wake:
-            wake = s[k]
-        k += s[H_CORE_WORDS]
+    wakes = s[H_WAKES]
+    for c in range(s[H_CORES_COUNT]):
+        if s[wakes + c] < wake:
+            wake = s[wakes + c]
     return wake
 
 
@@ -99,14 +98,17 @@ def run_cores(s, p, x, ev, t):
         count_polls(s, t)
     if s[H_SCHEDULER_WAKE] <= t:
         scheduler_cycle(s, p, x, ev, t)
+    wakes = s[H_WAKES]
     for c in range(s[H_CORES_COUNT]):
-        k = s[H_CORES] + c * s[H_CORE_WORDS]
-        if s[k + K_WAKE] <= t:
+        if s[wakes + c] <= t:
             core_cycle(s, p, x, ev, c, t)
+            k = s[H_CORES] + c * s[H_CORE_WORDS]
             if s[k + K_TILES] + s[k + K_FINISHED] + s[k + K_GEMM_COUNT] > 0 or s[k + K_VEC] >= 0:
                 s[H_LAST_BUSY] = t
-        elif not is_simple and s[k + K_TILES] < 2 and s[k + K_NEXT_TILE] < 0:
-            poll(s, p, x, c, t)
+        elif not is_simple:
+            k = s[H_CORES] + c * s[H_CORE_WORDS]
+            if s[k + K_TILES] < 2 and s[k + K_NEXT_TILE] < 0:
+                poll(s, p, x, c, t)
     if not is_simple:
         end_cycle(s, p, t)
     s[H_WAKE] = first_wake(s)
@@ -115,10 +117,13 @@ def run_cores(s, p, x, ev, t):
 @kernel
 def has_burst_room(s):
     """Whether every core can add its bursts of one cycle."""
+    if s[H_BURSTS_TIGHT] == 0:
+        return True
     for c in range(s[H_CORES_COUNT]):
         k = s[H_CORES] + c * s[H_CORE_WORDS]
         if s[k + K_BURST_COUNT] + FREE_BURSTS > s[H_BURST_CAPACITY]:
             return False
+    s[H_BURSTS_TIGHT] = 0
     return True
 
 

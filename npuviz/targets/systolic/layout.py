@@ -27,6 +27,10 @@ from npuviz.targets.systolic.tables import SystolicTables
 FIRST_POOL = 1 << 12
 FIRST_BURSTS = 1 << 6
 FIRST_FLITS = 1 << 10
+NEAR_PACKETS = 512
+"""Packets of a channel for which there are near nodes: as many as wait in a busy command-level channel."""
+LINE_WORDS = 8
+"""Words of a cache line: cores, entries and packets lie in whole lines, or whole packets in a line."""
 DATAFLOWS = {
     "systolic_ws": sk.DATAFLOW_WEIGHTS,
     "systolic_os": sk.DATAFLOW_OUTPUTS,
@@ -90,7 +94,8 @@ class StateShape:
         self.sources = self.num_cores * ports
         self.mask_words = (self.sources + 63) // 64
         self.is_queued = channels > ports
-        self.stride = 2 if self.is_queued or spec.config.icnt_latency != 1 else 1
+        self.latency = spec.config.icnt_latency
+        self.stride = 2 if self.is_queued or self.latency != 1 else 1
         self.dram = None if spec.device is None else CommandLayout(spec.device, channels)
         self.network = None if spec.flits is None else FlitNetwork(spec.flits)
         if self.dram is not None or self.network is not None:
@@ -103,7 +108,7 @@ class StateShape:
         place = sk.HEADER_WORDS
         for name, size in sizes.items():
             self.at[name] = place
-            place += size
+            place += size + -size % LINE_WORDS
         self.num_words = place
         if place >= 1 << 31:
             raise TargetError(
@@ -112,18 +117,26 @@ class StateShape:
 
     def _sizes(self, scheduler_words: int) -> dict[str, int]:
         """Words of each table, in the order in which they lie."""
+        has_ready = self.latency != 1
+        has_times = has_ready or not self.is_queued
         return {
             "cores": self.num_cores * self.core_words,
             "dram": self.dram.num_words if self.dram else dk.D_HEADER + self.channels * dk.CHANNEL_WORDS,
             "doors": 2 * self.channels if self.dram or self.network else 0,
             "net": self.network.table_words if self.network else 0,
             "noc": ik.NOC_HEADER,
-            "fifos": self.channels * self.sources * ik.FIFO_WORDS,
+            "fifos": self.channels * self.sources,
+            "fifo_ready": self.channels * self.sources if has_ready else 0,
             "masks": self.channels * self.mask_words,
             "turns": self.channels,
             "active": (self.channels + 63) // 64,
-            "replies": (self.num_cores + 1) * self.channels * sk.REPLY_WORDS,
-            "reply_turns": self.sources,
+            "replies": self.num_cores * self.channels if self.is_queued else 0,
+            "reply_times": self.num_cores * self.channels * sk.REPLY_WORDS if has_times else 0,
+            "reply_last": self.channels,
+            "ports": self.sources * sk.PORT_WORDS,
+            "reply_active": self.mask_words,
+            "wakes": self.num_cores,
+            "sending": (self.num_cores + 63) // 64,
             "times": 2 * self.num_layers,
             "sched": scheduler_words,
             "done": (self.num_tiles + 31) // 32,
@@ -133,10 +146,16 @@ class StateShape:
         }
 
 
+def new_state(shape: StateShape) -> np.ndarray:
+    """Zeros for a state: (words,) int64 from the beginning of a cache line on, owned by the caller."""
+    words = np.zeros(shape.num_words + LINE_WORDS, dtype=np.int64)
+    first = -(words.ctypes.data // words.itemsize) % LINE_WORDS
+    return words[first : first + shape.num_words]
+
+
 def build_state(spec: SystolicSpec, tables: SystolicTables, shape: StateShape) -> np.ndarray:
     """The root state at cycle 0: (words,) int64, owned by the caller."""
-    s = np.zeros(shape.num_words, dtype=np.int64)
-    config = spec.config
+    s = new_state(shape)
     _write_header(s, spec, tables, shape)
     for index in range(shape.num_cores):
         _write_core(s, spec, shape, index)
@@ -149,10 +168,14 @@ def build_state(spec: SystolicSpec, tables: SystolicTables, shape: StateShape) -
     if shape.network is not None:
         shape.network.write(s, shape.at["net"], shape.at["flits"], shape.flits)
     _write_network(s, spec, shape)
-    replies = s[shape.at["replies"] : shape.at["reply_turns"]].reshape(-1, sk.REPLY_WORDS)
-    replies[:, sk.Y_READY] = -1
-    if shape.is_queued:
-        replies[: shape.num_cores * config.dram_channels, sk.Y_HEAD :] = ik.NONE
+    s[shape.at["wakes"] : shape.at["sending"]] = sk.FAR
+    s[shape.at["replies"] : shape.at["reply_times"]] = ik.EMPTY
+    times = s[shape.at["reply_times"] : shape.at["reply_last"]].reshape(-1, sk.REPLY_WORDS)
+    times[:, sk.Y_READY] = -1
+    times[:, sk.Y_PENDING] = ik.NONE
+    s[shape.at["reply_last"] : shape.at["ports"]] = -1
+    ports = s[shape.at["ports"] : shape.at["reply_active"]].reshape(-1, sk.PORT_WORDS)
+    ports[:, sk.PORT_NEXT] = sk.FAR
     if shape.num_layers:
         s[shape.at["times"] : shape.at["times"] + 2 * shape.num_layers] = -1
     if spec.config.scheduler != "simple":
@@ -168,7 +191,8 @@ def _write_simple_dram(s: np.ndarray, spec: SystolicSpec, shape: StateShape) -> 
     s[dram + dk.D_CONSUMER] = spec.noc_period_ps
     s[dram + dk.D_QUOTIENT], s[dram + dk.D_REMAINDER] = divmod(spec.dram_period_ps, spec.noc_period_ps)
     # The first departure may be in cycle 0.
-    s[dram + dk.D_HEADER + dk.CH_LAST : shape.at["doors"] : dk.CHANNEL_WORDS] = -1
+    channels = s[dram + dk.D_HEADER :][: shape.channels * dk.CHANNEL_WORDS].reshape(-1, dk.CHANNEL_WORDS)
+    channels[:, dk.CH_LAST] = -1
 
 
 def _write_header(s: np.ndarray, spec: SystolicSpec, tables: SystolicTables, shape: StateShape) -> None:
@@ -198,7 +222,12 @@ def _write_header(s: np.ndarray, spec: SystolicSpec, tables: SystolicTables, sha
         sk.H_NET_FLITS: max(spec.flits.sizes) if spec.flits else 0,
         sk.H_NOC: shape.at["noc"],
         sk.H_REPLIES: shape.at["replies"],
-        sk.H_REPLY_TURNS: shape.at["reply_turns"],
+        sk.H_REPLY_TIMES: shape.at["reply_times"],
+        sk.H_REPLY_LAST: shape.at["reply_last"],
+        sk.H_REPLY_PORTS: shape.at["ports"],
+        sk.H_REPLY_ACTIVE: shape.at["reply_active"],
+        sk.H_WAKES: shape.at["wakes"],
+        sk.H_SENDING: shape.at["sending"],
         sk.H_REPLY_QUEUED: int(shape.is_queued),
         sk.H_TILE_DONE: shape.at["done"],
         sk.H_NOC_NEXT: sk.FAR,
@@ -235,7 +264,6 @@ def _write_core(s: np.ndarray, spec: SystolicSpec, shape: StateShape, index: int
     k = s[shape.at["cores"] + index * shape.core_words :][: shape.core_words]
     for word in (sk.K_NEXT_TILE, sk.K_VEC, sk.K_REQUEST, sk.K_LAST_LAYER, sk.K_LAST_FUSED):
         k[word] = -1
-    k[sk.K_WAKE] = sk.FAR
     k[sk.K_HEIGHT] = core.core_height
     k[sk.K_BANKS] = spec.spad_banks
     k[sk.K_PORTS] = spec.spad_ports
@@ -274,6 +302,7 @@ def _write_network(s: np.ndarray, spec: SystolicSpec, shape: StateShape) -> None
     noc[ik.NOC_SOURCES] = shape.sources
     noc[ik.NOC_DESTINATIONS] = spec.config.dram_channels
     noc[ik.NOC_FIFOS] = shape.at["fifos"]
+    noc[ik.NOC_READY] = shape.at["fifo_ready"]
     noc[ik.NOC_MASKS] = shape.at["masks"]
     noc[ik.NOC_MASK_WORDS] = shape.mask_words
     noc[ik.NOC_TURNS] = shape.at["turns"]
@@ -281,14 +310,14 @@ def _write_network(s: np.ndarray, spec: SystolicSpec, shape: StateShape) -> None
     noc[ik.NOC_POOL] = shape.at["pool"]
     noc[ik.NOC_STRIDE] = shape.stride
     noc[ik.NOC_CAPACITY] = shape.pool
-    noc[ik.NOC_FREE] = ik.NONE
-    fifos = s[shape.at["fifos"] : shape.at["masks"]].reshape(-1, ik.FIFO_WORDS)
-    fifos[:, ik.FIFO_HEAD : ik.FIFO_TAIL + 1] = ik.NONE
+    noc[ik.NOC_FREE] = noc[ik.NOC_NEAR_FREE] = ik.NONE
+    noc[ik.NOC_NEAR] = NEAR_PACKETS * spec.config.dram_channels
+    s[shape.at["fifos"] : shape.at["fifo_ready"]] = ik.EMPTY
 
 
 def grow_state(s: np.ndarray, old: StateShape, new: StateShape) -> np.ndarray:
     """A copy of a state with more room for bursts or packets; everything else keeps its place."""
-    grown = np.zeros(new.num_words, dtype=np.int64)
+    grown = new_state(new)
     grown[: old.at["bursts"]] = s[: old.at["bursts"]]
     rings = s[old.at["bursts"] : old.at["flits"]].reshape(old.num_cores, old.bursts, sk.BURST_WORDS)
     room = grown[new.at["bursts"] : new.at["flits"]].reshape(new.num_cores, new.bursts, sk.BURST_WORDS)

@@ -13,8 +13,8 @@ from npuviz.targets.systolic.state_kernels import (
     H_HOST_UNTIL,
     H_SCHED,
     H_TRUE_MODE,
+    H_WAKES,
     K_NEXT_TILE,
-    K_WAKE,
     P_LAYERS,
     P_PARTITION,
     P_TILES,
@@ -57,10 +57,10 @@ from npuviz.targets.systolic.tables_kernels import (
 @inlined
 def wake_core(s, c, t, after):
     """Let core `c` look in cycle `t`, or in the next one if its turn in this cycle is over."""
-    k = s[H_CORES] + c * s[H_CORE_WORDS]
+    word = s[H_WAKES] + c
     wake = t if c > after else t + 1
-    if s[k + K_WAKE] > wake:
-        s[k + K_WAKE] = wake
+    if s[word] > wake:
+        s[word] = wake
 
 
 # --- ready layers -----------------------------------------------------------------------------------

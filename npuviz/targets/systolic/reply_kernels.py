@@ -5,8 +5,10 @@ from npuviz.sim.parts.dram_command_kernels import dram_cycle, dram_take, dram_wa
 from npuviz.sim.parts.dram_command_state_kernels import DC_DONE, DC_NEXT, DC_PERIOD, NIL, WHEEL_MASKS
 from npuviz.sim.parts.dram_kernels import D_PERIOD, dram_accept, dram_first_cycle
 from npuviz.sim.parts.interconnect_kernels import (
+    EMPTY,
     LOW_MASK,
     NOC_LATENCY,
+    NOC_MASK_WORDS,
     NOC_PERIOD,
     NOC_POOL,
     NOC_STRIDE,
@@ -18,8 +20,6 @@ from npuviz.targets.systolic.state_kernels import (
     FAR,
     H_CHANNELS,
     H_CORE_PERIOD,
-    H_CORE_WORDS,
-    H_CORES,
     H_CORES_COUNT,
     H_CYCLE,
     H_DRAM,
@@ -31,38 +31,46 @@ from npuviz.targets.systolic.state_kernels import (
     H_NOC_SHIFT,
     H_PORTS,
     H_REPLIES,
+    H_REPLY_ACTIVE,
+    H_REPLY_LAST,
     H_REPLY_NEXT,
+    H_REPLY_PORTS,
     H_REPLY_QUEUED,
-    H_REPLY_TURNS,
+    H_REPLY_TIMES,
     H_REPLY_WAITING,
     H_WAKE,
+    H_WAKES,
     H_WRITES_OUT,
-    K_WAKE,
     N_CORE,
     N_LEFT,
     N_VALID,
+    PORT_CHANNELS,
+    PORT_NEXT,
+    PORT_RIPE,
+    PORT_TURN,
+    PORT_WORDS,
     QUEUES_PER_CORE,
     REPLY_WORDS,
-    Y_HEAD,
-    Y_LAST,
     Y_PENDING,
     Y_READY,
-    Y_TAIL,
 )
 
 STORE_FLAG = 1 << 31  # payload of a store: this bit and the core; of a load: the word of its entry
 
 
 @inlined
-def complete_fill(s, k, entry, cycle):
-    """Remove one outstanding fill; the entry cannot be valid before `cycle`. Wakes the core."""
+def complete_fill(s, c, entry, cycle):
+    """Remove one outstanding fill of core `c`; the entry cannot be valid before `cycle`. Wakes the core."""
     s[entry + N_LEFT] -= 1
     if s[entry + N_VALID] < cycle:
         s[entry + N_VALID] = cycle
-    if s[entry + N_LEFT] == 0 and s[k + K_WAKE] > s[entry + N_VALID]:
-        s[k + K_WAKE] = s[entry + N_VALID]
-        if s[H_WAKE] > s[entry + N_VALID]:
-            s[H_WAKE] = s[entry + N_VALID]
+    if s[entry + N_LEFT] == 0:
+        valid = s[entry + N_VALID]
+        word = s[H_WAKES] + c
+        if s[word] > valid:
+            s[word] = valid
+            if s[H_WAKE] > valid:
+                s[H_WAKE] = valid
 
 
 @inlined
@@ -79,7 +87,7 @@ def deliver(s, payload, c, noc_cycle_index):
     """Hand a response to core `c` in a NoC cycle; the core sees it in its first cycle after that."""
     if payload & STORE_FLAG == 0:
         seen = core_cycle_at(s, noc_cycle_index) + 1
-        complete_fill(s, s[H_CORES] + c * s[H_CORE_WORDS], payload, seen)
+        complete_fill(s, c, payload, seen)
     else:
         s[H_WRITES_OUT] -= 1
         time_ps = noc_cycle_index * s[H_NOC_PERIOD]
@@ -90,24 +98,37 @@ def deliver(s, payload, c, noc_cycle_index):
 @kernel
 def queue_reply(s, noc, node, c, channel, enters):
     """Append a response to its channel's FIFO; it enters the network in NoC cycle `enters`."""
-    reply = s[H_REPLIES] + (c * s[H_CHANNELS] + channel) * REPLY_WORDS
+    pair = c * s[H_CHANNELS] + channel
+    reply = s[H_REPLIES] + pair
     pool = s[noc + NOC_POOL]
     stride = s[noc + NOC_STRIDE]
     word = pool + node * stride
     s[word] = (NONE << 32) | (s[word] & LOW_MASK)
     s[word + 1] = enters
-    tail = s[reply + Y_TAIL]
-    if tail == NONE:
-        s[reply + Y_HEAD] = node
+    if s[reply] == EMPTY:
+        s[reply] = (node << 32) | node
     else:
-        s[pool + tail * stride] = (node << 32) | (s[pool + tail * stride] & LOW_MASK)
-    s[reply + Y_TAIL] = node
+        tail = pool + (s[reply] & LOW_MASK) * stride
+        s[tail] = (node << 32) | (s[tail] & LOW_MASK)
+        s[reply] = (s[reply] >> 32 << 32) | node
     if s[noc + NOC_LATENCY] == 1:
         # Ready in the cycle after it enters, whatever else the FIFO holds.
         s[word + 1] = enters + 1
-    elif s[reply + Y_PENDING] == NONE:
-        s[reply + Y_PENDING] = node
+    else:
+        times = s[H_REPLY_TIMES] + pair * REPLY_WORDS
+        if s[times + Y_PENDING] == NONE:
+            s[times + Y_PENDING] = node
     s[H_REPLY_WAITING] += 1
+    ports = s[H_PORTS]
+    index = c * ports
+    if ports > 1:
+        index += channel % ports
+    port = s[H_REPLY_PORTS] + index * PORT_WORDS
+    s[port + PORT_CHANNELS] |= 1 << channel
+    s[s[H_REPLY_ACTIVE] + (index >> 6)] |= 1 << (index & 63)
+    # With latency 1, word + 1 is when it may be taken, else when it enters.
+    if s[port + PORT_NEXT] > s[word + 1]:
+        s[port + PORT_NEXT] = s[word + 1]
     if s[H_REPLY_NEXT] > enters:
         s[H_REPLY_NEXT] = enters if s[noc + NOC_LATENCY] != 1 else enters + 1
 
@@ -118,20 +139,20 @@ def send_response(s, noc, channel, node, enters):
     payload = s[s[noc + NOC_POOL] + node * s[noc + NOC_STRIDE]] & LOW_MASK
     is_read = payload & STORE_FLAG == 0
     c = s[payload + N_CORE] if is_read else payload & ~STORE_FLAG
-    # One response a channel and cycle: a last row of the reply table keeps each channel's newest.
-    last = s[H_REPLIES] + (s[H_CORES_COUNT] * s[H_CHANNELS] + channel) * REPLY_WORDS
-    if enters <= s[last + Y_LAST]:
-        enters = s[last + Y_LAST] + 1
-    s[last + Y_LAST] = enters
+    # One response a channel and cycle.
+    last = s[H_REPLY_LAST] + channel
+    if enters <= s[last]:
+        enters = s[last] + 1
+    s[last] = enters
     if s[H_REPLY_QUEUED]:
         queue_reply(s, noc, node, c, channel, enters)
         return
     free_node(s, noc, node)
-    reply = s[H_REPLIES] + (c * s[H_CHANNELS] + channel) * REPLY_WORDS
+    times = s[H_REPLY_TIMES] + (c * s[H_CHANNELS] + channel) * REPLY_WORDS
     ready = enters + s[noc + NOC_LATENCY]
-    if s[reply + Y_READY] >= enters:
-        ready = s[reply + Y_READY] + 1
-    s[reply + Y_READY] = ready
+    if s[times + Y_READY] >= enters:
+        ready = s[times + Y_READY] + 1
+    s[times + Y_READY] = ready
     deliver(s, payload, c, ready + 1)
 
 
@@ -145,65 +166,85 @@ def serve_node(s, noc, channel, node):
 
 
 @inlined
-def serve_port(s, noc, c, port, cycle):
-    """One port takes the response of the next channel in rotation that is ready.
+def is_pending(s, pair, node):
+    """Whether the first response of a (core, channel) pair has not entered the network yet."""
+    return s[s[H_REPLY_TIMES] + pair * REPLY_WORDS + Y_PENDING] == node
 
-    Returns the earliest cycle in which a response enters the network for it, or may be taken.
+
+@inlined
+def serve_port(s, noc, index, cycle):
+    """Port `index` (all cores counted) takes the response of the next channel in rotation that is ready.
+
+    Returns the earliest cycle in which a response enters the network for it, or may be taken; FAR if
+    none is left.
     """
-    channels = s[H_CHANNELS]
-    ports = s[H_PORTS]
-    turn = s[H_REPLY_TURNS] + c * ports + port
-    pool = s[noc + NOC_POOL]
+    port = s[H_REPLY_PORTS] + index * PORT_WORDS
+    c = index // s[H_PORTS] if s[H_PORTS] > 1 else index
+    first = c * s[H_CHANNELS]
+    replies = s[H_REPLIES] + first
+    pool = s[noc + NOC_POOL] + 1
     stride = s[noc + NOC_STRIDE]
-    chosen = -1
+    is_late = s[noc + NOC_LATENCY] != 1
     upcoming = FAR
-    channel = s[turn]
-    for _ in range(channels):
-        if ports == 1 or channel % ports == port:
-            reply = s[H_REPLIES] + (c * channels + channel) * REPLY_WORDS
-            node = s[reply + Y_HEAD]
-            if node != NONE:
-                ready = s[pool + node * stride + 1]
-                if chosen < 0 and ready <= cycle and node != s[reply + Y_PENDING]:
-                    chosen = channel
-                elif ready < upcoming:
-                    upcoming = ready
-        channel += 1
-        if channel >= channels:
-            channel = 0
-    if chosen >= 0:
-        reply = s[H_REPLIES] + (c * channels + chosen) * REPLY_WORDS
-        node = s[reply + Y_HEAD]
-        word = s[pool + node * stride]
+    ripe = s[port + PORT_RIPE]
+    channels = s[port + PORT_CHANNELS] & ~ripe
+    while channels != 0:
+        channel = trailing_zeros(channels)
+        channels &= channels - 1
+        node = s[replies + channel] >> 32
+        ready = s[pool + node * stride]
+        if ready <= cycle and not (is_late and is_pending(s, first + channel, node)):
+            ripe |= 1 << channel
+        elif ready < upcoming:
+            upcoming = ready
+    if ripe != 0:
+        behind = ripe >> s[port + PORT_TURN] << s[port + PORT_TURN]
+        channel = trailing_zeros(behind if behind != 0 else ripe)
+        node = s[replies + channel] >> 32
+        word = s[pool - 1 + node * stride]
         following = word >> 32
-        s[reply + Y_HEAD] = following
         if following == NONE:
-            s[reply + Y_TAIL] = NONE
-        elif s[pool + following * stride + 1] < upcoming:
-            upcoming = s[pool + following * stride + 1]
-        s[turn] = chosen + 1 if chosen + 1 < channels else 0
+            s[replies + channel] = EMPTY
+            ripe &= ~(1 << channel)
+            s[port + PORT_CHANNELS] &= ~(1 << channel)
+            if s[port + PORT_CHANNELS] == 0:
+                s[s[H_REPLY_ACTIVE] + (index >> 6)] &= ~(1 << (index & 63))
+        else:
+            s[replies + channel] = (following << 32) | (s[replies + channel] & LOW_MASK)
+            ready = s[pool + following * stride]
+            if ready > cycle or (is_late and is_pending(s, first + channel, following)):
+                ripe &= ~(1 << channel)
+            if ready < upcoming:
+                upcoming = ready
+        s[port + PORT_TURN] = channel + 1 if channel + 1 < s[H_CHANNELS] else 0
         free_node(s, noc, node)
         s[H_REPLY_WAITING] -= 1
         deliver(s, word & LOW_MASK, c, cycle + 1)
+    if ripe != 0:
+        upcoming = cycle
+    s[port + PORT_RIPE] = ripe
+    s[port + PORT_NEXT] = upcoming
     return upcoming
 
 
-@kernel
-def enter_replies(s, noc, cycle):
-    """Give the responses that enter the network in `cycle` their ready time by the FIFO rule."""
+@inlined
+def enter_replies(s, noc, index, cycle):
+    """Give the responses for a port that enter the network in `cycle` their ready time by the FIFO rule."""
     pool = s[noc + NOC_POOL]
     stride = s[noc + NOC_STRIDE]
-    latency = s[noc + NOC_LATENCY]
-    for pair in range(s[H_CORES_COUNT] * s[H_CHANNELS]):
-        reply = s[H_REPLIES] + pair * REPLY_WORDS
-        node = s[reply + Y_PENDING]
-        if node == NONE:
-            continue
-        if s[pool + node * stride + 1] <= cycle:
-            ready = cycle + latency if s[reply + Y_HEAD] == node else s[reply + Y_READY] + 1
-            s[reply + Y_READY] = ready
+    first = index // s[H_PORTS] * s[H_CHANNELS]
+    channels = s[s[H_REPLY_PORTS] + index * PORT_WORDS + PORT_CHANNELS]
+    while channels != 0:
+        pair = first + trailing_zeros(channels)
+        channels &= channels - 1
+        times = s[H_REPLY_TIMES] + pair * REPLY_WORDS
+        node = s[times + Y_PENDING]
+        if node != NONE and s[pool + node * stride + 1] <= cycle:
+            is_first = s[s[H_REPLIES] + pair] >> 32 == node
+            ready = cycle + s[noc + NOC_LATENCY] if is_first else s[times + Y_READY] + 1
+            s[times + Y_READY] = ready
             s[pool + node * stride + 1] = ready
-            s[reply + Y_PENDING] = s[pool + node * stride] >> 32
+            s[times + Y_PENDING] = s[pool + node * stride] >> 32
 
 
 @kernel
@@ -224,15 +265,22 @@ def reply_cycles(s, noc, cycle):
     Each port takes one response a cycle. A core learns early at which cycle an entry will be
     valid, exactly as it does where ports are not shared. Sets H_REPLY_NEXT.
     """
-    horizon = known_until(s, noc, cycle) if s[noc + NOC_LATENCY] == 1 else cycle
+    is_late = s[noc + NOC_LATENCY] != 1
+    horizon = cycle if is_late else known_until(s, noc, cycle)
+    ports = s[H_REPLY_PORTS]
     now = cycle
     while now <= horizon:
-        if s[noc + NOC_LATENCY] != 1:
-            enter_replies(s, noc, now)
         upcoming = FAR
-        for c in range(s[H_CORES_COUNT]):
-            for port in range(s[H_PORTS]):
-                time = serve_port(s, noc, c, port, now)
+        for part in range(s[noc + NOC_MASK_WORDS]):
+            active = s[s[H_REPLY_ACTIVE] + part]
+            while active != 0:
+                index = 64 * part + trailing_zeros(active)
+                active &= active - 1
+                time = s[ports + index * PORT_WORDS + PORT_NEXT]
+                if time <= now:
+                    if is_late:
+                        enter_replies(s, noc, index, now)
+                    time = serve_port(s, noc, index, now)
                 if time < upcoming:
                     upcoming = time
         now = upcoming if upcoming > now else now + 1

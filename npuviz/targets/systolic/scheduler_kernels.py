@@ -17,7 +17,7 @@ from npuviz.sim.parts.watch_kernels import (
     watch_subject,
 )
 from npuviz.targets.systolic.entry_kernels import empty_half
-from npuviz.targets.systolic.queue_kernels import next_tile
+from npuviz.targets.systolic.queue_kernels import next_tile, wake_core
 from npuviz.targets.systolic.requests_kernels import begin_cycle, end_of_tile
 from npuviz.targets.systolic.state_kernels import (
     FAR,
@@ -52,7 +52,6 @@ from npuviz.targets.systolic.state_kernels import (
     K_ORDER,
     K_SLOT,
     K_TILES,
-    K_WAKE,
     KIND_OPERATOR,
     P_HEADS,
     P_LAUNCHES,
@@ -136,11 +135,8 @@ def start_work(s, p, x, t, after_core):
     heads = p[P_HEADS] + index * s[H_CORES_COUNT]
     for c in range(s[H_CORES_COUNT]):
         if p[heads + c] >= 0:
-            k = s[H_CORES] + c * s[H_CORE_WORDS]
-            s[k + K_NEXT_TILE] = p[heads + c]
-            wake = t if c > after_core else t + 1
-            if s[k + K_WAKE] > wake:
-                s[k + K_WAKE] = wake
+            s[s[H_CORES] + c * s[H_CORE_WORDS] + K_NEXT_TILE] = p[heads + c]
+            wake_core(s, c, t, after_core)
 
 
 @kernel

@@ -28,8 +28,8 @@ H_BURSTS = 18  # word of core 0's burst ring
 H_BURST_CAPACITY = 19  # bursts per core, a power of two
 H_DRAM = 20
 H_NOC = 21  # request network
-H_REPLIES = 22  # word of the reply table: REPLY_WORDS per (core, channel)
-H_REPLY_TURNS = 23  # rotation pointer per (core, port)
+H_REPLIES = 22  # word of the queued replies: per (core, channel) first node << 32 | last node
+H_REPLY_PORTS = 23  # word of the port table: PORT_WORDS per (core, port)
 H_REPLY_QUEUED = 24  # 1: several channels share a port, replies are arbitrated tick by tick
 H_REPLY_WAITING = 25  # queued replies
 H_TILE_DONE = 26  # word of the bit map of finished tiles
@@ -68,9 +68,17 @@ H_DOORS = 56
 H_DOORS_WAITING = 57
 H_NET = 58  # word of the flit-level network, 0: the simple one
 H_NET_FLITS = 59  # flits of its largest packet
+H_REPLY_ACTIVE = 60  # word of the masks of ports with queued replies
+H_WAKES = 61  # word of the cores' wake cycles: next cycle in which each does something, FAR if it waits
 H_TIMES = 62  # word of the layers' times: start and end core cycle of each, -1 while unknown
 H_SCHED = 63  # word of the run-time scheduler's block, 0: the `simple` scheduler
-HEADER_WORDS = 64
+H_SENDING = 64  # word of the masks of cores with bursts
+H_BURSTS_TIGHT = 65  # 1: a core's ring may be too full for the bursts of another cycle
+H_REPLY_TIMES = (
+    66  # word of REPLY_WORDS per (core, channel); only where a reply's time is not that of its node
+)
+H_REPLY_LAST = 67  # word of the NoC cycle in which each channel's newest reply enters
+HEADER_WORDS = 72
 
 STATUS_RUNNING = 0
 STATUS_FINISHED = 1
@@ -85,7 +93,7 @@ FAULT_QUEUE = 5
 FAR = 1 << 60
 
 # --- one core: fixed words, then the GEMM pipeline ring, then four entry tables -------------------
-K_WAKE = 0  # next core cycle in which this core does something, FAR if it waits for others
+K_CONFLICTS = 0  # cycles lost to accesses of the same bank
 K_TURN = 1  # index of the resident tile that issued last
 K_TILES = 2  # resident tiles
 K_ORDER = 3  # two words: slots in order of arrival
@@ -144,8 +152,7 @@ K_SLOT = 151  # two slots of SLOT_WORDS words
 SLOT_WORDS = 12
 K_PORTS = K_SLOT + 2 * SLOT_WORDS  # accesses of a scratchpad bank per cycle
 K_STREAM_BANKS = K_PORTS + 1  # bit map of banks that the newest instruction streams from
-K_CONFLICTS = K_PORTS + 2  # cycles lost to accesses of the same bank
-K_HEAD_WORDS = K_PORTS + 3
+K_HEAD_WORDS = K_PORTS + 2
 
 LAT_ADD = 0
 LAT_MUL = 1
@@ -190,19 +197,25 @@ N_CORE = 6
 N_BYTES = 7
 ENTRY_STATE_WORDS = 8
 
+FREE_BURSTS = 4  # bursts one core may add in one cycle, with room to spare
+
 B_CODE = 0
 B_TILE = 1
 B_ENTRY = 2  # word of the entry, 0 for a store
 B_INDEX = 3  # program-wide instruction index
 BURST_WORDS = 4
 
-# Reply FIFO of a (core, channel) pair.
-Y_READY = 0  # NoC cycle of the newest reply's grant (one channel per port)
-Y_LAST = 0
-Y_HEAD = 1
-Y_TAIL = 2
-Y_PENDING = 3  # first node that has not entered the network yet
-REPLY_WORDS = 4
+# Replies of a (core, channel) pair.
+Y_READY = 0  # NoC cycle of the newest reply's grant (one channel per port), or in which it is ready
+Y_PENDING = 1  # first node that has not entered the network yet
+REPLY_WORDS = 2
+
+# A port of a core, where several channels share it.
+PORT_TURN = 0  # channel that is looked at first
+PORT_CHANNELS = 1  # mask of channels with queued replies for it
+PORT_RIPE = 2  # those of them whose first reply is known to be ready
+PORT_NEXT = 3  # no reply of it enters the network or may be taken before this NoC cycle
+PORT_WORDS = 4
 
 # --- program words ---------------------------------------------------------------------------------
 P_CODE = 0  # words of the tables, in the order of tables_kernels

@@ -6,7 +6,7 @@ moment the DRAM takes it (`reply_kernels`), because simple DRAM keeps its order 
 
 from numba import int64
 
-from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros
+from npuviz.sim.parts.bits_kernels import fetch, inlined, kernel, trailing_zeros
 from npuviz.sim.parts.dram_command_kernels import dram_can_accept, dram_offer
 from npuviz.sim.parts.dram_command_state_kernels import DC_NEXT, NIL, NODE_ADDRESS, NODE_TIME
 from npuviz.sim.parts.dram_kernels import dram_arrive
@@ -21,6 +21,7 @@ from npuviz.sim.parts.interconnect_kernels import (
     NOC_STRIDE,
     NOC_WAITING,
     allocate_node,
+    bring_near,
     noc_grant,
     noc_push,
 )
@@ -68,6 +69,7 @@ from npuviz.targets.systolic.state_kernels import (
     H_REPLY_NEXT,
     H_REQUEST_BYTES,
     H_REQUEST_SHIFT,
+    H_SENDING,
     H_WRITES,
     H_WRITES_OUT,
     K_BURST_COUNT,
@@ -173,10 +175,12 @@ def finish_burst(s, p, x, ev, c, burst, now):
             op = p[p[P_CODE] + s[burst + B_CODE] * CODE_WORDS + C_OP]
             emit(x, ev, int64(INTERVAL), track, op, start, end, s[burst + B_INDEX])
     if entry != 0:
-        complete_fill(s, k, entry, now + 1)
+        complete_fill(s, c, entry, now + 1)
     s[k + K_BURST_HEAD] = (s[k + K_BURST_HEAD] + 1) & (s[H_BURST_CAPACITY] - 1)
     s[k + K_BURST_COUNT] = count - 1
     s[H_BURSTS_WAITING] -= 1
+    if count == 1:
+        s[s[H_SENDING] + (c >> 6)] &= ~(1 << (c & 63))
     if is_recording(x):
         emit(x, ev, int64(COUNTER), c * TRACKS_PER_CORE + TRACK_REQUESTS, int64(0), now, count - 1, int64(-1))
     if is_watched(x):
@@ -292,8 +296,8 @@ def tick_behind(s, cycle):
 @kernel
 def give(s, noc, channel, node, tick):
     """Put a request into a channel's front list, which has room."""
-    word = s[noc + NOC_POOL] + node * s[noc + NOC_STRIDE]
-    dram_offer(s, s[H_DRAM], channel, node, s[word + NODE_ADDRESS], tick)
+    address = s[s[noc + NOC_POOL] + node * s[noc + NOC_STRIDE] + NODE_ADDRESS]
+    dram_offer(s, s[H_DRAM], channel, bring_near(s, noc, node), address, tick)
 
 
 @kernel
@@ -317,7 +321,11 @@ def queue_at_door(s, noc, channel, node):
 def take_from_door(s, noc, channel):
     """Remove the first node of those that wait at a channel."""
     door = s[H_DOORS] + 2 * channel
-    s[door] = s[s[noc + NOC_POOL] + s[door] * s[noc + NOC_STRIDE]] >> 32
+    following = s[s[noc + NOC_POOL] + s[door] * s[noc + NOC_STRIDE]] >> 32
+    s[door] = following
+    if following != NIL:
+        # It has waited longer than caches keep it.
+        fetch(s, s[noc + NOC_POOL] + following * s[noc + NOC_STRIDE])
     s[H_DOORS_WAITING] -= 1
 
 
@@ -352,8 +360,8 @@ def open_doors(s, noc, cycle):
         node = s[door]
         if (
             node != NIL
-            and s[s[noc + NOC_POOL] + node * s[noc + NOC_STRIDE] + NODE_TIME] <= cycle
             and dram_can_accept(s, dram, channel)
+            and s[s[noc + NOC_POOL] + node * s[noc + NOC_STRIDE] + NODE_TIME] <= cycle
         ):
             take_from_door(s, noc, channel)
             give(s, noc, channel, node, tick)
@@ -389,9 +397,11 @@ def noc_cycle(s, p, x, ev, cycle, now):
     if not late and s[noc + NOC_WAITING] > 0:
         serve_channels(s, noc, cycle)
     if s[H_BURSTS_WAITING] > 0:
-        for c in range(s[H_CORES_COUNT]):
-            if s[s[H_CORES] + c * s[H_CORE_WORDS] + K_BURST_COUNT] > 0:
-                inject(s, p, x, ev, c, cycle, now)
+        for part in range((s[H_CORES_COUNT] + 63) >> 6):
+            sending = s[s[H_SENDING] + part]
+            while sending != 0:
+                inject(s, p, x, ev, 64 * part + trailing_zeros(sending), cycle, now)
+                sending &= sending - 1
     if late and s[noc + NOC_WAITING] > 0:
         serve_channels(s, noc, cycle)
     if s[H_REPLY_NEXT] <= cycle:

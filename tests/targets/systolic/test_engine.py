@@ -10,13 +10,16 @@ import pytest
 from npuviz.base.errors import SimulationError, TargetError
 from npuviz.sim import stop
 from npuviz.sim.events import EventBuffer
+from npuviz.sim.parts import interconnect_kernels as ik
 from npuviz.sim.parts import watch_kernels as wk
 from npuviz.sim.parts.channel_hash import channel_hash_tables, channels_of
+from npuviz.sim.parts.dram_command_view import CommandView
 from npuviz.sim.stop import NO_STOPS
 from npuviz.targets.systolic import state_kernels as sk
 from npuviz.targets.systolic.compiler.builder import ProgramBuilder
 from npuviz.targets.systolic.compiler.template import Rows, Template
 from npuviz.targets.systolic.engine import Engine
+from npuviz.targets.systolic.layout import NEAR_PACKETS
 from npuviz.targets.systolic.spec import SystolicSpec, make_spec
 from npuviz.targets.systolic.tables import SystolicTables
 from npuviz.trace import schema
@@ -114,6 +117,47 @@ def test_growing_keeps_the_run() -> None:
     assert int(engine.state[sk.H_FINAL]) > 200 * 16384 // 32
 
 
+def many_loads(cores: int, tiles: int) -> SystolicTables:
+    """Tiles on all cores that load 24 KiB each, from places of their own, and store a row."""
+    builder = ProgramBuilder()
+    builder.begin_layer("layer", 0)
+    size = 24 << 10
+    entry = builder.scratchpad_entry("in", 0, size)
+    out = builder.accumulator_entry("out", 0, 256)
+
+    def write(template: Template) -> None:
+        template.movin(entry, Rows(0, 0, size), size=size, tensor=-1)
+        template.gemm((entry, entry), out, 8, tile=(8, 8, 8), size=256, tensor=-1)
+        template.movout(out, Rows(1, 0, 4096), tensor=-1)
+
+    template = builder.template("tile", write)
+    for index in range(tiles):
+        builder.add_tile(template, (index * size, (1 << 30) + index * 4096), core=index % cores)
+    builder.end_layer()
+    return builder.finish()
+
+
+@pytest.mark.parametrize("cores", [8, 70])
+def test_near_nodes_change_nothing(cores: int) -> None:
+    settings = {"cores": str(cores), "dram_channels": "4", "dram_type": "ramulator2", "dram_device": "HBM2"}
+    spec = small_spec(**settings, icnt_injection_ports_per_core="2")
+    found: list[tuple[int, ...]] = []
+    for has_near in (True, False):
+        engine = Engine(spec, many_loads(cores, 3 * cores))
+        noc = int(engine.state[sk.H_NOC])
+        if not has_near:
+            engine.state[noc + ik.NOC_NEAR] = 0
+        assert engine.advance(FOREVER, NO_STOPS, None)[0] == sk.RESULT_FINISHED
+        # More packets waited than there are near nodes.
+        assert engine.state[noc + ik.NOC_FRESH] > 2 * NEAR_PACKETS * 4
+        assert engine.state[noc + ik.NOC_LIVE] == 0
+        assert engine.shape.dram is not None
+        commands = CommandView(engine.shape.dram, engine.shape.at["dram"]).commands(engine.state)
+        words = (sk.H_FINAL, sk.H_READS, sk.H_WRITES, sk.H_LAST_ACK)
+        found.append((*(int(engine.state[word]) for word in words), *commands.values()))
+    assert found[0] == found[1]
+
+
 def test_a_buffer_smaller_than_one_cycle_is_refused() -> None:
     engine = Engine(small_spec(), one_tile())
     with pytest.raises(SimulationError, match="one cycle may need"):
@@ -148,6 +192,7 @@ import sys
 from tests.targets.systolic.test_engine import FOREVER, one_tile, small_spec
 from npuviz.sim.stop import NO_STOPS
 from npuviz.targets.systolic.engine import Engine
+from npuviz.targets.systolic.layout import NEAR_PACKETS
 for settings in ({}, {"icnt_latency": "3"}, {"icnt_injection_ports_per_core": "4"}):
     engine = Engine(small_spec(**settings), one_tile(pieces=3))
     engine.advance(FOREVER, NO_STOPS, None)
