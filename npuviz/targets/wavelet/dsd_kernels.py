@@ -391,7 +391,7 @@ def _plain_read(s, p, b, a, kind, t):
     return s[a + A_ADDRESS]
 
 
-@kernel
+@inlined
 def _plain_elements(s, p, b, th, count, t):
     """`_elements` of a plain operation: memory in lines, constants, single words of the fabric."""
     op, kinds = s[th + T_OP], s[th + T_KINDS]
@@ -421,7 +421,7 @@ def _plain_elements(s, p, b, th, count, t):
             send_word(s, p, b, d, value, index, i + 1 == s[th + T_LEFT], t)
 
 
-@kernel
+@inlined
 def step_operation(s, p, x, ev, b, number, t):
     """A step of an operation that can take one; returns the cycles of the datapath it takes."""
     th = thread_of(s, p, b, number)

@@ -364,7 +364,7 @@ def pop_queue(s, b, q, number, t):
     return payload
 
 
-@kernel
+@inlined
 def read_fabric(s, b, a, t):
     """Take a wavelet for a fabric cursor; a control word is marked if the operand says so."""
     payload = pop_queue(s, b, s[a + A_RECORD], s[a + A_QUEUE], t)

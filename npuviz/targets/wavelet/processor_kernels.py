@@ -150,7 +150,7 @@ def _look_at_thread(s, p, x, ev, b, number, t):
     return state
 
 
-@kernel
+@inlined
 def _note_wait(s, p, b, number):
     """What a thread waits for after a step, if that is one queue or one output: it is woken when it comes."""
     th = thread_of(s, p, b, number)
@@ -284,7 +284,7 @@ def processor_step(s, p, h, x, ev, node, t):
         wake_processor(s, node, wake)
 
 
-@kernel
+@inlined
 def _run_main(s, p, x, ev, b, threads, t):
     """The main thread has the datapath; returns when to look again."""
     s[b + B_LAST] = -1
@@ -298,7 +298,7 @@ def _run_main(s, p, x, ev, b, threads, t):
     return again - 1 if s[b + B_THREADS] != threads and again > t + 1 else again
 
 
-@kernel
+@inlined
 def _run_thread(s, p, h, x, ev, b, number, t):
     """A thread has the datapath for a step; returns when to look again."""
     s[b + B_LAST] = number

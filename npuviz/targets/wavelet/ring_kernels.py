@@ -81,7 +81,7 @@ def has_room(s, ch, port, t):
     return visible_count(s, ch, port, t) < limit
 
 
-@kernel
+@inlined
 def push_word(s, b, ch, port, payload, identity, ready):
     """Put a word into a port's ring of a channel of block `b`; the caller has checked the room."""
     r = ch + C_PORTS + port * PORT_WORDS
@@ -101,7 +101,7 @@ def push_word(s, b, ch, port, payload, identity, ready):
     s[b + B_CHANNELS] |= s[ch + C_BIT]
 
 
-@kernel
+@inlined
 def drop_head(s, p, b, ch, port, t):
     """Take the head of a port's ring away at cycle `t`."""
     r = ch + C_PORTS + port * PORT_WORDS

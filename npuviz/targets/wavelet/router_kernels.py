@@ -140,7 +140,7 @@ def _count_load(s, p, b, port, t):
     s[link_of(b, port) + LINK_LOAD] += 1
 
 
-@kernel
+@inlined
 def _note_link(s, p, x, ev, b, node, port, color, t):
     """Counts of a link and its interval in the trace."""
     link = link_of(b, port)
@@ -217,7 +217,7 @@ def _swap_has_room(s, p, nb, color, port, t):
     return True
 
 
-@kernel
+@inlined
 def _is_open(s, p, b, node, ch, outputs, payload, t):
     """Whether all outputs of a word can take it at cycle `t`: OPEN, LATER, BUSY (a link is) or FULL."""
     links = outputs & LINKS
@@ -268,7 +268,7 @@ def _watch_arrival(s, p, x, node, q, number, color, payload, t):
         watch_queue(x, first, s[q + Q_COUNT] - 1, s[q + Q_COUNT], t)
 
 
-@kernel
+@inlined
 def _to_processor(s, p, x, b, node, ch, payload, identity, waited, t):
     """Hand a word to the input queue of its color, unless a filter or its own mark keeps it away."""
     is_ignored = (payload & MARK_CONTROL) != 0 and ((payload >> 24) & 1) != 0
@@ -290,7 +290,7 @@ def _to_processor(s, p, x, b, node, ch, payload, identity, waited, t):
     leave_trail(s, identity, node, ZERO, TRAIL_TAKEN, waited, s[ch + C_COLOR], payload)
 
 
-@kernel
+@inlined
 def _send_over(s, p, x, ev, b, node, ch, port, payload, identity, t):
     """Send a word over a link to the router behind it."""
     link = link_of(b, port)
@@ -315,7 +315,7 @@ def _send_over(s, p, x, ev, b, node, ch, port, payload, identity, t):
     _note_link(s, p, x, ev, b, node, port, color, t)
 
 
-@kernel
+@inlined
 def _move(s, p, x, ev, b, node, ch, port, outputs, t):
     """Take the head of a port's ring and send it to all outputs."""
     r = ch + C_PORTS + port * PORT_WORDS
