@@ -44,11 +44,6 @@ SCALE_EXPORTS = {
 }
 
 
-@pytest.fixture(autouse=True)
-def _in_a_folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-
-
 @ARCHS
 def test_copies_and_launches(tmp_path, arch):
     out = compile_folder(tmp_path, SCALE, SCALE_EXPORTS, 3, 2, arch)

@@ -58,7 +58,6 @@ TO_RAMP = RoutingPosition().set_output([Route.RAMP])
 
 @pytest.fixture(autouse=True)
 def _in_a_folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
     (tmp_path / "double.csl").write_text(DOUBLE)
     (tmp_path / "hold.csl").write_text(HOLD)
 
