@@ -61,7 +61,7 @@ def run_slot(s, p, h, x, ev, t):
         return
     s[H_WHEEL_MASK] &= ~(1 << slot)
     is_large = s[H_NODES_COUNT] > CACHED_NODES
-    known = 0
+    before = -2
     groups = s[H_WHEEL_SUMMARY]
     base = s[H_WHEEL] + slot * (s[H_WHEEL_WORDS] + groups)
     for i in range(groups):
@@ -71,7 +71,8 @@ def run_slot(s, p, h, x, ev, t):
             w = (i << 5) + trailing_zeros(summary)
             summary &= summary - 1
             if is_large:
-                known = fetch_ahead(s, p, base + groups, s[H_WHEEL_WORDS], w, known)
+                fetch_ahead(s, p, base + groups, w, w == before + 1)
+                before = w
             word = s[base + groups + w]
             s[base + groups + w] = 0
             while word:
