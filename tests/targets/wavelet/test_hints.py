@@ -1,0 +1,71 @@
+"""What the kernels remember so as not to look again changes nothing: they may forget it at any cycle."""
+
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.stencil import write_stencil
+from npuviz.base.progress import NoProgress
+from npuviz.sim.stop import StopKind
+from npuviz.sim.target import LoadRequest
+from npuviz.targets.wavelet import state_kernels as sk
+from npuviz.targets.wavelet.lookahead_kernels import CACHED_NODES
+from npuviz.targets.wavelet.machine import WaveletMachine
+from npuviz.targets.wavelet.target import TARGET
+from tests.targets.wavelet.running import finish, run, variable
+
+COUNTERS = (
+    sk.H_INSTRUCTIONS, sk.H_BEATS, sk.H_ELEMENTS, sk.H_HOPS, sk.H_TAKEN, sk.H_DROPPED, sk.H_TASKS, sk.H_FLOPS,
+)  # fmt: skip
+
+
+def stencil(folder: Path, side: int, depth: int, rounds: int) -> WaveletMachine:
+    params = f"side:{side},depth:{depth},rounds:{rounds}"
+    request = LoadRequest(write_stencil(folder), settings={"arch": "wse3", "params": params})
+    machine = TARGET.build(*TARGET.load(request, NoProgress()))
+    assert isinstance(machine, WaveletMachine)
+    return machine
+
+
+def forget(machine: WaveletMachine) -> None:
+    """Let every thread and every channel be looked at again."""
+    s = machine.engine.state
+    start = int(s[sk.H_NODES])
+    b = s[start : start + int(s[sk.H_NODES_COUNT])]
+    b = b[b > 0]
+    s[b + sk.B_STALLED] = 0
+    s[b + sk.B_TESTED] = s[b + sk.B_THREADS]
+    s[b + sk.B_TIMED] = s[b + sk.B_THREADS]
+    s[b + sk.B_SHUT] = 0
+    for place in range(sk.NUM_COLORS):
+        s[b + sk.B_DUE + place] = 0
+
+
+def test_a_machine_that_forgets_does_the_same(tmp_path: Path) -> None:
+    straight = finish(stencil(tmp_path, 4, 24, 2))
+    other = stencil(tmp_path, 4, 24, 2)
+    for cycle in range(1, straight.cycle + 1):
+        if run(other, cycle).kind is not StopKind.UNTIL:
+            break
+        forget(other)
+    assert run(other).kind is StopKind.FINISHED
+    assert other.cycle == straight.cycle
+    for counter in COUNTERS:
+        assert int(other.engine.state[counter]) == int(straight.engine.state[counter])
+    for node in range(16):
+        found, wanted = (each.observer.memory_words(node) for each in (other, straight))
+        np.testing.assert_array_equal(found, wanted)
+
+
+def test_a_wafer_beyond_the_caches_computes_what_numpy_does(tmp_path: Path) -> None:
+    side, rounds = 24, 2
+    assert side * side > CACHED_NODES
+    machine = finish(stencil(tmp_path, side, 4, rounds))
+    wanted = np.ones((side, side))
+    for _ in range(rounds):
+        padded = np.pad(wanted, 1)
+        around = padded[1:-1, :-2] + padded[1:-1, 2:] + padded[:-2, 1:-1] + padded[2:, 1:-1]
+        wanted = 0.2 * (wanted + around)
+    for row in range(side):
+        for column in range(side):
+            np.testing.assert_allclose(variable(machine, "u", column, row), wanted[row, column], rtol=1e-5)
