@@ -29,7 +29,7 @@ from npuviz.ui.widgets.inspector_patch import (
 )
 from npuviz.workbench.selection import Selection
 
-BAR_LENGTH = 8
+BAR_LENGTH = 3
 BLOCK = "\u2588"
 MAX_LINKS = 20_000
 """Every value written anew brings its link; from this number on the page is made again."""
@@ -228,10 +228,14 @@ class InspectorView(QTextBrowser):
         return "&nbsp;&nbsp; ".join(self._cell(cell) for cell in cells)
 
     def _bar(self, fraction: float) -> str:
-        full = round(fraction * BAR_LENGTH)
+        full, eighths = divmod(round(fraction * BAR_LENGTH * 8), 8)
+        # A block of some eighths is as wide as a full one; its background shows beside it.
+        part = chr(ord(BLOCK) + 8 - eighths) if eighths else ""
+        empty = BLOCK * (BAR_LENGTH - full - len(part))
+        color, ground = self._color("compute"), self._color("border")
         return (
-            f'<span style="color:{self._color("compute")}">{BLOCK * full}</span>'
-            f'<span style="color:{self._color("border")}">{BLOCK * (BAR_LENGTH - full)}</span>'
+            f'<span style="color:{color};background-color:{ground}">{BLOCK * full}{part}</span>'
+            f'<span style="color:{ground}">{empty}</span>'
         )
 
     def _cell(self, cell: Cell) -> str:
@@ -242,7 +246,7 @@ class InspectorView(QTextBrowser):
             family = self._theme.font_mono().family()
             text = f'<span style="font-family:{family};white-space:pre-wrap">{text}</span>'
         if cell.fraction >= 0:
-            text = f"{self._bar(cell.fraction)} {text}"
+            text = f"{self._bar(cell.fraction)}&nbsp;{text}"
         if cell.role in TEXT_ROLES:
             text = f'<span style="color:{self._color(cell.role)}">{text}</span>'
         elif cell.role:
