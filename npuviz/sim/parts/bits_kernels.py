@@ -30,6 +30,9 @@ kernel: Any = _compile(**_INNER)
 inlined: Any = _compile(**_INNER, forceinline=True)
 """The same for small ones in hot loops."""
 
+spliced: Any = _compile(**_INNER, inline="always")
+"""The same for parts of one large function: they are compiled with it only, not once more by themselves."""
+
 
 @contextmanager
 def light_optimisation() -> Generator[None]:
@@ -69,6 +72,18 @@ def _fetch(_context: Any, words: Any, index: Any) -> Any:
     return types.int64(types.CPointer(types.int64), types.int64), generate
 
 
+def _stay_apart(_context: Any) -> Any:
+    def generate(_code: Any, builder: Any, _signature: Any, _args: Any) -> Any:
+        builder.function.attributes.add("noinline")
+        return ir.Constant(ir.IntType(64), 0)
+
+    return types.int64(), generate
+
+
+def _plain_apart() -> int:
+    return 0
+
+
 def _plain_fetch(_words: Any, _index: Any) -> int:
     return 0
 
@@ -89,6 +104,9 @@ pointer_to: Any = _plain_words if _is_plain else intrinsic(_pointer_to)
 
 fetch: Any = _plain_fetch if _is_plain else intrinsic(_fetch)
 """Bring the cache line of a word nearer before it is read; changes nothing."""
+
+stay_apart: Any = _plain_apart if _is_plain else intrinsic(_stay_apart)
+"""Called in a large kernel: it does not become part of its callers, which would double what is compiled."""
 
 trailing_zeros: Any = _plain_trailing_zeros if _is_plain else intrinsic(_count_trailing_zeros)
 """Number of zero bits below the lowest set bit of a non-zero 64-bit word."""

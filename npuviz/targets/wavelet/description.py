@@ -199,16 +199,16 @@ def _floorplan(numbering: Numbering, units: tuple[Unit, ...]) -> tuple[Box, ...]
     return tuple(found)
 
 
-HEADER_PROBES = {
-    "fabric.hops": (sk.H_HOPS, "words moved over links", "words"),
-    "fabric.taken": (sk.H_TAKEN, "words taken by processors", "words"),
-    "fabric.dropped": (sk.H_DROPPED, "words dropped by filters or for nobody", "words"),
-    "fabric.instructions": (sk.H_INSTRUCTIONS, "scalar instructions", "instructions"),
-    "fabric.elements": (sk.H_ELEMENTS, "elements of DSD operations", "elements"),
-    "fabric.flops": (sk.H_FLOPS, "floating-point operations of DSD operations", "FLOP"),
-    "fabric.tasks": (sk.H_TASKS, "tasks started", "tasks"),
-    "host.done": (sk.H_DONE, "host commands done", "commands"),
+COUNTER_PROBES = {
+    "fabric.hops": (sk.BAND_HOPS, "words moved over links", "words"),
+    "fabric.taken": (sk.BAND_TAKEN, "words taken by processors", "words"),
+    "fabric.dropped": (sk.BAND_DROPPED, "words dropped by filters or for nobody", "words"),
+    "fabric.instructions": (sk.BAND_INSTRUCTIONS, "scalar instructions", "instructions"),
+    "fabric.elements": (sk.BAND_ELEMENTS, "elements of DSD operations", "elements"),
+    "fabric.flops": (sk.BAND_FLOPS, "floating-point operations of DSD operations", "FLOP"),
+    "fabric.tasks": (sk.BAND_TASKS, "tasks started", "tasks"),
 }
+COMMANDS_PROBE = ("host.done", "host commands done", "commands")
 PE_PROBES = {
     "task": (sk.B_TASK, "running task: kind << 16 | id, -1 none"),
     "active": (sk.B_ACTIVE, "mask of active local tasks"),
@@ -222,8 +222,10 @@ def make_probes(numbering: Numbering) -> tuple[Probe, ...]:
     """All observation points."""
     found = [
         Probe(name, title, measure=measure, group=name.split(".")[0])
-        for name, (_, title, measure) in HEADER_PROBES.items()
+        for name, (_, title, measure) in COUNTER_PROBES.items()
     ]
+    name, title, measure = COMMANDS_PROBE
+    found.append(Probe(name, title, measure=measure, group=name.split(".")[0]))
     for position in numbering.memory_of:
         pe = numbering.watched[position]
         found += [Probe(f"{pe.name}.{name}", title, group=pe.name) for name, (_, title) in PE_PROBES.items()]

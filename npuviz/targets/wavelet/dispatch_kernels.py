@@ -2,7 +2,7 @@
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel
 from npuviz.targets.wavelet import isa_kernels as isa
-from npuviz.targets.wavelet.events_kernels import fault, hazard, step_from
+from npuviz.targets.wavelet.events_kernels import fault, has_fault, hazard, step_from
 from npuviz.targets.wavelet.fifo_kernels import elements_free, elements_held
 from npuviz.targets.wavelet.operand_kernels import (
     dsr_of,
@@ -51,7 +51,6 @@ from npuviz.targets.wavelet.state_kernels import (
     FAULT_DSR,
     FLAG_SAVE,
     G_OPERATIONS,
-    H_STATUS,
     KIND_FIFO,
     KIND_INPUT,
     KIND_NOTHING,
@@ -66,7 +65,6 @@ from npuviz.targets.wavelet.state_kernels import (
     P_ARCH,
     P_LOAD_USE,
     STALLED_OUTPUT,
-    STATUS_RUNNING,
     T_ACTIVATE,
     T_ASYNC,
     T_CONTROL,
@@ -228,7 +226,7 @@ def start_operation(s, p, b, row, t):
         if i == 1 and kind == isa.OPERAND_SCALAR and p[row + isa.O_DST_KIND] == isa.OPERAND_POINTER:
             size = operand_bytes(op, 0)  # the start of a reduction
         set_operand(s, p, b, operand(th, i), kind, value, size, s[th + T_INDEX])
-    if s[H_STATUS] != STATUS_RUNNING:
+    if has_fault(s, b):
         return True
     s[th + T_LINE] = s[b + B_LINE]
     s[th + T_START] = t

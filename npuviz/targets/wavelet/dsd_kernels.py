@@ -3,7 +3,7 @@
 An operation belongs to a thread: a microthread, or the main thread, which waits for its end.
 """
 
-from npuviz.sim.parts.bits_kernels import inlined, kernel
+from npuviz.sim.parts.bits_kernels import inlined, kernel, spliced
 from npuviz.sim.parts.watch_kernels import (
     INTERVAL,
     STOP_MEMORY_READ,
@@ -14,7 +14,7 @@ from npuviz.sim.parts.watch_kernels import (
     watch_subject,
 )
 from npuviz.targets.wavelet import isa_kernels as isa
-from npuviz.targets.wavelet.events_kernels import step_from
+from npuviz.targets.wavelet.events_kernels import band_at, has_fault, step_from
 from npuviz.targets.wavelet.fifo_kernels import (
     FIFO_ENDS,
     FIFO_GOES_ON,
@@ -60,6 +60,9 @@ from npuviz.targets.wavelet.state_kernels import (
     B_READY,
     B_RUN_START,
     B_THREADS,
+    BAND_BEATS,
+    BAND_ELEMENTS,
+    BAND_FLOPS,
     C_LIMIT_RAMP,
     C_PORTS,
     FLAG_INDEX,
@@ -68,10 +71,6 @@ from npuviz.targets.wavelet.state_kernels import (
     FLAG_ZERO_FIRST,
     FLAG_ZERO_SECOND,
     G_HALF,
-    H_BEATS,
-    H_ELEMENTS,
-    H_FLOPS,
-    H_STATUS,
     IS_PLAIN,
     K_MAIN,
     K_MEMORY,
@@ -98,7 +97,6 @@ from npuviz.targets.wavelet.state_kernels import (
     R_COUNT,
     RATE_FLOPS,
     RATE_WORDS,
-    STATUS_RUNNING,
     T_ACTIVATE,
     T_CONTROL,
     T_CONTROL_ID,
@@ -421,11 +419,12 @@ def _plain_elements(s, p, b, th, count, t):
             send_word(s, p, b, d, value, index, i + 1 == s[th + T_LEFT], t)
 
 
-@inlined
+@spliced
 def step_operation(s, p, x, ev, b, number, t):
     """A step of an operation that can take one; returns the cycles of the datapath it takes."""
     th = thread_of(s, p, b, number)
-    s[H_BEATS] += 1
+    band = band_at(s, b)
+    s[band + BAND_BEATS] += 1
     if s[th + T_LEFT] <= 0:
         finish_operation(s, p, x, ev, b, number, ZERO, t, ZERO)
         return 0
@@ -447,10 +446,10 @@ def step_operation(s, p, x, ev, b, number, t):
         _elements(s, p, b, th, count, t)
     cycles = s[th + T_CYCLES]
     s[th + T_LEFT] -= count
-    s[H_ELEMENTS] += count
-    s[H_FLOPS] += count * p[p[P_RATES] + s[th + T_OP] * RATE_WORDS + RATE_FLOPS]
+    s[band + BAND_ELEMENTS] += count
+    s[band + BAND_FLOPS] += count * p[p[P_RATES] + s[th + T_OP] * RATE_WORDS + RATE_FLOPS]
     step_from(s, b, number, t + cycles)
-    if s[th + T_LEFT] <= 0 and s[H_STATUS] == STATUS_RUNNING:
+    if s[th + T_LEFT] <= 0 and not has_fault(s, b):
         finish_operation(s, p, x, ev, b, number, ZERO, t, cycles)
     return cycles
 

@@ -10,7 +10,7 @@ from npuviz.sim.parts.kernel_call import KernelCall
 from npuviz.targets.wavelet import isa_kernels as isa
 from npuviz.targets.wavelet import kernels
 from npuviz.targets.wavelet import state_kernels as sk
-from npuviz.targets.wavelet.layout import FREE_WORDS, ProgramWords, build_state
+from npuviz.targets.wavelet.layout import FREE_WORDS, ProgramWords, build_state, log_room
 from npuviz.targets.wavelet.spec import WaveletSpec
 from npuviz.targets.wavelet.tables import (
     HOST_COPY_IN,
@@ -24,9 +24,12 @@ from npuviz.targets.wavelet.tables import (
     Symbol,
     Wafer,
 )
+from npuviz.targets.wavelet.team import run_together
 from npuviz.targets.wavelet.words import zero_words
 
 LAST_CYCLE = 1 << 58
+LONG_RUN = 16
+"""Cycles from which it pays to call other threads."""
 MAX_COMMANDS = 1 << 20
 
 
@@ -42,6 +45,8 @@ class Engine:
         self.program = ProgramWords(spec, wafer)
         self.words = self.program.words
         self.state = build_state(spec, self.program)
+        log, self._aside = log_room(len(self.program.nodes.x))
+        self._free = FREE_WORDS + log + self._aside
         self.event_margin = 64
         self.commands: list[HostCommand] = []
         self._rows = np.zeros(8 + 16 * sk.COMMAND_FIELDS, np.int64)
@@ -64,11 +69,14 @@ class Engine:
         """As `advance`, to the end of a host command at most (-1: of none)."""
         call = KernelCall(min(until, LAST_CYCLE), stops, events, self.event_margin)
         call.x[kernels.X_COMMAND] = command + 1
+        # Hits and event rows have one order: one thread finds them.
+        is_shared = events is None and not len(stops) and until - int(self.state[sk.H_CYCLE]) >= LONG_RUN
+        helpers = int(self.state[sk.H_BANDS_COUNT]) - 1 if is_shared and self.state[sk.H_BORDER] else 0
         while True:
-            call.x[kernels.X_ROOM] = len(self.state) - FREE_WORDS
-            result = int(
-                kernels.advance(self.state, self.words, self._host, call.x, call.rows, self.event_margin)
-            )
+            call.x[kernels.X_ROOM] = len(self.state) - self._free
+            call.x[kernels.X_ASIDE] = len(self.state) - self._aside
+            words = (self.state, self.words, self._host, call.x, call.rows, self.event_margin)
+            result = run_together(kernels.advance, words, helpers)
             if result != sk.RESULT_ROOM:
                 break
             self._grow(4 * FREE_WORDS)
@@ -92,11 +100,31 @@ class Engine:
     def restore_state(self, words: np.ndarray) -> None:
         """Take over words that `copy_state` made."""
         used = int(self.state[sk.H_USED])
-        if len(words) + FREE_WORDS > len(self.state):
-            self.state = zero_words(len(words) + int(words[sk.H_DEMAND]) + 2 * FREE_WORDS)
+        if len(words) + self._free > len(self.state):
+            self.state = zero_words(len(words) + int(words[sk.H_DEMAND]) + FREE_WORDS + self._free)
         self.state[: len(words)] = words
         if used > len(words):
             self.state[len(words) : used] = 0
+
+    def counter(self, word: int) -> int:
+        """A counter of the whole wafer: the sum over bands of the word BAND_... ."""
+        return int(self._band_words(word).sum())
+
+    def trail(self) -> np.ndarray:
+        """(rows, 4) int64: what the trails of all bands remember, by cycle; see `leave_trail`."""
+        s, size = self.state, int(self.state[sk.H_TRAIL_ROWS])
+        parts: list[np.ndarray] = []
+        places = zip(self._band_words(sk.BAND_TRAIL), self._band_words(sk.BAND_TRAIL_COUNT), strict=True)
+        for start, written in places:
+            rows = s[start : start + 4 * size].reshape(size, 4)[: min(written, size)]
+            parts.append(np.roll(rows, -(written % size), axis=0) if written > size else rows)
+        found = np.concatenate(parts)
+        return found[np.argsort(found[:, 1], kind="stable")]
+
+    def _band_words(self, word: int) -> np.ndarray:
+        s = self.state
+        first = int(s[sk.H_BANDS]) + word
+        return s[first : first + int(s[sk.H_BANDS_COUNT]) * sk.BAND_WORDS : sk.BAND_WORDS]
 
     # --- host commands -------------------------------------------------------------------------------------
 
@@ -292,7 +320,7 @@ class Engine:
         larger = max(16, 2 * room, count)
         used = int(s[sk.H_USED])
         size = larger * sk.COMMAND_WORDS
-        if used + size + int(s[sk.H_DEMAND]) + FREE_WORDS > len(s):
+        if used + size + int(s[sk.H_DEMAND]) + self._free > len(s):
             self._grow(size + FREE_WORDS)
             s = self.state
         old = int(s[sk.H_COMMANDS])

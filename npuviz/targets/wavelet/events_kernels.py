@@ -2,11 +2,14 @@
 
 A node has two actors: its router (2 n) and its processor (2 n + 1). A bit in the slot of a cycle wakes an
 actor; it may find nothing to do. What one node does to another takes effect a cycle later at the earliest,
-so that the order of the actors of a cycle decides nothing.
+so that the order of the actors of a cycle decides nothing. Threads may run parts of a wafer side by side
+(bands_kernels.py): what they share is read only, set to one value whoever comes first, or theirs by band.
 """
 
-from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros
+from npuviz.sim.parts.atomic_kernels import add_word
+from npuviz.sim.parts.bits_kernels import inlined, kernel
 from npuviz.targets.wavelet.state_kernels import (
+    ASIDE_ROW,
     B_CLASS,
     B_DUE,
     B_HISTORY,
@@ -16,41 +19,59 @@ from npuviz.targets.wavelet.state_kernels import (
     B_NODE,
     B_SHUT,
     B_TIMED,
+    BAND_FAULT,
+    BAND_FAULT_INSTRUCTION,
+    BAND_FAULT_NODE,
+    BAND_FAULT_VALUE,
+    BAND_TRAIL,
+    BAND_TRAIL_COUNT,
+    BAND_WORDS,
+    COMMAND_WORDS,
+    H_ASIDE,
+    H_BAND_SHIFT,
+    H_BANDS,
+    H_BANDS_COUNT,
+    H_COMMANDS,
     H_DEMAND,
     H_FAULT,
     H_FAULT_INSTRUCTION,
     H_FAULT_NODE,
     H_FAULT_VALUE,
     H_HAZARDS,
+    H_HOST_AT,
     H_LOG_COUNT,
     H_LOG_FIRST,
     H_LOG_LAST,
     H_NODES,
     H_NOW,
     H_SEEN,
+    H_SLOTS,
     H_STATUS,
-    H_TRAIL,
-    H_TRAIL_COUNT,
     H_TRAIL_ROWS,
     H_USED,
     H_WHEEL,
-    H_WHEEL_MASK,
-    H_WHEEL_SUMMARY,
+    H_WHEEL_GROUPS,
     H_WHEEL_WORDS,
     L_MEMORY,
     L_SIZE,
     L_TEMPLATE,
     LOG_CHUNK_ROWS,
+    LOG_PRINT,
     LOG_ROW,
+    LOG_TRACE,
     MOST_HAZARDS,
     NODE_CLASS,
     NODE_WORDS,
+    NONE,
     NUM_COLORS,
+    ONE,
     P_NODES,
     SEEN_WORDS,
     SLOTS,
     STATUS_FAULT,
     STATUS_RUNNING,
+    WHEEL_GROUP,
+    X_LEFT,
 )
 
 
@@ -63,11 +84,16 @@ def schedule(s, actor, t):
     elif t <= now:
         t = now + 1
     slot = t & (SLOTS - 1)
-    base = s[H_WHEEL] + slot * (s[H_WHEEL_WORDS] + s[H_WHEEL_SUMMARY])
+    groups = s[H_WHEEL_GROUPS]
+    base = s[H_WHEEL] + slot * (groups + s[H_WHEEL_WORDS])
     word = actor >> 5
-    s[base + s[H_WHEEL_SUMMARY] + word] |= 1 << (actor & 31)
-    s[base + (word >> 5)] |= 1 << (word & 31)
-    s[H_WHEEL_MASK] |= 1 << slot
+    s[base + groups + word] |= 1 << (actor & 31)
+    # Marks are mostly set already: to write them again would take their line from other threads.
+    mark = base + word // WHEEL_GROUP
+    if s[mark] == 0:
+        s[mark] = 1
+    if s[H_SLOTS + slot] == 0:
+        s[H_SLOTS + slot] = 1
 
 
 @inlined
@@ -101,25 +127,63 @@ def step_from(s, b, number, t):
 @inlined
 def next_event(s):
     """Cycle of the next wake after now, -1 if there is none."""
-    mask = s[H_WHEEL_MASK]
-    if mask == 0:
-        return -1
-    first = (s[H_NOW] + 1) & (SLOTS - 1)
-    turned = ((mask >> first) | (mask << (SLOTS - first))) & ((1 << SLOTS) - 1)
-    return s[H_NOW] + 1 + trailing_zeros(turned)
+    first = s[H_NOW] + 1
+    for t in range(first, first + SLOTS):
+        if s[H_SLOTS + (t & (SLOTS - 1))]:
+            return t
+    return -1
+
+
+@inlined
+def band_of(s, node):
+    """Word of the band of a node."""
+    return s[H_BANDS] + (node >> s[H_BAND_SHIFT]) * BAND_WORDS
 
 
 @kernel
 def fault(s, node, code, value):
-    """The chip cannot go on; the first fault counts."""
-    if s[H_STATUS] != STATUS_RUNNING:
+    """The chip cannot go on after this cycle; the first fault of a band counts."""
+    band = band_of(s, node)
+    if s[band + BAND_FAULT]:
         return
-    s[H_STATUS] = STATUS_FAULT
-    s[H_FAULT] = code
-    s[H_FAULT_NODE] = node
-    s[H_FAULT_VALUE] = value
-    b = s[s[H_NODES] + node] if node >= 0 else 0
-    s[H_FAULT_INSTRUCTION] = s[b + B_LINE] if b > 0 else -1
+    s[band + BAND_FAULT] = code
+    s[band + BAND_FAULT_NODE] = node
+    s[band + BAND_FAULT_VALUE] = value
+    b = s[s[H_NODES] + node]
+    s[band + BAND_FAULT_INSTRUCTION] = s[b + B_LINE] if b > 0 else -1
+
+
+@inlined
+def band_at(s, b):
+    """Word of the band of a block."""
+    return band_of(s, s[b + B_NODE])
+
+
+@inlined
+def has_fault(s, b):
+    """Whether the band of a block met a fault in this cycle."""
+    return s[band_at(s, b) + BAND_FAULT] != 0
+
+
+@inlined
+def look_for_fault(s):
+    """Take over the first fault of this cycle, if there was one."""
+    for i in range(s[H_BANDS_COUNT]):
+        band = s[H_BANDS] + i * BAND_WORDS
+        if s[band + BAND_FAULT] and s[H_STATUS] == STATUS_RUNNING:
+            s[H_STATUS] = STATUS_FAULT
+            s[H_FAULT] = s[band + BAND_FAULT]
+            s[H_FAULT_NODE] = s[band + BAND_FAULT_NODE]
+            s[H_FAULT_INSTRUCTION] = s[band + BAND_FAULT_INSTRUCTION]
+            s[H_FAULT_VALUE] = s[band + BAND_FAULT_VALUE]
+
+
+@kernel
+def end_part(s, command, t):
+    """A PE has done its part of a host command; the last one lets the host look at it in the next cycle."""
+    left = s[H_COMMANDS] + command * COMMAND_WORDS + X_LEFT
+    if add_word(s, left, NONE) == 1 and s[H_HOST_AT] > t + 1:
+        s[H_HOST_AT] = t + 1
 
 
 @kernel
@@ -152,13 +216,16 @@ def block_of(s, p, node):
 @kernel
 def log(s, node, kind, value, instruction):
     """Append a row to the log: a printed character, a traced word, a hazard."""
-    count = s[H_LOG_COUNT]
-    place = count % LOG_CHUNK_ROWS
+    if s[H_ASIDE]:
+        _keep_aside(s, node, kind, value, instruction)
+        return
+    rows = s[H_LOG_COUNT]
+    place = rows % LOG_CHUNK_ROWS
     if place == 0:
         chunk = s[H_USED]
         s[H_USED] = chunk + 1 + LOG_CHUNK_ROWS * LOG_ROW
         s[chunk] = 0
-        if count == 0:
+        if rows == 0:
             s[H_LOG_FIRST] = chunk
         else:
             s[s[H_LOG_LAST]] = chunk
@@ -169,7 +236,7 @@ def log(s, node, kind, value, instruction):
     s[at + 2] = kind
     s[at + 3] = value
     s[at + 4] = instruction
-    s[H_LOG_COUNT] = count + 1
+    s[H_LOG_COUNT] = rows + 1
 
 
 @kernel
@@ -179,21 +246,56 @@ def hazard(s, node, kind, value, instruction):
     place = s[H_SEEN] + ((key ^ (key >> 17) ^ (key >> 34)) & (SEEN_WORDS - 1))
     if s[place] == key + 1 or s[H_HAZARDS] >= MOST_HAZARDS:
         return
-    s[place] = key + 1
-    s[H_HAZARDS] += 1
+    if s[H_ASIDE] == 0:
+        s[place] = key + 1
+        s[H_HAZARDS] += 1
     log(s, node, kind, value, instruction)
 
 
 @kernel
+def _keep_aside(s, node, kind, value, instruction):
+    """Keep a row for the log until the cycle is over: threads come here in any order."""
+    at = s[H_ASIDE] + 1 + ASIDE_ROW * add_word(s, s[H_ASIDE], ONE)
+    s[at] = node
+    s[at + 1] = kind
+    s[at + 2] = value
+    s[at + 3] = instruction
+
+
+@kernel
+def log_aside(s, aside):
+    """Log the rows kept aside in this cycle, in the order of nodes, as one thread would have done."""
+    rows = s[aside]
+    first = aside + 1
+    for i in range(1, rows):
+        at = first + i * ASIDE_ROW
+        while at > first and s[at - ASIDE_ROW] > s[at]:
+            for k in range(ASIDE_ROW):
+                s[at + k], s[at + k - ASIDE_ROW] = s[at + k - ASIDE_ROW], s[at + k]
+            at -= ASIDE_ROW
+    for i in range(rows):
+        at = first + i * ASIDE_ROW
+        node, kind, value, instruction = s[at], s[at + 1], s[at + 2], s[at + 3]
+        for k in range(ASIDE_ROW):
+            s[at + k] = 0
+        if kind == LOG_PRINT or kind == LOG_TRACE:
+            log(s, node, kind, value, instruction)
+        else:
+            hazard(s, node, kind, value, instruction)
+    s[aside] = 0
+
+
+@kernel
 def leave_trail(s, identity, node, port, kind, waited, color, extra):
-    """Remember a stage of a word's way. kind: 0 sent, 1 hop, 2 taken, 3 dropped.
+    """Remember a stage of a word's way at a node. kind: 0 sent, 1 hop, 2 taken, 3 dropped.
 
     extra  the instruction that sent it (-1 unknown), else the payload with its control mark
     """
-    count = s[H_TRAIL_COUNT]
-    at = s[H_TRAIL] + (count & (s[H_TRAIL_ROWS] - 1)) * 4
+    band = band_of(s, node)
+    rows = s[band + BAND_TRAIL_COUNT]
+    at = s[band + BAND_TRAIL] + (rows & (s[H_TRAIL_ROWS] - 1)) * 4
     s[at] = identity
     s[at + 1] = s[H_NOW]
     s[at + 2] = node | (port << 24) | (kind << 28) | ((waited & 0xFF_FFFF) << 32) | (color << 56)
     s[at + 3] = extra
-    s[H_TRAIL_COUNT] = count + 1
+    s[band + BAND_TRAIL_COUNT] = rows + 1

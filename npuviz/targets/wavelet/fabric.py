@@ -312,12 +312,8 @@ class FabricViews:
 
     def word_path(self, word: int) -> WordPath | None:
         """The way of a word as far as the trail remembers it."""
-        s, (left, top) = self.engine.state, self.engine.wafer.offset
-        count, size = int(s[sk.H_TRAIL_COUNT]), int(s[sk.H_TRAIL_ROWS])
-        start = int(s[sk.H_TRAIL])
-        rows = s[start : start + 4 * size].reshape(size, 4)[: min(count, size)]
-        if count > size:
-            rows = np.roll(rows, -(count % size), axis=0)
+        left, top = self.engine.wafer.offset
+        rows = self.engine.trail()
         mine = rows[rows[:, 0] == word].tolist()
         if not mine:
             return None

@@ -1,12 +1,11 @@
 """The machine's main loop: from event to event until it has to stop."""
 
-from npuviz.sim.parts.bits_kernels import entry, inlined, kernel, pointer_to, trailing_zeros
+from npuviz.sim.parts.bits_kernels import entry, inlined, kernel, pointer_to
 from npuviz.sim.parts.watch_kernels import X_CAPACITY, X_EVENTS, X_UNTIL
-from npuviz.targets.wavelet.events_kernels import next_event
+from npuviz.targets.wavelet.bands_kernels import LET_GO, run_cycle, run_jobs
+from npuviz.targets.wavelet.events_kernels import look_for_fault, next_event
 from npuviz.targets.wavelet.host_kernels import host_step
-from npuviz.targets.wavelet.lookahead_kernels import CACHED_NODES, fetch_ahead
-from npuviz.targets.wavelet.processor_kernels import processor_step
-from npuviz.targets.wavelet.router_kernels import end_link_run, router_step
+from npuviz.targets.wavelet.router_kernels import end_link_run
 from npuviz.targets.wavelet.state_kernels import (
     COMMAND_WORDS,
     FAR,
@@ -16,7 +15,6 @@ from npuviz.targets.wavelet.state_kernels import (
     H_CYCLE,
     H_DEMAND,
     H_DONE,
-    H_EVENTS,
     H_FINAL,
     H_GIVEN,
     H_HOST_AT,
@@ -25,10 +23,6 @@ from npuviz.targets.wavelet.state_kernels import (
     H_NOW,
     H_STATUS,
     H_USED,
-    H_WHEEL,
-    H_WHEEL_MASK,
-    H_WHEEL_SUMMARY,
-    H_WHEEL_WORDS,
     P_SETTLE,
     RESULT_COMMAND,
     RESULT_DEADLOCK,
@@ -37,7 +31,6 @@ from npuviz.targets.wavelet.state_kernels import (
     RESULT_FINISHED,
     RESULT_ROOM,
     RESULT_UNTIL,
-    SLOTS,
     STATUS_DEADLOCK,
     STATUS_FAULT,
     STATUS_FINISHED,
@@ -49,40 +42,10 @@ X_COMMAND = 5
 """Transient word: 1 + the command whose end is waited for, 0 none."""
 X_ROOM = 6
 """Transient word: words of the state that may be used."""
+X_ASIDE = 7
+"""Transient word: the word behind the heap at which rows for the log may be kept."""
 LONGEST = 1 << 45
 """Nobody waits that long for a host: an idle machine does not go there."""
-
-
-@kernel
-def run_slot(s, p, h, x, ev, t):
-    """Wake the actors of cycle `t` in order of their numbers."""
-    slot = t & (SLOTS - 1)
-    if (s[H_WHEEL_MASK] >> slot) & 1 == 0:
-        return
-    s[H_WHEEL_MASK] &= ~(1 << slot)
-    is_large = s[H_NODES_COUNT] > CACHED_NODES
-    before = -2
-    groups = s[H_WHEEL_SUMMARY]
-    base = s[H_WHEEL] + slot * (s[H_WHEEL_WORDS] + groups)
-    for i in range(groups):
-        summary = s[base + i]
-        s[base + i] = 0
-        while summary:
-            w = (i << 5) + trailing_zeros(summary)
-            summary &= summary - 1
-            if is_large:
-                fetch_ahead(s, p, base + groups, w, w == before + 1)
-                before = w
-            word = s[base + groups + w]
-            s[base + groups + w] = 0
-            while word:
-                actor = (w << 5) + trailing_zeros(word)
-                word &= word - 1
-                s[H_EVENTS] += 1
-                if actor & 1:
-                    processor_step(s, p, h, x, ev, actor >> 1, t)
-                else:
-                    router_step(s, p, h, x, ev, actor >> 1, t)
 
 
 @kernel
@@ -124,7 +87,7 @@ def settle(s, x):
 
 
 @entry
-def advance(state, program, host, transient, events, margin):
+def advance(state, program, host, transient, events, margin, team, serves):
     """Run until cycle x[X_UNTIL], a hit, a fault, the end, or until something needs more room.
 
     state      (words,) int64    changed   root state
@@ -133,10 +96,16 @@ def advance(state, program, host, transient, events, margin):
     transient  (words,) int64    changed   stop rows, hits, number of event rows
     events     (rows * 4,) int64 changed   event rows
     margin                       int       event rows one cycle may need
+    team       (TEAM_WORDS,) int64 changed  what the threads of this run share, see bands_kernels
+    serves                       int       1: this thread helps the one that runs these words until it is done
     Returns a RESULT_ code. Whole cycles only: the state is that of cycle state[H_CYCLE].
     """
     s, p, h = pointer_to(state), pointer_to(program), pointer_to(host)
     x, ev = pointer_to(transient), pointer_to(events)
+    if serves:
+        while run_jobs(s, p, h, x, ev, pointer_to(team)) != LET_GO:
+            pass
+        return RESULT_UNTIL
     if s[H_STATUS] != STATUS_RUNNING:
         if s[H_STATUS] == STATUS_FINISHED:
             return RESULT_FINISHED
@@ -169,9 +138,10 @@ def advance(state, program, host, transient, events, margin):
             return RESULT_ROOM
         s[H_NOW] = t
         s[H_CYCLE] = t
-        run_slot(s, p, h, x, ev, t)
+        run_cycle(s, p, h, x, ev, t, pointer_to(team), x[X_ASIDE])
         if s[H_HOST_AT] <= t:
             host_step(s, p, h, t)
+        look_for_fault(s)
         if s[H_STATUS] == STATUS_FAULT:
             s[H_CYCLE] = t + 1
             return RESULT_FAULT

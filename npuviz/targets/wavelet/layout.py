@@ -24,7 +24,9 @@ from npuviz.targets.wavelet.words import zero_words
 MAX_STATE_WORDS = 1 << 33
 """64 GiB: larger wafers are refused. Pages nobody touches take no memory."""
 FREE_WORDS = 1 << 17
-"""Room for logs that a cycle may need beside the blocks of nodes."""
+"""Room beside what nodes need: for commands and their like."""
+_LOG_ROWS = 16
+"""Rows for the log that a node can have in a cycle: a print, and hazards of an operation and its operands."""
 _TASK_IDS = 64
 
 
@@ -299,22 +301,50 @@ def _ranges(program: PeProgram) -> list[tuple[int, int]]:
     return found
 
 
+def log_room(num_nodes: int) -> tuple[int, int]:
+    """Words that a cycle may add to the log, and words for rows that are kept aside in it (bands_kernels)."""
+    rows = _LOG_ROWS * num_nodes
+    chunks = -(-rows // sk.LOG_CHUNK_ROWS) + 1
+    return chunks * (1 + sk.LOG_CHUNK_ROWS * sk.LOG_ROW), 1 + rows * sk.ASIDE_ROW
+
+
+def _bands(words: ProgramWords) -> tuple[int, int, int]:
+    """(bands, shift, border): a band has 1 << shift nodes, its last `border` ones touch those of the next.
+
+    Two bands without their borders have no neighbour in common, nor words of the wheel of 16 nodes.
+    """
+    count = len(words.nodes.x)
+    shift = sk.SMALLEST_BAND
+    while -(-count >> shift) > sk.MOST_BANDS:
+        shift += 1
+    bands = max(1, -(-count >> shift))
+    if bands == 1:
+        return 1, shift, 0
+    start = int(words.words[sk.P_NODES])
+    rows = words.words[start : start + count * sk.NODE_WORDS].reshape(count, sk.NODE_WORDS)
+    neighbours = rows[:, sk.NODE_NEIGHBOUR + 1 : sk.NODE_NEIGHBOUR + 5]
+    far = np.where(neighbours >= 0, np.abs(neighbours - np.arange(count)[:, None]), 0).max()
+    border = 2 * (-(-int(far) // 16) * 16)
+    return bands, shift, border if 2 * border <= 1 << shift else 0
+
+
 def build_state(spec: WaveletSpec, words: ProgramWords) -> np.ndarray:
     """The root state at cycle 0: (words,) int64, owned by the caller; unused pages take no memory."""
     count = len(words.nodes.x)
     actors = 2 * count
     per_slot = -(-actors // 32)
-    summary = -(-per_slot // 32)
-    trail = 1 << (spec.trail - 1).bit_length()
-    wheel = sk.HEADER_WORDS
-    nodes = wheel + sk.SLOTS * (per_slot + summary)
-    trail_at = nodes + count
-    seen = trail_at + 4 * trail
+    groups = -(-per_slot // sk.WHEEL_GROUP)
+    bands, shift, border = _bands(words)
+    trail = 1 << (-(-spec.trail // bands) - 1).bit_length()
+    wheel = sk.HEADER_WORDS + bands * sk.BAND_WORDS
+    nodes = wheel + sk.SLOTS * (per_slot + groups)
+    trails = nodes + count
+    seen = trails + 4 * trail * bands
     heap = seen + sk.SEEN_WORDS
     heap += -heap % sk.LINE_WORDS
     sizes = np.array([len(template.words) for template in words.templates], np.int64)
     demand = int(sizes[words.nodes.class_of].sum()) if count else 0
-    total = heap + demand + FREE_WORDS + 16 * count
+    total = heap + demand + FREE_WORDS + sum(log_room(count))
     if total > MAX_STATE_WORDS:
         raise TargetError("the machine's state would take over 64 GiB; use fewer PEs or smaller programs")
     s = zero_words(total)
@@ -324,10 +354,13 @@ def build_state(spec: WaveletSpec, words: ProgramWords) -> np.ndarray:
         sk.H_NODES_COUNT: count,
         sk.H_WHEEL: wheel,
         sk.H_WHEEL_WORDS: per_slot,
-        sk.H_WHEEL_SUMMARY: summary,
+        sk.H_WHEEL_GROUPS: groups,
         sk.H_HOST_AT: sk.FAR,
         sk.H_CLOSED_AT: -1,
-        sk.H_TRAIL: trail_at,
+        sk.H_BANDS: sk.HEADER_WORDS,
+        sk.H_BANDS_COUNT: bands,
+        sk.H_BAND_SHIFT: shift,
+        sk.H_BORDER: border,
         sk.H_TRAIL_ROWS: trail,
         sk.H_SEEN: seen,
         sk.H_FINAL: -1,
@@ -336,6 +369,8 @@ def build_state(spec: WaveletSpec, words: ProgramWords) -> np.ndarray:
     }
     for word, value in values.items():
         s[word] = value
+    for band in range(bands):
+        s[sk.HEADER_WORDS + band * sk.BAND_WORDS + sk.BAND_TRAIL] = trails + 4 * trail * band
     _wake_at_start(s, words)
     return s
 
@@ -350,10 +385,10 @@ def _wake_at_start(s: np.ndarray, words: ProgramWords) -> None:
     )  # fmt: skip
     if not len(starts):
         return
-    groups = int(s[sk.H_WHEEL_SUMMARY])
+    groups = int(s[sk.H_WHEEL_GROUPS])
     base = int(s[sk.H_WHEEL])
     for node in np.flatnonzero(starts[words.nodes.class_of]).tolist():
         word = (2 * node + 1) >> 5
         s[base + groups + word] |= 1 << ((2 * node + 1) & 31)
-        s[base + (word >> 5)] |= 1 << (word & 31)
-        s[sk.H_WHEEL_MASK] = 1
+        s[base + word // sk.WHEEL_GROUP] = 1
+        s[sk.H_SLOTS] = 1

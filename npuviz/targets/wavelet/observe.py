@@ -10,7 +10,8 @@ from npuviz.targets.wavelet import isa
 from npuviz.targets.wavelet import isa_kernels as k
 from npuviz.targets.wavelet import state_kernels as sk
 from npuviz.targets.wavelet.description import (
-    HEADER_PROBES,
+    COMMANDS_PROBE,
+    COUNTER_PROBES,
     PE_PROBES,
     ROUTER,
     Numbering,
@@ -286,7 +287,6 @@ class Observer:
 
     def summary(self) -> RunSummary:
         """Totals so far."""
-        s = self.state
         units: list[tuple[str, int]] = []
         queues: list[tuple[str, int, int]] = []
         memories: list[tuple[str, int, int]] = []
@@ -300,7 +300,8 @@ class Observer:
             pe = self._numbering.watched[position]
             words = self.queue(pe.node, number)
             queues.append((f"{pe.name}.{queue_name(number)}", int(words[sk.Q_PEAK]), int(words[sk.Q_LIMIT])))
-        counters = {title: int(s[word]) for word, title, _ in HEADER_PROBES.values()}
+        counters = {title: self._engine.counter(word) for word, title, _ in COUNTER_PROBES.values()}
+        counters[COMMANDS_PROBE[1]] = int(self.state[sk.H_DONE])
         return RunSummary(tuple(units), tuple(queues), tuple(memories), counters)
 
     # --- probes --------------------------------------------------------------------------------------------
@@ -308,8 +309,9 @@ class Observer:
     def readers(self) -> dict[str, Callable[[], Any]]:
         """Probe name -> how to read it."""
         found: dict[str, Callable[[], Any]] = {}
-        for name, (word, _, _) in HEADER_PROBES.items():
-            found[name] = lambda w=word: int(self.state[w])
+        for name, (word, _, _) in COUNTER_PROBES.items():
+            found[name] = lambda w=word: self._engine.counter(w)
+        found[COMMANDS_PROBE[0]] = lambda: int(self.state[sk.H_DONE])
         for position in self._numbering.memory_of:
             pe = self._numbering.watched[position]
             for name, (word, _) in PE_PROBES.items():

@@ -2,7 +2,7 @@
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel
 from npuviz.targets.wavelet import isa_kernels as isa
-from npuviz.targets.wavelet.events_kernels import fault, hazard, leave_trail, wake_router
+from npuviz.targets.wavelet.events_kernels import band_at, fault, hazard, leave_trail, wake_router
 from npuviz.targets.wavelet.memory_kernels import load_16, load_32, load_bytes, store_16, store_32
 from npuviz.targets.wavelet.ring_kernels import drop_queue_head, head_entry, push_word
 from npuviz.targets.wavelet.state_kernels import (
@@ -33,6 +33,7 @@ from npuviz.targets.wavelet.state_kernels import (
     B_RAMP,
     B_SEQUENCE,
     B_SHUT,
+    BAND_TAKEN,
     C_COLOR,
     C_QUEUE,
     D_SETTINGS,
@@ -64,7 +65,6 @@ from npuviz.targets.wavelet.state_kernels import (
     G_NUM_SHAPES,
     G_OPERATIONS,
     G_SHAPES,
-    H_TAKEN,
     KIND_FIFO,
     KIND_INPUT,
     KIND_LINE,
@@ -355,7 +355,7 @@ def pop_queue(s, b, q, number, t):
     count = s[q + Q_COUNT]
     drop_queue_head(s, q)
     s[q + Q_LAST] = t
-    s[H_TAKEN] += 1
+    s[band_at(s, b) + BAND_TAKEN] += 1
     if count >= s[q + Q_LIMIT] - 1:
         s[b + B_SHUT] = 0
         wake_router(s, s[b + B_NODE], t + 1)

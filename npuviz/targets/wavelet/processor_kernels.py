@@ -1,9 +1,15 @@
 """The processor of a node in one cycle: who of the threads and the main thread takes the datapath."""
 
-from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros
+from npuviz.sim.parts.bits_kernels import inlined, kernel, spliced, stay_apart, trailing_zeros
 from npuviz.targets.wavelet.dispatch_kernels import cursor_ready
 from npuviz.targets.wavelet.dsd_kernels import can_step, finish_operation, step_operation
-from npuviz.targets.wavelet.events_kernels import block_of, leave_trail, step_from, wake_processor
+from npuviz.targets.wavelet.events_kernels import (
+    block_of,
+    end_part,
+    leave_trail,
+    step_from,
+    wake_processor,
+)
 from npuviz.targets.wavelet.isa_kernels import CODE_WORDS, OP_MAP_WRITE
 from npuviz.targets.wavelet.operation_start_kernels import thread_of
 from npuviz.targets.wavelet.ring_kernels import head_entry, push_queue, queue_has_room
@@ -34,11 +40,8 @@ from npuviz.targets.wavelet.state_kernels import (
     B_UT_BLOCKED,
     C_LIMIT_RAMP,
     C_PORTS,
-    COMMAND_WORDS,
     FAR,
     G_CODE,
-    H_COMMANDS,
-    H_HOST_AT,
     KIND_INPUT,
     KIND_OUTPUT,
     L_QUEUE,
@@ -63,7 +66,6 @@ from npuviz.targets.wavelet.state_kernels import (
     WAIT_INPUT,
     WAIT_NONE,
     WAIT_OUTPUT,
-    X_LEFT,
     ZERO,
 )
 from npuviz.targets.wavelet.system_kernels import queue_level
@@ -101,10 +103,7 @@ def _take_from_host(s, p, h, b, node, t):
         s[q + Q_IN_LEFT] -= 1
         if s[q + Q_IN_LEFT] == 0:
             s[b + B_STREAMS_IN] &= ~(1 << k)
-            state = s[H_COMMANDS] + s[q + Q_IN_COMMAND] * COMMAND_WORDS
-            s[state + X_LEFT] -= 1
-            if s[state + X_LEFT] == 0 and s[H_HOST_AT] > t + 1:
-                s[H_HOST_AT] = t + 1
+            end_part(s, s[q + Q_IN_COMMAND], t)
         again = t + 1
     return again
 
@@ -208,6 +207,7 @@ def rank_of(level, has_turn):
 @kernel
 def processor_step(s, p, h, x, ev, node, t):
     """Cycle `t` of a node's processor."""
+    stay_apart()
     b = block_of(s, p, node)
     if s[b + B_HALTED] or s[b + B_PROGRAM] < 0:
         return
@@ -284,7 +284,7 @@ def processor_step(s, p, h, x, ev, node, t):
         wake_processor(s, node, wake)
 
 
-@inlined
+@spliced
 def _run_main(s, p, x, ev, b, threads, t):
     """The main thread has the datapath; returns when to look again."""
     s[b + B_LAST] = -1
@@ -298,7 +298,7 @@ def _run_main(s, p, x, ev, b, threads, t):
     return again - 1 if s[b + B_THREADS] != threads and again > t + 1 else again
 
 
-@inlined
+@spliced
 def _run_thread(s, p, h, x, ev, b, number, t):
     """A thread has the datapath for a step; returns when to look again."""
     s[b + B_LAST] = number

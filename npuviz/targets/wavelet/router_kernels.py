@@ -8,7 +8,9 @@ longest ago goes first, then the lower one. Assumed, as wavelet-fabric.md sectio
 from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros
 from npuviz.sim.parts.watch_kernels import INTERVAL, emit, is_recording, is_watched, watch_queue
 from npuviz.targets.wavelet.events_kernels import (
+    band_at,
     block_of,
+    end_part,
     fault,
     hazard,
     leave_trail,
@@ -35,6 +37,8 @@ from npuviz.targets.wavelet.state_kernels import (
     B_MAIN_MASK,
     B_NODE,
     B_SHUT,
+    BAND_DROPPED,
+    BAND_HOPS,
     C_CLOSED,
     C_COLOR,
     C_FILTER,
@@ -50,15 +54,10 @@ from npuviz.targets.wavelet.state_kernels import (
     C_ROUTED,
     C_SERVED,
     C_SWAP,
-    COMMAND_WORDS,
     ENTRY_WORDS,
     FAR,
     FAULT_EDGE,
     FAULT_UNROUTED,
-    H_COMMANDS,
-    H_DROPPED,
-    H_HOPS,
-    H_HOST_AT,
     H_NODES,
     K_LINK,
     K_QUEUES,
@@ -103,7 +102,6 @@ from npuviz.targets.wavelet.state_kernels import (
     TRAIL_DROPPED,
     TRAIL_HOP,
     TRAIL_TAKEN,
-    X_LEFT,
     ZERO,
 )
 from npuviz.targets.wavelet.stops_kernels import watch_word
@@ -276,7 +274,7 @@ def _to_processor(s, p, x, b, node, ch, payload, identity, waited, t):
     if s[ch + C_FILTER]:
         takes = filter_takes(s, ch, payload, ONE) and takes
     if not takes:
-        s[H_DROPPED] += 1
+        s[band_at(s, b) + BAND_DROPPED] += 1
         leave_trail(s, identity, node, ZERO, TRAIL_DROPPED, ZERO, s[ch + C_COLOR], payload)
         return
     number = s[ch + C_QUEUE]
@@ -311,7 +309,7 @@ def _send_over(s, p, x, ev, b, node, ch, port, payload, identity, t):
     if free < t * 1000:
         free = t * 1000
     s[link + LINK_FREE] = free + p[P_LINK]
-    s[H_HOPS] += 1
+    s[band_at(s, b) + BAND_HOPS] += 1
     _note_link(s, p, x, ev, b, node, port, color, t)
 
 
@@ -341,7 +339,7 @@ def _move(s, p, x, ev, b, node, ch, port, outputs, t):
         _to_processor(s, p, x, b, node, ch, payload & ~MARK_ADVANCE, identity, t - ready, t)
         _count_load(s, p, b, ZERO, t)
     if outputs == 0:
-        s[H_DROPPED] += 1
+        s[band_at(s, b) + BAND_DROPPED] += 1
         leave_trail(s, identity, node, ZERO, TRAIL_DROPPED, t - ready, color, payload)
     if count >= limit - 1:
         if port > 0:
@@ -409,10 +407,7 @@ def _to_host(s, p, h, b, node, ch, t):
     drop_head(s, p, b, ch, ZERO, t)
     wake_processor(s, node, t + 1)
     if s[ch + C_OUT_LEFT] == 0:
-        state = s[H_COMMANDS] + s[ch + C_OUT_COMMAND] * COMMAND_WORDS
-        s[state + X_LEFT] -= 1
-        if s[state + X_LEFT] == 0 and s[H_HOST_AT] > t + 1:
-            s[H_HOST_AT] = t + 1
+        end_part(s, s[ch + C_OUT_COMMAND], t)
     return t + 1
 
 

@@ -26,7 +26,7 @@ from npuviz.targets.wavelet.dispatch_kernels import (
     write_cursor,
 )
 from npuviz.targets.wavelet.dsd_kernels import KIND_SCALAR
-from npuviz.targets.wavelet.events_kernels import fault
+from npuviz.targets.wavelet.events_kernels import band_at, fault, has_fault
 from npuviz.targets.wavelet.math_kernels import binary, compare, converted, function_of, unary
 from npuviz.targets.wavelet.memory_kernels import load_bytes, size_of, store_bytes, wrapped
 from npuviz.targets.wavelet.operand_kernels import is_inside
@@ -52,6 +52,7 @@ from npuviz.targets.wavelet.state_kernels import (
     B_STACK,
     B_TASK,
     B_THREADS,
+    BAND_INSTRUCTIONS,
     FAULT_ADDRESS,
     FAULT_ASSERT,
     FAULT_FUNCTION,
@@ -65,8 +66,6 @@ from npuviz.targets.wavelet.state_kernels import (
     G_LENGTH,
     G_NUM_FUNCTIONS,
     G_OPERATIONS,
-    H_INSTRUCTIONS,
-    H_STATUS,
     K_MAIN,
     K_MEMORY,
     L_REGISTERS,
@@ -86,7 +85,6 @@ from npuviz.targets.wavelet.state_kernels import (
     P_PRINT_COST,
     P_TIMER,
     P_TRACKS,
-    STATUS_RUNNING,
     TRACK_WORDS,
 )
 from npuviz.targets.wavelet.stops_kernels import watch_instruction
@@ -462,7 +460,7 @@ def scalar_step(s, p, x, ev, b, t):
                 s[b + B_READY] = t + stall
                 return
         if s[b + B_MAP_WAIT] == 0:
-            s[H_INSTRUCTIONS] += 1
+            s[band_at(s, b) + BAND_INSTRUCTIONS] += 1
             s[b + B_LINE] = p[g + G_FIRST] + pc
             if is_watched(x):
                 row = p[P_NODES] + node * NODE_WORDS
@@ -482,7 +480,7 @@ def scalar_step(s, p, x, ev, b, t):
         if cycles < 0:
             s[b + B_PC] = pc
             return
-        if cycles > 0 or s[H_STATUS] != STATUS_RUNNING or s[b + B_TASK] < 0:
+        if cycles > 0 or has_fault(s, b) or s[b + B_TASK] < 0:
             if op < isa.OP_JMP or op > isa.OP_JNZ:
                 left = s[b + B_BUBBLE] - cycles
                 s[b + B_BUBBLE] = left if left > 0 else 0

@@ -2,7 +2,7 @@
 
 from npuviz.sim.parts.bits_kernels import kernel
 from npuviz.targets.wavelet import isa_kernels as isa
-from npuviz.targets.wavelet.events_kernels import fault, hazard, log, open_router, wake_processor
+from npuviz.targets.wavelet.events_kernels import end_part, fault, hazard, log, open_router, wake_processor
 from npuviz.targets.wavelet.memory_kernels import store_16
 from npuviz.targets.wavelet.operand_kernels import is_inside
 from npuviz.targets.wavelet.ring_kernels import drop_queue_head, head_entry, push_queue
@@ -38,14 +38,11 @@ from npuviz.targets.wavelet.state_kernels import (
     C_QUEUE,
     C_RING,
     C_ROUTED,
-    COMMAND_WORDS,
     F_READ_LENGTH,
     F_WRITE_LENGTH,
     FAULT_ADDRESS,
     FAULT_COLOR,
     FIFO_WORDS,
-    H_COMMANDS,
-    H_HOST_AT,
     L_CHANNEL,
     L_FIFOS,
     L_QUEUE,
@@ -63,7 +60,6 @@ from npuviz.targets.wavelet.state_kernels import (
     Q_LENGTH,
     Q_LIMIT,
     R_COUNT,
-    X_LEFT,
 )
 
 PRNG_MASK = (1 << 23) - 1
@@ -255,10 +251,7 @@ def _unblock_commands(s, b, t):
     if command < 0:
         return
     s[b + B_LAUNCH_COMMAND] = -1
-    state = s[H_COMMANDS] + command * COMMAND_WORDS
-    s[state + X_LEFT] -= 1
-    if s[state + X_LEFT] == 0 and s[H_HOST_AT] > t + 1:
-        s[H_HOST_AT] = t + 1
+    end_part(s, command, t)
 
 
 @kernel

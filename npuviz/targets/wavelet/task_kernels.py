@@ -4,7 +4,7 @@ import numpy as np
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros
 from npuviz.targets.wavelet import isa_kernels as isa
-from npuviz.targets.wavelet.events_kernels import hazard, wake_processor
+from npuviz.targets.wavelet.events_kernels import band_at, hazard, wake_processor
 from npuviz.targets.wavelet.memory_kernels import wrapped
 from npuviz.targets.wavelet.operand_kernels import pop_queue
 from npuviz.targets.wavelet.ring_kernels import head_entry
@@ -36,6 +36,7 @@ from npuviz.targets.wavelet.state_kernels import (
     B_TASK_START,
     B_TEARDOWN,
     B_UT_BLOCKED,
+    BAND_TASKS,
     FUNCTION_WORDS,
     G_CONTROL,
     G_DATA,
@@ -47,7 +48,6 @@ from npuviz.targets.wavelet.state_kernels import (
     G_ROTATIONS,
     G_STACK,
     G_TEARDOWN,
-    H_TASKS,
     L_QUEUE,
     L_REGISTERS,
     L_ROTATION,
@@ -224,7 +224,7 @@ def _begin(s, p, b, function, task, t):
     s[b + B_READY] = t + p[P_TASK_START]
     s[b + B_TASK_COUNT] += 1
     s[b + B_LINE] = p[g + G_FIRST] + s[b + B_PC]
-    s[H_TASKS] += 1
+    s[band_at(s, b) + BAND_TASKS] += 1
     wake_processor(s, s[b + B_NODE], s[b + B_READY])
     return first
 

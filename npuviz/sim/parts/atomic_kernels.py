@@ -1,0 +1,78 @@
+"""Words that threads share, read and written whole and in order, with plain twins for uncompiled runs."""
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import config as _config
+from numba.extending import intrinsic
+
+_WORD_BYTES = 8
+_is_plain = bool(getattr(_config, "DISABLE_JIT", 0))
+_words = types.CPointer(types.int64)
+
+
+def _load_word(_context: Any, words: Any, index: Any) -> Any:
+    def generate(_code: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        return builder.load_atomic(builder.gep(args[0], [args[1]]), "acquire", _WORD_BYTES)
+
+    return types.int64(_words, types.int64), generate
+
+
+def _store_word(_context: Any, words: Any, index: Any, value: Any) -> Any:
+    def generate(_code: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        builder.store_atomic(args[2], builder.gep(args[0], [args[1]]), "release", _WORD_BYTES)
+        return ir.Constant(ir.IntType(64), 0)
+
+    return types.int64(_words, types.int64, types.int64), generate
+
+
+def _add_word(_context: Any, words: Any, index: Any, value: Any) -> Any:
+    def generate(_code: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        return builder.atomic_rmw("add", builder.gep(args[0], [args[1]]), args[2], "acq_rel")
+
+    return types.int64(_words, types.int64, types.int64), generate
+
+
+def _replace_word(_context: Any, words: Any, index: Any, old: Any, new: Any) -> Any:
+    def generate(_code: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        place = builder.gep(args[0], [args[1]])
+        pair = builder.cmpxchg(place, args[2], args[3], "acq_rel", "acquire")
+        return builder.zext(builder.extract_value(pair, 1), ir.IntType(64))
+
+    return types.int64(_words, types.int64, types.int64, types.int64), generate
+
+
+def _plain_load(words: Any, index: Any) -> Any:
+    return words[index]
+
+
+def _plain_store(words: Any, index: Any, value: Any) -> int:
+    words[index] = value
+    return 0
+
+
+def _plain_add(words: Any, index: Any, value: Any) -> Any:
+    before = words[index]
+    words[index] = before + value
+    return before
+
+
+def _plain_replace(words: Any, index: Any, old: Any, new: Any) -> int:
+    if words[index] != old:
+        return 0
+    words[index] = new
+    return 1
+
+
+load_word: Any = _plain_load if _is_plain else intrinsic(_load_word)
+"""A word, and with it everything its writer did before `store_word`."""
+
+store_word: Any = _plain_store if _is_plain else intrinsic(_store_word)
+"""Write a word behind everything done before."""
+
+add_word: Any = _plain_add if _is_plain else intrinsic(_add_word)
+"""Add to a word; returns what it was."""
+
+replace_word: Any = _plain_replace if _is_plain else intrinsic(_replace_word)
+"""Write a word if it is still `old`; returns 1 if so, else 0."""

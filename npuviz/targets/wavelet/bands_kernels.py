@@ -1,0 +1,160 @@
+"""A cycle of the wafer, by one thread or by several side by side; what comes out is the same to the bit.
+
+A wafer is cut into bands of nodes. Of a cycle, threads first run the bands without their last nodes, any
+thread any band; then these last nodes, the border to the next band. What an actor does reaches its node and
+the neighbours, so that no two threads touch the same words; and the order of the actors of a cycle decides
+nothing.
+
+The words `team` (TEAM_WORDS) are what threads share beside the state. One of them leads, the one that called
+`advance`; the others serve until it lets them go. A job is taken by whoever comes first, so that a thread
+that the system has put to sleep holds up no more than the job it has.
+"""
+
+import numpy as np
+
+from npuviz.sim.parts.atomic_kernels import add_word, load_word, replace_word, store_word
+from npuviz.sim.parts.bits_kernels import inlined, kernel, spliced, stay_apart, trailing_zeros
+from npuviz.targets.wavelet.events_kernels import log_aside
+from npuviz.targets.wavelet.lookahead_kernels import CACHED_NODES, fetch_ahead
+from npuviz.targets.wavelet.processor_kernels import processor_step
+from npuviz.targets.wavelet.router_kernels import router_step
+from npuviz.targets.wavelet.state_kernels import (
+    BAND_EVENTS,
+    BAND_WORDS,
+    H_ASIDE,
+    H_BAND_SHIFT,
+    H_BANDS,
+    H_BANDS_COUNT,
+    H_BORDER,
+    H_DEMAND,
+    H_NODES_COUNT,
+    H_NOW,
+    H_SLOTS,
+    H_WHEEL,
+    H_WHEEL_GROUPS,
+    H_WHEEL_WORDS,
+    ONE,
+    SLOTS,
+    WHEEL_GROUP,
+    ZERO,
+)
+
+INSIDE, BORDER, WHOLE = ZERO, ONE, np.int64(2)  # parts of a band
+TEAM_SIZE = 0  # threads beside the leading one
+TEAM_JOBS = 8  # (round << 1 | part) << JOBS_SHIFT | jobs << NEXT_SHIFT | next job; LET_GO
+TEAM_DONE = 16  # jobs of the round that are done
+TEAM_ROUND = 24
+TEAM_EVENTS = 25  # events processed up to the last cycle
+TEAM_WORDS = 32
+NEXT_SHIFT = 8
+NEXT_MASK = (1 << NEXT_SHIFT) - 1
+JOBS_SHIFT = 16
+LET_GO = -1
+ENOUGH = 256
+"""Events of a cycle from which it pays to share it."""
+
+
+@kernel
+def _run_part(s, p, h, x, ev, band, part):
+    """Wake, in order, the actors of a band (part WHOLE), of one without its border (INSIDE) or of its border."""
+    stay_apart()
+    t = s[H_NOW]
+    first = band << s[H_BAND_SHIFT]
+    last = first + (1 << s[H_BAND_SHIFT])
+    border = last - s[H_BORDER] if band + 1 < s[H_BANDS_COUNT] else last
+    if part == BORDER:
+        first = border
+    elif part == INSIDE:
+        last = border
+    # From nodes to words of the slot, of 32 actors each.
+    first, last = first >> 4, min(last >> 4, s[H_WHEEL_WORDS])
+    groups = s[H_WHEEL_GROUPS]
+    base = s[H_WHEEL] + (t & (SLOTS - 1)) * (groups + s[H_WHEEL_WORDS])
+    is_large = s[H_NODES_COUNT] > CACHED_NODES
+    before = -2
+    events = 0
+    w = first
+    while w < last:
+        if s[base + w // WHEEL_GROUP] == 0:
+            w = (w // WHEEL_GROUP + 1) * WHEEL_GROUP
+            continue
+        word = s[base + groups + w]
+        if word and is_large:
+            fetch_ahead(s, p, base + groups, w, w == before + 1)
+            before = w
+        s[base + groups + w] = 0
+        while word:
+            actor = (w << 5) + trailing_zeros(word)
+            word &= word - 1
+            events += 1
+            if actor & 1:
+                processor_step(s, p, h, x, ev, actor >> 1, t)
+            else:
+                router_step(s, p, h, x, ev, actor >> 1, t)
+        w += 1
+    s[s[H_BANDS] + band * BAND_WORDS + BAND_EVENTS] += events
+
+
+@spliced
+def run_jobs(s, p, h, x, ev, team):
+    """Do jobs of the present round as long as there are any; returns the last value of its word."""
+    work = load_word(team, TEAM_JOBS)
+    while work >= 0 and (work & NEXT_MASK) < ((work >> NEXT_SHIFT) & NEXT_MASK):
+        if replace_word(team, TEAM_JOBS, work, work + 1):
+            _run_part(s, p, h, x, ev, work & NEXT_MASK, (work >> JOBS_SHIFT) & 1)
+            add_word(team, TEAM_DONE, 1)
+        work = load_word(team, TEAM_JOBS)
+    return work
+
+
+@inlined
+def _events(s):
+    """Events processed so far."""
+    found = 0
+    for band in range(s[H_BANDS_COUNT]):
+        found += s[s[H_BANDS] + band * BAND_WORDS + BAND_EVENTS]
+    return found
+
+
+@inlined
+def _is_shared(s, team):
+    """Whether several threads run this cycle: there are some, much happens, and no block has to be made."""
+    if team[TEAM_SIZE] == 0 or s[H_BORDER] == 0 or s[H_DEMAND] > 0:
+        return False
+    events = _events(s)
+    lately = events - team[TEAM_EVENTS]
+    team[TEAM_EVENTS] = events
+    return lately >= ENOUGH
+
+
+@spliced
+def run_cycle(s, p, h, x, ev, t, team, aside):
+    """Wake the actors of cycle `t`, the present one.
+
+    team   what threads share; TEAM_SIZE 0: one thread
+    aside  word behind the heap for rows of the log
+    """
+    slot = t & (SLOTS - 1)
+    if s[H_SLOTS + slot]:
+        s[H_SLOTS + slot] = 0
+        if _is_shared(s, team):
+            s[H_ASIDE] = aside
+            for part in range(2):
+                jobs = s[H_BANDS_COUNT] - part
+                team[TEAM_ROUND] += 1
+                store_word(team, TEAM_DONE, 0)
+                work = ((team[TEAM_ROUND] << 1) | part) << JOBS_SHIFT
+                store_word(team, TEAM_JOBS, work | (jobs << NEXT_SHIFT))
+                run_jobs(s, p, h, x, ev, team)
+                while load_word(team, TEAM_DONE) < jobs:
+                    pass
+            s[H_ASIDE] = 0
+            if s[aside]:
+                log_aside(s, aside)
+        else:
+            for band in range(s[H_BANDS_COUNT]):
+                _run_part(s, p, h, x, ev, band, WHOLE)
+        groups = s[H_WHEEL_GROUPS]
+        base = s[H_WHEEL] + slot * (groups + s[H_WHEEL_WORDS])
+        for group in range(groups):
+            s[base + group] = 0

@@ -1,0 +1,44 @@
+"""Threads that run one machine together, as many as there are processors."""
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numba.core import config as _config
+
+from npuviz.targets.wavelet.bands_kernels import LET_GO, TEAM_JOBS, TEAM_SIZE, TEAM_WORDS
+
+
+def num_processors() -> int:
+    """Processors that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@cache
+def _threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(num_processors() - 1, thread_name_prefix="npuviz wafer")
+
+
+def run_together(advance: Callable[..., Any], words: tuple[Any, ...], helpers: int) -> int:
+    """Call a kernel `advance(*words, team, serves)` with at most so many helping threads; returns its result.
+
+    All helpers are back when this returns.
+    """
+    helpers = 0 if getattr(_config, "DISABLE_JIT", 0) else min(helpers, num_processors() - 1)
+    team = np.zeros(TEAM_WORDS, np.int64)
+    team[TEAM_SIZE] = helpers
+    serving = [_threads().submit(advance, *words, team, 1) for _ in range(helpers)]
+    try:
+        result = int(advance(*words, team, 0))
+    finally:
+        team[TEAM_JOBS] = LET_GO
+    for each in serving:
+        # One that has not begun yet need not: its thread has other work.
+        if not each.cancel():
+            each.result()
+    return result
