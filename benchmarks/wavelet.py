@@ -16,9 +16,10 @@ from npuviz.sim.target import LoadRequest
 from npuviz.targets.wavelet.machine import WaveletMachine
 from npuviz.targets.wavelet.tables import Wafer
 from npuviz.targets.wavelet.target import TARGET, make_program
+from npuviz.targets.wavelet.team import num_processors
 
 FOREVER = 1 << 40
-REPEATS = 3
+REPEATS = 5
 SPEED = 10.0
 IDLE_SIDE = 317
 """A square of over 100,000 PEs."""
@@ -37,15 +38,16 @@ def _machine(wafer: Wafer) -> WaveletMachine:
     return machine
 
 
-def _best(machine: WaveletMachine) -> float:
-    """Processor seconds of a run to the end, the best of several."""
+def _best(machine: WaveletMachine, threads: int) -> float:
+    """Seconds by the clock of a run to the end on at most so many threads, the best of several."""
     start = machine.snapshot()
     best = float("inf")
+    machine.engine.most_threads = threads
     for _ in range(REPEATS):
         machine.restore(start)
-        begin = time.process_time()
+        begin = time.perf_counter()
         machine.advance(FOREVER, NO_STOPS, None)
-        best = min(best, time.process_time() - begin)
+        best = min(best, time.perf_counter() - begin)
     return best
 
 
@@ -66,18 +68,25 @@ def run() -> list[Row]:
     wafer = _load(SIDE, ROUNDS).payload.wafer
     loaded = time.process_time() - begin
     machine = _machine(wafer)
-    seconds = _best(machine)
+    threads = num_processors()
+    seconds, single = _best(machine, threads), _best(machine, 1)
     count = len(machine.engine.program.nodes.x)
-    speed = machine.cycle * count / seconds / 1e6
+    work = machine.cycle * count / 1e6
     counters = machine.summary().counters
     hops = counters["words moved over links"] / seconds / 1e6
     small = _load(16, ROUNDS).payload.wafer
     near = _machine(small)
-    alone = _best(near)
+    alone = _best(near, 1)
     cached = near.cycle * len(near.engine.program.nodes.x) / alone / 1e6
-    among = _best(_machine(_inside(small, IDLE_SIDE)))
+    among = _best(_machine(_inside(small, IDLE_SIDE)), 1)
     return [
-        Row(f"stencil {SIDE} x {SIDE}: PE-cycles, every PE at work", speed, "M/s", f">= {SPEED:.0f} M/s"),
+        Row(
+            f"stencil {SIDE} x {SIDE}: PE-cycles, every PE at work, {threads} processors",
+            work / seconds,
+            "M/s",
+            f">= {SPEED:.0f} M/s",
+        ),
+        Row(f"stencil {SIDE} x {SIDE}: PE-cycles, one thread", work / single, "M/s"),
         Row(f"stencil {SIDE} x {SIDE}: words over links", hops, "M/s"),
         Row(f"stencil {SIDE} x {SIDE}: compiled", loaded, "s"),
         Row("stencil 16 x 16: PE-cycles", cached, "M/s"),

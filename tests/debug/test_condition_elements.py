@@ -62,14 +62,14 @@ def test_a_task_stops_when_its_first_instruction_starts(session: Session) -> Non
     assert [(v.name, v.type, v.value) for v in frame.variables] == [("sum_so_far", "f32", "1")]
     session.go_to(cycle - 1)
     assert machine.frames(element_of(machine, 2, 0))[0].instruction == frame.instruction
-    assert machine.engine.state[sk.H_INSTRUCTIONS] < _instructions(session, cycle)
+    assert machine.engine.counter(sk.BAND_INSTRUCTIONS) < _instructions(session, cycle)
     assert len(hits(session, "task take_total")) == 2
     assert len(hits(session, "function pass_on at 2,0")) == 1
 
 
 def _instructions(session: Session, cycle: int) -> int:
     session.go_to(cycle)
-    return int(machine_in(session).engine.state[sk.H_INSTRUCTIONS])
+    return machine_in(session).engine.counter(sk.BAND_INSTRUCTIONS)
 
 
 def test_wavelets_by_color_place_and_value(session: Session) -> None:

@@ -1,13 +1,16 @@
 """Words that threads share, read and written whole and in order, with plain twins for uncompiled runs."""
 
+import os
 from typing import Any
 
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils as _cgutils
 from numba.core import config as _config
 from numba.extending import intrinsic
 
 _WORD_BYTES = 8
+cgutils: Any = _cgutils
 _is_plain = bool(getattr(_config, "DISABLE_JIT", 0))
 _words = types.CPointer(types.int64)
 
@@ -43,6 +46,20 @@ def _replace_word(_context: Any, words: Any, index: Any, old: Any, new: Any) -> 
     return types.int64(_words, types.int64, types.int64, types.int64), generate
 
 
+def _give_way(_context: Any) -> Any:
+    def generate(_code: Any, builder: Any, _signature: Any, _args: Any) -> Any:
+        if os.name == "posix":
+            kind = ir.FunctionType(ir.IntType(32), [])
+            builder.call(cgutils.get_or_insert_function(builder.module, kind, "sched_yield"), [])
+        return ir.Constant(ir.IntType(64), 0)
+
+    return types.int64(), generate
+
+
+def _plain_way() -> int:
+    return 0
+
+
 def _plain_load(words: Any, index: Any) -> Any:
     return words[index]
 
@@ -73,6 +90,9 @@ store_word: Any = _plain_store if _is_plain else intrinsic(_store_word)
 
 add_word: Any = _plain_add if _is_plain else intrinsic(_add_word)
 """Add to a word; returns what it was."""
+
+give_way: Any = _plain_way if _is_plain else intrinsic(_give_way)
+"""Let the system run another thread for whose word this one waits."""
 
 replace_word: Any = _plain_replace if _is_plain else intrinsic(_replace_word)
 """Write a word if it is still `old`; returns 1 if so, else 0."""

@@ -12,7 +12,7 @@ that the system has put to sleep holds up no more than the job it has.
 
 import numpy as np
 
-from npuviz.sim.parts.atomic_kernels import add_word, load_word, replace_word, store_word
+from npuviz.sim.parts.atomic_kernels import add_word, give_way, load_word, replace_word, store_word
 from npuviz.sim.parts.bits_kernels import inlined, kernel, spliced, stay_apart, trailing_zeros
 from npuviz.targets.wavelet.events_kernels import log_aside
 from npuviz.targets.wavelet.lookahead_kernels import CACHED_NODES, fetch_ahead
@@ -50,13 +50,15 @@ NEXT_SHIFT = 8
 NEXT_MASK = (1 << NEXT_SHIFT) - 1
 JOBS_SHIFT = 16
 LET_GO = -1
+PATIENCE = 2000
+"""Looks at a word, some microseconds, after which a thread lets others run."""
 ENOUGH = 256
 """Events of a cycle from which it pays to share it."""
 
 
 @kernel
 def _run_part(s, p, h, x, ev, band, part):
-    """Wake, in order, the actors of a band (part WHOLE), of one without its border (INSIDE) or of its border."""
+    """Wake, in order, the actors of a band (part WHOLE), of one without border (INSIDE) or of its border."""
     stay_apart()
     t = s[H_NOW]
     first = band << s[H_BAND_SHIFT]
@@ -107,6 +109,26 @@ def run_jobs(s, p, h, x, ev, team):
     return work
 
 
+@kernel
+def wait_for(team, word, value):
+    """Wait until a word of `team` has a value; others may run if that takes long."""
+    turns = 0
+    while load_word(team, word) != value:
+        turns += 1
+        if turns > PATIENCE:
+            give_way()
+
+
+@kernel
+def wait_for_work(team, work):
+    """Wait until the word of the jobs is another one than `work`."""
+    turns = 0
+    while load_word(team, TEAM_JOBS) == work:
+        turns += 1
+        if turns > PATIENCE:
+            give_way()
+
+
 @inlined
 def _events(s):
     """Events processed so far."""
@@ -146,8 +168,7 @@ def run_cycle(s, p, h, x, ev, t, team, aside):
                 work = ((team[TEAM_ROUND] << 1) | part) << JOBS_SHIFT
                 store_word(team, TEAM_JOBS, work | (jobs << NEXT_SHIFT))
                 run_jobs(s, p, h, x, ev, team)
-                while load_word(team, TEAM_DONE) < jobs:
-                    pass
+                wait_for(team, TEAM_DONE, jobs)
             s[H_ASIDE] = 0
             if s[aside]:
                 log_aside(s, aside)

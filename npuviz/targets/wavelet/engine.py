@@ -10,6 +10,7 @@ from npuviz.sim.parts.kernel_call import KernelCall
 from npuviz.targets.wavelet import isa_kernels as isa
 from npuviz.targets.wavelet import kernels
 from npuviz.targets.wavelet import state_kernels as sk
+from npuviz.targets.wavelet.bands_kernels import TEAM_WORDS
 from npuviz.targets.wavelet.layout import FREE_WORDS, ProgramWords, build_state, log_room
 from npuviz.targets.wavelet.spec import WaveletSpec
 from npuviz.targets.wavelet.tables import (
@@ -24,7 +25,7 @@ from npuviz.targets.wavelet.tables import (
     Symbol,
     Wafer,
 )
-from npuviz.targets.wavelet.team import run_together
+from npuviz.targets.wavelet.team import num_processors, run_together
 from npuviz.targets.wavelet.words import zero_words
 
 LAST_CYCLE = 1 << 58
@@ -37,6 +38,8 @@ class Engine:
     """The kernels' state and program words.
 
     state  (words,) int64 root state, owned
+    team   (TEAM_WORDS,) int64, owned: what the threads of the last run shared
+    most_threads  threads that may run it side by side; what comes out does not depend on it
     """
 
     def __init__(self, spec: WaveletSpec, wafer: Wafer) -> None:
@@ -47,6 +50,8 @@ class Engine:
         self.state = build_state(spec, self.program)
         log, self._aside = log_room(len(self.program.nodes.x))
         self._free = FREE_WORDS + log + self._aside
+        self.team = np.zeros(TEAM_WORDS, np.int64)
+        self.most_threads = num_processors()
         self.event_margin = 64
         self.commands: list[HostCommand] = []
         self._rows = np.zeros(8 + 16 * sk.COMMAND_FIELDS, np.int64)
@@ -71,12 +76,13 @@ class Engine:
         call.x[kernels.X_COMMAND] = command + 1
         # Hits and event rows have one order: one thread finds them.
         is_shared = events is None and not len(stops) and until - int(self.state[sk.H_CYCLE]) >= LONG_RUN
-        helpers = int(self.state[sk.H_BANDS_COUNT]) - 1 if is_shared and self.state[sk.H_BORDER] else 0
+        bands = int(self.state[sk.H_BANDS_COUNT]) if is_shared else 1
+        helpers = min(bands, self.most_threads) - 1
         while True:
             call.x[kernels.X_ROOM] = len(self.state) - self._free
             call.x[kernels.X_ASIDE] = len(self.state) - self._aside
             words = (self.state, self.words, self._host, call.x, call.rows, self.event_margin)
-            result = run_together(kernels.advance, words, helpers)
+            result = run_together(kernels.advance, words, self.team, helpers)
             if result != sk.RESULT_ROOM:
                 break
             self._grow(4 * FREE_WORDS)

@@ -2,7 +2,7 @@
 
 from npuviz.sim.parts.bits_kernels import entry, inlined, kernel, pointer_to
 from npuviz.sim.parts.watch_kernels import X_CAPACITY, X_EVENTS, X_UNTIL
-from npuviz.targets.wavelet.bands_kernels import LET_GO, run_cycle, run_jobs
+from npuviz.targets.wavelet.bands_kernels import LET_GO, run_cycle, run_jobs, wait_for_work
 from npuviz.targets.wavelet.events_kernels import look_for_fault, next_event
 from npuviz.targets.wavelet.host_kernels import host_step
 from npuviz.targets.wavelet.router_kernels import end_link_run
@@ -103,8 +103,10 @@ def advance(state, program, host, transient, events, margin, team, serves):
     s, p, h = pointer_to(state), pointer_to(program), pointer_to(host)
     x, ev = pointer_to(transient), pointer_to(events)
     if serves:
-        while run_jobs(s, p, h, x, ev, pointer_to(team)) != LET_GO:
-            pass
+        work = run_jobs(s, p, h, x, ev, pointer_to(team))
+        while work != LET_GO:
+            wait_for_work(pointer_to(team), work)
+            work = run_jobs(s, p, h, x, ev, pointer_to(team))
         return RESULT_UNTIL
     if s[H_STATUS] != STATUS_RUNNING:
         if s[H_STATUS] == STATUS_FINISHED:

@@ -314,18 +314,16 @@ def _bands(words: ProgramWords) -> tuple[int, int, int]:
     Two bands without their borders have no neighbour in common, nor words of the wheel of 16 nodes.
     """
     count = len(words.nodes.x)
-    shift = sk.SMALLEST_BAND
-    while -(-count >> shift) > sk.MOST_BANDS:
-        shift += 1
-    bands = max(1, -(-count >> shift))
-    if bands == 1:
-        return 1, shift, 0
     start = int(words.words[sk.P_NODES])
     rows = words.words[start : start + count * sk.NODE_WORDS].reshape(count, sk.NODE_WORDS)
     neighbours = rows[:, sk.NODE_NEIGHBOUR + 1 : sk.NODE_NEIGHBOUR + 5]
-    far = np.where(neighbours >= 0, np.abs(neighbours - np.arange(count)[:, None]), 0).max()
-    border = 2 * (-(-int(far) // 16) * 16)
-    return bands, shift, border if 2 * border <= 1 << shift else 0
+    distances = np.where(neighbours >= 0, np.abs(neighbours - np.arange(count)[:, None]), 0)
+    border = 2 * -(-int(distances.max(initial=1)) // 16) * 16
+    shift = (sk.BORDERS_OF_A_BAND * border - 1).bit_length()
+    while -(-count >> shift) > sk.MOST_BANDS:
+        shift += 1
+    bands = max(1, -(-count >> shift))
+    return bands, shift, border if bands > 1 else 0
 
 
 def build_state(spec: WaveletSpec, words: ProgramWords) -> np.ndarray:

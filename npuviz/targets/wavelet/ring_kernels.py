@@ -1,6 +1,8 @@
 """Rings of words: the buffers of a router's ports and the input queues behind its ramp.
 
-A ring that becomes empty begins again at its first entry: most hold a word at a time, and keep to one line.
+A ring that has been empty begins again at its first entry: most hold a word at a time, and keep to one line.
+One that a port's sender fills in the cycle in which it becomes empty does not: which of both comes first in a
+cycle decides nothing, nor where its words lie.
 """
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros
@@ -21,6 +23,7 @@ from npuviz.targets.wavelet.state_kernels import (
     C_SLOTS,
     CHANNEL_HEADER,
     ENTRY_WORDS,
+    H_NOW,
     L_THREADS,
     PORT_WORDS,
     Q_COUNT,
@@ -86,6 +89,8 @@ def push_word(s, b, ch, port, payload, identity, ready):
     """Put a word into a port's ring of a channel of block `b`; the caller has checked the room."""
     r = ch + C_PORTS + port * PORT_WORDS
     size = ring_size(s, ch, port)
+    if s[r + R_COUNT] == 0 and s[r + R_LAST] < s[H_NOW]:
+        s[r + R_HEAD] = 0
     place = s[r + R_HEAD] + s[r + R_COUNT]
     if place >= size:
         place -= size
@@ -107,7 +112,7 @@ def drop_head(s, p, b, ch, port, t):
     r = ch + C_PORTS + port * PORT_WORDS
     head = s[r + R_HEAD] + 1
     count = s[r + R_COUNT] - 1
-    s[r + R_HEAD] = head if count > 0 and head < ring_size(s, ch, port) else 0
+    s[r + R_HEAD] = head if head < ring_size(s, ch, port) else 0
     s[r + R_COUNT] = count
     s[r + R_LAST] = t
     if count == 0:

@@ -64,7 +64,7 @@ BAND_FAULT_NODE = 12
 BAND_FAULT_INSTRUCTION = 13  # listing index, -1 none
 BAND_FAULT_VALUE = 14  # what the fault is about: an address, a color, a message
 BAND_WORDS = 32  # four lines: nobody else writes near
-SMALLEST_BAND = 10  # nodes of a band: 1 << this, or more for a wafer of over MOST_BANDS such bands
+BORDERS_OF_A_BAND = 16  # a band is at least so many times its border: all wait for the borders
 MOST_BANDS = 8
 
 STATUS_RUNNING = 0

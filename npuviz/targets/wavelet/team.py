@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numba.core import config as _config
 
-from npuviz.targets.wavelet.bands_kernels import LET_GO, TEAM_JOBS, TEAM_SIZE, TEAM_WORDS
+from npuviz.targets.wavelet.bands_kernels import LET_GO, TEAM_JOBS, TEAM_SIZE
+from npuviz.targets.wavelet.state_kernels import MOST_BANDS
 
 
 def num_processors() -> int:
@@ -21,16 +22,16 @@ def num_processors() -> int:
 
 @cache
 def _threads() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(num_processors() - 1, thread_name_prefix="npuviz wafer")
+    return ThreadPoolExecutor(MOST_BANDS - 1, thread_name_prefix="npuviz wafer")
 
 
-def run_together(advance: Callable[..., Any], words: tuple[Any, ...], helpers: int) -> int:
-    """Call a kernel `advance(*words, team, serves)` with at most so many helping threads; returns its result.
+def run_together(advance: Callable[..., Any], words: tuple[Any, ...], team: np.ndarray, helpers: int) -> int:
+    """Call a kernel `advance(*words, team, serves)` with so many helping threads; returns its result.
 
-    All helpers are back when this returns.
+    team  (TEAM_WORDS,) int64, changed: what they share. All helpers are back when this returns.
     """
-    helpers = 0 if getattr(_config, "DISABLE_JIT", 0) else min(helpers, num_processors() - 1)
-    team = np.zeros(TEAM_WORDS, np.int64)
+    helpers = 0 if getattr(_config, "DISABLE_JIT", 0) else helpers
+    team[:] = 0
     team[TEAM_SIZE] = helpers
     serving = [_threads().submit(advance, *words, team, 1) for _ in range(helpers)]
     try:

@@ -5,7 +5,10 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.stencil import write_stencil
+from npuviz.base.progress import NoProgress
 from npuviz.program.source import HasSource
+from npuviz.sim.target import LoadRequest
 from npuviz.targets.wavelet.csl.compiler import compile_program
 from npuviz.targets.wavelet.machine import WaveletMachine
 from npuviz.targets.wavelet.tables import HOST_COPY_IN, HOST_COPY_OUT, HOST_LAUNCH, HostCommand, Wafer
@@ -61,6 +64,15 @@ def heat(
         HostCommand(HOST_COPY_OUT, "heat", region, cells),
     ]
     return machine_of(compiled("heat", arch, width, height, cells=cells), commands)
+
+
+def stencil(folder: Path, side: int, depth: int, rounds: int) -> WaveletMachine:
+    """The stencil of the benchmarks on a square; its program is written into the folder."""
+    params = f"side:{side},depth:{depth},rounds:{rounds}"
+    request = LoadRequest(write_stencil(folder), settings={"arch": "wse3", "params": params})
+    machine = TARGET.build(*TARGET.load(request, NoProgress()))
+    assert isinstance(machine, WaveletMachine)
+    return machine
 
 
 def line_of(machine: WaveletMachine, text: str, file: str = "pe.csl", occurrence: int = 0) -> int:

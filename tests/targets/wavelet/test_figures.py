@@ -31,10 +31,8 @@ def machine_of(wafer_: Any, commands: list[HostCommand], **settings: str) -> Wav
 
 def trail(machine: WaveletMachine) -> list[tuple[int, int, int, int, int]]:
     """(cycle, node, port, kind, word) of everything remembered, in order."""
-    s = machine.engine.state
-    count, start = int(s[sk.H_TRAIL_COUNT]), int(s[sk.H_TRAIL])
-    assert count <= int(s[sk.H_TRAIL_ROWS])
-    rows = s[start : start + 4 * count].reshape(count, 4).tolist()
+    rows = machine.engine.trail().tolist()
+    assert len(rows) == machine.engine.counter(sk.BAND_TRAIL_COUNT)
     return [(t, w & 0xFFFFFF, w >> 24 & 15, w >> 28 & 15, i) for i, t, w, _ in rows]
 
 

@@ -4,26 +4,16 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.stencil import write_stencil
-from npuviz.base.progress import NoProgress
-from npuviz.sim.target import LoadRequest
 from npuviz.targets.wavelet import state_kernels as sk
 from npuviz.targets.wavelet.lookahead_kernels import CACHED_NODES
 from npuviz.targets.wavelet.machine import WaveletMachine
-from npuviz.targets.wavelet.target import TARGET
 from tests.targets.wavelet.running import finish, run, variable
+from tests.targets.wavelet.samples import stencil
 
 COUNTERS = (
-    sk.H_INSTRUCTIONS, sk.H_BEATS, sk.H_ELEMENTS, sk.H_HOPS, sk.H_TAKEN, sk.H_DROPPED, sk.H_TASKS, sk.H_FLOPS,
+    sk.BAND_INSTRUCTIONS, sk.BAND_BEATS, sk.BAND_ELEMENTS, sk.BAND_HOPS, sk.BAND_TAKEN, sk.BAND_DROPPED,
+    sk.BAND_TASKS, sk.BAND_FLOPS,
 )  # fmt: skip
-
-
-def stencil(folder: Path, side: int, depth: int, rounds: int) -> WaveletMachine:
-    params = f"side:{side},depth:{depth},rounds:{rounds}"
-    request = LoadRequest(write_stencil(folder), settings={"arch": "wse3", "params": params})
-    machine = TARGET.build(*TARGET.load(request, NoProgress()))
-    assert isinstance(machine, WaveletMachine)
-    return machine
 
 
 def forget(machine: WaveletMachine) -> None:
@@ -48,7 +38,7 @@ def test_a_machine_that_forgets_does_the_same(tmp_path: Path) -> None:
         run(other, cycle)
         assert other.cycle == straight.cycle
         for counter in COUNTERS:
-            assert int(other.engine.state[counter]) == int(straight.engine.state[counter])
+            assert other.engine.counter(counter) == straight.engine.counter(counter)
         forget(other)
     assert other.is_finished
     for node in range(16):

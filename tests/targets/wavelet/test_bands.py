@@ -1,0 +1,137 @@
+"""Threads that run a wafer side by side leave what one thread leaves, to the bit."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from npuviz.sim.stop import StopKind
+from npuviz.targets.wavelet import engine
+from npuviz.targets.wavelet import state_kernels as sk
+from npuviz.targets.wavelet.bands_kernels import TEAM_ROUND
+from npuviz.targets.wavelet.machine import WaveletMachine
+from npuviz.targets.wavelet.tables import HOST_LAUNCH, HostCommand, PeProgram
+from tests.targets.wavelet.assembler import Assembler, mem, wafer
+from tests.targets.wavelet.running import build, run
+from tests.targets.wavelet.samples import stencil
+
+SIDE = 48
+LAUNCH = HostCommand(HOST_LAUNCH, "go")
+
+
+def square(program: PeProgram) -> WaveletMachine:
+    """A square of PEs that run the same, each in the same cycle."""
+    return build(wafer([program], [[0] * SIDE] * SIDE), [LAUNCH])
+
+
+def on_threads(count: int, machine: WaveletMachine) -> WaveletMachine:
+    """The machine, run by so many threads whatever processors there are."""
+    machine.engine.most_threads = count
+    return machine
+
+
+def is_shared(machine: WaveletMachine) -> bool:
+    """Whether more than one thread had a part in the last run, or could have had."""
+    return int(machine.engine.team[TEAM_ROUND]) > 0
+
+
+def same(one: WaveletMachine, other: WaveletMachine) -> None:
+    assert one.cycle == other.cycle
+    np.testing.assert_array_equal(one.engine.used_state(), other.engine.used_state())
+    assert one.digest() == other.digest()
+
+
+def test_a_stencil_goes_through_the_same_states(tmp_path: Path) -> None:
+    alone, together = (
+        on_threads(1, stencil(tmp_path, SIDE, 4, 2)),
+        on_threads(2, stencil(tmp_path, SIDE, 4, 2)),
+    )
+    shared = 0
+    while not alone.is_finished:
+        until = alone.cycle + 97
+        run(alone, until)
+        assert not is_shared(alone)
+        run(together, until)
+        shared += is_shared(together)
+        same(alone, together)
+    assert shared > 3
+    np.testing.assert_array_equal(alone.engine.trail(), together.engine.trail())
+    assert alone.engine.counter(sk.BAND_HOPS) > 0
+
+
+def printing() -> PeProgram:
+    """Prints, and gives operands of different lengths, in a loop: rows for the log from all PEs at once."""
+    a = Assembler()
+    buffer = a.variable("x", np.zeros(8, np.float32))
+    a.function("go", export=())
+    for number in range(24):
+        a.li(1, mem(buffer, 4 + number % 4))
+        a.li(2, mem(buffer, 3))
+        a.li(3, ord("a") + number)
+        a.sys("print", b=3)
+        a.dsd("mov32", "ds", (1, 2))
+    a.unblock()
+    a.ret()
+    return a.program()
+
+
+def test_the_log_is_in_order_whoever_comes_first() -> None:
+    alone, together = (on_threads(count, square(printing())) for count in (1, 2))
+    assert run(alone).kind is StopKind.FINISHED
+    assert run(together).kind is StopKind.FINISHED
+    assert is_shared(together)
+    assert not is_shared(alone)
+    rows = together.engine.log_rows()
+    assert rows == alone.engine.log_rows()
+    kinds = [kind for _, _, kind, _, _ in rows]
+    assert kinds.count(int(sk.LOG_PRINT)) == 24 * SIDE * SIDE
+    assert kinds.count(int(sk.LOG_LENGTHS)) > SIDE * SIDE
+    same(alone, together)
+
+
+def test_the_first_fault_is_that_of_the_first_node() -> None:
+    a = Assembler()
+    a.function("go", export=())
+    for number in range(60):
+        a.li(1, number)
+    a.li(2, mem(1 << 15, 4))
+    a.dsd("mov32", "ds", (2, 2))
+    a.unblock()
+    a.ret()
+    machines = [on_threads(count, square(a.program())) for count in (1, 2)]
+    for machine in machines:
+        stop = run(machine)
+        assert stop.kind is StopKind.FAULT
+        assert int(machine.engine.state[sk.H_FAULT_NODE]) == 0
+    assert is_shared(machines[1])
+    same(*machines)
+
+
+def test_recording_and_short_runs_take_one_thread(tmp_path: Path) -> None:
+    machine = on_threads(2, stencil(tmp_path, SIDE, 4, 1))
+    run(machine, 400)
+    assert is_shared(machine)
+    run(machine, machine.cycle + engine.LONG_RUN - 1)
+    assert not is_shared(machine)
+
+
+@pytest.mark.parametrize(("columns", "rows"), [(64, 64), (48, 48), (130, 40), (600, 2), (1, 1200), (37, 151)])
+def test_bands_have_no_neighbour_and_no_wheel_word_in_common(columns: int, rows: int) -> None:
+    a = Assembler()
+    a.function("go", export=())
+    a.ret()
+    machine = build(wafer([a.program()], [[0] * columns] * rows))
+    s = machine.engine.state
+    count, bands = int(s[sk.H_NODES_COUNT]), int(s[sk.H_BANDS_COUNT])
+    size, border = 1 << int(s[sk.H_BAND_SHIFT]), int(s[sk.H_BORDER])
+    assert count == columns * rows
+    assert (bands - 1) * size < count <= bands * size
+    nodes = np.arange(count).reshape(rows, columns)
+    near = np.pad(nodes, 1, mode="edge")
+    near = np.stack([nodes, near[:-2, 1:-1], near[2:, 1:-1], near[1:-1, :-2], near[1:-1, 2:]])
+    band = nodes // size
+    inside = (nodes % size < size - border) | (band == bands - 1)
+    for part in (inside, ~inside):
+        words = [set(near[:, (band == k) & part].ravel() // 16) for k in range(bands)]
+        for k in range(bands - 1):
+            assert not words[k] & words[k + 1]
