@@ -99,6 +99,9 @@ def _plain_trailing_zeros(word: Any) -> int:
 
 _is_plain = bool(getattr(config, "DISABLE_JIT", 0))
 
+is_compiled = not _is_plain
+"""Whether kernels are compiled in this process."""
+
 pointer_to: Any = _plain_words if _is_plain else intrinsic(_pointer_to)
 """A bare pointer to the first element of an int64 array, which must outlive it."""
 

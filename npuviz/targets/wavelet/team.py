@@ -7,8 +7,8 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numba.core import config as _config
 
+from npuviz.sim.parts.bits_kernels import is_compiled
 from npuviz.targets.wavelet.bands_kernels import LET_GO, TEAM_JOBS, TEAM_SIZE
 from npuviz.targets.wavelet.state_kernels import MOST_BANDS
 
@@ -30,7 +30,7 @@ def run_together(advance: Callable[..., Any], words: tuple[Any, ...], team: np.n
 
     team  (TEAM_WORDS,) int64, changed: what they share. All helpers are back when this returns.
     """
-    helpers = 0 if getattr(_config, "DISABLE_JIT", 0) else helpers
+    helpers = helpers if is_compiled else 0
     team[:] = 0
     team[TEAM_SIZE] = helpers
     serving = [_threads().submit(advance, *words, team, 1) for _ in range(helpers)]
