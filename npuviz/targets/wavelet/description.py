@@ -6,6 +6,7 @@ from npuviz.sim.description import Box, ClockDomain, MachineDescription, Memory,
 from npuviz.sim.fabric import PORT_NAMES
 from npuviz.sim.probe import Probe
 from npuviz.targets.wavelet import isa_kernels as isa
+from npuviz.targets.wavelet import program_kernels as pk
 from npuviz.targets.wavelet import state_kernels as sk
 from npuviz.targets.wavelet.cost_table import operation_names
 from npuviz.targets.wavelet.dsd_kernels import KIND_OPERATION, KIND_SCALAR
@@ -48,29 +49,29 @@ def number(watched: tuple[WatchedPe, ...]) -> Numbering:
         if pe.program >= 0:
             unit_pe.append(position)
             unit_part.append(-1)
-            track_of[position, sk.K_MAIN] = len(track_of)
+            track_of[position, pk.K_MAIN] = len(track_of)
             memory_of[position] = len(memory_of)
             queues += [(position, queue) for queue in pe.queues]
         for thread in pe.threads:
             unit_pe.append(position)
             unit_part.append(thread)
-            track_of[position, sk.K_THREAD + thread] = len(track_of)
+            track_of[position, pk.K_THREAD + thread] = len(track_of)
         unit_pe.append(position)
         unit_part.append(ROUTER)
         for port in pe.ports:
-            track_of[position, sk.K_LINK + port] = len(track_of)
+            track_of[position, pk.K_LINK + port] = len(track_of)
     return Numbering(watched, tuple(unit_pe), tuple(unit_part), track_of, memory_of, tuple(queues))
 
 
 def write_tracks(words: ProgramWords, numbering: Numbering) -> None:
     """Tell the kernels the tracks, memories and queues of the watched places."""
-    at = int(words.words[sk.P_TRACKS])
+    at = int(words.words[pk.P_TRACKS])
     for (position, part), track in numbering.track_of.items():
-        words.words[at + numbering.watched[position].node * sk.TRACK_WORDS + part] = track
+        words.words[at + numbering.watched[position].node * pk.TRACK_WORDS + part] = track
     for position, memory in numbering.memory_of.items():
-        words.words[at + numbering.watched[position].node * sk.TRACK_WORDS + sk.K_MEMORY] = memory
+        words.words[at + numbering.watched[position].node * pk.TRACK_WORDS + pk.K_MEMORY] = memory
     for queue, (position, _) in reversed(list(enumerate(numbering.queues))):
-        words.words[at + numbering.watched[position].node * sk.TRACK_WORDS + sk.K_QUEUES] = queue
+        words.words[at + numbering.watched[position].node * pk.TRACK_WORDS + pk.K_QUEUES] = queue
 
 
 def unit_name(pe: WatchedPe, part: int) -> str:
@@ -155,15 +156,15 @@ def _tracks(numbering: Numbering, unit_of: dict[tuple[int, int], int]) -> tuple[
     found: list[Track] = []
     for (position, part), track in numbering.track_of.items():
         pe = numbering.watched[position]
-        if part == sk.K_MAIN:
+        if part == pk.K_MAIN:
             found.append(
                 Track(track, f"{pe.name}.task", "interval", unit_of[position, -1], doc="main thread")
             )
-        elif part < sk.K_LINK:
-            thread = part - sk.K_THREAD
+        elif part < pk.K_LINK:
+            thread = part - pk.K_THREAD
             found.append(Track(track, f"{pe.name}.ut{thread}", "interval", unit_of[position, thread]))
         else:
-            name = PORT_NAMES[part - sk.K_LINK].lower()
+            name = PORT_NAMES[part - pk.K_LINK].lower()
             unit = unit_of[position, ROUTER]
             found.append(Track(track, f"{pe.name}.{name}", "interval", unit, doc="words on this link"))
     return tuple(found)

@@ -19,6 +19,13 @@ from npuviz.targets.wavelet.operand_kernels import (
 )
 from npuviz.targets.wavelet.operation_kernels import operand_bytes
 from npuviz.targets.wavelet.operation_start_kernels import claim, operand, release, set_up, thread_of
+from npuviz.targets.wavelet.program_kernels import (
+    G_OPERATIONS,
+    L_CURSORS,
+    L_DSRS,
+    P_ARCH,
+    P_LOAD_USE,
+)
 from npuviz.targets.wavelet.ring_kernels import visible_count
 from npuviz.targets.wavelet.state_kernels import (
     A_DSR,
@@ -50,20 +57,15 @@ from npuviz.targets.wavelet.state_kernels import (
     EACH_LEVEL,
     FAULT_DSR,
     FLAG_SAVE,
-    G_OPERATIONS,
     KIND_FIFO,
     KIND_INPUT,
     KIND_NOTHING,
     KIND_OUTPUT,
-    L_CURSORS,
-    L_DSRS,
     LEVEL_BITS,
     LOG_THREAD_BUSY,
     MAIN,
     NONE,
     OPERAND_WORDS,
-    P_ARCH,
-    P_LOAD_USE,
     STALLED_OUTPUT,
     T_ACTIVATE,
     T_ASYNC,

@@ -40,6 +40,20 @@ from npuviz.targets.wavelet.operand_kernels import (
 )
 from npuviz.targets.wavelet.operation_kernels import element
 from npuviz.targets.wavelet.operation_start_kernels import operand, release, thread_of
+from npuviz.targets.wavelet.program_kernels import (
+    G_HALF,
+    K_MAIN,
+    K_MEMORY,
+    K_THREAD,
+    P_COMPLETE,
+    P_DRAIN,
+    P_FUSED,
+    P_RATES,
+    P_TRACKS,
+    RATE_FLOPS,
+    RATE_WORDS,
+    TRACK_WORDS,
+)
 from npuviz.targets.wavelet.ring_kernels import head_entry, visible_count
 from npuviz.targets.wavelet.state_kernels import (
     A_ADDRESS,
@@ -70,11 +84,7 @@ from npuviz.targets.wavelet.state_kernels import (
     FLAG_TRANSFORM,
     FLAG_ZERO_FIRST,
     FLAG_ZERO_SECOND,
-    G_HALF,
     IS_PLAIN,
-    K_MAIN,
-    K_MEMORY,
-    K_THREAD,
     KIND_BITS,
     KIND_FIFO,
     KIND_INPUT,
@@ -87,16 +97,9 @@ from npuviz.targets.wavelet.state_kernels import (
     MAIN,
     MARK_CONTROL,
     ONE,
-    P_COMPLETE,
-    P_DRAIN,
-    P_FUSED,
-    P_RATES,
-    P_TRACKS,
     Q_COUNT,
     Q_THREAD,
     R_COUNT,
-    RATE_FLOPS,
-    RATE_WORDS,
     T_ACTIVATE,
     T_CONTROL,
     T_CONTROL_ID,
@@ -118,7 +121,6 @@ from npuviz.targets.wavelet.state_kernels import (
     T_UNBLOCK_KIND,
     T_VALUE,
     T_WAIT,
-    TRACK_WORDS,
     WAIT_INPUT,
     WAIT_NONE,
     WAIT_OUTPUT,

@@ -9,6 +9,7 @@ from npuviz.sim.events import EventBuffer
 from npuviz.sim.parts.kernel_call import KernelCall
 from npuviz.targets.wavelet import isa_kernels as isa
 from npuviz.targets.wavelet import kernels
+from npuviz.targets.wavelet import program_kernels as pk
 from npuviz.targets.wavelet import state_kernels as sk
 from npuviz.targets.wavelet.bands_kernels import TEAM_WORDS
 from npuviz.targets.wavelet.layout import FREE_WORDS, ProgramWords, build_state, log_room
@@ -195,12 +196,12 @@ class Engine:
         s, p = self.state, self.words
         if s[int(s[sk.H_NODES]) + node]:
             return
-        c = int(p[int(p[sk.P_NODES]) + node * sk.NODE_WORDS + sk.NODE_CLASS])
-        b, size, template = int(s[sk.H_USED]), int(p[c + sk.L_SIZE]), int(p[c + sk.L_TEMPLATE])
+        c = int(p[int(p[pk.P_NODES]) + node * pk.NODE_WORDS + pk.NODE_CLASS])
+        b, size, template = int(s[sk.H_USED]), int(p[c + pk.L_SIZE]), int(p[c + pk.L_TEMPLATE])
         s[b : b + size] = p[template : template + size]
         s[b + sk.B_NODE] = node
         s[b + sk.B_CLASS] = c
-        s[b + sk.B_MEMORY] = b + int(p[c + sk.L_MEMORY])
+        s[b + sk.B_MEMORY] = b + int(p[c + pk.L_MEMORY])
         s[b + sk.B_HISTORY] = s[sk.H_NOW]
         s[sk.H_USED] = b + size
         s[sk.H_DEMAND] -= size

@@ -8,6 +8,15 @@ so that the order of the actors of a cycle decides nothing. Threads may run part
 
 from npuviz.sim.parts.atomic_kernels import add_word
 from npuviz.sim.parts.bits_kernels import inlined, kernel
+from npuviz.targets.wavelet.program_kernels import (
+    L_MEMORY,
+    L_SIZE,
+    L_TEMPLATE,
+    NODE_CLASS,
+    NODE_WORDS,
+    NUM_COLORS,
+    P_NODES,
+)
 from npuviz.targets.wavelet.state_kernels import (
     ASIDE_ROW,
     B_CLASS,
@@ -52,20 +61,13 @@ from npuviz.targets.wavelet.state_kernels import (
     H_WHEEL,
     H_WHEEL_GROUPS,
     H_WHEEL_WORDS,
-    L_MEMORY,
-    L_SIZE,
-    L_TEMPLATE,
     LOG_CHUNK_ROWS,
     LOG_PRINT,
     LOG_ROW,
     LOG_TRACE,
     MOST_HAZARDS,
-    NODE_CLASS,
-    NODE_WORDS,
     NONE,
-    NUM_COLORS,
     ONE,
-    P_NODES,
     SEEN_WORDS,
     SLOTS,
     STATUS_FAULT,

@@ -21,6 +21,7 @@ from npuviz.sim.fabric import (
     Level,
     WordPath,
 )
+from npuviz.targets.wavelet import program_kernels as pk
 from npuviz.targets.wavelet import state_kernels as sk
 from npuviz.targets.wavelet.description import Numbering, queue_name
 from npuviz.targets.wavelet.engine import Engine
@@ -94,10 +95,10 @@ class FabricViews:
         nodes, rows, columns = self._nodes_in(area)
         s = self.engine.state
         blocks = self._blocks(nodes)
-        has_program = self._class_words(nodes, sk.L_PROGRAM) >= 0
+        has_program = self._class_words(nodes, pk.L_PROGRAM) >= 0
         states = np.where(has_program, IDLE, OFF).astype(np.uint8)
         live = (blocks > 0) & has_program
-        b, threads_at = blocks[live], self._class_words(nodes[live], sk.L_THREADS)
+        b, threads_at = blocks[live], self._class_words(nodes[live], pk.L_THREADS)
         masks = s[b + sk.B_THREADS]
         own = np.where(s[b + sk.B_TASK] >= 0, RUNNING, IDLE).astype(np.uint8)
         for number in range(sk.MAIN, -1, -1):
@@ -147,8 +148,8 @@ class FabricViews:
         found = np.zeros((area.rows, area.columns), np.uint8)
         nodes, rows, columns = self._nodes_in(area)
         s, blocks = self.engine.state, self._blocks(nodes)
-        for number in range(sk.NUM_QUEUES):
-            at = self._class_words(nodes, sk.L_QUEUE + number)
+        for number in range(pk.NUM_QUEUES):
+            at = self._class_words(nodes, pk.L_QUEUE + number)
             has = (at > 0) & (blocks > 0)
             if has.any():
                 q = (blocks + at)[has]
@@ -167,7 +168,7 @@ class FabricViews:
     def _state_of(self, node: int) -> int:
         """State of one node: as `element_states`, without arrays."""
         observer, s = self.observer, self.engine.state
-        if node < 0 or observer.class_word(node, sk.L_PROGRAM) < 0:
+        if node < 0 or observer.class_word(node, pk.L_PROGRAM) < 0:
             return OFF
         b = observer.block(node)
         if int(s[sk.H_STATUS]) == sk.STATUS_FAULT and int(s[sk.H_FAULT_NODE]) == node:
@@ -237,7 +238,7 @@ class FabricViews:
         """Settings of the routers that have one for a color now, as rows of `ROUTE_DTYPE`."""
         nodes, rows, columns = self._nodes_in(area)
         place = (
-            self._class_words(nodes, sk.L_CHANNEL + color) if 0 <= color < 24 else np.zeros(len(nodes), int)
+            self._class_words(nodes, pk.L_CHANNEL + color) if 0 <= color < 24 else np.zeros(len(nodes), int)
         )
         found: list[tuple[int, int, int, int, int, int, bool]] = []
         for index in np.flatnonzero(place > 0).tolist():
@@ -297,8 +298,8 @@ class FabricViews:
 
     def _ramp_words(self, found: list[tuple[object, ...]], node: int, place: tuple[int, int]) -> None:
         cycle, ramp = int(self.engine.state[sk.H_CYCLE]), self.engine.spec.ramp
-        for number in range(sk.NUM_QUEUES):
-            if not self.observer.class_word(node, sk.L_QUEUE + number):
+        for number in range(pk.NUM_QUEUES):
+            if not self.observer.class_word(node, pk.L_QUEUE + number):
                 continue
             q = self.observer.queue(node, number)
             for place_in in range(int(q[sk.Q_COUNT])):

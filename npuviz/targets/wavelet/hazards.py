@@ -12,6 +12,7 @@ import numpy as np
 from npuviz.sim.fabric import PORT_NAMES
 from npuviz.sim.machine import Hazard
 from npuviz.targets.wavelet import isa_kernels as isa
+from npuviz.targets.wavelet import program_kernels as pk
 from npuviz.targets.wavelet import state_kernels as sk
 from npuviz.targets.wavelet.engine import Engine
 from npuviz.targets.wavelet.observe import Observer, held_words
@@ -264,8 +265,8 @@ class Hazards:
         source, line = "", -1
         if command.kind == HOST_LAUNCH and export is not None and export.function >= 0:
             words = self._engine.words
-            group = self._observer.class_word(node, sk.L_PROGRAM)
-            line = int(words[group + sk.G_FIRST]) + program.functions[export.function].entry
+            group = self._observer.class_word(node, pk.L_PROGRAM)
+            line = int(words[group + pk.G_FIRST]) + program.functions[export.function].entry
             source = self._places.source(line)
         text = (
             f"{command.subject} has ended here, nothing runs, and unblock_cmd_stream() was not called: "

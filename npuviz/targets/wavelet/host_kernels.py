@@ -8,6 +8,17 @@ from npuviz.sim.parts.bits_kernels import kernel
 from npuviz.targets.wavelet.events_kernels import block_of, fault, open_router, wake_processor
 from npuviz.targets.wavelet.memory_kernels import load_16, load_32, store_16, store_32
 from npuviz.targets.wavelet.operand_kernels import is_inside
+from npuviz.targets.wavelet.program_kernels import (
+    GROUP_WORDS,
+    L_CHANNEL,
+    L_QUEUE,
+    P_GRID,
+    P_HOST_LAUNCH,
+    P_HOST_SETUP,
+    P_HOST_WORD,
+    P_PROGRAMS,
+    P_RECTANGLE,
+)
 from npuviz.targets.wavelet.state_kernels import (
     B_CLASS,
     B_LAUNCH,
@@ -28,7 +39,6 @@ from npuviz.targets.wavelet.state_kernels import (
     FAR,
     FAULT_ADDRESS,
     FAULT_COLOR,
-    GROUP_WORDS,
     H_ACTIVE,
     H_CLOSED,
     H_CLOSED_AT,
@@ -38,8 +48,6 @@ from npuviz.targets.wavelet.state_kernels import (
     H_HOST_AT,
     H_NEXT,
     H_OLDEST,
-    L_CHANNEL,
-    L_QUEUE,
     M_ARGS,
     M_COLOR,
     M_DATA,
@@ -52,12 +60,6 @@ from npuviz.targets.wavelet.state_kernels import (
     M_WORDS,
     M_X,
     M_Y,
-    P_GRID,
-    P_HOST_LAUNCH,
-    P_HOST_SETUP,
-    P_HOST_WORD,
-    P_PROGRAMS,
-    P_RECTANGLE,
     Q_IN_AT,
     Q_IN_COMMAND,
     Q_IN_LEFT,

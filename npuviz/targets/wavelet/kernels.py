@@ -5,6 +5,9 @@ from npuviz.sim.parts.watch_kernels import X_CAPACITY, X_EVENTS, X_UNTIL
 from npuviz.targets.wavelet.bands_kernels import LET_GO, run_cycle, run_jobs, wait_for_work
 from npuviz.targets.wavelet.events_kernels import look_for_fault, next_event
 from npuviz.targets.wavelet.host_kernels import host_step
+from npuviz.targets.wavelet.program_kernels import (
+    P_SETTLE,
+)
 from npuviz.targets.wavelet.router_kernels import end_link_run
 from npuviz.targets.wavelet.state_kernels import (
     COMMAND_WORDS,
@@ -23,7 +26,6 @@ from npuviz.targets.wavelet.state_kernels import (
     H_NOW,
     H_STATUS,
     H_USED,
-    P_SETTLE,
     RESULT_COMMAND,
     RESULT_DEADLOCK,
     RESULT_EVENTS,

@@ -7,6 +7,7 @@ import numpy as np
 
 from npuviz.base.errors import TargetError
 from npuviz.targets.wavelet import isa_kernels as isa
+from npuviz.targets.wavelet import program_kernels as pk
 from npuviz.targets.wavelet import state_kernels as sk
 from npuviz.targets.wavelet.cost_table import instruction_names, math_names, operation_names
 from npuviz.targets.wavelet.payload import code_tables
@@ -49,7 +50,7 @@ class ProgramWords:
     def __init__(self, spec: WaveletSpec, wafer: Wafer) -> None:
         self._parts: list[np.ndarray] = []
         self._size = 0
-        head = np.zeros(sk.PROGRAM_HEADER, np.int64)
+        head = np.zeros(pk.PROGRAM_HEADER, np.int64)
         self._add(head)
         self.code_base, code_at = self._add_code(wafer)
         group_rows = [
@@ -62,7 +63,7 @@ class ProgramWords:
         self.class_words_at = np.array(self.class_at, np.int64)
         self._head(head, spec, wafer, programs)
         self.words = np.concatenate(self._parts)
-        self.words[: sk.PROGRAM_HEADER] = head
+        self.words[: pk.PROGRAM_HEADER] = head
 
     def _add(self, words: np.ndarray) -> int:
         at = self._size
@@ -81,11 +82,11 @@ class ProgramWords:
         return [bases[index] for index in of_program], [at[index] for index in of_program]
 
     def _program(self, wafer: Wafer, program: PeProgram, code: int, first: int) -> np.ndarray:
-        g = np.zeros(sk.GROUP_WORDS, np.int64)
+        g = np.zeros(pk.GROUP_WORDS, np.int64)
         functions = [[f.entry, f.num_regs, f.frame_bytes, 0] for f in program.functions]
         local = np.full(_TASK_IDS, -1, np.int64)
-        data = np.full((_TASK_IDS, sk.TASK_WORDS), -1, np.int64)
-        control = np.full((_TASK_IDS, sk.TASK_WORDS), -1, np.int64)
+        data = np.full((_TASK_IDS, pk.TASK_WORDS), -1, np.int64)
+        control = np.full((_TASK_IDS, pk.TASK_WORDS), -1, np.int64)
         for task in program.tasks:
             if not 0 <= task.id < _TASK_IDS:
                 continue
@@ -93,7 +94,7 @@ class ProgramWords:
                 local[task.id] = task.function
             else:
                 row = (data if task.kind == isa.ID_DATA else control)[task.id]
-                types = task.arguments[: sk.TASK_WORDS - 2]
+                types = task.arguments[: pk.TASK_WORDS - 2]
                 row[: 2 + len(types)] = [task.function, len(types), *types]
         handlers = np.full(24, -1, np.int64)
         for color, function in program.teardown_handlers.items():
@@ -101,7 +102,7 @@ class ProgramWords:
         empty = np.full(16, -1, np.int64)
         for (queue, is_output), function in program.empty_handlers.items():
             empty[queue + 8 * is_output] = function
-        fifos = np.zeros((len(program.fifos), sk.FIFO_FIELDS), np.int64)
+        fifos = np.zeros((len(program.fifos), pk.FIFO_FIELDS), np.int64)
         for row, fifo in zip(fifos, program.fifos, strict=True):
             row[:8] = [
                 fifo.address, fifo.size_bytes, fifo.empty_action, fifo.full_action, fifo.activate_pop,
@@ -109,60 +110,60 @@ class ProgramWords:
             ]  # fmt: skip
         ranges = np.array(_ranges(program), np.int64).reshape(-1, 2)
         values = {
-            sk.G_CODE: code,
-            sk.G_LENGTH: len(program.code),
-            sk.G_FUNCTIONS: self._add(np.array(functions, np.int64)),
-            sk.G_NUM_FUNCTIONS: len(functions),
-            sk.G_OPERATIONS: self._add(program.operations),
-            sk.G_SHAPES: self._add(program.shapes),
-            sk.G_LOCAL: self._add(local),
-            sk.G_DATA: self._add(data),
-            sk.G_CONTROL: self._add(control),
-            sk.G_FIFOS: self._add(fifos),
-            sk.G_NUM_FIFOS: len(fifos),
-            sk.G_STACK: program.stack_base,
-            sk.G_BYTES: program.memory_bytes,
-            sk.G_FIRST: first,
-            sk.G_TEARDOWN: self._add(handlers),
-            sk.G_EMPTY: self._add(empty),
-            sk.G_HALF: program.half,
-            sk.G_ROTATIONS: self._add(np.array(program.rotations, np.int64).reshape(-1, 5)),
-            sk.G_NUM_ROTATIONS: len(program.rotations),
-            sk.G_NUM_OPERATIONS: len(program.operations),
-            sk.G_NUM_SHAPES: len(program.shapes),
-            sk.G_SYMBOLS: self._add(ranges),
-            sk.G_NUM_SYMBOLS: len(ranges),
+            pk.G_CODE: code,
+            pk.G_LENGTH: len(program.code),
+            pk.G_FUNCTIONS: self._add(np.array(functions, np.int64)),
+            pk.G_NUM_FUNCTIONS: len(functions),
+            pk.G_OPERATIONS: self._add(program.operations),
+            pk.G_SHAPES: self._add(program.shapes),
+            pk.G_LOCAL: self._add(local),
+            pk.G_DATA: self._add(data),
+            pk.G_CONTROL: self._add(control),
+            pk.G_FIFOS: self._add(fifos),
+            pk.G_NUM_FIFOS: len(fifos),
+            pk.G_STACK: program.stack_base,
+            pk.G_BYTES: program.memory_bytes,
+            pk.G_FIRST: first,
+            pk.G_TEARDOWN: self._add(handlers),
+            pk.G_EMPTY: self._add(empty),
+            pk.G_HALF: program.half,
+            pk.G_ROTATIONS: self._add(np.array(program.rotations, np.int64).reshape(-1, 5)),
+            pk.G_NUM_ROTATIONS: len(program.rotations),
+            pk.G_NUM_OPERATIONS: len(program.operations),
+            pk.G_NUM_SHAPES: len(program.shapes),
+            pk.G_SYMBOLS: self._add(ranges),
+            pk.G_NUM_SYMBOLS: len(ranges),
         }
         for word, value in values.items():
             g[word] = value
         return g
 
     def _class(self, template: ClassTemplate, programs: int) -> int:
-        words = np.zeros(sk.CLASS_WORDS, np.int64)
-        program = programs + template.program * sk.GROUP_WORDS if template.program >= 0 else -1
+        words = np.zeros(pk.CLASS_WORDS, np.int64)
+        program = programs + template.program * pk.GROUP_WORDS if template.program >= 0 else -1
         template.words[sk.B_PROGRAM] = program
         places = [template.channels[color] for color in sorted(template.channels)]
         values = {
-            sk.L_TEMPLATE: self._add(template.words),
-            sk.L_SIZE: len(template.words),
-            sk.L_PROGRAM: program,
-            sk.L_MEMORY: template.memory,
-            sk.L_REGISTERS: template.registers,
-            sk.L_REGISTERS_SIZE: template.registers_size,
-            sk.L_THREADS: template.threads,
-            sk.L_DSRS: template.dsrs,
-            sk.L_FIFOS: template.fifos,
-            sk.L_CURSORS: template.cursors,
-            sk.L_ROTATION: template.rotation,
-            sk.L_NUM_CHANNELS: len(places),
-            sk.L_CHANNEL_LIST: self._add(np.array(places, np.int64)),
+            pk.L_TEMPLATE: self._add(template.words),
+            pk.L_SIZE: len(template.words),
+            pk.L_PROGRAM: program,
+            pk.L_MEMORY: template.memory,
+            pk.L_REGISTERS: template.registers,
+            pk.L_REGISTERS_SIZE: template.registers_size,
+            pk.L_THREADS: template.threads,
+            pk.L_DSRS: template.dsrs,
+            pk.L_FIFOS: template.fifos,
+            pk.L_CURSORS: template.cursors,
+            pk.L_ROTATION: template.rotation,
+            pk.L_NUM_CHANNELS: len(places),
+            pk.L_CHANNEL_LIST: self._add(np.array(places, np.int64)),
         }
         for word, value in values.items():
             words[word] = value
         for color, place in template.channels.items():
-            words[sk.L_CHANNEL + color] = place
+            words[pk.L_CHANNEL + color] = place
         for queue, place in template.queues.items():
-            words[sk.L_QUEUE + queue] = place
+            words[pk.L_QUEUE + queue] = place
         return self._add(words)
 
     def _head(self, head: np.ndarray, spec: WaveletSpec, wafer: Wafer, programs: int) -> None:
@@ -173,63 +174,63 @@ class ProgramWords:
         for name, number in math_names().items():
             maths[number] = spec.cost_of(name)
         values = {
-            sk.P_NODES: self._add(self._node_words(wafer)),
-            sk.P_PROGRAMS: programs,
-            sk.P_COSTS: self._add(costs),
-            sk.P_RATES: self._add(_rates(spec)),
-            sk.P_MATH: self._add(maths),
-            sk.P_ARCH: 2 if spec.arch == "wse2" else 3,
-            sk.P_HOP: spec.hop,
-            sk.P_RAMP: spec.ramp,
-            sk.P_TURN: spec.turn,
-            sk.P_LINK: round(spec.link_interval * 1000),
-            sk.P_OUTPUT: spec.output_latency,
-            sk.P_LOAD_USE: spec.load_use,
-            sk.P_TASK_START: spec.task_start,
-            sk.P_DRAIN: spec.drain,
-            sk.P_COMPLETE: spec.complete,
-            sk.P_BRANCH: spec.branch,
-            sk.P_BRANCH_TAKEN: spec.branch_taken,
-            sk.P_FLOAT_WAIT: spec.float_wait,
-            sk.P_STRIDE_RULE: int(spec.stride_rule == "8/stride"),
-            sk.P_HOST_WORD: spec.host_word,
-            sk.P_HOST_SETUP: spec.host_setup,
-            sk.P_HOST_LAUNCH: spec.host_launch,
-            sk.P_SETTLE: spec.settle,
-            sk.P_FUSED: int(spec.fmacs_fused),
-            sk.P_COLUMNS: max(wafer.fabric[0], wafer.columns),
-            sk.P_WINDOW: spec.load_window,
-            sk.P_TIMER: spec.timer_read,
-            sk.P_PRINT_COST: spec.print_cost,
-            sk.P_RECTANGLE: wafer.columns,
-            sk.P_GRID: self._add(self.nodes.grid),
-            sk.P_SWAP: int(any(c.swap for c in _all_channels(wafer))),
-            sk.P_TRACKS: self._add(np.full((len(self.nodes.x), sk.TRACK_WORDS), -1, np.int64)),
+            pk.P_NODES: self._add(self._node_words(wafer)),
+            pk.P_PROGRAMS: programs,
+            pk.P_COSTS: self._add(costs),
+            pk.P_RATES: self._add(_rates(spec)),
+            pk.P_MATH: self._add(maths),
+            pk.P_ARCH: 2 if spec.arch == "wse2" else 3,
+            pk.P_HOP: spec.hop,
+            pk.P_RAMP: spec.ramp,
+            pk.P_TURN: spec.turn,
+            pk.P_LINK: round(spec.link_interval * 1000),
+            pk.P_OUTPUT: spec.output_latency,
+            pk.P_LOAD_USE: spec.load_use,
+            pk.P_TASK_START: spec.task_start,
+            pk.P_DRAIN: spec.drain,
+            pk.P_COMPLETE: spec.complete,
+            pk.P_BRANCH: spec.branch,
+            pk.P_BRANCH_TAKEN: spec.branch_taken,
+            pk.P_FLOAT_WAIT: spec.float_wait,
+            pk.P_STRIDE_RULE: int(spec.stride_rule == "8/stride"),
+            pk.P_HOST_WORD: spec.host_word,
+            pk.P_HOST_SETUP: spec.host_setup,
+            pk.P_HOST_LAUNCH: spec.host_launch,
+            pk.P_SETTLE: spec.settle,
+            pk.P_FUSED: int(spec.fmacs_fused),
+            pk.P_COLUMNS: max(wafer.fabric[0], wafer.columns),
+            pk.P_WINDOW: spec.load_window,
+            pk.P_TIMER: spec.timer_read,
+            pk.P_PRINT_COST: spec.print_cost,
+            pk.P_RECTANGLE: wafer.columns,
+            pk.P_GRID: self._add(self.nodes.grid),
+            pk.P_SWAP: int(any(c.swap for c in _all_channels(wafer))),
+            pk.P_TRACKS: self._add(np.full((len(self.nodes.x), pk.TRACK_WORDS), -1, np.int64)),
         }
         for word, value in values.items():
             head[word] = value
 
     def _node_words(self, wafer: Wafer) -> np.ndarray:
         nodes = self.nodes
-        words = np.full((len(nodes.x), sk.NODE_WORDS), -1, np.int64)
-        words[:, sk.NODE_COLUMN] = nodes.x + wafer.offset[0]
-        words[:, sk.NODE_ROW] = nodes.y + wafer.offset[1]
-        words[:, sk.NODE_CLASS] = np.array(self.class_at, np.int64)[nodes.class_of] if len(nodes.x) else 0
-        words[:, sk.NODE_X], words[:, sk.NODE_Y] = nodes.x, nodes.y
+        words = np.full((len(nodes.x), pk.NODE_WORDS), -1, np.int64)
+        words[:, pk.NODE_COLUMN] = nodes.x + wafer.offset[0]
+        words[:, pk.NODE_ROW] = nodes.y + wafer.offset[1]
+        words[:, pk.NODE_CLASS] = np.array(self.class_at, np.int64)[nodes.class_of] if len(nodes.x) else 0
+        words[:, pk.NODE_X], words[:, pk.NODE_Y] = nodes.x, nodes.y
         padded = np.pad(nodes.grid, 1, constant_values=-1)
         for port, (dx, dy) in enumerate(((0, 0), (0, -1), (1, 0), (0, 1), (-1, 0))):
-            words[:, sk.NODE_NEIGHBOUR + port] = padded[nodes.y + 1 + dy, nodes.x + 1 + dx]
+            words[:, pk.NODE_NEIGHBOUR + port] = padded[nodes.y + 1 + dy, nodes.x + 1 + dx]
         return words
 
 
 def _rates(spec: WaveletSpec) -> np.ndarray:
-    words = np.zeros((isa.NUM_OPERATIONS, sk.RATE_WORDS), np.int64)
+    words = np.zeros((isa.NUM_OPERATIONS, pk.RATE_WORDS), np.int64)
     for name, number in operation_names().items():
         rate = spec.rate_of(name)
         is_product = name.startswith("fmac")
         flops = 2 if is_product else int(name.startswith(("fadd", "fsub", "fmul", "fmax")))
-        words[number, : sk.RATE_REDUCE + 1] = rate.elements, rate.cycles, rate.reduce
-        words[number, sk.RATE_FLOPS] = flops
+        words[number, : pk.RATE_REDUCE + 1] = rate.elements, rate.cycles, rate.reduce
+        words[number, pk.RATE_FLOPS] = flops
     return words
 
 
@@ -314,9 +315,9 @@ def _bands(words: ProgramWords) -> tuple[int, int, int]:
     Two bands without their borders have no neighbour in common, nor words of the wheel of 16 nodes.
     """
     count = len(words.nodes.x)
-    start = int(words.words[sk.P_NODES])
-    rows = words.words[start : start + count * sk.NODE_WORDS].reshape(count, sk.NODE_WORDS)
-    neighbours = rows[:, sk.NODE_NEIGHBOUR + 1 : sk.NODE_NEIGHBOUR + 5]
+    start = int(words.words[pk.P_NODES])
+    rows = words.words[start : start + count * pk.NODE_WORDS].reshape(count, pk.NODE_WORDS)
+    neighbours = rows[:, pk.NODE_NEIGHBOUR + 1 : pk.NODE_NEIGHBOUR + 5]
     distances = np.where(neighbours >= 0, np.abs(neighbours - np.arange(count)[:, None]), 0)
     border = 2 * -(-int(distances.max(initial=1)) // 16) * 16
     shift = (sk.BORDERS_OF_A_BAND * border - 1).bit_length()

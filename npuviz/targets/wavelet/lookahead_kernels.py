@@ -5,6 +5,10 @@ A large wafer does not fit into the caches, and a cycle reads a few lines of eac
 """
 
 from npuviz.sim.parts.bits_kernels import fetch, inlined, kernel, trailing_zeros
+from npuviz.targets.wavelet.program_kernels import (
+    L_CHANNEL_LIST,
+    L_THREADS,
+)
 from npuviz.targets.wavelet.ring_kernels import opposite, ring_of, routes_now
 from npuviz.targets.wavelet.router_kernels import LINKS, link_of
 from npuviz.targets.wavelet.state_kernels import (
@@ -27,8 +31,6 @@ from npuviz.targets.wavelet.state_kernels import (
     KIND_INPUT,
     KIND_LINE,
     KIND_OUTPUT,
-    L_CHANNEL_LIST,
-    L_THREADS,
     LINE_WORDS,
     LINK_BLOCK,
     OPERAND_WORDS,

@@ -8,6 +8,7 @@ import numpy as np
 from npuviz.sim.machine import Activity, QueueEntry, RunSummary, UnitState
 from npuviz.targets.wavelet import isa
 from npuviz.targets.wavelet import isa_kernels as k
+from npuviz.targets.wavelet import program_kernels as pk
 from npuviz.targets.wavelet import state_kernels as sk
 from npuviz.targets.wavelet.description import (
     COMMANDS_PROBE,
@@ -73,27 +74,27 @@ class Observer:
     def class_word(self, node: int, word: int) -> int:
         """A word of a node's class: a place within its block."""
         words = self._engine.words
-        c = int(words[int(words[sk.P_NODES]) + node * sk.NODE_WORDS + sk.NODE_CLASS])
+        c = int(words[int(words[pk.P_NODES]) + node * pk.NODE_WORDS + pk.NODE_CLASS])
         return int(words[c + word])
 
     def block_words(self, node: int) -> np.ndarray:
         """The words of a node's block (a view); its template while nothing has happened there."""
         b = self.block(node)
-        size = self.class_word(node, sk.L_SIZE)
+        size = self.class_word(node, pk.L_SIZE)
         if b:
             return self.state[b : b + size]
-        start = self.class_word(node, sk.L_TEMPLATE)
+        start = self.class_word(node, pk.L_TEMPLATE)
         return self._engine.words[start : start + size]
 
     def memory_words(self, node: int) -> np.ndarray:
         """The memory of a node (a view), int64."""
         block = self.block_words(node)
-        start = self.class_word(node, sk.L_MEMORY)
+        start = self.class_word(node, pk.L_MEMORY)
         return block[start : start + -(-int(block[sk.B_BYTES]) // 8)]
 
     def thread(self, node: int, number: int) -> np.ndarray:
         """The words of a thread (a view)."""
-        start = self.class_word(node, sk.L_THREADS) + number * sk.THREAD_WORDS
+        start = self.class_word(node, pk.L_THREADS) + number * sk.THREAD_WORDS
         return self.block_words(node)[start : start + sk.THREAD_WORDS]
 
     def wait(self, node: int, number: int) -> int:
@@ -108,7 +109,7 @@ class Observer:
     def queue(self, node: int, number: int) -> np.ndarray:
         """The words of an input queue (a view)."""
         block = self.block_words(node)
-        start = self.class_word(node, sk.L_QUEUE + number)
+        start = self.class_word(node, pk.L_QUEUE + number)
         return block[start : start + sk.Q_RING + int(block[start + sk.Q_LIMIT]) * sk.ENTRY_WORDS]
 
     # --- queues ----------------------------------------------------------------------------------------
@@ -158,7 +159,7 @@ class Observer:
         block = self.block_words(node)
         if int(block[sk.B_TASK]) < 0:
             return ""
-        frame = self.class_word(node, sk.L_REGISTERS)
+        frame = self.class_word(node, pk.L_REGISTERS)
         number = int(block[frame + 4])
         program = self._engine.wafer.programs[self.program_of(node)]
         return program.functions[number].name
@@ -166,8 +167,8 @@ class Observer:
     def program_of(self, node: int) -> int:
         """Index of a node's program, -1 if it has none."""
         words = self._engine.words
-        g = self.class_word(node, sk.L_PROGRAM)
-        return (g - int(words[sk.P_PROGRAMS])) // sk.GROUP_WORDS if g >= 0 else -1
+        g = self.class_word(node, pk.L_PROGRAM)
+        return (g - int(words[pk.P_PROGRAMS])) // pk.GROUP_WORDS if g >= 0 else -1
 
     def main_state(self, unit: int, node: int) -> UnitState:
         """What the main thread of a node does."""
@@ -207,7 +208,7 @@ class Observer:
         block = self.block_words(node)
         found: list[tuple[int, np.ndarray]] = []
         for color in range(24):
-            start = self.class_word(node, sk.L_CHANNEL + color)
+            start = self.class_word(node, pk.L_CHANNEL + color)
             if start:
                 size = sk.CHANNEL_HEADER + sk.ENTRY_WORDS * int(
                     4 * block[start + sk.C_SLOTS] + block[start + sk.C_LIMIT_RAMP]
@@ -256,7 +257,7 @@ class Observer:
         found: list[Activity] = []
         threads = int(block[sk.B_THREADS])
         for number in range(sk.NUM_THREADS):
-            part = sk.K_MAIN if number == sk.MAIN else sk.K_THREAD + number
+            part = pk.K_MAIN if number == sk.MAIN else pk.K_THREAD + number
             track = self._numbering.track_of.get((position, part), -1)
             if threads >> number & 1 and track >= 0:
                 thread = self.thread(node, number)
@@ -265,7 +266,7 @@ class Observer:
                     kind = KIND_OPERATION + int(thread[sk.T_OP])
                     found.append(Activity(track, start, -1, kind, self._listing.node_of(line), line))
         start = int(block[sk.B_RUN_START])
-        track = self._numbering.track_of.get((position, sk.K_MAIN), -1)
+        track = self._numbering.track_of.get((position, pk.K_MAIN), -1)
         if int(block[sk.B_TASK]) >= 0 and not threads >> sk.MAIN & 1 and start < cycle and track >= 0:
             line = int(block[sk.B_LINE])
             found.append(Activity(track, start, -1, KIND_SCALAR, self._listing.node_of(line), -1))
@@ -278,7 +279,7 @@ class Observer:
         for port in ports:
             link = block[sk.B_LINKS + port * sk.LINK_WORDS :]
             end = int(link[sk.LINK_END])
-            track = self._numbering.track_of.get((position, sk.K_LINK + port), -1)
+            track = self._numbering.track_of.get((position, pk.K_LINK + port), -1)
             if end and track >= 0:
                 kind = KIND_LINK + int(link[sk.LINK_COLOR])
                 start = int(link[sk.LINK_START])

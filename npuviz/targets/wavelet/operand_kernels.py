@@ -4,6 +4,20 @@ from npuviz.sim.parts.bits_kernels import inlined, kernel
 from npuviz.targets.wavelet import isa_kernels as isa
 from npuviz.targets.wavelet.events_kernels import band_at, fault, hazard, leave_trail, wake_router
 from npuviz.targets.wavelet.memory_kernels import load_16, load_32, load_bytes, store_16, store_32
+from npuviz.targets.wavelet.program_kernels import (
+    FIFO_FIELDS,
+    G_FIFOS,
+    G_NUM_FIFOS,
+    G_NUM_SHAPES,
+    G_OPERATIONS,
+    G_SHAPES,
+    L_CHANNEL,
+    L_DSRS,
+    L_FIFOS,
+    L_QUEUE,
+    P_OUTPUT,
+    P_RAMP,
+)
 from npuviz.targets.wavelet.ring_kernels import drop_queue_head, head_entry, push_word
 from npuviz.targets.wavelet.state_kernels import (
     A_ADDRESS,
@@ -49,7 +63,6 @@ from npuviz.targets.wavelet.state_kernels import (
     FAULT_OPERAND,
     FAULT_QUEUE,
     FAULT_SHAPE,
-    FIFO_FIELDS,
     FIFO_WORDS,
     FLAG_ADVANCE,
     FLAG_CONTROL,
@@ -60,11 +73,6 @@ from npuviz.targets.wavelet.state_kernels import (
     FLAG_TRANSFORM,
     FLAG_ZERO_FIRST,
     FLAG_ZERO_SECOND,
-    G_FIFOS,
-    G_NUM_FIFOS,
-    G_NUM_SHAPES,
-    G_OPERATIONS,
-    G_SHAPES,
     KIND_FIFO,
     KIND_INPUT,
     KIND_LINE,
@@ -73,16 +81,10 @@ from npuviz.targets.wavelet.state_kernels import (
     KIND_RING,
     KIND_SHAPE,
     KIND_VALUE,
-    L_CHANNEL,
-    L_DSRS,
-    L_FIFOS,
-    L_QUEUE,
     LOG_NO_INDEX,
     MARK_ADVANCE,
     MARK_CONTROL,
     OPERAND_WORDS,
-    P_OUTPUT,
-    P_RAMP,
     Q_COUNT,
     Q_LAST,
     Q_LIMIT,

@@ -6,6 +6,7 @@ from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.instruction import DetailTable
 from npuviz.sim.fabric import PORT_NAMES
 from npuviz.targets.wavelet import isa_kernels as isa
+from npuviz.targets.wavelet import program_kernels as pk
 from npuviz.targets.wavelet import state_kernels as sk
 from npuviz.targets.wavelet.description import queue_name
 from npuviz.targets.wavelet.engine import Engine
@@ -69,8 +70,8 @@ def _operations(observer: Observer, node: int) -> DetailTable:
 
 def _queues(observer: Observer, node: int) -> DetailTable:
     rows: list[tuple[str, str, str]] = []
-    for number in range(sk.NUM_QUEUES):
-        if observer.class_word(node, sk.L_QUEUE + number):
+    for number in range(pk.NUM_QUEUES):
+        if observer.class_word(node, pk.L_QUEUE + number):
             words = observer.queue(node, number)
             texts = ", ".join(queue_texts(words)[:4])
             rows.append((queue_name(number), texts or "empty", f"color {int(words[sk.Q_COLOR])}"))

@@ -12,6 +12,11 @@ from npuviz.targets.wavelet.events_kernels import (
 )
 from npuviz.targets.wavelet.isa_kernels import CODE_WORDS, OP_MAP_WRITE
 from npuviz.targets.wavelet.operation_start_kernels import thread_of
+from npuviz.targets.wavelet.program_kernels import (
+    G_CODE,
+    L_QUEUE,
+    P_HOST_WORD,
+)
 from npuviz.targets.wavelet.ring_kernels import head_entry, push_queue, queue_has_room
 from npuviz.targets.wavelet.scalar_kernels import scalar_step
 from npuviz.targets.wavelet.state_kernels import (
@@ -41,14 +46,11 @@ from npuviz.targets.wavelet.state_kernels import (
     C_LIMIT_RAMP,
     C_PORTS,
     FAR,
-    G_CODE,
     KIND_INPUT,
     KIND_OUTPUT,
-    L_QUEUE,
     LEVEL_BITS,
     MAIN,
     ONE,
-    P_HOST_WORD,
     Q_COUNT,
     Q_IN_AT,
     Q_IN_COMMAND,

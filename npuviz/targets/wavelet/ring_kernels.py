@@ -7,6 +7,9 @@ cycle decides nothing, nor where its words lie.
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros
 from npuviz.targets.wavelet.events_kernels import step_from
+from npuviz.targets.wavelet.program_kernels import (
+    L_THREADS,
+)
 from npuviz.targets.wavelet.state_kernels import (
     B_CHANNELS,
     B_CLASS,
@@ -24,7 +27,6 @@ from npuviz.targets.wavelet.state_kernels import (
     CHANNEL_HEADER,
     ENTRY_WORDS,
     H_NOW,
-    L_THREADS,
     PORT_WORDS,
     Q_COUNT,
     Q_HEAD,

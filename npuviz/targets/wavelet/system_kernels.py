@@ -5,6 +5,17 @@ from npuviz.targets.wavelet import isa_kernels as isa
 from npuviz.targets.wavelet.events_kernels import end_part, fault, hazard, log, open_router, wake_processor
 from npuviz.targets.wavelet.memory_kernels import store_16
 from npuviz.targets.wavelet.operand_kernels import is_inside
+from npuviz.targets.wavelet.program_kernels import (
+    L_CHANNEL,
+    L_FIFOS,
+    L_QUEUE,
+    NODE_COLUMN,
+    NODE_ROW,
+    NODE_WORDS,
+    NODE_X,
+    NODE_Y,
+    P_NODES,
+)
 from npuviz.targets.wavelet.ring_kernels import drop_queue_head, head_entry, push_queue
 from npuviz.targets.wavelet.state_kernels import (
     B_BUSY,
@@ -43,18 +54,9 @@ from npuviz.targets.wavelet.state_kernels import (
     FAULT_ADDRESS,
     FAULT_COLOR,
     FIFO_WORDS,
-    L_CHANNEL,
-    L_FIFOS,
-    L_QUEUE,
     LOG_PRINT,
     LOG_REBOUND,
     LOG_TRACE,
-    NODE_COLUMN,
-    NODE_ROW,
-    NODE_WORDS,
-    NODE_X,
-    NODE_Y,
-    P_NODES,
     Q_COLOR,
     Q_COUNT,
     Q_LENGTH,

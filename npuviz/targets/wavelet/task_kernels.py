@@ -7,6 +7,24 @@ from npuviz.targets.wavelet import isa_kernels as isa
 from npuviz.targets.wavelet.events_kernels import band_at, hazard, wake_processor
 from npuviz.targets.wavelet.memory_kernels import wrapped
 from npuviz.targets.wavelet.operand_kernels import pop_queue
+from npuviz.targets.wavelet.program_kernels import (
+    FUNCTION_WORDS,
+    G_CONTROL,
+    G_DATA,
+    G_EMPTY,
+    G_FIRST,
+    G_FUNCTIONS,
+    G_LOCAL,
+    G_NUM_ROTATIONS,
+    G_ROTATIONS,
+    G_STACK,
+    G_TEARDOWN,
+    L_QUEUE,
+    L_REGISTERS,
+    L_ROTATION,
+    P_TASK_START,
+    TASK_WORDS,
+)
 from npuviz.targets.wavelet.ring_kernels import head_entry
 from npuviz.targets.wavelet.state_kernels import (
     B_ACTIVE,
@@ -37,29 +55,13 @@ from npuviz.targets.wavelet.state_kernels import (
     B_TEARDOWN,
     B_UT_BLOCKED,
     BAND_TASKS,
-    FUNCTION_WORDS,
-    G_CONTROL,
-    G_DATA,
-    G_EMPTY,
-    G_FIRST,
-    G_FUNCTIONS,
-    G_LOCAL,
-    G_NUM_ROTATIONS,
-    G_ROTATIONS,
-    G_STACK,
-    G_TEARDOWN,
-    L_QUEUE,
-    L_REGISTERS,
-    L_ROTATION,
     LOG_ABSORBED,
     LOG_CONTROL_UNBOUND,
     LOG_UNBOUND_TASK,
     MARK_CONTROL,
     NONE,
-    P_TASK_START,
     Q_COUNT,
     Q_ID,
-    TASK_WORDS,
 )
 
 TEARDOWN_ID = 29

@@ -10,7 +10,9 @@ import numpy as np
 
 from npuviz.sim.parts.bits_kernels import is_compiled
 from npuviz.targets.wavelet.bands_kernels import LET_GO, TEAM_JOBS, TEAM_SIZE
-from npuviz.targets.wavelet.state_kernels import MOST_BANDS
+from npuviz.targets.wavelet.state_kernels import (
+    MOST_BANDS,
+)
 
 
 def num_processors() -> int:

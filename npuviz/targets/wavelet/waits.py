@@ -7,6 +7,7 @@ import numpy as np
 
 from npuviz.program.instruction import DetailTable
 from npuviz.sim.fabric import PORT_NAMES
+from npuviz.targets.wavelet import program_kernels as pk
 from npuviz.targets.wavelet import state_kernels as sk
 from npuviz.targets.wavelet.engine import Engine
 from npuviz.targets.wavelet.observe import Observer, held_words, operation_name
@@ -180,8 +181,8 @@ class Waits:
         yield Waiting(node, "idle", what, -1, sources)
 
     def _queues(self, node: int) -> Iterator[np.ndarray]:
-        for number in range(sk.NUM_QUEUES):
-            if self._observer.class_word(node, sk.L_QUEUE + number):
+        for number in range(pk.NUM_QUEUES):
+            if self._observer.class_word(node, pk.L_QUEUE + number):
                 yield self._observer.queue(node, number)
 
     def _channel(self, node: int, color: int, words: np.ndarray) -> Waiting:
@@ -252,7 +253,7 @@ class Waits:
         return int(words[sk.Q_COUNT]) >= int(words[sk.Q_LIMIT]) - 1
 
     def _channel_words(self, node: int, color: int) -> np.ndarray | None:
-        start = self._observer.class_word(node, sk.L_CHANNEL + color) if 0 <= color < 24 else 0
+        start = self._observer.class_word(node, pk.L_CHANNEL + color) if 0 <= color < 24 else 0
         if not start:
             return None
         return self._observer.block_words(node)[start : start + sk.CHANNEL_HEADER]
@@ -260,7 +261,7 @@ class Waits:
     def neighbour(self, node: int, port: int) -> int:
         """The node behind a port, below 0 without one."""
         words = self._engine.words
-        return int(words[int(words[sk.P_NODES]) + node * sk.NODE_WORDS + sk.NODE_NEIGHBOUR + port])
+        return int(words[int(words[pk.P_NODES]) + node * pk.NODE_WORDS + pk.NODE_NEIGHBOUR + port])
 
 
 def held_ports(words: np.ndarray) -> list[int]:

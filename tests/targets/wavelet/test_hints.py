@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
+from npuviz.targets.wavelet import program_kernels as pk
 from npuviz.targets.wavelet import state_kernels as sk
 from npuviz.targets.wavelet.lookahead_kernels import CACHED_NODES
 from npuviz.targets.wavelet.machine import WaveletMachine
@@ -26,7 +27,7 @@ def forget(machine: WaveletMachine) -> None:
     s[b + sk.B_TESTED] = s[b + sk.B_THREADS]
     s[b + sk.B_TIMED] = s[b + sk.B_THREADS]
     s[b + sk.B_SHUT] = 0
-    for place in range(sk.NUM_COLORS):
+    for place in range(pk.NUM_COLORS):
         s[b + sk.B_DUE + place] = 0
 
 
