@@ -7,6 +7,7 @@ import numpy as np
 from npuviz.base.errors import TargetError, UsageError
 from npuviz.sim.events import EventBuffer
 from npuviz.sim.parts.kernel_call import KernelCall
+from npuviz.sim.parts.words import zero_words
 from npuviz.targets.wavelet import isa_kernels as isa
 from npuviz.targets.wavelet import kernels
 from npuviz.targets.wavelet import state_kernels as sk
@@ -24,7 +25,6 @@ from npuviz.targets.wavelet.tables import (
     Symbol,
     Wafer,
 )
-from npuviz.targets.wavelet.words import zero_words
 
 LAST_CYCLE = 1 << 58
 MAX_COMMANDS = 1 << 20
