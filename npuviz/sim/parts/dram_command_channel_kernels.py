@@ -149,7 +149,7 @@ def access(s, dram, c, bank, bank_word, node, command, tick):
 def activate(s, dram, c, bank, bank_word, buffer, key, tick):
     """Issue ACT for the oldest request of a closed bank, which moves on to the active buffer."""
     node = open_row(s, dram, c, bank, buffer)
-    count_first(s, c, key, 1)
+    count_first(s, c, key, int64(1))
     clk = tick + 1
     issue(s, dram, c, bank_word, int64(ACT), clk)
     if s[dram + DC_WINDOW] > 0:
@@ -172,7 +172,7 @@ def precharge(s, dram, c, bank, bank_word, buffer, key, tick):
     """Issue PRE for a bank, unless its activated request is not served yet."""
     if s[c + CC_ACTIVE] >> bank & 1 == 1:
         return
-    count_first(s, c, key, 2)
+    count_first(s, c, key, int64(2))
     count_oldest_other(s, dram, c, bank, buffer)
     issue(s, dram, c, bank_word, int64(PRE), tick + 1)
     s[c + CC_OPEN] &= ~(1 << bank)
@@ -311,8 +311,8 @@ def serve_active(s, dram, c, tick):
 def serve_buffer(s, dram, c, buffer, tick):
     """Serve the oldest request of a buffer whose next command can be issued; returns the next chance."""
     clk = tick + 1
-    hit_stamps = stamps_of(s, dram, c, buffer, 0)
-    other_stamps = stamps_of(s, dram, c, buffer, 1)
+    hit_stamps = stamps_of(s, dram, c, buffer, int64(0))
+    other_stamps = stamps_of(s, dram, c, buffer, int64(1))
     hits = s[c + CC_HITS + buffer]
     others = s[c + CC_OTHERS + buffer]
     is_open = s[c + CC_OPEN]
@@ -337,7 +337,7 @@ def serve_buffer(s, dram, c, buffer, tick):
             precharge(s, dram, c, best, bank_word, buffer, best_stamp, tick)
         else:
             node = remove_hit(s, dram, c, best, buffer)
-            count_first(s, c, best_stamp, 0)
+            count_first(s, c, best_stamp, int64(0))
             access(s, dram, c, best, bank_word, node, kind, tick)
     return soonest
 

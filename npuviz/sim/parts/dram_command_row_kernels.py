@@ -78,7 +78,7 @@ def row_word(s, c, record):
 @kernel
 def set_hit(s, dram, c, queue, bank, buffer, node, key):
     """Note the oldest request for the open row and its key; NIL for none."""
-    stamp = stamps_of(s, dram, c, buffer, 0) + bank
+    stamp = stamps_of(s, dram, c, buffer, int64(0)) + bank
     if node == NIL:
         s[queue + Q_HITS] = NO_ENDS
         s[stamp] = NEVER
@@ -131,7 +131,7 @@ def link_row(s, dram, c, queue, bank, buffer, before, record):
         s[word] = (s[word] >> 32 << 32) | record
         return
     s[queue + Q_OTHERS] = (record << 32) | (s[queue + Q_OTHERS] & LOW_HALF)
-    stamp = stamps_of(s, dram, c, buffer, 1) + bank
+    stamp = stamps_of(s, dram, c, buffer, int64(1)) + bank
     if record == NIL:
         s[stamp] = NEVER
         s[c + CC_OTHERS + buffer] &= ~(1 << bank)
@@ -203,7 +203,7 @@ def count_oldest_other(s, dram, c, bank, buffer):
     """Note that the oldest request for a row that is not open is counted."""
     record = s[queue_of(s, c, bank, buffer) + Q_OTHERS] >> 32
     s[row_word(s, c, record) + ROW_STAMP] |= 1
-    s[stamps_of(s, dram, c, buffer, 1) + bank] |= 1
+    s[stamps_of(s, dram, c, buffer, int64(1)) + bank] |= 1
     # Its row will be opened.
     fetch(s, node_word(s, dram, s[row_word(s, c, record) + ROW_ENDS] >> 32))
 
@@ -217,10 +217,10 @@ def close_row(s, dram, c, bank):
         s[queue + Q_OPEN] = -1
         if ends == NO_ENDS:
             continue
-        key = s[stamps_of(s, dram, c, buffer, 0) + bank]
+        key = s[stamps_of(s, dram, c, buffer, int64(0)) + bank]
         following, before = seek_row(s, c, queue, int64(-1), key)
         add_row(s, dram, c, queue, bank, buffer, row, ends, key, before, following)
-        set_hit(s, dram, c, queue, bank, buffer, int64(NIL), NEVER)
+        set_hit(s, dram, c, queue, bank, buffer, int64(NIL), int64(NEVER))
 
 
 @kernel
@@ -283,7 +283,7 @@ def hold(s, dram, c, bank, buffer, node, row, tick):
 @kernel
 def is_in_write_buffer(s, dram, c, bank, row, address):
     """Whether a write to exactly this address waits in the write buffer."""
-    queue = queue_of(s, c, bank, 1)
+    queue = queue_of(s, c, bank, int64(1))
     node = s[queue + Q_HITS] >> 32
     if s[queue + Q_OPEN] != row:
         record, _ = find_row(s, c, queue, row)
