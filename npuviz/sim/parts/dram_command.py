@@ -146,14 +146,15 @@ class CommandLayout:
         for bank in range(self.device.banks):
             word = at["banks"] + bank * ck.BANK_WORDS
             group = bank // sizes.banks
-            s[word + ck.BANK_ROW] = -1
             s[word + ck.BANK_ACTIVE] = ck.NIL
             s[word + ck.BANK_UNITS] = c + ck.CC_EARLIEST
             s[word + ck.BANK_UNITS + RANK] = c + self._ranks + group // sizes.groups * ck.RANK_WORDS
             s[word + ck.BANK_UNITS + GROUP] = at["groups"] + group
             s[word + ck.BANK_UNITS + 3] = at["times"] + bank
         s[at["stamps"] : at["banks"]] = ck.NEVER
-        s[at["queues"] : at["counts"]] = ck.NIL
+        queues = s[at["queues"] : at["counts"]].reshape(-1, ck.Q_WORDS)
+        queues[:, [ck.Q_HITS, ck.Q_OTHERS]] = ck.NO_ENDS
+        queues[:, ck.Q_OPEN] = -1
         rows = s[at["rows"] :][: self._num_rows * ck.ROW_WORDS].reshape(-1, ck.ROW_WORDS)
         rows[:, ck.ROW_NEXT] = np.arange(1, self._num_rows + 1)
 

@@ -10,7 +10,7 @@ from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros
 from npuviz.sim.parts.dram_command_queue_kernels import node_word, push_pending, respond, take_head
 from npuviz.sim.parts.dram_command_row_kernels import (
     close_row,
-    oldest_other,
+    count_oldest_other,
     open_row,
     remove_hit,
     stamps_of,
@@ -62,7 +62,6 @@ from npuviz.sim.parts.dram_command_state_kernels import (
     DC_WINDOW,
     NEVER,
     NIL,
-    NODE_STAMP,
     NODE_TIME,
     PRE,
     PREA,
@@ -114,12 +113,10 @@ def issue(s, dram, c, bank_word, command, clk):
         delay_siblings(s, dram, c, s[bank_word + BANK_UNITS + 1], command, clk)
 
 
-@kernel
-def count_first(s, dram, c, node, kind):
+@inlined
+def count_first(s, c, key, kind):
     """Count a request as hit (0), miss (1) or conflict (2) at its first command."""
-    word = node_word(s, dram, node) + NODE_STAMP
-    if s[word] & 1 == 0:
-        s[word] |= 1
+    if key & 1 == 0:
         s[c + CC_ROW + kind] += 1
 
 
@@ -149,11 +146,10 @@ def access(s, dram, c, bank, bank_word, node, command, tick):
 
 
 @kernel
-def activate(s, dram, c, bank, bank_word, buffer, tick):
+def activate(s, dram, c, bank, bank_word, buffer, key, tick):
     """Issue ACT for the oldest request of a closed bank, which moves on to the active buffer."""
     node = open_row(s, dram, c, bank, buffer)
-    count_first(s, dram, c, node, int64(1))
-    word = node_word(s, dram, node)
+    count_first(s, c, key, int64(1))
     clk = tick + 1
     issue(s, dram, c, bank_word, int64(ACT), clk)
     if s[dram + DC_WINDOW] > 0:
@@ -165,18 +161,19 @@ def activate(s, dram, c, bank, bank_word, buffer, tick):
         delay(s, rank + ACT, s[rank + RANK_RING + turn] + s[dram + DC_WINDOW])
     s[s[c + CC_COUNTS] + bank] += 1
     s[bank_word + BANK_ACTIVE] = node
-    s[bank_word + BANK_STAMP] = s[word + NODE_STAMP] >> 1
+    s[bank_word + BANK_STAMP] = key
     s[bank_word + BANK_WRITE] = buffer
     s[c + CC_ACTIVE] |= 1 << bank
     s[c + CC_OPEN] |= 1 << bank
 
 
 @kernel
-def precharge(s, dram, c, bank, bank_word, buffer, tick):
+def precharge(s, dram, c, bank, bank_word, buffer, key, tick):
     """Issue PRE for a bank, unless its activated request is not served yet."""
     if s[c + CC_ACTIVE] >> bank & 1 == 1:
         return
-    count_first(s, dram, c, oldest_other(s, c, bank, buffer), int64(2))
+    count_first(s, c, key, int64(2))
+    count_oldest_other(s, dram, c, bank, buffer)
     issue(s, dram, c, bank_word, int64(PRE), tick + 1)
     s[c + CC_OPEN] &= ~(1 << bank)
     close_row(s, dram, c, bank)
@@ -314,8 +311,8 @@ def serve_active(s, dram, c, tick):
 def serve_buffer(s, dram, c, buffer, tick):
     """Serve the oldest request of a buffer whose next command can be issued; returns the next chance."""
     clk = tick + 1
-    hit_stamps = stamps_of(s, dram, c, buffer, 0)
-    other_stamps = stamps_of(s, dram, c, buffer, 1)
+    hit_stamps = stamps_of(s, dram, c, buffer, int64(0))
+    other_stamps = stamps_of(s, dram, c, buffer, int64(1))
     hits = s[c + CC_HITS + buffer]
     others = s[c + CC_OTHERS + buffer]
     is_open = s[c + CC_OPEN]
@@ -335,12 +332,12 @@ def serve_buffer(s, dram, c, buffer, tick):
         soonest = clk
         bank_word = s[c + CC_BANKS] + best * BANK_WORDS
         if kind == ACT:
-            activate(s, dram, c, best, bank_word, buffer, tick)
+            activate(s, dram, c, best, bank_word, buffer, best_stamp, tick)
         elif kind == PRE:
-            precharge(s, dram, c, best, bank_word, buffer, tick)
+            precharge(s, dram, c, best, bank_word, buffer, best_stamp, tick)
         else:
             node = remove_hit(s, dram, c, best, buffer)
-            count_first(s, dram, c, node, int64(0))
+            count_first(s, c, best_stamp, int64(0))
             access(s, dram, c, best, bank_word, node, kind, tick)
     return soonest
 

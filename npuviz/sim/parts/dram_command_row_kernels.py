@@ -17,9 +17,6 @@ from npuviz.sim.parts.dram_command_queue_kernels import (
     take_head,
 )
 from npuviz.sim.parts.dram_command_state_kernels import (
-    BANK_ROW,
-    BANK_WORDS,
-    CC_BANKS,
     CC_FORWARDED,
     CC_FREE_ROW,
     CC_FRONT_COUNT,
@@ -39,12 +36,16 @@ from npuviz.sim.parts.dram_command_state_kernels import (
     LOW_HALF,
     NEVER,
     NIL,
+    NO_ENDS,
     NODE_ADDRESS,
     NODE_STAMP,
-    Q_HIT,
-    Q_HIT_LAST,
-    Q_OTHER,
+    NODE_TIME,
+    Q_HITS,
+    Q_OPEN,
+    Q_OTHERS,
+    Q_ROWS,
     Q_WORDS,
+    ROW_CLASSES,
     ROW_ENDS,
     ROW_NEXT,
     ROW_STAMP,
@@ -60,14 +61,8 @@ def queue_of(s, c, bank, buffer):
 
 
 @inlined
-def open_row_of(s, c, bank):
-    """Row that is open in a bank, -1 if it is closed."""
-    return s[s[c + CC_BANKS] + bank * BANK_WORDS + BANK_ROW]
-
-
-@inlined
 def stamps_of(s, dram, c, buffer, kind):
-    """Word of the stamps by bank of the oldest hits (kind 0) or others (1) in a buffer."""
+    """Word of the keys by bank of the oldest hits (kind 0) or others (1) in a buffer."""
     return s[c + CC_STAMPS] + (2 * buffer + kind) * s[dram + DC_BANKS]
 
 
@@ -77,21 +72,55 @@ def row_word(s, c, record):
     return s[c + CC_ROWS] + record * ROW_WORDS
 
 
+# --- requests for the open row ----------------------------------------------------------------------
+
+
 @kernel
-def set_hit(s, dram, c, queue, bank, buffer, node):
-    """Note the oldest request for the open row; NIL for none."""
-    s[queue + Q_HIT] = node
-    stamp = stamps_of(s, dram, c, buffer, 0) + bank
+def set_hit(s, dram, c, queue, bank, buffer, node, key):
+    """Note the oldest request for the open row and its key; NIL for none."""
+    stamp = stamps_of(s, dram, c, buffer, int64(0)) + bank
     if node == NIL:
+        s[queue + Q_HITS] = NO_ENDS
         s[stamp] = NEVER
         s[c + CC_HITS + buffer] &= ~(1 << bank)
     else:
-        word = node_word(s, dram, node)
-        s[stamp] = s[word + NODE_STAMP] >> 1
+        s[queue + Q_HITS] = (node << 32) | (s[queue + Q_HITS] & LOW_HALF)
+        s[stamp] = key
         s[c + CC_HITS + buffer] |= 1 << bank
-        if s[word] >> 32 != NIL:
-            # The hit after this one: its stamp will be asked for.
-            fetch(s, node_word(s, dram, s[word] >> 32))
+        # It will be read when it is chosen.
+        fetch(s, node_word(s, dram, node))
+
+
+@inlined
+def set_newest_hit(s, queue, node):
+    """Note the newest request for the open row."""
+    s[queue + Q_HITS] = (s[queue + Q_HITS] >> 32 << 32) | node
+
+
+@inlined
+def link_request(s, dram, before, node, key):
+    """Let a request follow another one of its row."""
+    link_to(s, dram, before, node)
+    s[node_word(s, dram, before) + NODE_TIME] = key
+
+
+@kernel
+def remove_hit(s, dram, c, bank, buffer):
+    """Take the oldest request for the open row out of a buffer; returns its node."""
+    queue = queue_of(s, c, bank, buffer)
+    node = s[queue + Q_HITS] >> 32
+    s[c + CC_HELD + buffer] -= 1
+    set_hit(s, dram, c, queue, bank, buffer, next_of(s, dram, node), s[node_word(s, dram, node) + NODE_TIME])
+    return node
+
+
+# --- rows that are not open -------------------------------------------------------------------------
+
+
+@inlined
+def count_of_row(s, queue, row):
+    """How many records there may be of the row: 0, it has none."""
+    return s[queue + Q_ROWS] >> (4 * (row % ROW_CLASSES)) & 15
 
 
 @kernel
@@ -101,8 +130,8 @@ def link_row(s, dram, c, queue, bank, buffer, before, record):
         word = row_word(s, c, before) + ROW_NEXT
         s[word] = (s[word] >> 32 << 32) | record
         return
-    s[queue + Q_OTHER] = record
-    stamp = stamps_of(s, dram, c, buffer, 1) + bank
+    s[queue + Q_OTHERS] = (record << 32) | (s[queue + Q_OTHERS] & LOW_HALF)
+    stamp = stamps_of(s, dram, c, buffer, int64(1)) + bank
     if record == NIL:
         s[stamp] = NEVER
         s[c + CC_OTHERS + buffer] &= ~(1 << bank)
@@ -112,65 +141,86 @@ def link_row(s, dram, c, queue, bank, buffer, before, record):
 
 
 @inlined
-def find_row(s, c, queue, row):
-    """Record of a row that is not open, and the one before it; (NIL, last) if there is none."""
+def seek_row(s, c, queue, row, key):
+    """First record of a row or with at least a key, and the one before it; (NIL, last) if there is none."""
     before = int64(NIL)
-    record = s[queue + Q_OTHER]
+    record = s[queue + Q_OTHERS] >> 32
     while record != NIL:
-        following = s[row_word(s, c, record) + ROW_NEXT]
-        if following >> 32 == row:
+        word = row_word(s, c, record)
+        following = s[word + ROW_NEXT]
+        if following >> 32 == row or s[word + ROW_STAMP] >= key:
             break
         before = record
         record = following & LOW_HALF
     return record, before
 
 
+@inlined
+def find_row(s, c, queue, row):
+    """Record of a row that is not open, and the one before it; (NIL, last) if there is none."""
+    if count_of_row(s, queue, row) == 0:
+        return int64(NIL), s[queue + Q_OTHERS] & LOW_HALF
+    return seek_row(s, c, queue, row, int64(NEVER))
+
+
 @kernel
-def new_row(s, c, row, first, last, stamp, following):
-    """Make the record of a row, before record `following`; returns it."""
+def add_row(s, dram, c, queue, bank, buffer, row, ends, key, before, following):
+    """Make the record of a row, between records `before` and `following` of its bank (NIL: none).
+
+    ends  first request << 32 | last one; key  of the first one
+    """
     record = s[c + CC_FREE_ROW]
     word = row_word(s, c, record)
     s[c + CC_FREE_ROW] = s[word + ROW_NEXT]
     s[word + ROW_NEXT] = (row << 32) | following
-    s[word + ROW_ENDS] = (first << 32) | last
-    s[word + ROW_STAMP] = stamp
-    return record
+    s[word + ROW_ENDS] = ends
+    s[word + ROW_STAMP] = key
+    link_row(s, dram, c, queue, bank, buffer, before, record)
+    if following == NIL:
+        s[queue + Q_OTHERS] = (s[queue + Q_OTHERS] >> 32 << 32) | record
+    if count_of_row(s, queue, row) < 15:
+        s[queue + Q_ROWS] += 1 << (4 * (row % ROW_CLASSES))
 
 
 @kernel
 def drop_row(s, dram, c, queue, bank, buffer, before, record):
     """Take a row record out of its bank's list, and free it."""
     word = row_word(s, c, record) + ROW_NEXT
-    link_row(s, dram, c, queue, bank, buffer, before, s[word] & LOW_HALF)
+    row, following = s[word] >> 32, s[word] & LOW_HALF
+    link_row(s, dram, c, queue, bank, buffer, before, following)
+    if following == NIL:
+        s[queue + Q_OTHERS] = (s[queue + Q_OTHERS] >> 32 << 32) | before
+    if s[queue + Q_OTHERS] == NO_ENDS:
+        s[queue + Q_ROWS] = 0
+    elif count_of_row(s, queue, row) < 15:
+        s[queue + Q_ROWS] -= 1 << (4 * (row % ROW_CLASSES))
     s[word] = s[c + CC_FREE_ROW]
     s[c + CC_FREE_ROW] = record
 
 
-@inlined
-def oldest_other(s, c, bank, buffer):
-    """The oldest request for a row that is not open, where there is one."""
-    return s[row_word(s, c, s[queue_of(s, c, bank, buffer) + Q_OTHER]) + ROW_ENDS] >> 32
+@kernel
+def count_oldest_other(s, dram, c, bank, buffer):
+    """Note that the oldest request for a row that is not open is counted."""
+    record = s[queue_of(s, c, bank, buffer) + Q_OTHERS] >> 32
+    s[row_word(s, c, record) + ROW_STAMP] |= 1
+    s[stamps_of(s, dram, c, buffer, int64(1)) + bank] |= 1
+    # Its row will be opened.
+    fetch(s, node_word(s, dram, s[row_word(s, c, record) + ROW_ENDS] >> 32))
 
 
 @kernel
 def close_row(s, dram, c, bank):
     """A bank closes: what waits for its row joins those for other rows, by age."""
-    word = s[c + CC_BANKS] + bank * BANK_WORDS + BANK_ROW
-    row = s[word]
-    s[word] = -1
     for buffer in range(2):
         queue = queue_of(s, c, bank, buffer)
-        if s[queue + Q_HIT] == NIL:
+        row, ends = s[queue + Q_OPEN], s[queue + Q_HITS]
+        s[queue + Q_OPEN] = -1
+        if ends == NO_ENDS:
             continue
-        stamp = s[stamps_of(s, dram, c, buffer, 0) + bank]
-        before = int64(NIL)
-        following = s[queue + Q_OTHER]
-        while following != NIL and s[row_word(s, c, following) + ROW_STAMP] < stamp:
-            before = following
-            following = s[row_word(s, c, following) + ROW_NEXT] & LOW_HALF
-        record = new_row(s, c, row, s[queue + Q_HIT], s[queue + Q_HIT_LAST], stamp, following)
-        link_row(s, dram, c, queue, bank, buffer, before, record)
-        set_hit(s, dram, c, queue, bank, buffer, int64(NIL))
+        key = s[stamps_of(s, dram, c, buffer, int64(0)) + bank]
+        following, before = seek_row(s, c, queue, int64(-1), key)
+        add_row(s, dram, c, queue, bank, buffer, row, ends, key, before, following)
+        set_hit(s, dram, c, queue, bank, buffer, int64(NIL), int64(NEVER))
 
 
 @kernel
@@ -179,30 +229,26 @@ def open_row(s, dram, c, bank, buffer):
 
     The others for the row, in both buffers, become hits. Returns the request's node.
     """
-    node = oldest_other(s, c, bank, buffer)
-    row = s[row_word(s, c, s[queue_of(s, c, bank, buffer) + Q_OTHER]) + ROW_NEXT] >> 32
-    s[s[c + CC_BANKS] + bank * BANK_WORDS + BANK_ROW] = row
+    word = row_word(s, c, s[queue_of(s, c, bank, buffer) + Q_OTHERS] >> 32)
+    node = s[word + ROW_ENDS] >> 32
+    row = s[word + ROW_NEXT] >> 32
     s[c + CC_HELD + buffer] -= 1
     for index in range(2):
         queue = queue_of(s, c, bank, index)
+        s[queue + Q_OPEN] = row
         record, before = find_row(s, c, queue, row)
         if record != NIL:
-            ends = s[row_word(s, c, record) + ROW_ENDS]
+            word = row_word(s, c, record)
+            ends, first, key = s[word + ROW_ENDS], s[word + ROW_ENDS] >> 32, s[word + ROW_STAMP]
             drop_row(s, dram, c, queue, bank, index, before, record)
-            s[queue + Q_HIT_LAST] = ends & LOW_HALF
-            first = next_of(s, dram, node) if index == buffer else ends >> 32
-            set_hit(s, dram, c, queue, bank, index, first)
+            set_newest_hit(s, queue, ends & LOW_HALF)
+            if index == buffer:
+                first, key = next_of(s, dram, node), s[node_word(s, dram, node) + NODE_TIME]
+            set_hit(s, dram, c, queue, bank, index, first, key)
     return node
 
 
-@kernel
-def remove_hit(s, dram, c, bank, buffer):
-    """Take the oldest request for the open row out of a buffer; returns its node."""
-    queue = queue_of(s, c, bank, buffer)
-    node = s[queue + Q_HIT]
-    s[c + CC_HELD + buffer] -= 1
-    set_hit(s, dram, c, queue, bank, buffer, next_of(s, dram, node))
-    return node
+# --- taking requests in -----------------------------------------------------------------------------
 
 
 @kernel
@@ -212,34 +258,34 @@ def hold(s, dram, c, bank, buffer, node, row, tick):
     Behind an older one that waits for the same it changes nothing of what may be issued when.
     """
     queue = queue_of(s, c, bank, buffer)
-    s[node_word(s, dram, node) + NODE_STAMP] = tick << 1
+    key = tick << 1
+    s[node_word(s, dram, node) + NODE_STAMP] = key
     link_to(s, dram, node, int64(NIL))
-    if open_row_of(s, c, bank) == row:
-        if s[queue + Q_HIT] == NIL:
-            set_hit(s, dram, c, queue, bank, buffer, node)
+    if s[queue + Q_OPEN] == row:
+        if s[queue + Q_HITS] == NO_ENDS:
+            set_hit(s, dram, c, queue, bank, buffer, node, key)
             s[c + CC_ISSUE_AT] = 0
         else:
-            link_to(s, dram, s[queue + Q_HIT_LAST], node)
-        s[queue + Q_HIT_LAST] = node
+            link_request(s, dram, s[queue + Q_HITS] & LOW_HALF, node, key)
+        set_newest_hit(s, queue, node)
         return
     record, before = find_row(s, c, queue, row)
     if record == NIL:
-        record = new_row(s, c, row, node, node, tick, int64(NIL))
-        link_row(s, dram, c, queue, bank, buffer, before, record)
+        add_row(s, dram, c, queue, bank, buffer, row, (node << 32) | node, key, before, int64(NIL))
         if before == NIL:
             s[c + CC_ISSUE_AT] = 0
     else:
         word = row_word(s, c, record) + ROW_ENDS
-        link_to(s, dram, s[word] & LOW_HALF, node)
+        link_request(s, dram, s[word] & LOW_HALF, node, key)
         s[word] = (s[word] >> 32 << 32) | node
 
 
 @kernel
 def is_in_write_buffer(s, dram, c, bank, row, address):
     """Whether a write to exactly this address waits in the write buffer."""
-    queue = queue_of(s, c, bank, 1)
-    node = s[queue + Q_HIT]
-    if open_row_of(s, c, bank) != row:
+    queue = queue_of(s, c, bank, int64(1))
+    node = s[queue + Q_HITS] >> 32
+    if s[queue + Q_OPEN] != row:
         record, _ = find_row(s, c, queue, row)
         node = int64(NIL)
         if record != NIL:

@@ -7,14 +7,17 @@ NODE_WORDS words, so that a request goes through network and DRAM without being 
 
 # --- a node -----------------------------------------------------------------------------------------
 NODE_LINK = 0  # next node << 32 | payload of the owner
-NODE_TIME = 1  # front list: tick in which it may be offered; finished: tick of the response
+# Front list: tick in which it may be offered. Buffer: key of the request behind it in its row. Finished: tick
+# of the response.
+NODE_TIME = 1
 NODE_ADDRESS = 2  # byte address inside the channel
-NODE_STAMP = 3  # order of arrival * 2, + 1 once its hit, miss or conflict is counted
+NODE_STAMP = 3  # tick in which a buffer took it * 2: its key as long as it is not counted
 NODE_WORDS = 4
 WRITE_FLAG = 1 << 31  # of the payload
 
 NIL = 0x7FFF_FFFF
 LOW_HALF = 0xFFFF_FFFF
+NO_ENDS = NIL << 32 | NIL
 NEVER = 1 << 60
 
 # --- commands ---------------------------------------------------------------------------------------
@@ -120,21 +123,26 @@ RANK_RING = 8  # after six earliest times: the newest four activations
 RANK_TURN = 12
 RANK_WORDS = 16
 
-BANK_ROW = 0  # open row, -1 if closed
-BANK_ACTIVE = 1  # node of the activated request
-BANK_STAMP = 2  # its stamp
-BANK_WRITE = 3  # 1: it is a write
+BANK_ACTIVE = 0  # node of the activated request
+BANK_STAMP = 1  # its key
+BANK_WRITE = 2  # 1: it is a write
 BANK_UNITS = 4  # four words: words of its channel's, rank's, group's and its own earliest times
 BANK_WORDS = 8
 
 # The requests of one buffer for one bank. Those of a row are linked in order of age. A row that is not open
 # has a record: nothing searches requests, and the records of a channel fit into the nearest cache.
-Q_HIT = 0  # oldest one for the open row, NIL if none
-Q_HIT_LAST = 1  # newest one
-Q_OTHER = 2  # record of the row with the oldest request for another row, or any if the bank is closed
+#
+# Key of a request: tick in which the buffer took it (one request a tick) * 2, + 1 once its hit, miss or
+# conflict is counted. Only the oldest of a row can be counted while it waits, so that keys are kept beside
+# the lists, and choosing among requests reads none of them.
+Q_HITS = 0  # for the open row: oldest << 32 | newest; NO_ENDS if there is none
+Q_OTHERS = 1  # for other rows, or any if the bank is closed: record of the oldest's row << 32 | last record
+Q_ROWS = 2  # how many records there are by row modulo ROW_CLASSES, four bits each; 15: that many or more
+Q_OPEN = 3  # the open row, -1 if the bank is closed (in both buffers: a request looks at one line)
 Q_WORDS = 4
+ROW_CLASSES = 15
 
 ROW_NEXT = 0  # row << 32 | record of the row whose oldest request is the next by age
 ROW_ENDS = 1  # its oldest request << 32 | its newest
-ROW_STAMP = 2  # of its oldest request
+ROW_STAMP = 2  # key of its oldest request
 ROW_WORDS = 3

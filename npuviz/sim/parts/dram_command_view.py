@@ -74,7 +74,10 @@ class CommandView:
 
     def open_rows(self, state: np.ndarray) -> np.ndarray:
         """(channels, banks) int64: the open row, -1 where a bank is closed."""
-        return self.banks(state)[:, :, ck.BANK_ROW].copy()
+        channels = self.channels(state)
+        start = int(channels[0, ck.CC_QUEUES]) - int(state[self._at + ck.DC_FIRST])
+        queues = channels[:, start : start + 2 * self.num_banks * ck.Q_WORDS]
+        return queues.reshape(len(channels), self.num_banks, -1)[:, :, ck.Q_OPEN].copy()
 
     def activations(self, state: np.ndarray) -> np.ndarray:
         """(channels, banks) int64: how often each bank was opened."""
@@ -100,8 +103,8 @@ class CommandView:
         found: list[HeldRequest] = []
         for bank in range(self.num_banks):
             queue = queues + (2 * bank + buffer) * ck.Q_WORDS
-            found += self._chain(state, int(state[queue + ck.Q_HIT]))
-            record = int(state[queue + ck.Q_OTHER])
+            found += self._chain(state, int(state[queue + ck.Q_HITS]) >> 32)
+            record = int(state[queue + ck.Q_OTHERS]) >> 32
             while record != ck.NIL:
                 word = int(row[ck.CC_ROWS]) + record * ck.ROW_WORDS
                 found += self._chain(state, int(state[word + ck.ROW_ENDS]) >> 32)

@@ -9,6 +9,8 @@ its FIFO is empty, else one cycle after the newest packet of the FIFO. With late
 thus ready as soon as it is at the head of its FIFO in a later cycle, and no ready time is kept.
 """
 
+from numba import int64
+
 from npuviz.sim.parts.bits_kernels import fetch, inlined, trailing_zeros
 
 NOC_LATENCY = 0  # NoC cycles
@@ -53,9 +55,9 @@ def allocate_node(s, noc):
     """
     fresh = s[noc + NOC_FRESH]
     if s[noc + NOC_FREE] != NONE:
-        node = take_free(s, noc, NOC_FREE)
+        node = take_free(s, noc, int64(NOC_FREE))
     elif s[noc + NOC_NEAR_FREE] != NONE and (fresh < s[noc + NOC_NEAR] or fresh >= s[noc + NOC_CAPACITY]):
-        node = take_free(s, noc, NOC_NEAR_FREE)
+        node = take_free(s, noc, int64(NOC_NEAR_FREE))
     else:
         node = fresh
         s[noc + NOC_FRESH] = node + 1
@@ -80,7 +82,7 @@ def bring_near(s, noc, node):
     """
     if node < s[noc + NOC_NEAR] or s[noc + NOC_NEAR_FREE] == NONE:
         return node
-    near = take_free(s, noc, NOC_NEAR_FREE)
+    near = take_free(s, noc, int64(NOC_NEAR_FREE))
     pool = s[noc + NOC_POOL]
     stride = s[noc + NOC_STRIDE]
     s[pool + near * stride] = s[pool + node * stride] & LOW_MASK

@@ -273,7 +273,7 @@ def issue_one(s, p, x, ev, c, k, slot, slot_index, t):
     op = p[row + C_OP]
     if op == OP_MOVIN:
         if s[entry_of(s, k, slot, p[row + C_DST]) + N_LEFT] >= 0:
-            fault(s, c, FAULT_ENTRY_EXISTS, code + s[slot + S_DELTA])
+            fault(s, c, int64(FAULT_ENTRY_EXISTS), code + s[slot + S_DELTA])
             return False
         count = s[k + K_LOADS]
         ring = k + K_LOAD_RING + 2 * count
@@ -284,7 +284,7 @@ def issue_one(s, p, x, ev, c, k, slot, slot_index, t):
             return False
         count = s[k + K_STORES]
         if count == 32:
-            fault(s, c, FAULT_QUEUE, code + s[slot + S_DELTA])
+            fault(s, c, int64(FAULT_QUEUE), code + s[slot + S_DELTA])
             return False
         ring = k + K_STORE_RING + 2 * count
         s[k + K_STORES] = count + 1

@@ -101,7 +101,7 @@ def record_use(s, x, ev, c, k, half, t):
 def create_entry(s, x, ev, c, k, half, entry, size, instruction, t):
     """Bring an entry into being with one thing outstanding. Faults if it exists or the half is full."""
     if s[entry + N_LEFT] >= 0:
-        fault(s, c, FAULT_ENTRY_EXISTS, instruction)
+        fault(s, c, int64(FAULT_ENTRY_EXISTS), instruction)
         return
     s[entry + N_LEFT] = 1
     s[entry + N_VALID] = t

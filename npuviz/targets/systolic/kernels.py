@@ -142,7 +142,7 @@ def is_over(s):
 def settle(s, x, ev):
     """Nothing is left to do: either the run ends at a known cycle, or the machine hangs."""
     if s[H_LAYER] >= 0 or s[H_LAYERS_LEFT] > 0 or s[H_LAUNCH] < s[H_LAUNCHES_TOTAL]:
-        fault(s, int64(-1), FAULT_HANG, int64(-1))
+        fault(s, int64(-1), int64(FAULT_HANG), int64(-1))
         return
     final = s[H_LAST_BUSY] + 1
     if s[H_LAST_ACK] >= 0:

@@ -12,6 +12,7 @@ from npuviz.sim.parts import interconnect_kernels as ik
 from npuviz.sim.parts.channel_hash import channel_hash_tables
 from npuviz.sim.parts.dram_command import CommandLayout
 from npuviz.sim.parts.flit_network import FlitNetwork
+from npuviz.sim.parts.words import zero_words
 from npuviz.targets.systolic import state_kernels as sk
 from npuviz.targets.systolic import tables_kernels as tk
 from npuviz.targets.systolic.compiler.builder import assign_cores
@@ -148,7 +149,7 @@ class StateShape:
 
 def new_state(shape: StateShape) -> np.ndarray:
     """Zeros for a state: (words,) int64 from the beginning of a cache line on, owned by the caller."""
-    words = np.zeros(shape.num_words + LINE_WORDS, dtype=np.int64)
+    words = zero_words(shape.num_words + LINE_WORDS)
     first = -(words.ctypes.data // words.itemsize) % LINE_WORDS
     return words[first : first + shape.num_words]
 

@@ -7,6 +7,7 @@ import numpy as np
 from npuviz.base.errors import TargetError, UsageError
 from npuviz.sim.events import EventBuffer
 from npuviz.sim.parts.kernel_call import KernelCall
+from npuviz.sim.parts.words import zero_words
 from npuviz.targets.wavelet import isa_kernels as isa
 from npuviz.targets.wavelet import kernels
 from npuviz.targets.wavelet import program_kernels as pk
@@ -27,7 +28,6 @@ from npuviz.targets.wavelet.tables import (
     Wafer,
 )
 from npuviz.targets.wavelet.team import num_processors, run_together
-from npuviz.targets.wavelet.words import zero_words
 
 LAST_CYCLE = 1 << 58
 LONG_RUN = 16

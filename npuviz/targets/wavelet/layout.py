@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from npuviz.base.errors import TargetError
+from npuviz.sim.parts.words import zero_words
 from npuviz.targets.wavelet import isa_kernels as isa
 from npuviz.targets.wavelet import program_kernels as pk
 from npuviz.targets.wavelet import state_kernels as sk
@@ -20,7 +21,6 @@ from npuviz.targets.wavelet.templates import (
     memory_in_use,
     program_facts,
 )
-from npuviz.targets.wavelet.words import zero_words
 
 MAX_STATE_WORDS = 1 << 33
 """64 GiB: larger wafers are refused. Pages nobody touches take no memory."""

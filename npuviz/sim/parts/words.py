@@ -5,12 +5,12 @@ import mmap
 import numpy as np
 
 LARGE = 1 << 22
-"""Bytes from which large pages pay: a cycle touches every PE at work, and 4 KiB pages miss the TLB."""
+"""Bytes from which large pages pay: a cycle of a large machine touches more pages than the TLB holds."""
 PAGE = 1 << 21
 
 
 def zero_words(count: int) -> np.ndarray:
-    """(count,) int64 zeros, owned by the caller. 4,096 PEs ran 1.5 times faster so than from np.zeros."""
+    """(count,) int64 zeros, owned by the caller. Large machines run up to 1.5 times as fast on them."""
     advice = getattr(mmap, "MADV_HUGEPAGE", None)
     size = 8 * count
     if advice is None or size < LARGE:
