@@ -15,7 +15,7 @@ import numpy as np
 from npuviz.sim.parts.atomic_kernels import add_word, give_way, load_word, replace_word, store_word
 from npuviz.sim.parts.bits_kernels import inlined, kernel, spliced, stay_apart, trailing_zeros
 from npuviz.targets.wavelet.events_kernels import log_aside
-from npuviz.targets.wavelet.lookahead_kernels import CACHED_NODES, fetch_ahead
+from npuviz.targets.wavelet.lookahead_kernels import CACHED_ACTORS, fetch_ahead
 from npuviz.targets.wavelet.processor_kernels import processor_step
 from npuviz.targets.wavelet.router_kernels import router_step
 from npuviz.targets.wavelet.state_kernels import (
@@ -27,7 +27,6 @@ from npuviz.targets.wavelet.state_kernels import (
     H_BANDS_COUNT,
     H_BORDER,
     H_DEMAND,
-    H_NODES_COUNT,
     H_NOW,
     H_SLOTS,
     H_WHEEL,
@@ -44,7 +43,8 @@ TEAM_SIZE = 0  # threads beside the leading one
 TEAM_JOBS = 8  # (round << 1 | part) << JOBS_SHIFT | jobs << NEXT_SHIFT | next job; LET_GO
 TEAM_DONE = 16  # jobs of the round that are done
 TEAM_ROUND = 24
-TEAM_EVENTS = 25  # events processed up to the last cycle
+TEAM_EVENTS = 25  # events processed before this cycle
+TEAM_LATELY = 26  # of the cycle before
 TEAM_WORDS = 32
 NEXT_SHIFT = 8
 NEXT_MASK = (1 << NEXT_SHIFT) - 1
@@ -57,7 +57,7 @@ ENOUGH = 256
 
 
 @kernel
-def _run_part(s, p, h, x, ev, band, part):
+def _run_part(s, p, h, x, ev, team, band, part):
     """Wake, in order, the actors of a band (part WHOLE), of one without border (INSIDE) or of its border."""
     stay_apart()
     t = s[H_NOW]
@@ -72,7 +72,7 @@ def _run_part(s, p, h, x, ev, band, part):
     first, last = first >> 4, min(last >> 4, s[H_WHEEL_WORDS])
     groups = s[H_WHEEL_GROUPS]
     base = s[H_WHEEL] + (t & (SLOTS - 1)) * (groups + s[H_WHEEL_WORDS])
-    is_large = s[H_NODES_COUNT] > CACHED_NODES
+    is_large = team[TEAM_LATELY] > CACHED_ACTORS
     before = -2
     events = 0
     w = first
@@ -103,7 +103,7 @@ def run_jobs(s, p, h, x, ev, team):
     work = load_word(team, TEAM_JOBS)
     while work >= 0 and (work & NEXT_MASK) < ((work >> NEXT_SHIFT) & NEXT_MASK):
         if replace_word(team, TEAM_JOBS, work, work + 1):
-            _run_part(s, p, h, x, ev, work & NEXT_MASK, (work >> JOBS_SHIFT) & 1)
+            _run_part(s, p, h, x, ev, team, work & NEXT_MASK, (work >> JOBS_SHIFT) & 1)
             add_word(team, TEAM_DONE, 1)
         work = load_word(team, TEAM_JOBS)
     return work
@@ -141,12 +141,10 @@ def _events(s):
 @inlined
 def _is_shared(s, team):
     """Whether several threads run this cycle: there are some, much happens, and no block has to be made."""
-    if team[TEAM_SIZE] == 0 or s[H_BORDER] == 0 or s[H_DEMAND] > 0:
-        return False
     events = _events(s)
-    lately = events - team[TEAM_EVENTS]
+    team[TEAM_LATELY] = events - team[TEAM_EVENTS]
     team[TEAM_EVENTS] = events
-    return lately >= ENOUGH
+    return team[TEAM_SIZE] > 0 and s[H_BORDER] > 0 and s[H_DEMAND] == 0 and team[TEAM_LATELY] >= ENOUGH
 
 
 @spliced
@@ -174,8 +172,9 @@ def run_cycle(s, p, h, x, ev, t, team, aside):
                 log_aside(s, aside)
         else:
             for band in range(s[H_BANDS_COUNT]):
-                _run_part(s, p, h, x, ev, band, WHOLE)
+                _run_part(s, p, h, x, ev, team, band, WHOLE)
         groups = s[H_WHEEL_GROUPS]
         base = s[H_WHEEL] + slot * (groups + s[H_WHEEL_WORDS])
         for group in range(groups):
-            s[base + group] = 0
+            if s[base + group]:
+                s[base + group] = 0

@@ -46,8 +46,8 @@ from npuviz.targets.wavelet.state_kernels import (
     THREAD_WORDS,
 )
 
-CACHED_NODES = 512
-"""Nodes whose blocks are near without being asked for."""
+CACHED_ACTORS = 512
+"""Actors of a cycle whose blocks are near without being asked for."""
 KIND_MASK = (1 << KIND_BITS) - 1
 HEADER_LINES = 5
 """Lines at the beginning of a block that an event reads."""

@@ -6,7 +6,7 @@ import numpy as np
 
 from npuviz.targets.wavelet import program_kernels as pk
 from npuviz.targets.wavelet import state_kernels as sk
-from npuviz.targets.wavelet.lookahead_kernels import CACHED_NODES
+from npuviz.targets.wavelet.lookahead_kernels import CACHED_ACTORS
 from npuviz.targets.wavelet.machine import WaveletMachine
 from tests.targets.wavelet.running import finish, run, variable
 from tests.targets.wavelet.samples import stencil
@@ -48,9 +48,9 @@ def test_a_machine_that_forgets_does_the_same(tmp_path: Path) -> None:
 
 
 def test_a_wafer_beyond_the_caches_computes_what_numpy_does(tmp_path: Path) -> None:
-    side, rounds = 24, 2
-    assert side * side > CACHED_NODES
+    side, rounds = 32, 2
     machine = finish(stencil(tmp_path, side, 4, rounds))
+    assert machine.engine.counter(sk.BAND_EVENTS) > CACHED_ACTORS * machine.cycle
     wanted = np.ones((side, side))
     for _ in range(rounds):
         padded = np.pad(wanted, 1)
