@@ -144,8 +144,13 @@ def band_of(s, node):
 
 @kernel
 def fault(s, node, code, value):
-    """The chip cannot go on after this cycle; the first fault of a band counts."""
-    band = band_of(s, node)
+    """The chip cannot go on after this cycle: something a node did."""
+    fault_of(s, band_of(s, node), node, code, value)
+
+
+@kernel
+def fault_of(s, band, node, code, value):
+    """A fault that is seen at a node, by a node of a band; the first one of a band counts."""
     if s[band + BAND_FAULT]:
         return
     s[band + BAND_FAULT] = code
@@ -244,13 +249,15 @@ def log(s, node, kind, value, instruction):
 @kernel
 def hazard(s, node, kind, value, instruction):
     """Log what the hardware leaves to the programmer; what was logged lately is not logged again."""
+    if s[H_ASIDE]:
+        _keep_aside(s, node, kind, value, instruction)
+        return
     key = (((node << 20) ^ instruction) << 5 | kind) ^ (value << 40)
     place = s[H_SEEN] + ((key ^ (key >> 17) ^ (key >> 34)) & (SEEN_WORDS - 1))
     if s[place] == key + 1 or s[H_HAZARDS] >= MOST_HAZARDS:
         return
-    if s[H_ASIDE] == 0:
-        s[place] = key + 1
-        s[H_HAZARDS] += 1
+    s[place] = key + 1
+    s[H_HAZARDS] += 1
     log(s, node, kind, value, instruction)
 
 
@@ -266,25 +273,22 @@ def _keep_aside(s, node, kind, value, instruction):
 
 @kernel
 def log_aside(s, aside):
-    """Log the rows kept aside in this cycle, in the order of nodes, as one thread would have done."""
+    """Log the rows kept aside in this cycle, in the order of nodes, as one thread would have done.
+
+    A band's rows are in that order: its last nodes come last.
+    """
     rows = s[aside]
-    first = aside + 1
-    for i in range(1, rows):
-        at = first + i * ASIDE_ROW
-        while at > first and s[at - ASIDE_ROW] > s[at]:
-            for k in range(ASIDE_ROW):
-                s[at + k], s[at + k - ASIDE_ROW] = s[at + k - ASIDE_ROW], s[at + k]
-            at -= ASIDE_ROW
-    for i in range(rows):
-        at = first + i * ASIDE_ROW
-        node, kind, value, instruction = s[at], s[at + 1], s[at + 2], s[at + 3]
-        for k in range(ASIDE_ROW):
-            s[at + k] = 0
-        if kind == LOG_PRINT or kind == LOG_TRACE:
-            log(s, node, kind, value, instruction)
-        else:
-            hazard(s, node, kind, value, instruction)
-    s[aside] = 0
+    for band in range(s[H_BANDS_COUNT]):
+        for i in range(rows):
+            at = aside + 1 + i * ASIDE_ROW
+            if s[at] >> s[H_BAND_SHIFT] != band:
+                continue
+            if s[at + 1] == LOG_PRINT or s[at + 1] == LOG_TRACE:
+                log(s, s[at], s[at + 1], s[at + 2], s[at + 3])
+            else:
+                hazard(s, s[at], s[at + 1], s[at + 2], s[at + 3])
+    for i in range(1 + rows * ASIDE_ROW):
+        s[aside + i] = 0
 
 
 @kernel

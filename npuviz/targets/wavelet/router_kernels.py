@@ -12,6 +12,7 @@ from npuviz.targets.wavelet.events_kernels import (
     block_of,
     end_part,
     fault,
+    fault_of,
     hazard,
     leave_trail,
     wake_processor,
@@ -180,14 +181,14 @@ def _find_neighbour(s, p, b, node, color, port):
 
 
 @kernel
-def _find_target(s, p, ch, nb, port):
+def _find_target(s, p, b, ch, nb, port):
     """Remember the channel that takes a channel's words behind an output port, with a fault if there is none.
 
     Returns its word, 0 without.
     """
     place = p[s[nb + B_CLASS] + L_CHANNEL + s[ch + C_COLOR]]
     if place == 0 or s[nb + place + C_ROUTED] == 0:
-        fault(s, s[nb + B_NODE], FAULT_UNROUTED, s[ch + C_COLOR] | (opposite(port) << 8))
+        fault_of(s, band_at(s, b), s[nb + B_NODE], FAULT_UNROUTED, s[ch + C_COLOR] | (opposite(port) << 8))
         return 0
     s[ch + C_PORTS + port * PORT_WORDS + R_TARGET] = nb + place
     return nb + place
@@ -238,7 +239,7 @@ def _is_open(s, p, b, node, ch, outputs, payload, t):
             continue
         target = s[ch + C_PORTS + port * PORT_WORDS + R_TARGET]
         if target == 0:
-            target = _find_target(s, p, ch, nb, port)
+            target = _find_target(s, p, b, ch, nb, port)
         if target == 0:
             return LATER
         if not has_room(s, target, opposite(port), t):

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from typing import Any
 
@@ -35,8 +35,9 @@ def run_together(advance: Callable[..., Any], words: tuple[Any, ...], team: np.n
     helpers = helpers if is_compiled else 0
     team[:] = 0
     team[TEAM_SIZE] = helpers
-    serving = [_threads().submit(advance, *words, team, 1) for _ in range(helpers)]
+    serving: list[Future[Any]] = []
     try:
+        serving += [_threads().submit(advance, *words, team, 1) for _ in range(helpers)]
         result = int(advance(*words, team, 0))
     finally:
         team[TEAM_JOBS] = LET_GO
