@@ -75,25 +75,25 @@ def _run_part(s, p, h, x, ev, team, band, part):
     is_large = team[TEAM_LATELY] > CACHED_ACTORS
     before = -2
     events = 0
-    w = first
-    while w < last:
-        if s[base + w // WHEEL_GROUP] == 0:
-            w = (w // WHEEL_GROUP + 1) * WHEEL_GROUP
+    for group in range(first // WHEEL_GROUP, (last + WHEEL_GROUP - 1) // WHEEL_GROUP):
+        if s[base + group] == 0:
             continue
-        word = s[base + groups + w]
-        if word and is_large:
-            fetch_ahead(s, p, base + groups, w, w == before + 1)
-            before = w
-        s[base + groups + w] = 0
-        while word:
-            actor = (w << 5) + trailing_zeros(word)
-            word &= word - 1
-            events += 1
-            if actor & 1:
-                processor_step(s, p, h, x, ev, actor >> 1, t)
-            else:
-                router_step(s, p, h, x, ev, actor >> 1, t)
-        w += 1
+        for w in range(max(first, group * WHEEL_GROUP), min(last, (group + 1) * WHEEL_GROUP)):
+            word = s[base + groups + w]
+            if word == 0:
+                continue
+            if is_large:
+                fetch_ahead(s, p, base + groups, w, w == before + 1)
+                before = w
+            s[base + groups + w] = 0
+            while word:
+                actor = (w << 5) + trailing_zeros(word)
+                word &= word - 1
+                events += 1
+                if actor & 1:
+                    processor_step(s, p, h, x, ev, actor >> 1, t)
+                else:
+                    router_step(s, p, h, x, ev, actor >> 1, t)
     s[s[H_BANDS] + band * BAND_WORDS + BAND_EVENTS] += events
 
 

@@ -82,7 +82,7 @@ RESULT_COMMAND = 6  # the command waited for is done
 
 FAR = 1 << 60
 SLOTS = 32  # of the wheel
-WHEEL_GROUP = 32  # words of 32 actors that share a mark
+WHEEL_GROUP = 64  # words of 32 actors that share a mark
 
 # A plain int is a type of its own to numba as an argument: the function it is passed to is compiled once more
 # for it. A numpy number is not.
