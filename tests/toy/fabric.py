@@ -133,8 +133,8 @@ class ToyFabric(ToyMachine):
     # -- HasElements ------------------------------------------------------------------------------
 
     def glance(self, column: int, row: int) -> Glance:
-        state = int(self.element_states(Area(column, row, 1, 1))[0, 0])
-        fill = int(self.queue_fill(Area(column, row, 1, 1))[0, 0])
+        state = int(self._table[self.cycle % len(_CYCLE_OF_STATES) + int(self._phase[row, column])])
+        fill = (int(self._swing[row, column]) // 2 + self.cycle % 128) & 0xFF
         task = "recv_task" if state == RUNNING else ""
         detail = {WAITING: "color 5 is empty", HELD: "color 2 is full"}.get(state, "")
         levels = (Level("in 2", fill * 6 // FULL, 6, 2), Level("out 3", fill * 4 // FULL, 4, 17))
