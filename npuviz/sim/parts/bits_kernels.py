@@ -19,18 +19,20 @@ cgutils: Any = _cgutils
 _compile: Any = njit  # its stub lacks the options below
 
 # No divisor of a kernel can be 0, and a test for it at every division costs time twice.
+# Each says whether it becomes part of its callers: else numba takes that over from whoever calls it first.
 _INNER = {"nogil": True, "error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+_APART = {"forceinline": False}
 
 entry: Any = _compile(cache=True, nogil=True, error_model="numpy")
 """Decorator of a kernel that Python calls. Only these are cached on disk."""
 
-kernel: Any = _compile(**_INNER)
+kernel: Any = _compile(**_INNER, **_APART)
 """Decorator of a function that only kernels call."""
 
 inlined: Any = _compile(**_INNER, forceinline=True)
 """The same for small ones in hot loops."""
 
-spliced: Any = _compile(**_INNER, inline="always")
+spliced: Any = _compile(**_INNER, inline="always", **_APART)
 """The same for parts of one large function: they are compiled with it only, not once more by themselves."""
 
 

@@ -10,8 +10,6 @@ The words `team` (TEAM_WORDS) are what threads share beside the state. One of th
 that the system has put to sleep holds up no more than the job it has.
 """
 
-import numpy as np
-
 from npuviz.sim.parts.atomic_kernels import add_word, give_way, load_word, replace_word, store_word
 from npuviz.sim.parts.bits_kernels import inlined, kernel, spliced, stay_apart, trailing_zeros
 from npuviz.targets.wavelet.events_kernels import log_aside
@@ -19,26 +17,23 @@ from npuviz.targets.wavelet.lookahead_kernels import CACHED_ACTORS, fetch_ahead
 from npuviz.targets.wavelet.processor_kernels import processor_step
 from npuviz.targets.wavelet.router_kernels import router_step
 from npuviz.targets.wavelet.state_kernels import (
-    BAND_EVENTS,
-    BAND_WORDS,
+    FAN_SHIFT,
     H_ASIDE,
     H_BAND_SHIFT,
-    H_BANDS,
     H_BANDS_COUNT,
     H_BORDER,
     H_DEMAND,
+    H_EVENTS,
     H_NOW,
     H_SLOTS,
-    H_WHEEL,
-    H_WHEEL_GROUPS,
-    H_WHEEL_WORDS,
+    H_WHEEL_END,
     ONE,
     SLOTS,
-    WHEEL_GROUP,
     ZERO,
 )
+from npuviz.targets.wavelet.wheel_kernels import end_slot, next_word, word_at
 
-INSIDE, BORDER, WHOLE = ZERO, ONE, np.int64(2)  # parts of a band
+BORDER = ONE  # part of a band; ZERO: what lies inside
 TEAM_SIZE = 0  # threads beside the leading one
 TEAM_JOBS = 8  # (round << 1 | part) << JOBS_SHIFT | jobs << NEXT_SHIFT | next job; LET_GO
 TEAM_DONE = 16  # jobs of the round that are done
@@ -57,44 +52,52 @@ ENOUGH = 256
 
 
 @kernel
-def _run_part(s, p, h, x, ev, team, band, part):
-    """Wake, in order, the actors of a band (part WHOLE), of one without border (INSIDE) or of its border."""
+def _run_words(s, p, h, x, ev, team, first, last):
+    """Wake, in order, the actors of the present cycle in the words of the wheel from `first` to `last`."""
     stay_apart()
     t = s[H_NOW]
+    slot = t & (SLOTS - 1)
+    is_large = team[TEAM_LATELY] > CACHED_ACTORS
+    before = -2
+    events = 0
+    w = next_word(s, slot, first)
+    while w < last:
+        if is_large:
+            fetch_ahead(s, p, slot, w, w == before + 1)
+            before = w
+        at = word_at(s, w, slot)
+        word = s[at]
+        if word:
+            s[at] = 0
+        while word:
+            actor = (w << FAN_SHIFT) + trailing_zeros(word)
+            word &= word - 1
+            events += 1
+            if actor & 1:
+                processor_step(s, p, h, x, ev, actor >> 1, t)
+            else:
+                router_step(s, p, h, x, ev, actor >> 1, t)
+        w = next_word(s, slot, w + 1)
+    if s[H_ASIDE]:
+        add_word(s, H_EVENTS, events)
+    else:
+        s[H_EVENTS] += events
+
+
+@kernel
+def _run_part(s, p, h, x, ev, team, band, part):
+    """Wake the actors of a band without its border (part INSIDE), or of its border."""
     first = band << s[H_BAND_SHIFT]
     last = first + (1 << s[H_BAND_SHIFT])
     border = last - s[H_BORDER] if band + 1 < s[H_BANDS_COUNT] else last
     if part == BORDER:
         first = border
-    elif part == INSIDE:
+    else:
         last = border
-    # From nodes to words of the slot, of 32 actors each.
-    first, last = first >> 4, min(last >> 4, s[H_WHEEL_WORDS])
-    groups = s[H_WHEEL_GROUPS]
-    base = s[H_WHEEL] + (t & (SLOTS - 1)) * (groups + s[H_WHEEL_WORDS])
-    is_large = team[TEAM_LATELY] > CACHED_ACTORS
-    before = -2
-    events = 0
-    for group in range(first // WHEEL_GROUP, (last + WHEEL_GROUP - 1) // WHEEL_GROUP):
-        if s[base + group] == 0:
-            continue
-        for w in range(max(first, group * WHEEL_GROUP), min(last, (group + 1) * WHEEL_GROUP)):
-            word = s[base + groups + w]
-            if word == 0:
-                continue
-            if is_large:
-                fetch_ahead(s, p, base + groups, w, w == before + 1)
-                before = w
-            s[base + groups + w] = 0
-            while word:
-                actor = (w << 5) + trailing_zeros(word)
-                word &= word - 1
-                events += 1
-                if actor & 1:
-                    processor_step(s, p, h, x, ev, actor >> 1, t)
-                else:
-                    router_step(s, p, h, x, ev, actor >> 1, t)
-    s[s[H_BANDS] + band * BAND_WORDS + BAND_EVENTS] += events
+    # Two actors a node.
+    first >>= FAN_SHIFT - 1
+    last = min(last >> (FAN_SHIFT - 1), s[H_WHEEL_END])
+    _run_words(s, p, h, x, ev, team, first, last)
 
 
 @spliced
@@ -130,20 +133,10 @@ def wait_for_work(team, work):
 
 
 @inlined
-def _events(s):
-    """Events processed so far."""
-    found = 0
-    for band in range(s[H_BANDS_COUNT]):
-        found += s[s[H_BANDS] + band * BAND_WORDS + BAND_EVENTS]
-    return found
-
-
-@inlined
 def _is_shared(s, team):
     """Whether several threads run this cycle: there are some, much happens, and no block has to be made."""
-    events = _events(s)
-    team[TEAM_LATELY] = events - team[TEAM_EVENTS]
-    team[TEAM_EVENTS] = events
+    team[TEAM_LATELY] = s[H_EVENTS] - team[TEAM_EVENTS]
+    team[TEAM_EVENTS] = s[H_EVENTS]
     return team[TEAM_SIZE] > 0 and s[H_BORDER] > 0 and s[H_DEMAND] == 0 and team[TEAM_LATELY] >= ENOUGH
 
 
@@ -156,7 +149,6 @@ def run_cycle(s, p, h, x, ev, t, team, aside):
     """
     slot = t & (SLOTS - 1)
     if s[H_SLOTS + slot]:
-        s[H_SLOTS + slot] = 0
         if _is_shared(s, team):
             s[H_ASIDE] = aside
             for part in range(2):
@@ -171,10 +163,5 @@ def run_cycle(s, p, h, x, ev, t, team, aside):
             if s[aside]:
                 log_aside(s, aside)
         else:
-            for band in range(s[H_BANDS_COUNT]):
-                _run_part(s, p, h, x, ev, team, band, WHOLE)
-        groups = s[H_WHEEL_GROUPS]
-        base = s[H_WHEEL] + slot * (groups + s[H_WHEEL_WORDS])
-        for group in range(groups):
-            if s[base + group]:
-                s[base + group] = 0
+            _run_words(s, p, h, x, ev, team, ZERO, s[H_WHEEL_END])
+        end_slot(s, slot)

@@ -315,9 +315,12 @@ def finish_operation(s, p, x, ev, b, number, by_control, t, cycles):
     end = t + cycles
     # The trace ends with the cycle in which the last step was issued.
     shown = t + 1
-    track = p[p[P_TRACKS] + s[b + B_NODE] * TRACK_WORDS + (K_MAIN if number == MAIN else K_THREAD + number)]
-    if track >= 0 and is_recording(x) and s[th + T_START] < shown:
-        emit(x, ev, INTERVAL, track, KIND_OPERATION + s[th + T_OP], s[th + T_START], shown, s[th + T_LINE])
+    if is_recording(x) and s[th + T_START] < shown:
+        tracks = p[P_TRACKS] + s[b + B_NODE] * TRACK_WORDS
+        track = p[tracks + (K_MAIN if number == MAIN else K_THREAD + number)]
+        kind = KIND_OPERATION + s[th + T_OP]
+        if track >= 0:
+            emit(x, ev, INTERVAL, track, kind, s[th + T_START], shown, s[th + T_LINE])
     if number == MAIN:
         s[b + B_READY] = end
         s[b + B_COMPLETE] = end + p[P_COMPLETE]

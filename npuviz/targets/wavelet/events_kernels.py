@@ -1,4 +1,4 @@
-"""The time wheel, the heap of node blocks, and the log: what every other kernel of the machine stands on.
+"""Wakes, the heap of node blocks, faults and the log: what every other kernel of the machine stands on.
 
 A node has two actors: its router (2 n) and its processor (2 n + 1). A bit in the slot of a cycle wakes an
 actor; it may find nothing to do. What one node does to another takes effect a cycle later at the earliest,
@@ -46,6 +46,7 @@ from npuviz.targets.wavelet.state_kernels import (
     H_FAULT_INSTRUCTION,
     H_FAULT_NODE,
     H_FAULT_VALUE,
+    H_FAULTS,
     H_HAZARDS,
     H_HOST_AT,
     H_LOG_COUNT,
@@ -54,13 +55,9 @@ from npuviz.targets.wavelet.state_kernels import (
     H_NODES,
     H_NOW,
     H_SEEN,
-    H_SLOTS,
     H_STATUS,
     H_TRAIL_ROWS,
     H_USED,
-    H_WHEEL,
-    H_WHEEL_GROUPS,
-    H_WHEEL_WORDS,
     LOG_CHUNK_ROWS,
     LOG_PRINT,
     LOG_ROW,
@@ -69,33 +66,11 @@ from npuviz.targets.wavelet.state_kernels import (
     NONE,
     ONE,
     SEEN_WORDS,
-    SLOTS,
     STATUS_FAULT,
     STATUS_RUNNING,
-    WHEEL_GROUP,
     X_LEFT,
 )
-
-
-@kernel
-def schedule(s, actor, t):
-    """Wake an actor at cycle `t`, later than now; far ones look again when the wheel has turned."""
-    now = s[H_NOW]
-    if t > now + SLOTS - 1:
-        t = now + SLOTS - 1
-    elif t <= now:
-        t = now + 1
-    slot = t & (SLOTS - 1)
-    groups = s[H_WHEEL_GROUPS]
-    base = s[H_WHEEL] + slot * (groups + s[H_WHEEL_WORDS])
-    word = actor >> 5
-    s[base + groups + word] |= 1 << (actor & 31)
-    # Marks are mostly set already: to write them again would take their line from other threads.
-    mark = base + word // WHEEL_GROUP
-    if s[mark] == 0:
-        s[mark] = 1
-    if s[H_SLOTS + slot] == 0:
-        s[H_SLOTS + slot] = 1
+from npuviz.targets.wavelet.wheel_kernels import schedule
 
 
 @inlined
@@ -127,16 +102,6 @@ def step_from(s, b, number, t):
 
 
 @inlined
-def next_event(s):
-    """Cycle of the next wake after now, -1 if there is none."""
-    first = s[H_NOW] + 1
-    for t in range(first, first + SLOTS):
-        if s[H_SLOTS + (t & (SLOTS - 1))]:
-            return t
-    return -1
-
-
-@inlined
 def band_of(s, node):
     """Word of the band of a node."""
     return s[H_BANDS] + (node >> s[H_BAND_SHIFT]) * BAND_WORDS
@@ -153,6 +118,7 @@ def fault_of(s, band, node, code, value):
     """A fault that is seen at a node, by a node of a band; the first one of a band counts."""
     if s[band + BAND_FAULT]:
         return
+    s[H_FAULTS] = 1
     s[band + BAND_FAULT] = code
     s[band + BAND_FAULT_NODE] = node
     s[band + BAND_FAULT_VALUE] = value
@@ -175,6 +141,8 @@ def has_fault(s, b):
 @inlined
 def look_for_fault(s):
     """Take over the first fault of this cycle, if there was one."""
+    if s[H_FAULTS] == 0:
+        return
     for i in range(s[H_BANDS_COUNT]):
         band = s[H_BANDS] + i * BAND_WORDS
         if s[band + BAND_FAULT] and s[H_STATUS] == STATUS_RUNNING:

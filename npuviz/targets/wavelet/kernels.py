@@ -1,9 +1,9 @@
 """The machine's main loop: from event to event until it has to stop."""
 
-from npuviz.sim.parts.bits_kernels import entry, inlined, kernel, pointer_to
+from npuviz.sim.parts.bits_kernels import entry, inlined, kernel, pointer_to, spliced
 from npuviz.sim.parts.watch_kernels import X_CAPACITY, X_EVENTS, X_UNTIL
-from npuviz.targets.wavelet.bands_kernels import LET_GO, run_cycle, run_jobs, wait_for_work
-from npuviz.targets.wavelet.events_kernels import look_for_fault, next_event
+from npuviz.targets.wavelet.bands_kernels import LET_GO, TEAM_SIZE, run_cycle, run_jobs, wait_for_work
+from npuviz.targets.wavelet.events_kernels import look_for_fault
 from npuviz.targets.wavelet.host_kernels import host_step
 from npuviz.targets.wavelet.program_kernels import (
     P_SETTLE,
@@ -39,6 +39,7 @@ from npuviz.targets.wavelet.state_kernels import (
     STATUS_RUNNING,
     X_STATE,
 )
+from npuviz.targets.wavelet.wheel_kernels import exact_marks, next_event
 
 X_COMMAND = 5
 """Transient word: 1 + the command whose end is waited for, 0 none."""
@@ -88,28 +89,9 @@ def settle(s, x):
     return RESULT_UNTIL
 
 
-@entry
-def advance(state, program, host, transient, events, margin, team, serves):
-    """Run until cycle x[X_UNTIL], a hit, a fault, the end, or until something needs more room.
-
-    state      (words,) int64    changed   root state
-    program    (words,) int64    read      program words
-    host       (words,) int64    changed   host commands, their data and results
-    transient  (words,) int64    changed   stop rows, hits, number of event rows
-    events     (rows * 4,) int64 changed   event rows
-    margin                       int       event rows one cycle may need
-    team       (TEAM_WORDS,) int64 changed  what the threads of this run share, see bands_kernels
-    serves                       int       1: this thread helps the one that runs these words until it is done
-    Returns a RESULT_ code. Whole cycles only: the state is that of cycle state[H_CYCLE].
-    """
-    s, p, h = pointer_to(state), pointer_to(program), pointer_to(host)
-    x, ev = pointer_to(transient), pointer_to(events)
-    if serves:
-        work = run_jobs(s, p, h, x, ev, pointer_to(team))
-        while work != LET_GO:
-            wait_for_work(pointer_to(team), work)
-            work = run_jobs(s, p, h, x, ev, pointer_to(team))
-        return RESULT_UNTIL
+@spliced
+def _run(s, p, h, x, ev, margin, team):
+    """From event to event until there is a reason to stop. Returns a RESULT_ code."""
     if s[H_STATUS] != STATUS_RUNNING:
         if s[H_STATUS] == STATUS_FINISHED:
             return RESULT_FINISHED
@@ -142,7 +124,7 @@ def advance(state, program, host, transient, events, margin, team, serves):
             return RESULT_ROOM
         s[H_NOW] = t
         s[H_CYCLE] = t
-        run_cycle(s, p, h, x, ev, t, pointer_to(team), x[X_ASIDE])
+        run_cycle(s, p, h, x, ev, t, team, x[X_ASIDE])
         if s[H_HOST_AT] <= t:
             host_step(s, p, h, t)
         look_for_fault(s)
@@ -154,4 +136,32 @@ def advance(state, program, host, transient, events, margin, team, serves):
             return RESULT_COMMAND
     if s[H_CYCLE] < x[X_UNTIL]:
         s[H_CYCLE] = x[X_UNTIL]
+    return result
+
+
+@entry
+def advance(state, program, host, transient, events, margin, team, serves):
+    """Run until cycle x[X_UNTIL], a hit, a fault, the end, or until something needs more room.
+
+    state      (words,) int64    changed   root state
+    program    (words,) int64    read      program words
+    host       (words,) int64    changed   host commands, their data and results
+    transient  (words,) int64    changed   stop rows, hits, number of event rows
+    events     (rows * 4,) int64 changed   event rows
+    margin                       int       event rows one cycle may need
+    team       (TEAM_WORDS,) int64 changed  what the threads of this run share, see bands_kernels
+    serves                       int       1: this thread helps the one that runs these words until it is done
+    Returns a RESULT_ code. Whole cycles only: the state is that of cycle state[H_CYCLE].
+    """
+    s, p, h = pointer_to(state), pointer_to(program), pointer_to(host)
+    x, ev = pointer_to(transient), pointer_to(events)
+    if serves:
+        work = run_jobs(s, p, h, x, ev, pointer_to(team))
+        while work != LET_GO:
+            wait_for_work(pointer_to(team), work)
+            work = run_jobs(s, p, h, x, ev, pointer_to(team))
+        return RESULT_UNTIL
+    result = _run(s, p, h, x, ev, margin, pointer_to(team))
+    if team[TEAM_SIZE] > 0:
+        exact_marks(s)
     return result

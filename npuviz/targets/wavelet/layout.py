@@ -62,7 +62,8 @@ class ProgramWords:
         self.class_at = [self._class(each, programs) for each in self.templates]
         self.class_words_at = np.array(self.class_at, np.int64)
         self._head(head, spec, wafer, programs)
-        self.words = np.concatenate(self._parts)
+        self.words = zero_words(self._size)
+        np.concatenate(self._parts, out=self.words)
         self.words[: pk.PROGRAM_HEADER] = head
 
     def _add(self, words: np.ndarray) -> int:
@@ -331,12 +332,18 @@ def build_state(spec: WaveletSpec, words: ProgramWords) -> np.ndarray:
     """The root state at cycle 0: (words,) int64, owned by the caller; unused pages take no memory."""
     count = len(words.nodes.x)
     actors = 2 * count
-    per_slot = -(-actors // 32)
-    groups = -(-per_slot // sk.WHEEL_GROUP)
+    fan = 1 << sk.FAN_SHIFT
+    num_words = -(-actors // fan)
+    # To look for the next mark may go one too far, and all bits of a top mark may be set.
+    num_tops = num_words // fan**2 + 2
+    num_groups = num_tops * fan
     bands, shift, border = _bands(words)
     trail = 1 << (-(-spec.trail // bands) - 1).bit_length()
     wheel = sk.HEADER_WORDS + bands * sk.BAND_WORDS
-    nodes = wheel + sk.SLOTS * (per_slot + groups)
+    wheel += -wheel % sk.LINE_WORDS
+    groups = wheel + sk.SLOTS * num_words
+    tops = groups + sk.SLOTS * num_groups
+    nodes = tops + sk.SLOTS * num_tops
     trails = nodes + count
     seen = trails + 4 * trail * bands
     heap = seen + sk.SEEN_WORDS
@@ -352,8 +359,10 @@ def build_state(spec: WaveletSpec, words: ProgramWords) -> np.ndarray:
         sk.H_NODES: nodes,
         sk.H_NODES_COUNT: count,
         sk.H_WHEEL: wheel,
-        sk.H_WHEEL_WORDS: per_slot,
         sk.H_WHEEL_GROUPS: groups,
+        sk.H_WHEEL_TOPS: tops,
+        sk.H_WHEEL_END: num_words,
+        sk.H_WHEEL_TOPS_COUNT: num_tops,
         sk.H_HOST_AT: sk.FAR,
         sk.H_CLOSED_AT: -1,
         sk.H_BANDS: sk.HEADER_WORDS,
@@ -384,10 +393,11 @@ def _wake_at_start(s: np.ndarray, words: ProgramWords) -> None:
     )  # fmt: skip
     if not len(starts):
         return
-    groups = int(s[sk.H_WHEEL_GROUPS])
-    base = int(s[sk.H_WHEEL])
     for node in np.flatnonzero(starts[words.nodes.class_of]).tolist():
-        word = (2 * node + 1) >> 5
-        s[base + groups + word] |= 1 << ((2 * node + 1) & 31)
-        s[base + word // sk.WHEEL_GROUP] = 1
         s[sk.H_SLOTS] = 1
+        place = 2 * node + 1
+        # Slot 0 of the words, and the first of each kind of marks.
+        for level, step in ((sk.H_WHEEL, sk.SLOTS), (sk.H_WHEEL_GROUPS, 1), (sk.H_WHEEL_TOPS, 1)):
+            bit = 1 << (place & sk.FAN_MASK)
+            place >>= sk.FAN_SHIFT
+            s[s[level] + place * step] |= bit

@@ -24,9 +24,10 @@ from npuviz.targets.wavelet.state_kernels import (
     C_HELD,
     C_PORTS,
     ENTRY_WORDS,
+    FAN_SHIFT,
     H_NODES,
     H_NOW,
-    H_WHEEL_WORDS,
+    H_WHEEL_END,
     KIND_BITS,
     KIND_INPUT,
     KIND_LINE,
@@ -45,6 +46,7 @@ from npuviz.targets.wavelet.state_kernels import (
     T_RECORD,
     THREAD_WORDS,
 )
+from npuviz.targets.wavelet.wheel_kernels import word_at
 
 CACHED_ACTORS = 512
 """Actors of a cycle whose blocks are near without being asked for."""
@@ -143,18 +145,18 @@ def _fetch_targets(s, p, first, word):
 
 
 @kernel
-def fetch_ahead(s, p, words, w, is_known):
+def fetch_ahead(s, p, slot, w, is_known):
     """Ask for the lines of the actors in word `w` of a slot before they run, and for the blocks of the next.
 
-    words     where the slot's words of 32 actors lie
     is_known  the blocks of word `w` were asked for with the word before it
     """
+    word = s[word_at(s, w, slot)]
     if not is_known:
-        _fetch_headers(s, w << 5, s[words + w])
-    if w + 1 < s[H_WHEEL_WORDS]:
-        _fetch_headers(s, (w + 1) << 5, s[words + w + 1])
-    _fetch_records(s, p, w << 5, s[words + w])
-    _fetch_targets(s, p, w << 5, s[words + w])
+        _fetch_headers(s, w << FAN_SHIFT, word)
+    if w + 1 < s[H_WHEEL_END]:
+        _fetch_headers(s, (w + 1) << FAN_SHIFT, s[word_at(s, w + 1, slot)])
+    _fetch_records(s, p, w << FAN_SHIFT, word)
+    _fetch_targets(s, p, w << FAN_SHIFT, word)
 
 
 @inlined

@@ -38,7 +38,7 @@ def operand_bytes(op, which):
     return 2
 
 
-@kernel
+@inlined
 def to_integer(value, low, high):
     """A float truncated to an integer within bounds; not a number gives 0."""
     if value != value:
@@ -61,7 +61,7 @@ def leading_zeros(word):
     return count
 
 
-@kernel
+@inlined
 def integer_element(op, a, b):
     """16-bit integer operations; bit 16 of the result of addc16 is the carry."""
     if op == isa.D_ADD16:
@@ -111,7 +111,7 @@ def scaled(value, exponent):
     return value
 
 
-@kernel
+@inlined
 def normal_exponent(value):
     """Exponent e with 1 <= |value| / 2**e < 2; 0 for zero and what is not finite."""
     if value == 0.0 or value - value != 0.0:
@@ -152,7 +152,7 @@ def other_element(op, a, b, half):
     return integer_element(op, a, b)
 
 
-@kernel
+@inlined
 def _single_element(op, a, b):
     left, right = single_of(a), single_of(b)
     if op == isa.D_FADDS:
@@ -164,7 +164,7 @@ def _single_element(op, a, b):
     return a if left > right or right != right else b
 
 
-@kernel
+@inlined
 def element(op, a, b, c, half, is_fused):
     """Bits of the result of one element from the bits of its operands.
 

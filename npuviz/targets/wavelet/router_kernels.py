@@ -128,7 +128,7 @@ def link_of(b, port):
     return b + B_LINKS + port * LINK_WORDS
 
 
-@kernel
+@inlined
 def _count_load(s, p, b, port, t):
     """Count a word in the present window of a port."""
     start = s[b + B_LOAD_START]
@@ -361,7 +361,7 @@ def _has_turn(port, outputs):
     return port > 0 and (outputs & 0x1E & ~(1 << opposite(port))) != 0
 
 
-@kernel
+@inlined
 def _head_port(s, p, ch, t):
     """The port whose head is to go next and the cycle from which it may: port | cycle << 3, -1 if none."""
     routes = routes_now(s, ch)

@@ -72,7 +72,7 @@ def command_effect(s, b, node, ch, payload, t):
     return pop_command(payload) if is_popped else payload
 
 
-@kernel
+@inlined
 def filter_takes(s, ch, payload, commit):
     """Whether the filter of a channel lets a word through to the processor; `commit` counts it."""
     f = ch + C_FILTER_FIELDS
@@ -101,7 +101,7 @@ def filter_takes(s, ch, payload, commit):
     return takes
 
 
-@kernel
+@inlined
 def reaches_processor(s, ch, payload):
     """Whether a word that goes to RAMP is for the processor: not filtered, its command not to be ignored."""
     if (payload & MARK_CONTROL) and ((payload >> 24) & 1):

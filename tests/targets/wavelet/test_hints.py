@@ -50,7 +50,7 @@ def test_a_machine_that_forgets_does_the_same(tmp_path: Path) -> None:
 def test_a_wafer_beyond_the_caches_computes_what_numpy_does(tmp_path: Path) -> None:
     side, rounds = 32, 2
     machine = finish(stencil(tmp_path, side, 4, rounds))
-    assert machine.engine.counter(sk.BAND_EVENTS) > CACHED_ACTORS * machine.cycle
+    assert machine.engine.state[sk.H_EVENTS] > CACHED_ACTORS * machine.cycle
     wanted = np.ones((side, side))
     for _ in range(rounds):
         padded = np.pad(wanted, 1)
