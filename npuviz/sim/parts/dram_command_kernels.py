@@ -123,7 +123,7 @@ def dram_can_accept(s, dram, channel):
     return s[channel_word(s, dram, channel) + CC_FRONT_COUNT] < s[dram + DC_FRONT_LIMIT]
 
 
-@kernel
+@inlined
 def dram_offer(s, dram, channel, node, address, tick):
     """Put a request into a channel's front list; it is offered to the buffers from `tick` on.
 

@@ -251,7 +251,7 @@ def can_start(s, p, k, slot, code, t):
     return has_operand(s, k, slot, p[row + C_SRC0], t) and has_operand(s, k, slot, p[row + C_SRC1], t)
 
 
-@kernel
+@inlined
 def watch_compute(s, p, x, c, k, slot, code, t):
     """Test stop rows when a compute instruction is issued: instruction, operands."""
     row = p[P_CODE] + code * CODE_WORDS

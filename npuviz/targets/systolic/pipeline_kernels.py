@@ -126,7 +126,7 @@ def is_vector_op(op):
     return op > OP_GEMM
 
 
-@kernel
+@inlined
 def vector_latency(s, p, k, row):
     """Cycles of a vector instruction on core `k`."""
     op = p[row + C_OP]
@@ -218,7 +218,7 @@ def use_sources(s, p, x, ev, k, slot, row, instruction, t):
     return filled
 
 
-@kernel
+@inlined
 def bank_map(s, p, k, slot, operand):
     """Bit map of the scratchpad banks that an operand of a resident tile lies in."""
     banks = s[k + K_BANKS]
@@ -237,7 +237,7 @@ def bank_map(s, p, k, slot, operand):
     return found
 
 
-@kernel
+@inlined
 def conflict_cycles(s, p, k, slot, row, rows, is_preload):
     """Cycles by which an instruction comes later because its accesses meet in a scratchpad bank.
 
@@ -328,7 +328,7 @@ def start_gemm(s, p, x, ev, c, k, slot, slot_index, code, t):
         watch_queue(x, c * QUEUES_PER_CORE + QUEUE_EX, count, count + 1, t)
 
 
-@kernel
+@inlined
 def record_idle(x, ev, c, s, ring, idle_until):
     """Record why the array stood still before the instruction of a ring entry."""
     track = c * TRACKS_PER_CORE + TRACK_EX
@@ -385,7 +385,7 @@ def retire_gemm(s, p, x, ev, c, k, t):
         watch_queue(x, c * QUEUES_PER_CORE + QUEUE_EX, count + 1, count, t)
 
 
-@kernel
+@inlined
 def start_vector(s, p, x, ev, c, k, slot, slot_index, code, t):
     """Let a vector instruction that is issued in cycle `t` start in the next one; its finish is known."""
     enter = t + 1

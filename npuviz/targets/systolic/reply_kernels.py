@@ -95,7 +95,7 @@ def deliver(s, payload, c, noc_cycle_index):
             s[H_LAST_ACK] = time_ps
 
 
-@kernel
+@inlined
 def queue_reply(s, noc, node, c, channel, enters):
     """Append a response to its channel's FIFO; it enters the network in NoC cycle `enters`."""
     pair = c * s[H_CHANNELS] + channel
@@ -247,7 +247,7 @@ def enter_replies(s, noc, index, cycle):
             s[times + Y_PENDING] = s[pool + node * stride] >> 32
 
 
-@kernel
+@inlined
 def known_until(s, noc, cycle):
     """Last NoC cycle whose responses are all known in `cycle`: later requests cannot return earlier."""
     dram = s[H_DRAM]
@@ -258,7 +258,7 @@ def known_until(s, noc, cycle):
     return (leave * s[dram + D_PERIOD] + period - 1) // period
 
 
-@kernel
+@inlined
 def reply_cycles(s, noc, cycle):
     """The reply network where channels share ports, from `cycle` on as far as it is known.
 

@@ -6,7 +6,7 @@ moment the DRAM takes it (`reply_kernels`), because simple DRAM keeps its order 
 
 from numba import int64
 
-from npuviz.sim.parts.bits_kernels import fetch, inlined, kernel, trailing_zeros
+from npuviz.sim.parts.bits_kernels import fetch, inlined, trailing_zeros
 from npuviz.sim.parts.dram_command_kernels import dram_can_accept, dram_offer
 from npuviz.sim.parts.dram_command_state_kernels import DC_NEXT, NIL, NODE_ADDRESS, NODE_TIME
 from npuviz.sim.parts.dram_kernels import dram_arrive
@@ -156,7 +156,7 @@ def enter_row(s, p, k, burst, i, j, last):
     s[k + K_REQUEST] = -1
 
 
-@kernel
+@inlined
 def finish_burst(s, p, x, ev, c, burst, now):
     """Drop the head burst, whose last request entered the network in core cycle `now`."""
     k = s[H_CORES] + c * s[H_CORE_WORDS]
@@ -293,14 +293,14 @@ def tick_behind(s, cycle):
     return cycle * s[H_NOC_PERIOD] // s[H_DRAM_PERIOD] + 1
 
 
-@kernel
+@inlined
 def give(s, noc, channel, node, tick):
     """Put a request into a channel's front list, which has room."""
     address = s[s[noc + NOC_POOL] + node * s[noc + NOC_STRIDE] + NODE_ADDRESS]
     dram_offer(s, s[H_DRAM], channel, bring_near(s, noc, node), address, tick)
 
 
-@kernel
+@inlined
 def queue_at_door(s, noc, channel, node):
     """Append a node to those that wait at a channel."""
     door = s[H_DOORS] + 2 * channel
@@ -317,7 +317,7 @@ def queue_at_door(s, noc, channel, node):
     s[H_DOORS_WAITING] += 1
 
 
-@kernel
+@inlined
 def take_from_door(s, noc, channel):
     """Remove the first node of those that wait at a channel."""
     door = s[H_DOORS] + 2 * channel
@@ -329,7 +329,7 @@ def take_from_door(s, noc, channel):
     s[H_DOORS_WAITING] -= 1
 
 
-@kernel
+@inlined
 def grant_detailed(s, noc, cycle):
     """Every channel's node takes a waiting request, and hands it to the DRAM in the next cycle.
 
@@ -350,7 +350,7 @@ def grant_detailed(s, noc, cycle):
                 queue_at_door(s, noc, channel, node)
 
 
-@kernel
+@inlined
 def open_doors(s, noc, cycle):
     """Requests at the door enter, one a channel, where the front list has room again."""
     dram = s[H_DRAM]
