@@ -24,6 +24,7 @@ from npuviz.targets.wavelet.state_kernels import (
     H_BORDER,
     H_DEMAND,
     H_EVENTS,
+    H_MIXED,
     H_NOW,
     H_SLOTS,
     H_WHEEL_END,
@@ -31,7 +32,7 @@ from npuviz.targets.wavelet.state_kernels import (
     SLOTS,
     ZERO,
 )
-from npuviz.targets.wavelet.wheel_kernels import end_slot, next_word, word_at
+from npuviz.targets.wavelet.wheel_kernels import end_slot, next_word, sort_seats, word_at
 
 BORDER = ONE  # part of a band; ZERO: what lies inside
 TEAM_SIZE = 0  # threads beside the leading one
@@ -133,11 +134,17 @@ def wait_for_work(team, work):
 
 
 @inlined
+def _is_settled(s):
+    """Whether all nodes have their blocks, and the seats that bands count on."""
+    return s[H_DEMAND] == 0 and s[H_MIXED] == 0
+
+
+@inlined
 def _is_shared(s, team):
-    """Whether several threads run this cycle: there are some, much happens, and no block has to be made."""
+    """Whether several threads run this cycle: there are some, and much happens."""
     team[TEAM_LATELY] = s[H_EVENTS] - team[TEAM_EVENTS]
     team[TEAM_EVENTS] = s[H_EVENTS]
-    return team[TEAM_SIZE] > 0 and s[H_BORDER] > 0 and s[H_DEMAND] == 0 and team[TEAM_LATELY] >= ENOUGH
+    return team[TEAM_SIZE] > 0 and s[H_BORDER] > 0 and _is_settled(s) and team[TEAM_LATELY] >= ENOUGH
 
 
 @spliced
@@ -165,3 +172,5 @@ def run_cycle(s, p, h, x, ev, t, team, aside):
         else:
             _run_words(s, p, h, x, ev, team, ZERO, s[H_WHEEL_END])
         end_slot(s, slot)
+        if s[H_MIXED] and s[H_DEMAND] == 0:
+            sort_seats(s, aside)

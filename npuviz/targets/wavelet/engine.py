@@ -10,7 +10,6 @@ from npuviz.sim.parts.kernel_call import KernelCall
 from npuviz.sim.parts.words import zero_words
 from npuviz.targets.wavelet import isa_kernels as isa
 from npuviz.targets.wavelet import kernels
-from npuviz.targets.wavelet import program_kernels as pk
 from npuviz.targets.wavelet import state_kernels as sk
 from npuviz.targets.wavelet.bands_kernels import TEAM_WORDS
 from npuviz.targets.wavelet.layout import FREE_WORDS, ProgramWords, build_state, log_room
@@ -193,19 +192,7 @@ class Engine:
 
     def make_block(self, node: int) -> None:
         """Give a node its own words, as the kernels do when something first happens there."""
-        s, p = self.state, self.words
-        if s[int(s[sk.H_NODES]) + node]:
-            return
-        c = int(p[int(p[pk.P_NODES]) + node * pk.NODE_WORDS + pk.NODE_CLASS])
-        b, size, template = int(s[sk.H_USED]), int(p[c + pk.L_SIZE]), int(p[c + pk.L_TEMPLATE])
-        s[b : b + size] = p[template : template + size]
-        s[b + sk.B_NODE] = node
-        s[b + sk.B_CLASS] = c
-        s[b + sk.B_MEMORY] = b + int(p[c + pk.L_MEMORY])
-        s[b + sk.B_HISTORY] = s[sk.H_NOW]
-        s[sk.H_USED] = b + size
-        s[sk.H_DEMAND] -= size
-        s[int(s[sk.H_NODES]) + node] = b
+        kernels.make_block(self.state, self.words, node)
 
     def _row(self, command: HostCommand) -> tuple[list[int], np.ndarray, list[int]]:
         x, y, width, height = command.region

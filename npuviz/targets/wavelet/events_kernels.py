@@ -1,6 +1,6 @@
 """Wakes, the heap of node blocks, faults and the log: what every other kernel of the machine stands on.
 
-A node has two actors: its router (2 n) and its processor (2 n + 1). A bit in the slot of a cycle wakes an
+A node has two actors: its router and its processor. A bit in the slot of a cycle wakes an
 actor; it may find nothing to do. What one node does to another takes effect a cycle later at the earliest,
 so that the order of the actors of a cycle decides nothing. Threads may run parts of a wafer side by side
 (bands_kernels.py): what they share is read only, set to one value whoever comes first, or theirs by band.
@@ -13,6 +13,7 @@ from npuviz.targets.wavelet.program_kernels import (
     L_SIZE,
     L_TEMPLATE,
     NODE_CLASS,
+    NODE_SEAT,
     NODE_WORDS,
     NUM_COLORS,
     P_NODES,
@@ -26,6 +27,7 @@ from npuviz.targets.wavelet.state_kernels import (
     B_MEMORY,
     B_NEXT,
     B_NODE,
+    B_SEAT,
     B_SHUT,
     B_TIMED,
     BAND_FAULT,
@@ -54,6 +56,7 @@ from npuviz.targets.wavelet.state_kernels import (
     H_LOG_LAST,
     H_NODES,
     H_NOW,
+    H_SEATS_COUNT,
     H_SEEN,
     H_STATUS,
     H_TRAIL_ROWS,
@@ -70,13 +73,13 @@ from npuviz.targets.wavelet.state_kernels import (
     STATUS_RUNNING,
     X_LEFT,
 )
-from npuviz.targets.wavelet.wheel_kernels import schedule
+from npuviz.targets.wavelet.wheel_kernels import schedule, take_seat
 
 
 @inlined
-def wake_router(s, node, t):
-    """Let the router of a node look for work at cycle `t`."""
-    schedule(s, 2 * node, t)
+def wake_router(s, b, t):
+    """Let the router of a block look for work at cycle `t`."""
+    schedule(s, 2 * s[b + B_SEAT], t)
 
 
 @kernel
@@ -85,13 +88,13 @@ def open_router(s, b, t):
     s[b + B_SHUT] = 0
     for i in range(NUM_COLORS):
         s[b + B_DUE + i] = 0
-    wake_router(s, s[b + B_NODE], t)
+    wake_router(s, b, t)
 
 
 @inlined
-def wake_processor(s, node, t):
-    """Let the processor of a node look for work at cycle `t`."""
-    schedule(s, 2 * node + 1, t)
+def wake_processor(s, b, t):
+    """Let the processor of a block look for work at cycle `t`."""
+    schedule(s, 2 * s[b + B_SEAT] + 1, t)
 
 
 @inlined
@@ -173,6 +176,11 @@ def _make_block(s, p, node):
     s[b + B_CLASS] = c
     s[b + B_MEMORY] = b + p[c + L_MEMORY]
     s[b + B_HISTORY] = s[H_NOW]
+    seat = p[p[P_NODES] + node * NODE_WORDS + NODE_SEAT]
+    if seat < 0:
+        seat = s[H_SEATS_COUNT]
+        s[H_SEATS_COUNT] = seat + 1
+    take_seat(s, b, seat)
     s[H_USED] = b + size
     s[H_DEMAND] -= size
     s[s[H_NODES] + node] = b

@@ -137,7 +137,7 @@ def _start_on(s, p, h, m, index, node, number, t):
         s[b + B_LAUNCH_COMMAND] = index
         s[b + B_LAUNCH_ARGS] = h[m + M_DATA]
         s[b + B_LAUNCH_COUNT] = h[m + M_ARGS]
-        wake_processor(s, node, t + p[P_HOST_LAUNCH])
+        wake_processor(s, b, t + p[P_HOST_LAUNCH])
         return 1
     color = h[m + M_COLOR]
     place = p[c + L_CHANNEL + color]
@@ -158,7 +158,7 @@ def _start_on(s, p, h, m, index, node, number, t):
         s[q + Q_IN_COMMAND] = index
         s[q + Q_IN_NEXT] = t + p[P_HOST_SETUP]
         s[b + B_STREAMS_IN] |= 1 << queue
-        wake_processor(s, node, t + p[P_HOST_SETUP])
+        wake_processor(s, b, t + p[P_HOST_SETUP])
     else:
         s[ch + C_OUT_LEFT] = count
         s[ch + C_OUT_AT] = h[m + M_DATA] + number * count

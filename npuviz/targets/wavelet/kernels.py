@@ -3,7 +3,7 @@
 from npuviz.sim.parts.bits_kernels import entry, inlined, kernel, pointer_to, spliced
 from npuviz.sim.parts.watch_kernels import X_CAPACITY, X_EVENTS, X_UNTIL
 from npuviz.targets.wavelet.bands_kernels import LET_GO, TEAM_SIZE, run_cycle, run_jobs, wait_for_work
-from npuviz.targets.wavelet.events_kernels import look_for_fault
+from npuviz.targets.wavelet.events_kernels import block_of, look_for_fault
 from npuviz.targets.wavelet.host_kernels import host_step
 from npuviz.targets.wavelet.program_kernels import (
     P_SETTLE,
@@ -165,3 +165,13 @@ def advance(state, program, host, transient, events, margin, team, serves):
     if team[TEAM_SIZE] > 0:
         exact_marks(s)
     return result
+
+
+@entry
+def make_block(state, program, node):
+    """Give a node its own words, if it has none yet.
+
+    state    (words,) int64  changed  root state
+    program  (words,) int64  read     program words
+    """
+    block_of(pointer_to(state), pointer_to(program), node)

@@ -59,6 +59,7 @@ class ProgramWords:
         ]
         programs = self._add(np.concatenate(group_rows)) if group_rows else 0
         self.nodes, self.templates, self.used_bytes = _classes(spec, wafer)
+        self.starters = _starters(self.nodes, self.templates)
         self.class_at = [self._class(each, programs) for each in self.templates]
         self.class_words_at = np.array(self.class_at, np.int64)
         self._head(head, spec, wafer, programs)
@@ -218,6 +219,7 @@ class ProgramWords:
         words[:, pk.NODE_ROW] = nodes.y + wafer.offset[1]
         words[:, pk.NODE_CLASS] = np.array(self.class_at, np.int64)[nodes.class_of] if len(nodes.x) else 0
         words[:, pk.NODE_X], words[:, pk.NODE_Y] = nodes.x, nodes.y
+        words[self.starters, pk.NODE_SEAT] = np.arange(len(self.starters))
         padded = np.pad(nodes.grid, 1, constant_values=-1)
         for port, (dx, dy) in enumerate(((0, 0), (0, -1), (1, 0), (0, 1), (-1, 0))):
             words[:, pk.NODE_NEIGHBOUR + port] = padded[nodes.y + 1 + dy, nodes.x + 1 + dx]
@@ -344,7 +346,8 @@ def build_state(spec: WaveletSpec, words: ProgramWords) -> np.ndarray:
     groups = wheel + sk.SLOTS * num_words
     tops = groups + sk.SLOTS * num_groups
     nodes = tops + sk.SLOTS * num_tops
-    trails = nodes + count
+    seats = nodes + count
+    trails = seats + count
     seen = trails + 4 * trail * bands
     heap = seen + sk.SEEN_WORDS
     heap += -heap % sk.LINE_WORDS
@@ -358,6 +361,7 @@ def build_state(spec: WaveletSpec, words: ProgramWords) -> np.ndarray:
         sk.H_USED: heap,
         sk.H_NODES: nodes,
         sk.H_NODES_COUNT: count,
+        sk.H_SEATS: seats,
         sk.H_WHEEL: wheel,
         sk.H_WHEEL_GROUPS: groups,
         sk.H_WHEEL_TOPS: tops,
@@ -379,25 +383,27 @@ def build_state(spec: WaveletSpec, words: ProgramWords) -> np.ndarray:
         s[word] = value
     for band in range(bands):
         s[sk.HEADER_WORDS + band * sk.BAND_WORDS + sk.BAND_TRAIL] = trails + 4 * trail * band
-    _wake_at_start(s, words)
+    _seat_starters(s, words.starters)
     return s
 
 
-def _wake_at_start(s: np.ndarray, words: ProgramWords) -> None:
-    """Programs with active tasks or closed colors run from cycle 0 on; all others sleep."""
-    starts = np.array(
-        [
-            t.program >= 0 and bool(t.words[sk.B_ACTIVE] or t.words[sk.B_TEARDOWN])
-            for t in words.templates
-        ]
-    )  # fmt: skip
-    if not len(starts):
-        return
-    for node in np.flatnonzero(starts[words.nodes.class_of]).tolist():
-        s[sk.H_SLOTS] = 1
-        place = 2 * node + 1
-        # Slot 0 of the words, and the first of each kind of marks.
-        for level, step in ((sk.H_WHEEL, sk.SLOTS), (sk.H_WHEEL_GROUPS, 1), (sk.H_WHEEL_TOPS, 1)):
-            bit = 1 << (place & sk.FAN_MASK)
-            place >>= sk.FAN_SHIFT
-            s[s[level] + place * step] |= bit
+def _starters(nodes: Nodes, templates: Sequence[ClassTemplate]) -> np.ndarray:
+    """(k,) int64: nodes whose programs have active tasks or closed colors; they run from cycle 0 on."""
+    starts = [
+        t.program >= 0 and bool(t.words[sk.B_ACTIVE] or t.words[sk.B_TEARDOWN]) for t in templates
+    ]  # fmt: skip
+    return np.flatnonzero(np.array(starts, bool)[nodes.class_of])
+
+
+def _seat_starters(s: np.ndarray, starters: np.ndarray) -> None:
+    """Give those that start their seats, and wake them in cycle 0; all others sleep."""
+    seats = np.arange(len(starters))
+    s[s[sk.H_SEATS] + seats] = -1 - starters
+    s[sk.H_SEATS_COUNT] = len(starters)
+    s[sk.H_MIXED] = not np.array_equal(seats, starters)
+    s[sk.H_SLOTS] = len(starters) > 0
+    places = 2 * seats + 1
+    # Slot 0 of the words, and the first of each kind of marks.
+    for level, step in ((sk.H_WHEEL, sk.SLOTS), (sk.H_WHEEL_GROUPS, 1), (sk.H_WHEEL_TOPS, 1)):
+        np.bitwise_or.at(s, s[level] + (places >> sk.FAN_SHIFT) * step, 1 << (places & sk.FAN_MASK))
+        places = np.unique(places >> sk.FAN_SHIFT)

@@ -25,8 +25,8 @@ from npuviz.targets.wavelet.state_kernels import (
     C_PORTS,
     ENTRY_WORDS,
     FAN_SHIFT,
-    H_NODES,
     H_NOW,
+    H_SEATS,
     H_WHEEL_END,
     KIND_BITS,
     KIND_INPUT,
@@ -71,11 +71,11 @@ def _next_thread(s, b):
 @kernel
 def _fetch_headers(s, first, word):
     """Ask for the blocks of the actors in a word of the wheel, whose lowest bit is actor `first`."""
-    nodes = s[H_NODES] + (first >> 1)
+    seats = s[H_SEATS] + (first >> 1)
     while word:
         k = trailing_zeros(word) & ~1
         word &= ~(3 << k)
-        b = s[nodes + (k >> 1)]
+        b = s[seats + (k >> 1)]
         if b > 0:
             for line in range(HEADER_LINES):
                 fetch(s, b + line * LINE_WORDS)
@@ -98,12 +98,12 @@ def _next_channels(s, b):
 @kernel
 def _fetch_records(s, p, first, word):
     """Ask for the threads and channels that the blocks of these actors name."""
-    nodes = s[H_NODES] + (first >> 1)
+    seats = s[H_SEATS] + (first >> 1)
     while word:
         k = trailing_zeros(word)
         word &= word - 1
-        b = s[nodes + (k >> 1)]
-        if b == 0:
+        b = s[seats + (k >> 1)]
+        if b <= 0:
             continue
         c = s[b + B_CLASS]
         if k & 1:
@@ -125,12 +125,12 @@ def _fetch_records(s, p, first, word):
 @kernel
 def _fetch_targets(s, p, first, word):
     """Ask for what those threads and channels name: memory, queues, the next routers."""
-    nodes = s[H_NODES] + (first >> 1)
+    seats = s[H_SEATS] + (first >> 1)
     while word:
         k = trailing_zeros(word)
         word &= word - 1
-        b = s[nodes + (k >> 1)]
-        if b == 0:
+        b = s[seats + (k >> 1)]
+        if b <= 0:
             continue
         c = s[b + B_CLASS]
         if k & 1:

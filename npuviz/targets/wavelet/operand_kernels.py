@@ -360,7 +360,7 @@ def pop_queue(s, b, q, number, t):
     s[band_at(s, b) + BAND_TAKEN] += 1
     if count >= s[q + Q_LIMIT] - 1:
         s[b + B_SHUT] = 0
-        wake_router(s, s[b + B_NODE], t + 1)
+        wake_router(s, b, t + 1)
     if count == 1:
         s[b + B_MAIN_MASK] &= ~(1 << number)
     return payload
@@ -397,7 +397,7 @@ def send_word(s, p, b, a, value, index, is_last, t):
     sequence = s[b + B_SEQUENCE]
     s[b + B_SEQUENCE] = sequence + 1
     push_word(s, b, s[a + A_RECORD], ZERO, payload, (node << 32) | sequence, ready)
-    wake_router(s, node, ready)
+    wake_router(s, b, ready)
     leave_trail(
         s, (node << 32) | sequence, node, ZERO, TRAIL_SENT, ZERO, s[s[a + A_RECORD] + C_COLOR], s[a + A_LINE]
     )

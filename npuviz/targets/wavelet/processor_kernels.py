@@ -24,7 +24,6 @@ from npuviz.targets.wavelet.state_kernels import (
     B_CLAIMED,
     B_CLASS,
     B_FLUSH,
-    B_FLUSH_TASK,
     B_FREE,
     B_HALTED,
     B_LAST,
@@ -33,6 +32,7 @@ from npuviz.targets.wavelet.state_kernels import (
     B_MAIN_MASK,
     B_MAP_WAIT,
     B_NEXT,
+    B_NODE,
     B_PC,
     B_PROGRAM,
     B_READY,
@@ -46,6 +46,9 @@ from npuviz.targets.wavelet.state_kernels import (
     C_LIMIT_RAMP,
     C_PORTS,
     FAR,
+    FLUSH_TASK,
+    FLUSHES,
+    H_SEATS,
     KIND_INPUT,
     KIND_OUTPUT,
     LEVEL_BITS,
@@ -79,7 +82,7 @@ MICROTHREADS = (1 << MAIN) - 1
 
 
 @kernel
-def _take_from_host(s, p, h, b, node, t):
+def _take_from_host(s, p, h, b, t):
     """Words that the host sends to this processor enter its queues; returns when to look again."""
     again = FAR
     mask = s[b + B_STREAMS_IN]
@@ -98,7 +101,7 @@ def _take_from_host(s, p, h, b, node, t):
         place = s[q + Q_IN_AT]
         identity = (1 << 62) | place
         push_queue(s, b, q, h[place] & 0xFFFF_FFFF, identity, t + 1)
-        leave_trail(s, identity, node, ZERO, TRAIL_TAKEN, ZERO, s[q], h[place] & 0xFFFF_FFFF)
+        leave_trail(s, identity, s[b + B_NODE], ZERO, TRAIL_TAKEN, ZERO, s[q], h[place] & 0xFFFF_FFFF)
         s[b + B_MAIN_MASK] |= 1 << k
         s[q + Q_IN_AT] = place + 1
         s[q + Q_IN_NEXT] = t + p[P_HOST_WORD]
@@ -113,13 +116,12 @@ def _take_from_host(s, p, h, b, node, t):
 @kernel
 def _look_for_empty(s, p, b):
     """Queues with a flush under way that are empty now start their handler."""
-    mask = s[b + B_FLUSH]
+    mask = s[b + B_FLUSH] & FLUSHES
     while mask:
         k = trailing_zeros(mask)
         mask &= ~(1 << k)
         if queue_level(s, p, b, k & 7, k >= 8) == 0:
-            s[b + B_FLUSH] &= ~(1 << k)
-            s[b + B_FLUSH_TASK] |= 1 << k
+            s[b + B_FLUSH] = (s[b + B_FLUSH] & ~(1 << k)) | (1 << (k + FLUSH_TASK))
 
 
 @kernel
@@ -207,16 +209,18 @@ def rank_of(level, has_turn):
 
 
 @kernel
-def processor_step(s, p, h, x, ev, node, t):
-    """Cycle `t` of a node's processor."""
+def processor_step(s, p, h, x, ev, seat, t):
+    """Cycle `t` of the processor with a seat."""
     stay_apart()
-    b = block_of(s, p, node)
+    b = s[s[H_SEATS] + seat]
+    if b < 0:
+        b = block_of(s, p, -1 - b)
     if s[b + B_HALTED] or s[b + B_PROGRAM] < 0:
         return
     wake = FAR
     if s[b + B_STREAMS_IN]:
-        wake = _take_from_host(s, p, h, b, node, t)
-    if s[b + B_FLUSH]:
+        wake = _take_from_host(s, p, h, b, t)
+    if s[b + B_FLUSH] & FLUSHES:
         _look_for_empty(s, p, b)
     threads = s[b + B_THREADS]
     blocked = threads & s[b + B_UT_BLOCKED] & MICROTHREADS
@@ -264,7 +268,7 @@ def processor_step(s, p, h, x, ev, node, t):
         if ready or main:
             wake = s[b + B_FREE]
         if wake < FAR:
-            wake_processor(s, node, wake)
+            wake_processor(s, b, wake)
         return
     best, rank = -1, -1
     if ready:
@@ -283,7 +287,7 @@ def processor_step(s, p, h, x, ev, node, t):
     if again < wake:
         wake = again
     if wake < FAR:
-        wake_processor(s, node, wake)
+        wake_processor(s, b, wake)
 
 
 @spliced

@@ -44,7 +44,8 @@ NODE_CLASS = 2
 NODE_X = 3  # in the rectangle
 NODE_Y = 4
 NODE_NEIGHBOUR = 5  # five ports, -1 edge, -2 a place without router
-NODE_WORDS = 10
+NODE_SEAT = 10  # from the start, -1 none
+NODE_WORDS = 11
 
 RATE_WORDS = 6
 RATE_GROUP = 0  # elements per beat, nothing in the way

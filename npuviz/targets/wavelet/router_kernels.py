@@ -83,12 +83,12 @@ from npuviz.targets.wavelet.state_kernels import (
     FAULT_EDGE,
     FAULT_UNROUTED,
     H_NODES,
+    H_SEATS,
     LINK_BLOCK,
     LINK_COLOR,
     LINK_END,
     LINK_FREE,
     LINK_LOAD,
-    LINK_NODE,
     LINK_START,
     LINK_WORDS,
     LOG_TWO_ARRIVALS,
@@ -175,7 +175,6 @@ def _find_neighbour(s, p, b, node, color, port):
         fault(s, node, FAULT_EDGE, color | (port << 8))
         return 0
     nb = block_of(s, p, receiver)
-    s[link_of(b, port) + LINK_NODE] = receiver + 1
     s[link_of(b, port) + LINK_BLOCK] = nb
     return nb
 
@@ -287,7 +286,7 @@ def _to_processor(s, p, x, b, node, ch, payload, identity, waited, t):
     if is_watched(x):
         _watch_arrival(s, p, x, node, q, number, s[ch + C_COLOR], payload, t)
     s[b + B_MAIN_MASK] |= 1 << number
-    wake_processor(s, node, ready)
+    wake_processor(s, b, ready)
     leave_trail(s, identity, node, ZERO, TRAIL_TAKEN, waited, s[ch + C_COLOR], payload)
 
 
@@ -307,7 +306,7 @@ def _send_over(s, p, x, ev, b, node, ch, port, payload, identity, t):
     else:
         target = s[ch + C_PORTS + port * PORT_WORDS + R_TARGET]
         push_word(s, nb, target, opposite(port), payload, identity, ready)
-    wake_router(s, s[link + LINK_NODE] - 1, ready)
+    wake_router(s, nb, ready)
     free = s[link + LINK_FREE]
     if free < t * 1000:
         free = t * 1000
@@ -347,12 +346,13 @@ def _move(s, p, x, ev, b, node, ch, port, outputs, t):
     if count >= limit - 1:
         if port > 0:
             sender = p[p[P_NODES] + node * NODE_WORDS + NODE_NEIGHBOUR + port]
-            s[s[s[H_NODES] + sender] + B_SHUT] = 0
-            wake_router(s, sender, t + 1)
+            sb = s[s[H_NODES] + sender]
+            s[sb + B_SHUT] = 0
+            wake_router(s, sb, t + 1)
         else:
-            wake_processor(s, node, t + 1)
+            wake_processor(s, b, t + 1)
     elif port == 0 and (count >= limit - 3 or count == 1):
-        wake_processor(s, node, t + 1)
+        wake_processor(s, b, t + 1)
 
 
 @inlined
@@ -408,18 +408,17 @@ def _to_host(s, p, h, b, node, ch, t):
     s[ch + C_OUT_LEFT] -= 1
     s[ch + C_OUT_NEXT] = t + p[P_HOST_WORD]
     drop_head(s, p, b, ch, ZERO, t)
-    wake_processor(s, node, t + 1)
+    wake_processor(s, b, t + 1)
     if s[ch + C_OUT_LEFT] == 0:
         end_part(s, s[ch + C_OUT_COMMAND], t)
     return t + 1
 
 
 @kernel
-def router_step(s, p, h, x, ev, node, t):
-    """Cycle `t` of a node's router: every color moves at most one word."""
-    b = s[s[H_NODES] + node]
-    if b == 0:
-        return
+def router_step(s, p, h, x, ev, seat, t):
+    """Cycle `t` of the router with a seat: every color moves at most one word."""
+    b = s[s[H_SEATS] + seat]
+    node = s[b + B_NODE]
     c = s[b + B_CLASS]
     places = p[c + L_CHANNEL_LIST]
     candidates = 0
@@ -475,7 +474,7 @@ def router_step(s, p, h, x, ev, node, t):
         elif state == FULL:
             s[b + B_SHUT] |= 1 << first
     if wake < FAR:
-        wake_router(s, node, wake)
+        wake_router(s, b, wake)
 
 
 @kernel

@@ -62,7 +62,7 @@ def command_effect(s, b, node, ch, payload, t):
     elif command == CMD_TEARDOWN:
         s[ch + C_CLOSED] = 1
         s[b + B_TEARDOWN] |= 1 << s[ch + C_COLOR]
-        wake_processor(s, node, t + 1)
+        wake_processor(s, b, t + 1)
     mode = s[ch + C_POP]
     is_popped = mode == POP_ALWAYS
     if mode == POP_ON_ADVANCE:

@@ -182,7 +182,7 @@ def _queue_system(s, p, b, number, queue, kind, third, t):
     is_output = kind == isa.ID_OUTPUT_QUEUE
     if number == isa.S_QUEUE_FLUSH:
         s[b + B_FLUSH] |= 1 << ((queue & 7) + (8 if is_output else 0))
-        wake_processor(s, s[b + B_NODE], t + 1)
+        wake_processor(s, b, t + 1)
         return 0
     if number == isa.S_QUEUE_STATUS:
         count = queue_level(s, p, b, queue, is_output)
@@ -222,7 +222,7 @@ def _queue_system(s, p, b, number, queue, kind, third, t):
                     )
                 s[b + place + Q_COLOR] = third
                 s[ch + C_QUEUE] = queue & 7
-                wake_processor(s, s[b + B_NODE], t + 1)
+                wake_processor(s, b, t + 1)
         open_router(s, b, t + 1)
     return 0
 

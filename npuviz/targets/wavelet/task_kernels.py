@@ -33,7 +33,7 @@ from npuviz.targets.wavelet.state_kernels import (
     B_CLASS,
     B_DEPTH,
     B_EVENT_ID,
-    B_FLUSH_TASK,
+    B_FLUSH,
     B_FRAME,
     B_FUNCTION,
     B_HIGH,
@@ -55,6 +55,7 @@ from npuviz.targets.wavelet.state_kernels import (
     B_TEARDOWN,
     B_UT_BLOCKED,
     BAND_TASKS,
+    FLUSH_TASK,
     LOG_ABSORBED,
     LOG_CONTROL_UNBOUND,
     LOG_UNBOUND_TASK,
@@ -118,7 +119,7 @@ def turn_of(number, after, behind):
 @inlined
 def may_start(s, b):
     """Whether it is worth while to ask `pick_task`."""
-    tasks = (s[b + B_ACTIVE] & ~s[b + B_BLOCKED]) | s[b + B_TEARDOWN] | s[b + B_FLUSH_TASK]
+    tasks = (s[b + B_ACTIVE] & ~s[b + B_BLOCKED]) | s[b + B_TEARDOWN] | (s[b + B_FLUSH] >> FLUSH_TASK)
     return tasks != 0 or (s[b + B_MAIN_MASK] & ~s[b + B_CLAIMED]) != 0 or s[b + B_LAUNCH] >= 0
 
 
@@ -185,8 +186,9 @@ def pick_task(s, p, b, t):
         if has_handler and not (blocked >> TEARDOWN_ID) & 1:
             best = turn_of(TEARDOWN_ID, after, 64)
             found = PICK_TEARDOWN | (color << 8)
-    if s[b + B_FLUSH_TASK] and _is_better(turn_of(TEARDOWN_ID, after, 64), best):
-        found = PICK_FLUSH | (trailing_zeros(s[b + B_FLUSH_TASK]) << 8)
+    flushes = s[b + B_FLUSH] >> FLUSH_TASK
+    if flushes and _is_better(turn_of(TEARDOWN_ID, after, 64), best):
+        found = PICK_FLUSH | (trailing_zeros(flushes) << 8)
     return found
 
 
@@ -227,7 +229,7 @@ def _begin(s, p, b, function, task, t):
     s[b + B_TASK_COUNT] += 1
     s[b + B_LINE] = p[g + G_FIRST] + s[b + B_PC]
     s[band_at(s, b) + BAND_TASKS] += 1
-    wake_processor(s, s[b + B_NODE], s[b + B_READY])
+    wake_processor(s, b, s[b + B_READY])
     return first
 
 
@@ -290,7 +292,7 @@ def start_task(s, p, h, b, pick, t):
             function = p[p[g + G_LOCAL] + TEARDOWN_ID]
         _begin(s, p, b, function, (isa.ID_COLOR << 16) | number, t)
     elif what == PICK_FLUSH:
-        s[b + B_FLUSH_TASK] &= ~(1 << number)
+        s[b + B_FLUSH] &= ~(1 << (number + FLUSH_TASK))
         function = p[p[g + G_EMPTY] + number]
         if function < 0:
             function = p[p[g + G_LOCAL] + TEARDOWN_ID]
@@ -302,7 +304,7 @@ def start_task(s, p, h, b, pick, t):
         payload = pop_queue(s, b, q, number, t)
         if what == PICK_DROP:
             hazard(s, s[b + B_NODE], LOG_CONTROL_UNBOUND, (payload >> 16) & 63, NONE)
-            wake_processor(s, s[b + B_NODE], t + 1)
+            wake_processor(s, b, t + 1)
             return
         task = s[q + Q_ID]
         table = p[g + G_DATA]

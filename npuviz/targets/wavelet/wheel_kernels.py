@@ -11,11 +11,17 @@ comes first; `exact_marks` puts that right. To set one bit atomically would wait
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros
 from npuviz.targets.wavelet.state_kernels import (
+    B_NODE,
+    B_SEAT,
     EVERY_BIT,
     FAN_MASK,
     FAN_SHIFT,
     H_ASIDE,
+    H_MIXED,
+    H_NODES,
+    H_NODES_COUNT,
     H_NOW,
+    H_SEATS,
     H_SLOTS,
     H_WHEEL,
     H_WHEEL_END,
@@ -35,13 +41,53 @@ def schedule(s, actor, t):
         t = now + SLOTS - 1
     elif t <= now:
         t = now + 1
-    slot = t & (SLOTS - 1)
+    _set_bit(s, actor, t & (SLOTS - 1))
+
+
+@inlined
+def _set_bit(s, actor, slot):
     word = actor >> FAN_SHIFT
     at = word_at(s, word, slot)
     before = s[at]
     s[at] = before | (1 << (actor & FAN_MASK))
     if before == 0:
         _mark(s, word, slot)
+
+
+@kernel
+def take_seat(s, b, seat):
+    """Give the node of a block a seat: its router is actor 2 n of the wheel, its processor 2 n + 1."""
+    s[b + B_SEAT] = seat
+    s[s[H_SEATS] + seat] = b
+    if seat != s[b + B_NODE]:
+        s[H_MIXED] = 1
+
+
+@kernel
+def sort_seats(s, aside):
+    """Give each node the seat of its own number, as bands need it: all nodes have blocks by now.
+
+    aside  word behind the heap: as many words as the wheel has are 0 from there on, and will be again
+    """
+    size = s[H_WHEEL_END] << SLOT_SHIFT
+    for i in range(size):
+        s[aside + i] = s[s[H_WHEEL] + i]
+        s[s[H_WHEEL] + i] = 0
+    for slot in range(SLOTS):
+        end_slot(s, slot)
+    for i in range(size):
+        word = s[aside + i]
+        s[aside + i] = 0
+        while word:
+            actor = ((i >> SLOT_SHIFT) << FAN_SHIFT) + trailing_zeros(word)
+            word &= word - 1
+            node = s[s[s[H_SEATS] + (actor >> 1)] + B_NODE]
+            _set_bit(s, 2 * node + (actor & 1), i & (SLOTS - 1))
+    for node in range(s[H_NODES_COUNT]):
+        b = s[s[H_NODES] + node]
+        s[s[H_SEATS] + node] = b
+        s[b + B_SEAT] = node
+    s[H_MIXED] = 0
 
 
 @inlined
