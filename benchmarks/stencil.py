@@ -1,6 +1,11 @@
 """A five-point stencil on a grid of processing elements, as CSL: the load of the wafer benchmark."""
 
+from dataclasses import replace
 from pathlib import Path
+
+import numpy as np
+
+from npuviz.targets.wavelet.tables import Wafer
 
 SIDE = 64
 DEPTH = 64
@@ -180,3 +185,18 @@ def write_stencil(folder: Path) -> Path:
     path = folder / "layout.csl"
     path.write_text(LAYOUT, encoding="utf-8")
     return path
+
+
+def among_idle(wafer: Wafer, columns: int, rows: int, x: int, y: int) -> Wafer:
+    """The wafer's programs with their corner at (x, y) of a rectangle of PEs that have nothing to do."""
+    programs = np.full((rows, columns), len(wafer.programs), np.int32)
+    programs[y : y + wafer.rows, x : x + wafer.columns] = wafer.program_of
+    return replace(
+        wafer,
+        programs=(*wafer.programs, replace(wafer.programs[0], activated=())),
+        program_of=programs,
+        channels={(x + column, y + row): found for (column, row), found in wafer.channels.items()},
+        columns=columns,
+        rows=rows,
+        fabric=(columns + 7, rows + 2),
+    )

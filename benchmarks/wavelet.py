@@ -2,14 +2,13 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
 
 from benchmarks.row import Row
-from benchmarks.stencil import DEPTH, ROUNDS, SIDE, write_stencil
+from benchmarks.stencil import DEPTH, ROUNDS, SIDE, among_idle, write_stencil
 from npuviz.base.progress import NoProgress
 from npuviz.program.program import Program
 from npuviz.sim.stop import NO_STOPS
@@ -21,17 +20,14 @@ from npuviz.targets.wavelet.team import num_processors
 
 FOREVER = 1 << 40
 REPEATS = 5
-SMALL_REPEATS = 40
+SMALL_REPEATS = 20
+COPIES = 4
 SLICE = 100
 """Cycles: runs that hardly differ are compared slice by slice."""
 SPEED = 10.0
 SMALL_SIDE = 16
-IDLE_SIDE = 317
-"""A square of over 100,000 PEs."""
-IDLE_ROWS = 6281
-"""Rows of SMALL_SIDE PEs: as many."""
-FEW_ROWS = 17
-"""Rows as wide as the square with few idle PEs: what it costs that active PEs lie apart."""
+AMONG = [(16, 6281, 0, 0), (317, 317, 0, 0), (317, 317, 150, 150), (317, 17, 0, 0)]
+"""Columns and rows of rectangles, and where in them the small stencil is at work; nothing else is."""
 
 
 def _load(side: int, rounds: int) -> Program:
@@ -57,45 +53,53 @@ def _seconds(machine: WaveletMachine, cycles: int) -> list[float]:
     return found
 
 
-def _best(runs: Sequence[tuple[WaveletMachine, int]], repeats: int, cycles: int = FOREVER) -> list[float]:
-    """Seconds of machines from now to their ends, each on at most so many threads.
+def _best(
+    runs: Sequence[tuple[WaveletMachine, int]], repeats: int, cycles: int = FOREVER
+) -> list[np.ndarray]:
+    """Seconds that each so many cycles of machines take from now to their ends, at most so many threads each.
 
-    The sum of the best that each so many cycles took in several runs, all in turn.
+    The best of several runs, all in turn, to and fro.
     """
     starts = [machine.snapshot() for machine, _ in runs]
     found: list[list[list[float]]] = [[] for _ in runs]
+    turns = list(zip(runs, starts, found, strict=True))
     for _ in range(repeats):
-        for (machine, threads), start, seconds in zip(runs, starts, found, strict=True):
+        turns.reverse()
+        for (machine, threads), start, seconds in turns:
             machine.engine.most_threads = threads
             machine.restore(start)
             seconds.append(_seconds(machine, cycles))
-    return [float(np.min(seconds, axis=0).sum()) for seconds in found]
-
-
-def _inside(wafer: Wafer, columns: int, rows: int) -> Wafer:
-    """The same program in the corner of a rectangle of idle PEs of that size."""
-    programs = np.full((rows, columns), len(wafer.programs), np.int32)
-    programs[: wafer.rows, : wafer.columns] = wafer.program_of
-    own = (*wafer.programs, replace(wafer.programs[0], activated=()))
-    size = (columns + 7, rows + 2)
-    return replace(wafer, programs=own, program_of=programs, columns=columns, rows=rows, fabric=size)
+    return [np.min(seconds, axis=0) for seconds in found]
 
 
 def _idle() -> list[Row]:
-    """What idle PEs cost a small program."""
+    """What idle PEs cost a small program.
+
+    How fast a machine is depends a little on the pages of memory it gets: there are several of each kind.
+    """
     small = _load(SMALL_SIDE, ROUNDS).payload.wafer
-    sizes = [(SMALL_SIDE, IDLE_ROWS), (IDLE_SIDE, FEW_ROWS), (IDLE_SIDE, IDLE_SIDE)]
-    machines = [_machine(small), _machine(small), *(_machine(_inside(small, *size)) for size in sizes)]
-    alone, *others = _best([(machine, 1) for machine in machines], SMALL_REPEATS, SLICE)
-    names = [f"the same among {c * r - SMALL_SIDE**2} idle PEs, {c} x {r} in all" for c, r in sizes]
-    figures = ["", "no more than a machine alike", "", "no more than with few idle PEs"]
-    work = machines[0].cycle * SMALL_SIDE**2 / 1e6
+    wafers = [small, small, *(among_idle(small, *each) for each in AMONG)]
+    found: list[list[np.ndarray]] = []
+    cycles = 0
+    for copy in range(COPIES):
+        order = 1 if copy % 2 else -1
+        runs = [(_machine(wafer), 1) for wafer in wafers[::order]]
+        found.append(_best(runs, SMALL_REPEATS, SLICE)[::order])
+        cycles = runs[0][0].cycle
+    alone, alike, *others = np.min(found, axis=0).sum(axis=1).tolist()
+    work = cycles * SMALL_SIDE**2 / 1e6
     return [
         Row(f"stencil {SMALL_SIDE} x {SMALL_SIDE}: PE-cycles", work / alone, "M/s"),
         Row(f"stencil {SMALL_SIDE} x {SMALL_SIDE}", alone, "s"),
+        Row("a machine alike", alike / alone, "x"),
         *(
-            Row(name, seconds / alone, "x", figure)
-            for name, seconds, figure in zip(["a machine alike", *names], others, figures, strict=True)
+            Row(
+                f"the same at ({x}, {y}) of {columns} x {rows}, {columns * rows - SMALL_SIDE**2} PEs idle",
+                seconds / alone,
+                "x",
+                "as a machine alike",
+            )
+            for (columns, rows, x, y), seconds in zip(AMONG, others, strict=True)
         ),
     ]
 
@@ -108,7 +112,7 @@ def run() -> list[Row]:
     loaded = time.process_time() - begin
     machine = _machine(wafer)
     threads = num_processors()
-    seconds, single = _best([(machine, threads), (machine, 1)], REPEATS)
+    seconds, single = (float(each.sum()) for each in _best([(machine, threads), (machine, 1)], REPEATS))
     count = len(machine.engine.program.nodes.x)
     work = machine.cycle * count / 1e6
     counters = machine.summary().counters

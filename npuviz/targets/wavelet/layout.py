@@ -389,9 +389,7 @@ def build_state(spec: WaveletSpec, words: ProgramWords) -> np.ndarray:
 
 def _starters(nodes: Nodes, templates: Sequence[ClassTemplate]) -> np.ndarray:
     """(k,) int64: nodes whose programs have active tasks or closed colors; they run from cycle 0 on."""
-    starts = [
-        t.program >= 0 and bool(t.words[sk.B_ACTIVE] or t.words[sk.B_TEARDOWN]) for t in templates
-    ]  # fmt: skip
+    starts = [t.program >= 0 and bool(t.words[sk.B_ACTIVE] or t.words[sk.B_TEARDOWN]) for t in templates]
     return np.flatnonzero(np.array(starts, bool)[nodes.class_of])
 
 

@@ -1,8 +1,9 @@
 """Word positions of the root state `s` and of the host words `h`.
 
-The state is one flat int64 array: a header, the time wheel, the table of nodes (places of the fabric with
-a program or a route), the trail of hops, then a heap. A node's block is copied to the heap when something
-first happens there, so that idle nodes take one word each.
+The state is one flat int64 array: a header, the time wheel, the tables of nodes (places of the fabric with
+a program or a route) and of their seats in the wheel, the trail of hops, then a heap. When something first
+happens at a node, its block is copied to the heap and it takes the next seat; an idle node takes a word of
+the first table.
 """
 
 import numpy as np
@@ -50,7 +51,7 @@ H_WHEEL_TOPS_COUNT = 38
 H_FAULTS = 39  # 1 from the first fault of a band on
 H_SEATS = 40  # word of the table of seats: the block of the node that has it, -1 - node before it has one
 H_SEATS_COUNT = 41  # seats taken
-H_MIXED = 42  # 1: a seat is not that of the node with the same number
+H_MIXED = 42  # 1: a node has not the seat of its own number
 H_SLOTS = 64  # per slot of the wheel: 1 if somebody wakes in it
 HEADER_WORDS = 96
 

@@ -1,9 +1,13 @@
 """The time wheel: who wakes in which of the next cycles.
 
+A node takes a seat when it first has work; with it come two actors, its router (2 seat) and its processor
+(2 seat + 1). So actors that have work lie side by side however far apart they are on the wafer. When all
+nodes have work, each gets the seat of its own number: bands of rows can then run side by side.
+
 A tree of bits over the actors: a word has a bit for each of 32 actors, a mark of a group one for each of 32
 words, a top mark one for each of 32 groups; each of them once per slot. What sleeps is passed over unseen.
-What a cycle reads lies side by side, so that it is near however far apart the actors are that have work: the
-slots of a word, because an actor is woken for cycles near to now, and the marks of a slot.
+The slots of a word lie side by side, because an actor is woken for cycles near to now, and so do the marks
+of a slot, because a cycle reads them all.
 
 Threads that run bands side by side share no word, but marks. They set all bits of a mark, the same whoever
 comes first; `exact_marks` puts that right. To set one bit atomically would wait for every write under way.
@@ -56,7 +60,7 @@ def _set_bit(s, actor, slot):
 
 @kernel
 def take_seat(s, b, seat):
-    """Give the node of a block a seat: its router is actor 2 n of the wheel, its processor 2 n + 1."""
+    """Give the node of a block a seat."""
     s[b + B_SEAT] = seat
     s[s[H_SEATS] + seat] = b
     if seat != s[b + B_NODE]:
@@ -65,7 +69,7 @@ def take_seat(s, b, seat):
 
 @kernel
 def sort_seats(s, aside):
-    """Give each node the seat of its own number, as bands need it: all nodes have blocks by now.
+    """Give each node the seat of its own number; all have blocks by now.
 
     aside  word behind the heap: as many words as the wheel has are 0 from there on, and will be again
     """

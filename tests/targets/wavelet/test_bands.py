@@ -7,10 +7,11 @@ import pytest
 
 from npuviz.sim.stop import StopKind
 from npuviz.targets.wavelet import engine
+from npuviz.targets.wavelet import isa_kernels as isa
 from npuviz.targets.wavelet import state_kernels as sk
 from npuviz.targets.wavelet.bands_kernels import TEAM_ROUND
 from npuviz.targets.wavelet.machine import WaveletMachine
-from npuviz.targets.wavelet.tables import HOST_LAUNCH, HostCommand, PeProgram
+from npuviz.targets.wavelet.tables import HOST_COPY_IN, HOST_LAUNCH, HostCommand, PeProgram
 from tests.targets.wavelet.assembler import Assembler, mem, wafer
 from tests.targets.wavelet.running import build, run
 from tests.targets.wavelet.samples import stencil
@@ -59,20 +60,27 @@ def test_a_stencil_goes_through_the_same_states(tmp_path: Path) -> None:
     assert alone.engine.counter(sk.BAND_HOPS) > 0
 
 
-def printing() -> PeProgram:
-    """Prints, and gives operands of different lengths, in a loop: rows for the log from all PEs at once."""
+def printing(starts: bool = False) -> PeProgram:
+    """Prints, and gives operands of different lengths, in a loop: rows for the log from all PEs at once.
+
+    starts  from the first cycle on, not when it is launched
+    """
     a = Assembler()
     buffer = a.variable("x", np.zeros(8, np.float32))
-    a.function("go", export=())
+    if starts:
+        a.task("go", isa.ID_LOCAL, 8)
+    else:
+        a.function("go", export=())
     for number in range(24):
         a.li(1, mem(buffer, 4 + number % 4))
         a.li(2, mem(buffer, 3))
         a.li(3, ord("a") + number)
         a.sys("print", b=3)
         a.dsd("mov32", "ds", (1, 2))
-    a.unblock()
+    if not starts:
+        a.unblock()
     a.ret()
-    return a.program()
+    return a.program(activated=(8,)) if starts else a.program()
 
 
 def test_the_log_is_in_order_whoever_comes_first() -> None:
@@ -87,6 +95,35 @@ def test_the_log_is_in_order_whoever_comes_first() -> None:
     assert kinds.count(int(sk.LOG_PRINT)) == 24 * SIDE * SIDE
     assert kinds.count(int(sk.LOG_LENGTHS)) > SIDE * SIDE
     same(alone, together)
+
+
+def test_seats_are_sorted_when_the_last_pe_begins() -> None:
+    """Every other PE starts, the others are launched: until then their seats in the wheel are mixed."""
+    zeros = np.zeros((1, 1, 8), np.uint32)
+    commands = [HostCommand(HOST_COPY_IN, "x", (0, 0, 1, 1), 8, zeros), LAUNCH]
+    board = [[(row + column) % 2 for column in range(SIDE)] for row in range(SIDE)]
+    alone, together = (
+        on_threads(count, build(wafer([printing(starts=True), printing()], board), commands))
+        for count in (1, 2)
+    )
+    mixed = []
+    shared = 0
+    while not alone.is_finished:
+        run(alone, alone.cycle + 17)
+        run(together, alone.cycle)
+        same(alone, together)
+        mixed.append(int(alone.engine.state[sk.H_MIXED]))
+        shared += is_shared(together)
+    assert mixed[0] == 1
+    assert mixed[-1] == 0
+    assert shared > 3
+    cycles = [list[int]() for _ in range(SIDE * SIDE)]
+    for cycle, node, kind, _, _ in alone.engine.log_rows():
+        if kind == sk.LOG_PRINT:
+            cycles[node].append(cycle)
+    for node, found in enumerate(cycles):
+        assert len(found) == 24
+        assert found == cycles[sum(divmod(node, SIDE)) % 2]
 
 
 def test_the_first_fault_is_that_of_the_first_node() -> None:

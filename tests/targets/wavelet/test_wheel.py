@@ -1,33 +1,17 @@
 """Who wakes when does not depend on who sleeps: a program among many idle PEs runs as it does alone."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from benchmarks.stencil import among_idle
 from npuviz.targets.wavelet import state_kernels as sk
 from npuviz.targets.wavelet.machine import WaveletMachine
-from npuviz.targets.wavelet.tables import Wafer
 from tests.targets.wavelet.running import build, finish
 from tests.targets.wavelet.samples import stencil
 
 SIDE = 6
-
-
-def among(wafer: Wafer, columns: int, rows: int, x: int, y: int) -> Wafer:
-    """The wafer's programs with their corner at (x, y) of a rectangle of PEs in which nothing is active."""
-    programs = np.full((rows, columns), len(wafer.programs), np.int32)
-    programs[y : y + wafer.rows, x : x + wafer.columns] = wafer.program_of
-    return replace(
-        wafer,
-        programs=(*wafer.programs, replace(wafer.programs[0], activated=())),
-        program_of=programs,
-        channels={(x + column, y + row): found for (column, row), found in wafer.channels.items()},
-        columns=columns,
-        rows=rows,
-        fabric=(columns + 7, rows + 2),
-    )
 
 
 def memory_of(machine: WaveletMachine, x: int, y: int) -> list[bytes]:
@@ -49,9 +33,9 @@ def memory_of(machine: WaveletMachine, x: int, y: int) -> list[bytes]:
 )
 def test_idle_pes_change_nothing(tmp_path: Path, columns: int, rows: int, x: int, y: int) -> None:
     wafer = stencil(tmp_path, SIDE, 5, 2).wafer
-    alone, inside = finish(build(wafer)), finish(build(among(wafer, columns, rows, x, y)))
+    alone, inside = finish(build(wafer)), finish(build(among_idle(wafer, columns, rows, x, y)))
     assert inside.cycle == alone.cycle
     assert inside.engine.state[sk.H_EVENTS] == alone.engine.state[sk.H_EVENTS]
     assert memory_of(inside, x, y) == memory_of(alone, 0, 0)
     blocks = inside.engine.state[inside.engine.state[sk.H_NODES] :][: columns * rows]
-    assert np.count_nonzero(blocks) == SIDE * SIDE
+    assert np.count_nonzero(blocks) == SIDE * SIDE == inside.engine.state[sk.H_SEATS_COUNT]
