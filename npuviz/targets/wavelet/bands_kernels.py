@@ -16,23 +16,30 @@ from npuviz.targets.wavelet.events_kernels import log_aside
 from npuviz.targets.wavelet.lookahead_kernels import CACHED_ACTORS, fetch_ahead
 from npuviz.targets.wavelet.processor_kernels import processor_step
 from npuviz.targets.wavelet.router_kernels import router_step
+from npuviz.targets.wavelet.seats_kernels import (
+    SEATS_SHIFT,
+    are_sorted,
+    have_to_be_sorted,
+    sort_seats,
+    words_of_sorted,
+)
 from npuviz.targets.wavelet.state_kernels import (
     FAN_SHIFT,
+    H_ALONE,
     H_ASIDE,
     H_BAND_SHIFT,
-    H_BANDS_COUNT,
+    H_BANDS_FILLED,
     H_BORDER,
-    H_DEMAND,
     H_EVENTS,
-    H_MIXED,
     H_NOW,
+    H_POSTPONED,
     H_SLOTS,
     H_WHEEL_END,
     ONE,
     SLOTS,
     ZERO,
 )
-from npuviz.targets.wavelet.wheel_kernels import end_slot, next_word, sort_seats, word_at
+from npuviz.targets.wavelet.wheel_kernels import end_slot, next_word, word_at
 
 BORDER = ONE  # part of a band; ZERO: what lies inside
 TEAM_SIZE = 0  # threads beside the leading one
@@ -90,15 +97,12 @@ def _run_part(s, p, h, x, ev, team, band, part):
     """Wake the actors of a band without its border (part INSIDE), or of its border."""
     first = band << s[H_BAND_SHIFT]
     last = first + (1 << s[H_BAND_SHIFT])
-    border = last - s[H_BORDER] if band + 1 < s[H_BANDS_COUNT] else last
+    border = last - s[H_BORDER] if band + 1 < s[H_BANDS_FILLED] else last
     if part == BORDER:
         first = border
     else:
         last = border
-    # Two actors a node.
-    first >>= FAN_SHIFT - 1
-    last = min(last >> (FAN_SHIFT - 1), s[H_WHEEL_END])
-    _run_words(s, p, h, x, ev, team, first, last)
+    _run_words(s, p, h, x, ev, team, first >> SEATS_SHIFT, min(last >> SEATS_SHIFT, words_of_sorted(s)))
 
 
 @spliced
@@ -134,17 +138,11 @@ def wait_for_work(team, work):
 
 
 @inlined
-def _is_settled(s):
-    """Whether all nodes have their blocks, and the seats that bands count on."""
-    return s[H_DEMAND] == 0 and s[H_MIXED] == 0
-
-
-@inlined
 def _is_shared(s, team):
     """Whether several threads run this cycle: there are some, and much happens."""
     team[TEAM_LATELY] = s[H_EVENTS] - team[TEAM_EVENTS]
     team[TEAM_EVENTS] = s[H_EVENTS]
-    return team[TEAM_SIZE] > 0 and s[H_BORDER] > 0 and _is_settled(s) and team[TEAM_LATELY] >= ENOUGH
+    return team[TEAM_SIZE] > 0 and s[H_BANDS_FILLED] > 1 and team[TEAM_LATELY] >= ENOUGH
 
 
 @spliced
@@ -159,7 +157,7 @@ def run_cycle(s, p, h, x, ev, t, team, aside):
         if _is_shared(s, team):
             s[H_ASIDE] = aside
             for part in range(2):
-                jobs = s[H_BANDS_COUNT] - part
+                jobs = s[H_BANDS_FILLED] - part
                 team[TEAM_ROUND] += 1
                 store_word(team, TEAM_DONE, 0)
                 work = ((team[TEAM_ROUND] << 1) | part) << JOBS_SHIFT
@@ -170,7 +168,12 @@ def run_cycle(s, p, h, x, ev, t, team, aside):
             if s[aside]:
                 log_aside(s, aside)
         else:
+            _run_words(s, p, h, x, ev, team, ZERO, words_of_sorted(s))
+        if s[H_POSTPONED] or not are_sorted(s):
+            s[H_ALONE] = 1
             _run_words(s, p, h, x, ev, team, ZERO, s[H_WHEEL_END])
+            s[H_ALONE] = 0
+            s[H_POSTPONED] = 0
         end_slot(s, slot)
-        if s[H_MIXED] and s[H_DEMAND] == 0:
-            sort_seats(s, aside)
+        if have_to_be_sorted(s):
+            sort_seats(s, p, aside)

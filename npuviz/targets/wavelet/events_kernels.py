@@ -13,11 +13,11 @@ from npuviz.targets.wavelet.program_kernels import (
     L_SIZE,
     L_TEMPLATE,
     NODE_CLASS,
-    NODE_SEAT,
     NODE_WORDS,
     NUM_COLORS,
     P_NODES,
 )
+from npuviz.targets.wavelet.seats_kernels import take_seat
 from npuviz.targets.wavelet.state_kernels import (
     ASIDE_ROW,
     B_CLASS,
@@ -56,7 +56,6 @@ from npuviz.targets.wavelet.state_kernels import (
     H_LOG_LAST,
     H_NODES,
     H_NOW,
-    H_SEATS_COUNT,
     H_SEEN,
     H_STATUS,
     H_TRAIL_ROWS,
@@ -73,7 +72,7 @@ from npuviz.targets.wavelet.state_kernels import (
     STATUS_RUNNING,
     X_LEFT,
 )
-from npuviz.targets.wavelet.wheel_kernels import schedule, take_seat
+from npuviz.targets.wavelet.wheel_kernels import schedule
 
 
 @inlined
@@ -105,15 +104,17 @@ def step_from(s, b, number, t):
 
 
 @inlined
-def band_of(s, node):
-    """Word of the band of a node."""
-    return s[H_BANDS] + (node >> s[H_BAND_SHIFT]) * BAND_WORDS
+def band_at(s, b):
+    """Word of the band of a block; new seats behind the last band are counted with it."""
+    number = s[b + B_SEAT] >> s[H_BAND_SHIFT]
+    last = s[H_BANDS_COUNT] - 1
+    return s[H_BANDS] + (number if number < last else last) * BAND_WORDS
 
 
 @kernel
 def fault(s, node, code, value):
     """The chip cannot go on after this cycle: something a node did."""
-    fault_of(s, band_of(s, node), node, code, value)
+    fault_of(s, band_at(s, s[s[H_NODES] + node]), node, code, value)
 
 
 @kernel
@@ -127,12 +128,6 @@ def fault_of(s, band, node, code, value):
     s[band + BAND_FAULT_VALUE] = value
     b = s[s[H_NODES] + node]
     s[band + BAND_FAULT_INSTRUCTION] = s[b + B_LINE] if b > 0 else -1
-
-
-@inlined
-def band_at(s, b):
-    """Word of the band of a block."""
-    return band_of(s, s[b + B_NODE])
 
 
 @inlined
@@ -176,11 +171,7 @@ def _make_block(s, p, node):
     s[b + B_CLASS] = c
     s[b + B_MEMORY] = b + p[c + L_MEMORY]
     s[b + B_HISTORY] = s[H_NOW]
-    seat = p[p[P_NODES] + node * NODE_WORDS + NODE_SEAT]
-    if seat < 0:
-        seat = s[H_SEATS_COUNT]
-        s[H_SEATS_COUNT] = seat + 1
-    take_seat(s, b, seat)
+    take_seat(s, p, b, node)
     s[H_USED] = b + size
     s[H_DEMAND] -= size
     s[s[H_NODES] + node] = b
@@ -249,15 +240,16 @@ def _keep_aside(s, node, kind, value, instruction):
 
 @kernel
 def log_aside(s, aside):
-    """Log the rows kept aside in this cycle, in the order of nodes, as one thread would have done.
+    """Log the rows kept aside in this cycle, in the order of seats, as one thread would have done.
 
-    A band's rows are in that order: its last nodes come last.
+    A band's rows are in that order: its border comes last.
     """
     rows = s[aside]
-    for band in range(s[H_BANDS_COUNT]):
+    for number in range(s[H_BANDS_COUNT]):
+        band = s[H_BANDS] + number * BAND_WORDS
         for i in range(rows):
             at = aside + 1 + i * ASIDE_ROW
-            if s[at] >> s[H_BAND_SHIFT] != band:
+            if band_at(s, s[s[H_NODES] + s[at]]) != band:
                 continue
             if s[at + 1] == LOG_PRINT or s[at + 1] == LOG_TRACE:
                 log(s, s[at], s[at + 1], s[at + 2], s[at + 3])
@@ -268,16 +260,16 @@ def log_aside(s, aside):
 
 
 @kernel
-def leave_trail(s, identity, node, port, kind, waited, color, extra):
-    """Remember a stage of a word's way at a node. kind: 0 sent, 1 hop, 2 taken, 3 dropped.
+def leave_trail(s, b, identity, port, kind, waited, color, extra):
+    """Remember a stage of a word's way at a node, by its block. kind: 0 sent, 1 hop, 2 taken, 3 dropped.
 
     extra  the instruction that sent it (-1 unknown), else the payload with its control mark
     """
-    band = band_of(s, node)
+    band = band_at(s, b)
     rows = s[band + BAND_TRAIL_COUNT]
     at = s[band + BAND_TRAIL] + (rows & (s[H_TRAIL_ROWS] - 1)) * 4
     s[at] = identity
     s[at + 1] = s[H_NOW]
-    s[at + 2] = node | (port << 24) | (kind << 28) | ((waited & 0xFF_FFFF) << 32) | (color << 56)
+    s[at + 2] = s[b + B_NODE] | (port << 24) | (kind << 28) | ((waited & 0xFF_FFFF) << 32) | (color << 56)
     s[at + 3] = extra
     s[band + BAND_TRAIL_COUNT] = rows + 1

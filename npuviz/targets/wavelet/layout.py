@@ -312,24 +312,6 @@ def log_room(num_nodes: int) -> tuple[int, int]:
     return chunks * (1 + sk.LOG_CHUNK_ROWS * sk.LOG_ROW), 1 + rows * sk.ASIDE_ROW
 
 
-def _bands(words: ProgramWords) -> tuple[int, int, int]:
-    """(bands, shift, border): a band has 1 << shift nodes, its last `border` ones touch those of the next.
-
-    Two bands without their borders have no neighbour in common, nor words of the wheel of 16 nodes.
-    """
-    count = len(words.nodes.x)
-    start = int(words.words[pk.P_NODES])
-    rows = words.words[start : start + count * pk.NODE_WORDS].reshape(count, pk.NODE_WORDS)
-    neighbours = rows[:, pk.NODE_NEIGHBOUR + 1 : pk.NODE_NEIGHBOUR + 5]
-    distances = np.where(neighbours >= 0, np.abs(neighbours - np.arange(count)[:, None]), 0)
-    border = 2 * -(-int(distances.max(initial=1)) // 16) * 16
-    shift = (sk.BORDERS_OF_A_BAND * border - 1).bit_length()
-    while -(-count >> shift) > sk.MOST_BANDS:
-        shift += 1
-    bands = max(1, -(-count >> shift))
-    return bands, shift, border if bands > 1 else 0
-
-
 def build_state(spec: WaveletSpec, words: ProgramWords) -> np.ndarray:
     """The root state at cycle 0: (words,) int64, owned by the caller; unused pages take no memory."""
     count = len(words.nodes.x)
@@ -339,7 +321,7 @@ def build_state(spec: WaveletSpec, words: ProgramWords) -> np.ndarray:
     # To look for the next mark may go one too far, and all bits of a top mark may be set.
     num_tops = num_words // fan**2 + 2
     num_groups = num_tops * fan
-    bands, shift, border = _bands(words)
+    bands = min(sk.MOST_BANDS, max(1, -(-count // sk.NODES_OF_A_BAND)))
     trail = 1 << (-(-spec.trail // bands) - 1).bit_length()
     wheel = sk.HEADER_WORDS + bands * sk.BAND_WORDS
     wheel += -wheel % sk.LINE_WORDS
@@ -371,8 +353,7 @@ def build_state(spec: WaveletSpec, words: ProgramWords) -> np.ndarray:
         sk.H_CLOSED_AT: -1,
         sk.H_BANDS: sk.HEADER_WORDS,
         sk.H_BANDS_COUNT: bands,
-        sk.H_BAND_SHIFT: shift,
-        sk.H_BORDER: border,
+        sk.H_BAND_SHIFT: 62,
         sk.H_TRAIL_ROWS: trail,
         sk.H_SEEN: seen,
         sk.H_FINAL: -1,
@@ -398,7 +379,6 @@ def _seat_starters(s: np.ndarray, starters: np.ndarray) -> None:
     seats = np.arange(len(starters))
     s[s[sk.H_SEATS] + seats] = -1 - starters
     s[sk.H_SEATS_COUNT] = len(starters)
-    s[sk.H_MIXED] = not np.array_equal(seats, starters)
     s[sk.H_SLOTS] = len(starters) > 0
     places = 2 * seats + 1
     # Slot 0 of the words, and the first of each kind of marks.

@@ -25,6 +25,7 @@ from npuviz.targets.wavelet.state_kernels import (
     C_PORTS,
     ENTRY_WORDS,
     FAN_SHIFT,
+    FRONTIER,
     H_NOW,
     H_SEATS,
     H_WHEEL_END,
@@ -85,7 +86,7 @@ def _fetch_headers(s, first, word):
 @inlined
 def _next_channels(s, b):
     """Mask of the channels that the router will look at."""
-    mask = s[b + B_CHANNELS] & ~s[b + B_SHUT]
+    mask = s[b + B_CHANNELS] & ~s[b + B_SHUT] & ~FRONTIER
     found = mask
     while mask:
         k = trailing_zeros(mask)

@@ -399,7 +399,7 @@ def send_word(s, p, b, a, value, index, is_last, t):
     push_word(s, b, s[a + A_RECORD], ZERO, payload, (node << 32) | sequence, ready)
     wake_router(s, b, ready)
     leave_trail(
-        s, (node << 32) | sequence, node, ZERO, TRAIL_SENT, ZERO, s[s[a + A_RECORD] + C_COLOR], s[a + A_LINE]
+        s, b, (node << 32) | sequence, ZERO, TRAIL_SENT, ZERO, s[s[a + A_RECORD] + C_COLOR], s[a + A_LINE]
     )
     return (node << 32) | sequence
 

@@ -32,7 +32,6 @@ from npuviz.targets.wavelet.state_kernels import (
     B_MAIN_MASK,
     B_MAP_WAIT,
     B_NEXT,
-    B_NODE,
     B_PC,
     B_PROGRAM,
     B_READY,
@@ -101,7 +100,7 @@ def _take_from_host(s, p, h, b, t):
         place = s[q + Q_IN_AT]
         identity = (1 << 62) | place
         push_queue(s, b, q, h[place] & 0xFFFF_FFFF, identity, t + 1)
-        leave_trail(s, identity, s[b + B_NODE], ZERO, TRAIL_TAKEN, ZERO, s[q], h[place] & 0xFFFF_FFFF)
+        leave_trail(s, b, identity, ZERO, TRAIL_TAKEN, ZERO, s[q], h[place] & 0xFFFF_FFFF)
         s[b + B_MAIN_MASK] |= 1 << k
         s[q + Q_IN_AT] = place + 1
         s[q + Q_IN_NEXT] = t + p[P_HOST_WORD]

@@ -23,6 +23,7 @@ from npuviz.targets.wavelet.program_kernels import (
     K_QUEUES,
     L_CHANNEL,
     L_CHANNEL_LIST,
+    L_NUM_CHANNELS,
     L_QUEUE,
     NODE_CLASS,
     NODE_COLUMN,
@@ -52,6 +53,7 @@ from npuviz.targets.wavelet.ring_kernels import (
     ring_of,
     routes_now,
 )
+from npuviz.targets.wavelet.seats_kernels import are_sorted, block_behind
 from npuviz.targets.wavelet.state_kernels import (
     B_CHANNELS,
     B_CLASS,
@@ -74,6 +76,7 @@ from npuviz.targets.wavelet.state_kernels import (
     C_OUT_LEFT,
     C_OUT_NEXT,
     C_PORTS,
+    C_POSITIONS,
     C_QUEUE,
     C_ROUTED,
     C_SERVED,
@@ -82,6 +85,8 @@ from npuviz.targets.wavelet.state_kernels import (
     FAR,
     FAULT_EDGE,
     FAULT_UNROUTED,
+    FRONTIER,
+    H_ALONE,
     H_NODES,
     H_SEATS,
     LINK_BLOCK,
@@ -114,6 +119,7 @@ from npuviz.targets.wavelet.switch_kernels import (
     filter_takes,
     reaches_processor,
 )
+from npuviz.targets.wavelet.wheel_kernels import postpone
 
 LINKS = 0x1E
 """Mask of the outputs that are links; the first one is the ramp."""
@@ -177,6 +183,22 @@ def _find_neighbour(s, p, b, node, color, port):
     nb = block_of(s, p, receiver)
     s[link_of(b, port) + LINK_BLOCK] = nb
     return nb
+
+
+@kernel
+def _make_targets(s, p, b, node):
+    """Give the nodes to which a router may send their blocks. Without new seats it leaves the frontier."""
+    places = p[s[b + B_CLASS] + L_CHANNEL_LIST]
+    links = 0
+    for i in range(p[s[b + B_CLASS] + L_NUM_CHANNELS]):
+        positions = b + p[places + i] + C_POSITIONS
+        for k in range(4):
+            links |= (s[positions + k] >> 8) & LINKS
+    for port in range(1, 5):
+        if (links >> port) & 1 and block_behind(s, p, node, port) == 0:
+            block_of(s, p, p[p[P_NODES] + node * NODE_WORDS + NODE_NEIGHBOUR + port])
+    if are_sorted(s):
+        s[b + B_CHANNELS] &= ~FRONTIER
 
 
 @kernel
@@ -277,7 +299,7 @@ def _to_processor(s, p, x, b, node, ch, payload, identity, waited, t):
         takes = filter_takes(s, ch, payload, ONE) and takes
     if not takes:
         s[band_at(s, b) + BAND_DROPPED] += 1
-        leave_trail(s, identity, node, ZERO, TRAIL_DROPPED, ZERO, s[ch + C_COLOR], payload)
+        leave_trail(s, b, identity, ZERO, TRAIL_DROPPED, ZERO, s[ch + C_COLOR], payload)
         return
     number = s[ch + C_QUEUE]
     q = b + p[s[b + B_CLASS] + L_QUEUE + number]
@@ -287,7 +309,7 @@ def _to_processor(s, p, x, b, node, ch, payload, identity, waited, t):
         _watch_arrival(s, p, x, node, q, number, s[ch + C_COLOR], payload, t)
     s[b + B_MAIN_MASK] |= 1 << number
     wake_processor(s, b, ready)
-    leave_trail(s, identity, node, ZERO, TRAIL_TAKEN, waited, s[ch + C_COLOR], payload)
+    leave_trail(s, b, identity, ZERO, TRAIL_TAKEN, waited, s[ch + C_COLOR], payload)
 
 
 @inlined
@@ -336,13 +358,13 @@ def _move(s, p, x, ev, b, node, ch, port, outputs, t):
         output = trailing_zeros(links)
         links &= links - 1
         _send_over(s, p, x, ev, b, node, ch, output, going_on, identity, t)
-        leave_trail(s, identity, node, output, TRAIL_HOP, t - ready, color, going_on)
+        leave_trail(s, b, identity, output, TRAIL_HOP, t - ready, color, going_on)
     if outputs & 1:
         _to_processor(s, p, x, b, node, ch, payload & ~MARK_ADVANCE, identity, t - ready, t)
         _count_load(s, p, b, ZERO, t)
     if outputs == 0:
         s[band_at(s, b) + BAND_DROPPED] += 1
-        leave_trail(s, identity, node, ZERO, TRAIL_DROPPED, t - ready, color, payload)
+        leave_trail(s, b, identity, ZERO, TRAIL_DROPPED, t - ready, color, payload)
     if count >= limit - 1:
         if port > 0:
             sender = p[p[P_NODES] + node * NODE_WORDS + NODE_NEIGHBOUR + port]
@@ -403,7 +425,7 @@ def _to_host(s, p, h, b, node, ch, t):
     if ready > t:
         return ready
     h[s[ch + C_OUT_AT]] = s[at] & 0xFFFF_FFFF
-    leave_trail(s, s[at + 1], node, ZERO, TRAIL_TAKEN, t - s[at + 2], s[ch + C_COLOR], s[at])
+    leave_trail(s, b, s[at + 1], ZERO, TRAIL_TAKEN, t - s[at + 2], s[ch + C_COLOR], s[at])
     s[ch + C_OUT_AT] += 1
     s[ch + C_OUT_LEFT] -= 1
     s[ch + C_OUT_NEXT] = t + p[P_HOST_WORD]
@@ -419,11 +441,16 @@ def router_step(s, p, h, x, ev, seat, t):
     """Cycle `t` of the router with a seat: every color moves at most one word."""
     b = s[s[H_SEATS] + seat]
     node = s[b + B_NODE]
+    if s[b + B_CHANNELS] & FRONTIER:
+        if s[H_ALONE] == 0:
+            postpone(s, 2 * seat)
+            return
+        _make_targets(s, p, b, node)
     c = s[b + B_CLASS]
     places = p[c + L_CHANNEL_LIST]
     candidates = 0
     wake = FAR
-    mask = s[b + B_CHANNELS] & ~s[b + B_SHUT]
+    mask = s[b + B_CHANNELS] & ~s[b + B_SHUT] & ~FRONTIER
     while mask:
         i = trailing_zeros(mask)
         mask &= mask - 1

@@ -19,6 +19,7 @@ from npuviz.targets.wavelet.program_kernels import (
 from npuviz.targets.wavelet.ring_kernels import drop_queue_head, head_entry, push_queue
 from npuviz.targets.wavelet.state_kernels import (
     B_BUSY,
+    B_CHANNELS,
     B_CLASS,
     B_FLUSH,
     B_HALTED,
@@ -54,6 +55,7 @@ from npuviz.targets.wavelet.state_kernels import (
     FAULT_ADDRESS,
     FAULT_COLOR,
     FIFO_WORDS,
+    FRONTIER,
     LOG_PRINT,
     LOG_REBOUND,
     LOG_TRACE,
@@ -140,6 +142,8 @@ def _router_system(s, p, b, number, first, second, third, t):
         s[ch + C_FILTER_FIELDS + place] = third
     elif number == isa.S_TEARDOWN_EXIT:
         s[ch + C_CLOSED] = 0
+    # It may send to others now.
+    s[b + B_CHANNELS] |= FRONTIER
     open_router(s, b, t + 1)
 
 

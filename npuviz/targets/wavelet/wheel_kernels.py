@@ -1,9 +1,5 @@
 """The time wheel: who wakes in which of the next cycles.
 
-A node takes a seat when it first has work; with it come two actors, its router (2 seat) and its processor
-(2 seat + 1). So actors that have work lie side by side however far apart they are on the wafer. When all
-nodes have work, each gets the seat of its own number: bands of rows can then run side by side.
-
 A tree of bits over the actors: a word has a bit for each of 32 actors, a mark of a group one for each of 32
 words, a top mark one for each of 32 groups; each of them once per slot. What sleeps is passed over unseen.
 The slots of a word lie side by side, because an actor is woken for cycles near to now, and so do the marks
@@ -15,17 +11,12 @@ comes first; `exact_marks` puts that right. To set one bit atomically would wait
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros
 from npuviz.targets.wavelet.state_kernels import (
-    B_NODE,
-    B_SEAT,
     EVERY_BIT,
     FAN_MASK,
     FAN_SHIFT,
     H_ASIDE,
-    H_MIXED,
-    H_NODES,
-    H_NODES_COUNT,
     H_NOW,
-    H_SEATS,
+    H_POSTPONED,
     H_SLOTS,
     H_WHEEL,
     H_WHEEL_END,
@@ -45,53 +36,18 @@ def schedule(s, actor, t):
         t = now + SLOTS - 1
     elif t <= now:
         t = now + 1
-    _set_bit(s, actor, t & (SLOTS - 1))
+    set_bit(s, actor, t & (SLOTS - 1))
 
 
 @inlined
-def _set_bit(s, actor, slot):
+def set_bit(s, actor, slot):
+    """Let an actor be awake in a slot."""
     word = actor >> FAN_SHIFT
     at = word_at(s, word, slot)
     before = s[at]
     s[at] = before | (1 << (actor & FAN_MASK))
     if before == 0:
         _mark(s, word, slot)
-
-
-@kernel
-def take_seat(s, b, seat):
-    """Give the node of a block a seat."""
-    s[b + B_SEAT] = seat
-    s[s[H_SEATS] + seat] = b
-    if seat != s[b + B_NODE]:
-        s[H_MIXED] = 1
-
-
-@kernel
-def sort_seats(s, aside):
-    """Give each node the seat of its own number; all have blocks by now.
-
-    aside  word behind the heap: as many words as the wheel has are 0 from there on, and will be again
-    """
-    size = s[H_WHEEL_END] << SLOT_SHIFT
-    for i in range(size):
-        s[aside + i] = s[s[H_WHEEL] + i]
-        s[s[H_WHEEL] + i] = 0
-    for slot in range(SLOTS):
-        end_slot(s, slot)
-    for i in range(size):
-        word = s[aside + i]
-        s[aside + i] = 0
-        while word:
-            actor = ((i >> SLOT_SHIFT) << FAN_SHIFT) + trailing_zeros(word)
-            word &= word - 1
-            node = s[s[s[H_SEATS] + (actor >> 1)] + B_NODE]
-            _set_bit(s, 2 * node + (actor & 1), i & (SLOTS - 1))
-    for node in range(s[H_NODES_COUNT]):
-        b = s[s[H_NODES] + node]
-        s[s[H_SEATS] + node] = b
-        s[b + B_SEAT] = node
-    s[H_MIXED] = 0
 
 
 @inlined
@@ -144,6 +100,13 @@ def next_word(s, slot, word):
         group = group + trailing_zeros(marks) if marks else (group | FAN_MASK) + 1
         word = group << FAN_SHIFT
     return word
+
+
+@kernel
+def postpone(s, actor):
+    """Let an actor run after all others of this cycle instead of now."""
+    set_bit(s, actor, s[H_NOW] & (SLOTS - 1))
+    s[H_POSTPONED] = 1
 
 
 @kernel
