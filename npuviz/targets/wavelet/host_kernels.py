@@ -11,11 +11,15 @@ from npuviz.targets.wavelet.operand_kernels import is_inside
 from npuviz.targets.wavelet.program_kernels import (
     GROUP_WORDS,
     L_CHANNEL,
+    L_PROGRAM,
     L_QUEUE,
+    NODE_CLASS,
+    NODE_WORDS,
     P_GRID,
     P_HOST_LAUNCH,
     P_HOST_SETUP,
     P_HOST_WORD,
+    P_NODES,
     P_PROGRAMS,
     P_RECTANGLE,
 )
@@ -69,6 +73,7 @@ from npuviz.targets.wavelet.state_kernels import (
     X_LEFT,
     X_START,
     X_STATE,
+    ZERO,
 )
 from npuviz.targets.wavelet.tables_kernels import (
     HOST_COPY_IN,
@@ -87,16 +92,21 @@ def node_at(p, x, y):
 
 
 @kernel
-def _symbol(s, p, h, m, b):
-    """Row of a command's symbol for the program of a PE: (address, is pointer, function)."""
-    program = (s[b + B_PROGRAM] - p[P_PROGRAMS]) // GROUP_WORDS
-    return h[m + M_SYMBOLS] + program * SYMBOL_WORDS
+def _program_of(p, node):
+    """Word of the program of a node, -1 for none."""
+    return p[p[p[P_NODES] + node * NODE_WORDS + NODE_CLASS] + L_PROGRAM]
+
+
+@kernel
+def _symbol(p, h, m, program):
+    """Row of a command's symbol for a program: (address, is pointer, function)."""
+    return h[m + M_SYMBOLS] + (program - p[P_PROGRAMS]) // GROUP_WORDS * SYMBOL_WORDS
 
 
 @kernel
 def _copy_words(s, p, h, m, b, place):
     """Copy the words of one PE between host words and its memory; a fault outside the memory."""
-    row = _symbol(s, p, h, m, b)
+    row = _symbol(p, h, m, s[b + B_PROGRAM])
     address = h[row]
     memory = s[b + B_MEMORY]
     if address < 0:
@@ -124,15 +134,16 @@ def _copy_words(s, p, h, m, b, place):
 @kernel
 def _start_on(s, p, h, m, index, node, number, t):
     """What a command that starts does to one PE; returns 1 if the PE has a part in its end."""
-    b = block_of(s, p, node)
-    kind = h[m + M_KIND]
-    c = s[b + B_CLASS]
-    if s[b + B_PROGRAM] < 0:
+    program = _program_of(p, node)
+    if program < 0:
         return 0
+    kind = h[m + M_KIND]
+    function = h[_symbol(p, h, m, program) + 2] if kind == HOST_LAUNCH else ZERO
+    if function < 0:
+        return 0
+    b = block_of(s, p, node)
+    c = s[b + B_CLASS]
     if kind == HOST_LAUNCH:
-        function = h[_symbol(s, p, h, m, b) + 2]
-        if function < 0:
-            return 0
         s[b + B_LAUNCH] = function
         s[b + B_LAUNCH_COMMAND] = index
         s[b + B_LAUNCH_ARGS] = h[m + M_DATA]
@@ -201,10 +212,9 @@ def _finish(s, p, h, index, t):
         for y in range(height):
             for x in range(width):
                 node = node_at(p, h[m + M_X] + x, h[m + M_Y] + y)
-                if node >= 0:
+                if node >= 0 and _program_of(p, node) >= 0:
                     b = block_of(s, p, node)
-                    if s[b + B_PROGRAM] >= 0:
-                        _copy_words(s, p, h, m, b, h[m + M_DATA] + (y * width + x) * h[m + M_WORDS])
+                    _copy_words(s, p, h, m, b, h[m + M_DATA] + (y * width + x) * h[m + M_WORDS])
     state = s[H_COMMANDS] + index * COMMAND_WORDS
     s[state + X_STATE] = 2
     s[state + X_END] = t

@@ -1,8 +1,8 @@
 """Seats: in which order nodes that have work lie in the time wheel, and which of them may run side by side.
 
 A node takes the next seat when something first happens there. With it come two actors: its router, 2 seat,
-and its processor, 2 seat + 1. So what has work lies side by side however far apart it is on the wafer. When many
-new nodes have come, or none for long, the seats are sorted by node and the sorted ones cut into bands.
+and its processor, 2 seat + 1. So what has work lies side by side however far apart it is on the wafer. When
+many new nodes have come, or none for long, the seats are sorted by node and the sorted ones cut into bands.
 
 A node at the frontier has a neighbour whose seat is not sorted, or may send to one that has no block yet. Its
 router runs after all others of a cycle, when nothing runs beside it, and so do the nodes with new seats: a
@@ -145,7 +145,7 @@ def _widest(s, p):
 
 @kernel
 def _cut_bands(s, widest):
-    """Cut the seats into bands. Without their borders, no two have a neighbour or a word of the wheel in common.
+    """Cut the seats into bands. Without borders no two have a neighbour or a word of the wheel in common.
 
     widest  how far the seats of neighbours are apart at most
     """

@@ -1,22 +1,25 @@
 """Threads that run a wafer side by side leave what one thread leaves, to the bit."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from benchmarks.stencil import among_idle
 from npuviz.sim.stop import StopKind
 from npuviz.targets.wavelet import engine
 from npuviz.targets.wavelet import isa_kernels as isa
 from npuviz.targets.wavelet import state_kernels as sk
 from npuviz.targets.wavelet.bands_kernels import TEAM_ROUND
 from npuviz.targets.wavelet.machine import WaveletMachine
-from npuviz.targets.wavelet.tables import HOST_COPY_IN, HOST_LAUNCH, HostCommand, PeProgram
-from tests.targets.wavelet.assembler import Assembler, mem, wafer
-from tests.targets.wavelet.running import build, run
+from npuviz.targets.wavelet.tables import HOST_COPY_IN, HOST_LAUNCH, HostCommand, PeProgram, QueueBinding
+from tests.targets.wavelet.assembler import EAST, RAMP, WEST, Assembler, fabin, fabout, mem, route, wafer
+from tests.targets.wavelet.running import build, finish, run, variable
 from tests.targets.wavelet.samples import stencil
 
 SIDE = 48
+COLOR = 5
 LAUNCH = HostCommand(HOST_LAUNCH, "go")
 
 
@@ -97,33 +100,83 @@ def test_the_log_is_in_order_whoever_comes_first() -> None:
     same(alone, together)
 
 
-def test_seats_are_sorted_when_the_last_pe_begins() -> None:
-    """Every other PE starts, the others are launched: until then their seats in the wheel are mixed."""
-    zeros = np.zeros((1, 1, 8), np.uint32)
-    commands = [HostCommand(HOST_COPY_IN, "x", (0, 0, 1, 1), 8, zeros), LAUNCH]
-    board = [[(row + column) % 2 for column in range(SIDE)] for row in range(SIDE)]
-    alone, together = (
-        on_threads(count, build(wafer([printing(starts=True), printing()], board), commands))
-        for count in (1, 2)
-    )
-    mixed = []
-    shared = 0
+def both(*machines: WaveletMachine) -> Iterator[tuple[WaveletMachine, bool]]:
+    """Run two machines side by side, on one thread and on two: the first one, and whether the other was shared."""
+    alone, together = (on_threads(count, machine) for count, machine in enumerate(machines, 1))
     while not alone.is_finished:
         run(alone, alone.cycle + 17)
         run(together, alone.cycle)
         same(alone, together)
-        mixed.append(int(alone.engine.state[sk.H_MIXED]))
-        shared += is_shared(together)
-    assert mixed[0] == 1
-    assert mixed[-1] == 0
-    assert shared > 3
+        yield alone, is_shared(together)
+
+
+def new_seats(machine: WaveletMachine) -> int:
+    return int(machine.engine.state[sk.H_SEATS_COUNT] - machine.engine.state[sk.H_SORTED])
+
+
+def test_pes_that_begin_later_take_seats_between_the_others() -> None:
+    """Every other PE starts, the rest is launched while these run."""
+    zeros = np.zeros((1, 1, 8), np.uint32)
+    commands = [HostCommand(HOST_COPY_IN, "x", (0, 0, 1, 1), 8, zeros), LAUNCH]
+    board = [[(row + column) % 2 for column in range(SIDE)] for row in range(SIDE)]
+    machines = [build(wafer([printing(starts=True), printing()], board), commands) for _ in range(2)]
+    seats = [int(machine.engine.state[sk.H_SEATS_COUNT]) for machine, shared in both(*machines) if shared]
+    assert seats[0] == SIDE * SIDE // 2
+    assert seats[-1] == SIDE * SIDE
     cycles = [list[int]() for _ in range(SIDE * SIDE)]
-    for cycle, node, kind, _, _ in alone.engine.log_rows():
+    for cycle, node, kind, _, _ in machines[0].engine.log_rows():
         if kind == sk.LOG_PRINT:
             cycles[node].append(cycle)
     for node, found in enumerate(cycles):
         assert len(found) == 24
         assert found == cycles[sum(divmod(node, SIDE)) % 2]
+
+
+def test_words_reach_idle_routers_while_others_run_side_by_side() -> None:
+    """To the right of a square of PEs at work, words go through routers that slept until then."""
+    columns = SIDE + 50
+    busy, a, b = printing(), Assembler(), Assembler()
+    buffer = a.variable("x", np.arange(8, dtype=np.uint32))
+    a.function("go", export=())
+    a.li(1, fabout(2, 8))
+    a.li(2, mem(buffer, 8))
+    a.dsd("mov32", "ds", (1, 2))
+    a.unblock()
+    a.ret()
+    buffer = b.variable("x", np.zeros(8, np.uint32))
+    b.function("go", export=())
+    b.li(1, mem(buffer, 8))
+    b.li(2, fabin(2, 8))
+    b.dsd("mov32", "ds", (1, 2))
+    b.unblock()
+    b.ret()
+    sends, takes = (
+        each.program(queues=(QueueBinding(2, is_output, COLOR),))
+        for each, is_output in ((a, True), (b, False))
+    )
+    row = [0] * SIDE + [1] + [-1] * (columns - SIDE - 2) + [2]
+    channels = {
+        (x, y): (route(COLOR, RAMP if x == SIDE else WEST, RAMP if x == columns - 1 else EAST),)
+        for x in range(SIDE, columns)
+        for y in range(SIDE)
+    }
+    machines = [build(wafer([busy, sends, takes], [row] * SIDE, channels), [LAUNCH]) for _ in range(2)]
+    new = [new_seats(machine) for machine, shared in both(*machines) if shared]
+    assert any(new)
+    for y in range(SIDE):
+        assert variable(machines[1], "x", columns - 1, y).tolist() == list(range(8))
+
+
+@pytest.mark.parametrize(
+    ("columns", "rows", "x", "y"), [(70, 61, 0, 0), (70, 61, 20, 11), (300, 300, 123, 31)]
+)
+def test_idle_pes_do_not_keep_threads_apart(tmp_path: Path, columns: int, rows: int, x: int, y: int) -> None:
+    small = stencil(tmp_path, SIDE, 4, 2).wafer
+    machines = [build(among_idle(small, columns, rows, x, y)) for _ in range(2)]
+    assert sum(shared for _, shared in both(*machines)) > 3
+    alone = finish(build(small))
+    assert machines[1].cycle == alone.cycle
+    assert machines[1].engine.counter(sk.BAND_HOPS) == alone.engine.counter(sk.BAND_HOPS)
 
 
 def test_the_first_fault_is_that_of_the_first_node() -> None:
@@ -152,22 +205,36 @@ def test_recording_and_short_runs_take_one_thread(tmp_path: Path) -> None:
     assert not is_shared(machine)
 
 
-@pytest.mark.parametrize(("columns", "rows"), [(64, 64), (48, 48), (130, 40), (600, 2), (1, 1200), (37, 151)])
-def test_bands_have_no_neighbour_and_no_wheel_word_in_common(columns: int, rows: int) -> None:
+SIZES = [(64, 64), (48, 48), (130, 40), (600, 5), (3, 1200), (37, 151)]
+
+
+@pytest.mark.parametrize(("columns", "rows"), SIZES)
+@pytest.mark.parametrize("share", [1.0, 0.7])
+def test_bands_have_no_neighbour_and_no_wheel_word_in_common(columns: int, rows: int, share: float) -> None:
+    """Of the PEs at work, this share of all, anywhere."""
     a = Assembler()
     a.function("go", export=())
     a.ret()
-    machine = build(wafer([a.program()], [[0] * columns] * rows))
+    works = np.random.default_rng(columns).random((rows, columns)) < share
+    idle = Assembler().program()
+    machine = build(wafer([a.program(), idle], np.where(works, 0, 1).tolist()), [LAUNCH])
+    while new_seats(machine) or not machine.engine.state[sk.H_SORTED]:
+        run(machine, machine.cycle + 1)
     s = machine.engine.state
-    count, bands = int(s[sk.H_NODES_COUNT]), int(s[sk.H_BANDS_COUNT])
+    count, bands = int(s[sk.H_SORTED]), int(s[sk.H_BANDS_FILLED])
     size, border = 1 << int(s[sk.H_BAND_SHIFT]), int(s[sk.H_BORDER])
-    assert count == columns * rows
+    assert count == works.sum()
     assert (bands - 1) * size < count <= bands * size
-    nodes = np.arange(count).reshape(rows, columns)
-    near = np.pad(nodes, 1, mode="edge")
-    near = np.stack([nodes, near[:-2, 1:-1], near[2:, 1:-1], near[1:-1, :-2], near[1:-1, 2:]])
-    band = nodes // size
-    inside = (nodes % size < size - border) | (band == bands - 1)
+    seats = np.full((rows, columns), -1)
+    seats[works] = np.arange(count)
+    blocks = s[s[sk.H_NODES] + machine.engine.program.nodes.grid[works]]
+    assert (s[blocks + sk.B_SEAT] == np.arange(count)).all()
+    near = np.pad(seats, 1, constant_values=-1)
+    near = np.stack([seats, near[:-2, 1:-1], near[2:, 1:-1], near[1:-1, :-2], near[1:-1, 2:]])
+    near = np.where(near < 0, seats, near)[:, works]
+    seats = seats[works]
+    band = seats // size
+    inside = (seats % size < size - border) | (band == bands - 1)
     for part in (inside, ~inside):
         words = [set(near[:, (band == k) & part].ravel() // 16) for k in range(bands)]
         for k in range(bands - 1):
