@@ -1,9 +1,9 @@
 """A cycle of the wafer, by one thread or by several side by side; what comes out is the same to the bit.
 
-A wafer is cut into bands of nodes. Of a cycle, threads first run the bands without their last nodes, any
-thread any band; then these last nodes, the border to the next band. What an actor does reaches its node and
-the neighbours, so that no two threads touch the same words; and the order of the actors of a cycle decides
-nothing.
+The seats of a wafer's nodes (seats_kernels.py) are cut into bands. Of a cycle, threads first run the bands
+without their last seats, any thread any band; then these last seats, the border to the next band. What an actor
+does reaches its node and the neighbours, so that no two threads touch the same words. One thread does it in the
+same order: bands, borders, and then what has to run alone.
 
 The words `team` (TEAM_WORDS) are what threads share beside the state. One of them leads, the one that called
 `advance`; the others serve until it lets them go. A job is taken by whoever comes first, so that a thread
@@ -146,6 +146,23 @@ def _is_shared(s, team):
 
 
 @spliced
+def _share(s, p, h, x, ev, team, aside, part):
+    """Let all threads run a part of the bands."""
+    # The last band has no border.
+    jobs = s[H_BANDS_FILLED] - part
+    s[H_ASIDE] = aside
+    team[TEAM_ROUND] += 1
+    store_word(team, TEAM_DONE, 0)
+    work = ((team[TEAM_ROUND] << 1) | part) << JOBS_SHIFT
+    store_word(team, TEAM_JOBS, work | (jobs << NEXT_SHIFT))
+    run_jobs(s, p, h, x, ev, team)
+    wait_for(team, TEAM_DONE, jobs)
+    s[H_ASIDE] = 0
+    if s[aside]:
+        log_aside(s, aside)
+
+
+@spliced
 def run_cycle(s, p, h, x, ev, t, team, aside):
     """Wake the actors of cycle `t`, the present one.
 
@@ -154,21 +171,13 @@ def run_cycle(s, p, h, x, ev, t, team, aside):
     """
     slot = t & (SLOTS - 1)
     if s[H_SLOTS + slot]:
-        if _is_shared(s, team):
-            s[H_ASIDE] = aside
-            for part in range(2):
-                jobs = s[H_BANDS_FILLED] - part
-                team[TEAM_ROUND] += 1
-                store_word(team, TEAM_DONE, 0)
-                work = ((team[TEAM_ROUND] << 1) | part) << JOBS_SHIFT
-                store_word(team, TEAM_JOBS, work | (jobs << NEXT_SHIFT))
-                run_jobs(s, p, h, x, ev, team)
-                wait_for(team, TEAM_DONE, jobs)
-            s[H_ASIDE] = 0
-            if s[aside]:
-                log_aside(s, aside)
-        else:
-            _run_words(s, p, h, x, ev, team, ZERO, words_of_sorted(s))
+        is_shared = _is_shared(s, team)
+        for part in range(2):
+            if is_shared:
+                _share(s, p, h, x, ev, team, aside, part)
+            else:
+                for band in range(s[H_BANDS_FILLED] - part):
+                    _run_part(s, p, h, x, ev, team, band, part)
         if s[H_POSTPONED] or not are_sorted(s):
             s[H_ALONE] = 1
             _run_words(s, p, h, x, ev, team, ZERO, s[H_WHEEL_END])

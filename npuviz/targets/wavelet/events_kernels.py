@@ -240,10 +240,7 @@ def _keep_aside(s, node, kind, value, instruction):
 
 @kernel
 def log_aside(s, aside):
-    """Log the rows kept aside in this cycle, in the order of seats, as one thread would have done.
-
-    A band's rows are in that order: its border comes last.
-    """
+    """Log the rows kept aside, band by band, as one thread would have done. Those of a band are in order."""
     rows = s[aside]
     for number in range(s[H_BANDS_COUNT]):
         band = s[H_BANDS] + number * BAND_WORDS

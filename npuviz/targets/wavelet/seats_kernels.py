@@ -5,14 +5,15 @@ and its processor, 2 seat + 1. So what has work lies side by side however far ap
 many new nodes have come, or none for long, the seats are sorted by node and the sorted ones cut into bands.
 
 A node at the frontier has a neighbour whose seat is not sorted, or may send to one that has no block yet. Its
-router runs after all others of a cycle, when nothing runs beside it, and so do the nodes with new seats: a
-thread that runs a band never comes near them, and only what runs alone makes blocks.
+router runs after all others of a cycle, when nothing runs beside it, and so does what has a new seat: a thread
+that runs a band never comes near that, and only what runs alone makes blocks.
 """
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros
 from npuviz.targets.wavelet.program_kernels import NODE_NEIGHBOUR, NODE_SEAT, NODE_WORDS, P_NODES
 from npuviz.targets.wavelet.state_kernels import (
     B_CHANNELS,
+    B_NODE,
     B_SEAT,
     BORDERS_OF_A_BAND,
     FAN_SHIFT,
@@ -132,14 +133,12 @@ def sort_seats(s, p, aside):
 def _widest(s, p):
     """The largest distance between the seats of two neighbours."""
     found = 1
-    for node in range(s[H_NODES_COUNT]):
-        b = s[s[H_NODES] + node]
-        if b == 0:
-            continue
+    for seat in range(s[H_SORTED]):
+        node = s[s[s[H_SEATS] + seat] + B_NODE]
         for port in range(1, 5):
             nb = block_behind(s, p, node, port)
-            if nb > 0 and s[nb + B_SEAT] - s[b + B_SEAT] > found:
-                found = s[nb + B_SEAT] - s[b + B_SEAT]
+            if nb > 0 and s[nb + B_SEAT] - seat > found:
+                found = s[nb + B_SEAT] - seat
     return found
 
 

@@ -63,8 +63,8 @@ def test_a_stencil_goes_through_the_same_states(tmp_path: Path) -> None:
     assert alone.engine.counter(sk.BAND_HOPS) > 0
 
 
-def printing(starts: bool = False) -> PeProgram:
-    """Prints, and gives operands of different lengths, in a loop: rows for the log from all PEs at once.
+def printing(starts: bool = False, times: int = 24) -> PeProgram:
+    """Prints, and gives operands of different lengths, again and again: rows of the log from all PEs.
 
     starts  from the first cycle on, not when it is launched
     """
@@ -74,10 +74,10 @@ def printing(starts: bool = False) -> PeProgram:
         a.task("go", isa.ID_LOCAL, 8)
     else:
         a.function("go", export=())
-    for number in range(24):
+    for number in range(times):
         a.li(1, mem(buffer, 4 + number % 4))
         a.li(2, mem(buffer, 3))
-        a.li(3, ord("a") + number)
+        a.li(3, ord("a") + number % 24)
         a.sys("print", b=3)
         a.dsd("mov32", "ds", (1, 2))
     if not starts:
@@ -100,11 +100,11 @@ def test_the_log_is_in_order_whoever_comes_first() -> None:
     same(alone, together)
 
 
-def both(*machines: WaveletMachine) -> Iterator[tuple[WaveletMachine, bool]]:
-    """Run two machines side by side, on one thread and on two: the first one, and whether the other was shared."""
+def both(*machines: WaveletMachine, cycles: int = 17) -> Iterator[tuple[WaveletMachine, bool]]:
+    """Run two machines, on one thread and on two: the first one, and whether the other one was shared."""
     alone, together = (on_threads(count, machine) for count, machine in enumerate(machines, 1))
     while not alone.is_finished:
-        run(alone, alone.cycle + 17)
+        run(alone, alone.cycle + cycles)
         run(together, alone.cycle)
         same(alone, together)
         yield alone, is_shared(together)
@@ -112,6 +112,18 @@ def both(*machines: WaveletMachine) -> Iterator[tuple[WaveletMachine, bool]]:
 
 def new_seats(machine: WaveletMachine) -> int:
     return int(machine.engine.state[sk.H_SEATS_COUNT] - machine.engine.state[sk.H_SORTED])
+
+
+def look_at_frontier(machine: WaveletMachine) -> int:
+    """Nodes that are not at the frontier have no neighbour with a new seat; returns how many there are."""
+    s, nodes = machine.engine.state, machine.engine.program.nodes
+    blocks = np.where(nodes.grid >= 0, s[s[sk.H_NODES] + nodes.grid], 0)
+    is_new = (blocks > 0) & (s[blocks + sk.B_SEAT] >= s[sk.H_SORTED])
+    wide = np.pad(is_new, 1)
+    is_near = is_new | wide[:-2, 1:-1] | wide[2:, 1:-1] | wide[1:-1, :-2] | wide[1:-1, 2:]
+    is_inside = (blocks > 0) & (s[blocks + sk.B_CHANNELS] & sk.FRONTIER == 0)
+    assert not (is_inside & is_near).any()
+    return int(is_inside.sum())
 
 
 def test_pes_that_begin_later_take_seats_between_the_others() -> None:
@@ -132,48 +144,59 @@ def test_pes_that_begin_later_take_seats_between_the_others() -> None:
         assert found == cycles[sum(divmod(node, SIDE)) % 2]
 
 
-def test_words_reach_idle_routers_while_others_run_side_by_side() -> None:
-    """To the right of a square of PEs at work, words go through routers that slept until then."""
-    columns = SIDE + 50
-    busy, a, b = printing(), Assembler(), Assembler()
-    buffer = a.variable("x", np.arange(8, dtype=np.uint32))
+def sending(words: int, prints: int) -> PeProgram:
+    """Prints so many times, then sends."""
+    a = Assembler()
+    buffer = a.variable("x", np.arange(words, dtype=np.uint32))
     a.function("go", export=())
-    a.li(1, fabout(2, 8))
-    a.li(2, mem(buffer, 8))
+    a.li(3, ord("a"))
+    for _ in range(prints):
+        a.sys("print", b=3)
+    a.li(1, fabout(2, words))
+    a.li(2, mem(buffer, words))
     a.dsd("mov32", "ds", (1, 2))
     a.unblock()
     a.ret()
-    buffer = b.variable("x", np.zeros(8, np.uint32))
-    b.function("go", export=())
-    b.li(1, mem(buffer, 8))
-    b.li(2, fabin(2, 8))
-    b.dsd("mov32", "ds", (1, 2))
-    b.unblock()
-    b.ret()
-    sends, takes = (
-        each.program(queues=(QueueBinding(2, is_output, COLOR),))
-        for each, is_output in ((a, True), (b, False))
-    )
-    row = [0] * SIDE + [1] + [-1] * (columns - SIDE - 2) + [2]
+    return a.program(queues=(QueueBinding(2, True, COLOR),))
+
+
+def taking(words: int) -> PeProgram:
+    a = Assembler()
+    buffer = a.variable("x", np.zeros(words, np.uint32))
+    a.function("go", export=())
+    a.li(1, mem(buffer, words))
+    a.li(2, fabin(2, words))
+    a.dsd("mov32", "ds", (1, 2))
+    a.unblock()
+    a.ret()
+    return a.program(queues=(QueueBinding(2, False, COLOR),))
+
+
+def test_words_reach_idle_routers_while_others_run_side_by_side() -> None:
+    """To the right of a square of PEs at work, words go through routers that slept until then.
+
+    Those of every other row come when the seats of the others were sorted, and words still pass there.
+    """
+    columns, words = SIDE + 50, 600
+    programs = [printing(times=70), sending(words, 0), sending(words, 100), taking(words)]
+    board = [[0] * SIDE + [1 + row % 2] + [-1] * (columns - SIDE - 2) + [3] for row in range(SIDE)]
     channels = {
         (x, y): (route(COLOR, RAMP if x == SIDE else WEST, RAMP if x == columns - 1 else EAST),)
         for x in range(SIDE, columns)
         for y in range(SIDE)
     }
-    machines = [build(wafer([busy, sends, takes], [row] * SIDE, channels), [LAUNCH]) for _ in range(2)]
-    new = [new_seats(machine) for machine, shared in both(*machines) if shared]
-    assert any(new)
+    machines = [build(wafer(programs, board, channels), [LAUNCH]) for _ in range(2)]
+    found = [(look_at_frontier(one), shared and new_seats(one) > 0) for one, shared in both(*machines)]
+    assert len({inside for inside, is_growing in found if is_growing}) > 2
     for y in range(SIDE):
-        assert variable(machines[1], "x", columns - 1, y).tolist() == list(range(8))
+        assert variable(machines[1], "x", columns - 1, y).tolist() == list(range(words))
 
 
-@pytest.mark.parametrize(
-    ("columns", "rows", "x", "y"), [(70, 61, 0, 0), (70, 61, 20, 11), (300, 300, 123, 31)]
-)
+@pytest.mark.parametrize(("columns", "rows", "x", "y"), [(70, 61, 20, 11), (300, 300, 0, 0)])
 def test_idle_pes_do_not_keep_threads_apart(tmp_path: Path, columns: int, rows: int, x: int, y: int) -> None:
     small = stencil(tmp_path, SIDE, 4, 2).wafer
     machines = [build(among_idle(small, columns, rows, x, y)) for _ in range(2)]
-    assert sum(shared for _, shared in both(*machines)) > 3
+    assert sum(shared for _, shared in both(*machines, cycles=97)) > 3
     alone = finish(build(small))
     assert machines[1].cycle == alone.cycle
     assert machines[1].engine.counter(sk.BAND_HOPS) == alone.engine.counter(sk.BAND_HOPS)
