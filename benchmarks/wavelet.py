@@ -26,8 +26,9 @@ SLICE = 100
 """Cycles: runs that hardly differ are compared slice by slice."""
 SPEED = 10.0
 SMALL_SIDE = 16
+WIDE = (323, 323, 150, 150)
 AMONG = [(16, 6281, 0, 0), (317, 317, 0, 0), (317, 317, 150, 150), (317, 17, 0, 0)]
-"""Columns and rows of rectangles, and where in them the small stencil is at work; nothing else is."""
+"""Columns and rows of rectangles, and where in them a stencil is at work, the large or the small one."""
 
 
 def _load(side: int, rounds: int) -> Program:
@@ -72,6 +73,15 @@ def _best(
     return [np.min(seconds, axis=0) for seconds in found]
 
 
+def _among_row(place: tuple[int, int, int, int], side: int, ratio: float) -> Row:
+    """What the idle PEs of a rectangle cost a stencil."""
+    columns, rows, x, y = place
+    idle = columns * rows - side**2
+    return Row(
+        f"the same at ({x}, {y}) of {columns} x {rows}, {idle} PEs idle", ratio, "x", "as a machine alike"
+    )
+
+
 def _idle() -> list[Row]:
     """What idle PEs cost a small program.
 
@@ -93,13 +103,8 @@ def _idle() -> list[Row]:
         Row(f"stencil {SMALL_SIDE} x {SMALL_SIDE}", alone, "s"),
         Row("a machine alike", alike / alone, "x"),
         *(
-            Row(
-                f"the same at ({x}, {y}) of {columns} x {rows}, {columns * rows - SMALL_SIDE**2} PEs idle",
-                seconds / alone,
-                "x",
-                "as a machine alike",
-            )
-            for (columns, rows, x, y), seconds in zip(AMONG, others, strict=True)
+            _among_row(place, SMALL_SIDE, seconds / alone)
+            for place, seconds in zip(AMONG, others, strict=True)
         ),
     ]
 
@@ -112,7 +117,9 @@ def run() -> list[Row]:
     loaded = time.process_time() - begin
     machine = _machine(wafer)
     threads = num_processors()
-    seconds, single = (float(each.sum()) for each in _best([(machine, threads), (machine, 1)], REPEATS))
+    others = [_machine(wafer), _machine(among_idle(wafer, *WIDE))]
+    runs = [(machine, 1), *((each, threads) for each in (machine, *others))]
+    single, seconds, alike, wide = np.sum(_best(runs, REPEATS, SLICE), axis=1).tolist()
     count = len(machine.engine.program.nodes.x)
     work = machine.cycle * count / 1e6
     counters = machine.summary().counters
@@ -125,6 +132,8 @@ def run() -> list[Row]:
             f">= {SPEED:.0f} M/s",
         ),
         Row(f"stencil {SIDE} x {SIDE}: PE-cycles, one thread", work / single, "M/s"),
+        Row(f"a machine alike, {threads} processors", alike / seconds, "x"),
+        _among_row(WIDE, SIDE, wide / seconds),
         Row(f"stencil {SIDE} x {SIDE}: words over links", hops, "M/s"),
         Row(f"stencil {SIDE} x {SIDE}: compiled", loaded, "s"),
         *_idle(),

@@ -1,9 +1,9 @@
 """A cycle of the wafer, by one thread or by several side by side; what comes out is the same to the bit.
 
 The seats of a wafer's nodes (seats_kernels.py) are cut into bands. Of a cycle, threads first run the bands
-without their last seats, any thread any band; then these last seats, the border to the next band. What an actor
-does reaches its node and the neighbours, so that no two threads touch the same words. One thread does it in the
-same order: bands, borders, and then what has to run alone.
+without their last seats, any thread any band; then these last seats, the border to the next band. What an
+actor does reaches its node and the neighbours, so that no two threads touch the same words. One thread does
+it in the same order: bands, borders, and then what has to run alone.
 
 The words `team` (TEAM_WORDS) are what threads share beside the state. One of them leads, the one that called
 `advance`; the others serve until it lets them go. A job is taken by whoever comes first, so that a thread

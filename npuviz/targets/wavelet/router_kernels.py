@@ -87,7 +87,6 @@ from npuviz.targets.wavelet.state_kernels import (
     FAULT_UNROUTED,
     FRONTIER,
     H_ALONE,
-    H_NODES,
     H_SEATS,
     LINK_BLOCK,
     LINK_COLOR,
@@ -367,8 +366,9 @@ def _move(s, p, x, ev, b, node, ch, port, outputs, t):
         leave_trail(s, b, identity, ZERO, TRAIL_DROPPED, t - ready, color, payload)
     if count >= limit - 1:
         if port > 0:
-            sender = p[p[P_NODES] + node * NODE_WORDS + NODE_NEIGHBOUR + port]
-            sb = s[s[H_NODES] + sender]
+            sb = s[link_of(b, port) + LINK_BLOCK]
+            if sb == 0:
+                sb = _find_neighbour(s, p, b, node, color, port)
             s[sb + B_SHUT] = 0
             wake_router(s, sb, t + 1)
         else:

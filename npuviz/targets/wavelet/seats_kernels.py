@@ -4,9 +4,9 @@ A node takes the next seat when something first happens there. With it come two 
 and its processor, 2 seat + 1. So what has work lies side by side however far apart it is on the wafer. When
 many new nodes have come, or none for long, the seats are sorted by node and the sorted ones cut into bands.
 
-A node at the frontier has a neighbour whose seat is not sorted, or may send to one that has no block yet. Its
-router runs after all others of a cycle, when nothing runs beside it, and so does what has a new seat: a thread
-that runs a band never comes near that, and only what runs alone makes blocks.
+A node at the frontier has a neighbour whose seat is not sorted, or may send to one that has no block yet.
+Its router runs after all others of a cycle, when nothing runs beside it, and so does what has a new seat: a
+thread that runs a band never comes near that, and only what runs alone makes blocks.
 """
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros

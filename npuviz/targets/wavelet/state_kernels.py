@@ -228,7 +228,7 @@ LINK_START = 1  # run of words: start, color, end
 LINK_COLOR = 2
 LINK_END = 3
 LINK_LOAD = 4  # words of the present and of the last window, 32 bits each
-LINK_BLOCK = 5  # of the node behind it, 0 as long as nothing was sent
+LINK_BLOCK = 5  # of the node behind it, 0 as long as no word went there or came
 LINK_WORDS = 8
 
 WAIT_NONE = 0
