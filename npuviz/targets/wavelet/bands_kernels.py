@@ -48,6 +48,7 @@ TEAM_DONE = 16  # jobs of the round that are done
 TEAM_ROUND = 24
 TEAM_EVENTS = 25  # events processed before this cycle
 TEAM_LATELY = 26  # of the cycle before
+TEAM_BANDS = 27  # the run ends when there are more bands than these; 0: it goes on
 TEAM_WORDS = 32
 NEXT_SHIFT = 8
 NEXT_MASK = (1 << NEXT_SHIFT) - 1

@@ -76,16 +76,16 @@ class Engine:
         call.x[kernels.X_COMMAND] = command + 1
         # Hits and event rows have one order: one thread finds them.
         is_shared = events is None and not len(stops) and until - int(self.state[sk.H_CYCLE]) >= LONG_RUN
-        bands = int(self.state[sk.H_BANDS_COUNT]) if is_shared else 1
-        helpers = min(bands, self.most_threads) - 1
         while True:
+            bands = max(1, int(self.state[sk.H_BANDS_FILLED])) if is_shared else 0
             call.x[kernels.X_ROOM] = len(self.state) - self._free
             call.x[kernels.X_ASIDE] = len(self.state) - self._aside
             words = (self.state, self.words, self._host, call.x, call.rows, self.event_margin)
-            result = run_together(kernels.advance, words, self.team, helpers)
-            if result != sk.RESULT_ROOM:
+            result = run_together(kernels.advance, words, self.team, bands, self.most_threads)
+            if result == sk.RESULT_ROOM:
+                self._grow(4 * FREE_WORDS)
+            elif result != sk.RESULT_BANDS:
                 break
-            self._grow(4 * FREE_WORDS)
         return result, call.finish()
 
     def _grow(self, words: int) -> None:

@@ -1,8 +1,8 @@
 """Wakes, the heap of node blocks, faults and the log: what every other kernel of the machine stands on.
 
-A node has two actors: its router and its processor. A bit in the slot of a cycle wakes an
-actor; it may find nothing to do. What one node does to another takes effect a cycle later at the earliest,
-so that the order of the actors of a cycle decides nothing. Threads may run parts of a wafer side by side
+A node has two actors: its router and its processor. A bit in the slot of a cycle wakes an actor; it may find
+nothing to do. What one node does to another takes effect a cycle later at the earliest, so that the order of
+the actors of a cycle decides nothing but how often one wakes in vain. Threads may run parts side by side
 (bands_kernels.py): what they share is read only, set to one value whoever comes first, or theirs by band.
 """
 

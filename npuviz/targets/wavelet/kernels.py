@@ -2,7 +2,14 @@
 
 from npuviz.sim.parts.bits_kernels import entry, inlined, kernel, pointer_to, spliced
 from npuviz.sim.parts.watch_kernels import X_CAPACITY, X_EVENTS, X_UNTIL
-from npuviz.targets.wavelet.bands_kernels import LET_GO, TEAM_SIZE, run_cycle, run_jobs, wait_for_work
+from npuviz.targets.wavelet.bands_kernels import (
+    LET_GO,
+    TEAM_BANDS,
+    TEAM_SIZE,
+    run_cycle,
+    run_jobs,
+    wait_for_work,
+)
 from npuviz.targets.wavelet.events_kernels import block_of, look_for_fault
 from npuviz.targets.wavelet.host_kernels import host_step
 from npuviz.targets.wavelet.program_kernels import (
@@ -12,6 +19,7 @@ from npuviz.targets.wavelet.router_kernels import end_link_run
 from npuviz.targets.wavelet.state_kernels import (
     COMMAND_WORDS,
     FAR,
+    H_BANDS_FILLED,
     H_CLOSED,
     H_CLOSED_AT,
     H_COMMANDS,
@@ -26,6 +34,7 @@ from npuviz.targets.wavelet.state_kernels import (
     H_NOW,
     H_STATUS,
     H_USED,
+    RESULT_BANDS,
     RESULT_COMMAND,
     RESULT_DEADLOCK,
     RESULT_EVENTS,
@@ -134,6 +143,9 @@ def _run(s, p, h, x, ev, margin, team):
         if x[X_COMMAND] > 0 and s[s[H_COMMANDS] + (x[X_COMMAND] - 1) * COMMAND_WORDS + X_STATE] == 2:
             s[H_CYCLE] = t + 1
             return RESULT_COMMAND
+        if team[TEAM_BANDS] > 0 and s[H_BANDS_FILLED] > team[TEAM_BANDS]:
+            s[H_CYCLE] = t + 1
+            return RESULT_BANDS
     if s[H_CYCLE] < x[X_UNTIL]:
         s[H_CYCLE] = x[X_UNTIL]
     return result

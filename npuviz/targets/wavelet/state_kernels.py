@@ -91,6 +91,7 @@ RESULT_DEADLOCK = 3
 RESULT_EVENTS = 4
 RESULT_ROOM = 5  # the heap is too small
 RESULT_COMMAND = 6  # the command waited for is done
+RESULT_BANDS = 7  # there are more bands than the caller knows
 
 FAR = 1 << 60
 SLOTS = 32  # of the wheel

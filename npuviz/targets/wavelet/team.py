@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from npuviz.sim.parts.bits_kernels import is_compiled
-from npuviz.targets.wavelet.bands_kernels import LET_GO, TEAM_JOBS, TEAM_SIZE
+from npuviz.targets.wavelet.bands_kernels import LET_GO, TEAM_BANDS, TEAM_JOBS, TEAM_SIZE
 from npuviz.targets.wavelet.state_kernels import (
     MOST_BANDS,
 )
@@ -27,13 +27,18 @@ def _threads() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(MOST_BANDS - 1, thread_name_prefix="npuviz wafer")
 
 
-def run_together(advance: Callable[..., Any], words: tuple[Any, ...], team: np.ndarray, helpers: int) -> int:
-    """Call a kernel `advance(*words, team, serves)` with so many helping threads; returns its result.
+def run_together(
+    advance: Callable[..., Any], words: tuple[Any, ...], team: np.ndarray, bands: int, most: int
+) -> int:
+    """Call a kernel `advance(*words, team, serves)` with a thread for each band; returns its result.
 
+    bands  those there are now; 0: no matter how many, one thread runs them
+    most   threads to use; while there are fewer bands, the run ends when there are more
     team  (TEAM_WORDS,) int64, changed: what they share. All helpers are back when this returns.
     """
-    helpers = helpers if is_compiled else 0
+    helpers = max(0, min(bands, most) - 1) if is_compiled else 0
     team[:] = 0
+    team[TEAM_BANDS] = bands if bands < most else 0
     team[TEAM_SIZE] = helpers
     serving: list[Future[Any]] = []
     try:

@@ -7,6 +7,7 @@ import pytest
 
 from benchmarks.stencil import among_idle
 from npuviz.targets.wavelet import state_kernels as sk
+from npuviz.targets.wavelet.bands_kernels import TEAM_SIZE
 from npuviz.targets.wavelet.machine import WaveletMachine
 from tests.targets.wavelet.running import build, finish
 from tests.targets.wavelet.samples import stencil
@@ -39,3 +40,4 @@ def test_idle_pes_change_nothing(tmp_path: Path, columns: int, rows: int, x: int
     assert memory_of(inside, x, y) == memory_of(alone, 0, 0)
     blocks = inside.engine.state[inside.engine.state[sk.H_NODES] :][: columns * rows]
     assert np.count_nonzero(blocks) == SIDE * SIDE == inside.engine.state[sk.H_SEATS_COUNT]
+    assert inside.engine.team[TEAM_SIZE] == 0
