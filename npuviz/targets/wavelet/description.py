@@ -11,7 +11,7 @@ from npuviz.targets.wavelet import state_kernels as sk
 from npuviz.targets.wavelet.cost_table import operation_names
 from npuviz.targets.wavelet.dsd_kernels import KIND_OPERATION, KIND_SCALAR
 from npuviz.targets.wavelet.layout import ProgramWords
-from npuviz.targets.wavelet.router_kernels import KIND_LINK
+from npuviz.targets.wavelet.link_kernels import KIND_LINK
 from npuviz.targets.wavelet.spec import WaveletSpec
 from npuviz.targets.wavelet.tables import Wafer
 from npuviz.targets.wavelet.watched import WatchedPe

@@ -12,10 +12,10 @@ from npuviz.targets.wavelet.bands_kernels import (
 )
 from npuviz.targets.wavelet.events_kernels import block_of, look_for_fault
 from npuviz.targets.wavelet.host_kernels import host_step
+from npuviz.targets.wavelet.link_kernels import end_link_run
 from npuviz.targets.wavelet.program_kernels import (
     P_SETTLE,
 )
-from npuviz.targets.wavelet.router_kernels import end_link_run
 from npuviz.targets.wavelet.state_kernels import (
     COMMAND_WORDS,
     FAR,

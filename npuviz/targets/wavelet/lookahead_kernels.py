@@ -5,12 +5,12 @@ A large wafer does not fit into the caches, and a cycle reads a few lines of eac
 """
 
 from npuviz.sim.parts.bits_kernels import fetch, inlined, kernel, trailing_zeros
+from npuviz.targets.wavelet.link_kernels import LINKS, link_of
 from npuviz.targets.wavelet.program_kernels import (
     L_CHANNEL_LIST,
     L_THREADS,
 )
 from npuviz.targets.wavelet.ring_kernels import opposite, ring_of, routes_now
-from npuviz.targets.wavelet.router_kernels import LINKS, link_of
 from npuviz.targets.wavelet.state_kernels import (
     A_ADDRESS,
     B_CHANNELS,

@@ -21,8 +21,8 @@ from npuviz.targets.wavelet.description import (
 )
 from npuviz.targets.wavelet.dsd_kernels import KIND_OPERATION, KIND_SCALAR
 from npuviz.targets.wavelet.engine import Engine
+from npuviz.targets.wavelet.link_kernels import KIND_LINK
 from npuviz.targets.wavelet.listing import WaveletListing
-from npuviz.targets.wavelet.router_kernels import KIND_LINK
 from npuviz.targets.wavelet.tables import HOST_COPY_IN, HOST_COPY_OUT, HOST_LAUNCH, HOST_STREAM_IN
 
 MEMORY_BYTES = 49_152

@@ -6,28 +6,31 @@ longest ago goes first, then the lower one. Assumed, as wavelet-fabric.md sectio
 """
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros
-from npuviz.sim.parts.watch_kernels import INTERVAL, emit, is_recording, is_watched, watch_queue
+from npuviz.sim.parts.watch_kernels import is_watched, watch_queue
 from npuviz.targets.wavelet.events_kernels import (
     band_at,
-    block_of,
     end_part,
-    fault,
-    fault_of,
     hazard,
     leave_trail,
     wake_processor,
     wake_router,
 )
+from npuviz.targets.wavelet.link_kernels import (
+    LINKS,
+    count_load,
+    find_neighbour,
+    find_target,
+    link_of,
+    make_targets,
+    note_link,
+)
 from npuviz.targets.wavelet.program_kernels import (
-    K_LINK,
     K_QUEUES,
     L_CHANNEL,
     L_CHANNEL_LIST,
-    L_NUM_CHANNELS,
     L_QUEUE,
     NODE_CLASS,
     NODE_COLUMN,
-    NODE_NEIGHBOUR,
     NODE_ROW,
     NODE_WORDS,
     P_COLUMNS,
@@ -39,7 +42,6 @@ from npuviz.targets.wavelet.program_kernels import (
     P_SWAP,
     P_TRACKS,
     P_TURN,
-    P_WINDOW,
     TRACK_WORDS,
 )
 from npuviz.targets.wavelet.ring_kernels import (
@@ -53,13 +55,10 @@ from npuviz.targets.wavelet.ring_kernels import (
     ring_of,
     routes_now,
 )
-from npuviz.targets.wavelet.seats_kernels import are_sorted, block_behind
 from npuviz.targets.wavelet.state_kernels import (
     B_CHANNELS,
     B_CLASS,
     B_DUE,
-    B_LINKS,
-    B_LOAD_START,
     B_MAIN_MASK,
     B_NODE,
     B_SHUT,
@@ -76,25 +75,17 @@ from npuviz.targets.wavelet.state_kernels import (
     C_OUT_LEFT,
     C_OUT_NEXT,
     C_PORTS,
-    C_POSITIONS,
     C_QUEUE,
     C_ROUTED,
     C_SERVED,
     C_SWAP,
     ENTRY_WORDS,
     FAR,
-    FAULT_EDGE,
-    FAULT_UNROUTED,
     FRONTIER,
     H_ALONE,
     H_SEATS,
     LINK_BLOCK,
-    LINK_COLOR,
-    LINK_END,
     LINK_FREE,
-    LINK_LOAD,
-    LINK_START,
-    LINK_WORDS,
     LOG_TWO_ARRIVALS,
     MARK_ADVANCE,
     MARK_CONTROL,
@@ -120,98 +111,7 @@ from npuviz.targets.wavelet.switch_kernels import (
 )
 from npuviz.targets.wavelet.wheel_kernels import postpone
 
-LINKS = 0x1E
-"""Mask of the outputs that are links; the first one is the ramp."""
 LATER, OPEN, BUSY, FULL = 0, 1, 2, 3
-KIND_LINK = 100
-"""Interval kinds of links: this plus the color."""
-
-
-@inlined
-def link_of(b, port):
-    """Word of an output port's record."""
-    return b + B_LINKS + port * LINK_WORDS
-
-
-@inlined
-def _count_load(s, p, b, port, t):
-    """Count a word in the present window of a port."""
-    start = s[b + B_LOAD_START]
-    if t >= start + p[P_WINDOW]:
-        is_next = t < start + 2 * p[P_WINDOW]
-        for k in range(5):
-            load = link_of(b, k) + LINK_LOAD
-            s[load] = (s[load] & 0xFFFF_FFFF) << 32 if is_next else 0
-        s[b + B_LOAD_START] = t // p[P_WINDOW] * p[P_WINDOW]
-    s[link_of(b, port) + LINK_LOAD] += 1
-
-
-@inlined
-def _note_link(s, p, x, ev, b, node, port, color, t):
-    """Counts of a link and its interval in the trace."""
-    link = link_of(b, port)
-    _count_load(s, p, b, port, t)
-    if s[link + LINK_END] == t and s[link + LINK_COLOR] == color:
-        s[link + LINK_END] = t + 1
-        return
-    end_link_run(s, p, x, ev, b, node, port)
-    s[link + LINK_START] = t
-    s[link + LINK_COLOR] = color
-    s[link + LINK_END] = t + 1
-
-
-@kernel
-def end_link_run(s, p, x, ev, b, node, port):
-    """Emit the interval of the last run of words on a link, if its node is watched."""
-    link = link_of(b, port)
-    if s[link + LINK_END] > 0 and is_recording(x):
-        track = p[p[P_TRACKS] + node * TRACK_WORDS + K_LINK + port]
-        if track >= 0:
-            kind = KIND_LINK + s[link + LINK_COLOR]
-            emit(x, ev, INTERVAL, track, kind, s[link + LINK_START], s[link + LINK_END], -1)
-    s[link + LINK_END] = 0
-
-
-@kernel
-def _find_neighbour(s, p, b, node, color, port):
-    """Remember the node behind an output port, with a fault if there is none; returns its block or 0."""
-    receiver = p[p[P_NODES] + node * NODE_WORDS + NODE_NEIGHBOUR + port]
-    if receiver < 0:
-        fault(s, node, FAULT_EDGE, color | (port << 8))
-        return 0
-    nb = block_of(s, p, receiver)
-    s[link_of(b, port) + LINK_BLOCK] = nb
-    return nb
-
-
-@kernel
-def _make_targets(s, p, b, node):
-    """Give the nodes to which a router may send their blocks. Without new seats it leaves the frontier."""
-    places = p[s[b + B_CLASS] + L_CHANNEL_LIST]
-    links = 0
-    for i in range(p[s[b + B_CLASS] + L_NUM_CHANNELS]):
-        positions = b + p[places + i] + C_POSITIONS
-        for k in range(4):
-            links |= (s[positions + k] >> 8) & LINKS
-    for port in range(1, 5):
-        if (links >> port) & 1 and block_behind(s, p, node, port) == 0:
-            block_of(s, p, p[p[P_NODES] + node * NODE_WORDS + NODE_NEIGHBOUR + port])
-    if are_sorted(s):
-        s[b + B_CHANNELS] &= ~FRONTIER
-
-
-@kernel
-def _find_target(s, p, b, ch, nb, port):
-    """Remember the channel that takes a channel's words behind an output port, with a fault if there is none.
-
-    Returns its word, 0 without.
-    """
-    place = p[s[nb + B_CLASS] + L_CHANNEL + s[ch + C_COLOR]]
-    if place == 0 or s[nb + place + C_ROUTED] == 0:
-        fault_of(s, band_at(s, b), s[nb + B_NODE], FAULT_UNROUTED, s[ch + C_COLOR] | (opposite(port) << 8))
-        return 0
-    s[ch + C_PORTS + port * PORT_WORDS + R_TARGET] = nb + place
-    return nb + place
 
 
 @kernel
@@ -250,7 +150,7 @@ def _is_open(s, p, b, node, ch, outputs, payload, t):
             return BUSY
         nb = s[link + LINK_BLOCK]
         if nb == 0:
-            nb = _find_neighbour(s, p, b, node, s[ch + C_COLOR], port)
+            nb = find_neighbour(s, p, b, node, s[ch + C_COLOR], port)
             if nb == 0:
                 return LATER
         if p[P_SWAP]:
@@ -259,7 +159,7 @@ def _is_open(s, p, b, node, ch, outputs, payload, t):
             continue
         target = s[ch + C_PORTS + port * PORT_WORDS + R_TARGET]
         if target == 0:
-            target = _find_target(s, p, b, ch, nb, port)
+            target = find_target(s, p, b, ch, nb, port)
         if target == 0:
             return LATER
         if not has_room(s, target, opposite(port), t):
@@ -333,7 +233,7 @@ def _send_over(s, p, x, ev, b, node, ch, port, payload, identity, t):
         free = t * 1000
     s[link + LINK_FREE] = free + p[P_LINK]
     s[band_at(s, b) + BAND_HOPS] += 1
-    _note_link(s, p, x, ev, b, node, port, color, t)
+    note_link(s, p, x, ev, b, node, port, color, t)
 
 
 @inlined
@@ -360,7 +260,7 @@ def _move(s, p, x, ev, b, node, ch, port, outputs, t):
         leave_trail(s, b, identity, output, TRAIL_HOP, t - ready, color, going_on)
     if outputs & 1:
         _to_processor(s, p, x, b, node, ch, payload & ~MARK_ADVANCE, identity, t - ready, t)
-        _count_load(s, p, b, ZERO, t)
+        count_load(s, p, b, ZERO, t)
     if outputs == 0:
         s[band_at(s, b) + BAND_DROPPED] += 1
         leave_trail(s, b, identity, ZERO, TRAIL_DROPPED, t - ready, color, payload)
@@ -368,7 +268,7 @@ def _move(s, p, x, ev, b, node, ch, port, outputs, t):
         if port > 0:
             sb = s[link_of(b, port) + LINK_BLOCK]
             if sb == 0:
-                sb = _find_neighbour(s, p, b, node, color, port)
+                sb = find_neighbour(s, p, b, node, color, port)
             s[sb + B_SHUT] = 0
             wake_router(s, sb, t + 1)
         else:
@@ -445,7 +345,7 @@ def router_step(s, p, h, x, ev, seat, t):
         if s[H_ALONE] == 0:
             postpone(s, 2 * seat)
             return
-        _make_targets(s, p, b, node)
+        make_targets(s, p, b, node)
     c = s[b + B_CLASS]
     places = p[c + L_CHANNEL_LIST]
     candidates = 0
