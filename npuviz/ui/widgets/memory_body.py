@@ -8,8 +8,6 @@ from PySide6.QtWidgets import (
     QButtonGroup,
     QComboBox,
     QHBoxLayout,
-    QLabel,
-    QSizePolicy,
     QSplitter,
     QStackedWidget,
     QTableView,
@@ -19,6 +17,7 @@ from PySide6.QtWidgets import (
 )
 
 from npuviz.ui.theme.theme import Theme
+from npuviz.ui.widgets.elided_label import ElidedLabel
 from npuviz.ui.widgets.memory_lifetimes import MemoryLifetimes
 from npuviz.ui.widgets.memory_map import MemoryMap
 
@@ -37,15 +36,13 @@ class MemoryBody(QWidget):
         self.chooser = _combo("memory.chooser", "Memory")
         self.dtype = _combo("memory.dtype", "How to read the bytes")
         self.dtype.addItems(list(dtypes))
-        self.usage = QLabel()
-        self.usage.setObjectName("memory.usage")
         # The name of the memory is worth more than how full it is.
-        self.usage.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self.usage = ElidedLabel()
+        self.usage.setObjectName("memory.usage")
         self.chooser.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
-        self.numbers = QLabel()
+        self.numbers = ElidedLabel()
         self.numbers.setObjectName("memory.numbers")
         self.numbers.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        self.numbers.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self.map = MemoryMap(theme)
         self.lifetimes = MemoryLifetimes(theme)
         self.pictures = QStackedWidget()
