@@ -353,6 +353,7 @@ def build_state(spec: WaveletSpec, words: ProgramWords) -> np.ndarray:
         sk.H_CLOSED_AT: -1,
         sk.H_BANDS: sk.HEADER_WORDS,
         sk.H_BANDS_COUNT: bands,
+        # Every seat in the first band, until they are sorted.
         sk.H_BAND_SHIFT: 62,
         sk.H_TRAIL_ROWS: trail,
         sk.H_SEEN: seen,

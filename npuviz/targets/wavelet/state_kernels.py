@@ -59,7 +59,7 @@ H_ALONE = 46  # 1: that is what runs now
 H_SLOTS = 64  # per slot of the wheel: 1 if somebody wakes in it
 HEADER_WORDS = 96
 
-# --- a band: nodes that one thread may run while others run theirs -----------------------------------
+# --- a band: seats that one thread may run while others run theirs -----------------------------------
 BAND_INSTRUCTIONS = 0  # scalar instructions
 BAND_BEATS = 1  # steps of DSD operations
 BAND_ELEMENTS = 2  # elements of DSD operations
