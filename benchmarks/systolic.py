@@ -16,7 +16,7 @@ from npuviz.sim.events import EventBuffer
 from npuviz.sim.machine import Machine
 from npuviz.sim.stop import NO_STOPS, StopKind
 from npuviz.sim.target import LoadRequest
-from npuviz.targets.systolic.machine import SystolicMachine
+from npuviz.targets.systolic.machine.machine import SystolicMachine
 from npuviz.targets.systolic.target import TARGET
 from npuviz.trace.recorder import Recorder
 from npuviz.workbench.recording import ProgramResolver, schema_of

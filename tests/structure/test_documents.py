@@ -5,7 +5,7 @@ from pathlib import Path
 
 from npuviz.cli.main import SUBCOMMANDS
 from npuviz.debug.text_commands import BY_WORD
-from npuviz.targets.systolic.compiler.families import LOWERINGS
+from npuviz.targets.systolic.compiler.operators.families import LOWERINGS
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

@@ -8,9 +8,9 @@ from npuviz.base.progress import NoProgress, Progress
 from npuviz.formats.onnx_reference import as_declared, run_reference
 from npuviz.program.graph import Graph
 from npuviz.sim.target import CheckResult
-from npuviz.targets.systolic.values import ValueEngine
-from npuviz.targets.systolic.values_host import run_on_host
-from npuviz.targets.systolic.values_storage import FLOATS
+from npuviz.targets.systolic.values.engine import ValueEngine
+from npuviz.targets.systolic.values.host import run_on_host
+from npuviz.targets.systolic.values.storage import FLOATS
 
 TOLERANCES = {
     "float32": 1e-4,

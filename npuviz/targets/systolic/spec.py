@@ -21,8 +21,8 @@ from npuviz.program.program import Note
 from npuviz.sim.parts.dram_presets import DEVICES
 from npuviz.sim.parts.dram_standards import DramDevice, preset_device
 from npuviz.sim.parts.flit_network import FlitConfig
-from npuviz.targets.systolic.dram_file import read_device
-from npuviz.targets.systolic.network_file import NETWORKS, read_network
+from npuviz.targets.systolic.hardware.dram import read_device
+from npuviz.targets.systolic.hardware.network import NETWORKS, read_network
 from npuviz.targets.systolic.presets import PRESETS
 
 MAX_ARRAY_ROWS = 1 << 18

@@ -71,8 +71,8 @@ class SystolicTarget:
 
     def build(self, spec: Any, program: Program) -> Machine:
         """A machine at cycle 0."""
-        from npuviz.targets.systolic.machine import SystolicMachine
-        from npuviz.targets.systolic.networked import NetworkedMachine
+        from npuviz.targets.systolic.machine.machine import SystolicMachine
+        from npuviz.targets.systolic.machine.networked import NetworkedMachine
 
         if spec.flits is None:
             return SystolicMachine(spec, program)
@@ -82,7 +82,7 @@ class SystolicTarget:
     def check(self, machine: Machine, progress: Progress) -> CheckResult:
         """Compare every computed tensor with ONNX Runtime."""
         from npuviz.targets.systolic.check import check
-        from npuviz.targets.systolic.machine import SystolicMachine
+        from npuviz.targets.systolic.machine.machine import SystolicMachine
 
         if not isinstance(machine, SystolicMachine) or machine.values is None:
             raise TargetError("values are computed in true mode only; leave out --set mode=parity to check")
@@ -91,7 +91,7 @@ class SystolicTarget:
     def map(self, request: LoadRequest, candidates: int, out: Path | None, progress: Progress) -> MapResult:
         """Search tilings and core assignments of an ONNX model; see the contract."""
         from npuviz.formats.onnx_model import read_model
-        from npuviz.targets.systolic.compiler.choices import write_choices
+        from npuviz.targets.systolic.compiler.tiling.choices import write_choices
         from npuviz.targets.systolic.mapper import Mapper
 
         if request.path.suffix.lower() != ".onnx":
@@ -117,7 +117,7 @@ def _compile_kernels(network: str) -> None:
     from npuviz.sim.parts.bits_kernels import light_optimisation
     from npuviz.sim.stop import NO_STOPS
     from npuviz.targets.systolic.compiler.builder import ProgramBuilder
-    from npuviz.targets.systolic.engine import Engine
+    from npuviz.targets.systolic.machine.engine import Engine
 
     spec, _ = make_spec("edge-8x8", None, {"network": network} if network else {})
     builder = ProgramBuilder()
@@ -155,9 +155,9 @@ def _check_dram(spec: SystolicSpec, compiled: "Compiled") -> None:
 def _compile(path: Path, spec: SystolicSpec, dimensions: Mapping[str, int], progress: Progress) -> "Compiled":
     from npuviz.formats.onnx_model import read_model
     from npuviz.targets.systolic.compiler.compile import compile_true
-    from npuviz.targets.systolic.compiler.load import load_true_list
-    from npuviz.targets.systolic.compiler.parity.load import load_parity
-    from npuviz.targets.systolic.description import dram_memory
+    from npuviz.targets.systolic.load.loader import load_true_list
+    from npuviz.targets.systolic.load.parity import load_parity
+    from npuviz.targets.systolic.view.description import dram_memory
 
     dram = dram_memory(spec)
     if spec.mode == "parity":
@@ -175,9 +175,9 @@ def _program(
     notes: tuple[Note, ...],
 ) -> Program:
     from npuviz.formats.onnx_inputs import draw_inputs
-    from npuviz.targets.systolic.compiler.listing import SystolicListing
-    from npuviz.targets.systolic.description import memory_ids, unit_ids
-    from npuviz.targets.systolic.payload import Payload, fingerprint, pack_entries
+    from npuviz.targets.systolic.view.listing import SystolicListing
+    from npuviz.targets.systolic.view.description import memory_ids, unit_ids
+    from npuviz.targets.systolic.machine.payload import Payload, fingerprint, pack_entries
 
     graph, tables = compiled.graph, compiled.tables
     has_values = tables.values is not None

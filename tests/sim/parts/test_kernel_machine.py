@@ -7,7 +7,7 @@ import pytest
 from npuviz.sim.parts import kernel_machine as km
 from npuviz.targets.neuroncore import state_kernels as neuroncore
 from npuviz.targets.rk3588 import state_kernels as rk3588
-from npuviz.targets.systolic import state_kernels as systolic
+from npuviz.targets.systolic.kernels import records as systolic
 
 
 @pytest.mark.parametrize("words", [neuroncore, rk3588, systolic], ids=lambda words: words.__name__)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from npuviz.sim.parts.dram_standards import DramDevice
-from npuviz.targets.systolic import tables_kernels as tk
+from npuviz.targets.systolic.kernels import program_records as tk
 from npuviz.targets.systolic.compiler.builder import assign_cores
 from npuviz.targets.systolic.compiler.template import Rows
 from npuviz.targets.systolic.spec import SystolicSpec

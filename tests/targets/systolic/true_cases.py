@@ -12,13 +12,13 @@ from onnx import TensorProto, helper, numpy_helper
 from npuviz.formats.onnx_inputs import draw_inputs
 from npuviz.formats.onnx_model import read_model
 from npuviz.program.graph import Graph
-from npuviz.targets.systolic import tables_kernels as tk
+from npuviz.targets.systolic.kernels import program_records as tk
 from npuviz.targets.systolic.compiler.compile import compile_true
 from npuviz.targets.systolic.compiler.compiled import Compiled as Lowered
 from npuviz.targets.systolic.compiler.template import Rows
 from npuviz.targets.systolic.spec import SystolicSpec, make_spec
-from npuviz.targets.systolic.values import ValueEngine
-from npuviz.targets.systolic.values_plan import ValuePlan
+from npuviz.targets.systolic.values.engine import ValueEngine
+from npuviz.targets.systolic.values.plan import ValuePlan
 
 _VECTORS = range(tk.OP_ADD, tk.OP_IM2COL + 1)
 _GEMMS = (tk.OP_GEMM, tk.OP_GEMM_PRELOAD)

@@ -27,8 +27,8 @@ from typing import Any
 import numpy as np
 
 from npuviz.base.errors import DoesNotFit, SimulationError
-from npuviz.targets.systolic import tables_kernels as tk
-from npuviz.targets.systolic.compiler.entries import LayerEntries
+from npuviz.targets.systolic.kernels import program_records as tk
+from npuviz.targets.systolic.compiler.sram_entries import LayerEntries
 from npuviz.targets.systolic.compiler.template import Template
 from npuviz.targets.systolic.tables import SystolicTables
 

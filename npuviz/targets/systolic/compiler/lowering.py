@@ -10,10 +10,10 @@ from npuviz.program.graph import Graph, Node
 from npuviz.program.program import Note
 from npuviz.program.tensor import Tensor
 from npuviz.targets.systolic.compiler.builder import ProgramBuilder
-from npuviz.targets.systolic.compiler.choices import Asked, Choice, Choices, ProblemKey
-from npuviz.targets.systolic.compiler.hardware import Hardware, round_up
-from npuviz.targets.systolic.values_plan import Apply, LayerPlan, Product, ValuePlan, VectorFunction
-from npuviz.targets.systolic.values_storage import FLOATS, Storage
+from npuviz.targets.systolic.compiler.tiling.choices import Asked, Choice, Choices, ProblemKey
+from npuviz.targets.systolic.compiler.tiling.resources import Hardware, round_up
+from npuviz.targets.systolic.values.plan import Apply, LayerPlan, Product, ValuePlan, VectorFunction
+from npuviz.targets.systolic.values.storage import FLOATS, Storage
 
 Item = TypeVar("Item", bound=Hashable)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from npuviz.base.errors import DoesNotFit
-from npuviz.targets.systolic import tables_kernels as tk
+from npuviz.targets.systolic.kernels import program_records as tk
 
 MAX_ROWS = 1 << 20
 """Largest number of instructions of one tile program."""

@@ -9,10 +9,10 @@ from npuviz.formats.onnxim_mapping import LayerMapping, Loops
 from npuviz.program.graph import Graph
 from npuviz.program.memory import Allocation, MemoryMap
 from npuviz.program.program import Note
-from npuviz.targets.systolic.compiler.addresses import BumpAllocator
+from npuviz.targets.systolic.compiler.parity.addresses import BumpAllocator
 from npuviz.targets.systolic.compiler.builder import ProgramBuilder
 from npuviz.targets.systolic.compiler.compiled import Compiled, RequestPlan
-from npuviz.targets.systolic.compiler.fitting import check_fits
+from npuviz.targets.systolic.compiler.parity.fitting import check_fits
 from npuviz.targets.systolic.compiler.merging import merge_graphs
 from npuviz.targets.systolic.compiler.parity.arrival import heap_order
 from npuviz.targets.systolic.compiler.parity.network import Layer, Network, layer_edges, start_order

@@ -9,14 +9,14 @@ from npuviz.formats.onnxim_mapping import LayerMapping, Loops
 from npuviz.formats.onnxim_models import LanguageModel, ModelEntry, TraceRow
 from npuviz.program.memory import Allocation, MemoryMap
 from npuviz.program.program import Note
-from npuviz.targets.systolic import tables_kernels as tk
-from npuviz.targets.systolic.compiler.addresses import BumpAllocator
-from npuviz.targets.systolic.compiler.admission import SCHEDULERS, Admission, Request
+from npuviz.targets.systolic.kernels import program_records as tk
+from npuviz.targets.systolic.compiler.parity.addresses import BumpAllocator
+from npuviz.targets.systolic.compiler.language.admission import SCHEDULERS, Admission, Request
 from npuviz.targets.systolic.compiler.builder import ProgramBuilder
 from npuviz.targets.systolic.compiler.compiled import Compiled
-from npuviz.targets.systolic.compiler.fitting import check_fits
-from npuviz.targets.systolic.compiler.language_memory import LanguageMemory
-from npuviz.targets.systolic.compiler.language_sizes import LanguageSizes
+from npuviz.targets.systolic.compiler.parity.fitting import check_fits
+from npuviz.targets.systolic.compiler.language.memory import LanguageMemory
+from npuviz.targets.systolic.compiler.language.sizes import LanguageSizes
 from npuviz.targets.systolic.compiler.parity.attention import AttentionShape, FlashEmitter
 from npuviz.targets.systolic.compiler.parity.compile import PARITY_NOTE, check_geometry
 from npuviz.targets.systolic.compiler.parity.gemm import GemmEmitter, GemmOperands
@@ -27,8 +27,8 @@ from npuviz.targets.systolic.compiler.parity.tokenwise import (
     emit_bias_activation,
     emit_skip_layernorm,
 )
-from npuviz.targets.systolic.compiler.serving import serve
-from npuviz.targets.systolic.compiler.tiling import Geometry, ceil_div, tile_gemm
+from npuviz.targets.systolic.compiler.language.serving import serve
+from npuviz.targets.systolic.compiler.parity.tiling import Geometry, ceil_div, tile_gemm
 from npuviz.targets.systolic.spec import SystolicSpec
 
 MAX_ITERATIONS = 1 << 15

@@ -10,7 +10,7 @@ import numpy as np
 from npuviz.formats.onnxim_models import LanguageModel
 from npuviz.program.graph import Graph, Node
 from npuviz.program.tensor import Tensor, TensorKind
-from npuviz.targets.systolic.compiler.language_sizes import LanguageSizes
+from npuviz.targets.systolic.compiler.language.sizes import LanguageSizes
 
 _DTYPE = {1: "int8", 2: "float16", 4: "float32", 8: "float64"}
 

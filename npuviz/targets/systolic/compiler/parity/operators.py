@@ -6,7 +6,7 @@ from math import prod
 from npuviz.base.errors import TargetError, UnsupportedOperator
 from npuviz.formats.onnxim_mapping import Loops
 from npuviz.program.graph import Node
-from npuviz.targets.systolic import tables_kernels as tk
+from npuviz.targets.systolic.kernels import program_records as tk
 from npuviz.targets.systolic.compiler.builder import ProgramBuilder
 from npuviz.targets.systolic.compiler.parity.attention import AttentionShape, emit_onnx_attention
 from npuviz.targets.systolic.compiler.parity.conv import ConvEmitter, ConvShape
@@ -19,7 +19,7 @@ from npuviz.targets.systolic.compiler.parity.tokenwise import (
     emit_bias_activation,
     emit_skip_layernorm,
 )
-from npuviz.targets.systolic.compiler.tiling import tile_conv
+from npuviz.targets.systolic.compiler.parity.tiling import tile_conv
 
 
 def lower_node(network: Network, node: Node) -> list[Layer]:

@@ -1,0 +1,259 @@
+"""Element-wise operators with broadcasting, batch normalisation, and changes of element type."""
+
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+
+from npuviz.program.dtypes import numpy_dtype
+from npuviz.program.graph import Node
+from npuviz.targets.systolic.kernels import program_records as tk
+from npuviz.targets.systolic.compiler.operators.chunks import (
+    Chunk,
+    Operand,
+    Walk,
+    choose_walk,
+    lower_chunks,
+    merge_axes,
+    stored_extents,
+)
+from npuviz.targets.systolic.compiler.operators.formulas import (
+    BINARY,
+    UNARY,
+    Step,
+    clip_steps,
+    power_steps,
+    unary_steps,
+)
+from npuviz.targets.systolic.compiler.tiling.resources import ACC_BYTES
+from npuviz.targets.systolic.compiler.lowering import Lowering, NotLowered
+from npuviz.targets.systolic.values.plan import Apply
+from npuviz.targets.systolic.values.storage import FLOATS, convert
+
+
+def plan_walk(
+    lowering: Lowering, output: int, inputs: Sequence[int], temporaries: int = 0
+) -> tuple[Walk, list[Operand]]:
+    """How to walk over an output whose inputs broadcast to it."""
+    target = lowering.storage(output)
+    extents: list[tuple[int, ...]] = []
+    for index in inputs:
+        found = stored_extents(lowering.storage(index), target.stored_shape, target.order)
+        if found is None:
+            raise NotLowered("operands lie in different orders in DRAM")
+        extents.append(found)
+    axes, merged = merge_axes(target.stored_shape, extents)
+    items = [(sizes, lowering.storage(index).item_bytes) for sizes, index in zip(merged, inputs, strict=True)]
+    walk = choose_walk(
+        lowering, axes, items, lambda elements: (1 + temporaries) * (elements * ACC_BYTES + 64)
+    )
+    return walk, [Operand(index, sizes) for index, sizes in zip(inputs, merged, strict=True)]
+
+
+def emit_steps(lowering: Lowering, chunk: Chunk, steps: Sequence[Step], source: int) -> None:
+    """Write a sequence of vector instructions: the first reads `source`, the rest the output entry."""
+    running = source
+    for step in steps:
+        sources = (running, source) if step.uses_input else (running,)
+        chunk.vector(step.opcode, sources, chunk.out, lowering.function(step.key, step.apply))
+        running = chunk.out
+
+
+def lower_unary(lowering: Lowering, node: Node) -> None:
+    """Operators of `formulas.UNARY`."""
+    _lower_steps(lowering, node, unary_steps(node.op_type, node.attributes))
+
+
+def _lower_steps(lowering: Lowering, node: Node, steps: Sequence[Step]) -> None:
+    source, output = node.inputs[0], node.outputs[0]
+    lowering.require_floats(node, (source, output))
+    lower_steps(lowering, node, steps)
+
+
+def lower_steps(lowering: Lowering, node: Node, steps: Sequence[Step]) -> None:
+    """The layer of vector instructions that take the first input to the first output, of any types."""
+    source, output = node.inputs[0], node.outputs[0]
+    if lowering.tensor(source).shape != lowering.tensor(output).shape:
+        raise NotLowered("the result's shape depends on values")
+    walk, operands = plan_walk(lowering, output, [source])
+    lower_chunks(
+        lowering,
+        node,
+        output,
+        operands,
+        walk,
+        lambda chunk: emit_steps(lowering, chunk, steps, chunk.words[0]),
+    )
+
+
+def lower_nary(lowering: Lowering, node: Node) -> None:
+    """Operators of `formulas.BINARY`, with as many inputs as there are."""
+    output = node.outputs[0]
+    inputs = [index for index in node.inputs if index >= 0]
+    lowering.require_floats(node, (*inputs, output))
+    if node.op_type == "Pow":
+        exponent = lowering.constant(inputs[1])
+        if exponent is not None and exponent.size == 1:
+            _lower_steps(lowering, node, power_steps(float(exponent.reshape(-1)[0])))
+            return
+    opcode, apply = BINARY[node.op_type]
+    walk, operands = plan_walk(lowering, output, inputs)
+
+    def write(chunk: Chunk) -> None:
+        running = chunk.words[0]
+        if len(chunk.words) == 1:
+            copy = lowering.function("copy", lambda a, _: a)
+            chunk.vector(tk.OP_COMP, (running,), chunk.out, copy)
+        key = (node.op_type, chunk.shape)
+        for word in chunk.words[1:]:
+            function = lowering.function(key, partial(_broadcast, apply, chunk.shape), node.op_type)
+            chunk.vector(opcode, (running, word), chunk.out, function)
+            running = chunk.out
+        if node.op_type == "Mean":
+            scale = np.float32(1 / len(inputs))
+            chunk.vector(
+                tk.OP_MUL,
+                (chunk.out,),
+                chunk.out,
+                lowering.function(("mul", float(scale)), lambda a, _: a * scale),
+            )
+
+    lower_chunks(lowering, node, output, operands, walk, write)
+
+
+def _broadcast(apply: Apply, shape: tuple[int, ...], first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Apply to two operands of which neither alone may have the output's shape."""
+    return np.broadcast_to(apply(first, second), shape)
+
+
+def lower_clip(lowering: Lowering, node: Node) -> None:
+    """Clip with constant bounds (attributes before opset 11, inputs after)."""
+    bounds: list[float] = []
+    for position, (name, default) in enumerate((("min", -np.inf), ("max", np.inf)), start=1):
+        index = lowering.input(node, position)
+        if index >= 0:
+            value = lowering.constant(index)
+            if value is None:
+                raise NotLowered(f"{name} is computed at run time")
+            bounds.append(float(value.reshape(-1)[0]))
+        else:
+            bounds.append(float(node.attributes.get(name, default)))
+    _lower_steps(lowering, node, clip_steps(*bounds))
+
+
+def lower_batch_normalization(lowering: Lowering, node: Node) -> None:
+    """Batch normalisation at inference: a factor and an offset per channel, then MUL and ADD."""
+    if any(index >= 0 for index in node.outputs[1:]) or node.attributes.get("training_mode", 0):
+        raise NotLowered("training mode")
+    source, scale, bias, mean, variance = node.inputs[:5]
+    output = node.outputs[0]
+    lowering.require_floats(node, (source, scale, bias, mean, variance, output))
+    target = lowering.storage(output)
+    rank = len(target.shape)
+    if rank < 2 or not lowering.storage(source).lies_like(target):
+        raise NotLowered("input and output lie in different orders in DRAM")
+    extents = tuple(target.shape[1] if axis == 1 else 1 for axis in target.order)
+    axes, merged = merge_axes(target.stored_shape, [target.stored_shape, extents])
+    inputs = (source, scale, bias, mean, variance)
+    sizes = [merged[0], *[merged[1]] * 4]
+    items = [(s, lowering.storage(i).item_bytes) for s, i in zip(sizes, inputs, strict=True)]
+
+    # The factor and offset entries are at most as large as the output's.
+    def needed(elements: int) -> int:
+        return 3 * (elements * ACC_BYTES + 64)
+
+    walk = choose_walk(lowering, axes, items, needed)
+    epsilon = np.float32(node.attributes.get("epsilon", 1e-5))
+    functions = {
+        "root": lowering.function(
+            ("bn root", float(epsilon)), lambda s, v: s / np.sqrt(v + epsilon), "scale / sqrt(var + epsilon)"
+        ),
+        "shift": lowering.function("bn shift", lambda m, f: -m * f, "-mean * factor"),
+        "mul": lowering.function("mul", np.multiply),
+        "add": lowering.function("add", np.add),
+    }
+
+    def write(chunk: Chunk) -> None:
+        x, s, b, m, v = chunk.words
+        channels = _elements(merged[1], walk, chunk.shape[0])
+        factor = chunk.temporary("factor", channels)
+        shift = chunk.temporary("shift", channels)
+        chunk.vector(tk.OP_DIV, (s, v), factor, functions["root"], channels)
+        chunk.vector(tk.OP_MUL, (m, factor), shift, functions["shift"], channels)
+        chunk.vector(tk.OP_ADD, (shift, b), shift, functions["add"], channels)
+        chunk.vector(tk.OP_MUL, (x, factor), chunk.out, functions["mul"])
+        chunk.vector(tk.OP_ADD, (chunk.out, shift), chunk.out, functions["add"])
+
+    operands = [Operand(index, size) for index, size in zip(inputs, sizes, strict=True)]
+    lower_chunks(lowering, node, output, operands, walk, write)
+
+
+def _elements(extents: tuple[int, ...], walk: Walk, size: int) -> int:
+    count = size if extents[walk.split] > 1 else 1
+    for extent in extents[walk.split + 1 :]:
+        count *= extent
+    return count
+
+
+def lower_where(lowering: Lowering, node: Node) -> None:
+    """Where: what the condition picks from the first choice, then what it picks from the second."""
+    condition, first, second = node.inputs[:3]
+    output = node.outputs[0]
+    lowering.require_floats(node, (first, second, output))
+    walk, operands = plan_walk(lowering, output, [condition, first, second])
+
+    def write(chunk: Chunk) -> None:
+        for word, picked in ((chunk.words[1], True), (chunk.words[2], False)):
+            function = lowering.function(
+                ("pick", picked, chunk.shape), partial(_pick, picked, chunk.shape), accumulates=not picked
+            )
+            chunk.vector(tk.OP_COMP, (chunk.words[0], word), chunk.out, function)
+
+    lower_chunks(lowering, node, output, operands, walk, write)
+
+
+def _pick(wanted: bool, shape: tuple[int, ...], condition: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Values where the condition is as wanted, 0 elsewhere."""
+    chosen = np.where(condition == wanted, values, np.float32(0))
+    return np.broadcast_to(chosen, shape)
+
+
+def lower_bias_gelu(lowering: Lowering, node: Node) -> None:
+    """BiasGelu, and FastGelu with its optional bias. Ref: systolic.md F26, the bias is the node's own."""
+    bias, output = lowering.input(node, 1), node.outputs[0]
+    steps = unary_steps("FastGelu" if node.op_type == "FastGelu" else "Gelu", {})
+    if bias < 0:
+        _lower_steps(lowering, node, steps)
+        return
+    source = node.inputs[0]
+    lowering.require_floats(node, (source, bias, output))
+    walk, operands = plan_walk(lowering, output, [source, bias])
+
+    def write(chunk: Chunk) -> None:
+        add = lowering.function("add", np.add)
+        chunk.vector(tk.OP_ADD, (chunk.words[0], chunk.words[1]), chunk.out, add)
+        emit_steps(lowering, chunk, steps, chunk.out)
+
+    lower_chunks(lowering, node, output, operands, walk, write)
+
+
+def lower_cast(lowering: Lowering, node: Node) -> None:
+    """Cast between floating-point types: one pass through the vector unit, which rounds."""
+    name = lowering.tensor(node.outputs[0]).dtype
+    if name not in FLOATS:
+        raise NotLowered(f"a cast to {name} is not what the vector unit does")
+    dtype = numpy_dtype(name)
+    cast = Step(tk.OP_COMP, ("cast", name), lambda a, _: convert(a, dtype).astype(np.float32))
+    _lower_steps(lowering, node, (cast,))
+
+
+LOWERINGS = {
+    **dict.fromkeys(UNARY, lower_unary),
+    **dict.fromkeys(BINARY, lower_nary),
+    "Clip": lower_clip,
+    "BatchNormalization": lower_batch_normalization,
+    "Cast": lower_cast,
+    "Where": lower_where,
+    "BiasGelu": lower_bias_gelu,
+    "FastGelu": lower_bias_gelu,
+}

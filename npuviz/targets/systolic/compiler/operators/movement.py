@@ -1,0 +1,205 @@
+"""Operators that only move data: Concat, Split, Slice, Transpose, Expand, and views that must copy."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from math import prod
+
+import numpy as np
+
+from npuviz.program.graph import Node
+from npuviz.targets.systolic.compiler.operators.copies import Axis, Move, lower_moves
+from npuviz.targets.systolic.compiler.lowering import Lowering, NotLowered, attribute_ints
+from npuviz.targets.systolic.values.storage import Storage
+
+
+def _paired(storage: Storage, other: Storage, counts: Sequence[int]) -> tuple[Axis, ...]:
+    """Axes of a box that has the same axes in both tensors."""
+    return tuple(
+        Axis(count, source, target)
+        for count, source, target in zip(counts, storage.strides(), other.strides(), strict=True)
+    )
+
+
+def lower_concat(lowering: Lowering, node: Node) -> None:
+    """Concat: one move per input."""
+    output = lowering.storage(node.outputs[0])
+    axis = int(node.attributes["axis"]) % len(output.shape)
+    moves: list[Move] = []
+    start = 0
+    for index in node.inputs:
+        storage = lowering.storage(index)
+        axes = _paired(storage, output, storage.shape)
+        moves.append(Move(index, output.tensor, axes, 0, start * output.strides()[axis]))
+        start += storage.shape[axis]
+    lower_moves(lowering, node, moves)
+
+
+def lower_split(lowering: Lowering, node: Node) -> None:
+    """Split: one move per output."""
+    source = lowering.storage(node.inputs[0])
+    axis = int(node.attributes.get("axis", 0)) % len(source.shape)
+    moves: list[Move] = []
+    start = 0
+    for index in node.outputs:
+        if index < 0:
+            raise NotLowered("an output is left out")
+        storage = lowering.storage(index)
+        axes = _paired(source, storage, storage.shape)
+        moves.append(Move(source.tensor, index, axes, start * source.strides()[axis], 0))
+        start += storage.shape[axis]
+    lower_moves(lowering, node, moves)
+
+
+def lower_transpose(lowering: Lowering, node: Node) -> None:
+    """Transpose: rows are loaded as they lie and stored in their new order."""
+    source, output = lowering.storage(node.inputs[0]), lowering.storage(node.outputs[0])
+    rank = len(source.shape)
+    order = attribute_ints(node, "perm", list(reversed(range(rank))))
+    axes = tuple(
+        Axis(output.shape[place], source.strides()[axis], output.strides()[place])
+        for place, axis in enumerate(order)
+    )
+    lower_moves(lowering, node, [Move(source.tensor, output.tensor, axes)])
+
+
+def lower_view_copy(lowering: Lowering, node: Node) -> None:
+    """A view whose bytes must change their order, because one side lies NHWC."""
+    source, output = lowering.storage(node.inputs[0]), lowering.storage(node.outputs[0])
+    if any(index >= 0 for index in node.outputs[1:]):
+        raise NotLowered("a mask is asked for")
+    if source.shape == output.shape:
+        axes = _paired(source, output, source.shape)
+    elif output.is_row_major:
+        axes = _against_row_major(source, output.item_bytes, is_source=True)
+    elif source.is_row_major:
+        axes = _against_row_major(output, source.item_bytes, is_source=False)
+    else:
+        raise NotLowered("both sides lie in an order of their own")
+    lower_moves(lowering, node, [Move(source.tensor, output.tensor, axes)])
+
+
+def _against_row_major(storage: Storage, item: int, is_source: bool) -> tuple[Axis, ...]:
+    """Axes of a tensor against the same elements in row-major order."""
+    plain = [item * prod(storage.shape[axis + 1 :]) for axis in range(len(storage.shape))]
+    pairs = zip(storage.shape, storage.strides(), plain, strict=True)
+    return tuple(Axis(count, own, row) if is_source else Axis(count, row, own) for count, own, row in pairs)
+
+
+def _constants(lowering: Lowering, node: Node, position: int, name: str) -> list[int] | None:
+    """An integer list given as an attribute (old operator sets) or a constant input; None if absent."""
+    if name in node.attributes:
+        return attribute_ints(node, name, [])
+    index = lowering.input(node, position)
+    if index < 0:
+        return None
+    values = lowering.constant(index)
+    if values is None:
+        raise NotLowered(f"{name} are computed at run time")
+    return [int(value) for value in np.asarray(values).reshape(-1)]
+
+
+def lower_slice(lowering: Lowering, node: Node) -> None:
+    """Slice with constant bounds and positive steps."""
+    source, output = lowering.storage(node.inputs[0]), lowering.storage(node.outputs[0])
+    rank = len(source.shape)
+    starts = _constants(lowering, node, 1, "starts") or []
+    ends = _constants(lowering, node, 2, "ends") or []
+    axes = _constants(lowering, node, 3, "axes") or list(range(len(starts)))
+    steps = _constants(lowering, node, 4, "steps") or [1] * len(starts)
+    offset, strides = 0, list(source.strides())
+    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+        if step < 1:
+            raise NotLowered("it runs backwards")
+        first, _, _ = slice(start, end, step).indices(source.shape[axis % rank])
+        offset += first * source.strides()[axis % rank]
+        strides[axis % rank] *= step
+    made = tuple(
+        Axis(count, stride, target)
+        for count, stride, target in zip(output.shape, strides, output.strides(), strict=True)
+    )
+    lower_moves(lowering, node, [Move(source.tensor, output.tensor, made, offset)])
+
+
+def lower_expand(lowering: Lowering, node: Node) -> None:
+    """Expand: a broadcast axis is read again and again."""
+    source, output = lowering.storage(node.inputs[0]), lowering.storage(node.outputs[0])
+    shift = len(output.shape) - len(source.shape)
+    if shift < 0:
+        raise NotLowered("the result has fewer axes than the input")
+    strides = source.strides()
+    axes = tuple(
+        Axis(
+            count,
+            strides[axis - shift] if axis >= shift and source.shape[axis - shift] > 1 else 0,
+            output.strides()[axis],
+        )
+        for axis, count in enumerate(output.shape)
+    )
+    lower_moves(lowering, node, [Move(source.tensor, output.tensor, axes)])
+
+
+def lower_gather(lowering: Lowering, node: Node) -> None:
+    """Gather with constant indices that follow each other at equal steps: a slice."""
+    source, output = lowering.storage(node.inputs[0]), lowering.storage(node.outputs[0])
+    indices = lowering.constant(node.inputs[1])
+    if indices is None:
+        raise NotLowered("which rows it takes is known at run time only")
+    axis = int(node.attributes.get("axis", 0)) % len(source.shape)
+    if indices.ndim > 1 or indices.size == 0:
+        raise NotLowered("indices with more than one axis")
+    places = [int(value) % source.shape[axis] for value in indices.reshape(-1)]
+    step = places[1] - places[0] if len(places) > 1 else 1
+    if step < 1 or any(b - a != step for a, b in pairwise(places)):
+        raise NotLowered("indices that do not rise evenly")
+    strides, targets = source.strides(), list(output.strides())
+    if indices.ndim == 0:
+        targets.insert(axis, 0)
+    axes = tuple(
+        Axis(
+            len(places) if position == axis else size,
+            strides[position] * (step if position == axis else 1),
+            targets[position],
+        )
+        for position, size in enumerate(source.shape)
+    )
+    lower_moves(lowering, node, [Move(source.tensor, output.tensor, axes, places[0] * strides[axis])])
+
+
+def lower_depth_to_space(lowering: Lowering, node: Node) -> None:
+    """DepthToSpace and SpaceToDepth: channels become pixels or the reverse."""
+    to_space = node.op_type == "DepthToSpace"
+    deep = lowering.storage(node.inputs[0] if to_space else node.outputs[0])
+    wide = lowering.storage(node.outputs[0] if to_space else node.inputs[0])
+    block = int(node.attributes["blocksize"])
+    n, c, h, w = deep.strides()
+    big_n, big_c, big_h, big_w = wide.strides()
+    channels = deep.shape[1] // (block * block)
+    mode = node.attributes.get("mode", "DCR")
+    is_columns_first = to_space and mode in ("CRD", b"CRD")
+    # Channel = (row, column, rest) in mode DCR, (rest, row, column) in mode CRD.
+    row, column, rest = (block, 1, block * block) if is_columns_first else (block * channels, channels, 1)
+    pairs = (
+        (deep.shape[0], n, big_n),
+        (block, row * c, big_h),
+        (block, column * c, big_w),
+        (channels, rest * c, big_c),
+        (deep.shape[2], h, block * big_h),
+        (deep.shape[3], w, block * big_w),
+    )
+    axes = tuple(Axis(count, a, b) if to_space else Axis(count, b, a) for count, a, b in pairs)
+    lower_moves(lowering, node, [Move(node.inputs[0], node.outputs[0], axes)])
+
+
+_COPIES = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout")
+
+LOWERINGS = {
+    **dict.fromkeys(_COPIES, lower_view_copy),
+    "Concat": lower_concat,
+    "Split": lower_split,
+    "Transpose": lower_transpose,
+    "Slice": lower_slice,
+    "Expand": lower_expand,
+    "Gather": lower_gather,
+    "DepthToSpace": lower_depth_to_space,
+    "SpaceToDepth": lower_depth_to_space,
+}

@@ -1,0 +1,245 @@
+"""Operators that work on rows: softmax, layer normalisation and its fused forms, LRN."""
+
+from collections.abc import Sequence
+from functools import partial
+from math import prod
+
+import numpy as np
+
+from npuviz.program.graph import Node
+from npuviz.targets.systolic.kernels import program_records as tk
+from npuviz.targets.systolic.compiler.operators.chunks import Chunk, Operand, Walk, choose_walk, lower_chunks
+from npuviz.targets.systolic.compiler.tiling.resources import ACC_BYTES
+from npuviz.targets.systolic.compiler.lowering import Lowering, NotLowered
+from npuviz.targets.systolic.values.storage import Storage
+
+
+def row_axes(storage: Storage, first: int, num: int) -> tuple[int, int]:
+    """(rows, elements of a row) if logical axes first .. first + num - 1 lie innermost in DRAM.
+
+    Axes of size 1 lie anywhere. Raises NotLowered otherwise.
+    """
+    wanted = [axis for axis in range(first, first + num) if storage.shape[axis] > 1]
+    order = [axis for axis in storage.order if storage.shape[axis] > 1]
+    if order[len(order) - len(wanted) :] != wanted:
+        raise NotLowered("the axes it works on do not lie innermost in DRAM")
+    width = prod(storage.shape[axis] for axis in wanted)
+    return prod(storage.shape) // width, width
+
+
+def rows_walk(
+    lowering: Lowering, rows: int, width: int, items: Sequence[tuple[tuple[int, ...], int]]
+) -> Walk:
+    """Cut into groups of whole rows; with room for a row vector and the result."""
+
+    def needed(elements: int) -> int:
+        return (elements + 2 * (elements // width)) * ACC_BYTES + 4 * 64
+
+    return choose_walk(lowering, (rows, width), items, needed, whole=1)
+
+
+def _same_order(lowering: Lowering, source: int, output: int) -> None:
+    if not lowering.storage(source).lies_like(lowering.storage(output)):
+        raise NotLowered("input and output lie in different orders in DRAM")
+
+
+def lower_softmax(lowering: Lowering, node: Node) -> None:
+    """Softmax and LogSoftmax, step by step so that every row is charged."""
+    source, output = node.inputs[0], node.outputs[0]
+    lowering.require_floats(node, (source, output))
+    _same_order(lowering, source, output)
+    storage = lowering.storage(source)
+    rank = len(storage.shape)
+    if lowering.opset >= 13:
+        axis = int(node.attributes.get("axis", -1)) % max(1, rank)
+        rows, width = row_axes(storage, axis, 1)
+    else:
+        # Before opset 13 everything from the axis on is one row.
+        axis = int(node.attributes.get("axis", 1)) % max(1, rank)
+        rows, width = row_axes(storage, axis, rank - axis)
+    items = [((rows, width), storage.item_bytes)]
+    walk = rows_walk(lowering, rows, width, items)
+    is_log = node.op_type == "LogSoftmax"
+
+    def write(chunk: Chunk) -> None:
+        count = chunk.shape[0]
+        row = chunk.temporary("row", count)
+        x, out = chunk.words[0], chunk.out
+        largest = lowering.function("row max", lambda a, _: a.max(axis=1, keepdims=True))
+        total = lowering.function("row sum", lambda a, _: a.sum(axis=1, keepdims=True))
+        subtract = lowering.function("subtract", np.subtract)
+        chunk.vector(tk.OP_ADDTREE, (x,), row, largest, width, count, count)
+        chunk.vector(tk.OP_ADD, (x, row), out, subtract)
+        if is_log:
+            spread = chunk.temporary("exp", chunk.num_elements)
+            exp = lowering.function("exp", lambda a, _: np.exp(a))
+            log = lowering.function("log", lambda a, _: np.log(a))
+            chunk.vector(tk.OP_EXP, (out,), spread, exp)
+            chunk.vector(tk.OP_ADDTREE, (spread,), row, total, width, count, count)
+            chunk.vector(tk.OP_EXP, (row,), row, log, count)
+            chunk.vector(tk.OP_ADD, (out, row), out, subtract)
+            return
+        chunk.vector(tk.OP_EXP, (out,), out, lowering.function("exp", lambda a, _: np.exp(a)))
+        chunk.vector(tk.OP_ADDTREE, (out,), row, total, width, count, count)
+        reciprocal = lowering.function("reciprocal", lambda a, _: np.float32(1) / a)
+        chunk.vector(tk.OP_DIV, (row,), row, reciprocal, count)
+        chunk.vector(tk.OP_MUL, (out, row), out, lowering.function("multiply", np.multiply))
+
+    if is_log:
+
+        def needed(elements: int) -> int:
+            return (2 * elements + 2 * (elements // width)) * ACC_BYTES + 4 * 64
+
+        walk = choose_walk(lowering, (rows, width), items, needed, whole=1)
+    lower_chunks(lowering, node, output, [Operand(source, (rows, width))], walk, write)
+
+
+def _normalize(epsilon: float, rows: np.ndarray, _: np.ndarray) -> np.ndarray:
+    mean = rows.mean(axis=1, keepdims=True)
+    spread = rows - mean
+    variance = (spread * spread).mean(axis=1, keepdims=True)
+    return spread / np.sqrt(variance + np.float32(epsilon))
+
+
+def _normalize_rms(epsilon: float, rows: np.ndarray, _: np.ndarray) -> np.ndarray:
+    return rows / np.sqrt((rows * rows).mean(axis=1, keepdims=True) + np.float32(epsilon))
+
+
+def lower_layer_normalization(lowering: Lowering, node: Node) -> None:
+    """LayerNormalization and RMSNormalization."""
+    if any(index >= 0 for index in node.outputs[1:]):
+        raise NotLowered("mean and deviation are asked for")
+    source, scale, bias = node.inputs[0], node.inputs[1], lowering.input(node, 2)
+    _lower_normalization(
+        lowering, node, (source,), scale, bias, -1, is_rms=node.op_type == "RMSNormalization"
+    )
+
+
+def lower_skip_layer_normalization(lowering: Lowering, node: Node) -> None:
+    """SkipLayerNormalization and SkipSimplifiedLayerNormalization: residual add, then normalisation.
+
+    Ref: systolic.md F9: full cost, and an output of its own.
+    """
+    if any(index >= 0 for index in node.outputs[1:]):
+        raise NotLowered("the sum or statistics are asked for")
+    is_rms = node.op_type == "SkipSimplifiedLayerNormalization"
+    sources = (node.inputs[0], node.inputs[1])
+    scale = node.inputs[2]
+    bias = -1 if is_rms else lowering.input(node, 3)
+    extra = lowering.input(node, 3 if is_rms else 4)
+    _lower_normalization(lowering, node, sources, scale, bias, extra, is_rms)
+
+
+def _lower_normalization(
+    lowering: Lowering,
+    node: Node,
+    sources: tuple[int, ...],
+    scale: int,
+    bias: int,
+    extra: int,
+    is_rms: bool,
+) -> None:
+    """Rows of the sum of `sources` (plus the row vector `extra`), normalised, scaled and shifted."""
+    output = node.outputs[0]
+    vectors = [index for index in (scale, bias, extra) if index >= 0]
+    lowering.require_floats(node, (*sources, *vectors, output))
+    storage = lowering.storage(sources[0])
+    rank = len(storage.shape)
+    axis = int(node.attributes.get("axis", -1)) % rank
+    if len(sources) > 1:
+        axis = rank - 1
+    rows, width = row_axes(storage, axis, rank - axis)
+    for index in sources:
+        _same_order(lowering, index, output)
+        if lowering.tensor(index).shape != lowering.tensor(output).shape:
+            raise NotLowered("a residual of another shape than the output")
+    for index in vectors:
+        if lowering.tensor(index).num_elements != width or not lowering.storage(index).is_row_major:
+            raise NotLowered("scale or bias of another size than a row")
+    operands = [Operand(index, (rows, width)) for index in sources]
+    operands += [Operand(index, (1, width)) for index in vectors]
+    items = [(operand.extents, lowering.storage(operand.tensor).item_bytes) for operand in operands]
+    walk = rows_walk(lowering, rows, width, items)
+    epsilon = float(node.attributes.get("epsilon", 1e-5 if len(sources) == 1 else 1e-12))
+    compute = partial(_normalize_rms if is_rms else _normalize, epsilon)
+    normalize = lowering.function(("normalize", is_rms, epsilon), compute)
+    add, multiply = lowering.function("add", np.add), lowering.function("multiply", np.multiply)
+
+    def write(chunk: Chunk) -> None:
+        words = dict(zip(vectors, chunk.words[len(sources) :], strict=True))
+        running = chunk.words[0]
+        if len(sources) > 1:
+            chunk.vector(tk.OP_ADD, (running, chunk.words[1]), chunk.out, add)
+            running = chunk.out
+        if extra >= 0:
+            chunk.vector(tk.OP_ADD, (running, words[extra]), chunk.out, add)
+            running = chunk.out
+        chunk.vector(tk.OP_LAYERNORM, (running,), chunk.out, normalize, width, chunk.shape[0])
+        chunk.vector(tk.OP_MUL, (chunk.out, words[scale]), chunk.out, multiply)
+        if bias >= 0:
+            chunk.vector(tk.OP_ADD, (chunk.out, words[bias]), chunk.out, add)
+
+    lower_chunks(lowering, node, output, operands, walk, write)
+
+
+def lower_lrn(lowering: Lowering, node: Node) -> None:
+    """Local response normalisation across channels: squares, a sliding sum, a power, a product."""
+    source, output = node.inputs[0], node.outputs[0]
+    lowering.require_floats(node, (source, output))
+    _same_order(lowering, source, output)
+    storage = lowering.storage(source)
+    rows, width = row_axes(storage, 1, 1)
+    walk = choose_walk(
+        lowering,
+        (rows, width),
+        [((rows, width), storage.item_bytes)],
+        lambda elements: 2 * elements * ACC_BYTES + 64,
+        whole=1,
+    )
+    size = int(node.attributes["size"])
+    alpha, beta = float(node.attributes.get("alpha", 1e-4)), float(node.attributes.get("beta", 0.75))
+    bias = float(node.attributes.get("bias", 1.0))
+
+    def power(sums: np.ndarray, _: np.ndarray) -> np.ndarray:
+        return (np.float32(bias) + np.float32(alpha / size) * sums) ** np.float32(-beta)
+
+    def write(chunk: Chunk) -> None:
+        square = chunk.temporary("square", chunk.num_elements)
+        squares = lowering.function("square", lambda a, _: a * a)
+        chunk.vector(tk.OP_MUL, (chunk.words[0],), square, squares)
+        before = (size - 1) // 2
+        for shift in range(-before, size - before):
+            key = ("shifted", shift)
+            add = lowering.function(key, partial(_shifted, shift), accumulates=shift > -before)
+            chunk.vector(tk.OP_ADD, (square,), chunk.out, add)
+        chunk.vector(
+            tk.OP_EXP, (chunk.out,), chunk.out, lowering.function(("lrn", bias, alpha, beta, size), power)
+        )
+        chunk.vector(
+            tk.OP_MUL, (chunk.out, chunk.words[0]), chunk.out, lowering.function("multiply", np.multiply)
+        )
+
+    lower_chunks(lowering, node, output, [Operand(source, (rows, width))], walk, write)
+
+
+def _shifted(shift: int, squares: np.ndarray, _: np.ndarray) -> np.ndarray:
+    """Every channel's neighbour at a distance; 0 beyond the ends."""
+    found = np.zeros_like(squares)
+    if shift < 0:
+        found[:, -shift:] = squares[:, :shift]
+    elif shift > 0:
+        found[:, :-shift] = squares[:, shift:]
+    else:
+        found[...] = squares
+    return found
+
+
+LOWERINGS = {
+    "Softmax": lower_softmax,
+    "LogSoftmax": lower_softmax,
+    "LayerNormalization": lower_layer_normalization,
+    "RMSNormalization": lower_layer_normalization,
+    "SkipLayerNormalization": lower_skip_layer_normalization,
+    "SkipSimplifiedLayerNormalization": lower_skip_layer_normalization,
+    "LRN": lower_lrn,
+}

@@ -1,0 +1,291 @@
+"""Pooling: a window is loaded once, the vector unit goes over its positions."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from npuviz.program.graph import Node
+from npuviz.targets.systolic.kernels import program_records as tk
+from npuviz.targets.systolic.compiler.operators.conv_writer import kinds_of, spans
+from npuviz.targets.systolic.compiler.tiling.resources import ACC_BYTES, Hardware, ceil_div
+from npuviz.targets.systolic.compiler.lowering import Half, Lowering, NotLowered
+from npuviz.targets.systolic.compiler.tiling.matrix import sizes_to_try
+from npuviz.targets.systolic.compiler.template import Template
+from npuviz.targets.systolic.compiler.windows import (
+    Cut,
+    WindowAxis,
+    as_indices,
+    box_rows,
+    cut_axis,
+    spatial_strides,
+    window_axes,
+)
+from npuviz.targets.systolic.values.window import WindowView
+
+WINDOW, OUT = 0, 1
+
+
+@dataclass(frozen=True)
+class PoolRule:
+    """How the positions of a window are reduced.
+
+    fill    what padding counts as
+    first, following  opcode and function (running value, position's value) of the steps
+    """
+
+    name: str
+    fill: float
+    opcode: int
+    combine: Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
+_MAX = PoolRule("max", float("-inf"), tk.OP_COMP, np.maximum)
+_SUM = PoolRule("sum", 0.0, tk.OP_ADD, np.add)
+
+
+def lower_max_pool(lowering: Lowering, node: Node) -> None:
+    """MaxPool without indices."""
+    if any(index >= 0 for index in node.outputs[1:]):
+        raise NotLowered("indices of the maxima are asked for")
+    _lower_pool(lowering, node, _MAX)
+
+
+def lower_average_pool(lowering: Lowering, node: Node) -> None:
+    """AveragePool; where padding does not count, every output has a divisor of its own."""
+    _lower_pool(lowering, node, _SUM)
+
+
+def lower_global_pool(lowering: Lowering, node: Node) -> None:
+    """GlobalAveragePool and GlobalMaxPool as a pooling whose window is the image."""
+    rule = _SUM if node.op_type == "GlobalAveragePool" else _MAX
+    _lower_pool(lowering, node, rule, lowering.tensor(node.inputs[0]).shape[2:])
+
+
+def _lower_pool(lowering: Lowering, node: Node, rule: PoolRule, window: Sequence[int] = ()) -> None:
+    source, output = node.inputs[0], node.outputs[0]
+    lowering.require_floats(node, (source, output))
+    kernel = list(window) or [int(size) for size in node.attributes["kernel_shape"]]
+    image, result = lowering.tensor(source).shape, lowering.tensor(output).shape
+    height, width = window_axes(node, image, result, kernel)
+    tiling = _choose(
+        lowering.hardware, height, width, image[0], image[1], lowering.storage(source).item_bytes
+    )
+    if tiling is None:
+        raise NotLowered("not even one window fits half of the scratchpad")
+    writer = _Writer(lowering, node, rule, (height, width), tiling)
+    lowering.builder.begin_layer(node.name or node.op_type, node.id)
+    writer.write()
+    lowering.builder.end_layer()
+    lowering.add_layer(node, (source,), (output,))
+
+
+def _choose(
+    hardware: Hardware, height: WindowAxis, width: WindowAxis, batch: int, channels: int, item: int
+) -> tuple[int, int, int] | None:
+    """Rows, columns and channels of a tile: it fits, and the cores are evenly loaded."""
+    best: tuple[float, tuple[int, int, int]] | None = None
+    parts = (1, 2, 4, 8, 16, 32, 64, 128, hardware.num_cores, 2 * hardware.num_cores)
+    for rows in sorted({ceil_div(height.out, count) for count in parts}):
+        for columns in {width.out} if rows > 1 else {ceil_div(width.out, count) for count in parts}:
+            for depth in sizes_to_try(channels, min(channels, hardware.array_columns), hardware.num_cores):
+                window = height.span(rows) * width.span(columns) * depth * item
+                pixels = rows * columns * depth * ACC_BYTES
+                if window > hardware.spad_half or pixels > hardware.acc_half:
+                    continue
+                tiles = batch * ceil_div(height.out, rows) * ceil_div(width.out, columns)
+                tiles *= ceil_div(channels, depth)
+                rounds = ceil_div(tiles, hardware.num_cores)
+                steps = height.kernel * width.kernel * ceil_div(pixels, hardware.vector_bytes)
+                memory = max(
+                    tiles * window / hardware.bytes_per_cycle,
+                    rounds * window / hardware.core_bytes_per_cycle,
+                )
+                cost = max(rounds * steps, memory) + window / hardware.core_bytes_per_cycle + 32 * rounds
+                if best is None or cost < best[0]:
+                    best = cost, (rows, columns, depth)
+    return None if best is None else best[1]
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    row: Cut
+    column: Cut
+    channels: int
+
+    @property
+    def elements(self) -> int:
+        """Output elements of the tile."""
+        return self.row.count * self.column.count * self.channels
+
+
+class _Writer:
+    def __init__(
+        self,
+        lowering: Lowering,
+        node: Node,
+        rule: PoolRule,
+        axes: tuple[WindowAxis, WindowAxis],
+        tiling: tuple[int, int, int],
+    ) -> None:
+        self.lowering = lowering
+        self.node = node
+        self.rule = rule
+        self.axes = axes
+        self.tiling = tiling
+        self.source = lowering.storage(node.inputs[0])
+        self.output = lowering.storage(node.outputs[0])
+        self.in_strides = spatial_strides(lowering, node.inputs[0])
+        self.out_strides = spatial_strides(lowering, node.outputs[0])
+        self.rows, self.columns = cut_axis(axes[0], tiling[0]), cut_axis(axes[1], tiling[1])
+        self.channels = spans(self.source.shape[1], tiling[2])
+        whole = _Part(self.rows[0], self.columns[0], tiling[2])
+        self._box(whole, WINDOW)
+        self._box(whole, OUT)
+
+    def write(self) -> None:
+        """Add all tiles of the layer."""
+        builder, hardware = self.lowering.builder, self.lowering.hardware
+        spad = Half(builder.scratchpad_entry, hardware.request_bytes, hardware.spad_half)
+        acc = Half(builder.accumulator_entry, hardware.request_bytes, hardware.acc_half)
+        lengths = [max(cut.length for cut in cuts) for cuts in (self.rows, self.columns)]
+        counts = [max(cut.count for cut in cuts) for cuts in (self.rows, self.columns)]
+        depth = self.tiling[2]
+        self.window = spad.entry("window", lengths[0] * lengths[1] * depth * self.source.item_bytes)
+        self.out = acc.entry("out", counts[0] * counts[1] * depth * ACC_BYTES)
+        sizes = (self.source.shape[0], len(self.rows), len(self.columns), len(self.channels))
+        batch, row, column, channel = as_indices(*sizes)
+        rows, row_kind = kinds_of(self.rows)
+        columns, column_kind = kinds_of(self.columns)
+        depths = np.array([length for _, length in self.channels])[channel]
+        keys = np.stack([row_kind[row], column_kind[column], depths])
+        distinct, which = np.unique(keys, axis=1, return_inverse=True)
+        ids = [
+            builder.template((r, c, d), partial(self._template, _Part(rows[r], columns[c], d)))
+            for r, c, d in distinct.T.tolist()
+        ]
+        starts = np.array([start for start, _ in self.channels])[channel]
+        bases = np.zeros((len(batch), 2), dtype=np.int64)
+        for base, storage, strides in (
+            (WINDOW, self.source, self.in_strides),
+            (OUT, self.output, self.out_strides),
+        ):
+            n, c, h, w = strides
+            top = np.array([cut.first if base == WINDOW else cut.start for cut in self.rows])[row]
+            left = np.array([cut.first if base == WINDOW else cut.start for cut in self.columns])[column]
+            bases[:, base] = storage.address + batch * n + starts * c + top * h + left * w
+        builder.add_tiles(
+            np.array(ids)[which.reshape(-1)],
+            bases,
+            cores=np.arange(len(batch)) % hardware.num_cores,
+            coords=np.stack([batch, row, column, channel], axis=1),
+        )
+
+    def _box(self, part: _Part, base: int):
+        _, c, h, w = self.in_strides if base == WINDOW else self.out_strides
+        rows, columns = (
+            (part.row.length, part.column.length) if base == WINDOW else (part.row.count, part.column.count)
+        )
+        item = self.source.item_bytes if base == WINDOW else self.output.item_bytes
+        return box_rows(base, item, ((rows, h), (columns, w), (part.channels, c)))
+
+    def _template(self, part: _Part, template: Template) -> None:
+        lowering, height, width = self.lowering, self.axes[0], self.axes[1]
+        rows, order = self._box(part, WINDOW)
+        counts = (part.row.length, part.column.length, part.channels)
+        aux = lowering.shape(tuple(counts[axis] for axis in order))
+        size = counts[0] * counts[1] * counts[2] * self.source.item_bytes
+        template.movin(self.window, rows, size=size, tensor=self.source.root, aux=aux)
+        view = WindowView(
+            word=self.window,
+            axes=order,
+            span=(height.span(part.row.count), width.span(part.column.count)),
+            before=(part.row.before, part.column.before),
+            kernel=(height.kernel, width.kernel),
+            stride=(height.stride, width.stride),
+            dilation=(height.dilation, width.dilation),
+            out=(part.row.count, part.column.count),
+        )
+        self._reduce(template, part, view)
+        rows, order = self._box(part, OUT)
+        aux = lowering.order((part.row.count, part.column.count, part.channels), order)
+        template.movout(self.out, rows, tensor=self.output.root, aux=aux)
+
+    def _reduce(self, template: Template, part: _Part, view: WindowView) -> None:
+        rule, lowering = self.rule, self.lowering
+        size = part.elements * ACC_BYTES
+
+        def emit(opcode: int, sources: tuple[int, int], aux: int) -> None:
+            template.vector(
+                opcode,
+                sources,
+                self.out,
+                vbytes=size,
+                tile_m=1,
+                size=size,
+                tensor=self.output.root,
+                aux=aux,
+            )
+
+        positions = [(s, r) for s in range(view.kernel[0]) for r in range(view.kernel[1])]
+        for p, (s, r) in enumerate(positions):
+            key = (rule.name, view, s, r, p == 0)
+            if p == 0:
+                aux = lowering.function(key, partial(_first, rule.fill, view, s, r))
+                emit(rule.opcode, (self.window, 0), aux)
+            else:
+                aux = lowering.function(key, partial(_next, rule.combine, rule.fill, view, s, r))
+                emit(rule.opcode, (self.out, self.window), aux)
+        if rule.name == "sum":
+            divisors = self._divisors(part)
+            key = ("divide", divisors.tobytes(), divisors.shape)
+            emit(tk.OP_MUL, (self.out, 0), lowering.function(key, partial(_divide, divisors)))
+
+    def _divisors(self, part: _Part) -> np.ndarray:
+        """How many positions each output pixel averages: (rows, columns, 1)."""
+        counts: list[np.ndarray] = []
+        padded = bool(self.node.attributes.get("count_include_pad", 0))
+        for axis, cut in zip(self.axes, (part.row, part.column), strict=True):
+            after = _padding_after(self.node, axis, self.axes)
+            start = np.arange(cut.count) * axis.stride - cut.before
+            places = start[:, None] + np.arange(axis.kernel) * axis.dilation
+            # Positions relative to the first loaded one; the image ends where the axis does.
+            absolute = places + cut.first
+            low, high = (-axis.before, axis.size + after) if padded else (0, axis.size)
+            counts.append(((absolute >= low) & (absolute < high)).sum(axis=1))
+        return np.maximum(1, counts[0][:, None, None] * counts[1][None, :, None]).astype(np.float32)
+
+
+def _padding_after(node: Node, axis: WindowAxis, axes: tuple[WindowAxis, WindowAxis]) -> int:
+    """Declared padding behind the image; with automatic padding, what the last window needs."""
+    pads = node.attributes.get("pads")
+    if pads is None:
+        return max(0, axis.span(axis.out) - axis.before - axis.size)
+    place = 1 if len(pads) == 4 and axis is axes[1] else 0
+    return int(pads[len(pads) // 2 + place])
+
+
+def _first(
+    fill: float, view: WindowView, row: int, column: int, window: np.ndarray, _: np.ndarray
+) -> np.ndarray:
+    return view.tap(view.padded(window, fill), row, column)
+
+
+def _next(
+    combine: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    fill: float,
+    view: WindowView,
+    row: int,
+    column: int,
+    running: np.ndarray,
+    window: np.ndarray,
+) -> np.ndarray:
+    return combine(running, view.tap(view.padded(window, fill), row, column))
+
+
+def _divide(divisors: np.ndarray, total: np.ndarray, _: np.ndarray) -> np.ndarray:
+    return total / divisors
+
+
+LOWERINGS = {"MaxPool": lower_max_pool, "AveragePool": lower_average_pool}

@@ -1,0 +1,125 @@
+"""Reductions over axes that lie innermost or in the middle: sums by the adder tree, global pooling."""
+
+from collections.abc import Callable
+from functools import partial
+from math import prod
+
+import numpy as np
+
+from npuviz.program.graph import Node
+from npuviz.targets.systolic.kernels import program_records as tk
+from npuviz.targets.systolic.compiler.operators.chunks import Chunk, Operand, choose_walk, lower_chunks
+from npuviz.targets.systolic.compiler.tiling.resources import ACC_BYTES
+from npuviz.targets.systolic.compiler.lowering import Lowering, NotLowered
+from npuviz.targets.systolic.compiler.operators.pooling import lower_global_pool
+
+_KINDS: dict[str, Callable[..., np.ndarray]] = {
+    "ReduceMean": np.sum,
+    "ReduceSum": np.sum,
+    "ReduceMax": np.max,
+    "ReduceMin": np.min,
+    "GlobalAveragePool": np.sum,
+    "GlobalMaxPool": np.max,
+}
+
+
+_POOLED = frozenset(("GlobalAveragePool", "GlobalMaxPool"))
+
+MAX_POSITIONS = 256
+"""Images up to this size are pooled position by position, which splits channels over the cores."""
+
+
+def lower_reduction(lowering: Lowering, node: Node) -> None:
+    """Reduce one run of neighbouring axes (in DRAM order) to single values."""
+    source, output = node.inputs[0], node.outputs[0]
+    lowering.require_floats(node, (source, output))
+    if node.op_type in _POOLED and prod(lowering.tensor(source).shape[2:]) <= MAX_POSITIONS:
+        lower_global_pool(lowering, node)
+        return
+    reduced = _reduced_axes(lowering, node)
+    storage = lowering.storage(source)
+    outer, middle, inner = _split_axes(storage.shape, storage.order, reduced)
+    kept = [axis for axis in storage.order if axis not in reduced and storage.shape[axis] > 1]
+    if not _keeps_kept_order(lowering, node, kept):
+        raise NotLowered("the result lies in another order than the input")
+    item = storage.item_bytes
+    extents = (outer, middle, inner)
+    is_mean = node.op_type in ("ReduceMean", "GlobalAveragePool")
+    reduce = _KINDS[node.op_type]
+
+    # The accumulator holds the result only; the input stays in the scratchpad.
+    walk = choose_walk(
+        lowering,
+        extents,
+        [(extents, item)],
+        lambda elements: max(1, elements // middle) * ACC_BYTES + 64,
+        whole=2,
+    )
+    scale = np.float32(1 / middle)
+
+    def write(chunk: Chunk) -> None:
+        count = chunk.shape[0] * inner
+        function = lowering.function((node.op_type, middle, inner), partial(_reduce, reduce))
+        chunk.vector(tk.OP_ADDTREE, (chunk.words[0],), chunk.out, function, middle, count, count)
+        if is_mean:
+            times = lowering.function(("mul", float(scale)), lambda a, _: a * scale)
+            chunk.vector(tk.OP_MUL, (chunk.out,), chunk.out, times, count)
+
+    lower_chunks(
+        lowering,
+        node,
+        output,
+        [Operand(source, extents)],
+        walk,
+        write,
+        out_extents=(outer, 1, inner),
+    )
+
+
+def _reduce(reduce: Callable[..., np.ndarray], values: np.ndarray, _: np.ndarray) -> np.ndarray:
+    return reduce(values, axis=1, keepdims=True)
+
+
+def _reduced_axes(lowering: Lowering, node: Node) -> tuple[int, ...]:
+    shape = lowering.tensor(node.inputs[0]).shape
+    rank = len(shape)
+    if node.op_type.startswith("Global"):
+        return tuple(range(2, rank))
+    axes = node.attributes.get("axes")
+    index = lowering.input(node, 1)
+    if index >= 0:
+        values = lowering.constant(index)
+        if values is None:
+            raise NotLowered("axes are computed at run time")
+        axes = values.reshape(-1).tolist()
+    if not axes:
+        if node.attributes.get("noop_with_empty_axes", 0):
+            raise NotLowered("it does nothing")
+        return tuple(range(rank))
+    return tuple(sorted({int(axis) % rank for axis in axes}))
+
+
+def _split_axes(
+    shape: tuple[int, ...], order: tuple[int, ...], reduced: tuple[int, ...]
+) -> tuple[int, int, int]:
+    """Elements before, in and behind the reduced axes in DRAM order."""
+    places = [place for place, axis in enumerate(order) if axis in reduced and shape[axis] > 1]
+    if not places:
+        return prod(shape), 1, 1
+    between = range(places[0], places[-1] + 1)
+    if any(order[place] not in reduced and shape[order[place]] > 1 for place in between):
+        raise NotLowered("the reduced axes are not neighbours in DRAM")
+    outer = prod(shape[order[place]] for place in range(places[0]))
+    middle = prod(shape[order[place]] for place in between)
+    return outer, middle, prod(shape) // (outer * middle)
+
+
+def _keeps_kept_order(lowering: Lowering, node: Node, kept: list[int]) -> bool:
+    """Whether the result holds the remaining axes in the input's DRAM order."""
+    source, result = lowering.storage(node.inputs[0]), lowering.storage(node.outputs[0])
+    if len(result.shape) == len(source.shape):
+        return [axis for axis in result.order if result.shape[axis] > 1] == kept
+    return result.is_row_major and kept == sorted(kept)
+
+
+LOWERINGS = dict.fromkeys(_KINDS, lower_reduction)

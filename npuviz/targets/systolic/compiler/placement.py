@@ -1,0 +1,115 @@
+"""Gives every tensor its element type, order and place in DRAM; views share the place of their source."""
+
+from math import prod
+
+from npuviz.program.dtypes import numpy_dtype
+from npuviz.program.graph import Graph, Node
+from npuviz.program.memory import Allocation, MemoryMap
+from npuviz.targets.systolic.compiler.tiling.resources import round_up
+from npuviz.targets.systolic.compiler.axis_order import choose_orders
+from npuviz.targets.systolic.spec import SystolicSpec
+from npuviz.targets.systolic.values.storage import FLOATS, Storage, stored_dtype
+
+VIEWS = frozenset(("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout"))
+"""Operators that only rename or re-shape: they cost nothing when the bytes keep their order."""
+
+ALIGNMENT = 256
+"""Ref: systolic.md section 7, tensors start at multiples of 256."""
+
+
+def place_tensors(graph: Graph, spec: SystolicSpec, dram: int) -> tuple[tuple[Storage, ...], MemoryMap]:
+    """Storages by tensor id, and the memory map of the tensors that have bytes of their own.
+
+    Order: constants, graph inputs, then results in node order (exact 64-bit sizes, systolic.md F24).
+    """
+    scales = _scales(graph)
+    dtypes = [
+        tensor.dtype if tensor.id in scales else element_type(tensor.dtype, spec) for tensor in graph.tensors
+    ]
+    orders = choose_orders(graph, spec.config.layout)
+    roots = _roots(graph, orders)
+    addresses: dict[int, int] = {}
+    allocations: list[Allocation] = []
+    pointer = 0
+    for index in _placing_order(graph):
+        if roots[index] != index:
+            continue
+        size = prod(graph.tensors[index].shape) * numpy_dtype(dtypes[index]).itemsize
+        addresses[index] = pointer
+        allocations.append(Allocation(index, dram, pointer, size))
+        pointer = round_up(pointer + max(1, size), ALIGNMENT)
+    storages = tuple(
+        Storage(
+            tensor=tensor.id,
+            shape=tensor.shape,
+            graph_dtype=tensor.dtype,
+            dtype=dtypes[tensor.id],
+            order=orders[tensor.id],
+            root=roots[tensor.id],
+            address=addresses[roots[tensor.id]],
+            size_bytes=tensor.num_elements * numpy_dtype(dtypes[tensor.id]).itemsize,
+        )
+        for tensor in graph.tensors
+    )
+    return storages, MemoryMap(tuple(allocations))
+
+
+_SCALES = {
+    "QuantizeLinear": (1,),
+    "DequantizeLinear": (1,),
+    "QLinearMatMul": (1, 4, 6),
+    "QLinearConv": (1, 4, 6),
+}
+"""Inputs that are quantisation scales."""
+
+
+def _scales(graph: Graph) -> set[int]:
+    """Scales keep their own type: rounded to the machine's they would shift every result."""
+    return {
+        node.inputs[position]
+        for node in graph.nodes
+        for position in _SCALES.get(node.op_type, ())
+        if position < len(node.inputs)
+    }
+
+
+def element_type(dtype: str, spec: SystolicSpec) -> str:
+    """Element type in DRAM: what the spec demands for floating-point tensors, else their own."""
+    if dtype not in FLOATS or spec.element_type in ("model", "int8"):
+        return stored_dtype(dtype, 1 if spec.element_type == "int8" else spec.precision)
+    return spec.element_type
+
+
+def is_view(node: Node, graph: Graph, orders: list[tuple[int, ...]]) -> bool:
+    """Whether a node costs nothing: its result has the bytes of its input in the same order."""
+    if node.op_type not in VIEWS or any(index >= 0 for index in node.outputs[1:]):
+        return False
+    source, result = graph.tensors[node.inputs[0]], graph.tensors[node.outputs[0]]
+    if source.dtype != result.dtype or source.num_elements != result.num_elements:
+        return False
+    before, after = orders[source.id], orders[result.id]
+    if source.shape == result.shape and before == after:
+        return True
+    return _keeps_order(source.shape, before) and _keeps_order(result.shape, after)
+
+
+def _keeps_order(shape: tuple[int, ...], order: tuple[int, ...]) -> bool:
+    long_axes = [axis for axis in order if shape[axis] > 1]
+    return long_axes == sorted(long_axes)
+
+
+def _roots(graph: Graph, orders: list[tuple[int, ...]]) -> list[int]:
+    roots = [tensor.id for tensor in graph.tensors]
+    for node in graph.nodes:
+        if is_view(node, graph, orders):
+            roots[node.outputs[0]] = roots[node.inputs[0]]
+    return roots
+
+
+def _placing_order(graph: Graph) -> list[int]:
+    order = [tensor.id for tensor in graph.tensors if tensor.id in graph.constants]
+    order += graph.inputs
+    for node in graph.nodes:
+        order += [index for index in node.outputs if index >= 0]
+    order += [tensor.id for tensor in graph.tensors]
+    return list(dict.fromkeys(order))

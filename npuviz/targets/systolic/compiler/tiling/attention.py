@@ -1,0 +1,82 @@
+"""Tile sizes of attention: query rows and keys per tile, with the scores kept in the accumulator."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from npuviz.targets.systolic.compiler.tiling.dataflow import array_cycles
+from npuviz.targets.systolic.compiler.tiling.resources import ACC_BYTES, Hardware, ceil_div, round_up
+from npuviz.targets.systolic.compiler.tiling.matrix import ISSUE_CYCLES
+
+ROW_VECTORS = 4
+"""Numbers kept per row beside scores and results: maximum, sum, and two for work."""
+VECTOR_STEPS = 6
+"""Vector instructions over the scores, about: scale, subtract, exponent, two reductions, correction."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionSizes:
+    """Sizes of an attention: `group` query heads share a head of keys and values.
+
+    features, value_features  of a query or key, and of a value
+    item, mask_item  bytes of an element, and of the mask's (0: no mask)
+    """
+
+    batch: int
+    kv_heads: int
+    group: int
+    queries: int
+    keys: int
+    features: int
+    value_features: int
+    item: int
+    mask_item: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionTiling:
+    """Largest tile: query rows of each head of the group, and keys."""
+
+    queries: int
+    keys: int
+
+
+@lru_cache(maxsize=4096)
+def choose_attention_tiling(hardware: Hardware, sizes: AttentionSizes) -> AttentionTiling | None:
+    """Best tile, None if nothing fits."""
+    best: tuple[float, AttentionTiling] | None = None
+    for queries in _shares(sizes.queries, 1):
+        for keys in _shares(sizes.keys, hardware.column_block):
+            tiling = AttentionTiling(queries, keys)
+            if _fits(hardware, sizes, tiling):
+                cost = _cost(hardware, sizes, tiling)
+                if best is None or cost < best[0]:
+                    best = cost, tiling
+    return None if best is None else best[1]
+
+
+def _shares(size: int, step: int) -> list[int]:
+    """Sizes worth trying: the whole, and even shares rounded up to whole blocks."""
+    counts = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128, 256, 512, 1024)
+    found = {min(size, round_up(ceil_div(size, count), step)) for count in counts}
+    return sorted(found | {min(size, step)}, reverse=True)
+
+
+def _fits(hardware: Hardware, sizes: AttentionSizes, tiling: AttentionTiling) -> bool:
+    rows, slack = sizes.group * tiling.queries, 8 * hardware.request_bytes
+    acc = rows * (tiling.keys + sizes.value_features + ROW_VECTORS) * ACC_BYTES
+    spad = (rows * sizes.features + tiling.keys * (sizes.features + sizes.value_features)) * sizes.item
+    spad += rows * tiling.keys * sizes.mask_item
+    return acc + slack <= hardware.acc_half and spad + slack <= hardware.spad_half
+
+
+def _cost(hardware: Hardware, sizes: AttentionSizes, tiling: AttentionTiling) -> float:
+    groups = sizes.batch * sizes.kv_heads * ceil_div(sizes.queries, tiling.queries)
+    parts = ceil_div(sizes.keys, tiling.keys)
+    rows = sizes.group * tiling.queries
+    products = array_cycles(hardware, rows, tiling.keys, sizes.features)
+    products += array_cycles(hardware, rows, sizes.value_features, tiling.keys)
+    vector = VECTOR_STEPS * ceil_div(rows * tiling.keys * ACC_BYTES, hardware.vector_bytes) + 2 * rows
+    loads = (rows * sizes.features + sizes.keys * (sizes.features + sizes.value_features)) * sizes.item
+    rounds = ceil_div(groups, hardware.num_cores)
+    memory = max(groups * loads / hardware.bytes_per_cycle, rounds * loads / hardware.core_bytes_per_cycle)
+    return max(memory, rounds * parts * (products + vector + ISSUE_CYCLES))

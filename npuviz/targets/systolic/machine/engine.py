@@ -1,0 +1,127 @@
+"""State and program words of one machine, and the one way to move them."""
+
+import numpy as np
+
+from npuviz.sim.events import EventBuffer
+from npuviz.sim.parts import dram_kernels as dk
+from npuviz.sim.parts import flit_state_kernels as fk
+from npuviz.sim.parts import interconnect_kernels as ik
+from npuviz.sim.parts.kernel_call import KernelCall
+from npuviz.targets.systolic.kernels import advance as kernels
+from npuviz.targets.systolic.kernels import records as sk
+from npuviz.targets.systolic.machine.state_words import (
+    FIRST_BURSTS,
+    FIRST_POOL,
+    NO_RESERVE,
+    Reserve,
+    StateShape,
+    build_program_words,
+    build_state,
+    grow_state,
+    new_state,
+)
+from npuviz.targets.systolic.spec import SystolicSpec
+from npuviz.targets.systolic.tables import SystolicTables
+
+LAST_CYCLE = 1 << 46
+"""Cycles beyond this one are not reached: times are picoseconds in 64 bits."""
+
+
+class Engine:
+    """The kernels' state and program words.
+
+    state  (words,) int64 root state, owned; replaced when it grows or is restored
+    """
+
+    def __init__(self, spec: SystolicSpec, tables: SystolicTables, reserve: Reserve = NO_RESERVE) -> None:
+        self.spec = spec
+        self.tables = tables
+        self._reserve = reserve
+        self.shape = StateShape(spec, tables, FIRST_BURSTS, FIRST_POOL, reserve)
+        self.state = build_state(spec, tables, self.shape)
+        self.words = build_program_words(spec, tables, 2 * spec.num_cores)
+        self.event_margin = _event_rows(spec, self.shape)
+        self._advance = kernels.advance if spec.flits is None else kernels.advance_network
+
+    def advance(self, until: int, stops: np.ndarray, events: EventBuffer | None) -> tuple[int, np.ndarray]:
+        """Run the kernel; returns its RESULT_ code and a hit word per stop row.
+
+        Grows the burst rings and the packet pool as often as the program needs it.
+        """
+        call = KernelCall(min(until, LAST_CYCLE), stops, events, self.event_margin)
+        while True:
+            result = int(self._advance(self.state, self.words, call.x, call.rows, self.event_margin))
+            if result == sk.RESULT_GROW_POOL:
+                self._grow(self.shape.bursts, self.shape.pool * 4, self.shape.flits)
+            elif result == sk.RESULT_GROW_BURSTS:
+                self._grow(self.shape.bursts * 4, self.shape.pool, self.shape.flits)
+            elif result == sk.RESULT_GROW_FLITS:
+                self._grow(self.shape.bursts, self.shape.pool, self.shape.flits * 4)
+            else:
+                break
+        return result, call.finish()
+
+    def _grow(self, bursts: int, pool: int, flits: int) -> None:
+        shape = StateShape(self.spec, self.tables, bursts, pool, self._reserve, flits)
+        self.state = grow_state(self.state, self.shape, shape)
+        self.shape = shape
+
+    def can_hold(self, tables: SystolicTables) -> bool:
+        """Whether the state has room for a program that this one is the beginning of."""
+        room = self.shape
+        shape = StateShape(self.spec, tables, room.bursts, room.pool, self._reserve, room.flits)
+        return shape.at == self.shape.at
+
+    def extend(self, tables: SystolicTables) -> None:
+        """Go on with a longer program that begins with the present one; the state keeps its place."""
+        self.tables = tables
+        self.words = build_program_words(self.spec, tables, 2 * self.spec.num_cores)
+        self.state[sk.H_LAYERS_TOTAL] = len(tables.layers)
+        self.state[sk.H_LAUNCHES_TOTAL] = len(tables.launches)
+
+    def used_state(self) -> np.ndarray:
+        """The words in use: everything but packets never used yet (a view)."""
+        noc = int(self.state[sk.H_NOC])
+        pool = int(self.state[noc + ik.NOC_POOL])
+        return self.state[: pool + int(self.state[noc + ik.NOC_FRESH]) * self.shape.stride]
+
+    def copy_state(self) -> np.ndarray:
+        """A copy of the words in use, for `restore_state`."""
+        return self.used_state().copy()
+
+    def restore_state(self, words: np.ndarray) -> None:
+        """Take over words that `copy_state` made, with the capacities they had."""
+        noc = int(words[sk.H_NOC])
+        bursts, pool = int(words[sk.H_BURST_CAPACITY]), int(words[noc + ik.NOC_CAPACITY])
+        net = int(words[sk.H_NET])
+        flits = int(words[net + fk.NET_CAPACITY]) if net else 0
+        if (bursts, pool, flits) != (self.shape.bursts, self.shape.pool, self.shape.flits):
+            self.shape = StateShape(self.spec, self.tables, bursts, pool, self._reserve, flits)
+            self.state = new_state(self.shape)
+        self.state[: len(words)] = words
+        self.state[len(words) :] = 0
+
+    @property
+    def dram_latency(self) -> int:
+        """DRAM cycles from a request's arrival to its earliest departure."""
+        return int(self.state[int(self.state[sk.H_DRAM]) + dk.D_LATENCY])
+
+    def set_dram_latency(self, cycles: int) -> None:
+        """Change the DRAM's latency for requests that arrive from now on."""
+        dram = int(self.state[sk.H_DRAM])
+        if cycles != int(self.state[dram + dk.D_LATENCY]):
+            self.state[dram + dk.D_LATENCY] = cycles
+            # What arrivals of the present DRAM cycle have in common must be worked out again.
+            self.state[dram + dk.D_EDGE] = 0
+
+
+def _event_rows(spec: SystolicSpec, shape: StateShape) -> int:
+    """Event rows one core cycle may need.
+
+    Per core: a new tile empties two halves, every port may end a burst in every network cycle, and
+    the steps of the core write a few rows. At the end of the run all four halves are emptied.
+    """
+    network_cycles = -(-spec.core_period_ps // spec.noc_period_ps)
+    bursts = 2 * spec.config.icnt_injection_ports_per_core * network_cycles
+    halves = 2 * (shape.spad_entries + shape.acc_entries)
+    return spec.num_cores * (32 + bursts + halves) + 64

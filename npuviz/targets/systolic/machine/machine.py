@@ -1,0 +1,103 @@
+"""The systolic machine behind the contract: engine, observation and contents put together."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from npuviz.program.instruction import DetailTable, Listing
+from npuviz.program.program import Program
+from npuviz.sim.machine import Region, StillMemories
+from npuviz.sim.parts.kernel_machine import KernelMachine
+from npuviz.sim.stop import StopKind, StopReason
+from npuviz.targets.systolic.kernels import records as sk
+from npuviz.targets.systolic.view.contents import Contents, Image, StillContents
+from npuviz.targets.systolic.view.description import describe, make_probes
+from npuviz.targets.systolic.machine.engine import Engine
+from npuviz.targets.systolic.view.observe import Observer
+from npuviz.targets.systolic.machine.payload import Payload
+from npuviz.targets.systolic.view.probes import ProbeTable
+from npuviz.targets.systolic.view.reports import Reports
+from npuviz.targets.systolic.spec import SystolicSpec
+from npuviz.targets.systolic.values.engine import ValueEngine
+
+_FAULTS = {
+    sk.FAULT_SPAD_FULL: "the scratchpad half is full; the tile is larger than half of the scratchpad",
+    sk.FAULT_ACC_FULL: "the accumulator half is full; the tile is larger than half of the accumulator",
+    sk.FAULT_ENTRY_EXISTS: "a load would overwrite data of the same tile that is still in its half",
+    sk.FAULT_HANG: "nothing can happen any more, but the program has not ended (deadlock)",
+    sk.FAULT_QUEUE: "the store queue is full",
+}
+
+
+class SystolicMachine(KernelMachine):
+    """One chip with one program; see npuviz.sim.machine.Machine for the contract."""
+
+    def __init__(self, spec: SystolicSpec, program: Program) -> None:
+        payload = program.payload
+        assert isinstance(payload, Payload)
+        tables = payload.tables
+        engine = Engine(spec, tables)
+        end = max((a.address + a.size_bytes for a in program.memory_map.allocations), default=1)
+        description = describe(spec, end)
+        observer = Observer(engine, program.listing)
+        values = None
+        if tables.values is not None:
+            values = ValueEngine(tables, program.graph, spec, payload.inputs)
+        super().__init__(
+            program,
+            description,
+            engine,
+            observer,
+            make_probes(spec),
+            ProbeTable(engine, observer),
+            Image(values),
+        )
+        self._engine = engine
+        self._contents = Contents(engine, observer, program, description)
+        self._reports = Reports(engine, program.graph, payload.requests)
+
+    @property
+    def values(self) -> ValueEngine | None:
+        """The values engine of the present image, None in programs without values."""
+        return self._image.values
+
+    def reports(self) -> Sequence[DetailTable]:
+        """Latency by request, roofline by operator, energy by part, up to now."""
+        return self._reports.tables()
+
+    @property
+    def listing(self) -> Listing:
+        """The program's instructions."""
+        return self._program.listing
+
+    def _broken(self, result: int) -> StopReason:
+        s = self._engine.state
+        core, index = int(s[sk.H_FAULT_CORE]), int(s[sk.H_FAULT_INSTRUCTION])
+        detail = _FAULTS[int(s[sk.H_FAULT])]
+        if index >= 0:
+            detail = f"{self._program.listing.describe(index).text}: {detail}"
+        return StopReason(
+            StopKind.FAULT, self.cycle, unit=f"Core[{core}]" if core >= 0 else "", detail=detail
+        )
+
+    # --- contents --------------------------------------------------------------------------------------
+
+    def regions(self, memory: int) -> Sequence[Region]:
+        """What a memory holds now."""
+        return self._contents.regions(memory, self._image)
+
+    def read_memory(self, memory: int, address: int, size_bytes: int) -> bytes:
+        """Bytes of a memory now."""
+        return self._contents.read(memory, address, size_bytes, self._image)
+
+    def still_memories(self) -> StillMemories:
+        """The memories as they are now, for another thread."""
+        return StillContents(self._contents.still(), self._image)
+
+    def write_memory(self, memory: int, address: int, data: bytes) -> None:
+        """Change bytes of a memory from now on."""
+        self._image = self._contents.write(memory, address, data, self._image)
+
+    def tensor(self, tensor: int) -> np.ndarray | None:
+        """Values of a tensor as far as they are stored."""
+        return self._contents.tensor(tensor, self._image)

@@ -1,0 +1,52 @@
+"""What a systolic program carries for its machine."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from npuviz.program.graph import Graph
+from npuviz.targets.systolic.kernels import program_records as tk
+from npuviz.targets.systolic.compiler.compiled import RequestPlan
+from npuviz.targets.systolic.tables import SystolicTables
+
+
+@dataclass(frozen=True)
+class Payload:
+    """The kernels' tables, values of the graph's inputs (by name; empty in parity mode), who is served."""
+
+    tables: SystolicTables
+    inputs: Mapping[str, np.ndarray] = field(default_factory=dict[str, np.ndarray])
+    requests: tuple[RequestPlan, ...] = ()
+
+
+def fingerprint(payload: Payload, graph: Graph, spec_text: str) -> str:
+    """Digest of everything that decides a run: tables, machine, weights and inputs."""
+    digest = hashlib.blake2b(spec_text.encode(), digest_size=16)
+    tables = payload.tables
+    for table in (tables.code, tables.tiles, tables.layers, tables.entries, tables.launches, tables.edges):
+        digest.update(np.ascontiguousarray(table).data)
+    named = {graph.tensors[index].name: values for index, values in graph.constants.items()}
+    for name, values in sorted({**named, **payload.inputs}.items()):
+        digest.update(f"{name}{values.shape}{values.dtype}".encode())
+        # A weight of one repeated value takes no memory, and shall take none here.
+        repeated = values.size > 0 and not any(values.strides)
+        digest.update((values.reshape(-1)[:1] if repeated else np.ascontiguousarray(values)).tobytes())
+    return digest.hexdigest()
+
+
+def pack_entries(tables: SystolicTables) -> SystolicTables:
+    """Give the entries of every layer places of their own, one after the other.
+
+    ONNXim's addresses are mere keys that overlap; a memory map needs places.
+    """
+    entries = tables.entries.copy()
+    for layer in tables.layers:
+        first = int(layer[tk.L_ENTRY])
+        for count in (int(layer[tk.L_SPAD_ENTRIES]), int(layer[tk.L_ACC_ENTRIES])):
+            sizes = entries[first : first + count, tk.E_SIZE]
+            entries[first : first + count, tk.E_ADDRESS] = np.cumsum(sizes) - sizes
+            first += count
+    entries.setflags(write=False)
+    return replace(tables, entries=entries)

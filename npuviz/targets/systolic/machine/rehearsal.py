@@ -1,0 +1,68 @@
+"""Runs a growing program ahead of time, launch by launch, to learn when each of its launches ends."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from npuviz.base.errors import TargetError
+from npuviz.sim.stop import STOP_NODE_END, STOP_WORDS
+from npuviz.targets.systolic.kernels import records as sk
+from npuviz.targets.systolic.kernels import program_records as tk
+from npuviz.targets.systolic.machine.engine import LAST_CYCLE, Engine
+from npuviz.targets.systolic.machine.state_words import Reserve
+from npuviz.targets.systolic.spec import SystolicSpec
+from npuviz.targets.systolic.tables import SystolicTables
+
+
+@dataclass
+class Rehearsal:
+    """An engine that gets more program when it has run what there was. Scheduler `simple` only."""
+
+    spec: SystolicSpec
+    _engine: Engine | None = None
+
+    def end_of(self, tables: SystolicTables) -> int:
+        """The core tick in which the last launch of the tables ends.
+
+        The tables begin with those of the call before. Raises TargetError when the chip stops early.
+        """
+        engine = self._engine
+        if engine is None or not engine.can_hold(tables):
+            # Twice as much room as is needed now: starting over costs as much as what was run so far.
+            engine = self._engine = Engine(self.spec, tables, Reserve.twice(tables))
+        else:
+            before = len(engine.tables.launches)
+            engine.extend(tables)
+            _go_on(engine, before)
+        return _run_to_end(engine)
+
+
+def _go_on(engine: Engine, launch: int) -> None:
+    """Let the scheduler see launches that were added after it had come to the end."""
+    s, row = engine.state, engine.tables.launches[launch]
+    ended = int(_times(engine, launch - 1)[:, 1].max())
+    at = max(ended + int(row[tk.A_DELAY]), int(row[tk.A_EARLIEST]))
+    s[sk.H_STATUS] = sk.STATUS_RUNNING
+    s[sk.H_FINAL] = -1
+    s[sk.H_LAUNCH_AT] = s[sk.H_SCHEDULER_WAKE] = at
+    s[sk.H_WAKE] = min(int(s[sk.H_WAKE]), at)
+
+
+def _times(engine: Engine, launch: int) -> np.ndarray:
+    s, row = engine.state, engine.tables.launches[launch]
+    first, count = int(row[tk.A_FIRST_LAYER]), int(row[tk.A_NUM_LAYERS])
+    at = int(s[sk.H_TIMES]) + 2 * first
+    return s[at : at + 2 * count].reshape(count, 2)
+
+
+def _run_to_end(engine: Engine) -> int:
+    last = engine.tables.layers[-1]
+    stops = np.zeros((1, STOP_WORDS), dtype=np.int64)
+    stops[0, 0], stops[0, 1] = STOP_NODE_END, int(last[tk.L_NODE])
+    ended = -1
+    while ended < 0:
+        result, _ = engine.advance(LAST_CYCLE, stops, None)
+        ended = int(_times(engine, len(engine.tables.launches) - 1)[-1, 1])
+        if ended < 0 and result != sk.RESULT_UNTIL:
+            raise TargetError("the chip stops before the trace is served; run it with one request to see why")
+    return ended

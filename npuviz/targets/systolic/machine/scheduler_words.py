@@ -1,0 +1,107 @@
+"""What the run-time schedulers need beside the tables: who waits for whom, partitions, their words."""
+
+import numpy as np
+
+from npuviz.targets.systolic.kernels import records as sk
+from npuviz.targets.systolic.kernels import program_records as tk
+from npuviz.targets.systolic.spec import SystolicSpec
+from npuviz.targets.systolic.tables import SystolicTables
+
+KINDS = {
+    "time_multiplex": sk.SCHED_MULTIPLEX,
+    "partition_cpu": sk.SCHED_PARTITION,
+    "spatial_split": sk.SCHED_SPATIAL,
+}
+"""Scheduler of a hardware file -> number in the state."""
+
+OPERATOR_LANES = 8
+"""Layers that run at the same time and have a track of their own; further ones are not shown there."""
+
+
+def operator_lanes(spec: SystolicSpec) -> int:
+    """Tracks for operators: one under `simple`, where one layer runs at a time."""
+    return 1 if spec.config.scheduler == "simple" else OPERATOR_LANES
+
+
+def layer_edges(tables: SystolicTables) -> np.ndarray:
+    """(n, 2) int64 pairs of a layer and one that waits for it; launches without any are chains."""
+    parts = [tables.edges]
+    has_edges = np.zeros(len(tables.layers) + 1, dtype=bool)
+    has_edges[tables.edges.reshape(-1)] = True
+    for launch in tables.launches:
+        first, count = int(launch[tk.A_FIRST_LAYER]), int(launch[tk.A_NUM_LAYERS])
+        if count > 1 and not has_edges[first : first + count].any():
+            chain = np.arange(first, first + count, dtype=np.int64)
+            parts.append(np.stack([chain[:-1], chain[1:]], axis=1))
+    edges = np.concatenate(parts)
+    return edges[np.argsort(edges[:, 0], kind="stable")]
+
+
+def consumer_lists(tables: SystolicTables) -> tuple[np.ndarray, np.ndarray]:
+    """First edge per layer (layers + 1,), and the consumers one list after the other."""
+    edges = layer_edges(tables)
+    return np.searchsorted(edges[:, 0], np.arange(len(tables.layers) + 1)), edges[:, 1]
+
+
+def partition_of(spec: SystolicSpec, core: int) -> int:
+    """Partition id of a core; a file without partitions has one, number 0."""
+    return spec.config.partition.get(core, 0)
+
+
+def partition_words(spec: SystolicSpec) -> np.ndarray:
+    """The P_PARTITION table: PARTITION_WORDS per core, then the cores of each partition."""
+    members: dict[int, list[int]] = {}
+    for core in range(spec.num_cores):
+        members.setdefault(partition_of(spec, core), []).append(core)
+    words: list[list[int]] = []
+    at: dict[int, int] = {}
+    place = spec.num_cores * sk.PARTITION_WORDS
+    for partition, cores in members.items():
+        at[partition] = place
+        place += len(cores)
+    for core in range(spec.num_cores):
+        own = partition_of(spec, core)
+        words.append([own, members[own].index(core), len(members[own]), at[own]])
+    lists = [core for cores in members.values() for core in cores]
+    return np.array([word for row in words for word in row] + lists, dtype=np.int64)
+
+
+def _sizes(spec: SystolicSpec, tables: SystolicTables) -> dict[int, int]:
+    """Header word that names a table of the block -> its words, in the order in which they lie."""
+    return {
+        sk.Q_QUEUE: len(tables.launches),
+        sk.Q_REQUESTS: len(tables.launches) * sk.REQUEST_WORDS,
+        sk.Q_LAYERS: len(tables.layers) * sk.RUN_LAYER_WORDS,
+        sk.Q_NEXT: len(tables.tiles),
+        sk.Q_TAILS: spec.num_cores,
+        sk.Q_OWN: spec.num_cores,
+        sk.Q_LANES: operator_lanes(spec),
+    }
+
+
+def schedule_words(spec: SystolicSpec, tables: SystolicTables) -> int:
+    """Words of the scheduler's block, 0 under `simple`."""
+    if spec.config.scheduler == "simple":
+        return 0
+    return sk.SCHED_WORDS + sum(_sizes(spec, tables).values())
+
+
+def write_schedule(s: np.ndarray, spec: SystolicSpec, tables: SystolicTables, at: int) -> None:
+    """Fill the block that begins at word `at` for cycle 0."""
+    block = s[at:]
+    block[sk.Q_KIND] = KINDS[spec.config.scheduler]
+    block[sk.Q_POLLED] = -1
+    block[sk.Q_NUM_LANES] = operator_lanes(spec)
+    place = at + sk.SCHED_WORDS
+    for word, size in _sizes(spec, tables).items():
+        block[word] = place
+        place += size
+    lanes = int(block[sk.Q_LANES])
+    s[lanes : lanes + operator_lanes(spec)] = -1
+    first = int(block[sk.Q_REQUESTS])
+    requests = s[first : first + len(tables.launches) * sk.REQUEST_WORDS].reshape(-1, sk.REQUEST_WORDS)
+    requests[:, [sk.W_READY_HEAD, sk.W_TILE_HEAD]] = -1
+    first = int(block[sk.Q_LAYERS])
+    layers = s[first : first + len(tables.layers) * sk.RUN_LAYER_WORDS].reshape(-1, sk.RUN_LAYER_WORDS)
+    consumers = layer_edges(tables)[:, 1]
+    layers[:, sk.V_MISSING] = np.bincount(consumers, minlength=len(tables.layers))

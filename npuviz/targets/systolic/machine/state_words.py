@@ -1,0 +1,390 @@
+"""Builds the root state and the program words of a machine from its spec and program tables."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from npuviz.base.errors import TargetError
+from npuviz.sim.parts import dram_command_state_kernels as ck
+from npuviz.sim.parts import dram_kernels as dk
+from npuviz.sim.parts import flit_state_kernels as fk
+from npuviz.sim.parts import interconnect_kernels as ik
+from npuviz.sim.parts.channel_hash import channel_hash_tables
+from npuviz.sim.parts.dram_command import CommandLayout
+from npuviz.sim.parts.flit_network import FlitNetwork
+from npuviz.sim.parts.words import zero_words
+from npuviz.targets.systolic.kernels import records as sk
+from npuviz.targets.systolic.kernels import program_records as tk
+from npuviz.targets.systolic.compiler.builder import assign_cores
+from npuviz.targets.systolic.machine.scheduler_words import (
+    consumer_lists,
+    partition_words,
+    schedule_words,
+    write_schedule,
+)
+from npuviz.targets.systolic.spec import SystolicSpec
+from npuviz.targets.systolic.tables import SystolicTables
+
+FIRST_POOL = 1 << 12
+FIRST_BURSTS = 1 << 6
+FIRST_FLITS = 1 << 10
+NEAR_PACKETS = 512
+"""Packets of a channel for which there are near nodes: as many as wait in a busy command-level channel."""
+LINE_WORDS = 8
+"""Words of a cache line: cores, entries and packets lie in whole lines, or whole packets in a line."""
+DATAFLOWS = {
+    "systolic_ws": sk.DATAFLOW_WEIGHTS,
+    "systolic_os": sk.DATAFLOW_OUTPUTS,
+    "systolic_is": sk.DATAFLOW_INPUTS,
+}
+"""`core_type` of a hardware file -> what stays in the array."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reserve:
+    """Room for a program that will grow: at least so many entries, layers and tiles."""
+
+    spad_entries: int = 0
+    acc_entries: int = 0
+    layers: int = 0
+    tiles: int = 0
+
+    @classmethod
+    def twice(cls, tables: SystolicTables) -> "Reserve":
+        """Twice what a program needs."""
+        layers = tables.layers
+        return cls(
+            2 * int(layers[:, tk.L_SPAD_ENTRIES].max(initial=0)),
+            2 * int(layers[:, tk.L_ACC_ENTRIES].max(initial=0)),
+            2 * len(layers),
+            2 * len(tables.tiles),
+        )
+
+
+NO_RESERVE = Reserve()
+
+
+class StateShape:
+    """Where each table of the state lies; a function of spec and program, and of two capacities that grow."""
+
+    def __init__(
+        self,
+        spec: SystolicSpec,
+        tables: SystolicTables,
+        bursts: int,
+        pool: int,
+        reserve: Reserve = NO_RESERVE,
+        flits: int = FIRST_FLITS,
+    ) -> None:
+        layers = tables.layers
+        self.num_cores = spec.num_cores
+        self.num_layers = max(len(layers), reserve.layers)
+        self.num_tiles = max(len(tables.tiles), reserve.tiles)
+        self.height = max(core.core_height for core in spec.cores)
+        self.spad_entries = int(layers[:, tk.L_SPAD_ENTRIES].max(initial=reserve.spad_entries))
+        self.acc_entries = int(layers[:, tk.L_ACC_ENTRIES].max(initial=reserve.acc_entries))
+        self.ring = sk.K_HEAD_WORDS
+        self.half_tables = self.ring + self.height * sk.RING_WORDS
+        entries = 2 * (self.spad_entries + self.acc_entries)
+        # Whole cache lines per core and entry.
+        self.half_tables += -(sk.HEADER_WORDS + self.half_tables) % 8
+        self.core_words = self.half_tables + entries * sk.ENTRY_STATE_WORDS
+        self.core_words += -self.core_words % 8
+        self.channels = channels = spec.config.dram_channels
+        ports = spec.config.icnt_injection_ports_per_core
+        self.sources = self.num_cores * ports
+        self.mask_words = (self.sources + 63) // 64
+        self.is_queued = channels > ports
+        self.latency = spec.config.icnt_latency
+        self.stride = 2 if self.is_queued or self.latency != 1 else 1
+        self.dram = None if spec.device is None else CommandLayout(spec.device, channels)
+        self.network = None if spec.flits is None else FlitNetwork(spec.flits)
+        if self.dram is not None or self.network is not None:
+            self.stride = ck.NODE_WORDS
+        self.flits = flits if self.network else 0
+        self.bursts = bursts
+        self.pool = pool
+        sizes = self._sizes(schedule_words(spec, tables))
+        self.at: dict[str, int] = {}
+        place = sk.HEADER_WORDS
+        for name, size in sizes.items():
+            self.at[name] = place
+            place += size + -size % LINE_WORDS
+        self.num_words = place
+        if place >= 1 << 31:
+            raise TargetError(
+                "the machine's state would take over 16 GiB; use fewer cores, ports or channels"
+            )
+
+    def _sizes(self, scheduler_words: int) -> dict[str, int]:
+        """Words of each table, in the order in which they lie."""
+        has_ready = self.latency != 1
+        has_times = has_ready or not self.is_queued
+        return {
+            "cores": self.num_cores * self.core_words,
+            "dram": self.dram.num_words if self.dram else dk.D_HEADER + self.channels * dk.CHANNEL_WORDS,
+            "doors": 2 * self.channels if self.dram or self.network else 0,
+            "net": self.network.table_words if self.network else 0,
+            "noc": ik.NOC_HEADER,
+            "fifos": self.channels * self.sources,
+            "fifo_ready": self.channels * self.sources if has_ready else 0,
+            "masks": self.channels * self.mask_words,
+            "turns": self.channels,
+            "active": (self.channels + 63) // 64,
+            "replies": self.num_cores * self.channels if self.is_queued else 0,
+            "reply_times": self.num_cores * self.channels * sk.REPLY_WORDS if has_times else 0,
+            "reply_last": self.channels,
+            "ports": self.sources * sk.PORT_WORDS,
+            "reply_active": self.mask_words,
+            "wakes": self.num_cores,
+            "sending": (self.num_cores + 63) // 64,
+            "times": 2 * self.num_layers,
+            "sched": scheduler_words,
+            "done": (self.num_tiles + 31) // 32,
+            "bursts": self.num_cores * self.bursts * sk.BURST_WORDS,
+            "flits": self.flits * FlitNetwork.flit_words,
+            "pool": self.pool * self.stride,
+        }
+
+
+def new_state(shape: StateShape) -> np.ndarray:
+    """Zeros for a state: (words,) int64 from the beginning of a cache line on, owned by the caller."""
+    words = zero_words(shape.num_words + LINE_WORDS)
+    first = -(words.ctypes.data // words.itemsize) % LINE_WORDS
+    return words[first : first + shape.num_words]
+
+
+def build_state(spec: SystolicSpec, tables: SystolicTables, shape: StateShape) -> np.ndarray:
+    """The root state at cycle 0: (words,) int64, owned by the caller."""
+    s = new_state(shape)
+    _write_header(s, spec, tables, shape)
+    for index in range(shape.num_cores):
+        _write_core(s, spec, shape, index)
+    if shape.dram is not None:
+        at, pool = shape.at["dram"], shape.at["pool"]
+        shape.dram.write(s, at, pool, shape.stride, spec.dram_period_ps, spec.is_refreshed)
+    else:
+        _write_simple_dram(s, spec, shape)
+    s[shape.at["doors"] : shape.at["net"]] = ck.NIL
+    if shape.network is not None:
+        shape.network.write(s, shape.at["net"], shape.at["flits"], shape.flits)
+    _write_network(s, spec, shape)
+    s[shape.at["wakes"] : shape.at["sending"]] = sk.FAR
+    s[shape.at["replies"] : shape.at["reply_times"]] = ik.EMPTY
+    times = s[shape.at["reply_times"] : shape.at["reply_last"]].reshape(-1, sk.REPLY_WORDS)
+    times[:, sk.Y_READY] = -1
+    times[:, sk.Y_PENDING] = ik.NONE
+    s[shape.at["reply_last"] : shape.at["ports"]] = -1
+    ports = s[shape.at["ports"] : shape.at["reply_active"]].reshape(-1, sk.PORT_WORDS)
+    ports[:, sk.PORT_NEXT] = sk.FAR
+    if shape.num_layers:
+        s[shape.at["times"] : shape.at["times"] + 2 * shape.num_layers] = -1
+    if spec.config.scheduler != "simple":
+        write_schedule(s, spec, tables, shape.at["sched"])
+    return s
+
+
+def _write_simple_dram(s: np.ndarray, spec: SystolicSpec, shape: StateShape) -> None:
+    dram = shape.at["dram"]
+    s[dram + dk.D_LATENCY] = spec.config.dram_latency
+    s[dram + dk.D_PERIOD] = spec.dram_period_ps
+    s[dram + dk.D_CHANNELS] = spec.config.dram_channels
+    s[dram + dk.D_CONSUMER] = spec.noc_period_ps
+    s[dram + dk.D_QUOTIENT], s[dram + dk.D_REMAINDER] = divmod(spec.dram_period_ps, spec.noc_period_ps)
+    # The first departure may be in cycle 0.
+    channels = s[dram + dk.D_HEADER :][: shape.channels * dk.CHANNEL_WORDS].reshape(-1, dk.CHANNEL_WORDS)
+    channels[:, dk.CH_LAST] = -1
+
+
+def _write_header(s: np.ndarray, spec: SystolicSpec, tables: SystolicTables, shape: StateShape) -> None:
+    config = spec.config
+    modulo = channel_hash_tables(config.dram_channels)[1]
+    values = {
+        sk.H_FINAL: -1,
+        sk.H_CORES_COUNT: shape.num_cores,
+        sk.H_PORTS: config.icnt_injection_ports_per_core,
+        sk.H_CHANNELS: config.dram_channels,
+        sk.H_CORE_PERIOD: spec.core_period_ps,
+        sk.H_NOC_PERIOD: spec.noc_period_ps,
+        sk.H_DRAM_PERIOD: spec.dram_period_ps,
+        sk.H_REQUEST_BYTES: spec.req_size,
+        sk.H_REQUEST_SHIFT: spec.req_size.bit_length() - 1,
+        sk.H_CHANNEL_MODULO: modulo,
+        sk.H_TRUE_MODE: int(spec.mode == "true"),
+        sk.H_CORES: shape.at["cores"],
+        sk.H_CORE_WORDS: shape.core_words,
+        sk.H_BURSTS: shape.at["bursts"],
+        sk.H_BURST_CAPACITY: shape.bursts,
+        sk.H_DRAM: shape.at["dram"],
+        sk.H_DRAM_KIND: int(shape.dram is not None),
+        sk.H_LOCAL_SHIFT: (config.dram_channels * spec.req_size).bit_length() - 1,
+        sk.H_DOORS: shape.at["doors"],
+        sk.H_NET: shape.at["net"] if shape.network else 0,
+        sk.H_NET_FLITS: max(spec.flits.sizes) if spec.flits else 0,
+        sk.H_NOC: shape.at["noc"],
+        sk.H_REPLIES: shape.at["replies"],
+        sk.H_REPLY_TIMES: shape.at["reply_times"],
+        sk.H_REPLY_LAST: shape.at["reply_last"],
+        sk.H_REPLY_PORTS: shape.at["ports"],
+        sk.H_REPLY_ACTIVE: shape.at["reply_active"],
+        sk.H_WAKES: shape.at["wakes"],
+        sk.H_SENDING: shape.at["sending"],
+        sk.H_REPLY_QUEUED: int(shape.is_queued),
+        sk.H_TILE_DONE: shape.at["done"],
+        sk.H_NOC_NEXT: sk.FAR,
+        sk.H_NOC_SHIFT: _shift(spec.core_period_ps, spec.noc_period_ps),
+        sk.H_REPLY_NEXT: sk.FAR,
+        sk.H_NOC_LAST: -1,
+        sk.H_LAST_ACK: -1,
+        sk.H_LAST_BUSY: -1,
+        sk.H_LAYER: -1,
+        sk.H_HOST_UNTIL: -1,
+        sk.H_LAYERS_TOTAL: len(tables.layers),
+        sk.H_LAUNCHES_TOTAL: len(tables.launches),
+        sk.H_SCHEDULER_WAKE: sk.FAR,
+        sk.H_WAKE: sk.FAR,
+        sk.H_TIMES: shape.at["times"],
+        sk.H_SCHED: 0 if config.scheduler == "simple" else shape.at["sched"],
+    }
+    if len(tables.launches):
+        values[sk.H_LAUNCH_AT] = values[sk.H_SCHEDULER_WAKE] = values[sk.H_WAKE] = int(
+            tables.launches[0, tk.A_EARLIEST]
+        )
+    for word, value in values.items():
+        s[word] = value
+
+
+def _shift(core_period: int, noc_period: int) -> int:
+    """Power of two by which the core's period is longer than the network's, -1 if there is none."""
+    ratio, rest = divmod(core_period, noc_period)
+    return ratio.bit_length() - 1 if rest == 0 and ratio and ratio & (ratio - 1) == 0 else -1
+
+
+def _write_core(s: np.ndarray, spec: SystolicSpec, shape: StateShape, index: int) -> None:
+    core = spec.cores[index]
+    k = s[shape.at["cores"] + index * shape.core_words :][: shape.core_words]
+    for word in (sk.K_NEXT_TILE, sk.K_VEC, sk.K_REQUEST, sk.K_LAST_LAYER, sk.K_LAST_FUSED):
+        k[word] = -1
+    k[sk.K_HEIGHT] = core.core_height
+    k[sk.K_BANKS] = spec.spad_banks
+    k[sk.K_PORTS] = spec.spad_ports
+    k[sk.K_DATAFLOW] = DATAFLOWS[core.core_type]
+    k[sk.K_WIDTH] = core.core_width
+    k[sk.K_SPAD_HALF] = core.spad_bytes // 2
+    k[sk.K_ACC_HALF] = core.acc_bytes // 2
+    k[sk.K_VECTOR_BYTES] = core.vector_bytes
+    latency = {
+        sk.LAT_ADD: core.add_latency,
+        sk.LAT_MUL: core.mul_latency,
+        sk.LAT_MAC: core.mac_latency,
+        sk.LAT_DIV: core.div_latency,
+        sk.LAT_EXP: core.exp_latency,
+        sk.LAT_GELU: core.gelu_latency,
+        sk.LAT_ADDTREE: core.add_tree_latency,
+        sk.LAT_SQRT: core.scalar_sqrt_latency,
+        sk.LAT_SCALAR_ADD: core.scalar_add_latency,
+        sk.LAT_SCALAR_MUL: core.scalar_mul_latency,
+    }
+    for word, value in latency.items():
+        k[sk.K_LATENCY + word] = value
+    k[sk.K_RING] = shape.ring
+    place = shape.half_tables
+    for half, count in enumerate((shape.spad_entries,) * 2 + (shape.acc_entries,) * 2):
+        k[sk.K_ENTRIES + half] = shape.at["cores"] + index * shape.core_words + place
+        place += count * sk.ENTRY_STATE_WORDS
+    entries = k[shape.half_tables : place].reshape(-1, sk.ENTRY_STATE_WORDS)
+    entries[:, sk.N_LEFT] = -1
+
+
+def _write_network(s: np.ndarray, spec: SystolicSpec, shape: StateShape) -> None:
+    noc = s[shape.at["noc"] :]
+    noc[ik.NOC_LATENCY] = spec.config.icnt_latency
+    noc[ik.NOC_PERIOD] = spec.noc_period_ps
+    noc[ik.NOC_SOURCES] = shape.sources
+    noc[ik.NOC_DESTINATIONS] = spec.config.dram_channels
+    noc[ik.NOC_FIFOS] = shape.at["fifos"]
+    noc[ik.NOC_READY] = shape.at["fifo_ready"]
+    noc[ik.NOC_MASKS] = shape.at["masks"]
+    noc[ik.NOC_MASK_WORDS] = shape.mask_words
+    noc[ik.NOC_TURNS] = shape.at["turns"]
+    noc[ik.NOC_ACTIVE] = shape.at["active"]
+    noc[ik.NOC_POOL] = shape.at["pool"]
+    noc[ik.NOC_STRIDE] = shape.stride
+    noc[ik.NOC_CAPACITY] = shape.pool
+    noc[ik.NOC_FREE] = noc[ik.NOC_NEAR_FREE] = ik.NONE
+    noc[ik.NOC_NEAR] = NEAR_PACKETS * spec.config.dram_channels
+    s[shape.at["fifos"] : shape.at["fifo_ready"]] = ik.EMPTY
+
+
+def grow_state(s: np.ndarray, old: StateShape, new: StateShape) -> np.ndarray:
+    """A copy of a state with more room for bursts or packets; everything else keeps its place."""
+    grown = new_state(new)
+    grown[: old.at["bursts"]] = s[: old.at["bursts"]]
+    rings = s[old.at["bursts"] : old.at["flits"]].reshape(old.num_cores, old.bursts, sk.BURST_WORDS)
+    room = grown[new.at["bursts"] : new.at["flits"]].reshape(new.num_cores, new.bursts, sk.BURST_WORDS)
+    for index in range(old.num_cores):
+        k = old.at["cores"] + index * old.core_words
+        count = int(s[k + sk.K_BURST_COUNT])
+        order = (int(s[k + sk.K_BURST_HEAD]) + np.arange(count)) % old.bursts
+        room[index, :count] = rings[index, order]
+        grown[k + sk.K_BURST_HEAD] = 0
+    grown[new.at["pool"] : new.at["pool"] + old.pool * old.stride] = s[old.at["pool"] :]
+    grown[sk.H_BURST_CAPACITY] = new.bursts
+    noc = new.at["noc"]
+    grown[noc + ik.NOC_POOL] = new.at["pool"]
+    grown[noc + ik.NOC_CAPACITY] = new.pool
+    if new.dram is not None:
+        grown[new.at["dram"] + ck.DC_POOL] = new.at["pool"]
+    if new.network is not None:
+        words = old.flits * FlitNetwork.flit_words
+        grown[new.at["flits"] : new.at["flits"] + words] = s[old.at["flits"] : old.at["pool"]]
+        grown[new.at["net"] + fk.NET_POOL] = new.at["flits"]
+        grown[new.at["net"] + fk.NET_CAPACITY] = new.flits
+    return grown
+
+
+def build_program_words(spec: SystolicSpec, tables: SystolicTables, dram_memory: int) -> np.ndarray:
+    """The immutable words the kernels read: (words,) int64."""
+    core_of = assign_cores(tables, spec.num_cores).astype(np.int64)
+    heads, following = _core_queues(tables, core_of, spec.num_cores)
+    edges_at, edges = consumer_lists(tables)
+    hashes = channel_hash_tables(spec.config.dram_channels)[0]
+    parts = {
+        sk.P_CODE: tables.code,
+        sk.P_TILES: tables.tiles,
+        sk.P_LAYERS: tables.layers,
+        sk.P_ENTRIES: tables.entries,
+        sk.P_LAUNCHES: tables.launches,
+        sk.P_NEXT: following,
+        sk.P_HEADS: heads,
+        sk.P_HASH: hashes,
+        sk.P_CORE_OF: core_of,
+        sk.P_EDGES_AT: edges_at,
+        sk.P_EDGES: edges,
+        sk.P_PARTITION: partition_words(spec),
+    }
+    p = np.zeros(sk.PROGRAM_HEADER + sum(part.size for part in parts.values()), dtype=np.int64)
+    p[sk.P_DRAM_MEMORY] = dram_memory
+    place = sk.PROGRAM_HEADER
+    for word, part in parts.items():
+        p[word] = place
+        p[place : place + part.size] = part.reshape(-1)
+        place += part.size
+    return p
+
+
+def _core_queues(
+    tables: SystolicTables, core_of: np.ndarray, num_cores: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Linked lists of tiles: first tile per (layer, core), and the next one per tile; -1 ends a list."""
+    num_tiles = len(tables.tiles)
+    heads = np.full((len(tables.layers), num_cores), -1, dtype=np.int64)
+    following = np.full(num_tiles, -1, dtype=np.int64)
+    if num_tiles:
+        group = tables.tiles[:, tk.T_LAYER] * num_cores + core_of
+        order = np.argsort(group, kind="stable")
+        is_same = group[order][1:] == group[order][:-1]
+        following[order[:-1][is_same]] = order[1:][is_same]
+        first = np.concatenate(([True], ~is_same))
+        heads.reshape(-1)[group[order][first]] = order[first]
+    return heads, following

@@ -1,0 +1,1 @@
+"""What instructions compute: contents of memories and tensors, evaluated when somebody asks."""

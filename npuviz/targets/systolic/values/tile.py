@@ -1,0 +1,247 @@
+"""Executes the instructions of one tile on arrays: what its entries hold, what it stores."""
+
+from collections.abc import Callable
+from itertools import islice
+
+import numpy as np
+
+from npuviz.program.dtypes import numpy_dtype
+from npuviz.targets.systolic.kernels import program_records as tk
+from npuviz.targets.systolic.tables import SystolicTables
+from npuviz.targets.systolic.values.plan import Product, ValuePlan
+from npuviz.targets.systolic.values.storage import Storage, convert, widen
+
+Contents = dict[int, np.ndarray]
+"""Operand word -> contents of the entry."""
+
+_GEMMS = (tk.OP_GEMM, tk.OP_GEMM_PRELOAD)
+_STORES = (tk.OP_MOVOUT, tk.OP_MOVOUT_POOL)
+
+
+class TileProgram:
+    """The rows of a template, sorted by what they do; shared by all tiles of the template."""
+
+    def __init__(self, rows: np.ndarray) -> None:
+        opcode = rows[:, tk.C_OP]
+        is_gemm, is_store = np.isin(opcode, _GEMMS), np.isin(opcode, _STORES)
+        is_load = opcode == tk.OP_MOVIN
+        self.loads: list[list[int]] = rows[is_load].tolist()
+        self.stores: list[list[int]] = rows[is_store].tolist()
+        self.vectors: list[list[int]] = rows[~(is_gemm | is_store | is_load)].tolist()
+        self.gemm_destinations: np.ndarray = rows[is_gemm, tk.C_DST]
+        self.product: int = int(rows[is_gemm, tk.C_AUX][0]) if is_gemm.any() else -1
+        self.num_gemms = int(is_gemm.sum())
+        self.stages: list[list[list[int]]] = _stages(rows[~(is_load | is_store)].tolist())
+        self.is_staged: bool = any(each[0][tk.C_OP] in _GEMMS for each in self.stages[1:])
+        self.load_of: dict[int, list[int]] = {row[tk.C_DST]: row for row in self.loads}
+
+
+def _stages(rows: list[list[int]]) -> list[list[list[int]]]:
+    """Compute instructions in program order: those of one product together, every other one alone."""
+    found: list[list[list[int]]] = []
+    for row in rows:
+        is_same = (
+            bool(found)
+            and row[tk.C_OP] in _GEMMS
+            and found[-1][0][tk.C_OP] in _GEMMS
+            and found[-1][0][tk.C_AUX] == row[tk.C_AUX]
+        )
+        if is_same:
+            found[-1].append(row)
+        else:
+            found.append([row])
+    return found
+
+
+class TileValues:
+    """Evaluates tiles; `stored` gives the flat DRAM contents of a root tensor."""
+
+    def __init__(self, tables: SystolicTables, plan: ValuePlan, stored: Callable[[int], np.ndarray]) -> None:
+        self._tables = tables
+        self._plan = plan
+        self._stored = stored
+        self._programs: dict[tuple[int, int], TileProgram] = {}
+        self._chain_end: tuple[int, np.ndarray] | None = None
+        self._staged_end: tuple[int, Contents] | None = None
+
+    def program(self, tile: int) -> TileProgram:
+        """The template of a tile, decoded."""
+        row = self._tables.tiles[tile]
+        key = int(row[tk.T_CODE]), int(row[tk.T_COUNT])
+        found = self._programs.get(key)
+        if found is None:
+            found = self._programs[key] = TileProgram(self._tables.code[key[0] : key[0] + key[1]])
+        return found
+
+    def loaded(self, tile: int, entry: int) -> np.ndarray | None:
+        """What the tile's MOVIN brings to an entry, or None if it loads no such entry."""
+        row = self.program(tile).load_of.get(entry)
+        return None if row is None else self._load(tile, row)
+
+    def contents(self, tile: int, gemms: int, vectors: int) -> Contents:
+        """All entries after that many GEMM-type and vector instructions of the tile retired."""
+        program = self.program(tile)
+        found: Contents = {row[tk.C_DST]: self._load(tile, row) for row in program.loads}
+        if program.is_staged:
+            found |= self._before_staged(tile)
+            self._run_stages(program, gemms, vectors, found)
+            return found
+        if program.product >= 0:
+            self._add_products(tile, program, min(gemms, program.num_gemms), found)
+        wide: Contents = {}
+
+        def operand(word: int) -> np.ndarray:
+            if word < 0:
+                return _wide(found[word])
+            if word not in wide:
+                wide[word] = _wide(found[word])
+            return wide[word]
+
+        for row in program.vectors[:vectors]:
+            self._apply(row, operand, found)
+        return found
+
+    def _apply(self, row: list[int], operand: Callable[[int], np.ndarray], found: Contents) -> None:
+        """One vector instruction."""
+        function = self._plan.functions[row[tk.C_AUX]]
+        first = operand(row[tk.C_SRC0])
+        second = operand(row[tk.C_SRC1]) if row[tk.C_SRC1] else first
+        with np.errstate(all="ignore"):
+            result = function.apply(first, second)
+            if function.accumulates:
+                result = found[row[tk.C_DST]] + result
+        found[row[tk.C_DST]] = result
+
+    def _run_stages(self, program: TileProgram, gemms: int, vectors: int, found: Contents) -> None:
+        """Products and vector instructions in program order, as far as they retired."""
+        for stage in program.stages:
+            if stage[0][tk.C_OP] not in _GEMMS:
+                if vectors > 0:
+                    self._apply(stage[0], lambda word: _wide(found[word]), found)
+                vectors -= 1
+                continue
+            product = self._plan.products[stage[0][tk.C_AUX]]
+            count = max(0, min(gemms, len(stage))) * product.num_steps // len(stage)
+            gemms -= len(stage)
+            for word, block in product.blocks.items():
+                before = found.get(word) if product.continues else None
+                result = np.zeros(product.shape, np.float32) if before is None else before.copy()
+                for left, right in islice(product.steps(found.__getitem__), count):
+                    add_step(result, left, right)
+                found[word] = result[block.row : block.row_end, block.column : block.column_end]
+
+    def _before_staged(self, tile: int) -> Contents:
+        """Accumulator entries as the tiles before this one in its chain left them."""
+        tiles = self._tables.tiles
+        if not tiles[tile, tk.T_ACCUMULATE]:
+            return {}
+        first = tile - 1
+        while tiles[first, tk.T_ACCUMULATE]:
+            first -= 1
+        kept: Contents = {}
+        if self._staged_end is not None and first <= self._staged_end[0] < tile:
+            first, kept = self._staged_end[0] + 1, self._staged_end[1]
+        for earlier in range(first, tile):
+            program = self.program(earlier)
+            found = {row[tk.C_DST]: self._load(earlier, row) for row in program.loads} | kept
+            self._run_stages(program, program.num_gemms, len(program.vectors), found)
+            kept = {word: values for word, values in found.items() if word < 0}
+            self._staged_end = (earlier, kept)
+        return kept
+
+    def _add_products(self, tile: int, program: TileProgram, gemms: int, found: Contents) -> None:
+        """Put the accumulator blocks into `found`, each after its own number of retired steps."""
+        product = self._plan.products[program.product]
+        steps = self._steps_done(program, product, gemms)
+        wanted = set(steps.values())
+        start = self._before(tile, product)
+        result = np.zeros(product.shape, numpy_dtype(product.dtype)) if start is None else start.copy()
+        if 0 in wanted and start is not None:
+            _cut(result, product, steps, 0, found)
+        for count, (left, right) in enumerate(product.steps(found.__getitem__), start=1):
+            if count > max(wanted):
+                break
+            add_step(result, left, right)
+            if count in wanted:
+                _cut(result, product, steps, count, found)
+        if gemms == program.num_gemms:
+            self._chain_end = (tile, result)
+
+    def _steps_done(self, program: TileProgram, product: Product, gemms: int) -> dict[int, int]:
+        """Steps of the product that each block has seen; a block may take several instructions a step."""
+        destinations = program.gemm_destinations
+        found: dict[int, int] = {}
+        for word in product.blocks:
+            own = destinations == word
+            total, done = int(own.sum()), int(own[:gemms].sum())
+            found[word] = done * product.num_steps // total if total else 0
+        return found
+
+    def _before(self, tile: int, product: Product) -> np.ndarray | None:
+        """Accumulated result of the tiles before this one in its chain, None at the start of a chain."""
+        tiles = self._tables.tiles
+        if not tiles[tile, tk.T_ACCUMULATE]:
+            return None
+        if self._chain_end is not None and self._chain_end[0] == tile - 1:
+            return self._chain_end[1]
+        first = tile
+        while tiles[first, tk.T_ACCUMULATE]:
+            first -= 1
+        result = np.zeros(product.shape, numpy_dtype(product.dtype))
+        for earlier in range(first, tile):
+            program = self.program(earlier)
+            loads = {row[tk.C_DST]: self._load(earlier, row) for row in program.loads}
+            for left, right in self._plan.products[program.product].steps(loads.__getitem__):
+                add_step(result, left, right)
+        self._chain_end = (tile - 1, result)
+        return result
+
+    def _load(self, tile: int, row: list[int]) -> np.ndarray:
+        storage = self._plan.storages[row[tk.C_TENSOR]]
+        data = _rows_of(self._stored(storage.root), storage, self._tables.tiles[tile], row)
+        shape = self._plan.shapes[row[tk.C_AUX]]
+        if shape:
+            return data.reshape(shape)
+        return data.reshape(tuple(size for size in data.shape if size > 1) or (1,))
+
+    def store(self, tile: int, found: Contents, target: Callable[[int], np.ndarray]) -> None:
+        """Write what the tile's MOVOUTs store into the flat arrays that `target` gives by root tensor."""
+        for row in self.program(tile).stores:
+            storage = self._plan.storages[row[tk.C_TENSOR]]
+            place = _rows_of(target(storage.root), storage, self._tables.tiles[tile], row)
+            values = found[row[tk.C_DST]]
+            shape, order = self._plan.orders[row[tk.C_AUX]]
+            if shape:
+                values = values.reshape(shape).transpose(order)
+            place[...] = convert(values, place.dtype).reshape(place.shape)
+
+
+def add_step(result: np.ndarray, left: np.ndarray, right: np.ndarray) -> None:
+    """Accumulate one step; integer results go through float32, exact while |sum| < 2**24."""
+    with np.errstate(all="ignore"):
+        part = left @ right
+        result += part if result.dtype == part.dtype else part.astype(result.dtype)
+
+
+def _cut(result: np.ndarray, product: Product, steps: dict[int, int], count: int, found: Contents) -> None:
+    for word, block in product.blocks.items():
+        if steps[word] == count:
+            found[word] = result[block.row : block.row_end, block.column : block.column_end].copy()
+
+
+def _wide(values: np.ndarray) -> np.ndarray:
+    """Contents as the vector unit sees them: float32, or the integer type."""
+    return values if values.dtype.kind in "iub" else widen(values)
+
+
+def _rows_of(flat: np.ndarray, storage: Storage, tile: np.ndarray, row: list[int]) -> np.ndarray:
+    """View (n0, n1, elements) of the rows that a MOVIN or MOVOUT of a tile names."""
+    item = storage.item_bytes
+    start = (int(tile[tk.T_BASE + row[tk.C_BASE]]) + row[tk.C_OFFSET] - storage.address) // item
+    shape = (row[tk.C_N0], row[tk.C_N1], row[tk.C_LEN] // item)
+    steps = (row[tk.C_S0] // item, row[tk.C_S1] // item, 1)
+    last = start + sum((size - 1) * step for size, step in zip(shape, steps, strict=True))
+    if start < 0 or last >= flat.size:
+        raise IndexError(f"rows {start}..{last} outside tensor {storage.root} of {flat.size} elements")
+    strides = tuple(step * flat.itemsize for step in steps)
+    return np.lib.stride_tricks.as_strided(flat[start:], shape, strides)

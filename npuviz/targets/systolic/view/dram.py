@@ -1,0 +1,130 @@
+"""The DRAM of a machine as people see it, whichever model it is: probes, queues, states of channels."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+
+from npuviz.program.instruction import Listing
+from npuviz.sim.machine import QueueEntry, UnitState
+from npuviz.sim.parts import dram_kernels as dk
+from npuviz.sim.parts.dram_command_state_kernels import WRITE_FLAG
+from npuviz.sim.parts.dram_command_view import COUNTERS, CommandView, HeldRequest
+from npuviz.targets.systolic.kernels import records as sk
+from npuviz.targets.systolic.machine.state_words import StateShape
+from npuviz.targets.systolic.spec import SystolicSpec
+
+
+class HasDram(Protocol):
+    """What is read of an engine."""
+
+    @property
+    def spec(self) -> SystolicSpec:
+        """The machine."""
+        ...
+
+    @property
+    def shape(self) -> StateShape:
+        """Where the tables lie."""
+        ...
+
+    @property
+    def state(self) -> np.ndarray:
+        """The root state, int64."""
+        ...
+
+
+_BANKS: dict[str, Callable[[CommandView, np.ndarray], np.ndarray]] = {
+    "open_rows": CommandView.open_rows,
+    "activations": CommandView.activations,
+    "accesses": CommandView.accesses,
+}
+_ROLES = {"reading": "move-in", "writing": "move-out", "refreshing": "control", "idle": "idle"}
+
+
+class DramObserver:
+    """Reads the DRAM's words of an engine; never changes them."""
+
+    def __init__(self, engine: HasDram, listing: Listing) -> None:
+        self._engine = engine
+        self._listing = listing
+        layout = engine.shape.dram
+        self.view = None if layout is None else CommandView(layout, engine.shape.at["dram"])
+
+    def simple_channel(self, index: int) -> np.ndarray:
+        """Words of a channel of the simple DRAM (a view)."""
+        start = int(self._engine.state[sk.H_DRAM]) + dk.D_HEADER + index * dk.CHANNEL_WORDS
+        return self._engine.state[start : start + dk.CHANNEL_WORDS]
+
+    def readers(self) -> dict[str, Callable[[], np.ndarray | int]]:
+        """Probe name -> how to read it."""
+        engine, view = self._engine, self.view
+        channels = range(engine.spec.config.dram_channels)
+        found: dict[str, Callable[[], np.ndarray | int]] = {}
+        if view is None:
+            for name, word in (("DRAM.reads", dk.CH_READS), ("DRAM.writes", dk.CH_WRITES)):
+                found[name] = lambda w=word: np.array(
+                    [self.simple_channel(i)[w] for i in channels], dtype=np.int64
+                )
+            return found
+        for name in COUNTERS:
+            found[f"DRAM.{name}"] = lambda n=name: view.counter(engine.state, n)
+        for name, read in _BANKS.items():
+            found[f"DRAM.{name}"] = lambda r=read: r(view, engine.state)
+        for channel in channels:
+            for word, name in enumerate(("read_queue", "write_queue")):
+                key = f"DRAM[{channel}].{('reads', 'writes')[word]}.occupancy"
+                found[key] = lambda c=channel, n=name: int(view.counter(engine.state, n)[c])
+        return found
+
+    def queue_entries(self, queue: int) -> list[QueueEntry]:
+        """Requests of buffer `queue` % 2 of channel `queue` // 2, oldest first."""
+        assert self.view is not None
+        channel, buffer = divmod(queue, 2)
+        return [self._entry(request) for request in self.view.held(self._engine.state, channel, buffer)]
+
+    def _entry(self, request: HeldRequest) -> QueueEntry:
+        place = f"{request.address:#x}: bank {request.group}.{request.bank} row {request.row}"
+        if request.payload & WRITE_FLAG:
+            return QueueEntry(f"write of Core[{request.payload & ~WRITE_FLAG}] {place}")
+        index = int(self._engine.state[request.payload + sk.N_WRITER])
+        if index < 0:
+            return QueueEntry(f"read {place}")
+        return QueueEntry(f"read {place}", index, int(self._listing.nodes_of(np.array([index]))[0]))
+
+    def unit_states(self, first_unit: int) -> list[UnitState]:
+        """What every channel does now."""
+        s = self._engine.state
+        found: list[UnitState] = []
+        for channel in range(self._engine.spec.config.dram_channels):
+            if self.view is not None:
+                word, detail = self.view.status(s, channel)
+                found.append(UnitState(first_unit + channel, word, _ROLES[word], detail))
+                continue
+            last = int(self.simple_channel(channel)[dk.CH_LAST]) * int(s[sk.H_DRAM_PERIOD])
+            busy = last >= int(s[sk.H_CYCLE]) * int(s[sk.H_CORE_PERIOD]) and last > 0
+            role = "move-in" if busy else "idle"
+            found.append(UnitState(first_unit + channel, "busy" if busy else "idle", role))
+        return found
+
+    def totals(self) -> dict[str, int]:
+        """Counters of the whole run; none of the simple DRAM."""
+        if self.view is None:
+            return {}
+        s = self._engine.state
+        names = ("row_hits", "row_misses", "row_conflicts", "refreshes", "forwarded")
+        found = {name: int(self.view.counter(s, name).sum()) for name in names}
+        return {**found, "dram_commands": sum(self.view.commands(s).values())}
+
+    def peaks(self) -> list[tuple[str, int, int]]:
+        """(queue, most entries, capacity) of the channels' buffers; none of the simple DRAM."""
+        layout = self._engine.shape.dram
+        if self.view is None or layout is None:
+            return []
+        room = layout.device.queue_depth + 1
+        rows = self.view.peaks(self._engine.state).tolist()
+        return [
+            (f"DRAM[{channel}].{name}", peak, room)
+            for channel, row in enumerate(rows)
+            for name, peak in zip(("reads", "writes"), row, strict=True)
+        ]
