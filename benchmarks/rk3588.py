@@ -101,7 +101,7 @@ def layout_samples() -> tuple[int, int]:
 def published_rows() -> list[Row]:
     """Simulated layers beside the vendor's estimate and the measured time, one core."""
     # The table is not ours to hand on; the work of its rows is made where the tests make it.
-    from npuviz.targets.rk3588.reports import estimated_cycles
+    from npuviz.targets.rk3588.view.reports import estimated_cycles
     from tests.targets.rk3588.machine_cases import SHARED, layer_spec, layers, machine_of, task_of
 
     names = ("NPU cycles equal", "measured time: mean error", "measured time: largest error")
@@ -128,8 +128,8 @@ def published_rows() -> list[Row]:
 
 def product_rows() -> list[Row]:
     """fp16 512 x 512 x 512 in two tasks of 256 rows: the time and what it is made of."""
-    from npuviz.targets.rk3588 import state_kernels as sk
-    from npuviz.targets.rk3588.work import decode_work
+    from npuviz.targets.rk3588.kernels import records as sk
+    from npuviz.targets.rk3588.task.work import decode_work
     from tests.targets.rk3588.machine_cases import machine_of, task_of
 
     tasks = []

@@ -17,10 +17,10 @@ from benchmarks.row import Row
 from npuviz.base.progress import NoProgress
 from npuviz.sim.stop import NO_STOPS, StopKind
 from npuviz.sim.target import LoadRequest
-from npuviz.targets.rk3588 import state_kernels as sk
-from npuviz.targets.rk3588.engine import Engine
-from npuviz.targets.rk3588.machine import RknnMachine
-from npuviz.targets.rk3588.reports import LayerReport, layer_reports
+from npuviz.targets.rk3588.kernels import records as sk
+from npuviz.targets.rk3588.machine.engine import Engine
+from npuviz.targets.rk3588.machine.machine import RknnMachine
+from npuviz.targets.rk3588.view.reports import LayerReport, layer_reports
 from npuviz.targets.rk3588.target import TARGET
 
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"

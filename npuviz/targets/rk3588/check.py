@@ -14,10 +14,10 @@ from npuviz.program.graph import Graph
 from npuviz.sim.target import CheckResult
 from npuviz.targets.rk3588.spec import RknnSpec
 from npuviz.targets.rk3588.tables import Buffer
-from npuviz.targets.rk3588.values_buffer import cubes_of, is_quantized
-from npuviz.targets.rk3588.values_engine import ValueEngine
-from npuviz.targets.rk3588.values_host import computed_from
-from npuviz.targets.rk3588.work import ATOM_BYTES, PRECISION_BYTES, Work
+from npuviz.targets.rk3588.values.buffers import cubes_of, is_quantized
+from npuviz.targets.rk3588.values.engine import ValueEngine
+from npuviz.targets.rk3588.values.host import computed_from
+from npuviz.targets.rk3588.task.work import ATOM_BYTES, PRECISION_BYTES, Work
 
 STEPS = 2
 """Steps of its own scale that a quantised tensor may be off."""

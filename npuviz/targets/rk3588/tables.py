@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from npuviz.targets.rk3588.work import Work
+from npuviz.targets.rk3588.task.work import Work
 
 
 @dataclass(frozen=True)

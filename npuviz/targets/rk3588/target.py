@@ -14,7 +14,7 @@ from npuviz.program.program import Note, Program
 from npuviz.sim.machine import Machine
 from npuviz.sim.target import CheckResult, LoadRequest
 from npuviz.targets.rk3588.compiler.compiled import Compiled
-from npuviz.targets.rk3588.payload import Payload, fingerprint
+from npuviz.targets.rk3588.machine.payload import Payload, fingerprint
 from npuviz.targets.rk3588.spec import PRESETS, SETTINGS, RknnSpec, make_spec
 
 _STREAMS = (".regcmd", ".rknn")
@@ -53,21 +53,21 @@ class RknnTarget:
 
     def compile(self, request: LoadRequest, out: Path, progress: Progress) -> str:
         """Write a model's register command streams; returns a sentence about them."""
-        from npuviz.targets.rk3588.writer import write_compiled
+        from npuviz.targets.rk3588.compiler.writer import write_compiled
 
         _, _, compiled = _compiled(request, progress)
         return write_compiled(compiled, out)
 
     def build(self, spec: Any, program: Program) -> Machine:
         """A machine at cycle 0."""
-        from npuviz.targets.rk3588.machine import RknnMachine
+        from npuviz.targets.rk3588.machine.machine import RknnMachine
 
         return RknnMachine(spec, program)
 
     def check(self, machine: Machine, progress: Progress) -> CheckResult:
         """Compare every computed tensor with ONNX Runtime."""
         from npuviz.targets.rk3588.check import check
-        from npuviz.targets.rk3588.machine import RknnMachine
+        from npuviz.targets.rk3588.machine.machine import RknnMachine
 
         assert isinstance(machine, RknnMachine)
         if not machine.program.graph.source:
@@ -78,7 +78,7 @@ class RknnTarget:
 
     def warm_up(self, progress: Progress) -> None:
         """Compile the kernels, or load them from the cache: runs a program without tasks."""
-        from npuviz.targets.rk3588.warm_up import warm_up
+        from npuviz.targets.rk3588.machine.warm_up import warm_up
 
         warm_up(progress)
 
@@ -100,13 +100,13 @@ def _compiled(request: LoadRequest, progress: Progress) -> tuple[RknnSpec, tuple
         return spec, notes, compile_graph(graph, spec, progress)
     for name in rest:
         raise SETTINGS.unknown(name)
-    from npuviz.targets.rk3588.loader import load_file
+    from npuviz.targets.rk3588.load.loader import load_file
 
     return spec, notes, load_file(request.path, spec)
 
 
 def _program(request: LoadRequest, spec: RknnSpec, notes: tuple[Note, ...], compiled: Compiled) -> Program:
-    from npuviz.targets.rk3588.listing import RknnListing
+    from npuviz.targets.rk3588.view.listing import RknnListing
 
     graph = compiled.graph
     if request.inputs and not graph.inputs:

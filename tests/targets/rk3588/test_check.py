@@ -15,7 +15,7 @@ from npuviz.sim.target import CheckResult
 from npuviz.targets.rk3588.check import check
 from npuviz.targets.rk3588.spec import RknnSpec
 from npuviz.targets.rk3588.tables import Buffer, HostCall
-from npuviz.targets.rk3588.values_engine import Edit, ValueEngine
+from npuviz.targets.rk3588.values.engine import Edit, ValueEngine
 from tests.targets.rk3588.hand_tasks import (
     BIAS,
     FEATURES,

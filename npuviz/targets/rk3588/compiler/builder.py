@@ -17,7 +17,7 @@ from npuviz.targets.rk3588.compiler.compiled import Compiled
 from npuviz.targets.rk3588.compiler.quantisation import Quantisation
 from npuviz.targets.rk3588.spec import RknnSpec
 from npuviz.targets.rk3588.tables import Buffer, HostCall, Tables, Task
-from npuviz.targets.rk3588.work import decode_work
+from npuviz.targets.rk3588.task.work import decode_work
 
 FIRST_ADDRESS = 0x1000_0000
 ADDRESS_END = 1 << 32

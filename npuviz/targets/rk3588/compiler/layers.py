@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from npuviz.program.graph import Graph, Node
-from npuviz.targets.rk3588.compiler.activations import activation_function
+from npuviz.targets.rk3588.compiler.activation_functions import activation_function
 from npuviz.targets.rk3588.compiler.quantisation import Quantisation, QuantisedGraph, quantisation_of
 
 VIEWS = ("Flatten", "Reshape", "Squeeze", "Unsqueeze", "Identity")

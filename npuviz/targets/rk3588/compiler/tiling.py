@@ -8,7 +8,7 @@ from npuviz.formats.rk3588_layout import packing
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.targets.rk3588.compiler.builder import CannotLower
 from npuviz.targets.rk3588.spec import RknnSpec
-from npuviz.targets.rk3588.work import ATOM_BYTES
+from npuviz.targets.rk3588.task.work import ATOM_BYTES
 
 ROW_SPLIT, KERNEL_SPLIT = {1: 0, 2: 1, 3: 2}, {1: 0, 2: 4, 3: 5}
 """CONV_CON2 31:28 by number of cores. Ref: DER (vendor streams)."""

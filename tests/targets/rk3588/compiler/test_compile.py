@@ -9,8 +9,8 @@ import pytest
 from npuviz.formats.regcmd_shadow import effective_registers
 from npuviz.formats.regcmd_stream import parse_stream
 from npuviz.targets.rk3588.compiler.builder import cube_bytes, cube_shape, image_bytes
-from npuviz.targets.rk3588.load import load_of
-from npuviz.targets.rk3588.work import decode_work
+from npuviz.targets.rk3588.task.cost import load_of
+from npuviz.targets.rk3588.task.work import decode_work
 from tests.targets.rk3588.compiler.models import Finished, Model, checked, on_npu
 
 SAMPLES = Path(__file__).parents[4] / "sample_models"

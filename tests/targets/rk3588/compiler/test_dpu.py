@@ -3,8 +3,8 @@
 import pytest
 
 from npuviz.targets.rk3588.compiler.dpu import Stages, requantisation, with_zeros
-from npuviz.targets.rk3588.compiler.elementwise import cube_words
-from npuviz.targets.rk3588.work import decode_work
+from npuviz.targets.rk3588.compiler.operators.elementwise import cube_words
+from npuviz.targets.rk3588.task.work import decode_work
 
 
 @pytest.mark.parametrize("factor", [2.0**-39, 1e-6, 0.03, 0.49999, 0.999999, 1.0, 1.7, 900.0, 2.0**13.9])

@@ -1,0 +1,101 @@
+"""Activation operators as functions with the domain that a table has to cover."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from npuviz.targets.rk3588.compiler.lookup_table import Function
+
+Attributes = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ActivationFunction:
+    """A function of one operator; outside of `low` to `high` it is straight enough to be continued so."""
+
+    function: Function
+    low: int
+    high: int
+
+
+def activation_function(op_type: str, attributes: Attributes) -> ActivationFunction | None:
+    """The function of an ONNX operator with its attributes, None if it is no activation for a table.
+
+    "Silu" stands for x * Sigmoid(x), which ONNX has as two operators.
+    """
+    maker = _MAKERS.get(op_type)
+    if maker is None:
+        return None
+    make, half_width = maker
+    return ActivationFunction(make(attributes), -half_width, half_width)
+
+
+def _sigmoid(x: np.ndarray) -> np.ndarray:
+    return 1 / (1 + np.exp(-np.clip(x, -60, 60)))
+
+
+def _gelu(attributes: Attributes) -> Function:
+    if attributes.get("approximate", "none") in ("tanh", b"tanh"):
+        factor = math.sqrt(2 / math.pi)
+        return lambda x: 0.5 * x * (1 + np.tanh(factor * (x + 0.044715 * x**3)))
+    return lambda x: 0.5 * x * (1 + _erf(x / math.sqrt(2)))
+
+
+def _erf(x: np.ndarray) -> np.ndarray:
+    return np.array([math.erf(value) for value in np.reshape(x, -1).tolist()]).reshape(np.shape(x))
+
+
+def _elu(attributes: Attributes) -> Function:
+    alpha = float(attributes.get("alpha", 1.0))
+    return lambda x: np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0)))
+
+
+def _selu(attributes: Attributes) -> Function:
+    alpha = float(attributes.get("alpha", 1.6732632423543772))
+    gamma = float(attributes.get("gamma", 1.0507009873554805))
+    return lambda x: gamma * np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0)))
+
+
+def _celu(attributes: Attributes) -> Function:
+    alpha = float(attributes.get("alpha", 1.0))
+    return lambda x: np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0) / alpha))
+
+
+def _leaky(attributes: Attributes) -> Function:
+    alpha = float(attributes.get("alpha", 0.01))
+    return lambda x: np.where(x > 0, x, alpha * x)
+
+
+def _hard_sigmoid(attributes: Attributes) -> Function:
+    alpha, beta = float(attributes.get("alpha", 0.2)), float(attributes.get("beta", 0.5))
+    return lambda x: np.clip(alpha * x + beta, 0, 1)
+
+
+def _softplus(x: np.ndarray) -> np.ndarray:
+    return np.logaddexp(0.0, x)
+
+
+def _plain(function: Function) -> Callable[[Attributes], Function]:
+    return lambda attributes: function
+
+
+_MAKERS: Mapping[str, tuple[Callable[[Attributes], Function], int]] = {
+    "Sigmoid": (_plain(_sigmoid), 8),
+    "Tanh": (_plain(np.tanh), 8),
+    "Silu": (_plain(lambda x: x * _sigmoid(x)), 16),
+    "Swish": (_plain(lambda x: x * _sigmoid(x)), 16),
+    "HardSwish": (_plain(lambda x: x * np.clip(x / 6 + 0.5, 0, 1)), 8),
+    "HardSigmoid": (_hard_sigmoid, 8),
+    "Gelu": (_gelu, 8),
+    "Elu": (_elu, 8),
+    "Selu": (_selu, 8),
+    "Celu": (_celu, 8),
+    "LeakyRelu": (_leaky, 8),
+    "Softplus": (_plain(_softplus), 8),
+    "Mish": (_plain(lambda x: x * np.tanh(_softplus(x))), 16),
+    "Erf": (_plain(_erf), 4),
+}
+"""Operator -> function, and half the width of its domain."""

@@ -1,0 +1,65 @@
+"""Activation functions: ReLU and clip in the stages of the DPU, all others through its tables."""
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from npuviz.targets.rk3588.compiler.lookup_table import (
+    ActivationTable,
+    half_table,
+    stand_alone_table,
+)
+from npuviz.targets.rk3588.compiler.activation_functions import activation_function
+from npuviz.targets.rk3588.compiler.builder import Builder, CannotLower
+from npuviz.targets.rk3588.compiler.dpu import Stages, requantisation
+from npuviz.targets.rk3588.compiler.operators.elementwise import emit, homes
+from npuviz.targets.rk3588.compiler.layers import Activation, Layer, Planner, upper_limit
+
+
+def lower_activation(b: Builder, layer: Layer, planner: Planner) -> None:
+    """A layer that is nothing but an activation."""
+    assert layer.activation is not None
+    source, target = homes(b, layer)
+    taken, out = layer.inputs[0].quantisation, layer.output.quantisation
+    limit = upper_limit(b.graph.constants, layer.activation.node)
+    if limit is None:
+        if taken is None or out is None:
+            table = table_of_halves(layer.activation)
+        else:
+            found = activation_function(layer.activation.function, layer.activation.node.attributes)
+            if found is None:
+                raise CannotLower("no table is known for it")
+            table = stand_alone_table(found.function, taken, out)
+        stages = Stages(bias_constant=table.bias_constant, main_factor=table.main_factor)
+        emit(b, layer, source, target, None, lambda _: stages, table=table)
+        return
+    if taken is None or out is None:
+        stages = Stages(relu=True, limit=held_limit(limit))
+    else:
+        end = requantisation(taken.scale / out.scale, out.zero_point)
+        held = held_limit(limit, taken.scale)
+        stages = Stages(bias_constant=-taken.zero_point, relu=True, limit=held, out=end)
+    emit(b, layer, source, target, None, lambda _: stages)
+
+
+def table_of_halves(activation: Activation) -> ActivationTable:
+    """The table of an activation in the fp16 pipeline."""
+    found = activation_function(activation.function, activation.node.attributes)
+    if found is None:
+        raise CannotLower("no table is known for it")
+    return half_table(found.function, found.low, found.high)
+
+
+def held_limit(limit: float, step: float = 0.0) -> int:
+    """A limit as ReLU-X has it: in steps, or without any the bits of fp32; 0 where there is none."""
+    if math.isinf(limit):
+        return 0
+    if step == 0:
+        return int(np.array([limit], np.float32).view(np.uint32)[0])
+    return max(1, min(round(limit / step), (1 << 31) - 1))
+
+
+def limit_of(constants: Mapping[int, np.ndarray], activation: Activation | None) -> float | None:
+    """What a fused Relu or Clip limits to; None where there is none of them."""
+    return None if activation is None else upper_limit(constants, activation.node)

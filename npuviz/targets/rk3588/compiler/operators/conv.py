@@ -1,0 +1,273 @@
+"""Conv, Gemm and MatMul become convolution tasks: weights packed, tiles cut to CBUF and to the cores."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from npuviz.formats.rk3588_conv_task import ConvTask
+from npuviz.formats.rk3588_layout import aligned, pack_depthwise, packing
+from npuviz.program.graph import Node
+from npuviz.targets.rk3588.compiler.operators.activation import held_limit, limit_of, table_of_halves
+from npuviz.targets.rk3588.compiler.builder import (
+    Builder,
+    CannotLower,
+    cube_shape,
+    filled_up,
+    image_bytes,
+)
+from npuviz.targets.rk3588.compiler.operators.conv_words import conv_words, out_channels
+from npuviz.targets.rk3588.compiler.dpu import SCALE_BITS, Stages, requantisation
+from npuviz.targets.rk3588.compiler.operators.elementwise import cube_of, layer_dtype, with_table
+from npuviz.targets.rk3588.compiler.layers import Layer, Planner
+from npuviz.targets.rk3588.compiler.tiling import Shape, tiles
+
+CONV_ENABLES = 0x0D
+CONV_RDMA_ENABLES = 0x1D
+
+
+@dataclass(frozen=True)
+class Operands:
+    """Weights (K, C, R, S) and bias (K,) in the numbers the NPU computes with.
+
+    factors  (K,) what sums are multiplied by at the end (None: fp16); offset  added then
+    """
+
+    weights: np.ndarray
+    bias: np.ndarray
+    factors: np.ndarray | None = None
+    offset: int = 0
+    pad_value: int = 0
+
+
+def lower_conv(b: Builder, layer: Layer, planner: Planner) -> None:
+    """Conv with constant weights: dense or depthwise."""
+    node = layer.head
+    shape_in = b.graph.tensors[layer.inputs[0].tensor].shape
+    if len(shape_in) not in (3, 4):
+        raise CannotLower(f"a convolution over {len(shape_in) - 2} dimensions")
+    weights, scales = _weights(b, planner, node.inputs[1])
+    if len(shape_in) == 3:
+        weights = weights[:, :, None, :]
+    groups = int(node.attributes.get("group", 1))
+    channels = shape_in[1]
+    is_depthwise = groups > 1 and groups == channels == weights.shape[0]
+    if groups > 1 and not is_depthwise:
+        weights = _block_diagonal(weights, groups)
+    shape = _conv_shape(b, layer, node, weights, is_depthwise)
+    bias_id = node.inputs[2] if len(node.inputs) > 2 else -1
+    bias = _bias(b, planner, bias_id, weights.shape[0])
+    emit_convolution(b, layer, shape, _operands(layer, weights, scales, bias))
+
+
+def lower_product(b: Builder, layer: Layer, planner: Planner) -> None:
+    """Gemm and MatMul with a constant right side, as a 1x1 convolution over rows."""
+    node = layer.head
+    found = cube_of(b, layer, layer.inputs[0]).shape
+    if len(found) != 2:
+        raise CannotLower(f"a product of a tensor of {len(found)} dimensions")
+    rows = found[0]
+    weights, scales = _weights(b, planner, node.inputs[1])
+    if weights.ndim != 2:
+        raise CannotLower("a product with a batch of matrices")
+    if node.attributes.get("transA", 0):
+        raise CannotLower("transA")
+    if not (node.op_type == "Gemm" and node.attributes.get("transB", 0)):
+        weights = weights.T
+    alpha, beta = float(node.attributes.get("alpha", 1.0)), float(node.attributes.get("beta", 1.0))
+    bias_id = node.inputs[2] if len(node.inputs) > 2 else -1
+    bias = _bias(b, planner, bias_id, weights.shape[0])
+    shape = Shape(rows, 1, (1, 1), (1, 1), (1, 1), (0, 0, 0, 0), rows, 1)
+    dense = np.ascontiguousarray(weights)[:, :, None, None]
+    operands = _operands(layer, dense, scales * alpha, bias * beta)
+    emit_convolution(b, layer, shape, operands)
+
+
+LOWERINGS: Mapping[str, Callable[[Builder, Layer, Planner], None]] = {
+    "Conv": lower_conv,
+    "Gemm": lower_product,
+    "MatMul": lower_product,
+}
+
+
+# --- operands ------------------------------------------------------------------------------------------
+
+
+def _weights(b: Builder, planner: Planner, tensor: int) -> tuple[np.ndarray, np.ndarray]:
+    """Stored integers with their scales, or floats with a scale of 1."""
+    stored = planner.quantised.constants.get(tensor)
+    if stored is not None:
+        return stored.values, stored.scales
+    return np.asarray(b.graph.constants[tensor]), np.ones(1)
+
+
+def _bias(b: Builder, planner: Planner, tensor: int, kernels: int) -> np.ndarray:
+    """(K,) float64: the bias in real numbers."""
+    if tensor < 0:
+        return np.zeros(kernels)
+    stored = planner.quantised.constants.get(tensor)
+    if stored is not None:
+        values = stored.values.reshape(-1).astype(np.float64) * stored.scales
+    else:
+        values = np.asarray(b.graph.constants[tensor], np.float64).reshape(-1)
+    if values.size not in (1, kernels):
+        raise CannotLower("a bias that is not one value a kernel")
+    return np.broadcast_to(values, (kernels,))
+
+
+def _block_diagonal(weights: np.ndarray, groups: int) -> np.ndarray:
+    """Grouped weights (K, C/g, R, S) as dense ones with zeros."""
+    kernels, inner = weights.shape[:2]
+    dense = np.zeros((kernels, inner * groups, *weights.shape[2:]), weights.dtype)
+    size = kernels // groups
+    for group in range(groups):
+        rows = slice(group * size, (group + 1) * size)
+        dense[rows, group * inner : (group + 1) * inner] = weights[rows]
+    return dense
+
+
+def _operands(layer: Layer, weights: np.ndarray, scales: np.ndarray, bias: np.ndarray) -> Operands:
+    """The numbers of a layer: int8 with folded zero point, or fp16."""
+    quantisation, source = layer.output.quantisation, layer.inputs[0].quantisation
+    if quantisation is None or source is None:
+        real = weights.astype(np.float64) * scales.reshape(-1, *[1] * (weights.ndim - 1))
+        return Operands(real.astype(np.float16), bias.astype(np.float32))
+    if weights.dtype != np.int8:
+        raise CannotLower("weights that are not stored as int8")
+    kernels = weights.shape[0]
+    if scales.size not in (1, kernels):
+        raise CannotLower("weight scales that are not one a kernel")
+    by_kernel = np.broadcast_to(scales, (kernels,)) * source.scale
+    whole = np.rint(bias / by_kernel)
+    # sum(w * (x - z)) = sum(w * x) - z * sum(w); padding then holds z.
+    sums = weights.reshape(kernels, -1).astype(np.int64).sum(axis=1)
+    folded = np.clip(whole - source.zero_point * sums, -(1 << 31), (1 << 31) - 1)
+    return Operands(
+        weights, folded.astype(np.int32), by_kernel / quantisation.scale, quantisation.zero_point,
+        source.zero_point,
+    )  # fmt: skip
+
+
+def _conv_shape(b: Builder, layer: Layer, node: Node, weights: np.ndarray, is_depthwise: bool) -> Shape:
+    _, _, height, width = cube_shape(b.graph.tensors[layer.inputs[0].tensor].shape)
+    _, _, out_height, out_width = cube_shape(b.graph.tensors[node.outputs[0]].shape)
+    is_flat = len(b.graph.tensors[layer.inputs[0].tensor].shape) == 3
+
+    def pair(name: str) -> tuple[int, int]:
+        values = [int(v) for v in node.attributes.get(name, [1] * (1 if is_flat else 2))]
+        return (1, values[0]) if is_flat else (values[0], values[1])
+
+    strides, dilations = pair("strides"), pair("dilations")
+    kernel = (int(weights.shape[2]), int(weights.shape[3]))
+    given = [int(v) for v in node.attributes.get("pads", [])]
+    auto = node.attributes.get("auto_pad", "NOTSET")
+    if auto in ("SAME_UPPER", "SAME_LOWER"):
+        total = [
+            max(0, (o - 1) * s + (k - 1) * d + 1 - i)
+            for o, s, k, d, i in zip(
+                (out_height, out_width), strides, kernel, dilations, (height, width), strict=True
+            )
+        ]
+        first = [t // 2 if auto == "SAME_UPPER" else t - t // 2 for t in total]
+        pads = (first[0], first[1], total[0] - first[0], total[1] - first[1])
+    elif not given:
+        pads = (0, 0, 0, 0)
+    else:
+        pads = (0, given[0], 0, given[1]) if is_flat else (given[0], given[1], given[2], given[3])
+    return Shape(height, width, kernel, strides, dilations, pads, out_height, out_width, is_depthwise)
+
+
+# --- tasks ---------------------------------------------------------------------------------------------
+
+
+def pack_dense(weights: np.ndarray, group: int) -> np.ndarray:
+    """Weights (K, C, R, S) in the order [K/G][C/32][R][S][G][32]; the last block may be narrower."""
+    parts: list[np.ndarray] = []
+    for first in range(0, weights.shape[0], group):
+        kernels = weights[first : first + group]
+        for low in range(0, weights.shape[1], 32):
+            parts.append(kernels[:, low : low + 32].transpose(2, 3, 0, 1).reshape(-1))
+    return np.concatenate(parts)
+
+
+def emit_convolution(b: Builder, layer: Layer, shape: Shape, operands: Operands) -> None:
+    """All tasks of the layer: images of the batch, cores, tiles."""
+    dtype = layer_dtype(layer)
+    source, target = cube_of(b, layer, layer.inputs[0]), cube_of(b, layer, layer.output)
+    name = layer.head.name or layer.head.op_type
+    group = packing(dtype).kernels
+    channels = aligned(operands.weights.shape[1] if not shape.is_depthwise else operands.weights.shape[0],
+                       packing(dtype).channels)  # fmt: skip
+    if shape.is_depthwise:
+        packed = pack_depthwise(np.ascontiguousarray(operands.weights[:, 0]))
+    else:
+        full = np.zeros((operands.weights.shape[0], channels, *shape.kernel), operands.weights.dtype)
+        full[:, : operands.weights.shape[1]] = operands.weights
+        packed = pack_dense(full, group)
+    weights = b.constant(f"{name} weights", packed)
+    stages = _stages(b, name, layer, operands)
+    table = None
+    if layer.activation is not None and limit_of(b.graph.constants, layer.activation) is None:
+        table = table_of_halves(layer.activation)
+    images = cube_shape(source.shape)[0]
+    filling = operands.pad_value if any(shape.pads) else 0
+    for image in range(images):
+        base = ConvTask(
+            in_dtype=dtype, out_dtype=dtype, width=shape.width, height=shape.height, channels=channels,
+            kernels=operands.weights.shape[0], kernel_height=shape.kernel[0], kernel_width=shape.kernel[1],
+            out_width=shape.out_width, out_height=shape.out_height, stride_y=shape.strides[0],
+            stride_x=shape.strides[1], dilation_y=shape.dilations[0] - 1, dilation_x=shape.dilations[1] - 1,
+            pad_top=shape.pads[0], pad_left=shape.pads[1], pad_value=filling & 0xFFFFFFFF,
+            depthwise=shape.is_depthwise, layer_height=shape.height,
+            surface_stride=shape.out_height * shape.out_width,
+            real_channels=operands.weights.shape[0 if shape.is_depthwise else 1],
+            quantised=dtype == "float16",
+            feature_address=source.address + image * image_bytes(source.shape, dtype),
+            weight_address=weights.address,
+            output_address=target.address + image * image_bytes(target.shape, dtype),
+        )  # fmt: skip
+        if image and out_channels(base) > aligned(base.kernels, packing(dtype).channels):
+            # What fills up the channels of one image lies where the next one begins.
+            b.begin_layer()
+        for tile in tiles(b.spec, base, shape):
+            part = _from_kernel(stages, tile.kernel)
+            words = conv_words(tile.task, part)
+            if table is not None:
+                words = with_table(words, table, b.needs_table(tile.core, table), to_half=True)
+            b.task(layer.head.id, tile.core, words, _enables(part))
+
+
+def _enables(stages: Stages) -> int:
+    return CONV_RDMA_ENABLES if stages.reads_memory else CONV_ENABLES
+
+
+def _stages(b: Builder, name: str, layer: Layer, operands: Operands) -> Stages:
+    """What the DPU does behind the sums."""
+    bias = None
+    if np.any(operands.bias):
+        bias = b.constant(f"{name} bias", filled_up(operands.bias), "bias").address
+    limit = limit_of(b.graph.constants, layer.activation)
+    relu = limit is not None
+    if operands.factors is None:
+        return Stages(bias_address=bias, relu=relu, limit=held_limit(limit) if limit is not None else 0)
+    assert layer.output.quantisation is not None
+    largest = float(operands.factors.max())
+    step = largest * layer.output.quantisation.scale
+    held = held_limit(limit, step) if limit is not None else 0
+    end = requantisation(largest, operands.offset)
+    stages = Stages(bias_address=bias, relu=relu, limit=held, out=end)
+    if np.ptp(operands.factors) > 0:
+        shares = np.rint(operands.factors / largest * (1 << SCALE_BITS)).astype(np.int16)
+        address = b.constant(f"{name} scales", filled_up(shares), "bias").address
+        stages = replace(stages, scale_address=address, scale_shift=SCALE_BITS)
+    return stages
+
+
+def _from_kernel(stages: Stages, low: int) -> Stages:
+    """The stages of the kernels from `low` on: their part of bias and scales."""
+    bias, scales = stages.bias_address, stages.scale_address
+    return replace(
+        stages,
+        bias_address=None if bias is None else bias + 4 * low,
+        scale_address=None if scales is None else scales + 2 * low,
+    )

@@ -1,0 +1,197 @@
+"""Pooling: maximum and average on the PPU, averages that change their scale as convolutions on CORE."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from npuviz.formats.rk3588_layout import aligned, packing
+from npuviz.formats.rk3588_registers import Word, registers
+from npuviz.targets.rk3588.compiler.builder import Builder, CannotLower, cube_shape, image_bytes
+from npuviz.targets.rk3588.compiler.operators.conv import Operands, emit_convolution
+from npuviz.targets.rk3588.compiler.operators.copies import rescaling
+from npuviz.targets.rk3588.compiler.dpu import with_zeros
+from npuviz.targets.rk3588.compiler.operators.elementwise import cube_of, emit
+from npuviz.targets.rk3588.compiler.layers import POOLS, Layer, Planner
+from npuviz.targets.rk3588.compiler.tiling import Shape
+from npuviz.targets.rk3588.tables import Buffer
+from npuviz.targets.rk3588.task.work import ATOM_BYTES, FP16, INT8
+
+PPU_ENABLES = 0x60
+AVERAGE, MAXIMUM = 0, 1
+MAX_KERNEL, MAX_PAD = 16, 7
+"""Fields of 4 bits for size - 1, of 3 bits for padding. Ref: XML."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A pooling window: sizes, strides, pads top, left, bottom, right."""
+
+    kernel: tuple[int, int]
+    strides: tuple[int, int]
+    pads: tuple[int, int, int, int]
+
+
+def lower_pool(b: Builder, layer: Layer, planner: Planner) -> None:
+    """MaxPool, AveragePool and GlobalAveragePool of two spatial dimensions."""
+    node = layer.head
+    if len([tensor for tensor in node.outputs if tensor >= 0]) > 1:
+        raise CannotLower("indices of the maxima")
+    source, target = cube_of(b, layer, layer.inputs[0]), cube_of(b, layer, layer.output)
+    if len(source.shape) != 4 or len(target.shape) != 4:
+        raise CannotLower(f"pooling of a tensor of {len(source.shape)} dimensions")
+    method = MAXIMUM if node.op_type in ("MaxPool", "GlobalMaxPool") else AVERAGE
+    window = _window(b, layer, source, target, method)
+    rescales = rescaling(layer.inputs[0].quantisation, layer.output.quantisation)
+    if method == AVERAGE and _fits_core(window) and (rescales is not None or not _fits_ppu(window)):
+        _on_core(b, layer, source, target, window)
+        return
+    if not _fits_ppu(window):
+        raise CannotLower(f"a window of {window.kernel} with pads {window.pads}: the PPU holds 16 and 7")
+    place = target if rescales is None else b.scratch(f"{node.name} pooled", target.shape, target.dtype)
+    _emit(b, layer, source, place, window, method)
+    if rescales is not None:
+        b.begin_layer()
+        emit(b, layer, place, target, None, lambda _: rescales)
+
+
+LOWERINGS: Mapping[str, Callable[[Builder, Layer, Planner], None]] = dict.fromkeys(POOLS, lower_pool)
+
+
+def _window(b: Builder, layer: Layer, source: Buffer, target: Buffer, method: int) -> Window:
+    node = layer.head
+    _, _, height, width = cube_shape(source.shape)
+    if node.op_type.startswith("Global"):
+        window = Window((height, width), (1, 1), (0, 0, 0, 0))
+    else:
+        attributes = node.attributes
+        kernel = [int(v) for v in attributes["kernel_shape"]]
+        strides = [int(v) for v in attributes.get("strides", [1, 1])]
+        pads = [int(v) for v in attributes.get("pads", [0, 0, 0, 0])]
+        if attributes.get("auto_pad", "NOTSET") not in ("NOTSET", "VALID"):
+            raise CannotLower("auto_pad")
+        if any(int(v) != 1 for v in attributes.get("dilations", [1, 1])):
+            raise CannotLower("a dilated window")
+        _, _, out_height, out_width = cube_shape(target.shape)
+        # Rounded up, the last window may reach beyond the given padding.
+        bottom = max(0, (out_height - 1) * strides[0] + kernel[0] - height - pads[0])
+        right = max(0, (out_width - 1) * strides[1] + kernel[1] - width - pads[1])
+        window = Window((kernel[0], kernel[1]), (strides[0], strides[1]), (pads[0], pads[1], bottom, right))
+        if method == AVERAGE and any(window.pads):
+            if not attributes.get("count_include_pad", 0):
+                raise CannotLower("an average that leaves padding out")
+            if bottom > pads[2] or right > pads[3]:
+                raise CannotLower("an average over windows that reach beyond the padding")
+    return window
+
+
+def _fits_ppu(window: Window) -> bool:
+    return max(*window.kernel, *window.strides) <= MAX_KERNEL and max(window.pads) <= MAX_PAD
+
+
+def _fits_core(window: Window) -> bool:
+    """Whether the fields of CNA hold the window. Ref: XML."""
+    return max(window.kernel) <= 31 and max(window.strides) <= 7 and max(window.pads) <= 15
+
+
+def _on_core(b: Builder, layer: Layer, source: Buffer, target: Buffer, window: Window) -> None:
+    """An average as a depthwise convolution: int8 sums stay exact until they are scaled for the output."""
+    _, channels, height, width = cube_shape(source.shape)
+    _, _, out_height, out_width = cube_shape(target.shape)
+    shape = Shape(
+        height, width, window.kernel, window.strides, (1, 1), window.pads, out_height, out_width, True
+    )
+    taps = window.kernel[0] * window.kernel[1]
+    size = (channels, 1, *window.kernel)
+    taken, out = layer.inputs[0].quantisation, layer.output.quantisation
+    if taken is None or out is None:
+        weights = np.full(size, 1 / taps, np.float16)
+        emit_convolution(b, layer, shape, Operands(weights, np.zeros(channels, np.float32)))
+        return
+    operands = Operands(
+        np.ones(size, np.int8),
+        np.full(channels, -taken.zero_point * taps, np.int32),
+        np.full(channels, taken.scale / taps / out.scale),
+        out.zero_point,
+        taken.zero_point,
+    )
+    emit_convolution(b, layer, shape, operands)
+
+
+def _emit(b: Builder, layer: Layer, source: Buffer, target: Buffer, window: Window, method: int) -> None:
+    """PPU tasks: channel surfaces shared out to the cores."""
+    dtype = source.dtype
+    filling = source.zero_point if dtype == "int8" else 0
+    group = packing(dtype).channels
+    images, channels, height, width = cube_shape(source.shape)
+    _, _, out_height, out_width = cube_shape(target.shape)
+    surfaces = aligned(channels, group) // group
+    cores = min(b.spec.cores, surfaces)
+    for image in range(images):
+        for core in range(cores):
+            low, high = (surfaces * n // cores for n in (core, core + 1))
+            places = (
+                source.address + image * image_bytes(source.shape, dtype) + low * height * width * ATOM_BYTES,
+                target.address
+                + image * image_bytes(target.shape, dtype)
+                + low * out_height * out_width * ATOM_BYTES,
+            )
+            words = _words(
+                ((high - low) * group, height, width), (out_height, out_width), places, dtype, window, method
+            )
+            if method == AVERAGE and any(window.pads):
+                value = filling & 0xFFFFFFFF
+                words.append(registers().encode("PPU", "PADDING_VALUE_1_CFG", value_0=value))
+            b.task(layer.head.id, core, with_zeros(words, "PPU", "PPU_RDMA"), PPU_ENABLES)
+
+
+def _words(
+    size: tuple[int, int, int],
+    out: tuple[int, int],
+    places: tuple[int, int],
+    dtype: str,
+    window: Window,
+    method: int,
+) -> list[Word]:
+    channels, height, width = size
+    precision = INT8 if dtype == "int8" else FP16
+    top, left, bottom, right = window.pads
+
+    def ppu(name: str, **fields: int) -> Word:
+        return registers().encode("PPU", name, **fields)
+
+    def rdma(name: str, **fields: int) -> Word:
+        return registers().encode("PPU_RDMA", name, **fields)
+
+    return [
+        ppu("S_POINTER", pointer_mode=1, executer_ping_pong=1, pointer_ping_pong=1),
+        rdma("S_POINTER", pointer_mode=1, executer_ping_pong=1, pointer_ping_pong=1),
+        ppu("DATA_CUBE_IN_WIDTH", width=width - 1),
+        ppu("DATA_CUBE_IN_HEIGHT", height=height - 1),
+        ppu("DATA_CUBE_IN_CHANNEL", channels=channels - 1),
+        ppu("DATA_CUBE_OUT_WIDTH", width=out[1] - 1),
+        ppu("DATA_CUBE_OUT_HEIGHT", height=out[0] - 1),
+        ppu("DATA_CUBE_OUT_CHANNEL", channels=channels - 1),
+        ppu("OPERATION_MODE_CFG", flying=1, method=method),
+        ppu(
+            "POOLING_KERNEL_CFG",
+            stride_height=window.strides[0] - 1,
+            stride_width=window.strides[1] - 1,
+            kernel_height=window.kernel[0] - 1,
+            kernel_width=window.kernel[1] - 1,
+        ),
+        # Ref: TRM: the reciprocal times 65536.
+        ppu("RECIP_KERNEL_WIDTH", reciprocal=round(65536 / window.kernel[1])),
+        ppu("RECIP_KERNEL_HEIGHT", reciprocal=round(65536 / window.kernel[0])),
+        ppu("POOLING_PADDING_CFG", bottom=bottom, right=right, top=top, left=left),
+        ppu("DST_BASE_ADDR", address=places[1] >> 4),
+        ppu("DST_SURF_STRIDE", stride=out[0] * out[1]),
+        ppu("DATA_FORMAT", proc_precision=precision),
+        rdma("CUBE_IN_WIDTH", width=width - 1),
+        rdma("CUBE_IN_HEIGHT", height=height - 1),
+        rdma("CUBE_IN_CHANNEL", channels=channels - 1),
+        rdma("SRC_BASE_ADDR", address=places[0]),
+        rdma("SRC_LINE_STRIDE", stride=width),
+        rdma("SRC_SURF_STRIDE", stride=height * width),
+        rdma("DATA_FORMAT", in_precision=precision),
+    ]

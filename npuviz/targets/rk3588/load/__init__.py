@@ -1,0 +1,1 @@
+"""Register command dumps and .rknn files as programs."""

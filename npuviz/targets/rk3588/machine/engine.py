@@ -1,0 +1,57 @@
+"""State and program words of one machine, and the one way to move them."""
+
+import numpy as np
+
+from npuviz.sim.events import EventBuffer
+from npuviz.sim.parts.kernel_call import KernelCall
+from npuviz.targets.rk3588.kernels import advance as kernels
+from npuviz.targets.rk3588.kernels import records as sk
+from npuviz.targets.rk3588.machine.state_words import Numbering, build_program, build_state, loads_of, make_shape
+from npuviz.targets.rk3588.spec import RknnSpec
+from npuviz.targets.rk3588.tables import Tables
+
+LAST_CYCLE = 1 << 58
+
+
+class Engine:
+    """The kernels' state and program words.
+
+    state  (words,) int64 root state, owned; loads  how much work each task is
+    """
+
+    def __init__(self, spec: RknnSpec, tables: Tables, num_nodes: int, numbering: Numbering) -> None:
+        self.spec = spec
+        self.tables = tables
+        self.loads = loads_of(tables, spec)
+        self.shape = make_shape(spec, tables, num_nodes)
+        self.state = build_state(spec, tables, self.shape, num_nodes)
+        self.words = build_program(spec, tables, self.loads, numbering)
+        self.event_margin = spec.cores * 24 + 16
+
+    def advance(self, until: int, stops: np.ndarray, events: EventBuffer | None) -> tuple[int, np.ndarray]:
+        """Run the kernel; returns its RESULT_ code and a hit word per stop row."""
+        call = KernelCall(min(until, LAST_CYCLE), stops, events, self.event_margin)
+        result = int(kernels.advance(self.state, self.words, call.x, call.rows, self.event_margin))
+        return result, call.finish()
+
+    def used_state(self) -> np.ndarray:
+        """The words in use: all of them (a view)."""
+        return self.state
+
+    def copy_state(self) -> np.ndarray:
+        """A copy of the state, for `restore_state`."""
+        return self.state.copy()
+
+    def restore_state(self, words: np.ndarray) -> None:
+        """Take over words that `copy_state` made."""
+        self.state[:] = words
+
+    def log(self) -> np.ndarray:
+        """(n, 2) int64 completions so far, in order (a view): task, or -1 - host call; and the time."""
+        count = int(self.state[sk.H_LOG_COUNT])
+        return self.state[self.shape.log : self.shape.log + 2 * count].reshape(count, 2)
+
+    def record(self, task: int) -> np.ndarray:
+        """RECORD_WORDS words about a finished task (a view); zeros before it has finished."""
+        start = self.shape.records + task * sk.RECORD_WORDS
+        return self.state[start : start + sk.RECORD_WORDS]

@@ -1,0 +1,1 @@
+"""What one task does and what it costs, from its registers alone."""

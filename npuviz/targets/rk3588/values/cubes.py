@@ -1,0 +1,117 @@
+"""Feature cubes (NC1HWC2) in memory: read and written with any strides."""
+
+from dataclasses import dataclass
+
+import ml_dtypes
+import numpy as np
+
+from npuviz.targets.rk3588.values.memory import Memory, ValueFault
+from npuviz.targets.rk3588.task.work import (
+    ATOM_BYTES,
+    BF16,
+    FP16,
+    FP32,
+    INT8,
+    INT16,
+    INT32,
+    PRECISION_NAMES,
+    TF32,
+)
+
+NUMPY_TYPES = {
+    INT8: np.dtype(np.int8),
+    INT16: np.dtype(np.int16),
+    FP16: np.dtype(np.float16),
+    BF16: np.dtype(ml_dtypes.bfloat16),
+    INT32: np.dtype(np.int32),
+    FP32: np.dtype(np.float32),
+    TF32: np.dtype(np.float32),
+}
+"""Element types by precision code; int4 is not here."""
+
+FLOATS = frozenset((FP16, BF16, FP32, TF32))
+"""Precision codes that are calculated in fp32."""
+
+MAX_ELEMENTS = 1 << 28
+"""Elements of one operand of a task; more is a wild size in a register."""
+
+
+def element_type(precision: int, what: str) -> np.dtype:
+    """The numpy type of a precision code. Raises ValueFault for int4."""
+    if precision not in NUMPY_TYPES:
+        raise ValueFault(f"{what}: values of precision {PRECISION_NAMES[precision]} are not computed")
+    return NUMPY_TYPES[precision]
+
+
+def read_cube(
+    memory: Memory,
+    address: int,
+    size: tuple[int, int, int],
+    pitches: tuple[int, int],
+    dtype: np.dtype,
+    what: str,
+) -> np.ndarray:
+    """A feature cube (C, H, W) in NC1HWC2, a new array of `dtype`; channels are filled up to whole atoms.
+
+    size     channels, height, width; pitches  bytes between surfaces and between rows
+    """
+    atoms = cube_atoms(memory, address, size, pitches, dtype.itemsize, what)
+    surfaces, height, width, _ = atoms.shape
+    cube = np.ascontiguousarray(atoms).view(dtype).transpose(0, 3, 1, 2)
+    return cube.reshape(surfaces * (ATOM_BYTES // dtype.itemsize), height, width)
+
+
+def cube_atoms(
+    memory: Memory, address: int, size: tuple[int, int, int], pitches: tuple[int, int], item: int, what: str
+) -> np.ndarray:
+    """The atoms of a cube where they lie: uint8 (surfaces, H, W, 16), read-only."""
+    channels, height, width = size
+    surfaces = -(-channels * item // ATOM_BYTES)
+    if min(surfaces, height, width) < 1:
+        raise ValueFault(f"{what}: a cube of {channels} x {height} x {width} holds nothing")
+    if surfaces * height * width * (ATOM_BYTES // item) > MAX_ELEMENTS:
+        raise ValueFault(f"{what}: a cube of {channels} x {height} x {width} is too large")
+    surface, row = pitches
+    surface = surface if surfaces > 1 else 0
+    row = row if height > 1 else 0
+    if surface < 0 or row < 0:
+        raise ValueFault(f"{what}: {surface} bytes between surfaces, {row} between rows: they lead back")
+    span = (surfaces - 1) * surface + (height - 1) * row + width * ATOM_BYTES
+    data = memory.view(address, span, what)
+    return np.lib.stride_tricks.as_strided(
+        data, (surfaces, height, width, ATOM_BYTES), (surface, row, ATOM_BYTES, 1), writeable=False
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Strides:
+    """Atoms between surfaces, rows and positions of a cube that is written."""
+
+    surface: int
+    row: int
+    column: int = 1
+
+
+def write_cube(memory: Memory, address: int, values: np.ndarray, strides: Strides, what: str) -> None:
+    """Write a cube (C, H, W) as NC1HWC2.
+
+    Atoms are written whole: channels that fill up the last one are 0 (Assumed).
+    """
+    group = ATOM_BYTES // values.dtype.itemsize
+    channels, height, width = values.shape
+    surfaces = -(-channels // group)
+    row = (width - 1) * strides.column + 1
+    plane = (height - 1) * strides.row + row
+    if (surfaces > 1 and strides.surface < plane) or (height > 1 and strides.row < row):
+        raise ValueFault(
+            f"{what}: surfaces of {plane} atoms are {strides.surface} atoms apart, rows of {row} atoms "
+            f"{strides.row}: they overwrite each other"
+        )
+    span = ((surfaces - 1) * strides.surface + plane) * ATOM_BYTES
+    data = memory.target(address, span, what)
+    packed = np.zeros((surfaces, group, height, width), values.dtype)
+    packed.reshape(-1, height, width)[:channels] = values
+    atoms = np.ascontiguousarray(packed.transpose(0, 2, 3, 1)).view(np.uint8)
+    pitches = tuple(step * ATOM_BYTES for step in (strides.surface, strides.row, strides.column))
+    place = np.lib.stride_tricks.as_strided(data, (surfaces, height, width, ATOM_BYTES), (*pitches, 1))
+    place[:] = atoms

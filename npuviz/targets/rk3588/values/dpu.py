@@ -1,0 +1,324 @@
+"""The DPU of a task: BS, BN, EW, table, output convert, as registers say.
+
+Integers are held in float64, in which they are exact; floats are calculated in fp32, rounded after every
+operation. Sources: TRM for fields, order of scale and offset and roundings; NVDLA for the order of a stage
+(ALU, MUL, ReLU) and its rounding. Assumed where said.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import ml_dtypes
+import numpy as np
+
+from npuviz.targets.rk3588.values.cubes import FLOATS, MAX_ELEMENTS, Strides, element_type, read_cube
+from npuviz.targets.rk3588.values.memory import Memory, ValueFault
+from npuviz.targets.rk3588.values.operands import read_operands
+from npuviz.targets.rk3588.values.rounding import INT32, rounded, shifted
+from npuviz.targets.rk3588.values.lookup_table import look_up
+from npuviz.targets.rk3588.task.work import ATOM_BYTES, Elementwise, Output, Stage, bits, signed
+
+_STAGES = {"BS": (0x4040, 0x501C, 0x5020, 4), "BN": (0x4060, 0x5028, 0x502C, 10)}
+_MAX, _MIN, _ADD, _DIV, _MINUS, _ABS, _NEG, _FLOOR, _CEIL = range(9)
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What the stages of a task share: its registers, memory, output and the tables of its core."""
+
+    registers: Mapping[int, int]
+    memory: Memory
+    output: Output
+    table: np.ndarray | None
+
+    @property
+    def is_float(self) -> bool:
+        """Whether the DPU calculates in fp32."""
+        return bits(self.registers.get(0x4010, 0), 2, 0) in FLOATS
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Rows and columns that go through the stages: what the write DMA is told, else the cube.
+
+        Vendor copies of a row or column write less than their cube (measured).
+        """
+        if 0x405C not in self.registers or self.is_scattered:
+            return self.output.height, self.output.width
+        written = self.registers[0x405C]
+        return bits(written, 28, 16) + 1, bits(written, 12, 0) + 1
+
+    @property
+    def is_scattered(self) -> bool:
+        """Whether positions of a row are written apart: the write DMA is told one column with the channels
+        of all. Measured in vendor Resize tasks, which write every other position."""
+        channels = bits(self.registers.get(0x4058, 0), 12, 0) + 1
+        columns = bits(self.registers.get(0x405C, 1), 12, 0) + 1
+        width = self.output.width
+        return columns == 1 and width > 1 and channels == width * self.output.channels
+
+    @property
+    def strides(self) -> Strides:
+        """Atoms between what is written. Ref: TRM, the notch counts from the end of one to the next."""
+        notch = bits(self.registers.get(0x4038, 0), 12, 0)
+        surface = self.output.surface_stride
+        if self.is_scattered:
+            return Strides(surface, self.output.surface_add, 1 + notch)
+        return Strides(surface, self.size[1] + notch)
+
+
+def main_input(context: Context) -> np.ndarray:
+    """What the M reader fetches (flying mode): (C, H, W), float64 of integers or float32.
+
+    Rows and surfaces are as far apart as size and notches of the reader say: notches count from the end of
+    the last position read (TRM; measured in vendor copies of rows and columns).
+    """
+    output, registers = context.output, context.registers
+    precision = bits(registers.get(0x5044, 0), 17, 15)
+    precision = precision if 0x5044 in registers else output.precision_in
+    dtype = element_type(precision, "main input")
+    width, height = bits(registers.get(0x500C, 0), 12, 0) + 1, bits(registers.get(0x5010, 0), 12, 0) + 1
+    channels = bits(registers.get(0x5014, 0), 12, 0) + 1
+    row = width + bits(registers.get(0x5048, 0), 31, 19)
+    surface = row * (height - 1) + width + bits(registers.get(0x504C, 0), 31, 4)
+    pitches = (surface * ATOM_BYTES, row * ATOM_BYTES)
+    cube = read_cube(
+        context.memory, output.main_address, (channels, height, width), pitches, dtype, "main input"
+    )
+    return cube[:channels].astype(np.float32 if context.is_float else np.float64)
+
+
+def process(context: Context, values: np.ndarray) -> np.ndarray:
+    """The stages: (C, H, W) in, the same in the type of the output precision."""
+    output = context.output
+    height, width = context.size
+    if (height, width) != values.shape[1:]:
+        raise ValueFault(
+            f"the DPU expects {height} x {width} positions and gets {values.shape[1]} x {values.shape[2]}"
+        )
+    if output.channels * height * width > MAX_ELEMENTS:
+        raise ValueFault(f"a DPU cube of {output.channels} channels is too large")
+    values = _with_channels(values, output.channels)
+    values = values.astype(np.float32 if context.is_float else np.float64)
+    values = _stage(context, values, output.bs, "BS")
+    values = _stage(context, values, output.bn, "BN")
+    if not output.ew.is_bypassed:
+        values = _elementwise(context, values, output.ew)
+    return _convert(context, values)
+
+
+def _with_channels(values: np.ndarray, channels: int) -> np.ndarray:
+    """The first channels; missing ones are 0."""
+    if len(values) >= channels:
+        return values[:channels]
+    return np.concatenate([values, np.zeros((channels - len(values), *values.shape[1:]), values.dtype)])
+
+
+# --- BS and BN -------------------------------------------------------------------------------------
+
+
+def _stage(context: Context, x: np.ndarray, stage: Stage, name: str) -> np.ndarray:
+    """ALU, MUL, ReLU. Integers saturate to 32 bits after each (Assumed, as NVDLA)."""
+    if stage.is_bypassed:
+        return x
+    config, _, _, _ = _STAGES[name]
+    registers = context.registers
+    operands = _channel_operands(context, stage, name)
+    if stage.alu >= 0:
+        operand = operands.get("alu")
+        if operand is None:
+            operand = _constant(stage.alu_operand, context.is_float)
+        if stage.alu not in (_ADD, _MINUS):
+            raise ValueFault(f"{name}_CFG has ALU operation {stage.alu}: 2 (add) and 4 (subtract) exist")
+        x = _limited(context, x + operand if stage.alu == _ADD else x - operand)
+    if stage.has_mul:
+        x = _limited(context, _product(context, x, stage, name, operands))
+    if stage.has_relu:
+        x = np.maximum(x, 0)
+        if registers.get(config, 0) & 0x80:
+            x = np.minimum(x, _constant(signed(stage.relu_limit, 32), context.is_float))
+    return x
+
+
+def _product(
+    context: Context, x: np.ndarray, stage: Stage, name: str, operands: Mapping[str, np.ndarray]
+) -> np.ndarray:
+    """MUL with its shift; with PReLU of negative values only.
+
+    Integers round half away from zero (NVDLA). Assumed: the shift of negative values counts where it
+    is not 0.
+    """
+    operand = operands.get("mul")
+    if operand is None:
+        operand = stage.mul_operand if not context.is_float else _half_float(stage.mul_operand)
+    made = x * operand
+    if not context.is_float:
+        shift = operands.get("shift", np.float64(stage.mul_shift))
+        low = _STAGES[name][3]
+        of_negative = bits(context.registers.get(0x4010, 0), low + 5, low)
+        if of_negative:
+            shift = np.where(x < 0, of_negative, shift)
+        made = rounded(made * np.exp2(-shift), True)
+    return np.where(x < 0, made, x) if stage.has_prelu else made
+
+
+def _channel_operands(context: Context, stage: Stage, name: str) -> dict[str, np.ndarray]:
+    """Operands that come from memory, one a channel: (C, 1, 1). The reader's data_use says which."""
+    config, use_offset, address_offset, _ = _STAGES[name]
+    registers, channels = context.registers, context.output.channels
+    takes_shift = stage.has_mul and bool(registers.get(config + 8, 0) & 2) and not context.is_float
+    wanted = {
+        "alu": stage.alu >= 0 and stage.alu_from_memory,
+        "mul": stage.has_mul and stage.mul_from_memory,
+        "shift": takes_shift,
+    }
+    if not any(wanted.values()):
+        return {}
+    use = bits(registers.get(use_offset, 0), 4, 1)
+    if use == 0:
+        use = wanted["alu"] | wanted["mul"] << 2 | wanted["shift"] << 3
+    held = read_operands(
+        context.memory, registers.get(address_offset, 0), channels, use, context.is_float, f"{name} operands"
+    )
+    for kind, is_wanted in wanted.items():
+        if is_wanted and kind not in held:
+            raise ValueFault(f"{name} takes its {kind} operands from memory, which the reader does not read")
+    return {kind: held[kind] for kind, is_wanted in wanted.items() if is_wanted}
+
+
+def _constant(value: int, is_float: bool) -> np.ndarray | np.float64:
+    """A 32-bit operand of a register: an integer, or bits of fp32 (ALLB)."""
+    if not is_float:
+        return np.float64(value)
+    return np.array([value & 0xFFFFFFFF], np.uint32).view(np.float32)[0]
+
+
+def _half_float(value: int) -> np.ndarray:
+    """A 16-bit factor of a register in the float pipeline: bits of fp16 (ALLB)."""
+    return np.array([value & 0xFFFF], np.uint16).view(np.float16)[0].astype(np.float32)
+
+
+def _limited(context: Context, x: np.ndarray) -> np.ndarray:
+    return x.astype(np.float32, copy=False) if context.is_float else np.clip(x, *INT32)
+
+
+# --- EW --------------------------------------------------------------------------------------------
+
+
+def _elementwise(context: Context, x: np.ndarray, ew: Elementwise) -> np.ndarray:
+    """Operation with the converted operand, ReLU, table."""
+    config = context.registers.get(0x4070, 0)
+    if not config & 2:
+        x = _limited(context, _operation(context, x, ew, _ew_operand(context, ew)))
+        if ew.has_relu:
+            x = np.maximum(x, 0)
+            if config & 0x400:
+                limit = signed(context.registers.get(0x407C, 0), 32)
+                x = np.minimum(x, _constant(limit, context.is_float))
+    return look_up(x, context.table, context.registers) if ew.has_lut else x
+
+
+def _operation(context: Context, x: np.ndarray, ew: Elementwise, e: np.ndarray | np.float64) -> np.ndarray:
+    if ew.alu == -1:
+        made = x * e
+        if not context.is_float:
+            made = shifted(made, bits(context.registers.get(0x4078, 0), 31, 22), True)
+        return np.where(x < 0, made, x) if context.registers.get(0x4070, 0) & 0x20 else made
+    if ew.alu == _DIV:
+        made = x / e
+        # Assumed: integers truncate, and division by 0 gives the limit of the sign.
+        return (
+            made
+            if context.is_float
+            else np.nan_to_num(np.trunc(made), nan=0, posinf=INT32[1], neginf=INT32[0])
+        )
+    simple = {_MAX: np.maximum, _MIN: np.minimum, _ADD: np.add, _MINUS: np.subtract}
+    if ew.alu in simple:
+        return simple[ew.alu](x, e)
+    single = {_ABS: np.abs, _NEG: np.negative, _FLOOR: np.floor, _CEIL: np.ceil}
+    if ew.alu in single:
+        return single[ew.alu](x)
+    raise ValueFault(f"EW_CFG has ALU operation {ew.alu}: 0 to 8 exist")
+
+
+def _ew_operand(context: Context, ew: Elementwise) -> np.ndarray | np.float64:
+    """The second operand after its convert."""
+    registers = context.registers
+    if ew.is_constant:
+        return _constant(ew.constant, context.is_float)
+    e = _ew_memory(context, ew)
+    if not ew.converts:
+        return e
+    config = registers.get(0x4070, 0)
+    offset = _constant(ew.offset, context.is_float)
+    if config >> 31 & 1:
+        e = (e + offset) * ew.scale
+        return _scaled_down(context, e, ew.shift, bool(config >> 30 & 1))
+    return _scaled_down(context, e * ew.scale, ew.shift, bool(config >> 30 & 1)) + offset
+
+
+def _ew_memory(context: Context, ew: Elementwise) -> np.ndarray:
+    """What the E reader fetches: one value a channel (mode 0), or a cube (TRM; MESA adds cubes in mode 1)."""
+    output, registers, (height, width) = context.output, context.registers, context.size
+    real = np.float32 if context.is_float else np.float64
+    dtype = _ew_type(context, ew)
+    mode = bits(registers.get(0x5034, 0), 31, 30)
+    if mode == 0:
+        data = context.memory.view(output.operand_address, output.channels * dtype.itemsize, "EW operand")
+        return np.array(data).view(dtype).astype(real)[:, None, None]
+    row = width + bits(registers.get(0x5010, 0), 28, 16)
+    surface = output.operand_surface_stride or row * height
+    size = (output.channels, height, width)
+    pitches = (surface * ATOM_BYTES, row * ATOM_BYTES)
+    cube = read_cube(context.memory, output.operand_address, size, pitches, dtype, "EW operand")
+    return cube[: output.channels].astype(real)
+
+
+def _ew_type(context: Context, ew: Elementwise) -> np.dtype:
+    if ew.operand_bits == 4:
+        raise ValueFault("EW operands of 4 bits are not computed")
+    if ew.operand_bits == 8:
+        return np.dtype(np.int8)
+    if not context.is_float:
+        return np.dtype(f"int{ew.operand_bits}")
+    if ew.operand_bits == 32:
+        return np.dtype(np.float32)
+    is_bf16 = bits(context.registers.get(0x4010, 0), 2, 0) == 3
+    return np.dtype(ml_dtypes.bfloat16 if is_bf16 else np.float16)
+
+
+def _scaled_down(context: Context, values: np.ndarray, shift: int, is_away: bool) -> np.ndarray:
+    if not context.is_float:
+        return shifted(values, shift, is_away)
+    return np.ldexp(values, -shift).astype(np.float32) if shift else values
+
+
+# --- output convert --------------------------------------------------------------------------------
+
+
+def _convert(context: Context, x: np.ndarray) -> np.ndarray:
+    """Scale, shift, offset; then the output precision, integers saturated.
+
+    MINUS_EXP divides floats by a power of two (ALLB: 15 for a table of 1/32768). Floats that become integers
+    are rounded before the offset is added (Assumed, as QuantizeLinear).
+    """
+    output, config = context.output, context.registers.get(0x4088, 0)
+    dtype = element_type(output.precision_out, "output")
+    is_whole = dtype.kind == "i"
+    if not context.is_float and not is_whole:
+        # Integers become floats: nothing is rounded before (Assumed).
+        x = np.ldexp(x * output.scale, -output.shift - bits(config, 19, 12)) + output.offset
+        return x.astype(dtype)
+    is_away, offset, scale = bool(config >> 30 & 1), output.offset, output.scale
+    x = (x + offset) * scale if config >> 31 & 1 else x * scale
+    if context.is_float:
+        shift = output.shift + bits(config, 19, 12)
+        x = np.ldexp(x, -shift) if shift else x
+        if is_whole:
+            x = np.nan_to_num(rounded(x.astype(np.float64), is_away), nan=0)
+    else:
+        x = shifted(x, output.shift, is_away)
+    x = x if config >> 31 & 1 else x + offset
+    if not is_whole:
+        return x.astype(dtype)
+    limits = np.iinfo(dtype)
+    return np.clip(x, limits.min, limits.max).astype(dtype)

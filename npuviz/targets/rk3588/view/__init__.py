@@ -1,0 +1,1 @@
+"""How people see the machine: description, listing, probes, contents and reports."""

@@ -1,0 +1,252 @@
+"""The bytes of DDR and CBUF at the state's cycle, and the ranges that hold something."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from npuviz.program.dtypes import numpy_dtype
+from npuviz.program.program import Program
+from npuviz.sim.machine import Hazard, Region
+from npuviz.targets.rk3588.kernels import records as sk
+from npuviz.targets.rk3588.view.description import ADDRESS_BYTES, UNITS
+from npuviz.targets.rk3588.machine.engine import Engine
+from npuviz.targets.rk3588.machine.payload import Payload
+from npuviz.targets.rk3588.tables import Buffer
+from npuviz.targets.rk3588.values.engine import Edit, ValueEngine
+from npuviz.targets.rk3588.task.work import PRECISION_BYTES, PRECISION_NAMES
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """What snapshots share: bytes written by hand, each at its place in the log."""
+
+    edits: tuple[Edit, ...] = field(default=())
+
+    def digest(self) -> str:
+        """Covers everything in the image."""
+        return hashlib.blake2b(repr(self.edits).encode(), digest_size=8).hexdigest() if self.edits else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Filling:
+    """What a core's CBUF holds: of which task, since when, and how much of it has arrived."""
+
+    task: int
+    since: int
+    features: int
+    weights: int
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """The parts of a state that contents follow from: log entries and their times, completions that
+    nodes need, CBUFs."""
+
+    log: np.ndarray
+    times: np.ndarray
+    left: np.ndarray
+    fillings: tuple[Filling | None, ...]
+
+
+def moment_of(engine: Engine) -> Moment:
+    """A copy of what contents need from the present state."""
+    shape, state = engine.shape, engine.state
+    left = state[shape.nodes + sk.N_LEFT : shape.records : sk.NODE_WORDS].copy()
+    fillings: list[Filling | None] = []
+    for core in range(engine.spec.cores):
+        k = state[shape.cores + core * sk.CORE_WORDS :][: sk.CORE_WORDS]
+        task = int(k[sk.K_TASK])
+        conv = engine.tables.tasks[task].work.convolution if task >= 0 else None
+        if conv is None or int(k[sk.K_PHASE]) != sk.PHASE_RUN:
+            fillings.append(None)
+            continue
+        done = [
+            int(k[sk.K_STREAMS + stream * sk.STREAM_WORDS + sk.R_DONE])
+            for stream in (sk.STREAM_FEATURE, sk.STREAM_WEIGHT)
+        ]
+        fillings.append(Filling(task, int(k[sk.K_UNTIL]), *done))
+    log = engine.log()
+    return Moment(log[:, 0].copy(), log[:, 1].copy(), left, tuple(fillings))
+
+
+class Contents:
+    """Reads and writes memories of one machine. Values are computed when asked for, not before."""
+
+    def __init__(
+        self, engine: Engine, program: Program, values: ValueEngine, moment: Moment | None = None
+    ) -> None:
+        payload = program.payload
+        assert isinstance(payload, Payload)
+        self._engine = engine
+        self._tables = payload.tables
+        self._program = program
+        self._values = values
+        self._moment = moment
+        self._ddr = engine.spec.cores
+
+    def still(self) -> "Contents":
+        """The same for a copy of the present state."""
+        return Contents(self._engine, self._program, self._values, moment_of(self._engine))
+
+    def _now(self) -> Moment:
+        return self._moment or moment_of(self._engine)
+
+    # --- regions ---------------------------------------------------------------------------------------
+
+    def regions(self, memory: int) -> list[Region]:
+        """What a memory holds now, sorted by address."""
+        if memory == self._ddr:
+            left = self._now().left
+            return [self._buffer_region(buffer, left) for buffer in self._tables.buffers]
+        filling = self._now().fillings[memory]
+        return self._cbuf_regions(filling) if filling is not None else []
+
+    def _buffer_region(self, buffer: Buffer, left: np.ndarray) -> Region:
+        graph, valid = self._program.graph, True
+        if buffer.tensor >= 0 and buffer.data is None:
+            producer = graph.tensors[buffer.tensor].producer
+            valid = producer < 0 or int(left[producer]) == 0
+        item = numpy_dtype(buffer.dtype).itemsize
+        return Region(
+            address=buffer.address, size_bytes=buffer.size_bytes, tensor=buffer.tensor, label=buffer.name,
+            shape=(buffer.size_bytes // item,), dtype=buffer.dtype, is_valid=valid, since=0,
+        )  # fmt: skip
+
+    def _cbuf_regions(self, filling: Filling) -> list[Region]:
+        """Features from bank 0 on; weights behind the feature banks, as far as the banks reach."""
+        task = self._tables.tasks[filling.task]
+        conv = task.work.convolution
+        assert conv is not None
+        item, size = PRECISION_BYTES[conv.precision], self._engine.spec.cbuf_bank_bytes
+        dtype = "int8" if item == 1 else PRECISION_NAMES[conv.precision]
+        dtype = dtype if dtype in ("int8", "int16", "float16", "bfloat16") else "uint8"
+        features = min(conv.width * conv.height * conv.stored_channels * item, conv.data_banks * size)
+        weights = min(conv.weight_bytes, conv.weight_banks * size)
+        rows = (
+            (0, features, "features", filling.features >= features or conv.keeps_data, conv.keeps_data),
+            (
+                conv.data_banks * size,
+                weights,
+                "weights",
+                filling.weights >= weights or conv.keeps_weights,
+                conv.keeps_weights,
+            ),
+        )
+        found: list[Region] = []
+        for address, length, label, is_valid, is_kept in rows:
+            if length > 0:
+                text = f"{label} of task {task.index}" + (" (kept from the task before)" if is_kept else "")
+                found.append(
+                    Region(
+                        address=address, size_bytes=length, tensor=-1, label=text,
+                        shape=(length // numpy_dtype(dtype).itemsize,), dtype=dtype, is_valid=is_valid,
+                        since=filling.since, instruction=task.index,
+                    )
+                )  # fmt: skip
+        return found
+
+    # --- bytes -----------------------------------------------------------------------------------------
+
+    def _checked(self, memory: int, address: int, size_bytes: int) -> None:
+        size = ADDRESS_BYTES if memory == self._ddr else self._engine.spec.cbuf_bytes
+        if not 0 <= memory <= self._ddr:
+            raise ValueError(f"there is no memory {memory}")
+        if address < 0 or size_bytes < 0 or address + size_bytes > size:
+            raise ValueError(
+                f"bytes {address}..{address + size_bytes} are outside of a memory of {size} bytes"
+            )
+
+    def read(self, memory: int, address: int, size_bytes: int, image: Image) -> bytes:
+        """Bytes of a memory now. Raises ValueError outside of it."""
+        self._checked(memory, address, size_bytes)
+        now = self._now()
+        if memory == self._ddr:
+            return self._values.read_at(now.log, image.edits, address, size_bytes)
+        data = np.zeros(size_bytes, np.uint8)
+        filling = now.fillings[memory]
+        if filling is not None:
+            for region in self._cbuf_regions(filling):
+                low, high = (
+                    max(address, region.address),
+                    min(address + size_bytes, region.address + region.size_bytes),
+                )
+                if low < high:
+                    whole = self._cbuf_bytes(region, filling, now, image)
+                    data[low - address : high - address] = whole[low - region.address : high - region.address]
+        for edit in image.edits:
+            low, high = max(address, edit.address), min(address + size_bytes, edit.address + len(edit.data))
+            if edit.memory == memory and low < high:
+                given = np.frombuffer(edit.data, np.uint8)
+                data[low - address : high - address] = given[low - edit.address : high - edit.address]
+        return data.tobytes()
+
+    def _cbuf_bytes(self, region: Region, filling: Filling, now: Moment, image: Image) -> np.ndarray:
+        """The bytes of a CBUF range as far as they have arrived; what has not is 0."""
+        task = self._tables.tasks[filling.task]
+        is_feature = region.address == 0 and region.label.startswith("features")
+        whole = self._values.operand_at(
+            now.log, image.edits, task.index, "features" if is_feature else "weights"
+        )
+        found = np.zeros(region.size_bytes, np.uint8)
+        count = region.size_bytes
+        if not region.is_valid:
+            count = min(count, filling.features if is_feature else filling.weights)
+        count = min(count, len(whole))
+        found[:count] = whole[:count]
+        return found
+
+    def write(self, memory: int, address: int, data: bytes, image: Image) -> Image:
+        """An image with these bytes changed from now on. Raises ValueError outside of the memory."""
+        self._checked(memory, address, len(data))
+        return Image((*image.edits, Edit(len(self._now().log), memory, address, data)))
+
+    def values(self, image: Image) -> ValueEngine:
+        """The values engine, brought to the present contents."""
+        self._values.advance_to(self._now().log, image.edits)
+        return self._values
+
+    def tensor(self, tensor: int, image: Image) -> np.ndarray | None:
+        """Values of a tensor as DDR holds them."""
+        return self.values(image).tensor(tensor)
+
+    def hazards(self, image: Image) -> list[Hazard]:
+        """Tasks up to now that could not be executed, by cycle."""
+        now, found = self._now(), list[Hazard]()
+        with self._values.at(now.log, image.edits) as values:
+            for hazard in values.hazards:
+                index = hazard.task if hazard.task >= 0 else len(self._tables.tasks) - 1 - hazard.task
+                unit = self._program.listing.describe(index).unit if index >= 0 else -1
+                name = self._unit_name(unit)
+                cycle = int(now.times[hazard.position])
+                found.append(Hazard(cycle, name, index, hazard.kind, hazard.text))
+        return found
+
+    def _unit_name(self, unit: int) -> str:
+        core, block = divmod(unit, len(UNITS))
+        return f"Core[{core}].{UNITS[block]}" if 0 <= core < self._ddr else "Host"
+
+
+class StillContents:
+    """Contents at one cycle, for another thread."""
+
+    def __init__(self, contents: Contents, image: Image) -> None:
+        self._contents = contents
+        self._image = image
+
+    def regions(self, memory: int) -> Sequence[Region]:
+        """What a memory held."""
+        return self._contents.regions(memory)
+
+    def read_memory(self, memory: int, address: int, size_bytes: int) -> bytes:
+        """Bytes of a memory. Raises ValueError outside of it."""
+        return self._contents.read(memory, address, size_bytes, self._image)
+
+    def hazards(self) -> Sequence[Hazard]:
+        """Hazards up to that cycle."""
+        return self._contents.hazards(self._image)
+
+    def tensor(self, tensor: int) -> np.ndarray | None:
+        """Values of a tensor at that cycle."""
+        return self._contents.tensor(tensor, self._image)

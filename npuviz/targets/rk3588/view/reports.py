@@ -1,0 +1,150 @@
+"""What the run says about each operator: time, bottleneck, MACs lost to padding, against measurements.
+
+The closed forms of the vendor's tool (NPU and DDR cycles) are shown beside the simulated time; they come
+from the same loads that the machine runs, and follow from it rather than decide it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from npuviz.base.units import format_bytes
+from npuviz.program.graph import Graph
+from npuviz.program.instruction import DetailTable
+from npuviz.targets.rk3588.kernels import records as sk
+from npuviz.targets.rk3588.machine.engine import Engine
+from npuviz.targets.rk3588.task.cost import Load
+from npuviz.targets.rk3588.spec import RknnSpec
+from npuviz.targets.rk3588.tables import Task
+from npuviz.targets.rk3588.task.work import INT8
+
+ESTIMATED_OUTPUT_RATE = 8
+"""Output elements a cycle in the vendor's estimate. Ref: PROF, exact on all int8 convolution rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayerReport:
+    """One operator, all its tasks together; cycles of the NPU clock.
+
+    cycles   from the start of its first task to the end of its last
+    mac_cycles, out_cycles, bus_cycles, overhead_cycles  what each resource would need alone: CORE and
+             DPU of the busiest core, the shared DDR bus, the starts of tasks
+    estimate  the vendor's "NPU" closed form; padding  share of MACs spent on padding
+    """
+
+    name: str
+    op_type: str
+    num_tasks: int
+    num_cores: int
+    cycles: int
+    mac_cycles: int
+    out_cycles: int
+    bus_cycles: int
+    overhead_cycles: int
+    estimate: int
+    padding: float
+    num_bytes: int
+
+    @property
+    def bottleneck(self) -> str:
+        """The resource that needs longest."""
+        needs = {
+            "MAC": self.mac_cycles,
+            "DPU output": self.out_cycles,
+            "DDR": self.bus_cycles,
+            "task overhead": self.overhead_cycles,
+        }
+        return max(needs, key=lambda name: needs[name])
+
+
+def estimated_cycles(task: Task, load: Load) -> int:
+    """The vendor's closed form for a task: the larger of MAC and output cycles. Ref: PROF."""
+    conv = task.work.convolution
+    if conv is None or load.factor == 0:
+        return 0
+    if conv.is_depthwise:
+        return load.mac_cycles
+    return max(load.mac_cycles, load.atoms * (-(-conv.out_kernels // 32) * 32) // ESTIMATED_OUTPUT_RATE)
+
+
+def _macs(task: Task) -> int:
+    """Multiply-accumulates that the model needs of a task, real channels counted."""
+    conv = task.work.convolution
+    if conv is None:
+        return 0
+    taps = conv.kernel_height * conv.kernel_width * conv.out_width * conv.out_height
+    return taps * (conv.real_channels if conv.is_depthwise else conv.kernels * conv.real_channels)
+
+
+def _rate(task: Task, spec: RknnSpec) -> int:
+    """Multiply-accumulates a cycle of one core's array in a task."""
+    conv = task.work.convolution
+    if conv is None:
+        return 1
+    if conv.is_depthwise:
+        return spec.channels_depthwise
+    return spec.channels_per_atomic * (spec.kernels_int8 if conv.precision == INT8 else spec.kernels_fp16)
+
+
+def layer_reports(engine: Engine, graph: Graph) -> tuple[LayerReport, ...]:
+    """One report for every operator all of whose tasks have finished, in program order."""
+    spec, found = engine.spec, list[LayerReport]()
+    by_node: dict[int, list[Task]] = {}
+    for task in engine.tables.tasks:
+        # Tasks of a dump belong to no operator: each is a row of its own.
+        by_node.setdefault(task.node if task.node >= 0 else -1 - task.index, []).append(task)
+    overhead = spec.to_cycles(spec.task_ns) + spec.to_cycles(spec.task_driver_ns)
+    for node, tasks in by_node.items():
+        records = [engine.record(task.index) for task in tasks]
+        if any(int(record[sk.X_END]) == 0 for record in records):
+            continue
+        loads = [engine.loads[task.index] for task in tasks]
+        macs = sum(_macs(task) for task in tasks)
+        room = sum(load.mac_cycles * _rate(t, spec) for t, load in zip(tasks, loads, strict=True))
+        moved = sum(int(record[sk.X_BYTES]) for record in records)
+        cores = sorted({task.core for task in tasks})
+
+        def busiest(values: Sequence[int], tasks: list[Task] = tasks, cores: list[int] = cores) -> int:
+            return max(sum(v for v, t in zip(values, tasks, strict=True) if t.core == core) for core in cores)
+
+        found.append(
+            LayerReport(
+                name=graph.nodes[node].name if node >= 0 else f"task {tasks[0].index}",
+                op_type=graph.nodes[node].op_type if node >= 0 else "",
+                num_tasks=len(tasks),
+                num_cores=len(cores),
+                cycles=max(int(r[sk.X_END]) for r in records) - min(int(r[sk.X_START]) for r in records),
+                mac_cycles=busiest([int(r[sk.X_MAC]) for r in records]),
+                out_cycles=busiest([int(r[sk.X_OUT]) for r in records]),
+                bus_cycles=round(moved / spec.bytes_per_cycle),
+                overhead_cycles=busiest([overhead] * len(tasks)),
+                estimate=busiest([estimated_cycles(t, load) for t, load in zip(tasks, loads, strict=True)]),
+                padding=1 - macs / room if room else 0.0,
+                num_bytes=moved,
+            )
+        )
+    return tuple(found)
+
+
+def report_tables(
+    engine: Engine, graph: Graph, measured: Mapping[str, float] | None = None
+) -> tuple[DetailTable, ...]:
+    """The reports as a table; with measured times (us by operator name), also how far they are off."""
+    reports = layer_reports(engine, graph)
+    if not reports:
+        return ()
+    per_us = engine.spec.npu_hz / 1e6
+    columns = ["operator", "type", "tasks", "cores", "us", "bottleneck", "MAC", "DPU output", "DDR",
+               "overhead", "vendor NPU", "padding", "bytes"]  # fmt: skip
+    if measured:
+        columns += ["measured us", "error"]
+    rows: list[tuple[str, ...]] = []
+    for r in reports:
+        time = r.cycles / per_us
+        row = [r.name, r.op_type, str(r.num_tasks), str(r.num_cores), f"{time:.1f}", r.bottleneck,
+               str(r.mac_cycles), str(r.out_cycles), str(r.bus_cycles), str(r.overhead_cycles),
+               str(r.estimate), f"{r.padding:.0%}", format_bytes(r.num_bytes)]  # fmt: skip
+        if measured:
+            known = measured.get(r.name)
+            row += [f"{known:.1f}", f"{time / known - 1:+.0%}"] if known else ["", ""]
+        rows.append(tuple(row))
+    return (DetailTable("Operators", tuple(columns), tuple(rows)),)
