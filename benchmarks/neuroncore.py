@@ -21,10 +21,10 @@ from npuviz.sim.machine import Machine
 from npuviz.sim.stop import NO_STOPS, StopKind
 from npuviz.sim.target import LoadRequest
 from npuviz.targets.neuroncore.compiler.assembly import assemble
-from npuviz.targets.neuroncore.compiler.builder import Builder
+from npuviz.targets.neuroncore.compiler.builder.builder import Builder
 from npuviz.targets.neuroncore.compiler.compiled import Compiled
 from npuviz.targets.neuroncore.isa import Activation, Opcode
-from npuviz.targets.neuroncore.machine import NeuronMachine
+from npuviz.targets.neuroncore.machine.machine import NeuronMachine
 from npuviz.targets.neuroncore.spec import NeuronSpec, make_spec
 from npuviz.targets.neuroncore.target import TARGET, make_program
 from npuviz.trace.recorder import Recorder

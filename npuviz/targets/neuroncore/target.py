@@ -53,7 +53,7 @@ class NeuronTarget:
         """Read, and compile what is not compiled yet; see the contract."""
         if request.path.suffix.lower() == ".onnx":
             return self._load_onnx(request, progress)
-        from npuviz.targets.neuroncore.open_neff import load_neff
+        from npuviz.targets.neuroncore.load.loader import load_neff
 
         return load_neff(request, progress)
 
@@ -63,21 +63,21 @@ class NeuronTarget:
 
     def compile(self, request: LoadRequest, out: Path, progress: Progress) -> str:
         """Write a model as a NEFF file; returns a sentence about it. Raises NpuvizError."""
-        from npuviz.targets.neuroncore.writer import write_compiled
+        from npuviz.targets.neuroncore.neff.writer import write_compiled
 
         spec, notes, compiled = compile_request(request, progress)
         return write_compiled(request, spec, notes, compiled, out)
 
     def build(self, spec: Any, program: Program) -> Machine:
         """A machine at cycle 0."""
-        from npuviz.targets.neuroncore.machine import NeuronMachine
+        from npuviz.targets.neuroncore.machine.machine import NeuronMachine
 
         return NeuronMachine(spec, program)
 
     def check(self, machine: Machine, progress: Progress) -> CheckResult:
         """Compare every computed tensor with ONNX Runtime."""
-        from npuviz.targets.neuroncore.check import check
-        from npuviz.targets.neuroncore.machine import NeuronMachine
+        from npuviz.targets.neuroncore.check.check import check
+        from npuviz.targets.neuroncore.machine.machine import NeuronMachine
 
         assert isinstance(machine, NeuronMachine)
         values = machine.values()
@@ -89,7 +89,7 @@ class NeuronTarget:
 
     def warm_up(self, progress: Progress) -> None:
         """Compile the kernels, or load them from the cache: runs an empty program."""
-        from npuviz.targets.neuroncore.warm_up import warm_up
+        from npuviz.targets.neuroncore.machine.warm_up import warm_up
 
         warm_up(progress)
 
@@ -134,8 +134,8 @@ def make_program(
 ) -> Program:
     """The program of compiled tables, with inputs given or drawn."""
     from npuviz.formats.onnx_inputs import draw_inputs
-    from npuviz.targets.neuroncore.listing import NeuronListing
-    from npuviz.targets.neuroncore.payload import Payload, fingerprint
+    from npuviz.targets.neuroncore.view.listing import NeuronListing
+    from npuviz.targets.neuroncore.machine.payload import Payload, fingerprint
 
     graph, tables = compiled.graph, compiled.tables
     if request.path.suffix.lower() != ".onnx" and request.inputs and not graph.inputs:

@@ -5,7 +5,7 @@ from types import ModuleType
 import pytest
 
 from npuviz.sim.parts import kernel_machine as km
-from npuviz.targets.neuroncore import state_kernels as neuroncore
+from npuviz.targets.neuroncore.kernels import records as neuroncore
 from npuviz.targets.rk3588.kernels import records as rk3588
 from npuviz.targets.systolic.kernels import records as systolic
 

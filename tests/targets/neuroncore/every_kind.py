@@ -8,7 +8,7 @@ import numpy as np
 from npuviz.program.graph import Graph, Node
 from npuviz.program.program import Note
 from npuviz.program.tensor import Tensor
-from npuviz.targets.neuroncore.assembler import assemble
+from npuviz.targets.neuroncore.text.assembler import assemble
 from npuviz.targets.neuroncore.compiler.compiled import Compiled
 from npuviz.targets.neuroncore.isa import NUM_ENGINES, Engine
 from npuviz.targets.neuroncore.spec import make_spec

@@ -3,7 +3,7 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from npuviz.targets.neuroncore.encoding import ACCESS_DTYPES, OPS, TRIGGERS
+from npuviz.targets.neuroncore.neff.encoding import ACCESS_DTYPES, OPS, TRIGGERS
 from npuviz.targets.neuroncore.isa import (
     DTYPE_NAMES,
     INSTRUCTION_DTYPE,

@@ -3,10 +3,10 @@
 import numpy as np
 
 from npuviz.targets.neuroncore.activation_tables import choose_loads
-from npuviz.targets.neuroncore.compiler.builder import Builder
-from npuviz.targets.neuroncore.compiler.emit import HEAD, OPERANDS_BYTES, Emitter, Stream
-from npuviz.targets.neuroncore.compiler.schedule import merged_order, start_times
-from npuviz.targets.neuroncore.compiler.semaphores import SemaphorePlan, Waits, write_waits
+from npuviz.targets.neuroncore.compiler.builder.builder import Builder
+from npuviz.targets.neuroncore.compiler.streams.emitter import HEAD, OPERANDS_BYTES, Emitter, Stream
+from npuviz.targets.neuroncore.compiler.streams.schedule import merged_order, start_times
+from npuviz.targets.neuroncore.compiler.streams.semaphores import SemaphorePlan, Waits, write_waits
 from npuviz.targets.neuroncore.isa import INSTRUCTION_DTYPE, NUM_ENGINES, Activation, Engine, Opcode
 from npuviz.targets.neuroncore.spec import NeuronSpec
 from npuviz.targets.neuroncore.tables import ALLOCATION_DTYPE, QueueSet, Tables, Transfer

@@ -5,15 +5,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from npuviz.program.graph import Graph, Node
-from npuviz.targets.neuroncore.compiler.cast import is_raw
-from npuviz.targets.neuroncore.compiler.channel_affine import is_known
-from npuviz.targets.neuroncore.compiler.formulas import FORMULAS, UNREAD_INPUTS
-from npuviz.targets.neuroncore.compiler.formulas_chain import TileRun
-from npuviz.targets.neuroncore.compiler.formulas_core import Operand
-from npuviz.targets.neuroncore.compiler.view import View
+from npuviz.targets.neuroncore.compiler.operators.elementwise.cast import is_raw
+from npuviz.targets.neuroncore.compiler.operators.elementwise.channel_affine import is_known
+from npuviz.targets.neuroncore.compiler.operators.elementwise.formulas import FORMULAS, UNREAD_INPUTS
+from npuviz.targets.neuroncore.compiler.operators.elementwise.chain import TileRun
+from npuviz.targets.neuroncore.compiler.operators.elementwise.primitives import Operand
+from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 
 if TYPE_CHECKING:
-    from npuviz.targets.neuroncore.compiler.builder import Builder
+    from npuviz.targets.neuroncore.compiler.builder.builder import Builder
 
 GroupKind = Literal["single", "elementwise", "epilogue"]
 MAX_NODES = 10

@@ -14,14 +14,14 @@ from npuviz.base.progress import CallbackProgress
 from npuviz.formats.onnx_model import read_model
 from npuviz.formats.onnx_reference import run_reference
 from npuviz.program.graph import Graph
-from npuviz.targets.neuroncore.compiler import families
+from npuviz.targets.neuroncore.compiler import lowerings as families
 from npuviz.targets.neuroncore.compiler.compile import compile_graph
 from npuviz.targets.neuroncore.compiler.compiled import Compiled
-from npuviz.targets.neuroncore.compiler.families import CannotLower
+from npuviz.targets.neuroncore.compiler.lowerings import CannotLower
 from npuviz.targets.neuroncore.isa import Activation, Alu, Engine, Flag, Opcode
-from npuviz.targets.neuroncore.memories import hbm_memory
+from npuviz.targets.neuroncore.ids import hbm_memory
 from npuviz.targets.neuroncore.spec import make_spec
-from npuviz.targets.neuroncore.values_engine import ValueEngine
+from npuviz.targets.neuroncore.values.engine import ValueEngine
 from tests.targets.neuroncore.compiler.graphs import make_graph
 from tests.targets.neuroncore.compiler.random_order import RandomMachine
 

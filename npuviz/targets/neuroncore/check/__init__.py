@@ -1,0 +1,1 @@
+"""Computed tensors against the reference, and the first instruction that went wrong."""

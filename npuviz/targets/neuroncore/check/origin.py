@@ -1,0 +1,156 @@
+"""Which instruction went wrong first: from wrong elements back to who stored and who computed them."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from npuviz.program.dtypes import numpy_dtype
+from npuviz.program.graph import Graph
+from npuviz.targets.neuroncore.isa import DST, DTYPE_BYTES, ENGINE_NAMES, NUM_ENGINES, RES, Opcode, Space
+from npuviz.targets.neuroncore.tables import SBUF, Access, Descriptor
+from npuviz.targets.neuroncore.values.engine import ValueEngine
+
+
+@dataclass(frozen=True, slots=True)
+class Bad:
+    """Wrong elements of a tensor.
+
+    elements     flat bool
+    position     place in the log where the first of them was computed, and the instruction there; -1: to
+                 be found from the transfers that stored the tensor
+    """
+
+    tensor: int
+    elements: np.ndarray
+    position: int = -1
+    instruction: int = -1
+
+
+def first_divergence(engine: ValueEngine, graph: Graph, log: np.ndarray, failed: list[Bad]) -> str:
+    """The tensor that went wrong first in the order of the log, and the instruction that did it."""
+    if not failed:
+        return ""
+    found = [_located(engine, log, bad) for bad in failed]
+    known = [(position, bad, text) for position, bad, text in found if position >= 0]
+    _, bad, text = min(known, key=lambda item: item[0]) if known else found[0]
+    name = graph.tensors[bad.tensor].name
+    return f"{name} ({text})" if text else name
+
+
+def _located(engine: ValueEngine, log: np.ndarray, bad: Bad) -> tuple[int, Bad, str]:
+    """(position in the log or -1, what was given, who did it)."""
+    if bad.instruction >= 0:
+        return bad.position, bad, _name(engine, bad.instruction)
+    number = engine.variable_of(bad.tensor)
+    variable = engine.tables.variables[number]
+    writers = _writers(engine, log, number)
+    item = numpy_dtype(variable.dtype).itemsize
+    last = np.full(len(bad.elements), -1, np.int64)
+    for position, descriptor in writers:
+        indices = _element_offsets(descriptor.to, item) // item
+        inside = indices[(indices >= 0) & (indices < len(last))]
+        last[inside] = position
+    wrong = np.flatnonzero(bad.elements)
+    positions = last[wrong]
+    if (positions < 0).all():
+        host = _host_call(engine, log, bad.tensor)
+        return host if host[0] < 0 else (host[0], bad, host[2])
+    wrong, positions = wrong[positions >= 0], positions[positions >= 0]
+    first = int(positions.argmin())
+    position, element = int(positions[first]), int(wrong[first])
+    trigger = -1 - int(log[position])
+    text = f"stored by the transfer of instruction {trigger}"
+    for where, descriptor in writers:
+        if where == position:
+            computed = _computed_by(engine, log, position, descriptor, element * item, item)
+            if computed >= 0:
+                return position, bad, f"{_name(engine, computed)}, {text}"
+    return position, bad, text
+
+
+def _host_call(engine: ValueEngine, log: np.ndarray, tensor: int) -> tuple[int, Bad, str]:
+    producer = engine.graph.tensors[tensor].producer
+    rows = engine.tables.instructions
+    calls = np.flatnonzero((rows["opcode"] == Opcode.HOST_CALL) & (rows["id"] == producer))
+    empty = Bad(tensor, np.zeros(0, np.bool_))
+    for index in calls.tolist():
+        positions = np.flatnonzero(log == index)
+        if len(positions):
+            return int(positions[0]), empty, _name(engine, index)
+    return -1, empty, "never written"
+
+
+def _name(engine: ValueEngine, index: int) -> str:
+    row = engine.tables.instructions[index]
+    return f"instruction {index}, {Opcode(int(row['opcode'])).name} on {ENGINE_NAMES[int(row['engine'])]}"
+
+
+def _writers(engine: ValueEngine, log: np.ndarray, number: int) -> list[tuple[int, Descriptor]]:
+    """(position, descriptor) of the transfers in the log that write a variable."""
+    found: list[tuple[int, Descriptor]] = []
+    transfers, transfer_of = engine.tables.transfers, engine.tables.transfer_of
+    touching = [any(d.to.variable == number for d in transfer.descriptors) for transfer in transfers]
+    for position in np.flatnonzero(log < 0).tolist():
+        which = int(transfer_of[-1 - int(log[position])])
+        if which >= 0 and touching[which]:
+            found += [(position, d) for d in transfers[which].descriptors if d.to.variable == number]
+    return found
+
+
+def _element_offsets(access: Access, item: int) -> np.ndarray:
+    """Byte offsets of the elements of an access in its order; of single bytes where they are in pieces."""
+    dims = list(zip(reversed(access.sizes), reversed(access.steps), strict=True))
+    if dims[-1][1] == 1 and dims[-1][0] % item == 0:
+        dims[-1] = (dims[-1][0] // item, item)
+    found = np.array([access.offset], np.int64)
+    for size, step in dims:
+        found = (found[:, None] + np.arange(size, dtype=np.int64) * step).reshape(-1)
+    return found
+
+
+def _computed_by(
+    engine: ValueEngine, log: np.ndarray, position: int, descriptor: Descriptor, to_byte: int, item: int
+) -> int:
+    """The last instruction before `position` that wrote the source of an element; -1: unknown."""
+    source = descriptor.sources[0]
+    if source.variable != SBUF:
+        return -1
+    targets = _element_offsets(descriptor.to, item)
+    place = np.flatnonzero(targets // item == to_byte // item)
+    if not len(place):
+        return -1
+    # A cast moves elements of other sizes: the same share of the way through the pattern.
+    origins = _element_offsets(source, max(1, source.num_bytes * item // descriptor.to.num_bytes))
+    at = int(place[0]) * len(origins) // len(targets)
+    partition, byte = divmod(int(origins[at]), engine.spec.sbuf_partition_bytes)
+    trigger = -1 - int(log[position])
+    core = engine.tables.transfers[int(engine.tables.transfer_of[trigger])].core
+    rows = engine.tables.instructions
+    bounds = engine.tables.sequencers
+    for where in range(position - 1, -1, -1):
+        entry = int(log[where])
+        if entry < 0:
+            continue
+        sequencer = int(np.searchsorted(bounds[:, 1], entry, side="right"))
+        if sequencer // NUM_ENGINES == core and _covers(rows[entry], partition, byte):
+            return entry
+    return -1
+
+
+def _covers(row: np.ndarray, partition: int, byte: int) -> bool:
+    """Whether an instruction's results include a byte of SBUF (of the box around them)."""
+    for position in (DST, RES):
+        operand = row["operands"][position]
+        if int(operand["space"]) != Space.SBUF:
+            continue
+        first = int(operand["partition"])
+        if not first <= partition < first + int(operand["partitions"]):
+            continue
+        item = DTYPE_BYTES[int(operand["dtype"])]
+        low = high = int(operand["address"])
+        for size, step in zip(operand["sizes"].tolist(), operand["steps"].tolist(), strict=True):
+            reach = (size - 1) * step * item
+            low, high = low + min(0, reach), high + max(0, reach)
+        if low <= byte < high + item:
+            return True
+    return False

@@ -1,0 +1,1 @@
+"""What lowerings write programs with: tiles, movements and computing instructions."""

@@ -1,0 +1,197 @@
+"""Where tiles live in SBUF and PSUM: next fit, so that the tiles of successive iterations alternate.
+
+A tile takes the same bytes of all 128 partitions. A closed tile keeps its contents (they may be fetched
+again, see `cache.py`) until its bytes are given to another tile.
+"""
+
+from bisect import bisect_left, insort
+from collections.abc import Hashable
+
+from npuviz.base.errors import DoesNotFit
+from npuviz.targets.neuroncore.compiler.streams.dependencies import Box, Region
+from npuviz.targets.neuroncore.isa import Space
+
+ALIGNMENT = 64
+"""Bytes that tiles start at: a multiple of every element. Assumed; the hardware's rule is not public."""
+
+
+class Tile(Region):
+    """Bytes [address, address + size) of every partition.
+
+    users   open scopes that hold it; 0: closed, its bytes may be taken
+    keys    cache key -> box of the HBM patterns that it holds copies of
+    chance  was used since the allocator last passed it
+    core, partitions, tensor  for people: where it is, how many partitions were asked for, the graph
+            tensor that it holds (-1: none)
+    first, last  (channel, position) of the first and the last instruction that touch it
+    """
+
+    __slots__ = (
+        "address",
+        "chance",
+        "core",
+        "first",
+        "keys",
+        "last",
+        "partitions",
+        "size",
+        "space",
+        "tensor",
+        "users",
+    )
+
+    def __init__(self, space: Space, address: int, size: int) -> None:
+        super().__init__()
+        self.space = space
+        self.address = address
+        self.size = size
+        self.users = 1
+        self.keys: dict[Hashable, Box] = {}
+        self.chance = False
+        self.core = 0
+        self.partitions = 128
+        self.tensor = -1
+        self.first: tuple[int, int] | None = None
+        self.last: tuple[int, int] | None = None
+
+    def forget(self, box: Box) -> None:
+        """Bytes change: what they were copies of, they are no more."""
+        keys = self.keys
+        if keys:
+            p0, p1, b0, b1 = box
+            for key in [
+                key
+                for key, held in keys.items()
+                if held[2] < b1 and b0 < held[3] and held[0] < p1 and p0 < held[1]
+            ]:
+                del keys[key]
+
+    def touch(self, channel: int, position: int) -> None:
+        """Note the instruction that uses the tile now."""
+        self.last = (channel, position)
+        if self.first is None:
+            self.first = self.last
+
+
+def _address_of(tile: Tile) -> int:
+    return tile.address
+
+
+class SbufAllocator:
+    """Hands out byte ranges of the SBUF partitions."""
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
+        self.peak = 0
+        self._tiles: list[Tile] = []  # by address, disjoint
+        self._cursor = 0
+
+    def allocate(self, size: int, what: str) -> tuple[Tile, list[Tile]]:
+        """A tile of `size` bytes, and the closed tiles that lost bytes to it.
+
+        Raises DoesNotFit, naming `what`, when open tiles leave no such gap.
+        """
+        size = max(ALIGNMENT, -(-size // ALIGNMENT) * ALIGNMENT)
+        address = self._place(size)
+        if address < 0:
+            open_bytes = sum(tile.size for tile in self._tiles if tile.users)
+            raise DoesNotFit(
+                f"{what} needs {size} bytes in each SBUF partition: {open_bytes} of {self.capacity} "
+                "are in use and no gap is large enough"
+            )
+        tile = Tile(Space.SBUF, address, size)
+        lost = self._take(tile)
+        self._cursor = address + size
+        self.peak = max(self.peak, self._cursor)
+        return tile, lost
+
+    def restart(self, done: dict[int, int]) -> None:
+        """Empty; everything written from now on waits for `done` (channel -> done up to)."""
+        everything = Tile(Space.SBUF, 0, self.capacity)
+        everything.users = 0
+        everything.prior = dict(done)
+        self._tiles = [everything]
+        self._cursor = 0
+
+    def _place(self, size: int) -> int:
+        """First address at or behind the cursor, then from 0, where no open tile is; -1 if none."""
+        if size > self.capacity:
+            return -1
+        for start, keeps_used in ((self._cursor, True), (0, True), (0, True), (0, False)):
+            address = self._first_fit(start, size, keeps_used)
+            if address >= 0:
+                return address
+        return -1
+
+    def _first_fit(self, start: int, size: int, keeps_used: bool) -> int:
+        tiles = self._tiles
+        at = bisect_left(tiles, start, key=_address_of)
+        if at and tiles[at - 1].address + tiles[at - 1].size > start:
+            at -= 1
+        for tile in tiles[at:]:
+            if tile.address >= start + size:
+                break
+            if tile.users or (keeps_used and tile.chance):
+                tile.chance = False
+                start = tile.address + tile.size
+        return start if start + size <= self.capacity else -1
+
+    def _take(self, new: Tile) -> list[Tile]:
+        tiles = self._tiles
+        low, high = new.address, new.address + new.size
+        first = bisect_left(tiles, low, key=_address_of)
+        if first and tiles[first - 1].address + tiles[first - 1].size > low:
+            first -= 1
+        last = bisect_left(tiles, high, key=_address_of)
+        lost = tiles[first:last]
+        rest: list[Tile] = []
+        for old in lost:
+            new.inherit(old)
+            for begin, end in ((old.address, low), (high, old.address + old.size)):
+                if begin < end:
+                    remnant = Tile(Space.SBUF, begin, end - begin)
+                    remnant.users = 0
+                    remnant.inherit(old)
+                    rest.append(remnant)
+        tiles[first:last] = []
+        for tile in (*rest, new):
+            insort(tiles, tile, key=_address_of)
+        return lost
+
+
+class PsumAllocator:
+    """Hands out whole PSUM banks in turn."""
+
+    def __init__(self, num_banks: int, bank_bytes: int) -> None:
+        self.num_banks = num_banks
+        self.bank_bytes = bank_bytes
+        self._banks: list[Tile | None] = [None] * num_banks
+        self._next = 0
+
+    def allocate(self, size: int, what: str) -> Tile:
+        """A bank for `size` bytes a partition. Raises DoesNotFit, naming `what`."""
+        if size > self.bank_bytes:
+            raise DoesNotFit(
+                f"{what} needs {size} bytes in each partition, a PSUM bank has {self.bank_bytes}"
+            )
+        for step in range(self.num_banks):
+            bank = (self._next + step) % self.num_banks
+            old = self._banks[bank]
+            if old is not None and old.users:
+                continue
+            tile = Tile(Space.PSUM, bank * self.bank_bytes, self.bank_bytes)
+            if old is not None:
+                tile.inherit(old)
+            self._banks[bank] = tile
+            self._next = (bank + 1) % self.num_banks
+            return tile
+        raise DoesNotFit(f"{what}: all {self.num_banks} PSUM banks are in use")
+
+    def restart(self, done: dict[int, int]) -> None:
+        """Empty; everything written from now on waits for `done` (channel -> done up to)."""
+        for bank in range(self.num_banks):
+            tile = Tile(Space.PSUM, bank * self.bank_bytes, self.bank_bytes)
+            tile.users = 0
+            tile.prior = dict(done)
+            self._banks[bank] = tile
+        self._next = 0

@@ -1,0 +1,148 @@
+"""Which HBM patterns are still in SBUF: what was loaded, and what was stored and still lies there."""
+
+from npuviz.targets.neuroncore.compiler.streams.dependencies import Box
+from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
+from npuviz.targets.neuroncore.compiler.patterns.strides import merged, merged_together
+from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
+
+Key = tuple[int, int, str, str, int, int, tuple[tuple[int, int], ...]]
+
+MAX_SEARCHED = 48
+"""Copies of a variable, the newest, that are searched for one that contains a pattern."""
+
+
+def key_of(source: HbmView, dtype: str) -> Key:
+    """What an SBUF copy of a pattern is known by: the same for all its free shapes.
+
+    dtype  of the copy
+    """
+    free = merged(zip(source.shape[1:], source.steps[1:], strict=True))
+    rows = source.shape[0]
+    step = source.steps[0] if rows > 1 else 0
+    return (source.variable, source.offset, source.dtype, dtype, rows, step, tuple(free))
+
+
+class _Copy:
+    """A view that holds a pattern.
+
+    dims  free dimensions (size, step in HBM, step in the view), largest HBM step first; None if the
+          pattern is one in which nothing smaller can be found
+    box   bytes of the variable
+    """
+
+    __slots__ = ("box", "dims", "view")
+
+    def __init__(self, source: HbmView, view: View, box: Box) -> None:
+        self.view = view
+        self.box = box
+        dims = merged_together(source.shape[1:], (source.steps[1:], view.steps))
+        dims.sort(key=lambda dim: -dim[1])
+        reach = source.itemsize
+        self.dims: list[tuple[int, ...]] | None = dims
+        for size, step, _ in reversed(dims):
+            if step < reach:
+                self.dims = None
+                break
+            reach = size * step
+
+
+class TileCache:
+    """HBM pattern -> the view that holds it; a copy dies with its tile or when either side is written."""
+
+    def __init__(self) -> None:
+        self._of_variable: dict[int, dict[Key, _Copy]] = {}
+
+    def find(self, source: HbmView, dtype: str) -> View | None:
+        """A view (partitions, *free) of `source` from partition 0, or None."""
+        copies = self._of_variable.get(source.variable)
+        if not copies:
+            return None
+        key = key_of(source, dtype)
+        copy = copies.get(key)
+        if copy is not None:
+            if key not in copy.view.tile.keys:
+                del copies[key]
+            else:
+                try:
+                    return copy.view.reshape(*source.shape[1:])
+                except ValueError:
+                    return None
+        return self._inside(copies, key, source.shape[1:])
+
+    def _inside(self, copies: dict[Key, _Copy], key: Key, free: tuple[int, ...]) -> View | None:
+        dead: list[Key] = []
+        found: View | None = None
+        for count, other in enumerate(reversed(copies)):
+            if count >= MAX_SEARCHED:
+                break
+            copy = copies[other]
+            if other not in copy.view.tile.keys:
+                dead.append(other)
+            elif copy.dims is not None and other[2:4] == key[2:4]:
+                found = _part(copy, other, key, free)
+                if found is not None:
+                    break
+        for other in dead:
+            del copies[other]
+        return found
+
+    def add(self, source: HbmView, view: View, box: Box) -> None:
+        """Remember that `view` holds the pattern, which lies in `box` of its variable."""
+        key = key_of(source, view.dtype)
+        copies = self._of_variable.setdefault(source.variable, {})
+        copies.pop(key, None)
+        copies[key] = _Copy(source, view, box)
+        view.tile.keys[key] = view.box()
+
+    def forget_range(self, variable: int, box: Box) -> None:
+        """The bytes of a variable change: copies of them are none any more."""
+        copies = self._of_variable.get(variable)
+        if not copies:
+            return
+        for key in [
+            key
+            for key, copy in copies.items()
+            if copy.box[2] < box[3] and box[2] < copy.box[3] and copy.box[0] < box[1] and box[0] < copy.box[1]
+        ]:
+            copies.pop(key).view.tile.keys.pop(key, None)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._of_variable.clear()
+
+
+def _part(copy: _Copy, held: Key, wanted: Key, free: tuple[int, ...]) -> View | None:
+    """The part of a copy that is the wanted pattern, in the free shape; None if it is not inside."""
+    rows, row_step = wanted[4], wanted[5]
+    if rows > held[4] or (rows > 1 and row_step != held[5]):
+        return None
+    rest = wanted[1] - held[1]
+    dims = copy.dims or []
+    if rest < 0:
+        return None
+    room: list[int] = []
+    offset = 0
+    for size, step, own in dims:
+        index = min(rest // step, size - 1)
+        rest -= index * step
+        offset += index * own
+        room.append(size - 1 - index)
+    if rest:
+        return None
+    steps: list[int] = []
+    for size, step in wanted[6]:
+        for at, (_, unit, own) in enumerate(dims):
+            if step >= unit and step % unit == 0 and room[at] >= (size - 1) * (step // unit):
+                room[at] -= (size - 1) * (step // unit)
+                steps.append(step // unit * own)
+                break
+        else:
+            return None
+    view = copy.view
+    shape = tuple(size for size, _ in wanted[6])
+    address = view.address + offset * view.itemsize
+    part = View(view.tile, view.partition, rows, address, view.dtype, shape, tuple(steps))
+    try:
+        return part.reshape(*free)
+    except ValueError:
+        return None

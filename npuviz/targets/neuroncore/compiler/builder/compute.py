@@ -1,0 +1,254 @@
+"""The computing instructions: Vector, Scalar and GpSimd."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from npuviz.base.errors import SimulationError
+from npuviz.targets.neuroncore.compiler.builder.memory import BuilderMemory
+from npuviz.targets.neuroncore.compiler.streams.emitter import floats, immediates
+from npuviz.targets.neuroncore.compiler.lowerings import CannotLower
+from npuviz.targets.neuroncore.compiler.patterns.strides import merged
+from npuviz.targets.neuroncore.compiler.patterns.tile_view import View, packed_pattern
+from npuviz.targets.neuroncore.isa import BITVEC, Activation, Alu, Engine, Flag, Opcode, ReduceCmd
+
+_WORDS = frozenset(("int32", "uint32"))
+Operand = float | int | View
+"""A number, or one value a partition: a view [P,1]."""
+
+
+class BuilderCompute(BuilderMemory):
+    """Adds the instructions of the engines behind SBUF and PSUM."""
+
+    def activation(
+        self,
+        dst: View,
+        src: View,
+        func: Activation,
+        *,
+        scale: float | View = 1.0,
+        bias: float | View = 0.0,
+        alpha: float = 0.0,
+        cmd: ReduceCmd = ReduceCmd.IDLE,
+        accumulators: View | None = None,
+    ) -> None:
+        """dst = func(src * scale + bias), on Scalar.
+
+        alpha         slope of PRELU
+        cmd           what happens to the 128 accumulators; accumulators [P,1] receives them afterwards
+        A number as bias becomes a constant column where the generation has no immediate bias (v2).
+        """
+        if func == Activation.RECIPROCAL and not self.spec.has_reciprocal_bias and bias != 0.0:
+            raise CannotLower(f"reciprocal with a bias is not possible on {self.spec.arch}")
+        if not isinstance(bias, View) and bias != 0.0 and not self.spec.has_bias_immediate:
+            bias = self.column(bias, src.partitions, src.partition)
+        views = (
+            dst,
+            src,
+            None,
+            scale if isinstance(scale, View) else None,
+            bias if isinstance(bias, View) else None,
+            accumulators,
+        )
+        numbers = (
+            1.0 if isinstance(scale, View) else float(scale),
+            0.0 if isinstance(bias, View) else float(bias),
+            float(alpha),
+        )
+        self._run(Opcode.ACTIVATION, views, op0=func, cmd=cmd, imm=floats(*numbers))
+
+    def column(self, value: float, partitions: int = 128, partition: int = 0) -> View:
+        """A float32 [partitions,1] view full of a number, loaded once and kept while there is room."""
+        bits = np.float32(value).view(np.int32).item()
+        home = self._columns.get(bits)
+        if home is None:
+            array = np.full((128, 1), value, dtype=np.float32)
+            home = self._columns[bits] = self.constant(array, f"column.{value:g}.{len(self._columns)}")
+        return self.fetch(home)[partition : partition + partitions]
+
+    def tensor_tensor(
+        self, dst: View, a: View, b: View, op: Alu, engine: Engine | None = None, integer: bool = False
+    ) -> None:
+        """dst = a op b.
+
+        integer  exact arithmetic (by GpSimd); always so for two 32-bit integers
+        """
+        flags = 0
+        if op not in BITVEC and (integer or (a.dtype in _WORDS and b.dtype in _WORDS)):
+            flags = Flag.INTEGER
+        self._run(Opcode.TENSOR_TENSOR, (dst, a, b), op0=op, engine=engine, flags=flags)
+
+    def tensor_scalar(
+        self,
+        dst: View,
+        src: View,
+        op0: Alu,
+        x0: Operand,
+        op1: Alu = Alu.BYPASS,
+        x1: Operand = 0.0,
+        reverse0: bool = False,
+        reverse1: bool = False,
+        engine: Engine | None = None,
+        integer: bool = False,
+    ) -> None:
+        """dst = (src op0 x0) op1 x1; reverseN swaps the operands of opN.
+
+        integer  numbers are int32 bit patterns and arithmetic is exact (by GpSimd)
+        """
+        flags = Flag.INTEGER * integer | Flag.REVERSE0 * reverse0 | Flag.REVERSE1 * reverse1
+        self._run(
+            Opcode.TENSOR_SCALAR,
+            (dst, src, None, _view(x0), _view(x1)),
+            op0=op0,
+            op1=op1,
+            flags=flags,
+            imm=immediates((_number(x0), _number(x1), 0), integer),
+            engine=engine,
+        )
+
+    def scalar_tensor_tensor(
+        self,
+        dst: View,
+        src: View,
+        op0: Alu,
+        x0: Operand,
+        op1: Alu,
+        other: View,
+        reverse0: bool = False,
+        reverse1: bool = False,
+        integer: bool = False,
+    ) -> None:
+        """dst = (src op0 x0) op1 other; reverseN swaps the operands of opN."""
+        self._run(
+            Opcode.SCALAR_TENSOR_TENSOR,
+            (dst, src, other, _view(x0)),
+            op0=op0,
+            op1=op1,
+            flags=Flag.REVERSE0 * reverse0 | Flag.REVERSE1 * reverse1 | Flag.INTEGER * integer,
+            imm=immediates((_number(x0), 0, 0), integer),
+        )
+
+    def tensor_reduce(
+        self, dst: View, src: View, op: Alu, axes: int, negate: bool = False, integer: bool = False
+    ) -> None:
+        """dst = op over the `axes` innermost free dimensions of src, negated if asked.
+
+        integer  exact arithmetic (by GpSimd); always so for 32-bit integers
+        """
+        flags = Flag.NEGATE * negate
+        if op not in BITVEC and (integer or src.dtype in _WORDS):
+            flags |= Flag.INTEGER
+        if not 1 <= axes <= len(src.shape):
+            raise SimulationError(f"tensor_reduce over {axes} of {len(src.shape)} free dimensions")
+        arranged, cmd = src.for_reduction(axes)
+        self._run(Opcode.TENSOR_REDUCE, (dst, arranged), op0=op, cmd=cmd, flags=flags)
+
+    def scan(
+        self, dst: View, a: View, b: View, op0: Alu, op1: Alu, initial: Operand = 0.0, integer: bool = False
+    ) -> None:
+        """r[i] = (a[i] op0 r[i-1]) op1 b[i] along each partition; r[-1] = initial."""
+        views = (dst, a, b, _view(initial))
+        imm = immediates((_number(initial), 0, 0), integer)
+        self._run(Opcode.TENSOR_TENSOR_SCAN, views, op0=op0, op1=op1, imm=imm, flags=Flag.INTEGER * integer)
+
+    def copy_predicated(self, dst: View, src: View, predicate: View) -> None:
+        """dst = src where predicate is not 0, else unchanged."""
+        self._run(Opcode.TENSOR_COPY_PREDICATED, (dst, src, predicate), reads_target=True)
+
+    def memset(self, dst: View, value: float | int) -> None:
+        """dst = value; exact for integers."""
+        is_word = dst.dtype in _WORDS
+        flags = int(Flag.INTEGER) if is_word else 0
+        self._run(Opcode.MEMSET, (dst,), flags=flags, imm=immediates((value, 0, 0), is_word))
+
+    def reciprocal(self, dst: View, src: View) -> None:
+        """dst = 1 / src, precise (Vector)."""
+        self._run(Opcode.RECIPROCAL, (dst, src))
+
+    def max8(self, dst: View, src: View) -> None:
+        """dst [P,8]: the eight largest of each partition, falling."""
+        self._run(Opcode.MAX8, (dst, src))
+
+    def find_index8(self, dst: View, src: View, values: View) -> None:
+        """dst [P,8] uint32: first index of each of values [P,8] in src."""
+        self._run(Opcode.FIND_INDEX8, (dst, src, values))
+
+    def match_replace8(self, dst: View, src: View, values: View, replacement: float) -> None:
+        """dst = src with the first occurrence of each of values [P,8] replaced."""
+        self._run(Opcode.MATCH_REPLACE8, (dst, src, values), imm=floats(replacement))
+
+    def bn_stats(self, dst: View, src: View) -> None:
+        """dst [P,6]: count, mean, variance * count of the even, then of the odd elements."""
+        self._run(Opcode.BN_STATS, (dst, src))
+
+    def bn_aggr(self, dst: View, src: View) -> None:
+        """dst [P,2]: mean and variance of groups (count, mean, variance * count)."""
+        self._run(Opcode.BN_AGGR, (dst, src))
+
+    def iota(self, dst: View, base: int, steps: Sequence[int], channel_multiplier: int = 0) -> None:
+        """dst = base + channel_multiplier * partition + sum of index * step; one step a free dimension."""
+        dims = _pattern_dims(dst.shape, steps)
+        imm = immediates((base, channel_multiplier, 0), True)
+        self._patterned(Opcode.IOTA, (dst,), dims, flags=int(Flag.INTEGER), imm=imm)
+
+    def affine_select(
+        self,
+        dst: View,
+        src: View,
+        base: int,
+        steps: Sequence[int],
+        channel_multiplier: int,
+        op: Alu,
+        fill: float,
+    ) -> None:
+        """dst = src where (the expression of iota) op 0, else fill."""
+        dims = _pattern_dims(dst.shape, steps)
+        imm = floats(base, channel_multiplier, fill)
+        self._patterned(Opcode.AFFINE_SELECT, (dst, src), dims, op0=op, imm=imm)
+
+    def _patterned(
+        self,
+        opcode: Opcode,
+        views: tuple[View, ...],
+        dims: list[tuple[int, int]],
+        *,
+        flags: int = 0,
+        op0: int = 0,
+        imm: bytes,
+    ) -> None:
+        """A GpSimd instruction with a PATTERN as ARG0."""
+        if not self.spec.has_pool:
+            raise CannotLower(f"{opcode.name} needs GpSimd, which {self.spec.arch} does not have")
+        self.emitter.instruction(
+            self.emitter.channel(self.core, Engine.POOL),
+            opcode,
+            views,
+            flags=flags,
+            op0=op0,
+            imm=imm,
+            pattern=packed_pattern(dims),
+        )
+        self.choice.charge(self.core, Engine.POOL, views[0].free_size)
+
+    def gather_free(self, dst: View, src: View, index: View) -> None:
+        """dst[p, i] = src[p, index[p, i]] (GpSimd)."""
+        self._run(Opcode.GATHER, (dst, src, index))
+
+    def partition_reduce(self, dst: View, src: View, op: Alu, integer: bool = False) -> None:
+        """dst [1, N] = op over the partitions of src (GpSimd); exact for 32-bit integers."""
+        flags = Flag.INTEGER * (integer or src.dtype in _WORDS)
+        self._run(Opcode.PARTITION_REDUCE, (dst, src), op0=op, flags=flags)
+
+
+def _pattern_dims(shape: tuple[int, ...], steps: Sequence[int]) -> list[tuple[int, int]]:
+    if len(steps) != len(shape):
+        raise SimulationError(f"{len(steps)} steps for the free dimensions {shape}")
+    return merged(zip(shape, steps, strict=True))
+
+
+def _view(operand: Operand) -> View | None:
+    return operand if isinstance(operand, View) else None
+
+
+def _number(operand: Operand) -> float:
+    return 0.0 if isinstance(operand, View) else operand

@@ -1,0 +1,93 @@
+"""Which engine runs an instruction that several can run: the one that is done with it first."""
+
+from npuviz.targets.neuroncore.compiler.lowerings import CannotLower
+from npuviz.targets.neuroncore.compiler.patterns.strides import merged
+from npuviz.targets.neuroncore.compiler.builder.validation import check_operands
+from npuviz.targets.neuroncore.compiler.patterns.tile_view import DTYPE_CODES, View
+from npuviz.targets.neuroncore.costs.facts import Pattern
+from npuviz.targets.neuroncore.costs.instructions import allowed_engines, estimate
+from npuviz.targets.neuroncore.isa import BITVEC, NUM_ENGINES, Alu, Engine, Flag, Opcode
+from npuviz.targets.neuroncore.spec import NeuronSpec
+
+_ON_BITS = BITVEC | {Alu.BYPASS}
+_Views = tuple[View | None, ...]
+
+
+class EngineChoice:
+    """Estimated work of every engine of every core since the node began, in base cycles."""
+
+    def __init__(self, spec: NeuronSpec, num_cores: int) -> None:
+        self._spec = spec
+        self._busy = [[0] * (NUM_ENGINES + 1) for _ in range(num_cores)]
+        self._known: dict[tuple[object, ...], tuple[tuple[Engine, int], ...]] = {}
+
+    def begin(self) -> None:
+        """Start counting afresh."""
+        for busy in self._busy:
+            busy[:] = [0] * len(busy)
+
+    def charge(self, core: int, engine: Engine, cycles: int) -> None:
+        """Add work to an engine."""
+        self._busy[core][engine] += cycles
+
+    def choose(
+        self,
+        core: int,
+        opcode: Opcode,
+        views: _Views,
+        op0: int,
+        op1: int,
+        flags: int,
+        wanted: Engine | None,
+    ) -> Engine:
+        """The engine for an instruction; it is charged. Raises CannotLower if none (or not `wanted`) can."""
+        key = (opcode, op0, op1, flags, *(view and _key(view) for view in views))
+        options = self._known.get(key)
+        if options is None:
+            options = self._known[key] = self._options(opcode, views, op0, op1, flags)
+        if wanted is not None:
+            options = tuple(option for option in options if option[0] == wanted)
+        if not options:
+            name = f" on {wanted.name}" if wanted is not None else ""
+            raise CannotLower(f"{opcode.name} of {_kinds(views)} is not possible{name} on {self._spec.arch}")
+        busy = self._busy[core]
+        engine, cycles = options[0]
+        if len(options) > 1:
+            engine, cycles = min(options, key=lambda option: busy[option[0]] + option[1])
+        busy[engine] += cycles
+        return engine
+
+    def _options(
+        self, opcode: Opcode, views: _Views, op0: int, op1: int, flags: int
+    ) -> tuple[tuple[Engine, int], ...]:
+        check_operands(opcode, views)
+        patterns = tuple(_pattern(view) if view is not None else None for view in views)
+        spec = self._spec
+        engines = allowed_engines(spec, opcode, patterns, op0, op1, flags)
+        if flags & Flag.INTEGER and {op0, op1} <= _ON_BITS:
+            # Integer numbers in operators on bits: no arithmetic, so Vector is exact too.
+            plain = allowed_engines(spec, opcode, patterns, op0, op1, flags & ~Flag.INTEGER)
+            engines += tuple(engine for engine in plain if engine not in engines)
+        return tuple(
+            (engine, estimate(spec, opcode, engine, patterns, op0, op1, flags)) for engine in engines
+        )
+
+
+def _key(view: View) -> bytes:
+    packed = view.packed()
+    return packed[:2] + packed[3:4] + packed[8:24]
+
+
+def _pattern(view: View) -> Pattern:
+    dims = merged(zip(view.shape, view.steps, strict=True))
+    return Pattern(
+        int(view.space),
+        DTYPE_CODES[view.dtype],
+        view.partitions,
+        tuple(size for size, _ in dims),
+        tuple(step for _, step in dims),
+    )
+
+
+def _kinds(views: _Views) -> str:
+    return ", ".join(f"{view.space.name} {view.dtype}" for view in views if view is not None)

@@ -1,0 +1,321 @@
+"""Movements between HBM and SBUF: fetch, load, store, copies within HBM, gather and scatter."""
+
+import numpy as np
+
+from npuviz.base.errors import SimulationError
+from npuviz.program.graph import Graph
+from npuviz.targets.neuroncore.compiler.builder.allocator import Tile
+from npuviz.targets.neuroncore.compiler.builder.core import BuilderCore
+from npuviz.targets.neuroncore.compiler.patterns.descriptors import Side, descriptors, hbm_side, sbuf_side
+from npuviz.targets.neuroncore.compiler.streams.emitter import Access, immediates
+from npuviz.targets.neuroncore.compiler.lowerings import CannotLower
+from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
+from npuviz.targets.neuroncore.compiler.patterns.strides import dense_steps
+from npuviz.targets.neuroncore.compiler.patterns.tile_view import DTYPE_CODES, View
+from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Alu, Engine, Flag, Opcode, Space
+from npuviz.targets.neuroncore.spec import NeuronSpec
+from npuviz.targets.neuroncore.tables import SBUF, Descriptor, DescriptorOp
+
+Descriptors = tuple[Descriptor, ...]
+
+_WIDE = {"int64": "int32", "uint64": "uint32"}
+"""64-bit integers in HBM and what the engines compute of them: their low words."""
+_DMA_FLOATS = frozenset(("float8_e4m3fn", "float8_e5m2", "float16", "float32", "bfloat16"))
+_DMA_INTEGERS = frozenset(("uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "bool"))
+_DMA_TYPES = _DMA_FLOATS | _DMA_INTEGERS
+"""Types that DMA casts. Ref: NEFFDOC; bool is moved as uint8."""
+
+
+class BuilderMemory(BuilderCore):
+    """Adds the movements."""
+
+    def __init__(self, graph: Graph, spec: NeuronSpec) -> None:
+        super().__init__(graph, spec)
+        self._relay_words: tuple[HbmView, HbmView] | None = None
+        self.emitter.relay = self._relay
+
+    def _forget_variables(self, length: int) -> None:
+        if self._relay_words is not None and self._relay_words[1].variable >= length:
+            self._relay_words = None
+
+    def _relay(self) -> tuple[int, tuple[Descriptor, ...]]:
+        """A transfer of core 0 that moves one word nobody needs."""
+        if self._relay_words is None:
+            self._relay_words = (
+                self.scratch((1,), "float32"),
+                self.constant(np.zeros(1, np.float32), "relay"),
+            )
+        to, source = self._relay_words
+        made = descriptors(hbm_side(to), hbm_side(source))
+        return self.queues.queue(0, "Loads"), made
+
+    # HBM to SBUF ---------------------------------------------------------------------------------
+
+    def fetch(self, src: HbmView, dtype: str | None = None) -> View:
+        """An SBUF copy of `src` (partitions, *free): loaded, or still there. Not to be written.
+
+        dtype  of the copy; None: as it is in HBM, except that 64-bit integers come as the int32 (uint32)
+               view of their low words
+        """
+        if not src.shape:
+            src = src.reshape(1)
+        wanted = dtype or _WIDE.get(src.dtype, src.dtype)
+        if wanted not in DTYPE_CODES:
+            raise CannotLower(f"{wanted} values do not go to the engines")
+        partitions, free = src.shape[0], src.shape[1:]
+        if not 1 <= partitions <= NUM_PARTITIONS or 0 in free:
+            raise SimulationError(f"fetch of {src!r}: the first dimension is the partition, 1..128")
+        cache = self._cache[self.core]
+        found = cache.find(src, wanted)
+        if found is not None:
+            self._hold(found.tile)
+            return found
+        if src.dtype in _WIDE and dtype in (None, _WIDE[src.dtype]):
+            view = self._load_wide(src)
+        else:
+            view = self.sbuf(partitions, free, wanted)
+            self.load(view, src)
+        cache.add(src, view, self.variables.drafts[src.variable].box(src))
+        return view
+
+    def _load_wide(self, src: HbmView) -> View:
+        tile = self.sbuf(src.shape[0], (*src.shape[1:], 2), _WIDE[src.dtype])
+        self._load(tile, _wide_side(tile, self.spec.sbuf_partition_bytes, src), src, "copy")
+        return tile[(slice(None), ..., 0)]
+
+    def load(self, dst: View, src: HbmView) -> None:
+        """HBM to an SBUF tile: `src` has the shape (partitions, *free) of `dst` or reshapes to it; casts."""
+        src = _shaped(src, dst)
+        if _same(dst.dtype, src.dtype):
+            self._load(dst, sbuf_side(dst, self.spec.sbuf_partition_bytes), src, "copy")
+        elif src.dtype in _WIDE and dst.dtype in ("int32", "uint32"):
+            self.copy(dst.bitcast(_WIDE[src.dtype]), self._load_wide(src))
+        elif self.spec.has_dma_compute and src.dtype in _DMA_TYPES and dst.dtype in _DMA_TYPES:
+            self._load(dst, sbuf_side(dst, self.spec.sbuf_partition_bytes), src, "cast")
+        else:
+            self.copy(dst, self.fetch(src))
+
+    def _load(self, dst: View, side: Side, src: HbmView, op: DescriptorOp) -> None:
+        draft = self.variables.drafts[src.variable]
+        purpose = "Weights" if draft.variable.kind == "constant" else "Loads"
+        reads = self._reads_of(src)
+        dst.tile.forget(dst.box())
+        self.emitter.transfer(
+            self.queues.queue(self.core, purpose),
+            descriptors(side, hbm_side(src), op),
+            reads,
+            [(dst.tile, dst.box())],
+            (dst.tile,),
+        )
+        if dst.tile.tensor < 0:
+            dst.tile.tensor = draft.variable.tensor
+
+    def _reads_of(self, src: HbmView) -> list[Access]:
+        """The accesses of reading a pattern: none if nobody ever writes the variable."""
+        draft = self.variables.drafts[src.variable]
+        if draft.variable.kind in ("constant", "input"):
+            return []
+        region = draft.region
+        if not region.writes and not region.prior:
+            raise SimulationError(f"{draft.variable.name} is read before anything writes it")
+        return [(region, draft.box(src))]
+
+    # SBUF to HBM ---------------------------------------------------------------------------------
+
+    def store(self, dst: HbmView, src: View) -> None:
+        """An SBUF (or PSUM) tile to HBM: `dst` has the shape of `src` or reshapes to it; casts.
+
+        A fetch of the same pattern finds `src` as long as its tile is not written or reused.
+        """
+        dst = _shaped(dst, src)
+        if src.space == Space.PSUM:
+            with self.tiles():
+                kind = dst.dtype if dst.dtype in DTYPE_CODES else src.dtype
+                staged = self.sbuf(src.partitions, src.shape, kind)
+                self.copy(staged, src)
+                self.store(dst, staged)
+            return
+        if _same(dst.dtype, src.dtype):
+            self._store(dst, src, sbuf_side(src, self.spec.sbuf_partition_bytes), "copy")
+        elif self.spec.has_dma_compute and src.dtype in _DMA_TYPES and dst.dtype in _DMA_TYPES:
+            self._store(dst, src, sbuf_side(src, self.spec.sbuf_partition_bytes), "cast")
+        elif dst.dtype in _WIDE:
+            self._store_wide(dst, src)
+            return
+        elif dst.dtype in DTYPE_CODES:
+            with self.tiles():
+                staged = self.sbuf(src.partitions, src.shape, dst.dtype)
+                self.copy(staged, src)
+                self.store(dst, staged)
+            return
+        else:
+            raise CannotLower(f"{src.dtype} is not stored as {dst.dtype}")
+        if src.dtype == _WIDE.get(dst.dtype, dst.dtype):
+            self._remember(dst, src)
+
+    def _remember(self, dst: HbmView, src: View) -> None:
+        if src.partition == 0:
+            src.tile.chance = True
+            self._cache[self.core].add(dst, src, self.variables.drafts[dst.variable].box(dst))
+
+    def _store_wide(self, dst: HbmView, src: View) -> None:
+        """Integers widened by the engines: low words, and high words that repeat the sign."""
+        with self.tiles():
+            word = _WIDE[dst.dtype]
+            pair = self.sbuf(src.partitions, (*src.shape, 2), word)
+            low, high = pair[(slice(None), ..., 0)], pair[(slice(None), ..., 1)]
+            self.copy(low, src)
+            if word == "int32" and src.dtype not in ("uint8", "bool", "uint16", "uint32"):
+                self._run(
+                    Opcode.TENSOR_SCALAR,
+                    (high, low),
+                    op0=Alu.ARITHMETIC_RIGHT_SHIFT,
+                    flags=Flag.INTEGER,
+                    imm=immediates((31, 0, 0), True),
+                )
+            else:
+                self._run(Opcode.MEMSET, (high,))
+            self._store(dst, pair, _wide_side(pair, self.spec.sbuf_partition_bytes, dst), "copy")
+
+    def _store(self, dst: HbmView, src: View, side: Side, op: DescriptorOp) -> None:
+        made = descriptors(hbm_side(dst), side, op)
+        self._transfer_out("Stores", dst, made, [(src.tile, src.box())], (src.tile,))
+        tensor = self.variables.drafts[dst.variable].variable.tensor
+        if src.tile.tensor < 0:
+            src.tile.tensor = tensor
+        if tensor >= 0:
+            self.shown.stored(tensor, dst, src)
+
+    def _transfer_out(
+        self, purpose: str, dst: HbmView, made: Descriptors, reads: list[Access], tiles: tuple[Tile, ...] = ()
+    ) -> None:
+        draft = self.variables.drafts[dst.variable]
+        box = draft.box(dst)
+        for cache in self._cache:
+            cache.forget_range(dst.variable, box)
+        self.emitter.transfer(
+            self.queues.queue(self.core, purpose),
+            made,
+            reads,
+            [(draft.region, box)],
+            tiles,
+        )
+
+    # Within HBM ----------------------------------------------------------------------------------
+
+    def dma(self, dst: HbmView, src: HbmView) -> None:
+        """HBM to HBM: equal shapes of any rank; equal types (bool is uint8) or a cast that DMA does."""
+        if dst.shape != src.shape:
+            src = src.reshape(*dst.shape)
+        if 0 in dst.shape:
+            return
+        same = _same(dst.dtype, src.dtype)
+        if not same and not (self.spec.has_dma_compute and {dst.dtype, src.dtype} <= _DMA_TYPES):
+            raise CannotLower(f"DMA does not cast {src.dtype} to {dst.dtype} on {self.spec.arch}")
+        made = descriptors(hbm_side(dst), hbm_side(src), "copy" if same else "cast")
+        self._transfer_out("Copies", dst, made, self._reads_of(src))
+
+    # By index ------------------------------------------------------------------------------------
+
+    def gather(self, dst: View, src: HbmView, index: View) -> None:
+        """Row index[p] of `src` (rows, *row) to partition p of `dst` (P, *row); index [P,1] int32."""
+        self._require_gather(index)
+        row = src[0:1].broadcast_to((dst.partitions, *src.shape[1:]))
+        row = _shaped(row, dst)
+        if not _same(dst.dtype, src.dtype):
+            raise SimulationError(f"gather of {src.dtype} rows into {dst!r}: types must be equal")
+        reads = [(index.tile, index.box()), *self._reads_of(src)]
+        dst.tile.forget(dst.box())
+        self._gather_transfer(
+            descriptors(sbuf_side(dst, self.spec.sbuf_partition_bytes), hbm_side(row)),
+            reads,
+            [(dst.tile, dst.box())],
+            Flag.GATHER_SOURCE,
+            src.steps[0],
+            index,
+            (index.tile, dst.tile),
+        )
+
+    def scatter(self, dst: HbmView, index: View, src: View) -> None:
+        """Partition p of `src` (partitions, *row) to row index[p] of `dst` (rows, *row); index [P,1] int32.
+
+        With equal indices the last partition wins.
+        """
+        self._require_gather(index)
+        row = _shaped(dst[0:1].broadcast_to((src.partitions, *dst.shape[1:])), src)
+        if not _same(dst.dtype, src.dtype):
+            raise SimulationError(f"scatter of {src!r} into {dst.dtype} rows: types must be equal")
+        draft = self.variables.drafts[dst.variable]
+        box = draft.box(dst)
+        for cache in self._cache:
+            cache.forget_range(dst.variable, box)
+        self._gather_transfer(
+            descriptors(hbm_side(row), sbuf_side(src, self.spec.sbuf_partition_bytes)),
+            [(index.tile, index.box()), (src.tile, src.box())],
+            [(draft.region, box)],
+            Flag.SCATTER_TARGET,
+            dst.steps[0],
+            index,
+            (index.tile, src.tile),
+        )
+
+    def _require_gather(self, index: View) -> None:
+        if not self.spec.has_pool:
+            raise CannotLower(f"gathering by DMA needs GpSimd, which {self.spec.arch} does not have")
+        if index.dtype not in ("int32", "uint32") or index.free_size != 1:
+            raise SimulationError(f"{index!r}: an index has one int32 a partition")
+
+    def _gather_transfer(
+        self,
+        made: Descriptors,
+        reads: list[Access],
+        writes: list[Access],
+        flag: Flag,
+        row_bytes: int,
+        index: View,
+        tiles: tuple[Tile, ...],
+    ) -> None:
+        self.emitter.transfer(
+            self.queues.queue(self.core, "Gathers"),
+            made,
+            reads,
+            writes,
+            tiles,
+            "software DGE",
+            int(flag | Flag.INTEGER),
+            immediates((row_bytes, 0, 0), True),
+            index,
+        )
+
+    # The engines' copy, needed for conversions -------------------------------------------------------
+
+    def copy(self, dst: View, src: View, engine: Engine | None = None, integer: bool = False) -> None:
+        """dst = src, cast; any shapes of equally many elements a partition.
+
+        integer  integers of different widths are cut and extended, not converted through fp32
+        """
+        self._run(Opcode.TENSOR_COPY, (dst, src), engine=engine, flags=Flag.INTEGER * integer)
+
+
+def _same(first: str, second: str) -> bool:
+    """Whether two types have the same bytes for the same values."""
+    return first == second or {first, second} == {"bool", "uint8"}
+
+
+def _shaped(hbm: HbmView, view: View) -> HbmView:
+    """The HBM pattern in the shape of a tile."""
+    wanted = (view.partitions, *view.shape)
+    if hbm.shape == wanted:
+        return hbm
+    try:
+        return hbm.reshape(*wanted)
+    except ValueError as error:
+        raise SimulationError(f"{hbm!r} and {view!r} differ in shape: {error}") from None
+
+
+def _wide_side(pair: View, partition_bytes: int, like: HbmView) -> Side:
+    """A tile (partitions, *free, 2) of words as 64-bit elements of the shape of `like`."""
+    shape = (pair.partitions, *pair.shape[:-1])
+    steps = (partition_bytes, *dense_steps(pair.shape[:-1], 8))
+    offset = pair.partition * partition_bytes + pair.address
+    return Side(SBUF, offset, like.dtype, 8, shape, steps)

@@ -1,0 +1,56 @@
+"""Operator type -> how it is lowered: collected from the family modules."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from npuviz.program.graph import Node
+
+if TYPE_CHECKING:
+    from npuviz.targets.neuroncore.compiler.builder.builder import Builder
+
+DOMAINS = frozenset(("", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview.training", "com.microsoft"))
+"""Operator domains whose operators the tables name."""
+
+
+class CannotLower(Exception):
+    """The engines cannot run this node; the text says why."""
+
+
+Lower = Callable[["Builder", Node], None]
+LowerEpilogue = Callable[["Builder", Node, Sequence[Node]], None]
+
+
+def _modules() -> Iterator[ModuleType]:
+    package = import_module(__name__.rpartition(".")[0])
+    for module in iter_modules(package.__path__):
+        yield import_module(f"{package.__name__}.{module.name}")
+
+
+@cache
+def lowerings() -> Mapping[str, Lower]:
+    """The lowering of every operator type that the engines have one for.
+
+    A module of this package is a family when it has a table LOWERINGS.
+    """
+    found: dict[str, Lower] = {}
+    for module in _modules():
+        found.update(getattr(module, "LOWERINGS", {}))
+    return found
+
+
+@cache
+def epilogues() -> Mapping[str, LowerEpilogue]:
+    """Matrix operators that compute following elementwise nodes on their results (table EPILOGUES)."""
+    found: dict[str, LowerEpilogue] = {}
+    for module in _modules():
+        found.update(getattr(module, "EPILOGUES", {}))
+    return found
+
+
+def lowering_of(node: Node) -> Lower | None:
+    """How a node is lowered, or None."""
+    return lowerings().get(node.op_type) if node.domain in DOMAINS else None

@@ -1,0 +1,159 @@
+"""Conv: any kernel, stride, dilation and padding, groups, one to three dimensions."""
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+
+from npuviz.program.graph import Node
+from npuviz.targets.neuroncore.compiler.builder.builder import Builder
+from npuviz.targets.neuroncore.compiler.operators.conv.inputs import DirectInput, PackedInput, Packing, choose_packing
+from npuviz.targets.neuroncore.compiler.operators.conv.loops import Convolution, input_boxes
+from npuviz.targets.neuroncore.compiler.operators.conv.weights import (
+    Bias,
+    Channels,
+    LiveBias,
+    LiveWeights,
+    StoredBias,
+    StoredWeights,
+    Weights,
+    block_size,
+    pack_groups,
+)
+from npuviz.targets.neuroncore.compiler.operators.matmul.epilogue import Epilogue
+from npuviz.targets.neuroncore.compiler.lowerings import CannotLower
+from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
+from npuviz.targets.neuroncore.compiler.operators.matmul.matmul import require_floats
+from npuviz.targets.neuroncore.compiler.operators.matmul.panels import item_bytes, operand_dtype
+from npuviz.targets.neuroncore.compiler.operators.quantized.requantize import Requantize
+from npuviz.targets.neuroncore.compiler.operators.windows import Axis, window_axes
+
+Axes = tuple[Axis, Axis, Axis]
+
+
+def lower_conv(b: Builder, node: Node) -> None:
+    """Conv."""
+    conv_group(b, node, ())
+
+
+def conv_group(b: Builder, node: Node, followers: Sequence[Node]) -> None:
+    """A Conv and element-wise operators on its result."""
+    present = [tensor for tensor in node.inputs if tensor >= 0]
+    require_floats(b, present)
+    result = followers[-1].outputs[0] if followers else node.outputs[0]
+    bias = stored_or_live(b, node.inputs[2]) if len(present) > 2 else None
+    weights = stored_or_live(b, node.inputs[1])
+    name = b.graph.tensors[node.inputs[1]].name
+    epilogue = Epilogue(b, node, followers, result)
+    emit_convolution(b, node, b.hbm(node.inputs[0]), weights, bias, epilogue, name)
+
+
+def emit_convolution(
+    b: Builder,
+    node: Node,
+    source: HbmView,
+    weights: HbmView | np.ndarray,
+    bias: HbmView | np.ndarray | None,
+    epilogue: Epilogue | Requantize,
+    name: str,
+) -> None:
+    """Convolve [N, C, spatial...] with [M, C / groups, spatial...]; what is stored comes as an array.
+
+    The windows are those of the node's attributes; the result is the tensor of the epilogue.
+    name  of the weights
+    """
+    out = b.hbm(epilogue.result)
+    kernel = weights.shape[2:]
+    try:
+        axes = window_axes(node, source.shape, out.shape, kernel)
+    except ValueError as error:
+        raise CannotLower(str(error)) from None
+    groups = int(node.attributes.get("group", 1))
+    dtype = operand_dtype(b, source.dtype)
+    channels = Channels(groups, source.shape[1] // groups, out.shape[1] // groups)
+    source, axes = _flat_if_pointwise(b, source, axes, channels, dtype)
+    shape = (out.shape[0], out.shape[1], axes[0].out, axes[1].out, axes[2].out)
+    inputs = channels.inputs
+    packing = None
+    if isinstance(weights, np.ndarray):
+        packing = choose_packing(axes, channels, item_bytes(dtype), b.spec)
+    chosen, channels = _weights(b, weights, channels, axes, packing, (dtype, name))
+    limit = b.spec.sbuf_usable_bytes // 4
+    boxes = input_boxes(
+        axes,
+        len(channels.input_parts),
+        item_bytes(dtype),
+        (limit if packing is None else limit // 4, limit),
+        packing,
+    )
+    Convolution(
+        b,
+        axes,
+        channels,
+        DirectInput(b, source, axes, channels, dtype)
+        if packing is None
+        else PackedInput(b, source, packing, inputs, dtype),
+        chosen,
+        _bias(b, bias, channels, name),
+        epilogue,
+        out.reshape(*shape),
+        shape,
+        boxes,
+    ).run()
+
+
+def stored_or_live(b: Builder, tensor: int) -> HbmView | np.ndarray:
+    """A tensor's values if they are known when compiling, else its home."""
+    known = b.graph.constants.get(tensor)
+    return b.hbm(tensor) if known is None else known
+
+
+def _bias(b: Builder, bias: HbmView | np.ndarray | None, channels: Channels, name: str) -> Bias | None:
+    if bias is None:
+        return None
+    if isinstance(bias, np.ndarray):
+        return StoredBias(b, bias, channels, f"{name}/bias")
+    return LiveBias(b, bias)
+
+
+def _flat_if_pointwise(
+    b: Builder, source: HbmView, axes: Axes, channels: Channels, dtype: str
+) -> tuple[HbmView, Axes]:
+    """[N, C, planes, rows, columns]; all positions in one row where the kernel is 1 and the plane fits."""
+    shape = (*source.shape[:2], *(axis.size for axis in axes))
+    is_pointwise = all((a.kernel, a.stride, a.before) == (1, 1, 0) and a.out == a.size for a in axes)
+    count = prod(shape[2:])
+    size = len(channels.input_parts) * count * item_bytes(dtype)
+    if is_pointwise and size <= b.spec.sbuf_usable_bytes // 4:
+        return source.reshape(*shape[:2], 1, 1, count), (Axis(1, 1), Axis(1, 1), Axis(count, count))
+    return source.reshape(*shape), axes
+
+
+def _weights(
+    b: Builder,
+    weights: HbmView | np.ndarray,
+    channels: Channels,
+    axes: Axes,
+    packing: Packing | None,
+    kind: tuple[str, str],
+) -> tuple[Weights, Channels]:
+    """The weights as PE takes them, and the channels as it then sees them; kind is (dtype, name)."""
+    taps = axes[0].kernel * axes[1].kernel * axes[2].kernel
+    if not isinstance(weights, np.ndarray):
+        view = weights.reshape(weights.shape[0], channels.inputs * taps)
+        return LiveWeights(b, view, channels, taps, kind[0]), channels
+    if packing is not None:
+        array = packing.weights(
+            weights.reshape(channels.outputs, channels.inputs, axes[1].kernel, axes[2].kernel)
+        )
+        channels = Channels(1, array.shape[1], channels.outputs)
+        taps = packing.taps
+    else:
+        array = weights.reshape(weights.shape[0], channels.inputs, taps)
+        channels = pack_groups(channels.groups, channels.inputs, channels.outputs)
+    block = block_size(channels, taps, item_bytes(kind[0]), b.spec.sbuf_usable_bytes // 4)
+    return StoredWeights(b, array, channels, *kind, block), channels
+
+
+LOWERINGS = {"Conv": lower_conv}
+EPILOGUES = {"Conv": conv_group}

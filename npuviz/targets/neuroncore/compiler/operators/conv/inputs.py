@@ -1,0 +1,274 @@
+"""Inputs of convolutions on chip, and which part each tap reads. No im2col: taps are strided views."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from npuviz.targets.neuroncore.compiler.builder.builder import Builder
+from npuviz.targets.neuroncore.compiler.operators.conv.weights import Channels
+from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
+from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
+from npuviz.targets.neuroncore.compiler.operators.windows import Axis, Span
+from npuviz.targets.neuroncore.isa import NUM_PARTITIONS
+from npuviz.targets.neuroncore.spec import NeuronSpec
+
+MAX_PACKED_CHANNELS = 32
+"""Input channels up to which kernel rows share the partitions with them."""
+Range = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """Outputs [planes) x [rows) x [columns) of a convolution."""
+
+    planes: Range
+    rows: Range
+    columns: Range
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Sizes of the three ranges."""
+        (d0, d1), (r0, r1), (w0, w1) = self.planes, self.rows, self.columns
+        return d1 - d0, r1 - r0, w1 - w0
+
+    def of(self, tensor: HbmView) -> HbmView:
+        """The box of a tensor [channels, planes, rows, columns]."""
+        return tensor[:, slice(*self.planes), slice(*self.rows), slice(*self.columns)]
+
+    def inputs(self, axes: tuple[Axis, Axis, Axis]) -> tuple[Range, Range, Range]:
+        """Inputs that the outputs read; all of an axis whose outputs are all in the box."""
+        return (
+            _inputs(axes[0], self.planes),
+            _inputs(axes[1], self.rows),
+            _inputs(axes[2], self.columns),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Tap:
+    """One matmul: weights `index` of input part `part` times `moving`, added to part of an output box.
+
+    rows, columns  of the box, from its start
+    is_full        it covers the whole box
+    """
+
+    part: int
+    index: int
+    rows: Range
+    columns: Range
+    moving: View
+    is_full: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """Views of the parts [channels, planes, rows, columns], and the positions of their first elements."""
+
+    views: list[View]
+    plane: int
+    row: int
+    column: int
+
+
+def _inputs(axis: Axis, outputs: Range) -> Range:
+    found = axis.inputs(*outputs)
+    # A whole axis is what the operator before left on chip.
+    return (0, axis.size) if outputs == (0, axis.out) and found[0] < found[1] else found
+
+
+def step_slice(first: int, count: int, stride: int) -> slice:
+    """`count` positions from `first`, `stride` apart."""
+    return slice(first, first + (count - 1) * stride + 1, stride)
+
+
+class DirectInput:
+    """Channels on partitions, planes as they are; borders by leaving out outputs without data."""
+
+    def __init__(
+        self, b: Builder, source: HbmView, axes: tuple[Axis, Axis, Axis], channels: Channels, dtype: str
+    ) -> None:
+        self.b, self.source, self.axes, self.channels, self.dtype = b, source, axes, channels, dtype
+
+    def load(self, image: int, group: int, box: Box) -> Loaded:
+        """What the outputs of a box read."""
+        planes, rows, columns = box.inputs(self.axes)
+        if planes[0] == planes[1] or rows[0] == rows[1] or columns[0] == columns[1]:
+            return Loaded([], 0, 0, 0)
+        cut = (slice(*planes), slice(*rows), slice(*columns))
+        first = group * self.channels.inputs
+        views: list[View] = []
+        for c0, c1 in self.channels.input_parts:
+            views.append(self.b.fetch(self.source[image, first + c0 : first + c1, *cut], self.dtype))
+        return Loaded(views, planes[0], rows[0], columns[0])
+
+    def taps(self, loaded: Loaded, box: Box) -> list[Tap]:
+        """Matmuls of a box of one plane, one that covers it first if there is any."""
+        found: list[Tap] = []
+        depth, height, width = self.axes
+        for plane in range(depth.kernel):
+            at = depth.span(plane, *box.planes)
+            for row in range(height.kernel):
+                rows = height.span(row, *box.rows)
+                for column in range(width.kernel):
+                    columns = width.span(column, *box.columns)
+                    if at.count and rows.count and columns.count:
+                        index = (plane * height.kernel + row) * width.kernel + column
+                        found += self._parts(loaded, box, index, (at, rows, columns))
+        return sorted(found, key=lambda tap: not tap.is_full)
+
+    def _parts(self, loaded: Loaded, box: Box, index: int, spans: tuple[Span, Span, Span]) -> list[Tap]:
+        at, rows, columns = spans
+        _, height, width = self.axes
+        region_rows = (rows.first - box.rows[0], rows.end - box.rows[0])
+        region_columns = (columns.first - box.columns[0], columns.end - box.columns[0])
+        is_full = (rows.count, columns.count) == box.shape[1:]
+        found: list[Tap] = []
+        for part, view in enumerate(loaded.views):
+            moving = view[
+                :,
+                at.source - loaded.plane,
+                step_slice(rows.source - loaded.row, rows.count, height.stride),
+                step_slice(columns.source - loaded.column, columns.count, width.stride),
+            ]
+            found.append(Tap(part, index, region_rows, region_columns, moving, is_full))
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """Kernel rows and `columns` neighbouring kernel columns that share the partitions with the channels.
+
+    Partition (i, ky, c) holds the input rows that tap ky reads, shifted by i columns, with the border's
+    zeros: position t is input column t - before + i * dilation.
+    """
+
+    columns: int
+    axes: tuple[Axis, Axis, Axis]
+
+    @property
+    def taps(self) -> int:
+        """Groups of kernel columns: matmuls for an output box."""
+        return -(-self.axes[2].kernel // self.columns)
+
+    def width(self, outputs: int) -> int:
+        """Positions of a row for so many output columns."""
+        axis = self.axes[2]
+        return (self.taps - 1) * self.columns * axis.dilation + (outputs - 1) * axis.stride + 1
+
+    def valid(self, shift: int, outputs: Range) -> Span:
+        """Positions of a row for a range of output columns that hold input columns of a shift."""
+        axis = self.axes[2]
+        source = outputs[0] * axis.stride - axis.before + shift * axis.dilation
+        first = max(0, -source)
+        end = min(self.width(outputs[1] - outputs[0]), axis.size - source)
+        return Span(first, max(first, end), source + first)
+
+    def weights(self, array: np.ndarray) -> np.ndarray:
+        """[outputs, inputs, kernel rows, kernel columns] as [outputs, partitions, taps]."""
+        outputs, inputs, rows, columns = array.shape
+        missing = self.taps * self.columns - columns
+        if missing:
+            array = np.pad(array, ((0, 0), (0, 0), (0, 0), (0, missing)))
+        split = array.reshape(outputs, inputs, rows, self.taps, self.columns)
+        return split.transpose(0, 4, 2, 1, 3).reshape(outputs, -1, self.taps)
+
+
+def choose_packing(
+    axes: tuple[Axis, Axis, Axis], channels: Channels, item: int, spec: NeuronSpec
+) -> Packing | None:
+    """The packing that is done first, taking PE and DMA to work side by side; None if none fits.
+
+    Each further column saves matmuls and loads the input once more.
+    """
+    depth, height, width = axes
+    lanes = channels.inputs * height.kernel
+    if (
+        channels.groups > 1
+        or channels.inputs > MAX_PACKED_CHANNELS
+        or depth.kernel * depth.size > 1
+        or height.kernel * width.kernel == 1
+        or lanes > NUM_PARTITIONS
+    ):
+        return None
+    passes = spec.matmul_row_cycles * (spec.matmul_fp32_passes if item == 4 else 1)
+    element = spec.dma_element_ns + width.size * item / spec.dma_peak_bytes_per_ns
+
+    def cycles(columns: int) -> float:
+        packing = Packing(columns, axes)
+        on_pe = packing.taps * height.out * width.out * passes
+        elements = columns * lanes * height.out
+        return max(on_pe, elements * element / spec.num_dma_engines * spec.pe_hz / 1e9)
+
+    most = min(width.kernel, NUM_PARTITIONS // lanes)
+    return Packing(min(range(1, most + 1), key=cycles), axes)
+
+
+class PackedInput:
+    """Few channels: a Packing of them, so that PE sums several taps at once."""
+
+    def __init__(self, b: Builder, source: HbmView, packing: Packing, inputs: int, dtype: str) -> None:
+        self.b, self.source, self.packing, self.dtype = b, source, packing, dtype
+        self.inputs = inputs
+
+    def load(self, image: int, group: int, box: Box) -> Loaded:
+        """A tile [shifts * kernel rows * channels, 1, output rows, positions]."""
+        del group
+        packing = self.packing
+        height = packing.axes[1]
+        count = box.rows[1] - box.rows[0]
+        lanes = height.kernel * self.inputs
+        width = packing.width(box.shape[2])
+        tile = self.b.sbuf(packing.columns * lanes, (1, count, width), self.dtype)
+        spans = [height.span(row, *box.rows) for row in range(height.kernel)]
+        self._clear(tile[:, 0], spans, box)
+        for shift in range(packing.columns):
+            valid = packing.valid(shift, box.columns)
+            for row, span in enumerate(spans):
+                if span.count and valid.count:
+                    lane = shift * lanes + row * self.inputs
+                    rows = slice(span.first - box.rows[0], span.end - box.rows[0])
+                    where = tile[lane : lane + self.inputs, 0, rows, valid.first : valid.end]
+                    lines = step_slice(span.source, span.count, height.stride)
+                    columns = slice(valid.source, valid.source + valid.count)
+                    self.b.load(where, self.source[image, :, 0, lines, columns])
+        return Loaded([tile], 0, box.rows[0], box.columns[0])
+
+    def _clear(self, tile: View, spans: list[Span], box: Box) -> None:
+        """Zeros where some partition has no input."""
+        count = box.rows[1] - box.rows[0]
+        top = max(span.first - box.rows[0] if span.count else count for span in spans)
+        bottom = max(box.rows[1] - span.end if span.count else count for span in spans)
+        valid = [self.packing.valid(shift, box.columns) for shift in range(self.packing.columns)]
+        left, right = max(span.first for span in valid), min(span.end for span in valid)
+        if top + bottom >= count or left >= right:
+            self.b.memset(tile, 0.0)
+            return
+        for part in (
+            tile[:, :top],
+            tile[:, count - bottom :],
+            tile[:, top : count - bottom, :left],
+            tile[:, top : count - bottom, right:],
+        ):
+            if part.free_size:
+                self.b.memset(part, 0.0)
+
+    def taps(self, loaded: Loaded, box: Box) -> list[Tap]:
+        """Matmuls of a box: one per group of kernel columns, each covering it."""
+        width = self.packing.axes[2]
+        rows = slice(box.rows[0] - loaded.row, box.rows[1] - loaded.row)
+        whole = ((0, box.shape[1]), (0, box.shape[2]))
+        first = (box.columns[0] - loaded.column) * width.stride
+        step = self.packing.columns * width.dilation
+        return [
+            Tap(
+                0,
+                tap,
+                *whole,
+                loaded.views[0][:, 0, rows, step_slice(first + tap * step, box.shape[2], width.stride)],
+                True,
+            )
+            for tap in range(self.packing.taps)
+        ]
+
+
+Input = DirectInput | PackedInput

@@ -1,0 +1,172 @@
+"""Operands of PE on chip: parts of matrices with the contraction on partitions.
+
+PE sums over partitions, so both operands need K there. A matrix whose rows are K in HBM is loaded as
+it is; of the other kind, rows are loaded and turned over by PE, 128 x 128 at a time. K larger than a
+column of the array is cut into chunks, in one of two ways:
+
+consecutive  chunk j holds rows 128 j .. 128 j + 127: long runs along the other axis
+spread       partition p holds rows p J .. p J + J - 1: one long run per partition, for narrow matrices
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from npuviz.program.dtypes import numpy_dtype
+from npuviz.targets.neuroncore.compiler.builder.builder import Builder
+from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
+from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
+from npuviz.targets.neuroncore.compiler.operators.windows import blocks, even_blocks
+from npuviz.targets.neuroncore.isa import NUM_PARTITIONS
+
+FLOATS = ("float32", "bfloat16", "float16")
+PIECE_BYTES = 1 << 14
+"""Most that one load brings to a partition."""
+_TURNED_PER_BANK = 4
+"""128 x 128 blocks of fp32 that a PSUM bank of 2 KiB holds side by side."""
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """A matrix in HBM; `view` is [K, X] if is_k_major, else [X, K]."""
+
+    view: HbmView
+    is_k_major: bool
+
+    @property
+    def depth(self) -> int:
+        """K."""
+        return self.view.shape[0 if self.is_k_major else 1]
+
+    @property
+    def width(self) -> int:
+        """X: M of the stationary operand, N of the moving one."""
+        return self.view.shape[1 if self.is_k_major else 0]
+
+
+@dataclass(frozen=True, slots=True)
+class Depth:
+    """A range of K over partitions: `lanes` of them in every chunk, fewer in the last if consecutive."""
+
+    first: int
+    end: int
+    lanes: int
+    is_spread: bool
+
+    @property
+    def chunks(self) -> int:
+        """Contractions that PE needs for the range."""
+        return -(-(self.end - self.first) // self.lanes)
+
+    def height(self, chunk: int) -> int:
+        """Partitions of a chunk."""
+        return min(self.lanes, self.end - self.first - chunk * self.lanes)
+
+
+def spread_lanes(count: int) -> int:
+    """The largest divisor of `count` that is a number of partitions."""
+    return max(lanes for lanes in range(1, min(count, NUM_PARTITIONS) + 1) if count % lanes == 0)
+
+
+def consecutive(first: int, end: int) -> Depth:
+    """Chunks of 128 consecutive rows."""
+    return Depth(first, end, min(NUM_PARTITIONS, end - first), False)
+
+
+def operand_dtype(b: Builder, dtype: str) -> str:
+    """What PE reads for a tensor of a float type: floats of 32 bits become the compute type."""
+    return b.compute_dtype if dtype == "float32" else dtype
+
+
+def item_bytes(dtype: str) -> int:
+    """Bytes of an element."""
+    return numpy_dtype(dtype).itemsize
+
+
+def recast(array: np.ndarray, dtype: str) -> np.ndarray:
+    """The array in another type; a repeated value stays one."""
+    wanted = numpy_dtype(dtype)
+    if array.dtype == wanted:
+        return array
+    if array.size and not any(array.strides):
+        return np.broadcast_to(array[(0,) * array.ndim].astype(wanted), array.shape)
+    return array.astype(wanted)
+
+
+def bring(b: Builder, source: HbmView, dtype: str, is_kept: bool) -> View:
+    """The elements in SBUF: from the cache of fetched views, or in a tile of the caller's own."""
+    if is_kept:
+        return b.fetch(source, dtype)
+    tile = b.sbuf(source.shape[0], source.shape[1:], dtype)
+    b.load(tile, source)
+    return tile
+
+
+def panel(
+    b: Builder, matrix: Matrix, depth: Depth, columns: tuple[int, int], dtype: str, is_kept: bool
+) -> list[View]:
+    """Chunks [K of the chunk, X of `columns`] of a matrix in SBUF, of `dtype`."""
+    if matrix.is_k_major:
+        return _as_stored(b, matrix.view, depth, columns, dtype, is_kept)
+    return _turned(b, matrix.view, depth, columns, dtype, is_kept)
+
+
+def _as_stored(
+    b: Builder, view: HbmView, depth: Depth, columns: tuple[int, int], dtype: str, is_kept: bool
+) -> list[View]:
+    part = view[depth.first : depth.end, columns[0] : columns[1]]
+    width = columns[1] - columns[0]
+    lanes = depth.lanes
+    whole = (depth.end - depth.first) // lanes
+    if depth.is_spread:
+        source = part.reshape(lanes, depth.chunks, width)
+    else:
+        source = part[: whole * lanes].reshape(whole, lanes, width).permute(1, 0, 2)
+    found: list[View] = []
+    # In pieces: PE can start on the first one, and small tiles find room between those in use.
+    for first, end in even_blocks(whole, max(1, PIECE_BYTES // (width * item_bytes(dtype)))):
+        tile = bring(b, source[:, first:end], dtype, is_kept)
+        found += [tile[:, chunk] for chunk in range(end - first)]
+    if depth.end - depth.first > whole * lanes:
+        found.append(bring(b, part[whole * lanes :], dtype, is_kept))
+    return found
+
+
+def _turned(
+    b: Builder, view: HbmView, depth: Depth, columns: tuple[int, int], dtype: str, is_kept: bool
+) -> list[View]:
+    tile = b.sbuf(depth.lanes, (depth.chunks, columns[1] - columns[0]), dtype)
+    for x0, x1 in blocks(columns[1] - columns[0], NUM_PARTITIONS):
+        for c0, c1 in _pieces(depth, dtype):
+            with b.tiles():
+                k0, k1 = depth.first + c0 * depth.lanes, min(depth.end, depth.first + c1 * depth.lanes)
+                part = Depth(k0, k1, depth.lanes, depth.is_spread)
+                rows = bring(b, view[columns[0] + x0 : columns[0] + x1, k0:k1], dtype, is_kept)
+                for first, end in _groups(part):
+                    with b.tiles():
+                        high = part.height(first)
+                        bank = b.psum(high, (end - first, x1 - x0))
+                        for chunk in range(first, end):
+                            b.transpose(bank[:, chunk - first], _rows_of(rows, part, chunk))
+                        b.copy(tile[:high, c0 + first : c0 + end, x0:x1], bank)
+    return [tile[: depth.height(chunk), chunk] for chunk in range(depth.chunks)]
+
+
+def _pieces(depth: Depth, dtype: str) -> list[tuple[int, int]]:
+    """Ranges of chunks whose rows are loaded together."""
+    if depth.is_spread:
+        return [(0, depth.chunks)]
+    return even_blocks(depth.chunks, max(1, PIECE_BYTES // (depth.lanes * item_bytes(dtype))))
+
+
+def _rows_of(rows: View, depth: Depth, chunk: int) -> View:
+    if depth.is_spread:
+        return rows[:, chunk :: depth.chunks]
+    return rows[:, chunk * depth.lanes : chunk * depth.lanes + depth.height(chunk)]
+
+
+def _groups(depth: Depth) -> list[tuple[int, int]]:
+    """Ranges of chunks of equal height that share a bank."""
+    whole = depth.chunks if depth.height(depth.chunks - 1) == depth.lanes else depth.chunks - 1
+    found = blocks(whole, _TURNED_PER_BANK)
+    return found if whole == depth.chunks else [*found, (whole, depth.chunks)]

@@ -1,0 +1,202 @@
+"""ScatterElements, ScatterND, TensorScatter, MaxUnpool: results that indices name.
+
+The data is copied first; rows (or single elements) then go to their places by descriptors that GpSimd
+makes. Reductions read, compute and write one row after the other, so that equal indices add up.
+"""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from npuviz.program.dtypes import numpy_dtype
+from npuviz.program.graph import Node
+from npuviz.targets.neuroncore.compiler.builder.builder import Builder
+from npuviz.targets.neuroncore.compiler.lowerings import CannotLower
+from npuviz.targets.neuroncore.compiler.operators.movement.gather import constant_of, product, row_numbers
+from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
+from npuviz.targets.neuroncore.compiler.operators.movement.indices import bases, scaled, words, wrapped
+from npuviz.targets.neuroncore.compiler.operators.movement.maps import fill
+from npuviz.targets.neuroncore.compiler.operators.movement.arguments import (
+    axis_of,
+    copy,
+    input_id,
+    integer,
+    source,
+    target,
+    text,
+)
+from npuviz.targets.neuroncore.compiler.patterns.strides import dense_steps
+from npuviz.targets.neuroncore.compiler.patterns.tile_view import DTYPE_CODES, View
+from npuviz.targets.neuroncore.compiler.operators.windows import blocks
+from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Alu
+
+REDUCTIONS = {"add": Alu.ADD, "mul": Alu.MULTIPLY, "max": Alu.MAXIMUM, "min": Alu.MINIMUM}
+MAX_SINGLE = 1 << 14
+"""Elements that are scattered one by one: each block of 128 of them takes an instruction."""
+MAX_REDUCED = 2048
+"""Rows that a reduction combines one after the other."""
+ROW_ELEMENTS = 4096
+
+
+def lower_scatter_elements(b: Builder, node: Node) -> None:
+    """ScatterElements and the older Scatter: every element has an index along one axis."""
+    to, of = target(b, node), source(b, node, 0)
+    indices, updates = source(b, node, 1), source(b, node, 2)
+    axis = axis_of(integer(node, "axis"), len(of.shape))
+    copy(b, to, of)
+    count = indices.num_elements
+    if not count:
+        return
+    if count > MAX_SINGLE:
+        raise CannotLower(f"a scatter of {count} single elements, at most {MAX_SINGLE}")
+    steps = dense_steps(of.shape)
+    places = b.constant(bases(indices.shape, steps, axis).reshape(count, 1))
+    flat, values = indices.reshape(count, 1), updates.reshape(count, 1)
+    for begin, end in blocks(count, NUM_PARTITIONS):
+        with b.tiles():
+            index = wrapped(b, b.fetch(flat[begin:end]), of.shape[axis])
+            index = scaled(b, index, steps[axis], b.fetch(places[begin:end]), of.num_elements)
+            _put(b, to.reshape(-1, 1), index, values[begin:end], text(node, "reduction", "none"))
+
+
+def lower_scatter_nd(b: Builder, node: Node) -> None:
+    """ScatterND: the last axis of the indices names the slice that an update goes to."""
+    to, of = target(b, node), source(b, node, 0)
+    indices, updates = source(b, node, 1), source(b, node, 2)
+    depth = indices.shape[-1]
+    row = product(of.shape[depth:])
+    copy(b, to, of)
+    if not updates.num_elements:
+        return
+    count = indices.num_elements // depth
+    reduction = text(node, "reduction", "none")
+    values, rows = updates.reshape(count, row), to.reshape(-1, row)
+    fixed = constant_of(b, node, 1)
+    if fixed is not None and reduction == "none":
+        for at, place in enumerate(fixed.reshape(count, depth)):
+            place = np.where(place < 0, place + np.array(of.shape[:depth]), place)
+            where = int(np.ravel_multi_index(tuple(place), of.shape[:depth]))
+            copy(b, rows[where : where + 1], values[at : at + 1])
+        return
+    for begin, end, index in row_numbers(b, indices, of.shape[:depth], np.zeros(count, np.int64)):
+        _put(b, rows, index, values[begin:end], reduction)
+
+
+def _put(b: Builder, rows: HbmView, index: View, values: HbmView, reduction: str) -> None:
+    """rows[index[p]] = values[p], or combined with what is there; up to 128 rows."""
+    if reduction == "none":
+        if rows.dtype == values.dtype:
+            rows, values = words(rows), words(values)
+        for first, last in blocks(rows.shape[1], ROW_ELEMENTS):
+            with b.tiles():
+                tile = b.sbuf(values.shape[0], (last - first,), rows.dtype)
+                b.load(tile, values[:, first:last])
+                b.scatter(rows[:, first:last], index, tile)
+        return
+    if reduction not in REDUCTIONS:
+        raise CannotLower(f"the reduction {reduction}")
+    if rows.dtype not in DTYPE_CODES:
+        raise CannotLower(f"a reduction of {rows.dtype}, which the engines cannot compute in")
+    if values.shape[0] * -(-rows.shape[1] // ROW_ELEMENTS) > MAX_REDUCED:
+        raise CannotLower(f"a reduction of {values.shape[0]} rows one after the other")
+    for at in range(values.shape[0]):
+        for first, last in blocks(rows.shape[1], ROW_ELEMENTS):
+            with b.tiles():
+                _combine(b, rows[:, first:last], index, values[:, first:last], at, REDUCTIONS[reduction])
+
+
+def _combine(b: Builder, rows: HbmView, index: View, values: HbmView, at: int, op: Alu) -> None:
+    size = rows.shape[1]
+    # Any partition may hold the index; the row that it names is fetched to partition 0.
+    place = b.sbuf(1, (1,), "int32")
+    move(b, place, index, at)
+    held, made, update = (b.sbuf(1, (size,), rows.dtype) for _ in range(3))
+    b.gather(held, rows, place)
+    b.load(update, values[at : at + 1])
+    b.tensor_tensor(made, held, update, op)
+    b.scatter(rows, place, made)
+
+
+def move(b: Builder, to: View, index: View, at: int) -> None:
+    """The index of partition `at` to partition 0, by way of HBM: engines stay in their partition."""
+    spot = b.scratch((1, 1), "int32")
+    b.store(spot, index[at : at + 1])
+    b.load(to, spot)
+
+
+def lower_tensor_scatter(b: Builder, node: Node) -> None:
+    """TensorScatter: a cache with its newest entries, at a place of its own for each batch."""
+    to, of, updates = target(b, node), source(b, node, 0), source(b, node, 1)
+    axis = axis_of(integer(node, "axis", -2), len(of.shape))
+    if axis == 0:
+        raise CannotLower("the batch axis as sequence axis")
+    copy(b, to, of)
+    batch, middle = of.shape[0], product(of.shape[1:axis])
+    length, count, row = of.shape[axis], updates.shape[axis], product(of.shape[axis + 1 :])
+    shape = (batch, middle, count)
+    at_batch, at_middle, at_step = (part.reshape(-1, 1) for part in np.indices(shape))
+    start = b.constant(((at_batch * middle + at_middle) * length).astype(np.int32))
+    step = b.constant(at_step.astype(np.int32))
+    first = None
+    if input_id(node, 2) >= 0:
+        given = source(b, node, 2)
+        first = b.scratch(shape, given.dtype)
+        b.dma(first, given.reshape(batch, 1, 1).broadcast_to(shape))
+        first = first.reshape(-1, 1)
+    values, rows = updates.reshape(-1, row), to.reshape(-1, row)
+    for begin, end in blocks(batch * middle * count, NUM_PARTITIONS):
+        with b.tiles():
+            place = b.fetch(step[begin:end])
+            if first is not None:
+                place = scaled(b, b.fetch(first[begin:end]), 1, place, 2 * length)
+            if text(node, "mode", "linear") == "circular":
+                inside = b.sbuf(end - begin, (1,), "int32")
+                b.tensor_scalar(inside, place, Alu.MOD, length)
+                place = inside
+            index = scaled(b, place, 1, b.fetch(start[begin:end]), batch * middle * length)
+            _put(b, rows, index, values[begin:end], "none")
+
+
+def lower_max_unpool(b: Builder, node: Node) -> None:
+    """MaxUnpool: zeros, and each value where its maximum came from."""
+    to, of, indices = target(b, node), source(b, node, 0), source(b, node, 1)
+    count = of.num_elements
+    if count > MAX_SINGLE:
+        raise CannotLower(f"a scatter of {count} single elements, at most {MAX_SINGLE}")
+    inferred = _unpooled_shape(node, of.shape)
+    whole = to
+    if inferred != to.shape:
+        whole = b.scratch(inferred, to.dtype)
+    zero = np.zeros(1, numpy_dtype(to.dtype))
+    fill(b, whole, zero)
+    flat, values = indices.reshape(count, 1), of.reshape(count, 1)
+    for begin, end in blocks(count, NUM_PARTITIONS):
+        with b.tiles():
+            index = wrapped(b, b.fetch(flat[begin:end]), whole.num_elements)
+            _put(b, whole.reshape(-1, 1), index, values[begin:end], "none")
+    if whole is not to:
+        fill(b, to, zero)
+        copy(b, to[tuple(slice(0, size) for size in inferred)], whole)
+
+
+def _unpooled_shape(node: Node, shape: tuple[int, ...]) -> tuple[int, ...]:
+    kernel = [int(size) for size in node.attributes["kernel_shape"]]
+    rank = len(kernel)
+    strides = [int(size) for size in node.attributes.get("strides") or [1] * rank]
+    pads = [int(size) for size in node.attributes.get("pads") or [0] * (2 * rank)]
+    return (
+        *shape[:2],
+        *(
+            (size - 1) * strides[at] + kernel[at] - pads[at] - pads[at + rank]
+            for at, size in enumerate(shape[2:])
+        ),
+    )
+
+
+LOWERINGS: Mapping[str, Callable[[Builder, Node], None]] = {
+    "Scatter": lower_scatter_elements,
+    "ScatterElements": lower_scatter_elements,
+    "ScatterND": lower_scatter_nd,
+    "TensorScatter": lower_tensor_scatter,
+    "MaxUnpool": lower_max_unpool,
+}

@@ -1,0 +1,153 @@
+"""Operators that no engine can run, each with the reason; Compress and sums of shifted copies that it can.
+
+The size of what NonZero, Unique or NonMaxSuppression return depends on values, while a program of the
+chip has fixed sizes: these stay on the host.
+"""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from npuviz.program.graph import Node
+from npuviz.targets.neuroncore.compiler.builder.builder import Builder
+from npuviz.targets.neuroncore.compiler.lowerings import CannotLower
+from npuviz.targets.neuroncore.compiler.operators.movement.maps import move_by_map, numbers
+from npuviz.targets.neuroncore.compiler.operators.movement.arguments import (
+    axis_of,
+    ints,
+    known_ints,
+    source,
+    target,
+)
+from npuviz.targets.neuroncore.compiler.patterns.tile_view import DTYPE_CODES
+from npuviz.targets.neuroncore.compiler.operators.windows import blocks
+from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Alu
+
+VALUE_DEPENDENT = "the size of the result depends on values"
+NO_TENSOR = "sequences, optionals and text are no tensors of the chip"
+CONTROL_FLOW = "what runs depends on values"
+RANDOM = "random numbers"
+REASONS: Mapping[str, str] = {
+    **dict.fromkeys(("NonZero", "Unique", "NonMaxSuppression"), VALUE_DEPENDENT),
+    **dict.fromkeys(("If", "Loop"), CONTROL_FLOW),
+    **dict.fromkeys(
+        (
+            "RandomNormal",
+            "RandomNormalLike",
+            "RandomUniform",
+            "RandomUniformLike",
+            "Multinomial",
+        ),
+        RANDOM,
+    ),
+    **dict.fromkeys(
+        (
+            "SequenceAt",
+            "SequenceConstruct",
+            "SequenceEmpty",
+            "SequenceErase",
+            "SequenceInsert",
+            "SequenceLength",
+            "SplitToSequence",
+            "ConcatFromSequence",
+            "Optional",
+            "OptionalGetElement",
+            "OptionalHasElement",
+            "RegexFullMatch",
+            "StringConcat",
+            "StringNormalizer",
+            "StringSplit",
+        ),
+        NO_TENSOR,
+    ),
+    "ImageDecoder": "a compressed picture is decoded by the host",
+    "TfIdfVectorizer": "counting n-grams is work for the host",
+    "Det": "an elimination that depends on values",
+}
+"""Operators that stay on the host whatever their inputs."""
+
+
+def lower_compress(b: Builder, node: Node) -> None:
+    """Compress where the condition is known when compiling."""
+    to, of = target(b, node), source(b, node)
+    value = b.graph.constants.get(node.inputs[1])
+    if value is None:
+        raise CannotLower(VALUE_DEPENDENT)
+    condition = np.asarray(value).astype(bool)
+    axis = node.attributes.get("axis")
+    flat = numbers(of.shape)
+    if axis is None:
+        move_by_map(b, to, of, flat.reshape(-1)[: condition.size][condition[: flat.size]])
+        return
+    at = axis_of(int(axis), len(of.shape))
+    move_by_map(b, to, of, np.compress(condition, flat, axis=at))
+
+
+def lower_col2im(b: Builder, node: Node) -> None:
+    """Col2Im: every block element is a shifted, strided copy of the picture; Vector adds them up."""
+    to, of = target(b, node), source(b, node)
+    image = known_ints(b, node, 1, "the shape of the picture")
+    block = known_ints(b, node, 2, "the shape of a block")
+    if image is None or block is None or to.dtype not in DTYPE_CODES:
+        raise CannotLower(f"a sum of {to.dtype}")
+    rank = len(block)
+    dilations = ints(node, "dilations", [1] * rank) or [1] * rank
+    strides = ints(node, "strides", [1] * rank) or [1] * rank
+    pads = ints(node, "pads", [0] * (2 * rank)) or [0] * (2 * rank)
+    batch, channels = to.shape[:2]
+    counts = [
+        (image[at] + pads[at] + pads[at + rank] - dilations[at] * (block[at] - 1) - 1) // strides[at] + 1
+        for at in range(rank)
+    ]
+    if rank > 3:
+        raise CannotLower(f"{rank} spatial axes")
+    columns = of.reshape(batch * channels, int(np.prod(block)), *counts)
+    planes = to.reshape(batch * channels, *image)
+    for begin, end in blocks(batch * channels, NUM_PARTITIONS):
+        with b.tiles():
+            total = b.sbuf(end - begin, tuple(image), to.dtype)
+            b.memset(total, 0.0)
+            for tap, place in enumerate(np.ndindex(*block)):
+                key, taken = _overlap(image, counts, place, (dilations, strides, pads[:rank]))
+                if key is None:
+                    continue
+                part = b.fetch(columns[begin:end, tap])[(slice(None), *taken)]
+                where = total[(slice(None), *key)]
+                b.tensor_tensor(where, where, part, Alu.ADD)
+            b.store(planes[begin:end], total)
+
+
+def _overlap(
+    image: list[int],
+    counts: list[int],
+    place: tuple[int, ...],
+    geometry: tuple[list[int], list[int], list[int]],
+) -> tuple[list[slice] | None, list[slice]]:
+    """Where in the picture one element of all blocks lies, and which blocks lie inside."""
+    key: list[slice] = []
+    taken: list[slice] = []
+    for size, count, tap, dilation, stride, pad in zip(image, counts, place, *geometry, strict=True):
+        shift = tap * dilation - pad
+        first = max(0, -(shift // stride)) if shift < 0 else 0
+        last = min(count - 1, (size - 1 - shift) // stride)
+        if last < first:
+            return None, []
+        start = first * stride + shift
+        key.append(slice(start, start + (last - first) * stride + 1, stride))
+        taken.append(slice(first, last + 1))
+    return key, taken
+
+
+def _refuse(reason: str) -> Callable[[Builder, Node], None]:
+    def lower(b: Builder, node: Node) -> None:
+        del b, node
+        raise CannotLower(reason)
+
+    return lower
+
+
+LOWERINGS: Mapping[str, Callable[[Builder, Node], None]] = {
+    **{op_type: _refuse(reason) for op_type, reason in REASONS.items()},
+    "Compress": lower_compress,
+    "Col2Im": lower_col2im,
+}

@@ -1,0 +1,1 @@
+"""Normalisations of rows and of channels, and softmax."""

@@ -1,0 +1,132 @@
+"""Softmax, LogSoftmax and Hardmax: along one axis, held whole in a partition."""
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from npuviz.program.graph import Node
+from npuviz.targets.neuroncore.compiler.operators.reduction.axis_tiles import AxisTile, axis_tiles
+from npuviz.targets.neuroncore.compiler.operators.elementwise.elementwise import home
+from npuviz.targets.neuroncore.compiler.lowerings import CannotLower
+from npuviz.targets.neuroncore.compiler.operators.elementwise.primitives import binary, scalar, temporary
+from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
+from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
+from npuviz.targets.neuroncore.isa import Activation, Alu, ReduceCmd
+
+if TYPE_CHECKING:
+    from npuviz.targets.neuroncore.compiler.builder.builder import Builder
+
+LIMIT = 16384
+"""Elements of a partition: a tile and its exponentials take 128 KiB."""
+_FLOATS = ("float32", "float16", "bfloat16")
+
+
+def over_axis(x: View) -> View:
+    """A tile (P, axis, inner) with the axis innermost."""
+    return x.permute(1, 0)
+
+
+def along_axis(row: View, x: View) -> View:
+    """One value for each inner element (P, inner) repeated along the axis of `x` (P, axis, inner)."""
+    return row.reshape(1, row.free_size).broadcast(*x.shape)
+
+
+def reduce_axis(b: "Builder", x: View, op: Alu, dtype: str = "float32") -> View:
+    """A tile (P, axis, inner) reduced over the axis, as (P, inner)."""
+    made = b.sbuf(x.partitions, (x.shape[1],), dtype)
+    b.tensor_reduce(made, over_axis(x), op, 1)
+    return made
+
+
+def _softmax_tile(b: "Builder", tile: AxisTile, is_log: bool) -> None:
+    x = tile.fetch(b, 0)
+    peak = reduce_axis(b, x, Alu.MAXIMUM)
+    shape = (tile.axis, tile.inner)
+    made = b.sbuf(tile.partitions, shape, "float32")
+    if tile.inner > 1:
+        shifted = b.sbuf(tile.partitions, shape, "float32")
+        b.tensor_tensor(shifted, x, along_axis(peak, x), Alu.SUBTRACT)
+        b.activation(made, shifted, Activation.EXP)
+        sums = reduce_axis(b, made, Alu.ADD)
+        if is_log:
+            logs = temporary(b, sums)
+            b.activation(logs, sums, Activation.LOG)
+            b.tensor_tensor(made, shifted, along_axis(logs, x), Alu.SUBTRACT)
+        else:
+            inverse = temporary(b, sums)
+            scalar(b, inverse, sums, Alu.DIVIDE, 1.0, reverse=True)
+            b.tensor_tensor(made, made, along_axis(inverse, x), Alu.MULTIPLY)
+        tile.store(b, 1, made)
+        return
+    negative, sums = temporary(b, peak), temporary(b, peak)
+    scalar(b, negative, peak, Alu.MULTIPLY, -1.0)
+    b.activation(made, x, Activation.EXP, bias=negative, cmd=ReduceCmd.RESET_REDUCE, accumulators=sums)
+    stored = tile.sides[1].dtype
+    result = made if stored == "float32" else b.sbuf(tile.partitions, shape, stored)
+    if is_log:
+        logs = temporary(b, sums)
+        b.activation(logs, sums, Activation.LOG)
+        b.tensor_scalar(result, x, Alu.ADD, negative, Alu.SUBTRACT, logs)
+    else:
+        inverse = temporary(b, sums)
+        scalar(b, inverse, sums, Alu.DIVIDE, 1.0, reverse=True)
+        b.tensor_scalar(result, made, Alu.MULTIPLY, inverse)
+    tile.store(b, 1, result)
+
+
+def _coerced(b: "Builder", node: Node, view: HbmView) -> tuple[HbmView, int]:
+    """The tensor and the axis; before opset 13 everything from the axis on is one axis."""
+    opsets = b.graph.opsets
+    old = opsets.get("ai.onnx", opsets.get("", 13)) < 13
+    axis = int(node.attributes.get("axis", 1 if old else -1))
+    if not old:
+        return view, axis
+    axis %= max(1, len(view.shape))
+    return view.reshape(math.prod(view.shape[:axis]), math.prod(view.shape[axis:])), 1
+
+
+def lower_softmax(b: "Builder", node: Node) -> None:
+    """Softmax and LogSoftmax, with the maximum subtracted."""
+    source, target = home(b, node.inputs[0]), home(b, node.outputs[0])
+    if source.dtype not in _FLOATS:
+        raise CannotLower(f"{node.op_type} of {source.dtype}")
+    source, axis = _coerced(b, node, source)
+    for tile in axis_tiles(source.shape, axis, (source, target.reshape(*source.shape)), LIMIT):
+        with b.tiles():
+            _softmax_tile(b, tile, node.op_type == "LogSoftmax")
+
+
+def ramp(b: "Builder", partitions: int, size: int, is_falling: bool) -> View:
+    """1, 2, ... size (or falling) along the axis, in every partition, as (P, axis, 1)."""
+    values = np.arange(1, size + 1, dtype=np.float32)
+    values = values[::-1].copy() if is_falling else values
+    name = f"ramp.{'falling' if is_falling else 'rising'}.{size}"
+    return b.fetch(b.constant(values, name).reshape(1, size, 1).broadcast_to((partitions, size, 1)))
+
+
+def lower_hardmax(b: "Builder", node: Node) -> None:
+    """Hardmax: 1 at the first maximum of the axis."""
+    source, target = home(b, node.inputs[0]), home(b, node.outputs[0])
+    if source.dtype not in _FLOATS:
+        raise CannotLower(f"Hardmax of {source.dtype}")
+    source, axis = _coerced(b, node, source)
+    for tile in axis_tiles(source.shape, axis, (source, target.reshape(*source.shape)), LIMIT // 2):
+        with b.tiles():
+            x = tile.fetch(b, 0)
+            marks = b.sbuf(tile.partitions, x.shape, "float32")
+            binary(b, marks, x, along_axis(reduce_axis(b, x, Alu.MAXIMUM), x), Alu.EQUAL)
+            first = ramp(b, tile.partitions, tile.axis, is_falling=True)
+            binary(b, marks, marks, first.broadcast(*x.shape), Alu.MULTIPLY)
+            best = reduce_axis(b, marks, Alu.MAXIMUM)
+            made = b.sbuf(tile.partitions, x.shape, target.dtype)
+            binary(b, made, marks, along_axis(best, x), Alu.EQUAL)
+            tile.store(b, 1, made)
+
+
+LOWERINGS: dict[str, Callable[["Builder", Node], None]] = {
+    "Softmax": lower_softmax,
+    "LogSoftmax": lower_softmax,
+    "Hardmax": lower_hardmax,
+}

@@ -1,0 +1,216 @@
+"""MaxPool, LpPool and the global pools. AveragePool is in pool_average.py."""
+
+from npuviz.program.graph import Node
+from npuviz.targets.neuroncore.compiler.builder.builder import Builder
+from npuviz.targets.neuroncore.compiler.operators.conv.inputs import step_slice
+from npuviz.targets.neuroncore.compiler.lowerings import CannotLower
+from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
+from npuviz.targets.neuroncore.compiler.operators.matmul.panels import FLOATS, item_bytes
+from npuviz.targets.neuroncore.compiler.operators.pool.sliding_reduction import (
+    Axes,
+    Window,
+    pool_axes,
+    slide,
+    windows,
+)
+from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
+from npuviz.targets.neuroncore.compiler.operators.windows import blocks, even_blocks
+from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Alu
+
+_LOWEST = {"int8": -128.0, "uint8": 0.0}
+_MAX_SCATTERED = 1 << 14
+
+
+def require_floats(b: Builder, node: Node) -> None:
+    """Raises CannotLower unless the input is a float that the engines compute."""
+    dtype = b.graph.tensors[node.inputs[0]].dtype
+    if dtype not in FLOATS:
+        raise CannotLower(f"{node.op_type} of {dtype}")
+
+
+def lower_max_pool(b: Builder, node: Node) -> None:
+    """MaxPool, with indices where they are asked for."""
+    source, out = b.hbm(node.inputs[0]), b.hbm(node.outputs[0])
+    if source.dtype not in FLOATS and source.dtype not in _LOWEST:
+        raise CannotLower(f"MaxPool of {source.dtype}")
+    axes = pool_axes(node, source, out)
+    lowest = _LOWEST.get(source.dtype, float("-inf"))
+    if len(node.outputs) > 1 and node.outputs[1] >= 0:
+        is_column_major = bool(node.attributes.get("storage_order", 0))
+        rank = len(source.shape) - 2
+        _with_indices(b, (source, out, b.hbm(node.outputs[1])), axes, lowest, is_column_major, rank)
+        return
+    for window in windows(b, source, out, axes):
+        b.store(window.out, slide(b, window, axes, Alu.MAXIMUM, lowest, source.dtype))
+
+
+def _with_indices(
+    b: Builder,
+    tensors: tuple[HbmView, HbmView, HbmView],
+    axes: Axes,
+    lowest: float,
+    is_column_major: bool,
+    rank: int,
+) -> None:
+    """All taps in order; where one is larger its position replaces the one so far."""
+    source, out, indices = tensors
+    depth, height, width = (axis.size for axis in axes)
+    steps = (height * width, width, 1)
+    if is_column_major:
+        steps = (1, depth, depth * height) if rank == 3 else (depth * height * width, 1, height)
+    target = indices.reshape(source.shape[0] * source.shape[1], *(axis.out for axis in axes))
+    for window in windows(b, source, out, axes, share=8):
+        box = window.box
+        largest = b.sbuf(window.source.partitions, box.shape, source.dtype)
+        chosen = b.sbuf(window.source.partitions, box.shape, "int32")
+        places = b.sbuf(window.source.partitions, window.source.shape, "int32")
+        b.memset(largest, lowest)
+        b.memset(chosen, 0)
+        base = window.rows[0] * depth * height * width
+        base += sum(first * step for first, step in zip(window.origin, steps, strict=True))
+        b.iota(places, base, steps, depth * height * width)
+        for view, place, where in _taps(window, axes, places):
+            with b.tiles():
+                best, at = largest[where], chosen[where]
+                larger = b.sbuf(view.partitions, view.shape, "uint8")
+                b.tensor_tensor(larger, view, best, Alu.GREATER)
+                b.copy_predicated(at, place, larger)
+                b.tensor_tensor(best, best, view, Alu.MAXIMUM)
+        b.store(window.out, largest)
+        b.store(box.of(target[slice(*window.rows)]), chosen)
+
+
+def _taps(window: Window, axes: Axes, places: View) -> list[tuple[View, View, tuple[slice, ...]]]:
+    """(inputs, their positions, outputs) of every tap, in the order of the input."""
+    found: list[tuple[View, View, tuple[slice, ...]]] = []
+    ranges = (window.box.planes, window.box.rows, window.box.columns)
+    origins = window.origin
+    for plane in range(axes[0].kernel):
+        for row in range(axes[1].kernel):
+            for column in range(axes[2].kernel):
+                taps = (plane, row, column)
+                spans = [
+                    axis.span(tap, *limits) for axis, tap, limits in zip(axes, taps, ranges, strict=True)
+                ]
+                if not all(span.count for span in spans):
+                    continue
+                inputs = tuple(
+                    step_slice(span.source - origin, span.count, axis.stride)
+                    for span, origin, axis in zip(spans, origins, axes, strict=True)
+                )
+                outputs = tuple(
+                    slice(span.first - limits[0], span.end - limits[0])
+                    for span, limits in zip(spans, ranges, strict=True)
+                )
+                key = (slice(None), *inputs)
+                found.append((window.source[key], places[key], (slice(None), *outputs)))
+    return found
+
+
+def lower_lp_pool(b: Builder, node: Node) -> None:
+    """LpPool: p-norms of windows."""
+    require_floats(b, node)
+    source, out = b.hbm(node.inputs[0]), b.hbm(node.outputs[0])
+    axes = pool_axes(node, source, out)
+    power = float(node.attributes.get("p", 2))
+    for window in windows(b, source, out, axes):
+        powers = b.sbuf(window.source.partitions, window.source.shape, "float32")
+        _to_power(b, powers, window.source, power)
+        total = slide(b, window, axes, Alu.ADD, 0.0, "float32", powers)
+        result = b.sbuf(total.partitions, total.shape, out.dtype)
+        b.tensor_scalar(result, total, Alu.POWER, 1.0 / power)
+        b.store(window.out, result)
+
+
+def _to_power(b: Builder, target: View, source: View, power: float) -> None:
+    """|source| to a power."""
+    if power == 2.0:
+        b.tensor_tensor(target, source, source, Alu.MULTIPLY)
+    else:
+        b.tensor_scalar(target, source, Alu.ABS_MAX, 0.0, Alu.POWER, power)
+
+
+def lower_global_pool(b: Builder, node: Node) -> None:
+    """GlobalAveragePool, GlobalMaxPool, GlobalLpPool."""
+    require_floats(b, node)
+    source, out = b.hbm(node.inputs[0]), b.hbm(node.outputs[0])
+    count = source.shape[0] * source.shape[1]
+    table, target = source.reshape(count, -1), out.reshape(count, 1)
+    power = float(node.attributes.get("p", 2)) if node.op_type == "GlobalLpPool" else 0.0
+    op = Alu.MAXIMUM if node.op_type == "GlobalMaxPool" else Alu.ADD
+    columns = even_blocks(table.shape[1], b.spec.sbuf_usable_bytes // 4 // item_bytes(source.dtype))
+    for first, end in blocks(count, NUM_PARTITIONS):
+        with b.tiles():
+            parts = b.sbuf(end - first, (len(columns),), "float32")
+            for index, (c0, c1) in enumerate(columns):
+                with b.tiles():
+                    values = b.fetch(table[first:end, c0:c1])
+                    if power:
+                        powers = b.sbuf(values.partitions, values.shape, "float32")
+                        _to_power(b, powers, values, power)
+                        values = powers
+                    b.tensor_reduce(parts[:, index : index + 1], values, op, 1)
+            result = b.sbuf(end - first, (1,), out.dtype)
+            total = parts
+            if len(columns) > 1:
+                total = b.sbuf(end - first, (1,), "float32")
+                b.tensor_reduce(total, parts, op, 1)
+            if power:
+                b.tensor_scalar(result, total, Alu.POWER, 1.0 / power)
+            elif op == Alu.ADD:
+                b.tensor_scalar(result, total, Alu.MULTIPLY, 1.0 / table.shape[1])
+            else:
+                b.copy(result, total)
+            b.store(target[first:end], result)
+
+
+def lower_max_unpool(b: Builder, node: Node) -> None:
+    """MaxUnpool: values go to their places by DMA, 128 at a time; everything else is zero."""
+    require_floats(b, node)
+    source, places, out = (b.hbm(tensor) for tensor in (*node.inputs[:2], node.outputs[0]))
+    shape = _unpooled_shape(node, source.shape)
+    if source.num_elements > _MAX_SCATTERED:
+        raise CannotLower(f"{source.num_elements} values to scatter one by one")
+    if any(small > large for small, large in zip(shape, out.shape, strict=True)):
+        raise CannotLower("an output smaller than what the windows cover")
+    target = out if shape == out.shape else b.scratch(shape, out.dtype)
+    _fill_zero(b, target)
+    lanes = next(n for n in range(NUM_PARTITIONS, 0, -1) if source.num_elements % n == 0)
+    values = b.fetch(source.reshape(lanes, -1), out.dtype)
+    index = b.fetch(places.reshape(lanes, -1))
+    for column in range(values.shape[0]):
+        only = slice(column, column + 1)
+        b.scatter(target.reshape(target.num_elements, 1), index[:, only], values[:, only])
+    if target is not out:
+        _fill_zero(b, out)
+        b.dma(out[tuple(slice(0, size) for size in shape)], target)
+
+
+def _unpooled_shape(node: Node, shape: tuple[int, ...]) -> tuple[int, ...]:
+    kernel = [int(value) for value in node.attributes["kernel_shape"]]
+    rank = len(kernel)
+    strides = [int(value) for value in node.attributes.get("strides") or [1] * rank]
+    pads = [int(value) for value in node.attributes.get("pads") or [0] * (2 * rank)]
+    sizes = [(shape[2 + i] - 1) * strides[i] + kernel[i] - pads[i] - pads[rank + i] for i in range(rank)]
+    return (*shape[:2], *sizes)
+
+
+def _fill_zero(b: Builder, target: HbmView) -> None:
+    flat = target.flatten()
+    lanes = next(n for n in range(NUM_PARTITIONS, 0, -1) if target.num_elements % n == 0)
+    table = flat.reshape(lanes, -1)
+    for first, end in blocks(table.shape[1], 4096):
+        with b.tiles():
+            zeros = b.sbuf(lanes, (end - first,), target.dtype)
+            b.memset(zeros, 0.0)
+            b.store(table[:, first:end], zeros)
+
+
+LOWERINGS = {
+    "MaxPool": lower_max_pool,
+    "LpPool": lower_lp_pool,
+    "GlobalAveragePool": lower_global_pool,
+    "GlobalMaxPool": lower_global_pool,
+    "GlobalLpPool": lower_global_pool,
+    "MaxUnpool": lower_max_unpool,
+}

@@ -1,0 +1,70 @@
+"""ConvInteger and QLinearConv: 8-bit integers less their zero points through PE in bfloat16."""
+
+from math import prod
+
+import numpy as np
+
+from npuviz.program.graph import Node
+from npuviz.targets.neuroncore.compiler.builder.builder import Builder
+from npuviz.targets.neuroncore.compiler.operators.conv.conv import emit_convolution, stored_or_live
+from npuviz.targets.neuroncore.compiler.operators.matmul.epilogue import Epilogue
+from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
+from npuviz.targets.neuroncore.compiler.operators.quantized.requantize import (
+    Requantize,
+    centred,
+    centred_array,
+    require_bytes,
+    require_exact,
+)
+
+
+def lower_conv_integer(b: Builder, node: Node) -> None:
+    """ConvInteger: int32 sums."""
+    source, weights, *zeros = (*node.inputs, -1, -1)
+    require_bytes(b, source, weights)
+    require_exact(prod(b.graph.tensors[weights].shape[1:]))
+    values = centred(b, source, zeros[0], (1,))
+    emit_convolution(
+        b,
+        node,
+        values,
+        _weights(b, weights, zeros[1]),
+        None,
+        Epilogue(b, node, (), node.outputs[0]),
+        b.graph.tensors[weights].name,
+    )
+
+
+def lower_qlinear_conv(b: Builder, node: Node) -> None:
+    """QLinearConv: sums plus an int32 bias, scaled, rounded and saturated to 8 bits."""
+    source, scale, zero, weights, weight_scale, weight_zero, out_scale, out_zero = node.inputs[:8]
+    bias = node.inputs[8] if len(node.inputs) > 8 else -1
+    require_bytes(b, source, weights, node.outputs[0])
+    shape = b.graph.tensors[node.outputs[0]].shape
+    by_channel = (-1, *(1,) * (len(shape) - 2))
+    requantize = Requantize(
+        b,
+        node.outputs[0],
+        (
+            b.hbm(scale).reshape(1).broadcast_to(shape),
+            b.hbm(weight_scale).reshape(*by_channel).broadcast_to(shape),
+        ),
+        b.hbm(out_scale).reshape(1).broadcast_to(shape),
+        b.hbm(out_zero).reshape(1).broadcast_to(shape),
+    )
+    values = centred(b, source, zero, (1,))
+    addend = stored_or_live(b, bias) if bias >= 0 else None
+    stored = _weights(b, weights, weight_zero)
+    emit_convolution(b, node, values, stored, addend, requantize, b.graph.tensors[weights].name)
+
+
+def _weights(b: Builder, weights: int, zero: int) -> HbmView | np.ndarray:
+    known = centred_array(b, weights, zero, 0)
+    if known is not None:
+        return known
+    shape = b.graph.tensors[weights].shape
+    zeros = b.graph.tensors[zero].shape if zero >= 0 else ()
+    return centred(b, weights, zero, (-1, *(1,) * (len(shape) - 1)) if prod(zeros) > 1 else (1,))
+
+
+LOWERINGS = {"ConvInteger": lower_conv_integer, "QLinearConv": lower_qlinear_conv}

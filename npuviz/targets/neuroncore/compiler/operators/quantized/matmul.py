@@ -1,0 +1,100 @@
+"""MatMulInteger and QLinearMatMul: 8-bit integers through PE in bfloat16."""
+
+import itertools
+from collections.abc import Callable
+
+import numpy as np
+
+from npuviz.program.graph import Node
+from npuviz.targets.neuroncore.compiler.builder.builder import Builder
+from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
+from npuviz.targets.neuroncore.compiler.operators.matmul.product import Region, multiply
+from npuviz.targets.neuroncore.compiler.operators.matmul.panels import Matrix
+from npuviz.targets.neuroncore.compiler.operators.quantized.requantize import (
+    OPERAND_DTYPE,
+    Requantize,
+    centred,
+    require_bytes,
+    require_exact,
+)
+from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
+
+
+def lower_matmul_integer(b: Builder, node: Node) -> None:
+    """MatMulInteger: int32 sums."""
+    left, right, *zeros = (*node.inputs, -1, -1)
+    require_bytes(b, left, right)
+    require_exact(b.graph.tensors[left].shape[-1])
+    operands = _operands(b, (left, zeros[0]), (right, zeros[1]))
+    _products(b, operands, b.hbm(node.outputs[0]), None)
+
+
+def lower_qlinear_matmul(b: Builder, node: Node) -> None:
+    """QLinearMatMul: sums scaled, rounded and saturated to 8 bits."""
+    left, left_scale, left_zero, right, right_scale, right_zero, scale, zero = node.inputs
+    require_bytes(b, left, right, node.outputs[0])
+    operands = _operands(b, (left, left_zero), (right, right_zero))
+    out = b.hbm(node.outputs[0])
+    requantize = Requantize(
+        b,
+        node.outputs[0],
+        (
+            b.hbm(left_scale).reshape(*_left_shape(b, left_scale)).broadcast_to(out.shape),
+            b.hbm(right_scale).reshape(*_right_shape(b, right_scale)).broadcast_to(out.shape),
+        ),
+        b.hbm(scale).reshape(*_left_shape(b, scale)).broadcast_to(out.shape),
+        b.hbm(zero).reshape(*_left_shape(b, zero)).broadcast_to(out.shape),
+    )
+    _products(b, operands, out, requantize)
+
+
+def _left_shape(b: Builder, tensor: int) -> tuple[int, ...]:
+    """A scale or zero point by row: [M] becomes [M, 1]."""
+    shape = b.graph.tensors[tensor].shape
+    return (*shape, 1) if len(shape) == 1 else shape or (1,)
+
+
+def _right_shape(b: Builder, tensor: int) -> tuple[int, ...]:
+    """A scale or zero point by column: [N] stays."""
+    return b.graph.tensors[tensor].shape or (1,)
+
+
+def _operands(b: Builder, left: tuple[int, int], right: tuple[int, int]) -> tuple[HbmView, HbmView]:
+    left_shape = _left_shape(b, left[1]) if left[1] >= 0 else ()
+    right_shape = _right_shape(b, right[1]) if right[1] >= 0 else ()
+    first, second = centred(b, *left, left_shape), centred(b, *right, right_shape)
+    if len(first.shape) == 1:
+        first = first.reshape(1, *first.shape)
+    if len(second.shape) == 1:
+        second = second.reshape(*second.shape, 1)
+    return first, second
+
+
+def _products(
+    b: Builder, operands: tuple[HbmView, HbmView], out: HbmView, requantize: Requantize | None
+) -> None:
+    left, right = operands
+    batch = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
+    rows, columns = left.shape[-2], right.shape[-1]
+    left = left.broadcast_to((*batch, *left.shape[-2:]))
+    right = right.broadcast_to((*batch, *right.shape[-2:]))
+    target = out.reshape(*batch, rows, columns)
+    for where in itertools.product(*(range(size) for size in batch)):
+        finish = None
+        if requantize is not None:
+            finish = _finish(requantize, lambda view, at=where: view.reshape(*batch, rows, columns)[at])
+        multiply(
+            b, Matrix(left[where], False), Matrix(right[where], True), target[where], finish, OPERAND_DTYPE
+        )
+
+
+def _finish(
+    requantize: Requantize, matrix: Callable[[HbmView], HbmView]
+) -> Callable[[View, View, Region], None]:
+    def finish(target: View, source: View, region: Region) -> None:
+        requantize.apply(target, source, lambda view: region.of(matrix(view)))
+
+    return finish
+
+
+LOWERINGS = {"MatMulInteger": lower_matmul_integer, "QLinearMatMul": lower_qlinear_matmul}

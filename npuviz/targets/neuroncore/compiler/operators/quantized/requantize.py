@@ -1,0 +1,154 @@
+"""Integer operands for PE and what turns its sums back into quantised integers.
+
+8-bit integers less their zero points are exact in bfloat16, their products and sums below 2^24 in fp32.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from npuviz.program.dtypes import numpy_dtype
+from npuviz.targets.neuroncore.compiler.builder.builder import Builder
+from npuviz.targets.neuroncore.compiler.operators.matmul.epilogue import Part, fetch_repeated
+from npuviz.targets.neuroncore.compiler.lowerings import CannotLower
+from npuviz.targets.neuroncore.compiler.operators.elementwise.primitives import ROUNDING
+from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
+from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
+from npuviz.targets.neuroncore.compiler.operators.windows import blocks
+from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Alu
+
+OPERAND_DTYPE = "bfloat16"
+_EXACT_SUM = 1 << 24
+_RANGES = {"int8": (-128.0, 127.0), "uint8": (0.0, 255.0)}
+
+
+def require_bytes(b: Builder, *tensors: int) -> None:
+    """Raises CannotLower unless all tensors are of 8-bit integers."""
+    for tensor in tensors:
+        dtype = b.graph.tensors[tensor].dtype
+        if dtype not in _RANGES:
+            raise CannotLower(f"an integer product of {dtype}")
+
+
+def require_exact(depth: int) -> None:
+    """Raises CannotLower where sums of `depth` products may leave what fp32 holds exactly."""
+    if depth * 255 * 255 >= _EXACT_SUM:
+        raise CannotLower(f"sums of {depth} products are not exact in fp32 (up to 258 are)")
+
+
+def centred_array(b: Builder, tensor: int, zero_point: int, axis: int) -> np.ndarray | None:
+    """A stored tensor less its zero point (-1: none) as bfloat16, or None if either is not stored.
+
+    axis  that a zero point of several values belongs to
+    """
+    array = b.graph.constants.get(tensor)
+    if array is None:
+        return None
+    values = array.astype(np.float32)
+    if zero_point >= 0:
+        zero = b.graph.constants.get(zero_point)
+        if zero is None:
+            return None
+        shape = [1] * array.ndim
+        if zero.size > 1:
+            shape[axis] = zero.size
+        values = values - zero.astype(np.float32).reshape(shape)
+    return values.astype(numpy_dtype(OPERAND_DTYPE))
+
+
+def centred(b: Builder, tensor: int, zero_point: int, zero_shape: tuple[int, ...]) -> HbmView:
+    """A tensor less its zero point (-1: none) as bfloat16 in a buffer of its own.
+
+    zero_shape  the zero point's shape, broadcast to the tensor's
+    """
+    source = b.hbm(tensor)
+    out = b.scratch(source.shape, OPERAND_DTYPE)
+    zero = b.hbm(zero_point).reshape(*zero_shape).broadcast_to(source.shape) if zero_point >= 0 else None
+    rows, width = _table_shape(source, zero)
+    table, target = source.reshape(rows, width), out.reshape(rows, width)
+    step = max(1, b.spec.sbuf_usable_bytes // 8 // 4)
+    for first, end in blocks(rows, NUM_PARTITIONS):
+        for c0, c1 in blocks(width, step):
+            with b.tiles():
+                tile = b.sbuf(end - first, (c1 - c0,), OPERAND_DTYPE)
+                values = b.fetch(table[first:end, c0:c1])
+                if zero is None:
+                    b.copy(tile, values)
+                else:
+                    part = zero.reshape(rows, width)[first:end, c0:c1]
+                    b.tensor_tensor(tile, values, fetch_repeated(b, part), Alu.SUBTRACT)
+                b.store(target[first:end, c0:c1], tile)
+    return out
+
+
+def _table_shape(source: HbmView, zero: HbmView | None) -> tuple[int, int]:
+    """Rows and columns that both a tensor and its zero point can be taken as."""
+    count = source.num_elements
+    for width in (source.shape[-1], count // source.shape[0]):
+        try:
+            if zero is not None:
+                zero.reshape(count // width, width)
+        except ValueError:
+            continue
+        return count // width, width
+    raise CannotLower("a zero point for each row of a batch")
+
+
+@dataclass(frozen=True, slots=True)
+class Requantize:
+    """round(sums * scales / divisor) + zero point, saturated: an Epilogue of integer products.
+
+    result   tensor that is stored
+    scales   of the operands, broadcast to the shape of the result
+    divisor, zero_point  of the result, broadcast likewise; None: a zero point of 0
+    """
+
+    b: Builder
+    result: int
+    scales: tuple[HbmView, ...]
+    divisor: HbmView
+    zero_point: HbmView | None
+
+    def apply(
+        self, target: View, source: View, part: Part, column: View | None = None, tile: View | None = None
+    ) -> None:
+        """Write `target` from `source`; column  what is added to the sums first, by partition."""
+        assert tile is None
+        b = self.b
+        value = b.sbuf(target.partitions, target.shape, "float32")
+        if column is not None:
+            b.tensor_scalar(value, source, Alu.ADD, column)
+            source = value
+        factor = b.sbuf(target.partitions, (1,), "float32")
+        rest = [part(scale) for scale in self.scales]
+        columns = [scale for scale in rest if _is_column(scale)]
+        for scale in rest:
+            if not _is_column(scale):
+                self._by(value, source, Alu.MULTIPLY, scale)
+                source = value
+        # One factor, rounded as a product of numbers is, before it meets the sums.
+        b.memset(factor, 1.0)
+        for scale in columns:
+            self._by(factor, factor, Alu.MULTIPLY, scale)
+        self._by(factor, factor, Alu.DIVIDE, part(self.divisor))
+        b.tensor_scalar(value, source, Alu.MULTIPLY, factor)
+        b.tensor_scalar(value, value, Alu.ADD, ROUNDING, Alu.SUBTRACT, ROUNDING)
+        if self.zero_point is not None:
+            self._by(value, value, Alu.ADD, part(self.zero_point))
+        low, high = _RANGES[target.dtype]
+        b.tensor_scalar(target, value, Alu.MAXIMUM, low, Alu.MINIMUM, high)
+
+    def _by(self, target: View, source: View, op: Alu, factor: HbmView) -> None:
+        """target = source op factor, which may be one value a partition."""
+        found = fetch_repeated(self.b, factor, "float32")
+        if not _is_column(factor):
+            self.b.tensor_tensor(target, source, found, op)
+        else:
+            self.b.tensor_scalar(
+                target, source, op, found[(slice(None), *(0,) * len(found.shape))].reshape(1)
+            )
+
+
+def _is_column(view: HbmView) -> bool:
+    """Whether all elements of a partition are the same one."""
+    return not any(step for size, step in zip(view.shape[1:], view.steps[1:], strict=True) if size > 1)

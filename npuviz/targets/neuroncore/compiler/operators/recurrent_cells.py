@@ -1,0 +1,115 @@
+"""Weights and element-wise parts of recurrent operators, with hidden units on partitions."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from npuviz.targets.neuroncore.compiler.builder.builder import Builder
+from npuviz.targets.neuroncore.compiler.lowerings import CannotLower
+from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
+from npuviz.targets.neuroncore.compiler.operators.matmul.panels import Matrix, consecutive, panel
+from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
+from npuviz.targets.neuroncore.compiler.operators.windows import blocks
+from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Activation, Alu
+
+FUNCTIONS = {
+    "Sigmoid": Activation.SIGMOID,
+    "Tanh": Activation.TANH,
+    "Relu": Activation.RELU,
+    "Softplus": Activation.SOFTPLUS,
+}
+Tiles = list[View]
+"""One view [units of the part, columns] for every 128 hidden units."""
+
+
+def unit_parts(units: int) -> list[tuple[int, int]]:
+    """Ranges of hidden units that fit the partitions."""
+    return blocks(units, NUM_PARTITIONS)
+
+
+def function(name: str) -> Activation:
+    """The activation instruction's function of an ONNX name. Raises CannotLower."""
+    try:
+        return FUNCTIONS[name]
+    except KeyError:
+        raise CannotLower(f"a recurrent operator with {name}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Gates:
+    """The matrices of one direction: chunks [K of the chunk, gates * units], K being inputs or units.
+
+    biases  by gate, one column [units of the part, 1] for every part, of inputs and units together;
+            empty without biases;  unit_biases  those of the units alone
+    """
+
+    b: Builder
+    units: int
+    inputs: Tiles
+    recurrent: Tiles
+    biases: list[Tiles]
+    unit_biases: list[Tiles]
+
+    def sums(self, gate: int, terms: Sequence[tuple[Tiles, Tiles]], part: int) -> View:
+        """A PSUM tile: the sum of weights^T @ values of a gate over (chunks of weights, of values)."""
+        u0, u1 = unit_parts(self.units)[part]
+        columns = terms[0][1][0].free_size
+        bank = self.b.psum(u1 - u0, (columns,))
+        first = gate * self.units
+        pairs = [pair for weights, values in terms for pair in zip(weights, values, strict=True)]
+        for order, (weights, values) in enumerate(pairs):
+            self.b.matmul(bank, weights[:, first + u0 : first + u1], values, accumulate=order > 0)
+        return bank
+
+    def bias(self, gate: int, part: int) -> View | float:
+        """Bias column of a gate, inputs and units together."""
+        return self.biases[gate][part] if self.biases else 0.0
+
+
+def load_gates(
+    b: Builder,
+    weights: tuple[HbmView, HbmView],
+    bias: HbmView | None,
+    units: int,
+    splits_bias: bool,
+    dtype: str,
+) -> Gates:
+    """Everything of one direction in tiles of the enclosing scope.
+
+    weights  [gates * units, inputs] and [gates * units, units];  bias [2 * gates * units]
+    splits_bias  the last gate's biases of inputs and units are kept apart (GRU)
+    """
+    rows = weights[0].shape[0]
+    count = rows // units
+    chunks = [
+        panel(b, Matrix(view, False), consecutive(0, view.shape[1]), (0, rows), dtype, True)
+        for view in weights
+    ]
+    biases: list[Tiles] = []
+    own: list[Tiles] = []
+    for gate in range(count if bias is not None else 0):
+        assert bias is not None
+        together: Tiles = []
+        alone: Tiles = []
+        for u0, u1 in unit_parts(units):
+            first = gate * units + u0
+            of_input = b.fetch(bias[first : first + u1 - u0].reshape(-1, 1), "float32")
+            first += rows
+            of_units = b.fetch(bias[first : first + u1 - u0].reshape(-1, 1), "float32")
+            alone.append(of_units)
+            if splits_bias and gate == count - 1:
+                together.append(of_input)
+            else:
+                total = b.sbuf(u1 - u0, (1,), "float32")
+                b.tensor_tensor(total, of_input, of_units, Alu.ADD)
+                together.append(total)
+        biases.append(together)
+        own.append(alone)
+    return Gates(b, units, chunks[0], chunks[1], biases, own)
+
+
+def blend(b: Builder, target: View, gate: View, new: View, old: View) -> None:
+    """target = (1 - gate) * new + gate * old, as new + gate * (old - new)."""
+    change = b.sbuf(target.partitions, target.shape, "float32")
+    b.tensor_tensor(change, old, new, Alu.SUBTRACT)
+    b.tensor_tensor(change, change, gate, Alu.MULTIPLY)
+    b.tensor_tensor(target, change, new, Alu.ADD)

@@ -1,0 +1,1 @@
+"""Operators that reduce or search along axes."""

@@ -1,0 +1,85 @@
+"""CumSum and CumProd: along one axis, held whole in a partition."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from npuviz.program.graph import Node
+from npuviz.targets.neuroncore.compiler.operators.reduction.axis_tiles import axis_tiles
+from npuviz.targets.neuroncore.compiler.operators.elementwise.elementwise import home
+from npuviz.targets.neuroncore.compiler.lowerings import CannotLower
+from npuviz.targets.neuroncore.compiler.operators.elementwise.primitives import WIDE, binary
+from npuviz.targets.neuroncore.compiler.operators.reduction.reduction import constant_input
+from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
+from npuviz.targets.neuroncore.isa import Alu
+
+if TYPE_CHECKING:
+    from npuviz.targets.neuroncore.compiler.builder.builder import Builder
+
+LIMIT = 4096
+_SCANNED = ("float32", "float16", "bfloat16", "int32", "uint32", "int64", "uint64")
+
+
+def lower_cumulative(b: "Builder", node: Node) -> None:
+    """CumSum and CumProd."""
+    source, target = home(b, node.inputs[0]), home(b, node.outputs[0])
+    if source.dtype not in _SCANNED:
+        raise CannotLower(f"{node.op_type} of {source.dtype}")
+    axis_values = constant_input(b, node, 1)
+    assert axis_values is not None
+    axis = int(axis_values.reshape(-1)[0]) % max(1, len(source.shape))
+    op = Alu.ADD if node.op_type == "CumSum" else Alu.MULTIPLY
+    exclusive = bool(node.attributes.get("exclusive", 0))
+    reverse = bool(node.attributes.get("reverse", 0))
+    for tile in axis_tiles(source.shape, axis, (source, target), LIMIT):
+        order = slice(None, None, -1 if reverse else 1)
+        with b.tiles():
+            # A scan runs along the pattern: the axis goes last, backwards if asked.
+            x = tile.fetch(b, 0)[:, order].permute(1, 0)
+            whole = x.dtype in WIDE
+            made = _steps(b, x, op) if whole else _scanned(b, x, op)
+            if exclusive:
+                made = _shifted(b, made, op)
+            out = b.sbuf(tile.partitions, (tile.axis, tile.inner), made.dtype)
+            b.copy(out[:, order].permute(1, 0), made)
+            tile.store(b, 1, out)
+
+
+def _scanned(b: "Builder", x: View, op: Alu) -> View:
+    """Running totals along the last dimension of (P, inner, axis), by the scan instruction."""
+    made, ones = b.sbuf(x.partitions, x.shape, "float32"), b.sbuf(x.partitions, (x.shape[1],), "float32")
+    b.memset(ones, 1.0)
+    for column in range(x.shape[0]):
+        if op == Alu.ADD:
+            b.scan(made[:, column], ones, x[:, column], Alu.MULTIPLY, Alu.ADD, 0.0)
+        else:
+            b.scan(made[:, column], x[:, column], ones, Alu.MULTIPLY, Alu.MULTIPLY, 1.0)
+    return made
+
+
+def _steps(b: "Builder", x: View, op: Alu) -> View:
+    """Running totals of integers, exact: log2(axis) passes that combine what is 1, 2, 4 ... apart."""
+    made = b.sbuf(x.partitions, x.shape, x.dtype)
+    b.copy(made, x)
+    distance = 1
+    while distance < x.shape[1]:
+        longer = b.sbuf(x.partitions, x.shape, x.dtype)
+        b.copy(longer[:, :, :distance], made[:, :, :distance])
+        binary(b, longer[:, :, distance:], made[:, :, distance:], made[:, :, :-distance], op, integer=True)
+        made = longer
+        distance *= 2
+    return made
+
+
+def _shifted(b: "Builder", x: View, op: Alu) -> View:
+    """Totals of what comes before each element."""
+    made = b.sbuf(x.partitions, x.shape, x.dtype)
+    b.memset(made[:, :, 0:1], 0 if op == Alu.ADD else 1)
+    if x.shape[1] > 1:
+        b.copy(made[:, :, 1:], x[:, :, :-1])
+    return made
+
+
+LOWERINGS: dict[str, Callable[["Builder", Node], None]] = {
+    "CumSum": lower_cumulative,
+    "CumProd": lower_cumulative,
+}

@@ -1,0 +1,1 @@
+"""Samples between elements: resizing, grids and regions of interest."""

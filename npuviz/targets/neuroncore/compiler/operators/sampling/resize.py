@@ -1,0 +1,179 @@
+"""Resize and Upsample: nearest as movement, linear and cubic as constant matrices times the data (PE)."""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from npuviz.program.dtypes import numpy_dtype
+from npuviz.program.graph import Node
+from npuviz.targets.neuroncore.compiler.builder.builder import Builder
+from npuviz.targets.neuroncore.compiler.lowerings import CannotLower
+from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
+from npuviz.targets.neuroncore.compiler.operators.movement.maps import MAX_ELEMENTS, fill, move_by_map
+from npuviz.targets.neuroncore.compiler.operators.movement.arguments import (
+    axis_of,
+    copy,
+    integer,
+    ints,
+    known,
+    known_ints,
+    source,
+    target,
+    text,
+)
+from npuviz.targets.neuroncore.compiler.operators.sampling.resize_weights import AxisResize
+from npuviz.targets.neuroncore.compiler.patterns.strides import dense_steps
+from npuviz.targets.neuroncore.compiler.operators.windows import blocks
+from npuviz.targets.neuroncore.isa import NUM_PARTITIONS
+
+COLUMNS = 512
+"""Moving columns of one matmul: a PSUM bank of fp32."""
+FLOATS = ("float32", "float16", "bfloat16")
+
+
+def lower_resize(b: Builder, node: Node) -> None:
+    """Resize of any version, and Upsample."""
+    to, of = target(b, node), source(b, node)
+    if not to.num_elements:
+        return
+    axes = _axes(b, node, of.shape, to.shape)
+    if all(axis.mode == "nearest" for axis in axes):
+        _nearest(b, to, of, axes)
+    elif of.dtype not in FLOATS:
+        raise CannotLower(f"a weighted sum of {of.dtype}")
+    else:
+        _weighted(b, to, of, axes)
+    _extrapolate(b, node, to, axes)
+
+
+def _axes(b: Builder, node: Node, shape: tuple[int, ...], result: tuple[int, ...]) -> list[AxisResize]:
+    rank = len(shape)
+    is_old = node.op_type == "Upsample" or b.graph.opsets.get("ai.onnx", 0) < 11
+    roi = scales = sizes = None
+    if is_old:
+        given = node.attributes.get("scales")
+        scales = known(b, node, 1, "the scales") if given is None else np.asarray(given, np.float32)
+    else:
+        roi = known(b, node, 1, "the region") if len(node.inputs) > 1 else None
+        scales = known(b, node, 2, "the scales")
+        sizes = known_ints(b, node, 3, "the sizes")
+    chosen = [axis_of(axis, rank) for axis in ints(node, "axes") or range(rank)]
+    made = [AxisResize(size, out, out / max(1, size)) for size, out in zip(shape, result, strict=True)]
+    factors = _factors(
+        node, scales, sizes, shape=[shape[axis] for axis in chosen], result=[result[axis] for axis in chosen]
+    )
+    for index, axis in enumerate(chosen):
+        region = (0.0, 1.0)
+        if roi is not None and roi.size == 2 * len(chosen):
+            region = (float(roi[index]), float(roi[index + len(chosen)]))
+        made[axis] = AxisResize(
+            shape[axis],
+            result[axis],
+            factors[index],
+            text(node, "mode", "nearest"),
+            text(node, "coordinate_transformation_mode", "asymmetric" if is_old else "half_pixel"),
+            text(node, "nearest_mode", "floor" if is_old else "round_prefer_floor"),
+            float(node.attributes.get("cubic_coeff_a", -0.75)),
+            bool(integer(node, "exclude_outside")),
+            bool(integer(node, "antialias")),
+            region,
+        )
+    return made
+
+
+def _factors(
+    node: Node, scales: np.ndarray | None, sizes: list[int] | None, shape: list[int], result: list[int]
+) -> list[float]:
+    if scales is not None and scales.size == len(shape):
+        return [float(scale) for scale in scales.reshape(-1)]
+    ratios = [out / max(1, size) for size, out in zip(shape, result, strict=True)]
+    policy = text(node, "keep_aspect_ratio_policy", "stretch")
+    if policy == "stretch":
+        return ratios
+    if sizes is None:
+        raise CannotLower("an aspect ratio kept without sizes")
+    common = [wanted / max(1, size) for size, wanted in zip(shape, sizes, strict=True)]
+    return [min(common) if policy == "not_larger" else max(common)] * len(shape)
+
+
+def _nearest(b: Builder, to: HbmView, of: HbmView, axes: list[AxisResize]) -> None:
+    if to.num_elements > MAX_ELEMENTS:
+        raise CannotLower(f"a result of {to.num_elements} elements, at most {MAX_ELEMENTS}")
+    indices = np.zeros((1,) * len(axes), np.int64)
+    for at, (axis, step) in enumerate(zip(axes, dense_steps(of.shape), strict=True)):
+        sources = np.arange(axis.size) if axis.size == axis.out and axis.scale == 1 else axis.sources()
+        indices = indices + (sources * step).reshape((-1,) + (1,) * (len(axes) - at - 1))
+    move_by_map(b, to, of, indices)
+
+
+def _weighted(b: Builder, to: HbmView, of: HbmView, axes: list[AxisResize]) -> None:
+    matrices: list[tuple[int, np.ndarray]] = []
+    for at, axis in enumerate(axes):
+        if axis.mode == "nearest":
+            continue
+        weights = axis.weights()
+        if axis.size != axis.out or not np.array_equal(weights, np.eye(axis.size)):
+            matrices.append((at, weights))
+    if not matrices:
+        copy(b, to, of)
+        return
+    held = of
+    for index, (at, weights) in enumerate(matrices):
+        shape = (*held.shape[:at], axes[at].out, *held.shape[at + 1 :])
+        made = to if index == len(matrices) - 1 else b.scratch(shape, b.held_dtype("float32"))
+        contract(b, made, held, at, weights)
+        held = made
+
+
+def contract(b: Builder, to: HbmView, of: HbmView, axis: int, weights: np.ndarray) -> None:
+    """to[.., o, ..] = sum over i of weights[o, i] * of[.., i, ..], both dense; weights (out, size)."""
+    out, size = weights.shape
+    prefix = 1
+    for each in of.shape[:axis]:
+        prefix *= each
+    rest = of.num_elements // (prefix * size)
+    if rest == 1 and prefix > 1:
+        # Rows come first on PE: the last axis is brought there, and the result back.
+        turned, made = b.scratch((size, prefix), of.dtype), b.scratch((out, prefix), to.dtype)
+        copy(b, turned, of.reshape(prefix, size).permute(1, 0))
+        contract(b, made, turned, 0, weights)
+        copy(b, to.reshape(prefix, out), made.permute(1, 0))
+        return
+    matrix = b.constant(np.ascontiguousarray(weights.T).astype(numpy_dtype(b.compute_dtype)))
+    sources = of.reshape(prefix, size, rest)
+    results = to.reshape(prefix, out, rest)
+    for at in range(prefix):
+        for begin, end in blocks(rest, COLUMNS):
+            _product(b, results[at, :, begin:end], sources[at, :, begin:end], matrix)
+
+
+def _product(b: Builder, to: HbmView, of: HbmView, matrix: HbmView) -> None:
+    """to (out, n) = matrix (size, out) transposed times of (size, n), n at most a PSUM bank."""
+    size, out = matrix.shape
+    with b.tiles():
+        parts = [
+            (first, last, b.fetch(of[first:last], b.compute_dtype))
+            for first, last in blocks(size, NUM_PARTITIONS)
+        ]
+        for begin, end in blocks(out, NUM_PARTITIONS):
+            with b.tiles():
+                sums = b.psum(end - begin, (of.shape[1],))
+                for index, (first, last, moving) in enumerate(parts):
+                    stationary = b.fetch(matrix[first:last, begin:end], b.compute_dtype)
+                    b.matmul(sums, stationary, moving, accumulate=index > 0)
+                b.store(to[begin:end], sums)
+
+
+def _extrapolate(b: Builder, node: Node, to: HbmView, axes: list[AxisResize]) -> None:
+    """Results that lie outside of the source along any axis get a value of their own."""
+    value = np.array([node.attributes.get("extrapolation_value", 0.0)]).astype(numpy_dtype(to.dtype))
+    for at, axis in enumerate(axes):
+        outside = np.flatnonzero(axis.outside())
+        for place in outside:
+            fill(b, to[(slice(None),) * at + (slice(int(place), int(place) + 1),)], value)
+
+
+LOWERINGS: Mapping[str, Callable[[Builder, Node], None]] = {
+    "Resize": lower_resize,
+    "Upsample": lower_resize,
+}

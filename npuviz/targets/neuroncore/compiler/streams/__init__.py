@@ -1,0 +1,1 @@
+"""Instruction streams under construction: what waits for what, in which order, behind which semaphore."""

@@ -1,0 +1,302 @@
+"""The instruction streams of a program under construction, one a sequencer, kept as packed bytes."""
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from npuviz.base.errors import SimulationError
+from npuviz.targets.neuroncore.compiler.builder.allocator import Tile
+from npuviz.targets.neuroncore.compiler.streams.dependencies import Box, Region, Tracker
+from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
+from npuviz.targets.neuroncore.isa import DST, MAX_WAITS, NUM_ENGINES, RES, Engine, Flag, Opcode
+from npuviz.targets.neuroncore.tables import Descriptor, QueueSet, Transfer, TriggerKind
+
+HEAD = struct.Struct("<BBHBBBx12sI")
+"""The first 24 bytes of isa.INSTRUCTION_DTYPE; waits and updates follow."""
+OPERANDS_BYTES = 192
+_ABSENT = bytes(32)
+_NO_IMMEDIATES = bytes(12)
+_FLOATS = struct.Struct("<fff")
+
+Access = tuple[Region, Box]
+Relay = Callable[[], tuple[int, tuple[Descriptor, ...]]]
+"""A queue set of core 0, and descriptors that do no harm."""
+
+
+def floats(first: float = 0.0, second: float = 0.0, third: float = 0.0) -> bytes:
+    """Immediates as fp32."""
+    return _FLOATS.pack(first, second, third)
+
+
+def immediates(values: tuple[float, float, float], integer: bool) -> bytes:
+    """Immediates as fp32, or as int32 bit patterns (values of uint32 wrap)."""
+    if not integer:
+        return _FLOATS.pack(*values)
+    return b"".join((int(value) & 0xFFFFFFFF).to_bytes(4, "little") for value in values)
+
+
+@dataclass(slots=True)
+class Stream:
+    """Instructions of one sequencer in program order.
+
+    waits  (instruction, channel, done up to), see dependencies
+    transfers  index of the transfer that an instruction triggers, -1 if none
+    """
+
+    heads: list[bytes] = field(default_factory=list[bytes])
+    operands: list[bytes] = field(default_factory=list[bytes])
+    nodes: list[int] = field(default_factory=list[int])
+    tiles: list[int] = field(default_factory=list[int])
+    transfers: list[int] = field(default_factory=list[int])
+    waits: list[tuple[int, int, int]] = field(default_factory=list[tuple[int, int, int]])
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Lengths to return to when a node is taken back."""
+
+    streams: tuple[int, ...]
+    waits: tuple[int, ...]
+    transfers: int
+    queue_lengths: tuple[int, ...]
+    known: tuple[tuple[int, ...], ...]
+
+
+class Emitter:
+    """Appends instructions with the waits they need.
+
+    Channels (see dependencies): core * 5 + engine, then the host, then one for the triggers of each
+    queue set, then the queue sets. The triggers of a queue set are a stream of their own, as if an engine
+    did nothing else; `schedule` merges the streams of an engine into its program.
+    """
+
+    def __init__(self, num_cores: int, queue_sets: list[QueueSet], trigger: TriggerKind = "static") -> None:
+        self.trigger_kind: TriggerKind = trigger
+        self.num_cores = num_cores
+        self.host = num_cores * NUM_ENGINES
+        self.first_trigger = self.host + 1
+        self.first_queue = self.first_trigger + len(queue_sets)
+        self.queue_sets = queue_sets
+        self.streams = [Stream() for _ in range(self.first_queue)]
+        self.order: list[int] = []  # channels in the order of emission
+        self.transfers: list[Transfer] = []
+        self.tracker = Tracker(self.first_queue, self.first_queue + len(queue_sets))
+        self.relay: Relay | None = None
+        self._relayed: dict[int, tuple[int, int]] = {}
+        self.node = -1
+        self.tile = -1
+
+    def channel(self, core: int, engine: Engine) -> int:
+        """The channel of an engine."""
+        return self.host if engine == Engine.HOST else core * NUM_ENGINES + engine
+
+    def core_of(self, channel: int) -> int:
+        """The core that a channel belongs to; the host belongs to core 0."""
+        if channel > self.host:
+            return self.queue_sets[(channel - self.first_trigger) % len(self.queue_sets)].core
+        return 0 if channel == self.host else channel // NUM_ENGINES
+
+    def engine_of(self, channel: int) -> Engine:
+        """The engine whose program holds the instructions of a channel."""
+        if channel > self.host:
+            return Engine(self.queue_sets[channel - self.first_trigger].owner)
+        return Engine.HOST if channel == self.host else Engine(channel % NUM_ENGINES)
+
+    def queue_channel(self, queue: int) -> int:
+        """The channel of a queue set."""
+        return self.first_queue + queue
+
+    def instruction(
+        self,
+        channel: int,
+        opcode: Opcode,
+        views: tuple[View | None, ...],
+        *,
+        flags: int = 0,
+        op0: int = 0,
+        op1: int = 0,
+        cmd: int = 0,
+        imm: bytes = _NO_IMMEDIATES,
+        reads_target: bool = False,
+        accumulates: bool = False,
+        pattern: bytes | None = None,
+    ) -> int:
+        """Append an instruction with its operands by position; returns its index in the stream.
+
+        views         by isa.OPERAND_POSITIONS; the first and the last of six are written
+        reads_target  what it writes depends on what was there
+        accumulates   PE adds to PSUM: needs no wait for PE's own earlier writes
+        pattern       packed ARG0, for at most three views
+        """
+        reads: list[Access] = []
+        writes: list[Access] = []
+        packed = b""
+        for index, view in enumerate(views):
+            if view is None:
+                packed += _ABSENT
+                continue
+            packed += view.packed()
+            box = view.box()
+            if index in (DST, RES):
+                writes.append((view.tile, box))
+                if view.tile.keys:
+                    view.tile.forget(box)
+            else:
+                reads.append((view.tile, box))
+        if reads_target:
+            reads.append((views[0].tile, views[0].box()))  # pyright: ignore[reportOptionalMemberAccess]
+        if pattern is not None:
+            packed = packed.ljust(96, b"\0") + pattern
+        tracker = self.tracker
+        needs = tracker.needs_of(channel, reads, writes, channel, accumulates)
+        if needs:
+            self._wait(channel, needs)
+        position = tracker.issue(channel)
+        tracker.record(channel, position, reads, writes)
+        for view in views:
+            if view is not None:
+                view.tile.touch(channel, position)
+        engine = self.engine_of(channel)
+        self._append(
+            channel, HEAD.pack(opcode, engine, flags, op0, op1, cmd, imm, 0), packed.ljust(192, b"\0"), -1
+        )
+        return position
+
+    def transfer(
+        self,
+        queue: int,
+        descriptors: tuple[Descriptor, ...],
+        reads: list[Access],
+        writes: list[Access],
+        tiles: tuple[Tile, ...] = (),
+        trigger: TriggerKind | None = None,
+        flags: int = 0,
+        imm: bytes = _NO_IMMEDIATES,
+        index_view: View | None = None,
+    ) -> int:
+        """Append a trigger and the transfer that it starts; returns the trigger's position.
+
+        tiles  whose bytes it moves or uses
+        """
+        own, channel = self.queue_channel(queue), self.first_trigger + queue
+        needs = self.tracker.needs_of(channel, reads, writes, own)
+        if needs:
+            self._wait(channel, needs)
+        position = self._trigger(queue, descriptors, trigger, flags, imm, index_view)
+        self.tracker.record(own, self.tracker.length(own) - 1, reads, writes)
+        for tile in tiles:
+            tile.touch(channel, position)
+        return position
+
+    def _trigger(
+        self,
+        queue: int,
+        descriptors: tuple[Descriptor, ...],
+        trigger: TriggerKind | None = None,
+        flags: int = 0,
+        imm: bytes = _NO_IMMEDIATES,
+        index_view: View | None = None,
+    ) -> int:
+        channel = self.first_trigger + queue
+        trigger = trigger or self.trigger_kind
+        if trigger == "software DGE":
+            flags |= Flag.SOFTWARE
+        position = self.tracker.issue(channel, self.queue_channel(queue))
+        number = len(self.transfers)
+        owner = self.queue_sets[queue]
+        self.transfers.append(Transfer(number, owner.core, queue, descriptors, trigger))
+        opcode = Opcode.DMA_TRIGGER if trigger == "static" else Opcode.DMA_COPY
+        packed = bytes(OPERANDS_BYTES)
+        if index_view is not None:
+            packed = (_ABSENT * 2 + index_view.packed()).ljust(OPERANDS_BYTES, b"\0")
+        head = HEAD.pack(opcode, owner.owner, flags, 0, 0, 0, imm, number)
+        self._append(channel, head, packed, number)
+        return position
+
+    def host_call(self, node: int, moved_bytes: int, reads: list[Access], writes: list[Access]) -> None:
+        """Append a HOST_CALL of a graph node."""
+        needs = self.tracker.needs_of(self.host, reads, writes, self.host)
+        if needs:
+            self._wait(self.host, needs)
+        position = self.tracker.issue(self.host)
+        self.tracker.record(self.host, position, reads, writes)
+        head = HEAD.pack(Opcode.HOST_CALL, Engine.HOST, 0, 0, 0, 0, floats(moved_bytes), node)
+        self._append(self.host, head, bytes(OPERANDS_BYTES), -1)
+
+    def _wait(self, channel: int, needs: dict[int, int]) -> None:
+        """Waits of the next instruction; those too many for it go to NOPs before it."""
+        if self.host in needs and self.core_of(channel):
+            self._relay_host(needs)
+        waits = self.tracker.pruned(channel, needs)
+        stream = self.streams[channel]
+        engine = self.engine_of(channel)
+        while len(waits) > MAX_WAITS:
+            position = self.tracker.issue(channel)
+            stream.waits += [(position, source, count) for source, count in waits[:MAX_WAITS]]
+            head = HEAD.pack(Opcode.NOP, engine, 0, 0, 0, 0, _NO_IMMEDIATES, 0)
+            self._append(channel, head, bytes(OPERANDS_BYTES), -1)
+            waits = waits[MAX_WAITS:]
+        position = len(stream.heads)
+        stream.waits += [(position, source, count) for source, count in waits]
+
+    def _relay_host(self, needs: dict[int, int]) -> None:
+        """The host updates semaphores of core 0 only: a transfer of core 0 tells the other core."""
+        count = needs.pop(self.host)
+        found = self._relayed.get(count)
+        if found is None:
+            assert self.relay is not None
+            queue, descriptors = self.relay()
+            self._wait(self.first_trigger + queue, {self.host: count})
+            self._trigger(queue, descriptors)
+            own = self.queue_channel(queue)
+            found = self._relayed[count] = (own, self.tracker.length(own))
+        own, position = found
+        needs[own] = max(position, needs.get(own, 0))
+
+    def _append(self, channel: int, head: bytes, operands: bytes, transfer: int) -> None:
+        stream = self.streams[channel]
+        self.order.append(channel)
+        stream.heads.append(head)
+        stream.operands.append(operands)
+        stream.nodes.append(self.node)
+        stream.tiles.append(self.tile)
+        stream.transfers.append(transfer)
+
+    # Taking back ----------------------------------------------------------------------------------
+
+    def mark(self) -> Mark:
+        """Where the program is now."""
+        tracker = self.tracker
+        return Mark(
+            tuple(len(stream.heads) for stream in self.streams),
+            tuple(len(stream.waits) for stream in self.streams),
+            len(self.transfers),
+            tuple(tracker.length(channel) for channel in range(tracker.num_channels)),
+            tuple(tuple(known) for known in tracker.known),
+        )
+
+    def take_back(self, mark: Mark) -> dict[int, int]:
+        """Remove everything since `mark`; returns channel -> done up to, of all that remains (triggers
+        themselves touch nothing).
+
+        The caller must make every region depend on that: their records may name removed work.
+        """
+        for stream, length, waits in zip(self.streams, mark.streams, mark.waits, strict=True):
+            for part in (stream.heads, stream.operands, stream.nodes, stream.tiles, stream.transfers):
+                del part[length:]
+            del stream.waits[waits:]
+        del self.transfers[mark.transfers :]
+        del self.order[sum(mark.streams) :]
+        self.tracker.take_back(mark.queue_lengths, mark.known)
+        self._relayed.clear()
+        return {
+            channel: count
+            for channel, count in enumerate(mark.queue_lengths)
+            if count and not self.host < channel < self.first_queue
+        }
+
+    def check(self) -> None:
+        """Raise SimulationError if streams and tracker disagree."""
+        for channel, stream in enumerate(self.streams):
+            if len(stream.heads) != self.tracker.length(channel):
+                raise SimulationError(f"channel {channel} lost count of its instructions")

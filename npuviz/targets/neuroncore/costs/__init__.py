@@ -1,0 +1,1 @@
+"""How long instructions and Host calls take, each figure with its source."""

@@ -1,0 +1,272 @@
+"""The cost table: how long each instruction issues, by engine, each row with its source.
+
+Cycles are those of the instruction's own engine. N is the number of elements per partition. The
+published formulas are called estimates by their source.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from npuviz.targets.neuroncore.costs.facts import Facts
+from npuviz.targets.neuroncore.isa import DST, RES, SRC0, SRC1, Alu, Dtype, Engine, Flag, Opcode, Space
+from npuviz.targets.neuroncore.spec import NeuronSpec
+
+MIN_ISSUE = 64
+"""Rough minimum between two instructions of an engine. Ref: SDK226 (MIN_II)."""
+CONTROL_CYCLES = 16
+"""Assumed: a register move, branch or trigger of a sequencer."""
+READ_OUT_CYCLES = 64
+"""Accumulators to memory. Ref: ARCH2 for NC-v2; assumed for the others."""
+_HALF = np.array([Dtype.BFLOAT16, Dtype.FLOAT16])
+
+Formula = Callable[[Facts, NeuronSpec], np.ndarray]
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """One row of the cost table. The wide-stride penalty of v1 and v2 comes on top where N counts."""
+
+    formula: Formula
+    text: str
+    source: str
+
+
+def _at_least(cycles: np.ndarray) -> np.ndarray:
+    return np.maximum(MIN_ISSUE, cycles)
+
+
+def _divided(count: np.ndarray, divisor: np.ndarray | int) -> np.ndarray:
+    return -(-count // divisor)
+
+
+def _control(facts: Facts, spec: NeuronSpec) -> np.ndarray:
+    return np.full(len(facts.instructions), CONTROL_CYCLES, np.int64)
+
+
+def _nop(facts: Facts, spec: NeuronSpec) -> np.ndarray:
+    return np.maximum(CONTROL_CYCLES, facts.instructions["id"].astype(np.int64))
+
+
+def _fixed(nanoseconds: Callable[[NeuronSpec], float]) -> Formula:
+    def formula(facts: Facts, spec: NeuronSpec) -> np.ndarray:
+        engines = np.array(spec.clocks_hz, np.float64)[facts.instructions["engine"]]
+        return np.ceil(nanoseconds(spec) * engines / 1e9).astype(np.int64)
+
+    return formula
+
+
+def _dma_copy(facts: Facts, spec: NeuronSpec) -> np.ndarray:
+    software = _fixed(lambda each: each.software_dge_ns)(facts, spec)
+    return np.where(facts.has_flag(Flag.SOFTWARE), software, CONTROL_CYCLES)
+
+
+def _passes(facts: Facts, spec: NeuronSpec) -> np.ndarray:
+    is_fp32 = (facts.is_tensor & (facts.dtype == Dtype.FLOAT32))[:, [SRC0, SRC1]].any(axis=1)
+    return np.where(is_fp32, spec.matmul_fp32_passes, 1) * spec.matmul_row_cycles
+
+
+def _matmul(facts: Facts, spec: NeuronSpec) -> np.ndarray:
+    stationary, moving = facts.count[:, SRC0], facts.count[:, SRC1]
+    return np.maximum(np.minimum(MIN_ISSUE, stationary), moving) * _passes(facts, spec)
+
+
+def _pe_transpose(facts: Facts, spec: NeuronSpec) -> np.ndarray:
+    partitions = facts.instructions["operands"]["partitions"][:, SRC0].astype(np.int64)
+    rows = np.maximum(partitions, np.minimum(MIN_ISSUE, facts.count[:, SRC0]))
+    return rows * _passes(facts, spec)
+
+
+def _times(numerator: int, denominator: int = 1) -> Formula:
+    def formula(facts: Facts, spec: NeuronSpec) -> np.ndarray:
+        return _at_least(_divided(facts.elements * numerator, denominator))
+
+    return formula
+
+
+def _plus(fixed: int, factor: int) -> Formula:
+    def formula(facts: Facts, spec: NeuronSpec) -> np.ndarray:
+        return fixed + facts.elements * factor
+
+    return formula
+
+
+def _read_out(facts: Facts) -> np.ndarray:
+    return np.where(facts.is_tensor[:, RES], READ_OUT_CYCLES, 0)
+
+
+def _activation(facts: Facts, spec: NeuronSpec) -> np.ndarray:
+    return _at_least(facts.elements) + _read_out(facts)
+
+
+def fast_factor(facts: Facts, spec: NeuronSpec) -> np.ndarray:
+    """How many elements a lane of DVE does a cycle in TENSOR_COPY and TENSOR_SCALAR: 1, 2 or 4."""
+    one = np.ones(len(facts.instructions), np.int64)
+    if spec.version < 3:
+        return one
+    all_sbuf = facts.in_space(Space.SBUF)
+    is_half = facts.all_of(_HALF)
+    is_contiguous = facts.is_contiguous()
+    wide = all_sbuf & is_contiguous & facts.all_of(np.array([Dtype.FLOAT32]))
+    one_psum = (facts.space[:, :3] == Space.PSUM).sum(axis=1) == 1
+    double = (is_half & (all_sbuf | one_psum)) | wide
+    return np.where(is_half & all_sbuf & is_contiguous, 4, np.where(double, 2, one))
+
+
+def _dve_move(facts: Facts, spec: NeuronSpec) -> np.ndarray:
+    return _at_least(_divided(facts.elements, fast_factor(facts, spec))) + _read_out(facts)
+
+
+def _activation_move(facts: Facts, spec: NeuronSpec) -> np.ndarray:
+    is_double = facts.all_of(_HALF) & (spec.version >= 4)
+    return _at_least(_divided(facts.elements, np.where(is_double, 2, 1)))
+
+
+def _predicated(facts: Facts, spec: NeuronSpec) -> np.ndarray:
+    return _at_least(facts.elements * np.where(facts.in_space(Space.SBUF), 2, 1))
+
+
+_FAST_ALU = np.array([Alu.ADD, Alu.MULTIPLY, Alu.SUBTRACT])
+
+
+def _tensor_tensor(facts: Facts, spec: NeuronSpec) -> np.ndarray:
+    inputs = facts.space[:, [SRC0, SRC1]]
+    mixed = (inputs == Space.PSUM).sum(axis=1) == 1
+    is_bf16 = facts.all_of(np.array([Dtype.BFLOAT16]))
+    is_simple = np.isin(facts.instructions["op0"], _FAST_ALU) & facts.is_contiguous()
+    from_sbuf = facts.in_space(Space.SBUF, (SRC0, SRC1))
+    is_fast = mixed | (from_sbuf & is_bf16 & is_simple)
+    if spec.version >= 3:
+        is_fast |= from_sbuf & facts.all_of(_HALF)
+    return _at_least(facts.elements * np.where(is_fast, 1, 2))
+
+
+def _scalar_tensor_tensor(facts: Facts, spec: NeuronSpec) -> np.ndarray:
+    chosen = facts.instructions
+    is_fast = (
+        facts.all_of(np.array([Dtype.BFLOAT16]))
+        & (chosen["op0"] == Alu.SUBTRACT)
+        & (chosen["op1"] == Alu.MULTIPLY)
+        & (facts.elements % 2 == 0)
+    )
+    return _at_least(facts.elements * np.where(is_fast, 1, 2))
+
+
+def _reduce(facts: Facts, spec: NeuronSpec) -> np.ndarray:
+    is_fast = facts.all_of(np.array([Dtype.BFLOAT16]), (DST, SRC0)) & np.isin(
+        facts.instructions["op0"], np.array([Alu.ADD, Alu.MAXIMUM])
+    )
+    return _at_least(_divided(facts.elements, np.where(is_fast, 2, 1)))
+
+
+def _memset(facts: Facts, spec: NeuronSpec) -> np.ndarray:
+    is_fast = facts.all_of(_HALF, (DST,)) & (facts.instructions["imm"][:, 0] == 0)
+    return _at_least(_divided(facts.elements, np.where(is_fast, 2, 1)))
+
+
+def _pool_scalar(facts: Facts, spec: NeuronSpec) -> np.ndarray:
+    operators = np.stack([facts.instructions["op0"], facts.instructions["op1"]], axis=1)
+    is_rsqrt = (operators == Alu.RSQRT).any(axis=1)
+    return _at_least(facts.elements * np.where(is_rsqrt, 4, 1))
+
+
+_N = "max(64, N)"
+_2N = "max(64, 2N)"
+_FAST = f"{_N}; v3+: N/4 all SBUF, 16-bit, contiguous; N/2 strided or one side PSUM, or fp32 in SBUF"
+
+COSTS: Mapping[tuple[Opcode, Engine], Cost] = {
+    (Opcode.NC_MATMUL, Engine.PE): Cost(_matmul, "max(min(64, Ns), Nm), fp32 x4", "SDK226"),
+    (Opcode.NC_TRANSPOSE, Engine.PE): Cost(
+        _pe_transpose, "max(P, min(64, F)), fp32 x4", "SDK226; assumed: fp32 takes the passes of a matmul"
+    ),
+    (Opcode.NC_TRANSPOSE, Engine.DVE): Cost(_times(1), _N, "SDK226"),
+    (Opcode.ACTIVATION, Engine.ACTIVATION): Cost(
+        _activation, f"{_N}, + 64 with read-out", "SDK226; read-out ARCH2"
+    ),
+    (Opcode.TABLE_LOAD, Engine.ACTIVATION): Cost(
+        _fixed(lambda spec: spec.table_load_ns), "table_load_ns", "Assumed: see presets.py"
+    ),
+    (Opcode.TENSOR_COPY, Engine.DVE): Cost(_dve_move, _FAST, "SDK226; ARCH3"),
+    (Opcode.TENSOR_COPY, Engine.ACTIVATION): Cost(
+        _activation_move, f"{_N}; v4: N/2 for 16-bit", "SDK226; ARCH4"
+    ),
+    (Opcode.TENSOR_COPY, Engine.POOL): Cost(_times(1), _N, "SDK226"),
+    (Opcode.TENSOR_COPY_PREDICATED, Engine.DVE): Cost(
+        _predicated, f"{_N} with an operand in PSUM, else {_2N}", "SDK226"
+    ),
+    (Opcode.TENSOR_TENSOR, Engine.DVE): Cost(
+        _tensor_tensor,
+        f"{_N} if one input is in PSUM, or bf16 in SBUF with add, mul, sub and unit stride; else {_2N}; "
+        f"v3+: {_N} for 16-bit in SBUF",
+        "SDK226; ARCH3",
+    ),
+    (Opcode.TENSOR_TENSOR, Engine.POOL): Cost(_times(2), _2N, "Assumed: two reads of one port"),
+    (Opcode.TENSOR_SCALAR, Engine.DVE): Cost(_dve_move, f"{_FAST}; + 64 with reduction", "SDK226; ARCH3"),
+    (Opcode.TENSOR_SCALAR, Engine.ACTIVATION): Cost(
+        _activation_move, f"{_N}; v4: N/2 for 16-bit", "SDK226; ARCH4"
+    ),
+    (Opcode.TENSOR_SCALAR, Engine.POOL): Cost(
+        _pool_scalar, f"{_N}, 4N for rsqrt", "SHARED for rsqrt; assumed for integers"
+    ),
+    (Opcode.SCALAR_TENSOR_TENSOR, Engine.DVE): Cost(
+        _scalar_tensor_tensor, "N if bf16, subtract then multiply, N even; else 2N; at least 64", "SDK226"
+    ),
+    (Opcode.TENSOR_TENSOR_SCAN, Engine.DVE): Cost(_times(2), _2N, "SDK226"),
+    (Opcode.TENSOR_REDUCE, Engine.DVE): Cost(
+        _reduce, "N/2 if bf16 and add or max, else N; at least 64", "SDK226"
+    ),
+    (Opcode.TENSOR_REDUCE, Engine.POOL): Cost(_times(2), _2N, "Assumed: integer reductions only"),
+    (Opcode.BN_STATS, Engine.DVE): Cost(_times(1), _N, "SDK226"),
+    (Opcode.BN_AGGR, Engine.DVE): Cost(_times(13, 3), "max(64, 13N/3)", "SDK226"),
+    (Opcode.RECIPROCAL, Engine.DVE): Cost(_times(8), "max(64, 8N)", "SDK226"),
+    (Opcode.MEMSET, Engine.DVE): Cost(_memset, f"{_N}, N/2 for 16-bit zeros", "SDK226"),
+    (Opcode.MEMSET, Engine.POOL): Cost(_memset, f"{_N}, N/2 for 16-bit zeros", "SDK226"),
+    (Opcode.MAX8, Engine.DVE): Cost(_times(1), _N, "SDK226: N"),
+    (Opcode.FIND_INDEX8, Engine.DVE): Cost(_times(1), _N, "SDK226: N"),
+    (Opcode.MATCH_REPLACE8, Engine.DVE): Cost(_times(1), _N, "SDK226, printed as min, read as max"),
+    (Opcode.STREAM_SHUFFLE, Engine.DVE): Cost(_times(1), _N, "SDK226"),
+    (Opcode.IOTA, Engine.POOL): Cost(_plus(150, 1), "150 + N", "SDK226"),
+    (Opcode.AFFINE_SELECT, Engine.POOL): Cost(_plus(150, 1), "150 + N", "SDK226"),
+    (Opcode.GATHER, Engine.POOL): Cost(
+        _plus(150, 8), "150 + 8N", "Assumed: local_gather of single elements (SDK226), its C inverted"
+    ),
+    (Opcode.PARTITION_REDUCE, Engine.POOL): Cost(
+        _plus(150, 16), "150 + 16N", "Assumed: each GpSimd processor walks its 16 partitions"
+    ),
+    (Opcode.HOST_CALL, Engine.HOST): Cost(
+        _fixed(lambda spec: spec.host_call_ns),
+        "host_call_ns + bytes read and written / host_bytes_per_ns",
+        "Assumed: see presets.py; host_cost.py adds the bytes",
+    ),
+}
+"""Rows for data instructions by engine."""
+
+CONTROL_COSTS: Mapping[Opcode, Cost] = {
+    Opcode.NOP: Cost(_nop, "max(16, id)", "Assumed"),
+    Opcode.DMA_COPY: Cost(
+        _dma_copy,
+        "16, and dge_ns until it is complete; software DGE: software_dge_ns",
+        "DGE; assumed for software",
+    ),
+    **dict.fromkeys(
+        (
+            Opcode.END,
+            Opcode.REG_MOVE,
+            Opcode.REG_ALU,
+            Opcode.BRANCH,
+            Opcode.CORE_BARRIER,
+            Opcode.DMA_TRIGGER,
+        ),
+        Cost(_control, "16", "Assumed"),
+    ),
+}
+"""Rows that are the same on every sequencer."""
+
+
+def cost_of(opcode: int, engine: int) -> Cost | None:
+    """The row of an instruction, None if this engine has no such instruction."""
+    try:
+        return CONTROL_COSTS.get(Opcode(opcode)) or COSTS.get((Opcode(opcode), Engine(engine)))
+    except ValueError:
+        return None

@@ -1,0 +1,1 @@
+"""The running machine: its words, what they are made from, and the one way to move them."""

@@ -1,0 +1,121 @@
+"""How DMA engines see a transfer: contiguous elements, shared out to the rings of its queue set."""
+
+from dataclasses import dataclass
+from math import gcd, prod
+
+import numpy as np
+
+from npuviz.program.dtypes import numpy_dtype
+from npuviz.targets.neuroncore.kernels import records as sk
+from npuviz.targets.neuroncore.spec import NeuronSpec
+from npuviz.targets.neuroncore.tables import SBUF, Access, Descriptor, Tables
+
+COMPUTING = ("add", "fma", "min", "max")
+
+
+@dataclass(frozen=True, slots=True)
+class RingParts:
+    """Parts of all transfers by ring.
+
+    offsets    (transfers, MAX_RINGS + 1) int64: parts of ring r are rows offsets[t, r]..offsets[t, r+1]-1
+    rows       (m, PART_WORDS) int64
+    num_bytes  (transfers,) int64
+    """
+
+    offsets: np.ndarray
+    rows: np.ndarray
+    num_bytes: np.ndarray
+
+
+def contiguous_run(access: Access, partition_bytes: int) -> int:
+    """Bytes of the pattern's longest contiguous runs; a run never leaves an SBUF partition."""
+    if not access.sizes or access.steps[0] != 1:
+        return 1
+    run = access.sizes[0]
+    for size, step in zip(access.sizes[1:], access.steps[1:], strict=True):
+        if step != run:
+            break
+        run *= size
+    return gcd(run, partition_bytes) if access.variable == SBUF and run > partition_bytes else run
+
+
+def elements_of(descriptor: Descriptor, spec: NeuronSpec) -> tuple[int, int]:
+    """(number of elements, bytes of each) that a DMA engine moves for a descriptor.
+
+    An element is contiguous on both sides and has at most dma_max_element_bytes. Ref: DMA-O.
+    """
+    pitch = spec.sbuf_partition_bytes
+    to, source = descriptor.to, descriptor.sources[0]
+    total = to.num_bytes
+    run = contiguous_run(to, pitch)
+    if descriptor.op == "copy":
+        run = gcd(run, contiguous_run(source, pitch))
+    elif descriptor.op != "transpose":
+        # Sides of different types: runs are compared in elements of the types.
+        mine, other = numpy_dtype(to.dtype).itemsize, numpy_dtype(source.dtype).itemsize
+        run = max(gcd(run // mine, contiguous_run(source, pitch) // other), 1) * mine
+    while run > spec.dma_max_element_bytes:
+        run = run // 2 if run % 2 == 0 else gcd(run, spec.dma_max_element_bytes)
+    run = max(run, 1)
+    return max(1, total // run), run
+
+
+def element_cost(descriptor: Descriptor, num_bytes: int, spec: NeuronSpec) -> int:
+    """Base cycles for one element, in 1/1024."""
+    rate = spec.dma_peak_bytes_per_ns
+    if descriptor.op in COMPUTING:
+        rate *= spec.dma_compute_rate
+        num_bytes *= len(descriptor.sources)
+    elif descriptor.op == "transpose":
+        rate *= spec.dma_transpose_rate
+    nanoseconds = spec.dma_element_ns + num_bytes / rate
+    return max(1, round(nanoseconds * spec.base_hz * 1024 / 1e9))
+
+
+def ring_parts(spec: NeuronSpec, tables: Tables) -> RingParts:
+    """Elements of every transfer, in blocks over the rings of its queue set."""
+    known: dict[tuple[object, ...], int] = {}
+    patterns: list[list[int]] = []
+    rows: list[tuple[int, int, int]] = []
+    chosen = np.zeros(len(tables.transfers), dtype=np.int64)
+    num_bytes = np.zeros(len(tables.transfers), dtype=np.int64)
+    for number, transfer in enumerate(tables.transfers):
+        rings = 1 if transfer.first_queue else tables.queue_sets[transfer.queue].num_queues
+        moves: list[tuple[int, int, int]] = []
+        for descriptor in transfer.descriptors:
+            count, size = elements_of(descriptor, spec)
+            moves.append((count, element_cost(descriptor, size, spec), size))
+            num_bytes[number] += prod(descriptor.to.sizes)
+        key = (rings, *moves)
+        if key not in known:
+            known[key] = len(patterns)
+            patterns.append(_share_out(moves, rings, rows))
+        chosen[number] = known[key]
+    offsets = np.array(patterns, dtype=np.int64).reshape(len(patterns), sk.MAX_RINGS + 1)
+    return RingParts(
+        offsets[chosen] if len(patterns) else offsets,
+        np.array(rows, dtype=np.int64).reshape(len(rows), sk.PART_WORDS),
+        num_bytes,
+    )
+
+
+def _share_out(moves: list[tuple[int, int, int]], rings: int, rows: list[tuple[int, int, int]]) -> list[int]:
+    """Append one transfer's parts ring by ring; equal shares of all its elements, in order.
+
+    Ref: DMA-O (engine i typically serves 8 of 128 partitions).
+    """
+    total = sum(count for count, _, _ in moves)
+    offsets: list[int] = []
+    for ring in range(sk.MAX_RINGS):
+        offsets.append(len(rows))
+        if ring >= rings:
+            continue
+        low, high = total * ring // rings, total * (ring + 1) // rings
+        place = 0
+        for count, cost, size in moves:
+            mine = min(high, place + count) - max(low, place)
+            if mine > 0:
+                rows.append((mine, cost, size))
+            place += count
+    offsets.append(len(rows))
+    return offsets

@@ -1,0 +1,73 @@
+"""State and program words of one machine, and the one way to move them."""
+
+import numpy as np
+
+from npuviz.program.graph import Graph
+from npuviz.sim.events import EventBuffer
+from npuviz.sim.parts.kernel_call import KernelCall
+from npuviz.targets.neuroncore.kernels import advance as kernels
+from npuviz.targets.neuroncore.kernels import records as sk
+from npuviz.targets.neuroncore.machine.state_words import (
+    Numbering,
+    build_program,
+    build_state,
+    grow_log,
+    make_shape,
+)
+from npuviz.targets.neuroncore.spec import NeuronSpec
+from npuviz.targets.neuroncore.tables import Tables
+
+LAST_CYCLE = 1 << 58
+
+
+class Engine:
+    """The kernels' state and program words.
+
+    state  (words,) int64 root state, owned; replaced when it grows or is restored
+    """
+
+    def __init__(self, spec: NeuronSpec, tables: Tables, graph: Graph, numbering: Numbering) -> None:
+        self.spec = spec
+        self.tables = tables
+        self.shape = make_shape(spec, tables, len(graph.nodes))
+        self.state = build_state(spec, tables, self.shape, len(graph.nodes))
+        self.words = build_program(spec, tables, graph, numbering)
+        self.event_margin = self._event_rows()
+
+    def advance(self, until: int, stops: np.ndarray, events: EventBuffer | None) -> tuple[int, np.ndarray]:
+        """Run the kernel; returns its RESULT_ code and a hit word per stop row."""
+        call = KernelCall(min(until, LAST_CYCLE), stops, events, self.event_margin)
+        while True:
+            result = int(kernels.advance(self.state, self.words, call.x, call.rows, self.event_margin))
+            if result != sk.RESULT_GROW_LOG:
+                return result, call.finish()
+            self.state = grow_log(self.state)
+
+    def _event_rows(self) -> int:
+        """Event rows one cycle may need: every sequencer completes and issues, every DMA engine ends a
+        transfer; an instruction or transfer may free several allocations."""
+        keys = self.tables.allocations["last"]
+        freed = int(np.bincount(keys).max()) if len(keys) else 0
+        return self.shape.sequencers * (16 + freed) + self.shape.engines * (12 + freed) + 64
+
+    def used_state(self) -> np.ndarray:
+        """The words in use: everything but the free part of the log (a view)."""
+        return self.state[: self.shape.log + int(self.state[sk.H_LOG_COUNT]) * sk.LOG_WORDS]
+
+    def copy_state(self) -> np.ndarray:
+        """A copy of the words in use, for `restore_state`."""
+        return self.used_state().copy()
+
+    def restore_state(self, words: np.ndarray) -> None:
+        """Take over words that `copy_state` made."""
+        needed = self.shape.log + int(words[sk.H_LOG_CAPACITY]) * sk.LOG_WORDS
+        if len(self.state) != needed:
+            self.state = np.zeros(needed, dtype=np.int64)
+        self.state[: len(words)] = words
+        self.state[len(words) :] = 0
+
+    def log(self) -> np.ndarray:
+        """(n, 2) int64 completions so far, in order (a view): instruction, or -1 - trigger of a transfer;
+        and the time."""
+        first, count = self.shape.log, int(self.state[sk.H_LOG_COUNT])
+        return self.state[first : first + count * sk.LOG_WORDS].reshape(count, sk.LOG_WORDS)

@@ -1,0 +1,121 @@
+"""The NeuronCore machine behind the contract: engine, observation and contents put together."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from npuviz.program.program import Program
+from npuviz.sim.machine import Hazard, Region, SemaphoreState, StillMemories
+from npuviz.sim.parts.kernel_machine import KernelMachine
+from npuviz.sim.stop import StopKind, StopReason
+from npuviz.targets.neuroncore.kernels import records as sk
+from npuviz.targets.neuroncore.view.contents import Contents, Image, StillContents
+from npuviz.targets.neuroncore.view.description import describe, make_probes, numbering, used_semaphores
+from npuviz.targets.neuroncore.machine.engine import Engine
+from npuviz.targets.neuroncore.view.observe import Observer
+from npuviz.targets.neuroncore.machine.payload import Payload
+from npuviz.targets.neuroncore.view.probes import ProbeTable
+from npuviz.targets.neuroncore.spec import NeuronSpec
+
+if TYPE_CHECKING:
+    from npuviz.targets.neuroncore.values.engine import ValueEngine
+
+_FAULTS = {
+    sk.FAULT_SEMAPHORE_OVERFLOW: "counts past 32 bits",
+    sk.FAULT_SEMAPHORE_UNDERFLOW: "would become negative",
+    sk.FAULT_EVENT_SET_TWICE: "is set although it is set already",
+    sk.FAULT_EVENT_CLEARED_TWICE: "is cleared although it is clear already",
+}
+
+
+class NeuronMachine(KernelMachine):
+    """One logical core with one program; see npuviz.sim.machine.Machine for the contract."""
+
+    def __init__(self, spec: NeuronSpec, program: Program) -> None:
+        payload = program.payload
+        assert isinstance(payload, Payload)
+        tables = payload.tables
+        used = used_semaphores(spec, tables)
+        engine = Engine(spec, tables, program.graph, numbering(spec, tables, used))
+        observer = Observer(engine, program.listing, used)
+        super().__init__(
+            program,
+            describe(spec, tables, used, payload.is_estimated),
+            engine,
+            observer,
+            make_probes(spec, tables, used),
+            ProbeTable(engine, observer, used, self._accumulators),
+            Image(),
+        )
+        self._engine = engine
+        self._observer = observer
+        values = None
+        if not payload.is_estimated:
+            # Imported here: it takes a tenth of a second, and a vendor's file has no values.
+            from npuviz.targets.neuroncore.values.engine import ValueEngine
+
+            values = ValueEngine(tables, program.graph, spec, payload.inputs)
+        self._contents = Contents(engine, program, values)
+
+    def values(self) -> "ValueEngine | None":
+        """The values engine with the contents of now, None for programs without values."""
+        return self._contents.values(self._image)
+
+    def _broken(self, result: int) -> StopReason:
+        if result == sk.RESULT_DEADLOCK:
+            unit, detail = self._observer.deadlock()
+            return StopReason(StopKind.DEADLOCK, self.cycle, unit=unit, detail=detail)
+        return self._fault()
+
+    def _fault(self) -> StopReason:
+        s = self._engine.state
+        code, index, subject = (
+            int(s[word]) for word in (sk.H_FAULT, sk.H_FAULT_INSTRUCTION, sk.H_FAULT_SUBJECT)
+        )
+        instruction = self._program.listing.describe(index)
+        unit = self._description.units[instruction.unit].name
+        if code == sk.FAULT_BRANCH:
+            detail = f"{instruction.text}: branches out of its program, to instruction {subject}"
+        else:
+            detail = f"{instruction.text}: {self._observer.subject_name(subject)} {_FAULTS[code]}"
+        return StopReason(StopKind.FAULT, self.cycle, unit=unit, detail=detail)
+
+    def _accumulators(self, core: int) -> np.ndarray:
+        return self._contents.accumulators(core, self._image)
+
+    # --- contents --------------------------------------------------------------------------------------
+
+    def regions(self, memory: int) -> Sequence[Region]:
+        """What a memory holds now."""
+        return self._contents.regions(memory)
+
+    def read_memory(self, memory: int, address: int, size_bytes: int) -> bytes:
+        """Bytes of a memory now."""
+        return self._contents.read(memory, address, size_bytes, self._image)
+
+    def still_memories(self) -> StillMemories:
+        """The memories as they are now, for another thread."""
+        return StillContents(self._contents.still(), self._image)
+
+    def write_memory(self, memory: int, address: int, data: bytes) -> None:
+        """Change bytes of a memory from now on; they flow into results."""
+        self._image = self._contents.write(memory, address, data, self._image)
+
+    def tensor(self, tensor: int) -> np.ndarray | None:
+        """Values of a tensor as HBM holds them now."""
+        return self._contents.tensor(tensor, self._image)
+
+    def hazards(self) -> Sequence[Hazard]:
+        """Hazards up to now; values are computed first."""
+        return self._contents.hazards(self._image)
+
+    # --- observation -----------------------------------------------------------------------------------
+
+    def semaphores(self) -> Sequence[SemaphoreState]:
+        """Semaphores and events that the program uses."""
+        return self._observer.semaphores()
+
+    def log(self) -> np.ndarray:
+        """(n, 2) int64 copy of the completions so far: instruction or -1 - trigger, and the time."""
+        return self._engine.log().copy()

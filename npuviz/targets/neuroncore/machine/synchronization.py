@@ -1,0 +1,132 @@
+"""Waits and updates of instructions and transfers, as the kernel reads them, and who satisfies a wait."""
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+import numpy as np
+
+from npuviz.targets.neuroncore.kernels import records as sk
+from npuviz.targets.neuroncore.machine.accesses import instruction_cores
+from npuviz.targets.neuroncore.isa import Condition, Update
+from npuviz.targets.neuroncore.spec import NeuronSpec
+from npuviz.targets.neuroncore.tables import Tables
+
+WAIT_SEMAPHORE = 1
+WAIT_EVENT = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """Rows by instruction and transfer; semaphores by global index (core by core, events last).
+
+    waits    (m, WAIT_WORDS), updates (k, UPDATE_WORDS); *_first, *_count by instruction
+    remotes  list of semaphores; transfer_* and remote_* by transfer
+    """
+
+    waits: np.ndarray
+    wait_first: np.ndarray
+    wait_count: np.ndarray
+    updates: np.ndarray
+    update_first: np.ndarray
+    update_count: np.ndarray
+    transfer_semaphore: np.ndarray
+    transfer_event: np.ndarray
+    remotes: np.ndarray
+    remote_first: np.ndarray
+    remote_count: np.ndarray
+
+
+def link(spec: NeuronSpec, tables: Tables) -> Links:
+    """Number semaphores globally and find the producer of each wait."""
+    per_core = spec.num_semaphores + spec.num_events
+    cores = instruction_cores(spec, tables)
+    waits, wait_first, wait_count = _waits(spec, tables, cores * per_core)
+    updates, update_first, update_count, owners = _updates(spec, tables, cores * per_core)
+    semaphores = np.full(len(tables.transfers), -1, dtype=np.int64)
+    events = semaphores.copy()
+    remotes: list[int] = []
+    remote_first, remote_count = semaphores.copy(), np.zeros(len(tables.transfers), dtype=np.int64)
+    for n, transfer in enumerate(tables.transfers):
+        base = transfer.core * per_core
+        if transfer.semaphore >= 0:
+            semaphores[n] = base + transfer.semaphore
+        if transfer.event >= 0:
+            events[n] = base + spec.num_semaphores + transfer.event
+        remote_first[n] = len(remotes)
+        remote_count[n] = len(transfer.remote_semaphores)
+        other = (1 - transfer.core) * per_core
+        remotes += [other + semaphore for semaphore in transfer.remote_semaphores]
+    found = Links(
+        waits, wait_first, wait_count, updates, update_first, update_count,
+        semaphores, events, np.array(remotes, dtype=np.int64), remote_first, remote_count,
+    )  # fmt: skip
+    _find_producers(tables, found, owners)
+    return found
+
+
+def _waits(spec: NeuronSpec, tables: Tables, base: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    found = tables.instructions["waits"]
+    used = found["used"] > 0
+    count = used.sum(axis=1)
+    rows = np.full((int(count.sum()), sk.WAIT_WORDS), -1, dtype=np.int64)
+    is_event = found["used"] == WAIT_EVENT
+    semaphore = base[:, None] + found["semaphore"] + np.where(is_event, spec.num_semaphores, 0)
+    rows[:, sk.WAIT_SEMAPHORE] = semaphore[used]
+    rows[:, sk.WAIT_CONDITION] = found["condition"][used]
+    rows[:, sk.WAIT_VALUE] = found["value"][used]
+    return rows, np.cumsum(count) - count, count
+
+
+def _updates(
+    spec: NeuronSpec, tables: Tables, base: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    found = tables.instructions["updates"]
+    used = found["kind"] != Update.NONE
+    count = used.sum(axis=1)
+    rows = np.zeros((int(count.sum()), sk.UPDATE_WORDS), dtype=np.int64)
+    is_event = (found["kind"] == Update.EVENT_SET) | (found["kind"] == Update.EVENT_CLEAR)
+    semaphore = base[:, None] + found["semaphore"] + np.where(is_event, spec.num_semaphores, 0)
+    rows[:, sk.UPDATE_KIND] = found["kind"][used]
+    rows[:, sk.UPDATE_WHEN] = found["when"][used]
+    rows[:, sk.UPDATE_SEMAPHORE] = semaphore[used]
+    rows[:, sk.UPDATE_VALUE] = found["value"][used]
+    return rows, np.cumsum(count) - count, count, np.nonzero(used)[0]
+
+
+def _find_producers(tables: Tables, links: Links, owners: np.ndarray) -> None:
+    """Where one program alone counts a semaphore up, the update that reaches a value is known."""
+    sources: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+    unclear: set[int] = set()
+    for owner, row in zip(owners.tolist(), links.updates.tolist(), strict=True):
+        kind, semaphore = row[sk.UPDATE_KIND], row[sk.UPDATE_SEMAPHORE]
+        if kind in (Update.SEM_INC, Update.SEM_ADD):
+            sources[semaphore].append((owner, row[sk.UPDATE_VALUE] if kind == Update.SEM_ADD else 1))
+        elif kind == Update.EVENT_SET:
+            sources[semaphore].append((owner, 1))
+        else:
+            unclear.add(semaphore)
+    for index in np.flatnonzero(tables.transfer_of >= 0).tolist():
+        n = int(tables.transfer_of[index])
+        amount = tables.queue_sets[tables.transfers[n].queue].num_queues
+        first = int(links.remote_first[n])
+        remotes = links.remotes[first : first + int(links.remote_count[n])].tolist()
+        for semaphore in (int(links.transfer_semaphore[n]), *remotes):
+            if semaphore >= 0:
+                sources[semaphore].append((index, amount))
+        if links.transfer_event[n] >= 0:
+            sources[int(links.transfer_event[n])].append((index, 1))
+    sequencer = np.searchsorted(tables.sequencers[:, 1], np.arange(len(tables.instructions)), side="right")
+    for semaphore, found in sources.items():
+        found.sort()
+        if len({int(sequencer[owner]) for owner, _ in found}) > 1:
+            unclear.add(semaphore)
+    for semaphore in sorted(sources):
+        if semaphore in unclear:
+            continue
+        mine = (links.waits[:, sk.WAIT_SEMAPHORE] == semaphore) & (
+            links.waits[:, sk.WAIT_CONDITION] == Condition.GE
+        )
+        reached = np.cumsum([amount for _, amount in sources[semaphore]])
+        place = np.searchsorted(reached, links.waits[mine, sk.WAIT_VALUE])
+        makers = np.array([owner for owner, _ in sources[semaphore]] + [-1], dtype=np.int64)
+        links.waits[mine, sk.WAIT_PRODUCER] = makers[np.minimum(place, len(makers) - 1)]

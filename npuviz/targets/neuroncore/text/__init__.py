@@ -1,0 +1,1 @@
+"""Programs as text: one instruction a line, in both directions."""

@@ -1,0 +1,209 @@
+"""Programs as text: one instruction a line, what a DMA_COPY starts on indented lines below it.
+
+    DVE tensor_copy f32:sbuf[0:128,0x400,512x1] <- f32:psum[0:128,0x800,512x1] wait:S3>=12 signal:S5++
+
+docs/neuron-isa.md has the grammar; `assembler.assemble` reads it back without loss.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import numpy as np
+
+from npuviz.targets.neuroncore.isa import (
+    ARG0,
+    DST,
+    ENGINE_NAMES,
+    OPERAND_POSITIONS,
+    SRC0,
+    SRC1,
+    Flag,
+    Opcode,
+    Space,
+    Update,
+    When,
+)
+from npuviz.targets.neuroncore.text.mnemonics import (
+    CONDITIONS,
+    SHORT_DTYPES,
+    SPACES,
+    UPDATES,
+    WAIT_LETTERS,
+    cmd_names,
+    has_integers,
+    op_names,
+)
+from npuviz.targets.neuroncore.tables import SBUF, Access, Descriptor, Transfer
+
+
+def disassemble(instructions: np.ndarray, transfers: Mapping[int, Transfer]) -> Iterator[str]:
+    """The lines of a program; `transfers` holds the transfer of each DMA_COPY by instruction."""
+    for index in range(len(instructions)):
+        yield instruction_text(instructions[index])
+        if index in transfers:
+            yield from transfer_lines(transfers[index])
+
+
+def instruction_text(record: np.void) -> str:
+    """One line: engine, mnemonic, operands, and what is not zero of the rest."""
+    return f"{ENGINE_NAMES[int(record['engine'])]} {mnemonic(record)}{_rest(record)}"
+
+
+def mnemonic(record: np.void) -> str:
+    """Opcode and its operators: `tensor_scalar.multiply.add`."""
+    opcode = int(record["opcode"])
+    text = Opcode(opcode).name.lower()
+    for names, number in zip(op_names(opcode), (int(record["op0"]), int(record["op1"])), strict=False):
+        text += f".{names.get(number, f'#{number}')}"
+    return text
+
+
+def _rest(record: np.void) -> str:
+    opcode, flags = int(record["opcode"]), int(record["flags"])
+    parts = [operands_text(record)]
+    for field, named in (("op0", 1), ("op1", 2)):
+        if record[field] and len(op_names(opcode)) < named:
+            parts.append(f"{field}={int(record[field])}")
+    if record["imm"].view(np.uint32).any():
+        parts.append(f"imm={immediates_text(record)}")
+    if record["cmd"]:
+        parts.append(f"cmd={cmd_names(opcode).get(int(record['cmd']), str(int(record['cmd'])))}")
+    if record["id"]:
+        parts.append(f"id={int(record['id'])}")
+    parts += [f"+{name}" for name in flag_names(flags)]
+    parts += [f"wait:{each}" for each in waits_text(record)]
+    parts += [f"signal{each}" for each in updates_text(record)]
+    return "".join(f" {part}" for part in parts if part)
+
+
+def operands_text(record: np.void) -> str:
+    """`dst <- src0, src1 arg0=...`; an operand out of this order is named."""
+    operands = record["operands"]
+    there = [operands[position]["space"] != Space.NONE for position in range(6)]
+    text = operand_text(operands[DST]) if there[DST] else ""
+    in_order = [there[DST] and there[SRC0], there[DST] and there[SRC0] and there[SRC1]]
+    sources = [operand_text(operands[SRC0 + index]) for index in range(2) if in_order[index]]
+    if sources:
+        text += f" <- {', '.join(sources)}"
+    parts = [text]
+    for position in range(SRC0, 6):
+        is_placed = position < ARG0 and in_order[position - SRC0]
+        if there[position] and not is_placed:
+            parts.append(f"{OPERAND_POSITIONS[position]}={operand_text(operands[position])}")
+    return " ".join(part for part in parts if part)
+
+
+def operand_text(operand: np.void) -> str:
+    """`f32:sbuf[0:128,0x400,4x128,512x1]`: partitions, byte address, sizes x steps, outermost first."""
+    first = int(operand["partition"])
+    dims = list(zip(operand["sizes"].tolist(), operand["steps"].tolist(), strict=True))
+    while len(dims) > 1 and dims[0] == (1, 0):
+        dims.pop(0)
+    pattern = ",".join(f"{size}x{step}" for size, step in dims)
+    reserved = operand["reserved"].tobytes()
+    extra = f"#{reserved.hex()}" if any(reserved) else ""
+    dtype, space = SHORT_DTYPES[int(operand["dtype"])], SPACES[int(operand["space"])]
+    end = first + int(operand["partitions"])
+    return f"{dtype}:{space}[{first}:{end},{int(operand['address']):#x},{pattern}{extra}]"
+
+
+def immediates_text(record: np.void) -> str:
+    """The three immediates up to the last that is not zero: fp32, or #integers."""
+    is_integer = has_integers(int(record["opcode"]), int(record["flags"]))
+    words = record["imm"].view(np.uint32)
+    texts = [_immediate(int(word), is_integer) for word in words]
+    while len(texts) > 1 and words[len(texts) - 1] == 0:
+        texts.pop()
+    return ",".join(texts)
+
+
+def _immediate(word: int, is_integer: bool) -> str:
+    if is_integer:
+        return f"#{word - (1 << 32) if word >> 31 else word}"
+    value = np.array([word], np.uint32).view(np.float32)[0]
+    if np.isnan(value):
+        return f"0x{word:08x}"
+    return str(value)
+
+
+def flag_names(flags: int) -> list[str]:
+    """Names of the set flags; unknown bits as one number."""
+    names = [each.name.lower() for each in Flag if flags & each]
+    unknown = flags & ~sum(Flag)
+    return [*names, *([f"0x{unknown:x}"] if unknown else [])]
+
+
+def waits_text(record: np.void) -> list[str]:
+    """`S3>=12`, `E1==1`; `-` for a gap before another wait."""
+    texts: list[str] = []
+    gaps: list[str] = []
+    for wait in record["waits"]:
+        if not wait["used"]:
+            gaps.append("-")
+            continue
+        sign = CONDITIONS[int(wait["condition"])]
+        letter = WAIT_LETTERS[int(wait["used"])]
+        texts += [*gaps, f"{letter}{int(wait['semaphore'])}{sign}{int(wait['value'])}"]
+        gaps = []
+    return texts
+
+
+def updates_text(record: np.void) -> list[str]:
+    """`:S5+=4`, `@read:E2!`; `:-` for a gap before another update."""
+    texts: list[str] = []
+    gaps: list[str] = []
+    for update in record["updates"]:
+        kind, value = int(update["kind"]), int(update["value"])
+        if kind == Update.NONE:
+            gaps.append(":-")
+            continue
+        letter, sign = UPDATES[kind]
+        moment = "@read" if update["when"] == When.READ else ""
+        shown = f"{value}" if value or sign[-1] == "=" else ""
+        texts += [*gaps, f"{moment}:{letter}{int(update['semaphore'])}{sign}{shown}"]
+        gaps = []
+    return texts
+
+
+# --- transfers ---------------------------------------------------------------------------------
+
+
+def transfer_lines(transfer: Transfer) -> Iterator[str]:
+    """The lines below a DMA_COPY."""
+    parts = [f"queue={transfer.queue}", f'trigger="{transfer.trigger}"']
+    if transfer.semaphore >= 0:
+        parts.append(f"semaphore={transfer.semaphore}")
+    if transfer.event >= 0:
+        parts.append(f"event={transfer.event}")
+    if transfer.remote_semaphores:
+        parts.append(f"remote={_numbers(transfer.remote_semaphores)}")
+    if transfer.first_queue:
+        parts.append("first_queue")
+    yield f"    transfer {' '.join(parts)}"
+    for descriptor in transfer.descriptors:
+        yield f"    {descriptor_text(descriptor)}"
+
+
+def descriptor_text(descriptor: Descriptor) -> str:
+    """One descriptor on one line."""
+    sources = ", ".join(access_text(each) for each in descriptor.sources)
+    parts = [descriptor.op, f"{access_text(descriptor.to)} <- {sources}"]
+    if descriptor.scales:
+        parts.append(f"scales={','.join(repr(float(each)) for each in descriptor.scales)}")
+    if descriptor.constant is not None:
+        parts.append(f"constant={float(descriptor.constant)!r}")
+    if descriptor.transpose_shape:
+        parts.append(f"shape={_numbers(descriptor.transpose_shape)}")
+    if descriptor.element_size:
+        parts.append(f"element={descriptor.element_size}")
+    return " ".join(parts)
+
+
+def access_text(access: Access, name: str = "") -> str:
+    """`uint8:v3[0x100,64x1,128x4096]`: byte offset, sizes x steps, innermost first; `sb` is SBUF."""
+    dims = ",".join(f"{size}x{step}" for size, step in zip(access.sizes, access.steps, strict=True))
+    place = name or ("sb" if access.variable == SBUF else f"v{access.variable}")
+    return f"{access.dtype}:{place}[{access.offset:#x},{dims}]"
+
+
+def _numbers(values: Iterable[int]) -> str:
+    return ",".join(str(each) for each in values)

@@ -1,0 +1,82 @@
+"""Host operators: a node of the graph in ONNX Runtime, on what lies in HBM."""
+
+import numpy as np
+
+from npuviz.formats.onnx_single import run_node
+from npuviz.program.dtypes import numpy_dtype
+from npuviz.program.graph import Graph
+from npuviz.targets.neuroncore.values.chip import Chip, HbmArray
+from npuviz.targets.neuroncore.values.memory import Mask, ValueFault
+from npuviz.targets.neuroncore.values.plan import Ins, Plan, Report
+from npuviz.targets.neuroncore.values.element_types import convert_into, converted
+
+
+def tensor_homes(chip: Chip) -> dict[int, HbmArray]:
+    """Graph tensor -> the variable that holds it; of several, the one that the program writes."""
+    found: dict[int, HbmArray] = {}
+    for array in chip.variables:
+        variable = array.variable
+        if variable.tensor < 0:
+            continue
+        other = found.get(variable.tensor)
+        if other is None or (other.variable.kind == "output" and variable.kind != "output"):
+            found[variable.tensor] = array
+    return found
+
+
+def plan_host_call(chip: Chip, graph: Graph, ins: Ins, homes: dict[int, HbmArray], report: Report) -> Plan:
+    """The plan of HOST_CALL: node `id` reads and writes HBM."""
+    if not 0 <= ins.id < len(graph.nodes):
+        raise ValueFault(f"node {ins.id} does not exist")
+    node = graph.nodes[ins.id]
+    sources = {index: homes.get(index) for index in node.inputs if index >= 0}
+    targets = {index: homes[index] for index in node.outputs if index >= 0 and index in homes}
+    for array in targets.values():
+        chip.own(array)
+    text = f"node {node.name or node.id} ({node.op_type}) on the host"
+
+    def run() -> None:
+        arrays: dict[int, np.ndarray] = {}
+        for index, array in sources.items():
+            kind = numpy_dtype(graph.tensors[index].dtype)
+            if array is not None:
+                arrays[index] = as_type(array.array(), kind)
+            elif index in graph.constants:
+                arrays[index] = np.ascontiguousarray(graph.constants[index])
+            else:
+                report("host-operator", f"{text}: tensor {graph.tensors[index].name} is not in HBM")
+                return
+        results = run_node(graph, node, arrays)
+        for index, array in targets.items():
+            values = results.get(index)
+            if values is None:
+                report("host-operator", f"{text}: ONNX Runtime refuses it; the result is left as it was")
+            elif values.size != graph.tensors[index].num_elements:
+                report(
+                    "host-operator",
+                    f"{text}: the result has shape {values.shape}, expected {graph.tensors[index].shape}",
+                )
+            elif array.dtype.kind == "O":
+                array.objects = values.reshape(array.variable.shape)
+            else:
+                _store(array, values)
+
+    # Text has no bytes; what a variable of it holds is replaced, never changed.
+    plain = [array for array in targets.values() if array.dtype.kind != "O"]
+    return Plan(
+        run,
+        tuple(Mask(a.written) for a in sources.values() if a is not None and a.written is not None),
+        tuple(Mask(a.written) for a in targets.values() if a.written is not None),
+        tuple(array.flat for array in plain),
+        tuple(targets.values()),
+    )
+
+
+def _store(array: HbmArray, values: np.ndarray) -> None:
+    out = array.array()
+    convert_into(out, values.reshape(out.shape))
+
+
+def as_type(values: np.ndarray, kind: np.dtype) -> np.ndarray:
+    """Contiguous values in a type of the graph; the array itself where nothing changes."""
+    return np.ascontiguousarray(values) if values.dtype == kind else converted(values, kind)

@@ -1,0 +1,144 @@
+"""Transfers under construction, and those whose HBM addresses come from an index: gather and scatter."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from npuviz.targets.neuroncore.isa import DTYPE_NAMES, SRC1, Flag, Space
+from npuviz.targets.neuroncore.tables import SBUF, Access, Transfer
+from npuviz.targets.neuroncore.values.chip import Chip, HbmArray
+from npuviz.targets.neuroncore.values.memory import Dims, Mask, ValueFault, merged
+from npuviz.targets.neuroncore.values.plan import Ins, Plan, Report, Step
+
+
+class Moves:
+    """Collects what the descriptors of a transfer do."""
+
+    def __init__(self, chip: Chip, core: int, order: tuple[int, ...]) -> None:
+        self.chip = chip
+        self.core = core
+        self.order = order
+        self.steps: list[Step] = []
+        self.reads: list[Mask] = []
+        self.marks: list[Mask] = []
+        self.writes: list[np.ndarray] = []
+        self.arrays: list[HbmArray] = []
+
+    def source(self, access: Access, dims: Dims, dtype: np.dtype) -> np.ndarray:
+        """View of what is read."""
+        view, masks = self.chip.access(self.core, access, dims, dtype)
+        self.reads += masks
+        return view
+
+    def target(self, access: Access, dims: Dims, dtype: np.dtype) -> np.ndarray:
+        """View of what is written; a constant gets bytes of its own."""
+        if 0 <= access.variable < len(self.chip.variables):
+            array = self.chip.variables[access.variable]
+            self.chip.own(array)
+            self.arrays.append(array)
+        view, masks = self.chip.access(self.core, access, dims, dtype)
+        self.marks += masks
+        self.writes.append(view)
+        return view
+
+    def plan(self) -> Plan:
+        """All of it as one."""
+        steps = tuple(self.steps)
+
+        def run() -> None:
+            for step in steps:
+                step()
+
+        return Plan(
+            steps[0] if len(steps) == 1 else run,
+            tuple(self.reads),
+            tuple(self.marks),
+            tuple(self.writes),
+            tuple(dict.fromkeys(self.arrays)),
+        )
+
+
+def byte_dims(access: Access) -> Dims:
+    """Dimensions of an access, outermost first, the last one counting bytes."""
+    return list(zip(reversed(access.sizes), reversed(access.steps), strict=True))
+
+
+def plan_indexed(moves: Moves, transfer: Transfer, ins: Ins, report: Report) -> Plan:
+    """Gather or scatter: the HBM address of SBUF partition p moves by SRC1[p] * imm0 bytes.
+
+    Indices are read when the transfer completes, as its data are.
+    """
+    chip, core = moves.chip, transfer.core
+    is_gather = ins.has(Flag.GATHER_SOURCE)
+    space, dtype, partition, partitions, address, sizes, steps = ins.operands[SRC1]
+    if space not in (Space.SBUF, Space.PSUM) or dtype >= len(DTYPE_NAMES):
+        raise ValueFault("the index operand is missing")
+    index = chip.sram(core, space).operand(dtype, partition, partitions, address, sizes, steps)
+    moves.reads.append(index.mask)
+    row_bytes = int(ins.number(0))
+    rows = _indexed_rows(moves, transfer, is_gather)
+    if not rows:
+        raise ValueFault("nothing to move")
+    first = min(lane for lane, _, _ in rows)
+    if max(lane for lane, _, _ in rows) - first >= partitions or index.count != 1:
+        raise ValueFault(f"{partitions} x {index.count} indices do not fit the partitions that are moved")
+    skips, values = ins.has(Flag.SKIP_OUT_OF_BOUNDS), index.view.reshape(partitions)
+    variable = rows[0][2].variable
+    array = chip.variables[variable]
+    if not is_gather:
+        chip.own(array)
+        moves.arrays.append(array)
+        moves.writes.append(array.flat)
+        if array.written is not None:
+            moves.marks.append(Mask(array.written))
+
+    def run() -> None:
+        for lane, local, remote in rows:
+            moved = int(values[lane - first]) * row_bytes
+            try:
+                view = array.access(remote.offset + moved, merged(byte_dims(remote)), np.dtype(np.uint8))[0]
+            except ValueFault as error:
+                if not skips:
+                    report(
+                        "out-of-bounds",
+                        f"instruction {ins.index}: index {int(values[lane - first])}: {error}",
+                    )
+                continue
+            if is_gather:
+                np.copyto(local, view.reshape(local.shape))
+            else:
+                np.copyto(view, local.reshape(view.shape))
+
+    moves.steps.append(run)
+    return moves.plan()
+
+
+def _indexed_rows(
+    moves: Moves, transfer: Transfer, is_gather: bool
+) -> Sequence[tuple[int, np.ndarray, Access]]:
+    """(partition, bytes in SBUF, pattern in HBM before the index) of everything that is moved."""
+    found: list[tuple[int, np.ndarray, Access]] = []
+    size = moves.chip.spec.sbuf_partition_bytes
+    kind = np.dtype(np.uint8)
+    for descriptor in transfer.descriptors:
+        remote, local = descriptor.sources[0], descriptor.to
+        if not is_gather:
+            remote, local = local, remote
+        if descriptor.op != "copy" or local.variable != SBUF or remote.variable == SBUF:
+            raise ValueFault("only copies between SBUF and HBM take an index")
+        if local.num_bytes != remote.num_bytes:
+            raise ValueFault(f"copy of {remote.num_bytes} bytes to {local.num_bytes} bytes")
+        lanes = local.sizes[-1] if abs(local.steps[-1]) >= size else 1
+        if lanes > 1 and remote.sizes[-1] != lanes:
+            raise ValueFault("both sides of an indexed copy need the partitions as their last dimension")
+        take = moves.target if is_gather else moves.source
+        for lane in range(lanes):
+            own, other = (_row(local, lane), _row(remote, lane)) if lanes > 1 else (local, remote)
+            found.append((own.offset // size, take(own, merged(byte_dims(own)), kind), other))
+    return found
+
+
+def _row(access: Access, row: int) -> Access:
+    """One step of the outermost dimension."""
+    sizes, steps = (access.sizes[:-1], access.steps[:-1]) if len(access.sizes) > 1 else ((1,), (1,))
+    return Access(access.variable, access.offset + row * access.steps[-1], steps, sizes, access.dtype)

@@ -1,0 +1,247 @@
+"""What PE and Scalar compute: matrix products, transposes, activations with accumulators."""
+
+import numpy as np
+
+from npuviz.targets.neuroncore.activation_tables import TABLE_SETS, TABLELESS, sets_of
+from npuviz.targets.neuroncore.isa import (
+    ARG0,
+    ARG1,
+    DST,
+    RES,
+    SRC0,
+    SRC1,
+    Activation,
+    Dtype,
+    Engine,
+    Flag,
+    ReduceCmd,
+)
+from npuviz.targets.neuroncore.values.activation import FUNCTIONS, RANGES, outside_range, range_text
+from npuviz.targets.neuroncore.values.memory import Operand, ValueFault
+from npuviz.targets.neuroncore.values.plan import Build, Plan
+from npuviz.targets.neuroncore.values.element_types import convert_into, loader, round_tf32
+
+_BLOCK = 32
+_COMMANDS = frozenset(ReduceCmd)
+
+
+def nc_matmul(build: Build) -> Plan:
+    """DST [M,N] = or += SRC0 [K,M] ^T @ SRC1 [K,N], in fp32.
+
+    With Flag.DOUBLE_ROW every partition holds two rows of K, one after the other.
+    """
+    ins = build.ins
+    stationary, moving, target = build.source(SRC0), build.source(SRC1), build.target(DST)
+    rows = 2 if ins.has(Flag.DOUBLE_ROW) else 1
+    if (
+        stationary.partitions != moving.partitions
+        or stationary.count != target.partitions * rows
+        or moving.count != target.count * rows
+    ):
+        raise ValueFault(
+            f"stationary {stationary.partitions} x {stationary.count} and moving "
+            f"{moving.partitions} x {moving.count} do not give {target.partitions} x {target.count}"
+        )
+    a, b = build.matrix(stationary), build.matrix(moving)
+    if rows == 2:
+        a = _in_rows(build, a, (stationary.partitions * 2, target.partitions))
+        b = _in_rows(build, b, (moving.partitions * 2, target.count))
+    stationary_rows = a.T
+    if ins.has(Flag.ACCUMULATE):
+        build.reads.append(target.mask)
+    view = target.view.reshape(target.partitions, 1) if target.view.ndim == 1 else target.view
+    is_plain = view.ndim == 2 and target.dtype == Dtype.FLOAT32
+    if is_plain and not ins.has(Flag.ACCUMULATE):
+        return build.finish(lambda: np.matmul(stationary_rows, b, out=view))
+    product = build.scratch((target.partitions, target.count))
+    shaped = product.reshape(view.shape)
+    if ins.has(Flag.ACCUMULATE):
+        if target.dtype == Dtype.FLOAT32:
+
+            def accumulate() -> None:
+                np.matmul(stationary_rows, b, out=product)
+                np.add(view, shaped, out=view)
+
+            return build.finish(accumulate)
+        before = build.scratch(view.shape)
+        load = loader(view, before)
+
+        def accumulate_cast() -> None:
+            load()
+            np.matmul(stationary_rows, b, out=product)
+            np.add(before, shaped, out=before)
+            convert_into(view, before)
+
+        return build.finish(accumulate_cast)
+
+    def overwrite() -> None:
+        np.matmul(stationary_rows, b, out=product)
+        convert_into(view, shaped)
+
+    return build.finish(overwrite)
+
+
+def _in_rows(build: Build, values: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
+    """A contiguous copy in another shape, made anew every time."""
+    made = build.scratch(shape)
+    build.before.append(lambda: np.copyto(made.reshape(values.shape), values))
+    return made
+
+
+def nc_transpose(build: Build) -> Plan:
+    """DST [F,P] = SRC0 [P,F] ^T; on Vector, more than 32 x 32 is transposed block by block in its place."""
+    source, target = build.source(SRC0), build.target(DST)
+    in_blocks = build.ins.engine == Engine.DVE and max(source.partitions, source.count) > _BLOCK
+    if in_blocks:
+        if (source.partitions, source.count) != (target.partitions, target.count) or (
+            source.partitions % _BLOCK or source.count % _BLOCK
+        ):
+            raise ValueFault(
+                f"Vector transposes blocks of {_BLOCK} x {_BLOCK}, found {source.partitions} x {source.count}"
+            )
+    elif source.count != target.partitions or source.partitions != target.count:
+        raise ValueFault(
+            f"{source.partitions} x {source.count} transposed does not give "
+            f"{target.partitions} x {target.count}"
+        )
+    values, out = source.view, target.view
+    shape = source.partitions, source.count
+
+    def run() -> None:
+        flat = values.reshape(shape)
+        if in_blocks:
+            tiles = flat.reshape(shape[0] // _BLOCK, _BLOCK, shape[1] // _BLOCK, _BLOCK)
+            turned = np.ascontiguousarray(tiles.transpose(0, 3, 2, 1)).reshape(out.shape)
+        else:
+            turned = np.ascontiguousarray(flat.T).reshape(out.shape)
+        if turned.dtype == out.dtype:
+            np.copyto(out, turned)
+        else:
+            convert_into(out, turned.astype(np.float32))
+
+    return build.finish(run)
+
+
+def activation(build: Build) -> Plan:
+    """DST = op0(SRC0 * scale + bias) in fp32, cast; then the accumulators. Ref: ACTDOC, section 3."""
+    ins = build.ins
+    function = ins.op0
+    f = FUNCTIONS.get(function)
+    if f is None:
+        raise ValueFault(f"activation function {function} does not exist")
+    if ins.cmd not in _COMMANDS or ins.cmd == ReduceCmd.LOAD_REDUCE:
+        raise ValueFault("load_reduce needs an instruction with an initial value, which activation is not")
+    source, target = build.source(SRC0), build.target(DST)
+    a, out = build.arrange(source, target)
+    scale = build.argument(ARG0, 0, a, source.partitions)
+    bias = build.argument(ARG1, 1, a, source.partitions)
+    values = build.floats(a)
+    result = build.sink(out, target.dtype)
+    accumulate = _accumulation(build, source, result)
+    is_identity = isinstance(scale, float) and scale == 1.0 and isinstance(bias, float) and bias == 0.0
+    if is_identity and function in (Activation.COPY, Activation.RELU):
+        if function == Activation.COPY:
+
+            def copy() -> None:
+                np.copyto(result, values)
+                if accumulate is not None:
+                    accumulate()
+
+            return build.finish(copy)
+
+        def relu() -> None:
+            np.maximum(values, 0, out=result)
+            if accumulate is not None:
+                accumulate()
+
+        return build.finish(relu)
+    alpha = float(ins.imm[2])
+    x = build.scratch(values.shape)
+    checks = _range_check(build, function, source, x) if function in RANGES else None
+    table = None if function in TABLELESS else _table_check(build, Activation(function))
+    no_scale = isinstance(scale, float) and scale == 1.0
+    no_bias = isinstance(bias, float) and bias == 0.0
+
+    def run() -> None:
+        if table is not None:
+            table()
+        if no_scale:
+            if no_bias:
+                np.copyto(x, values)
+            else:
+                np.add(values, bias, out=x)
+        else:
+            np.multiply(values, scale, out=x)
+            if not no_bias:
+                np.add(x, bias, out=x)
+        if checks is not None:
+            checks()
+        f(x, result, alpha)
+        if accumulate is not None:
+            accumulate()
+
+    return build.finish(run)
+
+
+def _accumulation(build: Build, source: Operand, result: np.ndarray):
+    """What happens to the accumulators after the function, or None if nothing does."""
+    ins = build.ins
+    command = ins.cmd
+    reads_out = build.has(RES)
+    if command == ReduceCmd.IDLE and not reads_out:
+        return None
+    lanes = build.chip.accumulators[ins.core][source.partition : source.partition + source.partitions]
+    axes = tuple(range(1, result.ndim))
+    readout = build.target(RES) if reads_out else None
+    if readout is not None and (readout.count != 1 or readout.partitions != source.partitions):
+        raise ValueFault("the accumulators go to one element in each partition")
+    if command != ReduceCmd.IDLE:
+        build.accumulates = ins.core
+
+    def run() -> None:
+        if command in (ReduceCmd.RESET, ReduceCmd.RESET_REDUCE):
+            lanes.fill(0)
+        if command in (ReduceCmd.REDUCE, ReduceCmd.RESET_REDUCE):
+            np.add(lanes, np.add.reduce(result, axis=axes) if axes else result, out=lanes)
+        if readout is not None:
+            values = round_tf32(lanes) if readout.dtype == Dtype.TFLOAT32 else lanes
+            convert_into(readout.view, values.reshape(readout.view.shape))
+
+    return run
+
+
+def _table_check(build: Build, function: Activation):
+    """Report a function whose table set is not the one that is loaded."""
+    report, index, core, loaded = build.report, build.ins.index, build.ins.core, build.chip.table_sets
+    holding = sets_of(function)
+
+    def run() -> None:
+        number = int(loaded[core])
+        if number not in holding:
+            wanted = " or ".join(TABLE_SETS[each] for each in holding)
+            there = TABLE_SETS[number] if number >= 0 else "none"
+            report(
+                "table-set",
+                f"instruction {index}: {function.name.lower()} needs table set {wanted}; loaded is {there}",
+            )
+
+    return run
+
+
+def _range_check(build: Build, function: int, source: Operand, x: np.ndarray):
+    """Report inputs outside the range in which the function's table is valid."""
+    report, index, first = build.report, build.ins.index, source.partition
+    per_partition = x.size // x.shape[0]
+    name = Activation(function).name.lower()
+
+    def run() -> None:
+        found = outside_range(function, x)
+        if found is not None:
+            partition = first + found[0] // per_partition
+            report(
+                "input-range",
+                f"instruction {index}: {name} of {found[1]:.9g} in partition {partition} is outside "
+                f"{range_text(function)}, where its results are valid",
+            )
+
+    return run

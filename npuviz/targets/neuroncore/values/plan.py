@@ -1,0 +1,270 @@
+"""Plans: an instruction decoded once into operations on ready views, with what it reads and writes."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from npuviz.targets.neuroncore.isa import DTYPE_NAMES, OPERAND_POSITIONS, Dtype, Flag, Space
+from npuviz.targets.neuroncore.values.chip import Chip, HbmArray
+from npuviz.targets.neuroncore.values.memory import Mask, Operand, ValueFault
+from npuviz.targets.neuroncore.values.element_types import as_int32, convert_into, loader, storer
+
+Step = Callable[[], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Ins:
+    """An instruction as plain Python values.
+
+    imm, bits  the immediates as floats and as int32 patterns
+    operands   (space, dtype, partition, partitions, address, sizes, steps) by position
+    """
+
+    index: int
+    core: int
+    opcode: int
+    engine: int
+    flags: int
+    op0: int
+    op1: int
+    cmd: int
+    id: int
+    imm: Sequence[float]
+    bits: Sequence[int]
+    operands: Sequence[tuple[Any, ...]]
+
+    def has(self, flag: Flag) -> bool:
+        """Whether a flag is set."""
+        return bool(self.flags & flag)
+
+    def number(self, position: int) -> float | int:
+        """An immediate: the float, or with Flag.INTEGER the int32."""
+        return self.bits[position] if self.flags & Flag.INTEGER else self.imm[position]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What one log entry does to the memories.
+
+    run    does it; hazards found on the way go to `Build.report`
+    reads  granules that should have been written; marks  granules that are written
+    writes views whose old contents undo it; arrays  HBM variables among them
+    accumulates  core whose accumulators it changes, or -1; loads_table likewise for the table set
+    """
+
+    run: Step
+    reads: tuple[Mask, ...] = ()
+    marks: tuple[Mask, ...] = ()
+    writes: tuple[np.ndarray, ...] = ()
+    arrays: tuple[HbmArray, ...] = ()
+    accumulates: int = -1
+    loads_table: int = -1
+
+
+Report = Callable[[str, str], None]
+"""Takes a hazard's kind and text."""
+
+
+class Build:
+    """Collects the steps of a plan: what is loaded before the computation and stored after it."""
+
+    def __init__(self, chip: Chip, ins: Ins, report: Report) -> None:
+        self.chip = chip
+        self.ins = ins
+        self.report = report
+        self.before: list[Step] = []
+        self.after: list[Step] = []
+        self.reads: list[Mask] = []
+        self.marks: list[Mask] = []
+        self.writes: list[np.ndarray] = []
+        self.accumulates = -1
+        self._slots = 0
+
+    # Operands ----------------------------------------------------------------------------------
+
+    def has(self, position: int) -> bool:
+        """Whether the operand is present in a memory."""
+        return self.ins.operands[position][0] in (Space.SBUF, Space.PSUM)
+
+    def _operand(self, position: int) -> Operand:
+        space, dtype, partition, partitions, address, sizes, steps = self.ins.operands[position]
+        if space not in (Space.SBUF, Space.PSUM):
+            raise ValueFault(f"operand {OPERAND_POSITIONS[position]} is missing")
+        if dtype >= len(DTYPE_NAMES):
+            raise ValueFault(f"operand {OPERAND_POSITIONS[position]} has unknown element type {dtype}")
+        sram = self.chip.sram(self.ins.core, space)
+        return sram.operand(dtype, partition, partitions, address, sizes, steps)
+
+    def source(self, position: int) -> Operand:
+        """An operand that is read."""
+        found = self._operand(position)
+        self.reads.append(found.mask)
+        return found
+
+    def target(self, position: int) -> Operand:
+        """An operand that is written."""
+        found = self._operand(position)
+        self.marks.append(found.mask)
+        self.writes.append(found.view)
+        return found
+
+    def arrange(self, *operands: Operand) -> list[np.ndarray]:
+        """Views of equal shape; the last operand is the one written.
+
+        Raises ValueFault where operands differ in partitions or elements.
+        """
+        first = operands[0]
+        shape = first.view.shape
+        if all(other.view.shape == shape for other in operands[1:]):
+            return [operand.view for operand in operands]
+        for other in operands[1:]:
+            if other.partitions != first.partitions or other.count != first.count:
+                raise ValueFault(
+                    f"operands of {first.partitions} x {first.count} and {other.partitions} x {other.count} "
+                    "elements do not match"
+                )
+        fine = common_shape([operand.view.shape[1:] for operand in operands], first.count)
+        if fine is not None:
+            return [operand.view.reshape((first.partitions, *fine), copy=False) for operand in operands]
+        return self._staged(operands)
+
+    def _staged(self, operands: Sequence[Operand]) -> list[np.ndarray]:
+        """Contiguous copies, for patterns whose dimensions do not fit each other."""
+        found: list[np.ndarray] = []
+        for place, operand in enumerate(operands):
+            staged = np.empty(operand.view.shape, operand.view.dtype)
+            if place == len(operands) - 1:
+                self.after.append(_copier(operand.view, staged))
+            else:
+                self.before.append(_copier(staged, operand.view))
+            found.append(staged.reshape(operand.partitions, operand.count))
+        return found
+
+    def matrix(self, operand: Operand) -> np.ndarray:
+        """A source as (partitions, elements) float32, copied only where it must be."""
+        view = operand.view
+        if view.ndim == 1:
+            view = view[:, None]
+        if view.dtype == np.float32 and view.ndim == 2:
+            return view
+        made = self.scratch((operand.partitions, operand.count))
+        self.before.append(loader(view, made.reshape(view.shape)))
+        return made
+
+    def scratch(self, shape: Sequence[int], dtype: str = "float32") -> np.ndarray:
+        """A contiguous temporary array of its own while the plan runs."""
+        self._slots += 1
+        return self.chip.scratch(self._slots, shape, dtype)
+
+    def floats(self, view: np.ndarray) -> np.ndarray:
+        """A source in float32: the view itself, or a temporary loaded before."""
+        if view.dtype == np.float32:
+            return view
+        made = self.scratch(view.shape)
+        self.before.append(loader(view, made))
+        return made
+
+    def integers(self, view: np.ndarray, dtype: str = "int32") -> np.ndarray:
+        """A source in 32-bit integers."""
+        if view.dtype == np.dtype(dtype):
+            return view
+        made = self.scratch(view.shape, dtype)
+        self.before.append(lambda: np.copyto(made, as_int32(view), casting="unsafe"))
+        return made
+
+    def argument(self, position: int, immediate: int, like: np.ndarray, partitions: int) -> Any:
+        """A float argument: one element per partition, to broadcast over `like`, or the immediate."""
+        if not self.has(position):
+            return float(self.ins.number(immediate))
+        return self._per_partition(position, like, partitions, self.floats)
+
+    def integer_argument(
+        self, position: int, immediate: int, like: np.ndarray, partitions: int, dtype: str = "int32"
+    ) -> Any:
+        """As `argument`, in integers."""
+        if not self.has(position):
+            number = int(self.ins.number(immediate))
+            return np.array(number & 0xFFFFFFFF, np.uint32).astype(dtype)[()]
+        return self._per_partition(position, like, partitions, lambda view: self.integers(view, dtype))
+
+    def _per_partition(
+        self, position: int, like: np.ndarray, partitions: int, load: Callable[[np.ndarray], np.ndarray]
+    ) -> np.ndarray:
+        found = self.source(position)
+        if found.count != 1 or found.partitions != partitions:
+            raise ValueFault(
+                f"operand {OPERAND_POSITIONS[position]} has {found.partitions} x {found.count} elements; "
+                f"one in each of {partitions} partitions is needed"
+            )
+        values = load(found.view)
+        return values.reshape((partitions,) + (1,) * (like.ndim - 1), copy=False)
+
+    # Results -----------------------------------------------------------------------------------
+
+    def sink(self, view: np.ndarray, dtype: int) -> np.ndarray:
+        """Where a float32 result goes: the view itself, or a temporary that is cast into it after."""
+        if dtype == Dtype.FLOAT32:
+            return view
+        made = self.scratch(view.shape)
+        self.after.insert(0, storer(made, view, dtype == Dtype.TFLOAT32))
+        return made
+
+    def integer_sink(self, view: np.ndarray, dtype: str = "int32") -> np.ndarray:
+        """Where an integer result goes."""
+        if view.dtype == np.dtype(dtype):
+            return view
+        made = self.scratch(view.shape, dtype)
+        self.after.insert(0, lambda: convert_into(view, made))
+        return made
+
+    def finish(self, run: Step) -> Plan:
+        """The plan that loads, runs and stores."""
+        if self.before or self.after:
+            steps = (*self.before, run, *self.after)
+
+            def whole() -> None:
+                for step in steps:
+                    step()
+
+            run = whole
+        return Plan(
+            run, tuple(self.reads), tuple(self.marks), tuple(self.writes), accumulates=self.accumulates
+        )
+
+
+def _copier(out: np.ndarray, values: np.ndarray) -> Step:
+    return lambda: np.copyto(out, values)
+
+
+def common_shape(shapes: Sequence[tuple[int, ...]], count: int) -> tuple[int, ...] | None:
+    """The coarsest shape that splits dimensions of all shapes (of `count` elements), or None."""
+    sizes = {1, count}
+    for shape in shapes:
+        size = 1
+        for dim in reversed(shape):
+            size *= dim
+            sizes.add(size)
+    ordered = sorted(sizes)
+    found: list[int] = []
+    for smaller, larger in pairwise(ordered):
+        if larger % smaller:
+            return None
+        found.append(larger // smaller)
+    return tuple(reversed(found))
+
+
+def split_trailing(shape: tuple[int, ...], inner: int) -> tuple[tuple[int, ...], int] | None:
+    """A finer shape whose last dimensions have `inner` elements, and how many those are, or None."""
+    count = math.prod(shape)
+    fine = common_shape([shape, (count // inner, inner)], count)
+    if fine is None:
+        return None
+    trailing, size = 0, 1
+    while size < inner:
+        trailing += 1
+        size *= fine[-trailing]
+    return fine, trailing

@@ -1,0 +1,1 @@
+"""What people see of a NeuronCore: description, observation, contents, listing, floorplan."""

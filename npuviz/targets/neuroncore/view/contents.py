@@ -1,0 +1,256 @@
+"""The bytes of SBUF, PSUM and HBM at the state's cycle, and the ranges that hold something."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from npuviz.program.dtypes import numpy_dtype
+from npuviz.program.program import Program
+from npuviz.sim.machine import Hazard, Region
+from npuviz.targets.neuroncore.kernels import records as sk
+from npuviz.targets.neuroncore.values.edits import Edit
+from npuviz.targets.neuroncore.machine.engine import Engine
+from npuviz.targets.neuroncore.isa import DST, DTYPE_NAMES, NUM_PARTITIONS, Space
+from npuviz.targets.neuroncore.ids import hbm_memory, memory_of_space, space_bytes
+from npuviz.targets.neuroncore.machine.payload import Payload
+from npuviz.targets.neuroncore.tables import Tables, Variable
+
+if TYPE_CHECKING:
+    from npuviz.targets.neuroncore.values.engine import ValueEngine
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """What snapshots share: bytes written by hand, each at its place in the log."""
+
+    edits: tuple[Edit, ...] = field(default=())
+
+    def digest(self) -> str:
+        """Covers everything in the image."""
+        return hashlib.blake2b(repr(self.edits).encode(), digest_size=8).hexdigest() if self.edits else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """The parts of a state that contents follow from.
+
+    log     (n, 2) int64, as Engine.log; tiles  (k,) int64: first cycle of each allocation, -1 before and
+            below -1 after its stay; left  (nodes,) int64: completions each node needs
+    """
+
+    log: np.ndarray
+    tiles: np.ndarray
+    left: np.ndarray
+
+
+def moment_of(engine: Engine) -> Moment:
+    """A copy of what contents need from the present state."""
+    shape, state = engine.shape, engine.state
+    nodes = state[shape.nodes : shape.tiles].reshape(-1, sk.NODE_WORDS)
+    return Moment(engine.log().copy(), state[shape.tiles : shape.log].copy(), nodes[:, sk.N_LEFT].copy())
+
+
+class Contents:
+    """Reads and writes memories of one machine. Values are computed when asked for, not before."""
+
+    def __init__(
+        self, engine: Engine, program: Program, values: "ValueEngine | None", moment: Moment | None = None
+    ) -> None:
+        payload = program.payload
+        assert isinstance(payload, Payload)
+        self._engine = engine
+        self._spec = engine.spec
+        self._tables: Tables = payload.tables
+        self._program = program
+        self._values = values
+        self._moment = moment
+        self._sizes = {
+            memory_of_space(core, space): (core, space, space_bytes(self._spec, space))
+            for core in range(self._tables.num_cores)
+            for space in (Space.SBUF, Space.PSUM)
+        }
+        end = max((v.address + v.size_bytes for v in self._tables.variables), default=0)
+        self._hbm_bytes = max(self._spec.hbm_bytes, -(-end // 4096) * 4096)
+
+    def still(self) -> "Contents":
+        """The same for a copy of the present state."""
+        return Contents(self._engine, self._program, self._values, moment_of(self._engine))
+
+    def _now(self) -> Moment:
+        return self._moment or moment_of(self._engine)
+
+    # --- regions ---------------------------------------------------------------------------------------
+
+    def regions(self, memory: int) -> list[Region]:
+        """What a memory holds now, sorted by address."""
+        if memory == hbm_memory(self._spec):
+            return self._hbm_regions()
+        if memory not in self._sizes:
+            raise ValueError(f"there is no memory {memory}")
+        core, space, _ = self._sizes[memory]
+        tiles, log = self._now().tiles, self._now().log
+        found = self._tables.allocations
+        mine = np.flatnonzero((tiles >= 0) & (found["core"] == core) & (found["space"] == space))
+        done = set(log[:, 0].tolist()) if len(mine) else set[int]()
+        regions = [self._region(int(tile), int(tiles[tile]), done) for tile in mine]
+        return sorted(regions, key=lambda region: region.address)
+
+    def _region(self, tile: int, since: int, done: set[int]) -> Region:
+        row = self._tables.allocations[tile]
+        first, tensor = int(row["first"]), int(row["tensor"])
+        banks, size = max(1, int(row["partitions"])), int(row["size_bytes"])
+        operand = self._tables.instructions[first]["operands"][DST]
+        is_compute = int(operand["space"]) == int(row["space"])
+        dtype = DTYPE_NAMES[int(operand["dtype"])] if is_compute else self._loaded_dtype(first, tensor)
+        if dtype not in ("tfloat32", "float8_e4m3"):
+            item = numpy_dtype(dtype).itemsize
+        else:
+            dtype, item = "uint8", 1
+        graph = self._program.graph
+        label = graph.tensors[tensor].name if tensor >= 0 else self._program.listing.describe(first).opcode
+        count = size // item
+        entry = -1 - first if int(self._tables.transfer_of[first]) >= 0 else first
+        return Region(
+            address=int(row["address"]), size_bytes=size, tensor=tensor, label=label,
+            shape=(banks, count) if banks > 1 else (count,), dtype=dtype, is_valid=entry in done,
+            since=since, instruction=first, banks=banks,
+        )  # fmt: skip
+
+    def _loaded_dtype(self, first: int, tensor: int) -> str:
+        number = int(self._tables.transfer_of[first])
+        if number >= 0:
+            dtype = self._tables.transfers[number].descriptors[0].to.dtype
+            if dtype != "uint8":
+                return dtype
+        if tensor >= 0:
+            for variable in self._tables.variables:
+                if variable.tensor == tensor:
+                    return variable.dtype
+        return "uint8"
+
+    def _hbm_regions(self) -> list[Region]:
+        left = self._now().left
+        return [
+            self._variable_region(v, left) for v in sorted(self._tables.variables, key=lambda v: v.address)
+        ]
+
+    def _variable_region(self, variable: Variable, left: np.ndarray) -> Region:
+        graph, valid = self._program.graph, True
+        if variable.kind in ("scratch", "output"):
+            producer = graph.tensors[variable.tensor].producer if variable.tensor >= 0 else -1
+            valid = producer < 0 or int(left[producer]) == 0
+        return Region(
+            address=variable.address, size_bytes=variable.size_bytes, tensor=variable.tensor,
+            label=variable.name, shape=variable.shape, dtype=variable.dtype, is_valid=valid, since=0,
+        )  # fmt: skip
+
+    # --- bytes -----------------------------------------------------------------------------------------
+
+    def values(self, image: Image) -> "ValueEngine | None":
+        """The values engine, brought to the present contents; None for programs without values."""
+        if self._values is not None:
+            self._values.advance_to(self._now().log[:, 0], image.edits)
+        return self._values
+
+    def _checked(self, memory: int, address: int, size_bytes: int) -> None:
+        size = self._hbm_bytes if memory == hbm_memory(self._spec) else self._sizes.get(memory, (0, 0, 0))[2]
+        if address < 0 or size_bytes < 0 or address + size_bytes > size:
+            raise ValueError(
+                f"bytes {address}..{address + size_bytes} are outside of a memory of {size} bytes"
+            )
+
+    def read(self, memory: int, address: int, size_bytes: int, image: Image) -> bytes:
+        """Bytes of a memory now. Raises ValueError outside of it."""
+        self._checked(memory, address, size_bytes)
+        if self._values is None:
+            return bytes(size_bytes)
+        now = self._now()
+        data = self._values.read_at(now.log[:, 0], image.edits, memory, address, size_bytes)
+        if memory == hbm_memory(self._spec) and image.edits:
+            return self._with_loose_bytes(data, address, image)
+        return data
+
+    def _with_loose_bytes(self, data: bytes, address: int, image: Image) -> bytes:
+        """HBM that belongs to no variable holds nothing but what was written by hand."""
+        found = np.frombuffer(data, np.uint8).copy()
+        is_loose = np.ones(len(found), bool)
+        for variable in self._tables.variables:
+            low = max(0, variable.address - address)
+            is_loose[low : max(low, variable.address + variable.size_bytes - address)] = False
+        for edit in image.edits:
+            if edit.memory == hbm_memory(self._spec) and edit.position <= len(self._now().log):
+                low, high = (
+                    max(edit.address, address),
+                    min(edit.address + len(edit.data), address + len(found)),
+                )
+                if low < high:
+                    place = slice(low - address, high - address)
+                    given = np.frombuffer(edit.data, np.uint8)[low - edit.address : high - edit.address]
+                    found[place] = np.where(is_loose[place], given, found[place])
+        return found.tobytes()
+
+    def write(self, memory: int, address: int, data: bytes, image: Image) -> Image:
+        """An image with these bytes changed from now on. Raises ValueError outside of the memory."""
+        self._checked(memory, address, len(data))
+        return Image((*image.edits, Edit(len(self._now().log), memory, address, data)))
+
+    def tensor(self, tensor: int, image: Image) -> np.ndarray | None:
+        """Values of a tensor as HBM holds them."""
+        if self._values is None:
+            return None
+        with self._values.at(self._now().log[:, 0], image.edits) as values:
+            return values.tensor(tensor)
+
+    def accumulators(self, core: int, image: Image) -> np.ndarray:
+        """(128,) float32 accumulators of a core's Activation engine."""
+        values = self.values(image)
+        return np.zeros(NUM_PARTITIONS, np.float32) if values is None else values.accumulators(core)
+
+    def hazards(self, image: Image) -> list[Hazard]:
+        """Hazards of what has been computed up to now, by cycle."""
+        if self._values is None:
+            return []
+        log = self._now().log
+        # Another thread may move the engine as soon as the block ends.
+        with self._values.at(log[:, 0], image.edits) as values:
+            known = values.hazards
+        found: list[Hazard] = []
+        for hazard in known:
+            entry, cycle = log[hazard.position].tolist()
+            index = entry if entry >= 0 else -1 - entry
+            unit = self._program.listing.describe(index).unit
+            name = self._unit_name(unit)
+            found.append(Hazard(cycle, name, index, hazard.kind, hazard.text))
+        return found
+
+    def _unit_name(self, unit: int) -> str:
+        from npuviz.targets.neuroncore.view.description import sequencer_name
+
+        return sequencer_name(self._tables, unit)
+
+
+class StillContents:
+    """Contents at one cycle, for another thread."""
+
+    def __init__(self, contents: Contents, image: Image) -> None:
+        self._contents = contents
+        self._image = image
+
+    def regions(self, memory: int) -> Sequence[Region]:
+        """What a memory held."""
+        return self._contents.regions(memory)
+
+    def read_memory(self, memory: int, address: int, size_bytes: int) -> bytes:
+        """Bytes of a memory. Raises ValueError outside of it."""
+        return self._contents.read(memory, address, size_bytes, self._image)
+
+    def tensor(self, tensor: int) -> np.ndarray | None:
+        """Values of a tensor as HBM held them."""
+        return self._contents.tensor(tensor, self._image)
+
+    def hazards(self) -> Sequence[Hazard]:
+        """Hazards up to that cycle."""
+        return self._contents.hazards(self._image)

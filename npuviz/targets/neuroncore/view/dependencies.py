@@ -1,0 +1,131 @@
+"""Which instructions wait for which: semaphore waits followed to their update, typed by what overlaps."""
+
+from functools import cached_property
+
+import numpy as np
+
+from npuviz.program.graph import Graph
+from npuviz.program.instruction import Dependency, DependencyKind
+from npuviz.targets.neuroncore.kernels import records as sk
+from npuviz.targets.neuroncore.machine.accesses import access_rows, transfer_accesses
+from npuviz.targets.neuroncore.isa import Engine, Flag, Opcode
+from npuviz.targets.neuroncore.machine.synchronization import link
+from npuviz.targets.neuroncore.spec import NeuronSpec
+from npuviz.targets.neuroncore.tables import Tables
+
+LOOK_BACK = 64
+"""A wait covers all earlier work of the engine waited for: so far back the reason is looked for."""
+_KINDS: tuple[tuple[DependencyKind, int, int], ...] = (("flow", 1, 0), ("output", 1, 1), ("anti", 0, 1))
+"""Kind, and whether source and sink write, strongest first."""
+
+
+class Dependencies:
+    """Made when somebody asks; arrays of the whole program, answers for one instruction."""
+
+    def __init__(self, tables: Tables, spec: NeuronSpec, graph: Graph) -> None:
+        self._tables, self._spec, self._graph = tables, spec, graph
+
+    @cached_property
+    def _operands(self) -> tuple[np.ndarray, np.ndarray]:
+        return access_rows(self._spec, self._tables, self._graph)
+
+    @cached_property
+    def _transfers(self) -> tuple[np.ndarray, np.ndarray]:
+        return transfer_accesses(self._spec, self._tables)
+
+    @cached_property
+    def _pairs(self) -> tuple[np.ndarray, np.ndarray]:
+        """(k, 2) source and sink of every wait, sorted by source; and the order by sink."""
+        links = link(self._spec, self._tables)
+        sinks = np.repeat(np.arange(len(links.wait_count)), links.wait_count)
+        sources = links.waits[:, sk.WAIT_PRODUCER]
+        known = sources >= 0
+        pairs = np.unique(np.stack([sources[known], sinks[known]], axis=1), axis=0)
+        return pairs, np.argsort(pairs[:, 1], kind="stable")
+
+    def accesses(self, index: int) -> np.ndarray:
+        """Rows (m, sk.ACCESS_WORDS) that an instruction touches itself, or by the transfer it starts."""
+        rows, ranges = self._operands
+        first, count = ranges[index].tolist()
+        own = rows[first : first + count]
+        transfer = int(self._tables.transfer_of[index])
+        if transfer < 0:
+            return own
+        rows, ranges = self._transfers
+        first, count = ranges[transfer].tolist()
+        return np.concatenate([own, rows[first : first + count]])
+
+    def of(self, index: int) -> tuple[Dependency, ...]:
+        """All dependencies with this instruction as source or sink, by source then sink."""
+        pairs, by_sink = self._pairs
+        low, high = np.searchsorted(pairs[:, 0], [index, index + 1])
+        found = [Dependency(index, sink, self._kind(index, sink)) for sink in pairs[low:high, 1].tolist()]
+        low, high = np.searchsorted(pairs[by_sink, 1], [index, index + 1])
+        for source in pairs[by_sink[low:high], 0].tolist():
+            found.append(Dependency(source, index, self._kind(source, index)))
+        found += self._accumulations(index)
+        return tuple(sorted(found, key=lambda each: (each.source, each.sink)))
+
+    def _kind(self, source: int, sink: int) -> DependencyKind:
+        """The strongest overlap with the source, or with what its engine did shortly before it."""
+        mine = self.accesses(sink)
+        first = self._start_of(source)
+        for each in range(source, max(first, source - LOOK_BACK) - 1, -1):
+            kind = _overlap(self.accesses(each), mine)
+            if kind is not None:
+                return kind
+        return "flow"
+
+    def _start_of(self, index: int) -> int:
+        number = int(np.searchsorted(self._tables.sequencers[:, 1], index, side="right"))
+        return int(self._tables.sequencers[number, 0])
+
+    def _accumulations(self, index: int) -> list[Dependency]:
+        """PE adds to PSUM in program order, without semaphores."""
+        code = self._tables.instructions
+        if code["opcode"][index] != Opcode.NC_MATMUL or code["engine"][index] != Engine.PE:
+            return []
+        found: list[Dependency] = []
+        before = self._added_to(index)
+        if before is not None:
+            found.append(Dependency(before, index, "accumulate"))
+        end = int(self._tables.sequencers[self._tables.sequencers[:, 1] > index][0, 1])
+        for each in range(index + 1, min(end, index + 1 + LOOK_BACK)):
+            if self._added_to(each) == index:
+                found.append(Dependency(index, each, "accumulate"))
+                break
+        return found
+
+    def _added_to(self, index: int) -> int | None:
+        """The matmul whose result this one adds to."""
+        code = self._tables.instructions
+        if code["opcode"][index] != Opcode.NC_MATMUL or not code["flags"][index] & Flag.ACCUMULATE:
+            return None
+        mine = self.accesses(index)
+        for each in range(index - 1, max(self._start_of(index), index - LOOK_BACK) - 1, -1):
+            if code["opcode"][each] == Opcode.NC_MATMUL and _meets(self.accesses(each), mine, 1, 1):
+                return each
+        return None
+
+
+def _overlap(source: np.ndarray, sink: np.ndarray) -> DependencyKind | None:
+    for kind, first, second in _KINDS:
+        if _meets(source, sink, first, second):
+            return kind
+    return None
+
+
+def _meets(source: np.ndarray, sink: np.ndarray, source_writes: int, sink_writes: int) -> bool:
+    """Whether rows that write (1) or read (0) have bytes in common."""
+    a = source[source[:, sk.A_WRITE] == source_writes][:, None]
+    b = sink[sink[:, sk.A_WRITE] == sink_writes][None]
+    memory, partition, count, low, high = 0, 2, 3, 4, 5
+    return bool(
+        (
+            (a[..., memory] == b[..., memory])
+            & (a[..., partition] < b[..., partition] + b[..., count])
+            & (b[..., partition] < a[..., partition] + a[..., count])
+            & (a[..., low] < b[..., high])
+            & (b[..., low] < a[..., high])
+        ).any()
+    )

@@ -1,0 +1,277 @@
+"""No order that the machine may choose runs dependent work in the wrong order."""
+
+import random
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from npuviz.targets.neuroncore.compiler.assembly import assemble
+from npuviz.targets.neuroncore.compiler.builder.builder import Builder
+from npuviz.targets.neuroncore.compiler.streams.dependencies import Region, Tracker
+from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
+from npuviz.targets.neuroncore.isa import MAX_WAITS, Activation, Alu, Engine, Opcode
+from npuviz.targets.neuroncore.spec import make_spec
+from npuviz.targets.neuroncore.tables import SBUF, Access, Tables
+from tests.targets.neuroncore.compiler.graphs import io_graph
+from tests.targets.neuroncore.compiler.random_order import RandomMachine, Span
+
+NOT_DATA = (Opcode.END, Opcode.NOP, Opcode.TABLE_LOAD, Opcode.DMA_TRIGGER, Opcode.DMA_COPY)
+
+
+@dataclass
+class Work:
+    """Bytes that an instruction or transfer reads and writes: sets of (memory, cell)."""
+
+    reads: set[tuple[int, int]]
+    writes: set[tuple[int, int]]
+    unit: tuple[str, int]
+    is_accumulation: bool = False
+
+
+def operand_cells(operand: np.void, core: int) -> set[tuple[int, int]]:
+    """4-byte cells per partition group of an operand; a core's SBUF is memory 1 + 10 * core."""
+    size = {0: 4, 1: 2, 2: 2, 7: 4, 8: 4}.get(int(operand["dtype"]), 1)
+    offsets = np.zeros(1, np.int64)
+    for count, step in zip(operand["sizes"].tolist(), operand["steps"].tolist(), strict=True):
+        offsets = (offsets[:, None] + np.arange(count) * step).reshape(-1)
+    first = int(operand["address"])
+    cells = {(first + offset * size) // 4 for offset in offsets.tolist()}
+    partitions = range(int(operand["partition"]), int(operand["partition"]) + int(operand["partitions"]))
+    space = int(operand["space"]) + 10 * core
+    return {(space, partition << 20 | cell) for partition in {p // 32 for p in partitions} for cell in cells}
+
+
+def access_cells(access: Access, partition_bytes: int, core: int) -> set[tuple[int, int]]:
+    """The same cells for a side of a descriptor; variables are memories from 100 on."""
+    offsets = np.arange(0, access.sizes[0], min(4, access.sizes[0])) * access.steps[0]
+    for count, step in zip(access.sizes[1:], access.steps[1:], strict=True):
+        offsets = (offsets[:, None] + np.arange(count) * step).reshape(-1)
+    offsets = offsets + access.offset
+    if access.variable != SBUF:
+        return {(100 + access.variable, cell) for cell in np.unique(offsets // 4).tolist()}
+    partitions, inner = np.divmod(offsets, partition_bytes)
+    return {(1 + 10 * core, cell) for cell in np.unique((partitions // 32 << 20) | (inner // 4)).tolist()}
+
+
+def core_of(tables: Tables, index: int) -> int:
+    """The core of an instruction."""
+    return int(np.searchsorted(tables.sequencers[:, 1], index, side="right")) // 5
+
+
+def works_of(tables: Tables, partition_bytes: int) -> tuple[dict[int, Work], dict[int, Work]]:
+    """Work by instruction and by transfer."""
+    instructions: dict[int, Work] = {}
+    for index, row in enumerate(tables.instructions):
+        if row["opcode"] in NOT_DATA:
+            continue
+        core = core_of(tables, index)
+        cells = [
+            operand_cells(operand, core) if operand["space"] in (1, 2) else set()
+            for operand in row["operands"]
+        ]
+        reads = set().union(*cells[1:5])
+        if row["opcode"] == Opcode.TENSOR_COPY_PREDICATED:
+            reads |= cells[0]
+        is_pe = bool(row["opcode"] == Opcode.NC_MATMUL)
+        instructions[index] = Work(
+            reads, cells[0] | cells[5], ("engine", 10 * core + int(row["engine"])), is_pe
+        )
+    transfers: dict[int, Work] = {}
+    for index, transfer in enumerate(tables.transfers):
+        work = Work(set(), set(), ("queue", transfer.queue))
+        for descriptor in transfer.descriptors:
+            work.writes |= access_cells(descriptor.to, partition_bytes, transfer.core)
+            for source in descriptor.sources:
+                work.reads |= access_cells(source, partition_bytes, transfer.core)
+        transfers[index] = work
+    return instructions, transfers
+
+
+class Log:
+    """Emission order: every instruction gets its number in it as its tile."""
+
+    def __init__(self, builder: Builder) -> None:
+        self.transfers: list[int] = []  # by number, -1 if none
+        emitter = builder.emitter
+        append = emitter._append
+
+        def logged(channel: int, head: bytes, operands: bytes, transfer: int) -> None:
+            emitter.tile = len(self.transfers)
+            self.transfers.append(transfer)
+            append(channel, head, operands, transfer)
+
+        emitter._append = logged
+
+    def indices(self, tables: Tables) -> list[int]:
+        """Final index of each instruction; table loads were put in later."""
+        is_emitted = ~np.isin(tables.instructions["opcode"], [Opcode.TABLE_LOAD, Opcode.END])
+        found = np.flatnonzero(is_emitted)
+        return found[np.argsort(tables.tiles[found])].tolist()
+
+
+def assert_ordered(tables: Tables, log: Log, partition_bytes: int, seed: int) -> int:
+    """Run once and compare all conflicting pairs with the emission order; returns how many there are."""
+    machine = RandomMachine(tables, seed)
+    assert machine.run(), "the program hangs"
+    instructions, transfers = works_of(tables, partition_bytes)
+    steps: list[tuple[Work, Span, str]] = []
+    for index, transfer in zip(log.indices(tables), log.transfers, strict=True):
+        if transfer >= 0:
+            steps.append((transfers[transfer], machine.transfer_spans[transfer], f"transfer {transfer}"))
+        elif index in instructions:
+            steps.append((instructions[index], machine.spans[index], f"instruction {index}"))
+    conflicts = 0
+    for at, (late, late_span, late_name) in enumerate(steps):
+        for early, early_span, early_name in steps[:at]:
+            flow = early.writes & late.reads
+            other = (early.writes | early.reads) & late.writes
+            if not flow and not other:
+                continue
+            conflicts += 1
+            where = f"{early_name} before {late_name}"
+            if flow:
+                assert early_span.end < late_span.begin, f"flow: {where}"
+            elif early.unit == late.unit:
+                assert early_span.end < late_span.end, f"anti, output: {where}"
+            else:
+                assert early_span.end < late_span.begin, f"anti, output: {where}"
+    return conflicts
+
+
+def random_part(draw: random.Random, view: View) -> View:
+    """A slice of a tile."""
+    columns = view.shape[0]
+    first = draw.randrange(0, columns - 8)
+    count = draw.randrange(8, columns - first + 1)
+    quarter = draw.choice((slice(0, 128), slice(0, 32), slice(32, 64), slice(64, 128)))
+    return view[quarter, first : first + count]
+
+
+def random_program(builder: Builder, draw: random.Random, length: int) -> None:
+    """Loads, computations and stores over few tiles, so that much depends on much."""
+    inputs = [builder.hbm(tensor) for tensor in builder.graph.inputs]
+    outputs = [builder.hbm(tensor) for tensor in builder.graph.outputs]
+    columns = inputs[0].shape[1]
+    for target in outputs:
+        builder.dma(target, inputs[0])
+    for _ in range(length // 12):
+        with builder.node(0), builder.tiles():
+            tiles = [builder.sbuf(128, (columns,), "float32") for _ in range(3)]
+            psum = builder.psum(128, (columns,))
+            for tile in tiles:
+                builder.load(tile, draw.choice(inputs))
+            for _ in range(8):
+                random_step(builder, draw, tiles, psum, inputs, outputs)
+
+
+def random_step(
+    b: Builder, draw: random.Random, tiles: list[View], psum: View, inputs: list, outputs: list
+) -> None:
+    """One of everything that moves data."""
+    kind = draw.randrange(8)
+    part = random_part(draw, draw.choice(tiles))
+    same = draw.choice(tiles)
+    first = part.address - part.tile.address
+    other = same[part.partition : part.partition + part.partitions, first // 4 : first // 4 + part.shape[0]]
+    if kind == 0:
+        b.activation(part, other, draw.choice((Activation.EXP, Activation.GELU, Activation.RELU)))
+    elif kind == 1:
+        b.tensor_tensor(part, other, part, Alu.ADD)
+    elif kind == 2:
+        b.copy(part, other, engine=draw.choice((Engine.POOL, Engine.DVE, Engine.ACTIVATION)))
+    elif kind == 3:
+        b.matmul(psum, same, draw.choice(tiles), accumulate=draw.random() < 0.5)
+    elif kind == 4:
+        b.copy(draw.choice(tiles), psum)
+    elif kind == 5:
+        target = draw.choice(outputs)
+        rows = slice(part.partition, part.partition + part.partitions)
+        b.store(target[rows, : part.shape[0]], part)
+    elif kind == 6:
+        b.load(same, draw.choice([*inputs, *outputs]))
+    else:
+        b.dma(draw.choice(outputs), draw.choice([*inputs, *outputs]))
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(("preset", "lnc"), [("trn1", "1"), ("trn2", "1"), ("trn2", "2")])
+def test_random_programs_run_in_a_right_order(preset: str, lnc: str, seed: int) -> None:
+    spec, _ = make_spec(preset, settings={"sbuf_partition_bytes": "4096", "lnc": lnc})
+    builder = Builder(io_graph(2, (128, 128)), spec)
+    log = Log(builder)
+    random_program(builder, random.Random(seed), 72)
+    tables = assemble(builder, {})
+    assert assert_ordered(tables, log, spec.sbuf_partition_bytes, seed) > 30
+    used = {int(tables.queue_sets[transfer.queue].core) for transfer in tables.transfers}
+    assert used == set(range(spec.num_cores))
+
+
+def test_every_wait_is_needed_for_something_that_can_be_late() -> None:
+    """Dropping the waits makes the order wrong: the test above can fail."""
+    spec, _ = make_spec("trn2", settings={"sbuf_partition_bytes": "4096"})
+    builder = Builder(io_graph(2, (128, 128)), spec)
+    log = Log(builder)
+    random_program(builder, random.Random(3), 72)
+    tables = assemble(builder, {})
+    tables.instructions.setflags(write=True)
+    tables.instructions["waits"]["used"] = 0
+    with pytest.raises(AssertionError, match="flow"):
+        assert_ordered(tables, log, spec.sbuf_partition_bytes, 1)
+
+
+def test_waits_are_pruned_through_other_engines() -> None:
+    tracker = Tracker(3, 3)
+    region = Region()
+    box = (0, 128, 0, 64)
+    tracker.record(0, tracker.issue(0), [], [(region, box)])
+    for engine in (1, 2):
+        needs = tracker.needs_of(engine, [(region, box)], [], engine)
+        assert tracker.pruned(engine, needs) == [(0, 1)]
+        tracker.record(engine, tracker.issue(engine), [(region, box)], [])
+    # Engine 1 knows engine 0's write already: only engine 2's read is new to it.
+    needs = tracker.needs_of(1, [], [(region, box)], 1)
+    assert tracker.pruned(1, needs) == [(2, 1)]
+    position = tracker.issue(1)
+    tracker.record(1, position, [], [(region, box)])
+    # Engine 0 waits for engine 1 only: that engine 2 is done follows.
+    needs = tracker.needs_of(0, [], [(region, box)], 0)
+    assert tracker.pruned(0, needs) == [(1, position + 1)]
+
+
+def test_parts_of_a_tile_do_not_wait_for_each_other() -> None:
+    tracker = Tracker(2, 2)
+    region = Region()
+    tracker.record(0, tracker.issue(0), [], [(region, (0, 128, 0, 64))])
+    assert tracker.needs_of(1, [(region, (0, 128, 64, 128))], [], 1) == {}
+    assert tracker.needs_of(1, [(region, (0, 32, 60, 68))], [], 1) == {0: 1}
+
+
+def test_many_records_are_merged_without_losing_a_dependency() -> None:
+    tracker = Tracker(2, 2)
+    region = Region()
+    for at in range(500):
+        box = (0, 128, at * 8, at * 8 + 4)
+        tracker.record(0, tracker.issue(0), [], [(region, box)])
+        assert tracker.needs_of(1, [(region, box)], [], 1) == {0: at + 1}
+    assert len(region.writes) < 200
+
+
+def test_no_instruction_has_more_waits_than_it_can_hold() -> None:
+    spec, _ = make_spec("trn2")
+    builder = Builder(io_graph(2, (128, 64)), spec)
+    x = builder.hbm(builder.graph.inputs[0])
+    target = builder.sbuf(128, (64,), "float32")
+    parts = [target[:, at * 16 : at * 16 + 16] for at in range(4)]
+    builder.load(parts[0], x[:, :16])
+    builder.memset(parts[1], 1.0)
+    builder.activation(parts[2], parts[2], Activation.EXP)
+    builder.copy(parts[3], parts[3], engine=Engine.POOL)
+    psum = builder.psum(128, (64,))
+    builder.matmul(psum, builder.fetch(builder.constant(np.ones((128, 128), np.float32))), target, False)
+    tables = assemble(builder, {})
+    pe = tables.instructions[slice(*tables.sequencers[Engine.PE].tolist())]
+    assert pe["opcode"].tolist() == [Opcode.NOP, Opcode.NC_MATMUL, Opcode.END]
+    used = (pe["waits"]["used"] > 0).sum(axis=1).tolist()
+    assert used == [MAX_WAITS, 1, 0]
+    assert RandomMachine(tables, 0).run()

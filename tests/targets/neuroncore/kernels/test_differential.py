@@ -1,0 +1,37 @@
+"""The kernels against the slow machine, to the cycle, on random programs of every generation."""
+
+import pytest
+
+from npuviz.program.graph import Graph
+from npuviz.sim.stop import NO_STOPS
+from npuviz.targets.neuroncore.kernels import records as sk
+from npuviz.targets.neuroncore.view.description import numbering, used_semaphores
+from npuviz.targets.neuroncore.machine.engine import Engine
+from npuviz.targets.neuroncore.spec import make_spec
+from tests.targets.neuroncore.random_programs import random_tables
+from tests.targets.neuroncore.slow_machine import SlowMachine
+
+GRAPH = Graph("random", (), (), (), ())
+
+
+@pytest.mark.parametrize("preset", ["trn1", "trn2", "trn3", "inf1"])
+@pytest.mark.parametrize("seed", range(12))
+def test_agrees_to_the_cycle(preset: str, seed: int) -> None:
+    spec, _ = make_spec(preset, settings={"dma_start_ns": "150"})
+    tables = random_tables(spec, seed)
+    engine = Engine(spec, tables, GRAPH, numbering(spec, tables, used_semaphores(spec, tables)))
+    result, _ = engine.advance(1 << 40, NO_STOPS, None)
+    slow = SlowMachine(spec, tables)
+    cycles = slow.run()
+    assert result == sk.RESULT_FINISHED
+    assert [(row[0], row[1]) for row in engine.log().tolist()] == slow.log
+    assert int(engine.state[sk.H_CYCLE]) == cycles
+
+
+def test_a_random_program_meets_a_shared_port() -> None:
+    """The comparison above covers ports: without them this program takes another time."""
+    spec, _ = make_spec("trn1", settings={"dma_start_ns": "150"})
+    tables = random_tables(spec, 4)
+    slow, free = SlowMachine(spec, tables), SlowMachine(spec, tables)
+    free.ports[:] = 0
+    assert slow.run() != free.run()
