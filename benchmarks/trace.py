@@ -12,8 +12,8 @@ import numpy as np
 from benchmarks.row import Row
 from npuviz.base.progress import NoProgress
 from npuviz.export.perfetto import EXPORTER
-from npuviz.trace.bundle import BundleWriter, open_bundle
-from npuviz.trace.query import query
+from npuviz.trace.bundle.bundle import BundleWriter, open_bundle
+from npuviz.trace.bundle.query import query
 from npuviz.trace.reader import TraceReader
 from npuviz.trace.recorder import Recorder
 from npuviz.trace.schema import INTERVAL, TRACK_SHIFT, TYPE_SHIFT, Kind, TraceSchema, Track

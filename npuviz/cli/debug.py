@@ -11,7 +11,7 @@ import typer
 from npuviz.cli import options
 
 if TYPE_CHECKING:
-    from npuviz.debug.text_debugger import TextDebugger
+    from npuviz.debug.console.debugger import TextDebugger
 
 PROMPT = "(npuviz) "
 
@@ -34,7 +34,7 @@ def command(
 ) -> None:
     """Debug a model with commands: break, run, step, back, goto, print, mem, why, help, ..."""
     from npuviz.cli.terminal import TerminalProgress
-    from npuviz.debug.text_debugger import TextDebugger
+    from npuviz.debug.console.debugger import TextDebugger
     from npuviz.workbench.opening import find_file, open_file
 
     lines = _read_script(script) if script is not None else None

@@ -15,7 +15,7 @@ def command(
     as_json: options.Json = False,
 ) -> None:
     """Ask a trace bundle with SQL (DuckDB); `show tables` lists tables and views."""
-    from npuviz.trace.query import query
+    from npuviz.trace.bundle.query import query
     from npuviz.workbench.bundles import table_text
 
     found = query(bundle, sql)

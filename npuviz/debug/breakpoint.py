@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from npuviz.base.notifier import Notifier
-from npuviz.debug.condition import Condition, ProbeTest
+from npuviz.debug.condition.language import Condition, ProbeTest
 from npuviz.sim.stop import stop_table
 
 

@@ -11,7 +11,7 @@ from npuviz.base.errors import Cancelled
 from npuviz.base.notifier import Notifier
 from npuviz.base.progress import NoProgress, Progress
 from npuviz.debug.breakpoint import BreakpointList, Watch
-from npuviz.debug.condition import parse
+from npuviz.debug.condition.language import parse
 from npuviz.debug.edits import Edit, MemoryEdit, ProbeEdit, frozen_value
 from npuviz.debug.element_steps import (
     LineStep,

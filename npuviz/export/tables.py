@@ -11,7 +11,7 @@ import numpy as np
 from npuviz.base.errors import ExportError
 from npuviz.base.progress import Progress
 from npuviz.export.exporter import CycleWindow, replacing, whole_or
-from npuviz.trace.manifest import MANIFEST_NAME
+from npuviz.trace.bundle.manifest import MANIFEST_NAME
 from npuviz.trace.reader import TraceReader
 from npuviz.trace.schema import Track
 

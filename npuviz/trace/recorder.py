@@ -4,7 +4,7 @@ from typing import Protocol
 
 import numpy as np
 
-from npuviz.trace.bundle import BundleWriter
+from npuviz.trace.bundle.bundle import BundleWriter
 from npuviz.trace.schema import TraceSchema
 from npuviz.trace.source import Resolver
 from npuviz.trace.split import empty_rows

@@ -6,8 +6,8 @@ from npuviz.base.errors import UsageError
 from npuviz.base.progress import Progress
 from npuviz.base.registry import EXPORTERS, load_plugins
 from npuviz.base.text_table import table_lines
-from npuviz.trace.bundle import open_bundle
-from npuviz.trace.query import QueryResult
+from npuviz.trace.bundle.bundle import open_bundle
+from npuviz.trace.bundle.query import QueryResult
 
 
 def export_bundle(bundle: Path, form: str, out: Path, window: str, progress: Progress) -> None:

@@ -46,7 +46,7 @@ def targets_text(found: dict[str, Any]) -> str:
 def describe_file(path: Path, options: OpenOptions, progress: Progress | None = None) -> dict[str, Any]:
     """What a model or a bundle holds. Raises NpuvizError."""
     if is_bundle(path):
-        from npuviz.trace.bundle import open_bundle
+        from npuviz.trace.bundle.bundle import open_bundle
 
         return _describe_bundle(path, open_bundle(path))
     target = choose_target(path, options.target, options.preset)

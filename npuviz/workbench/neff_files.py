@@ -11,7 +11,7 @@ from typing import Any
 from npuviz.base.errors import FormatError, UsageError
 from npuviz.base.units import format_bytes
 from npuviz.formats.binary import file_size, read_file
-from npuviz.formats.neff import (
+from npuviz.formats.neff.file import (
     DEFAULT_LIMIT_BYTES,
     GRAPH_MEMBER,
     check_neff,
@@ -20,10 +20,10 @@ from npuviz.formats.neff import (
     parse_neff,
     write_neff,
 )
-from npuviz.formats.neff_debug import check_debug
-from npuviz.formats.neff_json import object_bytes
-from npuviz.formats.neff_model import Finding, Neff, NeffHeader, Payload
-from npuviz.formats.neff_tar import member_name
+from npuviz.formats.neff.debug import check_debug
+from npuviz.formats.neff.json_members import object_bytes
+from npuviz.formats.neff.model import Finding, Neff, NeffHeader, Payload
+from npuviz.formats.neff.tar import member_name
 from npuviz.workbench.neff_manifest import MANIFEST, manifest_object, read_manifest, tar_digest
 
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from npuviz.formats.binary import read_file
-from npuviz.formats.neff import layout_of
-from npuviz.formats.neff_json import Fields, parse_object
-from npuviz.formats.neff_model import ArchiveEntry, Neff, NeffHeader
-from npuviz.formats.neff_tar import member_name, tar_chunks
+from npuviz.formats.neff.file import layout_of
+from npuviz.formats.neff.json_members import Fields, parse_object
+from npuviz.formats.neff.model import ArchiveEntry, Neff, NeffHeader
+from npuviz.formats.neff.tar import member_name, tar_chunks
 
 MANIFEST = ".npuviz-neff.json"
 """File of an unpacked NEFF that holds what is not a member."""

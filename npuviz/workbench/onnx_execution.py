@@ -11,7 +11,7 @@ import onnx
 
 from npuviz.base.errors import NpuvizError, TargetError, UnknownTarget
 from npuviz.base.progress import NoProgress
-from npuviz.formats.onnx_optimize import KEEP_NODES
+from npuviz.onnx.passes.optimization import KEEP_NODES
 from npuviz.sim.machine import HasHazards, Machine
 from npuviz.sim.stop import NO_STOPS, StopKind
 from npuviz.sim.target import LoadRequest, Target

@@ -182,7 +182,7 @@ def open_file(path: Path, options: OpenOptions | None = None, progress: Progress
 
 
 def _open_bundle(path: Path, options: OpenOptions) -> Opened:
-    from npuviz.trace.bundle import open_bundle
+    from npuviz.trace.bundle.bundle import open_bundle
 
     begin = time.perf_counter()
     reader = open_bundle(path)
@@ -200,7 +200,7 @@ def _open_sweep(path: Path, options: OpenOptions) -> Opened:
 
 def _open_model(path: Path, options: OpenOptions, progress: Progress) -> Opened:
     from npuviz.debug.session import Session
-    from npuviz.trace.bundle import BundleWriter
+    from npuviz.trace.bundle.bundle import BundleWriter
     from npuviz.trace.recorder import Recorder
 
     begin = time.perf_counter()

@@ -170,7 +170,7 @@ def _publish(opened: Opened, session: "Session", summary: dict[str, Any]) -> "Tr
     recorder = session.recorder
     if recorder is None or recorder.bundle is None:
         return opened.reader
-    from npuviz.trace.bundle import open_bundle
+    from npuviz.trace.bundle.bundle import open_bundle
 
     recorder.bundle.set_model({"summary": summary, "notes": summary["notes"]})
     published = opened.publish()

@@ -207,7 +207,7 @@ def _client(options: SweepOptions, progress: Progress) -> Generator[Any]:
 
 
 def _load_engines() -> None:
-    for name in ("npuviz.debug.session", "npuviz.workbench.run", "npuviz.formats.onnx_model"):
+    for name in ("npuviz.debug.session", "npuviz.workbench.run", "npuviz.onnx.reader"):
         importlib.import_module(name)
     targets()
 

@@ -208,7 +208,7 @@ HEAD = "import os, signal, sys\nfrom npuviz.cli.main import main\n"
 def test_a_killed_run_leaves_the_earlier_bundle_and_readable_remains(bundle: Path, capsys: Captured) -> None:
     before = {path.name: path.read_bytes() for path in bundle.iterdir()}
     code = HEAD + (
-        "from npuviz.trace.bundle import BundleWriter\n"
+        "from npuviz.trace.bundle.bundle import BundleWriter\n"
         "BundleWriter._finish = lambda self, end_cycle: os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     found = child(code, "run", *SMALL, "--record", str(bundle))

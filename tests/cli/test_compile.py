@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from npuviz.cli.main import main
-from npuviz.formats.neff import read_neff
+from npuviz.formats.neff.file import read_neff
 from tests.cli.refusals import MODEL, Captured, done, names, refused
 
 

@@ -3,10 +3,10 @@ from pathlib import Path
 
 import pytest
 
-from npuviz.formats.neff import write_neff
+from npuviz.formats.neff.file import write_neff
 from tests.cli.refusals import Captured, done, names, refused
-from tests.formats.neff_cases import file_of_tar, real_file, small_neff, with_json, with_members
-from tests.formats.test_neff_archive import bomb, tar_of
+from tests.formats.neff.cases import file_of_tar, real_file, small_neff, with_json, with_members
+from tests.formats.neff.test_archive import bomb, tar_of
 
 
 @pytest.fixture
@@ -77,8 +77,8 @@ def test_bad_files_are_one_line(
 
 
 def test_a_bomb_is_refused_by_the_limit(tmp_path: Path, capsys: Captured) -> None:
-    from npuviz.formats.neff_header import header_bytes
-    from npuviz.formats.neff_model import NeffHeader
+    from npuviz.formats.neff.header import header_bytes
+    from npuviz.formats.neff.model import NeffHeader
 
     packed = bomb(32 << 20)
     path = tmp_path / "bomb.neff"

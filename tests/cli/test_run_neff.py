@@ -10,8 +10,8 @@ from onnx import TensorProto, helper
 
 from npuviz.base.progress import NoProgress
 from npuviz.cli.main import main
-from npuviz.formats.neff import make_neff, write_neff
-from npuviz.formats.neff_model import EngineFile, Neff, Subgraph
+from npuviz.formats.neff.file import make_neff, write_neff
+from npuviz.formats.neff.model import EngineFile, Neff, Subgraph
 from npuviz.sim.target import LoadRequest
 from npuviz.targets.neuroncore.text.assembler import assemble
 from npuviz.targets.neuroncore.neff.encoding import encode
@@ -19,8 +19,8 @@ from npuviz.targets.neuroncore.isa import ENGINE_NAMES, Activation, Engine, Opco
 from npuviz.targets.neuroncore.target import compile_request
 from npuviz.targets.neuroncore.neff.writer import compiled_neff
 from tests.cli.refusals import Captured, done, names, refused
-from tests.formats.neff_cases import file_of_tar, small_neff, with_json, with_members
-from tests.formats.test_neff_archive import tar_of
+from tests.formats.neff.cases import file_of_tar, small_neff, with_json, with_members
+from tests.formats.neff.test_archive import tar_of
 
 TILE = "f32:sbuf[0:4,0x{:x},8x1]"
 
@@ -110,7 +110,7 @@ def test_hazards_of_a_wrongly_compiled_model_are_in_the_summary(tmp_path: Path, 
 
 def _changed(member: str, path: str, value: object) -> Callable[[], bytes]:
     def make() -> bytes:
-        from npuviz.formats.neff import neff_to_bytes
+        from npuviz.formats.neff.file import neff_to_bytes
 
         neff = small_neff()
         return neff_to_bytes(with_members(neff, with_json(neff, member, path, value)))

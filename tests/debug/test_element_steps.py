@@ -6,7 +6,7 @@ import pytest
 
 from npuviz.debug.element_steps import LineStep
 from npuviz.debug.session import Session
-from npuviz.debug.text_debugger import TextDebugger
+from npuviz.debug.console.debugger import TextDebugger
 from npuviz.sim.stop import NO_STOPS, StopKind
 from npuviz.targets.wavelet.machine import WaveletMachine
 from tests.targets.wavelet.samples import element_of, heat, line_of, row_sum

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from npuviz.cli.main import SUBCOMMANDS
-from npuviz.debug.text_commands import BY_WORD
+from npuviz.debug.console.commands import BY_WORD
 from npuviz.targets.systolic.compiler.operators.families import LOWERINGS
 
 ROOT = Path(__file__).parents[2]

@@ -8,7 +8,7 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
-from npuviz.formats.onnx_model import read_model
+from npuviz.onnx.reader import read_model
 
 SAMPLES = Path(__file__).parents[2] / "sample_models"
 NAMES = ["tiny_cnn.onnx", "tiny_cnn_int8.onnx", "tiny_transformer.onnx"]

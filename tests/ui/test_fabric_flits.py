@@ -10,7 +10,7 @@ from pytestqt.qtbot import QtBot
 from npuviz.debug.session import Session
 from npuviz.program.instruction import DetailTable
 from npuviz.sim.fabric import Area, FabricShape, Glance, HasElements, HasFabric, HasRoutes, HasWords
-from npuviz.sim.parts.flit_fabric import FlitFabric
+from npuviz.sim.network.fabric import FlitFabric
 from npuviz.sim.stop import NO_STOPS
 from npuviz.ui.models.inspector_pages import make_page
 from npuviz.ui.models.inspector_source import InspectorSource
@@ -18,7 +18,7 @@ from npuviz.ui.panels.fabric import SPEC, FabricPanel
 from npuviz.ui.widgets.fabric_raster import warm_up
 from npuviz.workbench.opening import Opened, OpenOptions
 from npuviz.workbench.selection import Selection
-from tests.sim.parts.test_flit_network import MESH, SMALL, Run, make
+from tests.sim.network.test_flit_network import MESH, SMALL, Run, make
 from tests.toy.machine import ToyMachine
 from tests.toy.program import ToySpec, make_program
 from tests.toy.target import ToyTarget

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from npuviz.base.errors import FormatError, UsageError
-from npuviz.formats.neff import DEFAULT_LIMIT_BYTES, neff_to_bytes, open_container, read_neff, write_neff
+from npuviz.formats.neff.file import DEFAULT_LIMIT_BYTES, neff_to_bytes, open_container, read_neff, write_neff
 from npuviz.workbench.neff_files import check, check_object, check_text, pack, parse_limit, unpack
 from npuviz.workbench.neff_manifest import MANIFEST
-from tests.formats.neff_cases import file_of_tar, real_file, small_neff, with_json, with_members
-from tests.formats.test_neff_archive import tar_of
+from tests.formats.neff.cases import file_of_tar, real_file, small_neff, with_json, with_members
+from tests.formats.neff.test_archive import tar_of
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 from npuviz.base.errors import ConditionError, ExportError, TargetError, UsageError
 from npuviz.base.progress import CallbackProgress
 from npuviz.debug.session import Session
-from npuviz.trace.bundle import open_bundle
+from npuviz.trace.bundle.bundle import open_bundle
 from npuviz.workbench.opening import OpenOptions
 from npuviz.workbench.run import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, RunOptions, run_model
 from npuviz.workbench.summary_text import summary_text

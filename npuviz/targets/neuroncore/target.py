@@ -98,7 +98,7 @@ def compile_request(
     request: LoadRequest, progress: Progress
 ) -> tuple[NeuronSpec, tuple[Note, ...], "Compiled"]:
     """Read and compile an ONNX model as the user asked: spec, notes about it, and the result."""
-    from npuviz.formats.onnx_model import read_model
+    from npuviz.onnx.reader import read_model
     from npuviz.targets.neuroncore.compiler.compile import compile_graph
 
     own = {key: value for key, value in request.settings.items() if is_setting(key)}
@@ -133,7 +133,7 @@ def make_program(
     request: LoadRequest, spec: NeuronSpec, notes: tuple[Note, ...], compiled: "Compiled"
 ) -> Program:
     """The program of compiled tables, with inputs given or drawn."""
-    from npuviz.formats.onnx_inputs import draw_inputs
+    from npuviz.onnx.inputs import draw_inputs
     from npuviz.targets.neuroncore.view.listing import NeuronListing
     from npuviz.targets.neuroncore.machine.payload import Payload, fingerprint
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from npuviz.base.progress import NoProgress, Progress
-from npuviz.formats.onnx_reference import as_declared, run_reference
-from npuviz.formats.rk3588_layout import packing
+from npuviz.onnx.reference import as_declared, run_reference
+from npuviz.formats.rk3588.tensor_layout import packing
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Graph
 from npuviz.sim.target import CheckResult

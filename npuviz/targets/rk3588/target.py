@@ -8,8 +8,8 @@ from npuviz.base.errors import TargetError, UsageError
 from npuviz.base.names import printable
 from npuviz.base.progress import Progress
 from npuviz.formats.layer_times import beside, read_layer_times
-from npuviz.formats.onnx_inputs import draw_inputs
-from npuviz.formats.onnx_model import read_model
+from npuviz.onnx.inputs import draw_inputs
+from npuviz.onnx.reader import read_model
 from npuviz.program.program import Note, Program
 from npuviz.sim.machine import Machine
 from npuviz.sim.target import CheckResult, LoadRequest

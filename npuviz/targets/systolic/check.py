@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from npuviz.base.progress import NoProgress, Progress
-from npuviz.formats.onnx_reference import as_declared, run_reference
+from npuviz.onnx.reference import as_declared, run_reference
 from npuviz.program.graph import Graph
 from npuviz.sim.target import CheckResult
 from npuviz.targets.systolic.values.engine import ValueEngine

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from npuviz.base.errors import FormatError, TargetError, UsageError
-from npuviz.formats.onnxim_config import (
+from npuviz.formats.onnxim.hardware import (
     CHIP_KEYS,
     CORE_KEYS,
     CoreConfig,
@@ -18,9 +18,9 @@ from npuviz.formats.onnxim_config import (
     read_config,
 )
 from npuviz.program.program import Note
-from npuviz.sim.parts.dram_presets import DEVICES
-from npuviz.sim.parts.dram_standards import DramDevice, preset_device
-from npuviz.sim.parts.flit_network import FlitConfig
+from npuviz.sim.dram.presets import DEVICES
+from npuviz.sim.dram.device import DramDevice, preset_device
+from npuviz.sim.network.flit_network import FlitConfig
 from npuviz.targets.systolic.hardware.dram import read_device
 from npuviz.targets.systolic.hardware.network import NETWORKS, read_network
 from npuviz.targets.systolic.presets import PRESETS

@@ -9,8 +9,8 @@ from npuviz.base.errors import DoesNotFit, FormatError, TargetError, UsageError
 from npuviz.base.names import printable
 from npuviz.base.progress import Progress
 from npuviz.base.units import format_bytes
-from npuviz.formats.onnxim_home import OnnximHome
-from npuviz.formats.onnxim_models import is_model_list
+from npuviz.formats.onnxim.home import OnnximHome
+from npuviz.formats.onnxim.workloads import is_model_list
 from npuviz.program.program import Note, Program
 from npuviz.sim.machine import Machine
 from npuviz.sim.target import CheckResult, LoadRequest, MapResult
@@ -90,7 +90,7 @@ class SystolicTarget:
 
     def map(self, request: LoadRequest, candidates: int, out: Path | None, progress: Progress) -> MapResult:
         """Search tilings and core assignments of an ONNX model; see the contract."""
-        from npuviz.formats.onnx_model import read_model
+        from npuviz.onnx.reader import read_model
         from npuviz.targets.systolic.compiler.tiling.choices import write_choices
         from npuviz.targets.systolic.mapper import Mapper
 
@@ -153,7 +153,7 @@ def _check_dram(spec: SystolicSpec, compiled: "Compiled") -> None:
 
 
 def _compile(path: Path, spec: SystolicSpec, dimensions: Mapping[str, int], progress: Progress) -> "Compiled":
-    from npuviz.formats.onnx_model import read_model
+    from npuviz.onnx.reader import read_model
     from npuviz.targets.systolic.compiler.compile import compile_true
     from npuviz.targets.systolic.load.loader import load_true_list
     from npuviz.targets.systolic.load.parity import load_parity
@@ -174,7 +174,7 @@ def _program(
     compiled: "Compiled",
     notes: tuple[Note, ...],
 ) -> Program:
-    from npuviz.formats.onnx_inputs import draw_inputs
+    from npuviz.onnx.inputs import draw_inputs
     from npuviz.targets.systolic.view.listing import SystolicListing
     from npuviz.targets.systolic.view.description import memory_ids, unit_ids
     from npuviz.targets.systolic.machine.payload import Payload, fingerprint, pack_entries

@@ -15,7 +15,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from npuviz.debug.condition import parse
+from npuviz.debug.condition.language import parse
 from npuviz.ui.models.breakpoint_table import CONDITION, BreakpointTable, rows_of
 from npuviz.ui.models.condition_words import ConditionWords, examples, words_of
 from npuviz.ui.panels.panel import Panel, PanelContext, PanelSpec

@@ -18,8 +18,8 @@ from PySide6.QtWidgets import (
 
 from npuviz.base.progress import Progress
 from npuviz.debug.session import Session
-from npuviz.debug.text_commands import BY_WORD
-from npuviz.debug.text_debugger import QUIT, TextDebugger
+from npuviz.debug.console.commands import BY_WORD
+from npuviz.debug.console.debugger import QUIT, TextDebugger
 from npuviz.sim.stop import StopReason
 from npuviz.ui.panels.panel import Panel, PanelContext, PanelSpec
 from npuviz.ui.widgets.empty_state import EmptyState

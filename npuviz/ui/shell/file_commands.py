@@ -126,7 +126,7 @@ class FileCommands:
             return
 
         # Late: reading bundles brings pyarrow and compiled kernels along.
-        from npuviz.trace.bundle import open_bundle
+        from npuviz.trace.bundle.bundle import open_bundle
         from npuviz.workbench.compare import Comparison, compare, comparison_text
 
         def work(_progress: Progress) -> Comparison:

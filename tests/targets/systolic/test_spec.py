@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from npuviz.base.errors import TargetError, UsageError
-from npuviz.formats.onnxim_config import read_config
+from npuviz.formats.onnxim.hardware import read_config
 from npuviz.targets.systolic.presets import PRESETS
 from npuviz.targets.systolic.spec import is_setting, make_spec, unknown_setting
 from tests.targets.systolic.parity_data import ONNXIM

@@ -9,8 +9,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from npuviz.formats.onnx_inputs import draw_inputs
-from npuviz.formats.onnx_model import read_model
+from npuviz.onnx.inputs import draw_inputs
+from npuviz.onnx.reader import read_model
 from npuviz.program.graph import Graph
 from npuviz.targets.systolic.kernels import program_records as tk
 from npuviz.targets.systolic.compiler.compile import compile_true

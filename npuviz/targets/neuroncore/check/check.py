@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from npuviz.base.progress import NoProgress, Progress
-from npuviz.formats.onnx_reference import as_declared, run_reference
-from npuviz.formats.onnx_single import run_node
+from npuviz.onnx.reference import as_declared, run_reference
+from npuviz.onnx.single_node import run_node
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Graph
 from npuviz.sim.target import CheckResult

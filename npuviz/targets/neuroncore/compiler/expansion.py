@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection
 
 from npuviz.base.errors import FormatError
-from npuviz.formats import onnx_expansion
+from npuviz.onnx.passes import expansion as onnx_expansion
 from npuviz.program.graph import Graph, Node
 
 # A body may use operators that have bodies themselves. Deeper nesting is a cycle of definitions.

@@ -2,9 +2,9 @@
 
 from npuviz.base.names import printable
 from npuviz.base.progress import Progress
-from npuviz.formats.neff import read_neff
-from npuviz.formats.neff_model import Neff
-from npuviz.formats.onnx_inputs import draw_inputs
+from npuviz.formats.neff.file import read_neff
+from npuviz.formats.neff.model import Neff
+from npuviz.onnx.inputs import draw_inputs
 from npuviz.program.program import Note, Program
 from npuviz.sim.target import LoadRequest
 from npuviz.targets.neuroncore.neff.foreign import open_foreign

@@ -7,7 +7,7 @@ from collections import defaultdict
 
 import numpy as np
 
-from npuviz.formats.neff_debug import DebugFile, DebugRecord, Dependency, debug_bytes
+from npuviz.formats.neff.debug import DebugFile, DebugRecord, Dependency, debug_bytes
 from npuviz.program.graph import Graph
 from npuviz.targets.neuroncore.kernels import records as sk
 from npuviz.targets.neuroncore.text.disassembler import mnemonic

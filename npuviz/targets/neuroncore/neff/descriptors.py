@@ -10,8 +10,8 @@ from dataclasses import replace
 import numpy as np
 
 from npuviz.base.errors import FormatError
-from npuviz.formats import neff_model as nm
-from npuviz.formats.neff_dma_rules import DTYPE_BYTES as NEFF_DTYPES
+from npuviz.formats.neff import model as nm
+from npuviz.formats.neff.rules.dma import DTYPE_BYTES as NEFF_DTYPES
 from npuviz.program.dtypes import DTYPES, numpy_dtype
 from npuviz.targets.neuroncore.neff.encoding import OPS
 from npuviz.targets.neuroncore.isa import Opcode

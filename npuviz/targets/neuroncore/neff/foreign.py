@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from npuviz.formats import neff_model as nm
-from npuviz.formats.neff_debug import NamedInstruction, engine_instructions
-from npuviz.formats.neff_model import Neff
+from npuviz.formats.neff import model as nm
+from npuviz.formats.neff.debug import NamedInstruction, engine_instructions
+from npuviz.formats.neff.model import Neff
 from npuviz.program.graph import Graph, Node
 from npuviz.program.instruction import Dependency, DependencyKind
 from npuviz.program.memory import MemoryMap

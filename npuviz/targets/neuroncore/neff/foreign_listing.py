@@ -8,8 +8,8 @@ from pathlib import PurePosixPath
 import numpy as np
 
 from npuviz.base.errors import FormatError
-from npuviz.formats.neff_debug import NamedInstruction, ancestors, debug_records
-from npuviz.formats.neff_model import Neff
+from npuviz.formats.neff.debug import NamedInstruction, ancestors, debug_records
+from npuviz.formats.neff.model import Neff
 from npuviz.program.graph import Graph
 from npuviz.program.instruction import Dependency, DetailTable, Instruction
 from npuviz.targets.neuroncore.isa import NUM_ENGINES, SLOT_BYTES

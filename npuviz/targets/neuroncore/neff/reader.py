@@ -12,8 +12,8 @@ from typing import Any, NoReturn
 import numpy as np
 
 from npuviz.base.errors import FormatError, UsageError
-from npuviz.formats import neff_model as nm
-from npuviz.formats.neff_model import OWN_FOLDER, Neff
+from npuviz.formats.neff import model as nm
+from npuviz.formats.neff.model import OWN_FOLDER, Neff
 from npuviz.program.graph import Graph
 from npuviz.program.memory import Allocation, MemoryMap
 from npuviz.program.program import Note

@@ -15,9 +15,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from npuviz.base.errors import FormatError
-from npuviz.formats.neff_constants import npy_data_offset
-from npuviz.formats.neff_json import parse_object
-from npuviz.formats.neff_model import OWN_FOLDER, Payload
+from npuviz.formats.neff.constants import npy_data_offset
+from npuviz.formats.neff.json_members import parse_object
+from npuviz.formats.neff.model import OWN_FOLDER, Payload
 from npuviz.program.dtypes import DTYPES, dtype_name, numpy_dtype
 from npuviz.program.graph import Graph, Node
 from npuviz.program.tensor import Tensor

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from npuviz.base.errors import FormatError
-from npuviz.formats import neff_model as nm
-from npuviz.formats.neff_constants import constant_data
-from npuviz.formats.neff_graph import GraphTensor, graph_tensors
-from npuviz.formats.neff_model import Neff
+from npuviz.formats.neff import model as nm
+from npuviz.formats.neff.constants import constant_data
+from npuviz.formats.neff.graph import GraphTensor, graph_tensors
+from npuviz.formats.neff.model import Neff
 from npuviz.program.dtypes import DTYPES, dtype_name, numpy_dtype
 from npuviz.program.graph import Graph
 from npuviz.program.memory import Allocation, MemoryMap

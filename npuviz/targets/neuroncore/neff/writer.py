@@ -9,11 +9,11 @@ import numpy as np
 
 from npuviz.base.errors import DoesNotFit
 from npuviz.base.units import format_bytes
-from npuviz.formats import neff_model as nm
-from npuviz.formats.neff import make_neff, write_neff
-from npuviz.formats.neff_graph import GraphTensor
-from npuviz.formats.neff_json import object_bytes
-from npuviz.formats.neff_model import OWN_FOLDER, Neff, Payload
+from npuviz.formats.neff import model as nm
+from npuviz.formats.neff.file import make_neff, write_neff
+from npuviz.formats.neff.graph import GraphTensor
+from npuviz.formats.neff.json_members import object_bytes
+from npuviz.formats.neff.model import OWN_FOLDER, Neff, Payload
 from npuviz.program.graph import Graph
 from npuviz.program.program import Note
 from npuviz.sim.target import LoadRequest

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from npuviz.formats.onnx_single import run_node
+from npuviz.onnx.single_node import run_node
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Graph
 from npuviz.targets.neuroncore.values.chip import Chip, HbmArray

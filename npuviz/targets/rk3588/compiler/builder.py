@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from npuviz.base.errors import DoesNotFit
-from npuviz.formats.regcmd_stream import Stream, Tail
-from npuviz.formats.rk3588_layout import aligned, packing
-from npuviz.formats.rk3588_registers import Word
+from npuviz.formats.rk3588.regcmd.stream import Stream, Tail
+from npuviz.formats.rk3588.tensor_layout import aligned, packing
+from npuviz.formats.rk3588.registers import Word
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Graph
 from npuviz.program.memory import Allocation, MemoryMap

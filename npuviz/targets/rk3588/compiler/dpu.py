@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import cache
 from math import frexp
 
-from npuviz.formats.rk3588_registers import Word, registers
+from npuviz.formats.rk3588.registers import Word, registers
 
 ALU_ADD = 2
 MULTIPLY = -1

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from npuviz.formats.rk3588_registers import Word, registers
+from npuviz.formats.rk3588.registers import Word, registers
 from npuviz.targets.rk3588.compiler.dpu import Requantisation, requantisation
 from npuviz.targets.rk3588.compiler.quantisation import Quantisation
 

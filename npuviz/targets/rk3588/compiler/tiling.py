@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from npuviz.formats.rk3588_conv_task import ConvTask
-from npuviz.formats.rk3588_layout import packing
+from npuviz.formats.rk3588.conv_task import ConvTask
+from npuviz.formats.rk3588.tensor_layout import packing
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.targets.rk3588.compiler.builder import CannotLower
 from npuviz.targets.rk3588.spec import RknnSpec

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from npuviz.formats.rk3588_layout import aligned
+from npuviz.formats.rk3588.tensor_layout import aligned
 from npuviz.targets.rk3588.task.cost import Load
 from npuviz.targets.rk3588.tables import Buffer, Task
 from npuviz.targets.rk3588.task.work import ATOM_BYTES, PRECISION_BYTES, Convolution, Output, Pooling

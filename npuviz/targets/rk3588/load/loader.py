@@ -7,9 +7,9 @@ from pathlib import Path
 
 from npuviz.base.errors import FormatError
 from npuviz.formats.binary import read_head
-from npuviz.formats.regcmd import Area, Stream, read_regcmd
-from npuviz.formats.regcmd_shadow import effective_registers
-from npuviz.formats.rknn import is_rknn
+from npuviz.formats.rk3588.regcmd.area import Area, Stream, read_regcmd
+from npuviz.formats.rk3588.regcmd.shadow import effective_registers
+from npuviz.formats.rk3588.rknn.reader import is_rknn
 from npuviz.program.graph import Graph
 from npuviz.program.program import Note
 from npuviz.targets.rk3588.compiler.compiled import Compiled

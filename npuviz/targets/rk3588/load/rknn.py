@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 
 from npuviz.base.errors import FormatError
-from npuviz.formats import rk3588_layout as packed_layout
-from npuviz.formats.regcmd import Area
-from npuviz.formats.rk3588_layout import aligned
-from npuviz.formats.rk3588_tasks import Task as Record
-from npuviz.formats.rk3588_tasks import task_streams
-from npuviz.formats.rknn import read_rknn
-from npuviz.formats.rknn_model import REGCMD_KIND, TASK_KIND, Rknn, RknnGraph, RknnTensor
-from npuviz.formats.rknn_plans import Plan, blob_of, plans, regcmd_area, relocate, task_table
+from npuviz.formats.rk3588 import tensor_layout as packed_layout
+from npuviz.formats.rk3588.regcmd.area import Area
+from npuviz.formats.rk3588.tensor_layout import aligned
+from npuviz.formats.rk3588.task_descriptors import Task as Record
+from npuviz.formats.rk3588.task_descriptors import task_streams
+from npuviz.formats.rk3588.rknn.reader import read_rknn
+from npuviz.formats.rk3588.rknn.model import REGCMD_KIND, TASK_KIND, Rknn, RknnGraph, RknnTensor
+from npuviz.formats.rk3588.rknn.blobs import Plan, blob_of, plans, regcmd_area, relocate, task_table
 from npuviz.program.dtypes import DTYPES, numpy_dtype
 from npuviz.program.graph import Graph, Node
 from npuviz.program.memory import Allocation, MemoryMap

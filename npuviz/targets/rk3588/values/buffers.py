@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from npuviz.formats.rk3588_layout import pack_features, packing, unpack_features
+from npuviz.formats.rk3588.tensor_layout import pack_features, packing, unpack_features
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.targets.rk3588.tables import Buffer
 from npuviz.targets.rk3588.values.memory import ValueFault

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from npuviz.formats.rk3588_layout import DEPTHWISE_GROUP, PACKINGS, WeightShape, unpack_weights
+from npuviz.formats.rk3588.tensor_layout import DEPTHWISE_GROUP, PACKINGS, WeightShape, unpack_weights
 from npuviz.targets.rk3588.values.cubes import FLOATS, MAX_ELEMENTS, cube_atoms, element_type
 from npuviz.targets.rk3588.values.memory import Memory, ValueFault
 from npuviz.targets.rk3588.values.rounding import shifted

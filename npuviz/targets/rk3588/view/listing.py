@@ -3,7 +3,7 @@
 import numpy as np
 
 from npuviz.base.units import format_bytes
-from npuviz.formats.rk3588_registers import registers
+from npuviz.formats.rk3588.registers import registers
 from npuviz.program.instruction import DetailTable, Instruction, Operand
 from npuviz.targets.rk3588.view.description import PC, host_unit, unit_of
 from npuviz.targets.rk3588.machine.state_words import access_rows

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from npuviz.formats.onnx_merge import merge_sources
+from npuviz.onnx.passes.merging import merge_sources
 from npuviz.program.graph import Graph, Node
 from npuviz.program.tensor import Tensor
 

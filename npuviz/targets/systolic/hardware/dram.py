@@ -4,9 +4,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from npuviz.base.errors import FormatError, TargetError
-from npuviz.formats.ramulator_config import RamulatorConfig, read_ramulator
-from npuviz.sim.parts.dram_presets import ORGANIZATIONS, Organization
-from npuviz.sim.parts.dram_standards import DramDevice, make_device
+from npuviz.formats.onnxim.ramulator import RamulatorConfig, read_ramulator
+from npuviz.sim.dram.presets import ORGANIZATIONS, Organization
+from npuviz.sim.dram.device import DramDevice, make_device
 
 _NEEDED = ("groups", "banks", "rows", "columns")
 _ACCESS_WORDS = {"HBM2": 4, "HBM2E": 4, "DDR4": 8, "LPDDR4X": 16, "LPDDR5": 16}

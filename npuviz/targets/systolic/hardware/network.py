@@ -4,9 +4,9 @@ from math import isqrt
 from pathlib import Path
 
 from npuviz.base.errors import FormatError, TargetError
-from npuviz.formats.booksim_config import BooksimConfig, parse_booksim_config, read_booksim_config
-from npuviz.formats.onnxim_config import OnnximConfig
-from npuviz.sim.parts.flit_network import FlitConfig, check_nodes, flit_config
+from npuviz.formats.onnxim.booksim import BooksimConfig, parse_booksim_config, read_booksim_config
+from npuviz.formats.onnxim.hardware import OnnximConfig
+from npuviz.sim.network.flit_network import FlitConfig, check_nodes, flit_config
 
 NETWORKS = ("fly", "mesh", "torus", "flatfly")
 

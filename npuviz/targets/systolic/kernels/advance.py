@@ -1,17 +1,17 @@
 """The machine's main loop: from event to event until it has to stop.
 
 Three clocks, times in picoseconds; at equal time CORE runs before NOC (the DRAM's cycle between them
-needs no event of its own, see npuviz.sim.parts.dram_kernels). Cycles in which nothing changes are
+needs no event of its own, see npuviz.sim.dram.simple_kernels). Cycles in which nothing changes are
 never visited.
 """
 
 from numba import int64
 
 from npuviz.sim.parts.bits_kernels import entry, inlined, kernel, pointer_to
-from npuviz.sim.parts.dram_command_kernels import dram_is_busy
-from npuviz.sim.parts.dram_command_state_kernels import DC_NEXT
-from npuviz.sim.parts.flit_network_kernels import net_room
-from npuviz.sim.parts.interconnect_kernels import NOC_CAPACITY, NOC_LATENCY, NOC_LIVE, NOC_SOURCES
+from npuviz.sim.dram.command_kernels import dram_is_busy
+from npuviz.sim.dram.records_kernels import DC_NEXT
+from npuviz.sim.network.flit_kernels import net_room
+from npuviz.sim.network.simple_kernels import NOC_CAPACITY, NOC_LATENCY, NOC_LIVE, NOC_SOURCES
 from npuviz.sim.parts.watch_kernels import X_CAPACITY, X_EVENTS, X_UNTIL
 from npuviz.targets.systolic.kernels.core import core_cycle
 from npuviz.targets.systolic.kernels.sram import empty_half, fault

@@ -8,16 +8,16 @@ payload is the node of the pool that holds the request.
 from numba import int64
 
 from npuviz.sim.parts.bits_kernels import kernel, trailing_zeros
-from npuviz.sim.parts.dram_command_kernels import dram_can_accept, dram_take
-from npuviz.sim.parts.dram_command_state_kernels import (
+from npuviz.sim.dram.command_kernels import dram_can_accept, dram_take
+from npuviz.sim.dram.records_kernels import (
     DC_DONE,
     NIL,
     NODE_TIME,
     WHEEL_MASKS,
 )
-from npuviz.sim.parts.dram_kernels import dram_accept, dram_arrive
-from npuviz.sim.parts.flit_network_kernels import net_can_inject, net_inject, net_next, net_step, net_take
-from npuviz.sim.parts.flit_state_kernels import (
+from npuviz.sim.dram.simple_kernels import dram_accept, dram_arrive
+from npuviz.sim.network.flit_kernels import net_can_inject, net_inject, net_next, net_step, net_take
+from npuviz.sim.network.records_kernels import (
     NET_NODE_MASKS,
     NET_READY,
     NET_WAITING,
@@ -26,7 +26,7 @@ from npuviz.sim.parts.flit_state_kernels import (
     WRITE_REPLY,
     WRITE_REQUEST,
 )
-from npuviz.sim.parts.interconnect_kernels import LOW_MASK, NOC_POOL, NOC_STRIDE, allocate_node, free_node
+from npuviz.sim.network.simple_kernels import LOW_MASK, NOC_POOL, NOC_STRIDE, allocate_node, free_node
 from npuviz.targets.systolic.kernels.replies import STORE_FLAG, deliver, run_dram
 from npuviz.targets.systolic.kernels.records import (
     B_ENTRY,

@@ -1,10 +1,10 @@
 """Responses on their way back to the cores, known as early as they can be known."""
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros
-from npuviz.sim.parts.dram_command_kernels import dram_cycle, dram_take, dram_watch
-from npuviz.sim.parts.dram_command_state_kernels import DC_DONE, DC_NEXT, DC_PERIOD, NIL, WHEEL_MASKS
-from npuviz.sim.parts.dram_kernels import D_PERIOD, dram_accept, dram_first_cycle
-from npuviz.sim.parts.interconnect_kernels import (
+from npuviz.sim.dram.command_kernels import dram_cycle, dram_take, dram_watch
+from npuviz.sim.dram.records_kernels import DC_DONE, DC_NEXT, DC_PERIOD, NIL, WHEEL_MASKS
+from npuviz.sim.dram.simple_kernels import D_PERIOD, dram_accept, dram_first_cycle
+from npuviz.sim.network.simple_kernels import (
     EMPTY,
     LOW_MASK,
     NOC_LATENCY,

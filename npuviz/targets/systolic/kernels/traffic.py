@@ -7,10 +7,10 @@ moment the DRAM takes it (`reply_kernels`), because simple DRAM keeps its order 
 from numba import int64
 
 from npuviz.sim.parts.bits_kernels import fetch, inlined, trailing_zeros
-from npuviz.sim.parts.dram_command_kernels import dram_can_accept, dram_offer
-from npuviz.sim.parts.dram_command_state_kernels import DC_NEXT, NIL, NODE_ADDRESS, NODE_TIME
-from npuviz.sim.parts.dram_kernels import dram_arrive
-from npuviz.sim.parts.interconnect_kernels import (
+from npuviz.sim.dram.command_kernels import dram_can_accept, dram_offer
+from npuviz.sim.dram.records_kernels import DC_NEXT, NIL, NODE_ADDRESS, NODE_TIME
+from npuviz.sim.dram.simple_kernels import dram_arrive
+from npuviz.sim.network.simple_kernels import (
     LOW_MASK,
     NOC_ACTIVE,
     NOC_CAPACITY,
@@ -114,7 +114,7 @@ from npuviz.targets.systolic.kernels.program_records import (
 
 @inlined
 def channel_of(s, p, address):
-    """DRAM channel of a byte address (hash tables made by npuviz.sim.parts.channel_hash)."""
+    """DRAM channel of a byte address (hash tables made by npuviz.sim.dram.channel_hash)."""
     line = address >> s[H_REQUEST_SHIFT]
     table = p[P_HASH]
     channel = (

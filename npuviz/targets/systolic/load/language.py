@@ -1,8 +1,8 @@
 """From the files of a language model to a compiled program in true mode."""
 
 from npuviz.base.progress import Progress
-from npuviz.formats.onnxim_home import OnnximHome
-from npuviz.formats.onnxim_models import ModelEntry, read_language_model, read_trace
+from npuviz.formats.onnxim.home import OnnximHome
+from npuviz.formats.onnxim.workloads import ModelEntry, read_language_model, read_trace
 from npuviz.targets.systolic.compiler.compiled import Compiled
 from npuviz.targets.systolic.compiler.language.compile import TrueLanguageCompiler
 from npuviz.targets.systolic.compiler.parity.language import check_language_entry

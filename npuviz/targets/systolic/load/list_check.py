@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from npuviz.base.errors import FormatError, TargetError, UsageError
-from npuviz.formats.onnxim_home import OnnximHome
-from npuviz.formats.onnxim_models import ModelEntry
+from npuviz.formats.onnxim.home import OnnximHome
+from npuviz.formats.onnxim.workloads import ModelEntry
 
 
 def refuse_dimensions(dimensions: Mapping[str, int]) -> None:

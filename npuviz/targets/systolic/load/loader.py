@@ -5,9 +5,9 @@ from pathlib import Path
 
 from npuviz.base.errors import TargetError
 from npuviz.base.progress import Progress
-from npuviz.formats.onnx_model import read_model
-from npuviz.formats.onnxim_home import OnnximHome
-from npuviz.formats.onnxim_models import ModelEntry, read_model_list
+from npuviz.onnx.reader import read_model
+from npuviz.formats.onnxim.home import OnnximHome
+from npuviz.formats.onnxim.workloads import ModelEntry, read_model_list
 from npuviz.program.graph import Graph
 from npuviz.targets.systolic.compiler.compile import LaunchPlan, compile_true, scheduled
 from npuviz.targets.systolic.compiler.compiled import Compiled, RequestPlan

@@ -5,10 +5,10 @@ from pathlib import Path
 
 from npuviz.base.errors import TargetError
 from npuviz.base.progress import Progress
-from npuviz.formats.onnx_model import read_model
-from npuviz.formats.onnxim_home import OnnximHome
-from npuviz.formats.onnxim_mapping import LayerMapping, Loops, read_mapping
-from npuviz.formats.onnxim_models import (
+from npuviz.onnx.reader import read_model
+from npuviz.formats.onnxim.home import OnnximHome
+from npuviz.formats.onnxim.mapping import LayerMapping, Loops, read_mapping
+from npuviz.formats.onnxim.workloads import (
     ModelEntry,
     read_language_model,
     read_model_list,

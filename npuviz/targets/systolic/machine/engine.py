@@ -3,9 +3,9 @@
 import numpy as np
 
 from npuviz.sim.events import EventBuffer
-from npuviz.sim.parts import dram_kernels as dk
-from npuviz.sim.parts import flit_state_kernels as fk
-from npuviz.sim.parts import interconnect_kernels as ik
+from npuviz.sim.dram import simple_kernels as dk
+from npuviz.sim.network import records_kernels as fk
+from npuviz.sim.network import simple_kernels as ik
 from npuviz.sim.parts.kernel_call import KernelCall
 from npuviz.targets.systolic.kernels import advance as kernels
 from npuviz.targets.systolic.kernels import records as sk

@@ -7,8 +7,8 @@ import numpy as np
 from npuviz.program.instruction import DetailTable
 from npuviz.program.program import Program
 from npuviz.sim.fabric import Area, FabricShape, Glance, WordPath
-from npuviz.sim.parts.flit_fabric import FlitFabric
-from npuviz.sim.parts.flit_network import FlitNetwork
+from npuviz.sim.network.fabric import FlitFabric
+from npuviz.sim.network.flit_network import FlitNetwork
 from npuviz.targets.systolic.kernels import records as sk
 from npuviz.targets.systolic.machine.machine import SystolicMachine
 from npuviz.targets.systolic.spec import SystolicSpec

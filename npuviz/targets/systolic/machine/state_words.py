@@ -5,13 +5,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from npuviz.base.errors import TargetError
-from npuviz.sim.parts import dram_command_state_kernels as ck
-from npuviz.sim.parts import dram_kernels as dk
-from npuviz.sim.parts import flit_state_kernels as fk
-from npuviz.sim.parts import interconnect_kernels as ik
-from npuviz.sim.parts.channel_hash import channel_hash_tables
-from npuviz.sim.parts.dram_command import CommandLayout
-from npuviz.sim.parts.flit_network import FlitNetwork
+from npuviz.sim.dram import records_kernels as ck
+from npuviz.sim.dram import simple_kernels as dk
+from npuviz.sim.network import records_kernels as fk
+from npuviz.sim.network import simple_kernels as ik
+from npuviz.sim.dram.channel_hash import channel_hash_tables
+from npuviz.sim.dram.state_words import CommandLayout
+from npuviz.sim.network.flit_network import FlitNetwork
 from npuviz.sim.parts.words import zero_words
 from npuviz.targets.systolic.kernels import records as sk
 from npuviz.targets.systolic.kernels import program_records as tk

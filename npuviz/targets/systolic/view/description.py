@@ -1,7 +1,7 @@
 """Describes a systolic machine to everybody above: units, memories, queues, tracks, floorplan, probes."""
 
 from npuviz.sim.description import ClockDomain, Link, MachineDescription, Memory, Queue, Unit
-from npuviz.sim.parts.dram_command_view import BUFFERS
+from npuviz.sim.dram.view import BUFFERS
 from npuviz.sim.probe import Probe
 from npuviz.targets.systolic.kernels import records as sk
 from npuviz.targets.systolic.isa import MNEMONICS, UNIT_KINDS

@@ -7,9 +7,9 @@ import numpy as np
 
 from npuviz.program.instruction import Listing
 from npuviz.sim.machine import QueueEntry, UnitState
-from npuviz.sim.parts import dram_kernels as dk
-from npuviz.sim.parts.dram_command_state_kernels import WRITE_FLAG
-from npuviz.sim.parts.dram_command_view import COUNTERS, CommandView, HeldRequest
+from npuviz.sim.dram import simple_kernels as dk
+from npuviz.sim.dram.records_kernels import WRITE_FLAG
+from npuviz.sim.dram.view import COUNTERS, CommandView, HeldRequest
 from npuviz.targets.systolic.kernels import records as sk
 from npuviz.targets.systolic.machine.state_words import StateShape
 from npuviz.targets.systolic.spec import SystolicSpec

@@ -7,7 +7,7 @@ import numpy as np
 
 from npuviz.program.instruction import Listing
 from npuviz.sim.machine import Activity, QueueEntry, RunSummary, UnitState
-from npuviz.sim.parts import interconnect_kernels as ik
+from npuviz.sim.network import simple_kernels as ik
 from npuviz.targets.systolic.kernels import records as sk
 from npuviz.targets.systolic.kernels import program_records as tk
 from npuviz.targets.systolic.isa import MNEMONICS, UNIT_KIND_OF, UNIT_KINDS

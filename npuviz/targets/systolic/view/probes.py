@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from npuviz.sim.parts import interconnect_kernels as ik
+from npuviz.sim.network import simple_kernels as ik
 from npuviz.targets.systolic.kernels import records as sk
 from npuviz.targets.systolic.machine.engine import Engine
 from npuviz.targets.systolic.view.observe import Observer

@@ -4,8 +4,8 @@ import numpy as np
 import onnx
 import pytest
 
-from npuviz.formats.onnx_inputs import draw_inputs
-from npuviz.formats.onnx_model import read_model
+from npuviz.onnx.inputs import draw_inputs
+from npuviz.onnx.reader import read_model
 from npuviz.program.graph import Graph
 from npuviz.sim.target import CheckResult
 from npuviz.targets.neuroncore.check.check import check

@@ -12,7 +12,7 @@ from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
 from npuviz.base.progress import NoProgress
-from npuviz.formats.onnx_optimize import KEEP_NODES
+from npuviz.onnx.passes.optimization import KEEP_NODES
 from npuviz.program.program import Program
 from npuviz.sim.stop import NO_STOPS, StopKind
 from npuviz.sim.target import LoadRequest

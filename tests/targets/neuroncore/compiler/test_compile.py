@@ -11,8 +11,8 @@ import pytest
 
 from npuviz.base.errors import Cancelled, UsageError
 from npuviz.base.progress import CallbackProgress
-from npuviz.formats.onnx_model import read_model
-from npuviz.formats.onnx_reference import run_reference
+from npuviz.onnx.reader import read_model
+from npuviz.onnx.reference import run_reference
 from npuviz.program.graph import Graph
 from npuviz.targets.neuroncore.compiler import lowerings as families
 from npuviz.targets.neuroncore.compiler.compile import compile_graph

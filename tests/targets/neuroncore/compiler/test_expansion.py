@@ -7,8 +7,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from npuviz.formats.onnx_model import read_model
-from npuviz.formats.onnx_reference import run_reference
+from npuviz.onnx.reader import read_model
+from npuviz.onnx.reference import run_reference
 from npuviz.program.graph import Graph
 from npuviz.targets.neuroncore.compiler.expansion import expand_missing, expand_nodes
 from tests.targets.neuroncore.compiler.on_machine import make_model, run

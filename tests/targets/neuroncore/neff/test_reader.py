@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from npuviz.base.errors import UsageError
-from npuviz.formats.neff import check_neff, neff_from_bytes, neff_from_members, neff_to_bytes
-from npuviz.formats.neff_debug import ancestors, check_debug, debug_records, engine_instructions
-from npuviz.formats.neff_model import Neff
-from npuviz.formats.onnx_model import read_model
+from npuviz.formats.neff.file import check_neff, neff_from_bytes, neff_from_members, neff_to_bytes
+from npuviz.formats.neff.debug import ancestors, check_debug, debug_records, engine_instructions
+from npuviz.formats.neff.model import Neff
+from npuviz.onnx.reader import read_model
 from npuviz.program.graph import Graph
 from npuviz.program.program import Note
 from npuviz.targets.neuroncore.compiler.compile import compile_graph

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from npuviz.base.errors import FormatError, UsageError
-from npuviz.formats.neff import neff_from_members
-from npuviz.formats.neff_model import Neff
+from npuviz.formats.neff.file import neff_from_members
+from npuviz.formats.neff.model import Neff
 from npuviz.targets.neuroncore.text.assembler import assemble
 from npuviz.targets.neuroncore.neff.encoding import encode
 from npuviz.targets.neuroncore.isa import ENGINE_NAMES

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from npuviz.formats.onnx_model import read_model
+from npuviz.onnx.reader import read_model
 from npuviz.program.instruction import DetailTable, HasDependencies, HasDetails
 from npuviz.targets.neuroncore.compiler.compile import compile_graph
 from npuviz.targets.neuroncore.compiler.compiled import Compiled

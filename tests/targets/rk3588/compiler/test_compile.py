@@ -6,8 +6,8 @@ import numpy as np
 import onnx
 import pytest
 
-from npuviz.formats.regcmd_shadow import effective_registers
-from npuviz.formats.regcmd_stream import parse_stream
+from npuviz.formats.rk3588.regcmd.shadow import effective_registers
+from npuviz.formats.rk3588.regcmd.stream import parse_stream
 from npuviz.targets.rk3588.compiler.builder import cube_bytes, cube_shape, image_bytes
 from npuviz.targets.rk3588.task.cost import load_of
 from npuviz.targets.rk3588.task.work import decode_work

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from onnxruntime.quantization import QuantType
 
-from npuviz.formats.onnx_model import read_model
+from npuviz.onnx.reader import read_model
 from npuviz.program.graph import Graph
 from npuviz.targets.rk3588.compiler.layers import Layer, Planner, upper_limit
 from npuviz.targets.rk3588.compiler.quantisation import Quantisation, QuantisedGraph

@@ -8,7 +8,7 @@ import pytest
 from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
-from npuviz.formats.rk3588_registers import Word
+from npuviz.formats.rk3588.registers import Word
 from npuviz.targets.rk3588.compiler.lookup_table import (
     ActivationTable,
     fused_table,

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from npuviz.base.errors import FormatError, NpuvizError, TargetError, UsageError
 from npuviz.base.progress import NoProgress
-from npuviz.formats.regcmd import chain_streams, read_regcmd, write_area
-from npuviz.formats.regcmd_text import format_columns, format_plain
-from npuviz.formats.rk3588_registers import Word
-from npuviz.formats.rknn_write import rknn_bytes, write_rknn
+from npuviz.formats.rk3588.regcmd.area import chain_streams, read_regcmd, write_area
+from npuviz.formats.rk3588.regcmd.dump import format_columns, format_plain
+from npuviz.formats.rk3588.registers import Word
+from npuviz.formats.rk3588.rknn.writer import rknn_bytes, write_rknn
 from npuviz.sim.stop import NO_STOPS, StopKind
 from npuviz.sim.target import LoadRequest
 from npuviz.targets.rk3588.compiler.compiled import Compiled

@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from npuviz.formats.rk3588_layout import pack_features, unpack_features
+from npuviz.formats.rk3588.tensor_layout import pack_features, unpack_features
 from npuviz.targets.rk3588.tables import Buffer
 from npuviz.targets.rk3588.values.engine import ValueEngine
 from tests.targets.rk3588.hand_tasks import (

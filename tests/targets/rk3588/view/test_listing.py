@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from npuviz.formats.rk3588_conv_words import conv_task_words, matmul_task
+from npuviz.formats.rk3588.conv_words import conv_task_words, matmul_task
 from npuviz.targets.rk3588.view.description import PC, host_unit, unit_of
 from npuviz.targets.rk3588.view.listing import RknnListing
 from npuviz.targets.rk3588.load.loader import PlacedTask, make_tasks

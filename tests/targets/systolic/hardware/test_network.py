@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from npuviz.base.errors import NpuvizError
-from npuviz.sim.parts import flit_state_kernels as fk
+from npuviz.sim.network import records_kernels as fk
 from npuviz.targets.systolic.hardware.network import NETWORKS, node_count, shape_of
 from npuviz.targets.systolic.machine.networked import node_names
 from npuviz.targets.systolic.presets import PRESETS

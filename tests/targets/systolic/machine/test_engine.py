@@ -10,10 +10,10 @@ import pytest
 from npuviz.base.errors import SimulationError, TargetError
 from npuviz.sim import stop
 from npuviz.sim.events import EventBuffer
-from npuviz.sim.parts import interconnect_kernels as ik
+from npuviz.sim.network import simple_kernels as ik
 from npuviz.sim.parts import watch_kernels as wk
-from npuviz.sim.parts.channel_hash import channel_hash_tables, channels_of
-from npuviz.sim.parts.dram_command_view import CommandView
+from npuviz.sim.dram.channel_hash import channel_hash_tables, channels_of
+from npuviz.sim.dram.view import CommandView
 from npuviz.sim.stop import NO_STOPS
 from npuviz.targets.systolic.kernels import records as sk
 from npuviz.targets.systolic.compiler.builder import ProgramBuilder

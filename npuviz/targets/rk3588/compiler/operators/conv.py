@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from npuviz.formats.rk3588_conv_task import ConvTask
-from npuviz.formats.rk3588_layout import aligned, pack_depthwise, packing
+from npuviz.formats.rk3588.conv_task import ConvTask
+from npuviz.formats.rk3588.tensor_layout import aligned, pack_depthwise, packing
 from npuviz.program.graph import Node
 from npuviz.targets.rk3588.compiler.operators.activation import held_limit, limit_of, table_of_halves
 from npuviz.targets.rk3588.compiler.builder import (

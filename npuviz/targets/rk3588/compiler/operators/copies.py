@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from npuviz.formats.rk3588_layout import aligned, packing
+from npuviz.formats.rk3588.tensor_layout import aligned, packing
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.targets.rk3588.compiler.builder import Builder, CannotLower, cube_shape, image_bytes
 from npuviz.targets.rk3588.compiler.dpu import Stages, requantisation

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from npuviz.formats.rk3588_layout import aligned, packing
-from npuviz.formats.rk3588_registers import Word, registers
+from npuviz.formats.rk3588.tensor_layout import aligned, packing
+from npuviz.formats.rk3588.registers import Word, registers
 from npuviz.targets.rk3588.compiler.lookup_table import ActivationTable
 from npuviz.targets.rk3588.compiler.builder import Builder, CannotLower, cube_shape, image_bytes
 from npuviz.targets.rk3588.compiler.dpu import (

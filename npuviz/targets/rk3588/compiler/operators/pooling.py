@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from npuviz.formats.rk3588_layout import aligned, packing
-from npuviz.formats.rk3588_registers import Word, registers
+from npuviz.formats.rk3588.tensor_layout import aligned, packing
+from npuviz.formats.rk3588.registers import Word, registers
 from npuviz.targets.rk3588.compiler.builder import Builder, CannotLower, cube_shape, image_bytes
 from npuviz.targets.rk3588.compiler.operators.conv import Operands, emit_convolution
 from npuviz.targets.rk3588.compiler.operators.copies import rescaling

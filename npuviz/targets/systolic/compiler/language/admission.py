@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from npuviz.formats.onnxim_models import TraceRow
+from npuviz.formats.onnxim.workloads import TraceRow
 
 SCHEDULERS = ("simple", "iter")
 

@@ -11,7 +11,7 @@ from math import prod
 
 from npuviz.base.errors import DoesNotFit, SimulationError
 from npuviz.base.progress import Progress
-from npuviz.formats.onnxim_models import LanguageModel, ModelEntry, TraceRow
+from npuviz.formats.onnxim.workloads import LanguageModel, ModelEntry, TraceRow
 from npuviz.program.graph import Node
 from npuviz.program.memory import Allocation, MemoryMap
 from npuviz.targets.systolic.kernels import program_records as tk

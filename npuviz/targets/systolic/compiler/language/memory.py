@@ -5,7 +5,7 @@ from math import prod
 
 from npuviz.base.errors import DoesNotFit
 from npuviz.base.units import format_bytes
-from npuviz.formats.onnxim_models import LanguageModel, ModelEntry
+from npuviz.formats.onnxim.workloads import LanguageModel, ModelEntry
 from npuviz.program.program import Note
 from npuviz.targets.systolic.compiler.language.admission import Request
 from npuviz.targets.systolic.compiler.language.sizes import LanguageSizes

@@ -6,7 +6,7 @@ Parallel chips divide heads and widths, and layers; communication between them i
 from dataclasses import dataclass
 
 from npuviz.base.errors import TargetError
-from npuviz.formats.onnxim_models import LanguageModel
+from npuviz.formats.onnxim.workloads import LanguageModel
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from npuviz.formats.onnxim_models import LanguageModel
+from npuviz.formats.onnxim.workloads import LanguageModel
 from npuviz.program.graph import Graph
 from npuviz.targets.systolic.compiler.language.sizes import LanguageSizes
 from npuviz.targets.systolic.compiler.parity.language_graph import GraphSketch

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from npuviz.base.errors import TargetError
 from npuviz.base.progress import NoProgress, Progress
-from npuviz.formats.onnxim_mapping import LayerMapping, Loops
+from npuviz.formats.onnxim.mapping import LayerMapping, Loops
 from npuviz.program.graph import Graph
 from npuviz.program.memory import Allocation, MemoryMap
 from npuviz.program.program import Note

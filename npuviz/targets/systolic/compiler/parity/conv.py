@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import product
 from math import prod
 
-from npuviz.formats.onnxim_mapping import LayerMapping
+from npuviz.formats.onnxim.mapping import LayerMapping
 from npuviz.targets.systolic.compiler.builder import ProgramBuilder
 from npuviz.targets.systolic.compiler.parity.shapes import Shape, Window
 from npuviz.targets.systolic.compiler.template import Rows, Template

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from npuviz.formats.onnxim_mapping import LayerMapping
+from npuviz.formats.onnxim.mapping import LayerMapping
 from npuviz.targets.systolic.kernels import program_records as tk
 from npuviz.targets.systolic.compiler.builder import ProgramBuilder
 from npuviz.targets.systolic.compiler.template import Rows, Template

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 from npuviz.base.errors import TargetError
 from npuviz.base.progress import NoProgress, Progress
-from npuviz.formats.onnxim_mapping import LayerMapping, Loops
-from npuviz.formats.onnxim_models import LanguageModel, ModelEntry, TraceRow
+from npuviz.formats.onnxim.mapping import LayerMapping, Loops
+from npuviz.formats.onnxim.workloads import LanguageModel, ModelEntry, TraceRow
 from npuviz.program.memory import Allocation, MemoryMap
 from npuviz.program.program import Note
 from npuviz.targets.systolic.kernels import program_records as tk

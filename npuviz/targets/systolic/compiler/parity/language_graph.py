@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from npuviz.formats.onnxim_models import LanguageModel
+from npuviz.formats.onnxim.workloads import LanguageModel
 from npuviz.program.graph import Graph, Node
 from npuviz.program.tensor import Tensor, TensorKind
 from npuviz.targets.systolic.compiler.language.sizes import LanguageSizes

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from math import prod
 
-from npuviz.formats.onnxim_mapping import LayerMapping, Loops
+from npuviz.formats.onnxim.mapping import LayerMapping, Loops
 from npuviz.program.graph import Graph, Node
 from npuviz.targets.systolic.compiler.parity.addresses import BumpAllocator
 from npuviz.targets.systolic.compiler.builder import ProgramBuilder

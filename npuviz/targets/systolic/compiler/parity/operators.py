@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from math import prod
 
 from npuviz.base.errors import TargetError, UnsupportedOperator
-from npuviz.formats.onnxim_mapping import Loops
+from npuviz.formats.onnxim.mapping import Loops
 from npuviz.program.graph import Node
 from npuviz.targets.systolic.kernels import program_records as tk
 from npuviz.targets.systolic.compiler.builder import ProgramBuilder

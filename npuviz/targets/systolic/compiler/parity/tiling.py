@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 
 from npuviz.base.errors import TargetError
-from npuviz.formats.onnxim_mapping import LayerMapping, Loops
+from npuviz.formats.onnxim.mapping import LayerMapping, Loops
 from npuviz.targets.systolic.spec import SystolicSpec
 
 

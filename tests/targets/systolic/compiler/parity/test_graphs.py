@@ -10,8 +10,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from npuviz.base.errors import NpuvizError, TargetError, UnsupportedOperator
 from npuviz.base.progress import NoProgress
-from npuviz.formats.onnx_model import read_model
-from npuviz.formats.onnxim_models import LanguageModel, ModelEntry, TraceRow
+from npuviz.onnx.reader import read_model
+from npuviz.formats.onnxim.workloads import LanguageModel, ModelEntry, TraceRow
 from npuviz.targets.systolic.kernels import program_records as tk
 from npuviz.targets.systolic.compiler.parity.addresses import BumpAllocator
 from npuviz.targets.systolic.compiler.compiled import Compiled

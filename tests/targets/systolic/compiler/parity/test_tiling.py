@@ -1,7 +1,7 @@
 import pytest
 
 from npuviz.base.errors import TargetError
-from npuviz.formats.onnxim_mapping import Loops
+from npuviz.formats.onnxim.mapping import Loops
 from npuviz.targets.systolic.compiler.parity.tiling import Geometry, tile_conv, tile_gemm
 from npuviz.targets.systolic.spec import make_spec
 

@@ -1,0 +1,1 @@
+"""What a breakpoint can say: the language of conditions and its words."""

@@ -1,0 +1,135 @@
+"""Conditions about processing elements: lines, tasks and functions of their program, words they get."""
+
+import struct
+from collections.abc import Callable
+
+from npuviz.debug.condition.tokens import COMPARISONS, Token, TokenReader
+from npuviz.program.instruction import Listing
+from npuviz.program.source import HasSource
+from npuviz.sim.fabric import FabricShape
+from npuviz.sim.stop import (
+    CMP_EQ,
+    STOP_INSTRUCTION,
+    STOP_WORD,
+    WORD_ANY,
+    WORD_CONTROL,
+    WORD_DATA,
+    WORD_FLOAT,
+    WORD_HALF,
+    WORD_INDEX,
+)
+
+Row = tuple[int, int, int, int, int]
+ANYWHERE = 0
+LIMITS = {"data": (WORD_DATA, 1 << 32), "index": (WORD_INDEX, 1 << 16), "half": (WORD_HALF, 1 << 16)}
+"""What of a word can be compared with integers below the limit."""
+
+
+class ElementWords:
+    """The part of the language that needs a fabric or program texts; nothing for other machines."""
+
+    def __init__(self, words: TokenReader, listing: Listing, fabric: FabricShape | None) -> None:
+        self._words = words
+        self._source = listing if isinstance(listing, HasSource) else None
+        self._fabric = fabric
+
+    @property
+    def parsers(self) -> dict[str, Callable[[], list[Row]]]:
+        """First word -> what lowers the rest."""
+        found: dict[str, Callable[[], list[Row]]] = {}
+        if self._source is not None:
+            found |= {
+                "line": self._line,
+                "task": lambda: self._entry("task"),
+                "function": lambda: self._entry("function"),
+            }
+        if self._fabric is not None:
+            found["word"] = self._word
+            found[self._fabric.word.lower()] = self._word
+        return found
+
+    def take_at(self) -> int:
+        """`at COLUMN,ROW` if it follows: 1 + the element; ANYWHERE without."""
+        fabric, following = self._fabric, self._words.peek()
+        if fabric is None or following is None or following.text.lower() != "at":
+            return ANYWHERE
+        self._words.next += 1
+        expected = f"a {fabric.element}, such as `at 0,0`"
+        first = self._words.take(expected)
+        text = first.text
+        if text.endswith(",") or "," not in text:
+            text += self._words.take(expected).text
+        end = self._words.tokens[self._words.next - 1].span[1]
+        whole = Token(self._words.text[first.start : end], first.start)
+        column_text, _, row_text = text.partition(",")
+        column = self._words.integer(whole, column_text, expected)
+        row = self._words.integer(whole, row_text, expected)
+        program = fabric.program
+        if column >= program.columns or row >= program.rows:
+            reason = f"the program has {program.columns} x {program.rows} {fabric.element}s"
+            raise self._words.error(whole, reason)
+        return 1 + (program.row + row) * fabric.columns + program.column + column
+
+    # ---- inside
+
+    def _line(self) -> list[Row]:
+        source = self._source
+        assert source is not None
+        place = self._words.take("a line, such as `line pe.csl:42`")
+        name, colon, number = place.name.rpartition(":")
+        line = self._words.integer(place, number, "a line, such as `line pe.csl:42`")
+        files = {file.name: index for index, file in enumerate(source.sources)}
+        if colon and name not in files:
+            raise self._words.error(place, f"no file {name}" + self._words.hint(name, files))
+        wanted = [files[name]] if colon else [i for i, f in enumerate(source.sources) if not f.library]
+        ranges = [found for file in wanted for found in source.ranges_of_line(file, line)]
+        if not ranges:
+            near = [n for file in wanted for n in source.lines_with_code(file)]
+            closest = min(near, key=lambda n: (abs(n - line), n), default=None)
+            hint = f"; the nearest line with code is {closest}" if closest is not None else ""
+            raise self._words.error(place, f"no instruction comes from line {line}{hint}")
+        element = self.take_at()
+        # Where the line begins, so that it stops once and not at each of its instructions.
+        return [(STOP_INSTRUCTION, element, low, low + 1, 0) for low, _ in ranges]
+
+    def _entry(self, kind: str) -> list[Row]:
+        source = self._source
+        assert source is not None
+        entries = {entry.name: entry for entry in source.entries if entry.kind == kind}
+        entry = self._words.lookup(self._words.take(f"the name of a {kind}"), entries, kind)
+        element = self.take_at()
+        return [(STOP_INSTRUCTION, element, index, index + 1, 0) for index in entry.instructions]
+
+    def _word(self) -> list[Row]:
+        fabric = self._fabric
+        assert fabric is not None
+        color = -1
+        if self._follows("color"):
+            token = self._words.take("a color")
+            names = {c.name: c.id for c in fabric.colors if c.name} | {str(c.id): c.id for c in fabric.colors}
+            color = self._words.lookup(token, names, "color")
+        element = self.take_at()
+        code, bound = WORD_ANY * 8 + CMP_EQ, 0
+        if self._follows("control"):
+            code = WORD_CONTROL * 8 + CMP_EQ
+        elif self._follows("f32"):
+            comparison = COMPARISONS[self._words.take_comparison()][0]
+            code = WORD_FLOAT * 8 + comparison
+            bound = struct.unpack("<q", struct.pack("<d", float(self._words.take_number())))[0]
+        else:
+            for name, (part, limit) in LIMITS.items():
+                if self._follows(name):
+                    comparison = COMPARISONS[self._words.take_comparison()][0]
+                    token = self._words.take("a number")
+                    bound = self._words.integer(token, token.text, "a number")
+                    if bound >= limit:
+                        raise self._words.error(token, f"`{name}` is below {limit:#x}")
+                    code = part * 8 + comparison
+        return [(STOP_WORD, color, element or self.take_at(), bound, code)]
+
+    def _follows(self, word: str) -> bool:
+        following = self._words.peek()
+        if following is None or following.text.lower() != word:
+            return False
+        self._words.next += 1
+        return True

@@ -1,0 +1,88 @@
+"""The commands of the text debugger, as one table. A new command is a line here."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from npuviz.debug.console import elements
+from npuviz.debug.console import inspection
+from npuviz.debug.console import motion
+from npuviz.debug.session import Session
+from npuviz.debug.console.answer import Answer
+
+Run = Callable[[Session, str], Answer]
+
+
+@dataclass(frozen=True, slots=True)
+class TextCommand:
+    """A command: its usage line, other words for it, and what it does."""
+
+    name: str
+    usage: str
+    doc: str
+    run: Run
+    aliases: tuple[str, ...] = ()
+
+
+def _help(session: Session, rest: str) -> Answer:
+    rows = tuple((c.usage, c.doc, " ".join(c.aliases)) for c in COMMANDS)
+    return Answer(columns=("command", "meaning", "also"), rows=rows, name="commands")
+
+
+COMMANDS = (
+    TextCommand("break", "break CONDITION", "stop there", motion.set_breakpoint, ("b",)),
+    TextCommand("breakpoints", "breakpoints", "all breakpoints", motion.list_breakpoints, ("bl",)),
+    TextCommand("delete", "delete N", "delete a breakpoint", motion.delete, ("d", "bc")),
+    TextCommand("run", "run [N]", "run to a stop, or to cycle N", motion.run, ("r", "continue", "c", "g")),
+    TextCommand("step", "step [N]", "N cycles forward", motion.step, ("s", "stepi", "si", "t")),
+    TextCommand(
+        "next", "next UNIT", "to the unit's next instruction", motion.next_instruction, ("n", "nexti", "ni")
+    ),
+    TextCommand(
+        "back", "back [N]", "N cycles back", motion.back, ("reverse-stepi", "rsi", "reverse-step", "rs", "t-")
+    ),
+    TextCommand(
+        "previous",
+        "previous [UNIT]",
+        "to the unit's previous instruction",
+        motion.previous_instruction,
+        ("reverse-nexti", "rni", "reverse-next", "rn", "p-"),
+    ),
+    TextCommand(
+        "runback", "runback", "back to the last stop", motion.run_back, ("reverse-continue", "rc", "g-")
+    ),
+    TextCommand("goto", "goto CYCLE", "to a cycle, ignoring breakpoints", motion.go_to, ("go",)),
+    TextCommand("restart", "restart", "begin again, without what was set", motion.restart, ("start",)),
+    TextCommand("print", "print [PROBE]", "value of a probe", inspection.print_probe, ("p",)),
+    TextCommand(
+        "mem", "mem MEMORY ADDR LEN [DTYPE]", "contents of a memory", inspection.dump_memory, ("x", "db")
+    ),
+    TextCommand("set", "set PROBE VALUE", "change a probe", inspection.set_probe),
+    TextCommand("who", "who MEMORY ADDR", "last writer of a byte", inspection.who_wrote),
+    TextCommand("why", "why UNIT [CYCLE]", "why a unit is idle", inspection.why_idle),
+    TextCommand("queues", "queues", "what the queues hold", inspection.queues),
+    TextCommand("units", "units", "what the units do", inspection.units),
+    TextCommand("semaphores", "semaphores", "semaphores and who waits for them", inspection.semaphores),
+    TextCommand("deps", "deps INSTRUCTION", "who an instruction waits for", inspection.dependencies),
+    TextCommand("hazards", "hazards", "hazards found so far", inspection.hazards),
+    TextCommand(
+        "over", "over C,R", "to the next line of a processing element, past calls", elements.over, ("nl",)
+    ),
+    TextCommand("into", "into C,R", "to its next line, into calls", elements.into),
+    TextCommand("out", "out C,R", "to where its function was called", elements.out, ("finish",)),
+    TextCommand("task", "task C,R", "to its next task", elements.task),
+    TextCommand("over-", "over- C,R", "to its line before, past calls", elements.over_back, ("nl-",)),
+    TextCommand("into-", "into- C,R", "to its line before, into calls", elements.into_back),
+    TextCommand("out-", "out- C,R", "back to the call of its function", elements.out_back),
+    TextCommand("task-", "task- C,R", "back to where it last began a task", elements.task_back),
+    TextCommand("frames", "frames C,R", "its calls under way", elements.frames, ("bt", "backtrace", "where")),
+    TextCommand("locals", "locals C,R", "its variables in scope", elements.local_variables),
+    TextCommand("globals", "globals C,R [NAME]", "its global variables", elements.global_variables),
+    TextCommand("list", "list C,R", "the text around its line", elements.list_source, ("l",)),
+    TextCommand("digest", "digest", "hash of the machine's state", inspection.digest),
+    TextCommand("info", "info", "program, machine and where it is", inspection.info, ("i",)),
+    TextCommand("help", "help", "this list", _help, ("h", "?")),
+)
+
+BY_WORD: Mapping[str, TextCommand] = {
+    word: command for command in COMMANDS for word in (command.name, *command.aliases)
+}

@@ -1,0 +1,63 @@
+"""A debugger with one command a line, for terminals and scripts; the same session as the window's."""
+
+import difflib
+from collections.abc import Iterable
+from typing import TextIO
+
+from npuviz.base.errors import NpuvizError
+from npuviz.debug.session import Session
+from npuviz.debug.console.answer import error_json
+from npuviz.debug.console.commands import BY_WORD
+
+QUIT = ("quit", "q", "exit")
+
+
+class TextDebugger:
+    """Reads commands and writes one block for each.
+
+    json  write one JSON object a line instead of text
+    """
+
+    def __init__(self, session: Session, out: TextIO, json: bool = False) -> None:
+        self.session = session
+        self._out = out
+        self._json = json
+        self.num_errors = 0
+
+    def execute(self, line: str) -> bool:
+        """Do one command; False when it was `quit`. Mistakes are written, never raised."""
+        text = line.strip()
+        if not text or text.startswith("#"):
+            return True
+        word, _, rest = text.partition(" ")
+        if word in QUIT:
+            return False
+        command = BY_WORD.get(word)
+        if command is None:
+            close = difflib.get_close_matches(word, BY_WORD, n=1)
+            hint = f"did you mean {close[0]}?" if close else "`help` lists the commands"
+            self._fail(word, f"unknown command {word!r}; {hint}")
+            return True
+        try:
+            answer = command.run(self.session, rest.strip())
+        except (NpuvizError, ValueError, KeyError) as error:
+            detail = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
+            self._fail(command.name, f"{detail} (usage: {command.usage})")
+            return True
+        self._write(answer.as_json(command.name) if self._json else answer.as_text())
+        return True
+
+    def execute_all(self, lines: Iterable[str]) -> None:
+        """Do commands until `quit` or the end."""
+        for line in lines:
+            if not self.execute(line):
+                return
+
+    def _fail(self, command: str, text: str) -> None:
+        self.num_errors += 1
+        line = " ".join(text.split())
+        self._write(error_json(command, line) if self._json else f"error: {line}")
+
+    def _write(self, text: str) -> None:
+        self._out.write(text + "\n")
+        self._out.flush()

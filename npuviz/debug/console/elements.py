@@ -1,0 +1,136 @@
+"""Text commands about one processing element: steps by line and task, calls, variables, its text."""
+
+from typing import Any
+
+from npuviz.base.errors import UsageError
+from npuviz.debug.element_steps import LineStep, frames_of
+from npuviz.debug.session import Session
+from npuviz.debug.console.answer import Answer
+from npuviz.debug.console.arguments import number_of, words_of
+from npuviz.debug.console.motion import stop_answer
+from npuviz.program.source import HasSource
+from npuviz.sim.frames import FrameVariable, HasFrames
+
+LINES_AROUND = 5
+
+
+def over(session: Session, rest: str) -> Answer:
+    """over C,R."""
+    return stop_answer(session, session.step_line(element_of(session, rest), LineStep.OVER))
+
+
+def into(session: Session, rest: str) -> Answer:
+    """into C,R."""
+    return stop_answer(session, session.step_line(element_of(session, rest), LineStep.INTO))
+
+
+def out(session: Session, rest: str) -> Answer:
+    """out C,R."""
+    return stop_answer(session, session.step_line(element_of(session, rest), LineStep.OUT))
+
+
+def task(session: Session, rest: str) -> Answer:
+    """task C,R."""
+    return stop_answer(session, session.step_task(element_of(session, rest)))
+
+
+def over_back(session: Session, rest: str) -> Answer:
+    """over- C,R."""
+    return stop_answer(session, session.step_line_back(element_of(session, rest), LineStep.OVER))
+
+
+def into_back(session: Session, rest: str) -> Answer:
+    """into- C,R."""
+    return stop_answer(session, session.step_line_back(element_of(session, rest), LineStep.INTO))
+
+
+def out_back(session: Session, rest: str) -> Answer:
+    """out- C,R."""
+    return stop_answer(session, session.step_line_back(element_of(session, rest), LineStep.OUT))
+
+
+def task_back(session: Session, rest: str) -> Answer:
+    """task- C,R."""
+    return stop_answer(session, session.step_task_back(element_of(session, rest)))
+
+
+def frames(session: Session, rest: str) -> Answer:
+    """frames C,R."""
+    listing = session.program.listing
+    rows: list[tuple[Any, ...]] = []
+    for depth, frame in enumerate(frames_of(session.machine, element_of(session, rest))):
+        rows.append(
+            (depth, frame.name, frame.kind, frame.instruction, _place_text(listing, frame.instruction))
+        )
+    note = "" if rows else "it runs nothing now"
+    return Answer(columns=("depth", "name", "kind", "instruction", "place"), rows=tuple(rows), name="frames",
+                  note=note)  # fmt: skip
+
+
+def local_variables(session: Session, rest: str) -> Answer:
+    """locals C,R."""
+    found = frames_of(session.machine, element_of(session, rest))
+    variables = found[0].variables if found else ()
+    return _variables(variables, "it runs nothing now" if not found else "no variables are in scope here")
+
+
+def global_variables(session: Session, rest: str) -> Answer:
+    """globals C,R [NAME]."""
+    place, _, name = rest.strip().partition(" ")
+    element = element_of(session, place)
+    frames_of(session.machine, element)
+    machine = session.machine
+    variables = machine.globals_of(element) if isinstance(machine, HasFrames) else ()
+    wanted = [v for v in variables if name.strip().casefold() in v.name.casefold()]
+    return _variables(wanted, "no global variables of this name")
+
+
+def list_source(session: Session, rest: str) -> Answer:
+    """list C,R."""
+    found = frames_of(session.machine, element_of(session, rest))
+    listing = session.program.listing
+    if not found or not isinstance(listing, HasSource):
+        return Answer(columns=("line", "text"), name="source", note="it runs nothing now")
+    place = listing.place_of(found[0].instruction)
+    if place is None:
+        return Answer(columns=("line", "text"), name="source", note="this instruction has no source line")
+    source = listing.sources[place.file]
+    lines = source.text.splitlines()
+    first = max(1, place.line - LINES_AROUND)
+    last = min(len(lines), place.line + LINES_AROUND)
+    rows = tuple(
+        (f"{'>' if number == place.line else ' '}{number}", lines[number - 1])
+        for number in range(first, last + 1)
+    )
+    return Answer({"file": source.name}, ("line", "text"), rows, "source")
+
+
+def element_of(session: Session, rest: str) -> int:
+    """Number of the element at `C,R`, counted from the corner of the program. Raises UsageError."""
+    fabric = session.fabric
+    if fabric is None:
+        raise UsageError("this machine has no grid of processing elements")
+    text = "".join(words_of(rest, 1, 2))
+    column_text, comma, row_text = text.partition(",")
+    if not comma:
+        raise UsageError(f"{text!r}: expected column and row, such as 0,0")
+    column, row = number_of(column_text, "a column"), number_of(row_text, "a row")
+    area = fabric.program
+    if column >= area.columns or row >= area.rows:
+        raise UsageError(f"{text}: the program has {area.columns} x {area.rows} {fabric.element}s")
+    return (area.row + row) * fabric.columns + area.column + column
+
+
+def _variables(variables: Any, nothing: str) -> Answer:
+    def row(variable: FrameVariable) -> tuple[Any, ...]:
+        address = f"{variable.address:#x}" if variable.address >= 0 else None
+        return variable.name, variable.type, variable.value, address
+
+    rows = tuple(row(variable) for variable in variables)
+    note = "" if rows else nothing
+    return Answer(columns=("name", "type", "value", "address"), rows=rows, name="variables", note=note)
+
+
+def _place_text(listing: Any, instruction: int) -> str:
+    place = listing.place_of(instruction) if isinstance(listing, HasSource) else None
+    return f"{listing.sources[place.file].name}:{place.line}" if place is not None else ""

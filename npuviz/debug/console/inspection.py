@@ -1,0 +1,236 @@
+"""Text commands that look at the machine and change values: each takes the rest of its line."""
+
+from typing import Any
+
+from npuviz.base.errors import UsageError
+from npuviz.debug import translate
+from npuviz.debug.explain import Cause, last_writer, why
+from npuviz.debug.session import Session
+from npuviz.debug.console.answer import Answer, Shown
+from npuviz.debug.console.arguments import memory_of, number_of, time_of, unit_of, words_of
+from npuviz.debug.console.motion import list_breakpoints
+from npuviz.program.instruction import HasDependencies
+from npuviz.sim.description import Memory
+from npuviz.sim.machine import HasHazards, HasSemaphores, Wait
+
+LONGEST_DUMP_BYTES = 1 << 20
+SHOWN_ENTRIES = 4
+
+
+def print_probe(session: Session, rest: str) -> Answer:
+    """print [PROBE]."""
+    if not rest:
+        rows = tuple(
+            (p.id, translate.format_value(session.read(p.id), 4), p.measure, p.title)
+            for p in session.machine.probes
+        )
+        return Answer(columns=("probe", "value", "measure", "title"), rows=rows, name="probes")
+    name = rest.strip('"')
+    known = {probe.id: probe for probe in session.machine.probes}
+    if name not in known:
+        raise UsageError(f"no probe {name!r}; `print` alone lists them")
+    value = session.read(name)
+    shown = translate.format_value(value)
+    return Answer({"probe": name, "value": Shown(value, shown), "measure": known[name].measure or None})
+
+
+def dump_memory(session: Session, rest: str) -> Answer:
+    """mem MEMORY ADDR LEN [DTYPE]."""
+    words = words_of(rest, 3, 4)
+    memory = memory_of(session, words[0])
+    address, length = number_of(words[1], "an address"), number_of(words[2], "a number of bytes")
+    if length > LONGEST_DUMP_BYTES:
+        raise UsageError(f"{length} bytes: expected at most {LONGEST_DUMP_BYTES}")
+    data = session.machine.read_memory(memory.id, address, length)
+    dtype = words[3] if len(words) > 3 else _dtype_at(session, memory, address)
+    values = translate.numbers(data, dtype)
+    per_row = max(1, 16 // values.itemsize)
+    rows = tuple(
+        (
+            f"{address + first * values.itemsize:#x}",
+            translate.format_hex(data[first * values.itemsize : (first + per_row) * values.itemsize]),
+            " ".join(translate.format_number(v) for v in values[first : first + per_row]),
+        )
+        # The last bytes may be too few for a value: they are shown without one.
+        for first in range(0, -(-len(data) // values.itemsize), per_row)
+    )
+    pairs = {"memory": memory.name, "address": f"{address:#x}", "bytes": length, "dtype": dtype}
+    return Answer(pairs, ("address", "bytes", "values"), rows)
+
+
+def set_probe(session: Session, rest: str) -> Answer:
+    """set PROBE VALUE."""
+    words = words_of(rest, 2, 1 << 20)
+    probe = next((p for p in session.machine.probes if p.id == words[0]), None)
+    if probe is None:
+        raise UsageError(f"no probe {words[0]!r}; `print` alone lists them")
+    session.write(probe.id, translate.parse_value(" ".join(words[1:]), probe))
+    value = session.read(probe.id)
+    shown = Shown(value, translate.format_value(value))
+    return Answer({"probe": probe.id, "value": shown, "cycle": session.cycle})
+
+
+def who_wrote(session: Session, rest: str) -> Answer:
+    """who MEMORY ADDR."""
+    words = words_of(rest, 2, 2)
+    memory, address = memory_of(session, words[0]), number_of(words[1], "an address")
+    found = last_writer(session, memory, address)
+    pairs: dict[str, Any] = {"memory": memory.name, "address": f"{address:#x}"}
+    if found is None:
+        recorded = "no recorded instruction" if session.trace else "nothing is recorded, and no region,"
+        return Answer({**pairs, "writer": None}, note=f"{recorded} has written it before now")
+    node = found.instruction.node
+    pairs |= {
+        "writer": found.instruction.index,
+        "text": found.instruction.text,
+        "unit": session.description.units[found.instruction.unit].name,
+        "operator": session.program.graph.nodes[node].name if node >= 0 else None,
+        "since": found.since,
+        "cycle": found.cycle if found.cycle >= 0 else None,
+    }
+    return Answer(pairs, note="" if found.cycle >= 0 else "the write is still under way")
+
+
+def why_idle(session: Session, rest: str) -> Answer:
+    """why UNIT [CYCLE]."""
+    words = words_of(rest, 1, 2)
+    unit = unit_of(session, words[0])
+    cycle = number_of(words[1], "a cycle") if len(words) > 1 else session.cycle
+    chain = why(session, unit, cycle)
+    if not chain:
+        known = session.trace.end_cycle if session.trace else 0
+        text = f"nothing is recorded for cycle {cycle}; the trace ends at {known}"
+        return Answer({"unit": session.description.units[unit].name, "cycle": cycle}, note=text)
+    rows = tuple(_cause_row(session, cause) for cause in chain)
+    last = chain[-1]
+    note = "the chain ends here: what it waits for is not recorded" if last.is_wait else ""
+    pairs = {"unit": session.description.units[unit].name, "cycle": cycle}
+    return Answer(pairs, ("unit", "from", "to", "state", "instruction", "detail"), rows, "chain", note)
+
+
+def _cause_row(session: Session, cause: Cause) -> tuple[Any, ...]:
+    name = session.description.units[cause.unit].name
+    detail = cause.detail
+    instruction = cause.instruction if cause.instruction >= 0 else None
+    if instruction is not None:
+        detail = session.program.listing.describe(instruction).text
+    start, end = (value if value >= 0 else None for value in (cause.start, cause.end))
+    return name, start, end, cause.what, instruction, detail
+
+
+def queues(session: Session, rest: str) -> Answer:
+    """queues."""
+    rows: list[tuple[Any, ...]] = []
+    for queue in session.description.queues:
+        entries = session.machine.queue_entries(queue.id)
+        shown = [entry.text for entry in entries[:SHOWN_ENTRIES]]
+        more = f" (+{len(entries) - SHOWN_ENTRIES})" if len(entries) > SHOWN_ENTRIES else ""
+        rows.append((queue.name, len(entries), queue.capacity or None, " | ".join(shown) + more))
+    return Answer(columns=("queue", "entries", "capacity", "contents"), rows=tuple(rows), name="queues")
+
+
+def units(session: Session, rest: str) -> Answer:
+    """units."""
+    names = {unit.id: unit.name for unit in session.description.units}
+    rows = tuple(
+        (
+            names[state.unit],
+            state.status,
+            state.since if state.since >= 0 else None,
+            state.instruction if state.instruction >= 0 else None,
+            state.detail,
+        )
+        for state in session.machine.unit_states()
+    )
+    return Answer(columns=("unit", "status", "since", "instruction", "detail"), rows=rows, name="units")
+
+
+def hazards(session: Session, rest: str) -> Answer:
+    """hazards."""
+    columns = ("cycle", "unit", "instruction", "hazard", "detail")
+    machine = session.machine
+    if not isinstance(machine, HasHazards):
+        note = "this machine does not look for hazards; none shown does not mean none there"
+        return Answer(columns=columns, name="hazards", note=note)
+    rows = tuple(
+        (h.cycle, h.unit, h.instruction if h.instruction >= 0 else None, h.kind, h.text)
+        for h in machine.hazards()
+    )
+    return Answer(columns=columns, rows=rows, name="hazards", note="" if rows else "none up to this cycle")
+
+
+def semaphores(session: Session, rest: str) -> Answer:
+    """semaphores."""
+    columns = ("semaphore", "value", "waits", "needs", "instruction", "updated_by")
+    machine = session.machine
+    if not isinstance(machine, HasSemaphores):
+        return Answer(columns=columns, name="semaphores", note="this machine uses none")
+    names = {unit.id: unit.name for unit in session.description.units}
+    rows: list[tuple[Any, ...]] = []
+    for state in machine.semaphores():
+        own = state.name.removeprefix(f"{state.group}.")
+        name = f"{state.group}.{own}" if state.group else own
+        waits: tuple[Wait | None, ...] = state.waiting or (None,)
+        for wait in waits:
+            waiting: tuple[Any, ...] = (None, None, None)
+            if wait is not None:
+                index = wait.instruction if wait.instruction >= 0 else None
+                waiting = (names.get(wait.unit, ""), f"{wait.comparison} {wait.needed}", index)
+            rows.append((name, state.value, *waiting, state.use))
+    return Answer(columns=columns, rows=tuple(rows), name="semaphores")
+
+
+def dependencies(session: Session, rest: str) -> Answer:
+    """deps INSTRUCTION."""
+    words = words_of(rest, 1, 1)
+    index = number_of(words[0].removeprefix("#"), "an instruction")
+    listing = session.program.listing
+    if index >= len(listing):
+        raise UsageError(f"instruction {index}: expected one below {len(listing)}")
+    columns = ("kind", "source", "sink", "unit", "other")
+    if not isinstance(listing, HasDependencies):
+        return Answer({"instruction": index}, columns, name="dependencies", note="this program names none")
+    names = {unit.id: unit.name for unit in session.description.units}
+    rows: list[tuple[Any, ...]] = []
+    for found in listing.dependencies_of(index):
+        other = listing.describe(found.source if found.sink == index else found.sink)
+        rows.append((found.kind, found.source, found.sink, names.get(other.unit, ""), other.text))
+    pairs = {"instruction": index, "text": listing.describe(index).text}
+    return Answer(pairs, columns, tuple(rows), "dependencies")
+
+
+def digest(session: Session, rest: str) -> Answer:
+    """digest."""
+    return Answer({"cycle": session.cycle, "digest": session.machine.digest()})
+
+
+def info(session: Session, rest: str) -> Answer:
+    """info."""
+    if rest.strip() in ("b", "breakpoints"):
+        return list_breakpoints(session, "")
+    description, program = session.description, session.program
+    pairs: dict[str, Any] = {
+        "program": program.title,
+        "target": description.target,
+        "machine": description.title,
+        "cycle": session.cycle,
+        "time": time_of(session, session.cycle),
+        "end_cycle": session.end_cycle,
+        "is_finished": session.is_finished,
+        "stop": str(session.stop.kind),
+        "operators": len(program.graph.nodes),
+        "instructions": len(program.listing),
+        "units": len(description.units),
+        "memories": [memory.name for memory in description.memories],
+        "breakpoints": len(session.breakpoints.all),
+        "recorded_to": session.trace.end_cycle if session.trace else None,
+        "checkpoints": len(session.timeline.cycles),
+    }
+    return Answer(pairs)
+
+
+def _dtype_at(session: Session, memory: Memory, address: int) -> str:
+    for region in session.machine.regions(memory.id):
+        if region.holds(address, memory.bank_bytes):
+            return region.dtype
+    return memory.dtype

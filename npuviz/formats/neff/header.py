@@ -1,0 +1,76 @@
+"""The 1024-byte header of a NEFF."""
+
+import struct
+
+from npuviz.base.errors import FormatError
+from npuviz.formats.neff.model import NeffHeader
+
+HEADER_BYTES = 1024
+# pkg, header and data size, versions, build version, tpbs, hash, uuid, name, requested, per node,
+# features, lnc, pad: natural C alignment has no holes but four bytes... none at all, as measured.
+_LAYOUT = struct.Struct("<5Q128sI32s16s256sI64sQI468s")
+assert _LAYOUT.size == HEADER_BYTES
+
+
+def parse_header(data: bytes | memoryview, file: str) -> NeffHeader:
+    """The header of a file, given its first bytes and all that follow.
+
+    Raises FormatError when the file is shorter than a header, or when the header's sizes do not fit it.
+    """
+    if len(data) < HEADER_BYTES:
+        raise FormatError(
+            file, expected=f"a NEFF header of {HEADER_BYTES} bytes", found=f"a file of {len(data)} bytes"
+        )
+    header = NeffHeader(*_LAYOUT.unpack_from(data))
+    if header.header_size != HEADER_BYTES:
+        raise FormatError(
+            file,
+            offset=8,
+            field="header_size",
+            expected=str(HEADER_BYTES),
+            found=str(header.header_size),
+            hint="this is no NEFF, or its start is damaged",
+        )
+    present = len(data) - HEADER_BYTES
+    if header.data_size > present:
+        raise FormatError(
+            file,
+            offset=16,
+            field="data_size",
+            expected=f"at most {present}, the bytes after the header",
+            found=str(header.data_size),
+            hint="the file is cut off, or its header is damaged",
+        )
+    return header
+
+
+def header_bytes(header: NeffHeader) -> bytes:
+    """The header as the file holds it; texts longer than their field are cut."""
+    return _LAYOUT.pack(
+        header.pkg_version,
+        header.header_size,
+        header.data_size,
+        header.version_major,
+        header.version_minor,
+        header.build_version,
+        header.num_tpb,
+        header.hash,
+        header.uuid,
+        header.name,
+        header.requested_tpb_count,
+        header.tpb_per_node,
+        header.feature_bits,
+        header.lnc_size,
+        header.pad,
+    )
+
+
+def looks_like_neff(head: bytes) -> bool:
+    """Whether a file's first bytes (at least 48) can start a NEFF: sizes and versions are plausible.
+
+    A NEFF has no magic number; header_size is the one fixed value.
+    """
+    if len(head) < 40:
+        return False
+    package, size, _, major, minor = struct.unpack_from("<5Q", head)
+    return size == HEADER_BYTES and 1 <= package <= 64 and major <= 64 and minor <= 1 << 16

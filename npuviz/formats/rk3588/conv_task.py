@@ -1,0 +1,156 @@
+"""One convolution task of the RK3588 in plain numbers, and the task of a matrix product."""
+
+from dataclasses import dataclass, replace
+
+from npuviz.base.errors import FormatError
+from npuviz.formats.rk3588.tensor_layout import packing
+
+BANKS = 12
+BANK_BYTES = 32 << 10
+BLOCK = 32
+"""Channels of a block of weights (source: D MTX)."""
+
+ELEMENT_BYTES = {"int8": 1, "int16": 2, "float16": 2, "bfloat16": 2, "int32": 4, "float32": 4}
+
+
+@dataclass(frozen=True, slots=True)
+class ConvTask:
+    """One task: sizes in elements, addresses in bytes.
+
+    `height` and `out_height` are the rows of this task, `layer_height` those of the layer's input (0:
+    the same); `channels` must be filled up as the layouts want it. `surface_stride` is the distance of
+    output surfaces in atoms (0: the positions of this task); vendor streams round the positions of
+    the layer up to a multiple of 4.
+    `real_channels` is what DATA_SIZE1 gets (0: `channels`). `feature_grains` 0 takes the rule of
+    the manual, stride + R + 1; `data_banks` 0 takes as many as the features fill, `weight_banks` 0
+    the rest of 12.
+    """
+
+    in_dtype: str
+    out_dtype: str
+    width: int
+    height: int
+    channels: int
+    kernels: int
+    kernel_height: int = 1
+    kernel_width: int = 1
+    out_width: int = 1
+    out_height: int = 1
+    stride_y: int = 1
+    stride_x: int = 1
+    dilation_y: int = 0
+    dilation_x: int = 0
+    pad_top: int = 0
+    pad_left: int = 0
+    pad_value: int = 0
+    depthwise: bool = False
+    layer_height: int = 0
+    surface_stride: int = 0
+    real_channels: int = 0
+    feature_grains: int = 0
+    data_banks: int = 0
+    weight_banks: int = 0
+    data_reuse: bool = False
+    weight_reuse: bool = False
+    co_work: int = 0
+    quantised: bool = False
+    feature_address: int = 0
+    weight_address: int = 0
+    output_address: int = 0
+
+    @property
+    def feature_bytes(self) -> int:
+        """Bytes of the features of this task."""
+        return self.width * self.height * self.channels * ELEMENT_BYTES[self.in_dtype]
+
+    @property
+    def kernel_bytes(self) -> int:
+        """Bytes of one kernel; a depthwise task has one kernel with all channels (source: D MESA)."""
+        return self.kernel_height * self.kernel_width * self.channels * ELEMENT_BYTES[self.in_dtype]
+
+
+def matmul_task(
+    rows: int,
+    inner: int,
+    columns: int,
+    in_dtype: str,
+    out_dtype: str = "",
+    *,
+    addresses: tuple[int, int, int],
+) -> ConvTask:
+    """The task of C[rows x columns] = A[rows x inner] x B[inner x columns] as a 1x1 convolution.
+
+    `in_dtype` is float16 or int8; the output float32 or int32 unless `out_dtype` says otherwise.
+    `addresses` are those of features, weights and output. Limits (source: D MTX, ORK): float16 rows 1
+    or a multiple of 4, inner a multiple of 32, columns of 16; int8 inner and columns of 32; features
+    at most 11 banks, a kernel at most one of 32 KB. Raises FormatError beyond them.
+    """
+    group = _matmul_group(in_dtype)
+    checks = (
+        (
+            rows == 1 or (rows > 1 and (in_dtype == "int8" or rows % 4 == 0)),
+            "rows",
+            "1 or a multiple of 4",
+            rows,
+        ),
+        (inner >= 1 and inner % BLOCK == 0, "inner", f"a multiple of {BLOCK}", inner),
+        (columns >= 1 and columns % group == 0, "columns", f"a multiple of {group}", columns),
+    )
+    for fine, name, expected, found in checks:
+        if not fine:
+            raise FormatError("matmul task", field=name, expected=expected, found=str(found))
+    task = ConvTask(
+        in_dtype,
+        out_dtype or ("float32" if in_dtype == "float16" else "int32"),
+        width=1,
+        height=rows,
+        channels=inner,
+        kernels=columns,
+        out_height=rows,
+        feature_grains=rows + 1,  # D MTX
+        quantised=in_dtype == "float16",  # bit 0 is 1 for fp16, 0 for int8 (D MTX)
+        feature_address=addresses[0],
+        weight_address=addresses[1],
+        output_address=addresses[2],
+    )
+    if task.kernel_bytes > BANK_BYTES:
+        raise FormatError(
+            "matmul task",
+            field="inner",
+            expected=f"a kernel of at most {BANK_BYTES} bytes",
+            found=f"{task.kernel_bytes} bytes",
+        )
+    return replace(task, data_banks=banks_of(task)[0])
+
+
+def _matmul_group(in_dtype: str) -> int:
+    if in_dtype not in ("float16", "int8"):
+        raise FormatError("matmul task", field="dtype", expected="float16 or int8", found=in_dtype)
+    return packing(in_dtype).kernels
+
+
+def banks_of(task: ConvTask) -> tuple[int, int]:
+    """Banks for features and weights; the features must fit, of the weights one kernel must.
+
+    Vendor streams never give features less than they fill, weights may be larger than their banks
+    (source: M ALLB, DER).
+    """
+    needed = -(-task.feature_bytes // BANK_BYTES)
+    data = task.data_banks or needed
+    weights = task.weight_banks or BANKS - data
+    if data < max(needed, 1) or weights < 1 or data + weights > BANKS:
+        raise FormatError(
+            "conv task",
+            field="CBUF banks",
+            expected=f"{max(needed, 1)} or more for features, {BANKS} in all",
+            found=f"{data} for features, {max(weights, 0)} for weights",
+            hint="cut the operation into tasks of fewer rows",
+        )
+    if task.kernel_bytes > weights * BANK_BYTES:
+        raise FormatError(
+            "conv task",
+            field="CBUF banks",
+            expected=f"a kernel in {weights} banks for weights",
+            found=f"{task.kernel_bytes} bytes",
+        )
+    return data, weights

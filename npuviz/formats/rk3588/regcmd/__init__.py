@@ -1,0 +1,1 @@
+"""Register command streams of the RK3588: areas, single streams, text dumps, shadow registers."""

@@ -1,0 +1,228 @@
+"""Register command streams of the RK3588: areas of streams, chains through them, dumps."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npuviz.base.errors import FormatError
+from npuviz.formats.binary import read_file
+from npuviz.formats.rk3588.regcmd.stream import (
+    ALIGNMENT,
+    TAIL_WORDS,
+    WORD_BYTES,
+    Stream,
+    Tail,
+    amount_of,
+    parse_stream,
+    tail_markers,
+)
+from npuviz.formats.rk3588.regcmd.dump import parse_dump
+from npuviz.formats.rk3588.registers import Word
+
+__all__ = [
+    "ALIGNMENT",
+    "TAIL_WORDS",
+    "WORD_BYTES",
+    "Area",
+    "Chain",
+    "Stream",
+    "Tail",
+    "amount_of",
+    "chain_streams",
+    "parse_stream",
+    "read_regcmd",
+    "write_area",
+]
+
+CHAIN_LIMIT = 4095
+"""Most tasks of one start: the task counter has 12 bits (source: D TRM)."""
+FILE_LIMIT = 32 << 20
+
+_TEXT = frozenset(range(0x20, 0x7F)) | {0x09, 0x0A, 0x0D}
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """Streams that lead to each other.
+
+    `loops_to` is the address of the stream that the last one leads back to, None when the chain
+    ends. `findings` name announced lengths and alignments that break the rules; such chains have
+    been seen to hang the chip, so they are read and reported.
+    """
+
+    streams: tuple[Stream, ...]
+    loops_to: int | None
+    findings: tuple[str, ...]
+
+
+class Area:
+    """Memory with streams: `words` (uint64, owned by the caller) from byte address `address` on.
+
+    `file` and `at` name the place of the area in messages.
+    """
+
+    def __init__(
+        self, words: NDArray[np.uint64], *, address: int = 0, file: str = "regcmd", at: int = 0
+    ) -> None:
+        self.words = words
+        self.address = address
+        self.file = file
+        self.at = at
+
+    @classmethod
+    def of_bytes(cls, data: bytes, *, address: int = 0, file: str = "regcmd", at: int = 0) -> "Area":
+        """An area of little-endian words. Raises FormatError when a word is cut off."""
+        if len(data) % WORD_BYTES:
+            raise FormatError(
+                file,
+                offset=at + len(data) // WORD_BYTES * WORD_BYTES,
+                field="regcmd area",
+                expected="whole words of 8 bytes",
+                found=f"{len(data)} bytes",
+            )
+        return cls(np.frombuffer(data, "<u8").astype(np.uint64), address=address, file=file, at=at)
+
+    def to_bytes(self) -> bytes:
+        """The words as little-endian bytes."""
+        return self.words.astype("<u8").tobytes()
+
+    def index_of(self, address: int, field: str = "stream address") -> int:
+        """Word index of a byte address. Raises FormatError outside of the area or between words."""
+        place = address - self.address
+        if not 0 <= place < len(self.words) * WORD_BYTES or place % WORD_BYTES:
+            end = self.address + len(self.words) * WORD_BYTES
+            raise FormatError(
+                self.file,
+                offset=self.at,
+                field=field,
+                expected=f"a word of the area {self.address:#x} to {end:#x}",
+                found=f"{address:#x}",
+            )
+        return place // WORD_BYTES
+
+    def stream(self, address: int, body: int | None = None) -> Stream:
+        """The stream at a byte address; `body` as for `parse_stream`, which also says what is raised."""
+        start = self.index_of(address)
+        return parse_stream(self.words, start, body=body, address=self.address, file=self.file, at=self.at)
+
+    @cached_property
+    def _markers(self) -> NDArray[np.intp]:
+        return tail_markers(self.words)
+
+    def _parse(self, start: int, body: int | None = None) -> Stream:
+        return parse_stream(
+            self.words,
+            start,
+            body=body,
+            markers=self._markers,
+            address=self.address,
+            file=self.file,
+            at=self.at,
+        )
+
+    def streams(self) -> tuple[Stream, ...]:
+        """All streams of the area, in the order of their addresses; zeros between them are skipped.
+
+        Raises FormatError when words are left that are no stream.
+        """
+        found: list[Stream] = []
+        filled = np.flatnonzero(self.words)
+        place = 0
+        while place < len(filled):
+            start = int(filled[place])
+            stream = self._parse(start)
+            found.append(stream)
+            end = start + len(stream.words) + TAIL_WORDS
+            place = int(np.searchsorted(filled, end))
+        return tuple(found)
+
+    def chain(self, address: int, body: int | None = None) -> Chain:
+        """The stream at a byte address and those its tail leads to.
+
+        Raises FormatError as `stream` does, e.g. for a tail that leads out of the area, and for more
+        than CHAIN_LIMIT streams.
+        """
+        streams = [self.stream(address, body)]
+        findings: list[str] = _alignment(address)
+        seen = {address}
+        while (target := streams[-1].tail.next_address) is not None:
+            before = streams[-1]
+            if target in seen:
+                findings.append(f"stream {before.address:#x} leads back to {target:#x}: the chain never ends")
+                return Chain(tuple(streams), target, tuple(findings))
+            if len(streams) == CHAIN_LIMIT:
+                raise FormatError(
+                    self.file, offset=self.at, field="chain", expected=f"at most {CHAIN_LIMIT} streams"
+                )
+            self.index_of(target, f"tail of stream {before.address:#x}, next address")
+            seen.add(target)
+            streams.append(self.stream(target))
+            findings += _alignment(target)
+            if before.tail.next_amount != streams[-1].amount:
+                findings.append(
+                    f"stream {before.address:#x} announces amount {before.tail.next_amount},"
+                    f" stream {target:#x} has {streams[-1].amount}"
+                )
+        return Chain(tuple(streams), None, tuple(findings))
+
+
+def _alignment(address: int) -> list[str]:
+    if address % ALIGNMENT == 0:
+        return []
+    return [f"stream {address:#x} does not start at a multiple of {ALIGNMENT} bytes"]
+
+
+def read_regcmd(path: Path, *, address: int = 0) -> Area:
+    """The words of a dump: little-endian binary, or text as `regcmd_text.parse_dump` reads it.
+
+    Raises FormatError when the file cannot be read or is neither.
+    """
+    data = read_file(path, FILE_LIMIT)
+    if _TEXT.issuperset(data):
+        return Area(parse_dump(data.decode("ascii"), str(path)).words, address=address, file=str(path))
+    return Area.of_bytes(data, address=address, file=str(path))
+
+
+def write_area(streams: tuple[Stream, ...], *, address: int = 0) -> Area:
+    """An area from byte address `address` on with the streams one after the other.
+
+    Raises FormatError when a stream's address is not its place; `chain_streams` gives such streams.
+    """
+    parts = [np.zeros(0, np.uint64)]
+    place = address
+    for index, stream in enumerate(streams):
+        if stream.address != place:
+            raise FormatError(
+                "regcmd area",
+                field=f"stream {index}",
+                expected=f"address {place:#x}",
+                found=f"{stream.address:#x}",
+            )
+        parts.append(stream.packed())
+        place += len(parts[-1]) * WORD_BYTES
+    return Area(np.concatenate(parts), address=address)
+
+
+def chain_streams(
+    bodies: tuple[tuple[tuple[Word, ...], int], ...], *, address: int = 0
+) -> tuple[Stream, ...]:
+    """Streams for (body, enables) pairs, placed after each other and chained: the last one ends.
+
+    `address` is the byte address of the first, a multiple of 64. Next addresses and amounts follow
+    the rules above.
+    """
+    places: list[int] = []
+    place = address
+    for words, _ in bodies:
+        places.append(place)
+        place += -(-(len(words) + TAIL_WORDS) * WORD_BYTES // ALIGNMENT) * ALIGNMENT
+    found: list[Stream] = []
+    for index, (words, enables) in enumerate(bodies):
+        tail = Tail(enables)
+        if index + 1 < len(bodies):
+            tail = Tail(enables, places[index + 1], amount_of(len(bodies[index + 1][0])))
+        found.append(Stream(words, tail, places[index]))
+    return tuple(found)

@@ -1,0 +1,171 @@
+"""Task descriptors of the RK3588: tables of 40-byte records that name register streams.
+
+Layout: u32 flags, op_idx, enable_mask, int_mask, int_clear, int_status, regcfg_amount, regcfg_offset,
+u64 regcmd_addr (source: D KRKNPU, MTX).
+"""
+
+import struct
+from collections.abc import Iterable
+from dataclasses import astuple, dataclass
+
+from npuviz.base.errors import FormatError
+from npuviz.formats.rk3588.regcmd.area import TAIL_WORDS, WORD_BYTES, Area, Stream
+
+TASK_BYTES = 40
+TABLE_LIMIT = 1 << 20
+"""Assumed: no model has more tasks; one start runs at most 4095."""
+
+_RECORD = struct.Struct("<8IQ")
+_NAMES = (
+    "flags",
+    "op_idx",
+    "enable_mask",
+    "int_mask",
+    "int_clear",
+    "int_status",
+    "regcfg_amount",
+    "regcfg_offset",
+    "regcmd_addr",
+)
+_INTERRUPTS = 0x1FFFF
+"""17 possible events (source: D XML, TRM)."""
+_LIMITS = {
+    "flags": (0xFFFFFFFF, "32 bits"),
+    "op_idx": (0xFFFFFFFF, "32 bits"),
+    "enable_mask": (0x7D, "the bits of the blocks, 0x7d"),
+    "int_mask": (_INTERRUPTS, "17 events, 0x1ffff"),
+    "int_clear": (_INTERRUPTS, "17 events, 0x1ffff"),
+    "int_status": (_INTERRUPTS, "17 events, 0x1ffff"),
+    "regcfg_amount": (0xFFFF, "words of a body, at most 0xffff"),
+    "regcfg_offset": (0xFFFFFFF8, "a multiple of 8"),
+    "regcmd_addr": ((1 << 64) - 8, "a multiple of 8"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One task. `amount` counts the words of the stream's body, without the tail.
+
+    The stream starts at `address` + `offset`: either the address is absolute and the offset 0, or
+    the address is a base that tasks share (source: D ALLB).
+    """
+
+    flags: int
+    op_index: int
+    enables: int
+    interrupt_mask: int
+    interrupt_clear: int
+    interrupt_status: int
+    amount: int
+    offset: int
+    address: int
+
+    @property
+    def start(self) -> int:
+        """Byte address of the stream."""
+        return self.address + self.offset
+
+    def packed(self) -> bytes:
+        """The 40 bytes. Raises FormatError when a value does not fit."""
+        _check(self, "task", None, None)
+        return _RECORD.pack(*astuple(self))
+
+
+def convolution_task(stream: Stream, *, op_index: int = 0, flags: int = 0) -> Task:
+    """The usual descriptor of a stream that ends in the DPU, with an absolute address.
+
+    int_mask 0x300, int_clear 0x1ffff (source: D MTX; M ALLB).
+    """
+    return Task(
+        flags, op_index, stream.tail.enables, 0x300, _INTERRUPTS, 0, len(stream.words), 0, stream.address
+    )
+
+
+def pooling_task(stream: Stream, *, op_index: int = 0, flags: int = 0) -> Task:
+    """The usual descriptor of a stream that ends in the PPU: int_mask 0xc00 (source: M ALLB)."""
+    return Task(
+        flags, op_index, stream.tail.enables, 0xC00, _INTERRUPTS, 0, len(stream.words), 0, stream.address
+    )
+
+
+def parse_tasks(data: bytes, *, file: str = "task table", at: int = 0) -> tuple[Task, ...]:
+    """The tasks of a table; `at` is its byte offset in `file`.
+
+    Raises FormatError for a cut record and for values no driver could use.
+    """
+    if len(data) % TASK_BYTES:
+        raise FormatError(
+            file,
+            offset=at + len(data) // TASK_BYTES * TASK_BYTES,
+            field="task table",
+            expected=f"records of {TASK_BYTES} bytes",
+            found=f"{len(data)} bytes",
+        )
+    if len(data) > TASK_BYTES * TABLE_LIMIT:
+        raise FormatError(
+            file,
+            offset=at,
+            field="task table",
+            expected=f"at most {TABLE_LIMIT} tasks",
+            found=str(len(data) // TASK_BYTES),
+        )
+    tasks: list[Task] = []
+    for index, record in enumerate(_RECORD.iter_unpack(data)):
+        task = Task(*record)
+        _check(task, file, at + index * TASK_BYTES, index)
+        tasks.append(task)
+    return tuple(tasks)
+
+
+def pack_tasks(tasks: Iterable[Task]) -> bytes:
+    """The table of the tasks. Raises FormatError when a value does not fit."""
+    return b"".join(task.packed() for task in tasks)
+
+
+def _check(task: Task, file: str, at: int | None, index: int | None) -> None:
+    values = astuple(task)
+    for place, (name, value) in enumerate(zip(_NAMES, values, strict=True)):
+        limit, expected = _LIMITS[name]
+        stray = value & ~limit if limit != 0xFFFF else value >> 16
+        if value < 0 or stray or (name == "regcfg_amount" and value == 0):
+            where = name if index is None else f"task {index}, {name}"
+            raise FormatError(
+                file,
+                offset=None if at is None else at + 4 * place,
+                field=where,
+                expected=expected if value else "at least 1 word",
+                found=f"{value:#x}",
+            )
+
+
+def task_streams(tasks: Iterable[Task], area: Area) -> tuple[Stream, ...]:
+    """The stream of each task.
+
+    Raises FormatError, naming the task, when a stream is not inside of `area`, does not end in a tail
+    after the body, holds unknown registers, or starts other blocks than the task says.
+    """
+    return tuple(_stream(index, task, area) for index, task in enumerate(tasks))
+
+
+def _stream(index: int, task: Task, area: Area) -> Stream:
+    field = f"task {index}, regcmd_addr + regcfg_offset"
+    first = area.index_of(task.start, field)
+    end = (first + task.amount + TAIL_WORDS) * WORD_BYTES
+    if end > len(area.words) * WORD_BYTES:
+        raise FormatError(
+            area.file,
+            offset=area.at + first * WORD_BYTES,
+            field=f"task {index}, regcfg_amount",
+            expected=f"a body and tail inside of the area of {len(area.words)} words",
+            found=f"{task.amount} words from word {first} on",
+        )
+    stream = area.stream(task.start, task.amount)
+    if stream.tail.enables != task.enables:
+        raise FormatError(
+            area.file,
+            offset=area.at + end - WORD_BYTES,
+            field=f"task {index}, enable_mask",
+            expected=f"the enables of its stream, {stream.tail.enables:#x}",
+            found=f"{task.enables:#x}",
+        )
+    return stream

@@ -1,0 +1,109 @@
+"""Shapes that only a run can tell: the model runs once in ONNX Runtime, in a process of its own.
+
+The process has a limit on memory and time, so that a hostile or broken model can neither take the
+machine's memory, nor hang, nor crash npuviz.
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+
+from npuviz.base.errors import FormatError
+from npuviz.onnx.draft import Draft, foreign_errors
+from npuviz.onnx.serialization import complete_model
+
+TIME_LIMIT_SECONDS = 120
+MEMORY_LIMIT_BYTES = 8 << 30
+
+
+def observe(draft: Draft, names: Sequence[str]) -> dict[str, tuple[int, tuple[int, ...]]]:
+    """Element type and shape of the named tensors, as one run with arbitrary inputs has them.
+
+    Element type 0 marks a value that is not a tensor. Raises FormatError when the run fails.
+    """
+    with tempfile.TemporaryDirectory(prefix="npuviz-") as folder:
+        model = Path(folder) / "model.onnx"
+        with foreign_errors(draft.path, "shapes by a run"):
+            _write_model(draft, model, names)
+        command = [sys.executable, "-m", "npuviz.onnx.observed_shapes", str(model), str(MEMORY_LIMIT_BYTES)]
+        try:
+            done = subprocess.run(
+                command, capture_output=True, text=True, timeout=TIME_LIMIT_SECONDS, check=False
+            )
+        except subprocess.TimeoutExpired:
+            raise _unknown(draft, names, f"the run took more than {TIME_LIMIT_SECONDS} s") from None
+    lines = done.stdout.splitlines()
+    if done.returncode != 0 or not lines:
+        reason = done.stderr.strip().splitlines()[-1:] or [f"it ended with status {done.returncode}"]
+        raise _unknown(draft, names, reason[0][:200])
+    answer: Mapping[str, Any] = json.loads(lines[-1])
+    return {name: (answer[name][0], tuple(answer[name][1])) for name in names}
+
+
+def _unknown(draft: Draft, names: Sequence[str], reason: str) -> FormatError:
+    return FormatError(
+        draft.path,
+        field=f"tensor {names[0]}",
+        expected="a shape that can be inferred or observed",
+        found=f"no shape for {len(names)} tensors, and ONNX Runtime cannot run the model ({reason})",
+        hint="store the shapes in the model (value_info)",
+    )
+
+
+def _write_model(draft: Draft, path: Path, names: Sequence[str]) -> None:
+    import onnx_ir as ir
+
+    model = complete_model(draft.proto, draft.weights)
+    outputs = {value.name for value in model.graph.output}
+    model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names if name not in outputs)
+    with (path.parent / "weights").open("wb") as stream:
+        for tensor in model.graph.initializer:
+            if tensor.data_location != onnx.TensorProto.EXTERNAL:
+                continue
+            data = ir.Tensor(np.ascontiguousarray(draft.weights[tensor.name])).tobytes()
+            del tensor.external_data[:]
+            for key, value in (("location", "weights"), ("offset", stream.tell()), ("length", len(data))):
+                tensor.external_data.add(key=key, value=str(value))
+            stream.write(data)
+    path.write_bytes(model.SerializeToString())
+
+
+def _main(path: str, limit: str) -> None:
+    import resource
+
+    import onnxruntime
+
+    resource.setrlimit(resource.RLIMIT_AS, (int(limit), int(limit)))
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 4
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    random = np.random.default_rng(0)
+    feeds: dict[str, Any] = {}
+    types = {
+        value.name: value.type.tensor_type.elem_type
+        for value in onnx.load(path, load_external_data=False).graph.input
+    }
+    for value in session.get_inputs():
+        dtype = onnx.helper.tensor_dtype_to_np_dtype(types[value.name])
+        values = random.standard_normal(value.shape) if dtype.kind == "f" else np.ones(value.shape)
+        feeds[value.name] = values.astype(dtype)
+    answer: dict[str, Any] = {}
+    for value, result in zip(session.get_outputs(), session.run(None, feeds), strict=True):
+        if isinstance(result, np.ndarray):
+            answer[value.name] = (onnx.helper.np_dtype_to_tensor_dtype(result.dtype), result.shape)
+        else:
+            answer[value.name] = (0, ())
+    print(json.dumps(answer))
+
+
+if __name__ == "__main__":
+    _main(*sys.argv[1:])

@@ -1,0 +1,126 @@
+"""Nodes of a graph replaced by the function bodies of their operators.
+
+The result is a graph of its own, with shapes inferred again and a `source` of its own, so that the
+reference execution knows the tensors inside of a body, too.
+"""
+
+from collections.abc import Collection
+from pathlib import Path
+
+import onnx
+from onnx import NodeProto, TypeProto, numpy_helper
+
+from npuviz.onnx.draft import KEPT_WEIGHT_BYTES, Draft, foreign_errors
+from npuviz.onnx.passes.functions import function_of, has_function, instantiate
+from npuviz.onnx.graph import make_graph
+from npuviz.onnx.passes.optimization import optimize
+from npuviz.onnx.shape_inference import infer_shapes
+from npuviz.onnx.passes.unrolling import LOOPS, unroll
+from npuviz.program.dtypes import numpy_dtype
+from npuviz.program.graph import Graph, Node
+from npuviz.program.tensor import Tensor
+
+
+def can_expand(graph: Graph, node: Node) -> bool:
+    """Whether the operator has a function body, or is a loop that may be written out."""
+    if node.op_type in LOOPS and not node.domain:
+        return bool(graph.source)
+    proto = NodeProto(op_type=node.op_type, domain=node.domain)
+    return bool(graph.source) and has_function(proto, _opsets(graph))
+
+
+def expand_nodes(graph: Graph, nodes: Collection[int]) -> Graph | None:
+    """The graph with the given nodes (by id) written as bodies, constants folded; None if none has one.
+
+    The nodes of a body are called after the node they come from: "conv_7/Mul_2". Ids of nodes and
+    tensors are new; tensors that remain keep their names. Raises FormatError when a body makes a model
+    whose shapes nobody can tell.
+    """
+    if not graph.source or not nodes:
+        return None
+    path = Path(graph.name or "model")
+    draft = _draft_of(graph, path)
+    proto = draft.proto.graph
+    if len(proto.node) != len(graph.nodes):
+        return None
+    made: list[NodeProto] = []
+    expanded = 0
+    with foreign_errors(path, "function bodies"):
+        for node, source in zip(graph.nodes, proto.node, strict=True):
+            inside = _body_of(graph, node, source, draft) if node.id in nodes else None
+            made += [source] if inside is None else inside
+            expanded += inside is not None
+        if not expanded:
+            return None
+        made = [NodeProto.FromString(node.SerializeToString()) for node in made]
+        del proto.node[:]
+        proto.node.extend(made)
+    # The nodes of a body are no longer those of the model: what is constant among them is folded.
+    del draft.proto.metadata_props[:]
+    draft = optimize(draft)
+    shapes = infer_shapes(draft)
+    with foreign_errors(path, "graph"):
+        return make_graph(draft, shapes, {})
+
+
+def _body_of(graph: Graph, node: Node, source: NodeProto, draft: Draft) -> list[NodeProto] | None:
+    proto = NodeProto()
+    proto.CopyFrom(source)
+    proto.name = node.name
+    if node.op_type in LOOPS:
+        return _turns_of(graph, proto, draft)
+    types = [
+        _type_of(graph.tensors[tensor]) if tensor >= 0 else TypeProto()
+        for tensor in node.inputs[: len(source.input)]
+    ]
+    opsets = _opsets(graph)
+    function = function_of(proto, opsets, types)
+    return None if function is None else instantiate(proto, function, node.name, opsets)
+
+
+def _turns_of(graph: Graph, loop: NodeProto, draft: Draft) -> list[NodeProto] | None:
+    shapes = {tensor.name: tensor.shape for tensor in graph.tensors}
+    done = unroll(loop, _opsets(graph).get("", 0), shapes.get, draft.weights.get)
+    if done is None:
+        return None
+    for name, array in done[1].items():
+        draft.weights[name] = array
+        draft.proto.graph.initializer.append(numpy_helper.from_array(array, name))
+    return done[0]
+
+
+def _type_of(tensor: Tensor) -> TypeProto:
+    if tensor.dtype in ("opaque", "string"):
+        kind = onnx.TensorProto.STRING if tensor.dtype == "string" else onnx.TensorProto.UNDEFINED
+    else:
+        kind = onnx.helper.np_dtype_to_tensor_dtype(numpy_dtype(tensor.dtype))
+    return onnx.helper.make_tensor_type_proto(kind, list(tensor.shape))
+
+
+def _opsets(graph: Graph) -> dict[str, int]:
+    return {"" if domain == "ai.onnx" else domain: version for domain, version in graph.opsets.items()}
+
+
+def _draft_of(graph: Graph, path: Path) -> Draft:
+    """The model a graph came from, taken apart again; its nodes are those of the graph, in order."""
+    with foreign_errors(path, "source"):
+        model = onnx.ModelProto.FromString(graph.source)
+    proto = model.graph
+    weights = {
+        graph.tensors[tensor].name: array
+        for tensor, array in graph.constants.items()
+        if graph.tensors[tensor].kind == "weight"
+    }
+    # Light weights are ConstantOfShape nodes in the source; here they are weights again.
+    kept = [node for node in proto.node if not (len(node.output) == 1 and node.output[0] in weights)]
+    kept = [NodeProto.FromString(node.SerializeToString()) for node in kept]
+    del proto.node[:]
+    proto.node.extend(kept)
+    del proto.initializer[:]
+    for name, array in weights.items():
+        if array.nbytes <= KEPT_WEIGHT_BYTES:
+            proto.initializer.append(numpy_helper.from_array(array.copy(), name))
+        else:
+            kind = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
+            proto.input.append(onnx.helper.make_tensor_value_info(name, kind, list(array.shape)))
+    return Draft(path, model, weights, list(graph.assumptions))

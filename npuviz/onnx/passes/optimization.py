@@ -1,0 +1,193 @@
+"""Removal of what no machine should run: functions, constants, identities, batch normalisation.
+
+Here is what needs no library; the library passes are in `onnx_passes`, which takes half a second to
+import and is therefore imported only for models that need it.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+from npuviz.onnx.draft import (
+    KEPT_WEIGHT_BYTES,
+    MAX_TENSOR_ELEMENTS,
+    Draft,
+    foreign_errors,
+    names_read,
+)
+from npuviz.onnx.passes.unrolling import unroll_model
+
+# Operators that a pass may replace or remove. Anything else changes only when all its inputs are known.
+_REPLACEABLE = frozenset(
+    {
+        "BatchNormalization",
+        "Cast",
+        "CastLike",
+        "Constant",
+        "Dropout",
+        "Expand",
+        "Identity",
+        "If",
+        "Loop",
+        "Scan",
+        "SequenceAt",
+        "Shape",
+        "Size",
+        "SplitToSequence",
+    }
+)
+
+MAX_COUNT = 1 << 16
+"""Elements of a Range that are written out."""
+MAX_ROUNDS = 4
+"""A loop may hold another: each round of passes writes out one level."""
+KEEP_NODES = ("npuviz.optimize", "none")
+"""Key and value of a model's metadata: its nodes are to run as they are, also those that only read
+weights. A conformance test of one operator needs it."""
+
+
+def uniform_weights(proto: onnx.ModelProto, weights: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Outputs of ConstantOfShape nodes over stored shapes, as arrays of zero strides, in node order.
+
+    This is how light models store weights: the values take no memory.
+    """
+    found: dict[str, np.ndarray] = {}
+    for node in proto.graph.node:
+        if node.op_type != "ConstantOfShape" or node.domain not in ("", "ai.onnx"):
+            continue
+        shape = weights.get(node.input[0])
+        if shape is None:
+            continue
+        dims = tuple(int(dim) for dim in shape.reshape(-1))
+        count = 1
+        for dim in dims:
+            count *= dim
+        if min(dims, default=0) < 0 or count > MAX_TENSOR_ELEMENTS:
+            continue
+        value = np.zeros(1, np.float32)
+        for attribute in node.attribute:
+            if attribute.name == "value":
+                value = numpy_helper.to_array(attribute.t).reshape(-1)
+        if value.size == 1:
+            found[node.output[0]] = np.broadcast_to(value[0], dims)
+    return found
+
+
+def optimize(draft: Draft) -> Draft:
+    """A new draft with the same results and fewer nodes. The given draft is used up.
+
+    A model whose metadata has KEEP_NODES is returned as it is.
+    """
+    if KEEP_NODES in [(item.key, item.value) for item in draft.proto.metadata_props]:
+        return draft
+    with foreign_errors(draft.path, "optimisation"):
+        outputs = {value.name for value in draft.proto.graph.output}
+        found = uniform_weights(draft.proto, draft.weights).items()
+        light = {name: array for name, array in found if name not in outputs}
+        _drop_producers(draft.proto.graph, light)
+        draft.weights.update(light)
+        _drop_unread_weights(draft)
+    if _is_plain(draft):
+        return draft
+    from npuviz.onnx.passes.library import run_passes
+
+    for _ in range(MAX_ROUNDS):
+        draft = run_passes(draft)
+        with foreign_errors(draft.path, "optimisation"):
+            if not _write_out(draft):
+                break
+    return draft
+
+
+def _write_out(draft: Draft) -> bool:
+    """What the library's passes leave: loops of known turns, and known tensors that are made or cut.
+
+    Returns whether there is something new for the passes.
+    """
+    graph = draft.proto.graph
+    outputs = {value.name for value in graph.output}
+    made = {name: array for name, array in _known_pieces(draft).items() if name not in outputs}
+    for index in reversed(range(len(graph.node))):
+        if graph.node[index].output and all(not name or name in made for name in graph.node[index].output):
+            del graph.node[index]
+    made.update(unroll_model(draft.proto, draft.weights))
+    for name, array in made.items():
+        if array.nbytes <= KEPT_WEIGHT_BYTES:
+            graph.initializer.append(numpy_helper.from_array(np.array(array), name))
+        else:
+            kind = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
+            graph.input.append(onnx.helper.make_tensor_value_info(name, kind, list(array.shape)))
+    draft.weights.update(made)
+    return bool(made)
+
+
+def _known_pieces(draft: Draft) -> dict[str, np.ndarray]:
+    """Results of ConstantOfShape, Range and Split nodes whose inputs are weights, whole nodes only."""
+    found = uniform_weights(draft.proto, draft.weights)
+    for node in draft.proto.graph.node:
+        if node.op_type not in ("Split", "Range") or node.domain not in ("", "ai.onnx"):
+            continue
+        given = [draft.weights[name] for name in node.input if name in draft.weights]
+        if len(given) != len(node.input) or given[0].nbytes > KEPT_WEIGHT_BYTES:
+            continue
+        parts = _counted(given) if node.op_type == "Range" else _cut(node, given)
+        found.update({name: part for name, part in zip(node.output, parts, strict=False) if name})
+    return found
+
+
+def _counted(given: list[np.ndarray]) -> list[np.ndarray]:
+    """The result of Range; its inputs may be scalars or have one element. Empty if it is too long."""
+    start, limit, step = (array.reshape(-1)[0] for array in given)
+    count = np.ceil((np.float64(limit) - np.float64(start)) / np.float64(step)) if step else np.inf
+    if not count <= MAX_COUNT:
+        return []
+    return [(start + np.arange(max(0, int(count))).astype(given[0].dtype) * step).astype(given[0].dtype)]
+
+
+def _cut(node: onnx.NodeProto, given: list[np.ndarray]) -> list[np.ndarray]:
+    """The results of Split."""
+    attributes = {item.name: onnx.helper.get_attribute_value(item) for item in node.attribute}
+    axis = int(attributes.get("axis", 0))
+    sizes = given[1] if len(given) > 1 else attributes.get("split")
+    if sizes is None:
+        each = -(-given[0].shape[axis] // len(node.output))
+        sizes = np.minimum(each, given[0].shape[axis] - each * np.arange(len(node.output)))
+    return np.split(given[0], np.cumsum(np.asarray(sizes))[:-1], axis)
+
+
+def _is_plain(draft: Draft) -> bool:
+    """Whether no pass would change anything."""
+    if draft.proto.functions:
+        return False
+    read = names_read(draft.proto.graph)
+    for node in draft.proto.graph.node:
+        if node.op_type in _REPLACEABLE or not any(name in read for name in node.output):
+            return False
+        if all(name in draft.weights for name in node.input if name):
+            return False
+    return True
+
+
+def _drop_unread_weights(draft: Draft) -> None:
+    graph = draft.proto.graph
+    read = names_read(graph)
+    unread = {name for name in draft.weights if name not in read}
+    for values in (graph.initializer, graph.input):
+        for index in reversed(range(len(values))):
+            if values[index].name in unread:
+                del values[index]
+    for name in unread:
+        del draft.weights[name]
+
+
+def _drop_producers(graph: onnx.GraphProto, light: Mapping[str, np.ndarray]) -> None:
+    """Make inputs of what ConstantOfShape nodes produced; as initialisers their values are known."""
+    for index in reversed(range(len(graph.node))):
+        node = graph.node[index]
+        if node.op_type == "ConstantOfShape" and node.output[0] in light:
+            array = light[node.output[0]]
+            kind = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
+            graph.input.append(onnx.helper.make_tensor_value_info(node.output[0], kind, array.shape))
+            del graph.node[index]

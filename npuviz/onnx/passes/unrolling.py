@@ -1,0 +1,237 @@
+"""Loops with a known number of turns written out: Scan, and Loop whose count and condition are constant.
+
+A chip's program has no loops over operators, and no operator inside of a loop could be placed or
+compared with the reference.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import GraphProto, NodeProto, helper, numpy_helper
+
+from npuviz.onnx.passes.functions import bind_nodes
+
+MAX_TURNS = 64
+MAX_NODES = 4096
+LOOPS = frozenset(("Scan", "Loop"))
+# From here on, Unsqueeze has its axes as an input.
+_UNSQUEEZE_INPUT_OPSET = 13
+# Scan of version 8 has a batch axis.
+_SCAN_OPSET = 9
+
+ShapeOf = Callable[[str], tuple[int, ...] | None]
+ValueOf = Callable[[str], np.ndarray | None]
+
+
+class _Unrolled:
+    """Nodes under construction.
+
+    weights  constants that the nodes read, by name
+    """
+
+    def __init__(self, node: NodeProto, opset: int) -> None:
+        self.name = node.name
+        self.nodes: list[NodeProto] = []
+        self.weights: dict[str, np.ndarray] = {}
+        self._opset = opset
+
+    def constant(self, name: str, value: Any) -> str:
+        """A weight of the unrolled loop; returns its full name."""
+        full = f"{self.name}/{name}"
+        self.weights[full] = np.asarray(value, np.int64)
+        return full
+
+    def add(self, op_type: str, inputs: list[str], output: str, **attributes: Any) -> str:
+        """One more node."""
+        name = f"{self.name}/{op_type}_{len(self.nodes)}"
+        self.nodes.append(helper.make_node(op_type, inputs, [output], name=name, **attributes))
+        return output
+
+    def turn(self, body: GraphProto, values: Mapping[str, str], number: int) -> list[str]:
+        """The body once; names of its outputs. values: body input -> tensor."""
+        prefix = f"{self.name}/{number}"
+        names = {"": "", **values}
+        for tensor in body.initializer:
+            names[tensor.name] = f"{prefix}/{tensor.name}"
+            made = helper.make_node(
+                "Constant", [], [names[tensor.name]], value=tensor, name=names[tensor.name]
+            )
+            self.nodes.append(made)
+        self.nodes += bind_nodes(body.node, names, {}, prefix)
+        return [names.get(value.name, value.name) for value in body.output]
+
+    def stack(self, parts: list[str], output: str, axis: int) -> None:
+        """Tensors side by side along a new axis."""
+        at = self.constant("axis", [axis])
+        made: list[str] = []
+        for part in parts:
+            name = f"{self.name}/part_{len(self.nodes)}"
+            if self._opset >= _UNSQUEEZE_INPUT_OPSET:
+                made.append(self.add("Unsqueeze", [part, at], name))
+            else:
+                made.append(self.add("Unsqueeze", [part], name, axes=[axis]))
+        self.add("Concat", made, output, axis=axis)
+
+
+def unroll(
+    node: NodeProto, opset: int, shape_of: ShapeOf, value_of: ValueOf
+) -> tuple[list[NodeProto], dict[str, np.ndarray]] | None:
+    """The nodes of a loop one turn after the other and the constants they read; None if it cannot be.
+
+    shape_of, value_of  shape and constant value of a tensor of the model, None if unknown
+    """
+    attributes = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
+    body: GraphProto = attributes["body"]
+    made = _Unrolled(node, opset)
+    if node.op_type == "Scan" and opset >= _SCAN_OPSET:
+        done = _scan(made, node, body, attributes, shape_of)
+    elif node.op_type == "Loop":
+        done = _loop(made, node, body, value_of)
+    else:
+        done = False
+    return (made.nodes, made.weights) if done else None
+
+
+def _scan(
+    made: _Unrolled, node: NodeProto, body: GraphProto, attributes: Mapping[str, Any], shape_of: ShapeOf
+) -> bool:
+    scanned = int(attributes["num_scan_inputs"])
+    states = list(node.input[: len(node.input) - scanned])
+    sources = list(node.input[len(states) :])
+    shape = shape_of(sources[0])
+    if not shape:
+        return False
+    axes = list(attributes.get("scan_input_axes") or [0] * scanned)
+    first = axes[0] + len(shape) if axes[0] < 0 else axes[0]
+    turns = shape[first]
+    if not _is_small(turns, body):
+        return False
+    directions = list(attributes.get("scan_input_directions") or [0] * scanned)
+    num_outputs = len(node.output) - len(states)
+    parts: list[list[str]] = [[] for _ in range(num_outputs)]
+    inputs = [value.name for value in body.input]
+    for number in range(turns):
+        values = dict(zip(inputs, states, strict=False))
+        for index, source in enumerate(sources):
+            at = turns - 1 - number if directions[index] else number
+            place = made.constant(f"place{at}", at)
+            name = f"{made.name}/{number}/{inputs[len(states) + index]}"
+            values[inputs[len(states) + index]] = made.add("Gather", [source, place], name, axis=axes[index])
+        results = made.turn(body, values, number)
+        states = results[: len(states)]
+        for index, result in enumerate(results[len(states) :]):
+            parts[index].append(result)
+    out_axes = list(attributes.get("scan_output_axes") or [0] * num_outputs)
+    backwards = list(attributes.get("scan_output_directions") or [0] * num_outputs)
+    _finish(made, node, states, parts, out_axes, backwards)
+    return True
+
+
+def _loop(made: _Unrolled, node: NodeProto, body: GraphProto, value_of: ValueOf) -> bool:
+    count = value_of(node.input[0]) if node.input and node.input[0] else None
+    condition = value_of(node.input[1]) if len(node.input) > 1 and node.input[1] else np.True_
+    if count is None or condition is None or not bool(np.all(condition)) or not _goes_on(body):
+        return False
+    turns = max(0, int(np.asarray(count).reshape(-1)[0]))
+    if not _is_small(turns, body):
+        return False
+    states = list(node.input[2:])
+    inputs = [value.name for value in body.input]
+    num_outputs = len(node.output) - len(states)
+    parts: list[list[str]] = [[] for _ in range(num_outputs)]
+    always = f"{made.name}/condition"
+    made.weights[always] = np.array(True)
+    for number in range(turns):
+        values = {inputs[0]: made.constant(f"turn{number}", number), inputs[1]: always}
+        values.update(zip(inputs[2:], states, strict=False))
+        results = made.turn(body, values, number)[1:]
+        states = results[: len(states)]
+        for index, result in enumerate(results[len(states) :]):
+            parts[index].append(result)
+    _finish(made, node, states, parts, [0] * num_outputs, [0] * num_outputs)
+    return True
+
+
+def _is_small(turns: int, body: GraphProto) -> bool:
+    return 1 <= turns <= MAX_TURNS and turns * len(body.node) <= MAX_NODES
+
+
+def _goes_on(body: GraphProto) -> bool:
+    """Whether the condition a body returns is the one it was given, or true."""
+    name, given = body.output[0].name, body.input[1].name
+    if name == given:
+        return True
+    for node in body.node:
+        if name in node.output:
+            if node.op_type == "Identity":
+                name = node.input[0]
+                return name == given or _is_true(body, name)
+            return node.op_type == "Constant" and _is_true(body, name)
+    return _is_true(body, name)
+
+
+def _is_true(body: GraphProto, name: str) -> bool:
+    for tensor in body.initializer:
+        if tensor.name == name:
+            return bool(numpy_helper.to_array(tensor).all())
+    for node in body.node:
+        if name in node.output and node.op_type == "Constant":
+            return any(
+                bool(numpy_helper.to_array(item.t).all()) for item in node.attribute if item.name == "value"
+            )
+    return False
+
+
+def _finish(
+    made: _Unrolled,
+    node: NodeProto,
+    states: list[str],
+    parts: list[list[str]],
+    axes: list[int],
+    backwards: list[int],
+) -> None:
+    for state, output in zip(states, node.output, strict=False):
+        if output:
+            made.add("Identity", [state], output)
+    for index, output in enumerate(node.output[len(states) :]):
+        if output:
+            ordered = list(reversed(parts[index])) if backwards[index] else parts[index]
+            made.stack(ordered, output, int(axes[index]))
+
+
+def unroll_model(model: onnx.ModelProto, weights: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Write out the loops of a model's main graph where their turns are known, in place.
+
+    Returns the constants that the new nodes read; empty if nothing changed.
+    """
+    graph = model.graph
+    if not any(node.op_type in LOOPS for node in graph.node):
+        return {}
+    opset = next((item.version for item in model.opset_import if item.domain in ("", "ai.onnx")), 0)
+    inferred = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
+    shapes: dict[str, tuple[int, ...]] = {name: array.shape for name, array in weights.items()}
+    for value in (*inferred.value_info, *inferred.input, *inferred.output):
+        tensor = value.type.tensor_type
+        dims = [dim.dim_value if dim.HasField("dim_value") else -1 for dim in tensor.shape.dim]
+        if value.type.HasField("tensor_type") and tensor.HasField("shape") and min(dims, default=0) >= 0:
+            shapes[value.name] = tuple(dims)
+    made: list[NodeProto] = []
+    constants: dict[str, np.ndarray] = {}
+    for index, node in enumerate(graph.node):
+        done = None
+        if node.op_type in LOOPS and node.domain in ("", "ai.onnx"):
+            named = NodeProto()
+            named.CopyFrom(node)
+            named.name = node.name or f"{node.op_type}_{index}"
+            done = unroll(named, opset, shapes.get, weights.get)
+        if done is None:
+            made.append(NodeProto.FromString(node.SerializeToString()))
+        else:
+            made += done[0]
+            constants.update(done[1])
+    if constants:
+        del graph.node[:]
+        graph.node.extend(made)
+    return constants

@@ -1,0 +1,51 @@
+"""ONNX models: any valid file becomes an operator graph with fixed shapes and known weights.
+
+The work is split by idea: `onnx_draft` takes the file apart, `onnx_shapes` fixes the shapes,
+`onnx_optimize` folds and fuses, `onnx_graph` builds the graph, `onnx_reference` runs it again.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from npuviz.base.progress import NoProgress, Progress
+from npuviz.onnx.draft import foreign_errors, read_draft
+from npuviz.onnx.graph import make_graph
+from npuviz.onnx.passes.optimization import optimize as optimize_draft
+from npuviz.onnx.passes.optimization import uniform_weights
+from npuviz.onnx.shape_inference import bind_dimensions, infer_shapes
+from npuviz.program.graph import Graph
+
+
+def read_model(
+    path: Path,
+    dimensions: Mapping[str, int] | None = None,
+    *,
+    optimize: bool = True,
+    progress: Progress | None = None,
+) -> Graph:
+    """Read an ONNX file.
+
+    dimensions  values of symbolic dimensions, by name; an unnamed one is called `input[axis]`. Those
+                not given become 1, which `Graph.assumptions` tells
+    optimize    inline functions, fold constants, drop identities and fuse batch normalisation;
+                without it the nodes, their names and the order of the initialisers are the file's
+
+    Weights stored as one repeated value take no memory and external data is mapped from its file.
+    Raises FormatError for a file that is not a valid model, UsageError for a dimension it has not.
+    """
+    progress = progress or NoProgress()
+    progress.report(0.0, f"reading {path.name}")
+    draft = read_draft(path)
+    progress.report(0.3, "fixing dimensions")
+    bind_dimensions(draft, dimensions or {})
+    if optimize:
+        progress.report(0.4, "folding constants")
+        draft = optimize_draft(draft)
+    progress.report(0.7, "inferring shapes")
+    shapes = infer_shapes(draft)
+    progress.report(0.9, "building the graph")
+    with foreign_errors(path, "graph"):
+        known = {} if optimize else uniform_weights(draft.proto, draft.weights)
+        graph = make_graph(draft, shapes, known)
+    progress.report(1.0, "model read")
+    return graph

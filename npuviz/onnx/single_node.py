@@ -1,0 +1,94 @@
+"""One node of a graph on its own in ONNX Runtime, as a Host operator runs."""
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+import numpy as np
+import onnx
+
+from npuviz.base.errors import FormatError
+from npuviz.onnx.reference import as_declared, run_reference
+from npuviz.program.dtypes import numpy_dtype
+from npuviz.program.graph import Graph, Node
+
+
+def run_node(graph: Graph, node: Node, arrays: Mapping[int, np.ndarray]) -> dict[int, np.ndarray]:
+    """Results of a node by tensor id, in their declared types; empty where ONNX Runtime refuses.
+
+    arrays  values of the node's inputs by tensor id, contiguous and in the graph's own types
+    A result whose shape depends on values may have another shape than the graph declares.
+    """
+    outputs = [index for index in node.outputs if index >= 0]
+    single = single_node_graph(graph, node)
+    given = {graph.tensors[index].name: arrays[index] for index in single.inputs}
+    try:
+        results = run_reference(single, given, outputs)
+    except FormatError:
+        return {}
+    return {
+        index: as_declared(np.asarray(values), graph.tensors[index].dtype)
+        for index, values in results.items()
+    }
+
+
+def single_node_graph(graph: Graph, node: Node) -> Graph:
+    """A graph of one node; its constant integer inputs stay constants, all others become inputs.
+
+    Operators may demand constants for what decides shapes, which integers do.
+    """
+    proto = onnx.ModelProto()
+    proto.ir_version = 10
+    for domain, version in graph.opsets.items():
+        proto.opset_import.append(onnx.helper.make_opsetid(domain, version))
+    proto.graph.name = node.name or node.op_type
+    proto.graph.node.append(_node_proto(graph, node))
+    inputs: list[int] = []
+    constants: dict[int, np.ndarray] = {}
+    for index in dict.fromkeys(index for index in node.inputs if index >= 0):
+        tensor = graph.tensors[index]
+        if index in graph.constants and numpy_dtype(tensor.dtype).kind in "iub":
+            values = np.ascontiguousarray(graph.constants[index])
+            proto.graph.initializer.append(onnx.numpy_helper.from_array(values, tensor.name))
+            constants[index] = values
+        else:
+            inputs.append(index)
+            proto.graph.input.append(_value_info(graph, index))
+    outputs = tuple(index for index in node.outputs if index >= 0)
+    proto.graph.output.extend(onnx.ValueInfoProto(name=graph.tensors[index].name) for index in outputs)
+    return Graph(
+        name=node.name or node.op_type,
+        nodes=(),
+        tensors=graph.tensors,
+        inputs=tuple(inputs),
+        outputs=outputs,
+        constants=constants,
+        opsets=graph.opsets,
+        source=proto.SerializeToString(),
+    )
+
+
+def _value_info(graph: Graph, index: int) -> onnx.ValueInfoProto:
+    tensor = graph.tensors[index]
+    kind = onnx.helper.np_dtype_to_tensor_dtype(numpy_dtype(tensor.dtype))
+    return onnx.helper.make_tensor_value_info(tensor.name, kind, tensor.shape)
+
+
+def _node_proto(graph: Graph, node: Node) -> onnx.NodeProto:
+    first = next(index for index in node.outputs if index >= 0)
+    found = _protos(graph.source).get(graph.tensors[first].name)
+    if found is not None:
+        return found
+
+    def name(index: int) -> str:
+        return graph.tensors[index].name if index >= 0 else ""
+
+    inputs, outputs = [name(i) for i in node.inputs], [name(i) for i in node.outputs]
+    attributes = {key: value for key, value in node.attributes.items() if key != "captured_inputs"}
+    return onnx.helper.make_node(node.op_type, inputs, outputs, node.name, domain=node.domain, **attributes)
+
+
+@lru_cache(maxsize=4)
+def _protos(source: bytes) -> dict[str, onnx.NodeProto]:
+    """Output name -> node of a serialised model."""
+    model = onnx.ModelProto.FromString(source)
+    return {name: node for node in model.graph.node for name in node.output if name}

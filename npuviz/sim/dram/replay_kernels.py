@@ -1,0 +1,59 @@
+"""Runs a list of requests through command-level DRAM by itself: for tests and what-if questions."""
+
+from npuviz.sim.parts.bits_kernels import entry, pointer_to
+from npuviz.sim.dram.command_kernels import dram_can_accept, dram_cycle, dram_offer, dram_take
+from npuviz.sim.dram.records_kernels import (
+    DC_CHANNELS,
+    DC_NEXT,
+    NEVER,
+    NIL,
+    NODE_TIME,
+    WRITE_FLAG,
+)
+
+REQUEST_WORDS = 4
+"""Words of a request: earliest tick, channel, byte address inside it, 1 for a write."""
+
+
+@entry
+def replay(state, dram, pool, stride, requests, count, responses, last_tick):
+    """Offer requests in order, each when its tick has come and its channel takes it.
+
+    state      (words,) int64      changed  with node `i` at pool + i * stride for request i
+    requests   (count * 4,) int64  read     REQUEST_WORDS each, ticks not falling
+    responses  (count,) int64      changed  tick in which each responded
+    Returns the number of responses when all are there or `last_tick` is reached.
+    """
+    s, wanted, found = pointer_to(state), pointer_to(requests), pointer_to(responses)
+    sent = 0
+    done = 0
+    tick = 0
+    while done < count and tick <= last_tick:
+        # Requests that arrive before this tick; a full front list holds up those behind it.
+        while sent < count and wanted[sent * 4] <= tick:
+            channel = wanted[sent * 4 + 1]
+            if not dram_can_accept(s, dram, channel):
+                break
+            s[pool + sent * stride] = WRITE_FLAG | sent if wanted[sent * 4 + 3] == 1 else sent
+            dram_offer(s, dram, channel, sent, wanted[sent * 4 + 2], tick)
+            sent += 1
+        if s[dram + DC_NEXT] == tick:
+            dram_cycle(s, dram, tick)
+            for channel in range(s[dram + DC_CHANNELS]):
+                node = dram_take(s, dram, channel)
+                while node != NIL:
+                    found[node] = s[pool + node * stride + NODE_TIME]
+                    done += 1
+                    node = dram_take(s, dram, channel)
+        following = s[dram + DC_NEXT]
+        if sent < count:
+            # A request that is held up gets in one tick after another.
+            arrival = wanted[sent * 4]
+            if arrival <= tick:
+                arrival = tick + 1
+            if arrival < following:
+                following = arrival
+        if following >= NEVER - 1:
+            break
+        tick = following
+    return done

@@ -1,0 +1,349 @@
+"""A flit-level network as a fabric: states, loads, buffers and flits, read from a root state when asked.
+
+An element is a router at its place, with one exception: a crossbar has a single router, so its elements
+are its nodes, on a grid of their own.
+"""
+
+from collections.abc import Sequence
+from math import isqrt
+
+import numpy as np
+
+from npuviz.program.instruction import DetailTable
+from npuviz.sim.fabric import (
+    EAST,
+    INJECT,
+    NORTH,
+    NUM_PORTS,
+    RAMP,
+    SOUTH,
+    WEST,
+    WORD_DTYPE,
+    Area,
+    ElementState,
+    FabricShape,
+    Glance,
+    Level,
+)
+from npuviz.sim.network import records_kernels as fk
+from npuviz.sim.network.flit_network import KINDS, FlitNetwork
+
+IDLE, MOVING, HELD, UNTAKEN = range(4)
+STATES = (
+    ElementState("idle", "idle"),
+    ElementState("passing flits on", "compute"),
+    ElementState("held back: no buffer ahead", "wait-queue"),
+    ElementState("packets wait to be taken", "wait-empty"),
+)
+_KIND_NAMES = tuple(kind.replace("_", " ") for kind in KINDS)
+_VC_STATES = ("idle", "routing", "waits for a VC", "owns an output VC")
+_WINDOW = 2 << fk.EPOCH_SHIFT
+
+
+class FlitFabric:
+    """Answers of the fabric protocols for a network at word `net` of a state.
+
+    node_names        what is at each node ("Core[0]", "DRAM[3]"), further nodes are unused
+    cycles_per_tick   base cycles of the machine per network cycle
+    """
+
+    def __init__(self, network: FlitNetwork, node_names: Sequence[str], cycles_per_tick: float) -> None:
+        self._network = network
+        self._names = list(node_names)
+        self._ratio = cycles_per_tick
+        topology = network.config.topology
+        self._ports = topology.ports
+        self._is_crossbar = topology.num_routers == 1
+        if self._is_crossbar:
+            columns = isqrt(max(0, topology.num_nodes - 1)) + 1
+            places = [(node % columns, node // columns) for node in range(topology.num_nodes)]
+        else:
+            places = list(topology.places)
+        self._places = places
+        self._at = {place: index for index, place in enumerate(places)}
+        columns = max(column for column, _ in places) + 1
+        rows = max(row for _, row in places) + 1
+        self.shape = FabricShape(
+            columns,
+            rows,
+            Area(0, 0, columns, rows),
+            STATES,
+            load_cycles=max(1, round(_WINDOW * cycles_per_tick)),
+            element="node" if self._is_crossbar else "router",
+            word="flit",
+            hop_cycles=5 * cycles_per_tick,
+        )
+        """Size, legend and words."""
+        self._nodes_of: list[list[int]] = [[] for _ in places]
+        outputs = network.num_outputs
+        targets = np.array(topology.targets, dtype=np.int64)
+        for node in range(topology.num_nodes):
+            router = int(targets[outputs + node]) // self._ports
+            self._nodes_of[node if self._is_crossbar else router].append(node)
+        self._owners, self._sides = self._directions(targets)
+
+    def _directions(self, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(element, port of the fabric) of every output of a router."""
+        topology, outputs = self._network.config.topology, self._network.num_outputs
+        owners = np.zeros(outputs, dtype=np.int64)
+        sides = np.zeros(outputs, dtype=np.int64)
+        is_cube = topology.code in (fk.TOPOLOGY_MESH, fk.TOPOLOGY_TORUS)
+        for output in range(outputs):
+            router, port = divmod(output, self._ports)
+            target = int(targets[output])
+            owners[output] = router
+            if target >= outputs:
+                sides[output] = RAMP
+                if self._is_crossbar:
+                    owners[output] = target - outputs
+            elif is_cube and port < 4:
+                sides[output] = (EAST, WEST, SOUTH, NORTH)[port]
+            else:
+                (column, row), (to_column, to_row) = self._places[router], self._places[target // self._ports]
+                across, down = to_column - column, to_row - row
+                if abs(across) >= abs(down):
+                    sides[output] = EAST if across > 0 else WEST
+                else:
+                    sides[output] = SOUTH if down > 0 else NORTH
+        return owners, sides
+
+    def _grid(self, values: np.ndarray, area: Area) -> np.ndarray:
+        """Values per element as (rows, columns, ...) of an area; places without an element are 0."""
+        whole = np.zeros((self.shape.rows, self.shape.columns, *values.shape[1:]), dtype=values.dtype)
+        for (column, row), value in zip(self._places, values, strict=True):
+            whole[row, column] = value
+        part = whole[area.row : area.row + area.rows, area.column : area.column + area.columns]
+        return np.ascontiguousarray(part)
+
+    # --- whole areas -----------------------------------------------------------------------------------
+
+    def element_states(self, state: np.ndarray, net: int, area: Area) -> np.ndarray:
+        """(rows, columns) uint8: index into STATES."""
+        inputs = self._inputs(state, net)
+        busy = inputs[:, fk.IV_COUNT] > 0
+        ovs = self._network.table(state, net, fk.NET_OV).reshape(-1, fk.OV_WORDS)
+        full = ovs[:, fk.OV_COUNT] >= self._network.config.buffer
+        active = inputs[:, fk.IV_STATE] == fk.VC_ACTIVE
+        held = busy & active & full[np.where(active, inputs[:, fk.IV_OUT], 0)]
+        nodes = self._nodes(state, net)
+        waiting = (nodes[:, fk.NODE_READY] != 0) | (nodes[:, fk.NODE_EJECTING] != 0)
+        if self._is_crossbar:
+            busy, held = (rows.reshape(len(nodes), -1).any(axis=1) for rows in (busy, held))
+            busy |= nodes[:, fk.NODE_COUNT] > 0
+        else:
+            busy, held = (rows.reshape(len(self._places), -1).any(axis=1) for rows in (busy, held))
+            waiting = np.array([waiting[own].any() if own else False for own in self._nodes_of])
+        codes = np.where(busy, MOVING, IDLE)
+        codes = np.where(waiting, UNTAKEN, codes)
+        return self._grid(np.where(held, HELD, codes).astype(np.uint8), area)
+
+    def link_loads(self, state: np.ndarray, net: int, tick: int, area: Area) -> np.ndarray:
+        """(rows, columns, NUM_PORTS) uint8: share of the last ticks up to `tick` each side sent a flit.
+
+        Where several links leave on one side the busiest counts.
+        """
+        recent = self._links(state, net)[: self._network.num_outputs, fk.LINK_RECENT]
+        behind = (tick >> fk.EPOCH_SHIFT) - (recent >> 32)
+        before, now = recent >> 16 & 0xFFFF, recent & 0xFFFF
+        flits = np.where(behind == 0, before + now, np.where(behind == 1, now, 0))
+        span = min(tick + 1, (1 << fk.EPOCH_SHIFT) + (tick & ((1 << fk.EPOCH_SHIFT) - 1)) + 1)
+        shares = np.minimum(255, -(-flits * 255 // max(1, span)))
+        loads = np.zeros((len(self._places), NUM_PORTS), dtype=np.uint8)
+        np.maximum.at(loads, (self._owners, self._sides), shares.astype(np.uint8))
+        return self._grid(loads, area)
+
+    def queue_fill(self, state: np.ndarray, net: int, area: Area) -> np.ndarray:
+        """(rows, columns) uint8: fill of the fullest buffer of every element; 255 is full."""
+        fills = self._inputs(state, net)[:, fk.IV_COUNT].reshape(len(self._places), -1).max(axis=1)
+        shares = np.minimum(255, fills * 255 // self._network.config.buffer)
+        return self._grid(shares.astype(np.uint8), area)
+
+    # --- one element -------------------------------------------------------------------------------------
+
+    def glance(self, state: np.ndarray, net: int, column: int, row: int) -> Glance:
+        """What one element does now; an empty place is idle."""
+        element = self._at.get((column, row))
+        if element is None:
+            return Glance(IDLE, detail="nothing here")
+        code = int(self.element_states(state, net, Area(column, row, 1, 1))[0, 0])
+        names = ", ".join(self._name(node) for node in self._nodes_of[element])
+        counts = self._inputs(state, net)[:, fk.IV_COUNT].reshape(len(self._places), -1)[element]
+        nodes = self._nodes(state, net)[self._nodes_of[element]]
+        config = self._network.config
+        levels = (
+            Level("input buffers", int(counts.sum()), len(counts) * config.buffer),
+            Level(
+                "source queues", int(nodes[:, fk.NODE_COUNT].sum()), max(1, len(nodes)) * config.source_limit
+            ),
+        )
+        return Glance(code, names, STATES[code].name, levels)
+
+    def element_details(self, state: np.ndarray, net: int, column: int, row: int) -> tuple[DetailTable, ...]:
+        """Links and buffers of one element now."""
+        element = self._at.get((column, row))
+        if element is None:
+            return ()
+        tables = [self._link_table(state, net, element), self._buffer_table(state, net, element)]
+        if self._nodes_of[element]:
+            tables.append(self._node_table(state, net, element))
+        return tuple(tables)
+
+    def nodes_at(self, column: int, row: int) -> tuple[int, ...]:
+        """Nodes that belong to a place."""
+        element = self._at.get((column, row))
+        return () if element is None else tuple(self._nodes_of[element])
+
+    def place_of_node(self, node: int) -> tuple[int, int] | None:
+        """Place of the element a node belongs to."""
+        for place, own in zip(self._places, self._nodes_of, strict=True):
+            if node in own:
+                return place
+        return None
+
+    def _link_table(self, state: np.ndarray, net: int, element: int) -> DetailTable:
+        links = self._links(state, net)
+        rows = [
+            (
+                self._end_of(int(link[fk.LINK_TO])),
+                f"{int(link[fk.LINK_LATENCY])}",
+                f"{int(link[fk.LINK_FLITS])}",
+            )
+            for link in links[: self._network.num_outputs][self._owners == element]
+        ]
+        return DetailTable("Links out", ("To", "Latency", "Flits so far"), tuple(rows))
+
+    def _buffer_table(self, state: np.ndarray, net: int, element: int) -> DetailTable:
+        vcs = self._network.config.num_vcs
+        inputs = self._inputs(state, net).reshape(len(self._places), -1, fk.IV_WORDS)[element]
+        rows: list[tuple[str, ...]] = []
+        for index in np.flatnonzero(inputs[:, fk.IV_COUNT]):
+            item = inputs[index]
+            code = int(item[fk.IV_STATE])
+            text = _VC_STATES[code]
+            if code == fk.VC_ACTIVE:
+                output, vc = divmod(int(item[fk.IV_OUT]), vcs)
+                text = f"to output {output % self._ports}, VC {vc}"
+            port, own_vc = divmod(int(index), vcs)
+            port_text = "" if self._is_crossbar else f"input {port}, "
+            rows.append((f"{port_text}VC {own_vc}", f"{int(item[fk.IV_COUNT])}", text))
+        return DetailTable("Buffers", ("VC", "Flits", "State"), tuple(rows))
+
+    def _node_table(self, state: np.ndarray, net: int, element: int) -> DetailTable:
+        nodes = self._nodes(state, net)
+        vcs = self._network.config.num_vcs
+        waiting = self._network.table(state, net, fk.NET_NODE_VC).reshape(-1, vcs, fk.NV_WORDS)
+        rows = tuple(
+            (
+                self._name(node),
+                f"{int(nodes[node, fk.NODE_COUNT])}",
+                f"{int(waiting[node, :, fk.NV_PACKETS].sum())}",
+            )
+            for node in self._nodes_of[element]
+        )
+        return DetailTable("Nodes", ("Node", "Flits to send", "Packets to take"), rows)
+
+    def _end_of(self, target: int) -> str:
+        outputs = self._network.num_outputs
+        if target >= outputs:
+            return self._name(target - outputs)
+        column, row = self._places[target // self._ports]
+        return self.shape.label(column, row)
+
+    def _name(self, node: int) -> str:
+        return self._names[node] if node < len(self._names) else f"node {node} (unused)"
+
+    # --- flits ---------------------------------------------------------------------------------------------
+
+    def words(self, state: np.ndarray, net: int, tick: int, area: Area) -> np.ndarray:
+        """Flits on links and in buffers within an area, as rows of WORD_DTYPE; `tick` is the newest cycle.
+
+        The id of a flit is its packet's: 1048576 * network cycle of its entry + source node.
+        """
+        rows: list[tuple[int | bool, ...]] = []
+        wheel = self._network.table(state, net, fk.NET_WHEEL)
+        links = self._links(state, net)
+        back = self._network.table(state, net, fk.NET_BACK)
+        outputs = self._network.num_outputs
+        feeders = {int(row[fk.LINK_TO]): index for index, row in enumerate(links[:outputs])}
+        for ahead in range(1, len(wheel) + 1):
+            arrival = tick + ahead
+            for flit, target in self._chain(state, net, int(wheel[arrival & (len(wheel) - 1)])):
+                link = int(back[target]) if target < outputs else feeders[target]
+                start = arrival - int(links[link, fk.LINK_LATENCY]) - 1
+                if link >= outputs:  # from a node into its router
+                    element, port = self._element_of_node(link - outputs), INJECT
+                else:
+                    element, port = int(self._owners[link]), int(self._sides[link])
+                rows.append(self._row(state, net, flit, element, port, start, arrival, False))
+        inputs = self._inputs(state, net)
+        per_element = len(inputs) // len(self._places)
+        for index in np.flatnonzero(inputs[:, fk.IV_COUNT]):
+            item = inputs[index]
+            port = RAMP
+            if int(item[fk.IV_STATE]) == fk.VC_ACTIVE:
+                port = int(self._sides[int(item[fk.IV_OUT]) // self._network.config.num_vcs])
+            for flit, _ in self._chain(state, net, int(item[fk.IV_HEAD])):
+                element = int(index) // per_element
+                rows.append(self._row(state, net, flit, element, port, tick, -1, True))
+        found = np.array(rows, dtype=WORD_DTYPE)
+        inside = (found["column"] >= area.column) & (found["column"] < area.column + area.columns)
+        inside &= (found["row"] >= area.row) & (found["row"] < area.row + area.rows)
+        return found[inside]
+
+    def _chain(self, state: np.ndarray, net: int, flit: int) -> list[tuple[int, int]]:
+        """(flit, where it arrives) of a list."""
+        found: list[tuple[int, int]] = []
+        pool = int(state[net + fk.NET_POOL])
+        while flit != fk.NIL:
+            word = int(state[pool + flit * fk.FLIT_WORDS + fk.FLIT_NEXT])
+            found.append((flit, word & fk.LOW))
+            flit = word >> 32
+        return found
+
+    def _row(
+        self,
+        state: np.ndarray,
+        net: int,
+        flit: int,
+        element: int,
+        port: int,
+        start: int,
+        arrival: int,
+        waits: bool,
+    ) -> tuple[int | bool, ...]:
+        at = int(state[net + fk.NET_POOL]) + flit * fk.FLIT_WORDS
+        word = int(state[at + fk.FLIT_WORD])
+        born = int(state[at + fk.FLIT_BORN])
+        source = word >> fk.SOURCE_SHIFT & fk.NODE_FIELD
+        column, row = self._places[element]
+        from_column, from_row = self._places[self._element_of_node(source)]
+        kind = word >> fk.KIND_SHIFT & 3
+        is_control = kind in (fk.READ_REQUEST, fk.WRITE_REPLY)
+        begin = int(start * self._ratio)
+        end = -1 if arrival < 0 else max(begin + 1, round(arrival * self._ratio))
+        data = int(state[at + fk.FLIT_PAYLOAD]) & 0xFFFF_FFFF
+        identity = (born << 20) | source
+        return (identity, -1, is_control, waits, data, column, row, port, begin, end, from_column, from_row)
+
+    def _element_of_node(self, node: int) -> int:
+        if self._is_crossbar:
+            return node
+        topology = self._network.config.topology
+        return topology.targets[self._network.num_outputs + node] // self._ports
+
+    def flit_text(self, state: np.ndarray, net: int, flit: int) -> str:
+        """A flit for people: "read request Core[0] -> DRAM[1]"."""
+        word = int(state[int(state[net + fk.NET_POOL]) + flit * fk.FLIT_WORDS + fk.FLIT_WORD])
+        source, target = word >> fk.SOURCE_SHIFT & fk.NODE_FIELD, word & fk.NODE_FIELD
+        return f"{_KIND_NAMES[word >> fk.KIND_SHIFT & 3]} {self._name(source)} -> {self._name(target)}"
+
+    # --- tables ---------------------------------------------------------------------------------------
+
+    def _inputs(self, state: np.ndarray, net: int) -> np.ndarray:
+        return self._network.table(state, net, fk.NET_IV).reshape(-1, fk.IV_WORDS)
+
+    def _links(self, state: np.ndarray, net: int) -> np.ndarray:
+        return self._network.table(state, net, fk.NET_LINKS).reshape(-1, fk.LINK_WORDS)
+
+    def _nodes(self, state: np.ndarray, net: int) -> np.ndarray:
+        return self._network.table(state, net, fk.NET_NODE_TABLE).reshape(-1, fk.NODE_WORDS)

@@ -1,0 +1,479 @@
+"""One cycle of an input-buffered router: routing, VC allocation and switch allocation, one stage each.
+
+Every stage works on the state before the cycle (Ref: systolic.md section 9, BOOK iq_router.cpp). Both
+allocators are iSLIP: a resource grants the first requester at or after its pointer, a requester
+accepts the first grant at or after its own, and in the first pass both pointers move past a match.
+Requests are kept as lists per output in the scratch words, so that the work follows the requests.
+"""
+
+from numba import int64
+
+from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros
+from npuviz.sim.network.link_kernels import send_credit, send_flit
+from npuviz.sim.network.routing_kernels import find_route
+from npuviz.sim.network.records_kernels import (
+    FLIT_NEXT,
+    FLIT_WORD,
+    FLIT_WORDS,
+    IV_COUNT,
+    IV_HEAD,
+    IV_OUT,
+    IV_ROUTE,
+    IV_STATE,
+    IV_TAIL,
+    IV_WORDS,
+    NET_ALLOC_MASKS,
+    NET_ALLOC_SCRATCH,
+    NET_BUFFER,
+    NET_INPUT_SPEEDUP,
+    NET_IV,
+    NET_MASK_WORDS,
+    NET_OV,
+    NET_POOL,
+    NET_PORTS,
+    NET_ROUTE_MASKS,
+    NET_ROUTING_DELAY,
+    NET_SCRATCH,
+    NET_SWITCH_ACCEPT,
+    NET_SWITCH_GRANT,
+    NET_SWITCH_ITERATIONS,
+    NET_SWITCH_MASKS,
+    NET_SWITCH_OFFSET,
+    NET_VC_ACCEPT,
+    NET_VC_GRANT,
+    NET_VC_ITERATIONS,
+    NET_VCS,
+    NET_WAIT_TAIL,
+    NET_WINNERS,
+    NIL,
+    OV_COUNT,
+    OV_OWNER,
+    OV_WORDS,
+    OWNER_FREE,
+    OWNER_PACKET,
+    OWNER_TAIL,
+    TAIL_BIT,
+    VC_ACTIVE,
+    VC_IDLE,
+    VC_ROUTING,
+    VC_SHIFT,
+    VC_WAITING,
+)
+
+ROW_WORDS = 4
+
+
+@inlined
+def set_bit(s, mask, index):
+    """Set a bit of a mask of words."""
+    s[mask + (index >> 6)] |= int64(1) << (index & 63)
+
+
+@inlined
+def clear_bit(s, mask, index):
+    """Clear a bit of a mask of words."""
+    s[mask + (index >> 6)] &= ~(int64(1) << (index & 63))
+
+
+@kernel
+def _request_switch(s, net, router, mask):
+    """Gather the switch requests of a router; returns the number of outputs asked for.
+
+    Of the VCs of an expanded input that ask for the same output only the one that is first in
+    rotation is a request. Scratch: per output head, tail and best VC; then the outputs asked
+    for; then per request (next, expanded input, VC).
+    """
+    vcs = s[net + NET_VCS]
+    ports = s[net + NET_PORTS]
+    in_speedup = s[net + NET_INPUT_SPEEDUP]
+    scratch = s[net + NET_SCRATCH]
+    outs = ports
+    asked = scratch + 3 * outs
+    rows = asked + outs
+    count = 0
+    used = 0
+    for index in range(s[net + NET_MASK_WORDS]):
+        word = s[mask + index]
+        while word != 0:
+            low = trailing_zeros(word)
+            word ^= int64(1) << low
+            bit = (index << 6) + low
+            port = bit // vcs
+            vc = bit - port * vcs
+            iv = s[net + NET_IV] + (router * ports * vcs + bit) * IV_WORDS
+            target = s[iv + IV_OUT]
+            if s[s[net + NET_OV] + target * OV_WORDS + OV_COUNT] >= s[net + NET_BUFFER]:
+                continue
+            source = port * in_speedup + vc % in_speedup
+            output = target // vcs - router * ports
+            entry = scratch + 3 * output
+            if s[entry] == NIL:
+                s[asked + count] = output
+                count += 1
+            # Requests of one input follow each other: an older one of this input is among the newest.
+            row = s[entry + 1] if s[entry] != NIL else NIL
+            while row != NIL and s[rows + 4 * row + 1] // in_speedup == port:
+                if s[rows + 4 * row + 1] == source:
+                    break
+                row = s[rows + 4 * row + 3]
+            if row != NIL and s[rows + 4 * row + 1] == source:
+                offset = s[s[net + NET_SWITCH_OFFSET] + router * ports * in_speedup + source]
+                if (vc - offset + vcs) % vcs < (s[rows + 4 * row + 2] - offset + vcs) % vcs:
+                    s[rows + 4 * row + 2] = vc
+                continue
+            row = rows + 4 * used
+            s[row] = NIL
+            s[row + 1] = source
+            s[row + 2] = vc
+            if s[entry] == NIL:
+                s[entry] = used
+                s[row + 3] = NIL
+            else:
+                s[rows + 4 * s[entry + 1]] = used
+                s[row + 3] = s[entry + 1]
+            s[entry + 1] = used
+            used += 1
+    return count
+
+
+@inlined
+def _in_rotation(s, rows, first, pointer, wins):
+    """The row of a list whose expanded input is first at or after `pointer` and has not won yet, or NIL.
+
+    Inputs are in order, but the parts of one input (input speedup) need not be.
+    """
+    best = NIL
+    least = NIL
+    row = first
+    while row != NIL:
+        source = s[rows + 4 * row + 1]
+        if s[wins + source] == NIL:
+            distance = source - pointer if source >= pointer else source - pointer + (NIL >> 1)
+            if distance < least:
+                least = distance
+                best = row
+        row = s[rows + 4 * row]
+    return best
+
+
+@kernel
+def match_switch(s, net, router):
+    """Allocate the switch of a router; returns the number of winners.
+
+    They stand at NET_WINNERS as (expanded input, output, VC).
+    """
+    vcs = s[net + NET_VCS]
+    ports = s[net + NET_PORTS]
+    mask = s[net + NET_SWITCH_MASKS] + router * s[net + NET_MASK_WORDS]
+    count = _request_switch(s, net, router, mask)
+    if count == 0:
+        return 0
+    ins = ports * s[net + NET_INPUT_SPEEDUP]
+    outs = ports
+    asked = s[net + NET_SCRATCH] + 3 * outs
+    rows = asked + outs
+    wins = rows + 4 * ports * vcs  # per expanded input: request it won with, NIL; then its best grant
+    grants = wins + ins
+    winners = s[net + NET_WINNERS]
+    grant_pointer = s[net + NET_SWITCH_GRANT] + router * outs
+    accept_pointer = s[net + NET_SWITCH_ACCEPT] + router * ins
+    number = 0
+    for iteration in range(s[net + NET_SWITCH_ITERATIONS]):
+        before = number
+        for index in range(count):
+            output = s[asked + index]
+            entry = s[net + NET_SCRATCH] + 3 * output
+            if s[entry + 2] != NIL:
+                continue
+            row = _in_rotation(s, rows, s[entry], s[grant_pointer + output], wins)
+            if row == NIL:
+                continue
+            source = s[rows + 4 * row + 1]
+            # A grant is (output << 32 | request); the input keeps the one that is first in its rotation.
+            granted = s[grants + source]
+            start = s[accept_pointer + source]
+            distance = output - start if output >= start else output - start + outs
+            other = granted >> 32
+            if granted == NIL or distance < (other - start if other >= start else other - start + outs):
+                s[grants + source] = (output << 32) | row
+        for index in range(count):
+            row = s[s[net + NET_SCRATCH] + 3 * s[asked + index]]
+            while row != NIL:
+                source = s[rows + 4 * row + 1]
+                granted = s[grants + source]
+                if granted != NIL and s[wins + source] == NIL:
+                    output = granted >> 32
+                    s[wins + source] = granted & NIL
+                    s[s[net + NET_SCRATCH] + 3 * output + 2] = source
+                    s[winners + 3 * number] = source
+                    s[winners + 3 * number + 1] = output
+                    s[winners + 3 * number + 2] = s[rows + 4 * (granted & NIL) + 2]
+                    number += 1
+                    if iteration == 0:
+                        s[grant_pointer + output] = source + 1 if source + 1 < ins else 0
+                        s[accept_pointer + source] = output + 1 if output + 1 < outs else 0
+                s[grants + source] = NIL
+                row = s[rows + 4 * row]
+        if number == before:
+            break
+    for index in range(count):
+        entry = s[net + NET_SCRATCH] + 3 * s[asked + index]
+        row = s[entry]
+        while row != NIL:
+            s[wins + s[rows + 4 * row + 1]] = NIL
+            row = s[rows + 4 * row]
+        s[entry] = s[entry + 1] = s[entry + 2] = NIL
+    return number
+
+
+@kernel
+def _alone(s, net, mask):
+    """The only set bit of a mask of input VCs; -1 if there are several, NIL if there is none."""
+    found = NIL
+    for index in range(s[net + NET_MASK_WORDS]):
+        word = s[mask + index]
+        if word != 0:
+            low = trailing_zeros(word)
+            if found != NIL or word != int64(1) << low:
+                return -1
+            found = (index << 6) + low
+    return found
+
+
+@kernel
+def _own(s, net, router, bit, output, vc, is_first):
+    """Give an output VC to an input VC, which waits for the switch from the next cycle on.
+
+    The pointers of the allocator move past a match of the first pass.
+    """
+    vcs = s[net + NET_VCS]
+    ports = s[net + NET_PORTS]
+    words = s[net + NET_MASK_WORDS]
+    target = (router * ports + output) * vcs + vc
+    s[s[net + NET_OV] + target * OV_WORDS + OV_OWNER] = OWNER_PACKET
+    iv = s[net + NET_IV] + (router * ports * vcs + bit) * IV_WORDS
+    s[iv + IV_OUT] = target
+    s[iv + IV_STATE] = VC_ACTIVE
+    if is_first:
+        size = ports * vcs
+        s[s[net + NET_VC_GRANT] + target] = bit + 1 if bit + 1 < size else 0
+        after = output * vcs + vc + 1
+        s[s[net + NET_VC_ACCEPT] + router * size + bit] = after if after < size else 0
+    clear_bit(s, s[net + NET_ALLOC_MASKS] + router * words, bit)
+    set_bit(s, s[net + NET_SWITCH_MASKS] + router * words, bit)
+
+
+@inlined
+def _accept_start(s, net, router, bit, output):
+    """Where the rotation of an input VC begins among the VCs of one output (0: from the lowest)."""
+    vcs = s[net + NET_VCS]
+    start = s[s[net + NET_VC_ACCEPT] + router * s[net + NET_PORTS] * vcs + bit] - output * vcs
+    return start if 0 <= start < vcs else 0
+
+
+@kernel
+def _take_alone(s, net, router, bit, route):
+    """The VC allocator where nobody else asks for an output: the first free VC in rotation."""
+    output = route >> 16
+    base = s[net + NET_OV] + (router * s[net + NET_PORTS] + output) * s[net + NET_VCS] * OV_WORDS
+    start = _accept_start(s, net, router, bit, output)
+    chosen = -1
+    for vc in range((route >> 8) & 255, (route & 255) + 1):
+        if s[base + vc * OV_WORDS + OV_OWNER] == OWNER_FREE:
+            if vc >= start:
+                chosen = vc
+                break
+            if chosen < 0:
+                chosen = vc
+    if chosen >= 0:
+        _own(s, net, router, bit, output, chosen, True)
+
+
+@inlined
+def _grant_vc(s, rows, first, vc, pointer):
+    """The request of a list that an output VC grants: the first at or after its pointer, or NIL."""
+    chosen = NIL
+    row = first
+    while row != NIL:
+        route = s[rows + ROW_WORDS * row + 2]
+        if s[rows + ROW_WORDS * row + 3] >= 0 and (route >> 8) & 255 <= vc <= route & 255:
+            if s[rows + ROW_WORDS * row + 1] >= pointer:
+                return row
+            if chosen == NIL:
+                chosen = row
+        row = s[rows + ROW_WORDS * row]
+    return chosen
+
+
+@kernel
+def _match_output(s, net, router, output, first, rows):
+    """iSLIP between the input VCs of a list and the free VCs of one output.
+
+    An input VC asks for VCs of one output only, so the outputs of a router do not influence each other.
+    """
+    vcs = s[net + NET_VCS]
+    base = (router * s[net + NET_PORTS] + output) * vcs
+    for iteration in range(s[net + NET_VC_ITERATIONS]):
+        granted = 0
+        for vc in range(vcs):
+            if s[s[net + NET_OV] + (base + vc) * OV_WORDS + OV_OWNER] != OWNER_FREE:
+                continue
+            chosen = _grant_vc(s, rows, first, vc, s[s[net + NET_VC_GRANT] + base + vc])
+            if chosen == NIL:
+                continue
+            granted += 1
+            at = rows + ROW_WORDS * chosen
+            start = _accept_start(s, net, router, s[at + 1], output)
+            held = s[at + 3] - 1
+            if held < 0 or (vc - start + vcs) % vcs < (held - start + vcs) % vcs:
+                s[at + 3] = vc + 1
+        if granted == 0:
+            return
+        row = first
+        while row != NIL:
+            at = rows + ROW_WORDS * row
+            if s[at + 3] > 0:
+                _own(s, net, router, s[at + 1], output, s[at + 3] - 1, iteration == 0)
+                s[at + 3] = -1
+            row = s[at]
+
+
+@kernel
+def match_vcs(s, net, router):
+    """Allocate output VCs to the input VCs of a router that wait for one.
+
+    Scratch: per output head and tail of its list; the outputs asked for; rows of (next, input VC,
+    route, state), state 0: asking, v + 1: holds a grant of VC v, -1: served.
+    """
+    vcs = s[net + NET_VCS]
+    ports = s[net + NET_PORTS]
+    mask = s[net + NET_ALLOC_MASKS] + router * s[net + NET_MASK_WORDS]
+    ivs = s[net + NET_IV] + router * ports * vcs * IV_WORDS
+    bit = _alone(s, net, mask)
+    if bit == NIL:
+        return
+    if bit >= 0:
+        _take_alone(s, net, router, bit, s[ivs + bit * IV_WORDS + IV_ROUTE])
+        return
+    heads = s[net + NET_ALLOC_SCRATCH]
+    asked = heads + 2 * ports
+    rows = asked + ports
+    count = 0
+    used = 0
+    for index in range(s[net + NET_MASK_WORDS]):
+        word = s[mask + index]
+        while word != 0:
+            low = trailing_zeros(word)
+            word ^= int64(1) << low
+            bit = (index << 6) + low
+            route = s[ivs + bit * IV_WORDS + IV_ROUTE]
+            output = route >> 16
+            row = rows + ROW_WORDS * used
+            s[row] = NIL
+            s[row + 1] = bit
+            s[row + 2] = route
+            s[row + 3] = 0
+            if s[heads + 2 * output] == NIL:
+                s[heads + 2 * output] = used
+                s[asked + count] = output
+                count += 1
+            else:
+                s[rows + ROW_WORDS * s[heads + 2 * output + 1]] = used
+            s[heads + 2 * output + 1] = used
+            used += 1
+    for index in range(count):
+        output = s[asked + index]
+        first = s[heads + 2 * output]
+        s[heads + 2 * output] = NIL
+        if s[rows + ROW_WORDS * first] == NIL:
+            _take_alone(s, net, router, s[rows + ROW_WORDS * first + 1], s[rows + ROW_WORDS * first + 2])
+        else:
+            _match_output(s, net, router, output, first, rows)
+
+
+@kernel
+def route_vcs(s, net, router):
+    """Find the way of the packets that are new at the head of their VC; they ask for a VC next."""
+    words = s[net + NET_MASK_WORDS]
+    vcs = s[net + NET_VCS]
+    mask = s[net + NET_ROUTE_MASKS] + router * words
+    for index in range(words):
+        word = s[mask + index]
+        s[mask + index] = 0
+        s[s[net + NET_ALLOC_MASKS] + router * words + index] |= word
+        while word != 0:
+            low = trailing_zeros(word)
+            word ^= int64(1) << low
+            bit = (index << 6) + low
+            iv = s[net + NET_IV] + (router * s[net + NET_PORTS] * vcs + bit) * IV_WORDS
+            s[iv + IV_ROUTE] = find_route(s, net, router, bit // vcs, s[iv + IV_HEAD])
+            s[iv + IV_STATE] = VC_WAITING
+
+
+@kernel
+def traverse(s, net, router, source, vc, cycle, left):
+    """Send the head flit of an input VC that has won the switch; `left` router cycles follow in `cycle`."""
+    vcs = s[net + NET_VCS]
+    ports = s[net + NET_PORTS]
+    words = s[net + NET_MASK_WORDS]
+    speedup = s[net + NET_INPUT_SPEEDUP]
+    port = source // speedup
+    bit = port * vcs + vc
+    offset = vc + speedup
+    s[s[net + NET_SWITCH_OFFSET] + router * ports * speedup + source] = offset % vcs
+    iv = s[net + NET_IV] + (router * ports * vcs + bit) * IV_WORDS
+    flit = s[iv + IV_HEAD]
+    target = s[iv + IV_OUT]
+    at = s[net + NET_POOL] + flit * FLIT_WORDS
+    word = s[at + FLIT_WORD]
+    following = s[at + FLIT_NEXT] >> 32
+    s[iv + IV_HEAD] = following
+    s[iv + IV_COUNT] -= 1
+    s[at + FLIT_WORD] = (word & ~(63 << VC_SHIFT)) | (target % vcs << VC_SHIFT)
+    ov = s[net + NET_OV] + target * OV_WORDS
+    s[ov + OV_COUNT] += 1
+    send_flit(s, net, target // vcs, flit, cycle, left)
+    send_credit(s, net, router * ports + port, vc, cycle, left)
+    is_tail = word & TAIL_BIT != 0
+    if is_tail:
+        s[ov + OV_OWNER] = OWNER_TAIL if s[net + NET_WAIT_TAIL] == 1 else OWNER_FREE
+    if is_tail or following == NIL:
+        clear_bit(s, s[net + NET_SWITCH_MASKS] + router * words, bit)
+    if following == NIL:
+        s[iv + IV_TAIL] = NIL
+        if is_tail:
+            s[iv + IV_STATE] = VC_IDLE
+    elif is_tail:
+        start_packet(s, net, router, bit)
+
+
+@kernel
+def start_packet(s, net, router, bit):
+    """A head flit has come to the head of an input VC: route it, or let it ask for a VC at once."""
+    words = s[net + NET_MASK_WORDS]
+    iv = s[net + NET_IV] + (router * s[net + NET_PORTS] * s[net + NET_VCS] + bit) * IV_WORDS
+    if s[net + NET_ROUTING_DELAY] > 0:
+        s[iv + IV_STATE] = VC_ROUTING
+        set_bit(s, s[net + NET_ROUTE_MASKS] + router * words, bit)
+    else:
+        # Look-ahead: the router before has found the way.
+        s[iv + IV_ROUTE] = find_route(s, net, router, bit // s[net + NET_VCS], s[iv + IV_HEAD])
+        s[iv + IV_STATE] = VC_WAITING
+        set_bit(s, s[net + NET_ALLOC_MASKS] + router * words, bit)
+
+
+@kernel
+def router_cycle(s, net, router, cycle, left):
+    """One cycle of a router; returns whether a VC still has something to do."""
+    winners = s[net + NET_WINNERS]
+    number = match_switch(s, net, router)
+    match_vcs(s, net, router)
+    route_vcs(s, net, router)
+    for index in range(number):
+        traverse(s, net, router, s[winners + 3 * index], s[winners + 3 * index + 2], cycle, left)
+    words = s[net + NET_MASK_WORDS]
+    for index in range(router * words, router * words + words):
+        busy = s[s[net + NET_ROUTE_MASKS] + index] | s[s[net + NET_ALLOC_MASKS] + index]
+        if busy | s[s[net + NET_SWITCH_MASKS] + index] != 0:
+            return True
+    return False

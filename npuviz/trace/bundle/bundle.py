@@ -1,0 +1,267 @@
+"""Writing and opening a bundle: a folder of Parquet parts with a manifest.
+
+The writer works in a hidden folder beside the final place, `.<name>.partial-<pid>`, and renames it
+when the run is over. What is killed leaves that folder, which opens like any bundle and says that
+it is not complete. An earlier bundle of the same name stays untouched until then.
+"""
+
+import os
+import queue
+import shutil
+import threading
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+
+from npuviz.base.errors import ExportError, NpuvizError, SimulationError
+from npuviz.base.names import printable
+from npuviz.trace.bundle.source import BundleSource
+from npuviz.trace.bundle.container import open_container
+from npuviz.trace.bundle.manifest import (
+    MANIFEST_NAME,
+    MODEL_NAME,
+    Manifest,
+    Part,
+    TableName,
+    replace_file,
+    write_manifest,
+)
+from npuviz.trace.bundle.page import PageTables, track_columns
+from npuviz.trace.bundle.parts import Columns, before, decode, encode, last_cycle
+from npuviz.trace.bundle.publish import publish_folder
+from npuviz.trace.reader import TraceReader
+from npuviz.trace.schema import TraceSchema
+from npuviz.trace.source import Resolver, TraceSource
+from npuviz.trace.split import Splitter
+
+PAGE_ROWS = 1 << 20
+_WAITING_PAGES = 3
+_FIRST_CYCLE, _LAST_CYCLE = -(1 << 61), 1 << 61
+
+
+def open_bundle(path: str | Path) -> TraceReader:
+    """Open a bundle, a zip of one, or the remains of a killed run. Reads the manifest; columns come later.
+
+    Raises FormatError.
+    """
+    return TraceReader(BundleSource(open_container(Path(path))))
+
+
+def save_bundle(source: TraceSource, path: str | Path, model: Mapping[str, Any] | None = None) -> Path:
+    """Write everything that a store holds as a bundle. Raises ExportError."""
+    schema, end_cycle = source.schema, source.end_cycle
+    with BundleWriter(path, schema) as writer:
+        if model:
+            writer.set_model(model)
+        for track in schema.tracks:
+            for table, columns in track_columns(source, track):
+                writer.add_part(table, columns)
+        flows = source.flow_view()
+        if len(flows):
+            writer.add_part("flows", {name: flows[name] for name in ("cycle", "source", "sink")})
+        for memory in range(len(schema.memory_names)):
+            rows = source.lifetimes_within(memory, _FIRST_CYCLE, _LAST_CYCLE)
+            if len(rows):
+                writer.add_part("lifetimes", {name: rows[name] for name in rows.dtype.names or ()})
+        return writer.close(end_cycle)
+
+
+class BundleWriter:
+    """Writes one bundle. Pages are encoded in a thread of its own; errors come out at the next call.
+
+    All methods but `abort` raise ExportError when the bundle cannot be written; the partial folder
+    is gone then.
+    """
+
+    def __init__(self, path: str | Path, schema: TraceSchema, *, page_rows: int = PAGE_ROWS) -> None:
+        self.path = Path(os.path.abspath(path))
+        self.page_rows = page_rows
+        self._manifest = Manifest(schema)
+        self._num_parts = 0
+        self._error: NpuvizError | None = None
+        self._is_over = False
+        self._jobs: queue.Queue[Callable[[], None] | None] = queue.Queue(_WAITING_PAGES)
+        self._thread: threading.Thread | None = None
+        self._splitter = Splitter(schema)
+        self._resolve: Resolver | None = None
+        if printable(self.path) != str(self.path):
+            raise ExportError(f"{self.path}: expected a name in UTF-8, which the readers of Parquet need")
+        if self.path.exists() and not (self.path / MANIFEST_NAME).exists():
+            raise ExportError(f"{self.path}: exists and is not a trace bundle; choose another name")
+        self._folder = self._guarded(lambda: _make_partial_folder(self.path))
+        self._guarded(lambda: write_manifest(self._folder, self._manifest))
+
+    @property
+    def folder(self) -> Path:
+        """Where the parts are now: the partial folder, or the published bundle."""
+        return self.path if self._is_over else self._folder
+
+    def begin(self, resolve: Resolver) -> None:
+        """Say who resolves instructions; before the first page."""
+        self._resolve = resolve
+
+    def set_model(self, model: Mapping[str, Any]) -> None:
+        """Write model.json: what describes the run besides its events. Plain JSON values."""
+        data = orjson.dumps(model, option=orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY)
+        self._guarded(lambda: replace_file(self._folder / MODEL_NAME, data))
+
+    def write_page(self, rows: np.ndarray, horizon: int) -> None:
+        """Write event rows (n, 4), which the caller may not change afterwards."""
+        self._submit(lambda: self._write_page(rows, horizon))
+
+    def add_part(self, table: TableName, columns: Columns) -> None:
+        """Write columns of one table as they are; interval and counter columns sorted by track."""
+        self._submit(lambda: self._add_part(table, columns))
+
+    def truncate(self, cycle: int) -> None:
+        """Drop what happened at `cycle` and later from the parts written so far."""
+        self._submit(lambda: self._truncate(cycle))
+
+    def close(self, end_cycle: int) -> Path:
+        """Write everything, publish the bundle, and return its path."""
+        self._submit(lambda: self._finish(end_cycle))
+        self._stop_thread()
+        self._raise_error()
+        self._guarded(lambda: publish_folder(self._folder, self.path))
+        self._is_over = True
+        return self.path
+
+    def abort(self) -> None:
+        """Give up: remove the partial folder. Nothing happens after `close`."""
+        if self._is_over:
+            return
+        self._is_over = True
+        self._stop_thread()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def __enter__(self) -> "BundleWriter":
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.abort()
+
+    # -- errors and the thread --------------------------------------------------------------------
+
+    def _guarded(self, work: Callable[[], Any]) -> Any:
+        try:
+            return work()
+        except OSError as error:
+            failure = ExportError(f"{self.path}: cannot write the trace: {error.strerror or error}")
+            self._error = failure
+            if hasattr(self, "_folder"):
+                self.abort()
+            raise failure from None
+        except BaseException:
+            if hasattr(self, "_folder"):
+                self.abort()
+            raise
+
+    def _submit(self, job: Callable[[], None]) -> None:
+        self._raise_error()
+        if self._is_over:
+            raise SimulationError(f"{self.path}: the bundle is closed already")
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name="npuviz-bundle", daemon=True)
+            self._thread.start()
+        self._jobs.put(job)
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            if self._error is None:
+                self._error = self._failure_of(job)
+            self._jobs.task_done()
+
+    def _failure_of(self, job: Callable[[], None]) -> NpuvizError | None:
+        try:
+            job()
+        except NpuvizError as error:
+            return error
+        except OSError as error:
+            return ExportError(f"{self.path}: cannot write the trace: {error.strerror or error}")
+        except Exception as error:
+            # A bug, which must reach the caller instead of ending this thread unseen.
+            return SimulationError(f"{self.path}: {type(error).__name__} while writing the trace: {error}")
+        return None
+
+    def _stop_thread(self) -> None:
+        if self._thread is not None:
+            self._jobs.put(None)
+            self._thread.join()
+            self._thread = None
+
+    def _raise_error(self) -> None:
+        if self._error is not None:
+            self.abort()
+            raise self._error
+
+    # -- jobs, in the thread ----------------------------------------------------------------------
+
+    def _write_page(self, rows: np.ndarray, horizon: int) -> None:
+        tables = PageTables(self._manifest.schema, self._resolve)
+        for batch in self._splitter.split(rows):
+            tables.add(batch)
+        for table, columns in tables.columns():
+            self._write_part(table, columns)
+        end_cycle = max(self._manifest.end_cycle, horizon)
+        self._manifest = replace(self._manifest, end_cycle=end_cycle)
+        write_manifest(self._folder, self._manifest)
+
+    def _add_part(self, table: TableName, columns: Columns) -> None:
+        self._write_part(table, columns)
+        write_manifest(self._folder, self._manifest)
+
+    def _write_part(self, table: TableName, columns: Columns) -> None:
+        part = self._store_part(table, columns)
+        end_cycle = max(self._manifest.end_cycle, part.last_cycle)
+        self._manifest = replace(self._manifest, parts=(*self._manifest.parts, part), end_cycle=end_cycle)
+
+    def _store_part(self, table: TableName, columns: Columns) -> Part:
+        data = encode(table, columns)
+        name = f"{table}-{self._num_parts:06d}.parquet"
+        self._num_parts += 1
+        with open(self._folder / name, "wb") as file:
+            file.write(data)
+        rows = len(next(iter(columns.values())))
+        return Part(name, table, rows, len(data), zlib.crc32(data), last_cycle(table, columns))
+
+    def _truncate(self, cycle: int) -> None:
+        self._splitter.forget_from(cycle)
+        kept: list[Part] = []
+        dropped: list[Part] = []
+        for part in self._manifest.parts:
+            if part.last_cycle <= cycle:
+                kept.append(part)
+                continue
+            dropped.append(part)
+            path = self._folder / part.file
+            columns = before(part.table, decode(str(path), path.read_bytes(), part), cycle)
+            if len(next(iter(columns.values()))):
+                kept.append(self._store_part(part.table, columns))
+        end_cycle = min(self._manifest.end_cycle, cycle)
+        self._manifest = replace(self._manifest, parts=tuple(kept), end_cycle=end_cycle)
+        write_manifest(self._folder, self._manifest)
+        for part in dropped:
+            (self._folder / part.file).unlink()
+
+    def _finish(self, end_cycle: int) -> None:
+        end_cycle = max(end_cycle, self._manifest.end_cycle)
+        self._manifest = replace(self._manifest, end_cycle=end_cycle, is_complete=True)
+        write_manifest(self._folder, self._manifest)
+
+
+def _make_partial_folder(place: Path) -> Path:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    for attempt in range(1000):
+        mark = f".{attempt}" if attempt else ""
+        folder = place.with_name(f".{place.name}.partial-{os.getpid()}{mark}")
+        try:
+            folder.mkdir()
+            return folder
+        except FileExistsError:
+            continue
+    raise ExportError(f"{place.parent}: holds 1000 unfinished bundles of that name; remove them")

@@ -1,0 +1,126 @@
+"""Where a bundle's files lie: a folder, or a zip archive of one."""
+
+import zipfile
+from pathlib import Path, PurePosixPath
+from typing import Any, Protocol
+
+from npuviz.base.errors import FormatError
+from npuviz.base.names import printable
+from npuviz.trace.bundle.manifest import LARGEST_TEXT_BYTES, MANIFEST_NAME
+
+
+class Container(Protocol):
+    """The files of one bundle, by plain name."""
+
+    @property
+    def path(self) -> Path:
+        """The folder or archive."""
+        ...
+
+    def describe(self, name: str) -> str:
+        """Where a file is, for messages."""
+        ...
+
+    def size_of(self, name: str) -> int | None:
+        """Bytes of a file, None if it is missing."""
+        ...
+
+    def read(self, name: str) -> Any:
+        """Contents as bytes or as a buffer over mapped memory. Raises FormatError."""
+        ...
+
+
+def open_container(path: Path) -> Container:
+    """The folder or zip archive at `path`. Raises FormatError if it holds no manifest."""
+    if printable(path) != str(path):
+        raise FormatError(printable(path), expected="a name in UTF-8", hint="rename the bundle")
+    if path.is_dir():
+        folder = _Folder(path)
+        if folder.size_of(MANIFEST_NAME) is None:
+            raise FormatError(
+                path, expected=f"a trace bundle with {MANIFEST_NAME}", found="a folder without it"
+            )
+        return folder
+    if not path.exists():
+        remains = sorted(path.parent.glob(f".{path.name}.partial-*")) if path.parent.is_dir() else []
+        hint = f"an unfinished run left {remains[-1]}" if remains else ""
+        raise FormatError(path, expected="a trace bundle", found="nothing there", hint=hint)
+    if zipfile.is_zipfile(path):
+        return _open_zip(path)
+    raise FormatError(
+        path, expected="a trace bundle (a folder or a zip of one)", found="another kind of file"
+    )
+
+
+class _Folder:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def describe(self, name: str) -> str:
+        return str(self.path / name)
+
+    def size_of(self, name: str) -> int | None:
+        try:
+            return (self.path / name).stat().st_size if (self.path / name).is_file() else None
+        except OSError:
+            return None
+
+    def read(self, name: str) -> Any:
+        import pyarrow as pa
+
+        path = self.path / name
+        try:
+            if path.stat().st_size == 0:
+                return b""
+            with pa.memory_map(str(path)) as mapped:
+                return mapped.read_buffer()
+        except OSError as error:
+            text = error.strerror or str(error).splitlines()[0]
+            raise FormatError(path, found=text, hint="the file must be readable") from None
+
+
+class _Zip:
+    def __init__(self, path: Path, archive: zipfile.ZipFile, prefix: str) -> None:
+        self.path = path
+        self._archive = archive
+        self._prefix = prefix
+
+    def describe(self, name: str) -> str:
+        return f"{self.path}:{self._prefix}{name}"
+
+    def size_of(self, name: str) -> int | None:
+        try:
+            return self._archive.getinfo(self._prefix + name).file_size
+        except KeyError:
+            return None
+
+    def read(self, name: str) -> Any:
+        size = self.size_of(name) or 0
+        if size > LARGEST_TEXT_BYTES:
+            raise FormatError(
+                self.describe(name), expected=f"at most {LARGEST_TEXT_BYTES} bytes", found=f"{size}"
+            )
+        try:
+            return self._archive.read(self._prefix + name)
+        except (
+            zipfile.BadZipFile,
+            OSError,
+            RuntimeError,
+            NotImplementedError,
+            EOFError,
+            ValueError,
+        ) as error:
+            raise FormatError(self.describe(name), found=str(error)[:200]) from None
+        except Exception as error:  # zlib.error and its kin have no common base
+            raise FormatError(self.describe(name), found=f"damaged data: {error}"[:200]) from None
+
+
+def _open_zip(path: Path) -> _Zip:
+    try:
+        archive = zipfile.ZipFile(path)
+        manifests = [name for name in archive.namelist() if PurePosixPath(name).name == MANIFEST_NAME]
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
+        raise FormatError(path, found=str(error)[:200]) from None
+    if len(manifests) != 1:
+        raise FormatError(path, expected=f"one {MANIFEST_NAME}", found=f"{len(manifests)}")
+    return _Zip(path, archive, manifests[0][: -len(MANIFEST_NAME)])

@@ -1,0 +1,88 @@
+"""One page of event rows as the tables of a bundle."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from npuviz.base.errors import SimulationError
+from npuviz.trace.lifetimes import resolve_lifetimes
+from npuviz.trace.bundle.manifest import TableName
+from npuviz.trace.schema import TraceSchema, Track
+from npuviz.trace.source import Resolver, TraceSource
+from npuviz.trace.split import SplitRows
+
+_PIECE_ROWS = 1 << 22
+
+
+class PageTables:
+    """Collects the split batches of one page into columns of the four tables."""
+
+    def __init__(self, schema: TraceSchema, resolve: Resolver | None) -> None:
+        if resolve is None:
+            raise SimulationError("a page came before BundleWriter.begin")
+        self._schema = schema
+        self._resolve = resolve
+        self._flow_key = len(schema.tracks)
+        self._groups: dict[int, list[tuple[np.ndarray, ...]]] = {}
+
+    def add(self, batch: SplitRows) -> None:
+        """Copy a batch."""
+        for key, place in batch.groups():
+            columns = (batch.first, batch.second, batch.third, batch.code)
+            self._groups.setdefault(key, []).append(tuple(column[place].copy() for column in columns))
+
+    def columns(self) -> list[tuple[TableName, dict[str, np.ndarray]]]:
+        """The tables that have rows."""
+        keys = sorted(self._groups)
+        tracks = self._schema.tracks
+        found: list[tuple[TableName, dict[str, np.ndarray]]] = []
+        intervals = [key for key in keys if key < self._flow_key and tracks[key].kind == "interval"]
+        if intervals:
+            start, end, instruction, kind = self._joined(intervals)
+            node = np.full(len(start), -1, dtype=np.int32)
+            known = np.flatnonzero(instruction >= 0)
+            node[known] = self._resolve.nodes_of(instruction[known])
+            columns = {"start": start, "end": end, "kind": kind, "node": node, "instruction": instruction}
+            found.append(("intervals", {"track": self._owners(intervals), **columns}))
+        counters = [key for key in keys if key < self._flow_key and tracks[key].kind == "counter"]
+        if counters:
+            cycle, value, _, _ = self._joined(counters)
+            found.append(("counters", {"track": self._owners(counters), "cycle": cycle, "value": value}))
+        if self._flow_key in self._groups:
+            cycle, source, sink, _ = self._joined([self._flow_key])
+            order = np.argsort(cycle, kind="stable")
+            found.append(("flows", {"cycle": cycle[order], "source": source[order], "sink": sink[order]}))
+        memories = [key for key in keys if key > self._flow_key]
+        if memories:
+            start, end, instruction, bank = self._joined(memories)
+            memory = (self._owners(memories) - self._flow_key - 1).astype(np.int16)
+            rows = resolve_lifetimes(self._resolve, memory, start, end, bank, instruction)
+            found.append(("lifetimes", {name: rows[name] for name in rows.dtype.names or ()}))
+        return found
+
+    def _joined(self, keys: list[int]) -> list[np.ndarray]:
+        pieces = [piece for key in keys for piece in self._groups[key]]
+        return [np.concatenate(columns) for columns in zip(*pieces, strict=True)]
+
+    def _owners(self, keys: list[int]) -> np.ndarray:
+        counts = [sum(len(piece[0]) for piece in self._groups[key]) for key in keys]
+        return np.repeat(np.array(keys, dtype=np.int32), counts)
+
+
+def track_columns(source: TraceSource, track: Track) -> Iterator[tuple[TableName, dict[str, np.ndarray]]]:
+    """The rows of one track as columns of its table, in pieces that fit a part."""
+    if track.kind == "counter":
+        table: TableName = "counters"
+        view = source.counter_view(track.id)
+        columns = {"cycle": view.cycle, "value": view.value}
+    else:
+        table = "intervals"
+        rows = source.interval_view(track.id)
+        node, instruction = rows.details(np.arange(len(rows.start), dtype=np.int64))
+        columns = {"start": rows.start, "end": rows.end, "kind": rows.kind}
+        columns |= {"node": node, "instruction": instruction}
+    count = len(next(iter(columns.values())))
+    for begin in range(0, count, _PIECE_ROWS):
+        piece = {name: column[begin : begin + _PIECE_ROWS] for name, column in columns.items()}
+        owner = np.full(len(next(iter(piece.values()))), track.id, dtype=np.int32)
+        yield table, {"track": owner, **piece}

@@ -1,0 +1,118 @@
+"""Loops with known turns are written out when a model is read; others stay as they are."""
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from npuviz.onnx.reader import read_model
+from npuviz.onnx.passes.optimization import KEEP_NODES
+from npuviz.onnx.reference import run_reference
+from npuviz.program.graph import Graph
+from tests.onnx.cases import save, value
+
+
+def operators(graph: Graph) -> list[str]:
+    return [node.op_type for node in graph.nodes]
+
+
+def outputs(graph: Graph, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
+    return list(run_reference(graph, inputs, graph.outputs).values())
+
+
+def doubling_loop(path: Path, count: int, condition: str = "given") -> Path:
+    """Doubles x `count` times and returns all states. condition: what the body says about going on."""
+    goes_on = {
+        "given": [helper.make_node("Identity", ["c"], ["d"])],
+        "computed": [helper.make_node("Less", ["n", "few"], ["d"])],
+        "true": [helper.make_node("Constant", [], ["d"], value=numpy_helper.from_array(np.array(True)))],
+    }[condition]
+    body = helper.make_graph(
+        [*goes_on, helper.make_node("Add", ["v", "v"], ["w"]), helper.make_node("Identity", ["w"], ["o"])],
+        "body",
+        [value("n", [], TensorProto.INT64), value("c", [], TensorProto.BOOL), value("v", [2])],
+        [value("d", [], TensorProto.BOOL), value("w", [2]), value("o", [2])],
+        [numpy_helper.from_array(np.array(1), "few")],
+    )
+    node = helper.make_node("Loop", ["m", "", "x"], ["y", "all"], name="loop", body=body)
+    ends = [value("y", [2]), value("all", [count, 2])]
+    return save(path / "m.onnx", [node], [value("x", [2])], ends, {"m": np.array(count)})
+
+
+@pytest.mark.parametrize("condition", ["given", "true"])
+def test_a_loop_with_a_known_count(tmp_path: Path, condition: str) -> None:
+    graph = read_model(doubling_loop(tmp_path, 3, condition))
+    assert "Loop" not in operators(graph)
+    assert operators(graph).count("Add") == 3
+    assert all(node.name.startswith("loop/") for node in graph.nodes)
+    last, states = outputs(graph, {"x": np.array([1, 2], np.float32)})
+    np.testing.assert_array_equal(last, [8, 16])
+    np.testing.assert_array_equal(states, [[2, 4], [4, 8], [8, 16]])
+
+
+def test_a_loop_that_values_end_stays(tmp_path: Path) -> None:
+    assert operators(read_model(doubling_loop(tmp_path, 3, "computed"))) == ["Loop"]
+
+
+def test_a_long_loop_stays(tmp_path: Path) -> None:
+    assert operators(read_model(doubling_loop(tmp_path, 5000))) == ["Loop"]
+
+
+def scan(path: Path, turns: int, direction: int, axis: int) -> Path:
+    """Running sums of x along an axis, doubled."""
+    body = helper.make_graph(
+        [
+            helper.make_node("Add", ["s", "e"], ["t"]),
+            helper.make_node("Mul", ["t", "two"], ["o"]),
+            helper.make_node("Identity", ["t"], ["n"]),
+        ],
+        "body",
+        [value("s", [2]), value("e", [2])],
+        [value("n", [2]), value("o", [2])],
+        [numpy_helper.from_array(np.array(2, np.float32), "two")],
+    )
+    node = helper.make_node(
+        "Scan", ["i", "x"], ["f", "y"], name="scan", num_scan_inputs=1, body=body,
+        scan_input_directions=[direction], scan_input_axes=[axis], scan_output_axes=[axis],
+    )  # fmt: skip
+    shape: list[int | str | None] = [turns, 2] if axis == 0 else [2, turns]
+    return save(
+        path / "m.onnx", [node], [value("i", [2]), value("x", shape)], [value("f", [2]), value("y", shape)]
+    )
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("direction", [0, 1])
+def test_a_scan(tmp_path: Path, direction: int, axis: int) -> None:
+    graph = read_model(scan(tmp_path, 4, direction, axis))
+    assert "Scan" not in operators(graph)
+    x = np.arange(8, dtype=np.float32).reshape(4, 2)
+    start = np.array([1, 2], np.float32)
+    last, sums = outputs(graph, {"i": start, "x": x if axis == 0 else np.ascontiguousarray(x.T)})
+    expected = start + np.cumsum(x[::-1] if direction else x, axis=0)
+    np.testing.assert_allclose(last, expected[-1])
+    np.testing.assert_allclose(sums if axis == 0 else sums.T, 2 * expected)
+
+
+def test_a_model_that_asks_for_it_keeps_its_nodes(tmp_path: Path) -> None:
+    path = scan(tmp_path, 4, 0, 0)
+    model = onnx.load(path)
+    model.metadata_props.add(key=KEEP_NODES[0], value=KEEP_NODES[1])
+    onnx.save(model, path)
+    assert operators(read_model(path)) == ["Scan"]
+
+
+def test_known_splits_and_ranges_are_folded(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Split", ["sizes"], ["a", "b"], axis=0),
+        helper.make_node("Squeeze", ["b"], ["n"]),
+        helper.make_node("Range", ["zero", "n", "one"], ["r"]),
+        helper.make_node("Add", ["x", "r"], ["y"]),
+    ]
+    weights = {"sizes": np.array([7, 5]), "zero": np.array(0), "one": np.array(1)}
+    x = value("x", [5], TensorProto.INT64)
+    graph = read_model(save(tmp_path / "m.onnx", nodes, [x], [value("y", [5], TensorProto.INT64)], weights))
+    assert operators(graph) == ["Add"]
+    np.testing.assert_array_equal(outputs(graph, {"x": np.zeros(5, np.int64)})[0], np.arange(5))

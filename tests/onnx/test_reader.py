@@ -1,0 +1,341 @@
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from npuviz.base.errors import Cancelled, FormatError, UsageError
+from npuviz.base.progress import CallbackProgress
+from npuviz.onnx.reader import read_model
+from npuviz.onnx.reference import run_reference
+from npuviz.program.graph import Graph
+from tests.onnx.cases import convolution, random, save, value
+
+LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
+
+
+def tensor(graph: Graph, name: str):
+    return next(tensor for tensor in graph.tensors if tensor.name == name)
+
+
+def outputs(graph: Graph, **inputs: np.ndarray) -> list[np.ndarray]:
+    return list(run_reference(graph, inputs, graph.outputs).values())
+
+
+def test_the_stored_graph_keeps_nodes_names_and_order(tmp_path):
+    graph = read_model(convolution(tmp_path / "m.onnx"), {"n": 2}, optimize=False)
+    assert [node.op_type for node in graph.nodes] == [
+        "ConstantOfShape", "Conv", "BatchNormalization", "Relu", "MaxPool", "Reshape", "MatMul",
+    ]  # fmt: skip
+    assert graph.nodes[1].name == "conv"
+    weights = [item.name for item in graph.tensors if item.kind == "weight"]
+    assert weights == ["w", "scale", "bias", "mean", "var", "flat", "lw_shape"]
+    assert graph.nodes[1].attributes["kernel_shape"] == [3, 3]
+    assert tensor(graph, "d").shape == (2, 36)
+    light = graph.constants[tensor(graph, "lw").id]
+    assert light.shape == (36, 500)
+    assert light.strides == (0, 0)
+    assert graph.nodes[tensor(graph, "lw").producer].op_type == "ConstantOfShape"
+    assert graph.opsets["ai.onnx"] == 17
+    assert graph.assumptions == ()
+
+
+def test_optimising_keeps_the_results_and_drops_what_no_machine_runs(tmp_path):
+    path = convolution(tmp_path / "m.onnx")
+    stored, small = read_model(path, {"n": 2}, optimize=False), read_model(path, {"n": 2})
+    assert [node.op_type for node in small.nodes] == ["Conv", "Relu", "MaxPool", "Reshape", "MatMul"]
+    assert small.nodes[0].name == "conv"
+    assert {item.kind for item in small.tensors if item.producer < 0} == {"input", "weight"}
+    for item in small.tensors:
+        if item.kind == "weight":
+            array = small.constants[item.id]
+            assert array.shape == item.shape
+            assert not array.flags.writeable
+    x = random(2, 3, 8, 8)
+    np.testing.assert_allclose(outputs(small, x=x)[0], outputs(stored, x=x)[0], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("optimize", [False, True])
+def test_a_light_weight_that_is_also_an_output(tmp_path, optimize):
+    nodes = [helper.make_node("ConstantOfShape", ["s"], ["w"]), helper.make_node("Add", ["x", "w"], ["y"])]
+    path = save(
+        tmp_path / "m.onnx",
+        nodes,
+        [value("x", [3])],
+        [value("y", None), value("w", None)],
+        {"s": np.array([3], np.int64)},
+    )
+    graph = read_model(path, optimize=optimize)
+    assert tensor(graph, "w").id in graph.outputs
+    np.testing.assert_array_equal(outputs(graph, x=random(3))[1], np.zeros(3))
+
+
+def test_open_dimensions_become_one_and_are_told(tmp_path):
+    graph = read_model(convolution(tmp_path / "m.onnx"))
+    assert tensor(graph, "x").shape == (1, 3, 8, 8)
+    assert len(graph.assumptions) == 1
+    assert "--set n=N" in graph.assumptions[0]
+
+
+def test_a_dimension_without_a_name_is_called_by_its_place(tmp_path):
+    path = save(
+        tmp_path / "m.onnx",
+        [helper.make_node("Relu", ["x"], ["y"])],
+        [value("x", [None, 4])],
+        [value("y", None)],
+    )
+    assert read_model(path, {"x[0]": 7}).tensors[1].shape == (7, 4)
+    assert "x[0]" in read_model(path).assumptions[0]
+
+
+@pytest.mark.parametrize("given", [{"m": 3}, {"n": 0}, {"n": -1}, {"n": 1 << 40}])
+def test_a_wrong_dimension_is_a_usage_error(tmp_path, given):
+    with pytest.raises(UsageError):
+        read_model(convolution(tmp_path / "m.onnx"), given)
+
+
+@pytest.mark.parametrize("optimize", [False, True])
+def test_absurd_sizes_are_refused_before_anything_is_allocated(tmp_path, optimize):
+    path = save(
+        tmp_path / "m.onnx",
+        [helper.make_node("Expand", ["x", "s"], ["y"])],
+        [value("x", [1])],
+        [value("y", None)],
+        {"s": np.array([1000, 1000, 1000, 1000], np.int64)},
+    )
+    with pytest.raises(FormatError, match="1000000000000 "):
+        read_model(path, optimize=optimize)
+
+
+def test_external_data_is_mapped_and_must_exist(tmp_path):
+    w = random(64, 64)
+    path = save(
+        tmp_path / "m.onnx", [helper.make_node("MatMul", ["x", "w"], ["y"])], [value("x", [2, 64])],
+        [value("y", None)], {"w": w},
+    )  # fmt: skip
+    onnx.save(onnx.load(path), path, save_as_external_data=True, location="w.bin", size_threshold=0)
+    graph = read_model(path)
+    np.testing.assert_array_equal(graph.constants[tensor(graph, "w").id], w)
+    x = random(2, 64)
+    np.testing.assert_allclose(outputs(graph, x=x)[0], x @ w, rtol=1e-5, atol=1e-5)
+    data = (tmp_path / "w.bin").read_bytes()
+    (tmp_path / "w.bin").write_bytes(data[:-1])
+    with pytest.raises(FormatError, match=r"w\.bin"):
+        read_model(path)
+    (tmp_path / "w.bin").unlink()
+    with pytest.raises(FormatError, match=r"w\.bin.*no such file"):
+        read_model(path)
+
+
+def test_external_data_outside_the_folder_is_refused(tmp_path):
+    (tmp_path / "secret").write_bytes(bytes(16))
+    folder = tmp_path / "model"
+    folder.mkdir()
+    path = save(
+        folder / "m.onnx", [helper.make_node("Add", ["x", "w"], ["y"])], [value("x", [4])], [value("y", None)]
+    )
+    model = onnx.load(path)
+    weight = model.graph.initializer.add(name="w", dims=[4], data_type=1, data_location=TensorProto.EXTERNAL)
+    weight.external_data.add(key="location", value="../secret")
+    path.write_bytes(model.SerializeToString())
+    with pytest.raises(FormatError, match="beside the model"):
+        read_model(path)
+
+
+def test_large_weights_are_not_held_twice(tmp_path, monkeypatch):
+    monkeypatch.setattr("npuviz.onnx.serialization.INLINE_BYTES", 1000)
+    w = random(64, 64)
+    path = save(
+        tmp_path / "m.onnx", [helper.make_node("MatMul", ["x", "w"], ["y"])], [value("x", [2, 64])],
+        [value("y", None)], {"w": w},
+    )  # fmt: skip
+    graph = read_model(path)
+    assert len(graph.source) < w.nbytes // 10
+    x = random(2, 64)
+    np.testing.assert_allclose(outputs(graph, x=x)[0], x @ w, rtol=1e-5, atol=1e-5)
+
+
+def test_functions_are_inlined(tmp_path):
+    function = helper.make_function(
+        "own",
+        "Twice",
+        ["a"],
+        ["b"],
+        [helper.make_node("Add", ["a", "a"], ["b"])],
+        [helper.make_opsetid("", 17)],
+    )
+    nodes = [helper.make_node("Twice", ["x"], ["h"], domain="own"), helper.make_node("Relu", ["h"], ["y"])]
+    path = save(
+        tmp_path / "m.onnx",
+        nodes,
+        [value("x", [3])],
+        [value("y", None)],
+        functions=[function],
+        domains={"own": 1},
+    )
+    assert [node.op_type for node in read_model(path).nodes] == ["Add", "Relu"]
+    assert [node.op_type for node in read_model(path, optimize=False).nodes] == ["Twice", "Relu"]
+
+
+def test_initialisers_that_are_also_inputs_are_weights(tmp_path):
+    path = save(
+        tmp_path / "m.onnx", [helper.make_node("Add", ["x", "w"], ["y"])],
+        [value("x", [4]), value("w", [4])], [value("y", None)], {"w": random(4)},
+    )  # fmt: skip
+    for optimize in (False, True):
+        graph = read_model(path, optimize=optimize)
+        assert [graph.tensors[item].name for item in graph.inputs] == ["x"]
+        assert tensor(graph, "w").kind == "weight"
+
+
+def test_a_subgraph_is_one_opaque_node_that_names_what_it_reads(tmp_path):
+    def branch(name: str, op: str) -> onnx.GraphProto:
+        nodes = [helper.make_node(op, ["x", "w"], [name])]
+        return helper.make_graph(nodes, name, [], [value(name, [4])])
+
+    node = helper.make_node(
+        "If", ["c"], ["y"], then_branch=branch("t", "Add"), else_branch=branch("e", "Mul")
+    )
+    path = save(
+        tmp_path / "m.onnx", [node], [value("x", [4]), value("c", [], TensorProto.BOOL)], [value("y", [4])],
+        {"w": random(4)},
+    )  # fmt: skip
+    graph = read_model(path)
+    assert graph.nodes[0].attributes["captured_inputs"] == 2
+    assert {graph.tensors[item].name for item in graph.nodes[0].inputs} == {"c", "x", "w"}
+    assert isinstance(graph.nodes[0].attributes["then_branch"], bytes)
+    x = random(4)
+    result = outputs(graph, x=x, c=np.array(False))
+    np.testing.assert_allclose(result[0], x * graph.constants[tensor(graph, "w").id])
+
+
+def test_shapes_that_only_a_run_can_tell(tmp_path):
+    nodes = [
+        helper.make_node("NonZero", ["x"], ["i"]),
+        helper.make_node("Cast", ["i"], ["y"], to=TensorProto.FLOAT),
+    ]
+    path = save(tmp_path / "m.onnx", nodes, [value("x", [5])], [value("y", None)])
+    graph = read_model(path)
+    assert tensor(graph, "y").shape == (1, 5)
+    assert "those of one run" in graph.assumptions[0]
+
+
+def test_a_shape_that_nobody_can_tell_is_one_line(tmp_path):
+    nodes = [helper.make_node("Odd", ["x"], ["h"], domain="own"), helper.make_node("Relu", ["h"], ["y"])]
+    path = save(tmp_path / "m.onnx", nodes, [value("x", [5])], [value("y", None)], domains={"own": 1})
+    with pytest.raises(FormatError, match="tensor h") as caught:
+        read_model(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_operators_of_other_domains_stay_when_their_shapes_are_stored(tmp_path):
+    nodes = [helper.make_node("Odd", ["x"], ["h"], domain="own"), helper.make_node("Relu", ["h"], ["y"])]
+    path = save(tmp_path / "m.onnx", nodes, [value("x", ["n", 5])], [value("y", None)], domains={"own": 1})
+    model = onnx.load(path)
+    model.graph.value_info.append(value("h", ["n", 7]))
+    path.write_bytes(model.SerializeToString())
+    graph = read_model(path, {"n": 3})
+    assert tensor(graph, "h").shape == (3, 7)
+    assert tensor(graph, "y").shape == (3, 7)
+    assert graph.nodes[0].domain == "own"
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "dtype"),
+    [
+        (TensorProto.BFLOAT16, "bfloat16", ml_dtypes.bfloat16),
+        (TensorProto.FLOAT8E4M3FN, "float8_e4m3fn", ml_dtypes.float8_e4m3fn),
+        (TensorProto.INT4, "int4", ml_dtypes.int4),
+        (TensorProto.UINT4, "uint4", ml_dtypes.uint4),
+        (TensorProto.FLOAT16, "float16", np.float16),
+        (TensorProto.INT8, "int8", np.int8),
+    ],
+)
+def test_narrow_weights(tmp_path, kind, name, dtype):
+    w = np.arange(8).astype(dtype)
+    node = helper.make_node("Cast", ["w"], ["h"], to=TensorProto.FLOAT)
+    add = helper.make_node("Add", ["h", "x"], ["y"])
+    path = save(tmp_path / "m.onnx", [node, add], [value("x", [8])], [value("y", None)], opset=21)
+    model = onnx.load(path)
+    model.graph.initializer.append(helper.make_tensor("w", kind, [8], w.astype(np.float32)))
+    path.write_bytes(model.SerializeToString())
+    graph = read_model(path, optimize=False)
+    assert tensor(graph, "w").dtype == name
+    np.testing.assert_array_equal(graph.constants[tensor(graph, "w").id], w)
+
+
+def test_quantised_weights_stay_quantised(tmp_path):
+    weights: dict[str, np.ndarray] = {
+        "w": np.arange(-8, 8, dtype=np.int8).reshape(4, 4),
+        "s": np.array(0.5, np.float32),
+        "z": np.array(1, np.int8),
+    }
+    nodes = [
+        helper.make_node("DequantizeLinear", ["w", "s", "z"], ["h"]),
+        helper.make_node("MatMul", ["x", "h"], ["y"]),
+    ]
+    path = save(tmp_path / "m.onnx", nodes, [value("x", [2, 4])], [value("y", None)], weights)
+    graph = read_model(path)
+    assert [node.op_type for node in graph.nodes] == ["DequantizeLinear", "MatMul"]
+    assert tensor(graph, "w").dtype == "int8"
+
+
+def test_sparse_weights_are_written_out(tmp_path):
+    path = save(
+        tmp_path / "m.onnx",
+        [helper.make_node("Add", ["x", "w"], ["y"])],
+        [value("x", [5])],
+        [value("y", None)],
+    )
+    model = onnx.load(path)
+    sparse = model.graph.sparse_initializer.add(dims=[5])
+    sparse.values.CopyFrom(numpy_helper.from_array(np.array([7, 9], np.float32), "w"))
+    sparse.indices.CopyFrom(numpy_helper.from_array(np.array([1, 3], np.int64), "w_indices"))
+    path.write_bytes(model.SerializeToString())
+    graph = read_model(path)
+    np.testing.assert_array_equal(graph.constants[tensor(graph, "w").id], [0, 7, 0, 9, 0])
+
+
+@pytest.mark.parametrize("opset", [7, 9, 11, 13, 18, 26, onnx.defs.onnx_opset_version()])
+def test_operator_sets_from_seven_on_run_in_the_reference(tmp_path, opset):
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["h"]),
+        helper.make_node("Softmax", ["h"], ["y"], axis=-1),
+    ]
+    path = save(
+        tmp_path / "m.onnx", nodes, [value("x", [2, 3])], [value("y", None)], {"w": random(3, 4)}, opset=opset
+    )
+    graph = read_model(path)
+    assert graph.opsets["ai.onnx"] == opset
+    np.testing.assert_allclose(outputs(graph, x=random(2, 3))[0].sum(), 2, rtol=1e-5)
+
+
+def test_older_operator_sets_are_converted(tmp_path):
+    node = helper.make_node("Add", ["x", "w"], ["y"], broadcast=1, axis=0)
+    path = save(
+        tmp_path / "m.onnx", [node], [value("x", [2, 3])], [value("y", [2, 3])], {"w": random(2)}, opset=6
+    )
+    graph = read_model(path)
+    assert graph.opsets["ai.onnx"] == 7
+    np.testing.assert_allclose(outputs(graph, x=np.zeros((2, 3), np.float32))[0][:, 0], random(2))
+
+
+@pytest.mark.parametrize("name", ["light_squeezenet", "light_shufflenet", "light_resnet50"])
+def test_real_topologies_give_the_same_results_when_optimised(name):
+    path = LIGHT / f"{name}.onnx"
+    stored, small = read_model(path, optimize=False), read_model(path)
+    assert len(small.nodes) < len(stored.nodes)
+    assert not {"BatchNormalization", "Dropout", "ConstantOfShape"} & {node.op_type for node in small.nodes}
+    feed = {stored.tensors[item].name: random(*stored.tensors[item].shape) for item in stored.inputs}
+    np.testing.assert_allclose(outputs(small, **feed)[0], outputs(stored, **feed)[0], rtol=1e-3, atol=1e-6)
+    # Light weights stay light: resnet50 has 100 MB of them.
+    assert len(small.source) < 2 << 20
+
+
+def test_reading_can_be_cancelled(tmp_path):
+    progress = CallbackProgress(lambda fraction, text: None)
+    progress.cancel()
+    with pytest.raises(Cancelled):
+        read_model(convolution(tmp_path / "m.onnx"), progress=progress)

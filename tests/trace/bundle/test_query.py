@@ -1,0 +1,81 @@
+import shutil
+from pathlib import Path
+
+import pytest
+
+from npuviz.base.errors import FormatError, UsageError
+from npuviz.trace.bundle.bundle import save_bundle
+from npuviz.trace.bundle.query import query
+
+from . import recordings
+from .recordings import random_events, record
+
+ROWS = random_events(6, 40)
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_bundle(record(ROWS).store, tmp_path_factory.mktemp("query") / "a.npuviz")
+
+
+def test_slices_have_names(bundle: Path) -> None:
+    found = query(bundle, "select track, kind, node, sum(cycles)::bigint as cycles from slices group by all")
+    assert found.columns == ("track", "kind", "node", "cycles")
+    expected: dict[tuple[str, str, str | None], int] = {}
+    names = {kind.id: kind.name for kind in recordings.SCHEMA.kinds}
+    for track in recordings.INTERVAL_TRACKS:
+        for start, end, kind, instruction in recordings.intervals_of(ROWS, track):
+            node = f"node {instruction % recordings.NUM_NODES}" if instruction >= 0 else None
+            key = (recordings.SCHEMA.tracks[track].name, names[kind], node)
+            expected[key] = expected.get(key, 0) + end - start
+    assert {row[:3]: row[3] for row in found.rows} == expected
+
+
+@pytest.mark.parametrize(
+    ("table", "count"),
+    [
+        ("counters", len(recordings.COUNTER_TRACKS) * 40),
+        ("samples", len(recordings.COUNTER_TRACKS) * 40),
+        ("flows", 40),
+        ("lifetimes", 40),
+        ("residence where memory = 'SPAD'", 20),
+        ("tracks", 7),
+        ("kinds", 4),
+        ("nodes", 7),
+        ("tensors", 3),
+        ("memories", 2),
+    ],
+)
+def test_every_table_is_there(bundle: Path, table: str, count: int) -> None:
+    assert query(bundle, f"select count(*) from {table}").rows == [(count,)]
+
+
+def test_a_zip_and_an_empty_bundle_answer_too(bundle: Path, tmp_path: Path) -> None:
+    archive = shutil.make_archive(str(tmp_path / "sent"), "zip", bundle)
+    sql = "select count(*), sum(cycles)::bigint from slices"
+    assert query(archive, sql).rows == query(bundle, sql).rows
+    empty = save_bundle(record(random_events(0, 0)).store, tmp_path / "empty.npuviz")
+    assert query(empty, "select count(*) from slices").rows == [(0,)]
+
+
+@pytest.mark.parametrize(
+    "sql", ["selec 1", "select nothing from slices", "select * from elsewhere", "", "--"]
+)
+def test_wrong_sql_is_one_line(bundle: Path, sql: str) -> None:
+    with pytest.raises(UsageError) as failure:
+        query(bundle, sql)
+    assert "\n" not in str(failure.value)
+    assert str(failure.value).startswith("query: ")
+
+
+def test_a_damaged_bundle_is_a_format_error(bundle: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "damaged.npuviz"
+    shutil.copytree(bundle, copy)
+    part = next(copy.glob("intervals*"))
+    data = bytearray(part.read_bytes())
+    data[len(data) // 2] ^= 1
+    part.write_bytes(data)
+    with pytest.raises(FormatError, match="checksum"):
+        query(copy, "select 1")
+    with pytest.raises(FormatError):
+        query(tmp_path / "none", "select 1")
