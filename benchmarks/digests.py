@@ -63,7 +63,7 @@ def _compiled(name: str, suffix: str, target: str) -> Callable[[Path], Path]:
     """The target's own file, written by its compiler."""
 
     def make(folder: Path) -> Path:
-        from npuviz.workbench.compiling import compile_file
+        from npuviz.workbench.headless.compiling import compile_file
         from npuviz.workbench.opening import OpenOptions
 
         out = folder / f"{Path(name).stem}{suffix}"

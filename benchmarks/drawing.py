@@ -11,8 +11,8 @@ import numpy as np
 from benchmarks.row import Row
 
 if TYPE_CHECKING:
-    from npuviz.ui.widgets.timeline_view import TimelineView
-    from npuviz.ui.widgets.timeline_viewport import Viewport
+    from npuviz.ui.timeline.view import TimelineView
+    from npuviz.ui.kit.viewport import Viewport
 
 NUM_TRACKS = 64
 NUM_SLICES = 10_000_000
@@ -73,7 +73,7 @@ def _measured(frame: Callable[[int], None]) -> Times:
 
 def _timeline() -> list[Row]:
     from npuviz.ui.theme.theme import Theme
-    from npuviz.ui.widgets.timeline_view import TimelineView
+    from npuviz.ui.timeline.view import TimelineView
     from tests.ui.synthetic import make_reader
 
     view = TimelineView(Theme("dark"))
@@ -139,7 +139,7 @@ def _painting(view: "TimelineView", viewport: "Callable[[int], Viewport]") -> Ti
 
 
 def _memory_map() -> list[Row]:
-    from npuviz.ui.widgets.memory_layout import Painted, fit, paint_map, view_of
+    from npuviz.ui.memory.layout import Painted, fit, paint_map, view_of
 
     size = MAP_BYTES // 1024
     ranges = [Painted(place * size, size - 4096, 0xFF000000 + place, place % 7 == 0) for place in range(1024)]

@@ -9,7 +9,7 @@ import numpy as np
 from benchmarks.row import Row
 
 if TYPE_CHECKING:
-    from npuviz.ui.panels.fabric import FabricPanel
+    from npuviz.ui.fabric.panel import FabricPanel
     from tests.toy.fabric import ToyFabric
 
 COLUMNS, ROWS = 750, 994
@@ -32,10 +32,10 @@ def run() -> list[Row]:
     from npuviz.debug.session import Session
     from npuviz.ui.bridge.hazard_watch import HazardWatch
     from npuviz.ui.bridge.session_model import SessionModel
-    from npuviz.ui.panels.fabric import FabricPanel
-    from npuviz.ui.panels.panel import PanelContext
+    from npuviz.ui.fabric.panel import FabricPanel
+    from npuviz.ui.kit.panel import PanelContext
     from npuviz.ui.theme.theme import Theme
-    from npuviz.ui.widgets.fabric_raster import warm_up
+    from npuviz.ui.fabric.raster import warm_up
     from npuviz.workbench.commands import CommandRegistry
     from npuviz.workbench.opening import Opened, OpenOptions
     from npuviz.workbench.selection import SelectionModel
@@ -74,7 +74,7 @@ def _measured(panel: "FabricPanel", machine: "ToyFabric", shade: str, scale: flo
     from PySide6.QtGui import QImage
 
     from npuviz.sim.stop import NO_STOPS
-    from npuviz.ui.widgets.fabric_camera import FabricCamera, fitted
+    from npuviz.ui.fabric.camera import FabricCamera, fitted
 
     view, shape = panel.view, machine.fabric
     size = view.canvas.width(), view.canvas.height()

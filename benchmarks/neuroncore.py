@@ -41,7 +41,7 @@ _OPEN = """
 import sys, time
 from pathlib import Path
 from PySide6.QtCore import QTimer
-from npuviz.ui.application import Application
+from npuviz.ui.shell.application import Application
 from npuviz.workbench.settings import Settings
 application = Application(Settings(None))
 window = application.new_window()

@@ -11,8 +11,8 @@ from tempfile import TemporaryDirectory
 
 from benchmarks.row import Row
 from npuviz.workbench.opening import find_file
-from npuviz.workbench.sweep import SweepOptions, run_sweep
-from npuviz.workbench.sweep_plan import read_plan
+from npuviz.workbench.sweep.dispatch import SweepOptions, run_sweep
+from npuviz.workbench.sweep.plan import read_plan
 
 MODEL = "tiny_transformer.onnx"
 PLAN = """

@@ -15,7 +15,7 @@ PAUSE_SECONDS = 0.06
 SAMPLE = Path(__file__).resolve().parent.parent / "sample_models" / "tiny_cnn.onnx"
 _START = """
 import sys, time
-from npuviz.ui.application import Application
+from npuviz.ui.shell.application import Application
 from npuviz.workbench.settings import Settings
 application = Application(Settings(None))
 window = application.new_window()
@@ -51,7 +51,7 @@ def _step_milliseconds() -> tuple[float, float]:
     """Milliseconds from the step's beginning until all that changed is painted: (median, worst)."""
     from PySide6.QtCore import QEvent, QObject
 
-    from npuviz.ui.application import Application
+    from npuviz.ui.shell.application import Application
     from npuviz.workbench.settings import Settings
 
     class Painted(QObject):

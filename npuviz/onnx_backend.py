@@ -22,7 +22,7 @@ import onnx
 from onnx.backend.base import Backend, BackendRep, namedtupledict
 
 from npuviz.base.errors import NpuvizError
-from npuviz.workbench.onnx_execution import Execution, ExecutionOptions, choose_onnx_target, execute
+from npuviz.workbench.onnx_backend.execution import Execution, ExecutionOptions, choose_onnx_target, execute
 
 DEVICES = ("CPU", "NPU")
 """Names under which onnx may ask for the one device: its tests know "CPU" and "CUDA" only."""
@@ -137,9 +137,9 @@ supports_device = NpuvizBackend.supports_device
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run onnx's node cases; 1 if one failed."""
-    from npuviz.workbench.onnx_cases import FAIL
-    from npuviz.workbench.onnx_report import not_on_engines, report, summary
-    from npuviz.workbench.onnx_suite import run_suite
+    from npuviz.workbench.onnx_backend.cases import FAIL
+    from npuviz.workbench.onnx_backend.report import not_on_engines, report, summary
+    from npuviz.workbench.onnx_backend.suite import run_suite
 
     parser = argparse.ArgumentParser(prog="python -m npuviz.onnx_backend", description=main.__doc__)
     parser.add_argument("--report", type=Path, help="write a Markdown page here")

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 
 import npuviz.onnx_backend as backend
 from npuviz.base.errors import NpuvizError, TargetError
-from npuviz.workbench.onnx_cases import HOST, PASS, UNSUPPORTED, load_cases, operator_of, run_case
+from npuviz.workbench.onnx_backend.cases import HOST, PASS, UNSUPPORTED, load_cases, operator_of, run_case
 
 ON_ENGINES = (
     "test_add_bcast",

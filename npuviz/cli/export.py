@@ -14,7 +14,7 @@ def command(
 ) -> None:
     """Write a trace bundle for another tool."""
     from npuviz.cli.terminal import TerminalProgress
-    from npuviz.workbench.bundles import export_bundle
+    from npuviz.workbench.headless.bundles import export_bundle
 
     progress = TerminalProgress()
     try:

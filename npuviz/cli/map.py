@@ -26,7 +26,7 @@ def command(
 ) -> None:
     """Search better tilings of a model and print what they win over the default, simulated."""
     from npuviz.cli.terminal import TerminalProgress
-    from npuviz.workbench.mapping import map_file, map_text, map_values
+    from npuviz.workbench.headless.mapping import map_file, map_text, map_values
     from npuviz.workbench.opening import find_file
 
     progress = TerminalProgress()

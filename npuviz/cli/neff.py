@@ -34,7 +34,7 @@ def command(
 ) -> int:
     """Unpack a NEFF into a folder, pack a folder, or check a NEFF; exit code 1 when a rule is broken."""
     from npuviz.base.errors import UsageError
-    from npuviz.workbench import neff_files
+    from npuviz.workbench.headless import neff as neff_files
     from npuviz.workbench.arguments import parse_settings
 
     limit = neff_files.parse_limit(parse_settings(settings or ()))

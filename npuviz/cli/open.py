@@ -24,7 +24,7 @@ def command(
     ] = False,
 ) -> None:
     """Open the window, with files if given."""
-    from npuviz.ui.application import WindowOptions, run_window
+    from npuviz.ui.shell.application import WindowOptions, run_window
     from npuviz.workbench.opening import find_file
 
     opening = options.open_options(target, preset, config, settings, inputs, seed, record)

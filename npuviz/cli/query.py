@@ -16,7 +16,7 @@ def command(
 ) -> None:
     """Ask a trace bundle with SQL (DuckDB); `show tables` lists tables and views."""
     from npuviz.trace.bundle.query import query
-    from npuviz.workbench.bundles import table_text
+    from npuviz.workbench.headless.bundles import table_text
 
     found = query(bundle, sql)
     if as_json:

@@ -25,7 +25,7 @@ def command(
     seed: options.Seed = 0,
 ) -> None:
     """Write a picture of the real window, offscreen."""
-    from npuviz.ui.shot import ShotOptions, take_shot
+    from npuviz.ui.shell.shot import ShotOptions, take_shot
     from npuviz.workbench.arguments import parse_size
     from npuviz.workbench.opening import find_file
 

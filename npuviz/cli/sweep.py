@@ -30,9 +30,9 @@ def command(
 ) -> None:
     """Run a model over a design space; finished runs are kept, so it can be stopped and resumed."""
     from npuviz.cli.terminal import TerminalProgress
-    from npuviz.workbench.sweep import SweepOptions, run_sweep
-    from npuviz.workbench.sweep_plan import read_plan
-    from npuviz.workbench.sweep_report import check_report_name, outcome_text, outcome_values, write_report
+    from npuviz.workbench.sweep.dispatch import SweepOptions, run_sweep
+    from npuviz.workbench.sweep.plan import read_plan
+    from npuviz.workbench.sweep.report import check_report_name, outcome_text, outcome_values, write_report
 
     for path in report or ():
         check_report_name(path)

@@ -9,7 +9,7 @@ from npuviz.cli import options
 
 def command(as_json: options.Json = False) -> None:
     """List the machines, their presets and the files they accept."""
-    from npuviz.workbench.info import describe_targets, targets_text
+    from npuviz.workbench.headless.info import describe_targets, targets_text
 
     found = describe_targets()
     typer.echo(json.dumps(found) if as_json else targets_text(found))

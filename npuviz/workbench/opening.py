@@ -20,7 +20,7 @@ from npuviz.workbench.resources import sample_models_path
 if TYPE_CHECKING:
     from npuviz.debug.session import Session
     from npuviz.trace.reader import TraceReader
-    from npuviz.workbench.sweep_results import SweepResults
+    from npuviz.workbench.sweep.results import SweepResults
 
 HEAD_BYTES = 4096
 BUNDLE_MANIFEST = "manifest.json"
@@ -106,7 +106,7 @@ def is_sweep(path: Path) -> bool:
     """Whether the path holds the results of a sweep: a folder, or the Parquet file in it."""
     if not path.is_dir() and path.suffix != ".parquet":
         return False
-    from npuviz.workbench.sweep_results import results_file
+    from npuviz.workbench.sweep.results import results_file
 
     return results_file(path) is not None
 
@@ -191,7 +191,7 @@ def _open_bundle(path: Path, options: OpenOptions) -> Opened:
 
 
 def _open_sweep(path: Path, options: OpenOptions) -> Opened:
-    from npuviz.workbench.sweep_results import read_results
+    from npuviz.workbench.sweep.results import read_results
 
     begin = time.perf_counter()
     results = read_results(path)

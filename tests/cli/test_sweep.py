@@ -35,6 +35,6 @@ def test_bad_options(tmp_path: Path, capsys: Captured) -> None:
 
 
 def test_dask_is_loaded_by_sweeps_only() -> None:
-    code = "import sys, npuviz.cli.sweep, npuviz.workbench.sweep; print('dask' in sys.modules)"
+    code = "import sys, npuviz.cli.sweep, npuviz.workbench.sweep.dispatch; print('dask' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

@@ -11,8 +11,8 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
 from pytestqt.qtbot import QtBot
 
-from npuviz.ui.application import Application
-from npuviz.ui.main_window import MainWindow
+from npuviz.ui.shell.application import Application
+from npuviz.ui.shell.main_window import MainWindow
 from npuviz.ui.theme.theme import Theme
 from npuviz.workbench.settings import Settings
 from tests.ui.driver import Driver

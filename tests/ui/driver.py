@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QDockWidget, QLabel
 from pytestqt.qtbot import QtBot
 
 from npuviz.debug.session import Session
-from npuviz.ui.main_window import MainWindow
+from npuviz.ui.shell.main_window import MainWindow
 
 
 class Driver:

@@ -13,7 +13,7 @@ from pytestqt.qtbot import QtBot
 from npuviz.debug.session import Session
 from npuviz.ui.bridge.hazard_watch import HazardWatch
 from npuviz.ui.bridge.session_model import SessionModel
-from npuviz.ui.panels.panel import FRAME_MS, Panel, PanelContext
+from npuviz.ui.kit.panel import FRAME_MS, Panel, PanelContext
 from npuviz.ui.theme.theme import Theme
 from npuviz.workbench.commands import Command, CommandRegistry
 from npuviz.workbench.opening import Opened, OpenOptions

@@ -8,7 +8,7 @@ from npuviz.debug.session import Session
 from npuviz.trace.recorder import Recorder
 from npuviz.ui.bridge.hazard_watch import HazardWatch
 from npuviz.ui.bridge.session_model import SessionModel
-from npuviz.ui.panels.panel import Panel, PanelContext, PanelSpec
+from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
 from npuviz.ui.theme.theme import Theme
 from npuviz.workbench.commands import CommandRegistry
 from npuviz.workbench.opening import Opened, OpenOptions

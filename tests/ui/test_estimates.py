@@ -8,14 +8,14 @@ import pytest
 from PySide6.QtWidgets import QToolBar
 
 from npuviz.program.program import Note
-from npuviz.ui.panels.floorplan import FloorplanPanel
-from npuviz.ui.panels.log import LogPanel
-from npuviz.ui.panels.queues import QueuesPanel
-from npuviz.ui.panels.timeline import TimelinePanel
-from npuviz.ui.widgets.note_banner import banner_notes
-from npuviz.ui.widgets.queue_table import NAME
-from npuviz.ui.widgets.timeline_place import Place
-from npuviz.ui.widgets.timeline_tooltip import tooltip_text
+from npuviz.ui.floorplan.panel import FloorplanPanel
+from npuviz.ui.log.panel import LogPanel
+from npuviz.ui.queues.panel import QueuesPanel
+from npuviz.ui.timeline.panel import TimelinePanel
+from npuviz.ui.shell.bars.note import banner_notes
+from npuviz.ui.queues.table import NAME
+from npuviz.ui.timeline.place import Place
+from npuviz.ui.timeline.tooltip import tooltip_text
 from tests.ui.driver import Driver
 from tests.ui.panel_bench import Bench, bench, pixels
 from tests.workbench.toy_registry import toy_file

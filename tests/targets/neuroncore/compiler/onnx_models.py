@@ -9,7 +9,7 @@ import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from npuviz.workbench.onnx_execution import Execution, ExecutionOptions, execute
+from npuviz.workbench.onnx_backend.execution import Execution, ExecutionOptions, execute
 
 TYPES = {
     "float32": TensorProto.FLOAT,

@@ -1,0 +1,226 @@
+"""The breakpoints of the session: set, switch, delete, go to the last hit."""
+
+from PySide6.QtCore import QItemSelectionModel, QModelIndex, QPoint
+from PySide6.QtGui import QGuiApplication, QKeySequence, Qt
+from PySide6.QtWidgets import (
+    QHBoxLayout,
+    QHeaderView,
+    QLabel,
+    QMenu,
+    QPushButton,
+    QStackedLayout,
+    QTableView,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from npuviz.debug.condition.language import parse
+from npuviz.ui.breakpoints.table import CONDITION, BreakpointTable, rows_of
+from npuviz.ui.breakpoints.condition_words import ConditionWords, examples, words_of
+from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
+from npuviz.ui.theme.icons import icon
+from npuviz.ui.breakpoints.condition_line import ConditionLine
+from npuviz.ui.kit.empty_state import EmptyState
+from npuviz.ui.kit.table_view import make_table, on_key
+
+NO_SESSION = "Open a model to set breakpoints on cycles, operators, instructions, queues and memory."
+BUNDLE_ONLY = "A recorded trace cannot be run: open the model it came from to set breakpoints."
+NO_BREAKPOINTS = "Nothing stops the run yet. Click the gutter of the program, press F9, or try:"
+
+
+class BreakpointsPanel(Panel):
+    """A table, a line to add, and examples as long as there is nothing."""
+
+    def __init__(self, context: PanelContext) -> None:
+        super().__init__(context)
+        self._last_hits: dict[int, int] = {}
+        self.table = BreakpointTable(self)
+        self.table.toggled.connect(self._set_enabled)
+        self.line = ConditionLine(context.theme, self._check, self)
+        self.line.accepted.connect(self.add)
+        self.view = self._make_view()
+        self._examples = QWidget(self)
+        self._examples_layout = QVBoxLayout(self._examples)
+        self._examples_layout.setContentsMargins(12, 8, 12, 8)
+        self._examples_layout.setSpacing(4)
+        self._all = self._button(
+            "mdi6.check-all", "Enable all, or disable all if all are enabled", self.toggle_all
+        )
+        self._delete = self._button(
+            "mdi6.delete-outline", "Delete the selected breakpoints (Del)", self.delete_selected
+        )
+        self._empty = EmptyState(NO_SESSION, "Open\u2026", lambda: context.commands.run("file.open"), self)
+        self._lay_out()
+        context.model.breakpoints_changed.connect(self.refresh)
+        self.on_theme_changed()
+        self.on_session_changed()
+
+    def _make_view(self) -> QTableView:
+        view = make_table(self.table, self.theme, "Breakpoints", self, show_menu=self._show_menu)
+        header = view.horizontalHeader()
+        header.setStretchLastSection(False)
+        header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
+        header.setSectionResizeMode(CONDITION, QHeaderView.ResizeMode.Stretch)
+        view.doubleClicked.connect(self._go_to_hit)
+        on_key(view, Qt.Key.Key_Delete, self.delete_selected)
+        on_key(view, Qt.Key.Key_Return, lambda: self._go_to_hit(view.currentIndex()))
+        on_key(view, QKeySequence.StandardKey.Copy, self._copy)
+        return view
+
+    def _button(self, name: str, tip: str, run: object) -> QToolButton:
+        button = QToolButton(self)
+        button.setProperty("icon_name", name)
+        button.setToolTip(tip)
+        button.setAccessibleName(tip)
+        button.clicked.connect(run)
+        return button
+
+    def _lay_out(self) -> None:
+        bar = QHBoxLayout()
+        bar.setContentsMargins(0, 0, 4, 0)
+        bar.setSpacing(0)
+        bar.addWidget(self.line, 1)
+        bar.addWidget(self._all, 0, Qt.AlignmentFlag.AlignTop)
+        bar.addWidget(self._delete, 0, Qt.AlignmentFlag.AlignTop)
+        filled = QWidget(self)
+        column = QVBoxLayout(filled)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addLayout(bar)
+        column.addWidget(self.view, 1)
+        column.addWidget(self._examples, 1)
+        self._stack = QStackedLayout(self)
+        self._stack.setContentsMargins(0, 0, 0, 0)
+        self._stack.addWidget(self._empty)
+        self._stack.addWidget(filled)
+
+    # -- hooks --------------------------------------------------------------------------------------
+
+    def on_session_changed(self) -> None:
+        self._last_hits = {}
+        session = self.model.session
+        if session is None:
+            self._empty.set_text(NO_SESSION if self.model.reader is None else BUNDLE_ONLY)
+            self.table.update_rows([])
+            self._stack.setCurrentIndex(0)
+            return
+        words = words_of(session.program, session.description, session.machine.probes, session.fabric)
+        self.line.set_words(words)
+        self._show_examples(words)
+        self._stack.setCurrentIndex(1)
+        self.refresh()
+
+    def on_running_changed(self, running: bool) -> None:
+        self.table.is_locked = running
+        for widget in (self.line, self._all, self._delete, self._examples):
+            widget.setEnabled(not running)
+        if not running:
+            stop = self.model.stop
+            for breakpoint_id in stop.breakpoints if stop else ():
+                self._last_hits[breakpoint_id] = stop.cycle if stop else -1
+            self.refresh()
+
+    def on_theme_changed(self) -> None:
+        for button in (self._all, self._delete):
+            button.setIcon(icon(str(button.property("icon_name")), self.theme, "text-muted"))
+        self.line.validate()
+
+    # -- breakpoints ----------------------------------------------------------------------------------
+
+    def refresh(self) -> None:
+        """Show the breakpoints as they are; postponed while the machine runs."""
+        session = self.model.session
+        if self.model.is_running:
+            return
+        self.table.update_rows(rows_of(session.breakpoints if session else None, self._last_hits))
+        has_rows = self.table.rowCount() > 0
+        self.view.setVisible(has_rows)
+        self._examples.setVisible(not has_rows)
+        self._all.setEnabled(has_rows)
+        self._delete.setEnabled(has_rows)
+
+    def add(self, text: str) -> None:
+        """Set a breakpoint; a text that cannot be understood stays in the line with the reason."""
+        if self.model.session is None or self.model.is_running:
+            return
+        made = self.model.add_breakpoint(text)
+        self.refresh()
+        if made is not None:
+            self.view.selectRow(self.table.rowCount() - 1)
+
+    def delete_selected(self) -> None:
+        """Delete the selected breakpoints."""
+        session = self.model.session
+        if session is None or self.model.is_running:
+            return
+        for breakpoint_id in [
+            self.table.rows[index.row()].id for index in self.view.selectionModel().selectedRows()
+        ]:
+            session.breakpoints.remove(breakpoint_id)
+        self.refresh()
+
+    def toggle_all(self) -> None:
+        """Enable all breakpoints; disable all when all are enabled."""
+        enable = not all(row.is_enabled for row in self.table.rows)
+        for row in list(self.table.rows):
+            self._set_enabled(row.id, enable)
+
+    def _set_enabled(self, breakpoint_id: int, enabled: bool) -> None:
+        session = self.model.session
+        if session is not None and not self.model.is_running:
+            session.breakpoints.set_enabled(breakpoint_id, enabled)
+            self.refresh()
+
+    def _check(self, text: str) -> object:
+        session = self.model.session
+        if session is None or self.model.is_running:
+            return None
+        return parse(text, session.description, session.program, session.machine.probes, session.fabric)
+
+    def _go_to_hit(self, index: QModelIndex) -> None:
+        if index.isValid() and (cycle := self.table.rows[index.row()].last_hit) >= 0:
+            self.model.go_to(cycle)
+
+    def _copy(self) -> None:
+        rows = [self.table.rows[index.row()].text for index in self.view.selectionModel().selectedRows()]
+        QGuiApplication.clipboard().setText("\n".join(rows))
+
+    def _show_menu(self, position: QPoint) -> None:
+        index = self.view.indexAt(position)
+        if not index.isValid():
+            return
+        if not self.view.selectionModel().isRowSelected(index.row()):
+            flags = QItemSelectionModel.SelectionFlag
+            self.view.selectionModel().select(index, flags.ClearAndSelect | flags.Rows)
+        row = self.table.rows[index.row()]
+        menu = QMenu(self)
+        menu.addAction("Go to the last hit", lambda: self._go_to_hit(index)).setEnabled(row.last_hit >= 0)
+        verb = "Disable" if row.is_enabled else "Enable"
+        menu.addAction(verb, lambda: self._set_enabled(row.id, not row.is_enabled))
+        menu.addAction("Edit a copy", lambda: self.line.set_text(row.text))
+        menu.addAction("Copy", self._copy)
+        menu.addSeparator()
+        menu.addAction("Delete", self.delete_selected)
+        menu.aboutToHide.connect(menu.deleteLater)
+        menu.popup(self.view.viewport().mapToGlobal(position))
+
+    def _show_examples(self, words: ConditionWords) -> None:
+        while (item := self._examples_layout.takeAt(0)) is not None:
+            if (widget := item.widget()) is not None:
+                widget.deleteLater()
+        label = QLabel(NO_BREAKPOINTS, self._examples)
+        label.setProperty("role", "muted")
+        label.setWordWrap(True)
+        self._examples_layout.addWidget(label)
+        for text in examples(words):
+            button = QPushButton(text, self._examples)
+            button.setFlat(True)
+            button.setFont(self.theme.font_mono())
+            button.setToolTip("Put this condition into the line above")
+            button.clicked.connect(lambda _checked=False, text=text: self.line.set_text(text))
+            self._examples_layout.addWidget(button, 0, Qt.AlignmentFlag.AlignLeft)
+        self._examples_layout.addStretch(1)
+
+
+SPEC = PanelSpec("breakpoints", "Breakpoints", "mdi6.circle-slice-8", "bottom", 1, (), BreakpointsPanel)

@@ -1,0 +1,1 @@
+"""The console: the commands of the text debugger, on the session of the window."""

@@ -1,0 +1,1 @@
+"""The fabric panel: elements on their grid, the load of links, routes, and words on their way."""

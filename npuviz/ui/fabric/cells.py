@@ -1,0 +1,132 @@
+"""What is written into the elements of a fabric where they are large enough: names, tasks, queues."""
+
+from PySide6.QtCore import QRectF, Qt
+from PySide6.QtGui import QColor, QFontMetrics, QPainter, QStaticText, QTransform
+
+from npuviz.sim.fabric import FabricShape, Glance, Level
+from npuviz.ui.fabric.frame import CELL_HALF, FabricFrame
+from npuviz.ui.theme.theme import Theme
+from npuviz.ui.fabric.camera import FabricCamera
+from npuviz.ui.fabric.style import FabricStyle
+from npuviz.ui.timeline.marks import translucent
+
+TEXT_FROM = 44.0
+"""Pixels an element from which it has a name."""
+TASK_SIDE = 58.0
+DETAIL_SIDE = 76.0
+BARS_SIDE = 34.0
+LINE = 13
+MAX_BARS = 12
+PADDING = 4
+MAX_TEXTS = 4096
+
+
+class TextCache:
+    """Texts that are shaped already: the same few occur in every element and every frame."""
+
+    def __init__(self, theme: Theme) -> None:
+        self.fonts = (theme.font_ui(10), theme.font_ui(11, bold=True), theme.font_ui(11))
+        self._metrics = tuple(QFontMetrics(font) for font in self.fonts)
+        self._texts: dict[tuple[int, int, str], QStaticText] = {}
+
+    def text(self, font: int, room: int, text: str) -> QStaticText:
+        """A text as far as it fits into `room` pixels, its middle left out."""
+        key = (font, room, text)
+        found = self._texts.get(key)
+        if found is None:
+            if len(self._texts) >= MAX_TEXTS:
+                self._texts.clear()
+            fitted = self._metrics[font].elidedText(text, Qt.TextElideMode.ElideMiddle, room)
+            found = self._texts[key] = QStaticText(fitted)
+            found.setTextFormat(Qt.TextFormat.PlainText)
+            found.prepare(QTransform(), self.fonts[font])
+        return found
+
+
+class CellTexts:
+    """Writes into all elements of one frame: everything that is equal for them is made once."""
+
+    def __init__(
+        self,
+        painter: QPainter,
+        camera: FabricCamera,
+        shape: FabricShape,
+        style: FabricStyle,
+        cache: TextCache,
+    ) -> None:
+        self._cache = cache
+        self._painter = painter
+        self._camera = camera
+        self._shape = shape
+        self._style = style
+        self._side = 2 * CELL_HALF * camera.scale
+        self._room = self._side - 2 * PADDING
+        theme = style.theme
+        self._full = theme.color("hazard")
+        self._trough = translucent(style.canvas, 120)
+        self._inks: dict[int, tuple[QColor, QColor]] = {}
+
+    def paint(self, frame: FabricFrame, is_state: bool) -> None:
+        """Write; is_state: elements are coloured by their state."""
+        cache = self._cache
+        # One font after the other: changing it is dear.
+        boxes = [
+            (self._box(place), place, glance, self._ink(glance.state if is_state else -1))
+            for place, glance in frame.glances.items()
+        ]
+        self._painter.setFont(cache.fonts[0])
+        corner = self._shape.program
+        for box, place, _glance, (_ink, faint) in boxes:
+            self._line(box, 0, 0, f"{place[0] - corner.column}, {place[1] - corner.row}", faint)
+        if self._side >= TASK_SIDE:
+            self._painter.setFont(cache.fonts[1])
+            for box, _place, glance, (ink, _faint) in boxes:
+                self._line(box, 1, 1, glance.task, ink)
+        if self._side >= DETAIL_SIDE:
+            self._painter.setFont(cache.fonts[2])
+            for box, _place, glance, (ink, _faint) in boxes:
+                self._line(box, 2 if glance.task else 1, 2, glance.detail, ink)
+        if self._side >= BARS_SIDE:
+            self._paint_bars([(box, glance, ink) for box, _place, glance, (ink, _faint) in boxes])
+
+    def _box(self, place: tuple[int, int]) -> QRectF:
+        x, y = self._camera.to_screen(place[0] + 0.5, place[1] + 0.5)
+        half = self._side / 2
+        return QRectF(x - half + PADDING, y - half + 2, self._room, self._side - 5)
+
+    def _ink(self, state: int) -> tuple[QColor, QColor]:
+        """The colour of texts on a state's fill, and a fainter one."""
+        if state not in self._inks:
+            theme = self._style.theme
+            ink = theme.text_on(self._style.color_of_state(state) if state >= 0 else theme.color("surface"))
+            self._inks[state] = (ink, translucent(ink, 190))
+        return self._inks[state]
+
+    def _line(self, box: QRectF, line: int, font: int, text: str, color: QColor) -> None:
+        if not text:
+            return
+        self._painter.setPen(color)
+        shaped = self._cache.text(font, int(self._room), text)
+        self._painter.drawStaticText(round(box.left()), round(box.top() + line * LINE), shaped)
+
+    def _paint_bars(self, boxes: list[tuple[QRectF, Glance, QColor]]) -> None:
+        """A small column for each queue, as high as the queue is full; in whole pixels, which are cheap."""
+        fill, full, trough = self._painter.fillRect, self._full, self._trough
+        high = round(min(max((self._side - 5) * 0.26, 7.0), 22.0))
+        for box, glance, ink in boxes:
+            levels = glance.levels[:MAX_BARS]
+            if not levels:
+                continue
+            left, bottom = round(box.left()), round(box.bottom())
+            width = int(min(max((self._room - len(levels)) / len(levels) - 2, 2.0), 9.0))
+            for level in levels:
+                fill(left, bottom - high, width, high, trough)
+                share = _share(level)
+                if share > 0:
+                    tall = max(round(high * share), 1)
+                    fill(left, bottom - tall, width, tall, full if share >= 1 else ink)
+                left += width + 2
+
+
+def _share(level: Level) -> float:
+    return min(level.entries / level.capacity, 1.0) if level.capacity else float(level.entries > 0)

@@ -1,0 +1,152 @@
+"""What the colours of a fabric mean, with the numbers that are on show."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from PySide6.QtCore import QRectF, QSize, Qt
+from PySide6.QtGui import QColor, QLinearGradient, QPainter, QPaintEvent
+from PySide6.QtWidgets import QSizePolicy, QWidget
+
+from npuviz.base.units import format_count
+from npuviz.sim.fabric import FULL, FabricShape
+from npuviz.ui.fabric.frame import FabricFrame, Shade
+from npuviz.ui.theme.theme import Theme
+from npuviz.ui.fabric.grid_kernels import FILL, LINE, X_STEP, Y_STEP, count_values
+from npuviz.ui.fabric.style import FabricStyle
+
+SWATCH = 10
+BAR = 84
+GAP = 14
+_BRUSHES = {
+    (1, 1): Qt.BrushStyle.BDiagPattern,
+    (1, -1): Qt.BrushStyle.FDiagPattern,
+    (0, 1): Qt.BrushStyle.HorPattern,
+    (1, 0): Qt.BrushStyle.VerPattern,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LegendItem:
+    """A swatch (code of a state), or a bar of the heat colours (code -1), or only text (-2)."""
+
+    code: int
+    text: str
+
+
+def legend_of(shape: FabricShape, frame: FabricFrame | None, shade: Shade, largest: int) -> list[LegendItem]:
+    """The items of a frame: states with how many elements are in each, or a scale.
+
+    largest  the largest value that is shaded, of FULL; -1 if nobody knows
+    """
+    items: list[LegendItem] = []
+    if frame is None:
+        return items
+    if shade == "state":
+        counts = np.zeros(256, np.int64)
+        count_values(frame.states, counts)
+        items += [
+            LegendItem(code, f"{state.name} {format_count(int(counts[code]))}")
+            for code, state in enumerate(shape.states)
+            if counts[code]
+        ]
+    else:
+        most = f"{100 * largest / FULL:.0f} %" if largest >= 0 else "\u2013"
+        what = "busiest link" if shade == "load" else "fullest queue"
+        items.append(LegendItem(-1, f"{what} {most}"))
+    if frame.words is not None:
+        held = int(frame.words["waits"].sum())
+        plural = "" if len(frame.words) == 1 else "s"
+        text = f"{format_count(len(frame.words))} {shape.word}{plural} in sight"
+        items.append(LegendItem(-2, f"{text}, {format_count(held)} held back" if held else text))
+    return items
+
+
+class FabricLegend(QWidget):
+    """One line of swatches; items that do not fit are left out, the tooltip holds them all."""
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self._style: FabricStyle | None = None
+        self._items: list[LegendItem] = []
+        self._note = ""
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.setAccessibleName("Legend of the fabric")
+
+    @property
+    def texts(self) -> list[str]:
+        """What is written, from left to right."""
+        return [item.text for item in self._items]
+
+    def set_items(self, style: FabricStyle | None, items: Sequence[LegendItem], note: str = "") -> None:
+        """Show items; `note` stands at the right end."""
+        if (style, list(items), note) == (self._style, self._items, self._note):
+            return
+        self._style, self._items, self._note = style, list(items), note
+        self.setToolTip("\n".join([*(item.text for item in items), *([note] if note else [])]))
+        self.update()
+
+    def sizeHint(self) -> QSize:
+        return QSize(200, 24)
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(0, 24)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        painter.fillRect(self.rect(), self._theme.color("surface"))
+        painter.setPen(self._theme.color("border"))
+        painter.drawLine(0, 0, self.width(), 0)
+        if self._style is None:
+            painter.end()
+            return
+        painter.setFont(self._theme.font_ui(11))
+        metrics = painter.fontMetrics()
+        right = self.width() - 8.0
+        if self._note:
+            wide = metrics.horizontalAdvance(self._note)
+            painter.setPen(self._theme.color("text-muted"))
+            painter.drawText(
+                QRectF(right - wide, 0, wide + 2, self.height()), Qt.AlignmentFlag.AlignVCenter, self._note
+            )
+            right -= wide + GAP
+        x, middle = 8.0, self.height() / 2
+        for item in self._items:
+            mark = BAR + 64 if item.code == -1 else SWATCH + 5 if item.code >= 0 else 0
+            wide = metrics.horizontalAdvance(item.text)
+            if x + mark + wide > right:
+                break
+            if item.code == -1:
+                self._bar(painter, x, middle)
+            elif item.code >= 0:
+                self._swatch(painter, item.code, QRectF(x, middle - SWATCH / 2, SWATCH, SWATCH))
+            painter.setPen(self._theme.color("text-muted"))
+            area = QRectF(x + mark, 0, wide + 2, self.height())
+            painter.drawText(area, Qt.AlignmentFlag.AlignVCenter, item.text)
+            x += mark + wide + GAP
+        painter.end()
+
+    def _bar(self, painter: QPainter, x: float, middle: float) -> None:
+        assert self._style is not None
+        gradient = QLinearGradient(x + 22, 0, x + 22 + BAR, 0)
+        for step in range(9):
+            gradient.setColorAt(step / 8, self._style.heat_color(step / 8))
+        painter.setPen(self._theme.color("text-muted"))
+        left, right = QRectF(x, 0, 22, self.height()), QRectF(x + 26 + BAR, 0, 44, self.height())
+        painter.drawText(left, Qt.AlignmentFlag.AlignVCenter, "0 %")
+        painter.drawText(right, Qt.AlignmentFlag.AlignVCenter, "100 %")
+        painter.fillRect(QRectF(x + 22, middle - 4, BAR, 8), gradient)
+
+    def _swatch(self, painter: QPainter, code: int, box: QRectF) -> None:
+        assert self._style is not None
+        row = self._style.states[code]
+        painter.fillRect(box, QColor.fromRgb(int(row[FILL]) & 0xFFFFFF))
+        pattern = _BRUSHES.get((int(row[X_STEP]), int(row[Y_STEP])))
+        if pattern is not None:
+            brush = painter.brush()
+            brush.setColor(QColor.fromRgb(int(row[LINE]) & 0xFFFFFF))
+            brush.setStyle(pattern)
+            painter.fillRect(box, brush)
+        painter.setPen(self._theme.color("border"))
+        painter.drawRect(box)

@@ -1,0 +1,214 @@
+"""The part of a fabric's picture that is pixels: elements, links, routes and words when they are small."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from PySide6.QtGui import QImage
+
+from npuviz.sim.fabric import Area
+from npuviz.ui.fabric.frame import CELL_HALF, FabricFrame, Shade, word_places
+from npuviz.ui.fabric import grid_kernels as kernels
+from npuviz.ui.fabric.camera import FabricCamera
+from npuviz.ui.fabric.style import FabricStyle
+from npuviz.ui.timeline.style import pixel
+
+GAP_FROM = 4.0
+"""Device pixels an element, from which on there is room between two of them."""
+LINKS_FROM = 10.0
+"""From so many on, links are drawn."""
+HATCH_PERIOD = 8
+FINE_WORDS = 2500
+"""So many words in sight, if they are large enough, are drawn by the painter with smooth edges."""
+FINE_FROM = 14.0
+WORD_SHARE = 0.11
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Where elements lie in an image: device pixels, one entry a column or row of the area."""
+
+    lefts: np.ndarray
+    rights: np.ndarray
+    tops: np.ndarray
+    bottoms: np.ndarray
+    pitch: float
+
+
+def warm_up() -> None:
+    """Compile the kernels with the types that they are called with; cached on disk from then on."""
+    image, bytes_ = np.zeros((4, 4), np.uint32), np.zeros((2, 2), np.uint8)
+    style, four, two = np.zeros((3, 5), np.int64), np.zeros(4, np.int64), np.zeros(2, np.int64)
+    kernels.fill_all(image, 0)
+    kernels.paint_dense(image, bytes_, style, four, four + 1, four, four + 1, 0)
+    kernels.paint_cells(image, bytes_, style, two, two, two, two, HATCH_PERIOD)
+    kernels.busiest(np.zeros((2, 2, kernels.NUM_PORTS), np.uint8), bytes_)
+    kernels.paint_links(
+        image, np.zeros((2, 2, kernels.NUM_PORTS), np.uint8), four, two, two, two, two, 1, 1, 1
+    )
+    kernels.paint_arms(image, four, four, four, four, 1, 1)
+    kernels.paint_points(image, four, four, four, 1)
+    kernels.count_values(bytes_, np.zeros(256, np.int64))
+
+
+def draws_links(scale: float) -> bool:
+    """Whether there is room for links at so many device pixels an element."""
+    return scale >= LINKS_FROM
+
+
+def draws_fine_words(scale: float, count: int) -> bool:
+    """Whether words are drawn by the painter instead of as pixels."""
+    return scale >= FINE_FROM and count <= FINE_WORDS
+
+
+class FabricRaster:
+    """Paints frames into one image that is used again and again.
+
+    largest  the largest load or fill level of the last picture, -1 for one of states
+    """
+
+    def __init__(self) -> None:
+        self._pixels = np.zeros((1, 1), np.uint32)
+        self._busiest = np.zeros((1, 1), np.uint8)
+        self.largest = -1
+
+    def paint(
+        self,
+        camera: FabricCamera,
+        frame: FabricFrame,
+        shade: Shade,
+        style: FabricStyle,
+        width: int,
+        height: int,
+        ratio: float,
+    ) -> QImage:
+        """The picture of width x height device pixels; it is valid until the next call.
+
+        camera counts in logical pixels, of which each has `ratio` device pixels.
+        """
+        if self._pixels.shape != (height, width):
+            self._pixels = np.zeros((height, width), np.uint32)
+        values, table = self._values(frame, shade, style)
+        scale = camera.scale * ratio
+        if scale < GAP_FROM:
+            self._dense(camera, frame.area, values, table, style, ratio)
+        else:
+            self._cells(camera, frame, values, table, style, ratio)
+        if frame.routes is not None:
+            self._routes(camera, frame.routes, frame.color, style, ratio)
+        if frame.words is not None and not draws_fine_words(scale, len(frame.words)):
+            self._words(camera, frame, style, ratio)
+        image = QImage(self._pixels.data, width, height, 4 * width, QImage.Format.Format_RGB32)
+        image.setDevicePixelRatio(ratio)
+        return image
+
+    def _values(self, frame: FabricFrame, shade: Shade, style: FabricStyle) -> tuple[np.ndarray, np.ndarray]:
+        if shade == "load" and frame.loads is not None:
+            shape = frame.loads.shape[:2]
+            if self._busiest.shape != shape:
+                self._busiest = np.zeros(shape, np.uint8)
+            kernels.busiest(frame.loads, self._busiest)
+            self.largest = int(self._busiest.max(initial=0))
+            return self._busiest, style.heat
+        if shade == "queue" and frame.fills is not None:
+            self.largest = int(frame.fills.max(initial=0))
+            return frame.fills, style.heat
+        self.largest = -1
+        # A code without a name must not read beyond the table.
+        last = len(style.states) - 1
+        return np.minimum(frame.states, np.uint8(min(last, 255))), style.states
+
+    def _dense(
+        self,
+        camera: FabricCamera,
+        area: Area,
+        values: np.ndarray,
+        table: np.ndarray,
+        style: FabricStyle,
+        ratio: float,
+    ) -> None:
+        height, width = self._pixels.shape
+        scale = camera.scale * ratio
+        columns = _covered(camera.x, area.column, area.columns, scale, width)
+        rows = _covered(camera.y, area.row, area.rows, scale, height)
+        kernels.paint_dense(self._pixels, values, table, *columns, *rows, style.background)
+
+    def _cells(
+        self,
+        camera: FabricCamera,
+        frame: FabricFrame,
+        values: np.ndarray,
+        table: np.ndarray,
+        style: FabricStyle,
+        ratio: float,
+    ) -> None:
+        kernels.fill_all(self._pixels, style.background)
+        grid = grid_of(camera, frame.area, ratio)
+        kernels.paint_cells(
+            self._pixels, values, table, grid.lefts, grid.rights, grid.tops, grid.bottoms, HATCH_PERIOD
+        )
+        if frame.loads is not None and draws_links(grid.pitch):
+            lane = max(round(grid.pitch * 0.07), 1)
+            gap = max(round(grid.pitch * 0.035), 1)
+            kernels.paint_links(
+                self._pixels, frame.loads, style.links, grid.lefts, grid.rights, grid.tops, grid.bottoms,
+                round(grid.pitch * (1 - 2 * CELL_HALF)), lane, gap,
+            )  # fmt: skip
+
+    def _routes(
+        self, camera: FabricCamera, routes: np.ndarray, number: int, style: FabricStyle, ratio: float
+    ) -> None:
+        scale = camera.scale * ratio
+        xs, ys = _middles(camera, routes["column"] + 0.5, routes["row"] + 0.5, ratio)
+        arms = (routes["inputs"] | routes["outputs"]).astype(np.int64)
+        color = np.where(
+            routes["closed"], pixel(style.theme.color("hazard")), pixel(style.color_of_route(number))
+        ).astype(np.int64)
+        reach = int(np.ceil(scale / 2))
+        kernels.paint_arms(self._pixels, xs, ys, arms, color, reach, max(round(scale * 0.05), 1))
+
+    def _words(self, camera: FabricCamera, frame: FabricFrame, style: FabricStyle, ratio: float) -> None:
+        assert frame.words is not None
+        columns, rows = word_places(frame.words, frame.cycle)
+        xs, ys = _middles(camera, columns, rows, ratio)
+        size = max(round(camera.scale * ratio * 2 * WORD_SHARE), 2)
+        kernels.paint_points(self._pixels, xs, ys, style.pixels_of_routes(frame.words["color"]), size)
+
+
+def grid_of(camera: FabricCamera, area: Area, ratio: float) -> Grid:
+    """Where the elements of an area lie."""
+    scale = camera.scale * ratio
+    half = CELL_HALF if draws_links(scale) else 0.5 - 0.5 / scale
+    edges: list[np.ndarray] = []
+    for first, count, origin in ((area.column, area.columns, camera.x), (area.row, area.rows, camera.y)):
+        middle = (np.arange(first, first + count) + 0.5 - origin) * scale
+        begin = np.floor(middle - half * scale + 0.5).astype(np.int64)
+        # All equally large, whatever the rounding.
+        edges += [begin, begin + max(round(2 * half * scale), 1)]
+    return Grid(edges[0], edges[1], edges[2], edges[3], scale)
+
+
+def _covered(
+    origin: float, first: int, count: int, scale: float, pixels: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Elements [from, to) of an area under each of `pixels` pixels, counted from its first; -1: none."""
+    edges = origin + np.arange(pixels + 1) / scale - first
+    if scale < 1:
+        # Every element belongs to the one pixel that holds its middle.
+        middles = np.ceil(edges - 0.5).astype(np.int64)
+        low, high = middles[:-1], middles[1:]
+    else:
+        low = np.floor((edges[:-1] + edges[1:]) / 2).astype(np.int64)
+        high = low + 1
+    is_outside = (high <= 0) | (low >= count)
+    low, high = np.clip(low, 0, count - 1), np.clip(high, 1, count)
+    return np.where(is_outside, -1, low), np.where(is_outside, -1, np.maximum(high, low + 1))
+
+
+def _middles(
+    camera: FabricCamera, columns: np.ndarray, rows: np.ndarray, ratio: float
+) -> tuple[np.ndarray, np.ndarray]:
+    scale = camera.scale * ratio
+    return (
+        np.floor((columns - camera.x) * scale + 0.5).astype(np.int64),
+        np.floor((rows - camera.y) * scale + 0.5).astype(np.int64),
+    )

@@ -1,0 +1,427 @@
+"""The canvas of the fabric panel: pan, zoom, point, pick elements and words."""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+from PySide6.QtCore import QEvent, QPoint, QPointF, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import (
+    QContextMenuEvent,
+    QHelpEvent,
+    QKeyEvent,
+    QMouseEvent,
+    QPainter,
+    QPaintEvent,
+    QResizeEvent,
+    QWheelEvent,
+)
+from PySide6.QtWidgets import QToolTip, QWidget
+
+from npuviz.sim.fabric import Area, FabricShape
+from npuviz.ui.fabric.frame import FabricFrame, FabricWants, word_places
+from npuviz.ui.theme.theme import Theme
+from npuviz.ui.fabric.camera import FabricCamera, fitted
+from npuviz.ui.fabric.cells import TEXT_FROM, CellTexts, TextCache
+from npuviz.ui.fabric.chrome import (
+    RULER_LEFT,
+    RULER_TOP,
+    map_rectangle,
+    paint_map,
+    paint_rulers,
+    place_on_map,
+)
+from npuviz.ui.fabric.overlay import FabricMarks, FabricOverlay
+from npuviz.ui.fabric.raster import FabricRaster, draws_links
+from npuviz.ui.fabric.style import FabricStyle
+
+DRAG_PIXELS = 4
+ZOOM_STEP = 1.2
+PAN_PIXELS = 64
+PICK_PIXELS = 8.0
+MAX_PICKED = 20_000
+"""Among more words than this in sight nobody points at one."""
+READABLE_SCALE = 96.0
+_MOVES = {
+    Qt.Key.Key_Up: (0, -1),
+    Qt.Key.Key_Down: (0, 1),
+    Qt.Key.Key_Left: (-1, 0),
+    Qt.Key.Key_Right: (1, 0),
+}
+_PANS = {
+    Qt.Key.Key_A: (1, 0),
+    Qt.Key.Key_D: (-1, 0),
+    Qt.Key.Key_PageUp: (0, 4),
+    Qt.Key.Key_PageDown: (0, -4),
+}
+Ask = Callable[[Area, FabricWants], FabricFrame | None]
+Tell = Callable[[int, int, np.void | None], str]
+
+
+class FabricView(QWidget):
+    """Shows a fabric; asks for what is in sight when it is painted.
+
+    element_chosen  (column, row) was picked; word_chosen (identity, column, row) of a word
+    cleared         the empty background was picked
+    menu_requested  (column, row) or None, and global position
+    frame_changed   other numbers are on show
+    """
+
+    element_chosen = Signal(int, int)
+    word_chosen = Signal(object, int, int)
+    cleared = Signal()
+    menu_requested = Signal(object, QPoint)
+    frame_changed = Signal()
+
+    def __init__(self, theme: Theme, ask: Ask, tell: Tell, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self._ask = ask
+        self._tell = tell
+        self._shape: FabricShape | None = None
+        self._style: FabricStyle | None = None
+        self._raster = FabricRaster()
+        self._texts = TextCache(theme)
+        self.camera = FabricCamera()
+        self.wants = FabricWants()
+        self.marks = FabricMarks()
+        self._frame: FabricFrame | None = None
+        self._asked: tuple[Area, FabricWants] | None = None
+        self._is_news = False
+        self._press: QPointF | None = None
+        self._last = QPointF()
+        self._is_dragging = False
+        self._is_moved = False
+        self.setObjectName("fabric.view")
+        self.setMouseTracking(True)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setAccessibleName("Fabric")
+        self.setAccessibleDescription(
+            "Arrow keys choose an element, plus and minus zoom, F shows it, Home all"
+        )
+
+    def sizeHint(self) -> QSize:
+        return QSize(640, 480)
+
+    # -- contents ---------------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> FabricShape | None:
+        """The fabric on show."""
+        return self._shape
+
+    @property
+    def frame(self) -> FabricFrame | None:
+        """The numbers on show."""
+        return self._frame
+
+    @property
+    def largest(self) -> int:
+        """The largest load or fill level on show, -1 while states are."""
+        return self._raster.largest
+
+    @property
+    def style_colors(self) -> FabricStyle | None:
+        """Colours in use."""
+        return self._style
+
+    def set_shape(self, shape: FabricShape | None) -> None:
+        """Show another fabric, or none."""
+        is_same = shape == self._shape
+        self._shape = shape
+        self._style = FabricStyle(self._theme, shape) if shape is not None else None
+        self.marks = FabricMarks()
+        if not is_same:
+            self._is_moved = False
+            self._place()
+        self.refresh()
+
+    def refresh(self) -> None:
+        """The machine is in another state: ask again when it is painted."""
+        self._asked = None
+        self.update()
+
+    def forget(self) -> None:
+        """Show no old numbers: the machine they came from is gone."""
+        self._frame = None
+        self.refresh()
+
+    def restyle(self) -> None:
+        """Take the colours of another theme."""
+        if self._shape is not None:
+            self._style = FabricStyle(self._theme, self._shape)
+        self.update()
+
+    def set_wants(self, wants: FabricWants) -> None:
+        """Show other things."""
+        if wants != self.wants:
+            self.wants = wants
+            self.update()
+
+    def set_marks(self, marks: FabricMarks) -> None:
+        """Mark other things; the way of the marked word is asked for."""
+        if marks != self.marks:
+            self.marks = marks
+            self.update()
+
+    # -- camera -----------------------------------------------------------------------------------
+
+    @property
+    def canvas(self) -> QRectF:
+        """Where the grid is drawn, in pixels of the widget."""
+        return QRectF(
+            RULER_LEFT, RULER_TOP, max(self.width() - RULER_LEFT, 1), max(self.height() - RULER_TOP, 1)
+        )
+
+    def fit_all(self) -> None:
+        """Show the program's part of the fabric; if it is in sight as a whole, everything."""
+        if self._shape is None:
+            return
+        size = self.canvas.size()
+        program = fitted(self._shape.program, size.width(), size.height())
+        whole = fitted(self._shape.whole, size.width(), size.height())
+        self._is_moved = False
+        self._set_camera(whole if self.camera == program else program)
+
+    def fit_selected(self) -> None:
+        """Show the marked element, large enough to be read; the program when none is marked."""
+        if self._shape is None or self.marks.selected is None:
+            self.fit_all()
+            return
+        size = self.canvas.size()
+        camera = FabricCamera(max(self.camera.scale, READABLE_SCALE))
+        column, row = self.marks.selected
+        self._is_moved = True
+        self._set_camera(camera.centred_on(column + 0.5, row + 0.5, size.width(), size.height()))
+
+    def reveal(self, column: int, row: int) -> None:
+        """Bring an element into view; nothing moves when it can be seen already."""
+        if self._shape is None:
+            return
+        size = self.canvas.size()
+        x, y = self.camera.to_screen(column + 0.5, row + 0.5)
+        room = min(self.camera.scale / 2, size.width() / 3, size.height() / 3)
+        if not (room <= x <= size.width() - room and room <= y <= size.height() - room):
+            self._is_moved = True
+            self._set_camera(self.camera.centred_on(column + 0.5, row + 0.5, size.width(), size.height()))
+
+    def zoom(self, factor: float, at: QPointF | None = None) -> None:
+        """Zoom at a pixel of the widget, or at the middle."""
+        spot = at if at is not None else self.canvas.center()
+        self._is_moved = True
+        self._set_camera(self.camera.zoomed(factor, spot.x() - RULER_LEFT, spot.y() - RULER_TOP))
+
+    def _set_camera(self, camera: FabricCamera) -> None:
+        if self._shape is not None:
+            camera = camera.clamped(self._shape, self.canvas.width(), self.canvas.height())
+        if camera != self.camera:
+            self.camera = camera
+            self.update()
+
+    def _place(self) -> None:
+        if self._shape is not None and self.width() > RULER_LEFT + 20 and not self._is_moved:
+            self.camera = fitted(self._shape.program, self.canvas.width(), self.canvas.height())
+
+    # -- painting ---------------------------------------------------------------------------------
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        painter.fillRect(self.rect(), self._theme.color("canvas"))
+        if self._shape is None or self._style is None:
+            painter.end()
+            return
+        canvas = self.canvas
+        frame = self._current()
+        if frame is not None:
+            self._paint_frame(painter, frame, self._shape, self._style)
+        painter.resetTransform()
+        painter.setClipping(False)
+        paint_rulers(painter, self._theme, self.camera, self._shape, self.width(), self.height())
+        if self.hasFocus():
+            painter.setPen(self._theme.color("accent"))
+            painter.drawLine(0, 0, self.width(), 0)
+        painter.setClipRect(canvas)
+        painter.end()
+
+    def _paint_frame(
+        self, painter: QPainter, frame: FabricFrame, shape: FabricShape, style: FabricStyle
+    ) -> None:
+        canvas, ratio = self.canvas, self.devicePixelRatioF()
+        width, height = (max(round(side * ratio), 1) for side in (canvas.width(), canvas.height()))
+        image = self._raster.paint(self.camera, frame, self.wants.shade, style, width, height, ratio)
+        if self._is_news:
+            self._is_news = False
+            self.frame_changed.emit()
+        painter.setClipRect(canvas)
+        painter.drawImage(canvas.topLeft(), image)
+        painter.translate(canvas.topLeft())
+        overlay = FabricOverlay(painter, self.camera, shape, style, ratio)
+        if frame.routes is not None:
+            overlay.paint_routes(frame.routes, frame.color)
+        if frame.glances:
+            texts = CellTexts(painter, self.camera, shape, style, self._texts)
+            texts.paint(frame, self.wants.shade == "state")
+        overlay.paint(frame, self.marks)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
+        size = (canvas.width(), canvas.height())
+        paint_map(painter, self._theme, self.camera, shape, size, self.marks.selected)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
+
+    def _current(self) -> FabricFrame | None:
+        """The frame of what is in sight; an older one while nobody can answer."""
+        assert self._shape is not None
+        area = self.camera.visible(self._shape, self.canvas.width(), self.canvas.height())
+        scale = self.camera.scale
+        wants = replace(
+            self.wants,
+            links=self.wants.links and draws_links(scale * self.devicePixelRatioF()),
+            glances=scale >= TEXT_FROM,
+            word=self.marks.word,
+        )
+        if self._asked != (area, wants):
+            found = self._ask(area, wants)
+            if found is not None:
+                self._frame, self._asked, self._is_news = found, (area, wants), True
+        return self._frame
+
+    # -- pointing ---------------------------------------------------------------------------------
+
+    def element_at(self, spot: QPointF) -> tuple[int, int] | None:
+        """The element under a pixel of the widget, or None."""
+        if self._shape is None or not self.canvas.contains(spot):
+            return None
+        x, y = self.camera.to_grid(spot.x() - RULER_LEFT, spot.y() - RULER_TOP)
+        column, row = math.floor(x), math.floor(y)
+        return (column, row) if 0 <= column < self._shape.columns and 0 <= row < self._shape.rows else None
+
+    def word_at(self, spot: QPointF) -> np.void | None:
+        """The word, a row of WORD_DTYPE, next to a pixel of the widget, or None."""
+        frame = self._frame
+        if frame is None or frame.words is None or not 0 < len(frame.words) <= MAX_PICKED:
+            return None
+        columns, rows = word_places(frame.words, frame.cycle)
+        x, y = self.camera.to_grid(spot.x() - RULER_LEFT, spot.y() - RULER_TOP)
+        away = np.hypot(columns - x, rows - y) * self.camera.scale
+        nearest = int(away.argmin())
+        return frame.words[nearest] if away[nearest] <= PICK_PIXELS else None
+
+    def _on_map(self, spot: QPointF) -> tuple[float, float] | None:
+        if self._shape is None:
+            return None
+        inside = spot - self.canvas.topLeft()
+        box = map_rectangle(self.camera, self._shape, self.canvas.width(), self.canvas.height())
+        return place_on_map(box, self._shape, inside) if box is not None and box.contains(inside) else None
+
+    def _pick(self, spot: QPointF) -> None:
+        word = self.word_at(spot)
+        element = self.element_at(spot)
+        if word is not None:
+            self.word_chosen.emit(int(word["id"]), int(word["column"]), int(word["row"]))
+        elif element is not None:
+            self.element_chosen.emit(*element)
+        else:
+            self.cleared.emit()
+
+    def _set_hover(self, element: tuple[int, int] | None) -> None:
+        self.set_marks(replace(self.marks, hovered=element))
+
+    # -- events -----------------------------------------------------------------------------------
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._place()
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        delta = event.angleDelta()
+        if event.modifiers() & Qt.KeyboardModifier.ShiftModifier:
+            self._is_moved = True
+            self._set_camera(self.camera.moved((delta.y() or delta.x()) / 2, 0))
+        elif delta.y():
+            self.zoom(ZOOM_STEP ** (delta.y() / 120), event.position())
+        event.accept()
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        if event.button() in (Qt.MouseButton.LeftButton, Qt.MouseButton.MiddleButton):
+            self._press = self._last = event.position()
+            self._is_dragging = False
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        spot = event.position()
+        if self._press is None:
+            self._set_hover(self.element_at(spot))
+            return
+        if (spot - self._press).manhattanLength() > DRAG_PIXELS:
+            self._is_dragging = self._is_moved = True
+        if self._is_dragging:
+            self._set_camera(self.camera.moved(spot.x() - self._last.x(), spot.y() - self._last.y()))
+        self._last = spot
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        pressed, self._press = self._press, None
+        if pressed is None or self._is_dragging or event.button() != Qt.MouseButton.LeftButton:
+            return
+        place = self._on_map(event.position())
+        if place is None:
+            self._pick(event.position())
+            return
+        self._is_moved = True
+        self._set_camera(self.camera.centred_on(*place, self.canvas.width(), self.canvas.height()))
+
+    def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
+        if self.element_at(event.position()) is not None:
+            self._pick(event.position())
+            self.fit_selected()
+
+    def leaveEvent(self, event: QEvent) -> None:
+        self._set_hover(None)
+        super().leaveEvent(event)
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        self.menu_requested.emit(self.element_at(QPointF(event.pos())), event.globalPos())
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        key = Qt.Key(event.key())
+        modifiers = event.modifiers()
+        held = Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.AltModifier
+        if modifiers & held or self._shape is None:
+            super().keyPressEvent(event)
+        elif (key in _MOVES and modifiers & Qt.KeyboardModifier.ShiftModifier) or key in _PANS:
+            dx, dy = _PANS[key] if key in _PANS else (-_MOVES[key][0], -_MOVES[key][1])
+            self._is_moved = True
+            self._set_camera(self.camera.moved(dx * PAN_PIXELS, dy * PAN_PIXELS))
+        elif key in _MOVES:
+            self._move_choice(*_MOVES[key])
+        elif key == Qt.Key.Key_F:
+            self.fit_selected()
+        elif key in (Qt.Key.Key_Plus, Qt.Key.Key_Equal, Qt.Key.Key_W):
+            self.zoom(ZOOM_STEP)
+        elif key in (Qt.Key.Key_Minus, Qt.Key.Key_S):
+            self.zoom(1 / ZOOM_STEP)
+        elif key == Qt.Key.Key_Home:
+            self.fit_all()
+        else:
+            super().keyPressEvent(event)
+
+    def _move_choice(self, columns: int, rows: int) -> None:
+        """Choose the neighbour of the marked element; at first the one in the middle."""
+        assert self._shape is not None
+        shape = self._shape
+        if self.marks.selected is None:
+            middle = self.camera.to_grid(self.canvas.width() / 2, self.canvas.height() / 2)
+            column, row = math.floor(middle[0]), math.floor(middle[1])
+        else:
+            column, row = self.marks.selected[0] + columns, self.marks.selected[1] + rows
+        column, row = min(max(column, 0), shape.columns - 1), min(max(row, 0), shape.rows - 1)
+        self.element_chosen.emit(column, row)
+        self.reveal(column, row)
+
+    def event(self, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
+            spot = QPointF(event.pos())
+            element, word = self.element_at(spot), self.word_at(spot)
+            if element is None:
+                QToolTip.hideText()
+            else:
+                QToolTip.showText(event.globalPos(), self._tell(*element, word), self)
+            return True
+        return super().event(event)

@@ -1,0 +1,1 @@
+"""The floorplan: the machine drawn to scale, coloured by what each unit does now."""

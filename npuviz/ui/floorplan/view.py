@@ -1,0 +1,349 @@
+"""The floorplan as a picture: units and memories to scale, what they do, how busy and how full they are."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import get_args
+
+from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import (
+    QColor,
+    QFontMetrics,
+    QHelpEvent,
+    QMouseEvent,
+    QPainter,
+    QPainterPath,
+    QPaintEvent,
+    QPen,
+    QPolygonF,
+)
+from PySide6.QtWidgets import QToolTip, QWidget
+
+from npuviz.base.units import format_bytes, format_count
+from npuviz.sim.description import Box, Link
+from npuviz.sim.machine import UnitState
+from npuviz.trace.schema import Role
+from npuviz.ui.theme.theme import Theme
+from npuviz.ui.timeline.marks import translucent
+from npuviz.ui.timeline.style import STALL_SHARE, blended
+
+MARGIN = 16
+ROLES = frozenset(get_args(Role))
+NARROW_PIXELS = 52
+BAR_HEIGHT = 4
+MIN_ELIDED = 3
+MANY_LINKS = 24
+"""From so many links on they are drawn as a bundle, without heads."""
+HATCH_BRUSHES = {
+    45: Qt.BrushStyle.BDiagPattern,
+    135: Qt.BrushStyle.FDiagPattern,
+    0: Qt.BrushStyle.HorPattern,
+    90: Qt.BrushStyle.VerPattern,
+}
+
+
+@dataclass(frozen=True)
+class FloorplanData:
+    """What a floorplan shows beside its boxes, by unit and memory id.
+
+    states       what each unit does now
+    utilization  busy part of a unit, 0..1; span is what it was counted over
+    fills        (used bytes, size in bytes) of a memory
+    estimated    units whose durations are assumptions
+    """
+
+    states: Mapping[int, UnitState] = field(default_factory=dict[int, UnitState])
+    utilization: Mapping[int, float] = field(default_factory=dict[int, float])
+    fills: Mapping[int, tuple[int, int]] = field(default_factory=dict[int, tuple[int, int]])
+    unit_names: Mapping[int, str] = field(default_factory=dict[int, str])
+    span: str = "since the start"
+    estimated: frozenset[int] = frozenset()
+
+
+class FloorplanView(QWidget):
+    """Draws boxes; a click tells which.
+
+    unit_chosen, memory_chosen  id of what was clicked
+    """
+
+    unit_chosen = Signal(int)
+    memory_chosen = Signal(int)
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("floorplan.view")
+        self.setAccessibleName("Floorplan")
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self._theme = theme
+        self._boxes: tuple[Box, ...] = ()
+        self._links: tuple[Link, ...] = ()
+        self._data = FloorplanData()
+        self._unit = -1
+        self._memory = -1
+
+    def sizeHint(self) -> QSize:
+        return QSize(360, 260)
+
+    def set_boxes(self, boxes: Sequence[Box], links: Sequence[Link]) -> None:
+        """Show another machine."""
+        self._boxes, self._links = tuple(boxes), tuple(links)
+        self.update()
+
+    def set_data(self, data: FloorplanData) -> None:
+        """Show other numbers."""
+        if data != self._data:
+            self._data = data
+            self.update()
+
+    def set_chosen(self, unit: int, memory: int) -> None:
+        """Outline a unit or a memory, -1 for none."""
+        self._unit, self._memory = unit, memory
+        self.update()
+
+    # -- geometry ---------------------------------------------------------------------------------------
+
+    def area_of(self, box: Box) -> QRectF:
+        """Where a box is drawn: to scale, as large as fits, centred."""
+        left = min(b.x for b in self._boxes)
+        top = min(b.y for b in self._boxes)
+        width = max(b.x + b.width for b in self._boxes) - left
+        height = max(b.y + b.height for b in self._boxes) - top
+        room_x, room_y = max(self.width() - 2 * MARGIN, 1), max(self.height() - 2 * MARGIN, 1)
+        scale = min(room_x / max(width, 1e-9), room_y / max(height, 1e-9))
+        # A little stretch uses the room without making squares unrecognisable.
+        scale_x = min(scale * 1.6, room_x / max(width, 1e-9))
+        scale_y = min(scale * 1.6, room_y / max(height, 1e-9))
+        origin_x = (self.width() - width * scale_x) / 2
+        origin_y = (self.height() - height * scale_y) / 2
+        return QRectF(
+            origin_x + (box.x - left) * scale_x,
+            origin_y + (box.y - top) * scale_y,
+            box.width * scale_x,
+            box.height * scale_y,
+        )
+
+    def box_at(self, point: QPointF) -> Box | None:
+        """The smallest box under a point: boxes may lie inside others."""
+        under = [box for box in self._boxes if self.area_of(box).contains(point)]
+        return min(under, key=lambda box: box.width * box.height) if under else None
+
+    # -- painting ---------------------------------------------------------------------------------------
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        painter.fillRect(self.rect(), self._theme.color("surface"))
+        if self._boxes:
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
+            order = sorted(self._boxes, key=lambda box: -box.width * box.height)
+            frames = [box for box in order if box.unit < 0 and box.memory < 0]
+            for box in frames:
+                self._paint_frame(painter, box)
+            self._paint_links(painter)
+            for box in order:
+                if box.unit >= 0 or box.memory >= 0:
+                    self._paint_box(painter, box)
+        painter.end()
+
+    def _paint_frame(self, painter: QPainter, box: Box) -> None:
+        """A box that stands for a group of others."""
+        area = self.area_of(box)
+        painter.setPen(QPen(self._theme.color("border"), 1))
+        painter.setBrush(self._theme.color("canvas"))
+        painter.drawRoundedRect(area, 6, 6)
+        painter.setFont(self._theme.font_ui(11, bold=True))
+        painter.setPen(self._theme.color("text-muted"))
+        painter.drawText(area.adjusted(8, 4, -8, 0), Qt.AlignmentFlag.AlignTop, box.label)
+
+    def _paint_links(self, painter: QPainter) -> None:
+        by_unit: dict[int, Box] = {}
+        for box in self._boxes:
+            if box.unit >= 0:
+                by_unit.setdefault(box.unit, box)
+        for link in self._links:
+            source, sink = by_unit.get(link.source), by_unit.get(link.sink)
+            if source is not None and sink is not None and source is not sink:
+                self._paint_link(painter, self.area_of(source), self.area_of(sink))
+
+    def _paint_link(self, painter: QPainter, source: QRectF, sink: QRectF) -> None:
+        """From the edge of one box to the nearest edge of the other."""
+        start, end = _ends(source, sink)
+        is_bundle = len(self._links) > MANY_LINKS
+        color = self._theme.color("border" if is_bundle else "text-disabled")
+        painter.setPen(QPen(color, 1.0 if is_bundle else 1.5))
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        path = QPainterPath(start)
+        path.lineTo(end)
+        painter.drawPath(path)
+        if is_bundle:
+            return
+        direction = end - start
+        length = max((direction.x() ** 2 + direction.y() ** 2) ** 0.5, 1e-6)
+        along = direction / length
+        across = QPointF(-along.y(), along.x())
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(color)
+        painter.drawPolygon(QPolygonF([end, end - along * 7 + across * 3.5, end - along * 7 - across * 3.5]))
+
+    def _paint_box(self, painter: QPainter, box: Box) -> None:
+        theme = self._theme
+        area = self.area_of(box)
+        state = self._data.states.get(box.unit) if box.unit >= 0 else None
+        base = theme.color("raised")
+        path = QPainterPath()
+        path.addRoundedRect(area, 4, 4)
+        painter.fillPath(path, base)
+        text_color = theme.color("text")
+        if state is not None and state.role in ROLES:
+            role = theme.color(state.role)
+            waits = state.role.startswith("wait-")
+            fill = blended(base, role, STALL_SHARE) if waits else role
+            painter.fillPath(path, fill)
+            angle = theme.hatch_angle(state.role)
+            if waits and angle is not None:
+                brush = painter.brush()
+                brush.setColor(translucent(role, 150))
+                brush.setStyle(HATCH_BRUSHES[angle])
+                painter.fillPath(path, brush)
+            text_color = theme.color("text") if waits else theme.text_on(fill)
+        is_chosen = (box.unit >= 0 and box.unit == self._unit) or (
+            box.memory >= 0 and box.memory == self._memory
+        )
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        pen = QPen(theme.color("text" if is_chosen else "border"), 2 if is_chosen else 1)
+        if box.unit in self._data.estimated:
+            # A dotted outline says that the model is not sure.
+            pen = QPen(theme.color("text" if is_chosen else "estimated"), 2 if is_chosen else 1.4)
+            pen.setDashPattern([1.5, 2])
+        painter.setPen(pen)
+        painter.drawPath(path)
+        padding = min(8.0, area.width() * 0.1)
+        inner = area.adjusted(padding, 5, -padding, -5)
+        has_bar = box.unit in self._data.utilization or box.memory in self._data.fills
+        if has_bar and inner.height() > 22 and inner.width() > 24:
+            self._paint_bar(painter, box, inner, text_color)
+            inner.setBottom(inner.bottom() - BAR_HEIGHT - 4)
+        self._paint_text(painter, box, state, inner, text_color)
+
+    def _paint_bar(self, painter: QPainter, box: Box, inner: QRectF, text_color: QColor) -> None:
+        """Utilisation of a unit, or how full a memory is."""
+        theme = self._theme
+        fraction = self._data.utilization.get(box.unit, 0.0) if box.unit >= 0 else 0.0
+        if box.memory >= 0:
+            used, size = self._data.fills.get(box.memory, (0, 1))
+            fraction = used / max(size, 1)
+        bar = QRectF(inner.left(), inner.bottom() - BAR_HEIGHT, inner.width(), BAR_HEIGHT)
+        painter.fillRect(bar, translucent(theme.color("canvas"), 130))
+        fill = theme.heat_color(0.3 + 0.65 * min(fraction, 1.0)) if box.memory >= 0 else text_color
+        painter.fillRect(QRectF(bar.left(), bar.top(), bar.width() * min(fraction, 1.0), BAR_HEIGHT), fill)
+
+    def _paint_text(
+        self, painter: QPainter, box: Box, state: UnitState | None, inner: QRectF, color: QColor
+    ) -> None:
+        if inner.width() < 18 or inner.height() < 9:
+            return
+        painter.setPen(color)
+        lines = [box.label]
+        if state is not None and state.status:
+            lines.append(state.status)
+        if box.unit in self._data.utilization and box.unit >= 0:
+            lines.append(f"{100 * self._data.utilization[box.unit]:.0f} %")
+        if box.memory in self._data.fills and box.memory >= 0:
+            used, size = self._data.fills[box.memory]
+            lines.append(f"{format_bytes(used)} of {format_bytes(size)}")
+        if inner.width() < NARROW_PIXELS < inner.height():
+            # Narrow boxes carry their name upright.
+            painter.save()
+            painter.translate(inner.center())
+            painter.rotate(-90)
+            inner = QRectF(-inner.height() / 2, -inner.width() / 2, inner.height(), inner.width())
+            self._paint_lines(painter, lines, inner)
+            painter.restore()
+        else:
+            self._paint_lines(painter, lines, inner)
+
+    def _paint_lines(self, painter: QPainter, lines: Sequence[str], inner: QRectF) -> None:
+        """Centred lines, as many as fit; a name that does not fit shrinks to its last word."""
+        line_height = 15
+        shown = lines[: max(int(inner.height() / line_height), 1)]
+        top = inner.top() + max((inner.height() - line_height * len(shown)) / 2, 0)
+        for number, line in enumerate(shown):
+            painter.setFont(self._theme.font_ui(12 if number == 0 else 11, bold=number == 0))
+            if painter.fontMetrics().horizontalAdvance(line) > inner.width():
+                line = line.split()[-1] if number == 0 else line
+            text = _fitted(painter.fontMetrics(), line, inner.width())
+            row = QRectF(inner.left(), top + number * line_height, inner.width(), line_height)
+            painter.drawText(row, Qt.AlignmentFlag.AlignCenter, text)
+
+    # -- pointing ---------------------------------------------------------------------------------------
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        box = self.box_at(event.position())
+        if event.button() != Qt.MouseButton.LeftButton or box is None:
+            return
+        if box.unit >= 0:
+            self.unit_chosen.emit(box.unit)
+        elif box.memory >= 0:
+            self.memory_chosen.emit(box.memory)
+
+    def event(self, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
+            box = self.box_at(QPointF(event.pos()))
+            if box is None:
+                QToolTip.hideText()
+            else:
+                QToolTip.showText(event.globalPos(), self.tooltip(box), self)
+            return True
+        return super().event(event)
+
+    def tooltip(self, box: Box) -> str:
+        """What a box is and does, as lines of text."""
+        lines = [self._data.unit_names.get(box.unit, box.label)]
+        state = self._data.states.get(box.unit) if box.unit >= 0 else None
+        if state is not None:
+            lines.append(state.status)
+            if state.detail:
+                lines.append(f"why: {state.detail}" if state.role.startswith("wait-") else state.detail)
+            if state.since >= 0:
+                lines.append(f"since cycle {format_count(state.since)}")
+        if box.unit in self._data.estimated:
+            lines.append("\u2248 estimated: its durations are assumptions")
+        if box.unit in self._data.utilization and box.unit >= 0:
+            lines.append(f"{100 * self._data.utilization[box.unit]:.1f} % busy {self._data.span}")
+        if box.memory in self._data.fills and box.memory >= 0:
+            used, size = self._data.fills[box.memory]
+            lines.append(f"{format_bytes(used)} of {format_bytes(size)}")
+        return "\n".join(lines[:6])
+
+
+def _fitted(metrics: QFontMetrics, text: str, room: float) -> str:
+    """A text with its middle left out; where that leaves next to nothing, its beginning."""
+    shown = metrics.elidedText(text, Qt.TextElideMode.ElideMiddle, int(room))
+    if shown == text or len(shown) > MIN_ELIDED:
+        return shown
+    while text and metrics.horizontalAdvance(text) > room:
+        text = text[:-1]
+    return text
+
+
+def _ends(source: QRectF, sink: QRectF) -> tuple[QPointF, QPointF]:
+    """Where a straight link leaves one box and reaches another: level or upright where they overlap."""
+    top, bottom = max(source.top(), sink.top()), min(source.bottom(), sink.bottom())
+    left, right = max(source.left(), sink.left()), min(source.right(), sink.right())
+    if bottom > top:
+        y = (top + bottom) / 2
+        if source.center().x() < sink.center().x():
+            return QPointF(source.right(), y), QPointF(sink.left(), y)
+        return QPointF(source.left(), y), QPointF(sink.right(), y)
+    if right > left:
+        x = (left + right) / 2
+        if source.center().y() < sink.center().y():
+            return QPointF(x, source.bottom()), QPointF(x, sink.top())
+        return QPointF(x, source.top()), QPointF(x, sink.bottom())
+    start = QPointF(_nearest(sink.center().x(), source.left(), source.right()),
+                    _nearest(sink.center().y(), source.top(), source.bottom()))  # fmt: skip
+    end = QPointF(_nearest(start.x(), sink.left(), sink.right()),
+                  _nearest(start.y(), sink.top(), sink.bottom()))  # fmt: skip
+    return start, end
+
+
+def _nearest(value: float, low: float, high: float) -> float:
+    return min(max(value, low), high)

@@ -1,0 +1,1 @@
+"""The operator graph: where the run is in the model."""

@@ -1,0 +1,284 @@
+"""The operator graph: where the run is in the model, and a way to pick operators and tensors."""
+
+from typing import Any, cast
+
+import numpy as np
+from PySide6.QtCore import QPoint, QTimer
+from PySide6.QtGui import QGuiApplication, QKeySequence, QShortcut, Qt
+from PySide6.QtWidgets import (
+    QMenu,
+    QStackedLayout,
+    QVBoxLayout,
+    QWidget,
+)
+
+from npuviz.base.units import format_count
+from npuviz.program.program import Program
+from npuviz.ui.graph.layout import Direction, GraphLayout
+from npuviz.ui.graph.picture import make_picture
+from npuviz.ui.graph.progress import GraphProgress
+from npuviz.ui.kit.trace_facts import NodeTimes, retired_before
+from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
+from npuviz.ui.kit.empty_state import EmptyState
+from npuviz.ui.kit.find_bar import FindBar
+from npuviz.ui.graph.layout_job import GraphLayoutJob
+from npuviz.ui.graph.overlay import GraphOverlay
+from npuviz.ui.graph.toolbar import GraphToolBar
+from npuviz.ui.graph.view import GraphView
+from npuviz.workbench.selection import NOTHING, Selection
+
+NO_GRAPH = "Open a model to see its operators and how far the run has come."
+NO_OPERATORS = "This program has no operator graph; its instructions are in the Program panel."
+BUNDLE_ONLY = "A trace bundle holds no operator graph. Open the model it came from to see it."
+WIDE = 2.2
+"""A panel this much wider than high lays the graph out to the right, unless the user chose otherwise."""
+
+
+class GraphPanel(Panel):
+    """Lays the graph out on a thread of its own and shows state and selection over it."""
+
+    def __init__(self, context: PanelContext) -> None:
+        super().__init__(context)
+        self._program: Program | None = None
+        self._progress: GraphProgress | None = None
+        self._times: NodeTimes | None = None
+        self._job = GraphLayoutJob(self)
+        self._job.finished.connect(self._show_layout)
+        self._job.failed.connect(self._tell)
+        self.view = GraphView(context.theme, self)
+        self.view.node_chosen.connect(self._choose_node)
+        self.view.tensor_chosen.connect(self._choose_tensor)
+        self.view.menu_requested.connect(self._show_menu)
+        self.find_bar = FindBar("Operator type or name", self)
+        self.find_bar.searched.connect(self.search)
+        self.find_bar.edited.connect(self._mark_found)
+        self.find_bar.closed.connect(self._close_search)
+        self.bar = GraphToolBar(self)
+        self.bar.direction_changed.connect(self._start_layout)
+        self.bar.fit_requested.connect(self._fit)
+        self.bar.heat_toggled.connect(self._show_heat)
+        self.bar.follow_toggled.connect(self.show_active)
+        self._empty = EmptyState(NO_GRAPH, "Open\u2026", lambda: context.commands.run("file.open"), self)
+        self._times_timer = QTimer(self)
+        self._times_timer.setInterval(0)
+        self._times_timer.timeout.connect(self._read_times)
+        self._lay_out()
+        self.on_session_changed()
+
+    def _lay_out(self) -> None:
+        filled = QWidget(self)
+        column = QVBoxLayout(filled)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addWidget(self.bar)
+        column.addWidget(self.find_bar)
+        column.addWidget(self.view, 1)
+        self._stack = QStackedLayout(self)
+        self._stack.setContentsMargins(0, 0, 0, 0)
+        self._stack.addWidget(self._empty)
+        self._stack.addWidget(filled)
+        scope = Qt.ShortcutContext.WidgetWithChildrenShortcut
+        for keys, run in (
+            (QKeySequence(QKeySequence.StandardKey.Find), self.find_bar.open_bar),
+            (QKeySequence("F3"), lambda: self.find_bar.ask(False)),
+            (QKeySequence("Shift+F3"), lambda: self.find_bar.ask(True)),
+        ):
+            QShortcut(keys, self, run, context=scope)
+
+    # -- hooks --------------------------------------------------------------------------------------
+
+    def on_session_changed(self) -> None:
+        program = self.model.program
+        self._program = program
+        self._progress = None
+        self._times = None
+        self._times_timer.stop()
+        self.view.overlay = GraphOverlay()
+        self.view.show_picture(None)
+        self.bar.status.setText("")
+        if program is None or not program.graph.nodes:
+            text = NO_GRAPH if self.model.reader is None else BUNDLE_ONLY
+            self._empty.set_text(NO_OPERATORS if program else text)
+            self._stack.setCurrentIndex(0)
+            return
+        self._stack.setCurrentIndex(1)
+        self._start_layout()
+
+    def on_cycle_changed(self) -> None:
+        before = self.view.overlay.active
+        self._refresh_state()
+        if self.view.overlay.active != before:
+            self.show_active()
+
+    def on_selection_changed(self, selection: Selection) -> None:
+        picture = self.view.picture
+        if picture is None:
+            return
+        layout, overlay = picture.layout, self.view.overlay
+        node = -1 if selection.node is None else selection.node
+        tensor = -1 if selection.tensor is None else selection.tensor
+        if node < 0 <= tensor:
+            terminals = [t.tensor for t in layout.terminals]
+            node = layout.num_nodes + terminals.index(tensor) if tensor in terminals else -1
+        overlay.tensor = tensor
+        if node != overlay.selected:
+            overlay.selected = node
+            self.view.reveal(node)
+        self.view.update()
+
+    def save_state(self) -> dict[str, Any]:
+        return {
+            "direction": self.bar.direction.currentData(),
+            "heat": self.bar.heat.isChecked(),
+            "follow": self.bar.follow.isChecked(),
+        }
+
+    def restore_state(self, state: dict[str, Any]) -> None:
+        index = self.bar.direction.findData(str(state.get("direction", "")))
+        self.bar.direction.setCurrentIndex(max(0, index))
+        self.bar.heat.setChecked(bool(state.get("heat", False)))
+        self.bar.follow.setChecked(bool(state.get("follow", True)))
+
+    def dispose(self) -> None:
+        self._times_timer.stop()
+        self._job.shut_down()
+        super().dispose()
+
+    def _fit(self, everything: bool) -> None:
+        if everything:
+            self.view.fit_all()
+        else:
+            self.view.fit_selected()
+
+    def _tell(self, text: str) -> None:
+        self.bar.status.setText(text)
+
+    # -- layout ---------------------------------------------------------------------------------------
+
+    def _start_layout(self) -> None:
+        program = self._program
+        if program is None or not program.graph.nodes:
+            return
+        chosen = str(self.bar.direction.currentData())
+        is_wide = self.view.width() > WIDE * max(1, self.view.height())
+        direction = cast(Direction, chosen or ("right" if is_wide else "down"))
+        units = [u.id for u in self.model.description.units] if self.model.description else []
+        self.bar.status.setText("laying out\u2026")
+        self._job.start(program, direction, units)
+
+    def _show_layout(self, program: Program, layout: GraphLayout, progress: GraphProgress) -> None:
+        if program is not self._program:
+            return  # another program was opened meanwhile
+        self._progress = progress
+        self.view.show_picture(make_picture(program, self.model.description, layout))
+        self.bar.status.setText(f"{format_count(layout.num_nodes)} operators")
+        self._mark_found(self.find_bar.line.text())
+        self._refresh_state()
+        self.on_selection_changed(self.context.selection.current)
+
+    # -- state over the picture -------------------------------------------------------------------------
+
+    def _refresh_state(self) -> None:
+        reader, session = self.model.reader, self.model.session
+        if self._progress is None or self.view.picture is None:
+            return
+        active = self.view.overlay.active
+        bounds = retired_before(reader, self.model.cycle) if reader is not None else {}
+        if session is not None and not self.model.is_running:
+            if session.is_finished:
+                bounds = {unit.id: 1 << 62 for unit in session.description.units}
+            elif reader is None:
+                bounds = session.machine.next_instructions()
+            active = frozenset(a.node for a in session.machine.activities() if a.node >= 0)
+        self.view.set_state(self._progress.fractions(bounds), active)
+        if self.bar.heat.isChecked():
+            self._show_heat()
+
+    def _show_heat(self) -> None:
+        reader = self.model.reader
+        if not self.bar.heat.isChecked() or reader is None or self._program is None:
+            self._times_timer.stop()
+            self.view.overlay.heat = None
+            self.view.update()
+            return
+        if self._times is None:
+            self._times = NodeTimes(reader, len(self._program.graph.nodes))
+        self._times_timer.start()
+
+    def _read_times(self) -> None:
+        if self._times is None:
+            self._times_timer.stop()
+            return
+        if self._times.advance():
+            self._times_timer.stop()
+            most = max(1, int(self._times.busy.max(initial=0)))
+            self.view.overlay.heat = np.sqrt(self._times.busy / most).astype(np.float32)
+            self.view.overlay.heat_most = most
+            self.view.update()
+
+    # -- picking and searching ----------------------------------------------------------------------------
+
+    def show_active(self) -> None:
+        """Bring the operator that is being worked on into view, unless the user looks around."""
+        active = self.view.overlay.active
+        if active and self.bar.follow.isChecked():
+            self.view.reveal(min(active))
+
+    def _choose_node(self, node: int) -> None:
+        self.context.selection.set(NOTHING if node < 0 else Selection(node=node))
+
+    def _choose_tensor(self, tensor: int) -> None:
+        self.context.selection.set(Selection(tensor=tensor))
+
+    def search(self, text: str, backward: bool = False) -> None:
+        """Select the next or previous operator that matches."""
+        picture = self.view.picture
+        if picture is None:
+            return
+        box = picture.find(text, self.view.overlay.selected, backward)
+        if box < 0:
+            self.find_bar.set_status("not found")
+        elif box < picture.layout.num_nodes:
+            self._choose_node(box)
+        else:
+            self._choose_tensor(picture.layout.terminals[box - picture.layout.num_nodes].tensor)
+
+    def _mark_found(self, text: str) -> None:
+        picture = self.view.picture
+        wanted = text.casefold().strip()
+        found: frozenset[int] = frozenset()
+        if picture is not None and wanted:
+            pairs = enumerate(zip(picture.titles, picture.subtitles, strict=True))
+            found = frozenset(b for b, (t, s) in pairs if wanted in t.casefold() or wanted in s.casefold())
+        self.view.overlay.found = found
+        self.find_bar.set_status(f"{format_count(len(found))} found" if wanted else "")
+        self.view.update()
+
+    def _close_search(self) -> None:
+        self.view.overlay.found = frozenset()
+        self.view.setFocus()
+        self.view.update()
+
+    def _show_menu(self, box: int, position: QPoint) -> None:
+        picture, session = self.view.picture, self.model.session
+        if picture is None or not 0 <= box < picture.layout.num_nodes or self._program is None:
+            return
+        name = self._program.graph.nodes[box].name
+        quoted = f'"{name}"' if " " in name else name
+        menu = QMenu(self)
+        can_break = session is not None and not self.model.is_running
+        for title, text in (
+            ("Break where it begins", f"op {quoted}"),
+            ("Break where it ends", f"op {quoted} ends"),
+        ):
+            action = menu.addAction(title)
+            action.triggered.connect(lambda _checked=False, text=text: self.model.add_breakpoint(text))
+            action.setEnabled(can_break)
+        menu.addSeparator()
+        menu.addAction("Select", lambda: self._choose_node(box))
+        menu.addAction("Copy name", lambda: QGuiApplication.clipboard().setText(name))
+        menu.aboutToHide.connect(menu.deleteLater)
+        menu.popup(position)
+
+
+SPEC = PanelSpec("graph", "Graph", "mdi6.graph-outline", "bottom", 0, (), GraphPanel)

@@ -1,0 +1,147 @@
+"""What a drawing of an operator graph shows: layout, labels, placement and state, without any colours."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from npuviz.base.names import elide_middle
+from npuviz.program.program import Program
+from npuviz.sim.description import MachineDescription
+from npuviz.ui.graph.layout import NODE_HEIGHT, NODE_WIDTH, TERMINAL_HEIGHT, GraphLayout
+
+
+def shape_text(shape: tuple[int, ...]) -> str:
+    """Dimensions as people write them: 1x64x56x56; "scalar" without any."""
+    return "\u00d7".join(str(dim) for dim in shape) if shape else "scalar"
+
+
+@dataclass(frozen=True)
+class GraphPicture:
+    """Everything the painter needs, by box or edge of the layout.
+
+    titles, subtitles  (boxes,) texts; op_types of operators, "" for terminals
+    badges             box -> short word, e.g. where it was placed
+    estimated          boxes whose cost is an assumption
+    edge_labels        (edges,) shapes of the tensors
+    """
+
+    layout: GraphLayout
+    titles: tuple[str, ...] = ()
+    subtitles: tuple[str, ...] = ()
+    op_types: tuple[str, ...] = ()
+    badges: dict[int, str] = field(default_factory=dict[int, str])
+    estimated: frozenset[int] = frozenset()
+    edge_labels: tuple[str, ...] = ()
+
+    def box_at(self, x: float, y: float) -> int:
+        """Box at a point of the drawing, -1 if there is none."""
+        layout = self.layout
+        if not layout.num_boxes:
+            return -1
+        half = np.full(layout.num_boxes, NODE_HEIGHT / 2, dtype=np.float32)
+        half[layout.num_nodes :] = TERMINAL_HEIGHT / 2
+        inside = (np.abs(layout.x - x) <= NODE_WIDTH / 2) & (np.abs(layout.y - y) <= half)
+        found = np.flatnonzero(inside)
+        return int(found[0]) if len(found) else -1
+
+    def edge_at(self, x: float, y: float, distance: float) -> int:
+        """Edge whose way passes within `distance` of a point, -1 if none does."""
+        points, starts = self.layout.path_points, self.layout.path_start
+        if len(points) < 2:
+            return -1
+        a, b = points[:-1].astype(np.float64), points[1:].astype(np.float64)
+        along = b - a
+        length = np.maximum(1e-9, (along**2).sum(axis=1))
+        part = np.clip(((x - a[:, 0]) * along[:, 0] + (y - a[:, 1]) * along[:, 1]) / length, 0, 1)
+        gap = np.hypot(a[:, 0] + part * along[:, 0] - x, a[:, 1] + part * along[:, 1] - y)
+        gap[starts[1:-1] - 1] = np.inf  # from the end of one edge to the start of the next
+        best = int(np.argmin(gap))
+        return int(np.searchsorted(starts, best, side="right")) - 1 if gap[best] <= distance else -1
+
+    def neighbor(self, box: int, key: str) -> int:
+        """Box reached by an arrow key from a box; the box itself when there is none that way.
+
+        Along the flow the key follows an edge, across it goes to the next box of the same rank.
+        """
+        layout = self.layout
+        if not 0 <= box < layout.num_boxes:
+            return 0 if layout.num_boxes else -1
+        ahead, behind = ("right", "left") if layout.direction == "right" else ("down", "up")
+        if key == ahead:
+            return self._nearest(box, layout.sink[layout.source == box])
+        if key == behind:
+            return self._nearest(box, layout.source[layout.sink == box])
+        rank, cross = (layout.x, layout.y) if layout.direction == "right" else (layout.y, layout.x)
+        offset = cross - cross[box]
+        wanted = offset > 0.5 if key in ("right", "down") else offset < -0.5
+        same = np.flatnonzero((np.abs(rank - rank[box]) < 1.0) & wanted)
+        return int(same[np.argmin(np.abs(offset[same]))]) if len(same) else box
+
+    def _nearest(self, box: int, candidates: np.ndarray) -> int:
+        if not len(candidates):
+            return box
+        layout = self.layout
+        gap = np.hypot(layout.x[candidates] - layout.x[box], layout.y[candidates] - layout.y[box])
+        return int(candidates[np.argmin(gap)])
+
+    def find(self, text: str, after: int, backward: bool = False) -> int:
+        """Next box whose title or name contains a text, in order of ids around the end; -1 if none."""
+        wanted = text.casefold().strip()
+        total = self.layout.num_boxes
+        if not wanted:
+            return -1
+        for offset in range(1, total + 1):
+            box = (after + (-offset if backward else offset)) % total
+            if wanted in self.titles[box].casefold() or wanted in self.subtitles[box].casefold():
+                return box
+        return -1
+
+
+def make_picture(
+    program: Program, description: MachineDescription | None, layout: GraphLayout
+) -> GraphPicture:
+    """Labels, badges and estimates of a laid-out program."""
+    graph = program.graph
+    uncertain = {u.group for u in description.units if u.estimated} if description else set()
+    uncertain |= {u.name for u in description.units if u.estimated} if description else set()
+    uncertain.discard("")
+    doubted = {note.node for note in program.notes if note.code == "host-operator"}
+    usual = _usual_place(program)
+    titles = [node.op_type for node in graph.nodes]
+    subtitles = [node.name for node in graph.nodes]
+    badges: dict[int, str] = {}
+    estimated: set[int] = set()
+    for node in graph.nodes:
+        place = program.placement.get(node.id, "")
+        if place and place != usual and _group(place) != _group(usual):
+            badges[node.id] = place
+        if place in uncertain or node.id in doubted:
+            estimated.add(node.id)
+            badges.setdefault(node.id, place or "assumed")
+    for terminal in layout.terminals:
+        tensor = graph.tensors[terminal.tensor]
+        titles.append(elide_middle(tensor.name, 40))
+        subtitles.append("input" if terminal.is_input else "output")
+    labels = tuple(shape_text(graph.tensors[t].shape) for t in layout.tensor.tolist())
+    return GraphPicture(
+        layout,
+        tuple(titles),
+        tuple(subtitles),
+        tuple(node.op_type for node in graph.nodes),
+        badges,
+        frozenset(estimated),
+        labels,
+    )
+
+
+def _group(place: str) -> str:
+    """Cores of one kind count as one place: `Core[0]` and `Core[1]` need no badge."""
+    return place.partition("[")[0]
+
+
+def _usual_place(program: Program) -> str:
+    """The place most operators have; only the others carry a badge."""
+    counts: dict[str, int] = {}
+    for place in program.placement.values():
+        counts[place] = counts.get(place, 0) + 1
+    return max(counts, key=lambda place: (counts[place], place)) if counts else ""

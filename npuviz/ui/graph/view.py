@@ -1,0 +1,293 @@
+"""The canvas of the graph panel: pan, zoom, pick, move along edges."""
+
+import numpy as np
+from PySide6.QtCore import QEvent, QPoint, QPointF, Qt, Signal
+from PySide6.QtGui import (
+    QContextMenuEvent,
+    QHelpEvent,
+    QKeyEvent,
+    QMouseEvent,
+    QPainter,
+    QPaintEvent,
+    QResizeEvent,
+    QWheelEvent,
+)
+from PySide6.QtWidgets import QToolTip, QWidget
+
+from npuviz.ui.graph.layout import NODE_HEIGHT, NODE_WIDTH
+from npuviz.ui.graph.picture import GraphPicture
+from npuviz.ui.theme.theme import Theme
+from npuviz.ui.graph.camera import GraphCamera, fit
+from npuviz.ui.graph.overlay import GraphOverlay
+from npuviz.ui.graph.painter import BOX_SCALE, GraphPainter
+
+DRAG_PIXELS = 4
+ZOOM_STEP = 1.2
+READABLE_SCALE = 0.85
+_ARROWS = {
+    Qt.Key.Key_Up: "up",
+    Qt.Key.Key_Down: "down",
+    Qt.Key.Key_Left: "left",
+    Qt.Key.Key_Right: "right",
+}
+
+
+class GraphView(QWidget):
+    """Shows one picture.
+
+    node_chosen    an operator was picked (-1: the empty background)
+    tensor_chosen  an edge or terminal was picked
+    menu_requested box (-1: none) and global position
+    """
+
+    node_chosen = Signal(int)
+    tensor_chosen = Signal(int)
+    menu_requested = Signal(int, QPoint)
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self._picture: GraphPicture | None = None
+        self.overlay = GraphOverlay()
+        self.camera = GraphCamera()
+        self._press: QPointF | None = None
+        self._last = QPointF()
+        self._is_dragging = False
+        self._is_placed = False
+        self.setMouseTracking(True)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setAccessibleName("Operator graph")
+        self.setAccessibleDescription("Arrow keys follow edges, F shows the selection, plus and minus zoom")
+
+    # -- contents ---------------------------------------------------------------------------------
+
+    @property
+    def picture(self) -> GraphPicture | None:
+        """What is shown."""
+        return self._picture
+
+    def show_picture(self, picture: GraphPicture | None) -> None:
+        """Show another graph, placed so that its beginning can be read."""
+        self._picture = picture
+        self._is_placed = False
+        self._place()
+        self.update()
+
+    def fit_all(self) -> None:
+        """Show the whole graph."""
+        if self._picture is not None:
+            self._set_camera(fit(self._picture.layout.bounds(), self.width(), self.height()))
+
+    def fit_selected(self) -> None:
+        """Show the selected box in readable size; the whole graph when nothing is selected."""
+        if self._picture is None or self.overlay.selected < 0:
+            self.fit_all()
+            return
+        camera = GraphCamera(max(1.0, self.camera.scale))
+        self._set_camera(self._centred(camera, self.overlay.selected))
+
+    def reveal(self, box: int) -> None:
+        """Bring a box into view; nothing moves when it can be seen already."""
+        if self._picture is None or not 0 <= box < self._picture.layout.num_boxes:
+            return
+        layout = self._picture.layout
+        x, y = self.camera.to_screen(float(layout.x[box]), float(layout.y[box]))
+        room_x, room_y = NODE_WIDTH / 2 * self.camera.scale, NODE_HEIGHT / 2 * self.camera.scale
+        is_inside = room_x <= x <= self.width() - room_x and room_y <= y <= self.height() - room_y
+        if not is_inside:
+            self._set_camera(self._centred(self.camera, box))
+        self.update()
+
+    def zoom(self, factor: float, at: QPointF | None = None) -> None:
+        """Zoom at a pixel, or at the middle."""
+        spot = at if at is not None else QPointF(self.width() / 2, self.height() / 2)
+        self._set_camera(self.camera.zoomed(factor, spot.x(), spot.y()))
+
+    def _centred(self, camera: GraphCamera, box: int) -> GraphCamera:
+        assert self._picture is not None
+        layout = self._picture.layout
+        return camera.centred_on(float(layout.x[box]), float(layout.y[box]), self.width(), self.height())
+
+    def _set_camera(self, camera: GraphCamera) -> None:
+        if camera != self.camera:
+            self.camera = camera
+            self.update()
+
+    def _place(self) -> None:
+        """First view: everything if it can be read, else the beginning at a readable scale."""
+        if self._picture is None or self.width() < 20 or self.height() < 20:
+            return
+        self._is_placed = True
+        layout = self._picture.layout
+        left, top, span_x, span_y = layout.bounds()
+        whole = fit((left, top, span_x, span_y), self.width(), self.height())
+        if whole.scale >= READABLE_SCALE or not layout.num_boxes:
+            self.camera = whole
+            return
+        camera = GraphCamera(READABLE_SCALE)
+        along = layout.x if layout.direction == "right" else layout.y
+        first = int(along.argmin())
+        x, y = float(layout.x[first]), float(layout.y[first])
+        if layout.direction == "right":
+            camera = camera.centred_on(
+                x + self.width() / 2 / camera.scale - NODE_WIDTH * 0.7, y, self.width(), self.height()
+            )
+        else:
+            camera = camera.centred_on(
+                x, y + self.height() / 2 / camera.scale - NODE_HEIGHT, self.width(), self.height()
+            )
+        self.camera = camera
+
+    def set_state(self, progress: np.ndarray, active: frozenset[int]) -> None:
+        """How far every node is and which are worked on; draws only the boxes that look different."""
+        overlay, picture = self.overlay, self._picture
+        before, was_active = overlay.progress, overlay.active
+        overlay.progress, overlay.active = progress, active
+        if picture is None:
+            return
+        if before is None or len(before) != len(progress) or self.camera.scale < BOX_SCALE:
+            self.update()
+            return
+        painter = GraphPainter(self._theme, picture, overlay)
+        reach = 4.0 * max(1.0, self.camera.scale)
+        for box in {*np.flatnonzero(before != progress).tolist(), *(active ^ was_active)}:
+            spot = painter.box_rect(self.camera, box).adjusted(-reach, -reach, reach, reach)
+            self.update(spot.toAlignedRect())
+
+    # -- events -----------------------------------------------------------------------------------
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        if self._picture is None:
+            painter.fillRect(self.rect(), self._theme.color("canvas"))
+            return
+        GraphPainter(self._theme, self._picture, self.overlay).paint(
+            painter, self.camera, self.width(), self.height(), event.rect()
+        )
+        if self.hasFocus():
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
+            painter.setPen(self._theme.color("accent"))
+            painter.drawLine(0, 0, self.width(), 0)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        if not self._is_placed:
+            self._place()
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        steps = event.angleDelta().y() / 120
+        if steps:
+            self.zoom(ZOOM_STEP**steps, event.position())
+        event.accept()
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        if event.button() in (Qt.MouseButton.LeftButton, Qt.MouseButton.MiddleButton):
+            self._press = self._last = event.position()
+            self._is_dragging = False
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        position = event.position()
+        if self._press is None:
+            self._set_hover(self.box_at(position))
+            return
+        if (position - self._press).manhattanLength() > DRAG_PIXELS:
+            self._is_dragging = True
+        if self._is_dragging:
+            self._set_camera(self.camera.moved(position.x() - self._last.x(), position.y() - self._last.y()))
+        self._last = position
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        pressed, self._press = self._press, None
+        if pressed is None or self._is_dragging or event.button() != Qt.MouseButton.LeftButton:
+            return
+        self._pick(event.position())
+
+    def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
+        if self.box_at(event.position()) >= 0:
+            self._pick(event.position())
+            self.fit_selected()
+
+    def leaveEvent(self, event: QEvent) -> None:
+        self._set_hover(-1)
+        super().leaveEvent(event)
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        self.menu_requested.emit(self.box_at(QPointF(event.pos())), event.globalPos())
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        key = Qt.Key(event.key())
+        if event.modifiers() & (Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.AltModifier):
+            super().keyPressEvent(event)
+        elif key in _ARROWS and self._picture is not None:
+            self._choose(self._picture.neighbor(self.overlay.selected, _ARROWS[key]))
+        elif key == Qt.Key.Key_F:
+            self.fit_selected()
+        elif key in (Qt.Key.Key_Plus, Qt.Key.Key_Equal):
+            self.zoom(ZOOM_STEP)
+        elif key == Qt.Key.Key_Minus:
+            self.zoom(1 / ZOOM_STEP)
+        elif key == Qt.Key.Key_Home:
+            self.fit_all()
+        else:
+            super().keyPressEvent(event)
+
+    def event(self, event: QEvent) -> bool:
+        if isinstance(event, QHelpEvent):
+            QToolTip.showText(event.globalPos(), self._tooltip(QPointF(event.pos())), self)
+            return True
+        return super().event(event)
+
+    # -- picking ------------------------------------------------------------------------------------
+
+    def box_at(self, position: QPointF) -> int:
+        """Box at a pixel, -1 if there is none."""
+        if self._picture is None:
+            return -1
+        return self._picture.box_at(*self.camera.to_drawing(position.x(), position.y()))
+
+    def _pick(self, position: QPointF) -> None:
+        if self._picture is None:
+            return
+        box = self.box_at(position)
+        if box >= 0:
+            self._choose(box)
+            return
+        x, y = self.camera.to_drawing(position.x(), position.y())
+        edge = self._picture.edge_at(x, y, 5 / self.camera.scale)
+        if edge >= 0:
+            self.tensor_chosen.emit(int(self._picture.layout.tensor[edge]))
+        else:
+            self.node_chosen.emit(-1)
+
+    def _choose(self, box: int) -> None:
+        if self._picture is None or box < 0:
+            return
+        layout = self._picture.layout
+        self.overlay.selected = box
+        self.reveal(box)
+        if box < layout.num_nodes:
+            self.node_chosen.emit(box)
+        else:
+            self.tensor_chosen.emit(layout.terminals[box - layout.num_nodes].tensor)
+
+    def _set_hover(self, box: int) -> None:
+        if box != self.overlay.hovered:
+            self.overlay.hovered = box
+            self.update()
+
+    def _tooltip(self, position: QPointF) -> str:
+        picture = self._picture
+        box = self.box_at(position)
+        if picture is None or box < 0:
+            return ""
+        lines = [picture.titles[box], picture.subtitles[box]]
+        layout = picture.layout
+        outputs = {picture.edge_labels[e] for e in (layout.source == box).nonzero()[0].tolist()}
+        lines += [f"output {label}" for label in sorted(outputs)[:2]]
+        if box in picture.badges:
+            suffix = ", cost is an assumption" if box in picture.estimated else ""
+            lines.append(f"placed on {picture.badges[box]}{suffix}")
+        progress = self.overlay.progress
+        if progress is not None and box < len(progress) and progress[box] >= 0:
+            lines.append(f"{progress[box] * 100:.0f} % of its instructions retired")
+        return "\n".join(lines)

@@ -1,0 +1,107 @@
+"""The hazards panel: what the hardware leaves to the programmer and went wrong, by cycle."""
+
+from PySide6.QtCore import QModelIndex, QPoint
+from PySide6.QtWidgets import QMenu, QStackedLayout
+
+from npuviz.base.units import format_count
+from npuviz.sim.machine import Hazard
+from npuviz.ui.hazards.table import HazardTable
+from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
+from npuviz.ui.kit.empty_state import EmptyState
+from npuviz.ui.kit.picture import add_save_actions
+from npuviz.ui.kit.table_copy import add_copy_actions, add_copy_key
+from npuviz.ui.kit.table_view import make_table
+from npuviz.workbench.selection import Selection
+
+NONE_YET = "No hazard up to this cycle. Hazards are what the hardware does not check: wrong results, no stop."
+NOT_ASKED = "Finding hazards computes the values of everything that has run so far."
+LOOKING = "Looking for hazards\u2026"
+NO_MACHINE = "The machine that is open does not look for hazards."
+WIDTHS = (64, 96, 80, 80)
+
+
+class HazardsPanel(Panel):
+    """Shows what the hazard watch knows."""
+
+    def __init__(self, context: PanelContext) -> None:
+        super().__init__(context)
+        self.table = HazardTable(self._instruction_text, self)
+        self.view = make_table(
+            self.table, self.theme, "Hazards", self, object_name="hazards.table", widths=WIDTHS,
+            show_menu=self._show_menu,
+        )  # fmt: skip
+        add_copy_key(self.view)
+        self.view.clicked.connect(self._choose)
+        self.view.doubleClicked.connect(self._go_to)
+        self.view.activated.connect(self._choose)
+        self._empty = EmptyState(NO_MACHINE, "Look for hazards", context.hazards.look, self)
+        self._stack = QStackedLayout(self)
+        self._stack.setContentsMargins(0, 0, 0, 0)
+        self._stack.addWidget(self._empty)
+        self._stack.addWidget(self.view)
+        self.setFocusProxy(self.view)
+        context.hazards.changed.connect(self._show)
+        self._show()
+
+    def on_session_changed(self) -> None:
+        self._show()
+
+    def _show(self) -> None:
+        watch = self.context.hazards
+        found = watch.hazards or ()
+        self.table.set_hazards(found)
+        self._stack.setCurrentIndex(1 if found else 0)
+        if not watch.is_available:
+            text = NO_MACHINE
+        elif watch.is_looking:
+            text = LOOKING
+        elif watch.hazards is None and not watch.is_automatic:
+            text = NOT_ASKED
+        else:
+            text = NONE_YET
+        self._empty.set_text(text)
+        self._empty.set_action_visible(text == NOT_ASKED)
+
+    def _instruction_text(self, instruction: int) -> str:
+        program = self.model.program
+        if program is None or not 0 <= instruction < len(program.listing):
+            return ""
+        return f"{format_count(instruction)} {program.listing.describe(instruction).opcode}"
+
+    def _hazard(self, index: QModelIndex) -> Hazard | None:
+        return self.table.hazards[index.row()] if index.isValid() else None
+
+    def _choose(self, index: QModelIndex) -> None:
+        hazard, program, description = self._hazard(index), self.model.program, self.model.description
+        if hazard is None or program is None or description is None:
+            return
+        unit = description.unit_named(hazard.unit)
+        is_known = 0 <= hazard.instruction < len(program.listing)
+        node = program.listing.describe(hazard.instruction).node if is_known else -1
+        self.context.selection.set(
+            Selection(
+                instruction=hazard.instruction if is_known else None,
+                unit=unit.id if unit is not None else None,
+                node=node if node >= 0 else None,
+            )
+        )
+
+    def _go_to(self, index: QModelIndex) -> None:
+        hazard = self._hazard(index)
+        if hazard is not None and not self.model.is_running:
+            self.model.go_to(hazard.cycle)
+
+    def _show_menu(self, point: QPoint) -> None:
+        menu = QMenu(self)
+        add_copy_actions(menu, self.view)
+        hazard = self._hazard(self.view.indexAt(point))
+        if hazard is not None:
+            menu.addAction(
+                f"Go to cycle {format_count(hazard.cycle)}", lambda: self.model.go_to(hazard.cycle)
+            )
+        add_save_actions(menu, self, "hazards")
+        menu.aboutToHide.connect(menu.deleteLater)
+        menu.popup(self.view.viewport().mapToGlobal(point))
+
+
+SPEC = PanelSpec("hazards", "Hazards", "mdi6.alert-outline", "bottom", 3, ("hazards",), HazardsPanel)

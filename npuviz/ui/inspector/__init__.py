@@ -1,0 +1,1 @@
+"""The inspector: whatever is selected, in words and numbers, as pages of links."""

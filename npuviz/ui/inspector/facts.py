@@ -1,0 +1,119 @@
+"""Where the pages of the inspector get their facts from, whatever of it there is."""
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any
+
+from npuviz.base.units import format_count
+from npuviz.debug.session import Session
+from npuviz.program.graph import Node
+from npuviz.program.instruction import DetailTable
+from npuviz.program.program import Program
+from npuviz.program.tensor import Tensor
+from npuviz.sim.description import MachineDescription, Memory, Unit
+from npuviz.sim.machine import HasReports
+from npuviz.trace.reader import TraceReader
+from npuviz.ui.bridge.still_answers import Question, StillAnswers
+from npuviz.ui.inspector.page import Cell, text_cell
+from npuviz.ui.kit.trace_facts import NodeTimes
+from npuviz.workbench.selection import Selection
+
+
+@dataclass(frozen=True)
+class InspectorSource:
+    """What is open. `session` is None while the machine runs; a bundle has a reader only.
+
+    times  when nodes were worked on; None without trace, incomplete while `times_complete` is False
+    consumers  tensor id -> nodes that read it
+    answers    computes contents in another thread; without it, the machine is asked at once
+    """
+
+    program: Program | None = None
+    description: MachineDescription | None = None
+    reader: TraceReader | None = None
+    session: Session | None = None
+    cycle: int = 0
+    times: NodeTimes | None = None
+    times_complete: bool = True
+    consumers: dict[int, list[int]] | None = None
+    answers: StillAnswers | None = None
+
+    def ask(self, key: Hashable, question: Question) -> Any:
+        """What the machine, which must stand still, answers; PENDING while that is being computed."""
+        assert self.session is not None
+        if self.answers is None:
+            return question(self.session.machine)
+        return self.answers.get(key, question)
+
+    @property
+    def frequency_hz(self) -> float:
+        """Of the base clock; 0 when it is not known."""
+        if self.description is not None:
+            return self.description.base_clock.frequency_hz
+        return self.reader.schema.frequency_hz if self.reader is not None else 0.0
+
+    def node(self, node: int) -> Node | None:
+        """A graph node, None if there is none of this id."""
+        if self.program is None or not 0 <= node < len(self.program.graph.nodes):
+            return None
+        return self.program.graph.nodes[node]
+
+    def tensor(self, tensor: int) -> Tensor | None:
+        """A tensor, None if there is none of this id."""
+        if self.program is None or not 0 <= tensor < len(self.program.graph.tensors):
+            return None
+        return self.program.graph.tensors[tensor]
+
+    def unit(self, unit: int) -> Unit | None:
+        """A unit, None if there is none of this id."""
+        units = self.description.units if self.description else ()
+        return next((u for u in units if u.id == unit), None)
+
+    def memory(self, memory: int) -> Memory | None:
+        """A memory, None if there is none of this id."""
+        memories = self.description.memories if self.description else ()
+        return next((m for m in memories if m.id == memory), None)
+
+    def node_cell(self, node: int) -> Cell:
+        """A link to a node, a dash for none."""
+        found = self.node(node)
+        if found is not None:
+            return text_cell(f"{found.op_type} {found.name}".strip(), Selection(node=node))
+        names = self.reader.schema.node_names if self.reader else ()
+        if 0 <= node < len(names):
+            return text_cell(names[node], Selection(node=node))
+        return text_cell("\u2013")
+
+    def tensor_cell(self, tensor: int) -> Cell:
+        """A link to a tensor, a dash for none."""
+        found = self.tensor(tensor)
+        return text_cell("\u2013") if found is None else text_cell(found.name, Selection(tensor=tensor))
+
+    def unit_cell(self, unit: int) -> Cell:
+        """A link to a unit, a dash for none."""
+        found = self.unit(unit)
+        return text_cell("\u2013") if found is None else text_cell(found.name, Selection(unit=unit))
+
+    def instruction_cell(self, instruction: int) -> Cell:
+        """A link to an instruction, a dash for none."""
+        if instruction < 0:
+            return text_cell("\u2013")
+        if self.program is None or instruction >= len(self.program.listing):
+            return Cell(format_count(instruction), is_number=True)
+        found = self.program.listing.describe(instruction)
+        link = Selection(
+            instruction=instruction,
+            node=found.node if found.node >= 0 else None,
+            unit=found.unit if found.unit >= 0 else None,
+        )
+        return text_cell(f"{format_count(instruction)} {found.opcode}", link)
+
+    def reports(self) -> tuple[DetailTable, ...]:
+        """What the machine tells about its run so far; empty while it runs, or if it tells nothing."""
+        machine = self.session.machine if self.session is not None else None
+        return tuple(machine.reports()) if isinstance(machine, HasReports) else ()
+
+    def work_kinds(self) -> list[int]:
+        """Ids of the interval kinds that are work, not waiting."""
+        kinds = self.reader.schema.kinds if self.reader else ()
+        return [kind.id for kind in kinds if not kind.role.startswith("wait-")]

@@ -1,0 +1,238 @@
+"""Inspector pages of what a machine works on: instructions and ranges of memories."""
+
+import numpy as np
+
+from npuviz.program.dtypes import DTYPES, numpy_dtype
+from npuviz.program.instruction import Instruction, Operand
+from npuviz.sim.description import Memory
+from npuviz.sim.machine import Region, StillMemories
+from npuviz.ui.bridge.still_answers import PENDING
+from npuviz.ui.graph.picture import shape_text
+from npuviz.ui.inspector.details import dependencies_of, dependency_sections, detail_sections
+from npuviz.ui.inspector.page import (
+    COMPUTING,
+    Cell,
+    Page,
+    Section,
+    Table,
+    address_cell,
+    bytes_cell,
+    count_cell,
+    field,
+    span_cells,
+    text_cell,
+)
+from npuviz.ui.inspector.facts import InspectorSource
+from npuviz.ui.kit.trace_facts import Run, intervals_of_instruction
+from npuviz.workbench.selection import MemoryRange, Selection
+
+MAX_ROWS = 64
+MAX_BYTES = 4096
+"""Bytes of a memory range that are shown as numbers."""
+NUM_NUMBERS = 32
+
+
+def instruction_page(source: InspectorSource, instruction: Instruction) -> Page:
+    """Everything about an instruction."""
+    facts = [
+        field("Number", count_cell(instruction.index)),
+        field("Unit", source.unit_cell(instruction.unit)),
+        field("Operator", source.node_cell(instruction.node)),
+    ]
+    if instruction.tile >= 0:
+        facts.append(field("Tile", count_cell(instruction.tile)))
+    runs = (
+        intervals_of_instruction(source.reader, instruction.index, instruction.unit) if source.reader else []
+    )
+    sections = [Section("", tuple(facts)), _runs(source, instruction, runs)]
+    dependencies = dependencies_of(source, instruction.index)
+    at = runs[-1].start if runs else source.cycle
+    sections += dependency_sections(source, instruction, dependencies, at)
+    if instruction.reads:
+        sections.append(Section("Reads", table=_operands(source, instruction.reads)))
+    if instruction.writes:
+        sections.append(Section("Writes", table=_operands(source, instruction.writes)))
+    sections += detail_sections(source, instruction.index)
+    sections += _flows(source, instruction.index, {(d.source, d.sink) for d in dependencies})
+    node = source.node(instruction.node)
+    title = instruction.opcode
+    return Page("Instruction", title, instruction.text, tuple(sections), node.op_type if node else "")
+
+
+def memory_page(source: InspectorSource, memory_range: MemoryRange) -> Page:
+    """Everything about a range of bytes."""
+    memory = source.memory(memory_range.memory)
+    name = memory.name if memory else f"memory {memory_range.memory}"
+    first, end = memory_range.address, memory_range.address + memory_range.size_bytes
+    facts = [
+        field("First byte", address_cell(first)),
+        field("Last byte", address_cell(end - 1)),
+        field("Size", bytes_cell(memory_range.size_bytes * memory_range.banks)),
+    ]
+    if memory is not None:
+        facts.append(field("Memory", text_cell(name), bytes_cell(memory.size_bytes)))
+        if memory.num_banks > 1:
+            bank, inside = divmod(first, max(1, memory.bank_bytes))
+            if memory_range.banks > 1:
+                last = count_cell(bank + memory_range.banks - 1)
+                facts.append(field("Banks", count_cell(bank), text_cell("to"), last))
+            else:
+                facts.append(field("Bank", count_cell(bank)))
+            facts.append(field("In the bank", address_cell(inside)))
+    sections = [Section("", tuple(facts))]
+    sections += _held(source, memory_range)
+    sections += _allocated(source, memory_range)
+    subtitle = f"0x{first:x} \u2013 0x{end - 1:x}"
+    return Page("Memory", name, subtitle, tuple(sections))
+
+
+def _runs(source: InspectorSource, instruction: Instruction, runs: list[Run]) -> Section:
+    if source.reader is None:
+        return Section("When", sentences=(text_cell("Nothing is recorded.", role="text-muted"),))
+    if not runs:
+        return Section("When", sentences=(text_cell("It has not run yet.", role="text-muted"),))
+    kinds = {kind.id: kind for kind in source.reader.schema.kinds}
+    rows: list[tuple[Cell, ...]] = []
+    for run in runs:
+        kind = kinds.get(run.kind)
+        link = Selection(
+            instruction=instruction.index,
+            node=instruction.node if instruction.node >= 0 else None,
+            unit=instruction.unit,
+            track=run.track,
+            cycles=(run.start, run.end),
+        )
+        rows.append(
+            (
+                text_cell(kind.name if kind else "", role=kind.role if kind else ""),
+                *span_cells(run.start, run.end, source.frequency_hz, link),
+            )
+        )
+    return Section("When", table=Table(("What", "Cycles", "Length"), tuple(rows)))
+
+
+def _operands(source: InspectorSource, operands: tuple[Operand, ...]) -> Table:
+    rows: list[tuple[Cell, ...]] = []
+    for operand in operands[:MAX_ROWS]:
+        memory = source.memory(operand.memory)
+        link = Selection(
+            memory=MemoryRange(operand.memory, operand.address, max(1, operand.size_bytes)),
+            tensor=operand.tensor if operand.tensor >= 0 else None,
+        )
+        rows.append(
+            (
+                text_cell(memory.name if memory else "\u2013"),
+                address_cell(operand.address, link if memory else None),
+                bytes_cell(operand.size_bytes),
+                source.tensor_cell(operand.tensor),
+            )
+        )
+    return Table(("Memory", "Address", "Size", "Tensor"), tuple(rows), max(0, len(operands) - MAX_ROWS))
+
+
+def _flows(source: InspectorSource, instruction: int, told: set[tuple[int, int]]) -> list[Section]:
+    """Links to the instructions whose results it used, and to those that used its own.
+
+    told  (source, sink) of those that the dependencies above already show
+    """
+    if source.reader is None:
+        return []
+    flows = source.reader.flows_of(instruction)
+    sections: list[Section] = []
+    for title, mine, other in (("Needed", "sink", "source"), ("Was needed by", "source", "sink")):
+        found = [
+            row
+            for row in flows[flows[mine] == instruction]
+            if (int(row["source"]), int(row["sink"])) not in told
+        ]
+        rows = tuple(
+            (source.instruction_cell(int(row[other])), count_cell(int(row["cycle"])))
+            for row in found[:MAX_ROWS]
+        )
+        if rows:
+            table = Table(("Instruction", "Cycle"), rows, max(0, len(found) - MAX_ROWS))
+            sections.append(Section(title, table=table))
+    return sections
+
+
+def _held(source: InspectorSource, wanted: MemoryRange) -> list[Section]:
+    """What the range holds now, and its first bytes as numbers."""
+    memory = source.memory(wanted.memory)
+    if source.session is None or memory is None:
+        return []
+    count = max(0, min(wanted.size_bytes, MAX_BYTES, memory.size_bytes - wanted.address))
+    answer = source.ask(("held", wanted), lambda still: _ask_range(still, wanted, memory, count))
+    if answer is PENDING:
+        return [Section("Contents now", sentences=(text_cell(COMPUTING, role="text-muted"),))]
+    regions, data = answer
+    sections: list[Section] = []
+    rows = tuple(
+        (
+            source.tensor_cell(r.tensor) if r.tensor >= 0 else text_cell(r.label),
+            address_cell(
+                r.address, Selection(memory=MemoryRange(wanted.memory, r.address, r.size_bytes, r.banks))
+            ),
+            text_cell(shape_text(r.shape)),
+            count_cell(r.since),
+            source.instruction_cell(r.instruction),
+            text_cell("valid" if r.is_valid else "on its way", role="" if r.is_valid else "warning"),
+        )
+        for r in regions[:MAX_ROWS]
+    )
+    if rows:
+        table = Table(("Holds", "Address", "Shape", "Since", "Written by", "State"), rows)
+        sections.append(Section("Now", table=table))
+    name = regions[0].dtype if regions else memory.dtype
+    dtype = numpy_dtype(name if name in DTYPES else "uint8")
+    return [*sections, _numbers(data, dtype)] if data else sections
+
+
+def _ask_range(
+    still: StillMemories, wanted: MemoryRange, memory: Memory, count: int
+) -> tuple[list[Region], bytes]:
+    """Regions that overlap a range, and its first bytes."""
+    regions = [r for r in still.regions(wanted.memory) if _overlaps(r, wanted, memory.bank_bytes)]
+    return regions, still.read_memory(wanted.memory, wanted.address, count)
+
+
+def _overlaps(region: Region, wanted: MemoryRange, bank_bytes: int) -> bool:
+    """Whether a region and a range share a byte, each in some banks."""
+    if region.banks == wanted.banks == 1:
+        end = wanted.address + wanted.size_bytes
+        return region.address < end and wanted.address < region.address + region.size_bytes
+    (bank, inside), (other, first) = divmod(region.address, bank_bytes), divmod(wanted.address, bank_bytes)
+    shares_banks = bank < other + wanted.banks and other < bank + region.banks
+    return shares_banks and inside < first + wanted.size_bytes and first < inside + region.size_bytes
+
+
+def _numbers(data: bytes, dtype: np.dtype) -> Section:
+    whole = len(data) // dtype.itemsize
+    values = np.frombuffer(data[: whole * dtype.itemsize], dtype=dtype)[:NUM_NUMBERS].astype(np.float64)
+    hexadecimal = data[:32].hex(" ", 4)
+    fields = [field("Bytes", Cell(hexadecimal + (" \u2026" if len(data) > 32 else ""), is_number=True))]
+    if len(values):
+        text = "  ".join(f"{value:.6g}" for value in values)
+        fields.insert(
+            0, field(dtype.name, Cell(text + ("  \u2026" if whole > NUM_NUMBERS else ""), is_number=True))
+        )
+    return Section("Contents now", tuple(fields))
+
+
+def _allocated(source: InspectorSource, wanted: MemoryRange) -> list[Section]:
+    """Tensors whose place in the program's memory map overlaps the range."""
+    if source.program is None:
+        return []
+    end = wanted.address + wanted.size_bytes
+    found = [
+        a
+        for a in source.program.memory_map.allocations
+        if a.memory == wanted.memory and a.address < end and wanted.address < a.address + a.size_bytes
+    ]
+    rows = tuple(
+        (source.tensor_cell(a.tensor), address_cell(a.address), bytes_cell(a.size_bytes))
+        for a in found[:MAX_ROWS]
+    )
+    if not rows:
+        return []
+    table = Table(("Tensor", "Address", "Size"), rows, max(0, len(found) - MAX_ROWS))
+    return [Section("Allocated here", table=table)]

@@ -1,0 +1,303 @@
+"""Inspector pages of the machine: units, tracks, ranges of cycles, and the overview."""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from npuviz.base.names import natural_key
+from npuviz.base.units import format_count, format_cycles_as_time
+from npuviz.sim.description import Unit
+from npuviz.trace.reader import TraceReader
+from npuviz.trace.schema import Track
+from npuviz.ui.inspector.page import (
+    Cell,
+    Field,
+    Page,
+    Section,
+    Table,
+    bytes_cell,
+    count_cell,
+    field,
+    share_cell,
+    span_cells,
+    text_cell,
+)
+from npuviz.ui.inspector.facts import InspectorSource
+from npuviz.ui.inspector.tables import report_table
+from npuviz.ui.kit.trace_facts import interval_tracks
+from npuviz.workbench.selection import MemoryRange, Selection
+
+MAX_ROWS = 128
+
+
+def unit_page(source: InspectorSource, unit: Unit) -> Page:
+    """Everything about a unit."""
+    sections = [Section("Now", _state_fields(source, unit))]
+    if unit.doc:
+        sections[0] = Section("Now", sections[0].fields, sentences=(text_cell(unit.doc, role="text-muted"),))
+    sections += _kind_sections(source, interval_tracks(source.reader, unit.id) if source.reader else [])
+    queues = _queue_rows(source, unit.id)
+    if queues:
+        sections.append(Section("Queues", table=Table(("Queue", "Entries", "Capacity"), queues)))
+    probes = _probe_fields(source, unit)
+    if probes:
+        sections.append(Section("Probes", probes))
+    suffix = "cost is an assumption" if unit.estimated else unit.group
+    return Page("Unit", unit.name, suffix, tuple(sections))
+
+
+def track_page(source: InspectorSource, track: Track, cycles: tuple[int, int] | None) -> Page:
+    """Everything about a track, and about one interval of it if a range is given."""
+    reader = source.reader
+    facts = [field("Unit", source.unit_cell(track.unit))]
+    if reader is None:
+        return Page("Track", track.name, track.doc, (Section("", tuple(facts)),))
+    sections: list[Section] = []
+    if track.kind == "counter":
+        facts += _counter_fields(reader, track, source.cycle)
+        return Page("Counter", track.name, track.doc, (Section("", tuple(facts)),))
+    at = reader.at(track.id, cycles[0] if cycles else max(0, source.cycle - 1))
+    if at is not None:
+        title = "Interval" if cycles else "At the cursor"
+        sections.append(Section(title, _interval_fields(source, reader, track, at)))
+    facts.append(field("Intervals", count_cell(reader.num_intervals_of(track.id))))
+    sections.append(Section("Track", tuple(facts)))
+    sections += _kind_sections(source, [track.id])
+    return Page("Track", track.name, track.doc, tuple(sections))
+
+
+def range_page(source: InspectorSource, cycles: tuple[int, int]) -> Page:
+    """What every track did in a range of cycles."""
+    start, end = min(cycles), max(cycles)
+    head = Section("", (field("Cycles", *span_cells(start, end, source.frequency_hz)),))
+    reader = source.reader
+    if reader is None or end <= start:
+        return Page("Range", f"{format_count(end - start)} cycles", "", (head,))
+    work = source.work_kinds()
+    kinds = {kind.id: kind for kind in reader.schema.kinds}
+    rows: list[tuple[Cell, ...]] = []
+    counters: list[tuple[Cell, ...]] = []
+    for track in sorted(reader.schema.tracks, key=lambda t: natural_key(t.name))[:MAX_ROWS]:
+        link = Selection(track=track.id)
+        if track.kind == "counter":
+            _, low, high, last = reader.counter(track.id, (start, end), 1)
+            values = (count_cell(int(column[0])) for column in (low, high, last))
+            counters.append((text_cell(track.name, link), *values, text_cell(track.measure)))
+            continue
+        busy, _ = reader.utilization(track.id, (start, end), 1, work)
+        _, dominant = reader.utilization(track.id, (start, end), 1)
+        kind = kinds.get(int(dominant[0]))
+        mostly = text_cell(kind.name, role=kind.role) if kind else text_cell("idle", role="text-muted")
+        rows.append((text_cell(track.name, link), share_cell(float(busy[0])), mostly))
+    sections = [head, Section("Busy", table=Table(("Track", "Busy", "Mostly"), tuple(rows)))]
+    if counters:
+        table = Table(("Counter", "Lowest", "Highest", "Last", "Measure"), tuple(counters))
+        sections.append(Section("Counters", table=table))
+    return Page("Range", f"{format_count(end - start)} cycles", "", tuple(sections))
+
+
+def machine_page(source: InspectorSource) -> Page:
+    """The machine and the program on it, when nothing is selected."""
+    description, program = source.description, source.program
+    if description is None or program is None:
+        return bundle_page(source)
+    clock = description.base_clock
+    facts: list[Field] = []
+    for domain in description.clocks:
+        facts.append(field(f"Clock {domain.name}", text_cell(f"{domain.frequency_hz / 1e6:g} MHz")))
+    time = format_cycles_as_time(source.cycle, clock.frequency_hz)
+    facts.append(field("Cycle", count_cell(source.cycle), text_cell(time)))
+    if source.session is not None and source.session.end_cycle is not None:
+        facts.append(field("End", count_cell(source.session.end_cycle)))
+    facts.append(field("Operators", count_cell(len(program.graph.nodes))))
+    facts.append(field("Instructions", count_cell(len(program.listing))))
+    sections = [Section("", tuple(facts))]
+    sections.append(Section("Units", table=_units_table(source)))
+    sections.append(Section("Memories", table=_memories_table(source)))
+    nodes = {node.name: Selection(node=node.id) for node in program.graph.nodes if node.name}
+    for report in source.reports():
+        sections += report_table(report, nodes)
+    if program.notes:
+        rows = tuple(
+            (
+                text_cell(note.code, role="warning" if note.severity == "warning" else "text-muted"),
+                text_cell(note.text, Selection(node=note.node) if note.node >= 0 else None),
+            )
+            for note in program.notes[:MAX_ROWS]
+        )
+        left_out = max(0, len(program.notes) - MAX_ROWS)
+        sections.append(Section("Notes", table=Table(("Code", "Note"), rows, left_out)))
+    if description.limits:
+        sentences = tuple(text_cell(f"\u2022 {limit}") for limit in description.limits)
+        sections.append(Section("What the model does not model", sentences=sentences))
+    return Page("Machine", description.title, program.title, tuple(sections))
+
+
+def bundle_page(source: InspectorSource) -> Page:
+    """What a trace bundle says about itself."""
+    reader = source.reader
+    if reader is None:
+        return Page("Machine", "Nothing is open")
+    schema = reader.schema
+    facts = [
+        field("Machine", text_cell(schema.target)),
+        field("Cycles", *span_cells(0, reader.end_cycle, schema.frequency_hz)),
+        field("Intervals", count_cell(reader.num_intervals)),
+        field("Operators", count_cell(len(schema.node_names))),
+        field("Tensors", count_cell(len(schema.tensor_names))),
+    ]
+    sections = [Section("", tuple(facts))]
+    if not reader.is_complete:
+        sentence = text_cell("The run was killed: the trace ends before the program does.", role="warning")
+        sections.insert(0, Section("", sentences=(sentence,)))
+    sections += _kind_sections(source, interval_tracks(reader))
+    rows = tuple((text_cell(name), bytes_cell(size)) for name, size in schema.memory_names[:MAX_ROWS])
+    sections.append(Section("Memories", table=Table(("Memory", "Size"), rows)))
+    return Page("Trace", schema.title or "Trace bundle", "a recorded run, without machine", tuple(sections))
+
+
+def _state_fields(source: InspectorSource, unit: Unit) -> tuple[Field, ...]:
+    session = source.session
+    if session is None:
+        return (field("Status", text_cell("shown while the machine stands still", role="text-muted")),)
+    state = next((s for s in session.machine.unit_states() if s.unit == unit.id), None)
+    fields: list[Field] = []
+    if state is not None:
+        fields.append(field("Status", Cell(state.status, role=state.role, is_estimated=unit.estimated)))
+        if state.detail:
+            fields.append(field("Why", text_cell(state.detail)))
+        if state.since >= 0:
+            passed = f"{format_count(max(0, source.cycle - state.since))} cycles ago"
+            fields.append(field("Since", count_cell(state.since), text_cell(passed, role="text-muted")))
+        if state.instruction >= 0:
+            fields.append(field("Holds", source.instruction_cell(state.instruction)))
+    following = session.machine.next_instructions().get(unit.id, -1)
+    if following >= 0:
+        fields.append(field("Next", source.instruction_cell(following)))
+    return tuple(fields)
+
+
+def _kind_sections(source: InspectorSource, tracks: Iterable[int]) -> list[Section]:
+    """Cycles per interval kind up to the cursor, over some tracks."""
+    reader = source.reader
+    tracks = list(tracks)
+    if reader is None or not tracks:
+        return []
+    end = (
+        source.cycle
+        if source.session is not None and 0 < source.cycle < reader.end_cycle
+        else reader.end_cycle
+    )
+    if end <= 0:
+        return []
+    rows: list[tuple[int, tuple[Cell, ...]]] = []
+    for kind in reader.schema.kinds:
+        part = sum(float(reader.utilization(t, (0, end), 1, [kind.id])[0][0]) for t in tracks) / len(tracks)
+        if part > 0:
+            cycles = round(part * end * len(tracks))
+            row = (text_cell(kind.name, role=kind.role), count_cell(cycles), share_cell(part))
+            rows.append((cycles, row))
+    ordered = tuple(row for _, row in sorted(rows, key=lambda item: -item[0]))
+    if not ordered:
+        return []
+    title = f"Cycles 0 \u2013 {format_count(end)}"
+    return [Section(title, table=Table(("What", "Cycles", "Share"), ordered))]
+
+
+def _queue_rows(source: InspectorSource, unit: int) -> tuple[tuple[Cell, ...], ...]:
+    description, session = source.description, source.session
+    if description is None or session is None:
+        return ()
+    rows: list[tuple[Cell, ...]] = []
+    for queue in description.queues:
+        if queue.unit == unit:
+            capacity = count_cell(queue.capacity) if queue.capacity else text_cell("unlimited")
+            rows.append((text_cell(queue.name), count_cell(int(session.read(queue.probe))), capacity))
+    return tuple(rows)
+
+
+def _probe_fields(source: InspectorSource, unit: Unit) -> tuple[Field, ...]:
+    """Scalar probes whose name begins with the unit's."""
+    session = source.session
+    if session is None:
+        return ()
+    fields: list[Field] = []
+    for probe in session.machine.probes:
+        if probe.id.startswith(unit.name + ".") and not probe.shape:
+            value = session.read(probe.id)
+            text = format_count(value) if isinstance(value, int) else f"{value:g}"
+            shown = Cell(f"{text} {probe.measure}".strip(), is_number=True)
+            fields.append(
+                field(probe.id[len(unit.name) + 1 :], shown, text_cell(probe.title, role="text-muted"))
+            )
+    return tuple(fields[:MAX_ROWS])
+
+
+def _counter_fields(reader: TraceReader, track: Track, cycle: int) -> list[Field]:
+    columns = reader.counter_columns(track.id)
+    fields = [
+        field(
+            "At the cursor", count_cell(reader.value_at(track.id, max(0, cycle - 1)), measure=track.measure)
+        )
+    ]
+    if track.maximum:
+        fields.append(field("Largest possible", count_cell(track.maximum, measure=track.measure)))
+    if len(columns):
+        ends = np.append(columns.cycle[1:], max(reader.end_cycle, int(columns.cycle[-1])))
+        lengths = (ends - columns.cycle).astype(np.float64)
+        span = float(reader.end_cycle) or 1.0
+        fields.append(field("Lowest", count_cell(int(columns.value.min()))))
+        fields.append(
+            field("Mean", Cell(f"{float((columns.value * lengths).sum()) / span:.4g}", is_number=True))
+        )
+        fields.append(field("Highest", count_cell(int(columns.value.max()))))
+        fields.append(field("Changes", count_cell(len(columns))))
+    return fields
+
+
+def _interval_fields(
+    source: InspectorSource, reader: TraceReader, track: Track, row: np.void
+) -> tuple[Field, ...]:
+    kind = next((k for k in reader.schema.kinds if k.id == int(row["kind"])), None)
+    start, end = int(row["start"]), int(row["end"])
+    link = Selection(track=track.id, cycles=(start, end), unit=track.unit if track.unit >= 0 else None)
+    fields = [
+        field("What", text_cell(kind.name if kind else "", role=kind.role if kind else "")),
+        field("Cycles", *span_cells(start, end, source.frequency_hz, link)),
+        field("Operator", source.node_cell(int(row["node"]))),
+        field("Instruction", source.instruction_cell(int(row["instruction"]))),
+    ]
+    if kind and kind.doc:
+        fields.insert(1, field("Means", text_cell(kind.doc, role="text-muted")))
+    return tuple(fields)
+
+
+def _units_table(source: InspectorSource) -> Table:
+    description, reader = source.description, source.reader
+    assert description is not None
+    states = {s.unit: s for s in source.session.machine.unit_states()} if source.session else {}
+    work = source.work_kinds()
+    rows: list[tuple[Cell, ...]] = []
+    for unit in description.units[:MAX_ROWS]:
+        state = states.get(unit.id)
+        busy = text_cell("")
+        tracks = interval_tracks(reader, unit.id) if reader else []
+        if reader is not None and tracks and source.cycle > 0:
+            busy = share_cell(float(reader.utilization(tracks[0], (0, source.cycle), 1, work)[0][0]))
+        status = Cell(state.status, role=state.role, is_estimated=unit.estimated) if state else text_cell("")
+        rows.append((source.unit_cell(unit.id), status, busy))
+    return Table(("Unit", "Status", "Busy"), tuple(rows), max(0, len(description.units) - MAX_ROWS))
+
+
+def _memories_table(source: InspectorSource) -> Table:
+    description = source.description
+    assert description is not None
+    rows = tuple(
+        (
+            text_cell(memory.name, Selection(memory=MemoryRange(memory.id, 0, max(1, memory.size_bytes)))),
+            bytes_cell(memory.size_bytes),
+            count_cell(memory.num_banks),
+        )
+        for memory in description.memories[:MAX_ROWS]
+    )
+    return Table(("Memory", "Size", "Banks"), rows, max(0, len(description.memories) - MAX_ROWS))

@@ -1,0 +1,180 @@
+"""Whatever is selected, in words and numbers; everything related is a link."""
+
+from typing import Any
+
+from PySide6.QtCore import QTimer
+from PySide6.QtGui import QKeySequence, QShortcut, Qt
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QStackedLayout, QToolButton, QVBoxLayout, QWidget
+
+from npuviz.ui.bridge.still_answers import StillAnswers
+from npuviz.ui.inspector.page_choice import make_page
+from npuviz.ui.inspector.facts import InspectorSource
+from npuviz.ui.kit.trace_facts import NodeTimes
+from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
+from npuviz.ui.theme.icons import icon
+from npuviz.ui.kit.empty_state import EmptyState
+from npuviz.ui.inspector.view import InspectorView
+from npuviz.workbench.selection import NOTHING, Selection
+
+NOTHING_OPEN = "Open a model or a trace; what you select is explained here."
+MAX_HISTORY = 200
+
+
+class InspectorPanel(Panel):
+    """Keeps the page of the selection fresh, and the way that led there."""
+
+    def __init__(self, context: PanelContext) -> None:
+        super().__init__(context)
+        self._consumers: dict[int, list[int]] | None = None
+        self._times: NodeTimes | None = None
+        self._times_complete = True
+        self._history: list[Selection] = [NOTHING]
+        self._place = 0
+        self.view = InspectorView(context.theme, self)
+        self.view.followed.connect(context.selection.set)
+        self._answers = StillAnswers(self)
+        self._answers.changed.connect(self._show_page)
+        self._back = self._button("mdi6.arrow-left", "Back to what was selected before (Alt+Left)", -1)
+        self._forward = self._button("mdi6.arrow-right", "Forward again (Alt+Right)", 1)
+        self._machine = self._button("mdi6.home-outline", "The machine and the program", 0)
+        self._kind = QLabel(self)
+        self._kind.setProperty("role", "muted")
+        self._empty = EmptyState(NOTHING_OPEN, "Open\u2026", lambda: context.commands.run("file.open"), self)
+        self._times_timer = QTimer(self)
+        self._times_timer.setInterval(0)
+        self._times_timer.timeout.connect(self._read_times)
+        self._lay_out()
+        self.on_theme_changed()
+        self.on_session_changed()
+
+    def _button(self, name: str, tip: str, step: int) -> QToolButton:
+        button = QToolButton(self)
+        button.setProperty("icon_name", name)
+        button.setToolTip(tip)
+        button.setAccessibleName(tip)
+        button.setAutoRaise(True)
+        button.clicked.connect(lambda _checked=False: self.travel(step) if step else self._go_home())
+        return button
+
+    def _lay_out(self) -> None:
+        bar = QHBoxLayout()
+        bar.setContentsMargins(4, 2, 8, 2)
+        bar.setSpacing(2)
+        for widget in (self._back, self._forward, self._machine):
+            bar.addWidget(widget)
+        bar.addStretch(1)
+        bar.addWidget(self._kind)
+        filled = QWidget(self)
+        column = QVBoxLayout(filled)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addLayout(bar)
+        column.addWidget(self.view, 1)
+        self._stack = QStackedLayout(self)
+        self._stack.setContentsMargins(0, 0, 0, 0)
+        self._stack.addWidget(self._empty)
+        self._stack.addWidget(filled)
+        scope = Qt.ShortcutContext.WidgetWithChildrenShortcut
+        QShortcut(QKeySequence("Alt+Left"), self, lambda: self.travel(-1), context=scope)
+        QShortcut(QKeySequence("Alt+Right"), self, lambda: self.travel(1), context=scope)
+
+    # -- hooks --------------------------------------------------------------------------------------
+
+    def on_session_changed(self) -> None:
+        program, reader = self.model.program, self.model.reader
+        self._history, self._place = [NOTHING], 0
+        self._consumers = program.graph.consumers() if program else None
+        self._times = None
+        self._answers.move(None)
+        if reader is not None and (num_nodes := len(reader.schema.node_names)):
+            self._times = NodeTimes(reader, num_nodes)
+        is_open = reader is not None or program is not None
+        self._stack.setCurrentIndex(1 if is_open else 0)
+        self._refresh()
+
+    def on_cycle_changed(self) -> None:
+        session = self.model.session
+        if not self.model.is_running:
+            self._answers.move(session.machine if session is not None else None)
+            self._refresh()
+
+    def on_selection_changed(self, selection: Selection) -> None:
+        if selection != self._history[self._place]:
+            self._history = [*self._history[: self._place + 1], selection][-MAX_HISTORY:]
+            self._place = len(self._history) - 1
+        self._refresh()
+
+    def on_theme_changed(self) -> None:
+        for button in (self._back, self._forward, self._machine):
+            button.setIcon(icon(str(button.property("icon_name")), self.theme, "text-muted"))
+        self.view.refresh()
+
+    def dispose(self) -> None:
+        self._times_timer.stop()
+        self._answers.shut_down()
+        super().dispose()
+
+    @property
+    def is_settled(self) -> bool:
+        return not self._answers.is_waiting
+
+    def save_state(self) -> dict[str, Any]:
+        return {}
+
+    # -- the page -------------------------------------------------------------------------------------
+
+    def travel(self, step: int) -> None:
+        """Select again what was selected earlier (negative) or later (positive)."""
+        place = self._place + step
+        if 0 <= place < len(self._history):
+            self._place = place
+            self.context.selection.set(self._history[place])
+            self._update_buttons()
+
+    def _go_home(self) -> None:
+        self.context.selection.clear()
+
+    def _refresh(self) -> None:
+        if self._stack.currentIndex() == 0:
+            return
+        if self._times is not None and not self.model.is_running:
+            self._times_complete = self._times.advance()
+            if not self._times_complete:
+                self._times_timer.start()
+        self._show_page()
+
+    def _read_times(self) -> None:
+        if self._times is None or self._times.advance():
+            self._times_timer.stop()
+            self._times_complete = True
+            self._show_page()
+
+    def _show_page(self) -> None:
+        model = self.model
+        source = InspectorSource(
+            program=model.program,
+            description=model.description,
+            reader=model.reader,
+            session=None if model.is_running else model.session,
+            cycle=model.cycle
+            if model.session is not None or model.reader is None
+            else model.reader.end_cycle,
+            times=self._times,
+            times_complete=self._times_complete,
+            consumers=self._consumers,
+            answers=self._answers,
+        )
+        page = make_page(source, self.context.selection.current)
+        if self._answers.ask():
+            page = make_page(source, self.context.selection.current)
+        self._kind.setText("")
+        self.view.show_page(page)
+        self._update_buttons()
+
+    def _update_buttons(self) -> None:
+        self._back.setEnabled(self._place > 0)
+        self._forward.setEnabled(self._place < len(self._history) - 1)
+        self._machine.setEnabled(not self.context.selection.current.is_empty)
+
+
+SPEC = PanelSpec("inspector", "Inspector", "mdi6.information-outline", "right", 0, (), InspectorPanel)

@@ -1,0 +1,84 @@
+"""Changes single values of a page that is on the screen, because laying out all of it costs 30 ms."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from PySide6.QtGui import QTextCursor, QTextDocument, QTextTable
+
+from npuviz.ui.inspector.page import Cell, Page, Section, Table
+
+HEAD_TABLES = 1
+"""Tables of the document before those of the first section: the title."""
+
+
+class Place(NamedTuple):
+    """A value in a document: number of its table, row and column there."""
+
+    table: int
+    row: int
+    column: int
+
+
+def values(page: Page) -> Iterator[tuple[Place, tuple[Cell, ...]]]:
+    """Every value in a table of a page's document, with its cells."""
+    number = HEAD_TABLES
+    for section in page.sections:
+        if section.fields:
+            for row, item in enumerate(section.fields):
+                yield Place(number, row, 1), item.cells
+            number += 1
+        if section.table is not None and section.table.rows:
+            for row, cells in enumerate(section.table.rows):
+                for column, cell in enumerate(cells):
+                    yield Place(number, row + 1, column), (cell,)
+            number += 1
+
+
+def has_same_frame(old: Page, new: Page) -> bool:
+    """Whether the documents of two pages differ in values only: `values` gives the same places."""
+    if (old.kind, old.title, old.subtitle, old.op_type, len(old.sections)) != (
+        new.kind,
+        new.title,
+        new.subtitle,
+        new.op_type,
+        len(new.sections),
+    ):
+        return False
+    return all(_is_same_section(a, b) for a, b in zip(old.sections, new.sections, strict=True))
+
+
+def column_is_number(table: Table) -> list[bool]:
+    """Columns that are aligned to the right, of a table with rows."""
+    columns = zip(*table.rows, strict=True)
+    return [all(cell.is_number or not cell.text for cell in column) for column in columns]
+
+
+def document_tables(document: QTextDocument) -> list[QTextTable]:
+    """The tables of a document from top to bottom."""
+    return [frame for frame in document.rootFrame().childFrames() if isinstance(frame, QTextTable)]
+
+
+def replace_value(table: QTextTable, place: Place, html: str) -> None:
+    """Write other rich text into a cell of a table."""
+    cell = table.cellAt(place.row, place.column)
+    cursor = cell.firstCursorPosition()
+    cursor.setPosition(cell.lastCursorPosition().position(), QTextCursor.MoveMode.KeepAnchor)
+    cursor.insertHtml(html)
+
+
+def _is_same_section(old: Section, new: Section) -> bool:
+    if (old.title, old.sentences) != (new.title, new.sentences):
+        return False
+    if [item.label for item in old.fields] != [item.label for item in new.fields]:
+        return False
+    if old.table is None or new.table is None:
+        return old.table is new.table
+    a, b = old.table, new.table
+    return (a.headers, a.left_out, _filled(a)) == (b.headers, b.left_out, _filled(b)) and (
+        not a.rows or column_is_number(a) == column_is_number(b)
+    )
+
+
+def _filled(table: Table) -> list[list[bool]]:
+    """Which values have a text: Qt spaces what follows an empty one differently."""
+    return [[bool(cell.text) for cell in row] for row in table.rows]

@@ -1,0 +1,269 @@
+"""Shows a page of the inspector: text that can be selected, links, tables that can be copied."""
+
+import re
+from html import escape
+
+from PySide6.QtCore import QMimeData, QPoint, QUrl, Signal
+from PySide6.QtGui import QContextMenuEvent, QGuiApplication, QTextCursor, QTextOption
+from PySide6.QtWidgets import QMenu, QTextBrowser, QWidget
+
+from npuviz.base.units import THIN_SPACE
+from npuviz.ui.inspector.page import (
+    Cell,
+    Page,
+    Section,
+    Table,
+    changed_cells,
+    page_as_text,
+    plain,
+    table_as_csv,
+)
+from npuviz.ui.theme.theme import SIZE_NOTE, Theme
+from npuviz.ui.inspector.patch import (
+    Place,
+    column_is_number,
+    document_tables,
+    has_same_frame,
+    replace_value,
+    values,
+)
+from npuviz.workbench.selection import Selection
+
+BAR_LENGTH = 3
+BLOCK = "\u2588"
+MAX_LINKS = 20_000
+"""Every value written anew brings its link; from this number on the page is made again."""
+NARROW_NO_BREAK = "\u202f"
+TEXT_ROLES = ("text", "text-muted", "warning", "error", "ok", "accent")
+
+
+class InspectorView(QTextBrowser):
+    """One page as rich text.
+
+    followed  the Selection of a link that was clicked
+    """
+
+    followed = Signal(object)
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self._page = Page("", "")
+        self._links: list[Selection] = []
+        self._changed: set[int] = set()
+        self._marked: set[Place] = set()
+        self.setOpenLinks(False)
+        self.setFrameShape(QTextBrowser.Shape.NoFrame)
+        self.setStyleSheet("QTextBrowser, QTextBrowser:focus { border: none; border-radius: 0; padding: 0; }")
+        self.setWordWrapMode(QTextOption.WrapMode.WordWrap)
+        self.setAccessibleName("Details of the selection")
+        self.document().setDocumentMargin(8)
+        self.anchorClicked.connect(self._follow)
+
+    @property
+    def page(self) -> Page:
+        """What is shown."""
+        return self._page
+
+    def show_page(self, page: Page) -> None:
+        """Show a page; for the same thing in a new state the place stays and changes are marked."""
+        is_same = (page.kind, page.title, page.subtitle) == (
+            self._page.kind,
+            self._page.title,
+            self._page.subtitle,
+        )
+        if page == self._page and self._links:
+            return
+        place = self.verticalScrollBar().value() if is_same else 0
+        old, self._page = self._page, page
+        self._changed = changed_cells(old, page)
+        if is_same and self._patch(old):
+            return
+        self.refresh()
+        self.verticalScrollBar().setValue(place)
+
+    def refresh(self) -> None:
+        """Make the text again, in the colours of now."""
+        self._links = []
+        self.setHtml(self._html())
+        self._marked = self._marked_places()
+
+    def _marked_places(self) -> set[Place]:
+        """Values that are marked as changed."""
+        return {
+            place for place, cells in values(self._page) if any(id(cell) in self._changed for cell in cells)
+        }
+
+    def _patch(self, old: Page) -> bool:
+        """Write only the values that differ from the page shown; False if that is not possible."""
+        page = self._page
+        if len(self._links) > MAX_LINKS or not has_same_frame(old, page):
+            return False
+        marked = self._marked_places()
+        stale = marked ^ self._marked
+        changes = [
+            (place, cells)
+            for (place, cells), (_, before) in zip(values(page), values(old), strict=True)
+            if cells != before or place in stale
+        ]
+        tables = document_tables(self.document())
+        if any(place.table >= len(tables) for place, _ in changes):
+            return False
+        self._marked = marked
+        edit = QTextCursor(self.document())
+        edit.beginEditBlock()
+        for place, cells in changes:
+            text = f'<span style="color:{self._color("text")}">{self._cells(cells)}</span>'
+            replace_value(tables[place.table], place, text)
+        edit.endEditBlock()
+        return True
+
+    # -- copying --------------------------------------------------------------------------------------
+
+    def createMimeDataFromSelection(self) -> QMimeData:
+        """Numbers are copied without the thin spaces that group their digits."""
+        data = QMimeData()
+        data.setText(plain(self.textCursor().selection().toPlainText().replace(NARROW_NO_BREAK, THIN_SPACE)))
+        return data
+
+    def copy_page(self) -> None:
+        """Put the whole page on the clipboard as text."""
+        QGuiApplication.clipboard().setText(page_as_text(self._page))
+
+    def copy_table(self, section: Section) -> None:
+        """Put the table of a section on the clipboard as CSV."""
+        if section.table is not None:
+            QGuiApplication.clipboard().setText(table_as_csv(section.table))
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        self._make_menu(event.pos()).popup(event.globalPos())
+
+    def _make_menu(self, position: QPoint) -> QMenu:
+        menu = QMenu(self)
+        word = self.textCursor().hasSelection()
+        menu.addAction("Copy selection", self.copy).setEnabled(word)
+        menu.addAction("Copy page", self.copy_page)
+        for section in self._page.sections:
+            if section.table is not None and section.table.rows:
+                action = menu.addAction(f"Copy table \u201c{section.title}\u201d as CSV")
+                action.triggered.connect(lambda _checked=False, chosen=section: self.copy_table(chosen))
+        menu.aboutToHide.connect(menu.deleteLater)
+        return menu
+
+    # -- text -----------------------------------------------------------------------------------------
+
+    def _follow(self, url: QUrl) -> None:
+        index = int(url.fragment() or -1)
+        if 0 <= index < len(self._links):
+            self.followed.emit(self._links[index])
+
+    def _color(self, role: str) -> str:
+        return self._theme.color(role).name()
+
+    def _html(self) -> str:
+        page = self._page
+        mark = self._theme.operator_color(page.op_type).name() if page.op_type else self._color("accent")
+        parts = [
+            f'<table cellspacing="0" cellpadding="0" width="100%"><tr><td width="4" bgcolor="{mark}"></td>'
+            f'<td style="padding-left:8px"><span style="color:{self._color("text-muted")};'
+            f'font-size:{SIZE_NOTE}px">{escape(page.kind)}</span><br>'
+            f'<span style="font-size:15px;font-weight:600">{_breakable(page.title)}</span>'
+        ]
+        if page.subtitle:
+            parts.append(
+                f'<br><span style="color:{self._color("text-muted")}">{_breakable(page.subtitle)}</span>'
+            )
+        parts.append("</td></tr></table>")
+        parts += [self._section(section) for section in page.sections]
+        return f'<body style="color:{self._color("text")}">{"".join(parts)}</body>'
+
+    def _section(self, section: Section) -> str:
+        parts: list[str] = []
+        if section.title:
+            parts.append(
+                f'<p style="margin-top:12px;margin-bottom:3px;font-weight:600;font-size:{SIZE_NOTE}px;'
+                f'color:{self._color("text-muted")}">{escape(section.title.upper())}</p>'
+            )
+        else:
+            parts.append('<p style="margin-top:4px;margin-bottom:2px;font-size:4px">&nbsp;</p>')
+        for sentence in section.sentences:
+            parts.append(f'<p style="margin-top:1px;margin-bottom:3px">{self._cell(sentence)}</p>')
+        if section.fields:
+            rows = "".join(
+                f'<tr><td style="color:{self._color("text-muted")};padding-right:12px;white-space:nowrap">'
+                f"{escape(item.label)}</td><td>{self._cells(item.cells)}</td></tr>"
+                for item in section.fields
+            )
+            parts.append(f'<table cellspacing="0" cellpadding="2">{rows}</table>')
+        if section.table is not None:
+            parts.append(self._table(section.table))
+        return "".join(parts)
+
+    def _table(self, table: Table) -> str:
+        if not table.rows:
+            return f'<p style="color:{self._color("text-muted")};margin:0">none</p>'
+        align = ["right" if is_number else "left" for is_number in column_is_number(table)]
+        head = "".join(
+            f'<td align="{align[i]}" style="color:{self._color("text-muted")};font-size:{SIZE_NOTE}px;'
+            f'border-bottom:1px solid {self._color("border")};padding:1px 8px 1px 0">{escape(title)}</td>'
+            for i, title in enumerate(table.headers)
+        )
+        body = "".join(
+            "<tr>"
+            + "".join(
+                f'<td align="{align[i]}" style="padding:2px 8px 2px 0">{self._cell(cell)}</td>'
+                for i, cell in enumerate(row)
+            )
+            + "</tr>"
+            for row in table.rows
+        )
+        more = (
+            f'<p style="color:{self._color("text-muted")}">and {table.left_out} more</p>'
+            if table.left_out
+            else ""
+        )
+        return f'<table cellspacing="0" cellpadding="0"><tr>{head}</tr>{body}</table>{more}'
+
+    def _cells(self, cells: tuple[Cell, ...]) -> str:
+        return "&nbsp;&nbsp; ".join(self._cell(cell) for cell in cells)
+
+    def _bar(self, fraction: float) -> str:
+        full, eighths = divmod(round(fraction * BAR_LENGTH * 8), 8)
+        # A block of some eighths is as wide as a full one; its background shows beside it.
+        part = chr(ord(BLOCK) + 8 - eighths) if eighths else ""
+        empty = BLOCK * (BAR_LENGTH - full - len(part))
+        color, ground = self._color("compute"), self._color("border")
+        return (
+            f'<span style="color:{color};background-color:{ground}">{BLOCK * full}{part}</span>'
+            f'<span style="color:{ground}">{empty}</span>'
+        )
+
+    def _cell(self, cell: Cell) -> str:
+        text = _breakable(cell.text)
+        if cell.is_number:
+            text = escape(cell.text).replace(THIN_SPACE, NARROW_NO_BREAK)
+            # Rich text would turn the thin spaces between digits into breaking blanks.
+            family = self._theme.font_mono().family()
+            text = f'<span style="font-family:{family};white-space:pre-wrap">{text}</span>'
+        if cell.fraction >= 0:
+            text = f"{self._bar(cell.fraction)}&nbsp;{text}"
+        if cell.role in TEXT_ROLES:
+            text = f'<span style="color:{self._color(cell.role)}">{text}</span>'
+        elif cell.role:
+            # Data colours are made for areas, not for letters: a swatch carries them.
+            text = f'<span style="color:{self._color(cell.role)}">\u25a0</span>&nbsp;{text}'
+        if id(cell) in self._changed:
+            text = f'<span style="background-color:{self._color("changed")}">{text}</span>'
+        if cell.is_estimated:
+            mark = f'<span style="color:{self._color("estimated")}">\u2248&nbsp;</span>'
+            text = f'{mark}<span style="text-decoration:underline">{text}</span>'
+        if cell.link is not None:
+            self._links.append(cell.link)
+            style = f"color:{self._color('accent')};text-decoration:none"
+            text = f'<a href="#{len(self._links) - 1}" style="{style}">{text}</a>'
+        return text
+
+
+def _breakable(text: str) -> str:
+    """Escaped text that may be broken inside hierarchical names, by characters of no width."""
+    return re.sub(r"([/._])(?=\w)", "\\1\u200b", escape(text)).replace("\n", "<br>")

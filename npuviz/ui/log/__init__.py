@@ -1,0 +1,1 @@
+"""The log: assumptions, stops, failures, and how long work took."""

@@ -1,0 +1,1 @@
+"""The memory panel: what a memory holds now, what it held when, and the numbers inside."""

@@ -1,0 +1,393 @@
+"""The map of a memory now: address by bytes, coloured by tensor."""
+
+from collections.abc import Callable, Sequence
+
+from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import (
+    QHelpEvent,
+    QImage,
+    QMouseEvent,
+    QPainter,
+    QPaintEvent,
+    QPen,
+    QResizeEvent,
+    QWheelEvent,
+)
+from PySide6.QtWidgets import QToolTip, QWidget
+
+from npuviz.base.units import format_bytes, format_count
+from npuviz.sim.description import Memory
+from npuviz.sim.machine import Region
+from npuviz.ui.theme.theme import Theme
+from npuviz.ui.memory.colors import TensorColors
+from npuviz.ui.memory.layout import BankView, MapLayout, Painted, fit, paint_map, view_of
+from npuviz.ui.memory.partitions import PartitionLayout, paint_partitions
+from npuviz.ui.timeline.marks import translucent
+from npuviz.ui.timeline.style import blended, pixel
+
+GUTTER = 76
+MARGIN = 6
+AXIS = 16
+ROW_PIXELS = 24
+COLUMN_PIXELS = 72
+MIN_LABEL_WIDTH = 40
+DRAG_PIXELS = 4
+FREE_SHARE = 0.3
+
+
+class MemoryMap(QWidget):
+    """Shows the regions of one memory.
+
+    region_chosen  a Region was clicked, or None beside all of them
+    range_chosen   (address, size_bytes, banks) was dragged over
+    view_changed   other bytes are shown; `view` tells which
+    """
+
+    region_chosen = Signal(object)
+    view_changed = Signal()
+    range_chosen = Signal("qlonglong", "qlonglong", int)  # pyright: ignore[reportArgumentType]
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("memory.map")
+        self.setAccessibleName("Memory map")
+        self.setMouseTracking(True)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self._theme = theme
+        self._memory: Memory | None = None
+        self._extent = 0
+        self._regions: tuple[Region, ...] = ()
+        self._colors = TensorColors(theme, None)
+        self._image: QImage | None = None
+        self._layout: MapLayout | PartitionLayout | None = None
+        self._view: BankView | None = None
+        self._is_zoomed = False
+        self._had_regions = False
+        self._chosen: tuple[int, int, int] | None = None
+        self.value_of: Callable[[int, Region], str] | None = None
+        self._anchor: int | None = None
+        self._pressed_at = QPointF()
+        self._is_dragging = False
+        theme.changed.connect(self.refresh)
+
+    def sizeHint(self) -> QSize:
+        return QSize(480, 220)
+
+    @property
+    def regions(self) -> tuple[Region, ...]:
+        """What is on show."""
+        return self._regions
+
+    def set_colors(self, colors: TensorColors) -> None:
+        """Colours of the program's tensors."""
+        self._colors = colors
+        self.refresh()
+
+    @property
+    def view(self) -> BankView | None:
+        """Which bytes of each bank are shown."""
+        return self._view
+
+    def set_memory(self, memory: Memory | None, extent: int = 0) -> None:
+        """Show another memory; only its first `extent` bytes if that is not 0."""
+        self._memory = memory
+        self._extent = extent or (memory.size_bytes if memory else 0)
+        self._regions = ()
+        self._chosen = None
+        self._is_zoomed = self._had_regions = False
+        self._view = view_of(self._extent, self._num_banks()) if memory else None
+        self.refresh()
+
+    def set_regions(self, regions: Sequence[Region]) -> None:
+        """What the memory holds now. Unless zoomed by hand, the map shows as much as was ever used."""
+        fresh = tuple(regions)
+        if fresh == self._regions:
+            return
+        self._regions = fresh
+        if not self._is_zoomed and self._view is not None:
+            used = view_of(self._extent, self._num_banks(), [(r.address, r.size_bytes) for r in fresh])
+            if self._had_regions:
+                larger = max(used.shown_bytes if fresh else 0, self._view.shown_bytes)
+                used = BankView(used.num_banks, used.bank_bytes, 0, larger)
+            self._had_regions = self._had_regions or bool(fresh)
+            self._set_view(used)
+        self.refresh()
+
+    def show_whole(self) -> None:
+        """Show every byte."""
+        self._is_zoomed = True
+        self._set_view(view_of(self._extent, self._num_banks()))
+
+    def _num_banks(self) -> int:
+        memory = self._memory
+        return memory.num_banks if memory is not None and self._extent == memory.size_bytes else 1
+
+    def _set_view(self, view: BankView) -> None:
+        if view != self._view:
+            self._view = view
+            self.refresh()
+            self.view_changed.emit()
+
+    def set_chosen(self, address: int, size_bytes: int, banks: int = 1) -> None:
+        """Outline a byte range; size 0 for none."""
+        self._chosen = (address, size_bytes, banks) if size_bytes > 0 else None
+        self.update()
+
+    def refresh(self) -> None:
+        """Paint anew."""
+        self._image = None
+        self.update()
+
+    def region_at(self, address: int) -> Region | None:
+        """The last region that holds an address, or None."""
+        found = None
+        bank_bytes = self._view.bank_bytes if self._view is not None else 1
+        for region in self._regions:
+            if region.address > address:
+                break
+            if region.holds(address, bank_bytes):
+                found = region
+        return found
+
+    # -- painting ---------------------------------------------------------------------------------------
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._image = None
+
+    def _area(self) -> QRectF:
+        below = AXIS if self._view is not None and self._view.is_partitioned else 0
+        width, height = self.width() - GUTTER - MARGIN, self.height() - 2 * MARGIN - below
+        return QRectF(GUTTER, MARGIN, max(width, 1), max(height, 1))
+
+    def _painted(self) -> tuple[MapLayout | PartitionLayout, QImage]:
+        assert self._view is not None
+        ratio = self.devicePixelRatioF()
+        if self._image is None or self._layout is None or self._image.devicePixelRatio() != ratio:
+            area = self._area()
+            width, height = max(int(area.width() * ratio), 1), max(int(area.height() * ratio), 1)
+            surface, canvas = self._theme.color("surface"), self._theme.color("canvas")
+            items = [
+                Painted(
+                    region.address,
+                    region.size_bytes,
+                    pixel(
+                        self._colors.of_bytes(region.tensor, region.instruction)
+                        if region.is_valid
+                        else blended(canvas, self._colors.of_bytes(region.tensor, region.instruction), 0.45)
+                    ),
+                    not region.is_valid,
+                    region.banks,
+                )
+                for region in self._regions
+            ]
+            hatch = pixel(self._theme.color("text-muted"))
+            free = pixel(blended(surface, self._theme.color("border"), FREE_SHARE))
+            if self._view.is_partitioned:
+                layout = PartitionLayout(self._view, width, height)
+                pixels = paint_partitions(layout, items, pixel(surface), free, hatch)
+            else:
+                layout = fit(self._view, width, height, ratio)
+                pixels = paint_map(layout, items, pixel(surface), free, hatch)
+            image = QImage(
+                pixels.data, layout.width, layout.height, 4 * layout.width, QImage.Format.Format_RGB32
+            ).copy()
+            image.setDevicePixelRatio(ratio)
+            # Texts are part of the picture: painting them anew at every frame is dear.
+            painter = QPainter(image)
+            for region in self._regions:
+                self._paint_label(painter, layout, region)
+            painter.end()
+            self._layout, self._image = layout, image
+        return self._layout, self._image
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        painter.fillRect(self.rect(), self._theme.color("surface"))
+        if self._view is None:
+            painter.end()
+            return
+        layout, image = self._painted()
+        area = self._area()
+        painter.drawImage(area.topLeft(), image)
+        self._paint_gutter(painter, layout)
+        painter.translate(area.topLeft())
+        if self._chosen is not None:
+            self._paint_chosen(painter, layout, *self._chosen)
+        painter.end()
+
+    def _paint_gutter(self, painter: QPainter, layout: MapLayout | PartitionLayout) -> None:
+        """Addresses or partitions at the left, offsets in a partition below."""
+        theme = self._theme
+        ratio = self.devicePixelRatioF()
+        painter.setFont(theme.font_mono(11))
+        for mark in layout.rows(ROW_PIXELS * ratio):
+            painter.setPen(theme.color("text" if mark.is_main else "text-muted"))
+            high = max(mark.height / ratio + 2, 12)
+            area = QRectF(0, MARGIN + mark.place / ratio - 1, GUTTER - 8, high)
+            painter.drawText(area, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, mark.text)
+        if not isinstance(layout, PartitionLayout):
+            return
+        top = MARGIN + layout.height / ratio
+        for mark in layout.columns(COLUMN_PIXELS * ratio):
+            x = GUTTER + mark.place / ratio
+            painter.setPen(theme.color("text-disabled"))
+            painter.drawLine(QPointF(x, top), QPointF(x, top + 4))
+            painter.setPen(theme.color("text-muted"))
+            painter.drawText(QPointF(x + 4, top + 13), mark.text)
+
+    def _paint_label(self, painter: QPainter, layout: MapLayout | PartitionLayout, region: Region) -> None:
+        pieces = layout.pieces(region.address, region.size_bytes, region.banks)
+        if not pieces:
+            return
+        ratio = self.devicePixelRatioF()
+        best = max(pieces, key=lambda p: (p.right - p.left) * (p.bottom - p.top))
+        width, height = (best.right - best.left) / ratio, (best.bottom - best.top) / ratio
+        if width < MIN_LABEL_WIDTH or height < 11:
+            return
+        painter.setFont(self._theme.font_ui(11))
+        top, high = layout.label_band(best)
+        area = QRectF(best.left / ratio + 5, top / ratio, width - 10, high / ratio)
+        text = painter.fontMetrics().elidedText(region.label, Qt.TextElideMode.ElideMiddle, int(area.width()))
+        color = self._colors.of_bytes(region.tensor, region.instruction)
+        painter.setPen(self._theme.text_on(color) if region.is_valid else self._theme.color("text"))
+        painter.drawText(area, Qt.AlignmentFlag.AlignVCenter, text)
+
+    def _paint_chosen(
+        self,
+        painter: QPainter,
+        layout: MapLayout | PartitionLayout,
+        address: int,
+        size_bytes: int,
+        banks: int,
+    ) -> None:
+        ratio = self.devicePixelRatioF()
+        painter.setBrush(translucent(self._theme.color("accent"), 40))
+        painter.setPen(QPen(self._theme.color("text"), 1.5))
+        for piece in layout.pieces(address, size_bytes, banks):
+            box = QRectF(
+                piece.left / ratio,
+                piece.top / ratio,
+                max((piece.right - piece.left) / ratio, 3.0),
+                max((piece.bottom - piece.top) / ratio, 3.0),
+            )
+            painter.drawRect(box)
+
+    # -- pointing ---------------------------------------------------------------------------------------
+
+    def address_at(self, point: QPointF) -> int | None:
+        """Address under a point of the widget, None beside the map."""
+        if self._view is None:
+            return None
+        layout, _image = self._painted()
+        ratio = self.devicePixelRatioF()
+        area = self._area()
+        x, y = (point.x() - area.left()) * ratio, (point.y() - area.top()) * ratio
+        return layout.address_at(int(x), int(y)) if x >= 0 and y >= 0 else None
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        if event.button() == Qt.MouseButton.LeftButton:
+            self._anchor = self.address_at(event.position())
+            self._pressed_at = event.position()
+            self._is_dragging = False
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        if self._anchor is None:
+            return
+        if (event.position() - self._pressed_at).manhattanLength() >= DRAG_PIXELS:
+            self._is_dragging = True
+        if self._is_dragging:
+            chosen = self._dragged(event.position())
+            if chosen is not None:
+                self.set_chosen(*chosen)
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        if event.button() != Qt.MouseButton.LeftButton or self._anchor is None:
+            return
+        if self._is_dragging:
+            chosen = self._dragged(event.position()) or self._chosen
+            if chosen is not None:
+                self.range_chosen.emit(*chosen)
+        else:
+            self.region_chosen.emit(self.region_at(self._anchor))
+        self._anchor = None
+        self._is_dragging = False
+
+    def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
+        """Back to what is used, or to everything if that is what is shown."""
+        if self._is_zoomed and self._view is not None:
+            self._is_zoomed = self._had_regions = False
+            regions, self._regions = self._regions, ()
+            self.set_regions(regions)
+        else:
+            self.show_whole()
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        """Zoom at the pointer; with Shift move along the addresses."""
+        delta = event.angleDelta()
+        notches = (delta.y() or delta.x()) / 120
+        address = self.address_at(event.position())
+        if self._view is None:
+            return
+        self._is_zoomed = True
+        if event.modifiers() & Qt.KeyboardModifier.ShiftModifier:
+            self._set_view(self._view.panned(-notches / 4))
+        elif address is not None:
+            self._set_view(self._view.zoomed(2.0**-notches, address % self._view.bank_bytes))
+        event.accept()
+
+    def _dragged(self, point: QPointF) -> tuple[int, int, int] | None:
+        here = self.address_at(point)
+        if here is None or self._anchor is None or self._layout is None:
+            return None
+        if isinstance(self._layout, PartitionLayout):
+            # A rectangle: bytes from left to right, partitions from top to bottom.
+            size = self._layout.view.bank_bytes
+            (low, high), (top, bottom) = (
+                sorted(pair)
+                for pair in ((here % size, self._anchor % size), (here // size, self._anchor // size))
+            )
+            length = min(high + self._layout.bytes_per_pixel, size) - low
+            return top * size + low, length, bottom - top + 1
+        first, last = sorted((here, self._anchor))
+        return first, min(last + self._layout.bytes_per_pixel, self._extent) - first, 1
+
+    def event(self, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
+            address = self.address_at(QPointF(event.pos()))
+            if address is None:
+                QToolTip.hideText()
+            else:
+                QToolTip.showText(event.globalPos(), self.tooltip(address), self)
+            return True
+        return super().event(event)
+
+    def tooltip(self, address: int) -> str:
+        """What is at an address, as lines of text."""
+        region, view = self.region_at(address), self._view
+        here = f"{address:#x}"
+        if view is not None and view.is_partitioned:
+            bank, inside = divmod(address, view.bank_bytes)
+            here = f"partition {bank}, {inside:#x}"
+        if region is None:
+            return f"{here}\nfree"
+        value = self.value_of(address, region) if self.value_of is not None else ""
+        first, place = region.address, "at"
+        if view is not None and view.is_partitioned:
+            bank, first = divmod(region.address, view.bank_bytes)
+            place = (
+                f"partitions {bank} \u2013 {bank + region.banks - 1}," if region.banks > 1 else f"p{bank},"
+            )
+        shape = " x ".join(str(dim) for dim in region.shape) or "scalar"
+        lines = [
+            region.label or "unnamed",
+            f"{here}" + (f" = {value}" if value else ""),
+            f"{place} {first:#x} \u2013 {first + region.size_bytes:#x}",
+            f"{shape} {region.dtype}, {format_bytes(region.total_bytes)}",
+            f"since cycle {format_count(region.since)}",
+        ]
+        if not region.is_valid:
+            lines.append("bytes are still on their way")
+        if region.instruction >= 0:
+            lines.append(f"written by instruction {format_count(region.instruction)}")
+        return "\n".join(lines[:6])

@@ -1,0 +1,412 @@
+"""The memory panel: what a memory holds now, what it held when, and the numbers inside."""
+
+from typing import Any
+
+import numpy as np
+from PySide6.QtCore import QItemSelection, QPoint, Qt
+from PySide6.QtWidgets import (
+    QMenu,
+    QStackedLayout,
+    QTableView,
+    QWidget,
+)
+
+from npuviz.base.units import format_bytes, format_count
+from npuviz.program.dtypes import DTYPES, numpy_dtype
+from npuviz.sim.description import Memory
+from npuviz.sim.machine import Region
+from npuviz.ui.memory.asker import MemoryAsker
+from npuviz.ui.memory.range_text import range_text
+from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
+from npuviz.ui.kit.empty_state import EmptyState
+from npuviz.ui.memory.body import MemoryBody
+from npuviz.ui.memory.colors import TensorColors
+from npuviz.ui.memory.table import HEX, Contents, MemoryTable, format_cell
+from npuviz.ui.kit.picture import add_save_actions
+from npuviz.ui.kit.table_copy import add_copy_actions
+from npuviz.workbench.selection import MemoryRange, Selection
+
+EMPTY_TEXT = "Memories show which tensor lies where and its numbers at any cycle. Open a model to fill them."
+AUTO = "as the tensor"
+READABLE = tuple(name for name, dtype in DTYPES.items() if dtype.kind not in "Oc")
+"""Types whose bytes are numbers of one part."""
+NOT_SIMULATED = "not-simulated"
+UNKNOWN = "The contents are not known: this program is not simulated."
+COMPUTING = "computing the values\u2026"
+
+
+class MemoryPanel(Panel):
+    """Map or lifetimes above, contents below."""
+
+    def __init__(self, context: PanelContext) -> None:
+        super().__init__(context)
+        self._memories: tuple[Memory, ...] = ()
+        self._range: MemoryRange | None = None
+        self._region: Region | None = None
+        self._shown_region: Region | None = None
+        self._asker = MemoryAsker(self)
+        self._asker.answered.connect(self._show_answer)
+        self._asker.filled.connect(self._show_filled)
+        self.colors = TensorColors(context.theme, None)
+        self.table = MemoryTable(self._read)
+        body = MemoryBody(context.theme, self.table, [AUTO, HEX, *READABLE])
+        self.chooser, self.dtype = body.chooser, body.dtype
+        self.usage, self.numbers = body.usage, body.numbers
+        self.map, self.lifetimes, self.pictures = body.map, body.lifetimes, body.pictures
+        self.map.value_of = self._value_of
+        self.view, self._buttons, self._splitter = body.view, body.buttons, body.splitter
+        self._stack = QStackedLayout(self)
+        self._stack.addWidget(EmptyState(EMPTY_TEXT))
+        self._stack.addWidget(body)
+        self._connect()
+
+    def _connect(self) -> None:
+        self.chooser.currentIndexChanged.connect(self._memory_chosen)
+        self.dtype.currentIndexChanged.connect(lambda _index: self._show_contents())
+        self._buttons.idToggled.connect(self._view_chosen)
+        self.map.view_changed.connect(self._show_usage)
+        self.map.region_chosen.connect(self._region_chosen)
+        self.map.range_chosen.connect(self._range_chosen)
+        self.lifetimes.lifetime_chosen.connect(self._lifetime_chosen)
+        self.view.selectionModel().selectionChanged.connect(self._cells_chosen)
+        self.view.customContextMenuRequested.connect(lambda point: self._show_menu(self.view, point))
+        for widget in (self.map, self.lifetimes):
+            widget.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
+            widget.customContextMenuRequested.connect(
+                lambda point, source=widget: self._show_picture_menu(source, point)
+            )
+
+    # -- hooks ----------------------------------------------------------------------------------------
+
+    def on_session_changed(self) -> None:
+        description = self.model.description
+        self._memories = description.memories if description else ()
+        self._range = self._region = None
+        self._asker.move(None)
+        self._make_colors()
+        self.chooser.blockSignals(True)
+        self.chooser.clear()
+        self.chooser.addItems([memory.name for memory in self._memories])
+        # The fast memories are what one wants to look into first.
+        small = [place for place, memory in enumerate(self._memories) if memory.role != "dram"]
+        self.chooser.setCurrentIndex(small[0] if small else 0)
+        self.chooser.blockSignals(False)
+        self._stack.setCurrentIndex(1 if self._memories else 0)
+        self._memory_chosen()
+
+    def on_cycle_changed(self) -> None:
+        memory = self._memory()
+        if memory is None:
+            return
+        self.lifetimes.set_cursor_cycle(self.model.cycle)
+        session = self.model.session
+        if session is None or self.model.is_running:
+            return
+        self._asker.move(session.machine)
+        if self.pictures.currentIndex() == 1:
+            self.lifetimes.refresh_data()
+        self._look()
+
+    def _look(self) -> None:
+        """Ask the memory; values are computed on demand, so what takes long is shown when it is there."""
+        memory = self._memory()
+        if memory is None or not self._may_ask():
+            self._show_contents()
+        elif self._asker.look(memory, self._range):
+            self._show_answer()
+        else:
+            self.numbers.setText(COMPUTING)
+
+    def _may_ask(self) -> bool:
+        """A machine that has no still memories belongs to the worker while it runs."""
+        return not (self.model.is_running and self._asker.is_exclusive)
+
+    @property
+    def is_settled(self) -> bool:
+        return not self._asker.is_waiting
+
+    def _show_answer(self) -> None:
+        answer = self._asker.answer
+        if answer is None:
+            return
+        self.map.set_regions(answer.regions)
+        self._show_usage()
+        contents = self.table.contents
+        if self._range is None or contents.address != self._range.address:
+            self._show_contents()
+        else:
+            self.table.refresh()
+            self._show_numbers()
+        self.view.viewport().update()
+
+    def _show_filled(self) -> None:
+        self.table.show_again()
+        self._show_numbers()
+
+    def dispose(self) -> None:
+        self._asker.shut_down()
+        super().dispose()
+
+    def _show_usage(self) -> None:
+        """How full the memory is, and which part of it the map shows."""
+        memory, view = self._memory(), self.map.view
+        if memory is None or view is None:
+            return
+        used = sum(region.total_bytes for region in self.map.regions)
+        share = 100 * used / max(memory.size_bytes, 1)
+        text = f"{format_bytes(used)} of {format_bytes(memory.size_bytes)}  ({share:.1f} %)"
+        if not view.is_whole:
+            shown = format_bytes(view.shown_bytes)
+            first = f" from {view.offset:#x}" if view.offset else ""
+            text += (
+                f"   shown: {shown}{first} of each bank"
+                if view.num_banks > 1
+                else f"   shown: {shown}{first}"
+            )
+        self.usage.setText(text)
+
+    def on_running_changed(self, running: bool) -> None:
+        self.view.setEnabled(not running)
+
+    def on_theme_changed(self) -> None:
+        self._make_colors()
+
+    def _make_colors(self) -> None:
+        self.colors = TensorColors(self.theme, self.model.program)
+        self.map.set_colors(self.colors)
+        self.lifetimes.set_colors(self.colors)
+
+    def on_selection_changed(self, selection: Selection) -> None:
+        chosen = selection.memory
+        if chosen is None and selection.tensor is not None:
+            chosen = self._range_of_tensor(selection.tensor)
+        if chosen is None or chosen == self._range:
+            return
+        if not 0 <= chosen.memory < len(self._memories):
+            return
+        if self.chooser.currentIndex() != chosen.memory:
+            self.chooser.setCurrentIndex(chosen.memory)
+        self._choose(chosen, self.map.region_at(chosen.address))
+
+    def save_state(self) -> dict[str, Any]:
+        return {"sizes": self._splitter.sizes(), "view": self._buttons.checkedId()}
+
+    def restore_state(self, state: dict[str, Any]) -> None:
+        sizes, view = state.get("sizes"), state.get("view")
+        if isinstance(sizes, list) and len(sizes) == 2 and all(isinstance(size, int) for size in sizes):
+            self._splitter.setSizes(sizes)
+        if view in (0, 1):
+            self._buttons.button(view).setChecked(True)
+
+    # -- choosing ---------------------------------------------------------------------------------------
+
+    def _memory(self) -> Memory | None:
+        place = self.chooser.currentIndex()
+        return self._memories[place] if 0 <= place < len(self._memories) else None
+
+    def _memory_chosen(self) -> None:
+        memory = self._memory()
+        extent = self._extent(memory) if memory else 0
+        self._range = self._region = None
+        self._asker.drop()
+        self.map.set_memory(memory, extent)
+        banks = memory.num_banks if memory and extent == memory.size_bytes else 1
+        self.lifetimes.set_memory(self.model.reader, memory.id if memory else -1, extent, banks)
+        self._show_contents()
+        self.on_cycle_changed()
+
+    def _extent(self, memory: Memory) -> int:
+        """Bytes worth showing: all of a fast memory, the allocated part of a large one."""
+        program = self.model.program
+        if memory.role != "dram" or program is None:
+            return memory.size_bytes
+        ends = [a.address + a.size_bytes for a in program.memory_map.allocations if a.memory == memory.id]
+        return min(max(ends, default=memory.size_bytes), memory.size_bytes)
+
+    def _view_chosen(self, number: int, checked: bool) -> None:
+        if checked:
+            self.pictures.setCurrentIndex(number)
+            if number == 1 and self._memory() is not None:
+                self.lifetimes.refresh_data()
+
+    def _region_chosen(self, region: Region | None) -> None:
+        memory = self._memory()
+        if memory is None:
+            return
+        if region is None:
+            self._choose(None, None)
+            self.context.selection.set(Selection())
+            return
+        chosen = MemoryRange(memory.id, region.address, region.size_bytes, region.banks)
+        self._choose(chosen, region)
+        node = None
+        program = self.model.program
+        if program is not None and region.tensor >= 0:
+            producer = program.graph.tensors[region.tensor].producer
+            node = producer if producer >= 0 else None
+        self.context.selection.set(
+            Selection(
+                memory=chosen,
+                node=node,
+                tensor=region.tensor if region.tensor >= 0 else None,
+                instruction=region.instruction if region.instruction >= 0 else None,
+            )
+        )
+
+    def _range_chosen(self, address: int, size_bytes: int, banks: int = 1) -> None:
+        memory = self._memory()
+        if memory is not None:
+            chosen = MemoryRange(memory.id, address, size_bytes, banks)
+            self._choose(chosen, None)
+            self.context.selection.set(Selection(memory=chosen))
+
+    def _lifetime_chosen(self, row: np.void | None) -> None:
+        memory = self._memory()
+        if memory is None or row is None:
+            return
+        chosen = MemoryRange(memory.id, int(row["address"]), int(row["size_bytes"]))
+        self._choose(chosen, None)
+        tensor, instruction = int(row["tensor"]), int(row["instruction"])
+        self.context.selection.set(
+            Selection(
+                memory=chosen,
+                tensor=tensor if tensor >= 0 else None,
+                instruction=instruction if instruction >= 0 else None,
+                cycles=(int(row["start"]), int(row["end"])),
+            )
+        )
+
+    def _choose(self, chosen: MemoryRange | None, region: Region | None) -> None:
+        self._range, self._region = chosen, region
+        if chosen is None:
+            self.map.set_chosen(0, 0)
+        else:
+            self.map.set_chosen(chosen.address, chosen.size_bytes, chosen.banks)
+        self._asker.forget()
+        self._show_contents()
+        self._look()
+
+    def _range_of_tensor(self, tensor: int) -> MemoryRange | None:
+        memory = self._memory()
+        if memory is None:
+            return None
+        for region in self.map.regions:
+            if region.tensor == tensor:
+                return MemoryRange(memory.id, region.address, region.size_bytes, region.banks)
+        return None
+
+    # -- contents ---------------------------------------------------------------------------------------
+
+    def _read(self, address: int, size_bytes: int) -> bytes | None:
+        return self._asker.read(address, size_bytes) if self._may_ask() else None
+
+    def _show_contents(self) -> None:
+        memory = self._memory()
+        if memory is None:
+            self.table.set_contents(Contents())
+            self.numbers.clear()
+            return
+        address, size, banks = 0, memory.size_bytes, 1
+        dtype = self.dtype.currentText()
+        shape: tuple[int, ...] = ()
+        region = self._region
+        if self._range is not None:
+            address, size, banks = self._range.address, self._range.size_bytes, self._range.banks
+        elif self.map.regions:
+            # Nothing is chosen: the first thing in use says more than a large memory's zeros.
+            region = self.map.regions[0]
+            address, size, banks = region.address, region.size_bytes, region.banks
+        self._shown_region = region
+        is_region = region is not None and (region.address, region.size_bytes) == (address, size)
+        if region is not None and is_region and region.banks == banks:
+            shape = region.shape
+        if dtype == AUTO:
+            dtype = region.dtype if region is not None else memory.dtype
+        dtype = dtype if dtype in READABLE else HEX
+        self.table.set_contents(Contents(address, size, dtype, shape, banks, memory.bank_bytes))
+        width = 34 if self.table.contents.dtype == HEX else 78
+        self.view.horizontalHeader().setDefaultSectionSize(width)
+        self._show_numbers()
+
+    def _is_unknown(self) -> bool:
+        """Whether the program says that nothing of it is computed."""
+        program = self.model.program
+        return program is not None and any(note.code == NOT_SIMULATED for note in program.notes)
+
+    def _show_numbers(self) -> None:
+        """Say what is shown, and the plain numbers of the selected cells or of the range."""
+        is_unknown = self._is_unknown()
+        self.view.setVisible(not is_unknown)
+        self.dtype.setVisible(not is_unknown)
+        if is_unknown:
+            self.numbers.setText(UNKNOWN)
+            return
+        contents, memory = self.table.contents, self._memory()
+        label = self._shown_region.label if self._shown_region is not None else "bytes"
+        if not contents.size_bytes or memory is None:
+            self.numbers.clear()
+            return
+        whole = (contents.address, contents.size_bytes, contents.banks)
+        address, size, banks = self._selected_bytes() or whole
+        text = f"{label}  {range_text(memory, address, size, banks)}  {contents.dtype}"
+        has_choice = size * banks < memory.size_bytes
+        found = self.table.statistics(address, size, banks) if has_choice else None
+        if found is not None:
+            text += f"   min {found.low:.5g}   mean {found.mean:.5g}   max {found.high:.5g}"
+            if found.num_not_finite:
+                text += f"   not finite {format_count(found.num_not_finite)}"
+        self.numbers.setText(text)
+
+    def _value_of(self, address: int, region: Region) -> str:
+        """The number at an address of a region, if its bytes are there already."""
+        memory, answer = self._memory(), self._asker.answer
+        dtype = region.dtype if self.dtype.currentText() == AUTO else self.dtype.currentText()
+        if memory is None or answer is None or dtype not in READABLE:
+            return ""
+        size = numpy_dtype(dtype).itemsize
+        start = region.address
+        if region.banks > 1:
+            start += (address - start) // memory.bank_bytes * memory.bank_bytes
+        data = answer.kept(start + (address - start) // size * size, size)
+        return format_cell(data, dtype) if data is not None else ""
+
+    def _selected_bytes(self) -> tuple[int, int, int] | None:
+        """Address, size and banks from the first to the last selected cell."""
+        indexes = self.view.selectionModel().selection()
+        if indexes.isEmpty():
+            return None
+        box = indexes.first()
+        contents = self.table.contents
+        first = contents.address_of(box.top(), box.left())
+        last = contents.address_of(box.bottom(), box.right()) + contents.item_bytes
+        banks = contents.place_of(box.bottom(), 0)[0] - contents.place_of(box.top(), 0)[0] + 1
+        if banks > 1:
+            # Over several banks, the same bytes of each.
+            last -= (banks - 1) * contents.bank_bytes
+            last = last if last > first else first + contents.item_bytes
+        start = contents.start_of(contents.place_of(box.top(), 0)[0])
+        return first, min(last, start + contents.size_bytes) - first, banks
+
+    def _cells_chosen(self, _selected: QItemSelection, _deselected: QItemSelection) -> None:
+        chosen, memory = self._selected_bytes(), self._memory()
+        if chosen is None or memory is None or not self.view.hasFocus():
+            return
+        self.map.set_chosen(*chosen)
+        self._show_numbers()
+
+    def _show_menu(self, view: QTableView, point: QPoint) -> None:
+        menu = QMenu(self)
+        add_copy_actions(menu, view)
+        chosen, memory = self._selected_bytes(), self._memory()
+        if chosen is not None and memory is not None:
+            menu.addAction("Select these bytes", lambda: self._range_chosen(*chosen))
+        add_save_actions(menu, self, "memory")
+        menu.exec(view.viewport().mapToGlobal(point))
+
+    def _show_picture_menu(self, source: QWidget, point: QPoint) -> None:
+        menu = QMenu(self)
+        add_save_actions(menu, source, "memory")
+        menu.exec(source.mapToGlobal(point))
+
+
+SPEC = PanelSpec("memory", "Memory", "mdi6.memory", "bottom", 30, (), MemoryPanel)

@@ -1,0 +1,1 @@
+"""The listing: instructions of one unit or of all, of any length."""

@@ -1,0 +1,277 @@
+"""Draws a listing of any length: only visible rows are decoded."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from PySide6.QtCore import QEvent, QPoint, QRect, Qt, Signal
+from PySide6.QtGui import (
+    QContextMenuEvent,
+    QHelpEvent,
+    QKeyEvent,
+    QMouseEvent,
+    QPainter,
+    QPaintEvent,
+    QResizeEvent,
+)
+from PySide6.QtWidgets import QAbstractScrollArea, QToolTip, QWidget
+
+from npuviz.program.instruction import Instruction
+from npuviz.ui.program.rows import Decoder, ListingRows
+from npuviz.ui.theme.theme import Theme
+from npuviz.ui.program.row_painter import GUTTER_WIDTH, RowLook, RowPainter
+
+MAX_SCROLL = 2_000_000_000
+"""Scroll bars count in 32 bits: longer listings scroll several rows a step."""
+
+
+@dataclass(frozen=True)
+class ListingMarks:
+    """What lies over the rows, by instruction index.
+
+    counters      instruction -> names of the units whose next instruction it is
+    breakpoints   instruction -> whether it is enabled
+    """
+
+    counters: Mapping[int, str] = field(default_factory=dict[int, str])
+    breakpoints: Mapping[int, bool] = field(default_factory=dict[int, bool])
+
+
+class ProgramListing(QAbstractScrollArea):
+    """A listing with gutter, program counters and a heading that names the operator on top.
+
+    chosen             the user picked an instruction
+    breakpoint_toggled the gutter of an instruction was clicked
+    menu_requested     instruction and global position of a context menu
+    """
+
+    chosen = Signal(object)
+    breakpoint_toggled = Signal(object)
+    menu_requested = Signal(object, QPoint)
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self._rows = ListingRows([])
+        self._decoder: Decoder | None = None
+        self._painter = RowPainter(theme)
+        self._marks = ListingMarks()
+        self._selected = -1
+        self._selected_node = -1
+        self._hover_row = -1
+        self._scale = 1
+        self._wheel = 0
+        self.setFrameShape(QAbstractScrollArea.Shape.NoFrame)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setAccessibleName("Instructions")
+        self.setAccessibleDescription("Arrow keys move, F9 sets a breakpoint, Ctrl+F searches")
+        self.viewport().setMouseTracking(True)
+
+    # -- contents ---------------------------------------------------------------------------------
+
+    @property
+    def rows(self) -> ListingRows:
+        """The rows shown."""
+        return self._rows
+
+    @property
+    def selected(self) -> int:
+        """Instruction of the current row, -1 if none."""
+        return self._selected
+
+    @property
+    def first_row(self) -> int:
+        """The topmost row."""
+        return min(self.verticalScrollBar().value() * self._scale, max(0, len(self._rows) - 1))
+
+    @property
+    def num_visible(self) -> int:
+        """Rows that fit completely."""
+        return max(1, (self.viewport().height() - self._heading_height()) // self._theme.row_height)
+
+    def show_rows(self, rows: ListingRows, decoder: Decoder | None, look: RowLook) -> None:
+        """Take other rows; keeps the selection, drops the scroll position."""
+        self._rows, self._decoder = rows, decoder
+        self._painter.set_look(look)
+        self._update_range()
+        self.verticalScrollBar().setValue(0)
+        self.viewport().update()
+
+    def set_marks(self, marks: ListingMarks) -> None:
+        """Draw other program counters and breakpoints."""
+        if marks == self._marks:
+            return
+        before, self._marks = self._marks, marks
+        for old, new in ((before.counters, marks.counters), (before.breakpoints, marks.breakpoints)):
+            for instruction in old.keys() | new.keys():
+                if old.get(instruction) != new.get(instruction):
+                    self._update_row(instruction)
+
+    def select(self, instruction: int, node: int = -1) -> None:
+        """Mark an instruction as current, or all instructions of a node; -1 for neither."""
+        self._selected, self._selected_node = instruction, node
+        self.viewport().update()
+
+    def reveal(self, instruction: int) -> None:
+        """Scroll so that an instruction (or its successor here) can be seen; no move if it already is."""
+        row = self._rows.row_at_or_after(instruction)
+        first, count = self.first_row, self.num_visible
+        if not first <= row < first + count:
+            self._scroll_to(row - count // 3)
+            self.viewport().update()
+
+    def move_by(self, rows: int) -> None:
+        """Make a row above or below the current one current."""
+        if not len(self._rows):
+            return
+        row = self._rows.row_of(self._selected)
+        if row is None:
+            row = self.first_row - (1 if rows > 0 else 0)
+        self._choose_row(min(max(0, row + rows), len(self._rows) - 1))
+
+    def instruction_near(self, y: int) -> int | None:
+        """Instruction at a vertical position of the viewport."""
+        row = self._row_at(y)
+        return None if row is None else self._rows.instruction_at(row)
+
+    # -- drawing ----------------------------------------------------------------------------------
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self.viewport())
+        area = self.viewport().rect()
+        painter.fillRect(area, self._theme.color("surface"))
+        if self._decoder is None or not len(self._rows):
+            return
+        height, top = self._theme.row_height, self._heading_height()
+        first = self.first_row
+        indices = self._rows.instructions(first, area.height() // height + 2)
+        previous = self._node_before(first)
+        top_instruction: Instruction | None = None
+        for place, index in enumerate(indices.tolist()):
+            instruction = self._decoder.describe(index)
+            top_instruction = top_instruction or instruction
+            row = QRect(0, top + place * height, area.width(), height)
+            starts_group, previous = instruction.node != previous and place > 0, instruction.node
+            if not event.region().intersects(row):
+                continue
+            self._painter.paint_row(
+                painter,
+                row,
+                instruction,
+                is_selected=index == self._selected,
+                is_related=self._selected < 0 and 0 <= self._selected_node == instruction.node,
+                is_hovered=first + place == self._hover_row,
+                starts_group=starts_group,
+                counter=self._marks.counters.get(index),
+                breakpoint_enabled=self._marks.breakpoints.get(index),
+            )
+        if top_instruction is not None:
+            self._painter.paint_heading(painter, QRect(0, 0, area.width(), top), top_instruction)
+        if self.hasFocus():
+            painter.setPen(self._theme.color("accent"))
+            painter.drawLine(0, 0, area.width(), 0)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._update_range()
+
+    def _update_row(self, instruction: int) -> None:
+        """Draw the row of an instruction again, if it can be seen."""
+        row = self._rows.row_of(instruction)
+        if row is None or not 0 <= row - self.first_row <= self.num_visible + 1:
+            return
+        height = self._theme.row_height
+        top = self._heading_height() + (row - self.first_row) * height
+        self.viewport().update(0, top, self.viewport().width(), height)
+
+    def _heading_height(self) -> int:
+        return self._theme.row_height
+
+    def _node_before(self, row: int) -> int:
+        if row <= 0 or self._decoder is None:
+            return -2
+        return self._decoder.describe(self._rows.instruction_at(row - 1)).node
+
+    def _update_range(self) -> None:
+        total = len(self._rows)
+        self._scale = max(1, -(-total // MAX_SCROLL))
+        bar = self.verticalScrollBar()
+        bar.setPageStep(max(1, self.num_visible // self._scale))
+        bar.setSingleStep(1)
+        bar.setRange(0, max(0, total - self.num_visible + self._scale - 1) // self._scale)
+
+    def _scroll_to(self, row: int) -> None:
+        self.verticalScrollBar().setValue(max(0, row) // self._scale)
+
+    # -- mouse and keys -----------------------------------------------------------------------------
+
+    def _row_at(self, y: int) -> int | None:
+        y -= self._heading_height()
+        row = self.first_row + y // self._theme.row_height
+        return row if y >= 0 and row < len(self._rows) else None
+
+    def _choose_row(self, row: int) -> None:
+        instruction = self._rows.instruction_at(row)
+        self.select(instruction)
+        first, count = self.first_row, self.num_visible
+        if row < first:
+            self._scroll_to(row)
+        elif row >= first + count:
+            self._scroll_to(row - count + 1)
+        self.chosen.emit(instruction)
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        row = self._row_at(int(event.position().y()))
+        if row is None or event.button() != Qt.MouseButton.LeftButton:
+            return
+        if event.position().x() < GUTTER_WIDTH:
+            self.breakpoint_toggled.emit(self._rows.instruction_at(row))
+        else:
+            self._choose_row(row)
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        row = self._row_at(int(event.position().y()))
+        self._set_hover(-1 if row is None else row)
+
+    def leaveEvent(self, event: QEvent) -> None:
+        self._set_hover(-1)
+        super().leaveEvent(event)
+
+    def _set_hover(self, row: int) -> None:
+        if row != self._hover_row:
+            self._hover_row = row
+            self.viewport().update()
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        row = self._row_at(event.pos().y())
+        if row is not None:
+            self._choose_row(row)
+            self.menu_requested.emit(self._rows.instruction_at(row), event.globalPos())
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        page = self.num_visible - 1
+        moves = {
+            Qt.Key.Key_Up: -1,
+            Qt.Key.Key_Down: 1,
+            Qt.Key.Key_PageUp: -page,
+            Qt.Key.Key_PageDown: page,
+            Qt.Key.Key_Home: -len(self._rows),
+            Qt.Key.Key_End: len(self._rows),
+        }
+        move = moves.get(Qt.Key(event.key()))
+        if move is None or event.modifiers() & Qt.KeyboardModifier.ControlModifier:
+            super().keyPressEvent(event)
+        else:
+            self.move_by(move)
+
+    def viewportEvent(self, event: QEvent) -> bool:
+        if isinstance(event, QHelpEvent):
+            row = self._row_at(event.pos().y())
+            text = (
+                ""
+                if row is None or self._decoder is None
+                else self._painter.tooltip(self._decoder.describe(self._rows.instruction_at(row)))
+            )
+            QToolTip.showText(event.globalPos(), text, self.viewport())
+            return True
+        return super().viewportEvent(event)

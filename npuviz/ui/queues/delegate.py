@@ -1,0 +1,141 @@
+"""Draws bars and histories inside the queue table."""
+
+from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QPointF, QRectF, QSize, Qt
+from PySide6.QtGui import QPainter, QPen, QPolygonF
+from PySide6.QtWidgets import QStyledItemDelegate, QStyleOptionViewItem
+
+from npuviz.ui.theme.theme import Theme
+from npuviz.ui.queues.table import (
+    HISTORY,
+    HISTORY_ROLE,
+    OCCUPANCY,
+    STATE_ROLE,
+    History,
+    QueueGroup,
+    QueueState,
+)
+from npuviz.ui.timeline.marks import translucent
+
+NUMBER_WIDTH = 74
+
+
+class QueueDelegate(QStyledItemDelegate):
+    """Occupancy as a bar with its numbers beside it, history as a small curve; changed rows are tinted."""
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
+        self._theme = theme
+
+    def sizeHint(self, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex) -> QSize:
+        found = super().sizeHint(option, index)
+        return QSize(found.width(), self._theme.row_height)
+
+    def paint(
+        self, painter: QPainter, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex
+    ) -> None:
+        state = index.data(STATE_ROLE)
+        if isinstance(state, QueueGroup):
+            self._group(painter, option, index, state)
+            return
+        if not isinstance(state, QueueState):
+            return
+        painter.save()
+        area: QRectF = QRectF(option.rect)
+        if state.is_changed:
+            painter.fillRect(area, self._theme.color("changed"))
+        if index.column() not in (OCCUPANCY, HISTORY):
+            painter.restore()
+            super().paint(painter, option, index)
+            return
+        inner = area.adjusted(8, 4, -8, -4)
+        if index.column() == OCCUPANCY:
+            self._bar(painter, inner, state)
+        else:
+            history = index.data(HISTORY_ROLE)
+            if isinstance(history, History):
+                self._history(painter, inner, history)
+        painter.restore()
+
+    def _group(
+        self,
+        painter: QPainter,
+        option: QStyleOptionViewItem,
+        index: QModelIndex | QPersistentModelIndex,
+        group: QueueGroup,
+    ) -> None:
+        """The name in bold; the fills of its queues side by side while they are folded."""
+        painter.save()
+        area = QRectF(option.rect)
+        painter.fillRect(area, self._theme.color("changed" if group.is_changed else "raised"))
+        if index.column() == OCCUPANCY:
+            painter.setFont(self._theme.font_ui(12))
+            painter.setPen(self._theme.color("text"))
+            right = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight
+            text = area.adjusted(8, 0, -8, 0)
+            painter.drawText(text, right, group.text)
+            room = text.width() - painter.fontMetrics().horizontalAdvance(group.text) - 8
+            if group.is_folded:
+                self._fills(painter, QRectF(text.left(), area.top() + 4, room, area.height() - 8), group)
+        elif index.column() not in (HISTORY,):
+            painter.setFont(self._theme.font_ui(12, bold=True))
+            painter.setPen(self._theme.color("text"))
+            flags = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft
+            painter.drawText(area.adjusted(4, 0, -4, 0), flags, str(index.data() or ""))
+        painter.restore()
+
+    def _fills(self, painter: QPainter, area: QRectF, group: QueueGroup) -> None:
+        count = len(group.fractions)
+        step = min(area.width() / max(count, 1), 9.0)
+        if step < 2:
+            return
+        for number, fraction in enumerate(group.fractions):
+            slot = QRectF(area.left() + number * step, area.top(), step - 1, area.height())
+            painter.fillRect(slot, self._theme.color("canvas"))
+            # What holds anything can be seen, however little it is.
+            high = max(slot.height() * fraction, 2.0) if fraction > 0 else 0.0
+            color = self._theme.heat_color(0.3 + 0.65 * fraction)
+            painter.fillRect(QRectF(slot.left(), slot.bottom() - high, slot.width(), high), color)
+
+    def _bar(self, painter: QPainter, area: QRectF, state: QueueState) -> None:
+        theme = self._theme
+        painter.setFont(theme.font_ui(12))
+        painter.setPen(theme.color("text"))
+        numbers = QRectF(area.right() - NUMBER_WIDTH, area.top() - 4, NUMBER_WIDTH, area.height() + 8)
+        painter.drawText(numbers, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight, state.text)
+        bar = QRectF(area.left(), area.top() + 1, area.width() - NUMBER_WIDTH - 8, area.height() - 2)
+        if bar.width() < 12:
+            return
+        painter.fillRect(bar, theme.color("canvas"))
+        # The darkest end of the scale cannot be told from the background.
+        color = theme.heat_color(0.3 + 0.65 * state.fraction)
+        painter.fillRect(QRectF(bar.left(), bar.top(), bar.width() * state.fraction, bar.height()), color)
+        if 1 < state.capacity <= bar.width() / 6:
+            painter.setPen(translucent(theme.color("surface"), 200))
+            for slot in range(1, state.capacity):
+                x = round(bar.left() + bar.width() * slot / state.capacity)
+                painter.drawLine(QPointF(x, bar.top()), QPointF(x, bar.bottom() - 1))
+        limit = state.capacity or state.peak
+        if limit and state.peak:
+            x = bar.left() + bar.width() * min(state.peak / limit, 1.0)
+            painter.fillRect(QRectF(x - 1, bar.top() - 2, 2, bar.height() + 4), theme.color("text-muted"))
+
+    def _history(self, painter: QPainter, area: QRectF, history: History) -> None:
+        count = len(history.high)
+        if count < 2:
+            return
+        theme = self._theme
+        scale = area.height() / max(history.limit, 1)
+        step = area.width() / count
+        points = [QPointF(area.left(), area.bottom())]
+        for place, value in enumerate(history.high.tolist()):
+            y = area.bottom() - min(value * scale, area.height())
+            points.append(QPointF(area.left() + place * step, y))
+            points.append(QPointF(area.left() + (place + 1) * step, y))
+        points.append(QPointF(area.right(), area.bottom()))
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(translucent(theme.color("text-muted"), 70))
+        painter.drawPolygon(QPolygonF(points))
+        painter.setPen(QPen(theme.color("text-muted"), 1))
+        painter.drawPolyline(QPolygonF(points[1:-1]))
+        x = area.left() + area.width() * history.cursor
+        painter.fillRect(QRectF(x - 0.5, area.top() - 2, 1.5, area.height() + 4), theme.color("cursor"))

@@ -1,0 +1,234 @@
+"""The queues panel: how full every queue is, what waits in it, and how it came to that."""
+
+from typing import Any
+
+from PySide6.QtCore import QItemSelection, QModelIndex, QPoint, Qt
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import (
+    QHeaderView,
+    QMenu,
+    QSplitter,
+    QStackedLayout,
+    QTableView,
+)
+
+from npuviz.sim.description import Queue
+from npuviz.trace.schema import Track
+from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
+from npuviz.ui.kit.empty_state import EmptyState
+from npuviz.ui.kit.picture import add_save_actions
+from npuviz.ui.queues.delegate import QueueDelegate
+from npuviz.ui.queues.entries import EntryTable
+from npuviz.ui.queues.table import HEAD, HISTORY, History, QueueState, QueueTable
+from npuviz.ui.kit.table_copy import add_copy_actions, add_copy_key
+from npuviz.ui.kit.table_view import make_table, on_key
+from npuviz.workbench.selection import Selection
+
+EMPTY_TEXT = "Queues show how many entries wait at every unit and which come next. Open a model to fill them."
+HISTORY_POINTS = 96
+GROUPED_FROM = 8
+"""So many queues of units in several groups are shown in groups."""
+FOLDED_FROM = 24
+"""So many queues start with their groups folded."""
+NARROW_PIXELS = 640
+HISTORY_SHARE = 0.02
+MIN_HISTORY_CYCLES = 200
+
+
+class QueuesPanel(Panel):
+    """Table of queues beside the entries of the chosen one."""
+
+    def __init__(self, context: PanelContext) -> None:
+        super().__init__(context)
+        self._queues: tuple[Queue, ...] = ()
+        self._tracks: dict[int, Track] = {}
+        self._shown_cycle = -1
+        self._is_following = False
+        self._estimated: set[int] = set()
+        self.table = QueueTable(self._history)
+        self.entries = EntryTable()
+        self._delegate = QueueDelegate(context.theme)
+        self.view = self._make_view(self.table, "queues.table", "Queues", (124, 156, 48, 120, 120))
+        self.view.setItemDelegate(self._delegate)
+        self.view.clicked.connect(self._clicked)
+        for key in (Qt.Key.Key_Return, Qt.Key.Key_Space):
+            on_key(self.view, key, lambda: self._clicked(self.view.currentIndex()))
+        header = self.view.horizontalHeader()
+        header.setSectionResizeMode(HISTORY, QHeaderView.ResizeMode.Stretch)
+        header.setStretchLastSection(False)
+        self.view.setColumnHidden(HEAD, True)
+        widths = (32, 180, 84, 96)
+        self.entry_view = self._make_view(self.entries, "queues.entries", "Entries of the queue", widths)
+        self._splitter = QSplitter(Qt.Orientation.Horizontal)
+        self._splitter.addWidget(self.view)
+        self._splitter.addWidget(self.entry_view)
+        self._splitter.setStretchFactor(0, 3)
+        self._splitter.setStretchFactor(1, 2)
+        self._stack = QStackedLayout(self)
+        self._stack.addWidget(EmptyState(EMPTY_TEXT))
+        self._stack.addWidget(self._splitter)
+        self.setFocusProxy(self.view)
+        self.view.selectionModel().selectionChanged.connect(self._queue_chosen)
+        self.entry_view.selectionModel().selectionChanged.connect(self._entry_chosen)
+
+    def _make_view(
+        self, model: QueueTable | EntryTable, name: str, title: str, widths: tuple[int, ...]
+    ) -> QTableView:
+        view = make_table(model, self.theme, title, object_name=name, widths=widths, is_single=True)
+        view.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
+        view.customContextMenuRequested.connect(lambda point: self._show_menu(view, point))
+        add_copy_key(view)
+        return view
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        is_narrow = self.width() < NARROW_PIXELS
+        self._splitter.setOrientation(Qt.Orientation.Vertical if is_narrow else Qt.Orientation.Horizontal)
+
+    # -- hooks ----------------------------------------------------------------------------------------
+
+    def on_session_changed(self) -> None:
+        description = self.model.description
+        self._queues = description.queues if description else ()
+        self._tracks = {}
+        self._shown_cycle = -1
+        if description is not None:
+            counters = {track.name: track for track in description.tracks if track.kind == "counter"}
+            for queue in self._queues:
+                found = counters.get(queue.probe) or counters.get(queue.name)
+                if found is not None:
+                    self._tracks[queue.id] = found
+        units = {unit.id: unit for unit in description.units} if description else {}
+        groups = [units[q.unit].group if q.unit in units else "" for q in self._queues]
+        self._estimated = {unit.id for unit in units.values() if unit.estimated}
+        is_grouped = len(set(groups)) > 1 and len(groups) >= GROUPED_FROM
+        folded = set(groups) if len(groups) >= FOLDED_FROM else set[str]()
+        self.table.set_groups(groups if is_grouped else (), folded)
+        self.entries.set_entries((), ())
+        self._stack.setCurrentIndex(1 if self._queues else 0)
+        self.on_cycle_changed()
+        if self._queues:
+            self.view.selectRow(self.table.row_of(0))
+
+    def on_cycle_changed(self) -> None:
+        session = self.model.session
+        if session is None or self.model.is_running:
+            return
+        machine = session.machine
+        peaks = {name: peak for name, peak, _capacity in machine.summary().queues}
+        before = {state.id: state for state in self.table.states}
+        moved = self._shown_cycle != session.cycle
+        self._shown_cycle = session.cycle
+        states: list[QueueState] = []
+        for queue in self._queues:
+            entries = tuple(machine.queue_entries(queue.id))
+            occupancy = int(machine.read(queue.probe)) if queue.probe else len(entries)
+            old = before.get(queue.id)
+            changed = old is not None and (old.occupancy != occupancy or old.entries != entries)
+            if old is not None and not moved and not changed:
+                changed = old.is_changed
+            peak = max(peaks.get(queue.name, 0), occupancy)
+            is_assumed = queue.unit in self._estimated
+            states.append(
+                QueueState(
+                    queue.id,
+                    queue.name,
+                    occupancy,
+                    queue.capacity,
+                    peak,
+                    entries,
+                    changed,
+                    queue.doc,
+                    is_assumed,
+                )
+            )
+        self.table.set_states(states)
+        self.table.refresh_history()
+        self._show_entries()
+
+    def on_running_changed(self, running: bool) -> None:
+        self.view.setEnabled(not running)
+        self.entry_view.setEnabled(not running)
+
+    def on_selection_changed(self, selection: Selection) -> None:
+        if selection.unit is None:
+            return
+        chosen = self._chosen()
+        if chosen is not None and self._queues[chosen].unit == selection.unit:
+            return
+        for place, queue in enumerate(self._queues):
+            if queue.unit == selection.unit:
+                # What was selected elsewhere must not be replaced by the unit of this queue.
+                self._is_following = True
+                self.view.selectRow(self.table.row_of(place))
+                self._is_following = False
+                return
+
+    def save_state(self) -> dict[str, Any]:
+        return {"sizes": self._splitter.sizes()}
+
+    def restore_state(self, state: dict[str, Any]) -> None:
+        sizes = state.get("sizes")
+        if isinstance(sizes, list) and len(sizes) == 2 and all(isinstance(size, int) for size in sizes):
+            self._splitter.setSizes(sizes)
+
+    # -- inside -----------------------------------------------------------------------------------------
+
+    def _history(self, place: int) -> History | None:
+        reader = self.model.reader
+        queue = self._queues[place]
+        track = self._tracks.get(queue.id)
+        if reader is None or track is None:
+            return None
+        cycle = self._shown_cycle
+        half = max(round(reader.end_cycle * HISTORY_SHARE), MIN_HISTORY_CYCLES)
+        first = max(cycle - half, 0)
+        _cycles, low, high, _last = reader.counter(track.id, (first, first + 2 * half), HISTORY_POINTS)
+        limit = queue.capacity or max(int(high.max(initial=0)), 1)
+        return History(low, high, limit, (cycle - first) / (2 * half))
+
+    def _chosen(self) -> int | None:
+        """Place of the chosen queue."""
+        rows = self.view.selectionModel().selectedRows()
+        return self.table.place_at(rows[0].row()) if rows else None
+
+    def _clicked(self, index: QModelIndex) -> None:
+        """Fold or unfold a group."""
+        if index.isValid() and self.table.place_at(index.row()) is None:
+            self.table.toggle(index.row())
+            self.view.selectRow(index.row())
+
+    def _show_entries(self) -> None:
+        chosen = self._chosen()
+        reader = self.model.reader
+        names = reader.schema.node_names if reader else ()
+        entries = self.table.states[chosen].entries if chosen is not None else ()
+        self.entries.set_entries(entries, names)
+
+    def _queue_chosen(self, _selected: QItemSelection, _deselected: QItemSelection) -> None:
+        self._show_entries()
+        chosen = self._chosen()
+        if chosen is not None and self.view.hasFocus() and not self._is_following:
+            unit = self._queues[chosen].unit
+            self.context.selection.set(Selection(unit=unit if unit >= 0 else None))
+
+    def _entry_chosen(self, _selected: QItemSelection, _deselected: QItemSelection) -> None:
+        rows = self.entry_view.selectionModel().selectedRows()
+        if not rows or not self.entry_view.hasFocus():
+            return
+        entry = self.entries.entries[rows[0].row()]
+        self.context.selection.set(
+            Selection(
+                instruction=entry.instruction if entry.instruction >= 0 else None,
+                node=entry.node if entry.node >= 0 else None,
+            )
+        )
+
+    def _show_menu(self, view: QTableView, point: QPoint) -> None:
+        menu = QMenu(self)
+        add_copy_actions(menu, view)
+        add_save_actions(menu, self, "queues")
+        menu.exec(view.viewport().mapToGlobal(point))
+
+
+SPEC = PanelSpec("queues", "Queues", "mdi6.tray-full", "bottom", 20, (), QueuesPanel)

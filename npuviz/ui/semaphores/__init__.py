@@ -1,0 +1,1 @@
+"""The semaphores panel: what they count, and who waits for what."""

@@ -1,0 +1,185 @@
+"""The semaphores panel: what they count, who updates them, and who waits for what."""
+
+from PySide6.QtCore import QModelIndex, QPoint
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QLineEdit, QMenu, QStackedLayout, QVBoxLayout, QWidget
+
+from npuviz.base.units import format_count
+from npuviz.sim.machine import HasSemaphores
+from npuviz.sim.stop import StopKind
+from npuviz.ui.semaphores.table import SemaphoreRow, SemaphoreTable, rows_of
+from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
+from npuviz.ui.kit.empty_state import EmptyState
+from npuviz.ui.kit.picture import add_save_actions
+from npuviz.ui.semaphores.delegate import SemaphoreDelegate
+from npuviz.ui.kit.table_copy import add_copy_actions, add_copy_key
+from npuviz.ui.kit.table_view import make_table
+from npuviz.workbench.selection import Selection
+
+EMPTY_TEXT = "Semaphores show what the units of a machine wait for. The machine that is open uses none."
+WIDTHS = (104, 56, 112, 92, 104, 92)
+
+
+class SemaphoresPanel(Panel):
+    """A line that says how many are waited for, and a table."""
+
+    def __init__(self, context: PanelContext) -> None:
+        super().__init__(context)
+        self._shown_cycle = -1
+        self._rows: list[SemaphoreRow] = []
+        self._units: dict[int, str] = {}
+        self.table = SemaphoreTable(self)
+        self._delegate = SemaphoreDelegate(context.theme)
+        self.view = make_table(
+            self.table, self.theme, "Semaphores", self, object_name="semaphores.table", widths=WIDTHS,
+            is_single=True, show_menu=self._show_menu,
+        )  # fmt: skip
+        self.view.setItemDelegate(self._delegate)
+        add_copy_key(self.view)
+        self.view.clicked.connect(self._choose)
+        self.view.activated.connect(self._choose)
+        self.summary = QLabel(self)
+        self.summary.setObjectName("semaphores.summary")
+        self.summary.setProperty("role", "muted")
+        self.filter = QLineEdit(self)
+        self.filter.setPlaceholderText("Filter")
+        self.filter.setAccessibleName("Show only semaphores with this text")
+        self.filter.setClearButtonEnabled(True)
+        self.filter.setMaximumWidth(180)
+        self.filter.textChanged.connect(self._show)
+        self._lay_out()
+        self.setFocusProxy(self.view)
+        self.on_session_changed()
+
+    def _lay_out(self) -> None:
+        bar = QHBoxLayout()
+        bar.setContentsMargins(8, 4, 8, 4)
+        bar.addWidget(self.summary, 1)
+        bar.addWidget(self.filter)
+        filled = QWidget(self)
+        column = QVBoxLayout(filled)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addLayout(bar)
+        column.addWidget(self.view, 1)
+        self._stack = QStackedLayout(self)
+        self._stack.setContentsMargins(0, 0, 0, 0)
+        self._stack.addWidget(EmptyState(EMPTY_TEXT))
+        self._stack.addWidget(filled)
+
+    # -- hooks ----------------------------------------------------------------------------------------
+
+    def on_session_changed(self) -> None:
+        session, description = self.model.session, self.model.description
+        self._rows, self._shown_cycle = [], -1
+        self._units = {unit.id: unit.name for unit in description.units} if description else {}
+        has_any = session is not None and isinstance(session.machine, HasSemaphores)
+        self._stack.setCurrentIndex(1 if has_any else 0)
+        self.table.set_rows([])
+        self.on_cycle_changed()
+
+    def on_cycle_changed(self) -> None:
+        session = self.model.session
+        if session is None or self.model.is_running:
+            return
+        machine = session.machine
+        if not isinstance(machine, HasSemaphores):
+            return
+        moved = self._shown_cycle != session.cycle
+        self._shown_cycle = session.cycle
+        self._rows = rows_of(
+            machine.semaphores(),
+            lambda unit: self._units.get(unit, ""),
+            self._instruction_text,
+            self._rows,
+            moved,
+        )
+        self._show()
+
+    def on_running_changed(self, running: bool) -> None:
+        self.view.setEnabled(not running)
+
+    def on_selection_changed(self, selection: Selection) -> None:
+        """Mark the wait of the instruction, or of the unit, that is selected elsewhere."""
+        if self.view.hasFocus():
+            return
+        for place, row in enumerate(self.table.rows):
+            wait = row.wait
+            is_it = wait is not None and (
+                wait.instruction == selection.instruction
+                if selection.instruction is not None
+                else wait.unit == selection.unit
+            )
+            if is_it:
+                self.view.selectRow(place)
+                return
+        self.view.clearSelection()
+
+    # -- inside -----------------------------------------------------------------------------------------
+
+    def _instruction_text(self, instruction: int) -> str:
+        program = self.model.program
+        if program is None or not 0 <= instruction < len(program.listing):
+            return ""
+        return f"{format_count(instruction)} {program.listing.describe(instruction).opcode}"
+
+    def _show(self) -> None:
+        text = self.filter.text().casefold().strip()
+        shown = [
+            row
+            for row in self._rows
+            if not text or text in f"{row.name} {row.state.use} {row.unit} {row.instruction}".casefold()
+        ]
+        chosen = self.view.selectionModel().selectedRows()
+        key = self.table.rows[chosen[0].row()].key if chosen else None
+        scrolled = self.view.verticalScrollBar().value()
+        self.table.set_rows(shown)
+        if key is not None and (place := self.table.place_of(key)) >= 0 and not self._is_chosen(place):
+            self.view.selectRow(place)
+        self.view.verticalScrollBar().setValue(scrolled)
+        self._say_how_many()
+
+    def _is_chosen(self, place: int) -> bool:
+        return any(index.row() == place for index in self.view.selectionModel().selectedRows())
+
+    def _say_how_many(self) -> None:
+        waited = len({row.state.id for row in self._rows if row.wait is not None})
+        total = len({row.state.id for row in self._rows})
+        stop = self.model.stop
+        self.summary.setText(
+            f"deadlock: {waited} of {total} are waited for, and none will change"
+            if stop is not None and stop.kind is StopKind.DEADLOCK and stop.cycle == self._shown_cycle
+            else f"{format_count(waited)} of {format_count(total)} are waited for"
+        )
+
+    def _choose(self, index: QModelIndex) -> None:
+        if not index.isValid():
+            return
+        row = self.table.rows[index.row()]
+        instruction = row.wait.instruction if row.wait is not None else row.state.updater
+        unit = row.wait.unit if row.wait is not None else -1
+        program = self.model.program
+        node = -1
+        if program is not None and 0 <= instruction < len(program.listing):
+            found = program.listing.describe(instruction)
+            unit, node = (found.unit if unit < 0 else unit), found.node
+        if instruction < 0 and unit < 0:
+            return
+        self.context.selection.set(
+            Selection(
+                instruction=instruction if instruction >= 0 else None,
+                unit=unit if unit >= 0 else None,
+                node=node if node >= 0 else None,
+            )
+        )
+
+    def _show_menu(self, point: QPoint) -> None:
+        menu = QMenu(self)
+        add_copy_actions(menu, self.view)
+        add_save_actions(menu, self, "semaphores")
+        menu.aboutToHide.connect(menu.deleteLater)
+        menu.popup(self.view.viewport().mapToGlobal(point))
+
+
+SPEC = PanelSpec(
+    "semaphores", "Semaphores", "mdi6.traffic-light-outline", "bottom", 22, ("semaphores",), SemaphoresPanel
+)

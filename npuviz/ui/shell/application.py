@@ -1,0 +1,138 @@
+"""The application: one Qt application, one theme, one settings file, one or more windows."""
+
+import sys
+import traceback
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+
+from PySide6.QtCore import QEvent, QTimer
+from PySide6.QtGui import QIcon
+from PySide6.QtWidgets import QApplication
+
+from npuviz.base.errors import NpuvizError
+from npuviz.ui.shell.main_window import MainWindow
+from npuviz.ui.theme.style import apply_theme
+from npuviz.ui.theme.theme import Theme
+from npuviz.workbench.opening import OpenOptions
+from npuviz.workbench.resources import resource_path
+from npuviz.workbench.settings import Settings
+
+
+@dataclass(frozen=True)
+class WindowOptions:
+    """What to show at the start.
+
+    go_to, run_until  where to be after the first file is open
+    conditions        breakpoints of the first file
+    is_safe           ignore stored layout, settings and recent files, and store none
+    """
+
+    paths: tuple[Path, ...] = ()
+    open: OpenOptions = field(default_factory=OpenOptions)
+    go_to: int | None = None
+    run_until: int | None = None
+    conditions: tuple[str, ...] = ()
+    is_safe: bool = False
+
+
+class Application:
+    """Makes windows and keeps what they share."""
+
+    def __init__(self, settings: Settings, theme: Theme | None = None) -> None:
+        self.qt = qt_application()
+        self.settings = settings
+        mode = settings.get("theme", "system")
+        self.theme = theme or Theme(mode if mode in ("system", "dark", "light") else "system")
+        self.windows: list[MainWindow] = []
+        apply_theme(self.qt, self.theme)
+        self.theme.changed.connect(self._theme_changed)
+
+    def new_window(self) -> MainWindow:
+        """An empty window; the caller shows it."""
+        window = MainWindow(self.theme, self.settings, self._open_other)
+        self.windows.append(window)
+        window.closed.connect(lambda: self._forget(window))
+        return window
+
+    def close(self) -> None:
+        """Close all windows and destroy their widgets now: Qt crashes on widgets that outlive it."""
+        for window in tuple(self.windows):
+            window.close()
+        self.qt.sendPostedEvents(None, QEvent.Type.DeferredDelete.value)
+
+    def _forget(self, window: MainWindow) -> None:
+        if window in self.windows:
+            self.windows.remove(window)
+            window.deleteLater()
+
+    def _open_other(self, path: Path, options: OpenOptions) -> None:
+        window = self.new_window()
+        window.show()
+        window.open(path, options)
+
+    def _theme_changed(self) -> None:
+        apply_theme(self.qt, self.theme)
+
+
+def qt_application() -> QApplication:
+    """The Qt application of this process, made if needed."""
+    existing = QApplication.instance()
+    if isinstance(existing, QApplication):
+        return existing
+    app = QApplication(["npuviz"])
+    app.setApplicationName("npuviz")
+    app.setApplicationDisplayName("npuviz")
+    app.setDesktopFileName("npuviz")
+    app.setWindowIcon(QIcon(str(resource_path("icons/npuviz.svg"))))
+    return app
+
+
+def run_window(options: WindowOptions) -> int:
+    """Show the window until it is closed; returns the exit code."""
+    application = Application(Settings(None) if options.is_safe else Settings.of_user())
+    window = application.new_window()
+    window.show()
+    _report_exceptions(application)
+    if options.paths:
+        _prepare(window, options)
+        # After the first frame, so that the window is there before the work begins.
+        QTimer.singleShot(0, lambda: window.files.open_paths(options.paths, options.open))
+    code = application.qt.exec()
+    application.close()
+    return code
+
+
+def _prepare(window: MainWindow, options: WindowOptions) -> None:
+    """Set breakpoints and go to a place once the first file is open."""
+
+    def opened() -> None:
+        window.model.session_changed.disconnect(opened)
+        for text in options.conditions:
+            try:
+                window.model.add_breakpoint(text)
+            except NpuvizError as error:
+                window.tell_failure(str(error))
+        if options.go_to is not None:
+            window.model.go_to(options.go_to)
+        elif options.run_until is not None:
+            window.model.run(options.run_until)
+
+    window.model.session_changed.connect(opened)
+
+
+def _report_exceptions(application: Application) -> None:
+    """Show a bug in the window instead of losing it on a terminal nobody sees."""
+
+    def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        if issubclass(kind, KeyboardInterrupt):
+            application.qt.quit()
+            return
+        details = "".join(traceback.format_exception(kind, error, trace))
+        sys.stderr.write(details)
+        for window in application.windows:
+            if window.isVisible():
+                window.tell_failure(f"internal error: {kind.__name__}: {error}", details)
+                return
+
+    sys.excepthook = hook

@@ -1,0 +1,1 @@
+"""The lines around the panels: toolbar, status bar, progress, errors and notes."""

@@ -1,0 +1,122 @@
+"""Keeps toolbar and status bar in step with the session: cycle, time, stop, speed, events, progress."""
+
+import textwrap
+from collections.abc import Callable
+
+from PySide6.QtCore import QObject, QTimer
+
+from npuviz.base.units import format_count, format_cycles_as_time
+from npuviz.sim.stop import BROKEN, StopKind
+from npuviz.ui.bridge.session_model import SessionModel
+from npuviz.ui.shell.commands.run import stop_text
+from npuviz.ui.shell.bars.run import RunBar
+from npuviz.ui.shell.bars.status import StatusLine
+
+TOOLTIP_WIDTH = 88
+QUIET_MS = 120
+"""Verbs that end sooner than this do not make the toolbar flicker."""
+
+
+class PositionDisplay(QObject):
+    """Follows a session model.
+
+    refresh_actions  asked when enablement may have changed because work began or ended
+    """
+
+    def __init__(
+        self,
+        model: SessionModel,
+        run_bar: RunBar,
+        status: StatusLine,
+        refresh_actions: Callable[[], None],
+        parent: QObject,
+    ) -> None:
+        super().__init__(parent)
+        self._model = model
+        self._run_bar = run_bar
+        self._status = status
+        self._refresh_actions = refresh_actions
+        self._busy = QTimer(self)
+        self._busy.setSingleShot(True)
+        self._busy.setInterval(QUIET_MS)
+        self._busy.timeout.connect(self._show_running)
+        model.session_changed.connect(self._session_changed)
+        model.cycle_changed.connect(self._show_cycle)
+        model.running_changed.connect(self._running_changed)
+        model.progress.connect(self._show_progress)
+        status.work.cancelled.connect(model.cancel)
+
+    @property
+    def _has_cycles(self) -> bool:
+        """Whether a machine or a trace is open: the results of a sweep have no cycle."""
+        opened = self._model.opened
+        return opened is not None and opened.sweep is None
+
+    def _session_changed(self) -> None:
+        if not self._has_cycles:
+            self._status.clear_all()
+            self._run_bar.show_position(None, None, "")
+
+    def _show_cycle(self, cycle: int) -> None:
+        model, status = self._model, self._status
+        if not self._has_cycles:
+            return
+        reader, session = model.reader, model.session
+        frequency = reader.schema.frequency_hz if reader is not None else 0.0
+        if model.description is not None:
+            frequency = model.description.base_clock.frequency_hz
+        end = session.end_cycle if session is not None else reader.end_cycle if reader is not None else None
+        time = format_cycles_as_time(cycle, frequency)
+        self._run_bar.show_position(cycle, end, time)
+        # Plain digits: scripts read the number from here.
+        status.cycle.setText(f"cycle {cycle}")
+        status.time.setText(time)
+        if not model.is_running:
+            self._show_stop()
+        rate = model.cycles_per_second
+        status.speed.setText(f"{format_count(round(rate))} cycles/s" if rate >= 1 else "")
+        status.events.setText(f"{format_count(model.num_events)} events")
+
+    def _show_stop(self) -> None:
+        stop = self._model.stop
+        if self._model.session is None:
+            self._status.stop.setText("recorded trace")
+        elif stop is not None:
+            self._status.stop.setText(stop_text(stop.kind, stop.detail))
+            self._status.stop.setToolTip(_wrapped(stop.detail) or "Why it stopped")
+        self._status.faults.setText(_broken_text(stop.kind) if stop is not None else "")
+
+    def _running_changed(self, running: bool) -> None:
+        if running:
+            self._busy.start()
+        else:
+            self._busy.stop()
+            self._show_running()
+
+    def _show_running(self) -> None:
+        running = self._model.is_running
+        self._run_bar.show_running(running)
+        if running:
+            self._status.stop.setText("running")
+        self._refresh_actions()
+
+    def _show_progress(self, fraction: float, text: str) -> None:
+        if text:
+            self._status.work.report(fraction, text)
+            if not self._busy.isActive():
+                self._busy.start()
+        else:
+            self._status.work.end()
+            self._refresh_actions()
+
+
+def _broken_text(kind: StopKind) -> str:
+    """What is wrong with the simulated chip, "" if nothing is."""
+    if kind not in BROKEN:
+        return ""
+    return "1 fault" if kind is StopKind.FAULT else kind.value
+
+
+def _wrapped(text: str) -> str:
+    """Lines of readable length for a tooltip; a circle of waiting units one by one."""
+    return "\n".join(line for part in text.split(" -> ") for line in textwrap.wrap(part, TOOLTIP_WIDTH))

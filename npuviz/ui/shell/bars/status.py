@@ -1,0 +1,81 @@
+"""The status bar: where the machine is, why it stopped, how fast it went, what was recorded."""
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QKeyEvent, QMouseEvent
+from PySide6.QtWidgets import QLabel, QSizePolicy, QStatusBar, QWidget
+
+from npuviz.ui.theme.theme import Theme
+from npuviz.ui.shell.bars.progress import WorkProgress
+
+
+class ClickLabel(QLabel):
+    """A text that does something when it is clicked, or chosen with the keyboard.
+
+    clicked  with the left button, Return or Space
+    """
+
+    clicked = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.setCursor(Qt.CursorShape.PointingHandCursor)
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        if event.button() == Qt.MouseButton.LeftButton and self.rect().contains(event.position().toPoint()):
+            self.clicked.emit()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space):
+            self.clicked.emit()
+        else:
+            super().keyPressEvent(event)
+
+
+class StatusLine(QStatusBar):
+    """Labels by name, so that scripts and tests find them: status.cycle, status.stop, ..."""
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setSizeGripEnabled(False)
+        self.cycle = self._label("status.cycle", "Cycle the machine is at", theme, mono=True)
+        self.time = self._label("status.time", "The same as a time", theme, mono=True)
+        self.stop = self._label("status.stop", "Why it stopped", theme)
+        # The reason may be long: it takes the room there is, and never widens the window.
+        self.stop.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self.removeWidget(self.stop)
+        self.addWidget(self.stop, 1)
+        self.stop.show()
+        self.work = WorkProgress(self)
+        self.addWidget(self.work)
+        self.speed = self._label("status.speed", "Simulated cycles a second", theme, at_right=True)
+        self.events = self._label("status.events", "Recorded events", theme, at_right=True)
+        self.hazards = ClickLabel(self)
+        self._add(
+            "status.hazards", "Hazards up to this cycle; click for the list", self.hazards, at_right=True
+        )
+        self.faults = self._label("status.faults", "Faults of the simulated chip", theme, at_right=True)
+
+    def clear_all(self) -> None:
+        """Nothing is open."""
+        for label in (self.cycle, self.time, self.stop, self.speed, self.events, self.hazards, self.faults):
+            label.clear()
+
+    def _label(
+        self, name: str, meaning: str, theme: Theme, mono: bool = False, at_right: bool = False
+    ) -> QLabel:
+        label = QLabel(self)
+        label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        if mono:
+            label.setFont(theme.font_mono(11))
+        self._add(name, meaning, label, at_right)
+        return label
+
+    def _add(self, name: str, meaning: str, label: QLabel, at_right: bool) -> None:
+        label.setObjectName(name)
+        label.setToolTip(meaning)
+        label.setAccessibleDescription(meaning)
+        if at_right:
+            self.addPermanentWidget(label)
+        else:
+            self.addWidget(label)

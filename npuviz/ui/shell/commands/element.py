@@ -1,0 +1,76 @@
+"""Commands of the menu Run that move one processing element through the text of its program."""
+
+from collections.abc import Callable
+from functools import partial
+
+from npuviz.ui.bridge.session_model import SessionModel
+from npuviz.ui.source.state import focused_element
+from npuviz.workbench.commands import Command
+from npuviz.workbench.selection import SelectionModel
+
+
+class ElementCommands:
+    """Steps of the selected element by line, call and task, forward and back in time."""
+
+    def __init__(self, model: SessionModel, selection: SelectionModel, tell: Callable[[str], None]) -> None:
+        self._model = model
+        self._selection = selection
+        self._tell = tell
+
+    def all(self) -> list[Command]:
+        """The commands, in menu order."""
+        lines = (
+            ("over", "Step Over Line", "F8", "mdi6.debug-step-over",
+             "To the next line of the selected element, past the calls in this one"),
+            ("into", "Step Into Line", "F12", "mdi6.debug-step-into",
+             "To the next line of the selected element, also in a function it calls"),
+            ("out", "Step Out of Function", "Ctrl+F12", "mdi6.debug-step-out",
+             "Until the selected element is back in the caller"),
+        )  # fmt: skip
+        made: list[Command] = []
+        for order, (how, title, key, icon, doc) in enumerate(lines):
+            shifted = key.replace("F", "Shift+F")
+            made.append(
+                Command(f"debug.line_{how}", title, partial(self._line, how, False), self._can_step,
+                        (key,), "Run/Source", 1, order, icon, doc=doc)
+            )  # fmt: skip
+            made.append(
+                Command(f"debug.line_{how}_back", f"{title}, Back in Time", partial(self._line, how, True),
+                        self._can_go_back, (shifted,), "Run/Source", 2, order, "mdi6.undo-variant", doc=doc)
+            )  # fmt: skip
+        made.append(
+            Command("debug.next_task", "To the Next Task", partial(self._task, False), self._can_step,
+                    ("Ctrl+F8",), "Run/Source", 1, 3, "mdi6.skip-forward-outline",
+                    doc="Until the selected element begins a task")
+        )  # fmt: skip
+        made.append(
+            Command("debug.next_task_back", "To the Beginning of This Task, Back in Time",
+                    partial(self._task, True), self._can_go_back, ("Ctrl+Shift+F8",), "Run/Source", 2, 3,
+                    "mdi6.undo-variant")
+        )  # fmt: skip
+        return made
+
+    def _can_step(self) -> bool:
+        return self._model.can_step and "source text" in self._model.features
+
+    def _can_go_back(self) -> bool:
+        return self._model.can_go_back and "source text" in self._model.features
+
+    def _element(self) -> int | None:
+        session = self._model.session
+        if session is None or self._model.is_running:
+            return None
+        element = focused_element(session.machine, self._selection.current)
+        if element is None:
+            self._tell("This machine has no elements to step; step by cycle instead.")
+        return element
+
+    def _line(self, how: str, is_back: bool) -> None:
+        element = self._element()
+        if element is not None:
+            self._model.step_line(element, how, is_back)
+
+    def _task(self, is_back: bool) -> None:
+        element = self._element()
+        if element is not None:
+            self._model.step_task(element, is_back)

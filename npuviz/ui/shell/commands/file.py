@@ -1,0 +1,208 @@
+"""Commands of the menus File and Trace: opening, closing, reloading, exporting."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Protocol
+
+from PySide6.QtWidgets import QWidget
+
+from npuviz.base.progress import Progress
+from npuviz.ui.bridge.file_watch import FileWatch
+from npuviz.ui.bridge.session_model import SessionModel
+from npuviz.ui.dialogs.files import ask_bundle_to_open, ask_export, ask_files_to_open
+from npuviz.workbench.commands import Command
+from npuviz.workbench.opening import OpenOptions, targets
+from npuviz.workbench.headless.run import export_trace, exporters
+from npuviz.workbench.settings import Settings
+
+
+class Tell(Protocol):
+    """Shows a notice: a line, an optional action (title, what it does), details behind a fold."""
+
+    def __call__(
+        self, text: str, action: tuple[str, Callable[[], object]] | None = None, details: str = ""
+    ) -> None: ...
+
+
+class FileCommands:
+    """Opens and closes files for one window.
+
+    window    parent of dialogs
+    open_other  opens a further file in a window of its own
+    """
+
+    def __init__(
+        self,
+        window: QWidget,
+        model: SessionModel,
+        settings: Settings,
+        tell: Tell,
+        show_recent: Callable[[], None],
+        open_other: Callable[[Path, OpenOptions], None],
+    ) -> None:
+        self._window = window
+        self._model = model
+        self._settings = settings
+        self._tell = tell
+        self._show_recent = show_recent
+        self._open_other = open_other
+        self._options = OpenOptions()
+        self._restore: tuple[int, tuple[str, ...]] = (0, ())
+        self._watch = FileWatch(window)
+        self._watch.changed.connect(self._file_changed)
+        model.session_changed.connect(self._session_changed)
+
+    def all(self) -> list[Command]:
+        """The commands, in menu order."""
+        is_open = self._is_open
+        return [
+            Command("file.open", "Open Model ...", self.ask_to_open, shortcuts=("Ctrl+O",), menu="File",
+                    icon="mdi6.folder-open-outline", doc="Open a model"),
+            Command("file.open_bundle", "Open Trace Bundle ...", self._ask_bundle, menu="File", order=1),
+            Command("file.open_recent", "Open Recent ...", self._show_recent, self._has_recent,
+                    ("Ctrl+Shift+O",), "File", order=2),
+            Command("file.reload", "Reload", self.reload, is_open, ("Ctrl+R",), "File", 1, 0,
+                    doc="Open the file again and come back to this cycle"),
+            Command("file.close", "Close", self._model.close, is_open, ("Ctrl+W",), "File", 1, 1),
+            Command("file.quit", "Quit", self._quit, shortcuts=("Ctrl+Q",), menu="File", group=2),
+            Command("trace.export", "Export ...", self._ask_export, self._has_trace, ("Ctrl+S", "Ctrl+E"),
+                    "Trace", 0, 0, "mdi6.export-variant", doc="Write the trace for another tool"),
+            Command("trace.compare", "Compare with a Bundle ...", self._ask_compare, self._has_trace, (),
+                    "Trace", 0, 1, "mdi6.compare-horizontal",
+                    doc="Find where this trace and a recorded one first differ"),
+        ]  # fmt: skip
+
+    def open_paths(self, paths: Sequence[Path], options: OpenOptions | None = None) -> None:
+        """Open the first file here, the others in windows of their own."""
+        chosen = options or OpenOptions()
+        for index, path in enumerate(paths):
+            if index == 0:
+                self._open_here(path, chosen)
+            else:
+                self._open_other(path, chosen)
+
+    def reload(self) -> None:
+        """Open the same file again; breakpoints and the cycle come back."""
+        opened = self._model.opened
+        if opened is None:
+            return
+        session = opened.session
+        marks = tuple(item.text for item in session.breakpoints.all) if session else ()
+        self._restore = (self._model.cycle, marks)
+        self._model.open(opened.path, opened.options)
+
+    def reopen(self, settings: Mapping[str, str]) -> None:
+        """Open the same file with other settings, at cycle 0; breakpoints come back."""
+        opened = self._model.opened
+        if opened is None:
+            return
+        session = opened.session
+        self._restore = (0, tuple(item.text for item in session.breakpoints.all) if session else ())
+        chosen = {**opened.options.settings, **settings}
+        self._model.open(opened.path, replace(opened.options, settings=chosen))
+
+    def ask_to_open(self) -> None:
+        """Let the user pick files."""
+        kinds = {suffix: text for target in targets().values() for suffix, text in target.file_kinds.items()}
+        self.open_paths(ask_files_to_open(self._window, kinds, self._folder()))
+
+    def export_to(self, name: str, path: Path) -> None:
+        """Write the trace with an exporter, as a job."""
+        reader = self._model.reader
+
+        def work(progress: Progress) -> None:
+            export_trace(reader, exporters()[name], name, path, progress)
+
+        def done(_result: object) -> None:
+            self._tell(f"Exported to {path}")
+
+        self._model.submit(f"Exporting {path.name}", work, done)
+
+    def compare_with(self, path: Path) -> None:
+        """Compare the trace with a bundle, as a job; the result is a notice."""
+        opened, reader = self._model.opened, self._model.reader
+        if opened is None or reader is None:
+            return
+
+        # Late: reading bundles brings pyarrow and compiled kernels along.
+        from npuviz.trace.bundle.bundle import open_bundle
+        from npuviz.workbench.compare import Comparison, compare, comparison_text
+
+        def work(_progress: Progress) -> Comparison:
+            return compare(reader, open_bundle(path))
+
+        def done(found: Comparison) -> None:
+            text = comparison_text(found, opened.title, path.name)
+            cycle = found.first_divergence
+            self._tell(
+                "The traces are equal." if found.is_equal else text.splitlines()[2],
+                None if cycle is None else ("Go There", lambda: self._model.go_to(cycle)),
+                text,
+            )
+
+        self._model.submit(f"Comparing with {path.name}", work, done)
+
+    def _open_here(self, path: Path, options: OpenOptions) -> None:
+        self._restore = (0, ())
+        self._model.open(path, options)
+
+    def _session_changed(self) -> None:
+        opened = self._model.opened
+        self._watch.watch(opened.path if opened else None)
+        if opened is None:
+            return
+        self._settings.add_recent_file(opened.path)
+        cycle, marks = self._restore
+        self._restore = (0, ())
+        lost = 0
+        for text in marks:
+            try:
+                self._model.add_breakpoint(text)
+            except Exception:  # the reloaded program may lack what the text names
+                lost += 1
+        if cycle > 0 and opened.session is not None:
+            self._model.go_to(cycle)
+        if lost:
+            self._tell(f"{lost} breakpoints name things that the reloaded program does not have.")
+
+    def _file_changed(self, path: Path) -> None:
+        self._tell(f"{path.name} was changed by another program.", ("Reload (Ctrl+R)", self.reload))
+
+    def _ask_bundle(self) -> None:
+        path = ask_bundle_to_open(self._window, self._folder())
+        if path is not None:
+            self.open_paths([path])
+
+    def _ask_export(self) -> None:
+        opened = self._model.opened
+        if opened is None:
+            return
+        suffixes = {name: exporter.suffix for name, exporter in exporters().items()}
+        chosen = ask_export(self._window, suffixes, self._folder() / opened.path.stem)
+        if chosen is not None:
+            self.export_to(*chosen)
+
+    def _ask_compare(self) -> None:
+        path = ask_bundle_to_open(self._window, self._folder())
+        if path is not None:
+            self.compare_with(path)
+
+    def _folder(self) -> Path:
+        opened = self._model.opened
+        if opened is not None:
+            return opened.path.parent
+        recent = self._settings.recent_files()
+        return recent[0].parent if recent else Path.cwd()
+
+    def _quit(self) -> None:
+        self._window.close()
+
+    def _is_open(self) -> bool:
+        return self._model.opened is not None
+
+    def _has_recent(self) -> bool:
+        return bool(self._settings.recent_files())
+
+    def _has_trace(self) -> bool:
+        return self._model.reader is not None and not self._model.is_busy

@@ -1,0 +1,267 @@
+"""Docks: one per panel, arranged by a layout, remembered between starts."""
+
+import base64
+import binascii
+from collections.abc import Iterable
+from typing import Any
+
+from PySide6.QtCore import QByteArray, Qt, QTimer
+from PySide6.QtWidgets import QDockWidget, QMainWindow, QTabBar, QTabWidget
+
+from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
+from npuviz.ui.shell.dock_title import DockTitle
+from npuviz.workbench.layouts import DEFAULT_LAYOUT, LAYOUTS, Layout, Row, layout_named
+
+STATE_VERSION = 2
+"""Raised when docks are renamed or rearranged so that older stored states no longer fit."""
+MIN_PANEL = (160, 72)
+"""Pixels below which no panel shrinks."""
+_TOP = Qt.DockWidgetArea.TopDockWidgetArea
+_BOTTOM = Qt.DockWidgetArea.BottomDockWidgetArea
+
+
+class Docks:
+    """Makes the docks of a window and applies layouts to them. Panels are made when first needed."""
+
+    def __init__(self, window: QMainWindow, specs: Iterable[PanelSpec], context: PanelContext) -> None:
+        self._window = window
+        self._context = context
+        self._specs = {spec.id: spec for spec in specs}
+        self._docks: dict[str, QDockWidget] = {}
+        self._panels: dict[str, Panel] = {}
+        self.layout_name = DEFAULT_LAYOUT
+        # Panels that the user could have closed: those are not opened again by another model.
+        self._was_offered: set[str] = set()
+        window.setTabPosition(Qt.DockWidgetArea.AllDockWidgetAreas, QTabWidget.TabPosition.North)
+        self._titles_soon = QTimer(window)
+        self._titles_soon.setSingleShot(True)
+        self._titles_soon.timeout.connect(self.refresh_titles)
+        for spec in self._specs.values():
+            self._docks[spec.id] = self._make_dock(spec)
+
+    @property
+    def window(self) -> QMainWindow:
+        """The window they belong to."""
+        return self._window
+
+    @property
+    def all(self) -> dict[str, QDockWidget]:
+        """Docks by panel id, in the order of the panels."""
+        return self._docks
+
+    @property
+    def panels(self) -> dict[str, Panel]:
+        """Panels made so far, by id."""
+        return self._panels
+
+    def spec(self, panel_id: str) -> PanelSpec:
+        """The declaration of a panel."""
+        return self._specs[panel_id]
+
+    def is_offered(self, panel_id: str) -> bool:
+        """Whether the machine that is open has what the panel needs."""
+        features = self._context.model.features
+        return all(name in features for name in self._specs[panel_id].features)
+
+    def layouts(self) -> list[Layout]:
+        """The layouts that make sense for the machine that is open."""
+        features = self._context.model.features
+        return [layout for layout in LAYOUTS if all(name in features for name in layout.features)]
+
+    def make_panels(self) -> list[Panel]:
+        """Create the panels that do not exist yet, and return those: they have not seen the session."""
+        made: list[Panel] = []
+        for panel_id, dock in self._docks.items():
+            if panel_id not in self._panels:
+                panel = self._specs[panel_id].create(self._context)
+                panel.setObjectName(f"{self._specs[panel_id].dock_name}.widget")
+                self._panels[panel_id] = panel
+                # Explicit, because one long label would otherwise push its neighbours, or the window, around.
+                panel.setMinimumSize(*MIN_PANEL)
+                dock.setWidget(panel)
+                made.append(panel)
+        return made
+
+    def apply(self, layout: Layout) -> None:
+        """Arrange the docks."""
+        self.layout_name = layout.name
+        offered = [panel_id for panel_id in self._docks if self.is_offered(panel_id)]
+        fitted = layout.restricted_to(offered)
+        for dock in self._docks.values():
+            dock.setFloating(False)
+            self._window.removeDockWidget(dock)
+        for row, area in zip(fitted.rows, (_TOP, _BOTTOM), strict=False):
+            self._place_row(row, area)
+        self._was_offered = set(offered)
+        self._park_others(fitted)
+        self._resize(fitted)
+        self.refresh_titles()
+
+    def follow_machine(self) -> None:
+        """Another machine is open: hide what it does not have, show what it has beside its neighbours."""
+        # Panels that come to the front now have not heard of the other machine yet.
+        for panel in self._panels.values():
+            panel.drop_due()
+        layout = layout_named(self.layout_name)
+        places = [cell.panels for row in layout.rows for cell in row.cells] if layout else []
+        for panel_id, dock in self._docks.items():
+            if not self._specs[panel_id].features:
+                continue
+            if not self.is_offered(panel_id):
+                dock.hide()
+            elif dock.isHidden() and panel_id not in self._was_offered:
+                beside = next((cell for cell in places if panel_id in cell), ())
+                front = next((other for other in beside if not self._docks[other].isHidden()), None)
+                if front is not None:
+                    self._window.tabifyDockWidget(self._docks[front], dock)
+                    dock.show()
+                    self._docks[front].raise_()
+        self._was_offered = {panel_id for panel_id in self._docks if self.is_offered(panel_id)}
+        self.refresh_titles()
+
+    def hide_all(self) -> None:
+        """Show none of them, for the start page."""
+        for dock in self._docks.values():
+            dock.hide()
+
+    def show_panel(self, panel_id: str) -> None:
+        """Bring a panel to the front and give it the focus."""
+        dock = self._docks[panel_id]
+        dock.show()
+        dock.raise_()
+        panel = self._panels.get(panel_id)
+        if panel is not None:
+            panel.setFocus(Qt.FocusReason.ShortcutFocusReason)
+
+    def focus_first(self, panel_id: str) -> None:
+        """Give a panel the keys, if it exists and can be seen."""
+        panel = self._panels.get(panel_id)
+        if panel is not None and not self._docks[panel_id].isHidden():
+            panel.setFocus(Qt.FocusReason.OtherFocusReason)
+
+    def show_only(self, panel_ids: Iterable[str]) -> None:
+        """Show just these panels, side by side."""
+        wanted = [panel_id for panel_id in panel_ids if panel_id in self._docks]
+        for panel_id, dock in self._docks.items():
+            dock.setVisible(panel_id in wanted)
+        for panel_id in wanted:
+            self._docks[panel_id].raise_()
+
+    def save(self) -> dict[str, Any]:
+        """Plain values that `restore` takes back."""
+        state = bytes(self._window.saveState(STATE_VERSION).data())
+        return {
+            "layout": self.layout_name,
+            "docks": base64.b64encode(state).decode(),
+            "offered": sorted(self._was_offered),
+            "panels": {panel_id: panel.save_state() for panel_id, panel in self._panels.items()},
+        }
+
+    def restore(self, stored: object) -> bool:
+        """Take back what `save` gave; returns False, with the docks as they were, if it does not fit."""
+        if not isinstance(stored, dict):
+            return False
+        layout = layout_named(str(stored.get("layout", "")))
+        try:
+            state = base64.b64decode(str(stored.get("docks", "")), validate=True)
+        except (binascii.Error, ValueError):
+            return False
+        if layout is None or not state:
+            return False
+        if not self._window.restoreState(QByteArray(state), STATE_VERSION):
+            return False
+        self.layout_name = layout.name
+        offered = stored.get("offered")
+        self._was_offered = {str(name) for name in offered} if isinstance(offered, list) else set()
+        for panel_id, dock in self._docks.items():
+            if not self.is_offered(panel_id):
+                dock.hide()
+        panels = stored.get("panels")
+        if isinstance(panels, dict):
+            for panel_id, kept in panels.items():
+                if panel_id in self._panels and isinstance(kept, dict):
+                    self._panels[panel_id].restore_state(kept)
+        return any(not dock.isHidden() for dock in self._docks.values())
+
+    def refresh_titles(self) -> None:
+        """Hide titles of docks that have a tab; let panels that came to the front catch up."""
+        for dock in self._docks.values():
+            title = dock.titleBarWidget()
+            if isinstance(title, DockTitle):
+                others = [other for other in self._window.tabifiedDockWidgets(dock) if not other.isHidden()]
+                title.set_collapsed(bool(others) and not dock.isFloating())
+        for panel in self._panels.values():
+            panel.catch_up()
+        for bar in self._window.findChildren(QTabBar, options=Qt.FindChildOption.FindDirectChildrenOnly):
+            bar.setElideMode(Qt.TextElideMode.ElideNone)
+            bar.setExpanding(False)
+            bar.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+
+    def refresh_icons(self) -> None:
+        """Redraw the icons of the titles after the theme changed."""
+        for dock in self._docks.values():
+            title = dock.titleBarWidget()
+            if isinstance(title, DockTitle):
+                title.refresh_icons()
+
+    def dispose(self) -> None:
+        """Let all panels stop listening."""
+        self._titles_soon.stop()
+        for panel in self._panels.values():
+            panel.dispose()
+
+    def _make_dock(self, spec: PanelSpec) -> QDockWidget:
+        dock = QDockWidget(spec.title, self._window)
+        dock.setObjectName(spec.dock_name)
+        dock.setAccessibleName(spec.title)
+        dock.setTitleBarWidget(DockTitle(dock, self._context.theme))
+        self._window.addDockWidget(_TOP, dock)
+        dock.hide()
+        for moved in (dock.visibilityChanged, dock.topLevelChanged, dock.dockLocationChanged):
+            moved.connect(self._moved)
+        return dock
+
+    def _moved(self, *_where: object) -> None:
+        if not self._titles_soon.isActive():
+            self._titles_soon.start(0)
+
+    def _place_row(self, row: Row, area: Qt.DockWidgetArea) -> None:
+        # All fronts first: splitting beside a dock that has tabs would make another tab.
+        previous: QDockWidget | None = None
+        for cell in row.cells:
+            front = self._docks[cell.panels[0]]
+            self._window.addDockWidget(area, front)
+            if previous is not None:
+                self._window.splitDockWidget(previous, front, Qt.Orientation.Horizontal)
+            front.show()
+            previous = front
+        for cell in row.cells:
+            front = self._docks[cell.panels[0]]
+            last = front
+            for panel_id in cell.panels[1:]:
+                dock = self._docks[panel_id]
+                self._window.addDockWidget(area, dock)
+                self._window.tabifyDockWidget(last, dock)
+                dock.show()
+                last = dock
+            front.raise_()
+
+    def _park_others(self, layout: Layout) -> None:
+        placed = {panel for row in layout.rows for cell in row.cells for panel in cell.panels}
+        for panel_id, dock in self._docks.items():
+            if panel_id not in placed:
+                self._window.addDockWidget(_BOTTOM, dock)
+                dock.hide()
+
+    def _resize(self, layout: Layout) -> None:
+        width, height = self._window.width(), self._window.height()
+        for row in layout.rows:
+            total = sum(cell.weight for cell in row.cells)
+            fronts = [self._docks[cell.panels[0]] for cell in row.cells]
+            widths = [max(1, width * cell.weight // total) for cell in row.cells]
+            self._window.resizeDocks(fronts, widths, Qt.Orientation.Horizontal)
+        total = sum(row.weight for row in layout.rows)
+        if len(layout.rows) > 1 and total:
+            fronts = [self._docks[row.cells[0].panels[0]] for row in layout.rows]
+            heights = [max(1, height * row.weight // total) for row in layout.rows]
+            self._window.resizeDocks(fronts, heights, Qt.Orientation.Vertical)

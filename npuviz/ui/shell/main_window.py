@@ -1,0 +1,249 @@
+"""The window: puts the declared commands and panels together and keeps them in step with the session."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from PySide6.QtCore import QByteArray, Qt, QTimer, Signal
+from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QKeyEvent, QResizeEvent, QShowEvent
+from PySide6.QtWidgets import QMainWindow
+
+from npuviz.ui.shell.commands.actions import Actions
+from npuviz.ui.bridge.hazard_watch import HazardWatch
+from npuviz.ui.bridge.session_model import SessionModel
+from npuviz.ui.shell.docks import Docks
+from npuviz.ui.shell.panel_loader import load_panel_specs
+from npuviz.ui.kit.panel import PanelContext
+from npuviz.ui.shell.commands.file import FileCommands
+from npuviz.ui.shell.bars.hazards import HazardDisplay
+from npuviz.ui.shell.bars.messages import add_bar
+from npuviz.ui.shell.palette_entries import Palettes
+from npuviz.ui.shell.bars.position import PositionDisplay
+from npuviz.ui.shell.commands.reopen import ReopenCommands
+from npuviz.ui.shell.commands.run import RunCommands
+from npuviz.ui.shell.start_items import recent_items, sample_items
+from npuviz.ui.shell.commands.view import ViewCommands
+from npuviz.ui.theme.theme import Theme
+from npuviz.ui.shell.bars.error import ErrorBar
+from npuviz.ui.shell.bars.note import NoteBanner
+from npuviz.ui.shell.palette import Palette
+from npuviz.ui.shell.bars.run import RunBar
+from npuviz.ui.shell.start_page import StartPage
+from npuviz.ui.shell.bars.status import StatusLine
+from npuviz.workbench.commands import CommandRegistry
+from npuviz.workbench.layouts import layout_for, layout_named
+from npuviz.workbench.opening import OpenOptions
+from npuviz.workbench.selection import SelectionModel
+from npuviz.workbench.settings import Settings
+
+DEFAULT_SIZE = (1440, 900)
+OpenOther = Callable[[Path, OpenOptions], None]
+
+
+class MainWindow(QMainWindow):
+    """One window with one session. `Application` makes windows and owns theme and settings."""
+
+    closed = Signal()
+
+    def __init__(self, theme: Theme, settings: Settings, open_other: OpenOther | None = None) -> None:
+        super().__init__()
+        self.setObjectName("main_window")
+        self.setWindowTitle("npuviz")
+        self.setAcceptDrops(True)
+        self.setDockNestingEnabled(True)
+        self.resize(*DEFAULT_SIZE)
+        self.theme = theme
+        self.settings = settings
+        self.model = SessionModel(self)
+        self.selection = SelectionModel()
+        self.commands = CommandRegistry()
+        self.hazards = HazardWatch(self.model, self)
+        context = PanelContext(self.model, self.selection, theme, self.commands, settings, self.hazards)
+        specs, failures = load_panel_specs()
+        self.docks = Docks(self, specs, context)
+        self.palette_box = Palette(theme, self)
+        self.error_bar = ErrorBar(theme, self)
+        self.note_banner = NoteBanner(theme, self)
+        self.status = StatusLine(theme, self)
+        self.start_page = StartPage(theme, self)
+        palettes = Palettes(
+            self.palette_box,
+            self.commands,
+            self.model,
+            self.selection,
+            settings,
+            lambda path: self.open(path),
+        )
+        self.files = FileCommands(
+            self,
+            self.model,
+            settings,
+            self.tell,
+            palettes.show_recent,
+            open_other or (lambda _path, _opts: None),
+        )
+        runs = RunCommands(self.model, self.selection, palettes.show_go_to, self.tell)
+        self.views = ViewCommands(
+            self.docks, palettes, self.model, self.selection, theme, settings, self.commands, self.tell
+        )
+        self.commands.add(*self.files.all(), *runs.all(), *self.views.all())
+        self.actions_by_id = Actions(self, self.commands, theme)
+        self.reopening = ReopenCommands(
+            self.model, self.commands, self.files.reopen, self.actions_by_id.forget
+        )
+        self.run_bar = RunBar(
+            theme, self.actions_by_id.action, palettes.show_go_to, palettes.show_finder, self
+        )
+        self.has_looked = False
+        self._build(failures)
+        self._connect()
+        self._show_session()
+
+    def open(self, path: Path, options: OpenOptions | None = None) -> None:
+        """Open a file in this window."""
+        self.files.open_paths([path], options)
+
+    def tell(
+        self, text: str, action: tuple[str, Callable[[], object]] | None = None, details: str = ""
+    ) -> None:
+        """Show a notice."""
+        self.error_bar.show_message(text, details, severity="notice", action=action)
+
+    def tell_failure(self, text: str, details: str = "") -> None:
+        """Show an error."""
+        self.error_bar.show_message(text, details)
+
+    # -- building ---------------------------------------------------------------------------------
+
+    def _build(self, failures: list[str]) -> None:
+        self.setCentralWidget(self.start_page)
+        self.setStatusBar(self.status)
+        self.addToolBar(Qt.ToolBarArea.TopToolBarArea, self.run_bar)
+        add_bar(self, "Messages", "messages", self.error_bar)
+        add_bar(self, "Limits", "limits", self.note_banner)
+        self.actions_by_id.refresh_icons()
+        PositionDisplay(self.model, self.run_bar, self.status, self.actions_by_id.refresh_later, self)
+        HazardDisplay(self.hazards, self.status.hazards, self.theme, self._show_hazards, self)
+        geometry = self.settings.get("geometry")
+        if isinstance(geometry, str):
+            self.restoreGeometry(QByteArray.fromBase64(geometry.encode()))
+        if failures:
+            self.tell_failure("Some panels cannot be loaded.", "\n".join(failures))
+
+    def _connect(self) -> None:
+        model = self.model
+        model.session_changed.connect(self._show_session)
+        model.failed.connect(lambda text: self.tell_failure(text, model.error_details))
+        self.note_banner.details_asked.connect(lambda: self.docks.show_panel("log"))
+        self.start_page.file_chosen.connect(self.open)
+        self.start_page.open_asked.connect(self.files.ask_to_open)
+        self.theme.changed.connect(self._theme_changed)
+        self._unsubscribe = self.selection.changed.subscribe(lambda _s: self.actions_by_id.refresh_later())
+        for dock in self.docks.all.values():
+            dock.visibilityChanged.connect(lambda _shown: self.actions_by_id.refresh_later())
+
+    def _show_hazards(self) -> None:
+        """Bring the list of hazards to the front; it asks the machine if nobody has."""
+        self.docks.show_panel("hazards")
+        self.hazards.look()
+
+    # -- following the session --------------------------------------------------------------------
+
+    def _show_session(self) -> None:
+        opened, program = self.model.opened, self.model.program
+        self.selection.clear()
+        if opened is None:
+            self.setWindowTitle("npuviz")
+            self._remember_layout()
+            self.docks.hide_all()
+            self.start_page.show_recent(recent_items(self.settings))
+            self.start_page.show()
+        else:
+            self.setWindowTitle(f"{opened.title} \u2013 npuviz")
+            self.setWindowFilePath(str(opened.path))
+            self.error_bar.dismiss()
+            self._show_docks()
+        # After the docks: restoring them restores which bars were visible, too.
+        self.note_banner.show_notes(program.notes if program is not None else ())
+        self.actions_by_id.refresh()
+
+    def _show_docks(self) -> None:
+        made = self.docks.make_panels()
+        is_first = not self.start_page.isHidden()
+        self.start_page.hide()
+        sweep = layout_named("sweep")
+        if sweep is not None and "sweep results" in self.model.features:
+            # Results have a page of their own, and leave no trace in the layout of machines.
+            self._remember_layout(is_shown=not is_first)
+            self.docks.apply(sweep)
+        elif is_first or self.docks.layout_name == "sweep":
+            self._arrange()
+        self.docks.follow_machine()
+        # Panels see the session at the size they are shown with, so that they can fit their contents.
+        for panel in made:
+            panel.on_session_changed()
+        self.docks.focus_first("timeline")
+
+    def _arrange(self) -> None:
+        """Put the docks where they were the last time."""
+        stored = self.settings.get("layout")
+        if self.docks.restore(stored):
+            return
+        chosen = layout_named(str(stored.get("layout", ""))) if isinstance(stored, dict) else None
+        self.docks.apply(chosen or layout_for(self.model.description))
+
+    def _remember_layout(self, *, is_shown: bool | None = None) -> None:
+        shown = self.start_page.isHidden() if is_shown is None else is_shown
+        if shown and self.docks.panels and self.docks.layout_name != "sweep":
+            self.settings.set("layout", self.docks.save())
+
+    def _theme_changed(self) -> None:
+        self.actions_by_id.refresh_icons()
+        self.docks.refresh_icons()
+        self.run_bar.refresh_icons()
+        self.start_page.refresh()
+
+    def _look_for_samples(self) -> None:
+        # Targets bring compilers and kernels along: loaded by the worker, while the user looks around.
+        self.model.submit(
+            "Looking for machines", lambda _progress: sample_items(), self.start_page.show_samples
+        )
+
+    # -- events of the window ---------------------------------------------------------------------
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        if not self.has_looked:
+            self.has_looked = True
+            QTimer.singleShot(0, self, self._look_for_samples)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.key() == Qt.Key.Key_Escape:
+            self.selection.clear()
+        else:
+            super().keyPressEvent(event)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self.palette_box.place()
+
+    def dragEnterEvent(self, event: QDragEnterEvent) -> None:
+        if any(url.isLocalFile() for url in event.mimeData().urls()):
+            event.acceptProposedAction()
+
+    def dropEvent(self, event: QDropEvent) -> None:
+        paths = [Path(url.toLocalFile()) for url in event.mimeData().urls() if url.isLocalFile()]
+        if paths:
+            event.acceptProposedAction()
+            self.files.open_paths(paths)
+
+    def closeEvent(self, event: QCloseEvent) -> None:
+        self._remember_layout()
+        self.settings.set("geometry", bytes(self.saveGeometry().toBase64().data()).decode())
+        self.palette_box.dismiss()
+        self.docks.dispose()
+        self.actions_by_id.dispose()
+        self._unsubscribe()
+        self.hazards.shut_down()
+        self.model.shut_down()
+        super().closeEvent(event)
+        self.closed.emit()

@@ -1,0 +1,105 @@
+"""What the palette offers: commands, recent files, and everything that has a name."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from npuviz.ui.bridge.session_model import SessionModel
+from npuviz.ui.shell.palette import Palette, PaletteEntry
+from npuviz.workbench.commands import Command, CommandRegistry
+from npuviz.workbench.fuzzy import best
+from npuviz.workbench.places import EXPECTED, Place, places
+from npuviz.workbench.selection import SelectionModel
+from npuviz.workbench.settings import Settings
+
+LIMIT = 60
+
+
+class Palettes:
+    """Opens the palette of a window with one question or another."""
+
+    def __init__(
+        self,
+        palette: Palette,
+        commands: CommandRegistry,
+        model: SessionModel,
+        selection: SelectionModel,
+        settings: Settings,
+        open_file: Callable[[Path], None],
+    ) -> None:
+        self._palette = palette
+        self._commands = commands
+        self._model = model
+        self._selection = selection
+        self._settings = settings
+        self._open_file = open_file
+
+    def show_commands(self) -> None:
+        """All commands by name."""
+        self._palette.open(self._command_entries, "Type a command")
+
+    def show_finder(self) -> None:
+        """Units, tracks, operators and tensors by name."""
+        self._palette.open(self._place_entries, "Find a unit, track, operator or tensor")
+
+    def show_go_to(self) -> None:
+        """A cycle, a time or a name to go to."""
+        self._palette.open(self._place_entries, "Go to cycle 182340, 1.5 us, 40 %, #instruction or a name")
+
+    def show_recent(self) -> None:
+        """Files opened lately."""
+        self._palette.open(self._recent_entries, "Open a recent file")
+
+    def _command_entries(self, text: str) -> list[PaletteEntry]:
+        words = text.split(maxsplit=1)
+        if len(words) == 2 and words[0] in ("j", "f"):
+            return self._place_entries(text)
+
+        def title(command: Command) -> str:
+            return f"{command.menu.replace('/', ' ')} {command.title}" if command.menu else command.title
+
+        return [
+            PaletteEntry(
+                command.title.removesuffix(" ..."),
+                lambda command_id=command.id: self._commands.run(command_id),
+                command.menu.replace("/", " \u203a "),
+                command.shortcuts[0] if command.shortcuts else "",
+                command.is_enabled(),
+            )
+            for command in best(text, self._commands.all(), title, LIMIT)
+        ]
+
+    def _place_entries(self, text: str) -> list[PaletteEntry]:
+        model = self._model
+        if model.description is None and model.reader is None:
+            return [PaletteEntry("Nothing is open", _nothing, is_enabled=False)]
+        end = self._end_cycle()
+        found = places(text, model.description, model.program, end, LIMIT)
+        if not found:
+            return [PaletteEntry(f"Nothing fits: {EXPECTED}", _nothing, is_enabled=False)]
+        return [
+            PaletteEntry(place.title, lambda place=place: self._go(place), place.detail) for place in found
+        ]
+
+    def _end_cycle(self) -> int | None:
+        session = self._model.session
+        if session is not None and session.end_cycle is not None:
+            return session.end_cycle
+        reader = self._model.reader
+        return reader.end_cycle if reader is not None else None
+
+    def _recent_entries(self, text: str) -> list[PaletteEntry]:
+        files = best(text, self._settings.recent_files(), str, LIMIT)
+        return [
+            PaletteEntry(path.name, lambda path=path: self._open_file(path), str(path.parent))
+            for path in files
+        ]
+
+    def _go(self, place: Place) -> None:
+        if place.cycle is not None:
+            self._model.go_to(place.cycle)
+        if place.selection is not None:
+            self._selection.set(place.selection)
+
+
+def _nothing() -> None:
+    """A line that only tells."""

@@ -1,0 +1,25 @@
+"""Finds the panels. A panel that cannot be loaded costs the user that panel, never the window."""
+
+import traceback
+from importlib.metadata import entry_points
+
+from npuviz.base.registry import PANELS
+from npuviz.ui.kit.panel import PanelSpec
+
+
+def load_panel_specs() -> tuple[list[PanelSpec], list[str]]:
+    """All panels in order, and one text for each that could not be loaded."""
+    specs: dict[str, PanelSpec] = {}
+    failures: list[str] = []
+    for entry in sorted(entry_points(group=PANELS), key=lambda e: (e.name, e.value)):
+        try:
+            spec = entry.load()
+        except Exception:  # a foreign plug-in may raise anything
+            failures.append(f"panel {entry.name} ({entry.value}) cannot be loaded:\n{traceback.format_exc()}")
+            continue
+        if spec.id in specs:
+            failures.append(f"panel {entry.name} ({entry.value}): the name {spec.id!r} is taken")
+            continue
+        specs[spec.id] = spec
+    areas = {"left": 0, "center": 1, "right": 2, "bottom": 3}
+    return sorted(specs.values(), key=lambda spec: (areas[spec.area], spec.order, spec.title)), failures

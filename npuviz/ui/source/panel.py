@@ -1,0 +1,401 @@
+"""The source panel: the program text of an element, where it is, its breakpoints and its variables."""
+
+from functools import partial
+from typing import Any
+
+from PySide6.QtCore import QPoint, QSignalBlocker, Qt
+from PySide6.QtGui import QGuiApplication, QKeySequence, QShortcut
+from PySide6.QtWidgets import (
+    QCheckBox,
+    QComboBox,
+    QHBoxLayout,
+    QLabel,
+    QLineEdit,
+    QMenu,
+    QSplitter,
+    QStackedLayout,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from npuviz.program.source import Entry, HasSource
+from npuviz.sim.fabric import FabricShape, HasFabric
+from npuviz.ui.breakpoints.condition_words import quoted
+from npuviz.ui.source.lexer import Lexer
+from npuviz.ui.source.state import (
+    ElementPlace,
+    LineMark,
+    element_place,
+    focused_element,
+    line_condition,
+    line_marks,
+    next_line_with_code,
+    place_of,
+)
+from npuviz.ui.source.variables import NAME, VariableTable
+from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
+from npuviz.ui.theme.icons import icon
+from npuviz.ui.kit.empty_state import EmptyState
+from npuviz.ui.kit.find_bar import FindBar
+from npuviz.ui.source.text import SourceMarks, SourceText
+from npuviz.ui.kit.table_copy import add_copy_actions, add_copy_key
+from npuviz.ui.kit.table_view import make_table
+from npuviz.workbench.selection import Selection
+
+EMPTY_TEXT = "The text of the program, line by line. Open a program that was compiled from source."
+MAX_ENTRIES = 4
+STEPS = (
+    ("debug.line_over_back", "mdi6.debug-step-over", True),
+    ("debug.line_over", "mdi6.debug-step-over", False),
+    ("debug.line_into", "mdi6.debug-step-into", False),
+    ("debug.line_out", "mdi6.debug-step-out", False),
+    ("debug.next_task", "mdi6.skip-forward-outline", False),
+)
+
+
+class SourcePanel(Panel):
+    """Shows where the selected element is; the machine is asked only while it stands still."""
+
+    def __init__(self, context: PanelContext) -> None:
+        super().__init__(context)
+        self._listing: HasSource | None = None
+        self._shape: FabricShape | None = None
+        self._element: int | None = None
+        self._place: ElementPlace | None = None
+        self._file = -1
+        self._chosen: tuple[int, int] = (-1, 0)
+        self._points: dict[tuple[int, int], list[LineMark]] = {}
+        self.text = SourceText(context.theme, self._tell, self)
+        self.variables = VariableTable(context.theme)
+        self.table = make_table(
+            self.variables, context.theme, "Variables", object_name="source.variables",
+            widths=(116, 148, 72), show_menu=self._show_table_menu,
+        )  # fmt: skip
+        add_copy_key(self.table)
+        self.files = QComboBox(self)
+        self.files.setObjectName("source.files")
+        self.files.setAccessibleName("File")
+        self.files.currentIndexChanged.connect(self._file_chosen)
+        self.where = QLabel(self)
+        self.where.setObjectName("source.where")
+        self.follow = QCheckBox("Follow", self)
+        self.follow.setToolTip("Keep the line where the element is in view")
+        self.follow.setChecked(True)
+        self.follow.toggled.connect(lambda _checked: self._reveal_current())
+        self.filter = QLineEdit(self)
+        self.filter.setPlaceholderText("Filter variables")
+        self.filter.setClearButtonEnabled(True)
+        self.filter.textChanged.connect(self._filter_changed)
+        self.find_bar = FindBar("Text in this file", self)
+        self.find_bar.searched.connect(self.search)
+        self._steps = [self._step_button(*step) for step in STEPS]
+        self._lay_out()
+        self.text.chosen.connect(self._line_chosen)
+        self.text.breakpoint_toggled.connect(self.toggle_breakpoint)
+        self.text.menu_requested.connect(self._show_menu)
+        context.model.breakpoints_changed.connect(self._refresh_marks)
+        self.on_theme_changed()
+
+    def _lay_out(self) -> None:
+        bar = QHBoxLayout()
+        bar.setContentsMargins(8, 2, 8, 2)
+        bar.setSpacing(4)
+        bar.addWidget(self.files, 1)
+        for button in self._steps:
+            bar.addWidget(button)
+        bar.addWidget(self.follow)
+        upper = QWidget(self)
+        column = QVBoxLayout(upper)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addLayout(bar)
+        column.addWidget(self.find_bar)
+        column.addWidget(self.text, 1)
+        head = QHBoxLayout()
+        head.setContentsMargins(8, 2, 8, 2)
+        head.addWidget(self.where, 1)
+        head.addWidget(self.filter)
+        self.filter.setMaximumWidth(150)
+        lower = QWidget(self)
+        below = QVBoxLayout(lower)
+        below.setContentsMargins(0, 0, 0, 0)
+        below.setSpacing(0)
+        below.addLayout(head)
+        below.addWidget(self.table, 1)
+        self._splitter = QSplitter(Qt.Orientation.Vertical)
+        self._splitter.addWidget(upper)
+        self._splitter.addWidget(lower)
+        self._splitter.setStretchFactor(0, 3)
+        self._splitter.setStretchFactor(1, 2)
+        self._stack = QStackedLayout(self)
+        self._stack.addWidget(EmptyState(EMPTY_TEXT))
+        self._stack.addWidget(self._splitter)
+        self.setFocusProxy(self.text)
+        scope = Qt.ShortcutContext.WidgetWithChildrenShortcut
+        for keys, run in (
+            (QKeySequence.StandardKey.Find, self.find_bar.open_bar),
+            (QKeySequence("F3"), lambda: self.find_bar.ask(False)),
+            (QKeySequence("Shift+F3"), lambda: self.find_bar.ask(True)),
+        ):
+            QShortcut(QKeySequence(keys), self, run, context=scope)
+
+    def _step_button(self, command: str, _icon: str, _is_back: bool) -> QToolButton:
+        button = QToolButton(self)
+        button.setObjectName(f"source.{command}")
+        button.setAutoRaise(True)
+        found = next((known for known in self.context.commands.all() if known.id == command), None)
+        title = found.title if found is not None else command
+        keys = f" ({found.shortcuts[0]})" if found is not None and found.shortcuts else ""
+        button.setToolTip(f"{title}{keys}")
+        button.setAccessibleName(title)
+        button.clicked.connect(partial(self.context.commands.run, command))
+        return button
+
+    # -- hooks ----------------------------------------------------------------------------------------
+
+    def on_session_changed(self) -> None:
+        program, session = self.model.program, self.model.session
+        listing = program.listing if program is not None else None
+        self._listing = listing if isinstance(listing, HasSource) and listing.sources else None
+        self._element, self._place, self._file, self._chosen = None, None, -1, (-1, 0)
+        self._shape = None
+        if session is not None and not self.model.is_running and isinstance(session.machine, HasFabric):
+            self._shape = session.machine.fabric
+        self._stack.setCurrentIndex(1 if self._listing is not None else 0)
+        with QSignalBlocker(self.files):
+            self.files.clear()
+            for number, source in enumerate(self._listing.sources if self._listing else ()):
+                if not source.library:
+                    self.files.addItem(source.name, number)
+        self.variables.show_place(None, 0)
+        if self._listing is not None:
+            self._show_file(self._first_file())
+        self.on_cycle_changed()
+
+    def on_cycle_changed(self) -> None:
+        session = self.model.session
+        if session is None or self._listing is None or self.model.is_running:
+            return
+        self._element = focused_element(session.machine, self.context.selection.current, self._element)
+        self._show_element()
+
+    def on_running_changed(self, running: bool) -> None:
+        self.table.setEnabled(not running)
+
+    def on_selection_changed(self, selection: Selection) -> None:
+        session = self.model.session
+        if self._listing is None or session is None or self.model.is_running:
+            return
+        before = self._element
+        self._element = focused_element(session.machine, selection, self._element)
+        if self._element != before:
+            self._show_element()
+        place = place_of(self._listing, -1 if selection.instruction is None else selection.instruction)
+        if place is not None and (place.file, place.line) != self._chosen:
+            self._chosen = (place.file, place.line)
+            self._show_file(place.file)
+            self.text.reveal(place.line)
+        elif place is None and selection.instruction is None:
+            self._chosen = (-1, 0)
+        self._refresh_marks()
+
+    def on_theme_changed(self) -> None:
+        for button, (_command, name, is_back) in zip(self._steps, STEPS, strict=True):
+            made = icon(name, self.theme, "text-muted")
+            if is_back:
+                made = icon("mdi6.undo-variant", self.theme, "text-muted")
+            button.setIcon(made)
+        self.text.viewport().update()
+
+    def save_state(self) -> dict[str, Any]:
+        return {"follow": self.follow.isChecked(), "sizes": self._splitter.sizes()}
+
+    def restore_state(self, state: dict[str, Any]) -> None:
+        self.follow.setChecked(state.get("follow") is not False)
+        sizes = state.get("sizes")
+        if isinstance(sizes, list) and len(sizes) == 2 and all(isinstance(size, int) for size in sizes):
+            self._splitter.setSizes(sizes)
+
+    # -- what is shown ----------------------------------------------------------------------------------
+
+    @property
+    def place(self) -> ElementPlace | None:
+        """Where the element on show is."""
+        return self._place
+
+    @property
+    def file(self) -> int:
+        """The file on show, -1 for none."""
+        return self._file
+
+    def _first_file(self) -> int:
+        """The file with code that the user wrote, the largest one of several."""
+        assert self._listing is not None
+        sources = self._listing.sources
+        own = [n for n, source in enumerate(sources) if not source.library] or [0]
+        return max(own, key=lambda n: len(self._listing.lines_with_code(n)) if self._listing else 0)
+
+    def _show_file(self, file: int) -> None:
+        if self._listing is None or file == self._file:
+            return
+        self._file = file
+        source = self._listing.sources[file]
+        place = self.files.findData(file)
+        with QSignalBlocker(self.files):
+            if place < 0:
+                # Files of libraries are listed once somebody came into one.
+                self.files.addItem(f"{source.name} (library)", file)
+                place = self.files.count() - 1
+            self.files.setCurrentIndex(place)
+        self.text.show_text(source.text, Lexer(source.language, source.name))
+        self._refresh_marks()
+
+    def _show_element(self) -> None:
+        session = self.model.session
+        if session is None or self._element is None:
+            return
+        place = element_place(session.machine, self._element)
+        self._place = place
+        doing = f"in {place.frames[0][0].name}" if place.frames else "runs nothing now"
+        self.where.setText(f"<b>{place.label}</b> {doing}")
+        self.variables.show_place(place, self.model.cycle)
+        self.table.clearSpans()
+        for number, row in enumerate(self.variables.rows):
+            if row.variable is None:
+                self.table.setSpan(number, NAME, 1, self.variables.columnCount())
+        self._reveal_current()
+        self._refresh_marks()
+
+    def _reveal_current(self) -> None:
+        place = self._place.place if self._place is not None else None
+        if place is not None and self.follow.isChecked():
+            self._show_file(place.file)
+            self.text.reveal(place.line)
+
+    def _refresh_marks(self) -> None:
+        session, listing = self.model.session, self._listing
+        if session is None or listing is None or self.model.is_running or self._file < 0:
+            return
+        points = [(b.id, b.text, b.enabled) for b in session.breakpoints.all]
+        self._points = line_marks(listing, points, self._shape)
+        own = 1 + self._element if self._element is not None else 0
+        shown = {
+            line: (any(m.is_enabled for m in marks), any(m.element in (0, own) for m in marks))
+            for (file, line), marks in self._points.items()
+            if file == self._file
+        }
+        places = [place for _frame, place in self._place.frames] if self._place is not None else []
+        current = places[0].line if places and places[0] is not None and places[0].file == self._file else 0
+        callers = {place.line for place in places[1:] if place is not None and place.file == self._file}
+        chosen = self._chosen[1] if self._chosen[0] == self._file else 0
+        code = frozenset(listing.lines_with_code(self._file))
+        self.text.set_marks(SourceMarks(current, frozenset(callers), shown, code, chosen))
+
+    def _tell(self, name: str) -> str:
+        """The value of a name under the pointer."""
+        variable = self._place.variable(name) if self._place is not None else None
+        return f"{variable.name}: {variable.type} = {variable.value}" if variable is not None else ""
+
+    # -- from the user ----------------------------------------------------------------------------------
+
+    def _file_chosen(self, index: int) -> None:
+        if index >= 0:
+            self._show_file(int(self.files.itemData(index)))
+
+    def _filter_changed(self, text: str) -> None:
+        self.variables.set_filter(text)
+        self.variables.show_place(self._place, self.model.cycle)
+
+    def _line_chosen(self, line: int) -> None:
+        """Select the first instruction of a line, keeping the element."""
+        self._chosen = (self._file, line)
+        self._refresh_marks()
+        listing = self._listing
+        ranges = listing.ranges_of_line(self._file, line) if listing is not None else []
+        if not ranges:
+            return
+        current = self.context.selection.current
+        self.context.selection.set(
+            Selection(instruction=ranges[0][0], element=current.element, unit=current.unit)
+        )
+
+    def toggle_breakpoint(self, line: int, is_here: bool = False) -> None:
+        """Set a breakpoint on a line, or the next one with code, or remove those that are there.
+
+        is_here  only for the element on show
+        """
+        session, listing = self.model.session, self._listing
+        if session is None or listing is None or self.model.is_running:
+            return
+        own = 1 + self._element if self._element is not None else 0
+        goal = next_line_with_code(listing.lines_with_code(self._file), line)
+        for candidate in (line, goal):
+            marks = self._points.get((self._file, candidate or 0), [])
+            if marks:
+                for mark in marks:
+                    if mark.element in (0, own) or not is_here:
+                        session.breakpoints.remove(mark.breakpoint)
+                self._refresh_marks()
+                return
+        if goal is None:
+            return
+        session.breakpoints.add(line_condition(listing, self._file, goal, self._at() if is_here else ""))
+        self._refresh_marks()
+
+    def _at(self) -> str:
+        """The element on show as conditions write it."""
+        shape = self._shape
+        if shape is None or self._element is None:
+            return ""
+        row, column = divmod(self._element, shape.columns)
+        return f"{column - shape.program.column},{row - shape.program.row}"
+
+    def search(self, text: str, backward: bool = False) -> None:
+        """Go to the next or previous line that holds a text."""
+        count = self.text.num_lines
+        start = self._chosen[1] if self._chosen[0] == self._file else 0
+        step = -1 if backward else 1
+        for away in range(1, count + 1):
+            line = (start - 1 + step * away) % count + 1
+            if text.casefold() in self.text.text_of(line).casefold():
+                self._line_chosen(line)
+                self.text.reveal(line)
+                self.find_bar.set_status(f"line {line}")
+                return
+        self.find_bar.set_status("not found")
+
+    def _show_menu(self, line: int, position: QPoint) -> None:
+        menu = QMenu(self)
+        label = self._place.label if self._place is not None else "this element"
+        can_set = self.model.session is not None and not self.model.is_running
+        menu.addAction("Toggle breakpoint", lambda: self.toggle_breakpoint(line)).setEnabled(can_set)
+        only = menu.addAction(f"Break only in {label}", lambda: self.toggle_breakpoint(line, True))
+        only.setEnabled(can_set and bool(self._at()))
+        for entry in self._entries_at(line):
+            name = f"{entry.kind} {quoted(entry.name)}"
+            menu.addSeparator()
+            menu.addAction(f"Break when {name} begins", partial(self.model.add_breakpoint, name)).setEnabled(
+                can_set
+            )
+            here = partial(self.model.add_breakpoint, f"{name} at {self._at()}")
+            menu.addAction(f"Break when {name} begins in {label}", here).setEnabled(only.isEnabled())
+        menu.addSeparator()
+        text = self.text.text_of(line)
+        menu.addAction("Copy line", lambda: QGuiApplication.clipboard().setText(text))
+        menu.popup(position)
+        menu.aboutToHide.connect(menu.deleteLater)
+
+    def _entries_at(self, line: int) -> list[Entry]:
+        """Tasks and functions that begin on a line of the file on show."""
+        entries = self._listing.entries if self._listing is not None else ()
+        return [e for e in entries if (e.place.file, e.place.line) == (self._file, line)][:MAX_ENTRIES]
+
+    def _show_table_menu(self, point: QPoint) -> None:
+        menu = QMenu(self)
+        add_copy_actions(menu, self.table)
+        menu.popup(self.table.viewport().mapToGlobal(point))
+        menu.aboutToHide.connect(menu.deleteLater)
+
+
+SPEC = PanelSpec("source", "Source", "mdi6.code-braces", "left", 5, ("source text",), SourcePanel)

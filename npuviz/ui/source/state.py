@@ -1,0 +1,128 @@
+"""What the source view shows of a machine that stands still: places, variables, breakpoints."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from npuviz.program.source import HasSource, Place
+from npuviz.sim.fabric import FabricShape, HasElements, HasFabric
+from npuviz.sim.frames import Frame, FrameVariable, HasFrames
+from npuviz.sim.machine import Machine
+from npuviz.ui.breakpoints.condition_words import quoted
+from npuviz.workbench.selection import Selection
+
+MAX_LOOKED_AT = 256
+"""So many elements are asked for one that runs something, when none is selected."""
+_LINE = re.compile(r'line\s+"?(?P<place>[^"]+?)"?(?:\s+at\s+(?P<column>\d+)\s*,\s*(?P<row>\d+))?\s*')
+
+
+@dataclass(frozen=True, slots=True)
+class ElementPlace:
+    """Where an element is in its program.
+
+    element   row * columns + column; label is its name
+    frames    calls under way, innermost first, with their places
+    variables global variables
+    """
+
+    element: int
+    label: str
+    frames: tuple[tuple[Frame, Place | None], ...] = ()
+    variables: tuple[FrameVariable, ...] = ()
+
+    @property
+    def place(self) -> Place | None:
+        """Where it is now."""
+        return self.frames[0][1] if self.frames else None
+
+    def variable(self, name: str) -> FrameVariable | None:
+        """The variable that a name means in the innermost call."""
+        scopes = [*(frame.variables for frame, _place in self.frames[:1]), self.variables]
+        return next((v for scope in scopes for v in scope if v.name.rpartition(".")[2] == name), None)
+
+
+@dataclass(frozen=True, slots=True)
+class LineMark:
+    """A breakpoint on a line: its id, whether it is enabled, and 1 + the element it is for, 0 for all."""
+
+    breakpoint: int
+    is_enabled: bool
+    element: int = 0
+
+
+def focused_element(machine: Machine, selection: Selection, last: int | None = None) -> int | None:
+    """The element a verb means: the selected one, the last one, or the first that runs something."""
+    if not isinstance(machine, HasFabric):
+        return None
+    shape = machine.fabric
+    place = selection.element
+    if place is None and selection.unit is not None and isinstance(machine, HasElements):
+        place = machine.element_of_unit(selection.unit)
+    if place is not None and 0 <= place[0] < shape.columns and 0 <= place[1] < shape.rows:
+        return place[1] * shape.columns + place[0]
+    if last is not None and last < shape.columns * shape.rows:
+        return last
+    area = shape.program
+    corner = area.row * shape.columns + area.column
+    if isinstance(machine, HasFrames):
+        for number in range(min(area.columns * area.rows, MAX_LOOKED_AT)):
+            row, column = divmod(number, max(area.columns, 1))
+            element = corner + row * shape.columns + column
+            if machine.frames(element):
+                return element
+    return corner
+
+
+def element_place(machine: Machine, element: int) -> ElementPlace:
+    """Ask a machine, which must stand still, where an element is."""
+    label = f"element {element}"
+    if isinstance(machine, HasFabric):
+        row, column = divmod(element, machine.fabric.columns)
+        label = machine.fabric.label(column, row)
+    if not isinstance(machine, HasFrames):
+        return ElementPlace(element, label)
+    listing = machine.program.listing
+    frames = tuple((frame, place_of(listing, frame.instruction)) for frame in machine.frames(element))
+    return ElementPlace(element, label, frames, tuple(machine.globals_of(element)))
+
+
+def place_of(listing: object, instruction: int) -> Place | None:
+    """Place of an instruction, None for one that has none or is none."""
+    if not isinstance(listing, HasSource) or instruction < 0:
+        return None
+    try:
+        return listing.place_of(instruction)
+    except IndexError:
+        return None
+
+
+def line_condition(listing: HasSource, file: int, line: int, at: str = "") -> str:
+    """Text of a breakpoint on a line; `at` is "column,row" for one element."""
+    text = f"line {quoted(f'{listing.sources[file].name}:{line}')}"
+    return f"{text} at {at}" if at else text
+
+
+def line_marks(
+    listing: HasSource, points: Iterable[tuple[int, str, bool]], shape: FabricShape | None
+) -> dict[tuple[int, int], list[LineMark]]:
+    """(file, line) -> breakpoints there; points are (id, text, enabled)."""
+    files = {file.name: number for number, file in enumerate(listing.sources)}
+    found: dict[tuple[int, int], list[LineMark]] = {}
+    for number, text, is_enabled in points:
+        match = _LINE.fullmatch(text)
+        if match is None:
+            continue
+        name, _, line = match["place"].rpartition(":")
+        if name not in files or not line.isdigit():
+            continue
+        element = 0
+        if match["column"] is not None and shape is not None:
+            row, column = int(match["row"]) + shape.program.row, int(match["column"]) + shape.program.column
+            element = 1 + row * shape.columns + column
+        found.setdefault((files[name], int(line)), []).append(LineMark(number, is_enabled, element))
+    return found
+
+
+def next_line_with_code(lines: Sequence[int], line: int) -> int | None:
+    """The line itself if it has code, else the next one that has, None behind the last."""
+    return next((each for each in lines if each >= line), None)

@@ -1,0 +1,1 @@
+"""The sweep panel: runs of a design space, and which of them none beats."""

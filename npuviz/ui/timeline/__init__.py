@@ -1,0 +1,1 @@
+"""The timeline: what every unit did, when, and why it waited."""

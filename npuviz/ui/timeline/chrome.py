@@ -1,0 +1,245 @@
+"""The fixed parts around the tracks: minimap, ruler with cycles and time, row headers, measurement box."""
+
+from collections.abc import Mapping
+
+from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtGui import QPainter, QPen, QPolygonF
+
+from npuviz.base.units import format_count, format_cycles_as_time
+from npuviz.ui.theme.theme import Theme
+from npuviz.ui.timeline.marks import translucent
+from npuviz.ui.timeline.measure import MAX_KINDS, Measurement
+from npuviz.ui.timeline.rows import Row
+from npuviz.ui.timeline.state import TimelineState
+from npuviz.ui.timeline.style import TimelineStyle
+from npuviz.ui.kit.viewport import tick_step, ticks
+
+MINIMAP_HEIGHT = 28
+RULER_HEIGHT = 34
+TICK_PIXELS = 104
+INDENT = 12
+
+
+def _is_estimated(state: TimelineState, row: Row) -> bool:
+    """Whether all that a row shows is an assumption."""
+    if row.kind == "counter":
+        return False
+    return row.track in state.estimated or bool(row.members and state.estimated.issuperset(row.members))
+
+
+class ChromePainter:
+    """Draws each part in its own coordinates, (0, 0) is the part's upper left corner."""
+
+    def __init__(self, theme: Theme) -> None:
+        self._theme = theme
+
+    def paint_ruler(self, painter: QPainter, state: TimelineState, width: int, frequency_hz: float) -> None:
+        """Cycles above, time below, marks of the cursor, the guide and the bookmarks."""
+        theme, view = self._theme, state.viewport
+        painter.fillRect(0, 0, width, RULER_HEIGHT, theme.color("surface"))
+        step = tick_step(view.span, view.width, TICK_PIXELS)
+        minor = max(step // 5, 1)
+        painter.setPen(theme.color("border"))
+        if minor < step:
+            for cycle in ticks(view, minor):
+                x = round(view.x_of(cycle))
+                painter.drawLine(x, RULER_HEIGHT - 4, x, RULER_HEIGHT)
+        painter.setFont(theme.font_ui(11))
+        for cycle in ticks(view, step):
+            x = round(view.x_of(cycle))
+            painter.setPen(theme.color("text-disabled"))
+            painter.drawLine(x, 4, x, RULER_HEIGHT)
+            painter.setPen(theme.color("text"))
+            painter.drawText(QPointF(x + 5, 14), format_count(cycle))
+            painter.setPen(theme.color("text-muted"))
+            painter.drawText(QPointF(x + 5, 28), format_cycles_as_time(cycle, frequency_hz))
+        painter.setPen(theme.color("border"))
+        painter.drawLine(0, RULER_HEIGHT - 1, width, RULER_HEIGHT - 1)
+        self._ruler_marks(painter, state, width)
+
+    def _ruler_marks(self, painter: QPainter, state: TimelineState, width: int) -> None:
+        theme, view = self._theme, state.viewport
+        for span in state.spans:
+            left, right = view.x_of(span.first), view.x_of(span.last)
+            color = translucent(theme.color("bookmark"), 200 if span.is_kept else 110)
+            painter.fillRect(QRectF(left, RULER_HEIGHT - 5, right - left, 4), color)
+        if state.range is not None:
+            left, right = view.x_of(state.range.first), view.x_of(state.range.last)
+            painter.fillRect(QRectF(left, RULER_HEIGHT - 5, right - left, 4), theme.color("accent"))
+        painter.setFont(theme.font_ui(11, bold=True))
+        for digit, cycle in sorted(state.bookmarks.items()):
+            x = view.x_of(cycle)
+            if -12 < x < width + 12:
+                flag = QPolygonF(
+                    [
+                        QPointF(x, 0),
+                        QPointF(x + 13, 0),
+                        QPointF(x + 13, 13),
+                        QPointF(x + 4, 13),
+                        QPointF(x, 17),
+                    ]
+                )
+                painter.setPen(Qt.PenStyle.NoPen)
+                painter.setBrush(theme.color("bookmark"))
+                painter.drawPolygon(flag)
+                painter.setPen(theme.text_on(theme.color("bookmark")))
+                painter.drawText(QRectF(x, 0, 13, 13), Qt.AlignmentFlag.AlignCenter, str(digit))
+        if state.hover is not None:
+            self._flag(painter, view.x_of(state.hover), format_count(round(state.hover)), "guide", width)
+        if state.cursor >= 0:
+            self._flag(painter, view.x_of(state.cursor), format_count(state.cursor), "cursor", width)
+
+    def _flag(self, painter: QPainter, x: float, text: str, role: str, width: int) -> None:
+        """A small label with a tip at the bottom edge of the ruler."""
+        if not -1 <= x <= width + 1:
+            return
+        color = self._theme.color(role)
+        painter.setFont(self._theme.font_ui(11, bold=True))
+        room = painter.fontMetrics().horizontalAdvance(text) + 10
+        left = min(max(x - room / 2, 0.0), max(width - room, 0.0))
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(color)
+        painter.drawRoundedRect(QRectF(left, RULER_HEIGHT - 21, room, 16), 3, 3)
+        base = RULER_HEIGHT - 5
+        painter.drawPolygon(QPolygonF([QPointF(x - 4, base), QPointF(x + 4, base), QPointF(x, RULER_HEIGHT)]))
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
+        painter.setPen(self._theme.text_on(color))
+        painter.drawText(QRectF(left, RULER_HEIGHT - 21, room, 16), Qt.AlignmentFlag.AlignCenter, text)
+
+    def paint_window(self, painter: QPainter, state: TimelineState, width: int) -> None:
+        """Over the minimap: what the window shows, and where the machine is."""
+        theme = self._theme
+        whole = max(state.end_cycle, 1)
+        left = min(max(state.viewport.start / whole, 0.0), 1.0) * width
+        right = min(max(state.viewport.end / whole, 0.0), 1.0) * width
+        right = max(right, left + 3)
+        veil = translucent(theme.color("surface"), 165)
+        painter.fillRect(QRectF(0, 0, left, MINIMAP_HEIGHT), veil)
+        painter.fillRect(QRectF(right, 0, width - right, MINIMAP_HEIGHT), veil)
+        painter.setPen(QPen(theme.color("accent"), 1))
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        painter.drawRect(QRectF(left, 0, right - left - 1, MINIMAP_HEIGHT - 1))
+        for cycle in state.bookmarks.values():
+            painter.fillRect(QRectF(cycle / whole * width, 0, 1.5, MINIMAP_HEIGHT), theme.color("bookmark"))
+        if state.cursor >= 0:
+            x = min(state.cursor / whole, 1.0) * width
+            painter.fillRect(QRectF(x - 1, 0, 2, MINIMAP_HEIGHT), theme.color("cursor"))
+
+    def paint_headers(
+        self,
+        painter: QPainter,
+        state: TimelineState,
+        rows: tuple[Row, ...],
+        height: int,
+        scales: Mapping[int, str],
+    ) -> None:
+        """Names of the rows, indented by depth, with a triangle before each group.
+
+        scales  counter track -> text of the value at the top of its row
+        """
+        theme = self._theme
+        width = state.header_width
+        painter.fillRect(0, 0, width, height, theme.color("surface"))
+        for row in rows:
+            top = row.top - state.scroll
+            area = QRectF(0, top, width, row.height)
+            if row.track >= 0 and row.track in state.selected_tracks:
+                painter.fillRect(area, theme.color("selection"))
+            elif row.track >= 0 and row.track == state.hover_track:
+                painter.fillRect(area, theme.color("hover"))
+            left = 8 + row.depth * INDENT
+            if row.kind == "group":
+                self._triangle(painter, left, top + row.height / 2, row.is_collapsed)
+                has_tracks = bool(row.members)
+                painter.setFont(theme.font_ui(12 if has_tracks else 11, bold=has_tracks))
+                painter.setPen(theme.color("text" if has_tracks else "text-muted"))
+                left += 12
+            else:
+                painter.setFont(theme.font_ui(12 if row.kind == "interval" else 11))
+                role = "text" if row.kind == "interval" else "text-muted"
+                chosen = row.track in state.selected_tracks
+                painter.setPen(theme.color("selection-text" if chosen else role))
+                left += 4
+            room = width - left - 8
+            scale = scales.get(row.track, "")
+            if scale:
+                wide = painter.fontMetrics().horizontalAdvance(scale)
+                right = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight
+                painter.drawText(QRectF(left, top, room, row.height), right, scale)
+                room -= wide + 6
+            if _is_estimated(state, row):
+                pen = painter.pen()
+                painter.setPen(theme.color("estimated"))
+                mark = "\u2248"
+                painter.drawText(QRectF(left, top, room, row.height), Qt.AlignmentFlag.AlignVCenter, mark)
+                painter.setPen(pen)
+                wide = painter.fontMetrics().horizontalAdvance(mark) + 4
+                left, room = left + wide, room - wide
+            text = painter.fontMetrics().elidedText(row.label, Qt.TextElideMode.ElideMiddle, room)
+            painter.drawText(QRectF(left, top, room, row.height), Qt.AlignmentFlag.AlignVCenter, text)
+            painter.fillRect(QRectF(0, top + row.height - 1, width, 1), theme.color("grid"))
+        painter.fillRect(width - 1, 0, 1, height, theme.color("border"))
+
+    def _triangle(self, painter: QPainter, x: float, y: float, is_collapsed: bool) -> None:
+        closed = [QPointF(x, y - 4), QPointF(x + 5, y), QPointF(x, y + 4)]
+        opened = [QPointF(x - 2, y - 2), QPointF(x + 6, y - 2), QPointF(x + 2, y + 3)]
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(self._theme.color("text-muted"))
+        painter.drawPolygon(QPolygonF(closed if is_collapsed else opened))
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
+
+    def paint_measurement(
+        self, painter: QPainter, measurement: Measurement, style: TimelineStyle, width: int, height: int
+    ) -> None:
+        """The numbers of the selected range in a small box at the upper right."""
+        theme = self._theme
+        body, small = theme.font_ui(12, bold=True), theme.font_ui(11)
+        shares = measurement.shares[:MAX_KINDS]
+        lines = 2 + len(shares) + len(measurement.counters)
+        box_width = min(300.0, width - 16.0)
+        box = QRectF(width - box_width - 10, 10, box_width, 18.0 * lines + 14)
+        if box.height() > height - 12 or box_width < 160:
+            box = QRectF(width - box_width - 10, 10, box_width, 50)
+            shares = ()
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
+        painter.setPen(QPen(theme.color("border"), 1))
+        painter.setBrush(translucent(theme.color("raised"), 244))
+        painter.drawRoundedRect(box, 6, 6)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
+        inner = box.adjusted(10, 7, -10, -7)
+        y = inner.top()
+        painter.setFont(body)
+        painter.setPen(theme.color("text"))
+        painter.drawText(
+            QRectF(inner.left(), y, inner.width(), 18), Qt.AlignmentFlag.AlignVCenter, measurement.title()
+        )
+        y += 18
+        painter.setFont(small)
+        painter.setPen(theme.color("text-muted"))
+        tracks = "1 track" if measurement.num_tracks == 1 else f"{measurement.num_tracks} tracks"
+        busy = f"{100 * measurement.busy:.1f} % busy, {tracks}"
+        painter.drawText(QRectF(inner.left(), y, inner.width(), 18), Qt.AlignmentFlag.AlignVCenter, busy)
+        y += 18
+        right = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight
+        for share in shares:
+            painter.fillRect(QRectF(inner.left(), y + 5, 9, 9), style.colors[share.category])
+            painter.setPen(theme.color("text"))
+            name = painter.fontMetrics().elidedText(
+                share.name, Qt.TextElideMode.ElideMiddle, int(inner.width() - 150)
+            )
+            painter.drawText(
+                QRectF(inner.left() + 15, y, inner.width() - 150, 18), Qt.AlignmentFlag.AlignVCenter, name
+            )
+            painter.drawText(QRectF(inner.right() - 135, y, 82, 18), right, format_count(share.cycles))
+            painter.drawText(QRectF(inner.right() - 50, y, 50, 18), right, f"{100 * share.fraction:.1f} %")
+            y += 18
+        if not shares:
+            return
+        for values in measurement.counters:
+            name = values.name.rsplit(".", 1)[-1]
+            text = f"{name}: min {values.low}  mean {values.mean:.4g}  max {values.high}"
+            painter.setPen(theme.color("text-muted"))
+            painter.drawText(QRectF(inner.left(), y, inner.width(), 18), Qt.AlignmentFlag.AlignVCenter, text)
+            y += 18

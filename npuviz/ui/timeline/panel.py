@@ -1,0 +1,357 @@
+"""The timeline panel: what every unit did, when, and why it waited."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, get_args
+
+import numpy as np
+from PySide6.QtCore import QPoint
+from PySide6.QtWidgets import (
+    QApplication,
+    QHBoxLayout,
+    QLineEdit,
+    QMenu,
+    QStackedLayout,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from npuviz.program.instruction import Dependency, DependencyKind, HasDependencies
+from npuviz.sim.fabric import HasElements
+from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
+from npuviz.ui.kit.empty_state import EmptyState
+from npuviz.ui.kit.picture import add_save_actions
+from npuviz.ui.timeline.arrows import arrows_of, slice_of
+from npuviz.ui.timeline.legend import TimelineLegend
+from npuviz.ui.timeline.place import Place
+from npuviz.ui.timeline.state import OpenSlice, Picked, Range
+from npuviz.ui.timeline.view import TimelineView
+from npuviz.workbench.selection import Selection
+
+EMPTY_TEXT = "The timeline shows what every unit does, cycle by cycle. Open a model or a trace to fill it."
+
+
+class TimelinePanel(Panel):
+    """Connects a TimelineView with the session and the selection."""
+
+    def __init__(self, context: PanelContext) -> None:
+        super().__init__(context)
+        self.view = TimelineView(context.theme)
+        self.legend = TimelineLegend(context.theme)
+        self.filter = QLineEdit()
+        self.filter.setObjectName("timeline.filter")
+        self.filter.setPlaceholderText("Filter tracks")
+        self.filter.setClearButtonEnabled(True)
+        self.filter.setMaximumWidth(180)
+        self.filter.textChanged.connect(self._filter_changed)
+        self._own_selection: Selection | None = None
+        self._colour = self._toggle("by operator", "timeline.by_operator", self._set_by_operator)
+        self._counters = self._toggle("counters", "timeline.counters", self._set_counters)
+        self._counters.setChecked(True)
+        self._only = self._toggle("only selected", "timeline.only_selected", self._set_only)
+        self._only.setToolTip("Show only the tracks of the selected element of the fabric")
+        self._element: tuple[int, int] | None = None
+        fit = QToolButton()
+        fit.setText("fit")
+        fit.setObjectName("timeline.fit")
+        fit.setToolTip("Show the whole run (F)")
+        fit.setAutoRaise(True)
+        fit.clicked.connect(self.view.fit)
+        bar = QHBoxLayout()
+        bar.setContentsMargins(8, 4, 8, 4)
+        bar.setSpacing(8)
+        for widget in (self.filter, fit, self._colour, self._counters, self._only):
+            bar.addWidget(widget)
+        bar.addWidget(self.legend, 1)
+        content = QWidget()
+        inside = QVBoxLayout(content)
+        inside.setContentsMargins(0, 0, 0, 0)
+        inside.setSpacing(0)
+        inside.addLayout(bar)
+        inside.addWidget(self.view, 1)
+        self._stack = QStackedLayout(self)
+        self._stack.addWidget(EmptyState(EMPTY_TEXT))
+        self._stack.addWidget(content)
+        self.setFocusProxy(self.view)
+        self.view.picked.connect(self._picked)
+        self.view.range_changed.connect(self._range_changed)
+        self.view.go_to.connect(context.model.go_to)
+        self.view.menu_requested.connect(self._show_menu)
+        self.view.options_changed.connect(self._keep_bookmarks)
+
+    def _toggle(self, text: str, name: str, changed: Any) -> QToolButton:
+        button = QToolButton()
+        button.setText(text)
+        button.setObjectName(name)
+        button.setCheckable(True)
+        button.setAutoRaise(True)
+        button.toggled.connect(changed)
+        return button
+
+    # -- hooks ----------------------------------------------------------------------------------------
+
+    def on_session_changed(self) -> None:
+        reader = self.model.reader
+        self._own_selection = None
+        self._element = None
+        session = self.model.session
+        self._only.setVisible(session is not None and isinstance(session.machine, HasElements))
+        self._show_only()
+        description = self.model.description
+        is_estimated = description is not None and description.features.get("estimated") is True
+        self.view.set_reader(reader, self.name_of if is_estimated else None)
+        assumed = {unit.id for unit in description.units if unit.estimated} if description else set[int]()
+        self.view.set_estimated(t.id for t in self.view.tracks if t.unit in assumed)
+        self._stack.setCurrentIndex(0 if reader is None else 1)
+        self._show_legend()
+        self._restore_bookmarks()
+        self.on_cycle_changed()
+
+    def on_cycle_changed(self) -> None:
+        if self.model.reader is None:
+            return
+        has_machine = self.model.description is not None
+        was_visible = self._is_cursor_visible()
+        self.view.set_cursor_cycle(
+            self.model.cycle if has_machine else -1, reveal=was_visible or not self.model.is_running
+        )
+        self._show_open_slices()
+        self.view.refresh_data()
+        picked = self.view.state.picked
+        if picked is not None and not self.model.is_running:
+            self._show_arrows(picked)
+
+    def on_running_changed(self, running: bool) -> None:
+        if running:
+            self.view.set_open_slices(())
+
+    def on_theme_changed(self) -> None:
+        self._show_legend()
+
+    def on_selection_changed(self, selection: Selection) -> None:
+        self.view.set_node(-1 if selection.node is None else selection.node)
+        if selection.element is not None and selection.element != self._element:
+            self._element = selection.element
+            self._show_only()
+        if selection == self._own_selection:
+            return
+        state = self.view.state
+        if selection.track is not None and selection.cycles is not None:
+            picked = state.slice_at(selection.track, selection.cycles[0])
+        elif selection.instruction is not None:
+            picked = self._slice_of_instruction(selection.instruction)
+        else:
+            picked = None
+        self.view.pick(picked, tell=False)
+        if picked is not None:
+            self.view.reveal_row(picked.track)
+            self.view.reveal_cycles(picked.start, picked.end)
+            self._show_arrows(picked)
+        elif selection.unit is not None:
+            first = next((t.id for t in self.view.tracks if t.unit == selection.unit), None)
+            if first is not None:
+                self.view.bring_up(first)
+        self._explain_arrows()
+
+    def zoom_fit(self) -> None:
+        """Show the whole run; the window's command calls this."""
+        self.view.fit()
+
+    def save_state(self) -> dict[str, Any]:
+        options = self.view.options
+        return {
+            "row_height": options.row_height,
+            "header_width": self.view.state.header_width,
+            "collapsed": sorted(options.collapsed),
+            "shows_counters": options.shows_counters,
+            "by_operator": self.view.by_operator,
+        }
+
+    def restore_state(self, state: dict[str, Any]) -> None:
+        options = self.view.options
+        height, width = state.get("row_height"), state.get("header_width")
+        if isinstance(height, int) and 12 <= height <= 64:
+            options = replace(options, row_height=height)
+        if isinstance(width, int):
+            self.view.set_header_width(width)
+        collapsed = state.get("collapsed")
+        if isinstance(collapsed, list):
+            options = replace(
+                options, collapsed=frozenset(name for name in collapsed if isinstance(name, str))
+            )
+        self.view.set_options(options)
+        self._counters.setChecked(state.get("shows_counters") is not False)
+        self._colour.setChecked(state.get("by_operator") is True)
+
+    # -- from the view --------------------------------------------------------------------------------
+
+    def _picked(self, picked: Picked | None) -> None:
+        if picked is None:
+            self._select(Selection())
+            self._explain_arrows()
+            return
+        track = next(track for track in self.view.tracks if track.id == picked.track)
+        self._select(
+            Selection(
+                node=picked.node if picked.node >= 0 else None,
+                instruction=picked.instruction if picked.instruction >= 0 else None,
+                unit=track.unit if track.unit >= 0 else None,
+                track=picked.track,
+                cycles=(picked.start, picked.end),
+            )
+        )
+        self._show_arrows(picked)
+
+    def _range_changed(self, chosen: Range | None) -> None:
+        current = self.context.selection.current
+        self._select(current.with_fields(cycles=(chosen.first, chosen.last) if chosen else None))
+
+    def _select(self, selection: Selection) -> None:
+        self._own_selection = selection
+        self.context.selection.set(selection)
+
+    # -- inside -----------------------------------------------------------------------------------------
+
+    def _is_cursor_visible(self) -> bool:
+        state = self.view.state
+        return state.viewport.start <= state.cursor <= state.viewport.end
+
+    def _show_open_slices(self) -> None:
+        session = self.model.session
+        reader = self.model.reader
+        if session is None or reader is None or self.model.is_running:
+            self.view.set_open_slices(())
+            return
+        fresh: list[OpenSlice] = []
+        for activity in session.machine.activities():
+            recorded = reader.at(activity.track, activity.start)
+            if recorded is None or int(recorded["start"]) != activity.start:
+                fresh.append(OpenSlice(activity.track, activity.start, activity.kind, activity.node))
+        self.view.set_open_slices(fresh)
+
+    def _units_of(self, instructions: Sequence[int]) -> dict[int, int]:
+        """Unit that executes each instruction, -1 where nobody knows."""
+        program = self.model.program
+        if program is None:
+            return dict.fromkeys(instructions, -1)
+        units = program.listing.units_of(np.array(instructions, dtype=np.int64)).tolist()
+        return dict(zip(instructions, units, strict=True))
+
+    def _show_arrows(self, picked: Picked) -> None:
+        reader, program = self.model.reader, self.model.program
+        if reader is None:
+            return
+        needed: tuple[Dependency, ...] = ()
+        is_known = program is not None and 0 <= picked.instruction < len(program.listing)
+        if program is not None and is_known and isinstance(program.listing, HasDependencies):
+            needed = program.listing.dependencies_of(picked.instruction)
+        self.view.set_arrows(arrows_of(reader, picked, self._units_of, needed))
+        self._explain_arrows()
+
+    def _explain_arrows(self) -> None:
+        on_show = {arrow.kind for arrow in self.view.state.arrows}
+        self.legend.set_arrows([kind for kind in get_args(DependencyKind) if kind in on_show])
+
+    def _slice_of_instruction(self, instruction: int) -> Picked | None:
+        reader = self.model.reader
+        if reader is None:
+            return None
+        found = slice_of(reader, self._units_of, instruction, self.model.cycle)
+        return None if found is None else self.view.state.slice_at(found[0], found[1])
+
+    def name_of(self, instruction: int) -> tuple[str, str]:
+        """An instruction as the listing has it: the kinds of an estimated machine say little."""
+        program = self.model.program
+        if program is None or not 0 <= instruction < len(program.listing):
+            return "", ""
+        found = program.listing.describe(instruction)
+        name = found.text.partition("  ")[0]
+        return found.opcode, name if name.startswith(found.opcode) else f"{found.opcode}  {name}"
+
+    def _show_legend(self) -> None:
+        index = self.view.state.index
+        if index is None:
+            self.legend.set_entries(None, ())
+            return
+        self.legend.set_entries(self.view.style_colors, index.categories.legend())
+
+    def _filter_changed(self, text: str) -> None:
+        self.view.set_options(replace(self.view.options, filter_text=text))
+
+    def _set_by_operator(self, checked: bool) -> None:
+        self.view.set_by_operator(checked)
+        self._show_legend()
+
+    def _set_counters(self, checked: bool) -> None:
+        self.view.set_options(replace(self.view.options, shows_counters=checked))
+
+    def _set_only(self, _checked: bool) -> None:
+        self._show_only()
+
+    def _show_only(self) -> None:
+        """Leave out the tracks of other elements, if that is wanted and the element has any."""
+        session, units = self.model.session, None
+        machine = session.machine if session is not None and not self.model.is_running else None
+        if self._only.isChecked() and self._element is not None and isinstance(machine, HasElements):
+            units = frozenset(machine.units_of_element(*self._element)) or None
+        elif self._only.isChecked() and self.model.is_running:
+            return
+        if units != self.view.options.units:
+            self.view.set_options(replace(self.view.options, units=units))
+
+    def _bookmark_key(self) -> str:
+        reader = self.model.reader
+        return f"timeline.bookmarks/{reader.schema.target}/{reader.schema.title}" if reader else ""
+
+    def _keep_bookmarks(self) -> None:
+        marks = self.view.state.bookmarks
+        key = self._bookmark_key()
+        if key and (marks or self.context.settings.get(key)):
+            self.context.settings.set(key, {str(digit): cycle for digit, cycle in marks.items()} or None)
+
+    def _restore_bookmarks(self) -> None:
+        key = self._bookmark_key()
+        kept = self.context.settings.get(key) if key else None
+        if isinstance(kept, dict):
+            self.view.state.bookmarks = {
+                int(digit): cycle
+                for digit, cycle in kept.items()
+                if digit.isdigit() and isinstance(cycle, int)
+            }
+
+    def _show_menu(self, point: QPoint, place: Place) -> None:
+        menu = QMenu(self)
+        cycle = max(round(self.view.state.viewport.cycle_at(place.x)), 0)
+        options = self.view.options
+        if self.model.session is not None and place.zone in ("tracks", "ruler"):
+            menu.addAction(f"Go to cycle {cycle}", lambda: self.model.go_to(cycle))
+        menu.addAction("Show the whole run", self.view.fit)
+        if place.track >= 0:
+            pinned = options.pinned
+            if place.track in pinned:
+                rest = tuple(track for track in pinned if track != place.track)
+                menu.addAction("Unpin track", lambda: self.view.set_options(replace(options, pinned=rest)))
+            else:
+                more = (*pinned, place.track)
+                menu.addAction(
+                    "Pin track to the top", lambda: self.view.set_options(replace(options, pinned=more))
+                )
+            hidden = options.hidden | {place.track}
+            menu.addAction("Hide track", lambda: self.view.set_options(replace(options, hidden=hidden)))
+        if options.hidden:
+            menu.addAction(
+                f"Show {len(options.hidden)} hidden tracks",
+                lambda: self.view.set_options(replace(options, hidden=frozenset())),
+            )
+        measurement = self.view.state.measurement
+        if measurement is not None:
+            menu.addAction(
+                "Copy measurement as CSV", lambda: QApplication.clipboard().setText(measurement.as_csv())
+            )
+        menu.addSeparator()
+        add_save_actions(menu, self.view, "timeline")
+        menu.exec(point)
+
+
+SPEC = PanelSpec("timeline", "Timeline", "mdi6.chart-gantt", "center", 0, (), TimelinePanel)

@@ -1,0 +1,325 @@
+"""Paints the rows of a timeline into an image: slices, utilisation, counters and labels."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from PySide6.QtGui import QFont, QImage
+
+from npuviz.trace.reader import TraceReader
+from npuviz.ui.kit import raster_kernels as kernels
+from npuviz.ui.timeline import track_kernels
+from npuviz.ui.timeline.index import TimelineIndex, TrackIndex
+from npuviz.ui.timeline.labels import LabelMasks
+from npuviz.ui.timeline.rows import Row
+from npuviz.ui.timeline.style import TimelineStyle
+from npuviz.ui.kit.viewport import Viewport
+
+MIN_LABEL_PIXELS = 30
+MAX_LABELS_PER_ROW = 512
+ROW_GAP = 2
+DENSE_SLICES = 2
+"""With more slices than that in a pixel, sums over a fixed grid of cycles serve all frames."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One picture to paint.
+
+    rows      rows to paint, scroll is the pixel of the layout at the top of the image
+    width, height, scroll  logical pixels; ratio is device pixels per logical one
+    end_cycle end of what is recorded: counters stop there
+    node      graph node whose slices are underlined, -1 for none
+    """
+
+    viewport: Viewport
+    rows: Sequence[Row]
+    width: int
+    height: int
+    scroll: int
+    ratio: float
+    end_cycle: int
+    node: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """Columns in device pixels: column x begins at first + x * step cycles."""
+
+    first: float
+    step: float
+    count: int
+    phase: int
+
+    @property
+    def end(self) -> float:
+        """First cycle right of the last column."""
+        return self.first + self.step * self.count
+
+
+NameOf = Callable[[int], tuple[str, str]]
+"""Short and long text of an instruction."""
+
+
+class TimelineRaster:
+    """Owns the image and everything that is worth keeping between frames.
+
+    name_of  names work by its instruction instead of by its kind
+    """
+
+    def __init__(
+        self,
+        reader: TraceReader,
+        index: TimelineIndex,
+        style: TimelineStyle,
+        font: QFont,
+        name_of: NameOf | None = None,
+    ) -> None:
+        self._reader = reader
+        self._name_of = name_of
+        self._names: dict[int, tuple[str, str]] = {}
+        self.index = index
+        self._style = style
+        self._font = font
+        self._pixels = np.zeros((0, 0), dtype=np.uint32)
+        self._plan = np.zeros((track_kernels.PLAN_ROWS, 0), dtype=np.int32)
+        self._edges = np.zeros((0, track_kernels.EDGE_COLUMNS), dtype=np.int64)
+        self._found = np.zeros((MAX_LABELS_PER_ROW, track_kernels.LABEL_COLUMNS), dtype=np.int64)
+        self._amounts = np.zeros(len(index.categories.names), dtype=np.float64)
+        self._labels: LabelMasks | None = None
+        self._labels_ratio = 0.0
+        self._period = 8
+        self._marked: dict[int, tuple[int, np.ndarray]] = {}
+        self._marked_node = -1
+        self._texts: dict[tuple[int, int], tuple[str, str]] = {}
+        self._maxima = {track.id: track.maximum for track in reader.schema.tracks}
+        self._scales: dict[int, tuple[int, int]] = {}
+        self.wants_more = False
+
+    def paint(self, frame: Frame) -> QImage:
+        """Paint a frame; the image is valid until the next call."""
+        width = max(round(frame.width * frame.ratio), 1)
+        height = max(round(frame.height * frame.ratio), 1)
+        if self._pixels.shape != (height, width):
+            self._pixels = np.zeros((height, width), dtype=np.uint32)
+            self._plan = np.zeros((track_kernels.PLAN_ROWS, width), dtype=np.int32)
+            self._edges = np.zeros((width, track_kernels.EDGE_COLUMNS), dtype=np.int64)
+        if self._labels is None or self._labels_ratio != frame.ratio:
+            self._labels = LabelMasks(self._font, frame.ratio)
+            self._labels_ratio = frame.ratio
+        self._labels.begin_frame()
+        self._period = 8 if frame.ratio < 1.5 else 16
+        step = frame.viewport.cycles_per_pixel / frame.ratio
+        columns = _Columns(frame.viewport.start, step, width, int(frame.viewport.start / step))
+        for row in frame.rows:
+            self._paint_row(frame, row, columns)
+        below = round((frame.rows[-1].bottom - frame.scroll) * frame.ratio) if frame.rows else 0
+        kernels.fill_rows(self._pixels, below, height, self._style.canvas)
+        self.wants_more = self._labels.is_short_of_time
+        image = QImage(self._pixels.data, width, height, 4 * width, QImage.Format.Format_RGB32)
+        image.setDevicePixelRatio(frame.ratio)
+        return image
+
+    def paint_overview(self, width: int, height: int, ratio: float, end_cycle: int) -> QImage:
+        """A small picture of the whole run: mean utilisation of all interval tracks."""
+        columns = max(round(width * ratio), 1)
+        rows = max(round(height * ratio), 1)
+        pixels = np.full((rows, columns), self._style.group, dtype=np.uint32)
+        members = tuple(t.id for t in self._reader.schema.tracks if t.kind == "interval")
+        row = Row("group", "", "", -1, 0, 0, height, members, True)
+        if end_cycle > 0:
+            step = end_cycle / columns
+            self._paint_group(pixels, row, _Columns(0.0, step, columns, 0), 2, rows - 3, self._style.group)
+        image = QImage(pixels.data, columns, rows, 4 * columns, QImage.Format.Format_RGB32).copy()
+        image.setDevicePixelRatio(ratio)
+        return image
+
+    def _paint_row(self, frame: Frame, row: Row, columns: _Columns) -> None:
+        ratio = frame.ratio
+        top = round((row.top - frame.scroll) * ratio)
+        bottom = round((row.bottom - frame.scroll) * ratio)
+        gap = round(ROW_GAP * ratio)
+        if row.kind == "group":
+            kernels.fill_rows(self._pixels, top, bottom, self._style.group)
+            if row.is_collapsed:
+                height = bottom - top - 2 * gap
+                self._paint_group(self._pixels, row, columns, top + gap, height, self._style.group)
+        elif row.kind == "counter":
+            kernels.fill_rows(self._pixels, top, bottom, self._style.canvas)
+            self._paint_counter(frame, row, columns, top + gap, bottom - top - 2 * gap)
+            kernels.fill_rows(self._pixels, bottom - 1, bottom, self._style.grid)
+        else:
+            self._paint_slices(frame, row, columns, top + gap, bottom - top - 2 * gap, gap)
+
+    def _paint_slices(
+        self, frame: Frame, row: Row, columns: _Columns, top: int, height: int, gap: int
+    ) -> None:
+        index = self.index.track(row.track)
+        style = self._style
+        if height <= 0:
+            kernels.fill_rows(self._pixels, top - gap, top + height + gap, style.canvas)
+            return
+        if index.count_between(columns.first, columns.end) > DENSE_SLICES * columns.count:
+            self._paint_dense((row.track,), columns, top, height, gap, style.canvas, style.grid)
+        else:
+            least = MIN_LABEL_PIXELS * frame.ratio
+            used = track_kernels.paint_slices(
+                self._pixels, top, height, gap, index.start, index.end, index.keys, index.view.starts,
+                style.table, columns.first, columns.step, columns.phase, self._period, least, self._plan,
+                self._amounts, self._edges, self._found, style.canvas, style.grid,
+            )  # fmt: skip
+            if used:
+                self._paint_labels(frame, index, self._found[:used], top, height)
+        if frame.node >= 0:
+            self._paint_node(frame.node, index, row.track, columns, top, height)
+
+    def _paint_dense(
+        self,
+        tracks: tuple[int, ...],
+        columns: _Columns,
+        top: int,
+        height: int,
+        gap: int,
+        background: int,
+        line: int,
+    ) -> None:
+        """Many slices in a pixel: exact sums over cells of a power of two of cycles, 1 to 2 pixels wide."""
+        size = 1 << max(math.ceil(math.log2(columns.step)), 0)
+        low, high = math.floor(columns.first / size), math.ceil(columns.end / size)
+        cells = self.index.cells(tracks, size, low, high)
+        track_kernels.paint_cells(
+            self._pixels, top, height, gap, cells.amounts, cells.categories, cells.begin, columns.first,
+            columns.step, float(size), 1.0 / size / len(tracks), self._style.table, columns.phase,
+            self._period, self._plan, background, line,
+        )  # fmt: skip
+
+    def _paint_group(
+        self, pixels: np.ndarray, row: Row, columns: _Columns, top: int, height: int, background: int
+    ) -> None:
+        """Mean utilisation of all tracks below a folded group."""
+        tracks = tuple(member for member in row.members if self.index.is_interval(member))
+        if not tracks:
+            return
+        indices = [self.index.track(track) for track in tracks]
+        num_slices = sum(index.count_between(columns.first, columns.end) for index in indices)
+        if pixels is self._pixels and num_slices > DENSE_SLICES * columns.count * len(tracks):
+            self._paint_dense(tracks, columns, top, height, 0, background, background)
+            return
+        count = len(self._style.table)
+        sums = np.zeros((columns.count + 1, count), dtype=np.float64)
+        for index in indices:
+            edges = index.columns(columns.first, columns.step, columns.count)
+            sums[:, index.present] += edges.sums[:, : len(index.present)]
+        amounts = np.empty((2, columns.count), dtype=np.float64)
+        categories = np.empty((2, columns.count), dtype=np.int16)
+        present = np.arange(count, dtype=np.int16)
+        track_kernels.summarise(sums, present, self.index.categories.is_work, amounts, categories)
+        plan = np.zeros((track_kernels.PLAN_ROWS, columns.count), dtype=np.int32)
+        share = 1.0 / columns.step / max(len(tracks), 1)
+        track_kernels.paint_cells(
+            pixels, top, height, 0, amounts, categories, 0, 0.0, 1.0, 1.0, share, self._style.table,
+            columns.phase, self._period, plan, background, background,
+        )  # fmt: skip
+
+    def _paint_counter(self, frame: Frame, row: Row, columns: _Columns, top: int, height: int) -> None:
+        first = max(columns.first, 0.0)
+        skipped = int((first - columns.first) / columns.step)
+        last = min(columns.first + columns.step * columns.count, float(frame.end_cycle))
+        points = min(int((last - first) / columns.step + 0.5), columns.count - skipped)
+        if points <= 0 or height <= 0:
+            return
+        window = (first, first + points * columns.step)
+        _cycles, low, high, held = self._reader.counter(row.track, window, points)
+        values = np.full((3, columns.count), np.nan)
+        for place, found in enumerate((low, high, held)):
+            values[place, skipped : skipped + points] = found
+        maximum = float(max(self.scale_of(row.track, frame.end_cycle), int(high.max(initial=0)), 1))
+        fill, band, line = self._style.counter
+        kernels.paint_counter(
+            self._pixels, top, height, values[0], values[1], values[2], maximum, fill, band, line,
+            max(round(frame.ratio), 1),
+        )  # fmt: skip
+
+    def scale_of(self, track: int, end_cycle: int) -> int:
+        """Value at the top of a counter's row: its limit, or what it reached where that is far below."""
+        known = self._scales.get(track)
+        if known is None or known[0] != end_cycle:
+            _cycles, _low, high, _last = self._reader.counter(track, (0, max(end_cycle, 1)), 64)
+            known = self._scales[track] = (end_cycle, int(high.max(initial=0)))
+        seen, limit = known[1], self._maxima.get(track, 0)
+        return limit if 0 < limit <= 4 * seen else max(seen, 1)
+
+    def _paint_labels(
+        self, frame: Frame, index: TrackIndex, found: np.ndarray, top: int, height: int
+    ) -> None:
+        """Names on the slices of `found`, see track_kernels.plan_slices."""
+        labels = self._labels
+        if labels is None or height < labels.label_height * 0.8:
+            return
+        slices = found[:, 0]
+        nodes, instructions = index.view.details(slices)
+        categories = index.present[index.local[index.keys[slices]]]
+        colors = self._style.text[categories]
+        padding = round(4 * frame.ratio)
+        y = top + (height - labels.label_height) // 2
+        places: list[tuple[int, int, int, int, int]] = []
+        for kind, node, instruction, left, right, color in zip(
+            index.view.kind[slices].tolist(), nodes.tolist(), instructions.tolist(), found[:, 1].tolist(),
+            found[:, 2].tolist(), colors.tolist(), strict=True,
+        ):  # fmt: skip
+            short, long = self._named(kind, instruction) or self._text(kind, node)
+            mask = labels.mask(short, long, right - left - 2 * padding)
+            if mask is None or not mask.ink:
+                continue
+            if not self._style.table[kind, kernels.IS_WORK]:
+                # Text on hatching cannot be read: the hatching ends at the text.
+                end = min(left + 2 * padding + mask.ink, right)
+                self._pixels[max(top, 0) : top + height, left + 1 : end] = self._style.table[
+                    kind, kernels.FILL
+                ]
+            places.append((mask.offset, mask.width, left + padding, y, color))
+        if places:
+            table = np.array(places, dtype=np.int64)
+            kernels.blit_labels(self._pixels, labels.buffer, table, labels.label_height)
+
+    def _named(self, kind: int, instruction: int) -> tuple[str, str] | None:
+        """Short and long text of work by its instruction; None where its kind says enough."""
+        if self._name_of is None or instruction < 0 or not self.index.categories.is_work[kind]:
+            return None
+        found = self._names.get(instruction)
+        if found is None:
+            found = self._names[instruction] = self._name_of(instruction)
+        return found
+
+    def _text(self, kind: int, node: int) -> tuple[str, str]:
+        """Short and long text of a slice."""
+        found = self._texts.get((kind, node))
+        if found is None:
+            names = self._reader.schema.node_names
+            short = self.index.categories.names[kind]
+            is_work = self.index.categories.is_work[kind]
+            long = f"{short}  {names[node]}" if is_work and 0 <= node < len(names) else short
+            found = self._texts[(kind, node)] = (short, long)
+        return found
+
+    def _paint_node(
+        self, node: int, index: TrackIndex, track: int, columns: _Columns, top: int, height: int
+    ) -> None:
+        """Underline the slices of the selected graph node."""
+        if node != self._marked_node:
+            self._marked.clear()
+            self._marked_node = node
+        count, chosen = self._marked.get(track, (0, np.zeros(0, dtype=np.int64)))
+        if count > len(index.start):
+            count, chosen = 0, chosen[:0]
+        if count < len(index.start):
+            fresh = np.arange(count, len(index.start), dtype=np.int64)
+            nodes, _instructions = index.view.details(fresh)
+            chosen = np.concatenate([chosen, fresh[nodes == node]])
+            self._marked[track] = (len(index.start), chosen)
+        thickness = max(height // 8, 2)
+        kernels.paint_marks(
+            self._pixels, top + height - thickness, thickness, index.start, index.end, chosen,
+            columns.first, columns.step, self._style.accent,
+        )  # fmt: skip

@@ -1,0 +1,163 @@
+"""What a timeline shows beside the trace: marks, ranges, what is picked. Plain data without drawing."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from npuviz.ui.timeline.index import TimelineIndex
+from npuviz.ui.timeline.measure import Measurement
+from npuviz.ui.timeline.rows import RowLayout
+from npuviz.ui.kit.viewport import Viewport
+
+
+@dataclass(frozen=True, slots=True)
+class Picked:
+    """One slice: its track and the columns of the trace that belong to it."""
+
+    track: int
+    start: int
+    end: int
+    kind: int
+    node: int
+    instruction: int
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Cycles [first, last) on some tracks; `top` and `bottom` are pixels of the row layout."""
+
+    first: int
+    last: int
+    tracks: tuple[int, ...]
+    top: int = 0
+    bottom: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A marked piece of time; a temporary one goes when the next is made."""
+
+    first: int
+    last: int
+    is_kept: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Arrow:
+    """From the end of a slice to the slice that had to wait for it, at `cycle`.
+
+    instruction  of the other end; kind is that of a Dependency, "" for a flow of the trace
+    """
+
+    source_track: int
+    source_cycle: int
+    sink_track: int
+    cycle: int
+    instruction: int
+    kind: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenSlice:
+    """Something under way: a slice whose end is not known yet."""
+
+    track: int
+    start: int
+    kind: int
+    node: int
+
+
+@dataclass
+class TimelineState:
+    """Everything that painters and gestures share.
+
+    cursor   cycle the machine is at, -1 for a bundle; hover is the cycle looked at, or None
+    estimated  tracks whose intervals are assumptions
+    picked   the selected slice; node is the selected graph node, -1 for none
+    """
+
+    viewport: Viewport = field(default_factory=Viewport)
+    layout: RowLayout = field(default_factory=RowLayout)
+    index: TimelineIndex | None = None
+    scroll: int = 0
+    header_width: int = 152
+    end_cycle: int = 0
+    cursor: int = -1
+    hover: float | None = None
+    hover_track: int = -1
+    picked: Picked | None = None
+    node: int = -1
+    range: Range | None = None
+    measurement: Measurement | None = None
+    selected_tracks: frozenset[int] = frozenset()
+    bookmarks: dict[int, int] = field(default_factory=dict[int, int])
+    spans: list[Span] = field(default_factory=list[Span])
+    arrows: tuple[Arrow, ...] = ()
+    arrow: int = 0
+    open_slices: tuple[OpenSlice, ...] = ()
+    estimated: frozenset[int] = frozenset()
+
+    def slice_at(self, track: int, cycle: float) -> Picked | None:
+        """The slice of an interval track that covers a cycle, or None."""
+        if self.index is None or not self.is_interval_track(track):
+            return None
+        found = self.index.track(track).at(cycle)
+        return None if found is None else self.slice_numbered(track, found)
+
+    def slice_near(self, track: int, x: float, reach: float) -> Picked | None:
+        """The slice under a pixel of the tracks, or the nearest one within `reach` pixels."""
+        for offset in (0.0, *(sign * step for step in range(1, int(reach) + 1) for sign in (-1.0, 1.0))):
+            found = self.slice_at(track, self.viewport.cycle_at(x + offset))
+            if found is not None:
+                return found
+        return self._inside_pixels(track, x, reach)
+
+    def _inside_pixels(self, track: int, x: float, reach: float) -> Picked | None:
+        """Longest slice that lies wholly between the pixels beside `x`: far out it misses every probe."""
+        if self.index is None or not self.is_interval_track(track):
+            return None
+        index = self.index.track(track)
+        edges = (self.viewport.cycle_at(x - reach), self.viewport.cycle_at(x + reach))
+        first, last = np.searchsorted(index.start, np.array(edges, dtype=np.int64)).tolist()
+        if last <= first:
+            return None
+        last = min(last, first + 4096)
+        return self.slice_numbered(
+            track, first + int(np.argmax(index.end[first:last] - index.start[first:last]))
+        )
+
+    def slice_numbered(self, track: int, number: int) -> Picked | None:
+        """A slice by its position on its track, or None outside."""
+        if self.index is None:
+            return None
+        index = self.index.track(track)
+        if not 0 <= number < len(index.start):
+            return None
+        nodes, instructions = index.view.details(np.array([number], dtype=np.int64))
+        return Picked(
+            track, int(index.start[number]), int(index.end[number]), int(index.view.kind[number]),
+            int(nodes[0]), int(instructions[0]),
+        )  # fmt: skip
+
+    def neighbour(self, picked: Picked, direction: int) -> Picked | None:
+        """The slice after (1) or before (-1) another one on its track."""
+        if self.index is None:
+            return None
+        place = int(np.searchsorted(self.index.track(picked.track).start, np.int64(picked.start)))
+        return self.slice_numbered(picked.track, place + direction)
+
+    def is_interval_track(self, track: int) -> bool:
+        """Whether a track holds slices."""
+        return self.index is not None and self.index.is_interval(track)
+
+    def snapped(self, track: int, cycle: float, reach: float) -> int:
+        """The nearest edge of a slice within `reach` cycles, else the nearest whole cycle."""
+        best = round(cycle)
+        if not self.is_interval_track(track) or self.index is None:
+            return max(best, 0)
+        index = self.index.track(track)
+        place = int(np.searchsorted(index.start, np.int64(cycle)))
+        edges = [int(index.start[i]) for i in (place - 1, place) if 0 <= i < len(index.start)]
+        edges += [int(index.end[i]) for i in (place - 1, place - 2) if 0 <= i < len(index.end)]
+        near = [edge for edge in edges if abs(edge - cycle) <= reach]
+        return max(min(near, key=lambda edge: abs(edge - cycle)), 0) if near else max(best, 0)

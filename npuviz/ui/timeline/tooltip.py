@@ -1,0 +1,80 @@
+"""Texts that explain what is under the pointer of a timeline: at most six lines."""
+
+from collections.abc import Sequence
+from html import escape
+
+from npuviz.base.units import format_bytes, format_count, format_cycles_as_time
+from npuviz.trace.schema import Track
+from npuviz.ui.timeline.index import TimelineIndex
+from npuviz.ui.timeline.place import Place
+from npuviz.ui.timeline.state import Picked, TimelineState
+
+REACH_PIXELS = 2.0
+
+
+def tooltip_text(state: TimelineState, tracks: Sequence[Track], place: Place) -> str:
+    """Rich text for a place, "" where there is nothing to say."""
+    index = state.index
+    if index is None:
+        return ""
+    track = next((track for track in tracks if track.id == place.track), None)
+    if place.zone == "header" and place.row is not None:
+        if track is None:
+            members = f"{len(place.row.members)} tracks" if place.row.members else escape(place.row.label)
+            return f"<b>{escape(place.row.name)}</b><br>{members}"
+        lines = [f"<b>{escape(track.name)}</b>", escape(track.doc), escape(_unit_text(track))]
+        if track.id in state.estimated:
+            lines.append("\u2248 estimated: its durations are assumptions")
+        return "<br>".join(line for line in lines if line)
+    if place.zone != "tracks" or track is None:
+        return ""
+    if track.kind == "counter":
+        return _counter_text(state, index, track, place.x)
+    found = state.slice_near(track.id, place.x, REACH_PIXELS)
+    return "<br>".join(slice_lines(index, found, track.name)) if found else ""
+
+
+def slice_lines(index: TimelineIndex, found: Picked, track_name: str) -> list[str]:
+    """What a slice is, as lines of rich text."""
+    schema = index.reader.schema
+    kind = next((kind for kind in schema.kinds if kind.id == found.kind), None)
+    name = kind.name if kind else f"kind {found.kind}"
+    node = schema.node_names[found.node] if 0 <= found.node < len(schema.node_names) else ""
+    title = f"<b>{escape(name)}</b>" + (f"&nbsp; {escape(node)}" if node else "")
+    lines = [title]
+    where = f"{escape(track_name)}, {kind.role}" if kind else escape(track_name)
+    lines.append(
+        where + (f", instruction {format_count(found.instruction)}" if found.instruction >= 0 else "")
+    )
+    length = found.end - found.start
+    time = format_cycles_as_time(length, schema.frequency_hz)
+    lines.append(f"{format_count(found.start)} \u2013 {format_count(found.end)}")
+    lines.append(f"{format_count(length)} cycles" + (f" = {time}" if time else ""))
+    if kind and kind.doc:
+        lines.append(("why: " if kind.role.startswith("wait-") else "") + escape(kind.doc))
+    return lines[:6]
+
+
+def _counter_text(state: TimelineState, index: TimelineIndex, track: Track, x: float) -> str:
+    cycle = max(state.viewport.cycle_at(x), 0.0)
+    step = state.viewport.cycles_per_pixel
+    _cycles, low, high, last = index.reader.counter(track.id, (cycle, cycle + max(step, 1.0)), 1)
+    shown = _amount(track, int(last[0]))
+    lines = [f"<b>{escape(track.name)}</b>", f"{shown} at {format_count(int(cycle))}"]
+    if low[0] != high[0]:
+        lines.append(f"{_amount(track, int(low[0]))} \u2013 {_amount(track, int(high[0]))} within this pixel")
+    if track.maximum:
+        lines.append(f"of {_amount(track, track.maximum)}")
+    if track.doc:
+        lines.append(escape(track.doc))
+    return "<br>".join(lines[:6])
+
+
+def _amount(track: Track, value: int) -> str:
+    if track.measure == "bytes":
+        return format_bytes(value)
+    return f"{format_count(value)} {track.measure}".strip()
+
+
+def _unit_text(track: Track) -> str:
+    return f"counts {track.measure}" if track.measure else ""

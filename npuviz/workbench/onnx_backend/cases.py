@@ -1,0 +1,199 @@
+"""The node cases of onnx's own backend test, each run on a simulated machine and put in a category."""
+
+import re
+import signal
+import time
+import warnings
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from npuviz.base.errors import NpuvizError, SimulationError
+from npuviz.workbench.onnx_backend.execution import (
+    Execution,
+    ExecutionFault,
+    ExecutionOptions,
+    execute,
+)
+
+PASS = "pass"
+HOST = "host"
+FOLDED = "folded"
+ROUNDING = "rounding"
+UNSUPPORTED = "unsupported"
+FAIL = "fail"
+CATEGORIES = (PASS, HOST, FOLDED, ROUNDING, UNSUPPORTED, FAIL)
+"""pass: wholly on the engines; host: right, but some operator ran on the host; folded: right, but the
+compiler knew the result, as all inputs are parameters; rounding: outside of onnx's tolerance by no more
+than two units in the last place of the largest element of the tensor; unsupported: refused with a
+reason; fail: wrong values, a stuck machine, or an exception."""
+CASE_SECONDS = 120
+"""Longest time a case may take."""
+EXPANDED = "_expanded"
+RANDOM_OPERATORS = frozenset(
+    ("Bernoulli", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial")
+)
+_MODEL_FILE = re.compile(r"\S*/model\.onnx[,:]? ?")
+"""The file that each case is written to, which means nothing to a reader."""
+
+
+@dataclass(frozen=True)
+class CaseResult:
+    """One case.
+
+    operator  of the single node, or of the case whose function body this is
+    reasons   why not everything ran on the engines, or what went wrong
+    parameters  inputs that were compiled into the program
+    """
+
+    name: str
+    operator: str
+    is_body: bool
+    category: str
+    reasons: tuple[str, ...] = ()
+    seconds: float = 0.0
+    cycles: int = 0
+    parameters: tuple[str, ...] = ()
+
+
+def load_cases(pattern: str = "") -> list[Any]:
+    """The node cases (onnx.backend.test.case.test_case.TestCase) whose name matches, in onnx's order."""
+    with warnings.catch_warnings():
+        # Making the expected values overflows and divides by zero on purpose.
+        warnings.simplefilter("ignore")
+        with np.errstate(all="ignore"):
+            from onnx.backend.test.loader import load_model_tests
+
+            cases = load_model_tests(kind="node")
+    return [case for case in cases if re.search(pattern, case.name)]
+
+
+def operator_of(case: Any, operators: Mapping[str, str]) -> str:
+    """What a case tests. operators: name of a case with a single node -> its operator."""
+    nodes = case.model.graph.node
+    if EXPANDED not in case.name:
+        return "+".join(dict.fromkeys(node.op_type for node in nodes))
+    base = case.name.split(EXPANDED)[0]
+    return operators.get(base) or operators.get(base.removesuffix("_function"), base)
+
+
+def single_operators(cases: Iterable[Any]) -> dict[str, str]:
+    """Name -> operator of the cases that are no function bodies."""
+    return {case.name: operator_of(case, {}) for case in cases if EXPANDED not in case.name}
+
+
+def run_case(case: Any, operator: str, options: ExecutionOptions) -> CaseResult:
+    """Run one case and say how it went. Never raises, except for an interrupt."""
+    begin = time.perf_counter()
+    category, reasons = PASS, list[str]()
+    cycles, parameters = 0, tuple[str, ...]()
+    try:
+        with _time_limit(CASE_SECONDS):
+            for inputs, expected in case.data_sets:
+                category, found, run = _run_data_set(case, inputs, expected, options)
+                reasons += found
+                if run is not None:
+                    cycles, parameters = run.cycles, run.parameters
+    except ExecutionFault as error:
+        category, reasons = FAIL, [str(error)]
+    except SimulationError as error:
+        category, reasons = FAIL, [f"bug: {error}"]
+    except NpuvizError as error:
+        category, reasons = UNSUPPORTED, [_short(str(error))]
+    except AssertionError as error:
+        category, reasons = FAIL, [f"values differ: {_short(str(error))}"]
+    except Exception as error:
+        category, reasons = FAIL, [f"{type(error).__name__}: {_short(str(error))}"]
+    seconds = round(time.perf_counter() - begin, 4)
+    is_body = EXPANDED in case.name
+    return CaseResult(case.name, operator, is_body, category, tuple(reasons), seconds, cycles, parameters)
+
+
+def _run_data_set(
+    case: Any, inputs: Sequence[Any], expected: Sequence[Any], options: ExecutionOptions
+) -> tuple[str, list[str], Execution | None]:
+    import onnx
+    from onnx.backend.test.runner import Runner
+
+    arrays = [
+        onnx.numpy_helper.to_array(each) if isinstance(each, onnx.TensorProto) else each for each in inputs
+    ]
+    wanted = [
+        onnx.numpy_helper.to_array(each) if isinstance(each, onnx.TensorProto) else each for each in expected
+    ]
+    random = sorted(_random_operators(case, arrays))
+    if random:
+        return UNSUPPORTED, [f"random numbers ({', '.join(random)}): no value is the expected one"], None
+    run = execute(case.model, arrays, options)
+    try:
+        Runner.assert_similar_outputs(wanted, run.outputs, rtol=case.rtol, atol=case.atol)
+    except AssertionError:
+        if not all(is_rounding(*pair) for pair in zip(run.outputs, wanted, strict=True)):
+            raise
+        return ROUNDING, [_largest_difference(run.outputs, wanted)], run
+    if run.host_nodes:
+        return HOST, [f"{node}: {reason}" for node, reason in run.host_nodes.items()], run
+    if not run.nodes:
+        return FOLDED, [f"known when compiling: {', '.join(run.parameters) or 'no inputs'}"], run
+    return PASS, [], run
+
+
+def _largest_difference(actual: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> str:
+    pairs = [
+        (np.abs(one.astype(np.float64) - other.astype(np.float64)).max(), np.abs(other).max())
+        for one, other in zip(actual, expected, strict=True)
+        if one.size
+    ]
+    difference, largest = max(pairs)
+    return f"differs by up to {difference:.2g} where the largest element is {float(largest):.3g}"
+
+
+def is_rounding(actual: np.ndarray, expected: Any) -> bool:
+    """Whether floats differ by no more than two units in the last place of the largest expected one.
+
+    A sum whose terms cancel has an error of that size whoever computes it, also in the expected values.
+    """
+    if not isinstance(expected, np.ndarray) or actual.dtype != expected.dtype:
+        return False
+    if actual.shape != expected.shape or expected.dtype.kind != "f" or not expected.size:
+        return bool(actual.shape == expected.shape and np.array_equal(actual, expected))
+    largest = np.abs(expected).max()
+    if not np.isfinite(largest):
+        return False
+    error = np.abs(actual.astype(np.float64) - expected.astype(np.float64)).max()
+    return bool(error <= 2 * np.spacing(largest))
+
+
+def _random_operators(case: Any, inputs: Sequence[Any]) -> Iterator[str]:
+    names = [value.name for value in case.model.graph.input]
+    values = dict(zip(names, inputs, strict=False))
+    for node in case.model.graph.node:
+        if node.op_type in RANDOM_OPERATORS:
+            yield node.op_type
+        elif node.op_type == "Dropout" and len(node.input) > 2 and node.input[2]:
+            ratio = values.get(node.input[1]) if node.input[1] else 0.5
+            if bool(np.all(values.get(node.input[2], False))) and ratio is not None and np.any(ratio):
+                yield "Dropout in training"
+
+
+def _short(text: str) -> str:
+    plain = _MODEL_FILE.sub("", text)
+    lines = [line.strip() for line in plain.splitlines() if line.strip()]
+    return " | ".join(lines[:6])[:300] if lines else "no message"
+
+
+@contextmanager
+def _time_limit(seconds: int) -> Generator[None]:
+    def stop(*_: object) -> None:
+        raise ExecutionFault(f"took more than {seconds} s")
+
+    previous = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)

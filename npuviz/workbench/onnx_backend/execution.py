@@ -1,0 +1,154 @@
+"""Runs ONNX models on a simulated machine as a backend does: arrays in, arrays out."""
+
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import onnx
+
+from npuviz.base.errors import NpuvizError, TargetError, UnknownTarget
+from npuviz.base.progress import NoProgress
+from npuviz.onnx.passes.optimization import KEEP_NODES
+from npuviz.sim.machine import HasHazards, Machine
+from npuviz.sim.stop import NO_STOPS, StopKind
+from npuviz.sim.target import LoadRequest, Target
+from npuviz.onnx.parameters import specialise
+from npuviz.workbench.opening import targets
+
+TARGET_VARIABLE = "NPUVIZ_ONNX_TARGET"
+"""Environment variable that names the target of the backend."""
+PRESET_VARIABLE = "NPUVIZ_ONNX_PRESET"
+MAX_CYCLES = 1 << 40
+ON_HOST = "Host"
+"""What `Program.placement` calls the processor outside of the chip."""
+HOST_OPERATOR = "host-operator"
+"""Code of notes about operators on the host, and kind of the hazard that the host cannot run one."""
+FATAL_HAZARDS = frozenset(("fault", "unwritten", "index-range", "out-of-bounds"))
+
+
+class ExecutionFault(TargetError):
+    """The simulated machine did not end the program: a fault or a deadlock."""
+
+
+@dataclass(frozen=True)
+class ExecutionOptions:
+    """Which machine runs the models.
+
+    target    id, "" for the one of the environment, else the first that takes ONNX models
+    preset    of the target, "" for its default;  settings  as `--set`
+    """
+
+    target: str = ""
+    preset: str = ""
+    settings: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True)
+class Execution:
+    """A finished run.
+
+    outputs     in the order of the model's outputs
+    parameters  inputs that were compiled into the program
+    nodes       operators that ran, after function bodies were written out
+    host_nodes  those of them that ran on the host: operator -> reason
+    cycles      of the whole run
+    """
+
+    outputs: tuple[np.ndarray, ...]
+    parameters: tuple[str, ...]
+    nodes: tuple[str, ...]
+    host_nodes: Mapping[str, str]
+    cycles: int
+
+
+def choose_onnx_target(wanted: str = "") -> Target:
+    """The target that runs ONNX models. Raises UnknownTarget."""
+    known = targets()
+    name = wanted or os.environ.get(TARGET_VARIABLE, "")
+    if name:
+        if name not in known:
+            raise UnknownTarget(f"unknown target {name!r}; known: {', '.join(known) or 'none'}")
+        return known[name]
+    for target in known.values():
+        if ".onnx" in target.file_kinds:
+            return target
+    raise UnknownTarget("no installed target takes ONNX models")
+
+
+def execute(
+    model: onnx.ModelProto, inputs: Sequence[object], options: ExecutionOptions | None = None
+) -> Execution:
+    """Compile a model for these inputs, run it to the end and read its outputs.
+
+    inputs  one for each input of the graph that is no initialiser, in order
+    Raises NpuvizError: TargetError for what no machine can hold, ExecutionFault when it gets stuck.
+    """
+    chosen = options or ExecutionOptions()
+    arrays = _named_inputs(model, inputs)
+    made, parameters = specialise(model, arrays)
+    if len(made.graph.node) == 1:
+        made.metadata_props.add(key=KEEP_NODES[0], value=KEEP_NODES[1])
+    target = choose_onnx_target(chosen.target)
+    preset = chosen.preset or os.environ.get(PRESET_VARIABLE, "")
+    given = {name: array for name, array in arrays.items() if name not in parameters}
+    with tempfile.TemporaryDirectory(prefix="npuviz-") as folder:
+        path = Path(folder) / "model.onnx"
+        path.write_bytes(made.SerializeToString())
+        request = LoadRequest(path, preset, None, chosen.settings, given)
+        spec, program = target.load(request, NoProgress())
+        machine = target.build(spec, program)
+    stop = machine.advance(MAX_CYCLES, NO_STOPS, None)
+    if stop.kind != StopKind.FINISHED:
+        raise ExecutionFault(f"stopped at cycle {stop.cycle}: {stop.kind} {stop.unit} {stop.detail}".rstrip())
+    _check_hazards(machine)
+    graph = program.graph
+    by_name = {tensor.name: tensor.id for tensor in graph.tensors}
+    outputs: list[np.ndarray] = []
+    for value in model.graph.output:
+        array = machine.tensor(by_name[value.name]) if value.name in by_name else None
+        if array is None:
+            raise ExecutionFault(f"the machine holds no values of the output {value.name}")
+        outputs.append(np.asarray(array))
+    reasons = {note.node: _host_reason(note.text) for note in program.notes if note.code == HOST_OPERATOR}
+    host = {
+        graph.nodes[node].op_type: reasons.get(node, "")
+        for node, place in program.placement.items()
+        if place == ON_HOST
+    }
+    nodes = tuple(node.op_type for node in graph.nodes)
+    return Execution(tuple(outputs), tuple(parameters), nodes, host, machine.cycle)
+
+
+def _check_hazards(machine: Machine) -> None:
+    """Raise for what makes the values worthless even if they happen to be right."""
+    if not isinstance(machine, HasHazards):
+        return
+    for hazard in machine.hazards():
+        if hazard.kind == HOST_OPERATOR:
+            raise TargetError(hazard.text)
+        if hazard.kind in FATAL_HAZARDS:
+            raise ExecutionFault(f"cycle {hazard.cycle}, {hazard.unit}: {hazard.text}")
+
+
+def _host_reason(text: str) -> str:
+    """The reason within a note: "X runs on the host: REASON; assumed ..."."""
+    return text.rpartition("on the host: ")[2].split("; assumed")[0]
+
+
+def _named_inputs(model: onnx.ModelProto, inputs: Sequence[object]) -> dict[str, np.ndarray]:
+    initialised = {tensor.name for tensor in model.graph.initializer}
+    names = [value for value in model.graph.input if value.name not in initialised]
+    if len(inputs) > len(names):
+        raise NpuvizError(f"expected at most {len(names)} inputs, found {len(inputs)}")
+    arrays: dict[str, np.ndarray] = {}
+    for value, array in zip(names, inputs, strict=False):
+        if not value.type.HasField("tensor_type"):
+            kind = (value.type.WhichOneof("value") or "nothing").removesuffix("_type")
+            raise TargetError(f"input {value.name} is of kind {kind}, which no machine holds")
+        arrays[value.name] = np.asarray(array)
+        if arrays[value.name].dtype.kind in "OSU":
+            raise TargetError(f"input {value.name} is text, which no machine holds")
+    return arrays

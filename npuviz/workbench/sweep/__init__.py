@@ -1,0 +1,1 @@
+"""Design-space sweeps: plan, runs, results, analysis and report."""

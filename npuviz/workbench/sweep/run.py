@@ -1,0 +1,93 @@
+"""One run of a sweep, as a worker process does it, and the small file that keeps its result."""
+
+import json
+import os
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from npuviz.base.errors import NpuvizError, UnknownTarget, UsageError
+from npuviz.workbench.sweep.plan import SweepRun
+
+KEPT = ("cycles", "stop", "seconds", "events", "units", "queues", "memories", "counters", "check")
+"""What of a run's summary is kept."""
+
+DONE = "done"
+FAILED = "failed"  # npuviz refused it, or the chip broke: another try would end the same way
+BROKEN = "broken"  # the worker died or npuviz has a bug: tried again when the sweep is resumed
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """What came of a run. `error` is one line, "" for `DONE`; `is_usage`: the plan asked wrongly."""
+
+    status: str
+    summary: dict[str, Any]
+    error: str = ""
+    is_usage: bool = False
+
+
+def run_one(run: SweepRun) -> RunResult:
+    """Run it, without a trace. Raises nothing but KeyboardInterrupt."""
+    # Late: a client that only hands out runs need not load the engines.
+    from npuviz.workbench.opening import OpenOptions
+    from npuviz.workbench.headless.run import EXIT_DONE, RunOptions, run_model
+
+    opening = OpenOptions(
+        target=run.target,
+        preset=run.preset,
+        config=Path(run.config) if run.config else None,
+        settings=dict(run.settings),
+        seed=run.seed,
+        is_recording=False,
+    )
+    try:
+        result = run_model(Path(run.model), RunOptions(opening, run.until))
+    except NpuvizError as error:
+        return RunResult(FAILED, {}, _line(str(error)), isinstance(error, UsageError | UnknownTarget))
+    except Exception as error:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        place = f"{Path(where.filename).name}:{where.lineno}"
+        return RunResult(BROKEN, {}, _line(f"internal error: {type(error).__name__}: {error} ({place})"))
+    summary = {name: result.summary[name] for name in KEPT}
+    if result.exit_code != EXIT_DONE:
+        stop = summary["stop"]
+        return RunResult(FAILED, summary, _line(f"{stop['kind']} at cycle {stop['cycle']}: {stop['detail']}"))
+    return RunResult(DONE, summary)
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())[:500]
+
+
+class RunStore:
+    """Results of a sweep in a folder, a file each, named after the run's key; a file is whole or absent."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / "runs"
+
+    def keep(self, key: str, run: SweepRun, result: RunResult) -> None:
+        """Write a result. Raises OSError."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        content = {
+            "model": run.model,
+            "status": result.status,
+            "error": result.error,
+            "is_usage": result.is_usage,
+            "summary": result.summary,
+        }
+        temporary = self.folder / f".{key}.{os.getpid()}.tmp"
+        temporary.write_text(json.dumps(content), encoding="utf-8")
+        temporary.replace(self.folder / f"{key}.json")
+
+    def find(self, key: str) -> RunResult | None:
+        """The result of a key, None if there is none or the file is damaged."""
+        try:
+            content = json.loads((self.folder / f"{key}.json").read_text(encoding="utf-8"))
+            summary = content["summary"]
+            if not isinstance(summary, dict) or content["status"] not in (DONE, FAILED, BROKEN):
+                return None
+            return RunResult(content["status"], summary, str(content["error"]), bool(content["is_usage"]))
+        except (OSError, ValueError, KeyError, TypeError):
+            return None

@@ -1,0 +1,349 @@
+import numpy as np
+import pytest
+from PySide6.QtCore import QPoint, QPointF, QRect, Qt
+from PySide6.QtGui import QRegion
+
+from npuviz.program.graph import Graph, Node
+from npuviz.program.tensor import Tensor
+from npuviz.ui.graph.layout import NODE_HEIGHT, NODE_WIDTH, GraphLayout, lay_out_graph
+from npuviz.ui.graph.picture import make_picture
+from npuviz.ui.graph.progress import GraphProgress
+from npuviz.ui.kit.trace_facts import NodeTimes, retired_before
+from npuviz.ui.graph.panel import GraphPanel
+from npuviz.ui.graph.camera import GraphCamera, fit
+from npuviz.workbench.selection import NOTHING
+from tests.toy.session import make_session
+from tests.ui.panel_bench import Bench, bench, pixels
+
+__all__ = ["bench"]
+
+
+def chain(length: int, skips: dict[int, int] | None = None) -> Graph:
+    """A chain of operators; `skips` maps a node to an earlier node it reads as well."""
+    tensors = [Tensor(0, "x", (1, 8), "float32", "input")]
+    nodes: list[Node] = []
+    for index in range(length):
+        inputs = (index, skips[index] + 1) if skips and index in skips else (index,)
+        tensors.append(Tensor(index + 1, f"t{index}", (1, 8), "float32", "activation", index))
+        nodes.append(Node(index, f"n{index}", "Relu", "", inputs, (index + 1,)))
+    return Graph("chain", tuple(nodes), tuple(tensors), (0,), (length,))
+
+
+def overlaps(layout: GraphLayout) -> int:
+    """Pairs of boxes that cover each other."""
+    dx = np.abs(layout.x[:, None] - layout.x[None, :]) < NODE_WIDTH - 1
+    dy = np.abs(layout.y[:, None] - layout.y[None, :]) < NODE_HEIGHT - 1
+    return (int((dx & dy).sum()) - layout.num_boxes) // 2
+
+
+@pytest.mark.parametrize("direction", ["down", "right"])
+def test_data_flow_in_one_direction_and_boxes_keep_apart(direction: str) -> None:
+    graph = chain(30, {5: 1, 9: 4, 20: 2})
+    layout = lay_out_graph(graph, direction)  # pyright: ignore[reportArgumentType]
+    along = layout.x if direction == "right" else layout.y
+    assert (along[layout.sink] > along[layout.source]).all()
+    assert overlaps(layout) == 0
+    assert layout.num_nodes == 30
+    assert [t.is_input for t in layout.terminals] == [True, False]
+    assert len(layout.source) == 30 + 3 + 1
+
+
+def test_edges_begin_and_end_at_their_boxes() -> None:
+    layout = lay_out_graph(chain(12, {8: 1}))
+    for edge in range(len(layout.source)):
+        way = layout.path(edge)
+        a, b = int(layout.source[edge]), int(layout.sink[edge])
+        assert way[0].tolist() == pytest.approx([layout.x[a], layout.y[a] + layout.height_of(a) / 2])
+        assert way[-1].tolist() == pytest.approx([layout.x[b], layout.y[b] - layout.height_of(b) / 2])
+
+
+def test_a_long_edge_goes_around_the_boxes_between() -> None:
+    layout = lay_out_graph(chain(12, {8: 1}))
+    edge = next(e for e in range(len(layout.source)) if (layout.source[e], layout.sink[e]) == (1, 8))
+    assert len(layout.path(edge)) == 2 + 6, "one bend for each rank it passes"
+
+
+def test_parts_without_connection_stand_side_by_side() -> None:
+    tensors = tuple(Tensor(i, f"t{i}", (), "float32", "activation", i) for i in range(6))
+    nodes = tuple(Node(i, f"n{i}", "Constant", "", (), (i,)) for i in range(6))
+    layout = lay_out_graph(Graph("islands", nodes, tensors, (), ()))
+    assert overlaps(layout) == 0
+    assert layout.num_boxes == 6
+
+
+def test_an_empty_graph_and_a_cycle_do_no_harm() -> None:
+    empty = lay_out_graph(Graph("e", (), (), (), ()))
+    assert empty.bounds() == (0.0, 0.0, 0.0, 0.0)
+    tensors = tuple(Tensor(i, f"t{i}", (), "float32", "activation", i) for i in range(2))
+    nodes = (Node(0, "a", "Add", "", (1,), (0,)), Node(1, "b", "Add", "", (0,), (1,)))
+    assert lay_out_graph(Graph("c", nodes, tensors, (), ())).num_boxes == 2
+
+
+def test_camera_keeps_the_point_under_the_pointer() -> None:
+    camera = GraphCamera(0.5, 10, 20)
+    at = camera.to_drawing(100, 80)
+    zoomed = camera.zoomed(1.7, 100, 80)
+    assert zoomed.to_drawing(100, 80) == pytest.approx(at)
+    assert zoomed.scale == pytest.approx(0.85)
+    whole = fit((0, 0, 1000, 4000), 500, 400)
+    assert whole.to_screen(0, 0)[1] >= 0
+    assert whole.to_screen(1000, 4000)[1] <= 400
+
+
+def test_progress_counts_what_has_retired(bench: Bench) -> None:
+    listing = bench.open_toy(blocks=2).program.listing
+    progress = GraphProgress(listing, 4, [0, 1, 2])
+    assert progress.total.tolist() == [8, 8, 8, 8]
+    assert progress.retired({}).tolist() == [0, 0, 0, 0]
+    # Loads of the first three tiles, the operation of the first two.
+    assert progress.retired({0: 12, 1: 8}).tolist() == [6, 2, 0, 0]
+    assert progress.fractions({0: 99, 1: 99, 2: 99}).tolist() == [1, 1, 1, 1]
+
+
+def test_bounds_from_the_trace_agree_with_a_recount() -> None:
+    session = make_session(blocks=4)
+    session.run()
+    assert session.trace is not None
+    for cycle in (0, 37, 150, 222, session.cycle):
+        bounds = retired_before(session.trace, cycle)
+        for unit in range(3):
+            rows = session.trace.interval_columns(unit)
+            done = {
+                int(i)
+                for i, e, k in zip(rows.instruction, rows.end, rows.kind, strict=True)
+                if e <= cycle and k < 4
+            }
+            total = sum(
+                1
+                for first, end in session.program.listing.ranges_of_unit(unit)
+                for i in range(first, end)
+                if i < bounds.get(unit, 0)
+            )
+            assert total == len(done), (cycle, unit)
+
+
+def test_node_times_agree_with_a_recount_in_slices_and_at_once() -> None:
+    session = make_session(blocks=4)
+    session.run()
+    assert session.trace is not None
+    whole, sliced = NodeTimes(session.trace, 4), NodeTimes(session.trace, 4)
+    assert whole.advance()
+    calls = 1
+    while not sliced.advance(budget=7):
+        calls += 1
+    assert calls > 3
+    rows = [session.trace.interval_columns(track) for track in range(3)]
+    for node in range(4):
+        spans = [
+            (int(s), int(e))
+            for r in rows
+            for s, e, k, n in zip(r.start, r.end, r.kind, r.node, strict=True)
+            if n == node and k < 4
+        ]
+        expected = (min(s for s, _ in spans), max(e for _, e in spans), sum(e - s for s, e in spans))
+        for times in (whole, sliced):
+            assert (times.first[node], times.last[node], times.busy[node]) == expected
+
+
+def wait_for_picture(bench: Bench, panel: GraphPanel) -> None:
+    bench.qtbot.waitUntil(lambda: panel.view.picture is not None, timeout=10_000)
+    bench.settle()
+
+
+def test_without_session_bundle_or_graph_it_says_so(bench: Bench) -> None:
+    panel = bench.make(GraphPanel)
+    assert not panel.view.isVisible()
+    session = bench.open_toy()
+    wait_for_picture(bench, panel)
+    assert panel.view.isVisible()
+    bench.open_bundle_of(session)
+    assert not panel.view.isVisible()
+    assert panel.view.picture is None
+    bench.model.close()
+    pixels(panel)
+
+
+def test_shows_where_the_run_is(bench: Bench) -> None:
+    panel = bench.make(GraphPanel)
+    bench.open_toy()
+    wait_for_picture(bench, panel)
+    start = panel.view.overlay.progress
+    assert start is not None
+    assert start.tolist() == [0, 0, 0, 0]
+    before = pixels(panel.view)
+    bench.do(lambda: bench.model.go_to(250))
+    middle = panel.view.overlay.progress
+    assert middle is not None
+    assert middle[0] == 1
+    assert 0 < middle[1] < 1
+    assert middle[2:].tolist() == [0, 0]
+    assert panel.view.overlay.active == {1}
+    assert (pixels(panel.view) != before).any()
+    bench.do(bench.model.run)
+    end = panel.view.overlay.progress
+    assert end is not None
+    assert end.tolist() == [1, 1, 1, 1]
+
+
+def test_click_picks_operator_edge_and_background(bench: Bench) -> None:
+    panel = bench.make(GraphPanel, 700, 500)
+    bench.open_toy()
+    wait_for_picture(bench, panel)
+    picture, view = panel.view.picture, panel.view
+    assert picture is not None
+
+    def click(x: float, y: float) -> None:
+        spot = QPointF(*view.camera.to_screen(x, y)).toPoint()
+        bench.qtbot.mouseClick(view, Qt.MouseButton.LeftButton, pos=spot)
+        bench.settle()
+
+    layout = picture.layout
+    click(float(layout.x[2]), float(layout.y[2]))
+    assert bench.context.selection.current.node == 2
+    edge = next(e for e in range(len(layout.source)) if layout.sink[e] == 3 and layout.source[e] == 2)
+    middle = layout.path(edge).mean(axis=0)
+    click(float(middle[0]), float(middle[1]))
+    assert bench.context.selection.current.tensor == 5
+    assert view.overlay.tensor == 5
+    bench.qtbot.mouseClick(view, Qt.MouseButton.LeftButton, pos=QPoint(3, 3))
+    assert bench.context.selection.current == NOTHING
+
+
+def test_arrow_keys_follow_edges(bench: Bench) -> None:
+    panel = bench.make(GraphPanel, 500, 500)
+    bench.open_toy()
+    wait_for_picture(bench, panel)
+    bench.select(node=1)
+    bench.qtbot.keyClick(panel.view, Qt.Key.Key_Up)
+    assert bench.context.selection.current.node == 0
+    bench.settle()
+    bench.qtbot.keyClick(panel.view, Qt.Key.Key_Down)
+    bench.qtbot.keyClick(panel.view, Qt.Key.Key_Down)
+    assert bench.context.selection.current.node in (2, 3)
+
+
+def test_wheel_zooms_drag_pans_f_fits(bench: Bench) -> None:
+    panel = bench.make(GraphPanel, 500, 500)
+    bench.open_toy()
+    wait_for_picture(bench, panel)
+    view = panel.view
+    start = view.camera
+    view.zoom(2.0, QPointF(10, 10))
+    assert view.camera.scale == pytest.approx(2 * start.scale)
+    bench.qtbot.mousePress(view, Qt.MouseButton.LeftButton, pos=view.rect().center())
+    bench.qtbot.mouseMove(view, view.rect().center() * 1.2)
+    offset = view.camera.offset_x
+    bench.qtbot.mouseRelease(view, Qt.MouseButton.LeftButton)
+    assert offset != GraphCamera(1, 0, 0).offset_x
+    assert bench.context.selection.current == NOTHING, "a drag selects nothing"
+    bench.qtbot.keyClick(view, Qt.Key.Key_F)
+    assert view.camera.scale <= 1.0
+
+
+def test_selection_elsewhere_is_brought_into_view(bench: Bench) -> None:
+    panel = bench.make(GraphPanel, 300, 160)
+    bench.open_toy()
+    wait_for_picture(bench, panel)
+    picture = panel.view.picture
+    assert picture is not None
+    for node in (3, 0):
+        bench.select(node=node)
+        x, y = panel.view.camera.to_screen(float(picture.layout.x[node]), float(picture.layout.y[node]))
+        assert 0 <= x <= panel.view.width()
+        assert 0 <= y <= panel.view.height()
+        assert panel.view.overlay.selected == node
+
+
+def test_search_marks_and_selects(bench: Bench) -> None:
+    panel = bench.make(GraphPanel)
+    bench.open_toy()
+    wait_for_picture(bench, panel)
+    panel.find_bar.open_bar()
+    bench.qtbot.keyClicks(panel.find_bar.line, "add")
+    assert panel.view.overlay.found == {1, 2}
+    bench.qtbot.keyClick(panel.find_bar.line, Qt.Key.Key_Return)
+    bench.settle()
+    assert bench.context.selection.current.node == 1
+    bench.qtbot.keyClick(panel.find_bar.line, Qt.Key.Key_Return)
+    bench.settle()
+    assert bench.context.selection.current.node == 2
+
+
+def test_remembers_direction_and_ignores_damage(bench: Bench) -> None:
+    panel = bench.make(GraphPanel)
+    panel.restore_state({"direction": "right", "heat": True})
+    bench.open_toy()
+    wait_for_picture(bench, panel)
+    picture = panel.view.picture
+    assert picture is not None
+    assert picture.layout.direction == "right"
+    assert panel.save_state() == {"direction": "right", "heat": True, "follow": True}
+    panel.restore_state({"direction": 3})
+    assert panel.save_state()["direction"] == ""
+
+
+def test_heat_is_the_share_of_busy_cycles(bench: Bench) -> None:
+    panel = bench.make(GraphPanel)
+    session = bench.open_toy()
+    wait_for_picture(bench, panel)
+    panel.restore_state({"heat": True})
+    bench.do(bench.model.run)
+    bench.qtbot.waitUntil(lambda: panel.view.overlay.heat is not None, timeout=5000)
+    assert session.trace is not None
+    times = NodeTimes(session.trace, 4)
+    times.advance()
+    heat = panel.view.overlay.heat
+    assert heat is not None
+    assert heat.argmax() == times.busy.argmax()
+    assert heat.max() == pytest.approx(1.0)
+
+
+def test_operators_elsewhere_carry_a_badge(bench: Bench) -> None:
+    session = bench.open_toy()
+    program, layout = session.program, lay_out_graph(session.program.graph)
+    assert make_picture(program, session.description, layout).badges == {}
+    from dataclasses import replace
+
+    moved = replace(program, placement={**program.placement, 2: "Host"})
+    picture = make_picture(moved, session.description, layout)
+    assert picture.badges == {2: "Host"}
+    assert picture.estimated == frozenset()
+
+
+def test_a_far_view_of_a_large_graph_draws_it_all(bench: Bench) -> None:
+    panel = bench.make(GraphPanel, 600, 400)
+    session = bench.open_toy()
+    wait_for_picture(bench, panel)
+    from dataclasses import replace
+
+    graph = chain(3000)
+    program = replace(session.program, graph=graph, placement={})
+    panel.view.show_picture(make_picture(program, session.description, lay_out_graph(graph)))
+    panel.view.fit_all()
+    image = pixels(panel.view)
+    background = image[2, 2]
+    drawn = (image != background).any(axis=(1, 2))
+    assert drawn[40:-40].mean() > 0.9, "the chain reaches from top to bottom"
+
+
+def test_a_step_draws_only_what_changed_and_all_of_that(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    panel = bench.make(GraphPanel)
+    bench.open_toy(blocks=12)
+    bench.qtbot.waitUntil(lambda: panel.view.picture is not None)
+    panel.view.fit_all()
+    bench.do(lambda: bench.model.step(20))
+    drawn: list[QRect] = []
+    whole = panel.view.rect()
+    num_partial = 0
+    monkeypatch.setattr(panel.view, "update", lambda rect=whole: drawn.append(rect.intersected(whole)))
+    for _ in range(30):
+        image = panel.view.grab().toImage()
+        drawn.clear()
+        bench.do(lambda: bench.model.step(3))
+        num_partial += bool(drawn) and whole not in drawn
+        for rect in drawn:
+            panel.view.render(image, rect.topLeft(), QRegion(rect))
+        assert image == panel.view.grab().toImage()
+    assert num_partial > 5

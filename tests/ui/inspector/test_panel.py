@@ -1,0 +1,409 @@
+from dataclasses import replace
+from typing import cast
+
+import numpy as np
+import pytest
+from PySide6.QtGui import QGuiApplication
+
+from npuviz.program.instruction import DetailTable, HasDependencies, Listing
+from npuviz.sim.machine import HasReports
+from npuviz.ui.inspector.details import detail_sections
+from npuviz.ui.inspector.operator import value_fields
+from npuviz.ui.inspector.page import Cell, Page, Table, page_as_text, plain, table_as_csv
+from npuviz.ui.inspector.page_choice import make_page
+from npuviz.ui.inspector.facts import InspectorSource
+from npuviz.ui.inspector.tables import detail_table
+from npuviz.ui.kit.trace_facts import NodeTimes, intervals_of_instruction
+from npuviz.ui.inspector.panel import InspectorPanel
+from npuviz.workbench.opening import OpenOptions, find_file, open_file
+from npuviz.workbench.selection import NOTHING, MemoryRange, Selection
+from tests.toy.program import reference
+from tests.toy.session import make_session
+from tests.ui.panel_bench import Bench, bench, pixels
+
+__all__ = ["bench"]
+DRAM, SPAD = 0, 1
+
+
+def finished_source() -> InspectorSource:
+    session = make_session(blocks=4)
+    session.run()
+    assert session.trace is not None
+    times = NodeTimes(session.trace, 4)
+    times.advance()
+    return InspectorSource(
+        session.program,
+        session.description,
+        session.trace,
+        session,
+        session.cycle,
+        times,
+        True,
+        session.program.graph.consumers(),
+    )
+
+
+@pytest.fixture(scope="module")
+def source() -> InspectorSource:
+    return finished_source()
+
+
+def value(page: Page, label: str) -> str:
+    """Text of the field with a label, without grouping."""
+    found = [f for section in page.sections for f in section.fields if f.label == label]
+    assert found, f"{label} in {[f.label for s in page.sections for f in s.fields]}"
+    return " ".join(plain(cell.text) for cell in found[0].cells)
+
+
+def links(page: Page) -> list[Selection]:
+    cells = [c for s in page.sections for f in s.fields for c in f.cells]
+    cells += [c for s in page.sections if s.table for row in s.table.rows for c in row]
+    return [cell.link for cell in cells if cell.link is not None]
+
+
+def table(page: Page, title: str) -> Table:
+    found = next(section.table for section in page.sections if section.title == title)
+    assert found is not None
+    return found
+
+
+def test_operator_page_recounts(source: InspectorSource) -> None:
+    page = make_page(source, Selection(node=1))
+    assert (page.kind, page.title, page.subtitle) == ("Operator", "Add", "shift")
+    assert source.reader is not None
+    columns = [source.reader.interval_columns(t) for t in range(3)]
+    work = [
+        (s, e)
+        for c in columns
+        for s, e, k, n in zip(c.start, c.end, c.kind, c.node, strict=True)
+        if n == 1 and k < 4
+    ]
+    assert value(page, "Work") == f"{sum(int(e - s) for s, e in work)} unit cycles"
+    assert value(page, "Cycles").startswith(f"{min(s for s, _ in work)} – {max(e for _, e in work)}")
+    assert value(page, "Instructions").startswith("16")
+    assert value(page, "Runs on") == "Core[0]"
+    assert [row[0].text for row in table(page, "Inputs").rows] == ["y", "b"]
+    assert Selection(tensor=3) in links(page)
+    assert Selection(node=0) in links(page), "the producer of an input is a link"
+    assert Selection(node=2) in links(page), "the consumer of the output is a link"
+
+
+def test_instruction_page_says_when_it_ran(source: InspectorSource) -> None:
+    page = make_page(source, Selection(instruction=6, node=0))
+    assert (page.kind, page.title) == ("Instruction", "MUL")
+    assert source.reader is not None
+    run = intervals_of_instruction(source.reader, 6)[0]
+    assert run.track == 1
+    row = table(page, "When").rows[-1]
+    assert plain(row[1].text) == f"{run.start} – {run.end}"
+    assert row[1].link is not None
+    assert row[1].link.cycles == (run.start, run.end)
+    assert Selection(unit=1) in links(page)
+    assert [r[0].text for r in table(page, "Reads").rows] == ["Core[0].SPAD", "Core[0].SPAD"]
+    assert any(link.instruction == 7 for link in links(page)), "the store needs its result"
+
+
+def test_instruction_page_lists_who_waits_for_whom(source: InspectorSource) -> None:
+    assert source.program is not None
+    assert source.reader is not None
+    listing = source.program.listing
+    assert isinstance(listing, HasDependencies)
+    index = 26
+    page = make_page(source, Selection(instruction=index))
+    said = listing.dependencies_of(index)
+    before = [d for d in said if d.sink == index]
+    after = [d for d in said if d.source == index]
+    assert [row[0].text for row in table(page, "Waits for").rows] == [d.kind for d in before]
+    assert [row[0].text for row in table(page, "Waited for by").rows] == [d.kind for d in after]
+    for row, dependency in zip(table(page, "Waits for").rows, before, strict=True):
+        run = intervals_of_instruction(source.reader, dependency.source)[-1]
+        assert row[1].link is not None
+        assert row[1].link.instruction == dependency.source
+        assert plain(row[3].text) == str(run.end)
+        assert row[3].link is not None
+        assert row[3].link.cycles == (run.start, run.end)
+    titles = [section.title for section in page.sections]
+    assert "Needed" not in titles, "a flow of the trace that the program knows is told once"
+
+
+def test_what_did_not_run_yet_has_no_cycle() -> None:
+    session = make_session(blocks=4)
+    session.go_to(60)
+    page = make_page(InspectorSource(session.program, session.description, session.trace, session, 60),
+                     Selection(instruction=2))  # fmt: skip
+    ends = [row[3].text for row in table(page, "Waited for by").rows]
+    assert ends[0] != "not yet"
+    assert "not yet" in ends[1:]
+
+
+def test_instruction_page_shows_the_programs_tables(source: InspectorSource) -> None:
+    page = make_page(source, Selection(instruction=0))
+    descriptors = table(page, "Descriptors")
+    assert descriptors.headers == ("#", "From", "To", "Bytes")
+    assert [row[3].text for row in descriptors.rows] == ["32", "32"]
+    assert all(cell.is_number for row in descriptors.rows for cell in row)
+    operands = table(page, "Operands")
+    assert operands.headers == ("Is", "read", "written"), "a wide table of few rows is turned"
+    assert [row[0].text for row in operands.rows] == ["Memory", "Address", "Count", "Step", "Type"]
+
+
+def test_long_tables_say_what_is_left_out(source: InspectorSource) -> None:
+    rows = tuple((str(i), "x") for i in range(500))
+
+    class Detailed:
+        def details_of(self, index: int) -> tuple[DetailTable, ...]:
+            return (DetailTable("Many", ("#", "What"), rows),)
+
+    assert source.program is not None
+    program = replace(source.program, listing=cast(Listing, Detailed()))
+    section = detail_sections(InspectorSource(program), 0)[0]
+    assert section.table is not None
+    assert len(section.table.rows) + section.table.left_out == 500
+
+
+def test_reports_of_the_machine_are_on_its_page_and_on_the_operators_own() -> None:
+    path = find_file("tiny_cnn_int8")
+    opened = open_file(path, OpenOptions(target="rk3588", settings={"batch": "1"}))
+    session = opened.session
+    assert session is not None
+    source = InspectorSource(session.program, session.description, session=session)
+    before = make_page(source, NOTHING)
+    assert not [s for s in before.sections if s.title.startswith("Operators")], "nothing has finished yet"
+    session.run()
+    machine = session.machine
+    assert isinstance(machine, HasReports)
+    report = machine.reports()[0]
+    page = make_page(replace(source, cycle=session.cycle), NOTHING)
+    parts = [s.table for s in page.sections if s.title.startswith("Operators, ") and s.table is not None]
+    assert [h for part in parts for h in part.headers[1:]] == list(report.columns[1:])
+    for number, row in enumerate(report.rows):
+        shown = [part.rows[number] for part in parts]
+        assert [cell.text for cells in shown for cell in cells[1:]] == list(row[1:])
+        link = shown[0][0].link
+        assert link is not None
+        assert link.node is not None
+        assert session.program.graph.nodes[link.node].name == row[0]
+        own = make_page(source, link)
+        assert value(own, "bottleneck") == row[report.columns.index("bottleneck")]
+
+
+def test_rows_that_changed_something_stand_out_and_groups_are_complete() -> None:
+    table = DetailTable(
+        "Registers",
+        ("block", "register", "value", "fields", "group before", "written"),
+        tuple(
+            ("A" if i < 60 else "B", f"R{i}", f"{i:#x}", f"size {i}", "0x7" if i % 50 == 9 else "", "")
+            for i in range(100)
+        ),
+    )
+    sections = detail_table(table)
+    assert [s.title for s in sections] == ["Registers: A", "Registers: B"]
+    rows = [row for s in sections if s.table is not None for row in s.table.rows]
+    assert [row[0].text for row in rows] == [f"R{i}" for i in range(100)], "none is left out"
+    assert [row[0].text for row in rows if row[0].role == "warning"] == ["R9", "R59"]
+    assert rows[9][2].text == "size 9\ngroup before: 0x7"
+    assert rows[8][2].text == "size 8"
+
+
+def test_tensor_page_shows_the_real_values(source: InspectorSource) -> None:
+    page = make_page(source, Selection(tensor=6))
+    assert source.program is not None
+    expected = reference(source.program.payload)[6]
+    assert value(page, "Minimum") == f"{expected.min():.6g}"
+    assert value(page, "Maximum") == f"{expected.max():.6g}"
+    assert value(page, "Mean") == f"{expected.astype(np.float64).mean():.6g}"
+    assert value(page, "First").split()[:2] == [f"{v:.6g}" for v in expected[:2]]
+    assert Selection(node=3) in links(page)
+    address = 6 * 4 * 64
+    assert any(link.memory == MemoryRange(DRAM, address, 256) for link in links(page))
+
+
+def test_memory_page_shows_bytes_and_who_lives_there(source: InspectorSource) -> None:
+    page = make_page(source, Selection(memory=MemoryRange(DRAM, 0, 64)))
+    assert page.subtitle == "0x0 – 0x3f"
+    assert source.session is not None
+    data = source.session.machine.read_memory(DRAM, 0, 64)
+    assert value(page, "Bytes").startswith(data[:4].hex())
+    assert value(page, "float32").split()[0] == f"{np.frombuffer(data[:4], np.float32)[0]:.6g}"
+    assert Selection(tensor=0) in links(page)
+
+
+def test_unit_page_sums_up_its_cycles(source: InspectorSource) -> None:
+    page = make_page(source, Selection(unit=1))
+    assert page.title == "Core[0].ALU"
+    assert source.reader is not None
+    columns = source.reader.interval_columns(1)
+    muls = int((columns.end - columns.start)[columns.kind == 1].sum())
+    rows = {row[0].text: plain(row[1].text) for s in page.sections if s.table for row in s.table.rows}
+    assert rows["MUL"] == str(muls)
+    assert value(page, "occupancy").startswith("0 entries")
+
+
+def test_track_and_range_pages(source: InspectorSource) -> None:
+    assert source.reader is not None
+    row = source.reader.interval_columns(2)
+    window = (int(row.start[0]), int(row.end[0]))
+    page = make_page(source, Selection(track=2, cycles=window))
+    assert value(page, "Cycles").startswith(f"{window[0]} – {window[1]}")
+    counter = make_page(source, Selection(track=5))
+    assert value(counter, "Highest") == str(int(source.reader.counter_columns(5).value.max()))
+    everything = make_page(source, Selection(cycles=(0, source.cycle)))
+    busy = {r[0].text: r[1].text for r in table(everything, "Busy").rows}
+    stores = source.reader.interval_columns(2)
+    share = (stores.end - stores.start)[stores.kind < 4].sum() / source.cycle
+    assert plain(busy["Core[0].ST"]) == f"{share * 100:.1f}\u202f%"
+    assert make_page(source, Selection(cycles=(5, 5))).title == "0 cycles"
+
+
+def test_machine_page_says_what_is_not_modelled(source: InspectorSource) -> None:
+    page = make_page(source, NOTHING)
+    assert page.title == "Toy"
+    assert value(page, "Instructions") == "64"
+    text = page_as_text(page)
+    assert "nothing of this machine exists in hardware" in text
+    assert "every latency of the toy machine is invented" in text
+    assert make_page(source, Selection(node=99, tensor=99, unit=99)).kind == "Machine"
+
+
+def test_bundle_alone_still_answers() -> None:
+    full = finished_source()
+    alone = InspectorSource(reader=full.reader, cycle=full.cycle, times=full.times)
+    overview = make_page(alone, NOTHING)
+    assert overview.kind == "Trace"
+    assert value(overview, "Operators") == "4"
+    page = make_page(alone, Selection(node=1))
+    assert page.subtitle == "shift"
+    assert value(page, "Cycles") == value(make_page(full, Selection(node=1)), "Cycles")
+    assert make_page(alone, Selection(track=0)).kind == "Track"
+    assert make_page(alone, Selection(instruction=3)).kind == "Trace"
+
+
+def test_before_the_first_cycle_nothing_has_run() -> None:
+    session = make_session(blocks=2)
+    assert session.trace is not None
+    times = NodeTimes(session.trace, 4)
+    times.advance()
+    early = InspectorSource(session.program, session.description, session.trace, session, 0, times)
+    assert value(make_page(early, Selection(node=0)), "Cycles") == "has not run yet"
+    assert "It has not run yet." in page_as_text(make_page(early, Selection(instruction=0)))
+
+
+def test_values_that_are_not_numbers_are_counted() -> None:
+    fields = {f.label: f.cells[0].text for f in value_fields(np.array([1.0, np.nan, np.inf, 0.0]))}
+    assert fields["Not finite"] == "2"
+    assert fields["Zeros"] == "1"
+    assert fields["Maximum"] == "1"
+
+
+def test_csv_is_free_of_layout_spaces() -> None:
+    made = Table(("a", "b"), ((Cell("1\u2009204", is_number=True), Cell("x, y")),))
+    assert table_as_csv(made) == 'a,b\n1204,"x, y"\n'
+
+
+def test_panel_without_session_and_after_closing(bench: Bench) -> None:
+    panel = bench.make(InspectorPanel)
+    assert not panel.view.isVisible()
+    pixels(panel)
+    session = bench.open_toy()
+    assert panel.view.isVisible()
+    assert panel.view.page.title == "Toy"
+    bench.open_bundle_of(session)
+    assert panel.view.page.kind == "Trace"
+    bench.model.close()
+    assert not panel.view.isVisible()
+
+
+def test_links_change_the_selection_and_back_returns(bench: Bench) -> None:
+    panel = bench.make(InspectorPanel)
+    bench.open_toy()
+    bench.select(node=1)
+    assert panel.view.page.title == "Add"
+    panel.view.followed.emit(Selection(tensor=3))
+    bench.settle()
+    assert bench.context.selection.current == Selection(tensor=3)
+    assert panel.view.page.kind == "Tensor"
+    panel.travel(-1)
+    bench.settle()
+    assert panel.view.page.title == "Add"
+    panel.travel(-1)
+    bench.settle()
+    assert bench.context.selection.current == NOTHING
+    panel.travel(-1)
+    panel.travel(1)
+    bench.settle()
+    assert panel.view.page.title == "Add"
+    bench.select(unit=2)
+    panel.travel(1)
+    assert bench.context.selection.current == Selection(unit=2), "a new step ends the way forward"
+
+
+def test_follows_the_machine(bench: Bench) -> None:
+    panel = bench.make(InspectorPanel)
+    bench.open_toy()
+    bench.select(unit=0)
+    before = page_as_text(panel.view.page)
+    bench.do(lambda: bench.model.go_to(100))
+    after = page_as_text(panel.view.page)
+    assert before != after
+    assert "LOAD" in after
+
+
+def test_copied_numbers_have_no_thin_spaces(bench: Bench) -> None:
+    panel = bench.make(InspectorPanel)
+    bench.open_toy(blocks=64)
+    assert "1\u202f024" in panel.view.toPlainText(), "digits of one number stay on one line"
+    panel.view.selectAll()
+    panel.view.copy()
+    assert "1024" in QGuiApplication.clipboard().text()
+    assert "\u2009" not in QGuiApplication.clipboard().text()
+    panel.view.copy_page()
+    assert "Instructions: 1024" in QGuiApplication.clipboard().text()
+
+
+def test_what_changed_in_the_last_step_is_marked(bench: Bench) -> None:
+    panel = bench.make(InspectorPanel)
+    bench.open_toy()
+    color = bench.context.theme.color("changed").name()
+    bench.select(unit=0)
+    assert color not in panel.view.toHtml()
+    bench.do(lambda: bench.model.go_to(100))
+    assert color in panel.view.toHtml()
+    bench.select(unit=1)
+    assert color not in panel.view.toHtml(), "another thing is not a change"
+
+
+def test_estimated_values_are_marked(bench: Bench) -> None:
+    panel = bench.make(InspectorPanel)
+    bench.open_toy()
+    page = Page("Unit", "x", sections=())
+    panel.view.show_page(page)
+    assert "\u2248" not in panel.view.toPlainText()
+    from npuviz.ui.inspector.page import Section, field
+
+    panel.view.show_page(
+        Page("Unit", "x", sections=(Section("", (field("a", Cell("7", is_estimated=True)),)),))
+    )
+    assert "\u2248" in panel.view.toPlainText()
+
+
+def test_values_written_anew_look_like_a_page_made_again(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    panel = bench.make(InspectorPanel)
+    bench.open_toy()
+    made: list[str] = []
+    set_html = panel.view.setHtml
+    monkeypatch.setattr(panel.view, "setHtml", lambda text: (made.append(text), set_html(text)))
+    num_patched = 0
+    for node in (None, 0):
+        bench.select(node=node)
+        for _ in range(6):
+            page = panel.view.page
+            made.clear()
+            bench.do(lambda: bench.model.step(7))
+            num_patched += panel.view.page != page and not made
+            text, picture = panel.view.toPlainText(), pixels(panel.view)
+            panel.view.refresh()
+            assert panel.view.toPlainText() == text
+            assert np.array_equal(pixels(panel.view), picture)
+    assert num_patched > 3

@@ -1,0 +1,252 @@
+"""The source panel: text, the line where an element is, breakpoints in the gutter, variables."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QPoint, Qt
+from pytestqt.qtbot import QtBot
+
+from npuviz.debug.session import Session
+from npuviz.program.source import HasSource
+from npuviz.sim.frames import HasFrames
+from npuviz.sim.stop import StopKind
+from npuviz.ui.bridge.features import features_of
+from npuviz.ui.source.lexer import Lexer
+from npuviz.ui.source.state import element_place, focused_element, line_marks
+from npuviz.ui.source.panel import SPEC, SourcePanel
+from npuviz.ui.shell.commands.element import ElementCommands
+from npuviz.workbench.opening import Opened, OpenOptions
+from npuviz.workbench.selection import Selection
+from tests.toy.fabric import WATCHED, make_fabric
+from tests.toy.session import make_recorder
+from tests.toy.sourced import CALL, LINES, SourcedFabric, make_sourced
+from tests.ui.panel_stage import Stage
+
+
+@pytest.fixture
+def stage(qtbot: QtBot) -> Iterator[Stage]:
+    made = Stage(SPEC)
+    yield made
+    made.close()
+
+
+def panel_of(stage: Stage) -> SourcePanel:
+    assert isinstance(stage.panel, SourcePanel)
+    return stage.panel
+
+
+def open_sourced(stage: Stage, run_to: int = 100) -> SourcedFabric:
+    machine = make_sourced()
+    session = Session(machine, make_recorder(machine))
+    session.go_to(run_to)
+    stage.context.model.show_opened(Opened(Path("s.toy"), "s", OpenOptions(), session.trace, session))
+    stage.panel.on_session_changed()
+    stage.panel.grab()
+    return machine
+
+
+def texts_of(stage: Stage) -> list[str]:
+    return [point.text for point in stage.session.breakpoints.all]
+
+
+def test_the_toy_fulfils_the_contracts() -> None:
+    machine = make_sourced()
+    assert isinstance(machine.program.listing, HasSource)
+    assert isinstance(machine, HasFrames)
+    assert "source text" in features_of(machine)
+    assert "source text" not in features_of(make_fabric())
+
+
+def test_shows_where_the_element_is_and_who_called(stage: Stage) -> None:
+    machine = open_sourced(stage)
+    panel = panel_of(stage)
+    columns = machine.fabric.columns
+    for place in WATCHED[:2]:
+        panel.context.selection.set(Selection(element=place))
+        panel.on_selection_changed(panel.context.selection.current)
+        found = panel.place
+        assert found is not None
+        assert found.element == place[1] * columns + place[0]
+        frames = machine.frames(found.element)
+        assert panel.text.marks.current == LINES[frames[0].instruction % 4]
+        assert len(panel.text.marks.callers) == len(frames) - 1
+    for _ in range(30):
+        stage.session.step()
+        stage.moved()
+        assert panel.place is not None
+        frames = machine.frames(panel.place.element)
+        assert panel.text.marks.current == (LINES[frames[0].instruction % 4] if frames else 0)
+
+
+def test_an_idle_element_says_so(stage: Stage) -> None:
+    open_sourced(stage)
+    panel = panel_of(stage)
+    panel.on_selection_changed(Selection(element=(20, 20)))
+    assert "runs nothing" in panel.where.text()
+    assert panel.text.marks.current == 0
+
+
+def test_without_a_selection_an_element_that_runs_is_shown(stage: Stage) -> None:
+    machine = open_sourced(stage)
+    element = focused_element(machine, Selection())
+    assert element is not None
+    assert machine.frames(element)
+    panel = panel_of(stage)
+    assert panel.place is not None
+    assert panel.place.element == element
+
+
+def test_gutter_sets_and_removes_breakpoints_that_stop(stage: Stage, qtbot: QtBot) -> None:
+    open_sourced(stage)
+    panel = panel_of(stage)
+    box = panel.text.line_box(13)
+    for expected in (["line work.csl:13"], []):
+        qtbot.mouseClick(panel.text.viewport(), Qt.MouseButton.LeftButton, pos=QPoint(8, box.center().y()))
+        assert texts_of(stage) == expected
+        assert (13 in panel.text.marks.breakpoints) == bool(expected)
+    panel.toggle_breakpoint(13)
+    stop = stage.session.run()
+    assert stop.kind == StopKind.BREAKPOINT
+    assert stop.breakpoints == (stage.session.breakpoints.all[0].id,)
+
+
+def test_a_line_without_code_means_the_next_one_with(stage: Stage, qtbot: QtBot) -> None:
+    open_sourced(stage)
+    panel = panel_of(stage)
+    panel.text.setFocus()
+    panel.text.chosen.emit(9)
+    qtbot.keyClick(panel.text, Qt.Key.Key_F9)
+    assert texts_of(stage) == ["line work.csl:13"]
+    qtbot.keyClick(panel.text, Qt.Key.Key_F9)
+    assert texts_of(stage) == []
+    panel.toggle_breakpoint(17)
+    assert texts_of(stage) == []
+
+
+def test_breakpoint_of_one_element_is_marked_as_such(stage: Stage) -> None:
+    machine = open_sourced(stage)
+    panel = panel_of(stage)
+    panel.on_selection_changed(Selection(element=WATCHED[0]))
+    panel.toggle_breakpoint(15, is_here=True)
+    assert texts_of(stage) == ["line work.csl:15 at 0,0"]
+    assert panel.text.marks.breakpoints[15] == (True, True)
+    panel.on_selection_changed(Selection(element=(9, 9)))
+    assert panel.text.marks.breakpoints[15] == (True, False)
+    listing = machine.program.listing
+    assert isinstance(listing, HasSource)
+    points = [(1, 'line "work.csl:7"', False), (2, "line nowhere.csl:7", True), (3, "cycle == 9", True)]
+    assert list(line_marks(listing, points, machine.fabric)) == [(0, 7)]
+
+
+def test_variables_by_scope_with_what_changed(stage: Stage) -> None:
+    machine = open_sourced(stage)
+    panel = panel_of(stage)
+    panel.on_selection_changed(Selection(element=WATCHED[0]))
+    rows = panel.variables.rows
+    assert panel.place is not None
+    heads = [row.scope for row in rows if row.variable is None]
+    assert heads[-1] == "globals"
+    assert len(heads) == 1 + len(panel.place.frames)
+    assert not panel.variables.changed
+    before = machine.globals_of(0)[1].value
+    stage.session.go_to(machine.cycle + 20)
+    stage.moved()
+    assert machine.globals_of(0)[1].value != before
+    assert ("globals", "tile") in panel.variables.changed
+    panel.filter.setText("su")
+    assert [row.variable.name for row in panel.variables.rows if row.variable] == ["sum"]
+
+
+def test_click_on_a_line_selects_its_instruction_and_keeps_the_element(stage: Stage, qtbot: QtBot) -> None:
+    open_sourced(stage)
+    panel = panel_of(stage)
+    panel.context.selection.set(Selection(element=WATCHED[1]))
+    box = panel.text.line_box(15)
+    qtbot.mouseClick(panel.text.viewport(), Qt.MouseButton.LeftButton, pos=QPoint(200, box.center().y()))
+    current = panel.context.selection.current
+    assert current.instruction == 3
+    assert current.element == WATCHED[1]
+    panel.on_selection_changed(Selection(instruction=6))
+    assert panel.text.marks.chosen == LINES[2]
+
+
+def test_names_under_the_pointer_have_values(stage: Stage) -> None:
+    machine = open_sourced(stage)
+    place = element_place(machine, WATCHED[0][1] * machine.fabric.columns + WATCHED[0][0])
+    found = place.variable("sum")
+    assert found is not None
+    assert found.type == "[4]f32"
+    assert place.variable("nothing") is None
+
+
+def test_entries_begin_on_their_lines(stage: Stage) -> None:
+    open_sourced(stage)
+    panel = panel_of(stage)
+    found = [(line, entry.name) for line in range(1, 18) for entry in panel._entries_at(line)]
+    assert found == [(6, "fetch"), (11, "work")]
+    for kind, name in (("function", "fetch"), ("task", "work")):
+        stage.context.model.add_breakpoint(f"{kind} {name} at 0,0")
+    assert len(texts_of(stage)) == 2
+
+
+def test_search_in_the_file(stage: Stage) -> None:
+    open_sourced(stage)
+    panel = panel_of(stage)
+    panel.search("@load")
+    assert panel.text.marks.chosen == 7
+    panel.search("@load")
+    assert panel.text.marks.chosen == 8
+    panel.search("@load", backward=True)
+    assert panel.text.marks.chosen == 7
+
+
+def test_steps_reach_the_session(stage: Stage, qtbot: QtBot) -> None:
+    machine = open_sourced(stage)
+    model = stage.context.model
+    commands = ElementCommands(model, stage.context.selection, lambda _text: None).all()
+    ids = {command.id: command for command in commands}
+    assert len({key for command in commands for key in command.shortcuts}) == len(commands)
+    start = machine.cycle
+    assert ids["debug.line_over"].is_enabled()
+    ids["debug.line_over"].run()
+    qtbot.waitUntil(lambda: not model.is_running and not model.is_busy, timeout=30_000)
+    assert machine.cycle > start
+    ids["debug.next_task_back"].run()
+    qtbot.waitUntil(lambda: not model.is_running and not model.is_busy, timeout=30_000)
+    assert machine.cycle < start + 20
+
+
+def test_lexer_colours_words() -> None:
+    lexer = Lexer("csl")
+    line = 'const x: [4]f32 = @load("a // b", 0x1F); // done'
+    kinds = [(line[p.start : p.end], p.kind) for p in lexer.pieces(line) if p.kind != "name"]
+    assert kinds == [
+        ("const", "keyword"),
+        ("4", "number"),
+        ("f32", "type"),
+        ("@load", "builtin"),
+        ('"a // b"', "string"),
+        ("0x1F", "number"),
+        ("// done", "comment"),
+    ]
+    assert lexer.name_at(line, 6) == "x"
+    assert lexer.name_at(line, 0) == ""
+    assert Lexer("", "run.py").pieces("def f():  # x")[0].kind == "keyword"
+    assert [p.kind for p in Lexer("unknown").pieces('a "b')] == ["name", "string"]
+
+
+def test_empty_closed_and_both_themes(stage: Stage) -> None:
+    stage.panel.grab()
+    stage.open_toy()
+    stage.panel.on_session_changed()
+    assert not panel_of(stage).text.isVisible()
+    open_sourced(stage)
+    assert panel_of(stage).text.isVisible()
+    dark = panel_of(stage).text.grab().toImage()
+    stage.context.theme.set_mode("light")
+    assert panel_of(stage).text.grab().toImage() != dark
+    assert CALL not in LINES
+    stage.context.model.show_opened(None)
+    stage.panel.on_session_changed()
+    assert not panel_of(stage).text.isVisible()

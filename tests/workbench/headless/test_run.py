@@ -1,0 +1,160 @@
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+
+from npuviz.base.errors import ConditionError, ExportError, TargetError, UsageError
+from npuviz.base.progress import CallbackProgress
+from npuviz.debug.session import Session
+from npuviz.trace.bundle.bundle import open_bundle
+from npuviz.workbench.opening import OpenOptions
+from npuviz.workbench.headless.run import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, RunOptions, run_model
+from npuviz.workbench.headless.summary_text import summary_text
+from tests.toy.target import ToyTarget
+from tests.workbench.toy_registry import toy_file
+
+KEYS = {
+    *("npuviz", "model", "target", "preset", "cycles", "stop", "seconds", "events", "units", "queues"),
+    *("memories", "outputs", "check", "hazards"),
+}
+
+
+def test_summary_has_the_promised_shape_and_is_json(tmp_path: Path) -> None:
+    result = run_model(toy_file(tmp_path), RunOptions(is_checked=True))
+    summary = json.loads(json.dumps(result.summary))
+    assert set(summary) >= KEYS
+    assert set(summary["stop"]) == {"kind", "cycle", "detail"}
+    assert set(summary["seconds"]) >= {"load", "compile", "simulate"}
+    assert set(summary["check"]) >= {"tensors", "failed", "max_abs_err", "max_rel_err", "first_divergence"}
+    assert summary["stop"]["kind"] == "finished"
+    assert summary["cycles"] == summary["stop"]["cycle"] == 767
+    assert summary["events"] > 0
+    assert result.exit_code == EXIT_DONE
+    for unit in summary["units"]:
+        assert unit["utilization"] == pytest.approx(unit["busy_cycles"] / 767)
+
+
+def test_hazards_are_listed_when_values_are_checked(tmp_path: Path) -> None:
+    path = toy_file(tmp_path, json.dumps({"hazard_above": 300}))
+    found = run_model(path, RunOptions(is_checked=True)).summary
+    assert [hazard["instruction"] for hazard in found["hazards"]] == [98, 102, 110, 122]
+    assert set(found["hazards"][0]) == {"kind", "cycle", "unit", "instruction", "detail"}
+    assert "hazard    range at cycle" in summary_text(found)
+    assert run_model(path, RunOptions()).summary["hazards"] == []
+    stuck = run_model(toy_file(tmp_path, json.dumps({"stuck_at": 9})), RunOptions()).summary
+    assert stuck["stop"]["kind"] == "deadlock"
+    assert "Core[0].ST waits for computed >= 12" in stuck["stop"]["detail"]
+
+
+def test_output_digest_is_that_of_the_bytes(tmp_path: Path) -> None:
+    sessions: list[Session] = []
+    result = run_model(toy_file(tmp_path), RunOptions(), on_session=sessions.append)
+    machine = sessions[0].machine
+    tensor = machine.tensor(machine.program.graph.outputs[0])
+    assert tensor is not None
+    assert result.summary["outputs"][0]["sha256"] == hashlib.sha256(tensor.tobytes()).hexdigest()
+
+
+def test_seed_changes_values_and_the_same_seed_repeats_them(tmp_path: Path) -> None:
+    path = toy_file(tmp_path)
+
+    def digest(seed: int) -> str:
+        return run_model(path, RunOptions(OpenOptions(seed=seed))).summary["outputs"][0]["sha256"]
+
+    assert digest(1) == digest(1)
+    assert digest(1) != digest(2)
+
+
+def test_a_breakpoint_hit_is_done_and_an_unfinished_run_has_no_outputs(tmp_path: Path) -> None:
+    result = run_model(toy_file(tmp_path), RunOptions(conditions=("instr 20",)))
+    assert result.exit_code == EXIT_DONE
+    assert result.summary["stop"]["kind"] == "breakpoint"
+    assert result.summary["outputs"][0]["sha256"] is None
+
+
+def test_until_stops_there(tmp_path: Path) -> None:
+    assert run_model(toy_file(tmp_path), RunOptions(until=100)).summary["cycles"] == 100
+
+
+def test_recording_writes_a_bundle_with_the_same_events(tmp_path: Path) -> None:
+    path = toy_file(tmp_path)
+    result = run_model(path, RunOptions(OpenOptions(record=tmp_path / "bundle")))
+    reader = open_bundle(tmp_path / "bundle")
+    assert reader.is_complete
+    assert reader.end_cycle >= result.summary["cycles"]
+    assert reader.model["summary"]["cycles"] == result.summary["cycles"]
+    assert result.summary["events"] == run_model(path, RunOptions()).summary["events"]
+
+
+def test_recording_nothing_changes_nothing_but_the_events(tmp_path: Path) -> None:
+    path = toy_file(tmp_path)
+    with_trace = run_model(path, RunOptions()).summary
+    without = run_model(path, RunOptions(OpenOptions(is_recording=False))).summary
+    assert without["events"] == 0
+    for key in ("cycles", "units", "queues", "memories", "outputs"):
+        assert without[key] == with_trace[key]
+
+
+def test_exports_from_memory_and_from_a_bundle_are_equal(tmp_path: Path) -> None:
+    path = toy_file(tmp_path)
+    first, second = tmp_path / "a.pftrace", tmp_path / "b.pftrace"
+    run_model(path, RunOptions(exports=(("perfetto", first),)))
+    run_model(path, RunOptions(OpenOptions(record=tmp_path / "bundle"), exports=(("perfetto", second),)))
+    assert first.stat().st_size > 1000
+    assert first.read_bytes() == second.read_bytes()
+
+
+def test_errors_before_anything_is_written(tmp_path: Path) -> None:
+    path = toy_file(tmp_path)
+    with pytest.raises(UsageError, match="unknown export format 'nope'"):
+        run_model(path, RunOptions(exports=(("nope", tmp_path / "x"),)))
+    with pytest.raises(ConditionError):
+        run_model(path, RunOptions(OpenOptions(record=tmp_path / "bundle"), conditions=("what?",)))
+    with pytest.raises(ExportError, match="nothing was recorded"):
+        run_model(path, RunOptions(OpenOptions(is_recording=False), exports=(("perfetto", tmp_path / "x"),)))
+    with pytest.raises(TargetError, match="--check needs the whole run"):
+        run_model(path, RunOptions(until=5, is_checked=True))
+    assert [item.name for item in tmp_path.iterdir()] == ["small.toy"]
+
+
+def test_a_failed_check_is_exit_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = ToyTarget.check
+
+    def off_by_one(self: ToyTarget, machine: object, progress: object) -> object:
+        result = real(self, machine, progress)  # pyright: ignore[reportArgumentType]
+        return type(result)(result.num_tensors, 1, float("nan"), 0.5, "t2", "equal")
+
+    monkeypatch.setattr(ToyTarget, "check", off_by_one)
+    result = run_model(toy_file(tmp_path), RunOptions(is_checked=True))
+    assert result.exit_code == EXIT_FAILED
+    assert result.summary["check"]["max_abs_err"] is None, "JSON has no NaN"
+    assert "FAILED in 1" in summary_text(result.summary)
+
+
+def test_interrupting_is_exit_130_with_a_summary(tmp_path: Path) -> None:
+    path = toy_file(tmp_path, json.dumps({"blocks": 20000}))
+    seen: list[Session] = []
+
+    def interrupt(fraction: float, text: str) -> None:
+        if seen and text.startswith("cycle"):
+            seen[0].interrupt()
+
+    progress = CallbackProgress(interrupt)
+    result = run_model(path, RunOptions(), progress, seen.append)
+    assert result.exit_code == EXIT_INTERRUPTED
+    assert result.summary["stop"]["kind"] == "interrupted"
+    assert result.summary["cycles"] > 0
+
+
+def test_a_bundle_cannot_be_run(tmp_path: Path) -> None:
+    run_model(toy_file(tmp_path), RunOptions(OpenOptions(record=tmp_path / "bundle")))
+    with pytest.raises(UsageError, match="nothing to run"):
+        run_model(tmp_path / "bundle", RunOptions())
+
+
+def test_text_summary_names_the_essentials(tmp_path: Path) -> None:
+    text = summary_text(run_model(toy_file(tmp_path), RunOptions(is_checked=True)).summary)
+    assert "767" in text
+    assert "Core[0].ALU" in text
+    assert "tensors agree" in text

@@ -1,0 +1,60 @@
+"""Sharing out onnx's cases over processes, and the page about them."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+
+from npuviz.workbench.onnx_backend.cases import CaseResult, is_rounding
+from npuviz.workbench.onnx_backend.execution import ExecutionOptions
+from npuviz.workbench.onnx_backend.report import not_on_engines, report, summary
+from npuviz.workbench.onnx_backend.suite import read_results, run_suite
+
+RESULTS = {
+    result.name: result
+    for result in (
+        CaseResult("test_a", "Abs", False, "pass", (), 0.1, 5),
+        CaseResult("test_a_expanded", "Abs", True, "host", ("Det: a | reason",), 0.1, 5),
+        CaseResult("test_b", "Det", False, "unsupported", ("no",) * 2, 0.3, 0),
+        CaseResult("test_c", "Det", False, "fail", ("values differ",), 0.3, 0),
+    )
+}
+
+
+def test_an_interrupted_run_goes_on(tmp_path: Path) -> None:
+    pattern = r"^test_(abs|neg_example|relu)$"
+    share = tmp_path / "share-0.jsonl"
+    kept = CaseResult("test_abs", "Abs", False, "pass", (), 1.25, 77)
+    share.write_text(json.dumps({"begun": "test_abs"}) + "\n" + json.dumps(asdict(kept)) + '\n{"beg')
+    results = run_suite(tmp_path, ExecutionOptions(), pattern=pattern, jobs=2, resumes=True)
+    assert set(results) == {"test_abs", "test_neg_example", "test_relu"}
+    assert results["test_abs"].seconds == 1.25
+    assert {result.category for result in results.values()} == {"pass"}
+
+
+def test_a_begun_case_is_known(tmp_path: Path) -> None:
+    file = tmp_path / "share-0.jsonl"
+    file.write_text('{"begun": "test_x"}\nnot json\n')
+    assert read_results([file, tmp_path / "none"]) == ({}, {"test_x"})
+
+
+def test_the_page_counts_and_explains() -> None:
+    page = report(RESULTS, machine="chip", version="1.0", command="make it")
+    assert "| engines | 1 |" in page
+    assert "| Abs (body) | 1 |  | 1 |  |  |  |  | Det: a / reason (1) |" in page
+    assert "| Det | 2 |" in page
+    assert "- `test_c`" in page
+    assert summary(RESULTS).startswith("4 cases: engines 1, host 1,")
+    text = not_on_engines(RESULTS)
+    assert "test_b" in text
+    assert "test_a:" not in text
+
+
+def test_rounding_is_no_more_than_two_units() -> None:
+    expected = np.array([1000.0, 0.0], np.float32)
+    near = expected + np.array([0, np.spacing(np.float32(1000))], np.float32)
+    assert is_rounding(near, expected)
+    assert not is_rounding(expected + np.float32(0.01), expected)
+    assert not is_rounding(np.array([1, 2]), np.array([1, 3]))
+    assert not is_rounding(np.array([np.inf, 0], np.float32), expected)

@@ -1,0 +1,146 @@
+"""Sweeps on Dask: a cluster of its own, a scheduler that is there, resuming, plans that ask wrongly."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from npuviz.base.errors import UsageError
+from npuviz.workbench.sweep import dispatch as sweep
+from npuviz.workbench.sweep.dispatch import SweepOptions, run_sweep
+from npuviz.workbench.sweep.plan import SweepPlan, read_plan
+from npuviz.workbench.sweep.results import read_results
+from tests.workbench.toy_registry import toy_file
+
+PLAN = """
+[base]
+model = "{model}"
+[axes]
+seed = [1, 2, 3]
+until = [50, 100]
+[metrics]
+cycles = "cycles"
+[derived]
+double = "2 * cycles"
+"""
+
+
+@pytest.fixture
+def scheduler() -> Iterator[str]:
+    """A Dask cluster of threads in this process, which knows the toy machine."""
+    import dask.config as dask_config
+    from distributed import LocalCluster
+
+    with dask_config.set({"distributed.worker.daemon": False}):
+        rules: dict[str, Any] = {"processes": False, "dashboard_address": "127.0.0.1:0", "silence_logs": 50}
+        made: Any = LocalCluster(n_workers=1, threads_per_worker=2, protocol="tcp", host="127.0.0.1", **rules)
+        with made:
+            yield made.scheduler_address
+
+
+def plan_of(tmp_path: Path, text: str = PLAN) -> SweepPlan:
+    path = tmp_path / "plan.toml"
+    path.write_text(text.format(model=toy_file(tmp_path)), encoding="utf-8")
+    return read_plan(path)
+
+
+def test_runs_are_kept_and_not_repeated(tmp_path: Path, scheduler: str) -> None:
+    plan, out = plan_of(tmp_path), tmp_path / "out"
+    options = SweepOptions(out, scheduler=scheduler)
+    first = run_sweep(plan, options)
+    assert (first.executed, first.reused, first.failed) == (6, 0, 0)
+    assert first.results.columns["cycles"].tolist() == [50, 100, 50, 100, 50, 100]
+    assert first.results.columns["double"].tolist() == [100, 200, 100, 200, 100, 200]
+    times = {path.name: path.stat().st_mtime_ns for path in (out / "runs").iterdir()}
+    assert len(times) == 6
+    # As after a kill: two results are missing, one was half written.
+    names = sorted(times)
+    (out / "runs" / names[0]).unlink()
+    (out / "runs" / names[1]).write_text("{", encoding="utf-8")
+    (out / "results.parquet").unlink()
+    again = run_sweep(plan, options)
+    assert (again.executed, again.reused) == (2, 4)
+    after = {path.name: path.stat().st_mtime_ns for path in (out / "runs").iterdir()}
+    assert {name for name in after if after[name] != times[name]} == set(names[:2])
+    assert again.results.columns["cycles"].tolist() == first.results.columns["cycles"].tolist()
+    assert read_results(out).points == plan.points
+    # All done: no cluster is asked for.
+    third = run_sweep(plan, SweepOptions(out, scheduler="tcp://127.0.0.1:1"))
+    assert (third.executed, third.reused) == (0, 6)
+    assert run_sweep(plan, SweepOptions(out, scheduler=scheduler, is_fresh=True)).executed == 6
+
+
+def test_a_plan_that_asks_for_what_is_not_there_stops_at_once(tmp_path: Path, scheduler: str) -> None:
+    plan = plan_of(tmp_path, PLAN.replace("[base]", '[base]\ntarget = "abacus"'))
+    with pytest.raises(UsageError, match="unknown target 'abacus'"):
+        run_sweep(plan, SweepOptions(tmp_path / "out", scheduler=scheduler))
+
+
+def test_a_run_that_fails_is_a_result(
+    tmp_path: Path, scheduler: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan, out = plan_of(tmp_path), tmp_path / "out"
+    real = sweep.run_one
+
+    def fails_sometimes(run: Any) -> Any:
+        if run.seed == 2:
+            raise RuntimeError("broken\nworker")
+        return real(run)
+
+    monkeypatch.setattr(sweep, "run_one", fails_sometimes)
+    outcome = run_sweep(plan, SweepOptions(out, scheduler=scheduler))
+    assert (outcome.failed, outcome.errors) == (2, ("RuntimeError: broken worker",))
+    assert outcome.results.statuses == ("done", "done", "broken", "broken", "done", "done")
+    # What broke in npuviz or a worker is tried again.
+    monkeypatch.setattr(sweep, "run_one", real)
+    again = run_sweep(plan, SweepOptions(out, scheduler=scheduler))
+    assert (again.executed, again.reused, again.failed) == (2, 4, 0)
+
+
+def test_an_interrupted_sweep_leaves_a_table(
+    tmp_path: Path, scheduler: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan, out = plan_of(tmp_path), tmp_path / "out"
+    count = 0
+
+    class Impatient:
+        def report(self, fraction: float, text: str = "") -> None:
+            nonlocal count
+            count += fraction > 0
+            if count == 3:
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_sweep(plan, SweepOptions(out, scheduler=scheduler), Impatient())
+    table = read_results(out)
+    assert sum(status == "done" for status in table.statuses) == 3
+    assert {error for error in table.errors if error} == {"not run yet"}
+    assert run_sweep(plan, SweepOptions(out, scheduler=scheduler)).reused == 3
+
+
+def test_no_scheduler_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweep, "CONNECT_SECONDS", 1)
+    for address in ("tcp://127.0.0.1:1", "nonsense://x", "tcp://"):
+        with pytest.raises(UsageError) as caught:
+            run_sweep(plan_of(tmp_path), SweepOptions(tmp_path / "out", scheduler=address))
+        assert f"--scheduler {address}: no Dask scheduler answers there" in str(caught.value)
+        assert "\n" not in str(caught.value)
+
+
+# The worker may have to compile the kernels first.
+@pytest.mark.timeout(900)
+def test_processes_of_its_own(tmp_path: Path) -> None:
+    text = """
+[base]
+model = "tiny_cnn.onnx"
+preset = "edge-8x8"
+[axes.set]
+cores = [1, 2]
+"""
+    path = tmp_path / "plan.toml"
+    path.write_text(text, encoding="utf-8")
+    outcome = run_sweep(read_plan(path), SweepOptions(tmp_path / "out", processes=1))
+    assert (outcome.executed, outcome.failed) == (2, 0)
+    cycles = outcome.results.columns["cycles"]
+    assert 0 < cycles[1] < cycles[0]
