@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from npuviz.targets.wavelet.tables import Wafer
+from npuviz.targets.wavelet.wafer import Wafer
 
 SIDE = 64
 DEPTH = 64

@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 
 from npuviz.cli.main import main
-from npuviz.targets.wavelet.host.compiled import save_run, save_wafer
-from npuviz.targets.wavelet.tables import HOST_LAUNCH, HostCommand
+from npuviz.targets.wavelet.load.compiled import save_run, save_wafer
+from npuviz.targets.wavelet.wafer import HOST_LAUNCH, HostCommand
 from tests.cli.refusals import Captured, refused
 from tests.targets.wavelet.small import EASTWARD, compiled, line_with
 

@@ -9,7 +9,7 @@ from pytestqt.qtbot import QtBot
 from npuviz.debug.session import Session
 from npuviz.sim.fabric import PORT_STEPS, RAMP
 from npuviz.sim.stop import StopKind
-from npuviz.targets.wavelet.machine import WaveletMachine
+from npuviz.targets.wavelet.machine.machine import WaveletMachine
 from npuviz.ui.inspector.page_choice import make_page
 from npuviz.ui.inspector.facts import InspectorSource
 from npuviz.ui.fabric.panel import SPEC as FABRIC

@@ -7,7 +7,7 @@ their sign (or zero), floats as raw bits, and descriptors (DSDs) packed into one
 
 from dataclasses import dataclass
 
-from npuviz.targets.wavelet import isa_kernels as k
+from npuviz.targets.wavelet.kernels import isa as k
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from npuviz.base.errors import UsageError
 from npuviz.formats.json_text import read_json_object
 from npuviz.program.program import Note
 from npuviz.sim.settings import SpecSettings
-from npuviz.targets.wavelet.cost_table import (
+from npuviz.targets.wavelet.costs import (
     COSTS,
     MATH,
     RATES,

@@ -14,7 +14,7 @@ from npuviz.sim.target import CheckResult, LoadRequest
 from npuviz.targets.wavelet.spec import PRESETS, WaveletSpec, make_spec
 
 if TYPE_CHECKING:
-    from npuviz.targets.wavelet.tables import HostCommand, Wafer
+    from npuviz.targets.wavelet.wafer import HostCommand, Wafer
 
 # What compiles, runs or checks is imported where it is used: every target is loaded to find the one that
 # takes a file.
@@ -33,13 +33,13 @@ class WaveletTarget:
 
     def accepts(self, path: Path, head: bytes) -> bool:
         """CSL layouts and the files of a compiled folder."""
-        from npuviz.targets.wavelet.host.opening import accepts
+        from npuviz.targets.wavelet.load.loader import accepts
 
         return accepts(path, head)
 
     def accepts_folder(self, path: Path) -> bool:
         """Compiled folders, and folders with command scripts."""
-        from npuviz.targets.wavelet.host.opening import accepts_folder
+        from npuviz.targets.wavelet.load.loader import accepts_folder
 
         return accepts_folder(path)
 
@@ -49,7 +49,7 @@ class WaveletTarget:
 
     def load(self, request: LoadRequest, progress: Progress) -> tuple[Any, Program]:
         """Compile, or read what is compiled, with the recorded commands of its host; see the contract."""
-        from npuviz.targets.wavelet.host.opening import is_own_setting, open_program
+        from npuviz.targets.wavelet.load.loader import is_own_setting, open_program
 
         own = {key: value for key, value in request.settings.items() if is_own_setting(key)}
         rest = {key: value for key, value in request.settings.items() if key not in own}
@@ -61,7 +61,7 @@ class WaveletTarget:
 
     def build(self, spec: Any, program: Program) -> Machine:
         """A machine at cycle 0."""
-        from npuviz.targets.wavelet.machine import WaveletMachine
+        from npuviz.targets.wavelet.machine.machine import WaveletMachine
 
         return WaveletMachine(spec, program)
 
@@ -71,7 +71,7 @@ class WaveletTarget:
 
     def warm_up(self, progress: Progress) -> None:
         """Compile the kernels, or load them from the cache: runs an empty wafer."""
-        from npuviz.targets.wavelet.warm_up import warm_up
+        from npuviz.targets.wavelet.machine.warm_up import warm_up
 
         warm_up(progress)
 
@@ -88,8 +88,8 @@ def make_program(
     """
     from npuviz.program.graph import Graph, Node
     from npuviz.program.memory import MemoryMap
-    from npuviz.targets.wavelet.listing import WaveletListing
-    from npuviz.targets.wavelet.payload import WaferPayload, fingerprint
+    from npuviz.targets.wavelet.view.listing import WaveletListing
+    from npuviz.targets.wavelet.machine.payload import WaferPayload, fingerprint
 
     if preset and not preset.startswith(wafer.arch):
         raise TargetError(f"preset {preset} does not run programs compiled for {wafer.arch}")

@@ -6,9 +6,9 @@ import pytest
 from npuviz.base.errors import ConditionError
 from npuviz.debug.session import Session
 from npuviz.sim.stop import NO_STOPS, StopKind
-from npuviz.targets.wavelet import state_kernels as sk
-from npuviz.targets.wavelet.machine import WaveletMachine
-from npuviz.targets.wavelet.task_kernels import FRAME_WORDS
+from npuviz.targets.wavelet.kernels import records as sk
+from npuviz.targets.wavelet.machine.machine import WaveletMachine
+from npuviz.targets.wavelet.kernels.processor.task import FRAME_WORDS
 from tests.targets.wavelet.samples import element_of, line_of, row_sum
 
 

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from npuviz.targets.wavelet import isa
-from npuviz.targets.wavelet import isa_kernels as k
-from npuviz.targets.wavelet.tables import (
+from npuviz.targets.wavelet.kernels import isa as k
+from npuviz.targets.wavelet.wafer import (
     Channel,
     Export,
     Function,

@@ -6,8 +6,8 @@ from pathlib import Path
 from npuviz.sim.machine import Hazard
 from npuviz.sim.stop import NO_STOPS, StopReason
 from npuviz.targets.wavelet.csl.compiler import compile_program
-from npuviz.targets.wavelet.machine import WaveletMachine
-from npuviz.targets.wavelet.tables import HOST_LAUNCH, HostCommand, Wafer
+from npuviz.targets.wavelet.machine.machine import WaveletMachine
+from npuviz.targets.wavelet.wafer import HOST_LAUNCH, HostCommand, Wafer
 from tests.targets.wavelet.csl.programs import write
 from tests.targets.wavelet.samples import machine_of
 

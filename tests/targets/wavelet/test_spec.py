@@ -6,10 +6,13 @@ import pytest
 from npuviz.base.errors import FormatError, UsageError
 from npuviz.sim import stop
 from npuviz.sim.parts import kernel_machine
-from npuviz.targets.wavelet import isa, stops_kernels, tables, tables_kernels
-from npuviz.targets.wavelet import isa_kernels as k
-from npuviz.targets.wavelet import state_kernels as sk
-from npuviz.targets.wavelet.cost_table import (
+from npuviz.targets.wavelet import isa
+from npuviz.targets.wavelet.kernels.time import stops as stops_kernels
+from npuviz.targets.wavelet import wafer as tables
+from npuviz.targets.wavelet.kernels import host_commands as tables_kernels
+from npuviz.targets.wavelet.kernels import isa as k
+from npuviz.targets.wavelet.kernels import records as sk
+from npuviz.targets.wavelet.costs import (
     COSTS,
     MATH,
     RATES,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from npuviz.targets.wavelet import isa_kernels as isa
-from npuviz.targets.wavelet.csl import types as t
-from npuviz.targets.wavelet.csl.builtins_values import check_range
-from npuviz.targets.wavelet.csl.errors import CslError
-from npuviz.targets.wavelet.csl.expressions import boolean_of, integer_of, similar
-from npuviz.targets.wavelet.csl.tree import Span
-from npuviz.targets.wavelet.csl.values import Scalar, StructValue, Value
-from npuviz.targets.wavelet.tables import Channel, SourcePlace
+from npuviz.targets.wavelet.kernels import isa
+from npuviz.targets.wavelet.csl.comptime import types as t
+from npuviz.targets.wavelet.csl.comptime.builtins.values import check_range
+from npuviz.targets.wavelet.csl.syntax.errors import CslError
+from npuviz.targets.wavelet.csl.comptime.expressions import boolean_of, integer_of, similar
+from npuviz.targets.wavelet.csl.syntax.tree import Span
+from npuviz.targets.wavelet.csl.comptime.values import Scalar, StructValue, Value
+from npuviz.targets.wavelet.wafer import Channel, SourcePlace
 
 TRANSMIT_SHIFT = 5
 """In a route mask: receive bits 0-4, transmit bits 5-9 (as the `<directions>` library builds them)."""

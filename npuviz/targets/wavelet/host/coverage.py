@@ -11,7 +11,7 @@ from pathlib import Path
 
 from npuviz.base.errors import UsageError
 from npuviz.targets.wavelet.host.finished import TRACE_FOLDER
-from npuviz.targets.wavelet.host.opening import (
+from npuviz.targets.wavelet.load.loader import (
     SCRIPT_PATTERN,
     SDK_LAYOUT_MACRO,
     ScriptRun,

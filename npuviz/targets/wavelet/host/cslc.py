@@ -156,7 +156,7 @@ def compile_to_folder(options: CompileOptions) -> str:
     if not options.file.is_file():
         raise UsageError(f"{options.file}: no such file")
     from npuviz.targets.wavelet.csl.compiler import compile_program
-    from npuviz.targets.wavelet.host.compiled import save_wafer
+    from npuviz.targets.wavelet.load.compiled import save_wafer
 
     wafer = compile_program(
         options.file,

@@ -9,7 +9,7 @@ import numpy as np
 from npuviz.base.errors import TargetError, UsageError
 from npuviz.base.progress import NoProgress
 from npuviz.sim.stop import NO_STOPS, StopKind, StopReason
-from npuviz.targets.wavelet.tables import HostCommand, Symbol, Wafer
+from npuviz.targets.wavelet.wafer import HostCommand, Symbol, Wafer
 
 CHUNK_CYCLES = 1 << 20
 """Cycles between two looks at Ctrl+C."""
@@ -81,7 +81,7 @@ class Device:
 
     def __init__(self, wafer: Wafer, settings: Mapping[str, str], limit: int) -> None:
         """limit: most cycles that one command may take. Raises TargetError, UsageError."""
-        from npuviz.targets.wavelet.machine import WaveletMachine
+        from npuviz.targets.wavelet.machine.machine import WaveletMachine
         from npuviz.targets.wavelet.target import TARGET, make_program
 
         spec, program = make_program(wafer, (), wafer.name, settings, is_closed=False)

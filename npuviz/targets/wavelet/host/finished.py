@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from npuviz.base.errors import UsageError
-from npuviz.targets.wavelet.host.compiled import load_run, load_wafer
+from npuviz.targets.wavelet.load.compiled import load_run, load_wafer
 from npuviz.targets.wavelet.host.device import Device
 
 LOG_FILE = "sim.log"

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from npuviz.base.errors import UsageError
-from npuviz.targets.wavelet.host.compiled import save_wafer
+from npuviz.targets.wavelet.load.compiled import save_wafer
 from npuviz.targets.wavelet.host.layout_routes import (
     OPPOSITE,
     STEPS,
@@ -27,7 +27,7 @@ from npuviz.targets.wavelet.host.sdk_layout import (
     in_side,
     out_side,
 )
-from npuviz.targets.wavelet.tables import PeProgram, Wafer
+from npuviz.targets.wavelet.wafer import PeProgram, Wafer
 
 MARGIN = 1
 """Free rows and columns around everything, for paths and for the ends of streams."""

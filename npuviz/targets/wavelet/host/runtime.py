@@ -15,8 +15,9 @@ from pathlib import Path
 import numpy as np
 
 from npuviz.base.errors import NpuvizError, UsageError
-from npuviz.targets.wavelet import isa, tables
-from npuviz.targets.wavelet.host.compiled import load_wafer, save_run
+from npuviz.targets.wavelet import isa
+from npuviz.targets.wavelet import wafer as tables
+from npuviz.targets.wavelet.load.compiled import load_wafer, save_run
 from npuviz.targets.wavelet.host.device import Device, DeviceError
 from npuviz.targets.wavelet.host.finished import remember, write_logs
 from npuviz.targets.wavelet.host.transfers import (
@@ -27,7 +28,7 @@ from npuviz.targets.wavelet.host.transfers import (
     put_words,
     words_of,
 )
-from npuviz.targets.wavelet.tables import Export, HostCommand, Symbol, Wafer
+from npuviz.targets.wavelet.wafer import Export, HostCommand, Symbol, Wafer
 
 LIMIT_VARIABLE = "NPUVIZ_CSL_LIMIT"
 """Most cycles that one command of the host may take."""

@@ -4,9 +4,9 @@ from pathlib import Path
 
 from npuviz.sim.stop import NO_STOPS
 from npuviz.targets.wavelet.csl.compiler import compile_program
-from npuviz.targets.wavelet.engine import Engine
+from npuviz.targets.wavelet.machine.engine import Engine
 from npuviz.targets.wavelet.spec import make_spec
-from npuviz.targets.wavelet.tables import HOST_COPY_OUT, HOST_LAUNCH, HostCommand
+from npuviz.targets.wavelet.wafer import HOST_COPY_OUT, HOST_LAUNCH, HostCommand
 from tests.targets.wavelet.csl.programs import write
 
 WORDS = 16

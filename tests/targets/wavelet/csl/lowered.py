@@ -4,10 +4,10 @@ import re
 from pathlib import Path
 
 from npuviz.targets.wavelet import isa
-from npuviz.targets.wavelet import isa_kernels as k
+from npuviz.targets.wavelet.kernels import isa as k
 from npuviz.targets.wavelet.csl.compiler import compile_program
-from npuviz.targets.wavelet.csl.disassembly import function_text
-from npuviz.targets.wavelet.tables import Function, PeProgram, Wafer
+from npuviz.targets.wavelet.view.disassembly import function_text
+from npuviz.targets.wavelet.wafer import Function, PeProgram, Wafer
 from tests.targets.wavelet.csl.programs import write
 
 EXPORT = "\ncomptime { @export_symbol(f); }\n"

@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from npuviz.targets.wavelet.csl import frontend, values
+from npuviz.targets.wavelet.csl import frontend
+from npuviz.targets.wavelet.csl.comptime import values
 from npuviz.targets.wavelet.csl.frontend import Elaboration
-from npuviz.targets.wavelet.csl.values import Global, Scalar, Value
+from npuviz.targets.wavelet.csl.comptime.values import Global, Scalar, Value
 
 LAYOUT = """layout {
   @set_rectangle(1, 1);

@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from npuviz.base.errors import SourceError
-from npuviz.targets.wavelet import isa_kernels as isa
-from npuviz.targets.wavelet.tables import Channel
+from npuviz.targets.wavelet.kernels import isa
+from npuviz.targets.wavelet.wafer import Channel
 from tests.targets.wavelet.csl.programs import elaborate
 
 RAMP, NORTH, EAST, SOUTH, WEST = (1 << port for port in range(5))

@@ -1,0 +1,1 @@
+"""What is known before the program runs: types, values, names, and the evaluator over them."""

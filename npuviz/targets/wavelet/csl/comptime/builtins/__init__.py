@@ -1,0 +1,1 @@
+"""Builtins that have a meaning at compile time, by subject."""

@@ -1,0 +1,109 @@
+"""Builtins of npuviz's own libraries: the system functions of a PE and its math unit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from npuviz.targets.wavelet.kernels import isa
+from npuviz.targets.wavelet.csl.comptime import floats
+from npuviz.targets.wavelet.csl.comptime import types as t
+from npuviz.targets.wavelet.csl.comptime.builtins.table import builtin, registry
+from npuviz.targets.wavelet.csl.comptime.builtins.values import string_of
+from npuviz.targets.wavelet.csl.syntax.errors import CslError, NotComptime
+from npuviz.targets.wavelet.csl.comptime.scope import Scope
+from npuviz.targets.wavelet.csl.syntax.tree import BuiltinCall, Span
+from npuviz.targets.wavelet.csl.comptime.values import VOID, Scalar, Value
+
+if TYPE_CHECKING:
+    from npuviz.targets.wavelet.csl.comptime.evaluator import Comptime
+
+SYSTEM_RESULTS: dict[str, t.Type] = {
+    **dict.fromkeys(
+        ("S_RANDOM16", "S_X", "S_Y", "S_FABRIC_X", "S_FABRIC_Y", "S_QUEUE_STATUS", "S_CONFIG_GET"), t.U16
+    ),
+    "S_TEARDOWN_PENDING": t.U32,
+}
+"""System function -> type of its result; others have none."""
+
+_UNARY: dict[str, Callable[[float], float]] = {
+    "M_SQRT": math.sqrt,
+    "M_EXP": math.exp,
+    "M_LOG": math.log,
+    "M_SIN": math.sin,
+    "M_COS": math.cos,
+    "M_TANH": math.tanh,
+    "M_RSQRT": lambda x: 1.0 / math.sqrt(x),
+    "M_FLOOR": math.floor,
+    "M_CEIL": math.ceil,
+    "M_SIGMOID": lambda x: 1.0 / (1.0 + math.exp(-x)),
+    "M_INVERSE": lambda x: 1.0 / x,
+}
+
+
+def constant_named(comptime: Comptime, node: BuiltinCall, scope: Scope, prefix: str) -> str:
+    """The name in the first argument of `@system` / `@math`. Raises CslError outside of the library."""
+    if not scope.instance.is_library:
+        raise CslError(node.at, f"@{node.name} is reserved for npuviz's own libraries")
+    name = string_of(comptime, node.arguments[0], scope)
+    if not name.startswith(prefix) or not hasattr(isa, name):
+        raise CslError(node.arguments[0].at, f"there is no {name}")
+    return name
+
+
+@builtin("system", 1, 4, effect=True)
+def _system(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Value:
+    name = constant_named(comptime, node, scope, "S_")
+    pe = registry(node, scope)
+    numbers = [comptime.evaluate(argument, scope) for argument in node.arguments[1:]]
+    values = [number.integer for number in numbers if isinstance(number, Scalar)]
+    if name == "S_PRIORITY_TASK" and len(values) == 2 and isinstance(numbers[0], Scalar):
+        pe.priorities.append((t.ID_KINDS.get(numbers[0].kind, isa.ID_LOCAL), values[0], values[1]))
+    elif name == "S_PRIORITY_MAIN" and len(values) == 1:
+        pe.priorities.append((isa.ID_NONE, 0, values[0]))
+    else:
+        raise CslError(node.at, "this library function runs on the PE", "call it in a function or task")
+    return VOID
+
+
+@builtin("math", 2, 3)
+def _math(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Value:
+    name = constant_named(comptime, node, scope, "M_")
+    values = [comptime.evaluate(argument, scope) for argument in node.arguments[1:]]
+    if not all(isinstance(value, Scalar) for value in values):
+        raise CslError(node.at, f"{name} needs numbers, found {values[0].type}")
+    numbers = [value for value in values if isinstance(value, Scalar)]
+    kind = numbers[0].kind
+    if isinstance(kind, t.IntegerType):
+        return Scalar(kind, _count_bits(name, kind, numbers[0].integer, node.at))
+    if not isinstance(kind, t.FloatType):
+        raise CslError(node.at, f"{name} needs a number, found {kind}")
+    try:
+        result = _float_function(name, [float(number.number) for number in numbers])
+    except (ValueError, OverflowError, ZeroDivisionError, IndexError):
+        raise NotComptime(node.at, "this result has no number; it is computed at run time") from None
+    return Scalar(kind, floats.round_to(kind, result))
+
+
+def _float_function(name: str, numbers: list[float]) -> float:
+    if name == "M_POW":
+        return math.pow(numbers[0], numbers[1])
+    if name == "M_LDEXP":
+        return math.ldexp(numbers[0], int(numbers[1]))
+    if name not in _UNARY:
+        raise ValueError(name)
+    return float(_UNARY[name](numbers[0]))
+
+
+def _count_bits(name: str, kind: t.IntegerType, number: int, at: Span) -> int:
+    if not kind.bits:
+        raise CslError(at, "a comptime_int has no width", "convert it with @as(u16, ..)")
+    number &= (1 << kind.bits) - 1
+    if name == "M_CLZ":
+        return kind.bits - number.bit_length()
+    if name == "M_CTZ":
+        return (number & -number).bit_length() - 1 if number else kind.bits
+    if name == "M_POPCOUNT":
+        return number.bit_count()
+    raise CslError(at, f"{name} is not defined for {kind}")

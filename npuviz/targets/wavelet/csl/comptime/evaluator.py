@@ -1,0 +1,324 @@
+"""The compile-time evaluator: what is known before the program runs, in scopes of all three phases.
+
+A scope says in which phase its text is:
+  load     (`runtime` and `forced` False) global initialisers, comptime blocks, the layout block and what
+           they call: everything is executed; assignments change variables, builtins register things
+  runtime  (`runtime` True) function bodies while they are lowered: the evaluator only tells what is known.
+           Function calls, global variables, RuntimeLocals and builtins with an effect raise `NotComptime`
+  forced   (`forced` True) `comptime` code inside a function: executed, but global variables are unknown
+
+The lowering asks `try_evaluate` for every expression and lowers what is not known. Evaluating in a
+runtime scope has no side effects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from npuviz.targets.wavelet.csl.comptime import coercion as conversions
+from npuviz.targets.wavelet.csl.comptime import expressions
+from npuviz.targets.wavelet.csl.comptime import memory
+from npuviz.targets.wavelet.csl.comptime import statements
+from npuviz.targets.wavelet.csl.comptime import tensor
+from npuviz.targets.wavelet.csl.comptime import type_expressions
+from npuviz.targets.wavelet.csl.comptime import types as t
+from npuviz.targets.wavelet.csl.comptime.call_memo import CallMemo
+from npuviz.targets.wavelet.csl.syntax.errors import CslError, NotComptime
+from npuviz.targets.wavelet.csl.comptime.predefined import PREDEFINED_VALUES
+from npuviz.targets.wavelet.csl.comptime.scope import Entry, ModuleInstance, Scope
+from npuviz.targets.wavelet.csl.syntax.tree import Block, Expression, Parameter, Span, Statement, TensorAccess
+from npuviz.targets.wavelet.csl.comptime.values import (
+    Cell,
+    FunctionValue,
+    Global,
+    PointerValue,
+    TypeValue,
+    Value,
+)
+
+if TYPE_CHECKING:
+    from npuviz.targets.wavelet.csl.comptime.session import Session
+
+MAX_CALL_DEPTH = 128
+MAX_STEPS = 2_000_000
+"""Calls and loop rounds of a layout block, or of the compile-time part of one PE program."""
+
+Handler = Callable[["Comptime", Expression, Scope], Value]
+
+
+class Comptime:
+    """Evaluates expressions and executes statements at compile time."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.steps = 0
+        self.memo = CallMemo()
+        self.runtime_type: Callable[[Expression, Scope], t.Type] | None = None
+        """Set by the lowering: the type of an expression whose value is only known at run time."""
+        self._handlers: dict[type, Handler] = {**expressions.HANDLERS, **type_expressions.HANDLERS}
+
+    # ---- evaluation ----
+
+    def evaluate(self, node: Expression, scope: Scope, expected: t.Type | None = None) -> Value:
+        """The value of an expression, converted to `expected` if given.
+
+        Raises NotComptime if it depends on run-time values, CslError if it is wrong.
+        """
+        value = self._handlers[node.__class__](self, node, scope)
+        if expected is not None and value.type is not expected:
+            return conversions.coerce(self, value, expected, node.at)
+        return value
+
+    def try_evaluate(self, node: Expression, scope: Scope, expected: t.Type | None = None) -> Value | None:
+        """As `evaluate`, but None if the value is only known at run time."""
+        try:
+            return self.evaluate(node, scope, expected)
+        except NotComptime:
+            return None
+
+    def type_expression(self, node: Expression, scope: Scope) -> t.Type:
+        """The type that an expression denotes. Raises CslError if it denotes none."""
+        value = self._handlers[node.__class__](self, node, scope)
+        if isinstance(value, TypeValue):
+            return value.denotes
+        raise CslError(node.at, f"expected a type, found a value of type {value.type}")
+
+    def static_type(self, node: Expression, scope: Scope) -> t.Type:
+        """The type of an expression, also of one that is only known at run time."""
+        known = expressions.name_type(self, node, scope)
+        if known is not None:
+            return known
+        try:
+            return self.place(node, scope).kind.pointee
+        except CslError:
+            pass
+        try:
+            return self.evaluate(node, scope).type
+        except NotComptime:
+            if self.runtime_type is None:
+                raise
+            return self.runtime_type(node, scope)
+
+    def coerce(self, value: Value, target: t.Type, at: Span) -> Value:
+        """`value` converted implicitly to `target`. Raises CslError."""
+        return value if value.type is target else conversions.coerce(self, value, target, at)
+
+    def execute(self, node: Statement, scope: Scope) -> statements.Jump | None:
+        """Execute a statement; a Jump if it left its block by return, break or continue."""
+        return statements.execute(self, node, scope)
+
+    def count_step(self, at: Span) -> None:
+        """Count one call or loop round. Raises CslError over the limit."""
+        self.steps += 1
+        if self.steps > MAX_STEPS:
+            raise CslError(
+                at,
+                f"compile-time execution took more than {MAX_STEPS} calls and loop rounds",
+                "is there an endless loop?",
+            )
+
+    # ---- names ----
+
+    def lookup(self, name: str, scope: Scope, at: Span) -> Entry:
+        """What a name stands for. Raises CslError if it is not declared."""
+        entry = scope.find(name) or scope.instance.member(name)
+        if entry is not None:
+            return entry
+        kind = t.named_type(name)
+        if kind is not None:
+            return self.session.type_value(kind)
+        value = PREDEFINED_VALUES.get(name)
+        if value is not None:
+            return value
+        raise CslError(at, f"{name} is not declared", expressions.similar_names(name, scope))
+
+    def read(self, entry: Entry, scope: Scope, at: Span) -> Value:
+        """The value of what a name stands for. Raises NotComptime."""
+        if isinstance(entry, Value):
+            return entry
+        if isinstance(entry, Global):
+            return self.read_global(entry, scope, at)
+        if isinstance(entry, Cell):
+            if entry.value is None:
+                raise CslError(at, f"{entry.name} has no value yet")
+            return entry.value
+        raise NotComptime(at, f"{entry.name} is only known at run time")
+
+    def read_global(self, entry: Global, scope: Scope, at: Span) -> Value:
+        """The value of a global: of a `var` only in the load phase."""
+        if entry.is_var and (scope.runtime or scope.forced):
+            raise NotComptime(at, f"{entry.node.name} is a variable: its value is only known at run time")
+        value = self.global_value(entry)
+        if entry.is_var:
+            self.memo.effects += 1
+        if value is None:
+            raise CslError(at, f"{entry.node.name} has no value", "give it one where it is declared")
+        return value
+
+    def global_type(self, entry: Global) -> t.Type:
+        """The type of a global."""
+        if entry.kind is None:
+            declared = entry.node.type
+            if declared is None:
+                self.global_value(entry)
+                if entry.kind is None:
+                    raise CslError(entry.node.at, f"the type of {entry.node.name} is not known")
+            else:
+                self._enter(entry, 1)
+                try:
+                    entry.kind = self.type_expression(declared, entry.instance.scope)
+                finally:
+                    entry.state = 0
+        return entry.kind
+
+    def _enter(self, entry: Global, state: int) -> None:
+        if entry.state in (1, 3):
+            raise CslError(entry.node.at, f"{entry.node.name} depends on itself")
+        entry.state = state
+
+    def global_value(self, entry: Global) -> Value | None:
+        """The value of a const or param, the initial value of a var; None if it has none."""
+        if entry.state == 4:
+            return entry.value
+        try:
+            return self._evaluate_global(entry)
+        except CslError:
+            if entry.state in (1, 3):
+                entry.state = 0
+            raise
+
+    def _evaluate_global(self, entry: Global) -> Value | None:
+        node = entry.node
+        kind = self.global_type(entry) if node.type is not None else None
+        self._enter(entry, 3)
+        if node.align is not None:
+            entry.align = self.constant_integer(node.align, entry.instance.scope)
+            if entry.align < 1 or entry.align & (entry.align - 1):
+                raise CslError(node.align.at, f"an alignment is a power of two, found {entry.align}")
+        value = self._initial_value(entry)
+        if value is not None:
+            at = node.value.at if node.value is not None else node.at
+            if kind is not None:
+                value = self.coerce(value, kind, at)
+            elif entry.is_var and isinstance(value, TypeValue | FunctionValue):
+                raise CslError(at, f"a var cannot hold a {value.type}", "declare it const")
+            entry.kind = value.type
+        elif kind is None:
+            raise CslError(node.at, f"{node.name} needs a type or a value")
+        entry.value = value
+        entry.state = 4
+        return value
+
+    def _initial_value(self, entry: Global) -> Value | None:
+        node, instance = entry.node, entry.instance
+        if node.kind == "param":
+            given = instance.params.get(node.name)
+            if given is not None:
+                return given
+            if node.value is None:
+                hint = (
+                    "give it in @set_tile_code or @import_module" if instance.pe else "give it with --params"
+                )
+                raise CslError(node.at, f"param {node.name} has no value", hint)
+        if node.value is None:
+            if node.kind == "const" and node.linkage != "extern":
+                raise CslError(node.at, f"const {node.name} needs a value")
+            return None
+        return self.evaluate(node.value, instance.scope)
+
+    # ---- functions ----
+
+    def signature(self, function: FunctionValue) -> t.FunctionType | None:
+        """The type of a function; None if it has parameters without a fixed type."""
+        if function.signature is None:
+            scope = function.instance.scope
+            kinds: list[t.Type] = []
+            for parameter in function.node.parameters:
+                if parameter.type is None or parameter.comptime:
+                    return None
+                kind = self.type_expression(parameter.type, scope)
+                if kind is t.TYPE:
+                    return None
+                kinds.append(kind)
+            result = self.type_expression(function.node.result, scope)
+            function.signature = t.function(function.node.kind, tuple(kinds), result)
+        return function.signature
+
+    def parameter_type(self, parameter: Parameter, scope: Scope, value: Value) -> t.Type:
+        """The type of a parameter once the parameters before it are declared in `scope`."""
+        return value.type if parameter.type is None else self.type_expression(parameter.type, scope)
+
+    def call(self, function: FunctionValue, arguments: list[Value], at: Span, depth: int = 0) -> Value:
+        """Execute a function at compile time. Raises CslError."""
+        node = function.node
+        if function.is_task:
+            raise CslError(at, f"task {node.name} cannot be called", "activate it instead")
+        if len(arguments) != len(node.parameters):
+            raise CslError(at, f"{node.name} takes {len(node.parameters)} arguments, found {len(arguments)}")
+        if node.body is None:
+            raise CslError(at, f"extern function {node.name} has no body")
+        if depth >= MAX_CALL_DEPTH:
+            raise CslError(at, f"calls at compile time are nested deeper than {MAX_CALL_DEPTH}")
+        self.count_step(at)
+        key = self.memo.key(function, arguments)
+        known = None if key is None else self.memo.find(key)
+        if known is not None:
+            return known
+        effects = self.memo.effects
+        result = self._execute_call(function, node.body, arguments, at, depth)
+        if key is not None:
+            self.memo.keep(key, result, effects)
+        return result
+
+    def _execute_call(
+        self, function: FunctionValue, body: Block, arguments: list[Value], at: Span, depth: int
+    ) -> Value:
+        node = function.node
+        scope = Scope(function.instance, function.instance.scope, False, depth + 1)
+        signature = function.signature or self.signature(function)
+        for index, (parameter, value) in enumerate(zip(node.parameters, arguments, strict=True)):
+            kind = signature.parameters[index] if signature else self.parameter_type(parameter, scope, value)
+            scope.declare(parameter.name, self.coerce(value, kind, at))
+        result = signature.result if signature else self.type_expression(node.result, scope)
+        try:
+            jump = statements.execute_block(self, body, scope)
+        except CslError as error:
+            if len(error.notes) < 4:
+                error.notes.append((at, f"called as {node.name}"))
+            raise
+        return statements.returned(self, jump, result, node.name, at)
+
+    # ---- memory ----
+
+    def place(self, node: Expression, scope: Scope) -> PointerValue:
+        """A pointer to what an expression names (`A`, `A[2]`, `p.*`, `s.field`). Raises NotComptime."""
+        return memory.place(self, node, scope)
+
+    def load(self, pointer: PointerValue, scope: Scope, at: Span) -> Value:
+        """The value that a pointer points to. Raises NotComptime for memory that changes at run time."""
+        return memory.load(self, pointer, scope, at)
+
+    def member(self, value: Value, name: str, at: Span, scope: Scope | None = None) -> Value:
+        """`value.name`. Without a scope, as in the load phase."""
+        return expressions.member(self, value, name, at, scope)
+
+    def tensor_access(
+        self, node: TensorAccess, scope: Scope
+    ) -> tuple[Expression, int, tuple[int, ...], tuple[int, ...]]:
+        """(base, offset, strides innermost first, extents outermost first), in elements."""
+        return tensor.lowered(self, node, scope)
+
+    # ---- helpers ----
+
+    def constant_integer(self, node: Expression, scope: Scope) -> int:
+        """An integer that must be known at compile time. Raises CslError."""
+        return expressions.integer_of(self.evaluate(node, scope), node.at)
+
+    def module(self, instance: ModuleInstance, name: str, at: Span) -> Global | FunctionValue:
+        """A member of a module. Raises CslError if there is none."""
+        entry = instance.member(name)
+        if entry is None:
+            hint = expressions.similar(name, instance.declarations)
+            raise CslError(at, f"{instance.file.path} declares no {name}", hint)
+        return entry

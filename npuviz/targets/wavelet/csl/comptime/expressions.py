@@ -1,0 +1,332 @@
+"""Evaluation of expressions other than types, one function per node class."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from npuviz.targets.wavelet.csl.comptime.builtins import table as builtins_table
+from npuviz.targets.wavelet.csl.comptime import memory
+from npuviz.targets.wavelet.csl.comptime import operators
+from npuviz.targets.wavelet.csl.comptime import statements
+from npuviz.targets.wavelet.csl.comptime import tensor
+from npuviz.targets.wavelet.csl.syntax import tree
+from npuviz.targets.wavelet.csl.comptime import types as t
+from npuviz.targets.wavelet.csl.syntax.errors import CslError, NotComptime
+from npuviz.targets.wavelet.csl.comptime.scope import RuntimeLocal, Scope
+from npuviz.targets.wavelet.csl.syntax.tree import Expression, Span
+from npuviz.targets.wavelet.csl.comptime.values import (
+    FALSE,
+    TRUE,
+    VOID,
+    ArrayValue,
+    FunctionValue,
+    Global,
+    ModuleValue,
+    PointerValue,
+    Scalar,
+    StringValue,
+    StructValue,
+    TypeValue,
+    Value,
+    make_array,
+    tuple_of,
+)
+
+if TYPE_CHECKING:
+    from npuviz.targets.wavelet.csl.comptime.evaluator import Comptime
+
+
+def similar(name: str, candidates: Iterable[str]) -> str:
+    """A hint with the most similar of some names, "" if none is similar."""
+    found = difflib.get_close_matches(name, list(candidates), 1, 0.7)
+    return f"did you mean {found[0]}?" if found else ""
+
+
+def similar_names(name: str, scope: Scope) -> str:
+    """A hint with the most similar name that can be seen from a scope."""
+    names: set[str] = set(scope.instance.declarations)
+    block: Scope | None = scope
+    while block is not None:
+        names |= set(block.names)
+        block = block.parent
+    return similar(name, names | set(t.PREDEFINED))
+
+
+def integer_of(value: Value, at: Span) -> int:
+    """The integer that a value is. Raises CslError for anything else."""
+    if isinstance(value, Scalar) and isinstance(value.kind, t.IntegerType):
+        return value.integer
+    raise CslError(at, f"expected an integer, found {value.type}")
+
+
+def boolean_of(value: Value, at: Span) -> bool:
+    """The bool that a value is. Raises CslError for anything else."""
+    if isinstance(value, Scalar) and value.kind is t.BOOL:
+        return bool(value.number)
+    raise CslError(at, f"expected a bool, found {value.type}", "compare it: x != 0")
+
+
+# ---- literals, names ----
+
+
+def _integer(comptime: Comptime, node: tree.IntegerLiteral, scope: Scope) -> Value:
+    value = _small.get(node.value)
+    return Scalar(t.COMPTIME_INT, node.value) if value is None else value
+
+
+_small = {number: Scalar(t.COMPTIME_INT, number) for number in range(256)}
+
+
+def _float(comptime: Comptime, node: tree.FloatLiteral, scope: Scope) -> Value:
+    return Scalar(t.COMPTIME_FLOAT, node.value)
+
+
+def _boolean(comptime: Comptime, node: tree.BooleanLiteral, scope: Scope) -> Value:
+    return TRUE if node.value else FALSE
+
+
+def _string(comptime: Comptime, node: tree.StringLiteral, scope: Scope) -> Value:
+    return StringValue(node.value)
+
+
+def _void(comptime: Comptime, node: tree.VoidLiteral, scope: Scope) -> Value:
+    return VOID
+
+
+def _name(comptime: Comptime, node: tree.Name, scope: Scope) -> Value:
+    # the most frequent node of all: the first steps of `lookup` and `read` are repeated here for speed
+    text = node.text
+    block: Scope | None = scope
+    while block is not None:
+        entry = block.names.get(text)
+        if entry is not None:
+            break
+        block = block.parent
+    else:
+        entry = scope.instance.members.get(text) or comptime.lookup(text, scope, node.at)
+    if (
+        isinstance(entry, Global)
+        and entry.state == 4
+        and entry.node.kind != "var"
+        and entry.value is not None
+    ):
+        return entry.value
+    return entry if isinstance(entry, Value) else comptime.read(entry, scope, node.at)
+
+
+# ---- access ----
+
+
+def member(comptime: Comptime, value: Value, name: str, at: Span, scope: Scope | None) -> Value:
+    """`value.name`."""
+    if isinstance(value, ModuleValue):
+        entry = comptime.module(value.instance, name, at)
+        return comptime.read(entry, scope or value.instance.scope, at)
+    if isinstance(value, StructValue):
+        found = value.fields.get(name)
+        if found is None:
+            raise CslError(at, f"there is no field .{name}", similar(name, value.fields))
+        return found
+    if isinstance(value, TypeValue) and isinstance(value.denotes, t.EnumType):
+        number = value.denotes.members.get(name)
+        if number is None:
+            raise CslError(at, f"{value.denotes} has no member {name}", similar(name, value.denotes.members))
+        return Scalar(value.denotes, number)
+    if isinstance(value, PointerValue) and isinstance(value.kind.pointee, t.StructType):
+        inner = comptime.load(value, scope or Scope(_anywhere(value)), at)
+        return member(comptime, inner, name, at, scope)
+    raise CslError(at, f"{value.type} has no member {name}")
+
+
+def _anywhere(value: PointerValue) -> Any:
+    return getattr(value.target, "instance", None)
+
+
+def _member(comptime: Comptime, node: tree.Member, scope: Scope) -> Value:
+    return member(comptime, comptime.evaluate(node.base, scope), node.name, node.at, scope)
+
+
+def index(
+    comptime: Comptime, base: Value, indices: tuple[Value, ...], at: Span, scope: Scope | None = None
+) -> Value:
+    """`base[indices]` of an array, a tuple or a pointer."""
+    numbers = [integer_of(number, at) for number in indices]
+    if isinstance(base, ArrayValue):
+        return base.element(memory.flat_index(base.kind, numbers, at))
+    if isinstance(base, StructValue) and base.kind.is_tuple and len(numbers) == 1:
+        if not 0 <= numbers[0] < len(base.fields):
+            raise CslError(at, f"element {numbers[0]} of a tuple with {len(base.fields)} elements")
+        return base.fields[str(numbers[0])]
+    if isinstance(base, PointerValue):
+        pointee = base.kind.pointee
+        if not base.kind.many and isinstance(pointee, t.ArrayType):
+            element = memory.element_pointer(base, memory.flat_index(pointee, numbers, at))
+        elif base.kind.many and len(numbers) == 1:
+            element = memory.element_pointer(base, numbers[0])
+        else:
+            raise CslError(at, f"{base.kind} cannot be indexed like this")
+        return comptime.load(element, scope or Scope(_anywhere(base)), at)
+    raise CslError(at, f"{base.type} cannot be indexed")
+
+
+def _index(comptime: Comptime, node: tree.Index, scope: Scope) -> Value:
+    base = comptime.evaluate(node.base, scope)
+    return index(comptime, base, tuple(comptime.evaluate(i, scope) for i in node.indices), node.at, scope)
+
+
+def _dereference(comptime: Comptime, node: tree.Dereference, scope: Scope) -> Value:
+    return comptime.load(comptime.place(node, scope), scope, node.at)
+
+
+def _address_of(comptime: Comptime, node: tree.AddressOf, scope: Scope) -> Value:
+    return comptime.place(node.operand, scope)
+
+
+def _tensor_access(comptime: Comptime, node: tree.TensorAccess, scope: Scope) -> Value:
+    return tensor.value(comptime, node, scope)
+
+
+# ---- calls ----
+
+
+def _call(comptime: Comptime, node: tree.Call, scope: Scope) -> Value:
+    if scope.runtime:
+        raise NotComptime(node.at, "a call is executed at run time unless `comptime` is written before it")
+    callee = comptime.evaluate(node.callee, scope)
+    if isinstance(callee, PointerValue) and isinstance(callee.kind.pointee, t.FunctionType):
+        callee = comptime.load(callee, scope, node.at)
+    if not isinstance(callee, FunctionValue):
+        raise CslError(node.at, f"a value of type {callee.type} cannot be called")
+    arguments = [comptime.evaluate(argument, scope) for argument in node.arguments]
+    return comptime.call(callee, arguments, node.at, scope.depth)
+
+
+def _builtin(comptime: Comptime, node: tree.BuiltinCall, scope: Scope) -> Value:
+    return builtins_table.evaluate(comptime, node, scope)
+
+
+def _comptime(comptime: Comptime, node: tree.ComptimeExpression, scope: Scope) -> Value:
+    return comptime.evaluate(node.operand, scope.child(runtime=False) if scope.runtime else scope)
+
+
+# ---- operators ----
+
+
+def _unary(comptime: Comptime, node: tree.Unary, scope: Scope) -> Value:
+    return operators.unary(node.operator, comptime.evaluate(node.operand, scope), node.at)
+
+
+def _binary(comptime: Comptime, node: tree.Binary, scope: Scope) -> Value:
+    left = comptime.evaluate(node.left, scope)
+    if node.operator in ("and", "or"):
+        first = boolean_of(left, node.left.at)
+        if first == (node.operator == "or"):
+            return left
+        right = comptime.evaluate(node.right, scope)
+        boolean_of(right, node.right.at)
+        return right
+    return operators.binary(node.operator, left, comptime.evaluate(node.right, scope), node.at)
+
+
+# ---- control flow ----
+
+
+def _if(comptime: Comptime, node: tree.IfExpression, scope: Scope) -> Value:
+    if boolean_of(comptime.evaluate(node.condition, scope), node.condition.at):
+        return comptime.evaluate(node.then, scope)
+    return VOID if node.otherwise is None else comptime.evaluate(node.otherwise, scope)
+
+
+def _switch(comptime: Comptime, node: tree.SwitchExpression, scope: Scope) -> Value:
+    prong = statements.chosen_prong(comptime, node.subject, node.prongs, scope)
+    if prong is None:
+        raise CslError(node.at, "no prong of the switch applies", "add else =>")
+    assert isinstance(prong.body, Expression)
+    return comptime.evaluate(prong.body, scope)
+
+
+def _block(comptime: Comptime, node: tree.BlockExpression, scope: Scope) -> Value:
+    if scope.runtime:
+        raise NotComptime(node.at, "a block is executed at run time")
+    jump = statements.execute_block(comptime, node.block, scope.child())
+    if jump is None:
+        return VOID
+    if jump.kind == "break" and jump.label == node.block.label:
+        return jump.value
+    raise CslError(node.at, f"{jump.kind} leaves a block that is a value")
+
+
+# ---- aggregates ----
+
+
+def _array(comptime: Comptime, node: tree.ArrayLiteral, scope: Scope) -> Value:
+    kind = comptime.type_expression(node.type, scope)
+    assert isinstance(kind, t.ArrayType)
+    if len(node.elements) != kind.count:
+        raise CslError(node.at, f"{kind} has {kind.count} elements, found {len(node.elements)}")
+    element = kind.element
+    return make_array(kind, [comptime.evaluate(item, scope, element) for item in node.elements])
+
+
+def _struct(comptime: Comptime, node: tree.StructLiteral, scope: Scope) -> Value:
+    fields = {field.name: comptime.evaluate(field.value, scope) for field in node.fields}
+    kind = t.anonymous_struct(tuple(fields), tuple([value.type for value in fields.values()]))
+    if kind.parts > t.MAX_STRUCT_PARTS:
+        raise too_many_parts(node.at)
+    value = StructValue(kind, fields)
+    if node.type is None:
+        return value
+    target = comptime.type_expression(node.type, scope)
+    if not isinstance(target, t.StructType):
+        raise CslError(node.at, f"{target} is not a struct type")
+    return comptime.coerce(value, target, node.at)
+
+
+def _tuple(comptime: Comptime, node: tree.TupleLiteral, scope: Scope) -> Value:
+    value = tuple_of([comptime.evaluate(element, scope) for element in node.elements])
+    if value.kind.parts > t.MAX_STRUCT_PARTS:
+        raise too_many_parts(node.at)
+    return value
+
+
+def too_many_parts(at: Span) -> CslError:
+    """The error for a struct of too many fields."""
+    return CslError(at, f"a struct has more than {t.MAX_STRUCT_PARTS} fields, with those inside of fields")
+
+
+def name_type(comptime: Comptime, node: Expression, scope: Scope) -> t.Type | None:
+    """The type of a name that stands for a local of run time, else None."""
+    if isinstance(node, tree.Name):
+        entry = comptime.lookup(node.text, scope, node.at)
+        if isinstance(entry, RuntimeLocal):
+            return entry.type
+    return None
+
+
+HANDLERS: dict[type, Any] = {
+    tree.IntegerLiteral: _integer,
+    tree.FloatLiteral: _float,
+    tree.BooleanLiteral: _boolean,
+    tree.StringLiteral: _string,
+    tree.VoidLiteral: _void,
+    tree.Name: _name,
+    tree.Member: _member,
+    tree.Index: _index,
+    tree.Dereference: _dereference,
+    tree.AddressOf: _address_of,
+    tree.TensorAccess: _tensor_access,
+    tree.Call: _call,
+    tree.BuiltinCall: _builtin,
+    tree.ComptimeExpression: _comptime,
+    tree.Unary: _unary,
+    tree.Binary: _binary,
+    tree.IfExpression: _if,
+    tree.SwitchExpression: _switch,
+    tree.BlockExpression: _block,
+    tree.ArrayLiteral: _array,
+    tree.StructLiteral: _struct,
+    tree.TupleLiteral: _tuple,
+}
+"""Node class -> handler."""

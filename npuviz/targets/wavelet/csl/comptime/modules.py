@@ -1,0 +1,121 @@
+"""Imports: every `@import_module` makes a separate instance of a file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from npuviz.targets.wavelet.csl.syntax import tree
+from npuviz.targets.wavelet.csl.comptime.builtins.table import builtin
+from npuviz.targets.wavelet.csl.comptime.builtins.values import string_of
+from npuviz.targets.wavelet.csl.syntax.errors import CslError, NotComptime
+from npuviz.targets.wavelet.csl.comptime.scope import ExportSymbol, ModuleInstance, PeRegistry, Scope
+from npuviz.targets.wavelet.csl.comptime.session import FileParts
+from npuviz.targets.wavelet.csl.comptime.values import Global, ModuleValue, StructValue, Value
+
+if TYPE_CHECKING:
+    from npuviz.targets.wavelet.csl.comptime.evaluator import Comptime
+
+MAX_IMPORT_DEPTH = 32
+
+
+def instantiate(
+    comptime: Comptime,
+    parts: FileParts,
+    params: Mapping[str, Value],
+    name: str,
+    pe: PeRegistry | None,
+    at: tree.Span | None,
+) -> ModuleInstance:
+    """A new instance of a file; unknown parameters give a warning."""
+    instance = ModuleInstance(parts.source, parts.declarations, params, name, pe, parts.is_library)
+    for given in params:
+        declared = parts.declarations.get(given)
+        if not (isinstance(declared, tree.Variable) and declared.kind == "param"):
+            comptime.session.warnings.append((at, f"{parts.path.name} has no param {given}"))
+    if pe is not None:
+        pe.instances.append(instance)
+    return instance
+
+
+def start(comptime: Comptime, instance: ModuleInstance, parts: FileParts, *, blocks: bool = True) -> None:
+    """Evaluate what an instance needs in any case, then execute its comptime blocks.
+
+    These are imports, FIFOs and exports. Other declarations are evaluated when something uses them: published
+    programs contain unused ones that would be wrong. In files of the user they are tried, and what is wrong
+    becomes a warning.
+    """
+    for name in parts.eager:
+        entry = instance.member(name)
+        node = parts.declarations[name]
+        if isinstance(entry, Global):
+            comptime.global_value(entry)
+        if node.linkage == "export" and instance.pe is not None and entry is not None:
+            instance.pe.declared_exports.append(ExportSymbol(name, entry, node.at))
+    if blocks:
+        for block in parts.blocks:
+            comptime.execute(block.body, instance.scope)
+    if instance.pe is not None and not parts.is_library:
+        _try_unused(comptime, instance, parts)
+
+
+def _try_unused(comptime: Comptime, instance: ModuleInstance, parts: FileParts) -> None:
+    for name, node in parts.declarations.items():
+        entry = instance.member(name)
+        if not isinstance(entry, Global) or entry.state == 4 or _is_unbound(entry):
+            continue
+        try:
+            comptime.global_value(entry)
+        except CslError as error:
+            if instance.pe is not None:
+                text = f"{node.name} is wrong, but not used so far: {error.text}"
+                instance.pe.warnings.append((error.at or node.at, text))
+
+
+def _is_unbound(entry: Global) -> bool:
+    """True for a param that nobody gave a value: an error only if something reads it."""
+    node = entry.node
+    return node.kind == "param" and node.value is None and node.name not in entry.instance.params
+
+
+def merge_exports(pe: PeRegistry) -> None:
+    """Add `export` declarations; an `@export_symbol` of the same name goes first."""
+    taken = {export.name for export in pe.exports}
+    for export in pe.declared_exports:
+        if export.name not in taken:
+            taken.add(export.name)
+            pe.exports.append(export)
+
+
+@builtin("import_module", 1, 2)
+def _import_module(comptime: Comptime, node: tree.BuiltinCall, scope: Scope) -> Value:
+    if scope.runtime or scope.forced:
+        raise NotComptime(node.at, "a module is imported by a global const")
+    session = comptime.session
+    importer = scope.instance
+    at = node.arguments[0].at
+    path = session.resolve(string_of(comptime, node.arguments[0], scope), session.parts_of(importer.file), at)
+    params: Mapping[str, Value] = {}
+    if len(node.arguments) > 1:
+        value = comptime.evaluate(node.arguments[1], scope)
+        if not isinstance(value, StructValue):
+            raise CslError(node.arguments[1].at, f"expected parameters as .{{..}}, found {value.type}")
+        params = value.fields
+    if session.import_depth >= MAX_IMPORT_DEPTH:
+        raise CslError(
+            node.at, f"imports are nested deeper than {MAX_IMPORT_DEPTH}", "do files import each other?"
+        )
+    session.import_depth += 1
+    try:
+        parts = session.open(path, at)
+        label = session.labels.get(node, "") or path.stem
+        name = f"{importer.name}.{label}" if importer.name else label
+        instance = instantiate(comptime, parts, params, name, importer.pe, node.at)
+        start(comptime, instance, parts)
+    except CslError as error:
+        if len(error.notes) < 4 and error.at is not None and error.at.file != node.at.file:
+            error.notes.append((node.at, "imported"))
+        raise
+    finally:
+        session.import_depth -= 1
+    return ModuleValue(instance)

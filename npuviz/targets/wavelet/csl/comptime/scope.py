@@ -1,0 +1,226 @@
+"""Names: what a name means at a place, module instances, and what a PE's comptime code registers."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+
+from npuviz.targets.wavelet.csl.syntax import tree
+from npuviz.targets.wavelet.csl.comptime import types as t
+from npuviz.targets.wavelet.csl.comptime.values import (
+    Cell,
+    DsdValue,
+    FunctionValue,
+    Global,
+    PointerValue,
+    StructValue,
+    Value,
+)
+from npuviz.targets.wavelet.wafer import Channel
+
+
+@dataclass(slots=True, eq=False)
+class RuntimeLocal:
+    """A local variable or parameter that exists at run time; the lowering subclasses it at will."""
+
+    name: str
+    type: t.Type
+    mutable: bool
+
+
+Entry = Value | Cell | Global | RuntimeLocal
+"""What a name can stand for. A plain Value is a constant, also a function, a module or a type."""
+
+
+class Scope:
+    """One block: names of its own, then its parent's, then its module's globals, then predefined ones.
+
+    runtime  True inside code that will run on the PE: functions are not executed and global variables not
+             read there, and what depends on them raises `NotComptime`
+    forced   True inside `comptime` code of a function that will run on the PE: global variables cannot be
+             read there, although functions are executed
+    depth    number of calls that are being executed around it
+    """
+
+    __slots__ = ("depth", "forced", "instance", "names", "parent", "runtime")
+
+    def __init__(
+        self,
+        instance: ModuleInstance,
+        parent: Scope | None = None,
+        runtime: bool | None = None,
+        depth: int | None = None,
+    ) -> None:
+        self.instance = instance
+        self.parent = parent
+        self.names: dict[str, Entry] = {}
+        self.runtime = (parent.runtime if parent else False) if runtime is None else runtime
+        self.depth = (parent.depth if parent else 0) if depth is None else depth
+        self.forced = parent is not None and (parent.forced or (parent.runtime and not self.runtime))
+
+    def child(self, runtime: bool | None = None) -> Scope:
+        """A block inside this one."""
+        return Scope(self.instance, self, runtime)
+
+    def find(self, name: str) -> Entry | None:
+        """What `name` stands for in the blocks around (not globals), None if nothing."""
+        scope: Scope | None = self
+        while scope is not None:
+            entry = scope.names.get(name)
+            if entry is not None:
+                return entry
+            scope = scope.parent
+        return None
+
+    def declare(self, name: str, entry: Entry) -> None:
+        """Let `name` stand for `entry` from here on; `_` is never declared."""
+        if name != "_":
+            self.names[name] = entry
+
+
+class ModuleInstance:
+    """One import of one file: its own globals, parameters and functions.
+
+    name     path of import names below the root, "" for the root ("math", "mpi_x.util")
+    params   values bound to its `param`s by the importer
+    members  entries that were asked for so far, by name
+    pe       what the comptime code of this PE registers; shared by all instances of one PE program;
+             None in the layout
+    key      equal for instances of one file with equal parameters; made by the call memo
+    """
+
+    __slots__ = ("declarations", "file", "is_library", "key", "members", "name", "params", "pe", "scope")
+
+    def __init__(
+        self,
+        file: tree.SourceFile,
+        declarations: Mapping[str, tree.Variable | tree.Function],
+        params: Mapping[str, Value],
+        name: str,
+        pe: PeRegistry | None,
+        is_library: bool,
+    ) -> None:
+        self.file = file
+        self.declarations = declarations
+        self.params = dict(params)
+        self.name = name
+        self.pe = pe
+        self.is_library = is_library
+        self.members: dict[str, Global | FunctionValue] = {}
+        self.scope = Scope(self)
+        self.key: Hashable | None = None
+
+    def member(self, name: str) -> Global | FunctionValue | None:
+        """A global or function of this file, None if it declares none of that name."""
+        found = self.members.get(name)
+        if found is None:
+            node = self.declarations.get(name)
+            if node is None:
+                return None
+            found = Global(self, node) if isinstance(node, tree.Variable) else FunctionValue(self, node)
+            self.members[name] = found
+        return found
+
+
+# ---- what comptime code registers ----
+
+
+@dataclass(frozen=True, slots=True)
+class TaskBinding:
+    """`@bind_local_task`, `@bind_data_task`, `@bind_control_task`; kind isa.ID_LOCAL / DATA / CONTROL."""
+
+    function: FunctionValue
+    kind: int
+    id: int
+    at: tree.Span
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSetting:
+    """`@initialize_queue`; color -1 and priority -1: not given; priority 0 high, 1 medium, 2 low."""
+
+    queue: int
+    is_output: bool
+    color: int
+    priority: int
+    control_table: int
+    at: tree.Span
+
+
+@dataclass(frozen=True, slots=True)
+class ExportSymbol:
+    """`@export_symbol` or an `export` declaration: a global or function under its outside name."""
+
+    name: str
+    subject: Global | FunctionValue
+    at: tree.Span
+
+
+@dataclass(frozen=True, slots=True)
+class FifoSetting:
+    """`@allocate_fifo`. Actions: 0 test_or_suspend, 1 terminate, 2 suspend, 3 fault; ids -1: none.
+
+    activate_*   local task id, or the task whose binding gives it
+    registers    (dest, src, xdsr) ids if given
+    """
+
+    name: str
+    buffer: PointerValue
+    element: t.Type
+    count: int
+    empty_action: int
+    full_action: int
+    activate_pop: int | FunctionValue
+    activate_push: int | FunctionValue
+    priority: int
+    simd: int
+    registers: tuple[int, int, int] | None
+    at: tree.Span
+
+
+@dataclass(frozen=True, slots=True)
+class DsrSetting:
+    """`@load_to_dsr` in comptime code; `settings` is the third argument."""
+
+    kind: t.Type
+    id: int
+    dsd: DsdValue
+    settings: StructValue | None
+    at: tree.Span
+
+
+@dataclass(slots=True)
+class PeRegistry:
+    """All that the comptime code of one PE program asks for, of all its modules together."""
+
+    instances: list[ModuleInstance] = field(default_factory=list["ModuleInstance"])
+    """Root first, then in order of import."""
+    tasks: list[TaskBinding] = field(default_factory=list[TaskBinding])
+    queues: dict[tuple[int, bool], QueueSetting] = field(default_factory=dict[tuple[int, bool], QueueSetting])
+    """(queue, is output) -> setting."""
+    activated: list[tuple[int, tree.Span]] = field(default_factory=list[tuple[int, tree.Span]])
+    """Local task ids active at the start."""
+    blocked: list[tuple[int, int, tree.Span]] = field(default_factory=list[tuple[int, int, tree.Span]])
+    """(isa.ID_..., number)."""
+    unblocked: list[tuple[int, int, tree.Span]] = field(default_factory=list[tuple[int, int, tree.Span]])
+    exports: list[ExportSymbol] = field(default_factory=list[ExportSymbol])
+    declared_exports: list[ExportSymbol] = field(default_factory=list[ExportSymbol])
+    """`export` declarations, merged into `exports` at the end."""
+    channels: list[Channel] = field(default_factory=list[Channel])
+    """`@set_local_color_config`."""
+    teardown_handlers: dict[int, FunctionValue] = field(default_factory=dict[int, FunctionValue])
+    """Color -> function."""
+    empty_handlers: dict[tuple[int, bool], FunctionValue] = field(
+        default_factory=dict[tuple[int, bool], FunctionValue]
+    )
+    rotations: list[tuple[int, FunctionValue, FunctionValue, int, int]] = field(
+        default_factory=list[tuple[int, FunctionValue, FunctionValue, int, int]]
+    )
+    """(data task id, main, alternate, limit, start)."""
+    fifos: list[FifoSetting] = field(default_factory=list[FifoSetting])
+    dsr_loads: list[DsrSetting] = field(default_factory=list[DsrSetting])
+    priorities: list[tuple[int, int, int]] = field(default_factory=list[tuple[int, int, int]])
+    """(isa.ID_..., number, priority); (isa.ID_NONE, 0, level): the main thread."""
+    control_table: tuple[int, int] | None = None
+    """`@set_control_task_table`: (instructions, stride)."""
+    warnings: list[tuple[tree.Span, str]] = field(default_factory=list[tuple[tree.Span, str]])

@@ -1,0 +1,102 @@
+"""Types as expressions: `[n]T`, `*T`, `fn(T) R`, `struct {..}`, `enum(u16) {..}`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from npuviz.targets.wavelet.csl.syntax import tree
+from npuviz.targets.wavelet.csl.comptime import types as t
+from npuviz.targets.wavelet.csl.syntax.errors import CslError
+from npuviz.targets.wavelet.csl.comptime.scope import Scope
+from npuviz.targets.wavelet.csl.comptime.values import TypeValue, Value
+
+if TYPE_CHECKING:
+    from npuviz.targets.wavelet.csl.comptime.evaluator import Comptime
+
+MAX_ARRAY_ELEMENTS = 1 << 22
+"""Limit of elements of an array, also at compile time; a PE holds 24,576 words."""
+
+
+def _array(comptime: Comptime, node: tree.ArrayType, scope: Scope) -> Value:
+    dimensions: list[int] = []
+    count = 1
+    for expression in node.dimensions:
+        dimension = comptime.constant_integer(expression, scope)
+        if dimension < 0:
+            raise CslError(expression.at, f"a dimension must not be negative, found {dimension}")
+        dimensions.append(dimension)
+        count *= dimension
+    if count > MAX_ARRAY_ELEMENTS:
+        raise CslError(node.at, f"an array of {count} elements", f"at most {MAX_ARRAY_ELEMENTS} are possible")
+    element = comptime.type_expression(node.element, scope)
+    if element is t.VOID:
+        raise CslError(node.element.at, "an array of void")
+    return TypeValue(t.array(tuple(dimensions), element))
+
+
+def _pointer(comptime: Comptime, node: tree.PointerType, scope: Scope) -> Value:
+    return TypeValue(t.pointer(comptime.type_expression(node.pointee, scope), node.many, node.const))
+
+
+def _function(comptime: Comptime, node: tree.FunctionType, scope: Scope) -> Value:
+    parameters = tuple(comptime.type_expression(parameter, scope) for parameter in node.parameters)
+    return TypeValue(t.function(node.kind, parameters, comptime.type_expression(node.result, scope)))
+
+
+def _struct(comptime: Comptime, node: tree.StructType, scope: Scope) -> Value:
+    if node.layout_kind:
+        raise CslError(node.at, f"{node.layout_kind} structs are not supported", "use a plain struct")
+    types: list[t.Type] = []
+    defaults: dict[str, object] = {}
+    for field in node.fields:
+        kind = comptime.type_expression(field.type, scope)
+        types.append(kind)
+        if field.default is not None:
+            defaults[field.name] = comptime.evaluate(field.default, scope, kind)
+    names = [field.name for field in node.fields]
+    if len(set(names)) != len(names):
+        raise CslError(node.at, "two fields of a struct have the same name")
+    label = comptime.session.labels.get(node, "")
+    kind = t.named_struct(comptime.session.named, node, tuple(types), label, defaults)
+    if kind.parts > t.MAX_STRUCT_PARTS:
+        raise CslError(
+            node.at, f"a struct has more than {t.MAX_STRUCT_PARTS} fields, with those inside of fields"
+        )
+    return TypeValue(kind)
+
+
+def _enum(comptime: Comptime, node: tree.EnumType, scope: Scope) -> Value:
+    backing = t.U16 if node.backing is None else comptime.type_expression(node.backing, scope)
+    if not isinstance(backing, t.IntegerType):
+        raise CslError(node.at, f"an enum is made of integers, found {backing}")
+    members: dict[str, int] = {}
+    taken = {
+        comptime.constant_integer(member.value, scope) for member in node.members if member.value is not None
+    }
+    following = 0
+    for member in node.members:
+        if member.name in members:
+            raise CslError(member.at, f"{member.name} occurs twice in the enum")
+        if member.value is not None:
+            number = comptime.constant_integer(member.value, scope)
+        else:
+            while following in taken:
+                following += 1
+            number = following
+            following += 1
+        if backing.bits and not backing.low <= number <= backing.high:
+            raise CslError(member.at, f"{number} does not fit in {backing}")
+        members[member.name] = number
+    return TypeValue(
+        t.enumeration(comptime.session.named, node, backing, members, comptime.session.labels.get(node, ""))
+    )
+
+
+HANDLERS: dict[type, Any] = {
+    tree.ArrayType: _array,
+    tree.PointerType: _pointer,
+    tree.FunctionType: _function,
+    tree.StructType: _struct,
+    tree.EnumType: _enum,
+}
+"""Node class -> handler."""

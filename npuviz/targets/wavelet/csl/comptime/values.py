@@ -1,0 +1,426 @@
+"""Values known at compile time. All are immutable: an assignment to an element makes a new value.
+
+Value
+ +-- Scalar         numbers, bool, colors, queues, ids, enum values, directions, DSRs
+ +-- VoidValue StringValue TypeValue ModuleValue RangeValue
+ +-- FunctionValue  a fn or task of a module instance
+ +-- ArrayValue StructValue
+ +-- PointerValue   into a Storage: a Global, or a Cell (a local variable at compile time)
+ +-- DsdValue       mem1d, mem4d, circbuf, fabin, fabout
+ +-- FifoValue
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from npuviz.targets.wavelet.csl.syntax import tree
+from npuviz.targets.wavelet.csl.comptime import types as t
+
+if TYPE_CHECKING:
+    from npuviz.targets.wavelet.csl.comptime.scope import ModuleInstance
+
+
+# Not an abc: its isinstance made compiling a fifth slower (measured).
+class Value:
+    """Base of all values; every value has a `type`."""
+
+    __slots__ = ()
+
+    @property
+    def type(self) -> t.Type:
+        """The type of the value."""
+        raise NotImplementedError  # every subclass has its own
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar(Value):
+    """A value that is one number.
+
+    `number` is an int for integers, colors, queues, ids, enums, directions and DSRs, a bool for `bool`
+    and a float for floats, already rounded to the format.
+    """
+
+    kind: t.Type
+    number: int | float
+
+    @property
+    def type(self) -> t.Type:
+        """The type of the value."""
+        return self.kind
+
+    @property
+    def integer(self) -> int:
+        """The number as an int."""
+        return int(self.number)
+
+
+TRUE = Scalar(t.BOOL, True)
+FALSE = Scalar(t.BOOL, False)
+
+
+@dataclass(frozen=True, slots=True)
+class VoidValue(Value):
+    """`{}`."""
+
+    @property
+    def type(self) -> t.Type:
+        """The type of the value."""
+        return t.VOID
+
+
+VOID = VoidValue()
+
+
+@dataclass(frozen=True, slots=True)
+class StringValue(Value):
+    """A `comptime_string`: bytes without an end mark."""
+
+    text: bytes
+
+    @property
+    def type(self) -> t.Type:
+        """The type of the value."""
+        return t.COMPTIME_STRING
+
+
+@dataclass(frozen=True, slots=True)
+class TypeValue(Value):
+    """A type as a value."""
+
+    denotes: t.Type
+
+    @property
+    def type(self) -> t.Type:
+        """The type of the value."""
+        return t.TYPE
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ModuleValue(Value):
+    """The result of `@import_module`."""
+
+    instance: ModuleInstance
+
+    @property
+    def type(self) -> t.Type:
+        """The type of the value."""
+        return t.MODULE
+
+
+@dataclass(frozen=True, slots=True)
+class RangeValue(Value):
+    """`@range(element, start, stop, step)`."""
+
+    element: t.Type
+    start: int
+    stop: int
+    step: int
+
+    @property
+    def type(self) -> t.Type:
+        """The type of the value."""
+        return t.RANGE
+
+
+@dataclass(slots=True, eq=False)
+class FunctionValue(Value):
+    """A function or task of one module instance; one object per instance and name."""
+
+    instance: ModuleInstance
+    node: tree.Function
+    signature: t.FunctionType | None = None
+    """Filled by `Comptime.signature`; None while a parameter is `anytype` or depends on another."""
+
+    @property
+    def type(self) -> t.Type:
+        """The type of the value."""
+        return self.signature or t.function(self.node.kind, (), t.VOID)
+
+    @property
+    def is_task(self) -> bool:
+        """True for `task`."""
+        return self.node.kind == "task"
+
+    @property
+    def name(self) -> str:
+        """`module.name`, or the plain name in the root module."""
+        prefix = self.instance.name
+        return f"{prefix}.{self.node.name}" if prefix else self.node.name
+
+
+Elements = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ArrayValue(Value):
+    """An array. `data` is flat (row-major), of `element_dtype(element)`: of objects (Value) if that is None.
+
+    `data` is None for an array whose elements are undefined (declared without a value).
+    """
+
+    kind: t.ArrayType
+    data: Elements
+
+    @property
+    def type(self) -> t.Type:
+        """The type of the value."""
+        return self.kind
+
+    def element(self, index: int) -> Value:
+        """Element by flat index."""
+        return from_element(self.kind.element, self.data[index])
+
+    def replaced(self, index: int, value: Value) -> ArrayValue:
+        """A copy with one element replaced by a value of the element type."""
+        data = self.data.copy()
+        data[index] = to_element(value)
+        return ArrayValue(self.kind, data)
+
+
+_DTYPES: dict[t.Type, np.dtype[Any]] = {
+    t.F16: np.dtype(np.float16),
+    t.F32: np.dtype(np.float32),
+    t.BF16: np.dtype(np.float32),
+    t.CB16: np.dtype(np.float32),
+    t.COMPTIME_FLOAT: np.dtype(np.float64),
+    t.BOOL: np.dtype(np.bool_),
+}
+
+
+def element_dtype(kind: t.Type) -> np.dtype[Any] | None:
+    """numpy dtype in which an array of `kind` is held; None: objects."""
+    found = _DTYPES.get(kind)
+    if found is not None:
+        return found
+    if isinstance(kind, t.IntegerType | t.EnumType) and kind.size:
+        signed = kind.signed if isinstance(kind, t.IntegerType) else kind.backing.signed
+        if kind.size <= 8:
+            return np.dtype(f"{'i' if signed else 'u'}{kind.size}")
+        return None
+    if kind in t.ID_KINDS or kind is t.DIRECTION:
+        return np.dtype(np.uint16)
+    return None
+
+
+def from_element(kind: t.Type, item: Any) -> Value:
+    """The value of an item of an array's data."""
+    if isinstance(item, Value):
+        return item
+    return Scalar(kind, item.item())
+
+
+def to_element(value: Value) -> Any:
+    """What an array's data holds for a value."""
+    if isinstance(value, Scalar) and element_dtype(value.kind) is not None:
+        return value.number
+    return value
+
+
+def make_array(kind: t.ArrayType, elements: list[Value]) -> ArrayValue:
+    """An array of values that have the element type already."""
+    dtype = element_dtype(kind.element)
+    if dtype is None:
+        data = np.empty(len(elements), dtype=object)
+        data[:] = elements
+    else:
+        data = np.array([to_element(value) for value in elements], dtype=dtype)
+    return ArrayValue(kind, data)
+
+
+def filled_array(kind: t.ArrayType, value: Value) -> ArrayValue:
+    """An array whose elements are all `value`."""
+    dtype = element_dtype(kind.element)
+    data = np.empty(kind.count, dtype=object if dtype is None else dtype)
+    data.fill(to_element(value))
+    return ArrayValue(kind, data)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StructValue(Value):
+    """A struct or tuple; `fields` in the order of `kind.names`."""
+
+    kind: t.StructType
+    fields: Mapping[str, Value]
+
+    @property
+    def type(self) -> t.Type:
+        """The type of the value."""
+        return self.kind
+
+    def get(self, name: str) -> Value | None:
+        """A field, None if there is none of that name."""
+        return self.fields.get(name)
+
+
+def anonymous(fields: Mapping[str, Value]) -> StructValue:
+    """The value `.{.name = value, ..}`."""
+    kind = t.anonymous_struct(tuple(fields), tuple(value.type for value in fields.values()))
+    return StructValue(kind, fields)
+
+
+def tuple_of(elements: list[Value]) -> StructValue:
+    """The value `.{a, b, ..}`."""
+    kind = t.tuple_type(tuple(value.type for value in elements))
+    return StructValue(kind, dict(zip(kind.names, elements, strict=True)))
+
+
+# No abc, as in Value.
+class Storage:
+    """Something a pointer can point to."""
+
+    __slots__ = ()
+
+    @property
+    def storage_type(self) -> t.Type:
+        """Type of what is stored."""
+        raise NotImplementedError  # every subclass has its own
+
+    @property
+    def storage_name(self) -> str:
+        """Name for messages and symbols."""
+        raise NotImplementedError  # every subclass has its own
+
+
+@dataclass(frozen=True, slots=True)
+class PointerValue(Value):
+    """An address known up to the place of its storage.
+
+    path    way from the storage to what is pointed to: flat element indices and field names
+    offset  bytes from the start of the storage
+    """
+
+    kind: t.PointerType
+    target: Storage | None
+    path: tuple[int | str, ...] = ()
+    offset: int = 0
+
+    @property
+    def type(self) -> t.Type:
+        """The type of the value."""
+        return self.kind
+
+    def cast(self, kind: t.PointerType) -> PointerValue:
+        """The same address as another pointer type."""
+        return PointerValue(kind, self.target, self.path, self.offset)
+
+
+@dataclass(frozen=True, slots=True)
+class DsdValue(Value):
+    """A descriptor with all fields known.
+
+    base         memory kinds: what the base address points to; `offset` counts bytes from there
+    extent       elements or wavelets; outermost first for mem4d
+    stride       elements; innermost first for mem4d
+    wraparound   circbuf: elements from the base to the exclusive end
+    queue, color  fabric kinds, -1: not given
+    """
+
+    kind: t.Type
+    base: PointerValue | None = None
+    offset: int = 0
+    extent: tuple[int, ...] = (0,)
+    stride: tuple[int, ...] = (1,)
+    wraparound: int = 0
+    queue: int = -1
+    color: int = -1
+    index_offset: bool = False
+    control: bool = False
+    control_transform: bool = False
+    advance_switch: bool = False
+    simd: int = 0
+    priority: int = -1
+    zero: int = 0
+
+    @property
+    def type(self) -> t.Type:
+        """The type of the value."""
+        return self.kind
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FifoValue(Value):
+    """The result of `@allocate_fifo`: row `index` of `PeRegistry.fifos`."""
+
+    index: int
+    element: t.Type
+
+    @property
+    def type(self) -> t.Type:
+        """The type of the value."""
+        return t.FIFO
+
+
+@dataclass(slots=True, eq=False)
+class Cell(Storage):
+    """A local variable while code is executed at compile time; `kind` None until its first value."""
+
+    name: str
+    kind: t.Type
+    value: Value | None
+    mutable: bool = True
+
+    @property
+    def storage_type(self) -> t.Type:
+        """Type of what is stored."""
+        return self.kind
+
+    @property
+    def storage_name(self) -> str:
+        """Name for messages and symbols."""
+        return self.name
+
+
+@dataclass(slots=True, eq=False)
+class Global(Storage):
+    """A `const`, `var` or `param` of a module instance, evaluated when first asked for.
+
+    value    for const and param: the value; for var: the initial value, None if it has none
+    kind     its type, once known (`Comptime.type_of_global`)
+    """
+
+    instance: ModuleInstance
+    node: tree.Variable
+    state: int = 0
+    """0 untouched, 1 its type is being evaluated, 3 its value is being evaluated, 4 done."""
+    kind: t.Type | None = None
+    value: Value | None = None
+    align: int = 0
+    notes: list[str] = field(default_factory=list[str])
+
+    @property
+    def storage_type(self) -> t.Type:
+        """Type of what is stored."""
+        if self.kind is None:
+            raise RuntimeError(f"type of {self.node.name} is not evaluated")
+        return self.kind
+
+    @property
+    def storage_name(self) -> str:
+        """Name for messages and symbols."""
+        prefix = self.instance.name
+        return f"{prefix}.{self.node.name}" if prefix else self.node.name
+
+    @property
+    def is_var(self) -> bool:
+        """True if its value may change at run time."""
+        return self.node.kind == "var"
+
+
+def key_of(value: Value) -> Hashable:
+    """A hashable key: equal for equal values, of modules, functions and storage by identity."""
+    if isinstance(value, Scalar):
+        return (value.kind, value.number)
+    if isinstance(value, ArrayValue):
+        if value.data.dtype == object:
+            return (value.kind, tuple(key_of(item) for item in value.data))
+        return (value.kind, value.data.tobytes())
+    if isinstance(value, StructValue):
+        return (value.kind, tuple(key_of(part) for part in value.fields.values()))
+    if isinstance(value, ModuleValue):
+        return (t.MODULE, id(value.instance))
+    return value

@@ -1,0 +1,1 @@
+"""From the functions of one PE to instructions, memory and tables."""

@@ -1,0 +1,111 @@
+"""Finds the lowering of a node by its class: expressions, builtins and statements register here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from npuviz.targets.wavelet.csl.syntax import tree
+from npuviz.targets.wavelet.csl.comptime import types as t
+from npuviz.targets.wavelet.csl.syntax.errors import CslError
+from npuviz.targets.wavelet.csl.lower.function import FunctionLowering
+from npuviz.targets.wavelet.csl.lower.operands import Held, Known, Operand
+from npuviz.targets.wavelet.csl.comptime.values import TypeValue
+
+ExpressionRule = Callable[[FunctionLowering, Any, "t.Type | None", int], Operand]
+"""(function, node, wanted type or None, wanted register or -1) -> operand."""
+BuiltinRule = Callable[[FunctionLowering, tree.BuiltinCall, int], Operand]
+StatementRule = Callable[[FunctionLowering, Any], None]
+
+EXPRESSIONS: dict[type[tree.Node], ExpressionRule] = {}
+BUILTINS: dict[str, BuiltinRule] = {}
+STATEMENTS: dict[type[tree.Node], StatementRule] = {}
+
+
+def expression(kind: type[tree.Node]) -> Callable[[ExpressionRule], ExpressionRule]:
+    """Register the lowering of a class of expressions."""
+
+    def register(rule: ExpressionRule) -> ExpressionRule:
+        EXPRESSIONS[kind] = rule
+        return rule
+
+    return register
+
+
+def builtin(*names: str) -> Callable[[BuiltinRule], BuiltinRule]:
+    """Register the lowering of builtins at run time."""
+
+    def register(rule: BuiltinRule) -> BuiltinRule:
+        for name in names:
+            BUILTINS[name] = rule
+        return rule
+
+    return register
+
+
+def statement(kind: type[tree.Node]) -> Callable[[StatementRule], StatementRule]:
+    """Register the lowering of a class of statements."""
+
+    def register(rule: StatementRule) -> StatementRule:
+        STATEMENTS[kind] = rule
+        return rule
+
+    return register
+
+
+def lower(f: FunctionLowering, node: tree.Expression, want: t.Type | None = None, into: int = -1) -> Operand:
+    """Lower an expression; `want` helps untyped parts find a type, `into` is where a result may go."""
+    value = f.known(node, want)
+    if value is not None:
+        return Known(value)
+    rule = EXPRESSIONS.get(type(node))
+    if rule is None:
+        # Only compile time knows this kind of expression: let the evaluator say why it does not work.
+        return Known(f.require_known(node, "this", want))
+    f.at(node)
+    return rule(f, node, want, into)
+
+
+def lower_as(f: FunctionLowering, node: tree.Expression, kind: t.Type, into: int = -1) -> Operand:
+    """Lower an expression and convert it implicitly to `kind`."""
+    return f.coerce(lower(f, node, kind, into), kind, node.at, into)
+
+
+def lower_held(f: FunctionLowering, node: tree.Expression, kind: t.Type, into: int = -1) -> Held:
+    """Lower an expression of type `kind` into a register."""
+    return f.hold(lower_as(f, node, kind, into), node.at, into)
+
+
+def lower_typed(f: FunctionLowering, node: tree.Expression, into: int = -1) -> Held:
+    """Lower an expression of any type that a register can hold."""
+    return f.hold(lower(f, node, None, into), node.at, into)
+
+
+def lower_statement(f: FunctionLowering, node: tree.Statement) -> None:
+    """Lower a statement."""
+    rule = STATEMENTS.get(type(node))
+    if rule is None:
+        raise CslError(node.at, f"{type(node).__name__} is not supported at run time")
+    mark = f.registers.next
+    f.at(node)
+    rule(f, node)
+    if not isinstance(node, tree.Variable):
+        f.registers.release(mark)
+
+
+def type_of(f: FunctionLowering, node: tree.Expression) -> t.Type:
+    """The type that an expression denotes."""
+    value = f.require_known(node, "a type", t.TYPE)
+    if not isinstance(value, TypeValue):
+        raise CslError(node.at, f"expected a type, found a value of type {value.type}")
+    return value.denotes
+
+
+def arguments(node: tree.BuiltinCall, least: int, most: int | None = None) -> tuple[tree.Expression, ...]:
+    """The arguments of a builtin, checked for their number."""
+    most = least if most is None else most
+    found = len(node.arguments)
+    if not least <= found <= most:
+        wanted = str(least) if least == most else f"{least} to {most}"
+        raise CslError(node.at, f"@{node.name} takes {wanted} arguments, found {found}")
+    return node.arguments

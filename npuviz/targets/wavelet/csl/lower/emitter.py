@@ -1,0 +1,122 @@
+"""Collects the instructions of one function: rows, jump targets, source places, registers, frame memory."""
+
+from dataclasses import dataclass, field
+
+from npuviz.targets.wavelet.kernels import isa
+
+Row = list[int]
+
+
+class Label:
+    """A place in the code that jumps aim at, set later by `Emitter.set_label`."""
+
+    __slots__ = ("position", "users")
+
+    def __init__(self) -> None:
+        self.position = -1
+        self.users: list[int] = []
+
+
+@dataclass
+class Registers:
+    """Numbers the registers of a frame as a stack: `mark`, `take`, then `release` to the mark."""
+
+    next: int = 0
+    most: int = 0
+
+    def take(self, count: int = 1) -> int:
+        """First of `count` consecutive fresh registers."""
+        first = self.next
+        self.next += count
+        self.most = max(self.most, self.next)
+        return first
+
+    def release(self, mark: int) -> None:
+        """Give back all registers taken since `next` was `mark`."""
+        self.next = mark
+
+
+@dataclass
+class Frame:
+    """Bytes of a function's frame in PE memory, reused once a block has ended."""
+
+    next: int = 0
+    most: int = 0
+
+    def take(self, size: int, align: int) -> int:
+        """Offset of `size` fresh bytes."""
+        offset = -(-self.next // align) * align
+        self.next = offset + size
+        self.most = max(self.most, self.next)
+        return offset
+
+    def release(self, mark: int) -> None:
+        """Give back what was taken since `next` was `mark`."""
+        self.next = mark
+
+
+@dataclass
+class Emitter:
+    """The code of one function, with positions relative to its first instruction.
+
+    rows   instructions of isa.CODE_WORDS words; the last word is `line`, an index of the wafer's places
+    """
+
+    rows: list[Row] = field(default_factory=list[Row])
+    line: int = 0
+    jumps: list[int] = field(default_factory=list[int])
+    is_reachable: bool = True
+    last_label: int = -1
+
+    @property
+    def position(self) -> int:
+        """Where the next instruction will be."""
+        return len(self.rows)
+
+    def emit(
+        self, op: int, a: int = 0, b: int = 0, c: int = 0, imm: int = 0, aux: int = 0, kind: int = 0
+    ) -> int:
+        """Append an instruction; returns its position. Nothing is appended after a jump or return."""
+        if not self.is_reachable:
+            return len(self.rows)
+        self.rows.append([op, a, b, c, imm, aux, kind, self.line])
+        if op in (isa.OP_JMP, isa.OP_RET):
+            self.is_reachable = False
+        return len(self.rows) - 1
+
+    def jump(self, label: Label, op: int = isa.OP_JMP, register: int = 0) -> None:
+        """Append a jump to `label`, or a branch on `register` (JZ, JNZ; MAP_TEST: number of cursors)."""
+        if not self.is_reachable:
+            return
+        self.jumps.append(len(self.rows))
+        if label.position < 0:
+            label.users.append(len(self.rows))
+        self.emit(op, a=register, imm=max(label.position, 0))
+
+    def set_label(self, label: Label) -> None:
+        """Let `label` be the next instruction."""
+        while label.users and self._drop_last_jump(label):
+            pass
+        label.position = self.last_label = len(self.rows)
+        if label.users:
+            self.is_reachable = True
+        for user in label.users:
+            self.rows[user][isa.C_IMM] = label.position
+
+    def _drop_last_jump(self, label: Label) -> bool:
+        last = len(self.rows) - 1
+        if label.users[-1] != last or self.rows[last][isa.C_OP] != isa.OP_JMP:
+            return False
+        if self.last_label == last + 1:
+            return False  # another label already points behind this jump
+        label.users.pop()
+        self.jumps.pop()
+        self.rows.pop()
+        self.is_reachable = True
+        return True
+
+    def finish(self, entry: int) -> list[Row]:
+        """The rows with jumps made absolute for code that starts at `entry`."""
+        for position in self.jumps:
+            self.rows[position][isa.C_IMM] += entry
+        return self.rows

@@ -1,0 +1,477 @@
+"""The state while one function is lowered, and the basic moves: registers, memory, conversions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from npuviz.targets.wavelet.kernels import isa
+from npuviz.targets.wavelet.csl.lower import free_names
+from npuviz.targets.wavelet.csl.syntax import tree
+from npuviz.targets.wavelet.csl.comptime import types as t
+from npuviz.targets.wavelet.csl.comptime.evaluator import Comptime
+from npuviz.targets.wavelet.csl.lower.data_memory import scalar_bits
+from npuviz.targets.wavelet.csl.lower.emitter import Emitter, Frame, Label, Registers
+from npuviz.targets.wavelet.csl.syntax.errors import CslError, NotComptime
+from npuviz.targets.wavelet.csl.lower.memo import Read, needs_read
+from npuviz.targets.wavelet.csl.lower.operands import VOID_HELD, Held, Known, Local, Operand, Parts, Place
+from npuviz.targets.wavelet.csl.comptime.scope import Scope
+from npuviz.targets.wavelet.csl.comptime.values import (
+    ArrayValue,
+    Cell,
+    FunctionValue,
+    Global,
+    StructValue,
+    Value,
+    VoidValue,
+)
+from npuviz.targets.wavelet.wafer import Variable
+
+if TYPE_CHECKING:
+    from npuviz.targets.wavelet.csl.lower.pe import PeLowering
+
+
+@dataclass
+class Target:
+    """A block or loop that `break` and `continue` can name.
+
+    type, register  of the value that `break :label value` gives; None for statements
+    """
+
+    label: str
+    end: Label
+    again: Label | None = None
+    operand: Operand | None = None
+    want: t.Type | None = None
+    is_loop: bool = False
+
+
+@dataclass
+class FunctionLowering:
+    """Lowers one function for one PE program; `reads` collects what its code depends on.
+
+    instance       module whose names it sees
+    result         result type; an aggregate is written to the address in register 0
+    control_depth  number of run-time branches and loops around the current statement
+    """
+
+    pe: PeLowering
+    function: FunctionValue
+    scope: Scope
+    result: t.Type
+    emitter: Emitter = field(default_factory=Emitter)
+    registers: Registers = field(default_factory=Registers)
+    frame: Frame = field(default_factory=Frame)
+    targets: list[Target] = field(default_factory=list[Target])
+    variables: list[tuple[Local, int, int, int, int]] = field(
+        default_factory=list[tuple[Local, int, int, int, int]]
+    )
+    reads: list[tuple[Read, object]] = field(default_factory=list[tuple[Read, object]])
+    names_read: set[str] = field(default_factory=set[str])
+    can_share: bool = True
+    control_depth: int = 0
+    frame_register: int = -1
+    result_address: int = -1
+    types_found: dict[tree.Node, t.Type | None] = field(default_factory=dict[tree.Node, "t.Type | None"])
+    """Types of choices found by trial, until a compile-time variable changes."""
+    cell_depths: dict[Cell, int] = field(default_factory=dict[Cell, int])
+
+    @property
+    def comptime(self) -> Comptime:
+        """The evaluator of compile-time expressions."""
+        return self.pe.comptime
+
+    # ---- places in the text, scopes ----
+
+    def at(self, node: tree.Node) -> None:
+        """Instructions from here on belong to `node`."""
+        self.emitter.line = self.pe.tables.place(node.at)
+
+    @contextmanager
+    def block(self) -> Generator[None]:
+        """A scope: its names, registers and frame bytes end with it."""
+        outer, mark, bytes_mark = self.scope, self.registers.next, self.frame.next
+        self.scope = outer.child()
+        first = len(self.variables)
+        try:
+            yield
+        finally:
+            self.scope = outer
+            self.registers.release(mark)
+            self.frame.release(bytes_mark)
+        for number in range(first, len(self.variables)):
+            local, register, offset, start, end = self.variables[number]
+            if end < 0:
+                self.variables[number] = (local, register, offset, start, self.emitter.position)
+
+    def declare(self, name: str, operand: Operand, mutable: bool) -> None:
+        """Let `name` stand for an operand until the block ends."""
+        if isinstance(operand, Known) and not mutable:
+            self.scope.declare(name, operand.value)
+            return
+        local = Local(name, operand.type, mutable, operand)
+        self.scope.declare(name, local)
+        register = operand.register if isinstance(operand, Held) else -1
+        offset = operand.offset if isinstance(operand, Place) and operand.base == self.frame_register else -1
+        if name != "_" and (register >= 0 or offset >= 0):
+            self.variables.append((local, register, offset, self.emitter.position, -1))
+
+    def variable_table(self, entry: int) -> tuple[Variable, ...]:
+        """The variables with code indices of the whole wafer."""
+        end = self.emitter.position
+        return tuple(
+            Variable(
+                local.name,
+                str(local.type),
+                register,
+                offset,
+                entry + first,
+                entry + (end if last < 0 else last),
+            )
+            for local, register, offset, first, last in self.variables
+        )
+
+    # ---- compile-time evaluation, with a note of what was read ----
+
+    def known(self, node: tree.Expression, expected: t.Type | None = None) -> Value | None:
+        """The value of an expression if it is known at compile time, else None."""
+        if not free_names.may_be_known(node, self.scope):
+            return None
+        try:
+            value = self.comptime.evaluate(node, self.scope, expected)
+        except NotComptime:
+            return None
+        self.note_value(node, expected, value)
+        return value
+
+    def require_known(self, node: tree.Expression, what: str, expected: t.Type | None = None) -> Value:
+        """The value of an expression that must be known at compile time."""
+        try:
+            value = self.comptime.evaluate(node, self.scope, expected)
+        except NotComptime as error:
+            raise CslError(error.at or node.at, f"{what} must be known at compile time") from error
+        self.note_value(node, expected, value)
+        return value
+
+    def note_value(self, node: tree.Expression, expected: t.Type | None, value: Value) -> None:
+        """Remember that the code depends on the value of `node`."""
+        if not self.can_share or isinstance(node, free_names.LITERALS) or not needs_read(node, self.scope):
+            return
+        if isinstance(node, tree.Name) and expected is None:
+            if node.text in self.names_read:
+                return
+            self.names_read.add(node.text)
+        read = Read.of_value(node, self.scope, expected)
+        if read is None:
+            self.can_share = False
+            return
+        self.reads.append((read, self.pe.key(value)))
+
+    def fold(
+        self, make: Callable[[list[tree.Expression]], tree.Expression], at: tree.Span, *values: Value
+    ) -> Value:
+        """Evaluate an expression over values: `make` builds it from names that stand for them."""
+        scope = self.scope.child()
+        names: list[tree.Expression] = []
+        for number, value in enumerate(values):
+            scope.declare(f"value {number}", value)
+            names.append(tree.Name(at, f"value {number}"))
+        return self.comptime.evaluate(make(names), scope)
+
+    # ---- registers ----
+
+    def take(self) -> int:
+        """A fresh register."""
+        return self.registers.take()
+
+    def target(self, into: int) -> int:
+        """The wanted register, or a fresh one for -1."""
+        return into if into >= 0 else self.registers.take()
+
+    def load_number(self, kind: t.Type, number: int | float, into: int = -1) -> Held:
+        """A number in a register."""
+        register = self.target(into)
+        word = kind.value_type
+        self.emitter.emit(isa.OP_LI, a=register, imm=scalar_bits(kind, number), kind=max(word, 0))
+        return Held(kind, register)
+
+    def integer(self, number: int, into: int = -1) -> int:
+        """A register that holds an integer (an address, an id)."""
+        return self.load_number(t.I32, number, into).register
+
+    def hold(self, operand: Operand, at: tree.Span, into: int = -1) -> Held:
+        """The operand in a register: `into` if given, else wherever it is or a fresh one."""
+        if isinstance(operand, Held):
+            if into >= 0 and operand.register != into:
+                self.emitter.emit(isa.OP_MOV, a=into, b=operand.register)
+                return Held(operand.kind, into)
+            return operand
+        if isinstance(operand, Known):
+            return self._hold_value(operand.value, at, into)
+        if isinstance(operand, Place):
+            return self._load(operand, at, into)
+        raise CslError(at, f"a value of type {operand.type} cannot be used here")
+
+    def _hold_value(self, value: Value, at: tree.Span, into: int) -> Held:
+        if isinstance(value, VoidValue):
+            return VOID_HELD
+        word = self.pe.word_of(value, at)
+        register = self.target(into)
+        self.emitter.emit(isa.OP_LI, a=register, imm=word, kind=max(value.type.value_type, 0))
+        return Held(value.type, register)
+
+    def _load(self, place: Place, at: tree.Span, into: int) -> Held:
+        word = place.kind.value_type
+        if word < 0:
+            raise CslError(at, f"a value of type {place.kind} does not fit a register")
+        register = self.target(into)
+        if place.index >= 0:
+            self.emitter.emit(isa.OP_LDX, register, place.base, place.index, place.offset, place.scale, word)
+        else:
+            self.emitter.emit(isa.OP_LD, register, place.base, 0, place.offset, 0, word)
+        return Held(place.kind, register)
+
+    def hold_if_runtime(self, operand: Operand, at: tree.Span) -> None:
+        """Evaluate an operand for nothing but its effects."""
+        if isinstance(operand, Place) and operand.kind.value_type >= 0:
+            self.hold(operand, at)
+
+    # ---- memory ----
+
+    def frame_place(self, kind: t.Type, align: int = 0) -> Place:
+        """Fresh frame memory for a value."""
+        offset = self.frame.take(max(kind.size, 1), max(align, kind.alignment))
+        return Place(kind, self.frame_base(), offset)
+
+    def frame_base(self) -> int:
+        """The register with the address of the frame memory."""
+        if self.frame_register < 0:
+            raise CslError(self.function.node.at, "internal: frame register missing")
+        return self.frame_register
+
+    def address(self, place: Place, into: int = -1) -> int:
+        """A register that holds the address of a place."""
+        if place.index < 0 and place.offset == 0 and place.base >= 0 and into in (-1, place.base):
+            return place.base
+        register = self.target(into)
+        if place.index >= 0:
+            self.emitter.emit(isa.OP_MUL, register, place.index, -1, place.scale, 0, isa.T_I32)
+            if place.base >= 0:
+                self.emitter.emit(isa.OP_ADD, register, register, place.base, 0, 0, isa.T_I32)
+            if place.offset:
+                self.emitter.emit(isa.OP_ADD, register, register, -1, place.offset, 0, isa.T_I32)
+            self.emitter.emit(isa.OP_WRAP, register, register, imm=16)
+        elif place.base < 0:
+            self.integer(place.offset, register)
+        elif place.base == self.frame_register:
+            self.emitter.emit(isa.OP_LEA, register, imm=place.offset)
+        else:
+            self.emitter.emit(isa.OP_ADD, register, place.base, -1, place.offset, 0, isa.T_U16)
+        return register
+
+    def simple(self, place: Place) -> Place:
+        """The same place without an index register."""
+        if place.index < 0:
+            return place
+        return replace(place, base=self.address(place), offset=0, index=-1, scale=0)
+
+    def store(self, place: Place, operand: Operand, at: tree.Span) -> None:
+        """Write an operand, already of the place's type, to memory."""
+        if isinstance(operand, Known):
+            self._store_value(place, operand.value, at)
+        elif isinstance(operand, Parts):
+            place = self.simple(place)
+            for name, part in operand.fields.items():
+                self.store(place.at(operand.kind.field_offset(name), part.type), part, at)
+        elif place.kind.value_type >= 0:
+            mark = self.registers.next
+            held = self.hold(operand, at)
+            self._store_register(place, held.register)
+            self.registers.release(mark)
+        elif isinstance(operand, Place):
+            self.copy(place, operand)
+        else:
+            raise CslError(at, f"a value of type {operand.type} cannot be stored")
+
+    def _store_register(self, place: Place, register: int) -> None:
+        word = place.kind.value_type
+        if place.index >= 0:
+            self.emitter.emit(isa.OP_STX, register, place.base, place.index, place.offset, place.scale, word)
+        else:
+            self.emitter.emit(isa.OP_ST, register, place.base, 0, place.offset, 0, word)
+
+    def copy(self, place: Place, source: Place) -> None:
+        """Copy the bytes of an aggregate."""
+        if place.kind.size == 0:
+            return
+        mark = self.registers.next
+        source = self.simple(source)
+        base = source.base
+        offset = source.offset
+        if base < 0:
+            base, offset = self.integer(offset), 0
+        self.emitter.emit(isa.OP_COPY, self.address(place), base, imm=offset, aux=place.kind.size)
+        self.registers.release(mark)
+
+    def _store_value(self, place: Place, value: Value, at: tree.Span) -> None:
+        mark = self.registers.next
+        if isinstance(value, StructValue):
+            place = self.simple(place)
+            for name, part in value.fields.items():
+                self._store_value(place.at(value.kind.field_offset(name), part.type), part, at)
+        elif isinstance(value, ArrayValue):
+            self._store_array(place, value, at)
+        elif not isinstance(value, VoidValue):
+            self._store_register(place, self._hold_value(value, at, -1).register)
+        self.registers.release(mark)
+
+    def _store_array(self, place: Place, value: ArrayValue, at: tree.Span) -> None:
+        count = value.kind.count
+        data = self.pe.bytes_of(value, at)
+        element = value.kind.element
+        size = element.size
+        if count and element.value_type >= 0 and data == data[:size] * count:
+            word = self.pe.word_of(value.element(0), at)
+            register = self.load_word(word, element)
+            self.emitter.emit(
+                isa.OP_FILL, self.address(place), register, imm=0, aux=count, kind=element.value_type
+            )
+        elif count:
+            self.copy(place, self.constant(value.kind, data, at))
+
+    def load_word(self, word: int, kind: t.Type, into: int = -1) -> int:
+        """A register with a word as it is."""
+        register = self.target(into)
+        self.emitter.emit(isa.OP_LI, a=register, imm=word, kind=max(kind.value_type, 0))
+        return register
+
+    def constant(self, kind: t.Type, data: bytes, at: tree.Span) -> Place:
+        """Constant bytes in the memory of the PE, and of every PE that takes over this code."""
+        address = self.pe.memory.constant(kind, data)
+        if self.can_share:
+            self.reads.append((Read.of_constant(tree.VoidLiteral(at), kind, data), ("constant", address)))
+        return Place(kind, -1, address, is_mutable=False, is_stable=True)
+
+    # ---- conversions ----
+
+    def coerce(self, operand: Operand, kind: t.Type, at: tree.Span, into: int = -1) -> Operand:
+        """The operand converted implicitly to `kind`; raises CslError where CSL does not allow it."""
+        have = operand.type
+        if isinstance(operand, Known):
+            return Known(self.comptime.coerce(operand.value, kind, at))
+        if have is kind or kind is t.ANYTYPE:
+            return operand
+        if isinstance(operand, Parts):
+            return self._coerce_parts(operand, kind, at)
+        if isinstance(have, t.IntegerType) and isinstance(kind, t.IntegerType) and _widens(have, kind):
+            held = self.hold(operand, at, into)
+            return Held(kind, held.register, held.is_local)
+        if isinstance(have, t.FloatType) and kind is t.F32 and have.size == 2:
+            return self.convert(self.hold(operand, at), kind, into)
+        if (
+            isinstance(have, t.PointerType)
+            and isinstance(kind, t.PointerType)
+            and pointer_converts(have, kind)
+        ):
+            held = self.hold(operand, at, into)
+            return Held(kind, held.register, held.is_local)
+        if isinstance(have, t.FunctionType) and isinstance(kind, t.PointerType) and kind.pointee is have:
+            held = self.hold(operand, at, into)
+            return Held(kind, held.register, held.is_local)
+        raise CslError(at, f"expected {kind}, found {have}", _hint(have, kind))
+
+    def _coerce_parts(self, operand: Parts, kind: t.Type, at: tree.Span) -> Operand:
+        if kind is t.COMPTIME_STRUCT:
+            return operand
+        if not isinstance(kind, t.StructType):
+            raise CslError(at, f"expected {kind}, found {operand.kind}")
+        fields: dict[str, Operand] = {}
+        for name in operand.fields:
+            if name not in kind.names:
+                raise CslError(at, f"{kind} has no field {name}")
+        for name, part in zip(kind.names, kind.types, strict=True):
+            given = operand.fields.get(name)
+            if given is None:
+                default = kind.defaults.get(name)
+                if not isinstance(default, Value):
+                    raise CslError(at, f"field {name} of {kind} is missing")
+                given = Known(default)
+            fields[name] = self.coerce(given, part, at)
+        return Parts(kind, fields)
+
+    def convert(self, held: Held, kind: t.Type, into: int = -1) -> Held:
+        """A number of another numeric type (as `@as`); integers are wrapped to the width."""
+        have = held.kind
+        if have is kind:
+            return held
+        source, wanted = have.value_type, kind.value_type
+        if isinstance(have, t.IntegerType) and isinstance(kind, t.IntegerType) and _widens(have, kind):
+            return Held(kind, held.register, held.is_local)
+        register = self.target(into)
+        self.emitter.emit(isa.OP_CVT, register, held.register, aux=wanted, kind=source)
+        if isinstance(kind, t.IntegerType) and kind.bits != kind.size * 8:
+            self.wrap(register, kind)
+        return Held(kind, register)
+
+    def wrap(self, register: int, kind: t.IntegerType) -> None:
+        """Reduce a register to the width of an integer type that the instructions do not know."""
+        self.emitter.emit(isa.OP_WRAP, register, register, imm=kind.bits, aux=int(kind.signed))
+
+    # ---- names ----
+
+    def lookup(self, name: str, at: tree.Span) -> object:
+        """What a name stands for: Value, Cell, Global, FunctionValue or Local."""
+        return self.comptime.lookup(name, self.scope, at)
+
+    def global_place(self, variable: Global, node: tree.Expression) -> Place:
+        """The memory of a global."""
+        kind = self.comptime.global_type(variable)
+        address = self.pe.address_of(variable)
+        if self.can_share:
+            read = Read.of_global(node, self.scope)
+            if read is None:
+                self.can_share = False
+            else:
+                self.reads.append((read, ("global", address, kind)))
+        return Place(kind, -1, address, is_mutable=variable.is_var, is_stable=not variable.is_var)
+
+    def error(self, node: tree.Node, text: str, hint: str = "") -> CslError:
+        """An error at a node."""
+        return CslError(node.at, text, hint)
+
+
+def _widens(have: t.IntegerType, kind: t.IntegerType) -> bool:
+    return have.low >= kind.low and have.high <= kind.high and bool(kind.bits) and bool(have.bits)
+
+
+def pointer_converts(have: t.PointerType, kind: t.PointerType) -> bool:
+    """Whether a pointer converts implicitly: `*[N]T` to `[*]T`, `*T` to `*[1]T`, to const or `*anyopaque`."""
+    if have.const and not kind.const:
+        return False
+    if kind.pointee is t.ANYOPAQUE:
+        return True
+    if have.many == kind.many and have.pointee is kind.pointee:
+        return True
+    if kind.many and not have.many:
+        pointee = have.pointee
+        return (
+            isinstance(pointee, t.ArrayType)
+            and len(pointee.dimensions) == 1
+            and pointee.element is kind.pointee
+        )
+    if not kind.many and not have.many and isinstance(kind.pointee, t.ArrayType):
+        return kind.pointee.dimensions == (1,) and kind.pointee.element is have.pointee
+    return False
+
+
+def _hint(have: t.Type, kind: t.Type) -> str:
+    if t.is_number(have) and t.is_number(kind):
+        return f"convert with @as({kind}, ..)"
+    return ""
+
+
+def is_aggregate(kind: t.Type) -> bool:
+    """True for types that live in memory and are passed by address."""
+    return isinstance(kind, t.ArrayType | t.StructType)

@@ -1,0 +1,185 @@
+"""Sharing of lowered functions between PE programs.
+
+While a function is lowered, everything its code depends on beyond its own text is noted as a `Read` with
+its key. On another PE the same reads are made again; if all keys agree, the code is the same and is used
+again. Because lowering is deterministic, equal keys so far lead to the same next read: the reads of all
+versions of a function form a tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from npuviz.targets.wavelet.csl.lower import free_names
+from npuviz.targets.wavelet.csl.syntax import tree
+from npuviz.targets.wavelet.csl.comptime import types as t
+from npuviz.targets.wavelet.csl.comptime.scope import Entry, ModuleInstance, Scope
+from npuviz.targets.wavelet.csl.comptime.values import (
+    ArrayValue,
+    Cell,
+    FunctionValue,
+    Global,
+    ModuleValue,
+    PointerValue,
+    StructValue,
+    Value,
+)
+
+if TYPE_CHECKING:
+    from npuviz.targets.wavelet.csl.lower.pe import PeLowering
+    from npuviz.targets.wavelet.csl.lower.specialisation import Specialisation
+
+VALUE = 0
+GLOBAL = 1
+CALL = 2
+TASK = 3
+CONSTANT = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Something that code depends on: the value of an expression, the place of a global, a callee.
+
+    names     the local names that the expression mentions, with what they stood for
+    expected  expected type of a value, type of a constant
+    special   specialisation of a callee
+    data      bytes of a constant
+    """
+
+    kind: int
+    node: tree.Expression
+    names: tuple[tuple[str, Entry], ...]
+    expected: t.Type | None = None
+    special: Specialisation = ()
+    data: bytes = b""
+
+    @staticmethod
+    def of_value(node: tree.Expression, scope: Scope, expected: t.Type | None) -> Read | None:
+        """The read of a value; None if it cannot be made on another PE."""
+        names = _local_names(node, scope)
+        return None if names is None else Read(VALUE, node, names, expected)
+
+    @staticmethod
+    def of_global(node: tree.Expression, scope: Scope) -> Read | None:
+        """The read of the place of a global."""
+        names = _local_names(node, scope)
+        return None if names is None else Read(GLOBAL, node, names)
+
+    @staticmethod
+    def of_call(node: tree.Expression, scope: Scope, special: Specialisation) -> Read | None:
+        """The read of the function that `node` names, specialised for some arguments."""
+        names = _local_names(node, scope)
+        if names is None or not all(part.is_plain for part in special):
+            return None
+        return Read(CALL, node, names, None, special)
+
+    @staticmethod
+    def of_task(node: tree.Expression, scope: Scope) -> Read | None:
+        """The read of the id to which the task that `node` names is bound."""
+        names = _local_names(node, scope)
+        return None if names is None else Read(TASK, node, names)
+
+    @staticmethod
+    def of_constant(node: tree.Expression, kind: t.Type, data: bytes) -> Read:
+        """The read of the place of constant bytes."""
+        return Read(CONSTANT, node, (), kind, (), data)
+
+    def key(self, pe: PeLowering, instance: ModuleInstance) -> Hashable:
+        """The key of the read on another PE."""
+        if self.kind == CONSTANT and self.expected is not None:
+            # Asking for the place also puts the bytes into the memory of that PE.
+            return ("constant", pe.memory.constant(self.expected, self.data))
+        if (
+            self.kind == VALUE
+            and not self.names
+            and isinstance(self.node, tree.Name)
+            and self.expected is None
+        ):
+            return pe.key_of_name(instance, self.node)
+        scope = Scope(instance, instance.scope, runtime=True)
+        for name, entry in self.names:
+            scope.names[name] = entry
+        if self.kind == VALUE:
+            return pe.key(pe.comptime.evaluate(self.node, scope, self.expected))
+        entry = pe.resolve(self.node, scope)
+        if self.kind != GLOBAL and isinstance(entry, Global) and not entry.is_var:
+            entry = pe.comptime.global_value(entry) or entry
+        if self.kind == TASK and isinstance(entry, FunctionValue):
+            return ("task", *pe.task_id(entry, self.node.at))
+        if self.kind == GLOBAL and isinstance(entry, Global):
+            return ("global", pe.address_of(entry), pe.comptime.global_type(entry))
+        if self.kind == CALL and isinstance(entry, FunctionValue):
+            lowered = pe.function_if_known(entry, self.special)
+            return None if lowered is None else ("call", lowered.index, lowered.result)
+        return ("other", id(entry))
+
+
+def needs_read(node: tree.Expression, scope: Scope) -> bool:
+    """False if an expression depends only on local names, which depend on earlier reads."""
+    member = scope.instance.declarations
+    return any(name in member and scope.find(name) is None for name in free_names.all_names(node))
+
+
+def is_plain(value: Value) -> bool:
+    """True for values that mean the same on every PE (no addresses, functions or modules)."""
+    if isinstance(value, StructValue):
+        return all(is_plain(part) for part in value.fields.values())
+    if isinstance(value, ArrayValue):
+        return value.data.dtype != object or all(
+            is_plain(item) for item in value.data if isinstance(item, Value)
+        )
+    base = getattr(value, "base", None)
+    return base is None and not isinstance(value, PointerValue | FunctionValue | ModuleValue)
+
+
+def _local_names(node: tree.Expression, scope: Scope) -> tuple[tuple[str, Entry], ...] | None:
+    names: list[tuple[str, Entry]] = []
+    for name in free_names.all_names(node):
+        entry = scope.find(name)
+        if entry is None:
+            continue
+        if isinstance(entry, Cell):
+            entry = Cell(entry.name, entry.kind, entry.value, entry.mutable)
+            if entry.value is not None and not is_plain(entry.value):
+                return None
+        elif isinstance(entry, Value) and not is_plain(entry):
+            return None
+        names.append((name, entry))
+    return tuple(names)
+
+
+@dataclass(slots=True)
+class _Node:
+    read: Read | None = None
+    next: dict[Hashable, _Node] = field(default_factory=dict[Hashable, "_Node"])
+    function: int = -1
+
+
+@dataclass(slots=True)
+class FunctionMemo:
+    """Lowered versions of functions by text, specialisation and reads."""
+
+    roots: dict[Hashable, _Node] = field(default_factory=dict[Hashable, _Node])
+
+    def find(self, key: Hashable, pe: PeLowering, instance: ModuleInstance) -> int:
+        """Function index of a version that fits, -1 if there is none."""
+        node = self.roots.get(key)
+        while node is not None and node.function < 0:
+            if node.read is None:
+                return -1
+            node = node.next.get(node.read.key(pe, instance))
+        return -1 if node is None else node.function
+
+    def add(self, key: Hashable, reads: Sequence[tuple[Read, Hashable]], function: int) -> None:
+        """Remember a version with the reads its lowering made, in order."""
+        node = self.roots.setdefault(key, _Node())
+        for read, value in reads:
+            if node.function >= 0:
+                return
+            if node.read is None:
+                node.read = read
+            node = node.next.setdefault(value, _Node())
+        if node.read is None:
+            node.function = function

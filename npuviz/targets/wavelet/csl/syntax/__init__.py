@@ -1,0 +1,1 @@
+"""CSL text to syntax tree: grammar, parser, nodes, errors with their place."""

@@ -1,0 +1,116 @@
+"""CSL text to syntax tree: Lark's LALR parser with contextual lexing, built once per process."""
+
+from __future__ import annotations
+
+import threading
+from functools import lru_cache
+from importlib import resources
+from typing import Any, cast
+
+from lark import Lark, Token, UnexpectedCharacters, UnexpectedInput, UnexpectedToken
+from lark.exceptions import VisitError
+
+from npuviz.targets.wavelet.csl.syntax import tree
+from npuviz.targets.wavelet.csl.syntax.builder import TreeBuilder
+from npuviz.targets.wavelet.csl.syntax.errors import CslError
+from npuviz.targets.wavelet.csl.syntax.tree import Span
+
+MAX_TEXT = 4_000_000
+"""Characters of a file; longer ones are refused."""
+
+_lock = threading.Lock()
+
+_WORDS = {
+    "ASSIGN": "=",
+    "SEMICOLON": ";",
+    "COLON": ":",
+    "COMMA": ",",
+    "LPAR": "(",
+    "RPAR": ")",
+    "LBRACE": "{",
+    "RBRACE": "}",
+    "LSQB": "[",
+    "RSQB": "]",
+    "VBAR": "|",
+    "NAME": "a name",
+    "INTEGER": "a number",
+    "DOT": ".",
+    "__ANON_0": "=>",
+    "__ANON_1": "->",
+    "$END": "the end of the file",
+    "VARIABLE_KIND": "const, var or param",
+    "FUNCTION_KIND": "fn or task",
+}
+_SHOWN = ("SEMICOLON", "RPAR", "RBRACE", "RSQB", "COMMA", "COLON", "LBRACE", "LPAR", "ASSIGN", "VBAR", "NAME")
+
+
+@lru_cache(maxsize=1)
+def _parser() -> tuple[Lark, TreeBuilder]:
+    """The parser and the builder it calls; use them under `_lock` only."""
+    builder = TreeBuilder()
+    grammar = resources.files(__package__ or "").joinpath("csl.lark").read_text("utf-8")
+    lark = Lark(
+        grammar,
+        parser="lalr",
+        lexer="contextual",
+        keep_all_tokens=True,
+        maybe_placeholders=False,
+        transformer=cast(Any, builder),
+    )
+    return lark, builder
+
+
+def parse(text: str, path: str, index: int) -> tree.SourceFile:
+    """Parse the text of a file; `index` goes into every span. Raises CslError."""
+    start = Span(index, 1, 1, 1, 1)
+    if len(text) > MAX_TEXT:
+        raise CslError(start, f"the file has {len(text)} characters, at most {MAX_TEXT} are read")
+    with _lock:
+        lark, builder = _parser()
+        builder.file = index
+        try:
+            declarations = cast("tuple[tree.Declaration, ...]", lark.parse(text))
+        except VisitError as error:
+            if isinstance(error.orig_exc, CslError):
+                raise error.orig_exc from None
+            raise
+        except UnexpectedInput as error:
+            raise _syntax_error(error, index, text) from None
+    return tree.SourceFile(index, path, text, declarations)
+
+
+def _syntax_error(error: UnexpectedInput, index: int, text: str) -> CslError:
+    line, column = int(error.line), int(error.column)
+    at = Span(index, line, column, line, column + 1)
+    if isinstance(error, UnexpectedCharacters):
+        rest = text.splitlines()[line - 1][column - 1 :] if line <= text.count("\n") + 1 else ""
+        if rest.startswith(('"', "'")):
+            return CslError(at, "a string or character literal without its end")
+        if rest.startswith("/*"):
+            return CslError(at, "block comments do not exist in CSL", "use // on every line")
+        return CslError(at, f"unexpected character {error.char!r}")
+    if isinstance(error, UnexpectedToken):
+        return _unexpected_token(error, index, text)
+    return CslError(at, "this is not CSL")
+
+
+def _unexpected_token(error: UnexpectedToken, index: int, text: str) -> CslError:
+    token = cast(Token, error.token)
+    expected = set(error.accepts or error.expected)
+    if token.type == "$END":
+        lines = text.splitlines() or [""]
+        at = Span(index, len(lines), len(lines[-1]) + 1, len(lines), len(lines[-1]) + 2)
+        return CslError(at, "the file ends too early", _hint(expected))
+    at = Span(index, token.line or 1, token.column or 1, token.end_line or 1, token.end_column or 2)
+    found = str(token)
+    previous = cast("Token | None", (error.token_history or [None])[-1])
+    if "SEMICOLON" in expected and previous is not None and (previous.end_line or 0) < at.line:
+        line, column = previous.end_line or 1, previous.end_column or 1
+        place = Span(index, line, column, line, column + 1)
+        return CslError(place, f"expected ; at the end of the statement, found {found!r} on line {at.line}")
+    return CslError(at, f"unexpected {found!r}", _hint(expected))
+
+
+def _hint(expected: set[str]) -> str:
+    shown = [_WORDS[name] for name in _SHOWN if name in expected][:4]
+    return f"expected {' or '.join(shown)}" if shown and len(expected) < 24 else ""

@@ -1,0 +1,127 @@
+"""Why a wafer cannot go on, in sentences: faults, deadlocks with who waits for whom, logged hazards."""
+
+from npuviz.program.instruction import DetailTable
+from npuviz.sim.fabric import PORT_NAMES
+from npuviz.sim.machine import Hazard
+from npuviz.targets.wavelet.kernels import records as sk
+from npuviz.targets.wavelet.machine.engine import Engine
+from npuviz.targets.wavelet.explain.hazards import Hazards
+from npuviz.targets.wavelet.view.listing import WaveletListing
+from npuviz.targets.wavelet.view.observe import Observer
+from npuviz.targets.wavelet.explain.places import Places
+from npuviz.targets.wavelet.wafer import HOST_LAUNCH
+from npuviz.targets.wavelet.explain.waits import Waits
+
+SHOWN = 8
+"""Waits that a deadlock report names."""
+_FAULTS = {
+    int(code): text
+    for code, text in {
+        sk.FAULT_ADDRESS: "memory access at {value:#x}, outside the PE's memory in use",
+        sk.FAULT_STACK: "the stack would end at {value:#x}, beyond the PE's memory",
+        sk.FAULT_REGISTERS: "calls nest too deeply",
+        sk.FAULT_OPCODE: "no instruction {value}",
+        sk.FAULT_EDGE: "a word of color {low} leaves the fabric by {port}",
+        sk.FAULT_UNROUTED: "a word of color {low} arrives from {port}: this PE has no route for the color",
+        sk.FAULT_QUEUE: "input queue {value} has no color: it was not initialised",
+        sk.FAULT_THREAD: "microthread {value} has a live operation already",
+        sk.FAULT_FIFO: "FIFO {value} met empty or full, with the action fault",
+        sk.FAULT_FUNCTION: "no function {value}",
+        sk.FAULT_COLOR: "color or output queue {value} is not set up on this PE",
+        sk.FAULT_DSR: "no DSR {value}",
+        sk.FAULT_SHAPE: "no shape {value}",
+        sk.FAULT_OPERAND: "operand {value:#x} is no descriptor",
+    }.items()
+}
+
+
+class Explainer:
+    """Turns the state of a machine into sentences."""
+
+    def __init__(self, engine: Engine, observer: Observer, listing: WaveletListing) -> None:
+        self._engine = engine
+        self._observer = observer
+        self._places = Places(engine, listing)
+        self._waits = Waits(engine, observer, self._places)
+        self._hazards = Hazards(engine, observer, self._places)
+
+    def source(self, instruction: int) -> str:
+        """ "pe.csl:12: " of an instruction, "" if unknown."""
+        text = self._places.source(instruction)
+        return f"{text}: " if text else ""
+
+    def fault(self) -> tuple[str, str]:
+        """(place, sentence) of the fault that stopped the machine."""
+        s = self._engine.state
+        code, node, value = int(s[sk.H_FAULT]), int(s[sk.H_FAULT_NODE]), int(s[sk.H_FAULT_VALUE])
+        if code == sk.FAULT_ASSERT:
+            program = self._engine.wafer.programs[self._observer.program_of(node)]
+            message = program.messages[value] if 0 <= value < len(program.messages) else ""
+            is_named = message and not message.startswith("@assert failed at")
+            text = f"assertion failed{': ' + message if is_named else ''}"
+        else:
+            port = PORT_NAMES[value >> 8 & 7] if value >> 8 & 7 < len(PORT_NAMES) else ""
+            text = _FAULTS.get(code, "fault {value}").format(value=value, low=value & 0xFF, port=port)
+        source = self._route(code, node, value) or self.source(int(s[sk.H_FAULT_INSTRUCTION]))
+        return self._places.name(node), source + text
+
+    def _route(self, code: int, node: int, value: int) -> str:
+        """Where the route is configured that a fault is about, "" for other faults."""
+        if code not in (sk.FAULT_EDGE, sk.FAULT_UNROUTED):
+            return ""
+        sender = node if code == sk.FAULT_EDGE else self._waits.neighbour(node, value >> 8 & 7)
+        text = self._places.route_source(self._observer.program_of(sender), sender, value & 0xFF)
+        return f"{text}: " if text else ""
+
+    def deadlock(self) -> tuple[str, str]:
+        """(place, sentence): which command waits, and who waits for whom."""
+        engine, s = self._engine, self._engine.state
+        parts: list[str] = []
+        for index in range(int(s[sk.H_OLDEST]), int(s[sk.H_NEXT])):
+            state, left, _, _ = engine.command_state(index)
+            if state == 1:
+                command = engine.commands[index]
+                what, why = "transfer of", "to go"
+                if command.kind == HOST_LAUNCH:
+                    what, why = "launch of", "without unblock_cmd_stream()"
+                pes = "1 PE" if left == 1 else f"{left} PEs"
+                parts.append(f"host command {index} ({what} {command.subject}): {pes} {why}")
+        waits = self._waits.all()
+        cycle = self._waits.cycle(waits)
+        if cycle:
+            texts = [self._waits.sentence(wait) for wait in cycle[:SHOWN]]
+            parts.append(f"a cyclic wait of {len(cycle)} PEs: " + ", and ".join(texts))
+        others = [wait for wait in waits if all(wait is not each for each in cycle)]
+        room = max(0, SHOWN - len(cycle))
+        parts += [self._waits.sentence(wait) for wait in others[:room]]
+        if len(others) > room:
+            parts.append(f"{len(others) - room} more wait")
+        first = (cycle or waits)[0].node if waits else -1
+        return self._places.name(first), "nothing can happen any more: " + "; ".join(parts)
+
+    def endless(self, limit: int) -> tuple[str, str]:
+        """(place, sentence) of a run that has reached its limit: who is at work, and who waits."""
+        found: list[tuple[int, str]] = []
+        s = self._engine.state
+        for node in range(len(self._engine.program.nodes.x)):
+            b = self._observer.block(node)
+            if b and int(s[b + sk.B_TASK]) >= 0:
+                source = self._places.source(int(s[b + sk.B_LINE]))
+                found.append(
+                    (node, f"{self._places.name(node)} is in {self._observer.task_name(node)} ({source})")
+                )
+            if len(found) == SHOWN:
+                break
+        texts = [text for _, text in found] or [
+            self._waits.sentence(wait) for wait in self._waits.all()[:SHOWN]
+        ]
+        text = f"the run has not ended after {limit:,} cycles (--set limit=N for more): {'; '.join(texts)}"
+        return self._places.name(found[0][0]) if found else "", text
+
+    def waits(self) -> DetailTable:
+        """Who waits for whom now, as a report."""
+        return self._waits.table(self._waits.all())
+
+    def hazards(self) -> list[Hazard]:
+        """What the hardware leaves to the programmer and went wrong so far, by cycle."""
+        return self._hazards.all()

@@ -1,0 +1,291 @@
+"""What the hardware leaves to the programmer and went wrong, in sentences with their source line.
+
+Most of it the kernels log when it happens. What only shows at the end (words that nobody takes, tasks that
+stay blocked) is read from the state of a machine that has ended or can do nothing any more.
+wavelet-fabric.md section 11 has the table; the letters in comments are its ids.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from npuviz.sim.fabric import PORT_NAMES
+from npuviz.sim.machine import Hazard
+from npuviz.targets.wavelet.kernels import isa
+from npuviz.targets.wavelet.kernels import program_records as pk
+from npuviz.targets.wavelet.kernels import records as sk
+from npuviz.targets.wavelet.machine.engine import Engine
+from npuviz.targets.wavelet.view.observe import Observer, held_words
+from npuviz.targets.wavelet.explain.places import Places
+from npuviz.targets.wavelet.wafer import HOST_COPY_IN, HOST_LAUNCH
+from npuviz.targets.wavelet.explain.waits import held_ports, why_held
+
+MOST_OF_A_KIND = 64
+"""Findings at the end of one kind that are listed: a million PEs may share one mistake."""
+_ENDED = (sk.STATUS_FINISHED, sk.STATUS_DEADLOCK)
+_LOGGED = {
+    int(code): text
+    for code, text in {
+        sk.LOG_CONTROL_UNBOUND: (  # C1
+            "control-unbound",
+            "a control wavelet names task id {value}, to which no control task is bound: it is dropped",
+        ),
+        sk.LOG_THREAD_BUSY: (  # Q1
+            "thread-busy",
+            "{thread} has a live operation: on the chip two corrupt each other; here the start waits",
+        ),
+        sk.LOG_LENGTHS: (  # O2
+            "operand-lengths",
+            "the operands of this operation have different lengths; one has {value} elements",
+        ),
+        sk.LOG_ABSORBED: (  # T2
+            "activation-absorbed",
+            "task {task} is active already and has not run: this activation has no effect",
+        ),
+        sk.LOG_NO_INDEX: (  # O1
+            "missing-index",
+            "an operand has wavelet_index_offset and the operation gives no .index",
+        ),
+        sk.LOG_TWO_ARRIVALS: (  # R2
+            "two-arrivals",
+            "two wavelets of color {value} arrive in one cycle from different directions",
+        ),
+        sk.LOG_QUEUE_BUSY: ("queue-busy", "input queue {value} is read by two live operations"),  # Q1
+        sk.LOG_OUTPUT_BUSY: ("queue-busy", "{queue}color {low} is written by two live operations"),  # Q1
+        sk.LOG_REBOUND: (
+            "queue-not-empty",
+            "{direction} queue {queue_id} gets color {low} while it holds words",
+        ),  # Q2
+        sk.LOG_MIXED: (  # Q2
+            "queue-not-empty",
+            "{queue}color {low} is sent while the queue still holds words of another color",
+        ),
+        sk.LOG_NO_ADVANCE: (  # C2
+            "switch-stays",
+            "SWITCH_ADV on color {value} at the last position without ring_mode has no effect",
+        ),
+        sk.LOG_UNBOUND_TASK: (
+            "task-unbound",
+            "id {value} is activated and no local task is bound to it",
+        ),  # T1
+    }.items()
+}
+_ROUTED = (sk.LOG_TWO_ARRIVALS, sk.LOG_NO_ADVANCE)
+"""Kinds whose value is a color and whose source is the color's configuration."""
+
+
+class Hazards:
+    """Reads hazards out of an engine's state."""
+
+    def __init__(self, engine: Engine, observer: Observer, places: Places) -> None:
+        self._engine = engine
+        self._observer = observer
+        self._places = places
+        self._wide_copies: dict[int, bool] = {}
+
+    def all(self) -> list[Hazard]:
+        """Hazards up to now, by cycle; equal ones of one place and instruction are named once."""
+        found = [*self._logged(), *self._copies()]
+        if int(self._engine.state[sk.H_STATUS]) in _ENDED:
+            found += self._at_the_end()
+        return sorted(found, key=lambda hazard: hazard.cycle)
+
+    # --- while it runs -----------------------------------------------------------------------------------
+
+    def _logged(self) -> Iterator[Hazard]:
+        seen: set[tuple[int, int, int, int]] = set()
+        for cycle, node, kind, value, instruction in self._engine.log_rows():
+            if (kind != sk.LOG_BOUNDS and kind not in _LOGGED) or (node, kind, value, instruction) in seen:
+                continue
+            seen.add((node, kind, value, instruction))
+            if kind == sk.LOG_BOUNDS:
+                word, text = "out-of-bounds", self._bounds(node, value)  # O3
+            else:
+                word, text = _LOGGED[kind]
+                text = text.format(**self._words(node, value))
+            source = self._places.source(instruction)
+            if kind in _ROUTED:
+                source = self._places.route_source(self._observer.program_of(node), node, value)
+            yield self._hazard(cycle, node, word, text, source, instruction)
+
+    def _hazard(
+        self, cycle: int, node: int, kind: str, text: str, source: str = "", instruction: int = -1
+    ) -> Hazard:
+        name = self._places.name(node)
+        start = f"{source}: " if source else ""
+        return Hazard(cycle, name, instruction, kind, f"{start}{name}: {text}")
+
+    def _words(self, node: int, value: int) -> dict[str, str | int]:
+        queue = value >> 8 & 0xFF
+        return {
+            "value": value,
+            "low": value & 0xFF,
+            "queue": f"output queue {queue}: " if queue < 8 else "",
+            "queue_id": queue,
+            "direction": "output" if value >> 16 & 1 else "input",
+            "thread": "the main thread" if value == sk.MAIN else f"microthread {value}",
+            "task": self._task_name(node, value),
+        }
+
+    def _task_name(self, node: int, number: int) -> str:
+        program = self._observer.program_of(node)
+        tasks = self._engine.wafer.programs[program].tasks if program >= 0 else ()
+        names = [task.name for task in tasks if task.kind == isa.ID_LOCAL and task.id == number]
+        return f"{names[0]} (id {number})" if names else str(number)
+
+    def _bounds(self, node: int, value: int) -> str:
+        base, last = value & (1 << sk.LAST_SHIFT) - 1, (value >> sk.LAST_SHIFT) - sk.LAST_BIAS
+        symbols = self._engine.wafer.programs[self._observer.program_of(node)].symbols
+        symbol = next((s for s in symbols if s.address <= base < s.address + s.size_bytes), None)
+        if symbol is None:
+            return f"a DSD begins at {base:#x} and ends at {last:#x}, outside its variable"
+        way = (
+            f"{last - symbol.address - symbol.size_bytes} bytes behind its end"
+            if last > base
+            else "before its begin"
+        )
+        if last == symbol.address + symbol.size_bytes:
+            way = "just behind its end"
+        where = f"{symbol.address:#x}..{symbol.address + symbol.size_bytes:#x}"
+        return f"a DSD over {symbol.name} ({symbol.type} at {where}) has its last element at {last:#x}, {way}"
+
+    def _copies(self) -> Iterator[Hazard]:
+        """16-bit copies whose words have upper halves, which do not arrive (H3)."""
+        for index, command in enumerate(self._engine.commands):
+            if command.kind != HOST_COPY_IN or not command.is_16bit or command.data is None:
+                continue
+            if index not in self._wide_copies:
+                self._wide_copies[index] = bool((np.asarray(command.data).astype(np.uint32) >> 16).any())
+            state, _, start, _ = self._engine.command_state(index)
+            if state and self._wide_copies[index]:
+                text = (
+                    f"host command {index}: a 16-bit copy to {command.subject} has words with upper halves: "
+                )
+                yield Hazard(start, "host", -1, "upper-half-lost", text + "they are dropped")
+
+    # --- at the end --------------------------------------------------------------------------------------
+
+    def _at_the_end(self) -> list[Hazard]:
+        counts: dict[str, int] = {}
+        found: list[Hazard] = []
+        for hazard in self._left_over():
+            counts[hazard.kind] = counts.get(hazard.kind, 0) + 1
+            if counts[hazard.kind] <= MOST_OF_A_KIND:
+                found.append(hazard)
+        return found
+
+    def _left_over(self) -> Iterator[Hazard]:
+        s, program = self._engine.state, self._engine.program
+        blocks = s[int(s[sk.H_NODES]) + np.arange(len(program.nodes.x))]
+        for index, template in enumerate(program.templates):
+            nodes = np.flatnonzero((program.nodes.class_of == index) & (blocks > 0))
+            b = blocks[nodes]
+            for color, place in template.channels.items():
+                for at in np.flatnonzero(s[b + place + sk.C_HELD] > 0).tolist():
+                    yield from self._channel(int(nodes[at]), color, int(b[at]) + place)
+            if template.program < 0:
+                continue
+            for number, place in template.queues.items():
+                for at in np.flatnonzero(s[b + place + sk.Q_COUNT] > 0).tolist():
+                    yield self._queue(int(nodes[at]), number, int(b[at]) + place)
+            is_blocked = (s[b + sk.B_ACTIVE] & s[b + sk.B_BLOCKED]) | (
+                s[b + sk.B_THREADS] & s[b + sk.B_UT_BLOCKED] & 0xFF
+            )
+            for at in np.flatnonzero(is_blocked).tolist():
+                yield from self._blocked(int(nodes[at]), int(b[at]))
+            if int(s[sk.H_STATUS]) == sk.STATUS_DEADLOCK:
+                at_rest = (s[b + sk.B_TASK] < 0) & (s[b + sk.B_THREADS] == 0)
+                for at in np.flatnonzero(at_rest & (s[b + sk.B_LAUNCH_COMMAND] >= 0)).tolist():
+                    yield self._stream(int(nodes[at]), int(b[at]))
+        yield from self._open_lines()
+
+    def _end(self) -> int:
+        return int(self._engine.state[sk.H_CYCLE])
+
+    def _channel(self, node: int, color: int, at: int) -> Iterator[Hazard]:
+        words = self._engine.state[at : at + sk.CHANNEL_HEADER]
+        routes = int(words[sk.C_POSITIONS + int(words[sk.C_POSITION])])
+        count, ports = held_words(words), held_ports(words)
+        kind = ""
+        if int(words[sk.C_CLOSED]):
+            kind = "teardown-left"  # R6
+        elif not int(words[sk.C_ROUTED]):
+            kind = "words-left"  # R4
+        elif not any(routes >> port & 1 for port in ports):
+            kind = "route-refused"  # R1
+        elif routes >> 8 & 1 and int(words[sk.C_QUEUE]) < 0:
+            kind = "words-left"  # R4
+        if kind:
+            names = " and ".join(PORT_NAMES[port] for port in ports)
+            text = f"{_words(count)} of color {color} from {names} stay in the router: {why_held(words)}"
+            source = self._places.route_source(self._observer.program_of(node), node, color)
+            yield self._hazard(self._end(), node, kind, text, source)
+
+    def _queue(self, node: int, number: int, at: int) -> Hazard:
+        """Words that neither an operation nor a task takes (R4); a control word first is C1."""
+        s = self._engine.state
+        head = int(s[at + sk.Q_RING + int(s[at + sk.Q_HEAD]) * sk.ENTRY_WORDS])
+        identity, color = int(s[at + sk.Q_ID]), int(s[at + sk.Q_COLOR])
+        program = self._engine.wafer.programs[self._observer.program_of(node)]
+        block = self._observer.block_words(node)
+        kind, why = "words-left", "no operation reads them"
+        if head & sk.MARK_CONTROL:
+            kind, why = "control-blocked", "the first is a control wavelet"
+        is_bound = any(task.kind == isa.ID_DATA and task.id == identity for task in program.tasks)
+        if 0 <= identity < 63 and int(block[sk.B_BLOCKED]) >> identity & 1:
+            why += f" and data task id {identity} is blocked"
+        elif not is_bound:
+            why += f" and no data task is bound to id {identity}"
+        name = f"input queue {number}" if number < 8 else "the queue"
+        text = f"{_words(int(s[at + sk.Q_COUNT]))} stay in {name} of color {color}: {why}"
+        return self._hazard(self._end(), node, kind, text)
+
+    def _blocked(self, node: int, b: int) -> Iterator[Hazard]:
+        s = self._engine.state
+        tasks = int(s[b + sk.B_ACTIVE]) & int(s[b + sk.B_BLOCKED])
+        threads = int(s[b + sk.B_THREADS]) & int(s[b + sk.B_UT_BLOCKED]) & 0xFF
+        for number in range(63):
+            if tasks >> number & 1:
+                text = f"task {self._task_name(node, number)} is active and stays blocked"
+                yield self._hazard(self._end(), node, "task-blocked", text)  # U1
+        for number in range(8):
+            if threads >> number & 1:
+                line = int(self._observer.thread(node, number)[sk.T_LINE])
+                text = f"microthread {number} is blocked and has an operation that cannot go on"
+                yield self._hazard(
+                    self._end(), node, "thread-blocked", text, self._places.source(line), line
+                )  # U1
+
+    def _stream(self, node: int, b: int) -> Hazard:
+        """A launched function whose PE has not let the host go on (H1)."""
+        s = self._engine.state
+        command = self._engine.commands[int(s[b + sk.B_LAUNCH_COMMAND])]
+        program = self._engine.wafer.programs[self._observer.program_of(node)]
+        export = next((e for e in program.exports if e.name == command.subject), None)
+        source, line = "", -1
+        if command.kind == HOST_LAUNCH and export is not None and export.function >= 0:
+            words = self._engine.words
+            group = self._observer.class_word(node, pk.L_PROGRAM)
+            line = int(words[group + pk.G_FIRST]) + program.functions[export.function].entry
+            source = self._places.source(line)
+        text = (
+            f"{command.subject} has ended here, nothing runs, and unblock_cmd_stream() was not called: "
+            "the next host command waits for ever"
+        )
+        return self._hazard(self._end(), node, "stream-blocked", text, source, line)
+
+    def _open_lines(self) -> Iterator[Hazard]:
+        """Text without its newline, which the vendor's tools drop silently (H3)."""
+        open_lines: dict[int, str] = {}
+        for _, node, kind, value, _ in self._engine.log_rows():
+            if kind == sk.LOG_PRINT:
+                open_lines[node] = "" if value == 10 else open_lines.get(node, "") + chr(value)
+        for node, text in open_lines.items():
+            if text:
+                yield self._hazard(
+                    self._end(), node, "print-left", f"printed {text[:60]!r} without a newline"
+                )
+
+
+def _words(count: int) -> str:
+    return "1 word" if count == 1 else f"{count} words"

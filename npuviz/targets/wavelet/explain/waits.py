@@ -1,0 +1,285 @@
+"""Who waits for whom on a wafer: threads, idle PEs, held words, the PEs they need, and cycles among them."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from npuviz.program.instruction import DetailTable
+from npuviz.sim.fabric import PORT_NAMES
+from npuviz.targets.wavelet.kernels import program_records as pk
+from npuviz.targets.wavelet.kernels import records as sk
+from npuviz.targets.wavelet.machine.engine import Engine
+from npuviz.targets.wavelet.view.observe import Observer, held_words, operation_name
+from npuviz.targets.wavelet.explain.places import Places
+
+MOST_ROWS = 1000
+"""Waits that are looked at: a wafer may have a million."""
+NUM_PORTS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Something that cannot go on.
+
+    who   "main thread", "microthread 2", "idle", "color 3"
+    what  what it waits for; `awaited` are the nodes that could bring it or make room, () unknown
+    """
+
+    node: int
+    who: str
+    what: str
+    instruction: int = -1
+    awaited: tuple[int, ...] = ()
+
+
+class Waits:
+    """Reads the waits of an engine's state."""
+
+    def __init__(self, engine: Engine, observer: Observer, places: Places) -> None:
+        self._engine = engine
+        self._observer = observer
+        self._places = places
+
+    def all(self) -> list[Waiting]:
+        """Everything that waits now, at most `MOST_ROWS`, by node."""
+        found: list[Waiting] = []
+        nodes = np.arange(len(self._engine.program.nodes.x))
+        s = self._engine.state
+        for node in nodes[s[int(s[sk.H_NODES]) + nodes] > 0].tolist():
+            found += self._of_node(node)
+            if len(found) >= MOST_ROWS:
+                break
+        return found
+
+    def cycle(self, waits: Sequence[Waiting]) -> list[Waiting]:
+        """Waits of which each needs the PE of the next, the last one that of the first; [] without."""
+        of_node: dict[int, list[Waiting]] = {}
+        for wait in waits:
+            if wait.awaited and not wait.who.startswith("color"):
+                of_node.setdefault(wait.node, []).append(wait)
+        done: set[int] = set()
+        for start in of_node:
+            path: list[Waiting] = []
+            pending = [iter(of_node[start])] if start not in done else []
+            steps: list[Iterator[int]] = []
+            while pending:
+                if len(steps) < len(pending):
+                    wait = next(pending[-1], None)
+                    if wait is None:
+                        pending.pop()
+                        continue
+                    path.append(wait)
+                    steps.append(iter(wait.awaited))
+                following = next(steps[-1], None)
+                if following is None:
+                    steps.pop()
+                    done.add(path.pop().node)
+                    continue
+                if following == path[-1].node:
+                    continue
+                where = next((i for i, wait in enumerate(path) if wait.node == following), -1)
+                if where >= 0:
+                    return path[where:]
+                if following in of_node and following not in done:
+                    pending.append(iter(of_node[following]))
+        return []
+
+    def sentence(self, wait: Waiting) -> str:
+        """One wait: "PE(1,0) main thread (pe.csl:12) waits for words of color 1 from PE(0,0)"."""
+        source = self._places.source(wait.instruction)
+        where = f" ({source})" if source else ""
+        return f"{self._places.name(wait.node)} {wait.who}{where} {wait.what}"
+
+    def table(self, waits: Sequence[Waiting]) -> DetailTable:
+        """The waits as a report."""
+        in_cycle = {id(wait) for wait in self.cycle(waits)}
+        rows = tuple(
+            (
+                self._places.name(wait.node),
+                wait.who,
+                wait.what,
+                self._places.source(wait.instruction),
+                "in the cycle" if id(wait) in in_cycle else "",
+            )
+            for wait in waits
+        )
+        return DetailTable("Who waits for whom", ("PE", "Who", "Waits", "Source", "Cycle"), rows)
+
+    # --- one node ----------------------------------------------------------------------------------------
+
+    def _of_node(self, node: int) -> Iterator[Waiting]:
+        if self._observer.program_of(node) >= 0:
+            yield from self._threads(node)
+            yield from self._tasks(node)
+        for color, words in self._observer.channels(node):
+            if words[sk.C_HELD]:
+                yield self._channel(node, color, words)
+
+    def _threads(self, node: int) -> Iterator[Waiting]:
+        block = self._observer.block_words(node)
+        for number in range(sk.NUM_THREADS):
+            if int(block[sk.B_THREADS]) >> number & 1:
+                thread = self._observer.thread(node, number)
+                who = "main thread" if number == sk.MAIN else f"microthread {number}"
+                what, awaited = self._operation(node, number)
+                yield Waiting(node, who, what, int(thread[sk.T_LINE]), awaited)
+        cursor = int(block[sk.B_MAP_WAIT])
+        if cursor > 0:
+            words = self._engine.state[cursor : cursor + sk.OPERAND_WORDS]
+            what, awaited = self._operand(node, words)
+            yield Waiting(node, "@map", what, int(block[sk.B_LINE]), awaited)
+        elif cursor == -2:
+            what = "waits for the end of the operation that its microthread still has"
+            yield Waiting(node, "main thread", what, int(block[sk.B_LINE]))
+
+    def _operation(self, node: int, number: int) -> tuple[str, tuple[int, ...]]:
+        thread = self._observer.thread(node, number)
+        name, left = operation_name(int(thread[sk.T_OP])), int(thread[sk.T_LEFT])
+        wait = self._observer.wait(node, number)
+        prefix = f"in {name}, {left} left, "
+        if wait == sk.WAIT_BLOCKED:
+            return prefix + "is blocked and nothing unblocks it", ()
+        wanted = {sk.WAIT_INPUT: sk.KIND_INPUT, sk.WAIT_OUTPUT: sk.KIND_OUTPUT}.get(wait, sk.KIND_FIFO)
+        for place in range(4):
+            a = sk.T_OPERANDS + place * sk.OPERAND_WORDS
+            if int(thread[a + sk.A_KIND]) == wanted:
+                what, awaited = self._operand(node, thread[a : a + sk.OPERAND_WORDS])
+                return prefix + what, awaited
+        return prefix + "waits", ()
+
+    def _operand(self, node: int, words: np.ndarray) -> tuple[str, tuple[int, ...]]:
+        kind = int(words[sk.A_KIND])
+        if kind == sk.KIND_INPUT:
+            color = int(self._engine.state[int(words[sk.A_RECORD]) + sk.Q_COLOR])
+            sources = self.sources(node, color)
+            return f"waits for words of color {color}{self._names(' from ', sources)}", sources
+        if kind == sk.KIND_OUTPUT:
+            color = int(words[sk.A_COLOR])
+            takers = self.blockers(node, color)
+            return f"waits for room on color {color}{self._names(' behind ', takers)}", takers
+        return f"waits for FIFO {int(words[sk.A_QUEUE])}", ()
+
+    def _tasks(self, node: int) -> Iterator[Waiting]:
+        block = self._observer.block_words(node)
+        program = self._engine.wafer.programs[self._observer.program_of(node)]
+        active = int(block[sk.B_ACTIVE]) & int(block[sk.B_BLOCKED])
+        names = {task.id: task.name for task in program.tasks}
+        for number in range(63):
+            if active >> number & 1:
+                yield Waiting(node, f"task {names.get(number, number)}", "is active but blocked")
+        is_idle = int(block[sk.B_TASK]) < 0 and not int(block[sk.B_THREADS])
+        if not is_idle or int(block[sk.B_LAUNCH_COMMAND]) < 0:
+            return
+        colors = [int(q[sk.Q_COLOR]) for q in self._queues(node) if not int(q[sk.Q_COUNT])]
+        colors = sorted({color for color in colors if color >= 0})
+        sources = tuple(sorted({n for color in colors for n in self.sources(node, color)} - {node}))
+        what = "has not called unblock_cmd_stream() and runs nothing"
+        if sources:
+            listed = ", ".join(map(str, colors[:4]))
+            what += f"; it could get words of color {listed}{self._names(' from ', sources)}"
+        yield Waiting(node, "idle", what, -1, sources)
+
+    def _queues(self, node: int) -> Iterator[np.ndarray]:
+        for number in range(pk.NUM_QUEUES):
+            if self._observer.class_word(node, pk.L_QUEUE + number):
+                yield self._observer.queue(node, number)
+
+    def _channel(self, node: int, color: int, words: np.ndarray) -> Waiting:
+        ports = held_ports(words)
+        names = "+".join(PORT_NAMES[port] for port in ports)
+        count = held_words(words)
+        reason = why_held(words)
+        text = f"holds {count} word{'s' if count != 1 else ''} that came by {names}: {reason}"
+        return Waiting(node, f"color {color}", text, -1, self.blockers(node, color))
+
+    def _names(self, word: str, nodes: Sequence[int]) -> str:
+        if not nodes:
+            return ""
+        more = f" and {len(nodes) - 3} more" if len(nodes) > 3 else ""
+        return word + ", ".join(map(self._places.name, nodes[:3])) + more
+
+    # --- routes ------------------------------------------------------------------------------------------
+
+    def sources(self, node: int, color: int) -> tuple[int, ...]:
+        """PEs whose words of a color can come to the processor of a node, by the routes of all positions."""
+        found: set[int] = set()
+        todo, seen = [node], {node}
+        while todo:
+            here = todo.pop()
+            words = self._channel_words(here, color)
+            if words is None:
+                continue
+            receive = 0
+            for position in range(4):
+                word = int(words[sk.C_POSITIONS + position])
+                receive |= word & 0x1F if word >> 16 else 0
+            if receive & 1 and self._observer.program_of(here) >= 0:
+                found.add(here)
+            for port in range(1, NUM_PORTS):
+                neighbour = self.neighbour(here, port)
+                if receive >> port & 1 and neighbour >= 0 and neighbour not in seen:
+                    seen.add(neighbour)
+                    todo.append(neighbour)
+        return tuple(sorted(found))
+
+    def blockers(self, node: int, color: int) -> tuple[int, ...]:
+        """Nodes at which words of a color that leave a node are held in the end."""
+        found: set[int] = set()
+        todo, seen = [node], {node}
+        while todo:
+            here = todo.pop()
+            words = self._channel_words(here, color)
+            if words is None or int(words[sk.C_CLOSED]) or not int(words[sk.C_ROUTED]):
+                found.add(here)
+                continue
+            routes = int(words[sk.C_POSITIONS + int(words[sk.C_POSITION])])
+            if int(words[sk.C_HELD]) and not any(routes >> port & 1 for port in held_ports(words)):
+                found.add(here)
+                continue
+            if routes >> 8 & 1 and self._is_queue_full(here, int(words[sk.C_QUEUE])):
+                found.add(here)
+            for port in range(1, NUM_PORTS):
+                neighbour = self.neighbour(here, port)
+                if routes >> 8 + port & 1 and neighbour >= 0 and neighbour not in seen:
+                    seen.add(neighbour)
+                    todo.append(neighbour)
+        return tuple(sorted(found))
+
+    def _is_queue_full(self, node: int, number: int) -> bool:
+        if number < 0 or self._observer.program_of(node) < 0:
+            return True
+        words = self._observer.queue(node, number)
+        return int(words[sk.Q_COUNT]) >= int(words[sk.Q_LIMIT]) - 1
+
+    def _channel_words(self, node: int, color: int) -> np.ndarray | None:
+        start = self._observer.class_word(node, pk.L_CHANNEL + color) if 0 <= color < 24 else 0
+        if not start:
+            return None
+        return self._observer.block_words(node)[start : start + sk.CHANNEL_HEADER]
+
+    def neighbour(self, node: int, port: int) -> int:
+        """The node behind a port, below 0 without one."""
+        words = self._engine.words
+        return int(words[int(words[pk.P_NODES]) + node * pk.NODE_WORDS + pk.NODE_NEIGHBOUR + port])
+
+
+def held_ports(words: np.ndarray) -> list[int]:
+    """Ports of a channel whose buffers hold words."""
+    return [p for p in range(NUM_PORTS) if int(words[sk.C_PORTS + p * sk.PORT_WORDS + sk.R_COUNT])]
+
+
+def why_held(words: np.ndarray) -> str:
+    """Why the words of a channel do not go on, if nothing moves any more."""
+    routes = int(words[sk.C_POSITIONS + int(words[sk.C_POSITION])])
+    ports = held_ports(words)
+    if int(words[sk.C_CLOSED]):
+        return "the color is in teardown and nothing leaves it"
+    if not int(words[sk.C_ROUTED]):
+        return "the color has no route here and no host transfer takes it"
+    if not any(routes >> port & 1 for port in ports):
+        names = " or ".join(PORT_NAMES[port] for port in ports)
+        return f"the route does not accept words from {names} (rx) now"
+    if routes >> 8 & 1 and int(words[sk.C_QUEUE]) < 0:
+        return "the route leads to RAMP and no queue of the PE takes the color"
+    return "held back from ahead"

@@ -1,0 +1,283 @@
+"""Opening CSL programs: a compiled folder, a layout file, or a folder with its command scripts."""
+
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from npuviz.base.errors import FormatError, UsageError
+from npuviz.base.progress import Progress
+from npuviz.program.program import Note
+from npuviz.targets.wavelet.load.compiled import (
+    RUN_FILE,
+    WAFER_FILE,
+    is_compiled,
+    load_run,
+    load_wafer,
+)
+from npuviz.targets.wavelet.host.cslc import CompileOptions, parse_arguments
+from npuviz.targets.wavelet.load.launches import LAUNCH, launch_note, launches
+from npuviz.targets.wavelet.host.shims import environment, write_shims
+from npuviz.targets.wavelet.wafer import HostCommand, Wafer
+
+SCRIPT_PATTERN = "commands_*.sh"
+DEFAULT_SCRIPT = "commands_wse3.sh"
+SCRIPT_SECONDS = 600
+MOST_NEIGHBOURS = 1000
+SDK_LAYOUT_MACRO = "%python_sdk_paint"
+COMPILE_SETTINGS = ("arch", "params", "colors", "fabric-dims", "fabric-offsets", "import-path", "fp16-format")
+"""Settings of `--set` that mean what the option of this name means to the compiler."""
+RUN_SETTINGS = ("arch", "run", "script")
+"""Settings that choose among the runs of a folder."""
+
+
+@dataclass(frozen=True)
+class OpenedProgram:
+    """A program to run, and what its host asks of it.
+
+    commands  empty if no host program has run: the machine then offers what can be launched
+    notes     what the user should know about where it came from
+    """
+
+    wafer: Wafer
+    commands: tuple[HostCommand, ...]
+    title: str
+    notes: tuple[Note, ...]
+
+
+def accepts(path: Path, head: bytes) -> bool:
+    """Whether a file is a CSL program: a layout file, or one of the files in a compiled folder."""
+    return path.name in (WAFER_FILE, RUN_FILE) or path.suffix.lower() == ".csl"
+
+
+def accepts_folder(path: Path) -> bool:
+    """Whether a folder holds a compiled program, or command scripts."""
+    try:
+        return is_compiled(path) or bool(scripts_of(path))
+    except OSError:
+        return False
+
+
+def scripts_of(folder: Path) -> tuple[Path, ...]:
+    """The command scripts of a program folder."""
+    return tuple(sorted(folder.glob(SCRIPT_PATTERN)))
+
+
+def is_own_setting(name: str) -> bool:
+    """Whether a `--set` key belongs to opening rather than to the machine: arch, params, params.NAME, .."""
+    own = (*COMPILE_SETTINGS, *RUN_SETTINGS, LAUNCH)
+    return name in own or name.startswith(("params.", "colors."))
+
+
+def open_program(path: Path, settings: Mapping[str, str], progress: Progress) -> OpenedProgram:
+    """Read, compile or run what a path names. Raises NpuvizError, OSError."""
+    if path.name in (WAFER_FILE, RUN_FILE) and not path.is_dir():
+        path = path.parent
+    if path.is_dir():
+        if is_compiled(path):
+            _refuse(settings, ())
+            return _opened(path, path.resolve().name, (), settings.get(LAUNCH, ""))
+        if scripts_of(path):
+            return _run_folder(path, settings, progress)
+        raise FormatError(
+            path,
+            expected=f"a compiled program ({WAFER_FILE}) or {SCRIPT_PATTERN}",
+            hint="compile it with npuviz csl cslc, or open its layout file",
+        )
+    _refuse(settings, RUN_SETTINGS[1:])
+    return _compile_file(path, settings, progress)
+
+
+def _opened(folder: Path, title: str, notes: Sequence[Note], launch: str = "") -> OpenedProgram:
+    wafer = load_wafer(folder)
+    recording = load_run(folder)
+    warnings = tuple(Note("warning", "compiler", text) for text in wafer.warnings)
+    if recording is None:
+        note = launch_note(wafer, launch)
+        return OpenedProgram(wafer, launches(wafer, launch), title, (*notes, *warnings, note))
+    if launch:
+        raise UsageError(f"--set launch={launch[:60]}: a host program has run here; its commands are used")
+    text = (
+        f"{len(recording.commands)} commands of the host, recorded from {recording.script or 'its program'}"
+    )
+    return OpenedProgram(wafer, recording.commands, title, (*notes, *warnings, Note("info", "host", text)))
+
+
+def _compile_file(path: Path, settings: Mapping[str, str], progress: Progress) -> OpenedProgram:
+    from npuviz.targets.wavelet.csl.compiler import compile_program
+
+    if not path.is_file():
+        raise UsageError(f"{path}: no such file")
+    options = compile_options(path, settings)
+    progress.report(-1.0, "compiling")
+    wafer = compile_program(
+        path,
+        options.arch,
+        params=options.params,
+        colors=options.colors,
+        fabric=options.fabric,
+        offset=options.offset if options.offset[0] >= 0 else (4, 1),
+        import_paths=options.import_paths,
+        fp16=options.fp16,
+    )
+    warnings = tuple(Note("warning", "compiler", text) for text in wafer.warnings)
+    launch = settings.get(LAUNCH, "")
+    return OpenedProgram(wafer, launches(wafer, launch), path.stem, (*warnings, launch_note(wafer, launch)))
+
+
+def compile_options(path: Path, settings: Mapping[str, str]) -> CompileOptions:
+    """What `--set` says to the compiler: `arch=wse2`, `params=M:4,N:6`, `params.M=4`. Raises UsageError."""
+    words = [str(path)]
+    for name, value in settings.items():
+        if name in COMPILE_SETTINGS:
+            words.append(f"--{name}={value}")
+        elif name.startswith(("params.", "colors.")):
+            group, _, key = name.partition(".")
+            words.append(f"--{group}={key}:{value}")
+    if words[0].startswith("-"):
+        words[0] = f"./{words[0]}"
+    return parse_arguments(words)
+
+
+def _refuse(settings: Mapping[str, str], names: Sequence[str]) -> None:
+    """Settings that mean nothing for what is opened."""
+    allowed = names or ()
+    for name in settings:
+        if not is_own_setting(name) or name == LAUNCH:
+            continue
+        if not allowed or name in allowed:
+            raise UsageError(f"--set {name}: means nothing for this path; it is for {_meaning(name)}")
+
+
+def _meaning(name: str) -> str:
+    return "folders with command scripts" if name in RUN_SETTINGS[1:] else "layout files"
+
+
+def _run_folder(folder: Path, settings: Mapping[str, str], progress: Progress) -> OpenedProgram:
+    """Run a folder's own script in a copy of it, with the stand-ins first on the path."""
+    for name in settings:
+        if is_own_setting(name) and name not in RUN_SETTINGS:
+            raise UsageError(f"--set {name}: the folder's own script says this; open its layout file instead")
+    script = _script(folder, settings)
+    progress.report(-1.0, f"running {script.name}")
+    with tempfile.TemporaryDirectory(prefix="npuviz-csl-") as scratch:
+        place = Path(scratch)
+        ran = run_script(script, place, SCRIPT_SECONDS)
+        compiled = compiled_folders(ran.folder)
+        if not compiled:
+            raise UsageError(f"{script}: compiled nothing; {ran.last_line() or f'exit code {ran.code}'}")
+        chosen = _chosen(compiled, ran.folder, settings)
+        result = "" if ran.code == 0 else f", which ended with exit code {ran.code}: {ran.last_line()}"
+        kind = "info" if ran.code == 0 else "warning"
+        note = Note(kind, "host", f"ran the folder's own {script.name} in a copy of the folder{result}")
+        return _opened(chosen, folder.resolve().name, (note,))
+
+
+def _script(folder: Path, settings: Mapping[str, str]) -> Path:
+    scripts = scripts_of(folder)
+    wanted = settings.get("script") or (f"commands_{settings['arch']}.sh" if "arch" in settings else "")
+    if wanted:
+        for script in scripts:
+            if script.name == wanted:
+                return script
+        raise UsageError(f"{folder}: no {wanted}; found {', '.join(script.name for script in scripts)}")
+    return next((script for script in scripts if script.name == DEFAULT_SCRIPT), scripts[0])
+
+
+def _chosen(compiled: Sequence[Path], root: Path, settings: Mapping[str, str]) -> Path:
+    """Of several compiled programs the one that `--set run=` names, else the last that ran."""
+    wanted = settings.get("run")
+    names = {str(path.relative_to(root)): path for path in compiled}
+    if wanted is not None:
+        if wanted not in names:
+            raise UsageError(f"--set run={wanted[:60]}: expected one of {', '.join(sorted(names))}")
+        return names[wanted]
+    with_run = [path for path in compiled if (path / RUN_FILE).is_file()]
+    if with_run:
+        return max(with_run, key=lambda path: (path / RUN_FILE).stat().st_mtime_ns)
+    return max(compiled, key=lambda path: (path / WAFER_FILE).stat().st_mtime_ns)
+
+
+@dataclass(frozen=True)
+class ScriptRun:
+    """What came of a command script; `code` is None when its time was up."""
+
+    folder: Path
+    code: int | None
+    output: str
+
+    def last_line(self) -> str:
+        """The last line that says something, cut to a readable length."""
+        lines = [line.strip() for line in self.output.splitlines() if line.strip()]
+        return lines[-1][:300] if lines else ""
+
+
+def run_script(script: Path, place: Path, seconds: float, settings: str = "") -> ScriptRun:
+    """Run a command script in a copy of its folder below `place`, with the stand-ins first on the path.
+
+    The neighbours of the folder are there as links, so that modules in ../libs are found.
+
+    settings  KEY=VALUE pairs for the machine, with commas between them
+    """
+    from npuviz.targets.wavelet.host.runtime import SETTINGS_VARIABLE
+
+    source = script.resolve().parent
+    folder = place / "copy" / (source.name or "program")
+    shutil.copytree(source, folder, ignore=shutil.ignore_patterns(".git"))
+    for neighbour in islice(source.parent.iterdir(), MOST_NEIGHBOURS):
+        if neighbour != source:
+            (folder.parent / neighbour.name).symlink_to(neighbour)
+    _expand_macros(folder / script.name)
+    shims = place / "shims"
+    write_shims(shims)
+    variables = environment()
+    variables["PATH"] = f"{shims}:{variables.get('PATH', '')}"
+    if settings:
+        variables[SETTINGS_VARIABLE] = settings
+    process = subprocess.Popen(
+        ["bash", script.name],
+        cwd=folder,
+        env=variables,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
+    try:
+        output, _ = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        _end(process)
+        output, _ = process.communicate()
+        return ScriptRun(folder, None, output)
+    except BaseException:
+        _end(process)
+        raise
+    return ScriptRun(folder, process.returncode, output)
+
+
+def _expand_macros(script: Path) -> None:
+    """Some published scripts hold a macro of their authors' tests; what it stands for is known."""
+    text = script.read_text(encoding="utf-8", errors="replace")
+    expanded = text.replace(SDK_LAYOUT_MACRO, "cs_python run.py")
+    if expanded != text:
+        script.write_text(expanded, encoding="utf-8")
+
+
+def _end(process: "subprocess.Popen[str]") -> None:
+    """End a script with everything that it started: they share a process group of their own."""
+    import os
+    import signal
+    from contextlib import suppress
+
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def compiled_folders(folder: Path) -> list[Path]:
+    """Folders below that hold a compiled program."""
+    return sorted(path.parent for path in folder.rglob(WAFER_FILE))

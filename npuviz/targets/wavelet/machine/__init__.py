@@ -1,0 +1,1 @@
+"""The wafer machine behind the contract: its words, its engine, its threads."""

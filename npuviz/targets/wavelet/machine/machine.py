@@ -1,0 +1,253 @@
+"""The wafer machine behind the contract: engine, observation and contents put together."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from npuviz.program.instruction import DetailTable
+from npuviz.program.program import Program
+from npuviz.sim.events import EventBuffer
+from npuviz.sim.machine import Hazard, Region
+from npuviz.sim.parts.kernel_machine import KernelMachine
+from npuviz.sim.stop import NO_STOPS, StopKind, StopReason
+from npuviz.targets.wavelet.kernels import records as sk
+from npuviz.targets.wavelet.view.description import describe, make_probes, number, write_tracks
+from npuviz.targets.wavelet.machine.engine import Engine
+from npuviz.targets.wavelet.explain.explainer import Explainer
+from npuviz.targets.wavelet.view.fabric import FabricViews
+from npuviz.targets.wavelet.view.frames import FrameViews
+from npuviz.targets.wavelet.view.listing import WaveletListing
+from npuviz.targets.wavelet.view.observe import Observer
+from npuviz.targets.wavelet.machine.payload import WaferPayload
+from npuviz.targets.wavelet.view.probes import ProbeTable
+from npuviz.targets.wavelet.spec import WaveletSpec
+from npuviz.targets.wavelet.wafer import HostCommand, Symbol, Wafer
+from npuviz.targets.wavelet.view.watched import watched_places
+
+
+@dataclass(frozen=True, slots=True)
+class Printed:
+    """A line that a PE printed; column and row in the rectangle, cycle that of its newline."""
+
+    cycle: int
+    column: int
+    row: int
+    text: str
+
+
+class _NoImage:
+    """All contents of a wafer lie in the state."""
+
+    def digest(self) -> str:
+        """Nothing beside the state."""
+        return hashlib.blake2b(b"", digest_size=16).hexdigest()
+
+
+class WaveletMachine(KernelMachine, FabricViews, FrameViews):
+    """One wafer with one program; see npuviz.sim.machine.Machine for the contract."""
+
+    def __init__(self, spec: WaveletSpec, program: Program) -> None:
+        payload = program.payload
+        assert isinstance(payload, WaferPayload)
+        listing = program.listing
+        assert isinstance(listing, WaveletListing)
+        engine = Engine(spec, payload.wafer)
+        numbering = number(watched_places(spec, payload.wafer, engine.program))
+        write_tracks(engine.program, numbering)
+        engine.event_margin = 16 * len(numbering.watched) + 64
+        observer = Observer(engine, listing, numbering)
+        description = describe(spec, payload.wafer, engine.program, numbering)
+        super().__init__(
+            program, description, engine, observer, make_probes(numbering), ProbeTable(observer), _NoImage()
+        )
+        self.engine = engine
+        self.observer = observer
+        self.numbering = numbering
+        self.listing = listing
+        self.explainer = Explainer(engine, observer, listing)
+        if payload.commands:
+            engine.add_commands(payload.commands)
+        if payload.is_closed:
+            engine.close()
+
+    @property
+    def wafer(self) -> Wafer:
+        """What it runs."""
+        return self.engine.wafer
+
+    def _broken(self, result: int) -> StopReason:
+        if result == sk.RESULT_COMMAND:
+            return StopReason(StopKind.UNTIL, self.cycle, detail="the command is done")
+        is_fault = result == sk.RESULT_FAULT
+        unit, detail = self.explainer.fault() if is_fault else self.explainer.deadlock()
+        kind = StopKind.FAULT if is_fault else StopKind.DEADLOCK
+        known = self._description.unit_named(f"{unit}.task")
+        return StopReason(kind, self.cycle, unit=known.name if known else unit, detail=detail)
+
+    def advance(self, until: int, stops: np.ndarray, events: EventBuffer | None) -> StopReason:
+        """Run, at most to the cycle at which a run counts as endless; see the contract."""
+        limit = self.engine.spec.limit
+        if self.is_finished or until <= limit or not int(self.engine.state[sk.H_CLOSED]):
+            return super().advance(until, stops, events)
+        reason = super().advance(limit, stops, events)
+        if reason.kind is not StopKind.UNTIL or self.cycle < limit:
+            return reason
+        unit, detail = self.explainer.endless(limit)
+        return StopReason(StopKind.HANG, self.cycle, unit=unit, detail=detail)
+
+    def _hit_unit(self, hits: np.ndarray) -> str:
+        element = int(hits.max()) - 2
+        return self.fabric.label(*divmod(element, self.fabric.columns)[::-1]) if element >= 0 else ""
+
+    # --- the host --------------------------------------------------------------------------------------
+
+    def host_command(self, command: HostCommand) -> int:
+        """Append a command; returns its index. Raises UsageError if the wafer cannot take it."""
+        self.engine.add_commands([command])
+        return len(self.engine.commands) - 1
+
+    def run_until_done(self, index: int, limit: int) -> StopReason:
+        """Run until a command is done, at most `limit` cycles (HANG).
+
+        Gives UNTIL when it is done; FAULT, DEADLOCK or FINISHED if the machine stopped before.
+        """
+        end = self.cycle + limit
+        while not self.is_done(index):
+            result, _ = self.engine.run(end, NO_STOPS, None, index)
+            if result in (sk.RESULT_FAULT, sk.RESULT_DEADLOCK):
+                return self._broken(result)
+            if self.is_done(index):
+                break
+            if result == sk.RESULT_FINISHED:
+                return StopReason(StopKind.FINISHED, self.cycle, detail="the program has ended")
+            if self.cycle >= end:
+                detail = f"host command {index} is not done after {limit} cycles"
+                return StopReason(StopKind.HANG, self.cycle, detail=detail)
+        return StopReason(StopKind.UNTIL, self.cycle, detail="the command is done")
+
+    def is_done(self, index: int) -> bool:
+        """Whether a command has ended."""
+        return self.engine.command_state(index)[0] == 2
+
+    def result(self, index: int) -> np.ndarray | None:
+        """(height, width, words) uint32 that a transfer to the host brought; None before it is done."""
+        return self.engine.result(index) if self.is_done(index) else None
+
+    def close(self) -> None:
+        """No more commands will come: the machine finishes when all are done."""
+        self.engine.close()
+
+    def printed(self) -> list[Printed]:
+        """Lines that PEs printed so far, by cycle; a line without its newline yet is not among them."""
+        nodes = self.engine.program.nodes
+        open_lines: dict[int, list[str]] = {}
+        found: list[Printed] = []
+        for cycle, node, kind, value, _ in self.engine.log_rows():
+            if kind != sk.LOG_PRINT:
+                continue
+            line = open_lines.setdefault(node, [])
+            if value == 10:
+                found.append(Printed(cycle, int(nodes.x[node]), int(nodes.y[node]), "".join(line)))
+                line.clear()
+            else:
+                line.append(chr(value))
+        return found
+
+    def traced(self, column: int, row: int, buffer: int) -> list[int]:
+        """Words that a PE wrote to a trace buffer, as value | (kind and buffer) << 32, in order."""
+        node = self.node_at(column, row)
+        return [
+            value
+            for _, who, kind, value, _ in self.engine.log_rows()
+            if kind == sk.LOG_TRACE and who == node and value >> 32 & 0xFF == buffer
+        ]
+
+    @property
+    def logs_hazards(self) -> bool:
+        """The kernels note them."""
+        return True
+
+    def hazards(self) -> Sequence[Hazard]:
+        """What the hardware leaves to the programmer and went wrong so far."""
+        return self.explainer.hazards()
+
+    def reports(self) -> Sequence[DetailTable]:
+        """Who waits for whom, once nothing can happen any more."""
+        is_stuck = int(self.engine.state[sk.H_STATUS]) == sk.STATUS_DEADLOCK
+        return (self.explainer.waits(),) if is_stuck else ()
+
+    # --- memories --------------------------------------------------------------------------------------
+
+    def node_at(self, column: int, row: int) -> int:
+        """Node of a place of the rectangle, -1 if nothing is there."""
+        grid = self.engine.program.nodes.grid
+        if not (0 <= row < grid.shape[0] and 0 <= column < grid.shape[1]):
+            return -1
+        return int(grid[row, column])
+
+    def read_pe(self, column: int, row: int, address: int, size_bytes: int) -> bytes:
+        """Bytes of the memory of a PE of the rectangle. Raises ValueError outside it."""
+        node = self.node_at(column, row)
+        data = self.observer.memory_words(node).view(np.uint8) if node >= 0 else np.zeros(0, np.uint8)
+        if address < 0 or size_bytes < 0 or address + size_bytes > len(data):
+            raise ValueError(f"PE({column},{row}): bytes {address}..{address + size_bytes} of {len(data)}")
+        return data[address : address + size_bytes].tobytes()
+
+    def read_symbol(self, column: int, row: int, symbol: Symbol) -> bytes:
+        """Bytes of a variable of a PE, in coordinates of the rectangle."""
+        return self.read_pe(column, row, symbol.address, symbol.size_bytes)
+
+    def _place(self, memory: int, address: int, size: int) -> tuple[int, int]:
+        """(column, row) of the PE with a memory, once the range is known to lie inside."""
+        if not 0 <= memory < len(self._description.memories):
+            raise ValueError(f"there is no memory {memory}")
+        room = self._description.memories[memory].size_bytes
+        if address < 0 or size < 0 or address + size > room:
+            raise ValueError(f"memory {memory}: bytes {address}..{address + size} of {room}")
+        position = next(p for p, number in self.numbering.memory_of.items() if number == memory)
+        pe = self.numbering.watched[position]
+        return pe.x, pe.y
+
+    def read_memory(self, memory: int, address: int, size_bytes: int) -> bytes:
+        """Bytes of a memory now. Raises ValueError outside the memory."""
+        column, row = self._place(memory, address, size_bytes)
+        return self.read_pe(column, row, address, size_bytes)
+
+    def write_memory(self, memory: int, address: int, data: bytes) -> None:
+        """Change bytes of a memory from now on. Raises ValueError outside the memory."""
+        column, row = self._place(memory, address, len(data))
+        node = self.node_at(column, row)
+        self.engine.make_block(node)
+        target = self.observer.memory_words(node).view(np.uint8)
+        target[address : address + len(data)] = np.frombuffer(data, np.uint8)
+
+    def regions(self, memory: int) -> Sequence[Region]:
+        """The variables of a PE, sorted by address."""
+        column, row = self._place(memory, 0, 0)
+        program = self.wafer.programs[self.observer.program_of(self.node_at(column, row))]
+        found: list[Region] = []
+        end = 0
+        for symbol in sorted(program.symbols, key=lambda s: (s.address, -s.size_bytes)):
+            if symbol.address < end or symbol.size_bytes <= 0:
+                continue
+            end = symbol.address + symbol.size_bytes
+            shape = symbol.shape or (1,)
+            fits = int(np.prod(shape)) * _item_size(symbol.dtype) <= symbol.size_bytes
+            shape, dtype = (shape, symbol.dtype) if fits else ((symbol.size_bytes,), "uint8")
+            found.append(Region(symbol.address, symbol.size_bytes, -1, symbol.name, shape, dtype, True, 0))
+        return found
+
+    def tensor(self, tensor: int) -> np.ndarray | None:
+        """Programs of a wafer have variables, no tensors."""
+        return None
+
+
+def _item_size(dtype: str) -> int:
+    from npuviz.program.dtypes import numpy_dtype
+
+    try:
+        return numpy_dtype(dtype).itemsize
+    except ValueError:
+        return 1 << 30

@@ -1,0 +1,53 @@
+"""Threads that run one machine together, as many as there are processors."""
+
+import os
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from npuviz.sim.parts.bits_kernels import is_compiled
+from npuviz.targets.wavelet.kernels.bands import LET_GO, TEAM_BANDS, TEAM_JOBS, TEAM_SIZE
+from npuviz.targets.wavelet.kernels.records import (
+    MOST_BANDS,
+)
+
+
+def num_processors() -> int:
+    """Processors that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@cache
+def _threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(MOST_BANDS - 1, thread_name_prefix="npuviz wafer")
+
+
+def run_together(
+    advance: Callable[..., Any], words: tuple[Any, ...], team: np.ndarray, bands: int, most: int
+) -> int:
+    """Call a kernel `advance(*words, team, serves)` with a thread for each band; returns its result.
+
+    bands  those there are now; 0: no matter how many, one thread runs them
+    most   threads to use; while there are fewer bands, the run ends when there are more
+    team  (TEAM_WORDS,) int64, changed: what they share. All helpers are back when this returns.
+    """
+    helpers = max(0, min(bands, most) - 1) if is_compiled else 0
+    team[:] = 0
+    team[TEAM_BANDS] = bands if bands < most else 0
+    team[TEAM_SIZE] = helpers
+    serving: list[Future[Any]] = []
+    try:
+        serving += [_threads().submit(advance, *words, team, 1) for _ in range(helpers)]
+        result = int(advance(*words, team, 0))
+    finally:
+        team[TEAM_JOBS] = LET_GO
+    for each in serving:
+        # One that has not begun yet need not: its thread has other work.
+        if not each.cancel():
+            each.result()
+    return result

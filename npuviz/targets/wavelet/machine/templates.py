@@ -1,0 +1,420 @@
+"""Blocks of nodes as they are at the start: one template per class, nodes with equal program and channels."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+
+from npuviz.targets.wavelet.kernels import isa
+from npuviz.targets.wavelet.kernels import records as sk
+from npuviz.targets.wavelet.spec import WaveletSpec
+from npuviz.targets.wavelet.wafer import Channel, PeProgram
+
+FILTER_FIELDS = (
+    "count_data", "count_control", "init_counter", "limit1", "limit2", "max_counter", "filter_control",
+    "min_idx", "max_idx",
+)  # fmt: skip
+ALL_COLORS = range(24)
+_ROUTER_CALLS = {isa.S_ROUTE_SET, isa.S_ROUTE_TOGGLE, isa.S_SWITCH_SET, isa.S_QUEUE_BIND}
+OVERRUN_BYTES = 512
+"""Bytes behind what a program uses that it may touch; further out is a fault."""
+REGISTER_LIMIT = 4096
+"""Words for the frames of calls where recursion or function values hide how deep they go."""
+
+
+def _integers() -> dict[int, int]:
+    return {}
+
+
+@dataclass
+class ClassTemplate:
+    """One class. Places are words from the start of the block.
+
+    channels, queues  color or queue number -> place
+    """
+
+    words: np.ndarray
+    program: int
+    memory: int
+    registers: int
+    registers_size: int
+    threads: int
+    dsrs: int
+    fifos: int
+    cursors: int
+    rotation: int
+    channels: dict[int, int] = field(default_factory=_integers)
+    queues: dict[int, int] = field(default_factory=_integers)
+
+
+@dataclass(frozen=True)
+class ProgramFacts:
+    """What a program's code says about the state it needs.
+
+    colors     colors that its descriptors name; is_dynamic: it sets routes or queues while it runs
+    """
+
+    colors: frozenset[int]
+    is_dynamic: bool
+    has_async: bool
+    has_dsr: bool
+    has_map: bool
+    registers: int
+    stack: int
+
+
+def program_facts(program: PeProgram) -> ProgramFacts:
+    """Look through the functions that a program can reach."""
+    code = program.code
+    reached = _reached(program)
+    rows = _rows_of(program, reached)
+    ops = code[rows, isa.C_OP]
+    calls = code[rows[ops == isa.OP_SYS], isa.C_IMM]
+    words = [*code[rows[ops == isa.OP_LI], isa.C_IMM].tolist(), *(load.word for load in program.dsrs)]
+    words += np.frombuffer(program.image[: len(program.image) // 8 * 8].tobytes(), np.int64).tolist()
+    operations = program.operations
+    settings = code[rows[np.isin(ops, (isa.OP_DSD, isa.OP_DSR_LOAD))], isa.C_IMM]
+    settings = [
+        *settings[settings >= 0].tolist(),
+        *(load.settings for load in program.dsrs if load.settings >= 0),
+    ]
+    has_async = any(bool(operations[row, isa.O_ASYNC]) for row in settings)
+    return ProgramFacts(
+        frozenset(_colors_of(words)),
+        # A color that code puts into a descriptor may be any color, as one that it routes.
+        bool(_ROUTER_CALLS.intersection(calls.tolist()))
+        or bool(((ops == isa.OP_DSD_SET) & (code[rows, isa.C_IMM] == isa.F_COLOR)).any()),
+        has_async,
+        bool(program.dsrs) or bool((ops == isa.OP_DSR_LOAD).any()),
+        bool((ops == isa.OP_MAP_OPEN).any()),
+        _longest_chain(program, reached, _register_sizes(program, reached), REGISTER_LIMIT) + 2,
+        _longest_chain(program, reached, _frame_sizes(program, reached), program.memory_bytes),
+    )
+
+
+def _colors_of(words: Iterable[int]) -> set[int]:
+    """Colors of words that look like fabric descriptors; a wrong guess costs a few words of state."""
+    found: set[int] = set()
+    for word in words:
+        if word & isa.MASK_KIND in (isa.KIND_FABIN, isa.KIND_FABOUT):
+            color = (word >> isa.SHIFT_COLOR) & isa.MASK_COLOR
+            if color < 24:
+                found.add(color)
+    return found
+
+
+def _ends(program: PeProgram) -> dict[int, int]:
+    """Entry of a function -> where the next one begins."""
+    entries = [*sorted({f.entry for f in program.functions}), len(program.code)]
+    return dict(pairwise(entries))
+
+
+def _rows_of(program: PeProgram, functions: Sequence[int]) -> np.ndarray:
+    ends = _ends(program)
+    parts = [
+        np.arange(program.functions[f].entry, ends[program.functions[f].entry])
+        for f in sorted(functions)
+    ]  # fmt: skip
+    return np.concatenate(parts) if parts else np.zeros(0, np.int64)
+
+
+def _callees(program: PeProgram) -> dict[int, tuple[set[int], bool]]:
+    ends = _ends(program)
+    found: dict[int, tuple[set[int], bool]] = {}
+    for number, function in enumerate(program.functions):
+        part = program.code[function.entry : ends[function.entry]]
+        calls = part[part[:, isa.C_OP] == isa.OP_CALL][:, isa.C_IMM]
+        found[number] = set(calls.tolist()), bool((part[:, isa.C_OP] == isa.OP_CALLI).any())
+    return found
+
+
+def _roots(program: PeProgram) -> set[int]:
+    roots = {task.function for task in program.tasks}
+    roots |= {export.function for export in program.exports if export.function >= 0}
+    roots |= set(program.teardown_handlers.values()) | set(program.empty_handlers.values())
+    for row in program.rotations:
+        roots |= {row[1], row[2]}
+    return roots
+
+
+def _reached(program: PeProgram) -> list[int]:
+    callees = _callees(program)
+    todo, seen = list(_roots(program)), set[int]()
+    while todo:
+        number = todo.pop()
+        if number in seen or number not in callees:
+            continue
+        seen.add(number)
+        called, is_open = callees[number]
+        todo += list(range(len(program.functions))) if is_open else list(called)
+    return sorted(seen)
+
+
+def _register_sizes(program: PeProgram, reached: Sequence[int]) -> dict[int, int]:
+    return {f: program.functions[f].num_regs + 6 for f in reached}
+
+
+def _frame_sizes(program: PeProgram, reached: Sequence[int]) -> dict[int, int]:
+    return {f: -(-program.functions[f].frame_bytes // 8) * 8 for f in reached}
+
+
+def _longest_chain(program: PeProgram, reached: Sequence[int], sizes: dict[int, int], most: int) -> int:
+    """The largest sum of sizes over a chain of calls; where calls are open or recursive, all functions
+    together, and 256 at least, but no more than `most`."""
+    callees = _callees(program)
+    longest: dict[int, int] = {}
+    limit = min(most, max(256, sum(sizes.values())))
+
+    def depth(number: int, above: frozenset[int]) -> int:
+        if number in above or callees[number][1] or len(above) > 200:
+            return limit
+        if number not in longest:
+            called = [depth(each, above | {number}) for each in callees[number][0] if each in sizes]
+            longest[number] = min(limit, sizes[number] + max(called, default=0))
+        return longest[number]
+
+    return max((depth(root, frozenset()) for root in _roots(program) if root in sizes), default=0)
+
+
+def memory_in_use(program: PeProgram, facts: ProgramFacts) -> int:
+    """Bytes of a PE's memory that a program can touch: data, and the deepest stack."""
+    return max(len(program.image), min(program.memory_bytes, program.stack_base + facts.stack))
+
+
+def make_template(
+    spec: WaveletSpec, index: int, program: PeProgram | None, facts: ProgramFacts | None,
+    channels: Sequence[Channel],
+) -> ClassTemplate:  # fmt: skip
+    """The template of a class; `index` is that of the program, -1 without one."""
+    builder = _Builder(spec, index, program, facts, channels)
+    return builder.build()
+
+
+class _Builder:
+    def __init__(
+        self, spec: WaveletSpec, index: int, program: PeProgram | None, facts: ProgramFacts | None,
+        channels: Sequence[Channel],
+    ) -> None:  # fmt: skip
+        self._spec = spec
+        self._index = index
+        self._program = program
+        self._facts = facts
+        self._routed = {channel.color: channel for channel in channels}
+        self._parts: list[np.ndarray] = []
+        self._size = 0
+
+    def _place(self, words: np.ndarray) -> int:
+        """Put words behind those so far, on a line of their own; returns where they begin."""
+        at = self._size
+        self._parts += [words, np.zeros(-len(words) % sk.LINE_WORDS, np.int64)]
+        self._size += len(words) + -len(words) % sk.LINE_WORDS
+        return at
+
+    def _empty(self, size: int) -> int:
+        return self._place(np.zeros(size, np.int64))
+
+    def build(self) -> ClassTemplate:
+        program, facts = self._program, self._facts
+        head = np.zeros(sk.BLOCK_HEADER, np.int64)
+        self._place(head)
+        queues = self._queues()
+        places = {number: self._place(words) for number, words in queues.items()}
+        queue_of = {int(words[sk.Q_COLOR]): n for n, words in queues.items() if words[sk.Q_COLOR] >= 0}
+        outputs = self._output_colors()
+        channels = {
+            color: self._place(self._channel(color, queue_of.get(color, -1), 1 << place))
+            for place, color in enumerate(self._colors())
+        }
+        threads = registers = dsrs = fifos = cursors = rotation = registers_size = 0
+        if program is not None and facts is not None:
+            registers_size = facts.registers
+            registers = self._empty(registers_size)
+            count = sk.NUM_THREADS if facts.has_async else 1
+            threads = self._empty(count * sk.THREAD_WORDS)
+            if count == 1:
+                threads -= sk.MAIN * sk.THREAD_WORDS
+            dsrs = self._place(self._dsrs()) if facts.has_dsr else 0
+            fifos = self._empty(len(program.fifos) * sk.FIFO_WORDS)
+            cursors = self._empty(8 * sk.OPERAND_WORDS) if facts.has_map else 0
+            rotation = self._place(np.array([row[4] for row in program.rotations], np.int64))
+        memory = self._place(self._memory())
+        self._write_head(head, outputs)
+        words = np.concatenate(self._parts)
+        return ClassTemplate(
+            words, self._index, memory, registers, registers_size, threads, dsrs, fifos, cursors, rotation,
+            channels, places,
+        )  # fmt: skip
+
+    # --- queues and channels -------------------------------------------------------------------------
+
+    def _output_colors(self) -> list[int]:
+        found = [-1] * 8
+        for binding in self._program.queues if self._program else ():
+            if binding.is_output and 0 <= binding.queue < 8:
+                found[binding.queue] = binding.color
+        return found
+
+    def _colors(self) -> list[int]:
+        """Colors that get a channel: configured, bound to queues, named by code; all of them for a
+        program that configures its router."""
+        found = set(self._routed)
+        if self._facts is not None:
+            if self._facts.is_dynamic:
+                return list(ALL_COLORS)
+            found |= self._facts.colors
+        if self._program is not None:
+            found |= {binding.color for binding in self._program.queues if binding.color >= 0}
+            if self._spec.arch == "wse2":
+                found |= {
+                    task.id for task in self._program.tasks if task.kind == isa.ID_DATA and task.id < 24
+                }
+        return sorted(color for color in found if 0 <= color < 24)
+
+    def _queues(self) -> dict[int, np.ndarray]:
+        found: dict[int, np.ndarray] = {}
+        if self._program is None:
+            return found
+        inputs = [binding for binding in self._program.queues if not binding.is_output]
+        is_old = self._spec.arch == "wse2"
+        for binding in inputs:
+            if 0 <= binding.queue < 8:
+                number = binding.color if is_old else binding.queue
+                found[binding.queue] = self._queue(binding.color, binding.queue, number, binding.priority)
+        if self._facts is not None and self._facts.is_dynamic and not is_old:
+            for queue in range(8):
+                found.setdefault(queue, self._queue(-1, queue, queue, 0))
+        if is_old:
+            bound = {binding.color for binding in inputs}
+            for color in self._colors():
+                if color not in bound:
+                    found[8 + color] = self._queue(color, 7, color, 0)
+        return dict(sorted(found.items()))
+
+    def _queue(self, color: int, queue: int, task: int, priority: int) -> np.ndarray:
+        length = self._spec.input_words[queue]
+        # The ramp holds a word per cycle of its latency, and one slot is on its way back.
+        limit = length + self._spec.ramp + 1
+        words = np.zeros(sk.Q_RING + limit * sk.ENTRY_WORDS, np.int64)
+        words[sk.Q_COLOR] = color
+        words[sk.Q_LIMIT] = limit
+        words[sk.Q_LENGTH] = length
+        words[sk.Q_LAST] = -1
+        words[sk.Q_ID] = task
+        words[sk.Q_THREAD] = -1
+        words[sk.Q_PRIORITY] = priority
+        return words
+
+    def _channel(self, color: int, queue: int, bit: int) -> np.ndarray:
+        spec = self._spec
+        channel = self._routed.get(color)
+        is_dynamic = self._facts is not None and self._facts.is_dynamic
+        turns = channel is not None and _may_turn(channel)
+        slots = spec.buffer_words + (spec.turn if turns else 0) if channel is not None or is_dynamic else 0
+        outputs = [k for k, bound in enumerate(self._output_colors()) if bound == color]
+        length = spec.output_words[min(outputs[0], len(spec.output_words) - 1)] if outputs else 2
+        ramp = length + spec.buffer_words + spec.output_latency + spec.ramp
+        words = np.zeros(sk.CHANNEL_HEADER + (4 * slots + ramp) * sk.ENTRY_WORDS, np.int64)
+        words[sk.C_COLOR] = color
+        words[sk.C_QUEUE] = queue
+        words[sk.C_BIT] = bit
+        words[sk.C_SLOTS] = slots
+        words[sk.C_LIMIT] = slots
+        words[sk.C_LIMIT_RAMP] = ramp
+        words[sk.C_SERVED] = -1
+        for port in range(5):
+            words[sk.C_PORTS + port * sk.PORT_WORDS + sk.R_LAST] = -1
+        if channel is not None:
+            _configure(words, channel)
+        return words
+
+    # --- the processor ---------------------------------------------------------------------------------
+
+    def _dsrs(self) -> np.ndarray:
+        words = np.zeros((48, sk.DSR_WORDS), np.int64)
+        words[:, sk.D_SETTINGS :] = -1
+        assert self._program is not None
+        for load in self._program.dsrs:
+            row = words[load.file * 16 + (load.id & 15)]
+            row[sk.D_WORD] = load.word
+            row[sk.D_SETTINGS] = load.settings
+            if load.settings >= 0:
+                given = self._program.operations[load.settings]
+                for word, column in (
+                    (sk.D_ACTIVATE, isa.O_ACTIVATE), (sk.D_UNBLOCK, isa.O_UNBLOCK),
+                    (sk.D_CONTROL_ID, isa.O_CONTROL_ID), (sk.D_UT, isa.O_UT),
+                ):  # fmt: skip
+                    row[word] = given[column]
+        return words.reshape(-1)
+
+    def _bytes(self) -> int:
+        """What a program can touch, and a little more: DSDs may overrun an array without harm."""
+        assert self._program is not None
+        assert self._facts is not None
+        used = memory_in_use(self._program, self._facts)
+        return max(used, min(self._program.memory_bytes, used + OVERRUN_BYTES))
+
+    def _memory(self) -> np.ndarray:
+        if self._program is None:
+            return np.zeros(0, np.int64)
+        size = self._bytes()
+        data = np.zeros(-(-size // 8) * 8, np.uint8)
+        data[: len(self._program.image)] = self._program.image
+        return data.view(np.int64).copy()
+
+    def _write_head(self, head: np.ndarray, outputs: list[int]) -> None:
+        head[sk.B_OUT : sk.B_OUT + 8] = outputs
+        for word in (sk.B_TASK, sk.B_LAUNCH, sk.B_LAUNCH_COMMAND, sk.B_PROGRAM, sk.B_LINE, sk.B_LAST):
+            head[word] = -1
+        head[sk.B_LEVEL] = 1
+        head[sk.B_PRNG_STATE : sk.B_PRNG_STATE + 4] = 0xDEADBEEF & ((1 << 23) - 1)
+        program = self._program
+        if program is None:
+            return
+        head[sk.B_BYTES] = self._bytes()
+        head[sk.B_ACTIVE] = sum(1 << number for number in set(program.activated) if 0 <= number < 63)
+        blocked = self._blocked(program)
+        head[sk.B_BLOCKED] = sum(1 << number for number in blocked if 0 <= number < 63)
+        for kind, number in program.blocked:
+            if kind == isa.ID_UT:
+                head[sk.B_UT_BLOCKED] |= 1 << number
+        for kind, number, priority in program.priorities:
+            if kind == isa.ID_NONE:
+                head[sk.B_LEVEL] = (priority & 3) + 1
+            elif priority and number < 63:
+                head[sk.B_HIGH] |= 1 << number
+        # A color that starts in teardown starts no handler: benchmark-libs/allreduce relies on it (EX).
+
+    def _blocked(self, program: PeProgram) -> set[int]:
+        """Data ids start blocked unless a task is bound. Ref: TID."""
+        bound = {task.id for task in program.tasks}
+        found = set(range(24 if self._spec.arch == "wse2" else 8)) - bound
+        found -= {number for kind, number in program.unblocked if kind != isa.ID_UT}
+        return found | {number for kind, number in program.blocked if kind != isa.ID_UT}
+
+
+def _may_turn(channel: Channel) -> bool:
+    for position in channel.positions:
+        if position is None:
+            continue
+        receive, send = position
+        for port in range(1, 5):
+            if receive >> port & 1 and send & 0x1E & ~(1 << ((port + 1 & 3) + 1)):
+                return True
+    return False
+
+
+def _configure(words: np.ndarray, channel: Channel) -> None:
+    words[sk.C_ROUTED] = 1
+    for number, position in enumerate(channel.positions[:4]):
+        if position is not None:
+            words[sk.C_POSITIONS + number] = (position[0] & 0x1F) | ((position[1] & 0x1F) << 8) | (1 << 16)
+    words[sk.C_POSITION] = channel.position
+    words[sk.C_RING] = int(channel.ring)
+    words[sk.C_POP] = channel.pop
+    words[sk.C_CLOSED] = int(channel.teardown)
+    words[sk.C_SWAP] = channel.swap
+    if channel.filter is not None:
+        words[sk.C_FILTER] = int(channel.filter.get("kind", 0)) + 1
+        for number, name in enumerate(FILTER_FIELDS):
+            words[sk.C_FILTER_FIELDS + number] = int(channel.filter.get(name, 0))

@@ -1,0 +1,237 @@
+"""What a wafer machine consists of, for people: units, memories, queues and tracks of its watched PEs."""
+
+from dataclasses import dataclass
+
+from npuviz.sim.description import Box, ClockDomain, MachineDescription, Memory, Queue, Unit
+from npuviz.sim.fabric import PORT_NAMES
+from npuviz.sim.probe import Probe
+from npuviz.targets.wavelet.kernels import isa
+from npuviz.targets.wavelet.kernels import program_records as pk
+from npuviz.targets.wavelet.kernels import records as sk
+from npuviz.targets.wavelet.costs import operation_names
+from npuviz.targets.wavelet.kernels.dsd.steps import KIND_OPERATION, KIND_SCALAR
+from npuviz.targets.wavelet.machine.program_words import ProgramWords
+from npuviz.targets.wavelet.kernels.router.link import KIND_LINK
+from npuviz.targets.wavelet.spec import WaveletSpec
+from npuviz.targets.wavelet.wafer import Wafer
+from npuviz.targets.wavelet.view.watched import WatchedPe
+from npuviz.trace.schema import Kind, Role, Track
+
+HOST_UNIT = 0
+
+
+@dataclass(frozen=True)
+class Numbering:
+    """Ids of everything watched.
+
+    unit_pe    unit -> position in `watched`, -1 for the host; unit_part -1 main, 0..7 microthread, 8 router
+    track_of   (position, K_ word) -> track; memory_of  position -> memory; queues  (position, queue number)
+    """
+
+    watched: tuple[WatchedPe, ...]
+    unit_pe: tuple[int, ...]
+    unit_part: tuple[int, ...]
+    track_of: dict[tuple[int, int], int]
+    memory_of: dict[int, int]
+    queues: tuple[tuple[int, int], ...]
+
+
+ROUTER = 8
+
+
+def number(watched: tuple[WatchedPe, ...]) -> Numbering:
+    """Ids in the order of the watched places."""
+    unit_pe, unit_part = [-1], [-1]
+    track_of: dict[tuple[int, int], int] = {}
+    memory_of: dict[int, int] = {}
+    queues: list[tuple[int, int]] = []
+    for position, pe in enumerate(watched):
+        if pe.program >= 0:
+            unit_pe.append(position)
+            unit_part.append(-1)
+            track_of[position, pk.K_MAIN] = len(track_of)
+            memory_of[position] = len(memory_of)
+            queues += [(position, queue) for queue in pe.queues]
+        for thread in pe.threads:
+            unit_pe.append(position)
+            unit_part.append(thread)
+            track_of[position, pk.K_THREAD + thread] = len(track_of)
+        unit_pe.append(position)
+        unit_part.append(ROUTER)
+        for port in pe.ports:
+            track_of[position, pk.K_LINK + port] = len(track_of)
+    return Numbering(watched, tuple(unit_pe), tuple(unit_part), track_of, memory_of, tuple(queues))
+
+
+def write_tracks(words: ProgramWords, numbering: Numbering) -> None:
+    """Tell the kernels the tracks, memories and queues of the watched places."""
+    at = int(words.words[pk.P_TRACKS])
+    for (position, part), track in numbering.track_of.items():
+        words.words[at + numbering.watched[position].node * pk.TRACK_WORDS + part] = track
+    for position, memory in numbering.memory_of.items():
+        words.words[at + numbering.watched[position].node * pk.TRACK_WORDS + pk.K_MEMORY] = memory
+    for queue, (position, _) in reversed(list(enumerate(numbering.queues))):
+        words.words[at + numbering.watched[position].node * pk.TRACK_WORDS + pk.K_QUEUES] = queue
+
+
+def unit_name(pe: WatchedPe, part: int) -> str:
+    """Name of a unit."""
+    if part == ROUTER:
+        return f"{pe.name}.router"
+    return f"{pe.name}.task" if part < 0 else f"{pe.name}.ut{part}"
+
+
+def queue_name(number: int) -> str:
+    """Name of an input queue: one of the eight, or the one of a color (WSE-2)."""
+    return f"in{number}" if number < 8 else f"color{number - 8}"
+
+
+def describe(
+    spec: WaveletSpec, wafer: Wafer, words: ProgramWords, numbering: Numbering
+) -> MachineDescription:
+    """The description of a machine."""
+    units = _units(numbering)
+    unit_of = {
+        (pe, part): n for n, (pe, part) in enumerate(zip(numbering.unit_pe, numbering.unit_part, strict=True))
+    }
+    return MachineDescription(
+        target="wavelet",
+        title=f"{spec.arch.upper()[:3]}-{spec.arch[-1]}, {wafer.columns} x {wafer.rows} PEs",
+        clocks=(ClockDomain("PE", float(spec.clock_hz)),),
+        units=units,
+        memories=_memories(words, numbering),
+        queues=_queues(words, numbering, unit_of),
+        links=(),
+        tracks=_tracks(numbering, unit_of),
+        kinds=_kinds(),
+        floorplan=_floorplan(numbering, units),
+        features={"routed fabric": {}},
+        limits=(
+            "Host transfers reach memories and queues of PEs directly; the columns beside the program are "
+            "not modelled.",
+            "Bank conflicts cost nothing.",
+            "Code lies outside the 48 KB of a PE: the vendor's instruction encoding is not public.",
+        ),
+    )
+
+
+def _units(numbering: Numbering) -> tuple[Unit, ...]:
+    docs = {-1: "tasks and synchronous operations", ROUTER: "routes words"}
+    found = [Unit(HOST_UNIT, "host", "", "gives commands and moves data", estimated=True)]
+    for unit, (position, part) in enumerate(zip(numbering.unit_pe, numbering.unit_part, strict=True)):
+        if position >= 0:
+            pe = numbering.watched[position]
+            doc = docs.get(part, "asynchronous operations of this microthread")
+            found.append(Unit(unit, unit_name(pe, part), pe.name, doc))
+    return tuple(found)
+
+
+def _memories(words: ProgramWords, numbering: Numbering) -> tuple[Memory, ...]:
+    found: list[Memory] = []
+    for position, memory in numbering.memory_of.items():
+        pe = numbering.watched[position]
+        template = words.templates[int(words.nodes.class_of[pe.node])]
+        size = int(template.words[sk.B_BYTES])
+        found.append(
+            Memory(memory, f"{pe.name}.memory", "scratchpad", size, 1, "float32", "data and stack in use")
+        )
+    return tuple(found)
+
+
+def _queues(
+    words: ProgramWords, numbering: Numbering, unit_of: dict[tuple[int, int], int]
+) -> tuple[Queue, ...]:
+    found: list[Queue] = []
+    for queue, (position, number) in enumerate(numbering.queues):
+        pe = numbering.watched[position]
+        template = words.templates[int(words.nodes.class_of[pe.node])]
+        room = int(template.words[template.queues[number] + sk.Q_LIMIT])
+        name = f"{pe.name}.{queue_name(number)}"
+        found.append(Queue(queue, name, unit_of[position, ROUTER], room, f"{name}.occupancy",
+                           "input queue, words on the ramp included"))  # fmt: skip
+    return tuple(found)
+
+
+def _tracks(numbering: Numbering, unit_of: dict[tuple[int, int], int]) -> tuple[Track, ...]:
+    found: list[Track] = []
+    for (position, part), track in numbering.track_of.items():
+        pe = numbering.watched[position]
+        if part == pk.K_MAIN:
+            found.append(
+                Track(track, f"{pe.name}.task", "interval", unit_of[position, -1], doc="main thread")
+            )
+        elif part < pk.K_LINK:
+            thread = part - pk.K_THREAD
+            found.append(Track(track, f"{pe.name}.ut{thread}", "interval", unit_of[position, thread]))
+        else:
+            name = PORT_NAMES[part - pk.K_LINK].lower()
+            unit = unit_of[position, ROUTER]
+            found.append(Track(track, f"{pe.name}.{name}", "interval", unit, doc="words on this link"))
+    return tuple(found)
+
+
+def _kinds() -> tuple[Kind, ...]:
+    found = [Kind(KIND_SCALAR, "task", "control", "instructions of a task")]
+    for name, number in sorted(operation_names().items(), key=lambda item: item[1]):
+        role: Role = "move-in" if "mov" in name or number == isa.D_DFILT else "compute"
+        found.append(
+            Kind(KIND_OPERATION + number, name, role, "a DSD operation, from its issue to its last step")
+        )
+    found += [
+        Kind(KIND_LINK + color, f"color {color}", "move-out", "words of this color") for color in range(24)
+    ]
+    return tuple(found)
+
+
+def _floorplan(numbering: Numbering, units: tuple[Unit, ...]) -> tuple[Box, ...]:
+    found = [Box(0, -2, 3, 1, "host", HOST_UNIT)]
+    place: dict[int, int] = {}
+    for unit, position in enumerate(numbering.unit_pe):
+        if position < 0:
+            continue
+        pe = numbering.watched[position]
+        row = place[position] = place.get(position, -1) + 1
+        found.append(Box(pe.x * 4, pe.y * 12 + row, 3, 0.9, units[unit].name, unit))
+    for position, memory in numbering.memory_of.items():
+        pe = numbering.watched[position]
+        found.append(
+            Box(pe.x * 4, pe.y * 12 + place[position] + 1, 3, 0.9, f"{pe.name}.memory", memory=memory)
+        )
+    return tuple(found)
+
+
+COUNTER_PROBES = {
+    "fabric.hops": (sk.BAND_HOPS, "words moved over links", "words"),
+    "fabric.taken": (sk.BAND_TAKEN, "words taken by processors", "words"),
+    "fabric.dropped": (sk.BAND_DROPPED, "words dropped by filters or for nobody", "words"),
+    "fabric.instructions": (sk.BAND_INSTRUCTIONS, "scalar instructions", "instructions"),
+    "fabric.elements": (sk.BAND_ELEMENTS, "elements of DSD operations", "elements"),
+    "fabric.flops": (sk.BAND_FLOPS, "floating-point operations of DSD operations", "FLOP"),
+    "fabric.tasks": (sk.BAND_TASKS, "tasks started", "tasks"),
+}
+COMMANDS_PROBE = ("host.done", "host commands done", "commands")
+PE_PROBES = {
+    "task": (sk.B_TASK, "running task: kind << 16 | id, -1 none"),
+    "active": (sk.B_ACTIVE, "mask of active local tasks"),
+    "blocked": (sk.B_BLOCKED, "mask of blocked ids"),
+    "threads": (sk.B_THREADS, "mask of threads with an operation; bit 8 is the main thread"),
+    "busy": (sk.B_BUSY, "cycles in which the datapath worked"),
+}
+
+
+def make_probes(numbering: Numbering) -> tuple[Probe, ...]:
+    """All observation points."""
+    found = [
+        Probe(name, title, measure=measure, group=name.split(".")[0])
+        for name, (_, title, measure) in COUNTER_PROBES.items()
+    ]
+    name, title, measure = COMMANDS_PROBE
+    found.append(Probe(name, title, measure=measure, group=name.split(".")[0]))
+    for position in numbering.memory_of:
+        pe = numbering.watched[position]
+        found += [Probe(f"{pe.name}.{name}", title, group=pe.name) for name, (_, title) in PE_PROBES.items()]
+    for position, queue in numbering.queues:
+        pe = numbering.watched[position]
+        name = f"{pe.name}.{queue_name(queue)}.occupancy"
+        found.append(Probe(name, "words in the queue", measure="entries", group=pe.name))
+    return tuple(found)

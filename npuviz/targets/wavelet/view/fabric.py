@@ -1,0 +1,356 @@
+"""The fabric as the fabric panel asks for it: states, loads, queue levels, routes and words of an area."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from npuviz.program.instruction import DetailTable
+from npuviz.sim.fabric import (
+    FULL,
+    INJECT,
+    NUM_PORTS,
+    PORT_STEPS,
+    ROUTE_DTYPE,
+    WORD_DTYPE,
+    Area,
+    ElementState,
+    FabricColor,
+    FabricShape,
+    Glance,
+    Hop,
+    Level,
+    WordPath,
+)
+from npuviz.targets.wavelet.kernels import program_records as pk
+from npuviz.targets.wavelet.kernels import records as sk
+from npuviz.targets.wavelet.view.description import Numbering, queue_name
+from npuviz.targets.wavelet.machine.engine import Engine
+from npuviz.targets.wavelet.explain.explainer import Explainer
+from npuviz.targets.wavelet.view.observe import Observer
+from npuviz.targets.wavelet.view.details import pe_tables
+
+OFF, IDLE, RUNNING, WAITING, HELD, HALTED, FAULT = range(7)
+STATES = (
+    ElementState("off", "off"),
+    ElementState("idle", "idle"),
+    ElementState("running", "compute"),
+    ElementState("waits for data", "wait-empty"),
+    ElementState("held back", "wait-queue"),
+    ElementState("halted", "control"),
+    ElementState("fault", "hazard"),
+)
+_HOP_KINDS = ("sent", "hop", "taken", "dropped")
+
+
+class FabricViews:
+    """Half of the wafer machine: see npuviz.sim.fabric for the protocols."""
+
+    engine: Engine
+    observer: Observer
+    numbering: Numbering
+    explainer: Explainer
+    _shape: FabricShape | None = None
+
+    # --- shape and areas -------------------------------------------------------------------------------
+
+    @property
+    def fabric(self) -> FabricShape:
+        """Size, legend and words."""
+        if self._shape is None:
+            wafer, spec = self.engine.wafer, self.engine.spec
+            colors = sorted({c for t in self.engine.program.templates for c, at in t.channels.items()
+                             if t.words[at + sk.C_ROUTED]})  # fmt: skip
+            columns = max(wafer.fabric[0], wafer.offset[0] + wafer.columns)
+            rows = max(wafer.fabric[1], wafer.offset[1] + wafer.rows)
+            program = Area(*wafer.offset, wafer.columns, wafer.rows)
+            found = tuple(FabricColor(color) for color in colors)
+            self._shape = FabricShape(
+                columns, rows, program, STATES, found, spec.load_window, "PE", "wavelet", spec.hop
+            )
+        return self._shape
+
+    def _nodes_in(self, area: Area) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(nodes, rows, columns) of an area; rows and columns count from its corner."""
+        nodes = self.engine.program.nodes
+        left, top = self.engine.wafer.offset
+        x0, y0 = area.column - left, area.row - top
+        low_x, low_y = max(0, x0), max(0, y0)
+        part = nodes.grid[low_y : max(low_y, y0 + area.rows), low_x : max(low_x, x0 + area.columns)]
+        rows, columns = np.nonzero(part >= 0)
+        return part[rows, columns], rows + low_y - y0, columns + low_x - x0
+
+    def _blocks(self, nodes: np.ndarray) -> np.ndarray:
+        """Words of the blocks of nodes, 0 where nothing has happened."""
+        s = self.engine.state
+        return s[int(s[sk.H_NODES]) + nodes]
+
+    def _class_words(self, nodes: np.ndarray, word: int) -> np.ndarray:
+        program = self.engine.program
+        at = program.class_words_at[program.nodes.class_of[nodes]]
+        return self.engine.words[at + word]
+
+    def element_states(self, area: Area) -> np.ndarray:
+        """(rows, columns) uint8: state of every element now."""
+        found = np.zeros((area.rows, area.columns), np.uint8)
+        nodes, rows, columns = self._nodes_in(area)
+        s = self.engine.state
+        blocks = self._blocks(nodes)
+        has_program = self._class_words(nodes, pk.L_PROGRAM) >= 0
+        states = np.where(has_program, IDLE, OFF).astype(np.uint8)
+        live = (blocks > 0) & has_program
+        b, threads_at = blocks[live], self._class_words(nodes[live], pk.L_THREADS)
+        masks = s[b + sk.B_THREADS]
+        own = np.where(s[b + sk.B_TASK] >= 0, RUNNING, IDLE).astype(np.uint8)
+        for number in range(sk.MAIN, -1, -1):
+            active = (masks >> number & 1) > 0
+            if not active.any():
+                continue
+            at = (b + threads_at + number * sk.THREAD_WORDS)[active]
+            stalled = s[b[active] + sk.B_STALLED]
+            is_held = (stalled | stalled >> sk.STALLED_OUTPUT | s[b[active] + sk.B_TESTED]) >> number & 1
+            is_held |= s[b[active] + sk.B_NEXT + number] > int(s[sk.H_CYCLE])
+            waits = np.where(is_held, s[at + sk.T_WAIT], sk.WAIT_NONE)
+            seen = np.full(len(waits), WAITING, np.uint8)
+            seen[waits == sk.WAIT_NONE] = RUNNING
+            seen[(waits == sk.WAIT_OUTPUT) | (waits == sk.WAIT_FIFO_FULL)] = HELD
+            before = own[active]
+            # A main thread at work says more than a microthread that waits.
+            keep = (before == RUNNING) & (number < sk.MAIN) & ((masks[active] >> sk.MAIN & 1) == 0)
+            stays = keep | ((before != IDLE) & (number < sk.MAIN) & (seen != RUNNING))
+            own[active] = np.where(stays, before, seen)
+        own[s[b + sk.B_HALTED] > 0] = HALTED
+        states[live] = own
+        found[rows, columns] = states
+        if int(s[sk.H_STATUS]) == sk.STATUS_FAULT:
+            found[rows, columns] = np.where(nodes == int(s[sk.H_FAULT_NODE]), FAULT, states)
+        return found
+
+    def link_loads(self, area: Area) -> np.ndarray:
+        """(rows, columns, ports) uint8: how much of the last window each output was busy."""
+        found = np.zeros((area.rows, area.columns, NUM_PORTS), np.uint8)
+        nodes, rows, columns = self._nodes_in(area)
+        s, cycles = self.engine.state, self.engine.spec.load_window
+        blocks = self._blocks(nodes)
+        live = blocks > 0
+        b = blocks[live]
+        window, inside = divmod(int(s[sk.H_CYCLE]), cycles)
+        age = window - s[b + sk.B_LOAD_START] // cycles
+        for port in range(NUM_PORTS):
+            words = s[b + sk.B_LINKS + port * sk.LINK_WORDS + sk.LINK_LOAD]
+            now, last = words & 0xFFFF_FFFF, words >> 32
+            before = np.where(age == 0, last, np.where(age == 1, now, 0))
+            share = (np.where(age == 0, now, 0) + before * (1 - inside / cycles)) / cycles
+            found[rows[live], columns[live], port] = np.minimum(FULL, np.ceil(share * FULL)).astype(np.uint8)
+        return found
+
+    def queue_fill(self, area: Area) -> np.ndarray:
+        """(rows, columns) uint8: fill of the fullest input queue."""
+        found = np.zeros((area.rows, area.columns), np.uint8)
+        nodes, rows, columns = self._nodes_in(area)
+        s, blocks = self.engine.state, self._blocks(nodes)
+        for number in range(pk.NUM_QUEUES):
+            at = self._class_words(nodes, pk.L_QUEUE + number)
+            has = (at > 0) & (blocks > 0)
+            if has.any():
+                q = (blocks + at)[has]
+                fill = (s[q + sk.Q_COUNT] * FULL // s[q + sk.Q_LIMIT]).astype(np.uint8)
+                here = rows[has], columns[has]
+                found[here] = np.maximum(found[here], fill)
+        return found
+
+    # --- elements --------------------------------------------------------------------------------------
+
+    def _node(self, column: int, row: int) -> int:
+        grid = self.engine.program.nodes.grid
+        x, y = column - self.engine.wafer.offset[0], row - self.engine.wafer.offset[1]
+        return int(grid[y, x]) if 0 <= y < grid.shape[0] and 0 <= x < grid.shape[1] else -1
+
+    def _state_of(self, node: int) -> int:
+        """State of one node: as `element_states`, without arrays."""
+        observer, s = self.observer, self.engine.state
+        if node < 0 or observer.class_word(node, pk.L_PROGRAM) < 0:
+            return OFF
+        b = observer.block(node)
+        if int(s[sk.H_STATUS]) == sk.STATUS_FAULT and int(s[sk.H_FAULT_NODE]) == node:
+            return FAULT
+        if b == 0 or s[b + sk.B_HALTED]:
+            return HALTED if b else IDLE
+        has_task = s[b + sk.B_TASK] >= 0
+        mask = int(s[b + sk.B_THREADS])
+        found = RUNNING if has_task else IDLE
+        for number in range(sk.MAIN, -1, -1):
+            if not mask >> number & 1:
+                continue
+            if has_task and number < sk.MAIN and not mask >> sk.MAIN & 1:
+                continue
+            wait = observer.wait(node, number)
+            held = wait in (sk.WAIT_OUTPUT, sk.WAIT_FIFO_FULL)
+            seen = RUNNING if wait == sk.WAIT_NONE else (HELD if held else WAITING)
+            if number == sk.MAIN or found == IDLE or seen == RUNNING:
+                found = seen
+        return found
+
+    def glance(self, column: int, row: int) -> Glance:
+        """What one element does now, in a few words."""
+        node = self._node(column, row)
+        state = self._state_of(node)
+        if state == OFF:
+            return Glance(state)
+        observer, s = self.observer, self.engine.state
+        template = self.engine.program.templates[int(self.engine.program.nodes.class_of[node])]
+        b = observer.block(node)
+        if b == 0:
+            return Glance(state)
+        levels = tuple(
+            Level(
+                queue_name(number), int(s[b + at + sk.Q_COUNT]), int(s[b + at + sk.Q_LIMIT]), int(s[b + at])
+            )
+            for number, at in template.queues.items()
+        )
+        return Glance(state, observer.task_name(node), observer.main_state(-1, node).status, levels)
+
+    def element_details(self, column: int, row: int) -> Sequence[DetailTable]:
+        """Everything about one element now."""
+        node = self._node(column, row)
+        return pe_tables(self.observer, self.engine, node) if node >= 0 else ()
+
+    def units_of_element(self, column: int, row: int) -> tuple[int, ...]:
+        """Units of the description that belong to an element."""
+        node = self._node(column, row)
+        watched = self.numbering.watched
+        return tuple(
+            unit
+            for unit, position in enumerate(self.numbering.unit_pe)
+            if position >= 0 and watched[position].node == node
+        )
+
+    def element_of_unit(self, unit: int) -> tuple[int, int] | None:
+        """(column, row) of the element a unit belongs to, or None."""
+        position = self.numbering.unit_pe[unit] if 0 <= unit < len(self.numbering.unit_pe) else -1
+        if position < 0:
+            return None
+        pe, (left, top) = self.numbering.watched[position], self.engine.wafer.offset
+        return pe.x + left, pe.y + top
+
+    # --- routes and words ------------------------------------------------------------------------------
+
+    def routes(self, color: int, area: Area) -> np.ndarray:
+        """Settings of the routers that have one for a color now, as rows of `ROUTE_DTYPE`."""
+        nodes, rows, columns = self._nodes_in(area)
+        place = (
+            self._class_words(nodes, pk.L_CHANNEL + color) if 0 <= color < 24 else np.zeros(len(nodes), int)
+        )
+        found: list[tuple[int, int, int, int, int, int, bool]] = []
+        for index in np.flatnonzero(place > 0).tolist():
+            node = int(nodes[index])
+            at = int(place[index])
+            words = self.observer.block_words(node)[at : at + sk.CHANNEL_HEADER]
+            if not words[sk.C_ROUTED]:
+                continue
+            position = int(words[sk.C_POSITION])
+            routes = int(words[sk.C_POSITIONS + position])
+            count = int((words[sk.C_POSITIONS : sk.C_POSITIONS + 4] >> 16 > 0).sum())
+            x, y = area.column + int(columns[index]), area.row + int(rows[index])
+            if count < 2:
+                position, count = -1, 0
+            is_closed = bool(words[sk.C_CLOSED])
+            found.append((x, y, routes & 0x1F, routes >> 8 & 0x1F, position, count, is_closed))
+        return np.array(found, ROUTE_DTYPE)
+
+    def words(self, area: Area) -> np.ndarray:
+        """Words on the links and in the routers of an area now, as rows of `WORD_DTYPE`."""
+        found: list[tuple[object, ...]] = []
+        nodes, rows, columns = self._nodes_in(area)
+        live = np.flatnonzero(self._blocks(nodes) > 0)
+        for index in live.tolist():
+            node = int(nodes[index])
+            place = area.column + int(columns[index]), area.row + int(rows[index])
+            for color, words in self.observer.channels(node):
+                if words[sk.C_HELD]:
+                    self._channel_words(found, place, color, words)
+            self._ramp_words(found, node, place)
+        return np.array(found, WORD_DTYPE)
+
+    def _origin(self, identity: int) -> tuple[int, int]:
+        nodes, (left, top) = self.engine.program.nodes, self.engine.wafer.offset
+        node = identity >> 32
+        return (int(nodes.x[node]) + left, int(nodes.y[node]) + top) if node < len(nodes.x) else (-1, -1)
+
+    def _channel_words(
+        self, found: list[tuple[object, ...]], place: tuple[int, int], color: int, words: np.ndarray
+    ) -> None:
+        cycle, spec = int(self.engine.state[sk.H_CYCLE]), self.engine.spec
+        outputs = int(words[sk.C_POSITIONS + int(words[sk.C_POSITION])]) >> 8 & 0x1F
+        way = next((port for port in range(NUM_PORTS) if outputs >> port & 1), 0)
+        for port in range(NUM_PORTS):
+            for payload, identity, ready in _ring_entries(words, port):
+                latency = spec.ramp if port == 0 else spec.hop
+                waits = ready < cycle
+                column, row = place
+                out, start, arrival = (way, ready, -1) if waits else (INJECT, ready - latency, ready)
+                if not waits and port:
+                    column, row = column + PORT_STEPS[port][0], row + PORT_STEPS[port][1]
+                    out = (port + 1 & 3) + 1
+                is_control = bool(payload & sk.MARK_CONTROL)
+                place_now = column, row, out, start, arrival
+                data = payload & 0xFFFF_FFFF
+                found.append((identity, color, is_control, waits, data, *place_now, *self._origin(identity)))
+
+    def _ramp_words(self, found: list[tuple[object, ...]], node: int, place: tuple[int, int]) -> None:
+        cycle, ramp = int(self.engine.state[sk.H_CYCLE]), self.engine.spec.ramp
+        for number in range(pk.NUM_QUEUES):
+            if not self.observer.class_word(node, pk.L_QUEUE + number):
+                continue
+            q = self.observer.queue(node, number)
+            for place_in in range(int(q[sk.Q_COUNT])):
+                at = sk.Q_RING + (int(q[sk.Q_HEAD]) + place_in) % int(q[sk.Q_LIMIT]) * sk.ENTRY_WORDS
+                payload, identity, ready = q[at : at + sk.ENTRY_WORDS].tolist()
+                if ready > cycle:
+                    found.append((
+                        identity, int(q[sk.Q_COLOR]), bool(payload & sk.MARK_CONTROL), False,
+                        payload & 0xFFFF_FFFF, *place, 0, ready - ramp, ready, *self._origin(identity),
+                    ))  # fmt: skip
+
+    def word_path(self, word: int) -> WordPath | None:
+        """The way of a word as far as the trail remembers it."""
+        left, top = self.engine.wafer.offset
+        rows = self.engine.trail()
+        mine = rows[rows[:, 0] == word].tolist()
+        if not mine:
+            return None
+        nodes = self.engine.program.nodes
+        hops: list[Hop] = []
+        color, payload, ends = -1, 0, 0
+        for _, cycle, what, extra in mine:
+            node, port, kind = what & 0xFF_FFFF, what >> 24 & 0xF, what >> 28 & 0xF
+            color = what >> 56 & 0x1F
+            instruction = extra if kind == 0 else -1
+            payload = extra if kind else payload
+            ends += kind > 1
+            source = self.explainer.source(instruction).rstrip(": ")
+            hops.append(
+                Hop(cycle, int(nodes.x[node]) + left, int(nodes.y[node]) + top, port, _HOP_KINDS[kind],
+                    what >> 32 & 0xFF_FFFF, instruction, source)
+            )  # fmt: skip
+        under_way = self._is_under_way(word)
+        return WordPath(
+            word, color, bool(payload & sk.MARK_CONTROL), payload & 0xFFFF_FFFF, tuple(hops), under_way
+        )
+
+    def _is_under_way(self, word: int) -> bool:
+        return bool((self.words(self.fabric.whole)["id"] == word).any())
+
+
+def _ring_entries(words: np.ndarray, port: int) -> list[tuple[int, int, int]]:
+    """Entries of a channel's port, head first."""
+    slots = int(words[sk.C_SLOTS])
+    start = sk.CHANNEL_HEADER + (4 * slots if port == 0 else (port - 1) * slots) * sk.ENTRY_WORDS
+    size = int(words[sk.C_LIMIT_RAMP]) if port == 0 else slots
+    r = sk.C_PORTS + port * sk.PORT_WORDS
+    head, count = int(words[r + sk.R_HEAD]), int(words[r + sk.R_COUNT])
+    found: list[tuple[int, int, int]] = []
+    for place in range(count):
+        at = start + (head + place) % size * sk.ENTRY_WORDS
+        payload, identity, ready = words[at : at + sk.ENTRY_WORDS].tolist()
+        found.append((payload, identity, ready))
+    return found

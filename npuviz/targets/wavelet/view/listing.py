@@ -1,0 +1,174 @@
+"""The instructions of a wafer's programs, with the CSL texts they come from."""
+
+import os
+from bisect import bisect_right
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+
+from npuviz.program.instruction import Instruction
+from npuviz.program.source import Entry, Place, SourceFile
+from npuviz.targets.wavelet.kernels import isa
+from npuviz.targets.wavelet.view.disassembly import instruction_text
+from npuviz.targets.wavelet.machine.payload import code_tables
+from npuviz.targets.wavelet.wafer import Function, PeProgram, Wafer
+
+LIBRARY = "/targets/wavelet/csl/library/"
+"""In the path of every file that comes with npuviz."""
+
+
+def is_library(path: str) -> bool:
+    """Whether a program text comes with npuviz."""
+    return LIBRARY in path.replace("\\", "/")
+
+
+def short_names(paths: Sequence[str]) -> list[str]:
+    """Names for people, unique: of library files as programs import them, of others from their folder on."""
+    own = [path for path in paths if not is_library(path)]
+    folder = os.path.commonpath([os.path.dirname(path) for path in own]) if own and all(own) else ""
+    names = {os.path.relpath(path, folder or ".") if os.path.isabs(path) else path for path in own}
+    found: list[str] = []
+    for path in paths:
+        if is_library(path):
+            name = path.replace("\\", "/").rpartition(LIBRARY)[2]
+            found.append(f"<{name}>" if name in names else name)
+        else:
+            found.append(os.path.relpath(path, folder) if folder else path)
+    return found
+
+
+class WaveletListing:
+    """All programs one after the other; programs with one code table share its instructions.
+
+    The graph node of an instruction is its function.
+    """
+
+    def __init__(self, wafer: Wafer) -> None:
+        self._wafer = wafer
+        tables, of_program = code_tables(wafer)
+        self._firsts: list[int] = []
+        self._owners: list[PeProgram] = []
+        total = 0
+        for number, code in enumerate(tables):
+            self._firsts.append(total)
+            self._owners.append(wafer.programs[of_program.index(number)])
+            total += len(code)
+        self._count = total
+        self.first_of_program = tuple(self._firsts[number] for number in of_program)
+        self._entries: list[int] = []
+        self.functions: list[tuple[int, Function]] = []
+        for first, owner in zip(self._firsts, self._owners, strict=True):
+            for function in sorted(owner.functions, key=lambda f: f.entry):
+                self._entries.append(first + function.entry)
+                self.functions.append((first, function))
+        self._starts = np.array(self._entries, np.int64)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def owner_of(self, index: int) -> tuple[int, PeProgram]:
+        """First instruction of a code table and the program that stands for it. Raises IndexError outside."""
+        if not 0 <= index < self._count:
+            raise IndexError(f"instruction {index}: the listing has {self._count}")
+        table = bisect_right(self._firsts, index) - 1
+        return self._firsts[table], self._owners[table]
+
+    def describe(self, index: int) -> Instruction:
+        """Decode one instruction. Raises IndexError outside 0..len-1."""
+        first, owner = self.owner_of(index)
+        text = instruction_text(owner.code[index - first], owner.functions, owner.operations)
+        return Instruction(index, -1, text.split(" ")[0], text, self.node_of(index))
+
+    def node_of(self, index: int) -> int:
+        """The function of an instruction, -1 if none."""
+        return bisect_right(self._entries, index) - 1 if 0 <= index < self._count else -1
+
+    def function_of(self, index: int) -> Function | None:
+        """The function that an instruction belongs to."""
+        node = self.node_of(index)
+        return self.functions[node][1] if node >= 0 else None
+
+    def nodes_of(self, indices: np.ndarray) -> np.ndarray:
+        """Functions of instructions, -1 outside the listing."""
+        found = np.searchsorted(self._starts, indices, side="right") - 1
+        found[(indices < 0) | (indices >= self._count)] = -1
+        return found.astype(np.int32)
+
+    def units_of(self, indices: np.ndarray) -> np.ndarray:
+        """No unit: every PE with the program runs an instruction."""
+        return np.full(indices.shape, -1, np.int32)
+
+    def destinations_of(self, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Addresses are known only while a PE runs: none."""
+        zeros = np.zeros(indices.shape, np.int64)
+        return zeros, zeros.copy(), np.full(indices.shape, -1, np.int32)
+
+    def ranges_of_node(self, node: int) -> list[tuple[int, int]]:
+        """A function runs on many PEs, many times: there is no range that starts and ends once."""
+        return []
+
+    def ranges_of_unit(self, unit: int) -> list[tuple[int, int]]:
+        """No unit owns instructions."""
+        return []
+
+    # --- source texts ----------------------------------------------------------------------------------
+
+    @cached_property
+    def sources(self) -> Sequence[SourceFile]:
+        """The texts of the wafer; names of the user's files count from the folder that has them all."""
+        names = short_names(self._wafer.files)
+        return tuple(
+            SourceFile(name, text, path, "csl", is_library(path))
+            for name, path, text in zip(names, self._wafer.files, self._wafer.texts, strict=True)
+        )
+
+    def place_of(self, index: int) -> Place | None:
+        """Place of an instruction. Raises IndexError outside the listing."""
+        first, owner = self.owner_of(index)
+        line = int(owner.code[index - first, isa.C_LINE])
+        if not 0 <= line < len(owner.places):
+            return None
+        place = owner.places[line]
+        return Place(place.file, place.line, place.column)
+
+    @cached_property
+    def _lines(self) -> dict[int, dict[int, list[tuple[int, int]]]]:
+        """File -> line -> instruction ranges."""
+        found: dict[int, dict[int, list[tuple[int, int]]]] = {}
+        for first, owner in zip(self._firsts, self._owners, strict=True):
+            for row, number in enumerate(owner.code[:, isa.C_LINE].tolist()):
+                if not 0 <= number < len(owner.places):
+                    continue
+                place = owner.places[number]
+                ranges = found.setdefault(place.file, {}).setdefault(place.line, [])
+                index = first + row
+                if ranges and ranges[-1][1] == index:
+                    ranges[-1] = (ranges[-1][0], index + 1)
+                else:
+                    ranges.append((index, index + 1))
+        return found
+
+    def ranges_of_line(self, file: int, line: int) -> list[tuple[int, int]]:
+        """Half-open instruction ranges of a line, rising."""
+        return list(self._lines.get(file, {}).get(line, []))
+
+    def lines_with_code(self, file: int) -> Sequence[int]:
+        """Lines of a file that instructions come from, rising."""
+        return sorted(self._lines.get(file, {}))
+
+    @cached_property
+    def entries(self) -> Sequence[Entry]:
+        """Tasks and functions, by name; the same text compiled several times is one entry."""
+        tasks = {(id(p.code), t.function) for p in self._wafer.programs for t in p.tasks}
+        found: dict[tuple[str, int, int], tuple[str, list[int], Place]] = {}
+        for first, owner in zip(self._firsts, self._owners, strict=True):
+            for number, function in enumerate(owner.functions):
+                kind = "task" if (id(owner.code), number) in tasks else "function"
+                place = Place(function.place.file, function.place.line, function.place.column)
+                key = (function.name, place.file, place.line)
+                found.setdefault(key, (kind, [], place))[1].append(first + function.entry)
+        return tuple(
+            Entry(name, kind, tuple(sorted(rows)), place)
+            for (name, _, _), (kind, rows, place) in sorted(found.items())
+        )

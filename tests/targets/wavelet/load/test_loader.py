@@ -1,0 +1,114 @@
+import pytest
+
+from npuviz.base.errors import FormatError, UsageError
+from npuviz.base.progress import NoProgress
+from npuviz.targets.wavelet.host import coverage
+from npuviz.targets.wavelet.load.loader import (
+    ScriptRun,
+    accepts,
+    accepts_folder,
+    compile_options,
+    open_program,
+    run_script,
+)
+
+
+def folder_with(tmp_path, **scripts):
+    folder = tmp_path / "programs" / "one"
+    folder.mkdir(parents=True)
+    for name, text in scripts.items():
+        (folder / f"{name}.sh").write_text(text)
+    return folder
+
+
+def test_what_is_taken(tmp_path):
+    folder = folder_with(tmp_path, commands_wse3="true")
+    assert accepts_folder(folder)
+    assert not accepts_folder(tmp_path)
+    assert accepts(tmp_path / "layout.csl", b"")
+    assert not accepts(tmp_path / "model.onnx", b"")
+
+
+def test_a_script_runs_in_a_copy_with_its_neighbours(tmp_path):
+    folder = folder_with(tmp_path, commands_wse3="cat ../shared/text; touch mark; command -v cslc; exit 3")
+    (folder.parent / "shared").mkdir()
+    (folder.parent / "shared" / "text").write_text("from beside\n")
+    ran = run_script(folder / "commands_wse3.sh", tmp_path / "scratch", 60)
+    assert ran.code == 3
+    assert ran.output.startswith("from beside\n")
+    assert ran.last_line() == str(tmp_path / "scratch" / "shims" / "cslc")
+    assert (ran.folder / "mark").exists()
+    assert not (folder / "mark").exists()
+
+
+def test_a_script_that_does_not_end_is_ended(tmp_path):
+    folder = folder_with(tmp_path, commands_wse3="echo begun; sleep 1000 & sleep 1000")
+    ran = run_script(folder / "commands_wse3.sh", tmp_path / "scratch", 0.5)
+    assert ran.code is None
+    assert ran.output == "begun\n"
+
+
+def test_a_folder_whose_script_compiles_nothing(tmp_path):
+    folder = folder_with(tmp_path, commands_wse3="echo sorry; exit 1")
+    with pytest.raises(UsageError, match="compiled nothing; sorry"):
+        open_program(folder, {}, NoProgress())
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({"arch": "wse2"}, "no commands_wse2.sh; found commands_wse3.sh"),
+        ({"params.M": "4"}, "own script"),
+        ({"script": "other.sh"}, "no other.sh"),
+    ],
+)
+def test_settings_that_a_folder_cannot_follow(tmp_path, settings, text):
+    folder = folder_with(tmp_path, commands_wse3="true")
+    with pytest.raises(UsageError, match=text):
+        open_program(folder, settings, NoProgress())
+
+
+def test_a_folder_with_neither(tmp_path):
+    with pytest.raises(FormatError, match="compiled program"):
+        open_program(tmp_path, {}, NoProgress())
+
+
+def test_settings_for_the_compiler(tmp_path):
+    options = compile_options(
+        tmp_path / "layout.csl",
+        {"arch": "wse2", "params": "M:4,N:6", "params.K": "7", "fabric-dims": "8,3", "hop": "1"},
+    )
+    assert options.arch == "wse2"
+    assert options.params == {"M": 4, "N": 6, "K": 7}
+    assert options.fabric == (8, 3)
+
+
+@pytest.mark.parametrize(
+    ("code", "output", "kind", "detail"),
+    [
+        (0, "SUCCESS!\n", coverage.PASS, ""),
+        (None, "step 1\n", coverage.TIMEOUT, "step 1"),
+        (1, "Traceback\nAssertionError: 4 != 5\n", coverage.WRONG, "AssertionError: 4 != 5"),
+        (
+            2,
+            "cslc: error: pe.csl:3:5: x is unsupported\n",
+            coverage.UNSUPPORTED,
+            "pe.csl:3:5: x is unsupported",
+        ),
+        (2, "cslc: error: pe.csl:3:5: bad type\n", coverage.FAILED, "pe.csl:3:5: bad type"),
+        (1, "DeviceError: deadlock at cycle 5\n", coverage.FAILED, "DeviceError: deadlock at cycle 5"),
+    ],
+)
+def test_outcomes(tmp_path, code, output, kind, detail):
+    assert coverage.judge(ScriptRun(tmp_path, code, output)) == (kind, detail)
+
+
+def test_coverage_tries_every_script_and_writes_a_table(tmp_path, capsys):
+    folder = folder_with(tmp_path, commands_wse2="exit 0", commands_wse3="echo AssertionError; exit 1")
+    report = tmp_path / "report.md"
+    assert coverage.run([str(folder.parent), "--report", str(report)]) == 1
+    assert capsys.readouterr().out.count("\n") == 2
+    text = report.read_text()
+    assert "1 of 2 pass." in text
+    assert "| one | wse2 | pass |" in text
+    assert "| one | wse3 | wrong |" in text
