@@ -92,7 +92,11 @@ def cases() -> list[Case]:
         Case("neuroncore cnn", "neuroncore", cnn),
         Case("neuroncore int8", "neuroncore", int8),
         Case(
-            "neuroncore transformer, trn1, bf16", "neuroncore", transformer, "trn1", settings={"dtype": "bf16"}
+            "neuroncore transformer, bf16",
+            "neuroncore",
+            transformer,
+            "trn1",
+            settings={"dtype": "bf16"},
         ),
         Case("neuroncore squeezenet", "neuroncore", _light("squeezenet")),
         Case("neuroncore NEFF", "neuroncore", _compiled("tiny_cnn.onnx", ".neff", "neuroncore")),
@@ -139,7 +143,7 @@ def facts_of(case: Case) -> dict[str, Any]:
 
 
 def _values(machine: Machine) -> str:
-    """A hash of everything the program computed: of all its tensors, and of its memories where it has none."""
+    """A hash of all tensors that the program computed."""
     graph = machine.program.graph
     hashed = hashlib.sha256()
     for index in range(len(graph.tensors)):

@@ -11,8 +11,8 @@ import numpy as np
 from benchmarks.row import Row
 
 if TYPE_CHECKING:
-    from npuviz.ui.timeline.view import TimelineView
     from npuviz.ui.kit.viewport import Viewport
+    from npuviz.ui.timeline.view import TimelineView
 
 NUM_TRACKS = 64
 NUM_SLICES = 10_000_000

@@ -33,9 +33,9 @@ def run() -> list[Row]:
     from npuviz.ui.bridge.hazard_watch import HazardWatch
     from npuviz.ui.bridge.session_model import SessionModel
     from npuviz.ui.fabric.panel import FabricPanel
+    from npuviz.ui.fabric.raster import warm_up
     from npuviz.ui.kit.panel import PanelContext
     from npuviz.ui.theme.theme import Theme
-    from npuviz.ui.fabric.raster import warm_up
     from npuviz.workbench.commands import CommandRegistry
     from npuviz.workbench.opening import Opened, OpenOptions
     from npuviz.workbench.selection import SelectionModel

@@ -10,9 +10,9 @@ from benchmarks.rk3588_models import Run, quantised_light, run_model
 from benchmarks.row import Row
 from npuviz.base.progress import NoProgress
 from npuviz.formats.rk3588 import tensor_layout as layout
-from npuviz.formats.rk3588.regcmd.area import read_regcmd
 from npuviz.formats.rk3588.conv_task import matmul_task
 from npuviz.formats.rk3588.conv_words import conv_task_words
+from npuviz.formats.rk3588.regcmd.area import read_regcmd
 from npuviz.sim.stop import NO_STOPS
 from npuviz.sim.target import LoadRequest
 from npuviz.targets.rk3588.target import TARGET

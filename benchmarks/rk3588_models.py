@@ -20,8 +20,8 @@ from npuviz.sim.target import LoadRequest
 from npuviz.targets.rk3588.kernels import records as sk
 from npuviz.targets.rk3588.machine.engine import Engine
 from npuviz.targets.rk3588.machine.machine import RknnMachine
-from npuviz.targets.rk3588.view.reports import LayerReport, layer_reports
 from npuviz.targets.rk3588.target import TARGET
+from npuviz.targets.rk3588.view.reports import LayerReport, layer_reports
 
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 FOREVER = 1 << 50

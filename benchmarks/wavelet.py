@@ -14,9 +14,9 @@ from npuviz.program.program import Program
 from npuviz.sim.stop import NO_STOPS
 from npuviz.sim.target import LoadRequest
 from npuviz.targets.wavelet.machine.machine import WaveletMachine
-from npuviz.targets.wavelet.wafer import Wafer
-from npuviz.targets.wavelet.target import TARGET, make_program
 from npuviz.targets.wavelet.machine.team import num_processors
+from npuviz.targets.wavelet.target import TARGET, make_program
+from npuviz.targets.wavelet.wafer import Wafer
 
 FOREVER = 1 << 40
 REPEATS = 5

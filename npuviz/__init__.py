@@ -17,7 +17,7 @@ def _use_kernel_cache() -> None:
         return
     root = Path(__file__).parent
     digest = hashlib.blake2b(digest_size=8)
-    for path in sorted([*root.rglob("*_kernels.py"), *root.rglob("kernels.py")]):
+    for path in sorted({*root.rglob("*_kernels.py"), *root.glob("targets/*/kernels/**/*.py")}):
         digest.update(path.read_bytes())
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     os.environ["NUMBA_CACHE_DIR"] = str(cache / "npuviz" / "kernels" / digest.hexdigest())

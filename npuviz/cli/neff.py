@@ -34,8 +34,8 @@ def command(
 ) -> int:
     """Unpack a NEFF into a folder, pack a folder, or check a NEFF; exit code 1 when a rule is broken."""
     from npuviz.base.errors import UsageError
-    from npuviz.workbench.headless import neff as neff_files
     from npuviz.workbench.arguments import parse_settings
+    from npuviz.workbench.headless import neff as neff_files
 
     limit = neff_files.parse_limit(parse_settings(settings or ()))
     if plain and action != Action.PACK:

@@ -1,1 +1,4 @@
-"""ONNX for every compiler: reading, shapes, passes, reference execution. May import formats, sim, program and base; `import onnx` is the library."""
+"""ONNX for every compiler: reading, passes, shapes, reference execution.
+
+May import formats, sim, program and base; `import onnx` is the library.
+"""

@@ -9,8 +9,8 @@ from onnx import AttributeProto, helper, numpy_helper
 
 from npuviz.base.errors import FormatError
 from npuviz.onnx.draft import Draft
-from npuviz.onnx.shape_inference import TypeAndShape
 from npuviz.onnx.serialization import complete_model
+from npuviz.onnx.shape_inference import TypeAndShape
 from npuviz.program.dtypes import dtype_name
 from npuviz.program.graph import Graph, Node
 from npuviz.program.tensor import Tensor, TensorKind

@@ -4,9 +4,9 @@ import io
 
 import pytest
 
+from npuviz.debug.console.debugger import TextDebugger
 from npuviz.debug.element_steps import LineStep
 from npuviz.debug.session import Session
-from npuviz.debug.console.debugger import TextDebugger
 from npuviz.sim.stop import NO_STOPS, StopKind
 from npuviz.targets.wavelet.machine.machine import WaveletMachine
 from tests.targets.wavelet.samples import element_of, heat, line_of, row_sum

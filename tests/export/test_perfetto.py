@@ -16,9 +16,8 @@ from npuviz.export.perfetto import EXPORTER, PerfettoExporter
 from npuviz.trace.reader import TraceReader
 from npuviz.trace.recorder import Recorder
 from npuviz.trace.schema import FLOW, INTERVAL, TraceSchema
-
-from ..trace import recordings
-from ..trace.recordings import SCHEMA, Instructions, random_events, record, row
+from tests.trace import recordings
+from tests.trace.recordings import SCHEMA, Instructions, random_events, record, row
 
 Slice = tuple[str, str, int, int, int]
 

@@ -9,9 +9,8 @@ from npuviz.base.progress import NoProgress
 from npuviz.export import tables
 from npuviz.export.tables import CSV, PARQUET
 from npuviz.trace.reader import TraceReader
-
-from ..trace import recordings
-from ..trace.recordings import SCHEMA, random_events, record
+from tests.trace import recordings
+from tests.trace.recordings import SCHEMA, random_events, record
 
 ROWS = random_events(7, 90)
 READER = TraceReader(record(ROWS).store)

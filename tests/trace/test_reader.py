@@ -4,9 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from npuviz.trace.reader import CounterColumns, IntervalColumns, TraceReader
-
-from . import recordings
-from .recordings import COUNTER_TRACKS, INTERVAL_TRACKS, NUM_NODES, random_events, record
+from tests.trace import recordings
+from tests.trace.recordings import COUNTER_TRACKS, INTERVAL_TRACKS, NUM_NODES, random_events, record
 
 seeds = st.integers(0, 2**20)
 sizes = st.sampled_from([0, 1, 3, 15, 16, 17, 40, 200])

@@ -11,8 +11,7 @@ from npuviz.trace.reader import TraceReader
 from npuviz.trace.recorder import Recorder
 from npuviz.trace.schema import COUNTER, FLOW, INTERVAL, LIFETIME, TYPE_SHIFT
 from npuviz.trace.store import TraceStore
-
-from .recordings import (
+from tests.trace.recordings import (
     COUNTER_TRACKS,
     INTERVAL_TRACKS,
     SCHEMA,

@@ -11,9 +11,9 @@ from npuviz.program.program import Note
 from npuviz.ui.floorplan.panel import FloorplanPanel
 from npuviz.ui.log.panel import LogPanel
 from npuviz.ui.queues.panel import QueuesPanel
-from npuviz.ui.timeline.panel import TimelinePanel
-from npuviz.ui.shell.bars.note import banner_notes
 from npuviz.ui.queues.table import NAME
+from npuviz.ui.shell.bars.note import banner_notes
+from npuviz.ui.timeline.panel import TimelinePanel
 from npuviz.ui.timeline.place import Place
 from npuviz.ui.timeline.tooltip import tooltip_text
 from tests.ui.driver import Driver

@@ -10,14 +10,14 @@ from npuviz.debug.session import Session
 from npuviz.sim.fabric import PORT_STEPS, RAMP
 from npuviz.sim.stop import StopKind
 from npuviz.targets.wavelet.machine.machine import WaveletMachine
-from npuviz.ui.inspector.page_choice import make_page
-from npuviz.ui.inspector.facts import InspectorSource
 from npuviz.ui.fabric.panel import SPEC as FABRIC
 from npuviz.ui.fabric.panel import FabricPanel
+from npuviz.ui.fabric.raster import warm_up
+from npuviz.ui.inspector.facts import InspectorSource
+from npuviz.ui.inspector.page_choice import make_page
+from npuviz.ui.shell.commands.element import ElementCommands
 from npuviz.ui.source.panel import SPEC as SOURCE
 from npuviz.ui.source.panel import SourcePanel
-from npuviz.ui.shell.commands.element import ElementCommands
-from npuviz.ui.fabric.raster import warm_up
 from npuviz.workbench.opening import Opened, OpenOptions
 from npuviz.workbench.selection import Selection
 from tests.targets.wavelet.samples import element_of, heat, line_of

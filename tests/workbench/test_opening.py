@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 
 from npuviz.base.errors import FormatError, UnknownTarget, UsageError
-from npuviz.workbench.opening import OpenOptions, choose_target, find_file, is_bundle, open_file
 from npuviz.workbench.headless.run import RunOptions, run_model
+from npuviz.workbench.opening import OpenOptions, choose_target, find_file, is_bundle, open_file
 from tests.workbench.toy_registry import toy_file
 
 

@@ -3,11 +3,9 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from npuviz.debug.console import elements
-from npuviz.debug.console import inspection
-from npuviz.debug.console import motion
-from npuviz.debug.session import Session
+from npuviz.debug.console import elements, inspection, motion
 from npuviz.debug.console.answer import Answer
+from npuviz.debug.session import Session
 
 Run = Callable[[Session, str], Answer]
 

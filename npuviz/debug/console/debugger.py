@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from typing import TextIO
 
 from npuviz.base.errors import NpuvizError
-from npuviz.debug.session import Session
 from npuviz.debug.console.answer import error_json
 from npuviz.debug.console.commands import BY_WORD
+from npuviz.debug.session import Session
 
 QUIT = ("quit", "q", "exit")
 

@@ -3,11 +3,11 @@
 from typing import Any
 
 from npuviz.base.errors import UsageError
-from npuviz.debug.element_steps import LineStep, frames_of
-from npuviz.debug.session import Session
 from npuviz.debug.console.answer import Answer
 from npuviz.debug.console.arguments import number_of, words_of
 from npuviz.debug.console.motion import stop_answer
+from npuviz.debug.element_steps import LineStep, frames_of
+from npuviz.debug.session import Session
 from npuviz.program.source import HasSource
 from npuviz.sim.frames import FrameVariable, HasFrames
 

@@ -4,11 +4,11 @@ from typing import Any
 
 from npuviz.base.errors import UsageError
 from npuviz.debug import translate
-from npuviz.debug.explain import Cause, last_writer, why
-from npuviz.debug.session import Session
 from npuviz.debug.console.answer import Answer, Shown
 from npuviz.debug.console.arguments import memory_of, number_of, time_of, unit_of, words_of
 from npuviz.debug.console.motion import list_breakpoints
+from npuviz.debug.explain import Cause, last_writer, why
+from npuviz.debug.session import Session
 from npuviz.program.instruction import HasDependencies
 from npuviz.sim.description import Memory
 from npuviz.sim.machine import HasHazards, HasSemaphores, Wait

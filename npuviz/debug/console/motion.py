@@ -3,9 +3,9 @@
 from typing import Any
 
 from npuviz.base.errors import UsageError
-from npuviz.debug.session import Session
 from npuviz.debug.console.answer import Answer
 from npuviz.debug.console.arguments import count_of, number_of, time_of, unit_of, words_of
+from npuviz.debug.session import Session
 from npuviz.sim.stop import StopKind, StopReason
 
 

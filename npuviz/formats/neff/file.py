@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from npuviz.base.errors import FormatError
-from npuviz.formats.neff import tar as neff_tar
 from npuviz.formats.binary import read_file
+from npuviz.formats.neff import tar as neff_tar
 from npuviz.formats.neff.archive import read_archive
 from npuviz.formats.neff.constants import constant_data
 from npuviz.formats.neff.definition import complete_subgraph, parse_subgraph, subgraph_members
@@ -30,8 +30,8 @@ from npuviz.formats.neff.model import (
     Payload,
     Subgraph,
 )
-from npuviz.formats.neff.rules.table import shown
 from npuviz.formats.neff.rules.check import check_neff
+from npuviz.formats.neff.rules.table import shown
 
 __all__ = [
     "DEFAULT_LIMIT_BYTES",

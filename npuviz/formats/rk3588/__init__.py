@@ -1,1 +1,1 @@
-"""What files of the RK3588 NPU hold: registers, task descriptors, tensor layouts; streams and containers have rooms."""
+"""Files of the RK3588 NPU: registers, task descriptors, tensor layouts, command streams, containers."""

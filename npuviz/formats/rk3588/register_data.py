@@ -9,7 +9,7 @@ from typing import Any
 
 from npuviz.base.errors import FormatError
 
-DATA_FILE = "rk3588_registers.toml"
+DATA_FILE = "registers.toml"
 KINDS = ("count", "minus1", "signed", "hex", "flag", "address", "address16")
 MARKS = {"D": "documented", "M": "measured", "I": "inferred"}
 TARGETS_WITHOUT_REGISTER = (0x0000, 0x0041, 0x0081)
@@ -158,7 +158,7 @@ def load_blocks() -> dict[str, Block]:
     Raises FormatError when the file contradicts itself: two fields on one bit, two registers at one
     offset, a register outside of its window, an unknown encoding or source.
     """
-    text = resources.files("npuviz.formats").joinpath(DATA_FILE).read_text("utf-8")
+    text = resources.files("npuviz.formats.rk3588").joinpath(DATA_FILE).read_text("utf-8")
     data = tomllib.loads(text)
     return {name: _block(name, entry, data) for name, entry in data["blocks"].items()}
 

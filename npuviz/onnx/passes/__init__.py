@@ -1,1 +1,1 @@
-"""What makes a model shorter or plainer before it is compiled: folding, function bodies, loops written out."""
+"""What makes a model shorter or plainer before it is compiled: folding, functions, loops written out."""

@@ -11,11 +11,11 @@ import onnx
 from onnx import NodeProto, TypeProto, numpy_helper
 
 from npuviz.onnx.draft import KEPT_WEIGHT_BYTES, Draft, foreign_errors
-from npuviz.onnx.passes.functions import function_of, has_function, instantiate
 from npuviz.onnx.graph import make_graph
+from npuviz.onnx.passes.functions import function_of, has_function, instantiate
 from npuviz.onnx.passes.optimization import optimize
-from npuviz.onnx.shape_inference import infer_shapes
 from npuviz.onnx.passes.unrolling import LOOPS, unroll
+from npuviz.onnx.shape_inference import infer_shapes
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Graph, Node
 from npuviz.program.tensor import Tensor

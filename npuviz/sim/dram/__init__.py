@@ -1,1 +1,1 @@
-"""DRAM that machines share, simple (constant latency) and by command; the words are in a machine's root state."""
+"""DRAM that machines share, by request and by command; its words are part of a machine's state."""

@@ -6,7 +6,6 @@ that choosing looks at banks, never at requests.
 
 from numba import int64
 
-from npuviz.sim.parts.bits_kernels import fetch, inlined, kernel
 from npuviz.sim.dram.queue_kernels import (
     bank_of,
     field_of,
@@ -52,6 +51,7 @@ from npuviz.sim.dram.records_kernels import (
     ROW_WORDS,
     WRITE_FLAG,
 )
+from npuviz.sim.parts.bits_kernels import fetch, inlined, kernel
 
 
 @inlined

@@ -6,8 +6,6 @@ active buffer, write mode by watermarks, refresh.
 
 from numba import int64
 
-from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros
-from npuviz.sim.dram.queue_kernels import node_word, push_pending, respond, take_head
 from npuviz.sim.dram.buffer_kernels import (
     close_row,
     count_oldest_other,
@@ -16,6 +14,7 @@ from npuviz.sim.dram.buffer_kernels import (
     stamps_of,
     take_front,
 )
+from npuviz.sim.dram.queue_kernels import node_word, push_pending, respond, take_head
 from npuviz.sim.dram.records_kernels import (
     ACT,
     BANK_ACTIVE,
@@ -75,6 +74,7 @@ from npuviz.sim.dram.records_kernels import (
     RULE_LEVEL,
     RULE_WORDS,
 )
+from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros
 
 # --- issue ------------------------------------------------------------------------------------------
 

@@ -9,7 +9,6 @@ The owner's calls: `dram_can_accept`, `dram_offer`, `dram_cycle`, `dram_take`, `
 `dram_watch` where there are stop rows.
 """
 
-from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros
 from npuviz.sim.dram.channel_kernels import channel_cycle
 from npuviz.sim.dram.queue_kernels import (
     append,
@@ -44,6 +43,7 @@ from npuviz.sim.dram.records_kernels import (
     WHEEL_MASKS,
     WHEEL_TICKS,
 )
+from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros
 from npuviz.sim.parts.watch_kernels import watch_queue
 
 

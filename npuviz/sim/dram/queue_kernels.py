@@ -5,7 +5,6 @@ The buffers are in `dram_command_row_kernels`.
 
 from numba import int64
 
-from npuviz.sim.parts.bits_kernels import inlined, kernel
 from npuviz.sim.dram.records_kernels import (
     CC_DONE_HEAD,
     CC_DONE_TAIL,
@@ -26,6 +25,7 @@ from npuviz.sim.dram.records_kernels import (
     NIL,
     NODE_TIME,
 )
+from npuviz.sim.parts.bits_kernels import inlined, kernel
 
 
 @inlined

@@ -1,6 +1,5 @@
 """Runs a list of requests through command-level DRAM by itself: for tests and what-if questions."""
 
-from npuviz.sim.parts.bits_kernels import entry, pointer_to
 from npuviz.sim.dram.command_kernels import dram_can_accept, dram_cycle, dram_offer, dram_take
 from npuviz.sim.dram.records_kernels import (
     DC_CHANNELS,
@@ -10,6 +9,7 @@ from npuviz.sim.dram.records_kernels import (
     NODE_TIME,
     WRITE_FLAG,
 )
+from npuviz.sim.parts.bits_kernels import entry, pointer_to
 
 REQUEST_WORDS = 4
 """Words of a request: earliest tick, channel, byte address inside it, 1 for a write."""

@@ -1,1 +1,1 @@
-"""Networks on chip that machines share, simple (a crossbar of queues) and by flit; the words are in a machine's root state."""
+"""Networks on chip that machines share, by packet and by flit; their words are part of a machine's state."""

@@ -7,7 +7,6 @@ Positions and tables are those of flit_state_kernels; npuviz.sim.network.flit_ne
 
 from numba import int64
 
-from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros
 from npuviz.sim.network.link_kernels import (
     credit_latency,
     free_flit,
@@ -16,7 +15,6 @@ from npuviz.sim.network.link_kernels import (
     set_next,
     take_flit,
 )
-from npuviz.sim.network.router_kernels import clear_bit, router_cycle, set_bit, start_packet
 from npuviz.sim.network.records_kernels import (
     FLIT_BORN,
     FLIT_NEXT,
@@ -103,6 +101,8 @@ from npuviz.sim.network.records_kernels import (
     VC_IDLE,
     VC_SHIFT,
 )
+from npuviz.sim.network.router_kernels import clear_bit, router_cycle, set_bit, start_packet
+from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros
 
 
 @inlined

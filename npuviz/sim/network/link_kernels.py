@@ -4,7 +4,6 @@ What is on a link lies in a wheel of slots, one per cycle to come: nothing is mo
 A link takes a flit a cycle; a router cycle beyond that (internal speedup) waits behind the newest one.
 """
 
-from npuviz.sim.parts.bits_kernels import inlined, kernel
 from npuviz.sim.network.records_kernels import (
     EPOCH_SHIFT,
     FLIT_NEXT,
@@ -38,6 +37,7 @@ from npuviz.sim.network.records_kernels import (
     NET_WHEEL,
     NIL,
 )
+from npuviz.sim.parts.bits_kernels import inlined, kernel
 
 
 @inlined

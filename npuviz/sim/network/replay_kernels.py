@@ -2,9 +2,9 @@
 
 from numba import int64
 
-from npuviz.sim.parts.bits_kernels import entry, pointer_to
 from npuviz.sim.network.flit_kernels import net_can_inject, net_inject, net_next, net_step, net_take
 from npuviz.sim.network.records_kernels import NET_NODES
+from npuviz.sim.parts.bits_kernels import entry, pointer_to
 
 PACKET_WORDS = 5
 PACKET_TIME = 0  # earliest cycle

@@ -8,9 +8,7 @@ Requests are kept as lists per output in the scratch words, so that the work fol
 
 from numba import int64
 
-from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros
 from npuviz.sim.network.link_kernels import send_credit, send_flit
-from npuviz.sim.network.routing_kernels import find_route
 from npuviz.sim.network.records_kernels import (
     FLIT_NEXT,
     FLIT_WORD,
@@ -59,6 +57,8 @@ from npuviz.sim.network.records_kernels import (
     VC_SHIFT,
     VC_WAITING,
 )
+from npuviz.sim.network.routing_kernels import find_route
+from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros
 
 ROW_WORDS = 4
 

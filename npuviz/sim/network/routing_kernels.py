@@ -4,7 +4,6 @@ Ref: BOOK routefunc.cpp, networks/. All are deterministic: a torus packet with t
 goes by the parity of source and destination (BookSim draws a random number).
 """
 
-from npuviz.sim.parts.bits_kernels import kernel
 from npuviz.sim.network.records_kernels import (
     FLIT_WORD,
     FLIT_WORDS,
@@ -27,6 +26,7 @@ from npuviz.sim.network.records_kernels import (
     TOPOLOGY_FLY,
     TOPOLOGY_MESH,
 )
+from npuviz.sim.parts.bits_kernels import kernel
 
 
 @kernel

@@ -134,8 +134,8 @@ def make_program(
 ) -> Program:
     """The program of compiled tables, with inputs given or drawn."""
     from npuviz.onnx.inputs import draw_inputs
-    from npuviz.targets.neuroncore.view.listing import NeuronListing
     from npuviz.targets.neuroncore.machine.payload import Payload, fingerprint
+    from npuviz.targets.neuroncore.view.listing import NeuronListing
 
     graph, tables = compiled.graph, compiled.tables
     if request.path.suffix.lower() != ".onnx" and request.inputs and not graph.inputs:

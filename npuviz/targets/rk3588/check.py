@@ -7,17 +7,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from npuviz.base.progress import NoProgress, Progress
-from npuviz.onnx.reference import as_declared, run_reference
 from npuviz.formats.rk3588.tensor_layout import packing
+from npuviz.onnx.reference import as_declared, run_reference
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Graph
 from npuviz.sim.target import CheckResult
 from npuviz.targets.rk3588.spec import RknnSpec
 from npuviz.targets.rk3588.tables import Buffer
+from npuviz.targets.rk3588.task.work import ATOM_BYTES, PRECISION_BYTES, Work
 from npuviz.targets.rk3588.values.buffers import cubes_of, is_quantized
 from npuviz.targets.rk3588.values.engine import ValueEngine
 from npuviz.targets.rk3588.values.host import computed_from
-from npuviz.targets.rk3588.task.work import ATOM_BYTES, PRECISION_BYTES, Work
 
 STEPS = 2
 """Steps of its own scale that a quantised tensor may be off."""

@@ -11,9 +11,9 @@ from npuviz.base.progress import Progress
 from npuviz.program.graph import Graph
 from npuviz.sim.stop import NO_STOPS
 from npuviz.sim.target import MapResult, MapRow
-from npuviz.targets.systolic.kernels import records as sk
-from npuviz.targets.systolic.compiler.tiling.choices import ASSIGNMENTS, Asked, Choice, Choices, ProblemKey
 from npuviz.targets.systolic.compiler.compile import LaunchPlan, compile_true
+from npuviz.targets.systolic.compiler.tiling.choices import ASSIGNMENTS, Asked, Choice, Choices, ProblemKey
+from npuviz.targets.systolic.kernels import records as sk
 from npuviz.targets.systolic.machine.engine import LAST_CYCLE, Engine
 from npuviz.targets.systolic.spec import SystolicSpec
 

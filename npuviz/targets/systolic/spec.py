@@ -18,8 +18,8 @@ from npuviz.formats.onnxim.hardware import (
     read_config,
 )
 from npuviz.program.program import Note
-from npuviz.sim.dram.presets import DEVICES
 from npuviz.sim.dram.device import DramDevice, preset_device
+from npuviz.sim.dram.presets import DEVICES
 from npuviz.sim.network.flit_network import FlitConfig
 from npuviz.targets.systolic.hardware.dram import read_device
 from npuviz.targets.systolic.hardware.network import NETWORKS, read_network

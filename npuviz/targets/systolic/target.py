@@ -175,9 +175,9 @@ def _program(
     notes: tuple[Note, ...],
 ) -> Program:
     from npuviz.onnx.inputs import draw_inputs
-    from npuviz.targets.systolic.view.listing import SystolicListing
-    from npuviz.targets.systolic.view.description import memory_ids, unit_ids
     from npuviz.targets.systolic.machine.payload import Payload, fingerprint, pack_entries
+    from npuviz.targets.systolic.view.description import memory_ids, unit_ids
+    from npuviz.targets.systolic.view.listing import SystolicListing
 
     graph, tables = compiled.graph, compiled.tables
     has_values = tables.values is not None

@@ -88,8 +88,8 @@ def make_program(
     """
     from npuviz.program.graph import Graph, Node
     from npuviz.program.memory import MemoryMap
-    from npuviz.targets.wavelet.view.listing import WaveletListing
     from npuviz.targets.wavelet.machine.payload import WaferPayload, fingerprint
+    from npuviz.targets.wavelet.view.listing import WaveletListing
 
     if preset and not preset.startswith(wafer.arch):
         raise TargetError(f"preset {preset} does not run programs compiled for {wafer.arch}")

@@ -20,7 +20,6 @@ import orjson
 
 from npuviz.base.errors import ExportError, NpuvizError, SimulationError
 from npuviz.base.names import printable
-from npuviz.trace.bundle.source import BundleSource
 from npuviz.trace.bundle.container import open_container
 from npuviz.trace.bundle.manifest import (
     MANIFEST_NAME,
@@ -34,6 +33,7 @@ from npuviz.trace.bundle.manifest import (
 from npuviz.trace.bundle.page import PageTables, track_columns
 from npuviz.trace.bundle.parts import Columns, before, decode, encode, last_cycle
 from npuviz.trace.bundle.publish import publish_folder
+from npuviz.trace.bundle.source import BundleSource
 from npuviz.trace.reader import TraceReader
 from npuviz.trace.schema import TraceSchema
 from npuviz.trace.source import Resolver, TraceSource

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from npuviz.base.errors import SimulationError
-from npuviz.trace.lifetimes import resolve_lifetimes
 from npuviz.trace.bundle.manifest import TableName
+from npuviz.trace.lifetimes import resolve_lifetimes
 from npuviz.trace.schema import TraceSchema, Track
 from npuviz.trace.source import Resolver, TraceSource
 from npuviz.trace.split import SplitRows

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from npuviz.base.errors import UsageError
-from npuviz.trace.bundle.source import BundleSource
 from npuviz.trace.bundle.container import open_container
 from npuviz.trace.bundle.manifest import TABLE_NAMES, TableName
 from npuviz.trace.bundle.parts import COLUMNS, decode
+from npuviz.trace.bundle.source import BundleSource
 from npuviz.trace.schema import TraceSchema
 
 MAX_ROWS = 1_000_000

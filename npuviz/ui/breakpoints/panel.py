@@ -16,13 +16,13 @@ from PySide6.QtWidgets import (
 )
 
 from npuviz.debug.condition.language import parse
-from npuviz.ui.breakpoints.table import CONDITION, BreakpointTable, rows_of
-from npuviz.ui.breakpoints.condition_words import ConditionWords, examples, words_of
-from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
-from npuviz.ui.theme.icons import icon
 from npuviz.ui.breakpoints.condition_line import ConditionLine
+from npuviz.ui.breakpoints.condition_words import ConditionWords, examples, words_of
+from npuviz.ui.breakpoints.table import CONDITION, BreakpointTable, rows_of
 from npuviz.ui.kit.empty_state import EmptyState
+from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
 from npuviz.ui.kit.table_view import make_table, on_key
+from npuviz.ui.theme.icons import icon
 
 NO_SESSION = "Open a model to set breakpoints on cycles, operators, instructions, queues and memory."
 BUNDLE_ONLY = "A recorded trace cannot be run: open the model it came from to set breakpoints."

@@ -17,12 +17,12 @@ from PySide6.QtWidgets import (
 )
 
 from npuviz.base.progress import Progress
-from npuviz.debug.session import Session
 from npuviz.debug.console.commands import BY_WORD
 from npuviz.debug.console.debugger import QUIT, TextDebugger
+from npuviz.debug.session import Session
 from npuviz.sim.stop import StopReason
-from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
 from npuviz.ui.kit.empty_state import EmptyState
+from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
 
 NO_SESSION = "Open a model to type commands of the text debugger here: step, goto, break, print, who, why."
 MAX_BLOCKS = 5000

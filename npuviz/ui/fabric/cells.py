@@ -4,10 +4,10 @@ from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QColor, QFontMetrics, QPainter, QStaticText, QTransform
 
 from npuviz.sim.fabric import FabricShape, Glance, Level
-from npuviz.ui.fabric.frame import CELL_HALF, FabricFrame
-from npuviz.ui.theme.theme import Theme
 from npuviz.ui.fabric.camera import FabricCamera
+from npuviz.ui.fabric.frame import CELL_HALF, FabricFrame
 from npuviz.ui.fabric.style import FabricStyle
+from npuviz.ui.theme.theme import Theme
 from npuviz.ui.timeline.marks import translucent
 
 TEXT_FROM = 44.0

@@ -11,9 +11,9 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 from npuviz.base.units import format_count
 from npuviz.sim.fabric import FULL, FabricShape
 from npuviz.ui.fabric.frame import FabricFrame, Shade
-from npuviz.ui.theme.theme import Theme
 from npuviz.ui.fabric.grid_kernels import FILL, LINE, X_STEP, Y_STEP, count_values
 from npuviz.ui.fabric.style import FabricStyle
+from npuviz.ui.theme.theme import Theme
 
 SWATCH = 10
 BAR = 84

@@ -7,8 +7,8 @@ from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QPainter, QPen, QPolygonF
 
 from npuviz.sim.fabric import NUM_PORTS, PORT_STEPS, RAMP, FabricShape, Hop
-from npuviz.ui.fabric.frame import CELL_HALF, FabricFrame, waiting_together, word_places
 from npuviz.ui.fabric.camera import FabricCamera
+from npuviz.ui.fabric.frame import CELL_HALF, FabricFrame, waiting_together, word_places
 from npuviz.ui.fabric.raster import draws_fine_words
 from npuviz.ui.fabric.style import FabricStyle
 from npuviz.ui.timeline.marks import translucent

@@ -23,14 +23,14 @@ from npuviz.sim.fabric import (
 from npuviz.sim.stop import StopKind
 from npuviz.ui.bridge.latest_job import LatestJob
 from npuviz.ui.fabric.frame import FabricFrame, FabricWants, take_frame
-from npuviz.ui.kit.fabric_text import element_text, word_text
-from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
-from npuviz.ui.kit.empty_state import EmptyState
 from npuviz.ui.fabric.legend import FabricLegend, legend_of
 from npuviz.ui.fabric.overlay import FabricMarks
 from npuviz.ui.fabric.raster import warm_up
 from npuviz.ui.fabric.toolbar import FabricToolBar
 from npuviz.ui.fabric.view import FabricView
+from npuviz.ui.kit.empty_state import EmptyState
+from npuviz.ui.kit.fabric_text import element_text, word_text
+from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
 from npuviz.ui.kit.picture import add_save_actions
 from npuviz.workbench.selection import Selection
 

@@ -6,9 +6,9 @@ import numpy as np
 from PySide6.QtGui import QImage
 
 from npuviz.sim.fabric import Area
-from npuviz.ui.fabric.frame import CELL_HALF, FabricFrame, Shade, word_places
 from npuviz.ui.fabric import grid_kernels as kernels
 from npuviz.ui.fabric.camera import FabricCamera
+from npuviz.ui.fabric.frame import CELL_HALF, FabricFrame, Shade, word_places
 from npuviz.ui.fabric.style import FabricStyle
 from npuviz.ui.timeline.style import pixel
 

@@ -4,8 +4,8 @@ import numpy as np
 from PySide6.QtGui import QColor
 
 from npuviz.sim.fabric import FULL, FabricShape
-from npuviz.ui.theme.theme import Theme
 from npuviz.ui.fabric.grid_kernels import FILL, LINE, URGENT, X_STEP, Y_STEP
+from npuviz.ui.theme.theme import Theme
 from npuviz.ui.timeline.style import HATCH_STEPS, blended, pixel
 
 STYLE_COLUMNS = 5

@@ -19,8 +19,6 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QToolTip, QWidget
 
 from npuviz.sim.fabric import Area, FabricShape
-from npuviz.ui.fabric.frame import FabricFrame, FabricWants, word_places
-from npuviz.ui.theme.theme import Theme
 from npuviz.ui.fabric.camera import FabricCamera, fitted
 from npuviz.ui.fabric.cells import TEXT_FROM, CellTexts, TextCache
 from npuviz.ui.fabric.chrome import (
@@ -31,9 +29,11 @@ from npuviz.ui.fabric.chrome import (
     paint_rulers,
     place_on_map,
 )
+from npuviz.ui.fabric.frame import FabricFrame, FabricWants, word_places
 from npuviz.ui.fabric.overlay import FabricMarks, FabricOverlay
 from npuviz.ui.fabric.raster import FabricRaster, draws_links
 from npuviz.ui.fabric.style import FabricStyle
+from npuviz.ui.theme.theme import Theme
 
 DRAG_PIXELS = 4
 ZOOM_STEP = 1.2

@@ -5,9 +5,9 @@ from PySide6.QtWidgets import QMenu, QStackedLayout
 
 from npuviz.base.units import format_count
 from npuviz.sim.machine import UnitState
-from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
-from npuviz.ui.kit.empty_state import EmptyState
 from npuviz.ui.floorplan.view import FloorplanData, FloorplanView
+from npuviz.ui.kit.empty_state import EmptyState
+from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
 from npuviz.ui.kit.picture import add_save_actions
 from npuviz.workbench.selection import MemoryRange, Selection
 

@@ -6,10 +6,10 @@ import numpy as np
 from PySide6.QtCore import QLineF, QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QPainter, QPainterPath, QPen, QPolygonF
 
-from npuviz.ui.graph.picture import GraphPicture
-from npuviz.ui.theme.theme import SIZE_NOTE, Theme
 from npuviz.ui.graph.camera import GraphCamera
 from npuviz.ui.graph.overlay import GraphOverlay
+from npuviz.ui.graph.picture import GraphPicture
+from npuviz.ui.theme.theme import SIZE_NOTE, Theme
 
 MAX_CURVES = 1500
 HEAD_SCALE = 0.3

@@ -5,12 +5,12 @@ from PySide6.QtCore import QRect, QRectF, Qt
 from PySide6.QtGui import QBrush, QColor, QLinearGradient, QPainter, QPainterPath, QPen
 
 from npuviz.base.units import format_count
-from npuviz.ui.graph.layout import NODE_HEIGHT, NODE_WIDTH, TERMINAL_HEIGHT
-from npuviz.ui.graph.picture import GraphPicture
-from npuviz.ui.theme.theme import SIZE_BODY, SIZE_NOTE, Theme
 from npuviz.ui.graph.camera import GraphCamera
 from npuviz.ui.graph.edges import GraphEdgePainter
+from npuviz.ui.graph.layout import NODE_HEIGHT, NODE_WIDTH, TERMINAL_HEIGHT
 from npuviz.ui.graph.overlay import GraphOverlay
+from npuviz.ui.graph.picture import GraphPicture
+from npuviz.ui.theme.theme import SIZE_BODY, SIZE_NOTE, Theme
 
 TEXT_SCALE = 0.68
 """From this scale on labels can be read."""

@@ -15,16 +15,16 @@ from PySide6.QtWidgets import (
 from npuviz.base.units import format_count
 from npuviz.program.program import Program
 from npuviz.ui.graph.layout import Direction, GraphLayout
-from npuviz.ui.graph.picture import make_picture
-from npuviz.ui.graph.progress import GraphProgress
-from npuviz.ui.kit.trace_facts import NodeTimes, retired_before
-from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
-from npuviz.ui.kit.empty_state import EmptyState
-from npuviz.ui.kit.find_bar import FindBar
 from npuviz.ui.graph.layout_job import GraphLayoutJob
 from npuviz.ui.graph.overlay import GraphOverlay
+from npuviz.ui.graph.picture import make_picture
+from npuviz.ui.graph.progress import GraphProgress
 from npuviz.ui.graph.toolbar import GraphToolBar
 from npuviz.ui.graph.view import GraphView
+from npuviz.ui.kit.empty_state import EmptyState
+from npuviz.ui.kit.find_bar import FindBar
+from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
+from npuviz.ui.kit.trace_facts import NodeTimes, retired_before
 from npuviz.workbench.selection import NOTHING, Selection
 
 NO_GRAPH = "Open a model to see its operators and how far the run has come."

@@ -14,12 +14,12 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QToolTip, QWidget
 
-from npuviz.ui.graph.layout import NODE_HEIGHT, NODE_WIDTH
-from npuviz.ui.graph.picture import GraphPicture
-from npuviz.ui.theme.theme import Theme
 from npuviz.ui.graph.camera import GraphCamera, fit
+from npuviz.ui.graph.layout import NODE_HEIGHT, NODE_WIDTH
 from npuviz.ui.graph.overlay import GraphOverlay
 from npuviz.ui.graph.painter import BOX_SCALE, GraphPainter
+from npuviz.ui.graph.picture import GraphPicture
+from npuviz.ui.theme.theme import Theme
 
 DRAG_PIXELS = 4
 ZOOM_STEP = 1.2

@@ -6,8 +6,8 @@ from PySide6.QtWidgets import QMenu, QStackedLayout
 from npuviz.base.units import format_count
 from npuviz.sim.machine import Hazard
 from npuviz.ui.hazards.table import HazardTable
-from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
 from npuviz.ui.kit.empty_state import EmptyState
+from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
 from npuviz.ui.kit.picture import add_save_actions
 from npuviz.ui.kit.table_copy import add_copy_actions, add_copy_key
 from npuviz.ui.kit.table_view import make_table

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 
 from npuviz.program.instruction import Dependency, HasDependencies, HasDetails, Instruction
-from npuviz.ui.inspector.page import Cell, Section, Table, count_cell, text_cell
 from npuviz.ui.inspector.facts import InspectorSource
+from npuviz.ui.inspector.page import Cell, Section, Table, count_cell, text_cell
 from npuviz.ui.inspector.tables import detail_table
 from npuviz.ui.kit.trace_facts import Run, runs_near
 from npuviz.workbench.selection import Selection

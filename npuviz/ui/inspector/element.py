@@ -15,7 +15,7 @@ from npuviz.sim.fabric import (
     Level,
     WordPath,
 )
-from npuviz.ui.kit.fabric_text import color_name, data_texts, state_name, way_text
+from npuviz.ui.inspector.facts import InspectorSource
 from npuviz.ui.inspector.page import (
     Cell,
     Field,
@@ -27,8 +27,8 @@ from npuviz.ui.inspector.page import (
     share_cell,
     text_cell,
 )
-from npuviz.ui.inspector.facts import InspectorSource
 from npuviz.ui.inspector.tables import detail_table
+from npuviz.ui.kit.fabric_text import color_name, data_texts, state_name, way_text
 from npuviz.workbench.selection import Selection
 
 MAX_WORDS = 32

@@ -9,6 +9,7 @@ from npuviz.sim.machine import Region, StillMemories
 from npuviz.ui.bridge.still_answers import PENDING
 from npuviz.ui.graph.picture import shape_text
 from npuviz.ui.inspector.details import dependencies_of, dependency_sections, detail_sections
+from npuviz.ui.inspector.facts import InspectorSource
 from npuviz.ui.inspector.page import (
     COMPUTING,
     Cell,
@@ -22,7 +23,6 @@ from npuviz.ui.inspector.page import (
     span_cells,
     text_cell,
 )
-from npuviz.ui.inspector.facts import InspectorSource
 from npuviz.ui.kit.trace_facts import Run, intervals_of_instruction
 from npuviz.workbench.selection import MemoryRange, Selection
 

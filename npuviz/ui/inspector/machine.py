@@ -9,6 +9,7 @@ from npuviz.base.units import format_count, format_cycles_as_time
 from npuviz.sim.description import Unit
 from npuviz.trace.reader import TraceReader
 from npuviz.trace.schema import Track
+from npuviz.ui.inspector.facts import InspectorSource
 from npuviz.ui.inspector.page import (
     Cell,
     Field,
@@ -22,7 +23,6 @@ from npuviz.ui.inspector.page import (
     span_cells,
     text_cell,
 )
-from npuviz.ui.inspector.facts import InspectorSource
 from npuviz.ui.inspector.tables import report_table
 from npuviz.ui.kit.trace_facts import interval_tracks
 from npuviz.workbench.selection import MemoryRange, Selection

@@ -12,6 +12,7 @@ from npuviz.program.tensor import Tensor
 from npuviz.sim.machine import HasTensors, StillMemories
 from npuviz.ui.bridge.still_answers import PENDING
 from npuviz.ui.graph.picture import shape_text
+from npuviz.ui.inspector.facts import InspectorSource
 from npuviz.ui.inspector.page import (
     COMPUTING,
     Cell,
@@ -26,7 +27,6 @@ from npuviz.ui.inspector.page import (
     span_cells,
     text_cell,
 )
-from npuviz.ui.inspector.facts import InspectorSource
 from npuviz.ui.inspector.tables import report_row
 from npuviz.workbench.selection import MemoryRange, Selection
 

@@ -1,11 +1,11 @@
 """Chooses the page of the inspector for a selection: the most particular thing wins."""
 
 from npuviz.ui.inspector.element import fabric_page
+from npuviz.ui.inspector.facts import InspectorSource
 from npuviz.ui.inspector.instruction import instruction_page, memory_page
 from npuviz.ui.inspector.machine import machine_page, range_page, track_page, unit_page
 from npuviz.ui.inspector.operator import operator_page, tensor_page, trace_node_page
 from npuviz.ui.inspector.page import Page
-from npuviz.ui.inspector.facts import InspectorSource
 from npuviz.workbench.selection import Selection
 
 

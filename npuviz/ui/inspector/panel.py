@@ -7,13 +7,13 @@ from PySide6.QtGui import QKeySequence, QShortcut, Qt
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QStackedLayout, QToolButton, QVBoxLayout, QWidget
 
 from npuviz.ui.bridge.still_answers import StillAnswers
-from npuviz.ui.inspector.page_choice import make_page
 from npuviz.ui.inspector.facts import InspectorSource
-from npuviz.ui.kit.trace_facts import NodeTimes
-from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
-from npuviz.ui.theme.icons import icon
-from npuviz.ui.kit.empty_state import EmptyState
+from npuviz.ui.inspector.page_choice import make_page
 from npuviz.ui.inspector.view import InspectorView
+from npuviz.ui.kit.empty_state import EmptyState
+from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
+from npuviz.ui.kit.trace_facts import NodeTimes
+from npuviz.ui.theme.icons import icon
 from npuviz.workbench.selection import NOTHING, Selection
 
 NOTHING_OPEN = "Open a model or a trace; what you select is explained here."

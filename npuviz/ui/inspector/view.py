@@ -18,7 +18,6 @@ from npuviz.ui.inspector.page import (
     plain,
     table_as_csv,
 )
-from npuviz.ui.theme.theme import SIZE_NOTE, Theme
 from npuviz.ui.inspector.patch import (
     Place,
     column_is_number,
@@ -27,6 +26,7 @@ from npuviz.ui.inspector.patch import (
     replace_value,
     values,
 )
+from npuviz.ui.theme.theme import SIZE_NOTE, Theme
 from npuviz.workbench.selection import Selection
 
 BAR_LENGTH = 3

@@ -1,1 +1,1 @@
-"""What features of the window share: the contract of a panel, tables, pictures, painting, facts off a trace."""
+"""What features of the window share: the contract of a panel, tables, pictures, painting."""

@@ -18,6 +18,9 @@ from PySide6.QtWidgets import (
 
 from npuviz.base.units import format_count
 from npuviz.sim.stop import BROKEN, StopKind, StopReason
+from npuviz.ui.kit.empty_state import EmptyState
+from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
+from npuviz.ui.kit.table_view import make_table, on_key
 from npuviz.ui.log.table import (
     SEVERITIES,
     LogEntry,
@@ -25,9 +28,6 @@ from npuviz.ui.log.table import (
     LogTable,
     entries_as_text,
 )
-from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
-from npuviz.ui.kit.empty_state import EmptyState
-from npuviz.ui.kit.table_view import make_table, on_key
 from npuviz.workbench.selection import Selection
 
 NOTHING_YET = "Notes of the program, reasons for stopping and errors appear here. Open a model to begin."

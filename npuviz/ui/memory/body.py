@@ -16,10 +16,10 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from npuviz.ui.theme.theme import Theme
 from npuviz.ui.kit.elided_label import ElidedLabel
 from npuviz.ui.memory.lifetimes import MemoryLifetimes
 from npuviz.ui.memory.map import MemoryMap
+from npuviz.ui.theme.theme import Theme
 
 VIEWS = (("now", "What lies where now"), ("lifetime", "What lay where, over cycles"))
 

@@ -15,15 +15,15 @@ from npuviz.base.units import format_bytes, format_count
 from npuviz.program.dtypes import DTYPES, numpy_dtype
 from npuviz.sim.description import Memory
 from npuviz.sim.machine import Region
-from npuviz.ui.memory.asker import MemoryAsker
-from npuviz.ui.memory.range_text import range_text
-from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
 from npuviz.ui.kit.empty_state import EmptyState
-from npuviz.ui.memory.body import MemoryBody
-from npuviz.ui.memory.colors import TensorColors
-from npuviz.ui.memory.table import HEX, Contents, MemoryTable, format_cell
+from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
 from npuviz.ui.kit.picture import add_save_actions
 from npuviz.ui.kit.table_copy import add_copy_actions
+from npuviz.ui.memory.asker import MemoryAsker
+from npuviz.ui.memory.body import MemoryBody
+from npuviz.ui.memory.colors import TensorColors
+from npuviz.ui.memory.range_text import range_text
+from npuviz.ui.memory.table import HEX, Contents, MemoryTable, format_cell
 from npuviz.workbench.selection import MemoryRange, Selection
 
 EMPTY_TEXT = "Memories show which tensor lies where and its numbers at any cycle. Open a model to fill them."

@@ -16,9 +16,9 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QAbstractScrollArea, QToolTip, QWidget
 
 from npuviz.program.instruction import Instruction
+from npuviz.ui.program.row_painter import GUTTER_WIDTH, RowLook, RowPainter
 from npuviz.ui.program.rows import Decoder, ListingRows
 from npuviz.ui.theme.theme import Theme
-from npuviz.ui.program.row_painter import GUTTER_WIDTH, RowLook, RowPainter
 
 MAX_SCROLL = 2_000_000_000
 """Scroll bars count in 32 bits: longer listings scroll several rows a step."""

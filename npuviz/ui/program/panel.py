@@ -17,8 +17,10 @@ from PySide6.QtWidgets import (
 
 from npuviz.base.units import format_count
 from npuviz.program.program import Program
-from npuviz.ui.program.rows import Decoder, ListingRows
-from npuviz.ui.program.search import ListingSearch
+from npuviz.ui.kit.empty_state import EmptyState
+from npuviz.ui.kit.find_bar import FindBar
+from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
+from npuviz.ui.kit.trace_facts import intervals_of_instruction
 from npuviz.ui.program.facts import (
     instruction_of_breakpoint,
     marked_instructions,
@@ -26,12 +28,10 @@ from npuviz.ui.program.facts import (
     short_names,
     units_with_code,
 )
-from npuviz.ui.kit.trace_facts import intervals_of_instruction
-from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
-from npuviz.ui.kit.empty_state import EmptyState
-from npuviz.ui.kit.find_bar import FindBar
 from npuviz.ui.program.listing import ListingMarks, ProgramListing
 from npuviz.ui.program.row_painter import RowLook
+from npuviz.ui.program.rows import Decoder, ListingRows
+from npuviz.ui.program.search import ListingSearch
 from npuviz.workbench.selection import Selection
 
 ALL_UNITS = -1

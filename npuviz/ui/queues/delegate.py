@@ -4,7 +4,6 @@ from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QPointF, QRectF, 
 from PySide6.QtGui import QPainter, QPen, QPolygonF
 from PySide6.QtWidgets import QStyledItemDelegate, QStyleOptionViewItem
 
-from npuviz.ui.theme.theme import Theme
 from npuviz.ui.queues.table import (
     HISTORY,
     HISTORY_ROLE,
@@ -14,6 +13,7 @@ from npuviz.ui.queues.table import (
     QueueGroup,
     QueueState,
 )
+from npuviz.ui.theme.theme import Theme
 from npuviz.ui.timeline.marks import translucent
 
 NUMBER_WIDTH = 74

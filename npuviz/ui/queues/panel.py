@@ -14,14 +14,14 @@ from PySide6.QtWidgets import (
 
 from npuviz.sim.description import Queue
 from npuviz.trace.schema import Track
-from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
 from npuviz.ui.kit.empty_state import EmptyState
+from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
 from npuviz.ui.kit.picture import add_save_actions
+from npuviz.ui.kit.table_copy import add_copy_actions, add_copy_key
+from npuviz.ui.kit.table_view import make_table, on_key
 from npuviz.ui.queues.delegate import QueueDelegate
 from npuviz.ui.queues.entries import EntryTable
 from npuviz.ui.queues.table import HEAD, HISTORY, History, QueueState, QueueTable
-from npuviz.ui.kit.table_copy import add_copy_actions, add_copy_key
-from npuviz.ui.kit.table_view import make_table, on_key
 from npuviz.workbench.selection import Selection
 
 EMPTY_TEXT = "Queues show how many entries wait at every unit and which come next. Open a model to fill them."

@@ -6,13 +6,13 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QLineEdit, QMenu, QStackedLay
 from npuviz.base.units import format_count
 from npuviz.sim.machine import HasSemaphores
 from npuviz.sim.stop import StopKind
-from npuviz.ui.semaphores.table import SemaphoreRow, SemaphoreTable, rows_of
-from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
 from npuviz.ui.kit.empty_state import EmptyState
+from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
 from npuviz.ui.kit.picture import add_save_actions
-from npuviz.ui.semaphores.delegate import SemaphoreDelegate
 from npuviz.ui.kit.table_copy import add_copy_actions, add_copy_key
 from npuviz.ui.kit.table_view import make_table
+from npuviz.ui.semaphores.delegate import SemaphoreDelegate
+from npuviz.ui.semaphores.table import SemaphoreRow, SemaphoreTable, rows_of
 from npuviz.workbench.selection import Selection
 
 EMPTY_TEXT = "Semaphores show what the units of a machine wait for. The machine that is open uses none."

@@ -22,6 +22,11 @@ from PySide6.QtWidgets import (
 from npuviz.program.source import Entry, HasSource
 from npuviz.sim.fabric import FabricShape, HasFabric
 from npuviz.ui.breakpoints.condition_words import quoted
+from npuviz.ui.kit.empty_state import EmptyState
+from npuviz.ui.kit.find_bar import FindBar
+from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
+from npuviz.ui.kit.table_copy import add_copy_actions, add_copy_key
+from npuviz.ui.kit.table_view import make_table
 from npuviz.ui.source.lexer import Lexer
 from npuviz.ui.source.state import (
     ElementPlace,
@@ -33,14 +38,9 @@ from npuviz.ui.source.state import (
     next_line_with_code,
     place_of,
 )
-from npuviz.ui.source.variables import NAME, VariableTable
-from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
-from npuviz.ui.theme.icons import icon
-from npuviz.ui.kit.empty_state import EmptyState
-from npuviz.ui.kit.find_bar import FindBar
 from npuviz.ui.source.text import SourceMarks, SourceText
-from npuviz.ui.kit.table_copy import add_copy_actions, add_copy_key
-from npuviz.ui.kit.table_view import make_table
+from npuviz.ui.source.variables import NAME, VariableTable
+from npuviz.ui.theme.icons import icon
 from npuviz.workbench.selection import Selection
 
 EMPTY_TEXT = "The text of the program, line by line. Open a program that was compiled from source."

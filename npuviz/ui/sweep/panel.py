@@ -16,14 +16,14 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from npuviz.ui.sweep.table import SweepTable
-from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
 from npuviz.ui.kit.empty_state import EmptyState
+from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
 from npuviz.ui.kit.picture import add_save_actions
-from npuviz.ui.sweep.effects import SweepEffects
-from npuviz.ui.sweep.scatter import SweepScatter
 from npuviz.ui.kit.table_copy import add_copy_actions, add_copy_key
 from npuviz.ui.kit.table_view import make_table
+from npuviz.ui.sweep.effects import SweepEffects
+from npuviz.ui.sweep.scatter import SweepScatter
+from npuviz.ui.sweep.table import SweepTable
 from npuviz.workbench.opening import OpenOptions
 from npuviz.workbench.sweep.analysis import comparable, effects, pareto_front
 from npuviz.workbench.sweep.figures import number_text

@@ -6,8 +6,8 @@ from PySide6.QtCore import QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
-from npuviz.ui.theme.theme import Theme
 from npuviz.ui.kit.raster_kernels import FILL, X_STEP, Y_STEP
+from npuviz.ui.theme.theme import Theme
 from npuviz.ui.timeline.marks import arrow_pen
 from npuviz.ui.timeline.style import TimelineStyle
 

@@ -19,8 +19,8 @@ from PySide6.QtWidgets import (
 
 from npuviz.program.instruction import Dependency, DependencyKind, HasDependencies
 from npuviz.sim.fabric import HasElements
-from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
 from npuviz.ui.kit.empty_state import EmptyState
+from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
 from npuviz.ui.kit.picture import add_save_actions
 from npuviz.ui.timeline.arrows import arrows_of, slice_of
 from npuviz.ui.timeline.legend import TimelineLegend

@@ -9,12 +9,12 @@ from PySide6.QtGui import QFont, QImage
 
 from npuviz.trace.reader import TraceReader
 from npuviz.ui.kit import raster_kernels as kernels
+from npuviz.ui.kit.viewport import Viewport
 from npuviz.ui.timeline import track_kernels
 from npuviz.ui.timeline.index import TimelineIndex, TrackIndex
 from npuviz.ui.timeline.labels import LabelMasks
 from npuviz.ui.timeline.rows import Row
 from npuviz.ui.timeline.style import TimelineStyle
-from npuviz.ui.kit.viewport import Viewport
 
 MIN_LABEL_PIXELS = 30
 MAX_LABELS_PER_ROW = 512

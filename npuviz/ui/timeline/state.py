@@ -4,10 +4,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from npuviz.ui.kit.viewport import Viewport
 from npuviz.ui.timeline.index import TimelineIndex
 from npuviz.ui.timeline.measure import Measurement
 from npuviz.ui.timeline.rows import RowLayout
-from npuviz.ui.kit.viewport import Viewport
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,8 @@
 import numpy as np
 from PySide6.QtGui import QColor
 
-from npuviz.ui.theme.theme import Theme
 from npuviz.ui.kit.raster_kernels import STYLE_COLUMNS
+from npuviz.ui.theme.theme import Theme
 from npuviz.ui.timeline.index import Categories
 
 HATCH_STEPS = {45: (1, 1), 135: (1, -1), 0: (0, 1), 90: (1, 0)}

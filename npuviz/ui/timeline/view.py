@@ -19,6 +19,7 @@ from PySide6.QtWidgets import QScrollBar, QToolTip, QWidget
 from npuviz.base.units import format_bytes, format_count
 from npuviz.trace.reader import TraceReader
 from npuviz.trace.schema import Track
+from npuviz.ui.kit.viewport import Viewport
 from npuviz.ui.theme.theme import Theme
 from npuviz.ui.timeline.chrome import MINIMAP_HEIGHT, RULER_HEIGHT, ChromePainter
 from npuviz.ui.timeline.gestures import Gestures
@@ -30,7 +31,6 @@ from npuviz.ui.timeline.rows import Row, RowLayout, RowOptions, lay_out
 from npuviz.ui.timeline.state import Arrow, OpenSlice, Picked, Range, TimelineState
 from npuviz.ui.timeline.style import TimelineStyle
 from npuviz.ui.timeline.tooltip import tooltip_text
-from npuviz.ui.kit.viewport import Viewport
 
 TOP = MINIMAP_HEIGHT + RULER_HEIGHT
 SCROLLBAR_WIDTH = 12

@@ -11,6 +11,7 @@ from typing import Any
 from npuviz.base.errors import FormatError, UsageError
 from npuviz.base.units import format_bytes
 from npuviz.formats.binary import file_size, read_file
+from npuviz.formats.neff.debug import check_debug
 from npuviz.formats.neff.file import (
     DEFAULT_LIMIT_BYTES,
     GRAPH_MEMBER,
@@ -20,7 +21,6 @@ from npuviz.formats.neff.file import (
     parse_neff,
     write_neff,
 )
-from npuviz.formats.neff.debug import check_debug
 from npuviz.formats.neff.json_members import object_bytes
 from npuviz.formats.neff.model import Finding, Neff, NeffHeader, Payload
 from npuviz.formats.neff.tar import member_name

@@ -11,11 +11,11 @@ import onnx
 
 from npuviz.base.errors import NpuvizError, TargetError, UnknownTarget
 from npuviz.base.progress import NoProgress
+from npuviz.onnx.parameters import specialise
 from npuviz.onnx.passes.optimization import KEEP_NODES
 from npuviz.sim.machine import HasHazards, Machine
 from npuviz.sim.stop import NO_STOPS, StopKind
 from npuviz.sim.target import LoadRequest, Target
-from npuviz.onnx.parameters import specialise
 from npuviz.workbench.opening import targets
 
 TARGET_VARIABLE = "NPUVIZ_ONNX_TARGET"

@@ -31,8 +31,8 @@ class RunResult:
 def run_one(run: SweepRun) -> RunResult:
     """Run it, without a trace. Raises nothing but KeyboardInterrupt."""
     # Late: a client that only hands out runs need not load the engines.
-    from npuviz.workbench.opening import OpenOptions
     from npuviz.workbench.headless.run import EXIT_DONE, RunOptions, run_model
+    from npuviz.workbench.opening import OpenOptions
 
     opening = OpenOptions(
         target=run.target,

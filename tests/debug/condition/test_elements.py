@@ -7,8 +7,8 @@ from npuviz.base.errors import ConditionError
 from npuviz.debug.session import Session
 from npuviz.sim.stop import NO_STOPS, StopKind
 from npuviz.targets.wavelet.kernels import records as sk
-from npuviz.targets.wavelet.machine.machine import WaveletMachine
 from npuviz.targets.wavelet.kernels.processor.task import FRAME_WORDS
+from npuviz.targets.wavelet.machine.machine import WaveletMachine
 from tests.targets.wavelet.samples import element_of, line_of, row_sum
 
 

@@ -4,9 +4,9 @@ from typing import Any, cast
 
 import pytest
 
-from npuviz.debug.session import Session
 from npuviz.debug.console.commands import COMMANDS
 from npuviz.debug.console.debugger import TextDebugger
+from npuviz.debug.session import Session
 from npuviz.sim.machine import Machine
 from tests.toy.session import make_session
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from npuviz.base.errors import FormatError
-from npuviz.formats.neff.file import neff_to_bytes, open_container
 from npuviz.formats.neff.archive import MEMBER_LIMIT, read_archive
+from npuviz.formats.neff.file import neff_to_bytes, open_container
 from npuviz.formats.neff.model import ArchiveEntry
 from npuviz.formats.neff.tar import header_block, member_name, tar_chunks
 from tests.formats.neff.cases import file_of_tar, small_bytes

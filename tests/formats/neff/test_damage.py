@@ -12,6 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from npuviz.base.errors import FormatError
+from npuviz.formats.neff.activation_sets import activation_sets
+from npuviz.formats.neff.debug import ancestors, check_debug, debug_records, engine_instructions
 from npuviz.formats.neff.file import (
     check_neff,
     constant_data,
@@ -21,10 +23,8 @@ from npuviz.formats.neff.file import (
     neff_to_bytes,
     parse_neff,
 )
-from npuviz.formats.neff.debug import ancestors, check_debug, debug_records, engine_instructions
 from npuviz.formats.neff.graph import graph_tensors
 from npuviz.formats.neff.model import EngineFile, Neff, Subgraph
-from npuviz.formats.neff.activation_sets import activation_sets
 from tests.formats.neff.cases import file_of_tar, real_file, small_bytes, small_neff, with_json, with_members
 
 LIMIT = 8 << 20

@@ -3,7 +3,6 @@ from collections import Counter
 import pytest
 
 from npuviz.base.errors import FormatError
-from npuviz.formats.neff.file import neff_from_bytes, read_neff
 from npuviz.formats.neff.debug import (
     DebugFile,
     DebugRecord,
@@ -16,6 +15,7 @@ from npuviz.formats.neff.debug import (
     module_debug,
     parse_debug,
 )
+from npuviz.formats.neff.file import neff_from_bytes, read_neff
 from npuviz.formats.neff.model import ENGINES
 from npuviz.formats.neff.protobuf import packed, wire_fields
 from tests.formats.neff.cases import real_file, small_bytes, with_json, with_members

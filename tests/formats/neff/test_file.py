@@ -11,6 +11,7 @@ import pytest
 
 from npuviz.base.errors import FormatError
 from npuviz.formats.neff import tar as neff_tar
+from npuviz.formats.neff.activation_sets import activation_sets
 from npuviz.formats.neff.file import (
     constant_data,
     make_neff,
@@ -32,7 +33,6 @@ from npuviz.formats.neff.model import (
     Subgraph,
     Variable,
 )
-from npuviz.formats.neff.activation_sets import activation_sets
 from tests.formats.neff.cases import real_file, small_bytes, small_neff, subgraph, with_json, with_members
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from npuviz.base.errors import FormatError
-from npuviz.formats.neff.file import check_neff, neff_from_bytes, neff_to_bytes
 from npuviz.formats.neff.debug import DebugFile, DebugRecord, Dependency, check_debug, debug_bytes
+from npuviz.formats.neff.file import check_neff, neff_from_bytes, neff_to_bytes
 from npuviz.formats.neff.model import Neff
 from npuviz.formats.neff.rules.table import FINDINGS_PER_RULE, RULES
 from tests.formats.neff.cases import small_neff, with_json, with_members

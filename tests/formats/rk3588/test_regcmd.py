@@ -16,8 +16,8 @@ from npuviz.formats.rk3588.regcmd.area import (
     read_regcmd,
     write_area,
 )
-from npuviz.formats.rk3588.regcmd.shadow import effective_registers
 from npuviz.formats.rk3588.regcmd.dump import format_columns, format_plain, parse_dump
+from npuviz.formats.rk3588.regcmd.shadow import effective_registers
 from npuviz.formats.rk3588.registers import Word, registers
 from tests.formats.rk3588.cases import DUMPS, check_line, dump_words
 

@@ -12,11 +12,25 @@ from npuviz.base.errors import FormatError
 from npuviz.formats.rk3588 import tensor_layout as layout
 from npuviz.formats.rk3588.regcmd.area import Area, Stream, Tail, amount_of, read_regcmd, write_area
 from npuviz.formats.rk3588.registers import Word
-from npuviz.formats.rk3588.task_descriptors import Task, convolution_task, pack_tasks, pooling_task, task_streams
-from npuviz.formats.rk3588.rknn.reader import is_rknn, parse_rknn, read_rknn
+from npuviz.formats.rk3588.rknn.blobs import (
+    Plan,
+    blob_of,
+    plans,
+    regcmd_area,
+    relocate,
+    task_table,
+    weight_tensors,
+)
 from npuviz.formats.rk3588.rknn.model import Relocation, Rknn, RknnGraph, RknnNode, RknnTensor
-from npuviz.formats.rk3588.rknn.blobs import Plan, blob_of, plans, regcmd_area, relocate, task_table, weight_tensors
+from npuviz.formats.rk3588.rknn.reader import is_rknn, parse_rknn, read_rknn
 from npuviz.formats.rk3588.rknn.writer import rknn_bytes, write_rknn
+from npuviz.formats.rk3588.task_descriptors import (
+    Task,
+    convolution_task,
+    pack_tasks,
+    pooling_task,
+    task_streams,
+)
 from tests.formats.rk3588.cases import DATA, check_line, matmul_memory
 
 FEATURE, WEIGHT, OUTPUT = 0x1070, 0x1110, 0x4020

@@ -7,8 +7,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from npuviz.onnx.reader import read_model
 from npuviz.onnx.passes.optimization import KEEP_NODES
+from npuviz.onnx.reader import read_model
 from npuviz.onnx.reference import run_reference
 from npuviz.program.graph import Graph
 from tests.onnx.cases import save, value

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from npuviz.sim.dram import records_kernels as ck
-from npuviz.sim.dram.state_words import FRONT_LIMIT, CommandLayout
+from npuviz.sim.dram.device import DramDevice, make_device, preset_device
 from npuviz.sim.dram.presets import Organization
 from npuviz.sim.dram.replay_kernels import replay
-from npuviz.sim.dram.device import DramDevice, make_device, preset_device
+from npuviz.sim.dram.state_words import FRONT_LIMIT, CommandLayout
 from tests.sim.dram.slow_channel import SlowChannel
 
 TWO_RANKS = Organization(2, 2, 2, 1 << 10, 256, 8, 64, 4096, 8)

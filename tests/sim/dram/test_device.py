@@ -3,8 +3,8 @@
 import pytest
 
 from npuviz.base.errors import TargetError
-from npuviz.sim.dram.presets import DEVICES, ORGANIZATIONS, TIMINGS, Organization
 from npuviz.sim.dram.device import BANK, CHANNEL, GROUP, RANK, DramDevice, make_device, preset_device
+from npuviz.sim.dram.presets import DEVICES, ORGANIZATIONS, TIMINGS, Organization
 
 # Ref: systolic.md section 8, the table of both devices; "ACT4" is the window of four activations.
 HBM2_TABLE = {

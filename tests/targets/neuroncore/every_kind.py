@@ -8,7 +8,6 @@ import numpy as np
 from npuviz.program.graph import Graph, Node
 from npuviz.program.program import Note
 from npuviz.program.tensor import Tensor
-from npuviz.targets.neuroncore.text.assembler import assemble
 from npuviz.targets.neuroncore.compiler.compiled import Compiled
 from npuviz.targets.neuroncore.isa import NUM_ENGINES, Engine
 from npuviz.targets.neuroncore.spec import make_spec
@@ -23,6 +22,7 @@ from npuviz.targets.neuroncore.tables import (
     Transfer,
     Variable,
 )
+from npuviz.targets.neuroncore.text.assembler import assemble
 
 TEXTS = (
     ("PE nop wait:S9>=3 wait:E1==1\nPE end",),

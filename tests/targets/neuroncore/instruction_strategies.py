@@ -3,7 +3,6 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from npuviz.targets.neuroncore.neff.encoding import ACCESS_DTYPES, OPS, TRIGGERS
 from npuviz.targets.neuroncore.isa import (
     DTYPE_NAMES,
     INSTRUCTION_DTYPE,
@@ -13,6 +12,7 @@ from npuviz.targets.neuroncore.isa import (
     Space,
     Update,
 )
+from npuviz.targets.neuroncore.neff.encoding import ACCESS_DTYPES, OPS, TRIGGERS
 from npuviz.targets.neuroncore.tables import Access, Descriptor, Transfer
 
 words = st.integers(0, 0xFFFFFFFF)

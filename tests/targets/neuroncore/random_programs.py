@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from npuviz.targets.neuroncore.isa import INSTRUCTION_DTYPE, Activation, Alu, Opcode, Space, Update, When
 from npuviz.targets.neuroncore.ids import partition_bytes
+from npuviz.targets.neuroncore.isa import INSTRUCTION_DTYPE, Activation, Alu, Opcode, Space, Update, When
 from npuviz.targets.neuroncore.spec import NeuronSpec
 from npuviz.targets.neuroncore.tables import (
     SBUF,

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from npuviz.targets.neuroncore.kernels import records as sk
 from npuviz.targets.neuroncore.costs.instructions import issue_cycles, latency_cycles, port_masks, to_base
-from npuviz.targets.neuroncore.machine.dma_elements import ring_parts
 from npuviz.targets.neuroncore.isa import Update, When
+from npuviz.targets.neuroncore.kernels import records as sk
+from npuviz.targets.neuroncore.machine.dma_elements import ring_parts
 from npuviz.targets.neuroncore.spec import NeuronSpec
 from npuviz.targets.neuroncore.tables import Tables
 

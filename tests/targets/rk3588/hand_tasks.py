@@ -7,8 +7,8 @@ import numpy as np
 from npuviz.program.graph import Graph
 from npuviz.targets.rk3588.spec import RknnSpec
 from npuviz.targets.rk3588.tables import Buffer, HostCall, Tables, Task
-from npuviz.targets.rk3588.values.engine import ValueEngine
 from npuviz.targets.rk3588.task.work import decode_work
+from npuviz.targets.rk3588.values.engine import ValueEngine
 from tests.shared_data import shared_folder
 
 DATA = shared_folder("rk3588")

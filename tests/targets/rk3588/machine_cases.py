@@ -10,12 +10,12 @@ import numpy as np
 from npuviz.program.memory import MemoryMap
 from npuviz.program.program import Program
 from npuviz.sim.stop import NO_STOPS, StopReason
-from npuviz.targets.rk3588.view.listing import RknnListing
 from npuviz.targets.rk3588.machine.machine import RknnMachine
 from npuviz.targets.rk3588.machine.payload import Payload
 from npuviz.targets.rk3588.spec import RknnSpec
 from npuviz.targets.rk3588.tables import Tables, Task
 from npuviz.targets.rk3588.task.work import INT8, Convolution, Elementwise, Output, Stage, Work
+from npuviz.targets.rk3588.view.listing import RknnListing
 from tests.targets.rk3588.hand_tasks import EMPTY_GRAPH
 
 FOREVER = 1 << 50

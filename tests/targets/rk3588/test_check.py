@@ -8,8 +8,8 @@ import numpy as np
 import onnx
 import pytest
 
-from npuviz.onnx.reader import read_model
 from npuviz.formats.rk3588.tensor_layout import pack_weights
+from npuviz.onnx.reader import read_model
 from npuviz.program.graph import Graph
 from npuviz.sim.target import CheckResult
 from npuviz.targets.rk3588.check import check

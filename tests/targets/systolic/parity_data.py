@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 
 from npuviz.base.progress import NoProgress
-from npuviz.targets.systolic.kernels import program_records as tk
 from npuviz.targets.systolic.compiler.compiled import Compiled
-from npuviz.targets.systolic.load.parity import load_parity
 from npuviz.targets.systolic.compiler.template import Rows
+from npuviz.targets.systolic.kernels import program_records as tk
+from npuviz.targets.systolic.load.parity import load_parity
 from npuviz.targets.systolic.spec import SystolicSpec, make_spec
 from npuviz.targets.systolic.tables import SystolicTables
 

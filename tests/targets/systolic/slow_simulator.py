@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from npuviz.sim.dram.device import DramDevice
-from npuviz.targets.systolic.kernels import program_records as tk
 from npuviz.targets.systolic.compiler.builder import assign_cores
 from npuviz.targets.systolic.compiler.template import Rows
+from npuviz.targets.systolic.kernels import program_records as tk
 from npuviz.targets.systolic.spec import SystolicSpec
 from npuviz.targets.systolic.tables import SystolicTables
 from tests.sim.dram.slow_channel import SlowChannel

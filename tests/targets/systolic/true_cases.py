@@ -12,10 +12,10 @@ from onnx import TensorProto, helper, numpy_helper
 from npuviz.onnx.inputs import draw_inputs
 from npuviz.onnx.reader import read_model
 from npuviz.program.graph import Graph
-from npuviz.targets.systolic.kernels import program_records as tk
 from npuviz.targets.systolic.compiler.compile import compile_true
 from npuviz.targets.systolic.compiler.compiled import Compiled as Lowered
 from npuviz.targets.systolic.compiler.template import Rows
+from npuviz.targets.systolic.kernels import program_records as tk
 from npuviz.targets.systolic.spec import SystolicSpec, make_spec
 from npuviz.targets.systolic.values.engine import ValueEngine
 from npuviz.targets.systolic.values.plan import ValuePlan

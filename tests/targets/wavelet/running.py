@@ -8,8 +8,8 @@ import numpy as np
 
 from npuviz.sim.stop import NO_STOPS, StopKind, StopReason
 from npuviz.targets.wavelet.machine.machine import WaveletMachine
-from npuviz.targets.wavelet.wafer import HOST_LAUNCH, HostCommand, Wafer
 from npuviz.targets.wavelet.target import TARGET, make_program
+from npuviz.targets.wavelet.wafer import HOST_LAUNCH, HostCommand, Wafer
 from tests.targets.wavelet.assembler import Assembler, mem, wafer
 
 

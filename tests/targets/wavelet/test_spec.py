@@ -7,11 +7,7 @@ from npuviz.base.errors import FormatError, UsageError
 from npuviz.sim import stop
 from npuviz.sim.parts import kernel_machine
 from npuviz.targets.wavelet import isa
-from npuviz.targets.wavelet.kernels.time import stops as stops_kernels
 from npuviz.targets.wavelet import wafer as tables
-from npuviz.targets.wavelet.kernels import host_commands as tables_kernels
-from npuviz.targets.wavelet.kernels import isa as k
-from npuviz.targets.wavelet.kernels import records as sk
 from npuviz.targets.wavelet.costs import (
     COSTS,
     MATH,
@@ -20,6 +16,10 @@ from npuviz.targets.wavelet.costs import (
     math_names,
     operation_names,
 )
+from npuviz.targets.wavelet.kernels import host_commands as tables_kernels
+from npuviz.targets.wavelet.kernels import isa as k
+from npuviz.targets.wavelet.kernels import records as sk
+from npuviz.targets.wavelet.kernels.time import stops as stops_kernels
 from npuviz.targets.wavelet.spec import PRESETS, SOURCES, WaveletSpec, make_spec
 from tests.targets.wavelet.assembler import Assembler, mem, wafer
 from tests.targets.wavelet.running import launch

@@ -21,9 +21,8 @@ from npuviz.trace.bundle import publish
 from npuviz.trace.bundle.bundle import BundleWriter, open_bundle, save_bundle
 from npuviz.trace.reader import TraceReader
 from npuviz.trace.recorder import Recorder
-
-from .recordings import SCHEMA, Instructions, random_events, record
-from .test_store import contents
+from tests.trace.recordings import SCHEMA, Instructions, random_events, record
+from tests.trace.test_store import contents
 
 
 def write(path: Path, rows: np.ndarray, page_rows: int = 1 << 20, chunks: int = 3) -> Recorder:

@@ -6,9 +6,8 @@ import pytest
 from npuviz.base.errors import FormatError, UsageError
 from npuviz.trace.bundle.bundle import save_bundle
 from npuviz.trace.bundle.query import query
-
-from . import recordings
-from .recordings import random_events, record
+from tests.trace import recordings
+from tests.trace.recordings import random_events, record
 
 ROWS = random_events(6, 40)
 

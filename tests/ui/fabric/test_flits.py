@@ -12,10 +12,10 @@ from npuviz.program.instruction import DetailTable
 from npuviz.sim.fabric import Area, FabricShape, Glance, HasElements, HasFabric, HasRoutes, HasWords
 from npuviz.sim.network.fabric import FlitFabric
 from npuviz.sim.stop import NO_STOPS
-from npuviz.ui.inspector.page_choice import make_page
-from npuviz.ui.inspector.facts import InspectorSource
 from npuviz.ui.fabric.panel import SPEC, FabricPanel
 from npuviz.ui.fabric.raster import warm_up
+from npuviz.ui.inspector.facts import InspectorSource
+from npuviz.ui.inspector.page_choice import make_page
 from npuviz.workbench.opening import Opened, OpenOptions
 from npuviz.workbench.selection import Selection
 from tests.sim.network.test_flit_network import MESH, SMALL, Run, make

@@ -21,13 +21,13 @@ from npuviz.sim.fabric import (
     HasRoutes,
     HasWords,
 )
-from npuviz.ui.fabric.frame import NO_COLOR, FabricWants, take_frame, waiting_together, word_places
-from npuviz.ui.inspector.page_choice import make_page
-from npuviz.ui.inspector.facts import InspectorSource
-from npuviz.ui.fabric.panel import SPEC, FabricPanel
 from npuviz.ui.fabric.camera import FabricCamera, fitted
+from npuviz.ui.fabric.frame import NO_COLOR, FabricWants, take_frame, waiting_together, word_places
+from npuviz.ui.fabric.panel import SPEC, FabricPanel
 from npuviz.ui.fabric.raster import FabricRaster, warm_up
 from npuviz.ui.fabric.style import FabricStyle
+from npuviz.ui.inspector.facts import InspectorSource
+from npuviz.ui.inspector.page_choice import make_page
 from npuviz.workbench.opening import Opened, OpenOptions
 from npuviz.workbench.selection import Selection
 from tests.toy.fabric import FAULT, RUNNING, WATCHED, ToyFabric, make_fabric

@@ -5,12 +5,12 @@ from PySide6.QtGui import QRegion
 
 from npuviz.program.graph import Graph, Node
 from npuviz.program.tensor import Tensor
+from npuviz.ui.graph.camera import GraphCamera, fit
 from npuviz.ui.graph.layout import NODE_HEIGHT, NODE_WIDTH, GraphLayout, lay_out_graph
+from npuviz.ui.graph.panel import GraphPanel
 from npuviz.ui.graph.picture import make_picture
 from npuviz.ui.graph.progress import GraphProgress
 from npuviz.ui.kit.trace_facts import NodeTimes, retired_before
-from npuviz.ui.graph.panel import GraphPanel
-from npuviz.ui.graph.camera import GraphCamera, fit
 from npuviz.workbench.selection import NOTHING
 from tests.toy.session import make_session
 from tests.ui.panel_bench import Bench, bench, pixels

@@ -8,13 +8,13 @@ from PySide6.QtGui import QGuiApplication
 from npuviz.program.instruction import DetailTable, HasDependencies, Listing
 from npuviz.sim.machine import HasReports
 from npuviz.ui.inspector.details import detail_sections
+from npuviz.ui.inspector.facts import InspectorSource
 from npuviz.ui.inspector.operator import value_fields
 from npuviz.ui.inspector.page import Cell, Page, Table, page_as_text, plain, table_as_csv
 from npuviz.ui.inspector.page_choice import make_page
-from npuviz.ui.inspector.facts import InspectorSource
+from npuviz.ui.inspector.panel import InspectorPanel
 from npuviz.ui.inspector.tables import detail_table
 from npuviz.ui.kit.trace_facts import NodeTimes, intervals_of_instruction
-from npuviz.ui.inspector.panel import InspectorPanel
 from npuviz.workbench.opening import OpenOptions, find_file, open_file
 from npuviz.workbench.selection import NOTHING, MemoryRange, Selection
 from tests.toy.program import reference

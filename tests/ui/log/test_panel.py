@@ -7,8 +7,8 @@ from PySide6.QtTest import QAbstractItemModelTester
 
 from npuviz.program.program import Note
 from npuviz.sim.stop import StopKind, StopReason
-from npuviz.ui.log.table import CODE, MAX_ENTRIES, MESSAGE, LogEntry, LogFilter, LogTable
 from npuviz.ui.log.panel import LogPanel
+from npuviz.ui.log.table import CODE, MAX_ENTRIES, MESSAGE, LogEntry, LogFilter, LogTable
 from npuviz.ui.shell.commands.run import stop_text
 from npuviz.workbench.opening import Opened, OpenOptions
 from tests.toy.session import make_session

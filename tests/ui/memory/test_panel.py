@@ -11,8 +11,8 @@ from PySide6.QtCore import QModelIndex, QPoint, QPointF, Qt
 from pytestqt.modeltest import ModelTester
 from pytestqt.qtbot import QtBot
 
-from npuviz.ui.memory.panel import SPEC, MemoryPanel
 from npuviz.ui.memory.layout import Painted, fit, paint_map, view_of
+from npuviz.ui.memory.panel import SPEC, MemoryPanel
 from npuviz.ui.memory.table import HEX, Contents, MemoryTable, format_cell
 from npuviz.ui.timeline.style import pixel
 from npuviz.workbench.selection import MemoryRange, Selection

@@ -16,8 +16,8 @@ from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.program import Program
 from npuviz.sim.description import Memory
 from npuviz.sim.machine import Region
-from npuviz.ui.memory.panel import SPEC, MemoryPanel
 from npuviz.ui.memory.layout import Painted, view_of
+from npuviz.ui.memory.panel import SPEC, MemoryPanel
 from npuviz.ui.memory.partitions import PartitionLayout, over_banks, paint_partitions
 from npuviz.ui.memory.table import format_cell
 from npuviz.workbench.opening import Opened, OpenOptions

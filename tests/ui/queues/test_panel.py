@@ -10,8 +10,9 @@ from pytestqt.modeltest import ModelTester
 from pytestqt.qtbot import QtBot
 
 from npuviz.sim.machine import QueueEntry
-from npuviz.ui.queues.panel import SPEC, QueuesPanel
+from npuviz.ui.kit.table_copy import csv_of
 from npuviz.ui.queues.entries import EntryTable
+from npuviz.ui.queues.panel import SPEC, QueuesPanel
 from npuviz.ui.queues.table import (
     NAME,
     OCCUPANCY,
@@ -22,7 +23,6 @@ from npuviz.ui.queues.table import (
     QueueState,
     QueueTable,
 )
-from npuviz.ui.kit.table_copy import csv_of
 from tests.ui.panel_stage import Stage
 
 

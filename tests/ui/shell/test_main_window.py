@@ -9,8 +9,8 @@ from PySide6.QtWidgets import QDockWidget
 from npuviz.sim.stop import StopKind
 from npuviz.ui.shell.application import Application
 from npuviz.ui.shell.main_window import MainWindow
-from npuviz.workbench.opening import OpenOptions
 from npuviz.workbench.headless.run import RunOptions, run_model
+from npuviz.workbench.opening import OpenOptions
 from npuviz.workbench.selection import Selection
 from tests.ui.driver import Driver
 from tests.workbench.toy_registry import toy_file

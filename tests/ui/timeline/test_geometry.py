@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from npuviz.trace.schema import Track
-from npuviz.ui.timeline.rows import RowOptions, lay_out
 from npuviz.ui.kit.viewport import Viewport, tick_step, ticks
+from npuviz.ui.timeline.rows import RowOptions, lay_out
 
 
 @given(

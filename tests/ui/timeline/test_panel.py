@@ -12,8 +12,8 @@ from pytestqt.qtbot import QtBot
 
 from npuviz.debug.session import Session
 from npuviz.program.instruction import Dependency, DependencyKind, HasDependencies
-from npuviz.ui.timeline.panel import SPEC, TimelinePanel
 from npuviz.ui.timeline.marks import arrow_pen
+from npuviz.ui.timeline.panel import SPEC, TimelinePanel
 from npuviz.ui.timeline.state import Picked, Range
 from npuviz.ui.timeline.view import TOP, TimelineView
 from npuviz.workbench.selection import Selection

@@ -8,9 +8,9 @@ from npuviz.base.errors import ConditionError, ExportError, TargetError, UsageEr
 from npuviz.base.progress import CallbackProgress
 from npuviz.debug.session import Session
 from npuviz.trace.bundle.bundle import open_bundle
-from npuviz.workbench.opening import OpenOptions
 from npuviz.workbench.headless.run import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, RunOptions, run_model
 from npuviz.workbench.headless.summary_text import summary_text
+from npuviz.workbench.opening import OpenOptions
 from tests.toy.target import ToyTarget
 from tests.workbench.toy_registry import toy_file
 

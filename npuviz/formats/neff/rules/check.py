@@ -7,9 +7,9 @@ import hashlib
 from collections.abc import Iterator
 from math import prod
 
-from npuviz.formats.neff.rules.dma import check_engine_dma
 from npuviz.formats.neff.graph import GraphTensor, graph_tensors
 from npuviz.formats.neff.model import ENGINES, SLOT_BYTES, EngineFile, Finding, Neff, Subgraph
+from npuviz.formats.neff.rules.dma import check_engine_dma
 from npuviz.formats.neff.rules.resources import check_queue_sets, check_variables
 from npuviz.formats.neff.rules.table import Report, extra_keys, shown
 from npuviz.formats.neff.tar import tar_chunks

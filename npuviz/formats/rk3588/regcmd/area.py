@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from npuviz.base.errors import FormatError
 from npuviz.formats.binary import read_file
+from npuviz.formats.rk3588.regcmd.dump import parse_dump
 from npuviz.formats.rk3588.regcmd.stream import (
     ALIGNMENT,
     TAIL_WORDS,
@@ -19,7 +20,6 @@ from npuviz.formats.rk3588.regcmd.stream import (
     parse_stream,
     tail_markers,
 )
-from npuviz.formats.rk3588.regcmd.dump import parse_dump
 from npuviz.formats.rk3588.registers import Word
 
 __all__ = [

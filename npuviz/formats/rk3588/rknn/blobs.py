@@ -8,7 +8,6 @@ import numpy as np
 from npuviz.base.errors import FormatError
 from npuviz.formats.rk3588.regcmd.area import Area
 from npuviz.formats.rk3588.registers import Word, registers
-from npuviz.formats.rk3588.task_descriptors import Task, parse_tasks
 from npuviz.formats.rk3588.rknn.model import (
     PLAN_SLOTS,
     REGCMD_KIND,
@@ -17,6 +16,7 @@ from npuviz.formats.rk3588.rknn.model import (
     RknnGraph,
     RknnTensor,
 )
+from npuviz.formats.rk3588.task_descriptors import Task, parse_tasks
 
 CORES = (1, 2, 3)
 _PC_BASE = (0x0101, 0x0010)

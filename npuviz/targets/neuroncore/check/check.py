@@ -12,8 +12,8 @@ from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Graph
 from npuviz.sim.target import CheckResult
 from npuviz.targets.neuroncore.check.errors import TOLERANCES, Errors, float_errors, integer_errors
-from npuviz.targets.neuroncore.check.pieces import Pieces, PieceValues
 from npuviz.targets.neuroncore.check.origin import Bad, first_divergence
+from npuviz.targets.neuroncore.check.pieces import Pieces, PieceValues
 from npuviz.targets.neuroncore.values.engine import ValueEngine
 from npuviz.targets.neuroncore.values.host import as_type
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Literal
 
 from npuviz.program.graph import Graph, Node
 from npuviz.targets.neuroncore.compiler.operators.elementwise.cast import is_raw
+from npuviz.targets.neuroncore.compiler.operators.elementwise.chain import TileRun
 from npuviz.targets.neuroncore.compiler.operators.elementwise.channel_affine import is_known
 from npuviz.targets.neuroncore.compiler.operators.elementwise.formulas import FORMULAS, UNREAD_INPUTS
-from npuviz.targets.neuroncore.compiler.operators.elementwise.chain import TileRun
 from npuviz.targets.neuroncore.compiler.operators.elementwise.primitives import Operand
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 

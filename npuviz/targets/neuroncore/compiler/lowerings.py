@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -25,16 +25,16 @@ LowerEpilogue = Callable[["Builder", Node, Sequence[Node]], None]
 
 
 def _modules() -> Iterator[ModuleType]:
-    package = import_module(__name__.rpartition(".")[0])
-    for module in iter_modules(package.__path__):
-        yield import_module(f"{package.__name__}.{module.name}")
+    package = import_module(f"{__package__}.operators")
+    for module in walk_packages(package.__path__, f"{package.__name__}."):
+        yield import_module(module.name)
 
 
 @cache
 def lowerings() -> Mapping[str, Lower]:
     """The lowering of every operator type that the engines have one for.
 
-    A module of this package is a family when it has a table LOWERINGS.
+    A module of `operators` is a family when it has a table LOWERINGS.
     """
     found: dict[str, Lower] = {}
     for module in _modules():

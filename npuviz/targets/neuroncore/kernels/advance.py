@@ -7,7 +7,6 @@ then sequencers look at their next instruction, in the same order. Times are bas
 from npuviz.sim.parts.bits_kernels import entry, inlined, kernel, pointer_to
 from npuviz.sim.parts.watch_kernels import X_CAPACITY, X_EVENTS, X_UNTIL
 from npuviz.targets.neuroncore.kernels.dma import dma_step
-from npuviz.targets.neuroncore.kernels.sequencer import complete_due, issue, next_time, send_read_updates
 from npuviz.targets.neuroncore.kernels.records import (
     ENDED,
     FAR,
@@ -38,6 +37,7 @@ from npuviz.targets.neuroncore.kernels.records import (
     STATUS_RUNNING,
     WAITING,
 )
+from npuviz.targets.neuroncore.kernels.sequencer import complete_due, issue, next_time, send_read_updates
 
 
 @inlined

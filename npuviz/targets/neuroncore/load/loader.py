@@ -7,9 +7,9 @@ from npuviz.formats.neff.model import Neff
 from npuviz.onnx.inputs import draw_inputs
 from npuviz.program.program import Note, Program
 from npuviz.sim.target import LoadRequest
+from npuviz.targets.neuroncore.machine.payload import Payload, fingerprint
 from npuviz.targets.neuroncore.neff.foreign import open_foreign
 from npuviz.targets.neuroncore.neff.reader import has_own_encoding, load_compiled, neff_spec
-from npuviz.targets.neuroncore.machine.payload import Payload, fingerprint
 from npuviz.targets.neuroncore.spec import NeuronSpec, is_setting, make_spec, unknown_setting
 from npuviz.targets.neuroncore.target import NeuronTarget, make_program
 

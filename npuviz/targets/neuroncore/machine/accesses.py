@@ -7,9 +7,9 @@ of the partitions; in HBM one partition, absolute addresses. Strided patterns gi
 import numpy as np
 
 from npuviz.program.graph import Graph, Node
-from npuviz.targets.neuroncore.kernels import records as sk
-from npuviz.targets.neuroncore.isa import DST, DTYPE_BYTES, RES, Opcode, Space
 from npuviz.targets.neuroncore.ids import hbm_memory, memory_of_space, partition_bytes
+from npuviz.targets.neuroncore.isa import DST, DTYPE_BYTES, RES, Opcode, Space
+from npuviz.targets.neuroncore.kernels import records as sk
 from npuviz.targets.neuroncore.spec import NeuronSpec
 from npuviz.targets.neuroncore.tables import SBUF, Access, Tables, Transfer
 

@@ -10,13 +10,13 @@ from npuviz.sim.machine import Hazard, Region, SemaphoreState, StillMemories
 from npuviz.sim.parts.kernel_machine import KernelMachine
 from npuviz.sim.stop import StopKind, StopReason
 from npuviz.targets.neuroncore.kernels import records as sk
+from npuviz.targets.neuroncore.machine.engine import Engine
+from npuviz.targets.neuroncore.machine.payload import Payload
+from npuviz.targets.neuroncore.spec import NeuronSpec
 from npuviz.targets.neuroncore.view.contents import Contents, Image, StillContents
 from npuviz.targets.neuroncore.view.description import describe, make_probes, numbering, used_semaphores
-from npuviz.targets.neuroncore.machine.engine import Engine
 from npuviz.targets.neuroncore.view.observe import Observer
-from npuviz.targets.neuroncore.machine.payload import Payload
 from npuviz.targets.neuroncore.view.probes import ProbeTable
-from npuviz.targets.neuroncore.spec import NeuronSpec
 
 if TYPE_CHECKING:
     from npuviz.targets.neuroncore.values.engine import ValueEngine

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from npuviz.program.graph import Graph
+from npuviz.targets.neuroncore.costs.host import host_cycles
+from npuviz.targets.neuroncore.costs.instructions import issue_cycles, latency_cycles, port_masks, to_base
+from npuviz.targets.neuroncore.ids import memory_of_space
+from npuviz.targets.neuroncore.isa import Opcode
 from npuviz.targets.neuroncore.kernels import records as sk
 from npuviz.targets.neuroncore.machine.accesses import access_rows, transfer_accesses
-from npuviz.targets.neuroncore.costs.instructions import issue_cycles, latency_cycles, port_masks, to_base
 from npuviz.targets.neuroncore.machine.dma_elements import ring_parts
-from npuviz.targets.neuroncore.costs.host import host_cycles
-from npuviz.targets.neuroncore.isa import Opcode
 from npuviz.targets.neuroncore.machine.synchronization import Links, link
-from npuviz.targets.neuroncore.ids import memory_of_space
 from npuviz.targets.neuroncore.spec import NeuronSpec
 from npuviz.targets.neuroncore.tables import QueueSet, Tables
 

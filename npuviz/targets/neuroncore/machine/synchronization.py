@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from npuviz.targets.neuroncore.isa import Condition, Update
 from npuviz.targets.neuroncore.kernels import records as sk
 from npuviz.targets.neuroncore.machine.accesses import instruction_cores
-from npuviz.targets.neuroncore.isa import Condition, Update
 from npuviz.targets.neuroncore.spec import NeuronSpec
 from npuviz.targets.neuroncore.tables import Tables
 

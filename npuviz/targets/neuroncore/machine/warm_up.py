@@ -7,11 +7,11 @@ from npuviz.program.graph import Graph
 from npuviz.sim.events import EventBuffer
 from npuviz.sim.parts.bits_kernels import light_optimisation
 from npuviz.sim.stop import NO_STOPS
-from npuviz.targets.neuroncore.view.description import numbering, used_semaphores
-from npuviz.targets.neuroncore.machine.engine import Engine
 from npuviz.targets.neuroncore.isa import INSTRUCTION_DTYPE, NUM_ENGINES
+from npuviz.targets.neuroncore.machine.engine import Engine
 from npuviz.targets.neuroncore.spec import make_spec
 from npuviz.targets.neuroncore.tables import Tables
+from npuviz.targets.neuroncore.view.description import numbering, used_semaphores
 
 
 def warm_up(progress: Progress) -> None:

@@ -9,12 +9,12 @@ import numpy as np
 
 from npuviz.formats.neff.debug import DebugFile, DebugRecord, Dependency, debug_bytes
 from npuviz.program.graph import Graph
-from npuviz.targets.neuroncore.kernels import records as sk
-from npuviz.targets.neuroncore.text.disassembler import mnemonic
 from npuviz.targets.neuroncore.isa import Engine
+from npuviz.targets.neuroncore.kernels import records as sk
 from npuviz.targets.neuroncore.machine.synchronization import link
 from npuviz.targets.neuroncore.spec import NeuronSpec
 from npuviz.targets.neuroncore.tables import Tables
+from npuviz.targets.neuroncore.text.disassembler import mnemonic
 
 MODEL_LEVEL = "debug_info_model.dbg"
 MODEL_MEMBER = f"debug_info/{MODEL_LEVEL}_sg000000"

@@ -7,6 +7,20 @@ from typing import NoReturn
 import numpy as np
 
 from npuviz.base.errors import FormatError
+from npuviz.targets.neuroncore.isa import (
+    DTYPE_NAMES,
+    ENGINE_NAMES,
+    INSTRUCTION_DTYPE,
+    NUM_PARTITIONS,
+    OPERAND_DTYPE,
+    SLOT_BYTES,
+    Condition,
+    Engine,
+    Opcode,
+    Space,
+    Update,
+    When,
+)
 from npuviz.targets.neuroncore.neff.encoding import (
     ACCESS_DTYPES,
     ACCESS_MARK,
@@ -24,20 +38,6 @@ from npuviz.targets.neuroncore.neff.encoding import (
     TRIGGERS,
     VERSION,
     encode,
-)
-from npuviz.targets.neuroncore.isa import (
-    DTYPE_NAMES,
-    ENGINE_NAMES,
-    INSTRUCTION_DTYPE,
-    NUM_PARTITIONS,
-    OPERAND_DTYPE,
-    SLOT_BYTES,
-    Condition,
-    Engine,
-    Opcode,
-    Space,
-    Update,
-    When,
 )
 from npuviz.targets.neuroncore.tables import Access, Descriptor, Transfer
 

@@ -13,8 +13,8 @@ from npuviz.base.errors import FormatError
 from npuviz.formats.neff import model as nm
 from npuviz.formats.neff.rules.dma import DTYPE_BYTES as NEFF_DTYPES
 from npuviz.program.dtypes import DTYPES, numpy_dtype
-from npuviz.targets.neuroncore.neff.encoding import OPS
 from npuviz.targets.neuroncore.isa import Opcode
+from npuviz.targets.neuroncore.neff.encoding import OPS
 from npuviz.targets.neuroncore.spec import NeuronSpec
 from npuviz.targets.neuroncore.tables import SBUF, Access, Descriptor, Tables, Transfer
 

@@ -17,7 +17,6 @@ from npuviz.program.graph import Graph, Node
 from npuviz.program.instruction import Dependency, DependencyKind
 from npuviz.program.memory import MemoryMap
 from npuviz.program.program import Note
-from npuviz.targets.neuroncore.neff.foreign_listing import ForeignListing, ForeignRow
 from npuviz.targets.neuroncore.isa import (
     ENGINE_NAMES,
     INSTRUCTION_DTYPE,
@@ -28,7 +27,8 @@ from npuviz.targets.neuroncore.isa import (
     Opcode,
     Update,
 )
-from npuviz.targets.neuroncore.neff.verifier import check_transfer
+from npuviz.targets.neuroncore.neff.descriptors import read_transfers
+from npuviz.targets.neuroncore.neff.foreign_listing import ForeignListing, ForeignRow
 from npuviz.targets.neuroncore.neff.variables import (
     OWNERS,
     names_of,
@@ -38,8 +38,8 @@ from npuviz.targets.neuroncore.neff.variables import (
     plain_variables,
     queue_sets_of,
 )
+from npuviz.targets.neuroncore.neff.verifier import check_transfer
 from npuviz.targets.neuroncore.spec import NeuronSpec
-from npuviz.targets.neuroncore.neff.descriptors import read_transfers
 from npuviz.targets.neuroncore.tables import QueueSet, Tables, Transfer, Variable
 
 Kinds = dict[int, DependencyKind]

@@ -13,9 +13,9 @@ from npuviz.formats.neff.model import Neff
 from npuviz.program.graph import Graph
 from npuviz.program.instruction import Dependency, DetailTable, Instruction
 from npuviz.targets.neuroncore.isa import NUM_ENGINES, SLOT_BYTES
-from npuviz.targets.neuroncore.view.listing import NeuronListing
 from npuviz.targets.neuroncore.spec import NeuronSpec
 from npuviz.targets.neuroncore.tables import Tables
+from npuviz.targets.neuroncore.view.listing import NeuronListing
 
 MAX_SLOTS = 64
 """Slots of an instruction whose bytes are shown."""

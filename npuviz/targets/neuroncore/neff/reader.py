@@ -18,10 +18,10 @@ from npuviz.program.graph import Graph
 from npuviz.program.memory import Allocation, MemoryMap
 from npuviz.program.program import Note
 from npuviz.targets.neuroncore.compiler.compiled import Compiled
-from npuviz.targets.neuroncore.neff.decoding import Decoded, decode
-from npuviz.targets.neuroncore.neff.encoding import MARK, VERSION
 from npuviz.targets.neuroncore.isa import ENGINE_NAMES, INSTRUCTION_DTYPE, Engine, Opcode
-from npuviz.targets.neuroncore.neff.verifier import check_program, check_transfer
+from npuviz.targets.neuroncore.neff.decoding import Decoded, decode
+from npuviz.targets.neuroncore.neff.descriptors import Names, read_transfers, with_dtypes
+from npuviz.targets.neuroncore.neff.encoding import MARK, VERSION
 from npuviz.targets.neuroncore.neff.record import (
     HOST,
     PROGRAM,
@@ -39,9 +39,9 @@ from npuviz.targets.neuroncore.neff.variables import (
     queue_sets_of,
     recorded_variables,
 )
+from npuviz.targets.neuroncore.neff.verifier import check_program, check_transfer
 from npuviz.targets.neuroncore.presets import PRESETS
 from npuviz.targets.neuroncore.spec import NeuronSpec, make_spec, stored_spec
-from npuviz.targets.neuroncore.neff.descriptors import Names, read_transfers, with_dtypes
 from npuviz.targets.neuroncore.tables import (
     ALLOCATION_DTYPE,
     Piece,

@@ -18,9 +18,9 @@ from npuviz.program.graph import Graph
 from npuviz.program.memory import Allocation, MemoryMap
 from npuviz.program.tensor import Tensor
 from npuviz.targets.neuroncore.isa import ENGINE_NAMES, Engine
+from npuviz.targets.neuroncore.neff.descriptors import Names
 from npuviz.targets.neuroncore.neff.record import MAX_ELEMENTS, npy_layout, read_array, read_npy
 from npuviz.targets.neuroncore.spec import NeuronSpec
-from npuviz.targets.neuroncore.neff.descriptors import Names
 from npuviz.targets.neuroncore.tables import SBUF, QueueSet, Variable, VariableKind
 
 ALIGNMENT = 64

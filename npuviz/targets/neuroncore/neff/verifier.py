@@ -16,9 +16,9 @@ from npuviz.targets.neuroncore.isa import (
     Space,
     Update,
 )
-from npuviz.targets.neuroncore.text.mnemonics import op_names
 from npuviz.targets.neuroncore.spec import NeuronSpec
 from npuviz.targets.neuroncore.tables import SBUF, Access, Descriptor, Transfer, Variable
+from npuviz.targets.neuroncore.text.mnemonics import op_names
 
 WAIT_EVENT = 2
 """`used` of a wait for an event."""

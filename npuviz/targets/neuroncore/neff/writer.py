@@ -19,9 +19,6 @@ from npuviz.program.program import Note
 from npuviz.sim.target import LoadRequest
 from npuviz.targets.neuroncore.activation_tables import TABLE_SETS
 from npuviz.targets.neuroncore.compiler.compiled import Compiled
-from npuviz.targets.neuroncore.neff.debug_records import MAX_INSTRUCTIONS, MODEL_MEMBER, DebugNames
-from npuviz.targets.neuroncore.neff.decoding import decode
-from npuviz.targets.neuroncore.neff.encoding import encode
 from npuviz.targets.neuroncore.isa import (
     ENGINE_NAMES,
     NUM_ENGINES,
@@ -30,6 +27,10 @@ from npuviz.targets.neuroncore.isa import (
     Engine,
     Opcode,
 )
+from npuviz.targets.neuroncore.neff.debug_records import MAX_INSTRUCTIONS, MODEL_MEMBER, DebugNames
+from npuviz.targets.neuroncore.neff.decoding import decode
+from npuviz.targets.neuroncore.neff.descriptors import STATE_BUFFER, access_dtypes, engine_entries
+from npuviz.targets.neuroncore.neff.encoding import encode
 from npuviz.targets.neuroncore.neff.record import (
     HOST,
     PROGRAM,
@@ -39,7 +40,6 @@ from npuviz.targets.neuroncore.neff.record import (
     npy_bytes,
 )
 from npuviz.targets.neuroncore.spec import NeuronSpec
-from npuviz.targets.neuroncore.neff.descriptors import STATE_BUFFER, access_dtypes, engine_entries
 from npuviz.targets.neuroncore.tables import QueueSet, Tables, Transfer, Variable
 
 RUNTIME_SEMAPHORES = 3

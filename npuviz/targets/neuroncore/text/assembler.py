@@ -6,7 +6,6 @@ from typing import NoReturn
 import numpy as np
 
 from npuviz.base.errors import SourceError
-from npuviz.targets.neuroncore.neff.encoding import ACCESS_DTYPES, OPS, TRIGGERS
 from npuviz.targets.neuroncore.isa import (
     DST,
     INSTRUCTION_DTYPE,
@@ -17,6 +16,8 @@ from npuviz.targets.neuroncore.isa import (
     Update,
     When,
 )
+from npuviz.targets.neuroncore.neff.encoding import ACCESS_DTYPES, OPS, TRIGGERS
+from npuviz.targets.neuroncore.tables import SBUF, Access, Descriptor, Transfer
 from npuviz.targets.neuroncore.text.mnemonics import (
     CONDITION_OF,
     DTYPE_OF,
@@ -30,7 +31,6 @@ from npuviz.targets.neuroncore.text.mnemonics import (
     cmd_names,
     op_names,
 )
-from npuviz.targets.neuroncore.tables import SBUF, Access, Descriptor, Transfer
 
 _OPERAND = re.compile(r"(\w+):(\w+)\[(\d+):(\d+),(0x[0-9a-f]+|\d+),([^\]#]+)(?:#([0-9a-f]{16}))?\]")
 _ACCESS = re.compile(r"(\w+):(sb|v\d+)\[(-?0x[0-9a-f]+|-?\d+),([^\]]+)\]")

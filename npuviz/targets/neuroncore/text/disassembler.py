@@ -22,6 +22,7 @@ from npuviz.targets.neuroncore.isa import (
     Update,
     When,
 )
+from npuviz.targets.neuroncore.tables import SBUF, Access, Descriptor, Transfer
 from npuviz.targets.neuroncore.text.mnemonics import (
     CONDITIONS,
     SHORT_DTYPES,
@@ -32,7 +33,6 @@ from npuviz.targets.neuroncore.text.mnemonics import (
     has_integers,
     op_names,
 )
-from npuviz.targets.neuroncore.tables import SBUF, Access, Descriptor, Transfer
 
 
 def disassemble(instructions: np.ndarray, transfers: Mapping[int, Transfer]) -> Iterator[str]:

@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from npuviz.targets.neuroncore.kernels import values as vk
 from npuviz.targets.neuroncore.isa import Activation
+from npuviz.targets.neuroncore.kernels import values as vk
 
 Function = Callable[[np.ndarray, np.ndarray, float], object]
 """f(x, out, alpha): x is a contiguous temporary that may be overwritten; out may be x."""

@@ -9,8 +9,8 @@ from npuviz.program.graph import Graph
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Space
 from npuviz.targets.neuroncore.spec import NeuronSpec
 from npuviz.targets.neuroncore.tables import SBUF, Access, Tables, Variable
-from npuviz.targets.neuroncore.values.memory import GRANULE, Dims, Mask, Sram, ValueFault, reach, touched
 from npuviz.targets.neuroncore.values.element_types import converted
+from npuviz.targets.neuroncore.values.memory import GRANULE, Dims, Mask, Sram, ValueFault, reach, touched
 
 
 class HbmArray:

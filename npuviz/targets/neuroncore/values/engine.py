@@ -13,12 +13,11 @@ from contextlib import contextmanager
 import numpy as np
 
 from npuviz.program.graph import Graph
-from npuviz.targets.neuroncore.values.edits import Edit
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS
 from npuviz.targets.neuroncore.spec import NeuronSpec
 from npuviz.targets.neuroncore.tables import Tables
 from npuviz.targets.neuroncore.values.chip import Chip, HbmArray
-from npuviz.targets.neuroncore.values.planner import NOTHING, Planner
+from npuviz.targets.neuroncore.values.edits import Edit
 from npuviz.targets.neuroncore.values.history import (
     Place,
     Snapshot,
@@ -30,6 +29,7 @@ from npuviz.targets.neuroncore.values.history import (
 from npuviz.targets.neuroncore.values.host import tensor_homes
 from npuviz.targets.neuroncore.values.memory import GRANULE, ValueFault
 from npuviz.targets.neuroncore.values.plan import Plan
+from npuviz.targets.neuroncore.values.planner import NOTHING, Planner
 from npuviz.targets.neuroncore.values.spans import spans_of
 from npuviz.targets.neuroncore.values.transfer import TRANSPOSE_ORDER
 

@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from npuviz.targets.neuroncore.kernels import values as vk
 from npuviz.targets.neuroncore.isa import ARG0, ARG1, BITVEC, DST, RES, SRC0, SRC1, Flag, Space
+from npuviz.targets.neuroncore.kernels import values as vk
 from npuviz.targets.neuroncore.values.alu import ALL_OPERATORS, FLOAT_OPERATORS, reduce_values
+from npuviz.targets.neuroncore.values.element_types import bits_of, convert_into, loader, store_bits
 from npuviz.targets.neuroncore.values.memory import ValueFault
 from npuviz.targets.neuroncore.values.plan import Build, Plan
-from npuviz.targets.neuroncore.values.element_types import bits_of, convert_into, loader, store_bits
 
 _EIGHT = 8
 _QUADRANT = 32

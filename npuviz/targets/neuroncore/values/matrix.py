@@ -17,9 +17,9 @@ from npuviz.targets.neuroncore.isa import (
     ReduceCmd,
 )
 from npuviz.targets.neuroncore.values.activation import FUNCTIONS, RANGES, outside_range, range_text
+from npuviz.targets.neuroncore.values.element_types import convert_into, loader, round_tf32
 from npuviz.targets.neuroncore.values.memory import Operand, ValueFault
 from npuviz.targets.neuroncore.values.plan import Build, Plan
-from npuviz.targets.neuroncore.values.element_types import convert_into, loader, round_tf32
 
 _BLOCK = 32
 _COMMANDS = frozenset(ReduceCmd)

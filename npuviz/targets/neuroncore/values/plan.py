@@ -10,8 +10,8 @@ import numpy as np
 
 from npuviz.targets.neuroncore.isa import DTYPE_NAMES, OPERAND_POSITIONS, Dtype, Flag, Space
 from npuviz.targets.neuroncore.values.chip import Chip, HbmArray
-from npuviz.targets.neuroncore.values.memory import Mask, Operand, ValueFault
 from npuviz.targets.neuroncore.values.element_types import as_int32, convert_into, loader, storer
+from npuviz.targets.neuroncore.values.memory import Mask, Operand, ValueFault
 
 Step = Callable[[], object]
 

@@ -5,12 +5,10 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from npuviz.program.graph import Graph
-from npuviz.targets.neuroncore.values import gpsimd
-from npuviz.targets.neuroncore.values import matrix
-from npuviz.targets.neuroncore.values import reduction as reduce
-from npuviz.targets.neuroncore.values import vector
 from npuviz.targets.neuroncore.isa import NUM_ENGINES, Opcode
 from npuviz.targets.neuroncore.tables import Tables
+from npuviz.targets.neuroncore.values import gpsimd, matrix, vector
+from npuviz.targets.neuroncore.values import reduction as reduce
 from npuviz.targets.neuroncore.values.chip import Chip
 from npuviz.targets.neuroncore.values.host import plan_host_call, tensor_homes
 from npuviz.targets.neuroncore.values.memory import ValueFault

@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from npuviz.targets.neuroncore.kernels import values as vk
 from npuviz.targets.neuroncore.isa import ARG0, DST, SRC0, SRC1, Alu, Dtype, Flag
+from npuviz.targets.neuroncore.kernels import values as vk
 from npuviz.targets.neuroncore.values.alu import ALL_OPERATORS, FLOAT_OPERATORS, reduce_values
+from npuviz.targets.neuroncore.values.element_types import bits_of, convert_into, round_tf32, store_bits
 from npuviz.targets.neuroncore.values.memory import ValueFault
 from npuviz.targets.neuroncore.values.plan import Build, Plan, split_trailing
-from npuviz.targets.neuroncore.values.element_types import bits_of, convert_into, round_tf32, store_bits
 from npuviz.targets.neuroncore.values.vector import (
     FLOAT,
     INTEGER,

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from npuviz.targets.neuroncore.isa import NUM_PARTITIONS
 from npuviz.targets.neuroncore.ids import MEMORIES_PER_CORE, hbm_memory
+from npuviz.targets.neuroncore.isa import NUM_PARTITIONS
 from npuviz.targets.neuroncore.values.chip import Chip, HbmArray
 from npuviz.targets.neuroncore.values.memory import GRANULE, Mask, Sram
 

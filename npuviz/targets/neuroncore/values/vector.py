@@ -12,8 +12,6 @@ from npuviz.targets.neuroncore.values.alu import (
     Values,
     reduce_values,
 )
-from npuviz.targets.neuroncore.values.memory import Operand, ValueFault
-from npuviz.targets.neuroncore.values.plan import Build, Plan
 from npuviz.targets.neuroncore.values.element_types import (
     NUMPY_DTYPES,
     as_int32,
@@ -25,6 +23,8 @@ from npuviz.targets.neuroncore.values.element_types import (
     signed_bits_of,
     store_bits,
 )
+from npuviz.targets.neuroncore.values.memory import Operand, ValueFault
+from npuviz.targets.neuroncore.values.plan import Build, Plan
 
 FLOAT, INTEGER, PATTERN = range(3)
 """In what an instruction computes."""

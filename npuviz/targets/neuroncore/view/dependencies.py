@@ -6,9 +6,9 @@ import numpy as np
 
 from npuviz.program.graph import Graph
 from npuviz.program.instruction import Dependency, DependencyKind
+from npuviz.targets.neuroncore.isa import Engine, Flag, Opcode
 from npuviz.targets.neuroncore.kernels import records as sk
 from npuviz.targets.neuroncore.machine.accesses import access_rows, transfer_accesses
-from npuviz.targets.neuroncore.isa import Engine, Flag, Opcode
 from npuviz.targets.neuroncore.machine.synchronization import link
 from npuviz.targets.neuroncore.spec import NeuronSpec
 from npuviz.targets.neuroncore.tables import Tables

@@ -6,8 +6,7 @@ import numpy as np
 
 from npuviz.sim.description import ClockDomain, Link, MachineDescription, Memory, Queue, Unit
 from npuviz.sim.probe import Probe
-from npuviz.targets.neuroncore.kernels import records as sk
-from npuviz.targets.neuroncore.view.floorplan import make_floorplan
+from npuviz.targets.neuroncore.ids import dma_unit, hbm_memory, host_unit, space_bytes, unit_of
 from npuviz.targets.neuroncore.isa import (
     ENGINE_NAMES,
     NUM_ENGINES,
@@ -17,10 +16,11 @@ from npuviz.targets.neuroncore.isa import (
     Opcode,
     Space,
 )
+from npuviz.targets.neuroncore.kernels import records as sk
 from npuviz.targets.neuroncore.machine.state_words import Numbering, first_engine
-from npuviz.targets.neuroncore.ids import dma_unit, hbm_memory, host_unit, space_bytes, unit_of
 from npuviz.targets.neuroncore.spec import NeuronSpec
 from npuviz.targets.neuroncore.tables import Tables
+from npuviz.targets.neuroncore.view.floorplan import make_floorplan
 from npuviz.trace.schema import Kind, Role, Track
 
 ENGINE_DOCS = (

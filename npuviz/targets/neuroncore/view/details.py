@@ -5,9 +5,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from npuviz.program.instruction import DetailTable
-from npuviz.targets.neuroncore.costs.table import cost_of
 from npuviz.targets.neuroncore.costs.instructions import issue_cycles, latency_cycles
-from npuviz.targets.neuroncore.text.disassembler import flag_names, immediates_text
+from npuviz.targets.neuroncore.costs.table import cost_of
 from npuviz.targets.neuroncore.isa import (
     DTYPE_NAMES,
     ENGINE_NAMES,
@@ -17,9 +16,10 @@ from npuviz.targets.neuroncore.isa import (
     Update,
     When,
 )
-from npuviz.targets.neuroncore.text.mnemonics import CONDITIONS, SPACES, UPDATES
 from npuviz.targets.neuroncore.spec import NeuronSpec
 from npuviz.targets.neuroncore.tables import SBUF, Access, Descriptor, Tables, Transfer
+from npuviz.targets.neuroncore.text.disassembler import flag_names, immediates_text
+from npuviz.targets.neuroncore.text.mnemonics import CONDITIONS, SPACES, UPDATES
 
 MAX_ROWS = 1000
 """Rows of a descriptor table; longer ones end with a row that says so."""

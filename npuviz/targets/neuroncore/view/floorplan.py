@@ -1,8 +1,8 @@
 """Where the boxes of a NeuronCore stand in the floorplan drawing."""
 
 from npuviz.sim.description import Box
-from npuviz.targets.neuroncore.isa import ENGINE_NAMES, Engine
 from npuviz.targets.neuroncore.ids import dma_unit, hbm_memory, host_unit, unit_of
+from npuviz.targets.neuroncore.isa import ENGINE_NAMES, Engine
 from npuviz.targets.neuroncore.spec import NeuronSpec
 from npuviz.targets.neuroncore.tables import Tables
 

@@ -6,16 +6,16 @@ import numpy as np
 
 from npuviz.program.graph import Graph
 from npuviz.program.instruction import Dependency, DetailTable, Instruction, Operand
-from npuviz.targets.neuroncore.machine.accesses import access_rows, transfer_accesses
 from npuviz.targets.neuroncore.activation_tables import TABLE_SETS
-from npuviz.targets.neuroncore.text.disassembler import instruction_text
 from npuviz.targets.neuroncore.costs.host import host_cycles
-from npuviz.targets.neuroncore.isa import NUM_ENGINES, Opcode, Space
-from npuviz.targets.neuroncore.view.dependencies import Dependencies
-from npuviz.targets.neuroncore.view.details import access_name, details, offset_text
 from npuviz.targets.neuroncore.ids import host_unit, unit_of
+from npuviz.targets.neuroncore.isa import NUM_ENGINES, Opcode, Space
+from npuviz.targets.neuroncore.machine.accesses import access_rows, transfer_accesses
 from npuviz.targets.neuroncore.spec import NeuronSpec
 from npuviz.targets.neuroncore.tables import Access, Tables, Transfer
+from npuviz.targets.neuroncore.text.disassembler import instruction_text
+from npuviz.targets.neuroncore.view.dependencies import Dependencies
+from npuviz.targets.neuroncore.view.details import access_name, details, offset_text
 
 _UNKNOWN = -2
 _MEMORY, _WRITE, _PARTITION, _COUNT, _LOW, _HIGH, _PITCH = range(7)

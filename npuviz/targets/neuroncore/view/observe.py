@@ -4,11 +4,11 @@ import numpy as np
 
 from npuviz.program.instruction import Listing
 from npuviz.sim.machine import Activity, QueueEntry, RunSummary, SemaphoreState, UnitState, Wait
-from npuviz.targets.neuroncore.kernels import records as sk
-from npuviz.targets.neuroncore.view.description import UsedSemaphore, sequencer_name
-from npuviz.targets.neuroncore.machine.engine import Engine
-from npuviz.targets.neuroncore.isa import Opcode
 from npuviz.targets.neuroncore.ids import dma_unit, space_bytes
+from npuviz.targets.neuroncore.isa import Opcode
+from npuviz.targets.neuroncore.kernels import records as sk
+from npuviz.targets.neuroncore.machine.engine import Engine
+from npuviz.targets.neuroncore.view.description import UsedSemaphore, sequencer_name
 
 _COMPARISONS = (">=", ">", "<=", "<", "==", "!=", "always")
 _CAUSES = {

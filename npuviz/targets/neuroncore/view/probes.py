@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from npuviz.targets.neuroncore.kernels import records as sk
-from npuviz.targets.neuroncore.view.description import UsedSemaphore, sequencer_name
-from npuviz.targets.neuroncore.machine.engine import Engine
 from npuviz.targets.neuroncore.isa import NUM_REGISTERS
+from npuviz.targets.neuroncore.kernels import records as sk
+from npuviz.targets.neuroncore.machine.engine import Engine
+from npuviz.targets.neuroncore.view.description import UsedSemaphore, sequencer_name
 from npuviz.targets.neuroncore.view.observe import Observer
 
 _TOTALS = {

@@ -7,8 +7,8 @@ import numpy as np
 
 from npuviz.base.errors import DoesNotFit
 from npuviz.formats.rk3588.regcmd.stream import Stream, Tail
-from npuviz.formats.rk3588.tensor_layout import aligned, packing
 from npuviz.formats.rk3588.registers import Word
+from npuviz.formats.rk3588.tensor_layout import aligned, packing
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Graph
 from npuviz.program.memory import Allocation, MemoryMap

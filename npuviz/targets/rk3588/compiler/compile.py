@@ -6,14 +6,11 @@ from npuviz.base.errors import DoesNotFit, FormatError
 from npuviz.base.progress import Progress
 from npuviz.program.graph import Graph
 from npuviz.program.program import Note
-from npuviz.targets.rk3588.compiler.operators import affine
-from npuviz.targets.rk3588.compiler.operators import conv
-from npuviz.targets.rk3588.compiler.operators import copies
-from npuviz.targets.rk3588.compiler.operators import pooling
-from npuviz.targets.rk3588.compiler.operators.activation import lower_activation
 from npuviz.targets.rk3588.compiler.builder import Builder, CannotLower
 from npuviz.targets.rk3588.compiler.compiled import Compiled
 from npuviz.targets.rk3588.compiler.layers import Layer, Planner
+from npuviz.targets.rk3588.compiler.operators import affine, conv, copies, pooling
+from npuviz.targets.rk3588.compiler.operators.activation import lower_activation
 from npuviz.targets.rk3588.spec import RknnSpec
 
 Lower = Callable[[Builder, Layer, Planner], None]

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from npuviz.formats.rk3588.tensor_layout import aligned
-from npuviz.targets.rk3588.task.cost import Load
 from npuviz.targets.rk3588.tables import Buffer, Task
+from npuviz.targets.rk3588.task.cost import Load
 from npuviz.targets.rk3588.task.work import ATOM_BYTES, PRECISION_BYTES, Convolution, Output, Pooling
 
 ADDRESS_END = 1 << 32

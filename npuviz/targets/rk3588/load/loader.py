@@ -13,7 +13,6 @@ from npuviz.formats.rk3588.rknn.reader import is_rknn
 from npuviz.program.graph import Graph
 from npuviz.program.program import Note
 from npuviz.targets.rk3588.compiler.compiled import Compiled
-from npuviz.targets.rk3588.task.cost import load_of
 from npuviz.targets.rk3588.load.areas import (
     ADDRESS_END,
     areas_of,
@@ -23,6 +22,7 @@ from npuviz.targets.rk3588.load.areas import (
 )
 from npuviz.targets.rk3588.spec import RknnSpec
 from npuviz.targets.rk3588.tables import Tables, Task
+from npuviz.targets.rk3588.task.cost import load_of
 from npuviz.targets.rk3588.task.work import ENABLE_DPU, ENABLE_PPU, decode_work
 
 TASK_LIMIT = 16384

@@ -10,20 +10,20 @@ import numpy as np
 from npuviz.base.errors import FormatError
 from npuviz.formats.rk3588 import tensor_layout as packed_layout
 from npuviz.formats.rk3588.regcmd.area import Area
-from npuviz.formats.rk3588.tensor_layout import aligned
+from npuviz.formats.rk3588.rknn.blobs import Plan, blob_of, plans, regcmd_area, relocate, task_table
+from npuviz.formats.rk3588.rknn.model import REGCMD_KIND, TASK_KIND, Rknn, RknnGraph, RknnTensor
+from npuviz.formats.rk3588.rknn.reader import read_rknn
 from npuviz.formats.rk3588.task_descriptors import Task as Record
 from npuviz.formats.rk3588.task_descriptors import task_streams
-from npuviz.formats.rk3588.rknn.reader import read_rknn
-from npuviz.formats.rk3588.rknn.model import REGCMD_KIND, TASK_KIND, Rknn, RknnGraph, RknnTensor
-from npuviz.formats.rk3588.rknn.blobs import Plan, blob_of, plans, regcmd_area, relocate, task_table
+from npuviz.formats.rk3588.tensor_layout import aligned
 from npuviz.program.dtypes import DTYPES, numpy_dtype
 from npuviz.program.graph import Graph, Node
 from npuviz.program.memory import Allocation, MemoryMap
 from npuviz.program.program import Note
 from npuviz.program.tensor import Tensor, TensorKind
 from npuviz.targets.rk3588.compiler.compiled import Compiled
-from npuviz.targets.rk3588.load.loader import FIRST_PLACE, TASK_LIMIT, PlacedTask, make_tasks
 from npuviz.targets.rk3588.load.areas import MOST_BYTES, stream_buffer
+from npuviz.targets.rk3588.load.loader import FIRST_PLACE, TASK_LIMIT, PlacedTask, make_tasks
 from npuviz.targets.rk3588.spec import RknnSpec
 from npuviz.targets.rk3588.tables import Buffer, HostCall, Tables
 

@@ -6,7 +6,13 @@ from npuviz.sim.events import EventBuffer
 from npuviz.sim.parts.kernel_call import KernelCall
 from npuviz.targets.rk3588.kernels import advance as kernels
 from npuviz.targets.rk3588.kernels import records as sk
-from npuviz.targets.rk3588.machine.state_words import Numbering, build_program, build_state, loads_of, make_shape
+from npuviz.targets.rk3588.machine.state_words import (
+    Numbering,
+    build_program,
+    build_state,
+    loads_of,
+    make_shape,
+)
 from npuviz.targets.rk3588.spec import RknnSpec
 from npuviz.targets.rk3588.tables import Tables
 

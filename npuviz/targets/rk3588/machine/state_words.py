@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from npuviz.targets.rk3588.kernels import records as sk
-from npuviz.targets.rk3588.task.cost import Load, load_of
 from npuviz.targets.rk3588.spec import RknnSpec
 from npuviz.targets.rk3588.tables import Tables, Task
+from npuviz.targets.rk3588.task.cost import Load, load_of
 
 QUEUES_PER_CORE = 2
 

@@ -9,6 +9,17 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from npuviz.targets.rk3588.task.work import (
+    BF16,
+    FP16,
+    FP32,
+    INT16,
+    PRECISION_NAMES,
+    Convolution,
+    bits,
+    signed,
+)
+from npuviz.targets.rk3588.task.work import INT32 as INT32_CODE
 from npuviz.targets.rk3588.values.cubes import FLOATS, MAX_ELEMENTS, NUMPY_TYPES, element_type
 from npuviz.targets.rk3588.values.memory import Memory, ValueFault
 from npuviz.targets.rk3588.values.operands import (
@@ -19,8 +30,6 @@ from npuviz.targets.rk3588.values.operands import (
     weight_bytes,
 )
 from npuviz.targets.rk3588.values.rounding import INT32, shifted
-from npuviz.targets.rk3588.task.work import BF16, FP16, FP32, INT16, PRECISION_NAMES, Convolution, bits, signed
-from npuviz.targets.rk3588.task.work import INT32 as INT32_CODE
 
 _EXACT32 = 1 << 24
 _COLUMN_ELEMENTS = 1 << 23

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import ml_dtypes
 import numpy as np
 
-from npuviz.targets.rk3588.values.memory import Memory, ValueFault
 from npuviz.targets.rk3588.task.work import (
     ATOM_BYTES,
     BF16,
@@ -17,6 +16,7 @@ from npuviz.targets.rk3588.task.work import (
     PRECISION_NAMES,
     TF32,
 )
+from npuviz.targets.rk3588.values.memory import Memory, ValueFault
 
 NUMPY_TYPES = {
     INT8: np.dtype(np.int8),

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 import ml_dtypes
 import numpy as np
 
+from npuviz.targets.rk3588.task.work import ATOM_BYTES, Elementwise, Output, Stage, bits, signed
 from npuviz.targets.rk3588.values.cubes import FLOATS, MAX_ELEMENTS, Strides, element_type, read_cube
+from npuviz.targets.rk3588.values.lookup_table import look_up
 from npuviz.targets.rk3588.values.memory import Memory, ValueFault
 from npuviz.targets.rk3588.values.operands import read_operands
 from npuviz.targets.rk3588.values.rounding import INT32, rounded, shifted
-from npuviz.targets.rk3588.values.lookup_table import look_up
-from npuviz.targets.rk3588.task.work import ATOM_BYTES, Elementwise, Output, Stage, bits, signed
 
 _STAGES = {"BS": (0x4040, 0x501C, 0x5020, 4), "BN": (0x4060, 0x5028, 0x502C, 10)}
 _MAX, _MIN, _ADD, _DIV, _MINUS, _ABS, _NEG, _FLOOR, _CEIL = range(9)

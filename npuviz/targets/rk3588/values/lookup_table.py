@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from npuviz.targets.rk3588.tables import Task
+from npuviz.targets.rk3588.task.work import signed
 from npuviz.targets.rk3588.values.memory import ValueFault
 from npuviz.targets.rk3588.values.rounding import rounded
-from npuviz.targets.rk3588.task.work import signed
 
 ENTRIES = 513
 """Entries that indices reach (ALLB). An address has 10 bits, so more can be written."""

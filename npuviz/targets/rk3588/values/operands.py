@@ -5,9 +5,6 @@ from collections.abc import Mapping
 import numpy as np
 
 from npuviz.formats.rk3588.tensor_layout import DEPTHWISE_GROUP, PACKINGS, WeightShape, unpack_weights
-from npuviz.targets.rk3588.values.cubes import FLOATS, MAX_ELEMENTS, cube_atoms, element_type
-from npuviz.targets.rk3588.values.memory import Memory, ValueFault
-from npuviz.targets.rk3588.values.rounding import shifted
 from npuviz.targets.rk3588.task.work import (
     ATOM_BYTES,
     PRECISION_BYTES,
@@ -17,6 +14,9 @@ from npuviz.targets.rk3588.task.work import (
     bits,
     signed,
 )
+from npuviz.targets.rk3588.values.cubes import FLOATS, MAX_ELEMENTS, cube_atoms, element_type
+from npuviz.targets.rk3588.values.memory import Memory, ValueFault
+from npuviz.targets.rk3588.values.rounding import shifted
 
 OPERAND_BLOCK = 8
 """Channels whose operands of BS or BN lie together."""

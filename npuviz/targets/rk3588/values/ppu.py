@@ -7,10 +7,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from npuviz.targets.rk3588.task.work import ATOM_BYTES, Pooling, bits
 from npuviz.targets.rk3588.values.cubes import element_type, read_cube
 from npuviz.targets.rk3588.values.memory import Memory, ValueFault
 from npuviz.targets.rk3588.values.rounding import rounded
-from npuviz.targets.rk3588.task.work import ATOM_BYTES, Pooling, bits
 
 _AVERAGE, _MAX, _MIN = 0, 1, 2
 

@@ -9,10 +9,10 @@ from npuviz.targets.rk3588.tables import Task
 from npuviz.targets.rk3588.values.core import convolve
 from npuviz.targets.rk3588.values.cubes import Strides, element_type, write_cube
 from npuviz.targets.rk3588.values.dpu import Context, main_input, process
+from npuviz.targets.rk3588.values.lookup_table import tables_by_task
 from npuviz.targets.rk3588.values.memory import Memory, ValueFault
 from npuviz.targets.rk3588.values.operands import fetched_features, weight_bytes
 from npuviz.targets.rk3588.values.ppu import pooled, pooling_input
-from npuviz.targets.rk3588.values.lookup_table import tables_by_task
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,12 @@ from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.program import Program
 from npuviz.sim.machine import Hazard, Region
 from npuviz.targets.rk3588.kernels import records as sk
-from npuviz.targets.rk3588.view.description import ADDRESS_BYTES, UNITS
 from npuviz.targets.rk3588.machine.engine import Engine
 from npuviz.targets.rk3588.machine.payload import Payload
 from npuviz.targets.rk3588.tables import Buffer
-from npuviz.targets.rk3588.values.engine import Edit, ValueEngine
 from npuviz.targets.rk3588.task.work import PRECISION_BYTES, PRECISION_NAMES
+from npuviz.targets.rk3588.values.engine import Edit, ValueEngine
+from npuviz.targets.rk3588.view.description import ADDRESS_BYTES, UNITS
 
 
 @dataclass(frozen=True, slots=True)

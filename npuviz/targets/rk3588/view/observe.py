@@ -5,9 +5,19 @@ import numpy as np
 from npuviz.program.instruction import Listing
 from npuviz.sim.machine import Activity, QueueEntry, RunSummary, UnitState
 from npuviz.targets.rk3588.kernels import records as sk
-from npuviz.targets.rk3588.view.description import CNA, CORE, DPU, PC, PPU, STREAM_NAMES, UNITS, host_unit, unit_of
 from npuviz.targets.rk3588.machine.engine import Engine
 from npuviz.targets.rk3588.machine.state_words import QUEUES_PER_CORE
+from npuviz.targets.rk3588.view.description import (
+    CNA,
+    CORE,
+    DPU,
+    PC,
+    PPU,
+    STREAM_NAMES,
+    UNITS,
+    host_unit,
+    unit_of,
+)
 
 _WAITS = {
     sk.KIND_WAIT_DATA: ("waits for features", "wait-bandwidth"),

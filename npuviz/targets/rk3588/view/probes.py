@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from npuviz.targets.rk3588.kernels import records as sk
-from npuviz.targets.rk3588.view.description import STREAM_NAMES
 from npuviz.targets.rk3588.machine.engine import Engine
 from npuviz.targets.rk3588.machine.state_words import QUEUES_PER_CORE
+from npuviz.targets.rk3588.view.description import STREAM_NAMES
 from npuviz.targets.rk3588.view.observe import Observer
 
 _CORE = {"task": sk.K_TASK, "group": sk.K_GROUP, "atomic": sk.K_ATOM}

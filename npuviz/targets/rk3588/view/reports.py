@@ -12,9 +12,9 @@ from npuviz.program.graph import Graph
 from npuviz.program.instruction import DetailTable
 from npuviz.targets.rk3588.kernels import records as sk
 from npuviz.targets.rk3588.machine.engine import Engine
-from npuviz.targets.rk3588.task.cost import Load
 from npuviz.targets.rk3588.spec import RknnSpec
 from npuviz.targets.rk3588.tables import Task
+from npuviz.targets.rk3588.task.cost import Load
 from npuviz.targets.rk3588.task.work import INT8
 
 ESTIMATED_OUTPUT_RATE = 8

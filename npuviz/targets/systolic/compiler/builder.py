@@ -27,9 +27,9 @@ from typing import Any
 import numpy as np
 
 from npuviz.base.errors import DoesNotFit, SimulationError
-from npuviz.targets.systolic.kernels import program_records as tk
 from npuviz.targets.systolic.compiler.sram_entries import LayerEntries
 from npuviz.targets.systolic.compiler.template import Template
+from npuviz.targets.systolic.kernels import program_records as tk
 from npuviz.targets.systolic.tables import SystolicTables
 
 MAX_TILES = 1 << 22

@@ -5,8 +5,8 @@ from math import prod
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Graph, Node
 from npuviz.program.memory import Allocation, MemoryMap
-from npuviz.targets.systolic.compiler.tiling.resources import round_up
 from npuviz.targets.systolic.compiler.axis_order import choose_orders
+from npuviz.targets.systolic.compiler.tiling.resources import round_up
 from npuviz.targets.systolic.spec import SystolicSpec
 from npuviz.targets.systolic.values.storage import FLOATS, Storage, stored_dtype
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from npuviz.program.graph import Node
-from npuviz.targets.systolic.compiler.tiling.resources import ceil_div
 from npuviz.targets.systolic.compiler.lowering import Lowering, NotLowered, attribute_ints, attribute_text
 from npuviz.targets.systolic.compiler.template import Rows
+from npuviz.targets.systolic.compiler.tiling.resources import ceil_div
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from npuviz.base.errors import FormatError, TargetError
 from npuviz.formats.onnxim.ramulator import RamulatorConfig, read_ramulator
-from npuviz.sim.dram.presets import ORGANIZATIONS, Organization
 from npuviz.sim.dram.device import DramDevice, make_device
+from npuviz.sim.dram.presets import ORGANIZATIONS, Organization
 
 _NEEDED = ("groups", "banks", "rows", "columns")
 _ACCESS_WORDS = {"HBM2": 4, "HBM2E": 4, "DDR4": 8, "LPDDR4X": 16, "LPDDR5": 16}

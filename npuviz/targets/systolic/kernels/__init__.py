@@ -1,1 +1,1 @@
-"""The machine cycle by cycle: records, cores, SRAM, schedulers and traffic; `advance` is what Python calls."""
+"""The machine cycle by cycle: records, cores, SRAM, schedulers, traffic; Python calls `advance`."""

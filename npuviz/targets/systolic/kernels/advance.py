@@ -7,18 +7,14 @@ never visited.
 
 from numba import int64
 
-from npuviz.sim.parts.bits_kernels import entry, inlined, kernel, pointer_to
 from npuviz.sim.dram.command_kernels import dram_is_busy
 from npuviz.sim.dram.records_kernels import DC_NEXT
 from npuviz.sim.network.flit_kernels import net_room
 from npuviz.sim.network.simple_kernels import NOC_CAPACITY, NOC_LATENCY, NOC_LIVE, NOC_SOURCES
+from npuviz.sim.parts.bits_kernels import entry, inlined, kernel, pointer_to
 from npuviz.sim.parts.watch_kernels import X_CAPACITY, X_EVENTS, X_UNTIL
 from npuviz.targets.systolic.kernels.core import core_cycle
-from npuviz.targets.systolic.kernels.sram import empty_half, fault
 from npuviz.targets.systolic.kernels.flit_traffic import dram_answers, flit_cycle
-from npuviz.targets.systolic.kernels.replies import dram_responses
-from npuviz.targets.systolic.kernels.runtime_scheduler import count_polls, end_cycle, poll
-from npuviz.targets.systolic.kernels.scheduler import scheduler_cycle
 from npuviz.targets.systolic.kernels.records import (
     FAR,
     FAULT_HANG,
@@ -76,6 +72,10 @@ from npuviz.targets.systolic.kernels.records import (
     STATUS_FINISHED,
     STATUS_RUNNING,
 )
+from npuviz.targets.systolic.kernels.replies import dram_responses
+from npuviz.targets.systolic.kernels.runtime_scheduler import count_polls, end_cycle, poll
+from npuviz.targets.systolic.kernels.scheduler import scheduler_cycle
+from npuviz.targets.systolic.kernels.sram import empty_half, fault
 from npuviz.targets.systolic.kernels.traffic import lone_cycles, noc_cycle
 
 

@@ -20,7 +20,6 @@ from npuviz.sim.parts.watch_kernels import (
     watch_queue,
     watch_subject,
 )
-from npuviz.targets.systolic.kernels.sram import create_entry, entry_of, fault, has_operand, is_valid
 from npuviz.targets.systolic.kernels.pipelines import (
     is_vector_op,
     retire_gemm,
@@ -28,8 +27,31 @@ from npuviz.targets.systolic.kernels.pipelines import (
     start_gemm,
     start_vector,
 )
-from npuviz.targets.systolic.kernels.runtime_scheduler import poll
-from npuviz.targets.systolic.kernels.scheduler import finish_tile, hand_tile, report_tile
+from npuviz.targets.systolic.kernels.program_records import (
+    C_BASE,
+    C_DST,
+    C_LEN,
+    C_N0,
+    C_N1,
+    C_OFFSET,
+    C_OP,
+    C_S0,
+    C_S1,
+    C_SIZE,
+    C_SRC0,
+    C_SRC1,
+    CODE_WORDS,
+    E_ADDRESS,
+    ENTRY_WORDS,
+    L_ENTRY,
+    L_SPAD_ENTRIES,
+    LAYER_WORDS,
+    OP_MOVIN,
+    OP_MOVOUT,
+    OP_MOVOUT_POOL,
+    T_BASE,
+    TILE_WORDS,
+)
 from npuviz.targets.systolic.kernels.records import (
     B_CODE,
     B_ENTRY,
@@ -101,31 +123,9 @@ from npuviz.targets.systolic.kernels.records import (
     TRACK_REQUESTS,
     TRACKS_PER_CORE,
 )
-from npuviz.targets.systolic.kernels.program_records import (
-    C_BASE,
-    C_DST,
-    C_LEN,
-    C_N0,
-    C_N1,
-    C_OFFSET,
-    C_OP,
-    C_S0,
-    C_S1,
-    C_SIZE,
-    C_SRC0,
-    C_SRC1,
-    CODE_WORDS,
-    E_ADDRESS,
-    ENTRY_WORDS,
-    L_ENTRY,
-    L_SPAD_ENTRIES,
-    LAYER_WORDS,
-    OP_MOVIN,
-    OP_MOVOUT,
-    OP_MOVOUT_POOL,
-    T_BASE,
-    TILE_WORDS,
-)
+from npuviz.targets.systolic.kernels.runtime_scheduler import poll
+from npuviz.targets.systolic.kernels.scheduler import finish_tile, hand_tile, report_tile
+from npuviz.targets.systolic.kernels.sram import create_entry, entry_of, fault, has_operand, is_valid
 
 
 @kernel

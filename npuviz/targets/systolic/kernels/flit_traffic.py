@@ -7,7 +7,6 @@ payload is the node of the pool that holds the request.
 
 from numba import int64
 
-from npuviz.sim.parts.bits_kernels import kernel, trailing_zeros
 from npuviz.sim.dram.command_kernels import dram_can_accept, dram_take
 from npuviz.sim.dram.records_kernels import (
     DC_DONE,
@@ -27,7 +26,7 @@ from npuviz.sim.network.records_kernels import (
     WRITE_REQUEST,
 )
 from npuviz.sim.network.simple_kernels import LOW_MASK, NOC_POOL, NOC_STRIDE, allocate_node, free_node
-from npuviz.targets.systolic.kernels.replies import STORE_FLAG, deliver, run_dram
+from npuviz.sim.parts.bits_kernels import kernel, trailing_zeros
 from npuviz.targets.systolic.kernels.records import (
     B_ENTRY,
     BURST_WORDS,
@@ -65,6 +64,7 @@ from npuviz.targets.systolic.kernels.records import (
     N_CORE,
     N_LEFT,
 )
+from npuviz.targets.systolic.kernels.replies import STORE_FLAG, deliver, run_dram
 from npuviz.targets.systolic.kernels.traffic import (
     channel_of,
     enter_row,

@@ -7,7 +7,36 @@ from numba import int64
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel
 from npuviz.sim.parts.watch_kernels import FLOW, INTERVAL, emit, is_recording, is_watched, watch_queue
-from npuviz.targets.systolic.kernels.sram import create_entry, entry_of
+from npuviz.targets.systolic.kernels.program_records import (
+    C_DST,
+    C_N,
+    C_OP,
+    C_SIZE,
+    C_SRC0,
+    C_SRC1,
+    C_TILE_K,
+    C_TILE_M,
+    C_TILE_N,
+    C_VBYTES,
+    CODE_WORDS,
+    E_ADDRESS,
+    ENTRY_WORDS,
+    L_ENTRY,
+    LAYER_WORDS,
+    OP_ADD,
+    OP_ADDTREE,
+    OP_COMP,
+    OP_DIV,
+    OP_EXP,
+    OP_GELU,
+    OP_GEMM,
+    OP_GEMM_PRELOAD,
+    OP_LAYERNORM,
+    OP_MAC,
+    OP_MUL,
+    OP_SOFTMAX,
+    OP_SWISH,
+)
 from npuviz.targets.systolic.kernels.records import (
     DATAFLOW_OUTPUTS,
     DATAFLOW_WEIGHTS,
@@ -86,36 +115,7 @@ from npuviz.targets.systolic.kernels.records import (
     TRACK_VEC,
     TRACKS_PER_CORE,
 )
-from npuviz.targets.systolic.kernels.program_records import (
-    C_DST,
-    C_N,
-    C_OP,
-    C_SIZE,
-    C_SRC0,
-    C_SRC1,
-    C_TILE_K,
-    C_TILE_M,
-    C_TILE_N,
-    C_VBYTES,
-    CODE_WORDS,
-    E_ADDRESS,
-    ENTRY_WORDS,
-    L_ENTRY,
-    LAYER_WORDS,
-    OP_ADD,
-    OP_ADDTREE,
-    OP_COMP,
-    OP_DIV,
-    OP_EXP,
-    OP_GELU,
-    OP_GEMM,
-    OP_GEMM_PRELOAD,
-    OP_LAYERNORM,
-    OP_MAC,
-    OP_MUL,
-    OP_SOFTMAX,
-    OP_SWISH,
-)
+from npuviz.targets.systolic.kernels.sram import create_entry, entry_of
 
 MINIMUM_ROWS = 4  # Ref: systolic.md section 6: an instruction streams at least four rows
 

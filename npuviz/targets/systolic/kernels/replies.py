@@ -1,6 +1,5 @@
 """Responses on their way back to the cores, known as early as they can be known."""
 
-from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros
 from npuviz.sim.dram.command_kernels import dram_cycle, dram_take, dram_watch
 from npuviz.sim.dram.records_kernels import DC_DONE, DC_NEXT, DC_PERIOD, NIL, WHEEL_MASKS
 from npuviz.sim.dram.simple_kernels import D_PERIOD, dram_accept, dram_first_cycle
@@ -15,6 +14,7 @@ from npuviz.sim.network.simple_kernels import (
     NONE,
     free_node,
 )
+from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros
 from npuviz.sim.parts.watch_kernels import is_watched
 from npuviz.targets.systolic.kernels.records import (
     FAR,

@@ -24,12 +24,23 @@ from npuviz.sim.parts.watch_kernels import (
     is_watched,
     watch_subject,
 )
-from npuviz.targets.systolic.kernels.scheduler_queues import (
-    append_ready,
-    deal,
-    offers,
-    share_tiles,
-    take_layer,
+from npuviz.targets.systolic.kernels.program_records import (
+    A_DELAY,
+    A_EARLIEST,
+    A_FIRST_LAYER,
+    A_NUM_LAYERS,
+    A_PARTITION,
+    L_FIRST_TILE,
+    L_HOST_CYCLES,
+    L_INSTRUCTION,
+    L_NODE,
+    L_NUM_TILES,
+    LAUNCH_WORDS,
+    LAYER_WORDS,
+    OP_HOST,
+    T_COUNT,
+    T_FIRST,
+    TILE_WORDS,
 )
 from npuviz.targets.systolic.kernels.records import (
     FAR,
@@ -88,23 +99,12 @@ from npuviz.targets.systolic.kernels.records import (
     W_TILE_HEAD,
     W_TILE_TAIL,
 )
-from npuviz.targets.systolic.kernels.program_records import (
-    A_DELAY,
-    A_EARLIEST,
-    A_FIRST_LAYER,
-    A_NUM_LAYERS,
-    A_PARTITION,
-    L_FIRST_TILE,
-    L_HOST_CYCLES,
-    L_INSTRUCTION,
-    L_NODE,
-    L_NUM_TILES,
-    LAUNCH_WORDS,
-    LAYER_WORDS,
-    OP_HOST,
-    T_COUNT,
-    T_FIRST,
-    TILE_WORDS,
+from npuviz.targets.systolic.kernels.scheduler_queues import (
+    append_ready,
+    deal,
+    offers,
+    share_tiles,
+    take_layer,
 )
 
 # --- layers -----------------------------------------------------------------------------------------

@@ -16,9 +16,30 @@ from npuviz.sim.parts.watch_kernels import (
     is_watched,
     watch_subject,
 )
-from npuviz.targets.systolic.kernels.sram import empty_half
-from npuviz.targets.systolic.kernels.scheduler_queues import next_tile, wake_core
-from npuviz.targets.systolic.kernels.runtime_scheduler import begin_cycle, end_of_tile
+from npuviz.targets.systolic.kernels.program_records import (
+    A_DELAY,
+    A_EARLIEST,
+    A_FIRST_LAYER,
+    A_NUM_LAYERS,
+    L_ACC_ENTRIES,
+    L_FIRST_TILE,
+    L_HOST_CYCLES,
+    L_INSTRUCTION,
+    L_NODE,
+    L_NUM_TILES,
+    L_SPAD_ENTRIES,
+    LAUNCH_WORDS,
+    LAYER_WORDS,
+    OP_HOST,
+    T_ACCUMULATE,
+    T_CODE,
+    T_COUNT,
+    T_FIRST,
+    T_FUSED,
+    T_LAYER,
+    T_SKIP,
+    TILE_WORDS,
+)
 from npuviz.targets.systolic.kernels.records import (
     FAR,
     H_CORE_WORDS,
@@ -74,30 +95,9 @@ from npuviz.targets.systolic.kernels.records import (
     TRACK_OPERATORS,
     TRACKS_PER_CORE,
 )
-from npuviz.targets.systolic.kernels.program_records import (
-    A_DELAY,
-    A_EARLIEST,
-    A_FIRST_LAYER,
-    A_NUM_LAYERS,
-    L_ACC_ENTRIES,
-    L_FIRST_TILE,
-    L_HOST_CYCLES,
-    L_INSTRUCTION,
-    L_NODE,
-    L_NUM_TILES,
-    L_SPAD_ENTRIES,
-    LAUNCH_WORDS,
-    LAYER_WORDS,
-    OP_HOST,
-    T_ACCUMULATE,
-    T_CODE,
-    T_COUNT,
-    T_FIRST,
-    T_FUSED,
-    T_LAYER,
-    T_SKIP,
-    TILE_WORDS,
-)
+from npuviz.targets.systolic.kernels.runtime_scheduler import begin_cycle, end_of_tile
+from npuviz.targets.systolic.kernels.scheduler_queues import next_tile, wake_core
+from npuviz.targets.systolic.kernels.sram import empty_half
 
 
 @kernel

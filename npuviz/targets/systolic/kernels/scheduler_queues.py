@@ -6,6 +6,15 @@ See `requests_kernels`, which fills and empties them. They are words of the bloc
 from numba import int64
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel
+from npuviz.targets.systolic.kernels.program_records import (
+    L_FIRST_TILE,
+    L_HOST_CYCLES,
+    L_NUM_TILES,
+    LAYER_WORDS,
+    T_ACCUMULATE,
+    T_CORE,
+    TILE_WORDS,
+)
 from npuviz.targets.systolic.kernels.records import (
     H_CORE_WORDS,
     H_CORES,
@@ -42,15 +51,6 @@ from npuviz.targets.systolic.kernels.records import (
     W_READY_HEAD,
     W_READY_TAIL,
     W_TILE_HEAD,
-)
-from npuviz.targets.systolic.kernels.program_records import (
-    L_FIRST_TILE,
-    L_HOST_CYCLES,
-    L_NUM_TILES,
-    LAYER_WORDS,
-    T_ACCUMULATE,
-    T_CORE,
-    TILE_WORDS,
 )
 
 

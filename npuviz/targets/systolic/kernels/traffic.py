@@ -6,7 +6,6 @@ moment the DRAM takes it (`reply_kernels`), because simple DRAM keeps its order 
 
 from numba import int64
 
-from npuviz.sim.parts.bits_kernels import fetch, inlined, trailing_zeros
 from npuviz.sim.dram.command_kernels import dram_can_accept, dram_offer
 from npuviz.sim.dram.records_kernels import DC_NEXT, NIL, NODE_ADDRESS, NODE_TIME
 from npuviz.sim.dram.simple_kernels import dram_arrive
@@ -25,6 +24,7 @@ from npuviz.sim.network.simple_kernels import (
     noc_grant,
     noc_push,
 )
+from npuviz.sim.parts.bits_kernels import fetch, inlined, trailing_zeros
 from npuviz.sim.parts.watch_kernels import (
     COUNTER,
     INTERVAL,
@@ -33,12 +33,20 @@ from npuviz.sim.parts.watch_kernels import (
     is_watched,
     watch_queue,
 )
-from npuviz.targets.systolic.kernels.replies import (
-    STORE_FLAG,
-    complete_fill,
-    core_cycle_at,
-    reply_cycles,
-    serve_node,
+from npuviz.targets.systolic.kernels.program_records import (
+    C_BASE,
+    C_LEN,
+    C_MODE,
+    C_N0,
+    C_N1,
+    C_OFFSET,
+    C_OP,
+    C_S0,
+    C_S1,
+    CODE_WORDS,
+    MODE_STEP,
+    T_BASE,
+    TILE_WORDS,
 )
 from npuviz.targets.systolic.kernels.records import (
     B_CODE,
@@ -95,20 +103,12 @@ from npuviz.targets.systolic.kernels.records import (
     TRACK_ST,
     TRACKS_PER_CORE,
 )
-from npuviz.targets.systolic.kernels.program_records import (
-    C_BASE,
-    C_LEN,
-    C_MODE,
-    C_N0,
-    C_N1,
-    C_OFFSET,
-    C_OP,
-    C_S0,
-    C_S1,
-    CODE_WORDS,
-    MODE_STEP,
-    T_BASE,
-    TILE_WORDS,
+from npuviz.targets.systolic.kernels.replies import (
+    STORE_FLAG,
+    complete_fill,
+    core_cycle_at,
+    reply_cycles,
+    serve_node,
 )
 
 

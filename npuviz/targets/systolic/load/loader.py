@@ -5,15 +5,15 @@ from pathlib import Path
 
 from npuviz.base.errors import TargetError
 from npuviz.base.progress import Progress
-from npuviz.onnx.reader import read_model
 from npuviz.formats.onnxim.home import OnnximHome
 from npuviz.formats.onnxim.workloads import ModelEntry, read_model_list
+from npuviz.onnx.reader import read_model
 from npuviz.program.graph import Graph
 from npuviz.targets.systolic.compiler.compile import LaunchPlan, compile_true, scheduled
 from npuviz.targets.systolic.compiler.compiled import Compiled, RequestPlan
-from npuviz.targets.systolic.load.list_check import check_entries, refuse_dimensions
 from npuviz.targets.systolic.compiler.merging import merge_graphs
 from npuviz.targets.systolic.compiler.parity.compile import arrival_tick, check_partition
+from npuviz.targets.systolic.load.list_check import check_entries, refuse_dimensions
 from npuviz.targets.systolic.spec import SystolicSpec
 
 

@@ -5,7 +5,6 @@ from pathlib import Path
 
 from npuviz.base.errors import TargetError
 from npuviz.base.progress import Progress
-from npuviz.onnx.reader import read_model
 from npuviz.formats.onnxim.home import OnnximHome
 from npuviz.formats.onnxim.mapping import LayerMapping, Loops, read_mapping
 from npuviz.formats.onnxim.workloads import (
@@ -14,10 +13,11 @@ from npuviz.formats.onnxim.workloads import (
     read_model_list,
     read_trace,
 )
+from npuviz.onnx.reader import read_model
 from npuviz.targets.systolic.compiler.compiled import Compiled
-from npuviz.targets.systolic.load.list_check import check_entries, refuse_dimensions
 from npuviz.targets.systolic.compiler.parity.compile import ModelRequest, ParityModel, compile_parity_list
 from npuviz.targets.systolic.compiler.parity.language import compile_language
+from npuviz.targets.systolic.load.list_check import check_entries, refuse_dimensions
 from npuviz.targets.systolic.spec import SystolicSpec
 
 DEFAULT_TRACE = "input.csv"

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from npuviz.sim.events import EventBuffer
 from npuviz.sim.dram import simple_kernels as dk
+from npuviz.sim.events import EventBuffer
 from npuviz.sim.network import records_kernels as fk
 from npuviz.sim.network import simple_kernels as ik
 from npuviz.sim.parts.kernel_call import KernelCall

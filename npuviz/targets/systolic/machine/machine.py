@@ -10,15 +10,15 @@ from npuviz.sim.machine import Region, StillMemories
 from npuviz.sim.parts.kernel_machine import KernelMachine
 from npuviz.sim.stop import StopKind, StopReason
 from npuviz.targets.systolic.kernels import records as sk
-from npuviz.targets.systolic.view.contents import Contents, Image, StillContents
-from npuviz.targets.systolic.view.description import describe, make_probes
 from npuviz.targets.systolic.machine.engine import Engine
-from npuviz.targets.systolic.view.observe import Observer
 from npuviz.targets.systolic.machine.payload import Payload
-from npuviz.targets.systolic.view.probes import ProbeTable
-from npuviz.targets.systolic.view.reports import Reports
 from npuviz.targets.systolic.spec import SystolicSpec
 from npuviz.targets.systolic.values.engine import ValueEngine
+from npuviz.targets.systolic.view.contents import Contents, Image, StillContents
+from npuviz.targets.systolic.view.description import describe, make_probes
+from npuviz.targets.systolic.view.observe import Observer
+from npuviz.targets.systolic.view.probes import ProbeTable
+from npuviz.targets.systolic.view.reports import Reports
 
 _FAULTS = {
     sk.FAULT_SPAD_FULL: "the scratchpad half is full; the tile is larger than half of the scratchpad",

@@ -6,8 +6,8 @@ import numpy as np
 
 from npuviz.base.errors import TargetError
 from npuviz.sim.stop import STOP_NODE_END, STOP_WORDS
-from npuviz.targets.systolic.kernels import records as sk
 from npuviz.targets.systolic.kernels import program_records as tk
+from npuviz.targets.systolic.kernels import records as sk
 from npuviz.targets.systolic.machine.engine import LAST_CYCLE, Engine
 from npuviz.targets.systolic.machine.state_words import Reserve
 from npuviz.targets.systolic.spec import SystolicSpec

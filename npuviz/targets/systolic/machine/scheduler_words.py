@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from npuviz.targets.systolic.kernels import records as sk
 from npuviz.targets.systolic.kernels import program_records as tk
+from npuviz.targets.systolic.kernels import records as sk
 from npuviz.targets.systolic.spec import SystolicSpec
 from npuviz.targets.systolic.tables import SystolicTables
 

@@ -7,15 +7,15 @@ import numpy as np
 from npuviz.base.errors import TargetError
 from npuviz.sim.dram import records_kernels as ck
 from npuviz.sim.dram import simple_kernels as dk
-from npuviz.sim.network import records_kernels as fk
-from npuviz.sim.network import simple_kernels as ik
 from npuviz.sim.dram.channel_hash import channel_hash_tables
 from npuviz.sim.dram.state_words import CommandLayout
+from npuviz.sim.network import records_kernels as fk
+from npuviz.sim.network import simple_kernels as ik
 from npuviz.sim.network.flit_network import FlitNetwork
 from npuviz.sim.parts.words import zero_words
-from npuviz.targets.systolic.kernels import records as sk
-from npuviz.targets.systolic.kernels import program_records as tk
 from npuviz.targets.systolic.compiler.builder import assign_cores
+from npuviz.targets.systolic.kernels import program_records as tk
+from npuviz.targets.systolic.kernels import records as sk
 from npuviz.targets.systolic.machine.scheduler_words import (
     consumer_lists,
     partition_words,

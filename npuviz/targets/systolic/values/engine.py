@@ -18,11 +18,11 @@ from npuviz.program.graph import Graph
 from npuviz.targets.systolic.kernels import program_records as tk
 from npuviz.targets.systolic.spec import SystolicSpec
 from npuviz.targets.systolic.tables import SystolicTables
+from npuviz.targets.systolic.values.edits import WriteEvent
 from npuviz.targets.systolic.values.host import run_on_host
 from npuviz.targets.systolic.values.plan import ValuePlan
 from npuviz.targets.systolic.values.storage import Storage
 from npuviz.targets.systolic.values.tile import Contents, TileValues
-from npuviz.targets.systolic.values.edits import WriteEvent
 
 ALL = 1 << 62
 """As a number of retired instructions: all of them."""

@@ -9,16 +9,16 @@ from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.program import Program
 from npuviz.sim.description import MachineDescription
 from npuviz.sim.machine import Region
-from npuviz.targets.systolic.kernels import records as sk
 from npuviz.targets.systolic.kernels import program_records as tk
-from npuviz.targets.systolic.view.listing import SystolicListing
-from npuviz.targets.systolic.view.description import dram_memory
+from npuviz.targets.systolic.kernels import records as sk
 from npuviz.targets.systolic.machine.engine import Engine
 from npuviz.targets.systolic.machine.state_words import StateShape
-from npuviz.targets.systolic.view.observe import Observer
 from npuviz.targets.systolic.spec import SystolicSpec
 from npuviz.targets.systolic.tables import SystolicTables
 from npuviz.targets.systolic.values.engine import ALL, ValueEngine
+from npuviz.targets.systolic.view.description import dram_memory
+from npuviz.targets.systolic.view.listing import SystolicListing
+from npuviz.targets.systolic.view.observe import Observer
 
 _KEPT_REGIONS = 1 << 15
 

@@ -3,11 +3,11 @@
 from npuviz.sim.description import ClockDomain, Link, MachineDescription, Memory, Queue, Unit
 from npuviz.sim.dram.view import BUFFERS
 from npuviz.sim.probe import Probe
-from npuviz.targets.systolic.kernels import records as sk
 from npuviz.targets.systolic.isa import MNEMONICS, UNIT_KINDS
-from npuviz.targets.systolic.view.floorplan import make_floorplan
+from npuviz.targets.systolic.kernels import records as sk
 from npuviz.targets.systolic.machine.scheduler_words import operator_lanes
 from npuviz.targets.systolic.spec import SystolicSpec
+from npuviz.targets.systolic.view.floorplan import make_floorplan
 from npuviz.trace.schema import Kind, Role, Track
 
 LD, EX, VEC, ST = range(4)

@@ -6,10 +6,10 @@ from typing import Protocol
 import numpy as np
 
 from npuviz.program.instruction import Listing
-from npuviz.sim.machine import QueueEntry, UnitState
 from npuviz.sim.dram import simple_kernels as dk
 from npuviz.sim.dram.records_kernels import WRITE_FLAG
 from npuviz.sim.dram.view import COUNTERS, CommandView, HeldRequest
+from npuviz.sim.machine import QueueEntry, UnitState
 from npuviz.targets.systolic.kernels import records as sk
 from npuviz.targets.systolic.machine.state_words import StateShape
 from npuviz.targets.systolic.spec import SystolicSpec

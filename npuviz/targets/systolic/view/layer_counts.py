@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from npuviz.targets.systolic.kernels import program_records as tk
 from npuviz.targets.systolic.isa import UNIT_KIND_OF, UNIT_KINDS
+from npuviz.targets.systolic.kernels import program_records as tk
 from npuviz.targets.systolic.tables import SystolicTables
 
 _EX, _VEC = UNIT_KINDS.index("EX"), UNIT_KINDS.index("VEC")

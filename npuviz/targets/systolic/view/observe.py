@@ -8,12 +8,12 @@ import numpy as np
 from npuviz.program.instruction import Listing
 from npuviz.sim.machine import Activity, QueueEntry, RunSummary, UnitState
 from npuviz.sim.network import simple_kernels as ik
-from npuviz.targets.systolic.kernels import records as sk
-from npuviz.targets.systolic.kernels import program_records as tk
 from npuviz.targets.systolic.isa import MNEMONICS, UNIT_KIND_OF, UNIT_KINDS
+from npuviz.targets.systolic.kernels import program_records as tk
+from npuviz.targets.systolic.kernels import records as sk
+from npuviz.targets.systolic.tables import SystolicTables
 from npuviz.targets.systolic.view.description import EX, LD, ST, UNITS_PER_CORE, VEC, host_unit
 from npuviz.targets.systolic.view.dram import DramObserver, HasDram
-from npuviz.targets.systolic.tables import SystolicTables
 
 _KEPT_ENTRIES = 1 << 14
 """Decoded instructions kept: an entry waits in its queue for many cycles."""

@@ -8,16 +8,16 @@ from pathlib import Path
 import numpy as np
 
 from npuviz.targets.wavelet.csl import frontend
-from npuviz.targets.wavelet.csl.lower import free_names
-from npuviz.targets.wavelet.csl.syntax import tree
 from npuviz.targets.wavelet.csl.comptime import types as t
+from npuviz.targets.wavelet.csl.comptime.session import FP16_FORMATS
 from npuviz.targets.wavelet.csl.frontend import Elaboration, PeCode
-from npuviz.targets.wavelet.csl.lower.pe import PeLowering
+from npuviz.targets.wavelet.csl.lower import free_names
 from npuviz.targets.wavelet.csl.lower.memo import FunctionMemo
+from npuviz.targets.wavelet.csl.lower.pe import PeLowering
 from npuviz.targets.wavelet.csl.lower.program import draft, finish
 from npuviz.targets.wavelet.csl.lower.trial import runtime_type_finder
-from npuviz.targets.wavelet.csl.comptime.session import FP16_FORMATS
 from npuviz.targets.wavelet.csl.lower.wafer_tables import WaferTables
+from npuviz.targets.wavelet.csl.syntax import tree
 from npuviz.targets.wavelet.wafer import PeProgram, Wafer
 
 

@@ -9,19 +9,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from npuviz.base.errors import UsageError
-from npuviz.targets.wavelet.csl.comptime.builtins import dsd as builtins_dsd
-from npuviz.targets.wavelet.csl.comptime.builtins import library as builtins_library
-from npuviz.targets.wavelet.csl.comptime.builtins import json_file as comptime_json
 from npuviz.targets.wavelet.csl.comptime import modules
-from npuviz.targets.wavelet.csl.syntax import tree
 from npuviz.targets.wavelet.csl.comptime import types as t
+from npuviz.targets.wavelet.csl.comptime.builtins import dsd as builtins_dsd
+from npuviz.targets.wavelet.csl.comptime.builtins import json_file as comptime_json
+from npuviz.targets.wavelet.csl.comptime.builtins import library as builtins_library
 from npuviz.targets.wavelet.csl.comptime.evaluator import Comptime
-from npuviz.targets.wavelet.csl.syntax.errors import CslError, source_error
-from npuviz.targets.wavelet.csl.layout import LayoutState, Tile
-from npuviz.targets.wavelet.csl.routes import check_routes
 from npuviz.targets.wavelet.csl.comptime.scope import ModuleInstance, PeRegistry
 from npuviz.targets.wavelet.csl.comptime.session import FP16_FORMATS, FileParts, Session
 from npuviz.targets.wavelet.csl.comptime.values import FunctionValue, Scalar, Value, key_of
+from npuviz.targets.wavelet.csl.layout import LayoutState, Tile
+from npuviz.targets.wavelet.csl.routes import check_routes
+from npuviz.targets.wavelet.csl.syntax import tree
+from npuviz.targets.wavelet.csl.syntax.errors import CslError, source_error
 from npuviz.targets.wavelet.wafer import Channel, SourcePlace
 
 ARCHITECTURES = ("wse2", "wse3")

@@ -7,17 +7,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from npuviz.targets.wavelet.csl.syntax import tree
 from npuviz.targets.wavelet.csl.comptime import types as t
 from npuviz.targets.wavelet.csl.comptime.builtins.ids import number_of
 from npuviz.targets.wavelet.csl.comptime.builtins.table import builtin, registry
 from npuviz.targets.wavelet.csl.comptime.builtins.values import check_range, string_of
-from npuviz.targets.wavelet.csl.syntax.errors import CslError
 from npuviz.targets.wavelet.csl.comptime.expressions import boolean_of, integer_of
-from npuviz.targets.wavelet.csl.routes import channel_of
 from npuviz.targets.wavelet.csl.comptime.scope import Scope
-from npuviz.targets.wavelet.csl.syntax.tree import BuiltinCall, Span
 from npuviz.targets.wavelet.csl.comptime.values import VOID, Scalar, StructValue, Value, anonymous
+from npuviz.targets.wavelet.csl.routes import channel_of
+from npuviz.targets.wavelet.csl.syntax import tree
+from npuviz.targets.wavelet.csl.syntax.errors import CslError
+from npuviz.targets.wavelet.csl.syntax.tree import BuiltinCall, Span
 from npuviz.targets.wavelet.wafer import Channel
 
 if TYPE_CHECKING:

@@ -3,14 +3,14 @@
 from npuviz.program.instruction import DetailTable
 from npuviz.sim.fabric import PORT_NAMES
 from npuviz.sim.machine import Hazard
+from npuviz.targets.wavelet.explain.hazards import Hazards
+from npuviz.targets.wavelet.explain.places import Places
+from npuviz.targets.wavelet.explain.waits import Waits
 from npuviz.targets.wavelet.kernels import records as sk
 from npuviz.targets.wavelet.machine.engine import Engine
-from npuviz.targets.wavelet.explain.hazards import Hazards
 from npuviz.targets.wavelet.view.listing import WaveletListing
 from npuviz.targets.wavelet.view.observe import Observer
-from npuviz.targets.wavelet.explain.places import Places
 from npuviz.targets.wavelet.wafer import HOST_LAUNCH
-from npuviz.targets.wavelet.explain.waits import Waits
 
 SHOWN = 8
 """Waits that a deadlock report names."""

@@ -11,14 +11,14 @@ import numpy as np
 
 from npuviz.sim.fabric import PORT_NAMES
 from npuviz.sim.machine import Hazard
+from npuviz.targets.wavelet.explain.places import Places
+from npuviz.targets.wavelet.explain.waits import held_ports, why_held
 from npuviz.targets.wavelet.kernels import isa
 from npuviz.targets.wavelet.kernels import program_records as pk
 from npuviz.targets.wavelet.kernels import records as sk
 from npuviz.targets.wavelet.machine.engine import Engine
 from npuviz.targets.wavelet.view.observe import Observer, held_words
-from npuviz.targets.wavelet.explain.places import Places
 from npuviz.targets.wavelet.wafer import HOST_COPY_IN, HOST_LAUNCH
-from npuviz.targets.wavelet.explain.waits import held_ports, why_held
 
 MOST_OF_A_KIND = 64
 """Findings at the end of one kind that are listed: a million PEs may share one mistake."""

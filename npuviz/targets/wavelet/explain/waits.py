@@ -7,11 +7,11 @@ import numpy as np
 
 from npuviz.program.instruction import DetailTable
 from npuviz.sim.fabric import PORT_NAMES
+from npuviz.targets.wavelet.explain.places import Places
 from npuviz.targets.wavelet.kernels import program_records as pk
 from npuviz.targets.wavelet.kernels import records as sk
 from npuviz.targets.wavelet.machine.engine import Engine
 from npuviz.targets.wavelet.view.observe import Observer, held_words, operation_name
-from npuviz.targets.wavelet.explain.places import Places
 
 MOST_ROWS = 1000
 """Waits that are looked at: a wafer may have a million."""

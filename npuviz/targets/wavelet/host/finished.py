@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 from npuviz.base.errors import UsageError
-from npuviz.targets.wavelet.load.compiled import load_run, load_wafer
 from npuviz.targets.wavelet.host.device import Device
+from npuviz.targets.wavelet.load.compiled import load_run, load_wafer
 
 LOG_FILE = "sim.log"
 TRACE_FOLDER = "simfab_traces"

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 
 from npuviz.base.errors import UsageError
-from npuviz.targets.wavelet.load.compiled import save_wafer
 from npuviz.targets.wavelet.host.layout_routes import (
     OPPOSITE,
     STEPS,
@@ -27,6 +26,7 @@ from npuviz.targets.wavelet.host.sdk_layout import (
     in_side,
     out_side,
 )
+from npuviz.targets.wavelet.load.compiled import save_wafer
 from npuviz.targets.wavelet.wafer import PeProgram, Wafer
 
 MARGIN = 1

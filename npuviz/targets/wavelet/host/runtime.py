@@ -17,7 +17,6 @@ import numpy as np
 from npuviz.base.errors import NpuvizError, UsageError
 from npuviz.targets.wavelet import isa
 from npuviz.targets.wavelet import wafer as tables
-from npuviz.targets.wavelet.load.compiled import load_wafer, save_run
 from npuviz.targets.wavelet.host.device import Device, DeviceError
 from npuviz.targets.wavelet.host.finished import remember, write_logs
 from npuviz.targets.wavelet.host.transfers import (
@@ -28,6 +27,7 @@ from npuviz.targets.wavelet.host.transfers import (
     put_words,
     words_of,
 )
+from npuviz.targets.wavelet.load.compiled import load_wafer, save_run
 from npuviz.targets.wavelet.wafer import Export, HostCommand, Symbol, Wafer
 
 LIMIT_VARIABLE = "NPUVIZ_CSL_LIMIT"

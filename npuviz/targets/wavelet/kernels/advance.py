@@ -10,9 +10,7 @@ from npuviz.targets.wavelet.kernels.bands import (
     run_jobs,
     wait_for_work,
 )
-from npuviz.targets.wavelet.kernels.time.events import block_of, look_for_fault
 from npuviz.targets.wavelet.kernels.host import host_step
-from npuviz.targets.wavelet.kernels.router.link import end_link_run
 from npuviz.targets.wavelet.kernels.program_records import (
     P_SETTLE,
 )
@@ -48,6 +46,8 @@ from npuviz.targets.wavelet.kernels.records import (
     STATUS_RUNNING,
     X_STATE,
 )
+from npuviz.targets.wavelet.kernels.router.link import end_link_run
+from npuviz.targets.wavelet.kernels.time.events import block_of, look_for_fault
 from npuviz.targets.wavelet.kernels.time.wheel import exact_marks, next_event
 
 X_COMMAND = 5

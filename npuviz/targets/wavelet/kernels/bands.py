@@ -12,17 +12,8 @@ that the system has put to sleep holds up no more than the job it has.
 
 from npuviz.sim.parts.atomic_kernels import add_word, give_way, load_word, replace_word, store_word
 from npuviz.sim.parts.bits_kernels import inlined, kernel, spliced, stay_apart, trailing_zeros
-from npuviz.targets.wavelet.kernels.time.events import log_aside
 from npuviz.targets.wavelet.kernels.lookahead import CACHED_ACTORS, fetch_ahead
 from npuviz.targets.wavelet.kernels.processor.processor import processor_step
-from npuviz.targets.wavelet.kernels.router.router import router_step
-from npuviz.targets.wavelet.kernels.time.seats import (
-    SEATS_SHIFT,
-    are_sorted,
-    have_to_be_sorted,
-    sort_seats,
-    words_of_sorted,
-)
 from npuviz.targets.wavelet.kernels.records import (
     FAN_SHIFT,
     H_ALONE,
@@ -38,6 +29,15 @@ from npuviz.targets.wavelet.kernels.records import (
     ONE,
     SLOTS,
     ZERO,
+)
+from npuviz.targets.wavelet.kernels.router.router import router_step
+from npuviz.targets.wavelet.kernels.time.events import log_aside
+from npuviz.targets.wavelet.kernels.time.seats import (
+    SEATS_SHIFT,
+    are_sorted,
+    have_to_be_sorted,
+    sort_seats,
+    words_of_sorted,
 )
 from npuviz.targets.wavelet.kernels.time.wheel import end_slot, next_word, word_at
 

@@ -5,9 +5,15 @@ is a figure per word (assumed).
 """
 
 from npuviz.sim.parts.bits_kernels import kernel
-from npuviz.targets.wavelet.kernels.time.events import block_of, fault, open_router, wake_processor
-from npuviz.targets.wavelet.kernels.memory import load_16, load_32, store_16, store_32
 from npuviz.targets.wavelet.kernels.dsd.operand import is_inside
+from npuviz.targets.wavelet.kernels.host_commands import (
+    HOST_COPY_IN,
+    HOST_COPY_OUT,
+    HOST_LAUNCH,
+    HOST_STREAM_IN,
+    HOST_STREAM_OUT,
+)
+from npuviz.targets.wavelet.kernels.memory import load_16, load_32, store_16, store_32
 from npuviz.targets.wavelet.kernels.program_records import (
     GROUP_WORDS,
     L_CHANNEL,
@@ -75,13 +81,7 @@ from npuviz.targets.wavelet.kernels.records import (
     X_STATE,
     ZERO,
 )
-from npuviz.targets.wavelet.kernels.host_commands import (
-    HOST_COPY_IN,
-    HOST_COPY_OUT,
-    HOST_LAUNCH,
-    HOST_STREAM_IN,
-    HOST_STREAM_OUT,
-)
+from npuviz.targets.wavelet.kernels.time.events import block_of, fault, open_router, wake_processor
 
 
 @kernel

@@ -5,12 +5,10 @@ A large wafer does not fit into the caches, and a cycle reads a few lines of eac
 """
 
 from npuviz.sim.parts.bits_kernels import fetch, inlined, kernel, trailing_zeros
-from npuviz.targets.wavelet.kernels.router.link import LINKS, link_of
 from npuviz.targets.wavelet.kernels.program_records import (
     L_CHANNEL_LIST,
     L_THREADS,
 )
-from npuviz.targets.wavelet.kernels.router.ring import opposite, ring_of, routes_now
 from npuviz.targets.wavelet.kernels.records import (
     A_ADDRESS,
     B_CHANNELS,
@@ -47,6 +45,8 @@ from npuviz.targets.wavelet.kernels.records import (
     T_RECORD,
     THREAD_WORDS,
 )
+from npuviz.targets.wavelet.kernels.router.link import LINKS, link_of
+from npuviz.targets.wavelet.kernels.router.ring import opposite, ring_of, routes_now
 from npuviz.targets.wavelet.kernels.time.wheel import word_at
 
 CACHED_ACTORS = 512

@@ -11,6 +11,8 @@ from pathlib import Path
 from npuviz.base.errors import FormatError, UsageError
 from npuviz.base.progress import Progress
 from npuviz.program.program import Note
+from npuviz.targets.wavelet.host.cslc import CompileOptions, parse_arguments
+from npuviz.targets.wavelet.host.shims import environment, write_shims
 from npuviz.targets.wavelet.load.compiled import (
     RUN_FILE,
     WAFER_FILE,
@@ -18,9 +20,7 @@ from npuviz.targets.wavelet.load.compiled import (
     load_run,
     load_wafer,
 )
-from npuviz.targets.wavelet.host.cslc import CompileOptions, parse_arguments
 from npuviz.targets.wavelet.load.launches import LAUNCH, launch_note, launches
-from npuviz.targets.wavelet.host.shims import environment, write_shims
 from npuviz.targets.wavelet.wafer import HostCommand, Wafer
 
 SCRIPT_PATTERN = "commands_*.sh"

@@ -8,11 +8,12 @@ from npuviz.base.errors import TargetError, UsageError
 from npuviz.sim.events import EventBuffer
 from npuviz.sim.parts.kernel_call import KernelCall
 from npuviz.sim.parts.words import zero_words
-from npuviz.targets.wavelet.kernels import isa
 from npuviz.targets.wavelet.kernels import advance as kernels
+from npuviz.targets.wavelet.kernels import isa
 from npuviz.targets.wavelet.kernels import records as sk
 from npuviz.targets.wavelet.kernels.bands import TEAM_WORDS
 from npuviz.targets.wavelet.machine.program_words import FREE_WORDS, ProgramWords, build_state, log_room
+from npuviz.targets.wavelet.machine.team import num_processors, run_together
 from npuviz.targets.wavelet.spec import WaveletSpec
 from npuviz.targets.wavelet.wafer import (
     HOST_COPY_IN,
@@ -26,7 +27,6 @@ from npuviz.targets.wavelet.wafer import (
     Symbol,
     Wafer,
 )
-from npuviz.targets.wavelet.machine.team import num_processors, run_together
 
 LAST_CYCLE = 1 << 58
 LONG_RUN = 16

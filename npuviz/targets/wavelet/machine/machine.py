@@ -12,19 +12,19 @@ from npuviz.sim.events import EventBuffer
 from npuviz.sim.machine import Hazard, Region
 from npuviz.sim.parts.kernel_machine import KernelMachine
 from npuviz.sim.stop import NO_STOPS, StopKind, StopReason
-from npuviz.targets.wavelet.kernels import records as sk
-from npuviz.targets.wavelet.view.description import describe, make_probes, number, write_tracks
-from npuviz.targets.wavelet.machine.engine import Engine
 from npuviz.targets.wavelet.explain.explainer import Explainer
+from npuviz.targets.wavelet.kernels import records as sk
+from npuviz.targets.wavelet.machine.engine import Engine
+from npuviz.targets.wavelet.machine.payload import WaferPayload
+from npuviz.targets.wavelet.spec import WaveletSpec
+from npuviz.targets.wavelet.view.description import describe, make_probes, number, write_tracks
 from npuviz.targets.wavelet.view.fabric import FabricViews
 from npuviz.targets.wavelet.view.frames import FrameViews
 from npuviz.targets.wavelet.view.listing import WaveletListing
 from npuviz.targets.wavelet.view.observe import Observer
-from npuviz.targets.wavelet.machine.payload import WaferPayload
 from npuviz.targets.wavelet.view.probes import ProbeTable
-from npuviz.targets.wavelet.spec import WaveletSpec
-from npuviz.targets.wavelet.wafer import HostCommand, Symbol, Wafer
 from npuviz.targets.wavelet.view.watched import watched_places
+from npuviz.targets.wavelet.wafer import HostCommand, Symbol, Wafer
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,11 @@ import numpy as np
 
 from npuviz.base.errors import TargetError
 from npuviz.sim.parts.words import zero_words
+from npuviz.targets.wavelet.costs import instruction_names, math_names, operation_names
 from npuviz.targets.wavelet.kernels import isa
 from npuviz.targets.wavelet.kernels import program_records as pk
 from npuviz.targets.wavelet.kernels import records as sk
-from npuviz.targets.wavelet.costs import instruction_names, math_names, operation_names
 from npuviz.targets.wavelet.machine.payload import code_tables
-from npuviz.targets.wavelet.spec import WaveletSpec
-from npuviz.targets.wavelet.wafer import Channel, PeProgram, Wafer
 from npuviz.targets.wavelet.machine.templates import (
     ClassTemplate,
     ProgramFacts,
@@ -21,6 +19,8 @@ from npuviz.targets.wavelet.machine.templates import (
     memory_in_use,
     program_facts,
 )
+from npuviz.targets.wavelet.spec import WaveletSpec
+from npuviz.targets.wavelet.wafer import Channel, PeProgram, Wafer
 
 MAX_STATE_WORDS = 1 << 33
 """64 GiB: larger wafers are refused. Pages nobody touches take no memory."""

@@ -5,16 +5,16 @@ from dataclasses import dataclass
 from npuviz.sim.description import Box, ClockDomain, MachineDescription, Memory, Queue, Unit
 from npuviz.sim.fabric import PORT_NAMES
 from npuviz.sim.probe import Probe
+from npuviz.targets.wavelet.costs import operation_names
 from npuviz.targets.wavelet.kernels import isa
 from npuviz.targets.wavelet.kernels import program_records as pk
 from npuviz.targets.wavelet.kernels import records as sk
-from npuviz.targets.wavelet.costs import operation_names
 from npuviz.targets.wavelet.kernels.dsd.steps import KIND_OPERATION, KIND_SCALAR
-from npuviz.targets.wavelet.machine.program_words import ProgramWords
 from npuviz.targets.wavelet.kernels.router.link import KIND_LINK
+from npuviz.targets.wavelet.machine.program_words import ProgramWords
 from npuviz.targets.wavelet.spec import WaveletSpec
-from npuviz.targets.wavelet.wafer import Wafer
 from npuviz.targets.wavelet.view.watched import WatchedPe
+from npuviz.targets.wavelet.wafer import Wafer
 from npuviz.trace.schema import Kind, Role, Track
 
 HOST_UNIT = 0

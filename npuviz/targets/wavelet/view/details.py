@@ -8,8 +8,8 @@ from npuviz.sim.fabric import PORT_NAMES
 from npuviz.targets.wavelet.kernels import isa
 from npuviz.targets.wavelet.kernels import program_records as pk
 from npuviz.targets.wavelet.kernels import records as sk
-from npuviz.targets.wavelet.view.description import queue_name
 from npuviz.targets.wavelet.machine.engine import Engine
+from npuviz.targets.wavelet.view.description import queue_name
 from npuviz.targets.wavelet.view.observe import WAITS, Observer, held_words, operation_name, queue_texts
 
 SHOWN_VALUES = 8

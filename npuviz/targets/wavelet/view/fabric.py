@@ -21,13 +21,13 @@ from npuviz.sim.fabric import (
     Level,
     WordPath,
 )
+from npuviz.targets.wavelet.explain.explainer import Explainer
 from npuviz.targets.wavelet.kernels import program_records as pk
 from npuviz.targets.wavelet.kernels import records as sk
-from npuviz.targets.wavelet.view.description import Numbering, queue_name
 from npuviz.targets.wavelet.machine.engine import Engine
-from npuviz.targets.wavelet.explain.explainer import Explainer
-from npuviz.targets.wavelet.view.observe import Observer
+from npuviz.targets.wavelet.view.description import Numbering, queue_name
 from npuviz.targets.wavelet.view.details import pe_tables
+from npuviz.targets.wavelet.view.observe import Observer
 
 OFF, IDLE, RUNNING, WAITING, HELD, HALTED, FAULT = range(7)
 STATES = (

@@ -7,12 +7,12 @@ import numpy as np
 from npuviz.sim.frames import Frame, FrameVariable
 from npuviz.targets.wavelet.kernels import isa as k
 from npuviz.targets.wavelet.kernels import records as sk
+from npuviz.targets.wavelet.kernels.processor.task import FRAME_WORDS
 from npuviz.targets.wavelet.machine.engine import Engine
 from npuviz.targets.wavelet.view.listing import WaveletListing
 from npuviz.targets.wavelet.view.observe import Observer
-from npuviz.targets.wavelet.wafer import Function, PeProgram
-from npuviz.targets.wavelet.kernels.processor.task import FRAME_WORDS
 from npuviz.targets.wavelet.view.variables import register_text, size_of, value_text
+from npuviz.targets.wavelet.wafer import Function, PeProgram
 
 # Words in front of a frame's registers; as FRAME_WORDS of task_kernels says.
 RETURN_PC, CALLER, STACK, FUNCTION, CALL = 0, 1, 3, 4, 5

@@ -10,8 +10,8 @@ import numpy as np
 from npuviz.program.instruction import Instruction
 from npuviz.program.source import Entry, Place, SourceFile
 from npuviz.targets.wavelet.kernels import isa
-from npuviz.targets.wavelet.view.disassembly import instruction_text
 from npuviz.targets.wavelet.machine.payload import code_tables
+from npuviz.targets.wavelet.view.disassembly import instruction_text
 from npuviz.targets.wavelet.wafer import Function, PeProgram, Wafer
 
 LIBRARY = "/targets/wavelet/csl/library/"

@@ -10,6 +10,9 @@ from npuviz.targets.wavelet import isa
 from npuviz.targets.wavelet.kernels import isa as k
 from npuviz.targets.wavelet.kernels import program_records as pk
 from npuviz.targets.wavelet.kernels import records as sk
+from npuviz.targets.wavelet.kernels.dsd.steps import KIND_OPERATION, KIND_SCALAR
+from npuviz.targets.wavelet.kernels.router.link import KIND_LINK
+from npuviz.targets.wavelet.machine.engine import Engine
 from npuviz.targets.wavelet.view.description import (
     COMMANDS_PROBE,
     COUNTER_PROBES,
@@ -19,9 +22,6 @@ from npuviz.targets.wavelet.view.description import (
     queue_name,
     unit_name,
 )
-from npuviz.targets.wavelet.kernels.dsd.steps import KIND_OPERATION, KIND_SCALAR
-from npuviz.targets.wavelet.machine.engine import Engine
-from npuviz.targets.wavelet.kernels.router.link import KIND_LINK
 from npuviz.targets.wavelet.view.listing import WaveletListing
 from npuviz.targets.wavelet.wafer import HOST_COPY_IN, HOST_COPY_OUT, HOST_LAUNCH, HOST_STREAM_IN
 

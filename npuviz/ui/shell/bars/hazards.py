@@ -6,8 +6,8 @@ from PySide6.QtCore import QObject
 
 from npuviz.base.units import format_count
 from npuviz.ui.bridge.hazard_watch import HazardWatch
-from npuviz.ui.theme.theme import Theme
 from npuviz.ui.shell.bars.status import ClickLabel
+from npuviz.ui.theme.theme import Theme
 
 
 class HazardDisplay(QObject):

@@ -8,9 +8,9 @@ from PySide6.QtCore import QObject, QTimer
 from npuviz.base.units import format_count, format_cycles_as_time
 from npuviz.sim.stop import BROKEN, StopKind
 from npuviz.ui.bridge.session_model import SessionModel
-from npuviz.ui.shell.commands.run import stop_text
 from npuviz.ui.shell.bars.run import RunBar
 from npuviz.ui.shell.bars.status import StatusLine
+from npuviz.ui.shell.commands.run import stop_text
 
 TOOLTIP_WIDTH = 88
 QUIET_MS = 120

@@ -4,8 +4,8 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QKeyEvent, QMouseEvent
 from PySide6.QtWidgets import QLabel, QSizePolicy, QStatusBar, QWidget
 
-from npuviz.ui.theme.theme import Theme
 from npuviz.ui.shell.bars.progress import WorkProgress
+from npuviz.ui.theme.theme import Theme
 
 
 class ClickLabel(QLabel):

@@ -18,8 +18,8 @@ from npuviz.targets.neuroncore.compiler import lowerings as families
 from npuviz.targets.neuroncore.compiler.compile import compile_graph
 from npuviz.targets.neuroncore.compiler.compiled import Compiled
 from npuviz.targets.neuroncore.compiler.lowerings import CannotLower
-from npuviz.targets.neuroncore.isa import Activation, Alu, Engine, Flag, Opcode
 from npuviz.targets.neuroncore.ids import hbm_memory
+from npuviz.targets.neuroncore.isa import Activation, Alu, Engine, Flag, Opcode
 from npuviz.targets.neuroncore.spec import make_spec
 from npuviz.targets.neuroncore.values.engine import ValueEngine
 from tests.targets.neuroncore.compiler.graphs import make_graph

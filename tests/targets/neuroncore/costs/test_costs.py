@@ -9,9 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from npuviz.targets.neuroncore.activation_tables import SET_FUNCTIONS, TABLE_SETS, choose_loads, sets_of
-from npuviz.targets.neuroncore.text.assembler import assemble
 from npuviz.targets.neuroncore.costs.facts import Pattern
-from npuviz.targets.neuroncore.costs.table import CONTROL_COSTS, COSTS
 from npuviz.targets.neuroncore.costs.instructions import (
     PORT_BANK,
     PORT_FAST,
@@ -25,8 +23,10 @@ from npuviz.targets.neuroncore.costs.instructions import (
     port_masks,
     to_base,
 )
+from npuviz.targets.neuroncore.costs.table import CONTROL_COSTS, COSTS
 from npuviz.targets.neuroncore.isa import Activation, Alu, Engine, Flag, Opcode, Space
 from npuviz.targets.neuroncore.spec import make_spec
+from npuviz.targets.neuroncore.text.assembler import assemble
 
 TRN1, TRN2, TRN3, INF1 = (make_spec(name)[0] for name in ("trn1", "trn2", "trn3", "inf1"))
 

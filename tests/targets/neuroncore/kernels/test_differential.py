@@ -5,9 +5,9 @@ import pytest
 from npuviz.program.graph import Graph
 from npuviz.sim.stop import NO_STOPS
 from npuviz.targets.neuroncore.kernels import records as sk
-from npuviz.targets.neuroncore.view.description import numbering, used_semaphores
 from npuviz.targets.neuroncore.machine.engine import Engine
 from npuviz.targets.neuroncore.spec import make_spec
+from npuviz.targets.neuroncore.view.description import numbering, used_semaphores
 from tests.targets.neuroncore.random_programs import random_tables
 from tests.targets.neuroncore.slow_machine import SlowMachine
 

@@ -14,13 +14,13 @@ from npuviz.sim.events import EventBuffer
 from npuviz.sim.parts import watch_kernels as wk
 from npuviz.sim.stop import NO_STOPS
 from npuviz.targets.neuroncore import isa
-from npuviz.targets.neuroncore.kernels import records as sk
-from npuviz.targets.neuroncore.view.description import numbering, used_semaphores
-from npuviz.targets.neuroncore.machine.engine import Engine
 from npuviz.targets.neuroncore.isa import Activation, Alu, Condition, Flag, Opcode, Space, Update, When
-from npuviz.targets.neuroncore.view.observe import Observer
+from npuviz.targets.neuroncore.kernels import records as sk
+from npuviz.targets.neuroncore.machine.engine import Engine
 from npuviz.targets.neuroncore.spec import NeuronSpec, make_spec
 from npuviz.targets.neuroncore.tables import SBUF, Access, Descriptor, QueueSet, Tables, Transfer
+from npuviz.targets.neuroncore.view.description import numbering, used_semaphores
+from npuviz.targets.neuroncore.view.observe import Observer
 from npuviz.trace import schema
 from tests.targets.neuroncore.random_programs import assemble, instruction, operand, random_tables
 

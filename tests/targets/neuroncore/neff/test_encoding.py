@@ -10,8 +10,6 @@ from hypothesis import strategies as st
 
 from npuviz.base.errors import FormatError
 from npuviz.targets.neuroncore.costs.table import CONTROL_COSTS, COSTS
-from npuviz.targets.neuroncore.neff.decoding import decode
-from npuviz.targets.neuroncore.neff.encoding import ACCESS_DTYPES, encode
 from npuviz.targets.neuroncore.isa import (
     INSTRUCTION_DTYPE,
     SLOT_BYTES,
@@ -23,8 +21,10 @@ from npuviz.targets.neuroncore.isa import (
     ReduceCmd,
     Space,
 )
-from npuviz.targets.neuroncore.text.mnemonics import SHORT_DTYPES
+from npuviz.targets.neuroncore.neff.decoding import decode
+from npuviz.targets.neuroncore.neff.encoding import ACCESS_DTYPES, encode
 from npuviz.targets.neuroncore.tables import Access, Descriptor, Transfer
+from npuviz.targets.neuroncore.text.mnemonics import SHORT_DTYPES
 from tests.targets.neuroncore.instruction_strategies import programs
 
 

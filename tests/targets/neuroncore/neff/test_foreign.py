@@ -9,16 +9,16 @@ import pytest
 
 from npuviz.base.errors import FormatError, UsageError
 from npuviz.base.progress import NoProgress
-from npuviz.formats.neff.file import make_neff, read_neff
 from npuviz.formats.neff.debug import DebugFile, DebugRecord, Dependency, debug_bytes
+from npuviz.formats.neff.file import make_neff, read_neff
 from npuviz.formats.neff.model import EngineFile, Neff, QueueSet, Subgraph
 from npuviz.program.instruction import DetailTable
 from npuviz.sim.stop import NO_STOPS, StopKind
 from npuviz.sim.target import LoadRequest
-from npuviz.targets.neuroncore.neff.foreign import ForeignProgram, open_foreign
 from npuviz.targets.neuroncore.isa import ENGINE_NAMES, MAX_WAITS, Opcode
-from npuviz.targets.neuroncore.neff.reader import has_own_encoding, neff_spec
 from npuviz.targets.neuroncore.machine.machine import NeuronMachine
+from npuviz.targets.neuroncore.neff.foreign import ForeignProgram, open_foreign
+from npuviz.targets.neuroncore.neff.reader import has_own_encoding, neff_spec
 from npuviz.targets.neuroncore.target import TARGET
 from tests.formats.neff.cases import real_file, small_neff
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from npuviz.base.errors import UsageError
-from npuviz.formats.neff.file import check_neff, neff_from_bytes, neff_from_members, neff_to_bytes
 from npuviz.formats.neff.debug import ancestors, check_debug, debug_records, engine_instructions
+from npuviz.formats.neff.file import check_neff, neff_from_bytes, neff_from_members, neff_to_bytes
 from npuviz.formats.neff.model import Neff
 from npuviz.onnx.reader import read_model
 from npuviz.program.graph import Graph
@@ -17,13 +17,13 @@ from npuviz.program.program import Note
 from npuviz.targets.neuroncore.compiler.compile import compile_graph
 from npuviz.targets.neuroncore.compiler.compiled import Compiled
 from npuviz.targets.neuroncore.isa import ENGINE_NAMES
-from npuviz.targets.neuroncore.neff.reader import has_own_encoding, load_compiled, neff_spec
 from npuviz.targets.neuroncore.machine.payload import Payload, fingerprint
+from npuviz.targets.neuroncore.neff.reader import has_own_encoding, load_compiled, neff_spec
+from npuviz.targets.neuroncore.neff.writer import compiled_neff
 from npuviz.targets.neuroncore.spec import make_spec
 from npuviz.targets.neuroncore.tables import (
     Tables,
 )
-from npuviz.targets.neuroncore.neff.writer import compiled_neff
 from tests.targets.neuroncore.every_kind import LNC2, everything
 from tests.targets.neuroncore.random_programs import random_tables
 

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from npuviz.base.errors import FormatError, UsageError
 from npuviz.formats.neff.file import neff_from_members
 from npuviz.formats.neff.model import Neff
-from npuviz.targets.neuroncore.text.assembler import assemble
-from npuviz.targets.neuroncore.neff.encoding import encode
 from npuviz.targets.neuroncore.isa import ENGINE_NAMES
+from npuviz.targets.neuroncore.neff.encoding import encode
 from npuviz.targets.neuroncore.neff.reader import load_compiled, neff_spec
-from npuviz.targets.neuroncore.spec import make_spec
 from npuviz.targets.neuroncore.neff.writer import compiled_neff
+from npuviz.targets.neuroncore.spec import make_spec
+from npuviz.targets.neuroncore.text.assembler import assemble
 from tests.targets.neuroncore.every_kind import LNC2, everything
 
 

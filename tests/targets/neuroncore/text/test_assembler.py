@@ -6,11 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from npuviz.base.errors import SourceError
-from npuviz.targets.neuroncore.text.assembler import assemble
-from npuviz.targets.neuroncore.neff.decoding import decode
-from npuviz.targets.neuroncore.text.disassembler import disassemble
-from npuviz.targets.neuroncore.neff.encoding import encode
 from npuviz.targets.neuroncore.isa import ARG0, DST, SRC0, Alu, Engine, Flag, Opcode, Update
+from npuviz.targets.neuroncore.neff.decoding import decode
+from npuviz.targets.neuroncore.neff.encoding import encode
+from npuviz.targets.neuroncore.text.assembler import assemble
+from npuviz.targets.neuroncore.text.disassembler import disassemble
 from tests.targets.neuroncore.instruction_strategies import programs
 
 

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from npuviz.program.graph import Graph, Node
 from npuviz.program.tensor import Tensor
+from npuviz.targets.neuroncore.ids import hbm_memory, memory_of_space
+from npuviz.targets.neuroncore.isa import Activation, Alu, Engine, Flag, Opcode, ReduceCmd, Space
+from npuviz.targets.neuroncore.tables import SBUF, Access, Descriptor
 from npuviz.targets.neuroncore.values import engine as values_engine
 from npuviz.targets.neuroncore.values.edits import Edit
-from npuviz.targets.neuroncore.isa import Activation, Alu, Engine, Flag, Opcode, ReduceCmd, Space
-from npuviz.targets.neuroncore.ids import hbm_memory, memory_of_space
-from npuviz.targets.neuroncore.tables import SBUF, Access, Descriptor
 from npuviz.targets.neuroncore.values.engine import ValueEngine
 from tests.targets.neuroncore.programs import F32, Maker, at, values_at
 

@@ -9,10 +9,10 @@ from npuviz.onnx.reader import read_model
 from npuviz.program.instruction import DetailTable, HasDependencies, HasDetails
 from npuviz.targets.neuroncore.compiler.compile import compile_graph
 from npuviz.targets.neuroncore.compiler.compiled import Compiled
-from npuviz.targets.neuroncore.isa import Engine, Opcode
-from npuviz.targets.neuroncore.view.listing import NeuronListing
 from npuviz.targets.neuroncore.ids import hbm_memory, host_unit, unit_of
+from npuviz.targets.neuroncore.isa import Engine, Opcode
 from npuviz.targets.neuroncore.spec import make_spec
+from npuviz.targets.neuroncore.view.listing import NeuronListing
 from tests.targets.neuroncore.every_kind import LNC2, everything
 
 SPEC, _ = make_spec("trn2")

@@ -15,11 +15,11 @@ from npuviz.base.progress import NoProgress
 from npuviz.program.program import Program
 from npuviz.sim.stop import NO_STOPS, StopKind
 from npuviz.sim.target import CheckResult, LoadRequest
-from npuviz.targets.rk3588.task.cost import load_of
 from npuviz.targets.rk3588.machine.machine import RknnMachine
 from npuviz.targets.rk3588.spec import RknnSpec
 from npuviz.targets.rk3588.tables import Tables
 from npuviz.targets.rk3588.target import TARGET
+from npuviz.targets.rk3588.task.cost import load_of
 
 FOREVER = 1 << 50
 

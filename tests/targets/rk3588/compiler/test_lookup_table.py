@@ -9,14 +9,14 @@ from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
 from npuviz.formats.rk3588.registers import Word
+from npuviz.targets.rk3588.compiler.activation_functions import activation_function
+from npuviz.targets.rk3588.compiler.dpu import Stages
 from npuviz.targets.rk3588.compiler.lookup_table import (
     ActivationTable,
     fused_table,
     half_table,
     stand_alone_table,
 )
-from npuviz.targets.rk3588.compiler.activation_functions import activation_function
-from npuviz.targets.rk3588.compiler.dpu import Stages
 from npuviz.targets.rk3588.compiler.quantisation import Quantisation
 from tests.targets.rk3588.values.test_dpu import run
 

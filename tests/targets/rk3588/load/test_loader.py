@@ -19,12 +19,12 @@ from npuviz.formats.rk3588.rknn.writer import rknn_bytes, write_rknn
 from npuviz.sim.stop import NO_STOPS, StopKind
 from npuviz.sim.target import LoadRequest
 from npuviz.targets.rk3588.compiler.compiled import Compiled
+from npuviz.targets.rk3588.compiler.writer import stream_words, write_compiled
 from npuviz.targets.rk3588.load.loader import load_file
 from npuviz.targets.rk3588.machine.machine import RknnMachine
 from npuviz.targets.rk3588.spec import RknnSpec
 from npuviz.targets.rk3588.tables import Tables
 from npuviz.targets.rk3588.target import TARGET
-from npuviz.targets.rk3588.compiler.writer import stream_words, write_compiled
 from tests.targets.rk3588.load import rknn_cases
 
 DUMPS = sorted((rknn_cases.DATA / "regcmd").glob("*.txt"))

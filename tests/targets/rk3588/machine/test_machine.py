@@ -14,11 +14,11 @@ import pytest
 from npuviz.sim.events import EventBuffer
 from npuviz.sim.stop import NO_STOPS, StopKind
 from npuviz.targets.rk3588.kernels import records as sk
-from npuviz.targets.rk3588.task.cost import load_of
 from npuviz.targets.rk3588.machine.machine import RknnMachine
-from npuviz.targets.rk3588.view.reports import estimated_cycles, layer_reports
 from npuviz.targets.rk3588.spec import RknnSpec
+from npuviz.targets.rk3588.task.cost import load_of
 from npuviz.targets.rk3588.task.work import FP16, FP32, Convolution, Work
+from npuviz.targets.rk3588.view.reports import estimated_cycles, layer_reports
 from tests.targets.rk3588.hand_tasks import EMPTY_GRAPH
 from tests.targets.rk3588.machine_cases import (
     CONVOLUTION,

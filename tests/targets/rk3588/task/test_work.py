@@ -6,8 +6,8 @@ import pytest
 
 from npuviz.formats.rk3588.conv_words import ConvTask, conv_task_words, matmul_task
 from npuviz.formats.rk3588.registers import Word, registers
-from npuviz.targets.rk3588.task.cost import kernel_group, load_of, output_rate
 from npuviz.targets.rk3588.spec import RknnSpec
+from npuviz.targets.rk3588.task.cost import kernel_group, load_of, output_rate
 from npuviz.targets.rk3588.task.work import (
     BF16,
     FP16,

@@ -6,8 +6,8 @@ import numpy as np
 import onnx
 import pytest
 
-from npuviz.onnx.reader import read_model
 from npuviz.formats.rk3588.tensor_layout import pack_features, pack_weights
+from npuviz.onnx.reader import read_model
 from npuviz.program.graph import Graph
 from npuviz.targets.rk3588.tables import Buffer, HostCall
 from npuviz.targets.rk3588.values.buffers import decoded, encoded, from_graph, to_graph

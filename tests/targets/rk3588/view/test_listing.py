@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from npuviz.formats.rk3588.conv_words import conv_task_words, matmul_task
-from npuviz.targets.rk3588.view.description import PC, host_unit, unit_of
-from npuviz.targets.rk3588.view.listing import RknnListing
 from npuviz.targets.rk3588.load.loader import PlacedTask, make_tasks
 from npuviz.targets.rk3588.spec import RknnSpec
 from npuviz.targets.rk3588.tables import Buffer, HostCall, Tables
 from npuviz.targets.rk3588.task.work import Work
+from npuviz.targets.rk3588.view.description import PC, host_unit, unit_of
+from npuviz.targets.rk3588.view.listing import RknnListing
 from tests.targets.rk3588.machine_cases import BIAS, CONVOLUTION, NO_EW, OUTPUT, task_of
 
 SPEC = RknnSpec(cores=2)

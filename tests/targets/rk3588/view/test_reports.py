@@ -7,9 +7,9 @@ import pytest
 from npuviz.program.graph import Graph, Node
 from npuviz.sim.stop import NO_STOPS
 from npuviz.targets.rk3588.machine.machine import RknnMachine
-from npuviz.targets.rk3588.view.reports import LayerReport, layer_reports, report_tables
 from npuviz.targets.rk3588.spec import RknnSpec
 from npuviz.targets.rk3588.task.work import Work
+from npuviz.targets.rk3588.view.reports import LayerReport, layer_reports, report_tables
 from tests.targets.rk3588.hand_tasks import EMPTY_GRAPH
 from tests.targets.rk3588.machine_cases import (
     OUTPUT,

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from onnx import helper
 
-from npuviz.targets.systolic.kernels import program_records as tk
 from npuviz.targets.systolic.compiler.compile import scheduled
+from npuviz.targets.systolic.kernels import program_records as tk
 from npuviz.targets.systolic.spec import SystolicSpec
 from tests.targets.systolic.slow_simulator import SlowSimulator
 from tests.targets.systolic.true_cases import (

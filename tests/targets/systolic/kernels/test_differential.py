@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from npuviz.sim.stop import NO_STOPS
-from npuviz.targets.systolic.kernels import records as sk
-from npuviz.targets.systolic.kernels import program_records as tk
 from npuviz.targets.systolic.compiler.builder import ProgramBuilder
 from npuviz.targets.systolic.compiler.parity.fitting import check_fits
 from npuviz.targets.systolic.compiler.template import Rows, Template
+from npuviz.targets.systolic.kernels import program_records as tk
+from npuviz.targets.systolic.kernels import records as sk
 from npuviz.targets.systolic.machine.engine import Engine
 from npuviz.targets.systolic.spec import SystolicSpec, make_spec
 from npuviz.targets.systolic.tables import SystolicTables

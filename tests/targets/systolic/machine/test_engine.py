@@ -9,15 +9,15 @@ import pytest
 
 from npuviz.base.errors import SimulationError, TargetError
 from npuviz.sim import stop
+from npuviz.sim.dram.channel_hash import channel_hash_tables, channels_of
+from npuviz.sim.dram.view import CommandView
 from npuviz.sim.events import EventBuffer
 from npuviz.sim.network import simple_kernels as ik
 from npuviz.sim.parts import watch_kernels as wk
-from npuviz.sim.dram.channel_hash import channel_hash_tables, channels_of
-from npuviz.sim.dram.view import CommandView
 from npuviz.sim.stop import NO_STOPS
-from npuviz.targets.systolic.kernels import records as sk
 from npuviz.targets.systolic.compiler.builder import ProgramBuilder
 from npuviz.targets.systolic.compiler.template import Rows, Template
+from npuviz.targets.systolic.kernels import records as sk
 from npuviz.targets.systolic.machine.engine import Engine
 from npuviz.targets.systolic.machine.state_words import NEAR_PACKETS
 from npuviz.targets.systolic.spec import SystolicSpec, make_spec

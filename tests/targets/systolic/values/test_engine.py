@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from onnx import helper
 
-from npuviz.targets.systolic.kernels import program_records as tk
 from npuviz.targets.systolic.check import check
+from npuviz.targets.systolic.kernels import program_records as tk
 from npuviz.targets.systolic.spec import SystolicSpec
 from npuviz.targets.systolic.values.engine import ALL, ValueEngine
 from npuviz.targets.systolic.values.plan import VectorFunction

@@ -11,16 +11,16 @@ from npuviz.program.instruction import DetailTable
 from npuviz.sim.machine import HasReports
 from npuviz.sim.stop import NO_STOPS
 from npuviz.sim.target import LoadRequest
+from npuviz.targets.systolic.compiler.tiling.choices import Choice, read_choices, write_choices
 from npuviz.targets.systolic.hardware import energy
 from npuviz.targets.systolic.kernels import program_records as tk
-from npuviz.targets.systolic.compiler.tiling.choices import Choice, read_choices, write_choices
 from npuviz.targets.systolic.machine.machine import SystolicMachine
-from npuviz.targets.systolic.mapper import Mapper
 from npuviz.targets.systolic.machine.payload import Payload
-from npuviz.targets.systolic.view.reports import roof_of
+from npuviz.targets.systolic.mapper import Mapper
 from npuviz.targets.systolic.spec import make_spec
 from npuviz.targets.systolic.target import TARGET
 from npuviz.targets.systolic.view.layer_counts import layer_work
+from npuviz.targets.systolic.view.reports import roof_of
 from tests.targets.systolic.true_cases import compile_model, save_model, weights
 
 SAMPLES = Path(__file__).parents[4] / "sample_models"

@@ -4,8 +4,8 @@ import re
 from pathlib import Path
 
 from npuviz.targets.wavelet import isa
-from npuviz.targets.wavelet.kernels import isa as k
 from npuviz.targets.wavelet.csl.compiler import compile_program
+from npuviz.targets.wavelet.kernels import isa as k
 from npuviz.targets.wavelet.view.disassembly import function_text
 from npuviz.targets.wavelet.wafer import Function, PeProgram, Wafer
 from tests.targets.wavelet.csl.programs import write

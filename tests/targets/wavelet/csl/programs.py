@@ -5,8 +5,8 @@ from pathlib import Path
 
 from npuviz.targets.wavelet.csl import frontend
 from npuviz.targets.wavelet.csl.comptime import values
-from npuviz.targets.wavelet.csl.frontend import Elaboration
 from npuviz.targets.wavelet.csl.comptime.values import Global, Scalar, Value
+from npuviz.targets.wavelet.csl.frontend import Elaboration
 
 LAYOUT = """layout {
   @set_rectangle(1, 1);

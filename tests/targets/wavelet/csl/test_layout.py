@@ -3,10 +3,10 @@ from pathlib import Path
 import pytest
 
 from npuviz.base.errors import SourceError, UsageError
-from npuviz.targets.wavelet.kernels import isa
 from npuviz.targets.wavelet.csl import frontend
 from npuviz.targets.wavelet.csl.comptime import types as t
 from npuviz.targets.wavelet.csl.comptime.values import Global, Scalar
+from npuviz.targets.wavelet.kernels import isa
 from tests.targets.wavelet.csl.programs import elaborate, write
 
 

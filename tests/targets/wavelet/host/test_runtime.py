@@ -7,12 +7,12 @@ import pytest
 
 from npuviz.base.errors import UsageError
 from npuviz.base.progress import NoProgress
-from npuviz.targets.wavelet.load.compiled import load_run
 from npuviz.targets.wavelet.host.debug_util import debug_util
 from npuviz.targets.wavelet.host.device import DeviceError
 from npuviz.targets.wavelet.host.finished import forget
-from npuviz.targets.wavelet.load.loader import open_program
 from npuviz.targets.wavelet.host.transfers import MemcpyDataType, MemcpyOrder
+from npuviz.targets.wavelet.load.compiled import load_run
+from npuviz.targets.wavelet.load.loader import open_program
 from tests.targets.wavelet.host.programs import compile_folder, start
 
 ARCHS = pytest.mark.parametrize("arch", ["wse2", "wse3"])

@@ -8,10 +8,10 @@ import pytest
 
 from benchmarks.stencil import among_idle
 from npuviz.sim.stop import StopKind
-from npuviz.targets.wavelet.machine import engine
 from npuviz.targets.wavelet.kernels import isa
 from npuviz.targets.wavelet.kernels import records as sk
 from npuviz.targets.wavelet.kernels.bands import TEAM_ROUND
+from npuviz.targets.wavelet.machine import engine
 from npuviz.targets.wavelet.machine.machine import WaveletMachine
 from npuviz.targets.wavelet.wafer import HOST_COPY_IN, HOST_LAUNCH, HostCommand, PeProgram, QueueBinding
 from tests.targets.wavelet.assembler import EAST, RAMP, WEST, Assembler, fabin, fabout, mem, route, wafer

@@ -7,8 +7,8 @@ import pytest
 
 from npuviz.base.errors import FormatError
 from npuviz.targets.wavelet.load import compiled
-from npuviz.targets.wavelet.load.compiled import load_run, load_wafer, save_run, save_wafer
 from npuviz.targets.wavelet.load.archive import DOCUMENT
+from npuviz.targets.wavelet.load.compiled import load_run, load_wafer, save_run, save_wafer
 from npuviz.targets.wavelet.wafer import (
     HOST_COPY_IN,
     Channel,

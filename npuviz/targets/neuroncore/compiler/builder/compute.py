@@ -6,10 +6,10 @@ import numpy as np
 
 from npuviz.base.errors import SimulationError
 from npuviz.targets.neuroncore.compiler.builder.memory import BuilderMemory
-from npuviz.targets.neuroncore.compiler.streams.emitter import floats, immediates
 from npuviz.targets.neuroncore.compiler.lowerings import CannotLower
 from npuviz.targets.neuroncore.compiler.patterns.strides import merged
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View, packed_pattern
+from npuviz.targets.neuroncore.compiler.streams.emitter import floats, immediates
 from npuviz.targets.neuroncore.isa import BITVEC, Activation, Alu, Engine, Flag, Opcode, ReduceCmd
 
 _WORDS = frozenset(("int32", "uint32"))

@@ -11,13 +11,13 @@ from npuviz.program.graph import Graph
 from npuviz.program.program import Note
 from npuviz.targets.neuroncore.compiler.builder.allocator import PsumAllocator, SbufAllocator, Tile
 from npuviz.targets.neuroncore.compiler.builder.cache import TileCache
-from npuviz.targets.neuroncore.compiler.streams.emitter import Emitter, Mark
 from npuviz.targets.neuroncore.compiler.builder.engine_choice import EngineChoice
-from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
-from npuviz.targets.neuroncore.compiler.streams.queue_sets import QueuePlan
 from npuviz.targets.neuroncore.compiler.builder.shown_tensors import ShownTensors
 from npuviz.targets.neuroncore.compiler.builder.variables import Variables
+from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import ITEM_BYTES, View
+from npuviz.targets.neuroncore.compiler.streams.emitter import Emitter, Mark
+from npuviz.targets.neuroncore.compiler.streams.queue_sets import QueuePlan
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Engine, Opcode
 from npuviz.targets.neuroncore.spec import NeuronSpec
 

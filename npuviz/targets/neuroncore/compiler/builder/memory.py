@@ -6,12 +6,12 @@ from npuviz.base.errors import SimulationError
 from npuviz.program.graph import Graph
 from npuviz.targets.neuroncore.compiler.builder.allocator import Tile
 from npuviz.targets.neuroncore.compiler.builder.core import BuilderCore
-from npuviz.targets.neuroncore.compiler.patterns.descriptors import Side, descriptors, hbm_side, sbuf_side
-from npuviz.targets.neuroncore.compiler.streams.emitter import Access, immediates
 from npuviz.targets.neuroncore.compiler.lowerings import CannotLower
+from npuviz.targets.neuroncore.compiler.patterns.descriptors import Side, descriptors, hbm_side, sbuf_side
 from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.patterns.strides import dense_steps
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import DTYPE_CODES, View
+from npuviz.targets.neuroncore.compiler.streams.emitter import Access, immediates
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Alu, Engine, Flag, Opcode, Space
 from npuviz.targets.neuroncore.spec import NeuronSpec
 from npuviz.targets.neuroncore.tables import SBUF, Descriptor, DescriptorOp

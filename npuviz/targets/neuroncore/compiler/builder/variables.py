@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from npuviz.targets.neuroncore.compiler.streams.dependencies import Box, Region
 from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView, item_bytes
 from npuviz.targets.neuroncore.compiler.patterns.strides import extent
+from npuviz.targets.neuroncore.compiler.streams.dependencies import Box, Region
 from npuviz.targets.neuroncore.tables import Variable, VariableKind
 
 ALIGNMENT = 64

@@ -8,9 +8,13 @@ from dataclasses import dataclass
 from npuviz.program.graph import Node
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
 from npuviz.targets.neuroncore.compiler.lowerings import CannotLower
-from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.operators.matmul.matmul import require_floats
-from npuviz.targets.neuroncore.compiler.operators.matmul.panels import Matrix, consecutive, operand_dtype, panel
+from npuviz.targets.neuroncore.compiler.operators.matmul.panels import (
+    Matrix,
+    consecutive,
+    operand_dtype,
+    panel,
+)
 from npuviz.targets.neuroncore.compiler.operators.recurrent_cells import (
     Gates,
     Tiles,
@@ -19,8 +23,9 @@ from npuviz.targets.neuroncore.compiler.operators.recurrent_cells import (
     load_gates,
     unit_parts,
 )
-from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.compiler.operators.windows import attribute_text
+from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
+from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.isa import Activation, Alu
 
 _DEFAULTS = {"RNN": ["Tanh"], "GRU": ["Sigmoid", "Tanh"], "LSTM": ["Sigmoid", "Tanh", "Tanh"]}

@@ -7,8 +7,6 @@ import numpy as np
 from npuviz.program.graph import Node
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
 from npuviz.targets.neuroncore.compiler.lowerings import CannotLower
-from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
-from npuviz.targets.neuroncore.compiler.operators.movement.indices import dense
 from npuviz.targets.neuroncore.compiler.operators.movement.arguments import (
     axis_of,
     copy,
@@ -18,8 +16,10 @@ from npuviz.targets.neuroncore.compiler.operators.movement.arguments import (
     source,
     target,
 )
+from npuviz.targets.neuroncore.compiler.operators.movement.indices import dense
 from npuviz.targets.neuroncore.compiler.operators.sampling.resize import FLOATS, contract
 from npuviz.targets.neuroncore.compiler.operators.windows import blocks
+from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Alu
 
 MAX_LENGTH = 4096

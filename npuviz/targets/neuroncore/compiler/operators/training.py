@@ -4,12 +4,18 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from npuviz.program.graph import Node
-from npuviz.targets.neuroncore.compiler.operators.reduction.axis_tiles import store_as
-from npuviz.targets.neuroncore.compiler.operators.elementwise.elementwise import home
 from npuviz.targets.neuroncore.compiler.lowerings import CannotLower
-from npuviz.targets.neuroncore.compiler.operators.elementwise.primitives import binary, compared, scalar, temporary, where
-from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
+from npuviz.targets.neuroncore.compiler.operators.elementwise.elementwise import home
 from npuviz.targets.neuroncore.compiler.operators.elementwise.iteration import blocks
+from npuviz.targets.neuroncore.compiler.operators.elementwise.primitives import (
+    binary,
+    compared,
+    scalar,
+    temporary,
+    where,
+)
+from npuviz.targets.neuroncore.compiler.operators.reduction.axis_tiles import store_as
+from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.isa import Activation, Alu
 

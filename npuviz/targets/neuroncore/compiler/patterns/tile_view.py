@@ -189,7 +189,7 @@ class View:
         outer = merged(zip(self.shape[:split], self.steps[:split], strict=True))
         inner = merged(zip(self.shape[split:], self.steps[split:], strict=True)) or [(1, 0)]
         copy = self._with(self.shape, self.steps)
-        copy._packed = copy._pack([*outer, *inner])
+        copy._packed = copy._pack([*outer, *inner])  # noqa: SLF001 - of this class
         return copy, len(inner)
 
     def packed_as(self, dims: Dims) -> bytes:

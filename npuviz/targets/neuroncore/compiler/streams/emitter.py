@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from npuviz.base.errors import SimulationError
 from npuviz.targets.neuroncore.compiler.builder.allocator import Tile
-from npuviz.targets.neuroncore.compiler.streams.dependencies import Box, Region, Tracker
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
+from npuviz.targets.neuroncore.compiler.streams.dependencies import Box, Region, Tracker
 from npuviz.targets.neuroncore.isa import DST, MAX_WAITS, NUM_ENGINES, RES, Engine, Flag, Opcode
 from npuviz.targets.neuroncore.tables import Descriptor, QueueSet, Transfer, TriggerKind
 

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from npuviz.program.graph import Node
-from npuviz.targets.rk3588.compiler.operators import elementwise
 from npuviz.targets.rk3588.compiler.builder import Builder, CannotLower, cube_shape, filled_up
 from npuviz.targets.rk3588.compiler.dpu import SCALE_BITS, Stages, requantisation
 from npuviz.targets.rk3588.compiler.layers import Layer, Planner
+from npuviz.targets.rk3588.compiler.operators import elementwise
 from npuviz.targets.rk3588.tables import Buffer
 
 HALF_LIMIT = 65504.0

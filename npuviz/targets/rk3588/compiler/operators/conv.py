@@ -8,7 +8,6 @@ import numpy as np
 from npuviz.formats.rk3588.conv_task import ConvTask
 from npuviz.formats.rk3588.tensor_layout import aligned, pack_depthwise, packing
 from npuviz.program.graph import Node
-from npuviz.targets.rk3588.compiler.operators.activation import held_limit, limit_of, table_of_halves
 from npuviz.targets.rk3588.compiler.builder import (
     Builder,
     CannotLower,
@@ -16,10 +15,11 @@ from npuviz.targets.rk3588.compiler.builder import (
     filled_up,
     image_bytes,
 )
-from npuviz.targets.rk3588.compiler.operators.conv_words import conv_words, out_channels
 from npuviz.targets.rk3588.compiler.dpu import SCALE_BITS, Stages, requantisation
-from npuviz.targets.rk3588.compiler.operators.elementwise import cube_of, layer_dtype, with_table
 from npuviz.targets.rk3588.compiler.layers import Layer, Planner
+from npuviz.targets.rk3588.compiler.operators.activation import held_limit, limit_of, table_of_halves
+from npuviz.targets.rk3588.compiler.operators.conv_words import conv_words, out_channels
+from npuviz.targets.rk3588.compiler.operators.elementwise import cube_of, layer_dtype, with_table
 from npuviz.targets.rk3588.compiler.tiling import Shape, tiles
 
 CONV_ENABLES = 0x0D

@@ -2,8 +2,8 @@
 
 from npuviz.formats.rk3588.conv_task import ConvTask
 from npuviz.formats.rk3588.conv_words import conv_task_words
-from npuviz.formats.rk3588.tensor_layout import DEPTHWISE_GROUP, aligned, packing
 from npuviz.formats.rk3588.registers import Word, registers
+from npuviz.formats.rk3588.tensor_layout import DEPTHWISE_GROUP, aligned, packing
 from npuviz.targets.rk3588.compiler.dpu import Stages, with_zeros
 from npuviz.targets.rk3588.task.work import FP16, INT8
 

@@ -3,9 +3,8 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from npuviz.formats.rk3588.tensor_layout import aligned, packing
 from npuviz.formats.rk3588.registers import Word, registers
-from npuviz.targets.rk3588.compiler.lookup_table import ActivationTable
+from npuviz.formats.rk3588.tensor_layout import aligned, packing
 from npuviz.targets.rk3588.compiler.builder import Builder, CannotLower, cube_shape, image_bytes
 from npuviz.targets.rk3588.compiler.dpu import (
     ALU_ADD,
@@ -16,6 +15,7 @@ from npuviz.targets.rk3588.compiler.dpu import (
     with_zeros,
 )
 from npuviz.targets.rk3588.compiler.layers import Layer, Stored
+from npuviz.targets.rk3588.compiler.lookup_table import ActivationTable
 from npuviz.targets.rk3588.compiler.quantisation import Quantisation
 from npuviz.targets.rk3588.tables import Buffer
 from npuviz.targets.rk3588.task.work import ATOM_BYTES, FP16, INT8

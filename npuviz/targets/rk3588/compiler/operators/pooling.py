@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from npuviz.formats.rk3588.tensor_layout import aligned, packing
 from npuviz.formats.rk3588.registers import Word, registers
+from npuviz.formats.rk3588.tensor_layout import aligned, packing
 from npuviz.targets.rk3588.compiler.builder import Builder, CannotLower, cube_shape, image_bytes
+from npuviz.targets.rk3588.compiler.dpu import with_zeros
+from npuviz.targets.rk3588.compiler.layers import POOLS, Layer, Planner
 from npuviz.targets.rk3588.compiler.operators.conv import Operands, emit_convolution
 from npuviz.targets.rk3588.compiler.operators.copies import rescaling
-from npuviz.targets.rk3588.compiler.dpu import with_zeros
 from npuviz.targets.rk3588.compiler.operators.elementwise import cube_of, emit
-from npuviz.targets.rk3588.compiler.layers import POOLS, Layer, Planner
 from npuviz.targets.rk3588.compiler.tiling import Shape
 from npuviz.targets.rk3588.tables import Buffer
 from npuviz.targets.rk3588.task.work import ATOM_BYTES, FP16, INT8

@@ -14,23 +14,27 @@ from npuviz.base.progress import Progress
 from npuviz.formats.onnxim.workloads import LanguageModel, ModelEntry, TraceRow
 from npuviz.program.graph import Node
 from npuviz.program.memory import Allocation, MemoryMap
-from npuviz.targets.systolic.kernels import program_records as tk
-from npuviz.targets.systolic.compiler.language.admission import Admission, Request
-from npuviz.targets.systolic.compiler.tiling.attention import AttentionSizes
-from npuviz.targets.systolic.compiler.operators.attention_writer import AttentionProblem, HeadsOperand, write_attention
 from npuviz.targets.systolic.compiler.builder import ProgramBuilder
 from npuviz.targets.systolic.compiler.compile import state_assumptions
 from npuviz.targets.systolic.compiler.compiled import Compiled
-from npuviz.targets.systolic.compiler.operators.copies import Axis, Move, lower_moves
-from npuviz.targets.systolic.compiler.operators.families import LOWERINGS
+from npuviz.targets.systolic.compiler.language.admission import Admission, Request
 from npuviz.targets.systolic.compiler.language.gated import write_gated
-from npuviz.targets.systolic.compiler.tiling.resources import hardware_of, round_up
 from npuviz.targets.systolic.compiler.language.memory import LanguageMemory
+from npuviz.targets.systolic.compiler.language.serving import serve
 from npuviz.targets.systolic.compiler.language.sizes import LanguageSizes
 from npuviz.targets.systolic.compiler.language.sketch import LanguageSketch, sketch_language
 from npuviz.targets.systolic.compiler.lowering import Lowering, NotLowered
+from npuviz.targets.systolic.compiler.operators.attention_writer import (
+    AttentionProblem,
+    HeadsOperand,
+    write_attention,
+)
+from npuviz.targets.systolic.compiler.operators.copies import Axis, Move, lower_moves
+from npuviz.targets.systolic.compiler.operators.families import LOWERINGS
 from npuviz.targets.systolic.compiler.placement import ALIGNMENT
-from npuviz.targets.systolic.compiler.language.serving import serve
+from npuviz.targets.systolic.compiler.tiling.attention import AttentionSizes
+from npuviz.targets.systolic.compiler.tiling.resources import hardware_of, round_up
+from npuviz.targets.systolic.kernels import program_records as tk
 from npuviz.targets.systolic.spec import SystolicSpec
 from npuviz.targets.systolic.values.storage import Storage
 

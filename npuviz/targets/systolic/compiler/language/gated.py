@@ -1,11 +1,11 @@
 """The gated feed-forward's middle: activation of one half of a row times the other half."""
 
 from npuviz.program.graph import Node
-from npuviz.targets.systolic.kernels import program_records as tk
-from npuviz.targets.systolic.compiler.tiling.dataflow import cut
-from npuviz.targets.systolic.compiler.tiling.resources import ACC_BYTES, Hardware, ceil_div, round_up
 from npuviz.targets.systolic.compiler.lowering import Lowering, NotLowered
 from npuviz.targets.systolic.compiler.template import Rows, Template
+from npuviz.targets.systolic.compiler.tiling.dataflow import cut
+from npuviz.targets.systolic.compiler.tiling.resources import ACC_BYTES, Hardware, ceil_div, round_up
+from npuviz.targets.systolic.kernels import program_records as tk
 
 GATE, UP, OUT = 0, 1, 2
 

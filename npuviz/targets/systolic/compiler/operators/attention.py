@@ -3,10 +3,14 @@
 from math import prod, sqrt
 
 from npuviz.program.graph import Node
-from npuviz.targets.systolic.compiler.tiling.attention import AttentionSizes
-from npuviz.targets.systolic.compiler.operators.attention_writer import AttentionProblem, HeadsOperand, write_attention
-from npuviz.targets.systolic.compiler.operators.copies import Axis, Move, lower_moves
 from npuviz.targets.systolic.compiler.lowering import Lowering, NotLowered
+from npuviz.targets.systolic.compiler.operators.attention_writer import (
+    AttentionProblem,
+    HeadsOperand,
+    write_attention,
+)
+from npuviz.targets.systolic.compiler.operators.copies import Axis, Move, lower_moves
+from npuviz.targets.systolic.compiler.tiling.attention import AttentionSizes
 from npuviz.targets.systolic.values.storage import FLOATS
 
 

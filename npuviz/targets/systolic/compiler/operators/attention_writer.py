@@ -12,7 +12,8 @@ from functools import partial
 import numpy as np
 
 from npuviz.program.graph import Node
-from npuviz.targets.systolic.kernels import program_records as tk
+from npuviz.targets.systolic.compiler.lowering import Half, Lowering, NotLowered
+from npuviz.targets.systolic.compiler.template import Rows, Template
 from npuviz.targets.systolic.compiler.tiling.attention import (
     AttentionSizes,
     AttentionTiling,
@@ -20,8 +21,7 @@ from npuviz.targets.systolic.compiler.tiling.attention import (
 )
 from npuviz.targets.systolic.compiler.tiling.dataflow import array_steps, cut
 from npuviz.targets.systolic.compiler.tiling.resources import ACC_BYTES, WEIGHTS
-from npuviz.targets.systolic.compiler.lowering import Half, Lowering, NotLowered
-from npuviz.targets.systolic.compiler.template import Rows, Template
+from npuviz.targets.systolic.kernels import program_records as tk
 from npuviz.targets.systolic.values.matrix import MatrixProduct
 from npuviz.targets.systolic.values.plan import Apply, Block
 

@@ -12,9 +12,9 @@ from math import prod
 import numpy as np
 
 from npuviz.program.graph import Node
-from npuviz.targets.systolic.compiler.tiling.resources import ACC_BYTES, ceil_div, round_up
 from npuviz.targets.systolic.compiler.lowering import Half, Lowering, NotLowered
 from npuviz.targets.systolic.compiler.template import Rows, Template
+from npuviz.targets.systolic.compiler.tiling.resources import ACC_BYTES, ceil_div, round_up
 from npuviz.targets.systolic.values.storage import Storage
 
 MAX_BASES = 8

@@ -9,11 +9,14 @@ import numpy as np
 
 from npuviz.program.graph import Node
 from npuviz.program.tensor import Tensor
-from npuviz.targets.systolic.kernels import program_records as tk
-from npuviz.targets.systolic.compiler.tiling.choices import Choice
-from npuviz.targets.systolic.compiler.operators.conv_writer import ChannelVector, ConvProblem, write_convolution
-from npuviz.targets.systolic.compiler.operators.gemm import activation_steps
 from npuviz.targets.systolic.compiler.lowering import Lowering, NotLowered
+from npuviz.targets.systolic.compiler.operators.conv_writer import (
+    ChannelVector,
+    ConvProblem,
+    write_convolution,
+)
+from npuviz.targets.systolic.compiler.operators.gemm import activation_steps
+from npuviz.targets.systolic.compiler.tiling.choices import Choice
 from npuviz.targets.systolic.compiler.tiling.window import (
     WindowProblem,
     WindowTiling,
@@ -21,6 +24,7 @@ from npuviz.targets.systolic.compiler.tiling.window import (
     rank_window_tilings,
 )
 from npuviz.targets.systolic.compiler.windows import window_axes
+from npuviz.targets.systolic.kernels import program_records as tk
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,16 +7,16 @@ from functools import partial
 import numpy as np
 
 from npuviz.program.graph import Node
-from npuviz.targets.systolic.kernels import program_records as tk
+from npuviz.targets.systolic.compiler.lowering import Half, Lowering
+from npuviz.targets.systolic.compiler.operators.formulas import Step
+from npuviz.targets.systolic.compiler.template import Template
 from npuviz.targets.systolic.compiler.tiling.choices import assign
 from npuviz.targets.systolic.compiler.tiling.dataflow import array_steps
-from npuviz.targets.systolic.compiler.operators.formulas import Step
 from npuviz.targets.systolic.compiler.tiling.resources import ACC_BYTES
 from npuviz.targets.systolic.compiler.tiling.resources import WEIGHTS as WEIGHTS_STAY
-from npuviz.targets.systolic.compiler.lowering import Half, Lowering
-from npuviz.targets.systolic.compiler.template import Template
 from npuviz.targets.systolic.compiler.tiling.window import WindowProblem, WindowTiling
 from npuviz.targets.systolic.compiler.windows import Cut, as_indices, box_rows, cut_axis, spatial_strides
+from npuviz.targets.systolic.kernels import program_records as tk
 from npuviz.targets.systolic.values.plan import Apply, Block
 from npuviz.targets.systolic.values.window import WindowProduct, WindowView
 

@@ -12,10 +12,10 @@ from math import prod
 import numpy as np
 
 from npuviz.program.graph import Node
-from npuviz.targets.systolic.compiler.operators.chunks import MIN_CHUNK_BYTES
-from npuviz.targets.systolic.compiler.tiling.resources import Hardware, ceil_div, round_up
 from npuviz.targets.systolic.compiler.lowering import Half, Lowering, NotLowered
+from npuviz.targets.systolic.compiler.operators.chunks import MIN_CHUNK_BYTES
 from npuviz.targets.systolic.compiler.template import Template
+from npuviz.targets.systolic.compiler.tiling.resources import Hardware, ceil_div, round_up
 from npuviz.targets.systolic.compiler.windows import box_rows
 
 SOURCE, TARGET = 0, 1

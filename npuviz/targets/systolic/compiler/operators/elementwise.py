@@ -7,7 +7,7 @@ import numpy as np
 
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Node
-from npuviz.targets.systolic.kernels import program_records as tk
+from npuviz.targets.systolic.compiler.lowering import Lowering, NotLowered
 from npuviz.targets.systolic.compiler.operators.chunks import (
     Chunk,
     Operand,
@@ -26,7 +26,7 @@ from npuviz.targets.systolic.compiler.operators.formulas import (
     unary_steps,
 )
 from npuviz.targets.systolic.compiler.tiling.resources import ACC_BYTES
-from npuviz.targets.systolic.compiler.lowering import Lowering, NotLowered
+from npuviz.targets.systolic.kernels import program_records as tk
 from npuviz.targets.systolic.values.plan import Apply
 from npuviz.targets.systolic.values.storage import FLOATS, convert
 

@@ -3,16 +3,18 @@
 from collections.abc import Callable, Mapping
 
 from npuviz.program.graph import Node
-from npuviz.targets.systolic.compiler.operators import attention
-from npuviz.targets.systolic.compiler.operators import conv
-from npuviz.targets.systolic.compiler.operators import elementwise
-from npuviz.targets.systolic.compiler.operators import gemm
-from npuviz.targets.systolic.compiler.operators import movement
-from npuviz.targets.systolic.compiler.operators import normalization
-from npuviz.targets.systolic.compiler.operators import pooling
-from npuviz.targets.systolic.compiler.operators import quantized
-from npuviz.targets.systolic.compiler.operators import reduction
 from npuviz.targets.systolic.compiler.lowering import Lowering
+from npuviz.targets.systolic.compiler.operators import (
+    attention,
+    conv,
+    elementwise,
+    gemm,
+    movement,
+    normalization,
+    pooling,
+    quantized,
+    reduction,
+)
 
 Lower = Callable[[Lowering, Node], None]
 

@@ -8,14 +8,14 @@ from math import prod
 import numpy as np
 
 from npuviz.program.graph import Node
-from npuviz.targets.systolic.kernels import program_records as tk
+from npuviz.targets.systolic.compiler.lowering import Half, Lowering, NotLowered, attribute_text
+from npuviz.targets.systolic.compiler.operators.formulas import Step, unary_steps
+from npuviz.targets.systolic.compiler.template import Rows, Template
 from npuviz.targets.systolic.compiler.tiling.choices import Choice, assign
 from npuviz.targets.systolic.compiler.tiling.dataflow import array_steps
-from npuviz.targets.systolic.compiler.operators.formulas import Step, unary_steps
-from npuviz.targets.systolic.compiler.tiling.resources import ACC_BYTES, ceil_div
-from npuviz.targets.systolic.compiler.lowering import Half, Lowering, NotLowered, attribute_text
 from npuviz.targets.systolic.compiler.tiling.matrix import MatrixTiling, fits_matrix, rank_matrix_tilings
-from npuviz.targets.systolic.compiler.template import Rows, Template
+from npuviz.targets.systolic.compiler.tiling.resources import ACC_BYTES, ceil_div
+from npuviz.targets.systolic.kernels import program_records as tk
 from npuviz.targets.systolic.values.matrix import MatrixProduct
 from npuviz.targets.systolic.values.plan import Block
 from npuviz.targets.systolic.values.storage import Storage

@@ -7,8 +7,8 @@ from math import prod
 import numpy as np
 
 from npuviz.program.graph import Node
-from npuviz.targets.systolic.compiler.operators.copies import Axis, Move, lower_moves
 from npuviz.targets.systolic.compiler.lowering import Lowering, NotLowered, attribute_ints
+from npuviz.targets.systolic.compiler.operators.copies import Axis, Move, lower_moves
 from npuviz.targets.systolic.values.storage import Storage
 
 

@@ -7,10 +7,10 @@ from math import prod
 import numpy as np
 
 from npuviz.program.graph import Node
-from npuviz.targets.systolic.kernels import program_records as tk
+from npuviz.targets.systolic.compiler.lowering import Lowering, NotLowered
 from npuviz.targets.systolic.compiler.operators.chunks import Chunk, Operand, Walk, choose_walk, lower_chunks
 from npuviz.targets.systolic.compiler.tiling.resources import ACC_BYTES
-from npuviz.targets.systolic.compiler.lowering import Lowering, NotLowered
+from npuviz.targets.systolic.kernels import program_records as tk
 from npuviz.targets.systolic.values.storage import Storage
 
 

@@ -7,12 +7,11 @@ from functools import partial
 import numpy as np
 
 from npuviz.program.graph import Node
-from npuviz.targets.systolic.kernels import program_records as tk
-from npuviz.targets.systolic.compiler.operators.conv_writer import kinds_of, spans
-from npuviz.targets.systolic.compiler.tiling.resources import ACC_BYTES, Hardware, ceil_div
 from npuviz.targets.systolic.compiler.lowering import Half, Lowering, NotLowered
-from npuviz.targets.systolic.compiler.tiling.matrix import sizes_to_try
+from npuviz.targets.systolic.compiler.operators.conv_writer import kinds_of, spans
 from npuviz.targets.systolic.compiler.template import Template
+from npuviz.targets.systolic.compiler.tiling.matrix import sizes_to_try
+from npuviz.targets.systolic.compiler.tiling.resources import ACC_BYTES, Hardware, ceil_div
 from npuviz.targets.systolic.compiler.windows import (
     Cut,
     WindowAxis,
@@ -22,6 +21,7 @@ from npuviz.targets.systolic.compiler.windows import (
     spatial_strides,
     window_axes,
 )
+from npuviz.targets.systolic.kernels import program_records as tk
 from npuviz.targets.systolic.values.window import WindowView
 
 WINDOW, OUT = 0, 1

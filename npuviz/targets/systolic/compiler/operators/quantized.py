@@ -9,13 +9,13 @@ import numpy as np
 
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Node
-from npuviz.targets.systolic.kernels import program_records as tk
+from npuviz.targets.systolic.compiler.lowering import Lowering, NotLowered
 from npuviz.targets.systolic.compiler.operators.conv import conv_problem
 from npuviz.targets.systolic.compiler.operators.conv_writer import ChannelVector, write_convolution
 from npuviz.targets.systolic.compiler.operators.elementwise import lower_steps
 from npuviz.targets.systolic.compiler.operators.formulas import Step
 from npuviz.targets.systolic.compiler.operators.gemm import batched_problem, solve_matrix
-from npuviz.targets.systolic.compiler.lowering import Lowering, NotLowered
+from npuviz.targets.systolic.kernels import program_records as tk
 from npuviz.targets.systolic.values.storage import FLOATS
 
 _BYTES = ("int8", "uint8")

@@ -7,11 +7,11 @@ from math import prod
 import numpy as np
 
 from npuviz.program.graph import Node
-from npuviz.targets.systolic.kernels import program_records as tk
-from npuviz.targets.systolic.compiler.operators.chunks import Chunk, Operand, choose_walk, lower_chunks
-from npuviz.targets.systolic.compiler.tiling.resources import ACC_BYTES
 from npuviz.targets.systolic.compiler.lowering import Lowering, NotLowered
+from npuviz.targets.systolic.compiler.operators.chunks import Chunk, Operand, choose_walk, lower_chunks
 from npuviz.targets.systolic.compiler.operators.pooling import lower_global_pool
+from npuviz.targets.systolic.compiler.tiling.resources import ACC_BYTES
+from npuviz.targets.systolic.kernels import program_records as tk
 
 _KINDS: dict[str, Callable[..., np.ndarray]] = {
     "ReduceMean": np.sum,

@@ -9,12 +9,12 @@ from npuviz.formats.onnxim.mapping import LayerMapping, Loops
 from npuviz.program.graph import Graph
 from npuviz.program.memory import Allocation, MemoryMap
 from npuviz.program.program import Note
-from npuviz.targets.systolic.compiler.parity.addresses import BumpAllocator
 from npuviz.targets.systolic.compiler.builder import ProgramBuilder
 from npuviz.targets.systolic.compiler.compiled import Compiled, RequestPlan
-from npuviz.targets.systolic.compiler.parity.fitting import check_fits
 from npuviz.targets.systolic.compiler.merging import merge_graphs
+from npuviz.targets.systolic.compiler.parity.addresses import BumpAllocator
 from npuviz.targets.systolic.compiler.parity.arrival import heap_order
+from npuviz.targets.systolic.compiler.parity.fitting import check_fits
 from npuviz.targets.systolic.compiler.parity.network import Layer, Network, layer_edges, start_order
 from npuviz.targets.systolic.compiler.parity.operators import is_free, lower_node
 from npuviz.targets.systolic.spec import SystolicSpec

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from npuviz.formats.onnxim.mapping import LayerMapping
-from npuviz.targets.systolic.kernels import program_records as tk
 from npuviz.targets.systolic.compiler.builder import ProgramBuilder
 from npuviz.targets.systolic.compiler.template import Rows, Template
+from npuviz.targets.systolic.kernels import program_records as tk
 from npuviz.targets.systolic.spec import SystolicSpec
 
 _ACT, _WEIGHT, _BIAS, _OUT = 0, 1, 2, 3  # base address numbers

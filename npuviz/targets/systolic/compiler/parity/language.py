@@ -9,26 +9,26 @@ from npuviz.formats.onnxim.mapping import LayerMapping, Loops
 from npuviz.formats.onnxim.workloads import LanguageModel, ModelEntry, TraceRow
 from npuviz.program.memory import Allocation, MemoryMap
 from npuviz.program.program import Note
-from npuviz.targets.systolic.kernels import program_records as tk
-from npuviz.targets.systolic.compiler.parity.addresses import BumpAllocator
-from npuviz.targets.systolic.compiler.language.admission import SCHEDULERS, Admission, Request
 from npuviz.targets.systolic.compiler.builder import ProgramBuilder
 from npuviz.targets.systolic.compiler.compiled import Compiled
-from npuviz.targets.systolic.compiler.parity.fitting import check_fits
+from npuviz.targets.systolic.compiler.language.admission import SCHEDULERS, Admission, Request
 from npuviz.targets.systolic.compiler.language.memory import LanguageMemory
+from npuviz.targets.systolic.compiler.language.serving import serve
 from npuviz.targets.systolic.compiler.language.sizes import LanguageSizes
+from npuviz.targets.systolic.compiler.parity.addresses import BumpAllocator
 from npuviz.targets.systolic.compiler.parity.attention import AttentionShape, FlashEmitter
 from npuviz.targets.systolic.compiler.parity.compile import PARITY_NOTE, check_geometry
+from npuviz.targets.systolic.compiler.parity.fitting import check_fits
 from npuviz.targets.systolic.compiler.parity.gemm import GemmEmitter, GemmOperands
 from npuviz.targets.systolic.compiler.parity.language_graph import GraphSketch, sketch_language_graph
+from npuviz.targets.systolic.compiler.parity.tiling import Geometry, ceil_div, tile_gemm
 from npuviz.targets.systolic.compiler.parity.tokenwise import (
     Activation,
     TokenShape,
     emit_bias_activation,
     emit_skip_layernorm,
 )
-from npuviz.targets.systolic.compiler.language.serving import serve
-from npuviz.targets.systolic.compiler.parity.tiling import Geometry, ceil_div, tile_gemm
+from npuviz.targets.systolic.kernels import program_records as tk
 from npuviz.targets.systolic.spec import SystolicSpec
 
 MAX_ITERATIONS = 1 << 15

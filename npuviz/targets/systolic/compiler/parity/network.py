@@ -9,8 +9,8 @@ from math import prod
 
 from npuviz.formats.onnxim.mapping import LayerMapping, Loops
 from npuviz.program.graph import Graph, Node
-from npuviz.targets.systolic.compiler.parity.addresses import BumpAllocator
 from npuviz.targets.systolic.compiler.builder import ProgramBuilder
+from npuviz.targets.systolic.compiler.parity.addresses import BumpAllocator
 from npuviz.targets.systolic.compiler.parity.shapes import Shape, infer_shapes
 from npuviz.targets.systolic.compiler.parity.tiling import Geometry, tile_gemm
 from npuviz.targets.systolic.spec import SystolicSpec

@@ -6,20 +6,20 @@ from math import prod
 from npuviz.base.errors import TargetError, UnsupportedOperator
 from npuviz.formats.onnxim.mapping import Loops
 from npuviz.program.graph import Node
-from npuviz.targets.systolic.kernels import program_records as tk
 from npuviz.targets.systolic.compiler.builder import ProgramBuilder
 from npuviz.targets.systolic.compiler.parity.attention import AttentionShape, emit_onnx_attention
 from npuviz.targets.systolic.compiler.parity.conv import ConvEmitter, ConvShape
 from npuviz.targets.systolic.compiler.parity.gemm import GemmEmitter, GemmOperands
 from npuviz.targets.systolic.compiler.parity.network import Layer, Network, address_of, node_layer
 from npuviz.targets.systolic.compiler.parity.shapes import conv_output, gemm_weight, window_of
+from npuviz.targets.systolic.compiler.parity.tiling import tile_conv
 from npuviz.targets.systolic.compiler.parity.tokenwise import (
     Activation,
     TokenShape,
     emit_bias_activation,
     emit_skip_layernorm,
 )
-from npuviz.targets.systolic.compiler.parity.tiling import tile_conv
+from npuviz.targets.systolic.kernels import program_records as tk
 
 
 def lower_node(network: Network, node: Node) -> list[Layer]:

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from npuviz.targets.systolic.compiler.tiling.dataflow import array_cycles
-from npuviz.targets.systolic.compiler.tiling.resources import ACC_BYTES, Hardware, ceil_div, round_up
 from npuviz.targets.systolic.compiler.tiling.matrix import ISSUE_CYCLES
+from npuviz.targets.systolic.compiler.tiling.resources import ACC_BYTES, Hardware, ceil_div, round_up
 
 ROW_VECTORS = 4
 """Numbers kept per row beside scores and results: maximum, sum, and two for work."""

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from npuviz.targets.systolic.compiler.tiling.dataflow import array_cycles
-from npuviz.targets.systolic.compiler.tiling.resources import ACC_BYTES, Hardware, ceil_div
 from npuviz.targets.systolic.compiler.tiling.matrix import (
     ISSUE_CYCLES,
     MAX_RANKED,
     depths_to_try,
     sizes_to_try,
 )
+from npuviz.targets.systolic.compiler.tiling.resources import ACC_BYTES, Hardware, ceil_div
 from npuviz.targets.systolic.compiler.windows import WindowAxis
 
 

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 
 from npuviz.targets.wavelet.csl.comptime import floats
 from npuviz.targets.wavelet.csl.comptime import types as t
-from npuviz.targets.wavelet.csl.syntax.errors import CslError
-from npuviz.targets.wavelet.csl.syntax.tree import Span
 from npuviz.targets.wavelet.csl.comptime.values import (
     FALSE,
     TRUE,
@@ -21,6 +19,8 @@ from npuviz.targets.wavelet.csl.comptime.values import (
     Value,
     make_array,
 )
+from npuviz.targets.wavelet.csl.syntax.errors import CslError
+from npuviz.targets.wavelet.csl.syntax.tree import Span
 
 if TYPE_CHECKING:
     from npuviz.targets.wavelet.csl.comptime.evaluator import Comptime

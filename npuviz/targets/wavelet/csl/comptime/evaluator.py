@@ -17,17 +17,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from npuviz.targets.wavelet.csl.comptime import coercion as conversions
-from npuviz.targets.wavelet.csl.comptime import expressions
-from npuviz.targets.wavelet.csl.comptime import memory
-from npuviz.targets.wavelet.csl.comptime import statements
-from npuviz.targets.wavelet.csl.comptime import tensor
-from npuviz.targets.wavelet.csl.comptime import type_expressions
+from npuviz.targets.wavelet.csl.comptime import expressions, memory, statements, tensor, type_expressions
 from npuviz.targets.wavelet.csl.comptime import types as t
 from npuviz.targets.wavelet.csl.comptime.call_memo import CallMemo
-from npuviz.targets.wavelet.csl.syntax.errors import CslError, NotComptime
 from npuviz.targets.wavelet.csl.comptime.predefined import PREDEFINED_VALUES
 from npuviz.targets.wavelet.csl.comptime.scope import Entry, ModuleInstance, Scope
-from npuviz.targets.wavelet.csl.syntax.tree import Block, Expression, Parameter, Span, Statement, TensorAccess
 from npuviz.targets.wavelet.csl.comptime.values import (
     Cell,
     FunctionValue,
@@ -36,6 +30,8 @@ from npuviz.targets.wavelet.csl.comptime.values import (
     TypeValue,
     Value,
 )
+from npuviz.targets.wavelet.csl.syntax.errors import CslError, NotComptime
+from npuviz.targets.wavelet.csl.syntax.tree import Block, Expression, Parameter, Span, Statement, TensorAccess
 
 if TYPE_CHECKING:
     from npuviz.targets.wavelet.csl.comptime.session import Session

@@ -6,16 +6,10 @@ import difflib
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from npuviz.targets.wavelet.csl.comptime.builtins import table as builtins_table
-from npuviz.targets.wavelet.csl.comptime import memory
-from npuviz.targets.wavelet.csl.comptime import operators
-from npuviz.targets.wavelet.csl.comptime import statements
-from npuviz.targets.wavelet.csl.comptime import tensor
-from npuviz.targets.wavelet.csl.syntax import tree
+from npuviz.targets.wavelet.csl.comptime import memory, operators, statements, tensor
 from npuviz.targets.wavelet.csl.comptime import types as t
-from npuviz.targets.wavelet.csl.syntax.errors import CslError, NotComptime
+from npuviz.targets.wavelet.csl.comptime.builtins import table as builtins_table
 from npuviz.targets.wavelet.csl.comptime.scope import RuntimeLocal, Scope
-from npuviz.targets.wavelet.csl.syntax.tree import Expression, Span
 from npuviz.targets.wavelet.csl.comptime.values import (
     FALSE,
     TRUE,
@@ -33,6 +27,9 @@ from npuviz.targets.wavelet.csl.comptime.values import (
     make_array,
     tuple_of,
 )
+from npuviz.targets.wavelet.csl.syntax import tree
+from npuviz.targets.wavelet.csl.syntax.errors import CslError, NotComptime
+from npuviz.targets.wavelet.csl.syntax.tree import Expression, Span
 
 if TYPE_CHECKING:
     from npuviz.targets.wavelet.csl.comptime.evaluator import Comptime

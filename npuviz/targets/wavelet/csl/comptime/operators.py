@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 from npuviz.targets.wavelet.csl.comptime import floats
 from npuviz.targets.wavelet.csl.comptime import types as t
+from npuviz.targets.wavelet.csl.comptime.values import FALSE, TRUE, Scalar, StringValue, TypeValue, Value
 from npuviz.targets.wavelet.csl.syntax.errors import CslError
 from npuviz.targets.wavelet.csl.syntax.tree import Span
-from npuviz.targets.wavelet.csl.comptime.values import FALSE, TRUE, Scalar, StringValue, TypeValue, Value
 
 MAX_COMPTIME_BITS = 1 << 16
 """Width at which a comptime_int is refused."""

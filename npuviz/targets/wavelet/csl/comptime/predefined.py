@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from npuviz.targets.wavelet.kernels import isa
 from npuviz.targets.wavelet.csl.comptime import types as t
 from npuviz.targets.wavelet.csl.comptime.values import Scalar, Value
+from npuviz.targets.wavelet.kernels import isa
 
 PREDEFINED_VALUES: dict[str, Value] = {
     "RAMP": Scalar(t.DIRECTION, isa.PORT_RAMP),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 
-from npuviz.targets.wavelet.csl.syntax import tree
 from npuviz.targets.wavelet.csl.comptime import types as t
 from npuviz.targets.wavelet.csl.comptime.values import (
     Cell,
@@ -16,6 +15,7 @@ from npuviz.targets.wavelet.csl.comptime.values import (
     StructValue,
     Value,
 )
+from npuviz.targets.wavelet.csl.syntax import tree
 from npuviz.targets.wavelet.wafer import Channel
 
 

@@ -7,16 +7,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from npuviz.targets.wavelet.csl.syntax import parser
-from npuviz.targets.wavelet.csl.syntax import tree
 from npuviz.targets.wavelet.csl.comptime import types as t
-from npuviz.targets.wavelet.csl.syntax.errors import CslError
 from npuviz.targets.wavelet.csl.comptime.values import TypeValue
+from npuviz.targets.wavelet.csl.syntax import parser, tree
+from npuviz.targets.wavelet.csl.syntax.errors import CslError
 
 if TYPE_CHECKING:
     from npuviz.targets.wavelet.csl.layout import LayoutState
 
-LIBRARY = Path(__file__).parent / "library"
+LIBRARY = Path(__file__).parents[1] / "library"
 """npuviz's own libraries: `<name>` is `name.csl` in here."""
 
 FP16_FORMATS: dict[str, t.FloatType] = {"f16": t.F16, "bf16": t.BF16, "cb16": t.CB16}

@@ -5,14 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from npuviz.targets.wavelet.csl.comptime import expressions
-from npuviz.targets.wavelet.csl.comptime import memory
-from npuviz.targets.wavelet.csl.comptime import operators
-from npuviz.targets.wavelet.csl.syntax import tree
+from npuviz.targets.wavelet.csl.comptime import expressions, memory, operators
 from npuviz.targets.wavelet.csl.comptime import types as t
-from npuviz.targets.wavelet.csl.syntax.errors import CslError, NotComptime
 from npuviz.targets.wavelet.csl.comptime.scope import Scope
-from npuviz.targets.wavelet.csl.syntax.tree import Expression, Span, Statement
 from npuviz.targets.wavelet.csl.comptime.values import (
     VOID,
     ArrayValue,
@@ -23,6 +18,9 @@ from npuviz.targets.wavelet.csl.comptime.values import (
     StructValue,
     Value,
 )
+from npuviz.targets.wavelet.csl.syntax import tree
+from npuviz.targets.wavelet.csl.syntax.errors import CslError, NotComptime
+from npuviz.targets.wavelet.csl.syntax.tree import Expression, Span, Statement
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,11 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from npuviz.targets.wavelet.csl.syntax import tree
 from npuviz.targets.wavelet.csl.comptime import types as t
-from npuviz.targets.wavelet.csl.syntax.errors import CslError, NotComptime
 from npuviz.targets.wavelet.csl.comptime.scope import Entry, RuntimeLocal, Scope
-from npuviz.targets.wavelet.csl.syntax.tree import Expression
 from npuviz.targets.wavelet.csl.comptime.values import (
     PointerValue,
     Scalar,
@@ -23,6 +20,9 @@ from npuviz.targets.wavelet.csl.comptime.values import (
     anonymous,
     tuple_of,
 )
+from npuviz.targets.wavelet.csl.syntax import tree
+from npuviz.targets.wavelet.csl.syntax.errors import CslError, NotComptime
+from npuviz.targets.wavelet.csl.syntax.tree import Expression
 
 if TYPE_CHECKING:
     from npuviz.targets.wavelet.csl.comptime.evaluator import Comptime

@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Literal
 
-from npuviz.targets.wavelet.kernels import isa
 from npuviz.targets.wavelet.csl.syntax import tree
+from npuviz.targets.wavelet.kernels import isa
 
 
 @dataclass(frozen=True, slots=True, eq=False)

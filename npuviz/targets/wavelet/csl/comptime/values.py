@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from npuviz.targets.wavelet.csl.syntax import tree
 from npuviz.targets.wavelet.csl.comptime import types as t
+from npuviz.targets.wavelet.csl.syntax import tree
 
 if TYPE_CHECKING:
     from npuviz.targets.wavelet.csl.comptime.scope import ModuleInstance

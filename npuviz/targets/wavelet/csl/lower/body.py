@@ -5,8 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from npuviz.targets.wavelet.kernels import isa
+from npuviz.targets.wavelet.csl.comptime import types as t
+from npuviz.targets.wavelet.csl.comptime.scope import RuntimeLocal, Scope
+from npuviz.targets.wavelet.csl.comptime.values import FunctionValue
 from npuviz.targets.wavelet.csl.lower import free_names
+from npuviz.targets.wavelet.csl.lower.data_memory import PE_BYTES, RUNTIME_BYTES
+from npuviz.targets.wavelet.csl.lower.dispatch import lower_statement
+from npuviz.targets.wavelet.csl.lower.function import FunctionLowering, is_aggregate
+from npuviz.targets.wavelet.csl.lower.memo import Read
+from npuviz.targets.wavelet.csl.lower.operands import Held, Known, Operand, Parts, Place
 from npuviz.targets.wavelet.csl.lower.rules import access as lowering_access
 from npuviz.targets.wavelet.csl.lower.rules import builtins as lowering_builtins
 from npuviz.targets.wavelet.csl.lower.rules import calls as lowering_calls
@@ -16,17 +23,10 @@ from npuviz.targets.wavelet.csl.lower.rules import loops as lowering_loops
 from npuviz.targets.wavelet.csl.lower.rules import map as lowering_map
 from npuviz.targets.wavelet.csl.lower.rules import operations as lowering_operations
 from npuviz.targets.wavelet.csl.lower.rules import statements as lowering_statements
-from npuviz.targets.wavelet.csl.syntax import tree
-from npuviz.targets.wavelet.csl.comptime import types as t
-from npuviz.targets.wavelet.csl.lower.data_memory import PE_BYTES, RUNTIME_BYTES
-from npuviz.targets.wavelet.csl.lower.dispatch import lower_statement
-from npuviz.targets.wavelet.csl.syntax.errors import CslError
-from npuviz.targets.wavelet.csl.lower.function import FunctionLowering, is_aggregate
-from npuviz.targets.wavelet.csl.lower.memo import Read
-from npuviz.targets.wavelet.csl.lower.operands import Held, Known, Operand, Parts, Place
-from npuviz.targets.wavelet.csl.comptime.scope import RuntimeLocal, Scope
 from npuviz.targets.wavelet.csl.lower.specialisation import Binding, Fixed, Passed, Pieces, Specialisation
-from npuviz.targets.wavelet.csl.comptime.values import FunctionValue
+from npuviz.targets.wavelet.csl.syntax import tree
+from npuviz.targets.wavelet.csl.syntax.errors import CslError
+from npuviz.targets.wavelet.kernels import isa
 from npuviz.targets.wavelet.wafer import Function
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ import numpy as np
 
 from npuviz.targets.wavelet.csl.comptime import floats
 from npuviz.targets.wavelet.csl.comptime import types as t
+from npuviz.targets.wavelet.csl.comptime.values import Storage
 from npuviz.targets.wavelet.csl.syntax.errors import CslError
 from npuviz.targets.wavelet.csl.syntax.tree import Span
-from npuviz.targets.wavelet.csl.comptime.values import Storage
 
 PE_BYTES = 49_152
 """Memory of a PE for code and data (APP)."""

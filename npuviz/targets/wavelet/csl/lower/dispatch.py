@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from npuviz.targets.wavelet.csl.syntax import tree
 from npuviz.targets.wavelet.csl.comptime import types as t
-from npuviz.targets.wavelet.csl.syntax.errors import CslError
+from npuviz.targets.wavelet.csl.comptime.values import TypeValue
 from npuviz.targets.wavelet.csl.lower.function import FunctionLowering
 from npuviz.targets.wavelet.csl.lower.operands import Held, Known, Operand
-from npuviz.targets.wavelet.csl.comptime.values import TypeValue
+from npuviz.targets.wavelet.csl.syntax import tree
+from npuviz.targets.wavelet.csl.syntax.errors import CslError
 
 ExpressionRule = Callable[[FunctionLowering, Any, "t.Type | None", int], Operand]
 """(function, node, wanted type or None, wanted register or -1) -> operand."""

@@ -7,16 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from npuviz.targets.wavelet.kernels import isa
-from npuviz.targets.wavelet.csl.lower import free_names
-from npuviz.targets.wavelet.csl.syntax import tree
 from npuviz.targets.wavelet.csl.comptime import types as t
 from npuviz.targets.wavelet.csl.comptime.evaluator import Comptime
-from npuviz.targets.wavelet.csl.lower.data_memory import scalar_bits
-from npuviz.targets.wavelet.csl.lower.emitter import Emitter, Frame, Label, Registers
-from npuviz.targets.wavelet.csl.syntax.errors import CslError, NotComptime
-from npuviz.targets.wavelet.csl.lower.memo import Read, needs_read
-from npuviz.targets.wavelet.csl.lower.operands import VOID_HELD, Held, Known, Local, Operand, Parts, Place
 from npuviz.targets.wavelet.csl.comptime.scope import Scope
 from npuviz.targets.wavelet.csl.comptime.values import (
     ArrayValue,
@@ -27,6 +19,14 @@ from npuviz.targets.wavelet.csl.comptime.values import (
     Value,
     VoidValue,
 )
+from npuviz.targets.wavelet.csl.lower import free_names
+from npuviz.targets.wavelet.csl.lower.data_memory import scalar_bits
+from npuviz.targets.wavelet.csl.lower.emitter import Emitter, Frame, Label, Registers
+from npuviz.targets.wavelet.csl.lower.memo import Read, needs_read
+from npuviz.targets.wavelet.csl.lower.operands import VOID_HELD, Held, Known, Local, Operand, Parts, Place
+from npuviz.targets.wavelet.csl.syntax import tree
+from npuviz.targets.wavelet.csl.syntax.errors import CslError, NotComptime
+from npuviz.targets.wavelet.kernels import isa
 from npuviz.targets.wavelet.wafer import Variable
 
 if TYPE_CHECKING:

@@ -12,8 +12,6 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from npuviz.targets.wavelet.csl.lower import free_names
-from npuviz.targets.wavelet.csl.syntax import tree
 from npuviz.targets.wavelet.csl.comptime import types as t
 from npuviz.targets.wavelet.csl.comptime.scope import Entry, ModuleInstance, Scope
 from npuviz.targets.wavelet.csl.comptime.values import (
@@ -26,6 +24,8 @@ from npuviz.targets.wavelet.csl.comptime.values import (
     StructValue,
     Value,
 )
+from npuviz.targets.wavelet.csl.lower import free_names
+from npuviz.targets.wavelet.csl.syntax import tree
 
 if TYPE_CHECKING:
     from npuviz.targets.wavelet.csl.lower.pe import PeLowering

@@ -6,17 +6,9 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 
 from npuviz.targets.wavelet import isa
-from npuviz.targets.wavelet.kernels import isa as k
-from npuviz.targets.wavelet.csl.syntax import tree
 from npuviz.targets.wavelet.csl.comptime import types as t
 from npuviz.targets.wavelet.csl.comptime.evaluator import Comptime
-from npuviz.targets.wavelet.csl.lower.data_memory import DataMemory, scalar_bits, scalar_bytes
-from npuviz.targets.wavelet.csl.syntax.errors import CslError
-from npuviz.targets.wavelet.csl.lower.body import lower_body, result_type
-from npuviz.targets.wavelet.csl.lower.function import FunctionLowering
-from npuviz.targets.wavelet.csl.lower.memo import FunctionMemo
 from npuviz.targets.wavelet.csl.comptime.scope import Entry, ModuleInstance, PeRegistry, Scope
-from npuviz.targets.wavelet.csl.lower.specialisation import Passed, Specialisation
 from npuviz.targets.wavelet.csl.comptime.values import (
     ArrayValue,
     Cell,
@@ -34,7 +26,15 @@ from npuviz.targets.wavelet.csl.comptime.values import (
     Value,
     VoidValue,
 )
+from npuviz.targets.wavelet.csl.lower.body import lower_body, result_type
+from npuviz.targets.wavelet.csl.lower.data_memory import DataMemory, scalar_bits, scalar_bytes
+from npuviz.targets.wavelet.csl.lower.function import FunctionLowering
+from npuviz.targets.wavelet.csl.lower.memo import FunctionMemo
+from npuviz.targets.wavelet.csl.lower.specialisation import Passed, Specialisation
 from npuviz.targets.wavelet.csl.lower.wafer_tables import WaferTables
+from npuviz.targets.wavelet.csl.syntax import tree
+from npuviz.targets.wavelet.csl.syntax.errors import CslError
+from npuviz.targets.wavelet.kernels import isa as k
 
 MAX_NESTED = 250
 """Functions that may be lowered while each other's calls are met."""

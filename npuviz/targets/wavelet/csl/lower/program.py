@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from npuviz.targets.wavelet.kernels import isa
 from npuviz.targets.wavelet import wafer as tables
 from npuviz.targets.wavelet.csl.comptime import types as t
-from npuviz.targets.wavelet.csl.lower.data_memory import PE_BYTES
-from npuviz.targets.wavelet.csl.syntax.errors import CslError
-from npuviz.targets.wavelet.csl.lower.pe import PeLowering
 from npuviz.targets.wavelet.csl.comptime.scope import DsrSetting, FifoSetting, TaskBinding
 from npuviz.targets.wavelet.csl.comptime.values import FunctionValue, Global, Scalar, StructValue, Value
+from npuviz.targets.wavelet.csl.lower.data_memory import PE_BYTES
+from npuviz.targets.wavelet.csl.lower.pe import PeLowering
 from npuviz.targets.wavelet.csl.lower.wafer_tables import FrozenTables
+from npuviz.targets.wavelet.csl.syntax.errors import CslError
+from npuviz.targets.wavelet.kernels import isa
 
 _BYTES_PER_INSTRUCTION = 4
 """Assumed: an estimate for the code size, shown only."""

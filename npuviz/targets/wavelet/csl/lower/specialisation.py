@@ -6,8 +6,8 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 
 from npuviz.targets.wavelet.csl.comptime import types as t
-from npuviz.targets.wavelet.csl.lower.memo import is_plain
 from npuviz.targets.wavelet.csl.comptime.values import Value
+from npuviz.targets.wavelet.csl.lower.memo import is_plain
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from npuviz.targets.wavelet.kernels import isa
-from npuviz.targets.wavelet.csl.syntax import tree
 from npuviz.targets.wavelet.csl.lower.emitter import Row
+from npuviz.targets.wavelet.csl.syntax import tree
 from npuviz.targets.wavelet.csl.syntax.tree import SourceFile, Span
+from npuviz.targets.wavelet.kernels import isa
 from npuviz.targets.wavelet.wafer import Function, SourcePlace, Symbol
 
 SHAPE_WORDS = 8

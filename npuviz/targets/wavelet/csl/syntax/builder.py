@@ -7,8 +7,13 @@ from typing import Any, Literal, cast
 from lark import Token
 
 from npuviz.targets.wavelet.csl.syntax import tree
-from npuviz.targets.wavelet.csl.syntax.expression_builder import Children, ExpressionBuilder, first_list, nodes
 from npuviz.targets.wavelet.csl.syntax.errors import CslError
+from npuviz.targets.wavelet.csl.syntax.expression_builder import (
+    Children,
+    ExpressionBuilder,
+    first_list,
+    nodes,
+)
 from npuviz.targets.wavelet.csl.syntax.tree import Expression, Span, Statement
 
 

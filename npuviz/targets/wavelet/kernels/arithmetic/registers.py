@@ -4,9 +4,9 @@ import math
 
 from npuviz.sim.parts.bits_kernels import kernel
 from npuviz.targets.wavelet.kernels import isa
+from npuviz.targets.wavelet.kernels.arithmetic.elements import leading_zeros, scaled
 from npuviz.targets.wavelet.kernels.arithmetic.floats import bits_for, is_float, value_of
 from npuviz.targets.wavelet.kernels.memory import wrapped
-from npuviz.targets.wavelet.kernels.arithmetic.elements import leading_zeros, scaled
 
 INFINITE = math.inf
 

@@ -2,7 +2,7 @@
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel
 from npuviz.targets.wavelet.kernels import isa
-from npuviz.targets.wavelet.kernels.time.events import fault, has_fault, hazard, step_from
+from npuviz.targets.wavelet.kernels.arithmetic.elements import operand_bytes
 from npuviz.targets.wavelet.kernels.dsd.fifo import elements_free, elements_held
 from npuviz.targets.wavelet.kernels.dsd.operand import (
     dsr_of,
@@ -17,7 +17,6 @@ from npuviz.targets.wavelet.kernels.dsd.operand import (
     write_fifo,
     write_memory,
 )
-from npuviz.targets.wavelet.kernels.arithmetic.elements import operand_bytes
 from npuviz.targets.wavelet.kernels.dsd.start import claim, operand, release, set_up, thread_of
 from npuviz.targets.wavelet.kernels.program_records import (
     G_OPERATIONS,
@@ -26,7 +25,6 @@ from npuviz.targets.wavelet.kernels.program_records import (
     P_ARCH,
     P_LOAD_USE,
 )
-from npuviz.targets.wavelet.kernels.router.ring import visible_count
 from npuviz.targets.wavelet.kernels.records import (
     A_DSR,
     A_FLAGS,
@@ -80,6 +78,8 @@ from npuviz.targets.wavelet.kernels.records import (
     T_UNBLOCK_KIND,
     ZERO,
 )
+from npuviz.targets.wavelet.kernels.router.ring import visible_count
+from npuviz.targets.wavelet.kernels.time.events import fault, has_fault, hazard, step_from
 
 NUM_CURSORS = 8
 

@@ -4,8 +4,8 @@ Ref: wavelet-fabric.md section 7.4 (DSD).
 """
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel
-from npuviz.targets.wavelet.kernels.time.events import fault
 from npuviz.targets.wavelet.kernels.dsd.operand import fifo_row
+from npuviz.targets.wavelet.kernels.processor.task import activate
 from npuviz.targets.wavelet.kernels.records import (
     A_BYTES,
     A_QUEUE,
@@ -28,7 +28,7 @@ from npuviz.targets.wavelet.kernels.records import (
     WAIT_FIFO_EMPTY,
     WAIT_FIFO_FULL,
 )
-from npuviz.targets.wavelet.kernels.processor.task import activate
+from npuviz.targets.wavelet.kernels.time.events import fault
 
 FIFO_GOES_ON = 1
 FIFO_WAITS = 0

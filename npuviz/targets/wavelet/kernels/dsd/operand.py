@@ -2,7 +2,6 @@
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel
 from npuviz.targets.wavelet.kernels import isa
-from npuviz.targets.wavelet.kernels.time.events import band_at, fault, hazard, leave_trail, wake_router
 from npuviz.targets.wavelet.kernels.memory import load_16, load_32, load_bytes, store_16, store_32
 from npuviz.targets.wavelet.kernels.program_records import (
     FIFO_FIELDS,
@@ -18,7 +17,6 @@ from npuviz.targets.wavelet.kernels.program_records import (
     P_OUTPUT,
     P_RAMP,
 )
-from npuviz.targets.wavelet.kernels.router.ring import drop_queue_head, head_entry, push_word
 from npuviz.targets.wavelet.kernels.records import (
     A_ADDRESS,
     A_BASE,
@@ -91,6 +89,8 @@ from npuviz.targets.wavelet.kernels.records import (
     TRAIL_SENT,
     ZERO,
 )
+from npuviz.targets.wavelet.kernels.router.ring import drop_queue_head, head_entry, push_word
+from npuviz.targets.wavelet.kernels.time.events import band_at, fault, hazard, leave_trail, wake_router
 
 MARK = 0xC000_0000
 """Assumed: what control_transform writes into the two top index bits of a control word."""

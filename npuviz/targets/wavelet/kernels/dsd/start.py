@@ -2,7 +2,6 @@
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros
 from npuviz.targets.wavelet.kernels import isa
-from npuviz.targets.wavelet.kernels.time.events import hazard
 from npuviz.targets.wavelet.kernels.dsd.operand import fifo_length
 from npuviz.targets.wavelet.kernels.program_records import (
     G_HALF,
@@ -81,6 +80,7 @@ from npuviz.targets.wavelet.kernels.records import (
     WAIT_NONE,
     ZERO,
 )
+from npuviz.targets.wavelet.kernels.time.events import hazard
 
 
 @inlined

@@ -14,7 +14,7 @@ from npuviz.sim.parts.watch_kernels import (
     watch_subject,
 )
 from npuviz.targets.wavelet.kernels import isa
-from npuviz.targets.wavelet.kernels.time.events import band_at, has_fault, step_from
+from npuviz.targets.wavelet.kernels.arithmetic.elements import element
 from npuviz.targets.wavelet.kernels.dsd.fifo import (
     FIFO_ENDS,
     FIFO_GOES_ON,
@@ -24,7 +24,6 @@ from npuviz.targets.wavelet.kernels.dsd.fifo import (
     note_pop,
     note_push,
 )
-from npuviz.targets.wavelet.kernels.memory import store_16, store_32
 from npuviz.targets.wavelet.kernels.dsd.operand import (
     is_inside,
     pop_queue,
@@ -38,8 +37,9 @@ from npuviz.targets.wavelet.kernels.dsd.operand import (
     write_line,
     write_memory,
 )
-from npuviz.targets.wavelet.kernels.arithmetic.elements import element
 from npuviz.targets.wavelet.kernels.dsd.start import operand, release, thread_of
+from npuviz.targets.wavelet.kernels.memory import store_16, store_32
+from npuviz.targets.wavelet.kernels.processor.task import activate, block
 from npuviz.targets.wavelet.kernels.program_records import (
     G_HALF,
     K_MAIN,
@@ -54,7 +54,6 @@ from npuviz.targets.wavelet.kernels.program_records import (
     RATE_WORDS,
     TRACK_WORDS,
 )
-from npuviz.targets.wavelet.kernels.router.ring import head_entry, visible_count
 from npuviz.targets.wavelet.kernels.records import (
     A_ADDRESS,
     A_BASE,
@@ -126,7 +125,8 @@ from npuviz.targets.wavelet.kernels.records import (
     WAIT_OUTPUT,
     ZERO,
 )
-from npuviz.targets.wavelet.kernels.processor.task import activate, block
+from npuviz.targets.wavelet.kernels.router.ring import head_entry, visible_count
+from npuviz.targets.wavelet.kernels.time.events import band_at, has_fault, step_from
 
 KIND_MASK = (1 << KIND_BITS) - 1
 KIND_SCALAR = 1

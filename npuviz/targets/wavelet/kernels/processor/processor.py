@@ -2,23 +2,17 @@
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel, spliced, stay_apart, trailing_zeros
 from npuviz.targets.wavelet.kernels.dsd.dispatch import cursor_ready
-from npuviz.targets.wavelet.kernels.dsd.steps import can_step, finish_operation, step_operation
-from npuviz.targets.wavelet.kernels.time.events import (
-    block_of,
-    end_part,
-    leave_trail,
-    step_from,
-    wake_processor,
-)
-from npuviz.targets.wavelet.kernels.isa import CODE_WORDS, OP_MAP_WRITE
 from npuviz.targets.wavelet.kernels.dsd.start import thread_of
+from npuviz.targets.wavelet.kernels.dsd.steps import can_step, finish_operation, step_operation
+from npuviz.targets.wavelet.kernels.isa import CODE_WORDS, OP_MAP_WRITE
+from npuviz.targets.wavelet.kernels.processor.scalar import scalar_step
+from npuviz.targets.wavelet.kernels.processor.system import queue_level
+from npuviz.targets.wavelet.kernels.processor.task import NO_TASK, may_start, pick_task, start_task
 from npuviz.targets.wavelet.kernels.program_records import (
     G_CODE,
     L_QUEUE,
     P_HOST_WORD,
 )
-from npuviz.targets.wavelet.kernels.router.ring import head_entry, push_queue, queue_has_room
-from npuviz.targets.wavelet.kernels.processor.scalar import scalar_step
 from npuviz.targets.wavelet.kernels.records import (
     B_BUSY,
     B_CLAIMED,
@@ -72,8 +66,14 @@ from npuviz.targets.wavelet.kernels.records import (
     WAIT_OUTPUT,
     ZERO,
 )
-from npuviz.targets.wavelet.kernels.processor.system import queue_level
-from npuviz.targets.wavelet.kernels.processor.task import NO_TASK, may_start, pick_task, start_task
+from npuviz.targets.wavelet.kernels.router.ring import head_entry, push_queue, queue_has_room
+from npuviz.targets.wavelet.kernels.time.events import (
+    block_of,
+    end_part,
+    leave_trail,
+    step_from,
+    wake_processor,
+)
 
 RUN_MAIN = 9
 """Number of the main thread's scalar instructions among what wants the datapath."""

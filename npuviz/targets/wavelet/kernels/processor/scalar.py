@@ -15,6 +15,7 @@ from npuviz.sim.parts.watch_kernels import (
     watch_subject,
 )
 from npuviz.targets.wavelet.kernels import isa
+from npuviz.targets.wavelet.kernels.arithmetic.registers import binary, compare, converted, function_of, unary
 from npuviz.targets.wavelet.kernels.dsd.dispatch import (
     cursor_of,
     cursor_ready,
@@ -25,11 +26,11 @@ from npuviz.targets.wavelet.kernels.dsd.dispatch import (
     start_operation,
     write_cursor,
 )
-from npuviz.targets.wavelet.kernels.dsd.steps import KIND_SCALAR
-from npuviz.targets.wavelet.kernels.time.events import band_at, fault, has_fault
-from npuviz.targets.wavelet.kernels.arithmetic.registers import binary, compare, converted, function_of, unary
-from npuviz.targets.wavelet.kernels.memory import load_bytes, size_of, store_bytes, wrapped
 from npuviz.targets.wavelet.kernels.dsd.operand import is_inside
+from npuviz.targets.wavelet.kernels.dsd.steps import KIND_SCALAR
+from npuviz.targets.wavelet.kernels.memory import load_bytes, size_of, store_bytes, wrapped
+from npuviz.targets.wavelet.kernels.processor.system import system_call
+from npuviz.targets.wavelet.kernels.processor.task import FRAME_WORDS, activate, block, open_frame
 from npuviz.targets.wavelet.kernels.program_records import (
     FUNCTION_WORDS,
     G_CODE,
@@ -89,9 +90,8 @@ from npuviz.targets.wavelet.kernels.records import (
     MAIN,
     ONE,
 )
+from npuviz.targets.wavelet.kernels.time.events import band_at, fault, has_fault
 from npuviz.targets.wavelet.kernels.time.stops import watch_instruction
-from npuviz.targets.wavelet.kernels.processor.system import system_call
-from npuviz.targets.wavelet.kernels.processor.task import FRAME_WORDS, activate, block, open_frame
 
 SPLIT_RUN = 64
 """Instructions without cost that may run at once: a loop of them would never end."""

@@ -2,9 +2,8 @@
 
 from npuviz.sim.parts.bits_kernels import kernel
 from npuviz.targets.wavelet.kernels import isa
-from npuviz.targets.wavelet.kernels.time.events import end_part, fault, hazard, log, open_router, wake_processor
-from npuviz.targets.wavelet.kernels.memory import store_16
 from npuviz.targets.wavelet.kernels.dsd.operand import is_inside
+from npuviz.targets.wavelet.kernels.memory import store_16
 from npuviz.targets.wavelet.kernels.program_records import (
     L_CHANNEL,
     L_FIFOS,
@@ -16,7 +15,6 @@ from npuviz.targets.wavelet.kernels.program_records import (
     NODE_Y,
     P_NODES,
 )
-from npuviz.targets.wavelet.kernels.router.ring import drop_queue_head, head_entry, push_queue
 from npuviz.targets.wavelet.kernels.records import (
     B_BUSY,
     B_CHANNELS,
@@ -64,6 +62,15 @@ from npuviz.targets.wavelet.kernels.records import (
     Q_LENGTH,
     Q_LIMIT,
     R_COUNT,
+)
+from npuviz.targets.wavelet.kernels.router.ring import drop_queue_head, head_entry, push_queue
+from npuviz.targets.wavelet.kernels.time.events import (
+    end_part,
+    fault,
+    hazard,
+    log,
+    open_router,
+    wake_processor,
 )
 
 PRNG_MASK = (1 << 23) - 1

@@ -4,9 +4,8 @@ import numpy as np
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros
 from npuviz.targets.wavelet.kernels import isa
-from npuviz.targets.wavelet.kernels.time.events import band_at, hazard, wake_processor
-from npuviz.targets.wavelet.kernels.memory import wrapped
 from npuviz.targets.wavelet.kernels.dsd.operand import pop_queue
+from npuviz.targets.wavelet.kernels.memory import wrapped
 from npuviz.targets.wavelet.kernels.program_records import (
     FUNCTION_WORDS,
     G_CONTROL,
@@ -25,7 +24,6 @@ from npuviz.targets.wavelet.kernels.program_records import (
     P_TASK_START,
     TASK_WORDS,
 )
-from npuviz.targets.wavelet.kernels.router.ring import head_entry
 from npuviz.targets.wavelet.kernels.records import (
     B_ACTIVE,
     B_BLOCKED,
@@ -64,6 +62,8 @@ from npuviz.targets.wavelet.kernels.records import (
     Q_COUNT,
     Q_ID,
 )
+from npuviz.targets.wavelet.kernels.router.ring import head_entry
+from npuviz.targets.wavelet.kernels.time.events import band_at, hazard, wake_processor
 
 TEARDOWN_ID = 29
 LAUNCH_ID = np.int64(28)

@@ -2,7 +2,6 @@
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel
 from npuviz.sim.parts.watch_kernels import INTERVAL, emit, is_recording
-from npuviz.targets.wavelet.kernels.time.events import band_at, block_of, fault, fault_of
 from npuviz.targets.wavelet.kernels.program_records import (
     K_LINK,
     L_CHANNEL,
@@ -15,8 +14,6 @@ from npuviz.targets.wavelet.kernels.program_records import (
     P_WINDOW,
     TRACK_WORDS,
 )
-from npuviz.targets.wavelet.kernels.router.ring import opposite
-from npuviz.targets.wavelet.kernels.time.seats import are_sorted, block_behind
 from npuviz.targets.wavelet.kernels.records import (
     B_CHANNELS,
     B_CLASS,
@@ -39,6 +36,9 @@ from npuviz.targets.wavelet.kernels.records import (
     PORT_WORDS,
     R_TARGET,
 )
+from npuviz.targets.wavelet.kernels.router.ring import opposite
+from npuviz.targets.wavelet.kernels.time.events import band_at, block_of, fault, fault_of
+from npuviz.targets.wavelet.kernels.time.seats import are_sorted, block_behind
 
 LINKS = 0x1E
 """Mask of the outputs that are links; the first one is the ramp."""

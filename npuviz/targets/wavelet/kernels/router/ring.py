@@ -6,7 +6,6 @@ cycle decides nothing, nor where its words lie.
 """
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros
-from npuviz.targets.wavelet.kernels.time.events import step_from
 from npuviz.targets.wavelet.kernels.program_records import (
     L_THREADS,
 )
@@ -42,6 +41,7 @@ from npuviz.targets.wavelet.kernels.records import (
     T_RECORD,
     THREAD_WORDS,
 )
+from npuviz.targets.wavelet.kernels.time.events import step_from
 
 
 @inlined

@@ -7,23 +7,6 @@ longest ago goes first, then the lower one. Assumed, as wavelet-fabric.md sectio
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros
 from npuviz.sim.parts.watch_kernels import is_watched, watch_queue
-from npuviz.targets.wavelet.kernels.time.events import (
-    band_at,
-    end_part,
-    hazard,
-    leave_trail,
-    wake_processor,
-    wake_router,
-)
-from npuviz.targets.wavelet.kernels.router.link import (
-    LINKS,
-    count_load,
-    find_neighbour,
-    find_target,
-    link_of,
-    make_targets,
-    note_link,
-)
 from npuviz.targets.wavelet.kernels.program_records import (
     K_QUEUES,
     L_CHANNEL,
@@ -43,17 +26,6 @@ from npuviz.targets.wavelet.kernels.program_records import (
     P_TRACKS,
     P_TURN,
     TRACK_WORDS,
-)
-from npuviz.targets.wavelet.kernels.router.ring import (
-    drop_head,
-    has_room,
-    is_full,
-    opposite,
-    push_queue,
-    push_word,
-    queue_has_room,
-    ring_of,
-    routes_now,
 )
 from npuviz.targets.wavelet.kernels.records import (
     B_CHANNELS,
@@ -102,13 +74,41 @@ from npuviz.targets.wavelet.kernels.records import (
     TRAIL_TAKEN,
     ZERO,
 )
-from npuviz.targets.wavelet.kernels.time.stops import watch_word
+from npuviz.targets.wavelet.kernels.router.link import (
+    LINKS,
+    count_load,
+    find_neighbour,
+    find_target,
+    link_of,
+    make_targets,
+    note_link,
+)
+from npuviz.targets.wavelet.kernels.router.ring import (
+    drop_head,
+    has_room,
+    is_full,
+    opposite,
+    push_queue,
+    push_word,
+    queue_has_room,
+    ring_of,
+    routes_now,
+)
 from npuviz.targets.wavelet.kernels.router.switch import (
     advance_switch,
     command_effect,
     filter_takes,
     reaches_processor,
 )
+from npuviz.targets.wavelet.kernels.time.events import (
+    band_at,
+    end_part,
+    hazard,
+    leave_trail,
+    wake_processor,
+    wake_router,
+)
+from npuviz.targets.wavelet.kernels.time.stops import watch_word
 from npuviz.targets.wavelet.kernels.time.wheel import postpone
 
 LATER, OPEN, BUSY, FULL = 0, 1, 2, 3

@@ -1,7 +1,6 @@
 """Switch positions, commands of control words, and the filters in front of a processor."""
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel
-from npuviz.targets.wavelet.kernels.time.events import hazard, wake_processor
 from npuviz.targets.wavelet.kernels.isa import (
     CMD_ADVANCE,
     CMD_NOP,
@@ -26,6 +25,7 @@ from npuviz.targets.wavelet.kernels.records import (
     NONE,
     ZERO,
 )
+from npuviz.targets.wavelet.kernels.time.events import hazard, wake_processor
 
 
 @kernel

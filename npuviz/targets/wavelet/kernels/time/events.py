@@ -17,7 +17,6 @@ from npuviz.targets.wavelet.kernels.program_records import (
     NUM_COLORS,
     P_NODES,
 )
-from npuviz.targets.wavelet.kernels.time.seats import take_seat
 from npuviz.targets.wavelet.kernels.records import (
     ASIDE_ROW,
     B_CLASS,
@@ -72,6 +71,7 @@ from npuviz.targets.wavelet.kernels.records import (
     STATUS_RUNNING,
     X_LEFT,
 )
+from npuviz.targets.wavelet.kernels.time.seats import take_seat
 from npuviz.targets.wavelet.kernels.time.wheel import schedule
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from npuviz.targets.neuroncore.compiler.assembly import assemble
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
-from npuviz.targets.neuroncore.compiler.streams.dependencies import Region, Tracker
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
+from npuviz.targets.neuroncore.compiler.streams.dependencies import Region, Tracker
 from npuviz.targets.neuroncore.isa import MAX_WAITS, Activation, Alu, Engine, Opcode
 from npuviz.targets.neuroncore.spec import make_spec
 from npuviz.targets.neuroncore.tables import SBUF, Access, Tables

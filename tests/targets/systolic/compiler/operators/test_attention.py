@@ -8,10 +8,10 @@ import pytest
 from onnx import helper
 
 from npuviz.sim.stop import NO_STOPS
-from npuviz.targets.systolic.kernels import program_records as tk
 from npuviz.targets.systolic.check import check
-from npuviz.targets.systolic.machine.engine import Engine
+from npuviz.targets.systolic.kernels import program_records as tk
 from npuviz.targets.systolic.kernels.records import H_STATUS, STATUS_FINISHED
+from npuviz.targets.systolic.machine.engine import Engine
 from tests.targets.systolic.true_cases import Compiled, chip, compile_model, save_model, weights
 
 CASES: dict[str, tuple[dict[str, Any], dict[str, tuple[int, ...]], tuple[int, ...]]] = {

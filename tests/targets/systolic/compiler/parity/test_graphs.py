@@ -10,11 +10,10 @@ from onnx import TensorProto, helper, numpy_helper
 
 from npuviz.base.errors import NpuvizError, TargetError, UnsupportedOperator
 from npuviz.base.progress import NoProgress
-from npuviz.onnx.reader import read_model
 from npuviz.formats.onnxim.workloads import LanguageModel, ModelEntry, TraceRow
-from npuviz.targets.systolic.kernels import program_records as tk
-from npuviz.targets.systolic.compiler.parity.addresses import BumpAllocator
+from npuviz.onnx.reader import read_model
 from npuviz.targets.systolic.compiler.compiled import Compiled
+from npuviz.targets.systolic.compiler.parity.addresses import BumpAllocator
 from npuviz.targets.systolic.compiler.parity.compile import (
     ModelRequest,
     ParityModel,
@@ -23,8 +22,9 @@ from npuviz.targets.systolic.compiler.parity.compile import (
     compile_parity_list,
 )
 from npuviz.targets.systolic.compiler.parity.language import compile_language
-from npuviz.targets.systolic.load.parity import load_parity
 from npuviz.targets.systolic.compiler.parity.network import Layer, start_order
+from npuviz.targets.systolic.kernels import program_records as tk
+from npuviz.targets.systolic.load.parity import load_parity
 from npuviz.targets.systolic.spec import SystolicSpec, make_spec
 from tests.targets.systolic.parity_data import ONNXIM, count_requests
 from tests.targets.systolic.slow_simulator import SlowSimulator

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import numpy as np
 
-from npuviz.targets.wavelet.kernels import isa as k
 from npuviz.targets.wavelet.csl.compiler import compile_program
+from npuviz.targets.wavelet.kernels import isa as k
 from npuviz.targets.wavelet.wafer import Wafer
 from tests.targets.wavelet.csl.lowered import code, function, program, wafer
 

@@ -2,8 +2,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from npuviz.targets.wavelet.csl.syntax import parser
-from npuviz.targets.wavelet.csl.syntax import tree
+from npuviz.targets.wavelet.csl.syntax import parser, tree
 from npuviz.targets.wavelet.csl.syntax.errors import CslError
 
 

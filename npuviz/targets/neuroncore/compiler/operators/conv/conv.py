@@ -7,7 +7,13 @@ import numpy as np
 
 from npuviz.program.graph import Node
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
-from npuviz.targets.neuroncore.compiler.operators.conv.inputs import DirectInput, PackedInput, Packing, choose_packing
+from npuviz.targets.neuroncore.compiler.lowerings import CannotLower
+from npuviz.targets.neuroncore.compiler.operators.conv.inputs import (
+    DirectInput,
+    PackedInput,
+    Packing,
+    choose_packing,
+)
 from npuviz.targets.neuroncore.compiler.operators.conv.loops import Convolution, input_boxes
 from npuviz.targets.neuroncore.compiler.operators.conv.weights import (
     Bias,
@@ -21,12 +27,11 @@ from npuviz.targets.neuroncore.compiler.operators.conv.weights import (
     pack_groups,
 )
 from npuviz.targets.neuroncore.compiler.operators.matmul.epilogue import Epilogue
-from npuviz.targets.neuroncore.compiler.lowerings import CannotLower
-from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.operators.matmul.matmul import require_floats
 from npuviz.targets.neuroncore.compiler.operators.matmul.panels import item_bytes, operand_dtype
 from npuviz.targets.neuroncore.compiler.operators.quantized.requantize import Requantize
 from npuviz.targets.neuroncore.compiler.operators.windows import Axis, window_axes
+from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 
 Axes = tuple[Axis, Axis, Axis]
 

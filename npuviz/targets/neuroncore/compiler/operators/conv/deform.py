@@ -6,16 +6,25 @@ from math import prod
 import numpy as np
 
 from npuviz.program.graph import Node
-from npuviz.targets.neuroncore.compiler.operators.sampling.bilinear import EXACT_INDEX, sample, with_zeros_outside
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
-from npuviz.targets.neuroncore.compiler.operators.conv.conv import stored_or_live
-from npuviz.targets.neuroncore.compiler.operators.conv.weights import Channels, LiveWeights, StoredWeights, Weights
 from npuviz.targets.neuroncore.compiler.lowerings import CannotLower
-from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
+from npuviz.targets.neuroncore.compiler.operators.conv.conv import stored_or_live
+from npuviz.targets.neuroncore.compiler.operators.conv.weights import (
+    Channels,
+    LiveWeights,
+    StoredWeights,
+    Weights,
+)
 from npuviz.targets.neuroncore.compiler.operators.matmul.matmul import require_floats
 from npuviz.targets.neuroncore.compiler.operators.matmul.panels import operand_dtype
-from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
+from npuviz.targets.neuroncore.compiler.operators.sampling.bilinear import (
+    EXACT_INDEX,
+    sample,
+    with_zeros_outside,
+)
 from npuviz.targets.neuroncore.compiler.operators.windows import Axis, blocks, window_axes
+from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
+from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Alu
 
 _BANK_ELEMENTS = 512

@@ -6,9 +6,9 @@ import numpy as np
 
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
 from npuviz.targets.neuroncore.compiler.operators.conv.weights import Channels
+from npuviz.targets.neuroncore.compiler.operators.windows import Axis, Span
 from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
-from npuviz.targets.neuroncore.compiler.operators.windows import Axis, Span
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS
 from npuviz.targets.neuroncore.spec import NeuronSpec
 

@@ -7,11 +7,11 @@ from npuviz.targets.neuroncore.compiler.builder.builder import Builder
 from npuviz.targets.neuroncore.compiler.operators.conv.inputs import Box, Input, Loaded, Packing, Range
 from npuviz.targets.neuroncore.compiler.operators.conv.weights import Bias, Channels, Weights
 from npuviz.targets.neuroncore.compiler.operators.matmul.epilogue import Epilogue
-from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.operators.matmul.panels import item_bytes
 from npuviz.targets.neuroncore.compiler.operators.quantized.requantize import Requantize
-from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.compiler.operators.windows import Axis, blocks, even_blocks
+from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
+from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS
 
 BANK_ELEMENTS = 512

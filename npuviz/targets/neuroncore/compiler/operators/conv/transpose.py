@@ -5,15 +5,13 @@ from dataclasses import dataclass
 
 from npuviz.program.graph import Node
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
+from npuviz.targets.neuroncore.compiler.lowerings import CannotLower
 from npuviz.targets.neuroncore.compiler.operators.conv.inputs import Box, Range, step_slice
 from npuviz.targets.neuroncore.compiler.operators.conv.loops import bank_boxes
 from npuviz.targets.neuroncore.compiler.operators.conv.weights import Channels
 from npuviz.targets.neuroncore.compiler.operators.matmul.epilogue import Epilogue
-from npuviz.targets.neuroncore.compiler.lowerings import CannotLower
-from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.operators.matmul.matmul import require_floats
 from npuviz.targets.neuroncore.compiler.operators.matmul.panels import item_bytes, operand_dtype
-from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.compiler.operators.windows import (
     MAX_AXES,
     Span,
@@ -22,6 +20,8 @@ from npuviz.targets.neuroncore.compiler.operators.windows import (
     blocks,
     even_blocks,
 )
+from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
+from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS
 
 

@@ -6,7 +6,11 @@ from typing import TYPE_CHECKING
 
 from npuviz.program.graph import Graph, Node
 from npuviz.targets.neuroncore.compiler.operators.elementwise.channel_affine import parameter_keys
-from npuviz.targets.neuroncore.compiler.operators.elementwise.formulas import UNREAD_INPUTS, as_activation, emit
+from npuviz.targets.neuroncore.compiler.operators.elementwise.formulas import (
+    UNREAD_INPUTS,
+    as_activation,
+    emit,
+)
 from npuviz.targets.neuroncore.compiler.operators.elementwise.primitives import Operand, row_of
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.isa import Activation, Alu

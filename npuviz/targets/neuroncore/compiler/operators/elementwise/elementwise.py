@@ -6,14 +6,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from npuviz.program.graph import Node
-from npuviz.targets.neuroncore.compiler.operators.elementwise.cast import device_dtype, is_raw
-from npuviz.targets.neuroncore.compiler.operators.elementwise.channel_affine import parameter_keys, slope_and_offset
 from npuviz.targets.neuroncore.compiler.lowerings import CannotLower
-from npuviz.targets.neuroncore.compiler.operators.elementwise.formulas import FORMULAS, UNREAD_INPUTS
+from npuviz.targets.neuroncore.compiler.operators.elementwise.cast import device_dtype, is_raw
 from npuviz.targets.neuroncore.compiler.operators.elementwise.chain import TileRun
+from npuviz.targets.neuroncore.compiler.operators.elementwise.channel_affine import (
+    parameter_keys,
+    slope_and_offset,
+)
+from npuviz.targets.neuroncore.compiler.operators.elementwise.formulas import FORMULAS, UNREAD_INPUTS
+from npuviz.targets.neuroncore.compiler.operators.elementwise.iteration import MAX_WIDTH, Block, blocks
 from npuviz.targets.neuroncore.compiler.operators.elementwise.primitives import Operand
 from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
-from npuviz.targets.neuroncore.compiler.operators.elementwise.iteration import MAX_WIDTH, Block, blocks
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 
 if TYPE_CHECKING:

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from npuviz.program.graph import Graph, Node
-from npuviz.targets.neuroncore.compiler.operators.elementwise.cast import emit_cast
 from npuviz.targets.neuroncore.compiler.lowerings import CannotLower
 from npuviz.targets.neuroncore.compiler.operators.elementwise.arithmetic import ARITHMETIC, Formula
-from npuviz.targets.neuroncore.compiler.operators.elementwise.primitives import Operand
+from npuviz.targets.neuroncore.compiler.operators.elementwise.cast import emit_cast
 from npuviz.targets.neuroncore.compiler.operators.elementwise.functions import FUNCTIONS, single_activation
+from npuviz.targets.neuroncore.compiler.operators.elementwise.primitives import Operand
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.isa import Activation
 

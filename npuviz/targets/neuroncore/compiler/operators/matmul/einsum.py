@@ -7,11 +7,11 @@ from math import prod
 from npuviz.program.graph import Node
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
 from npuviz.targets.neuroncore.compiler.lowerings import CannotLower
-from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.operators.matmul.matmul import require_floats
-from npuviz.targets.neuroncore.compiler.operators.matmul.product import multiply
 from npuviz.targets.neuroncore.compiler.operators.matmul.panels import Matrix
+from npuviz.targets.neuroncore.compiler.operators.matmul.product import multiply
 from npuviz.targets.neuroncore.compiler.operators.windows import attribute_text, blocks
+from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Alu
 
 _MAX_ROWS = 4096

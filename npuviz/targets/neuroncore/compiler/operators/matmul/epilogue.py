@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from npuviz.program.graph import Node
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
-from npuviz.targets.neuroncore.compiler.operators.elementwise.formulas import as_activation
 from npuviz.targets.neuroncore.compiler.fusion import emit_epilogue
+from npuviz.targets.neuroncore.compiler.operators.elementwise.formulas import as_activation
 from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.isa import Activation, Alu

@@ -8,11 +8,11 @@ import numpy as np
 
 from npuviz.program.graph import Node
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
-from npuviz.targets.neuroncore.compiler.operators.matmul.epilogue import Epilogue, fetch_repeated
 from npuviz.targets.neuroncore.compiler.lowerings import CannotLower
-from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
-from npuviz.targets.neuroncore.compiler.operators.matmul.product import Finish, Region, multiply
+from npuviz.targets.neuroncore.compiler.operators.matmul.epilogue import Epilogue, fetch_repeated
 from npuviz.targets.neuroncore.compiler.operators.matmul.panels import FLOATS, Matrix, operand_dtype, recast
+from npuviz.targets.neuroncore.compiler.operators.matmul.product import Finish, Region, multiply
+from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.isa import Alu
 

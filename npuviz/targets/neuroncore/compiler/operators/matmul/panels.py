@@ -14,9 +14,9 @@ import numpy as np
 
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
+from npuviz.targets.neuroncore.compiler.operators.windows import blocks, even_blocks
 from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
-from npuviz.targets.neuroncore.compiler.operators.windows import blocks, even_blocks
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS
 
 FLOATS = ("float32", "bfloat16", "float16")

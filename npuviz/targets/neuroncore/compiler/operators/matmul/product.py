@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
-from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.operators.matmul.blocks import BANK_ELEMENTS, Blocks, choose_blocks
 from npuviz.targets.neuroncore.compiler.operators.matmul.panels import (
     Depth,
@@ -16,8 +15,9 @@ from npuviz.targets.neuroncore.compiler.operators.matmul.panels import (
     panel,
     spread_lanes,
 )
-from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.compiler.operators.windows import blocks
+from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
+from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Alu
 
 

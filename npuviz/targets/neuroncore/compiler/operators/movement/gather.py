@@ -12,9 +12,6 @@ import numpy as np
 from npuviz.program.graph import Node
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
 from npuviz.targets.neuroncore.compiler.lowerings import CannotLower
-from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
-from npuviz.targets.neuroncore.compiler.operators.movement.indices import dense, scaled, words, wrapped
-from npuviz.targets.neuroncore.compiler.operators.movement.maps import move_by_map, numbers
 from npuviz.targets.neuroncore.compiler.operators.movement.arguments import (
     axis_of,
     copy,
@@ -22,9 +19,12 @@ from npuviz.targets.neuroncore.compiler.operators.movement.arguments import (
     source,
     target,
 )
+from npuviz.targets.neuroncore.compiler.operators.movement.indices import dense, scaled, words, wrapped
+from npuviz.targets.neuroncore.compiler.operators.movement.maps import move_by_map, numbers
+from npuviz.targets.neuroncore.compiler.operators.windows import blocks
+from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.patterns.strides import dense_steps
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import ITEM_BYTES, View
-from npuviz.targets.neuroncore.compiler.operators.windows import blocks
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Alu
 
 ROW_BYTES = 16384

@@ -9,9 +9,6 @@ from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Node
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
 from npuviz.targets.neuroncore.compiler.lowerings import CannotLower
-from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
-from npuviz.targets.neuroncore.compiler.operators.movement.indices import EXACT_FLOAT, INT32_MAX, wrapped
-from npuviz.targets.neuroncore.compiler.operators.movement.maps import fill
 from npuviz.targets.neuroncore.compiler.operators.movement.arguments import (
     axis_of,
     copy,
@@ -20,7 +17,10 @@ from npuviz.targets.neuroncore.compiler.operators.movement.arguments import (
     source,
     target,
 )
+from npuviz.targets.neuroncore.compiler.operators.movement.indices import EXACT_FLOAT, INT32_MAX, wrapped
+from npuviz.targets.neuroncore.compiler.operators.movement.maps import fill
 from npuviz.targets.neuroncore.compiler.operators.windows import blocks
+from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Alu
 
 COLUMNS = 2048

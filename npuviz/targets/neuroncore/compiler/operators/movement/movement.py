@@ -12,8 +12,6 @@ from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Node
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
 from npuviz.targets.neuroncore.compiler.lowerings import CannotLower
-from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
-from npuviz.targets.neuroncore.compiler.operators.movement.maps import FILL, fill, move_by_map, numbers
 from npuviz.targets.neuroncore.compiler.operators.movement.arguments import (
     axis_of,
     copy,
@@ -25,7 +23,9 @@ from npuviz.targets.neuroncore.compiler.operators.movement.arguments import (
     target,
     text,
 )
+from npuviz.targets.neuroncore.compiler.operators.movement.maps import FILL, fill, move_by_map, numbers
 from npuviz.targets.neuroncore.compiler.operators.windows import blocks
+from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Alu
 
 FLOATS = frozenset(("float32", "float16", "bfloat16"))

@@ -12,10 +12,6 @@ from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Node
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
 from npuviz.targets.neuroncore.compiler.lowerings import CannotLower
-from npuviz.targets.neuroncore.compiler.operators.movement.gather import constant_of, product, row_numbers
-from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
-from npuviz.targets.neuroncore.compiler.operators.movement.indices import bases, scaled, words, wrapped
-from npuviz.targets.neuroncore.compiler.operators.movement.maps import fill
 from npuviz.targets.neuroncore.compiler.operators.movement.arguments import (
     axis_of,
     copy,
@@ -25,9 +21,13 @@ from npuviz.targets.neuroncore.compiler.operators.movement.arguments import (
     target,
     text,
 )
+from npuviz.targets.neuroncore.compiler.operators.movement.gather import constant_of, product, row_numbers
+from npuviz.targets.neuroncore.compiler.operators.movement.indices import bases, scaled, words, wrapped
+from npuviz.targets.neuroncore.compiler.operators.movement.maps import fill
+from npuviz.targets.neuroncore.compiler.operators.windows import blocks
+from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.patterns.strides import dense_steps
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import DTYPE_CODES, View
-from npuviz.targets.neuroncore.compiler.operators.windows import blocks
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Alu
 
 REDUCTIONS = {"add": Alu.ADD, "mul": Alu.MULTIPLY, "max": Alu.MAXIMUM, "min": Alu.MINIMUM}

@@ -11,7 +11,6 @@ import numpy as np
 from npuviz.program.graph import Node
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
 from npuviz.targets.neuroncore.compiler.lowerings import CannotLower
-from npuviz.targets.neuroncore.compiler.operators.movement.maps import move_by_map, numbers
 from npuviz.targets.neuroncore.compiler.operators.movement.arguments import (
     axis_of,
     ints,
@@ -19,8 +18,9 @@ from npuviz.targets.neuroncore.compiler.operators.movement.arguments import (
     source,
     target,
 )
-from npuviz.targets.neuroncore.compiler.patterns.tile_view import DTYPE_CODES
+from npuviz.targets.neuroncore.compiler.operators.movement.maps import move_by_map, numbers
 from npuviz.targets.neuroncore.compiler.operators.windows import blocks
+from npuviz.targets.neuroncore.compiler.patterns.tile_view import DTYPE_CODES
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Alu
 
 VALUE_DEPENDENT = "the size of the result depends on values"

@@ -5,13 +5,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from npuviz.program.graph import Node
-from npuviz.targets.neuroncore.compiler.operators.reduction.axis_tiles import store_as
+from npuviz.targets.neuroncore.compiler.lowerings import CannotLower
 from npuviz.targets.neuroncore.compiler.operators.elementwise.channel_affine import is_known
 from npuviz.targets.neuroncore.compiler.operators.elementwise.elementwise import home, lower_nodes
-from npuviz.targets.neuroncore.compiler.lowerings import CannotLower
-from npuviz.targets.neuroncore.compiler.operators.elementwise.primitives import binary, scalar, temporary
-from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.operators.elementwise.iteration import blocks
+from npuviz.targets.neuroncore.compiler.operators.elementwise.primitives import binary, scalar, temporary
 from npuviz.targets.neuroncore.compiler.operators.normalization.rows import (
     MAX_ROW,
     STATISTICS_CHUNK,
@@ -20,6 +18,8 @@ from npuviz.targets.neuroncore.compiler.operators.normalization.rows import (
     needed,
     statistics,
 )
+from npuviz.targets.neuroncore.compiler.operators.reduction.axis_tiles import store_as
+from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Alu
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from npuviz.program.graph import Node
-from npuviz.targets.neuroncore.compiler.operators.reduction.axis_tiles import AxisTile, axis_tiles
-from npuviz.targets.neuroncore.compiler.operators.elementwise.elementwise import home
 from npuviz.targets.neuroncore.compiler.lowerings import CannotLower
+from npuviz.targets.neuroncore.compiler.operators.elementwise.elementwise import home
 from npuviz.targets.neuroncore.compiler.operators.elementwise.primitives import binary, scalar, temporary
+from npuviz.targets.neuroncore.compiler.operators.reduction.axis_tiles import AxisTile, axis_tiles
 from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.isa import Activation, Alu, ReduceCmd

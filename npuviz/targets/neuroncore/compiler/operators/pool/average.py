@@ -5,7 +5,12 @@ import numpy as np
 from npuviz.program.graph import Node
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
 from npuviz.targets.neuroncore.compiler.operators.pool.pool import require_floats
-from npuviz.targets.neuroncore.compiler.operators.pool.sliding_reduction import Axes, pool_axes, slide, windows
+from npuviz.targets.neuroncore.compiler.operators.pool.sliding_reduction import (
+    Axes,
+    pool_axes,
+    slide,
+    windows,
+)
 from npuviz.targets.neuroncore.compiler.operators.windows import Axis, attribute_text, padding_after
 from npuviz.targets.neuroncore.isa import Alu
 

@@ -2,9 +2,8 @@
 
 from npuviz.program.graph import Node
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
-from npuviz.targets.neuroncore.compiler.operators.conv.inputs import step_slice
 from npuviz.targets.neuroncore.compiler.lowerings import CannotLower
-from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
+from npuviz.targets.neuroncore.compiler.operators.conv.inputs import step_slice
 from npuviz.targets.neuroncore.compiler.operators.matmul.panels import FLOATS, item_bytes
 from npuviz.targets.neuroncore.compiler.operators.pool.sliding_reduction import (
     Axes,
@@ -13,12 +12,12 @@ from npuviz.targets.neuroncore.compiler.operators.pool.sliding_reduction import 
     slide,
     windows,
 )
-from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.compiler.operators.windows import blocks, even_blocks
+from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
+from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Alu
 
 _LOWEST = {"int8": -128.0, "uint8": 0.0}
-_MAX_SCATTERED = 1 << 14
 
 
 def require_floats(b: Builder, node: Node) -> None:
@@ -164,53 +163,10 @@ def lower_global_pool(b: Builder, node: Node) -> None:
             b.store(target[first:end], result)
 
 
-def lower_max_unpool(b: Builder, node: Node) -> None:
-    """MaxUnpool: values go to their places by DMA, 128 at a time; everything else is zero."""
-    require_floats(b, node)
-    source, places, out = (b.hbm(tensor) for tensor in (*node.inputs[:2], node.outputs[0]))
-    shape = _unpooled_shape(node, source.shape)
-    if source.num_elements > _MAX_SCATTERED:
-        raise CannotLower(f"{source.num_elements} values to scatter one by one")
-    if any(small > large for small, large in zip(shape, out.shape, strict=True)):
-        raise CannotLower("an output smaller than what the windows cover")
-    target = out if shape == out.shape else b.scratch(shape, out.dtype)
-    _fill_zero(b, target)
-    lanes = next(n for n in range(NUM_PARTITIONS, 0, -1) if source.num_elements % n == 0)
-    values = b.fetch(source.reshape(lanes, -1), out.dtype)
-    index = b.fetch(places.reshape(lanes, -1))
-    for column in range(values.shape[0]):
-        only = slice(column, column + 1)
-        b.scatter(target.reshape(target.num_elements, 1), index[:, only], values[:, only])
-    if target is not out:
-        _fill_zero(b, out)
-        b.dma(out[tuple(slice(0, size) for size in shape)], target)
-
-
-def _unpooled_shape(node: Node, shape: tuple[int, ...]) -> tuple[int, ...]:
-    kernel = [int(value) for value in node.attributes["kernel_shape"]]
-    rank = len(kernel)
-    strides = [int(value) for value in node.attributes.get("strides") or [1] * rank]
-    pads = [int(value) for value in node.attributes.get("pads") or [0] * (2 * rank)]
-    sizes = [(shape[2 + i] - 1) * strides[i] + kernel[i] - pads[i] - pads[rank + i] for i in range(rank)]
-    return (*shape[:2], *sizes)
-
-
-def _fill_zero(b: Builder, target: HbmView) -> None:
-    flat = target.flatten()
-    lanes = next(n for n in range(NUM_PARTITIONS, 0, -1) if target.num_elements % n == 0)
-    table = flat.reshape(lanes, -1)
-    for first, end in blocks(table.shape[1], 4096):
-        with b.tiles():
-            zeros = b.sbuf(lanes, (end - first,), target.dtype)
-            b.memset(zeros, 0.0)
-            b.store(table[:, first:end], zeros)
-
-
 LOWERINGS = {
     "MaxPool": lower_max_pool,
     "LpPool": lower_lp_pool,
     "GlobalAveragePool": lower_global_pool,
     "GlobalMaxPool": lower_global_pool,
     "GlobalLpPool": lower_global_pool,
-    "MaxUnpool": lower_max_unpool,
 }

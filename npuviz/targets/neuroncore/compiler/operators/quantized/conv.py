@@ -8,7 +8,6 @@ from npuviz.program.graph import Node
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
 from npuviz.targets.neuroncore.compiler.operators.conv.conv import emit_convolution, stored_or_live
 from npuviz.targets.neuroncore.compiler.operators.matmul.epilogue import Epilogue
-from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.operators.quantized.requantize import (
     Requantize,
     centred,
@@ -16,6 +15,7 @@ from npuviz.targets.neuroncore.compiler.operators.quantized.requantize import (
     require_bytes,
     require_exact,
 )
+from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 
 
 def lower_conv_integer(b: Builder, node: Node) -> None:

@@ -7,9 +7,8 @@ import numpy as np
 
 from npuviz.program.graph import Node
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
-from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
-from npuviz.targets.neuroncore.compiler.operators.matmul.product import Region, multiply
 from npuviz.targets.neuroncore.compiler.operators.matmul.panels import Matrix
+from npuviz.targets.neuroncore.compiler.operators.matmul.product import Region, multiply
 from npuviz.targets.neuroncore.compiler.operators.quantized.requantize import (
     OPERAND_DTYPE,
     Requantize,
@@ -17,6 +16,7 @@ from npuviz.targets.neuroncore.compiler.operators.quantized.requantize import (
     require_bytes,
     require_exact,
 )
+from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 
 

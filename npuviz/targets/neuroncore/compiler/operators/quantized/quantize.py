@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from npuviz.program.graph import Node
+from npuviz.targets.neuroncore.compiler.lowerings import CannotLower
 from npuviz.targets.neuroncore.compiler.operators.elementwise.cast import (
     SMALL_FLOATS,
     SMALL_INTEGERS,
@@ -14,7 +15,7 @@ from npuviz.targets.neuroncore.compiler.operators.elementwise.cast import (
     is_raw,
 )
 from npuviz.targets.neuroncore.compiler.operators.elementwise.elementwise import home
-from npuviz.targets.neuroncore.compiler.lowerings import CannotLower
+from npuviz.targets.neuroncore.compiler.operators.elementwise.iteration import blocks
 from npuviz.targets.neuroncore.compiler.operators.elementwise.primitives import (
     WIDE,
     binary,
@@ -25,7 +26,6 @@ from npuviz.targets.neuroncore.compiler.operators.elementwise.primitives import 
     widened,
 )
 from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
-from npuviz.targets.neuroncore.compiler.operators.elementwise.iteration import blocks
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.isa import Alu
 

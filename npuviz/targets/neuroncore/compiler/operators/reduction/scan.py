@@ -4,10 +4,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from npuviz.program.graph import Node
-from npuviz.targets.neuroncore.compiler.operators.reduction.axis_tiles import axis_tiles
-from npuviz.targets.neuroncore.compiler.operators.elementwise.elementwise import home
 from npuviz.targets.neuroncore.compiler.lowerings import CannotLower
+from npuviz.targets.neuroncore.compiler.operators.elementwise.elementwise import home
 from npuviz.targets.neuroncore.compiler.operators.elementwise.primitives import WIDE, binary
+from npuviz.targets.neuroncore.compiler.operators.reduction.axis_tiles import axis_tiles
 from npuviz.targets.neuroncore.compiler.operators.reduction.reduction import constant_input
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.isa import Alu

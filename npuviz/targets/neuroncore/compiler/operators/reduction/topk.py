@@ -7,12 +7,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from npuviz.program.graph import Node
-from npuviz.targets.neuroncore.compiler.operators.reduction.axis_tiles import axis_tiles, split_at, store_as
-from npuviz.targets.neuroncore.compiler.operators.elementwise.elementwise import home
 from npuviz.targets.neuroncore.compiler.lowerings import CannotLower
-from npuviz.targets.neuroncore.compiler.operators.elementwise.primitives import WIDE, binary, scalar, temporary, where
-from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
+from npuviz.targets.neuroncore.compiler.operators.elementwise.elementwise import home
+from npuviz.targets.neuroncore.compiler.operators.elementwise.primitives import (
+    WIDE,
+    binary,
+    scalar,
+    temporary,
+    where,
+)
 from npuviz.targets.neuroncore.compiler.operators.normalization.softmax import along_axis, ramp, reduce_axis
+from npuviz.targets.neuroncore.compiler.operators.reduction.axis_tiles import axis_tiles, split_at, store_as
+from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Alu
 

@@ -11,12 +11,18 @@ from itertools import product
 from npuviz.program.graph import Node
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
 from npuviz.targets.neuroncore.compiler.lowerings import CannotLower
-from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
+from npuviz.targets.neuroncore.compiler.operators.movement.arguments import (
+    copy,
+    integer,
+    source,
+    target,
+    text,
+)
 from npuviz.targets.neuroncore.compiler.operators.movement.indices import EXACT_FLOAT
-from npuviz.targets.neuroncore.compiler.operators.movement.arguments import copy, integer, source, target, text
 from npuviz.targets.neuroncore.compiler.operators.sampling.resize import FLOATS
-from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.compiler.operators.windows import blocks
+from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
+from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Alu
 
 MODES = {"bilinear": "linear", "linear": "linear", "nearest": "nearest", "bicubic": "cubic", "cubic": "cubic"}

@@ -8,8 +8,6 @@ from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Node
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
 from npuviz.targets.neuroncore.compiler.lowerings import CannotLower
-from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
-from npuviz.targets.neuroncore.compiler.operators.movement.maps import MAX_ELEMENTS, fill, move_by_map
 from npuviz.targets.neuroncore.compiler.operators.movement.arguments import (
     axis_of,
     copy,
@@ -21,9 +19,11 @@ from npuviz.targets.neuroncore.compiler.operators.movement.arguments import (
     target,
     text,
 )
+from npuviz.targets.neuroncore.compiler.operators.movement.maps import MAX_ELEMENTS, fill, move_by_map
 from npuviz.targets.neuroncore.compiler.operators.sampling.resize_weights import AxisResize
-from npuviz.targets.neuroncore.compiler.patterns.strides import dense_steps
 from npuviz.targets.neuroncore.compiler.operators.windows import blocks
+from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
+from npuviz.targets.neuroncore.compiler.patterns.strides import dense_steps
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS
 
 COLUMNS = 512

@@ -3,13 +3,18 @@
 import numpy as np
 
 from npuviz.program.graph import Node
-from npuviz.targets.neuroncore.compiler.operators.sampling.bilinear import EXACT_INDEX, Neighbour, clamped_to_border, sample
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
 from npuviz.targets.neuroncore.compiler.lowerings import CannotLower
-from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.operators.matmul.matmul import require_floats
-from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
+from npuviz.targets.neuroncore.compiler.operators.sampling.bilinear import (
+    EXACT_INDEX,
+    Neighbour,
+    clamped_to_border,
+    sample,
+)
 from npuviz.targets.neuroncore.compiler.operators.windows import attribute_text, blocks
+from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
+from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Alu
 
 _MAX_REGIONS = 512

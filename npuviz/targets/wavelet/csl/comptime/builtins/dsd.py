@@ -9,10 +9,8 @@ from npuviz.targets.wavelet.csl.comptime import types as t
 from npuviz.targets.wavelet.csl.comptime.builtins.ids import CHOICES, choice_of, settings_of
 from npuviz.targets.wavelet.csl.comptime.builtins.table import builtin, registry
 from npuviz.targets.wavelet.csl.comptime.builtins.values import check_range
-from npuviz.targets.wavelet.csl.syntax.errors import CslError, NotComptime
 from npuviz.targets.wavelet.csl.comptime.expressions import boolean_of, integer_of, similar
 from npuviz.targets.wavelet.csl.comptime.scope import FifoSetting, RuntimeLocal, Scope
-from npuviz.targets.wavelet.csl.syntax.tree import BuiltinCall, Expression, Name, Span
 from npuviz.targets.wavelet.csl.comptime.values import (
     DsdValue,
     FifoValue,
@@ -23,6 +21,8 @@ from npuviz.targets.wavelet.csl.comptime.values import (
     StructValue,
     Value,
 )
+from npuviz.targets.wavelet.csl.syntax.errors import CslError, NotComptime
+from npuviz.targets.wavelet.csl.syntax.tree import BuiltinCall, Expression, Name, Span
 
 if TYPE_CHECKING:
     from npuviz.targets.wavelet.csl.comptime.evaluator import Comptime

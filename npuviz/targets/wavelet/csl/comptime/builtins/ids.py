@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from npuviz.targets.wavelet.kernels import isa
-from npuviz.targets.wavelet.csl.syntax import tree
 from npuviz.targets.wavelet.csl.comptime import types as t
 from npuviz.targets.wavelet.csl.comptime.builtins.table import builtin, registry
 from npuviz.targets.wavelet.csl.comptime.builtins.values import check_range
-from npuviz.targets.wavelet.csl.syntax.errors import CslError
 from npuviz.targets.wavelet.csl.comptime.expressions import integer_of, similar
 from npuviz.targets.wavelet.csl.comptime.scope import (
     DsrSetting,
@@ -19,7 +16,6 @@ from npuviz.targets.wavelet.csl.comptime.scope import (
     Scope,
     TaskBinding,
 )
-from npuviz.targets.wavelet.csl.syntax.tree import BuiltinCall, Expression, Span
 from npuviz.targets.wavelet.csl.comptime.values import (
     TRUE,
     VOID,
@@ -30,6 +26,10 @@ from npuviz.targets.wavelet.csl.comptime.values import (
     StructValue,
     Value,
 )
+from npuviz.targets.wavelet.csl.syntax import tree
+from npuviz.targets.wavelet.csl.syntax.errors import CslError
+from npuviz.targets.wavelet.csl.syntax.tree import BuiltinCall, Expression, Span
+from npuviz.targets.wavelet.kernels import isa
 
 if TYPE_CHECKING:
     from npuviz.targets.wavelet.csl.comptime.evaluator import Comptime

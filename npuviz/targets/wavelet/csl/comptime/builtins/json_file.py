@@ -8,10 +8,18 @@ from typing import TYPE_CHECKING, Any
 from npuviz.targets.wavelet.csl.comptime import types as t
 from npuviz.targets.wavelet.csl.comptime.builtins.table import builtin
 from npuviz.targets.wavelet.csl.comptime.builtins.values import string_of
-from npuviz.targets.wavelet.csl.syntax.errors import CslError
 from npuviz.targets.wavelet.csl.comptime.scope import Scope
+from npuviz.targets.wavelet.csl.comptime.values import (
+    FALSE,
+    TRUE,
+    Scalar,
+    StringValue,
+    Value,
+    anonymous,
+    tuple_of,
+)
+from npuviz.targets.wavelet.csl.syntax.errors import CslError
 from npuviz.targets.wavelet.csl.syntax.tree import BuiltinCall, Span
-from npuviz.targets.wavelet.csl.comptime.values import FALSE, TRUE, Scalar, StringValue, Value, anonymous, tuple_of
 
 if TYPE_CHECKING:
     from npuviz.targets.wavelet.csl.comptime.evaluator import Comptime

@@ -7,13 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from npuviz.targets.wavelet.csl.comptime import coercion
-from npuviz.targets.wavelet.csl.syntax import tree
 from npuviz.targets.wavelet.csl.comptime import types as t
 from npuviz.targets.wavelet.csl.comptime.builtins.table import builtin
-from npuviz.targets.wavelet.csl.syntax.errors import CslError
 from npuviz.targets.wavelet.csl.comptime.expressions import boolean_of, integer_of, similar
 from npuviz.targets.wavelet.csl.comptime.scope import Scope
-from npuviz.targets.wavelet.csl.syntax.tree import BuiltinCall, Span
 from npuviz.targets.wavelet.csl.comptime.values import (
     FALSE,
     TRUE,
@@ -33,6 +30,9 @@ from npuviz.targets.wavelet.csl.comptime.values import (
     make_array,
     tuple_of,
 )
+from npuviz.targets.wavelet.csl.syntax import tree
+from npuviz.targets.wavelet.csl.syntax.errors import CslError
+from npuviz.targets.wavelet.csl.syntax.tree import BuiltinCall, Span
 
 if TYPE_CHECKING:
     from npuviz.targets.wavelet.csl.comptime.evaluator import Comptime

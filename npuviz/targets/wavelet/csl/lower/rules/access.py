@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from npuviz.targets.wavelet.kernels import isa
-from npuviz.targets.wavelet.csl.syntax import tree
 from npuviz.targets.wavelet.csl.comptime import types as t
-from npuviz.targets.wavelet.csl.lower.dispatch import expression, lower, lower_held
-from npuviz.targets.wavelet.csl.syntax.errors import CslError
-from npuviz.targets.wavelet.csl.lower.function import FunctionLowering, is_aggregate
-from npuviz.targets.wavelet.csl.lower.operands import Held, Known, Local, Operand, Parts, Place
 from npuviz.targets.wavelet.csl.comptime.scope import Entry
 from npuviz.targets.wavelet.csl.comptime.values import (
     ArrayValue,
@@ -22,6 +16,12 @@ from npuviz.targets.wavelet.csl.comptime.values import (
     StructValue,
     Value,
 )
+from npuviz.targets.wavelet.csl.lower.dispatch import expression, lower, lower_held
+from npuviz.targets.wavelet.csl.lower.function import FunctionLowering, is_aggregate
+from npuviz.targets.wavelet.csl.lower.operands import Held, Known, Local, Operand, Parts, Place
+from npuviz.targets.wavelet.csl.syntax import tree
+from npuviz.targets.wavelet.csl.syntax.errors import CslError
+from npuviz.targets.wavelet.kernels import isa
 
 
 @expression(tree.Name)

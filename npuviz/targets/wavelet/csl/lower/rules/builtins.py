@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from npuviz.targets.wavelet.kernels import isa
-from npuviz.targets.wavelet.csl.syntax import tree
 from npuviz.targets.wavelet.csl.comptime import types as t
+from npuviz.targets.wavelet.csl.comptime.values import StringValue, TypeValue, Value
 from npuviz.targets.wavelet.csl.lower.dispatch import (
     BUILTINS,
     arguments,
@@ -17,14 +16,15 @@ from npuviz.targets.wavelet.csl.lower.dispatch import (
     type_of,
 )
 from npuviz.targets.wavelet.csl.lower.emitter import Label
-from npuviz.targets.wavelet.csl.syntax.errors import CslError
+from npuviz.targets.wavelet.csl.lower.function import FunctionLowering, is_aggregate
+from npuviz.targets.wavelet.csl.lower.operands import VOID_HELD, Held, Known, Operand, Span
 from npuviz.targets.wavelet.csl.lower.rules.access import base_of, member_of
 from npuviz.targets.wavelet.csl.lower.rules.expressions import branch
-from npuviz.targets.wavelet.csl.lower.function import FunctionLowering, is_aggregate
 from npuviz.targets.wavelet.csl.lower.rules.ids import id_operand
-from npuviz.targets.wavelet.csl.lower.operands import VOID_HELD, Held, Known, Operand, Span
 from npuviz.targets.wavelet.csl.lower.trial import probe_type
-from npuviz.targets.wavelet.csl.comptime.values import StringValue, TypeValue, Value
+from npuviz.targets.wavelet.csl.syntax import tree
+from npuviz.targets.wavelet.csl.syntax.errors import CslError
+from npuviz.targets.wavelet.kernels import isa
 
 _SYSTEM_RESULTS: dict[int, t.Type] = {
     isa.S_RANDOM16: t.U16,

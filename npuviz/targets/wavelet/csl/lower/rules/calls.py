@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from npuviz.targets.wavelet.kernels import isa
-from npuviz.targets.wavelet.csl.syntax import tree
 from npuviz.targets.wavelet.csl.comptime import types as t
+from npuviz.targets.wavelet.csl.comptime.scope import RuntimeLocal, Scope
+from npuviz.targets.wavelet.csl.comptime.values import FunctionValue, Global, StructValue, Value
 from npuviz.targets.wavelet.csl.lower.dispatch import expression, lower, lower_as
-from npuviz.targets.wavelet.csl.syntax.errors import CslError, NotComptime
-from npuviz.targets.wavelet.csl.lower.rules.access import base_of
 from npuviz.targets.wavelet.csl.lower.function import FunctionLowering, is_aggregate
 from npuviz.targets.wavelet.csl.lower.memo import Read
 from npuviz.targets.wavelet.csl.lower.operands import VOID_HELD, Held, Known, Operand, Parts, Place
-from npuviz.targets.wavelet.csl.comptime.scope import RuntimeLocal, Scope
+from npuviz.targets.wavelet.csl.lower.rules.access import base_of
 from npuviz.targets.wavelet.csl.lower.specialisation import Binding, Fixed, Passed, Pieces, Specialisation
-from npuviz.targets.wavelet.csl.comptime.values import FunctionValue, Global, StructValue, Value
+from npuviz.targets.wavelet.csl.syntax import tree
+from npuviz.targets.wavelet.csl.syntax.errors import CslError, NotComptime
+from npuviz.targets.wavelet.kernels import isa
 
 MAX_PIECES = 64
 """Run-time parts of an anonymous struct that one argument may have."""

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from npuviz.targets.wavelet import isa
-from npuviz.targets.wavelet.kernels import isa as k
-from npuviz.targets.wavelet.csl.syntax import tree
 from npuviz.targets.wavelet.csl.comptime import types as t
+from npuviz.targets.wavelet.csl.comptime.values import PointerValue, Scalar, StructValue, tuple_of
 from npuviz.targets.wavelet.csl.lower.dispatch import (
     arguments,
     builtin,
@@ -14,11 +13,12 @@ from npuviz.targets.wavelet.csl.lower.dispatch import (
     lower_held,
     type_of,
 )
-from npuviz.targets.wavelet.csl.syntax.errors import CslError
-from npuviz.targets.wavelet.csl.lower.rules.access import base_of
 from npuviz.targets.wavelet.csl.lower.function import FunctionLowering
 from npuviz.targets.wavelet.csl.lower.operands import Held, Known, Operand, Parts, Place
-from npuviz.targets.wavelet.csl.comptime.values import PointerValue, Scalar, StructValue, tuple_of
+from npuviz.targets.wavelet.csl.lower.rules.access import base_of
+from npuviz.targets.wavelet.csl.syntax import tree
+from npuviz.targets.wavelet.csl.syntax.errors import CslError
+from npuviz.targets.wavelet.kernels import isa as k
 
 NO_QUEUE = 15
 NO_COLOR = 31

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from npuviz.targets.wavelet.kernels import isa
 from npuviz.targets.wavelet.csl.comptime import operators
-from npuviz.targets.wavelet.csl.syntax import tree
 from npuviz.targets.wavelet.csl.comptime import types as t
+from npuviz.targets.wavelet.csl.comptime.values import Scalar, Value
 from npuviz.targets.wavelet.csl.lower.dispatch import expression, lower, lower_as, lower_held, lower_statement
 from npuviz.targets.wavelet.csl.lower.emitter import Label
-from npuviz.targets.wavelet.csl.syntax.errors import CslError
 from npuviz.targets.wavelet.csl.lower.function import FunctionLowering, Target, is_aggregate
 from npuviz.targets.wavelet.csl.lower.operands import VOID_HELD, Held, Known, Local, Operand, Parts, Place
 from npuviz.targets.wavelet.csl.lower.trial import probe_type
-from npuviz.targets.wavelet.csl.comptime.values import Scalar, Value
+from npuviz.targets.wavelet.csl.syntax import tree
+from npuviz.targets.wavelet.csl.syntax.errors import CslError
+from npuviz.targets.wavelet.kernels import isa
 
 _ARITHMETIC = {
     "+": isa.OP_ADD,

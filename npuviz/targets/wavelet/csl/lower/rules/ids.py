@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from npuviz.targets.wavelet.kernels import isa
-from npuviz.targets.wavelet.csl.syntax import tree
 from npuviz.targets.wavelet.csl.comptime import types as t
+from npuviz.targets.wavelet.csl.comptime.values import FunctionValue
 from npuviz.targets.wavelet.csl.lower.dispatch import lower
-from npuviz.targets.wavelet.csl.syntax.errors import CslError
-from npuviz.targets.wavelet.csl.lower.rules.calls import callee_of
 from npuviz.targets.wavelet.csl.lower.function import FunctionLowering
 from npuviz.targets.wavelet.csl.lower.memo import Read
 from npuviz.targets.wavelet.csl.lower.operands import Known, Operand
-from npuviz.targets.wavelet.csl.comptime.values import FunctionValue
+from npuviz.targets.wavelet.csl.lower.rules.calls import callee_of
+from npuviz.targets.wavelet.csl.syntax import tree
+from npuviz.targets.wavelet.csl.syntax.errors import CslError
+from npuviz.targets.wavelet.kernels import isa
 
 
 def id_operand(f: FunctionLowering, node: tree.Expression) -> tuple[int, int]:

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from npuviz.targets.wavelet.kernels import isa
-from npuviz.targets.wavelet.csl.lower import free_names
-from npuviz.targets.wavelet.csl.syntax import tree
 from npuviz.targets.wavelet.csl.comptime import types as t
+from npuviz.targets.wavelet.csl.comptime.values import (
+    ArrayValue,
+    Cell,
+    RangeValue,
+    Scalar,
+    StructValue,
+    Value,
+)
+from npuviz.targets.wavelet.csl.lower import free_names
 from npuviz.targets.wavelet.csl.lower.dispatch import lower, lower_statement, statement
 from npuviz.targets.wavelet.csl.lower.emitter import Label
-from npuviz.targets.wavelet.csl.syntax.errors import CslError
-from npuviz.targets.wavelet.csl.lower.rules.expressions import branch, settled
 from npuviz.targets.wavelet.csl.lower.function import FunctionLowering, Target, is_aggregate
 from npuviz.targets.wavelet.csl.lower.operands import Held, Known, Parts, Place, Span
-from npuviz.targets.wavelet.csl.comptime.values import ArrayValue, Cell, RangeValue, Scalar, StructValue, Value
+from npuviz.targets.wavelet.csl.lower.rules.expressions import branch, settled
+from npuviz.targets.wavelet.csl.syntax import tree
+from npuviz.targets.wavelet.csl.syntax.errors import CslError
+from npuviz.targets.wavelet.kernels import isa
 
 MAX_UNROLLED = 10_000
 """Rounds of a compile-time loop in a function body."""

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from npuviz.targets.wavelet.kernels import isa
-from npuviz.targets.wavelet.csl.syntax import tree
 from npuviz.targets.wavelet.csl.comptime import types as t
+from npuviz.targets.wavelet.csl.comptime.values import FunctionValue
 from npuviz.targets.wavelet.csl.lower.dispatch import builtin, lower
 from npuviz.targets.wavelet.csl.lower.emitter import Label
-from npuviz.targets.wavelet.csl.syntax.errors import CslError
-from npuviz.targets.wavelet.csl.lower.rules.calls import callee_of, note_call
 from npuviz.targets.wavelet.csl.lower.function import FunctionLowering, is_aggregate
 from npuviz.targets.wavelet.csl.lower.operands import VOID_HELD, Held, Operand, Place
+from npuviz.targets.wavelet.csl.lower.rules.calls import callee_of, note_call
 from npuviz.targets.wavelet.csl.lower.specialisation import Passed
-from npuviz.targets.wavelet.csl.comptime.values import FunctionValue
+from npuviz.targets.wavelet.csl.syntax import tree
+from npuviz.targets.wavelet.csl.syntax.errors import CslError
+from npuviz.targets.wavelet.kernels import isa
 
 
 def _is_vector(kind: t.Type) -> bool:

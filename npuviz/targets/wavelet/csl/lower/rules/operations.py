@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from npuviz.targets.wavelet.kernels import isa as k
-from npuviz.targets.wavelet.csl.syntax import tree
 from npuviz.targets.wavelet.csl.comptime import types as t
+from npuviz.targets.wavelet.csl.comptime.values import Scalar, StructValue
 from npuviz.targets.wavelet.csl.lower.dispatch import arguments, builtin, lower
-from npuviz.targets.wavelet.csl.syntax.errors import CslError
-from npuviz.targets.wavelet.csl.lower.rules.dsd import known_choice, known_flag, struct_fields
 from npuviz.targets.wavelet.csl.lower.function import FunctionLowering
-from npuviz.targets.wavelet.csl.lower.rules.ids import id_of, id_operand
 from npuviz.targets.wavelet.csl.lower.operands import VOID_HELD, Held, Known, Operand
 from npuviz.targets.wavelet.csl.lower.operation_forms import OPERATIONS, DsdOperation, describe_forms
-from npuviz.targets.wavelet.csl.comptime.values import Scalar, StructValue
+from npuviz.targets.wavelet.csl.lower.rules.dsd import known_choice, known_flag, struct_fields
+from npuviz.targets.wavelet.csl.lower.rules.ids import id_of, id_operand
+from npuviz.targets.wavelet.csl.syntax import tree
+from npuviz.targets.wavelet.csl.syntax.errors import CslError
+from npuviz.targets.wavelet.kernels import isa as k
 
 _SETTINGS = frozenset(
     (

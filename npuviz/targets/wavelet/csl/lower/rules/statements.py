@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from npuviz.targets.wavelet.kernels import isa
-from npuviz.targets.wavelet.csl.lower import free_names
-from npuviz.targets.wavelet.csl.syntax import tree
 from npuviz.targets.wavelet.csl.comptime import types as t
+from npuviz.targets.wavelet.csl.comptime.values import (
+    Cell,
+    Scalar,
+    VoidValue,
+)
+from npuviz.targets.wavelet.csl.lower import free_names
 from npuviz.targets.wavelet.csl.lower.dispatch import (
     lower,
     lower_as,
@@ -15,7 +18,9 @@ from npuviz.targets.wavelet.csl.lower.dispatch import (
     type_of,
 )
 from npuviz.targets.wavelet.csl.lower.emitter import Label
-from npuviz.targets.wavelet.csl.syntax.errors import CslError
+from npuviz.targets.wavelet.csl.lower.function import FunctionLowering, Target, is_aggregate
+from npuviz.targets.wavelet.csl.lower.operands import Held, Known, Local, Operand, Place
+from npuviz.targets.wavelet.csl.lower.operation_forms import OPERATIONS
 from npuviz.targets.wavelet.csl.lower.rules.expressions import (
     branch,
     decided,
@@ -25,15 +30,10 @@ from npuviz.targets.wavelet.csl.lower.rules.expressions import (
     settled,
     switch,
 )
-from npuviz.targets.wavelet.csl.lower.function import FunctionLowering, Target, is_aggregate
 from npuviz.targets.wavelet.csl.lower.rules.operations import lower_operation
-from npuviz.targets.wavelet.csl.lower.operands import Held, Known, Local, Operand, Place
-from npuviz.targets.wavelet.csl.lower.operation_forms import OPERATIONS
-from npuviz.targets.wavelet.csl.comptime.values import (
-    Cell,
-    Scalar,
-    VoidValue,
-)
+from npuviz.targets.wavelet.csl.syntax import tree
+from npuviz.targets.wavelet.csl.syntax.errors import CslError
+from npuviz.targets.wavelet.kernels import isa
 
 
 @statement(tree.Block)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from npuviz.targets.neuroncore.compiler.operators.elementwise.formulas import FORMULAS
-from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.operators.elementwise.iteration import blocks
+from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from tests.targets.neuroncore.compiler.on_machine import check_node, run_node
 
 SPECIAL = np.array(
