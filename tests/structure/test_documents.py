@@ -1,6 +1,7 @@
 """The pages name what the program has."""
 
 import re
+import tomllib
 from pathlib import Path
 
 from npuviz.cli.main import SUBCOMMANDS
@@ -35,6 +36,24 @@ def test_links_of_the_readme_exist():
 def test_every_page_is_in_the_navigation():
     navigation = (ROOT / "mkdocs.yml").read_text()
     assert [page.name for page in DOCS.glob("*.md") if page.name not in navigation] == []
+
+
+def test_the_picture_of_the_layers_is_the_contract():
+    text = (DOCS / "architecture.md").read_text()
+    picture = text.partition("## Who may import whom")[2].split("```")[1].strip().splitlines()
+    drawn = [re.split(r"\s{2,}", line)[0] for line in picture]
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    assert drawn == contracts[0]["layers"]
+
+
+def test_a_page_shows_the_layout_of_every_record():
+    text = (DOCS / "records.md").read_text()
+    files = [
+        path.relative_to(ROOT) for path in (ROOT / "npuviz").rglob("*.py") if " = Record(" in path.read_text()
+    ]
+    assert files
+    packages = [name.replace(".", "/") for name in re.findall(r"<!-- records: (\S+) -->", text)]
+    assert [file for file in files if not any(file.is_relative_to(package) for package in packages)] == []
 
 
 def test_every_deviation_is_in_the_table():
