@@ -4,18 +4,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from npuviz.base.errors import TargetError, UsageError
-from npuviz.base.names import printable
+from npuviz.base.errors import TargetError
 from npuviz.base.progress import Progress
-from npuviz.formats.layer_times import beside, read_layer_times
-from npuviz.onnx.inputs import draw_inputs
-from npuviz.onnx.reader import read_model
-from npuviz.program.program import Note, Program
+from npuviz.program.program import Program
 from npuviz.sim.machine import Machine
 from npuviz.sim.target import CheckResult, LoadRequest
-from npuviz.targets.rk3588.compiler.compiled import Compiled
-from npuviz.targets.rk3588.machine.payload import Payload, fingerprint
-from npuviz.targets.rk3588.spec import PRESETS, SETTINGS, RknnSpec, make_spec
+from npuviz.targets.rk3588.spec import PRESETS
+
+# What compiles, runs or checks is imported where it is used: every target is loaded to find the one that
+# takes a file.
 
 _STREAMS = (".regcmd", ".rknn")
 
@@ -48,14 +45,16 @@ class RknnTarget:
 
     def load(self, request: LoadRequest, progress: Progress) -> tuple[Any, Program]:
         """Read, and compile what is not compiled yet; see the contract."""
-        spec, notes, compiled = _compiled(request, progress)
-        return spec, _program(request, spec, notes, compiled)
+        from npuviz.targets.rk3588.load.loader import load
+
+        return load(request, progress)
 
     def compile(self, request: LoadRequest, out: Path, progress: Progress) -> str:
         """Write a model's register command streams; returns a sentence about them."""
         from npuviz.targets.rk3588.compiler.writer import write_compiled
+        from npuviz.targets.rk3588.load.loader import compile_request
 
-        _, _, compiled = _compiled(request, progress)
+        _, _, compiled = compile_request(request, progress)
         return write_compiled(compiled, out)
 
     def build(self, spec: Any, program: Program) -> Machine:
@@ -81,51 +80,6 @@ class RknnTarget:
         from npuviz.targets.rk3588.machine.warm_up import warm_up
 
         warm_up(progress)
-
-
-def _compiled(request: LoadRequest, progress: Progress) -> tuple[RknnSpec, tuple[Note, ...], Compiled]:
-    own = {key: value for key, value in request.settings.items() if key in SETTINGS.names}
-    spec, notes = make_spec(request.preset, request.config, own)
-    rest = {key: value for key, value in request.settings.items() if key not in own}
-    if request.path.suffix.lower() == ".onnx":
-        from npuviz.targets.rk3588.compiler.compile import compile_graph
-
-        dimensions: dict[str, int] = {}
-        for name, text in rest.items():
-            try:
-                dimensions[name] = int(text)
-            except ValueError:
-                raise SETTINGS.unknown(name) from None
-        graph = read_model(request.path, dimensions, optimize=True, progress=progress)
-        return spec, notes, compile_graph(graph, spec, progress)
-    for name in rest:
-        raise SETTINGS.unknown(name)
-    from npuviz.targets.rk3588.load.loader import load_file
-
-    return spec, notes, load_file(request.path, spec)
-
-
-def _program(request: LoadRequest, spec: RknnSpec, notes: tuple[Note, ...], compiled: Compiled) -> Program:
-    from npuviz.targets.rk3588.view.listing import RknnListing
-
-    graph = compiled.graph
-    if request.inputs and not graph.inputs:
-        raise UsageError("--input: the file does not name its inputs")
-    table = beside(request.path)
-    measured = read_layer_times(table) if table is not None else {}
-    payload = Payload(compiled.tables, draw_inputs(graph, request.inputs, request.seed), measured)
-    assumed = tuple(Note("warning", "assumed", text) for text in graph.assumptions)
-    return Program(
-        target=RknnTarget.id,
-        title=printable(request.path.name.split(".")[0]),
-        graph=graph,
-        listing=RknnListing(compiled.tables, spec),
-        memory_map=compiled.memory_map,
-        notes=(*notes, *assumed, *compiled.notes),
-        placement=compiled.placement,
-        payload=payload,
-        fingerprint=fingerprint(payload, graph, repr(spec)),
-    )
 
 
 TARGET = RknnTarget()

@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from npuviz.targets.systolic.kernels import program_records as tk
+
 
 @dataclass(frozen=True)
 class SystolicTables:
@@ -25,3 +27,33 @@ class SystolicTables:
     layer_names: tuple[str, ...]
     values: Any = None
     edges: np.ndarray = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int64))
+
+
+def assign_cores(tables: SystolicTables, num_cores: int) -> np.ndarray:
+    """Core of every tile under the `simple` scheduler: int32 (tiles,).
+
+    A preset core c of layer number L (1-based, counted over the whole run) goes to (c + L) mod cores;
+    tiles without one are dealt round robin by a counter that lives for the whole run.
+    """
+    tiles = tables.tiles
+    preset = tiles[:, tk.T_CORE]
+    is_dealt = preset < 0
+    dealt = np.cumsum(is_dealt) - 1
+    core = np.where(is_dealt, dealt, preset + tiles[:, tk.T_LAYER] + 1) % num_cores
+    return core.astype(np.int32)
+
+
+@dataclass(frozen=True, slots=True)
+class RequestPlan:
+    """One request for a model: what a latency is reported for.
+
+    arrival   core cycle in which it arrives
+    launches  the launches that serve it, in order; a batch of language requests shares launches
+    prompt, output  tokens (language models), else 0
+    """
+
+    name: str
+    arrival: int
+    launches: tuple[int, ...]
+    prompt: int = 0
+    output: int = 0

@@ -11,7 +11,7 @@ from npuviz.base.progress import NoProgress
 from npuviz.targets.systolic.compiler.compiled import Compiled
 from npuviz.targets.systolic.compiler.template import Rows
 from npuviz.targets.systolic.kernels import program_records as tk
-from npuviz.targets.systolic.load.parity import load_parity
+from npuviz.targets.systolic.load.loader import compile_file
 from npuviz.targets.systolic.spec import SystolicSpec, make_spec
 from npuviz.targets.systolic.tables import SystolicTables
 
@@ -54,7 +54,7 @@ def compile_row(config: str, models_list: str) -> tuple[Compiled, SystolicSpec]:
     """Compile a row with simple DRAM and simple network."""
     settings = {"mode": "parity", "dram_type": "simple", "icnt_type": "simple"}
     spec, _ = make_spec(config=ONNXIM / "configs" / f"{config}.json", settings=settings)
-    return load_parity(ONNXIM / "model_lists" / f"{models_list}.json", spec, {}, NoProgress()), spec
+    return compile_file(ONNXIM / "model_lists" / f"{models_list}.json", spec, {}, NoProgress()), spec
 
 
 def count_requests(tables: SystolicTables, req_size: int) -> dict[str, int]:

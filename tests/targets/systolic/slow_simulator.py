@@ -10,11 +10,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from npuviz.sim.dram.device import DramDevice
-from npuviz.targets.systolic.compiler.builder import assign_cores
 from npuviz.targets.systolic.compiler.template import Rows
 from npuviz.targets.systolic.kernels import program_records as tk
 from npuviz.targets.systolic.spec import SystolicSpec
-from npuviz.targets.systolic.tables import SystolicTables
+from npuviz.targets.systolic.tables import SystolicTables, assign_cores
 from tests.sim.dram.slow_channel import SlowChannel
 
 _HASH16 = (

@@ -23,7 +23,7 @@ from npuviz.program.program import Note
 from npuviz.program.tensor import Tensor, TensorKind
 from npuviz.targets.rk3588.compiler.compiled import Compiled
 from npuviz.targets.rk3588.load.areas import MOST_BYTES, stream_buffer
-from npuviz.targets.rk3588.load.loader import FIRST_PLACE, TASK_LIMIT, PlacedTask, make_tasks
+from npuviz.targets.rk3588.load.placed_tasks import FIRST_PLACE, TASK_LIMIT, PlacedTask, make_tasks
 from npuviz.targets.rk3588.spec import RknnSpec
 from npuviz.targets.rk3588.tables import Buffer, HostCall, Tables
 

@@ -12,10 +12,11 @@ from npuviz.sim.stop import StopKind, StopReason
 from npuviz.targets.rk3588.kernels import records as sk
 from npuviz.targets.rk3588.machine.engine import Engine
 from npuviz.targets.rk3588.machine.payload import Payload
+from npuviz.targets.rk3588.machine.state_words import numbering
 from npuviz.targets.rk3588.spec import RknnSpec
 from npuviz.targets.rk3588.values.engine import ValueEngine
 from npuviz.targets.rk3588.view.contents import Contents, Image, StillContents
-from npuviz.targets.rk3588.view.description import describe, make_probes, numbering
+from npuviz.targets.rk3588.view.description import describe, make_probes
 from npuviz.targets.rk3588.view.observe import Observer
 from npuviz.targets.rk3588.view.probes import ProbeTable
 from npuviz.targets.rk3588.view.reports import report_tables

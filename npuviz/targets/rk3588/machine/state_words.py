@@ -77,6 +77,12 @@ class Numbering:
     ddr: int
 
 
+def numbering(spec: RknnSpec) -> Numbering:
+    """Tracks behind those of the cores, and the memory id of DDR."""
+    first = spec.cores * sk.TRACKS_PER_CORE
+    return Numbering(first, first + 1, first + 2, spec.cores)
+
+
 class _Words:
     """Parts of the program words, one behind the other."""
 

@@ -5,9 +5,9 @@ from npuviz.sim.events import EventBuffer
 from npuviz.sim.parts.bits_kernels import light_optimisation
 from npuviz.sim.stop import NO_STOPS
 from npuviz.targets.rk3588.machine.engine import Engine
+from npuviz.targets.rk3588.machine.state_words import numbering
 from npuviz.targets.rk3588.spec import make_spec
 from npuviz.targets.rk3588.tables import Tables
-from npuviz.targets.rk3588.view.description import numbering
 
 
 def warm_up(progress: Progress) -> None:

@@ -3,7 +3,7 @@
 from npuviz.sim.description import Box, ClockDomain, Link, MachineDescription, Memory, Queue, Unit
 from npuviz.sim.probe import Probe
 from npuviz.targets.rk3588.kernels import records as sk
-from npuviz.targets.rk3588.machine.state_words import QUEUES_PER_CORE, Numbering
+from npuviz.targets.rk3588.machine.state_words import QUEUES_PER_CORE
 from npuviz.targets.rk3588.spec import RknnSpec
 from npuviz.targets.rk3588.tables import Tables
 from npuviz.trace.schema import Kind, Role, Track
@@ -65,12 +65,6 @@ def unit_of(core: int, unit: int) -> int:
 def host_unit(spec: RknnSpec) -> int:
     """Unit id of the CPU; the driver and DDR follow."""
     return spec.cores * len(UNITS)
-
-
-def numbering(spec: RknnSpec) -> Numbering:
-    """Tracks behind those of the cores, and the memory id of DDR."""
-    first = spec.cores * sk.TRACKS_PER_CORE
-    return Numbering(first, first + 1, first + 2, spec.cores)
 
 
 def describe(spec: RknnSpec, tables: Tables) -> MachineDescription:

@@ -27,7 +27,6 @@ from typing import Any
 import numpy as np
 
 from npuviz.base.errors import DoesNotFit, SimulationError
-from npuviz.targets.systolic.compiler.sram_entries import LayerEntries
 from npuviz.targets.systolic.compiler.template import Template
 from npuviz.targets.systolic.kernels import program_records as tk
 from npuviz.targets.systolic.tables import SystolicTables
@@ -35,6 +34,32 @@ from npuviz.targets.systolic.tables import SystolicTables
 MAX_TILES = 1 << 22
 MAX_CODE_ROWS = 1 << 22
 """Beyond these a program is refused: they bound its tables to a few hundred MiB."""
+
+
+class _LayerEntries:
+    """Entries of one kind (scratchpad or accumulator) of the layer being built, numbered densely."""
+
+    def __init__(self) -> None:
+        self.ids: dict[Hashable, int] = {}
+        self.rows: list[list[int]] = []
+
+    def number(self, key: Hashable, address: int, size: int) -> int:
+        """Number of the entry `key`, made when the layer does not have it yet."""
+        found = self.ids.get(key)
+        if found is None:
+            found = self.ids[key] = len(self.rows)
+            self.rows.append([address, size])
+        elif size > self.rows[found][1]:
+            self.rows[found][1] = size
+        return found
+
+    def placed_rows(self) -> list[list[int]]:
+        """ENTRIES rows; those without an address follow each other behind all others."""
+        end = max((address + size for address, size in self.rows if address >= 0), default=0)
+        for row in self.rows:
+            if row[0] < 0:
+                row[0], end = end, end + row[1]
+        return self.rows
 
 
 class ProgramBuilder:
@@ -58,8 +83,8 @@ class ProgramBuilder:
         self._launches: list[tuple[int, int, int, int]] = []
         self._edges: list[tuple[int, int]] = []
         self._open: tuple[str, int, int] | None = None
-        self._scratchpad = LayerEntries()
-        self._accumulator = LayerEntries()
+        self._scratchpad = _LayerEntries()
+        self._accumulator = _LayerEntries()
         self._by_key: dict[Hashable, int] = {}
 
     @property
@@ -93,7 +118,7 @@ class ProgramBuilder:
         """Open a layer (graph node id, or -1) and return its index. Entry and template keys start afresh."""
         self._require_closed("begin_layer")
         self._open = (name, node, self._num_tiles)
-        self._scratchpad, self._accumulator, self._by_key = LayerEntries(), LayerEntries(), {}
+        self._scratchpad, self._accumulator, self._by_key = _LayerEntries(), _LayerEntries(), {}
         return len(self._layers)
 
     def end_layer(self) -> None:
@@ -185,10 +210,6 @@ class ProgramBuilder:
             write(template)
             found = self._by_key[key] = self._intern(template.array())
         return found
-
-    def template_length(self, template: int) -> int:
-        """Number of instructions of a template."""
-        return self._template_at[template][1]
 
     def _intern(self, rows: np.ndarray) -> int:
         if self._code_rows + len(rows) > MAX_CODE_ROWS:
@@ -329,17 +350,3 @@ def _stack(parts: list[np.ndarray], words: int) -> np.ndarray:
     if not parts:
         return np.zeros((0, words), dtype=np.int64)
     return np.ascontiguousarray(np.concatenate(parts))
-
-
-def assign_cores(tables: SystolicTables, num_cores: int) -> np.ndarray:
-    """Core of every tile under the `simple` scheduler: int32 (tiles,).
-
-    A preset core c of layer number L (1-based, counted over the whole run) goes to (c + L) mod cores;
-    tiles without one are dealt round robin by a counter that lives for the whole run.
-    """
-    tiles = tables.tiles
-    preset = tiles[:, tk.T_CORE]
-    is_dealt = preset < 0
-    dealt = np.cumsum(is_dealt) - 1
-    core = np.where(is_dealt, dealt, preset + tiles[:, tk.T_LAYER] + 1) % num_cores
-    return core.astype(np.int32)

@@ -8,7 +8,7 @@ from npuviz.base.names import printable
 from npuviz.base.progress import NoProgress, Progress
 from npuviz.program.graph import Graph, Node
 from npuviz.targets.systolic.compiler.builder import ProgramBuilder
-from npuviz.targets.systolic.compiler.compiled import Compiled, RequestPlan
+from npuviz.targets.systolic.compiler.compiled import Compiled
 from npuviz.targets.systolic.compiler.lowering import Lowering, NotLowered
 from npuviz.targets.systolic.compiler.operators.families import LOWERINGS
 from npuviz.targets.systolic.compiler.operators.host import lower_on_host
@@ -16,6 +16,7 @@ from npuviz.targets.systolic.compiler.placement import place_tensors
 from npuviz.targets.systolic.compiler.tiling.choices import Choices, read_choices
 from npuviz.targets.systolic.compiler.tiling.resources import hardware_of
 from npuviz.targets.systolic.spec import SystolicSpec
+from npuviz.targets.systolic.tables import RequestPlan
 from npuviz.targets.systolic.values.plan import LayerPlan
 
 _DOMAINS = frozenset(("", "ai.onnx", "com.microsoft"))

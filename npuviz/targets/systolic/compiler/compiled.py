@@ -6,23 +6,7 @@ from dataclasses import dataclass, field
 from npuviz.program.graph import Graph
 from npuviz.program.memory import MemoryMap
 from npuviz.program.program import Note
-from npuviz.targets.systolic.tables import SystolicTables
-
-
-@dataclass(frozen=True, slots=True)
-class RequestPlan:
-    """One request for a model: what a latency is reported for.
-
-    arrival   core cycle in which it arrives
-    launches  the launches that serve it, in order; a batch of language requests shares launches
-    prompt, output  tokens (language models), else 0
-    """
-
-    name: str
-    arrival: int
-    launches: tuple[int, ...]
-    prompt: int = 0
-    output: int = 0
+from npuviz.targets.systolic.tables import RequestPlan, SystolicTables
 
 
 @dataclass(frozen=True)

@@ -9,22 +9,7 @@ from npuviz.program.graph import Node
 from npuviz.targets.systolic.compiler.lowering import Lowering, NotLowered, attribute_ints, attribute_text
 from npuviz.targets.systolic.compiler.template import Rows
 from npuviz.targets.systolic.compiler.tiling.resources import ceil_div
-
-
-@dataclass(frozen=True, slots=True)
-class WindowAxis:
-    """One spatial axis of a convolution or pooling; `before` is the padding at its start."""
-
-    size: int
-    out: int
-    kernel: int
-    stride: int
-    dilation: int
-    before: int
-
-    def span(self, count: int) -> int:
-        """Input positions, padding included, that `count` neighbouring outputs need."""
-        return (count - 1) * self.stride + (self.kernel - 1) * self.dilation + 1
+from npuviz.targets.systolic.compiler.tiling.window import WindowAxis
 
 
 @dataclass(frozen=True, slots=True)

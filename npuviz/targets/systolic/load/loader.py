@@ -1,65 +1,110 @@
-"""From one of ONNXim's list files to a compiled program in true mode."""
+"""From files to a spec and a program: an ONNX model, or one of ONNXim's list files."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
-from npuviz.base.errors import TargetError
+from npuviz.base.errors import DoesNotFit, UsageError
+from npuviz.base.names import printable
 from npuviz.base.progress import Progress
-from npuviz.formats.onnxim.home import OnnximHome
-from npuviz.formats.onnxim.workloads import ModelEntry, read_model_list
+from npuviz.base.units import format_bytes
+from npuviz.onnx.inputs import draw_inputs
 from npuviz.onnx.reader import read_model
-from npuviz.program.graph import Graph
-from npuviz.targets.systolic.compiler.compile import LaunchPlan, compile_true, scheduled
-from npuviz.targets.systolic.compiler.compiled import Compiled, RequestPlan
-from npuviz.targets.systolic.compiler.merging import merge_graphs
-from npuviz.targets.systolic.compiler.parity.compile import arrival_tick, check_partition
-from npuviz.targets.systolic.load.list_check import check_entries, refuse_dimensions
-from npuviz.targets.systolic.spec import SystolicSpec
+from npuviz.program.program import Note, Program
+from npuviz.sim.target import LoadRequest
+from npuviz.targets.systolic.compiler.compile import compile_true
+from npuviz.targets.systolic.compiler.compiled import Compiled
+from npuviz.targets.systolic.compiler.parity.compile import ModelRequest, compile_parity_list
+from npuviz.targets.systolic.load.model_list import compile_list, read_parity_model
+from npuviz.targets.systolic.machine.payload import Payload, fingerprint, pack_entries
+from npuviz.targets.systolic.spec import (
+    SystolicSpec,
+    is_setting,
+    make_spec,
+    similar_settings,
+    unknown_setting,
+)
+from npuviz.targets.systolic.view.description import dram_memory, memory_ids, unit_ids
+from npuviz.targets.systolic.view.listing import SystolicListing
 
 
-def load_true_list(
-    path: Path, spec: SystolicSpec, dimensions: Mapping[str, int], progress: Progress, *, dram: int = 0
+def load(request: LoadRequest, progress: Progress) -> tuple[SystolicSpec, Program]:
+    """Read and compile what the user asked for. Raises NpuvizError."""
+    spec, notes, dimensions = read_settings(request)
+    try:
+        compiled = compile_file(request.path, spec, dimensions, progress)
+    except UsageError as error:
+        similar = [close for name in dimensions for close in similar_settings(name)]
+        if not similar:
+            raise
+        raise UsageError(f"{error}; settings with such a name: {', '.join(similar)}") from None
+    _check_dram(spec, compiled)
+    return spec, _program(request, spec, compiled, notes)
+
+
+def read_settings(request: LoadRequest) -> tuple[SystolicSpec, tuple[Note, ...], dict[str, int]]:
+    """The spec, notes about it, and the values of the model's symbolic dimensions."""
+    own = {key: value for key, value in request.settings.items() if is_setting(key)}
+    spec, notes = make_spec(request.preset, request.config, own)
+    dimensions: dict[str, int] = {}
+    for name, text in request.settings.items():
+        if name in own:
+            continue
+        try:
+            dimensions[name] = int(text)
+        except ValueError:
+            if similar_settings(name):
+                raise unknown_setting(name) from None
+            raise UsageError(
+                f"--set {name[:60]}={text[:60]}: no setting has this name, and a dimension of the model "
+                "needs a whole number"
+            ) from None
+    return spec, notes, dimensions
+
+
+def compile_file(
+    path: Path, spec: SystolicSpec, dimensions: Mapping[str, int], progress: Progress
 ) -> Compiled:
-    """Read and compile the models of a list file, each at its request time.
+    """Read and compile a list file (.json) or an ONNX model; `<model>.mapping` counts in parity mode."""
+    dram = dram_memory(spec)
+    if path.suffix.lower() == ".json":
+        return compile_list(path, spec, dimensions, progress, dram)
+    if spec.mode == "parity":
+        model = read_parity_model(path, path.stem, dimensions, ModelRequest(), progress)
+        return compile_parity_list([model], spec, dram=dram, progress=progress)
+    graph = read_model(path, dimensions, optimize=True, progress=progress)
+    return compile_true(graph, spec, dram, progress)
 
-    dimensions  values of symbolic dimensions, from the command line
-    """
-    entries, home = read_model_list(path), OnnximHome.of_list(path)
-    check_entries(path, entries, home)
-    if home.is_language_model(entries[0].name):
-        refuse_dimensions(dimensions)
-        from npuviz.targets.systolic.load.language import load_language
 
-        return load_language(entries[0], home, spec, progress, dram=dram)
-    named: list[tuple[str, Graph]] = []
-    for entry in entries:
-        check_partition(spec, entry.name, entry.partition_id)
-        file = home.model(entry.name)
-        graph = read_model(file, {**entry.dimensions, **dimensions}, optimize=True, progress=progress)
-        named.append((entry.name, graph))
-    if any(graph.opsets != named[0][1].opsets for _, graph in named):
-        raise TargetError(
-            f"{path}: models of one list must use one version of the operator set, these use "
-            + ", ".join(sorted({f"{name}: {graph.opsets.get('', 0)}" for name, graph in named}))
+def _check_dram(spec: SystolicSpec, compiled: Compiled) -> None:
+    """Refuse a model larger than the DRAM (true mode; ONNXim checks language models only)."""
+    size = spec.config.dram_size << 30
+    end = max((each.address + each.size_bytes for each in compiled.memory_map.allocations), default=0)
+    if spec.mode == "true" and compiled.tables.values is not None and 0 < size < end:
+        raise DoesNotFit(
+            f"the model needs {format_bytes(end)} of DRAM, there are {format_bytes(size)}; "
+            "--set dram_size=0 runs it all the same"
         )
-    return _compile_together(entries, named, spec, progress, dram)
 
 
-def _compile_together(
-    entries: Sequence[ModelEntry],
-    named: Sequence[tuple[str, Graph]],
-    spec: SystolicSpec,
-    progress: Progress,
-    dram: int,
-) -> Compiled:
-    graph, _ = merge_graphs(named, has_source=True)
-    first = 0
-    found: list[tuple[int, LaunchPlan, str]] = []
-    for entry, (name, part) in zip(entries, named, strict=True):
-        nodes = [graph.nodes[first + node.id] for node in scheduled(part)]
-        first += len(part.nodes)
-        arrival = arrival_tick(entry.request_time_ps, spec.core_period_ps)
-        found.append((arrival, LaunchPlan(nodes, arrival, partition=entry.partition_id), name))
-    found.sort(key=lambda item: item[0])
-    requests = [RequestPlan(name, arrival, (number,)) for number, (arrival, _, name) in enumerate(found)]
-    return compile_true(graph, spec, dram, progress, [launch for _, launch, _ in found], requests)
+def _program(
+    request: LoadRequest, spec: SystolicSpec, compiled: Compiled, notes: tuple[Note, ...]
+) -> Program:
+    graph, tables = compiled.graph, compiled.tables
+    has_values = tables.values is not None
+    if not has_values:
+        tables = pack_entries(tables)
+    assumed = tuple(Note("warning", "assumed", text) for text in graph.assumptions)
+    inputs = draw_inputs(graph, request.inputs, request.seed) if has_values else {}
+    payload = Payload(tables, inputs, compiled.requests)
+    names = [tensor.name for tensor in graph.tensors]
+    return Program(
+        target="systolic",
+        title=printable(request.path.stem),
+        graph=graph,
+        listing=SystolicListing(tables, spec.num_cores, unit_ids(spec), memory_ids(spec), names),
+        memory_map=compiled.memory_map,
+        notes=(*notes, *assumed, *compiled.notes),
+        placement=compiled.placement,
+        payload=payload,
+        fingerprint=fingerprint(payload, graph, repr(spec)),
+    )

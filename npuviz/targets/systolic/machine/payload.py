@@ -7,9 +7,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from npuviz.program.graph import Graph
-from npuviz.targets.systolic.compiler.compiled import RequestPlan
 from npuviz.targets.systolic.kernels import program_records as tk
-from npuviz.targets.systolic.tables import SystolicTables
+from npuviz.targets.systolic.tables import RequestPlan, SystolicTables
 
 
 @dataclass(frozen=True)

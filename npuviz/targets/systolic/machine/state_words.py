@@ -13,7 +13,6 @@ from npuviz.sim.network import records_kernels as fk
 from npuviz.sim.network import simple_kernels as ik
 from npuviz.sim.network.flit_network import FlitNetwork
 from npuviz.sim.parts.words import zero_words
-from npuviz.targets.systolic.compiler.builder import assign_cores
 from npuviz.targets.systolic.kernels import program_records as tk
 from npuviz.targets.systolic.kernels import records as sk
 from npuviz.targets.systolic.machine.scheduler_words import (
@@ -23,7 +22,7 @@ from npuviz.targets.systolic.machine.scheduler_words import (
     write_schedule,
 )
 from npuviz.targets.systolic.spec import SystolicSpec
-from npuviz.targets.systolic.tables import SystolicTables
+from npuviz.targets.systolic.tables import SystolicTables, assign_cores
 
 FIRST_POOL = 1 << 12
 FIRST_BURSTS = 1 << 6

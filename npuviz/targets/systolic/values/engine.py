@@ -9,6 +9,7 @@ import hashlib
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -18,7 +19,6 @@ from npuviz.program.graph import Graph
 from npuviz.targets.systolic.kernels import program_records as tk
 from npuviz.targets.systolic.spec import SystolicSpec
 from npuviz.targets.systolic.tables import SystolicTables
-from npuviz.targets.systolic.values.edits import WriteEvent
 from npuviz.targets.systolic.values.host import run_on_host
 from npuviz.targets.systolic.values.plan import ValuePlan
 from npuviz.targets.systolic.values.storage import Storage
@@ -31,6 +31,43 @@ CACHE_BYTES = 512 << 20
 """Finished tensors kept; older ones are computed again when needed."""
 
 _KEPT_TILES = 8
+
+
+@dataclass
+class Edit:
+    """Bytes of a root tensor changed when the tiles and layers given were done.
+
+    engine  the engine before the write
+    """
+
+    engine: "ValueEngine"
+    root: int
+    offset: int
+    data: bytes
+    tile_done: np.ndarray
+    layer_done: np.ndarray
+    _seen: dict[int, np.ndarray] = field(default_factory=dict[int, np.ndarray])
+
+    def is_layer_frozen(self, layer: int) -> bool:
+        """Whether the layer's results were complete before the write."""
+        return bool(self.layer_done[layer])
+
+    def contents(self, root: int) -> np.ndarray:
+        """Contents of a root tensor right after the write (flat, DRAM order); the caller may change it."""
+        found = self._seen.get(root)
+        if found is None:
+            found = np.array(self.engine.tensor_stored(root, self.tile_done, self.layer_done))
+            if root == self.root:
+                raw = found.view(np.uint8)
+                raw[self.offset : self.offset + len(self.data)] = np.frombuffer(self.data, np.uint8)
+            found.setflags(write=False)
+            self._seen[root] = found
+        return found.copy()
+
+    def digest_bytes(self) -> bytes:
+        """What tells this write from any other."""
+        head = f"{self.engine.digest()} {self.root} {self.offset}".encode()
+        return b"\0".join((head, self.data, self.tile_done.tobytes(), self.layer_done.tobytes()))
 
 
 class ValueEngine:
@@ -46,7 +83,7 @@ class ValueEngine:
         graph: Graph,
         spec: SystolicSpec,
         inputs: Mapping[str, np.ndarray],
-        earlier: WriteEvent | None = None,
+        earlier: Edit | None = None,
     ) -> None:
         plan = tables.values
         if not isinstance(plan, ValuePlan):
@@ -145,7 +182,7 @@ class ValueEngine:
         size = self.plan.storages[root].size_bytes
         if byte_offset < 0 or byte_offset + len(data) > size:
             raise ValueError(f"bytes {byte_offset}..{byte_offset + len(data)} of a tensor of {size} bytes")
-        event = WriteEvent(self, root, byte_offset, bytes(data), tile_done.copy(), layer_done.copy())
+        event = Edit(self, root, byte_offset, bytes(data), tile_done.copy(), layer_done.copy())
         return ValueEngine(self.tables, self.graph, self.spec, self.inputs, event)
 
     def digest(self) -> str:

@@ -8,10 +8,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from npuviz.program.instruction import Instruction, Operand
-from npuviz.targets.systolic.compiler.builder import assign_cores
 from npuviz.targets.systolic.isa import MNEMONICS, UNIT_KIND_OF, UNIT_KINDS
 from npuviz.targets.systolic.kernels import program_records as tk
-from npuviz.targets.systolic.tables import SystolicTables
+from npuviz.targets.systolic.tables import SystolicTables, assign_cores
 
 _HOST = UNIT_KINDS.index("Host")
 

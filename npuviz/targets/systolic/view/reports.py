@@ -8,12 +8,12 @@ import numpy as np
 from npuviz.base.units import format_bytes, format_count
 from npuviz.program.graph import Graph
 from npuviz.program.instruction import DetailTable
-from npuviz.targets.systolic.compiler.compiled import RequestPlan
 from npuviz.targets.systolic.hardware import energy
 from npuviz.targets.systolic.kernels import program_records as tk
 from npuviz.targets.systolic.kernels import records as sk
 from npuviz.targets.systolic.machine.engine import Engine
 from npuviz.targets.systolic.spec import SystolicSpec
+from npuviz.targets.systolic.tables import RequestPlan
 from npuviz.targets.systolic.view.layer_counts import LayerWork, layer_work
 
 NO_TIME = "-"

@@ -5,11 +5,12 @@ import pytest
 
 from npuviz.base.errors import DoesNotFit, SimulationError
 from npuviz.targets.systolic.compiler import builder as builder_module
-from npuviz.targets.systolic.compiler.builder import ProgramBuilder, assign_cores
+from npuviz.targets.systolic.compiler.builder import ProgramBuilder
 from npuviz.targets.systolic.compiler.parity.fitting import check_fits
 from npuviz.targets.systolic.compiler.template import Rows, Template, blocks_of_rows
 from npuviz.targets.systolic.kernels import program_records as tk
 from npuviz.targets.systolic.spec import make_spec
+from npuviz.targets.systolic.tables import assign_cores
 
 
 def write_product(builder: ProgramBuilder, load_size: int = 64) -> int:

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from npuviz.program.instruction import Operand
-from npuviz.targets.systolic.compiler.builder import ProgramBuilder, assign_cores
+from npuviz.targets.systolic.compiler.builder import ProgramBuilder
 from npuviz.targets.systolic.compiler.template import Rows, Template
 from npuviz.targets.systolic.isa import UNIT_KIND_OF, UNIT_KINDS
 from npuviz.targets.systolic.kernels import program_records as tk
-from npuviz.targets.systolic.tables import SystolicTables
+from npuviz.targets.systolic.tables import SystolicTables, assign_cores
 from npuviz.targets.systolic.view.listing import SystolicListing
 from tests.targets.systolic.parity_data import compile_row
 

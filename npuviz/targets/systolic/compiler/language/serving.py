@@ -10,9 +10,9 @@ from typing import Protocol
 from npuviz.base.errors import DoesNotFit, TargetError
 from npuviz.base.progress import Progress
 from npuviz.targets.systolic.compiler.builder import ProgramBuilder
-from npuviz.targets.systolic.compiler.compiled import RequestPlan
 from npuviz.targets.systolic.compiler.language.admission import Admission, Request
 from npuviz.targets.systolic.spec import SystolicSpec
+from npuviz.targets.systolic.tables import RequestPlan
 
 MAX_ITERATIONS = 1 << 15
 

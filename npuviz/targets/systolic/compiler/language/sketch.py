@@ -1,14 +1,56 @@
 """The operators and tensors of a language model in true mode, shared by all iterations."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+
+import numpy as np
 
 from npuviz.formats.onnxim.workloads import LanguageModel
-from npuviz.program.graph import Graph
+from npuviz.program.graph import Graph, Node
+from npuviz.program.tensor import Tensor, TensorKind
 from npuviz.targets.systolic.compiler.language.sizes import LanguageSizes
-from npuviz.targets.systolic.compiler.parity.language_graph import GraphSketch
+
+_DTYPE = {1: "int8", 2: "float16", 4: "float32", 8: "float64"}
 
 ACTIVATIONS = {"relu": "Relu", "gelu": "Gelu", "swish": "Silu"}
 """Activation of a model file -> the name of the operator that is it."""
+
+
+@dataclass
+class GraphSketch:
+    """Collects nodes and tensors; `tensors` and `nodes` give ids by name."""
+
+    precision: int
+    tensors: dict[str, int] = field(default_factory=dict[str, int])
+    nodes: dict[str, int] = field(default_factory=dict[str, int])
+    _tensors: list[Tensor] = field(default_factory=list[Tensor])
+    _nodes: list[Node] = field(default_factory=list[Node])
+
+    def tensor(self, name: str, shape: tuple[int, ...], kind: TensorKind = "activation") -> int:
+        """Add a tensor that no node makes, and return its id."""
+        return self._add(name, shape, kind, -1)
+
+    def _add(self, name: str, shape: tuple[int, ...], kind: TensorKind, producer: int) -> int:
+        self.tensors[name] = len(self._tensors)
+        self._tensors.append(Tensor(len(self._tensors), name, shape, _DTYPE[self.precision], kind, producer))
+        return self.tensors[name]
+
+    def node(
+        self, name: str, op_type: str, inputs: tuple[str, ...], shape: tuple[int, ...], out: str = ""
+    ) -> None:
+        """Add an operator with one output, called as the node unless `out` names it."""
+        number = self.nodes[name] = len(self._nodes)
+        output = self._add(out or f"{name}.out", shape, "activation", number)
+        sources = tuple(self.tensors[source] for source in inputs)
+        self._nodes.append(Node(number, name, op_type, "npuviz.language", sources, (output,)))
+
+    def finish(self, name: str) -> Graph:
+        """The graph; its last tensor is the output."""
+        last = self._tensors[-1]
+        self._tensors[-1] = Tensor(last.id, last.name, last.shape, last.dtype, "output", last.producer)
+        zero = np.zeros((), dtype=np.float32)
+        constants = {t.id: np.broadcast_to(zero, t.shape) for t in self._tensors if t.kind == "weight"}
+        inputs = tuple(tensor.id for tensor in self._tensors if tensor.kind == "input")
+        return Graph(name, tuple(self._nodes), tuple(self._tensors), inputs, (last.id,), constants)
 
 
 @dataclass(frozen=True)

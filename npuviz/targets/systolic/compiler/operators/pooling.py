@@ -12,9 +12,9 @@ from npuviz.targets.systolic.compiler.operators.conv_writer import kinds_of, spa
 from npuviz.targets.systolic.compiler.template import Template
 from npuviz.targets.systolic.compiler.tiling.matrix import sizes_to_try
 from npuviz.targets.systolic.compiler.tiling.resources import ACC_BYTES, Hardware, ceil_div
+from npuviz.targets.systolic.compiler.tiling.window import WindowAxis
 from npuviz.targets.systolic.compiler.windows import (
     Cut,
-    WindowAxis,
     as_indices,
     box_rows,
     cut_axis,

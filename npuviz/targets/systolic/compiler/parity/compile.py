@@ -10,7 +10,7 @@ from npuviz.program.graph import Graph
 from npuviz.program.memory import Allocation, MemoryMap
 from npuviz.program.program import Note
 from npuviz.targets.systolic.compiler.builder import ProgramBuilder
-from npuviz.targets.systolic.compiler.compiled import Compiled, RequestPlan
+from npuviz.targets.systolic.compiler.compiled import Compiled
 from npuviz.targets.systolic.compiler.merging import merge_graphs
 from npuviz.targets.systolic.compiler.parity.addresses import BumpAllocator
 from npuviz.targets.systolic.compiler.parity.arrival import heap_order
@@ -18,6 +18,7 @@ from npuviz.targets.systolic.compiler.parity.fitting import check_fits
 from npuviz.targets.systolic.compiler.parity.network import Layer, Network, layer_edges, start_order
 from npuviz.targets.systolic.compiler.parity.operators import is_free, lower_node
 from npuviz.targets.systolic.spec import SystolicSpec
+from npuviz.targets.systolic.tables import RequestPlan
 
 PARITY_NOTE = "parity mode keeps ONNXim's flaws: contents of SRAM and DRAM are not computed"
 

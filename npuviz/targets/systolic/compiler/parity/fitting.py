@@ -4,10 +4,9 @@ import numpy as np
 
 from npuviz.base.errors import DoesNotFit
 from npuviz.base.units import format_bytes
-from npuviz.targets.systolic.compiler.builder import assign_cores
 from npuviz.targets.systolic.kernels import program_records as tk
 from npuviz.targets.systolic.spec import SystolicSpec
-from npuviz.targets.systolic.tables import SystolicTables
+from npuviz.targets.systolic.tables import SystolicTables, assign_cores
 
 
 def check_fits(tables: SystolicTables, spec: SystolicSpec) -> None:

@@ -15,12 +15,13 @@ from npuviz.targets.systolic.compiler.language.admission import SCHEDULERS, Admi
 from npuviz.targets.systolic.compiler.language.memory import LanguageMemory
 from npuviz.targets.systolic.compiler.language.serving import serve
 from npuviz.targets.systolic.compiler.language.sizes import LanguageSizes
+from npuviz.targets.systolic.compiler.language.sketch import GraphSketch
 from npuviz.targets.systolic.compiler.parity.addresses import BumpAllocator
 from npuviz.targets.systolic.compiler.parity.attention import AttentionShape, FlashEmitter
 from npuviz.targets.systolic.compiler.parity.compile import PARITY_NOTE, check_geometry
 from npuviz.targets.systolic.compiler.parity.fitting import check_fits
 from npuviz.targets.systolic.compiler.parity.gemm import GemmEmitter, GemmOperands
-from npuviz.targets.systolic.compiler.parity.language_graph import GraphSketch, sketch_language_graph
+from npuviz.targets.systolic.compiler.parity.language_graph import sketch_language_graph
 from npuviz.targets.systolic.compiler.parity.tiling import Geometry, ceil_div, tile_gemm
 from npuviz.targets.systolic.compiler.parity.tokenwise import (
     Activation,

@@ -15,7 +15,22 @@ from npuviz.targets.systolic.compiler.tiling.matrix import (
     sizes_to_try,
 )
 from npuviz.targets.systolic.compiler.tiling.resources import ACC_BYTES, Hardware, ceil_div
-from npuviz.targets.systolic.compiler.windows import WindowAxis
+
+
+@dataclass(frozen=True, slots=True)
+class WindowAxis:
+    """One spatial axis of a convolution or pooling; `before` is the padding at its start."""
+
+    size: int
+    out: int
+    kernel: int
+    stride: int
+    dilation: int
+    before: int
+
+    def span(self, count: int) -> int:
+        """Input positions, padding included, that `count` neighbouring outputs need."""
+        return (count - 1) * self.stride + (self.kernel - 1) * self.dilation + 1
 
 
 @dataclass(frozen=True, slots=True)

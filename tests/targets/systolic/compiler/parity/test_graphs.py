@@ -1,5 +1,6 @@
 """Parity compilation of graphs that the reference rows do not hold."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from npuviz.targets.systolic.compiler.parity.compile import (
 from npuviz.targets.systolic.compiler.parity.language import compile_language
 from npuviz.targets.systolic.compiler.parity.network import Layer, start_order
 from npuviz.targets.systolic.kernels import program_records as tk
-from npuviz.targets.systolic.load.parity import load_parity
+from npuviz.targets.systolic.load import loader
 from npuviz.targets.systolic.spec import SystolicSpec, make_spec
 from tests.targets.systolic.parity_data import ONNXIM, count_requests
 from tests.targets.systolic.slow_simulator import SlowSimulator
@@ -55,7 +56,7 @@ def save(
 
 
 def compile_file(path: Path, spec: SystolicSpec = SPEC) -> Compiled:
-    return load_parity(path, spec, {}, NoProgress())
+    return loader.compile_file(path, replace(spec, mode="parity"), {}, NoProgress())
 
 
 def opcodes(compiled: Compiled, tile: int) -> list[int]:
