@@ -24,7 +24,7 @@ from npuviz.sim.events import EventBuffer
 from npuviz.sim.machine import Machine
 from npuviz.sim.stop import NO_STOPS, StopKind
 from npuviz.sim.target import LoadRequest
-from npuviz.workbench.opening import choose_target
+from npuviz.workbench.choosing import choose_target
 
 KEPT = Path(__file__).with_suffix(".json")
 SAMPLES = Path(__file__).parents[1] / "sample_models"

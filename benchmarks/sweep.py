@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from benchmarks.row import Row
-from npuviz.workbench.opening import find_file
+from npuviz.workbench.choosing import find_file
 from npuviz.workbench.sweep.dispatch import SweepOptions, run_sweep
 from npuviz.workbench.sweep.plan import read_plan
 

@@ -1,4 +1,4 @@
-"""Text for cycles, times and sizes: one way to write each of them."""
+"""Text for cycles, times, sizes and shapes: one way to write each of them."""
 
 THIN_SPACE = "\u2009"
 
@@ -27,3 +27,8 @@ def format_cycles_as_time(cycles: int, frequency_hz: float) -> str:
         if seconds >= scale or unit == "ns":
             return f"{seconds / scale:.4g} {unit}"
     return ""
+
+
+def format_shape(shape: tuple[int, ...]) -> str:
+    """Write the dimensions of a tensor: (1, 64, 56) -> '1\u00d764\u00d756'; 'scalar' without any."""
+    return "\u00d7".join(str(dim) for dim in shape) if shape else "scalar"

@@ -20,8 +20,8 @@ def command(
 ) -> None:
     """Compile a model to the file of a machine, for example model.neff."""
     from npuviz.cli.terminal import TerminalProgress
+    from npuviz.workbench.choosing import find_file
     from npuviz.workbench.headless.compiling import compile_file
-    from npuviz.workbench.opening import find_file
 
     progress = TerminalProgress()
     try:

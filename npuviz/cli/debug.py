@@ -35,7 +35,8 @@ def command(
     """Debug a model with commands: break, run, step, back, goto, print, mem, why, help, ..."""
     from npuviz.cli.terminal import TerminalProgress
     from npuviz.debug.console.debugger import TextDebugger
-    from npuviz.workbench.opening import find_file, open_file
+    from npuviz.workbench.choosing import find_file
+    from npuviz.workbench.opening import open_file
 
     lines = _read_script(script) if script is not None else None
     opening = options.open_options(target, preset, config, settings, inputs, seed, record)

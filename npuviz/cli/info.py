@@ -18,8 +18,8 @@ def command(
 ) -> None:
     """Say what a model or a trace bundle holds."""
     from npuviz.cli.terminal import TerminalProgress
+    from npuviz.workbench.choosing import find_file
     from npuviz.workbench.headless.info import describe_file, info_text
-    from npuviz.workbench.opening import find_file
 
     progress = TerminalProgress()
     try:

@@ -26,8 +26,8 @@ def command(
 ) -> None:
     """Search better tilings of a model and print what they win over the default, simulated."""
     from npuviz.cli.terminal import TerminalProgress
+    from npuviz.workbench.choosing import find_file
     from npuviz.workbench.headless.mapping import map_file, map_text, map_values
-    from npuviz.workbench.opening import find_file
 
     progress = TerminalProgress()
     try:

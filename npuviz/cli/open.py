@@ -25,7 +25,7 @@ def command(
 ) -> None:
     """Open the window, with files if given."""
     from npuviz.ui.shell.application import WindowOptions, run_window
-    from npuviz.workbench.opening import find_file
+    from npuviz.workbench.choosing import find_file
 
     opening = options.open_options(target, preset, config, settings, inputs, seed, record)
     paths = tuple(find_file(name) for name in files or ())

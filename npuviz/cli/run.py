@@ -27,9 +27,9 @@ def command(
     """Run a model headless and print a summary."""
     from npuviz.cli.terminal import TerminalProgress, interruptible
     from npuviz.workbench.arguments import parse_exports
+    from npuviz.workbench.choosing import find_file
     from npuviz.workbench.headless.run import RunOptions, run_model
     from npuviz.workbench.headless.summary_text import summary_text
-    from npuviz.workbench.opening import find_file
 
     opening = options.open_options(target, preset, config, settings, inputs, seed, record)
     chosen = RunOptions(opening, until, tuple(breaks or ()), parse_exports(exports or ()), check)

@@ -27,7 +27,7 @@ def command(
     """Write a picture of the real window, offscreen."""
     from npuviz.ui.shell.shot import ShotOptions, take_shot
     from npuviz.workbench.arguments import parse_size
-    from npuviz.workbench.opening import find_file
+    from npuviz.workbench.choosing import find_file
 
     opening = options.open_options(target, preset, config, settings, None, seed)
     shot = ShotOptions(out, cycle, parse_size(size), tuple(panels or ()), theme, layout)

@@ -10,20 +10,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from npuviz.base.errors import FormatError, UnknownTarget, UsageError
+from npuviz.base.errors import UsageError
 from npuviz.base.progress import NoProgress, Progress
-from npuviz.base.registry import TARGETS, load_plugins
-from npuviz.sim.target import LoadRequest, TakesFolders, Target
+from npuviz.sim.target import LoadRequest, Target
+from npuviz.workbench.choosing import BUNDLE_MANIFEST, choose_target
 from npuviz.workbench.recording import ProgramResolver, schema_of
-from npuviz.workbench.resources import sample_models_path
 
 if TYPE_CHECKING:
     from npuviz.debug.session import Session
     from npuviz.trace.reader import TraceReader
     from npuviz.workbench.sweep.results import SweepResults
 
-HEAD_BYTES = 4096
-BUNDLE_MANIFEST = "manifest.json"
 CHECKPOINT_BUDGET_BYTES = 256 << 20
 
 
@@ -68,11 +65,6 @@ class Opened:
     seconds: Mapping[str, float] = field(default_factory=dict[str, float])
     sweep: "SweepResults | None" = None
 
-    @property
-    def is_bundle(self) -> bool:
-        """Whether there is only a recorded trace, no machine."""
-        return self.session is None
-
     def publish(self) -> Path | None:
         """Finish the bundle that is being recorded and give it its name; None if there is none.
 
@@ -109,63 +101,6 @@ def is_sweep(path: Path) -> bool:
     from npuviz.workbench.sweep.results import results_file
 
     return results_file(path) is not None
-
-
-def targets() -> dict[str, Target]:
-    """All installed targets by id."""
-    return {target.id: target for target in load_plugins(TARGETS).values()}
-
-
-def find_file(text: str, config: Path | None = None) -> Path:
-    """The file a user means: a path, a model that lies beside a hardware description, or a sample.
-
-    Raises UsageError.
-    """
-    path = Path(text).expanduser()
-    if path.exists():
-        return path
-    for target in targets().values():
-        located = target.locate(text, config)
-        if located is not None:
-            return located
-    samples = sample_models_path()
-    if samples.is_dir() and path.name == text:
-        found = sorted(p for p in samples.rglob(f"{text}*") if p.name == text or p.stem == text)
-        if found:
-            return found[0]
-    raise UsageError(f"{text}: no such file or sample model; `npuviz targets` lists what can be opened")
-
-
-def choose_target(path: Path, wanted: str = "", preset: str = "") -> Target:
-    """The target for a file: the wanted one, the only one with the preset, or the first that accepts it.
-
-    Raises UnknownTarget with the choices.
-    """
-    known = targets()
-    if wanted:
-        if wanted not in known:
-            raise UnknownTarget(f"unknown target {wanted!r}; known: {', '.join(known) or 'none'}")
-        return known[wanted]
-    if path.is_dir():
-        for target in known.values():
-            if isinstance(target, TakesFolders) and target.accepts_folder(path):
-                return target
-        raise UnknownTarget(
-            f"{path}: expected a model, a program, a trace bundle or a sweep's results, found a folder "
-            f"without {BUNDLE_MANIFEST} or anything else that a target knows"
-        )
-    head = read_head(path)
-    having = [target for target in known.values() if preset and preset in target.presets]
-    if len(having) == 1 and path.suffix.lower() in having[0].file_kinds:
-        return having[0]
-    for target in known.values():
-        if target.accepts(path, head):
-            return target
-    kinds = {f"*{suffix} ({doc})" for target in known.values() for suffix, doc in target.file_kinds.items()}
-    raise UnknownTarget(
-        f"{path}: no target takes this file; expected {', '.join(sorted(kinds)) or 'an installed target'}; "
-        "a hardware description goes to --config, beside a model"
-    )
 
 
 def open_file(path: Path, options: OpenOptions | None = None, progress: Progress | None = None) -> Opened:
@@ -228,18 +163,3 @@ def _open_model(path: Path, options: OpenOptions, progress: Progress) -> Opened:
     seconds = {"load": loaded - begin, "compile": built - loaded, "warm_up": warm - built}
     preset = options.preset or ("" if options.config else next(iter(target.presets), ""))
     return Opened(path, program.title, options, session.trace, session, target, preset, seconds)
-
-
-def read_head(path: Path) -> bytes:
-    """The first bytes of a file, for `Target.accepts`; empty for a folder or an empty file.
-
-    Raises FormatError.
-    """
-    if not path.is_file():
-        return b""
-    try:
-        with path.open("rb") as file:
-            return file.read(HEAD_BYTES)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise FormatError(path, expected="a readable file", found=reason.lower()) from None

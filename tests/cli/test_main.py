@@ -215,11 +215,11 @@ def test_ctrl_c_while_loading_is_exit_130() -> None:
     code = (
         "import os, signal, sys\n"
         "from npuviz.base import registry\n"
-        "from npuviz.workbench import opening\n"
+        "from npuviz.workbench import choosing\n"
         "class Slow:\n"
         "    id = title = 'slow'; presets = {}; file_kinds = {}\n"
         "    def accepts(self, path, head): os.kill(os.getpid(), signal.SIGINT); return True\n"
-        "opening.load_plugins = lambda group: {'slow': Slow()}\n"
+        "choosing.load_plugins = lambda group: {'slow': Slow()}\n"
         "from npuviz.cli.main import main\n"
         "sys.exit(main(['run', sys.argv[1]]))\n"
     )

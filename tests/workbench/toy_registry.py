@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from npuviz.base import registry
-from npuviz.workbench import opening
+from npuviz.workbench import choosing
 from tests.toy.target import ToyTarget
 
 
@@ -15,7 +15,7 @@ def install_toy(monkeypatch: pytest.MonkeyPatch) -> None:
     def with_toy(group: str) -> dict[str, object]:
         return {"toy": ToyTarget()} if group == registry.TARGETS else real(group)
 
-    monkeypatch.setattr(opening, "load_plugins", with_toy)
+    monkeypatch.setattr(choosing, "load_plugins", with_toy)
 
 
 def toy_file(folder: Path, text: str = "{}", name: str = "small.toy") -> Path:

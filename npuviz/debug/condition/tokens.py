@@ -137,3 +137,8 @@ class TokenReader:
     def error(self, token: Token, reason: str) -> ConditionError:
         """An error about a word."""
         return ConditionError(self.text, token.span, reason)
+
+
+def quoted(name: str) -> str:
+    """A name as a condition writes it: in quotes if it holds anything but one plain word."""
+    return f'"{name}"' if not name or re.search(r"[\s<>=!]", name) else name

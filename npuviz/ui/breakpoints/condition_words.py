@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from npuviz.debug.condition.tokens import quoted
 from npuviz.program.program import Program
 from npuviz.program.source import HasSource
 from npuviz.sim.description import MachineDescription
@@ -102,11 +103,6 @@ def words_of(
         tuple(file.name for file in files if not file.library),
         fabric.word.lower() if fabric is not None else "",
     )
-
-
-def quoted(name: str) -> str:
-    """A name as a condition writes it: in quotes if it holds anything but one plain word."""
-    return f'"{name}"' if not name or re.search(r"[\s<>=!]", name) else name
 
 
 def examples(words: ConditionWords) -> list[str]:

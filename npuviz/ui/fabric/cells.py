@@ -7,8 +7,8 @@ from npuviz.sim.fabric import FabricShape, Glance, Level
 from npuviz.ui.fabric.camera import FabricCamera
 from npuviz.ui.fabric.frame import CELL_HALF, FabricFrame
 from npuviz.ui.fabric.style import FabricStyle
+from npuviz.ui.kit.colors import translucent
 from npuviz.ui.theme.theme import Theme
-from npuviz.ui.timeline.marks import translucent
 
 TEXT_FROM = 44.0
 """Pixels an element from which it has a name."""

@@ -7,9 +7,9 @@ from PySide6.QtGui import QPainter, QPen
 
 from npuviz.sim.fabric import Area, FabricShape
 from npuviz.ui.fabric.camera import FabricCamera
+from npuviz.ui.kit.colors import translucent
 from npuviz.ui.kit.viewport import tick_step
 from npuviz.ui.theme.theme import Theme
-from npuviz.ui.timeline.marks import translucent
 
 RULER_LEFT, RULER_TOP = 36, 18
 TICK_PIXELS = 40

@@ -11,7 +11,7 @@ from npuviz.ui.fabric.camera import FabricCamera
 from npuviz.ui.fabric.frame import CELL_HALF, FabricFrame, waiting_together, word_places
 from npuviz.ui.fabric.raster import draws_fine_words
 from npuviz.ui.fabric.style import FabricStyle
-from npuviz.ui.timeline.marks import translucent
+from npuviz.ui.kit.colors import translucent
 
 ARROWS_FROM = 18.0
 """Pixels an element from which routes have heads."""

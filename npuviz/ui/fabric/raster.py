@@ -10,7 +10,7 @@ from npuviz.ui.fabric import grid_kernels as kernels
 from npuviz.ui.fabric.camera import FabricCamera
 from npuviz.ui.fabric.frame import CELL_HALF, FabricFrame, Shade, word_places
 from npuviz.ui.fabric.style import FabricStyle
-from npuviz.ui.timeline.style import pixel
+from npuviz.ui.kit.colors import pixel
 
 GAP_FROM = 4.0
 """Device pixels an element, from which on there is room between two of them."""

@@ -5,8 +5,8 @@ from PySide6.QtGui import QColor
 
 from npuviz.sim.fabric import FULL, FabricShape
 from npuviz.ui.fabric.grid_kernels import FILL, LINE, URGENT, X_STEP, Y_STEP
+from npuviz.ui.kit.colors import HATCH_STEPS, blended, pixel
 from npuviz.ui.theme.theme import Theme
-from npuviz.ui.timeline.style import HATCH_STEPS, blended, pixel
 
 STYLE_COLUMNS = 5
 URGENT_ROLES = {"hazard": 2, "breakpoint": 1, "error": 2}

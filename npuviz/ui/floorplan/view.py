@@ -22,9 +22,8 @@ from npuviz.base.units import format_bytes, format_count
 from npuviz.sim.description import Box, Link
 from npuviz.sim.machine import UnitState
 from npuviz.trace.schema import Role
+from npuviz.ui.kit.colors import STALL_SHARE, blended, translucent
 from npuviz.ui.theme.theme import Theme
-from npuviz.ui.timeline.marks import translucent
-from npuviz.ui.timeline.style import STALL_SHARE, blended
 
 MARGIN = 16
 ROLES = frozenset(get_args(Role))

@@ -5,14 +5,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from npuviz.base.names import elide_middle
+from npuviz.base.units import format_shape
 from npuviz.program.program import Program
 from npuviz.sim.description import MachineDescription
 from npuviz.ui.graph.layout import NODE_HEIGHT, NODE_WIDTH, TERMINAL_HEIGHT, GraphLayout
-
-
-def shape_text(shape: tuple[int, ...]) -> str:
-    """Dimensions as people write them: 1x64x56x56; "scalar" without any."""
-    return "\u00d7".join(str(dim) for dim in shape) if shape else "scalar"
 
 
 @dataclass(frozen=True)
@@ -122,7 +118,7 @@ def make_picture(
         tensor = graph.tensors[terminal.tensor]
         titles.append(elide_middle(tensor.name, 40))
         subtitles.append("input" if terminal.is_input else "output")
-    labels = tuple(shape_text(graph.tensors[t].shape) for t in layout.tensor.tolist())
+    labels = tuple(format_shape(graph.tensors[t].shape) for t in layout.tensor.tolist())
     return GraphPicture(
         layout,
         tuple(titles),

@@ -2,12 +2,12 @@
 
 import numpy as np
 
+from npuviz.base.units import format_shape
 from npuviz.program.dtypes import DTYPES, numpy_dtype
 from npuviz.program.instruction import Instruction, Operand
 from npuviz.sim.description import Memory
 from npuviz.sim.machine import Region, StillMemories
 from npuviz.ui.bridge.still_answers import PENDING
-from npuviz.ui.graph.picture import shape_text
 from npuviz.ui.inspector.details import dependencies_of, dependency_sections, detail_sections
 from npuviz.ui.inspector.facts import InspectorSource
 from npuviz.ui.inspector.page import (
@@ -172,7 +172,7 @@ def _held(source: InspectorSource, wanted: MemoryRange) -> list[Section]:
             address_cell(
                 r.address, Selection(memory=MemoryRange(wanted.memory, r.address, r.size_bytes, r.banks))
             ),
-            text_cell(shape_text(r.shape)),
+            text_cell(format_shape(r.shape)),
             count_cell(r.since),
             source.instruction_cell(r.instruction),
             text_cell("valid" if r.is_valid else "on its way", role="" if r.is_valid else "warning"),

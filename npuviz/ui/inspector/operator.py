@@ -5,13 +5,12 @@ from typing import Any
 import numpy as np
 
 from npuviz.base.names import elide_middle
-from npuviz.base.units import format_count
+from npuviz.base.units import format_count, format_shape
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Node
 from npuviz.program.tensor import Tensor
 from npuviz.sim.machine import HasTensors, StillMemories
 from npuviz.ui.bridge.still_answers import PENDING
-from npuviz.ui.graph.picture import shape_text
 from npuviz.ui.inspector.facts import InspectorSource
 from npuviz.ui.inspector.page import (
     COMPUTING,
@@ -66,7 +65,7 @@ def tensor_page(source: InspectorSource, tensor: Tensor) -> Page:
     """Everything about a tensor."""
     size = tensor.num_elements * numpy_dtype(tensor.dtype).itemsize
     facts = [
-        field("Shape", text_cell(shape_text(tensor.shape))),
+        field("Shape", text_cell(format_shape(tensor.shape))),
         field("Type", text_cell(tensor.dtype)),
         field("Kind", text_cell(tensor.kind)),
         field("Elements", count_cell(tensor.num_elements)),
@@ -167,7 +166,7 @@ def _tensor_table(source: InspectorSource, tensors: tuple[int, ...], are_inputs:
             if len(readers) > MAX_READERS:
                 further.append(text_cell(f"and {len(readers) - MAX_READERS} more", Selection(tensor=index)))
         rows.append(
-            (source.tensor_cell(index), text_cell(shape_text(tensor.shape)), text_cell(tensor.dtype), other)
+            (source.tensor_cell(index), text_cell(format_shape(tensor.shape)), text_cell(tensor.dtype), other)
         )
         rows += [(text_cell(""), text_cell(""), text_cell(""), cell) for cell in further]
     headers = ("Tensor", "Shape", "Type", "From" if are_inputs else "To")
@@ -177,7 +176,7 @@ def _tensor_table(source: InspectorSource, tensors: tuple[int, ...], are_inputs:
 def _attribute(value: Any) -> str:
     """An attribute in one short line."""
     if isinstance(value, np.ndarray):
-        return f"array {shape_text(value.shape)} {value.dtype}"
+        return f"array {format_shape(value.shape)} {value.dtype}"
     if isinstance(value, bytes):
         return elide_middle(value.decode("utf-8", "replace"), 200)
     if isinstance(value, list | tuple):

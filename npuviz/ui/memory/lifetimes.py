@@ -18,12 +18,12 @@ from PySide6.QtWidgets import QToolTip, QWidget
 
 from npuviz.base.units import format_bytes, format_count
 from npuviz.trace.reader import TraceReader
+from npuviz.ui.kit.colors import pixel
 from npuviz.ui.kit.raster_kernels import fill_boxes
 from npuviz.ui.kit.viewport import Viewport, tick_step, ticks
 from npuviz.ui.memory.colors import TensorColors
 from npuviz.ui.memory.layout import view_of
 from npuviz.ui.theme.theme import Theme
-from npuviz.ui.timeline.style import pixel
 
 GUTTER = 76
 AXIS = 20

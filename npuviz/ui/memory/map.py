@@ -18,12 +18,11 @@ from PySide6.QtWidgets import QToolTip, QWidget
 from npuviz.base.units import format_bytes, format_count
 from npuviz.sim.description import Memory
 from npuviz.sim.machine import Region
+from npuviz.ui.kit.colors import blended, pixel, translucent
 from npuviz.ui.memory.colors import TensorColors
 from npuviz.ui.memory.layout import BankView, MapLayout, Painted, fit, paint_map, view_of
 from npuviz.ui.memory.partitions import PartitionLayout, paint_partitions
 from npuviz.ui.theme.theme import Theme
-from npuviz.ui.timeline.marks import translucent
-from npuviz.ui.timeline.style import blended, pixel
 
 GUTTER = 76
 MARGIN = 6

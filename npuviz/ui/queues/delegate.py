@@ -4,6 +4,7 @@ from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QPointF, QRectF, 
 from PySide6.QtGui import QPainter, QPen, QPolygonF
 from PySide6.QtWidgets import QStyledItemDelegate, QStyleOptionViewItem
 
+from npuviz.ui.kit.colors import translucent
 from npuviz.ui.queues.table import (
     HISTORY,
     HISTORY_ROLE,
@@ -14,7 +15,6 @@ from npuviz.ui.queues.table import (
     QueueState,
 )
 from npuviz.ui.theme.theme import Theme
-from npuviz.ui.timeline.marks import translucent
 
 NUMBER_WIDTH = 74
 

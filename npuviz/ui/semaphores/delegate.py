@@ -4,9 +4,9 @@ from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QRectF, QSize
 from PySide6.QtGui import QPainter
 from PySide6.QtWidgets import QStyle, QStyledItemDelegate, QStyleOptionViewItem
 
+from npuviz.ui.kit.colors import translucent
 from npuviz.ui.semaphores.table import NEEDED, ROW_ROLE, SemaphoreRow
 from npuviz.ui.theme.theme import Theme
-from npuviz.ui.timeline.marks import translucent
 
 BAR_HEIGHT = 2
 Index = QModelIndex | QPersistentModelIndex

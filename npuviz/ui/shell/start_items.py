@@ -1,7 +1,7 @@
 """What the start page offers: recent files, and the sample models that a target takes."""
 
 from npuviz.ui.shell.start_page import StartItem
-from npuviz.workbench.opening import read_head, targets
+from npuviz.workbench.choosing import read_head, targets
 from npuviz.workbench.resources import sample_models_path
 from npuviz.workbench.settings import Settings
 

@@ -19,9 +19,10 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from npuviz.debug.condition.tokens import quoted
 from npuviz.program.source import Entry, HasSource
 from npuviz.sim.fabric import FabricShape, HasFabric
-from npuviz.ui.breakpoints.condition_words import quoted
+from npuviz.ui.bridge.focus import focused_element
 from npuviz.ui.kit.empty_state import EmptyState
 from npuviz.ui.kit.find_bar import FindBar
 from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
@@ -32,7 +33,6 @@ from npuviz.ui.source.state import (
     ElementPlace,
     LineMark,
     element_place,
-    focused_element,
     line_condition,
     line_marks,
     next_line_with_code,

@@ -4,15 +4,12 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from npuviz.debug.condition.tokens import quoted
 from npuviz.program.source import HasSource, Place
-from npuviz.sim.fabric import FabricShape, HasElements, HasFabric
+from npuviz.sim.fabric import FabricShape, HasFabric
 from npuviz.sim.frames import Frame, FrameVariable, HasFrames
 from npuviz.sim.machine import Machine
-from npuviz.ui.breakpoints.condition_words import quoted
-from npuviz.workbench.selection import Selection
 
-MAX_LOOKED_AT = 256
-"""So many elements are asked for one that runs something, when none is selected."""
 _LINE = re.compile(r'line\s+"?(?P<place>[^"]+?)"?(?:\s+at\s+(?P<column>\d+)\s*,\s*(?P<row>\d+))?\s*')
 
 
@@ -48,29 +45,6 @@ class LineMark:
     breakpoint: int
     is_enabled: bool
     element: int = 0
-
-
-def focused_element(machine: Machine, selection: Selection, last: int | None = None) -> int | None:
-    """The element a verb means: the selected one, the last one, or the first that runs something."""
-    if not isinstance(machine, HasFabric):
-        return None
-    shape = machine.fabric
-    place = selection.element
-    if place is None and selection.unit is not None and isinstance(machine, HasElements):
-        place = machine.element_of_unit(selection.unit)
-    if place is not None and 0 <= place[0] < shape.columns and 0 <= place[1] < shape.rows:
-        return place[1] * shape.columns + place[0]
-    if last is not None and last < shape.columns * shape.rows:
-        return last
-    area = shape.program
-    corner = area.row * shape.columns + area.column
-    if isinstance(machine, HasFrames):
-        for number in range(min(area.columns * area.rows, MAX_LOOKED_AT)):
-            row, column = divmod(number, max(area.columns, 1))
-            element = corner + row * shape.columns + column
-            if machine.frames(element):
-                return element
-    return corner
 
 
 def element_place(machine: Machine, element: int) -> ElementPlace:

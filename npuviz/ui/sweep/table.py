@@ -8,8 +8,7 @@ import numpy as np
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, QObject, QPersistentModelIndex, Qt
 
 from npuviz.workbench.sweep.figures import number_text
-from npuviz.workbench.sweep.results import SweepResults
-from npuviz.workbench.sweep.run import DONE
+from npuviz.workbench.sweep.results import DONE, SweepResults
 
 Index = QModelIndex | QPersistentModelIndex
 NOWHERE = QModelIndex()

@@ -6,9 +6,9 @@ from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QPainter, QPen, QPolygonF
 
 from npuviz.base.units import format_count, format_cycles_as_time
+from npuviz.ui.kit.colors import translucent
 from npuviz.ui.kit.viewport import tick_step, ticks
 from npuviz.ui.theme.theme import Theme
-from npuviz.ui.timeline.marks import translucent
 from npuviz.ui.timeline.measure import MAX_KINDS, Measurement
 from npuviz.ui.timeline.rows import Row
 from npuviz.ui.timeline.state import TimelineState

@@ -2,15 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication, QKeyEvent
 
+from npuviz.ui.timeline.canvas import TimelineCanvas
 from npuviz.ui.timeline.state import Picked, Range, Span
-
-if TYPE_CHECKING:
-    from npuviz.ui.timeline.view import TimelineView
 
 ZOOM = 1.5
 PAN_SHARE = 0.125
@@ -41,7 +38,7 @@ def physical_key(event: QKeyEvent) -> int:
 class Keys:
     """The table of keys, and what they do to the view."""
 
-    def __init__(self, view: "TimelineView") -> None:
+    def __init__(self, view: TimelineCanvas) -> None:
         self._view = view
         key = Qt.Key
         self._plain: dict[int, Callable[[], None]] = {

@@ -1,9 +1,9 @@
 """Everything drawn over the tracks: cursor, guide, ranges, bookmarks, picked slice, arrows, open slices."""
 
 from PySide6.QtCore import QPointF, QRectF, Qt
-from PySide6.QtGui import QBrush, QColor, QLinearGradient, QPainter, QPainterPath, QPen, QPolygonF
+from PySide6.QtGui import QBrush, QLinearGradient, QPainter, QPainterPath, QPen, QPolygonF
 
-from npuviz.base.units import format_count
+from npuviz.ui.kit.colors import translucent
 from npuviz.ui.theme.theme import Theme
 from npuviz.ui.timeline.rows import Row
 from npuviz.ui.timeline.state import Arrow, OpenSlice, TimelineState
@@ -12,13 +12,6 @@ FADE_ALPHA = 96
 OPEN_END_PIXELS = 12.0
 DASHES: dict[str, list[float]] = {"anti": [5, 3], "output": [1.2, 2.4], "accumulate": [7, 2.5, 1.2, 2.5]}
 """Kinds of dependencies that are not drawn as a plain line: pixels on and off, in widths of the line."""
-
-
-def translucent(color: QColor, alpha: int) -> QColor:
-    """The colour with another opacity, 0..255."""
-    found = QColor(color)
-    found.setAlpha(alpha)
-    return found
 
 
 def arrow_pen(theme: Theme, kind: str, is_chosen: bool = False) -> QPen:
@@ -171,8 +164,3 @@ class MarksPainter:
             x = round(state.viewport.x_of(cycle))
             painter.setPen(QPen(translucent(color, 140), 1))
             painter.drawLine(x, 0, x, height)
-
-
-def cycle_label(cycle: float) -> str:
-    """Text of a whole cycle number."""
-    return format_count(round(cycle))

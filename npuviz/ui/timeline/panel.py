@@ -24,7 +24,7 @@ from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
 from npuviz.ui.kit.picture import add_save_actions
 from npuviz.ui.timeline.arrows import arrows_of, slice_of
 from npuviz.ui.timeline.legend import TimelineLegend
-from npuviz.ui.timeline.place import Place
+from npuviz.ui.timeline.rows import Place
 from npuviz.ui.timeline.state import OpenSlice, Picked, Range
 from npuviz.ui.timeline.view import TimelineView
 from npuviz.workbench.selection import Selection

@@ -265,3 +265,25 @@ def _append_track(rows: list[Row], track: Track, label: str, depth: int, options
     top = rows[-1].bottom if rows else 0
     height = options.row_height
     rows.append(Row(track.kind, label, track.name, track.id, depth, top, height))
+
+
+Zone = Literal["minimap", "ruler", "header", "border", "tracks"]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A pixel in terms of what is there.
+
+    x    pixels from the left edge of the tracks; y pixels of the row layout
+    row  the row at that height, or None
+    """
+
+    zone: Zone
+    x: float
+    y: float
+    row: Row | None
+
+    @property
+    def track(self) -> int:
+        """Track of the row, -1 for none."""
+        return self.row.track if self.row else -1

@@ -3,30 +3,12 @@
 import numpy as np
 from PySide6.QtGui import QColor
 
+from npuviz.ui.kit.colors import HATCH_STEPS, STALL_SHARE, blended, pixel
 from npuviz.ui.kit.raster_kernels import STYLE_COLUMNS
 from npuviz.ui.theme.theme import Theme
 from npuviz.ui.timeline.index import Categories
 
-HATCH_STEPS = {45: (1, 1), 135: (1, -1), 0: (0, 1), 90: (1, 0)}
-"""Angle of a hatching -> how its phase grows with x and y."""
-
-STALL_SHARE = 0.38
 COUNTER_SHARES = (0.28, 0.50, 0.90)
-
-
-def pixel(color: QColor) -> int:
-    """Opaque 0xffRRGGBB of a colour."""
-    return color.rgb() & 0xFFFFFFFF
-
-
-def blended(below: QColor, above: QColor, share: float) -> QColor:
-    """`share` of the colour above over the colour below."""
-    rest = 1 - share
-    return QColor.fromRgbF(
-        below.redF() * rest + above.redF() * share,
-        below.greenF() * rest + above.greenF() * share,
-        below.blueF() * rest + above.blueF() * share,
-    )
 
 
 class TimelineStyle:

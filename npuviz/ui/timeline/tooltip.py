@@ -6,7 +6,7 @@ from html import escape
 from npuviz.base.units import format_bytes, format_count, format_cycles_as_time
 from npuviz.trace.schema import Track
 from npuviz.ui.timeline.index import TimelineIndex
-from npuviz.ui.timeline.place import Place
+from npuviz.ui.timeline.rows import Place
 from npuviz.ui.timeline.state import Picked, TimelineState
 
 REACH_PIXELS = 2.0

@@ -1,428 +1,184 @@
-"""The timeline as a widget: minimap, ruler, headers and tracks, painted by pixels."""
+"""Mouse and wheel of a timeline."""
 
-from collections.abc import Iterable
+from dataclasses import replace
+from typing import Literal
 
-from PySide6.QtCore import QEvent, QPoint, QRect, Qt, Signal
-from PySide6.QtGui import (
-    QHelpEvent,
-    QImage,
-    QKeyEvent,
-    QMouseEvent,
-    QPainter,
-    QPaintEvent,
-    QPixmap,
-    QResizeEvent,
-    QWheelEvent,
-)
-from PySide6.QtWidgets import QScrollBar, QToolTip, QWidget
+from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
+from PySide6.QtGui import QHelpEvent, QKeyEvent, QMouseEvent, QWheelEvent
+from PySide6.QtWidgets import QToolTip, QWidget
 
-from npuviz.base.units import format_bytes, format_count
-from npuviz.trace.reader import TraceReader
-from npuviz.trace.schema import Track
-from npuviz.ui.kit.viewport import Viewport
 from npuviz.ui.theme.theme import Theme
-from npuviz.ui.timeline.chrome import MINIMAP_HEIGHT, RULER_HEIGHT, ChromePainter
-from npuviz.ui.timeline.gestures import Gestures
-from npuviz.ui.timeline.index import TimelineIndex
-from npuviz.ui.timeline.marks import MarksPainter
-from npuviz.ui.timeline.measure import measure
-from npuviz.ui.timeline.raster import Frame, NameOf, TimelineRaster
-from npuviz.ui.timeline.rows import Row, RowLayout, RowOptions, lay_out
-from npuviz.ui.timeline.state import Arrow, OpenSlice, Picked, Range, TimelineState
-from npuviz.ui.timeline.style import TimelineStyle
+from npuviz.ui.timeline.canvas import TimelineCanvas
+from npuviz.ui.timeline.chrome import MINIMAP_HEIGHT, RULER_HEIGHT
+from npuviz.ui.timeline.keys import Keys
+from npuviz.ui.timeline.rows import Place
+from npuviz.ui.timeline.state import Range
 from npuviz.ui.timeline.tooltip import tooltip_text
 
-TOP = MINIMAP_HEIGHT + RULER_HEIGHT
-SCROLLBAR_WIDTH = 12
+DRAG_PIXELS = 4
+SNAP_PIXELS = 5.0
+CLICK_REACH = 3.0
+WHEEL_STEP = 120
+MIN_ROW_HEIGHT, MAX_ROW_HEIGHT = 12, 64
+
+Drag = Literal["", "maybe-range", "range", "pan", "zoom", "minimap", "border", "menu"]
 
 
-class TimelineView(QWidget):
-    """Shows one trace. It never asks a machine anything: the panel tells it.
-
-    picked         a slice was chosen by hand; None when the choice was cleared
-    range_changed  a range of cycles was measured; None when it was cleared
-    go_to          the user wants the machine at a cycle
-    options_changed  rows were folded, hidden, pinned or resized
-    """
-
-    picked = Signal(object)
-    range_changed = Signal(object)
-    go_to = Signal("qlonglong")  # pyright: ignore[reportArgumentType]
-    options_changed = Signal()
-    menu_requested = Signal(QPoint, object)
+class TimelineView(TimelineCanvas):
+    """A timeline that hands can move: turns events into changes of what is shown."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setObjectName("timeline.view")
-        self.setAccessibleName("Timeline")
-        self.setAccessibleDescription("Tracks of all units over cycles. F fits, W and S zoom, A and D pan.")
-        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.setMouseTracking(True)
-        self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
-        self.setMinimumSize(320, 140)
-        self.theme = theme
-        self.state = TimelineState()
-        self.options = RowOptions(row_height=theme.row_height)
-        self.by_operator = False
-        self.is_fitted = True
-        self._reader: TraceReader | None = None
-        self._name_of: NameOf | None = None
-        self._tracks: tuple[Track, ...] = ()
-        self._raster: TimelineRaster | None = None
-        self._style: TimelineStyle | None = None
-        self._image: QImage | None = None
-        self._image_key: object = None
-        self._headers: QPixmap | None = None
-        self._headers_key: object = None
-        self._minimap: QImage | None = None
-        self._minimap_key: object = None
-        self._marks = MarksPainter(theme)
-        self._chrome = ChromePainter(theme)
-        self._gestures = Gestures(self)
-        self._scrollbar = QScrollBar(Qt.Orientation.Vertical, self)
-        self._scrollbar.valueChanged.connect(self._scrolled)
-        theme.changed.connect(self.refresh_colors)
+        super().__init__(theme, parent)
+        self._keys = Keys(self)
+        self._drag: Drag = ""
+        self._origin = QPointF()
+        self._previous = QPointF()
+        self._origin_cycle = 0.0
+        self._origin_y = 0.0
 
-    # -- what is shown ------------------------------------------------------------------------------
+    # -- places -------------------------------------------------------------------------------------
 
-    @property
-    def reader(self) -> TraceReader | None:
-        """The trace on show."""
-        return self._reader
-
-    @property
-    def style_colors(self) -> TimelineStyle | None:
-        """Colours in use, None while nothing is shown."""
-        return self._style
-
-    @property
-    def tracks(self) -> tuple[Track, ...]:
-        """All tracks of the trace."""
-        return self._tracks
-
-    def set_reader(self, reader: TraceReader | None, name_of: NameOf | None = None) -> None:
-        """Show another trace, from its beginning to its end.
-
-        name_of  short and long text of work by its instruction, None names it by its kind
-        """
-        self._reader = reader
-        self._name_of = name_of
-        self._tracks = reader.schema.tracks if reader else ()
-        kept = TimelineState(header_width=self.state.header_width, viewport=self.state.viewport)
-        self.state = kept
-        self.is_fitted = True
-        self._rebuild()
-        self.refresh_data()
-
-    def set_estimated(self, tracks: Iterable[int]) -> None:
-        """Mark tracks whose intervals are assumptions."""
-        self.state.estimated = frozenset(tracks)
-        self._headers_key = None
-        self.update()
-
-    def set_by_operator(self, by_operator: bool) -> None:
-        """Colour work by operator type instead of by what the unit does."""
-        self.by_operator = by_operator
-        self._rebuild()
-
-    def set_options(self, options: RowOptions) -> None:
-        """Arrange the rows in another way."""
-        self.options = options
-        self._lay_out()
-        self.options_changed.emit()
-
-    def refresh_data(self) -> None:
-        """Look at the trace again: it has grown, or its history was rewritten."""
-        self._image_key = None
+    def position_of(self, point: QPointF | QPoint) -> Place:
+        """What is at a point of the widget."""
         state = self.state
-        state.end_cycle = self._reader.end_cycle if self._reader else 0
-        if self.is_fitted:
-            self._fit_growing()
+        x = point.x() - state.header_width
+        y = point.y() - MINIMAP_HEIGHT - RULER_HEIGHT
+        if abs(x) <= 3 and y >= 0:
+            return Place("border", x, y, None)
+        if y < 0:
+            zone = "minimap" if point.y() < MINIMAP_HEIGHT else "ruler"
+            return Place(zone, x, y, None)
+        row = state.layout.at(y + state.scroll)
+        return Place("header" if x < 0 else "tracks", x, y + state.scroll, row)
+
+    # -- mouse --------------------------------------------------------------------------------------
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        """Begin a click or a drag."""
+        place = self.position_of(event.position())
+        state = self.state
+        self._origin = self._previous = event.position()
+        self._origin_cycle = state.viewport.cycle_at(place.x)
+        self._origin_y = place.y
+        button = event.button()
+        if button == Qt.MouseButton.RightButton:
+            self._drag = "menu"
+        elif button == Qt.MouseButton.MiddleButton:
+            self._drag = "zoom"
+        elif button != Qt.MouseButton.LeftButton:
+            return
+        elif place.zone == "minimap":
+            self._drag = "minimap"
+            self._move_window(place.x)
+        elif place.zone == "border":
+            self._drag = "border"
+        elif place.zone == "header":
+            self._click_header(place, event.modifiers())
+        elif event.modifiers() & Qt.KeyboardModifier.ShiftModifier:
+            self._drag = "pan"
         else:
-            state.viewport = state.viewport.clamped(max(state.end_cycle, state.cursor))
-        self._measure()
-        self.update()
+            self._drag = "maybe-range"
 
-    def refresh_colors(self) -> None:
-        """Take the colours of the theme again."""
-        self._rebuild()
-
-    def set_cursor_cycle(self, cycle: int, reveal: bool = True) -> None:
-        """Where the machine is; -1 for none. The window follows so that the cursor stays visible."""
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        """Hover, or go on with a drag."""
         state = self.state
-        moved = cycle != state.cursor
-        state.cursor = cycle
-        if reveal and moved and cycle >= 0 and not self.is_fitted:
-            state.viewport = state.viewport.revealed(cycle, max(state.end_cycle, cycle))
+        point = event.position()
+        place = self.position_of(point)
+        state.hover_track = place.track
+        inside = place.x >= 0 and place.zone in ("tracks", "ruler")
+        state.hover = max(state.viewport.cycle_at(place.x), 0.0) if inside else None
+        if inside and place.track >= 0 and not self._drag:
+            state.hover = float(self._snapped(place))
+        far = (point - self._origin).manhattanLength() >= DRAG_PIXELS
+        if self._drag == "menu" and far:
+            self._drag = "pan"
+        if self._drag == "maybe-range" and far:
+            self._drag = "range"
+        if self._drag == "pan":
+            end = max(state.end_cycle, state.cursor)
+            self.set_viewport(state.viewport.panned(self._previous.x() - point.x(), end))
+            self.scroll_rows(round(self._previous.y() - point.y()))
+        elif self._drag in ("range", "zoom"):
+            self._drag_range(place, is_final=False)
+        elif self._drag == "minimap":
+            self._move_window(place.x)
+        elif self._drag == "border":
+            self.set_header_width(round(point.x()))
+        self._previous = point
+        on_border = place.zone == "border" or self._drag == "border"
+        self.setCursor(Qt.CursorShape.SplitHCursor if on_border else Qt.CursorShape.ArrowCursor)
         self.update()
 
-    def set_open_slices(self, slices: Iterable[OpenSlice]) -> None:
-        """What is under way at the cursor."""
-        self.state.open_slices = tuple(slices)
-        self.update()
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        """End a click or a drag."""
+        place = self.position_of(event.position())
+        drag, self._drag = self._drag, ""
+        if drag == "range":
+            self._drag_range(place, is_final=True)
+        elif drag == "zoom":
+            chosen = self.state.range
+            self.set_range(None)
+            if chosen is not None and chosen.last > chosen.first:
+                self.set_viewport(self.state.viewport.shown(chosen.first, chosen.last, self.state.end_cycle))
+        elif drag == "maybe-range":
+            self._click(place)
+        elif drag == "menu":
+            self.menu_requested.emit(event.globalPosition().toPoint(), place)
 
-    def set_arrows(self, arrows: Iterable[Arrow]) -> None:
-        """Arrows of the picked slice."""
-        state, fresh = self.state, tuple(arrows)
-        if fresh != state.arrows:
-            state.arrows, state.arrow = fresh, 0
-            self.update()
-
-    def set_node(self, node: int) -> None:
-        """Underline the slices of a graph node; -1 for none."""
-        self.state.node = node
-        self.update()
-
-    # -- what gestures do -----------------------------------------------------------------------------
-
-    def set_viewport(self, viewport: Viewport) -> None:
-        """Show other cycles, by hand: the window no longer follows the growing run."""
-        self.is_fitted = False
-        self.state.viewport = viewport
-        self.update()
-
-    def fit(self) -> None:
-        """Show the whole run, and keep showing it while it grows."""
-        self.is_fitted = True
+    def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
+        """Zoom to what was hit, or back out with Shift."""
         state = self.state
-        state.viewport = state.viewport.fitted(max(state.end_cycle, state.cursor, 1))
-        self.update()
-
-    def pick(self, picked: Picked | None, tell: bool = True) -> None:
-        """Choose a slice."""
-        self.state.picked = picked
-        self.state.arrows = ()
-        if tell:
-            self.picked.emit(picked)
-        self.update()
-
-    def set_range(self, chosen: Range | None, is_final: bool = True) -> None:
-        """Measure a range of cycles."""
-        self.state.range = chosen
-        self._measure()
-        if is_final:
-            self.range_changed.emit(chosen)
-        self.update()
-
-    def reveal_row(self, track: int) -> None:
-        """Scroll so that the row of a track can be seen."""
-        row = self.state.layout.of_track(track)
-        if row is None:
+        place = self.position_of(event.position())
+        if event.button() != Qt.MouseButton.LeftButton:
             return
-        height = self.tracks_rect().height()
-        if row.top < self.state.scroll:
-            self._scrollbar.setValue(row.top)
-        elif row.bottom > self.state.scroll + height:
-            self._scrollbar.setValue(row.bottom - height)
+        if place.zone == "minimap":
+            self.fit()
+        elif place.zone == "ruler":
+            self.go_to.emit(max(round(state.viewport.cycle_at(place.x)), 0))
+        elif place.zone == "tracks":
+            if event.modifiers() & Qt.KeyboardModifier.ShiftModifier:
+                self.set_viewport(state.viewport.zoomed(8.0, place.x, max(state.end_cycle, state.cursor)))
+                return
+            found = state.slice_near(place.track, place.x, CLICK_REACH)
+            if found is not None:
+                self.pick(found)
+                self.set_viewport(state.viewport.shown(found.start, found.end, state.end_cycle, 0.5))
 
-    def bring_up(self, track: int) -> None:
-        """Scroll so that the row of a track, with the head of its group, is the first one in sight."""
-        row = self.state.layout.showing(track)
-        if row is None:
-            return
-        heads = [r.top for r in self.state.layout.rows if r.kind == "group" and r.bottom == row.top]
-        self._scrollbar.setValue(heads[0] if heads else row.top)
-
-    def reveal_cycles(self, first: int, last: int) -> None:
-        """Move so that a slice can be seen, at the same zoom; nothing happens if some of it is visible."""
-        view = self.state.viewport
-        if not (last > view.start and first < view.end):
-            self.set_viewport(view.revealed(first, max(self.state.end_cycle, self.state.cursor)))
-
-    def scroll_rows(self, pixels: int) -> None:
-        """Move the rows up by so many pixels (down if negative)."""
-        self._scrollbar.setValue(self._scrollbar.value() + pixels)
-
-    def toggle_group(self, row: Row) -> None:
-        """Fold or unfold a group."""
-        from dataclasses import replace
-
-        self.set_options(replace(self.options, collapsed=self.options.collapsed ^ {row.name}))
-
-    def set_header_width(self, width: int) -> None:
-        """Resize the column of names."""
-        self.state.header_width = min(max(width, 60), max(self.width() // 2, 60))
-        self._resize_viewport()
-
-    # -- geometry ---------------------------------------------------------------------------------------
-
-    def tracks_rect(self) -> QRect:
-        """Where slices are drawn."""
-        left = self.state.header_width
-        width = max(self.width() - left - SCROLLBAR_WIDTH, 1)
-        return QRect(left, TOP, width, max(self.height() - TOP, 1))
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
-        self._resize_viewport()
-
-    def _resize_viewport(self) -> None:
-        area = self.tracks_rect()
-        self.state.viewport = self.state.viewport.resized(float(area.width()))
-        self._scrollbar.setGeometry(self.width() - SCROLLBAR_WIDTH, TOP, SCROLLBAR_WIDTH, area.height())
-        self._update_scrollbar()
-        if self.is_fitted:
-            self._fit_growing()
+    def leaveEvent(self, event: QEvent) -> None:
+        self.state.hover = None
+        self.state.hover_track = -1
         self.update()
+        super().leaveEvent(event)
 
-    def _update_scrollbar(self) -> None:
-        height = self.tracks_rect().height()
-        self._scrollbar.setRange(0, max(self.state.layout.height - height, 0))
-        self._scrollbar.setPageStep(height)
-        self._scrollbar.setSingleStep(self.options.row_height)
-        self._scrollbar.setVisible(self._scrollbar.maximum() > 0)
-
-    def _scrolled(self, value: int) -> None:
-        self.state.scroll = value
-        self.update()
-
-    def _fit_growing(self) -> None:
-        """Keep the whole run visible without moving the picture at every step."""
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        """Ctrl zooms at the pointer, Shift pans, Alt changes the row height, else rows scroll."""
         state = self.state
-        end = max(state.end_cycle, state.cursor, 1)
-        if state.viewport.start != 0 or not end * 1.01 <= state.viewport.span <= end * 1.5:
-            fitted = state.viewport.fitted(end)
-            state.viewport = fitted
-
-    # -- painting ---------------------------------------------------------------------------------------
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        painter = QPainter(self)
-        theme, state = self.theme, self.state
-        area = self.tracks_rect()
-        if self._raster is None:
-            painter.fillRect(self.rect(), theme.color("canvas"))
-        rows = state.layout.between(state.scroll, state.scroll + area.height())
-        if self._raster is not None and self._style is not None and self._reader is not None:
-            painter.drawImage(area.topLeft(), self._track_image(area, rows))
-            self._clipped(painter, area)
-            self._marks.paint(painter, state, area.width(), area.height())
-            if state.measurement is not None and state.range is not None:
-                self._chrome.paint_measurement(
-                    painter, state.measurement, self._style, area.width(), area.height()
-                )
-            painter.restore()
-            minimap = QRect(area.left(), 0, area.width(), MINIMAP_HEIGHT)
-            painter.drawImage(minimap.topLeft(), self._minimap_image(minimap))
-            self._clipped(painter, minimap)
-            self._chrome.paint_window(painter, state, minimap.width())
-            painter.restore()
-        painter.fillRect(area.right() + 1, 0, SCROLLBAR_WIDTH + 1, self.height(), theme.color("surface"))
-        frequency = self._reader.schema.frequency_hz if self._reader else 0.0
-        self._clipped(painter, QRect(area.left(), MINIMAP_HEIGHT, area.width(), RULER_HEIGHT))
-        self._chrome.paint_ruler(painter, state, area.width(), frequency)
-        painter.restore()
-        painter.drawPixmap(0, TOP, self._header_pixmap(rows, area.height()))
-        painter.fillRect(0, 0, state.header_width, TOP, theme.color("surface"))
-        painter.fillRect(0, TOP - 1, state.header_width, 1, theme.color("border"))
-        painter.fillRect(state.header_width - 1, 0, 1, TOP, theme.color("border"))
-        painter.end()
-        if self._raster is not None and self._raster.wants_more:
-            self._image_key = None
-            self.update()
-
-    def _clipped(self, painter: QPainter, area: QRect) -> None:
-        """Draw inside an area, in its own coordinates, until `restore`."""
-        painter.save()
-        painter.setClipRect(area)
-        painter.translate(area.topLeft())
-
-    def _track_image(self, area: QRect, rows: tuple[Row, ...]) -> QImage:
-        state = self.state
-        ratio = self.devicePixelRatioF()
-        key = (state.viewport, state.scroll, state.layout, area.size().toTuple(), ratio, state.node)
-        if self._image is None or key != self._image_key:
-            assert self._raster is not None
-            frame = Frame(
-                state.viewport,
-                rows,
-                area.width(),
-                area.height(),
-                state.scroll,
-                ratio,
-                state.end_cycle,
-                state.node,
-            )
-            self._image = self._raster.paint(frame)
-            self._image_key = key
-        return self._image
-
-    def _header_pixmap(self, rows: tuple[Row, ...], height: int) -> QPixmap:
-        """The headers change seldom, and text is dear."""
-        state = self.state
-        ratio = self.devicePixelRatioF()
-        size = (state.header_width, height, ratio, state.end_cycle)
-        key = (state.layout, state.scroll, size, state.selected_tracks, state.hover_track, self._style)
-        if self._headers is None or key != self._headers_key:
-            pixmap = QPixmap(round(state.header_width * ratio), round(height * ratio))
-            pixmap.setDevicePixelRatio(ratio)
-            painter = QPainter(pixmap)
-            self._chrome.paint_headers(painter, state, rows, height, self._scale_texts(rows))
-            painter.end()
-            self._headers, self._headers_key = pixmap, key
-        return self._headers
-
-    def _scale_texts(self, rows: tuple[Row, ...]) -> dict[int, str]:
-        """What the top of each visible counter row stands for."""
-        texts: dict[int, str] = {}
-        by_id = {track.id: track for track in self._tracks}
-        for row in rows:
-            if row.kind == "counter" and self._raster is not None:
-                value = self._raster.scale_of(row.track, self.state.end_cycle)
-                is_bytes = by_id[row.track].measure == "bytes"
-                texts[row.track] = format_bytes(value) if is_bytes else format_count(value)
-        return texts
-
-    def _minimap_image(self, area: QRect) -> QImage:
-        ratio = self.devicePixelRatioF()
-        # The picture of a growing run is renewed when it has grown by a hundredth.
-        grown = (
-            self.state.end_cycle.bit_length(),
-            self.state.end_cycle * 100 >> self.state.end_cycle.bit_length(),
-        )
-        key = (grown, area.width(), ratio)
-        if self._minimap is None or key != self._minimap_key:
-            assert self._raster is not None
-            self._minimap = self._raster.paint_overview(
-                area.width(), area.height(), ratio, self.state.end_cycle
-            )
-            self._minimap_key = key
-        return self._minimap
-
-    def _rebuild(self) -> None:
-        """Make everything that depends on the trace, its colouring or the theme anew."""
-        self._image = self._image_key = self._minimap = self._minimap_key = None
-        if self._reader is None:
-            self._raster = self._style = None
-            self.state.index = None
+        place = self.position_of(event.position())
+        modifiers = event.modifiers()
+        # Qt turns Alt + wheel into a sideways wheel on some platforms.
+        delta = event.angleDelta()
+        notches = (delta.y() or delta.x()) / WHEEL_STEP
+        end = max(state.end_cycle, state.cursor)
+        if modifiers & Qt.KeyboardModifier.ControlModifier:
+            self.set_viewport(state.viewport.zoomed(1.25**-notches, max(place.x, 0.0), end))
+        elif modifiers & Qt.KeyboardModifier.AltModifier:
+            height = min(max(self.options.row_height + round(2 * notches), MIN_ROW_HEIGHT), MAX_ROW_HEIGHT)
+            self.set_options(replace(self.options, row_height=height))
+        elif modifiers & Qt.KeyboardModifier.ShiftModifier or abs(delta.x()) > abs(delta.y()):
+            self.set_viewport(state.viewport.panned(-notches * state.viewport.width / 8, end))
         else:
-            index = TimelineIndex(self._reader, self.by_operator)
-            self._style = TimelineStyle(self.theme, index.categories)
-            font = self.theme.font_ui(11)
-            self._raster = TimelineRaster(self._reader, index, self._style, font, self._name_of)
-            self.state.index = index
-        self._lay_out()
+            self.scroll_rows(round(-notches * 3 * self.options.row_height))
+        event.accept()
 
-    def _lay_out(self) -> None:
-        self.state.layout = lay_out(self._tracks, self.options) if self._tracks else RowLayout()
-        self._image_key = None
-        self._update_scrollbar()
-        self.update()
+    # -- keys ---------------------------------------------------------------------------------------
 
-    def _measure(self) -> None:
-        state = self.state
-        state.measurement = None
-        if state.range is None or state.index is None or state.range.last <= state.range.first:
-            return
-        wanted = set(state.range.tracks)
-        tracks = [track for track in self._tracks if track.id in wanted]
-        state.measurement = measure(state.index, tracks, state.range.first, state.range.last)
-
-    # -- events -----------------------------------------------------------------------------------------
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if not self._keys.press(event):
+            super().keyPressEvent(event)
 
     def event(self, event: QEvent) -> bool:
         if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
-            text = tooltip_text(self.state, self._tracks, self._gestures.position_of(event.pos()))
+            text = tooltip_text(self.state, self.tracks, self.position_of(event.pos()))
             if text:
                 QToolTip.showText(event.globalPos(), text, self)
             else:
@@ -430,32 +186,61 @@ class TimelineView(QWidget):
             return True
         is_shortcut = event.type() == QEvent.Type.ShortcutOverride
         # Plain letters belong to the canvas while it has the focus, not to the window's shortcuts.
-        if is_shortcut and isinstance(event, QKeyEvent) and self._gestures.claims(event):
+        if is_shortcut and isinstance(event, QKeyEvent) and self._keys.claims(event):
             event.accept()
             return True
         return super().event(event)
 
-    def mousePressEvent(self, event: QMouseEvent) -> None:
-        self._gestures.press(event)
+    # -- inside -------------------------------------------------------------------------------------
 
-    def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        self._gestures.move(event)
+    def _snapped(self, place: Place) -> int:
+        viewport = self.state.viewport
+        return self.state.snapped(
+            place.track, viewport.cycle_at(place.x), SNAP_PIXELS * viewport.cycles_per_pixel
+        )
 
-    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
-        self._gestures.release(event)
+    def _drag_range(self, place: Place, is_final: bool) -> None:
+        """Measure from where the drag began to here, on the rows it crosses."""
+        state = self.state
+        here = float(self._snapped(place))
+        origin_row = state.layout.at(self._origin_y) if self._origin_y >= 0 else None
+        start = Place("tracks", state.viewport.x_of(self._origin_cycle), self._origin_y, origin_row)
+        there = float(self._snapped(start))
+        first, last = sorted((round(here), round(there)))
+        if origin_row is None:
+            tracks, top, bottom = tuple(row.track for row in state.layout.rows if row.track >= 0), 0, 0
+            if state.selected_tracks:
+                tracks = tuple(sorted(state.selected_tracks))
+        else:
+            low, high = sorted((self._origin_y, place.y if place.zone != "ruler" else self._origin_y))
+            rows = state.layout.between(max(low, 0.0), high + 1)
+            tracks = tuple(dict.fromkeys(t for row in rows for t in (row.members or (row.track,)) if t >= 0))
+            top, bottom = rows[0].top if rows else 0, rows[-1].bottom if rows else 0
+        self.set_range(Range(first, last, tracks, top, bottom), is_final)
 
-    def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
-        self._gestures.double_click(event)
+    def _click(self, place: Place) -> None:
+        self.set_range(None)
+        if place.zone == "tracks":
+            if place.row is not None and place.row.kind == "group":
+                self.toggle_group(place.row)
+                return
+            self.pick(self.state.slice_near(place.track, place.x, CLICK_REACH))
 
-    def wheelEvent(self, event: QWheelEvent) -> None:
-        self._gestures.wheel(event)
-
-    def keyPressEvent(self, event: QKeyEvent) -> None:
-        if not self._gestures.key(event):
-            super().keyPressEvent(event)
-
-    def leaveEvent(self, event: QEvent) -> None:
-        self.state.hover = None
-        self.state.hover_track = -1
+    def _click_header(self, place: Place, modifiers: Qt.KeyboardModifier) -> None:
+        state = self.state
+        if place.row is None:
+            state.selected_tracks = frozenset()
+        elif place.row.kind == "group":
+            self.toggle_group(place.row)
+        elif modifiers & Qt.KeyboardModifier.ControlModifier:
+            state.selected_tracks = state.selected_tracks ^ {place.track}
+        else:
+            state.selected_tracks = frozenset({place.track} - (state.selected_tracks & {place.track}))
         self.update()
-        super().leaveEvent(event)
+
+    def _move_window(self, x: float) -> None:
+        state = self.state
+        end = max(state.end_cycle, 1)
+        middle = x / state.viewport.width * end
+        span = min(state.viewport.span, end * 1.0)
+        self.set_viewport(state.viewport.shown(middle - span / 2, middle + span / 2, end))

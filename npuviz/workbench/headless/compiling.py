@@ -5,7 +5,8 @@ from pathlib import Path
 from npuviz.base.errors import UnknownTarget, UsageError
 from npuviz.base.progress import NoProgress, Progress
 from npuviz.sim.target import Compiles, LoadRequest
-from npuviz.workbench.opening import OpenOptions, choose_target, targets
+from npuviz.workbench.choosing import choose_target, targets
+from npuviz.workbench.opening import OpenOptions
 
 
 def compile_file(

@@ -10,7 +10,8 @@ from npuviz.base.units import format_bytes, format_count
 from npuviz.program.program import Program
 from npuviz.sim.target import LoadRequest
 from npuviz.trace.reader import TraceReader
-from npuviz.workbench.opening import OpenOptions, choose_target, is_bundle, targets
+from npuviz.workbench.choosing import choose_target, targets
+from npuviz.workbench.opening import OpenOptions, is_bundle
 
 MAX_NOTES = 20
 

@@ -8,7 +8,8 @@ from npuviz.base.progress import NoProgress, Progress
 from npuviz.base.text_table import table_lines
 from npuviz.base.units import format_count
 from npuviz.sim.target import LoadRequest, MapResult, Maps
-from npuviz.workbench.opening import OpenOptions, choose_target, targets
+from npuviz.workbench.choosing import choose_target, targets
+from npuviz.workbench.opening import OpenOptions
 
 
 def map_file(

@@ -16,7 +16,7 @@ from npuviz.onnx.passes.optimization import KEEP_NODES
 from npuviz.sim.machine import HasHazards, Machine
 from npuviz.sim.stop import NO_STOPS, StopKind
 from npuviz.sim.target import LoadRequest, Target
-from npuviz.workbench.opening import targets
+from npuviz.workbench.choosing import targets
 
 TARGET_VARIABLE = "NPUVIZ_ONNX_TARGET"
 """Environment variable that names the target of the backend."""

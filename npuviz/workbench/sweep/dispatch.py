@@ -13,12 +13,19 @@ from typing import Any
 
 from npuviz.base.errors import UsageError
 from npuviz.base.progress import NoProgress, Progress
-from npuviz.workbench.opening import targets
+from npuviz.workbench.choosing import targets
 from npuviz.workbench.sweep.plan import SweepPlan, SweepRun, run_key
-from npuviz.workbench.sweep.results import RESULTS_NAME, SweepResults, collect, write_results
-from npuviz.workbench.sweep.run import BROKEN, DONE, RunResult, RunStore, run_one
+from npuviz.workbench.sweep.results import (
+    BROKEN,
+    DONE,
+    RESULTS_NAME,
+    RunResult,
+    SweepResults,
+    collect,
+    write_results,
+)
+from npuviz.workbench.sweep.run import RunStore, run_one
 
-MAX_PROCESSES = 1024
 AHEAD = 4
 """Runs per worker that are handed out at a time: enough to keep it busy, few enough to stop soon."""
 CONNECT_SECONDS = 20

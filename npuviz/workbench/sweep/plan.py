@@ -37,6 +37,7 @@ from typing import Any
 
 from npuviz import __version__
 from npuviz.base.errors import FormatError, NpuvizError, UsageError
+from npuviz.workbench.choosing import find_file
 from npuviz.workbench.sweep.values import check_expression, check_path
 
 MAX_RUNS = 100_000
@@ -244,8 +245,6 @@ class _Reader:
         """A file beside the plan, an absolute one, or a sample model."""
         name = self._word(field, value)
         if name not in self._found:
-            from npuviz.workbench.opening import find_file
-
             beside = self._path.parent / name
             try:
                 found = beside if beside.exists() else find_file(name)

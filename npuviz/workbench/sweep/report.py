@@ -13,8 +13,7 @@ from npuviz.base.text_table import table_lines
 from npuviz.workbench.sweep.analysis import Effect, comparable, effects, pareto_front
 from npuviz.workbench.sweep.dispatch import SweepOutcome
 from npuviz.workbench.sweep.figures import effects_svg, number_text, scatter_svg
-from npuviz.workbench.sweep.results import SweepResults
-from npuviz.workbench.sweep.run import DONE
+from npuviz.workbench.sweep.results import DONE, SweepResults
 
 FORMS = (".html", ".md")
 MAX_ERRORS = 20

@@ -10,13 +10,26 @@ import numpy as np
 
 from npuviz.base.errors import FormatError
 from npuviz.workbench.sweep.plan import Scalar, SweepPlan, SweepRun
-from npuviz.workbench.sweep.run import DONE, RunResult
 from npuviz.workbench.sweep.values import evaluate, metric
 
 RESULTS_NAME = "results.parquet"
 _METADATA = b"npuviz.sweep"
 _VERSION = 1
 MAX_ROWS = 1_000_000
+
+DONE = "done"
+FAILED = "failed"  # npuviz refused it, or the chip broke: another try would end the same way
+BROKEN = "broken"  # the worker died or npuviz has a bug: tried again when the sweep is resumed
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """What came of a run. `error` is one line, "" for `DONE`; `is_usage`: the plan asked wrongly."""
+
+    status: str
+    summary: dict[str, Any]
+    error: str = ""
+    is_usage: bool = False
 
 
 @dataclass(frozen=True, slots=True)

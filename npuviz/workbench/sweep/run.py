@@ -3,29 +3,14 @@
 import json
 import os
 import traceback
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from npuviz.base.errors import NpuvizError, UnknownTarget, UsageError
 from npuviz.workbench.sweep.plan import SweepRun
+from npuviz.workbench.sweep.results import BROKEN, DONE, FAILED, RunResult
 
 KEPT = ("cycles", "stop", "seconds", "events", "units", "queues", "memories", "counters", "check")
 """What of a run's summary is kept."""
-
-DONE = "done"
-FAILED = "failed"  # npuviz refused it, or the chip broke: another try would end the same way
-BROKEN = "broken"  # the worker died or npuviz has a bug: tried again when the sweep is resumed
-
-
-@dataclass(frozen=True, slots=True)
-class RunResult:
-    """What came of a run. `error` is one line, "" for `DONE`; `is_usage`: the plan asked wrongly."""
-
-    status: str
-    summary: dict[str, Any]
-    error: str = ""
-    is_usage: bool = False
 
 
 def run_one(run: SweepRun) -> RunResult:

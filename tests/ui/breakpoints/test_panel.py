@@ -3,7 +3,8 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QAbstractItemModelTester
 from PySide6.QtWidgets import QPushButton
 
-from npuviz.ui.breakpoints.condition_words import ConditionWords, examples, quoted, words_of
+from npuviz.debug.condition.tokens import quoted
+from npuviz.ui.breakpoints.condition_words import ConditionWords, examples, words_of
 from npuviz.ui.breakpoints.panel import BreakpointsPanel
 from npuviz.ui.breakpoints.table import BreakpointRow, BreakpointTable
 from tests.ui.panel_bench import Bench, bench, pixels

@@ -15,7 +15,8 @@ from npuviz.ui.inspector.page_choice import make_page
 from npuviz.ui.inspector.panel import InspectorPanel
 from npuviz.ui.inspector.tables import detail_table
 from npuviz.ui.kit.trace_facts import NodeTimes, intervals_of_instruction
-from npuviz.workbench.opening import OpenOptions, find_file, open_file
+from npuviz.workbench.choosing import find_file
+from npuviz.workbench.opening import OpenOptions, open_file
 from npuviz.workbench.selection import NOTHING, MemoryRange, Selection
 from tests.toy.program import reference
 from tests.toy.session import make_session

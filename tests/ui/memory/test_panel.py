@@ -11,10 +11,10 @@ from PySide6.QtCore import QModelIndex, QPoint, QPointF, Qt
 from pytestqt.modeltest import ModelTester
 from pytestqt.qtbot import QtBot
 
+from npuviz.ui.kit.colors import pixel
 from npuviz.ui.memory.layout import Painted, fit, paint_map, view_of
 from npuviz.ui.memory.panel import SPEC, MemoryPanel
 from npuviz.ui.memory.table import HEX, Contents, MemoryTable, format_cell
-from npuviz.ui.timeline.style import pixel
 from npuviz.workbench.selection import MemoryRange, Selection
 from tests.ui.panel_stage import Stage
 

@@ -12,10 +12,11 @@ from npuviz.program.source import HasSource
 from npuviz.sim.frames import HasFrames
 from npuviz.sim.stop import StopKind
 from npuviz.ui.bridge.features import features_of
+from npuviz.ui.bridge.focus import focused_element
 from npuviz.ui.shell.commands.element import ElementCommands
 from npuviz.ui.source.lexer import Lexer
 from npuviz.ui.source.panel import SPEC, SourcePanel
-from npuviz.ui.source.state import element_place, focused_element, line_marks
+from npuviz.ui.source.state import element_place, line_marks
 from npuviz.workbench.opening import Opened, OpenOptions
 from npuviz.workbench.selection import Selection
 from tests.toy.fabric import WATCHED, make_fabric

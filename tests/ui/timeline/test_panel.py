@@ -12,10 +12,11 @@ from pytestqt.qtbot import QtBot
 
 from npuviz.debug.session import Session
 from npuviz.program.instruction import Dependency, DependencyKind, HasDependencies
+from npuviz.ui.timeline.canvas import TOP
 from npuviz.ui.timeline.marks import arrow_pen
 from npuviz.ui.timeline.panel import SPEC, TimelinePanel
 from npuviz.ui.timeline.state import Picked, Range
-from npuviz.ui.timeline.view import TOP, TimelineView
+from npuviz.ui.timeline.view import TimelineView
 from npuviz.workbench.selection import Selection
 from tests.ui.panel_stage import Stage
 
@@ -385,7 +386,7 @@ def test_history_rewritten_is_painted_anew(stage: Stage) -> None:
 
 
 def test_tooltip_explains_in_at_most_six_lines(stage: Stage) -> None:
-    from npuviz.ui.timeline.place import Place
+    from npuviz.ui.timeline.rows import Place
     from npuviz.ui.timeline.tooltip import tooltip_text
 
     stage.open_toy(run_to=600)

@@ -13,8 +13,17 @@ from npuviz.workbench.sweep.analysis import comparable, effects, pareto_front
 from npuviz.workbench.sweep.figures import effects_svg, number_text, scatter_svg, ticks
 from npuviz.workbench.sweep.plan import SweepRun
 from npuviz.workbench.sweep.report import write_report
-from npuviz.workbench.sweep.results import SweepResults, read_results, results_file, write_results
-from npuviz.workbench.sweep.run import BROKEN, DONE, FAILED, RunResult, RunStore
+from npuviz.workbench.sweep.results import (
+    BROKEN,
+    DONE,
+    FAILED,
+    RunResult,
+    SweepResults,
+    read_results,
+    results_file,
+    write_results,
+)
+from npuviz.workbench.sweep.run import RunStore
 from npuviz.workbench.sweep.values import check_expression, evaluate, metric
 
 SUMMARY = {

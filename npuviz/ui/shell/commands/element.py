@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from functools import partial
 
+from npuviz.ui.bridge.focus import focused_element
 from npuviz.ui.bridge.session_model import SessionModel
-from npuviz.ui.source.state import focused_element
 from npuviz.workbench.commands import Command
 from npuviz.workbench.selection import SelectionModel
 

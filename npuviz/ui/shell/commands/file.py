@@ -11,9 +11,10 @@ from npuviz.base.progress import Progress
 from npuviz.ui.bridge.file_watch import FileWatch
 from npuviz.ui.bridge.session_model import SessionModel
 from npuviz.ui.dialogs.files import ask_bundle_to_open, ask_export, ask_files_to_open
+from npuviz.workbench.choosing import targets
 from npuviz.workbench.commands import Command
 from npuviz.workbench.headless.run import export_trace, exporters
-from npuviz.workbench.opening import OpenOptions, targets
+from npuviz.workbench.opening import OpenOptions
 from npuviz.workbench.settings import Settings
 
 

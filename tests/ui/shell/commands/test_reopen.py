@@ -5,8 +5,9 @@ from PySide6.QtGui import QAction
 
 from npuviz.base import registry
 from npuviz.ui.shell.commands.reopen import MENU, choices_of
-from npuviz.workbench import opening
-from npuviz.workbench.opening import OpenOptions, find_file
+from npuviz.workbench import choosing
+from npuviz.workbench.choosing import find_file
+from npuviz.workbench.opening import OpenOptions
 from tests.ui.driver import Driver
 
 
@@ -17,7 +18,7 @@ def busy_units(driver: Driver) -> set[str]:
 
 
 def test_a_choice_of_the_machine_reopens_the_file(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(opening, "load_plugins", registry.load_plugins)
+    monkeypatch.setattr(choosing, "load_plugins", registry.load_plugins)
     options = OpenOptions(target="rk3588", settings={"batch": "1", "cores": "1"})
     with driver.qtbot.waitSignal(driver.model.session_changed, timeout=60_000):
         driver.window.open(find_file("tiny_cnn_int8"), options)

@@ -1,0 +1,30 @@
+"""Colours as painters need them: translucent, mixed, and as plain pixel numbers."""
+
+from PySide6.QtGui import QColor
+
+HATCH_STEPS = {45: (1, 1), 135: (1, -1), 0: (0, 1), 90: (1, 0)}
+"""Angle of a hatching -> how its phase grows with x and y."""
+STALL_SHARE = 0.38
+"""How much of its colour something shows that waits."""
+
+
+def translucent(color: QColor, alpha: int) -> QColor:
+    """The colour with another opacity, 0..255."""
+    found = QColor(color)
+    found.setAlpha(alpha)
+    return found
+
+
+def pixel(color: QColor) -> int:
+    """Opaque 0xffRRGGBB of a colour."""
+    return color.rgb() & 0xFFFFFFFF
+
+
+def blended(below: QColor, above: QColor, share: float) -> QColor:
+    """`share` of the colour above over the colour below."""
+    rest = 1 - share
+    return QColor.fromRgbF(
+        below.redF() * rest + above.redF() * share,
+        below.greenF() * rest + above.greenF() * share,
+        below.blueF() * rest + above.blueF() * share,
+    )

@@ -1,0 +1,405 @@
+"""The picture of a timeline: minimap, ruler, headers and tracks, painted by pixels."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from PySide6.QtCore import QPoint, QRect, Qt, Signal
+from PySide6.QtGui import QImage, QPainter, QPaintEvent, QPixmap, QResizeEvent
+from PySide6.QtWidgets import QScrollBar, QWidget
+
+from npuviz.base.units import format_bytes, format_count
+from npuviz.trace.reader import TraceReader
+from npuviz.trace.schema import Track
+from npuviz.ui.kit.viewport import Viewport
+from npuviz.ui.theme.theme import Theme
+from npuviz.ui.timeline.chrome import MINIMAP_HEIGHT, RULER_HEIGHT, ChromePainter
+from npuviz.ui.timeline.index import TimelineIndex
+from npuviz.ui.timeline.marks import MarksPainter
+from npuviz.ui.timeline.measure import measure
+from npuviz.ui.timeline.raster import Frame, NameOf, TimelineRaster
+from npuviz.ui.timeline.rows import Row, RowLayout, RowOptions, lay_out
+from npuviz.ui.timeline.state import Arrow, OpenSlice, Picked, Range, TimelineState
+from npuviz.ui.timeline.style import TimelineStyle
+
+TOP = MINIMAP_HEIGHT + RULER_HEIGHT
+SCROLLBAR_WIDTH = 12
+
+
+class TimelineCanvas(QWidget):
+    """Shows one trace, and does what gestures and keys ask for. It never asks a machine anything.
+
+    picked         a slice was chosen by hand; None when the choice was cleared
+    range_changed  a range of cycles was measured; None when it was cleared
+    go_to          the user wants the machine at a cycle
+    options_changed  rows were folded, hidden, pinned or resized
+    """
+
+    picked = Signal(object)
+    range_changed = Signal(object)
+    go_to = Signal("qlonglong")  # pyright: ignore[reportArgumentType]
+    options_changed = Signal()
+    menu_requested = Signal(QPoint, object)
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("timeline.view")
+        self.setAccessibleName("Timeline")
+        self.setAccessibleDescription("Tracks of all units over cycles. F fits, W and S zoom, A and D pan.")
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setMouseTracking(True)
+        self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
+        self.setMinimumSize(320, 140)
+        self.theme = theme
+        self.state = TimelineState()
+        self.options = RowOptions(row_height=theme.row_height)
+        self.by_operator = False
+        self.is_fitted = True
+        self._reader: TraceReader | None = None
+        self._name_of: NameOf | None = None
+        self._tracks: tuple[Track, ...] = ()
+        self._raster: TimelineRaster | None = None
+        self._style: TimelineStyle | None = None
+        self._image: QImage | None = None
+        self._image_key: object = None
+        self._headers: QPixmap | None = None
+        self._headers_key: object = None
+        self._minimap: QImage | None = None
+        self._minimap_key: object = None
+        self._marks = MarksPainter(theme)
+        self._chrome = ChromePainter(theme)
+        self._scrollbar = QScrollBar(Qt.Orientation.Vertical, self)
+        self._scrollbar.valueChanged.connect(self._scrolled)
+        theme.changed.connect(self.refresh_colors)
+
+    # -- what is shown ------------------------------------------------------------------------------
+
+    @property
+    def reader(self) -> TraceReader | None:
+        """The trace on show."""
+        return self._reader
+
+    @property
+    def style_colors(self) -> TimelineStyle | None:
+        """Colours in use, None while nothing is shown."""
+        return self._style
+
+    @property
+    def tracks(self) -> tuple[Track, ...]:
+        """All tracks of the trace."""
+        return self._tracks
+
+    def set_reader(self, reader: TraceReader | None, name_of: NameOf | None = None) -> None:
+        """Show another trace, from its beginning to its end.
+
+        name_of  short and long text of work by its instruction, None names it by its kind
+        """
+        self._reader = reader
+        self._name_of = name_of
+        self._tracks = reader.schema.tracks if reader else ()
+        kept = TimelineState(header_width=self.state.header_width, viewport=self.state.viewport)
+        self.state = kept
+        self.is_fitted = True
+        self._rebuild()
+        self.refresh_data()
+
+    def set_estimated(self, tracks: Iterable[int]) -> None:
+        """Mark tracks whose intervals are assumptions."""
+        self.state.estimated = frozenset(tracks)
+        self._headers_key = None
+        self.update()
+
+    def set_by_operator(self, by_operator: bool) -> None:
+        """Colour work by operator type instead of by what the unit does."""
+        self.by_operator = by_operator
+        self._rebuild()
+
+    def set_options(self, options: RowOptions) -> None:
+        """Arrange the rows in another way."""
+        self.options = options
+        self._lay_out()
+        self.options_changed.emit()
+
+    def refresh_data(self) -> None:
+        """Look at the trace again: it has grown, or its history was rewritten."""
+        self._image_key = None
+        state = self.state
+        state.end_cycle = self._reader.end_cycle if self._reader else 0
+        if self.is_fitted:
+            self._fit_growing()
+        else:
+            state.viewport = state.viewport.clamped(max(state.end_cycle, state.cursor))
+        self._measure()
+        self.update()
+
+    def refresh_colors(self) -> None:
+        """Take the colours of the theme again."""
+        self._rebuild()
+
+    def set_cursor_cycle(self, cycle: int, reveal: bool = True) -> None:
+        """Where the machine is; -1 for none. The window follows so that the cursor stays visible."""
+        state = self.state
+        moved = cycle != state.cursor
+        state.cursor = cycle
+        if reveal and moved and cycle >= 0 and not self.is_fitted:
+            state.viewport = state.viewport.revealed(cycle, max(state.end_cycle, cycle))
+        self.update()
+
+    def set_open_slices(self, slices: Iterable[OpenSlice]) -> None:
+        """What is under way at the cursor."""
+        self.state.open_slices = tuple(slices)
+        self.update()
+
+    def set_arrows(self, arrows: Iterable[Arrow]) -> None:
+        """Arrows of the picked slice."""
+        state, fresh = self.state, tuple(arrows)
+        if fresh != state.arrows:
+            state.arrows, state.arrow = fresh, 0
+            self.update()
+
+    def set_node(self, node: int) -> None:
+        """Underline the slices of a graph node; -1 for none."""
+        self.state.node = node
+        self.update()
+
+    # -- what gestures do -----------------------------------------------------------------------------
+
+    def set_viewport(self, viewport: Viewport) -> None:
+        """Show other cycles, by hand: the window no longer follows the growing run."""
+        self.is_fitted = False
+        self.state.viewport = viewport
+        self.update()
+
+    def fit(self) -> None:
+        """Show the whole run, and keep showing it while it grows."""
+        self.is_fitted = True
+        state = self.state
+        state.viewport = state.viewport.fitted(max(state.end_cycle, state.cursor, 1))
+        self.update()
+
+    def pick(self, picked: Picked | None, tell: bool = True) -> None:
+        """Choose a slice."""
+        self.state.picked = picked
+        self.state.arrows = ()
+        if tell:
+            self.picked.emit(picked)
+        self.update()
+
+    def set_range(self, chosen: Range | None, is_final: bool = True) -> None:
+        """Measure a range of cycles."""
+        self.state.range = chosen
+        self._measure()
+        if is_final:
+            self.range_changed.emit(chosen)
+        self.update()
+
+    def reveal_row(self, track: int) -> None:
+        """Scroll so that the row of a track can be seen."""
+        row = self.state.layout.of_track(track)
+        if row is None:
+            return
+        height = self.tracks_rect().height()
+        if row.top < self.state.scroll:
+            self._scrollbar.setValue(row.top)
+        elif row.bottom > self.state.scroll + height:
+            self._scrollbar.setValue(row.bottom - height)
+
+    def bring_up(self, track: int) -> None:
+        """Scroll so that the row of a track, with the head of its group, is the first one in sight."""
+        row = self.state.layout.showing(track)
+        if row is None:
+            return
+        heads = [r.top for r in self.state.layout.rows if r.kind == "group" and r.bottom == row.top]
+        self._scrollbar.setValue(heads[0] if heads else row.top)
+
+    def reveal_cycles(self, first: int, last: int) -> None:
+        """Move so that a slice can be seen, at the same zoom; nothing happens if some of it is visible."""
+        view = self.state.viewport
+        if not (last > view.start and first < view.end):
+            self.set_viewport(view.revealed(first, max(self.state.end_cycle, self.state.cursor)))
+
+    def scroll_rows(self, pixels: int) -> None:
+        """Move the rows up by so many pixels (down if negative)."""
+        self._scrollbar.setValue(self._scrollbar.value() + pixels)
+
+    def toggle_group(self, row: Row) -> None:
+        """Fold or unfold a group."""
+        self.set_options(replace(self.options, collapsed=self.options.collapsed ^ {row.name}))
+
+    def set_header_width(self, width: int) -> None:
+        """Resize the column of names."""
+        self.state.header_width = min(max(width, 60), max(self.width() // 2, 60))
+        self._resize_viewport()
+
+    # -- geometry ---------------------------------------------------------------------------------------
+
+    def tracks_rect(self) -> QRect:
+        """Where slices are drawn."""
+        left = self.state.header_width
+        width = max(self.width() - left - SCROLLBAR_WIDTH, 1)
+        return QRect(left, TOP, width, max(self.height() - TOP, 1))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._resize_viewport()
+
+    def _resize_viewport(self) -> None:
+        area = self.tracks_rect()
+        self.state.viewport = self.state.viewport.resized(float(area.width()))
+        self._scrollbar.setGeometry(self.width() - SCROLLBAR_WIDTH, TOP, SCROLLBAR_WIDTH, area.height())
+        self._update_scrollbar()
+        if self.is_fitted:
+            self._fit_growing()
+        self.update()
+
+    def _update_scrollbar(self) -> None:
+        height = self.tracks_rect().height()
+        self._scrollbar.setRange(0, max(self.state.layout.height - height, 0))
+        self._scrollbar.setPageStep(height)
+        self._scrollbar.setSingleStep(self.options.row_height)
+        self._scrollbar.setVisible(self._scrollbar.maximum() > 0)
+
+    def _scrolled(self, value: int) -> None:
+        self.state.scroll = value
+        self.update()
+
+    def _fit_growing(self) -> None:
+        """Keep the whole run visible without moving the picture at every step."""
+        state = self.state
+        end = max(state.end_cycle, state.cursor, 1)
+        if state.viewport.start != 0 or not end * 1.01 <= state.viewport.span <= end * 1.5:
+            fitted = state.viewport.fitted(end)
+            state.viewport = fitted
+
+    # -- painting ---------------------------------------------------------------------------------------
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        theme, state = self.theme, self.state
+        area = self.tracks_rect()
+        if self._raster is None:
+            painter.fillRect(self.rect(), theme.color("canvas"))
+        rows = state.layout.between(state.scroll, state.scroll + area.height())
+        if self._raster is not None and self._style is not None and self._reader is not None:
+            painter.drawImage(area.topLeft(), self._track_image(area, rows))
+            self._clipped(painter, area)
+            self._marks.paint(painter, state, area.width(), area.height())
+            if state.measurement is not None and state.range is not None:
+                self._chrome.paint_measurement(
+                    painter, state.measurement, self._style, area.width(), area.height()
+                )
+            painter.restore()
+            minimap = QRect(area.left(), 0, area.width(), MINIMAP_HEIGHT)
+            painter.drawImage(minimap.topLeft(), self._minimap_image(minimap))
+            self._clipped(painter, minimap)
+            self._chrome.paint_window(painter, state, minimap.width())
+            painter.restore()
+        painter.fillRect(area.right() + 1, 0, SCROLLBAR_WIDTH + 1, self.height(), theme.color("surface"))
+        frequency = self._reader.schema.frequency_hz if self._reader else 0.0
+        self._clipped(painter, QRect(area.left(), MINIMAP_HEIGHT, area.width(), RULER_HEIGHT))
+        self._chrome.paint_ruler(painter, state, area.width(), frequency)
+        painter.restore()
+        painter.drawPixmap(0, TOP, self._header_pixmap(rows, area.height()))
+        painter.fillRect(0, 0, state.header_width, TOP, theme.color("surface"))
+        painter.fillRect(0, TOP - 1, state.header_width, 1, theme.color("border"))
+        painter.fillRect(state.header_width - 1, 0, 1, TOP, theme.color("border"))
+        painter.end()
+        if self._raster is not None and self._raster.wants_more:
+            self._image_key = None
+            self.update()
+
+    def _clipped(self, painter: QPainter, area: QRect) -> None:
+        """Draw inside an area, in its own coordinates, until `restore`."""
+        painter.save()
+        painter.setClipRect(area)
+        painter.translate(area.topLeft())
+
+    def _track_image(self, area: QRect, rows: tuple[Row, ...]) -> QImage:
+        state = self.state
+        ratio = self.devicePixelRatioF()
+        key = (state.viewport, state.scroll, state.layout, area.size().toTuple(), ratio, state.node)
+        if self._image is None or key != self._image_key:
+            assert self._raster is not None
+            frame = Frame(
+                state.viewport,
+                rows,
+                area.width(),
+                area.height(),
+                state.scroll,
+                ratio,
+                state.end_cycle,
+                state.node,
+            )
+            self._image = self._raster.paint(frame)
+            self._image_key = key
+        return self._image
+
+    def _header_pixmap(self, rows: tuple[Row, ...], height: int) -> QPixmap:
+        """The headers change seldom, and text is dear."""
+        state = self.state
+        ratio = self.devicePixelRatioF()
+        size = (state.header_width, height, ratio, state.end_cycle)
+        key = (state.layout, state.scroll, size, state.selected_tracks, state.hover_track, self._style)
+        if self._headers is None or key != self._headers_key:
+            pixmap = QPixmap(round(state.header_width * ratio), round(height * ratio))
+            pixmap.setDevicePixelRatio(ratio)
+            painter = QPainter(pixmap)
+            self._chrome.paint_headers(painter, state, rows, height, self._scale_texts(rows))
+            painter.end()
+            self._headers, self._headers_key = pixmap, key
+        return self._headers
+
+    def _scale_texts(self, rows: tuple[Row, ...]) -> dict[int, str]:
+        """What the top of each visible counter row stands for."""
+        texts: dict[int, str] = {}
+        by_id = {track.id: track for track in self._tracks}
+        for row in rows:
+            if row.kind == "counter" and self._raster is not None:
+                value = self._raster.scale_of(row.track, self.state.end_cycle)
+                is_bytes = by_id[row.track].measure == "bytes"
+                texts[row.track] = format_bytes(value) if is_bytes else format_count(value)
+        return texts
+
+    def _minimap_image(self, area: QRect) -> QImage:
+        ratio = self.devicePixelRatioF()
+        # The picture of a growing run is renewed when it has grown by a hundredth.
+        grown = (
+            self.state.end_cycle.bit_length(),
+            self.state.end_cycle * 100 >> self.state.end_cycle.bit_length(),
+        )
+        key = (grown, area.width(), ratio)
+        if self._minimap is None or key != self._minimap_key:
+            assert self._raster is not None
+            self._minimap = self._raster.paint_overview(
+                area.width(), area.height(), ratio, self.state.end_cycle
+            )
+            self._minimap_key = key
+        return self._minimap
+
+    def _rebuild(self) -> None:
+        """Make everything that depends on the trace, its colouring or the theme anew."""
+        self._image = self._image_key = self._minimap = self._minimap_key = None
+        if self._reader is None:
+            self._raster = self._style = None
+            self.state.index = None
+        else:
+            index = TimelineIndex(self._reader, self.by_operator)
+            self._style = TimelineStyle(self.theme, index.categories)
+            font = self.theme.font_ui(11)
+            self._raster = TimelineRaster(self._reader, index, self._style, font, self._name_of)
+            self.state.index = index
+        self._lay_out()
+
+    def _lay_out(self) -> None:
+        self.state.layout = lay_out(self._tracks, self.options) if self._tracks else RowLayout()
+        self._image_key = None
+        self._update_scrollbar()
+        self.update()
+
+    def _measure(self) -> None:
+        state = self.state
+        state.measurement = None
+        if state.range is None or state.index is None or state.range.last <= state.range.first:
+            return
+        wanted = set(state.range.tracks)
+        tracks = [track for track in self._tracks if track.id in wanted]
+        state.measurement = measure(state.index, tracks, state.range.first, state.range.last)

@@ -1,0 +1,83 @@
+"""Which file and which target a user means."""
+
+from pathlib import Path
+
+from npuviz.base.errors import FormatError, UnknownTarget, UsageError
+from npuviz.base.registry import TARGETS, load_plugins
+from npuviz.sim.target import TakesFolders, Target
+from npuviz.workbench.resources import sample_models_path
+
+HEAD_BYTES = 4096
+BUNDLE_MANIFEST = "manifest.json"
+
+
+def targets() -> dict[str, Target]:
+    """All installed targets by id."""
+    return {target.id: target for target in load_plugins(TARGETS).values()}
+
+
+def find_file(text: str, config: Path | None = None) -> Path:
+    """The file a user means: a path, a model that lies beside a hardware description, or a sample.
+
+    Raises UsageError.
+    """
+    path = Path(text).expanduser()
+    if path.exists():
+        return path
+    for target in targets().values():
+        located = target.locate(text, config)
+        if located is not None:
+            return located
+    samples = sample_models_path()
+    if samples.is_dir() and path.name == text:
+        found = sorted(p for p in samples.rglob(f"{text}*") if p.name == text or p.stem == text)
+        if found:
+            return found[0]
+    raise UsageError(f"{text}: no such file or sample model; `npuviz targets` lists what can be opened")
+
+
+def choose_target(path: Path, wanted: str = "", preset: str = "") -> Target:
+    """The target for a file: the wanted one, the only one with the preset, or the first that accepts it.
+
+    Raises UnknownTarget with the choices.
+    """
+    known = targets()
+    if wanted:
+        if wanted not in known:
+            raise UnknownTarget(f"unknown target {wanted!r}; known: {', '.join(known) or 'none'}")
+        return known[wanted]
+    if path.is_dir():
+        for target in known.values():
+            if isinstance(target, TakesFolders) and target.accepts_folder(path):
+                return target
+        raise UnknownTarget(
+            f"{path}: expected a model, a program, a trace bundle or a sweep's results, found a folder "
+            f"without {BUNDLE_MANIFEST} or anything else that a target knows"
+        )
+    head = read_head(path)
+    having = [target for target in known.values() if preset and preset in target.presets]
+    if len(having) == 1 and path.suffix.lower() in having[0].file_kinds:
+        return having[0]
+    for target in known.values():
+        if target.accepts(path, head):
+            return target
+    kinds = {f"*{suffix} ({doc})" for target in known.values() for suffix, doc in target.file_kinds.items()}
+    raise UnknownTarget(
+        f"{path}: no target takes this file; expected {', '.join(sorted(kinds)) or 'an installed target'}; "
+        "a hardware description goes to --config, beside a model"
+    )
+
+
+def read_head(path: Path) -> bytes:
+    """The first bytes of a file, for `Target.accepts`; empty for a folder or an empty file.
+
+    Raises FormatError.
+    """
+    if not path.is_file():
+        return b""
+    try:
+        with path.open("rb") as file:
+            return file.read(HEAD_BYTES)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise FormatError(path, expected="a readable file", found=reason.lower()) from None
