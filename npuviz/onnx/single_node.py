@@ -1,6 +1,6 @@
-"""One node of a graph on its own in ONNX Runtime, as a Host operator runs."""
+"""Single nodes of a graph in ONNX Runtime, as Host operators run."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
 
 import numpy as np
@@ -10,6 +10,49 @@ from npuviz.base.errors import FormatError
 from npuviz.onnx.reference import as_declared, run_reference
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Graph, Node
+
+Held = Callable[[int], np.ndarray | None]
+"""Tensor id -> its values in the graph's shape and type, None where the machine does not hold it."""
+
+_MOST_NODES = 64
+
+
+def computed_from(graph: Graph, tensors: Collection[int], held: Held) -> dict[int, np.ndarray] | None:
+    """Values of tensors by ONNX Runtime, node by node, from the nearest tensors that are held.
+
+    The tensors themselves are computed even if they are held. None where that takes too many nodes, or
+    ONNX Runtime refuses one.
+    """
+    arrays: dict[int, np.ndarray] = {}
+    nodes: set[int] = set()
+    wanted = [graph.tensors[tensor].producer for tensor in tensors]
+    while wanted:
+        number = wanted.pop()
+        if number in nodes:
+            continue
+        if number < 0 or len(nodes) >= _MOST_NODES:
+            return None
+        nodes.add(number)
+        for tensor in graph.nodes[number].inputs:
+            if tensor < 0 or tensor in arrays:
+                continue
+            known = held(tensor)
+            if known is None and tensor in graph.constants:
+                known = np.ascontiguousarray(graph.constants[tensor])
+            if known is None:
+                wanted.append(graph.tensors[tensor].producer)
+            else:
+                arrays[tensor] = known
+    for number in sorted(nodes):
+        made = run_node(graph, graph.nodes[number], arrays)
+        for tensor, values in made.items():
+            arrays.setdefault(tensor, values)
+            if tensor in tensors:
+                arrays[tensor] = values
+        if not made:
+            return None
+    found = {tensor: arrays[tensor] for tensor in tensors if tensor in arrays}
+    return found if len(found) == len(set(tensors)) else None
 
 
 def run_node(graph: Graph, node: Node, arrays: Mapping[int, np.ndarray]) -> dict[int, np.ndarray]:

@@ -1,16 +1,29 @@
 """Compares everything a program computes with ONNX Runtime."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
 from npuviz.base.progress import NoProgress, Progress
-from npuviz.onnx.reference import as_declared, run_reference
+from npuviz.onnx.check.comparison import Comparison
+from npuviz.onnx.check.errors import (
+    INTEGERS,
+    REQUANTIZED,
+    Errors,
+    Rule,
+    Tolerance,
+    coarsest_types,
+    float_errors,
+    integer_errors,
+)
+from npuviz.onnx.check.references import References
+from npuviz.onnx.operators import computed_tensors, is_requantized
+from npuviz.onnx.single_node import computed_from
+from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Graph
 from npuviz.sim.target import CheckResult
 from npuviz.targets.systolic.values.engine import ValueEngine
-from npuviz.targets.systolic.values.host import run_on_host
-from npuviz.targets.systolic.values.storage import FLOATS
+from npuviz.targets.systolic.values.storage import FLOATS, convert
 
 TOLERANCES = {
     "float32": 1e-4,
@@ -24,148 +37,68 @@ Rounding errors of a layer reach all later ones, so these are several times the 
 (2**-24, 2**-11, 2**-8, 2**-4).
 """
 
-_REQUANTIZING = frozenset(("QuantizeLinear", "QLinearMatMul", "QLinearConv", "DynamicQuantizeLinear"))
-
-_GROUP_BYTES = 256 << 20
-
 
 def check(engine: ValueEngine, graph: Graph, progress: Progress | None = None) -> CheckResult:
-    """Compare every computed tensor with ONNX Runtime (one thread, nothing optimised).
+    """Compare every computed tensor with ONNX Runtime.
 
     Raises FormatError when ONNX Runtime refuses the model. Its uint8 x int8 products saturate on
     processors without VNNI, so models with 8-bit weights may differ there.
     """
     watch = progress or NoProgress()
-    computed = [
-        index
-        for node in graph.nodes
-        for index in node.outputs
-        if index >= 0 and graph.tensors[index].dtype not in ("string", "opaque")
-    ]
-    rule = _Rule(_coarsest_types(engine, graph))
-    for group in _groups(graph, computed):
-        expected = run_reference(graph, engine.inputs, group)
-        for index in group:
-            watch.report(rule.num_tensors / max(1, len(computed)), f"checking {graph.tensors[index].name}")
-            reference = as_declared(np.asarray(expected[index]), graph.tensors[index].dtype)
-            rule.compare(engine, index, reference)
-    return rule.result()
+    tensors = computed_tensors(graph)
+    rule_of = _rules_of(engine, graph)
+    storages = engine.plan.storages
+
+    def held(tensor: int) -> np.ndarray | None:
+        kind = numpy_dtype(graph.tensors[tensor].dtype)
+        return None if kind.kind == "O" else np.asarray(engine.tensor(tensor).astype(kind), order="C")
+
+    def computed_on_own_inputs(tensor: int) -> np.ndarray | None:
+        found = computed_from(graph, [tensor], held)
+        return None if found is None else convert(found[tensor], numpy_dtype(storages[tensor].dtype))
+
+    comparison = Comparison(graph, References(graph, engine.inputs, tensors), computed_on_own_inputs)
+    for number, index in enumerate(tensors):
+        watch.report(number / max(1, len(tensors)), f"checking {graph.tensors[index].name}")
+        if not comparison.is_random(index):
+            comparison.compare(index, engine.tensor(index), rule_of(index))
+    first = next(iter(comparison.failed), None)
+    return comparison.result("" if first is None else graph.tensors[first].name)
 
 
-def _groups(graph: Graph, tensors: Sequence[int]) -> Iterator[list[int]]:
-    """Tensors in groups whose reference values fit in memory together."""
-    group: list[int] = []
-    size = 0
-    for index in tensors:
-        group.append(index)
-        size += graph.tensors[index].num_elements * 8
-        if size > _GROUP_BYTES:
-            yield group
-            group, size = [], 0
-    if group:
-        yield group
-
-
-class _Rule:
-    """Counts what is compared and what is outside the tolerance."""
-
-    def __init__(self, types: Sequence[str]) -> None:
-        self._types = types
-        self.num_tensors = 0
-        self._failed = 0
-        self._unknown = 0
-        self._max_abs = 0.0
-        self._max_rel = 0.0
-        self._first = ""
-        self._used: set[str] = set()
-
-    def compare(self, engine: ValueEngine, index: int, expected: np.ndarray) -> None:
-        """Compare with the reference run; where that fails, with the operator on the machine's own inputs."""
-        found = engine.tensor(index)
-        if expected.size != found.size:
-            self._unknown += 1
-            return
-        self.num_tensors += 1
-        dtype = self._types[index]
-        is_float = dtype in FLOATS
-        self._used.add(dtype if is_float else "integer")
-        if expected.size == 0:
-            return
-        tolerance = _tolerance(dtype) if is_float else 0.0
-        if dtype in ("int8", "uint8") and _is_requantized(engine.graph, index):
-            # One step: where a quotient lies on a rounding boundary, either neighbour is right.
-            tolerance = 1.0 / max(1.0, float(np.abs(expected.astype(np.float64)).max()))
-        absolute, relative = _errors(found.reshape(expected.shape), expected)
-        if relative > tolerance:
-            local = _local_reference(engine, index)
-            if local is not None:
-                absolute, relative = _errors(found.reshape(local.shape), local)
-        self._max_abs, self._max_rel = max(self._max_abs, absolute), max(self._max_rel, relative)
-        if relative > tolerance:
-            self._failed += 1
-            self._first = self._first or engine.graph.tensors[index].name
-
-    def result(self) -> CheckResult:
-        """The comparison so far."""
-        words = [f"{name} {TOLERANCES[name]:g}" for name in TOLERANCES if name in self._used]
-        words += ["integers exactly (requantised ones within one step)"] if "integer" in self._used else []
-        text = (
-            "largest error relative to the largest magnitude of the tensor: " + ", ".join(words) + "; "
-            "against ONNX Runtime, or, where rounding before it is amplified, against its operator on the "
-            "machine's own inputs"
-        )
-        if self._unknown:
-            text += f"; {self._unknown} tensors whose shape depends on values were not compared"
-        return CheckResult(self.num_tensors, self._failed, self._max_abs, self._max_rel, self._first, text)
-
-
-def _is_requantized(graph: Graph, index: int) -> bool:
-    """Whether the tensor was rounded to 8 bits from something finer."""
-    return graph.nodes[graph.tensors[index].producer].op_type in _REQUANTIZING
-
-
-def _coarsest_types(engine: ValueEngine, graph: Graph) -> list[str]:
-    """Per tensor the element type with the largest error on the way to it.
+def _rules_of(engine: ValueEngine, graph: Graph) -> Callable[[int], Rule]:
+    """Tensor -> its rule, by the coarsest type on the way to it.
 
     The machine may store a tensor more coarsely than the graph declares it, and the reference computes
     in the declared types, which may be the coarser ones.
     """
-    found = [
-        max((storage.dtype, tensor.dtype), key=_tolerance)
-        for storage, tensor in zip(engine.plan.storages, graph.tensors, strict=True)
-    ]
-    for node in graph.nodes:
-        before = [found[index] for index in node.inputs if index >= 0]
-        for index in node.outputs:
-            if index >= 0 and graph.tensors[index].dtype in FLOATS:
-                found[index] = max((found[index], *before), key=_tolerance)
-    return found
+    order = list(TOLERANCES)
+
+    def type_of(tensor: int) -> str:
+        declared = graph.tensors[tensor].dtype
+        if declared not in FLOATS:
+            return ""
+        stored = engine.plan.storages[tensor].dtype
+        return max((name for name in (stored, declared) if name in TOLERANCES), key=order.index)
+
+    types = coarsest_types(graph, order, type_of)
+
+    def rule_of(tensor: int) -> Rule:
+        dtype = types[tensor]
+        if dtype:
+            return lambda found, expected: _float_errors(found, expected, dtype)
+        declared = graph.tensors[tensor].dtype
+        if numpy_dtype(declared).kind not in "iub":
+            return lambda found, expected: float_errors(found, expected, 0.0, f"{declared} exactly")
+        steps = 1 if is_requantized(graph, tensor) else 0
+        text = REQUANTIZED if steps else INTEGERS
+        return lambda found, expected: integer_errors(found, expected, steps, text)
+
+    return rule_of
 
 
-def _tolerance(dtype: str) -> float:
-    return TOLERANCES.get(dtype, 0.0)
-
-
-def _local_reference(engine: ValueEngine, index: int) -> np.ndarray | None:
-    """What ONNX Runtime makes of the inputs that the machine gave the tensor's operator."""
-    graph = engine.graph
-    node = graph.nodes[graph.tensors[index].producer]
-    found = run_on_host(graph, node.id, engine.plan.storages, engine.stored)
-    storage = engine.plan.storages[index]
-    return None if storage.root not in found else storage.to_logical(found[storage.root])
-
-
-def _errors(found: np.ndarray, expected: np.ndarray) -> tuple[float, float]:
-    """Largest absolute error, and the same relative to the largest finite magnitude expected.
-
-    Values that are not finite must be equal (both NaN, or the same infinity), else the error is infinite.
-    """
-    a, b = found.astype(np.float64), np.asarray(expected).astype(np.float64)
-    finite = np.isfinite(b)
-    if not np.array_equal(a[~finite], b[~finite], equal_nan=True) or not np.isfinite(a[finite]).all():
-        return float("inf"), float("inf")
-    if not finite.any():
-        return 0.0, 0.0
-    absolute = float(np.abs(a[finite] - b[finite]).max())
-    scale = float(np.abs(b[finite]).max())
-    return absolute, absolute / scale if scale else (float("inf") if absolute else 0.0)
+def _float_errors(found: np.ndarray, expected: np.ndarray, dtype: str) -> Errors:
+    share = TOLERANCES[dtype]
+    return float_errors(
+        found, expected, Tolerance(0.0, share), f"{dtype} {share:g} of the largest magnitude of the tensor"
+    )

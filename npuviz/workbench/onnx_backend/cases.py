@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from npuviz.base.errors import NpuvizError, SimulationError
+from npuviz.onnx.operators import RANDOM
 from npuviz.workbench.onnx_backend.execution import (
     Execution,
     ExecutionFault,
@@ -33,9 +34,6 @@ reason; fail: wrong values, a stuck machine, or an exception."""
 CASE_SECONDS = 120
 """Longest time a case may take."""
 EXPANDED = "_expanded"
-RANDOM_OPERATORS = frozenset(
-    ("Bernoulli", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial")
-)
 _MODEL_FILE = re.compile(r"\S*/model\.onnx[,:]? ?")
 """The file that each case is written to, which means nothing to a reader."""
 
@@ -171,7 +169,7 @@ def _random_operators(case: Any, inputs: Sequence[Any]) -> Iterator[str]:
     names = [value.name for value in case.model.graph.input]
     values = dict(zip(names, inputs, strict=False))
     for node in case.model.graph.node:
-        if node.op_type in RANDOM_OPERATORS:
+        if node.op_type in RANDOM:
             yield node.op_type
         elif node.op_type == "Dropout" and len(node.input) > 2 and node.input[2]:
             ratio = values.get(node.input[1]) if node.input[1] else 0.5

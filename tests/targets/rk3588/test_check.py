@@ -185,3 +185,28 @@ def test_the_converted_output_is_compared_too(tmp_path: Path) -> None:
         result = check(other, engine.graph, log_of(-1, -2, 0, *(-3 for _ in calls)), RknnSpec())
         assert (result.num_tensors, result.num_failed) == (2, failed)
     assert result.first_divergence == "y (no task wrote it)"
+
+
+@pytest.mark.parametrize(("written", "failed"), [(np.inf, 0), (-np.inf, 1), (1.0, 1), (np.nan, 1)])
+def test_an_infinite_reference_allows_only_itself(tmp_path: Path, written: float, failed: int) -> None:
+    divide = onnx.helper.make_node("Div", ["x", "zero"], ["y"], "divide")
+    shape = (1, 4, 2, 2)
+    infos = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape) for name in ("x", "y")]
+    initial = [_initial("zero", np.array([1, 0, 1, 1], np.float32).reshape(1, 4, 1, 1))]
+    proto = onnx.helper.make_graph([divide], "infinite", infos[:1], infos[1:], initial)
+    path = tmp_path / "m.onnx"
+    onnx.save(onnx.helper.make_model(proto, opset_imports=[onnx.helper.make_opsetid("", 17)]), path)
+    graph = read_model(path, {})
+    names = {tensor.name: tensor.id for tensor in graph.tensors}
+    buffers = [
+        Buffer(name, address, 64, "row-major", names[name], shape, "float32")
+        for name, address in (("x", FEATURES), ("y", OUTPUT))
+    ]
+    hosts = [HostCall(0, -1, 0, "input", (), (0,)), HostCall(0, 0, 0, "divide", (0,), (1,))]
+    engine = engine_of([], buffers, graph, hosts, {"x": np.ones(shape, np.float32)})
+    spec = RknnSpec()
+    edit = Edit(2, spec.cores, OUTPUT + 4 * 4, np.float32(written).tobytes())
+    engine.advance_to(log_of(-1, -2), (edit,))
+    result = check(engine, graph, log_of(-1, -2), spec)
+    assert (result.num_tensors, result.num_failed) == (1, failed)
+    assert "float32" in result.tolerance

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from onnx import helper
 
+from npuviz.onnx.reader import read_model
 from npuviz.targets.systolic.check import check
 from npuviz.targets.systolic.kernels import program_records as tk
 from npuviz.targets.systolic.spec import SystolicSpec
@@ -229,6 +230,17 @@ def test_check_names_the_first_wrong_tensor(tmp_path: Path) -> None:
     engine = ValueEngine(tables, case.graph, case.spec, case.engine().inputs)
     result = check(engine, case.graph)
     assert (result.num_tensors, result.num_failed, result.first_divergence) == (2, 1, "y")
+
+
+def test_check_leaves_random_numbers_out(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("RandomUniformLike", ["x"], ["r"], name="draw"),
+        helper.make_node("Add", ["r", "x"], ["y"], name="add"),
+    ]
+    path = save_model(tmp_path / "random.onnx", nodes, {"x": [8, 16]}, {"y": [8, 16]})
+    result = check(compile_model(path, chip(precision=4)).engine(), read_model(path))
+    assert (result.num_tensors, result.num_failed) == (1, 0)
+    assert "1 tensors were not compared, random (r)" in result.tolerance
 
 
 def test_quantised_models_are_exact(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from npuviz.onnx.operators import RANDOM
 from npuviz.program.graph import Node
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
 from npuviz.targets.neuroncore.compiler.lowerings import CannotLower
@@ -26,20 +27,11 @@ from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Alu
 VALUE_DEPENDENT = "the size of the result depends on values"
 NO_TENSOR = "sequences, optionals and text are no tensors of the chip"
 CONTROL_FLOW = "what runs depends on values"
-RANDOM = "random numbers"
 REASONS: Mapping[str, str] = {
     **dict.fromkeys(("NonZero", "Unique", "NonMaxSuppression"), VALUE_DEPENDENT),
     **dict.fromkeys(("If", "Loop"), CONTROL_FLOW),
-    **dict.fromkeys(
-        (
-            "RandomNormal",
-            "RandomNormalLike",
-            "RandomUniform",
-            "RandomUniformLike",
-            "Multinomial",
-        ),
-        RANDOM,
-    ),
+    # Bernoulli is a function: its body draws the numbers and is expanded.
+    **dict.fromkeys(RANDOM - {"Bernoulli"}, "random numbers"),
     **dict.fromkeys(
         (
             "SequenceAt",

@@ -1,0 +1,94 @@
+"""How far a machine's tensor is from the reference, and which of its elements are too far."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from npuviz.program.graph import Graph
+
+INTEGERS = "integers exactly"
+REQUANTIZED = "requantised integers within one step"
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """Error allowed of an element: a share of it, and a share of the tensor's largest magnitude; the sum
+    counts."""
+
+    of_element: float
+    of_tensor: float
+
+    def text(self, dtype: str) -> str:
+        """The tolerance of a type in words."""
+        return f"{dtype} {self.of_element:g} of the element + {self.of_tensor:g} of the largest magnitude"
+
+
+@dataclass(frozen=True, slots=True)
+class Errors:
+    """Wrong elements (flat bool), the largest error, the same relative to the largest magnitude, and the
+    rule in words."""
+
+    bad: np.ndarray
+    absolute: float
+    relative: float
+    rule: str
+
+
+Rule = Callable[[np.ndarray, np.ndarray], Errors]
+"""Errors of what was found against what is expected, both flat."""
+
+
+def integer_errors(found: np.ndarray, expected: np.ndarray, steps: int, rule: str) -> Errors:
+    """Errors of integers; `steps` is the distance that is allowed."""
+    a, b = found.astype(np.float64), expected.astype(np.float64)
+    distance = np.abs(a - b)
+    bad = distance > steps if steps else found != expected
+    return Errors(bad, *_largest(distance, float(np.abs(b).max(initial=0))), rule)
+
+
+def float_errors(found: np.ndarray, expected: np.ndarray, tolerance: Tolerance | float, rule: str) -> Errors:
+    """Errors of floats. Values that are not finite must be equal.
+
+    tolerance  a number is an error that every element may have
+    """
+    # Bits that are signalling NaNs are values like others here.
+    with np.errstate(invalid="ignore"):
+        a, b = found.astype(np.float64), expected.astype(np.float64)
+        finite = np.isfinite(b)
+        scale = float(np.abs(b[finite]).max(initial=0))
+        distance = np.abs(a - b)
+        if isinstance(tolerance, Tolerance):
+            allowed = tolerance.of_element * np.abs(b) + tolerance.of_tensor * scale
+        else:
+            allowed = tolerance
+        # An infinite reference would allow any error.
+        bad = ~(finite & (distance <= allowed))
+    bad &= ~((a == b) | (np.isnan(a) & np.isnan(b)))
+    usable = finite & np.isfinite(a)
+    if (finite & ~usable).any():
+        return Errors(bad, float("inf"), float("inf"), rule)
+    return Errors(bad, *_largest(distance[usable], scale), rule)
+
+
+def _largest(distance: np.ndarray, scale: float) -> tuple[float, float]:
+    """The largest error, and the same relative to the largest magnitude."""
+    absolute = float(distance.max(initial=0))
+    return absolute, absolute / scale if scale else (float("inf") if absolute else 0.0)
+
+
+def coarsest_types(graph: Graph, order: Sequence[str], type_of: Callable[[int], str]) -> list[str]:
+    """Per tensor the float type with the largest error on the way to it, "" for exact integers.
+
+    order    float types, the finest first
+    type_of  tensor -> the one of them in which it is computed and held, "" for exact integers
+    """
+    ranks = {"": -1, **{name: rank for rank, name in enumerate(order)}}
+    own = [ranks[type_of(tensor.id)] for tensor in graph.tensors]
+    found = list(own)
+    for node in graph.nodes:
+        before = [found[index] for index in node.inputs if index >= 0]
+        for index in node.outputs:
+            if index >= 0 and own[index] >= 0:
+                found[index] = max(found[index], *before, 0)
+    return ["" if rank < 0 else order[rank] for rank in found]

@@ -1,0 +1,50 @@
+"""Reference values of a graph's tensors, run in groups that fit in memory together."""
+
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from npuviz.onnx.reference import as_declared, run_reference
+from npuviz.program.graph import Graph
+
+_GROUP_BYTES = 256 << 20
+_KEPT_GROUPS = 2
+
+
+class References:
+    """What ONNX Runtime computes (one thread, nothing optimised) from a model's inputs.
+
+    inputs  graph input name -> array. Tensors are best asked for in the order given.
+    """
+
+    def __init__(self, graph: Graph, inputs: Mapping[str, np.ndarray], tensors: Sequence[int]) -> None:
+        self._graph = graph
+        self._inputs = inputs
+        self._groups = list(_groups(graph, tensors))
+        self._group_of = {index: number for number, group in enumerate(self._groups) for index in group}
+        self._kept: OrderedDict[int, dict[int, np.ndarray]] = OrderedDict()
+
+    def get(self, tensor: int) -> np.ndarray:
+        """Values of a tensor in its declared type. Raises FormatError when ONNX Runtime refuses the model."""
+        number = self._group_of[tensor]
+        found = self._kept.get(number)
+        if found is None:
+            if len(self._kept) >= _KEPT_GROUPS:
+                self._kept.popitem(last=False)
+            found = self._kept[number] = run_reference(self._graph, self._inputs, self._groups[number])
+        self._kept.move_to_end(number)
+        return as_declared(np.asarray(found[tensor]), self._graph.tensors[tensor].dtype)
+
+
+def _groups(graph: Graph, tensors: Sequence[int]) -> Iterator[list[int]]:
+    group: list[int] = []
+    size = 0
+    for index in tensors:
+        group.append(index)
+        size += graph.tensors[index].num_elements * 8
+        if size > _GROUP_BYTES:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group

@@ -1,0 +1,27 @@
+"""What ONNX operators mean, where several compilers or checks ask."""
+
+from npuviz.program.graph import Graph
+
+RANDOM = frozenset(
+    ("Bernoulli", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial")
+)
+"""Operators that draw random numbers."""
+
+REQUANTIZING = frozenset(("QuantizeLinear", "QLinearMatMul", "QLinearConv", "DynamicQuantizeLinear"))
+"""Operators that round something finer to integers."""
+
+
+def is_requantized(graph: Graph, tensor: int) -> bool:
+    """Whether a computed tensor was rounded to 8 bits from something finer."""
+    found = graph.tensors[tensor]
+    return found.dtype in ("int8", "uint8") and graph.nodes[found.producer].op_type in REQUANTIZING
+
+
+def computed_tensors(graph: Graph) -> list[int]:
+    """Tensors that nodes compute and that have numbers, in the order of the nodes."""
+    return [
+        index
+        for node in graph.nodes
+        for index in node.outputs
+        if index >= 0 and graph.tensors[index].dtype not in ("string", "opaque")
+    ]
