@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from npuviz.base.errors import UsageError
-from npuviz.targets.wavelet.csl.comptime import modules
+from npuviz.targets.wavelet.csl import layout
+from npuviz.targets.wavelet.csl.comptime import expressions, modules, statements, type_expressions
 from npuviz.targets.wavelet.csl.comptime import types as t
 from npuviz.targets.wavelet.csl.comptime.builtins import dsd as builtins_dsd
 from npuviz.targets.wavelet.csl.comptime.builtins import json_file as comptime_json
 from npuviz.targets.wavelet.csl.comptime.builtins import library as builtins_library
 from npuviz.targets.wavelet.csl.comptime.evaluator import Comptime
-from npuviz.targets.wavelet.csl.comptime.scope import ModuleInstance, PeRegistry
-from npuviz.targets.wavelet.csl.comptime.session import FP16_FORMATS, FileParts, Session
-from npuviz.targets.wavelet.csl.comptime.values import FunctionValue, Scalar, Value, key_of
-from npuviz.targets.wavelet.csl.layout import LayoutState, Tile
+from npuviz.targets.wavelet.csl.comptime.scope import FunctionValue, ModuleInstance, PeRegistry, key_of
+from npuviz.targets.wavelet.csl.comptime.session import FP16_FORMATS, FileParts, LayoutState, Session, Tile
+from npuviz.targets.wavelet.csl.comptime.values import Scalar, Value
 from npuviz.targets.wavelet.csl.routes import check_routes
 from npuviz.targets.wavelet.csl.syntax import tree
 from npuviz.targets.wavelet.csl.syntax.errors import CslError, source_error
@@ -28,8 +28,16 @@ ARCHITECTURES = ("wse2", "wse3")
 _PYTHON_FRAMES = 20_000
 """Python frames allowed while elaborating: 128 nested calls of deep expressions fit."""
 
-REGISTERED = (builtins_dsd, builtins_library, comptime_json)
-"""Modules whose import enters builtins into the table."""
+REGISTERED = (
+    expressions,
+    statements,
+    type_expressions,
+    builtins_dsd,
+    builtins_library,
+    comptime_json,
+    layout,
+)
+"""Modules whose import enters rules and builtins into the tables."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -3,59 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 from npuviz.targets.wavelet.csl.comptime import types as t
 from npuviz.targets.wavelet.csl.comptime.builtins.ids import number_of
 from npuviz.targets.wavelet.csl.comptime.builtins.table import builtin, registry
 from npuviz.targets.wavelet.csl.comptime.builtins.values import check_range, string_of
-from npuviz.targets.wavelet.csl.comptime.expressions import boolean_of, integer_of
+from npuviz.targets.wavelet.csl.comptime.evaluator import Comptime
 from npuviz.targets.wavelet.csl.comptime.scope import Scope
-from npuviz.targets.wavelet.csl.comptime.values import VOID, Scalar, StructValue, Value, anonymous
+from npuviz.targets.wavelet.csl.comptime.session import ExportedName, LayoutState, Tile
+from npuviz.targets.wavelet.csl.comptime.values import (
+    VOID,
+    Scalar,
+    StructValue,
+    Value,
+    anonymous,
+    boolean_of,
+    integer_of,
+)
 from npuviz.targets.wavelet.csl.routes import channel_of
 from npuviz.targets.wavelet.csl.syntax import tree
 from npuviz.targets.wavelet.csl.syntax.errors import CslError
-from npuviz.targets.wavelet.csl.syntax.tree import BuiltinCall, Span
+from npuviz.targets.wavelet.csl.syntax.tree import BuiltinCall
 from npuviz.targets.wavelet.wafer import Channel
-
-if TYPE_CHECKING:
-    from npuviz.targets.wavelet.csl.comptime.evaluator import Comptime
 
 MAX_SIDE = 1500
 """Columns and rows of a rectangle; the largest published full system has 762 x 1172 PEs."""
 MAX_ARGUMENTS = 15
-
-
-@dataclass(frozen=True, slots=True)
-class Tile:
-    """What `@set_tile_code` says of one PE."""
-
-    path: Path
-    params: Mapping[str, Value]
-    at: Span
-
-
-@dataclass(frozen=True, slots=True)
-class ExportedName:
-    """`@export_name`."""
-
-    name: str
-    type: t.Type
-    is_mutable: bool
-    at: Span
-
-
-@dataclass(slots=True)
-class LayoutState:
-    """What the layout block has said so far."""
-
-    tiles: dict[tuple[int, int], Tile] = field(default_factory=dict[tuple[int, int], Tile])
-    channels: dict[tuple[int, int], dict[int, Channel]] = field(
-        default_factory=dict[tuple[int, int], dict[int, Channel]]
-    )
-    exported: dict[str, ExportedName] = field(default_factory=dict[str, ExportedName])
 
 
 def _layout(comptime: Comptime, node: BuiltinCall, scope: Scope) -> LayoutState:

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from npuviz.targets.wavelet.csl.comptime import types as t
 from npuviz.targets.wavelet.csl.comptime.builtins.values import check_range
-from npuviz.targets.wavelet.csl.comptime.expressions import boolean_of, integer_of, similar
-from npuviz.targets.wavelet.csl.comptime.values import Scalar, StructValue, Value
-from npuviz.targets.wavelet.csl.syntax.errors import CslError
+from npuviz.targets.wavelet.csl.comptime.values import Scalar, StructValue, Value, boolean_of, integer_of
+from npuviz.targets.wavelet.csl.syntax.errors import CslError, similar
 from npuviz.targets.wavelet.csl.syntax.tree import Span
 from npuviz.targets.wavelet.kernels import isa
 from npuviz.targets.wavelet.wafer import Channel, SourcePlace

@@ -5,7 +5,8 @@ from pathlib import Path
 
 from npuviz.targets.wavelet.csl import frontend
 from npuviz.targets.wavelet.csl.comptime import values
-from npuviz.targets.wavelet.csl.comptime.values import Global, Scalar, Value
+from npuviz.targets.wavelet.csl.comptime.scope import Global
+from npuviz.targets.wavelet.csl.comptime.values import Scalar, Value
 from npuviz.targets.wavelet.csl.frontend import Elaboration
 
 LAYOUT = """layout {

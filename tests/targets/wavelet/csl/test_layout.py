@@ -5,7 +5,8 @@ import pytest
 from npuviz.base.errors import SourceError, UsageError
 from npuviz.targets.wavelet.csl import frontend
 from npuviz.targets.wavelet.csl.comptime import types as t
-from npuviz.targets.wavelet.csl.comptime.values import Global, Scalar
+from npuviz.targets.wavelet.csl.comptime.scope import Global
+from npuviz.targets.wavelet.csl.comptime.values import Scalar
 from npuviz.targets.wavelet.kernels import isa
 from tests.targets.wavelet.csl.programs import elaborate, write
 

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from npuviz.targets.wavelet.csl.comptime.scope import ModuleInstance
+from npuviz.targets.wavelet.csl.comptime.scope import FunctionValue, ModuleInstance, key_of
 from npuviz.targets.wavelet.csl.comptime.values import (
     ArrayValue,
-    FunctionValue,
     Scalar,
     StringValue,
     StructValue,
     TypeValue,
     Value,
     VoidValue,
-    key_of,
 )
 
 _ATOMS = (Scalar, StringValue, TypeValue, VoidValue)

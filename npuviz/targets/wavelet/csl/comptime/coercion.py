@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from npuviz.targets.wavelet.csl.comptime import floats
 from npuviz.targets.wavelet.csl.comptime import types as t
+from npuviz.targets.wavelet.csl.comptime.scope import FunctionValue
 from npuviz.targets.wavelet.csl.comptime.values import (
     FALSE,
     TRUE,
     ArrayValue,
-    FunctionValue,
     PointerValue,
     Scalar,
     StringValue,
@@ -22,8 +22,8 @@ from npuviz.targets.wavelet.csl.comptime.values import (
 from npuviz.targets.wavelet.csl.syntax.errors import CslError
 from npuviz.targets.wavelet.csl.syntax.tree import Span
 
-if TYPE_CHECKING:
-    from npuviz.targets.wavelet.csl.comptime.evaluator import Comptime
+Signatures = Callable[[FunctionValue], t.FunctionType | None]
+"""Type of a function; None if it has parameters without a fixed type."""
 
 _ID_MAKERS: dict[t.Type, str] = {
     t.COLOR: "@get_color(n)",
@@ -68,7 +68,7 @@ def pointer_converts(source: t.PointerType, target: t.PointerType) -> bool:
     return False
 
 
-def coerce(comptime: Comptime, value: Value, target: t.Type, at: Span) -> Value:
+def coerce(value: Value, target: t.Type, at: Span, signature: Signatures) -> Value:
     """`value` as `target` by implicit conversion. Raises CslError if there is none."""
     source = value.type
     if source is target or target is t.ANYTYPE:
@@ -81,18 +81,18 @@ def coerce(comptime: Comptime, value: Value, target: t.Type, at: Span) -> Value:
         if target is t.COMPTIME_STRUCT:
             return value
         if isinstance(target, t.StructType):
-            return _struct(comptime, value, target, at)
+            return _struct(value, target, at, signature)
         if isinstance(target, t.ArrayType) and value.kind.is_tuple:
-            return _tuple_to_array(comptime, value, target, at)
+            return _tuple_to_array(value, target, at, signature)
     elif isinstance(value, ArrayValue):
         if isinstance(target, t.ArrayType) and target.dimensions == value.kind.dimensions:
-            elements = [coerce(comptime, value.element(i), target.element, at) for i in range(target.count)]
+            elements = [coerce(value.element(i), target.element, at, signature) for i in range(target.count)]
             return make_array(target, elements)
     elif isinstance(value, PointerValue):
         if isinstance(target, t.PointerType) and pointer_converts(value.kind, target):
             return value.cast(target)
     elif isinstance(value, FunctionValue):
-        if _is_function_target(comptime, value, target):
+        if _is_function_target(value, target, signature):
             return value
     elif isinstance(value, StringValue) and target is t.COMPTIME_STRING:
         return value
@@ -138,7 +138,7 @@ def _float_of(number: int, at: Span) -> float:
         raise CslError(at, "this integer is too large for a float") from None
 
 
-def _struct(comptime: Comptime, value: StructValue, target: t.StructType, at: Span) -> Value:
+def _struct(value: StructValue, target: t.StructType, at: Span, signature: Signatures) -> Value:
     if not value.kind.is_anonymous:
         raise mismatch(target, value.kind, at)
     fields: dict[str, Value] = {}
@@ -154,34 +154,34 @@ def _struct(comptime: Comptime, value: StructValue, target: t.StructType, at: Sp
             if not isinstance(default, Value):
                 raise CslError(at, f"field .{name} of {target} is missing")
             given = default
-        fields[name] = coerce(comptime, given, kind, at)
+        fields[name] = coerce(given, kind, at, signature)
     return StructValue(target, fields)
 
 
-def _tuple_to_array(comptime: Comptime, value: StructValue, target: t.ArrayType, at: Span) -> Value:
+def _tuple_to_array(value: StructValue, target: t.ArrayType, at: Span, signature: Signatures) -> Value:
     if len(value.fields) != target.count:
         raise CslError(at, f"{target} needs {target.count} elements, found {len(value.fields)}")
-    return make_array(target, [coerce(comptime, item, target.element, at) for item in value.fields.values()])
+    return make_array(target, [coerce(item, target.element, at, signature) for item in value.fields.values()])
 
 
-def _is_function_target(comptime: Comptime, value: FunctionValue, target: t.Type) -> bool:
+def _is_function_target(value: FunctionValue, target: t.Type, signature: Signatures) -> bool:
     wanted = target.pointee if isinstance(target, t.PointerType) and not target.many else target
     if not isinstance(wanted, t.FunctionType) or wanted.kind != value.node.kind:
         return False
-    signature = comptime.signature(value)
-    return signature is None or signature is wanted
+    found = signature(value)
+    return found is None or found is wanted
 
 
 # ---- explicit conversions ----
 
 
-def convert(comptime: Comptime, value: Value, target: t.Type, at: Span) -> Value:
+def convert(value: Value, target: t.Type, at: Span, signature: Signatures) -> Value:
     """`@as(target, value)`."""
     if isinstance(value, Scalar):
         found = _convert_scalar(value, target, at)
         if found is not None:
             return found
-    return coerce(comptime, value, target, at)
+    return coerce(value, target, at, signature)
 
 
 def _convert_scalar(value: Scalar, target: t.Type, at: Span) -> Value | None:

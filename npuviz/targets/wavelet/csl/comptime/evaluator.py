@@ -1,5 +1,7 @@
 """The compile-time evaluator: what is known before the program runs, in scopes of all three phases.
 
+How each class of expressions and statements is evaluated stands in the files that enter rules here.
+
 A scope says in which phase its text is:
   load     (`runtime` and `forced` False) global initialisers, comptime blocks, the layout block and what
            they call: everything is executed; assignments change variables, builtins register things
@@ -14,33 +16,65 @@ runtime scope has no side effects.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import Any, Literal
 
-from npuviz.targets.wavelet.csl.comptime import coercion as conversions
-from npuviz.targets.wavelet.csl.comptime import expressions, memory, statements, tensor, type_expressions
+from npuviz.targets.wavelet.csl.comptime import coercion
 from npuviz.targets.wavelet.csl.comptime import types as t
 from npuviz.targets.wavelet.csl.comptime.call_memo import CallMemo
-from npuviz.targets.wavelet.csl.comptime.predefined import PREDEFINED_VALUES
-from npuviz.targets.wavelet.csl.comptime.scope import Entry, ModuleInstance, Scope
-from npuviz.targets.wavelet.csl.comptime.values import (
+from npuviz.targets.wavelet.csl.comptime.scope import (
+    PREDEFINED_VALUES,
     Cell,
+    Entry,
     FunctionValue,
     Global,
-    PointerValue,
-    TypeValue,
-    Value,
+    ModuleInstance,
+    Scope,
 )
-from npuviz.targets.wavelet.csl.syntax.errors import CslError, NotComptime
-from npuviz.targets.wavelet.csl.syntax.tree import Block, Expression, Parameter, Span, Statement, TensorAccess
-
-if TYPE_CHECKING:
-    from npuviz.targets.wavelet.csl.comptime.session import Session
+from npuviz.targets.wavelet.csl.comptime.session import Session
+from npuviz.targets.wavelet.csl.comptime.values import VOID, TypeValue, Value, integer_of
+from npuviz.targets.wavelet.csl.syntax.errors import CslError, NotComptime, similar
+from npuviz.targets.wavelet.csl.syntax.tree import Block, Expression, Node, Parameter, Span, Statement
 
 MAX_CALL_DEPTH = 128
 MAX_STEPS = 2_000_000
 """Calls and loop rounds of a layout block, or of the compile-time part of one PE program."""
 
-Handler = Callable[["Comptime", Expression, Scope], Value]
+
+@dataclass(frozen=True, slots=True)
+class Jump:
+    """A statement that left its block; `label` "" is the innermost loop."""
+
+    kind: Literal["return", "break", "continue"]
+    label: str
+    value: Value
+    at: Span
+
+
+ExpressionRule = Callable[["Comptime", Any, Scope], Value]
+StatementRule = Callable[["Comptime", Any, Scope], Jump | None]
+EXPRESSIONS: dict[type[Node], ExpressionRule] = {}
+STATEMENTS: dict[type[Node], StatementRule] = {}
+
+
+def expression(kind: type[Node]) -> Callable[[ExpressionRule], ExpressionRule]:
+    """Decorator: enter what evaluates a class of expressions."""
+
+    def enter(rule: ExpressionRule) -> ExpressionRule:
+        EXPRESSIONS[kind] = rule
+        return rule
+
+    return enter
+
+
+def statement(kind: type[Node]) -> Callable[[StatementRule], StatementRule]:
+    """Decorator: enter what executes a class of statements."""
+
+    def enter(rule: StatementRule) -> StatementRule:
+        STATEMENTS[kind] = rule
+        return rule
+
+    return enter
 
 
 class Comptime:
@@ -52,7 +86,6 @@ class Comptime:
         self.memo = CallMemo()
         self.runtime_type: Callable[[Expression, Scope], t.Type] | None = None
         """Set by the lowering: the type of an expression whose value is only known at run time."""
-        self._handlers: dict[type, Handler] = {**expressions.HANDLERS, **type_expressions.HANDLERS}
 
     # ---- evaluation ----
 
@@ -61,9 +94,9 @@ class Comptime:
 
         Raises NotComptime if it depends on run-time values, CslError if it is wrong.
         """
-        value = self._handlers[node.__class__](self, node, scope)
+        value = EXPRESSIONS[node.__class__](self, node, scope)
         if expected is not None and value.type is not expected:
-            return conversions.coerce(self, value, expected, node.at)
+            return coercion.coerce(value, expected, node.at, self.signature)
         return value
 
     def try_evaluate(self, node: Expression, scope: Scope, expected: t.Type | None = None) -> Value | None:
@@ -75,34 +108,30 @@ class Comptime:
 
     def type_expression(self, node: Expression, scope: Scope) -> t.Type:
         """The type that an expression denotes. Raises CslError if it denotes none."""
-        value = self._handlers[node.__class__](self, node, scope)
+        value = EXPRESSIONS[node.__class__](self, node, scope)
         if isinstance(value, TypeValue):
             return value.denotes
         raise CslError(node.at, f"expected a type, found a value of type {value.type}")
 
-    def static_type(self, node: Expression, scope: Scope) -> t.Type:
-        """The type of an expression, also of one that is only known at run time."""
-        known = expressions.name_type(self, node, scope)
-        if known is not None:
-            return known
-        try:
-            return self.place(node, scope).kind.pointee
-        except CslError:
-            pass
-        try:
-            return self.evaluate(node, scope).type
-        except NotComptime:
-            if self.runtime_type is None:
-                raise
-            return self.runtime_type(node, scope)
-
     def coerce(self, value: Value, target: t.Type, at: Span) -> Value:
         """`value` converted implicitly to `target`. Raises CslError."""
-        return value if value.type is target else conversions.coerce(self, value, target, at)
+        if value.type is target:
+            return value
+        return coercion.coerce(value, target, at, self.signature)
 
-    def execute(self, node: Statement, scope: Scope) -> statements.Jump | None:
+    def execute(self, node: Statement, scope: Scope) -> Jump | None:
         """Execute a statement; a Jump if it left its block by return, break or continue."""
-        return statements.execute(self, node, scope)
+        if scope.runtime:
+            raise NotComptime(node.at, "this is executed at run time")
+        return STATEMENTS[node.__class__](self, node, scope)
+
+    def execute_block(self, node: Block, scope: Scope) -> Jump | None:
+        """Execute the statements of a block in `scope` itself."""
+        for inner in node.statements:
+            jump = self.execute(inner, scope)
+            if jump is not None:
+                return jump
+        return None
 
     def count_step(self, at: Span) -> None:
         """Count one call or loop round. Raises CslError over the limit."""
@@ -127,7 +156,7 @@ class Comptime:
         value = PREDEFINED_VALUES.get(name)
         if value is not None:
             return value
-        raise CslError(at, f"{name} is not declared", expressions.similar_names(name, scope))
+        raise CslError(at, f"{name} is not declared", similar(name, scope.visible()))
 
     def read(self, entry: Entry, scope: Scope, at: Span) -> Value:
         """The value of what a name stands for. Raises NotComptime."""
@@ -278,43 +307,29 @@ class Comptime:
             scope.declare(parameter.name, self.coerce(value, kind, at))
         result = signature.result if signature else self.type_expression(node.result, scope)
         try:
-            jump = statements.execute_block(self, body, scope)
+            jump = self.execute_block(body, scope)
         except CslError as error:
             if len(error.notes) < 4:
                 error.notes.append((at, f"called as {node.name}"))
             raise
-        return statements.returned(self, jump, result, node.name, at)
-
-    # ---- memory ----
-
-    def place(self, node: Expression, scope: Scope) -> PointerValue:
-        """A pointer to what an expression names (`A`, `A[2]`, `p.*`, `s.field`). Raises NotComptime."""
-        return memory.place(self, node, scope)
-
-    def load(self, pointer: PointerValue, scope: Scope, at: Span) -> Value:
-        """The value that a pointer points to. Raises NotComptime for memory that changes at run time."""
-        return memory.load(self, pointer, scope, at)
-
-    def member(self, value: Value, name: str, at: Span, scope: Scope | None = None) -> Value:
-        """`value.name`. Without a scope, as in the load phase."""
-        return expressions.member(self, value, name, at, scope)
-
-    def tensor_access(
-        self, node: TensorAccess, scope: Scope
-    ) -> tuple[Expression, int, tuple[int, ...], tuple[int, ...]]:
-        """(base, offset, strides innermost first, extents outermost first), in elements."""
-        return tensor.lowered(self, node, scope)
+        if jump is None:
+            if result is t.VOID:
+                return VOID
+            raise CslError(at, f"{node.name} ended without returning a {result}")
+        if jump.kind != "return":
+            raise CslError(jump.at, f"{jump.kind} outside of a loop")
+        return self.coerce(jump.value, result, jump.at)
 
     # ---- helpers ----
 
     def constant_integer(self, node: Expression, scope: Scope) -> int:
         """An integer that must be known at compile time. Raises CslError."""
-        return expressions.integer_of(self.evaluate(node, scope), node.at)
+        return integer_of(self.evaluate(node, scope), node.at)
 
     def module(self, instance: ModuleInstance, name: str, at: Span) -> Global | FunctionValue:
         """A member of a module. Raises CslError if there is none."""
         entry = instance.member(name)
         if entry is None:
-            hint = expressions.similar(name, instance.declarations)
+            hint = similar(name, instance.declarations)
             raise CslError(at, f"{instance.file.path} declares no {name}", hint)
         return entry

@@ -2,72 +2,36 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from npuviz.targets.wavelet.csl.comptime import memory, operators, statements, tensor
 from npuviz.targets.wavelet.csl.comptime import types as t
-from npuviz.targets.wavelet.csl.comptime.builtins import table as builtins_table
-from npuviz.targets.wavelet.csl.comptime.scope import RuntimeLocal, Scope
+from npuviz.targets.wavelet.csl.comptime.evaluator import Comptime, expression
+from npuviz.targets.wavelet.csl.comptime.scope import FunctionValue, Global, ModuleValue, Scope
 from npuviz.targets.wavelet.csl.comptime.values import (
     FALSE,
     TRUE,
     VOID,
     ArrayValue,
-    FunctionValue,
-    Global,
-    ModuleValue,
     PointerValue,
     Scalar,
     StringValue,
     StructValue,
     TypeValue,
     Value,
+    boolean_of,
+    integer_of,
     make_array,
     tuple_of,
 )
 from npuviz.targets.wavelet.csl.syntax import tree
-from npuviz.targets.wavelet.csl.syntax.errors import CslError, NotComptime
+from npuviz.targets.wavelet.csl.syntax.errors import CslError, NotComptime, similar
 from npuviz.targets.wavelet.csl.syntax.tree import Expression, Span
-
-if TYPE_CHECKING:
-    from npuviz.targets.wavelet.csl.comptime.evaluator import Comptime
-
-
-def similar(name: str, candidates: Iterable[str]) -> str:
-    """A hint with the most similar of some names, "" if none is similar."""
-    found = difflib.get_close_matches(name, list(candidates), 1, 0.7)
-    return f"did you mean {found[0]}?" if found else ""
-
-
-def similar_names(name: str, scope: Scope) -> str:
-    """A hint with the most similar name that can be seen from a scope."""
-    names: set[str] = set(scope.instance.declarations)
-    block: Scope | None = scope
-    while block is not None:
-        names |= set(block.names)
-        block = block.parent
-    return similar(name, names | set(t.PREDEFINED))
-
-
-def integer_of(value: Value, at: Span) -> int:
-    """The integer that a value is. Raises CslError for anything else."""
-    if isinstance(value, Scalar) and isinstance(value.kind, t.IntegerType):
-        return value.integer
-    raise CslError(at, f"expected an integer, found {value.type}")
-
-
-def boolean_of(value: Value, at: Span) -> bool:
-    """The bool that a value is. Raises CslError for anything else."""
-    if isinstance(value, Scalar) and value.kind is t.BOOL:
-        return bool(value.number)
-    raise CslError(at, f"expected a bool, found {value.type}", "compare it: x != 0")
-
 
 # ---- literals, names ----
 
 
+@expression(tree.IntegerLiteral)
 def _integer(comptime: Comptime, node: tree.IntegerLiteral, scope: Scope) -> Value:
     value = _small.get(node.value)
     return Scalar(t.COMPTIME_INT, node.value) if value is None else value
@@ -76,22 +40,27 @@ def _integer(comptime: Comptime, node: tree.IntegerLiteral, scope: Scope) -> Val
 _small = {number: Scalar(t.COMPTIME_INT, number) for number in range(256)}
 
 
+@expression(tree.FloatLiteral)
 def _float(comptime: Comptime, node: tree.FloatLiteral, scope: Scope) -> Value:
     return Scalar(t.COMPTIME_FLOAT, node.value)
 
 
+@expression(tree.BooleanLiteral)
 def _boolean(comptime: Comptime, node: tree.BooleanLiteral, scope: Scope) -> Value:
     return TRUE if node.value else FALSE
 
 
+@expression(tree.StringLiteral)
 def _string(comptime: Comptime, node: tree.StringLiteral, scope: Scope) -> Value:
     return StringValue(node.value)
 
 
+@expression(tree.VoidLiteral)
 def _void(comptime: Comptime, node: tree.VoidLiteral, scope: Scope) -> Value:
     return VOID
 
 
+@expression(tree.Name)
 def _name(comptime: Comptime, node: tree.Name, scope: Scope) -> Value:
     # the most frequent node of all: the first steps of `lookup` and `read` are repeated here for speed
     text = node.text
@@ -132,7 +101,7 @@ def member(comptime: Comptime, value: Value, name: str, at: Span, scope: Scope |
             raise CslError(at, f"{value.denotes} has no member {name}", similar(name, value.denotes.members))
         return Scalar(value.denotes, number)
     if isinstance(value, PointerValue) and isinstance(value.kind.pointee, t.StructType):
-        inner = comptime.load(value, scope or Scope(_anywhere(value)), at)
+        inner = memory.load(comptime, value, scope or Scope(_anywhere(value)), at)
         return member(comptime, inner, name, at, scope)
     raise CslError(at, f"{value.type} has no member {name}")
 
@@ -141,6 +110,7 @@ def _anywhere(value: PointerValue) -> Any:
     return getattr(value.target, "instance", None)
 
 
+@expression(tree.Member)
 def _member(comptime: Comptime, node: tree.Member, scope: Scope) -> Value:
     return member(comptime, comptime.evaluate(node.base, scope), node.name, node.at, scope)
 
@@ -164,23 +134,27 @@ def index(
             element = memory.element_pointer(base, numbers[0])
         else:
             raise CslError(at, f"{base.kind} cannot be indexed like this")
-        return comptime.load(element, scope or Scope(_anywhere(base)), at)
+        return memory.load(comptime, element, scope or Scope(_anywhere(base)), at)
     raise CslError(at, f"{base.type} cannot be indexed")
 
 
+@expression(tree.Index)
 def _index(comptime: Comptime, node: tree.Index, scope: Scope) -> Value:
     base = comptime.evaluate(node.base, scope)
     return index(comptime, base, tuple(comptime.evaluate(i, scope) for i in node.indices), node.at, scope)
 
 
+@expression(tree.Dereference)
 def _dereference(comptime: Comptime, node: tree.Dereference, scope: Scope) -> Value:
-    return comptime.load(comptime.place(node, scope), scope, node.at)
+    return memory.load(comptime, memory.place(comptime, node, scope), scope, node.at)
 
 
+@expression(tree.AddressOf)
 def _address_of(comptime: Comptime, node: tree.AddressOf, scope: Scope) -> Value:
-    return comptime.place(node.operand, scope)
+    return memory.place(comptime, node.operand, scope)
 
 
+@expression(tree.TensorAccess)
 def _tensor_access(comptime: Comptime, node: tree.TensorAccess, scope: Scope) -> Value:
     return tensor.value(comptime, node, scope)
 
@@ -188,22 +162,20 @@ def _tensor_access(comptime: Comptime, node: tree.TensorAccess, scope: Scope) ->
 # ---- calls ----
 
 
+@expression(tree.Call)
 def _call(comptime: Comptime, node: tree.Call, scope: Scope) -> Value:
     if scope.runtime:
         raise NotComptime(node.at, "a call is executed at run time unless `comptime` is written before it")
     callee = comptime.evaluate(node.callee, scope)
     if isinstance(callee, PointerValue) and isinstance(callee.kind.pointee, t.FunctionType):
-        callee = comptime.load(callee, scope, node.at)
+        callee = memory.load(comptime, callee, scope, node.at)
     if not isinstance(callee, FunctionValue):
         raise CslError(node.at, f"a value of type {callee.type} cannot be called")
     arguments = [comptime.evaluate(argument, scope) for argument in node.arguments]
     return comptime.call(callee, arguments, node.at, scope.depth)
 
 
-def _builtin(comptime: Comptime, node: tree.BuiltinCall, scope: Scope) -> Value:
-    return builtins_table.evaluate(comptime, node, scope)
-
-
+@expression(tree.ComptimeExpression)
 def _comptime(comptime: Comptime, node: tree.ComptimeExpression, scope: Scope) -> Value:
     return comptime.evaluate(node.operand, scope.child(runtime=False) if scope.runtime else scope)
 
@@ -211,10 +183,12 @@ def _comptime(comptime: Comptime, node: tree.ComptimeExpression, scope: Scope) -
 # ---- operators ----
 
 
+@expression(tree.Unary)
 def _unary(comptime: Comptime, node: tree.Unary, scope: Scope) -> Value:
     return operators.unary(node.operator, comptime.evaluate(node.operand, scope), node.at)
 
 
+@expression(tree.Binary)
 def _binary(comptime: Comptime, node: tree.Binary, scope: Scope) -> Value:
     left = comptime.evaluate(node.left, scope)
     if node.operator in ("and", "or"):
@@ -230,12 +204,14 @@ def _binary(comptime: Comptime, node: tree.Binary, scope: Scope) -> Value:
 # ---- control flow ----
 
 
+@expression(tree.IfExpression)
 def _if(comptime: Comptime, node: tree.IfExpression, scope: Scope) -> Value:
     if boolean_of(comptime.evaluate(node.condition, scope), node.condition.at):
         return comptime.evaluate(node.then, scope)
     return VOID if node.otherwise is None else comptime.evaluate(node.otherwise, scope)
 
 
+@expression(tree.SwitchExpression)
 def _switch(comptime: Comptime, node: tree.SwitchExpression, scope: Scope) -> Value:
     prong = statements.chosen_prong(comptime, node.subject, node.prongs, scope)
     if prong is None:
@@ -244,10 +220,11 @@ def _switch(comptime: Comptime, node: tree.SwitchExpression, scope: Scope) -> Va
     return comptime.evaluate(prong.body, scope)
 
 
+@expression(tree.BlockExpression)
 def _block(comptime: Comptime, node: tree.BlockExpression, scope: Scope) -> Value:
     if scope.runtime:
         raise NotComptime(node.at, "a block is executed at run time")
-    jump = statements.execute_block(comptime, node.block, scope.child())
+    jump = comptime.execute_block(node.block, scope.child())
     if jump is None:
         return VOID
     if jump.kind == "break" and jump.label == node.block.label:
@@ -258,6 +235,7 @@ def _block(comptime: Comptime, node: tree.BlockExpression, scope: Scope) -> Valu
 # ---- aggregates ----
 
 
+@expression(tree.ArrayLiteral)
 def _array(comptime: Comptime, node: tree.ArrayLiteral, scope: Scope) -> Value:
     kind = comptime.type_expression(node.type, scope)
     assert isinstance(kind, t.ArrayType)
@@ -267,6 +245,7 @@ def _array(comptime: Comptime, node: tree.ArrayLiteral, scope: Scope) -> Value:
     return make_array(kind, [comptime.evaluate(item, scope, element) for item in node.elements])
 
 
+@expression(tree.StructLiteral)
 def _struct(comptime: Comptime, node: tree.StructLiteral, scope: Scope) -> Value:
     fields = {field.name: comptime.evaluate(field.value, scope) for field in node.fields}
     kind = t.anonymous_struct(tuple(fields), tuple([value.type for value in fields.values()]))
@@ -281,6 +260,7 @@ def _struct(comptime: Comptime, node: tree.StructLiteral, scope: Scope) -> Value
     return comptime.coerce(value, target, node.at)
 
 
+@expression(tree.TupleLiteral)
 def _tuple(comptime: Comptime, node: tree.TupleLiteral, scope: Scope) -> Value:
     value = tuple_of([comptime.evaluate(element, scope) for element in node.elements])
     if value.kind.parts > t.MAX_STRUCT_PARTS:
@@ -291,39 +271,3 @@ def _tuple(comptime: Comptime, node: tree.TupleLiteral, scope: Scope) -> Value:
 def too_many_parts(at: Span) -> CslError:
     """The error for a struct of too many fields."""
     return CslError(at, f"a struct has more than {t.MAX_STRUCT_PARTS} fields, with those inside of fields")
-
-
-def name_type(comptime: Comptime, node: Expression, scope: Scope) -> t.Type | None:
-    """The type of a name that stands for a local of run time, else None."""
-    if isinstance(node, tree.Name):
-        entry = comptime.lookup(node.text, scope, node.at)
-        if isinstance(entry, RuntimeLocal):
-            return entry.type
-    return None
-
-
-HANDLERS: dict[type, Any] = {
-    tree.IntegerLiteral: _integer,
-    tree.FloatLiteral: _float,
-    tree.BooleanLiteral: _boolean,
-    tree.StringLiteral: _string,
-    tree.VoidLiteral: _void,
-    tree.Name: _name,
-    tree.Member: _member,
-    tree.Index: _index,
-    tree.Dereference: _dereference,
-    tree.AddressOf: _address_of,
-    tree.TensorAccess: _tensor_access,
-    tree.Call: _call,
-    tree.BuiltinCall: _builtin,
-    tree.ComptimeExpression: _comptime,
-    tree.Unary: _unary,
-    tree.Binary: _binary,
-    tree.IfExpression: _if,
-    tree.SwitchExpression: _switch,
-    tree.BlockExpression: _block,
-    tree.ArrayLiteral: _array,
-    tree.StructLiteral: _struct,
-    tree.TupleLiteral: _tuple,
-}
-"""Node class -> handler."""

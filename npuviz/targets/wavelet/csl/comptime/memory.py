@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from npuviz.targets.wavelet.csl.comptime import types as t
-from npuviz.targets.wavelet.csl.comptime.scope import RuntimeLocal, Scope
-from npuviz.targets.wavelet.csl.comptime.values import (
-    ArrayValue,
+from npuviz.targets.wavelet.csl.comptime.evaluator import Comptime
+from npuviz.targets.wavelet.csl.comptime.scope import (
     Cell,
     FunctionValue,
     Global,
     ModuleValue,
+    RuntimeLocal,
+    Scope,
+)
+from npuviz.targets.wavelet.csl.comptime.values import (
+    ArrayValue,
     PointerValue,
     StructValue,
     Value,
@@ -20,9 +22,6 @@ from npuviz.targets.wavelet.csl.comptime.values import (
 from npuviz.targets.wavelet.csl.syntax import tree
 from npuviz.targets.wavelet.csl.syntax.errors import CslError, NotComptime
 from npuviz.targets.wavelet.csl.syntax.tree import Expression, Span
-
-if TYPE_CHECKING:
-    from npuviz.targets.wavelet.csl.comptime.evaluator import Comptime
 
 
 def place(comptime: Comptime, node: Expression, scope: Scope) -> PointerValue:
@@ -97,6 +96,24 @@ def _member(comptime: Comptime, node: tree.Member, scope: Scope) -> PointerValue
         (*pointer.path, node.name),
         pointer.offset + kind.field_offset(node.name),
     )
+
+
+def static_type(comptime: Comptime, node: Expression, scope: Scope) -> t.Type:
+    """The type of an expression, also of one that is only known at run time."""
+    if isinstance(node, tree.Name):
+        entry = comptime.lookup(node.text, scope, node.at)
+        if isinstance(entry, RuntimeLocal):
+            return entry.type
+    try:
+        return place(comptime, node, scope).kind.pointee
+    except CslError:
+        pass
+    try:
+        return comptime.evaluate(node, scope).type
+    except NotComptime:
+        if comptime.runtime_type is None:
+            raise
+        return comptime.runtime_type(node, scope)
 
 
 def indexed(comptime: Comptime, pointer: PointerValue, node: tree.Index, scope: Scope) -> PointerValue:

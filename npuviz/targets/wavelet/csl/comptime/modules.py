@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from npuviz.targets.wavelet.csl.comptime.builtins.table import builtin
 from npuviz.targets.wavelet.csl.comptime.builtins.values import string_of
-from npuviz.targets.wavelet.csl.comptime.scope import ExportSymbol, ModuleInstance, PeRegistry, Scope
+from npuviz.targets.wavelet.csl.comptime.evaluator import Comptime
+from npuviz.targets.wavelet.csl.comptime.scope import (
+    ExportSymbol,
+    Global,
+    ModuleInstance,
+    ModuleValue,
+    PeRegistry,
+    Scope,
+)
 from npuviz.targets.wavelet.csl.comptime.session import FileParts
-from npuviz.targets.wavelet.csl.comptime.values import Global, ModuleValue, StructValue, Value
+from npuviz.targets.wavelet.csl.comptime.values import StructValue, Value
 from npuviz.targets.wavelet.csl.syntax import tree
 from npuviz.targets.wavelet.csl.syntax.errors import CslError, NotComptime
-
-if TYPE_CHECKING:
-    from npuviz.targets.wavelet.csl.comptime.evaluator import Comptime
 
 MAX_IMPORT_DEPTH = 32
 

@@ -1,4 +1,4 @@
-"""Names: what a name means at a place, module instances, and what a PE's comptime code registers."""
+"""Names: what they stand for, in blocks and instances of modules; what a PE's comptime code registers."""
 
 from __future__ import annotations
 
@@ -7,16 +7,104 @@ from dataclasses import dataclass, field
 
 from npuviz.targets.wavelet.csl.comptime import types as t
 from npuviz.targets.wavelet.csl.comptime.values import (
-    Cell,
+    ArrayValue,
     DsdValue,
-    FunctionValue,
-    Global,
     PointerValue,
+    Scalar,
+    Storage,
     StructValue,
     Value,
 )
 from npuviz.targets.wavelet.csl.syntax import tree
+from npuviz.targets.wavelet.kernels import isa
 from npuviz.targets.wavelet.wafer import Channel
+
+
+@dataclass(slots=True, eq=False)
+class Cell(Storage):
+    """A local variable while code is executed at compile time; `kind` None until its first value."""
+
+    name: str
+    kind: t.Type
+    value: Value | None
+    mutable: bool = True
+
+    @property
+    def storage_type(self) -> t.Type:
+        """Type of what is stored."""
+        return self.kind
+
+    @property
+    def storage_name(self) -> str:
+        """Name for messages and symbols."""
+        return self.name
+
+
+@dataclass(slots=True, eq=False)
+class Global(Storage):
+    """A `const`, `var` or `param` of a module instance, evaluated when first asked for.
+
+    value    for const and param: the value; for var: the initial value, None if it has none
+    kind     its type, once known (`Comptime.type_of_global`)
+    """
+
+    instance: ModuleInstance
+    node: tree.Variable
+    state: int = 0
+    """0 untouched, 1 its type is being evaluated, 3 its value is being evaluated, 4 done."""
+    kind: t.Type | None = None
+    value: Value | None = None
+    align: int = 0
+
+    @property
+    def storage_type(self) -> t.Type:
+        """Type of what is stored."""
+        if self.kind is None:
+            raise RuntimeError(f"type of {self.node.name} is not evaluated")
+        return self.kind
+
+    @property
+    def storage_name(self) -> str:
+        """Name for messages and symbols."""
+        return self.instance.qualified(self.node.name)
+
+    @property
+    def is_var(self) -> bool:
+        """True if its value may change at run time."""
+        return self.node.kind == "var"
+
+
+@dataclass(slots=True, eq=False)
+class FunctionValue(Value):
+    """A function or task of one module instance; one object per instance and name."""
+
+    instance: ModuleInstance
+    node: tree.Function
+    signature: t.FunctionType | None = None
+    """Filled by `Comptime.signature`; None while a parameter is `anytype` or depends on another."""
+
+    @property
+    def type(self) -> t.Type:
+        """The type of the value."""
+        return self.signature or t.function(self.node.kind, (), t.VOID)
+
+    @property
+    def is_task(self) -> bool:
+        """True for `task`."""
+        return self.node.kind == "task"
+
+    @property
+    def name(self) -> str:
+        """`module.name`, or the plain name in the root module."""
+        return self.instance.qualified(self.node.name)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ModuleValue(Value):
+    """The result of `@import_module`."""
+
+    kind = t.MODULE
+    instance: ModuleInstance
 
 
 @dataclass(slots=True, eq=False)
@@ -27,6 +115,15 @@ class RuntimeLocal:
     type: t.Type
     mutable: bool
 
+
+PREDEFINED_VALUES: dict[str, Value] = {
+    "RAMP": Scalar(t.DIRECTION, isa.PORT_RAMP),
+    "NORTH": Scalar(t.DIRECTION, isa.PORT_NORTH),
+    "EAST": Scalar(t.DIRECTION, isa.PORT_EAST),
+    "SOUTH": Scalar(t.DIRECTION, isa.PORT_SOUTH),
+    "WEST": Scalar(t.DIRECTION, isa.PORT_WEST),
+}
+"""Name -> value; a direction's number is its port."""
 
 Entry = Value | Cell | Global | RuntimeLocal
 """What a name can stand for. A plain Value is a constant, also a function, a module or a type."""
@@ -72,6 +169,15 @@ class Scope:
             scope = scope.parent
         return None
 
+    def visible(self) -> set[str]:
+        """All names that can be seen from here: of the blocks around, of the module, predefined types."""
+        names = set(self.instance.declarations) | set(t.PREDEFINED)
+        scope: Scope | None = self
+        while scope is not None:
+            names |= scope.names.keys()
+            scope = scope.parent
+        return names
+
     def declare(self, name: str, entry: Entry) -> None:
         """Let `name` stand for `entry` from here on; `_` is never declared."""
         if name != "_":
@@ -110,6 +216,10 @@ class ModuleInstance:
         self.scope = Scope(self)
         self.key: Hashable | None = None
 
+    def qualified(self, name: str) -> str:
+        """`module.name`, or the plain name in the root module."""
+        return f"{self.name}.{name}" if self.name else name
+
     def member(self, name: str) -> Global | FunctionValue | None:
         """A global or function of this file, None if it declares none of that name."""
         found = self.members.get(name)
@@ -120,6 +230,21 @@ class ModuleInstance:
             found = Global(self, node) if isinstance(node, tree.Variable) else FunctionValue(self, node)
             self.members[name] = found
         return found
+
+
+def key_of(value: Value) -> Hashable:
+    """A hashable key: equal for equal values, of modules, functions and storage by identity."""
+    if isinstance(value, Scalar):
+        return (value.kind, value.number)
+    if isinstance(value, ArrayValue):
+        if value.data.dtype == object:
+            return (value.kind, tuple(key_of(item) for item in value.data))
+        return (value.kind, value.data.tobytes())
+    if isinstance(value, StructValue):
+        return (value.kind, tuple(key_of(part) for part in value.fields.values()))
+    if isinstance(value, ModuleValue):
+        return (t.MODULE, id(value.instance))
+    return value
 
 
 # ---- what comptime code registers ----

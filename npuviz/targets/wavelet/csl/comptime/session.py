@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from npuviz.targets.wavelet.csl.comptime import types as t
-from npuviz.targets.wavelet.csl.comptime.values import TypeValue
+from npuviz.targets.wavelet.csl.comptime.values import TypeValue, Value
 from npuviz.targets.wavelet.csl.syntax import parser, tree
 from npuviz.targets.wavelet.csl.syntax.errors import CslError
-
-if TYPE_CHECKING:
-    from npuviz.targets.wavelet.csl.layout import LayoutState
+from npuviz.targets.wavelet.wafer import Channel
 
 LIBRARY = Path(__file__).parents[1] / "library"
 """npuviz's own libraries: `<name>` is `name.csl` in here."""
@@ -38,6 +36,36 @@ class FileParts:
     eager: tuple[str, ...]
     blocks: tuple[tree.ComptimeBlock, ...]
     layout: tree.Layout | None
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """What `@set_tile_code` says of one PE."""
+
+    path: Path
+    params: Mapping[str, Value]
+    at: tree.Span
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedName:
+    """`@export_name`."""
+
+    name: str
+    type: t.Type
+    is_mutable: bool
+    at: tree.Span
+
+
+@dataclass(slots=True)
+class LayoutState:
+    """What the layout block has said so far."""
+
+    tiles: dict[tuple[int, int], Tile] = field(default_factory=dict[tuple[int, int], Tile])
+    channels: dict[tuple[int, int], dict[int, Channel]] = field(
+        default_factory=dict[tuple[int, int], dict[int, Channel]]
+    )
+    exported: dict[str, ExportedName] = field(default_factory=dict[str, ExportedName])
 
 
 @dataclass(slots=True)

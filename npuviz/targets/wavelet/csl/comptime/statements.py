@@ -2,80 +2,41 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Iterator
 
-from npuviz.targets.wavelet.csl.comptime import expressions, memory, operators
+from npuviz.targets.wavelet.csl.comptime import memory, operators
 from npuviz.targets.wavelet.csl.comptime import types as t
-from npuviz.targets.wavelet.csl.comptime.scope import Scope
+from npuviz.targets.wavelet.csl.comptime.evaluator import Comptime, Jump, statement
+from npuviz.targets.wavelet.csl.comptime.scope import Cell, Scope
 from npuviz.targets.wavelet.csl.comptime.values import (
     VOID,
     ArrayValue,
-    Cell,
     PointerValue,
     RangeValue,
     Scalar,
     StructValue,
     Value,
+    boolean_of,
 )
 from npuviz.targets.wavelet.csl.syntax import tree
 from npuviz.targets.wavelet.csl.syntax.errors import CslError, NotComptime
 from npuviz.targets.wavelet.csl.syntax.tree import Expression, Span, Statement
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
-    from npuviz.targets.wavelet.csl.comptime.evaluator import Comptime
-
-
-@dataclass(frozen=True, slots=True)
-class Jump:
-    """A statement that left its block; `label` "" is the innermost loop."""
-
-    kind: Literal["return", "break", "continue"]
-    label: str
-    value: Value
-    at: Span
-
-
-def execute(comptime: Comptime, node: Statement, scope: Scope) -> Jump | None:
-    """Execute one statement."""
-    if scope.runtime:
-        raise NotComptime(node.at, "this is executed at run time")
-    return _HANDLERS[node.__class__](comptime, node, scope)
-
-
-def execute_block(comptime: Comptime, node: tree.Block, scope: Scope) -> Jump | None:
-    """Execute the statements of a block in `scope` itself."""
-    for statement in node.statements:
-        jump = execute(comptime, statement, scope)
-        if jump is not None:
-            return jump
-    return None
-
-
-def returned(comptime: Comptime, jump: Jump | None, result: t.Type, name: str, at: Span) -> Value:
-    """The value of a call whose body ended with `jump`."""
-    if jump is None:
-        if result is t.VOID:
-            return VOID
-        raise CslError(at, f"{name} ended without returning a {result}")
-    if jump.kind != "return":
-        raise CslError(jump.at, f"{jump.kind} outside of a loop")
-    return comptime.coerce(jump.value, result, jump.at)
-
-
+@statement(tree.Block)
 def _block(comptime: Comptime, node: tree.Block, scope: Scope) -> Jump | None:
-    jump = execute_block(comptime, node, scope.child())
+    jump = comptime.execute_block(node, scope.child())
     if jump is not None and jump.kind == "break" and node.label and jump.label == node.label:
         return None
     return jump
 
 
+@statement(tree.ExpressionStatement)
 def _expression(comptime: Comptime, node: tree.ExpressionStatement, scope: Scope) -> None:
     comptime.evaluate(node.expression, scope)
 
 
+@statement(tree.Variable)
 def _variable(comptime: Comptime, node: tree.Variable, scope: Scope) -> None:
     kind = None if node.type is None else comptime.type_expression(node.type, scope)
     value = None if node.value is None else comptime.evaluate(node.value, scope, kind)
@@ -92,6 +53,7 @@ def _variable(comptime: Comptime, node: tree.Variable, scope: Scope) -> None:
     scope.declare(node.name, Cell(node.name, declared, value))
 
 
+@statement(tree.Assignment)
 def _assignment(comptime: Comptime, node: tree.Assignment, scope: Scope) -> None:
     target = node.target
     value = comptime.evaluate(node.value, scope)
@@ -110,7 +72,8 @@ def _assignment(comptime: Comptime, node: tree.Assignment, scope: Scope) -> None
             raise CslError(node.at, f"{target.text} is constant", "declare it var")
     pointer = assigned_place(comptime, target, scope)
     if node.operator:
-        value = operators.binary(node.operator, comptime.load(pointer, scope, target.at), value, node.at)
+        old = memory.load(comptime, pointer, scope, target.at)
+        value = operators.binary(node.operator, old, value, node.at)
     if scope.forced and not isinstance(pointer.target, Cell):
         raise NotComptime(node.at, "this memory only exists at run time")
     memory.store(comptime, pointer, value, node.at)
@@ -123,14 +86,15 @@ def assigned_place(comptime: Comptime, target: Expression, scope: Scope) -> Poin
         text = getattr(name, "text", None)
         if isinstance(text, bytes):
             member = tree.Member(target.at, target.arguments[0], text.decode(errors="replace"))
-            return comptime.place(member, scope)
-    return comptime.place(target, scope)
+            return memory.place(comptime, member, scope)
+    return memory.place(comptime, target, scope)
 
 
+@statement(tree.IfStatement)
 def _if(comptime: Comptime, node: tree.IfStatement, scope: Scope) -> Jump | None:
-    if expressions.boolean_of(comptime.evaluate(node.condition, scope), node.condition.at):
-        return execute(comptime, node.then, scope.child())
-    return None if node.otherwise is None else execute(comptime, node.otherwise, scope.child())
+    if boolean_of(comptime.evaluate(node.condition, scope), node.condition.at):
+        return comptime.execute(node.then, scope.child())
+    return None if node.otherwise is None else comptime.execute(node.otherwise, scope.child())
 
 
 def _ends_loop(jump: Jump, label: str) -> bool:
@@ -142,14 +106,15 @@ def _leaves(jump: Jump | None, label: str) -> bool:
     return jump is not None and not (jump.kind == "continue" and jump.label in ("", label))
 
 
+@statement(tree.While)
 def _while(comptime: Comptime, node: tree.While, scope: Scope) -> Jump | None:
-    while expressions.boolean_of(comptime.evaluate(node.condition, scope), node.condition.at):
+    while boolean_of(comptime.evaluate(node.condition, scope), node.condition.at):
         comptime.count_step(node.at)
-        jump = execute(comptime, node.body, scope.child())
+        jump = comptime.execute(node.body, scope.child())
         if jump is not None and _leaves(jump, node.label):
             return None if _ends_loop(jump, node.label) else jump
         if node.step is not None:
-            execute(comptime, node.step, scope)
+            comptime.execute(node.step, scope)
     return None
 
 
@@ -164,17 +129,18 @@ def elements_of(value: Value, at: Span) -> Iterator[Value]:
     raise CslError(at, f"a for loop goes over an array or a @range, found {value.type}")
 
 
+@statement(tree.For)
 def _for(comptime: Comptime, node: tree.For, scope: Scope) -> Jump | None:
     iterable = comptime.evaluate(node.iterable, scope)
     if isinstance(iterable, PointerValue):
-        iterable = comptime.load(iterable, scope, node.iterable.at)
+        iterable = memory.load(comptime, iterable, scope, node.iterable.at)
     for number, element in enumerate(elements_of(iterable, node.iterable.at)):
         comptime.count_step(node.at)
         inner = scope.child()
         inner.declare(node.element, element)
         if node.index:
             inner.declare(node.index, Scalar(t.U16, number))
-        jump = execute(comptime, node.body, inner)
+        jump = comptime.execute(node.body, inner)
         if jump is not None and _leaves(jump, node.label):
             return None if _ends_loop(jump, node.label) else jump
     return None
@@ -198,43 +164,32 @@ def chosen_prong(
     return fallback
 
 
+@statement(tree.SwitchStatement)
 def _switch(comptime: Comptime, node: tree.SwitchStatement, scope: Scope) -> Jump | None:
     prong = chosen_prong(comptime, node.subject, node.prongs, scope)
     if prong is None:
         raise CslError(node.at, "no prong of the switch applies", "add else =>")
     assert isinstance(prong.body, Statement)
-    return execute(comptime, prong.body, scope.child())
+    return comptime.execute(prong.body, scope.child())
 
 
+@statement(tree.Return)
 def _return(comptime: Comptime, node: tree.Return, scope: Scope) -> Jump:
     value = VOID if node.value is None else comptime.evaluate(node.value, scope)
     return Jump("return", "", value, node.at)
 
 
+@statement(tree.Break)
 def _break(comptime: Comptime, node: tree.Break, scope: Scope) -> Jump:
     value = VOID if node.value is None else comptime.evaluate(node.value, scope)
     return Jump("break", node.label, value, node.at)
 
 
+@statement(tree.Continue)
 def _continue(comptime: Comptime, node: tree.Continue, scope: Scope) -> Jump:
     return Jump("continue", node.label, VOID, node.at)
 
 
+@statement(tree.ComptimeBlock)
 def _comptime(comptime: Comptime, node: tree.ComptimeBlock, scope: Scope) -> Jump | None:
-    return execute(comptime, node.body, scope)
-
-
-_HANDLERS: dict[type, Any] = {
-    tree.Block: _block,
-    tree.ExpressionStatement: _expression,
-    tree.Assignment: _assignment,
-    tree.IfStatement: _if,
-    tree.While: _while,
-    tree.For: _for,
-    tree.SwitchStatement: _switch,
-    tree.Return: _return,
-    tree.Break: _break,
-    tree.Continue: _continue,
-    tree.ComptimeBlock: _comptime,
-    tree.Variable: _variable,
-}
+    return comptime.execute(node.body, scope)

@@ -8,9 +8,10 @@ m < k of c[m] * (n[m] - 1): each outer step also undoes the finished inner loops
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from npuviz.targets.wavelet.csl.comptime import memory
 from npuviz.targets.wavelet.csl.comptime import types as t
+from npuviz.targets.wavelet.csl.comptime.evaluator import Comptime
 from npuviz.targets.wavelet.csl.comptime.scope import Entry, RuntimeLocal, Scope
 from npuviz.targets.wavelet.csl.comptime.values import (
     PointerValue,
@@ -23,9 +24,6 @@ from npuviz.targets.wavelet.csl.comptime.values import (
 from npuviz.targets.wavelet.csl.syntax import tree
 from npuviz.targets.wavelet.csl.syntax.errors import CslError, NotComptime
 from npuviz.targets.wavelet.csl.syntax.tree import Expression
-
-if TYPE_CHECKING:
-    from npuviz.targets.wavelet.csl.comptime.evaluator import Comptime
 
 MAX_VARIABLES = 4
 
@@ -68,7 +66,7 @@ def lowered(
 
 def _dimensions(comptime: Comptime, node: tree.TensorAccess, scope: Scope) -> tuple[int, ...]:
     """Dimensions of the tensor; of a `[*]T` pointer: (0,), only one index makes sense."""
-    kind = comptime.static_type(node.base, scope)
+    kind = memory.static_type(comptime, node.base, scope)
     if isinstance(kind, t.PointerType):
         if kind.many:
             return (0,)
@@ -170,7 +168,7 @@ def _base_pointer(comptime: Comptime, node: Expression, scope: Scope) -> Pointer
         if isinstance(entry, RuntimeLocal):
             raise NotComptime(node.at, f"{entry.name} is only known at run time")
     try:
-        pointer = comptime.place(node, scope)
+        pointer = memory.place(comptime, node, scope)
         if not isinstance(pointer.kind.pointee, t.PointerType):
             return pointer
     except NotComptime:

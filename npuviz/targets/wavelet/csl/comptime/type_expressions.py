@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from npuviz.targets.wavelet.csl.comptime import types as t
+from npuviz.targets.wavelet.csl.comptime.evaluator import Comptime, expression
 from npuviz.targets.wavelet.csl.comptime.scope import Scope
 from npuviz.targets.wavelet.csl.comptime.values import TypeValue, Value
 from npuviz.targets.wavelet.csl.syntax import tree
 from npuviz.targets.wavelet.csl.syntax.errors import CslError
 
-if TYPE_CHECKING:
-    from npuviz.targets.wavelet.csl.comptime.evaluator import Comptime
-
 MAX_ARRAY_ELEMENTS = 1 << 22
 """Limit of elements of an array, also at compile time; a PE holds 24,576 words."""
 
 
+@expression(tree.ArrayType)
 def _array(comptime: Comptime, node: tree.ArrayType, scope: Scope) -> Value:
     dimensions: list[int] = []
     count = 1
-    for expression in node.dimensions:
-        dimension = comptime.constant_integer(expression, scope)
+    for length in node.dimensions:
+        dimension = comptime.constant_integer(length, scope)
         if dimension < 0:
-            raise CslError(expression.at, f"a dimension must not be negative, found {dimension}")
+            raise CslError(length.at, f"a dimension must not be negative, found {dimension}")
         dimensions.append(dimension)
         count *= dimension
     if count > MAX_ARRAY_ELEMENTS:
@@ -34,15 +31,18 @@ def _array(comptime: Comptime, node: tree.ArrayType, scope: Scope) -> Value:
     return TypeValue(t.array(tuple(dimensions), element))
 
 
+@expression(tree.PointerType)
 def _pointer(comptime: Comptime, node: tree.PointerType, scope: Scope) -> Value:
     return TypeValue(t.pointer(comptime.type_expression(node.pointee, scope), node.many, node.const))
 
 
+@expression(tree.FunctionType)
 def _function(comptime: Comptime, node: tree.FunctionType, scope: Scope) -> Value:
     parameters = tuple(comptime.type_expression(parameter, scope) for parameter in node.parameters)
     return TypeValue(t.function(node.kind, parameters, comptime.type_expression(node.result, scope)))
 
 
+@expression(tree.StructType)
 def _struct(comptime: Comptime, node: tree.StructType, scope: Scope) -> Value:
     if node.layout_kind:
         raise CslError(node.at, f"{node.layout_kind} structs are not supported", "use a plain struct")
@@ -65,6 +65,7 @@ def _struct(comptime: Comptime, node: tree.StructType, scope: Scope) -> Value:
     return TypeValue(kind)
 
 
+@expression(tree.EnumType)
 def _enum(comptime: Comptime, node: tree.EnumType, scope: Scope) -> Value:
     backing = t.U16 if node.backing is None else comptime.type_expression(node.backing, scope)
     if not isinstance(backing, t.IntegerType):
@@ -90,13 +91,3 @@ def _enum(comptime: Comptime, node: tree.EnumType, scope: Scope) -> Value:
     return TypeValue(
         t.enumeration(comptime.session.named, node, backing, members, comptime.session.labels.get(node, ""))
     )
-
-
-HANDLERS: dict[type, Any] = {
-    tree.ArrayType: _array,
-    tree.PointerType: _pointer,
-    tree.FunctionType: _function,
-    tree.StructType: _struct,
-    tree.EnumType: _enum,
-}
-"""Node class -> handler."""

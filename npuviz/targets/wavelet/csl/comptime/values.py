@@ -12,29 +12,28 @@ Value
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from npuviz.targets.wavelet.csl.comptime import types as t
-from npuviz.targets.wavelet.csl.syntax import tree
-
-if TYPE_CHECKING:
-    from npuviz.targets.wavelet.csl.comptime.scope import ModuleInstance
+from npuviz.targets.wavelet.csl.syntax.errors import CslError
+from npuviz.targets.wavelet.csl.syntax.tree import Span
 
 
 # Not an abc: its isinstance made compiling a fifth slower (measured).
 class Value:
-    """Base of all values; every value has a `type`."""
+    """Base of all values. `kind` is the type: a field, or the same for all values of a class."""
 
     __slots__ = ()
+    kind: Any
 
     @property
     def type(self) -> t.Type:
         """The type of the value."""
-        raise NotImplementedError  # every subclass has its own
+        return self.kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +46,6 @@ class Scalar(Value):
 
     kind: t.Type
     number: int | float
-
-    @property
-    def type(self) -> t.Type:
-        """The type of the value."""
-        return self.kind
 
     @property
     def integer(self) -> int:
@@ -67,10 +61,7 @@ FALSE = Scalar(t.BOOL, False)
 class VoidValue(Value):
     """`{}`."""
 
-    @property
-    def type(self) -> t.Type:
-        """The type of the value."""
-        return t.VOID
+    kind = t.VOID
 
 
 VOID = VoidValue()
@@ -80,77 +71,27 @@ VOID = VoidValue()
 class StringValue(Value):
     """A `comptime_string`: bytes without an end mark."""
 
+    kind = t.COMPTIME_STRING
     text: bytes
-
-    @property
-    def type(self) -> t.Type:
-        """The type of the value."""
-        return t.COMPTIME_STRING
 
 
 @dataclass(frozen=True, slots=True)
 class TypeValue(Value):
     """A type as a value."""
 
+    kind = t.TYPE
     denotes: t.Type
-
-    @property
-    def type(self) -> t.Type:
-        """The type of the value."""
-        return t.TYPE
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ModuleValue(Value):
-    """The result of `@import_module`."""
-
-    instance: ModuleInstance
-
-    @property
-    def type(self) -> t.Type:
-        """The type of the value."""
-        return t.MODULE
 
 
 @dataclass(frozen=True, slots=True)
 class RangeValue(Value):
     """`@range(element, start, stop, step)`."""
 
+    kind = t.RANGE
     element: t.Type
     start: int
     stop: int
     step: int
-
-    @property
-    def type(self) -> t.Type:
-        """The type of the value."""
-        return t.RANGE
-
-
-@dataclass(slots=True, eq=False)
-class FunctionValue(Value):
-    """A function or task of one module instance; one object per instance and name."""
-
-    instance: ModuleInstance
-    node: tree.Function
-    signature: t.FunctionType | None = None
-    """Filled by `Comptime.signature`; None while a parameter is `anytype` or depends on another."""
-
-    @property
-    def type(self) -> t.Type:
-        """The type of the value."""
-        return self.signature or t.function(self.node.kind, (), t.VOID)
-
-    @property
-    def is_task(self) -> bool:
-        """True for `task`."""
-        return self.node.kind == "task"
-
-    @property
-    def name(self) -> str:
-        """`module.name`, or the plain name in the root module."""
-        prefix = self.instance.name
-        return f"{prefix}.{self.node.name}" if prefix else self.node.name
 
 
 Elements = np.ndarray[Any, np.dtype[Any]]
@@ -165,11 +106,6 @@ class ArrayValue(Value):
 
     kind: t.ArrayType
     data: Elements
-
-    @property
-    def type(self) -> t.Type:
-        """The type of the value."""
-        return self.kind
 
     def element(self, index: int) -> Value:
         """Element by flat index."""
@@ -247,11 +183,6 @@ class StructValue(Value):
     kind: t.StructType
     fields: Mapping[str, Value]
 
-    @property
-    def type(self) -> t.Type:
-        """The type of the value."""
-        return self.kind
-
     def get(self, name: str) -> Value | None:
         """A field, None if there is none of that name."""
         return self.fields.get(name)
@@ -299,11 +230,6 @@ class PointerValue(Value):
     path: tuple[int | str, ...] = ()
     offset: int = 0
 
-    @property
-    def type(self) -> t.Type:
-        """The type of the value."""
-        return self.kind
-
     def cast(self, kind: t.PointerType) -> PointerValue:
         """The same address as another pointer type."""
         return PointerValue(kind, self.target, self.path, self.offset)
@@ -336,91 +262,25 @@ class DsdValue(Value):
     priority: int = -1
     zero: int = 0
 
-    @property
-    def type(self) -> t.Type:
-        """The type of the value."""
-        return self.kind
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FifoValue(Value):
     """The result of `@allocate_fifo`: row `index` of `PeRegistry.fifos`."""
 
+    kind = t.FIFO
     index: int
     element: t.Type
 
-    @property
-    def type(self) -> t.Type:
-        """The type of the value."""
-        return t.FIFO
+
+def integer_of(value: Value, at: Span) -> int:
+    """The integer that a value is. Raises CslError for anything else."""
+    if isinstance(value, Scalar) and isinstance(value.kind, t.IntegerType):
+        return value.integer
+    raise CslError(at, f"expected an integer, found {value.type}")
 
 
-@dataclass(slots=True, eq=False)
-class Cell(Storage):
-    """A local variable while code is executed at compile time; `kind` None until its first value."""
-
-    name: str
-    kind: t.Type
-    value: Value | None
-    mutable: bool = True
-
-    @property
-    def storage_type(self) -> t.Type:
-        """Type of what is stored."""
-        return self.kind
-
-    @property
-    def storage_name(self) -> str:
-        """Name for messages and symbols."""
-        return self.name
-
-
-@dataclass(slots=True, eq=False)
-class Global(Storage):
-    """A `const`, `var` or `param` of a module instance, evaluated when first asked for.
-
-    value    for const and param: the value; for var: the initial value, None if it has none
-    kind     its type, once known (`Comptime.type_of_global`)
-    """
-
-    instance: ModuleInstance
-    node: tree.Variable
-    state: int = 0
-    """0 untouched, 1 its type is being evaluated, 3 its value is being evaluated, 4 done."""
-    kind: t.Type | None = None
-    value: Value | None = None
-    align: int = 0
-    notes: list[str] = field(default_factory=list[str])
-
-    @property
-    def storage_type(self) -> t.Type:
-        """Type of what is stored."""
-        if self.kind is None:
-            raise RuntimeError(f"type of {self.node.name} is not evaluated")
-        return self.kind
-
-    @property
-    def storage_name(self) -> str:
-        """Name for messages and symbols."""
-        prefix = self.instance.name
-        return f"{prefix}.{self.node.name}" if prefix else self.node.name
-
-    @property
-    def is_var(self) -> bool:
-        """True if its value may change at run time."""
-        return self.node.kind == "var"
-
-
-def key_of(value: Value) -> Hashable:
-    """A hashable key: equal for equal values, of modules, functions and storage by identity."""
-    if isinstance(value, Scalar):
-        return (value.kind, value.number)
-    if isinstance(value, ArrayValue):
-        if value.data.dtype == object:
-            return (value.kind, tuple(key_of(item) for item in value.data))
-        return (value.kind, value.data.tobytes())
-    if isinstance(value, StructValue):
-        return (value.kind, tuple(key_of(part) for part in value.fields.values()))
-    if isinstance(value, ModuleValue):
-        return (t.MODULE, id(value.instance))
-    return value
+def boolean_of(value: Value, at: Span) -> bool:
+    """The bool that a value is. Raises CslError for anything else."""
+    if isinstance(value, Scalar) and value.kind is t.BOOL:
+        return bool(value.number)
+    raise CslError(at, f"expected a bool, found {value.type}", "compare it: x != 0")

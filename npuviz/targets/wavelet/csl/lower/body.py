@@ -6,8 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from npuviz.targets.wavelet.csl.comptime import types as t
-from npuviz.targets.wavelet.csl.comptime.scope import RuntimeLocal, Scope
-from npuviz.targets.wavelet.csl.comptime.values import FunctionValue
+from npuviz.targets.wavelet.csl.comptime.scope import FunctionValue, RuntimeLocal, Scope
 from npuviz.targets.wavelet.csl.lower import free_names
 from npuviz.targets.wavelet.csl.lower.data_memory import PE_BYTES, RUNTIME_BYTES
 from npuviz.targets.wavelet.csl.lower.dispatch import lower_statement

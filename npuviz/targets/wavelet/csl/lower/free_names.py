@@ -6,8 +6,7 @@ import dataclasses
 from collections.abc import Iterator
 from functools import cache
 
-from npuviz.targets.wavelet.csl.comptime.scope import RuntimeLocal, Scope
-from npuviz.targets.wavelet.csl.comptime.values import Global
+from npuviz.targets.wavelet.csl.comptime.scope import Global, RuntimeLocal, Scope
 from npuviz.targets.wavelet.csl.lower.operation_forms import OPERATIONS
 from npuviz.targets.wavelet.csl.syntax import tree
 

@@ -9,16 +9,8 @@ from typing import TYPE_CHECKING
 
 from npuviz.targets.wavelet.csl.comptime import types as t
 from npuviz.targets.wavelet.csl.comptime.evaluator import Comptime
-from npuviz.targets.wavelet.csl.comptime.scope import Scope
-from npuviz.targets.wavelet.csl.comptime.values import (
-    ArrayValue,
-    Cell,
-    FunctionValue,
-    Global,
-    StructValue,
-    Value,
-    VoidValue,
-)
+from npuviz.targets.wavelet.csl.comptime.scope import Cell, FunctionValue, Global, Scope
+from npuviz.targets.wavelet.csl.comptime.values import ArrayValue, StructValue, Value, VoidValue
 from npuviz.targets.wavelet.csl.lower import free_names
 from npuviz.targets.wavelet.csl.lower.data_memory import scalar_bits
 from npuviz.targets.wavelet.csl.lower.emitter import Emitter, Frame, Label, Registers

@@ -13,17 +13,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from npuviz.targets.wavelet.csl.comptime import types as t
-from npuviz.targets.wavelet.csl.comptime.scope import Entry, ModuleInstance, Scope
-from npuviz.targets.wavelet.csl.comptime.values import (
-    ArrayValue,
+from npuviz.targets.wavelet.csl.comptime.scope import (
     Cell,
+    Entry,
     FunctionValue,
     Global,
+    ModuleInstance,
     ModuleValue,
-    PointerValue,
-    StructValue,
-    Value,
+    Scope,
 )
+from npuviz.targets.wavelet.csl.comptime.values import ArrayValue, PointerValue, StructValue, Value
 from npuviz.targets.wavelet.csl.lower import free_names
 from npuviz.targets.wavelet.csl.syntax import tree
 

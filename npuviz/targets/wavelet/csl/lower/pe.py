@@ -8,15 +8,20 @@ from dataclasses import dataclass, field
 from npuviz.targets.wavelet import isa
 from npuviz.targets.wavelet.csl.comptime import types as t
 from npuviz.targets.wavelet.csl.comptime.evaluator import Comptime
-from npuviz.targets.wavelet.csl.comptime.scope import Entry, ModuleInstance, PeRegistry, Scope
-from npuviz.targets.wavelet.csl.comptime.values import (
-    ArrayValue,
+from npuviz.targets.wavelet.csl.comptime.scope import (
     Cell,
-    DsdValue,
-    FifoValue,
+    Entry,
     FunctionValue,
     Global,
+    ModuleInstance,
     ModuleValue,
+    PeRegistry,
+    Scope,
+)
+from npuviz.targets.wavelet.csl.comptime.values import (
+    ArrayValue,
+    DsdValue,
+    FifoValue,
     PointerValue,
     Scalar,
     Storage,

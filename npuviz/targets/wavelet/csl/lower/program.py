@@ -9,8 +9,14 @@ import numpy as np
 
 from npuviz.targets.wavelet import wafer as tables
 from npuviz.targets.wavelet.csl.comptime import types as t
-from npuviz.targets.wavelet.csl.comptime.scope import DsrSetting, FifoSetting, TaskBinding
-from npuviz.targets.wavelet.csl.comptime.values import FunctionValue, Global, Scalar, StructValue, Value
+from npuviz.targets.wavelet.csl.comptime.scope import (
+    DsrSetting,
+    FifoSetting,
+    FunctionValue,
+    Global,
+    TaskBinding,
+)
+from npuviz.targets.wavelet.csl.comptime.values import Scalar, StructValue, Value
 from npuviz.targets.wavelet.csl.lower.data_memory import PE_BYTES
 from npuviz.targets.wavelet.csl.lower.pe import PeLowering
 from npuviz.targets.wavelet.csl.lower.wafer_tables import FrozenTables

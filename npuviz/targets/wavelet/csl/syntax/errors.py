@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
+
 from npuviz.base.errors import SourceError
 from npuviz.targets.wavelet.csl.syntax.tree import SourceFile, Span
 
@@ -62,3 +65,9 @@ def source_error(error: CslError, files: list[SourceFile]) -> CslSourceError:
     hint = "; ".join(part for part in (error.hint, notes) if part)
     line = file.line(at.line)
     return CslSourceError(file.path, at.line, at.column, error.text, hint, line, notes)
+
+
+def similar(name: str, candidates: Iterable[str]) -> str:
+    """A hint with the most similar of some names, "" if none is similar."""
+    found = difflib.get_close_matches(name, list(candidates), 1, 0.7)
+    return f"did you mean {found[0]}?" if found else ""

@@ -5,7 +5,8 @@ import pytest
 from npuviz.base.errors import SourceError
 from npuviz.targets.wavelet.csl.comptime import evaluator as comptime
 from npuviz.targets.wavelet.csl.comptime import types as t
-from npuviz.targets.wavelet.csl.comptime.values import FunctionValue, PointerValue, Scalar, TypeValue
+from npuviz.targets.wavelet.csl.comptime.scope import FunctionValue
+from npuviz.targets.wavelet.csl.comptime.values import PointerValue, Scalar, TypeValue
 from tests.targets.wavelet.csl.programs import elaborate, globals_of, numbers
 
 

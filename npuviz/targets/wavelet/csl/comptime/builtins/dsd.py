@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from npuviz.targets.wavelet.csl.comptime import memory
 from npuviz.targets.wavelet.csl.comptime import types as t
 from npuviz.targets.wavelet.csl.comptime.builtins.ids import CHOICES, choice_of, settings_of
 from npuviz.targets.wavelet.csl.comptime.builtins.table import builtin, registry
 from npuviz.targets.wavelet.csl.comptime.builtins.values import check_range
-from npuviz.targets.wavelet.csl.comptime.expressions import boolean_of, integer_of, similar
-from npuviz.targets.wavelet.csl.comptime.scope import FifoSetting, RuntimeLocal, Scope
+from npuviz.targets.wavelet.csl.comptime.evaluator import Comptime
+from npuviz.targets.wavelet.csl.comptime.scope import FifoSetting, FunctionValue, Global, RuntimeLocal, Scope
 from npuviz.targets.wavelet.csl.comptime.values import (
     DsdValue,
     FifoValue,
-    FunctionValue,
-    Global,
     PointerValue,
     Scalar,
     StructValue,
     Value,
+    boolean_of,
+    integer_of,
 )
-from npuviz.targets.wavelet.csl.syntax.errors import CslError, NotComptime
+from npuviz.targets.wavelet.csl.syntax.errors import CslError, NotComptime, similar
 from npuviz.targets.wavelet.csl.syntax.tree import BuiltinCall, Expression, Name, Span
-
-if TYPE_CHECKING:
-    from npuviz.targets.wavelet.csl.comptime.evaluator import Comptime
 
 DSD_FIELDS: dict[t.Type, tuple[str, ...]] = {
     t.MEM1D: ("base_address", "extent", "stride", "offset", "tensor_access", "wavelet_index_offset"),
@@ -209,7 +206,7 @@ def tensor_pointer(comptime: Comptime, node: Expression, scope: Scope) -> Pointe
         if isinstance(entry, RuntimeLocal):
             raise NotComptime(node.at, "this is only known at run time")
         if isinstance(entry, Global):
-            pointer = comptime.place(node, scope)
+            pointer = memory.place(comptime, node, scope)
             if not isinstance(pointer.kind.pointee, t.PointerType):
                 return pointer
     value = comptime.evaluate(node, scope)

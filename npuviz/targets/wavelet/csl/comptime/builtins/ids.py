@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from npuviz.targets.wavelet.csl.comptime import memory
 from npuviz.targets.wavelet.csl.comptime import types as t
 from npuviz.targets.wavelet.csl.comptime.builtins.table import builtin, registry
 from npuviz.targets.wavelet.csl.comptime.builtins.values import check_range
-from npuviz.targets.wavelet.csl.comptime.expressions import integer_of, similar
+from npuviz.targets.wavelet.csl.comptime.evaluator import Comptime
 from npuviz.targets.wavelet.csl.comptime.scope import (
     DsrSetting,
     ExportSymbol,
+    FunctionValue,
+    Global,
     PeRegistry,
     QueueSetting,
     Scope,
@@ -20,19 +21,15 @@ from npuviz.targets.wavelet.csl.comptime.values import (
     TRUE,
     VOID,
     DsdValue,
-    FunctionValue,
-    Global,
     Scalar,
     StructValue,
     Value,
+    integer_of,
 )
 from npuviz.targets.wavelet.csl.syntax import tree
-from npuviz.targets.wavelet.csl.syntax.errors import CslError
+from npuviz.targets.wavelet.csl.syntax.errors import CslError, similar
 from npuviz.targets.wavelet.csl.syntax.tree import BuiltinCall, Expression, Span
 from npuviz.targets.wavelet.kernels import isa
-
-if TYPE_CHECKING:
-    from npuviz.targets.wavelet.csl.comptime.evaluator import Comptime
 
 NUM_COLORS = 24
 OUTPUT_QUEUES = {"wse2": 6, "wse3": 8}
@@ -354,7 +351,7 @@ def _symbol(comptime: Comptime, node: Expression, scope: Scope) -> Global | Func
         value = comptime.evaluate(node, scope)
         if isinstance(value, FunctionValue):
             return value
-        target = comptime.place(node, scope).target
+        target = memory.place(comptime, node, scope).target
         if isinstance(target, Global):
             return target
     raise CslError(node.at, "only a global variable or a function can be exported")

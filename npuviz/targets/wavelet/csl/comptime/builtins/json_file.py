@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from npuviz.targets.wavelet.csl.comptime import types as t
 from npuviz.targets.wavelet.csl.comptime.builtins.table import builtin
 from npuviz.targets.wavelet.csl.comptime.builtins.values import string_of
+from npuviz.targets.wavelet.csl.comptime.evaluator import Comptime
 from npuviz.targets.wavelet.csl.comptime.scope import Scope
 from npuviz.targets.wavelet.csl.comptime.values import (
     FALSE,
@@ -20,9 +21,6 @@ from npuviz.targets.wavelet.csl.comptime.values import (
 )
 from npuviz.targets.wavelet.csl.syntax.errors import CslError
 from npuviz.targets.wavelet.csl.syntax.tree import BuiltinCall, Span
-
-if TYPE_CHECKING:
-    from npuviz.targets.wavelet.csl.comptime.evaluator import Comptime
 
 MAX_BYTES = 16_000_000
 """Size of a file; larger ones are refused."""

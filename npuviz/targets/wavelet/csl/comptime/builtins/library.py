@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from npuviz.targets.wavelet.csl.comptime import floats
 from npuviz.targets.wavelet.csl.comptime import types as t
 from npuviz.targets.wavelet.csl.comptime.builtins.table import builtin, registry
 from npuviz.targets.wavelet.csl.comptime.builtins.values import string_of
+from npuviz.targets.wavelet.csl.comptime.evaluator import Comptime
 from npuviz.targets.wavelet.csl.comptime.scope import Scope
 from npuviz.targets.wavelet.csl.comptime.values import VOID, Scalar, Value
 from npuviz.targets.wavelet.csl.syntax.errors import CslError, NotComptime
 from npuviz.targets.wavelet.csl.syntax.tree import BuiltinCall, Span
 from npuviz.targets.wavelet.kernels import isa
-
-if TYPE_CHECKING:
-    from npuviz.targets.wavelet.csl.comptime.evaluator import Comptime
 
 SYSTEM_RESULTS: dict[str, t.Type] = {
     **dict.fromkeys(

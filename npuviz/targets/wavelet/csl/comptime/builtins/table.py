@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from npuviz.targets.wavelet.csl.comptime.evaluator import Comptime, expression
 from npuviz.targets.wavelet.csl.comptime.scope import PeRegistry, Scope
 from npuviz.targets.wavelet.csl.comptime.values import Value
 from npuviz.targets.wavelet.csl.syntax import tree
-from npuviz.targets.wavelet.csl.syntax.errors import CslError, NotComptime
+from npuviz.targets.wavelet.csl.syntax.errors import CslError, NotComptime, similar
 from npuviz.targets.wavelet.kernels import isa
 
-if TYPE_CHECKING:
-    from npuviz.targets.wavelet.csl.comptime.evaluator import Comptime
-
-Evaluator = Callable[["Comptime", tree.BuiltinCall, Scope], Value]
+Evaluator = Callable[[Comptime, tree.BuiltinCall, Scope], Value]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +67,8 @@ def builtin(
     return enter
 
 
-def evaluate(comptime: Comptime, node: tree.BuiltinCall, scope: Scope) -> Value:
+@expression(tree.BuiltinCall)
+def _builtin_call(comptime: Comptime, node: tree.BuiltinCall, scope: Scope) -> Value:
     """The value of `@name(..)`. Raises NotComptime for what happens at run time."""
     entry = BUILTINS.get(node.name)
     if entry is None:
@@ -97,8 +95,7 @@ def unknown(node: tree.BuiltinCall, scope: Scope) -> CslError:
         if scope.runtime:
             return NotComptime(node.at, "this happens at run time")
         return CslError(node.at, f"@{node.name} runs on the PE", "call it in a function or task")
-    close = difflib.get_close_matches(node.name, [*BUILTINS, *RUNTIME_ONLY], 1, 0.7)
-    hint = f"did you mean @{close[0]}?" if close else ""
+    hint = similar(node.name, [*BUILTINS, *RUNTIME_ONLY]).replace("mean ", "mean @")
     return CslError(node.at, f"@{node.name} is not a builtin that npuviz supports", hint)
 
 

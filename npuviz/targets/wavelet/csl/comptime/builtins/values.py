@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from npuviz.targets.wavelet.csl.comptime import coercion
+from npuviz.targets.wavelet.csl.comptime import coercion, memory
 from npuviz.targets.wavelet.csl.comptime import types as t
 from npuviz.targets.wavelet.csl.comptime.builtins.table import builtin
-from npuviz.targets.wavelet.csl.comptime.expressions import boolean_of, integer_of, similar
-from npuviz.targets.wavelet.csl.comptime.scope import Scope
+from npuviz.targets.wavelet.csl.comptime.evaluator import Comptime
+from npuviz.targets.wavelet.csl.comptime.scope import FunctionValue, Scope
 from npuviz.targets.wavelet.csl.comptime.values import (
     FALSE,
     TRUE,
     VOID,
     ArrayValue,
-    FunctionValue,
     PointerValue,
     RangeValue,
     Scalar,
@@ -25,17 +22,16 @@ from npuviz.targets.wavelet.csl.comptime.values import (
     TypeValue,
     Value,
     anonymous,
+    boolean_of,
     element_dtype,
     filled_array,
+    integer_of,
     make_array,
     tuple_of,
 )
 from npuviz.targets.wavelet.csl.syntax import tree
-from npuviz.targets.wavelet.csl.syntax.errors import CslError
+from npuviz.targets.wavelet.csl.syntax.errors import CslError, similar
 from npuviz.targets.wavelet.csl.syntax.tree import BuiltinCall, Span
-
-if TYPE_CHECKING:
-    from npuviz.targets.wavelet.csl.comptime.evaluator import Comptime
 
 MAX_STRING = 1 << 20
 """Bytes of a comptime string."""
@@ -55,7 +51,7 @@ def string_of(comptime: Comptime, node: tree.Expression, scope: Scope) -> str:
 @builtin("as", 2)
 def _as(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Value:
     target = comptime.type_expression(node.arguments[0], scope)
-    return coercion.convert(comptime, comptime.evaluate(node.arguments[1], scope), target, node.at)
+    return coercion.convert(comptime.evaluate(node.arguments[1], scope), target, node.at, comptime.signature)
 
 
 @builtin("bitcast", 2)
@@ -204,7 +200,7 @@ def _is_arch(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Value:
 
 @builtin("type_of", 1)
 def _type_of(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Value:
-    return comptime.session.type_value(comptime.static_type(node.arguments[0], scope))
+    return comptime.session.type_value(memory.static_type(comptime, node.arguments[0], scope))
 
 
 @builtin("is_same_type", 2)
@@ -266,7 +262,7 @@ def _field(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Value:
 
 @builtin("has_field", 2)
 def _has_field(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Value:
-    kind = comptime.static_type(node.arguments[0], scope)
+    kind = memory.static_type(comptime, node.arguments[0], scope)
     if kind is t.TYPE:
         kind = comptime.type_expression(node.arguments[0], scope)
     name = string_of(comptime, node.arguments[1], scope)

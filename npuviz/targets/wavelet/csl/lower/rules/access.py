@@ -5,17 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from npuviz.targets.wavelet.csl.comptime import types as t
-from npuviz.targets.wavelet.csl.comptime.scope import Entry
-from npuviz.targets.wavelet.csl.comptime.values import (
-    ArrayValue,
-    Cell,
-    Global,
-    ModuleValue,
-    PointerValue,
-    Scalar,
-    StructValue,
-    Value,
-)
+from npuviz.targets.wavelet.csl.comptime.expressions import member
+from npuviz.targets.wavelet.csl.comptime.scope import Cell, Entry, Global, ModuleValue
+from npuviz.targets.wavelet.csl.comptime.values import ArrayValue, PointerValue, Scalar, StructValue, Value
 from npuviz.targets.wavelet.csl.lower.dispatch import expression, lower, lower_held
 from npuviz.targets.wavelet.csl.lower.function import FunctionLowering, is_aggregate
 from npuviz.targets.wavelet.csl.lower.operands import Held, Known, Local, Operand, Parts, Place
@@ -82,7 +74,7 @@ def _known_member(f: FunctionLowering, value: Value, node: tree.Member) -> Opera
             if entry.is_var or (is_array and not t.is_comptime_only(f.comptime.global_type(entry))):
                 return f.global_place(entry, node)
         return entry_operand(f, entry, node)
-    return Known(f.comptime.member(value, node.name, node.at, f.scope))
+    return Known(member(f.comptime, value, node.name, node.at, f.scope))
 
 
 def member_of(f: FunctionLowering, base: Operand, name: str, at: tree.Span) -> Operand:
@@ -162,7 +154,7 @@ def _tuple_element(f: FunctionLowering, base: Operand, node: tree.Index) -> Oper
     index = f.require_known(node.indices[0], "the index of a tuple")
     name = str(index.integer) if isinstance(index, Scalar) else "?"
     if isinstance(base, Known):
-        return Known(f.comptime.member(base.value, name, node.at, f.scope))
+        return Known(member(f.comptime, base.value, name, node.at, f.scope))
     return member_of(f, base, name, node.at)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from npuviz.targets.wavelet.csl.comptime import types as t
-from npuviz.targets.wavelet.csl.comptime.scope import RuntimeLocal, Scope
-from npuviz.targets.wavelet.csl.comptime.values import FunctionValue, Global, StructValue, Value
+from npuviz.targets.wavelet.csl.comptime.scope import FunctionValue, Global, RuntimeLocal, Scope
+from npuviz.targets.wavelet.csl.comptime.values import StructValue, Value
 from npuviz.targets.wavelet.csl.lower.dispatch import expression, lower, lower_as
 from npuviz.targets.wavelet.csl.lower.function import FunctionLowering, is_aggregate
 from npuviz.targets.wavelet.csl.lower.memo import Read

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from npuviz.targets.wavelet import isa
+from npuviz.targets.wavelet.csl.comptime import tensor
 from npuviz.targets.wavelet.csl.comptime import types as t
 from npuviz.targets.wavelet.csl.comptime.values import PointerValue, Scalar, StructValue, tuple_of
 from npuviz.targets.wavelet.csl.lower.dispatch import (
@@ -70,7 +71,7 @@ def known_flag(operand: Operand | None, at: tree.Span, what: str) -> bool:
 
 @expression(tree.TensorAccess)
 def _tensor_access(f: FunctionLowering, node: tree.TensorAccess, want: t.Type | None, into: int) -> Operand:
-    base, offset, strides, extents = f.comptime.tensor_access(node, f.scope)
+    base, offset, strides, extents = tensor.lowered(f.comptime, node, f.scope)
     f.can_share = False
     kind = t.I8 if len(strides) == 1 else t.I16
     fields: dict[str, Operand] = {

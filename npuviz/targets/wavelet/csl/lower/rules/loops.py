@@ -3,14 +3,8 @@
 from __future__ import annotations
 
 from npuviz.targets.wavelet.csl.comptime import types as t
-from npuviz.targets.wavelet.csl.comptime.values import (
-    ArrayValue,
-    Cell,
-    RangeValue,
-    Scalar,
-    StructValue,
-    Value,
-)
+from npuviz.targets.wavelet.csl.comptime.scope import Cell
+from npuviz.targets.wavelet.csl.comptime.values import ArrayValue, RangeValue, Scalar, StructValue, Value
 from npuviz.targets.wavelet.csl.lower import free_names
 from npuviz.targets.wavelet.csl.lower.dispatch import lower, lower_statement, statement
 from npuviz.targets.wavelet.csl.lower.emitter import Label

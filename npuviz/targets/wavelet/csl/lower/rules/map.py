@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from npuviz.targets.wavelet.csl.comptime import types as t
-from npuviz.targets.wavelet.csl.comptime.values import FunctionValue
+from npuviz.targets.wavelet.csl.comptime.scope import FunctionValue
 from npuviz.targets.wavelet.csl.lower.dispatch import builtin, lower
 from npuviz.targets.wavelet.csl.lower.emitter import Label
 from npuviz.targets.wavelet.csl.lower.function import FunctionLowering, is_aggregate

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from npuviz.targets.wavelet.csl.comptime import types as t
-from npuviz.targets.wavelet.csl.comptime.values import (
-    Cell,
-    Scalar,
-    VoidValue,
-)
+from npuviz.targets.wavelet.csl.comptime.scope import Cell
+from npuviz.targets.wavelet.csl.comptime.values import Scalar, VoidValue
 from npuviz.targets.wavelet.csl.lower import free_names
 from npuviz.targets.wavelet.csl.lower.dispatch import (
     lower,

@@ -4,7 +4,8 @@ import pytest
 
 from npuviz.base.errors import SourceError
 from npuviz.targets.wavelet.csl.comptime import types as t
-from npuviz.targets.wavelet.csl.comptime.values import DsdValue, FifoValue, FunctionValue
+from npuviz.targets.wavelet.csl.comptime.scope import FunctionValue
+from npuviz.targets.wavelet.csl.comptime.values import DsdValue, FifoValue
 from tests.targets.wavelet.csl.programs import elaborate, globals_of
 
 _NAMES = """
