@@ -7,7 +7,12 @@ its parts are summed in SBUF in fp32.
 
 from dataclasses import dataclass
 
-from npuviz.targets.neuroncore.compiler.operators.matmul.panels import Depth, consecutive, spread_lanes
+from npuviz.targets.neuroncore.compiler.operators.matmul.panels import (
+    Depth,
+    consecutive,
+    spread_lanes,
+    turned_bytes,
+)
 from npuviz.targets.neuroncore.compiler.operators.windows import blocks, even_blocks
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS
 
@@ -33,19 +38,46 @@ class Blocks:
     keep_left: bool
     keep_right: bool
 
+    def sbuf_bytes(self, item: int, is_turned: tuple[bool, bool]) -> int:
+        """Bytes of a partition that are in use at once, without the tile of the result."""
+        rows, columns = (max(end - first for first, end in ranges) for ranges in (self.rows, self.columns))
+        deepest = max(depth.chunks for depth in self.depths)
+        kept = sum(depth.chunks for depth in self.depths) if self.is_resident else deepest
+        stationary = kept * rows * item
+        sums = -(-rows // NUM_PARTITIONS) * columns * 4 if len(self.depths) > 1 else 0
+        piece = max(turned_bytes(depth, item) for depth in self.depths)
+        while_turning = stationary + piece * is_turned[0] + sums * (not self.is_resident)
+        return max(while_turning, stationary + deepest * columns * item + piece * is_turned[1] + sums)
 
-def choose_blocks(sizes: tuple[int, int, int], item: int, sbuf_bytes: int) -> Blocks:
+
+def choose_blocks(
+    sizes: tuple[int, int, int], item: int, sbuf_bytes: int, is_turned: tuple[bool, bool] = (False, False)
+) -> Blocks:
     """Blocks of a product of (M, K, N) with elements of `item` bytes.
 
     sbuf_bytes  of a partition that programs may use
+    is_turned   whether the rows of M, those of N, have to be turned over
     """
-    m, k, n = sizes
+    _, k, n = sizes
     width = min(n, max(BANK_ELEMENTS, ROW_BYTES // item))
     right_limit = sbuf_bytes // 6
     chunks = max(1, right_limit // (width * item))
     keep_right = -(-k // NUM_PARTITIONS) * n * item <= sbuf_bytes // 4
     if keep_right:
         chunks = max(chunks, sbuf_bytes // 4 // (width * item))
+    plan = _blocks(sizes, item, sbuf_bytes, chunks, keep_right)
+    # The limits above are for 128 lanes and for wide rows: a spread depth may have half of the lanes and
+    # so twice the chunks, and few columns allow depths at which 128 rows alone are too many.
+    while chunks > 1 and plan.sbuf_bytes(item, is_turned) > sbuf_bytes:
+        chunks = min(chunks, -(-k // NUM_PARTITIONS)) // 2
+        plan = _blocks(sizes, item, sbuf_bytes, chunks, keep_right)
+    return plan
+
+
+def _blocks(sizes: tuple[int, int, int], item: int, sbuf_bytes: int, chunks: int, keep_right: bool) -> Blocks:
+    """The blocks with ranges of K of at most `chunks` * 128."""
+    m, k, n = sizes
+    width = min(n, max(BANK_ELEMENTS, ROW_BYTES // item))
     depths = tuple(
         _depth(first, end, m == 1 or (n == width and width * item < _NARROW_BYTES))
         for first, end in even_chunks(k, chunks)

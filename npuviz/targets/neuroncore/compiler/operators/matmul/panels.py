@@ -137,7 +137,7 @@ def _turned(
 ) -> list[View]:
     tile = b.sbuf(depth.lanes, (depth.chunks, columns[1] - columns[0]), dtype)
     for x0, x1 in blocks(columns[1] - columns[0], NUM_PARTITIONS):
-        for c0, c1 in _pieces(depth, dtype):
+        for c0, c1 in _pieces(depth, item_bytes(dtype)):
             with b.tiles():
                 k0, k1 = depth.first + c0 * depth.lanes, min(depth.end, depth.first + c1 * depth.lanes)
                 part = Depth(k0, k1, depth.lanes, depth.is_spread)
@@ -152,11 +152,17 @@ def _turned(
     return [tile[: depth.height(chunk), chunk] for chunk in range(depth.chunks)]
 
 
-def _pieces(depth: Depth, dtype: str) -> list[tuple[int, int]]:
+def _pieces(depth: Depth, item: int) -> list[tuple[int, int]]:
     """Ranges of chunks whose rows are loaded together."""
     if depth.is_spread:
         return [(0, depth.chunks)]
-    return even_blocks(depth.chunks, max(1, PIECE_BYTES // (depth.lanes * item_bytes(dtype))))
+    return even_blocks(depth.chunks, max(1, PIECE_BYTES // (depth.lanes * item)))
+
+
+def turned_bytes(depth: Depth, item: int) -> int:
+    """Bytes of a partition that rows take while they are turned over."""
+    chunks = max(end - first for first, end in _pieces(depth, item))
+    return min(depth.end - depth.first, chunks * depth.lanes) * item
 
 
 def _rows_of(rows: View, depth: Depth, chunk: int) -> View:

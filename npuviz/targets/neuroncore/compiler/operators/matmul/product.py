@@ -61,6 +61,7 @@ def multiply(
     """
     kind = dtype or _common_dtype(b, left, right)
     one_row = left.width == 1 and right.is_k_major
+    one_row = one_row and right.width * item_bytes(kind) < b.spec.sbuf_usable_bytes
     lanes = spread_lanes(right.width)
     if one_row and lanes >= NUM_PARTITIONS // 4 and right.width // lanes <= BANK_ELEMENTS:
         _Row(b, left, right, out, finish, kind).run(lanes)
@@ -82,7 +83,8 @@ class _Product:
         self.b, self.left, self.right, self.out, self.dtype = b, left, right, out, dtype
         self.finish = finish
         sizes = (left.width, left.depth, right.width)
-        self.blocks: Blocks = choose_blocks(sizes, item_bytes(dtype), b.spec.sbuf_usable_bytes)
+        is_turned = (not left.is_k_major, not right.is_k_major)
+        self.blocks: Blocks = choose_blocks(sizes, item_bytes(dtype), b.spec.sbuf_usable_bytes, is_turned)
 
     def run(self) -> None:
         """Emit everything."""

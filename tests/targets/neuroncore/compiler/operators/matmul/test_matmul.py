@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
@@ -148,7 +148,9 @@ def test_einsum(equation: str, shapes: list[tuple[int, ...]]) -> None:
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.integers(1, 5000), st.integers(1, 20000), st.integers(1, 9000), st.sampled_from([2, 4]))
+@given(st.integers(1, 5000), st.integers(1, 200000), st.integers(1, 9000), st.sampled_from([2, 4]))
+@example(89, 18395, 85, 4)  # 65 lanes instead of 128: twice the chunks
+@example(128, 65536, 1, 4)  # so deep that 128 rows alone are too many
 def test_blocks_cover_everything_once_and_fit(m: int, k: int, n: int, item: int) -> None:
     plan = choose_blocks((m, k, n), item, SBUF)
     for ranges, size in ((plan.rows, m), (plan.columns, n), ([(d.first, d.end) for d in plan.depths], k)):
@@ -160,6 +162,20 @@ def test_blocks_cover_everything_once_and_fit(m: int, k: int, n: int, item: int)
     moving = max(depth.chunks for depth in plan.depths) * columns * item
     sums = -(-rows // 128) * columns * 4 if len(plan.depths) > 1 else 0
     assert stationary + moving + sums <= SBUF
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "turned"),
+    [((89, 18395), (18395, 85), 0), ((128, 40000), (40000, 1), 0), ((134, 20562), (4, 20562), 1)],
+)
+def test_long_sums_run_on_the_engines(left: tuple[int, int], right: tuple[int, int], turned: int) -> None:
+    inputs = {"a": values(*left), "b": values(*right, seed=1)}
+    check(model([node("Gemm", "a b", transB=turned)], inputs), inputs, preset="trn1")
+
+
+def test_a_row_times_a_matrix_wider_than_sbuf() -> None:
+    inputs = {"a": values(1, 3), "b": values(3, 65536, seed=1)}
+    check(model([node("MatMul", "a b")], inputs), inputs)
 
 
 @given(st.integers(0, 1000), st.integers(1, 3000), st.integers(1, 128))
