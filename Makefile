@@ -1,11 +1,11 @@
 # One word per habit. Every target first makes what it needs.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check bench docs format
+.PHONY: help setup demo check check-all fuzz bench docs format
 
 BIN := .venv/bin
 
 help: ## what there is
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 11
 
 setup: ## .venv with all packages, system libraries through apt
 	@.ci/setup
@@ -14,12 +14,13 @@ demo: setup ## run a real network, open the window (or write a picture without a
 	@.ci/demo
 
 check: setup ## everything CI runs
-	$(BIN)/ruff format --check .
-	$(BIN)/ruff check .
-	$(BIN)/pyright
-	$(BIN)/lint-imports
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
-	QT_QPA_PLATFORM=offscreen $(BIN)/pytest -n 2 --dist loadfile
+	@.ci/check
+
+check-all: setup ## the same, and the long sweeps
+	@.ci/check --all
+
+fuzz: setup ## property tests with fresh random examples; SEED=n repeats, ROUNDS=n goes on
+	@.ci/fuzz
 
 bench: setup ## the benchmarks, one table
 	QT_QPA_PLATFORM=offscreen $(BIN)/npuviz bench

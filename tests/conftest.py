@@ -7,12 +7,24 @@ import gc
 import os
 import threading
 from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
 import pytest  # noqa: E402
+from hypothesis import HealthCheck, settings  # noqa: E402
+
+# `make check` draws the same examples from the same commit, however slow the machine is. `make fuzz` draws
+# others (--hypothesis-profile=fuzz --hypothesis-seed=...); what it finds becomes an @example.
+_UNHURRIED: dict[str, Any] = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("check", derandomize=True, database=None, **_UNHURRIED)
+settings.register_profile("fuzz", print_blob=True, **_UNHURRIED)
+settings.load_profile("check")
+
+if TYPE_CHECKING:
+    from tests.patient_bot import PatientBot
 
 
 @pytest.fixture(autouse=True)
@@ -23,6 +35,14 @@ def own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mo
         monkeypatch.setenv(name, str(home / name.lower()))
 
 
+@pytest.fixture
+def qtbot(qapp: object, request: pytest.FixtureRequest) -> "PatientBot":
+    """Instead of pytest-qt's: waits do not end because the machine is busy."""
+    from tests.patient_bot import PatientBot
+
+    return PatientBot(request)
+
+
 @pytest.fixture(autouse=True)
 def nothing_left_behind(request: pytest.FixtureRequest) -> Generator[None]:
     """Fail a window test that leaves a thread, a running timer or a top-level widget."""
@@ -31,29 +51,48 @@ def nothing_left_behind(request: pytest.FixtureRequest) -> Generator[None]:
         return
     # The application must exist before the first look.
     request.getfixturevalue("qapp")
-    before = _alive()
+    before = threads_and_widgets()
+    # What is there already need not be looked through: a worker that has run a thousand tests holds millions
+    # of objects.
+    gc.freeze()
     yield
-    left = [text for key, text in _alive().items() if key not in before]
+    _delete_what_nobody_holds()
+    left = {key: text for key, text in threads_and_widgets().items() if key not in before}
+    left |= running_timers_and_threads()
+    gc.unfreeze()
     if left:
-        pytest.fail("left behind: " + ", ".join(sorted(left)))
+        pytest.fail("left behind: " + ", ".join(sorted(left.values())))
 
 
-def _alive() -> dict[int, str]:
-    """Identity -> description of threads, running timers and top-level widgets."""
-    from PySide6.QtCore import QCoreApplication, QEvent, QThread, QTimer
-    from PySide6.QtWidgets import QApplication
-    from shiboken6 import isValid
+def _delete_what_nobody_holds() -> None:
+    from PySide6.QtCore import QCoreApplication, QEvent
 
     QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete.value)
     gc.collect()
     QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete.value)
+
+
+def threads_and_widgets() -> dict[int, str]:
+    """Identity -> description of threads of Python and top-level widgets."""
+    from PySide6.QtWidgets import QApplication
+    from shiboken6 import isValid
+
     found = {id(thread): f"thread {thread.name}" for thread in threading.enumerate()}
+    for widget in QApplication.topLevelWidgets():
+        if isValid(widget):
+            found[id(widget)] = f"widget {type(widget).__name__} {widget.objectName()}"
+    return found
+
+
+def running_timers_and_threads() -> dict[int, str]:
+    """Identity -> description of the timers and threads of Qt that were made since objects were frozen."""
+    from PySide6.QtCore import QThread, QTimer
+    from shiboken6 import isValid
+
+    found: dict[int, str] = {}
     for thing in gc.get_objects():
         if isinstance(thing, QTimer) and isValid(thing) and thing.isActive():
             found[id(thing)] = f"running timer {thing.objectName() or thing.interval()}"
         elif isinstance(thing, QThread) and isValid(thing) and thing.isRunning():
             found[id(thing)] = f"running QThread {thing.objectName()}"
-    for widget in QApplication.topLevelWidgets():
-        if isValid(widget):
-            found[id(widget)] = f"widget {type(widget).__name__} {widget.objectName()}"
     return found

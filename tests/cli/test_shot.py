@@ -20,7 +20,7 @@ SCRIPT = (
 
 def shot(*arguments: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        [sys.executable, "-c", SCRIPT, *arguments], capture_output=True, text=True, check=False, timeout=200
+        [sys.executable, "-c", SCRIPT, *arguments], capture_output=True, text=True, check=False
     )
 
 

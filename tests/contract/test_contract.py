@@ -31,7 +31,7 @@ CHECKS = [
     event_checks.check_events,
     event_checks.check_event_times,
     event_checks.check_activities_become_intervals,
-    check_jumping,
+    pytest.param(check_jumping, marks=pytest.mark.hypothesis),
 ]
 
 

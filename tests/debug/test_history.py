@@ -43,7 +43,7 @@ def straight(edits: Edits, until: int) -> tuple[str, TraceReader]:
     return machine.digest(), TraceReader(recorder.store)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60, deadline=None)
 @given(actions)
 def test_any_history(steps: list[tuple[int, int]]) -> None:
     machine = make_machine(SPEC)

@@ -20,11 +20,11 @@ class Driver:
     def idle(self) -> None:
         """Wait until the window has nothing more to do."""
         # The search for samples is started by the first frame.
-        self.qtbot.waitUntil(lambda: self.window.has_looked, timeout=20_000)
-        self.qtbot.waitUntil(lambda: not self.model.is_busy, timeout=60_000)
+        self.qtbot.waitUntil(lambda: self.window.has_looked)
+        self.qtbot.waitUntil(lambda: not self.model.is_busy)
 
     def open(self, path: Path) -> None:
-        with self.qtbot.waitSignal(self.model.session_changed, timeout=60_000):
+        with self.qtbot.waitSignal(self.model.session_changed):
             self.window.open(path)
         self.idle()
 

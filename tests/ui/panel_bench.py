@@ -58,7 +58,7 @@ class Bench:
     def do(self, verb: Callable[[], None]) -> None:
         """Call a verb of the model and wait for its end."""
         verb()
-        self.qtbot.waitUntil(lambda: not self.model.is_running and not self.model.is_busy, timeout=30_000)
+        self.qtbot.waitUntil(lambda: not self.model.is_running and not self.model.is_busy)
         self.settle()
 
     def select(self, **fields: object) -> None:
@@ -69,7 +69,7 @@ class Bench:
         """Let the frame timers of the panels deliver what is due."""
         frame = QTimer()
         frame.setSingleShot(True)
-        with self.qtbot.waitSignal(frame.timeout, timeout=5000):
+        with self.qtbot.waitSignal(frame.timeout):
             frame.start(2 * FRAME_MS)
 
     def close(self) -> None:

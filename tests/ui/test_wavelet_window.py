@@ -49,7 +49,7 @@ def open_heat(stage: Stage, qtbot: QtBot, machine: WaveletMachine | None = None)
     session = Session(machine or heat(SIDE, SIDE))
     stage.context.model.show_opened(Opened(Path("heat"), "heat", OpenOptions(), None, session))
     stage.panel.on_session_changed()
-    qtbot.waitUntil(lambda: stage.panel.is_settled, timeout=60_000)
+    qtbot.waitUntil(lambda: stage.panel.is_settled)
     return session
 
 
@@ -61,7 +61,7 @@ def test_wavelets_are_seen_and_followed_to_their_consumers(fabric: Stage, qtbot:
     session.breakpoints.add("wavelet at 1,1")
     assert session.run().kind is StopKind.BREAKPOINT
     panel.on_cycle_changed()
-    qtbot.waitUntil(panel.view.isVisible, timeout=60_000)
+    qtbot.waitUntil(panel.view.isVisible)
     panel.view.grab()
     frame = panel.view.frame
     assert frame is not None
@@ -142,7 +142,7 @@ def test_lines_stop_and_step_forward_and_back(source: Stage, qtbot: QtBot) -> No
 
     def do(command: str) -> int:
         commands[command].run()
-        qtbot.waitUntil(lambda: not model.is_running and not model.is_busy, timeout=60_000)
+        qtbot.waitUntil(lambda: not model.is_running and not model.is_busy)
         panel.on_cycle_changed()
         return panel.text.marks.current
 

@@ -4,7 +4,7 @@ from npuviz.base.errors import Cancelled
 from npuviz.base.progress import Progress
 from npuviz.workbench.jobs import Job, JobEnd, JobRunner
 
-WAIT = 30
+WAIT = 200
 
 
 class Recorder:

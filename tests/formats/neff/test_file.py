@@ -316,9 +316,9 @@ def test_fifty_thousand_descriptors_are_read_and_written_in_time() -> None:
     again = neff_from_bytes(data, "big")
     read = time.process_time()
     assert again.subgraphs[0].engines["PE"].descriptors == entries
-    # Measured 0.25 s and 1.2 s on two free cores; twice that is left for a loaded machine.
-    assert written - start < 1.5
-    assert read - written < 3.5
+    # Measured 0.25 s and 1.2 s; ten times that is left, since what is quadratic would take minutes.
+    assert written - start < 3
+    assert read - written < 12
 
 
 # --- the real file -------------------------------------------------------------------------------

@@ -163,7 +163,7 @@ KILLED = """
 def test_a_killed_run_loses_only_the_page_under_way(bundle: Path) -> None:
     before = contents(open_bundle(bundle))
     command = [sys.executable, "-c", textwrap.dedent(KILLED), str(bundle)]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == -signal.SIGKILL, result.stderr
     remains = open_bundle(result.stdout.strip())
     assert not remains.is_complete

@@ -91,7 +91,7 @@ def test_a_network_of_flits_is_shown(stage: Stage, qtbot: QtBot) -> None:
     panel = stage.panel
     assert isinstance(panel, FabricPanel)
     panel.on_session_changed()
-    qtbot.waitUntil(panel.view.isVisible, timeout=30_000)
+    qtbot.waitUntil(panel.view.isVisible)
     for shade in ("state", "load", "queue"):
         panel.bar.shade.setCurrentIndex(panel.bar.shade.findData(shade))
         panel.view.grab()

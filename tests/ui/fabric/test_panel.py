@@ -67,7 +67,7 @@ def open_fabric(stage: Stage, run_to: int = 200, **sizes: int) -> ToyFabric:
 
 def wait_idle(stage: Stage, qtbot: QtBot) -> None:
     model = stage.context.model
-    qtbot.waitUntil(lambda: not model.is_running and not model.is_busy, timeout=30_000)
+    qtbot.waitUntil(lambda: not model.is_running and not model.is_busy)
 
 
 def centre_of(panel: FabricPanel, column: float, row: float) -> QPoint:
@@ -227,7 +227,7 @@ def test_play_goes_on_and_stops_at_the_end(stage: Stage, qtbot: QtBot) -> None:
     panel = panel_of(stage)
     panel.bar.speed.setCurrentIndex(3)
     panel.bar.play.setChecked(True)
-    qtbot.waitUntil(lambda: machine.is_finished and not panel.bar.play.isChecked(), timeout=30_000)
+    qtbot.waitUntil(lambda: machine.is_finished and not panel.bar.play.isChecked())
 
 
 def test_inspector_tells_of_elements_and_words(stage: Stage) -> None:

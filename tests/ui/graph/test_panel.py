@@ -146,7 +146,7 @@ def test_node_times_agree_with_a_recount_in_slices_and_at_once() -> None:
 
 
 def wait_for_picture(bench: Bench, panel: GraphPanel) -> None:
-    bench.qtbot.waitUntil(lambda: panel.view.picture is not None, timeout=10_000)
+    bench.qtbot.waitUntil(lambda: panel.view.picture is not None)
     bench.settle()
 
 
@@ -288,7 +288,7 @@ def test_heat_is_the_share_of_busy_cycles(bench: Bench) -> None:
     wait_for_picture(bench, panel)
     panel.restore_state({"heat": True})
     bench.do(bench.model.run)
-    bench.qtbot.waitUntil(lambda: panel.view.overlay.heat is not None, timeout=5000)
+    bench.qtbot.waitUntil(lambda: panel.view.overlay.heat is not None)
     assert session.trace is not None
     times = NodeTimes(session.trace, 4)
     times.advance()

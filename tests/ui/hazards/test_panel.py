@@ -35,7 +35,7 @@ def test_a_machine_that_stands_still_is_asked_after_every_stop(bench: Bench) -> 
     panel = bench.make(HazardsPanel)
     session = open_still(bench, hazard_above=ABOVE)
     for go in (bench.model.run, bench.model.restart, lambda: bench.model.go_to(600)):
-        with bench.qtbot.waitSignal(bench.hazards.changed, timeout=5000):
+        with bench.qtbot.waitSignal(bench.hazards.changed):
             bench.do(go)
         bench.qtbot.waitUntil(lambda: not bench.hazards.is_looking)
         assert [hazard.instruction for hazard in panel.table.hazards] == expected(session)
@@ -48,7 +48,7 @@ def test_another_machine_is_asked_only_on_request(bench: Bench) -> None:
     bench.do(bench.model.run)
     assert bench.hazards.hazards is None
     assert not panel.table.hazards
-    with bench.qtbot.waitSignal(bench.hazards.changed, timeout=5000):
+    with bench.qtbot.waitSignal(bench.hazards.changed):
         bench.hazards.look()
     bench.qtbot.waitUntil(lambda: not bench.hazards.is_looking)
     assert [hazard.instruction for hazard in panel.table.hazards] == expected(session) != []
@@ -59,7 +59,7 @@ def test_another_machine_is_asked_only_on_request(bench: Bench) -> None:
 def test_a_click_selects_and_a_double_click_travels(bench: Bench) -> None:
     panel = bench.make(HazardsPanel)
     session = open_still(bench, hazard_above=ABOVE)
-    with bench.qtbot.waitSignal(bench.hazards.changed, timeout=5000):
+    with bench.qtbot.waitSignal(bench.hazards.changed):
         bench.do(bench.model.run)
     bench.qtbot.waitUntil(lambda: bool(panel.table.hazards))
     first = panel.table.hazards[0]

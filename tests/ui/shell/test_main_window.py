@@ -179,7 +179,7 @@ def test_reload_brings_back_cycle_and_breakpoints(toy: Driver) -> None:
 
 def test_a_changed_file_is_noticed(toy: Driver, tmp_path: Path) -> None:
     (tmp_path / "small.toy").write_text('{"blocks": 4}')
-    toy.qtbot.waitUntil(lambda: "changed" in toy.window.error_bar.text, timeout=10_000)
+    toy.qtbot.waitUntil(lambda: "changed" in toy.window.error_bar.text)
 
 
 def test_exports_the_trace(toy: Driver, tmp_path: Path) -> None:

@@ -211,10 +211,10 @@ def test_steps_reach_the_session(stage: Stage, qtbot: QtBot) -> None:
     start = machine.cycle
     assert ids["debug.line_over"].is_enabled()
     ids["debug.line_over"].run()
-    qtbot.waitUntil(lambda: not model.is_running and not model.is_busy, timeout=30_000)
+    qtbot.waitUntil(lambda: not model.is_running and not model.is_busy)
     assert machine.cycle > start
     ids["debug.next_task_back"].run()
-    qtbot.waitUntil(lambda: not model.is_running and not model.is_busy, timeout=30_000)
+    qtbot.waitUntil(lambda: not model.is_running and not model.is_busy)
     assert machine.cycle < start + 20
 
 

@@ -128,8 +128,6 @@ def test_no_scheduler_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         assert "\n" not in str(caught.value)
 
 
-# The worker may have to compile the kernels first.
-@pytest.mark.timeout(900)
 def test_processes_of_its_own(tmp_path: Path) -> None:
     text = """
 [base]

@@ -308,9 +308,9 @@ def test_equal_graphs_give_equal_tables(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in LIGHT.glob("light_*.onnx")))
 def test_light_models_run_wholly_on_the_engines(name: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     result = compiled(read_model(LIGHT / f"{name}.onnx"))
-    assert time.perf_counter() - started < 60  # 1 to 5 s; CI may be slow
+    assert time.process_time() - started < 60  # 1 to 5 s
     assert set(result.placement.values()) == {"Core"}
     assert not [note for note in result.notes if note.severity == "warning"]
     assert RandomMachine(result.tables, 0).run()

@@ -20,7 +20,7 @@ def busy_units(driver: Driver) -> set[str]:
 def test_a_choice_of_the_machine_reopens_the_file(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choosing, "load_plugins", registry.load_plugins)
     options = OpenOptions(target="rk3588", settings={"batch": "1", "cores": "1"})
-    with driver.qtbot.waitSignal(driver.model.session_changed, timeout=60_000):
+    with driver.qtbot.waitSignal(driver.model.session_changed):
         driver.window.open(find_file("tiny_cnn_int8"), options)
     driver.idle()
     assert list(choices_of(driver.model.description)) == [("cores", "1"), ("cores", "2"), ("cores", "3")]
@@ -29,7 +29,7 @@ def test_a_choice_of_the_machine_reopens_the_file(driver: Driver, monkeypatch: p
     menu = driver.window.actions_by_id.menu(MENU)
     assert [a.text() for a in menu.actions() if a.isChecked()] == ["Reopen with cores = 1"]
 
-    with driver.qtbot.waitSignal(driver.model.session_changed, timeout=60_000):
+    with driver.qtbot.waitSignal(driver.model.session_changed):
         driver.action("file.reopen.cores.2").trigger()
     driver.idle()
     opened = driver.model.opened
