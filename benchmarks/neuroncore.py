@@ -24,9 +24,10 @@ from npuviz.targets.neuroncore.compiler.assembly import assemble
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
 from npuviz.targets.neuroncore.compiler.compiled import Compiled
 from npuviz.targets.neuroncore.isa import Activation, Opcode
+from npuviz.targets.neuroncore.load.loader import make_program
 from npuviz.targets.neuroncore.machine.machine import NeuronMachine
 from npuviz.targets.neuroncore.spec import NeuronSpec, make_spec
-from npuviz.targets.neuroncore.target import TARGET, make_program
+from npuviz.targets.neuroncore.target import TARGET
 from npuviz.trace.recorder import Recorder
 from npuviz.workbench.recording import ProgramResolver, schema_of
 

@@ -14,9 +14,9 @@ from npuviz.formats.neff.file import make_neff, write_neff
 from npuviz.formats.neff.model import EngineFile, Neff, Subgraph
 from npuviz.sim.target import LoadRequest
 from npuviz.targets.neuroncore.isa import ENGINE_NAMES, Activation, Engine, Opcode
+from npuviz.targets.neuroncore.load.model import compile_request
 from npuviz.targets.neuroncore.neff.encoding import encode
 from npuviz.targets.neuroncore.neff.writer import compiled_neff
-from npuviz.targets.neuroncore.target import compile_request
 from npuviz.targets.neuroncore.text.assembler import assemble
 from tests.cli.refusals import Captured, done, names, refused
 from tests.formats.neff.cases import file_of_tar, small_neff, with_json, with_members

@@ -1,8 +1,9 @@
-"""Numbers of memories and units, in one place: description, accesses and listing agree through it."""
+"""The target's id, and numbers of memories and units: description, accesses and listing agree by them."""
 
 from npuviz.targets.neuroncore.isa import NUM_ENGINES, NUM_PARTITIONS, Space
 from npuviz.targets.neuroncore.spec import NeuronSpec
 
+TARGET_ID = "neuroncore"
 MEMORIES_PER_CORE = 2
 
 

@@ -1,6 +1,6 @@
 """A NeuronCore program as the machine, the values and the listing take it: decoded and linked.
 
-The compiler makes it from an ONNX graph (`compiler/`), the loader from a NEFF (`loader.py`); both
+The compiler makes it from an ONNX graph (`compiler/`), the loader from a NEFF (`neff/`); both
 give equal tables for the same program.
 """
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from npuviz.base.errors import DoesNotFit, SimulationError
 from npuviz.base.progress import NoProgress, Progress
+from npuviz.onnx.errors import CannotLower
 from npuviz.program.graph import Graph, Node
 from npuviz.program.memory import Allocation, MemoryMap
 from npuviz.targets.neuroncore.compiler.assembly import assemble
@@ -11,7 +12,7 @@ from npuviz.targets.neuroncore.compiler.builder.builder import Builder
 from npuviz.targets.neuroncore.compiler.compiled import Compiled
 from npuviz.targets.neuroncore.compiler.expansion import expand_missing, expand_nodes
 from npuviz.targets.neuroncore.compiler.fusion import Group, plan_groups
-from npuviz.targets.neuroncore.compiler.lowerings import DOMAINS, CannotLower, epilogues, lowering_of
+from npuviz.targets.neuroncore.compiler.lowerings import DOMAINS, epilogues, lowering_of
 from npuviz.targets.neuroncore.compiler.operators.elementwise import elementwise
 from npuviz.targets.neuroncore.compiler.operators.host import lower_on_host
 from npuviz.targets.neuroncore.ids import hbm_memory

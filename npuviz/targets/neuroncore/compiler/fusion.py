@@ -2,18 +2,16 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from npuviz.program.graph import Graph, Node
+from npuviz.targets.neuroncore.compiler.builder.builder import Builder
 from npuviz.targets.neuroncore.compiler.operators.elementwise.cast import is_raw
 from npuviz.targets.neuroncore.compiler.operators.elementwise.chain import TileRun
 from npuviz.targets.neuroncore.compiler.operators.elementwise.channel_affine import is_known
 from npuviz.targets.neuroncore.compiler.operators.elementwise.formulas import FORMULAS, UNREAD_INPUTS
 from npuviz.targets.neuroncore.compiler.operators.elementwise.primitives import Operand
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
-
-if TYPE_CHECKING:
-    from npuviz.targets.neuroncore.compiler.builder.builder import Builder
 
 GroupKind = Literal["single", "elementwise", "epilogue"]
 MAX_NODES = 10
@@ -153,7 +151,7 @@ def _fits_epilogue(graph: Graph, node: Node) -> bool:
 
 
 def emit_epilogue(
-    b: "Builder",
+    b: Builder,
     followers: Sequence[Node],
     values: dict[int, Operand],
     fetch: Callable[[int], Operand],

@@ -5,23 +5,18 @@ from functools import cache
 from importlib import import_module
 from pkgutil import walk_packages
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import Any
 
+from npuviz.base.errors import SimulationError
 from npuviz.program.graph import Node
-
-if TYPE_CHECKING:
-    from npuviz.targets.neuroncore.compiler.builder.builder import Builder
+from npuviz.targets.neuroncore.compiler.builder.builder import Builder
 
 DOMAINS = frozenset(("", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview.training", "com.microsoft"))
 """Operator domains whose operators the tables name."""
 
 
-class CannotLower(Exception):
-    """The engines cannot run this node; the text says why."""
-
-
-Lower = Callable[["Builder", Node], None]
-LowerEpilogue = Callable[["Builder", Node, Sequence[Node]], None]
+Lower = Callable[[Builder, Node], None]
+LowerEpilogue = Callable[[Builder, Node, Sequence[Node]], None]
 
 
 def _modules() -> Iterator[ModuleType]:
@@ -30,25 +25,29 @@ def _modules() -> Iterator[ModuleType]:
         yield import_module(module.name)
 
 
+def _collected(table: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for module in _modules():
+        for operator, lower in getattr(module, table, {}).items():
+            if operator in found:
+                raise SimulationError(f"{operator} stands in two tables {table}, one in {module.__name__}")
+            found[operator] = lower
+    return found
+
+
 @cache
 def lowerings() -> Mapping[str, Lower]:
     """The lowering of every operator type that the engines have one for.
 
     A module of `operators` is a family when it has a table LOWERINGS.
     """
-    found: dict[str, Lower] = {}
-    for module in _modules():
-        found.update(getattr(module, "LOWERINGS", {}))
-    return found
+    return _collected("LOWERINGS")
 
 
 @cache
 def epilogues() -> Mapping[str, LowerEpilogue]:
     """Matrix operators that compute following elementwise nodes on their results (table EPILOGUES)."""
-    found: dict[str, LowerEpilogue] = {}
-    for module in _modules():
-        found.update(getattr(module, "EPILOGUES", {}))
-    return found
+    return _collected("EPILOGUES")
 
 
 def lowering_of(node: Node) -> Lower | None:

@@ -11,13 +11,13 @@ import pytest
 
 from npuviz.base.errors import Cancelled, UsageError
 from npuviz.base.progress import CallbackProgress
+from npuviz.onnx.errors import CannotLower
 from npuviz.onnx.reader import read_model
 from npuviz.onnx.reference import run_reference
 from npuviz.program.graph import Graph
 from npuviz.targets.neuroncore.compiler import lowerings as families
 from npuviz.targets.neuroncore.compiler.compile import compile_graph
 from npuviz.targets.neuroncore.compiler.compiled import Compiled
-from npuviz.targets.neuroncore.compiler.lowerings import CannotLower
 from npuviz.targets.neuroncore.ids import hbm_memory
 from npuviz.targets.neuroncore.isa import Activation, Alu, Engine, Flag, Opcode
 from npuviz.targets.neuroncore.spec import make_spec

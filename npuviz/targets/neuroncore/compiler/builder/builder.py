@@ -18,12 +18,9 @@ from collections.abc import Sequence
 from npuviz.base.errors import SimulationError
 from npuviz.program.graph import Node
 from npuviz.targets.neuroncore.compiler.builder.compute import BuilderCompute
-from npuviz.targets.neuroncore.compiler.lowerings import CannotLower
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.compiler.streams.emitter import Access
 from npuviz.targets.neuroncore.isa import Engine, Opcode, Space
-
-__all__ = ["Builder", "CannotLower"]
 
 
 class Builder(BuilderCompute):

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from npuviz.base.errors import SimulationError
+from npuviz.onnx.errors import CannotLower
 from npuviz.targets.neuroncore.compiler.builder.memory import BuilderMemory
-from npuviz.targets.neuroncore.compiler.lowerings import CannotLower
 from npuviz.targets.neuroncore.compiler.patterns.strides import merged
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View, packed_pattern
 from npuviz.targets.neuroncore.compiler.streams.emitter import floats, immediates

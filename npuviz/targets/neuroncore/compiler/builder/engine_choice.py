@@ -1,7 +1,7 @@
 """Which engine runs an instruction that several can run: the one that is done with it first."""
 
+from npuviz.onnx.errors import CannotLower
 from npuviz.targets.neuroncore.compiler.builder.validation import check_operands
-from npuviz.targets.neuroncore.compiler.lowerings import CannotLower
 from npuviz.targets.neuroncore.compiler.patterns.strides import merged
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import DTYPE_CODES, View
 from npuviz.targets.neuroncore.costs.facts import Pattern

@@ -3,10 +3,10 @@
 import numpy as np
 
 from npuviz.base.errors import SimulationError
+from npuviz.onnx.errors import CannotLower
 from npuviz.program.graph import Graph
 from npuviz.targets.neuroncore.compiler.builder.allocator import Tile
 from npuviz.targets.neuroncore.compiler.builder.core import BuilderCore
-from npuviz.targets.neuroncore.compiler.lowerings import CannotLower
 from npuviz.targets.neuroncore.compiler.patterns.descriptors import Side, descriptors, hbm_side, sbuf_side
 from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.patterns.strides import dense_steps

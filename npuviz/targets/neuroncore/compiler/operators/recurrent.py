@@ -5,9 +5,9 @@ So a step's state is the moving operand of the next step as it is, and nothing i
 
 from dataclasses import dataclass
 
+from npuviz.onnx.errors import CannotLower
 from npuviz.program.graph import Node
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
-from npuviz.targets.neuroncore.compiler.lowerings import CannotLower
 from npuviz.targets.neuroncore.compiler.operators.matmul.matmul import require_floats
 from npuviz.targets.neuroncore.compiler.operators.matmul.panels import (
     Matrix,

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from npuviz.onnx.errors import CannotLower
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
-from npuviz.targets.neuroncore.compiler.lowerings import CannotLower
 from npuviz.targets.neuroncore.compiler.operators.matmul.panels import Matrix, consecutive, panel
 from npuviz.targets.neuroncore.compiler.operators.windows import blocks
 from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView

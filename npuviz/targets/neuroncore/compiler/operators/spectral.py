@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from npuviz.onnx.errors import CannotLower
 from npuviz.program.graph import Node
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
-from npuviz.targets.neuroncore.compiler.lowerings import CannotLower
 from npuviz.targets.neuroncore.compiler.operators.movement.arguments import (
     axis_of,
     copy,

@@ -1,10 +1,10 @@
 """Optimisers of ai.onnx.preview.training: Momentum, Adagrad, Adam; one loop for each trained tensor."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from npuviz.onnx.errors import CannotLower
 from npuviz.program.graph import Node
-from npuviz.targets.neuroncore.compiler.lowerings import CannotLower
+from npuviz.targets.neuroncore.compiler.builder.builder import Builder
 from npuviz.targets.neuroncore.compiler.operators.elementwise.elementwise import home
 from npuviz.targets.neuroncore.compiler.operators.elementwise.iteration import blocks
 from npuviz.targets.neuroncore.compiler.operators.elementwise.primitives import (
@@ -19,11 +19,8 @@ from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.isa import Activation, Alu
 
-if TYPE_CHECKING:
-    from npuviz.targets.neuroncore.compiler.builder.builder import Builder
-
 WIDTH = 1024
-Step = Callable[["Builder", Node, View, View, list[View]], list[View]]
+Step = Callable[[Builder, Node, View, View, list[View]], list[View]]
 """step(b, node, R [P,1], T [P,1], [X, G, states]) -> [new X, new states]."""
 
 
@@ -31,7 +28,7 @@ def _number(node: Node, name: str, default: float) -> float:
     return float(node.attributes.get(name, default))
 
 
-def _regularised(b: "Builder", node: Node, x: View, gradient: View) -> View:
+def _regularised(b: Builder, node: Node, x: View, gradient: View) -> View:
     """gradient + norm_coefficient * x."""
     made = temporary(b, x)
     factor = _number(node, "norm_coefficient", 0.0)
@@ -39,7 +36,7 @@ def _regularised(b: "Builder", node: Node, x: View, gradient: View) -> View:
     return made
 
 
-def _mixed(b: "Builder", old: View, share: float, new: View, other: float | View) -> View:
+def _mixed(b: Builder, old: View, share: float, new: View, other: float | View) -> View:
     """share * old + other * new."""
     made, added = temporary(b, old), temporary(b, old)
     binary(b, added, new, other, Alu.MULTIPLY)
@@ -47,7 +44,7 @@ def _mixed(b: "Builder", old: View, share: float, new: View, other: float | View
     return made
 
 
-def _moved(b: "Builder", x: View, rate: View, direction: View) -> View:
+def _moved(b: Builder, x: View, rate: View, direction: View) -> View:
     """x - rate * direction."""
     made = temporary(b, x)
     binary(b, made, direction, rate, Alu.MULTIPLY)
@@ -55,7 +52,7 @@ def _moved(b: "Builder", x: View, rate: View, direction: View) -> View:
     return made
 
 
-def _divided_by_root(b: "Builder", x: View, squares: View, epsilon: float) -> View:
+def _divided_by_root(b: Builder, x: View, squares: View, epsilon: float) -> View:
     """x / (sqrt(squares) + epsilon)."""
     root = temporary(b, x)
     scalar(b, root, squares, Alu.POWER, 0.5, Alu.ADD, epsilon)
@@ -63,7 +60,7 @@ def _divided_by_root(b: "Builder", x: View, squares: View, epsilon: float) -> Vi
     return root
 
 
-def _momentum(b: "Builder", node: Node, rate: View, count: View, values: list[View]) -> list[View]:
+def _momentum(b: Builder, node: Node, rate: View, count: View, values: list[View]) -> list[View]:
     x, gradient, velocity = values
     gradient = _regularised(b, node, x, gradient)
     alpha, share = _number(node, "alpha", 0.0), temporary(b, count)
@@ -79,7 +76,7 @@ def _momentum(b: "Builder", node: Node, rate: View, count: View, values: list[Vi
     return [_moved(b, x, rate, direction), velocity]
 
 
-def _adagrad(b: "Builder", node: Node, rate: View, count: View, values: list[View]) -> list[View]:
+def _adagrad(b: Builder, node: Node, rate: View, count: View, values: list[View]) -> list[View]:
     x, gradient, squares = values
     gradient = _regularised(b, node, x, gradient)
     fading = temporary(b, count)
@@ -92,7 +89,7 @@ def _adagrad(b: "Builder", node: Node, rate: View, count: View, values: list[Vie
     return [_moved(b, x, fading, direction), square]
 
 
-def _adam(b: "Builder", node: Node, rate: View, count: View, values: list[View]) -> list[View]:
+def _adam(b: Builder, node: Node, rate: View, count: View, values: list[View]) -> list[View]:
     x, gradient, average, squares = values
     gradient = _regularised(b, node, x, gradient)
     alpha, beta = _number(node, "alpha", 0.9), _number(node, "beta", 0.999)
@@ -122,7 +119,7 @@ _STEPS: dict[str, tuple[Step, int]] = {
 }
 
 
-def lower_optimiser(b: "Builder", node: Node) -> None:
+def lower_optimiser(b: Builder, node: Node) -> None:
     """All trained tensors of the node, one after the other."""
     step, states = _STEPS[node.op_type]
     kinds = {b.graph.tensors[tensor].dtype for tensor in node.inputs[2:]}
@@ -137,7 +134,7 @@ def lower_optimiser(b: "Builder", node: Node) -> None:
 
 
 def _train(
-    b: "Builder",
+    b: Builder,
     node: Node,
     step: Step,
     scalars: tuple[HbmView, HbmView],
@@ -155,4 +152,4 @@ def _train(
                 store_as(b, side, value)
 
 
-LOWERINGS: dict[str, Callable[["Builder", Node], None]] = dict.fromkeys(_STEPS, lower_optimiser)
+LOWERINGS: dict[str, Callable[[Builder, Node], None]] = dict.fromkeys(_STEPS, lower_optimiser)

@@ -1,9 +1,9 @@
 """Access patterns of tiles in SBUF and PSUM: sliced, reshaped and permuted as numpy arrays are."""
 
 import struct
-from typing import TYPE_CHECKING
 
 from npuviz.base.errors import SimulationError
+from npuviz.targets.neuroncore.compiler.builder.allocator import Tile
 from npuviz.targets.neuroncore.compiler.patterns.strides import (
     Dims,
     dense_steps,
@@ -15,9 +15,6 @@ from npuviz.targets.neuroncore.compiler.patterns.strides import (
     sliced,
 )
 from npuviz.targets.neuroncore.isa import DTYPE_BYTES, DTYPE_NAMES, NUM_PARTITIONS, Space
-
-if TYPE_CHECKING:
-    from npuviz.targets.neuroncore.compiler.builder.allocator import Tile
 
 DTYPE_CODES: dict[str, int] = {name: code for code, name in enumerate(DTYPE_NAMES)}
 """isa.Dtype by name."""
@@ -42,7 +39,7 @@ class View:
 
     def __init__(
         self,
-        tile: "Tile",
+        tile: Tile,
         partition: int,
         partitions: int,
         address: int,

@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 
 from npuviz.base.errors import DoesNotFit, SimulationError
+from npuviz.onnx.errors import CannotLower
 from npuviz.program.dtypes import dtype_name
 from npuviz.program.graph import Graph
 from npuviz.targets.neuroncore.compiler.assembly import assemble
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
-from npuviz.targets.neuroncore.compiler.lowerings import CannotLower
 from npuviz.targets.neuroncore.isa import (
     ARG0,
     ARG1,

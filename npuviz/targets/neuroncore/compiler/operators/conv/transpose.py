@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from npuviz.onnx.errors import CannotLower
 from npuviz.program.graph import Node
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
-from npuviz.targets.neuroncore.compiler.lowerings import CannotLower
 from npuviz.targets.neuroncore.compiler.operators.conv.inputs import Box, Range, step_slice
 from npuviz.targets.neuroncore.compiler.operators.conv.loops import bank_boxes
 from npuviz.targets.neuroncore.compiler.operators.conv.weights import Channels

@@ -1,10 +1,10 @@
 """Formulas of arithmetic, rounding, comparison and selection, on floats and on integers."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
+from npuviz.onnx.errors import CannotLower
 from npuviz.program.graph import Node
-from npuviz.targets.neuroncore.compiler.lowerings import CannotLower
+from npuviz.targets.neuroncore.compiler.builder.builder import Builder
 from npuviz.targets.neuroncore.compiler.operators.elementwise.primitives import (
     INFINITY,
     INTEGERS,
@@ -25,11 +25,8 @@ from npuviz.targets.neuroncore.compiler.operators.elementwise.primitives import 
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.isa import Activation, Alu
 
-if TYPE_CHECKING:
-    from npuviz.targets.neuroncore.compiler.builder.builder import Builder
-
 Operands = Sequence[Operand | None]
-Formula = Callable[["Builder", Node, Operands, View], None]
+Formula = Callable[[Builder, Node, Operands, View], None]
 
 
 def given(operands: Operands, index: int) -> Operand:
@@ -40,7 +37,7 @@ def given(operands: Operands, index: int) -> Operand:
     return found
 
 
-def tile(b: "Builder", operands: Operands, index: int, dst: View) -> View:
+def tile(b: Builder, operands: Operands, index: int, dst: View) -> View:
     """Operand `index` as a tile of the shape of `dst`."""
     return as_tile(b, given(operands, index), dst)
 
@@ -60,7 +57,7 @@ def _is_wide(operands: Operands) -> bool:
 def _chain(op: Alu, wraps: bool) -> Formula:
     """x0 op x1 op x2 ...; integers in 32 bits where the result may wrap or fp32 is too narrow."""
 
-    def emit(b: "Builder", node: Node, operands: Operands, dst: View) -> None:
+    def emit(b: Builder, node: Node, operands: Operands, dst: View) -> None:
         values = [x for x in operands if x is not None]
         integer = _is_integer(values) and (wraps or _is_wide(values))
         if len(values) == 1:
@@ -76,7 +73,7 @@ def _chain(op: Alu, wraps: bool) -> Formula:
     return emit
 
 
-def _division(b: "Builder", node: Node, operands: Operands, dst: View) -> None:
+def _division(b: Builder, node: Node, operands: Operands, dst: View) -> None:
     x, y = given(operands, 0), given(operands, 1)
     if not _is_integer((x, y)):
         binary(b, dst, x, y, Alu.DIVIDE)
@@ -89,7 +86,7 @@ def _division(b: "Builder", node: Node, operands: Operands, dst: View) -> None:
         truncated(b, dst, quotient)
 
 
-def _modulo(b: "Builder", node: Node, operands: Operands, dst: View) -> None:
+def _modulo(b: Builder, node: Node, operands: Operands, dst: View) -> None:
     x, y = given(operands, 0), given(operands, 1)
     integer = _is_integer((x, y)) and _is_wide((x, y))
     if not int(node.attributes.get("fmod", 0)):
@@ -111,12 +108,12 @@ def _modulo(b: "Builder", node: Node, operands: Operands, dst: View) -> None:
     binary(b, dst, size, sign, Alu.MULTIPLY)
 
 
-def _negated(b: "Builder", node: Node, operands: Operands, dst: View) -> None:
+def _negated(b: Builder, node: Node, operands: Operands, dst: View) -> None:
     x = tile(b, operands, 0, dst)
     scalar(b, dst, x, Alu.MULTIPLY, -1 if x.dtype in WIDE else -1.0, integer=x.dtype in INTEGERS)
 
 
-def _absolute(b: "Builder", node: Node, operands: Operands, dst: View) -> None:
+def _absolute(b: Builder, node: Node, operands: Operands, dst: View) -> None:
     x = tile(b, operands, 0, dst)
     if x.dtype in UNSIGNED:
         b.copy(dst, x)
@@ -128,7 +125,7 @@ def _absolute(b: "Builder", node: Node, operands: Operands, dst: View) -> None:
         scalar(b, dst, x, Alu.ABS, 0.0)
 
 
-def _power(b: "Builder", node: Node, operands: Operands, dst: View) -> None:
+def _power(b: Builder, node: Node, operands: Operands, dst: View) -> None:
     x, y = given(operands, 0), given(operands, 1)
     if _is_integer((x, y)):
         binary(b, dst, x, y, Alu.POWER, integer=True)
@@ -147,13 +144,13 @@ def _power(b: "Builder", node: Node, operands: Operands, dst: View) -> None:
         binary(b, dst, x, y, Alu.POWER)
 
 
-def _mean(b: "Builder", node: Node, operands: Operands, dst: View) -> None:
+def _mean(b: Builder, node: Node, operands: Operands, dst: View) -> None:
     total = temporary(b, dst)
     _chain(Alu.ADD, wraps=False)(b, node, operands, total)
     scalar(b, dst, total, Alu.MULTIPLY, 1.0 / len(operands))
 
 
-def _clip(b: "Builder", node: Node, operands: Operands, dst: View) -> None:
+def _clip(b: Builder, node: Node, operands: Operands, dst: View) -> None:
     x = tile(b, operands, 0, dst)
     low = operands[1] if len(operands) > 1 else node.attributes.get("min")
     high = operands[2] if len(operands) > 2 else node.attributes.get("max")
@@ -173,7 +170,7 @@ def _clip(b: "Builder", node: Node, operands: Operands, dst: View) -> None:
         binary(b, dst, raised, high, Alu.MINIMUM, integer=integer)
 
 
-def _sign(b: "Builder", node: Node, operands: Operands, dst: View) -> None:
+def _sign(b: Builder, node: Node, operands: Operands, dst: View) -> None:
     x = tile(b, operands, 0, dst)
     if x.dtype not in INTEGERS:
         b.activation(dst, x, Activation.SIGN)
@@ -185,8 +182,8 @@ def _sign(b: "Builder", node: Node, operands: Operands, dst: View) -> None:
     binary(b, dst, above, below, Alu.SUBTRACT, integer=integer)
 
 
-def _unary(function: Callable[["Builder", View, View], None]) -> Formula:
-    def emit(b: "Builder", node: Node, operands: Operands, dst: View) -> None:
+def _unary(function: Callable[[Builder, View, View], None]) -> Formula:
+    def emit(b: Builder, node: Node, operands: Operands, dst: View) -> None:
         x = tile(b, operands, 0, dst)
         if x.dtype in INTEGERS:
             b.copy(dst, x)
@@ -196,7 +193,7 @@ def _unary(function: Callable[["Builder", View, View], None]) -> Formula:
     return emit
 
 
-def _ceiled(b: "Builder", dst: View, x: View) -> None:
+def _ceiled(b: Builder, dst: View, x: View) -> None:
     negative = temporary(b, dst)
     scalar(b, negative, x, Alu.MULTIPLY, -1.0)
     floored(b, negative, negative)
@@ -204,7 +201,7 @@ def _ceiled(b: "Builder", dst: View, x: View) -> None:
 
 
 def _comparison(op: Alu) -> Formula:
-    def emit(b: "Builder", node: Node, operands: Operands, dst: View) -> None:
+    def emit(b: Builder, node: Node, operands: Operands, dst: View) -> None:
         x, y = given(operands, 0), given(operands, 1)
         wide = _is_integer((x, y)) and _is_wide((x, y))
         binary(b, dst, x, y, op, integer=wide)
@@ -213,17 +210,17 @@ def _comparison(op: Alu) -> Formula:
 
 
 def _logic(op: Alu) -> Formula:
-    def emit(b: "Builder", node: Node, operands: Operands, dst: View) -> None:
+    def emit(b: Builder, node: Node, operands: Operands, dst: View) -> None:
         binary(b, dst, given(operands, 0), given(operands, 1), op)
 
     return emit
 
 
-def _not(b: "Builder", node: Node, operands: Operands, dst: View) -> None:
+def _not(b: Builder, node: Node, operands: Operands, dst: View) -> None:
     scalar(b, dst, tile(b, operands, 0, dst), Alu.EQUAL, 0.0)
 
 
-def _where(b: "Builder", node: Node, operands: Operands, dst: View) -> None:
+def _where(b: Builder, node: Node, operands: Operands, dst: View) -> None:
     condition, x, y = (given(operands, i) for i in range(3))
     if not isinstance(condition, View):
         b.copy(dst, as_tile(b, x if condition else y, dst))
@@ -235,12 +232,12 @@ def _where(b: "Builder", node: Node, operands: Operands, dst: View) -> None:
     where(b, dst, condition, x)
 
 
-def _is_nan(b: "Builder", node: Node, operands: Operands, dst: View) -> None:
+def _is_nan(b: Builder, node: Node, operands: Operands, dst: View) -> None:
     x = tile(b, operands, 0, dst)
     binary(b, dst, x, x, Alu.NOT_EQUAL)
 
 
-def _is_inf(b: "Builder", node: Node, operands: Operands, dst: View) -> None:
+def _is_inf(b: Builder, node: Node, operands: Operands, dst: View) -> None:
     x = tile(b, operands, 0, dst)
     positive = bool(node.attributes.get("detect_positive", 1))
     negative = bool(node.attributes.get("detect_negative", 1))
@@ -252,7 +249,7 @@ def _is_inf(b: "Builder", node: Node, operands: Operands, dst: View) -> None:
         b.memset(dst, 0.0)
 
 
-def _bit_shift(b: "Builder", node: Node, operands: Operands, dst: View) -> None:
+def _bit_shift(b: Builder, node: Node, operands: Operands, dst: View) -> None:
     direction = node.attributes.get("direction", "")
     if isinstance(direction, bytes):
         direction = direction.decode()
@@ -265,31 +262,31 @@ def _bit_shift(b: "Builder", node: Node, operands: Operands, dst: View) -> None:
         binary(b, dst, x, y, Alu.ARITHMETIC_RIGHT_SHIFT)
 
 
-def _bitwise_not(b: "Builder", node: Node, operands: Operands, dst: View) -> None:
+def _bitwise_not(b: Builder, node: Node, operands: Operands, dst: View) -> None:
     scalar(b, dst, tile(b, operands, 0, dst), Alu.INVERT, 0)
 
 
-def _copied(b: "Builder", node: Node, operands: Operands, dst: View) -> None:
+def _copied(b: Builder, node: Node, operands: Operands, dst: View) -> None:
     b.copy(dst, tile(b, operands, 0, dst))
 
 
-def _binarized(b: "Builder", node: Node, operands: Operands, dst: View) -> None:
+def _binarized(b: Builder, node: Node, operands: Operands, dst: View) -> None:
     scalar(b, dst, tile(b, operands, 0, dst), Alu.GREATER, float(node.attributes.get("threshold", 0.0)))
 
 
 def _root(exponent: float) -> Formula:
     # The power of the vector engine has no range to respect, unlike the activation functions.
-    def emit(b: "Builder", node: Node, operands: Operands, dst: View) -> None:
+    def emit(b: Builder, node: Node, operands: Operands, dst: View) -> None:
         scalar(b, dst, tile(b, operands, 0, dst), Alu.POWER, exponent)
 
     return emit
 
 
-def _reciprocal(b: "Builder", node: Node, operands: Operands, dst: View) -> None:
+def _reciprocal(b: Builder, node: Node, operands: Operands, dst: View) -> None:
     scalar(b, dst, tile(b, operands, 0, dst), Alu.DIVIDE, 1.0, reverse=True)
 
 
-def _normalised(b: "Builder", node: Node, operands: Operands, dst: View) -> None:
+def _normalised(b: Builder, node: Node, operands: Operands, dst: View) -> None:
     """BatchNormalization at inference; operands 5 and 6 are its slope and offset by channel."""
     x, slope, offset = (given(operands, i) for i in (0, 5, 6))
     columns = [column_of(each, dst) for each in (slope, offset)]

@@ -5,11 +5,12 @@ bytes and decoded and encoded with shifts and fp32 arithmetic.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from npuviz.onnx.errors import CannotLower
 from npuviz.program.graph import Node
-from npuviz.targets.neuroncore.compiler.lowerings import CannotLower
+from npuviz.targets.neuroncore.compiler.builder.builder import Builder
 from npuviz.targets.neuroncore.compiler.operators.elementwise.primitives import (
     BITS,
     INTEGERS,
@@ -28,11 +29,6 @@ from npuviz.targets.neuroncore.compiler.operators.elementwise.primitives import 
 )
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.isa import Alu
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from npuviz.targets.neuroncore.compiler.builder.builder import Builder
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +103,7 @@ def device_dtype(dtype: str) -> str:
 
 
 def cast(
-    b: "Builder", dst: View, x: View, source: str, target: str, *, saturate: bool = True, mode: str = "up"
+    b: Builder, dst: View, x: View, source: str, target: str, *, saturate: bool = True, mode: str = "up"
 ) -> None:
     """dst = x converted between tensor types by ONNX's rules (both views in their device types).
 
@@ -140,7 +136,7 @@ def cast(
         b.copy(dst, value)
 
 
-def decoded(b: "Builder", x: View, source: str) -> View:
+def decoded(b: Builder, x: View, source: str) -> View:
     """The numbers behind the codes `x` of a type held as bytes: fp32, small integers too."""
     codes = temporary(b, x, "int32")
     made = temporary(b, x)
@@ -176,7 +172,7 @@ def decoded(b: "Builder", x: View, source: str) -> View:
     return made
 
 
-def _as_int32(b: "Builder", x: View) -> View:
+def _as_int32(b: Builder, x: View) -> View:
     """Whole numbers towards zero in a new tile."""
     made = temporary(b, x, "int32")
     if x.dtype in INTEGERS:
@@ -186,7 +182,7 @@ def _as_int32(b: "Builder", x: View) -> View:
     return made
 
 
-def _to_integer(b: "Builder", dst: View, x: View) -> None:
+def _to_integer(b: Builder, dst: View, x: View) -> None:
     if x.dtype in INTEGERS:
         if x.dtype == dst.dtype:
             b.copy(dst, x)
@@ -201,13 +197,13 @@ def _to_integer(b: "Builder", dst: View, x: View) -> None:
         low_bits(b, dst, _as_int32(b, x))
 
 
-def _copied_words(b: "Builder", x: View) -> View:
+def _copied_words(b: Builder, x: View) -> View:
     words = temporary(b, x, "uint32" if x.dtype == "uint32" else "int32")
     b.copy(words, x)
     return words
 
 
-def _encode_float(b: "Builder", dst: View, x: View, form: SmallFloat, saturate: bool) -> None:
+def _encode_float(b: Builder, dst: View, x: View, form: SmallFloat, saturate: bool) -> None:
     """Codes of x: (exponent - lowest) * 2^mantissa + the magnitude in units of its last place."""
     size, value = temporary(b, dst), temporary(b, dst)
     exponent, unit = temporary(b, dst, "int32"), temporary(b, dst, "int32")
@@ -246,7 +242,7 @@ def _encode_float(b: "Builder", dst: View, x: View, form: SmallFloat, saturate: 
     b.copy(dst, size)
 
 
-def _encode_exponent(b: "Builder", dst: View, x: View, saturate: bool, mode: str) -> None:
+def _encode_exponent(b: Builder, dst: View, x: View, saturate: bool, mode: str) -> None:
     """Codes of float8_e8m0fnu: the exponent of fp32, rounded by `mode`."""
     size = temporary(b, dst)
     scalar(b, size, x, Alu.ABS, 0.0)
@@ -270,7 +266,7 @@ def _encode_exponent(b: "Builder", dst: View, x: View, saturate: bool, mode: str
     b.copy(dst, code)
 
 
-def emit_cast(b: "Builder", node: Node, operands: "Sequence[Operand | None]", dst: View) -> None:
+def emit_cast(b: Builder, node: Node, operands: "Sequence[Operand | None]", dst: View) -> None:
     """The formula of Cast and CastLike."""
     source = b.graph.tensors[node.inputs[0]].dtype
     target = b.graph.tensors[node.outputs[0]].dtype

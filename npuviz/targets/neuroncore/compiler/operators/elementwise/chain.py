@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from npuviz.program.graph import Graph, Node
+from npuviz.targets.neuroncore.compiler.builder.builder import Builder
 from npuviz.targets.neuroncore.compiler.operators.elementwise.channel_affine import parameter_keys
 from npuviz.targets.neuroncore.compiler.operators.elementwise.formulas import (
     UNREAD_INPUTS,
@@ -14,9 +14,6 @@ from npuviz.targets.neuroncore.compiler.operators.elementwise.formulas import (
 from npuviz.targets.neuroncore.compiler.operators.elementwise.primitives import Operand, row_of
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.isa import Activation, Alu
-
-if TYPE_CHECKING:
-    from npuviz.targets.neuroncore.compiler.builder.builder import Builder
 
 _FLOATS = frozenset({"float32", "float16", "bfloat16"})
 
@@ -31,7 +28,7 @@ class TileRun:
     kept    tensors that somebody else reads, too
     """
 
-    b: "Builder"
+    b: Builder
     values: dict[int, Operand]
     fetch: Callable[[int], Operand]
     make: Callable[[int], View]

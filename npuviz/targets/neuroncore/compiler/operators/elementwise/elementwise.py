@@ -1,12 +1,13 @@
 """Elementwise operators over any broadcast shapes: one loop over tiles for a group of nodes."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from npuviz.onnx.errors import CannotLower
 from npuviz.program.graph import Node
-from npuviz.targets.neuroncore.compiler.lowerings import CannotLower
+from npuviz.targets.neuroncore.compiler.builder.builder import Builder
+from npuviz.targets.neuroncore.compiler.fusion import Group
 from npuviz.targets.neuroncore.compiler.operators.elementwise.cast import device_dtype, is_raw
 from npuviz.targets.neuroncore.compiler.operators.elementwise.chain import TileRun
 from npuviz.targets.neuroncore.compiler.operators.elementwise.channel_affine import (
@@ -19,24 +20,20 @@ from npuviz.targets.neuroncore.compiler.operators.elementwise.primitives import 
 from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 
-if TYPE_CHECKING:
-    from npuviz.targets.neuroncore.compiler.builder.builder import Builder
-    from npuviz.targets.neuroncore.compiler.fusion import Group
-
 WORKING_BYTES = 96 * 1024
 """SBUF bytes of a partition that one tile's intermediate values may take."""
 TEMPORARIES = 10
 """Tiles that the longest formulas take for themselves."""
 
 
-def home(b: "Builder", tensor: int) -> HbmView:
+def home(b: Builder, tensor: int) -> HbmView:
     """The tensor in HBM in a type that DMA and tiles know: bytes for types the engines lack."""
     found = b.hbm(tensor)
     device_dtype(found.dtype)
     return found.bitcast("uint8") if is_raw(found.dtype) or found.dtype == "bool" else found
 
 
-def number(b: "Builder", tensor: int) -> float | int | None:
+def number(b: Builder, tensor: int) -> float | int | None:
     """The value of a constant of one element, if the engines take it as a number."""
     data = b.graph.constants.get(tensor)
     if data is None or data.size != 1 or is_raw(b.graph.tensors[tensor].dtype):
@@ -47,7 +44,7 @@ def number(b: "Builder", tensor: int) -> float | int | None:
     return float(value)
 
 
-def tile_dtype(b: "Builder", tensor: int) -> str:
+def tile_dtype(b: Builder, tensor: int) -> str:
     """The type of tiles of a tensor that stays on the chip."""
     dtype = b.graph.tensors[tensor].dtype
     if dtype == "float32" and tensor not in b.graph.outputs:
@@ -55,7 +52,7 @@ def tile_dtype(b: "Builder", tensor: int) -> str:
     return device_dtype(dtype)
 
 
-def lower_nodes(b: "Builder", nodes: Sequence[Node]) -> None:
+def lower_nodes(b: Builder, nodes: Sequence[Node]) -> None:
     """One loop over tiles for elementwise nodes of one output shape, in graph order.
 
     What the last node makes is stored; the other tensors never leave SBUF and must be read by nobody
@@ -91,7 +88,7 @@ def lower_nodes(b: "Builder", nodes: Sequence[Node]) -> None:
 
 
 def _lower_block(
-    b: "Builder",
+    b: Builder,
     nodes: Sequence[Node],
     block: Block,
     read: list[int],
@@ -115,7 +112,7 @@ def _lower_block(
         b.store(block.sides[-1], value)
 
 
-def check_types(b: "Builder", node: Node) -> None:
+def check_types(b: Builder, node: Node) -> None:
     """Raises CannotLower if the engines cannot compute with one of the node's element types."""
     for position, tensor in enumerate((*node.inputs, *node.outputs)):
         if tensor < 0 or position in UNREAD_INPUTS.get(node.op_type, ()):
@@ -126,28 +123,23 @@ def check_types(b: "Builder", node: Node) -> None:
             raise CannotLower(f"engines compute nothing in {dtype}")
 
 
-def _note_words(b: "Builder", node: Node) -> None:
+def _note_words(b: Builder, node: Node) -> None:
     """Say that 64-bit results are made of 32 bits."""
     kinds = {b.graph.tensors[t].dtype for t in (*node.inputs, *node.outputs) if t >= 0}
     if kinds & {"int64", "uint64"}:
         b.note("wide-integers", "64-bit integers are computed as their low 32 bits, extended when stored")
 
 
-def lower_elementwise(b: "Builder", node: Node) -> None:
+def lower_elementwise(b: Builder, node: Node) -> None:
     """One elementwise node."""
     lower_nodes(b, (node,))
 
 
-def lower_copy(b: "Builder", node: Node) -> None:
-    """Identity, and casts that change no bit: a copy by DMA, for every type."""
-    b.dma(b.hbm(node.outputs[0]), b.hbm(node.inputs[0]))
-
-
-def _lower_cast(b: "Builder", node: Node) -> None:
+def _lower_cast(b: Builder, node: Node) -> None:
     source, target = b.hbm(node.inputs[0]), b.hbm(node.outputs[0])
     from_type, to_type = source.dtype, target.dtype
     if from_type == to_type:
-        lower_copy(b, node)
+        b.dma(target, source)
     elif {from_type, to_type} in _SAME_BITS:
         b.dma(target, source.bitcast(to_type))
     elif from_type == "uint32" and to_type in ("int64", "uint64"):
@@ -162,7 +154,7 @@ def _lower_cast(b: "Builder", node: Node) -> None:
         lower_nodes(b, (node,))
 
 
-def _extend_sign(b: "Builder", source: HbmView, target: HbmView) -> None:
+def _extend_sign(b: Builder, source: HbmView, target: HbmView) -> None:
     """target (64 bits) = signed integers."""
     for block in blocks(source.shape, (source, target)):
         with b.tiles():
@@ -174,23 +166,15 @@ def _extend_sign(b: "Builder", source: HbmView, target: HbmView) -> None:
 _SAME_BITS = tuple({f"int{bits}", f"uint{bits}"} for bits in (8, 16, 32, 64))
 
 
-def _lower_bit_cast(b: "Builder", node: Node) -> None:
-    target = b.hbm(node.outputs[0])
-    source = b.hbm(node.inputs[0])
-    if source.itemsize != target.itemsize:
-        raise CannotLower("elements of another size")
-    b.dma(target, source.bitcast(target.dtype))
-
-
-def lower_group(b: "Builder", group: "Group") -> None:
+def lower_group(b: Builder, group: Group) -> None:
     """All nodes of a group of kind "elementwise"."""
     lower_nodes(b, (group.head, *group.followers))
 
 
-LOWERINGS: dict[str, Callable[["Builder", Node], None]] = {
-    **dict.fromkeys((op for op in FORMULAS if op != "BatchNormalization"), lower_elementwise),
-    "Identity": lower_copy,
+LOWERINGS: dict[str, Callable[[Builder, Node], None]] = {
+    **dict.fromkeys(
+        (op for op in FORMULAS if op not in ("BatchNormalization", "Identity")), lower_elementwise
+    ),
     "Cast": _lower_cast,
     "CastLike": _lower_cast,
-    "BitCast": _lower_bit_cast,
 }

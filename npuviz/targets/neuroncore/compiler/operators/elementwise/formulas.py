@@ -1,19 +1,16 @@
 """What every elementwise operator computes, as instructions on tiles of one shape."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from npuviz.onnx.errors import CannotLower
 from npuviz.program.graph import Graph, Node
-from npuviz.targets.neuroncore.compiler.lowerings import CannotLower
+from npuviz.targets.neuroncore.compiler.builder.builder import Builder
 from npuviz.targets.neuroncore.compiler.operators.elementwise.arithmetic import ARITHMETIC, Formula
 from npuviz.targets.neuroncore.compiler.operators.elementwise.cast import emit_cast
 from npuviz.targets.neuroncore.compiler.operators.elementwise.functions import FUNCTIONS, single_activation
 from npuviz.targets.neuroncore.compiler.operators.elementwise.primitives import Operand
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.isa import Activation
-
-if TYPE_CHECKING:
-    from npuviz.targets.neuroncore.compiler.builder.builder import Builder
 
 FORMULAS: dict[str, Formula] = {**ARITHMETIC, **FUNCTIONS, "Cast": emit_cast, "CastLike": emit_cast}
 """Elementwise operator -> formula."""
@@ -24,7 +21,7 @@ UNREAD_INPUTS: dict[str, frozenset[int]] = {
 """Inputs whose values an operator does not need (only their type)."""
 
 
-def emit(b: "Builder", node: Node, operands: Sequence[Operand | None], dst: View) -> None:
+def emit(b: Builder, node: Node, operands: Sequence[Operand | None], dst: View) -> None:
     """dst = the operator of `node` on tiles of the shape of `dst`.
 
     operands  one per node input: a tile (View) that has or broadcasts to the shape of `dst`, one value

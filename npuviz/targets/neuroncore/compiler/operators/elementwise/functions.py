@@ -1,8 +1,7 @@
 """Formulas of activation functions and of the transcendental functions, on floats."""
 
-from typing import TYPE_CHECKING
-
 from npuviz.program.graph import Node
+from npuviz.targets.neuroncore.compiler.builder.builder import Builder
 from npuviz.targets.neuroncore.compiler.operators.elementwise.arithmetic import Formula, Operands, given, tile
 from npuviz.targets.neuroncore.compiler.operators.elementwise.primitives import (
     WIDE,
@@ -17,9 +16,6 @@ from npuviz.targets.neuroncore.compiler.operators.elementwise.transcendental imp
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.isa import Activation, Alu
 
-if TYPE_CHECKING:
-    from npuviz.targets.neuroncore.compiler.builder.builder import Builder
-
 
 def _attribute(node: Node, name: str, default: float) -> float:
     return float(node.attributes.get(name, default))
@@ -29,13 +25,13 @@ def _on_float(function: str) -> Formula:
     """A formula of one tile, called by name so that the table reads as the operators do."""
     emit = TRANSCENDENTAL[function]
 
-    def formula(b: "Builder", node: Node, operands: Operands, dst: View) -> None:
+    def formula(b: Builder, node: Node, operands: Operands, dst: View) -> None:
         emit(b, dst, tile(b, operands, 0, dst))
 
     return formula
 
 
-def _exponential_below(b: "Builder", x: View, scale: float, factor: float) -> View:
+def _exponential_below(b: Builder, x: View, scale: float, factor: float) -> View:
     """factor * (e^(scale * min(x, 0)) - 1) in a new tile."""
     made = temporary(b, x)
     scalar(b, made, x, Alu.MINIMUM, 0.0)
@@ -44,20 +40,20 @@ def _exponential_below(b: "Builder", x: View, scale: float, factor: float) -> Vi
     return made
 
 
-def _elu(b: "Builder", node: Node, operands: Operands, dst: View) -> None:
+def _elu(b: Builder, node: Node, operands: Operands, dst: View) -> None:
     x = tile(b, operands, 0, dst)
     below = _exponential_below(b, x, 1.0, _attribute(node, "alpha", 1.0))
     b.scalar_tensor_tensor(dst, x, Alu.MAXIMUM, 0.0, Alu.ADD, below)
 
 
-def _celu(b: "Builder", node: Node, operands: Operands, dst: View) -> None:
+def _celu(b: Builder, node: Node, operands: Operands, dst: View) -> None:
     x = tile(b, operands, 0, dst)
     alpha = _attribute(node, "alpha", 1.0)
     below = _exponential_below(b, x, 1.0 / alpha, alpha)
     b.scalar_tensor_tensor(dst, x, Alu.MAXIMUM, 0.0, Alu.ADD, below)
 
 
-def _selu(b: "Builder", node: Node, operands: Operands, dst: View) -> None:
+def _selu(b: Builder, node: Node, operands: Operands, dst: View) -> None:
     x = tile(b, operands, 0, dst)
     alpha = _attribute(node, "alpha", 1.67326319217681884765625)
     gamma = _attribute(node, "gamma", 1.05070102214813232421875)
@@ -66,7 +62,7 @@ def _selu(b: "Builder", node: Node, operands: Operands, dst: View) -> None:
     binary(b, dst, above, below, Alu.ADD)
 
 
-def _parametric_relu(b: "Builder", node: Node, operands: Operands, dst: View) -> None:
+def _parametric_relu(b: Builder, node: Node, operands: Operands, dst: View) -> None:
     x, slope = tile(b, operands, 0, dst), given(operands, 1)
     below = temporary(b, dst)
     scalar(b, below, x, Alu.MINIMUM, 0.0)
@@ -74,21 +70,21 @@ def _parametric_relu(b: "Builder", node: Node, operands: Operands, dst: View) ->
     b.scalar_tensor_tensor(dst, x, Alu.MAXIMUM, 0.0, Alu.ADD, below)
 
 
-def _hard_sigmoid(b: "Builder", node: Node, operands: Operands, dst: View) -> None:
+def _hard_sigmoid(b: Builder, node: Node, operands: Operands, dst: View) -> None:
     line = temporary(b, dst)
     alpha, beta = _attribute(node, "alpha", 0.2), _attribute(node, "beta", 0.5)
     scalar(b, line, tile(b, operands, 0, dst), Alu.MULTIPLY, alpha, Alu.ADD, beta)
     scalar(b, dst, line, Alu.MAXIMUM, 0.0, Alu.MINIMUM, 1.0)
 
 
-def _hard_swish(b: "Builder", node: Node, operands: Operands, dst: View) -> None:
+def _hard_swish(b: Builder, node: Node, operands: Operands, dst: View) -> None:
     x, line = tile(b, operands, 0, dst), temporary(b, dst)
     scalar(b, line, x, Alu.MULTIPLY, 1.0 / 6.0, Alu.ADD, 0.5)
     scalar(b, line, line, Alu.MAXIMUM, 0.0, Alu.MINIMUM, 1.0)
     binary(b, dst, line, x, Alu.MULTIPLY)
 
 
-def _swish(b: "Builder", node: Node, operands: Operands, dst: View) -> None:
+def _swish(b: Builder, node: Node, operands: Operands, dst: View) -> None:
     x, alpha = tile(b, operands, 0, dst), _attribute(node, "alpha", 1.0)
     if alpha == 1.0:
         b.activation(dst, x, Activation.SILU)
@@ -98,20 +94,20 @@ def _swish(b: "Builder", node: Node, operands: Operands, dst: View) -> None:
     binary(b, dst, gate, x, Alu.MULTIPLY)
 
 
-def _softsign(b: "Builder", node: Node, operands: Operands, dst: View) -> None:
+def _softsign(b: Builder, node: Node, operands: Operands, dst: View) -> None:
     x, size = tile(b, operands, 0, dst), temporary(b, dst)
     scalar(b, size, x, Alu.ABS, 0.0, Alu.ADD, 1.0)
     binary(b, dst, x, size, Alu.DIVIDE)
 
 
-def _thresholded_relu(b: "Builder", node: Node, operands: Operands, dst: View) -> None:
+def _thresholded_relu(b: Builder, node: Node, operands: Operands, dst: View) -> None:
     x, kept = tile(b, operands, 0, dst), temporary(b, dst)
     b.memset(kept, 0.0)
     where(b, kept, compared(b, x, Alu.GREATER, _attribute(node, "alpha", 1.0)), x)
     b.copy(dst, kept)
 
 
-def _shrink(b: "Builder", node: Node, operands: Operands, dst: View) -> None:
+def _shrink(b: Builder, node: Node, operands: Operands, dst: View) -> None:
     x = tile(b, operands, 0, dst)
     limit, bias = _attribute(node, "lambd", 0.5), _attribute(node, "bias", 0.0)
     kept, moved = temporary(b, dst), temporary(b, dst)
@@ -123,7 +119,7 @@ def _shrink(b: "Builder", node: Node, operands: Operands, dst: View) -> None:
     b.copy(dst, kept)
 
 
-def _swiglu(b: "Builder", node: Node, operands: Operands, dst: View) -> None:
+def _swiglu(b: Builder, node: Node, operands: Operands, dst: View) -> None:
     gate = temporary(b, dst)
     _swish(b, node, operands, gate)
     binary(b, dst, gate, as_tile(b, given(operands, 1), dst), Alu.MULTIPLY)
@@ -156,13 +152,13 @@ _SINGLE = {
 }
 
 
-def _activated(b: "Builder", node: Node, operands: Operands, dst: View) -> None:
+def _activated(b: Builder, node: Node, operands: Operands, dst: View) -> None:
     single = single_activation(node)
     assert single is not None
     b.activation(dst, tile(b, operands, 0, dst), single[0], alpha=single[1])
 
 
-def _relu(b: "Builder", node: Node, operands: Operands, dst: View) -> None:
+def _relu(b: Builder, node: Node, operands: Operands, dst: View) -> None:
     # Not as an activation: the builder may then choose the vector engine when that one is free.
     x = tile(b, operands, 0, dst)
     scalar(b, dst, x, Alu.MAXIMUM, 0.0, integer=x.dtype in WIDE)

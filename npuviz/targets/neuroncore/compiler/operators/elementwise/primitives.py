@@ -1,13 +1,10 @@
 """What all formulas are made of: one or two instructions on tiles, whatever mix of tiles and numbers."""
 
 import math
-from typing import TYPE_CHECKING
 
+from npuviz.targets.neuroncore.compiler.builder.builder import Builder
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.isa import BITVEC, Alu, Space
-
-if TYPE_CHECKING:
-    from npuviz.targets.neuroncore.compiler.builder.builder import Builder
 
 Operand = View | float | int
 """A tile of the destination's shape, one value a partition (free size 1), or a number."""
@@ -25,7 +22,7 @@ ROUNDING = 12582912.0
 ROUNDING_LIMIT = 4194304.0
 
 
-def temporary(b: "Builder", like: View, dtype: str = "float32") -> View:
+def temporary(b: Builder, like: View, dtype: str = "float32") -> View:
     """A tile of `like`'s partitions and shape for an intermediate value."""
     return b.sbuf(like.partitions, like.shape, dtype)
 
@@ -51,7 +48,7 @@ def spread(x: View, dst: View) -> View:
     return x.broadcast(*dst.shape)
 
 
-def as_tile(b: "Builder", x: Operand, dst: View, dtype: str = "") -> View:
+def as_tile(b: Builder, x: Operand, dst: View, dtype: str = "") -> View:
     """`x` as a tile of the shape of `dst`; a number fills a new one."""
     if isinstance(x, View):
         return spread(x, dst)
@@ -60,7 +57,7 @@ def as_tile(b: "Builder", x: Operand, dst: View, dtype: str = "") -> View:
     return filled
 
 
-def in_sbuf(b: "Builder", x: View) -> View:
+def in_sbuf(b: Builder, x: View) -> View:
     """`x`, copied if it is in PSUM: instructions may not read PSUM twice, GpSimd never."""
     if x.space == Space.SBUF:
         return x
@@ -69,7 +66,7 @@ def in_sbuf(b: "Builder", x: View) -> View:
     return copied
 
 
-def binary(b: "Builder", dst: View, x: Operand, y: Operand, op: Alu, *, integer: bool = False) -> None:
+def binary(b: Builder, dst: View, x: Operand, y: Operand, op: Alu, *, integer: bool = False) -> None:
     """dst = x op y, in fp32 or, with `integer`, in 32-bit integers on GpSimd."""
     if not isinstance(x, View):
         if not isinstance(y, View):
@@ -95,7 +92,7 @@ def binary(b: "Builder", dst: View, x: Operand, y: Operand, op: Alu, *, integer:
         b.tensor_tensor(dst, x, y, op)
 
 
-def _whole_binary(b: "Builder", dst: View, x: View, y: View, op: Alu) -> None:
+def _whole_binary(b: Builder, dst: View, x: View, y: View, op: Alu) -> None:
     """dst = x op y in 32-bit integers; narrower results are the low bits."""
     x, y = widened(b, x), widened(b, y)
     if dst.dtype in WIDE or op in _COMPARISONS:
@@ -106,7 +103,7 @@ def _whole_binary(b: "Builder", dst: View, x: View, y: View, op: Alu) -> None:
     low_bits(b, dst, result)
 
 
-def widened(b: "Builder", x: View) -> View:
+def widened(b: Builder, x: View) -> View:
     """Integers as 32-bit words in SBUF: themselves or copied into a new tile."""
     if x.dtype in WIDE and x.space == Space.SBUF:
         return x
@@ -115,7 +112,7 @@ def widened(b: "Builder", x: View) -> View:
     return made
 
 
-def low_bits(b: "Builder", dst: View, words: View) -> None:
+def low_bits(b: Builder, dst: View, words: View) -> None:
     """dst = the low bits of `words`, a dense tile of 32-bit integers (little-endian)."""
     if dst.dtype in WIDE:
         b.copy(dst, words.bitcast(dst.dtype))
@@ -126,7 +123,7 @@ def low_bits(b: "Builder", dst: View, words: View) -> None:
 
 
 def scalar(
-    b: "Builder",
+    b: Builder,
     dst: View,
     x: View,
     op: Alu,
@@ -167,14 +164,14 @@ def signed_bits(value: float) -> int:
     return low - (1 << 32) if low >> 31 else low
 
 
-def clamp(b: "Builder", x: View, low: float, high: float) -> View:
+def clamp(b: Builder, x: View, low: float, high: float) -> View:
     """min(max(x, low), high) in a new tile."""
     clamped = temporary(b, x)
     scalar(b, clamped, x, Alu.MAXIMUM, low, Alu.MINIMUM, high)
     return clamped
 
 
-def rounded(b: "Builder", dst: View, x: View) -> None:
+def rounded(b: Builder, dst: View, x: View) -> None:
     """dst = x rounded half to even; infinities, NaN and large numbers stay."""
     # d = x within the limit, r = round(d); x + (r - d) is exact: r - d is at most one half.
     limited = clamp(b, x, -ROUNDING_LIMIT, ROUNDING_LIMIT)
@@ -184,14 +181,14 @@ def rounded(b: "Builder", dst: View, x: View) -> None:
     binary(b, dst, x, whole, Alu.ADD)
 
 
-def floored(b: "Builder", dst: View, x: View) -> None:
+def floored(b: Builder, dst: View, x: View) -> None:
     """dst = the largest whole number not above x."""
     fraction = temporary(b, x)
     scalar(b, fraction, clamp(b, x, -16777216.0, 16777216.0), Alu.MOD, 1.0)
     binary(b, dst, x, fraction, Alu.SUBTRACT)
 
 
-def truncated(b: "Builder", dst: View, x: View) -> None:
+def truncated(b: Builder, dst: View, x: View) -> None:
     """dst = x without its fraction."""
     size = temporary(b, x)
     scalar(b, size, x, Alu.ABS, 0.0, Alu.MINIMUM, 16777216.0)
@@ -203,18 +200,18 @@ def truncated(b: "Builder", dst: View, x: View) -> None:
     binary(b, dst, x, size, Alu.SUBTRACT)
 
 
-def sign_of(b: "Builder", dst: View, x: View) -> None:
+def sign_of(b: Builder, dst: View, x: View) -> None:
     """dst = 1 where x >= 0, else -1 (also for NaN)."""
     scalar(b, dst, x, Alu.GREATER_EQUAL, 0.0, Alu.MULTIPLY, 2.0)
     scalar(b, dst, dst, Alu.SUBTRACT, 1.0)
 
 
-def where(b: "Builder", dst: View, condition: View, value: Operand) -> None:
+def where(b: Builder, dst: View, condition: View, value: Operand) -> None:
     """dst = value where the condition is not 0, else unchanged."""
     b.copy_predicated(dst, as_tile(b, value, dst), spread(condition, dst))
 
 
-def compared(b: "Builder", x: View, op: Alu, value: float) -> View:
+def compared(b: Builder, x: View, op: Alu, value: float) -> View:
     """x op value as a new tile of 0 and 1."""
     found = temporary(b, x, "uint8")
     scalar(b, found, x, op, value)

@@ -6,8 +6,8 @@ clamped or reduced to them here, so that no program reports an argument out of r
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from npuviz.targets.neuroncore.compiler.builder.builder import Builder
 from npuviz.targets.neuroncore.compiler.operators.elementwise.primitives import (
     INFINITY,
     ROUNDING,
@@ -22,9 +22,6 @@ from npuviz.targets.neuroncore.compiler.operators.elementwise.primitives import 
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.isa import Activation, Alu
 
-if TYPE_CHECKING:
-    from npuviz.targets.neuroncore.compiler.builder.builder import Builder
-
 LOG_LOW, LOG_HIGH = 2.0**-64, 2.0**64
 PI = 3.1415927410125732
 """pi in fp32, the limit of the sine function."""
@@ -32,7 +29,7 @@ PI = 3.1415927410125732
 TWO_PI = (6.28125, 1.93500518798828125e-3, 3.01991664e-7)
 
 
-def logarithm(b: "Builder", dst: View, x: View) -> None:
+def logarithm(b: Builder, dst: View, x: View) -> None:
     """dst = ln x for any x: -inf of 0, NaN below, inf of inf."""
     # One logarithm covers 2^-64 .. 2^64; two more of the clamped rest add what lies outside.
     total, part = temporary(b, dst), temporary(b, dst)
@@ -49,7 +46,7 @@ def logarithm(b: "Builder", dst: View, x: View) -> None:
     b.copy(dst, total)
 
 
-def _log_of_one_plus(b: "Builder", dst: View, x: View) -> None:
+def _log_of_one_plus(b: Builder, dst: View, x: View) -> None:
     """dst = ln(1 + x) for x >= 0, exact also for small x: ln(w) * x / (w - 1) with w = 1 + x rounded."""
     total, logged, ratio = (temporary(b, dst) for _ in range(3))
     scalar(b, total, x, Alu.ADD, 1.0, Alu.MINIMUM, LOG_HIGH)
@@ -64,7 +61,7 @@ def _log_of_one_plus(b: "Builder", dst: View, x: View) -> None:
     b.copy(dst, ratio)
 
 
-def _sine(b: "Builder", dst: View, x: View, quarter: float) -> None:
+def _sine(b: Builder, dst: View, x: View, quarter: float) -> None:
     """dst = sin(x + quarter * 2 pi), the argument brought to -pi .. pi."""
     turns, angle = temporary(b, dst), temporary(b, dst)
     scalar(b, turns, x, Alu.MULTIPLY, 1.0 / (2.0 * math.pi), Alu.ADD, quarter)
@@ -78,7 +75,7 @@ def _sine(b: "Builder", dst: View, x: View, quarter: float) -> None:
     b.activation(dst, angle, Activation.SIN)
 
 
-def _arc_tangent(b: "Builder", dst: View, x: View) -> None:
+def _arc_tangent(b: Builder, dst: View, x: View) -> None:
     """dst = atan x: of x up to 1, else pi/2 - atan(1/x), with the sign put back."""
     size, inverse, steep, sign = (temporary(b, dst) for _ in range(4))
     scalar(b, size, x, Alu.ABS, 0.0)
@@ -94,26 +91,26 @@ def _arc_tangent(b: "Builder", dst: View, x: View) -> None:
     binary(b, dst, size, sign, Alu.MULTIPLY)
 
 
-def _exponential(b: "Builder", dst: View, x: View) -> None:
+def _exponential(b: Builder, dst: View, x: View) -> None:
     b.activation(dst, x, Activation.EXP)
 
 
-def _sin(b: "Builder", dst: View, x: View) -> None:
+def _sin(b: Builder, dst: View, x: View) -> None:
     _sine(b, dst, x, 0.0)
 
 
-def _cos(b: "Builder", dst: View, x: View) -> None:
+def _cos(b: Builder, dst: View, x: View) -> None:
     _sine(b, dst, x, 0.25)
 
 
-def _tan(b: "Builder", dst: View, x: View) -> None:
+def _tan(b: Builder, dst: View, x: View) -> None:
     above, below = temporary(b, dst), temporary(b, dst)
     _sine(b, above, x, 0.0)
     _sine(b, below, x, 0.25)
     binary(b, dst, above, below, Alu.DIVIDE)
 
 
-def _asin(b: "Builder", dst: View, x: View) -> None:
+def _asin(b: Builder, dst: View, x: View) -> None:
     """asin x = atan(x / sqrt((1 - x)(1 + x)))."""
     low, high = temporary(b, dst), temporary(b, dst)
     scalar(b, low, x, Alu.SUBTRACT, 1.0, reverse=True)
@@ -124,7 +121,7 @@ def _asin(b: "Builder", dst: View, x: View) -> None:
     _arc_tangent(b, dst, low)
 
 
-def _acos(b: "Builder", dst: View, x: View) -> None:
+def _acos(b: Builder, dst: View, x: View) -> None:
     """acos x = 2 atan(sqrt((1 - x) / (1 + x)))."""
     low, high = temporary(b, dst), temporary(b, dst)
     scalar(b, low, x, Alu.SUBTRACT, 1.0, reverse=True)
@@ -135,7 +132,7 @@ def _acos(b: "Builder", dst: View, x: View) -> None:
     scalar(b, dst, high, Alu.MULTIPLY, 2.0)
 
 
-def _half_exponentials(b: "Builder", x: View) -> tuple[View, View]:
+def _half_exponentials(b: Builder, x: View) -> tuple[View, View]:
     """(e^x / 2, e^-x / 2); halves are squares of e^(x/2), which overflow with the result only."""
     made: list[View] = []
     for sign in (0.5, -0.5):
@@ -146,7 +143,7 @@ def _half_exponentials(b: "Builder", x: View) -> tuple[View, View]:
     return made[0], made[1]
 
 
-def _sinh(b: "Builder", dst: View, x: View) -> None:
+def _sinh(b: Builder, dst: View, x: View) -> None:
     up, down = _half_exponentials(b, x)
     result = temporary(b, dst)
     binary(b, result, up, down, Alu.SUBTRACT)
@@ -165,12 +162,12 @@ def _sinh(b: "Builder", dst: View, x: View) -> None:
     b.copy(dst, result)
 
 
-def _cosh(b: "Builder", dst: View, x: View) -> None:
+def _cosh(b: Builder, dst: View, x: View) -> None:
     up, down = _half_exponentials(b, x)
     binary(b, dst, up, down, Alu.ADD)
 
 
-def _asinh(b: "Builder", dst: View, x: View) -> None:
+def _asinh(b: Builder, dst: View, x: View) -> None:
     """asinh x = sign(x) ln(1 + a + a^2 / (1 + sqrt(a^2 + 1))) with a = |x|."""
     size, square, root, sign = (temporary(b, dst) for _ in range(4))
     scalar(b, size, x, Alu.ABS, 0.0, Alu.MINIMUM, 2.0**62)
@@ -184,7 +181,7 @@ def _asinh(b: "Builder", dst: View, x: View) -> None:
     binary(b, dst, root, sign, Alu.MULTIPLY)
 
 
-def _acosh(b: "Builder", dst: View, x: View) -> None:
+def _acosh(b: Builder, dst: View, x: View) -> None:
     """acosh x = ln(1 + u + sqrt(u (u + 2))) with u = x - 1."""
     above, root = temporary(b, dst), temporary(b, dst)
     scalar(b, above, x, Alu.SUBTRACT, 1.0, Alu.MINIMUM, 2.0**62)
@@ -194,7 +191,7 @@ def _acosh(b: "Builder", dst: View, x: View) -> None:
     _log_of_one_plus(b, dst, root)
 
 
-def _atanh(b: "Builder", dst: View, x: View) -> None:
+def _atanh(b: Builder, dst: View, x: View) -> None:
     """atanh x = sign(x) / 2 ln(1 + 2a / (1 - a)) with a = |x|."""
     size, rest, sign = (temporary(b, dst) for _ in range(3))
     scalar(b, size, x, Alu.ABS, 0.0)
@@ -205,7 +202,7 @@ def _atanh(b: "Builder", dst: View, x: View) -> None:
     b.scalar_tensor_tensor(dst, size, Alu.MULTIPLY, 0.5, Alu.MULTIPLY, sign)
 
 
-TRANSCENDENTAL: dict[str, Callable[["Builder", View, View], None]] = {
+TRANSCENDENTAL: dict[str, Callable[[Builder, View, View], None]] = {
     "Exp": _exponential,
     "Log": logarithm,
     "Sin": _sin,

@@ -4,9 +4,9 @@ import itertools
 from collections.abc import Sequence
 from math import prod
 
+from npuviz.onnx.errors import CannotLower
 from npuviz.program.graph import Node
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
-from npuviz.targets.neuroncore.compiler.lowerings import CannotLower
 from npuviz.targets.neuroncore.compiler.operators.matmul.matmul import require_floats
 from npuviz.targets.neuroncore.compiler.operators.matmul.panels import Matrix
 from npuviz.targets.neuroncore.compiler.operators.matmul.product import multiply

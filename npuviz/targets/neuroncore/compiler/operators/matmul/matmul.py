@@ -6,9 +6,9 @@ from math import prod
 
 import numpy as np
 
+from npuviz.onnx.errors import CannotLower
 from npuviz.program.graph import Node
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
-from npuviz.targets.neuroncore.compiler.lowerings import CannotLower
 from npuviz.targets.neuroncore.compiler.operators.matmul.epilogue import Epilogue, fetch_repeated
 from npuviz.targets.neuroncore.compiler.operators.matmul.panels import FLOATS, Matrix, operand_dtype, recast
 from npuviz.targets.neuroncore.compiler.operators.matmul.product import Finish, Region, multiply

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from npuviz.onnx.errors import CannotLower
 from npuviz.program.graph import Node
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
-from npuviz.targets.neuroncore.compiler.lowerings import CannotLower
 from npuviz.targets.neuroncore.compiler.operators.movement.rows import move_within_rows, plan_rows
 from npuviz.targets.neuroncore.compiler.operators.movement.transpose import plan_transposes, transpose_by_pe
 from npuviz.targets.neuroncore.compiler.operators.windows import blocks

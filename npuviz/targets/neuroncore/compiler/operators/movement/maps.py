@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from npuviz.onnx.errors import CannotLower
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
-from npuviz.targets.neuroncore.compiler.lowerings import CannotLower
 from npuviz.targets.neuroncore.compiler.operators.movement.arguments import copy
 from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.patterns.strides import dense_steps, merged

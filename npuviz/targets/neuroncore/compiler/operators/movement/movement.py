@@ -8,16 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from npuviz.onnx.errors import CannotLower
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Node
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
-from npuviz.targets.neuroncore.compiler.lowerings import CannotLower
 from npuviz.targets.neuroncore.compiler.operators.movement.arguments import (
     axis_of,
     copy,
     integer,
     ints,
-    known,
     known_ints,
     source,
     target,
@@ -256,19 +255,6 @@ def _select_half(b: Builder, to: HbmView, of: HbmView, diagonal: int, is_upper: 
                     b.store(results[at, first:last, begin:end], made)
 
 
-def lower_dropout(b: Builder, node: Node) -> None:
-    """Dropout where it drops nothing: outside of training, or with a ratio of 0."""
-    training = known(b, node, 2, "whether it is training")
-    ratio = known(b, node, 1, "the ratio") if len(node.inputs) > 1 else None
-    is_training = bool(training.reshape(-1)[0]) if training is not None and training.size else False
-    rate = float(ratio.reshape(-1)[0]) if ratio is not None and ratio.size else 0.5
-    if is_training and rate:
-        raise CannotLower("random numbers")
-    copy(b, target(b, node), source(b, node))
-    if len(node.outputs) > 1 and node.outputs[1] >= 0:
-        fill(b, target(b, node, 1), np.ones(1, numpy_dtype(target(b, node, 1).dtype)))
-
-
 LOWERINGS: Mapping[str, Callable[[Builder, Node], None]] = {
     "Identity": lower_same,
     "Reshape": lower_same,
@@ -287,5 +273,4 @@ LOWERINGS: Mapping[str, Callable[[Builder, Node], None]] = {
     "DepthToSpace": lower_depth_to_space,
     "SpaceToDepth": lower_space_to_depth,
     "Trilu": lower_trilu,
-    "Dropout": lower_dropout,
 }

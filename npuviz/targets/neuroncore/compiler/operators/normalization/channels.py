@@ -2,10 +2,10 @@
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
+from npuviz.onnx.errors import CannotLower
 from npuviz.program.graph import Node
-from npuviz.targets.neuroncore.compiler.lowerings import CannotLower
+from npuviz.targets.neuroncore.compiler.builder.builder import Builder
 from npuviz.targets.neuroncore.compiler.operators.elementwise.channel_affine import is_known
 from npuviz.targets.neuroncore.compiler.operators.elementwise.elementwise import home, lower_nodes
 from npuviz.targets.neuroncore.compiler.operators.elementwise.iteration import blocks
@@ -23,9 +23,6 @@ from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Alu
 
-if TYPE_CHECKING:
-    from npuviz.targets.neuroncore.compiler.builder.builder import Builder
-
 PIECE = 4096
 """Elements of longer rows that are worked on at a time; a multiple of STATISTICS_CHUNK."""
 
@@ -37,7 +34,7 @@ def _channels(view: HbmView) -> tuple[int, int, int]:
     return view.shape[0], view.shape[1], math.prod(view.shape[2:])
 
 
-def lower_batch_normalization(b: "Builder", node: Node) -> None:
+def lower_batch_normalization(b: Builder, node: Node) -> None:
     """BatchNormalization: x * a + c by channel, a and c known when compiling or made first."""
     if is_known(b.graph, node):
         lower_nodes(b, (node,))
@@ -59,7 +56,7 @@ def lower_batch_normalization(b: "Builder", node: Node) -> None:
 
 
 def _make_affine(
-    b: "Builder", gain: View, shift: View, mean: View, inverse: View, slope: HbmView, offset: HbmView
+    b: Builder, gain: View, shift: View, mean: View, inverse: View, slope: HbmView, offset: HbmView
 ) -> None:
     """slope = gain * inverse, offset = shift - mean * slope, of tiles that have the shape of `slope`."""
     factor, rest = temporary(b, inverse), temporary(b, inverse)
@@ -70,9 +67,7 @@ def _make_affine(
     b.store(offset.reshape(rest.partitions, *rest.shape), rest)
 
 
-def _apply_by_channel(
-    b: "Builder", source: HbmView, slope: HbmView, offset: HbmView, target: HbmView
-) -> None:
+def _apply_by_channel(b: Builder, source: HbmView, slope: HbmView, offset: HbmView, target: HbmView) -> None:
     """target = source * slope + offset, both of one value a channel."""
     batch, channels, plane = _channels(source)
     shape = (batch, channels, plane)
@@ -95,7 +90,7 @@ def _apply_by_channel(
             b.store(block.sides[3], made)
 
 
-def _train(b: "Builder", node: Node, views: Sequence[HbmView | None], epsilon: float) -> None:
+def _train(b: Builder, node: Node, views: Sequence[HbmView | None], epsilon: float) -> None:
     """Training: statistics of the batch, and the running ones moved towards them."""
     source, target = needed(views, 0), home(b, node.outputs[0])
     batch, channels, plane = _channels(source)
@@ -123,7 +118,7 @@ def _train(b: "Builder", node: Node, views: Sequence[HbmView | None], epsilon: f
     _apply_by_channel(b, source, slope, offset, target)
 
 
-def row_statistics(b: "Builder", rows: HbmView) -> View:
+def row_statistics(b: Builder, rows: HbmView) -> View:
     """As `statistics` of rows (P, count) in HBM, of any length."""
     count = rows.shape[1]
     groups = -(-count // STATISTICS_CHUNK)
@@ -140,9 +135,7 @@ def row_statistics(b: "Builder", rows: HbmView) -> View:
     return made
 
 
-def _slope_and_offset(
-    b: "Builder", stats: View, gain: View, shift: View, epsilon: float
-) -> tuple[View, View]:
+def _slope_and_offset(b: Builder, stats: View, gain: View, shift: View, epsilon: float) -> tuple[View, View]:
     """x * slope + offset = (x - mean) * inverse deviation * gain + shift, one of each a partition."""
     slope, offset = inverse_deviation(b, stats[:, 1:2], epsilon), temporary(b, stats[:, 0:1])
     binary(b, slope, slope, gain, Alu.MULTIPLY)
@@ -151,7 +144,7 @@ def _slope_and_offset(
     return slope, offset
 
 
-def _apply_to_rows(b: "Builder", source: HbmView, slope: View, offset: View, target: HbmView) -> None:
+def _apply_to_rows(b: Builder, source: HbmView, slope: View, offset: View, target: HbmView) -> None:
     """target = source * slope + offset for rows (P, count)."""
     for start in range(0, source.shape[1], PIECE):
         part = slice(start, min(start + PIECE, source.shape[1]))
@@ -162,7 +155,7 @@ def _apply_to_rows(b: "Builder", source: HbmView, slope: View, offset: View, tar
             b.store(target[:, part], made)
 
 
-def lower_instance_normalization(b: "Builder", node: Node) -> None:
+def lower_instance_normalization(b: Builder, node: Node) -> None:
     """InstanceNormalization: every plane by itself, then scale and bias of its channel."""
     views = float_inputs(b, node)
     source, target = needed(views, 0), home(b, node.outputs[0])
@@ -181,7 +174,7 @@ def lower_instance_normalization(b: "Builder", node: Node) -> None:
                 _apply_to_rows(b, cube[image, part], slope, offset, made[image, part])
 
 
-def lower_group_normalization(b: "Builder", node: Node) -> None:
+def lower_group_normalization(b: Builder, node: Node) -> None:
     """GroupNormalization: groups of channels by themselves, then scale and bias by channel or group."""
     views = float_inputs(b, node)
     source, target = needed(views, 0), home(b, node.outputs[0])
@@ -215,7 +208,7 @@ def lower_group_normalization(b: "Builder", node: Node) -> None:
                 _apply_to_rows(b, cube[image, part], columns[0], columns[1], made[image, part])
 
 
-def _store_counted(b: "Builder", stats: View, count: int, target: HbmView) -> None:
+def _store_counted(b: Builder, stats: View, count: int, target: HbmView) -> None:
     """target (P, 3) = count, mean, variance * count of each partition, as bn_aggr takes them."""
     made = b.sbuf(stats.partitions, (3,), "float32")
     b.memset(made[:, 0:1], float(count))
@@ -225,7 +218,7 @@ def _store_counted(b: "Builder", stats: View, count: int, target: HbmView) -> No
 
 
 def _store_affine(
-    b: "Builder",
+    b: Builder,
     stats: View,
     parameters: tuple[View, View],
     epsilon: float,
@@ -243,7 +236,7 @@ def _store_affine(
     b.store(offset, rest)
 
 
-LOWERINGS: dict[str, Callable[["Builder", Node], None]] = {
+LOWERINGS: dict[str, Callable[[Builder, Node], None]] = {
     "BatchNormalization": lower_batch_normalization,
     "InstanceNormalization": lower_instance_normalization,
     "GroupNormalization": lower_group_normalization,

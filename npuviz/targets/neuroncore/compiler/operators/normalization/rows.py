@@ -2,12 +2,12 @@
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from npuviz.onnx.errors import CannotLower
 from npuviz.program.graph import Node
-from npuviz.targets.neuroncore.compiler.lowerings import CannotLower
+from npuviz.targets.neuroncore.compiler.builder.builder import Builder
 from npuviz.targets.neuroncore.compiler.operators.elementwise.elementwise import home
 from npuviz.targets.neuroncore.compiler.operators.elementwise.primitives import (
     binary,
@@ -22,9 +22,6 @@ from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Activation, Alu, ReduceCmd
 
-if TYPE_CHECKING:
-    from npuviz.targets.neuroncore.compiler.builder.builder import Builder
-
 _FLOATS = ("float32", "float16", "bfloat16")
 STATISTICS_CHUNK = 512
 """Elements of one bn_stats. Ref: SDK226."""
@@ -32,7 +29,7 @@ MAX_ROW = 10240
 """Elements of a row that is normalised at once: it is held a few times, in fp32."""
 
 
-def float_inputs(b: "Builder", node: Node) -> list[HbmView | None]:
+def float_inputs(b: Builder, node: Node) -> list[HbmView | None]:
     """The homes of all inputs. Raises CannotLower unless they are floats the engines have."""
     found: list[HbmView | None] = []
     for tensor in node.inputs:
@@ -51,7 +48,7 @@ def needed(views: Sequence[HbmView | None], index: int) -> HbmView:
     return found
 
 
-def statistics(b: "Builder", x: View) -> View:
+def statistics(b: Builder, x: View) -> View:
     """Mean and (population) variance of each partition's elements, as (P, 2) fp32."""
     count = x.free_size
     flat = x.reshape(count)
@@ -66,19 +63,19 @@ def statistics(b: "Builder", x: View) -> View:
     return made
 
 
-def inverse_deviation(b: "Builder", variance: View, epsilon: float) -> View:
+def inverse_deviation(b: Builder, variance: View, epsilon: float) -> View:
     """(variance + epsilon) ^ -0.5 in a new tile."""
     made = temporary(b, variance)
     scalar(b, made, variance, Alu.ADD, epsilon, Alu.POWER, -0.5)
     return made
 
 
-def _repeated(b: "Builder", row: HbmView, partitions: int, count: int) -> View:
+def _repeated(b: Builder, row: HbmView, partitions: int, count: int) -> View:
     """A row of parameters in every partition."""
     return b.fetch(row.reshape(1, count).broadcast_to((partitions, count)))
 
 
-def lower_layer_normalization(b: "Builder", node: Node) -> None:
+def lower_layer_normalization(b: Builder, node: Node) -> None:
     """LayerNormalization and RMSNormalization over the last axes."""
     views = float_inputs(b, node)
     source, scale = needed(views, 0), needed(views, 1)
@@ -108,7 +105,7 @@ def lower_layer_normalization(b: "Builder", node: Node) -> None:
                     store_as(b, view.reshape(rows, 1)[start:stop], value)
 
 
-def _layer_rows(b: "Builder", x: View, gain: View, epsilon: float) -> tuple[View, list[View]]:
+def _layer_rows(b: Builder, x: View, gain: View, epsilon: float) -> tuple[View, list[View]]:
     stats = statistics(b, x)
     mean, inverse = stats[:, 0:1], inverse_deviation(b, stats[:, 1:2], epsilon)
     made = temporary(b, x)
@@ -117,7 +114,7 @@ def _layer_rows(b: "Builder", x: View, gain: View, epsilon: float) -> tuple[View
     return made, [mean, inverse]
 
 
-def _rms_rows(b: "Builder", x: View, gain: View, epsilon: float) -> tuple[View, list[View]]:
+def _rms_rows(b: Builder, x: View, gain: View, epsilon: float) -> tuple[View, list[View]]:
     made, total = temporary(b, x), b.sbuf(x.partitions, (1,), "float32")
     b.activation(made, x, Activation.SQUARE, cmd=ReduceCmd.RESET_REDUCE, accumulators=total)
     scalar(b, total, total, Alu.MULTIPLY, 1.0 / x.free_size, Alu.ADD, epsilon)
@@ -126,7 +123,7 @@ def _rms_rows(b: "Builder", x: View, gain: View, epsilon: float) -> tuple[View, 
     return made, []
 
 
-def lower_lp_normalization(b: "Builder", node: Node) -> None:
+def lower_lp_normalization(b: Builder, node: Node) -> None:
     """LpNormalization: x / norm along an axis, 0 where the norm is 0."""
     source, target = needed(float_inputs(b, node), 0), home(b, node.outputs[0])
     power = int(node.attributes.get("p", 2))
@@ -148,7 +145,7 @@ def lower_lp_normalization(b: "Builder", node: Node) -> None:
             tile.store(b, 1, made)
 
 
-def lower_dropout(b: "Builder", node: Node) -> None:
+def lower_dropout(b: Builder, node: Node) -> None:
     """Dropout that drops nothing: the input, and a mask of ones."""
     inputs = list(node.inputs)
     training = b.graph.constants.get(inputs[2]) if len(inputs) > 2 and inputs[2] >= 0 else 0
@@ -163,7 +160,7 @@ def lower_dropout(b: "Builder", node: Node) -> None:
         b.dma(view.bitcast("uint8") if view.dtype == "bool" else view, ones)
 
 
-LOWERINGS: dict[str, Callable[["Builder", Node], None]] = {
+LOWERINGS: dict[str, Callable[[Builder, Node], None]] = {
     "LayerNormalization": lower_layer_normalization,
     "RMSNormalization": lower_layer_normalization,
     "LpNormalization": lower_lp_normalization,

@@ -2,21 +2,18 @@
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from npuviz.onnx.errors import CannotLower
 from npuviz.program.graph import Node
-from npuviz.targets.neuroncore.compiler.lowerings import CannotLower
+from npuviz.targets.neuroncore.compiler.builder.builder import Builder
 from npuviz.targets.neuroncore.compiler.operators.elementwise.elementwise import home
 from npuviz.targets.neuroncore.compiler.operators.elementwise.primitives import binary, scalar, temporary
 from npuviz.targets.neuroncore.compiler.operators.reduction.axis_tiles import AxisTile, axis_tiles
 from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.isa import Activation, Alu, ReduceCmd
-
-if TYPE_CHECKING:
-    from npuviz.targets.neuroncore.compiler.builder.builder import Builder
 
 LIMIT = 16384
 """Elements of a partition: a tile and its exponentials take 128 KiB."""
@@ -33,14 +30,14 @@ def along_axis(row: View, x: View) -> View:
     return row.reshape(1, row.free_size).broadcast(*x.shape)
 
 
-def reduce_axis(b: "Builder", x: View, op: Alu, dtype: str = "float32") -> View:
+def reduce_axis(b: Builder, x: View, op: Alu, dtype: str = "float32") -> View:
     """A tile (P, axis, inner) reduced over the axis, as (P, inner)."""
     made = b.sbuf(x.partitions, (x.shape[1],), dtype)
     b.tensor_reduce(made, over_axis(x), op, 1)
     return made
 
 
-def _softmax_tile(b: "Builder", tile: AxisTile, is_log: bool) -> None:
+def _softmax_tile(b: Builder, tile: AxisTile, is_log: bool) -> None:
     x = tile.fetch(b, 0)
     peak = reduce_axis(b, x, Alu.MAXIMUM)
     shape = (tile.axis, tile.inner)
@@ -76,7 +73,7 @@ def _softmax_tile(b: "Builder", tile: AxisTile, is_log: bool) -> None:
     tile.store(b, 1, result)
 
 
-def _coerced(b: "Builder", node: Node, view: HbmView) -> tuple[HbmView, int]:
+def _coerced(b: Builder, node: Node, view: HbmView) -> tuple[HbmView, int]:
     """The tensor and the axis; before opset 13 everything from the axis on is one axis."""
     opsets = b.graph.opsets
     old = opsets.get("ai.onnx", opsets.get("", 13)) < 13
@@ -87,7 +84,7 @@ def _coerced(b: "Builder", node: Node, view: HbmView) -> tuple[HbmView, int]:
     return view.reshape(math.prod(view.shape[:axis]), math.prod(view.shape[axis:])), 1
 
 
-def lower_softmax(b: "Builder", node: Node) -> None:
+def lower_softmax(b: Builder, node: Node) -> None:
     """Softmax and LogSoftmax, with the maximum subtracted."""
     source, target = home(b, node.inputs[0]), home(b, node.outputs[0])
     if source.dtype not in _FLOATS:
@@ -98,7 +95,7 @@ def lower_softmax(b: "Builder", node: Node) -> None:
             _softmax_tile(b, tile, node.op_type == "LogSoftmax")
 
 
-def ramp(b: "Builder", partitions: int, size: int, is_falling: bool) -> View:
+def ramp(b: Builder, partitions: int, size: int, is_falling: bool) -> View:
     """1, 2, ... size (or falling) along the axis, in every partition, as (P, axis, 1)."""
     values = np.arange(1, size + 1, dtype=np.float32)
     values = values[::-1].copy() if is_falling else values
@@ -106,7 +103,7 @@ def ramp(b: "Builder", partitions: int, size: int, is_falling: bool) -> View:
     return b.fetch(b.constant(values, name).reshape(1, size, 1).broadcast_to((partitions, size, 1)))
 
 
-def lower_hardmax(b: "Builder", node: Node) -> None:
+def lower_hardmax(b: Builder, node: Node) -> None:
     """Hardmax: 1 at the first maximum of the axis."""
     source, target = home(b, node.inputs[0]), home(b, node.outputs[0])
     if source.dtype not in _FLOATS:
@@ -125,7 +122,7 @@ def lower_hardmax(b: "Builder", node: Node) -> None:
             tile.store(b, 1, made)
 
 
-LOWERINGS: dict[str, Callable[["Builder", Node], None]] = {
+LOWERINGS: dict[str, Callable[[Builder, Node], None]] = {
     "Softmax": lower_softmax,
     "LogSoftmax": lower_softmax,
     "Hardmax": lower_hardmax,

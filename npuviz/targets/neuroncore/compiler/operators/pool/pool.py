@@ -1,8 +1,8 @@
 """MaxPool, LpPool and the global pools. AveragePool is in pool_average.py."""
 
+from npuviz.onnx.errors import CannotLower
 from npuviz.program.graph import Node
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
-from npuviz.targets.neuroncore.compiler.lowerings import CannotLower
 from npuviz.targets.neuroncore.compiler.operators.conv.inputs import step_slice
 from npuviz.targets.neuroncore.compiler.operators.matmul.panels import FLOATS, item_bytes
 from npuviz.targets.neuroncore.compiler.operators.pool.sliding_reduction import (

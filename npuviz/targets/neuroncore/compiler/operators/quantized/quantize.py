@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from npuviz.onnx.errors import CannotLower
 from npuviz.program.graph import Node
-from npuviz.targets.neuroncore.compiler.lowerings import CannotLower
+from npuviz.targets.neuroncore.compiler.builder.builder import Builder
 from npuviz.targets.neuroncore.compiler.operators.elementwise.cast import (
     SMALL_FLOATS,
     SMALL_INTEGERS,
@@ -28,9 +28,6 @@ from npuviz.targets.neuroncore.compiler.operators.elementwise.primitives import 
 from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.isa import Alu
-
-if TYPE_CHECKING:
-    from npuviz.targets.neuroncore.compiler.builder.builder import Builder
 
 RANGES = {
     "uint8": (0, 255),
@@ -66,7 +63,7 @@ class Layout:
         return tuple(v for v in (self.source, self.scale, self.zero, self.target) if v is not None)
 
 
-def _layout(b: "Builder", node: Node) -> Layout:
+def _layout(b: Builder, node: Node) -> Layout:
     source, scale, target = home(b, node.inputs[0]), home(b, node.inputs[1]), home(b, node.outputs[0])
     zero = home(b, node.inputs[2]) if len(node.inputs) > 2 and node.inputs[2] >= 0 else None
     shape = source.shape
@@ -92,12 +89,12 @@ def _layout(b: "Builder", node: Node) -> Layout:
     return Layout(shape, source, scale.reshape(*each), zeros, target)
 
 
-def _value(b: "Builder", tile: View, dtype: str) -> View:
+def _value(b: Builder, tile: View, dtype: str) -> View:
     """The numbers of a tile, decoded if the engines do not know its type."""
     return decoded(b, tile, dtype) if is_raw(dtype) else tile
 
 
-def lower_quantize(b: "Builder", node: Node) -> None:
+def lower_quantize(b: Builder, node: Node) -> None:
     """QuantizeLinear: round half to even of x / scale, plus the zero point, saturated."""
     tensors = b.graph.tensors
     kind = tensors[node.outputs[0]].dtype
@@ -132,7 +129,7 @@ def lower_quantize(b: "Builder", node: Node) -> None:
             b.store(block.sides[-1], made)
 
 
-def lower_dequantize(b: "Builder", node: Node) -> None:
+def lower_dequantize(b: Builder, node: Node) -> None:
     """DequantizeLinear: (x - zero point) * scale."""
     tensors = b.graph.tensors
     kind = tensors[node.inputs[0]].dtype
@@ -159,7 +156,7 @@ def lower_dequantize(b: "Builder", node: Node) -> None:
             b.store(block.sides[-1], made)
 
 
-LOWERINGS: dict[str, Callable[["Builder", Node], None]] = {
+LOWERINGS: dict[str, Callable[[Builder, Node], None]] = {
     "QuantizeLinear": lower_quantize,
     "DequantizeLinear": lower_dequantize,
 }

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from npuviz.onnx.errors import CannotLower
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
-from npuviz.targets.neuroncore.compiler.lowerings import CannotLower
 from npuviz.targets.neuroncore.compiler.operators.elementwise.primitives import ROUNDING
 from npuviz.targets.neuroncore.compiler.operators.matmul.epilogue import Part, fetch_repeated
 from npuviz.targets.neuroncore.compiler.operators.windows import blocks

@@ -3,16 +3,13 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from npuviz.targets.neuroncore.compiler.lowerings import CannotLower
+from npuviz.onnx.errors import CannotLower
+from npuviz.targets.neuroncore.compiler.builder.builder import Builder
 from npuviz.targets.neuroncore.compiler.operators.elementwise.primitives import WIDE, temporary
 from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS
-
-if TYPE_CHECKING:
-    from npuviz.targets.neuroncore.compiler.builder.builder import Builder
 
 MIN_RUN_BYTES = 64
 """Shorter pieces of rows are not picked out of HBM if PE can turn whole rows instead."""
@@ -34,7 +31,7 @@ class AxisTile:
     sides: tuple[HbmView, ...]
     turned: bool = False
 
-    def fetch(self, b: "Builder", side: int) -> View:
+    def fetch(self, b: Builder, side: int) -> View:
         """A side in SBUF, not to be written."""
         view = self.sides[side]
         if not self.turned:
@@ -48,7 +45,7 @@ class AxisTile:
                 b.copy(made[:, start:stop, 0], turned)
         return made
 
-    def store(self, b: "Builder", side: int, value: View) -> None:
+    def store(self, b: Builder, side: int, value: View) -> None:
         """A side to HBM, converted to its type."""
         view = self.sides[side]
         if not self.turned:
@@ -67,7 +64,7 @@ class AxisTile:
                 b.store(view[start:stop], made)
 
 
-def store_as(b: "Builder", target: HbmView, value: View) -> None:
+def store_as(b: Builder, target: HbmView, value: View) -> None:
     """Store a tile in the type that the target has on the device."""
     wanted = {"int64": "int32", "uint64": "uint32", "bool": "uint8"}.get(target.dtype, target.dtype)
     if value.dtype != wanted:

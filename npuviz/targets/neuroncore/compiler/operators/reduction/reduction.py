@@ -4,12 +4,12 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from npuviz.onnx.errors import CannotLower
 from npuviz.program.graph import Node
-from npuviz.targets.neuroncore.compiler.lowerings import CannotLower
+from npuviz.targets.neuroncore.compiler.builder.builder import Builder
 from npuviz.targets.neuroncore.compiler.operators.elementwise.elementwise import home
 from npuviz.targets.neuroncore.compiler.operators.elementwise.iteration import blocks
 from npuviz.targets.neuroncore.compiler.operators.elementwise.primitives import (
@@ -25,12 +25,9 @@ from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Activation, Alu
 
-if TYPE_CHECKING:
-    from npuviz.targets.neuroncore.compiler.builder.builder import Builder
-
 TILE_ELEMENTS = 4096
 """Elements of a partition that are reduced at once."""
-Step = Callable[["Builder", View, View], None]
+Step = Callable[[Builder, View, View], None]
 """step(b, dst, src): an elementwise step on a tile."""
 
 
@@ -45,10 +42,10 @@ class Reduction:
     op: Alu
     identity: float
     before: Step | None = None
-    after: Callable[["Builder", View, View, int], None] | None = None
+    after: Callable[[Builder, View, View, int], None] | None = None
 
 
-def constant_input(b: "Builder", node: Node, index: int) -> np.ndarray | None:
+def constant_input(b: Builder, node: Node, index: int) -> np.ndarray | None:
     """Input `index` as compile-time values, None if absent. Raises CannotLower if only known later."""
     if index >= len(node.inputs) or node.inputs[index] < 0:
         return None
@@ -58,7 +55,7 @@ def constant_input(b: "Builder", node: Node, index: int) -> np.ndarray | None:
     return np.asarray(found)
 
 
-def reduced_axes(b: "Builder", node: Node, rank: int) -> tuple[int, ...] | None:
+def reduced_axes(b: Builder, node: Node, rank: int) -> tuple[int, ...] | None:
     """The axes of a Reduce operator, rising; None if it only copies (noop_with_empty_axes)."""
     given = constant_input(b, node, 1)
     axes = given.reshape(-1).tolist() if given is not None else list(node.attributes.get("axes") or [])
@@ -97,7 +94,7 @@ def _tile_slices(sizes: Sequence[int], limit: int) -> list[list[slice]]:
 
 
 def reduce_view(
-    b: "Builder",
+    b: Builder,
     source: HbmView,
     axes: Sequence[int],
     target: HbmView,
@@ -146,7 +143,7 @@ def _pieces(
         yield tuple(chosen), keys
 
 
-def _accumulate(b: "Builder", piece: HbmView, flags: list[bool], how: Reduction, total: View | None) -> View:
+def _accumulate(b: Builder, piece: HbmView, flags: list[bool], how: Reduction, total: View | None) -> View:
     """One more piece (partitions, *dims) into the running tile (partitions, kept elements)."""
     kept = math.prod(size for size, flag in zip(piece.shape[1:], flags, strict=True) if not flag)
     dtype = _total_dtype(piece.dtype)
@@ -168,7 +165,7 @@ def _total_dtype(dtype: str) -> str:
     return "uint32" if dtype in ("uint32", "uint64") else "float32"
 
 
-def reduce_tile(b: "Builder", dst: View, x: View, flags: Sequence[bool], how: Reduction) -> None:
+def reduce_tile(b: Builder, dst: View, x: View, flags: Sequence[bool], how: Reduction) -> None:
     """dst (P, kept) = the tile `x` (P, *dims) reduced over the dims whose flag is set."""
     with b.tiles():
         if how.before is not None:
@@ -184,7 +181,7 @@ def reduce_tile(b: "Builder", dst: View, x: View, flags: Sequence[bool], how: Re
         b.tensor_reduce(dst.reshape(*arranged.shape[: len(kept)]), arranged, how.op, len(gone))
 
 
-def _finish(b: "Builder", total: View, target: HbmView, how: Reduction, count: int) -> None:
+def _finish(b: Builder, total: View, target: HbmView, how: Reduction, count: int) -> None:
     result = total
     if how.after is not None:
         result = temporary(b, total, total.dtype)
@@ -192,7 +189,7 @@ def _finish(b: "Builder", total: View, target: HbmView, how: Reduction, count: i
     store_as(b, target, result)
 
 
-def _fill_identity(b: "Builder", target: HbmView, how: Reduction) -> None:
+def _fill_identity(b: Builder, target: HbmView, how: Reduction) -> None:
     """Every result of a reduction of nothing."""
     flat = target.flatten()
     if 0 in flat.shape:
@@ -216,7 +213,7 @@ def _integer_limit(dtype: str, largest: bool) -> float:
 
 
 def _reduce_across(
-    b: "Builder",
+    b: Builder,
     source: HbmView,
     dims: list[tuple[int, bool]],
     target: HbmView,
@@ -243,7 +240,7 @@ def _reduce_across(
 
 
 def _reduce_flat(
-    b: "Builder", source: HbmView, target: HbmView, how: Reduction, count: int, limit: int
+    b: Builder, source: HbmView, target: HbmView, how: Reduction, count: int, limit: int
 ) -> None:
     size = source.shape[0]
     rows = size // NUM_PARTITIONS
@@ -259,7 +256,7 @@ def _reduce_flat(
         _finish_across(b, total, target, how, count)
 
 
-def _finish_across(b: "Builder", total: View, target: HbmView, how: Reduction, count: int) -> None:
+def _finish_across(b: Builder, total: View, target: HbmView, how: Reduction, count: int) -> None:
     single = b.sbuf(1, total.shape, total.dtype)
     b.partition_reduce(single, total, how.op)
     _finish(b, single, target, how, count)
@@ -268,7 +265,7 @@ def _finish_across(b: "Builder", total: View, target: HbmView, how: Reduction, c
 # The operators -----------------------------------------------------------------------------------
 
 
-def _absolute(b: "Builder", dst: View, x: View) -> None:
+def _absolute(b: Builder, dst: View, x: View) -> None:
     if x.dtype in INTEGERS:
         negative = temporary(b, x, "int32")
         scalar(b, negative, x, Alu.MULTIPLY, -1, integer=True)
@@ -277,27 +274,27 @@ def _absolute(b: "Builder", dst: View, x: View) -> None:
         scalar(b, dst, x, Alu.ABS, 0.0)
 
 
-def _squared(b: "Builder", dst: View, x: View) -> None:
+def _squared(b: Builder, dst: View, x: View) -> None:
     if x.dtype in INTEGERS:
         binary(b, dst, x, x, Alu.MULTIPLY, integer=True)
     else:
         b.activation(dst, x, Activation.SQUARE)
 
 
-def _divided(b: "Builder", dst: View, x: View, count: int) -> None:
+def _divided(b: Builder, dst: View, x: View, count: int) -> None:
     if x.dtype in WIDE:
         scalar(b, dst, x, Alu.DIVIDE, max(count, 1), integer=True)
     else:
         scalar(b, dst, x, Alu.DIVIDE, float(count))
 
 
-def _rooted(b: "Builder", dst: View, x: View, count: int) -> None:
+def _rooted(b: Builder, dst: View, x: View, count: int) -> None:
     if x.dtype in WIDE:
         raise CannotLower("the root of an integer")
     scalar(b, dst, x, Alu.POWER, 0.5)
 
 
-def _logged(b: "Builder", dst: View, x: View, count: int) -> None:
+def _logged(b: Builder, dst: View, x: View, count: int) -> None:
     if x.dtype in WIDE:
         raise CannotLower("the logarithm of an integer")
     logarithm(b, dst, x)
@@ -317,7 +314,7 @@ REDUCTIONS = {
 _NARROW = frozenset({"int8", "uint8", "int16", "uint16", "bool"})
 
 
-def lower_reduce(b: "Builder", node: Node) -> None:
+def lower_reduce(b: Builder, node: Node) -> None:
     """All Reduce operators but ReduceLogSumExp."""
     how = REDUCTIONS[node.op_type]
     source, target = home(b, node.inputs[0]), home(b, node.outputs[0])
@@ -333,7 +330,7 @@ def lower_reduce(b: "Builder", node: Node) -> None:
     reduce_view(b, source, axes, target, how)
 
 
-def lower_log_sum_exp(b: "Builder", node: Node) -> None:
+def lower_log_sum_exp(b: Builder, node: Node) -> None:
     """ReduceLogSumExp: the maximum first, so that no exponential overflows."""
     source, target = home(b, node.inputs[0]), home(b, node.outputs[0])
     if source.dtype not in ("float32", "float16", "bfloat16"):
@@ -353,7 +350,7 @@ def lower_log_sum_exp(b: "Builder", node: Node) -> None:
     _added(b, sums, largest, target.reshape(*shape))
 
 
-def _exponentials(b: "Builder", source: HbmView, largest: HbmView, target: HbmView) -> None:
+def _exponentials(b: Builder, source: HbmView, largest: HbmView, target: HbmView) -> None:
     for block in blocks(source.shape, (source, largest, target)):
         with b.tiles():
             x, peak = b.fetch(block.sides[0]), b.fetch(block.sides[1])
@@ -366,7 +363,7 @@ def _exponentials(b: "Builder", source: HbmView, largest: HbmView, target: HbmVi
             b.store(block.sides[2], made)
 
 
-def _added(b: "Builder", x: HbmView, y: HbmView, target: HbmView) -> None:
+def _added(b: Builder, x: HbmView, y: HbmView, target: HbmView) -> None:
     for block in blocks(target.shape, (x, y, target)):
         with b.tiles():
             made = b.sbuf(block.partitions, block.free, "float32")
@@ -376,7 +373,7 @@ def _added(b: "Builder", x: HbmView, y: HbmView, target: HbmView) -> None:
             store_as(b, block.sides[2], made)
 
 
-LOWERINGS: dict[str, Callable[["Builder", Node], None]] = {
+LOWERINGS: dict[str, Callable[[Builder, Node], None]] = {
     **dict.fromkeys(REDUCTIONS, lower_reduce),
     "ReduceLogSumExp": lower_log_sum_exp,
 }

@@ -1,10 +1,10 @@
 """CumSum and CumProd: along one axis, held whole in a partition."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from npuviz.onnx.errors import CannotLower
 from npuviz.program.graph import Node
-from npuviz.targets.neuroncore.compiler.lowerings import CannotLower
+from npuviz.targets.neuroncore.compiler.builder.builder import Builder
 from npuviz.targets.neuroncore.compiler.operators.elementwise.elementwise import home
 from npuviz.targets.neuroncore.compiler.operators.elementwise.primitives import WIDE, binary
 from npuviz.targets.neuroncore.compiler.operators.reduction.axis_tiles import axis_tiles
@@ -12,14 +12,11 @@ from npuviz.targets.neuroncore.compiler.operators.reduction.reduction import con
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.isa import Alu
 
-if TYPE_CHECKING:
-    from npuviz.targets.neuroncore.compiler.builder.builder import Builder
-
 LIMIT = 4096
 _SCANNED = ("float32", "float16", "bfloat16", "int32", "uint32", "int64", "uint64")
 
 
-def lower_cumulative(b: "Builder", node: Node) -> None:
+def lower_cumulative(b: Builder, node: Node) -> None:
     """CumSum and CumProd."""
     source, target = home(b, node.inputs[0]), home(b, node.outputs[0])
     if source.dtype not in _SCANNED:
@@ -44,7 +41,7 @@ def lower_cumulative(b: "Builder", node: Node) -> None:
             tile.store(b, 1, out)
 
 
-def _scanned(b: "Builder", x: View, op: Alu) -> View:
+def _scanned(b: Builder, x: View, op: Alu) -> View:
     """Running totals along the last dimension of (P, inner, axis), by the scan instruction."""
     made, ones = b.sbuf(x.partitions, x.shape, "float32"), b.sbuf(x.partitions, (x.shape[1],), "float32")
     b.memset(ones, 1.0)
@@ -56,7 +53,7 @@ def _scanned(b: "Builder", x: View, op: Alu) -> View:
     return made
 
 
-def _steps(b: "Builder", x: View, op: Alu) -> View:
+def _steps(b: Builder, x: View, op: Alu) -> View:
     """Running totals of integers, exact: log2(axis) passes that combine what is 1, 2, 4 ... apart."""
     made = b.sbuf(x.partitions, x.shape, x.dtype)
     b.copy(made, x)
@@ -70,7 +67,7 @@ def _steps(b: "Builder", x: View, op: Alu) -> View:
     return made
 
 
-def _shifted(b: "Builder", x: View, op: Alu) -> View:
+def _shifted(b: Builder, x: View, op: Alu) -> View:
     """Totals of what comes before each element."""
     made = b.sbuf(x.partitions, x.shape, x.dtype)
     b.memset(made[:, :, 0:1], 0 if op == Alu.ADD else 1)
@@ -79,7 +76,7 @@ def _shifted(b: "Builder", x: View, op: Alu) -> View:
     return made
 
 
-LOWERINGS: dict[str, Callable[["Builder", Node], None]] = {
+LOWERINGS: dict[str, Callable[[Builder, Node], None]] = {
     "CumSum": lower_cumulative,
     "CumProd": lower_cumulative,
 }

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from npuviz.onnx.errors import CannotLower
 from npuviz.program.graph import Node
-from npuviz.targets.neuroncore.compiler.lowerings import CannotLower
+from npuviz.targets.neuroncore.compiler.builder.builder import Builder
 from npuviz.targets.neuroncore.compiler.operators.elementwise.elementwise import home
 from npuviz.targets.neuroncore.compiler.operators.elementwise.primitives import (
     WIDE,
@@ -21,9 +21,6 @@ from npuviz.targets.neuroncore.compiler.operators.reduction.axis_tiles import ax
 from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Alu
-
-if TYPE_CHECKING:
-    from npuviz.targets.neuroncore.compiler.builder.builder import Builder
 
 LIMIT = 4096
 """Elements of a partition: about nine tiles of them are alive."""
@@ -59,7 +56,7 @@ def _kind(dtype: str) -> str:
     return dtype if dtype in WIDE else "float32"
 
 
-def rank(b: "Builder", x: View, k: int, order: Order, names: View | None = None) -> tuple[View, View]:
+def rank(b: Builder, x: View, k: int, order: Order, names: View | None = None) -> tuple[View, View]:
     """The first `k` of a tile (P, axis, inner): values and places, each (P, k, inner).
 
     names  what the places are called, whole numbers (P, axis, inner); None: 0, 1, ...
@@ -100,7 +97,7 @@ def rank(b: "Builder", x: View, k: int, order: Order, names: View | None = None)
 
 
 def _name_place(
-    b: "Builder", dst: View, best: View, size: int, order: Order, taken: View | None, names: View | None
+    b: Builder, dst: View, best: View, size: int, order: Order, taken: View | None, names: View | None
 ) -> None:
     """dst = the place with the mark `best`, or its name."""
     if names is not None:
@@ -115,7 +112,7 @@ def _name_place(
 
 
 def _find(
-    b: "Builder", source: HbmView, axis: int, k: int, order: Order, values: HbmView | None, indices: HbmView
+    b: Builder, source: HbmView, axis: int, k: int, order: Order, values: HbmView | None, indices: HbmView
 ) -> None:
     """The first `k` along an axis; `values` and `indices` are `source` with an axis of k elements."""
     before, size, behind = split_at(source.shape, axis)
@@ -132,7 +129,7 @@ def _find(
 
 
 def _find_in_two_stages(
-    b: "Builder", source: HbmView, k: int, order: Order, values: HbmView | None, indices: HbmView
+    b: Builder, source: HbmView, k: int, order: Order, values: HbmView | None, indices: HbmView
 ) -> None:
     """Rows are cut into chunks, one a partition; the first of every chunk compete again."""
     before, size = source.shape
@@ -177,7 +174,7 @@ def _check_type(view: HbmView) -> None:
         raise CannotLower(f"comparing {view.dtype}")
 
 
-def lower_top_k(b: "Builder", node: Node) -> None:
+def lower_top_k(b: Builder, node: Node) -> None:
     """TopK: one pass over the axis for every rank; of equal values the first comes first."""
     source = home(b, node.inputs[0])
     values, indices = home(b, node.outputs[0]), home(b, node.outputs[1])
@@ -189,7 +186,7 @@ def lower_top_k(b: "Builder", node: Node) -> None:
     _find(b, source, axis, k, Order(bool(node.attributes.get("largest", 1))), values, indices)
 
 
-def lower_arg(b: "Builder", node: Node) -> None:
+def lower_arg(b: Builder, node: Node) -> None:
     """ArgMax and ArgMin; NaN is not looked for."""
     source, target = home(b, node.inputs[0]), home(b, node.outputs[0])
     _check_type(source)
@@ -199,7 +196,7 @@ def lower_arg(b: "Builder", node: Node) -> None:
     _find(b, source, axis, 1, order, None, target.reshape(*kept))
 
 
-LOWERINGS: dict[str, Callable[["Builder", Node], None]] = {
+LOWERINGS: dict[str, Callable[[Builder, Node], None]] = {
     "TopK": lower_top_k,
     "ArgMax": lower_arg,
     "ArgMin": lower_arg,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from npuviz.targets.neuroncore.compiler.lowerings import CannotLower
+from npuviz.onnx.errors import CannotLower
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from npuviz.onnx.errors import CannotLower
 from npuviz.program.graph import Node
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
-from npuviz.targets.neuroncore.compiler.lowerings import CannotLower
 from npuviz.targets.neuroncore.compiler.operators.matmul.matmul import require_floats
 from npuviz.targets.neuroncore.compiler.operators.sampling.bilinear import (
     EXACT_INDEX,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from onnx import helper
 
-from npuviz.targets.neuroncore.compiler.lowerings import CannotLower
+from npuviz.onnx.errors import CannotLower
 from npuviz.targets.neuroncore.compiler.operators.movement.maps import FILL, numbers, runs_of
 from npuviz.targets.neuroncore.isa import Opcode
 from tests.targets.neuroncore.compiler.on_machine import Ran, make_model, run, run_node
