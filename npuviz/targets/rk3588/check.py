@@ -143,7 +143,7 @@ class _TensorCheck:
         text = f"task {entry} on core {task.core}"
         if node is not None:
             text += f", {node.op_type} {node.name}".rstrip()
-        fault = next((item.text for item in self._engine.hazards if item.task == entry), "")
+        fault = next((item.text for item in self._engine.hazards if item.entry == entry), "")
         return f"{text}: {fault}" if fault else text
 
     def _writer(self, log: np.ndarray, failure: _Failure) -> int:

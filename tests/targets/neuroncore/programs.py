@@ -8,6 +8,7 @@ import numpy as np
 
 from npuviz.program.dtypes import dtype_name
 from npuviz.program.graph import Graph
+from npuviz.sim.replay.contents import Edit
 from npuviz.targets.neuroncore.isa import (
     DTYPE_BYTES,
     DTYPE_NAMES,
@@ -33,7 +34,6 @@ from npuviz.targets.neuroncore.tables import (
     Variable,
     VariableKind,
 )
-from npuviz.targets.neuroncore.values.edits import Edit
 from npuviz.targets.neuroncore.values.element_types import NUMPY_DTYPES
 from npuviz.targets.neuroncore.values.engine import ValueEngine
 

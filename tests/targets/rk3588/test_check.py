@@ -11,11 +11,12 @@ import pytest
 from npuviz.formats.rk3588.tensor_layout import pack_weights
 from npuviz.onnx.reader import read_model
 from npuviz.program.graph import Graph
+from npuviz.sim.replay.contents import Edit
 from npuviz.sim.target import CheckResult
 from npuviz.targets.rk3588.check import check
 from npuviz.targets.rk3588.spec import RknnSpec
 from npuviz.targets.rk3588.tables import Buffer, HostCall
-from npuviz.targets.rk3588.values.engine import Edit, ValueEngine
+from npuviz.targets.rk3588.values.engine import ValueEngine
 from tests.targets.rk3588.hand_tasks import (
     BIAS,
     FEATURES,

@@ -5,10 +5,11 @@ import numpy as np
 from npuviz.onnx.single_node import run_node
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Graph
+from npuviz.sim.replay.contents import Report
 from npuviz.targets.neuroncore.values.chip import Chip, HbmArray
 from npuviz.targets.neuroncore.values.element_types import convert_into, converted
 from npuviz.targets.neuroncore.values.memory import Mask, ValueFault
-from npuviz.targets.neuroncore.values.plan import Ins, Plan, Report
+from npuviz.targets.neuroncore.values.plan import Ins, Plan
 
 
 def tensor_homes(chip: Chip) -> dict[int, HbmArray]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from npuviz.sim.replay.contents import Report
 from npuviz.targets.neuroncore.isa import DTYPE_NAMES, OPERAND_POSITIONS, Dtype, Flag, Space
 from npuviz.targets.neuroncore.values.chip import Chip, HbmArray
 from npuviz.targets.neuroncore.values.element_types import as_int32, convert_into, loader, storer
@@ -63,10 +64,6 @@ class Plan:
     arrays: tuple[HbmArray, ...] = ()
     accumulates: int = -1
     loads_table: int = -1
-
-
-Report = Callable[[str, str], None]
-"""Takes a hazard's kind and text."""
 
 
 class Build:

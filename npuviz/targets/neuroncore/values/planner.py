@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from npuviz.program.graph import Graph
+from npuviz.sim.replay.contents import Report
 from npuviz.targets.neuroncore.isa import NUM_ENGINES, Opcode
 from npuviz.targets.neuroncore.tables import Tables
 from npuviz.targets.neuroncore.values import gpsimd, matrix, vector
@@ -12,7 +13,7 @@ from npuviz.targets.neuroncore.values import reduction as reduce
 from npuviz.targets.neuroncore.values.chip import Chip
 from npuviz.targets.neuroncore.values.host import plan_host_call, tensor_homes
 from npuviz.targets.neuroncore.values.memory import ValueFault
-from npuviz.targets.neuroncore.values.plan import Build, Ins, Plan, Report
+from npuviz.targets.neuroncore.values.plan import Build, Ins, Plan
 from npuviz.targets.neuroncore.values.transfer import TRANSPOSE_ORDER, plan_transfer
 
 COMPUTING: Mapping[int, Callable[[Build], Plan]] = {
@@ -58,6 +59,7 @@ NOTHING = Plan(_nothing)
 class Planner:
     """Plans by log entry, made when first needed.
 
+    homes   graph tensor -> the variable that holds it
     report  takes hazards that plans find while they run
     """
 
@@ -77,7 +79,7 @@ class Planner:
         self._core_of = np.zeros(len(tables.instructions), np.int64)
         for number, (first, end) in enumerate(tables.sequencers.tolist()):
             self._core_of[first:end] = min(number // NUM_ENGINES, tables.num_cores - 1)
-        self._homes = tensor_homes(chip)
+        self.homes = tensor_homes(chip)
         self._plans: dict[int, Plan] = {}
         self._blocks: dict[int, list[Ins]] = {}
 
@@ -129,7 +131,7 @@ class Planner:
             return compute(Build(self._chip, ins, self._report))
         if ins.opcode == Opcode.HOST_CALL:
             return self._watched(
-                lambda: plan_host_call(self._chip, self._graph, ins, self._homes, self._report)
+                lambda: plan_host_call(self._chip, self._graph, ins, self.homes, self._report)
             )
         if ins.opcode == Opcode.TABLE_LOAD:
             sets, core, number = self._chip.table_sets, ins.core, ins.id

@@ -10,13 +10,13 @@ import numpy as np
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.program import Program
 from npuviz.sim.machine import Hazard, Region
+from npuviz.sim.replay.contents import Edit
 from npuviz.targets.neuroncore.ids import hbm_memory, memory_of_space, space_bytes
 from npuviz.targets.neuroncore.isa import DST, DTYPE_NAMES, NUM_PARTITIONS, Space
 from npuviz.targets.neuroncore.kernels import records as sk
 from npuviz.targets.neuroncore.machine.engine import Engine
 from npuviz.targets.neuroncore.machine.payload import Payload
 from npuviz.targets.neuroncore.tables import Tables, Variable
-from npuviz.targets.neuroncore.values.edits import Edit
 
 if TYPE_CHECKING:
     from npuviz.targets.neuroncore.values.engine import ValueEngine

@@ -1,7 +1,7 @@
 """DDR as the values engine holds it: one array per range of buffers, copied when written."""
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,8 +22,12 @@ class ValueFault(Exception):
 class Kept:
     """A whole state: arrays of the ranges that differ from the initial state, not to be written any more."""
 
-    arrays: dict[int, np.ndarray]
+    ranges: dict[int, np.ndarray]
     loose: Loose
+
+    def arrays(self) -> Iterable[np.ndarray]:
+        """All arrays."""
+        return self.ranges.values()
 
 
 class Memory:
@@ -59,7 +63,7 @@ class Memory:
         """Back to a kept state, None: to the initial one."""
         self._arrays = list(self._initial)
         if kept is not None:
-            for number, array in kept.arrays.items():
+            for number, array in kept.ranges.items():
                 self._arrays[number] = array
         self._is_private = [False] * len(self._arrays)
         self._loose = {} if kept is None else dict(kept.loose)

@@ -9,12 +9,13 @@ import numpy as np
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.program import Program
 from npuviz.sim.machine import Hazard, Region
+from npuviz.sim.replay.contents import Edit
 from npuviz.targets.rk3588.kernels import records as sk
 from npuviz.targets.rk3588.machine.engine import Engine
 from npuviz.targets.rk3588.machine.payload import Payload
 from npuviz.targets.rk3588.tables import Buffer
 from npuviz.targets.rk3588.task.work import PRECISION_BYTES, PRECISION_NAMES
-from npuviz.targets.rk3588.values.engine import Edit, ValueEngine
+from npuviz.targets.rk3588.values.engine import ValueEngine
 from npuviz.targets.rk3588.view.description import ADDRESS_BYTES, UNITS
 
 
@@ -216,7 +217,7 @@ class Contents:
         now, found = self._now(), list[Hazard]()
         with self._values.at(now.log, image.edits) as values:
             for hazard in values.hazards:
-                index = hazard.task if hazard.task >= 0 else len(self._tables.tasks) - 1 - hazard.task
+                index = hazard.entry if hazard.entry >= 0 else len(self._tables.tasks) - 1 - hazard.entry
                 unit = self._program.listing.describe(index).unit if index >= 0 else -1
                 name = self._unit_name(unit)
                 cycle = int(now.times[hazard.position])

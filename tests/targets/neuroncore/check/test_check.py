@@ -7,12 +7,12 @@ import pytest
 from npuviz.onnx.inputs import draw_inputs
 from npuviz.onnx.reader import read_model
 from npuviz.program.graph import Graph
+from npuviz.sim.replay.contents import Edit
 from npuviz.sim.target import CheckResult
 from npuviz.targets.neuroncore.check.check import check
 from npuviz.targets.neuroncore.ids import hbm_memory
 from npuviz.targets.neuroncore.isa import DST, Activation, Alu, Engine, Opcode
 from npuviz.targets.neuroncore.tables import SBUF, Access, Descriptor, Piece
-from npuviz.targets.neuroncore.values.edits import Edit
 from npuviz.targets.neuroncore.values.engine import ValueEngine
 from tests.targets.neuroncore.programs import BF16, F32, Maker, at, make_test_spec
 

@@ -169,7 +169,7 @@ def test_ranges(function: Activation, inside: list[float], outside: list[float],
         engine, _ = run(rows, function)
         (hazard,) = engine.hazards
         assert hazard.kind == "input-range"
-        for part in (f"instruction {hazard.instruction}", "partition 33", text, f"{np.float32(value):.9g}"):
+        for part in (f"instruction {hazard.entry}", "partition 33", text, f"{np.float32(value):.9g}"):
             assert part in hazard.text
 
 

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from npuviz.program.graph import Graph, Node
 from npuviz.program.tensor import Tensor
+from npuviz.sim.replay.contents import Edit
+from npuviz.sim.replay.engine import ReplayLimits
 from npuviz.targets.neuroncore.ids import hbm_memory, memory_of_space
 from npuviz.targets.neuroncore.isa import Activation, Alu, Engine, Flag, Opcode, ReduceCmd, Space
 from npuviz.targets.neuroncore.tables import SBUF, Access, Descriptor
-from npuviz.targets.neuroncore.values import engine as values_engine
-from npuviz.targets.neuroncore.values.edits import Edit
 from npuviz.targets.neuroncore.values.engine import ValueEngine
 from tests.targets.neuroncore.programs import F32, Maker, at, values_at
 
@@ -111,16 +111,14 @@ def test_any_way_there_equals_a_fresh_replay(expected, places) -> None:
     for step, number, keeps in places:
         length = min(3 * step, len(LOG) - len(LOG) % 3)
         if keeps:
-            engine._last_snapshot = -1e9
+            engine._last_kept = -1e9
         engine.advance_to(LOG[:length], EDITS[:number])
         assert everything(engine) == expected[(length, number)]
 
 
 def test_back_without_undo_and_from_kept_states(expected, monkeypatch: pytest.MonkeyPatch) -> None:
     """Kept states instead of undoing: after every entry, thinned out, variables shared."""
-    monkeypatch.setattr(values_engine, "_UNDONE_ENTRIES", 0)
-    monkeypatch.setattr(values_engine, "_SNAPSHOT_SECONDS", -1.0)
-    monkeypatch.setattr(values_engine, "_SNAPSHOT_MASK", 0)
+    monkeypatch.setattr(ValueEngine, "limits", ReplayLimits(keep_seconds=-1.0, kept_states=8))
     engine = MAKER.engine()
     last = len(LOG) - len(LOG) % 3
     for length in (last, 12, 0, 30, 27, last, 3):

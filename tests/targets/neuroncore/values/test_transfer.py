@@ -281,7 +281,7 @@ def test_reading_what_nobody_wrote() -> None:
     engine = maker.finish()
     assert good != bad
     (hazard,) = engine.hazards
-    assert (hazard.kind, hazard.instruction, hazard.position) == ("unwritten", bad, 5)
+    assert (hazard.kind, hazard.entry, hazard.position) == ("unwritten", -1 - bad, 5)
 
 
 def gathering(index: np.ndarray, flags: int = 0, rows: int = 9) -> tuple[Maker, np.ndarray, np.ndarray]:

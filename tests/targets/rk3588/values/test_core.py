@@ -354,7 +354,7 @@ def _faulty(changes: dict[int, int], enable: int = CONV) -> str:
     engine.advance_to(log_of(0))
     assert engine.read(OUTPUT, 2048) == bytes(2048)
     (hazard,) = engine.hazards
-    assert (hazard.position, hazard.task, hazard.kind) == (0, 0, "fault")
+    assert (hazard.position, hazard.entry, hazard.kind) == (0, 0, "fault")
     assert "\n" not in hazard.text
     return hazard.text
 

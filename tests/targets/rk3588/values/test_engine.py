@@ -9,9 +9,11 @@ import pytest
 from npuviz.formats.rk3588.tensor_layout import pack_features, pack_weights
 from npuviz.onnx.reader import read_model
 from npuviz.program.graph import Graph
+from npuviz.sim.replay.contents import Edit
+from npuviz.sim.replay.engine import ReplayLimits
 from npuviz.targets.rk3588.tables import Buffer, HostCall
 from npuviz.targets.rk3588.values.buffers import decoded, encoded, from_graph, to_graph
-from npuviz.targets.rk3588.values.engine import Edit, ValueEngine
+from npuviz.targets.rk3588.values.engine import ValueEngine
 from npuviz.targets.rk3588.values.memory import ValueFault
 from tests.targets.rk3588.hand_tasks import (
     FEATURES,
@@ -55,7 +57,7 @@ def contents(engine: ValueEngine) -> tuple[bytes, bytes]:
 
 
 def test_contents_depend_on_the_log_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("npuviz.targets.rk3588.values.engine._KEEP_SECONDS", -1.0)
+    monkeypatch.setattr(ValueEngine, "limits", ReplayLimits(keep_seconds=-1.0))
     log = log_of(*range(6))
     fresh = []
     for count in range(7):
@@ -265,6 +267,6 @@ def test_host_calls_that_cannot_run_are_faults(tmp_path_factory: pytest.TempPath
     hosts = [HostCall(0, 99, 0, "none", (), ()), HostCall(0, -1, 0, "nothing", (), (0,))]
     engine = engine_of([], buffers, graph, hosts)
     engine.advance_to(log_of(-1, -2))
-    assert [hazard.task for hazard in engine.hazards] == [-1, -2]
+    assert [hazard.entry for hazard in engine.hazards] == [-1, -2]
     assert "node 99 does not exist" in engine.hazards[0].text
     assert "nothing says what y is converted from" in engine.hazards[1].text

@@ -1,31 +1,10 @@
-"""Going back in time: whole states of memory kept now and then."""
+"""Whole states kept now and then, by place."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from npuviz.targets.rk3588.values.memory import Kept
-
-KEPT_BYTES = 512 << 20
-MAX_KEPT = 64
-
-Place = tuple[int, int]
-"""How far the contents are: log entries applied, edits applied."""
-
-
-def is_within(place: Place, limit: Place) -> bool:
-    """Whether a place is after `limit` neither in entries nor in edits."""
-    return place[0] <= limit[0] and place[1] <= limit[1]
-
-
-@dataclass(frozen=True, slots=True)
-class ValueHazard:
-    """What went wrong at a log entry: `position` is its index in the log, `task` -1 - i for host call i."""
-
-    position: int
-    task: int
-    kind: str
-    text: str
+from npuviz.sim.replay.contents import KeptState, Place, ValueHazard, is_within
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,27 +12,31 @@ class Snapshot:
     """A state at a place. hazards: those up to there."""
 
     place: Place
-    kept: Kept
+    state: KeptState
     hazards: tuple[ValueHazard, ...]
 
 
 class Snapshots:
     """States in rising order of places, bounded in number and by the bytes that only they hold."""
 
-    def __init__(self) -> None:
+    def __init__(self, count: int, num_bytes: int) -> None:
+        self._count = count
+        self._limit = num_bytes
         self._held: list[Snapshot] = []
 
     def take(self, snapshot: Snapshot) -> None:
         """Keep a state; of too many every other goes."""
-        if self._held and self._held[-1].place == snapshot.place:
+        held = self._held
+        if any(other.place == snapshot.place for other in held):
             return
-        self._held.append(snapshot)
-        while len(self._held) > 1 and (len(self._held) > MAX_KEPT or self._num_bytes() > KEPT_BYTES):
-            del self._held[:-1:2]
+        held.append(snapshot)
+        held.sort(key=lambda other: other.place)
+        while len(held) > 1 and (len(held) > self._count or self._num_bytes() > self._limit):
+            del held[:-1:2]
 
     def _num_bytes(self) -> int:
         unique: dict[int, np.ndarray] = {
-            id(array): array for held in self._held for array in held.kept.arrays.values()
+            id(array): array for held in self._held for array in held.state.arrays()
         }
         return sum(array.nbytes for array in unique.values())
 

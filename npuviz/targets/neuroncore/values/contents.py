@@ -1,0 +1,162 @@
+"""The chip's memories as a log moves them: entries applied, undone, and whole states kept."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from npuviz.sim.replay.contents import Edit, Report, Undo
+from npuviz.targets.neuroncore.values.chip import Chip, HbmArray
+from npuviz.targets.neuroncore.values.memory import ValueFault
+from npuviz.targets.neuroncore.values.plan import Plan
+from npuviz.targets.neuroncore.values.planner import NOTHING, Planner
+from npuviz.targets.neuroncore.values.spans import spans_of
+
+
+@dataclass(frozen=True, slots=True)
+class _KeptVariable:
+    """Bytes and flags of a variable, shared by the states between which it did not change."""
+
+    flat: np.ndarray
+    written: np.ndarray | None
+    objects: np.ndarray | None
+
+
+@dataclass(frozen=True, slots=True)
+class KeptChip:
+    """A whole state: arrays of the memories on chip, and the variables that were written."""
+
+    state: tuple[np.ndarray, ...]
+    variables: tuple[_KeptVariable | None, ...]
+
+    def arrays(self) -> Iterator[np.ndarray]:
+        """All arrays."""
+        yield from self.state
+        for kept in self.variables:
+            if kept is not None:
+                yield kept.flat
+
+
+class ChipContents:
+    """Memories of a chip, and who plans what log entries do to them.
+
+    An entry is an instruction's index, or -1 - index where the transfer that it triggered is complete.
+    """
+
+    def __init__(self, chip: Chip, planner: Planner, report: Report) -> None:
+        self.chip = chip
+        self.planner = planner
+        self._report = report
+        self._dirty: set[HbmArray] = set()
+        self._last: dict[HbmArray, _KeptVariable] = {}
+
+    def apply(self, entry: int, undoable: bool) -> Undo | None:
+        """Do what a log entry does."""
+        index = entry if entry >= 0 else -1 - entry
+        try:
+            plan = self.planner.plan(entry)
+        except ValueFault as fault:
+            self._report("fault", f"instruction {index} is not executed: {fault}")
+            return None
+        if plan is NOTHING:
+            return None
+        undo = self._undo_of(plan) if undoable else None
+        for mask in plan.reads:
+            if not mask.is_written():
+                self._report("unwritten", f"instruction {index} reads memory that nobody wrote")
+                break
+        plan.run()
+        self._note(plan)
+        return undo
+
+    def apply_edit(self, edit: Edit, undoable: bool) -> Undo | None:
+        """Write bytes by hand."""
+        spans = spans_of(self.chip, edit.memory, edit.address, len(edit.data))
+        for span in spans:
+            if isinstance(span.memory, HbmArray) and not span.memory.is_private:
+                self.chip.own(span.memory)
+                self.planner.forget()
+        plan = Plan(
+            NOTHING.run,
+            marks=tuple(mask for span in spans if (mask := span.mask()) is not None),
+            writes=tuple(span.view() for span in spans),
+            arrays=tuple(span.memory for span in spans if isinstance(span.memory, HbmArray)),
+        )
+        undo = self._undo_of(plan) if undoable else None
+        for span, view in zip(spans, plan.writes, strict=True):
+            view[:] = np.frombuffer(edit.data, np.uint8)[span.start : span.start + span.size]
+        self._note(plan)
+        return undo
+
+    def _note(self, plan: Plan) -> None:
+        """Remember what a plan has written."""
+        for mask in plan.marks:
+            mask.mark()
+        self._dirty.update(plan.arrays)
+
+    def _undo_of(self, plan: Plan) -> Undo:
+        """How to return from a plan that is about to run."""
+        chip = self.chip
+        views = tuple((view, view.copy()) for view in plan.writes)
+        flags = tuple((mask, mask.copy()) for mask in plan.marks)
+        objects = tuple((array, array.objects) for array in plan.arrays if array.dtype.kind == "O")
+        core, loads = plan.accumulates, plan.loads_table
+        accumulators = chip.accumulators[core].copy() if core >= 0 else None
+        table_set = int(chip.table_sets[loads]) if loads >= 0 else -1
+
+        def back() -> None:
+            for view, saved in reversed(views):
+                view[...] = saved
+            for mask, saved in reversed(flags):
+                mask.restore(saved)
+            for array, saved in objects:
+                array.objects = saved
+            if accumulators is not None:
+                chip.accumulators[core][:] = accumulators
+            if loads >= 0:
+                chip.table_sets[loads] = table_set
+
+        return Undo(back, sum(saved.nbytes for _, saved in (*views, *flags)))
+
+    # Whole states -------------------------------------------------------------------------------
+
+    def keep(self) -> KeptChip:
+        """The present state; variables that did not change since the last are shared with it."""
+        for array in self._dirty:
+            flags = array.written
+            self._last[array] = _KeptVariable(
+                array.flat.copy(), None if flags is None else flags.copy(), array.objects
+            )
+        self._dirty.clear()
+        variables = tuple(self._last.get(array) for array in self.chip.variables)
+        return KeptChip(tuple(array.copy() for array in self._state_arrays()), variables)
+
+    def restore(self, kept: KeptChip | None) -> None:
+        """Return to a state; None: the beginning."""
+        for number, array in enumerate(self.chip.variables):
+            wanted = kept.variables[number] if kept is not None else None
+            if array not in self._dirty and self._last.get(array) is wanted:
+                continue
+            if wanted is None:
+                array.reset()
+                self._last.pop(array, None)
+                continue
+            array.flat[:] = wanted.flat
+            if array.written is not None and wanted.written is not None:
+                array.written[:] = wanted.written
+            array.objects = wanted.objects
+            self._last[array] = wanted
+        self._dirty.clear()
+        for number, array in enumerate(self._state_arrays()):
+            array[...] = 0 if kept is None else kept.state[number]
+        if kept is None:
+            self.chip.table_sets[...] = -1
+
+    def _state_arrays(self) -> list[np.ndarray]:
+        chip = self.chip
+        found: list[np.ndarray] = [chip.table_sets]
+        for core in range(len(chip.sbuf)):
+            for sram in (chip.sbuf[core], chip.psum[core]):
+                found += [sram.flat, sram.written]
+            found.append(chip.accumulators[core])
+        return found
