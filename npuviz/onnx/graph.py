@@ -12,7 +12,7 @@ from npuviz.onnx.draft import Draft
 from npuviz.onnx.serialization import complete_model
 from npuviz.onnx.shape_inference import TypeAndShape
 from npuviz.program.dtypes import dtype_name
-from npuviz.program.graph import Graph, Node
+from npuviz.program.graph import NEWEST_OPSET, Graph, Node
 from npuviz.program.tensor import Tensor, TensorKind
 
 
@@ -55,6 +55,7 @@ class _Builder:
         self._draft = draft
         self._shapes = shapes
         self._outputs = outputs
+        self._opsets = {_domain(each.domain): each.version for each in draft.proto.opset_import}
         self.tensors: list[Tensor] = []
         self.ids: dict[str, int] = {}
 
@@ -98,8 +99,14 @@ class _Builder:
             self.add_tensor(item, "output" if item in self._outputs else "activation", index) if item else -1
             for item in stored
         )
-        domain = "" if node.domain == "ai.onnx" else node.domain
-        return Node(index, name, node.op_type, domain, tuple(inputs), outputs, attributes)
+        domain = _domain(node.domain)
+        opset = self._opsets.get(domain, NEWEST_OPSET)
+        return Node(index, name, node.op_type, domain, tuple(inputs), outputs, attributes, opset)
+
+
+def _domain(name: str) -> str:
+    """The standard domain has two names."""
+    return "" if name == "ai.onnx" else name
 
 
 def _captured(node: onnx.NodeProto) -> set[str]:

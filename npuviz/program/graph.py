@@ -8,6 +8,9 @@ import numpy as np
 
 from npuviz.program.tensor import Tensor
 
+NEWEST_OPSET = 1 << 30
+"""As the version of an operator set: the newest that is known."""
+
 
 @dataclass(frozen=True, slots=True)
 class Node:
@@ -19,6 +22,7 @@ class Node:
     outputs     tensor ids, -1 where an optional output before the last is absent
     attributes  plain values: int, float, str, bytes, lists of them, or numpy arrays; a subgraph is
                 the bytes of its GraphProto
+    opset       version of the operator set that says what the node means
     """
 
     id: int
@@ -28,6 +32,7 @@ class Node:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     attributes: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    opset: int = field(default=NEWEST_OPSET, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

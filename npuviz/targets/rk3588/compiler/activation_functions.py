@@ -3,13 +3,11 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from npuviz.onnx.semantics.attributes import Attributes
 from npuviz.targets.rk3588.compiler.lookup_table import Function
-
-Attributes = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,9 +20,9 @@ class ActivationFunction:
 
 
 def activation_function(op_type: str, attributes: Attributes) -> ActivationFunction | None:
-    """The function of an ONNX operator with its attributes, None if it is no activation for a table.
+    """A function with its attributes, None if it is no activation for a table.
 
-    "Silu" stands for x * Sigmoid(x), which ONNX has as two operators.
+    op_type  of a node, or "Silu" for x * Sigmoid(x), which ONNX has as two operators
     """
     maker = _MAKERS.get(op_type)
     if maker is None:
@@ -38,7 +36,7 @@ def _sigmoid(x: np.ndarray) -> np.ndarray:
 
 
 def _gelu(attributes: Attributes) -> Function:
-    if attributes.get("approximate", "none") in ("tanh", b"tanh"):
+    if attributes.text("approximate") == "tanh":
         factor = math.sqrt(2 / math.pi)
         return lambda x: 0.5 * x * (1 + np.tanh(factor * (x + 0.044715 * x**3)))
     return lambda x: 0.5 * x * (1 + _erf(x / math.sqrt(2)))
@@ -49,28 +47,27 @@ def _erf(x: np.ndarray) -> np.ndarray:
 
 
 def _elu(attributes: Attributes) -> Function:
-    alpha = float(attributes.get("alpha", 1.0))
+    alpha = attributes.real("alpha")
     return lambda x: np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0)))
 
 
 def _selu(attributes: Attributes) -> Function:
-    alpha = float(attributes.get("alpha", 1.6732632423543772))
-    gamma = float(attributes.get("gamma", 1.0507009873554805))
+    alpha, gamma = attributes.real("alpha"), attributes.real("gamma")
     return lambda x: gamma * np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0)))
 
 
 def _celu(attributes: Attributes) -> Function:
-    alpha = float(attributes.get("alpha", 1.0))
+    alpha = attributes.real("alpha")
     return lambda x: np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0) / alpha))
 
 
 def _leaky(attributes: Attributes) -> Function:
-    alpha = float(attributes.get("alpha", 0.01))
+    alpha = attributes.real("alpha")
     return lambda x: np.where(x > 0, x, alpha * x)
 
 
 def _hard_sigmoid(attributes: Attributes) -> Function:
-    alpha, beta = float(attributes.get("alpha", 0.2)), float(attributes.get("beta", 0.5))
+    alpha, beta = attributes.real("alpha"), attributes.real("beta")
     return lambda x: np.clip(alpha * x + beta, 0, 1)
 
 

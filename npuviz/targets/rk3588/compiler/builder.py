@@ -28,10 +28,6 @@ _INTERRUPTS = {0x60: 0xC00}
 _DPU_INTERRUPT = 0x300
 
 
-class CannotLower(Exception):
-    """The NPU cannot run this operator; the text says why."""
-
-
 @dataclass(frozen=True, slots=True)
 class _Draft:
     """A task before it has an index."""

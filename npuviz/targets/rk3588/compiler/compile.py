@@ -4,9 +4,10 @@ from collections.abc import Callable, Mapping
 
 from npuviz.base.errors import DoesNotFit, FormatError
 from npuviz.base.progress import Progress
+from npuviz.onnx.errors import CannotLower
 from npuviz.program.graph import Graph
 from npuviz.program.program import Note
-from npuviz.targets.rk3588.compiler.builder import Builder, CannotLower
+from npuviz.targets.rk3588.compiler.builder import Builder
 from npuviz.targets.rk3588.compiler.compiled import Compiled
 from npuviz.targets.rk3588.compiler.layers import Layer, Planner
 from npuviz.targets.rk3588.compiler.operators import affine, conv, copies, pooling

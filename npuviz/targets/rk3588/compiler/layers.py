@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from npuviz.onnx.semantics.attributes import attributes_of
 from npuviz.program.graph import Graph, Node
 from npuviz.targets.rk3588.compiler.activation_functions import activation_function
 from npuviz.targets.rk3588.compiler.quantisation import Quantisation, QuantisedGraph, quantisation_of
@@ -109,7 +110,7 @@ class Planner:
         """Whether the NPU has the operator as an activation."""
         if node.op_type in LIMITS:
             return upper_limit(self.graph.constants, node) is not None
-        return activation_function(node.op_type, node.attributes) is not None
+        return activation_function(node.op_type, attributes_of(node)) is not None
 
     def is_constant(self, tensor: int) -> bool:
         """Whether a tensor is known before the program runs; a missing one is."""
@@ -251,8 +252,8 @@ class Planner:
 
 
 def _is_hard_swish(node: Node) -> bool:
-    alpha, beta = (float(node.attributes.get(name, value)) for name, value in (("alpha", 0.2), ("beta", 0.5)))
-    return math.isclose(alpha, 1 / 6, rel_tol=1e-4) and beta == 0.5
+    attributes = attributes_of(node)
+    return math.isclose(attributes.real("alpha"), 1 / 6, rel_tol=1e-4) and attributes.real("beta") == 0.5
 
 
 def _may_follow(head: str, function: str, may_look_up: bool) -> bool:

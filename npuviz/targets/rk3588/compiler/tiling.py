@@ -5,8 +5,9 @@ from dataclasses import dataclass, replace
 
 from npuviz.formats.rk3588.conv_task import ConvTask
 from npuviz.formats.rk3588.tensor_layout import packing
+from npuviz.onnx.errors import CannotLower
+from npuviz.onnx.semantics.windows import WindowAxis
 from npuviz.program.dtypes import numpy_dtype
-from npuviz.targets.rk3588.compiler.builder import CannotLower
 from npuviz.targets.rk3588.spec import RknnSpec
 from npuviz.targets.rk3588.task.work import ATOM_BYTES
 
@@ -29,22 +30,26 @@ class Tile:
 
 @dataclass(frozen=True)
 class Shape:
-    """A convolution over cubes: strides and paddings as ONNX has them; groups == channels: depthwise."""
+    """A convolution or pool over cubes; is_depthwise: a kernel for each channel."""
 
-    height: int
-    width: int
-    kernel: tuple[int, int]
-    strides: tuple[int, int]
-    dilations: tuple[int, int]
-    pads: tuple[int, int, int, int]
-    out_height: int
-    out_width: int
+    rows: WindowAxis
+    columns: WindowAxis
     is_depthwise: bool = False
 
     @property
-    def reach(self) -> int:
-        """Input rows under one output row."""
-        return (self.kernel[0] - 1) * self.dilations[0] + 1
+    def kernel(self) -> tuple[int, int]:
+        """Height and width of a window."""
+        return self.rows.kernel, self.columns.kernel
+
+    @property
+    def strides(self) -> tuple[int, int]:
+        """Between windows: rows, columns."""
+        return self.rows.stride, self.columns.stride
+
+    @property
+    def pads(self) -> tuple[int, int, int, int]:
+        """Top, left, bottom, right."""
+        return self.rows.before, self.columns.before, self.rows.after, self.columns.after
 
 
 def tiles(spec: RknnSpec, base: ConvTask, shape: Shape) -> list[Tile]:
@@ -89,10 +94,10 @@ def _weight_bytes(task: ConvTask) -> int:
 
 
 def _by_rows(spec: RknnSpec, base: ConvTask, shape: Shape) -> list[Tile]:
-    cores = min(spec.cores, shape.out_height)
+    cores = min(spec.cores, shape.rows.out)
     found: list[Tile] = []
     for core in range(cores):
-        low, high = (shape.out_height * n // cores for n in (core, core + 1))
+        low, high = (shape.rows.out * n // cores for n in (core, core + 1))
         for task in _row_tiles(spec, base, shape, low, high):
             found.append(Tile(core, replace(task, co_work=ROW_SPLIT[cores])))
     return found
@@ -110,9 +115,9 @@ def _by_kernels(spec: RknnSpec, base: ConvTask, shape: Shape) -> list[Tile]:
                 base,
                 kernels=min(end - low, MAX_KERNELS),
                 weight_address=base.weight_address + low * base.kernel_bytes,
-                output_address=base.output_address + low * shape.out_height * shape.out_width * item,
+                output_address=base.output_address + low * shape.rows.out * shape.columns.out * item,
             )
-            for task in _row_tiles(spec, part, shape, 0, shape.out_height):
+            for task in _row_tiles(spec, part, shape, 0, shape.rows.out):
                 found.append(Tile(core, replace(task, co_work=KERNEL_SPLIT[cores]), low))
     return found
 
@@ -130,12 +135,12 @@ def _row_tiles(spec: RknnSpec, base: ConvTask, shape: Shape, low: int, high: int
     ways: list[list[ConvTask]] = []
     for needed in sorted({least, -(-weights // size)}):
         room = (banks - needed) * size // row_bytes
-        if needed < banks and room >= min(shape.reach, shape.height):
+        if needed < banks and room >= min(shape.rows.reach(1), shape.rows.size):
             ways.append(list(_cut(spec, base, shape, (low, high), min(room, MAX_ROWS))))
     if not ways:
         raise CannotLower(
-            f"CBUF: {least} banks for one group of kernels and {shape.reach} rows of {row_bytes} bytes do "
-            f"not fit {banks} banks of {size} bytes"
+            f"CBUF: {least} banks for one group of kernels and {shape.rows.reach(1)} rows of {row_bytes} "
+            f"bytes do not fit {banks} banks of {size} bytes"
         )
     return min(ways, key=lambda tasks: cost(spec, [Tile(0, task) for task in tasks]))
 
@@ -146,13 +151,13 @@ def _cut(
     """Tasks of at most `room` input rows; later ones keep the weights where all of them fit."""
     size, banks, (low, high) = spec.cbuf_bank_bytes, spec.cbuf_banks, span
     row_bytes = base.width * base.channels * numpy_dtype(base.in_dtype).itemsize
-    rows = max(1, (room - shape.reach) // shape.strides[0] + 1)
+    rows = max(1, (room - shape.rows.reach(1)) // shape.rows.stride + 1)
     count = -(-(high - low) // rows)
     parts: list[tuple[int, int, int, int]] = []
     for number in range(count):
         first, last = (low + (high - low) * n // count for n in (number, number + 1))
-        top = first * shape.strides[0] - shape.pads[0]
-        bottom = min(shape.height, (last - 1) * shape.strides[0] - shape.pads[0] + shape.reach)
+        top = first * shape.rows.stride - shape.rows.before
+        bottom = min(shape.rows.size, top + shape.rows.reach(last - first))
         parts.append((first, last, top, max(1, bottom - max(0, top))))
     # The same banks for all tasks: weights that stay must stay where they are.
     data = max(1, -(-max(height for *_, height in parts) * row_bytes // size))
@@ -169,5 +174,5 @@ def _cut(
             weight_reuse=stays and number > 0,
             feature_grains=min(height + 1, 1023),
             feature_address=base.feature_address + begin * base.width * ATOM_BYTES,
-            output_address=base.output_address + first * shape.out_width * ATOM_BYTES,
+            output_address=base.output_address + first * shape.columns.out * ATOM_BYTES,
         )

@@ -6,10 +6,11 @@ from pathlib import Path
 
 from npuviz.base.names import printable
 from npuviz.base.progress import NoProgress, Progress
+from npuviz.onnx.errors import CannotLower
 from npuviz.program.graph import Graph, Node
 from npuviz.targets.systolic.compiler.builder import ProgramBuilder
 from npuviz.targets.systolic.compiler.compiled import Compiled
-from npuviz.targets.systolic.compiler.lowering import Lowering, NotLowered
+from npuviz.targets.systolic.compiler.lowering import Lowering
 from npuviz.targets.systolic.compiler.operators.families import LOWERINGS
 from npuviz.targets.systolic.compiler.operators.host import lower_on_host
 from npuviz.targets.systolic.compiler.placement import place_tensors
@@ -98,7 +99,7 @@ def _lower(lowering: Lowering, node: Node) -> str:
         return "Host"
     try:
         lower(lowering, node)
-    except NotLowered as reason:
+    except CannotLower as reason:
         lower_on_host(lowering, node, str(reason))
         return "Host"
     return "Core"

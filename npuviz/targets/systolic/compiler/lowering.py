@@ -6,6 +6,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from npuviz.onnx.errors import CannotLower
 from npuviz.program.graph import Graph, Node
 from npuviz.program.program import Note
 from npuviz.program.tensor import Tensor
@@ -16,10 +17,6 @@ from npuviz.targets.systolic.values.plan import Apply, LayerPlan, Product, Value
 from npuviz.targets.systolic.values.storage import FLOATS, Storage
 
 Item = TypeVar("Item", bound=Hashable)
-
-
-class NotLowered(Exception):
-    """The cores cannot run this node; the text says why. It then runs on the host processor."""
 
 
 class _Pool:
@@ -41,7 +38,7 @@ class Lowering:
     """One compilation: operator lowerings read the graph here and write layers through `builder`.
 
     has_values  False: nobody will ask for contents, so no plan for them is made
-    A lowering raises NotLowered before it opens a layer, or opens exactly the layers it needs.
+    A lowering raises CannotLower before it opens a layer, or opens exactly the layers it needs.
     """
 
     def __init__(
@@ -72,12 +69,6 @@ class Lowering:
         """A tensor of the graph."""
         return self.graph.tensors[index]
 
-    @property
-    def opset(self) -> int:
-        """Version of the standard operator set; a graph that states none has the newest rules."""
-        opsets = self.graph.opsets
-        return opsets.get("", opsets.get("ai.onnx", 1 << 30))
-
     def storage(self, index: int) -> Storage:
         """How a tensor is stored."""
         return self.storages[index]
@@ -91,13 +82,13 @@ class Lowering:
         return node.inputs[position] if position < len(node.inputs) else -1
 
     def require_floats(self, node: Node, tensors: Sequence[int]) -> None:
-        """Raise NotLowered unless all tensors hold floating-point numbers and are not empty."""
+        """Raise CannotLower unless all tensors hold floating-point numbers and are not empty."""
         for index in tensors:
             tensor = self.tensor(index)
             if tensor.dtype not in FLOATS:
-                raise NotLowered(f"{tensor.dtype} arithmetic is not what the vector unit does")
+                raise CannotLower(f"{tensor.dtype} arithmetic is not what the vector unit does")
             if tensor.num_elements == 0:
-                raise NotLowered(f"tensor {tensor.name} is empty")
+                raise CannotLower(f"tensor {tensor.name} is empty")
 
     def choose(
         self, node: Node, key: ProblemKey, ranked: Sequence[tuple[int, ...]], fits: Callable[[Choice], bool]
@@ -185,19 +176,7 @@ class Half:
         word = self._words.get(key)
         if word is None:
             if self.used + size > self.capacity:
-                raise NotLowered(f"a tile needs more than the {self.capacity} bytes of a half")
+                raise CannotLower(f"a tile needs more than the {self.capacity} bytes of a half")
             word = self._words[key] = self.add(key, self.used, size)
             self.used += round_up(size, self.alignment)
         return word
-
-
-def attribute_ints(node: Node, name: str, default: Sequence[int]) -> list[int]:
-    """An attribute that is a list of integers."""
-    value = node.attributes.get(name)
-    return [int(item) for item in (default if value is None else value)]
-
-
-def attribute_text(node: Node, name: str, default: str) -> str:
-    """An attribute that is a text."""
-    value = node.attributes.get(name, default)
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)

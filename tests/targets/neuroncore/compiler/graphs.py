@@ -45,6 +45,7 @@ def make_graph(
             tuple(number[name] for name in reads),
             tuple(number[name] for name in writes),
             attributes,
+            opset,
         )
         for at, (op, reads, writes, attributes) in enumerate(nodes)
     )

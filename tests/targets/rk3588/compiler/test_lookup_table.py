@@ -9,6 +9,7 @@ from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
 from npuviz.formats.rk3588.registers import Word
+from npuviz.onnx.semantics.attributes import Attributes
 from npuviz.targets.rk3588.compiler.activation_functions import activation_function
 from npuviz.targets.rk3588.compiler.dpu import Stages
 from npuviz.targets.rk3588.compiler.lookup_table import (
@@ -59,7 +60,7 @@ def through(table: ActivationTable, values: np.ndarray, *, half: bool, scale: in
 @pytest.mark.parametrize("name", [*NAMES, "Silu"])
 def test_every_int8_input_is_within_one_step(name: str, target: Quantisation) -> None:
     source = Quantisation(0.047, 9)
-    found = activation_function(name, {})
+    found = activation_function(name, Attributes(name, {}))
     assert found is not None
     table = stand_alone_table(found.function, source, target)
     inputs = np.arange(-128, 128, dtype=np.int8)
@@ -73,7 +74,7 @@ def test_every_int8_input_is_within_one_step(name: str, target: Quantisation) ->
 
 @pytest.mark.parametrize("name", [*NAMES, "Silu"])
 def test_fp16_is_close_inside_and_outside_of_the_tables(name: str) -> None:
-    found = activation_function(name, {})
+    found = activation_function(name, Attributes(name, {}))
     assert found is not None
     table = half_table(found.function, found.low, found.high)
     inputs = np.linspace(-24, 24, 3001).astype(np.float16)
@@ -94,7 +95,7 @@ def test_fp16_domains_need_not_be_symmetric(low: int, high: int) -> None:
 @pytest.mark.parametrize("name", ["Sigmoid", "Silu", "HardSwish"])
 def test_behind_a_convolution_the_table_takes_an_accumulator(name: str) -> None:
     target = Quantisation(0.05, -100)
-    found = activation_function(name, {})
+    found = activation_function(name, Attributes(name, {}))
     assert found is not None
     table = fused_table(found.function, -8, 8, target)
     scale = 37
@@ -107,17 +108,17 @@ def test_behind_a_convolution_the_table_takes_an_accumulator(name: str) -> None:
 
 
 def test_attributes_and_operators_that_are_no_activations() -> None:
-    leaky = activation_function("LeakyRelu", {"alpha": 0.25})
+    leaky = activation_function("LeakyRelu", Attributes("LeakyRelu", {"alpha": 0.25}))
     assert leaky is not None
     assert leaky.function(np.array([-4.0, 4.0])).tolist() == [-1.0, 4.0]
-    tanh = activation_function("Gelu", {"approximate": "tanh"})
-    exact = activation_function("Gelu", {})
+    tanh = activation_function("Gelu", Attributes("Gelu", {"approximate": "tanh"}))
+    exact = activation_function("Gelu", Attributes("Gelu", {}))
     assert tanh is not None
     assert exact is not None
     one = np.array([1.0])
     assert math.isclose(float(exact.function(one)[0]), 0.8413447460685429, rel_tol=1e-12)
     assert 1e-5 < abs(float(tanh.function(one)[0] - exact.function(one)[0])) < 1e-3
-    assert activation_function("Softmax", {}) is None
+    assert activation_function("Softmax", Attributes("Softmax", {})) is None
 
 
 def test_domains_that_cover_nothing() -> None:

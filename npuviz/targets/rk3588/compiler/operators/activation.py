@@ -5,8 +5,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from npuviz.onnx.errors import CannotLower
+from npuviz.onnx.semantics.attributes import attributes_of
 from npuviz.targets.rk3588.compiler.activation_functions import activation_function
-from npuviz.targets.rk3588.compiler.builder import Builder, CannotLower
+from npuviz.targets.rk3588.compiler.builder import Builder
 from npuviz.targets.rk3588.compiler.dpu import Stages, requantisation
 from npuviz.targets.rk3588.compiler.layers import Activation, Layer, Planner, upper_limit
 from npuviz.targets.rk3588.compiler.lookup_table import (
@@ -27,7 +29,7 @@ def lower_activation(b: Builder, layer: Layer, planner: Planner) -> None:
         if taken is None or out is None:
             table = table_of_halves(layer.activation)
         else:
-            found = activation_function(layer.activation.function, layer.activation.node.attributes)
+            found = activation_function(layer.activation.function, attributes_of(layer.activation.node))
             if found is None:
                 raise CannotLower("no table is known for it")
             table = stand_alone_table(found.function, taken, out)
@@ -45,7 +47,7 @@ def lower_activation(b: Builder, layer: Layer, planner: Planner) -> None:
 
 def table_of_halves(activation: Activation) -> ActivationTable:
     """The table of an activation in the fp16 pipeline."""
-    found = activation_function(activation.function, activation.node.attributes)
+    found = activation_function(activation.function, attributes_of(activation.node))
     if found is None:
         raise CannotLower("no table is known for it")
     return half_table(found.function, found.low, found.high)

@@ -7,8 +7,10 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from npuviz.onnx.errors import CannotLower
+from npuviz.onnx.semantics.attributes import attributes_of
 from npuviz.program.graph import Node
-from npuviz.targets.rk3588.compiler.builder import Builder, CannotLower, cube_shape, filled_up
+from npuviz.targets.rk3588.compiler.builder import Builder, cube_shape, filled_up
 from npuviz.targets.rk3588.compiler.dpu import SCALE_BITS, Stages, requantisation
 from npuviz.targets.rk3588.compiler.layers import Layer, Planner
 from npuviz.targets.rk3588.compiler.operators import elementwise
@@ -35,10 +37,10 @@ def lower_pair(b: Builder, layer: Layer, planner: Planner) -> None:
 def lower_normalisation(b: Builder, layer: Layer, planner: Planner) -> None:
     """BatchNormalization with known statistics."""
     node = layer.head
-    if node.attributes.get("training_mode", 0) or not all(planner.is_constant(t) for t in node.inputs[1:5]):
+    if node.attributes.get("training_mode") or not all(planner.is_constant(t) for t in node.inputs[1:5]):
         raise CannotLower("statistics that are not constant")
     scale, bias, mean, variance = (_real(b, planner, tensor).reshape(-1) for tensor in node.inputs[1:5])
-    factor = scale / np.sqrt(variance + float(node.attributes.get("epsilon", 1e-5)))
+    factor = scale / np.sqrt(variance + attributes_of(node).real("epsilon"))
     _emit(b, layer, factor, bias - mean * factor)
 
 

@@ -6,21 +6,24 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from npuviz.formats.rk3588.conv_task import ConvTask
-from npuviz.formats.rk3588.tensor_layout import aligned, pack_depthwise, packing
-from npuviz.program.graph import Node
+from npuviz.formats.rk3588.conv_words import conv_task_words
+from npuviz.formats.rk3588.registers import Word, registers
+from npuviz.formats.rk3588.tensor_layout import DEPTHWISE_GROUP, aligned, pack_depthwise, packing
+from npuviz.onnx.errors import CannotLower
+from npuviz.onnx.semantics.attributes import attributes_of
+from npuviz.onnx.semantics.windows import WindowAxis, padded_axes, window_axes
 from npuviz.targets.rk3588.compiler.builder import (
     Builder,
-    CannotLower,
     cube_shape,
     filled_up,
     image_bytes,
 )
-from npuviz.targets.rk3588.compiler.dpu import SCALE_BITS, Stages, requantisation
+from npuviz.targets.rk3588.compiler.dpu import SCALE_BITS, Stages, requantisation, with_zeros
 from npuviz.targets.rk3588.compiler.layers import Layer, Planner
 from npuviz.targets.rk3588.compiler.operators.activation import held_limit, limit_of, table_of_halves
-from npuviz.targets.rk3588.compiler.operators.conv_words import conv_words, out_channels
 from npuviz.targets.rk3588.compiler.operators.elementwise import cube_of, layer_dtype, with_table
 from npuviz.targets.rk3588.compiler.tiling import Shape, tiles
+from npuviz.targets.rk3588.task.work import FP16, INT8
 
 CONV_ENABLES = 0x0D
 CONV_RDMA_ENABLES = 0x1D
@@ -49,12 +52,14 @@ def lower_conv(b: Builder, layer: Layer, planner: Planner) -> None:
     weights, scales = _weights(b, planner, node.inputs[1])
     if len(shape_in) == 3:
         weights = weights[:, :, None, :]
-    groups = int(node.attributes.get("group", 1))
+    groups = attributes_of(node).integer("group")
     channels = shape_in[1]
     is_depthwise = groups > 1 and groups == channels == weights.shape[0]
     if groups > 1 and not is_depthwise:
         weights = _block_diagonal(weights, groups)
-    shape = _conv_shape(b, layer, node, weights, is_depthwise)
+    out = b.graph.tensors[node.outputs[0]].shape
+    rows, columns = padded_axes(window_axes(node, shape_in, out, weights.shape[6 - len(shape_in) :]), 2)
+    shape = Shape(rows, columns, is_depthwise)
     bias_id = node.inputs[2] if len(node.inputs) > 2 else -1
     bias = _bias(b, planner, bias_id, weights.shape[0])
     emit_convolution(b, layer, shape, _operands(layer, weights, scales, bias))
@@ -70,14 +75,19 @@ def lower_product(b: Builder, layer: Layer, planner: Planner) -> None:
     weights, scales = _weights(b, planner, node.inputs[1])
     if weights.ndim != 2:
         raise CannotLower("a product with a batch of matrices")
-    if node.attributes.get("transA", 0):
-        raise CannotLower("transA")
-    if not (node.op_type == "Gemm" and node.attributes.get("transB", 0)):
+    alpha = beta = 1.0
+    is_turned = False
+    if node.op_type == "Gemm":
+        attributes = attributes_of(node)
+        if attributes.flag("transA"):
+            raise CannotLower("transA")
+        is_turned = attributes.flag("transB")
+        alpha, beta = attributes.real("alpha"), attributes.real("beta")
+    if not is_turned:
         weights = weights.T
-    alpha, beta = float(node.attributes.get("alpha", 1.0)), float(node.attributes.get("beta", 1.0))
     bias_id = node.inputs[2] if len(node.inputs) > 2 else -1
     bias = _bias(b, planner, bias_id, weights.shape[0])
-    shape = Shape(rows, 1, (1, 1), (1, 1), (1, 1), (0, 0, 0, 0), rows, 1)
+    shape = Shape(WindowAxis(rows, rows), WindowAxis(1, 1))
     dense = np.ascontiguousarray(weights)[:, :, None, None]
     operands = _operands(layer, dense, scales * alpha, bias * beta)
     emit_convolution(b, layer, shape, operands)
@@ -148,35 +158,6 @@ def _operands(layer: Layer, weights: np.ndarray, scales: np.ndarray, bias: np.nd
     )  # fmt: skip
 
 
-def _conv_shape(b: Builder, layer: Layer, node: Node, weights: np.ndarray, is_depthwise: bool) -> Shape:
-    _, _, height, width = cube_shape(b.graph.tensors[layer.inputs[0].tensor].shape)
-    _, _, out_height, out_width = cube_shape(b.graph.tensors[node.outputs[0]].shape)
-    is_flat = len(b.graph.tensors[layer.inputs[0].tensor].shape) == 3
-
-    def pair(name: str) -> tuple[int, int]:
-        values = [int(v) for v in node.attributes.get(name, [1] * (1 if is_flat else 2))]
-        return (1, values[0]) if is_flat else (values[0], values[1])
-
-    strides, dilations = pair("strides"), pair("dilations")
-    kernel = (int(weights.shape[2]), int(weights.shape[3]))
-    given = [int(v) for v in node.attributes.get("pads", [])]
-    auto = node.attributes.get("auto_pad", "NOTSET")
-    if auto in ("SAME_UPPER", "SAME_LOWER"):
-        total = [
-            max(0, (o - 1) * s + (k - 1) * d + 1 - i)
-            for o, s, k, d, i in zip(
-                (out_height, out_width), strides, kernel, dilations, (height, width), strict=True
-            )
-        ]
-        first = [t // 2 if auto == "SAME_UPPER" else t - t // 2 for t in total]
-        pads = (first[0], first[1], total[0] - first[0], total[1] - first[1])
-    elif not given:
-        pads = (0, 0, 0, 0)
-    else:
-        pads = (0, given[0], 0, given[1]) if is_flat else (given[0], given[1], given[2], given[3])
-    return Shape(height, width, kernel, strides, dilations, pads, out_height, out_width, is_depthwise)
-
-
 # --- tasks ---------------------------------------------------------------------------------------------
 
 
@@ -209,29 +190,30 @@ def emit_convolution(b: Builder, layer: Layer, shape: Shape, operands: Operands)
     table = None
     if layer.activation is not None and limit_of(b.graph.constants, layer.activation) is None:
         table = table_of_halves(layer.activation)
+    rows, columns = shape.rows, shape.columns
     images = cube_shape(source.shape)[0]
     filling = operands.pad_value if any(shape.pads) else 0
     for image in range(images):
         base = ConvTask(
-            in_dtype=dtype, out_dtype=dtype, width=shape.width, height=shape.height, channels=channels,
-            kernels=operands.weights.shape[0], kernel_height=shape.kernel[0], kernel_width=shape.kernel[1],
-            out_width=shape.out_width, out_height=shape.out_height, stride_y=shape.strides[0],
-            stride_x=shape.strides[1], dilation_y=shape.dilations[0] - 1, dilation_x=shape.dilations[1] - 1,
-            pad_top=shape.pads[0], pad_left=shape.pads[1], pad_value=filling & 0xFFFFFFFF,
-            depthwise=shape.is_depthwise, layer_height=shape.height,
-            surface_stride=shape.out_height * shape.out_width,
+            in_dtype=dtype, out_dtype=dtype, width=columns.size, height=rows.size, channels=channels,
+            kernels=operands.weights.shape[0], kernel_height=rows.kernel, kernel_width=columns.kernel,
+            out_width=columns.out, out_height=rows.out, stride_y=rows.stride, stride_x=columns.stride,
+            dilation_y=rows.dilation - 1, dilation_x=columns.dilation - 1,
+            pad_top=rows.before, pad_left=columns.before, pad_value=filling & 0xFFFFFFFF,
+            depthwise=shape.is_depthwise, layer_height=rows.size,
+            surface_stride=rows.out * columns.out,
             real_channels=operands.weights.shape[0 if shape.is_depthwise else 1],
             quantised=dtype == "float16",
             feature_address=source.address + image * image_bytes(source.shape, dtype),
             weight_address=weights.address,
             output_address=target.address + image * image_bytes(target.shape, dtype),
         )  # fmt: skip
-        if image and out_channels(base) > aligned(base.kernels, packing(dtype).channels):
+        if image and _out_channels(base) > aligned(base.kernels, packing(dtype).channels):
             # What fills up the channels of one image lies where the next one begins.
             b.begin_layer()
         for tile in tiles(b.spec, base, shape):
             part = _from_kernel(stages, tile.kernel)
-            words = conv_words(tile.task, part)
+            words = _words(tile.task, part)
             if table is not None:
                 words = with_table(words, table, b.needs_table(tile.core, table), to_half=True)
             b.task(layer.head.id, tile.core, words, _enables(part))
@@ -271,3 +253,42 @@ def _from_kernel(stages: Stages, low: int) -> Stages:
         bias_address=None if bias is None else bias + 4 * low,
         scale_address=None if scales is None else scales + 2 * low,
     )
+
+
+def _words(task: ConvTask, stages: Stages) -> list[Word]:
+    """The words of a convolution task with its stages; readers' words come last."""
+    stream = conv_task_words(task)
+    words = list(stream.words)
+    places = {(word.target, word.offset): index for index, word in enumerate(words)}
+    extra: list[Word] = []
+    changed = stages.words(to_half=task.out_dtype == "float16")
+    if task.depthwise:
+        # The weights of the last group are filled up, the features are not.
+        size = task.kernel_bytes // task.channels * _out_channels(task)
+        changed.append(registers().encode("CNA", "WEIGHT_SIZE0", weight_bytes=size))
+        changed.append(registers().encode("CNA", "WEIGHT_SIZE1", kernel_bytes=size))
+    if stages.reads_memory:
+        changed += stages.reader_words()
+        sizes = {
+            "DATA_CUBE_WIDTH": {"width": task.out_width - 1},
+            "DATA_CUBE_HEIGHT": {"height": task.out_height - 1},
+            "DATA_CUBE_CHANNEL": {"channels": _out_channels(task) - 1},
+        }
+        changed += [registers().encode("DPU_RDMA", name, **fields) for name, fields in sizes.items()]
+        precision = FP16 if task.out_dtype == "float16" else INT8
+        mode = {"in_precision": precision, "proc_precision": precision, "burst": 15, "main_disable": 1}
+        changed.append(registers().encode("DPU_RDMA", "FEATURE_MODE_CFG", mode=3 * task.depthwise, **mode))
+    for word in changed:
+        place = places.get((word.target, word.offset))
+        if place is None:
+            extra.append(word)
+        else:
+            words[place] = word
+    return with_zeros(words + extra, "DPU_RDMA") if stages.reads_memory else words + extra
+
+
+def _out_channels(task: ConvTask) -> int:
+    """Channels of the DPU's cube, as conv_task_words fills them up."""
+    if task.depthwise:
+        return aligned(task.channels, DEPTHWISE_GROUP)
+    return aligned(task.kernels, packing(task.in_dtype).kernels)

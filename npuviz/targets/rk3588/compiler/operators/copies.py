@@ -4,8 +4,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from npuviz.formats.rk3588.tensor_layout import aligned, packing
+from npuviz.onnx.errors import CannotLower
+from npuviz.onnx.semantics.attributes import attributes_of
 from npuviz.program.dtypes import numpy_dtype
-from npuviz.targets.rk3588.compiler.builder import Builder, CannotLower, cube_shape, image_bytes
+from npuviz.targets.rk3588.compiler.builder import Builder, cube_shape, image_bytes
 from npuviz.targets.rk3588.compiler.dpu import Stages, requantisation
 from npuviz.targets.rk3588.compiler.layers import VIEWS, Layer, Planner
 from npuviz.targets.rk3588.compiler.operators.elementwise import DPU_ENABLES, cube_of, cube_words, emit, homes
@@ -42,9 +44,8 @@ def _images_to_rows(b: Builder, layer: Layer, source: Buffer, target: Buffer, st
 def lower_concat(b: Builder, layer: Layer, planner: Planner) -> None:
     """Cubes one behind the other along the channels, where each but the last fills whole atoms."""
     node, target = layer.head, cube_of(b, layer, layer.output)
-    rank = len(target.shape)
-    axis = int(node.attributes.get("axis", 0)) % max(1, len(b.graph.tensors[node.outputs[0]].shape))
-    if len(b.graph.tensors[node.outputs[0]].shape) != rank or axis != 1:
+    rank = len(b.graph.tensors[node.outputs[0]].shape)
+    if len(target.shape) != rank or attributes_of(node).axis(rank) != 1:
         raise CannotLower("joining along an axis that is not the channels")
     group, item = packing(target.dtype).channels, numpy_dtype(target.dtype).itemsize
     _, _, height, width = cube_shape(target.shape)

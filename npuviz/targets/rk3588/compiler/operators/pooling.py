@@ -1,13 +1,16 @@
 """Pooling: maximum and average on the PPU, averages that change their scale as convolutions on CORE."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 
 from npuviz.formats.rk3588.registers import Word, registers
 from npuviz.formats.rk3588.tensor_layout import aligned, packing
-from npuviz.targets.rk3588.compiler.builder import Builder, CannotLower, cube_shape, image_bytes
+from npuviz.onnx.errors import CannotLower
+from npuviz.onnx.semantics.attributes import attributes_of
+from npuviz.onnx.semantics.windows import WindowAxis, window_axes
+from npuviz.targets.rk3588.compiler.builder import Builder, cube_shape, image_bytes
 from npuviz.targets.rk3588.compiler.dpu import with_zeros
 from npuviz.targets.rk3588.compiler.layers import POOLS, Layer, Planner
 from npuviz.targets.rk3588.compiler.operators.conv import Operands, emit_convolution
@@ -23,15 +26,6 @@ MAX_KERNEL, MAX_PAD = 16, 7
 """Fields of 4 bits for size - 1, of 3 bits for padding. Ref: XML."""
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
-    """A pooling window: sizes, strides, pads top, left, bottom, right."""
-
-    kernel: tuple[int, int]
-    strides: tuple[int, int]
-    pads: tuple[int, int, int, int]
-
-
 def lower_pool(b: Builder, layer: Layer, planner: Planner) -> None:
     """MaxPool, AveragePool and GlobalAveragePool of two spatial dimensions."""
     node = layer.head
@@ -41,10 +35,10 @@ def lower_pool(b: Builder, layer: Layer, planner: Planner) -> None:
     if len(source.shape) != 4 or len(target.shape) != 4:
         raise CannotLower(f"pooling of a tensor of {len(source.shape)} dimensions")
     method = MAXIMUM if node.op_type in ("MaxPool", "GlobalMaxPool") else AVERAGE
-    window = _window(b, layer, source, target, method)
+    window = _window(layer, source, target, method)
     rescales = rescaling(layer.inputs[0].quantisation, layer.output.quantisation)
     if method == AVERAGE and _fits_core(window) and (rescales is not None or not _fits_ppu(window)):
-        _on_core(b, layer, source, target, window)
+        _on_core(b, layer, source, window)
         return
     if not _fits_ppu(window):
         raise CannotLower(f"a window of {window.kernel} with pads {window.pads}: the PPU holds 16 and 7")
@@ -58,55 +52,46 @@ def lower_pool(b: Builder, layer: Layer, planner: Planner) -> None:
 LOWERINGS: Mapping[str, Callable[[Builder, Layer, Planner], None]] = dict.fromkeys(POOLS, lower_pool)
 
 
-def _window(b: Builder, layer: Layer, source: Buffer, target: Buffer, method: int) -> Window:
+def _window(layer: Layer, source: Buffer, target: Buffer, method: int) -> Shape:
+    """The padding behind the image is what the last window reaches."""
     node = layer.head
     _, _, height, width = cube_shape(source.shape)
     if node.op_type.startswith("Global"):
-        window = Window((height, width), (1, 1), (0, 0, 0, 0))
-    else:
-        attributes = node.attributes
-        kernel = [int(v) for v in attributes["kernel_shape"]]
-        strides = [int(v) for v in attributes.get("strides", [1, 1])]
-        pads = [int(v) for v in attributes.get("pads", [0, 0, 0, 0])]
-        if attributes.get("auto_pad", "NOTSET") not in ("NOTSET", "VALID"):
-            raise CannotLower("auto_pad")
-        if any(int(v) != 1 for v in attributes.get("dilations", [1, 1])):
-            raise CannotLower("a dilated window")
-        _, _, out_height, out_width = cube_shape(target.shape)
-        # Rounded up, the last window may reach beyond the given padding.
-        bottom = max(0, (out_height - 1) * strides[0] + kernel[0] - height - pads[0])
-        right = max(0, (out_width - 1) * strides[1] + kernel[1] - width - pads[1])
-        window = Window((kernel[0], kernel[1]), (strides[0], strides[1]), (pads[0], pads[1], bottom, right))
-        if method == AVERAGE and any(window.pads):
-            if not attributes.get("count_include_pad", 0):
-                raise CannotLower("an average that leaves padding out")
-            if bottom > pads[2] or right > pads[3]:
-                raise CannotLower("an average over windows that reach beyond the padding")
-    return window
+        return Shape(WindowAxis(height, 1, height), WindowAxis(width, 1, width), is_depthwise=True)
+    attributes = attributes_of(node)
+    if attributes.text("auto_pad") not in ("NOTSET", "VALID"):
+        raise CannotLower("auto_pad")
+    rows, columns = window_axes(node, source.shape, target.shape, attributes.integers("kernel_shape"))
+    if max(rows.dilation, columns.dilation) != 1:
+        raise CannotLower("a dilated window")
+    # Rounded up, the last window may reach beyond the given padding.
+    bottom, right = (max(0, axis.reach(axis.out) - axis.size - axis.before) for axis in (rows, columns))
+    if method == AVERAGE and any((rows.before, columns.before, bottom, right)):
+        if not attributes.flag("count_include_pad"):
+            raise CannotLower("an average that leaves padding out")
+        if bottom > rows.after or right > columns.after:
+            raise CannotLower("an average over windows that reach beyond the padding")
+    return Shape(replace(rows, after=bottom), replace(columns, after=right), is_depthwise=True)
 
 
-def _fits_ppu(window: Window) -> bool:
+def _fits_ppu(window: Shape) -> bool:
     return max(*window.kernel, *window.strides) <= MAX_KERNEL and max(window.pads) <= MAX_PAD
 
 
-def _fits_core(window: Window) -> bool:
+def _fits_core(window: Shape) -> bool:
     """Whether the fields of CNA hold the window. Ref: XML."""
     return max(window.kernel) <= 31 and max(window.strides) <= 7 and max(window.pads) <= 15
 
 
-def _on_core(b: Builder, layer: Layer, source: Buffer, target: Buffer, window: Window) -> None:
+def _on_core(b: Builder, layer: Layer, source: Buffer, window: Shape) -> None:
     """An average as a depthwise convolution: int8 sums stay exact until they are scaled for the output."""
-    _, channels, height, width = cube_shape(source.shape)
-    _, _, out_height, out_width = cube_shape(target.shape)
-    shape = Shape(
-        height, width, window.kernel, window.strides, (1, 1), window.pads, out_height, out_width, True
-    )
+    channels = cube_shape(source.shape)[1]
     taps = window.kernel[0] * window.kernel[1]
     size = (channels, 1, *window.kernel)
     taken, out = layer.inputs[0].quantisation, layer.output.quantisation
     if taken is None or out is None:
         weights = np.full(size, 1 / taps, np.float16)
-        emit_convolution(b, layer, shape, Operands(weights, np.zeros(channels, np.float32)))
+        emit_convolution(b, layer, window, Operands(weights, np.zeros(channels, np.float32)))
         return
     operands = Operands(
         np.ones(size, np.int8),
@@ -115,47 +100,40 @@ def _on_core(b: Builder, layer: Layer, source: Buffer, target: Buffer, window: W
         out.zero_point,
         taken.zero_point,
     )
-    emit_convolution(b, layer, shape, operands)
+    emit_convolution(b, layer, window, operands)
 
 
-def _emit(b: Builder, layer: Layer, source: Buffer, target: Buffer, window: Window, method: int) -> None:
+def _emit(b: Builder, layer: Layer, source: Buffer, target: Buffer, window: Shape, method: int) -> None:
     """PPU tasks: channel surfaces shared out to the cores."""
     dtype = source.dtype
     filling = source.zero_point if dtype == "int8" else 0
     group = packing(dtype).channels
-    images, channels, height, width = cube_shape(source.shape)
-    _, _, out_height, out_width = cube_shape(target.shape)
+    images, channels = cube_shape(source.shape)[:2]
+    rows, columns = window.rows, window.columns
     surfaces = aligned(channels, group) // group
     cores = min(b.spec.cores, surfaces)
     for image in range(images):
         for core in range(cores):
             low, high = (surfaces * n // cores for n in (core, core + 1))
             places = (
-                source.address + image * image_bytes(source.shape, dtype) + low * height * width * ATOM_BYTES,
+                source.address
+                + image * image_bytes(source.shape, dtype)
+                + low * rows.size * columns.size * ATOM_BYTES,
                 target.address
                 + image * image_bytes(target.shape, dtype)
-                + low * out_height * out_width * ATOM_BYTES,
+                + low * rows.out * columns.out * ATOM_BYTES,
             )
-            words = _words(
-                ((high - low) * group, height, width), (out_height, out_width), places, dtype, window, method
-            )
+            words = _words((high - low) * group, places, dtype, window, method)
             if method == AVERAGE and any(window.pads):
                 value = filling & 0xFFFFFFFF
                 words.append(registers().encode("PPU", "PADDING_VALUE_1_CFG", value_0=value))
             b.task(layer.head.id, core, with_zeros(words, "PPU", "PPU_RDMA"), PPU_ENABLES)
 
 
-def _words(
-    size: tuple[int, int, int],
-    out: tuple[int, int],
-    places: tuple[int, int],
-    dtype: str,
-    window: Window,
-    method: int,
-) -> list[Word]:
-    channels, height, width = size
-    precision = INT8 if dtype == "int8" else FP16
+def _words(channels: int, places: tuple[int, int], dtype: str, window: Shape, method: int) -> list[Word]:
+    rows, columns = window.rows, window.columns
     top, left, bottom, right = window.pads
+    precision = INT8 if dtype == "int8" else FP16
 
     def ppu(name: str, **fields: int) -> Word:
         return registers().encode("PPU", name, **fields)
@@ -166,32 +144,32 @@ def _words(
     return [
         ppu("S_POINTER", pointer_mode=1, executer_ping_pong=1, pointer_ping_pong=1),
         rdma("S_POINTER", pointer_mode=1, executer_ping_pong=1, pointer_ping_pong=1),
-        ppu("DATA_CUBE_IN_WIDTH", width=width - 1),
-        ppu("DATA_CUBE_IN_HEIGHT", height=height - 1),
+        ppu("DATA_CUBE_IN_WIDTH", width=columns.size - 1),
+        ppu("DATA_CUBE_IN_HEIGHT", height=rows.size - 1),
         ppu("DATA_CUBE_IN_CHANNEL", channels=channels - 1),
-        ppu("DATA_CUBE_OUT_WIDTH", width=out[1] - 1),
-        ppu("DATA_CUBE_OUT_HEIGHT", height=out[0] - 1),
+        ppu("DATA_CUBE_OUT_WIDTH", width=columns.out - 1),
+        ppu("DATA_CUBE_OUT_HEIGHT", height=rows.out - 1),
         ppu("DATA_CUBE_OUT_CHANNEL", channels=channels - 1),
         ppu("OPERATION_MODE_CFG", flying=1, method=method),
         ppu(
             "POOLING_KERNEL_CFG",
-            stride_height=window.strides[0] - 1,
-            stride_width=window.strides[1] - 1,
-            kernel_height=window.kernel[0] - 1,
-            kernel_width=window.kernel[1] - 1,
+            stride_height=rows.stride - 1,
+            stride_width=columns.stride - 1,
+            kernel_height=rows.kernel - 1,
+            kernel_width=columns.kernel - 1,
         ),
         # Ref: TRM: the reciprocal times 65536.
-        ppu("RECIP_KERNEL_WIDTH", reciprocal=round(65536 / window.kernel[1])),
-        ppu("RECIP_KERNEL_HEIGHT", reciprocal=round(65536 / window.kernel[0])),
+        ppu("RECIP_KERNEL_WIDTH", reciprocal=round(65536 / columns.kernel)),
+        ppu("RECIP_KERNEL_HEIGHT", reciprocal=round(65536 / rows.kernel)),
         ppu("POOLING_PADDING_CFG", bottom=bottom, right=right, top=top, left=left),
         ppu("DST_BASE_ADDR", address=places[1] >> 4),
-        ppu("DST_SURF_STRIDE", stride=out[0] * out[1]),
+        ppu("DST_SURF_STRIDE", stride=rows.out * columns.out),
         ppu("DATA_FORMAT", proc_precision=precision),
-        rdma("CUBE_IN_WIDTH", width=width - 1),
-        rdma("CUBE_IN_HEIGHT", height=height - 1),
+        rdma("CUBE_IN_WIDTH", width=columns.size - 1),
+        rdma("CUBE_IN_HEIGHT", height=rows.size - 1),
         rdma("CUBE_IN_CHANNEL", channels=channels - 1),
         rdma("SRC_BASE_ADDR", address=places[0]),
-        rdma("SRC_LINE_STRIDE", stride=width),
-        rdma("SRC_SURF_STRIDE", stride=height * width),
+        rdma("SRC_LINE_STRIDE", stride=columns.size),
+        rdma("SRC_SURF_STRIDE", stride=rows.size * columns.size),
         rdma("DATA_FORMAT", in_precision=precision),
     ]

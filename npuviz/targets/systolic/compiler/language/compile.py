@@ -12,6 +12,7 @@ from math import prod
 from npuviz.base.errors import DoesNotFit, SimulationError
 from npuviz.base.progress import Progress
 from npuviz.formats.onnxim.workloads import LanguageModel, ModelEntry, TraceRow
+from npuviz.onnx.errors import CannotLower
 from npuviz.program.graph import Node
 from npuviz.program.memory import Allocation, MemoryMap
 from npuviz.targets.systolic.compiler.builder import ProgramBuilder
@@ -23,7 +24,7 @@ from npuviz.targets.systolic.compiler.language.memory import LanguageMemory
 from npuviz.targets.systolic.compiler.language.serving import serve
 from npuviz.targets.systolic.compiler.language.sizes import LanguageSizes
 from npuviz.targets.systolic.compiler.language.sketch import LanguageSketch, sketch_language
-from npuviz.targets.systolic.compiler.lowering import Lowering, NotLowered
+from npuviz.targets.systolic.compiler.lowering import Lowering
 from npuviz.targets.systolic.compiler.operators.attention_writer import (
     AttentionProblem,
     HeadsOperand,
@@ -169,7 +170,7 @@ class TrueLanguageCompiler:
                 write_gated(lowering, node, node.inputs[0], node.outputs[0], rows, width, opcode)
             else:
                 self._write_or_repeat(node)
-        except NotLowered as reason:
+        except CannotLower as reason:
             raise DoesNotFit(f"{node.name}: {reason}; use a larger spad_size or accum_spad_size") from None
 
     def _write_or_repeat(self, node: Node) -> None:

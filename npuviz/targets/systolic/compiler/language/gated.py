@@ -1,7 +1,8 @@
 """The gated feed-forward's middle: activation of one half of a row times the other half."""
 
+from npuviz.onnx.errors import CannotLower
 from npuviz.program.graph import Node
-from npuviz.targets.systolic.compiler.lowering import Lowering, NotLowered
+from npuviz.targets.systolic.compiler.lowering import Lowering
 from npuviz.targets.systolic.compiler.template import Rows, Template
 from npuviz.targets.systolic.compiler.tiling.dataflow import cut
 from npuviz.targets.systolic.compiler.tiling.resources import ACC_BYTES, Hardware, ceil_div, round_up
@@ -58,7 +59,7 @@ def _sizes(hardware: Hardware, rows: int, width: int, item: int) -> tuple[int, i
     )
     elements = min(elements, max(1, ceil_div(rows * width, hardware.num_cores)))
     if elements < 1:
-        raise NotLowered("not even one element fits")
+        raise CannotLower("not even one element fits")
     if elements >= width:
         return min(rows, elements // width), width
     return 1, max(1, min(width, round_up(elements, hardware.request_bytes // item) or 1))

@@ -2,8 +2,9 @@
 
 from math import prod, sqrt
 
+from npuviz.onnx.errors import CannotLower
 from npuviz.program.graph import Node
-from npuviz.targets.systolic.compiler.lowering import Lowering, NotLowered
+from npuviz.targets.systolic.compiler.lowering import Lowering
 from npuviz.targets.systolic.compiler.operators.attention_writer import (
     AttentionProblem,
     HeadsOperand,
@@ -17,12 +18,12 @@ from npuviz.targets.systolic.values.storage import FLOATS
 def lower_attention(lowering: Lowering, node: Node) -> None:
     """Attention of ONNX: 3-D or 4-D, grouped heads, mask, causal, with a cache of earlier keys and values."""
     if node.domain == "com.microsoft":
-        raise NotLowered("the fused projection of com.microsoft Attention")
+        raise CannotLower("the fused projection of com.microsoft Attention")
     attributes = node.attributes
     if float(attributes.get("softcap", 0.0)) or (len(node.outputs) > 3 and node.outputs[3] >= 0):
-        raise NotLowered("a soft cap, or scores that are asked for")
+        raise CannotLower("a soft cap, or scores that are asked for")
     if lowering.input(node, 6) >= 0:
-        raise NotLowered("lengths of padded keys that are known at run time only")
+        raise CannotLower("lengths of padded keys that are known at run time only")
     heads = int(attributes.get("q_num_heads", 0))
     kv_heads = int(attributes.get("kv_num_heads", 0))
     query, key, value = (
@@ -33,7 +34,7 @@ def lower_attention(lowering: Lowering, node: Node) -> None:
     if past_key >= 0:
         past = lowering.tensor(past_key).shape[2]
         if len(node.outputs) < 3 or node.outputs[1] < 0 or node.outputs[2] < 0 or past_value < 0:
-            raise NotLowered("a cache whose new content is not asked for")
+            raise CannotLower("a cache whose new content is not asked for")
     scale = float(attributes["scale"]) if attributes.get("scale") is not None else None
     mask = lowering.input(node, 3)
     causal = past if int(attributes.get("is_causal", 0)) else None
@@ -43,12 +44,12 @@ def lower_attention(lowering: Lowering, node: Node) -> None:
 def lower_multi_head_attention(lowering: Lowering, node: Node) -> None:
     """MultiHeadAttention of com.microsoft without bias, padding mask and cache."""
     if any(lowering.input(node, position) >= 0 for position in (3, 4, 6, 7)):
-        raise NotLowered("a bias, a padding mask or a cache")
+        raise CannotLower("a bias, a padding mask or a cache")
     if any(index >= 0 for index in node.outputs[1:]):
-        raise NotLowered("keys and values that are asked for")
+        raise CannotLower("keys and values that are asked for")
     heads = int(node.attributes.get("num_heads", 0))
     if any(lowering.input(node, position) < 0 for position in (1, 2)):
-        raise NotLowered("packed queries, keys and values")
+        raise CannotLower("packed queries, keys and values")
     operands = tuple(_heads(lowering, node.inputs[position], heads) for position in range(3))
     scale = float(node.attributes["scale"]) if node.attributes.get("scale") else None
     causal = 0 if int(node.attributes.get("unidirectional", 0)) else None
@@ -64,7 +65,7 @@ def _heads(lowering: Lowering, tensor: int, heads: int) -> Shaped:
     """A 4-D tensor (batch, heads, rows, features) or a 3-D one (batch, rows, heads * features)."""
     storage = lowering.storage(tensor)
     if not storage.is_row_major:
-        raise NotLowered("an operand of attention does not lie row by row in DRAM")
+        raise CannotLower("an operand of attention does not lie row by row in DRAM")
     item, shape = storage.item_bytes, storage.shape
     if len(shape) == 4:
         batch, count, rows, features = shape
@@ -74,7 +75,7 @@ def _heads(lowering: Lowering, tensor: int, heads: int) -> Shaped:
         count, features = heads, width // heads
         strides = (rows * width, features, width)
     else:
-        raise NotLowered("operands of attention that are neither 3-D with a number of heads nor 4-D")
+        raise CannotLower("operands of attention that are neither 3-D with a number of heads nor 4-D")
     operand = HeadsOperand(tensor, *(stride * item for stride in strides))
     return operand, (batch, count, rows, features)
 
@@ -93,7 +94,7 @@ def _solve(
     lowering.require_floats(node, (query.tensor, key.tensor, value.tensor, out))
     items = {lowering.storage(each.tensor).item_bytes for each in (query, key, value)}
     if len(items) > 1 or k_shape[1] == 0 or q_shape[1] % k_shape[1]:
-        raise NotLowered("operands of different element types, or heads that do not divide")
+        raise CannotLower("operands of different element types, or heads that do not divide")
     keys = k_shape[2]
     if past[0] >= 0:
         before = lowering.tensor(past[0]).shape[2]
@@ -128,9 +129,9 @@ def _cache(
     storage = lowering.storage(tensors[2])
     expected = (shape[0], heads, before + rows, features)
     if storage.shape != expected or any(len(lowering.tensor(t).shape) != 4 for t in tensors):
-        raise NotLowered("a cache that is not 4-D")
+        raise CannotLower("a cache that is not 4-D")
     if not all(lowering.storage(tensor).is_row_major for tensor in tensors):
-        raise NotLowered("a cache does not lie row by row in DRAM")
+        raise CannotLower("a cache does not lie row by row in DRAM")
     item, total = storage.item_bytes, before + rows
     return HeadsOperand(tensors[2], heads * total * features * item, total * features * item, features * item)
 
@@ -165,12 +166,12 @@ def _mask(lowering: Lowering, mask: int, full: tuple[int, int, int, int]) -> Hea
         return None
     storage = lowering.storage(mask)
     if lowering.tensor(mask).dtype not in FLOATS:
-        raise NotLowered("a mask of truth values")
+        raise CannotLower("a mask of truth values")
     shape = (1,) * (4 - len(storage.shape)) + storage.shape
     if len(shape) != 4 or shape[3] != full[3] or not storage.is_row_major:
-        raise NotLowered("a mask that does not have a column for every key")
+        raise CannotLower("a mask that does not have a column for every key")
     if any(size not in (1, whole) for size, whole in zip(shape, full, strict=True)):
-        raise NotLowered("a mask that does not broadcast")
+        raise CannotLower("a mask that does not broadcast")
     strides = [0 if shape[axis] == 1 else prod(shape[axis + 1 :]) * storage.item_bytes for axis in range(3)]
     return HeadsOperand(mask, *strides)
 

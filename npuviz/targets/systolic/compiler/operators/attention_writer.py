@@ -11,8 +11,9 @@ from functools import partial
 
 import numpy as np
 
+from npuviz.onnx.errors import CannotLower
 from npuviz.program.graph import Node
-from npuviz.targets.systolic.compiler.lowering import Half, Lowering, NotLowered
+from npuviz.targets.systolic.compiler.lowering import Half, Lowering
 from npuviz.targets.systolic.compiler.template import Rows, Template
 from npuviz.targets.systolic.compiler.tiling.attention import (
     AttentionSizes,
@@ -75,10 +76,10 @@ class _Tile:
 
 
 def write_attention(lowering: Lowering, node: Node, problem: AttentionProblem) -> None:
-    """Write the layer of an attention. Raises NotLowered before it opens the layer."""
+    """Write the layer of an attention. Raises CannotLower before it opens the layer."""
     tiling = choose_attention_tiling(lowering.hardware, problem.sizes)
     if tiling is None:
-        raise NotLowered("not even one query row with one block of keys fits the halves of a core")
+        raise CannotLower("not even one query row with one block of keys fits the halves of a core")
     _Writer(lowering, node, problem, tiling).write()
 
 

@@ -11,8 +11,9 @@ from math import prod
 
 import numpy as np
 
+from npuviz.onnx.errors import CannotLower
 from npuviz.program.graph import Node
-from npuviz.targets.systolic.compiler.lowering import Half, Lowering, NotLowered
+from npuviz.targets.systolic.compiler.lowering import Half, Lowering
 from npuviz.targets.systolic.compiler.template import Rows, Template
 from npuviz.targets.systolic.compiler.tiling.resources import ACC_BYTES, ceil_div, round_up
 from npuviz.targets.systolic.values.storage import Storage
@@ -118,7 +119,7 @@ def choose_walk(
         if outer * ceil_div(axes[split], largest) < hardware.num_cores or outer == 1:
             largest = _spread(lowering, axes, split, largest, outer, inner)
         return Walk(axes, split, largest)
-    raise NotLowered("one row is larger than half of the scratchpad or accumulator")
+    raise CannotLower("one row is larger than half of the scratchpad or accumulator")
 
 
 def _largest(size: int, fits: Callable[[int], bool]) -> int:
@@ -220,7 +221,7 @@ def lower_chunks(
     out_extents  sizes of the output along the axes if it is smaller than them (reductions)
     """
     if len(operands) + 1 > MAX_BASES:
-        raise NotLowered(f"more than {MAX_BASES - 1} operands")
+        raise CannotLower(f"more than {MAX_BASES - 1} operands")
     builder, split = lowering.builder, walk.split
     target = Operand(output, out_extents or walk.axes)
     builder.begin_layer(node.name or node.op_type, node.id)

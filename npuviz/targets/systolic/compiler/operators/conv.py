@@ -7,9 +7,11 @@ from dataclasses import astuple, dataclass, replace
 
 import numpy as np
 
+from npuviz.onnx.errors import CannotLower
+from npuviz.onnx.semantics.attributes import attributes_of
 from npuviz.program.graph import Node
 from npuviz.program.tensor import Tensor
-from npuviz.targets.systolic.compiler.lowering import Lowering, NotLowered
+from npuviz.targets.systolic.compiler.lowering import Lowering
 from npuviz.targets.systolic.compiler.operators.conv_writer import (
     ChannelVector,
     ConvProblem,
@@ -23,7 +25,7 @@ from npuviz.targets.systolic.compiler.tiling.window import (
     fits_window,
     rank_window_tilings,
 )
-from npuviz.targets.systolic.compiler.windows import window_axes
+from npuviz.targets.systolic.compiler.windows import image_axes
 from npuviz.targets.systolic.kernels import program_records as tk
 
 
@@ -56,11 +58,11 @@ def lower_conv(lowering: Lowering, node: Node) -> None:
 def conv_problem(
     lowering: Lowering, node: Node, source: int, weights: int, residual: int = -1
 ) -> ConvProblem:
-    """The problem of a convolution and its tiling. Raises NotLowered."""
+    """The problem of a convolution and its tiling. Raises CannotLower."""
     output = node.outputs[0]
     image, kernel, result = (lowering.tensor(index).shape for index in (source, weights, output))
-    height, width = window_axes(node, image, result, kernel[2:])
-    groups = int(node.attributes.get("group", 1))
+    height, width = image_axes(node, image, result, kernel[2:])
+    groups = attributes_of(node).integer("group")
     inputs, outputs = image[1] // groups, result[1] // groups
     is_depthwise = inputs == 1 and outputs == 1 and groups > 1
     if is_depthwise:
@@ -70,7 +72,7 @@ def conv_problem(
     if residual >= 0:
         _require_alike(lowering.tensor(residual), lowering.tensor(output))
         if lowering.storage(residual).order != lowering.storage(output).order:
-            raise NotLowered("the residual lies in another order than the output")
+            raise CannotLower("the residual lies in another order than the output")
     shape = WindowProblem(
         copies=copies,
         height=height,
@@ -84,7 +86,7 @@ def conv_problem(
     )
     choice = _choose(lowering, node, shape)
     if choice is None:
-        raise NotLowered("not even one output pixel's window and weights fit half of the scratchpad")
+        raise CannotLower("not even one output pixel's window and weights fit half of the scratchpad")
     return ConvProblem(
         source=source,
         weights=weights,
@@ -102,7 +104,11 @@ def conv_problem(
 
 def _choose(lowering: Lowering, node: Node, shape: WindowProblem) -> Choice | None:
     """How the convolution is cut."""
-    axes = (*astuple(shape.height), *astuple(shape.width))
+    axes = [
+        value
+        for each in (shape.height, shape.width)
+        for value in (each.size, each.out, each.kernel, each.stride, each.dilation, each.before)
+    ]
     rest = shape.copies, shape.outputs, shape.inputs, shape.item, shape.weight_item
     key = ("window", *axes, *rest, int(shape.residual), int(shape.is_array))
     ranked = [astuple(tiling) for tiling in rank_window_tilings(lowering.hardware, shape)]
@@ -115,7 +121,7 @@ def _choose(lowering: Lowering, node: Node, shape: WindowProblem) -> Choice | No
 
 def _require_alike(residual: Tensor, output: Tensor) -> None:
     if residual.shape != output.shape:
-        raise NotLowered("a residual of another shape than the output")
+        raise CannotLower("a residual of another shape than the output")
 
 
 LOWERINGS = {"Conv": lower_conv, "FusedConv": lower_conv}

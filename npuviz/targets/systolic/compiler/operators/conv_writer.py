@@ -255,7 +255,7 @@ class _Writer:
         return WindowView(
             word=self.window,
             axes=order,
-            span=(shape.height.span(part.row.count), shape.width.span(part.column.count)),
+            span=(shape.height.reach(part.row.count), shape.width.reach(part.column.count)),
             before=(part.row.before, part.column.before),
             kernel=self.kernel,
             stride=(shape.height.stride, shape.width.stride),

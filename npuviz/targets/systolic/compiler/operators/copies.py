@@ -11,8 +11,9 @@ from math import prod
 
 import numpy as np
 
+from npuviz.onnx.errors import CannotLower
 from npuviz.program.graph import Node
-from npuviz.targets.systolic.compiler.lowering import Half, Lowering, NotLowered
+from npuviz.targets.systolic.compiler.lowering import Half, Lowering
 from npuviz.targets.systolic.compiler.operators.chunks import MIN_CHUNK_BYTES
 from npuviz.targets.systolic.compiler.template import Template
 from npuviz.targets.systolic.compiler.tiling.resources import Hardware, ceil_div, round_up
@@ -57,13 +58,13 @@ class _Cut:
 
 
 def lower_moves(lowering: Lowering, node: Node, moves: Sequence[Move]) -> None:
-    """Write one layer that does all the moves. Raises NotLowered before it opens the layer."""
+    """Write one layer that does all the moves. Raises CannotLower before it opens the layer."""
     moves = [move for move in moves if all(axis.count > 0 for axis in move.axes)]
     if not moves:
-        raise NotLowered("there is nothing to move")
+        raise CannotLower("there is nothing to move")
     cuts = [_cut(lowering, move) for move in moves]
     if sum(_num_tiles(cut) for cut in cuts) > MAX_TILES:
-        raise NotLowered("the pieces that lie together are too small")
+        raise CannotLower("the pieces that lie together are too small")
     lowering.builder.begin_layer(node.name or node.op_type, node.id)
     writer = _Writer(lowering)
     for move, cut in zip(moves, cuts, strict=True):
@@ -94,7 +95,7 @@ def _cut(lowering: Lowering, move: Move) -> _Cut:
     if item != lowering.storage(move.target).item_bytes or (
         lowering.storage(move.source).dtype != lowering.storage(move.target).dtype
     ):
-        raise NotLowered("source and destination have different element types")
+        raise CannotLower("source and destination have different element types")
     axes = merged(move.axes)
     hardware = lowering.hardware
     box = _choose_box(hardware, axes, item)
@@ -144,7 +145,7 @@ def _expressible(axes: tuple[Axis, ...], box: Sequence[int], item: int) -> bool:
     try:
         box_rows(SOURCE, item, [(size, axis.source) for size, axis in zip(box, axes, strict=True)])
         box_rows(TARGET, item, [(size, axis.target) for size, axis in zip(box, axes, strict=True)])
-    except NotLowered:
+    except CannotLower:
         return False
     return True
 

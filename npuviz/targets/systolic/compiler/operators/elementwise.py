@@ -5,9 +5,11 @@ from functools import partial
 
 import numpy as np
 
+from npuviz.onnx.errors import CannotLower
+from npuviz.onnx.semantics.attributes import attributes_of
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Node
-from npuviz.targets.systolic.compiler.lowering import Lowering, NotLowered
+from npuviz.targets.systolic.compiler.lowering import Lowering
 from npuviz.targets.systolic.compiler.operators.chunks import (
     Chunk,
     Operand,
@@ -40,7 +42,7 @@ def plan_walk(
     for index in inputs:
         found = stored_extents(lowering.storage(index), target.stored_shape, target.order)
         if found is None:
-            raise NotLowered("operands lie in different orders in DRAM")
+            raise CannotLower("operands lie in different orders in DRAM")
         extents.append(found)
     axes, merged = merge_axes(target.stored_shape, extents)
     items = [(sizes, lowering.storage(index).item_bytes) for sizes, index in zip(merged, inputs, strict=True)]
@@ -61,7 +63,7 @@ def emit_steps(lowering: Lowering, chunk: Chunk, steps: Sequence[Step], source: 
 
 def lower_unary(lowering: Lowering, node: Node) -> None:
     """Operators of `formulas.UNARY`."""
-    _lower_steps(lowering, node, unary_steps(node.op_type, node.attributes))
+    _lower_steps(lowering, node, unary_steps(node.op_type, attributes_of(node)))
 
 
 def _lower_steps(lowering: Lowering, node: Node, steps: Sequence[Step]) -> None:
@@ -74,7 +76,7 @@ def lower_steps(lowering: Lowering, node: Node, steps: Sequence[Step]) -> None:
     """The layer of vector instructions that take the first input to the first output, of any types."""
     source, output = node.inputs[0], node.outputs[0]
     if lowering.tensor(source).shape != lowering.tensor(output).shape:
-        raise NotLowered("the result's shape depends on values")
+        raise CannotLower("the result's shape depends on values")
     walk, operands = plan_walk(lowering, output, [source])
     lower_chunks(
         lowering,
@@ -134,7 +136,7 @@ def lower_clip(lowering: Lowering, node: Node) -> None:
         if index >= 0:
             value = lowering.constant(index)
             if value is None:
-                raise NotLowered(f"{name} is computed at run time")
+                raise CannotLower(f"{name} is computed at run time")
             bounds.append(float(value.reshape(-1)[0]))
         else:
             bounds.append(float(node.attributes.get(name, default)))
@@ -143,15 +145,15 @@ def lower_clip(lowering: Lowering, node: Node) -> None:
 
 def lower_batch_normalization(lowering: Lowering, node: Node) -> None:
     """Batch normalisation at inference: a factor and an offset per channel, then MUL and ADD."""
-    if any(index >= 0 for index in node.outputs[1:]) or node.attributes.get("training_mode", 0):
-        raise NotLowered("training mode")
+    if any(index >= 0 for index in node.outputs[1:]) or node.attributes.get("training_mode"):
+        raise CannotLower("training mode")
     source, scale, bias, mean, variance = node.inputs[:5]
     output = node.outputs[0]
     lowering.require_floats(node, (source, scale, bias, mean, variance, output))
     target = lowering.storage(output)
     rank = len(target.shape)
     if rank < 2 or not lowering.storage(source).lies_like(target):
-        raise NotLowered("input and output lie in different orders in DRAM")
+        raise CannotLower("input and output lie in different orders in DRAM")
     extents = tuple(target.shape[1] if axis == 1 else 1 for axis in target.order)
     axes, merged = merge_axes(target.stored_shape, [target.stored_shape, extents])
     inputs = (source, scale, bias, mean, variance)
@@ -163,7 +165,7 @@ def lower_batch_normalization(lowering: Lowering, node: Node) -> None:
         return 3 * (elements * ACC_BYTES + 64)
 
     walk = choose_walk(lowering, axes, items, needed)
-    epsilon = np.float32(node.attributes.get("epsilon", 1e-5))
+    epsilon = np.float32(attributes_of(node).real("epsilon"))
     functions = {
         "root": lowering.function(
             ("bn root", float(epsilon)), lambda s, v: s / np.sqrt(v + epsilon), "scale / sqrt(var + epsilon)"
@@ -221,7 +223,7 @@ def _pick(wanted: bool, shape: tuple[int, ...], condition: np.ndarray, values: n
 def lower_bias_gelu(lowering: Lowering, node: Node) -> None:
     """BiasGelu, and FastGelu with its optional bias. Ref: systolic.md F26, the bias is the node's own."""
     bias, output = lowering.input(node, 1), node.outputs[0]
-    steps = unary_steps("FastGelu" if node.op_type == "FastGelu" else "Gelu", {})
+    steps = unary_steps("FastGelu" if node.op_type == "FastGelu" else "Gelu", attributes_of(node))
     if bias < 0:
         _lower_steps(lowering, node, steps)
         return
@@ -241,7 +243,7 @@ def lower_cast(lowering: Lowering, node: Node) -> None:
     """Cast between floating-point types: one pass through the vector unit, which rounds."""
     name = lowering.tensor(node.outputs[0]).dtype
     if name not in FLOATS:
-        raise NotLowered(f"a cast to {name} is not what the vector unit does")
+        raise CannotLower(f"a cast to {name} is not what the vector unit does")
     dtype = numpy_dtype(name)
     cast = Step(tk.OP_COMP, ("cast", name), lambda a, _: convert(a, dtype).astype(np.float32))
     _lower_steps(lowering, node, (cast,))

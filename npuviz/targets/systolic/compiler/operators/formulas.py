@@ -7,10 +7,10 @@ Assumed: ONNXim has no rule for these operators; one instruction per arithmetic 
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from npuviz.onnx.semantics.attributes import Attributes
 from npuviz.targets.systolic.kernels import program_records as tk
 
 Array = np.ndarray
@@ -54,7 +54,6 @@ def _unary(opcode: int, name: str, apply: Callable[[Array], Array]) -> tuple[Ste
 
 _RECIPROCAL = Step(tk.OP_DIV, ("reciprocal",), lambda a, _: np.float32(1) / a)
 _BY_INPUT = Step(tk.OP_MUL, ("mul", "input"), lambda a, x: a * x, uses_input=True)
-_INFINITY = float("inf")
 
 
 def erf(values: Array) -> Array:
@@ -80,14 +79,14 @@ def _sigmoid() -> tuple[Step, ...]:
     return (_exp_scaled(-1.0), _plus(1.0), _RECIPROCAL)
 
 
-def _leaky(attributes: Mapping[str, Any]) -> tuple[Step, ...]:
-    alpha = float(attributes.get("alpha", 0.01))
+def _leaky(attributes: Attributes) -> tuple[Step, ...]:
+    alpha = attributes.real("alpha")
     pick = Step(tk.OP_COMP, ("leaky",), lambda a, x: np.where(x < 0, a, x), uses_input=True)
     return (_times(alpha), pick)
 
 
-def _elu(attributes: Mapping[str, Any]) -> tuple[Step, ...]:
-    return _elu_steps(float(attributes.get("alpha", 1.0)))
+def _elu(attributes: Attributes) -> tuple[Step, ...]:
+    return _elu_steps(attributes.real("alpha"))
 
 
 def _elu_steps(alpha: float) -> tuple[Step, ...]:
@@ -95,20 +94,16 @@ def _elu_steps(alpha: float) -> tuple[Step, ...]:
     return (_exp_scaled(1.0), _plus(-1.0), _times(alpha), pick)
 
 
-def _selu(attributes: Mapping[str, Any]) -> tuple[Step, ...]:
-    alpha = float(attributes.get("alpha", 1.67326319217681884765625))
-    gamma = float(attributes.get("gamma", 1.05070102214813232421875))
-    return (*_elu_steps(alpha), _times(gamma))
+def _selu(attributes: Attributes) -> tuple[Step, ...]:
+    return (*_elu_steps(attributes.real("alpha")), _times(attributes.real("gamma")))
 
 
-def _hard_sigmoid(attributes: Mapping[str, Any]) -> tuple[Step, ...]:
-    alpha, beta = float(attributes.get("alpha", 0.2)), float(attributes.get("beta", 0.5))
-    return (_times(alpha), _plus(beta), _clamp(0.0, 1.0))
+def _hard_sigmoid(attributes: Attributes) -> tuple[Step, ...]:
+    return (_times(attributes.real("alpha")), _plus(attributes.real("beta")), _clamp(0.0, 1.0))
 
 
-def _gelu(attributes: Mapping[str, Any]) -> tuple[Step, ...]:
-    text = attributes.get("approximate", "none")
-    if text in ("tanh", b"tanh"):
+def _gelu(attributes: Attributes) -> tuple[Step, ...]:
+    if attributes.text("approximate") == "tanh":
         return _unary(tk.OP_GELU, "gelu_tanh", gelu_tanh)
     return _unary(tk.OP_GELU, "gelu", gelu)
 
@@ -163,12 +158,12 @@ _PLAIN: Mapping[str, tuple[Step, ...]] = {
 }
 
 
-def _swish(attributes: Mapping[str, Any]) -> tuple[Step, ...]:
-    alpha = np.float32(attributes.get("alpha", 1.0))
+def _swish(attributes: Attributes) -> tuple[Step, ...]:
+    alpha = np.float32(attributes.real("alpha"))
     return (Step(tk.OP_SWISH, ("swish", float(alpha)), lambda a, _: a / (1 + np.exp(-alpha * a))),)
 
 
-_WITH_ATTRIBUTES: Mapping[str, Callable[[Mapping[str, Any]], tuple[Step, ...]]] = {
+_WITH_ATTRIBUTES: Mapping[str, Callable[[Attributes], tuple[Step, ...]]] = {
     "LeakyRelu": _leaky,
     "Elu": _elu,
     "Selu": _selu,
@@ -181,7 +176,7 @@ UNARY = frozenset((*_PLAIN, *_WITH_ATTRIBUTES))
 """Operator types that `unary_steps` knows."""
 
 
-def unary_steps(op_type: str, attributes: Mapping[str, Any]) -> tuple[Step, ...]:
+def unary_steps(op_type: str, attributes: Attributes) -> tuple[Step, ...]:
     """The vector instructions of a one-input operator. Raises KeyError for an unknown one."""
     if op_type in _WITH_ATTRIBUTES:
         return _WITH_ATTRIBUTES[op_type](attributes)

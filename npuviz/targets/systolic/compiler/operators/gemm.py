@@ -7,8 +7,10 @@ from math import prod
 
 import numpy as np
 
+from npuviz.onnx.errors import CannotLower
+from npuviz.onnx.semantics.attributes import Attributes, attributes_of
 from npuviz.program.graph import Node
-from npuviz.targets.systolic.compiler.lowering import Half, Lowering, NotLowered, attribute_text
+from npuviz.targets.systolic.compiler.lowering import Half, Lowering
 from npuviz.targets.systolic.compiler.operators.formulas import Step, unary_steps
 from npuviz.targets.systolic.compiler.template import Rows, Template
 from npuviz.targets.systolic.compiler.tiling.choices import Choice, assign
@@ -72,11 +74,12 @@ def lower_gemm(lowering: Lowering, node: Node) -> None:
     used = [left, right, output, *([bias] if bias >= 0 else [])]
     lowering.require_floats(node, used)
     _require_row_major(lowering, used)
-    trans_a, trans_b = bool(node.attributes.get("transA", 0)), bool(node.attributes.get("transB", 0))
+    attributes = attributes_of(node)
+    trans_a, trans_b = attributes.flag("transA"), attributes.flag("transB")
     a, b = lowering.tensor(left).shape, lowering.tensor(right).shape
     rows, depth = (a[1], a[0]) if trans_a else (a[0], a[1])
     columns = b[0] if trans_b else b[1]
-    alpha, beta = float(node.attributes.get("alpha", 1.0)), float(node.attributes.get("beta", 1.0))
+    alpha, beta = attributes.real("alpha"), attributes.real("beta")
     bias_rows = False
     if bias >= 0 and beta == 0.0:
         bias = -1
@@ -89,7 +92,7 @@ def lower_gemm(lowering: Lowering, node: Node) -> None:
             or shape[-1] != columns
             or prod(shape) != columns * (rows if bias_rows else 1)
         ):
-            raise NotLowered("bias that is not added as one row or one matrix")
+            raise CannotLower("bias that is not added as one row or one matrix")
     zero = np.zeros(1, dtype=np.int64)
     solve_matrix(
         lowering,
@@ -111,8 +114,8 @@ def lower_gemm(lowering: Lowering, node: Node) -> None:
 
 
 def activation_steps(node: Node) -> tuple[Step, ...]:
-    """The activation fused into a node by its `activation` attribute. Raises NotLowered if unknown."""
-    name = attribute_text(node, "activation", "")
+    """The activation fused into a node by its `activation` attribute. Raises CannotLower if unknown."""
+    name = attributes_of(node).text("activation", "")
     if not name:
         return ()
     parameters = [float(value) for value in node.attributes.get("activation_params") or ()]
@@ -121,11 +124,11 @@ def activation_steps(node: Node) -> tuple[Step, ...]:
         low, high = (np.float32(value) for value in parameters)
         return (Step(tk.OP_COMP, ("clamp", *parameters), lambda a, _: np.clip(a, low, high)),)
     try:
-        steps = unary_steps(name, dict(zip(names, parameters, strict=False)))
+        steps = unary_steps(name, Attributes(name, dict(zip(names, parameters, strict=False))))
     except KeyError:
-        raise NotLowered(f"fused activation {name}") from None
+        raise CannotLower(f"fused activation {name}") from None
     if any(step.uses_input for step in steps):
-        raise NotLowered(f"fused activation {name} needs its input twice")
+        raise CannotLower(f"fused activation {name} needs its input twice")
     return steps
 
 
@@ -160,7 +163,7 @@ def batched_problem(lowering: Lowering, left: int, right: int, output: int) -> M
 
 def _require_row_major(lowering: Lowering, tensors: Sequence[int]) -> None:
     if not all(lowering.storage(index).is_row_major for index in tensors):
-        raise NotLowered("an operand of a matrix product does not lie row by row in DRAM")
+        raise CannotLower("an operand of a matrix product does not lie row by row in DRAM")
 
 
 def _batch_offsets(
@@ -195,7 +198,7 @@ def solve_matrix(lowering: Lowering, node: Node, problem: MatrixProblem) -> None
 
     choice = lowering.choose(node, ("matrix", *sizes), ranked, fits)
     if choice is None:
-        raise NotLowered("not even one block of the array fits half of the scratchpad")
+        raise CannotLower("not even one block of the array fits half of the scratchpad")
     _Writer(lowering, node, problem, choice).write()
 
 

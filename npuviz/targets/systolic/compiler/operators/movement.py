@@ -6,8 +6,10 @@ from math import prod
 
 import numpy as np
 
+from npuviz.onnx.errors import CannotLower
+from npuviz.onnx.semantics.attributes import attributes_of
 from npuviz.program.graph import Node
-from npuviz.targets.systolic.compiler.lowering import Lowering, NotLowered, attribute_ints
+from npuviz.targets.systolic.compiler.lowering import Lowering
 from npuviz.targets.systolic.compiler.operators.copies import Axis, Move, lower_moves
 from npuviz.targets.systolic.values.storage import Storage
 
@@ -23,7 +25,7 @@ def _paired(storage: Storage, other: Storage, counts: Sequence[int]) -> tuple[Ax
 def lower_concat(lowering: Lowering, node: Node) -> None:
     """Concat: one move per input."""
     output = lowering.storage(node.outputs[0])
-    axis = int(node.attributes["axis"]) % len(output.shape)
+    axis = attributes_of(node).axis(len(output.shape))
     moves: list[Move] = []
     start = 0
     for index in node.inputs:
@@ -37,12 +39,12 @@ def lower_concat(lowering: Lowering, node: Node) -> None:
 def lower_split(lowering: Lowering, node: Node) -> None:
     """Split: one move per output."""
     source = lowering.storage(node.inputs[0])
-    axis = int(node.attributes.get("axis", 0)) % len(source.shape)
+    axis = attributes_of(node).axis(len(source.shape))
     moves: list[Move] = []
     start = 0
     for index in node.outputs:
         if index < 0:
-            raise NotLowered("an output is left out")
+            raise CannotLower("an output is left out")
         storage = lowering.storage(index)
         axes = _paired(source, storage, storage.shape)
         moves.append(Move(source.tensor, index, axes, start * source.strides()[axis], 0))
@@ -54,7 +56,7 @@ def lower_transpose(lowering: Lowering, node: Node) -> None:
     """Transpose: rows are loaded as they lie and stored in their new order."""
     source, output = lowering.storage(node.inputs[0]), lowering.storage(node.outputs[0])
     rank = len(source.shape)
-    order = attribute_ints(node, "perm", list(reversed(range(rank))))
+    order = attributes_of(node).integers("perm", list(reversed(range(rank))))
     axes = tuple(
         Axis(output.shape[place], source.strides()[axis], output.strides()[place])
         for place, axis in enumerate(order)
@@ -66,7 +68,7 @@ def lower_view_copy(lowering: Lowering, node: Node) -> None:
     """A view whose bytes must change their order, because one side lies NHWC."""
     source, output = lowering.storage(node.inputs[0]), lowering.storage(node.outputs[0])
     if any(index >= 0 for index in node.outputs[1:]):
-        raise NotLowered("a mask is asked for")
+        raise CannotLower("a mask is asked for")
     if source.shape == output.shape:
         axes = _paired(source, output, source.shape)
     elif output.is_row_major:
@@ -74,7 +76,7 @@ def lower_view_copy(lowering: Lowering, node: Node) -> None:
     elif source.is_row_major:
         axes = _against_row_major(output, source.item_bytes, is_source=False)
     else:
-        raise NotLowered("both sides lie in an order of their own")
+        raise CannotLower("both sides lie in an order of their own")
     lower_moves(lowering, node, [Move(source.tensor, output.tensor, axes)])
 
 
@@ -88,13 +90,13 @@ def _against_row_major(storage: Storage, item: int, is_source: bool) -> tuple[Ax
 def _constants(lowering: Lowering, node: Node, position: int, name: str) -> list[int] | None:
     """An integer list given as an attribute (old operator sets) or a constant input; None if absent."""
     if name in node.attributes:
-        return attribute_ints(node, name, [])
+        return attributes_of(node).integers(name)
     index = lowering.input(node, position)
     if index < 0:
         return None
     values = lowering.constant(index)
     if values is None:
-        raise NotLowered(f"{name} are computed at run time")
+        raise CannotLower(f"{name} are computed at run time")
     return [int(value) for value in np.asarray(values).reshape(-1)]
 
 
@@ -109,7 +111,7 @@ def lower_slice(lowering: Lowering, node: Node) -> None:
     offset, strides = 0, list(source.strides())
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         if step < 1:
-            raise NotLowered("it runs backwards")
+            raise CannotLower("it runs backwards")
         first, _, _ = slice(start, end, step).indices(source.shape[axis % rank])
         offset += first * source.strides()[axis % rank]
         strides[axis % rank] *= step
@@ -125,7 +127,7 @@ def lower_expand(lowering: Lowering, node: Node) -> None:
     source, output = lowering.storage(node.inputs[0]), lowering.storage(node.outputs[0])
     shift = len(output.shape) - len(source.shape)
     if shift < 0:
-        raise NotLowered("the result has fewer axes than the input")
+        raise CannotLower("the result has fewer axes than the input")
     strides = source.strides()
     axes = tuple(
         Axis(
@@ -143,14 +145,14 @@ def lower_gather(lowering: Lowering, node: Node) -> None:
     source, output = lowering.storage(node.inputs[0]), lowering.storage(node.outputs[0])
     indices = lowering.constant(node.inputs[1])
     if indices is None:
-        raise NotLowered("which rows it takes is known at run time only")
-    axis = int(node.attributes.get("axis", 0)) % len(source.shape)
+        raise CannotLower("which rows it takes is known at run time only")
+    axis = attributes_of(node).axis(len(source.shape))
     if indices.ndim > 1 or indices.size == 0:
-        raise NotLowered("indices with more than one axis")
+        raise CannotLower("indices with more than one axis")
     places = [int(value) % source.shape[axis] for value in indices.reshape(-1)]
     step = places[1] - places[0] if len(places) > 1 else 1
     if step < 1 or any(b - a != step for a, b in pairwise(places)):
-        raise NotLowered("indices that do not rise evenly")
+        raise CannotLower("indices that do not rise evenly")
     strides, targets = source.strides(), list(output.strides())
     if indices.ndim == 0:
         targets.insert(axis, 0)
@@ -170,12 +172,12 @@ def lower_depth_to_space(lowering: Lowering, node: Node) -> None:
     to_space = node.op_type == "DepthToSpace"
     deep = lowering.storage(node.inputs[0] if to_space else node.outputs[0])
     wide = lowering.storage(node.outputs[0] if to_space else node.inputs[0])
-    block = int(node.attributes["blocksize"])
+    attributes = attributes_of(node)
+    block = attributes.integer("blocksize")
     n, c, h, w = deep.strides()
     big_n, big_c, big_h, big_w = wide.strides()
     channels = deep.shape[1] // (block * block)
-    mode = node.attributes.get("mode", "DCR")
-    is_columns_first = to_space and mode in ("CRD", b"CRD")
+    is_columns_first = to_space and attributes.text("mode", "DCR") == "CRD"
     # Channel = (row, column, rest) in mode DCR, (rest, row, column) in mode CRD.
     row, column, rest = (block, 1, block * block) if is_columns_first else (block * channels, channels, 1)
     pairs = (

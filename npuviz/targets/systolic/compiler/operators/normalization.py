@@ -6,23 +6,26 @@ from math import prod
 
 import numpy as np
 
+from npuviz.onnx.errors import CannotLower
+from npuviz.onnx.semantics.attributes import attributes_of
+from npuviz.onnx.semantics.axes import row_axes
 from npuviz.program.graph import Node
-from npuviz.targets.systolic.compiler.lowering import Lowering, NotLowered
+from npuviz.targets.systolic.compiler.lowering import Lowering
 from npuviz.targets.systolic.compiler.operators.chunks import Chunk, Operand, Walk, choose_walk, lower_chunks
 from npuviz.targets.systolic.compiler.tiling.resources import ACC_BYTES
 from npuviz.targets.systolic.kernels import program_records as tk
 from npuviz.targets.systolic.values.storage import Storage
 
 
-def row_axes(storage: Storage, first: int, num: int) -> tuple[int, int]:
+def rows_of(storage: Storage, first: int, num: int) -> tuple[int, int]:
     """(rows, elements of a row) if logical axes first .. first + num - 1 lie innermost in DRAM.
 
-    Axes of size 1 lie anywhere. Raises NotLowered otherwise.
+    Axes of size 1 lie anywhere. Raises CannotLower otherwise.
     """
     wanted = [axis for axis in range(first, first + num) if storage.shape[axis] > 1]
     order = [axis for axis in storage.order if storage.shape[axis] > 1]
     if order[len(order) - len(wanted) :] != wanted:
-        raise NotLowered("the axes it works on do not lie innermost in DRAM")
+        raise CannotLower("the axes it works on do not lie innermost in DRAM")
     width = prod(storage.shape[axis] for axis in wanted)
     return prod(storage.shape) // width, width
 
@@ -40,7 +43,7 @@ def rows_walk(
 
 def _same_order(lowering: Lowering, source: int, output: int) -> None:
     if not lowering.storage(source).lies_like(lowering.storage(output)):
-        raise NotLowered("input and output lie in different orders in DRAM")
+        raise CannotLower("input and output lie in different orders in DRAM")
 
 
 def lower_softmax(lowering: Lowering, node: Node) -> None:
@@ -49,14 +52,8 @@ def lower_softmax(lowering: Lowering, node: Node) -> None:
     lowering.require_floats(node, (source, output))
     _same_order(lowering, source, output)
     storage = lowering.storage(source)
-    rank = len(storage.shape)
-    if lowering.opset >= 13:
-        axis = int(node.attributes.get("axis", -1)) % max(1, rank)
-        rows, width = row_axes(storage, axis, 1)
-    else:
-        # Before opset 13 everything from the axis on is one row.
-        axis = int(node.attributes.get("axis", 1)) % max(1, rank)
-        rows, width = row_axes(storage, axis, rank - axis)
+    row = row_axes(node, len(storage.shape))
+    rows, width = rows_of(storage, row.start, len(row))
     items = [((rows, width), storage.item_bytes)]
     walk = rows_walk(lowering, rows, width, items)
     is_log = node.op_type == "LogSoftmax"
@@ -108,7 +105,7 @@ def _normalize_rms(epsilon: float, rows: np.ndarray, _: np.ndarray) -> np.ndarra
 def lower_layer_normalization(lowering: Lowering, node: Node) -> None:
     """LayerNormalization and RMSNormalization."""
     if any(index >= 0 for index in node.outputs[1:]):
-        raise NotLowered("mean and deviation are asked for")
+        raise CannotLower("mean and deviation are asked for")
     source, scale, bias = node.inputs[0], node.inputs[1], lowering.input(node, 2)
     _lower_normalization(
         lowering, node, (source,), scale, bias, -1, is_rms=node.op_type == "RMSNormalization"
@@ -121,7 +118,7 @@ def lower_skip_layer_normalization(lowering: Lowering, node: Node) -> None:
     Ref: systolic.md F9: full cost, and an output of its own.
     """
     if any(index >= 0 for index in node.outputs[1:]):
-        raise NotLowered("the sum or statistics are asked for")
+        raise CannotLower("the sum or statistics are asked for")
     is_rms = node.op_type == "SkipSimplifiedLayerNormalization"
     sources = (node.inputs[0], node.inputs[1])
     scale = node.inputs[2]
@@ -145,22 +142,21 @@ def _lower_normalization(
     lowering.require_floats(node, (*sources, *vectors, output))
     storage = lowering.storage(sources[0])
     rank = len(storage.shape)
-    axis = int(node.attributes.get("axis", -1)) % rank
-    if len(sources) > 1:
-        axis = rank - 1
-    rows, width = row_axes(storage, axis, rank - axis)
+    attributes = attributes_of(node)
+    axis = attributes.axis(rank) if len(sources) == 1 else rank - 1
+    rows, width = rows_of(storage, axis, rank - axis)
     for index in sources:
         _same_order(lowering, index, output)
         if lowering.tensor(index).shape != lowering.tensor(output).shape:
-            raise NotLowered("a residual of another shape than the output")
+            raise CannotLower("a residual of another shape than the output")
     for index in vectors:
         if lowering.tensor(index).num_elements != width or not lowering.storage(index).is_row_major:
-            raise NotLowered("scale or bias of another size than a row")
+            raise CannotLower("scale or bias of another size than a row")
     operands = [Operand(index, (rows, width)) for index in sources]
     operands += [Operand(index, (1, width)) for index in vectors]
     items = [(operand.extents, lowering.storage(operand.tensor).item_bytes) for operand in operands]
     walk = rows_walk(lowering, rows, width, items)
-    epsilon = float(node.attributes.get("epsilon", 1e-5 if len(sources) == 1 else 1e-12))
+    epsilon = attributes.real("epsilon")
     compute = partial(_normalize_rms if is_rms else _normalize, epsilon)
     normalize = lowering.function(("normalize", is_rms, epsilon), compute)
     add, multiply = lowering.function("add", np.add), lowering.function("multiply", np.multiply)
@@ -188,7 +184,7 @@ def lower_lrn(lowering: Lowering, node: Node) -> None:
     lowering.require_floats(node, (source, output))
     _same_order(lowering, source, output)
     storage = lowering.storage(source)
-    rows, width = row_axes(storage, 1, 1)
+    rows, width = rows_of(storage, 1, 1)
     walk = choose_walk(
         lowering,
         (rows, width),
@@ -196,9 +192,9 @@ def lower_lrn(lowering: Lowering, node: Node) -> None:
         lambda elements: 2 * elements * ACC_BYTES + 64,
         whole=1,
     )
-    size = int(node.attributes["size"])
-    alpha, beta = float(node.attributes.get("alpha", 1e-4)), float(node.attributes.get("beta", 0.75))
-    bias = float(node.attributes.get("bias", 1.0))
+    attributes = attributes_of(node)
+    size = attributes.integer("size")
+    alpha, beta, bias = (attributes.real(name) for name in ("alpha", "beta", "bias"))
 
     def power(sums: np.ndarray, _: np.ndarray) -> np.ndarray:
         return (np.float32(bias) + np.float32(alpha / size) * sums) ** np.float32(-beta)

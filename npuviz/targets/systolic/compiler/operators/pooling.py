@@ -6,20 +6,22 @@ from functools import partial
 
 import numpy as np
 
+from npuviz.onnx.errors import CannotLower
+from npuviz.onnx.semantics.attributes import attributes_of
+from npuviz.onnx.semantics.windows import WindowAxis
 from npuviz.program.graph import Node
-from npuviz.targets.systolic.compiler.lowering import Half, Lowering, NotLowered
+from npuviz.targets.systolic.compiler.lowering import Half, Lowering
 from npuviz.targets.systolic.compiler.operators.conv_writer import kinds_of, spans
 from npuviz.targets.systolic.compiler.template import Template
 from npuviz.targets.systolic.compiler.tiling.matrix import sizes_to_try
 from npuviz.targets.systolic.compiler.tiling.resources import ACC_BYTES, Hardware, ceil_div
-from npuviz.targets.systolic.compiler.tiling.window import WindowAxis
 from npuviz.targets.systolic.compiler.windows import (
     Cut,
     as_indices,
     box_rows,
     cut_axis,
+    image_axes,
     spatial_strides,
-    window_axes,
 )
 from npuviz.targets.systolic.kernels import program_records as tk
 from npuviz.targets.systolic.values.window import WindowView
@@ -48,7 +50,7 @@ _SUM = PoolRule("sum", 0.0, tk.OP_ADD, np.add)
 def lower_max_pool(lowering: Lowering, node: Node) -> None:
     """MaxPool without indices."""
     if any(index >= 0 for index in node.outputs[1:]):
-        raise NotLowered("indices of the maxima are asked for")
+        raise CannotLower("indices of the maxima are asked for")
     _lower_pool(lowering, node, _MAX)
 
 
@@ -66,14 +68,14 @@ def lower_global_pool(lowering: Lowering, node: Node) -> None:
 def _lower_pool(lowering: Lowering, node: Node, rule: PoolRule, window: Sequence[int] = ()) -> None:
     source, output = node.inputs[0], node.outputs[0]
     lowering.require_floats(node, (source, output))
-    kernel = list(window) or [int(size) for size in node.attributes["kernel_shape"]]
+    kernel = list(window) or attributes_of(node).integers("kernel_shape")
     image, result = lowering.tensor(source).shape, lowering.tensor(output).shape
-    height, width = window_axes(node, image, result, kernel)
+    height, width = image_axes(node, image, result, kernel)
     tiling = _choose(
         lowering.hardware, height, width, image[0], image[1], lowering.storage(source).item_bytes
     )
     if tiling is None:
-        raise NotLowered("not even one window fits half of the scratchpad")
+        raise CannotLower("not even one window fits half of the scratchpad")
     writer = _Writer(lowering, node, rule, (height, width), tiling)
     lowering.builder.begin_layer(node.name or node.op_type, node.id)
     writer.write()
@@ -90,7 +92,7 @@ def _choose(
     for rows in sorted({ceil_div(height.out, count) for count in parts}):
         for columns in {width.out} if rows > 1 else {ceil_div(width.out, count) for count in parts}:
             for depth in sizes_to_try(channels, min(channels, hardware.array_columns), hardware.num_cores):
-                window = height.span(rows) * width.span(columns) * depth * item
+                window = height.reach(rows) * width.reach(columns) * depth * item
                 pixels = rows * columns * depth * ACC_BYTES
                 if window > hardware.spad_half or pixels > hardware.acc_half:
                     continue
@@ -200,7 +202,7 @@ class _Writer:
         view = WindowView(
             word=self.window,
             axes=order,
-            span=(height.span(part.row.count), width.span(part.column.count)),
+            span=(height.reach(part.row.count), width.reach(part.column.count)),
             before=(part.row.before, part.column.before),
             kernel=(height.kernel, width.kernel),
             stride=(height.stride, width.stride),
@@ -244,26 +246,12 @@ class _Writer:
 
     def _divisors(self, part: _Part) -> np.ndarray:
         """How many positions each output pixel averages: (rows, columns, 1)."""
-        counts: list[np.ndarray] = []
-        padded = bool(self.node.attributes.get("count_include_pad", 0))
-        for axis, cut in zip(self.axes, (part.row, part.column), strict=True):
-            after = _padding_after(self.node, axis, self.axes)
-            start = np.arange(cut.count) * axis.stride - cut.before
-            places = start[:, None] + np.arange(axis.kernel) * axis.dilation
-            # Positions relative to the first loaded one; the image ends where the axis does.
-            absolute = places + cut.first
-            low, high = (-axis.before, axis.size + after) if padded else (0, axis.size)
-            counts.append(((absolute >= low) & (absolute < high)).sum(axis=1))
-        return np.maximum(1, counts[0][:, None, None] * counts[1][None, :, None]).astype(np.float32)
-
-
-def _padding_after(node: Node, axis: WindowAxis, axes: tuple[WindowAxis, WindowAxis]) -> int:
-    """Declared padding behind the image; with automatic padding, what the last window needs."""
-    pads = node.attributes.get("pads")
-    if pads is None:
-        return max(0, axis.span(axis.out) - axis.before - axis.size)
-    place = 1 if len(pads) == 4 and axis is axes[1] else 0
-    return int(pads[len(pads) // 2 + place])
+        padded = bool(self.node.attributes.get("count_include_pad"))
+        rows, columns = (
+            np.array(axis.counts(padded)[cut.start : cut.start + cut.count])
+            for axis, cut in zip(self.axes, (part.row, part.column), strict=True)
+        )
+        return np.maximum(1, rows[:, None, None] * columns[None, :, None]).astype(np.float32)
 
 
 def _first(

@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from npuviz.onnx.errors import CannotLower
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Node
-from npuviz.targets.systolic.compiler.lowering import Lowering, NotLowered
+from npuviz.targets.systolic.compiler.lowering import Lowering
 from npuviz.targets.systolic.compiler.operators.conv import conv_problem
 from npuviz.targets.systolic.compiler.operators.conv_writer import ChannelVector, write_convolution
 from npuviz.targets.systolic.compiler.operators.elementwise import lower_steps
@@ -28,9 +29,9 @@ def _number(lowering: Lowering, node: Node, position: int, default: float) -> fl
         return default
     values = lowering.constant(index)
     if values is None:
-        raise NotLowered("scales or zero points are computed at run time")
+        raise CannotLower("scales or zero points are computed at run time")
     if values.size != 1:
-        raise NotLowered("a scale or zero point per row or channel")
+        raise CannotLower("a scale or zero point per row or channel")
     return float(values.reshape(-1)[0])
 
 
@@ -38,7 +39,7 @@ def _require_bytes(lowering: Lowering, *tensors: int) -> None:
     for index in tensors:
         tensor = lowering.tensor(index)
         if tensor.dtype not in _BYTES or tensor.num_elements == 0:
-            raise NotLowered(f"operands of type {tensor.dtype}")
+            raise CannotLower(f"operands of type {tensor.dtype}")
 
 
 def _scaled(factor: float) -> Step:
@@ -73,9 +74,9 @@ def lower_dequantize(lowering: Lowering, node: Node) -> None:
     """DequantizeLinear with one scale."""
     source, output = node.inputs[0], node.outputs[0]
     if lowering.tensor(source).dtype not in (*_BYTES, "int32") or lowering.tensor(output).dtype not in FLOATS:
-        raise NotLowered(f"operands of type {lowering.tensor(source).dtype}")
+        raise CannotLower(f"operands of type {lowering.tensor(source).dtype}")
     if lowering.tensor(source).num_elements == 0:
-        raise NotLowered("an empty tensor")
+        raise CannotLower("an empty tensor")
     scale, zero = _number(lowering, node, 1, 1.0), _number(lowering, node, 2, 0.0)
     shift = Step(tk.OP_ADD, ("shifted by", zero), lambda a, _: a.astype(np.float32) - np.float32(zero))
     lower_steps(lowering, node, (shift, _scaled(scale)))
@@ -113,7 +114,7 @@ def lower_conv_integer(lowering: Lowering, node: Node) -> None:
     _require_bytes(lowering, source, weights)
     problem = conv_problem(lowering, node, source, weights)
     if not problem.shape.is_array:
-        raise NotLowered("a depthwise convolution in int32")
+        raise CannotLower("a depthwise convolution in int32")
     zeros = [int(_number(lowering, node, position, 0.0)) for position in (2, 3)]
     write_convolution(
         lowering, node, replace(problem, dtype="int32", source_zero=zeros[0], weight_zero=zeros[1])
@@ -129,7 +130,7 @@ def lower_qlinear_conv(lowering: Lowering, node: Node) -> None:
     zeros = [_number(lowering, node, position, 0.0) for position in (2, 7)]
     weight_zero = lowering.constant(node.inputs[5])
     if weight_zero is None or not (weight_zero == weight_zero.reshape(-1)[0]).all():
-        raise NotLowered("a weight zero point per channel")
+        raise CannotLower("a weight zero point per channel")
     vectors: list[ChannelVector] = []
     bias = lowering.input(node, 8)
     if bias >= 0:
@@ -137,7 +138,7 @@ def lower_qlinear_conv(lowering: Lowering, node: Node) -> None:
     factor = source_scale / output_scale
     scales = lowering.constant(node.inputs[4])
     if scales is None:
-        raise NotLowered("scales or zero points are computed at run time")
+        raise CannotLower("scales or zero points are computed at run time")
     if scales.size == 1:
         factor *= float(scales.reshape(-1)[0])
     else:
@@ -151,7 +152,7 @@ def lower_qlinear_conv(lowering: Lowering, node: Node) -> None:
         epilogue=(_scaled(factor), _rounded(lowering.tensor(output).dtype, zeros[1])),
     )
     if not made.shape.is_array:
-        raise NotLowered("a depthwise convolution in int32")
+        raise CannotLower("a depthwise convolution in int32")
     write_convolution(lowering, node, made)
 
 

@@ -6,8 +6,10 @@ from math import prod
 
 import numpy as np
 
+from npuviz.onnx.errors import CannotLower
+from npuviz.onnx.semantics.axes import reduced_axes
 from npuviz.program.graph import Node
-from npuviz.targets.systolic.compiler.lowering import Lowering, NotLowered
+from npuviz.targets.systolic.compiler.lowering import Lowering
 from npuviz.targets.systolic.compiler.operators.chunks import Chunk, Operand, choose_walk, lower_chunks
 from npuviz.targets.systolic.compiler.operators.pooling import lower_global_pool
 from npuviz.targets.systolic.compiler.tiling.resources import ACC_BYTES
@@ -41,7 +43,7 @@ def lower_reduction(lowering: Lowering, node: Node) -> None:
     outer, middle, inner = _split_axes(storage.shape, storage.order, reduced)
     kept = [axis for axis in storage.order if axis not in reduced and storage.shape[axis] > 1]
     if not _keeps_kept_order(lowering, node, kept):
-        raise NotLowered("the result lies in another order than the input")
+        raise CannotLower("the result lies in another order than the input")
     item = storage.item_bytes
     extents = (outer, middle, inner)
     is_mean = node.op_type in ("ReduceMean", "GlobalAveragePool")
@@ -81,22 +83,17 @@ def _reduce(reduce: Callable[..., np.ndarray], values: np.ndarray, _: np.ndarray
 
 
 def _reduced_axes(lowering: Lowering, node: Node) -> tuple[int, ...]:
-    shape = lowering.tensor(node.inputs[0]).shape
-    rank = len(shape)
+    rank = len(lowering.tensor(node.inputs[0]).shape)
     if node.op_type.startswith("Global"):
         return tuple(range(2, rank))
-    axes = node.attributes.get("axes")
     index = lowering.input(node, 1)
-    if index >= 0:
-        values = lowering.constant(index)
-        if values is None:
-            raise NotLowered("axes are computed at run time")
-        axes = values.reshape(-1).tolist()
-    if not axes:
-        if node.attributes.get("noop_with_empty_axes", 0):
-            raise NotLowered("it does nothing")
-        return tuple(range(rank))
-    return tuple(sorted({int(axis) % rank for axis in axes}))
+    values = lowering.constant(index)
+    if index >= 0 and values is None:
+        raise CannotLower("axes are computed at run time")
+    axes = reduced_axes(node, rank, None if values is None else values.reshape(-1).tolist())
+    if axes is None:
+        raise CannotLower("it does nothing")
+    return axes
 
 
 def _split_axes(
@@ -108,7 +105,7 @@ def _split_axes(
         return prod(shape), 1, 1
     between = range(places[0], places[-1] + 1)
     if any(order[place] not in reduced and shape[order[place]] > 1 for place in between):
-        raise NotLowered("the reduced axes are not neighbours in DRAM")
+        raise CannotLower("the reduced axes are not neighbours in DRAM")
     outer = prod(shape[order[place]] for place in range(places[0]))
     middle = prod(shape[order[place]] for place in between)
     return outer, middle, prod(shape) // (outer * middle)

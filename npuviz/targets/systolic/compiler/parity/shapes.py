@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from math import prod
 
 from npuviz.base.errors import TargetError, UnsupportedOperator
+from npuviz.onnx.semantics.attributes import attributes_of
 from npuviz.program.graph import Graph, Node
 
 Shape = tuple[int, ...]
@@ -37,7 +38,7 @@ def window_of(node: Node, weight: Shape = ()) -> Window:
     strides, dilations = _ints(node, "strides", (1, 1), 2), _ints(node, "dilations", (1, 1), 2)
     if min(strides) < 1 or min(dilations) < 1 or min(kernel) < 1:
         raise TargetError(f"{_title(node)}: strides, dilations and kernel must be positive")
-    if _text(node, "auto_pad") in ("SAME_UPPER", "SAME_LOWER"):
+    if attributes_of(node).text("auto_pad", "") in ("SAME_UPPER", "SAME_LOWER"):
         raise UnsupportedOperator(
             f"{_title(node)}: ONNXim reads explicit pads only, not auto_pad; --set mode=true runs it"
         )
@@ -50,17 +51,12 @@ def window_of(node: Node, weight: Shape = ()) -> Window:
 
 
 def _ints(node: Node, name: str, default: Iterable[int], count: int) -> list[int]:
-    values = [int(value) for value in node.attributes.get(name, default)]
+    values = attributes_of(node).integers(name, list(default))
     if len(values) != count:
         raise UnsupportedOperator(
             f"{_title(node)}: {name} has {len(values)} values where {count} are expected (2-D only)"
         )
     return values
-
-
-def _text(node: Node, name: str) -> str:
-    value = node.attributes.get(name, "")
-    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
 
 
 def _title(node: Node) -> str:
@@ -71,7 +67,7 @@ def conv_output(node: Node, image: Shape, weight: Shape) -> Shape:
     """NHWC output shape of a convolution. Raises UnsupportedOperator where ONNXim has no program."""
     if len(image) != 4 or len(weight) != 4:
         raise UnsupportedOperator(f"{_title(node)}: only 2-D convolutions are modelled in parity mode")
-    if int(node.attributes.get("group", 1)) != 1:
+    if attributes_of(node).integer("group") != 1:
         raise UnsupportedOperator(
             f"{_title(node)}: ONNXim has no usable grouped convolution; --set mode=true runs it"
         )
@@ -108,7 +104,7 @@ def _global_pool(node: Node, inputs: list[Shape]) -> Shape:
 
 
 def _flatten(node: Node, inputs: list[Shape]) -> Shape:
-    axis = int(node.attributes.get("axis", 1))
+    axis = attributes_of(node).integer("axis")
     return (prod(inputs[0][:axis]), prod(inputs[0][axis:]))
 
 
@@ -119,7 +115,7 @@ def gemm_weight(node: Node, weight: Shape) -> tuple[int, int]:
             f"{_title(node)}: ONNXim multiplies by 2-D weights only, this one is {list(weight)}; "
             "--set mode=true runs it"
         )
-    is_turned = int(node.attributes.get("transB", 0)) != 0
+    is_turned = bool(node.attributes.get("transB"))
     return (weight[0], weight[1]) if is_turned else (weight[1], weight[0])
 
 

@@ -7,6 +7,7 @@ only; it is not the simulated time.
 from dataclasses import dataclass
 from functools import lru_cache
 
+from npuviz.onnx.semantics.windows import WindowAxis
 from npuviz.targets.systolic.compiler.tiling.dataflow import array_cycles
 from npuviz.targets.systolic.compiler.tiling.matrix import (
     ISSUE_CYCLES,
@@ -15,22 +16,6 @@ from npuviz.targets.systolic.compiler.tiling.matrix import (
     sizes_to_try,
 )
 from npuviz.targets.systolic.compiler.tiling.resources import ACC_BYTES, Hardware, ceil_div
-
-
-@dataclass(frozen=True, slots=True)
-class WindowAxis:
-    """One spatial axis of a convolution or pooling; `before` is the padding at its start."""
-
-    size: int
-    out: int
-    kernel: int
-    stride: int
-    dilation: int
-    before: int
-
-    def span(self, count: int) -> int:
-        """Input positions, padding included, that `count` neighbouring outputs need."""
-        return (count - 1) * self.stride + (self.kernel - 1) * self.dilation + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +101,7 @@ def _deepest(hardware: Hardware, problem: WindowProblem, rows: int, columns: int
     if pixels * outputs * ACC_BYTES + blocks * hardware.request_bytes > hardware.acc_half:
         return 0
     kernel = problem.height.kernel * problem.width.kernel
-    window = problem.height.span(rows) * problem.width.span(columns) * problem.item
+    window = problem.height.reach(rows) * problem.width.reach(columns) * problem.item
     entries = 2 + blocks * (kernel + 2)
     space = hardware.spad_half - entries * hardware.request_bytes - outputs * ACC_BYTES
     if problem.residual:
@@ -141,7 +126,7 @@ def _cost(hardware: Hardware, problem: WindowProblem, tiling: WindowTiling) -> f
     else:
         compute = kernel * ceil_div(pixels * tiling.outputs * ACC_BYTES, hardware.vector_bytes)
         depth, weights = tiling.outputs, kernel * tiling.outputs
-    window = problem.height.span(tiling.rows) * problem.width.span(tiling.columns)
+    window = problem.height.reach(tiling.rows) * problem.width.reach(tiling.columns)
     loads = window * depth * problem.item + weights * problem.weight_item
     stores = pixels * tiling.outputs * problem.item * (2 if problem.residual else 1)
     traffic = groups * (loads + stores)

@@ -111,6 +111,12 @@ CASES: dict[str, Case] = {
     "average pool ceil": Case(
         "AveragePool", [IMAGE], {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1}, opset=19
     ),
+    "average pool ceil, padded": Case(
+        "AveragePool",
+        [IMAGE],
+        {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1, "count_include_pad": 1},
+        opset=19,
+    ),
     "global average": Case("GlobalAveragePool", [IMAGE]),
     "global average large": Case("GlobalAveragePool", [(2, 4, 20, 20)]),
     "global max": Case("GlobalMaxPool", [IMAGE]),

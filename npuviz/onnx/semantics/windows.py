@@ -1,0 +1,92 @@
+"""Sliding windows of convolutions and pools: which inputs an output reads along an axis."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from npuviz.onnx.semantics.attributes import attributes_of
+from npuviz.program.graph import Node
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Outputs first..end-1 read inputs source, source + stride, ... by one tap."""
+
+    first: int
+    end: int
+    source: int
+
+    @property
+    def count(self) -> int:
+        """Outputs; never negative."""
+        return max(0, self.end - self.first)
+
+
+@dataclass(frozen=True, slots=True)
+class WindowAxis:
+    """One spatial axis: output o reads inputs o * stride + tap * dilation - before for every tap < kernel.
+
+    before, after  padding on either side; with automatic padding, what the windows need
+    """
+
+    size: int
+    out: int
+    kernel: int = 1
+    stride: int = 1
+    dilation: int = 1
+    before: int = 0
+    after: int = 0
+
+    def reach(self, outputs: int) -> int:
+        """Input positions, padding included, that neighbouring outputs read."""
+        return (outputs - 1) * self.stride + (self.kernel - 1) * self.dilation + 1
+
+    def span(self, tap: int, begin: int = 0, end: int | None = None) -> Span:
+        """Outputs in [begin, end) whose input for a tap lies inside, and the first such input."""
+        stop = self.out if end is None else min(end, self.out)
+        shift = tap * self.dilation - self.before
+        first = max(begin, -(shift // self.stride) if shift < 0 else 0)
+        last = (self.size - 1 - shift) // self.stride
+        return Span(first, max(first, min(stop, last + 1)), first * self.stride + shift)
+
+    def inputs(self, begin: int, end: int) -> tuple[int, int]:
+        """Half-open range of inputs inside that outputs [begin, end) read; empty ranges are (0, 0)."""
+        low = begin * self.stride - self.before
+        low, high = max(0, low), min(self.size, low + self.reach(end - begin))
+        return (low, high) if low < high else (0, 0)
+
+    def counts(self, include_padding: bool = False) -> list[int]:
+        """Positions of each output's window that lie inside, or inside with its padding."""
+        first, limit = (-self.before, self.size + self.after) if include_padding else (0, self.size)
+        found: list[int] = []
+        for out in range(self.out):
+            start = out * self.stride - self.before
+            found.append(sum(first <= start + k * self.dilation < limit for k in range(self.kernel)))
+        return found
+
+
+def window_axes(
+    node: Node, in_shape: Sequence[int], out_shape: Sequence[int], kernel: Sequence[int]
+) -> list[WindowAxis]:
+    """The spatial axes of a convolution or pool whose tensors are [batch, channels, spatial...]."""
+    rank = len(kernel)
+    attributes = attributes_of(node)
+    strides, dilations = (attributes.integers(name, [1] * rank) for name in ("strides", "dilations"))
+    pads = attributes.integers("pads", [0] * (2 * rank))
+    automatic = attributes.text("auto_pad", "NOTSET")
+    found: list[WindowAxis] = []
+    for i in range(rank):
+        size, out = in_shape[2 + i], out_shape[2 + i]
+        before, after = pads[i], pads[rank + i]
+        if automatic in ("SAME_UPPER", "SAME_LOWER"):
+            total = max(0, (out - 1) * strides[i] + (kernel[i] - 1) * dilations[i] + 1 - size)
+            before = total // 2 if automatic == "SAME_UPPER" else total - total // 2
+            after = total - before
+        elif automatic == "VALID":
+            before = after = 0
+        found.append(WindowAxis(size, out, kernel[i], strides[i], dilations[i], before, after))
+    return found
+
+
+def padded_axes(axes: Sequence[WindowAxis], rank: int) -> list[WindowAxis]:
+    """At least `rank` axes: missing ones stand first and have one position."""
+    return [WindowAxis(1, 1)] * (rank - len(axes)) + list(axes)
