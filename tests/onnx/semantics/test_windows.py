@@ -31,7 +31,13 @@ def pooled(axis: WindowAxis, values: np.ndarray, include_padding: bool) -> list[
 
 @pytest.mark.parametrize(("ceil", "include", "padding"), list(product((0, 1), (0, 1), PADDINGS)))
 def test_average_pools(tmp_path: Path, ceil: int, include: int, padding: dict[str, Any]) -> None:
-    given = {"kernel_shape": [3], "strides": [2], "ceil_mode": ceil, "count_include_pad": include, **padding}
+    given: dict[str, Any] = {
+        "kernel_shape": [3],
+        "strides": [2],
+        "ceil_mode": ceil,
+        "count_include_pad": include,
+        **padding,
+    }
     node = helper.make_node("AveragePool", ["x"], ["y"], **given)
     of = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 1, SIZE])
     to = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
