@@ -13,9 +13,10 @@ from npuviz.base.progress import NoProgress
 from npuviz.program.program import Program
 from npuviz.sim.stop import NO_STOPS
 from npuviz.sim.target import LoadRequest
+from npuviz.targets.wavelet.load.program import make_program
 from npuviz.targets.wavelet.machine.machine import WaveletMachine
 from npuviz.targets.wavelet.machine.team import num_processors
-from npuviz.targets.wavelet.target import TARGET, make_program
+from npuviz.targets.wavelet.target import TARGET
 from npuviz.targets.wavelet.wafer import Wafer
 
 FOREVER = 1 << 40

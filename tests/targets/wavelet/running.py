@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from npuviz.sim.stop import NO_STOPS, StopKind, StopReason
+from npuviz.targets.wavelet.load.program import make_program
 from npuviz.targets.wavelet.machine.machine import WaveletMachine
-from npuviz.targets.wavelet.target import TARGET, make_program
+from npuviz.targets.wavelet.target import TARGET
 from npuviz.targets.wavelet.wafer import HOST_LAUNCH, HostCommand, Wafer
 from tests.targets.wavelet.assembler import Assembler, mem, wafer
 

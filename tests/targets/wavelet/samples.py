@@ -10,8 +10,9 @@ from npuviz.base.progress import NoProgress
 from npuviz.program.source import HasSource
 from npuviz.sim.target import LoadRequest
 from npuviz.targets.wavelet.csl.compiler import compile_program
+from npuviz.targets.wavelet.load.program import make_program
 from npuviz.targets.wavelet.machine.machine import WaveletMachine
-from npuviz.targets.wavelet.target import TARGET, make_program
+from npuviz.targets.wavelet.target import TARGET
 from npuviz.targets.wavelet.wafer import HOST_COPY_IN, HOST_COPY_OUT, HOST_LAUNCH, HostCommand, Wafer
 
 SAMPLES = Path(__file__).parents[3] / "sample_models" / "csl"

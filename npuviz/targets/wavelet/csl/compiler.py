@@ -12,10 +12,10 @@ from npuviz.targets.wavelet.csl.comptime import types as t
 from npuviz.targets.wavelet.csl.comptime.session import FP16_FORMATS
 from npuviz.targets.wavelet.csl.frontend import Elaboration, PeCode
 from npuviz.targets.wavelet.csl.lower import free_names
+from npuviz.targets.wavelet.csl.lower.body import Bodies
 from npuviz.targets.wavelet.csl.lower.memo import FunctionMemo
 from npuviz.targets.wavelet.csl.lower.pe import PeLowering
 from npuviz.targets.wavelet.csl.lower.program import draft, finish
-from npuviz.targets.wavelet.csl.lower.trial import runtime_type_finder
 from npuviz.targets.wavelet.csl.lower.wafer_tables import WaferTables
 from npuviz.targets.wavelet.csl.syntax import tree
 from npuviz.targets.wavelet.wafer import PeProgram, Wafer
@@ -89,8 +89,11 @@ def lower_programs(
     free_names.forget()
     drafts = []
     for code in codes:
-        lowering = PeLowering(comptime, tables, memo, elaboration.arch, code.root, code.registry, files, half)
-        comptime.runtime_type = runtime_type_finder(lowering.stack)
+        bodies = Bodies()
+        comptime.runtime_type = bodies.type_of
+        lowering = PeLowering(
+            *(comptime, tables, memo, elaboration.arch, code.root, code.registry, files, bodies.lower), half
+        )
         name = Path(code.file).stem
         drafts.append(draft(lowering, f"{name} at PE {code.coordinates[0]}"))
     comptime.runtime_type = None

@@ -1,75 +1,22 @@
 """A simulated chip that a host program drives while it runs."""
 
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Protocol
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
 from npuviz.base.errors import TargetError, UsageError
 from npuviz.base.progress import NoProgress
 from npuviz.sim.stop import NO_STOPS, StopKind, StopReason
+from npuviz.targets.wavelet import wafer as tables
+from npuviz.targets.wavelet.load.program import make_program
+from npuviz.targets.wavelet.machine.machine import WaveletMachine
+from npuviz.targets.wavelet.machine.warm_up import warm_up
 from npuviz.targets.wavelet.wafer import HostCommand, Symbol, Wafer
 
 CHUNK_CYCLES = 1 << 20
 """Cycles between two looks at Ctrl+C."""
 IDLE_CYCLES = 1 << 22
 """Longest run after the last command, for work that goes on when the host is served."""
-
-
-class PrintedLine(Protocol):
-    """A line that a PE printed, in coordinates of the rectangle."""
-
-    @property
-    def cycle(self) -> int:
-        """When its newline came."""
-        ...
-
-    @property
-    def text(self) -> str:
-        """The line without its newline."""
-        ...
-
-
-class HostMachine(Protocol):
-    """What the host side needs of the machine."""
-
-    @property
-    def cycle(self) -> int:
-        """Cycles completed."""
-        ...
-
-    def advance(self, until: int, stops: np.ndarray, events: None) -> StopReason:
-        """As npuviz.sim.machine.Machine."""
-        ...
-
-    def host_command(self, command: HostCommand) -> int:
-        """Append a command; returns its index."""
-        ...
-
-    def run_until_done(self, index: int, limit: int) -> StopReason:
-        """Run until a command is done, at most `limit` cycles."""
-        ...
-
-    def close(self) -> None:
-        """No more commands will come."""
-        ...
-
-    def is_done(self, index: int) -> bool:
-        """Whether a command has ended."""
-        ...
-
-    def result(self, index: int) -> np.ndarray | None:
-        """(height, width, words) uint32 of a transfer to the host."""
-        ...
-
-    def read_symbol(self, column: int, row: int, symbol: Symbol) -> bytes:
-        """Bytes of a variable of a PE, in coordinates of the rectangle."""
-        ...
-
-    def printed(self) -> Sequence[PrintedLine]:
-        """Printed lines so far."""
-        ...
 
 
 class DeviceError(TargetError):
@@ -81,13 +28,10 @@ class Device:
 
     def __init__(self, wafer: Wafer, settings: Mapping[str, str], limit: int) -> None:
         """limit: most cycles that one command may take. Raises TargetError, UsageError."""
-        from npuviz.targets.wavelet.machine.machine import WaveletMachine
-        from npuviz.targets.wavelet.target import TARGET, make_program
-
         spec, program = make_program(wafer, (), wafer.name, settings, is_closed=False)
-        TARGET.warm_up(NoProgress())
+        warm_up(NoProgress())
         self.wafer = wafer
-        self.machine: HostMachine = WaveletMachine(spec, program)
+        self.machine = WaveletMachine(spec, program)
         self.commands: list[HostCommand] = []
         self.limit = limit
         self.on_slow: Callable[[], None] = _nothing
@@ -171,11 +115,6 @@ def find_symbol(wafer: Wafer, column: int, row: int, name: str) -> Symbol:
     raise UsageError(f"{name[:60]}: no variable of PE ({column}, {row}) has this name; known: {known}")
 
 
-def log_folder() -> Path:
-    """Where sim.log and simfab_traces go: the current folder, as the vendor's simulator does it."""
-    return Path.cwd()
-
-
 def _nothing() -> None:
     """Nobody wants to know."""
 
@@ -192,11 +131,11 @@ def _why(reason: StopReason) -> str:
 
 
 KINDS = {
-    0: "copy to",
-    1: "copy from",
-    2: "stream to color",
-    3: "stream from color",
-    4: "launch of",
-    5: "stream to port",
-    6: "stream from port",
+    tables.HOST_COPY_IN: "copy to",
+    tables.HOST_COPY_OUT: "copy from",
+    tables.HOST_STREAM_IN: "stream to color",
+    tables.HOST_STREAM_OUT: "stream from color",
+    tables.HOST_LAUNCH: "launch of",
+    tables.HOST_PORT_IN: "stream to port",
+    tables.HOST_PORT_OUT: "stream from port",
 }

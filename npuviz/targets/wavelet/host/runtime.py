@@ -19,6 +19,7 @@ from npuviz.targets.wavelet import isa
 from npuviz.targets.wavelet import wafer as tables
 from npuviz.targets.wavelet.host.device import Device, DeviceError
 from npuviz.targets.wavelet.host.finished import remember, write_logs
+from npuviz.targets.wavelet.host.shims import SETTINGS_VARIABLE
 from npuviz.targets.wavelet.host.transfers import (
     MemcpyDataType,
     MemcpyOrder,
@@ -32,10 +33,7 @@ from npuviz.targets.wavelet.wafer import Export, HostCommand, Symbol, Wafer
 
 LIMIT_VARIABLE = "NPUVIZ_CSL_LIMIT"
 """Most cycles that one command of the host may take."""
-SETTINGS_VARIABLE = "NPUVIZ_CSL_SET"
-"""Settings of the machine for host programs: KEY=VALUE pairs with commas between them."""
 DEFAULT_LIMIT = 200_000_000
-MOST_ARGUMENTS = 15
 
 
 @dataclass(frozen=True)

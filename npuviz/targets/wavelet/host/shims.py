@@ -9,6 +9,8 @@ from npuviz.base.errors import UsageError
 
 PYTHON_PATH = Path(__file__).parent / "sdk"
 """Holds the packages `cerebras.*` that host programs import."""
+SETTINGS_VARIABLE = "NPUVIZ_CSL_SET"
+"""Settings of the machine for host programs: KEY=VALUE pairs with commas between them."""
 _MARK = "# written by npuviz csl shims"
 
 

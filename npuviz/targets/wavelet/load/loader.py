@@ -1,18 +1,19 @@
-"""Opening CSL programs: a compiled folder, a layout file, or a folder with its command scripts."""
+"""From files to a spec and a program: a compiled folder, a layout file, a folder with command scripts."""
 
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
 from npuviz.base.errors import FormatError, UsageError
 from npuviz.base.progress import Progress
-from npuviz.program.program import Note
+from npuviz.program.program import Note, Program
+from npuviz.sim.target import LoadRequest
 from npuviz.targets.wavelet.host.cslc import CompileOptions, parse_arguments
-from npuviz.targets.wavelet.host.shims import environment, write_shims
+from npuviz.targets.wavelet.host.shims import SETTINGS_VARIABLE, environment, write_shims
 from npuviz.targets.wavelet.load.compiled import (
     RUN_FILE,
     WAFER_FILE,
@@ -21,6 +22,8 @@ from npuviz.targets.wavelet.load.compiled import (
     load_wafer,
 )
 from npuviz.targets.wavelet.load.launches import LAUNCH, launch_note, launches
+from npuviz.targets.wavelet.load.program import make_program
+from npuviz.targets.wavelet.spec import WaveletSpec
 from npuviz.targets.wavelet.wafer import HostCommand, Wafer
 
 SCRIPT_PATTERN = "commands_*.sh"
@@ -46,6 +49,17 @@ class OpenedProgram:
     commands: tuple[HostCommand, ...]
     title: str
     notes: tuple[Note, ...]
+
+
+def load(request: LoadRequest, progress: Progress) -> tuple[WaveletSpec, Program]:
+    """Compile, or read what is compiled, with the recorded commands of its host. Raises NpuvizError."""
+    own = {key: value for key, value in request.settings.items() if is_own_setting(key)}
+    rest = {key: value for key, value in request.settings.items() if key not in own}
+    opened = open_program(request.path, own, progress)
+    spec, program = make_program(
+        opened.wafer, opened.commands, opened.title, rest, preset=request.preset, config=request.config
+    )
+    return spec, replace(program, notes=(*opened.notes, *program.notes))
 
 
 def accepts(path: Path, head: bytes) -> bool:
@@ -222,8 +236,6 @@ def run_script(script: Path, place: Path, seconds: float, settings: str = "") ->
 
     settings  KEY=VALUE pairs for the machine, with commas between them
     """
-    from npuviz.targets.wavelet.host.runtime import SETTINGS_VARIABLE
-
     source = script.resolve().parent
     folder = place / "copy" / (source.name or "program")
     shutil.copytree(source, folder, ignore=shutil.ignore_patterns(".git"))

@@ -5,7 +5,7 @@ import pytest
 
 from npuviz.base.errors import UsageError
 from npuviz.targets.wavelet.host.geometry import IntRectangle, IntVector
-from npuviz.targets.wavelet.host.layout_routes import (
+from npuviz.targets.wavelet.host.layout.routes import (
     Color,
     ColorGroups,
     Edge,
@@ -13,9 +13,9 @@ from npuviz.targets.wavelet.host.layout_routes import (
     RoutingPosition,
     get_edge_routing,
 )
+from npuviz.targets.wavelet.host.layout.sdk_layout import SdkLayout
 from npuviz.targets.wavelet.host.platform import SdkTarget, get_platform
 from npuviz.targets.wavelet.host.runtime import SdkRuntime
-from npuviz.targets.wavelet.host.sdk_layout import SdkLayout
 
 TARGETS = pytest.mark.parametrize("target", list(SdkTarget))
 DOUBLE = """

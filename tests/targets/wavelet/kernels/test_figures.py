@@ -9,8 +9,9 @@ import pytest
 from npuviz.sim.stop import NO_STOPS, StopKind
 from npuviz.targets.wavelet.kernels import isa as k
 from npuviz.targets.wavelet.kernels import records as sk
+from npuviz.targets.wavelet.load.program import make_program
 from npuviz.targets.wavelet.machine.machine import WaveletMachine
-from npuviz.targets.wavelet.target import TARGET, make_program
+from npuviz.targets.wavelet.target import TARGET
 from npuviz.targets.wavelet.wafer import HOST_COPY_OUT, HOST_LAUNCH, HostCommand, PeProgram, QueueBinding
 from tests.targets.wavelet.assembler import EAST, RAMP, WEST, Assembler, fabin, fabout, mem, route, wafer
 

@@ -3,90 +3,88 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from npuviz.targets.wavelet.csl.comptime import types as t
-from npuviz.targets.wavelet.csl.comptime.scope import FunctionValue, RuntimeLocal, Scope
+from npuviz.targets.wavelet.csl.comptime.scope import FunctionValue, Scope
 from npuviz.targets.wavelet.csl.lower import free_names
 from npuviz.targets.wavelet.csl.lower.data_memory import PE_BYTES, RUNTIME_BYTES
-from npuviz.targets.wavelet.csl.lower.dispatch import lower_statement
+from npuviz.targets.wavelet.csl.lower.dispatch import lower, lower_statement
 from npuviz.targets.wavelet.csl.lower.function import FunctionLowering, is_aggregate
 from npuviz.targets.wavelet.csl.lower.memo import Read
 from npuviz.targets.wavelet.csl.lower.operands import Held, Known, Operand, Parts, Place
-from npuviz.targets.wavelet.csl.lower.rules import access as lowering_access
-from npuviz.targets.wavelet.csl.lower.rules import builtins as lowering_builtins
-from npuviz.targets.wavelet.csl.lower.rules import calls as lowering_calls
-from npuviz.targets.wavelet.csl.lower.rules import dsd as lowering_dsd
-from npuviz.targets.wavelet.csl.lower.rules import expressions as lowering_expressions
-from npuviz.targets.wavelet.csl.lower.rules import loops as lowering_loops
-from npuviz.targets.wavelet.csl.lower.rules import map as lowering_map
-from npuviz.targets.wavelet.csl.lower.rules import operations as lowering_operations
-from npuviz.targets.wavelet.csl.lower.rules import statements as lowering_statements
+from npuviz.targets.wavelet.csl.lower.pe import PeLowering
+from npuviz.targets.wavelet.csl.lower.rules import (
+    access,
+    builtins,
+    calls,
+    dsd,
+    expressions,
+    loops,
+    operations,
+    statements,
+)
+from npuviz.targets.wavelet.csl.lower.rules import map as mapping
 from npuviz.targets.wavelet.csl.lower.specialisation import Binding, Fixed, Passed, Pieces, Specialisation
+from npuviz.targets.wavelet.csl.lower.trial import probe_type
 from npuviz.targets.wavelet.csl.syntax import tree
-from npuviz.targets.wavelet.csl.syntax.errors import CslError
+from npuviz.targets.wavelet.csl.syntax.errors import CslError, NotComptime
 from npuviz.targets.wavelet.kernels import isa
 from npuviz.targets.wavelet.wafer import Function
 
-if TYPE_CHECKING:
-    from npuviz.targets.wavelet.csl.lower.pe import PeLowering
-
-REGISTERED = (
-    lowering_access,
-    lowering_builtins,
-    lowering_calls,
-    lowering_dsd,
-    lowering_expressions,
-    lowering_loops,
-    lowering_map,
-    lowering_operations,
-    lowering_statements,
-)
+REGISTERED = (access, builtins, calls, dsd, expressions, loops, mapping, operations, statements)
 """Modules whose import enters rules into the tables of dispatch.py."""
 
 
-def result_type(pe: PeLowering, function: FunctionValue, special: Specialisation) -> t.Type:
-    """The result type of a function for the given arguments."""
-    scope = Scope(function.instance, function.instance.scope, runtime=True)
-    for parameter, binding in zip(function.node.parameters, special, strict=True):
-        if isinstance(binding, Fixed):
-            scope.declare(parameter.name, binding.value)
-        else:
-            scope.declare(parameter.name, RuntimeLocal(parameter.name, binding.kind, mutable=False))
-    return pe.comptime.type_expression(function.node.result, scope)
+class Bodies:
+    """Lowers the bodies of functions; one that calls others waits for them."""
 
+    def __init__(self) -> None:
+        self._under_way: list[FunctionLowering] = []
 
-def lower_body(
-    pe: PeLowering, function: FunctionValue, special: Specialisation, result: t.Type, index: int
-) -> list[tuple[Read, object]] | None:
-    """Append the code of a function to the wafer's tables; returns its reads, None if it cannot be shared."""
-    node = function.node
-    if node.body is None:
-        raise CslError(node.at, f"{function.name} has no body", "extern functions are not supported")
-    if t.is_comptime_only(result):
-        raise CslError(node.at, f"{function.name} gives a {result}, so it can only be called at compile time")
-    scope = Scope(function.instance, function.instance.scope, runtime=True)
-    f = FunctionLowering(pe, function, scope, result)
-    if is_aggregate(result):
-        f.result_address = f.take()
-    operands = [_parameter(f, binding) for binding in special]
-    f.frame_register = f.take()
-    pe.enter(f)
-    try:
-        f.at(node)
-        addressed = free_names.address_taken(node.body)
-        for parameter, operand in zip(node.parameters, operands, strict=True):
-            _declare(f, parameter.name, operand, parameter.name in addressed, node.at)
-        for inner in node.body.statements:
-            lower_statement(f, inner)
-        f.emitter.line = pe.tables.place(_end(node.body))
-        if f.emitter.is_reachable and result is not t.VOID:
-            raise CslError(node.at, f"{function.name} can end without giving a {result}")
-        f.emitter.emit(isa.OP_RET, -1)
-    finally:
-        pe.leave()
-    _finish(f, node, index)
-    return f.reads if f.can_share else None
+    def lower(
+        self, pe: PeLowering, function: FunctionValue, special: Specialisation, result: t.Type, index: int
+    ) -> list[tuple[Read, object]] | None:
+        """Append the code of a function to the tables; its reads, None if other PEs cannot share it."""
+        node = function.node
+        if node.body is None:
+            raise CslError(node.at, f"{function.name} has no body", "extern functions are not supported")
+        if t.is_comptime_only(result):
+            raise CslError(
+                node.at, f"{function.name} gives a {result}, so it can only be called at compile time"
+            )
+        scope = Scope(function.instance, function.instance.scope, runtime=True)
+        f = FunctionLowering(pe, function, scope, result)
+        if is_aggregate(result):
+            f.result_address = f.take()
+        operands = [_parameter(f, binding) for binding in special]
+        f.frame_register = f.take()
+        self._under_way.append(f)
+        try:
+            f.at(node)
+            addressed = free_names.address_taken(node.body)
+            for parameter, operand in zip(node.parameters, operands, strict=True):
+                _declare(f, parameter.name, operand, parameter.name in addressed, node.at)
+            for inner in node.body.statements:
+                lower_statement(f, inner)
+            f.emitter.line = pe.tables.place(_end(node.body))
+            if f.emitter.is_reachable and result is not t.VOID:
+                raise CslError(node.at, f"{function.name} can end without giving a {result}")
+            f.emitter.emit(isa.OP_RET, -1)
+        finally:
+            self._under_way.pop()
+        _finish(f, node, index)
+        return f.reads if f.can_share else None
+
+    def type_of(self, node: tree.Expression, scope: Scope) -> t.Type:
+        """The type of an expression of the function under way whose value is only known at run time."""
+        if not self._under_way:
+            raise NotComptime(node.at)
+        f = self._under_way[-1]
+        outer, f.scope = f.scope, scope
+        try:
+            return probe_type(f, lambda: lower(f, node)) or t.VOID
+        finally:
+            f.scope = outer
 
 
 def _end(body: tree.Block) -> tree.Span:
@@ -100,7 +98,7 @@ def _parameter(f: FunctionLowering, binding: Binding) -> Operand:
         parts = [_parameter(f, part) for part in binding.parts]
         return Parts(binding.kind, dict(zip(binding.kind.names, parts, strict=True)))
     assert isinstance(binding, Passed)
-    if binding.count == 0:
+    if binding.kind is t.VOID:
         return Held(binding.kind, -1)
     if is_aggregate(binding.kind):
         return Place(binding.kind, f.take(), is_mutable=False, is_stable=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from npuviz.targets.wavelet.csl.comptime import types as t
 from npuviz.targets.wavelet.csl.comptime.evaluator import Comptime
@@ -16,13 +15,11 @@ from npuviz.targets.wavelet.csl.lower.data_memory import scalar_bits
 from npuviz.targets.wavelet.csl.lower.emitter import Emitter, Frame, Label, Registers
 from npuviz.targets.wavelet.csl.lower.memo import Read, needs_read
 from npuviz.targets.wavelet.csl.lower.operands import VOID_HELD, Held, Known, Local, Operand, Parts, Place
+from npuviz.targets.wavelet.csl.lower.pe import PeLowering
 from npuviz.targets.wavelet.csl.syntax import tree
 from npuviz.targets.wavelet.csl.syntax.errors import CslError, NotComptime
 from npuviz.targets.wavelet.kernels import isa
 from npuviz.targets.wavelet.wafer import Variable
-
-if TYPE_CHECKING:
-    from npuviz.targets.wavelet.csl.lower.pe import PeLowering
 
 
 @dataclass

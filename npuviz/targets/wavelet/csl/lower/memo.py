@@ -8,27 +8,19 @@ versions of a function form a tree.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from npuviz.targets.wavelet.csl.comptime import types as t
 from npuviz.targets.wavelet.csl.comptime.scope import (
     Cell,
     Entry,
-    FunctionValue,
-    Global,
-    ModuleInstance,
-    ModuleValue,
     Scope,
 )
-from npuviz.targets.wavelet.csl.comptime.values import ArrayValue, PointerValue, StructValue, Value
+from npuviz.targets.wavelet.csl.comptime.values import Value
 from npuviz.targets.wavelet.csl.lower import free_names
+from npuviz.targets.wavelet.csl.lower.specialisation import Specialisation, is_portable, is_portable_value
 from npuviz.targets.wavelet.csl.syntax import tree
-
-if TYPE_CHECKING:
-    from npuviz.targets.wavelet.csl.lower.pe import PeLowering
-    from npuviz.targets.wavelet.csl.lower.specialisation import Specialisation
 
 VALUE = 0
 GLOBAL = 1
@@ -70,7 +62,7 @@ class Read:
     def of_call(node: tree.Expression, scope: Scope, special: Specialisation) -> Read | None:
         """The read of the function that `node` names, specialised for some arguments."""
         names = _local_names(node, scope)
-        if names is None or not all(part.is_plain for part in special):
+        if names is None or not all(map(is_portable, special)):
             return None
         return Read(CALL, node, names, None, special)
 
@@ -85,52 +77,11 @@ class Read:
         """The read of the place of constant bytes."""
         return Read(CONSTANT, node, (), kind, (), data)
 
-    def key(self, pe: PeLowering, instance: ModuleInstance) -> Hashable:
-        """The key of the read on another PE."""
-        if self.kind == CONSTANT and self.expected is not None:
-            # Asking for the place also puts the bytes into the memory of that PE.
-            return ("constant", pe.memory.constant(self.expected, self.data))
-        if (
-            self.kind == VALUE
-            and not self.names
-            and isinstance(self.node, tree.Name)
-            and self.expected is None
-        ):
-            return pe.key_of_name(instance, self.node)
-        scope = Scope(instance, instance.scope, runtime=True)
-        for name, entry in self.names:
-            scope.names[name] = entry
-        if self.kind == VALUE:
-            return pe.key(pe.comptime.evaluate(self.node, scope, self.expected))
-        entry = pe.resolve(self.node, scope)
-        if self.kind != GLOBAL and isinstance(entry, Global) and not entry.is_var:
-            entry = pe.comptime.global_value(entry) or entry
-        if self.kind == TASK and isinstance(entry, FunctionValue):
-            return ("task", *pe.task_id(entry, self.node.at))
-        if self.kind == GLOBAL and isinstance(entry, Global):
-            return ("global", pe.address_of(entry), pe.comptime.global_type(entry))
-        if self.kind == CALL and isinstance(entry, FunctionValue):
-            lowered = pe.function_if_known(entry, self.special)
-            return None if lowered is None else ("call", lowered.index, lowered.result)
-        return ("other", id(entry))
-
 
 def needs_read(node: tree.Expression, scope: Scope) -> bool:
     """False if an expression depends only on local names, which depend on earlier reads."""
     member = scope.instance.declarations
     return any(name in member and scope.find(name) is None for name in free_names.all_names(node))
-
-
-def is_plain(value: Value) -> bool:
-    """True for values that mean the same on every PE (no addresses, functions or modules)."""
-    if isinstance(value, StructValue):
-        return all(is_plain(part) for part in value.fields.values())
-    if isinstance(value, ArrayValue):
-        return value.data.dtype != object or all(
-            is_plain(item) for item in value.data if isinstance(item, Value)
-        )
-    base = getattr(value, "base", None)
-    return base is None and not isinstance(value, PointerValue | FunctionValue | ModuleValue)
 
 
 def _local_names(node: tree.Expression, scope: Scope) -> tuple[tuple[str, Entry], ...] | None:
@@ -141,9 +92,9 @@ def _local_names(node: tree.Expression, scope: Scope) -> tuple[tuple[str, Entry]
             continue
         if isinstance(entry, Cell):
             entry = Cell(entry.name, entry.kind, entry.value, entry.mutable)
-            if entry.value is not None and not is_plain(entry.value):
+            if entry.value is not None and not is_portable_value(entry.value):
                 return None
-        elif isinstance(entry, Value) and not is_plain(entry):
+        elif isinstance(entry, Value) and not is_portable_value(entry):
             return None
         names.append((name, entry))
     return tuple(names)
@@ -162,13 +113,13 @@ class FunctionMemo:
 
     roots: dict[Hashable, _Node] = field(default_factory=dict[Hashable, _Node])
 
-    def find(self, key: Hashable, pe: PeLowering, instance: ModuleInstance) -> int:
-        """Function index of a version that fits, -1 if there is none."""
+    def find(self, key: Hashable, key_of: Callable[[Read], Hashable]) -> int:
+        """Function index of a version that fits, -1 if there is none; `key_of` makes its reads again."""
         node = self.roots.get(key)
         while node is not None and node.function < 0:
             if node.read is None:
                 return -1
-            node = node.next.get(node.read.key(pe, instance))
+            node = node.next.get(key_of(node.read))
         return -1 if node is None else node.function
 
     def add(self, key: Hashable, reads: Sequence[tuple[Read, Hashable]], function: int) -> None:

@@ -10,6 +10,7 @@ Operand
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from npuviz.targets.wavelet.csl.comptime import types as t
 from npuviz.targets.wavelet.csl.comptime.scope import RuntimeLocal
@@ -18,14 +19,15 @@ from npuviz.targets.wavelet.csl.comptime.values import Value
 
 # No abc, as in values.Value.
 class Operand:
-    """Base of all operands; every operand has a `type`."""
+    """Base of all operands. `kind` is the type of the value, but for those known at compile time."""
 
     __slots__ = ()
+    kind: Any
 
     @property
     def type(self) -> t.Type:
         """Type of the value."""
-        raise NotImplementedError  # every subclass has its own
+        return self.kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +50,6 @@ class Held(Operand):
     register: int
     is_local: bool = False
 
-    @property
-    def type(self) -> t.Type:
-        """Type of the value."""
-        return self.kind
-
 
 @dataclass(frozen=True, slots=True)
 class Place(Operand):
@@ -70,11 +67,6 @@ class Place(Operand):
     is_mutable: bool = True
     is_stable: bool = False
 
-    @property
-    def type(self) -> t.Type:
-        """Type of the value."""
-        return self.kind
-
     def at(self, offset: int, kind: t.Type) -> "Place":
         """The part of another type that lies `offset` bytes further."""
         return replace(self, offset=self.offset + offset, kind=kind)
@@ -87,25 +79,16 @@ class Parts(Operand):
     kind: t.StructType
     fields: Mapping[str, Operand]
 
-    @property
-    def type(self) -> t.Type:
-        """Type of the value."""
-        return self.kind
-
 
 @dataclass(frozen=True, slots=True)
 class Span(Operand):
     """`@range` with bounds that are not all known; all bounds have the type `element`."""
 
+    kind = t.RANGE
     element: t.Type
     start: Operand
     stop: Operand
     step: Operand
-
-    @property
-    def type(self) -> t.Type:
-        """Type of the value."""
-        return t.RANGE
 
 
 @dataclass(slots=True, eq=False)

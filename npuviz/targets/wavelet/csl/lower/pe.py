@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 
 from npuviz.targets.wavelet import isa
@@ -16,6 +16,7 @@ from npuviz.targets.wavelet.csl.comptime.scope import (
     ModuleInstance,
     ModuleValue,
     PeRegistry,
+    RuntimeLocal,
     Scope,
 )
 from npuviz.targets.wavelet.csl.comptime.values import (
@@ -31,11 +32,9 @@ from npuviz.targets.wavelet.csl.comptime.values import (
     Value,
     VoidValue,
 )
-from npuviz.targets.wavelet.csl.lower.body import lower_body, result_type
 from npuviz.targets.wavelet.csl.lower.data_memory import DataMemory, scalar_bits, scalar_bytes
-from npuviz.targets.wavelet.csl.lower.function import FunctionLowering
-from npuviz.targets.wavelet.csl.lower.memo import FunctionMemo
-from npuviz.targets.wavelet.csl.lower.specialisation import Passed, Specialisation
+from npuviz.targets.wavelet.csl.lower.memo import CALL, CONSTANT, GLOBAL, TASK, VALUE, FunctionMemo, Read
+from npuviz.targets.wavelet.csl.lower.specialisation import Fixed, Passed, Specialisation
 from npuviz.targets.wavelet.csl.lower.wafer_tables import WaferTables
 from npuviz.targets.wavelet.csl.syntax import tree
 from npuviz.targets.wavelet.csl.syntax.errors import CslError
@@ -60,6 +59,8 @@ class PeLowering:
     """Lowers the program of one PE.
 
     tables, memo  shared by all PE programs of the wafer
+    lower_body    appends the code of a function to the tables: (this, function, how it is called, result,
+                  index) -> its reads, None if another PE cannot share it
     functions     what was lowered or taken over so far
     under_way     indices of functions that are being lowered (they may call themselves)
     compared      functions whose reads are being compared with those of other PEs
@@ -72,8 +73,10 @@ class PeLowering:
     root: ModuleInstance
     registry: PeRegistry
     files: list[tree.SourceFile]
+    lower_body: Callable[
+        [PeLowering, FunctionValue, Specialisation, t.Type, int], list[tuple[Read, object]] | None
+    ]
     half: t.Type = t.F16
-    stack: list[FunctionLowering] = field(default_factory=list[FunctionLowering])
     memory: DataMemory = field(default_factory=DataMemory)
     functions: dict[tuple[FunctionValue, Specialisation], Lowered] = field(
         default_factory=dict[tuple[FunctionValue, Specialisation], Lowered]
@@ -97,8 +100,8 @@ class PeLowering:
         found = self.function_if_known(function, special)
         if found is not None:
             return found
-        result = result_type(self, function, special)
-        if len(self.stack) >= MAX_NESTED:
+        result = self.result_type(function, special)
+        if len(self.under_way) >= MAX_NESTED:
             raise CslError(
                 function.node.at,
                 f"calls of {function.name} nest {MAX_NESTED} deep, each for other compile-time arguments",
@@ -107,8 +110,10 @@ class PeLowering:
         index = self.tables.reserve_function()
         found = self.functions[function, special] = Lowered(index, result)
         self.under_way.add(index)
-        reads = lower_body(self, function, special, result, index)
-        self.under_way.discard(index)
+        try:
+            reads = self.lower_body(self, function, special, result, index)
+        finally:
+            self.under_way.discard(index)
         if reads is not None:
             self.memo.add((function.node, special, result), reads, index)
         return found
@@ -120,13 +125,25 @@ class PeLowering:
         if found is not None or key in self.compared:
             # A function that calls itself asks for itself while its reads are compared: then none fits.
             return found
-        result = result_type(self, function, special)
+        result = self.result_type(function, special)
         self.compared.add(key)
-        index = self.memo.find((function.node, special, result), self, function.instance)
+        index = self.memo.find(
+            (function.node, special, result), lambda read: self.key_of_read(read, function.instance)
+        )
         self.compared.discard(key)
         if index >= 0:
             found = self.functions[key] = Lowered(index, result)
         return found
+
+    def result_type(self, function: FunctionValue, special: Specialisation) -> t.Type:
+        """The result type of a function for the given arguments."""
+        scope = Scope(function.instance, function.instance.scope, runtime=True)
+        for parameter, binding in zip(function.node.parameters, special, strict=True):
+            if isinstance(binding, Fixed):
+                scope.declare(parameter.name, binding.value)
+            else:
+                scope.declare(parameter.name, RuntimeLocal(parameter.name, binding.kind, mutable=False))
+        return self.comptime.type_expression(function.node.result, scope)
 
     def plain_call(self, function: FunctionValue) -> Specialisation:
         """How a task, an exported function or a function pointer is called."""
@@ -147,14 +164,6 @@ class PeLowering:
         raise CslError(
             at, f"{what} {function.node.name} is not bound to an id", "bind it with @bind_local_task"
         )
-
-    def enter(self, f: FunctionLowering) -> None:
-        """Lowering of `f` begins."""
-        self.stack.append(f)
-
-    def leave(self) -> None:
-        """Lowering of the innermost function ends."""
-        self.stack.pop()
 
     def file_name(self, file: int) -> str:
         """Path of a source file."""
@@ -341,3 +350,32 @@ class PeLowering:
         if isinstance(value, ModuleValue):
             return ("module", id(value.instance))
         return value
+
+    def key_of_read(self, read: Read, instance: ModuleInstance) -> Hashable:
+        """The key of a read that was made on another PE, here."""
+        if read.kind == CONSTANT and read.expected is not None:
+            # Asking for the place also puts the bytes into the memory of that PE.
+            return ("constant", self.memory.constant(read.expected, read.data))
+        if (
+            read.kind == VALUE
+            and not read.names
+            and isinstance(read.node, tree.Name)
+            and read.expected is None
+        ):
+            return self.key_of_name(instance, read.node)
+        scope = Scope(instance, instance.scope, runtime=True)
+        for name, entry in read.names:
+            scope.names[name] = entry
+        if read.kind == VALUE:
+            return self.key(self.comptime.evaluate(read.node, scope, read.expected))
+        entry = self.resolve(read.node, scope)
+        if read.kind != GLOBAL and isinstance(entry, Global) and not entry.is_var:
+            entry = self.comptime.global_value(entry) or entry
+        if read.kind == TASK and isinstance(entry, FunctionValue):
+            return ("task", *self.task_id(entry, read.node.at))
+        if read.kind == GLOBAL and isinstance(entry, Global):
+            return ("global", self.address_of(entry), self.comptime.global_type(entry))
+        if read.kind == CALL and isinstance(entry, FunctionValue):
+            lowered = self.function_if_known(entry, read.special)
+            return None if lowered is None else ("call", lowered.index, lowered.result)
+        return ("other", id(entry))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 
 from npuviz.targets.wavelet.csl.comptime import types as t
-from npuviz.targets.wavelet.csl.comptime.values import Value
-from npuviz.targets.wavelet.csl.lower.memo import is_plain
+from npuviz.targets.wavelet.csl.comptime.scope import FunctionValue, ModuleValue
+from npuviz.targets.wavelet.csl.comptime.values import ArrayValue, PointerValue, StructValue, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,16 +15,6 @@ class Passed:
     """A parameter that arrives in the next register (aggregates: their address)."""
 
     kind: t.Type
-
-    @property
-    def is_plain(self) -> bool:
-        """True if it means the same on every PE."""
-        return True
-
-    @property
-    def count(self) -> int:
-        """Registers it takes."""
-        return 0 if self.kind is t.VOID else 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,16 +30,6 @@ class Fixed:
     def __hash__(self) -> int:
         return hash(self.key)
 
-    @property
-    def is_plain(self) -> bool:
-        """True if it means the same on every PE."""
-        return is_plain(self.value)
-
-    @property
-    def count(self) -> int:
-        """Registers it takes."""
-        return 0
-
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
@@ -58,17 +38,37 @@ class Pieces:
     kind: t.StructType
     parts: tuple[Binding, ...]
 
-    @property
-    def is_plain(self) -> bool:
-        """True if all its pieces are."""
-        return all(part.is_plain for part in self.parts)
-
-    @property
-    def count(self) -> int:
-        """Registers it takes."""
-        return sum(part.count for part in self.parts)
-
 
 Binding = Passed | Fixed | Pieces
 Specialisation = tuple[Binding, ...]
 """One binding per parameter."""
+
+
+def registers(bindings: Iterable[Binding]) -> int:
+    """Registers that parameters take."""
+    count = 0
+    for binding in bindings:
+        if isinstance(binding, Pieces):
+            count += registers(binding.parts)
+        elif isinstance(binding, Passed) and binding.kind is not t.VOID:
+            count += 1
+    return count
+
+
+def is_portable(binding: Binding) -> bool:
+    """True if a parameter means the same on every PE."""
+    if isinstance(binding, Pieces):
+        return all(map(is_portable, binding.parts))
+    return isinstance(binding, Passed) or is_portable_value(binding.value)
+
+
+def is_portable_value(value: Value) -> bool:
+    """True for values that mean the same on every PE (no addresses, functions or modules)."""
+    if isinstance(value, StructValue):
+        return all(is_portable_value(part) for part in value.fields.values())
+    if isinstance(value, ArrayValue):
+        return value.data.dtype != object or all(
+            is_portable_value(item) for item in value.data if isinstance(item, Value)
+        )
+    base = getattr(value, "base", None)
+    return base is None and not isinstance(value, PointerValue | FunctionValue | ModuleValue)

@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from npuviz.targets.wavelet.csl.comptime import types as t
-from npuviz.targets.wavelet.csl.comptime.scope import Scope
-from npuviz.targets.wavelet.csl.lower.dispatch import lower
 from npuviz.targets.wavelet.csl.lower.function import FunctionLowering
 from npuviz.targets.wavelet.csl.lower.operands import Operand
-from npuviz.targets.wavelet.csl.syntax import tree
-from npuviz.targets.wavelet.csl.syntax.errors import NotComptime
 
 
 def probe_type(f: FunctionLowering, lower_it: Callable[[], Operand]) -> t.Type | None:
@@ -41,19 +37,3 @@ def probe_type(f: FunctionLowering, lower_it: Callable[[], Operand]) -> t.Type |
             if target.again is not None:
                 target.again.users[:] = again
     return kind
-
-
-def runtime_type_finder(stack: list[FunctionLowering]) -> Callable[[tree.Expression, Scope], t.Type]:
-    """What tells the evaluator the type of a run-time expression; `stack`: functions under way."""
-
-    def find(node: tree.Expression, scope: Scope) -> t.Type:
-        if not stack:
-            raise NotComptime(node.at)
-        f = stack[-1]
-        outer, f.scope = f.scope, scope
-        try:
-            return probe_type(f, lambda: lower(f, node)) or t.VOID
-        finally:
-            f.scope = outer
-
-    return find

@@ -12,7 +12,14 @@ from npuviz.targets.wavelet.csl.lower.function import FunctionLowering, is_aggre
 from npuviz.targets.wavelet.csl.lower.memo import Read
 from npuviz.targets.wavelet.csl.lower.operands import VOID_HELD, Held, Known, Operand, Parts, Place
 from npuviz.targets.wavelet.csl.lower.rules.access import base_of
-from npuviz.targets.wavelet.csl.lower.specialisation import Binding, Fixed, Passed, Pieces, Specialisation
+from npuviz.targets.wavelet.csl.lower.specialisation import (
+    Binding,
+    Fixed,
+    Passed,
+    Pieces,
+    Specialisation,
+    registers,
+)
 from npuviz.targets.wavelet.csl.syntax import tree
 from npuviz.targets.wavelet.csl.syntax.errors import CslError, NotComptime
 from npuviz.targets.wavelet.kernels import isa
@@ -69,7 +76,7 @@ def call(f: FunctionLowering, node: tree.Call, callee: FunctionValue, into: int)
     lowered = f.pe.function(callee, special)
     note_call(f, node.callee, special, lowered.index, lowered.result)
     slot = _place_arguments(f, operands, node.at)
-    count = sum(binding.count for binding in special)
+    count = registers(special)
     return _emit_call(f, lowered.result, lowered.index, -1, (slot, count), result, mark, node.at)
 
 
@@ -146,12 +153,11 @@ def _binding(f: FunctionLowering, operand: Operand, is_fixed: bool, name: str, a
         raise CslError(at, f"argument {name} must be known at compile time")
     if isinstance(operand, Parts) and operand.kind.is_anonymous:
         parts = tuple(_binding(f, part, False, name, at) for part in operand.fields.values())
-        pieces = Pieces(operand.kind, parts)
-        if pieces.count > MAX_PIECES:
+        if registers(parts) > MAX_PIECES:
             raise CslError(
-                at, f"argument {name} has {pieces.count} parts, at most {MAX_PIECES} can be passed"
+                at, f"argument {name} has {registers(parts)} parts, at most {MAX_PIECES} can be passed"
             )
-        return pieces
+        return Pieces(operand.kind, parts)
     return Passed(kind)
 
 
@@ -160,7 +166,7 @@ def _leaves(operand: Operand, binding: Binding, operands: list[Operand]) -> None
     if isinstance(binding, Pieces) and isinstance(operand, Parts):
         for part, inner in zip(operand.fields.values(), binding.parts, strict=True):
             _leaves(part, inner, operands)
-    elif isinstance(binding, Passed) and binding.count:
+    elif isinstance(binding, Passed) and binding.kind is not t.VOID:
         operands.append(operand)
 
 

@@ -1,12 +1,13 @@
 """The runtime's names."""
 
-from npuviz.targets.wavelet.host.layout_routes import (
+from npuviz.targets.wavelet.host.layout.routes import (
     Color,
     Edge,
     Route,
     RoutingPosition,
     get_edge_routing,
 )
+from npuviz.targets.wavelet.host.layout.sdk_layout import CodeRegion, SdkLayout
 from npuviz.targets.wavelet.host.platform import (
     SdkTarget,
     SimfabConfig,
@@ -15,7 +16,6 @@ from npuviz.targets.wavelet.host.platform import (
     get_system,
 )
 from npuviz.targets.wavelet.host.runtime import SdkRuntime, Task
-from npuviz.targets.wavelet.host.sdk_layout import CodeRegion, SdkLayout
 from npuviz.targets.wavelet.host.transfers import MemcpyDataType, MemcpyOrder
 
 __all__ = [

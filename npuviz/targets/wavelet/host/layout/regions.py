@@ -1,8 +1,4 @@
-"""SdkLayout: layouts that host programs build from code regions, ports and connections.
-
-`compile` writes an ordinary CSL layout (every PE with its code, parameters and routes) and compiles
-it. Streams of the host end in small forwarding programs beside their ports.
-"""
+"""Code regions of a layout: their PEs, parameters, routes and ports."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +8,7 @@ import numpy as np
 
 from npuviz.base.errors import UsageError
 from npuviz.targets.wavelet.host.geometry import IntRectangle, IntVector
-from npuviz.targets.wavelet.host.layout_routes import (
+from npuviz.targets.wavelet.host.layout.routes import (
     OPPOSITE,
     Color,
     Edge,
@@ -21,7 +17,6 @@ from npuviz.targets.wavelet.host.layout_routes import (
     Route,
     RoutingPosition,
 )
-from npuviz.targets.wavelet.host.platform import Platform
 
 LARGEST_SIDE = 4096
 Place = tuple[int, int]
@@ -40,6 +35,16 @@ class Port:
     is_input: bool
     size: int
     places: tuple[Place, ...]
+
+    @property
+    def out_side(self) -> Route:
+        """The direction that leads out of the region."""
+        return Route[self.edge.value]
+
+    @property
+    def in_side(self) -> Route:
+        """The direction that leads in."""
+        return OPPOSITE[self.out_side]
 
 
 @dataclass(eq=False)
@@ -210,79 +215,3 @@ class Artifacts:
     folder: Path
     origin: Place = (0, 0)
     ports: Mapping[str, tuple[int, Place]] = field(default_factory=dict[str, tuple[int, Place]])
-
-
-class SdkLayout:
-    """Code regions, where they lie, and how their ports are connected."""
-
-    def __init__(self, platform: Platform) -> None:
-        """platform: of `get_platform`; it says the architecture."""
-        self.platform = platform
-        self.regions: list[CodeRegion] = []
-        self.connections: list[tuple[Port, Port]] = []
-        self.streams: list[Stream] = []
-
-    def create_code_region(self, file: str, name: str, width: int, height: int) -> CodeRegion:
-        """A rectangle of PEs that run one source file."""
-        if any(region.name == name for region in self.regions):
-            raise UsageError(f"{name[:60]}: a code region of this name exists already")
-        if not (1 <= width <= LARGEST_SIDE and 1 <= height <= LARGEST_SIDE):
-            raise UsageError(f"{name[:60]}: {width} x {height} PEs; expected 1 to {LARGEST_SIDE} each way")
-        region = CodeRegion(Path(file), name, width, height)
-        self.regions.append(region)
-        return region
-
-    def connect(self, source: Port, target: Port) -> None:
-        """Wavelets that leave one port come in at another."""
-        if source.is_input or not target.is_input:
-            raise UsageError("connect: expected an output port and an input port")
-        if source.size != target.size or len(source.places) != len(target.places):
-            raise UsageError(
-                f"connect: {source.region.name} and {target.region.name}: sizes {source.size} and "
-                f"{target.size}, {len(source.places)} and {len(target.places)} PEs"
-            )
-        self.connections.append((source, target))
-
-    def create_input_stream(
-        self, port: Port, io_loc: IntVector | None = None, io_buffer_size: int = 1024
-    ) -> Stream:
-        """The host sends to a port of one PE."""
-        return self._stream(port, True)
-
-    def create_output_stream(
-        self, port: Port, io_loc: IntVector | None = None, io_buffer_size: int = 1024
-    ) -> Stream:
-        """The host receives from a port of one PE."""
-        return self._stream(port, False)
-
-    def _stream(self, port: Port, is_input: bool) -> Stream:
-        if port.is_input != is_input:
-            raise UsageError(f"stream of {port.region.name}: the port goes the other way")
-        if len(port.places) != 1:
-            raise UsageError(f"stream of {port.region.name}: expected a port of one PE")
-        stream = Stream(port, f"{'in' if is_input else 'out'}{len(self.streams)}", is_input)
-        self.streams.append(stream)
-        return stream
-
-    def compile(
-        self,
-        out_prefix: str = "out",
-        libs: Sequence[str] = (),
-        cslc_prefix: str = "",
-        save_port_map: bool = False,
-        f16_type: str = "f16",
-    ) -> Artifacts:
-        """Route, compile and write the folder `out_prefix`."""
-        from npuviz.targets.wavelet.host.layout_compile import compile_layout
-
-        return compile_layout(self, Path(out_prefix), libs)
-
-
-def out_side(port: Port) -> Route:
-    """The direction that leads out of the port's region."""
-    return Route[port.edge.value]
-
-
-def in_side(port: Port) -> Route:
-    """The direction that leads in."""
-    return OPPOSITE[out_side(port)]

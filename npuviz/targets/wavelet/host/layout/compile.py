@@ -1,4 +1,4 @@
-"""From an SdkLayout to a compiled folder: streams, paths, color numbers, a layout text, start values."""
+"""From regions to a compiled folder: streams, paths, color numbers, a layout text, start values."""
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,23 +8,14 @@ from pathlib import Path
 import numpy as np
 
 from npuviz.base.errors import UsageError
-from npuviz.targets.wavelet.host.layout_routes import (
+from npuviz.targets.wavelet.host.layout.regions import Artifacts, CodeRegion, Place, Port, Stream
+from npuviz.targets.wavelet.host.layout.routes import (
     OPPOSITE,
     STEPS,
     Color,
     ColorGroups,
     Position,
     Route,
-)
-from npuviz.targets.wavelet.host.sdk_layout import (
-    Artifacts,
-    CodeRegion,
-    Place,
-    Port,
-    SdkLayout,
-    Stream,
-    in_side,
-    out_side,
 )
 from npuviz.targets.wavelet.load.compiled import save_wafer
 from npuviz.targets.wavelet.wafer import PeProgram, Wafer
@@ -91,16 +82,23 @@ class _Plan:
     """PEs of code regions: no path of somebody else leads through them."""
 
 
-def compile_layout(layout: SdkLayout, folder: Path, libs: Sequence[str]) -> Artifacts:
+def compile_layout(
+    regions: Sequence[CodeRegion],
+    connections: Sequence[tuple[Port, Port]],
+    streams: Sequence[Stream],
+    arch: str,
+    folder: Path,
+    import_paths: Sequence[Path],
+) -> Artifacts:
     """Compile a layout into a folder. Raises NpuvizError, OSError."""
     from npuviz.targets.wavelet.csl.compiler import compile_program
 
-    plan = _place(layout.regions)
-    for source, target in layout.connections:
+    plan = _place(regions)
+    for source, target in connections:
         plan.groups.join(source.color, target.color)
-    for stream in layout.streams:
+    for stream in streams:
         _add_stream(plan, stream)
-    for source, target in layout.connections:
+    for source, target in connections:
         for first, last in zip(source.places, target.places, strict=True):
             _connect(plan, source, _at(source.region, first), target, _at(target.region, last))
     numbers = _numbers(plan)
@@ -109,14 +107,14 @@ def compile_layout(layout: SdkLayout, folder: Path, libs: Sequence[str]) -> Arti
         (folder / name).write_text(text, encoding="utf-8")
     wafer = compile_program(
         folder / LAYOUT_FILE,
-        layout.platform.target.value,
+        arch,
         params={},
         colors={},
         # As with other programs: columns and rows of the host around it.
         fabric=(plan.columns + 7, plan.rows + 2),
-        import_paths=[Path(path) for path in libs],
+        import_paths=import_paths,
     )
-    save_wafer(folder, _with_symbols(wafer, layout.regions))
+    save_wafer(folder, _with_symbols(wafer, regions))
     ports = {name: (numbers[plan.groups.root(color)], place) for name, (color, place) in plan.streams.items()}
     return Artifacts(folder, (MARGIN, MARGIN), ports)
 
@@ -154,19 +152,19 @@ def _add_stream(plan: _Plan, stream: Stream) -> None:
     """Put a forwarding program on the nearest free PE and lead a path between it and the port."""
     port = stream.port
     end = _at(port.region, port.places[0])
-    place = _nearest_free(plan, _step(end, out_side(port)))
+    place = _nearest_free(plan, _step(end, port.out_side))
     host, inner = Color(f"{stream.name} of the host"), Color(stream.name)
     plan.groups.join(port.color, inner)
     pair = (host, inner) if stream.is_input else (inner, host)
     plan.code[place] = (STREAM_FILES[stream.is_input], {"from": pair[0], "to": pair[1]})
     plan.streams[stream.name] = (host, place)
     color = plan.groups.root(inner)
-    path = _path(plan, color, _step(end, out_side(port)), place, inside=True)
+    path = _path(plan, color, _step(end, port.out_side), place, inside=True)
     if stream.is_input:
         path.reverse()
-        _lay(plan, color, path, Route.RAMP, in_side(port))
+        _lay(plan, color, path, Route.RAMP, port.in_side)
     else:
-        _lay(plan, color, path, OPPOSITE[out_side(port)], Route.RAMP)
+        _lay(plan, color, path, OPPOSITE[port.out_side], Route.RAMP)
 
 
 def _nearest_free(plan: _Plan, start: Place) -> Place:
@@ -184,12 +182,12 @@ def _nearest_free(plan: _Plan, start: Place) -> Place:
 
 
 def _connect(plan: _Plan, source: Port, begin: Place, target: Port, end: Place) -> None:
-    first, last = _step(begin, out_side(source)), _step(end, out_side(target))
-    if first == end and out_side(source) is in_side(target):
+    first, last = _step(begin, source.out_side), _step(end, target.out_side)
+    if first == end and source.out_side is target.in_side:
         return
     color = plan.groups.root(source.color)
     path = _path(plan, color, first, last, inside=False)
-    _lay(plan, color, path, OPPOSITE[out_side(source)], in_side(target))
+    _lay(plan, color, path, OPPOSITE[source.out_side], target.in_side)
 
 
 def _path(plan: _Plan, color: Color, first: Place, last: Place, inside: bool) -> list[Place]:
