@@ -1,5 +1,6 @@
 """What a target says about its memories so that they can be replayed."""
 
+import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -29,6 +30,17 @@ class Edit:
     memory: int
     address: int
     data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class EditImage:
+    """What snapshots share beside words: bytes written by hand, each at its place in the log."""
+
+    edits: tuple[Edit, ...] = ()
+
+    def digest(self) -> str:
+        """Covers everything in the image."""
+        return hashlib.blake2b(repr(self.edits).encode(), digest_size=8).hexdigest() if self.edits else ""
 
 
 @dataclass(frozen=True, slots=True)

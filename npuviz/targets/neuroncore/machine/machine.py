@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from npuviz.program.program import Program
-from npuviz.sim.machine import Hazard, Region, SemaphoreState, StillMemories
-from npuviz.sim.parts.kernel_machine import KernelMachine
+from npuviz.sim.machine import SemaphoreState
+from npuviz.sim.parts.memory_machine import HazardMachine
+from npuviz.sim.replay.contents import EditImage
 from npuviz.sim.stop import StopKind, StopReason
 from npuviz.targets.neuroncore.kernels import records as sk
 from npuviz.targets.neuroncore.machine.engine import Engine
 from npuviz.targets.neuroncore.machine.payload import Payload
 from npuviz.targets.neuroncore.spec import NeuronSpec
-from npuviz.targets.neuroncore.view.contents import Contents, Image, StillContents
+from npuviz.targets.neuroncore.view.contents import Contents
 from npuviz.targets.neuroncore.view.description import describe, make_probes, numbering, used_semaphores
 from npuviz.targets.neuroncore.view.observe import Observer
 from npuviz.targets.neuroncore.view.probes import ProbeTable
@@ -29,7 +30,7 @@ _FAULTS = {
 }
 
 
-class NeuronMachine(KernelMachine):
+class NeuronMachine(HazardMachine[Contents]):
     """One logical core with one program; see npuviz.sim.machine.Machine for the contract."""
 
     def __init__(self, spec: NeuronSpec, program: Program) -> None:
@@ -46,7 +47,7 @@ class NeuronMachine(KernelMachine):
             observer,
             make_probes(spec, tables, used),
             ProbeTable(engine, observer, used, self._accumulators),
-            Image(),
+            EditImage(),
         )
         self._engine = engine
         self._observer = observer
@@ -83,32 +84,6 @@ class NeuronMachine(KernelMachine):
 
     def _accumulators(self, core: int) -> np.ndarray:
         return self._contents.accumulators(core, self._image)
-
-    # --- contents --------------------------------------------------------------------------------------
-
-    def regions(self, memory: int) -> Sequence[Region]:
-        """What a memory holds now."""
-        return self._contents.regions(memory)
-
-    def read_memory(self, memory: int, address: int, size_bytes: int) -> bytes:
-        """Bytes of a memory now."""
-        return self._contents.read(memory, address, size_bytes, self._image)
-
-    def still_memories(self) -> StillMemories:
-        """The memories as they are now, for another thread."""
-        return StillContents(self._contents.still(), self._image)
-
-    def write_memory(self, memory: int, address: int, data: bytes) -> None:
-        """Change bytes of a memory from now on; they flow into results."""
-        self._image = self._contents.write(memory, address, data, self._image)
-
-    def tensor(self, tensor: int) -> np.ndarray | None:
-        """Values of a tensor as HBM holds them now."""
-        return self._contents.tensor(tensor, self._image)
-
-    def hazards(self) -> Sequence[Hazard]:
-        """Hazards up to now; values are computed first."""
-        return self._contents.hazards(self._image)
 
     # --- observation -----------------------------------------------------------------------------------
 

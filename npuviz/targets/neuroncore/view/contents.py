@@ -1,8 +1,6 @@
 """The bytes of SBUF, PSUM and HBM at the state's cycle, and the ranges that hold something."""
 
-import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,7 +8,7 @@ import numpy as np
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.program import Program
 from npuviz.sim.machine import Hazard, Region
-from npuviz.sim.replay.contents import Edit
+from npuviz.sim.replay.contents import Edit, EditImage
 from npuviz.targets.neuroncore.ids import hbm_memory, memory_of_space, space_bytes
 from npuviz.targets.neuroncore.isa import DST, DTYPE_NAMES, NUM_PARTITIONS, Space
 from npuviz.targets.neuroncore.kernels import records as sk
@@ -20,17 +18,6 @@ from npuviz.targets.neuroncore.tables import Tables, Variable
 
 if TYPE_CHECKING:
     from npuviz.targets.neuroncore.values.engine import ValueEngine
-
-
-@dataclass(frozen=True, slots=True)
-class Image:
-    """What snapshots share: bytes written by hand, each at its place in the log."""
-
-    edits: tuple[Edit, ...] = field(default=())
-
-    def digest(self) -> str:
-        """Covers everything in the image."""
-        return hashlib.blake2b(repr(self.edits).encode(), digest_size=8).hexdigest() if self.edits else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +71,7 @@ class Contents:
 
     # --- regions ---------------------------------------------------------------------------------------
 
-    def regions(self, memory: int) -> list[Region]:
+    def regions(self, memory: int, image: EditImage) -> list[Region]:
         """What a memory holds now, sorted by address."""
         if memory == hbm_memory(self._spec):
             return self._hbm_regions()
@@ -149,7 +136,7 @@ class Contents:
 
     # --- bytes -----------------------------------------------------------------------------------------
 
-    def values(self, image: Image) -> "ValueEngine | None":
+    def values(self, image: EditImage) -> "ValueEngine | None":
         """The values engine, brought to the present contents; None for programs without values."""
         if self._values is not None:
             self._values.advance_to(self._now().log[:, 0], image.edits)
@@ -162,7 +149,7 @@ class Contents:
                 f"bytes {address}..{address + size_bytes} are outside of a memory of {size} bytes"
             )
 
-    def read(self, memory: int, address: int, size_bytes: int, image: Image) -> bytes:
+    def read(self, memory: int, address: int, size_bytes: int, image: EditImage) -> bytes:
         """Bytes of a memory now. Raises ValueError outside of it."""
         self._checked(memory, address, size_bytes)
         if self._values is None:
@@ -173,7 +160,7 @@ class Contents:
             return self._with_loose_bytes(data, address, image)
         return data
 
-    def _with_loose_bytes(self, data: bytes, address: int, image: Image) -> bytes:
+    def _with_loose_bytes(self, data: bytes, address: int, image: EditImage) -> bytes:
         """HBM that belongs to no variable holds nothing but what was written by hand."""
         found = np.frombuffer(data, np.uint8).copy()
         is_loose = np.ones(len(found), bool)
@@ -192,24 +179,24 @@ class Contents:
                     found[place] = np.where(is_loose[place], given, found[place])
         return found.tobytes()
 
-    def write(self, memory: int, address: int, data: bytes, image: Image) -> Image:
+    def write(self, memory: int, address: int, data: bytes, image: EditImage) -> EditImage:
         """An image with these bytes changed from now on. Raises ValueError outside of the memory."""
         self._checked(memory, address, len(data))
-        return Image((*image.edits, Edit(len(self._now().log), memory, address, data)))
+        return EditImage((*image.edits, Edit(len(self._now().log), memory, address, data)))
 
-    def tensor(self, tensor: int, image: Image) -> np.ndarray | None:
+    def tensor(self, tensor: int, image: EditImage) -> np.ndarray | None:
         """Values of a tensor as HBM holds them."""
         if self._values is None:
             return None
         with self._values.at(self._now().log[:, 0], image.edits) as values:
             return values.tensor(tensor)
 
-    def accumulators(self, core: int, image: Image) -> np.ndarray:
+    def accumulators(self, core: int, image: EditImage) -> np.ndarray:
         """(128,) float32 accumulators of a core's Activation engine."""
         values = self.values(image)
         return np.zeros(NUM_PARTITIONS, np.float32) if values is None else values.accumulators(core)
 
-    def hazards(self, image: Image) -> list[Hazard]:
+    def hazards(self, image: EditImage) -> list[Hazard]:
         """Hazards of what has been computed up to now, by cycle."""
         if self._values is None:
             return []
@@ -230,27 +217,3 @@ class Contents:
         from npuviz.targets.neuroncore.view.description import sequencer_name
 
         return sequencer_name(self._tables, unit)
-
-
-class StillContents:
-    """Contents at one cycle, for another thread."""
-
-    def __init__(self, contents: Contents, image: Image) -> None:
-        self._contents = contents
-        self._image = image
-
-    def regions(self, memory: int) -> Sequence[Region]:
-        """What a memory held."""
-        return self._contents.regions(memory)
-
-    def read_memory(self, memory: int, address: int, size_bytes: int) -> bytes:
-        """Bytes of a memory. Raises ValueError outside of it."""
-        return self._contents.read(memory, address, size_bytes, self._image)
-
-    def tensor(self, tensor: int) -> np.ndarray | None:
-        """Values of a tensor as HBM held them."""
-        return self._contents.tensor(tensor, self._image)
-
-    def hazards(self) -> Sequence[Hazard]:
-        """Hazards up to that cycle."""
-        return self._contents.hazards(self._image)

@@ -1,15 +1,13 @@
 """The bytes of DDR and CBUF at the state's cycle, and the ranges that hold something."""
 
-import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.program import Program
 from npuviz.sim.machine import Hazard, Region
-from npuviz.sim.replay.contents import Edit
+from npuviz.sim.replay.contents import Edit, EditImage
 from npuviz.targets.rk3588.kernels import records as sk
 from npuviz.targets.rk3588.machine.engine import Engine
 from npuviz.targets.rk3588.machine.payload import Payload
@@ -17,17 +15,6 @@ from npuviz.targets.rk3588.tables import Buffer
 from npuviz.targets.rk3588.task.work import PRECISION_BYTES, PRECISION_NAMES
 from npuviz.targets.rk3588.values.engine import ValueEngine
 from npuviz.targets.rk3588.view.description import ADDRESS_BYTES, UNITS
-
-
-@dataclass(frozen=True, slots=True)
-class Image:
-    """What snapshots share: bytes written by hand, each at its place in the log."""
-
-    edits: tuple[Edit, ...] = field(default=())
-
-    def digest(self) -> str:
-        """Covers everything in the image."""
-        return hashlib.blake2b(repr(self.edits).encode(), digest_size=8).hexdigest() if self.edits else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +83,7 @@ class Contents:
 
     # --- regions ---------------------------------------------------------------------------------------
 
-    def regions(self, memory: int) -> list[Region]:
+    def regions(self, memory: int, image: EditImage) -> list[Region]:
         """What a memory holds now, sorted by address."""
         if memory == self._ddr:
             left = self._now().left
@@ -159,7 +146,7 @@ class Contents:
                 f"bytes {address}..{address + size_bytes} are outside of a memory of {size} bytes"
             )
 
-    def read(self, memory: int, address: int, size_bytes: int, image: Image) -> bytes:
+    def read(self, memory: int, address: int, size_bytes: int, image: EditImage) -> bytes:
         """Bytes of a memory now. Raises ValueError outside of it."""
         self._checked(memory, address, size_bytes)
         now = self._now()
@@ -183,7 +170,7 @@ class Contents:
                 data[low - address : high - address] = given[low - edit.address : high - edit.address]
         return data.tobytes()
 
-    def _cbuf_bytes(self, region: Region, filling: Filling, now: Moment, image: Image) -> np.ndarray:
+    def _cbuf_bytes(self, region: Region, filling: Filling, now: Moment, image: EditImage) -> np.ndarray:
         """The bytes of a CBUF range as far as they have arrived; what has not is 0."""
         task = self._tables.tasks[filling.task]
         is_feature = region.address == 0 and region.label.startswith("features")
@@ -198,21 +185,21 @@ class Contents:
         found[:count] = whole[:count]
         return found
 
-    def write(self, memory: int, address: int, data: bytes, image: Image) -> Image:
+    def write(self, memory: int, address: int, data: bytes, image: EditImage) -> EditImage:
         """An image with these bytes changed from now on. Raises ValueError outside of the memory."""
         self._checked(memory, address, len(data))
-        return Image((*image.edits, Edit(len(self._now().log), memory, address, data)))
+        return EditImage((*image.edits, Edit(len(self._now().log), memory, address, data)))
 
-    def values(self, image: Image) -> ValueEngine:
+    def values(self, image: EditImage) -> ValueEngine:
         """The values engine, brought to the present contents."""
         self._values.advance_to(self._now().log, image.edits)
         return self._values
 
-    def tensor(self, tensor: int, image: Image) -> np.ndarray | None:
+    def tensor(self, tensor: int, image: EditImage) -> np.ndarray | None:
         """Values of a tensor as DDR holds them."""
         return self.values(image).tensor(tensor)
 
-    def hazards(self, image: Image) -> list[Hazard]:
+    def hazards(self, image: EditImage) -> list[Hazard]:
         """Tasks up to now that could not be executed, by cycle."""
         now, found = self._now(), list[Hazard]()
         with self._values.at(now.log, image.edits) as values:
@@ -227,27 +214,3 @@ class Contents:
     def _unit_name(self, unit: int) -> str:
         core, block = divmod(unit, len(UNITS))
         return f"Core[{core}].{UNITS[block]}" if 0 <= core < self._ddr else "Host"
-
-
-class StillContents:
-    """Contents at one cycle, for another thread."""
-
-    def __init__(self, contents: Contents, image: Image) -> None:
-        self._contents = contents
-        self._image = image
-
-    def regions(self, memory: int) -> Sequence[Region]:
-        """What a memory held."""
-        return self._contents.regions(memory)
-
-    def read_memory(self, memory: int, address: int, size_bytes: int) -> bytes:
-        """Bytes of a memory. Raises ValueError outside of it."""
-        return self._contents.read(memory, address, size_bytes, self._image)
-
-    def hazards(self) -> Sequence[Hazard]:
-        """Hazards up to that cycle."""
-        return self._contents.hazards(self._image)
-
-    def tensor(self, tensor: int) -> np.ndarray | None:
-        """Values of a tensor at that cycle."""
-        return self._contents.tensor(tensor, self._image)

@@ -2,19 +2,16 @@
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from npuviz.program.instruction import DetailTable, Listing
 from npuviz.program.program import Program
-from npuviz.sim.machine import Region, StillMemories
-from npuviz.sim.parts.kernel_machine import KernelMachine
+from npuviz.sim.parts.memory_machine import MemoryMachine
 from npuviz.sim.stop import StopKind, StopReason
 from npuviz.targets.systolic.kernels import records as sk
 from npuviz.targets.systolic.machine.engine import Engine
 from npuviz.targets.systolic.machine.payload import Payload
 from npuviz.targets.systolic.spec import SystolicSpec
 from npuviz.targets.systolic.values.engine import ValueEngine
-from npuviz.targets.systolic.view.contents import Contents, Image, StillContents
+from npuviz.targets.systolic.view.contents import Contents, Image
 from npuviz.targets.systolic.view.description import describe, make_probes
 from npuviz.targets.systolic.view.observe import Observer
 from npuviz.targets.systolic.view.probes import ProbeTable
@@ -29,7 +26,7 @@ _FAULTS = {
 }
 
 
-class SystolicMachine(KernelMachine):
+class SystolicMachine(MemoryMachine[Contents]):
     """One chip with one program; see npuviz.sim.machine.Machine for the contract."""
 
     def __init__(self, spec: SystolicSpec, program: Program) -> None:
@@ -79,25 +76,3 @@ class SystolicMachine(KernelMachine):
         return StopReason(
             StopKind.FAULT, self.cycle, unit=f"Core[{core}]" if core >= 0 else "", detail=detail
         )
-
-    # --- contents --------------------------------------------------------------------------------------
-
-    def regions(self, memory: int) -> Sequence[Region]:
-        """What a memory holds now."""
-        return self._contents.regions(memory, self._image)
-
-    def read_memory(self, memory: int, address: int, size_bytes: int) -> bytes:
-        """Bytes of a memory now."""
-        return self._contents.read(memory, address, size_bytes, self._image)
-
-    def still_memories(self) -> StillMemories:
-        """The memories as they are now, for another thread."""
-        return StillContents(self._contents.still(), self._image)
-
-    def write_memory(self, memory: int, address: int, data: bytes) -> None:
-        """Change bytes of a memory from now on."""
-        self._image = self._contents.write(memory, address, data, self._image)
-
-    def tensor(self, tensor: int) -> np.ndarray | None:
-        """Values of a tensor as far as they are stored."""
-        return self._contents.tensor(tensor, self._image)

@@ -289,26 +289,6 @@ class Contents:
         return image.values.tensor(tensor, self.tiles_done(), self.layers_done())
 
 
-class StillContents:
-    """The memories at one cycle: contents of a state nobody changes, with the image of that cycle."""
-
-    def __init__(self, contents: Contents, image: Image) -> None:
-        self._contents = contents
-        self._image = image
-
-    def regions(self, memory: int) -> list[Region]:
-        """What a memory held."""
-        return self._contents.regions(memory, self._image)
-
-    def read_memory(self, memory: int, address: int, size_bytes: int) -> bytes:
-        """Bytes of a memory. Raises ValueError outside of it."""
-        return self._contents.read(memory, address, size_bytes, self._image)
-
-    def tensor(self, tensor: int) -> np.ndarray | None:
-        """Values of a tensor as far as they were stored."""
-        return self._contents.tensor(tensor, self._image)
-
-
 def _copy(found: np.ndarray, address: int, start: int, data: np.ndarray) -> None:
     """Copy the part of `data`, which lies at `start`, that overlaps `found`, which lies at `address`."""
     low, high = max(address, start), min(address + len(found), start + len(data))
