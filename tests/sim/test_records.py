@@ -14,7 +14,7 @@ from numba import njit as _njit
 from numba.core.errors import NumbaError
 
 from npuviz.sim.parts.bits_kernels import is_compiled, pointer_to
-from npuviz.sim.parts.record_kernels import Gap, Record, Rest, Rows, RowType, Words, word_of, words_of
+from npuviz.sim.parts.record_kernels import Gap, Record, Rest, Rows, RowType, Same, Words, word_of, words_of
 
 njit: Any = _njit
 
@@ -85,6 +85,16 @@ def test_no_two_fields_share_a_word() -> None:
     ends = [(field.first, field.first + field.count) for field in CORE.fields.values()]
     assert all(end <= start for (_, end), (start, _) in pairwise(ends))
     assert ends[-1][1] <= CORE.num_words
+
+
+def test_two_names_for_the_same_words() -> None:
+    record = Record("value", address="of an element", value=Same("address", "of a scalar"), count="elements")
+    assert (record.address, record.value, record.count, record.num_words) == (0, 0, 1, 2)
+    words = np.zeros(2, np.int64)
+    record(words).value = 7
+    assert record(words).address == 7
+    with pytest.raises(KeyError):
+        Record("wrong", one=Same("two"), two="")
 
 
 def test_table_tells_the_layout() -> None:

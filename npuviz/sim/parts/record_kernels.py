@@ -19,7 +19,7 @@ table enters the type. An uncompiled row shows the same words of an array.
 """
 
 import operator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any
 
@@ -73,8 +73,16 @@ class Gap:
     count: int
 
 
+@dataclass(frozen=True, slots=True)
+class Same:
+    """Another name for the words of a field that stands before it, where they mean something else."""
+
+    field: str
+    doc: str = ""
+
+
+Kind = str | Words | Rows | Rest | Gap | Same
 _TAKEN = ("title", "fields", "num_words")
-Kind = str | Words | Rows | Rest | Gap
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +102,7 @@ class Field:
 
 
 class Record:
-    """Fields of a row in the order of their words: `name="what it is"`, or Words, Rows, Rest, Gap.
+    """Fields of a row in the order of their words: `name="what it is"`, or Words, Rows, Rest, Gap, Same.
 
     align     the size of a row is a multiple of this many words
     at_least  and at least so many
@@ -110,6 +118,9 @@ class Record:
                 raise ValueError(f"record {title}: {name} stands behind the rest of the row")
             if name in _TAKEN or hasattr(Record, name) or hasattr(Row, name):
                 raise ValueError(f"record {title}: {name} cannot be the name of a field")
+            if isinstance(kind, Same):
+                self.fields[name] = replace(self.fields[kind.field], name=name, doc=kind.doc)
+                continue
             is_open = isinstance(kind, Rest)
             field = _field(name, kind, size)
             size += field.count
@@ -121,7 +132,7 @@ class Record:
         if is_open and self.num_words != size:
             raise ValueError(f"record {title}: a row that goes on cannot be padded")
         places = [
-            (f.name, f.first, f.count, f.is_single, f.record and f.record._key) for f in self.fields.values()
+            (f.name, f.first, f.count, f.is_single, f.record and repr(f.record)) for f in self.fields.values()
         ]
         digest = blake2b(repr((places, self.num_words)).encode(), digest_size=4).hexdigest()
         self._key = f"{title} {digest}"
@@ -175,7 +186,7 @@ class Record:
         return "\n".join(lines)
 
 
-def _field(name: str, kind: Kind, first: int) -> Field:
+def _field(name: str, kind: str | Words | Rows | Rest | Gap, first: int) -> Field:
     if isinstance(kind, str):
         return Field(name, first, 1, kind, is_single=True)
     if isinstance(kind, Rows):
