@@ -17,7 +17,6 @@ from benchmarks.row import Row
 from npuviz.base.progress import NoProgress
 from npuviz.sim.stop import NO_STOPS, StopKind
 from npuviz.sim.target import LoadRequest
-from npuviz.targets.rk3588.kernels import records as sk
 from npuviz.targets.rk3588.machine.engine import Engine
 from npuviz.targets.rk3588.machine.machine import RknnMachine
 from npuviz.targets.rk3588.target import TARGET
@@ -117,7 +116,7 @@ def run_model(path: Path, cores: int, **settings: str) -> Run:
 def busy_cycles(engine: Engine) -> int:
     """Cycles in which at least one core ran a task: jobs' spans, without driver and host."""
     spans = sorted(
-        (int(record[sk.X_START]), int(record[sk.X_END]))
+        (int(record.start), int(record.end))
         for record in (engine.record(task.index) for task in engine.tables.tasks)
     )
     total, end = 0, 0

@@ -25,47 +25,20 @@ from npuviz.targets.rk3588.kernels.core import (
     note_completion,
 )
 from npuviz.targets.rk3588.kernels.records import (
-    CORE_WORDS,
+    CHIP,
+    CORE,
     FAR,
-    H_BUS_STREAM,
-    H_BUS_UNTIL,
-    H_CORES,
-    H_CORES_COUNT,
-    H_CYCLE,
-    H_DRIVER_BUSY,
-    H_HOST,
-    H_HOST_BUSY,
-    H_JOB,
-    H_JOB_START,
-    H_JOB_STATE,
-    H_JOB_UNTIL,
-    H_JOBS,
-    H_LAST,
-    H_STATUS,
-    HOST_CYCLES,
-    HOST_INSTRUCTION,
-    HOST_NODE,
-    HOST_WORDS,
-    J_FIRST,
-    J_HOST_END,
+    HOST_CALL,
+    JOB,
     JOB_DRIVER,
     JOB_HOST,
     JOB_RUNNING,
     JOB_WAITING,
-    JOB_WORDS,
-    K_END,
-    K_NEXT,
-    K_PHASE,
-    K_UNTIL,
     KIND_DRIVER,
     KIND_HOST,
-    P_HOSTS,
-    P_JOB_DRIVER,
-    P_JOBS,
-    P_TRACK_DRIVER,
-    P_TRACK_HOST,
     PHASE_IDLE,
     PHASE_REGISTERS,
+    PROGRAM,
     RESULT_EVENTS,
     RESULT_FINISHED,
     RESULT_HANG,
@@ -76,133 +49,133 @@ from npuviz.targets.rk3588.kernels.records import (
 
 
 @kernel
-def _end_host(s, p, x, ev, t):
-    h = p[P_HOSTS] + s[H_HOST] * HOST_WORDS
-    if is_recording(x) and s[H_JOB_START] < t:
-        emit(x, ev, INTERVAL, p[P_TRACK_HOST], KIND_HOST, s[H_JOB_START], t, p[h + HOST_INSTRUCTION])
-    s[H_HOST_BUSY] += t - s[H_JOB_START]
-    note_completion(s, -1 - s[H_HOST], t)
-    node_progress(s, x, p[h + HOST_NODE], t)
-    s[H_HOST] += 1
-    s[H_JOB_STATE] = JOB_WAITING
+def _end_host(chip, program, x, ev, t):
+    host = HOST_CALL(program, program.hosts, chip.host)
+    if is_recording(x) and chip.job_start < t:
+        emit(x, ev, INTERVAL, program.track_host, KIND_HOST, chip.job_start, t, host.instruction)
+    chip.host_busy += t - chip.job_start
+    note_completion(chip, -1 - chip.host, t)
+    node_progress(chip, x, host.node, t)
+    chip.host += 1
+    chip.job_state = JOB_WAITING
 
 
 @kernel
-def _is_job_done(s):
-    for core in range(s[H_CORES_COUNT]):
-        k = s[H_CORES] + core * CORE_WORDS
-        if s[k + K_PHASE] != PHASE_IDLE or s[k + K_NEXT] < s[k + K_END]:
+def _is_job_done(chip):
+    for number in range(chip.cores_count):
+        core = CORE(chip, chip.cores, number)
+        if core.phase != PHASE_IDLE or core.next < core.end:
             return False
     return True
 
 
 @kernel
-def _start_job(s, p, x, ev, t):
+def _start_job(chip, program, x, ev, t):
     """The driver is done: every core takes its tasks."""
-    if is_recording(x) and s[H_JOB_START] < t:
-        emit(x, ev, INTERVAL, p[P_TRACK_DRIVER], KIND_DRIVER, s[H_JOB_START], t, -1)
-    s[H_DRIVER_BUSY] += t - s[H_JOB_START]
-    j = p[P_JOBS] + s[H_JOB] * JOB_WORDS
-    for core in range(s[H_CORES_COUNT]):
-        k = s[H_CORES] + core * CORE_WORDS
-        s[k + K_NEXT] = p[j + J_FIRST + core]
-        s[k + K_END] = p[j + J_FIRST + core + 1]
-    s[H_JOB_STATE] = JOB_RUNNING
-    s[H_JOB_UNTIL] = FAR
+    if is_recording(x) and chip.job_start < t:
+        emit(x, ev, INTERVAL, program.track_driver, KIND_DRIVER, chip.job_start, t, -1)
+    chip.driver_busy += t - chip.job_start
+    job = JOB(program, program.jobs, chip.job)
+    for number in range(chip.cores_count):
+        core = CORE(chip, chip.cores, number)
+        core.next = job.first[number]
+        core.end = job.first[number + 1]
+    chip.job_state = JOB_RUNNING
+    chip.job_until = FAR
 
 
 @kernel
-def job_step(s, p, x, ev, t):
+def job_step(chip, program, x, ev, t):
     """Host calls, then the driver, then the tasks of a job; returns whether cores have new tasks."""
     has_started = False
-    if s[H_JOB_STATE] == JOB_HOST and s[H_JOB_UNTIL] <= t:
-        _end_host(s, p, x, ev, t)
-    if s[H_JOB_STATE] == JOB_DRIVER and s[H_JOB_UNTIL] <= t:
-        _start_job(s, p, x, ev, t)
+    if chip.job_state == JOB_HOST and chip.job_until <= t:
+        _end_host(chip, program, x, ev, t)
+    if chip.job_state == JOB_DRIVER and chip.job_until <= t:
+        _start_job(chip, program, x, ev, t)
         has_started = True
-    elif s[H_JOB_STATE] == JOB_RUNNING and _is_job_done(s):
-        s[H_JOB] += 1
-        s[H_JOB_STATE] = JOB_WAITING
-    if s[H_JOB_STATE] == JOB_WAITING:
-        s[H_JOB_UNTIL] = FAR
-        j = p[P_JOBS] + s[H_JOB] * JOB_WORDS
-        if s[H_HOST] < p[j + J_HOST_END]:
-            h = p[P_HOSTS] + s[H_HOST] * HOST_WORDS
-            s[H_JOB_STATE] = JOB_HOST
-            s[H_JOB_START] = t
-            s[H_JOB_UNTIL] = t + p[h + HOST_CYCLES]
-            node_started(s, x, p[h + HOST_NODE], t)
+    elif chip.job_state == JOB_RUNNING and _is_job_done(chip):
+        chip.job += 1
+        chip.job_state = JOB_WAITING
+    if chip.job_state == JOB_WAITING:
+        chip.job_until = FAR
+        job = JOB(program, program.jobs, chip.job)
+        if chip.host < job.host_end:
+            host = HOST_CALL(program, program.hosts, chip.host)
+            chip.job_state = JOB_HOST
+            chip.job_start = t
+            chip.job_until = t + host.cycles
+            node_started(chip, x, host.node, t)
             if is_watched(x):
-                index = p[h + HOST_INSTRUCTION]
+                index = host.instruction
                 watch_subject(x, STOP_INSTRUCTION, 0, index, index + 1, t)
-        elif s[H_JOB] < s[H_JOBS]:
-            s[H_JOB_STATE] = JOB_DRIVER
-            s[H_JOB_START] = t
-            s[H_JOB_UNTIL] = t + p[P_JOB_DRIVER]
+        elif chip.job < chip.jobs:
+            chip.job_state = JOB_DRIVER
+            chip.job_start = t
+            chip.job_until = t + program.job_driver
         else:
-            s[H_STATUS] = STATUS_FINISHED
+            chip.status = STATUS_FINISHED
     return has_started
 
 
 @inlined
-def next_event(s):
+def next_event(chip):
     """Time of the next event, FAR if there is none."""
-    time = s[H_JOB_UNTIL]
-    if s[H_BUS_UNTIL] < time:
-        time = s[H_BUS_UNTIL]
-    for core in range(s[H_CORES_COUNT]):
-        wake = core_wake(s, s[H_CORES] + core * CORE_WORDS)
+    time = chip.job_until
+    if chip.bus_until < time:
+        time = chip.bus_until
+    for number in range(chip.cores_count):
+        wake = core_wake(CORE(chip, chip.cores, number))
         if wake < time:
             time = wake
     return time
 
 
 @kernel
-def process(s, p, x, ev, t):
+def process(chip, program, x, ev, t):
     """Everything that happens at time `t`."""
-    if s[H_BUS_UNTIL] <= t:
-        end_chunk(s, p, x, ev, t)
-    for core in range(s[H_CORES_COUNT]):
-        core_step(s, p, x, ev, core, t)
-    if job_step(s, p, x, ev, t):
-        for core in range(s[H_CORES_COUNT]):
-            core_step(s, p, x, ev, core, t)
-    if s[H_BUS_STREAM] < 0:
-        begin_chunk(s, p, x, ev, t)
-    for core in range(s[H_CORES_COUNT]):
+    if chip.bus_until <= t:
+        end_chunk(chip, program, x, ev, t)
+    for number in range(chip.cores_count):
+        core_step(chip, program, x, ev, number, t)
+    if job_step(chip, program, x, ev, t):
+        for number in range(chip.cores_count):
+            core_step(chip, program, x, ev, number, t)
+    if chip.bus_stream < 0:
+        begin_chunk(chip, program, x, ev, t)
+    for number in range(chip.cores_count):
         # The overhead is over, but register words are still on their way: the bus wakes the core.
-        k = s[H_CORES] + core * CORE_WORDS
-        if s[k + K_PHASE] == PHASE_REGISTERS and s[k + K_UNTIL] <= t:
-            s[k + K_UNTIL] = s[H_BUS_UNTIL]
-    s[H_LAST] = t
+        core = CORE(chip, chip.cores, number)
+        if core.phase == PHASE_REGISTERS and core.until <= t:
+            core.until = chip.bus_until
+    chip.last = t
 
 
 @entry
-def advance(state, program, transient, events, margin):
+def advance(state, words, transient, events, margin):
     """Run until cycle x[X_UNTIL], a hit, a hang, the end, or until the event buffer is full.
 
     state      (words,) int64    changed   root state
-    program    (words,) int64    read      program words
+    words      (words,) int64    read      program words
     transient  (words,) int64    changed   stop rows, hits, number of event rows
     events     (rows * 4,) int64 changed   event rows
     margin                       int       event rows one cycle may need
-    Returns a RESULT_ code. The state is that of cycle state[H_CYCLE]: all earlier events happened.
+    Returns a RESULT_ code. The state is that of cycle word CHIP.cycle: all earlier events happened.
     """
-    s, p = pointer_to(state), pointer_to(program)
+    chip, program = CHIP(state), PROGRAM(words)
     x, ev = pointer_to(transient), pointer_to(events)
-    if s[H_STATUS] == STATUS_FINISHED:
+    if chip.status == STATUS_FINISHED:
         return RESULT_FINISHED
-    if s[H_STATUS] == STATUS_HANG:
+    if chip.status == STATUS_HANG:
         return RESULT_HANG
     while True:
-        t = next_event(s)
+        t = next_event(chip)
         if t >= x[X_UNTIL]:
-            s[H_CYCLE] = x[X_UNTIL]
+            chip.cycle = x[X_UNTIL]
             return RESULT_UNTIL
         if x[X_CAPACITY] > 0 and x[X_EVENTS] + margin > x[X_CAPACITY]:
-            s[H_CYCLE] = t
+            chip.cycle = t
             return RESULT_EVENTS
-        process(s, p, x, ev, t)
-        if s[H_STATUS] != 0:
-            s[H_CYCLE] = t + 1
-            return RESULT_FINISHED if s[H_STATUS] == STATUS_FINISHED else RESULT_HANG
+        process(chip, program, x, ev, t)
+        if chip.status != 0:
+            chip.cycle = t + 1
+            return RESULT_FINISHED if chip.status == STATUS_FINISHED else RESULT_HANG

@@ -3,43 +3,20 @@
 from npuviz.sim.parts.bits_kernels import inlined, kernel
 from npuviz.sim.parts.watch_kernels import INTERVAL, emit, is_recording
 from npuviz.targets.rk3588.kernels.records import (
-    CORE_WORDS,
+    CORE,
     FAR,
-    H_BUS_BUSY,
-    H_BUS_BYTES,
-    H_BUS_SINCE,
-    H_BUS_STREAM,
-    H_BUS_TURN,
-    H_BUS_UNTIL,
-    H_CORES,
-    H_CORES_COUNT,
-    H_READ_BYTES,
-    H_WRITE_BYTES,
-    K_PENDING,
-    K_STREAMS,
-    K_TASK,
     KIND_BUS,
     KIND_FEATURE,
     KIND_OPERAND,
     KIND_REGISTERS,
     KIND_WEIGHT,
     KIND_WRITE,
-    P_BUS_COST,
-    P_CHUNK,
-    P_TASKS,
-    P_TRACK_BUS,
-    R_BUSY,
-    R_DONE,
-    R_START,
-    R_TOTAL,
     STREAM_FEATURE,
     STREAM_OPERAND,
     STREAM_WEIGHT,
-    STREAM_WORDS,
     STREAM_WRITE,
     STREAMS,
-    T_INSTRUCTION,
-    TASK_WORDS,
+    TASK,
     TRACK_FEATURE,
     TRACK_OPERAND,
     TRACK_WEIGHT,
@@ -49,104 +26,104 @@ from npuviz.targets.rk3588.kernels.records import (
 
 
 @inlined
-def stream_word(s, core, stream):
-    """First word of a stream."""
-    return s[H_CORES] + core * CORE_WORDS + K_STREAMS + stream * STREAM_WORDS
+def stream_of(chip, number, which):
+    """A stream of a core."""
+    return CORE(chip, chip.cores, number).streams[which]
 
 
 @kernel
-def _track_of(stream):
-    if stream == STREAM_FEATURE:
+def _track_of(which):
+    if which == STREAM_FEATURE:
         return TRACK_FEATURE
-    if stream == STREAM_WEIGHT:
+    if which == STREAM_WEIGHT:
         return TRACK_WEIGHT
-    if stream == STREAM_OPERAND:
+    if which == STREAM_OPERAND:
         return TRACK_OPERAND
-    if stream == STREAM_WRITE:
+    if which == STREAM_WRITE:
         return TRACK_WRITE
     return -1
 
 
 @kernel
-def _kind_of(stream):
-    if stream == STREAM_FEATURE:
+def _kind_of(which):
+    if which == STREAM_FEATURE:
         return KIND_FEATURE
-    if stream == STREAM_WEIGHT:
+    if which == STREAM_WEIGHT:
         return KIND_WEIGHT
-    if stream == STREAM_OPERAND:
+    if which == STREAM_OPERAND:
         return KIND_OPERAND
-    if stream == STREAM_WRITE:
+    if which == STREAM_WRITE:
         return KIND_WRITE
     return KIND_REGISTERS
 
 
 @kernel
-def close_stream(s, p, x, ev, core, stream, t):
+def close_stream(chip, program, x, ev, number, which, t):
     """A stream has no bytes under way any more: its interval ends."""
-    w = stream_word(s, core, stream)
-    if s[w + R_START] >= 0:
-        track = _track_of(stream)
-        if track >= 0 and is_recording(x) and s[w + R_START] < t:
-            task = s[s[H_CORES] + core * CORE_WORDS + K_TASK]
-            instruction = p[p[P_TASKS] + task * TASK_WORDS + T_INSTRUCTION] if task >= 0 else task
+    stream = stream_of(chip, number, which)
+    if stream.start >= 0:
+        track = _track_of(which)
+        if track >= 0 and is_recording(x) and stream.start < t:
+            index = CORE(chip, chip.cores, number).task
+            instruction = TASK(program, program.tasks, index).instruction if index >= 0 else index
             emit(
                 x,
                 ev,
                 INTERVAL,
-                core * TRACKS_PER_CORE + track,
-                _kind_of(stream),
-                s[w + R_START],
+                number * TRACKS_PER_CORE + track,
+                _kind_of(which),
+                stream.start,
                 t,
                 instruction,
             )
-        s[w + R_START] = -1
+        stream.start = -1
 
 
 @kernel
-def end_chunk(s, p, x, ev, t):
+def end_chunk(chip, program, x, ev, t):
     """The chunk under way has arrived; returns its core."""
-    core, stream = s[H_BUS_STREAM] // STREAMS, s[H_BUS_STREAM] % STREAMS
-    w = stream_word(s, core, stream)
-    s[w + R_DONE] += s[H_BUS_BYTES]
-    if stream == STREAM_WRITE:
-        s[s[H_CORES] + core * CORE_WORDS + K_PENDING] -= s[H_BUS_BYTES]
-        s[H_WRITE_BYTES] += s[H_BUS_BYTES]
+    number, which = chip.bus_stream // STREAMS, chip.bus_stream % STREAMS
+    stream = stream_of(chip, number, which)
+    stream.done += chip.bus_bytes
+    if which == STREAM_WRITE:
+        CORE(chip, chip.cores, number).pending -= chip.bus_bytes
+        chip.write_bytes += chip.bus_bytes
     else:
-        s[H_READ_BYTES] += s[H_BUS_BYTES]
-    s[H_BUS_STREAM] = -1
-    s[H_BUS_UNTIL] = FAR
-    if s[w + R_DONE] >= s[w + R_TOTAL]:
-        close_stream(s, p, x, ev, core, stream, t)
-    return core
+        chip.read_bytes += chip.bus_bytes
+    chip.bus_stream = -1
+    chip.bus_until = FAR
+    if stream.done >= stream.total:
+        close_stream(chip, program, x, ev, number, which, t)
+    return number
 
 
 @kernel
-def begin_chunk(s, p, x, ev, t):
+def begin_chunk(chip, program, x, ev, t):
     """Give the bus to the next stream that wants bytes."""
-    count = s[H_CORES_COUNT] * STREAMS
-    turn = s[H_BUS_TURN]
+    count = chip.cores_count * STREAMS
+    turn = chip.bus_turn
     for _ in range(count):
         turn += 1
         if turn >= count:
-            turn = turn - turn
-        core, stream = turn // STREAMS, turn % STREAMS
-        w = stream_word(s, core, stream)
-        left = s[w + R_TOTAL] - s[w + R_DONE]
+            turn = 0
+        number, which = turn // STREAMS, turn % STREAMS
+        stream = stream_of(chip, number, which)
+        left = stream.total - stream.done
         if left > 0:
-            size = left if left < p[P_CHUNK] else p[P_CHUNK]
-            cost = (size * p[P_BUS_COST] + 65535) >> 16
-            s[H_BUS_TURN] = turn
-            s[H_BUS_STREAM] = turn
-            s[H_BUS_BYTES] = size
-            s[H_BUS_UNTIL] = t + cost
-            s[H_BUS_BUSY] += cost
-            s[w + R_BUSY] += cost
-            if s[w + R_START] < 0:
-                s[w + R_START] = t
-            if s[H_BUS_SINCE] < 0:
-                s[H_BUS_SINCE] = t
+            size = left if left < program.chunk else program.chunk
+            cost = (size * program.bus_cost + 65535) >> 16
+            chip.bus_turn = turn
+            chip.bus_stream = turn
+            chip.bus_bytes = size
+            chip.bus_until = t + cost
+            chip.bus_busy += cost
+            stream.busy += cost
+            if stream.start < 0:
+                stream.start = t
+            if chip.bus_since < 0:
+                chip.bus_since = t
             return
-    if s[H_BUS_SINCE] >= 0:
-        if is_recording(x) and s[H_BUS_SINCE] < t:
-            emit(x, ev, INTERVAL, p[P_TRACK_BUS], KIND_BUS, s[H_BUS_SINCE], t, -1)
-        s[H_BUS_SINCE] = -1
+    if chip.bus_since >= 0:
+        if is_recording(x) and chip.bus_since < t:
+            emit(x, ev, INTERVAL, program.track_bus, KIND_BUS, chip.bus_since, t, -1)
+        chip.bus_since = -1

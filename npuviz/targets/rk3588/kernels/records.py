@@ -1,36 +1,42 @@
 """Word positions of the RK3588 machine's root state `s` and of its immutable program words `p`."""
 
+from npuviz.sim.parts.record_kernels import Gap, Record, Rows, Words
+
 # --- header of the state -------------------------------------------------------------------------
-H_CYCLE = 0  # NPU cycles completed
-H_STATUS = 1
-H_FAULT_TASK = 2
-H_LAST = 3  # time of the last event
-H_CORES_COUNT = 4
-H_CORES = 5  # word of core 0
-H_JOB = 6  # running job, or the next one
-H_JOBS = 7
-H_JOB_STATE = 8
-H_JOB_UNTIL = 9  # end of the driver's or a host call's time
-H_JOB_START = 10
-H_HOST = 11  # next host call
-H_HOST_BUSY = 12
-H_DRIVER_BUSY = 13
-H_NODES = 14  # word of node 0: NODE_WORDS each
-H_NODES_COUNT = 15
-H_RECORDS = 16  # word of task 0's record
-H_TASKS_COUNT = 17
-H_LOG = 18
-H_LOG_COUNT = 19
-H_BUS_UNTIL = 20  # DDR: end of the chunk under way, FAR if idle
-H_BUS_STREAM = 21  # core * STREAMS + stream that it serves, -1 if idle
-H_BUS_BYTES = 22
-H_BUS_TURN = 23
-H_BUS_BUSY = 24
-H_BUS_SINCE = 25  # start of the busy interval under way, -1 if idle
-H_READ_BYTES = 26
-H_WRITE_BYTES = 27
-H_HANG = 28  # task whose chip would hang, -1
-HEADER_WORDS = 32
+
+CHIP = Record(
+    "chip",
+    cycle="NPU cycles completed",
+    status="STATUS_ number",
+    fault_task="not used",
+    last="time of the last event",
+    cores_count="cores",
+    cores="word of core 0",
+    job="running job, or the next one",
+    jobs="jobs in all",
+    job_state="JOB_ number",
+    job_until="end of the driver's or a host call's time",
+    job_start="start of the driver's or a host call's time",
+    host="next host call",
+    host_busy="cycles of host calls",
+    driver_busy="cycles of the driver",
+    nodes="word of node 0",
+    nodes_count="graph nodes",
+    records="word of task 0's record",
+    tasks_count="tasks",
+    log="word of the log: (entry, time) pairs",
+    log_count="pairs in the log",
+    bus_until="DDR: end of the chunk under way, FAR if idle",
+    bus_stream="core * STREAMS + stream that it serves, -1 if idle",
+    bus_bytes="bytes of the chunk under way",
+    bus_turn="core * STREAMS + stream served last",
+    bus_busy="cycles in which the bus moved bytes",
+    bus_since="start of the busy interval under way, -1 if idle",
+    read_bytes="bytes read from DDR",
+    write_bytes="bytes written to DDR",
+    hang="task whose chip would hang, -1",
+    at_least=32,
+)
 
 STATUS_RUNNING = 0
 STATUS_FINISHED = 1
@@ -44,48 +50,55 @@ JOB_RUNNING = 3
 FAR = 1 << 60
 
 # --- one core ------------------------------------------------------------------------------------
-K_TASK = 0  # task under way, -1 if none
-K_NEXT = 1
-K_END = 2  # end of its tasks in the running job
-K_PHASE = 3
-K_UNTIL = 4  # end of the register phase
-K_START = 5  # of the task
-K_CORE_STATE = 6
-K_CORE_UNTIL = 7
-K_CORE_START = 8  # of the stripe
-K_SINCE = 9  # of the wait
-K_CAUSE = 10
-K_GROUP = 11  # kernel group under way
-K_ATOM = 12  # first output atomic of the next stripe
-K_ATOMS = 13  # of the stripe under way
-K_GROUP_START = 14
-K_STRIPES = 15  # finished and not drained
-K_RING = 16  # STRIPE_RING (atoms, group) pairs, oldest first
 STRIPE_RING = (
     2  # Assumed: the accumulator holds two stripes. Ref: NVDLA (depth of 16 to 32 atomics, doubled).
 )
-K_OUT_UNTIL = 24  # DPU or PPU: end of the stripe that it drains, FAR if idle
-K_OUT_START = 25
-K_OUT_DRAINED = 26  # stripes drained
-K_OUT_TOTAL = 27  # stripes of the task
-K_OUT_BYTES = 28  # write bytes of the stripe under way
-K_OUT_SINCE = 29  # start of the DPU interval under way
-K_CORE_BUSY = 30
-K_OUT_BUSY = 31
-K_TASK_BUSY = 32
-K_WAIT_DATA = 33
-K_WAIT_WEIGHTS = 34
-K_WAIT_OUTPUT = 35
-K_PENDING = 36  # bytes handed to the writer and not written
-K_STREAMS = 40  # STREAMS streams of STREAM_WORDS
 STREAMS = 5
 STREAM_FEATURE, STREAM_WEIGHT, STREAM_OPERAND, STREAM_WRITE, STREAM_COMMANDS = range(5)
-R_TOTAL = 0  # bytes that may be asked for
-R_DONE = 1
-R_START = 2  # of the interval under way, -1
-R_BUSY = 3
-STREAM_WORDS = 4
-CORE_WORDS = K_STREAMS + STREAMS * STREAM_WORDS
+
+STREAM = Record(
+    "stream",
+    total="bytes that may be asked for",
+    done="bytes moved",
+    start="start of the interval under way, -1",
+    busy="cycles of the bus",
+)
+
+CORE = Record(
+    "core",
+    task="task under way, -1 if none",
+    next="its next task",
+    end="end of its tasks in the running job",
+    phase="PHASE_ number",
+    until="end of the register phase",
+    start="of the task",
+    core_state="CORE_ number",
+    core_until="end of the stripe under way",
+    core_start="of the stripe",
+    since="of the wait",
+    cause="KIND_WAIT_ number of the wait",
+    group="kernel group under way",
+    atom="first output atomic of the next stripe",
+    atoms="of the stripe under way",
+    group_start="start of the kernel group, -1",
+    stripes="finished and not drained",
+    ring=Words(8, "(atoms, group) pairs of stripes, oldest first; room for more than STRIPE_RING"),
+    out_until="DPU or PPU: end of the stripe that it drains, FAR if idle",
+    out_start="start of the stripe that it drains",
+    out_drained="stripes drained",
+    out_total="stripes of the task",
+    out_bytes="write bytes of the stripe under way",
+    out_since="start of the DPU interval under way",
+    core_busy="cycles of CORE in the task",
+    out_busy="cycles of DPU or PPU in the task",
+    task_busy="cycles of all its tasks",
+    wait_data="cycles CORE waited for features",
+    wait_weights="cycles CORE waited for weights",
+    wait_output="cycles CORE waited for DPU or PPU",
+    pending="bytes handed to the writer and not written",
+    _37=Gap(3),
+    streams=Rows(STREAM, STREAMS, "in the order of STREAM_"),
+)
 
 PHASE_IDLE = 0
 PHASE_REGISTERS = 1
@@ -96,80 +109,97 @@ CORE_BUSY = 1
 CORE_WAITING = 2
 CORE_DONE = 3
 
-N_STARTED = 0
-N_LEFT = 1
-NODE_WORDS = 2
+NODE = Record(
+    "node",
+    started="1: its first work has started",
+    left="pieces of its work to be done",
+)
 
 # --- record of a finished task -------------------------------------------------------------------
-X_START = 0
-X_END = 1
-X_MAC = 2  # cycles of CORE
-X_OUT = 3  # cycles of DPU or PPU
-X_DATA = 4  # cycles CORE waited for features, weights, output
-X_WEIGHTS = 5
-X_OUTPUT = 6
-X_BYTES = 7
-RECORD_WORDS = 8
+
+RESULT = Record(
+    "record of a task",
+    start="cycle",
+    end="cycle, 0 before",
+    mac="cycles of CORE",
+    out="cycles of DPU or PPU",
+    data="cycles CORE waited for features",
+    weights="for weights",
+    output="for DPU or PPU",
+    bytes="moved by its streams",
+)
 
 # --- program words -------------------------------------------------------------------------------
-P_TASKS = 0  # word of task 0
-P_JOBS = 1  # per job: first task of core 0, 1, 2 and the end
-P_HOSTS = 2
-P_HOSTS_COUNT = 3
-P_BUS_COST = 4  # cycles a byte, in 1/65536
-P_CHUNK = 5
-P_TASK_OVERHEAD = 6  # cycles between tasks
-P_TASK_DRIVER = 7  # more of them where the driver starts every task
-P_JOB_DRIVER = 8
-P_BACKLOG = 9  # bytes the writer holds before the DPU waits
-P_STRIPE = 10  # atomics of a stripe
-P_TRACK_HOST = 11
-P_TRACK_DRIVER = 12
-P_TRACK_BUS = 13
-P_MEMORY_DDR = 14
-P_ACCESSES = 15
-P_QUEUES_PER_CORE = 16
-PROGRAM_HEADER = 24
 
-T_KIND = 0  # interval kind of its task
-T_NODE = 1
-T_GROUPS = 2
-T_ATOMS = 3
-T_FACTOR = 4  # CORE cycles an atomic; 0: no CORE
-T_ROW_ATOMS = 5  # atomics of an output row
-T_STRIDE = 6  # input rows an output row goes on by
-T_REACH = 7  # input rows the first output row needs
-T_ROW_BYTES = 8
-T_FEATURE_BYTES = 9
-T_WEIGHT_BYTES = 10
-T_GROUP_BYTES = 11
-T_WEIGHT_ROOM = 12
-T_OPERAND_BYTES = 13
-T_OUT_COST = 14  # DPU or PPU cycles an atomic of a whole group, in 1/1024
-T_OUT_COST_LAST = 15
-T_WRITE_ATOM = 16  # bytes written for an atomic of a whole group
-T_WRITE_LAST = 17
-T_COMMAND_BYTES = 18
-T_IS_POOLING = 19
-T_HANGS = 20
-T_ACCESS = 21
-T_ACCESSES = 22
-T_INSTRUCTION = 23
-TASK_WORDS = 24
+PROGRAM = Record(
+    "program",
+    tasks="word of task 0",
+    jobs="word of job 0",
+    hosts="word of host call 0",
+    hosts_count="host calls",
+    bus_cost="cycles a byte, in 1/65536",
+    chunk="bytes the bus moves at a time",
+    task_overhead="cycles between tasks",
+    task_driver="more of them where the driver starts every task",
+    job_driver="cycles of the driver before a job",
+    backlog="bytes the writer holds before the DPU waits",
+    stripe="atomics of a stripe",
+    track_host="track",
+    track_driver="track",
+    track_bus="track",
+    memory_ddr="memory",
+    accesses="word of access 0",
+    queues_per_core="queues of a core",
+    at_least=24,
+)
 
-J_FIRST = 0  # first task of cores 0, 1, 2, then the end
-J_HOST_END = 4  # host calls before the job end here
-JOB_WORDS = 5
+TASK = Record(
+    "task",
+    kind="interval kind of its task",
+    node="graph node, -1",
+    groups="kernel groups",
+    atoms="output atomics of a group",
+    factor="CORE cycles an atomic; 0: no CORE",
+    row_atoms="atomics of an output row",
+    stride="input rows an output row goes on by",
+    reach="input rows the first output row needs",
+    row_bytes="bytes of an input row",
+    feature_bytes="bytes of features",
+    weight_bytes="of weights",
+    group_bytes="of the weights of a group",
+    weight_room="bytes of weights that may be loaded ahead",
+    operand_bytes="of the second operand",
+    out_cost="DPU or PPU cycles an atomic of a whole group, in 1/1024",
+    out_cost_last="of the last group",
+    write_atom="bytes written for an atomic of a whole group",
+    write_last="of the last group",
+    command_bytes="bytes of register commands",
+    is_pooling="1: PPU, 0: DPU",
+    hangs="1: the chip would hang",
+    access="its first access",
+    accesses="number of its accesses",
+    instruction="listing index",
+)
 
-HOST_CYCLES = 0
-HOST_NODE = 1
-HOST_INSTRUCTION = 2
-HOST_WORDS = 3
+JOB = Record(
+    "job",
+    first=Words(4, "first task of cores 0, 1, 2, then the end"),
+    host_end="host calls before the job end here",
+)
 
-A_WRITE = 0
-A_LOW = 1
-A_HIGH = 2
-ACCESS_WORDS = 3
+HOST_CALL = Record(
+    "host call",
+    cycles="how long it takes",
+    node="graph node, -1",
+    instruction="listing index",
+)
+
+ACCESS = Record(
+    "access",
+    write="1: written, 0: read",
+    low="first address",
+    high="address behind the last",
+)
 
 # --- interval kinds and tracks of a core ---------------------------------------------------------
 KIND_TASK_CONV, KIND_TASK_DEPTHWISE, KIND_TASK_ELEMENTWISE, KIND_TASK_POOLING = range(4)

@@ -1,5 +1,7 @@
 """State and program words of one machine, and the one way to move them."""
 
+from typing import Any
+
 import numpy as np
 
 from npuviz.sim.events import EventBuffer
@@ -54,10 +56,9 @@ class Engine:
 
     def log(self) -> np.ndarray:
         """(n, 2) int64 completions so far, in order (a view): task, or -1 - host call; and the time."""
-        count = int(self.state[sk.H_LOG_COUNT])
+        count = int(self.state[sk.CHIP.log_count])
         return self.state[self.shape.log : self.shape.log + 2 * count].reshape(count, 2)
 
-    def record(self, task: int) -> np.ndarray:
-        """RECORD_WORDS words about a finished task (a view); zeros before it has finished."""
-        start = self.shape.records + task * sk.RECORD_WORDS
-        return self.state[start : start + sk.RECORD_WORDS]
+    def record(self, task: int) -> Any:
+        """The row sk.RESULT of a finished task; zeros before it has finished."""
+        return sk.RESULT(self.state, self.shape.records, task)

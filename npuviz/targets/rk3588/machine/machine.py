@@ -50,7 +50,7 @@ class RknnMachine(HazardMachine[Contents]):
         return self._contents.values(self._image)
 
     def _broken(self, result: int) -> StopReason:
-        number = int(self._engine.state[sk.H_HANG])
+        number = int(sk.CHIP(self._engine.state).hang)
         task = self._engine.tables.tasks[number]
         detail = f"task {number} at {task.stream:#x}: {self._engine.loads[number].problem}"
         return StopReason(StopKind.HANG, self.cycle, unit=f"Core[{task.core}]", detail=detail)

@@ -27,10 +27,10 @@ class Shape:
 
 def make_shape(spec: RknnSpec, tables: Tables, num_nodes: int) -> Shape:
     """Where the parts of the state stand."""
-    cores = sk.HEADER_WORDS
-    nodes = cores + spec.cores * sk.CORE_WORDS
-    records = nodes + num_nodes * sk.NODE_WORDS
-    log = records + len(tables.tasks) * sk.RECORD_WORDS
+    cores = sk.CHIP.num_words
+    nodes = cores + spec.cores * sk.CORE.num_words
+    records = nodes + num_nodes * sk.NODE.num_words
+    log = records + len(tables.tasks) * sk.RESULT.num_words
     return Shape(cores, nodes, records, log, log + 2 * (len(tables.tasks) + len(tables.hosts)))
 
 
@@ -38,31 +38,31 @@ def build_state(spec: RknnSpec, tables: Tables, shape: Shape, num_nodes: int) ->
     """(words,) int64: the state at cycle 0."""
     s = np.zeros(shape.end, dtype=np.int64)
     header = {
-        sk.H_CORES_COUNT: spec.cores,
-        sk.H_CORES: shape.cores,
-        sk.H_JOBS: tables.num_jobs,
-        sk.H_NODES: shape.nodes,
-        sk.H_NODES_COUNT: num_nodes,
-        sk.H_RECORDS: shape.records,
-        sk.H_TASKS_COUNT: len(tables.tasks),
-        sk.H_LOG: shape.log,
-        sk.H_BUS_UNTIL: sk.FAR,
-        sk.H_BUS_STREAM: -1,
-        sk.H_BUS_SINCE: -1,
-        sk.H_HANG: -1,
-        sk.H_FAULT_TASK: -1,
+        sk.CHIP.cores_count: spec.cores,
+        sk.CHIP.cores: shape.cores,
+        sk.CHIP.jobs: tables.num_jobs,
+        sk.CHIP.nodes: shape.nodes,
+        sk.CHIP.nodes_count: num_nodes,
+        sk.CHIP.records: shape.records,
+        sk.CHIP.tasks_count: len(tables.tasks),
+        sk.CHIP.log: shape.log,
+        sk.CHIP.bus_until: sk.FAR,
+        sk.CHIP.bus_stream: -1,
+        sk.CHIP.bus_since: -1,
+        sk.CHIP.hang: -1,
+        sk.CHIP.fault_task: -1,
     }
     for word, value in header.items():
         s[word] = value
     for core in range(spec.cores):
-        k = shape.cores + core * sk.CORE_WORDS
-        s[k + sk.K_TASK] = s[k + sk.K_GROUP_START] = -1
-        s[k + sk.K_OUT_UNTIL] = sk.FAR
+        k = sk.CORE(s, shape.cores, core)
+        k.task = k.group_start = -1
+        k.out_until = sk.FAR
         for stream in range(sk.STREAMS):
-            s[k + sk.K_STREAMS + stream * sk.STREAM_WORDS + sk.R_START] = -1
+            k.streams[stream].start = -1
     nodes = [task.node for task in tables.tasks] + [host.node for host in tables.hosts]
     held = np.array([node for node in nodes if node >= 0], dtype=np.int64)
-    left = slice(shape.nodes + sk.N_LEFT, shape.records, sk.NODE_WORDS)
+    left = slice(shape.nodes + sk.NODE.left, shape.records, sk.NODE.num_words)
     s[left] = np.bincount(held, minlength=num_nodes) if num_nodes else 0
     return s
 
@@ -87,8 +87,8 @@ class _Words:
     """Parts of the program words, one behind the other."""
 
     def __init__(self) -> None:
-        self._parts: list[np.ndarray] = [np.zeros(sk.PROGRAM_HEADER, dtype=np.int64)]
-        self._length = sk.PROGRAM_HEADER
+        self._parts: list[np.ndarray] = [np.zeros(sk.PROGRAM.num_words, dtype=np.int64)]
+        self._length = sk.PROGRAM.num_words
 
     def set(self, word: int, value: int) -> None:
         self._parts[0][word] = value
@@ -112,23 +112,23 @@ def build_program(spec: RknnSpec, tables: Tables, loads: Sequence[Load], numberi
         first = len(accesses)
         accesses += access_rows(task, load)
         rows.append(_task_row(task, load, first, len(accesses) - first))
-    words.add(sk.P_TASKS, rows)
-    words.add(sk.P_JOBS, _job_rows(tables))
-    words.add(sk.P_HOSTS, _host_rows(spec, tables))
-    words.add(sk.P_ACCESSES, accesses)
-    words.set(sk.P_HOSTS_COUNT, len(tables.hosts))
-    words.set(sk.P_BUS_COST, max(1, round(65536 / spec.bytes_per_cycle)))
-    words.set(sk.P_CHUNK, spec.chunk_bytes)
-    words.set(sk.P_TASK_OVERHEAD, spec.to_cycles(spec.task_ns))
-    words.set(sk.P_TASK_DRIVER, spec.to_cycles(spec.task_driver_ns))
-    words.set(sk.P_JOB_DRIVER, spec.to_cycles(spec.job_driver_ns))
-    words.set(sk.P_BACKLOG, spec.backlog_bytes)
-    words.set(sk.P_STRIPE, spec.stripe_atomics)
-    words.set(sk.P_TRACK_HOST, numbering.host)
-    words.set(sk.P_TRACK_DRIVER, numbering.driver)
-    words.set(sk.P_TRACK_BUS, numbering.bus)
-    words.set(sk.P_MEMORY_DDR, numbering.ddr)
-    words.set(sk.P_QUEUES_PER_CORE, QUEUES_PER_CORE)
+    words.add(sk.PROGRAM.tasks, rows)
+    words.add(sk.PROGRAM.jobs, _job_rows(tables))
+    words.add(sk.PROGRAM.hosts, _host_rows(spec, tables))
+    words.add(sk.PROGRAM.accesses, accesses)
+    words.set(sk.PROGRAM.hosts_count, len(tables.hosts))
+    words.set(sk.PROGRAM.bus_cost, max(1, round(65536 / spec.bytes_per_cycle)))
+    words.set(sk.PROGRAM.chunk, spec.chunk_bytes)
+    words.set(sk.PROGRAM.task_overhead, spec.to_cycles(spec.task_ns))
+    words.set(sk.PROGRAM.task_driver, spec.to_cycles(spec.task_driver_ns))
+    words.set(sk.PROGRAM.job_driver, spec.to_cycles(spec.job_driver_ns))
+    words.set(sk.PROGRAM.backlog, spec.backlog_bytes)
+    words.set(sk.PROGRAM.stripe, spec.stripe_atomics)
+    words.set(sk.PROGRAM.track_host, numbering.host)
+    words.set(sk.PROGRAM.track_driver, numbering.driver)
+    words.set(sk.PROGRAM.track_bus, numbering.bus)
+    words.set(sk.PROGRAM.memory_ddr, numbering.ddr)
+    words.set(sk.PROGRAM.queues_per_core, QUEUES_PER_CORE)
     return words.join()
 
 
@@ -144,33 +144,33 @@ def _task_row(task: Task, load: Load, first: int, count: int) -> list[int]:
         kind = sk.KIND_TASK_POOLING
     elif load.factor > 0 and work.convolution is not None:
         kind = sk.KIND_TASK_DEPTHWISE if work.convolution.is_depthwise else sk.KIND_TASK_CONV
-    row = [0] * sk.TASK_WORDS
+    row = [0] * sk.TASK.num_words
     cost = max(1, round(load.out_elements / load.out_rate * 1024))
     values = {
-        sk.T_KIND: kind,
-        sk.T_NODE: task.node,
-        sk.T_GROUPS: load.groups,
-        sk.T_ATOMS: load.atoms,
-        sk.T_FACTOR: load.factor,
-        sk.T_ROW_ATOMS: max(1, load.row_atoms),
-        sk.T_STRIDE: load.stride,
-        sk.T_REACH: load.reach,
-        sk.T_ROW_BYTES: load.row_bytes,
-        sk.T_FEATURE_BYTES: load.feature_bytes,
-        sk.T_WEIGHT_BYTES: load.weight_bytes,
-        sk.T_GROUP_BYTES: load.group_bytes,
-        sk.T_WEIGHT_ROOM: load.weight_room,
-        sk.T_OPERAND_BYTES: load.operand_bytes,
-        sk.T_OUT_COST: cost,
-        sk.T_OUT_COST_LAST: cost,
-        sk.T_WRITE_ATOM: load.write_atom,
-        sk.T_WRITE_LAST: load.write_last,
-        sk.T_COMMAND_BYTES: 8 * len(task.words),
-        sk.T_IS_POOLING: int(load.is_pooling),
-        sk.T_HANGS: int(bool(load.problem)),
-        sk.T_ACCESS: first,
-        sk.T_ACCESSES: count,
-        sk.T_INSTRUCTION: task.index,
+        sk.TASK.kind: kind,
+        sk.TASK.node: task.node,
+        sk.TASK.groups: load.groups,
+        sk.TASK.atoms: load.atoms,
+        sk.TASK.factor: load.factor,
+        sk.TASK.row_atoms: max(1, load.row_atoms),
+        sk.TASK.stride: load.stride,
+        sk.TASK.reach: load.reach,
+        sk.TASK.row_bytes: load.row_bytes,
+        sk.TASK.feature_bytes: load.feature_bytes,
+        sk.TASK.weight_bytes: load.weight_bytes,
+        sk.TASK.group_bytes: load.group_bytes,
+        sk.TASK.weight_room: load.weight_room,
+        sk.TASK.operand_bytes: load.operand_bytes,
+        sk.TASK.out_cost: cost,
+        sk.TASK.out_cost_last: cost,
+        sk.TASK.write_atom: load.write_atom,
+        sk.TASK.write_last: load.write_last,
+        sk.TASK.command_bytes: 8 * len(task.words),
+        sk.TASK.is_pooling: int(load.is_pooling),
+        sk.TASK.hangs: int(bool(load.problem)),
+        sk.TASK.access: first,
+        sk.TASK.accesses: count,
+        sk.TASK.instruction: task.index,
     }
     for word, value in values.items():
         row[word] = value

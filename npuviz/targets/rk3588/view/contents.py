@@ -41,20 +41,19 @@ class Moment:
 def moment_of(engine: Engine) -> Moment:
     """A copy of what contents need from the present state."""
     shape, state = engine.shape, engine.state
-    left = state[shape.nodes + sk.N_LEFT : shape.records : sk.NODE_WORDS].copy()
+    left = sk.NODE.column_of(
+        state, shape.nodes, (shape.records - shape.nodes) // sk.NODE.num_words, "left"
+    ).copy()
     fillings: list[Filling | None] = []
     for core in range(engine.spec.cores):
-        k = state[shape.cores + core * sk.CORE_WORDS :][: sk.CORE_WORDS]
-        task = int(k[sk.K_TASK])
+        k = sk.CORE(state, shape.cores, core)
+        task = int(k.task)
         conv = engine.tables.tasks[task].work.convolution if task >= 0 else None
-        if conv is None or int(k[sk.K_PHASE]) != sk.PHASE_RUN:
+        if conv is None or int(k.phase) != sk.PHASE_RUN:
             fillings.append(None)
             continue
-        done = [
-            int(k[sk.K_STREAMS + stream * sk.STREAM_WORDS + sk.R_DONE])
-            for stream in (sk.STREAM_FEATURE, sk.STREAM_WEIGHT)
-        ]
-        fillings.append(Filling(task, int(k[sk.K_UNTIL]), *done))
+        done = [int(k.streams[stream].done) for stream in (sk.STREAM_FEATURE, sk.STREAM_WEIGHT)]
+        fillings.append(Filling(task, int(k.until), *done))
     log = engine.log()
     return Moment(log[:, 0].copy(), log[:, 1].copy(), left, tuple(fillings))
 

@@ -11,12 +11,12 @@ from npuviz.targets.rk3588.machine.state_words import QUEUES_PER_CORE
 from npuviz.targets.rk3588.view.description import STREAM_NAMES
 from npuviz.targets.rk3588.view.observe import Observer
 
-_CORE = {"task": sk.K_TASK, "group": sk.K_GROUP, "atomic": sk.K_ATOM}
+_CORE = {"task": sk.CORE.task, "group": sk.CORE.group, "atomic": sk.CORE.atom}
 _HEADER = {
-    "job": sk.H_JOB,
-    "DDR.read": sk.H_READ_BYTES,
-    "DDR.written": sk.H_WRITE_BYTES,
-    "DDR.busy": sk.H_BUS_BUSY,
+    "job": sk.CHIP.job,
+    "DDR.read": sk.CHIP.read_bytes,
+    "DDR.written": sk.CHIP.write_bytes,
+    "DDR.busy": sk.CHIP.bus_busy,
 }
 
 
@@ -33,9 +33,7 @@ class ProbeTable:
             for label, word in _CORE.items():
                 readers[f"{name}.{label}"] = lambda c=core, w=word: int(observer.core(c)[w])
             for stream, label in enumerate(STREAM_NAMES):
-                readers[f"{name}.{label}.bytes"] = lambda c=core, n=stream: int(
-                    observer.stream(c, n)[sk.R_DONE]
-                )
+                readers[f"{name}.{label}.bytes"] = lambda c=core, n=stream: int(observer.stream(c, n).done)
         for label, word in _HEADER.items():
             readers[label] = lambda w=word: int(engine.state[w])
         self._readers = readers

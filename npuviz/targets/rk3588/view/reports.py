@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from npuviz.base.units import format_bytes
 from npuviz.program.graph import Graph
 from npuviz.program.instruction import DetailTable
-from npuviz.targets.rk3588.kernels import records as sk
 from npuviz.targets.rk3588.machine.engine import Engine
 from npuviz.targets.rk3588.spec import RknnSpec
 from npuviz.targets.rk3588.tables import Task
@@ -95,12 +94,12 @@ def layer_reports(engine: Engine, graph: Graph) -> tuple[LayerReport, ...]:
     overhead = spec.to_cycles(spec.task_ns) + spec.to_cycles(spec.task_driver_ns)
     for node, tasks in by_node.items():
         records = [engine.record(task.index) for task in tasks]
-        if any(int(record[sk.X_END]) == 0 for record in records):
+        if any(int(record.end) == 0 for record in records):
             continue
         loads = [engine.loads[task.index] for task in tasks]
         macs = sum(_macs(task) for task in tasks)
         room = sum(load.mac_cycles * _rate(t, spec) for t, load in zip(tasks, loads, strict=True))
-        moved = sum(int(record[sk.X_BYTES]) for record in records)
+        moved = sum(int(record.bytes) for record in records)
         cores = sorted({task.core for task in tasks})
 
         def busiest(values: Sequence[int], tasks: list[Task] = tasks, cores: list[int] = cores) -> int:
@@ -112,9 +111,9 @@ def layer_reports(engine: Engine, graph: Graph) -> tuple[LayerReport, ...]:
                 op_type=graph.nodes[node].op_type if node >= 0 else "",
                 num_tasks=len(tasks),
                 num_cores=len(cores),
-                cycles=max(int(r[sk.X_END]) for r in records) - min(int(r[sk.X_START]) for r in records),
-                mac_cycles=busiest([int(r[sk.X_MAC]) for r in records]),
-                out_cycles=busiest([int(r[sk.X_OUT]) for r in records]),
+                cycles=max(int(r.end) for r in records) - min(int(r.start) for r in records),
+                mac_cycles=busiest([int(r.mac) for r in records]),
+                out_cycles=busiest([int(r.out) for r in records]),
                 bus_cycles=round(moved / spec.bytes_per_cycle),
                 overhead_cycles=busiest([overhead] * len(tasks)),
                 estimate=busiest([estimated_cycles(t, load) for t, load in zip(tasks, loads, strict=True)]),

@@ -122,12 +122,16 @@ def test_nothing_is_lost_doubled_or_too_fast(program: tuple[RknnSpec, list[Task]
     moved = 0
     for task in tasks:
         load, record = machine.engine.loads[task.index], machine.engine.record(task.index)
-        span = int(record[sk.X_END]) - int(record[sk.X_START])
-        assert int(record[sk.X_MAC]) == load.mac_cycles
-        assert int(record[sk.X_BYTES]) == load.bus_bytes + 8 * len(task.words)
-        moved += int(record[sk.X_BYTES])
+        span = int(record[sk.RESULT.end]) - int(record[sk.RESULT.start])
+        assert int(record[sk.RESULT.mac]) == load.mac_cycles
+        assert int(record[sk.RESULT.bytes]) == load.bus_bytes + 8 * len(task.words)
+        moved += int(record[sk.RESULT.bytes])
         out = load.groups * load.atoms * load.out_elements / load.out_rate
-        for least in (load.mac_cycles, out * 0.999, int(record[sk.X_BYTES]) / spec.bytes_per_cycle * 0.999):
+        for least in (
+            load.mac_cycles,
+            out * 0.999,
+            int(record[sk.RESULT.bytes]) / spec.bytes_per_cycle * 0.999,
+        ):
             assert span >= least
         stripes = of(events, task.index, sk.TRACK_STRIPES, sk.KIND_STRIPE, task.core)
         groups = of(events, task.index, sk.TRACK_CORE, sk.KIND_GROUP, task.core)
@@ -146,7 +150,7 @@ def test_nothing_is_lost_doubled_or_too_fast(program: tuple[RknnSpec, list[Task]
             sk.KIND_PPU if pool else sk.KIND_DPU, task.core,
         )  # fmt: skip
         assert len(drained) == load.groups * per_group
-        assert (drained[:, 1] - drained[:, 0]).sum() == int(record[sk.X_OUT])
+        assert (drained[:, 1] - drained[:, 0]).sum() == int(record[sk.RESULT.out])
         assert apart(drained)
     bus = events[events[:, 2] == sk.KIND_BUS][:, 3:5]
     assert apart(bus)
@@ -195,9 +199,9 @@ def test_core_waits_for_what_is_missing() -> None:
     machine = machine_of([task_of(Work(conv, output_of(conv), None))], slow)
     assert machine.advance(FOREVER, NO_STOPS, None).kind is StopKind.FINISHED
     record = machine.engine.record(0)
-    assert int(record[sk.X_DATA]) > 0
+    assert int(record[sk.RESULT.data]) > 0
     rate = RknnSpec(output_rate=0.05)
     machine = machine_of([task_of(Work(conv, output_of(conv), None))], rate)
     assert machine.advance(FOREVER, NO_STOPS, None).kind is StopKind.FINISHED
     record = machine.engine.record(0)
-    assert int(record[sk.X_OUTPUT]) > int(record[sk.X_MAC])
+    assert int(record[sk.RESULT.output]) > int(record[sk.RESULT.mac])

@@ -69,7 +69,7 @@ def test_the_npu_column_is_exact() -> None:
         assert report.estimate == layer.npu_cycles, layer.name
         (load,) = machine.engine.loads
         # CORE really worked for the first of the two closed forms.
-        assert int(machine.engine.record(0)[sk.X_MAC]) == load.mac_cycles <= layer.npu_cycles
+        assert int(machine.engine.record(0).mac) == load.mac_cycles <= layer.npu_cycles
 
 
 @published
@@ -78,7 +78,7 @@ def test_the_ddr_column() -> None:
     for layer, machine in simulated():
         (load,) = machine.engine.loads
         commands = 8 * 112
-        moved = int(machine.engine.record(0)[sk.X_BYTES])
+        moved = int(machine.engine.record(0).bytes)
         assert moved == pytest.approx(load.bus_bytes + commands, abs=commands)
         # The vendor counts 8 bytes of parameters a channel.
         conv = layer.work.convolution
@@ -146,7 +146,7 @@ def test_fp16_512_in_two_tasks() -> None:
     milliseconds = machine.cycle / 1e6
     assert 0.26 <= milliseconds <= 1.2
     records = [machine.engine.record(number) for number in range(2)]
-    assert sum(int(record[sk.X_MAC]) for record in records) == 262_144
+    assert sum(int(record.mac) for record in records) == 262_144
     reports = layer_reports(machine.engine, EMPTY_GRAPH)
     assert [report.num_tasks for report in reports] == [1, 1]
     assert sum(report.estimate for report in reports) == 262_144
@@ -154,7 +154,9 @@ def test_fp16_512_in_two_tasks() -> None:
         assert min(report.mac_cycles, report.out_cycles, report.bus_cycles) > 0
         assert report.overhead_cycles == 1270
     # Starts of the driver, of both tasks, and CORE's own time are all there is, but for waits.
-    waits = sum(int(r[word]) for r in records for word in (sk.X_DATA, sk.X_WEIGHTS, sk.X_OUTPUT))
+    waits = sum(
+        int(r[word]) for r in records for word in (sk.RESULT.data, sk.RESULT.weights, sk.RESULT.output)
+    )
     assert machine.cycle >= 9730 + 2540 + 262_144
     assert machine.cycle <= 9730 + 2540 + 262_144 + waits + 20_000
 
@@ -186,7 +188,7 @@ def test_jobs_wait_for_each_other_and_tasks_of_a_core_too() -> None:
     assert apart.cycle - in_chain.cycle == pytest.approx(2 * 9730, abs=50)
     for machine in (in_chain, apart):
         records = [machine.engine.record(number) for number in range(3)]
-        assert all(int(after[sk.X_START]) >= int(before[sk.X_END]) for before, after in pairwise(records))
+        assert all(int(after.start) >= int(before.end) for before, after in pairwise(records))
     assert in_chain.log()[:, 0].tolist() == [0, 1, 2]
 
 
