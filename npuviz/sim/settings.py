@@ -1,52 +1,56 @@
-"""Specs from presets, description files and `--set` pairs: one way for targets that need no more.
+"""Specs from presets, description files and `--set` pairs.
 
 A spec is a frozen dataclass whose field types say what values are allowed (pydantic reads them). A
 description file is a JSON object with keys of the spec, and `preset` for what it starts from.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from npuviz.base.errors import FormatError, UsageError
+from npuviz.program.program import Note
 
 if TYPE_CHECKING:
-    from pydantic import ValidationError
+    from pydantic import TypeAdapter, ValidationError
 
 Spec = TypeVar("Spec")
+_SHOWN = 6
 
 
-def _no_words(_key: str, text: str) -> str:
-    return text
+def _never(_name: str) -> bool:
+    return False
 
 
 def _no_problem(_spec: Any) -> str:
     return ""
 
 
-@dataclass(frozen=True)
-class SpecSettings(Generic[Spec]):
-    """How one target's spec is made.
+def _no_sources(_spec: Any) -> Mapping[str, str]:
+    return {}
 
-    spec      the dataclass; fixed  fields that only presets decide
-    presets   name -> values of all fields that have no default
-    word      key and text of a `--set` pair -> the text to validate (short names of values)
-    problem   what two values of a spec say against each other, "" if nothing
+
+@dataclass(frozen=True)
+class SettingNames:
+    """What `--set` may name of a target; other names are symbolic dimensions of a model.
+
+    shown      names that a message gives as examples, else the first ones
+    is_pattern whether a name is one of a family that `names` does not list
     """
 
-    spec: type[Spec]
-    presets: Mapping[str, Mapping[str, Any]]
-    fixed: tuple[str, ...] = ()
-    word: Callable[[str, str], str] = field(default=_no_words)
-    problem: Callable[[Spec], str] = field(default=_no_problem)
+    names: tuple[str, ...]
+    shown: tuple[str, ...] = ()
+    is_pattern: Callable[[str], bool] = field(default=_never)
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Fields that `--set` and a description may change."""
-        found: Any = self.spec
-        return tuple(each.name for each in fields(found) if each.name not in self.fixed)
+    def __contains__(self, name: str) -> bool:
+        return name in self.names or self.is_pattern(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
 
     def similar(self, name: str) -> list[str]:
         """Settings whose names are close to a name that is none."""
@@ -55,54 +59,178 @@ class SpecSettings(Generic[Spec]):
     def unknown(self, name: str) -> UsageError:
         """The error for an unknown `--set` name."""
         close = self.similar(name)
-        hint = f"close: {', '.join(close)}" if close else f"keys are {', '.join(self.names[:6])}, ..."
+        shown = self.shown or self.names[:_SHOWN]
+        hint = f"close: {', '.join(close)}" if close else f"keys are {', '.join(shown)}, ..."
         return UsageError(f"--set {name[:60]}: unknown key; {hint}")
+
+    def refuse_others(self, settings: Mapping[str, str]) -> None:
+        """Raise UsageError if any name is no setting."""
+        for name in settings:
+            if name not in self:
+                raise self.unknown(name)
+
+    def own(self, settings: Mapping[str, str]) -> dict[str, str]:
+        """The pairs that name settings."""
+        return {name: text for name, text in settings.items() if name in self}
+
+    def dimensions(self, settings: Mapping[str, str]) -> dict[str, int]:
+        """The pairs that name dimensions of a model. Raises UsageError where one is no whole number."""
+        found: dict[str, int] = {}
+        for name, text in settings.items():
+            if name in self:
+                continue
+            try:
+                found[name] = int(text)
+            except ValueError:
+                if self.similar(name):
+                    raise self.unknown(name) from None
+                raise UsageError(
+                    f"--set {name[:60]}={text[:60]}: no setting has this name, and a dimension of the model "
+                    "needs a whole number"
+                ) from None
+        return found
+
+    @contextmanager
+    def hints(self, dimensions: Mapping[str, int]) -> Generator[None]:
+        """While a model is read: a refused dimension's error names the settings that it resembles."""
+        try:
+            yield
+        except UsageError as error:
+            close = [each for name in dimensions for each in self.similar(name)]
+            if not close:
+                raise
+            raise UsageError(f"{error}; settings with such a name: {', '.join(close)}") from None
+
+
+@dataclass(frozen=True)
+class SpecSettings(Generic[Spec]):
+    """How one target's spec is made.
+
+    spec      the dataclass; fixed  fields that only presets decide
+    presets   name -> values of all fields that have no default
+    words     key -> short name -> value, for keys that take words
+    parse     key -> text of a `--set` pair to the text to validate
+    problem   what two values of a spec say against each other, "" if nothing
+    sources   where each figure that matters to a spec is from; "Assumed ..." becomes a note
+    shown     names that a message about an unknown one gives as examples
+    """
+
+    spec: type[Spec]
+    presets: Mapping[str, Mapping[str, Any]]
+    fixed: tuple[str, ...] = ()
+    words: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
+    parse: Mapping[str, Callable[[str], str]] = field(default_factory=dict[str, Callable[[str], str]])
+    problem: Callable[[Spec], str] = field(default=_no_problem)
+    sources: Callable[[Spec], Mapping[str, str]] = field(default=_no_sources)
+    shown: tuple[str, ...] = ()
+
+    @cached_property
+    def names(self) -> SettingNames:
+        """Fields that `--set` and a description may change."""
+        found: Any = self.spec
+        names = tuple(each.name for each in fields(found) if each.name not in self.fixed)
+        return SettingNames(names, self.shown)
 
     def make(
         self, preset: str = "", described: Mapping[str, Any] | None = None, file: Path | None = None,
         settings: Mapping[str, str] | None = None,
-    ) -> Spec:  # fmt: skip
-        """The spec of a preset ("" for the first), changed by a description's values and `--set` pairs.
+    ) -> tuple[Spec, tuple[Note, ...]]:  # fmt: skip
+        """The spec of a preset ("" for the first), changed by a description's values and `--set` pairs, and
+        notes on its figures that are assumed.
 
         Raises FormatError (description `file`), UsageError (preset, setting).
         """
         given = dict(described or {})
-        name = preset or str(given.pop("preset", "")) or next(iter(self.presets))
-        given.pop("preset", None)
+        name = preset or str(given.get("preset", "")) or next(iter(self.presets))
+        self.check_preset(name)
+        spec = self.validated({**self.presets[name], **self._described(given, file)}, file)
+        spec = self._set(spec, settings or {})
+        changed = {*given, *(settings or {})}
+        notes = [
+            Note("info", "assumed", f"{key} = {getattr(spec, key)}: {source}")
+            for key, source in self.sources(spec).items()
+            if source.startswith("Assumed") and key not in changed
+        ]
+        return spec, tuple(notes)
+
+    def change(
+        self, spec: Spec, described: Mapping[str, Any], file: Path | None, settings: Mapping[str, str]
+    ) -> Spec:
+        """A spec changed by a description's values and `--set` pairs. Raises as `make`."""
+        values = self._described(described, file)
+        return self._set(self.validated({**_values(spec), **values}, file) if values else spec, settings)
+
+    def check_preset(self, name: str) -> None:
+        """Raise UsageError if there is no such preset."""
         if name not in self.presets:
             raise UsageError(f"unknown preset {name[:60]!r}; there are {', '.join(self.presets)}")
-        for key in given:
+
+    def _described(self, given: Mapping[str, Any], file: Path | None) -> dict[str, Any]:
+        """A description's values without `preset`, short names as the values they stand for."""
+        found: dict[str, Any] = {}
+        for key, value in given.items():
+            if key == "preset":
+                continue
             if key not in self.names:
-                close = self.similar(key)
+                close = self.names.similar(key)
                 hint = f"close: {', '.join(close)}" if close else "keys are those of --set"
                 raise FormatError(str(file), field=f"key {key[:60]!r}", expected="a known key", hint=hint)
-        values: dict[str, Any] = {**self.presets[name], **given}
-        for key, text in (settings or {}).items():
-            if key not in self.names:
-                raise self.unknown(key)
-            values[key] = self.word(key, text.strip())
-        spec = self._validated(values, file, settings or {})
+            found[key] = self._word(key, value) if isinstance(value, str) else value
+        return found
+
+    def _word(self, key: str, text: str) -> str:
+        return self.words.get(key, {}).get(text, text)
+
+    def _set(self, spec: Spec, settings: Mapping[str, str]) -> Spec:
+        if not settings:
+            return spec
+        self.names.refuse_others(settings)
+        values = _values(spec)
+        for key, given in settings.items():
+            text = given.strip()
+            values[key] = self.parse[key](text) if key in self.parse else self._word(key, text)
+        return self.validated(values, None, settings)
+
+    def validated(
+        self, values: Mapping[str, Any], file: str | Path | None, settings: Mapping[str, str] | None = None
+    ) -> Spec:
+        """The spec with these values of its fields.
+
+        settings  what was said by `--set`, in its own words; no file means that all was
+        Raises FormatError (`file`), UsageError.
+        """
+        # Imported here: it takes a tenth of a second, and the window lists presets without it.
+        from pydantic import ValidationError
+
+        try:
+            spec = _adapter(self.spec).validate_python(values)
+        except ValidationError as error:
+            raise self._refusal(error, file, settings or {}) from None
         problem = self.problem(spec)
         if problem:
             raise FormatError(file, found=problem) if file else UsageError(f"--set {problem}")
         return spec
 
-    def _validated(self, values: dict[str, Any], file: Path | None, settings: Mapping[str, str]) -> Spec:
-        # Imported here: it takes a tenth of a second, and the window lists presets without it.
-        from pydantic import TypeAdapter, ValidationError
-
-        try:
-            return TypeAdapter(self.spec).validate_python(values)
-        except ValidationError as error:
-            raise self._refusal(error, file, settings) from None
-
     def _refusal(
-        self, error: "ValidationError", file: Path | None, settings: Mapping[str, str]
+        self, error: "ValidationError", file: str | Path | None, settings: Mapping[str, str]
     ) -> FormatError | UsageError:
         first = error.errors()[0]
         key = str(first["loc"][0]) if first["loc"] else ""
         wanted = first["msg"].removeprefix("Input ").removeprefix("should be ").split(",")[0]
+        if key in self.words:
+            wanted = f"one of {', '.join(self.words[key])}"
         found = str(settings.get(key, first.get("input")))[:60]
-        if file and key not in settings:
+        if file:
             return FormatError(file, field=f"key {key!r}", expected=wanted, found=found)
         return UsageError(f"--set {key}={found}: expected {wanted}")
+
+
+@cache
+def _adapter(spec: Any) -> "TypeAdapter[Any]":
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(spec)
+
+
+def _values(spec: Any) -> dict[str, Any]:
+    return {each.name: getattr(spec, each.name) for each in fields(spec)}

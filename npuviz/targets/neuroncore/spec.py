@@ -3,21 +3,17 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from difflib import get_close_matches
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Gt, Le
 
 from npuviz.base.errors import FormatError, UsageError
 from npuviz.formats.json_text import read_json_object
 from npuviz.program.program import Note
+from npuviz.sim.settings import SpecSettings
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS
 from npuviz.targets.neuroncore.presets import PRESETS, figures, sources
-
-if TYPE_CHECKING:
-    from pydantic import TypeAdapter, ValidationError
 
 Arch = Literal["inf1", "trn1", "trn2", "trn3"]
 ComputeDtype = Literal["float32", "bfloat16", "float16"]
@@ -157,39 +153,62 @@ class NeuronSpec:
         return -int(-nanoseconds * self.pe_hz // 1_000_000_000)
 
 
-SETTINGS: tuple[str, ...] = tuple(
-    each.name for each in fields(NeuronSpec) if each.name not in ("arch", "version", "max_lnc")
+def _sources(spec: NeuronSpec) -> Mapping[str, str]:
+    """Where the figures are from that can change a run of this machine."""
+    matters = {
+        "pool_hz": spec.has_pool,
+        "pool_latency": spec.has_pool,
+        "dma_compute_rate": spec.has_dma_compute,
+        "dma_transpose_rate": spec.has_dma_compute,
+        "num_events": False,
+        "sbuf_reserved_bytes": False,
+    }
+    return {key: source for key, source in sources(spec.version).items() if matters.get(key, True)}
+
+
+def _bytes(text: str) -> str:
+    """A number of bytes written as 4294967296, 4096M or 4GiB as digits; any other text as it is."""
+    match = re.fullmatch(r"(\d{1,15})([kmgt]?)(i?b)?", text.lower())
+    return str(int(match[1]) << 10 * " kmgt".index(match[2] or " ")) if match else text
+
+
+def _contradiction(spec: NeuronSpec) -> str:
+    """What two settings say against each other, or ""."""
+    if spec.lnc > spec.max_lnc:
+        return f"lnc={spec.lnc}: {spec.arch} has no logical cores of two; --preset trn2 has"
+    if spec.dge == "hardware" and not spec.has_hardware_dge:
+        return f"dge=hardware: {spec.arch} has no hardware DGE; expected static or software"
+    if spec.dge == "software" and not spec.has_pool:
+        return f"dge=software: {spec.arch} has no GpSimd to make descriptors; expected static"
+    if spec.psum_partition_bytes % spec.psum_bank_bytes or not 1 <= spec.num_psum_banks <= 8:
+        return (
+            f"psum_bank_bytes={spec.psum_bank_bytes}: expected 1 to 8 equal banks in "
+            f"{spec.psum_partition_bytes} bytes"
+        )
+    return ""
+
+
+SETTINGS = SpecSettings(
+    NeuronSpec,
+    {
+        name: {"arch": preset.arch, "version": preset.version, **figures(preset.version)}
+        for name, preset in PRESETS.items()
+    },
+    fixed=("arch", "version", "max_lnc"),
+    words={"dtype": DTYPE_WORDS},
+    parse={"limit": _bytes},
+    problem=_contradiction,
+    sources=_sources,
+    shown=("lnc", "dtype"),
 )
-"""Names that `--set` and the hardware description may change."""
 
 
 def make_spec(
     preset: str = "", config: Path | None = None, settings: Mapping[str, str] | None = None
 ) -> tuple[NeuronSpec, tuple[Note, ...]]:
-    """The spec of a preset ("" for the first), changed by a hardware description and by `--set` pairs.
-
-    The description is a JSON object: keys of NeuronSpec, and `preset` for what it starts from.
-    The notes tell which figures are assumed. Raises FormatError (file), UsageError (preset, setting).
-    """
-    given = _described(config) if config is not None else {}
-    name = preset or given.pop("preset", "") or next(iter(PRESETS))
-    given.pop("preset", None)
-    if name not in PRESETS:
-        raise UsageError(f"unknown preset {str(name)[:60]!r}; there are {', '.join(PRESETS)}")
-    chosen = PRESETS[name]
-    values: dict[str, Any] = {"arch": chosen.arch, "version": chosen.version, **figures(chosen.version)}
-    spec = _validated({**values, **given}, str(config) if config else "")
-    if settings:
-        own = {key: _word(key, text) for key, text in settings.items()}
-        spec = _validated({**_as_dict(spec), **own}, "", {**settings})
-    changed = {*given, *(settings or {})}
-    origin = sources(chosen.version)
-    notes = [
-        Note("info", "assumed", f"{key} = {getattr(spec, key)}: {source}")
-        for key, source in origin.items()
-        if source.startswith("Assumed") and key not in changed and _matters(key, spec)
-    ]
-    return spec, tuple(notes)
+    """The spec the user asked for, and notes on the figures that are assumed."""
+    described = read_json_object(config) if config is not None else {}
+    return SETTINGS.make(preset, described, config, settings)
 
 
 def stored_spec(
@@ -207,17 +226,15 @@ def stored_spec(
     if not known >= values.keys():
         unknown = str(min(values.keys() - known))[:60]
         raise FormatError(file, field=f"spec.{unknown}", expected="a known figure", found="an unknown one")
-    spec = _validated(dict(values), file)
-    if preset and preset not in PRESETS:
-        raise UsageError(f"unknown preset {preset[:60]!r}; there are {', '.join(PRESETS)}")
+    spec = SETTINGS.validated(values, file)
+    if preset:
+        SETTINGS.check_preset(preset)
     if preset and PRESETS[preset].arch != spec.arch:
         raise UsageError(
             f"--preset {preset}: the file is compiled for {spec.arch}; compile the model again for {preset}"
         )
-    given = _described(config) if config is not None else {}
-    given.pop("preset", None)
-    own = {key: _word(key, text) for key, text in (settings or {}).items()}
-    changed = _validated({**_as_dict(spec), **given, **own}, str(config or ""), settings)
+    described = read_json_object(config) if config is not None else {}
+    changed = SETTINGS.change(spec, described, config, settings or {})
     for key in ("lnc", "dtype", "dge"):
         if getattr(changed, key) != getattr(spec, key):
             raise UsageError(
@@ -225,112 +242,3 @@ def stored_spec(
                 f"{key}={getattr(spec, key)}; compile the model again"
             )
     return changed
-
-
-def is_setting(name: str) -> bool:
-    """Whether a `--set` name belongs to the spec."""
-    return name in SETTINGS
-
-
-def similar_settings(name: str) -> list[str]:
-    """Settings whose names are close to a name that is none."""
-    return get_close_matches(name, SETTINGS, n=3)
-
-
-def unknown_setting(name: str, others: tuple[str, ...] = ()) -> UsageError:
-    """The error for an unknown `--set` name; `others` are further names that would have been right."""
-    close = get_close_matches(name, [*SETTINGS, *others], n=3)
-    hint = f"close: {', '.join(close)}" if close else f"keys are {', '.join(['lnc', 'dtype', *others])}, ..."
-    return UsageError(f"--set {name[:60]}: unknown key; {hint}")
-
-
-def _matters(key: str, spec: NeuronSpec) -> bool:
-    """Whether an assumed figure can change a run of this machine."""
-    return {
-        "pool_hz": spec.has_pool,
-        "pool_latency": spec.has_pool,
-        "dma_compute_rate": spec.has_dma_compute,
-        "dma_transpose_rate": spec.has_dma_compute,
-        "num_events": False,
-        "sbuf_reserved_bytes": False,
-    }.get(key, True)
-
-
-def _described(config: Path) -> dict[str, Any]:
-    given = read_json_object(config)
-    for key in given:
-        if key != "preset" and key not in SETTINGS:
-            close = similar_settings(key)
-            hint = f"close: {', '.join(close)}" if close else "keys are those of --set"
-            raise FormatError(config, field=f"key {key[:60]!r}", expected="a known key", hint=hint)
-    if isinstance(given.get("dtype"), str):
-        given["dtype"] = DTYPE_WORDS.get(given["dtype"], given["dtype"])
-    return given
-
-
-def _word(key: str, text: str) -> str:
-    if key not in SETTINGS:
-        raise unknown_setting(key)
-    text = text.strip()
-    if key == "limit":
-        return _bytes(text)
-    return DTYPE_WORDS.get(text, text) if key == "dtype" else text
-
-
-def _bytes(text: str) -> str:
-    """A number of bytes written as 4294967296, 4096M or 4GiB as digits; any other text as it is."""
-    match = re.fullmatch(r"(\d{1,15})([kmgt]?)(i?b)?", text.lower())
-    return str(int(match[1]) << 10 * " kmgt".index(match[2] or " ")) if match else text
-
-
-def _as_dict(spec: NeuronSpec) -> dict[str, Any]:
-    return {each.name: getattr(spec, each.name) for each in fields(NeuronSpec)}
-
-
-@cache
-def _adapter() -> "TypeAdapter[NeuronSpec]":
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(NeuronSpec)
-
-
-def _validated(values: dict[str, Any], file: str, settings: Mapping[str, str] | None = None) -> NeuronSpec:
-    # Imported here: it takes a tenth of a second, and the window lists presets without it.
-    from pydantic import ValidationError
-
-    try:
-        spec = _adapter().validate_python(values)
-    except ValidationError as error:
-        raise _refusal(error, file, settings or {}) from None
-    problem = _contradiction(spec)
-    if problem:
-        raise FormatError(file, found=problem) if file else UsageError(f"--set {problem}")
-    return spec
-
-
-def _refusal(error: "ValidationError", file: str, settings: Mapping[str, str]) -> FormatError | UsageError:
-    first = error.errors()[0]
-    key = str(first["loc"][0]) if first["loc"] else ""
-    wanted = first["msg"].removeprefix("Input ").removeprefix("should be ").split(",")[0]
-    if key == "dtype":
-        wanted = f"one of {', '.join(DTYPE_WORDS)}"
-    found = str(settings.get(key, first.get("input")))[:60]
-    if file and key not in settings:
-        return FormatError(file, field=f"key {key!r}", expected=wanted, found=found)
-    return UsageError(f"--set {key}={found}: expected {wanted}")
-
-
-def _contradiction(spec: NeuronSpec) -> str:
-    """What two settings say against each other, or ""."""
-    if spec.lnc > spec.max_lnc:
-        return f"lnc={spec.lnc}: {spec.arch} has no logical cores of two; --preset trn2 has"
-    if spec.dge == "hardware" and not spec.has_hardware_dge:
-        return f"dge=hardware: {spec.arch} has no hardware DGE; expected static or software"
-    if spec.dge == "software" and not spec.has_pool:
-        return f"dge=software: {spec.arch} has no GpSimd to make descriptors; expected static"
-    if spec.psum_partition_bytes % spec.psum_bank_bytes or not 1 <= spec.num_psum_banks <= 8:
-        return (
-            f"psum_bank_bytes={spec.psum_bank_bytes}: expected 1 to 8 equal banks in "
-            f"{spec.psum_partition_bytes} bytes"
-        )
-    return ""

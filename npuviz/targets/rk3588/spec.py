@@ -106,7 +106,9 @@ PRESETS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 }
 """Name -> one-line description and what differs from the first. Ref: GREG (200 MHz), ORK (528 MHz)."""
 
-SETTINGS = SpecSettings(RknnSpec, {name: values for name, (_, values) in PRESETS.items()})
+SETTINGS = SpecSettings(
+    RknnSpec, {name: values for name, (_, values) in PRESETS.items()}, sources=lambda _: SOURCES
+)
 
 
 def make_spec(
@@ -114,11 +116,4 @@ def make_spec(
 ) -> tuple[RknnSpec, tuple[Note, ...]]:
     """The spec the user asked for, and notes on the figures that are assumed."""
     described = read_json_object(config) if config is not None else {}
-    spec = SETTINGS.make(preset, described, config, settings)
-    changed = {*described, *(settings or {})}
-    notes = [
-        Note("info", "assumed", f"{key} = {getattr(spec, key)}: {source}")
-        for key, source in SOURCES.items()
-        if source.startswith("Assumed") and key not in changed
-    ]
-    return spec, tuple(notes)
+    return SETTINGS.make(preset, described, config, settings)

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,6 +20,7 @@ from npuviz.program.program import Note
 from npuviz.sim.dram.device import DramDevice, preset_device
 from npuviz.sim.dram.presets import DEVICES
 from npuviz.sim.network.flit_network import FlitConfig
+from npuviz.sim.settings import SettingNames
 from npuviz.targets.systolic.hardware.dram import read_device
 from npuviz.targets.systolic.hardware.network import NETWORKS, read_network
 from npuviz.targets.systolic.presets import PRESETS
@@ -223,35 +223,20 @@ def _mismatches(spec: SystolicSpec, device: DramDevice) -> list[str]:
     return found
 
 
-def is_setting(name: str) -> bool:
-    """Whether a `--set` name belongs to the spec or the hardware description."""
-    name = _ALIASES.get(name, name)
-    return name in SPEC_KEYS or name in CHIP_KEYS or name in CORE_KEYS or _core_setting(name) is not None
-
-
-def similar_settings(name: str) -> list[str]:
-    """Settings whose names are close to a name that is none."""
-    return get_close_matches(name, [*SPEC_KEYS, *CHIP_KEYS, *CORE_KEYS, *_ALIASES], n=3)
-
-
-def unknown_setting(name: str, others: tuple[str, ...] = ()) -> UsageError:
-    """The error for an unknown `--set` name; `others` are further names that would have been right."""
-    known = [*SPEC_KEYS, *CHIP_KEYS, *CORE_KEYS, *_ALIASES, *others]
-    close = get_close_matches(name, known, n=3)
-    hint = (
-        f"close: {', '.join(close)}"
-        if close
-        else f"keys are {', '.join([*SPEC_KEYS, *others, 'cores'])}, ..."
-    )
-    return UsageError(f"--set {name[:60]}: unknown key; {hint}")
-
-
 def _core_setting(name: str) -> tuple[int, str] | None:
     """(core index, key) of `core_3.core_width`, else None."""
     prefix, _, key = name.removeprefix("core_config.").partition(".")
     digits = prefix.removeprefix("core_")
     is_core = prefix.startswith("core_") and digits.isascii() and digits.isdigit() and len(digits) < 6
     return (int(digits), key) if is_core and key in CORE_KEYS else None
+
+
+SETTING_NAMES = SettingNames(
+    (*SPEC_KEYS, *CHIP_KEYS, *CORE_KEYS, *_ALIASES),
+    shown=(*SPEC_KEYS, "cores"),
+    is_pattern=lambda name: _core_setting(name) is not None,
+)
+"""Names that belong to the spec or the hardware description."""
 
 
 def _apply(spec: SystolicSpec, settings: Mapping[str, str]) -> SystolicSpec:
@@ -271,7 +256,7 @@ def _apply(spec: SystolicSpec, settings: Mapping[str, str]) -> SystolicSpec:
         elif at is not None:
             single.append((*at, _parse(given, at[1], CORE_KEYS[at[1]], text)))
         else:
-            raise unknown_setting(given)
+            raise SETTING_NAMES.unknown(given)
     cores = _cores(spec.config, chip.get("num_cores", spec.num_cores))
     cores = [replace(core, **every) for core in cores] if every else cores
     for index, name, value in single:

@@ -161,7 +161,10 @@ PRESETS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 """Name -> one-line description and values. Ref: SOURCES."""
 
 SETTINGS = SpecSettings(
-    WaveletSpec, {name: values for name, (_, values) in PRESETS.items()}, problem=_problem
+    WaveletSpec,
+    {name: values for name, (_, values) in PRESETS.items()},
+    problem=_problem,
+    sources=lambda _: SOURCES,
 )
 
 
@@ -170,11 +173,4 @@ def make_spec(
 ) -> tuple[WaveletSpec, tuple[Note, ...]]:
     """The spec the user asked for, and notes on the figures that are assumed."""
     described = read_json_object(config) if config is not None else {}
-    spec = SETTINGS.make(preset, described, config, settings)
-    changed = {*described, *(settings or {})}
-    notes = [
-        Note("info", "assumed", f"{key} = {getattr(spec, key)}: {source}")
-        for key, source in SOURCES.items()
-        if source.startswith("Assumed") and key not in changed
-    ]
-    return spec, tuple(notes)
+    return SETTINGS.make(preset, described, config, settings)

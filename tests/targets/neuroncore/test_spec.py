@@ -7,7 +7,7 @@ import pytest
 from npuviz.base.errors import FormatError, UsageError
 from npuviz.targets.neuroncore.isa import Engine
 from npuviz.targets.neuroncore.presets import FIGURES, PRESETS
-from npuviz.targets.neuroncore.spec import SETTINGS, is_setting, make_spec, similar_settings, stored_spec
+from npuviz.targets.neuroncore.spec import SETTINGS, make_spec, stored_spec
 
 
 def test_every_preset_is_a_machine():
@@ -24,7 +24,7 @@ def test_every_preset_is_a_machine():
 
 
 def test_every_figure_has_a_source():
-    assert set(FIGURES) <= set(SETTINGS) | {"max_lnc"}
+    assert set(FIGURES) <= set(SETTINGS.names) | {"max_lnc"}
     for figure in FIGURES.values():
         assert len(figure.values) == len(figure.sources) == 4
         assert all(len(source) >= 3 for source in figure.sources)
@@ -51,9 +51,9 @@ def test_settings():
     assert make_spec("trn3", None, {"lnc": "2"})[0].num_cores == 2
     assert make_spec("", None, {"limit": "8GiB"})[0].limit == 8 << 30
     assert make_spec("", None, {"limit": "4096"})[0].limit == 4096
-    assert is_setting("lnc")
-    assert not is_setting("arch")
-    assert similar_settings("dma_start") == ["dma_start_ns"]
+    assert "lnc" in SETTINGS.names
+    assert "arch" not in SETTINGS.names
+    assert SETTINGS.names.similar("dma_start") == ["dma_start_ns"]
 
 
 @pytest.mark.parametrize(

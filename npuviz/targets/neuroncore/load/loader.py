@@ -18,7 +18,7 @@ from npuviz.targets.neuroncore.load.model import compile_request
 from npuviz.targets.neuroncore.machine.payload import Payload, fingerprint
 from npuviz.targets.neuroncore.neff.foreign import open_foreign
 from npuviz.targets.neuroncore.neff.reader import has_own_encoding, load_compiled, neff_spec
-from npuviz.targets.neuroncore.spec import NeuronSpec, is_setting, make_spec, unknown_setting
+from npuviz.targets.neuroncore.spec import SETTINGS, NeuronSpec, make_spec
 from npuviz.targets.neuroncore.view.listing import NeuronListing
 
 MAX_WARNINGS = 20
@@ -34,9 +34,7 @@ def load(request: LoadRequest, progress: Progress) -> tuple[NeuronSpec, Program]
 
 
 def _load_neff(request: LoadRequest, progress: Progress) -> tuple[NeuronSpec, Program]:
-    for name in request.settings:
-        if not is_setting(name):
-            raise unknown_setting(name)
+    SETTINGS.names.refuse_others(request.settings)
     # The limit counts before anything of the file is known.
     chosen = {key: text for key, text in request.settings.items() if key == "limit"}
     limit = make_spec("", None, chosen)[0].limit

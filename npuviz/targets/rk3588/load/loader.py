@@ -29,20 +29,14 @@ def load(request: LoadRequest, progress: Progress) -> tuple[RknnSpec, Program]:
 
 def compile_request(request: LoadRequest, progress: Progress) -> tuple[RknnSpec, tuple[Note, ...], Compiled]:
     """The spec, notes about it, and the tasks of the file."""
-    own = {key: value for key, value in request.settings.items() if key in SETTINGS.names}
-    spec, notes = make_spec(request.preset, request.config, own)
-    rest = {key: value for key, value in request.settings.items() if key not in own}
+    names = SETTINGS.names
+    spec, notes = make_spec(request.preset, request.config, names.own(request.settings))
     if request.path.suffix.lower() != ".onnx":
-        for name in rest:
-            raise SETTINGS.unknown(name)
+        names.refuse_others(request.settings)
         return spec, notes, load_file(request.path, spec)
-    dimensions: dict[str, int] = {}
-    for name, text in rest.items():
-        try:
-            dimensions[name] = int(text)
-        except ValueError:
-            raise SETTINGS.unknown(name) from None
-    graph = read_model(request.path, dimensions, optimize=True, progress=progress)
+    dimensions = names.dimensions(request.settings)
+    with names.hints(dimensions):
+        graph = read_model(request.path, dimensions, optimize=True, progress=progress)
     return spec, notes, compile_graph(graph, spec, progress)
 
 

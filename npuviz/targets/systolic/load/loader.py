@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from npuviz.base.errors import DoesNotFit, UsageError
+from npuviz.base.errors import DoesNotFit
 from npuviz.base.names import printable
 from npuviz.base.progress import Progress
 from npuviz.base.units import format_bytes
@@ -16,13 +16,7 @@ from npuviz.targets.systolic.compiler.compiled import Compiled
 from npuviz.targets.systolic.compiler.parity.compile import ModelRequest, compile_parity_list
 from npuviz.targets.systolic.load.model_list import compile_list, read_parity_model
 from npuviz.targets.systolic.machine.payload import Payload, fingerprint, pack_entries
-from npuviz.targets.systolic.spec import (
-    SystolicSpec,
-    is_setting,
-    make_spec,
-    similar_settings,
-    unknown_setting,
-)
+from npuviz.targets.systolic.spec import SETTING_NAMES, SystolicSpec, make_spec
 from npuviz.targets.systolic.view.description import dram_memory, memory_ids, unit_ids
 from npuviz.targets.systolic.view.listing import SystolicListing
 
@@ -30,35 +24,16 @@ from npuviz.targets.systolic.view.listing import SystolicListing
 def load(request: LoadRequest, progress: Progress) -> tuple[SystolicSpec, Program]:
     """Read and compile what the user asked for. Raises NpuvizError."""
     spec, notes, dimensions = read_settings(request)
-    try:
+    with SETTING_NAMES.hints(dimensions):
         compiled = compile_file(request.path, spec, dimensions, progress)
-    except UsageError as error:
-        similar = [close for name in dimensions for close in similar_settings(name)]
-        if not similar:
-            raise
-        raise UsageError(f"{error}; settings with such a name: {', '.join(similar)}") from None
     _check_dram(spec, compiled)
     return spec, _program(request, spec, compiled, notes)
 
 
 def read_settings(request: LoadRequest) -> tuple[SystolicSpec, tuple[Note, ...], dict[str, int]]:
     """The spec, notes about it, and the values of the model's symbolic dimensions."""
-    own = {key: value for key, value in request.settings.items() if is_setting(key)}
-    spec, notes = make_spec(request.preset, request.config, own)
-    dimensions: dict[str, int] = {}
-    for name, text in request.settings.items():
-        if name in own:
-            continue
-        try:
-            dimensions[name] = int(text)
-        except ValueError:
-            if similar_settings(name):
-                raise unknown_setting(name) from None
-            raise UsageError(
-                f"--set {name[:60]}={text[:60]}: no setting has this name, and a dimension of the model "
-                "needs a whole number"
-            ) from None
-    return spec, notes, dimensions
+    spec, notes = make_spec(request.preset, request.config, SETTING_NAMES.own(request.settings))
+    return spec, notes, SETTING_NAMES.dimensions(request.settings)
 
 
 def compile_file(
