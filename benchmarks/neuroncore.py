@@ -100,7 +100,7 @@ def transfer_time() -> float:
     """Nanoseconds that one DMA engine of trn2 is busy with [4, 4096] of bf16 and its semaphore write."""
     spec, _ = make_spec("trn2", None, {"max_queues": "1"})
     builder = Builder(Graph("transfer", (), (), (), ()), spec)
-    builder.fetch(builder.constant(np.zeros((4, 4096), numpy_dtype("bfloat16"))))
+    builder.dma.fetch(builder.hbm.constant(np.zeros((4, 4096), numpy_dtype("bfloat16"))))
     machine = finished(built(builder, spec))
     busy = dict(machine.summary().units)["Core[0].DMA[0]"]
     return busy / spec.base_hz * 1e9
@@ -110,9 +110,9 @@ def chain_time() -> float:
     """Nanoseconds from one Scalar instruction to the next that needs its result, on trn1."""
     spec, _ = make_spec("trn1")
     builder = Builder(Graph("chain", (), (), (), ()), spec)
-    tile = builder.sbuf(1, (1,), "float32")
+    tile = builder.tiles.sbuf(1, (1,), "float32")
     for _ in range(CHAIN):
-        builder.activation(tile, tile, Activation.COPY)
+        builder.isa.activation(tile, tile, Activation.COPY)
     machine = finished(built(builder, spec))
     opcodes = machine.program.payload.tables.instructions["opcode"]
     times = [at for entry, at in machine.log().tolist() if entry >= 0 and opcodes[entry] == Opcode.ACTIVATION]

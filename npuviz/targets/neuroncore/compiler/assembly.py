@@ -128,7 +128,7 @@ def assemble(builder: Builder, outputs: dict[int, int]) -> Tables:
         transfer_of=arrays[2],
         transfers=transfers,
         queue_sets=queue_sets,
-        variables=tuple(draft.variable for draft in builder.variables.drafts),
+        variables=tuple(draft.variable for draft in builder.hbm.drafts),
         pieces=builder.shown.pieces({channel: final.tolist() for channel, final in final_of.items()}),
         allocations=_allocations(builder, final_of),
         outputs=outputs,
@@ -185,7 +185,7 @@ def _allocations(builder: Builder, final_of: dict[int, np.ndarray]) -> np.ndarra
             final_of[tile.first[0]][tile.first[1]],
             final_of[tile.last[0]][tile.last[1]],
         )
-        for tile in builder.all_tiles
+        for tile in builder.tiles.all
         if tile.first is not None and tile.last is not None
     ]
     table = np.array(rows, ALLOCATION_DTYPE)

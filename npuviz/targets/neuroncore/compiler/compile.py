@@ -95,7 +95,7 @@ class _Driver:
             return
         if self._shares_bytes(node):
             source, target = node.inputs[0], node.outputs[0]
-            self.builder.alias(target, self.builder.hbm(source).reshape(*tensors[target].shape))
+            self.builder.hbm.alias(target, self.builder.hbm[source].reshape(*tensors[target].shape))
             self.placement[node.id] = "Core"
             return
         lower = lowering_of(node)
@@ -145,9 +145,8 @@ class _Driver:
         """The finished program."""
         builder = self.builder
         outputs = {tensor: self._output_home(tensor) for tensor in self._graph.outputs}
-        for tensor in (*self._graph.inputs, *self._graph.constants):
-            if self._is_read(tensor):
-                builder.hbm(tensor)
+        for tensor in self._graph.inputs:
+            _ = builder.hbm[tensor]
         tables = assemble(builder, outputs)
         memory = hbm_memory(builder.spec)
         places = tuple(
@@ -157,22 +156,14 @@ class _Driver:
         )
         return Compiled(self._graph, tables, MemoryMap(places), tuple(builder.notes), self.placement)
 
-    def _is_read(self, tensor: int) -> bool:
-        return tensor in self._graph.inputs
-
     def _output_home(self, tensor: int) -> int:
         """The variable of a graph output; one that is an input or constant is copied by DMA."""
         builder = self.builder
-        home = builder.hbm(tensor)
-        kind = builder.variables.drafts[home.variable].variable.kind
-        if kind == "output":
-            return home.variable
+        home = builder.hbm[tensor]
         described = self._graph.tensors[tensor]
-        if described.dtype in ("string", "opaque"):
+        if builder.hbm.draft(home).variable.kind == "output" or described.dtype in ("string", "opaque"):
             return home.variable
         # The home of a constant is in the compute dtype; the output keeps that of the model.
-        index = builder.variables.add(
-            described.name, "output", described.dtype, described.shape, None, tensor
-        )
-        builder.dma(builder.variables.view(index), home)
-        return index
+        own = builder.hbm.add(described.name, "output", described.dtype, described.shape, None, tensor)
+        builder.dma.copy(own, home)
+        return own.variable

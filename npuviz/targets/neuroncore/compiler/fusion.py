@@ -165,7 +165,7 @@ def emit_epilogue(
     last = followers[-1].outputs[0]
 
     def make(tensor: int) -> View:
-        return dst if tensor == last else b.sbuf(dst.partitions, dst.shape, "float32")
+        return dst if tensor == last else b.tiles.sbuf(dst.partitions, dst.shape, "float32")
 
-    with b.tiles():
+    with b.tiles.scope():
         TileRun(b, values, fetch, make).run(followers)

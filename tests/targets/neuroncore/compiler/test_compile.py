@@ -213,17 +213,17 @@ def test_a_generation_without_such_dge_refuses_it(dge: str, preset: str) -> None
 
 def lower_badly(b: Any, node: Any) -> None:
     """Emits half of its work and gives up."""
-    with b.tiles():
-        x = b.fetch(b.hbm(node.inputs[0]))
-        b.store(b.hbm(node.outputs[0]), x)
-        b.store(b.scratch((128, 64), "float32"), x)
+    with b.tiles.scope():
+        x = b.dma.fetch(b.hbm[node.inputs[0]])
+        b.dma.store(b.hbm[node.outputs[0]], x)
+        b.dma.store(b.hbm.scratch((128, 64), "float32"), x)
         raise CannotLower("half of it was enough")
 
 
 def lower_wrongly(b: Any, node: Any) -> None:
     """A bug: operands that do not go together."""
-    x = b.fetch(b.hbm(node.inputs[0]))
-    b.tensor_tensor(x, x, x[:, :7], Alu.ADD)
+    x = b.dma.fetch(b.hbm[node.inputs[0]])
+    b.isa.tensor_tensor(x, x, x[:, :7], Alu.ADD)
 
 
 @pytest.fixture

@@ -5,72 +5,13 @@ again, see `cache.py`) until its bytes are given to another tile.
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Hashable
 
 from npuviz.base.errors import DoesNotFit
-from npuviz.targets.neuroncore.compiler.streams.dependencies import Box, Region
+from npuviz.targets.neuroncore.compiler.patterns.tile import Tile
 from npuviz.targets.neuroncore.isa import Space
 
 ALIGNMENT = 64
 """Bytes that tiles start at: a multiple of every element. Assumed; the hardware's rule is not public."""
-
-
-class Tile(Region):
-    """Bytes [address, address + size) of every partition.
-
-    users   open scopes that hold it; 0: closed, its bytes may be taken
-    keys    cache key -> box of the HBM patterns that it holds copies of
-    chance  was used since the allocator last passed it
-    core, partitions, tensor  for people: where it is, how many partitions were asked for, the graph
-            tensor that it holds (-1: none)
-    first, last  (channel, position) of the first and the last instruction that touch it
-    """
-
-    __slots__ = (
-        "address",
-        "chance",
-        "core",
-        "first",
-        "keys",
-        "last",
-        "partitions",
-        "size",
-        "space",
-        "tensor",
-        "users",
-    )
-
-    def __init__(self, space: Space, address: int, size: int) -> None:
-        super().__init__()
-        self.space = space
-        self.address = address
-        self.size = size
-        self.users = 1
-        self.keys: dict[Hashable, Box] = {}
-        self.chance = False
-        self.core = 0
-        self.partitions = 128
-        self.tensor = -1
-        self.first: tuple[int, int] | None = None
-        self.last: tuple[int, int] | None = None
-
-    def forget(self, box: Box) -> None:
-        """Bytes change: what they were copies of, they are no more."""
-        keys = self.keys
-        if keys:
-            p0, p1, b0, b1 = box
-            for key in [
-                key
-                for key, held in keys.items()
-                if held[2] < b1 and b0 < held[3] and held[0] < p1 and p0 < held[1]
-            ]:
-                del keys[key]
-
-    def touch(self, channel: int, position: int) -> None:
-        """Note the instruction that uses the tile now."""
-        self.last = (channel, position)
-        if self.first is None:
-            self.first = self.last
 
 
 def _address_of(tile: Tile) -> int:

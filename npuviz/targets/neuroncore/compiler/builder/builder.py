@@ -1,96 +1,138 @@
 """What operator lowerings write programs with.
 
     def lower_relu(b: Builder, node: Node) -> None:
-        source, target = b.hbm(node.inputs[0]).flatten(), b.hbm(node.outputs[0]).flatten()
+        source, target = b.hbm[node.inputs[0]].flatten(), b.hbm[node.outputs[0]].flatten()
         for ...:
-            with b.tiles():
-                x = b.fetch(source[a:z].reshape(128, -1))
-                y = b.sbuf(128, x.shape, x.dtype)
-                b.activation(y, x, Activation.RELU)
-                b.store(target[a:z].reshape(128, -1), y)
+            with b.tiles.scope():
+                x = b.dma.fetch(source[a:z].reshape(128, -1))
+                y = b.tiles.sbuf(128, x.shape, x.dtype)
+                b.isa.activation(y, x, Activation.RELU)
+                b.dma.store(target[a:z].reshape(128, -1), y)
 
 Instructions are emitted in an order that is right when run one after the other; which engine waits for
 which is found by the builder (see `dependencies`), so lowerings never synchronise.
 """
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 
-from npuviz.base.errors import SimulationError
-from npuviz.program.graph import Node
-from npuviz.targets.neuroncore.compiler.builder.compute import BuilderCompute
-from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
-from npuviz.targets.neuroncore.compiler.streams.emitter import Access
-from npuviz.targets.neuroncore.isa import Engine, Opcode, Space
+from npuviz.program.graph import Graph, Node
+from npuviz.program.program import Note
+from npuviz.targets.neuroncore.compiler.builder.dma import Dma
+from npuviz.targets.neuroncore.compiler.builder.engines import Engines
+from npuviz.targets.neuroncore.compiler.builder.hbm import Hbm
+from npuviz.targets.neuroncore.compiler.builder.instructions import Instructions
+from npuviz.targets.neuroncore.compiler.builder.shown_tensors import ShownTensors
+from npuviz.targets.neuroncore.compiler.builder.tiles import Tiles
+from npuviz.targets.neuroncore.compiler.streams.emitter import Access, Emitter, Mark
+from npuviz.targets.neuroncore.compiler.streams.queue_sets import QueuePlan
+from npuviz.targets.neuroncore.spec import NeuronSpec
 
 
-class Builder(BuilderCompute):
-    """The whole interface: movements, computing instructions, PE and the host."""
+@dataclass(frozen=True, slots=True)
+class BuilderMark:
+    """A point to return to: lengths of what only grows."""
 
-    def matmul(self, dst_psum: View, stationary: View, moving: View, accumulate: bool) -> None:
-        """dst [M,N] = (or, accumulating, +=) stationary [K,M] ^T @ moving [K,N], on PE; in fp32."""
-        count, rows, columns = stationary.partitions, stationary.free_size, moving.free_size
-        spec = self.spec
-        if (
-            moving.partitions != count
-            or dst_psum.partitions != rows
-            or dst_psum.free_size != columns
-            or count > spec.matmul_max_contraction
-            or rows > spec.matmul_max_stationary
-            or columns > spec.matmul_max_moving
-            or dst_psum.tile.space != Space.PSUM
-            or stationary.tile.space != Space.SBUF
-            or moving.tile.space != Space.SBUF
-        ):
-            raise SimulationError(
-                f"matmul of {stationary!r} and {moving!r} to {dst_psum!r}: shapes do not fit"
-            )
-        self.emitter.instruction(
-            self.emitter.channel(self.core, Engine.PE),
-            Opcode.NC_MATMUL,
-            (dst_psum, stationary, moving),
-            flags=1 if accumulate else 0,
-            accumulates=True,
-        )
+    emitter: Mark
+    variables: int
+    notes: int
+    tiles: int
+    shown: int
 
-    def transpose(self, dst_psum: View, src: View) -> None:
-        """dst [F,P] = src [P,F] ^T on PE (dst in PSUM, of the type of src or fp32)."""
-        if dst_psum.partitions != src.free_size or dst_psum.free_size != src.partitions:
-            raise SimulationError(f"transpose of {src!r} to {dst_psum!r}: shapes do not fit")
-        self.emitter.instruction(
-            self.emitter.channel(self.core, Engine.PE), Opcode.NC_TRANSPOSE, (dst_psum, src), accumulates=True
-        )
+
+class Builder:
+    """A program under construction.
+
+    spec, graph  what is compiled for what
+    hbm          homes of tensors, constants and buffers
+    tiles        of SBUF and PSUM
+    dma          movements between them
+    isa          instructions that compute
+    shown        tensors that never reach HBM
+    """
+
+    def __init__(self, graph: Graph, spec: NeuronSpec) -> None:
+        self.spec = spec
+        self.graph = graph
+        self.notes: list[Note] = []
+        queues = QueuePlan(spec)
+        self.emitter = Emitter(spec.num_cores, queues.sets, queues.kind)
+        self.hbm = Hbm(graph, spec.dtype)
+        self.tiles = Tiles(spec, self.emitter)
+        self.shown = ShownTensors(graph, self.emitter)
+        self._engines = Engines(spec, self.emitter)
+        self.dma = Dma(spec, self.emitter, queues, self.hbm, self.tiles, self._engines, self.shown)
+        self.isa = Instructions(spec, self.hbm, self.dma, self._engines)
+
+    @property
+    def opset(self) -> int:
+        """Version of the standard operator set; a graph that states none has the newest rules."""
+        opsets = self.graph.opsets
+        return opsets.get("", opsets.get("ai.onnx", 1 << 30))
+
+    def note(self, code: str, text: str, node: int = -1, is_warning: bool = False) -> None:
+        """Tell the user something; the same text about the same node once."""
+        made = Note("warning" if is_warning else "info", code, text, node)
+        if made not in self.notes:
+            self.notes.append(made)
+
+    @contextmanager
+    def node(self, node_id: int) -> Generator[None]:
+        """Everything emitted inside belongs to a graph node; its tiles end with it."""
+        outer = self.emitter.node
+        self.emitter.node = node_id
+        is_outermost = False
+        try:
+            with self.tiles.plain_scope() as is_outermost:
+                if is_outermost:
+                    self._engines.begin()
+                yield
+        finally:
+            self.emitter.node = outer
+            if is_outermost:
+                self.shown.end_node()
 
     def host(self, node: Node) -> None:
-        """Run the node on the Host unit: it reads and writes HBM."""
-        for tensor in self._aliases.intersection(node.inputs):
-            self._give_own_bytes(tensor)
+        """Run the node on the Host unit: it reads and writes HBM, and finds tensors by their variables."""
+        for tensor in self.hbm.aliases.intersection(node.inputs):
+            shared = self.hbm[tensor]
+            self.dma.copy(self.hbm.own(tensor), shared)
         reads = self._host_accesses([tensor for tensor in node.inputs if tensor >= 0], written=False)
         writes = self._host_accesses([tensor for tensor in node.outputs if tensor >= 0], written=True)
         moved = sum(
-            self.variables.drafts[self.hbm(tensor).variable].variable.size_bytes
+            self.hbm.draft(self.hbm[tensor]).variable.size_bytes
             for tensor in {*node.inputs, *node.outputs}
             if tensor >= 0
         )
         self.emitter.host_call(node.id, moved, reads, writes)
 
-    def _give_own_bytes(self, tensor: int) -> None:
-        """The host finds tensors by their variables: one that shares another's gets its own."""
-        described, old = self.graph.tensors[tensor], self.hbm(tensor)
-        index = self.variables.add(described.name, "scratch", old.dtype, described.shape, None, tensor)
-        self.dma(self.variables.view(index), old)
-        self._aliases.discard(tensor)
-        self._homes[tensor] = self.variables.view(index)
-
     def _host_accesses(self, tensors: Sequence[int], written: bool) -> list[Access]:
         found: list[Access] = []
         for tensor in tensors:
-            view = self.hbm(tensor)
-            draft = self.variables.drafts[view.variable]
+            view = self.hbm[tensor]
+            draft = self.hbm.draft(view)
             if 0 in view.shape or (not written and draft.variable.kind in ("constant", "input")):
                 continue
             box = draft.box(view)
             found.append((draft.region, box))
             if written:
-                for cache in self._cache:
-                    cache.forget_range(view.variable, box)
+                self.tiles.forget(view.variable, box)
         return found
+
+    def mark(self) -> BuilderMark:
+        """Where the program is now; outside of all tile scopes."""
+        return BuilderMark(
+            self.emitter.mark(), len(self.hbm.drafts), len(self.notes), len(self.tiles.all), len(self.shown)
+        )
+
+    def take_back(self, mark: BuilderMark) -> None:
+        """Remove everything since `mark`: as if it had not been emitted, with empty SBUF and PSUM."""
+        done = self.emitter.take_back(mark.emitter)
+        moved = {channel: n for channel, n in done.items() if channel >= self.emitter.host}
+        self.hbm.take_back(mark.variables, moved)
+        self.dma.take_back(mark.variables)
+        self.isa.take_back(mark.variables)
+        self.tiles.take_back(mark.tiles, mark.emitter.streams, done)
+        self.shown.take_back(mark.shown)
+        del self.notes[mark.notes :]

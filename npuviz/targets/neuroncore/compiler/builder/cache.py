@@ -2,8 +2,8 @@
 
 from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.patterns.strides import merged, merged_together
+from npuviz.targets.neuroncore.compiler.patterns.tile import Box
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
-from npuviz.targets.neuroncore.compiler.streams.dependencies import Box
 
 Key = tuple[int, int, str, str, int, int, tuple[tuple[int, int], ...]]
 

@@ -53,7 +53,10 @@ class ShownTensors:
         return len(self._found)
 
     def show(self, tensor: int, view: View) -> None:
-        """See Builder.show."""
+        """`view`, written by the last instruction, holds elements of a tensor that never goes to HBM.
+
+        `belong_to` tells which. For people and for --check; what cannot be said exactly is left out.
+        """
         last = view.tile.last
         if last is None:
             return
@@ -62,7 +65,8 @@ class ShownTensors:
             self._waiting.append(_Shown(tensor, view, *last))
 
     def belong_to(self, result: View) -> None:
-        """See Builder.shown_for."""
+        """What was shown since the last call holds those elements of its tensors which `result` holds
+        of the tensor that it is stored to (tensors of the same shape)."""
         for each in self._waiting:
             if each.result is None:
                 each.result = result

@@ -54,7 +54,7 @@ def lower_recurrent(b: Builder, node: Node) -> None:
     each = len(names) // len(directions)
     for index, is_reverse in enumerate(directions):
         functions = [function(name) for name in names[index * each : (index + 1) * each]]
-        with b.tiles():
+        with b.tiles.scope():
             _Direction(b, node, index, is_reverse, functions).run()
 
 
@@ -71,7 +71,7 @@ class _Direction:
     ) -> None:
         self.b, self.node, self.index, self.is_reverse, self.functions = b, node, index, is_reverse, functions
         self.is_batch_first = bool(node.attributes.get("layout", 0))
-        source = b.hbm(node.inputs[0])
+        source = b.hbm[node.inputs[0]]
         self.source = source.permute(1, 0, 2) if self.is_batch_first else source
         self.steps, self.batch, _ = self.source.shape
         self.units = b.graph.tensors[node.inputs[2]].shape[2]
@@ -85,16 +85,16 @@ class _Direction:
 
     def _input(self, position: int) -> HbmView | None:
         inputs = self.node.inputs
-        return self.b.hbm(inputs[position]) if len(inputs) > position and inputs[position] >= 0 else None
+        return self.b.hbm[inputs[position]] if len(inputs) > position and inputs[position] >= 0 else None
 
     def _output(self, position: int) -> HbmView | None:
         outputs = self.node.outputs
-        return self.b.hbm(outputs[position]) if len(outputs) > position and outputs[position] >= 0 else None
+        return self.b.hbm[outputs[position]] if len(outputs) > position and outputs[position] >= 0 else None
 
     def run(self) -> None:
         """Emit all steps."""
         bias = self._input(3)
-        weights = self.b.hbm(self.node.inputs[1])[self.index], self.b.hbm(self.node.inputs[2])[self.index]
+        weights = self.b.hbm[self.node.inputs[1]][self.index], self.b.hbm[self.node.inputs[2]][self.index]
         splits = self.node.op_type == "GRU"
         gates = load_gates(
             self.b, weights, None if bias is None else bias[self.index], self.units, splits, self.dtype
@@ -102,7 +102,7 @@ class _Direction:
         state = _State(self._initial(5), self._initial(6) if self.node.op_type == "LSTM" else [])
         order = range(self.steps - 1, -1, -1) if self.is_reverse else range(self.steps)
         for step in order:
-            with self.b.tiles():
+            with self.b.tiles.scope():
                 new = self._step(gates, self._inputs(step), state)
                 self._keep(state, new, step)
         self._store(self._output(1), state.hidden)
@@ -127,19 +127,19 @@ class _Direction:
 
     def _initial(self, position: int) -> Tiles:
         given = self._input(position)
-        tiles = [self.b.sbuf(u1 - u0, (self.batch,), self.dtype) for u0, u1 in unit_parts(self.units)]
+        tiles = [self.b.tiles.sbuf(u1 - u0, (self.batch,), self.dtype) for u0, u1 in unit_parts(self.units)]
         if given is None:
             for tile in tiles:
-                self.b.memset(tile, 0.0)
+                self.b.isa.memset(tile, 0.0)
         else:
             for tile, part in zip(tiles, self._by_units(self._of_direction(given)), strict=True):
-                self.b.load(tile, part)
+                self.b.dma.load(tile, part)
         return tiles
 
     def _store(self, target: HbmView | None, tiles: Tiles) -> None:
         if target is not None:
             for tile, part in zip(tiles, self._by_units(self._of_direction(target)), strict=True):
-                self.b.store(part, tile)
+                self.b.dma.store(part, tile)
 
     def _keep(self, state: _State, new: _State, step: int) -> None:
         """Store Y of a step and make its state the current one, where the sequence is that long."""
@@ -153,24 +153,24 @@ class _Direction:
         for part in range(len(state.hidden)):
             hidden, old = new.hidden[part], state.hidden[part]
             if self.lengths is None:
-                b.copy(old, hidden)
+                b.isa.copy(old, hidden)
                 if state.cell:
-                    b.copy(state.cell[part], new.cell[part])
+                    b.isa.copy(state.cell[part], new.cell[part])
             else:
                 mask = self._mask(step, hidden)
-                b.copy_predicated(old, hidden, mask)
+                b.isa.copy_predicated(old, hidden, mask)
                 if state.cell:
-                    b.copy_predicated(state.cell[part], new.cell[part], mask)
-                b.tensor_tensor(hidden, hidden, mask, Alu.MULTIPLY)
+                    b.isa.copy_predicated(state.cell[part], new.cell[part], mask)
+                b.isa.tensor_tensor(hidden, hidden, mask, Alu.MULTIPLY)
             if target:
-                b.store(target[part], hidden)
+                b.dma.store(target[part], hidden)
 
     def _mask(self, step: int, like: View) -> View:
         """1 where a sequence of the batch is longer than `step`."""
         assert self.lengths is not None
-        lengths = self.b.fetch(self.lengths.broadcast_to((like.partitions, self.batch)))
-        mask = self.b.sbuf(like.partitions, like.shape, "uint8")
-        self.b.tensor_scalar(mask, lengths, Alu.GREATER, step)
+        lengths = self.b.dma.fetch(self.lengths.broadcast_to((like.partitions, self.batch)))
+        mask = self.b.tiles.sbuf(like.partitions, like.shape, "uint8")
+        self.b.isa.tensor_scalar(mask, lengths, Alu.GREATER, step)
         return mask
 
     def _step(self, gates: Gates, inputs: Tiles, state: _State) -> _State:
@@ -199,18 +199,18 @@ class _Direction:
         """func(sums + bias (+ peephole weight * cell)) of a gate."""
         b = self.b
         u0, u1 = unit_parts(self.units)[part]
-        result = b.sbuf(u1 - u0, (self.batch,), self.dtype)
-        with b.tiles():
+        result = b.tiles.sbuf(u1 - u0, (self.batch,), self.dtype)
+        with b.tiles.scope():
             source = gates.sums(gate, terms, part)
             if peephole is not None and self.peepholes is not None:
                 first = peephole[0] * self.units + u0
-                column = b.fetch(
+                column = b.dma.fetch(
                     self.peepholes[self.index, first : first + u1 - u0].reshape(-1, 1), "float32"
                 )
-                total = b.sbuf(u1 - u0, (self.batch,), "float32")
-                b.scalar_tensor_tensor(total, peephole[1], Alu.MULTIPLY, column, Alu.ADD, source)
+                total = b.tiles.sbuf(u1 - u0, (self.batch,), "float32")
+                b.isa.scalar_tensor_tensor(total, peephole[1], Alu.MULTIPLY, column, Alu.ADD, source)
                 source = total
-            b.activation(result, source, func, bias=gates.bias(gate, part))
+            b.isa.activation(result, source, func, bias=gates.bias(gate, part))
         return result
 
     def _lstm(self, gates: Gates, inputs: Tiles, state: _State) -> _State:
@@ -223,15 +223,15 @@ class _Direction:
             admit = self._activated(gates, 0, part, terms, sigmoid, (0, old))
             forget = self._activated(gates, 2, part, terms, sigmoid, (2, old))
             candidate = self._activated(gates, 3, part, terms, squash)
-            cell = b.sbuf(old.partitions, old.shape, self.dtype)
-            kept = b.sbuf(old.partitions, old.shape, "float32")
-            b.tensor_tensor(kept, forget, old, Alu.MULTIPLY)
-            b.tensor_tensor(candidate, candidate, admit, Alu.MULTIPLY)
-            b.tensor_tensor(cell, kept, candidate, Alu.ADD)
+            cell = b.tiles.sbuf(old.partitions, old.shape, self.dtype)
+            kept = b.tiles.sbuf(old.partitions, old.shape, "float32")
+            b.isa.tensor_tensor(kept, forget, old, Alu.MULTIPLY)
+            b.isa.tensor_tensor(candidate, candidate, admit, Alu.MULTIPLY)
+            b.isa.tensor_tensor(cell, kept, candidate, Alu.ADD)
             output = self._activated(gates, 1, part, terms, sigmoid, (1, cell))
-            hidden = b.sbuf(old.partitions, old.shape, self.dtype)
-            b.activation(hidden, cell, final)
-            b.tensor_tensor(hidden, hidden, output, Alu.MULTIPLY)
+            hidden = b.tiles.sbuf(old.partitions, old.shape, self.dtype)
+            b.isa.activation(hidden, cell, final)
+            b.isa.tensor_tensor(hidden, hidden, output, Alu.MULTIPLY)
             new.hidden.append(hidden)
             new.cell.append(cell)
         return new
@@ -247,14 +247,14 @@ class _Direction:
         if self.node.attributes.get("linear_before_reset", 0):
             candidate = [self._reset_after(gates, inputs, state.hidden, reset[part], part) for part in parts]
         else:
-            damped = [b.sbuf(old.partitions, old.shape, self.dtype) for old in state.hidden]
+            damped = [b.tiles.sbuf(old.partitions, old.shape, self.dtype) for old in state.hidden]
             for tile, gate, old in zip(damped, reset, state.hidden, strict=True):
-                b.tensor_tensor(tile, gate, old, Alu.MULTIPLY)
+                b.isa.tensor_tensor(tile, gate, old, Alu.MULTIPLY)
             candidate = [self._reset_before(gates, inputs, damped, part) for part in parts]
         hidden: Tiles = []
         for part, old in enumerate(state.hidden):
-            b.activation(candidate[part], candidate[part], squash)
-            tile = b.sbuf(old.partitions, old.shape, self.dtype)
+            b.isa.activation(candidate[part], candidate[part], squash)
+            tile = b.tiles.sbuf(old.partitions, old.shape, self.dtype)
             blend(b, tile, update[part], candidate[part], old)
             hidden.append(tile)
         return _State(hidden, [])
@@ -263,29 +263,29 @@ class _Direction:
         """W x + R (r h) + both biases."""
         b = self.b
         u0, u1 = unit_parts(self.units)[part]
-        total = b.sbuf(u1 - u0, (self.batch,), "float32")
-        with b.tiles():
+        total = b.tiles.sbuf(u1 - u0, (self.batch,), "float32")
+        with b.tiles.scope():
             bank = gates.sums(2, self._terms(gates, inputs, damped), part)
             if gates.biases:
                 own, other = gates.biases[2][part], gates.unit_biases[2][part]
-                b.tensor_scalar(total, bank, Alu.ADD, own, Alu.ADD, other)
+                b.isa.tensor_scalar(total, bank, Alu.ADD, own, Alu.ADD, other)
             else:
-                b.copy(total, bank)
+                b.isa.copy(total, bank)
         return total
 
     def _reset_after(self, gates: Gates, inputs: Tiles, hidden: Tiles, reset: View, part: int) -> View:
         """W x + bias + r (R h + its bias)."""
         b = self.b
         u0, u1 = unit_parts(self.units)[part]
-        total = b.sbuf(u1 - u0, (self.batch,), "float32")
-        with b.tiles():
+        total = b.tiles.sbuf(u1 - u0, (self.batch,), "float32")
+        with b.tiles.scope():
             bank = gates.sums(2, [(gates.recurrent, hidden)], part)
             own = gates.unit_biases[2][part] if gates.biases else 0.0
-            b.scalar_tensor_tensor(total, bank, Alu.ADD, own, Alu.MULTIPLY, reset)
-        with b.tiles():
+            b.isa.scalar_tensor_tensor(total, bank, Alu.ADD, own, Alu.MULTIPLY, reset)
+        with b.tiles.scope():
             bank = gates.sums(2, [(gates.inputs, inputs)], part)
             bias = gates.biases[2][part] if gates.biases else 0.0
-            b.scalar_tensor_tensor(total, bank, Alu.ADD, bias, Alu.ADD, total)
+            b.isa.scalar_tensor_tensor(total, bank, Alu.ADD, bias, Alu.ADD, total)
         return total
 
 

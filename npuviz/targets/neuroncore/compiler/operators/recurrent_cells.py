@@ -53,11 +53,11 @@ class Gates:
         """A PSUM tile: the sum of weights^T @ values of a gate over (chunks of weights, of values)."""
         u0, u1 = unit_parts(self.units)[part]
         columns = terms[0][1][0].free_size
-        bank = self.b.psum(u1 - u0, (columns,))
+        bank = self.b.tiles.psum(u1 - u0, (columns,))
         first = gate * self.units
         pairs = [pair for weights, values in terms for pair in zip(weights, values, strict=True)]
         for order, (weights, values) in enumerate(pairs):
-            self.b.matmul(bank, weights[:, first + u0 : first + u1], values, accumulate=order > 0)
+            self.b.isa.matmul(bank, weights[:, first + u0 : first + u1], values, accumulate=order > 0)
         return bank
 
     def bias(self, gate: int, part: int) -> View | float:
@@ -92,15 +92,15 @@ def load_gates(
         alone: Tiles = []
         for u0, u1 in unit_parts(units):
             first = gate * units + u0
-            of_input = b.fetch(bias[first : first + u1 - u0].reshape(-1, 1), "float32")
+            of_input = b.dma.fetch(bias[first : first + u1 - u0].reshape(-1, 1), "float32")
             first += rows
-            of_units = b.fetch(bias[first : first + u1 - u0].reshape(-1, 1), "float32")
+            of_units = b.dma.fetch(bias[first : first + u1 - u0].reshape(-1, 1), "float32")
             alone.append(of_units)
             if splits_bias and gate == count - 1:
                 together.append(of_input)
             else:
-                total = b.sbuf(u1 - u0, (1,), "float32")
-                b.tensor_tensor(total, of_input, of_units, Alu.ADD)
+                total = b.tiles.sbuf(u1 - u0, (1,), "float32")
+                b.isa.tensor_tensor(total, of_input, of_units, Alu.ADD)
                 together.append(total)
         biases.append(together)
         own.append(alone)
@@ -109,7 +109,7 @@ def load_gates(
 
 def blend(b: Builder, target: View, gate: View, new: View, old: View) -> None:
     """target = (1 - gate) * new + gate * old, as new + gate * (old - new)."""
-    change = b.sbuf(target.partitions, target.shape, "float32")
-    b.tensor_tensor(change, old, new, Alu.SUBTRACT)
-    b.tensor_tensor(change, change, gate, Alu.MULTIPLY)
-    b.tensor_tensor(target, change, new, Alu.ADD)
+    change = b.tiles.sbuf(target.partitions, target.shape, "float32")
+    b.isa.tensor_tensor(change, old, new, Alu.SUBTRACT)
+    b.isa.tensor_tensor(change, change, gate, Alu.MULTIPLY)
+    b.isa.tensor_tensor(target, change, new, Alu.ADD)

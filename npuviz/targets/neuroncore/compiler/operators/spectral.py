@@ -78,7 +78,7 @@ def lower_dft(b: Builder, node: Node) -> None:
     matrix = _limited(length, size, out, parts, is_inverse)
     data = dense(b, of.permute(*order), (rows, size * parts[0]))
     results = to.permute(*order)
-    made = b.scratch(results.shape, to.dtype)
+    made = b.hbm.scratch(results.shape, to.dtype)
     contract(b, made.reshape(rows, out * parts[1]), data, 1, matrix)
     copy(b, results, made)
 
@@ -104,8 +104,8 @@ def lower_stft(b: Builder, node: Node) -> None:
         (batch, count, length * parts),
         (samples * parts * item, step[0] * parts * item, item),
     )
-    frames = b.scratch((batch * count, length * parts), of.dtype)
-    b.dma(frames.reshape(batch, count, length * parts), overlapping)
+    frames = b.hbm.scratch((batch * count, length * parts), of.dtype)
+    b.dma.copy(frames.reshape(batch, count, length * parts), overlapping)
     if window is not None:
         frames = _weighted(b, frames, window, parts)
     matrix = _limited(length, length, bins, (parts, 2), False)
@@ -113,16 +113,16 @@ def lower_stft(b: Builder, node: Node) -> None:
 
 
 def _weighted(b: Builder, frames: HbmView, window: HbmView, parts: int) -> HbmView:
-    made = b.scratch(frames.shape, frames.dtype)
+    made = b.hbm.scratch(frames.shape, frames.dtype)
     length = window.num_elements
     for begin, end in blocks(frames.shape[0], NUM_PARTITIONS):
-        with b.tiles():
-            rows = b.fetch(frames[begin:end]).reshape(length, parts)
-            factors = b.fetch(window.reshape(1, length).broadcast_to((end - begin, length)))
-            scaled = b.sbuf(end - begin, (length, parts), frames.dtype)
+        with b.tiles.scope():
+            rows = b.dma.fetch(frames[begin:end]).reshape(length, parts)
+            factors = b.dma.fetch(window.reshape(1, length).broadcast_to((end - begin, length)))
+            scaled = b.tiles.sbuf(end - begin, (length, parts), frames.dtype)
             for part in range(parts):
-                b.tensor_tensor(scaled[:, :, part], rows[:, :, part], factors, Alu.MULTIPLY)
-            b.store(made[begin:end], scaled.reshape(length * parts))
+                b.isa.tensor_tensor(scaled[:, :, part], rows[:, :, part], factors, Alu.MULTIPLY)
+            b.dma.store(made[begin:end], scaled.reshape(length * parts))
     return made
 
 

@@ -32,7 +32,7 @@ def _regularised(b: Builder, node: Node, x: View, gradient: View) -> View:
     """gradient + norm_coefficient * x."""
     made = temporary(b, x)
     factor = _number(node, "norm_coefficient", 0.0)
-    b.scalar_tensor_tensor(made, x, Alu.MULTIPLY, factor, Alu.ADD, gradient)
+    b.isa.scalar_tensor_tensor(made, x, Alu.MULTIPLY, factor, Alu.ADD, gradient)
     return made
 
 
@@ -40,7 +40,7 @@ def _mixed(b: Builder, old: View, share: float, new: View, other: float | View) 
     """share * old + other * new."""
     made, added = temporary(b, old), temporary(b, old)
     binary(b, added, new, other, Alu.MULTIPLY)
-    b.scalar_tensor_tensor(made, old, Alu.MULTIPLY, share, Alu.ADD, added)
+    b.isa.scalar_tensor_tensor(made, old, Alu.MULTIPLY, share, Alu.ADD, added)
     return made
 
 
@@ -72,7 +72,7 @@ def _momentum(b: Builder, node: Node, rate: View, count: View, values: list[View
     direction = velocity
     if mode in ("nesterov", b"nesterov"):
         direction = temporary(b, x)
-        b.scalar_tensor_tensor(direction, velocity, Alu.MULTIPLY, alpha, Alu.ADD, gradient)
+        b.isa.scalar_tensor_tensor(direction, velocity, Alu.MULTIPLY, alpha, Alu.ADD, gradient)
     return [_moved(b, x, rate, direction), velocity]
 
 
@@ -83,7 +83,7 @@ def _adagrad(b: Builder, node: Node, rate: View, count: View, values: list[View]
     scalar(b, fading, count, Alu.MULTIPLY, _number(node, "decay_factor", 0.0), Alu.ADD, 1.0)
     binary(b, fading, rate, fading, Alu.DIVIDE)
     square = temporary(b, x)
-    b.activation(square, gradient, Activation.SQUARE)
+    b.isa.activation(square, gradient, Activation.SQUARE)
     binary(b, square, square, squares, Alu.ADD)
     direction = _divided_by_root(b, gradient, square, _number(node, "epsilon", 1e-6))
     return [_moved(b, x, fading, direction), square]
@@ -94,7 +94,7 @@ def _adam(b: Builder, node: Node, rate: View, count: View, values: list[View]) -
     gradient = _regularised(b, node, x, gradient)
     alpha, beta = _number(node, "alpha", 0.9), _number(node, "beta", 0.999)
     square = temporary(b, x)
-    b.activation(square, gradient, Activation.SQUARE)
+    b.isa.activation(square, gradient, Activation.SQUARE)
     average = _mixed(b, average, alpha, gradient, 1.0 - alpha)
     squares = _mixed(b, squares, beta, square, 1.0 - beta)
     step, below = temporary(b, rate), temporary(b, rate)
@@ -142,11 +142,12 @@ def _train(
     written: list[HbmView],
 ) -> None:
     for block in blocks(read[0].shape, (*read, *written), WIDTH):
-        with b.tiles():
+        with b.tiles.scope():
             rows = [
-                b.fetch(each.reshape(1, 1).broadcast_to((block.partitions, 1)), "float32") for each in scalars
+                b.dma.fetch(each.reshape(1, 1).broadcast_to((block.partitions, 1)), "float32")
+                for each in scalars
             ]
-            tiles = [b.fetch(side) for side in block.sides[: len(read)]]
+            tiles = [b.dma.fetch(side) for side in block.sides[: len(read)]]
             made = step(b, node, rows[0], rows[1], tiles)
             for side, value in zip(block.sides[len(read) :], made, strict=True):
                 store_as(b, side, value)

@@ -3,7 +3,6 @@
 import struct
 
 from npuviz.base.errors import SimulationError
-from npuviz.targets.neuroncore.compiler.builder.allocator import Tile
 from npuviz.targets.neuroncore.compiler.patterns.strides import (
     Dims,
     dense_steps,
@@ -14,6 +13,7 @@ from npuviz.targets.neuroncore.compiler.patterns.strides import (
     resolved_shape,
     sliced,
 )
+from npuviz.targets.neuroncore.compiler.patterns.tile import Tile
 from npuviz.targets.neuroncore.isa import DTYPE_BYTES, DTYPE_NAMES, NUM_PARTITIONS, Space
 
 DTYPE_CODES: dict[str, int] = {name: code for code, name in enumerate(DTYPE_NAMES)}

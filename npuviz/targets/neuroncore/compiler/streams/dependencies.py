@@ -10,39 +10,10 @@ instruction issues; a wait for something certain is not made (transitive pruning
 
 from collections.abc import Iterable
 
-Box = tuple[int, int, int, int]
-"""(first partition, end partition, first byte, end byte), ends excluded."""
+from npuviz.targets.neuroncore.compiler.patterns.tile import Box, Region
 
 _MAX_RECORDS = 96
 """Records of one region before they are merged into fewer, larger ones."""
-
-
-class Region:
-    """What has read and written one tile (or variable).
-
-    prior   channel -> done up to, of work on the bytes before the region was made
-    settled  channels whose work is already behind all of `prior`
-    writes, reads  (box, channel) -> position of the last such access
-    """
-
-    __slots__ = ("prior", "reads", "settled", "writes")
-
-    def __init__(self) -> None:
-        self.prior: dict[int, int] = {}
-        self.writes: dict[tuple[Box, int], int] = {}
-        self.reads: dict[tuple[Box, int], int] = {}
-        self.settled: set[int] = set()
-
-    def inherit(self, old: "Region") -> None:
-        """Whoever writes here must wait for everything done to `old`, whose bytes these were."""
-        prior = self.prior
-        for channel, count in old.prior.items():
-            if count > prior.get(channel, 0):
-                prior[channel] = count
-        for records in (old.writes, old.reads):
-            for (_, channel), position in records.items():
-                if position >= prior.get(channel, 0):
-                    prior[channel] = position + 1
 
 
 class Tracker:

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from npuviz.base.errors import SimulationError
-from npuviz.targets.neuroncore.compiler.builder.allocator import Tile
+from npuviz.targets.neuroncore.compiler.patterns.tile import Box, Region, Tile
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
-from npuviz.targets.neuroncore.compiler.streams.dependencies import Box, Region, Tracker
+from npuviz.targets.neuroncore.compiler.streams.dependencies import Tracker
 from npuviz.targets.neuroncore.isa import DST, MAX_WAITS, NUM_ENGINES, RES, Engine, Flag, Opcode
 from npuviz.targets.neuroncore.tables import Descriptor, QueueSet, Transfer, TriggerKind
 
@@ -15,7 +15,7 @@ HEAD = struct.Struct("<BBHBBBx12sI")
 """The first 24 bytes of isa.INSTRUCTION_DTYPE; waits and updates follow."""
 OPERANDS_BYTES = 192
 _ABSENT = bytes(32)
-_NO_IMMEDIATES = bytes(12)
+NO_IMMEDIATES = bytes(12)
 _FLOATS = struct.Struct("<fff")
 
 Access = tuple[Region, Box]
@@ -68,6 +68,8 @@ class Emitter:
     Channels (see dependencies): core * 5 + engine, then the host, then one for the triggers of each
     queue set, then the queue sets. The triggers of a queue set are a stream of their own, as if an engine
     did nothing else; `schedule` merges the streams of an engine into its program.
+
+    core, node, tile  that the next instructions belong to
     """
 
     def __init__(self, num_cores: int, queue_sets: list[QueueSet], trigger: TriggerKind = "static") -> None:
@@ -83,12 +85,9 @@ class Emitter:
         self.tracker = Tracker(self.first_queue, self.first_queue + len(queue_sets))
         self.relay: Relay | None = None
         self._relayed: dict[int, tuple[int, int]] = {}
+        self.core = 0
         self.node = -1
         self.tile = -1
-
-    def channel(self, core: int, engine: Engine) -> int:
-        """The channel of an engine."""
-        return self.host if engine == Engine.HOST else core * NUM_ENGINES + engine
 
     def core_of(self, channel: int) -> int:
         """The core that a channel belongs to; the host belongs to core 0."""
@@ -108,7 +107,7 @@ class Emitter:
 
     def instruction(
         self,
-        channel: int,
+        engine: Engine,
         opcode: Opcode,
         views: tuple[View | None, ...],
         *,
@@ -116,18 +115,19 @@ class Emitter:
         op0: int = 0,
         op1: int = 0,
         cmd: int = 0,
-        imm: bytes = _NO_IMMEDIATES,
+        imm: bytes = NO_IMMEDIATES,
         reads_target: bool = False,
         accumulates: bool = False,
         pattern: bytes | None = None,
     ) -> int:
-        """Append an instruction with its operands by position; returns its index in the stream.
+        """Append an instruction of the core with its operands by position; returns its index in the stream.
 
         views         by isa.OPERAND_POSITIONS; the first and the last of six are written
         reads_target  what it writes depends on what was there
         accumulates   PE adds to PSUM: needs no wait for PE's own earlier writes
         pattern       packed ARG0, for at most three views
         """
+        channel = self.core * NUM_ENGINES + engine
         reads: list[Access] = []
         writes: list[Access] = []
         packed = b""
@@ -156,7 +156,6 @@ class Emitter:
         for view in views:
             if view is not None:
                 view.tile.touch(channel, position)
-        engine = self.engine_of(channel)
         self._append(
             channel, HEAD.pack(opcode, engine, flags, op0, op1, cmd, imm, 0), packed.ljust(192, b"\0"), -1
         )
@@ -171,7 +170,7 @@ class Emitter:
         tiles: tuple[Tile, ...] = (),
         trigger: TriggerKind | None = None,
         flags: int = 0,
-        imm: bytes = _NO_IMMEDIATES,
+        imm: bytes = NO_IMMEDIATES,
         index_view: View | None = None,
     ) -> int:
         """Append a trigger and the transfer that it starts; returns the trigger's position.
@@ -194,7 +193,7 @@ class Emitter:
         descriptors: tuple[Descriptor, ...],
         trigger: TriggerKind | None = None,
         flags: int = 0,
-        imm: bytes = _NO_IMMEDIATES,
+        imm: bytes = NO_IMMEDIATES,
         index_view: View | None = None,
     ) -> int:
         channel = self.first_trigger + queue
@@ -233,7 +232,7 @@ class Emitter:
         while len(waits) > MAX_WAITS:
             position = self.tracker.issue(channel)
             stream.waits += [(position, source, count) for source, count in waits[:MAX_WAITS]]
-            head = HEAD.pack(Opcode.NOP, engine, 0, 0, 0, 0, _NO_IMMEDIATES, 0)
+            head = HEAD.pack(Opcode.NOP, engine, 0, 0, 0, 0, NO_IMMEDIATES, 0)
             self._append(channel, head, bytes(OPERANDS_BYTES), -1)
             waits = waits[MAX_WAITS:]
         position = len(stream.heads)

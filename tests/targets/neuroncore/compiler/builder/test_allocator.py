@@ -5,7 +5,8 @@ import random
 import pytest
 
 from npuviz.base.errors import DoesNotFit
-from npuviz.targets.neuroncore.compiler.builder.allocator import PsumAllocator, SbufAllocator, Tile
+from npuviz.targets.neuroncore.compiler.builder.allocator import PsumAllocator, SbufAllocator
+from npuviz.targets.neuroncore.compiler.patterns.tile import Tile
 
 
 def close(tile: Tile) -> None:

@@ -44,20 +44,20 @@ def test_intermediates_are_found_whatever_the_arrangement(order: tuple[int, ...]
     )
     numbers = {tensor.name: tensor.id for tensor in graph.tensors}
     builder = Builder(graph, make_spec("trn2")[0])
-    source = builder.hbm(numbers["x"]).permute(*order)
-    target = builder.hbm(numbers["y"]).permute(*order)
+    source = builder.hbm[numbers["x"]].permute(*order)
+    target = builder.hbm[numbers["y"]].permute(*order)
     with builder.node(0):
         for first in range(0, source.shape[2], 2):
-            with builder.tiles():
-                x = builder.fetch(source[:, :, first : first + 2])
-                whole = builder.sbuf(x.partitions, x.shape, "float32")
+            with builder.tiles.scope():
+                x = builder.dma.fetch(source[:, :, first : first + 2])
+                whole = builder.tiles.sbuf(x.partitions, x.shape, "float32")
                 for part in range(x.shape[0]):
-                    middle = builder.sbuf(x.partitions, x.shape[1:], "float32")
-                    builder.activation(middle, x[:, part], Activation.SQUARE)
-                    builder.show(numbers["m"], middle)
-                    builder.tensor_scalar(whole[:, part], middle, Alu.ADD, 1.0)
-                    builder.shown_for(whole[:, part])
-                builder.store(target[:, :, first : first + 2], whole)
+                    middle = builder.tiles.sbuf(x.partitions, x.shape[1:], "float32")
+                    builder.isa.activation(middle, x[:, part], Activation.SQUARE)
+                    builder.shown.show(numbers["m"], middle)
+                    builder.isa.tensor_scalar(whole[:, part], middle, Alu.ADD, 1.0)
+                    builder.shown.belong_to(whole[:, part])
+                builder.dma.store(target[:, :, first : first + 2], whole)
     tables = assemble(builder, {})
     assert tables.pieces
     x = np.random.default_rng(0).standard_normal(SHAPE).astype(np.float32)
@@ -68,13 +68,13 @@ def test_what_is_not_stored_is_not_shown() -> None:
     graph = make_graph({"x": ((8, 8), "float32")}, {"y": ((8, 8), "float32")}, [])
     builder = Builder(graph, make_spec("trn2")[0])
     with builder.node(0):
-        x = builder.fetch(builder.hbm(0))
-        y, z = builder.sbuf(8, (8,), "float32"), builder.sbuf(8, (8,), "float32")
-        builder.activation(y, x, Activation.SQUARE)
-        builder.show(0, y)
-        builder.shown_for(z)
+        x = builder.dma.fetch(builder.hbm[0])
+        y, z = builder.tiles.sbuf(8, (8,), "float32"), builder.tiles.sbuf(8, (8,), "float32")
+        builder.isa.activation(y, x, Activation.SQUARE)
+        builder.shown.show(0, y)
+        builder.shown.belong_to(z)
     with builder.node(1):
-        builder.store(builder.hbm(1), y)
+        builder.dma.store(builder.hbm[1], y)
     assert assemble(builder, {}).pieces == ()
 
 
@@ -82,14 +82,14 @@ def test_half_a_tensor_is_not_shown() -> None:
     graph = make_graph({"x": ((8, 8), "float32")}, {"y": ((8, 8), "float32")}, [])
     builder = Builder(graph, make_spec("trn2")[0])
     with builder.node(0):
-        x = builder.fetch(builder.hbm(0))
-        y, z = builder.sbuf(8, (8,), "float32"), builder.sbuf(8, (8,), "float32")
+        x = builder.dma.fetch(builder.hbm[0])
+        y, z = builder.tiles.sbuf(8, (8,), "float32"), builder.tiles.sbuf(8, (8,), "float32")
         for half in (slice(0, 4), slice(4, 8)):
-            builder.activation(y[:, half], x[:, half], Activation.SQUARE)
+            builder.isa.activation(y[:, half], x[:, half], Activation.SQUARE)
             if half.start == 0:
-                builder.show(0, y[:, half])
-            builder.copy(z[:, half], y[:, half])
-            builder.shown_for(z[:, half])
-        builder.store(builder.hbm(1), z)
+                builder.shown.show(0, y[:, half])
+            builder.isa.copy(z[:, half], y[:, half])
+            builder.shown.belong_to(z[:, half])
+        builder.dma.store(builder.hbm[1], z)
     assert len(builder.shown) == 1
     assert assemble(builder, {}).pieces == ()

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from npuviz.base.errors import SimulationError
-from npuviz.targets.neuroncore.compiler.builder.allocator import Tile
 from npuviz.targets.neuroncore.compiler.patterns.descriptors import Side, descriptors, hbm_side
 from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
+from npuviz.targets.neuroncore.compiler.patterns.tile import Tile
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.isa import OPERAND_DTYPE, Space
 from npuviz.targets.neuroncore.tables import Access

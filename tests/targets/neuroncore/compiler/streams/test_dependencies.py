@@ -8,8 +8,9 @@ import pytest
 
 from npuviz.targets.neuroncore.compiler.assembly import assemble
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
+from npuviz.targets.neuroncore.compiler.patterns.tile import Region
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
-from npuviz.targets.neuroncore.compiler.streams.dependencies import Region, Tracker
+from npuviz.targets.neuroncore.compiler.streams.dependencies import Tracker
 from npuviz.targets.neuroncore.isa import MAX_WAITS, Activation, Alu, Engine, Opcode
 from npuviz.targets.neuroncore.spec import make_spec
 from npuviz.targets.neuroncore.tables import SBUF, Access, Tables
@@ -150,17 +151,17 @@ def random_part(draw: random.Random, view: View) -> View:
 
 def random_program(builder: Builder, draw: random.Random, length: int) -> None:
     """Loads, computations and stores over few tiles, so that much depends on much."""
-    inputs = [builder.hbm(tensor) for tensor in builder.graph.inputs]
-    outputs = [builder.hbm(tensor) for tensor in builder.graph.outputs]
+    inputs = [builder.hbm[tensor] for tensor in builder.graph.inputs]
+    outputs = [builder.hbm[tensor] for tensor in builder.graph.outputs]
     columns = inputs[0].shape[1]
     for target in outputs:
-        builder.dma(target, inputs[0])
+        builder.dma.copy(target, inputs[0])
     for _ in range(length // 12):
-        with builder.node(0), builder.tiles():
-            tiles = [builder.sbuf(128, (columns,), "float32") for _ in range(3)]
-            psum = builder.psum(128, (columns,))
+        with builder.node(0), builder.tiles.scope():
+            tiles = [builder.tiles.sbuf(128, (columns,), "float32") for _ in range(3)]
+            psum = builder.tiles.psum(128, (columns,))
             for tile in tiles:
-                builder.load(tile, draw.choice(inputs))
+                builder.dma.load(tile, draw.choice(inputs))
             for _ in range(8):
                 random_step(builder, draw, tiles, psum, inputs, outputs)
 
@@ -175,23 +176,23 @@ def random_step(
     first = part.address - part.tile.address
     other = same[part.partition : part.partition + part.partitions, first // 4 : first // 4 + part.shape[0]]
     if kind == 0:
-        b.activation(part, other, draw.choice((Activation.EXP, Activation.GELU, Activation.RELU)))
+        b.isa.activation(part, other, draw.choice((Activation.EXP, Activation.GELU, Activation.RELU)))
     elif kind == 1:
-        b.tensor_tensor(part, other, part, Alu.ADD)
+        b.isa.tensor_tensor(part, other, part, Alu.ADD)
     elif kind == 2:
-        b.copy(part, other, engine=draw.choice((Engine.POOL, Engine.DVE, Engine.ACTIVATION)))
+        b.isa.copy(part, other, engine=draw.choice((Engine.POOL, Engine.DVE, Engine.ACTIVATION)))
     elif kind == 3:
-        b.matmul(psum, same, draw.choice(tiles), accumulate=draw.random() < 0.5)
+        b.isa.matmul(psum, same, draw.choice(tiles), accumulate=draw.random() < 0.5)
     elif kind == 4:
-        b.copy(draw.choice(tiles), psum)
+        b.isa.copy(draw.choice(tiles), psum)
     elif kind == 5:
         target = draw.choice(outputs)
         rows = slice(part.partition, part.partition + part.partitions)
-        b.store(target[rows, : part.shape[0]], part)
+        b.dma.store(target[rows, : part.shape[0]], part)
     elif kind == 6:
-        b.load(same, draw.choice([*inputs, *outputs]))
+        b.dma.load(same, draw.choice([*inputs, *outputs]))
     else:
-        b.dma(draw.choice(outputs), draw.choice([*inputs, *outputs]))
+        b.dma.copy(draw.choice(outputs), draw.choice([*inputs, *outputs]))
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -260,15 +261,17 @@ def test_many_records_are_merged_without_losing_a_dependency() -> None:
 def test_no_instruction_has_more_waits_than_it_can_hold() -> None:
     spec, _ = make_spec("trn2")
     builder = Builder(io_graph(2, (128, 64)), spec)
-    x = builder.hbm(builder.graph.inputs[0])
-    target = builder.sbuf(128, (64,), "float32")
+    x = builder.hbm[builder.graph.inputs[0]]
+    target = builder.tiles.sbuf(128, (64,), "float32")
     parts = [target[:, at * 16 : at * 16 + 16] for at in range(4)]
-    builder.load(parts[0], x[:, :16])
-    builder.memset(parts[1], 1.0)
-    builder.activation(parts[2], parts[2], Activation.EXP)
-    builder.copy(parts[3], parts[3], engine=Engine.POOL)
-    psum = builder.psum(128, (64,))
-    builder.matmul(psum, builder.fetch(builder.constant(np.ones((128, 128), np.float32))), target, False)
+    builder.dma.load(parts[0], x[:, :16])
+    builder.isa.memset(parts[1], 1.0)
+    builder.isa.activation(parts[2], parts[2], Activation.EXP)
+    builder.isa.copy(parts[3], parts[3], engine=Engine.POOL)
+    psum = builder.tiles.psum(128, (64,))
+    builder.isa.matmul(
+        psum, builder.dma.fetch(builder.hbm.constant(np.ones((128, 128), np.float32))), target, False
+    )
     tables = assemble(builder, {})
     pe = tables.instructions[slice(*tables.sequencers[Engine.PE].tolist())]
     assert pe["opcode"].tolist() == [Opcode.NOP, Opcode.NC_MATMUL, Opcode.END]

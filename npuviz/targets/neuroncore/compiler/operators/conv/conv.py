@@ -50,7 +50,7 @@ def conv_group(b: Builder, node: Node, followers: Sequence[Node]) -> None:
     weights = stored_or_live(b, node.inputs[1])
     name = b.graph.tensors[node.inputs[1]].name
     epilogue = Epilogue(b, node, followers, result)
-    emit_convolution(b, node, b.hbm(node.inputs[0]), weights, bias, epilogue, name)
+    emit_convolution(b, node, b.hbm[node.inputs[0]], weights, bias, epilogue, name)
 
 
 def emit_convolution(
@@ -67,7 +67,7 @@ def emit_convolution(
     The windows are those of the node's attributes; the result is the tensor of the epilogue.
     name  of the weights
     """
-    out = b.hbm(epilogue.result)
+    out = b.hbm[epilogue.result]
     kernel = weights.shape[2:]
     try:
         axes = window_axes(node, source.shape, out.shape, kernel)
@@ -110,7 +110,7 @@ def emit_convolution(
 def stored_or_live(b: Builder, tensor: int) -> HbmView | np.ndarray:
     """A tensor's values if they are known when compiling, else its home."""
     known = b.graph.constants.get(tensor)
-    return b.hbm(tensor) if known is None else known
+    return b.hbm[tensor] if known is None else known
 
 
 def _bias(b: Builder, bias: HbmView | np.ndarray | None, channels: Channels, name: str) -> Bias | None:

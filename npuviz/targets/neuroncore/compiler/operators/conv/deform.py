@@ -54,7 +54,7 @@ def lower_deform_conv(b: Builder, node: Node) -> None:
     """DeformConv with groups, offset groups, mask and bias; two spatial axes."""
     inputs = [*node.inputs, -1, -1, -1]
     require_floats(b, [tensor for tensor in node.inputs if tensor >= 0])
-    source, out = b.hbm(inputs[0]), b.hbm(node.outputs[0])
+    source, out = b.hbm[inputs[0]], b.hbm[node.outputs[0]]
     if len(source.shape) != 4 or not b.spec.has_pool:
         raise CannotLower("DeformConv needs GpSimd and two spatial axes")
     kernel = b.graph.tensors[inputs[1]].shape[2:]
@@ -73,18 +73,18 @@ def lower_deform_conv(b: Builder, node: Node) -> None:
         (height, width),
         channels,
         source.reshape(*source.shape[:2], height.size * width.size),
-        b.hbm(inputs[2]).reshape(source.shape[0], offset_groups, taps, 2, positions),
-        b.hbm(inputs[4]).reshape(source.shape[0], offset_groups, taps, positions) if inputs[4] >= 0 else None,
-        b.constant(_places(height, width), f"{node.name}/places"),
+        b.hbm[inputs[2]].reshape(source.shape[0], offset_groups, taps, 2, positions),
+        b.hbm[inputs[4]].reshape(source.shape[0], offset_groups, taps, positions) if inputs[4] >= 0 else None,
+        b.hbm.constant(_places(height, width), f"{node.name}/places"),
         _weights(b, inputs[1], channels, taps, dtype),
         dtype,
     )
-    bias = b.hbm(inputs[3]).reshape(-1, 1) if inputs[3] >= 0 else None
+    bias = b.hbm[inputs[3]].reshape(-1, 1) if inputs[3] >= 0 else None
     target = out.reshape(*out.shape[:2], positions)
     for image in range(source.shape[0]):
         for group in range(groups):
             for columns in blocks(positions, _BANK_ELEMENTS):
-                with b.tiles():
+                with b.tiles.scope():
                     _block(problem, image, group, columns, (target, bias))
 
 
@@ -120,31 +120,31 @@ def _block(
     b, channels, weights = problem.b, problem.channels, problem.weights
     count = columns[1] - columns[0]
     first = group * channels.inputs
-    planes = [b.fetch(problem.source[image, first + c0 : first + c1]) for c0, c1 in channels.input_parts]
+    planes = [b.dma.fetch(problem.source[image, first + c0 : first + c1]) for c0, c1 in channels.input_parts]
     loaded = [(part, weights.load(group, index)) for index, part in enumerate(weights.parts)]
     tiles = [
         (m0 + t0, m0 + t1, [view[:, :, t0:t1] for view in views])
         for (m0, m1), views in loaded
         for t0, t1 in blocks(m1 - m0, NUM_PARTITIONS)
     ]
-    banks = [b.psum(m1 - m0, (count,)) for m0, m1, _ in tiles]
+    banks = [b.tiles.psum(m1 - m0, (count,)) for m0, m1, _ in tiles]
     is_begun = False
     for tap in range(problem.places.shape[0]):
         for index, (c0, c1) in enumerate(channels.input_parts):
-            with b.tiles():
+            with b.tiles.scope():
                 moving = _sampled(problem, planes[index], image, tap, (first + c0, first + c1), columns)
                 for bank, (_, _, views) in zip(banks, tiles, strict=True):
-                    b.matmul(bank, views[index][:, tap], moving, accumulate=is_begun)
+                    b.isa.matmul(bank, views[index][:, tap], moving, accumulate=is_begun)
             is_begun = True
     target, bias = result
     base = group * channels.outputs
     for bank, (m0, m1, _) in zip(banks, tiles, strict=True):
-        tile = b.sbuf(m1 - m0, (count,), target.dtype)
+        tile = b.tiles.sbuf(m1 - m0, (count,), target.dtype)
         if bias is None:
-            b.copy(tile, bank)
+            b.isa.copy(tile, bank)
         else:
-            b.tensor_scalar(tile, bank, Alu.ADD, b.fetch(bias[base + m0 : base + m1], "float32"))
-        b.store(target[image, base + m0 : base + m1, columns[0] : columns[1]], tile)
+            b.isa.tensor_scalar(tile, bank, Alu.ADD, b.dma.fetch(bias[base + m0 : base + m1], "float32"))
+        b.dma.store(target[image, base + m0 : base + m1, columns[0] : columns[1]], tile)
 
 
 def _sampled(
@@ -163,12 +163,12 @@ def _sampled(
         for index, axis in enumerate(problem.axes)
     ]
     total = sample(b, plane, neighbours[0], neighbours[1], problem.axes[1].size)
-    moving = b.sbuf(total.partitions, total.shape, problem.dtype)
+    moving = b.tiles.sbuf(total.partitions, total.shape, problem.dtype)
     if problem.mask is None:
-        b.copy(moving, total)
+        b.isa.copy(moving, total)
     else:
         mask = _by_group(problem, problem.mask[image, :, tap, part], channels)
-        b.tensor_tensor(moving, total, mask, Alu.MULTIPLY)
+        b.isa.tensor_tensor(moving, total, mask, Alu.MULTIPLY)
     return moving
 
 
@@ -180,8 +180,10 @@ def _place(
     moved = _by_group(problem, problem.offsets[image, :, at[0], at[1], part], channels)
     still = problem.places[at[0], at[1], part]
     count = channels[1] - channels[0]
-    place = b.sbuf(count, moved.shape, "float32")
-    b.tensor_tensor(place, moved, b.fetch(still.reshape(1, -1).broadcast_to((count, *still.shape))), Alu.ADD)
+    place = b.tiles.sbuf(count, moved.shape, "float32")
+    b.isa.tensor_tensor(
+        place, moved, b.dma.fetch(still.reshape(1, -1).broadcast_to((count, *still.shape))), Alu.ADD
+    )
     return place
 
 
@@ -189,11 +191,11 @@ def _by_group(problem: _Deformed, values: HbmView, channels: tuple[int, int]) ->
     """[offset groups, positions] spread to a range of channels."""
     b = problem.b
     each = problem.source.shape[1] // values.shape[0]
-    tile = b.sbuf(channels[1] - channels[0], (values.shape[1],), "float32")
+    tile = b.tiles.sbuf(channels[1] - channels[0], (values.shape[1],), "float32")
     for group in range(channels[0] // each, -(-channels[1] // each)):
         first, end = max(channels[0], group * each), min(channels[1], (group + 1) * each)
         source = values[group : group + 1].broadcast_to((end - first, values.shape[1]))
-        b.load(tile[first - channels[0] : end - channels[0]], source)
+        b.dma.load(tile[first - channels[0] : end - channels[0]], source)
     return tile
 
 

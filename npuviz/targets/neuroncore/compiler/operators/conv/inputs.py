@@ -98,7 +98,7 @@ class DirectInput:
         first = group * self.channels.inputs
         views: list[View] = []
         for c0, c1 in self.channels.input_parts:
-            views.append(self.b.fetch(self.source[image, first + c0 : first + c1, *cut], self.dtype))
+            views.append(self.b.dma.fetch(self.source[image, first + c0 : first + c1, *cut], self.dtype))
         return Loaded(views, planes[0], rows[0], columns[0])
 
     def taps(self, loaded: Loaded, box: Box) -> list[Tap]:
@@ -218,7 +218,7 @@ class PackedInput:
         count = box.rows[1] - box.rows[0]
         lanes = height.kernel * self.inputs
         width = packing.width(box.shape[2])
-        tile = self.b.sbuf(packing.columns * lanes, (1, count, width), self.dtype)
+        tile = self.b.tiles.sbuf(packing.columns * lanes, (1, count, width), self.dtype)
         spans = [height.span(row, *box.rows) for row in range(height.kernel)]
         self._clear(tile[:, 0], spans, box)
         for shift in range(packing.columns):
@@ -230,7 +230,7 @@ class PackedInput:
                     where = tile[lane : lane + self.inputs, 0, rows, valid.first : valid.end]
                     lines = step_slice(span.source, span.count, height.stride)
                     columns = slice(valid.source, valid.source + valid.count)
-                    self.b.load(where, self.source[image, :, 0, lines, columns])
+                    self.b.dma.load(where, self.source[image, :, 0, lines, columns])
         return Loaded([tile], 0, box.rows[0], box.columns[0])
 
     def _clear(self, tile: View, spans: list[Span], box: Box) -> None:
@@ -241,7 +241,7 @@ class PackedInput:
         valid = [self.packing.valid(shift, box.columns) for shift in range(self.packing.columns)]
         left, right = max(span.first for span in valid), min(span.end for span in valid)
         if top + bottom >= count or left >= right:
-            self.b.memset(tile, 0.0)
+            self.b.isa.memset(tile, 0.0)
             return
         for part in (
             tile[:, :top],
@@ -250,7 +250,7 @@ class PackedInput:
             tile[:, top : count - bottom, right:],
         ):
             if part.free_size:
-                self.b.memset(part, 0.0)
+                self.b.isa.memset(part, 0.0)
 
     def taps(self, loaded: Loaded, box: Box) -> list[Tap]:
         """Matmuls of a box: one per group of kernel columns, each covering it."""

@@ -56,37 +56,37 @@ class Convolution:
 
     def _one_box(self, image: int, group: int, box: Box) -> None:
         """Outputs of one box, all channels: every tile is stored when it is full."""
-        with self.b.tiles():
+        with self.b.tiles.scope():
             loaded = self.source.load(image, group, box)
             for block, (m0, m1) in enumerate(self.weights.parts):
-                with self.b.tiles():
+                with self.b.tiles.scope():
                     weights = self.weights.load(group, block)
                     for t0, t1 in blocks(m1 - m0, NUM_PARTITIONS):
-                        with self.b.tiles():
-                            tile = self.b.sbuf(t1 - t0, box.shape, self.out.dtype)
+                        with self.b.tiles.scope():
+                            tile = self.b.tiles.sbuf(t1 - t0, box.shape, self.out.dtype)
                             channels = self._channels(group, m0 + t0, m0 + t1)
                             self._fill(tile, box, box, loaded, (weights, (t0, t1)), (image, channels))
-                            self.b.store(self._part(self.out, image, channels, box), tile)
+                            self.b.dma.store(self._part(self.out, image, channels, box), tile)
 
     def _collected(self, image: int, group: int) -> None:
         """Outputs of all boxes of an image, stored together: the next operator then finds them whole."""
-        with self.b.tiles():
+        with self.b.tiles.scope():
             whole = Box((0, self.shape[2]), (0, self.shape[3]), (0, self.shape[4]))
             tiles: dict[int, View] = {}
             for t0, t1 in blocks(self.channels.outputs, NUM_PARTITIONS):
-                tiles[t0] = self.b.sbuf(t1 - t0, whole.shape, self.out.dtype)
+                tiles[t0] = self.b.tiles.sbuf(t1 - t0, whole.shape, self.out.dtype)
             for box in self.input_boxes:
-                with self.b.tiles():
+                with self.b.tiles.scope():
                     loaded = self.source.load(image, group, box)
                     for block, (m0, m1) in enumerate(self.weights.parts):
-                        with self.b.tiles():
+                        with self.b.tiles.scope():
                             weights = self.weights.load(group, block)
                             for t0, t1 in blocks(m1 - m0, NUM_PARTITIONS):
                                 place = (image, self._channels(group, m0 + t0, m0 + t1))
                                 self._fill(tiles[m0 + t0], whole, box, loaded, (weights, (t0, t1)), place)
             for t0, tile in tiles.items():
                 channels = self._channels(group, t0, t0 + tile.partitions)
-                self.b.store(self._part(self.out, image, channels, whole), tile)
+                self.b.dma.store(self._part(self.out, image, channels, whole), tile)
 
     def _channels(self, group: int, first: int, end: int) -> Range:
         base = group * self.channels.outputs
@@ -112,8 +112,8 @@ class Convolution:
         for part in bank_boxes(box):
             (d0, d1), (r0, r1), (w0, w1) = part.planes, part.rows, part.columns
             target = tile[:, d0 - d_base : d1 - d_base, r0 - r_base : r1 - r_base, w0 - w_base : w1 - w_base]
-            with self.b.tiles():
-                bank = self.b.psum(tile.partitions, part.shape[1:])
+            with self.b.tiles.scope():
+                bank = self.b.tiles.psum(tile.partitions, part.shape[1:])
                 self._accumulate(bank, part, loaded, operands)
                 flat = bank.reshape(*part.shape)
 
@@ -127,11 +127,11 @@ class Convolution:
         taps = self.source.taps(loaded, box) if loaded.views else []
         is_begun = bool(taps) and taps[0].is_full
         if not is_begun:
-            self.b.memset(bank, 0.0)
+            self.b.isa.memset(bank, 0.0)
         for order, tap in enumerate(taps):
             target = bank[:, tap.rows[0] : tap.rows[1], tap.columns[0] : tap.columns[1]]
             stationary = weights[tap.part][:, tap.index, t0:t1]
-            self.b.matmul(target, stationary, tap.moving, accumulate=order > 0 or not is_begun)
+            self.b.isa.matmul(target, stationary, tap.moving, accumulate=order > 0 or not is_begun)
 
 
 def bank_boxes(box: Box) -> list[Box]:

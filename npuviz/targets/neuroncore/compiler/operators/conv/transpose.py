@@ -65,7 +65,7 @@ def conv_transpose_group(b: Builder, node: Node, followers: Sequence[Node]) -> N
     present = [tensor for tensor in node.inputs if tensor >= 0]
     require_floats(b, present)
     result = followers[-1].outputs[0] if followers else node.outputs[0]
-    bias = b.hbm(node.inputs[2]).reshape(-1, 1) if len(present) > 2 else None
+    bias = b.hbm[node.inputs[2]].reshape(-1, 1) if len(present) > 2 else None
     _Transposed(b, node, bias, Epilogue(b, node, followers, result)).run()
 
 
@@ -99,8 +99,8 @@ class _Transposed:
 
     def __init__(self, b: Builder, node: Node, bias: HbmView | None, epilogue: Epilogue) -> None:
         self.b, self.bias, self.epilogue = b, bias, epilogue
-        source, weights = b.hbm(node.inputs[0]), b.hbm(node.inputs[1])
-        out = b.hbm(epilogue.result)
+        source, weights = b.hbm[node.inputs[0]], b.hbm[node.inputs[1]]
+        out = b.hbm[epilogue.result]
         self.dtype = operand_dtype(b, source.dtype)
         kernel = weights.shape[2:]
         self.axes = spread_axes(node, source.shape, out.shape, kernel)
@@ -116,7 +116,7 @@ class _Transposed:
         for image in range(self.shape[0]):
             for group in range(self.channels.groups):
                 for planes, rows in self._boxes():
-                    with self.b.tiles():
+                    with self.b.tiles.scope():
                         box = Box(planes, rows, (0, self.axes[2].out))
                         self._box(image, group, box)
 
@@ -145,29 +145,29 @@ class _Transposed:
         first = group * self.channels.inputs
         parts = self.channels.input_parts if planes[0] < planes[1] and rows[0] < rows[1] else []
         inputs = [
-            b.fetch(
+            b.dma.fetch(
                 self.source[image, first + c0 : first + c1, planes[0] : planes[1], rows[0] : rows[1]],
                 self.dtype,
             )
             for c0, c1 in parts
         ]
         for m0, m1 in blocks(self.channels.outputs, NUM_PARTITIONS):
-            with b.tiles():
+            with b.tiles.scope():
                 weights = [
-                    b.fetch(self.weights[first + c0 : first + c1, m0:m1], self.dtype) for c0, c1 in parts
+                    b.dma.fetch(self.weights[first + c0 : first + c1, m0:m1], self.dtype) for c0, c1 in parts
                 ]
-                tile = b.sbuf(m1 - m0, box.shape, self.out.dtype)
+                tile = b.tiles.sbuf(m1 - m0, box.shape, self.out.dtype)
                 base = group * self.channels.outputs
                 channels = (base + m0, base + m1)
                 for part in bank_boxes(box):
-                    with b.tiles():
-                        bank = b.psum(m1 - m0, part.shape[1:])
-                        b.memset(bank, 0.0)
+                    with b.tiles.scope():
+                        bank = b.tiles.psum(m1 - m0, part.shape[1:])
+                        b.isa.memset(bank, 0.0)
                         self._accumulate(
                             bank, part, (planes[0], rows[0]), list(zip(inputs, weights, strict=True))
                         )
                         self._finish(tile, bank, (box, part), image, channels)
-                b.store(self._part(self.out, image, channels, box), tile)
+                b.dma.store(self._part(self.out, image, channels, box), tile)
 
     def _finish(self, tile: View, bank: View, boxes: tuple[Box, Box], image: int, channels: Range) -> None:
         whole, part = boxes
@@ -175,7 +175,7 @@ class _Transposed:
         d, r = whole.planes[0], whole.rows[0]
         column = None
         if self.bias is not None:
-            column = self.b.fetch(self.bias[channels[0] : channels[1]], "float32")
+            column = self.b.dma.fetch(self.bias[channels[0] : channels[1]], "float32")
 
         def region(view: HbmView) -> HbmView:
             return self._part(view.reshape(*self.shape), image, channels, part)
@@ -208,7 +208,7 @@ class _Transposed:
                             rows.first - origin[1] : rows.end - origin[1],
                             columns.first : columns.end,
                         ]
-                        self.b.matmul(target, weights[:, :, tap], moving, accumulate=True)
+                        self.b.isa.matmul(target, weights[:, :, tap], moving, accumulate=True)
 
     def _part(self, view: HbmView, image: int, channels: Range, box: Box) -> HbmView:
         (d0, d1), (r0, r1), (w0, w1) = box.planes, box.rows, box.columns

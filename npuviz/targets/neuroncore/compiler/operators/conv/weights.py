@@ -72,9 +72,9 @@ class StoredWeights:
         first = rest = None
         if whole:
             split = array[: whole * NUM_PARTITIONS].reshape(whole, NUM_PARTITIONS, *array.shape[1:])
-            first = self.b.constant(np.swapaxes(split, 0, 1), name)
+            first = self.b.hbm.constant(np.swapaxes(split, 0, 1), name)
         if len(array) % NUM_PARTITIONS:
-            rest = self.b.constant(array[whole * NUM_PARTITIONS :], f"{name}.rest" if whole else name)
+            rest = self.b.hbm.constant(array[whole * NUM_PARTITIONS :], f"{name}.rest" if whole else name)
         return first, rest
 
     def load(self, group: int, block: int) -> list[View]:
@@ -85,10 +85,10 @@ class StoredWeights:
             _, count, taps, outputs = first.shape
             each = max(1, PIECE_BYTES // (taps * outputs * first.itemsize))
             for begin, end in even_blocks(count, each):
-                tile = self.b.fetch(first[:, begin:end])
+                tile = self.b.dma.fetch(first[:, begin:end])
                 found += [tile[:, part] for part in range(end - begin)]
         if rest is not None:
-            found.append(self.b.fetch(rest))
+            found.append(self.b.dma.fetch(rest))
         return found
 
 
@@ -106,12 +106,12 @@ class StoredBias:
                 column = np.zeros(NUM_PARTITIONS, np.float32)
                 column[: end - first] = array[start : start + end - first]
                 columns.append(column)
-        self._home = b.constant(np.stack(columns, axis=1), name)
+        self._home = b.hbm.constant(np.stack(columns, axis=1), name)
 
     def column(self, first: int, end: int) -> View:
         """[channels, 1] of output channels of one tile."""
         index = self._index[first]
-        return self.b.fetch(self._home)[: end - first, index : index + 1]
+        return self.b.dma.fetch(self._home)[: end - first, index : index + 1]
 
 
 class LiveBias:
@@ -122,7 +122,7 @@ class LiveBias:
 
     def column(self, first: int, end: int) -> View:
         """[channels, 1] of output channels of one tile."""
-        return self.b.fetch(self.view[first:end], "float32")
+        return self.b.dma.fetch(self.view[first:end], "float32")
 
 
 Bias = StoredBias | LiveBias
@@ -157,16 +157,16 @@ class LiveWeights:
         b, taps = self.b, self.taps
         m0, m1 = self.parts[block]
         first = group * self.channels.outputs
-        found = [b.sbuf(c1 - c0, (taps, m1 - m0), self.dtype) for c0, c1 in self.channels.input_parts]
+        found = [b.tiles.sbuf(c1 - c0, (taps, m1 - m0), self.dtype) for c0, c1 in self.channels.input_parts]
         for tile, (c0, c1) in zip(found, self.channels.input_parts, strict=True):
-            with b.tiles():
+            with b.tiles.scope():
                 source = self.view[first + m0 : first + m1, c0 * taps : c1 * taps]
-                rows = b.fetch(source, self.dtype).reshape(c1 - c0, taps)
+                rows = b.dma.fetch(source, self.dtype).reshape(c1 - c0, taps)
                 for tap in range(taps):
-                    with b.tiles():
-                        bank = b.psum(c1 - c0, (m1 - m0,))
-                        b.transpose(bank, rows[:, :, tap])
-                        b.copy(tile[:, tap], bank)
+                    with b.tiles.scope():
+                        bank = b.tiles.psum(c1 - c0, (m1 - m0,))
+                        b.isa.transpose(bank, rows[:, :, tap])
+                        b.isa.copy(tile[:, tap], bank)
         return found
 
 

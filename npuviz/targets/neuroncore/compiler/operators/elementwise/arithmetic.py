@@ -61,7 +61,7 @@ def _chain(op: Alu, wraps: bool) -> Formula:
         values = [x for x in operands if x is not None]
         integer = _is_integer(values) and (wraps or _is_wide(values))
         if len(values) == 1:
-            b.copy(dst, as_tile(b, values[0], dst))
+            b.isa.copy(dst, as_tile(b, values[0], dst))
             return
         total = values[0]
         for index, value in enumerate(values[1:], 1):
@@ -116,7 +116,7 @@ def _negated(b: Builder, node: Node, operands: Operands, dst: View) -> None:
 def _absolute(b: Builder, node: Node, operands: Operands, dst: View) -> None:
     x = tile(b, operands, 0, dst)
     if x.dtype in UNSIGNED:
-        b.copy(dst, x)
+        b.isa.copy(dst, x)
     elif x.dtype in INTEGERS:
         negative = temporary(b, dst, "int32")
         scalar(b, negative, x, Alu.MULTIPLY, -1, integer=True)
@@ -137,9 +137,9 @@ def _power(b: Builder, node: Node, operands: Operands, dst: View) -> None:
         truncated(b, dst, raised)
     elif isinstance(x, View) and y == 2:
         x = as_tile(b, x, dst)
-        b.activation(dst, x, Activation.SQUARE)
+        b.isa.activation(dst, x, Activation.SQUARE)
     elif y == 1:
-        b.copy(dst, as_tile(b, x, dst))
+        b.isa.copy(dst, as_tile(b, x, dst))
     else:
         binary(b, dst, x, y, Alu.POWER)
 
@@ -156,7 +156,7 @@ def _clip(b: Builder, node: Node, operands: Operands, dst: View) -> None:
     high = operands[2] if len(operands) > 2 else node.attributes.get("max")
     integer = x.dtype in WIDE
     if low is None and high is None:
-        b.copy(dst, x)
+        b.isa.copy(dst, x)
     elif low is None or high is None:
         op = Alu.MAXIMUM if high is None else Alu.MINIMUM
         bound = high if low is None else low
@@ -173,7 +173,7 @@ def _clip(b: Builder, node: Node, operands: Operands, dst: View) -> None:
 def _sign(b: Builder, node: Node, operands: Operands, dst: View) -> None:
     x = tile(b, operands, 0, dst)
     if x.dtype not in INTEGERS:
-        b.activation(dst, x, Activation.SIGN)
+        b.isa.activation(dst, x, Activation.SIGN)
         return
     integer = x.dtype in WIDE
     above, below = temporary(b, dst, "int32"), temporary(b, dst, "int32")
@@ -186,7 +186,7 @@ def _unary(function: Callable[[Builder, View, View], None]) -> Formula:
     def emit(b: Builder, node: Node, operands: Operands, dst: View) -> None:
         x = tile(b, operands, 0, dst)
         if x.dtype in INTEGERS:
-            b.copy(dst, x)
+            b.isa.copy(dst, x)
         else:
             function(b, dst, x)
 
@@ -223,12 +223,12 @@ def _not(b: Builder, node: Node, operands: Operands, dst: View) -> None:
 def _where(b: Builder, node: Node, operands: Operands, dst: View) -> None:
     condition, x, y = (given(operands, i) for i in range(3))
     if not isinstance(condition, View):
-        b.copy(dst, as_tile(b, x if condition else y, dst))
+        b.isa.copy(dst, as_tile(b, x if condition else y, dst))
         return
     if isinstance(y, View):
-        b.copy(dst, as_tile(b, y, dst))
+        b.isa.copy(dst, as_tile(b, y, dst))
     else:
-        b.memset(dst, y)
+        b.isa.memset(dst, y)
     where(b, dst, condition, x)
 
 
@@ -246,7 +246,7 @@ def _is_inf(b: Builder, node: Node, operands: Operands, dst: View) -> None:
     elif positive or negative:
         scalar(b, dst, x, Alu.EQUAL, INFINITY if positive else -INFINITY)
     else:
-        b.memset(dst, 0.0)
+        b.isa.memset(dst, 0.0)
 
 
 def _bit_shift(b: Builder, node: Node, operands: Operands, dst: View) -> None:
@@ -267,7 +267,7 @@ def _bitwise_not(b: Builder, node: Node, operands: Operands, dst: View) -> None:
 
 
 def _copied(b: Builder, node: Node, operands: Operands, dst: View) -> None:
-    b.copy(dst, tile(b, operands, 0, dst))
+    b.isa.copy(dst, tile(b, operands, 0, dst))
 
 
 def _binarized(b: Builder, node: Node, operands: Operands, dst: View) -> None:
@@ -291,7 +291,7 @@ def _normalised(b: Builder, node: Node, operands: Operands, dst: View) -> None:
     x, slope, offset = (given(operands, i) for i in (0, 5, 6))
     columns = [column_of(each, dst) for each in (slope, offset)]
     if columns[0] is not None and columns[1] is not None:
-        b.tensor_scalar(dst, as_tile(b, x, dst), Alu.MULTIPLY, columns[0], Alu.ADD, columns[1])
+        b.isa.tensor_scalar(dst, as_tile(b, x, dst), Alu.MULTIPLY, columns[0], Alu.ADD, columns[1])
         return
     scaled = temporary(b, dst)
     binary(b, scaled, x, slope, Alu.MULTIPLY)

@@ -131,9 +131,9 @@ def cast(
         limited = temporary(b, dst)
         limit = _UNSATURATED[target].maximum
         scalar(b, limited, value, Alu.MAXIMUM, -limit, Alu.MINIMUM, limit)
-        b.copy(dst, limited)
+        b.isa.copy(dst, limited)
     else:
-        b.copy(dst, value)
+        b.isa.copy(dst, value)
 
 
 def decoded(b: Builder, x: View, source: str) -> View:
@@ -148,19 +148,19 @@ def decoded(b: Builder, x: View, source: str) -> View:
             scalar(b, codes, codes, Alu.BITWISE_XOR, half)
             scalar(b, made, codes, Alu.SUBTRACT, float(half))
         else:
-            b.copy(made, codes)
+            b.isa.copy(made, codes)
         return made
     if source == "float8_e8m0fnu":
-        b.copy(codes, x)
+        b.isa.copy(codes, x)
         scalar(b, codes, codes, Alu.LEFT_SHIFT, 23)
-        b.copy(made, codes.bitcast("float32"))
+        b.isa.copy(made, codes.bitcast("float32"))
         where(b, made, compared(b, x, Alu.EQUAL, 0.0), 2.0**-127)
         where(b, made, compared(b, x, Alu.EQUAL, 255.0), math.nan)
         return made
     form = SMALL_FLOATS[source]
     # The magnitude moved to the place of an fp32 number is too small by 2^(127 - bias): exact.
     sign = temporary(b, x, "int32")
-    b.copy(codes, x)
+    b.isa.copy(codes, x)
     scalar(b, sign, codes, Alu.RIGHT_SHIFT, form.bits - 1)
     scalar(b, sign, sign, Alu.LEFT_SHIFT, 31)
     scalar(b, codes, codes, Alu.BITWISE_AND, (1 << (form.bits - 1)) - 1)
@@ -185,9 +185,9 @@ def _as_int32(b: Builder, x: View) -> View:
 def _to_integer(b: Builder, dst: View, x: View) -> None:
     if x.dtype in INTEGERS:
         if x.dtype == dst.dtype:
-            b.copy(dst, x)
+            b.isa.copy(dst, x)
         elif BITS[x.dtype] <= 16 and dst.dtype in WIDE:
-            b.copy(dst.bitcast("int32"), x)
+            b.isa.copy(dst.bitcast("int32"), x)
         else:
             low_bits(b, dst, in_sbuf(b, x) if x.is_contiguous and x.dtype in WIDE else _copied_words(b, x))
     elif dst.dtype in WIDE:
@@ -199,7 +199,7 @@ def _to_integer(b: Builder, dst: View, x: View) -> None:
 
 def _copied_words(b: Builder, x: View) -> View:
     words = temporary(b, x, "uint32" if x.dtype == "uint32" else "int32")
-    b.copy(words, x)
+    b.isa.copy(words, x)
     return words
 
 
@@ -207,7 +207,7 @@ def _encode_float(b: Builder, dst: View, x: View, form: SmallFloat, saturate: bo
     """Codes of x: (exponent - lowest) * 2^mantissa + the magnitude in units of its last place."""
     size, value = temporary(b, dst), temporary(b, dst)
     exponent, unit = temporary(b, dst, "int32"), temporary(b, dst, "int32")
-    b.copy(value, x)
+    b.isa.copy(value, x)
     # Four times the maximum is beyond every rounding, yet finite.
     scalar(b, size, value, Alu.ABS, 0.0, Alu.MINIMUM, form.maximum * 4.0)
     lowest = 128 - form.bias
@@ -232,14 +232,14 @@ def _encode_float(b: Builder, dst: View, x: View, form: SmallFloat, saturate: bo
     scalar(b, unit, value.bitcast("int32"), Alu.RIGHT_SHIFT, 31)
     scalar(b, above, unit, Alu.MULTIPLY, float(1 << (form.bits - 1)))
     if not form.signed_zero:
-        b.scalar_tensor_tensor(above, size, Alu.GREATER, 0.0, Alu.MULTIPLY, above)
+        b.isa.scalar_tensor_tensor(above, size, Alu.GREATER, 0.0, Alu.MULTIPLY, above)
     binary(b, size, size, above, Alu.ADD)
     if overflow is not None:
         where(b, size, overflow, float(form.nan))
     unordered = temporary(b, dst, "uint8")
     binary(b, unordered, value, value, Alu.NOT_EQUAL)
     where(b, size, unordered, float(form.nan))
-    b.copy(dst, size)
+    b.isa.copy(dst, size)
 
 
 def _encode_exponent(b: Builder, dst: View, x: View, saturate: bool, mode: str) -> None:
@@ -257,13 +257,13 @@ def _encode_exponent(b: Builder, dst: View, x: View, saturate: bool, mode: str) 
         scalar(b, bits, raw, Alu.ADD, 0x3FFFFF, integer=True)
         binary(b, bits, bits, normal, Alu.ADD, integer=True)
     else:
-        b.copy(bits, raw)
+        b.isa.copy(bits, raw)
     scalar(b, code, bits, Alu.RIGHT_SHIFT, 23)
     scalar(b, code, code, Alu.MINIMUM, 254.0 if saturate else 255.0)
     special = temporary(b, dst, "int32")
     scalar(b, special, raw.bitcast("int32"), Alu.RIGHT_SHIFT, 23)
     where(b, code, compared(b, special, Alu.EQUAL, 255.0), as_tile(b, 255, dst, "int32"))
-    b.copy(dst, code)
+    b.isa.copy(dst, code)
 
 
 def emit_cast(b: Builder, node: Node, operands: "Sequence[Operand | None]", dst: View) -> None:

@@ -47,9 +47,9 @@ class TileRun:
             value = self.values[made]
             if isinstance(value, View):
                 if at < len(nodes):
-                    self.b.show(made, value)
+                    self.b.shown.show(made, value)
                 else:
-                    self.b.shown_for(value)
+                    self.b.shown.belong_to(value)
 
     def operand(self, tensor: int) -> Operand:
         """The operand of a tensor, fetched at its first use."""
@@ -122,9 +122,9 @@ class TileRun:
         dst = self.make(made)
         with self.b.node(chain[-1].id):
             if func is not None:
-                self.b.activation(dst, x, func[0], scale=scale, bias=bias, alpha=func[1])
+                self.b.isa.activation(dst, x, func[0], scale=scale, bias=bias, alpha=func[1])
             else:
-                self.b.tensor_scalar(dst, x, Alu.MULTIPLY, scale, Alu.ADD, bias)
+                self.b.isa.tensor_scalar(dst, x, Alu.MULTIPLY, scale, Alu.ADD, bias)
         self.values[made] = dst
         return True
 

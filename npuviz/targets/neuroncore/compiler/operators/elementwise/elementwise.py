@@ -28,7 +28,7 @@ TEMPORARIES = 10
 
 def home(b: Builder, tensor: int) -> HbmView:
     """The tensor in HBM in a type that DMA and tiles know: bytes for types the engines lack."""
-    found = b.hbm(tensor)
+    found = b.hbm[tensor]
     device_dtype(found.dtype)
     return found.bitcast("uint8") if is_raw(found.dtype) or found.dtype == "bool" else found
 
@@ -48,7 +48,7 @@ def tile_dtype(b: Builder, tensor: int) -> str:
     """The type of tiles of a tensor that stays on the chip."""
     dtype = b.graph.tensors[tensor].dtype
     if dtype == "float32" and tensor not in b.graph.outputs:
-        return b.compute_dtype
+        return b.hbm.compute_dtype
     return device_dtype(dtype)
 
 
@@ -76,14 +76,14 @@ def lower_nodes(b: Builder, nodes: Sequence[Node]) -> None:
                 numbers[tensor] = value
         if node.op_type == "BatchNormalization":
             for key, array in zip(parameter_keys(node), slope_and_offset(b.graph, node), strict=True):
-                views[key] = b.constant(array, f"{b.graph.tensors[node.outputs[0]].name}.affine{key & 1}")
+                views[key] = b.hbm.constant(array, f"{b.graph.tensors[node.outputs[0]].name}.affine{key & 1}")
     result = nodes[-1].outputs[0]
     shape = b.graph.tensors[result].shape
     sides = [*views.values(), home(b, result)]
     live = len(sides) + len(made) + TEMPORARIES
     width = max(256, min(MAX_WIDTH, WORKING_BYTES // (4 * live) // 64 * 64))
     for block in blocks(shape, sides, width, by_channel=True):
-        with b.tiles():
+        with b.tiles.scope():
             _lower_block(b, nodes, block, list(views), result, numbers)
 
 
@@ -98,10 +98,10 @@ def _lower_block(
     places = dict(zip(read, block.sides, strict=False))
 
     def fetch(tensor: int) -> Operand:
-        return b.fetch(places[tensor])
+        return b.dma.fetch(places[tensor])
 
     def make(tensor: int) -> View:
-        return b.sbuf(block.partitions, block.free, tile_dtype(b, tensor))
+        return b.tiles.sbuf(block.partitions, block.free, tile_dtype(b, tensor))
 
     # Loads and results belong to the last node: their tiles must outlive the nodes in between.
     with b.node(nodes[-1].id):
@@ -109,7 +109,7 @@ def _lower_block(
         run.run(nodes)
         value = run.values[result]
         assert isinstance(value, View)
-        b.store(block.sides[-1], value)
+        b.dma.store(block.sides[-1], value)
 
 
 def check_types(b: Builder, node: Node) -> None:
@@ -136,18 +136,18 @@ def lower_elementwise(b: Builder, node: Node) -> None:
 
 
 def _lower_cast(b: Builder, node: Node) -> None:
-    source, target = b.hbm(node.inputs[0]), b.hbm(node.outputs[0])
+    source, target = b.hbm[node.inputs[0]], b.hbm[node.outputs[0]]
     from_type, to_type = source.dtype, target.dtype
     if from_type == to_type:
-        b.dma(target, source)
+        b.dma.copy(target, source)
     elif {from_type, to_type} in _SAME_BITS:
-        b.dma(target, source.bitcast(to_type))
+        b.dma.copy(target, source.bitcast(to_type))
     elif from_type == "uint32" and to_type in ("int64", "uint64"):
         # The engines would repeat the top bit as a sign.
         words = target.flatten().bitcast("uint32").reshape(source.num_elements, 2)
-        b.dma(words[:, 0], source.flatten())
-        zeros = b.constant(np.zeros((1,), np.uint32), "zero.uint32")
-        b.dma(words[:, 1], zeros.broadcast_to((source.num_elements,)))
+        b.dma.copy(words[:, 0], source.flatten())
+        zeros = b.hbm.constant(np.zeros((1,), np.uint32), "zero.uint32")
+        b.dma.copy(words[:, 1], zeros.broadcast_to((source.num_elements,)))
     elif to_type == "uint64" and from_type in ("int8", "int16", "int32"):
         _extend_sign(b, source, target.bitcast("int64"))
     else:
@@ -157,10 +157,10 @@ def _lower_cast(b: Builder, node: Node) -> None:
 def _extend_sign(b: Builder, source: HbmView, target: HbmView) -> None:
     """target (64 bits) = signed integers."""
     for block in blocks(source.shape, (source, target)):
-        with b.tiles():
-            words = b.sbuf(block.partitions, block.free, "int32")
-            b.copy(words, b.fetch(block.sides[0]))
-            b.store(block.sides[1], words)
+        with b.tiles.scope():
+            words = b.tiles.sbuf(block.partitions, block.free, "int32")
+            b.isa.copy(words, b.dma.fetch(block.sides[0]))
+            b.dma.store(block.sides[1], words)
 
 
 _SAME_BITS = tuple({f"int{bits}", f"uint{bits}"} for bits in (8, 16, 32, 64))

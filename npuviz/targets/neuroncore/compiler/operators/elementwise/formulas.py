@@ -32,7 +32,7 @@ def emit(b: Builder, node: Node, operands: Sequence[Operand | None], dst: View) 
     formula = FORMULAS.get(node.op_type)
     if formula is None:
         raise CannotLower(f"{node.op_type} is no elementwise operator")
-    with b.tiles():
+    with b.tiles.scope():
         formula(b, node, operands, dst)
 
 

@@ -35,7 +35,7 @@ def _exponential_below(b: Builder, x: View, scale: float, factor: float) -> View
     """factor * (e^(scale * min(x, 0)) - 1) in a new tile."""
     made = temporary(b, x)
     scalar(b, made, x, Alu.MINIMUM, 0.0)
-    b.activation(made, made, Activation.EXP, scale=scale)
+    b.isa.activation(made, made, Activation.EXP, scale=scale)
     scalar(b, made, made, Alu.SUBTRACT, 1.0, Alu.MULTIPLY, factor)
     return made
 
@@ -43,14 +43,14 @@ def _exponential_below(b: Builder, x: View, scale: float, factor: float) -> View
 def _elu(b: Builder, node: Node, operands: Operands, dst: View) -> None:
     x = tile(b, operands, 0, dst)
     below = _exponential_below(b, x, 1.0, _attribute(node, "alpha", 1.0))
-    b.scalar_tensor_tensor(dst, x, Alu.MAXIMUM, 0.0, Alu.ADD, below)
+    b.isa.scalar_tensor_tensor(dst, x, Alu.MAXIMUM, 0.0, Alu.ADD, below)
 
 
 def _celu(b: Builder, node: Node, operands: Operands, dst: View) -> None:
     x = tile(b, operands, 0, dst)
     alpha = _attribute(node, "alpha", 1.0)
     below = _exponential_below(b, x, 1.0 / alpha, alpha)
-    b.scalar_tensor_tensor(dst, x, Alu.MAXIMUM, 0.0, Alu.ADD, below)
+    b.isa.scalar_tensor_tensor(dst, x, Alu.MAXIMUM, 0.0, Alu.ADD, below)
 
 
 def _selu(b: Builder, node: Node, operands: Operands, dst: View) -> None:
@@ -67,7 +67,7 @@ def _parametric_relu(b: Builder, node: Node, operands: Operands, dst: View) -> N
     below = temporary(b, dst)
     scalar(b, below, x, Alu.MINIMUM, 0.0)
     binary(b, below, below, slope, Alu.MULTIPLY)
-    b.scalar_tensor_tensor(dst, x, Alu.MAXIMUM, 0.0, Alu.ADD, below)
+    b.isa.scalar_tensor_tensor(dst, x, Alu.MAXIMUM, 0.0, Alu.ADD, below)
 
 
 def _hard_sigmoid(b: Builder, node: Node, operands: Operands, dst: View) -> None:
@@ -87,10 +87,10 @@ def _hard_swish(b: Builder, node: Node, operands: Operands, dst: View) -> None:
 def _swish(b: Builder, node: Node, operands: Operands, dst: View) -> None:
     x, alpha = tile(b, operands, 0, dst), _attribute(node, "alpha", 1.0)
     if alpha == 1.0:
-        b.activation(dst, x, Activation.SILU)
+        b.isa.activation(dst, x, Activation.SILU)
         return
     gate = temporary(b, dst)
-    b.activation(gate, x, Activation.SIGMOID, scale=alpha)
+    b.isa.activation(gate, x, Activation.SIGMOID, scale=alpha)
     binary(b, dst, gate, x, Alu.MULTIPLY)
 
 
@@ -102,21 +102,21 @@ def _softsign(b: Builder, node: Node, operands: Operands, dst: View) -> None:
 
 def _thresholded_relu(b: Builder, node: Node, operands: Operands, dst: View) -> None:
     x, kept = tile(b, operands, 0, dst), temporary(b, dst)
-    b.memset(kept, 0.0)
+    b.isa.memset(kept, 0.0)
     where(b, kept, compared(b, x, Alu.GREATER, _attribute(node, "alpha", 1.0)), x)
-    b.copy(dst, kept)
+    b.isa.copy(dst, kept)
 
 
 def _shrink(b: Builder, node: Node, operands: Operands, dst: View) -> None:
     x = tile(b, operands, 0, dst)
     limit, bias = _attribute(node, "lambd", 0.5), _attribute(node, "bias", 0.0)
     kept, moved = temporary(b, dst), temporary(b, dst)
-    b.memset(kept, 0.0)
+    b.isa.memset(kept, 0.0)
     scalar(b, moved, x, Alu.SUBTRACT, bias)
     where(b, kept, compared(b, x, Alu.GREATER, limit), moved)
     scalar(b, moved, x, Alu.ADD, bias)
     where(b, kept, compared(b, x, Alu.LESS, -limit), moved)
-    b.copy(dst, kept)
+    b.isa.copy(dst, kept)
 
 
 def _swiglu(b: Builder, node: Node, operands: Operands, dst: View) -> None:
@@ -155,7 +155,7 @@ _SINGLE = {
 def _activated(b: Builder, node: Node, operands: Operands, dst: View) -> None:
     single = single_activation(node)
     assert single is not None
-    b.activation(dst, tile(b, operands, 0, dst), single[0], alpha=single[1])
+    b.isa.activation(dst, tile(b, operands, 0, dst), single[0], alpha=single[1])
 
 
 def _relu(b: Builder, node: Node, operands: Operands, dst: View) -> None:

@@ -24,7 +24,7 @@ ROUNDING_LIMIT = 4194304.0
 
 def temporary(b: Builder, like: View, dtype: str = "float32") -> View:
     """A tile of `like`'s partitions and shape for an intermediate value."""
-    return b.sbuf(like.partitions, like.shape, dtype)
+    return b.tiles.sbuf(like.partitions, like.shape, dtype)
 
 
 def row_of(x: View) -> View | None:
@@ -53,7 +53,7 @@ def as_tile(b: Builder, x: Operand, dst: View, dtype: str = "") -> View:
     if isinstance(x, View):
         return spread(x, dst)
     filled = temporary(b, dst, dtype or dst.dtype)
-    b.memset(filled, x)
+    b.isa.memset(filled, x)
     return filled
 
 
@@ -62,7 +62,7 @@ def in_sbuf(b: Builder, x: View) -> View:
     if x.space == Space.SBUF:
         return x
     copied = temporary(b, x)
-    b.copy(copied, x)
+    b.isa.copy(copied, x)
     return copied
 
 
@@ -79,9 +79,9 @@ def binary(b: Builder, dst: View, x: Operand, y: Operand, op: Alu, *, integer: b
         return
     column, other = column_of(x, dst), column_of(y, dst)
     if not integer and other is not None and column is None and other.dtype == "float32":
-        b.tensor_scalar(dst, spread(x, dst), op, other)
+        b.isa.tensor_scalar(dst, spread(x, dst), op, other)
     elif not integer and column is not None and other is None and column.dtype == "float32":
-        b.tensor_scalar(dst, spread(y, dst), op, column, reverse0=True)
+        b.isa.tensor_scalar(dst, spread(y, dst), op, column, reverse0=True)
     else:
         x, y = spread(x, dst), spread(y, dst)
         if integer:
@@ -89,17 +89,17 @@ def binary(b: Builder, dst: View, x: Operand, y: Operand, op: Alu, *, integer: b
             return
         if x.space == Space.PSUM and y.space == Space.PSUM:
             x = in_sbuf(b, x)
-        b.tensor_tensor(dst, x, y, op)
+        b.isa.tensor_tensor(dst, x, y, op)
 
 
 def _whole_binary(b: Builder, dst: View, x: View, y: View, op: Alu) -> None:
     """dst = x op y in 32-bit integers; narrower results are the low bits."""
     x, y = widened(b, x), widened(b, y)
     if dst.dtype in WIDE or op in _COMPARISONS:
-        b.tensor_tensor(dst, x, y, op)
+        b.isa.tensor_tensor(dst, x, y, op)
         return
     result = temporary(b, dst, x.dtype)
-    b.tensor_tensor(result, x, y, op)
+    b.isa.tensor_tensor(result, x, y, op)
     low_bits(b, dst, result)
 
 
@@ -108,18 +108,18 @@ def widened(b: Builder, x: View) -> View:
     if x.dtype in WIDE and x.space == Space.SBUF:
         return x
     made = temporary(b, x, "uint32" if x.dtype == "uint32" else "int32")
-    b.copy(made, x)
+    b.isa.copy(made, x)
     return made
 
 
 def low_bits(b: Builder, dst: View, words: View) -> None:
     """dst = the low bits of `words`, a dense tile of 32-bit integers (little-endian)."""
     if dst.dtype in WIDE:
-        b.copy(dst, words.bitcast(dst.dtype))
+        b.isa.copy(dst, words.bitcast(dst.dtype))
         return
     parts = 4 // dst.itemsize
     split = words.bitcast(dst.dtype).reshape(*words.shape, parts)
-    b.copy(dst, split[(slice(None), *(slice(None) for _ in words.shape), 0)])
+    b.isa.copy(dst, split[(slice(None), *(slice(None) for _ in words.shape), 0)])
 
 
 def scalar(
@@ -149,13 +149,13 @@ def scalar(
     ):
         words = widened(b, x)
         result = temporary(b, dst, words.dtype)
-        b.tensor_scalar(result, words, op, value, op1, value1, reverse, reverse1, integer=True)
+        b.isa.tensor_scalar(result, words, op, value, op1, value1, reverse, reverse1, integer=True)
         low_bits(b, dst, result)
         return
     if patterns:
         # Every engine takes small numbers; others need integer immediates, that is GpSimd.
         integer = any(not isinstance(each, View) and abs(each) >= 1 << 24 for each in (value, value1))
-    b.tensor_scalar(dst, x, op, value, op1, value1, reverse0=reverse, reverse1=reverse1, integer=integer)
+    b.isa.tensor_scalar(dst, x, op, value, op1, value1, reverse0=reverse, reverse1=reverse1, integer=integer)
 
 
 def signed_bits(value: float) -> int:
@@ -208,7 +208,7 @@ def sign_of(b: Builder, dst: View, x: View) -> None:
 
 def where(b: Builder, dst: View, condition: View, value: Operand) -> None:
     """dst = value where the condition is not 0, else unchanged."""
-    b.copy_predicated(dst, as_tile(b, value, dst), spread(condition, dst))
+    b.isa.copy_predicated(dst, as_tile(b, value, dst), spread(condition, dst))
 
 
 def compared(b: Builder, x: View, op: Alu, value: float) -> View:

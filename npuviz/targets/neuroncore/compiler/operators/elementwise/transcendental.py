@@ -33,24 +33,24 @@ def logarithm(b: Builder, dst: View, x: View) -> None:
     """dst = ln x for any x: -inf of 0, NaN below, inf of inf."""
     # One logarithm covers 2^-64 .. 2^64; two more of the clamped rest add what lies outside.
     total, part = temporary(b, dst), temporary(b, dst)
-    b.activation(total, clamp(b, x, LOG_LOW, LOG_HIGH), Activation.LOG)
-    b.activation(part, clamp(b, x, LOG_LOW**2, LOG_LOW), Activation.LOG, scale=LOG_HIGH)
+    b.isa.activation(total, clamp(b, x, LOG_LOW, LOG_HIGH), Activation.LOG)
+    b.isa.activation(part, clamp(b, x, LOG_LOW**2, LOG_LOW), Activation.LOG, scale=LOG_HIGH)
     binary(b, total, total, part, Alu.ADD)
-    b.activation(part, clamp(b, x, LOG_HIGH, 3.4028234e38), Activation.LOG, scale=LOG_LOW)
+    b.isa.activation(part, clamp(b, x, LOG_HIGH, 3.4028234e38), Activation.LOG, scale=LOG_LOW)
     binary(b, total, total, part, Alu.ADD)
     where(b, total, compared(b, x, Alu.EQUAL, INFINITY), x)
     # -(x ^ -0.5) is -inf of 0 and NaN of negative numbers (but not of -inf).
     scalar(b, part, x, Alu.MAXIMUM, -1.0, Alu.POWER, -0.5)
     scalar(b, part, part, Alu.MULTIPLY, -1.0)
     where(b, total, compared(b, x, Alu.LESS_EQUAL, 0.0), part)
-    b.copy(dst, total)
+    b.isa.copy(dst, total)
 
 
 def _log_of_one_plus(b: Builder, dst: View, x: View) -> None:
     """dst = ln(1 + x) for x >= 0, exact also for small x: ln(w) * x / (w - 1) with w = 1 + x rounded."""
     total, logged, ratio = (temporary(b, dst) for _ in range(3))
     scalar(b, total, x, Alu.ADD, 1.0, Alu.MINIMUM, LOG_HIGH)
-    b.activation(logged, clamp(b, total, LOG_LOW, LOG_HIGH), Activation.LOG)
+    b.isa.activation(logged, clamp(b, total, LOG_LOW, LOG_HIGH), Activation.LOG)
     scalar(b, total, total, Alu.SUBTRACT, 1.0)
     limited = temporary(b, dst)
     scalar(b, limited, x, Alu.MINIMUM, LOG_HIGH)
@@ -58,7 +58,7 @@ def _log_of_one_plus(b: Builder, dst: View, x: View) -> None:
     binary(b, ratio, ratio, logged, Alu.MULTIPLY)
     where(b, ratio, compared(b, total, Alu.EQUAL, 0.0), x)
     where(b, ratio, compared(b, x, Alu.EQUAL, INFINITY), x)
-    b.copy(dst, ratio)
+    b.isa.copy(dst, ratio)
 
 
 def _sine(b: Builder, dst: View, x: View, quarter: float) -> None:
@@ -68,11 +68,11 @@ def _sine(b: Builder, dst: View, x: View, quarter: float) -> None:
     scalar(b, turns, turns, Alu.ADD, ROUNDING, Alu.SUBTRACT, ROUNDING)
     rest = x
     for part in TWO_PI:
-        b.scalar_tensor_tensor(angle, turns, Alu.MULTIPLY, -part, Alu.ADD, rest)
+        b.isa.scalar_tensor_tensor(angle, turns, Alu.MULTIPLY, -part, Alu.ADD, rest)
         rest = angle
     scalar(b, angle, angle, Alu.ADD, quarter * 2.0 * math.pi, Alu.MINIMUM, PI)
     scalar(b, angle, angle, Alu.MAXIMUM, -PI)
-    b.activation(dst, angle, Activation.SIN)
+    b.isa.activation(dst, angle, Activation.SIN)
 
 
 def _arc_tangent(b: Builder, dst: View, x: View) -> None:
@@ -82,7 +82,7 @@ def _arc_tangent(b: Builder, dst: View, x: View) -> None:
     scalar(b, inverse, size, Alu.DIVIDE, 1.0, reverse=True)
     scalar(b, steep, size, Alu.GREATER, 1.0)
     binary(b, size, size, inverse, Alu.MINIMUM)
-    b.activation(size, size, Activation.ARCTAN)
+    b.isa.activation(size, size, Activation.ARCTAN)
     # size + steep * (pi/2 - 2 size)
     scalar(b, inverse, size, Alu.MULTIPLY, -2.0, Alu.ADD, math.pi / 2)
     binary(b, inverse, inverse, steep, Alu.MULTIPLY)
@@ -92,7 +92,7 @@ def _arc_tangent(b: Builder, dst: View, x: View) -> None:
 
 
 def _exponential(b: Builder, dst: View, x: View) -> None:
-    b.activation(dst, x, Activation.EXP)
+    b.isa.activation(dst, x, Activation.EXP)
 
 
 def _sin(b: Builder, dst: View, x: View) -> None:
@@ -137,8 +137,8 @@ def _half_exponentials(b: Builder, x: View) -> tuple[View, View]:
     made: list[View] = []
     for sign in (0.5, -0.5):
         root, power = temporary(b, x), temporary(b, x)
-        b.activation(root, x, Activation.EXP, scale=sign)
-        b.scalar_tensor_tensor(power, root, Alu.MULTIPLY, 0.5, Alu.MULTIPLY, root)
+        b.isa.activation(root, x, Activation.EXP, scale=sign)
+        b.isa.scalar_tensor_tensor(power, root, Alu.MULTIPLY, 0.5, Alu.MULTIPLY, root)
         made.append(power)
     return made[0], made[1]
 
@@ -150,16 +150,16 @@ def _sinh(b: Builder, dst: View, x: View) -> None:
     # Near 0 the difference cancels: a series, x (1 + z/6 (1 + z/20 (1 + z/42))) with z = x^2.
     square, series = temporary(b, dst), temporary(b, dst)
     limited = clamp(b, x, -1.0, 1.0)
-    b.activation(square, limited, Activation.SQUARE)
+    b.isa.activation(square, limited, Activation.SQUARE)
     scalar(b, series, square, Alu.MULTIPLY, 1.0 / 42, Alu.ADD, 1.0)
     for divisor in (20.0, 6.0):
-        b.scalar_tensor_tensor(series, series, Alu.MULTIPLY, 1.0 / divisor, Alu.MULTIPLY, square)
+        b.isa.scalar_tensor_tensor(series, series, Alu.MULTIPLY, 1.0 / divisor, Alu.MULTIPLY, square)
         scalar(b, series, series, Alu.ADD, 1.0)
     binary(b, series, series, limited, Alu.MULTIPLY)
     near = temporary(b, dst, "uint8")
     scalar(b, near, x, Alu.ABS, 0.0, Alu.LESS, 0.5)
     where(b, result, near, series)
-    b.copy(dst, result)
+    b.isa.copy(dst, result)
 
 
 def _cosh(b: Builder, dst: View, x: View) -> None:
@@ -171,7 +171,7 @@ def _asinh(b: Builder, dst: View, x: View) -> None:
     """asinh x = sign(x) ln(1 + a + a^2 / (1 + sqrt(a^2 + 1))) with a = |x|."""
     size, square, root, sign = (temporary(b, dst) for _ in range(4))
     scalar(b, size, x, Alu.ABS, 0.0, Alu.MINIMUM, 2.0**62)
-    b.activation(square, size, Activation.SQUARE)
+    b.isa.activation(square, size, Activation.SQUARE)
     scalar(b, root, square, Alu.ADD, 1.0, Alu.POWER, 0.5)
     scalar(b, root, root, Alu.ADD, 1.0)
     binary(b, root, square, root, Alu.DIVIDE)
@@ -185,7 +185,7 @@ def _acosh(b: Builder, dst: View, x: View) -> None:
     """acosh x = ln(1 + u + sqrt(u (u + 2))) with u = x - 1."""
     above, root = temporary(b, dst), temporary(b, dst)
     scalar(b, above, x, Alu.SUBTRACT, 1.0, Alu.MINIMUM, 2.0**62)
-    b.scalar_tensor_tensor(root, above, Alu.ADD, 2.0, Alu.MULTIPLY, above)
+    b.isa.scalar_tensor_tensor(root, above, Alu.ADD, 2.0, Alu.MULTIPLY, above)
     scalar(b, root, root, Alu.POWER, 0.5)
     binary(b, root, root, above, Alu.ADD)
     _log_of_one_plus(b, dst, root)
@@ -196,10 +196,10 @@ def _atanh(b: Builder, dst: View, x: View) -> None:
     size, rest, sign = (temporary(b, dst) for _ in range(3))
     scalar(b, size, x, Alu.ABS, 0.0)
     scalar(b, rest, size, Alu.SUBTRACT, 1.0, reverse=True)
-    b.scalar_tensor_tensor(rest, size, Alu.MULTIPLY, 2.0, Alu.DIVIDE, rest)
+    b.isa.scalar_tensor_tensor(rest, size, Alu.MULTIPLY, 2.0, Alu.DIVIDE, rest)
     _log_of_one_plus(b, size, rest)
     sign_of(b, sign, x)
-    b.scalar_tensor_tensor(dst, size, Alu.MULTIPLY, 0.5, Alu.MULTIPLY, sign)
+    b.isa.scalar_tensor_tensor(dst, size, Alu.MULTIPLY, 0.5, Alu.MULTIPLY, sign)
 
 
 TRANSCENDENTAL: dict[str, Callable[[Builder, View, View], None]] = {

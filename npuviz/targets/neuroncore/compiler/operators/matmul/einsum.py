@@ -24,9 +24,9 @@ _ELLIPSIS = "0123456789"
 def lower_einsum(b: Builder, node: Node) -> None:
     """Einsum."""
     equation = attribute_text(node.attributes, "equation", "").replace(" ", "")
-    views = [b.hbm(tensor) for tensor in node.inputs]
+    views = [b.hbm[tensor] for tensor in node.inputs]
     terms, result = _labels(equation, [len(view.shape) for view in views])
-    out = b.hbm(node.outputs[0])
+    out = b.hbm[node.outputs[0]]
     operands = [_diagonal(view, term) for view, term in zip(views, terms, strict=True)]
     try:
         if len(operands) == 1:
@@ -85,7 +85,7 @@ def _single(b: Builder, node: Node, operand: tuple[HbmView, str], out: HbmView, 
     if not summed:
         if out.num_elements > _MAX_SCATTERED:
             raise CannotLower("a large permutation; Transpose is the operator for it")
-        b.dma(out, arranged)
+        b.dma.copy(out, arranged)
         return
     require_floats(b, node.inputs)
     outer = arranged.shape[: len(result)]
@@ -97,11 +97,11 @@ def _single(b: Builder, node: Node, operand: tuple[HbmView, str], out: HbmView, 
         if not result:
             part, target = part.reshape(1, *part.shape), target.reshape(1)
         for first, end in blocks(part.shape[0], NUM_PARTITIONS):
-            with b.tiles():
-                values = b.fetch(part[first:end])
-                total = b.sbuf(end - first, (1,), out.dtype)
-                b.tensor_reduce(total, values, Alu.ADD, len(summed))
-                b.store(target[first:end].reshape(-1, 1), total)
+            with b.tiles.scope():
+                values = b.dma.fetch(part[first:end])
+                total = b.tiles.sbuf(end - first, (1,), out.dtype)
+                b.isa.tensor_reduce(total, values, Alu.ADD, len(summed))
+                b.dma.store(target[first:end].reshape(-1, 1), total)
 
 
 def _product(

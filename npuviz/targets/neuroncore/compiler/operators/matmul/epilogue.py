@@ -43,7 +43,7 @@ class Epilogue:
             node = rest.pop(0)
             value = self._target(target, rest)
             bias = 0.0 if column is None else column
-            self.b.activation(value, source, func[0], scale=self.scale, bias=bias, alpha=func[1])
+            self.b.isa.activation(value, source, func[0], scale=self.scale, bias=bias, alpha=func[1])
             first = node.outputs[0]
         else:
             first = self.head.outputs[0]
@@ -63,24 +63,24 @@ class Epilogue:
         return as_activation(self.b.graph, self.followers[0])
 
     def _target(self, target: View, rest: Sequence[Node]) -> View:
-        return self.b.sbuf(target.partitions, target.shape, "float32") if rest else target
+        return self.b.tiles.sbuf(target.partitions, target.shape, "float32") if rest else target
 
     def _affine(self, target: View, source: View, column: View | None, tile: View | None) -> None:
         b = self.b
         if tile is not None:
             if self.scale == 1.0:
-                b.tensor_tensor(target, source, tile, Alu.ADD)
+                b.isa.tensor_tensor(target, source, tile, Alu.ADD)
             else:
-                b.scalar_tensor_tensor(target, source, Alu.MULTIPLY, self.scale, Alu.ADD, tile)
+                b.isa.scalar_tensor_tensor(target, source, Alu.MULTIPLY, self.scale, Alu.ADD, tile)
         elif column is not None:
             if self.scale == 1.0:
-                b.tensor_scalar(target, source, Alu.ADD, column)
+                b.isa.tensor_scalar(target, source, Alu.ADD, column)
             else:
-                b.tensor_scalar(target, source, Alu.MULTIPLY, self.scale, Alu.ADD, column)
+                b.isa.tensor_scalar(target, source, Alu.MULTIPLY, self.scale, Alu.ADD, column)
         elif self.scale != 1.0:
-            b.tensor_scalar(target, source, Alu.MULTIPLY, self.scale)
+            b.isa.tensor_scalar(target, source, Alu.MULTIPLY, self.scale)
         else:
-            b.copy(target, source)
+            b.isa.copy(target, source)
 
     def _operand(self, tensor: int, part: Part) -> View | float:
         """Another operand of a follower: a number, or its elements for the tile."""
@@ -89,7 +89,7 @@ class Epilogue:
         if known is not None and known.size == 1:
             return float(known.reshape(-1)[0])
         shape = graph.tensors[self.result].shape
-        return fetch_repeated(self.b, part(self.b.hbm(tensor).broadcast_to(shape)))
+        return fetch_repeated(self.b, part(self.b.hbm[tensor].broadcast_to(shape)))
 
 
 def fetch_repeated(b: Builder, source: HbmView, dtype: str | None = None) -> View:
@@ -98,5 +98,5 @@ def fetch_repeated(b: Builder, source: HbmView, dtype: str | None = None) -> Vie
     key: list[slice] = [slice(None)]
     for size, step in zip(free, source.steps[1:], strict=True):
         key.append(slice(0, 1) if size > 1 and step == 0 else slice(None))
-    found = b.fetch(source[tuple(key)], dtype)
+    found = b.dma.fetch(source[tuple(key)], dtype)
     return found if found.shape == tuple(free) else found.broadcast(*free)

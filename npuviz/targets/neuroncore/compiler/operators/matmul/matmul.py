@@ -50,7 +50,7 @@ def matmul_group(b: Builder, node: Node, followers: Sequence[Node]) -> None:
         batch = (1,)
     left = left.broadcast_to((*batch, *left.shape[-2:]))
     right = right.broadcast_to((*batch, *right.shape[-2:]))
-    out = full(b.hbm(result))
+    out = full(b.hbm[result])
     stored = _weight_turned(b, node.inputs[0]) if len(left.shape) == 3 and left.shape[0] == 1 else None
     for index, where in enumerate(itertools.product(*(range(size) for size in batch))):
         a = Matrix(left[where], False) if stored is None else Matrix(stored, True)
@@ -68,7 +68,7 @@ def gemm_group(b: Builder, node: Node, followers: Sequence[Node]) -> None:
     left = _gemm_operand(b, node.inputs[0], bool(attributes.get("transA", 0)))
     right = _gemm_operand(b, node.inputs[1], not attributes.get("transB", 0))
     addend = node.inputs[2] if len(node.inputs) > 2 and node.inputs[2] >= 0 and beta != 0.0 else -1
-    out = b.hbm(result)
+    out = b.hbm[result]
     bias = _addend(b, addend, beta, out.shape) if addend >= 0 else None
     is_plain = bias is None and not followers and epilogue.scale == 1.0
     finish = None if is_plain else _gemm_finish(epilogue, bias, 1.0 if addend in b.graph.constants else beta)
@@ -87,7 +87,7 @@ def require_floats(b: Builder, tensors: Sequence[int]) -> None:
 
 def matmul_views(b: Builder, left: int, right: int) -> tuple[HbmView, HbmView]:
     """Operands of MatMul with at least two dimensions each, the first [..., M, K], the second [..., K, N]."""
-    first, second = b.hbm(left), b.hbm(right)
+    first, second = b.hbm[left], b.hbm[right]
     if len(first.shape) == 1:
         first = first.reshape(1, *first.shape)
     if len(second.shape) == 1:
@@ -106,23 +106,23 @@ def _weight_turned(b: Builder, tensor: int) -> HbmView | None:
 def turned_constant(b: Builder, array: np.ndarray, name: str) -> HbmView:
     """The transpose of a stored matrix, of the type that PE reads."""
     kind = operand_dtype(b, str(array.dtype))
-    return b.constant(recast(array, kind).T, f"{name}/transposed")
+    return b.hbm.constant(recast(array, kind).T, f"{name}/transposed")
 
 
 def _gemm_operand(b: Builder, tensor: int, is_k_major: bool) -> Matrix:
     array = b.graph.constants.get(tensor)
     if array is not None and not is_k_major:
         return Matrix(turned_constant(b, array, b.graph.tensors[tensor].name), True)
-    return Matrix(b.hbm(tensor), is_k_major)
+    return Matrix(b.hbm[tensor], is_k_major)
 
 
 def _addend(b: Builder, tensor: int, beta: float, shape: tuple[int, ...]) -> HbmView:
     """C of a Gemm; beta is multiplied in when C is stored."""
     array = b.graph.constants.get(tensor)
-    view = b.hbm(tensor)
+    view = b.hbm[tensor]
     if array is not None and beta != 1.0:
         scaled = (array.astype(np.float32) * np.float32(beta)).astype(np.float32)
-        view = b.constant(scaled, f"{b.graph.tensors[tensor].name}/scaled")
+        view = b.hbm.constant(scaled, f"{b.graph.tensors[tensor].name}/scaled")
     return view.reshape(*(1,) * (2 - len(view.shape)), *view.shape).broadcast_to(shape)
 
 
@@ -132,7 +132,7 @@ def _gemm_finish(epilogue: Epilogue, bias: HbmView | None, beta: float) -> Finis
     def finish(target: View, source: View, region: Region) -> None:
         column = tile = None
         if bias is not None and bias.steps[1] == 0 and bias.shape[1] > 1:
-            column = _scaled(b, b.fetch(region.column(bias[:, :1]), "float32"), beta)
+            column = _scaled(b, b.dma.fetch(region.column(bias[:, :1]), "float32"), beta)
         elif bias is not None:
             tile = _scaled(b, fetch_repeated(b, region.of(bias)), beta)
         epilogue.apply(target, source, region.of, column, tile)
@@ -143,8 +143,8 @@ def _gemm_finish(epilogue: Epilogue, bias: HbmView | None, beta: float) -> Finis
 def _scaled(b: Builder, view: View, factor: float) -> View:
     if factor == 1.0:
         return view
-    tile = b.sbuf(view.partitions, view.shape, "float32")
-    b.tensor_scalar(tile, view, Alu.MULTIPLY, factor)
+    tile = b.tiles.sbuf(view.partitions, view.shape, "float32")
+    b.isa.tensor_scalar(tile, view, Alu.MULTIPLY, factor)
     return tile
 
 

@@ -75,7 +75,7 @@ def consecutive(first: int, end: int) -> Depth:
 
 def operand_dtype(b: Builder, dtype: str) -> str:
     """What PE reads for a tensor of a float type: floats of 32 bits become the compute type."""
-    return b.compute_dtype if dtype == "float32" else dtype
+    return b.hbm.compute_dtype if dtype == "float32" else dtype
 
 
 def item_bytes(dtype: str) -> int:
@@ -96,9 +96,9 @@ def recast(array: np.ndarray, dtype: str) -> np.ndarray:
 def bring(b: Builder, source: HbmView, dtype: str, is_kept: bool) -> View:
     """The elements in SBUF: from the cache of fetched views, or in a tile of the caller's own."""
     if is_kept:
-        return b.fetch(source, dtype)
-    tile = b.sbuf(source.shape[0], source.shape[1:], dtype)
-    b.load(tile, source)
+        return b.dma.fetch(source, dtype)
+    tile = b.tiles.sbuf(source.shape[0], source.shape[1:], dtype)
+    b.dma.load(tile, source)
     return tile
 
 
@@ -135,20 +135,20 @@ def _as_stored(
 def _turned(
     b: Builder, view: HbmView, depth: Depth, columns: tuple[int, int], dtype: str, is_kept: bool
 ) -> list[View]:
-    tile = b.sbuf(depth.lanes, (depth.chunks, columns[1] - columns[0]), dtype)
+    tile = b.tiles.sbuf(depth.lanes, (depth.chunks, columns[1] - columns[0]), dtype)
     for x0, x1 in blocks(columns[1] - columns[0], NUM_PARTITIONS):
         for c0, c1 in _pieces(depth, item_bytes(dtype)):
-            with b.tiles():
+            with b.tiles.scope():
                 k0, k1 = depth.first + c0 * depth.lanes, min(depth.end, depth.first + c1 * depth.lanes)
                 part = Depth(k0, k1, depth.lanes, depth.is_spread)
                 rows = bring(b, view[columns[0] + x0 : columns[0] + x1, k0:k1], dtype, is_kept)
                 for first, end in _groups(part):
-                    with b.tiles():
+                    with b.tiles.scope():
                         high = part.height(first)
-                        bank = b.psum(high, (end - first, x1 - x0))
+                        bank = b.tiles.psum(high, (end - first, x1 - x0))
                         for chunk in range(first, end):
-                            b.transpose(bank[:, chunk - first], _rows_of(rows, part, chunk))
-                        b.copy(tile[:high, c0 + first : c0 + end, x0:x1], bank)
+                            b.isa.transpose(bank[:, chunk - first], _rows_of(rows, part, chunk))
+                        b.isa.copy(tile[:high, c0 + first : c0 + end, x0:x1], bank)
     return [tile[: depth.height(chunk), chunk] for chunk in range(depth.chunks)]
 
 

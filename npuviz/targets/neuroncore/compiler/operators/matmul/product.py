@@ -90,10 +90,10 @@ class _Product:
         """Emit everything."""
         plan = self.blocks
         for rows in plan.rows:
-            with self.b.tiles():
+            with self.b.tiles.scope():
                 kept = self._resident(rows) if plan.is_resident else {}
                 for columns in plan.columns:
-                    with self.b.tiles():
+                    with self.b.tiles.scope():
                         self._columns(kept, rows, columns)
 
     def _resident(self, rows: tuple[int, int]) -> dict[int, list[View]]:
@@ -114,10 +114,10 @@ class _Product:
         width = columns[1] - columns[0]
         sums: list[View] = []
         if len(depths) > 1:
-            total = b.sbuf(NUM_PARTITIONS, (len(parts), width), "float32")
+            total = b.tiles.sbuf(NUM_PARTITIONS, (len(parts), width), "float32")
             sums = [total[: p1 - p0, index] for index, (p0, p1) in enumerate(parts)]
         for order, depth in enumerate(depths):
-            with b.tiles():
+            with b.tiles.scope():
                 stationary = kept.get(depth.first) or self._stationary(depth, rows)
                 moving = panel(b, self.right, depth, columns, self.dtype, self.blocks.keep_right)
                 is_last = order == len(depths) - 1
@@ -139,18 +139,20 @@ class _Product:
         total, is_first, is_last = summing
         width = region.columns[1] - region.columns[0]
         height = part[1] - part[0]
-        with b.tiles():
-            tile = b.sbuf(height, (width,), self.out.dtype) if is_last else None
+        with b.tiles.scope():
+            tile = b.tiles.sbuf(height, (width,), self.out.dtype) if is_last else None
             for n0, n1 in blocks(width, BANK_ELEMENTS):
-                with b.tiles():
-                    bank = b.psum(height, (n1 - n0,))
+                with b.tiles.scope():
+                    bank = b.tiles.psum(height, (n1 - n0,))
                     for chunk, (fixed, stream) in enumerate(zip(stationary, moving, strict=True)):
-                        b.matmul(bank, fixed[:, part[0] : part[1]], stream[:, n0:n1], accumulate=chunk > 0)
+                        b.isa.matmul(
+                            bank, fixed[:, part[0] : part[1]], stream[:, n0:n1], accumulate=chunk > 0
+                        )
                     where = Region(region.rows, (region.columns[0] + n0, region.columns[0] + n1))
                     part_sum = None if total is None else total[:, n0:n1]
                     self._evacuate(bank, part_sum, None if tile is None else tile[:, n0:n1], is_first, where)
             if tile is not None:
-                b.store(region.of(self.out), tile)
+                b.dma.store(region.of(self.out), tile)
 
     def _evacuate(
         self, bank: View, total: View | None, target: View | None, is_first: bool, region: Region
@@ -160,21 +162,21 @@ class _Product:
         if target is None:
             assert total is not None
             if is_first:
-                b.copy(total, bank)
+                b.isa.copy(total, bank)
             else:
-                b.tensor_tensor(total, bank, total, Alu.ADD)
+                b.isa.tensor_tensor(total, bank, total, Alu.ADD)
         elif total is None:
             _finish(b, self.finish, target, bank, region)
         elif self.finish is None:
-            b.tensor_tensor(target, bank, total, Alu.ADD)
+            b.isa.tensor_tensor(target, bank, total, Alu.ADD)
         else:
-            b.tensor_tensor(total, bank, total, Alu.ADD)
+            b.isa.tensor_tensor(total, bank, total, Alu.ADD)
             self.finish(target, total, region)
 
 
 def _finish(b: Builder, finish: Finish | None, target: View, source: View, region: Region) -> None:
     if finish is None:
-        b.copy(target, source)
+        b.isa.copy(target, source)
     else:
         finish(target, source, region)
 
@@ -201,32 +203,32 @@ class _Row:
         row = self.left.view.reshape(k)
         region = Region((0, 1), (0, n), lanes)
         groups = n // lanes
-        with b.tiles():
+        with b.tiles.scope():
             source = self._row_chunks(row, depth)
-            bank = b.psum(lanes, (groups,))
+            bank = b.tiles.psum(lanes, (groups,))
             per_chunk = n * item
             step = max(1, b.spec.sbuf_usable_bytes // 6 // per_chunk)
             is_kept = per_chunk * depth.chunks <= b.spec.sbuf_usable_bytes // 4
             for first, end in blocks(depth.chunks, step):
-                with b.tiles():
+                with b.tiles.scope():
                     weights = self._weights(depth, (first, end), is_kept)
                     for chunk in range(first, end):
                         fixed = weights[chunk - first]
                         for group in range(groups):
-                            b.matmul(
+                            b.isa.matmul(
                                 bank[:, group : group + 1],
                                 fixed[:, group::groups],
                                 source[chunk],
                                 accumulate=chunk > 0,
                             )
-            tile = b.sbuf(lanes, (groups,), self.out.dtype)
+            tile = b.tiles.sbuf(lanes, (groups,), self.out.dtype)
             _finish(b, self.finish, tile, bank, region)
-            b.store(region.of(self.out), tile)
+            b.dma.store(region.of(self.out), tile)
 
     def _row_chunks(self, row: HbmView, depth: Depth) -> list[View]:
         """The row with K on partitions, one column per chunk."""
         if depth.is_spread:
-            tile = self.b.fetch(row.reshape(depth.lanes, depth.chunks), self.dtype)
+            tile = self.b.dma.fetch(row.reshape(depth.lanes, depth.chunks), self.dtype)
             return [tile[:, chunk : chunk + 1] for chunk in range(depth.chunks)]
         return panel(self.b, Matrix(row.reshape(-1, 1), True), depth, (0, 1), self.dtype, True)
 

@@ -35,14 +35,14 @@ def source(b: Builder, node: Node, index: int = 0) -> HbmView:
         raise CannotLower(f"input {index} is missing")
     if b.graph.tensors[tensor].dtype in ("string", "opaque"):
         raise CannotLower(f"{b.graph.tensors[tensor].dtype} values have no place in the chip's memory")
-    return b.hbm(tensor)
+    return b.hbm[tensor]
 
 
 def target(b: Builder, node: Node, index: int = 0) -> HbmView:
     """The home of an output."""
     if b.graph.tensors[node.outputs[index]].dtype in ("string", "opaque"):
         raise CannotLower(f"{b.graph.tensors[node.outputs[index]].dtype} values are no tensors of the chip")
-    return b.hbm(node.outputs[index])
+    return b.hbm[node.outputs[index]]
 
 
 def known(b: Builder, node: Node, index: int, what: str) -> np.ndarray | None:
@@ -116,16 +116,16 @@ def copy(b: Builder, to: HbmView, of: HbmView) -> None:
     elif turned is not None and turned.cycles == best < by_dma:
         transpose_by_pe(b, turned, to, of)
     else:
-        b.dma(to, of)
+        b.dma.copy(to, of)
 
 
 def _cast(b: Builder, of: HbmView, dtype: str) -> HbmView:
     """A copy of another type, made by the engines where DMA cannot convert."""
-    held = b.scratch(of.shape, of.dtype)
-    made = b.scratch(of.shape, dtype)
-    b.dma(held, of)
+    held = b.hbm.scratch(of.shape, of.dtype)
+    made = b.hbm.scratch(of.shape, dtype)
+    b.dma.copy(held, of)
     for begin, end in blocks(of.num_elements, COLUMNS):
-        with b.tiles():
-            part = b.fetch(held.flatten()[begin:end].reshape(1, -1))
-            b.store(made.flatten()[begin:end].reshape(1, -1), part)
+        with b.tiles.scope():
+            part = b.dma.fetch(held.flatten()[begin:end].reshape(1, -1))
+            b.dma.store(made.flatten()[begin:end].reshape(1, -1), part)
     return made

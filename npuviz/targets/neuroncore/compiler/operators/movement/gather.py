@@ -62,9 +62,9 @@ def lower_gather(b: Builder, node: Node) -> None:
     prefix, rest = product(of.shape[:axis]), product(of.shape[axis + 1 :])
     size, count = of.shape[axis], indices.num_elements
     if prefix > DIRECT_PREFIX:
-        rows = b.scratch((size, prefix, rest), of.dtype)
+        rows = b.hbm.scratch((size, prefix, rest), of.dtype)
         copy(b, rows, of.reshape(prefix, size, rest).permute(1, 0, 2))
-        made = b.scratch((count, prefix, rest), to.dtype)
+        made = b.hbm.scratch((count, prefix, rest), to.dtype)
         gather_rows(b, made.reshape(count, prefix * rest), rows.reshape(size, prefix * rest), indices, size)
         copy(b, to.reshape(prefix, count, rest), made.permute(1, 0, 2))
         return
@@ -104,18 +104,18 @@ def gather_rows(b: Builder, to: HbmView, rows: HbmView, indices: HbmView, size: 
     flat = indices.flatten()
     columns = max(1, ROW_BYTES // ITEM_BYTES[rows.dtype])
     for begin, end in blocks(to.shape[0], NUM_PARTITIONS):
-        with b.tiles():
-            index = wrapped(b, b.fetch(flat[begin:end].reshape(end - begin, 1)), size)
+        with b.tiles.scope():
+            index = wrapped(b, b.dma.fetch(flat[begin:end].reshape(end - begin, 1)), size)
             gather_block(b, to[begin:end], rows, index, columns)
 
 
 def gather_block(b: Builder, to: HbmView, rows: HbmView, index: View, columns: int = 4096) -> None:
     """to[p] = rows[index[p]] for up to 128 rows; the index is one int32 a partition."""
     for first, last in blocks(rows.shape[1], columns):
-        with b.tiles():
-            tile = b.sbuf(to.shape[0], (last - first,), rows.dtype)
-            b.gather(tile, rows[:, first:last], index)
-            b.store(to[:, first:last], tile)
+        with b.tiles.scope():
+            tile = b.tiles.sbuf(to.shape[0], (last - first,), rows.dtype)
+            b.dma.gather(tile, rows[:, first:last], index)
+            b.dma.store(to[:, first:last], tile)
 
 
 def lower_gather_elements(b: Builder, node: Node) -> None:
@@ -137,7 +137,7 @@ def lower_gather_elements(b: Builder, node: Node) -> None:
     data = dense(b, of[key].permute(*order), (rows, size))
     index = dense(b, indices.permute(*order), (rows, indices.shape[axis]))
     results = to.permute(*order)
-    made = b.scratch(results.shape, of.dtype)
+    made = b.hbm.scratch(results.shape, of.dtype)
     _gather_free(b, words(made.reshape(rows, indices.shape[axis])), words(data), index, size)
     copy(b, results, made)
 
@@ -154,15 +154,17 @@ def _gather_free(b: Builder, to: HbmView, data: HbmView, index: HbmView, size: i
     if data.shape[1] * item > 2 * ROW_BYTES:
         raise CannotLower(f"rows of {data.shape[1] * item} bytes to gather elements from")
     for begin, end in blocks(data.shape[0], NUM_PARTITIONS):
-        with b.tiles():
-            held = b.fetch(data[begin:end]).reshape(size, parts)
+        with b.tiles.scope():
+            held = b.dma.fetch(data[begin:end]).reshape(size, parts)
             for first, last in blocks(index.shape[1], ROW_BYTES // 8):
-                with b.tiles():
-                    at = wrapped(b, b.fetch(index[begin:end, first:last]), size)
-                    tile = b.sbuf(end - begin, (last - first, parts), data.dtype)
+                with b.tiles.scope():
+                    at = wrapped(b, b.dma.fetch(index[begin:end, first:last]), size)
+                    tile = b.tiles.sbuf(end - begin, (last - first, parts), data.dtype)
                     for part in range(parts):
-                        b.gather_free(tile[:, :, part], held[:, :, part], at)
-                    b.store(to[begin:end, first * parts : last * parts], tile.reshape((last - first) * parts))
+                        b.isa.gather_free(tile[:, :, part], held[:, :, part], at)
+                    b.dma.store(
+                        to[begin:end, first * parts : last * parts], tile.reshape((last - first) * parts)
+                    )
 
 
 def lower_gather_nd(b: Builder, node: Node) -> None:
@@ -206,11 +208,11 @@ def row_numbers(
     steps = dense_steps(shape)
     tuples = indices.reshape(count, depth)
     bound = int(offset.max(initial=0)) + product(shape)
-    fixed = b.constant(offset.astype(np.int32).reshape(count, 1)) if offset.any() else None
+    fixed = b.hbm.constant(offset.astype(np.int32).reshape(count, 1)) if offset.any() else None
     made: list[tuple[int, int, View]] = []
     for begin, end in blocks(count, NUM_PARTITIONS):
-        total: View | int = 0 if fixed is None else b.fetch(fixed[begin:end])
-        given = b.fetch(tuples[begin:end])
+        total: View | int = 0 if fixed is None else b.dma.fetch(fixed[begin:end])
+        given = b.dma.fetch(tuples[begin:end])
         for at in range(depth):
             one = wrapped(b, given[:, at : at + 1], shape[at])
             total = scaled(b, one, steps[at], total, bound)
@@ -245,29 +247,29 @@ def lower_reverse_sequence(b: Builder, node: Node) -> None:
     times = at_time[order].astype(np.int32)
     base = (at_batch[order] * step_of[1]).astype(np.int32)
     # The length that goes with each row, laid out row by row.
-    spread = b.scratch((steps, size) if time == 0 else (size, steps), lengths.dtype)
+    spread = b.hbm.scratch((steps, size) if time == 0 else (size, steps), lengths.dtype)
     shape = (1, size) if time == 0 else (size, 1)
-    b.dma(spread, lengths.reshape(*shape).broadcast_to(spread.shape))
+    b.dma.copy(spread, lengths.reshape(*shape).broadcast_to(spread.shape))
     data, result = words(of.reshape(-1, row)), words(to.reshape(-1, row))
-    time_of, base_of = b.constant(times.reshape(-1, 1)), b.constant(base.reshape(-1, 1))
+    time_of, base_of = b.hbm.constant(times.reshape(-1, 1)), b.hbm.constant(base.reshape(-1, 1))
     for begin, end in blocks(steps * size, NUM_PARTITIONS):
-        with b.tiles():
-            length = b.fetch(spread.flatten()[begin:end].reshape(end - begin, 1))
-            now = b.fetch(time_of[begin:end])
+        with b.tiles.scope():
+            length = b.dma.fetch(spread.flatten()[begin:end].reshape(end - begin, 1))
+            now = b.dma.fetch(time_of[begin:end])
             index = _reversed_time(b, now, length)
-            index = scaled(b, index, step_of[0], b.fetch(base_of[begin:end]), steps * size)
+            index = scaled(b, index, step_of[0], b.dma.fetch(base_of[begin:end]), steps * size)
             gather_block(b, result[begin:end], data, index)
 
 
 def _reversed_time(b: Builder, now: View, length: View) -> View:
     """now < length ? length - 1 - now : now."""
     count = now.partitions
-    inside, back, made = (b.sbuf(count, (1,), "int32") for _ in range(3))
-    b.tensor_tensor(inside, now, length, Alu.LESS)
-    b.tensor_tensor(back, length, now, Alu.SUBTRACT)
-    b.tensor_scalar(back, back, Alu.SUBTRACT, 1)
-    b.copy(made, now)
-    b.copy_predicated(made, back, inside)
+    inside, back, made = (b.tiles.sbuf(count, (1,), "int32") for _ in range(3))
+    b.isa.tensor_tensor(inside, now, length, Alu.LESS)
+    b.isa.tensor_tensor(back, length, now, Alu.SUBTRACT)
+    b.isa.tensor_scalar(back, back, Alu.SUBTRACT, 1)
+    b.isa.copy(made, now)
+    b.isa.copy_predicated(made, back, inside)
     return made
 
 

@@ -34,7 +34,7 @@ def lower_constant(b: Builder, node: Node) -> None:
         value: Any = node.attributes.get(name)
         if value is not None:
             data = np.asarray(value).astype(numpy_dtype(to.dtype)).reshape(to.shape)
-            return copy(b, to, b.constant(data))
+            return copy(b, to, b.hbm.constant(data))
     raise CannotLower("a constant of a kind that no tensor of the chip holds")
 
 
@@ -55,7 +55,7 @@ def lower_shape(b: Builder, node: Node) -> None:
         end: Any = node.attributes.get("end")
         value = np.array(shape[integer(node, "start") : None if end is None else int(end)], np.int64)
     if value.size:
-        copy(b, to, b.constant(value.astype(np.int64).reshape(to.shape)))
+        copy(b, to, b.hbm.constant(value.astype(np.int64).reshape(to.shape)))
 
 
 def lower_eye_like(b: Builder, node: Node) -> None:
@@ -97,17 +97,17 @@ def lower_range(b: Builder, node: Node) -> None:
 def _count(b: Builder, rows: HbmView, first: Any, delta: Any, begin: int, *, is_integer: bool) -> None:
     """rows = first + delta * (begin, begin + 1, ...)."""
     partitions, size = rows.shape
-    with b.tiles():
-        tile = b.sbuf(partitions, (size,), "int32")
+    with b.tiles.scope():
+        tile = b.tiles.sbuf(partitions, (size,), "int32")
         if is_integer:
             step = int(delta)
-            b.iota(tile, int(first) + step * begin, [step], step * size)
-            b.store(rows, tile)
+            b.isa.iota(tile, int(first) + step * begin, [step], step * size)
+            b.dma.store(rows, tile)
             return
-        b.iota(tile, begin, [1], size)
-        scaled = b.sbuf(partitions, (size,), rows.dtype)
-        b.tensor_scalar(scaled, tile, Alu.MULTIPLY, float(delta), Alu.ADD, float(first))
-        b.store(rows, scaled)
+        b.isa.iota(tile, begin, [1], size)
+        scaled = b.tiles.sbuf(partitions, (size,), rows.dtype)
+        b.isa.tensor_scalar(scaled, tile, Alu.MULTIPLY, float(delta), Alu.ADD, float(first))
+        b.dma.store(rows, scaled)
 
 
 def lower_one_hot(b: Builder, node: Node) -> None:
@@ -136,21 +136,21 @@ def lower_one_hot(b: Builder, node: Node) -> None:
 
 def _one_hot_rows(b: Builder, rows: HbmView, indices: HbmView, values: HbmView, depth: int) -> None:
     count = rows.shape[0]
-    with b.tiles():
-        index = b.sbuf(count, (1,), "float32")
-        b.copy(index, wrapped(b, b.fetch(indices.reshape(count, 1)), depth))
-        pair = b.fetch(values.reshape(1, 2).broadcast_to((count, 2)))
+    with b.tiles.scope():
+        index = b.tiles.sbuf(count, (1,), "float32")
+        b.isa.copy(index, wrapped(b, b.dma.fetch(indices.reshape(count, 1)), depth))
+        pair = b.dma.fetch(values.reshape(1, 2).broadcast_to((count, 2)))
         for begin, end in blocks(depth, COLUMNS):
             size = end - begin
-            with b.tiles():
-                numbers = b.sbuf(count, (size,), "int32")
-                b.iota(numbers, begin, [1], 0)
-                hit = b.sbuf(count, (size,), "uint8")
-                b.tensor_scalar(hit, numbers, Alu.EQUAL, index)
-                made = b.sbuf(count, (size,), pair.dtype)
-                b.copy(made, pair[:, 0:1].broadcast(size))
-                b.copy_predicated(made, pair[:, 1:2].broadcast(size), hit)
-                b.store(rows[:, begin:end], made)
+            with b.tiles.scope():
+                numbers = b.tiles.sbuf(count, (size,), "int32")
+                b.isa.iota(numbers, begin, [1], 0)
+                hit = b.tiles.sbuf(count, (size,), "uint8")
+                b.isa.tensor_scalar(hit, numbers, Alu.EQUAL, index)
+                made = b.tiles.sbuf(count, (size,), pair.dtype)
+                b.isa.copy(made, pair[:, 0:1].broadcast(size))
+                b.isa.copy_predicated(made, pair[:, 1:2].broadcast(size), hit)
+                b.dma.store(rows[:, begin:end], made)
 
 
 LOWERINGS: Mapping[str, Callable[[Builder, Node], None]] = {

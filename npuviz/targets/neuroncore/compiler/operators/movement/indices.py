@@ -24,29 +24,29 @@ def is_whole(size: int) -> bool:
 
 def wrapped(b: Builder, index: View, size: int) -> View:
     """Indices as int32, negative ones counted from the end of an axis of `size`."""
-    made, below = (b.sbuf(index.partitions, index.shape, "int32") for _ in range(2))
+    made, below = (b.tiles.sbuf(index.partitions, index.shape, "int32") for _ in range(2))
     if index.dtype != "int32":
-        as_words = b.sbuf(index.partitions, index.shape, "int32")
-        b.copy(as_words, index)
+        as_words = b.tiles.sbuf(index.partitions, index.shape, "int32")
+        b.isa.copy(as_words, index)
         index = as_words
-    b.tensor_scalar(below, index, Alu.LESS, 0, Alu.MULTIPLY, size, integer=is_whole(size))
-    b.tensor_tensor(made, index, below, Alu.ADD)
+    b.isa.tensor_scalar(below, index, Alu.LESS, 0, Alu.MULTIPLY, size, integer=is_whole(size))
+    b.isa.tensor_tensor(made, index, below, Alu.ADD)
     return made
 
 
 def scaled(b: Builder, index: View, factor: int, offset: View | int, bound: int) -> View:
     """index * factor + offset for int32 tiles; all results lie below `bound`."""
-    made = b.sbuf(index.partitions, index.shape, "int32")
+    made = b.tiles.sbuf(index.partitions, index.shape, "int32")
     whole = is_whole(bound)
     if isinstance(offset, int):
-        b.tensor_scalar(made, index, Alu.MULTIPLY, factor, Alu.ADD, offset, integer=whole)
+        b.isa.tensor_scalar(made, index, Alu.MULTIPLY, factor, Alu.ADD, offset, integer=whole)
         return made
     if factor == 1:
-        b.tensor_tensor(made, index, offset, Alu.ADD)
+        b.isa.tensor_tensor(made, index, offset, Alu.ADD)
         return made
-    part = b.sbuf(index.partitions, index.shape, "int32")
-    b.tensor_scalar(part, index, Alu.MULTIPLY, factor, integer=whole)
-    b.tensor_tensor(made, part, offset, Alu.ADD)
+    part = b.tiles.sbuf(index.partitions, index.shape, "int32")
+    b.isa.tensor_scalar(part, index, Alu.MULTIPLY, factor, integer=whole)
+    b.isa.tensor_tensor(made, part, offset, Alu.ADD)
     return made
 
 
@@ -76,7 +76,7 @@ def dense(b: Builder, view: HbmView, shape: tuple[int, ...]) -> HbmView:
             # Rows that are read element by element are brought together first.
             if found.steps[-1] == view.itemsize or found.shape[-1] == 1:
                 return found
-    made = b.scratch(view.shape, view.dtype)
+    made = b.hbm.scratch(view.shape, view.dtype)
     copy(b, made, view)
     return made.reshape(*shape)
 

@@ -131,7 +131,7 @@ def fill(b: Builder, target: HbmView, value: np.ndarray) -> None:
     dims = merged(zip(target.shape, target.steps, strict=True))
     run = dims[-1][0] if dims and dims[-1][1] == target.itemsize else 1
     length = min(run, FILL_RUN)
-    source = b.constant(np.broadcast_to(value.reshape(-1)[0], (length,))).bitcast(target.dtype)
+    source = b.hbm.constant(np.broadcast_to(value.reshape(-1)[0], (length,))).bitcast(target.dtype)
     sizes, steps = tuple(size for size, _ in dims), tuple(step for _, step in dims)
     whole = run // length * length
     if run > 1:
@@ -142,7 +142,7 @@ def fill(b: Builder, target: HbmView, value: np.ndarray) -> None:
         parts.append(pattern_at(target, whole * target.itemsize, rest, (*steps[:-2], steps[-1])))
     for part in parts:
         taken = source[: part.shape[-1]] if run > 1 else source
-        b.dma(part, taken.broadcast_to(part.shape))
+        b.dma.copy(part, taken.broadcast_to(part.shape))
 
 
 def pattern_at(view: HbmView, shift: int, shape: tuple[int, ...], steps: tuple[int, ...]) -> HbmView:

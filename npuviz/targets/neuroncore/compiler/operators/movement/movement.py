@@ -173,7 +173,7 @@ def _pad_with(b: Builder, node: Node, before: list[int]) -> None:
         taken.append(slice(first - low, max(first, last) - low))
     if to[tuple(inside)].shape != to.shape:
         if len(node.inputs) > 2 and node.inputs[2] >= 0:
-            copy(b, to, b.hbm(node.inputs[2]).reshape(1).broadcast_to(to.shape))
+            copy(b, to, b.hbm[node.inputs[2]].reshape(1).broadcast_to(to.shape))
         else:
             fill(b, to, np.array([node.attributes.get("value", 0)]).astype(numpy_dtype(to.dtype)))
     copy(b, to[tuple(inside)], of[tuple(taken)])
@@ -247,12 +247,12 @@ def _select_half(b: Builder, to: HbmView, of: HbmView, diagonal: int, is_upper: 
     for at in range(planes.shape[0]):
         for first, last in blocks(rows, NUM_PARTITIONS):
             for begin, end in blocks(columns, COLUMNS):
-                with b.tiles():
-                    held = b.fetch(planes[at, first:last, begin:end])
-                    made = b.sbuf(last - first, (end - begin,), held.dtype)
+                with b.tiles.scope():
+                    held = b.dma.fetch(planes[at, first:last, begin:end])
+                    made = b.tiles.sbuf(last - first, (end - begin,), held.dtype)
                     base = sign * (begin - first - diagonal)
-                    b.affine_select(made, held, base, [sign], -sign, Alu.GREATER_EQUAL, 0.0)
-                    b.store(results[at, first:last, begin:end], made)
+                    b.isa.affine_select(made, held, base, [sign], -sign, Alu.GREATER_EQUAL, 0.0)
+                    b.dma.store(results[at, first:last, begin:end], made)
 
 
 LOWERINGS: Mapping[str, Callable[[Builder, Node], None]] = {

@@ -93,10 +93,10 @@ def _move(
     size = int(np.prod(sizes, dtype=np.int64))
     source = HbmView(of[0].variable, of[1] + low * item, word, (rows[0], high - low + 1), (rows[2], item))
     target = HbmView(to[0].variable, to[1], word, (rows[0], size), (rows[1], item))
-    with b.tiles():
-        held = b.sbuf(rows[0], (high - low + 1,), word)
-        b.load(held, source)
-        made = b.sbuf(rows[0], (size,), word)
+    with b.tiles.scope():
+        held = b.tiles.sbuf(rows[0], (high - low + 1,), word)
+        b.dma.load(held, source)
+        made = b.tiles.sbuf(rows[0], (size,), word)
         chosen = View(held.tile, 0, rows[0], held.address - low * item, word, tuple(sizes), tuple(steps))
-        b.copy(made.reshape(*sizes), chosen)
-        b.store(target, made)
+        b.isa.copy(made.reshape(*sizes), chosen)
+        b.dma.store(target, made)

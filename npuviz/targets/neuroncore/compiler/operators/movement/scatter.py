@@ -50,12 +50,12 @@ def lower_scatter_elements(b: Builder, node: Node) -> None:
     if count > MAX_SINGLE:
         raise CannotLower(f"a scatter of {count} single elements, at most {MAX_SINGLE}")
     steps = dense_steps(of.shape)
-    places = b.constant(bases(indices.shape, steps, axis).reshape(count, 1))
+    places = b.hbm.constant(bases(indices.shape, steps, axis).reshape(count, 1))
     flat, values = indices.reshape(count, 1), updates.reshape(count, 1)
     for begin, end in blocks(count, NUM_PARTITIONS):
-        with b.tiles():
-            index = wrapped(b, b.fetch(flat[begin:end]), of.shape[axis])
-            index = scaled(b, index, steps[axis], b.fetch(places[begin:end]), of.num_elements)
+        with b.tiles.scope():
+            index = wrapped(b, b.dma.fetch(flat[begin:end]), of.shape[axis])
+            index = scaled(b, index, steps[axis], b.dma.fetch(places[begin:end]), of.num_elements)
             _put(b, to.reshape(-1, 1), index, values[begin:end], text(node, "reduction", "none"))
 
 
@@ -88,10 +88,10 @@ def _put(b: Builder, rows: HbmView, index: View, values: HbmView, reduction: str
         if rows.dtype == values.dtype:
             rows, values = words(rows), words(values)
         for first, last in blocks(rows.shape[1], ROW_ELEMENTS):
-            with b.tiles():
-                tile = b.sbuf(values.shape[0], (last - first,), rows.dtype)
-                b.load(tile, values[:, first:last])
-                b.scatter(rows[:, first:last], index, tile)
+            with b.tiles.scope():
+                tile = b.tiles.sbuf(values.shape[0], (last - first,), rows.dtype)
+                b.dma.load(tile, values[:, first:last])
+                b.dma.scatter(rows[:, first:last], index, tile)
         return
     if reduction not in REDUCTIONS:
         raise CannotLower(f"the reduction {reduction}")
@@ -101,27 +101,27 @@ def _put(b: Builder, rows: HbmView, index: View, values: HbmView, reduction: str
         raise CannotLower(f"a reduction of {values.shape[0]} rows one after the other")
     for at in range(values.shape[0]):
         for first, last in blocks(rows.shape[1], ROW_ELEMENTS):
-            with b.tiles():
+            with b.tiles.scope():
                 _combine(b, rows[:, first:last], index, values[:, first:last], at, REDUCTIONS[reduction])
 
 
 def _combine(b: Builder, rows: HbmView, index: View, values: HbmView, at: int, op: Alu) -> None:
     size = rows.shape[1]
     # Any partition may hold the index; the row that it names is fetched to partition 0.
-    place = b.sbuf(1, (1,), "int32")
+    place = b.tiles.sbuf(1, (1,), "int32")
     move(b, place, index, at)
-    held, made, update = (b.sbuf(1, (size,), rows.dtype) for _ in range(3))
-    b.gather(held, rows, place)
-    b.load(update, values[at : at + 1])
-    b.tensor_tensor(made, held, update, op)
-    b.scatter(rows, place, made)
+    held, made, update = (b.tiles.sbuf(1, (size,), rows.dtype) for _ in range(3))
+    b.dma.gather(held, rows, place)
+    b.dma.load(update, values[at : at + 1])
+    b.isa.tensor_tensor(made, held, update, op)
+    b.dma.scatter(rows, place, made)
 
 
 def move(b: Builder, to: View, index: View, at: int) -> None:
     """The index of partition `at` to partition 0, by way of HBM: engines stay in their partition."""
-    spot = b.scratch((1, 1), "int32")
-    b.store(spot, index[at : at + 1])
-    b.load(to, spot)
+    spot = b.hbm.scratch((1, 1), "int32")
+    b.dma.store(spot, index[at : at + 1])
+    b.dma.load(to, spot)
 
 
 def lower_tensor_scatter(b: Builder, node: Node) -> None:
@@ -135,25 +135,25 @@ def lower_tensor_scatter(b: Builder, node: Node) -> None:
     length, count, row = of.shape[axis], updates.shape[axis], product(of.shape[axis + 1 :])
     shape = (batch, middle, count)
     at_batch, at_middle, at_step = (part.reshape(-1, 1) for part in np.indices(shape))
-    start = b.constant(((at_batch * middle + at_middle) * length).astype(np.int32))
-    step = b.constant(at_step.astype(np.int32))
+    start = b.hbm.constant(((at_batch * middle + at_middle) * length).astype(np.int32))
+    step = b.hbm.constant(at_step.astype(np.int32))
     first = None
     if input_id(node, 2) >= 0:
         given = source(b, node, 2)
-        first = b.scratch(shape, given.dtype)
-        b.dma(first, given.reshape(batch, 1, 1).broadcast_to(shape))
+        first = b.hbm.scratch(shape, given.dtype)
+        b.dma.copy(first, given.reshape(batch, 1, 1).broadcast_to(shape))
         first = first.reshape(-1, 1)
     values, rows = updates.reshape(-1, row), to.reshape(-1, row)
     for begin, end in blocks(batch * middle * count, NUM_PARTITIONS):
-        with b.tiles():
-            place = b.fetch(step[begin:end])
+        with b.tiles.scope():
+            place = b.dma.fetch(step[begin:end])
             if first is not None:
-                place = scaled(b, b.fetch(first[begin:end]), 1, place, 2 * length)
+                place = scaled(b, b.dma.fetch(first[begin:end]), 1, place, 2 * length)
             if text(node, "mode", "linear") == "circular":
-                inside = b.sbuf(end - begin, (1,), "int32")
-                b.tensor_scalar(inside, place, Alu.MOD, length)
+                inside = b.tiles.sbuf(end - begin, (1,), "int32")
+                b.isa.tensor_scalar(inside, place, Alu.MOD, length)
                 place = inside
-            index = scaled(b, place, 1, b.fetch(start[begin:end]), batch * middle * length)
+            index = scaled(b, place, 1, b.dma.fetch(start[begin:end]), batch * middle * length)
             _put(b, rows, index, values[begin:end], "none")
 
 
@@ -166,13 +166,13 @@ def lower_max_unpool(b: Builder, node: Node) -> None:
     inferred = _unpooled_shape(node, of.shape)
     whole = to
     if inferred != to.shape:
-        whole = b.scratch(inferred, to.dtype)
+        whole = b.hbm.scratch(inferred, to.dtype)
     zero = np.zeros(1, numpy_dtype(to.dtype))
     fill(b, whole, zero)
     flat, values = indices.reshape(count, 1), of.reshape(count, 1)
     for begin, end in blocks(count, NUM_PARTITIONS):
-        with b.tiles():
-            index = wrapped(b, b.fetch(flat[begin:end]), whole.num_elements)
+        with b.tiles.scope():
+            index = wrapped(b, b.dma.fetch(flat[begin:end]), whole.num_elements)
             _put(b, whole.reshape(-1, 1), index, values[begin:end], "none")
     if whole is not to:
         fill(b, to, zero)

@@ -96,17 +96,17 @@ def lower_col2im(b: Builder, node: Node) -> None:
     columns = of.reshape(batch * channels, int(np.prod(block)), *counts)
     planes = to.reshape(batch * channels, *image)
     for begin, end in blocks(batch * channels, NUM_PARTITIONS):
-        with b.tiles():
-            total = b.sbuf(end - begin, tuple(image), to.dtype)
-            b.memset(total, 0.0)
+        with b.tiles.scope():
+            total = b.tiles.sbuf(end - begin, tuple(image), to.dtype)
+            b.isa.memset(total, 0.0)
             for tap, place in enumerate(np.ndindex(*block)):
                 key, taken = _overlap(image, counts, place, (dilations, strides, pads[:rank]))
                 if key is None:
                     continue
-                part = b.fetch(columns[begin:end, tap])[(slice(None), *taken)]
+                part = b.dma.fetch(columns[begin:end, tap])[(slice(None), *taken)]
                 where = total[(slice(None), *key)]
-                b.tensor_tensor(where, where, part, Alu.ADD)
-            b.store(planes[begin:end], total)
+                b.isa.tensor_tensor(where, where, part, Alu.ADD)
+            b.dma.store(planes[begin:end], total)
 
 
 def _overlap(

@@ -96,16 +96,16 @@ def _move_block(
         (count, number, size),
         (plan.outer[1], plan.group[2], item),
     )
-    with b.tiles():
-        loaded = b.sbuf(count, (number, size), source.dtype)
-        b.load(loaded, source)
+    with b.tiles.scope():
+        loaded = b.tiles.sbuf(count, (number, size), source.dtype)
+        b.dma.load(loaded, source)
         for begin, end in blocks(size, NUM_PARTITIONS):
-            with b.tiles():
-                made = b.sbuf(end - begin, (number, count), source.dtype)
+            with b.tiles.scope():
+                made = b.tiles.sbuf(end - begin, (number, count), source.dtype)
                 _transpose_all(b, made, loaded[:, :, begin:end])
                 offset = to[1] + begin * plan.inner[1] + group[0] * plan.group[1] + outer[0] * item
                 shape, steps = (end - begin, number, count), (plan.inner[1], plan.group[1], item)
-                b.store(_pattern(to[0], offset, shape, steps), made)
+                b.dma.store(_pattern(to[0], offset, shape, steps), made)
 
 
 def _transpose_all(b: Builder, made: View, loaded: View) -> None:
@@ -113,11 +113,11 @@ def _transpose_all(b: Builder, made: View, loaded: View) -> None:
     count = made.shape[1]
     bank = max(1, b.spec.psum_bank_bytes // (count * made.itemsize))
     for first, last in blocks(made.shape[0], bank):
-        with b.tiles():
-            held = b.psum(made.partitions, (last - first, count), made.dtype)
+        with b.tiles.scope():
+            held = b.tiles.psum(made.partitions, (last - first, count), made.dtype)
             for at in range(first, last):
-                b.transpose(held[:, at - first], loaded[:, at])
-            b.copy(made[:, first:last], held)
+                b.isa.transpose(held[:, at - first], loaded[:, at])
+            b.isa.copy(made[:, first:last], held)
 
 
 def _pattern(view: HbmView, offset: int, shape: Sequence[int], steps: Sequence[int]) -> HbmView:

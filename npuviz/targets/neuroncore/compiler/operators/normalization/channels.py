@@ -48,9 +48,11 @@ def lower_batch_normalization(b: Builder, node: Node) -> None:
         return
     if any(tensor >= 0 for tensor in node.outputs[1:]):
         raise CannotLower("statistics are only made in training mode")
-    slope, offset = b.scratch((channels,), "float32"), b.scratch((channels,), "float32")
-    with b.tiles():
-        gain, shift, mean, variance = (b.fetch(needed(views, i).reshape(1, channels)) for i in range(1, 5))
+    slope, offset = b.hbm.scratch((channels,), "float32"), b.hbm.scratch((channels,), "float32")
+    with b.tiles.scope():
+        gain, shift, mean, variance = (
+            b.dma.fetch(needed(views, i).reshape(1, channels)) for i in range(1, 5)
+        )
         _make_affine(b, gain, shift, mean, inverse_deviation(b, variance, epsilon), slope, offset)
     _apply_by_channel(b, source, slope, offset, target)
 
@@ -63,8 +65,8 @@ def _make_affine(
     binary(b, factor, inverse, gain, Alu.MULTIPLY)
     binary(b, rest, mean, factor, Alu.MULTIPLY)
     binary(b, rest, shift, rest, Alu.SUBTRACT)
-    b.store(slope.reshape(factor.partitions, *factor.shape), factor)
-    b.store(offset.reshape(rest.partitions, *rest.shape), rest)
+    b.dma.store(slope.reshape(factor.partitions, *factor.shape), factor)
+    b.dma.store(offset.reshape(rest.partitions, *rest.shape), rest)
 
 
 def _apply_by_channel(b: Builder, source: HbmView, slope: HbmView, offset: HbmView, target: HbmView) -> None:
@@ -78,16 +80,16 @@ def _apply_by_channel(b: Builder, source: HbmView, slope: HbmView, offset: HbmVi
         target.reshape(*shape),
     )
     for block in blocks(shape, sides):
-        with b.tiles():
-            x, a, c = (b.fetch(side) for side in block.sides[:3])
-            made = b.sbuf(block.partitions, block.free, target.dtype)
+        with b.tiles.scope():
+            x, a, c = (b.dma.fetch(side) for side in block.sides[:3])
+            made = b.tiles.sbuf(block.partitions, block.free, target.dtype)
             if a.free_size == 1 and made.free_size > 1:
-                b.tensor_scalar(made, x.broadcast(*made.shape), Alu.MULTIPLY, a, Alu.ADD, c)
+                b.isa.tensor_scalar(made, x.broadcast(*made.shape), Alu.MULTIPLY, a, Alu.ADD, c)
             else:
                 scaled = temporary(b, made)
                 binary(b, scaled, x, a, Alu.MULTIPLY)
                 binary(b, made, scaled, c, Alu.ADD)
-            b.store(block.sides[3], made)
+            b.dma.store(block.sides[3], made)
 
 
 def _train(b: Builder, node: Node, views: Sequence[HbmView | None], epsilon: float) -> None:
@@ -97,14 +99,14 @@ def _train(b: Builder, node: Node, views: Sequence[HbmView | None], epsilon: flo
     if batch * plane > MAX_ROW:
         raise CannotLower(f"channels of {batch * plane} elements (at most {MAX_ROW})")
     momentum = float(node.attributes.get("momentum", 0.9))
-    slope, offset = b.scratch((channels,), "float32"), b.scratch((channels,), "float32")
+    slope, offset = b.hbm.scratch((channels,), "float32"), b.hbm.scratch((channels,), "float32")
     cube = source.reshape(batch, channels, plane).permute(1, 0, 2)
     for start in range(0, channels, NUM_PARTITIONS):
         part = slice(start, min(start + NUM_PARTITIONS, channels))
         size = part.stop - start
-        with b.tiles():
-            stats = statistics(b, b.fetch(cube[part]))
-            columns = [b.fetch(needed(views, i)[part].reshape(size, 1)) for i in range(1, 5)]
+        with b.tiles.scope():
+            stats = statistics(b, b.dma.fetch(cube[part]))
+            columns = [b.dma.fetch(needed(views, i)[part].reshape(size, 1)) for i in range(1, 5)]
             inverse = inverse_deviation(b, stats[:, 1:2], epsilon)
             _make_affine(b, columns[0], columns[1], stats[:, 0:1], inverse, slope[part], offset[part])
             for position, tensor in enumerate(node.outputs[1:3]):
@@ -122,16 +124,16 @@ def row_statistics(b: Builder, rows: HbmView) -> View:
     """As `statistics` of rows (P, count) in HBM, of any length."""
     count = rows.shape[1]
     groups = -(-count // STATISTICS_CHUNK)
-    stats = b.sbuf(rows.shape[0], (groups, 6), "float32")
+    stats = b.tiles.sbuf(rows.shape[0], (groups, 6), "float32")
     for start in range(0, count, PIECE):
         stop = min(start + PIECE, count)
-        with b.tiles():
-            x = b.fetch(rows[:, start:stop])
+        with b.tiles.scope():
+            x = b.dma.fetch(rows[:, start:stop])
             for at in range(start, stop, STATISTICS_CHUNK):
                 piece = x[:, at - start : min(at + STATISTICS_CHUNK, stop) - start]
-                b.bn_stats(stats[:, at // STATISTICS_CHUNK], piece)
-    made = b.sbuf(rows.shape[0], (2,), "float32")
-    b.bn_aggr(made, stats.reshape(groups * 6))
+                b.isa.bn_stats(stats[:, at // STATISTICS_CHUNK], piece)
+    made = b.tiles.sbuf(rows.shape[0], (2,), "float32")
+    b.isa.bn_aggr(made, stats.reshape(groups * 6))
     return made
 
 
@@ -148,11 +150,11 @@ def _apply_to_rows(b: Builder, source: HbmView, slope: View, offset: View, targe
     """target = source * slope + offset for rows (P, count)."""
     for start in range(0, source.shape[1], PIECE):
         part = slice(start, min(start + PIECE, source.shape[1]))
-        with b.tiles():
-            x = b.fetch(source[:, part])
-            made = b.sbuf(x.partitions, x.shape, target.dtype)
-            b.tensor_scalar(made, x, Alu.MULTIPLY, slope, Alu.ADD, offset)
-            b.store(target[:, part], made)
+        with b.tiles.scope():
+            x = b.dma.fetch(source[:, part])
+            made = b.tiles.sbuf(x.partitions, x.shape, target.dtype)
+            b.isa.tensor_scalar(made, x, Alu.MULTIPLY, slope, Alu.ADD, offset)
+            b.dma.store(target[:, part], made)
 
 
 def lower_instance_normalization(b: Builder, node: Node) -> None:
@@ -165,10 +167,11 @@ def lower_instance_normalization(b: Builder, node: Node) -> None:
     for image in range(batch):
         for start in range(0, channels, NUM_PARTITIONS):
             part = slice(start, min(start + NUM_PARTITIONS, channels))
-            with b.tiles():
+            with b.tiles.scope():
                 stats = row_statistics(b, cube[image, part])
                 gain, shift = (
-                    b.fetch(needed(views, i)[part].reshape(part.stop - start, 1), "float32") for i in (1, 2)
+                    b.dma.fetch(needed(views, i)[part].reshape(part.stop - start, 1), "float32")
+                    for i in (1, 2)
                 )
                 slope, offset = _slope_and_offset(b, stats, gain, shift, epsilon)
                 _apply_to_rows(b, cube[image, part], slope, offset, made[image, part])
@@ -187,34 +190,34 @@ def lower_group_normalization(b: Builder, node: Node) -> None:
     # Scale and bias by group before opset 21, by channel since.
     gain, shift = (needed(views, i).reshape(groups, -1) for i in (1, 2))
     cube, made = (view.reshape(batch, channels, plane) for view in (source, target))
-    counted = b.scratch((channels, 3), "float32")
-    slope, offset = b.scratch((groups, each), "float32"), b.scratch((groups, each), "float32")
+    counted = b.hbm.scratch((channels, 3), "float32")
+    slope, offset = b.hbm.scratch((groups, each), "float32"), b.hbm.scratch((groups, each), "float32")
     parts = [slice(at, min(at + NUM_PARTITIONS, channels)) for at in range(0, channels, NUM_PARTITIONS)]
     for image in range(batch):
         for part in parts:
-            with b.tiles():
+            with b.tiles.scope():
                 _store_counted(b, row_statistics(b, cube[image, part]), plane, counted[part])
         for start in range(0, groups, NUM_PARTITIONS):
             some = slice(start, min(start + NUM_PARTITIONS, groups))
-            with b.tiles():
-                stats = b.sbuf(some.stop - start, (2,), "float32")
-                b.bn_aggr(stats, b.fetch(counted.reshape(groups, each * 3)[some]))
-                pair = b.fetch(gain[some], "float32"), b.fetch(shift[some], "float32")
+            with b.tiles.scope():
+                stats = b.tiles.sbuf(some.stop - start, (2,), "float32")
+                b.isa.bn_aggr(stats, b.dma.fetch(counted.reshape(groups, each * 3)[some]))
+                pair = b.dma.fetch(gain[some], "float32"), b.dma.fetch(shift[some], "float32")
                 _store_affine(b, stats, pair, epsilon, slope[some], offset[some])
         for part in parts:
-            with b.tiles():
+            with b.tiles.scope():
                 rows = part.stop - part.start
-                columns = [b.fetch(view.flatten()[part].reshape(rows, 1)) for view in (slope, offset)]
+                columns = [b.dma.fetch(view.flatten()[part].reshape(rows, 1)) for view in (slope, offset)]
                 _apply_to_rows(b, cube[image, part], columns[0], columns[1], made[image, part])
 
 
 def _store_counted(b: Builder, stats: View, count: int, target: HbmView) -> None:
     """target (P, 3) = count, mean, variance * count of each partition, as bn_aggr takes them."""
-    made = b.sbuf(stats.partitions, (3,), "float32")
-    b.memset(made[:, 0:1], float(count))
-    b.copy(made[:, 1:2], stats[:, 0:1])
+    made = b.tiles.sbuf(stats.partitions, (3,), "float32")
+    b.isa.memset(made[:, 0:1], float(count))
+    b.isa.copy(made[:, 1:2], stats[:, 0:1])
     scalar(b, made[:, 2:3], stats[:, 1:2], Alu.MULTIPLY, float(count))
-    b.store(target, made)
+    b.dma.store(target, made)
 
 
 def _store_affine(
@@ -228,12 +231,12 @@ def _store_affine(
     """Slope and offset of every channel (P groups, channels) of groups with the statistics (P, 2)."""
     gain, shift = parameters
     inverse = inverse_deviation(b, stats[:, 1:2], epsilon)
-    factor, rest = (b.sbuf(stats.partitions, (slope.shape[1],), "float32") for _ in range(2))
+    factor, rest = (b.tiles.sbuf(stats.partitions, (slope.shape[1],), "float32") for _ in range(2))
     binary(b, factor, gain.broadcast(*factor.shape), inverse, Alu.MULTIPLY)
     binary(b, rest, factor, stats[:, 0:1], Alu.MULTIPLY)
     binary(b, rest, shift.broadcast(*factor.shape), rest, Alu.SUBTRACT)
-    b.store(slope, factor)
-    b.store(offset, rest)
+    b.dma.store(slope, factor)
+    b.dma.store(offset, rest)
 
 
 LOWERINGS: dict[str, Callable[[Builder, Node], None]] = {

@@ -18,20 +18,20 @@ _BANK_ELEMENTS = 512
 def lower_lrn(b: Builder, node: Node) -> None:
     """x / (bias + alpha / size * sum of squares of near channels) ^ beta."""
     require_floats(b, node.inputs)
-    source, out = b.hbm(node.inputs[0]), b.hbm(node.outputs[0])
+    source, out = b.hbm[node.inputs[0]], b.hbm[node.outputs[0]]
     size = int(node.attributes["size"])
     alpha, beta = float(node.attributes.get("alpha", 1e-4)), float(node.attributes.get("beta", 0.75))
     bias = float(node.attributes.get("bias", 1.0))
     images, channels, positions = source.shape[0], source.shape[1], prod(source.shape[2:])
-    band = b.constant(_band(channels, size, alpha / size), f"{node.name}/band")
+    band = b.hbm.constant(_band(channels, size, alpha / size), f"{node.name}/band")
     parts = blocks(channels, NUM_PARTITIONS)
     values, results = (view.reshape(images, channels, positions) for view in (source, out))
     width = b.spec.sbuf_usable_bytes // 8 // (4 * len(parts))
     before, after = (size - 1) // 2, size - 1 - (size - 1) // 2
     for image in range(images):
         for first, end in blocks(positions, max(_BANK_ELEMENTS, width)):
-            with b.tiles():
-                tiles = [b.fetch(values[image, c0:c1, first:end]) for c0, c1 in parts]
+            with b.tiles.scope():
+                tiles = [b.dma.fetch(values[image, c0:c1, first:end]) for c0, c1 in parts]
                 squares = [_squared(b, tile) for tile in tiles]
                 for (m0, m1), tile in zip(parts, tiles, strict=True):
                     near = [
@@ -39,10 +39,10 @@ def lower_lrn(b: Builder, node: Node) -> None:
                         for part, square in zip(parts, squares, strict=True)
                         if part[0] < m1 + after and part[1] > m0 - before
                     ]
-                    result = b.sbuf(m1 - m0, (end - first,), out.dtype)
+                    result = b.tiles.sbuf(m1 - m0, (end - first,), out.dtype)
                     for n0, n1 in blocks(end - first, _BANK_ELEMENTS):
                         _normalise(b, result[:, n0:n1], tile[:, n0:n1], near, (n0, n1), (bias, beta))
-                    b.store(results[image, m0:m1, first:end], result)
+                    b.dma.store(results[image, m0:m1, first:end], result)
 
 
 def _band(channels: int, size: int, weight: float) -> np.ndarray:
@@ -53,13 +53,13 @@ def _band(channels: int, size: int, weight: float) -> np.ndarray:
 
 
 def _squared(b: Builder, tile: View) -> View:
-    found = b.sbuf(tile.partitions, tile.shape, "float32")
-    b.tensor_tensor(found, tile, tile, Alu.MULTIPLY)
+    found = b.tiles.sbuf(tile.partitions, tile.shape, "float32")
+    b.isa.tensor_tensor(found, tile, tile, Alu.MULTIPLY)
     return found
 
 
 def _weights(b: Builder, band: HbmView, inputs: tuple[int, int], outputs: tuple[int, int]) -> View:
-    return b.fetch(band[inputs[0] : inputs[1], outputs[0] : outputs[1]])
+    return b.dma.fetch(band[inputs[0] : inputs[1], outputs[0] : outputs[1]])
 
 
 def _normalise(
@@ -71,13 +71,13 @@ def _normalise(
     constants: tuple[float, float],
 ) -> None:
     bias, beta = constants
-    with b.tiles():
-        bank = b.psum(target.partitions, target.shape)
+    with b.tiles.scope():
+        bank = b.tiles.psum(target.partitions, target.shape)
         for order, (weights, square) in enumerate(near):
-            b.matmul(bank, weights, square[:, columns[0] : columns[1]], accumulate=order > 0)
-        factor = b.sbuf(target.partitions, target.shape, "float32")
-        b.tensor_scalar(factor, bank, Alu.ADD, bias, Alu.POWER, -beta)
-        b.tensor_tensor(target, source, factor, Alu.MULTIPLY)
+            b.isa.matmul(bank, weights, square[:, columns[0] : columns[1]], accumulate=order > 0)
+        factor = b.tiles.sbuf(target.partitions, target.shape, "float32")
+        b.isa.tensor_scalar(factor, bank, Alu.ADD, bias, Alu.POWER, -beta)
+        b.isa.tensor_tensor(target, source, factor, Alu.MULTIPLY)
 
 
 LOWERINGS = {"LRN": lower_lrn}

@@ -54,12 +54,12 @@ def statistics(b: Builder, x: View) -> View:
     flat = x.reshape(count)
     groups = -(-count // STATISTICS_CHUNK)
     # Two groups an instruction: the even and the odd elements.
-    stats = b.sbuf(x.partitions, (groups, 6), "float32")
+    stats = b.tiles.sbuf(x.partitions, (groups, 6), "float32")
     for group in range(groups):
         piece = flat[:, group * STATISTICS_CHUNK : min(count, (group + 1) * STATISTICS_CHUNK)]
-        b.bn_stats(stats[:, group], piece)
-    made = b.sbuf(x.partitions, (2,), "float32")
-    b.bn_aggr(made, stats.reshape(groups * 6))
+        b.isa.bn_stats(stats[:, group], piece)
+    made = b.tiles.sbuf(x.partitions, (2,), "float32")
+    b.isa.bn_aggr(made, stats.reshape(groups * 6))
     return made
 
 
@@ -72,7 +72,7 @@ def inverse_deviation(b: Builder, variance: View, epsilon: float) -> View:
 
 def _repeated(b: Builder, row: HbmView, partitions: int, count: int) -> View:
     """A row of parameters in every partition."""
-    return b.fetch(row.reshape(1, count).broadcast_to((partitions, count)))
+    return b.dma.fetch(row.reshape(1, count).broadcast_to((partitions, count)))
 
 
 def lower_layer_normalization(b: Builder, node: Node) -> None:
@@ -93,8 +93,8 @@ def lower_layer_normalization(b: Builder, node: Node) -> None:
     normalise = _rms_rows if node.op_type == "RMSNormalization" else _layer_rows
     for start in range(0, rows, NUM_PARTITIONS):
         stop = min(start + NUM_PARTITIONS, rows)
-        with b.tiles():
-            x = b.fetch(source.reshape(rows, count)[start:stop])
+        with b.tiles.scope():
+            x = b.dma.fetch(source.reshape(rows, count)[start:stop])
             gain = _repeated(b, scale, stop - start, count)
             made, kept = normalise(b, x, gain, epsilon)
             if shift is not None:
@@ -109,17 +109,17 @@ def _layer_rows(b: Builder, x: View, gain: View, epsilon: float) -> tuple[View, 
     stats = statistics(b, x)
     mean, inverse = stats[:, 0:1], inverse_deviation(b, stats[:, 1:2], epsilon)
     made = temporary(b, x)
-    b.tensor_scalar(made, x, Alu.SUBTRACT, mean, Alu.MULTIPLY, inverse)
+    b.isa.tensor_scalar(made, x, Alu.SUBTRACT, mean, Alu.MULTIPLY, inverse)
     binary(b, made, made, gain, Alu.MULTIPLY)
     return made, [mean, inverse]
 
 
 def _rms_rows(b: Builder, x: View, gain: View, epsilon: float) -> tuple[View, list[View]]:
-    made, total = temporary(b, x), b.sbuf(x.partitions, (1,), "float32")
-    b.activation(made, x, Activation.SQUARE, cmd=ReduceCmd.RESET_REDUCE, accumulators=total)
+    made, total = temporary(b, x), b.tiles.sbuf(x.partitions, (1,), "float32")
+    b.isa.activation(made, x, Activation.SQUARE, cmd=ReduceCmd.RESET_REDUCE, accumulators=total)
     scalar(b, total, total, Alu.MULTIPLY, 1.0 / x.free_size, Alu.ADD, epsilon)
     scalar(b, total, total, Alu.POWER, -0.5)
-    b.scalar_tensor_tensor(made, x, Alu.MULTIPLY, total, Alu.MULTIPLY, gain)
+    b.isa.scalar_tensor_tensor(made, x, Alu.MULTIPLY, total, Alu.MULTIPLY, gain)
     return made, []
 
 
@@ -130,13 +130,13 @@ def lower_lp_normalization(b: Builder, node: Node) -> None:
     if power not in (1, 2):
         raise CannotLower(f"the {power}-norm")
     for tile in axis_tiles(source.shape, int(node.attributes.get("axis", -1)), (source, target), MAX_ROW):
-        with b.tiles():
+        with b.tiles.scope():
             x = tile.fetch(b, 0)
             made = temporary(b, x)
             if power == 1:
                 scalar(b, made, x, Alu.ABS, 0.0)
             else:
-                b.activation(made, x, Activation.SQUARE)
+                b.isa.activation(made, x, Activation.SQUARE)
             norm = reduce_axis(b, made, Alu.ADD)
             if power == 2:
                 scalar(b, norm, norm, Alu.POWER, 0.5)
@@ -152,12 +152,12 @@ def lower_dropout(b: Builder, node: Node) -> None:
     ratio = b.graph.constants.get(inputs[1]) if len(inputs) > 1 and inputs[1] >= 0 else 0.5
     if training is None or (bool(np.any(training)) and (ratio is None or bool(np.any(ratio)))):
         raise CannotLower("Dropout in training mode is random")
-    b.dma(b.hbm(node.outputs[0]), b.hbm(inputs[0]))
+    b.dma.copy(b.hbm[node.outputs[0]], b.hbm[inputs[0]])
     if len(node.outputs) > 1 and node.outputs[1] >= 0:
         mask = b.graph.tensors[node.outputs[1]]
-        ones = b.constant(np.broadcast_to(np.ones((), np.uint8), mask.shape), f"{mask.name}.ones")
-        view = b.hbm(node.outputs[1])
-        b.dma(view.bitcast("uint8") if view.dtype == "bool" else view, ones)
+        ones = b.hbm.constant(np.broadcast_to(np.ones((), np.uint8), mask.shape), f"{mask.name}.ones")
+        view = b.hbm[node.outputs[1]]
+        b.dma.copy(view.bitcast("uint8") if view.dtype == "bool" else view, ones)
 
 
 LOWERINGS: dict[str, Callable[[Builder, Node], None]] = {

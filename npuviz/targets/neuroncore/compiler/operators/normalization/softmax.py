@@ -32,8 +32,8 @@ def along_axis(row: View, x: View) -> View:
 
 def reduce_axis(b: Builder, x: View, op: Alu, dtype: str = "float32") -> View:
     """A tile (P, axis, inner) reduced over the axis, as (P, inner)."""
-    made = b.sbuf(x.partitions, (x.shape[1],), dtype)
-    b.tensor_reduce(made, over_axis(x), op, 1)
+    made = b.tiles.sbuf(x.partitions, (x.shape[1],), dtype)
+    b.isa.tensor_reduce(made, over_axis(x), op, 1)
     return made
 
 
@@ -41,35 +41,35 @@ def _softmax_tile(b: Builder, tile: AxisTile, is_log: bool) -> None:
     x = tile.fetch(b, 0)
     peak = reduce_axis(b, x, Alu.MAXIMUM)
     shape = (tile.axis, tile.inner)
-    made = b.sbuf(tile.partitions, shape, "float32")
+    made = b.tiles.sbuf(tile.partitions, shape, "float32")
     if tile.inner > 1:
-        shifted = b.sbuf(tile.partitions, shape, "float32")
-        b.tensor_tensor(shifted, x, along_axis(peak, x), Alu.SUBTRACT)
-        b.activation(made, shifted, Activation.EXP)
+        shifted = b.tiles.sbuf(tile.partitions, shape, "float32")
+        b.isa.tensor_tensor(shifted, x, along_axis(peak, x), Alu.SUBTRACT)
+        b.isa.activation(made, shifted, Activation.EXP)
         sums = reduce_axis(b, made, Alu.ADD)
         if is_log:
             logs = temporary(b, sums)
-            b.activation(logs, sums, Activation.LOG)
-            b.tensor_tensor(made, shifted, along_axis(logs, x), Alu.SUBTRACT)
+            b.isa.activation(logs, sums, Activation.LOG)
+            b.isa.tensor_tensor(made, shifted, along_axis(logs, x), Alu.SUBTRACT)
         else:
             inverse = temporary(b, sums)
             scalar(b, inverse, sums, Alu.DIVIDE, 1.0, reverse=True)
-            b.tensor_tensor(made, made, along_axis(inverse, x), Alu.MULTIPLY)
+            b.isa.tensor_tensor(made, made, along_axis(inverse, x), Alu.MULTIPLY)
         tile.store(b, 1, made)
         return
     negative, sums = temporary(b, peak), temporary(b, peak)
     scalar(b, negative, peak, Alu.MULTIPLY, -1.0)
-    b.activation(made, x, Activation.EXP, bias=negative, cmd=ReduceCmd.RESET_REDUCE, accumulators=sums)
+    b.isa.activation(made, x, Activation.EXP, bias=negative, cmd=ReduceCmd.RESET_REDUCE, accumulators=sums)
     stored = tile.sides[1].dtype
-    result = made if stored == "float32" else b.sbuf(tile.partitions, shape, stored)
+    result = made if stored == "float32" else b.tiles.sbuf(tile.partitions, shape, stored)
     if is_log:
         logs = temporary(b, sums)
-        b.activation(logs, sums, Activation.LOG)
-        b.tensor_scalar(result, x, Alu.ADD, negative, Alu.SUBTRACT, logs)
+        b.isa.activation(logs, sums, Activation.LOG)
+        b.isa.tensor_scalar(result, x, Alu.ADD, negative, Alu.SUBTRACT, logs)
     else:
         inverse = temporary(b, sums)
         scalar(b, inverse, sums, Alu.DIVIDE, 1.0, reverse=True)
-        b.tensor_scalar(result, made, Alu.MULTIPLY, inverse)
+        b.isa.tensor_scalar(result, made, Alu.MULTIPLY, inverse)
     tile.store(b, 1, result)
 
 
@@ -91,7 +91,7 @@ def lower_softmax(b: Builder, node: Node) -> None:
         raise CannotLower(f"{node.op_type} of {source.dtype}")
     source, axis = _coerced(b, node, source)
     for tile in axis_tiles(source.shape, axis, (source, target.reshape(*source.shape)), LIMIT):
-        with b.tiles():
+        with b.tiles.scope():
             _softmax_tile(b, tile, node.op_type == "LogSoftmax")
 
 
@@ -100,7 +100,7 @@ def ramp(b: Builder, partitions: int, size: int, is_falling: bool) -> View:
     values = np.arange(1, size + 1, dtype=np.float32)
     values = values[::-1].copy() if is_falling else values
     name = f"ramp.{'falling' if is_falling else 'rising'}.{size}"
-    return b.fetch(b.constant(values, name).reshape(1, size, 1).broadcast_to((partitions, size, 1)))
+    return b.dma.fetch(b.hbm.constant(values, name).reshape(1, size, 1).broadcast_to((partitions, size, 1)))
 
 
 def lower_hardmax(b: Builder, node: Node) -> None:
@@ -110,14 +110,14 @@ def lower_hardmax(b: Builder, node: Node) -> None:
         raise CannotLower(f"Hardmax of {source.dtype}")
     source, axis = _coerced(b, node, source)
     for tile in axis_tiles(source.shape, axis, (source, target.reshape(*source.shape)), LIMIT // 2):
-        with b.tiles():
+        with b.tiles.scope():
             x = tile.fetch(b, 0)
-            marks = b.sbuf(tile.partitions, x.shape, "float32")
+            marks = b.tiles.sbuf(tile.partitions, x.shape, "float32")
             binary(b, marks, x, along_axis(reduce_axis(b, x, Alu.MAXIMUM), x), Alu.EQUAL)
             first = ramp(b, tile.partitions, tile.axis, is_falling=True)
             binary(b, marks, marks, first.broadcast(*x.shape), Alu.MULTIPLY)
             best = reduce_axis(b, marks, Alu.MAXIMUM)
-            made = b.sbuf(tile.partitions, x.shape, target.dtype)
+            made = b.tiles.sbuf(tile.partitions, x.shape, target.dtype)
             binary(b, made, marks, along_axis(best, x), Alu.EQUAL)
             tile.store(b, 1, made)
 

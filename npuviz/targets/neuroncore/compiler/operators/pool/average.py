@@ -18,23 +18,23 @@ from npuviz.targets.neuroncore.isa import Alu
 def lower_average_pool(b: Builder, node: Node) -> None:
     """AveragePool with ceil_mode, dilations and count_include_pad."""
     require_floats(b, node)
-    source, out = b.hbm(node.inputs[0]), b.hbm(node.outputs[0])
+    source, out = b.hbm[node.inputs[0]], b.hbm[node.outputs[0]]
     axes = pool_axes(node, source, out)
     counts = _counts(node, axes, len(source.shape) - 2)
     divisors = np.einsum("i,j,k->ijk", *counts).astype(np.float32)
     is_uniform = bool((divisors == divisors.flat[0]).all())
     # Where no element counts, the sum is 0 as well; 1 keeps the quotient finite.
-    home = None if is_uniform else b.constant(np.maximum(divisors, 1)[None], f"{node.name}/divisors")
+    home = None if is_uniform else b.hbm.constant(np.maximum(divisors, 1)[None], f"{node.name}/divisors")
     for window in windows(b, source, out, axes):
         total = slide(b, window, axes, Alu.ADD, 0.0, "float32")
-        result = b.sbuf(total.partitions, total.shape, out.dtype)
+        result = b.tiles.sbuf(total.partitions, total.shape, out.dtype)
         if home is None:
-            b.tensor_scalar(result, total, Alu.MULTIPLY, 1.0 / float(max(1.0, divisors.flat[0])))
+            b.isa.tensor_scalar(result, total, Alu.MULTIPLY, 1.0 / float(max(1.0, divisors.flat[0])))
         else:
             part = window.box.of(home)
-            by = b.fetch(part.broadcast_to((total.partitions, *part.shape[1:])))
-            b.tensor_tensor(result, total, by, Alu.DIVIDE)
-        b.store(window.out, result)
+            by = b.dma.fetch(part.broadcast_to((total.partitions, *part.shape[1:])))
+            b.isa.tensor_tensor(result, total, by, Alu.DIVIDE)
+        b.dma.store(window.out, result)
 
 
 def _counts(node: Node, axes: Axes, rank: int) -> list[np.ndarray]:

@@ -29,7 +29,7 @@ def require_floats(b: Builder, node: Node) -> None:
 
 def lower_max_pool(b: Builder, node: Node) -> None:
     """MaxPool, with indices where they are asked for."""
-    source, out = b.hbm(node.inputs[0]), b.hbm(node.outputs[0])
+    source, out = b.hbm[node.inputs[0]], b.hbm[node.outputs[0]]
     if source.dtype not in FLOATS and source.dtype not in _LOWEST:
         raise CannotLower(f"MaxPool of {source.dtype}")
     axes = pool_axes(node, source, out)
@@ -37,10 +37,10 @@ def lower_max_pool(b: Builder, node: Node) -> None:
     if len(node.outputs) > 1 and node.outputs[1] >= 0:
         is_column_major = bool(node.attributes.get("storage_order", 0))
         rank = len(source.shape) - 2
-        _with_indices(b, (source, out, b.hbm(node.outputs[1])), axes, lowest, is_column_major, rank)
+        _with_indices(b, (source, out, b.hbm[node.outputs[1]]), axes, lowest, is_column_major, rank)
         return
     for window in windows(b, source, out, axes):
-        b.store(window.out, slide(b, window, axes, Alu.MAXIMUM, lowest, source.dtype))
+        b.dma.store(window.out, slide(b, window, axes, Alu.MAXIMUM, lowest, source.dtype))
 
 
 def _with_indices(
@@ -60,23 +60,23 @@ def _with_indices(
     target = indices.reshape(source.shape[0] * source.shape[1], *(axis.out for axis in axes))
     for window in windows(b, source, out, axes, share=8):
         box = window.box
-        largest = b.sbuf(window.source.partitions, box.shape, source.dtype)
-        chosen = b.sbuf(window.source.partitions, box.shape, "int32")
-        places = b.sbuf(window.source.partitions, window.source.shape, "int32")
-        b.memset(largest, lowest)
-        b.memset(chosen, 0)
+        largest = b.tiles.sbuf(window.source.partitions, box.shape, source.dtype)
+        chosen = b.tiles.sbuf(window.source.partitions, box.shape, "int32")
+        places = b.tiles.sbuf(window.source.partitions, window.source.shape, "int32")
+        b.isa.memset(largest, lowest)
+        b.isa.memset(chosen, 0)
         base = window.rows[0] * depth * height * width
         base += sum(first * step for first, step in zip(window.origin, steps, strict=True))
-        b.iota(places, base, steps, depth * height * width)
+        b.isa.iota(places, base, steps, depth * height * width)
         for view, place, where in _taps(window, axes, places):
-            with b.tiles():
+            with b.tiles.scope():
                 best, at = largest[where], chosen[where]
-                larger = b.sbuf(view.partitions, view.shape, "uint8")
-                b.tensor_tensor(larger, view, best, Alu.GREATER)
-                b.copy_predicated(at, place, larger)
-                b.tensor_tensor(best, best, view, Alu.MAXIMUM)
-        b.store(window.out, largest)
-        b.store(box.of(target[slice(*window.rows)]), chosen)
+                larger = b.tiles.sbuf(view.partitions, view.shape, "uint8")
+                b.isa.tensor_tensor(larger, view, best, Alu.GREATER)
+                b.isa.copy_predicated(at, place, larger)
+                b.isa.tensor_tensor(best, best, view, Alu.MAXIMUM)
+        b.dma.store(window.out, largest)
+        b.dma.store(box.of(target[slice(*window.rows)]), chosen)
 
 
 def _taps(window: Window, axes: Axes, places: View) -> list[tuple[View, View, tuple[slice, ...]]]:
@@ -109,58 +109,58 @@ def _taps(window: Window, axes: Axes, places: View) -> list[tuple[View, View, tu
 def lower_lp_pool(b: Builder, node: Node) -> None:
     """LpPool: p-norms of windows."""
     require_floats(b, node)
-    source, out = b.hbm(node.inputs[0]), b.hbm(node.outputs[0])
+    source, out = b.hbm[node.inputs[0]], b.hbm[node.outputs[0]]
     axes = pool_axes(node, source, out)
     power = float(node.attributes.get("p", 2))
     for window in windows(b, source, out, axes):
-        powers = b.sbuf(window.source.partitions, window.source.shape, "float32")
+        powers = b.tiles.sbuf(window.source.partitions, window.source.shape, "float32")
         _to_power(b, powers, window.source, power)
         total = slide(b, window, axes, Alu.ADD, 0.0, "float32", powers)
-        result = b.sbuf(total.partitions, total.shape, out.dtype)
-        b.tensor_scalar(result, total, Alu.POWER, 1.0 / power)
-        b.store(window.out, result)
+        result = b.tiles.sbuf(total.partitions, total.shape, out.dtype)
+        b.isa.tensor_scalar(result, total, Alu.POWER, 1.0 / power)
+        b.dma.store(window.out, result)
 
 
 def _to_power(b: Builder, target: View, source: View, power: float) -> None:
     """|source| to a power."""
     if power == 2.0:
-        b.tensor_tensor(target, source, source, Alu.MULTIPLY)
+        b.isa.tensor_tensor(target, source, source, Alu.MULTIPLY)
     else:
-        b.tensor_scalar(target, source, Alu.ABS_MAX, 0.0, Alu.POWER, power)
+        b.isa.tensor_scalar(target, source, Alu.ABS_MAX, 0.0, Alu.POWER, power)
 
 
 def lower_global_pool(b: Builder, node: Node) -> None:
     """GlobalAveragePool, GlobalMaxPool, GlobalLpPool."""
     require_floats(b, node)
-    source, out = b.hbm(node.inputs[0]), b.hbm(node.outputs[0])
+    source, out = b.hbm[node.inputs[0]], b.hbm[node.outputs[0]]
     count = source.shape[0] * source.shape[1]
     table, target = source.reshape(count, -1), out.reshape(count, 1)
     power = float(node.attributes.get("p", 2)) if node.op_type == "GlobalLpPool" else 0.0
     op = Alu.MAXIMUM if node.op_type == "GlobalMaxPool" else Alu.ADD
     columns = even_blocks(table.shape[1], b.spec.sbuf_usable_bytes // 4 // item_bytes(source.dtype))
     for first, end in blocks(count, NUM_PARTITIONS):
-        with b.tiles():
-            parts = b.sbuf(end - first, (len(columns),), "float32")
+        with b.tiles.scope():
+            parts = b.tiles.sbuf(end - first, (len(columns),), "float32")
             for index, (c0, c1) in enumerate(columns):
-                with b.tiles():
-                    values = b.fetch(table[first:end, c0:c1])
+                with b.tiles.scope():
+                    values = b.dma.fetch(table[first:end, c0:c1])
                     if power:
-                        powers = b.sbuf(values.partitions, values.shape, "float32")
+                        powers = b.tiles.sbuf(values.partitions, values.shape, "float32")
                         _to_power(b, powers, values, power)
                         values = powers
-                    b.tensor_reduce(parts[:, index : index + 1], values, op, 1)
-            result = b.sbuf(end - first, (1,), out.dtype)
+                    b.isa.tensor_reduce(parts[:, index : index + 1], values, op, 1)
+            result = b.tiles.sbuf(end - first, (1,), out.dtype)
             total = parts
             if len(columns) > 1:
-                total = b.sbuf(end - first, (1,), "float32")
-                b.tensor_reduce(total, parts, op, 1)
+                total = b.tiles.sbuf(end - first, (1,), "float32")
+                b.isa.tensor_reduce(total, parts, op, 1)
             if power:
-                b.tensor_scalar(result, total, Alu.POWER, 1.0 / power)
+                b.isa.tensor_scalar(result, total, Alu.POWER, 1.0 / power)
             elif op == Alu.ADD:
-                b.tensor_scalar(result, total, Alu.MULTIPLY, 1.0 / table.shape[1])
+                b.isa.tensor_scalar(result, total, Alu.MULTIPLY, 1.0 / table.shape[1])
             else:
-                b.copy(result, total)
-            b.store(target[first:end], result)
+                b.isa.copy(result, total)
+            b.dma.store(target[first:end], result)
 
 
 LOWERINGS = {

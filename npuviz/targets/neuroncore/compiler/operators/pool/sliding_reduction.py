@@ -58,8 +58,8 @@ def windows(b: Builder, source: HbmView, out: HbmView, axes: Axes, share: int = 
             cuts = [slice(*found) for found in box.inputs(axes)]
             if any(cut.start == cut.stop for cut in cuts):
                 raise CannotLower("windows that hold padding only")
-            with b.tiles():
-                tile = b.fetch(flat[first:end, *cuts])
+            with b.tiles.scope():
+                tile = b.dma.fetch(flat[first:end, *cuts])
                 origin = (cuts[0].start, cuts[1].start, cuts[2].start)
                 yield Window((first, end), box, origin, tile, box.of(target[first:end]))
 
@@ -74,8 +74,8 @@ def slide(
     """
     value = window.source if source is None else source
     if all(_is_whole(axis) for axis in axes):
-        total = b.sbuf(value.partitions, (1, 1, 1), dtype)
-        b.tensor_reduce(total, value, op, 3)
+        total = b.tiles.sbuf(value.partitions, (1, 1, 1), dtype)
+        b.isa.tensor_reduce(total, value, op, 3)
         return total
     ranges = (window.box.planes, window.box.rows, window.box.columns)
     origins = window.origin
@@ -104,7 +104,7 @@ def _slide_axis(
     op, identity, dtype = how
     shape = list(value.shape)
     shape[index] = end - begin
-    target = b.sbuf(value.partitions, tuple(shape), dtype)
+    target = b.tiles.sbuf(value.partitions, tuple(shape), dtype)
     key: list[slice] = [slice(None)] * 4
 
     def part(view: View, chosen: slice) -> View:
@@ -122,12 +122,12 @@ def _slide_axis(
     ]
     num_full = sum(span.count == end - begin for span in spans)
     if num_full >= 2:
-        b.tensor_tensor(target, taps[0][1], taps[1][1], op)
+        b.isa.tensor_tensor(target, taps[0][1], taps[1][1], op)
     elif num_full == 1:
-        b.copy(target, taps[0][1])
+        b.isa.copy(target, taps[0][1])
     else:
-        b.memset(target, identity)
+        b.isa.memset(target, identity)
     for chosen, view in taps[min(num_full, 2) :]:
         part_of_target = part(target, chosen)
-        b.tensor_tensor(part_of_target, part_of_target, view, op)
+        b.isa.tensor_tensor(part_of_target, part_of_target, view, op)
     return target

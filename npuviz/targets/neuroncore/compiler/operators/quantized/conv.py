@@ -46,11 +46,11 @@ def lower_qlinear_conv(b: Builder, node: Node) -> None:
         b,
         node.outputs[0],
         (
-            b.hbm(scale).reshape(1).broadcast_to(shape),
-            b.hbm(weight_scale).reshape(*by_channel).broadcast_to(shape),
+            b.hbm[scale].reshape(1).broadcast_to(shape),
+            b.hbm[weight_scale].reshape(*by_channel).broadcast_to(shape),
         ),
-        b.hbm(out_scale).reshape(1).broadcast_to(shape),
-        b.hbm(out_zero).reshape(1).broadcast_to(shape),
+        b.hbm[out_scale].reshape(1).broadcast_to(shape),
+        b.hbm[out_zero].reshape(1).broadcast_to(shape),
     )
     values = centred(b, source, zero, (1,))
     addend = stored_or_live(b, bias) if bias >= 0 else None

@@ -26,7 +26,7 @@ def lower_matmul_integer(b: Builder, node: Node) -> None:
     require_bytes(b, left, right)
     require_exact(b.graph.tensors[left].shape[-1])
     operands = _operands(b, (left, zeros[0]), (right, zeros[1]))
-    _products(b, operands, b.hbm(node.outputs[0]), None)
+    _products(b, operands, b.hbm[node.outputs[0]], None)
 
 
 def lower_qlinear_matmul(b: Builder, node: Node) -> None:
@@ -34,16 +34,16 @@ def lower_qlinear_matmul(b: Builder, node: Node) -> None:
     left, left_scale, left_zero, right, right_scale, right_zero, scale, zero = node.inputs
     require_bytes(b, left, right, node.outputs[0])
     operands = _operands(b, (left, left_zero), (right, right_zero))
-    out = b.hbm(node.outputs[0])
+    out = b.hbm[node.outputs[0]]
     requantize = Requantize(
         b,
         node.outputs[0],
         (
-            b.hbm(left_scale).reshape(*_left_shape(b, left_scale)).broadcast_to(out.shape),
-            b.hbm(right_scale).reshape(*_right_shape(b, right_scale)).broadcast_to(out.shape),
+            b.hbm[left_scale].reshape(*_left_shape(b, left_scale)).broadcast_to(out.shape),
+            b.hbm[right_scale].reshape(*_right_shape(b, right_scale)).broadcast_to(out.shape),
         ),
-        b.hbm(scale).reshape(*_left_shape(b, scale)).broadcast_to(out.shape),
-        b.hbm(zero).reshape(*_left_shape(b, zero)).broadcast_to(out.shape),
+        b.hbm[scale].reshape(*_left_shape(b, scale)).broadcast_to(out.shape),
+        b.hbm[zero].reshape(*_left_shape(b, zero)).broadcast_to(out.shape),
     )
     _products(b, operands, out, requantize)
 

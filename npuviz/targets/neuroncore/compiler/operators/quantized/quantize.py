@@ -107,26 +107,26 @@ def lower_quantize(b: Builder, node: Node) -> None:
     layout = _layout(b, node)
     saturate = bool(node.attributes.get("saturate", 1))
     for block in blocks(layout.shape, layout.sides, WIDTH):
-        with b.tiles():
-            x, scale = (b.fetch(side) for side in block.sides[:2])
-            made = b.sbuf(block.partitions, block.free, device_dtype(kind))
+        with b.tiles.scope():
+            x, scale = (b.dma.fetch(side) for side in block.sides[:2])
+            made = b.tiles.sbuf(block.partitions, block.free, device_dtype(kind))
             ratio = temporary(b, made)
             binary(b, ratio, x, scale, Alu.DIVIDE)
             zero = None
             if layout.zero is not None:
-                zero = _value(b, b.fetch(block.sides[2]), kind)
+                zero = _value(b, b.dma.fetch(block.sides[2]), kind)
             if kind in RANGES:
                 rounded(b, ratio, ratio)
                 if zero is not None:
                     binary(b, ratio, ratio, spread(zero, ratio), Alu.ADD)
                 low, high = RANGES[kind]
                 scalar(b, ratio, ratio, Alu.MAXIMUM, float(low), Alu.MINIMUM, float(high))
-                cast(b, made, ratio, "float32", kind) if is_raw(kind) else b.copy(made, ratio)
+                cast(b, made, ratio, "float32", kind) if is_raw(kind) else b.isa.copy(made, ratio)
             else:
                 if zero is not None and kind in SMALL_FLOATS:
                     binary(b, ratio, ratio, spread(zero, ratio), Alu.ADD)
                 cast(b, made, ratio, "float32", kind, saturate=saturate)
-            b.store(block.sides[-1], made)
+            b.dma.store(block.sides[-1], made)
 
 
 def lower_dequantize(b: Builder, node: Node) -> None:
@@ -140,12 +140,12 @@ def lower_dequantize(b: Builder, node: Node) -> None:
         raise CannotLower(f"dequantizing to {tensors[node.outputs[0]].dtype}")
     layout = _layout(b, node)
     for block in blocks(layout.shape, layout.sides, WIDTH):
-        with b.tiles():
-            x, scale = (b.fetch(side) for side in block.sides[:2])
+        with b.tiles.scope():
+            x, scale = (b.dma.fetch(side) for side in block.sides[:2])
             x = _value(b, x, kind)
-            made = b.sbuf(block.partitions, block.free, layout.target.dtype)
+            made = b.tiles.sbuf(block.partitions, block.free, layout.target.dtype)
             if layout.zero is not None:
-                zero = _value(b, b.fetch(block.sides[2]), kind)
+                zero = _value(b, b.dma.fetch(block.sides[2]), kind)
                 moved = temporary(b, made, "int32" if kind in WIDE else "float32")
                 if kind in WIDE:
                     binary(b, moved, widened(b, x), spread(zero, moved), Alu.SUBTRACT, integer=True)
@@ -153,7 +153,7 @@ def lower_dequantize(b: Builder, node: Node) -> None:
                     binary(b, moved, x, spread(zero, moved), Alu.SUBTRACT)
                 x = moved
             binary(b, made, x, scale, Alu.MULTIPLY)
-            b.store(block.sides[-1], made)
+            b.dma.store(block.sides[-1], made)
 
 
 LOWERINGS: dict[str, Callable[[Builder, Node], None]] = {

@@ -61,23 +61,23 @@ def centred(b: Builder, tensor: int, zero_point: int, zero_shape: tuple[int, ...
 
     zero_shape  the zero point's shape, broadcast to the tensor's
     """
-    source = b.hbm(tensor)
-    out = b.scratch(source.shape, OPERAND_DTYPE)
-    zero = b.hbm(zero_point).reshape(*zero_shape).broadcast_to(source.shape) if zero_point >= 0 else None
+    source = b.hbm[tensor]
+    out = b.hbm.scratch(source.shape, OPERAND_DTYPE)
+    zero = b.hbm[zero_point].reshape(*zero_shape).broadcast_to(source.shape) if zero_point >= 0 else None
     rows, width = _table_shape(source, zero)
     table, target = source.reshape(rows, width), out.reshape(rows, width)
     step = max(1, b.spec.sbuf_usable_bytes // 8 // 4)
     for first, end in blocks(rows, NUM_PARTITIONS):
         for c0, c1 in blocks(width, step):
-            with b.tiles():
-                tile = b.sbuf(end - first, (c1 - c0,), OPERAND_DTYPE)
-                values = b.fetch(table[first:end, c0:c1])
+            with b.tiles.scope():
+                tile = b.tiles.sbuf(end - first, (c1 - c0,), OPERAND_DTYPE)
+                values = b.dma.fetch(table[first:end, c0:c1])
                 if zero is None:
-                    b.copy(tile, values)
+                    b.isa.copy(tile, values)
                 else:
                     part = zero.reshape(rows, width)[first:end, c0:c1]
-                    b.tensor_tensor(tile, values, fetch_repeated(b, part), Alu.SUBTRACT)
-                b.store(target[first:end, c0:c1], tile)
+                    b.isa.tensor_tensor(tile, values, fetch_repeated(b, part), Alu.SUBTRACT)
+                b.dma.store(target[first:end, c0:c1], tile)
     return out
 
 
@@ -115,11 +115,11 @@ class Requantize:
         """Write `target` from `source`; column  what is added to the sums first, by partition."""
         assert tile is None
         b = self.b
-        value = b.sbuf(target.partitions, target.shape, "float32")
+        value = b.tiles.sbuf(target.partitions, target.shape, "float32")
         if column is not None:
-            b.tensor_scalar(value, source, Alu.ADD, column)
+            b.isa.tensor_scalar(value, source, Alu.ADD, column)
             source = value
-        factor = b.sbuf(target.partitions, (1,), "float32")
+        factor = b.tiles.sbuf(target.partitions, (1,), "float32")
         rest = [part(scale) for scale in self.scales]
         columns = [scale for scale in rest if _is_column(scale)]
         for scale in rest:
@@ -127,24 +127,24 @@ class Requantize:
                 self._by(value, source, Alu.MULTIPLY, scale)
                 source = value
         # One factor, rounded as a product of numbers is, before it meets the sums.
-        b.memset(factor, 1.0)
+        b.isa.memset(factor, 1.0)
         for scale in columns:
             self._by(factor, factor, Alu.MULTIPLY, scale)
         self._by(factor, factor, Alu.DIVIDE, part(self.divisor))
-        b.tensor_scalar(value, source, Alu.MULTIPLY, factor)
-        b.tensor_scalar(value, value, Alu.ADD, ROUNDING, Alu.SUBTRACT, ROUNDING)
+        b.isa.tensor_scalar(value, source, Alu.MULTIPLY, factor)
+        b.isa.tensor_scalar(value, value, Alu.ADD, ROUNDING, Alu.SUBTRACT, ROUNDING)
         if self.zero_point is not None:
             self._by(value, value, Alu.ADD, part(self.zero_point))
         low, high = _RANGES[target.dtype]
-        b.tensor_scalar(target, value, Alu.MAXIMUM, low, Alu.MINIMUM, high)
+        b.isa.tensor_scalar(target, value, Alu.MAXIMUM, low, Alu.MINIMUM, high)
 
     def _by(self, target: View, source: View, op: Alu, factor: HbmView) -> None:
         """target = source op factor, which may be one value a partition."""
         found = fetch_repeated(self.b, factor, "float32")
         if not _is_column(factor):
-            self.b.tensor_tensor(target, source, found, op)
+            self.b.isa.tensor_tensor(target, source, found, op)
         else:
-            self.b.tensor_scalar(
+            self.b.isa.tensor_scalar(
                 target, source, op, found[(slice(None), *(0,) * len(found.shape))].reshape(1)
             )
 

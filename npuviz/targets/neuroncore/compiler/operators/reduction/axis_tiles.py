@@ -35,14 +35,14 @@ class AxisTile:
         """A side in SBUF, not to be written."""
         view = self.sides[side]
         if not self.turned:
-            return b.fetch(view)
-        made = b.sbuf(self.partitions, (view.shape[0], 1), view.dtype)
+            return b.dma.fetch(view)
+        made = b.tiles.sbuf(self.partitions, (view.shape[0], 1), view.dtype)
         for start in range(0, view.shape[0], NUM_PARTITIONS):
             stop = min(start + NUM_PARTITIONS, view.shape[0])
-            with b.tiles():
-                turned = b.psum(self.partitions, (stop - start,), "float32")
-                b.transpose(turned, b.fetch(view[start:stop], "float32"))
-                b.copy(made[:, start:stop, 0], turned)
+            with b.tiles.scope():
+                turned = b.tiles.psum(self.partitions, (stop - start,), "float32")
+                b.isa.transpose(turned, b.dma.fetch(view[start:stop], "float32"))
+                b.isa.copy(made[:, start:stop, 0], turned)
         return made
 
     def store(self, b: Builder, side: int, value: View) -> None:
@@ -56,12 +56,12 @@ class AxisTile:
             return
         for start in range(0, view.shape[0], NUM_PARTITIONS):
             stop = min(start + NUM_PARTITIONS, view.shape[0])
-            with b.tiles():
-                turned = b.psum(stop - start, (self.partitions,), "float32")
-                b.transpose(turned, value[:, start:stop, 0])
-                made = b.sbuf(stop - start, (self.partitions,), view.dtype)
-                b.copy(made, turned)
-                b.store(view[start:stop], made)
+            with b.tiles.scope():
+                turned = b.tiles.psum(stop - start, (self.partitions,), "float32")
+                b.isa.transpose(turned, value[:, start:stop, 0])
+                made = b.tiles.sbuf(stop - start, (self.partitions,), view.dtype)
+                b.isa.copy(made, turned)
+                b.dma.store(view[start:stop], made)
 
 
 def store_as(b: Builder, target: HbmView, value: View) -> None:
@@ -69,9 +69,9 @@ def store_as(b: Builder, target: HbmView, value: View) -> None:
     wanted = {"int64": "int32", "uint64": "uint32", "bool": "uint8"}.get(target.dtype, target.dtype)
     if value.dtype != wanted:
         made = temporary(b, value, wanted)
-        b.copy(made, value.bitcast(wanted) if {value.dtype, wanted} <= WIDE else value)
+        b.isa.copy(made, value.bitcast(wanted) if {value.dtype, wanted} <= WIDE else value)
         value = made
-    b.store(target, value)
+    b.dma.store(target, value)
 
 
 def split_at(shape: Sequence[int], axis: int) -> tuple[int, int, int]:

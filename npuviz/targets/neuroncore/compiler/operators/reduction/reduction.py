@@ -121,7 +121,7 @@ def reduce_view(
     cuts = _tile_slices([size for size, _ in dims[1:]], limit)
     for rows in _slices(dims[0][0], NUM_PARTITIONS):
         for kept_key, pieces in _pieces(cuts, flags):
-            with b.tiles():
+            with b.tiles.scope():
                 total_tile: View | None = None
                 for key in pieces:
                     total_tile = _accumulate(b, source[(rows, *key)], flags, how, total_tile)
@@ -148,12 +148,12 @@ def _accumulate(b: Builder, piece: HbmView, flags: list[bool], how: Reduction, t
     kept = math.prod(size for size, flag in zip(piece.shape[1:], flags, strict=True) if not flag)
     dtype = _total_dtype(piece.dtype)
     if total is None:
-        total = b.sbuf(piece.shape[0], (kept,), dtype)
-        reduce_tile(b, total, b.fetch(piece), flags, how)
+        total = b.tiles.sbuf(piece.shape[0], (kept,), dtype)
+        reduce_tile(b, total, b.dma.fetch(piece), flags, how)
         return total
-    with b.tiles():
-        part = b.sbuf(piece.shape[0], (kept,), dtype)
-        reduce_tile(b, part, b.fetch(piece), flags, how)
+    with b.tiles.scope():
+        part = b.tiles.sbuf(piece.shape[0], (kept,), dtype)
+        reduce_tile(b, part, b.dma.fetch(piece), flags, how)
         mine = total[0 : piece.shape[0]]
         binary(b, mine, mine, part, how.op, integer=dtype in WIDE)
     return total
@@ -167,18 +167,18 @@ def _total_dtype(dtype: str) -> str:
 
 def reduce_tile(b: Builder, dst: View, x: View, flags: Sequence[bool], how: Reduction) -> None:
     """dst (P, kept) = the tile `x` (P, *dims) reduced over the dims whose flag is set."""
-    with b.tiles():
+    with b.tiles.scope():
         if how.before is not None:
-            made = b.sbuf(x.partitions, x.shape, dst.dtype)
+            made = b.tiles.sbuf(x.partitions, x.shape, dst.dtype)
             how.before(b, made, x)
             x = made
         kept = [axis for axis, flag in enumerate(flags) if not flag]
         gone = [axis for axis, flag in enumerate(flags) if flag]
         if not gone:
-            b.copy(dst, x)
+            b.isa.copy(dst, x)
             return
         arranged = x.permute(*kept, *gone)
-        b.tensor_reduce(dst.reshape(*arranged.shape[: len(kept)]), arranged, how.op, len(gone))
+        b.isa.tensor_reduce(dst.reshape(*arranged.shape[: len(kept)]), arranged, how.op, len(gone))
 
 
 def _finish(b: Builder, total: View, target: HbmView, how: Reduction, count: int) -> None:
@@ -199,9 +199,9 @@ def _fill_identity(b: Builder, target: HbmView, how: Reduction) -> None:
     if math.isinf(identity) and (dtype in WIDE or target.dtype in (*INTEGERS, "int64", "uint64")):
         identity = _integer_limit(target.dtype, identity > 0)
     for piece in _slices(flat.shape[0], TILE_ELEMENTS):
-        with b.tiles():
-            value = b.sbuf(1, (piece.stop - piece.start,), dtype)
-            b.memset(value, int(identity) if dtype in WIDE else identity)
+        with b.tiles.scope():
+            value = b.tiles.sbuf(1, (piece.stop - piece.start,), dtype)
+            b.isa.memset(value, int(identity) if dtype in WIDE else identity)
             _finish(b, value, flat[piece].reshape(1, piece.stop - piece.start), how, 0)
 
 
@@ -230,7 +230,7 @@ def _reduce_across(
         return
     cuts = _tile_slices(rest, limit)
     for kept_key, pieces in _pieces(cuts, flags):
-        with b.tiles():
+        with b.tiles.scope():
             total: View | None = None
             for rows in _slices(outer, NUM_PARTITIONS):
                 for key in pieces:
@@ -244,7 +244,7 @@ def _reduce_flat(
 ) -> None:
     size = source.shape[0]
     rows = size // NUM_PARTITIONS
-    with b.tiles():
+    with b.tiles.scope():
         total: View | None = None
         whole = source[0 : rows * NUM_PARTITIONS].reshape(NUM_PARTITIONS, rows)
         for key in _slices(rows, limit):
@@ -257,8 +257,8 @@ def _reduce_flat(
 
 
 def _finish_across(b: Builder, total: View, target: HbmView, how: Reduction, count: int) -> None:
-    single = b.sbuf(1, total.shape, total.dtype)
-    b.partition_reduce(single, total, how.op)
+    single = b.tiles.sbuf(1, total.shape, total.dtype)
+    b.isa.partition_reduce(single, total, how.op)
     _finish(b, single, target, how, count)
 
 
@@ -278,7 +278,7 @@ def _squared(b: Builder, dst: View, x: View) -> None:
     if x.dtype in INTEGERS:
         binary(b, dst, x, x, Alu.MULTIPLY, integer=True)
     else:
-        b.activation(dst, x, Activation.SQUARE)
+        b.isa.activation(dst, x, Activation.SQUARE)
 
 
 def _divided(b: Builder, dst: View, x: View, count: int) -> None:
@@ -325,7 +325,7 @@ def lower_reduce(b: Builder, node: Node) -> None:
         # Without axes every element is its own group: `before` and `after` still apply.
         axes = ()
     if not axes and how.before is None and how.after is None:
-        b.dma(target, source)
+        b.dma.copy(target, source)
         return
     reduce_view(b, source, axes, target, how)
 
@@ -342,8 +342,8 @@ def lower_log_sum_exp(b: Builder, node: Node) -> None:
     if 0 in source.shape:
         reduce_view(b, source, axes, target, REDUCTIONS["ReduceLogSum"])
         return
-    largest, sums = b.scratch(shape, "float32"), b.scratch(shape, "float32")
-    shifted = b.scratch(source.shape, "float32")
+    largest, sums = b.hbm.scratch(shape, "float32"), b.hbm.scratch(shape, "float32")
+    shifted = b.hbm.scratch(source.shape, "float32")
     reduce_view(b, source, axes, largest, REDUCTIONS["ReduceMax"])
     _exponentials(b, source, largest, shifted)
     reduce_view(b, shifted, axes, sums, REDUCTIONS["ReduceLogSum"])
@@ -352,24 +352,24 @@ def lower_log_sum_exp(b: Builder, node: Node) -> None:
 
 def _exponentials(b: Builder, source: HbmView, largest: HbmView, target: HbmView) -> None:
     for block in blocks(source.shape, (source, largest, target)):
-        with b.tiles():
-            x, peak = b.fetch(block.sides[0]), b.fetch(block.sides[1])
-            made = b.sbuf(block.partitions, block.free, "float32")
+        with b.tiles.scope():
+            x, peak = b.dma.fetch(block.sides[0]), b.dma.fetch(block.sides[1])
+            made = b.tiles.sbuf(block.partitions, block.free, "float32")
             limit = temporary(b, peak)
             # An infinite maximum would give inf - inf.
             scalar(b, limit, peak, Alu.MAXIMUM, -3.0e38, Alu.MINIMUM, 3.0e38)
             binary(b, made, x, limit, Alu.SUBTRACT)
-            b.activation(made, made, Activation.EXP)
-            b.store(block.sides[2], made)
+            b.isa.activation(made, made, Activation.EXP)
+            b.dma.store(block.sides[2], made)
 
 
 def _added(b: Builder, x: HbmView, y: HbmView, target: HbmView) -> None:
     for block in blocks(target.shape, (x, y, target)):
-        with b.tiles():
-            made = b.sbuf(block.partitions, block.free, "float32")
+        with b.tiles.scope():
+            made = b.tiles.sbuf(block.partitions, block.free, "float32")
             limit = temporary(b, made)
-            scalar(b, limit, b.fetch(block.sides[1]), Alu.MAXIMUM, -3.0e38, Alu.MINIMUM, 3.0e38)
-            binary(b, made, b.fetch(block.sides[0]), limit, Alu.ADD)
+            scalar(b, limit, b.dma.fetch(block.sides[1]), Alu.MAXIMUM, -3.0e38, Alu.MINIMUM, 3.0e38)
+            binary(b, made, b.dma.fetch(block.sides[0]), limit, Alu.ADD)
             store_as(b, block.sides[2], made)
 
 

@@ -29,38 +29,41 @@ def lower_cumulative(b: Builder, node: Node) -> None:
     reverse = bool(node.attributes.get("reverse", 0))
     for tile in axis_tiles(source.shape, axis, (source, target), LIMIT):
         order = slice(None, None, -1 if reverse else 1)
-        with b.tiles():
+        with b.tiles.scope():
             # A scan runs along the pattern: the axis goes last, backwards if asked.
             x = tile.fetch(b, 0)[:, order].permute(1, 0)
             whole = x.dtype in WIDE
             made = _steps(b, x, op) if whole else _scanned(b, x, op)
             if exclusive:
                 made = _shifted(b, made, op)
-            out = b.sbuf(tile.partitions, (tile.axis, tile.inner), made.dtype)
-            b.copy(out[:, order].permute(1, 0), made)
+            out = b.tiles.sbuf(tile.partitions, (tile.axis, tile.inner), made.dtype)
+            b.isa.copy(out[:, order].permute(1, 0), made)
             tile.store(b, 1, out)
 
 
 def _scanned(b: Builder, x: View, op: Alu) -> View:
     """Running totals along the last dimension of (P, inner, axis), by the scan instruction."""
-    made, ones = b.sbuf(x.partitions, x.shape, "float32"), b.sbuf(x.partitions, (x.shape[1],), "float32")
-    b.memset(ones, 1.0)
+    made, ones = (
+        b.tiles.sbuf(x.partitions, x.shape, "float32"),
+        b.tiles.sbuf(x.partitions, (x.shape[1],), "float32"),
+    )
+    b.isa.memset(ones, 1.0)
     for column in range(x.shape[0]):
         if op == Alu.ADD:
-            b.scan(made[:, column], ones, x[:, column], Alu.MULTIPLY, Alu.ADD, 0.0)
+            b.isa.scan(made[:, column], ones, x[:, column], Alu.MULTIPLY, Alu.ADD, 0.0)
         else:
-            b.scan(made[:, column], x[:, column], ones, Alu.MULTIPLY, Alu.MULTIPLY, 1.0)
+            b.isa.scan(made[:, column], x[:, column], ones, Alu.MULTIPLY, Alu.MULTIPLY, 1.0)
     return made
 
 
 def _steps(b: Builder, x: View, op: Alu) -> View:
     """Running totals of integers, exact: log2(axis) passes that combine what is 1, 2, 4 ... apart."""
-    made = b.sbuf(x.partitions, x.shape, x.dtype)
-    b.copy(made, x)
+    made = b.tiles.sbuf(x.partitions, x.shape, x.dtype)
+    b.isa.copy(made, x)
     distance = 1
     while distance < x.shape[1]:
-        longer = b.sbuf(x.partitions, x.shape, x.dtype)
-        b.copy(longer[:, :, :distance], made[:, :, :distance])
+        longer = b.tiles.sbuf(x.partitions, x.shape, x.dtype)
+        b.isa.copy(longer[:, :, :distance], made[:, :, :distance])
         binary(b, longer[:, :, distance:], made[:, :, distance:], made[:, :, :-distance], op, integer=True)
         made = longer
         distance *= 2
@@ -69,10 +72,10 @@ def _steps(b: Builder, x: View, op: Alu) -> View:
 
 def _shifted(b: Builder, x: View, op: Alu) -> View:
     """Totals of what comes before each element."""
-    made = b.sbuf(x.partitions, x.shape, x.dtype)
-    b.memset(made[:, :, 0:1], 0 if op == Alu.ADD else 1)
+    made = b.tiles.sbuf(x.partitions, x.shape, x.dtype)
+    b.isa.memset(made[:, :, 0:1], 0 if op == Alu.ADD else 1)
     if x.shape[1] > 1:
-        b.copy(made[:, :, 1:], x[:, :, :-1])
+        b.isa.copy(made[:, :, 1:], x[:, :, :-1])
     return made
 
 

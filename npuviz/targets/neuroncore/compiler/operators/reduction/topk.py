@@ -63,34 +63,37 @@ def rank(b: Builder, x: View, k: int, order: Order, names: View | None = None) -
     """
     kind, size = _kind(x.dtype), x.shape[0]
     inner = x.shape[1]
-    found = b.sbuf(x.partitions, (k, inner), kind)
-    places = b.sbuf(x.partitions, (k, inner), "int32")
+    found = b.tiles.sbuf(x.partitions, (k, inner), kind)
+    places = b.tiles.sbuf(x.partitions, (k, inner), "int32")
     preferred = ramp(b, x.partitions, size, is_falling=not order.prefers_last).broadcast(*x.shape)
     left, alive = x, None
     for step in range(k):
-        with b.tiles():
+        with b.tiles.scope():
             peak = reduce_axis(b, left, order.op, kind)
-            marks = b.sbuf(x.partitions, x.shape, "float32")
+            marks = b.tiles.sbuf(x.partitions, x.shape, "float32")
             binary(b, marks, left, along_axis(peak, x), Alu.EQUAL, integer=kind in WIDE)
             binary(b, marks, marks, preferred, Alu.MULTIPLY)
             if alive is not None:
                 # What was taken may equal what is left: only the untaken counts.
                 binary(b, marks, marks, alive, Alu.MULTIPLY)
             best = reduce_axis(b, marks, Alu.MAXIMUM)
-            b.copy(found[:, step], peak)
+            b.isa.copy(found[:, step], peak)
             taken: View | None = None
             if names is not None or step + 1 < k:
-                taken = b.sbuf(x.partitions, x.shape, "float32")
+                taken = b.tiles.sbuf(x.partitions, x.shape, "float32")
                 binary(b, taken, preferred, along_axis(best, x), Alu.EQUAL)
             _name_place(b, places[:, step], best, size, order, taken, names)
         if step + 1 < k and alive is None:
-            left, alive = b.sbuf(x.partitions, x.shape, kind), b.sbuf(x.partitions, x.shape, "float32")
-            b.copy(left, x)
-            b.memset(alive, 1.0)
+            left, alive = (
+                b.tiles.sbuf(x.partitions, x.shape, kind),
+                b.tiles.sbuf(x.partitions, x.shape, "float32"),
+            )
+            b.isa.copy(left, x)
+            b.isa.memset(alive, 1.0)
         if step + 1 < k:
             assert taken is not None
             assert alive is not None
-            with b.tiles():
+            with b.tiles.scope():
                 binary(b, alive, alive, taken, Alu.SUBTRACT)
                 where(b, left, taken, order.worst(kind))
     return found, places
@@ -104,7 +107,7 @@ def _name_place(
         assert taken is not None
         chosen = temporary(b, taken)
         binary(b, chosen, taken, names, Alu.MULTIPLY)
-        b.copy(dst, reduce_axis(b, chosen, Alu.ADD))
+        b.isa.copy(dst, reduce_axis(b, chosen, Alu.ADD))
     elif order.prefers_last:
         scalar(b, dst, best, Alu.SUBTRACT, 1.0)
     else:
@@ -121,7 +124,7 @@ def _find(
         return
     sides = [source, *([values] if values is not None else []), indices]
     for tile in axis_tiles(source.shape, axis, sides, LIMIT):
-        with b.tiles():
+        with b.tiles.scope():
             found, places = rank(b, tile.fetch(b, 0), k, order)
             if values is not None:
                 tile.store(b, 1, found)
@@ -143,27 +146,27 @@ def _find_in_two_stages(
     if length > LIMIT or total > LIMIT:
         raise CannotLower(f"the first {k} of {size} elements do not fit into a partition")
     kind = _kind({"int64": "int32", "uint64": "uint32"}.get(source.dtype, source.dtype))
-    candidates, names = b.scratch((before, total), kind), b.scratch((before, total), "float32")
-    offsets = b.constant((np.arange(chunks) * length).astype(np.float32).reshape(chunks, 1))
+    candidates, names = b.hbm.scratch((before, total), kind), b.hbm.scratch((before, total), "float32")
+    offsets = b.hbm.constant((np.arange(chunks) * length).astype(np.float32).reshape(chunks, 1))
     for row in range(before):
         pieces = [(source[row, : chunks * length].reshape(chunks, length), slice(0, chunks * each), each)]
         if tail:
             pieces.append((source[row, size - tail :].reshape(1, tail), slice(chunks * each, total), last))
         for piece, part, count in pieces:
-            with b.tiles():
-                x = b.fetch(piece)
+            with b.tiles.scope():
+                x = b.dma.fetch(piece)
                 found, places = rank(b, x.reshape(x.free_size, 1), count, order)
-                named = b.sbuf(x.partitions, (count, 1), "float32")
-                offset = b.fetch(offsets) if x.partitions == chunks else float(size - tail)
-                b.tensor_scalar(named, places, Alu.ADD, offset)
-                b.store(candidates[row, part].reshape(x.partitions, count, 1), found)
-                b.store(names[row, part].reshape(x.partitions, count, 1), named)
+                named = b.tiles.sbuf(x.partitions, (count, 1), "float32")
+                offset = b.dma.fetch(offsets) if x.partitions == chunks else float(size - tail)
+                b.isa.tensor_scalar(named, places, Alu.ADD, offset)
+                b.dma.store(candidates[row, part].reshape(x.partitions, count, 1), found)
+                b.dma.store(names[row, part].reshape(x.partitions, count, 1), named)
     for start in range(0, before, NUM_PARTITIONS):
         rows = slice(start, min(start + NUM_PARTITIONS, before))
         count = rows.stop - start
-        with b.tiles():
-            x = b.fetch(candidates[rows].reshape(count, total, 1))
-            found, places = rank(b, x, k, order, b.fetch(names[rows].reshape(count, total, 1)))
+        with b.tiles.scope():
+            x = b.dma.fetch(candidates[rows].reshape(count, total, 1))
+            found, places = rank(b, x, k, order, b.dma.fetch(names[rows].reshape(count, total, 1)))
             if values is not None:
                 store_as(b, values.reshape(before, k, 1)[rows], found)
             store_as(b, indices.reshape(before, k, 1)[rows], places)

@@ -24,42 +24,42 @@ def with_zeros_outside(b: Builder, places: View, size: int) -> tuple[Neighbour, 
     below = _like(b, places)
     floored(b, below, places)
     part = _like(b, places)
-    b.tensor_tensor(part, places, below, Alu.SUBTRACT)
+    b.isa.tensor_tensor(part, places, below, Alu.SUBTRACT)
     rest = _like(b, places)
-    b.tensor_scalar(rest, part, Alu.MULTIPLY, -1.0, Alu.ADD, 1.0)
+    b.isa.tensor_scalar(rest, part, Alu.MULTIPLY, -1.0, Alu.ADD, 1.0)
     above = _like(b, places)
-    b.tensor_scalar(above, below, Alu.ADD, 1.0)
+    b.isa.tensor_scalar(above, below, Alu.ADD, 1.0)
     return _inside(b, below, rest, size), _inside(b, above, part, size)
 
 
 def _inside(b: Builder, index: View, weight: View, size: int) -> Neighbour:
     clamped = _like(b, index)
-    b.tensor_scalar(clamped, index, Alu.MAXIMUM, 0.0, Alu.MINIMUM, float(size - 1))
+    b.isa.tensor_scalar(clamped, index, Alu.MAXIMUM, 0.0, Alu.MINIMUM, float(size - 1))
     is_inside = _like(b, index)
-    b.tensor_tensor(is_inside, clamped, index, Alu.EQUAL)
-    b.tensor_tensor(weight, weight, is_inside, Alu.MULTIPLY)
+    b.isa.tensor_tensor(is_inside, clamped, index, Alu.EQUAL)
+    b.isa.tensor_tensor(weight, weight, is_inside, Alu.MULTIPLY)
     return Neighbour(clamped, weight)
 
 
 def clamped_to_border(b: Builder, places: View, size: int) -> tuple[Neighbour, Neighbour]:
     """Neighbours as RoiAlign takes them: places from -1 to `size` move inside, others weigh nothing."""
     is_near = _like(b, places)
-    b.tensor_scalar(is_near, places, Alu.GREATER_EQUAL, -1.0)
+    b.isa.tensor_scalar(is_near, places, Alu.GREATER_EQUAL, -1.0)
     upper = _like(b, places)
-    b.tensor_scalar(upper, places, Alu.LESS_EQUAL, float(size))
-    b.tensor_tensor(is_near, is_near, upper, Alu.MULTIPLY)
+    b.isa.tensor_scalar(upper, places, Alu.LESS_EQUAL, float(size))
+    b.isa.tensor_tensor(is_near, is_near, upper, Alu.MULTIPLY)
     inside = _like(b, places)
-    b.tensor_scalar(inside, places, Alu.MAXIMUM, 0.0, Alu.MINIMUM, float(size - 1))
+    b.isa.tensor_scalar(inside, places, Alu.MAXIMUM, 0.0, Alu.MINIMUM, float(size - 1))
     below = _like(b, places)
     floored(b, below, inside)
     part = _like(b, places)
-    b.tensor_tensor(part, inside, below, Alu.SUBTRACT)
+    b.isa.tensor_tensor(part, inside, below, Alu.SUBTRACT)
     rest = _like(b, places)
-    b.tensor_scalar(rest, part, Alu.MULTIPLY, -1.0, Alu.ADD, 1.0)
+    b.isa.tensor_scalar(rest, part, Alu.MULTIPLY, -1.0, Alu.ADD, 1.0)
     above = _like(b, places)
-    b.tensor_scalar(above, below, Alu.ADD, 1.0, Alu.MINIMUM, float(size - 1))
+    b.isa.tensor_scalar(above, below, Alu.ADD, 1.0, Alu.MINIMUM, float(size - 1))
     for weight in (part, rest):
-        b.tensor_tensor(weight, weight, is_near, Alu.MULTIPLY)
+        b.isa.tensor_tensor(weight, weight, is_near, Alu.MULTIPLY)
     return Neighbour(below, rest), Neighbour(above, part)
 
 
@@ -78,30 +78,30 @@ def sample(
     base           index of the plane's first element, one a partition
     """
     shape = rows[0].index.shape
-    total = b.sbuf(plane.partitions, shape, "float32")
+    total = b.tiles.sbuf(plane.partitions, shape, "float32")
     is_first = True
     for row in rows:
         for column in columns:
-            with b.tiles():
+            with b.tiles.scope():
                 flat = _like(b, total)
-                b.scalar_tensor_tensor(flat, row.index, Alu.MULTIPLY, float(width), Alu.ADD, column.index)
-                index = b.sbuf(plane.partitions, shape, "int32")
+                b.isa.scalar_tensor_tensor(flat, row.index, Alu.MULTIPLY, float(width), Alu.ADD, column.index)
+                index = b.tiles.sbuf(plane.partitions, shape, "int32")
                 if base is None:
-                    b.copy(index, flat)
+                    b.isa.copy(index, flat)
                 else:
-                    b.tensor_scalar(index, flat, Alu.ADD, base)
+                    b.isa.tensor_scalar(index, flat, Alu.ADD, base)
                 found = _like(b, total, plane.dtype)
-                b.gather_free(found, plane, index)
+                b.isa.gather_free(found, plane, index)
                 weight = _like(b, total)
-                b.tensor_tensor(weight, row.weight, column.weight, Alu.MULTIPLY)
+                b.isa.tensor_tensor(weight, row.weight, column.weight, Alu.MULTIPLY)
                 if is_first:
-                    b.tensor_tensor(total, found, weight, Alu.MULTIPLY)
+                    b.isa.tensor_tensor(total, found, weight, Alu.MULTIPLY)
                 else:
-                    b.tensor_tensor(weight, found, weight, Alu.MULTIPLY)
-                    b.tensor_tensor(total, total, weight, combine)
+                    b.isa.tensor_tensor(weight, found, weight, Alu.MULTIPLY)
+                    b.isa.tensor_tensor(total, total, weight, combine)
             is_first = False
     return total
 
 
 def _like(b: Builder, view: View, dtype: str = "float32") -> View:
-    return b.sbuf(view.partitions, view.shape, dtype)
+    return b.tiles.sbuf(view.partitions, view.shape, dtype)

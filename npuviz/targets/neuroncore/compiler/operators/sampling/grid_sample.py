@@ -70,7 +70,7 @@ def lower_grid_sample(b: Builder, node: Node) -> None:
     rows = of.num_elements // channels
     if channels > MAX_CHANNELS or rows >= EXACT_FLOAT or -(-places // NUM_PARTITIONS) * batch > MAX_BLOCKS:
         raise CannotLower(f"{places} places of {channels} channels")
-    pixels = b.scratch((batch, *sizes, channels), of.dtype)
+    pixels = b.hbm.scratch((batch, *sizes, channels), of.dtype)
     copy(b, pixels, of.permute(0, *range(2, len(of.shape)), 1))
     axes: list[_Axis] = []
     step = 1
@@ -81,29 +81,29 @@ def lower_grid_sample(b: Builder, node: Node) -> None:
     results = to.reshape(batch, channels, places).permute(0, 2, 1)
     for at in range(batch):
         for begin, end in blocks(places, NUM_PARTITIONS):
-            with b.tiles():
+            with b.tiles.scope():
                 made = _sample(b, pixels.reshape(rows, channels), flat[at, begin:end], axes, at * step)
-                b.store(results[at, begin:end], made)
+                b.dma.store(results[at, begin:end], made)
 
 
 def _sample(b: Builder, rows: HbmView, places: HbmView, axes: list[_Axis], first: int) -> View:
     """(P, channels) float32: the picture at up to 128 places."""
     count, channels = places.shape[0], rows.shape[1]
-    given = b.fetch(places)
+    given = b.dma.fetch(places)
     taps = [_taps(b, axis, given[:, at : at + 1]) for at, axis in enumerate(axes)]
-    total = b.sbuf(count, (channels,), "float32")
+    total = b.tiles.sbuf(count, (channels,), "float32")
     for number, chosen in enumerate(product(*taps)):
-        with b.tiles():
+        with b.tiles.scope():
             index = _row(b, axes, chosen, first)
-            row = b.sbuf(count, (channels,), rows.dtype)
-            b.gather(row, rows, index)
+            row = b.tiles.sbuf(count, (channels,), rows.dtype)
+            b.dma.gather(row, rows, index)
             weight = _product(b, [tap.weight for tap in chosen if tap.weight is not None])
             if weight is None:
-                b.copy(total, row)
+                b.isa.copy(total, row)
             elif number == 0:
-                b.tensor_scalar(total, row, Alu.MULTIPLY, weight)
+                b.isa.tensor_scalar(total, row, Alu.MULTIPLY, weight)
             else:
-                b.scalar_tensor_tensor(total, row, Alu.MULTIPLY, weight, Alu.ADD, total)
+                b.isa.scalar_tensor_tensor(total, row, Alu.MULTIPLY, weight, Alu.ADD, total)
     return total
 
 
@@ -113,15 +113,15 @@ def _taps(b: Builder, axis: _Axis, given: View) -> list[_Tap]:
     place, base = _column(b, count), _column(b, count)
     half = axis.size / 2
     if axis.is_aligned:
-        b.tensor_scalar(place, given, Alu.ADD, 1.0, Alu.MULTIPLY, (axis.size - 1) / 2)
+        b.isa.tensor_scalar(place, given, Alu.ADD, 1.0, Alu.MULTIPLY, (axis.size - 1) / 2)
     else:
         # ((g + 1) * size - 1) / 2
-        b.tensor_scalar(place, given, Alu.MULTIPLY, half, Alu.ADD, half - 0.5)
+        b.isa.tensor_scalar(place, given, Alu.MULTIPLY, half, Alu.ADD, half - 0.5)
     if axis.mode == "nearest":
         place = _rounded(b, place)
     if axis.padding == "border" and axis.mode != "cubic":
         # A cubic keeps its place and has its neighbours brought inside, as ONNX Runtime does.
-        b.tensor_scalar(base, place, Alu.MAXIMUM, 0.0, Alu.MINIMUM, axis.size - 1.0)
+        b.isa.tensor_scalar(base, place, Alu.MAXIMUM, 0.0, Alu.MINIMUM, axis.size - 1.0)
         place, base = base, _column(b, count)
     elif axis.padding == "reflection":
         place = _reflected(b, axis, place)
@@ -129,10 +129,10 @@ def _taps(b: Builder, axis: _Axis, given: View) -> list[_Tap]:
         # Reflection may have moved it off a pixel by half.
         return [_tap(b, axis, _rounded(b, place), None)]
     down, over = _rounded(b, place), _column(b, count)
-    b.tensor_tensor(over, down, place, Alu.GREATER)
-    b.tensor_tensor(base, down, over, Alu.SUBTRACT)
+    b.isa.tensor_tensor(over, down, place, Alu.GREATER)
+    b.isa.tensor_tensor(base, down, over, Alu.SUBTRACT)
     part = _column(b, count)
-    b.tensor_tensor(part, place, base, Alu.SUBTRACT)
+    b.isa.tensor_tensor(part, place, base, Alu.SUBTRACT)
     shifts = range(2) if axis.mode == "linear" else range(-1, 3)
     return [_tap(b, axis, _shifted(b, base, shift), _weight(b, axis.mode, part, shift)) for shift in shifts]
 
@@ -142,19 +142,19 @@ def _weight(b: Builder, mode: str, part: View, shift: int) -> View:
     made, distance = _column(b, part.partitions), _column(b, part.partitions)
     # |part - shift|: the neighbours before the place are shifts 0 and -1.
     sign = 1.0 if shift <= 0 else -1.0
-    b.tensor_scalar(distance, part, Alu.SUBTRACT, float(shift), Alu.MULTIPLY, sign)
+    b.isa.tensor_scalar(distance, part, Alu.SUBTRACT, float(shift), Alu.MULTIPLY, sign)
     if mode == "linear":
-        b.tensor_scalar(made, distance, Alu.MULTIPLY, -1.0, Alu.ADD, 1.0)
+        b.isa.tensor_scalar(made, distance, Alu.MULTIPLY, -1.0, Alu.ADD, 1.0)
         return made
     factors = (_CUBIC + 2, -(_CUBIC + 3), 0.0, 1.0)
     if shift in (-1, 2):
         factors = (_CUBIC, -5 * _CUBIC, 8 * _CUBIC, -4 * _CUBIC)
-    b.tensor_scalar(made, distance, Alu.MULTIPLY, factors[0], Alu.ADD, factors[1])
+    b.isa.tensor_scalar(made, distance, Alu.MULTIPLY, factors[0], Alu.ADD, factors[1])
     for factor in factors[2:]:
         following = _column(b, part.partitions)
-        b.tensor_tensor(following, made, distance, Alu.MULTIPLY)
+        b.isa.tensor_tensor(following, made, distance, Alu.MULTIPLY)
         made = _column(b, part.partitions)
-        b.tensor_scalar(made, following, Alu.ADD, factor)
+        b.isa.tensor_scalar(made, following, Alu.ADD, factor)
     return made
 
 
@@ -164,15 +164,15 @@ def _tap(b: Builder, axis: _Axis, index: View, weight: View | None) -> _Tap:
     if axis.padding == "reflection":
         index = _reflected(b, axis, index)
     inside = _column(b, count)
-    b.tensor_scalar(inside, index, Alu.MAXIMUM, 0.0, Alu.MINIMUM, axis.size - 1.0)
+    b.isa.tensor_scalar(inside, index, Alu.MAXIMUM, 0.0, Alu.MINIMUM, axis.size - 1.0)
     if axis.padding != "zeros":
         return _Tap(inside, weight)
     same = _column(b, count)
-    b.tensor_tensor(same, inside, index, Alu.EQUAL)
+    b.isa.tensor_tensor(same, inside, index, Alu.EQUAL)
     if weight is None:
         return _Tap(inside, same)
     counted = _column(b, count)
-    b.tensor_tensor(counted, same, weight, Alu.MULTIPLY)
+    b.isa.tensor_tensor(counted, same, weight, Alu.MULTIPLY)
     return _Tap(inside, counted)
 
 
@@ -181,16 +181,16 @@ def _reflected(b: Builder, axis: _Axis, place: View) -> View:
     low, high = axis.bounds
     if high <= low:
         made = _column(b, place.partitions)
-        b.memset(made, 0.0)
+        b.isa.memset(made, 0.0)
         return made
     length = high - low
     shifted, turned, wave, back, made = (_column(b, place.partitions) for _ in range(5))
-    b.tensor_scalar(shifted, place, Alu.SUBTRACT, low, Alu.MOD, 2 * length)
-    b.tensor_scalar(turned, shifted, Alu.SUBTRACT, length)
-    b.tensor_scalar(back, turned, Alu.MULTIPLY, -1.0)
-    b.tensor_tensor(wave, turned, back, Alu.MINIMUM)
+    b.isa.tensor_scalar(shifted, place, Alu.SUBTRACT, low, Alu.MOD, 2 * length)
+    b.isa.tensor_scalar(turned, shifted, Alu.SUBTRACT, length)
+    b.isa.tensor_scalar(back, turned, Alu.MULTIPLY, -1.0)
+    b.isa.tensor_tensor(wave, turned, back, Alu.MINIMUM)
     # wave = -|shifted - length|
-    b.tensor_scalar(made, wave, Alu.ADD, length + low)
+    b.isa.tensor_scalar(made, wave, Alu.ADD, length + low)
     return made
 
 
@@ -200,17 +200,17 @@ def _row(b: Builder, axes: list[_Axis], taps: tuple[_Tap, ...], first: int) -> V
     total: View | None = None
     for axis, tap in zip(axes, taps, strict=True):
         scaled = _column(b, count)
-        b.tensor_scalar(
+        b.isa.tensor_scalar(
             scaled, tap.index, Alu.MULTIPLY, float(axis.step), Alu.ADD, 0.0 if total else float(first)
         )
         if total is not None:
             added = _column(b, count)
-            b.tensor_tensor(added, total, scaled, Alu.ADD)
+            b.isa.tensor_tensor(added, total, scaled, Alu.ADD)
             scaled = added
         total = scaled
     assert total is not None
-    made = b.sbuf(count, (1,), "int32")
-    b.copy(made, total)
+    made = b.tiles.sbuf(count, (1,), "int32")
+    b.isa.copy(made, total)
     return made
 
 
@@ -221,16 +221,16 @@ def _product(b: Builder, weights: list[View]) -> View | None:
             total = weight
         else:
             made = _column(b, weight.partitions)
-            b.tensor_tensor(made, total, weight, Alu.MULTIPLY)
+            b.isa.tensor_tensor(made, total, weight, Alu.MULTIPLY)
             total = made
     return total
 
 
 def _rounded(b: Builder, place: View) -> View:
     """The nearest whole number, half to even, as float32: writing an integer rounds so."""
-    whole, made = b.sbuf(place.partitions, (1,), "int32"), _column(b, place.partitions)
-    b.copy(whole, place)
-    b.copy(made, whole)
+    whole, made = b.tiles.sbuf(place.partitions, (1,), "int32"), _column(b, place.partitions)
+    b.isa.copy(whole, place)
+    b.isa.copy(made, whole)
     return made
 
 
@@ -238,12 +238,12 @@ def _shifted(b: Builder, base: View, shift: int) -> View:
     if shift == 0:
         return base
     made = _column(b, base.partitions)
-    b.tensor_scalar(made, base, Alu.ADD, float(shift))
+    b.isa.tensor_scalar(made, base, Alu.ADD, float(shift))
     return made
 
 
 def _column(b: Builder, count: int) -> View:
-    return b.sbuf(count, (1,), "float32")
+    return b.tiles.sbuf(count, (1,), "float32")
 
 
 LOWERINGS: Mapping[str, Callable[[Builder, Node], None]] = {"GridSample": lower_grid_sample}

@@ -120,7 +120,7 @@ def _weighted(b: Builder, to: HbmView, of: HbmView, axes: list[AxisResize]) -> N
     held = of
     for index, (at, weights) in enumerate(matrices):
         shape = (*held.shape[:at], axes[at].out, *held.shape[at + 1 :])
-        made = to if index == len(matrices) - 1 else b.scratch(shape, b.held_dtype("float32"))
+        made = to if index == len(matrices) - 1 else b.hbm.scratch(shape, b.hbm.held_dtype("float32"))
         contract(b, made, held, at, weights)
         held = made
 
@@ -134,12 +134,12 @@ def contract(b: Builder, to: HbmView, of: HbmView, axis: int, weights: np.ndarra
     rest = of.num_elements // (prefix * size)
     if rest == 1 and prefix > 1:
         # Rows come first on PE: the last axis is brought there, and the result back.
-        turned, made = b.scratch((size, prefix), of.dtype), b.scratch((out, prefix), to.dtype)
+        turned, made = b.hbm.scratch((size, prefix), of.dtype), b.hbm.scratch((out, prefix), to.dtype)
         copy(b, turned, of.reshape(prefix, size).permute(1, 0))
         contract(b, made, turned, 0, weights)
         copy(b, to.reshape(prefix, out), made.permute(1, 0))
         return
-    matrix = b.constant(np.ascontiguousarray(weights.T).astype(numpy_dtype(b.compute_dtype)))
+    matrix = b.hbm.constant(np.ascontiguousarray(weights.T).astype(numpy_dtype(b.hbm.compute_dtype)))
     sources = of.reshape(prefix, size, rest)
     results = to.reshape(prefix, out, rest)
     for at in range(prefix):
@@ -150,18 +150,18 @@ def contract(b: Builder, to: HbmView, of: HbmView, axis: int, weights: np.ndarra
 def _product(b: Builder, to: HbmView, of: HbmView, matrix: HbmView) -> None:
     """to (out, n) = matrix (size, out) transposed times of (size, n), n at most a PSUM bank."""
     size, out = matrix.shape
-    with b.tiles():
+    with b.tiles.scope():
         parts = [
-            (first, last, b.fetch(of[first:last], b.compute_dtype))
+            (first, last, b.dma.fetch(of[first:last], b.hbm.compute_dtype))
             for first, last in blocks(size, NUM_PARTITIONS)
         ]
         for begin, end in blocks(out, NUM_PARTITIONS):
-            with b.tiles():
-                sums = b.psum(end - begin, (of.shape[1],))
+            with b.tiles.scope():
+                sums = b.tiles.psum(end - begin, (of.shape[1],))
                 for index, (first, last, moving) in enumerate(parts):
-                    stationary = b.fetch(matrix[first:last, begin:end], b.compute_dtype)
-                    b.matmul(sums, stationary, moving, accumulate=index > 0)
-                b.store(to[begin:end], sums)
+                    stationary = b.dma.fetch(matrix[first:last, begin:end], b.hbm.compute_dtype)
+                    b.isa.matmul(sums, stationary, moving, accumulate=index > 0)
+                b.dma.store(to[begin:end], sums)
 
 
 def _extrapolate(b: Builder, node: Node, to: HbmView, axes: list[AxisResize]) -> None:

@@ -23,8 +23,8 @@ _MAX_REGIONS = 512
 def lower_roi_align(b: Builder, node: Node) -> None:
     """RoiAlign with a fixed number of samples a bin."""
     require_floats(b, node.inputs[:2])
-    source, regions, images = (b.hbm(tensor) for tensor in node.inputs[:3])
-    out = b.hbm(node.outputs[0])
+    source, regions, images = (b.hbm[tensor] for tensor in node.inputs[:3])
+    out = b.hbm[node.outputs[0]]
     samples = int(node.attributes.get("sampling_ratio", 0))
     count, channels, height, width = source.shape
     if samples < 1 or not b.spec.has_pool:
@@ -32,27 +32,27 @@ def lower_roi_align(b: Builder, node: Node) -> None:
     if count * height * width >= EXACT_INDEX or regions.shape[0] > _MAX_REGIONS:
         raise CannotLower(f"{regions.shape[0]} regions in {count} images of {height} x {width}")
     grids = [
-        b.constant(_grid(size, samples), f"{node.name}/grid.{name}")
+        b.hbm.constant(_grid(size, samples), f"{node.name}/grid.{name}")
         for name, size in (("rows", out.shape[2]), ("columns", out.shape[3]))
     ]
     scale = float(node.attributes.get("spatial_scale", 1.0))
     is_half = attribute_text(node.attributes, "coordinate_transformation_mode", "half_pixel") == "half_pixel"
     is_largest = attribute_text(node.attributes, "mode", "avg") == "max"
     for c0, c1 in blocks(channels, NUM_PARTITIONS):
-        with b.tiles():
+        with b.tiles.scope():
             planes = source.permute(1, 0, 2, 3)[c0:c1]
-            plane = b.fetch(planes).reshape(count * height * width)
+            plane = b.dma.fetch(planes).reshape(count * height * width)
             for region in range(regions.shape[0]):
-                with b.tiles():
+                with b.tiles.scope():
                     partitions = c1 - c0
-                    box = b.fetch(regions[region : region + 1].broadcast_to((partitions, 4)), "float32")
+                    box = b.dma.fetch(regions[region : region + 1].broadcast_to((partitions, 4)), "float32")
                     base = _base(b, images[region : region + 1], partitions, height * width)
                     rows = _neighbours(b, box, 1, grids[0], (height, scale, is_half))
                     columns = _neighbours(b, box, 0, grids[1], (width, scale, is_half))
                     result = _bins(b, plane, (rows, columns), (width, samples, is_largest), base)
-                    tile = b.sbuf(partitions, result.shape, out.dtype)
-                    b.copy(tile, result)
-                    b.store(out[region, c0:c1], tile)
+                    tile = b.tiles.sbuf(partitions, result.shape, out.dtype)
+                    b.isa.copy(tile, result)
+                    b.dma.store(out[region, c0:c1], tile)
 
 
 def _grid(size: int, samples: int) -> np.ndarray:
@@ -63,9 +63,9 @@ def _grid(size: int, samples: int) -> np.ndarray:
 
 def _base(b: Builder, image: HbmView, partitions: int, plane: int) -> View:
     """Index of the first element of a region's image, one a partition."""
-    number = b.fetch(image.reshape(1, 1).broadcast_to((partitions, 1)))
-    base = b.sbuf(partitions, (1,), "float32")
-    b.tensor_scalar(base, number, Alu.MULTIPLY, float(plane))
+    number = b.dma.fetch(image.reshape(1, 1).broadcast_to((partitions, 1)))
+    base = b.tiles.sbuf(partitions, (1,), "float32")
+    b.isa.tensor_scalar(base, number, Alu.MULTIPLY, float(plane))
     return base
 
 
@@ -76,13 +76,13 @@ def _neighbours(
     size, scale, is_half = how
     shift = 0.5 if is_half else 0.0
     partitions, count = box.partitions, grid.shape[1]
-    extent = b.sbuf(partitions, (1,), "float32")
-    start = b.sbuf(partitions, (1,), "float32")
-    b.tensor_scalar(start, box[:, index : index + 1], Alu.MULTIPLY, scale, Alu.SUBTRACT, shift)
-    b.tensor_scalar(extent, box[:, index + 2 : index + 3], Alu.MULTIPLY, scale, Alu.SUBTRACT, shift)
-    b.tensor_tensor(extent, extent, start, Alu.SUBTRACT)
+    extent = b.tiles.sbuf(partitions, (1,), "float32")
+    start = b.tiles.sbuf(partitions, (1,), "float32")
+    b.isa.tensor_scalar(start, box[:, index : index + 1], Alu.MULTIPLY, scale, Alu.SUBTRACT, shift)
+    b.isa.tensor_scalar(extent, box[:, index + 2 : index + 3], Alu.MULTIPLY, scale, Alu.SUBTRACT, shift)
+    b.isa.tensor_tensor(extent, extent, start, Alu.SUBTRACT)
     if not is_half:
-        b.tensor_scalar(extent, extent, Alu.MAXIMUM, 1.0)
+        b.isa.tensor_scalar(extent, extent, Alu.MAXIMUM, 1.0)
     return _placed(b, (start, extent), grid, count, size)
 
 
@@ -90,9 +90,9 @@ def _placed(
     b: Builder, region: tuple[View, View], grid: HbmView, count: int, size: int
 ) -> tuple[Neighbour, Neighbour]:
     start, extent = region
-    places = b.sbuf(start.partitions, (count,), "float32")
-    steps = b.fetch(grid.broadcast_to((start.partitions, count)))
-    b.tensor_scalar(places, steps, Alu.MULTIPLY, extent, Alu.ADD, start)
+    places = b.tiles.sbuf(start.partitions, (count,), "float32")
+    steps = b.dma.fetch(grid.broadcast_to((start.partitions, count)))
+    b.isa.tensor_scalar(places, steps, Alu.MULTIPLY, extent, Alu.ADD, start)
     return clamped_to_border(b, places, size)
 
 
@@ -119,10 +119,10 @@ def _bins(
     combine = Alu.MAXIMUM if is_largest else Alu.ADD
     found = sample(b, plane, rows, columns, width, combine, base)
     split = found.reshape(high // samples, samples, wide // samples, samples).permute(0, 2, 1, 3)
-    result = b.sbuf(plane.partitions, (high // samples, wide // samples), "float32")
-    b.tensor_reduce(result, split, combine, 2)
+    result = b.tiles.sbuf(plane.partitions, (high // samples, wide // samples), "float32")
+    b.isa.tensor_reduce(result, split, combine, 2)
     if not is_largest:
-        b.tensor_scalar(result, result, Alu.MULTIPLY, 1.0 / samples**2)
+        b.isa.tensor_scalar(result, result, Alu.MULTIPLY, 1.0 / samples**2)
     return result
 
 

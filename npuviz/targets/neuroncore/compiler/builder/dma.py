@@ -1,18 +1,21 @@
-"""Movements between HBM and SBUF: fetch, load, store, copies within HBM, gather and scatter."""
+"""Movements by DMA: fetch, load, store, copies within HBM, gather and scatter."""
 
 import numpy as np
 
 from npuviz.base.errors import SimulationError
 from npuviz.onnx.errors import CannotLower
-from npuviz.program.graph import Graph
-from npuviz.targets.neuroncore.compiler.builder.allocator import Tile
-from npuviz.targets.neuroncore.compiler.builder.core import BuilderCore
+from npuviz.targets.neuroncore.compiler.builder.engines import Engines
+from npuviz.targets.neuroncore.compiler.builder.hbm import Hbm
+from npuviz.targets.neuroncore.compiler.builder.shown_tensors import ShownTensors
+from npuviz.targets.neuroncore.compiler.builder.tiles import Tiles
 from npuviz.targets.neuroncore.compiler.patterns.descriptors import Side, descriptors, hbm_side, sbuf_side
 from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.patterns.strides import dense_steps
+from npuviz.targets.neuroncore.compiler.patterns.tile import Tile
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import DTYPE_CODES, View
-from npuviz.targets.neuroncore.compiler.streams.emitter import Access, immediates
-from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Alu, Engine, Flag, Opcode, Space
+from npuviz.targets.neuroncore.compiler.streams.emitter import Access, Emitter, immediates
+from npuviz.targets.neuroncore.compiler.streams.queue_sets import QueuePlan
+from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Alu, Flag, Opcode, Space
 from npuviz.targets.neuroncore.spec import NeuronSpec
 from npuviz.targets.neuroncore.tables import SBUF, Descriptor, DescriptorOp
 
@@ -26,28 +29,41 @@ _DMA_TYPES = _DMA_FLOATS | _DMA_INTEGERS
 """Types that DMA casts. Ref: NEFFDOC; bool is moved as uint8."""
 
 
-class BuilderMemory(BuilderCore):
-    """Adds the movements."""
+class Dma:
+    """Appends transfers; element types that DMA does not cast are converted by the engines."""
 
-    def __init__(self, graph: Graph, spec: NeuronSpec) -> None:
-        super().__init__(graph, spec)
+    def __init__(
+        self,
+        spec: NeuronSpec,
+        emitter: Emitter,
+        queues: QueuePlan,
+        hbm: Hbm,
+        tiles: Tiles,
+        engines: Engines,
+        shown: ShownTensors,
+    ) -> None:
+        self._spec = spec
+        self._emitter = emitter
+        self._queues = queues
+        self._hbm = hbm
+        self._tiles = tiles
+        self._engines = engines
+        self._shown = shown
         self._relay_words: tuple[HbmView, HbmView] | None = None
-        self.emitter.relay = self._relay
+        emitter.relay = self._relay
 
-    def _forget_variables(self, length: int) -> None:
+    def take_back(self, length: int) -> None:
+        """The variables from `length` on are gone."""
         if self._relay_words is not None and self._relay_words[1].variable >= length:
             self._relay_words = None
 
     def _relay(self) -> tuple[int, tuple[Descriptor, ...]]:
         """A transfer of core 0 that moves one word nobody needs."""
         if self._relay_words is None:
-            self._relay_words = (
-                self.scratch((1,), "float32"),
-                self.constant(np.zeros(1, np.float32), "relay"),
-            )
+            hbm = self._hbm
+            self._relay_words = hbm.scratch((1,), "float32"), hbm.constant(np.zeros(1, np.float32), "relay")
         to, source = self._relay_words
-        made = descriptors(hbm_side(to), hbm_side(source))
-        return self.queues.queue(0, "Loads"), made
+        return self._queues.queue(0, "Loads"), descriptors(hbm_side(to), hbm_side(source))
 
     # HBM to SBUF ---------------------------------------------------------------------------------
 
@@ -65,43 +81,43 @@ class BuilderMemory(BuilderCore):
         partitions, free = src.shape[0], src.shape[1:]
         if not 1 <= partitions <= NUM_PARTITIONS or 0 in free:
             raise SimulationError(f"fetch of {src!r}: the first dimension is the partition, 1..128")
-        cache = self._cache[self.core]
+        cache = self._tiles.cache
         found = cache.find(src, wanted)
         if found is not None:
-            self._hold(found.tile)
+            self._tiles.hold(found.tile)
             return found
         if src.dtype in _WIDE and dtype in (None, _WIDE[src.dtype]):
             view = self._load_wide(src)
         else:
-            view = self.sbuf(partitions, free, wanted)
+            view = self._tiles.sbuf(partitions, free, wanted)
             self.load(view, src)
-        cache.add(src, view, self.variables.drafts[src.variable].box(src))
+        cache.add(src, view, self._hbm.draft(src).box(src))
         return view
 
     def _load_wide(self, src: HbmView) -> View:
-        tile = self.sbuf(src.shape[0], (*src.shape[1:], 2), _WIDE[src.dtype])
-        self._load(tile, _wide_side(tile, self.spec.sbuf_partition_bytes, src), src, "copy")
+        tile = self._tiles.sbuf(src.shape[0], (*src.shape[1:], 2), _WIDE[src.dtype])
+        self._load(tile, _wide_side(tile, self._spec.sbuf_partition_bytes, src), src, "copy")
         return tile[(slice(None), ..., 0)]
 
     def load(self, dst: View, src: HbmView) -> None:
         """HBM to an SBUF tile: `src` has the shape (partitions, *free) of `dst` or reshapes to it; casts."""
         src = _shaped(src, dst)
         if _same(dst.dtype, src.dtype):
-            self._load(dst, sbuf_side(dst, self.spec.sbuf_partition_bytes), src, "copy")
+            self._load(dst, self._sbuf_side(dst), src, "copy")
         elif src.dtype in _WIDE and dst.dtype in ("int32", "uint32"):
-            self.copy(dst.bitcast(_WIDE[src.dtype]), self._load_wide(src))
-        elif self.spec.has_dma_compute and src.dtype in _DMA_TYPES and dst.dtype in _DMA_TYPES:
-            self._load(dst, sbuf_side(dst, self.spec.sbuf_partition_bytes), src, "cast")
+            self._engines.convert(dst.bitcast(_WIDE[src.dtype]), self._load_wide(src))
+        elif self._spec.has_dma_compute and src.dtype in _DMA_TYPES and dst.dtype in _DMA_TYPES:
+            self._load(dst, self._sbuf_side(dst), src, "cast")
         else:
-            self.copy(dst, self.fetch(src))
+            self._engines.convert(dst, self.fetch(src))
 
     def _load(self, dst: View, side: Side, src: HbmView, op: DescriptorOp) -> None:
-        draft = self.variables.drafts[src.variable]
+        draft = self._hbm.draft(src)
         purpose = "Weights" if draft.variable.kind == "constant" else "Loads"
         reads = self._reads_of(src)
         dst.tile.forget(dst.box())
-        self.emitter.transfer(
-            self.queues.queue(self.core, purpose),
+        self._emitter.transfer(
+            self._queues.queue(self._emitter.core, purpose),
             descriptors(side, hbm_side(src), op),
             reads,
             [(dst.tile, dst.box())],
@@ -110,9 +126,12 @@ class BuilderMemory(BuilderCore):
         if dst.tile.tensor < 0:
             dst.tile.tensor = draft.variable.tensor
 
+    def _sbuf_side(self, view: View) -> Side:
+        return sbuf_side(view, self._spec.sbuf_partition_bytes)
+
     def _reads_of(self, src: HbmView) -> list[Access]:
         """The accesses of reading a pattern: none if nobody ever writes the variable."""
-        draft = self.variables.drafts[src.variable]
+        draft = self._hbm.draft(src)
         if draft.variable.kind in ("constant", "input"):
             return []
         region = draft.region
@@ -129,23 +148,23 @@ class BuilderMemory(BuilderCore):
         """
         dst = _shaped(dst, src)
         if src.space == Space.PSUM:
-            with self.tiles():
+            with self._tiles.scope():
                 kind = dst.dtype if dst.dtype in DTYPE_CODES else src.dtype
-                staged = self.sbuf(src.partitions, src.shape, kind)
-                self.copy(staged, src)
+                staged = self._tiles.sbuf(src.partitions, src.shape, kind)
+                self._engines.convert(staged, src)
                 self.store(dst, staged)
             return
         if _same(dst.dtype, src.dtype):
-            self._store(dst, src, sbuf_side(src, self.spec.sbuf_partition_bytes), "copy")
-        elif self.spec.has_dma_compute and src.dtype in _DMA_TYPES and dst.dtype in _DMA_TYPES:
-            self._store(dst, src, sbuf_side(src, self.spec.sbuf_partition_bytes), "cast")
+            self._store(dst, src, self._sbuf_side(src), "copy")
+        elif self._spec.has_dma_compute and src.dtype in _DMA_TYPES and dst.dtype in _DMA_TYPES:
+            self._store(dst, src, self._sbuf_side(src), "cast")
         elif dst.dtype in _WIDE:
             self._store_wide(dst, src)
             return
         elif dst.dtype in DTYPE_CODES:
-            with self.tiles():
-                staged = self.sbuf(src.partitions, src.shape, dst.dtype)
-                self.copy(staged, src)
+            with self._tiles.scope():
+                staged = self._tiles.sbuf(src.partitions, src.shape, dst.dtype)
+                self._engines.convert(staged, src)
                 self.store(dst, staged)
             return
         else:
@@ -156,17 +175,17 @@ class BuilderMemory(BuilderCore):
     def _remember(self, dst: HbmView, src: View) -> None:
         if src.partition == 0:
             src.tile.chance = True
-            self._cache[self.core].add(dst, src, self.variables.drafts[dst.variable].box(dst))
+            self._tiles.cache.add(dst, src, self._hbm.draft(dst).box(dst))
 
     def _store_wide(self, dst: HbmView, src: View) -> None:
         """Integers widened by the engines: low words, and high words that repeat the sign."""
-        with self.tiles():
+        with self._tiles.scope():
             word = _WIDE[dst.dtype]
-            pair = self.sbuf(src.partitions, (*src.shape, 2), word)
+            pair = self._tiles.sbuf(src.partitions, (*src.shape, 2), word)
             low, high = pair[(slice(None), ..., 0)], pair[(slice(None), ..., 1)]
-            self.copy(low, src)
+            self._engines.convert(low, src)
             if word == "int32" and src.dtype not in ("uint8", "bool", "uint16", "uint32"):
-                self._run(
+                self._engines.run(
                     Opcode.TENSOR_SCALAR,
                     (high, low),
                     op0=Alu.ARITHMETIC_RIGHT_SHIFT,
@@ -174,27 +193,26 @@ class BuilderMemory(BuilderCore):
                     imm=immediates((31, 0, 0), True),
                 )
             else:
-                self._run(Opcode.MEMSET, (high,))
-            self._store(dst, pair, _wide_side(pair, self.spec.sbuf_partition_bytes, dst), "copy")
+                self._engines.run(Opcode.MEMSET, (high,))
+            self._store(dst, pair, _wide_side(pair, self._spec.sbuf_partition_bytes, dst), "copy")
 
     def _store(self, dst: HbmView, src: View, side: Side, op: DescriptorOp) -> None:
         made = descriptors(hbm_side(dst), side, op)
         self._transfer_out("Stores", dst, made, [(src.tile, src.box())], (src.tile,))
-        tensor = self.variables.drafts[dst.variable].variable.tensor
+        tensor = self._hbm.draft(dst).variable.tensor
         if src.tile.tensor < 0:
             src.tile.tensor = tensor
         if tensor >= 0:
-            self.shown.stored(tensor, dst, src)
+            self._shown.stored(tensor, dst, src)
 
     def _transfer_out(
         self, purpose: str, dst: HbmView, made: Descriptors, reads: list[Access], tiles: tuple[Tile, ...] = ()
     ) -> None:
-        draft = self.variables.drafts[dst.variable]
+        draft = self._hbm.draft(dst)
         box = draft.box(dst)
-        for cache in self._cache:
-            cache.forget_range(dst.variable, box)
-        self.emitter.transfer(
-            self.queues.queue(self.core, purpose),
+        self._tiles.forget(dst.variable, box)
+        self._emitter.transfer(
+            self._queues.queue(self._emitter.core, purpose),
             made,
             reads,
             [(draft.region, box)],
@@ -203,15 +221,15 @@ class BuilderMemory(BuilderCore):
 
     # Within HBM ----------------------------------------------------------------------------------
 
-    def dma(self, dst: HbmView, src: HbmView) -> None:
+    def copy(self, dst: HbmView, src: HbmView) -> None:
         """HBM to HBM: equal shapes of any rank; equal types (bool is uint8) or a cast that DMA does."""
         if dst.shape != src.shape:
             src = src.reshape(*dst.shape)
         if 0 in dst.shape:
             return
         same = _same(dst.dtype, src.dtype)
-        if not same and not (self.spec.has_dma_compute and {dst.dtype, src.dtype} <= _DMA_TYPES):
-            raise CannotLower(f"DMA does not cast {src.dtype} to {dst.dtype} on {self.spec.arch}")
+        if not same and not (self._spec.has_dma_compute and {dst.dtype, src.dtype} <= _DMA_TYPES):
+            raise CannotLower(f"DMA does not cast {src.dtype} to {dst.dtype} on {self._spec.arch}")
         made = descriptors(hbm_side(dst), hbm_side(src), "copy" if same else "cast")
         self._transfer_out("Copies", dst, made, self._reads_of(src))
 
@@ -227,7 +245,7 @@ class BuilderMemory(BuilderCore):
         reads = [(index.tile, index.box()), *self._reads_of(src)]
         dst.tile.forget(dst.box())
         self._gather_transfer(
-            descriptors(sbuf_side(dst, self.spec.sbuf_partition_bytes), hbm_side(row)),
+            descriptors(self._sbuf_side(dst), hbm_side(row)),
             reads,
             [(dst.tile, dst.box())],
             Flag.GATHER_SOURCE,
@@ -245,12 +263,11 @@ class BuilderMemory(BuilderCore):
         row = _shaped(dst[0:1].broadcast_to((src.partitions, *dst.shape[1:])), src)
         if not _same(dst.dtype, src.dtype):
             raise SimulationError(f"scatter of {src!r} into {dst.dtype} rows: types must be equal")
-        draft = self.variables.drafts[dst.variable]
+        draft = self._hbm.draft(dst)
         box = draft.box(dst)
-        for cache in self._cache:
-            cache.forget_range(dst.variable, box)
+        self._tiles.forget(dst.variable, box)
         self._gather_transfer(
-            descriptors(hbm_side(row), sbuf_side(src, self.spec.sbuf_partition_bytes)),
+            descriptors(hbm_side(row), self._sbuf_side(src)),
             [(index.tile, index.box()), (src.tile, src.box())],
             [(draft.region, box)],
             Flag.SCATTER_TARGET,
@@ -260,8 +277,8 @@ class BuilderMemory(BuilderCore):
         )
 
     def _require_gather(self, index: View) -> None:
-        if not self.spec.has_pool:
-            raise CannotLower(f"gathering by DMA needs GpSimd, which {self.spec.arch} does not have")
+        if not self._spec.has_pool:
+            raise CannotLower(f"gathering by DMA needs GpSimd, which {self._spec.arch} does not have")
         if index.dtype not in ("int32", "uint32") or index.free_size != 1:
             raise SimulationError(f"{index!r}: an index has one int32 a partition")
 
@@ -275,8 +292,8 @@ class BuilderMemory(BuilderCore):
         index: View,
         tiles: tuple[Tile, ...],
     ) -> None:
-        self.emitter.transfer(
-            self.queues.queue(self.core, "Gathers"),
+        self._emitter.transfer(
+            self._queues.queue(self._emitter.core, "Gathers"),
             made,
             reads,
             writes,
@@ -286,15 +303,6 @@ class BuilderMemory(BuilderCore):
             immediates((row_bytes, 0, 0), True),
             index,
         )
-
-    # The engines' copy, needed for conversions -------------------------------------------------------
-
-    def copy(self, dst: View, src: View, engine: Engine | None = None, integer: bool = False) -> None:
-        """dst = src, cast; any shapes of equally many elements a partition.
-
-        integer  integers of different widths are cut and extended, not converted through fp32
-        """
-        self._run(Opcode.TENSOR_COPY, (dst, src), engine=engine, flags=Flag.INTEGER * integer)
 
 
 def _same(first: str, second: str) -> bool:

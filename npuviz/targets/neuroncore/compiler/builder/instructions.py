@@ -1,4 +1,4 @@
-"""The computing instructions: Vector, Scalar and GpSimd."""
+"""The instructions that compute, named as in NKI: Scalar, Vector, GpSimd and PE."""
 
 from collections.abc import Sequence
 
@@ -6,19 +6,34 @@ import numpy as np
 
 from npuviz.base.errors import SimulationError
 from npuviz.onnx.errors import CannotLower
-from npuviz.targets.neuroncore.compiler.builder.memory import BuilderMemory
+from npuviz.targets.neuroncore.compiler.builder.dma import Dma
+from npuviz.targets.neuroncore.compiler.builder.engines import Engines
+from npuviz.targets.neuroncore.compiler.builder.hbm import Hbm
+from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.patterns.strides import merged
-from npuviz.targets.neuroncore.compiler.patterns.tile_view import View, packed_pattern
+from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.compiler.streams.emitter import floats, immediates
-from npuviz.targets.neuroncore.isa import BITVEC, Activation, Alu, Engine, Flag, Opcode, ReduceCmd
+from npuviz.targets.neuroncore.isa import BITVEC, Activation, Alu, Engine, Flag, Opcode, ReduceCmd, Space
+from npuviz.targets.neuroncore.spec import NeuronSpec
 
 _WORDS = frozenset(("int32", "uint32"))
 Operand = float | int | View
 """A number, or one value a partition: a view [P,1]."""
 
 
-class BuilderCompute(BuilderMemory):
-    """Adds the instructions of the engines behind SBUF and PSUM."""
+class Instructions:
+    """Appends the instructions of the engines behind SBUF and PSUM."""
+
+    def __init__(self, spec: NeuronSpec, hbm: Hbm, dma: Dma, engines: Engines) -> None:
+        self._spec = spec
+        self._hbm = hbm
+        self._dma = dma
+        self._engines = engines
+        self._columns: dict[int, HbmView] = {}
+
+    def take_back(self, length: int) -> None:
+        """The variables from `length` on are gone."""
+        self._columns = {bits: view for bits, view in self._columns.items() if view.variable < length}
 
     def activation(
         self,
@@ -38,10 +53,10 @@ class BuilderCompute(BuilderMemory):
         cmd           what happens to the 128 accumulators; accumulators [P,1] receives them afterwards
         A number as bias becomes a constant column where the generation has no immediate bias (v2).
         """
-        if func == Activation.RECIPROCAL and not self.spec.has_reciprocal_bias and bias != 0.0:
-            raise CannotLower(f"reciprocal with a bias is not possible on {self.spec.arch}")
-        if not isinstance(bias, View) and bias != 0.0 and not self.spec.has_bias_immediate:
-            bias = self.column(bias, src.partitions, src.partition)
+        if func == Activation.RECIPROCAL and not self._spec.has_reciprocal_bias and bias != 0.0:
+            raise CannotLower(f"reciprocal with a bias is not possible on {self._spec.arch}")
+        if not isinstance(bias, View) and bias != 0.0 and not self._spec.has_bias_immediate:
+            bias = self._column(bias)[src.partition : src.partition + src.partitions]
         views = (
             dst,
             src,
@@ -55,16 +70,23 @@ class BuilderCompute(BuilderMemory):
             0.0 if isinstance(bias, View) else float(bias),
             float(alpha),
         )
-        self._run(Opcode.ACTIVATION, views, op0=func, cmd=cmd, imm=floats(*numbers))
+        self._engines.run(Opcode.ACTIVATION, views, op0=func, cmd=cmd, imm=floats(*numbers))
 
-    def column(self, value: float, partitions: int = 128, partition: int = 0) -> View:
-        """A float32 [partitions,1] view full of a number, loaded once and kept while there is room."""
+    def _column(self, value: float) -> View:
+        """A float32 view [128,1] full of a number, loaded once and kept while there is room."""
         bits = np.float32(value).view(np.int32).item()
         home = self._columns.get(bits)
         if home is None:
             array = np.full((128, 1), value, dtype=np.float32)
-            home = self._columns[bits] = self.constant(array, f"column.{value:g}.{len(self._columns)}")
-        return self.fetch(home)[partition : partition + partitions]
+            home = self._columns[bits] = self._hbm.constant(array, f"column.{value:g}.{len(self._columns)}")
+        return self._dma.fetch(home)
+
+    def copy(self, dst: View, src: View, engine: Engine | None = None, integer: bool = False) -> None:
+        """dst = src, cast; any shapes of equally many elements a partition.
+
+        integer  integers of different widths are cut and extended, not converted through fp32
+        """
+        self._engines.run(Opcode.TENSOR_COPY, (dst, src), engine=engine, flags=Flag.INTEGER * integer)
 
     def tensor_tensor(
         self, dst: View, a: View, b: View, op: Alu, engine: Engine | None = None, integer: bool = False
@@ -76,7 +98,7 @@ class BuilderCompute(BuilderMemory):
         flags = 0
         if op not in BITVEC and (integer or (a.dtype in _WORDS and b.dtype in _WORDS)):
             flags = Flag.INTEGER
-        self._run(Opcode.TENSOR_TENSOR, (dst, a, b), op0=op, engine=engine, flags=flags)
+        self._engines.run(Opcode.TENSOR_TENSOR, (dst, a, b), op0=op, engine=engine, flags=flags)
 
     def tensor_scalar(
         self,
@@ -96,7 +118,7 @@ class BuilderCompute(BuilderMemory):
         integer  numbers are int32 bit patterns and arithmetic is exact (by GpSimd)
         """
         flags = Flag.INTEGER * integer | Flag.REVERSE0 * reverse0 | Flag.REVERSE1 * reverse1
-        self._run(
+        self._engines.run(
             Opcode.TENSOR_SCALAR,
             (dst, src, None, _view(x0), _view(x1)),
             op0=op0,
@@ -119,7 +141,7 @@ class BuilderCompute(BuilderMemory):
         integer: bool = False,
     ) -> None:
         """dst = (src op0 x0) op1 other; reverseN swaps the operands of opN."""
-        self._run(
+        self._engines.run(
             Opcode.SCALAR_TENSOR_TENSOR,
             (dst, src, other, _view(x0)),
             op0=op0,
@@ -141,7 +163,7 @@ class BuilderCompute(BuilderMemory):
         if not 1 <= axes <= len(src.shape):
             raise SimulationError(f"tensor_reduce over {axes} of {len(src.shape)} free dimensions")
         arranged, cmd = src.for_reduction(axes)
-        self._run(Opcode.TENSOR_REDUCE, (dst, arranged), op0=op, cmd=cmd, flags=flags)
+        self._engines.run(Opcode.TENSOR_REDUCE, (dst, arranged), op0=op, cmd=cmd, flags=flags)
 
     def scan(
         self, dst: View, a: View, b: View, op0: Alu, op1: Alu, initial: Operand = 0.0, integer: bool = False
@@ -149,47 +171,49 @@ class BuilderCompute(BuilderMemory):
         """r[i] = (a[i] op0 r[i-1]) op1 b[i] along each partition; r[-1] = initial."""
         views = (dst, a, b, _view(initial))
         imm = immediates((_number(initial), 0, 0), integer)
-        self._run(Opcode.TENSOR_TENSOR_SCAN, views, op0=op0, op1=op1, imm=imm, flags=Flag.INTEGER * integer)
+        self._engines.run(
+            Opcode.TENSOR_TENSOR_SCAN, views, op0=op0, op1=op1, imm=imm, flags=Flag.INTEGER * integer
+        )
 
     def copy_predicated(self, dst: View, src: View, predicate: View) -> None:
         """dst = src where predicate is not 0, else unchanged."""
-        self._run(Opcode.TENSOR_COPY_PREDICATED, (dst, src, predicate), reads_target=True)
+        self._engines.run(Opcode.TENSOR_COPY_PREDICATED, (dst, src, predicate), reads_target=True)
 
     def memset(self, dst: View, value: float | int) -> None:
         """dst = value; exact for integers."""
         is_word = dst.dtype in _WORDS
         flags = int(Flag.INTEGER) if is_word else 0
-        self._run(Opcode.MEMSET, (dst,), flags=flags, imm=immediates((value, 0, 0), is_word))
+        self._engines.run(Opcode.MEMSET, (dst,), flags=flags, imm=immediates((value, 0, 0), is_word))
 
     def reciprocal(self, dst: View, src: View) -> None:
         """dst = 1 / src, precise (Vector)."""
-        self._run(Opcode.RECIPROCAL, (dst, src))
+        self._engines.run(Opcode.RECIPROCAL, (dst, src))
 
     def max8(self, dst: View, src: View) -> None:
         """dst [P,8]: the eight largest of each partition, falling."""
-        self._run(Opcode.MAX8, (dst, src))
+        self._engines.run(Opcode.MAX8, (dst, src))
 
     def find_index8(self, dst: View, src: View, values: View) -> None:
         """dst [P,8] uint32: first index of each of values [P,8] in src."""
-        self._run(Opcode.FIND_INDEX8, (dst, src, values))
+        self._engines.run(Opcode.FIND_INDEX8, (dst, src, values))
 
     def match_replace8(self, dst: View, src: View, values: View, replacement: float) -> None:
         """dst = src with the first occurrence of each of values [P,8] replaced."""
-        self._run(Opcode.MATCH_REPLACE8, (dst, src, values), imm=floats(replacement))
+        self._engines.run(Opcode.MATCH_REPLACE8, (dst, src, values), imm=floats(replacement))
 
     def bn_stats(self, dst: View, src: View) -> None:
         """dst [P,6]: count, mean, variance * count of the even, then of the odd elements."""
-        self._run(Opcode.BN_STATS, (dst, src))
+        self._engines.run(Opcode.BN_STATS, (dst, src))
 
     def bn_aggr(self, dst: View, src: View) -> None:
         """dst [P,2]: mean and variance of groups (count, mean, variance * count)."""
-        self._run(Opcode.BN_AGGR, (dst, src))
+        self._engines.run(Opcode.BN_AGGR, (dst, src))
 
     def iota(self, dst: View, base: int, steps: Sequence[int], channel_multiplier: int = 0) -> None:
         """dst = base + channel_multiplier * partition + sum of index * step; one step a free dimension."""
         dims = _pattern_dims(dst.shape, steps)
         imm = immediates((base, channel_multiplier, 0), True)
-        self._patterned(Opcode.IOTA, (dst,), dims, flags=int(Flag.INTEGER), imm=imm)
+        self._engines.run_pattern(Opcode.IOTA, (dst,), dims, flags=int(Flag.INTEGER), imm=imm)
 
     def affine_select(
         self,
@@ -204,40 +228,44 @@ class BuilderCompute(BuilderMemory):
         """dst = src where (the expression of iota) op 0, else fill."""
         dims = _pattern_dims(dst.shape, steps)
         imm = floats(base, channel_multiplier, fill)
-        self._patterned(Opcode.AFFINE_SELECT, (dst, src), dims, op0=op, imm=imm)
-
-    def _patterned(
-        self,
-        opcode: Opcode,
-        views: tuple[View, ...],
-        dims: list[tuple[int, int]],
-        *,
-        flags: int = 0,
-        op0: int = 0,
-        imm: bytes,
-    ) -> None:
-        """A GpSimd instruction with a PATTERN as ARG0."""
-        if not self.spec.has_pool:
-            raise CannotLower(f"{opcode.name} needs GpSimd, which {self.spec.arch} does not have")
-        self.emitter.instruction(
-            self.emitter.channel(self.core, Engine.POOL),
-            opcode,
-            views,
-            flags=flags,
-            op0=op0,
-            imm=imm,
-            pattern=packed_pattern(dims),
-        )
-        self.choice.charge(self.core, Engine.POOL, views[0].free_size)
+        self._engines.run_pattern(Opcode.AFFINE_SELECT, (dst, src), dims, op0=op, imm=imm)
 
     def gather_free(self, dst: View, src: View, index: View) -> None:
         """dst[p, i] = src[p, index[p, i]] (GpSimd)."""
-        self._run(Opcode.GATHER, (dst, src, index))
+        self._engines.run(Opcode.GATHER, (dst, src, index))
 
     def partition_reduce(self, dst: View, src: View, op: Alu, integer: bool = False) -> None:
         """dst [1, N] = op over the partitions of src (GpSimd); exact for 32-bit integers."""
         flags = Flag.INTEGER * (integer or src.dtype in _WORDS)
-        self._run(Opcode.PARTITION_REDUCE, (dst, src), op0=op, flags=flags)
+        self._engines.run(Opcode.PARTITION_REDUCE, (dst, src), op0=op, flags=flags)
+
+    def matmul(self, dst_psum: View, stationary: View, moving: View, accumulate: bool) -> None:
+        """dst [M,N] = (or, accumulating, +=) stationary [K,M] ^T @ moving [K,N], on PE; in fp32."""
+        count, rows, columns = stationary.partitions, stationary.free_size, moving.free_size
+        spec = self._spec
+        if (
+            moving.partitions != count
+            or dst_psum.partitions != rows
+            or dst_psum.free_size != columns
+            or count > spec.matmul_max_contraction
+            or rows > spec.matmul_max_stationary
+            or columns > spec.matmul_max_moving
+            or dst_psum.tile.space != Space.PSUM
+            or stationary.tile.space != Space.SBUF
+            or moving.tile.space != Space.SBUF
+        ):
+            raise SimulationError(
+                f"matmul of {stationary!r} and {moving!r} to {dst_psum!r}: shapes do not fit"
+            )
+        self._engines.run_on_pe(
+            Opcode.NC_MATMUL, (dst_psum, stationary, moving), flags=1 if accumulate else 0
+        )
+
+    def transpose(self, dst_psum: View, src: View) -> None:
+        """dst [F,P] = src [P,F] ^T on PE (dst in PSUM, of the type of src or fp32)."""
+        if dst_psum.partitions != src.free_size or dst_psum.free_size != src.partitions:
+            raise SimulationError(f"transpose of {src!r} to {dst_psum!r}: shapes do not fit")
+        self._engines.run_on_pe(Opcode.NC_TRANSPOSE, (dst_psum, src))
 
 
 def _pattern_dims(shape: tuple[int, ...], steps: Sequence[int]) -> list[tuple[int, int]]:

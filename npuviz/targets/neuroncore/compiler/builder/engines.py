@@ -1,24 +1,26 @@
-"""Which engine runs an instruction that several can run: the one that is done with it first."""
+"""Instructions go to the engine that is asked for, or to the one of those able that is done with it first."""
 
 from npuviz.onnx.errors import CannotLower
 from npuviz.targets.neuroncore.compiler.builder.validation import check_operands
 from npuviz.targets.neuroncore.compiler.patterns.strides import merged
-from npuviz.targets.neuroncore.compiler.patterns.tile_view import DTYPE_CODES, View
+from npuviz.targets.neuroncore.compiler.patterns.tile_view import DTYPE_CODES, View, packed_pattern
+from npuviz.targets.neuroncore.compiler.streams.emitter import NO_IMMEDIATES, Emitter
 from npuviz.targets.neuroncore.costs.facts import Pattern
 from npuviz.targets.neuroncore.costs.instructions import allowed_engines, estimate
 from npuviz.targets.neuroncore.isa import BITVEC, NUM_ENGINES, Alu, Engine, Flag, Opcode
 from npuviz.targets.neuroncore.spec import NeuronSpec
 
 _ON_BITS = BITVEC | {Alu.BYPASS}
-_Views = tuple[View | None, ...]
+Views = tuple[View | None, ...]
 
 
-class EngineChoice:
-    """Estimated work of every engine of every core since the node began, in base cycles."""
+class Engines:
+    """Appends instructions, by the estimated work of every engine of every core since the node began."""
 
-    def __init__(self, spec: NeuronSpec, num_cores: int) -> None:
+    def __init__(self, spec: NeuronSpec, emitter: Emitter) -> None:
         self._spec = spec
-        self._busy = [[0] * (NUM_ENGINES + 1) for _ in range(num_cores)]
+        self._emitter = emitter
+        self._busy = [[0] * (NUM_ENGINES + 1) for _ in range(spec.num_cores)]  # base cycles
         self._known: dict[tuple[object, ...], tuple[tuple[Engine, int], ...]] = {}
 
     def begin(self) -> None:
@@ -26,21 +28,65 @@ class EngineChoice:
         for busy in self._busy:
             busy[:] = [0] * len(busy)
 
-    def charge(self, core: int, engine: Engine, cycles: int) -> None:
-        """Add work to an engine."""
-        self._busy[core][engine] += cycles
-
-    def choose(
+    def run(
         self,
-        core: int,
         opcode: Opcode,
-        views: _Views,
-        op0: int,
-        op1: int,
-        flags: int,
-        wanted: Engine | None,
+        views: Views,
+        *,
+        engine: Engine | None = None,
+        flags: int = 0,
+        op0: int = 0,
+        op1: int = 0,
+        cmd: int = 0,
+        imm: bytes = NO_IMMEDIATES,
+        reads_target: bool = False,
+    ) -> None:
+        """Append an instruction; operands as for Emitter.instruction.
+
+        Raises CannotLower if no engine, or not the one asked for, can run it.
+        """
+        self._emitter.instruction(
+            self._choose(opcode, views, op0, op1, flags, engine),
+            opcode,
+            views,
+            flags=flags,
+            op0=op0,
+            op1=op1,
+            cmd=cmd,
+            imm=imm,
+            reads_target=reads_target,
+        )
+
+    def convert(self, dst: View, src: View) -> None:
+        """Append a copy that casts."""
+        self.run(Opcode.TENSOR_COPY, (dst, src))
+
+    def run_pattern(
+        self,
+        opcode: Opcode,
+        views: Views,
+        dims: list[tuple[int, int]],
+        *,
+        flags: int = 0,
+        op0: int = 0,
+        imm: bytes,
+    ) -> None:
+        """Append a GpSimd instruction with a PATTERN as ARG0."""
+        if not self._spec.has_pool:
+            raise CannotLower(f"{opcode.name} needs GpSimd, which {self._spec.arch} does not have")
+        self._emitter.instruction(
+            Engine.POOL, opcode, views, flags=flags, op0=op0, imm=imm, pattern=packed_pattern(dims)
+        )
+        assert views[0] is not None
+        self._busy[self._emitter.core][Engine.POOL] += views[0].free_size
+
+    def run_on_pe(self, opcode: Opcode, views: Views, flags: int = 0) -> None:
+        """Append an instruction of PE, which no other engine has."""
+        self._emitter.instruction(Engine.PE, opcode, views, flags=flags, accumulates=True)
+
+    def _choose(
+        self, opcode: Opcode, views: Views, op0: int, op1: int, flags: int, wanted: Engine | None
     ) -> Engine:
-        """The engine for an instruction; it is charged. Raises CannotLower if none (or not `wanted`) can."""
         key = (opcode, op0, op1, flags, *(view and _key(view) for view in views))
         options = self._known.get(key)
         if options is None:
@@ -50,7 +96,7 @@ class EngineChoice:
         if not options:
             name = f" on {wanted.name}" if wanted is not None else ""
             raise CannotLower(f"{opcode.name} of {_kinds(views)} is not possible{name} on {self._spec.arch}")
-        busy = self._busy[core]
+        busy = self._busy[self._emitter.core]
         engine, cycles = options[0]
         if len(options) > 1:
             engine, cycles = min(options, key=lambda option: busy[option[0]] + option[1])
@@ -58,7 +104,7 @@ class EngineChoice:
         return engine
 
     def _options(
-        self, opcode: Opcode, views: _Views, op0: int, op1: int, flags: int
+        self, opcode: Opcode, views: Views, op0: int, op1: int, flags: int
     ) -> tuple[tuple[Engine, int], ...]:
         check_operands(opcode, views)
         patterns = tuple(_pattern(view) if view is not None else None for view in views)
@@ -89,5 +135,5 @@ def _pattern(view: View) -> Pattern:
     )
 
 
-def _kinds(views: _Views) -> str:
+def _kinds(views: Views) -> str:
     return ", ".join(f"{view.space.name} {view.dtype}" for view in views if view is not None)

@@ -1,0 +1,126 @@
+"""Tiles of a program under construction: where they are, how long they live, what HBM they hold."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from npuviz.targets.neuroncore.compiler.builder.allocator import PsumAllocator, SbufAllocator
+from npuviz.targets.neuroncore.compiler.builder.cache import TileCache
+from npuviz.targets.neuroncore.compiler.patterns.tile import Box, Tile
+from npuviz.targets.neuroncore.compiler.patterns.tile_view import ITEM_BYTES, View
+from npuviz.targets.neuroncore.compiler.streams.emitter import Emitter
+from npuviz.targets.neuroncore.isa import NUM_PARTITIONS
+from npuviz.targets.neuroncore.spec import NeuronSpec
+
+
+class Tiles:
+    """Opens and closes tiles on the core that the next instructions go to.
+
+    all  every tile, in the order in which they were made
+    """
+
+    def __init__(self, spec: NeuronSpec, emitter: Emitter) -> None:
+        cores = range(spec.num_cores)
+        self.all: list[Tile] = []
+        self._emitter = emitter
+        self._sbuf = [SbufAllocator(spec.sbuf_usable_bytes) for _ in cores]
+        self._psum = [PsumAllocator(spec.num_psum_banks, spec.psum_bank_bytes) for _ in cores]
+        self._cache = [TileCache() for _ in cores]
+        self._scopes: list[list[Tile]] = [[]]
+        self._num_scopes = 0
+
+    @contextmanager
+    def scope(self) -> Generator[None]:
+        """Tiles made inside live until the end of the block.
+
+        With two cores, the blocks of a node alternate between them, unless the node has made tiles
+        outside of any block.
+        """
+        emitter = self._emitter
+        if len(self._scopes) == 2 and not self._scopes[1]:
+            emitter.core = (emitter.core + 1) % emitter.num_cores
+        outer = emitter.tile
+        if len(self._scopes) <= 2:
+            emitter.tile = self._num_scopes
+            self._num_scopes += 1
+        try:
+            with self.plain_scope():
+                yield
+        finally:
+            emitter.tile = outer
+
+    @contextmanager
+    def plain_scope(self) -> Generator[bool]:
+        """A scope that stays on its core; gives whether there is none around it."""
+        made: list[Tile] = []
+        self._scopes.append(made)
+        try:
+            yield len(self._scopes) == 2
+        finally:
+            self._scopes.pop()
+            for tile in made:
+                tile.users -= 1
+
+    def sbuf(self, partitions: int, free_shape: tuple[int, ...], dtype: str) -> View:
+        """A tile in SBUF. Raises DoesNotFit."""
+        size = _bytes_of(partitions, free_shape, dtype)
+        what = f"a tile {partitions} x {tuple(free_shape)} of {dtype}"
+        tile, lost = self._sbuf[self._emitter.core].allocate(size, what)
+        for old in lost:
+            old.keys.clear()
+        return self._opened(tile, partitions, free_shape, dtype)
+
+    def psum(self, partitions: int, free_shape: tuple[int, ...], dtype: str = "float32") -> View:
+        """A tile in PSUM: at most one bank (2 KiB a partition). Raises DoesNotFit."""
+        size = _bytes_of(partitions, free_shape, dtype)
+        what = f"a PSUM tile {partitions} x {tuple(free_shape)} of {dtype}"
+        tile = self._psum[self._emitter.core].allocate(size, what)
+        return self._opened(tile, partitions, free_shape, dtype)
+
+    def _opened(self, tile: Tile, partitions: int, free_shape: tuple[int, ...], dtype: str) -> View:
+        tile.core = self._emitter.core
+        tile.partitions = partitions
+        self.all.append(tile)
+        self._scopes[-1].append(tile)
+        return View(tile, 0, partitions, tile.address, dtype, tuple(free_shape))
+
+    def hold(self, tile: Tile) -> None:
+        """Keep a tile until the innermost scope ends."""
+        tile.users += 1
+        tile.chance = True
+        self._scopes[-1].append(tile)
+
+    @property
+    def cache(self) -> TileCache:
+        """What the SBUF of the core holds of HBM."""
+        return self._cache[self._emitter.core]
+
+    def forget(self, variable: int, box: Box) -> None:
+        """Bytes of a variable change: copies of them, on any core, are none any more."""
+        for cache in self._cache:
+            cache.forget_range(variable, box)
+
+    def take_back(self, length: int, streams: tuple[int, ...], done: dict[int, int]) -> None:
+        """Remove the tiles from `length` on; the rest is closed, and SBUF and PSUM are empty.
+
+        streams, done  how far all streams, and all channels, are now
+        """
+        del self.all[length:]
+        for core, cache in enumerate(self._cache):
+            own = {channel: n for channel, n in done.items() if self._emitter.core_of(channel) == core}
+            self._sbuf[core].restart(own)
+            self._psum[core].restart(own)
+            cache.clear()
+        for tile in self.all:
+            if tile.last is not None and tile.last[1] >= streams[tile.last[0]]:
+                end = streams[tile.last[0]]
+                tile.last = (tile.last[0], end - 1) if end else tile.first
+
+
+def _bytes_of(partitions: int, free_shape: tuple[int, ...], dtype: str) -> int:
+    """Bytes of a tile in each partition."""
+    if not 1 <= partitions <= NUM_PARTITIONS:
+        raise ValueError(f"a tile has 1..{NUM_PARTITIONS} partitions, not {partitions}")
+    count = ITEM_BYTES[dtype]
+    for size in free_shape:
+        count *= size
+    return count
