@@ -1,20 +1,57 @@
-"""From grammar rules to nodes: declarations and statements, one method per rule of csl.lark."""
+"""From grammar rules to nodes: what each rule of csl.lark becomes."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal, cast
 
 from lark import Token
 
 from npuviz.targets.wavelet.csl.syntax import tree
 from npuviz.targets.wavelet.csl.syntax.errors import CslError
-from npuviz.targets.wavelet.csl.syntax.expression_builder import (
-    Children,
-    ExpressionBuilder,
-    first_list,
-    nodes,
-)
 from npuviz.targets.wavelet.csl.syntax.tree import Expression, Span, Statement
+
+Children = list[Any]
+"""Tokens and results of inner rules, in order of the text."""
+
+_ESCAPES = {"n": 10, "t": 9, "r": 13, "0": 0, "\\": 92, '"': 34, "'": 39}
+
+
+def _nodes(children: Children) -> tuple[Any, ...]:
+    """The children that are not tokens."""
+    return tuple(child for child in children if not isinstance(child, Token))
+
+
+def _first_list(children: Children) -> tuple[Any, ...]:
+    """The elements of the first list among the children, () if there is none."""
+    for child in children:
+        if isinstance(child, tuple) and not isinstance(child, Span):
+            return cast("tuple[Any, ...]", child)
+    return ()
+
+
+def _unescape(text: str) -> bytes:
+    """The bytes of a literal without its quotes."""
+    if "\\" not in text:
+        return text.encode()
+    out = bytearray()
+    index = 0
+    while index < len(text):
+        char = text[index]
+        if char != "\\" or index + 1 == len(text):
+            out += char.encode()
+            index += 1
+        elif text[index + 1] == "x" and len(text) >= index + 4:
+            try:
+                out.append(int(text[index + 2 : index + 4], 16))
+            except ValueError:
+                out += text[index : index + 4].encode()
+            index += 4
+        else:
+            following = text[index + 1]
+            out += bytes([_ESCAPES[following]]) if following in _ESCAPES else following.encode()
+            index += 2
+    return bytes(out)
 
 
 def _linkage(children: Children) -> Literal["", "export", "extern"]:
@@ -25,26 +62,108 @@ def _linkage(children: Children) -> Literal["", "export", "extern"]:
     return ""
 
 
-class TreeBuilder(ExpressionBuilder):
-    """Rule name -> node, for all rules; Lark calls it while it parses."""
+PARTS: dict[str, Callable[[Children], Any]] = {
+    "start": tuple,
+    "inline_first": lambda c: c[0],
+    "linkage": lambda c: (str(c[0]), c[0]),
+    "type_mark": lambda c: (":", c[1]),
+    "attribute": lambda c: (str(c[0]), c[2]),
+    "label": lambda c: ("label", c[0]),
+    "break_label": lambda c: ("label", c[1]),
+    "while_step": lambda c: ("step", c[2]),
+    "names": lambda c: tuple(str(name) for name in c[::2]),
+    "parenthesized": lambda c: c[1],
+    "backing": lambda c: c[1],
+    **dict.fromkeys(("parameters", "prongs", "values", "exprs", "types"), _nodes),
+    **dict.fromkeys(("field_declarations", "enum_members"), _nodes),
+}
+"""Rules that give no node: rule name -> what its children become."""
+
+NODES: dict[str, Callable[[Span, Children], tree.Node]] = {
+    # ---- declarations, statements
+    "layout": lambda at, c: tree.Layout(at, c[1]),
+    "comptime_block": lambda at, c: tree.ComptimeBlock(at, c[1]),
+    "block": lambda at, c: tree.Block(at, tuple(c[1:-1])),
+    "labelled_block": lambda at, c: tree.Block(at, c[2].statements, str(c[0])),
+    "expression_statement": lambda at, c: tree.ExpressionStatement(at, c[0]),
+    "assignment": lambda at, c: tree.Assignment(at, c[0], str(c[1])[:-1], c[2]),
+    "return_statement": lambda at, c: tree.Return(at, c[1] if len(c) == 3 else None),
+    "bare_return": lambda at, c: tree.Return(at, c[1] if len(c) == 2 else None),
+    "if_statement": lambda at, c: tree.IfStatement(at, c[2], c[4], c[6] if len(c) > 5 else None),
+    # ---- expressions
+    "name": lambda at, c: tree.Name(at, str(c[0])),
+    "float": lambda at, c: tree.FloatLiteral(at, float(str(c[0]).replace("_", ""))),
+    "string": lambda at, c: tree.StringLiteral(at, _unescape(str(c[0])[1:-1])),
+    "true": lambda at, c: tree.BooleanLiteral(at, True),
+    "false": lambda at, c: tree.BooleanLiteral(at, False),
+    "void_literal": lambda at, c: tree.VoidLiteral(at),
+    "binary": lambda at, c: tree.Binary(at, str(c[1]), c[0], c[2]),
+    "unary": lambda at, c: tree.Unary(at, str(c[0]), c[1]),
+    "address_of": lambda at, c: tree.AddressOf(at, c[1]),
+    "comptime_expression": lambda at, c: tree.ComptimeExpression(at, c[1]),
+    "member": lambda at, c: tree.Member(at, c[0], str(c[2])),
+    "dereference": lambda at, c: tree.Dereference(at, c[0]),
+    "index": lambda at, c: tree.Index(at, c[0], c[2]),
+    "call": lambda at, c: tree.Call(at, c[0], c[2] if len(c) == 4 else ()),
+    "builtin": lambda at, c: tree.BuiltinCall(at, str(c[0])[1:], c[2] if len(c) == 4 else ()),
+    "if_expression": lambda at, c: tree.IfExpression(at, c[2], c[4], c[6] if len(c) > 5 else None),
+    "block_expression": lambda at, c: tree.BlockExpression(at, tree.Block(at, c[2].statements, str(c[0]))),
+    "empty_struct": lambda at, c: tree.StructLiteral(at, None, ()),
+    "struct_literal": lambda at, c: tree.StructLiteral(at, None, c[1]),
+    "typed_struct": lambda at, c: tree.StructLiteral(at, c[0], c[2] if len(c) == 4 else ()),
+    "tuple_literal": lambda at, c: tree.TupleLiteral(at, c[1]),
+    "array_literal": lambda at, c: tree.ArrayLiteral(at, c[0], c[2] if len(c) == 4 else ()),
+    # ---- types
+    "array_type": lambda at, c: tree.ArrayType(at, c[1], c[3]),
+    "pointer_type": lambda at, c: tree.PointerType(at, c[-1], c[0] == "[*]", len(c) == 3),
+    "function_type": lambda at, c: tree.FunctionType(
+        at, cast(Any, str(c[0])), c[2] if len(c) == 5 else (), c[-1]
+    ),
+    "struct_type": lambda at, c: tree.StructType(
+        at, _first_list(c), cast(Any, "" if c[0] == "struct" else str(c[0]))
+    ),
+    "enum_type": lambda at, c: tree.EnumType(
+        at, c[1] if isinstance(c[1], Expression) else None, _first_list(c)
+    ),
+}
+"""Rules that need no more than a line: rule name -> node, from its place and its children."""
+
+
+class TreeBuilder:
+    """What Lark calls for a rule while it parses. `file` is the index that goes into every span."""
+
+    def __init__(self) -> None:
+        self.file = 0
+
+    def __getattr__(self, rule: str) -> Callable[[Children], Any]:
+        """What a rule of the tables becomes. Raises AttributeError for other names."""
+        part = PARTS.get(rule)
+        if part is not None:
+            return part
+        node = NODES.get(rule)
+        if node is None:
+            raise AttributeError(rule)
+        return lambda c: node(self.span(c), c)
+
+    def span(self, children: Children) -> Span:
+        """From the start of the first child to the end of the last."""
+        first, last = children[0], children[-1]
+        if isinstance(first, Token):
+            line, column = first.line or 1, first.column or 1
+        else:
+            place: Span = first.at
+            line, column = place.line, place.column
+        if isinstance(last, Token):
+            return Span(self.file, line, column, last.end_line or line, last.end_column or column)
+        end: Span = last.at
+        return Span(self.file, line, column, end.end_line, end.end_column)
+
+    def token_span(self, token: Token) -> Span:
+        """Place of one token."""
+        line, column = token.line or 1, token.column or 1
+        return Span(self.file, line, column, token.end_line or line, token.end_column or column)
 
     # ---- declarations ----
-
-    def start(self, c: Children) -> tuple[tree.Declaration, ...]:
-        """All declarations of a file."""
-        return tuple(c)
-
-    def inline_first(self, c: Children) -> Any:
-        """A rule that is its first child."""
-        return c[0]
-
-    def layout(self, c: Children) -> tree.Layout:
-        """`layout {..}`."""
-        return tree.Layout(self.span(c), c[1])
-
-    def comptime_block(self, c: Children) -> tree.ComptimeBlock:
-        """`comptime {..}`."""
-        return tree.ComptimeBlock(self.span(c), c[1])
 
     def old_color(self, c: Children) -> tree.Variable:
         """`color name;`."""
@@ -54,23 +173,11 @@ class TreeBuilder(ExpressionBuilder):
         kind = tree.Name(at, "color")
         return tree.Variable(self.span(c), "param", str(c[1]), kind, None, old_color=True)
 
-    def linkage(self, c: Children) -> tuple[str, Token]:
-        """`export` or `extern`."""
-        return (str(c[0]), c[0])
-
-    def type_mark(self, c: Children) -> tuple[str, Expression]:
-        """`: type`."""
-        return (":", c[1])
-
     def initial(self, c: Children) -> tuple[str, Expression]:
         """`= value`."""
         if c[0] != "=":
             raise CslError(self.token_span(c[0]), f"expected = before the initial value, found {c[0]}")
         return ("=", c[1])
-
-    def attribute(self, c: Children) -> tuple[str, Expression]:
-        """`align(n)` and the like."""
-        return (str(c[0]), c[2])
 
     def variable(self, c: Children) -> tree.Variable:
         """A `const`, `var` or `param`."""
@@ -124,10 +231,6 @@ class TreeBuilder(ExpressionBuilder):
             inline,
         )
 
-    def parameters(self, c: Children) -> tuple[tree.Parameter, ...]:
-        """A list of parameters."""
-        return nodes(c)
-
     def parameter(self, c: Children) -> tree.Parameter:
         """`name: type`."""
         is_comptime = len(c) == 4
@@ -138,44 +241,12 @@ class TreeBuilder(ExpressionBuilder):
 
     # ---- statements ----
 
-    def block(self, c: Children) -> tree.Block:
-        """`{ .. }`."""
-        return tree.Block(self.span(c), tuple(c[1:-1]))
-
-    def labelled_block(self, c: Children) -> tree.Block:
-        """`label: { .. }`."""
-        return tree.Block(self.span(c), c[2].statements, str(c[0]))
-
-    def label(self, c: Children) -> tuple[str, Token]:
-        """`label:` before a loop."""
-        return ("label", c[0])
-
-    def break_label(self, c: Children) -> tuple[str, Token]:
-        """`:label`."""
-        return ("label", c[1])
-
     def _label(self, c: Children) -> tuple[str, Children]:
         """The label of a loop ("" if none) and the children after it."""
         first = c[0]
         if isinstance(first, tuple):
             return str(cast("tuple[Any, ...]", first)[1]), c[1:]
         return "", c
-
-    def while_step(self, c: Children) -> tuple[str, Statement]:
-        """`: (step)`."""
-        return ("step", c[2])
-
-    def names(self, c: Children) -> tuple[str, ...]:
-        """Names between bars."""
-        return tuple(str(name) for name in c[::2])
-
-    def expression_statement(self, c: Children) -> tree.ExpressionStatement:
-        """An expression as a statement."""
-        return tree.ExpressionStatement(c[0].at, c[0])
-
-    def assignment(self, c: Children) -> tree.Assignment:
-        """`target = value`."""
-        return tree.Assignment(self.span(c), c[0], str(c[1])[:-1], c[2])
 
     def while_statement(self, c: Children) -> tree.While:
         """`while (..) ..`."""
@@ -195,20 +266,12 @@ class TreeBuilder(ExpressionBuilder):
     def switch_statement(self, c: Children) -> tree.SwitchStatement:
         """`switch` as a statement."""
         prongs: list[tree.Prong] = []
-        for prong in first_list(c):
+        for prong in _first_list(c):
             body = prong.body
             if isinstance(body, Expression):
                 body = tree.ExpressionStatement(body.at, body)
             prongs.append(tree.Prong(prong.at, prong.values, body))
         return tree.SwitchStatement(self.span(c), c[2], tuple(prongs))
-
-    def return_statement(self, c: Children) -> tree.Return:
-        """`return ..;`."""
-        return tree.Return(self.span(c), c[1] if len(c) == 3 else None)
-
-    def bare_return(self, c: Children) -> tree.Return:
-        """`return ..` in a prong."""
-        return tree.Return(self.span(c), c[1] if len(c) == 2 else None)
 
     def _jump(self, c: Children) -> tuple[Span, str, Expression | None]:
         label, value, tokens = "", None, [c[0]]
@@ -227,27 +290,14 @@ class TreeBuilder(ExpressionBuilder):
         """`break ..;`."""
         return tree.Break(*self._jump(c))
 
-    def bare_break(self, c: Children) -> tree.Break:
-        """`break ..` in a prong."""
-        return tree.Break(*self._jump(c))
+    bare_break = break_statement
 
     def continue_statement(self, c: Children) -> tree.Continue:
         """`continue ..;`."""
         at, label, _ = self._jump(c)
         return tree.Continue(at, label)
 
-    def bare_continue(self, c: Children) -> tree.Continue:
-        """`continue` in a prong."""
-        at, label, _ = self._jump(c)
-        return tree.Continue(at, label)
-
-    def if_statement(self, c: Children) -> tree.IfStatement:
-        """`if` as a statement."""
-        return tree.IfStatement(self.span(c), c[2], c[4], c[6] if len(c) > 5 else None)
-
-    def prongs(self, c: Children) -> tuple[tree.Prong, ...]:
-        """All prongs of a switch."""
-        return nodes(c)
+    bare_continue = continue_statement
 
     def prong_values(self, c: Children) -> tuple[Any, ...]:
         """What stands before `=>`."""
@@ -258,3 +308,77 @@ class TreeBuilder(ExpressionBuilder):
         """One prong of a switch."""
         _, values, first = c[0]
         return tree.Prong(self.span([first, c[2]]), values, c[2])
+
+    # ---- expressions, types ----
+
+    def switch_expression(self, c: Children) -> tree.SwitchExpression:
+        """`switch` as a value."""
+        prongs: list[tree.Prong] = []
+        for prong in _first_list(c):
+            body = prong.body
+            if isinstance(body, tree.Block) and not body.statements:
+                body = tree.VoidLiteral(body.at)
+            elif isinstance(body, Statement):
+                block = body if isinstance(body, tree.Block) else tree.Block(body.at, (body,))
+                body = tree.BlockExpression(body.at, block)
+            prongs.append(tree.Prong(prong.at, prong.values, body))
+        return tree.SwitchExpression(self.span(c), c[2], tuple(prongs))
+
+    def tensor_access(self, c: Children) -> tree.TensorAccess:
+        """`|i|{n} -> A[i]`."""
+        access = c[-1]
+        at = self.span(c)
+        if not isinstance(access, tree.Index):
+            raise CslError(access.at, "a tensor access ends with indices, as in |i|{4} -> A[i]")
+        names: tuple[str, ...] = c[1]
+        lengths: tuple[Expression, ...] = c[4]
+        if len(names) != len(lengths):
+            raise CslError(at, f"{len(names)} variables between the bars, but {len(lengths)} lengths")
+        return tree.TensorAccess(at, names, lengths, access.base, access.indices)
+
+    def integer(self, c: Children) -> tree.IntegerLiteral:
+        """An integer literal."""
+        text = str(c[0]).replace("_", "")
+        base = {"0x": 16, "0b": 2, "0o": 8}.get(text[:2], 10)
+        try:
+            return tree.IntegerLiteral(self.token_span(c[0]), int(text, base))
+        except ValueError:
+            raise CslError(self.token_span(c[0]), "this number has too many digits or none") from None
+
+    def character(self, c: Children) -> tree.IntegerLiteral:
+        """A character literal."""
+        text = _unescape(str(c[0])[1:-1])
+        if len(text) != 1:
+            raise CslError(self.token_span(c[0]), "a character literal holds one byte")
+        return tree.IntegerLiteral(self.token_span(c[0]), text[0])
+
+    def struct_fields(self, c: Children) -> tuple[tree.FieldValue, ...]:
+        """Fields of a struct literal."""
+        fields = _nodes(c)
+        seen: set[str] = set()
+        for field in fields:
+            if field.name in seen:
+                raise CslError(field.at, f"field .{field.name} is given twice")
+            seen.add(field.name)
+        return fields
+
+    def field_value(self, c: Children) -> tree.FieldValue:
+        """`.name = value`."""
+        self._expect_equal(c[2])
+        return tree.FieldValue(self.span(c), str(c[1]), c[3])
+
+    def field_declaration(self, c: Children) -> tree.FieldDeclaration:
+        """`name: type`."""
+        if len(c) == 5:
+            self._expect_equal(c[3])
+        return tree.FieldDeclaration(self.span(c), str(c[0]), c[2], c[4] if len(c) == 5 else None)
+
+    def enum_member(self, c: Children) -> tree.EnumMember:
+        """`name = value`."""
+        if len(c) == 3:
+            self._expect_equal(c[1])
+        return tree.EnumMember(self.span(c), str(c[0]), c[2] if len(c) == 3 else None)
+
+    def _expect_equal(self, token: Token) -> None:
+        if token != "=":
+            raise CslError(self.token_span(token), f"expected =, found {token}")
