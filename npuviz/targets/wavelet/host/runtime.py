@@ -9,8 +9,9 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -43,6 +44,16 @@ class Task:
     index: int
 
 
+@dataclass(frozen=True)
+class TransferOptions:
+    """What every transfer can be told by keyword: wavelets of a color or a symbol, and how."""
+
+    streaming: bool = False
+    data_type: MemcpyDataType = MemcpyDataType.MEMCPY_32BIT
+    order: MemcpyOrder = MemcpyOrder.ROW_MAJOR
+    nonblock: bool = False
+
+
 class SdkRuntime:
     """A program on the chip, from loading to the end of the run."""
 
@@ -52,14 +63,10 @@ class SdkRuntime:
         platform: object = None,
         *,
         cmaddr: str | None = None,
-        suppress_simfab_trace: bool = True,
-        simfab_numthreads: int = 1,
-        msg_level: str = "",
-        memcpy_required: bool = True,
         **_: object,
     ) -> None:
         """Read the compiled folder, or what `SdkLayout.compile` returned; most settings mean nothing here."""
-        del platform, suppress_simfab_trace, simfab_numthreads, msg_level, memcpy_required
+        del platform
         if cmaddr:
             raise UsageError(f"cmaddr={cmaddr!r}: npuviz simulates; leave the address of a system out")
         self.folder = Path(str(getattr(artifacts, "folder", artifacts)))
@@ -139,95 +146,51 @@ class SdkRuntime:
     # ---- transfers
 
     def memcpy_h2d(
-        self,
-        dest: int,
-        src: np.ndarray,
-        px: int,
-        py: int,
-        w: int,
-        h: int,
-        elem_per_pe: int,
-        *,
-        streaming: bool = False,
-        data_type: MemcpyDataType = MemcpyDataType.MEMCPY_32BIT,
-        order: MemcpyOrder = MemcpyOrder.ROW_MAJOR,
-        nonblock: bool = False,
+        self, dest: int, src: np.ndarray, px: int, py: int, w: int, h: int, elem_per_pe: int, **options: Any
     ) -> Task:
         """Copy to a symbol of the PEs of a region, or stream wavelets of a color to them."""
-        what = f"memcpy_h2d to {self._subject_text(dest, streaming)}"
+        given = TransferOptions(**options)
+        what = f"memcpy_h2d to {self._subject_text(dest, given)}"
         region = self._region(px, py, w, h, what)
-        data = words_of(src, (h, w, elem_per_pe), order, what)
-        return self._transfer_in(dest, data, region, streaming, data_type, nonblock, what)
+        data = words_of(src, (h, w, elem_per_pe), given.order, what)
+        return self._transfer_in(dest, data, region, given, what)
 
     def memcpy_d2h(
-        self,
-        dest: np.ndarray,
-        src: int,
-        px: int,
-        py: int,
-        w: int,
-        h: int,
-        elem_per_pe: int,
-        *,
-        streaming: bool = False,
-        data_type: MemcpyDataType = MemcpyDataType.MEMCPY_32BIT,
-        order: MemcpyOrder = MemcpyOrder.ROW_MAJOR,
-        nonblock: bool = False,
+        self, dest: np.ndarray, src: int, px: int, py: int, w: int, h: int, elem_per_pe: int, **options: Any
     ) -> Task:
         """Copy from a symbol of the PEs of a region, or take wavelets of a color from them."""
-        what = f"memcpy_d2h from {self._subject_text(src, streaming)}"
+        given = TransferOptions(**options)
+        what = f"memcpy_d2h from {self._subject_text(src, given)}"
         region = self._region(px, py, w, h, what)
         check_room(dest, (h, w, elem_per_pe), what)
-        subject, is_16bit = self._subject(src, streaming, data_type, what)
-        kind = tables.HOST_STREAM_OUT if streaming else tables.HOST_COPY_OUT
-        command = HostCommand(kind, subject, region, elem_per_pe, None, is_16bit, nonblock)
+        subject, is_16bit = self._subject(src, given, what)
+        kind = tables.HOST_STREAM_OUT if given.streaming else tables.HOST_COPY_OUT
+        command = HostCommand(kind, subject, region, elem_per_pe, None, is_16bit, given.nonblock)
         device = self._running()
-        index = device.submit(command, lambda words: put_words(words, dest, order, what))
-        return self._end(index, nonblock)
+        index = device.submit(command, lambda words: put_words(words, dest, given.order, what))
+        return self._end(index, given.nonblock)
 
     def memcpy_h2d_rowbcast(
-        self,
-        dest: int,
-        src: np.ndarray,
-        px: int,
-        py: int,
-        w: int,
-        h: int,
-        elem_per_pe: int,
-        *,
-        streaming: bool = False,
-        data_type: MemcpyDataType = MemcpyDataType.MEMCPY_32BIT,
-        order: MemcpyOrder = MemcpyOrder.ROW_MAJOR,
-        nonblock: bool = False,
+        self, dest: int, src: np.ndarray, px: int, py: int, w: int, h: int, elem_per_pe: int, **options: Any
     ) -> Task:
         """One column of data [h][elements]: all PEs of a row get the same."""
-        what = f"memcpy_h2d_rowbcast to {self._subject_text(dest, streaming)}"
+        given = TransferOptions(**options)
+        what = f"memcpy_h2d_rowbcast to {self._subject_text(dest, given)}"
         region = self._region(px, py, w, h, what)
-        column = words_of(src, (h, 1, elem_per_pe), order, what)
+        column = words_of(src, (h, 1, elem_per_pe), given.order, what)
         data = np.ascontiguousarray(np.broadcast_to(column, (h, w, elem_per_pe)))
-        return self._transfer_in(dest, data, region, streaming, data_type, nonblock, what)
+        return self._transfer_in(dest, data, region, given, what)
 
     def memcpy_h2d_colbcast(
-        self,
-        dest: int,
-        src: np.ndarray,
-        px: int,
-        py: int,
-        w: int,
-        h: int,
-        elem_per_pe: int,
-        *,
-        streaming: bool = False,
-        data_type: MemcpyDataType = MemcpyDataType.MEMCPY_32BIT,
-        order: MemcpyOrder = MemcpyOrder.ROW_MAJOR,
-        nonblock: bool = False,
+        self, dest: int, src: np.ndarray, px: int, py: int, w: int, h: int, elem_per_pe: int, **options: Any
     ) -> Task:
         """One row of data [w][elements]: all PEs of a column get the same."""
-        what = f"memcpy_h2d_colbcast to {self._subject_text(dest, streaming)}"
+        given = TransferOptions(**options)
+        what = f"memcpy_h2d_colbcast to {self._subject_text(dest, given)}"
         region = self._region(px, py, w, h, what)
-        row = words_of(src, (1, w, elem_per_pe), order, what)
+        row = words_of(src, (1, w, elem_per_pe), given.order, what)
         data = np.ascontiguousarray(np.broadcast_to(row, (h, w, elem_per_pe)))
-        return self._transfer_in(dest, data, region, streaming, data_type, nonblock, what)
+        return self._transfer_in(dest, data, region, given, what)
 
     def memcpy_h2d_stride(
         self,
@@ -240,55 +203,48 @@ class SdkRuntime:
         elem_per_pe: int,
         row_stride: int = 1,
         col_stride: int = 1,
-        *,
-        streaming: bool = False,
-        data_type: MemcpyDataType = MemcpyDataType.MEMCPY_32BIT,
-        order: MemcpyOrder = MemcpyOrder.ROW_MAJOR,
-        nonblock: bool = False,
+        **options: Any,
     ) -> Task:
         """Every row_stride-th row and col_stride-th column of a region: one copy a PE."""
-        what = f"memcpy_h2d_stride to {self._subject_text(dest, streaming)}"
+        given = TransferOptions(**options)
+        what = f"memcpy_h2d_stride to {self._subject_text(dest, given)}"
         self._region(px, py, w, h, what)
         if row_stride < 1 or col_stride < 1:
             raise UsageError(f"{what}: strides must be at least 1")
         rows, columns = range(0, h, row_stride), range(0, w, col_stride)
-        data = words_of(src, (len(rows), len(columns), elem_per_pe), order, what)
+        data = words_of(src, (len(rows), len(columns), elem_per_pe), given.order, what)
         task = Task(-1)
         for i, row in enumerate(rows):
             for j, column in enumerate(columns):
                 region = (px + column, py + row, 1, 1)
                 one = np.ascontiguousarray(data[i : i + 1, j : j + 1])
-                task = self._transfer_in(dest, one, region, streaming, data_type, True, what)
-        return self._end(task.index, nonblock)
+                task = self._transfer_in(dest, one, region, replace(given, nonblock=True), what)
+        return self._end(task.index, given.nonblock)
 
     def _transfer_in(
         self,
         dest: int,
         data: np.ndarray,
         region: tuple[int, int, int, int],
-        streaming: bool,
-        data_type: MemcpyDataType,
-        nonblock: bool,
+        given: TransferOptions,
         what: str,
     ) -> Task:
-        subject, is_16bit = self._subject(dest, streaming, data_type, what)
-        kind = tables.HOST_STREAM_IN if streaming else tables.HOST_COPY_IN
-        command = HostCommand(kind, subject, region, data.shape[2], data, is_16bit, nonblock)
-        return self._end(self._running().submit(command), nonblock)
+        subject, is_16bit = self._subject(dest, given, what)
+        kind = tables.HOST_STREAM_IN if given.streaming else tables.HOST_COPY_IN
+        command = HostCommand(kind, subject, region, data.shape[2], data, is_16bit, given.nonblock)
+        return self._end(self._running().submit(command), given.nonblock)
 
-    def _subject(
-        self, symbol: int, streaming: bool, data_type: MemcpyDataType, what: str
-    ) -> tuple[str | int, bool]:
-        if streaming:
+    def _subject(self, symbol: int, given: TransferOptions, what: str) -> tuple[str | int, bool]:
+        if given.streaming:
             if not 0 <= symbol < 24:
                 raise UsageError(f"{what}: expected a color 0 to 23, found {symbol}")
             return int(symbol), False
         if not 0 <= symbol < len(self._names):
             raise UsageError(f"{what}: expected an id of get_id(), found {symbol}")
-        return self._names[symbol], data_type is MemcpyDataType.MEMCPY_16BIT
+        return self._names[symbol], given.data_type is MemcpyDataType.MEMCPY_16BIT
 
-    def _subject_text(self, symbol: int, streaming: bool) -> str:
-        if streaming:
+    def _subject_text(self, symbol: int, given: TransferOptions) -> str:
+        if given.streaming:
             return f"color {symbol}"
         return self._names[symbol] if 0 <= symbol < len(self._names) else f"symbol {symbol}"
 

@@ -406,8 +406,3 @@ def is_comptime_only(kind: Type) -> bool:
 def is_number(kind: Type) -> bool:
     """True for integers and floats, sized or not."""
     return isinstance(kind, IntegerType | FloatType)
-
-
-def is_dsd(kind: Type) -> bool:
-    """True for DSD, FIFO and DSR types: one descriptor word."""
-    return kind in DSD_KINDS or kind in DSR_FILES

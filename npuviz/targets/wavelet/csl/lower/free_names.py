@@ -11,26 +11,14 @@ from npuviz.targets.wavelet.csl.lower.operation_forms import OPERATIONS
 from npuviz.targets.wavelet.csl.syntax import tree
 
 LITERALS = (
-    tree.IntegerLiteral,
-    tree.FloatLiteral,
-    tree.BooleanLiteral,
-    tree.StringLiteral,
-    tree.VoidLiteral,
+    *(tree.IntegerLiteral, tree.FloatLiteral, tree.BooleanLiteral),
+    *(tree.StringLiteral, tree.VoidLiteral),
 )
 RUNTIME_BUILTINS = frozenset(
     (
         *OPERATIONS,
-        *(
-            "activate",
-            "block",
-            "unblock",
-            "map",
-            "assert",
-            "system",
-            "ptrcast",
-            "random16",
-            "set_active_prng",
-        ),
+        *("activate", "block", "unblock", "map", "assert", "system"),
+        *("ptrcast", "random16", "set_active_prng"),
         *("load_to_dsr", "load_to_dsr_xdsr", "load_to_dsr_xdsr_sr", "queue_flush"),
         *("set_fifo_read_length", "set_fifo_write_length"),
         *("set_config", "get_config", "set_config_unchecked", "get_config_unchecked"),

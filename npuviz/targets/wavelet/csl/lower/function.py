@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from npuviz.targets.wavelet.csl.comptime import types as t
+from npuviz.targets.wavelet.csl.comptime.coercion import converts, mismatch
 from npuviz.targets.wavelet.csl.comptime.evaluator import Comptime
 from npuviz.targets.wavelet.csl.comptime.scope import Cell, FunctionValue, Global, Scope
 from npuviz.targets.wavelet.csl.comptime.values import ArrayValue, StructValue, Value, VoidValue
@@ -354,22 +355,13 @@ class FunctionLowering:
             return operand
         if isinstance(operand, Parts):
             return self._coerce_parts(operand, kind, at)
-        if isinstance(have, t.IntegerType) and isinstance(kind, t.IntegerType) and _widens(have, kind):
+        if converts(have, kind) and not _is_matrix(have, kind):
+            if isinstance(have, t.FloatType):
+                return self.convert(self.hold(operand, at), kind, into)
             held = self.hold(operand, at, into)
             return Held(kind, held.register, held.is_local)
-        if isinstance(have, t.FloatType) and kind is t.F32 and have.size == 2:
-            return self.convert(self.hold(operand, at), kind, into)
-        if (
-            isinstance(have, t.PointerType)
-            and isinstance(kind, t.PointerType)
-            and pointer_converts(have, kind)
-        ):
-            held = self.hold(operand, at, into)
-            return Held(kind, held.register, held.is_local)
-        if isinstance(have, t.FunctionType) and isinstance(kind, t.PointerType) and kind.pointee is have:
-            held = self.hold(operand, at, into)
-            return Held(kind, held.register, held.is_local)
-        raise CslError(at, f"expected {kind}, found {have}", _hint(have, kind))
+        hint = f"convert with @as({kind}, ..)" if t.is_number(have) and t.is_number(kind) else ""
+        raise mismatch(kind, have, at, hint)
 
     def _coerce_parts(self, operand: Parts, kind: t.Type, at: tree.Span) -> Operand:
         if kind is t.COMPTIME_STRUCT:
@@ -426,39 +418,22 @@ class FunctionLowering:
                 self.reads.append((read, ("global", address, kind)))
         return Place(kind, -1, address, is_mutable=variable.is_var, is_stable=not variable.is_var)
 
-    def error(self, node: tree.Node, text: str, hint: str = "") -> CslError:
-        """An error at a node."""
-        return CslError(node.at, text, hint)
-
 
 def _widens(have: t.IntegerType, kind: t.IntegerType) -> bool:
     return have.low >= kind.low and have.high <= kind.high and bool(kind.bits) and bool(have.bits)
 
 
-def pointer_converts(have: t.PointerType, kind: t.PointerType) -> bool:
-    """Whether a pointer converts implicitly: `*[N]T` to `[*]T`, `*T` to `*[1]T`, to const or `*anyopaque`."""
-    if have.const and not kind.const:
+def _is_matrix(have: t.Type, kind: t.Type) -> bool:
+    """`*[n, m]T` to `[*]T`: converts only while it is known."""
+    if not (isinstance(have, t.PointerType) and isinstance(kind, t.PointerType) and kind.many):
         return False
-    if kind.pointee is t.ANYOPAQUE:
-        return True
-    if have.many == kind.many and have.pointee is kind.pointee:
-        return True
-    if kind.many and not have.many:
-        pointee = have.pointee
-        return (
-            isinstance(pointee, t.ArrayType)
-            and len(pointee.dimensions) == 1
-            and pointee.element is kind.pointee
-        )
-    if not kind.many and not have.many and isinstance(kind.pointee, t.ArrayType):
-        return kind.pointee.dimensions == (1,) and kind.pointee.element is have.pointee
-    return False
-
-
-def _hint(have: t.Type, kind: t.Type) -> str:
-    if t.is_number(have) and t.is_number(kind):
-        return f"convert with @as({kind}, ..)"
-    return ""
+    pointee = have.pointee
+    return (
+        not have.many
+        and isinstance(pointee, t.ArrayType)
+        and len(pointee.dimensions) > 1
+        and kind.pointee is pointee.element
+    )
 
 
 def is_aggregate(kind: t.Type) -> bool:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -33,19 +33,10 @@ _LOW = 2
 
 @dataclass(slots=True)
 class Draft:
-    """A PE program whose shared tables are not frozen yet."""
+    """A PE program without the tables that it shares with other PEs; they are not complete yet."""
 
     lowering: PeLowering
-    name: str
-    tasks: tuple[tables.Task, ...]
-    fifos: tuple[tables.Fifo, ...]
-    dsrs: tuple[tables.DsrLoad, ...]
-    exports: tuple[tables.Export, ...]
-    symbols: tuple[tables.Symbol, ...]
-    teardown_handlers: Mapping[int, int]
-    empty_handlers: Mapping[tuple[int, bool], int]
-    rotations: tuple[tuple[int, int, int, int, int], ...]
-    image: np.ndarray
+    program: tables.PeProgram
 
 
 def draft(lowering: PeLowering, name: str) -> Draft:
@@ -82,52 +73,40 @@ def draft(lowering: PeLowering, name: str) -> Draft:
     _place_unused(lowering)
     lowering.fill_memory()
     fifos = tuple(_fifo(lowering, fifo) for fifo in registry.fifos)
-    return Draft(
-        lowering,
-        name,
-        tasks,
-        fifos,
-        dsrs,
-        exports,
-        symbols.table(),
-        teardown,
-        empty,
-        rotations,
-        lowering.memory.image(),
+    none = np.empty(0, np.int64)
+    program = tables.PeProgram(
+        *(name, none, (), (), tasks, none, none, lowering.memory.image()),
+        stack_base=-(-lowering.memory.end // 4) * 4,
+        memory_bytes=PE_BYTES,
+        fifos=fifos,
+        queues=tuple(_queues(lowering)),
+        dsrs=dsrs,
+        activated=tuple(number for number, _ in registry.activated),
+        blocked=tuple((kind, number) for kind, number, _ in registry.blocked),
+        unblocked=tuple((kind, number) for kind, number, _ in registry.unblocked),
+        teardown_handlers=teardown,
+        empty_handlers=empty,
+        rotations=rotations,
+        priorities=tuple(registry.priorities),
+        symbols=symbols.table(),
+        exports=exports,
+        channels=tuple(registry.channels),
+        half=lowering.half.value_type,
     )
+    return Draft(lowering, program)
 
 
 def finish(made: Draft, frozen: FrozenTables) -> tables.PeProgram:
     """The program, once the tables it shares with the other PEs are complete."""
-    registry = made.lowering.registry
-    end = made.lowering.memory.end
-    return tables.PeProgram(
-        name=made.name,
+    return replace(
+        made.program,
         code=frozen.code,
         places=frozen.places,
         functions=frozen.functions,
-        tasks=made.tasks,
         operations=frozen.operations,
         shapes=frozen.shapes,
-        image=made.image,
-        stack_base=-(-end // 4) * 4,
-        memory_bytes=PE_BYTES,
-        code_bytes=_code_bytes(made, frozen),
-        fifos=made.fifos,
-        queues=tuple(_queues(made.lowering)),
-        dsrs=made.dsrs,
-        activated=tuple(number for number, _ in registry.activated),
-        blocked=tuple((kind, number) for kind, number, _ in registry.blocked),
-        unblocked=tuple((kind, number) for kind, number, _ in registry.unblocked),
-        teardown_handlers=made.teardown_handlers,
-        empty_handlers=made.empty_handlers,
-        rotations=made.rotations,
-        priorities=tuple(registry.priorities),
-        symbols=made.symbols,
-        exports=made.exports,
-        channels=tuple(registry.channels),
         messages=frozen.messages,
-        half=made.lowering.half.value_type,
+        code_bytes=_code_bytes(made, frozen),
     )
 
 

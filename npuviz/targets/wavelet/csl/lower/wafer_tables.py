@@ -108,16 +108,6 @@ class FrozenTables:
 
 
 _ABSENT = (
-    isa.O_RESULT,
-    isa.O_ACTIVATE,
-    isa.O_UNBLOCK,
-    isa.O_CONTROL_ID,
-    isa.O_INDEX,
-    isa.O_UT,
-    isa.O_PRIORITY,
-    isa.O_SHAPE,
-    isa.O_DST,
-    isa.O_A,
-    isa.O_B,
-    isa.O_C,
+    *(isa.O_RESULT, isa.O_ACTIVATE, isa.O_UNBLOCK, isa.O_CONTROL_ID, isa.O_INDEX, isa.O_UT),
+    *(isa.O_PRIORITY, isa.O_SHAPE, isa.O_DST, isa.O_A, isa.O_B, isa.O_C),
 )

@@ -160,8 +160,7 @@ class TreeBuilder:
 
     def token_span(self, token: Token) -> Span:
         """Place of one token."""
-        line, column = token.line or 1, token.column or 1
-        return Span(self.file, line, column, token.end_line or line, token.end_column or column)
+        return self.span([token])
 
     # ---- declarations ----
 

@@ -16,14 +16,6 @@ from npuviz.targets.wavelet.csl.syntax.errors import CslError, NotComptime
 from npuviz.targets.wavelet.csl.syntax.tree import BuiltinCall, Span
 from npuviz.targets.wavelet.kernels import isa
 
-SYSTEM_RESULTS: dict[str, t.Type] = {
-    **dict.fromkeys(
-        ("S_RANDOM16", "S_X", "S_Y", "S_FABRIC_X", "S_FABRIC_Y", "S_QUEUE_STATUS", "S_CONFIG_GET"), t.U16
-    ),
-    "S_TEARDOWN_PENDING": t.U32,
-}
-"""System function -> type of its result; others have none."""
-
 _UNARY: dict[str, Callable[[float], float]] = {
     "M_SQRT": math.sqrt,
     "M_EXP": math.exp,

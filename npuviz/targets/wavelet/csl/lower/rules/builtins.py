@@ -19,8 +19,8 @@ from npuviz.targets.wavelet.csl.lower.emitter import Label
 from npuviz.targets.wavelet.csl.lower.function import FunctionLowering, is_aggregate
 from npuviz.targets.wavelet.csl.lower.operands import VOID_HELD, Held, Known, Operand, Span
 from npuviz.targets.wavelet.csl.lower.rules.access import base_of, member_of
+from npuviz.targets.wavelet.csl.lower.rules.calls import id_operand
 from npuviz.targets.wavelet.csl.lower.rules.expressions import branch
-from npuviz.targets.wavelet.csl.lower.rules.ids import id_operand
 from npuviz.targets.wavelet.csl.lower.trial import probe_type
 from npuviz.targets.wavelet.csl.syntax import tree
 from npuviz.targets.wavelet.csl.syntax.errors import CslError

@@ -5,6 +5,8 @@ from __future__ import annotations
 from npuviz.targets.wavelet import isa
 from npuviz.targets.wavelet.csl.comptime import tensor
 from npuviz.targets.wavelet.csl.comptime import types as t
+from npuviz.targets.wavelet.csl.comptime.builtins.dsd import DSD_FIELDS, SIMD_MODES, STEP_TYPES, ZERO_SOURCES
+from npuviz.targets.wavelet.csl.comptime.builtins.ids import CHOICES
 from npuviz.targets.wavelet.csl.comptime.values import PointerValue, Scalar, StructValue, tuple_of
 from npuviz.targets.wavelet.csl.lower.dispatch import (
     arguments,
@@ -16,27 +18,18 @@ from npuviz.targets.wavelet.csl.lower.dispatch import (
 )
 from npuviz.targets.wavelet.csl.lower.function import FunctionLowering
 from npuviz.targets.wavelet.csl.lower.operands import Held, Known, Operand, Parts, Place
+from npuviz.targets.wavelet.csl.lower.pe import NO_COLOR, NO_QUEUE
 from npuviz.targets.wavelet.csl.lower.rules.access import base_of
 from npuviz.targets.wavelet.csl.syntax import tree
 from npuviz.targets.wavelet.csl.syntax.errors import CslError
 from npuviz.targets.wavelet.kernels import isa as k
 
-NO_QUEUE = 15
-NO_COLOR = 31
-_MEMORY_FIELDS = frozenset(
-    ("base_address", "extent", "stride", "offset", "tensor_access", "wavelet_index_offset")
-)
-_FABRIC_FIELDS = frozenset(
-    (
-        *("input_queue", "output_queue", "fabric_color", "extent", "priority", "control_transform"),
-        *("simd_mode", "control", "wavelet_index_offset", "advance_switch", "zero"),
-    )
-)
+_FABRIC_FIELDS = frozenset((*DSD_FIELDS[t.FABIN], *DSD_FIELDS[t.FABOUT]))
+_MEMORY_FIELDS = frozenset(DSD_FIELDS[t.MEM1D])
 _ACCESS_FIELDS = frozenset(("base_address", "offset", "stride", "extent"))
-_PRIORITIES = ("high", "medium", "low")
-_SIMD = ("", "simd_32", "simd_64", "simd_32_or_64")
-_ZERO = ("", "first_source", "second_source")
-_OFFSET_TYPES = (t.U16, t.I16, t.U32, t.I32, t.F16, t.F32, t.BF16, t.CB16)
+PRIORITIES = tuple(CHOICES)
+_SIMD = ("", *SIMD_MODES)
+_ZERO = ("", *ZERO_SOURCES)
 
 
 def struct_fields(operand: Operand, at: tree.Span) -> dict[str, Operand]:
@@ -209,7 +202,7 @@ def _fabric_dsd(
             raise CslError(at, f"{kind} has no field {name}")
         target = "index_offset" if name == "wavelet_index_offset" else name
         word.known[target] = int(known_flag(fields.get(name), at, name))
-    word.known["priority"] = max(0, known_choice(fields.get("priority"), _PRIORITIES, at, "priority"))
+    word.known["priority"] = max(0, known_choice(fields.get("priority"), PRIORITIES, at, "priority"))
     word.known["simd"] = max(0, known_choice(fields.get("simd_mode"), _SIMD, at, "simd_mode"))
     word.known["zero"] = max(0, known_choice(fields.get("zero"), _ZERO, at, "zero"))
     return word.finish()
@@ -330,7 +323,7 @@ def _set_stride(f: FunctionLowering, node: tree.BuiltinCall, into: int) -> Opera
 def _increment(f: FunctionLowering, node: tree.BuiltinCall, into: int) -> Operand:
     dsd, count, kind_node = arguments(node, 3)
     kind = type_of(f, kind_node)
-    if kind not in _OFFSET_TYPES:
+    if kind not in STEP_TYPES:
         raise CslError(kind_node.at, f"the element type is one of u16 i16 u32 i32 f16 f32, found {kind}")
     held = _dsd(f, dsd, (t.MEM1D, t.MEM4D), node.name)
     register = lower_held(f, count, t.I16).register

@@ -8,27 +8,19 @@ from npuviz.targets.wavelet.csl.lower.dispatch import arguments, builtin, lower
 from npuviz.targets.wavelet.csl.lower.function import FunctionLowering
 from npuviz.targets.wavelet.csl.lower.operands import VOID_HELD, Held, Known, Operand
 from npuviz.targets.wavelet.csl.lower.operation_forms import OPERATIONS, DsdOperation, describe_forms
-from npuviz.targets.wavelet.csl.lower.rules.dsd import known_choice, known_flag, struct_fields
-from npuviz.targets.wavelet.csl.lower.rules.ids import id_of, id_operand
+from npuviz.targets.wavelet.csl.lower.rules.calls import id_of, id_operand
+from npuviz.targets.wavelet.csl.lower.rules.dsd import PRIORITIES, known_choice, known_flag, struct_fields
 from npuviz.targets.wavelet.csl.syntax import tree
 from npuviz.targets.wavelet.csl.syntax.errors import CslError
 from npuviz.targets.wavelet.kernels import isa as k
 
 _SETTINGS = frozenset(
     (
-        "async",
-        "activate",
-        "unblock",
-        "on_control",
-        "index",
-        "priority",
-        "ut_id",
-        "save_address",
-        "single_step",
+        *("async", "activate", "unblock", "on_control", "index"),
+        *("priority", "ut_id", "save_address", "single_step"),
     )
 )
 _FORM_KINDS = {"d": k.OPERAND_DSD, "s": k.OPERAND_DSD, "p": k.OPERAND_POINTER, "v": k.OPERAND_SCALAR}
-_PRIORITIES = ("high", "medium", "low")
 _FABRIC = (t.FABIN, t.FABOUT)
 Row = dict[int, int]
 Setting = tuple["tree.Expression | None", "Operand | None"]
@@ -211,7 +203,7 @@ def lower_settings(f: FunctionLowering, node: tree.Expression, row: Row) -> None
             raise CslError(node.at, ".ut_id exists on WSE-3 only")
         row[k.O_UT] = _typed(f, operand("ut_id"), t.UT_ID, node)
     if "priority" in fields:
-        row[k.O_PRIORITY] = known_choice(operand("priority"), _PRIORITIES, node.at, "priority")
+        row[k.O_PRIORITY] = known_choice(operand("priority"), PRIORITIES, node.at, "priority")
     row[k.O_SAVE_ADDRESS] = int(known_flag(operand("save_address"), node.at, "save_address"))
     row[k.O_SINGLE_STEP] = int(known_flag(operand("single_step"), node.at, "single_step"))
 
