@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from npuviz.targets.wavelet.csl.comptime import types as t
-from npuviz.targets.wavelet.csl.comptime.builtins.ids import number_of
+from npuviz.targets.wavelet.csl.comptime.builtins.ids import fields_of, number_of
 from npuviz.targets.wavelet.csl.comptime.builtins.table import builtin, registry
 from npuviz.targets.wavelet.csl.comptime.builtins.values import check_range, string_of
 from npuviz.targets.wavelet.csl.comptime.evaluator import Comptime
@@ -14,11 +12,9 @@ from npuviz.targets.wavelet.csl.comptime.session import ExportedName, LayoutStat
 from npuviz.targets.wavelet.csl.comptime.values import (
     VOID,
     Scalar,
-    StructValue,
     Value,
     anonymous,
     boolean_of,
-    integer_of,
 )
 from npuviz.targets.wavelet.csl.routes import channel_of
 from npuviz.targets.wavelet.csl.syntax import tree
@@ -38,10 +34,6 @@ def _layout(comptime: Comptime, node: BuiltinCall, scope: Scope) -> LayoutState:
     return state
 
 
-def _integer(comptime: Comptime, node: tree.Expression, scope: Scope) -> int:
-    return integer_of(comptime.evaluate(node, scope), node.at)
-
-
 @builtin("set_rectangle", 2, effect=True)
 def _set_rectangle(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Value:
     _layout(comptime, node, scope)
@@ -49,7 +41,7 @@ def _set_rectangle(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Value
     if session.rectangle is not None:
         raise CslError(node.at, "the rectangle is set twice")
     width, height = (
-        check_range(_integer(comptime, argument, scope), 1, MAX_SIDE, "side", argument.at)
+        check_range(comptime.constant_integer(argument, scope), 1, MAX_SIDE, "side", argument.at)
         for argument in node.arguments
     )
     columns, rows = session.fabric
@@ -87,7 +79,7 @@ def _coordinates(comptime: Comptime, node: BuiltinCall, scope: Scope) -> tuple[i
     rectangle = comptime.session.rectangle
     if rectangle is None:
         raise CslError(node.at, f"@{node.name} comes after @set_rectangle")
-    x, y = (_integer(comptime, argument, scope) for argument in node.arguments[:2])
+    x, y = (comptime.constant_integer(argument, scope) for argument in node.arguments[:2])
     if not (0 <= x < rectangle[0] and 0 <= y < rectangle[1]):
         raise CslError(
             node.at, f"PE ({x}, {y}) is outside of the rectangle of {rectangle[0]} x {rectangle[1]}"
@@ -110,13 +102,7 @@ def _set_tile_code(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Value
     if len(node.arguments) > 2:
         argument = node.arguments[2]
         path = session.resolve(string_of(comptime, argument, scope), importer, argument.at)
-    params: Mapping[str, Value] = {}
-    if len(node.arguments) > 3:
-        value = comptime.evaluate(node.arguments[3], scope)
-        if not isinstance(value, StructValue):
-            raise CslError(node.arguments[3].at, f"expected parameters as .{{..}}, found {value.type}")
-        params = value.fields
-    state.tiles[place] = Tile(path, params, node.at)
+    state.tiles[place] = Tile(path, fields_of(comptime, node, 3, scope, "parameters"), node.at)
     return VOID
 
 

@@ -6,7 +6,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from npuviz.base.errors import UsageError
@@ -120,7 +120,7 @@ def run(arguments: Sequence[str]) -> int:
     if request.report is not None:
         request.report.write_text(table(outcomes, request.folder.resolve().name), encoding="utf-8")
     if request.as_json:
-        print(json.dumps([vars_of(outcome) for outcome in outcomes]))
+        print(json.dumps([{**asdict(outcome), "seconds": round(outcome.seconds, 3)} for outcome in outcomes]))
     return 0 if all(outcome.kind == PASS for outcome in outcomes) else 1
 
 
@@ -169,18 +169,6 @@ def line_of(outcome: Outcome) -> str:
         f"{outcome.kind:11} {outcome.program:45} {outcome.arch:5} {outcome.seconds:6.1f} s  {cycles:16} "
         f"{outcome.detail}"
     ).rstrip()
-
-
-def vars_of(outcome: Outcome) -> dict[str, object]:
-    """An outcome for --json."""
-    return {
-        "program": outcome.program,
-        "arch": outcome.arch,
-        "kind": outcome.kind,
-        "seconds": round(outcome.seconds, 3),
-        "cycles": outcome.cycles,
-        "detail": outcome.detail,
-    }
 
 
 def table(outcomes: Sequence[Outcome], name: str) -> str:

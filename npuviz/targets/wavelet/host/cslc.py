@@ -2,11 +2,12 @@
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from npuviz.base.errors import NpuvizError, UsageError
+from npuviz.targets.wavelet.wafer import Wafer
 
 ARCHITECTURES = ("wse2", "wse3")
 FP16_FORMATS = ("f16", "cb16", "bf16")
@@ -151,14 +152,11 @@ def _bindings(name: str, texts: Sequence[str]) -> dict[str, int]:
     return found
 
 
-def compile_to_folder(options: CompileOptions) -> str:
-    """Compile and write the folder; returns a sentence about it. Raises NpuvizError, OSError."""
-    if not options.file.is_file():
-        raise UsageError(f"{options.file}: no such file")
+def compile_wafer(options: CompileOptions, say: Callable[[str], None] | None = None) -> Wafer:
+    """Compile; `say` is given the lines of `@comptime_print`. Raises NpuvizError."""
     from npuviz.targets.wavelet.csl.compiler import compile_program
-    from npuviz.targets.wavelet.load.compiled import save_wafer
 
-    wafer = compile_program(
+    return compile_program(
         options.file,
         options.arch,
         params=options.params,
@@ -167,8 +165,17 @@ def compile_to_folder(options: CompileOptions) -> str:
         offset=options.offset if options.offset[0] >= 0 else (4, 1),
         import_paths=options.import_paths,
         fp16=options.fp16,
-        say=print,
+        say=say,
     )
+
+
+def compile_to_folder(options: CompileOptions) -> str:
+    """Compile and write the folder; returns a sentence about it. Raises NpuvizError, OSError."""
+    if not options.file.is_file():
+        raise UsageError(f"{options.file}: no such file")
+    from npuviz.targets.wavelet.load.compiled import save_wafer
+
+    wafer = compile_wafer(options, print)
     if wafer.warnings and options.warnings_are_errors:
         raise UsageError(f"{wafer.warnings[0]} (--warnings-as-errors)")
     for warning in wafer.warnings:

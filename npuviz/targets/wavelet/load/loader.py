@@ -12,7 +12,7 @@ from npuviz.base.errors import FormatError, UsageError
 from npuviz.base.progress import Progress
 from npuviz.program.program import Note, Program
 from npuviz.sim.target import LoadRequest
-from npuviz.targets.wavelet.host.cslc import CompileOptions, parse_arguments
+from npuviz.targets.wavelet.host.cslc import CompileOptions, compile_wafer, parse_arguments
 from npuviz.targets.wavelet.host.shims import SETTINGS_VARIABLE, environment, write_shims
 from npuviz.targets.wavelet.load.compiled import (
     RUN_FILE,
@@ -121,22 +121,11 @@ def _opened(folder: Path, title: str, notes: Sequence[Note], launch: str = "") -
 
 
 def _compile_file(path: Path, settings: Mapping[str, str], progress: Progress) -> OpenedProgram:
-    from npuviz.targets.wavelet.csl.compiler import compile_program
-
     if not path.is_file():
         raise UsageError(f"{path}: no such file")
     options = compile_options(path, settings)
     progress.report(-1.0, "compiling")
-    wafer = compile_program(
-        path,
-        options.arch,
-        params=options.params,
-        colors=options.colors,
-        fabric=options.fabric,
-        offset=options.offset if options.offset[0] >= 0 else (4, 1),
-        import_paths=options.import_paths,
-        fp16=options.fp16,
-    )
+    wafer = compile_wafer(options)
     warnings = tuple(Note("warning", "compiler", text) for text in wafer.warnings)
     launch = settings.get(LAUNCH, "")
     return OpenedProgram(wafer, launches(wafer, launch), path.stem, (*warnings, launch_note(wafer, launch)))

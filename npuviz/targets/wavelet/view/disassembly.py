@@ -1,4 +1,4 @@
-"""Text of instructions: one line per instruction of a function, for tests and the program view."""
+"""Text of instructions, a line each."""
 
 from collections.abc import Sequence
 
@@ -115,14 +115,3 @@ def _subject(op: int, register: int) -> str:
 
 def _function(index: int, functions: Sequence[tables.Function]) -> str:
     return functions[index].name if 0 <= index < len(functions) else f"#{index}"
-
-
-def function_text(program: tables.PeProgram, function: tables.Function) -> str:
-    """The instructions of a function, one per line with their positions."""
-    entries = sorted(other.entry for other in program.functions if other.entry > function.entry)
-    end = entries[0] if entries else len(program.code)
-    lines = (
-        f"{position:5d}  {instruction_text(program.code[position], program.functions, program.operations)}"
-        for position in range(function.entry, end)
-    )
-    return "\n".join(lines)

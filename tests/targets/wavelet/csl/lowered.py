@@ -6,7 +6,7 @@ from pathlib import Path
 from npuviz.targets.wavelet import isa
 from npuviz.targets.wavelet.csl.compiler import compile_program
 from npuviz.targets.wavelet.kernels import isa as k
-from npuviz.targets.wavelet.view.disassembly import function_text
+from npuviz.targets.wavelet.view.disassembly import instruction_text
 from npuviz.targets.wavelet.wafer import Function, PeProgram, Wafer
 from tests.targets.wavelet.csl.programs import write
 
@@ -27,6 +27,17 @@ def program(folder: Path, text: str, arch: str = "wse3") -> PeProgram:
 def function(found: PeProgram, name: str) -> Function:
     """A function by its name."""
     return next(candidate for candidate in found.functions if candidate.name == name)
+
+
+def function_text(program: PeProgram, function: Function) -> str:
+    """The instructions of a function, one per line with their positions."""
+    entries = sorted(other.entry for other in program.functions if other.entry > function.entry)
+    end = entries[0] if entries else len(program.code)
+    lines = (
+        f"{position:5d}  {instruction_text(program.code[position], program.functions, program.operations)}"
+        for position in range(function.entry, end)
+    )
+    return "\n".join(lines)
 
 
 def code(found: PeProgram, name: str = "f") -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from npuviz.targets.wavelet.csl.comptime.builtins.ids import fields_of
 from npuviz.targets.wavelet.csl.comptime.builtins.table import builtin
 from npuviz.targets.wavelet.csl.comptime.builtins.values import string_of
 from npuviz.targets.wavelet.csl.comptime.evaluator import Comptime
@@ -16,7 +17,7 @@ from npuviz.targets.wavelet.csl.comptime.scope import (
     Scope,
 )
 from npuviz.targets.wavelet.csl.comptime.session import FileParts
-from npuviz.targets.wavelet.csl.comptime.values import StructValue, Value
+from npuviz.targets.wavelet.csl.comptime.values import Value
 from npuviz.targets.wavelet.csl.syntax import tree
 from npuviz.targets.wavelet.csl.syntax.errors import CslError, NotComptime
 
@@ -99,12 +100,7 @@ def _import_module(comptime: Comptime, node: tree.BuiltinCall, scope: Scope) -> 
     importer = scope.instance
     at = node.arguments[0].at
     path = session.resolve(string_of(comptime, node.arguments[0], scope), session.parts_of(importer.file), at)
-    params: Mapping[str, Value] = {}
-    if len(node.arguments) > 1:
-        value = comptime.evaluate(node.arguments[1], scope)
-        if not isinstance(value, StructValue):
-            raise CslError(node.arguments[1].at, f"expected parameters as .{{..}}, found {value.type}")
-        params = value.fields
+    params = fields_of(comptime, node, 1, scope, "parameters")
     if session.import_depth >= MAX_IMPORT_DEPTH:
         raise CslError(
             node.at, f"imports are nested deeper than {MAX_IMPORT_DEPTH}", "do files import each other?"

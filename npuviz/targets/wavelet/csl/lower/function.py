@@ -14,7 +14,7 @@ from npuviz.targets.wavelet.csl.comptime.values import ArrayValue, StructValue, 
 from npuviz.targets.wavelet.csl.lower import free_names
 from npuviz.targets.wavelet.csl.lower.data_memory import scalar_bits
 from npuviz.targets.wavelet.csl.lower.emitter import Emitter, Frame, Label, Registers
-from npuviz.targets.wavelet.csl.lower.memo import Read, needs_read
+from npuviz.targets.wavelet.csl.lower.memo import CONSTANT, GLOBAL, VALUE, Read, needs_read
 from npuviz.targets.wavelet.csl.lower.operands import VOID_HELD, Held, Known, Local, Operand, Parts, Place
 from npuviz.targets.wavelet.csl.lower.pe import PeLowering
 from npuviz.targets.wavelet.csl.syntax import tree
@@ -153,11 +153,15 @@ class FunctionLowering:
             if node.text in self.names_read:
                 return
             self.names_read.add(node.text)
-        read = Read.of_value(node, self.scope, expected)
+        read = Read.of(VALUE, node, self.scope, expected=expected)
+        self.note_read(read, None if read is None else self.pe.key(value))
+
+    def note_read(self, read: Read | None, key: object) -> None:
+        """Remember that the code depends on a read; without one no other PE can share it."""
         if read is None:
             self.can_share = False
-            return
-        self.reads.append((read, self.pe.key(value)))
+        elif self.can_share:
+            self.reads.append((read, key))
 
     def fold(
         self, make: Callable[[list[tree.Expression]], tree.Expression], at: tree.Span, *values: Value
@@ -340,8 +344,7 @@ class FunctionLowering:
     def constant(self, kind: t.Type, data: bytes, at: tree.Span) -> Place:
         """Constant bytes in the memory of the PE, and of every PE that takes over this code."""
         address = self.pe.memory.constant(kind, data)
-        if self.can_share:
-            self.reads.append((Read.of_constant(tree.VoidLiteral(at), kind, data), ("constant", address)))
+        self.note_read(Read(CONSTANT, tree.VoidLiteral(at), (), kind, (), data), ("constant", address))
         return Place(kind, -1, address, is_mutable=False, is_stable=True)
 
     # ---- conversions ----
@@ -411,11 +414,7 @@ class FunctionLowering:
         kind = self.comptime.global_type(variable)
         address = self.pe.address_of(variable)
         if self.can_share:
-            read = Read.of_global(node, self.scope)
-            if read is None:
-                self.can_share = False
-            else:
-                self.reads.append((read, ("global", address, kind)))
+            self.note_read(Read.of(GLOBAL, node, self.scope), ("global", address, kind))
         return Place(kind, -1, address, is_mutable=variable.is_var, is_stable=not variable.is_var)
 
 

@@ -47,35 +47,19 @@ class Read:
     data: bytes = b""
 
     @staticmethod
-    def of_value(node: tree.Expression, scope: Scope, expected: t.Type | None) -> Read | None:
-        """The read of a value; None if it cannot be made on another PE."""
-        names = _local_names(node, scope)
-        return None if names is None else Read(VALUE, node, names, expected)
-
-    @staticmethod
-    def of_global(node: tree.Expression, scope: Scope) -> Read | None:
-        """The read of the place of a global."""
-        names = _local_names(node, scope)
-        return None if names is None else Read(GLOBAL, node, names)
-
-    @staticmethod
-    def of_call(node: tree.Expression, scope: Scope, special: Specialisation) -> Read | None:
-        """The read of the function that `node` names, specialised for some arguments."""
+    def of(
+        kind: int,
+        node: tree.Expression,
+        scope: Scope,
+        *,
+        expected: t.Type | None = None,
+        special: Specialisation = (),
+    ) -> Read | None:
+        """The read of what `node` means in a scope; None if it cannot be made on another PE."""
         names = _local_names(node, scope)
         if names is None or not all(map(is_portable, special)):
             return None
-        return Read(CALL, node, names, None, special)
-
-    @staticmethod
-    def of_task(node: tree.Expression, scope: Scope) -> Read | None:
-        """The read of the id to which the task that `node` names is bound."""
-        names = _local_names(node, scope)
-        return None if names is None else Read(TASK, node, names)
-
-    @staticmethod
-    def of_constant(node: tree.Expression, kind: t.Type, data: bytes) -> Read:
-        """The read of the place of constant bytes."""
-        return Read(CONSTANT, node, (), kind, (), data)
+        return Read(kind, node, names, expected, special)
 
 
 def needs_read(node: tree.Expression, scope: Scope) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from npuviz.targets.wavelet.csl.comptime import memory
@@ -310,7 +311,7 @@ def _activation(value: Value | None, at: Span) -> int | FunctionValue:
     raise CslError(at, f"expected a local_task_id or a task, found {value.type}")
 
 
-def _registers(settings: dict[str, Value], at: Span) -> tuple[int, int, int] | None:
+def _registers(settings: Mapping[str, Value], at: Span) -> tuple[int, int, int] | None:
     given = [name in settings for name in ("dest", "src", "xdsr")]
     if not any(given):
         return None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from npuviz.targets.wavelet.csl.comptime import memory
 from npuviz.targets.wavelet.csl.comptime import types as t
 from npuviz.targets.wavelet.csl.comptime.builtins.table import builtin, registry
@@ -39,16 +41,12 @@ LAST_LOCAL_ID = 30
 CHOICES = {"high": 0, "medium": 1, "low": 2}
 
 
-def _number(comptime: Comptime, node: Expression, scope: Scope) -> int:
-    return integer_of(comptime.evaluate(node, scope), node.at)
-
-
 def _make(name: str, kind: t.Type, what: str, limits: dict[str, tuple[int, int]]) -> None:
     """Enter a builtin that makes an id from a number; limits by architecture."""
 
     def evaluate(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Value:
         low, high = limits[comptime.session.arch]
-        number = _number(comptime, node.arguments[0], scope)
+        number = comptime.constant_integer(node.arguments[0], scope)
         return Scalar(kind, check_range(number, low, high, what, node.arguments[0].at))
 
     builtin(name, 1)(evaluate)
@@ -81,7 +79,7 @@ _make("get_sr", t.SR, "SR", _both(0, 15))
 def _get_ut_id(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Value:
     if comptime.session.arch != "wse3":
         raise CslError(node.at, "@get_ut_id exists on WSE-3 only", 'test @is_arch("wse3")')
-    number = _number(comptime, node.arguments[0], scope)
+    number = comptime.constant_integer(node.arguments[0], scope)
     return Scalar(t.UT_ID, check_range(number, 0, 7, "microthread", node.at))
 
 
@@ -113,21 +111,29 @@ def _get_dsr(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Value:
 # ---- settings structs ----
 
 
-def settings_of(
-    comptime: Comptime, node: BuiltinCall, position: int, scope: Scope, allowed: tuple[str, ...]
-) -> dict[str, Value]:
-    """Fields of an optional settings struct. Raises CslError for unknown fields."""
+def fields_of(
+    comptime: Comptime, node: BuiltinCall, position: int, scope: Scope, what: str
+) -> Mapping[str, Value]:
+    """Fields of an optional struct among the arguments. Raises CslError for another value."""
     if len(node.arguments) <= position:
         return {}
     argument = node.arguments[position]
     value = comptime.evaluate(argument, scope)
     if not isinstance(value, StructValue):
-        raise CslError(argument.at, f"expected settings as .{{..}}, found {value.type}")
-    for name in value.fields:
+        raise CslError(argument.at, f"expected {what} as .{{..}}, found {value.type}")
+    return value.fields
+
+
+def settings_of(
+    comptime: Comptime, node: BuiltinCall, position: int, scope: Scope, allowed: tuple[str, ...]
+) -> Mapping[str, Value]:
+    """Fields of an optional settings struct. Raises CslError for unknown fields."""
+    fields = fields_of(comptime, node, position, scope, "settings")
+    for name in fields:
         if name not in allowed:
             hint = similar(name, allowed) or f"possible: {', '.join(allowed)}"
-            raise CslError(argument.at, f"@{node.name} has no setting .{name}", hint)
-    return dict(value.fields)
+            raise CslError(node.arguments[position].at, f"@{node.name} has no setting .{name}", hint)
+    return fields
 
 
 def choice_of(value: Value, choices: dict[str, int], what: str, at: Span) -> int:

@@ -9,7 +9,7 @@ from npuviz.targets.wavelet.csl.comptime.scope import FunctionValue, Global, Run
 from npuviz.targets.wavelet.csl.comptime.values import StructValue, Value
 from npuviz.targets.wavelet.csl.lower.dispatch import expression, lower, lower_as
 from npuviz.targets.wavelet.csl.lower.function import FunctionLowering, is_aggregate
-from npuviz.targets.wavelet.csl.lower.memo import Read
+from npuviz.targets.wavelet.csl.lower.memo import CALL, TASK, Read
 from npuviz.targets.wavelet.csl.lower.operands import VOID_HELD, Held, Known, Operand, Parts, Place
 from npuviz.targets.wavelet.csl.lower.rules.access import base_of
 from npuviz.targets.wavelet.csl.lower.specialisation import (
@@ -86,13 +86,8 @@ def note_call(
     """Remember that the code depends on which function `node` names."""
     if index in f.pe.under_way:
         f.can_share = False
-    if not f.can_share:
-        return
-    read = Read.of_call(node, f.scope, special)
-    if read is None:
-        f.can_share = False
-    else:
-        f.reads.append((read, ("call", index, result)))
+    if f.can_share:
+        f.note_read(Read.of(CALL, node, f.scope, special=special), ("call", index, result))
 
 
 def _call_now(
@@ -246,11 +241,8 @@ def id_operand(f: FunctionLowering, node: tree.Expression) -> tuple[int, int]:
     entry = callee_of(f, node)
     if isinstance(entry, FunctionValue):
         number, kind = f.pe.task_id(entry, node.at)
-        read = Read.of_task(node, f.scope) if f.can_share else None
-        if read is None:
-            f.can_share = False
-        else:
-            f.reads.append((read, ("task", number, kind)))
+        if f.can_share:
+            f.note_read(Read.of(TASK, node, f.scope), ("task", number, kind))
         return f.load_number(t.U16, number).register, kind
     return id_of(f, lower(f, node), node.at)
 
