@@ -12,7 +12,8 @@ from npuviz.targets.systolic.kernels import records as systolic
 
 @pytest.mark.parametrize("words", [neuroncore, rk3588, systolic], ids=lambda words: words.__name__)
 def test_state_words_and_result_codes_are_those_of_the_common_half(words: ModuleType) -> None:
-    found = (words.H_CYCLE, words.H_STATUS, words.STATUS_FINISHED)
+    chip = words.CHIP
+    found = (chip.cycle, chip.status, words.STATUS_FINISHED)
     assert found == (km.CYCLE_WORD, km.STATUS_WORD, km.STATUS_FINISHED)
     assert (words.RESULT_UNTIL, words.RESULT_FINISHED, words.RESULT_EVENTS) == (
         km.RESULT_UNTIL,

@@ -8,29 +8,18 @@ from npuviz.sim.parts.bits_kernels import entry, inlined, kernel, pointer_to
 from npuviz.sim.parts.watch_kernels import X_CAPACITY, X_EVENTS, X_UNTIL
 from npuviz.targets.neuroncore.kernels.dma import dma_step
 from npuviz.targets.neuroncore.kernels.records import (
+    CHIP,
     ENDED,
     FAR,
     FREE,
-    H_AGAIN,
-    H_CYCLE,
-    H_DIRTY,
-    H_ENGINES_COUNT,
-    H_LAST,
-    H_LOG_CAPACITY,
-    H_LOG_COUNT,
-    H_SEQUENCERS,
-    H_SEQUENCERS_COUNT,
-    H_STATUS,
-    H_WAKES,
-    Q_RETRY,
-    Q_STATE,
+    PROGRAM,
     RESULT_DEADLOCK,
     RESULT_EVENTS,
     RESULT_FAULT,
     RESULT_FINISHED,
     RESULT_GROW_LOG,
     RESULT_UNTIL,
-    SEQUENCER_WORDS,
+    SEQUENCER,
     STATUS_DEADLOCK,
     STATUS_FAULT,
     STATUS_FINISHED,
@@ -41,58 +30,58 @@ from npuviz.targets.neuroncore.kernels.sequencer import complete_due, issue, nex
 
 
 @inlined
-def next_event(s):
+def next_event(chip):
     """Time of the next event, FAR if there is none."""
-    time = s[H_AGAIN]
-    w = s[H_WAKES]
-    for n in range(s[H_SEQUENCERS_COUNT] + s[H_ENGINES_COUNT]):
-        if s[w + n] < time:
-            time = s[w + n]
+    time = chip.again
+    w = chip.wakes
+    for n in range(chip.sequencers_count + chip.engines_count):
+        if chip[w + n] < time:
+            time = chip[w + n]
     return time
 
 
 @kernel
-def process(s, p, x, ev, t):
+def process(chip, program, x, ev, t):
     """Everything that happens at time `t`."""
-    wakes = s[H_WAKES]
-    count = s[H_SEQUENCERS_COUNT]
-    if s[H_AGAIN] <= t:
-        s[H_AGAIN] = FAR
-        s[H_DIRTY] = 1
+    wakes = chip.wakes
+    count = chip.sequencers_count
+    if chip.again <= t:
+        chip.again = FAR
+        chip.dirty = 1
     for n in range(count):
-        if s[wakes + n] <= t:
-            complete_due(s, p, x, ev, n, s[H_SEQUENCERS] + n * SEQUENCER_WORDS, t)
-    for n in range(s[H_ENGINES_COUNT]):
-        if s[wakes + count + n] <= t:
-            s[wakes + count + n] = dma_step(s, p, x, ev, n, t)
-    is_dirty = s[H_DIRTY]
-    s[H_DIRTY] = 0
+        if chip[wakes + n] <= t:
+            complete_due(chip, program, x, ev, n, SEQUENCER(chip, chip.sequencers, n), t)
+    for n in range(chip.engines_count):
+        if chip[wakes + count + n] <= t:
+            chip[wakes + count + n] = dma_step(chip, program, x, ev, n, t)
+    is_dirty = chip.dirty
+    chip.dirty = 0
     for n in range(count):
-        k = s[H_SEQUENCERS] + n * SEQUENCER_WORDS
-        state = s[k + Q_STATE]
-        if state == FREE or (state == WAITING and (is_dirty != 0 or s[k + Q_RETRY] <= t)):
-            issue(s, p, x, ev, n, k, t)
-        s[wakes + n] = next_time(s, k)
+        sequencer = SEQUENCER(chip, chip.sequencers, n)
+        state = sequencer.state
+        if state == FREE or (state == WAITING and (is_dirty != 0 or sequencer.retry <= t)):
+            issue(chip, program, x, ev, n, sequencer, t)
+        chip[wakes + n] = next_time(sequencer)
     for n in range(count):
-        send_read_updates(s, p, x, ev, s[H_SEQUENCERS] + n * SEQUENCER_WORDS, t)
-    if s[H_DIRTY] != 0:
+        send_read_updates(chip, program, x, ev, SEQUENCER(chip, chip.sequencers, n), t)
+    if chip.dirty != 0:
         # What an issue changed is seen one cycle later.
-        s[H_DIRTY] = 0
-        s[H_AGAIN] = t + 1
-    s[H_LAST] = t
+        chip.dirty = 0
+        chip.again = t + 1
+    chip.last = t
 
 
 @kernel
-def all_ended(s):
+def all_ended(chip):
     """Whether every sequencer has run its program."""
-    for n in range(s[H_SEQUENCERS_COUNT]):
-        if s[s[H_SEQUENCERS] + n * SEQUENCER_WORDS + Q_STATE] != ENDED:
+    for n in range(chip.sequencers_count):
+        if SEQUENCER(chip, chip.sequencers, n).state != ENDED:
             return False
     return True
 
 
 @entry
-def advance(state, program, transient, events, margin):
+def advance(state, words, transient, events, margin):
     """Run until cycle x[X_UNTIL], a hit, a fault, the end, or until a buffer needs more room.
 
     state      (words,) int64    changed   root state
@@ -102,32 +91,32 @@ def advance(state, program, transient, events, margin):
     margin                       int       event rows one cycle may need
     Returns a RESULT_ code. The state is that of cycle state[H_CYCLE]: all earlier events happened.
     """
-    s, p = pointer_to(state), pointer_to(program)
+    chip, program = CHIP(state), PROGRAM(words)
     x, ev = pointer_to(transient), pointer_to(events)
-    if s[H_STATUS] == STATUS_FINISHED:
+    if chip.status == STATUS_FINISHED:
         return RESULT_FINISHED
-    if s[H_STATUS] == STATUS_DEADLOCK:
+    if chip.status == STATUS_DEADLOCK:
         return RESULT_DEADLOCK
-    if s[H_STATUS] != STATUS_RUNNING:
+    if chip.status != STATUS_RUNNING:
         return RESULT_FAULT
     while True:
-        t = next_event(s)
+        t = next_event(chip)
         if t >= FAR:
-            s[H_CYCLE] = s[H_LAST] + 1
-            if all_ended(s):
-                s[H_STATUS] = STATUS_FINISHED
+            chip.cycle = chip.last + 1
+            if all_ended(chip):
+                chip.status = STATUS_FINISHED
                 return RESULT_FINISHED
-            s[H_STATUS] = STATUS_DEADLOCK
+            chip.status = STATUS_DEADLOCK
             return RESULT_DEADLOCK
         if t >= x[X_UNTIL]:
-            s[H_CYCLE] = x[X_UNTIL]
+            chip.cycle = x[X_UNTIL]
             return RESULT_UNTIL
         if x[X_CAPACITY] > 0 and x[X_EVENTS] + margin > x[X_CAPACITY]:
-            s[H_CYCLE] = t
+            chip.cycle = t
             return RESULT_EVENTS
-        if s[H_LOG_CAPACITY] - s[H_LOG_COUNT] < s[H_SEQUENCERS_COUNT] + s[H_ENGINES_COUNT]:
+        if chip.log_capacity - chip.log_count < chip.sequencers_count + chip.engines_count:
             return RESULT_GROW_LOG
-        process(s, p, x, ev, t)
-        if s[H_STATUS] == STATUS_FAULT:
-            s[H_CYCLE] = t + 1
+        process(chip, program, x, ev, t)
+        if chip.status == STATUS_FAULT:
+            chip.cycle = t + 1
             return RESULT_FAULT

@@ -3,258 +3,201 @@
 from npuviz.sim.parts.bits_kernels import kernel
 from npuviz.sim.parts.watch_kernels import COUNTER, INTERVAL, emit, is_recording, is_watched, watch_queue
 from npuviz.targets.neuroncore.kernels.records import (
-    D_BUSY,
-    D_BYTES,
-    D_CORE,
-    D_IS_MARK,
-    D_NUMBER,
-    D_QUEUE,
-    D_SERVED,
-    D_SLICE,
-    D_SLICE_QUEUE,
-    D_SLICE_TRIGGER,
-    D_TURN,
-    D_UNTIL,
-    ENGINE_WORDS,
-    F_LEFT,
-    F_READY,
-    F_START,
-    F_TRIGGER,
+    ENGINE,
     FAR,
     FIFO_TRANSFERS,
-    FIFO_WORDS,
-    H_BYTES,
-    H_CORES_COUNT,
-    H_DIRTY,
-    H_ENGINES,
-    H_ENGINES_COUNT,
-    H_QUEUES,
-    H_QUEUES_COUNT,
-    H_RINGS,
-    H_SEQUENCERS_COUNT,
-    H_TRANSFERS,
-    H_WAKES,
-    I_TRANSFER,
     KIND_TRANSFER,
     MAX_RINGS,
-    P_DMA_START,
-    P_MARK_COST,
-    P_OFFSETS,
-    P_PARTS,
-    P_REMOTES,
-    P_TRACK_ENGINES,
-    P_TRACK_PENDING,
-    P_TRANSFERS,
-    PART_BYTES,
-    PART_COST,
-    PART_ELEMENTS,
-    PART_WORDS,
+    PART,
     QUANTUM,
-    QUEUE_WORDS,
-    R_HEAD,
-    R_LEFT,
-    R_PART,
-    RING_WORDS,
-    T_ACCESS,
-    T_ACCESSES,
-    T_EVENT,
-    T_QUEUE,
-    T_REMOTE,
-    T_REMOTES,
-    T_SEMAPHORE,
-    TRANSFER_WORDS,
+    QUEUE,
+    RING,
+    TRANSFER,
     UP_ADD,
     UP_EVENT_SET,
-    W_BASE,
-    W_CORE,
-    W_COUNT,
-    W_DONE,
-    W_FIFO,
-    W_PEAK,
-    W_RINGS,
 )
 from npuviz.targets.neuroncore.kernels.updates import (
     close_allocations,
+    instruction_at,
     node_progress,
     note_completion,
     update,
     watch_accesses,
-    word_of,
 )
 
 
 @kernel
-def has_room(s, p, transfer):
+def has_room(chip, program, transfer_number):
     """Whether the queue set of a transfer takes one more."""
-    w = s[H_QUEUES] + p[p[P_TRANSFERS] + transfer * TRANSFER_WORDS + T_QUEUE] * QUEUE_WORDS
-    return s[w + W_COUNT] - s[w + W_DONE] < FIFO_TRANSFERS
+    queue = QUEUE(chip, chip.queues, TRANSFER(program, program.transfers, transfer_number).queue)
+    return queue.count - queue.done < FIFO_TRANSFERS
 
 
 @kernel
-def _count_pending(s, p, x, ev, queue, before, t):
-    w = s[H_QUEUES] + queue * QUEUE_WORDS
-    pending = s[w + W_COUNT] - s[w + W_DONE]
+def _count_pending(chip, program, x, ev, queue_number, before, t):
+    queue = QUEUE(chip, chip.queues, queue_number)
+    pending = queue.count - queue.done
     if is_recording(x):
-        emit(x, ev, COUNTER, p[P_TRACK_PENDING] + queue, 0, t, pending, -1)
+        emit(x, ev, COUNTER, program.track_pending + queue_number, 0, t, pending, -1)
     if is_watched(x):
-        watch_queue(x, queue, before, pending, t)
+        watch_queue(x, queue_number, before, pending, t)
 
 
 @kernel
-def enqueue(s, p, x, ev, instruction, transfer, triggered, t):
+def enqueue(chip, program, x, ev, index, transfer_number, triggered, t):
     """A trigger has been issued; its elements may be served some time after it completes."""
-    row = p[P_TRANSFERS] + transfer * TRANSFER_WORDS
-    queue = p[row + T_QUEUE]
-    w = s[H_QUEUES] + queue * QUEUE_WORDS
-    f = w + W_FIFO + (s[w + W_COUNT] % FIFO_TRANSFERS) * FIFO_WORDS
-    ready = triggered + p[P_DMA_START]
-    s[f + F_TRIGGER] = instruction
-    s[f + F_READY] = ready
-    s[f + F_LEFT] = s[w + W_RINGS]
-    s[f + F_START] = t
-    s[w + W_COUNT] += 1
-    pending = s[w + W_COUNT] - s[w + W_DONE]
-    if pending > s[w + W_PEAK]:
-        s[w + W_PEAK] = pending
-    _count_pending(s, p, x, ev, queue, pending - 1, t)
+    transfer = TRANSFER(program, program.transfers, transfer_number)
+    queue_number = transfer.queue
+    queue = QUEUE(chip, chip.queues, queue_number)
+    entry = queue.fifo[queue.count % FIFO_TRANSFERS]
+    ready = triggered + program.dma_start
+    entry.trigger = index
+    entry.ready = ready
+    entry.left = queue.rings
+    entry.start = t
+    queue.count += 1
+    pending = queue.count - queue.done
+    if pending > queue.peak:
+        queue.peak = pending
+    _count_pending(chip, program, x, ev, queue_number, pending - 1, t)
     if is_watched(x):
-        watch_accesses(p, x, p[row + T_ACCESS], p[row + T_ACCESSES], 0, t)
-    per_core = s[H_ENGINES_COUNT] // s[H_CORES_COUNT]
-    for ring in range(s[w + W_RINGS]):
-        number = s[w + W_CORE] * per_core + (s[w + W_BASE] + ring) % per_core
-        wake = s[H_WAKES] + s[H_SEQUENCERS_COUNT] + number
-        if s[wake] > ready:
-            s[wake] = ready
+        watch_accesses(program, x, transfer.access, transfer.accesses, 0, t)
+    per_core = chip.engines_count // chip.cores_count
+    for ring_number in range(queue.rings):
+        number = queue.core * per_core + (queue.base + ring_number) % per_core
+        wake = chip.wakes + chip.sequencers_count + number
+        if chip[wake] > ready:
+            chip[wake] = ready
 
 
 @kernel
-def _finish_transfer(s, p, x, ev, queue, t):
+def _finish_transfer(chip, program, x, ev, queue_number, t):
     """All rings are done with the oldest transfer of a queue set."""
-    w = s[H_QUEUES] + queue * QUEUE_WORDS
-    f = w + W_FIFO + (s[w + W_DONE] % FIFO_TRANSFERS) * FIFO_WORDS
-    trigger = s[f + F_TRIGGER]
-    i = word_of(p, trigger)
-    row = p[P_TRANSFERS] + p[i + I_TRANSFER] * TRANSFER_WORDS
-    s[w + W_DONE] += 1
-    s[H_TRANSFERS] += 1
-    s[H_DIRTY] = 1
-    note_completion(s, -1 - trigger, t)
-    amount = s[w + W_RINGS]
-    if p[row + T_EVENT] >= 0:
-        update(s, p, x, ev, UP_EVENT_SET, p[row + T_EVENT], 1, trigger, t)
-    if p[row + T_SEMAPHORE] >= 0:
-        update(s, p, x, ev, UP_ADD, p[row + T_SEMAPHORE], amount, trigger, t)
-    for n in range(p[row + T_REMOTES]):
-        update(s, p, x, ev, UP_ADD, p[p[P_REMOTES] + p[row + T_REMOTE] + n], amount, trigger, t)
-    close_allocations(s, p, x, ev, i, t)
-    node_progress(s, p, x, i, t)
-    _count_pending(s, p, x, ev, queue, s[w + W_COUNT] - s[w + W_DONE] + 1, t)
+    queue = QUEUE(chip, chip.queues, queue_number)
+    entry = queue.fifo[queue.done % FIFO_TRANSFERS]
+    trigger = entry.trigger
+    instruction = instruction_at(program, trigger)
+    transfer = TRANSFER(program, program.transfers, instruction.transfer)
+    queue.done += 1
+    chip.transfers += 1
+    chip.dirty = 1
+    note_completion(chip, -1 - trigger, t)
+    amount = queue.rings
+    if transfer.event >= 0:
+        update(chip, program, x, ev, UP_EVENT_SET, transfer.event, 1, trigger, t)
+    if transfer.semaphore >= 0:
+        update(chip, program, x, ev, UP_ADD, transfer.semaphore, amount, trigger, t)
+    for n in range(transfer.remotes):
+        update(
+            chip, program, x, ev, UP_ADD, program[program.remotes + transfer.remote + n], amount, trigger, t
+        )
+    close_allocations(chip, program, x, ev, instruction, t)
+    node_progress(chip, x, instruction, t)
+    _count_pending(chip, program, x, ev, queue_number, queue.count - queue.done + 1, t)
     if is_watched(x):
-        watch_accesses(p, x, p[row + T_ACCESS], p[row + T_ACCESSES], 1, t)
+        watch_accesses(program, x, transfer.access, transfer.accesses, 1, t)
 
 
 @kernel
-def _end_quantum(s, p, x, ev, d, t):
-    queue, ring = s[d + D_QUEUE] // MAX_RINGS, s[d + D_QUEUE] % MAX_RINGS
-    r = s[H_RINGS] + (queue * MAX_RINGS + ring) * RING_WORDS
-    s[d + D_QUEUE] = -1
-    if s[d + D_IS_MARK] == 0:
-        s[r + R_LEFT] -= s[d + D_SERVED]
-        if s[r + R_LEFT] == 0:
-            s[r + R_PART] += 1
-            s[r + R_LEFT] = -1
+def _end_quantum(chip, program, x, ev, engine, t):
+    queue_number, ring_number = engine.queue // MAX_RINGS, engine.queue % MAX_RINGS
+    ring = RING(chip, chip.rings, queue_number * MAX_RINGS + ring_number)
+    engine.queue = -1
+    if engine.is_mark == 0:
+        ring.left -= engine.served
+        if ring.left == 0:
+            ring.part += 1
+            ring.left = -1
         return
-    w = s[H_QUEUES] + queue * QUEUE_WORDS
-    f = w + W_FIFO + (s[r + R_HEAD] % FIFO_TRANSFERS) * FIFO_WORDS
-    s[r + R_HEAD] += 1
-    s[r + R_PART] = 0
-    s[r + R_LEFT] = -1
-    s[f + F_LEFT] -= 1
-    if s[f + F_LEFT] == 0:
-        _finish_transfer(s, p, x, ev, queue, t)
+    entry = QUEUE(chip, chip.queues, queue_number).fifo[ring.head % FIFO_TRANSFERS]
+    ring.head += 1
+    ring.part = 0
+    ring.left = -1
+    entry.left -= 1
+    if entry.left == 0:
+        _finish_transfer(chip, program, x, ev, queue_number, t)
 
 
 @kernel
-def _end_slice(s, p, x, ev, d, number, t):
-    if s[d + D_SLICE] >= 0:
+def _end_slice(program, x, ev, engine, number, t):
+    if engine.slice >= 0:
         if is_recording(x):
-            track = p[P_TRACK_ENGINES] + number
-            emit(x, ev, INTERVAL, track, KIND_TRANSFER, s[d + D_SLICE], t, s[d + D_SLICE_TRIGGER])
-        s[d + D_SLICE] = -1
+            track = program.track_engines + number
+            emit(x, ev, INTERVAL, track, KIND_TRANSFER, engine.slice, t, engine.slice_trigger)
+        engine.slice = -1
 
 
 @kernel
-def _begin_quantum(s, p, x, ev, d, number, queue, ring, t):
-    r = s[H_RINGS] + (queue * MAX_RINGS + ring) * RING_WORDS
-    w = s[H_QUEUES] + queue * QUEUE_WORDS
-    f = w + W_FIFO + (s[r + R_HEAD] % FIFO_TRANSFERS) * FIFO_WORDS
-    trigger = s[f + F_TRIGGER]
-    if s[d + D_SLICE] >= 0 and (s[d + D_SLICE_TRIGGER] != trigger or s[d + D_SLICE_QUEUE] != queue):
-        _end_slice(s, p, x, ev, d, number, t)
-    if s[d + D_SLICE] < 0:
-        s[d + D_SLICE] = t
-        s[d + D_SLICE_TRIGGER] = trigger
-        s[d + D_SLICE_QUEUE] = queue
-    s[d + D_QUEUE] = queue * MAX_RINGS + ring
-    s[d + D_TURN] = queue * MAX_RINGS + ring
-    transfer = p[word_of(p, trigger) + I_TRANSFER]
-    offsets = p[P_OFFSETS] + transfer * (MAX_RINGS + 1) + ring
-    part = p[offsets] + s[r + R_PART]
-    if part < p[offsets + 1]:
-        q = p[P_PARTS] + part * PART_WORDS
-        if s[r + R_LEFT] < 0:
-            s[r + R_LEFT] = p[q + PART_ELEMENTS]
-        served = s[r + R_LEFT]
+def _begin_quantum(chip, program, x, ev, engine, number, queue_number, ring_number, t):
+    ring = RING(chip, chip.rings, queue_number * MAX_RINGS + ring_number)
+    entry = QUEUE(chip, chip.queues, queue_number).fifo[ring.head % FIFO_TRANSFERS]
+    trigger = entry.trigger
+    if engine.slice >= 0 and (engine.slice_trigger != trigger or engine.slice_queue != queue_number):
+        _end_slice(program, x, ev, engine, number, t)
+    if engine.slice < 0:
+        engine.slice = t
+        engine.slice_trigger = trigger
+        engine.slice_queue = queue_number
+    engine.queue = queue_number * MAX_RINGS + ring_number
+    engine.turn = queue_number * MAX_RINGS + ring_number
+    transfer_number = instruction_at(program, trigger).transfer
+    offsets = program.offsets + transfer_number * (MAX_RINGS + 1) + ring_number
+    part = program[offsets] + ring.part
+    if part < program[offsets + 1]:
+        part_row = PART(program, program.parts, part)
+        if ring.left < 0:
+            ring.left = part_row.elements
+        served = ring.left
         if served > QUANTUM:
             served = served - served + QUANTUM
-        cost = (served * p[q + PART_COST] + 1023) >> 10
-        s[d + D_IS_MARK] = 0
-        moved = served * p[q + PART_BYTES]
-        s[d + D_BYTES] += moved
-        s[H_BYTES] += moved
+        cost = (served * part_row.cost + 1023) >> 10
+        engine.is_mark = 0
+        moved = served * part_row.bytes
+        engine.bytes += moved
+        chip.bytes += moved
     else:
         served = part - part
-        cost = p[P_MARK_COST]
-        s[d + D_IS_MARK] = 1
-    s[d + D_SERVED] = served
-    s[d + D_UNTIL] = t + cost
-    s[d + D_BUSY] += cost
+        cost = program.mark_cost
+        engine.is_mark = 1
+    engine.served = served
+    engine.until = t + cost
+    engine.busy += cost
 
 
 @kernel
-def dma_step(s, p, x, ev, number, t):
+def dma_step(chip, program, x, ev, number, t):
     """One DMA engine at time `t`: end its quantum, begin the next; returns when it wakes again."""
-    d = s[H_ENGINES] + number * ENGINE_WORDS
-    if s[d + D_QUEUE] >= 0:
-        if s[d + D_UNTIL] > t:
-            return s[d + D_UNTIL]
-        _end_quantum(s, p, x, ev, d, t)
-    per_core = s[H_ENGINES_COUNT] // s[H_CORES_COUNT]
-    count = s[H_QUEUES_COUNT]
+    engine = ENGINE(chip, chip.engines, number)
+    if engine.queue >= 0:
+        if engine.until > t:
+            return engine.until
+        _end_quantum(chip, program, x, ev, engine, t)
+    per_core = chip.engines_count // chip.cores_count
+    count = chip.queues_count
     earliest = FAR
     # Rings after the one served last come first; only those of this engine are looked at.
-    queue = s[d + D_TURN] // MAX_RINGS
-    ring = s[d + D_TURN] % MAX_RINGS + 1
-    base = s[s[H_QUEUES] + queue * QUEUE_WORDS + W_BASE] if count > 0 else queue
-    ring += (s[d + D_NUMBER] - base - ring) % per_core
+    queue_number = engine.turn // MAX_RINGS
+    ring_number = engine.turn % MAX_RINGS + 1
+    base = QUEUE(chip, chip.queues, queue_number).base if count > 0 else queue_number
+    ring_number += (engine.number - base - ring_number) % per_core
     for _ in range(count * (MAX_RINGS // per_core + 2) + 2):
         if count == 0:
             break
-        w = s[H_QUEUES] + queue * QUEUE_WORDS
-        if ring >= s[w + W_RINGS] or s[w + W_CORE] != s[d + D_CORE]:
-            queue += 1
-            if queue >= count:
-                queue = queue - queue
-            ring = (s[d + D_NUMBER] - s[s[H_QUEUES] + queue * QUEUE_WORDS + W_BASE]) % per_core
+        queue = QUEUE(chip, chip.queues, queue_number)
+        if ring_number >= queue.rings or queue.core != engine.core:
+            queue_number += 1
+            if queue_number >= count:
+                queue_number = 0
+            ring_number = (engine.number - QUEUE(chip, chip.queues, queue_number).base) % per_core
             continue
-        r = s[H_RINGS] + (queue * MAX_RINGS + ring) * RING_WORDS
-        if s[r + R_HEAD] < s[w + W_COUNT]:
-            ready = s[w + W_FIFO + (s[r + R_HEAD] % FIFO_TRANSFERS) * FIFO_WORDS + F_READY]
+        ring = RING(chip, chip.rings, queue_number * MAX_RINGS + ring_number)
+        if ring.head < queue.count:
+            ready = queue.fifo[ring.head % FIFO_TRANSFERS].ready
             if ready <= t:
-                _begin_quantum(s, p, x, ev, d, number, queue, ring, t)
-                return s[d + D_UNTIL]
+                _begin_quantum(chip, program, x, ev, engine, number, queue_number, ring_number, t)
+                return engine.until
             if ready < earliest:
                 earliest = ready
-        ring += per_core
-    _end_slice(s, p, x, ev, d, number, t)
+        ring_number += per_core
+    _end_slice(program, x, ev, engine, number, t)
     return earliest

@@ -13,47 +13,17 @@ from npuviz.sim.parts.watch_kernels import (
     watch_subject,
 )
 from npuviz.targets.neuroncore.kernels.records import (
-    A_HIGH,
-    A_LOW,
-    A_MEMORY,
-    A_PARTITION,
-    A_PARTITIONS,
-    A_PITCH,
-    A_WRITE,
-    ACCESS_WORDS,
+    ACCESS,
     FAULT_EVENT_CLEARED_TWICE,
     FAULT_EVENT_SET_TWICE,
     FAULT_SEMAPHORE_OVERFLOW,
     FAULT_SEMAPHORE_UNDERFLOW,
-    H_DIRTY,
-    H_FAULT,
-    H_FAULT_INSTRUCTION,
-    H_FAULT_SUBJECT,
-    H_LOG,
-    H_LOG_COUNT,
-    H_NODES,
-    H_SEMAPHORES,
-    H_STATUS,
-    H_TILES,
-    I_CLOSED,
-    I_CLOSES,
-    I_NODE,
-    INSTRUCTION_WORDS,
-    L_BANK,
-    L_MEMORY,
-    LIFE_WORDS,
+    INSTRUCTION,
+    LIFE,
     LOG_WORDS,
     MAX_SEMAPHORE,
-    N_LEFT,
-    NODE_WORDS,
-    P_ACCESSES,
-    P_ALLOCATIONS,
-    P_CLOSED,
-    P_INSTRUCTIONS,
-    P_TRACK_OF_SEMAPHORE,
-    S_UPDATER,
-    S_VALUE,
-    SEMAPHORE_WORDS,
+    NODE,
+    SEMAPHORE,
     STATUS_FAULT,
     UP_ADD,
     UP_DEC,
@@ -65,20 +35,20 @@ from npuviz.targets.neuroncore.kernels.records import (
 
 
 @kernel
-def fault(s, code, instruction, subject):
+def fault(chip, code, index, subject):
     """The simulated chip misbehaves; the first fault counts."""
-    if s[H_STATUS] != STATUS_FAULT:
-        s[H_STATUS] = STATUS_FAULT
-        s[H_FAULT] = code
-        s[H_FAULT_INSTRUCTION] = instruction
-        s[H_FAULT_SUBJECT] = subject
+    if chip.status != STATUS_FAULT:
+        chip.status = STATUS_FAULT
+        chip.fault = code
+        chip.fault_instruction = index
+        chip.fault_subject = subject
 
 
 @kernel
-def update(s, p, x, ev, kind, semaphore, amount, instruction, t):
+def update(chip, program, x, ev, kind, which, amount, index, t):
     """Change a semaphore or event (global index)."""
-    w = s[H_SEMAPHORES] + semaphore * SEMAPHORE_WORDS
-    old = s[w + S_VALUE]
+    semaphore = SEMAPHORE(chip, chip.semaphores, which)
+    old = semaphore.value
     if kind == UP_INC:
         new = old + 1
     elif kind == UP_DEC:
@@ -89,74 +59,74 @@ def update(s, p, x, ev, kind, semaphore, amount, instruction, t):
         new = old - amount
     elif kind == UP_EVENT_SET:
         if old != 0:
-            fault(s, FAULT_EVENT_SET_TWICE, instruction, semaphore)
+            fault(chip, FAULT_EVENT_SET_TWICE, index, which)
         new = old - old + 1
     elif kind == UP_EVENT_CLEAR:
         if old == 0:
-            fault(s, FAULT_EVENT_CLEARED_TWICE, instruction, semaphore)
+            fault(chip, FAULT_EVENT_CLEARED_TWICE, index, which)
         new = old - old
     else:
         new = amount
     if new > MAX_SEMAPHORE:
-        fault(s, FAULT_SEMAPHORE_OVERFLOW, instruction, semaphore)
+        fault(chip, FAULT_SEMAPHORE_OVERFLOW, index, which)
     if new < 0:
-        fault(s, FAULT_SEMAPHORE_UNDERFLOW, instruction, semaphore)
+        fault(chip, FAULT_SEMAPHORE_UNDERFLOW, index, which)
         return
-    s[w + S_VALUE] = new
-    s[w + S_UPDATER] = instruction
-    s[H_DIRTY] = 1
-    track = p[p[P_TRACK_OF_SEMAPHORE] + semaphore]
+    semaphore.value = new
+    semaphore.updater = index
+    chip.dirty = 1
+    track = program[program.track_of_semaphore + which]
     if track >= 0 and is_recording(x):
         emit(x, ev, COUNTER, track, 0, t, new, -1)
 
 
 @inlined
-def note_completion(s, entry, t):
+def note_completion(chip, entry, t):
     """Append to the log: what values depend on."""
-    row = s[H_LOG] + s[H_LOG_COUNT] * LOG_WORDS
-    s[row] = entry
-    s[row + 1] = t
-    s[H_LOG_COUNT] += 1
+    row = chip.log + chip.log_count * LOG_WORDS
+    chip[row] = entry
+    chip[row + 1] = t
+    chip.log_count += 1
 
 
 @kernel
-def close_allocations(s, p, x, ev, i, t):
+def close_allocations(chip, program, x, ev, instruction, t):
     """Ranges of memory that the instruction was the last to use are free now."""
-    first = p[P_CLOSED] + p[i + I_CLOSED]
-    for n in range(p[i + I_CLOSES]):
-        tile = p[first + n]
-        a = p[P_ALLOCATIONS] + tile * LIFE_WORDS
-        start = s[s[H_TILES] + tile]
-        s[s[H_TILES] + tile] = -2 - start
+    first = program.closed + instruction.closed
+    for n in range(instruction.closes):
+        tile = program[first + n]
+        life = LIFE(program, program.allocations, tile)
+        start = chip[chip.tiles + tile]
+        chip[chip.tiles + tile] = -2 - start
         if start >= 0 and is_recording(x):
-            emit(x, ev, LIFETIME, p[a + L_MEMORY], p[a + L_BANK], start, t, p[a + 2])
+            emit(x, ev, LIFETIME, life.memory, life.bank, start, t, life[2])
 
 
 @kernel
-def node_progress(s, p, x, i, t):
+def node_progress(chip, x, instruction, t):
     """One completion less to come of the instruction's graph node."""
-    node = p[i + I_NODE]
-    if node >= 0:
-        w = s[H_NODES] + node * NODE_WORDS
-        s[w + N_LEFT] -= 1
-        if s[w + N_LEFT] == 0 and is_watched(x):
-            watch_subject(x, STOP_NODE_END, node, 0, 1, t)
+    node_number = instruction.node
+    if node_number >= 0:
+        node = NODE(chip, chip.nodes, node_number)
+        node.left -= 1
+        if node.left == 0 and is_watched(x):
+            watch_subject(x, STOP_NODE_END, node_number, 0, 1, t)
 
 
 @kernel
-def watch_accesses(p, x, first, count, is_write, t):
+def watch_accesses(program, x, first, count, is_write, t):
     """Tell stop rows which memory is read or written."""
     for n in range(count):
-        a = p[P_ACCESSES] + (first + n) * ACCESS_WORDS
-        if p[a + A_WRITE] != is_write:
+        access = ACCESS(program, program.accesses, first + n)
+        if access.write != is_write:
             continue
         test = STOP_MEMORY_WRITE if is_write else STOP_MEMORY_READ
-        for q in range(p[a + A_PARTITIONS]):
-            base = (p[a + A_PARTITION] + q) * p[a + A_PITCH]
-            watch_subject(x, test, p[a + A_MEMORY], base + p[a + A_LOW], base + p[a + A_HIGH], t)
+        for q in range(access.partitions):
+            base = (access.partition + q) * access.pitch
+            watch_subject(x, test, access.memory, base + access.low, base + access.high, t)
 
 
 @inlined
-def word_of(p, instruction):
+def instruction_at(program, index):
     """First word of an instruction."""
-    return p[P_INSTRUCTIONS] + instruction * INSTRUCTION_WORDS
+    return INSTRUCTION(program, program.instructions, index)

@@ -79,7 +79,7 @@ def host_rows(spec: NeuronSpec, tables: Tables, node: Node) -> np.ndarray:
                 home = homes[tensor]
                 end = home.address + home.size_bytes
                 rows.append((hbm_memory(spec), write, 0, 1, home.address, end, spec.hbm_bytes))
-    return np.array(rows, dtype=np.int64).reshape(len(rows), sk.ACCESS_WORDS)
+    return np.array(rows, dtype=np.int64).reshape(len(rows), sk.ACCESS.num_words)
 
 
 def transfer_accesses(spec: NeuronSpec, tables: Tables) -> tuple[np.ndarray, np.ndarray]:
@@ -92,7 +92,7 @@ def transfer_accesses(spec: NeuronSpec, tables: Tables) -> tuple[np.ndarray, np.
             rows += [_row(spec, tables, transfer, source, 0) for source in descriptor.sources]
             rows.append(_row(spec, tables, transfer, descriptor.to, 1))
         ranges[number] = (first, len(rows) - first)
-    return np.array(rows, dtype=np.int64).reshape(len(rows), sk.ACCESS_WORDS), ranges
+    return np.array(rows, dtype=np.int64).reshape(len(rows), sk.ACCESS.num_words), ranges
 
 
 def _row(spec: NeuronSpec, tables: Tables, transfer: Transfer, access: Access, write: int) -> tuple[int, ...]:

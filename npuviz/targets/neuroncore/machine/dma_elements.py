@@ -94,7 +94,7 @@ def ring_parts(spec: NeuronSpec, tables: Tables) -> RingParts:
     offsets = np.array(patterns, dtype=np.int64).reshape(len(patterns), sk.MAX_RINGS + 1)
     return RingParts(
         offsets[chosen] if len(patterns) else offsets,
-        np.array(rows, dtype=np.int64).reshape(len(rows), sk.PART_WORDS),
+        np.array(rows, dtype=np.int64).reshape(len(rows), sk.PART.num_words),
         num_bytes,
     )
 

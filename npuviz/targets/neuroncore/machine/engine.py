@@ -7,13 +7,8 @@ from npuviz.sim.events import EventBuffer
 from npuviz.sim.parts.kernel_call import KernelCall
 from npuviz.targets.neuroncore.kernels import advance as kernels
 from npuviz.targets.neuroncore.kernels import records as sk
-from npuviz.targets.neuroncore.machine.state_words import (
-    Numbering,
-    build_program,
-    build_state,
-    grow_log,
-    make_shape,
-)
+from npuviz.targets.neuroncore.machine.program_words import Numbering, build_program
+from npuviz.targets.neuroncore.machine.state_words import build_state, grow_log, make_shape
 from npuviz.targets.neuroncore.spec import NeuronSpec
 from npuviz.targets.neuroncore.tables import Tables
 
@@ -52,7 +47,7 @@ class Engine:
 
     def used_state(self) -> np.ndarray:
         """The words in use: everything but the free part of the log (a view)."""
-        return self.state[: self.shape.log + int(self.state[sk.H_LOG_COUNT]) * sk.LOG_WORDS]
+        return self.state[: self.shape.log + int(sk.CHIP(self.state).log_count) * sk.LOG_WORDS]
 
     def copy_state(self) -> np.ndarray:
         """A copy of the words in use, for `restore_state`."""
@@ -60,7 +55,7 @@ class Engine:
 
     def restore_state(self, words: np.ndarray) -> None:
         """Take over words that `copy_state` made."""
-        needed = self.shape.log + int(words[sk.H_LOG_CAPACITY]) * sk.LOG_WORDS
+        needed = self.shape.log + int(sk.CHIP(words).log_capacity) * sk.LOG_WORDS
         if len(self.state) != needed:
             self.state = np.zeros(needed, dtype=np.int64)
         self.state[: len(words)] = words
@@ -69,5 +64,5 @@ class Engine:
     def log(self) -> np.ndarray:
         """(n, 2) int64 completions so far, in order (a view): instruction, or -1 - trigger of a transfer;
         and the time."""
-        first, count = self.shape.log, int(self.state[sk.H_LOG_COUNT])
+        first, count = self.shape.log, int(sk.CHIP(self.state).log_count)
         return self.state[first : first + count * sk.LOG_WORDS].reshape(count, sk.LOG_WORDS)

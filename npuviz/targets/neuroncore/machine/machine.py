@@ -72,7 +72,7 @@ class NeuronMachine(HazardMachine[Contents]):
     def _fault(self) -> StopReason:
         s = self._engine.state
         code, index, subject = (
-            int(s[word]) for word in (sk.H_FAULT, sk.H_FAULT_INSTRUCTION, sk.H_FAULT_SUBJECT)
+            int(s[word]) for word in (sk.CHIP.fault, sk.CHIP.fault_instruction, sk.CHIP.fault_subject)
         )
         instruction = self._program.listing.describe(index)
         unit = self._description.units[instruction.unit].name

@@ -68,12 +68,12 @@ def _waits(spec: NeuronSpec, tables: Tables, base: np.ndarray) -> tuple[np.ndarr
     found = tables.instructions["waits"]
     used = found["used"] > 0
     count = used.sum(axis=1)
-    rows = np.full((int(count.sum()), sk.WAIT_WORDS), -1, dtype=np.int64)
+    rows = np.full((int(count.sum()), sk.WAIT.num_words), -1, dtype=np.int64)
     is_event = found["used"] == WAIT_EVENT
     semaphore = base[:, None] + found["semaphore"] + np.where(is_event, spec.num_semaphores, 0)
-    rows[:, sk.WAIT_SEMAPHORE] = semaphore[used]
-    rows[:, sk.WAIT_CONDITION] = found["condition"][used]
-    rows[:, sk.WAIT_VALUE] = found["value"][used]
+    rows[:, sk.WAIT.semaphore] = semaphore[used]
+    rows[:, sk.WAIT.condition] = found["condition"][used]
+    rows[:, sk.WAIT.value] = found["value"][used]
     return rows, np.cumsum(count) - count, count
 
 
@@ -83,13 +83,13 @@ def _updates(
     found = tables.instructions["updates"]
     used = found["kind"] != Update.NONE
     count = used.sum(axis=1)
-    rows = np.zeros((int(count.sum()), sk.UPDATE_WORDS), dtype=np.int64)
+    rows = np.zeros((int(count.sum()), sk.UPDATE.num_words), dtype=np.int64)
     is_event = (found["kind"] == Update.EVENT_SET) | (found["kind"] == Update.EVENT_CLEAR)
     semaphore = base[:, None] + found["semaphore"] + np.where(is_event, spec.num_semaphores, 0)
-    rows[:, sk.UPDATE_KIND] = found["kind"][used]
-    rows[:, sk.UPDATE_WHEN] = found["when"][used]
-    rows[:, sk.UPDATE_SEMAPHORE] = semaphore[used]
-    rows[:, sk.UPDATE_VALUE] = found["value"][used]
+    rows[:, sk.UPDATE.kind] = found["kind"][used]
+    rows[:, sk.UPDATE.when] = found["when"][used]
+    rows[:, sk.UPDATE.semaphore] = semaphore[used]
+    rows[:, sk.UPDATE.value] = found["value"][used]
     return rows, np.cumsum(count) - count, count, np.nonzero(used)[0]
 
 
@@ -98,9 +98,9 @@ def _find_producers(tables: Tables, links: Links, owners: np.ndarray) -> None:
     sources: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
     unclear: set[int] = set()
     for owner, row in zip(owners.tolist(), links.updates.tolist(), strict=True):
-        kind, semaphore = row[sk.UPDATE_KIND], row[sk.UPDATE_SEMAPHORE]
+        kind, semaphore = row[sk.UPDATE.kind], row[sk.UPDATE.semaphore]
         if kind in (Update.SEM_INC, Update.SEM_ADD):
-            sources[semaphore].append((owner, row[sk.UPDATE_VALUE] if kind == Update.SEM_ADD else 1))
+            sources[semaphore].append((owner, row[sk.UPDATE.value] if kind == Update.SEM_ADD else 1))
         elif kind == Update.EVENT_SET:
             sources[semaphore].append((owner, 1))
         else:
@@ -123,10 +123,10 @@ def _find_producers(tables: Tables, links: Links, owners: np.ndarray) -> None:
     for semaphore in sorted(sources):
         if semaphore in unclear:
             continue
-        mine = (links.waits[:, sk.WAIT_SEMAPHORE] == semaphore) & (
-            links.waits[:, sk.WAIT_CONDITION] == Condition.GE
+        mine = (links.waits[:, sk.WAIT.semaphore] == semaphore) & (
+            links.waits[:, sk.WAIT.condition] == Condition.GE
         )
         reached = np.cumsum([amount for _, amount in sources[semaphore]])
-        place = np.searchsorted(reached, links.waits[mine, sk.WAIT_VALUE])
+        place = np.searchsorted(reached, links.waits[mine, sk.WAIT.value])
         makers = np.array([owner for owner, _ in sources[semaphore]] + [-1], dtype=np.int64)
-        links.waits[mine, sk.WAIT_PRODUCER] = makers[np.minimum(place, len(makers) - 1)]
+        links.waits[mine, sk.WAIT.producer] = makers[np.minimum(place, len(makers) - 1)]

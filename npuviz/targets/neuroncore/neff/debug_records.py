@@ -31,7 +31,7 @@ class DebugNames:
         self._needs: defaultdict[int, set[int]] = defaultdict(set)
         links = link(spec, tables)
         sinks = np.repeat(np.arange(len(links.wait_count)), links.wait_count).tolist()
-        sources = links.waits[:, sk.WAIT_PRODUCER].tolist()
+        sources = links.waits[:, sk.WAIT.producer].tolist()
         for sink, source in zip(sinks, sources, strict=True):
             if source >= 0:
                 self._needs[sink].add(source)

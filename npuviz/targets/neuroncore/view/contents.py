@@ -36,8 +36,8 @@ class Moment:
 def moment_of(engine: Engine) -> Moment:
     """A copy of what contents need from the present state."""
     shape, state = engine.shape, engine.state
-    nodes = state[shape.nodes : shape.tiles].reshape(-1, sk.NODE_WORDS)
-    return Moment(engine.log().copy(), state[shape.tiles : shape.log].copy(), nodes[:, sk.N_LEFT].copy())
+    nodes = state[shape.nodes : shape.tiles].reshape(-1, sk.NODE.num_words)
+    return Moment(engine.log().copy(), state[shape.tiles : shape.log].copy(), nodes[:, sk.NODE.left].copy())
 
 
 class Contents:

@@ -38,13 +38,13 @@ class Dependencies:
         """(k, 2) source and sink of every wait, sorted by source; and the order by sink."""
         links = link(self._spec, self._tables)
         sinks = np.repeat(np.arange(len(links.wait_count)), links.wait_count)
-        sources = links.waits[:, sk.WAIT_PRODUCER]
+        sources = links.waits[:, sk.WAIT.producer]
         known = sources >= 0
         pairs = np.unique(np.stack([sources[known], sinks[known]], axis=1), axis=0)
         return pairs, np.argsort(pairs[:, 1], kind="stable")
 
     def accesses(self, index: int) -> np.ndarray:
-        """Rows (m, sk.ACCESS_WORDS) that an instruction touches itself, or by the transfer it starts."""
+        """Rows (m, sk.ACCESS.num_words) that an instruction touches itself, or by the transfer it starts."""
         rows, ranges = self._operands
         first, count = ranges[index].tolist()
         own = rows[first : first + count]
@@ -117,8 +117,8 @@ def _overlap(source: np.ndarray, sink: np.ndarray) -> DependencyKind | None:
 
 def _meets(source: np.ndarray, sink: np.ndarray, source_writes: int, sink_writes: int) -> bool:
     """Whether rows that write (1) or read (0) have bytes in common."""
-    a = source[source[:, sk.A_WRITE] == source_writes][:, None]
-    b = sink[sink[:, sk.A_WRITE] == sink_writes][None]
+    a = source[source[:, sk.ACCESS.write] == source_writes][:, None]
+    b = sink[sink[:, sk.ACCESS.write] == sink_writes][None]
     memory, partition, count, low, high = 0, 2, 3, 4, 5
     return bool(
         (

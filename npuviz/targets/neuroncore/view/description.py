@@ -17,7 +17,8 @@ from npuviz.targets.neuroncore.isa import (
     Space,
 )
 from npuviz.targets.neuroncore.kernels import records as sk
-from npuviz.targets.neuroncore.machine.state_words import Numbering, first_engine
+from npuviz.targets.neuroncore.machine.program_words import Numbering
+from npuviz.targets.neuroncore.machine.state_words import first_engine
 from npuviz.targets.neuroncore.spec import NeuronSpec
 from npuviz.targets.neuroncore.tables import Tables
 from npuviz.targets.neuroncore.view.floorplan import make_floorplan
@@ -60,8 +61,8 @@ def used_semaphores(spec: NeuronSpec, tables: Tables) -> tuple[UsedSemaphore, ..
     from npuviz.targets.neuroncore.machine.synchronization import link
 
     links = link(spec, tables)
-    numbers = set(links.waits[:, sk.WAIT_SEMAPHORE].tolist())
-    numbers |= set(links.updates[:, sk.UPDATE_SEMAPHORE].tolist())
+    numbers = set(links.waits[:, sk.WAIT.semaphore].tolist())
+    numbers |= set(links.updates[:, sk.UPDATE.semaphore].tolist())
     numbers |= set(links.transfer_semaphore.tolist()) | set(links.transfer_event.tolist())
     numbers |= set(links.remotes.tolist())
     found: list[UsedSemaphore] = []

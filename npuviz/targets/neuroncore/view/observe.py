@@ -1,5 +1,7 @@
 """Reads a NeuronCore machine's state for people: queues, units, what is under way, totals."""
 
+from typing import Any
+
 import numpy as np
 
 from npuviz.program.instruction import Listing
@@ -29,55 +31,47 @@ class Observer:
         self._names = {semaphore.index: semaphore for semaphore in used}
 
     @property
-    def _s(self) -> np.ndarray:
-        return self._engine.state
+    def _chip(self) -> Any:
+        return sk.CHIP(self._engine.state)
 
     # --- parts of the state ----------------------------------------------------------------------------
 
-    def sequencer(self, number: int) -> np.ndarray:
-        """Words of a sequencer (a view)."""
-        start = self._engine.shape.sequencer_words + number * sk.SEQUENCER_WORDS
-        return self._s[start : start + sk.SEQUENCER_WORDS]
+    def sequencer(self, number: int) -> Any:
+        """The row of a sequencer."""
+        return sk.SEQUENCER(self._engine.state, self._engine.shape.sequencer_words, number)
 
-    def queue_set(self, queue: int) -> np.ndarray:
-        """Words of a queue set (a view)."""
-        start = self._engine.shape.queues + queue * sk.QUEUE_WORDS
-        return self._s[start : start + sk.QUEUE_WORDS]
+    def queue_set(self, queue: int) -> Any:
+        """The row of a queue set."""
+        return sk.QUEUE(self._engine.state, self._engine.shape.queues, queue)
 
-    def dma_engine(self, number: int) -> np.ndarray:
-        """Words of a DMA engine (a view)."""
-        start = self._engine.shape.engine_words + number * sk.ENGINE_WORDS
-        return self._s[start : start + sk.ENGINE_WORDS]
+    def dma_engine(self, number: int) -> Any:
+        """The row of a DMA engine."""
+        return sk.ENGINE(self._engine.state, self._engine.shape.engine_words, number)
 
-    def semaphore_word(self, index: int) -> int:
-        """Word of a semaphore's value by its global index."""
-        return self._engine.shape.semaphores + index * sk.SEMAPHORE_WORDS + sk.S_VALUE
+    def semaphore(self, index: int) -> Any:
+        """The row of a semaphore, by its global index."""
+        return sk.SEMAPHORE(self._engine.state, self._engine.shape.semaphores, index)
 
-    def instruction_words(self, instruction: int) -> np.ndarray:
-        """Program words of an instruction (a view)."""
-        start = int(self._engine.words[sk.P_INSTRUCTIONS]) + instruction * sk.INSTRUCTION_WORDS
-        return self._engine.words[start : start + sk.INSTRUCTION_WORDS]
+    def instruction(self, index: int) -> Any:
+        """The program's row of an instruction."""
+        program = sk.PROGRAM(self._engine.words)
+        return sk.INSTRUCTION(program, program.instructions, index)
 
-    def waits_of(self, instruction: int) -> list[list[int]]:
-        """Wait rows of an instruction: semaphore, condition, value, producer."""
-        words, i = self._engine.words, self.instruction_words(instruction)
-        start = int(words[sk.P_WAITS]) + int(i[sk.I_WAIT]) * sk.WAIT_WORDS
-        count = int(i[sk.I_WAITS])
-        return words[start : start + count * sk.WAIT_WORDS].reshape(count, sk.WAIT_WORDS).tolist()
+    def waits_of(self, instruction: int) -> list[Any]:
+        """The rows of what an instruction waits for."""
+        program, i = sk.PROGRAM(self._engine.words), self.instruction(instruction)
+        return [sk.WAIT(program, program.waits, i.wait + n) for n in range(i.waits)]
 
     def in_flight(self, number: int) -> list[tuple[int, int]]:
         """(instruction, completion time) in a sequencer's pipeline, oldest first."""
         k = self.sequencer(number)
-        ring = k[sk.Q_FLIGHT : sk.Q_FLIGHT + 2 * sk.FLIGHTS].reshape(sk.FLIGHTS, 2)
-        order = (int(k[sk.Q_HEAD]) + np.arange(int(k[sk.Q_COUNT]))) % sk.FLIGHTS
-        return [(row[0], row[1]) for row in ring[order].tolist()]
+        flights = [k.flight[(k.head + n) % sk.FLIGHTS] for n in range(k.count)]
+        return [(int(flight.instruction), int(flight.end)) for flight in flights]
 
-    def pending(self, queue: int) -> list[list[int]]:
-        """Transfers of a queue set that are not finished, oldest first: FIFO_WORDS words each."""
+    def pending(self, queue: int) -> list[Any]:
+        """The rows of a queue set's transfers that are not finished, oldest first."""
         w = self.queue_set(queue)
-        numbers = np.arange(int(w[sk.W_DONE]), int(w[sk.W_COUNT])) % sk.FIFO_TRANSFERS
-        fifo = w[sk.W_FIFO :].reshape(sk.FIFO_TRANSFERS, sk.FIFO_WORDS)
-        return fifo[numbers].tolist()
+        return [w.fifo[number % sk.FIFO_TRANSFERS] for number in range(w.done, w.count)]
 
     # --- queues ----------------------------------------------------------------------------------------
 
@@ -86,8 +80,8 @@ class Observer:
         sets = len(self._engine.tables.queue_sets)
         if queue < sets:
             w = self.queue_set(queue)
-            return int(w[sk.W_COUNT] - w[sk.W_DONE])
-        return int(self.sequencer(queue - sets)[sk.Q_COUNT])
+            return int(w.count - w.done)
+        return int(self.sequencer(queue - sets).count)
 
     def queue_entries(self, queue: int) -> list[QueueEntry]:
         """Entries of a queue now, head first."""
@@ -98,7 +92,7 @@ class Observer:
             ]
         rings = self._engine.tables.queue_sets[queue].num_queues
         return [
-            self._entry(row[sk.F_TRIGGER], f"{rings - row[sk.F_LEFT]} of {rings} rings done")
+            self._entry(int(row.trigger), f"{rings - row.left} of {rings} rings done")
             for row in self.pending(queue)
         ]
 
@@ -113,37 +107,36 @@ class Observer:
         waiting: dict[int, list[Wait]] = {}
         for number in range(len(self._engine.tables.sequencers)):
             k = self.sequencer(number)
-            if int(k[sk.Q_STATE]) != sk.WAITING:
+            if int(k.state) != sk.WAITING:
                 continue
-            instruction = int(k[sk.Q_PC])
-            for semaphore, condition, needed, _ in self._unmet(instruction):
-                wait = Wait(number, instruction, _COMPARISONS[condition], needed)
-                waiting.setdefault(semaphore, []).append(wait)
+            instruction = int(k.pc)
+            for row in self._unmet(instruction):
+                wait = Wait(number, instruction, _COMPARISONS[row.condition], int(row.value))
+                waiting.setdefault(int(row.semaphore), []).append(wait)
         found: list[SemaphoreState] = []
         for place, used in enumerate(self._used):
-            word = self.semaphore_word(used.index)
+            row = self.semaphore(used.index)
             found.append(
                 SemaphoreState(
-                    place, used.name, f"Core[{used.core}]", int(self._s[word]), used.use,
-                    tuple(waiting.get(used.index, ())), int(self._s[word + sk.S_UPDATER]),
+                    place, used.name, f"Core[{used.core}]", int(row.value), used.use,
+                    tuple(waiting.get(used.index, ())), int(row.updater),
                 )
             )  # fmt: skip
         return found
 
-    def _unmet(self, instruction: int) -> list[list[int]]:
-        """Waits of an instruction that do not hold now."""
-        found: list[list[int]] = []
-        for row in self.waits_of(instruction):
-            value = int(self._s[self.semaphore_word(row[sk.WAIT_SEMAPHORE])])
-            if not _holds(value, row[sk.WAIT_CONDITION], row[sk.WAIT_VALUE]):
-                found.append(row)
-        return found
+    def _unmet(self, instruction: int) -> list[Any]:
+        """The rows of an instruction's waits that do not hold now."""
+        return [
+            row
+            for row in self.waits_of(instruction)
+            if not _holds(int(self.semaphore(row.semaphore).value), int(row.condition), int(row.value))
+        ]
 
-    def _wait_text(self, row: list[int]) -> str:
-        used = self._names.get(row[sk.WAIT_SEMAPHORE])
-        value = int(self._s[self.semaphore_word(row[sk.WAIT_SEMAPHORE])])
+    def _wait_text(self, row: Any) -> str:
+        used = self._names.get(int(row.semaphore))
+        value = int(self.semaphore(row.semaphore).value)
         name = "a semaphore" if used is None else used.name + (f" ({used.use})" if used.use else "")
-        return f"{name} {_COMPARISONS[row[sk.WAIT_CONDITION]]} {row[sk.WAIT_VALUE]}, now {value}"
+        return f"{name} {_COMPARISONS[row.condition]} {row.value}, now {value}"
 
     def deadlock(self) -> tuple[str, str]:
         """(unit, sentence) for a machine in which nothing can happen any more: who waits for whom."""
@@ -151,7 +144,7 @@ class Observer:
         waiting = [
             number
             for number in range(len(tables.sequencers))
-            if int(self.sequencer(number)[sk.Q_STATE]) == sk.WAITING
+            if int(self.sequencer(number).state) == sk.WAITING
         ]
         if not waiting:
             return "", "nothing can happen any more, but the program has not ended"
@@ -160,7 +153,7 @@ class Observer:
         current = waiting[0]
         while current not in chain:
             chain.append(current)
-            instruction = int(self.sequencer(current)[sk.Q_PC])
+            instruction = int(self.sequencer(current).pc)
             unmet = self._unmet(instruction)
             name = sequencer_name(tables, current)
             if not unmet:
@@ -176,22 +169,19 @@ class Observer:
             texts.append(f"back to {sequencer_name(tables, current)}")
         return sequencer_name(tables, waiting[0]), "deadlock: " + " -> ".join(texts)
 
-    def _updater_of(self, row: list[int], waiting: list[int]) -> int | None:
+    def _updater_of(self, row: Any, waiting: list[int]) -> int | None:
         """The waiting sequencer whose coming instructions would change the semaphore, or None."""
-        words, wanted = self._engine.words, row[sk.WAIT_SEMAPHORE]
-        updates, transfers = int(words[sk.P_UPDATES]), int(words[sk.P_TRANSFERS])
+        program, wanted = sk.PROGRAM(self._engine.words), row.semaphore
         for number in waiting:
             k = self.sequencer(number)
-            for instruction in range(int(k[sk.Q_PC]), int(k[sk.Q_END])):
-                i = self.instruction_words(instruction)
-                first = updates + int(i[sk.I_UPDATE]) * sk.UPDATE_WORDS
-                for n in range(int(i[sk.I_UPDATES])):
-                    if int(words[first + n * sk.UPDATE_WORDS + sk.UPDATE_SEMAPHORE]) == wanted:
+            for instruction in range(int(k.pc), int(k.end)):
+                i = self.instruction(instruction)
+                for n in range(i.updates):
+                    if sk.UPDATE(program, program.updates, i.update + n).semaphore == wanted:
                         return number
-                transfer = int(i[sk.I_TRANSFER])
-                if transfer >= 0:
-                    t = transfers + transfer * sk.TRANSFER_WORDS
-                    if wanted in (int(words[t + sk.T_SEMAPHORE]), int(words[t + sk.T_EVENT])):
+                if i.transfer >= 0:
+                    transfer = sk.TRANSFER(program, program.transfers, i.transfer)
+                    if wanted in (transfer.semaphore, transfer.event):
                         return number
         return None
 
@@ -205,31 +195,36 @@ class Observer:
     def activities(self) -> list[Activity]:
         """Intervals that the trace does not hold yet."""
         found: list[Activity] = []
-        tables, cycle = self._engine.tables, int(self._s[sk.H_CYCLE])
-        if int(self._s[sk.H_STATUS]) == sk.STATUS_FINISHED:
+        tables, cycle = self._engine.tables, int(self._chip.cycle)
+        if int(self._chip.status) == sk.STATUS_FINISHED:
             return found
         for number in range(len(tables.sequencers)):
             k = self.sequencer(number)
-            state = int(k[sk.Q_STATE])
+            state = int(k.state)
             if state == sk.BUSY:
-                index = int(k[sk.Q_CURRENT])
-                kind = int(self.instruction_words(index)[sk.I_KIND])
-                start, end = int(k[sk.Q_START]), int(k[sk.Q_UNTIL])
+                index = int(k.current)
+                kind = int(self.instruction(index).kind)
+                start, end = int(k.start), int(k.until)
                 found.append(Activity(number, start, end, kind, self._node(index), index))
-            elif state == sk.WAITING and int(k[sk.Q_SINCE]) < cycle:
-                index = int(k[sk.Q_PC])
+            elif state == sk.WAITING and int(k.since) < cycle:
+                index = int(k.pc)
                 # A deadlock has no end to its waits, so the trace never gets them.
                 found.append(
-                    Activity(number, int(k[sk.Q_SINCE]), -1, int(k[sk.Q_CAUSE]), self._node(index), index)
+                    Activity(
+                        number,
+                        int(k.since),
+                        -1,
+                        int(k.cause),
+                        self._node(index),
+                        index,
+                    )
                 )
         for number in range(self._engine.shape.engines):
             d = self.dma_engine(number)
-            if int(d[sk.D_SLICE]) >= 0:
-                index = int(d[sk.D_SLICE_TRIGGER])
+            if int(d.slice) >= 0:
+                index = int(d.slice_trigger)
                 track = len(tables.sequencers) + number
-                found.append(
-                    Activity(track, int(d[sk.D_SLICE]), -1, sk.KIND_TRANSFER, self._node(index), index)
-                )
+                found.append(Activity(track, int(d.slice), -1, sk.KIND_TRANSFER, self._node(index), index))
         return found
 
     def _node(self, index: int) -> int:
@@ -244,41 +239,39 @@ class Observer:
             d = self.dma_engine(number)
             core, engine = divmod(number, self._engine.spec.num_dma_engines)
             unit = dma_unit(self._engine.spec, core, engine)
-            if int(d[sk.D_SLICE]) >= 0:
-                index = int(d[sk.D_SLICE_TRIGGER])
-                queue = self._engine.tables.queue_sets[int(d[sk.D_SLICE_QUEUE])]
-                found.append(
-                    UnitState(unit, "moving", "move-in", f"for {queue.name}", index, int(d[sk.D_SLICE]))
-                )
+            if int(d.slice) >= 0:
+                index = int(d.slice_trigger)
+                queue = self._engine.tables.queue_sets[int(d.slice_queue)]
+                found.append(UnitState(unit, "moving", "move-in", f"for {queue.name}", index, int(d.slice)))
             else:
                 found.append(UnitState(unit, "idle", "idle"))
         return found
 
     def _sequencer_state(self, number: int) -> UnitState:
         k = self.sequencer(number)
-        state = int(k[sk.Q_STATE])
+        state = int(k.state)
         if state == sk.BUSY:
-            index = int(k[sk.Q_CURRENT])
+            index = int(k.current)
             code = int(self._engine.tables.instructions["opcode"][index])
             role = "control" if code < Opcode.NC_MATMUL else "compute"
             role = "host" if code == Opcode.HOST_CALL else role
-            detail = f"until cycle {int(k[sk.Q_UNTIL])}"
-            return UnitState(number, Opcode(code).name.lower(), role, detail, index, int(k[sk.Q_START]))
+            detail = f"until cycle {int(k.until)}"
+            return UnitState(number, Opcode(code).name.lower(), role, detail, index, int(k.start))
         if state == sk.WAITING:
             text, role = self._cause(number)
-            index = int(k[sk.Q_PC])
+            index = int(k.pc)
             unmet = self._unmet(index)
             detail = "; ".join(self._wait_text(row) for row in unmet)
-            return UnitState(number, text, role, detail, index, int(k[sk.Q_SINCE]))
+            return UnitState(number, text, role, detail, index, int(k.since))
         if state == sk.ENDED:
             return UnitState(number, "ended", "idle", "its program has ended")
         return UnitState(number, "idle", "idle", "", self._held(k))
 
     def _cause(self, number: int) -> tuple[str, str]:
-        return _CAUSES[int(self.sequencer(number)[sk.Q_CAUSE])]
+        return _CAUSES[int(self.sequencer(number).cause)]
 
     def _held(self, k: np.ndarray) -> int:
-        return int(k[sk.Q_PC]) if int(k[sk.Q_PC]) < int(k[sk.Q_END]) else -1
+        return int(k.pc) if int(k.pc) < int(k.end) else -1
 
     def next_instructions(self) -> dict[int, int]:
         """Unit id -> instruction it will issue next."""
@@ -286,7 +279,7 @@ class Observer:
         for number in range(len(self._engine.tables.sequencers)):
             k = self.sequencer(number)
             held = self._held(k)
-            if held >= 0 and int(k[sk.Q_STATE]) != sk.ENDED:
+            if held >= 0 and int(k.state) != sk.ENDED:
                 found[number] = held
         return found
 
@@ -295,27 +288,31 @@ class Observer:
     def busy(self, number: int) -> int:
         """Cycles a sequencer's engine has been occupied up to now."""
         k = self.sequencer(number)
-        ahead = int(k[sk.Q_UNTIL]) - int(self._s[sk.H_CYCLE]) if int(k[sk.Q_STATE]) == sk.BUSY else 0
-        return int(k[sk.Q_BUSY]) - max(0, ahead)
+        ahead = int(k.until) - int(self._chip.cycle) if int(k.state) == sk.BUSY else 0
+        return int(k.busy) - max(0, ahead)
 
     def waited(self, number: int) -> int:
         """Cycles a sequencer has been held back up to now."""
         k = self.sequencer(number)
-        running = int(self._s[sk.H_CYCLE]) - int(k[sk.Q_SINCE]) if int(k[sk.Q_STATE]) == sk.WAITING else 0
-        return int(k[sk.Q_WAITED]) + max(0, running)
+        running = int(self._chip.cycle) - int(k.since) if int(k.state) == sk.WAITING else 0
+        return int(k.waited) + max(0, running)
 
     def summary(self) -> RunSummary:
         """Totals so far."""
         tables, spec = self._engine.tables, self._engine.spec
         units = [(sequencer_name(tables, n), self.busy(n)) for n in range(len(tables.sequencers))]
-        cycle = int(self._s[sk.H_CYCLE])
+        cycle = int(self._chip.cycle)
         for number in range(self._engine.shape.engines):
             d = self.dma_engine(number)
             core, engine = divmod(number, spec.num_dma_engines)
-            ahead = int(d[sk.D_UNTIL]) - cycle if int(d[sk.D_QUEUE]) >= 0 else 0
-            units.append((f"Core[{core}].DMA[{engine}]", int(d[sk.D_BUSY]) - max(0, ahead)))
+            ahead = int(d.until) - cycle if int(d.queue) >= 0 else 0
+            units.append((f"Core[{core}].DMA[{engine}]", int(d.busy) - max(0, ahead)))
         queues = [
-            (f"Core[{queue.core}].{queue.name}", int(self.queue_set(queue.id)[sk.W_PEAK]), sk.FIFO_TRANSFERS)
+            (
+                f"Core[{queue.core}].{queue.name}",
+                int(self.queue_set(queue.id).peak),
+                sk.FIFO_TRANSFERS,
+            )
             for queue in tables.queue_sets
         ]
         memories = [
@@ -324,17 +321,17 @@ class Observer:
             for space, name in ((1, "SBUF"), (2, "PSUM"))
         ]
         counters = {
-            "instructions": int(self._s[sk.H_COMPLETED]),
-            "transfers": int(self._s[sk.H_TRANSFERS]),
-            "dma_bytes": int(self._s[sk.H_BYTES]),
-            "macs": int(self._s[sk.H_MACS]),
+            "instructions": int(self._chip.completed),
+            "transfers": int(self._chip.transfers),
+            "dma_bytes": int(self._chip.bytes),
+            "macs": int(self._chip.macs),
         }
         return RunSummary(tuple(units), tuple(queues), tuple(memories), counters)
 
     def _peak(self, core: int, space: int) -> int:
         """Highest byte that an allocation opened so far has used, over all its partitions."""
         found = self._engine.tables.allocations
-        opened = self._s[self._engine.shape.tiles : self._engine.shape.tiles + len(found)] != -1
+        opened = self._engine.state[self._engine.shape.tiles : self._engine.shape.tiles + len(found)] != -1
         mine = opened & (found["core"] == core) & (found["space"] == space)
         ends = (found["address"] + found["size_bytes"])[mine]
         return int(ends.max()) * 128 if len(ends) else 0

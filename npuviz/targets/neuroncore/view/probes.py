@@ -12,10 +12,10 @@ from npuviz.targets.neuroncore.view.description import UsedSemaphore, sequencer_
 from npuviz.targets.neuroncore.view.observe import Observer
 
 _TOTALS = {
-    "instructions": sk.H_COMPLETED,
-    "transfers": sk.H_TRANSFERS,
-    "dma.bytes": sk.H_BYTES,
-    "macs": sk.H_MACS,
+    "instructions": sk.CHIP.completed,
+    "transfers": sk.CHIP.transfers,
+    "dma.bytes": sk.CHIP.bytes,
+    "macs": sk.CHIP.macs,
 }
 
 
@@ -45,20 +45,20 @@ class ProbeTable:
             name = sequencer_name(tables, number)
             queue = len(tables.queue_sets) + number
             readers[f"{name}.pipeline.occupancy"] = lambda q=queue: observer.queue_length(q)
-            readers[f"{name}.pc"] = lambda n=number: int(observer.sequencer(n)[sk.Q_PC])
+            readers[f"{name}.pc"] = lambda n=number: int(observer.sequencer(n).pc)
             readers[f"{name}.busy"] = lambda n=number: observer.busy(n)
             readers[f"{name}.waited"] = lambda n=number: observer.waited(n)
             readers[f"{name}.registers"] = lambda n=number: self._register_words(n).copy()
             self._registers[f"{name}.registers"] = number
         for name, index in self._semaphores.items():
-            readers[name] = lambda i=index: int(self._engine.state[observer.semaphore_word(i)])
+            readers[name] = lambda i=index: int(observer.semaphore(i).value)
         for core in range(tables.num_cores):
             readers[f"Core[{core}].accumulators"] = lambda c=core: accumulators(c)
         for name, word in _TOTALS.items():
             readers[name] = lambda w=word: int(self._engine.state[w])
 
     def _register_words(self, number: int) -> np.ndarray:
-        return self._observer.sequencer(number)[sk.Q_REGISTERS : sk.Q_REGISTERS + NUM_REGISTERS]
+        return self._observer.sequencer(number).registers
 
     def read(self, probe: str) -> Any:
         """Value of a probe. Raises KeyError for an unknown one."""
@@ -88,12 +88,11 @@ class ProbeTable:
             raise ValueError(f"probe {probe} cannot be written; semaphores and registers can")
 
     def _set_semaphore(self, index: int, value: int) -> None:
-        state = self._engine.state
-        word = self._observer.semaphore_word(index)
-        if int(state[word]) == value:
+        chip, semaphore = sk.CHIP(self._engine.state), self._observer.semaphore(index)
+        if semaphore.value == value:
             return
-        state[word] = value
+        semaphore.value = value
         # Whoever waits for it looks again in the next cycle.
-        state[sk.H_AGAIN] = min(int(state[sk.H_AGAIN]), int(state[sk.H_CYCLE]))
-        if int(state[sk.H_STATUS]) == sk.STATUS_DEADLOCK:
-            state[sk.H_STATUS] = sk.STATUS_RUNNING
+        chip.again = min(chip.again, chip.cycle)
+        if chip.status == sk.STATUS_DEADLOCK:
+            chip.status = sk.STATUS_RUNNING

@@ -25,7 +25,7 @@ def test_agrees_to_the_cycle(preset: str, seed: int) -> None:
     cycles = slow.run()
     assert result == sk.RESULT_FINISHED
     assert [(row[0], row[1]) for row in engine.log().tolist()] == slow.log
-    assert int(engine.state[sk.H_CYCLE]) == cycles
+    assert int(engine.state[sk.CHIP.cycle]) == cycles
 
 
 def test_a_random_program_meets_a_shared_port() -> None:

@@ -118,7 +118,7 @@ def test_every_ring_of_a_queue_set_writes_its_mark_and_the_semaphore_gets_them_t
     tables = assemble(spec, rows, {0: load(spec, 0, 0, 4, 8192, 9)}, (QueueSet(0, "q", 0, 4, 16, 9),))
     engine, observer = make(spec, tables)
     engine.advance(FOREVER, NO_STOPS, None)
-    busy = [int(observer.dma_engine(n)[sk.D_BUSY]) for n in range(16)]
+    busy = [int(observer.dma_engine(n).busy) for n in range(16)]
     assert min(busy) == spec.to_cycles(spec.dma_element_ns)
     assert sorted(set(busy))[1:] == [max(busy)]
     assert sum(b == max(busy) for b in busy) == 4
@@ -155,8 +155,8 @@ def test_a_full_queue_set_holds_its_trigger_back() -> None:
     assert sk.KIND_WAIT_QUEUE in [kind for _, _, _, kind in intervals(spec, tables)]
     engine, observer = make(spec, tables)
     engine.advance(FOREVER, NO_STOPS, None)
-    assert int(observer.queue_set(0)[sk.W_PEAK]) == sk.FIFO_TRANSFERS
-    assert int(engine.state[sk.H_TRANSFERS]) == count
+    assert int(observer.queue_set(0).peak) == sk.FIFO_TRANSFERS
+    assert int(engine.state[sk.CHIP.transfers]) == count
 
 
 def test_deadlock_names_the_cycle_of_waits() -> None:
@@ -203,7 +203,7 @@ def test_misused_semaphores_and_events_are_faults(updates: list[tuple[Update, in
         row["updates"][place] = (5, kind, When.COMPLETE, value)
     engine, _ = make(spec, assemble(spec, [row], {}, ()))
     assert engine.advance(FOREVER, NO_STOPS, None)[0] == sk.RESULT_FAULT
-    assert int(engine.state[sk.H_FAULT]) == fault
+    assert int(engine.state[sk.CHIP.fault]) == fault
 
 
 def test_a_loop_counts_in_registers() -> None:
@@ -219,11 +219,11 @@ def test_a_loop_counts_in_registers() -> None:
     engine, observer = make(spec, assemble(spec, rows, {}, ()))
     assert engine.advance(FOREVER, NO_STOPS, None)[0] == sk.RESULT_FINISHED
     assert observer.semaphores()[0].value == 5
-    assert int(observer.sequencer(3)[sk.Q_REGISTERS + 2]) == 0
+    assert int(observer.sequencer(3).registers[2]) == 0
     rows[3]["id"] = 77
     engine, _ = make(spec, assemble(spec, rows, {}, ()))
     assert engine.advance(FOREVER, NO_STOPS, None)[0] == sk.RESULT_FAULT
-    assert int(engine.state[sk.H_FAULT]) == sk.FAULT_BRANCH
+    assert int(engine.state[sk.CHIP.fault]) == sk.FAULT_BRANCH
 
 
 def test_the_log_grows_with_the_run() -> None:
