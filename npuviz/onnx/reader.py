@@ -1,7 +1,7 @@
 """ONNX models: any valid file becomes an operator graph with fixed shapes and known weights.
 
-The work is split by idea: `onnx_draft` takes the file apart, `onnx_shapes` fixes the shapes,
-`onnx_optimize` folds and fuses, `onnx_graph` builds the graph, `onnx_reference` runs it again.
+The work is split by idea: `draft` takes the file apart, `shape_inference` fixes the shapes,
+`passes.optimization` folds and fuses, `graph` builds the graph, `reference` runs it again.
 """
 
 from collections.abc import Mapping

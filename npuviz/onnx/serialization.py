@@ -2,7 +2,7 @@
 
 Three ways to keep a weight: a repeated value becomes a ConstantOfShape node (the light form), small
 models carry their weights, and beyond INLINE_BYTES the weights are named as external data that
-`onnx_reference` takes from the graph's constants, so they are never held twice.
+`reference` takes from the graph's constants, so they are never held twice.
 """
 
 from collections.abc import Mapping

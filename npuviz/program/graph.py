@@ -45,7 +45,7 @@ class Graph:
     source     the serialised ONNX ModelProto the graph came from (shapes fixed, functions
                inlined), for reference execution; empty when it did not come from ONNX. Large
                weights are left out of it and taken from `constants`: open it with
-               formats.onnx_reference
+               onnx.reference
     assumptions  what the reader had to assume, one sentence each
     """
 

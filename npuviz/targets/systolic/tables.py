@@ -10,7 +10,7 @@ from npuviz.targets.systolic.kernels import program_records as tk
 
 @dataclass(frozen=True)
 class SystolicTables:
-    """Immutable int64 tables; word positions in `tables_kernels`.
+    """Immutable int64 tables; word positions in `kernels.program_records`.
 
     code (n, CODE_WORDS), tiles (n, TILE_WORDS), layers (n, LAYER_WORDS), entries (n, ENTRY_WORDS),
     launches (n, LAUNCH_WORDS). edges (n, 2): a layer, and one that waits for it, both of one launch; the

@@ -65,18 +65,6 @@ def stand_alone_table(function: Function, source: Quantisation, target: Quantisa
     )
 
 
-def fused_table(function: Function, low: float, high: float, target: Quantisation) -> ActivationTable:
-    """The table behind an int8 convolution; outside of `low` to `high` the function goes on straight.
-
-    BN has to bring the accumulator (with bias) to `unit`: factor s_in * s_weight / unit of a channel.
-    Raises ValueError unless low < high.
-    """
-    if not low < high:
-        raise ValueError(f"a table from {low} to {high} covers nothing")
-    unit = (high - low) / SPAN
-    return _integer_table(function, round(low / unit), unit, target)
-
-
 def half_table(function: Function, low: int, high: int) -> ActivationTable:
     """The table of the fp16 pipeline; `high - low` is a power of two, at least 2.
 

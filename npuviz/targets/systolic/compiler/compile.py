@@ -15,7 +15,7 @@ from npuviz.targets.systolic.compiler.operators.families import LOWERINGS
 from npuviz.targets.systolic.compiler.operators.host import lower_on_host
 from npuviz.targets.systolic.compiler.placement import place_tensors
 from npuviz.targets.systolic.compiler.tiling.choices import Choices, read_choices
-from npuviz.targets.systolic.compiler.tiling.resources import hardware_of
+from npuviz.targets.systolic.compiler.tiling.resources import resources_of
 from npuviz.targets.systolic.spec import SystolicSpec
 from npuviz.targets.systolic.tables import RequestPlan
 from npuviz.targets.systolic.values.plan import LayerPlan
@@ -56,7 +56,7 @@ def compile_true(
     builder = ProgramBuilder()
     if choices is None:
         choices = Choices(read_choices(Path(spec.tilings)) if spec.tilings else {})
-    lowering = Lowering(graph, storages, hardware_of(spec), builder, choices=choices)
+    lowering = Lowering(graph, storages, resources_of(spec), builder, choices=choices)
     placement: dict[int, str] = {}
     for launch in launches or (LaunchPlan(scheduled(graph)),):
         first = builder.num_layers

@@ -12,7 +12,7 @@ from npuviz.program.program import Note
 from npuviz.program.tensor import Tensor
 from npuviz.targets.systolic.compiler.builder import ProgramBuilder
 from npuviz.targets.systolic.compiler.tiling.choices import Asked, Choice, Choices, ProblemKey
-from npuviz.targets.systolic.compiler.tiling.resources import Hardware, round_up
+from npuviz.targets.systolic.compiler.tiling.resources import Resources, round_up
 from npuviz.targets.systolic.values.plan import Apply, LayerPlan, Product, ValuePlan, VectorFunction
 from npuviz.targets.systolic.values.storage import FLOATS, Storage
 
@@ -45,7 +45,7 @@ class Lowering:
         self,
         graph: Graph,
         storages: Sequence[Storage],
-        hardware: Hardware,
+        resources: Resources,
         builder: ProgramBuilder,
         has_values: bool = True,
         choices: Choices | None = None,
@@ -54,7 +54,7 @@ class Lowering:
         self._has_values = has_values
         self.graph = graph
         self.storages = storages
-        self.hardware = hardware
+        self.resources = resources
         self.builder = builder
         self.notes: list[Note] = []
         self.layer_plans: list[LayerPlan] = []

@@ -13,7 +13,7 @@ MAX_ROWS = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Which bytes a MOVIN or MOVOUT moves: see the request rule in `tables_kernels`.
+    """Which bytes a MOVIN or MOVOUT moves: see the request rule in `kernels.program_records`.
 
     base    which base address of the tile (0..7) the rows are relative to
     offset  byte offset of row (0, 0); length: bytes of a row
@@ -33,7 +33,7 @@ class Rows:
     def addresses(self, base: int, req_size: int) -> np.ndarray:
         """Block addresses (int64) of these rows for a base address, in request order.
 
-        This is the request rule of `tables_kernels` in numpy; compilers use it for sizes, tests as
+        This is the request rule of `kernels.program_records` in numpy; compilers use it for sizes, tests as
         the reference of the kernel.
         """
         first = base + self.offset

@@ -6,8 +6,6 @@ machine, and are no statement about a product. Leakage and clocks are not in it.
 
 from dataclasses import dataclass
 
-PICOJOULES_PER_JOULE = 1e12
-
 
 @dataclass(frozen=True, slots=True)
 class EnergyPerEvent:

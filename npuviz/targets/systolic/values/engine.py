@@ -73,7 +73,7 @@ class Edit:
 class ValueEngine:
     """Contents of scratchpads, accumulators and DRAM tensors of a program.
 
-    inputs   graph input name -> array of its shape (see formats.onnx_inputs); an absent one is 0
+    inputs   graph input name -> array of its shape (see onnx.inputs); an absent one is 0
     Arrays returned are read-only and of the machine's element types. Several threads may ask.
     """
 

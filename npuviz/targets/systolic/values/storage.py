@@ -1,13 +1,11 @@
 """How the tensors of the graph lie in the machine's DRAM: element type, order of axes, place."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import ml_dtypes
 import numpy as np
 
 from npuviz.program.dtypes import numpy_dtype
-from npuviz.program.tensor import Tensor
 
 FLOATS = frozenset(
     ("float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz")
@@ -117,10 +115,3 @@ def stored_dtype(graph_dtype: str, precision: int, float16: bool = False) -> str
     if precision == 2:
         return "float16" if float16 or graph_dtype == "float16" else "bfloat16"
     return "float8_e4m3fn"
-
-
-def storage_of(
-    tensor: Tensor, dtype: str, order: Sequence[int], root: int, address: int, size_bytes: int
-) -> Storage:
-    """A Storage for a tensor of the graph."""
-    return Storage(tensor.id, tensor.shape, tensor.dtype, dtype, tuple(order), root, address, size_bytes)

@@ -13,7 +13,7 @@ _LD, _ST = UNIT_KINDS.index("LD"), UNIT_KINDS.index("ST")
 
 
 @dataclass(frozen=True)
-class LayerWork:
+class LayerCounts:
     """Totals per layer, float64 arrays of one item each.
 
     macs          multiply-accumulates of the products
@@ -31,7 +31,7 @@ class LayerWork:
     acc_bytes: np.ndarray
 
 
-def layer_work(tables: SystolicTables, precision: int) -> LayerWork:
+def layer_counts(tables: SystolicTables, precision: int) -> LayerCounts:
     """The work of every layer of a program."""
     code = tables.code
     kind = UNIT_KIND_OF[code[:, tk.C_OP]]
@@ -43,7 +43,7 @@ def layer_work(tables: SystolicTables, precision: int) -> LayerWork:
     streamed = np.where(kind == _EX, (tile_n * tile_k + tile_m * tile_k) * precision, 0)
     summed = np.where(kind == _EX, 2 * 4 * tile_m * tile_n, 0)
     columns = (macs, vector, loads, stores, loads + streamed, summed + 2 * vector + stores)
-    return LayerWork(*(_per_layer(tables, column) for column in columns))
+    return LayerCounts(*(_per_layer(tables, column) for column in columns))
 
 
 def _per_layer(tables: SystolicTables, per_row: np.ndarray) -> np.ndarray:

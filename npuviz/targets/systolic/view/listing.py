@@ -62,10 +62,6 @@ class SystolicListing:
         """Graph node ids (int32, -1 none) of instruction indices, same shape."""
         return self._per_layer(indices, self._tables.layers[:, tk.L_NODE]).astype(np.int32)
 
-    def layers_of(self, indices: np.ndarray) -> np.ndarray:
-        """Layer numbers (int32, -1 outside the program) of instruction indices, same shape."""
-        return self._per_layer(indices, np.arange(len(self._tables.layers))).astype(np.int32)
-
     def tiles_of(self, indices: np.ndarray) -> np.ndarray:
         """Tile numbers (int64, -1 for Host instructions) of instruction indices, same shape."""
         tile, _, outside = self._locate(indices)

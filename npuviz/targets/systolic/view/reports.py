@@ -14,7 +14,7 @@ from npuviz.targets.systolic.kernels import records as sk
 from npuviz.targets.systolic.machine.engine import Engine
 from npuviz.targets.systolic.spec import SystolicSpec
 from npuviz.targets.systolic.tables import RequestPlan
-from npuviz.targets.systolic.view.layer_counts import LayerWork, layer_work
+from npuviz.targets.systolic.view.layer_counts import LayerCounts, layer_counts
 
 NO_TIME = "-"
 
@@ -50,12 +50,12 @@ class Reports:
         self._engine = engine
         self._graph = graph
         self._requests = requests
-        self._counted: LayerWork | None = None
+        self._counted: LayerCounts | None = None
 
     @property
-    def _work(self) -> LayerWork:
+    def _counts(self) -> LayerCounts:
         if self._counted is None:
-            self._counted = layer_work(self._engine.tables, self._engine.spec.precision)
+            self._counted = layer_counts(self._engine.tables, self._engine.spec.precision)
         return self._counted
 
     def times(self) -> np.ndarray:
@@ -106,14 +106,14 @@ class Reports:
 
     def roofline(self) -> DetailTable:
         """One row an operator that has ended: work, traffic, and how near it came to its roof."""
-        times, layers, work = self.times(), self._engine.tables.layers, self._work
+        times, layers, counts = self.times(), self._engine.tables.layers, self._counts
         roof = roof_of(self._engine.spec)
         ended = (times[:, 1] >= 0) & (layers[:, tk.L_HOST_CYCLES] == 0)
         rows: list[tuple[str, ...]] = []
         for node, members in _by_node(layers[:, tk.L_NODE], ended).items():
             cycles = int((times[members, 1] - times[members, 0]).sum())
-            operations = 2 * float(work.macs[members].sum()) + float(work.vector_bytes[members].sum()) / 4
-            moved = float((work.loads + work.stores)[members].sum())
+            operations = 2 * float(counts.macs[members].sum()) + float(counts.vector_bytes[members].sum()) / 4
+            moved = float((counts.loads + counts.stores)[members].sum())
             if cycles <= 0 or not (operations or moved):
                 continue
             intensity = operations / moved if moved else float("inf")
@@ -141,17 +141,17 @@ class Reports:
 
     def energy(self) -> DetailTable:
         """One row a part of the chip: events of the layers that have ended, energy an event, sum."""
-        spec, s, work = self._engine.spec, self._engine.state, self._work
+        spec, s, counts = self._engine.spec, self._engine.state, self._counts
         done = self.times()[:, 1] >= 0
         if not done.any():
             return DetailTable("Energy (estimated)", (), ())
         core = spec.cores[0]
         requests = (int(s[sk.H_READS]) + int(s[sk.H_WRITES])) * spec.req_size
         parts = (
-            ("Array", "MACs", float(work.macs[done].sum()), energy.mac(spec.precision)),
-            ("Vector unit", "bytes", float(work.vector_bytes[done].sum()), energy.VECTOR_BYTE),
-            ("Scratchpad", "bytes", float(work.spad_bytes[done].sum()), energy.sram_byte(core.spad_bytes)),
-            ("Accumulator", "bytes", float(work.acc_bytes[done].sum()), energy.sram_byte(core.acc_bytes)),
+            ("Array", "MACs", float(counts.macs[done].sum()), energy.mac(spec.precision)),
+            ("Vector unit", "bytes", float(counts.vector_bytes[done].sum()), energy.VECTOR_BYTE),
+            ("Scratchpad", "bytes", float(counts.spad_bytes[done].sum()), energy.sram_byte(core.spad_bytes)),
+            ("Accumulator", "bytes", float(counts.acc_bytes[done].sum()), energy.sram_byte(core.acc_bytes)),
             ("NoC", "bytes", float(requests), energy.NOC_BYTE),
             ("DRAM", "bytes", float(requests), energy.dram_byte(spec.config.dram_channels)),
         )

@@ -14,7 +14,6 @@ from npuviz.targets.rk3588.compiler.activation_functions import activation_funct
 from npuviz.targets.rk3588.compiler.dpu import Stages
 from npuviz.targets.rk3588.compiler.lookup_table import (
     ActivationTable,
-    fused_table,
     half_table,
     stand_alone_table,
 )
@@ -92,21 +91,6 @@ def test_fp16_domains_need_not_be_symmetric(low: int, high: int) -> None:
     assert np.abs(outputs - np.sin(inputs.astype(np.float64))).max() < 1e-3
 
 
-@pytest.mark.parametrize("name", ["Sigmoid", "Silu", "HardSwish"])
-def test_behind_a_convolution_the_table_takes_an_accumulator(name: str) -> None:
-    target = Quantisation(0.05, -100)
-    found = activation_function(name, Attributes(name, {}))
-    assert found is not None
-    table = fused_table(found.function, -8, 8, target)
-    scale = 37
-    accumulator = np.arange(-1000, 1000, dtype=np.int32)
-    outputs = through(table, accumulator[None, None, :], half=False, scale=scale)
-    real = expected(name, accumulator * scale * table.unit)
-    assert np.abs(accumulator * scale * table.unit).max() > 16
-    exact = np.clip(np.rint(real / target.scale) + target.zero_point, -128, 127)
-    assert np.abs(outputs.astype(int) - exact).max() <= 1
-
-
 def test_attributes_and_operators_that_are_no_activations() -> None:
     leaky = activation_function("LeakyRelu", Attributes("LeakyRelu", {"alpha": 0.25}))
     assert leaky is not None
@@ -126,5 +110,3 @@ def test_domains_that_cover_nothing() -> None:
         half_table(np.sin, 0, 3)
     with pytest.raises(ValueError, match="power of two"):
         half_table(np.sin, 0, 1)
-    with pytest.raises(ValueError, match="covers nothing"):
-        fused_table(np.sin, 1, 1, TARGETS[0])

@@ -137,7 +137,7 @@ def test_tile_larger_than_its_half() -> None:
 
 
 def slow_blocks(rows: list[int], length: int, mode: int, req: int) -> list[int]:
-    """The request rule of tables_kernels, byte by byte."""
+    """The request rule of kernels.program_records, byte by byte."""
     found: list[int] = []
     for row in rows:
         if mode == tk.MODE_COVER:

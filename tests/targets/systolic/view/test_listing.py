@@ -53,7 +53,6 @@ def test_length_and_vectors(listing: SystolicListing) -> None:
     one, zero = [4, 5, 6, 7], [0, 1, 2, 3]
     assert listing.units_of(indices).tolist() == [-1, *one, *zero, *one, *zero, 8, -1]
     assert listing.tiles_of(np.array([[0, 4], [8, 16]])).tolist() == [[0, 1], [3, -1]]
-    assert listing.layers_of(np.array([0, 8, 16])).tolist() == [0, 2, 4]
 
 
 def test_destinations(listing: SystolicListing) -> None:

@@ -19,7 +19,7 @@ from npuviz.targets.systolic.machine.payload import Payload
 from npuviz.targets.systolic.mapper import Mapper
 from npuviz.targets.systolic.spec import make_spec
 from npuviz.targets.systolic.target import TARGET
-from npuviz.targets.systolic.view.layer_counts import layer_work
+from npuviz.targets.systolic.view.layer_counts import layer_counts
 from npuviz.targets.systolic.view.reports import roof_of
 from tests.targets.systolic.true_cases import compile_model, save_model, weights
 
@@ -70,7 +70,7 @@ def test_work_is_what_the_model_asks_for(tmp_path: Path) -> None:
     node = helper.make_node("MatMul", ["x", "w"], ["y"], name="product")
     path = save_model(tmp_path / "m.onnx", [node], {"x": (24, 40)}, {"y": (24, 56)}, [weights("w", 40, 56)])
     case = compile_model(path, make_spec("edge-8x8-c4")[0])
-    work = layer_work(case.compiled.tables, 2)
+    work = layer_counts(case.compiled.tables, 2)
     assert work.macs.tolist() == [24 * 40 * 56]
     assert work.stores.tolist() == [24 * 56 * 2]
     assert work.loads[0] >= (24 * 40 + 40 * 56) * 2

@@ -34,7 +34,7 @@ from npuviz.targets.systolic.compiler.operators.copies import Axis, Move, lower_
 from npuviz.targets.systolic.compiler.operators.families import LOWERINGS
 from npuviz.targets.systolic.compiler.placement import ALIGNMENT
 from npuviz.targets.systolic.compiler.tiling.attention import AttentionSizes
-from npuviz.targets.systolic.compiler.tiling.resources import hardware_of, round_up
+from npuviz.targets.systolic.compiler.tiling.resources import resources_of, round_up
 from npuviz.targets.systolic.kernels import program_records as tk
 from npuviz.targets.systolic.spec import SystolicSpec
 from npuviz.targets.systolic.values.storage import Storage
@@ -62,7 +62,7 @@ class TrueLanguageCompiler:
         self._sketch: LanguageSketch = sketch_language(
             entry.name, model, self._sizes, trace[0].prompt_length, spec.precision
         )
-        self._lowering = Lowering(self._sketch.graph, (), hardware_of(spec), self.builder, False)
+        self._lowering = Lowering(self._sketch.graph, (), resources_of(spec), self.builder, False)
         self._free_slots: list[int] = []
         self._num_slots = 0
         self._slots: dict[int, int] = {}

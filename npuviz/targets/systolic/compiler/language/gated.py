@@ -5,7 +5,7 @@ from npuviz.program.graph import Node
 from npuviz.targets.systolic.compiler.lowering import Lowering
 from npuviz.targets.systolic.compiler.template import Rows, Template
 from npuviz.targets.systolic.compiler.tiling.dataflow import cut
-from npuviz.targets.systolic.compiler.tiling.resources import ACC_BYTES, Hardware, ceil_div, round_up
+from npuviz.targets.systolic.compiler.tiling.resources import ACC_BYTES, Resources, ceil_div, round_up
 from npuviz.targets.systolic.kernels import program_records as tk
 
 GATE, UP, OUT = 0, 1, 2
@@ -18,10 +18,10 @@ def write_gated(
 
     opcode  the vector instruction of the activation; contents are not computed
     """
-    hardware, builder = lowering.hardware, lowering.builder
+    resources, builder = lowering.resources, lowering.builder
     before, after = lowering.storage(source), lowering.storage(output)
     item = before.item_bytes
-    tile_rows, tile_width = _sizes(hardware, rows, width, item)
+    tile_rows, tile_width = _sizes(resources, rows, width, item)
     size = tile_rows * tile_width
     builder.begin_layer(node.name or node.op_type, node.id)
     gate = builder.scratchpad_entry("gate", -1, size * item)
@@ -46,20 +46,20 @@ def write_gated(
             first = before.address + (row * 2 * width + column) * item
             place = after.address + (row * width + column) * after.item_bytes
             bases = (first, first + width * item, place)
-            builder.add_tile(template, bases, core=number % hardware.num_cores, coord=(row, column))
+            builder.add_tile(template, bases, core=number % resources.num_cores, coord=(row, column))
             number += 1
     builder.end_layer()
     lowering.add_layer(node, [source], [output])
 
 
-def _sizes(hardware: Hardware, rows: int, width: int, item: int) -> tuple[int, int]:
+def _sizes(resources: Resources, rows: int, width: int, item: int) -> tuple[int, int]:
     """Rows and columns of a tile: whole rows if they fit, enough tiles for all cores."""
     elements = min(
-        hardware.acc_half // ACC_BYTES, (hardware.spad_half - 2 * hardware.request_bytes) // (2 * item)
+        resources.acc_half // ACC_BYTES, (resources.spad_half - 2 * resources.request_bytes) // (2 * item)
     )
-    elements = min(elements, max(1, ceil_div(rows * width, hardware.num_cores)))
+    elements = min(elements, max(1, ceil_div(rows * width, resources.num_cores)))
     if elements < 1:
         raise CannotLower("not even one element fits")
     if elements >= width:
         return min(rows, elements // width), width
-    return 1, max(1, min(width, round_up(elements, hardware.request_bytes // item) or 1))
+    return 1, max(1, min(width, round_up(elements, resources.request_bytes // item) or 1))

@@ -77,7 +77,7 @@ class _Tile:
 
 def write_attention(lowering: Lowering, node: Node, problem: AttentionProblem) -> None:
     """Write the layer of an attention. Raises CannotLower before it opens the layer."""
-    tiling = choose_attention_tiling(lowering.hardware, problem.sizes)
+    tiling = choose_attention_tiling(lowering.resources, problem.sizes)
     if tiling is None:
         raise CannotLower("not even one query row with one block of keys fits the halves of a core")
     _Writer(lowering, node, problem, tiling).write()
@@ -94,7 +94,7 @@ class _Writer:
         self.problem = problem
         self.sizes = problem.sizes
         self.tiling = tiling
-        self.hardware = lowering.hardware
+        self.resources = lowering.resources
         self.root = lowering.storage(problem.out.tensor).root
 
     def write(self) -> None:
@@ -107,7 +107,7 @@ class _Writer:
             for head in range(self.sizes.kv_heads):
                 for chain in tiles:
                     for tile in chain:
-                        self._add(tile, batch, head, group % self.hardware.num_cores)
+                        self._add(tile, batch, head, group % self.resources.num_cores)
                     group += 1
         builder.end_layer()
         read = [problem.query, problem.key, problem.value, *([problem.mask] if problem.mask else [])]
@@ -129,9 +129,9 @@ class _Writer:
 
     def _place_entries(self) -> None:
         """Fix the place of all entries, with the sizes of a whole tile."""
-        builder, hardware, sizes, item = self.lowering.builder, self.hardware, self.sizes, self.sizes.item
-        spad = Half(builder.scratchpad_entry, hardware.request_bytes, hardware.spad_half)
-        acc = Half(builder.accumulator_entry, hardware.request_bytes, hardware.acc_half)
+        builder, resources, sizes, item = self.lowering.builder, self.resources, self.sizes, self.sizes.item
+        spad = Half(builder.scratchpad_entry, resources.request_bytes, resources.spad_half)
+        acc = Half(builder.accumulator_entry, resources.request_bytes, resources.acc_half)
         rows, keys = sizes.group * self.tiling.queries, self.tiling.keys
         self.query = spad.entry("query", rows * sizes.features * item)
         self.key = spad.entry("key", keys * sizes.features * item)
@@ -219,8 +219,8 @@ class _Writer:
     ) -> None:
         """Rows times columns over depth; adds to what the destination holds unless it `starts`."""
         rows, columns, depth = shape
-        hardware = self.hardware
-        step = hardware.depth_step(depth)
+        resources = self.resources
+        step = resources.depth_step(depth)
         is_scores = destination == self.scores
         product = MatrixProduct(
             shape=(rows, columns),
@@ -233,11 +233,11 @@ class _Writer:
             continues=not starts,
         )
         aux = self.lowering.product(product)
-        block = rows if hardware.dataflow == WEIGHTS else hardware.row_block
+        block = rows if resources.dataflow == WEIGHTS else resources.row_block
         pieces = [[size for _, size in cut(*pair)] for pair in (
-            (rows, block), (columns, hardware.column_block), (depth, step)
+            (rows, block), (columns, resources.column_block), (depth, step)
         )]  # fmt: skip
-        for each in array_steps(hardware, *pieces):
+        for each in array_steps(resources, *pieces):
             template.gemm(
                 sources,
                 destination,

@@ -101,22 +101,22 @@ def choose_walk(
     acc_entries  elements of a tile's output -> accumulator bytes it needs
     whole        how many innermost axes must stay uncut
     """
-    hardware = lowering.hardware
+    resources = lowering.resources
     for split in range(len(axes) - whole):
         inner = prod(axes[split + 1 :])
 
         def fits(chunk: int, split: int = split, inner: int = inner) -> bool:
             spad = sum(
-                round_up(_run(extents, split, chunk) * item, hardware.request_bytes)
+                round_up(_run(extents, split, chunk) * item, resources.request_bytes)
                 for extents, item in operands
             )
-            return spad <= hardware.spad_half and acc_entries(chunk * inner) <= hardware.acc_half
+            return spad <= resources.spad_half and acc_entries(chunk * inner) <= resources.acc_half
 
         if not fits(1):
             continue
         largest = _largest(axes[split], fits)
         outer = prod(axes[:split])
-        if outer * ceil_div(axes[split], largest) < hardware.num_cores or outer == 1:
+        if outer * ceil_div(axes[split], largest) < resources.num_cores or outer == 1:
             largest = _spread(lowering, axes, split, largest, outer, inner)
         return Walk(axes, split, largest)
     raise CannotLower("one row is larger than half of the scratchpad or accumulator")
@@ -137,7 +137,7 @@ def _spread(
     lowering: Lowering, axes: tuple[int, ...], split: int, largest: int, outer: int, inner: int
 ) -> int:
     """A chunk of at most `largest` that gives every core the same number of tiles where it can."""
-    cores, size = lowering.hardware.num_cores, axes[split]
+    cores, size = lowering.resources.num_cores, axes[split]
     count = ceil_div(size, largest) * outer
     per_axis = ceil_div(round_up(count, cores), outer)
     floor = max(1, ceil_div(MIN_CHUNK_BYTES, inner * ACC_BYTES))
@@ -225,8 +225,8 @@ def lower_chunks(
     builder, split = lowering.builder, walk.split
     target = Operand(output, out_extents or walk.axes)
     builder.begin_layer(node.name or node.op_type, node.id)
-    spad = Half(builder.scratchpad_entry, lowering.hardware.request_bytes, lowering.hardware.spad_half)
-    acc = Half(builder.accumulator_entry, lowering.hardware.request_bytes, lowering.hardware.acc_half)
+    spad = Half(builder.scratchpad_entry, lowering.resources.request_bytes, lowering.resources.spad_half)
+    acc = Half(builder.accumulator_entry, lowering.resources.request_bytes, lowering.resources.acc_half)
 
     def write_template(size: int, template: Template) -> None:
         words: list[int] = []
@@ -262,7 +262,7 @@ def lower_chunks(
         + _element_offsets(item.extents, walk, starts, outer) * lowering.storage(item.tensor).item_bytes
         for item in (*operands, target)
     ]
-    cores = np.arange(len(starts)) % lowering.hardware.num_cores
+    cores = np.arange(len(starts)) % lowering.resources.num_cores
     coords = np.stack([np.arange(len(starts)), starts], axis=1)
     builder.add_tiles(ids, np.stack(bases, axis=1), cores=cores, coords=coords)
     builder.end_layer()

@@ -111,10 +111,10 @@ def _choose(lowering: Lowering, node: Node, shape: WindowProblem) -> Choice | No
     ]
     rest = shape.copies, shape.outputs, shape.inputs, shape.item, shape.weight_item
     key = ("window", *axes, *rest, int(shape.residual), int(shape.is_array))
-    ranked = [astuple(tiling) for tiling in rank_window_tilings(lowering.hardware, shape)]
+    ranked = [astuple(tiling) for tiling in rank_window_tilings(lowering.resources, shape)]
 
     def fits(choice: Choice) -> bool:
-        return fits_window(lowering.hardware, shape, WindowTiling(*choice.sizes))
+        return fits_window(lowering.resources, shape, WindowTiling(*choice.sizes))
 
     return lowering.choose(node, key, ranked, fits)
 

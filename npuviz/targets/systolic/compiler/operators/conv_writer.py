@@ -98,7 +98,7 @@ class _Writer:
     def __init__(self, lowering: Lowering, problem: ConvProblem) -> None:
         self.lowering = lowering
         self.problem = problem
-        self.hardware = lowering.hardware
+        self.resources = lowering.resources
         shape, tiling = problem.shape, problem.tiling
         self.rows = cut_axis(shape.height, tiling.rows)
         self.columns = cut_axis(shape.width, tiling.columns)
@@ -131,9 +131,9 @@ class _Writer:
     def place_entries(self) -> None:
         """Fix the place of all entries, with the sizes of the largest tile."""
         lowering, problem, builder = self.lowering, self.problem, self.lowering.builder
-        request = self.hardware.request_bytes
-        spad = Half(builder.scratchpad_entry, request, self.hardware.spad_half)
-        acc = Half(builder.accumulator_entry, request, self.hardware.acc_half)
+        request = self.resources.request_bytes
+        spad = Half(builder.scratchpad_entry, request, self.resources.spad_half)
+        acc = Half(builder.accumulator_entry, request, self.resources.acc_half)
         item, weight_item = problem.shape.item, problem.shape.weight_item
         rows, columns = max(cut.length for cut in self.rows), max(cut.length for cut in self.columns)
         depth = problem.tiling.inputs
@@ -162,7 +162,7 @@ class _Writer:
 
     def _blocks(self, outputs: int) -> list[Span]:
         """Output channels of a tile in blocks: of the array's width, or all of them on the vector unit."""
-        return spans(outputs, self.hardware.column_block if self.problem.shape.is_array else outputs)
+        return spans(outputs, self.resources.column_block if self.problem.shape.is_array else outputs)
 
     # Tiles -------------------------------------------------------------------------------------
 
@@ -193,7 +193,9 @@ class _Writer:
         builder.add_tiles(
             np.array(ids)[which.reshape(-1)],
             self._bases(batch, group, row, column, out, part),
-            cores=assign(group_of_tile, len(part) // counts[-1], self.hardware.num_cores, problem.assignment),
+            cores=assign(
+                group_of_tile, len(part) // counts[-1], self.resources.num_cores, problem.assignment
+            ),
             accumulate=part > 0,
             coords=np.stack([batch, group, row, column, out, part], axis=1),
         )
@@ -311,7 +313,7 @@ class _Writer:
                 template.movin(self.residuals[j], rows, size=size, tensor=root, aux=aux)
 
     def _multiply(self, template: Template, part: _Part, blocks: Sequence[Span], view: WindowView) -> None:
-        problem, step = self.problem, self.hardware.depth_step(part.inputs)
+        problem, step = self.problem, self.resources.depth_step(part.inputs)
         words = tuple(
             tuple(self.weights[j, p] for j in range(len(blocks))) for p in range(len(self.positions))
         )
@@ -328,11 +330,11 @@ class _Writer:
         aux = self.lowering.product(product)
         root = self.lowering.storage(problem.output).root
         # Rows of activations stream as one; other dataflows handle them block by block.
-        block = part.pixels if self.hardware.dataflow == WEIGHTS_STAY else self.hardware.row_block
+        block = part.pixels if self.resources.dataflow == WEIGHTS_STAY else self.resources.row_block
         rows = [n for _, n in spans(part.pixels, block)]
         depths = [k for _, k in spans(part.inputs, step)]
         parts = [(p, k) for p in range(len(self.positions)) for k in depths]
-        for each in array_steps(self.hardware, rows, [m for _, m in blocks], [k for _, k in parts]):
+        for each in array_steps(self.resources, rows, [m for _, m in blocks], [k for _, k in parts]):
             template.gemm(
                 (self.window, self.weights[each.column, parts[each.part][0]]),
                 self.results[each.column],

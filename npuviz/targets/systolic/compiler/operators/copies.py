@@ -16,7 +16,7 @@ from npuviz.program.graph import Node
 from npuviz.targets.systolic.compiler.lowering import Half, Lowering
 from npuviz.targets.systolic.compiler.operators.chunks import MIN_CHUNK_BYTES
 from npuviz.targets.systolic.compiler.template import Template
-from npuviz.targets.systolic.compiler.tiling.resources import Hardware, ceil_div, round_up
+from npuviz.targets.systolic.compiler.tiling.resources import Resources, ceil_div, round_up
 from npuviz.targets.systolic.compiler.windows import box_rows
 
 SOURCE, TARGET = 0, 1
@@ -97,9 +97,9 @@ def _cut(lowering: Lowering, move: Move) -> _Cut:
     ):
         raise CannotLower("source and destination have different element types")
     axes = merged(move.axes)
-    hardware = lowering.hardware
-    box = _choose_box(hardware, axes, item)
-    box_bytes = round_up(prod(box) * item, hardware.request_bytes)
+    resources = lowering.resources
+    box = _choose_box(resources, axes, item)
+    box_bytes = round_up(prod(box) * item, resources.request_bytes)
     outer = [index for index, axis in enumerate(axes) if box[index] < axis.count]
     if not outer:
         return _Cut(axes, box, 0, 1)
@@ -107,17 +107,17 @@ def _cut(lowering: Lowering, move: Move) -> _Cut:
     axis = outer[-1]
     steps = ceil_div(axes[axis].count, box[axis])
     others = prod(ceil_div(axes[index].count, box[index]) for index in outer) // steps
-    group = min(steps, MAX_ENTRIES, max(1, hardware.spad_half // box_bytes))
-    wanted = ceil_div(hardware.num_cores, others)
+    group = min(steps, MAX_ENTRIES, max(1, resources.spad_half // box_bytes))
+    wanted = ceil_div(resources.num_cores, others)
     group = max(1, min(group, ceil_div(steps, wanted)))
     return _Cut(axes, box, axis, group)
 
 
-def _choose_box(hardware: Hardware, axes: tuple[Axis, ...], item: int) -> tuple[int, ...]:
+def _choose_box(resources: Resources, axes: tuple[Axis, ...], item: int) -> tuple[int, ...]:
     """Take in axes one by one while MOVIN and MOVOUT can express the box and it fits."""
     total = prod(axis.count for axis in axes) * item
-    share = round_up(ceil_div(total, hardware.num_cores), hardware.request_bytes)
-    limit = min(hardware.spad_half, max(share, MIN_CHUNK_BYTES)) // item
+    share = round_up(ceil_div(total, resources.num_cores), resources.request_bytes)
+    limit = min(resources.spad_half, max(share, MIN_CHUNK_BYTES)) // item
     box = [1] * len(axes)
     by_target = sorted(range(len(axes)), key=lambda index: axes[index].target)
     first_source = min(range(len(axes)), key=lambda index: axes[index].source or 1 << 62)
@@ -167,7 +167,7 @@ class _Writer:
 
     def write(self, move: Move, cut: _Cut) -> None:
         """Add the tiles of one move."""
-        builder, hardware = self.lowering.builder, self.lowering.hardware
+        builder, resources = self.lowering.builder, self.lowering.resources
         steps = [size * (cut.group if index == cut.group_axis else 1) for index, size in enumerate(cut.box)]
         counts = [ceil_div(axis.count, step) for axis, step in zip(cut.axes, steps, strict=True)]
         places = [axis.reshape(-1) for axis in np.indices(counts, dtype=np.int64)]
@@ -190,15 +190,15 @@ class _Writer:
         for axis, start in zip(cut.axes, starts, strict=True):
             bases[:, SOURCE] += start * axis.source
             bases[:, TARGET] += start * axis.target
-        cores = (self.num_tiles + np.arange(len(bases))) % hardware.num_cores
+        cores = (self.num_tiles + np.arange(len(bases))) % resources.num_cores
         self.num_tiles += len(bases)
         builder.add_tiles(ids[which.reshape(-1)], bases, cores=cores, coords=np.stack(starts[:6], axis=1))
 
     def _template(self, move: Move, cut: _Cut, lengths: tuple[int, ...], template: Template) -> None:
         lowering = self.lowering
-        hardware = lowering.hardware
+        resources = lowering.resources
         item = lowering.storage(move.source).item_bytes
-        spad = Half(lowering.builder.scratchpad_entry, hardware.request_bytes, hardware.spad_half)
+        spad = Half(lowering.builder.scratchpad_entry, resources.request_bytes, resources.spad_half)
         grouped = cut.axes[cut.group_axis]
         step = cut.box[cut.group_axis]
         stores: list[tuple[int, tuple[int, ...], int]] = []

@@ -1,7 +1,7 @@
 """Matrix products: Gemm, MatMul of stored weights or of two activations, batched."""
 
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import astuple, dataclass
 from itertools import product as combinations
 from math import prod
 
@@ -187,14 +187,14 @@ class _Cut:
 
 def solve_matrix(lowering: Lowering, node: Node, problem: MatrixProblem) -> None:
     """Choose the tiling and write the layer of a matrix problem."""
-    hardware = lowering.hardware
+    resources = lowering.resources
     item = max(lowering.storage(index).item_bytes for index in (problem.left.tensor, problem.right.tensor))
     extra = lowering.storage(problem.bias).item_bytes if problem.bias_rows else 0
     sizes = problem.batch, problem.rows, problem.columns, problem.depth, item, extra
-    ranked = [astuple(tiling) for tiling in rank_matrix_tilings(hardware, *sizes)]
+    ranked = [astuple(tiling) for tiling in rank_matrix_tilings(resources, *sizes)]
 
     def fits(choice: Choice) -> bool:
-        return fits_matrix(hardware, problem.depth, item, extra, MatrixTiling(*choice.sizes))
+        return fits_matrix(resources, problem.depth, item, extra, MatrixTiling(*choice.sizes))
 
     choice = lowering.choose(node, ("matrix", *sizes), ranked, fits)
     if choice is None:
@@ -211,7 +211,7 @@ class _Writer:
         self.problem = problem
         self.tiling = MatrixTiling(*choice.sizes)
         self.assignment = choice.assignment
-        self.hardware = lowering.hardware
+        self.resources = lowering.resources
         self.left = lowering.storage(problem.left.tensor)
         self.right = lowering.storage(problem.right.tensor)
         self.out = lowering.storage(problem.output)
@@ -235,11 +235,11 @@ class _Writer:
 
     def _place_entries(self) -> None:
         """Fix the place of all entries, with the sizes of a whole tile."""
-        tiling, hardware, builder = self.tiling, self.hardware, self.lowering.builder
-        spad = Half(builder.scratchpad_entry, hardware.request_bytes, hardware.spad_half)
-        acc = Half(builder.accumulator_entry, hardware.request_bytes, hardware.acc_half)
-        rows = self._spans(tiling.rows, hardware.row_block)
-        columns = self._spans(tiling.columns, hardware.column_block)
+        tiling, resources, builder = self.tiling, self.resources, self.lowering.builder
+        spad = Half(builder.scratchpad_entry, resources.request_bytes, resources.spad_half)
+        acc = Half(builder.accumulator_entry, resources.request_bytes, resources.acc_half)
+        rows = self._spans(tiling.rows, resources.row_block)
+        columns = self._spans(tiling.columns, resources.column_block)
         self.acts = [spad.entry(("left", i), n * tiling.depth * self.left.item_bytes) for i, n in rows]
         self.weights = [
             spad.entry(("right", i), m * tiling.depth * self.right.item_bytes) for i, m in columns
@@ -279,7 +279,7 @@ class _Writer:
         builder.add_tiles(
             np.array(ids)[which.reshape(-1)],
             self._bases(batch, row, column, start),
-            cores=assign(group, len(part) // counts[3], self.hardware.num_cores, self.assignment),
+            cores=assign(group, len(part) // counts[3], self.resources.num_cores, self.assignment),
             accumulate=part > 0,
             coords=coords,
         )
@@ -303,8 +303,8 @@ class _Writer:
         return np.stack([left, right, bias, out], axis=1)
 
     def _template(self, template: Template, cut: _Cut) -> None:
-        rows = self._spans(cut.rows, self.hardware.row_block)
-        columns = self._spans(cut.columns, self.hardware.column_block)
+        rows = self._spans(cut.rows, self.resources.row_block)
+        columns = self._spans(cut.columns, self.resources.column_block)
         self._write_loads(template, cut, rows, columns)
         if cut.is_last and self.bias is not None:
             self._load_bias(template, self.bias, rows, columns)
@@ -355,7 +355,7 @@ class _Writer:
     def _write_products(
         self, template: Template, cut: _Cut, rows: list[tuple[int, int]], columns: list[tuple[int, int]]
     ) -> None:
-        problem, step = self.problem, self.hardware.depth_step(cut.depth)
+        problem, step = self.problem, self.resources.depth_step(cut.depth)
         blocks = {
             self.results[i, j]: Block(n0, n0 + n, m0, m0 + m)
             for (j, (m0, m)), (i, (n0, n)) in combinations(enumerate(columns), enumerate(rows))
@@ -376,7 +376,7 @@ class _Writer:
         aux = self.lowering.product(made)
         parts = [k for _, k in self._spans(cut.depth, step)]
         sizes = [n for _, n in rows], [m for _, m in columns]
-        for each in array_steps(self.hardware, *sizes, parts):
+        for each in array_steps(self.resources, *sizes, parts):
             m, _, n = each.tile
             template.gemm(
                 (self.acts[each.row], self.weights[each.column]),
@@ -440,11 +440,6 @@ class _Writer:
             template.vector(
                 step.opcode, (out, 0), out, vbytes=size, tile_m=1, size=size, tensor=self.out.root, aux=aux
             )
-
-
-def with_activation(problem: MatrixProblem, steps: tuple[Step, ...]) -> MatrixProblem:
-    """The same problem with further vector steps on its result."""
-    return replace(problem, epilogue=problem.epilogue + steps)
 
 
 LOWERINGS = {

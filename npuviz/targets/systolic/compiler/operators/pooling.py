@@ -14,7 +14,7 @@ from npuviz.targets.systolic.compiler.lowering import Half, Lowering
 from npuviz.targets.systolic.compiler.operators.conv_writer import kinds_of, spans
 from npuviz.targets.systolic.compiler.template import Template
 from npuviz.targets.systolic.compiler.tiling.matrix import sizes_to_try
-from npuviz.targets.systolic.compiler.tiling.resources import ACC_BYTES, Hardware, ceil_div
+from npuviz.targets.systolic.compiler.tiling.resources import ACC_BYTES, Resources, ceil_div
 from npuviz.targets.systolic.compiler.windows import (
     Cut,
     as_indices,
@@ -72,7 +72,7 @@ def _lower_pool(lowering: Lowering, node: Node, rule: PoolRule, window: Sequence
     image, result = lowering.tensor(source).shape, lowering.tensor(output).shape
     height, width = image_axes(node, image, result, kernel)
     tiling = _choose(
-        lowering.hardware, height, width, image[0], image[1], lowering.storage(source).item_bytes
+        lowering.resources, height, width, image[0], image[1], lowering.storage(source).item_bytes
     )
     if tiling is None:
         raise CannotLower("not even one window fits half of the scratchpad")
@@ -84,27 +84,27 @@ def _lower_pool(lowering: Lowering, node: Node, rule: PoolRule, window: Sequence
 
 
 def _choose(
-    hardware: Hardware, height: WindowAxis, width: WindowAxis, batch: int, channels: int, item: int
+    resources: Resources, height: WindowAxis, width: WindowAxis, batch: int, channels: int, item: int
 ) -> tuple[int, int, int] | None:
     """Rows, columns and channels of a tile: it fits, and the cores are evenly loaded."""
     best: tuple[float, tuple[int, int, int]] | None = None
-    parts = (1, 2, 4, 8, 16, 32, 64, 128, hardware.num_cores, 2 * hardware.num_cores)
+    parts = (1, 2, 4, 8, 16, 32, 64, 128, resources.num_cores, 2 * resources.num_cores)
     for rows in sorted({ceil_div(height.out, count) for count in parts}):
         for columns in {width.out} if rows > 1 else {ceil_div(width.out, count) for count in parts}:
-            for depth in sizes_to_try(channels, min(channels, hardware.array_columns), hardware.num_cores):
+            for depth in sizes_to_try(channels, min(channels, resources.array_columns), resources.num_cores):
                 window = height.reach(rows) * width.reach(columns) * depth * item
                 pixels = rows * columns * depth * ACC_BYTES
-                if window > hardware.spad_half or pixels > hardware.acc_half:
+                if window > resources.spad_half or pixels > resources.acc_half:
                     continue
                 tiles = batch * ceil_div(height.out, rows) * ceil_div(width.out, columns)
                 tiles *= ceil_div(channels, depth)
-                rounds = ceil_div(tiles, hardware.num_cores)
-                steps = height.kernel * width.kernel * ceil_div(pixels, hardware.vector_bytes)
+                rounds = ceil_div(tiles, resources.num_cores)
+                steps = height.kernel * width.kernel * ceil_div(pixels, resources.vector_bytes)
                 memory = max(
-                    tiles * window / hardware.bytes_per_cycle,
-                    rounds * window / hardware.core_bytes_per_cycle,
+                    tiles * window / resources.bytes_per_cycle,
+                    rounds * window / resources.core_bytes_per_cycle,
                 )
-                cost = max(rounds * steps, memory) + window / hardware.core_bytes_per_cycle + 32 * rounds
+                cost = max(rounds * steps, memory) + window / resources.core_bytes_per_cycle + 32 * rounds
                 if best is None or cost < best[0]:
                     best = cost, (rows, columns, depth)
     return None if best is None else best[1]
@@ -148,9 +148,9 @@ class _Writer:
 
     def write(self) -> None:
         """Add all tiles of the layer."""
-        builder, hardware = self.lowering.builder, self.lowering.hardware
-        spad = Half(builder.scratchpad_entry, hardware.request_bytes, hardware.spad_half)
-        acc = Half(builder.accumulator_entry, hardware.request_bytes, hardware.acc_half)
+        builder, resources = self.lowering.builder, self.lowering.resources
+        spad = Half(builder.scratchpad_entry, resources.request_bytes, resources.spad_half)
+        acc = Half(builder.accumulator_entry, resources.request_bytes, resources.acc_half)
         lengths = [max(cut.length for cut in cuts) for cuts in (self.rows, self.columns)]
         counts = [max(cut.count for cut in cuts) for cuts in (self.rows, self.columns)]
         depth = self.tiling[2]
@@ -180,7 +180,7 @@ class _Writer:
         builder.add_tiles(
             np.array(ids)[which.reshape(-1)],
             bases,
-            cores=np.arange(len(batch)) % hardware.num_cores,
+            cores=np.arange(len(batch)) % resources.num_cores,
             coords=np.stack([batch, row, column, channel], axis=1),
         )
 

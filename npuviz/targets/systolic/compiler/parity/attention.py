@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from npuviz.base.errors import DoesNotFit
 from npuviz.targets.systolic.compiler.builder import ProgramBuilder
-from npuviz.targets.systolic.compiler.parity.tiling import ceil_div
 from npuviz.targets.systolic.compiler.template import Rows, Template
+from npuviz.targets.systolic.compiler.tiling.resources import ceil_div
 from npuviz.targets.systolic.kernels import program_records as tk
 from npuviz.targets.systolic.spec import SystolicSpec
 

@@ -49,24 +49,6 @@ class ParityModel:
     request: ModelRequest = field(default_factory=ModelRequest)
 
 
-def compile_parity(
-    graph: Graph,
-    spec: SystolicSpec,
-    mapping: Mapping[Loops, LayerMapping] | None = None,
-    request: ModelRequest | None = None,
-    *,
-    dram: int = 0,
-    progress: Progress | None = None,
-) -> Compiled:
-    """Compile one model as it is in its file (no optimisation) under the `simple` scheduler.
-
-    dram  memory id of the DRAM in the machine description
-    Raises TargetError where ONNXim has no program for it, in one line that says what to do.
-    """
-    model = ParityModel(graph.name, graph, mapping or {}, request or ModelRequest())
-    return compile_parity_list([model], spec, dram=dram, progress=progress)
-
-
 def compile_parity_list(
     models: Sequence[ParityModel],
     spec: SystolicSpec,

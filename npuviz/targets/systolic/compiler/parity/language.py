@@ -22,13 +22,14 @@ from npuviz.targets.systolic.compiler.parity.compile import PARITY_NOTE, check_g
 from npuviz.targets.systolic.compiler.parity.fitting import check_fits
 from npuviz.targets.systolic.compiler.parity.gemm import GemmEmitter, GemmOperands
 from npuviz.targets.systolic.compiler.parity.language_graph import sketch_language_graph
-from npuviz.targets.systolic.compiler.parity.tiling import Geometry, ceil_div, tile_gemm
+from npuviz.targets.systolic.compiler.parity.tiling import Geometry, tile_gemm
 from npuviz.targets.systolic.compiler.parity.tokenwise import (
     Activation,
     TokenShape,
     emit_bias_activation,
     emit_skip_layernorm,
 )
+from npuviz.targets.systolic.compiler.tiling.resources import ceil_div
 from npuviz.targets.systolic.kernels import program_records as tk
 from npuviz.targets.systolic.spec import SystolicSpec
 

@@ -8,12 +8,8 @@ from dataclasses import dataclass
 
 from npuviz.base.errors import TargetError
 from npuviz.formats.onnxim.mapping import LayerMapping, Loops
+from npuviz.targets.systolic.compiler.tiling.resources import ceil_div
 from npuviz.targets.systolic.spec import SystolicSpec
-
-
-def ceil_div(a: int, b: int) -> int:
-    """Ceiling of a / b for positive b."""
-    return -(-a // b)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from functools import lru_cache
 
 from npuviz.targets.systolic.compiler.tiling.dataflow import array_cycles
 from npuviz.targets.systolic.compiler.tiling.matrix import ISSUE_CYCLES
-from npuviz.targets.systolic.compiler.tiling.resources import ACC_BYTES, Hardware, ceil_div, round_up
+from npuviz.targets.systolic.compiler.tiling.resources import ACC_BYTES, Resources, ceil_div, round_up
 
 ROW_VECTORS = 4
 """Numbers kept per row beside scores and results: maximum, sum, and two for work."""
@@ -41,14 +41,14 @@ class AttentionTiling:
 
 
 @lru_cache(maxsize=4096)
-def choose_attention_tiling(hardware: Hardware, sizes: AttentionSizes) -> AttentionTiling | None:
+def choose_attention_tiling(resources: Resources, sizes: AttentionSizes) -> AttentionTiling | None:
     """Best tile, None if nothing fits."""
     best: tuple[float, AttentionTiling] | None = None
     for queries in _shares(sizes.queries, 1):
-        for keys in _shares(sizes.keys, hardware.column_block):
+        for keys in _shares(sizes.keys, resources.column_block):
             tiling = AttentionTiling(queries, keys)
-            if _fits(hardware, sizes, tiling):
-                cost = _cost(hardware, sizes, tiling)
+            if _fits(resources, sizes, tiling):
+                cost = _cost(resources, sizes, tiling)
                 if best is None or cost < best[0]:
                     best = cost, tiling
     return None if best is None else best[1]
@@ -61,22 +61,22 @@ def _shares(size: int, step: int) -> list[int]:
     return sorted(found | {min(size, step)}, reverse=True)
 
 
-def _fits(hardware: Hardware, sizes: AttentionSizes, tiling: AttentionTiling) -> bool:
-    rows, slack = sizes.group * tiling.queries, 8 * hardware.request_bytes
+def _fits(resources: Resources, sizes: AttentionSizes, tiling: AttentionTiling) -> bool:
+    rows, slack = sizes.group * tiling.queries, 8 * resources.request_bytes
     acc = rows * (tiling.keys + sizes.value_features + ROW_VECTORS) * ACC_BYTES
     spad = (rows * sizes.features + tiling.keys * (sizes.features + sizes.value_features)) * sizes.item
     spad += rows * tiling.keys * sizes.mask_item
-    return acc + slack <= hardware.acc_half and spad + slack <= hardware.spad_half
+    return acc + slack <= resources.acc_half and spad + slack <= resources.spad_half
 
 
-def _cost(hardware: Hardware, sizes: AttentionSizes, tiling: AttentionTiling) -> float:
+def _cost(resources: Resources, sizes: AttentionSizes, tiling: AttentionTiling) -> float:
     groups = sizes.batch * sizes.kv_heads * ceil_div(sizes.queries, tiling.queries)
     parts = ceil_div(sizes.keys, tiling.keys)
     rows = sizes.group * tiling.queries
-    products = array_cycles(hardware, rows, tiling.keys, sizes.features)
-    products += array_cycles(hardware, rows, sizes.value_features, tiling.keys)
-    vector = VECTOR_STEPS * ceil_div(rows * tiling.keys * ACC_BYTES, hardware.vector_bytes) + 2 * rows
+    products = array_cycles(resources, rows, tiling.keys, sizes.features)
+    products += array_cycles(resources, rows, sizes.value_features, tiling.keys)
+    vector = VECTOR_STEPS * ceil_div(rows * tiling.keys * ACC_BYTES, resources.vector_bytes) + 2 * rows
     loads = (rows * sizes.features + sizes.keys * (sizes.features + sizes.value_features)) * sizes.item
-    rounds = ceil_div(groups, hardware.num_cores)
-    memory = max(groups * loads / hardware.bytes_per_cycle, rounds * loads / hardware.core_bytes_per_cycle)
+    rounds = ceil_div(groups, resources.num_cores)
+    memory = max(groups * loads / resources.bytes_per_cycle, rounds * loads / resources.core_bytes_per_cycle)
     return max(memory, rounds * parts * (products + vector + ISSUE_CYCLES))

@@ -8,7 +8,7 @@ inputs   a block of activations (rows x reduction) stays, columns of weights str
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from npuviz.targets.systolic.compiler.tiling.resources import INPUTS, OUTPUTS, Hardware
+from npuviz.targets.systolic.compiler.tiling.resources import INPUTS, OUTPUTS, Resources
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +34,15 @@ def cut(size: int, step: int) -> list[tuple[int, int]]:
 
 
 def array_steps(
-    hardware: Hardware, rows: Sequence[int], columns: Sequence[int], parts: Sequence[int]
+    resources: Resources, rows: Sequence[int], columns: Sequence[int], parts: Sequence[int]
 ) -> Iterator[ArrayStep]:
     """Instructions of a product of blocks; arguments are the sizes of the blocks along each dimension."""
-    if hardware.dataflow == OUTPUTS:
+    if resources.dataflow == OUTPUTS:
         for i, n in enumerate(rows):
             for j, m in enumerate(columns):
                 for part, k in enumerate(parts):
                     yield ArrayStep(i, j, part, k, (m, k, n), part == 0)
-    elif hardware.dataflow == INPUTS:
+    elif resources.dataflow == INPUTS:
         for i, n in enumerate(rows):
             for part, k in enumerate(parts):
                 for j, m in enumerate(columns):
@@ -54,12 +54,12 @@ def array_steps(
                     yield ArrayStep(i, j, part, n, (m, k, n), i == 0)
 
 
-def array_cycles(hardware: Hardware, rows: int, columns: int, depth: int) -> int:
+def array_cycles(resources: Resources, rows: int, columns: int, depth: int) -> int:
     """Cycles that the array needs for a product, about: blocks times what streams for each."""
-    high, wide = hardware.array_rows, hardware.array_columns
-    if hardware.dataflow == OUTPUTS:
+    high, wide = resources.array_rows, resources.array_columns
+    if resources.dataflow == OUTPUTS:
         return _count(rows, high) * _count(columns, wide) * max(depth, high)
-    if hardware.dataflow == INPUTS:
+    if resources.dataflow == INPUTS:
         return _count(rows, wide) * _count(depth, high) * max(columns, high)
     return _count(columns, wide) * _count(depth, high) * max(rows, high)
 

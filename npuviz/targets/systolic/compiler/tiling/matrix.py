@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from npuviz.targets.systolic.compiler.tiling.dataflow import array_cycles
-from npuviz.targets.systolic.compiler.tiling.resources import ACC_BYTES, Hardware, ceil_div, round_up
+from npuviz.targets.systolic.compiler.tiling.resources import ACC_BYTES, Resources, ceil_div, round_up
 
 ISSUE_CYCLES = 32
 """Assumed: cycles a tile costs beside its loads and products."""
@@ -29,28 +29,28 @@ class MatrixTiling:
 
 @lru_cache(maxsize=4096)
 def rank_matrix_tilings(
-    hardware: Hardware, batch: int, rows: int, columns: int, depth: int, item: int, extra_loads: int = 0
+    resources: Resources, batch: int, rows: int, columns: int, depth: int, item: int, extra_loads: int = 0
 ) -> tuple[MatrixTiling, ...]:
     """Tiles for `batch` products of (rows x depth) by (depth x columns), best estimate first.
 
     item  bytes of an element; extra_loads: bytes per output element loaded for the epilogue
     """
     found: list[tuple[bool, float, MatrixTiling]] = []
-    for tile_rows in sizes_to_try(rows, hardware.row_block, hardware.num_cores):
-        for tile_columns in sizes_to_try(columns, hardware.column_block, hardware.num_cores):
-            deepest = _deepest(hardware, tile_rows, tile_columns, depth, item, extra_loads)
+    for tile_rows in sizes_to_try(rows, resources.row_block, resources.num_cores):
+        for tile_columns in sizes_to_try(columns, resources.column_block, resources.num_cores):
+            deepest = _deepest(resources, tile_rows, tile_columns, depth, item, extra_loads)
             groups = batch * ceil_div(rows, tile_rows) * ceil_div(columns, tile_columns)
-            for tile_depth in depths_to_try(deepest, hardware.array_rows):
+            for tile_depth in depths_to_try(deepest, resources.array_rows):
                 tiling = MatrixTiling(tile_rows, tile_columns, tile_depth)
-                cost = _cost(hardware, batch, rows, columns, depth, item, tiling)
+                cost = _cost(resources, batch, rows, columns, depth, item, tiling)
                 # Idle cores only where there is no work to share.
-                found.append((groups < hardware.num_cores, cost, tiling))
+                found.append((groups < resources.num_cores, cost, tiling))
     return tuple(tiling for _, _, tiling in sorted(found, key=lambda item: item[:2])[:MAX_RANKED])
 
 
-def fits_matrix(hardware: Hardware, depth: int, item: int, extra_loads: int, tiling: MatrixTiling) -> bool:
+def fits_matrix(resources: Resources, depth: int, item: int, extra_loads: int, tiling: MatrixTiling) -> bool:
     """Whether a tile of these sizes fits the halves of a core."""
-    return tiling.depth <= _deepest(hardware, tiling.rows, tiling.columns, depth, item, extra_loads)
+    return tiling.depth <= _deepest(resources, tiling.rows, tiling.columns, depth, item, extra_loads)
 
 
 def depths_to_try(deepest: int, step: int) -> list[int]:
@@ -77,37 +77,37 @@ def sizes_to_try(total: int, step: int, parts: int) -> list[int]:
     return sorted(found)
 
 
-def _deepest(hardware: Hardware, rows: int, columns: int, depth: int, item: int, extra_loads: int) -> int:
+def _deepest(resources: Resources, rows: int, columns: int, depth: int, item: int, extra_loads: int) -> int:
     """Largest part of the reduction that fits with this many rows and columns; 0: none."""
-    if _blocks_bytes(hardware, rows, columns) > hardware.acc_half:
+    if _blocks_bytes(resources, rows, columns) > resources.acc_half:
         return 0
-    num_entries = ceil_div(rows, hardware.row_block) + 2 * ceil_div(columns, hardware.column_block)
-    slack = num_entries * hardware.request_bytes
-    space = hardware.spad_half - slack - columns * ACC_BYTES - extra_loads * rows * columns
+    num_entries = ceil_div(rows, resources.row_block) + 2 * ceil_div(columns, resources.column_block)
+    slack = num_entries * resources.request_bytes
+    space = resources.spad_half - slack - columns * ACC_BYTES - extra_loads * rows * columns
     fitting = space // ((rows + columns) * item)
     if fitting >= depth:
         return depth
-    return max(0, fitting // hardware.array_rows * hardware.array_rows)
+    return max(0, fitting // resources.array_rows * resources.array_rows)
 
 
-def _blocks_bytes(hardware: Hardware, rows: int, columns: int) -> int:
+def _blocks_bytes(resources: Resources, rows: int, columns: int) -> int:
     """Accumulator bytes of the result, every block rounded up to the request size."""
-    blocks = ceil_div(rows, hardware.row_block) * ceil_div(columns, hardware.column_block)
-    return rows * columns * ACC_BYTES + blocks * hardware.request_bytes
+    blocks = ceil_div(rows, resources.row_block) * ceil_div(columns, resources.column_block)
+    return rows * columns * ACC_BYTES + blocks * resources.request_bytes
 
 
 def _cost(
-    hardware: Hardware, batch: int, rows: int, columns: int, depth: int, item: int, tiling: MatrixTiling
+    resources: Resources, batch: int, rows: int, columns: int, depth: int, item: int, tiling: MatrixTiling
 ) -> float:
     groups = batch * ceil_div(rows, tiling.rows) * ceil_div(columns, tiling.columns)
-    rounds = ceil_div(groups, hardware.num_cores)
-    compute = array_cycles(hardware, tiling.rows, tiling.columns, depth)
+    rounds = ceil_div(groups, resources.num_cores)
+    compute = array_cycles(resources, tiling.rows, tiling.columns, depth)
     loads = (tiling.rows + tiling.columns) * depth * item
     traffic = groups * loads
-    memory = max(traffic / hardware.bytes_per_cycle, rounds * loads / hardware.core_bytes_per_cycle)
-    share = min(hardware.core_bytes_per_cycle, hardware.bytes_per_cycle / min(groups, hardware.num_cores))
+    memory = max(traffic / resources.bytes_per_cycle, rounds * loads / resources.core_bytes_per_cycle)
+    share = min(resources.core_bytes_per_cycle, resources.bytes_per_cycle / min(groups, resources.num_cores))
     first_load = loads * (tiling.depth / depth) / share
-    drain = 2 * hardware.array_rows + tiling.rows + tiling.rows * tiling.columns * item / share
+    drain = 2 * resources.array_rows + tiling.rows + tiling.rows * tiling.columns * item / share
     tiles = rounds * ceil_div(depth, tiling.depth)
     # The first products wait for the first loads, the last ones follow the last loads.
     part = tiling.depth / depth

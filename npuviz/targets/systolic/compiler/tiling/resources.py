@@ -13,7 +13,7 @@ WEIGHTS, OUTPUTS, INPUTS = "systolic_ws", "systolic_os", "systolic_is"
 
 
 @dataclass(frozen=True, slots=True)
-class Hardware:
+class Resources:
     """What a core offers a tile, and how fast the chip moves data.
 
     array_rows, array_columns    PEs: with weights in place, along the reduction (K) and the outputs (M)
@@ -68,7 +68,7 @@ _HASH_EFFICIENCY = 0.75
 """Assumed: share of the peak left when the channel hash loads channels unevenly (0.6 to 0.9 seen)."""
 
 
-def hardware_of(spec: SystolicSpec) -> Hardware:
+def resources_of(spec: SystolicSpec) -> Resources:
     """The figures of a spec; where cores differ, what the smallest offers."""
     config, cores = spec.config, spec.cores
     # A channel hands at most one request per network tick to the network (systolic.md section 3).
@@ -76,7 +76,7 @@ def hardware_of(spec: SystolicSpec) -> Hardware:
     dram = config.dram_channels * config.dram_req_size * pace * _HASH_EFFICIENCY
     ports = config.icnt_injection_ports_per_core * config.dram_req_size * config.icnt_freq / config.core_freq
     request = config.dram_req_size
-    return Hardware(
+    return Resources(
         num_cores=spec.num_cores,
         array_rows=min(core.core_height for core in cores),
         array_columns=min(core.core_width for core in cores),

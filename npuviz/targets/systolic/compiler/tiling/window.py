@@ -15,7 +15,7 @@ from npuviz.targets.systolic.compiler.tiling.matrix import (
     depths_to_try,
     sizes_to_try,
 )
-from npuviz.targets.systolic.compiler.tiling.resources import ACC_BYTES, Hardware, ceil_div
+from npuviz.targets.systolic.compiler.tiling.resources import ACC_BYTES, Resources, ceil_div
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,26 +51,26 @@ class WindowProblem:
 
 
 @lru_cache(maxsize=4096)
-def rank_window_tilings(hardware: Hardware, problem: WindowProblem) -> tuple[WindowTiling, ...]:
+def rank_window_tilings(resources: Resources, problem: WindowProblem) -> tuple[WindowTiling, ...]:
     """Tiles of a convolution, best estimate first."""
     found: list[tuple[bool, float, WindowTiling]] = []
-    step = hardware.column_block
-    for rows in _shares(problem.height.out, hardware.num_cores):
+    step = resources.column_block
+    for rows in _shares(problem.height.out, resources.num_cores):
         for columns in _widths(problem.width.out, rows):
-            for outputs in sizes_to_try(problem.outputs, step, hardware.num_cores):
-                deepest = _deepest(hardware, problem, rows, columns, outputs)
-                steps = depths_to_try(deepest, hardware.array_rows)
+            for outputs in sizes_to_try(problem.outputs, step, resources.num_cores):
+                deepest = _deepest(resources, problem, rows, columns, outputs)
+                steps = depths_to_try(deepest, resources.array_rows)
                 for inputs in steps if problem.is_array else steps[:1]:
                     tiling = WindowTiling(rows, columns, outputs, inputs)
                     # Idle cores only where there is no work to share.
-                    is_narrow = _groups(problem, tiling) < hardware.num_cores
-                    found.append((is_narrow, _cost(hardware, problem, tiling), tiling))
+                    is_narrow = _groups(problem, tiling) < resources.num_cores
+                    found.append((is_narrow, _cost(resources, problem, tiling), tiling))
     return tuple(tiling for _, _, tiling in sorted(found, key=lambda item: item[:2])[:MAX_RANKED])
 
 
-def fits_window(hardware: Hardware, problem: WindowProblem, tiling: WindowTiling) -> bool:
+def fits_window(resources: Resources, problem: WindowProblem, tiling: WindowTiling) -> bool:
     """Whether a tile of these sizes fits the halves of a core."""
-    return tiling.inputs <= _deepest(hardware, problem, tiling.rows, tiling.columns, tiling.outputs)
+    return tiling.inputs <= _deepest(resources, problem, tiling.rows, tiling.columns, tiling.outputs)
 
 
 def _groups(problem: WindowProblem, tiling: WindowTiling) -> int:
@@ -94,16 +94,16 @@ def _widths(size: int, rows: int) -> list[int]:
     return [size] if rows > 4 else _shares(size, 1)
 
 
-def _deepest(hardware: Hardware, problem: WindowProblem, rows: int, columns: int, outputs: int) -> int:
+def _deepest(resources: Resources, problem: WindowProblem, rows: int, columns: int, outputs: int) -> int:
     """Most input channels that fit; 0: none. The vector unit takes as many as it produces."""
-    blocks = ceil_div(outputs, hardware.column_block)
+    blocks = ceil_div(outputs, resources.column_block)
     pixels = rows * columns
-    if pixels * outputs * ACC_BYTES + blocks * hardware.request_bytes > hardware.acc_half:
+    if pixels * outputs * ACC_BYTES + blocks * resources.request_bytes > resources.acc_half:
         return 0
     kernel = problem.height.kernel * problem.width.kernel
     window = problem.height.reach(rows) * problem.width.reach(columns) * problem.item
     entries = 2 + blocks * (kernel + 2)
-    space = hardware.spad_half - entries * hardware.request_bytes - outputs * ACC_BYTES
+    space = resources.spad_half - entries * resources.request_bytes - outputs * ACC_BYTES
     if problem.residual:
         space -= pixels * outputs * problem.item
     if not problem.is_array:
@@ -112,28 +112,28 @@ def _deepest(hardware: Hardware, problem: WindowProblem, rows: int, columns: int
     fitting = space // (window + kernel * outputs * problem.weight_item)
     if fitting >= problem.inputs:
         return problem.inputs
-    return max(0, fitting // hardware.array_rows * hardware.array_rows)
+    return max(0, fitting // resources.array_rows * resources.array_rows)
 
 
-def _cost(hardware: Hardware, problem: WindowProblem, tiling: WindowTiling) -> float:
+def _cost(resources: Resources, problem: WindowProblem, tiling: WindowTiling) -> float:
     groups = _groups(problem, tiling)
-    rounds = ceil_div(groups, hardware.num_cores)
+    rounds = ceil_div(groups, resources.num_cores)
     kernel = problem.height.kernel * problem.width.kernel
     pixels = tiling.rows * tiling.columns
     if problem.is_array:
-        compute = kernel * array_cycles(hardware, pixels, tiling.outputs, problem.inputs)
+        compute = kernel * array_cycles(resources, pixels, tiling.outputs, problem.inputs)
         depth, weights = problem.inputs, kernel * tiling.outputs * problem.inputs
     else:
-        compute = kernel * ceil_div(pixels * tiling.outputs * ACC_BYTES, hardware.vector_bytes)
+        compute = kernel * ceil_div(pixels * tiling.outputs * ACC_BYTES, resources.vector_bytes)
         depth, weights = tiling.outputs, kernel * tiling.outputs
     window = problem.height.reach(tiling.rows) * problem.width.reach(tiling.columns)
     loads = window * depth * problem.item + weights * problem.weight_item
     stores = pixels * tiling.outputs * problem.item * (2 if problem.residual else 1)
     traffic = groups * (loads + stores)
     memory = max(
-        traffic / hardware.bytes_per_cycle, rounds * (loads + stores) / hardware.core_bytes_per_cycle
+        traffic / resources.bytes_per_cycle, rounds * (loads + stores) / resources.core_bytes_per_cycle
     )
-    share = min(hardware.core_bytes_per_cycle, hardware.bytes_per_cycle / min(groups, hardware.num_cores))
+    share = min(resources.core_bytes_per_cycle, resources.bytes_per_cycle / min(groups, resources.num_cores))
     first_load = loads * (tiling.inputs / max(1, depth)) / share
     tiles = rounds * ceil_div(depth, tiling.inputs)
     part = tiling.inputs / max(1, depth)

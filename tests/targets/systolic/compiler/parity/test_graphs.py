@@ -19,7 +19,6 @@ from npuviz.targets.systolic.compiler.parity.compile import (
     ModelRequest,
     ParityModel,
     arrival_tick,
-    compile_parity,
     compile_parity_list,
 )
 from npuviz.targets.systolic.compiler.parity.language import compile_language
@@ -218,7 +217,7 @@ def test_target_core_must_exist() -> None:
     path = ONNXIM / "models" / "matmul_256_256_256" / "matmul_256_256_256.onnx"
     graph = read_model(path, {}, optimize=False)
     with pytest.raises(TargetError, match="target_core 4 does not exist"):
-        compile_parity(graph, SPEC, request=ModelRequest(target_core=4))
+        compile_parity_list([ParityModel("m", graph, request=ModelRequest(target_core=4))], SPEC)
 
 
 TINY = LanguageModel(
