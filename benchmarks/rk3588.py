@@ -117,7 +117,7 @@ def published_rows() -> list[Row]:
         task = task_of(layer.work)
         machine = machine_of([task], layer_spec())
         machine.advance(FOREVER, NO_STOPS, None)
-        exact += estimated_cycles(task, machine.engine.loads[0]) == layer.npu_cycles
+        exact += estimated_cycles(task, machine.engine.costs[0]) == layer.npu_cycles
         errors.append(abs(machine.cycle / 1000 / layer.time_us - 1) * 100)
     values = (float(exact), float(np.mean(errors)), max(errors))
     return [

@@ -59,10 +59,20 @@ def stand_alone_table(function: Function, source: Quantisation, target: Quantisa
     """The table of a task that reads an int8 cube: it covers all 256 inputs, each of them an entry."""
     low = (-128 - source.zero_point) * INPUT_FACTOR
     unit = source.scale / INPUT_FACTOR
-    made = _integer_table(function, low, unit, target)
-    return ActivationTable(
-        made.fill, unit, made.out, bias_constant=-source.zero_point, main_factor=INPUT_FACTOR
-    )
+    points = (low + np.arange(2 * INTERVALS + 1) * (1 << SELECT)) * unit
+    # What the output cannot hold needs no precise entries.
+    reach = [(limit - target.zero_point) * target.scale for limit in (-130, 129)]
+    values = np.clip(function(points), reach[0], reach[1])
+    # Slopes outside saturate at the largest entry: it must be as large as what the output can hold there.
+    outer = np.array([2 * points[0] - points[-1], 2 * points[-1] - points[0]])
+    widest = np.clip(function(outer), reach[0], reach[1])
+    peak = max(float(np.abs(values).max()), float(np.abs(widest).max()), target.scale)
+    step = peak / LARGEST
+    slopes = [slope * unit / step for slope in _outer_slopes(function, points[0], points[-1])]
+    limits = (low, low + SPAN // 2, low + SPAN)
+    fill = _fill(values / step, limits, SELECT, slopes)
+    out = requantisation(step / target.scale, target.zero_point)
+    return ActivationTable(fill, unit, out, bias_constant=-source.zero_point, main_factor=INPUT_FACTOR)
 
 
 def half_table(function: Function, low: int, high: int) -> ActivationTable:
@@ -83,23 +93,6 @@ def half_table(function: Function, low: int, high: int) -> ActivationTable:
     fill = _fill(values * 2.0**exponent, (low, middle, high), select, slopes)
     minus, shift = max(exponent, 0), max(-exponent, 0)
     return ActivationTable(fill, 1.0, Requantisation(1 << shift, 0, 0), minus)
-
-
-def _integer_table(function: Function, low: int, unit: float, target: Quantisation) -> ActivationTable:
-    """A table from `low` on in steps of `unit`, for an int8 output."""
-    points = (low + np.arange(2 * INTERVALS + 1) * (1 << SELECT)) * unit
-    # What the output cannot hold needs no precise entries.
-    reach = [(limit - target.zero_point) * target.scale for limit in (-130, 129)]
-    values = np.clip(function(points), reach[0], reach[1])
-    # Slopes outside saturate at the largest entry: it must be as large as what the output can hold there.
-    outer = np.array([2 * points[0] - points[-1], 2 * points[-1] - points[0]])
-    widest = np.clip(function(outer), reach[0], reach[1])
-    peak = max(float(np.abs(values).max()), float(np.abs(widest).max()), target.scale)
-    step = peak / LARGEST
-    slopes = [slope * unit / step for slope in _outer_slopes(function, points[0], points[-1])]
-    limits = (low, low + SPAN // 2, low + SPAN)
-    fill = _fill(values / step, limits, SELECT, slopes)
-    return ActivationTable(fill, unit, requantisation(step / target.scale, target.zero_point))
 
 
 def _outer_slopes(function: Function, low: float, high: float) -> tuple[float, float]:

@@ -7,7 +7,7 @@ import numpy as np
 
 from npuviz.formats.rk3588.tensor_layout import aligned
 from npuviz.targets.rk3588.tables import Buffer, Task
-from npuviz.targets.rk3588.task.cost import Load
+from npuviz.targets.rk3588.task.cost import Cost
 from npuviz.targets.rk3588.task.work import ATOM_BYTES, PRECISION_BYTES, Convolution, Output, Pooling
 
 ADDRESS_END = 1 << 32
@@ -32,17 +32,17 @@ class MemoryArea:
     dtype: str = "uint8"
 
 
-def areas_of(task: Task, load: Load) -> list[MemoryArea]:
+def areas_of(task: Task, cost: Cost) -> list[MemoryArea]:
     """What one task touches, its stream left out."""
     found: list[MemoryArea] = []
     work = task.work
-    is_convolution = work.convolution is not None and load.factor > 0
+    is_convolution = work.convolution is not None and cost.factor > 0
     if work.convolution is not None and is_convolution:
         found += _convolution(work.convolution)
     if work.output is not None:
-        found += _output(work.output, load)
+        found += _output(work.output, cost)
     if work.pooling is not None:
-        found += _pooling(work.pooling, load)
+        found += _pooling(work.pooling, cost)
     suffix = f" of task {task.index}"
     return [
         MemoryArea(a.name + suffix, a.low, a.high, a.layout, a.shape, a.dtype)
@@ -74,11 +74,11 @@ def _convolution(conv: Convolution) -> list[MemoryArea]:
     return [_cube("features", conv.feature_address, size, conv.precision, (span, 0)), weights]
 
 
-def _output(output: Output, load: Load) -> list[MemoryArea]:
+def _output(output: Output, cost: Cost) -> list[MemoryArea]:
     size = (output.channels, output.height, output.width)
     found: list[MemoryArea] = []
     if output.is_flying:
-        found.append(_cube("input", output.main_address, size, output.precision_in, (0, load.feature_bytes)))
+        found.append(_cube("input", output.main_address, size, output.precision_in, (0, cost.feature_bytes)))
     bits = aligned(output.channels * _OPERAND_BYTES, 64)
     for stage, address, name in (
         (output.bs, output.bias_address, "BS operands"),
@@ -96,13 +96,13 @@ def _output(output: Output, load: Load) -> list[MemoryArea]:
     return found
 
 
-def _pooling(pool: Pooling, load: Load) -> list[MemoryArea]:
+def _pooling(pool: Pooling, cost: Cost) -> list[MemoryArea]:
     precision = pool.precision if pool.precision < len(PRECISION_BYTES) else 0
     out = (pool.out_channels, pool.out_height, pool.out_width)
     found = [_cube("pooled", pool.address, out, precision, (pool.surface_stride, 0))]
-    if load.is_pooling:
+    if cost.is_pooling:
         size = (pool.in_channels, pool.in_height, pool.in_width)
-        strides = (pool.source_surface_stride, load.feature_bytes)
+        strides = (pool.source_surface_stride, cost.feature_bytes)
         found.append(_cube("pooling input", pool.source_address, size, precision, strides))
     return found
 

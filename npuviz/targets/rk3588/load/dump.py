@@ -20,7 +20,7 @@ from npuviz.targets.rk3588.load.areas import (
 from npuviz.targets.rk3588.load.placed_tasks import FIRST_PLACE, TASK_LIMIT, PlacedTask, make_tasks
 from npuviz.targets.rk3588.spec import RknnSpec
 from npuviz.targets.rk3588.tables import Tables
-from npuviz.targets.rk3588.task.cost import load_of
+from npuviz.targets.rk3588.task.cost import cost_of
 
 MOST_NOTES = 8
 
@@ -40,7 +40,7 @@ def load_dump(path: Path, spec: RknnSpec) -> Compiled:
         streams = _moved(area, base)
     placed, findings = _chained(streams)
     tasks = make_tasks(placed)
-    buffers, problems = buffers_of(each for task in tasks for each in areas_of(task, load_of(task, spec)))
+    buffers, problems = buffers_of(each for task in tasks for each in areas_of(task, cost_of(task, spec)))
     if base is None:
         place = free_place(buffers, 8 * len(area.words), FIRST_PLACE)
         tasks = tuple(replace(task, stream=task.stream + place) for task in tasks)

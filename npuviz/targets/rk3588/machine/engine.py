@@ -12,7 +12,7 @@ from npuviz.targets.rk3588.machine.state_words import (
     Numbering,
     build_program,
     build_state,
-    loads_of,
+    costs_of,
     make_shape,
 )
 from npuviz.targets.rk3588.spec import RknnSpec
@@ -24,16 +24,16 @@ LAST_CYCLE = 1 << 58
 class Engine:
     """The kernels' state and program words.
 
-    state  (words,) int64 root state, owned; loads  how much work each task is
+    state  (words,) int64 root state, owned; costs  how much work each task is
     """
 
     def __init__(self, spec: RknnSpec, tables: Tables, num_nodes: int, numbering: Numbering) -> None:
         self.spec = spec
         self.tables = tables
-        self.loads = loads_of(tables, spec)
+        self.costs = costs_of(tables, spec)
         self.shape = make_shape(spec, tables, num_nodes)
         self.state = build_state(spec, tables, self.shape, num_nodes)
-        self.words = build_program(spec, tables, self.loads, numbering)
+        self.words = build_program(spec, tables, self.costs, numbering)
         self.event_margin = spec.cores * 24 + 16
 
     def advance(self, until: int, stops: np.ndarray, events: EventBuffer | None) -> tuple[int, np.ndarray]:

@@ -42,7 +42,7 @@ class RknnMachine(HazardMachine[Contents]):
 
     @property
     def engine(self) -> Engine:
-        """State and loads, for the target's own reports."""
+        """State and costs, for the target's own reports."""
         return self._engine
 
     def values(self) -> ValueEngine:
@@ -52,7 +52,7 @@ class RknnMachine(HazardMachine[Contents]):
     def _broken(self, result: int) -> StopReason:
         number = int(sk.CHIP(self._engine.state).hang)
         task = self._engine.tables.tasks[number]
-        detail = f"task {number} at {task.stream:#x}: {self._engine.loads[number].problem}"
+        detail = f"task {number} at {task.stream:#x}: {self._engine.costs[number].problem}"
         return StopReason(StopKind.HANG, self.cycle, unit=f"Core[{task.core}]", detail=detail)
 
     def reports(self) -> Sequence[DetailTable]:

@@ -9,7 +9,7 @@ import numpy as np
 from npuviz.targets.rk3588.kernels import records as sk
 from npuviz.targets.rk3588.spec import RknnSpec
 from npuviz.targets.rk3588.tables import Tables, Task
-from npuviz.targets.rk3588.task.cost import Load, load_of
+from npuviz.targets.rk3588.task.cost import Cost, cost_of
 
 QUEUES_PER_CORE = 2
 
@@ -103,15 +103,15 @@ class _Words:
         return np.concatenate(self._parts)
 
 
-def build_program(spec: RknnSpec, tables: Tables, loads: Sequence[Load], numbering: Numbering) -> np.ndarray:
+def build_program(spec: RknnSpec, tables: Tables, costs: Sequence[Cost], numbering: Numbering) -> np.ndarray:
     """(words,) int64: everything the kernel reads and never changes."""
     words = _Words()
     accesses: list[tuple[int, int, int]] = []
     rows: list[list[int]] = []
-    for task, load in zip(tables.tasks, loads, strict=True):
+    for task, cost in zip(tables.tasks, costs, strict=True):
         first = len(accesses)
-        accesses += access_rows(task, load)
-        rows.append(_task_row(task, load, first, len(accesses) - first))
+        accesses += access_rows(task, cost)
+        rows.append(_task_row(task, cost, first, len(accesses) - first))
     words.add(sk.PROGRAM.tasks, rows)
     words.add(sk.PROGRAM.jobs, _job_rows(tables))
     words.add(sk.PROGRAM.hosts, _host_rows(spec, tables))
@@ -132,42 +132,42 @@ def build_program(spec: RknnSpec, tables: Tables, loads: Sequence[Load], numberi
     return words.join()
 
 
-def loads_of(tables: Tables, spec: RknnSpec) -> tuple[Load, ...]:
-    """The load of every task."""
-    return tuple(load_of(task, spec) for task in tables.tasks)
+def costs_of(tables: Tables, spec: RknnSpec) -> tuple[Cost, ...]:
+    """The cost of every task."""
+    return tuple(cost_of(task, spec) for task in tables.tasks)
 
 
-def _task_row(task: Task, load: Load, first: int, count: int) -> list[int]:
+def _task_row(task: Task, cost: Cost, first: int, count: int) -> list[int]:
     work = task.work
     kind = sk.KIND_TASK_ELEMENTWISE
-    if load.is_pooling:
+    if cost.is_pooling:
         kind = sk.KIND_TASK_POOLING
-    elif load.factor > 0 and work.convolution is not None:
+    elif cost.factor > 0 and work.convolution is not None:
         kind = sk.KIND_TASK_DEPTHWISE if work.convolution.is_depthwise else sk.KIND_TASK_CONV
     row = [0] * sk.TASK.num_words
-    cost = max(1, round(load.out_elements / load.out_rate * 1024))
+    out_cost = max(1, round(cost.out_elements / cost.out_rate * 1024))
     values = {
         sk.TASK.kind: kind,
         sk.TASK.node: task.node,
-        sk.TASK.groups: load.groups,
-        sk.TASK.atoms: load.atoms,
-        sk.TASK.factor: load.factor,
-        sk.TASK.row_atoms: max(1, load.row_atoms),
-        sk.TASK.stride: load.stride,
-        sk.TASK.reach: load.reach,
-        sk.TASK.row_bytes: load.row_bytes,
-        sk.TASK.feature_bytes: load.feature_bytes,
-        sk.TASK.weight_bytes: load.weight_bytes,
-        sk.TASK.group_bytes: load.group_bytes,
-        sk.TASK.weight_room: load.weight_room,
-        sk.TASK.operand_bytes: load.operand_bytes,
-        sk.TASK.out_cost: cost,
-        sk.TASK.out_cost_last: cost,
-        sk.TASK.write_atom: load.write_atom,
-        sk.TASK.write_last: load.write_last,
+        sk.TASK.groups: cost.groups,
+        sk.TASK.atoms: cost.atoms,
+        sk.TASK.factor: cost.factor,
+        sk.TASK.row_atoms: max(1, cost.row_atoms),
+        sk.TASK.stride: cost.stride,
+        sk.TASK.reach: cost.reach,
+        sk.TASK.row_bytes: cost.row_bytes,
+        sk.TASK.feature_bytes: cost.feature_bytes,
+        sk.TASK.weight_bytes: cost.weight_bytes,
+        sk.TASK.group_bytes: cost.group_bytes,
+        sk.TASK.weight_room: cost.weight_room,
+        sk.TASK.operand_bytes: cost.operand_bytes,
+        sk.TASK.out_cost: out_cost,
+        sk.TASK.out_cost_last: out_cost,
+        sk.TASK.write_atom: cost.write_atom,
+        sk.TASK.write_last: cost.write_last,
         sk.TASK.command_bytes: 8 * len(task.words),
-        sk.TASK.is_pooling: int(load.is_pooling),
-        sk.TASK.hangs: int(bool(load.problem)),
+        sk.TASK.is_pooling: int(cost.is_pooling),
+        sk.TASK.hangs: int(bool(cost.problem)),
         sk.TASK.access: first,
         sk.TASK.accesses: count,
         sk.TASK.instruction: task.index,
@@ -177,29 +177,29 @@ def _task_row(task: Task, load: Load, first: int, count: int) -> list[int]:
     return row
 
 
-def access_rows(task: Task, load: Load) -> list[tuple[int, int, int]]:
+def access_rows(task: Task, cost: Cost) -> list[tuple[int, int, int]]:
     """(is write, low, high) address ranges that a task touches."""
     rows = [(0, task.stream, task.stream + 8 * len(task.words))]
     conv, output, pool = task.work.convolution, task.work.output, task.work.pooling
-    if conv is not None and load.factor > 0:
+    if conv is not None and cost.factor > 0:
         span = max(0, conv.line_stride + conv.surface_stride) * 16
         surfaces = max(1, -(-conv.channels * _bytes(conv.precision) // 16))
-        size = max(load.feature_bytes, span * (surfaces - 1) + conv.width * conv.height * 16)
+        size = max(cost.feature_bytes, span * (surfaces - 1) + conv.width * conv.height * 16)
         rows.append((0, conv.feature_address, conv.feature_address + size))
         rows.append((0, conv.weight_address, conv.weight_address + conv.weight_bytes))
     if output is not None:
         if output.is_flying:
-            rows.append((0, output.main_address, output.main_address + load.feature_bytes))
+            rows.append((0, output.main_address, output.main_address + cost.feature_bytes))
         if not output.ew.is_bypassed and not output.ew.is_constant:
-            rows.append((0, output.operand_address, output.operand_address + max(1, load.operand_bytes)))
+            rows.append((0, output.operand_address, output.operand_address + max(1, cost.operand_bytes)))
         if output.to_memory:
             surfaces = -(-output.channels * _bytes(output.precision_out) // 16)
             size = output.surface_stride * 16 * (surfaces - 1) + output.width * output.height * 16
             rows.append((1, output.address, output.address + size))
     if pool is not None:
-        if load.is_pooling:
-            rows.append((0, pool.source_address, pool.source_address + load.feature_bytes))
-        rows.append((1, pool.address, pool.address + load.written_bytes))
+        if cost.is_pooling:
+            rows.append((0, pool.source_address, pool.source_address + cost.feature_bytes))
+        rows.append((1, pool.address, pool.address + cost.written_bytes))
     return rows
 
 

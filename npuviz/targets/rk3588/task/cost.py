@@ -22,7 +22,7 @@ ELEMENTS_PER_STEP = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class Cost:
     """Numbers of one task; bytes unless said. The names are those of the T_ words.
 
     out_elements, out_rate  what DPU or PPU puts out for an atomic of a group, and how many a cycle
@@ -64,8 +64,8 @@ class Load:
         return self.feature_bytes + self.weight_bytes + self.operand_bytes + self.written_bytes
 
 
-def load_of(task: Task, spec: RknnSpec) -> Load:
-    """The load of a task. What it lacks to be executable stands in `problem`."""
+def cost_of(task: Task, spec: RknnSpec) -> Cost:
+    """The cost of a task. What it lacks to be executable stands in `problem`."""
     work = task.work
     if work.convolution is not None and (work.output is None or not work.output.is_flying):
         return _convolution(work, work.convolution, spec)
@@ -74,7 +74,7 @@ def load_of(task: Task, spec: RknnSpec) -> Load:
     if work.pooling is not None:
         return _pooling(work.pooling, spec)
     nothing = "the stream enables no block that could end the task"
-    return Load(1, 1, 0, 1, 1, 1, 0, 0, 0, 0, 0, 0, 1, 1.0, 0, 0, problem=nothing)
+    return Cost(1, 1, 0, 1, 1, 1, 0, 0, 0, 0, 0, 0, 1, 1.0, 0, 0, problem=nothing)
 
 
 def kernel_group(precision: int, spec: RknnSpec) -> int:
@@ -105,7 +105,7 @@ def _padded(count: int, item: int) -> int:
     return -(-count * item // ATOM_BYTES) * ATOM_BYTES
 
 
-def _convolution(work: Work, conv: Convolution, spec: RknnSpec) -> Load:
+def _convolution(work: Work, conv: Convolution, spec: RknnSpec) -> Cost:
     item = PRECISION_BYTES[conv.precision]
     atoms = conv.out_width * conv.out_height
     taps = conv.kernel_height * conv.kernel_width
@@ -128,7 +128,7 @@ def _convolution(work: Work, conv: Convolution, spec: RknnSpec) -> Load:
         write = write_last = 0
         if work.pooling is not None:
             write = write_last = -(-_pooled_bytes(work.pooling) // (groups * atoms))
-    return Load(
+    return Cost(
         groups=groups,
         atoms=atoms,
         factor=factor,
@@ -182,12 +182,12 @@ def _operand_bytes(output: Output | None, channels: int, atoms: int) -> int:
     return total
 
 
-def _elementwise(work: Work, output: Output, spec: RknnSpec) -> Load:
+def _elementwise(work: Work, output: Output, spec: RknnSpec) -> Cost:
     item, written = PRECISION_BYTES[output.precision_in], PRECISION_BYTES[output.precision_out]
     pixels = output.width * output.height
     elements = pixels * _padded(output.channels, item) // item
     steps = max(1, -(-elements // ELEMENTS_PER_STEP))
-    return Load(
+    return Cost(
         groups=1,
         atoms=steps,
         factor=0,
@@ -213,12 +213,12 @@ def _pooled_bytes(pool: Pooling) -> int:
     return pool.out_width * pool.out_height * _padded(pool.out_channels, item)
 
 
-def _pooling(pool: Pooling, spec: RknnSpec) -> Load:
+def _pooling(pool: Pooling, spec: RknnSpec) -> Cost:
     item = 2 if pool.precision == FP16 else 1
     surfaces = _padded(pool.in_channels, item) // ATOM_BYTES
     atoms = pool.out_width * pool.out_height * surfaces
     in_atoms = pool.in_width * pool.in_height * surfaces
-    return Load(
+    return Cost(
         groups=1,
         atoms=atoms,
         factor=0,

@@ -8,7 +8,7 @@ from npuviz.program.instruction import DetailTable, Instruction, Operand
 from npuviz.targets.rk3588.machine.state_words import access_rows
 from npuviz.targets.rk3588.spec import RknnSpec
 from npuviz.targets.rk3588.tables import Tables, Task
-from npuviz.targets.rk3588.task.cost import load_of
+from npuviz.targets.rk3588.task.cost import cost_of
 from npuviz.targets.rk3588.task.work import PRECISION_NAMES
 from npuviz.targets.rk3588.view.description import PC, host_unit, unit_of
 
@@ -46,7 +46,7 @@ class RknnListing:
             return Instruction(index, unit, "host", text, node)
         task = self._tables.tasks[index]
         opcode, text = _task_text(task)
-        rows = access_rows(task, load_of(task, self._spec))
+        rows = access_rows(task, cost_of(task, self._spec))
         reads = tuple(self._operand(low, high) for write, low, high in rows if not write)
         writes = tuple(self._operand(low, high) for write, low, high in rows if write)
         return Instruction(index, unit, opcode, text, node, task.job, reads, writes)
@@ -59,7 +59,7 @@ class RknnListing:
         return Operand(self._ddr, low, high - low, tensor)
 
     def _first_written(self, task: Task) -> tuple[int, int, int]:
-        for write, low, high in access_rows(task, load_of(task, self._spec)):
+        for write, low, high in access_rows(task, cost_of(task, self._spec)):
             if write:
                 operand = self._operand(low, high)
                 return operand.address, operand.size_bytes, operand.tensor
@@ -97,24 +97,24 @@ class RknnListing:
         return mine[-2] if len(mine) >= 2 else None
 
     def _descriptor(self, task: Task) -> DetailTable:
-        load = load_of(task, self._spec)
+        cost = cost_of(task, self._spec)
         rows = [
             ("stream", f"{task.stream:#010x}, {len(task.words)} words"),
             ("enable, interrupts", f"{task.enable_mask:#04x}, {task.interrupt_mask:#06x}"),
             ("job, core", f"{task.job}, {task.core}"),
-            ("features", format_bytes(load.feature_bytes)),
-            ("weights", format_bytes(load.weight_bytes)),
-            ("written", format_bytes(load.written_bytes)),
-            ("CORE cycles", f"{load.mac_cycles}"),
+            ("features", format_bytes(cost.feature_bytes)),
+            ("weights", format_bytes(cost.weight_bytes)),
+            ("written", format_bytes(cost.written_bytes)),
+            ("CORE cycles", f"{cost.mac_cycles}"),
         ]
         conv = task.work.convolution
-        if conv is not None and load.factor > 0:
+        if conv is not None and cost.factor > 0:
             kept = [name for name, is_kept in (("features", conv.keeps_data), ("weights", conv.keeps_weights))
                     if is_kept]  # fmt: skip
             banks = f"{conv.data_banks} for features, {conv.weight_banks} for weights"
             rows.append(("CBUF banks", banks + (f"; kept: {', '.join(kept)}" if kept else "")))
-        if load.problem:
-            rows.append(("hangs", load.problem))
+        if cost.problem:
+            rows.append(("hangs", cost.problem))
         return DetailTable("Task", ("field", "value"), tuple(rows))
 
     # --- columns ---------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """What the run says about each operator: time, bottleneck, MACs lost to padding, against measurements.
 
 The closed forms of the vendor's tool (NPU and DDR cycles) are shown beside the simulated time; they come
-from the same loads that the machine runs, and follow from it rather than decide it.
+from the same costs that the machine runs, and follow from it rather than decide it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from npuviz.program.instruction import DetailTable
 from npuviz.targets.rk3588.machine.engine import Engine
 from npuviz.targets.rk3588.spec import RknnSpec
 from npuviz.targets.rk3588.tables import Task
-from npuviz.targets.rk3588.task.cost import Load
+from npuviz.targets.rk3588.task.cost import Cost
 from npuviz.targets.rk3588.task.work import INT8
 
 ESTIMATED_OUTPUT_RATE = 8
@@ -55,14 +55,14 @@ class LayerReport:
         return max(needs, key=lambda name: needs[name])
 
 
-def estimated_cycles(task: Task, load: Load) -> int:
+def estimated_cycles(task: Task, cost: Cost) -> int:
     """The vendor's closed form for a task: the larger of MAC and output cycles. Ref: PROF."""
     conv = task.work.convolution
-    if conv is None or load.factor == 0:
+    if conv is None or cost.factor == 0:
         return 0
     if conv.is_depthwise:
-        return load.mac_cycles
-    return max(load.mac_cycles, load.atoms * (-(-conv.out_kernels // 32) * 32) // ESTIMATED_OUTPUT_RATE)
+        return cost.mac_cycles
+    return max(cost.mac_cycles, cost.atoms * (-(-conv.out_kernels // 32) * 32) // ESTIMATED_OUTPUT_RATE)
 
 
 def _macs(task: Task) -> int:
@@ -96,9 +96,9 @@ def layer_reports(engine: Engine, graph: Graph) -> tuple[LayerReport, ...]:
         records = [engine.record(task.index) for task in tasks]
         if any(int(record.end) == 0 for record in records):
             continue
-        loads = [engine.loads[task.index] for task in tasks]
+        costs = [engine.costs[task.index] for task in tasks]
         macs = sum(_macs(task) for task in tasks)
-        room = sum(load.mac_cycles * _rate(t, spec) for t, load in zip(tasks, loads, strict=True))
+        room = sum(cost.mac_cycles * _rate(t, spec) for t, cost in zip(tasks, costs, strict=True))
         moved = sum(int(record.bytes) for record in records)
         cores = sorted({task.core for task in tasks})
 
@@ -116,7 +116,7 @@ def layer_reports(engine: Engine, graph: Graph) -> tuple[LayerReport, ...]:
                 out_cycles=busiest([int(r.out) for r in records]),
                 bus_cycles=round(moved / spec.bytes_per_cycle),
                 overhead_cycles=busiest([overhead] * len(tasks)),
-                estimate=busiest([estimated_cycles(t, load) for t, load in zip(tasks, loads, strict=True)]),
+                estimate=busiest([estimated_cycles(t, cost) for t, cost in zip(tasks, costs, strict=True)]),
                 padding=1 - macs / room if room else 0.0,
                 num_bytes=moved,
             )

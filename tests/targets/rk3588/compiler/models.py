@@ -19,7 +19,7 @@ from npuviz.targets.rk3588.machine.machine import RknnMachine
 from npuviz.targets.rk3588.spec import RknnSpec
 from npuviz.targets.rk3588.tables import Tables
 from npuviz.targets.rk3588.target import TARGET
-from npuviz.targets.rk3588.task.cost import load_of
+from npuviz.targets.rk3588.task.cost import cost_of
 
 FOREVER = 1 << 50
 
@@ -146,7 +146,7 @@ def run(path: Path, settings: Mapping[str, str] | None = None) -> Finished:
     assert stop.kind is StopKind.FINISHED, stop.detail
     finished = Finished(program, machine, TARGET.check(machine, NoProgress()))
     for task in finished.tables.tasks:
-        assert load_of(task, spec).problem == ""
+        assert cost_of(task, spec).problem == ""
         conv = task.work.convolution
         if conv is not None:
             assert conv.data_banks + conv.weight_banks <= spec.cbuf_banks

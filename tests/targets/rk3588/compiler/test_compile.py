@@ -9,7 +9,7 @@ import pytest
 from npuviz.formats.rk3588.regcmd.shadow import effective_registers
 from npuviz.formats.rk3588.regcmd.stream import parse_stream
 from npuviz.targets.rk3588.compiler.builder import cube_bytes, cube_shape, image_bytes
-from npuviz.targets.rk3588.task.cost import load_of
+from npuviz.targets.rk3588.task.cost import cost_of
 from npuviz.targets.rk3588.task.work import decode_work
 from tests.targets.rk3588.compiler.models import Finished, Model, checked, on_npu
 
@@ -121,7 +121,7 @@ def written_outside(finished: Finished) -> list[int]:
         output = task.work.output
         if output is None:
             continue
-        size = load_of(task, finished.spec).written_bytes
+        size = cost_of(task, finished.spec).written_bytes
         low = output.address
         if not any(start <= low and low + min(size, 16) <= end for start, end in cubes):
             found.append(task.index)

@@ -121,35 +121,35 @@ def test_nothing_is_lost_doubled_or_too_fast(program: tuple[RknnSpec, list[Task]
     events = recorded(machine)
     moved = 0
     for task in tasks:
-        load, record = machine.engine.loads[task.index], machine.engine.record(task.index)
+        cost, record = machine.engine.costs[task.index], machine.engine.record(task.index)
         span = int(record[sk.RESULT.end]) - int(record[sk.RESULT.start])
-        assert int(record[sk.RESULT.mac]) == load.mac_cycles
-        assert int(record[sk.RESULT.bytes]) == load.bus_bytes + 8 * len(task.words)
+        assert int(record[sk.RESULT.mac]) == cost.mac_cycles
+        assert int(record[sk.RESULT.bytes]) == cost.bus_bytes + 8 * len(task.words)
         moved += int(record[sk.RESULT.bytes])
-        out = load.groups * load.atoms * load.out_elements / load.out_rate
+        out = cost.groups * cost.atoms * cost.out_elements / cost.out_rate
         for least in (
-            load.mac_cycles,
+            cost.mac_cycles,
             out * 0.999,
             int(record[sk.RESULT.bytes]) / spec.bytes_per_cycle * 0.999,
         ):
             assert span >= least
         stripes = of(events, task.index, sk.TRACK_STRIPES, sk.KIND_STRIPE, task.core)
         groups = of(events, task.index, sk.TRACK_CORE, sk.KIND_GROUP, task.core)
-        per_group = -(-load.atoms // spec.stripe_atomics)
-        if load.factor:
-            assert len(stripes) == load.groups * per_group
-            assert len(groups) == load.groups
+        per_group = -(-cost.atoms // spec.stripe_atomics)
+        if cost.factor:
+            assert len(stripes) == cost.groups * per_group
+            assert len(groups) == cost.groups
             lengths = stripes[:, 1] - stripes[:, 0]
-            assert lengths.sum() == load.mac_cycles
-            assert lengths.max() <= spec.stripe_atomics * load.factor
+            assert lengths.sum() == cost.mac_cycles
+            assert lengths.max() <= spec.stripe_atomics * cost.factor
             assert apart(stripes)
             assert apart(groups)
-        pool = load.is_pooling
+        pool = cost.is_pooling
         drained = of(
             events, task.index, sk.TRACK_PPU if pool else sk.TRACK_DPU,
             sk.KIND_PPU if pool else sk.KIND_DPU, task.core,
         )  # fmt: skip
-        assert len(drained) == load.groups * per_group
+        assert len(drained) == cost.groups * per_group
         assert (drained[:, 1] - drained[:, 0]).sum() == int(record[sk.RESULT.out])
         assert apart(drained)
     bus = events[events[:, 2] == sk.KIND_BUS][:, 3:5]

@@ -16,7 +16,7 @@ from npuviz.sim.stop import NO_STOPS, StopKind
 from npuviz.targets.rk3588.kernels import records as sk
 from npuviz.targets.rk3588.machine.machine import RknnMachine
 from npuviz.targets.rk3588.spec import RknnSpec
-from npuviz.targets.rk3588.task.cost import load_of
+from npuviz.targets.rk3588.task.cost import cost_of
 from npuviz.targets.rk3588.task.work import FP16, FP32, Convolution, Work
 from npuviz.targets.rk3588.view.reports import estimated_cycles, layer_reports
 from tests.targets.rk3588.hand_tasks import EMPTY_GRAPH
@@ -67,23 +67,23 @@ def test_the_npu_column_is_exact() -> None:
     for layer, machine in simulated():
         (report,) = layer_reports(machine.engine, EMPTY_GRAPH)
         assert report.estimate == layer.npu_cycles, layer.name
-        (load,) = machine.engine.loads
+        (cost,) = machine.engine.costs
         # CORE really worked for the first of the two closed forms.
-        assert int(machine.engine.record(0).mac) == load.mac_cycles <= layer.npu_cycles
+        assert int(machine.engine.record(0).mac) == cost.mac_cycles <= layer.npu_cycles
 
 
 @published
 def test_the_ddr_column() -> None:
     off: list[float] = []
     for layer, machine in simulated():
-        (load,) = machine.engine.loads
+        (cost,) = machine.engine.costs
         commands = 8 * 112
         moved = int(machine.engine.record(0).bytes)
-        assert moved == pytest.approx(load.bus_bytes + commands, abs=commands)
+        assert moved == pytest.approx(cost.bus_bytes + commands, abs=commands)
         # The vendor counts 8 bytes of parameters a channel.
         conv = layer.work.convolution
         assert conv is not None
-        total = load.bus_bytes - load.operand_bytes + 8 * conv.kernels
+        total = cost.bus_bytes - cost.operand_bytes + 8 * conv.kernels
         error = total / layer_spec().bytes_per_cycle / layer.ddr_cycles - 1
         if not any(name in layer.op for name in HEADS_OF_32):
             assert abs(error) < 0.005, layer.name
@@ -116,8 +116,8 @@ def test_a_layer_slows_down_with_ddr() -> None:
     }
     assert times[1_560_000_000] < times[528_000_000] < times[132_000_000]
     spec = RknnSpec(ddr_hz=132_000_000)
-    load = load_of(task_of(work_of(conv)), spec)
-    assert times[132_000_000] > load.bus_bytes / spec.bytes_per_cycle
+    cost = cost_of(task_of(work_of(conv)), spec)
+    assert times[132_000_000] > cost.bus_bytes / spec.bytes_per_cycle
     (report,) = layer_reports(finished(machine_of([task_of(work_of(conv))], spec)).engine, EMPTY_GRAPH)
     assert report.bottleneck == "DDR"
 
@@ -286,4 +286,4 @@ def test_an_empty_program_is_finished_at_once() -> None:
 
 def test_padding_is_no_estimate_of_other_units() -> None:
     flying = task_of(Work(None, replace(OUTPUT, is_flying=True), None))
-    assert estimated_cycles(flying, load_of(flying, RknnSpec())) == 0
+    assert estimated_cycles(flying, cost_of(flying, RknnSpec())) == 0

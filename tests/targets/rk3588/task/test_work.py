@@ -1,4 +1,4 @@
-"""Registers decoded into work, and the load that follows from it."""
+"""Registers decoded into work, and the cost that follows from it."""
 
 from dataclasses import replace
 
@@ -7,7 +7,7 @@ import pytest
 from npuviz.formats.rk3588.conv_words import ConvTask, conv_task_words, matmul_task
 from npuviz.formats.rk3588.registers import Word, registers
 from npuviz.targets.rk3588.spec import RknnSpec
-from npuviz.targets.rk3588.task.cost import kernel_group, load_of, output_rate
+from npuviz.targets.rk3588.task.cost import cost_of, kernel_group, output_rate
 from npuviz.targets.rk3588.task.work import (
     BF16,
     FP16,
@@ -54,8 +54,8 @@ def test_the_public_product() -> None:
     assert output.bs == replace(BYPASSED, mul_from_memory=False)
     assert output.ew.is_bypassed
     assert (output.to_memory, output.to_ppu, output.is_flying) == (True, False, False)
-    load = load_of(task_of(work), SPEC)
-    assert (load.mac_cycles, load.feature_bytes, load.weight_bytes, load.written_bytes) == (8, 512, 2048, 256)
+    cost = cost_of(task_of(work), SPEC)
+    assert (cost.mac_cycles, cost.feature_bytes, cost.weight_bytes, cost.written_bytes) == (8, 512, 2048, 256)
 
 
 def test_every_size_of_a_convolution_comes_back() -> None:
@@ -135,10 +135,10 @@ def test_pooling() -> None:
     assert (pool.pad_left, pool.pad_top, pool.pad_right, pool.pad_bottom) == (1, 2, 3, 4)
     assert (pool.in_width, pool.in_height, pool.in_channels) == (42, 32, 64)
     assert (pool.out_width, pool.out_height, pool.out_channels) == (14, 16, 64)
-    load = load_of(task_of(Work(None, None, pool)), SPEC)
-    assert load.is_pooling
-    assert load.feature_bytes == 42 * 32 * 64
-    assert load.written_bytes == 14 * 16 * 64
+    cost = cost_of(task_of(Work(None, None, pool)), SPEC)
+    assert cost.is_pooling
+    assert cost.feature_bytes == 42 * 32 * 64
+    assert cost.written_bytes == 14 * 16 * 64
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_pooling() -> None:
 def test_enable_bits_say_which_blocks_work(enables: int, parts: tuple[bool, ...]) -> None:
     work = decode_work({}, enables)
     assert tuple(part is not None for part in (work.convolution, work.output, work.pooling)) == parts
-    load_of(task_of(work), SPEC)
+    cost_of(task_of(work), SPEC)
 
 
 def test_bits_and_signs() -> None:
@@ -163,7 +163,7 @@ def test_bits_and_signs() -> None:
     assert [signed(value, 4) for value in (0, 7, 8, 15)] == [0, 7, -8, -1]
 
 
-# --- loads -------------------------------------------------------------------------------------------
+# --- costs -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -174,8 +174,8 @@ def test_kernels_at_a_time(precision: int, group: int) -> None:
 
 
 def test_reuse_moves_nothing_again() -> None:
-    usual = load_of(task_of(Work(CONVOLUTION, OUTPUT, None)), SPEC)
-    kept = load_of(
+    usual = cost_of(task_of(Work(CONVOLUTION, OUTPUT, None)), SPEC)
+    kept = cost_of(
         task_of(Work(replace(CONVOLUTION, keeps_data=True, keeps_weights=True), OUTPUT, None)), SPEC
     )
     assert (usual.feature_bytes, usual.weight_bytes) == (8 * 8 * 32, 1024)
@@ -189,9 +189,9 @@ def test_depthwise_takes_64_channels_at_a_time() -> None:
         CONVOLUTION, is_depthwise=True, channels=128, real_channels=100, kernels=1, kernel_height=3,
         kernel_width=3, kernel_bytes=9 * 128, weight_bytes=9 * 128, out_kernels=128,
     )  # fmt: skip
-    load = load_of(task_of(Work(conv, replace(OUTPUT, channels=128), None)), SPEC)
-    assert load.mac_cycles == 8 * 8 * 9 * 2
-    assert load.group_bytes == 9 * 64
+    cost = cost_of(task_of(Work(conv, replace(OUTPUT, channels=128), None)), SPEC)
+    assert cost.mac_cycles == 8 * 8 * 9 * 2
+    assert cost.group_bytes == 9 * 64
 
 
 def test_what_the_dpu_does_decides_its_rate() -> None:
@@ -209,12 +209,12 @@ def test_what_the_dpu_does_decides_its_rate() -> None:
 def test_a_sum_reads_its_second_operand() -> None:
     plain = replace(OUTPUT, is_flying=True)
     ew = replace(NO_EW, is_bypassed=False, is_constant=False)
-    first = load_of(task_of(Work(None, plain, None)), SPEC)
-    second = load_of(task_of(Work(None, replace(plain, ew=ew), None)), SPEC)
+    first = cost_of(task_of(Work(None, plain, None)), SPEC)
+    second = cost_of(task_of(Work(None, replace(plain, ew=ew), None)), SPEC)
     assert first.feature_bytes == second.feature_bytes == 2048
     assert (first.operand_bytes, second.operand_bytes) == (0, 2048)
     nowhere = replace(plain, to_memory=False)
-    assert load_of(task_of(Work(None, nowhere, None)), SPEC).problem == "DPU sends its results nowhere"
+    assert cost_of(task_of(Work(None, nowhere, None)), SPEC).problem == "DPU sends its results nowhere"
 
 
 def test_products_of_the_public_streams() -> None:
@@ -224,6 +224,6 @@ def test_products_of_the_public_streams() -> None:
         ((1, 1024, 1024, "float16"), 32 * 64),
     ):
         task = matmul_task(rows, inner, columns, dtype, addresses=(0x10000000, 0x20000000, 0x30000000))
-        load = load_of(task_of(decoded(list(conv_task_words(task).words), 0x0D)), SPEC)
-        assert load.mac_cycles == cycles
-        assert load.problem == ""
+        cost = cost_of(task_of(decoded(list(conv_task_words(task).words), 0x0D)), SPEC)
+        assert cost.mac_cycles == cycles
+        assert cost.problem == ""
