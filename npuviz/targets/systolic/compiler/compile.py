@@ -12,7 +12,6 @@ from npuviz.targets.systolic.compiler.builder import ProgramBuilder
 from npuviz.targets.systolic.compiler.compiled import Compiled
 from npuviz.targets.systolic.compiler.lowering import Lowering
 from npuviz.targets.systolic.compiler.operators.families import LOWERINGS
-from npuviz.targets.systolic.compiler.operators.host import lower_on_host
 from npuviz.targets.systolic.compiler.placement import place_tensors
 from npuviz.targets.systolic.compiler.tiling.choices import Choices, read_choices
 from npuviz.targets.systolic.compiler.tiling.resources import resources_of
@@ -95,14 +94,34 @@ def _lower(lowering: Lowering, node: Node) -> str:
         return "View"
     lower = LOWERINGS.get(node.op_type) if node.domain in _DOMAINS else None
     if lower is None:
-        lower_on_host(lowering, node, "the cores have no lowering for it")
+        _lower_on_host(lowering, node, "the cores have no lowering for it")
         return "Host"
     try:
         lower(lowering, node)
     except CannotLower as reason:
-        lower_on_host(lowering, node, str(reason))
+        _lower_on_host(lowering, node, str(reason))
         return "Host"
     return "Core"
+
+
+def _lower_on_host(lowering: Lowering, node: Node, reason: str) -> None:
+    """Add the Host layer of a node and tell why it is there.
+
+    Assumed: its cycles are a fixed part, and what it reads and writes at a fixed rate.
+    """
+    tensors = {index for index in (*node.inputs, *node.outputs) if index >= 0}
+    moved = sum(lowering.storage(index).size_bytes for index in tensors)
+    resources = lowering.resources
+    cycles = resources.host_cycles + -(-moved // resources.host_bytes_per_cycle)
+    name = node.name or node.op_type
+    lowering.builder.add_host_layer(name, node.id, cycles)
+    lowering.add_layer(node, node.inputs, node.outputs, is_host=True)
+    lowering.note(
+        "host-operator",
+        f"{node.op_type} {name} runs on the host: {reason}; assumed {cycles} cycles "
+        f"({resources.host_cycles} and {resources.host_bytes_per_cycle} bytes a cycle)",
+        node.id,
+    )
 
 
 def is_placed_as_view(lowering: Lowering, node: Node) -> bool:

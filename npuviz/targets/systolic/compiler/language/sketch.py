@@ -1,5 +1,6 @@
 """The operators and tensors of a language model in true mode, shared by all iterations."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -10,6 +11,12 @@ from npuviz.program.tensor import Tensor, TensorKind
 from npuviz.targets.systolic.compiler.language.sizes import LanguageSizes
 
 _DTYPE = {1: "int8", 2: "float16", 4: "float32", 8: "float64"}
+
+Step = tuple[str, str, tuple[str, ...], int]
+"""Name inside its layer, operator, names of its inputs, and features of its output."""
+
+Steps = Callable[[str, str, LanguageModel, LanguageSizes], Sequence[Step]]
+"""From the prefix of a layer's names and the name of its input to what the layer does, in order."""
 
 ACTIVATIONS = {"relu": "Relu", "gelu": "Gelu", "swish": "Silu"}
 """Activation of a model file -> the name of the operator that is it."""
@@ -70,6 +77,19 @@ def sketch_language(
     name: str, model: LanguageModel, sizes: LanguageSizes, tokens: int, precision: int
 ) -> LanguageSketch:
     """The graph of an iteration over `tokens` tokens."""
+    return sketch_steps(name, model, sizes, tokens, precision, sizes.kv_width, _steps)
+
+
+def sketch_steps(
+    name: str,
+    model: LanguageModel,
+    sizes: LanguageSizes,
+    tokens: int,
+    precision: int,
+    cache_width: int,
+    steps: Steps,
+) -> LanguageSketch:
+    """A graph whose layers are made of steps, of which the last is called ln2."""
     sketch = GraphSketch(precision)
     widths: dict[str, int] = {"input": sizes.hidden}
     sketch.tensor("input", (tokens, sizes.hidden), "input")
@@ -79,8 +99,8 @@ def sketch_language(
         for weight, shape in sizes.weight_shapes().items():
             sketch.tensor(at + weight, shape, "weight")
         for cache in ("k_cache", "v_cache"):
-            sketch.tensor(at + cache, (model.max_seq_length, sizes.kv_width), "input")
-        for step, op_type, inputs, width in _steps(at, source, model, sizes):
+            sketch.tensor(at + cache, (model.max_seq_length, cache_width), "input")
+        for step, op_type, inputs, width in steps(at, source, model, sizes):
             sketch.node(at + step, op_type, inputs, (tokens, width))
             widths[f"{at}{step}.out"] = width
         source = at + "ln2.out"
@@ -95,12 +115,10 @@ def sketch_language(
     return LanguageSketch(replace(graph, nodes=nodes), sketch.tensors, sketch.nodes, per_token)
 
 
-def _steps(
-    at: str, source: str, model: LanguageModel, sizes: LanguageSizes
-) -> list[tuple[str, str, tuple[str, ...], int]]:
-    """(step, operator, inputs, features of its output) of one layer, in order."""
+def _steps(at: str, source: str, model: LanguageModel, sizes: LanguageSizes) -> list[Step]:
+    """The steps of one layer, in order."""
     is_gated = model.ffn_type == "llama"
-    found: list[tuple[str, str, tuple[str, ...], int]] = [
+    found: list[Step] = [
         ("qkv", "Gemm", (source, at + "qkv.weight", at + "qkv.bias"), sizes.qkv_width),
         ("kv_append", "KVAppend", (at + "qkv.out", at + "k_cache", at + "v_cache"), sizes.kv_width),
         ("attention", "Attention", (at + "qkv.out", at + "k_cache", at + "v_cache"), sizes.attention),

@@ -15,13 +15,12 @@ from npuviz.targets.systolic.compiler.language.admission import SCHEDULERS, Admi
 from npuviz.targets.systolic.compiler.language.memory import LanguageMemory
 from npuviz.targets.systolic.compiler.language.serving import serve
 from npuviz.targets.systolic.compiler.language.sizes import LanguageSizes
-from npuviz.targets.systolic.compiler.language.sketch import GraphSketch
+from npuviz.targets.systolic.compiler.language.sketch import LanguageSketch, Step, sketch_steps
 from npuviz.targets.systolic.compiler.parity.addresses import BumpAllocator
 from npuviz.targets.systolic.compiler.parity.attention import AttentionShape, FlashEmitter
 from npuviz.targets.systolic.compiler.parity.compile import PARITY_NOTE, check_geometry
 from npuviz.targets.systolic.compiler.parity.fitting import check_fits
 from npuviz.targets.systolic.compiler.parity.gemm import GemmEmitter, GemmOperands
-from npuviz.targets.systolic.compiler.parity.language_graph import sketch_language_graph
 from npuviz.targets.systolic.compiler.parity.tiling import Geometry, tile_gemm
 from npuviz.targets.systolic.compiler.parity.tokenwise import (
     Activation,
@@ -63,14 +62,21 @@ class LanguageCompiler:
         self._iterations = 0
         self._sizes = LanguageSizes.of(model)
         self._memory = LanguageMemory(entry, model, self._sizes, spec)
-        self._sketch = GraphSketch(spec.precision)
+        self._sketch: LanguageSketch
 
     def compile(self, trace: Sequence[TraceRow], dram: int, progress: Progress) -> Compiled:
         """All iterations of all requests. Raises TargetError."""
         self._register()
-        graph, self._sketch = sketch_language_graph(
-            self._entry.name, self._model, self._sizes, trace[0].prompt_length, self._spec.precision
+        self._sketch = sketch_steps(
+            self._entry.name,
+            self._model,
+            self._sizes,
+            trace[0].prompt_length,
+            self._spec.precision,
+            self._sizes.cache_width,
+            _steps,
         )
+        graph = self._sketch.graph
         admission = Admission(trace, self._entry.scheduler, self._entry.max_batch_size, is_exact=False)
         requests = serve(admission, self, self._spec, self._memory.least_cycles(), progress)
         tables = self.builder.finish()
@@ -287,6 +293,24 @@ class LanguageCompiler:
                 found[tensor] = Allocation(tensor, dram, address, size)
             end = max(end, address + size)
         return MemoryMap(tuple(found.values()))
+
+
+def _steps(at: str, source: str, model: LanguageModel, sizes: LanguageSizes) -> Sequence[Step]:
+    """The steps of one layer as ONNXim runs it, for people to read along."""
+    h = sizes.hidden
+    caches = (at + "k_cache", at + "v_cache")
+    return (
+        ("qkv", "Gemm", (source, at + "qkv.weight", at + "qkv.bias"), sizes.qkv_width),
+        ("kv_append", "KVAppend", (at + "qkv.out", *caches), h),
+        ("attention", "Attention", (at + "kv_append.out", *caches), sizes.attention),
+        ("concat", "Concat", (at + "attention.out",), sizes.attention),
+        ("projection", "Gemm", (at + "concat.out", at + "projection.weight", at + "projection.bias"), h),
+        ("ln1", "SkipLayerNormalization", (source, at + "projection.out"), h),
+        ("fc1", "MatMul", (at + "ln1.out", at + "fc1.weight"), sizes.ffn_width),
+        ("activation", "BiasActivation", (at + "fc1.out", at + "fc1.bias"), sizes.ffn_inner),
+        ("fc2", "Gemm", (at + "activation.out", at + "fc2.weight", at + "fc2.bias"), h),
+        ("ln2", "SkipLayerNormalization", (at + "ln1.out", at + "fc2.out"), h),
+    )
 
 
 def compile_language(
