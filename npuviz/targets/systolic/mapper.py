@@ -78,12 +78,12 @@ class Mapper:
         alone = [LaunchPlan([self.graph.nodes[node]])] if node >= 0 else []
         tables = compile_true(self.graph, self.spec, launches=alone, choices=choices).tables
         engine = Engine(self.spec, tables)
-        while int(engine.state[sk.H_STATUS]) == sk.STATUS_RUNNING:
-            engine.advance(min(LAST_CYCLE, int(engine.state[sk.H_CYCLE]) + STRETCH), NO_STOPS, None)
+        while int(engine.state[sk.CHIP.status]) == sk.STATUS_RUNNING:
+            engine.advance(min(LAST_CYCLE, int(engine.state[sk.CHIP.cycle]) + STRETCH), NO_STOPS, None)
             self.progress.report(-1.0, "mapping")
-        if int(engine.state[sk.H_STATUS]) != sk.STATUS_FINISHED:
+        if int(engine.state[sk.CHIP.status]) != sk.STATUS_FINISHED:
             raise TargetError("the chip stopped before the model was done; `npuviz run` says why")
-        return int(engine.state[sk.H_CYCLE])
+        return int(engine.state[sk.CHIP.cycle])
 
 
 STRETCH = 1 << 20

@@ -36,10 +36,10 @@ def assign_cores(tables: SystolicTables, num_cores: int) -> np.ndarray:
     tiles without one are dealt round robin by a counter that lives for the whole run.
     """
     tiles = tables.tiles
-    preset = tiles[:, tk.T_CORE]
+    preset = tiles[:, tk.TILE.core]
     is_dealt = preset < 0
     dealt = np.cumsum(is_dealt) - 1
-    core = np.where(is_dealt, dealt, preset + tiles[:, tk.T_LAYER] + 1) % num_cores
+    core = np.where(is_dealt, dealt, preset + tiles[:, tk.TILE.layer] + 1) % num_cores
     return core.astype(np.int32)
 
 

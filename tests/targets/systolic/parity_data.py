@@ -61,16 +61,25 @@ def count_requests(tables: SystolicTables, req_size: int) -> dict[str, int]:
     """GEMM instructions, read and write requests, and tiles of a program, one tile after the other."""
     counts = {"gemms": 0, "reads": 0, "writes": 0, "tiles": len(tables.tiles)}
     for tile in tables.tiles:
-        code = tables.code[tile[tk.T_CODE] : tile[tk.T_CODE] + tile[tk.T_COUNT]]
-        counts["gemms"] += int(np.isin(code[:, tk.C_OP], (tk.OP_GEMM, tk.OP_GEMM_PRELOAD)).sum())
-        for row in code[code[:, tk.C_OP] <= tk.OP_MOVOUT].tolist():
-            base = int(tile[tk.T_BASE + row[tk.C_BASE]])
+        code = tables.code[tile[tk.TILE.code] : tile[tk.TILE.code] + tile[tk.TILE.count]]
+        counts["gemms"] += int(np.isin(code[:, tk.CODE.op], (tk.OP_GEMM, tk.OP_GEMM_PRELOAD)).sum())
+        for row in code[code[:, tk.CODE.op] <= tk.OP_MOVOUT].tolist():
+            base = int(tile[tk.TILE.base + row[tk.CODE.base]])
             number = len(rows_of(row).addresses(base, req_size))
-            counts["reads" if row[tk.C_OP] == tk.OP_MOVIN else "writes"] += number
+            counts["reads" if row[tk.CODE.op] == tk.OP_MOVIN else "writes"] += number
     return counts
 
 
 def rows_of(row: list[int]) -> Rows:
     """The rows that a move instruction's CODE row describes."""
-    words = (tk.C_BASE, tk.C_OFFSET, tk.C_LEN, tk.C_N0, tk.C_S0, tk.C_N1, tk.C_S1, tk.C_MODE)
+    words = (
+        tk.CODE.base,
+        tk.CODE.offset,
+        tk.CODE.len,
+        tk.CODE.n0,
+        tk.CODE.s0,
+        tk.CODE.n1,
+        tk.CODE.s1,
+        tk.CODE.mode,
+    )
     return Rows(*(row[word] for word in words))

@@ -240,7 +240,7 @@ class Core:
             self.vector = None
 
     def _retire(self, issued: Issued) -> None:
-        destination = self._word(issued, tk.C_DST)
+        destination = self._word(issued, tk.CODE.dst)
         if destination:
             issued.tile.entries(destination)[destination].outstanding -= 1
         issued.tile.is_done |= issued.is_last
@@ -248,15 +248,24 @@ class Core:
     def _load(self) -> None:
         if self.loads:
             issued = self.loads.popleft()
-            destination = self._word(issued, tk.C_DST)
-            entry = Entry(0, self._word(issued, tk.C_SIZE))
+            destination = self._word(issued, tk.CODE.dst)
+            entry = Entry(0, self._word(issued, tk.CODE.size))
             issued.tile.entries(destination)[destination] = entry
             entry.outstanding = self._append_requests(issued, entry)
 
     def _append_requests(self, issued: Issued, entry: Entry | None) -> int:
         spec = self.machine.spec
         code = self.machine.code[issued.row]
-        words = (tk.C_BASE, tk.C_OFFSET, tk.C_LEN, tk.C_N0, tk.C_S0, tk.C_N1, tk.C_S1, tk.C_MODE)
+        words = (
+            tk.CODE.base,
+            tk.CODE.offset,
+            tk.CODE.len,
+            tk.CODE.n0,
+            tk.CODE.s0,
+            tk.CODE.n1,
+            tk.CODE.s1,
+            tk.CODE.mode,
+        )
         rows = Rows(*(code[word] for word in words))
         addresses = rows.addresses(issued.tile.bases[rows.base], spec.req_size).tolist()
         for address in addresses:
@@ -268,9 +277,9 @@ class Core:
     def _execute(self) -> None:
         if self.slot and self._can_compute(self.slot.row, self.slot.tile):
             issued, self.slot = self.slot, None
-            destination = self._word(issued, tk.C_DST)
+            destination = self._word(issued, tk.CODE.dst)
             entries = issued.tile.entries(destination)
-            entry = entries.setdefault(destination, Entry(0, self._word(issued, tk.C_SIZE)))
+            entry = entries.setdefault(destination, Entry(0, self._word(issued, tk.CODE.size)))
             entry.outstanding += 1
             if self.machine.is_gemm(issued.row):
                 self._start_gemm(issued)
@@ -280,11 +289,11 @@ class Core:
 
     def _start_gemm(self, issued: Issued) -> None:
         height, width = self.config.core_height, self.config.core_width
-        rows = self._word(issued, tk.C_N)
-        is_preload = self._word(issued, tk.C_OP) == tk.OP_GEMM_PRELOAD
+        rows = self._word(issued, tk.CODE.n)
+        is_preload = self._word(issued, tk.CODE.op) == tk.OP_GEMM_PRELOAD
         if self.gemms:
             previous = self.gemms[-1]
-            offset = max(self._word(previous, tk.C_N), 4)
+            offset = max(self._word(previous, tk.CODE.n), 4)
             offset = max(offset, height) if is_preload else offset
             issued.start = max(self.t, previous.start + offset)
         else:
@@ -294,8 +303,8 @@ class Core:
         self.machine.count("gemms", 1)
 
     def _latency(self, issued: Issued) -> int:
-        core, op = self.config, self._word(issued, tk.C_OP)
-        v, m = self._word(issued, tk.C_VBYTES), self._word(issued, tk.C_TILE_M)
+        core, op = self.config, self._word(issued, tk.CODE.op)
+        v, m = self._word(issued, tk.CODE.vbytes), self._word(issued, tk.CODE.tile_m)
         steps, tree = -(-v // core.vector_bytes), tree_depth(v, core.vector_bytes) * core.add_tree_latency
         if op == tk.OP_SOFTMAX:
             return 2 * tree * m + steps * (core.add_latency + core.exp_latency + core.mul_latency)
@@ -315,7 +324,7 @@ class Core:
         return tree * m if op == tk.OP_ADDTREE else steps * own.get(op, 0)
 
     def _store(self) -> None:
-        if self.stores and self._is_valid(self.stores[0].tile, self._word(self.stores[0], tk.C_DST)):
+        if self.stores and self._is_valid(self.stores[0].tile, self._word(self.stores[0], tk.CODE.dst)):
             issued = self.stores.popleft()
             self.writes_out += self._append_requests(issued, None)
             issued.tile.is_done |= issued.is_last
@@ -328,7 +337,7 @@ class Core:
             if tile.program and self._can_issue(tile, tile.program[0]):
                 row = tile.program.popleft()
                 issued = Issued(row, tile, not tile.program)
-                op = self.machine.code[row][tk.C_OP]
+                op = self.machine.code[row][tk.CODE.op]
                 if op == tk.OP_MOVIN:
                     self.loads.append(issued)
                 elif op in (tk.OP_MOVOUT, tk.OP_MOVOUT_POOL):
@@ -340,16 +349,16 @@ class Core:
 
     def _can_issue(self, tile: Tile, row: int) -> bool:
         code = self.machine.code[row]
-        if code[tk.C_OP] == tk.OP_MOVIN:
-            assert code[tk.C_DST] not in tile.entries(code[tk.C_DST]), "the entry exists already"
+        if code[tk.CODE.op] == tk.OP_MOVIN:
+            assert code[tk.CODE.dst] not in tile.entries(code[tk.CODE.dst]), "the entry exists already"
             return True
-        if code[tk.C_OP] in (tk.OP_MOVOUT, tk.OP_MOVOUT_POOL):
-            return self._is_valid(tile, code[tk.C_DST])
+        if code[tk.CODE.op] in (tk.OP_MOVOUT, tk.OP_MOVOUT_POOL):
+            return self._is_valid(tile, code[tk.CODE.dst])
         return self.slot is None and self._can_compute(row, tile)
 
     def _can_compute(self, row: int, tile: Tile) -> bool:
         code = self.machine.code[row]
-        sources = (code[tk.C_SRC0], code[tk.C_SRC1])
+        sources = (code[tk.CODE.src0], code[tk.CODE.src1])
         if self.machine.is_gemm(row):
             has_room = len(self.gemms) < self.config.core_height
         else:
@@ -398,7 +407,7 @@ class SlowSimulator:
         self.counts[name] += amount
 
     def is_gemm(self, row: int) -> bool:
-        return self.code[row][tk.C_OP] in (tk.OP_GEMM, tk.OP_GEMM_PRELOAD)
+        return self.code[row][tk.CODE.op] in (tk.OP_GEMM, tk.OP_GEMM_PRELOAD)
 
     def run(self, limit: int = 10_000_000) -> int:
         """Core cycles until the end."""
@@ -440,8 +449,8 @@ class SlowSimulator:
         if not is_idle or self.launch == len(self.tables.launches):
             return
         row = self.tables.launches[self.launch]
-        if self.tick >= row[tk.A_EARLIEST] and self.tick >= self.launch_ready:
-            first, count = int(row[tk.A_FIRST_LAYER]), int(row[tk.A_NUM_LAYERS])
+        if self.tick >= row[tk.LAUNCH.earliest] and self.tick >= self.launch_ready:
+            first, count = int(row[tk.LAUNCH.first_layer]), int(row[tk.LAUNCH.num_layers])
             self.layers.extend(range(first, first + count))
             self.launch += 1
             self._start_layer()
@@ -451,7 +460,7 @@ class SlowSimulator:
             return
         self.layer = self.layers.popleft()
         row = self.tables.layers[self.layer]
-        first, self.tiles_left = int(row[tk.L_FIRST_TILE]), int(row[tk.L_NUM_TILES])
+        first, self.tiles_left = int(row[tk.LAYER.first_tile]), int(row[tk.LAYER.num_tiles])
         for tile in range(first, first + self.tiles_left):
             self.queues[self.core_of_tile[tile]].append(tile)
 
@@ -461,20 +470,20 @@ class SlowSimulator:
             self.layer_ends[self.layer] = self.tick
             self.layer = -1
             if not self.layers and self.launch < len(self.tables.launches):
-                self.launch_ready = self.tick + int(self.tables.launches[self.launch][tk.A_DELAY])
+                self.launch_ready = self.tick + int(self.tables.launches[self.launch][tk.LAUNCH.delay])
                 self._start_launch()
             self._start_layer()
 
     def _make_tile(self, number: int) -> Tile:
         row = self.tables.tiles[number]
-        first, count = int(row[tk.T_CODE]), int(row[tk.T_COUNT])
+        first, count = int(row[tk.TILE.code]), int(row[tk.TILE.count])
         return Tile(
             number=number,
-            layer=int(row[tk.T_LAYER]),
-            fused=int(row[tk.T_FUSED]),
-            accumulate=bool(row[tk.T_ACCUMULATE]),
+            layer=int(row[tk.TILE.layer]),
+            fused=int(row[tk.TILE.fused]),
+            accumulate=bool(row[tk.TILE.accumulate]),
             program=deque(range(first, first + count)),
-            bases=np.asarray(row[tk.T_BASE : tk.T_BASE + 8]).tolist(),
+            bases=np.asarray(row[tk.TILE.base : tk.TILE.base + 8]).tolist(),
         )
 
     def _noc_tick(self) -> None:

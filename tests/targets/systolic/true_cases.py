@@ -101,17 +101,19 @@ def save_model(
 def tile_rows(case: Compiled, tile: int) -> np.ndarray:
     """CODE rows of a tile."""
     row = case.compiled.tables.tiles[tile]
-    return case.compiled.tables.code[row[tk.T_CODE] : row[tk.T_CODE] + row[tk.T_COUNT]]
+    return case.compiled.tables.code[row[tk.TILE.code] : row[tk.TILE.code] + row[tk.TILE.count]]
 
 
 def bytes_moved(case: Compiled, tile: int, code: np.ndarray) -> np.ndarray:
     """Byte addresses of every byte a MOVIN or MOVOUT names."""
-    base = int(case.compiled.tables.tiles[tile, tk.T_BASE + code[tk.C_BASE]]) + int(code[tk.C_OFFSET])
+    base = int(case.compiled.tables.tiles[tile, tk.TILE.base + code[tk.CODE.base]]) + int(
+        code[tk.CODE.offset]
+    )
     rows = (
         base
-        + np.arange(code[tk.C_N0])[:, None, None] * code[tk.C_S0]
-        + np.arange(code[tk.C_N1])[None, :, None] * code[tk.C_S1]
-        + np.arange(code[tk.C_LEN])[None, None, :]
+        + np.arange(code[tk.CODE.n0])[:, None, None] * code[tk.CODE.s0]
+        + np.arange(code[tk.CODE.n1])[None, :, None] * code[tk.CODE.s1]
+        + np.arange(code[tk.CODE.len])[None, None, :]
     )
     return rows.reshape(-1)
 
@@ -125,8 +127,8 @@ def assert_sound(case: Compiled) -> None:
     for tile in range(len(tables.tiles)):
         row = tables.tiles[tile]
         _assert_ranges(case, tile, extents)
-        key = int(row[tk.T_CODE]), int(row[tk.T_LAYER]), int(row[tk.T_ACCUMULATE])
-        if not row[tk.T_SKIP] and key not in seen:
+        key = int(row[tk.TILE.code]), int(row[tk.TILE.layer]), int(row[tk.TILE.accumulate])
+        if not row[tk.TILE.skip] and key not in seen:
             seen.add(key)
             _assert_program(case, tile)
     _assert_groups(case)
@@ -135,7 +137,9 @@ def assert_sound(case: Compiled) -> None:
 def _assert_entries(case: Compiled) -> None:
     tables, spec = case.compiled.tables, case.spec
     for layer in tables.layers:
-        first, spads, accs = (int(layer[w]) for w in (tk.L_ENTRY, tk.L_SPAD_ENTRIES, tk.L_ACC_ENTRIES))
+        first, spads, accs = (
+            int(layer[w]) for w in (tk.LAYER.entry, tk.LAYER.spad_entries, tk.LAYER.acc_entries)
+        )
         halves = (
             (tables.entries[first : first + spads], spec.spad_half_bytes()),
             (tables.entries[first + spads : first + spads + accs], spec.acc_half_bytes()),
@@ -146,57 +150,59 @@ def _assert_entries(case: Compiled) -> None:
 
 def _assert_ranges(case: Compiled, tile: int, extents: dict[int, tuple[int, int]]) -> None:
     for code in tile_rows(case, tile):
-        if code[tk.C_OP] not in (tk.OP_MOVIN, tk.OP_MOVOUT):
+        if code[tk.CODE.op] not in (tk.OP_MOVIN, tk.OP_MOVOUT):
             continue
-        base = int(case.compiled.tables.tiles[tile, tk.T_BASE + code[tk.C_BASE]])
-        first = base + int(code[tk.C_OFFSET])
+        base = int(case.compiled.tables.tiles[tile, tk.TILE.base + code[tk.CODE.base]])
+        first = base + int(code[tk.CODE.offset])
         last = first + int(
-            (code[tk.C_N0] - 1) * code[tk.C_S0] + (code[tk.C_N1] - 1) * code[tk.C_S1] + code[tk.C_LEN]
+            (code[tk.CODE.n0] - 1) * code[tk.CODE.s0]
+            + (code[tk.CODE.n1] - 1) * code[tk.CODE.s1]
+            + code[tk.CODE.len]
         )
-        low, high = extents[int(code[tk.C_TENSOR])]
-        assert low <= first < last <= high, f"tile {tile} moves bytes outside tensor {code[tk.C_TENSOR]}"
+        low, high = extents[int(code[tk.CODE.tensor])]
+        assert low <= first < last <= high, f"tile {tile} moves bytes outside tensor {code[tk.CODE.tensor]}"
 
 
 def _assert_program(case: Compiled, tile: int) -> None:
     """No entry is loaded twice, every source exists, sizes agree with the entries, results are stored."""
     tables = case.compiled.tables
-    layer = tables.layers[tables.tiles[tile, tk.T_LAYER]]
-    entries = tables.entries[layer[tk.L_ENTRY] :]
+    layer = tables.layers[tables.tiles[tile, tk.TILE.layer]]
+    entries = tables.entries[layer[tk.LAYER.entry] :]
     present: set[int] = set()
     request = case.spec.req_size
-    accumulates = bool(tables.tiles[tile, tk.T_ACCUMULATE])
+    accumulates = bool(tables.tiles[tile, tk.TILE.accumulate])
     for code in tile_rows(case, tile):
-        opcode, target = int(code[tk.C_OP]), int(code[tk.C_DST])
-        place = target - 1 if target > 0 else int(layer[tk.L_SPAD_ENTRIES]) - target - 1
-        limit = int(entries[place, tk.E_SIZE])
+        opcode, target = int(code[tk.CODE.op]), int(code[tk.CODE.dst])
+        place = target - 1 if target > 0 else int(layer[tk.LAYER.spad_entries]) - target - 1
+        limit = int(entries[place, tk.ENTRY_ROOM.size])
         if opcode == tk.OP_MOVIN:
             assert target not in present, "an entry is loaded twice"
-            assert 0 < code[tk.C_SIZE] <= limit
-            assert code[tk.C_SIZE] == code[tk.C_N0] * code[tk.C_N1] * code[tk.C_LEN]
-            base = int(tables.tiles[tile, tk.T_BASE + code[tk.C_BASE]])
+            assert 0 < code[tk.CODE.size] <= limit
+            assert code[tk.CODE.size] == code[tk.CODE.n0] * code[tk.CODE.n1] * code[tk.CODE.len]
+            base = int(tables.tiles[tile, tk.TILE.base + code[tk.CODE.base]])
             rows = Rows(
                 0,
-                int(code[tk.C_OFFSET]),
-                *(int(code[w]) for w in (tk.C_LEN, tk.C_N0, tk.C_S0, tk.C_N1, tk.C_S1)),
+                int(code[tk.CODE.offset]),
+                *(int(code[w]) for w in (tk.CODE.len, tk.CODE.n0, tk.CODE.s0, tk.CODE.n1, tk.CODE.s1)),
             )
             assert len(rows.addresses(base, request)) > 0
         elif opcode == tk.OP_MOVOUT:
             assert target in present, "a store of nothing"
         else:
-            sources = [int(code[w]) for w in (tk.C_SRC0, tk.C_SRC1) if code[w]]
+            sources = [int(code[w]) for w in (tk.CODE.src0, tk.CODE.src1) if code[w]]
             assert sources
             assert all(source in present for source in sources), "a source that is never there"
-            assert 0 < code[tk.C_SIZE] <= limit
+            assert 0 < code[tk.CODE.size] <= limit
             if opcode in _VECTORS:
-                assert code[tk.C_VBYTES] > 0, "a vector instruction without work"
+                assert code[tk.CODE.vbytes] > 0, "a vector instruction without work"
             else:
                 assert opcode in _GEMMS
-                assert 0 < code[tk.C_TILE_K] <= case.spec.cores[0].core_height
-                assert 0 < code[tk.C_TILE_M] <= case.spec.cores[0].core_width
+                assert 0 < code[tk.CODE.tile_k] <= case.spec.cores[0].core_height
+                assert 0 < code[tk.CODE.tile_m] <= case.spec.cores[0].core_width
         present.add(target)
     assert present or accumulates
     for words in ([w for w in present if w > 0], [w for w in present if w < 0]):
-        offset = int(layer[tk.L_SPAD_ENTRIES])
+        offset = int(layer[tk.LAYER.spad_entries])
         places = [word - 1 if word > 0 else offset - word - 1 for word in words]
         end = 0
         for address, size in sorted(entries[places].tolist()):
@@ -207,9 +213,9 @@ def _assert_program(case: Compiled, tile: int) -> None:
 def _assert_groups(case: Compiled) -> None:
     """Tiles of one accumulation go to one core and follow each other."""
     tiles = case.compiled.tables.tiles
-    for tile in np.flatnonzero(tiles[:, tk.T_ACCUMULATE]):
-        assert tiles[tile, tk.T_CORE] == tiles[tile - 1, tk.T_CORE]
-        assert tiles[tile, tk.T_LAYER] == tiles[tile - 1, tk.T_LAYER]
+    for tile in np.flatnonzero(tiles[:, tk.TILE.accumulate]):
+        assert tiles[tile, tk.TILE.core] == tiles[tile - 1, tk.TILE.core]
+        assert tiles[tile, tk.TILE.layer] == tiles[tile - 1, tk.TILE.layer]
 
 
 def assert_everything_stored_once(case: Compiled) -> None:
@@ -218,8 +224,8 @@ def assert_everything_stored_once(case: Compiled) -> None:
     tables = case.compiled.tables
     for tile in range(len(tables.tiles)):
         for code in tile_rows(case, tile):
-            if code[tk.C_OP] == tk.OP_MOVOUT:
-                stored.setdefault(int(code[tk.C_TENSOR]), []).append(bytes_moved(case, tile, code))
+            if code[tk.CODE.op] == tk.OP_MOVOUT:
+                stored.setdefault(int(code[tk.CODE.tensor]), []).append(bytes_moved(case, tile, code))
     for layer in case.plan.layers:
         for root in () if layer.is_host else layer.outputs:
             storage = case.plan.storages[root]

@@ -89,7 +89,7 @@ def advance(state, words, transient, events, margin):
     transient  (words,) int64    changed   stop rows, hits, number of event rows
     events     (rows * 4,) int64 changed   event rows
     margin                       int       event rows one cycle may need
-    Returns a RESULT_ code. The state is that of cycle state[H_CYCLE]: all earlier events happened.
+    Returns a RESULT_ code. The state is that of cycle `cycle` of the chip: all earlier events happened.
     """
     chip, program = CHIP(state), PROGRAM(words)
     x, ev = pointer_to(transient), pointer_to(events)

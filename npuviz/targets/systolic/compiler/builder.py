@@ -151,8 +151,8 @@ class ProgramBuilder:
         self._require_closed("repeat_layer")
         row = self._layers[source]
         tiles = self._tiles_between(row[0], row[0] + row[1])
-        tiles[:, tk.T_LAYER] = len(self._layers)
-        tiles[:, tk.T_BASE : tk.T_BASE + len(shifts)] += np.array(shifts, dtype=np.int64)
+        tiles[:, tk.TILE.layer] = len(self._layers)
+        tiles[:, tk.TILE.base : tk.TILE.base + len(shifts)] += np.array(shifts, dtype=np.int64)
         first = self._num_tiles
         self._append_tiles(tiles)
         self._append_layer(name, (first, row[1], node, *row[3:]))
@@ -178,10 +178,10 @@ class ProgramBuilder:
     def add_skip_tiles(self, num_tiles: int = 1) -> None:
         """Add tiles without work to the open layer."""
         self._require_open("add_skip_tiles")
-        tiles = np.zeros((num_tiles, tk.TILE_WORDS), dtype=np.int64)
-        tiles[:, tk.T_LAYER] = len(self._layers)
-        tiles[:, tk.T_CORE] = -1
-        tiles[:, tk.T_SKIP] = 1
+        tiles = np.zeros((num_tiles, tk.TILE.num_words), dtype=np.int64)
+        tiles[:, tk.TILE.layer] = len(self._layers)
+        tiles[:, tk.TILE.core] = -1
+        tiles[:, tk.TILE.skip] = 1
         self._append_tiles(tiles)
 
     def scratchpad_entry(self, key: Hashable, address: int, size: int) -> int:
@@ -265,31 +265,31 @@ class ProgramBuilder:
         """
         self._require_open("add_tiles")
         at = np.array(self._template_at, dtype=np.int64).reshape(-1, 2)[templates]
-        tiles = np.zeros((len(templates), tk.TILE_WORDS), dtype=np.int64)
-        tiles[:, tk.T_LAYER] = len(self._layers)
-        tiles[:, tk.T_CODE] = at[:, 0]
-        tiles[:, tk.T_COUNT] = at[:, 1]
-        tiles[:, tk.T_CORE] = cores
-        tiles[:, tk.T_ACCUMULATE] = accumulate
-        tiles[:, tk.T_SKIP] = at[:, 1] == 0
-        tiles[:, tk.T_FUSED] = fused
-        tiles[:, tk.T_BASE : tk.T_BASE + bases.shape[1]] = bases
+        tiles = np.zeros((len(templates), tk.TILE.num_words), dtype=np.int64)
+        tiles[:, tk.TILE.layer] = len(self._layers)
+        tiles[:, tk.TILE.code] = at[:, 0]
+        tiles[:, tk.TILE.count] = at[:, 1]
+        tiles[:, tk.TILE.core] = cores
+        tiles[:, tk.TILE.accumulate] = accumulate
+        tiles[:, tk.TILE.skip] = at[:, 1] == 0
+        tiles[:, tk.TILE.fused] = fused
+        tiles[:, tk.TILE.base : tk.TILE.base + bases.shape[1]] = bases
         if coords is not None:
-            tiles[:, tk.T_COORD : tk.T_COORD + coords.shape[1]] = coords
+            tiles[:, tk.TILE.coord : tk.TILE.coord + coords.shape[1]] = coords
         self._append_tiles(tiles)
 
     def finish(self, values: Any = None) -> SystolicTables:
         """The finished tables; `values` is the plan of the values engine. The builder is used up."""
         self._require_closed("finish")
-        tiles = _stack(self._tiles, tk.TILE_WORDS)
-        counts = tiles[:, tk.T_COUNT]
-        tiles[:, tk.T_FIRST] = np.cumsum(counts) - counts
-        layers = np.array(self._layers, dtype=np.int64).reshape(-1, tk.LAYER_WORDS)
-        host = np.flatnonzero(layers[:, tk.L_HOST_CYCLES] > 0)
-        layers[host, tk.L_INSTRUCTION] = int(counts.sum()) + np.arange(len(host))
-        entries = np.array(self._entry_rows, dtype=np.int64).reshape(-1, tk.ENTRY_WORDS)
+        tiles = _stack(self._tiles, tk.TILE.num_words)
+        counts = tiles[:, tk.TILE.count]
+        tiles[:, tk.TILE.first] = np.cumsum(counts) - counts
+        layers = np.array(self._layers, dtype=np.int64).reshape(-1, tk.LAYER.num_words)
+        host = np.flatnonzero(layers[:, tk.LAYER.host_cycles] > 0)
+        layers[host, tk.LAYER.instruction] = int(counts.sum()) + np.arange(len(host))
+        entries = np.array(self._entry_rows, dtype=np.int64).reshape(-1, tk.ENTRY_ROOM.num_words)
         tables = SystolicTables(
-            _stack(self._code, tk.CODE_WORDS),
+            _stack(self._code, tk.CODE.num_words),
             tiles,
             layers,
             entries,
@@ -315,7 +315,7 @@ class ProgramBuilder:
             starts = [(0, 0, 0, 0), *starts]
         ends = [start[0] for start in starts[1:]] + [len(self._layers)]
         rows = [(first, end - first, *rest) for (first, *rest), end in zip(starts, ends, strict=True)]
-        return np.array(rows, dtype=np.int64).reshape(-1, tk.LAUNCH_WORDS)
+        return np.array(rows, dtype=np.int64).reshape(-1, tk.LAUNCH.num_words)
 
     def _append_layer(self, name: str, row: tuple[int, ...]) -> None:
         self._layers.append(row)

@@ -138,4 +138,4 @@ class Template:
 
     def array(self) -> np.ndarray:
         """The rows as an (n, CODE_WORDS) int64 array, owned by the caller."""
-        return np.array(self._rows, dtype=np.int64).reshape(len(self._rows), tk.CODE_WORDS)
+        return np.array(self._rows, dtype=np.int64).reshape(len(self._rows), tk.CODE.num_words)

@@ -8,12 +8,7 @@ payload is the node of the pool that holds the request.
 from numba import int64
 
 from npuviz.sim.dram.command_kernels import dram_can_accept, dram_take
-from npuviz.sim.dram.records_kernels import (
-    DC_DONE,
-    NIL,
-    NODE_TIME,
-    WHEEL_MASKS,
-)
+from npuviz.sim.dram.records_kernels import DC_DONE, NIL, NODE_TIME, WHEEL_MASKS
 from npuviz.sim.dram.simple_kernels import dram_accept, dram_arrive
 from npuviz.sim.network.flit_kernels import net_can_inject, net_inject, net_next, net_step, net_take
 from npuviz.sim.network.records_kernels import (
@@ -27,43 +22,8 @@ from npuviz.sim.network.records_kernels import (
 )
 from npuviz.sim.network.simple_kernels import LOW_MASK, NOC_POOL, NOC_STRIDE, allocate_node, free_node
 from npuviz.sim.parts.bits_kernels import kernel, trailing_zeros
-from npuviz.targets.systolic.kernels.records import (
-    B_ENTRY,
-    BURST_WORDS,
-    FAR,
-    H_BURST_CAPACITY,
-    H_BURSTS,
-    H_BURSTS_WAITING,
-    H_CHANNELS,
-    H_CORE_WORDS,
-    H_CORES,
-    H_CORES_COUNT,
-    H_DOORS,
-    H_DOORS_WAITING,
-    H_DRAM,
-    H_DRAM_KIND,
-    H_NET,
-    H_NOC,
-    H_NOC_LAST,
-    H_NOC_NEXT,
-    H_NOC_PERIOD,
-    H_PORTS,
-    H_READS,
-    H_REQUEST_BYTES,
-    H_SENDING,
-    H_WRITES,
-    H_WRITES_OUT,
-    K_BURST_COUNT,
-    K_BURST_HEAD,
-    K_BURST_START,
-    K_REQUEST,
-    K_REQUEST_END,
-    K_REQUEST_I,
-    K_REQUEST_J,
-    K_REQUEST_LAST,
-    N_CORE,
-    N_LEFT,
-)
+from npuviz.sim.parts.record_kernels import word_of
+from npuviz.targets.systolic.kernels.records import BURST, CORE, ENTRY, FAR
 from npuviz.targets.systolic.kernels.replies import STORE_FLAG, deliver, run_dram
 from npuviz.targets.systolic.kernels.traffic import (
     channel_of,
@@ -78,97 +38,99 @@ from npuviz.targets.systolic.kernels.traffic import (
 
 
 @kernel
-def send_one(s, p, x, ev, c, port, cycle, now):
+def send_one(chip, program, x, ev, c, port, cycle, now):
     """Let the head of a core's request list enter at a port, if the port's source queue has room."""
-    k = s[H_CORES] + c * s[H_CORE_WORDS]
-    noc = s[H_NOC]
-    net = s[H_NET]
-    place = c * s[H_BURST_CAPACITY] + s[k + K_BURST_HEAD]
-    burst = s[H_BURSTS] + place * BURST_WORDS
-    entry = s[burst + B_ENTRY]
+    core = CORE(chip, chip.cores + c * chip.core_words)
+    noc = chip.noc
+    net = chip.net
+    place = c * chip.burst_capacity + core.burst_head
+    burst = BURST(chip, chip.bursts, place)
+    entry = burst.entry
+    entry_of_entry = ENTRY(chip, entry)
     kind = READ_REQUEST if entry != 0 else WRITE_REQUEST
-    source = c * s[H_PORTS] + port
-    if not net_can_inject(s, net, source, kind):
+    source = c * chip.ports + port
+    if not net_can_inject(chip, net, source, kind):
         return
-    if s[k + K_REQUEST] < 0:
-        enter_row(s, p, k, burst, int64(0), int64(0), int64(-1))
-        s[k + K_BURST_START] = now
-    address = s[k + K_REQUEST]
+    if core.request < 0:
+        enter_row(chip, program, core, burst, int64(0), int64(0), int64(-1))
+        core.burst_start = now
+    address = core.request
     if address >= 0:
-        node = allocate_node(s, noc)
-        word = s[noc + NOC_POOL] + node * s[noc + NOC_STRIDE]
-        s[word] = entry if entry != 0 else STORE_FLAG | c
-        place_node(s, noc, node, address)
-        target = s[H_CORES_COUNT] * s[H_PORTS] + channel_of(s, p, address)
-        net_inject(s, net, source, target, kind, node, cycle)
+        node = allocate_node(chip, noc)
+        word = chip[noc + NOC_POOL] + node * chip[noc + NOC_STRIDE]
+        chip[word] = entry if entry != 0 else STORE_FLAG | c
+        place_node(chip, noc, node, address)
+        target = chip.cores_count * chip.ports + channel_of(chip, program, address)
+        net_inject(chip, net, source, target, kind, node, cycle)
         if entry != 0:
-            s[entry + N_LEFT] += 1
-            s[H_READS] += 1
+            entry_of_entry.left += 1
+            chip.reads += 1
         else:
-            s[H_WRITES_OUT] += 1
-            s[H_WRITES] += 1
-        s[k + K_REQUEST] = address + s[H_REQUEST_BYTES]
-        if s[k + K_REQUEST] >= s[k + K_REQUEST_END]:
-            s[k + K_REQUEST_LAST] = address
-            enter_row(s, p, k, burst, s[k + K_REQUEST_I], s[k + K_REQUEST_J] + 1, address)
-    if s[k + K_REQUEST] < 0:
-        finish_burst(s, p, x, ev, c, burst, now)
+            chip.writes_out += 1
+            chip.writes += 1
+        core.request = address + chip.request_bytes
+        if core.request >= core.request_end:
+            core.request_last = address
+            enter_row(chip, program, core, burst, core.request_i, core.request_j + 1, address)
+    if core.request < 0:
+        finish_burst(chip, program, x, ev, c, burst, now)
 
 
 @kernel
-def take_at_core(s, noc, node, c, cycle):
+def take_at_core(chip, noc, node, c, cycle):
     """A response reaches its core."""
-    word = s[noc + NOC_POOL] + node * s[noc + NOC_STRIDE]
-    payload = s[word] & LOW_MASK
-    free_node(s, noc, node)
-    deliver(s, payload, c, cycle)
+    word = chip[noc + NOC_POOL] + node * chip[noc + NOC_STRIDE]
+    entry = ENTRY(chip, (chip[word] & LOW_MASK))
+    free_node(chip, noc, node)
+    deliver(chip, word_of(chip, entry), c, cycle)
 
 
 @kernel
-def answer(s, noc, channel, node, enters):
+def answer(chip, noc, channel, node, enters):
     """Put a response into its channel's list, from where it enters the network in `enters` or later."""
-    word = s[noc + NOC_POOL] + node * s[noc + NOC_STRIDE]
-    s[word + NODE_TIME] = enters
-    queue_at_door(s, noc, channel, node)
-    if enters < s[H_NOC_NEXT]:
-        s[H_NOC_NEXT] = enters
+    word = chip[noc + NOC_POOL] + node * chip[noc + NOC_STRIDE]
+    chip[word + NODE_TIME] = enters
+    queue_at_door(chip, noc, channel, node)
+    if enters < chip.noc_next:
+        chip.noc_next = enters
 
 
 @kernel
-def take_at_channel(s, noc, node, channel, cycle):
+def take_at_channel(chip, noc, node, channel, cycle):
     """A request reaches its channel."""
-    if s[H_DRAM_KIND] == 1:
-        give(s, noc, channel, node, tick_behind(s, cycle))
+    if chip.dram_kind == 1:
+        give(chip, noc, channel, node, tick_behind(chip, cycle))
         return
-    word = s[noc + NOC_POOL] + node * s[noc + NOC_STRIDE]
-    enters = dram_accept(s, s[H_DRAM], channel, s[word] & STORE_FLAG != 0)
-    answer(s, noc, channel, node, enters)
+    word = chip[noc + NOC_POOL] + node * chip[noc + NOC_STRIDE]
+    enters = dram_accept(chip, chip.dram, channel, chip[word] & STORE_FLAG != 0)
+    answer(chip, noc, channel, node, enters)
 
 
 @kernel
-def send_answers(s, noc, cycle):
+def send_answers(chip, noc, cycle):
     """One response per channel enters the network; returns the next cycle in which another may."""
-    net = s[H_NET]
-    ports = s[H_PORTS]
-    sources = s[H_CORES_COUNT] * ports
+    net = chip.net
+    ports = chip.ports
+    sources = chip.cores_count * ports
     following = FAR
-    for channel in range(s[H_CHANNELS]):
-        door = s[H_DOORS] + 2 * channel
-        node = s[door]
+    for channel in range(chip.channels):
+        door = chip.doors[0] + 2 * channel
+        node = chip[door]
         if node == NIL:
             continue
-        word = s[noc + NOC_POOL] + node * s[noc + NOC_STRIDE]
-        time = s[word + NODE_TIME]
+        word = chip[noc + NOC_POOL] + node * chip[noc + NOC_STRIDE]
+        time = chip[word + NODE_TIME]
         if time <= cycle:
             time = cycle + 1
-            payload = s[word] & LOW_MASK
+            payload = chip[word] & LOW_MASK
+            entry = ENTRY(chip, payload)
             is_read = payload & STORE_FLAG == 0
             kind = READ_REPLY if is_read else WRITE_REPLY
-            if net_can_inject(s, net, sources + channel, kind):
-                c = s[payload + N_CORE] if is_read else payload & ~STORE_FLAG
-                take_from_door(s, noc, channel)
-                net_inject(s, net, sources + channel, c * ports + channel % ports, kind, node, cycle)
-                if s[door] == NIL:
+            if net_can_inject(chip, net, sources + channel, kind):
+                c = entry.core if is_read else payload & ~STORE_FLAG
+                take_from_door(chip, noc, channel)
+                net_inject(chip, net, sources + channel, c * ports + channel % ports, kind, node, cycle)
+                if chip[door] == NIL:
                     continue
         if time < following:
             following = time
@@ -176,59 +138,59 @@ def send_answers(s, noc, cycle):
 
 
 @kernel
-def flit_cycle(s, p, x, ev, cycle, now):
-    """One cycle of the network, in core cycle `now`. Sets H_NOC_NEXT."""
-    noc = s[H_NOC]
-    net = s[H_NET]
-    ports = s[H_PORTS]
-    sources = s[H_CORES_COUNT] * ports
-    if s[H_BURSTS_WAITING] > 0:
-        for part in range((s[H_CORES_COUNT] + 63) >> 6):
-            sending = s[s[H_SENDING] + part]
+def flit_cycle(chip, program, x, ev, cycle, now):
+    """One cycle of the network, in core cycle `now`. Sets `noc_next` of the chip."""
+    noc = chip.noc
+    net = chip.net
+    ports = chip.ports
+    sources = chip.cores_count * ports
+    if chip.bursts_waiting > 0:
+        for part in range((chip.cores_count + 63) >> 6):
+            sending = chip[chip.sending + part]
             while sending != 0:
                 c = 64 * part + trailing_zeros(sending)
                 sending &= sending - 1
-                k = s[H_CORES] + c * s[H_CORE_WORDS]
+                core = CORE(chip, chip.cores + c * chip.core_words)
                 port = 0
-                while port < ports and s[k + K_BURST_COUNT] > 0:
-                    send_one(s, p, x, ev, c, port, cycle, now)
+                while port < ports and core.burst_count > 0:
+                    send_one(chip, program, x, ev, c, port, cycle, now)
                     port += 1
-    if s[net + NET_WAITING] > 0:
-        if s[H_DRAM_KIND] == 0:
-            dram_arrive(s, s[H_DRAM], cycle * s[H_NOC_PERIOD])
-        for index in range(s[net + NET_NODE_MASKS]):
-            ready = s[s[net + NET_READY] + index]
+    if chip[net + NET_WAITING] > 0:
+        if chip.dram_kind == 0:
+            dram_arrive(chip, chip.dram, cycle * chip.noc_period)
+        for index in range(chip[net + NET_NODE_MASKS]):
+            ready = chip[chip[net + NET_READY] + index]
             while ready != 0:
                 place = 64 * index + trailing_zeros(ready)
                 ready &= ready - 1
                 if place < sources:
-                    take_at_core(s, noc, net_take(s, net, place), place // ports, cycle)
-                elif s[H_DRAM_KIND] == 0 or dram_can_accept(s, s[H_DRAM], place - sources):
-                    take_at_channel(s, noc, net_take(s, net, place), place - sources, cycle)
-    following = send_answers(s, noc, cycle) if s[H_DOORS_WAITING] > 0 else FAR
-    net_step(s, net, cycle)
-    s[H_NOC_LAST] = cycle
-    time = net_next(s, net, cycle)
+                    take_at_core(chip, noc, net_take(chip, net, place), place // ports, cycle)
+                elif chip.dram_kind == 0 or dram_can_accept(chip, chip.dram, place - sources):
+                    take_at_channel(chip, noc, net_take(chip, net, place), place - sources, cycle)
+    following = send_answers(chip, noc, cycle) if chip.doors_waiting > 0 else FAR
+    net_step(chip, net, cycle)
+    chip.noc_last = cycle
+    time = net_next(chip, net, cycle)
     if time < following:
         following = time
-    if s[H_BURSTS_WAITING] > 0 or s[net + NET_WAITING] > 0:
+    if chip.bursts_waiting > 0 or chip[net + NET_WAITING] > 0:
         following = cycle + 1
-    s[H_NOC_NEXT] = following
+    chip.noc_next = following
 
 
 @kernel
-def dram_answers(s, x):
+def dram_answers(chip, x):
     """Run the next tick of command-level DRAM; its responses wait for the network."""
-    dram = s[H_DRAM]
-    noc = s[H_NOC]
-    enters = run_dram(s, x)
+    dram = chip.dram
+    noc = chip.noc
+    enters = run_dram(chip, x)
     for part in range(WHEEL_MASKS):
-        mask = s[dram + DC_DONE + part]
-        s[dram + DC_DONE + part] = 0
+        mask = chip[dram + DC_DONE + part]
+        chip[dram + DC_DONE + part] = 0
         while mask != 0:
             channel = 32 * part + trailing_zeros(mask)
             mask &= mask - 1
-            node = dram_take(s, dram, channel)
+            node = dram_take(chip, dram, channel)
             while node != NIL:
-                answer(s, noc, channel, node, enters)
-                node = dram_take(s, dram, channel)
+                answer(chip, noc, channel, node, enters)
+                node = dram_take(chip, dram, channel)

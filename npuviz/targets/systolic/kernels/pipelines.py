@@ -8,21 +8,9 @@ from numba import int64
 from npuviz.sim.parts.bits_kernels import inlined, kernel
 from npuviz.sim.parts.watch_kernels import FLOW, INTERVAL, emit, is_recording, is_watched, watch_queue
 from npuviz.targets.systolic.kernels.program_records import (
-    C_DST,
-    C_N,
-    C_OP,
-    C_SIZE,
-    C_SRC0,
-    C_SRC1,
-    C_TILE_K,
-    C_TILE_M,
-    C_TILE_N,
-    C_VBYTES,
-    CODE_WORDS,
-    E_ADDRESS,
-    ENTRY_WORDS,
-    L_ENTRY,
-    LAYER_WORDS,
+    CODE,
+    ENTRY_ROOM,
+    LAYER,
     OP_ADD,
     OP_ADDTREE,
     OP_COMP,
@@ -40,34 +28,7 @@ from npuviz.targets.systolic.kernels.program_records import (
 from npuviz.targets.systolic.kernels.records import (
     DATAFLOW_OUTPUTS,
     DATAFLOW_WEIGHTS,
-    H_GEMM_COUNT,
-    H_PRELOAD_COUNT,
-    K_BANKS,
-    K_CONFLICTS,
-    K_DATAFLOW,
-    K_EX_BUSY,
-    K_EX_END,
-    K_GEMM_COUNT,
-    K_GEMM_FINISH,
-    K_GEMM_HEAD,
-    K_GEMM_ROWS,
-    K_GEMM_START,
-    K_HEIGHT,
-    K_LATENCY,
-    K_MACS,
-    K_PEAK_GEMM,
-    K_PORTS,
-    K_RING,
-    K_SLOT,
-    K_SPAD_HALF,
-    K_STREAM_BANKS,
-    K_VEC,
-    K_VEC_BUSY,
-    K_VEC_FINISH,
-    K_VEC_SLOT,
-    K_VEC_START,
-    K_VECTOR_BYTES,
-    K_WIDTH,
+    GEMM,
     KIND_LOAD_WEIGHTS,
     KIND_WAIT_BANDWIDTH,
     KIND_WAIT_DEPENDENCY,
@@ -81,36 +42,9 @@ from npuviz.targets.systolic.kernels.records import (
     LAT_MUL,
     LAT_SCALAR_MUL,
     LAT_SQRT,
-    N_BYTES,
-    N_FLOWED,
-    N_LEFT,
-    N_VALID,
-    N_WRITER,
-    P_CODE,
-    P_ENTRIES,
-    P_LAYERS,
     QUEUE_EX,
     QUEUE_VEC,
     QUEUES_PER_CORE,
-    R_ARRIVED,
-    R_CODE,
-    R_ENTER,
-    R_FILLED,
-    R_FINISH,
-    R_IDLE,
-    R_SLOT,
-    R_START,
-    RING_WORDS,
-    S_ACC,
-    S_DELTA,
-    S_DONE,
-    S_END,
-    S_GEMMS,
-    S_LAYER,
-    S_SINCE,
-    S_SPAD,
-    S_VECTORS,
-    SLOT_WORDS,
     TRACK_EX,
     TRACK_VEC,
     TRACKS_PER_CORE,
@@ -127,215 +61,213 @@ def is_vector_op(op):
 
 
 @inlined
-def vector_latency(s, p, k, row):
+def vector_latency(core, code):
     """Cycles of a vector instruction on core `k`."""
-    op = p[row + C_OP]
-    lat = k + K_LATENCY
-    step = s[k + K_VECTOR_BYTES]
-    size = p[row + C_VBYTES]
-    rows = p[row + C_TILE_M]
+    op = code.op
+    lat = core.latency
+    step = core.vector_bytes
+    size = code.vbytes
+    rows = code.tile_m
     steps = (size + step - 1) // step
     tree = 1
     rest = size
     while rest > step:
         rest = (rest + step - 1) // step
         tree += rest
-    tree_latency = tree * s[lat + LAT_ADDTREE]
+    tree_latency = tree * lat[LAT_ADDTREE]
     if op == OP_ADD:
-        return steps * s[lat + LAT_ADD]
+        return steps * lat[LAT_ADD]
     if op == OP_MUL:
-        return steps * s[lat + LAT_MUL]
+        return steps * lat[LAT_MUL]
     if op == OP_MAC:
-        return steps * s[lat + LAT_MAC]
+        return steps * lat[LAT_MAC]
     if op == OP_DIV:
-        return steps * s[lat + LAT_DIV]
+        return steps * lat[LAT_DIV]
     if op == OP_EXP:
-        return steps * s[lat + LAT_EXP]
+        return steps * lat[LAT_EXP]
     if op == OP_GELU or op == OP_SWISH:
-        return steps * s[lat + LAT_GELU]
+        return steps * lat[LAT_GELU]
     if op == OP_COMP:
         return steps
     if op == OP_ADDTREE:
         return tree_latency * rows
     if op == OP_SOFTMAX:
-        return 2 * tree_latency * rows + steps * (s[lat + LAT_ADD] + s[lat + LAT_EXP] + s[lat + LAT_MUL])
+        return 2 * tree_latency * rows + steps * (lat[LAT_ADD] + lat[LAT_EXP] + lat[LAT_MUL])
     if op == OP_LAYERNORM:
-        each = 2 * s[lat + LAT_ADD] + 3 * s[lat + LAT_MUL]
-        return 2 * tree_latency + 2 * s[lat + LAT_SCALAR_MUL] + s[lat + LAT_SQRT] + steps * each * rows
+        each = 2 * lat[LAT_ADD] + 3 * lat[LAT_MUL]
+        return 2 * tree_latency + 2 * lat[LAT_SCALAR_MUL] + lat[LAT_SQRT] + steps * each * rows
     return 0
 
 
 @inlined
-def begin_result(s, p, x, ev, c, k, slot, row, instruction, t):
+def begin_result(chip, x, ev, c, core, slot, code, instruction, t):
     """Add one outstanding computation to the destination's entry, creating it if absent."""
-    operand = p[row + C_DST]
+    operand = code.dst
     if operand == 0:
         return
-    entry = entry_of(s, k, slot, operand)
-    if s[entry + N_LEFT] < 0:
-        half = s[slot + S_SPAD] if operand > 0 else 2 + s[slot + S_ACC]
-        create_entry(s, x, ev, c, k, half, entry, p[row + C_SIZE], instruction, t)
+    entry = entry_of(chip, core, slot, operand)
+    if entry.left < 0:
+        half = slot.spad if operand > 0 else 2 + slot.acc
+        create_entry(chip, x, ev, c, core, half, entry, code.size, instruction, t)
     else:
-        s[entry + N_LEFT] += 1
+        entry.left += 1
 
 
 @inlined
-def end_result(s, p, k, slot, row, instruction, t):
+def end_result(chip, core, slot, code, instruction, t):
     """Remove the outstanding computation again; the instruction is now the entry's writer."""
-    operand = p[row + C_DST]
+    operand = code.dst
     if operand == 0:
         return
-    entry = entry_of(s, k, slot, operand)
-    s[entry + N_LEFT] -= 1
-    s[entry + N_WRITER] = instruction
-    s[entry + N_FLOWED] = 0
-    if s[entry + N_VALID] < t:
-        s[entry + N_VALID] = t
+    entry = entry_of(chip, core, slot, operand)
+    entry.left -= 1
+    entry.writer = instruction
+    entry.flowed = 0
+    if entry.valid < t:
+        entry.valid = t
 
 
 @inlined
-def record_flow(s, x, ev, entry, instruction, t):
+def record_flow(x, ev, entry, instruction, t):
     """Record the arrow from an entry's writer to its first user."""
-    if s[entry + N_FLOWED] == 0 and s[entry + N_WRITER] >= 0:
-        s[entry + N_FLOWED] = 1
+    if entry.flowed == 0 and entry.writer >= 0:
+        entry.flowed = 1
         if is_recording(x):
-            emit(x, ev, int64(FLOW), int64(0), int64(0), t, s[entry + N_WRITER], instruction)
+            emit(x, ev, int64(FLOW), int64(0), int64(0), t, entry.writer, instruction)
 
 
 @inlined
-def use_sources(s, p, x, ev, k, slot, row, instruction, t):
+def use_sources(chip, x, ev, core, slot, code, instruction, t):
     """Record who is used; returns the cycle in which the last source became valid."""
     filled = 0
-    if p[row + C_SRC0] != 0:
-        entry = entry_of(s, k, slot, p[row + C_SRC0])
-        filled = s[entry + N_VALID]
-        record_flow(s, x, ev, entry, instruction, t)
-    if p[row + C_SRC1] != 0:
-        entry = entry_of(s, k, slot, p[row + C_SRC1])
-        if s[entry + N_VALID] > filled:
-            filled = s[entry + N_VALID]
-        record_flow(s, x, ev, entry, instruction, t)
+    if code.src0 != 0:
+        entry = entry_of(chip, core, slot, code.src0)
+        filled = entry.valid
+        record_flow(x, ev, entry, instruction, t)
+    if code.src1 != 0:
+        entry = entry_of(chip, core, slot, code.src1)
+        if entry.valid > filled:
+            filled = entry.valid
+        record_flow(x, ev, entry, instruction, t)
     return filled
 
 
 @inlined
-def bank_map(s, p, k, slot, operand):
+def bank_map(chip, program, core, slot, operand):
     """Bit map of the scratchpad banks that an operand of a resident tile lies in."""
-    banks = s[k + K_BANKS]
+    banks = core.banks
     if banks == 0 or operand <= 0:
         return 0
-    layer = p[P_LAYERS] + s[slot + S_LAYER] * LAYER_WORDS
-    address = p[p[P_ENTRIES] + (p[layer + L_ENTRY] + operand - 1) * ENTRY_WORDS + E_ADDRESS]
-    first = s[slot + S_SPAD] * s[k + K_SPAD_HALF] + address
-    size = s[entry_of(s, k, slot, operand) + N_BYTES]
+    layer_row = LAYER(program, program.layers, slot.layer)
+    address = ENTRY_ROOM(program, program.entries, layer_row.entry + operand - 1).address
+    first = slot.spad * core.spad_half + address
+    size = entry_of(chip, core, slot, operand).bytes
     last = first + (size - 1 if size > 0 else 0)
     found = 0
-    for bank in range(
-        first * banks // (2 * s[k + K_SPAD_HALF]), last * banks // (2 * s[k + K_SPAD_HALF]) + 1
-    ):
+    for bank in range(first * banks // (2 * core.spad_half), last * banks // (2 * core.spad_half) + 1):
         found |= 1 << bank
     return found
 
 
 @inlined
-def conflict_cycles(s, p, k, slot, row, rows, is_preload):
+def conflict_cycles(chip, program, core, slot, code, rows, is_preload):
     """Cycles by which an instruction comes later because its accesses meet in a scratchpad bank.
 
     What stays in the array is loaded while the instruction before streams; with one port and a bank in
     common, it waits. An array whose results stay reads both operands at once. Assumed: fills meet nobody.
     """
-    if s[k + K_BANKS] == 0 or s[k + K_PORTS] > 1:
+    if core.banks == 0 or core.ports > 1:
         return 0
-    first = bank_map(s, p, k, slot, p[row + C_SRC0])
-    second = bank_map(s, p, k, slot, p[row + C_SRC1])
-    dataflow = s[k + K_DATAFLOW]
+    first = bank_map(chip, program, core, slot, code.src0)
+    second = bank_map(chip, program, core, slot, code.src1)
+    dataflow = core.dataflow
     if dataflow == DATAFLOW_OUTPUTS:
         return rows if first & second else 0
     stays = second if dataflow == DATAFLOW_WEIGHTS else first
-    before = s[k + K_STREAM_BANKS]
-    s[k + K_STREAM_BANKS] = first if dataflow == DATAFLOW_WEIGHTS else second
-    return s[k + K_HEIGHT] if is_preload and stays & before else 0
+    before = core.stream_banks
+    core.stream_banks = first if dataflow == DATAFLOW_WEIGHTS else second
+    return core.height if is_preload and stays & before else 0
 
 
 @inlined
-def start_gemm(s, p, x, ev, c, k, slot, slot_index, code, t):
+def start_gemm(chip, program, x, ev, c, core, slot, slot_index, code, t):
     """Let a GEMM-type instruction that is issued in cycle `t` enter the array in the next one.
 
     Its finish is known now. What retires in that next cycle retires before it enters.
     """
     enter = t + 1
-    row = p[P_CODE] + code * CODE_WORDS
-    height = s[k + K_HEIGHT]
-    rows = p[row + C_N]
+    row = CODE(program, program.code, code)
+    height = core.height
+    rows = row.n
     if rows < MINIMUM_ROWS:
         rows = MINIMUM_ROWS
-    is_preload = p[row + C_OP] == OP_GEMM_PRELOAD
-    lost = conflict_cycles(s, p, k, slot, row, rows, is_preload)
-    if lost > 0 and s[k + K_DATAFLOW] == DATAFLOW_OUTPUTS:
+    is_preload = row.op == OP_GEMM_PRELOAD
+    lost = conflict_cycles(chip, program, core, slot, row, rows, is_preload)
+    if lost > 0 and core.dataflow == DATAFLOW_OUTPUTS:
         rows += lost
-        s[k + K_CONFLICTS] += lost
+        core.conflicts += lost
         lost = 0
-    count = s[k + K_GEMM_COUNT]
+    count = core.gemm_count
     ahead = count
-    if count > 0 and s[k + K_GEMM_FINISH] <= enter:
+    if count > 0 and core.gemm_finish <= enter:
         ahead -= 1
     if ahead > 0:
-        offset = s[k + K_GEMM_ROWS]
+        offset = core.gemm_rows
         if is_preload and offset < height:
             offset = height
         if lost > 0:
             # Nothing of the exchange hides behind the rows before.
-            s[k + K_CONFLICTS] += s[k + K_GEMM_ROWS] + height - offset
-            offset = s[k + K_GEMM_ROWS] + height
-        start = s[k + K_GEMM_START] + offset
+            core.conflicts += core.gemm_rows + height - offset
+            offset = core.gemm_rows + height
+        start = core.gemm_start + offset
         if start < enter:
             start = enter
-    elif is_preload and s[k + K_DATAFLOW] != DATAFLOW_OUTPUTS:
+    elif is_preload and core.dataflow != DATAFLOW_OUTPUTS:
         start = enter + 2 * height - 1
     else:
         start = enter
-    finish = start + height + s[k + K_WIDTH] - 2 + rows
-    if s[k + K_DATAFLOW] == DATAFLOW_OUTPUTS:
+    finish = start + height + core.width - 2 + rows
+    if core.dataflow == DATAFLOW_OUTPUTS:
         # Assumed: nothing has to be loaded first, but results leave row by row after the last sum.
         finish += height
-    instruction = code + s[slot + S_DELTA]
-    place = s[k + K_GEMM_HEAD] + count
+    instruction = code + slot.delta
+    place = core.gemm_head + count
     if place >= height:
         place -= height
-    ring = k + s[k + K_RING] + place * RING_WORDS
-    s[ring + R_FINISH] = finish
-    s[ring + R_START] = start
-    s[ring + R_CODE] = code
-    s[ring + R_SLOT] = slot_index
-    s[ring + R_ENTER] = enter
-    s[ring + R_IDLE] = s[k + K_EX_END]
-    s[ring + R_FILLED] = use_sources(s, p, x, ev, k, slot, row, instruction, t)
-    s[ring + R_ARRIVED] = s[slot + S_SINCE]
-    s[k + K_GEMM_START] = start
-    s[k + K_GEMM_ROWS] = rows
-    s[k + K_GEMM_COUNT] = count + 1
-    s[k + K_EX_END] = start + rows
-    s[k + K_EX_BUSY] += rows
+    gemm = GEMM(core, core.ring, place)
+    gemm.finish = finish
+    gemm.start = start
+    gemm.code = code
+    gemm.slot = slot_index
+    gemm.enter = enter
+    gemm.idle = core.ex_end
+    gemm.filled = use_sources(chip, x, ev, core, slot, row, instruction, t)
+    gemm.arrived = slot.since
+    core.gemm_start = start
+    core.gemm_rows = rows
+    core.gemm_count = count + 1
+    core.ex_end = start + rows
+    core.ex_busy += rows
     if count == 0:
-        s[k + K_GEMM_FINISH] = finish
-    if s[k + K_PEAK_GEMM] < count + 1:
-        s[k + K_PEAK_GEMM] = count + 1
-    s[H_GEMM_COUNT] += 1
+        core.gemm_finish = finish
+    if core.peak_gemm < count + 1:
+        core.peak_gemm = count + 1
+    chip.gemm_count += 1
     if is_preload:
-        s[H_PRELOAD_COUNT] += 1
-    begin_result(s, p, x, ev, c, k, slot, row, instruction, t)
+        chip.preload_count += 1
+    begin_result(chip, x, ev, c, core, slot, row, instruction, t)
     if is_watched(x):
         watch_queue(x, c * QUEUES_PER_CORE + QUEUE_EX, count, count + 1, t)
 
 
 @inlined
-def record_idle(x, ev, c, s, ring, idle_until):
+def record_idle(x, ev, c, gemm, idle_until):
     """Record why the array stood still before the instruction of a ring entry."""
     track = c * TRACKS_PER_CORE + TRACK_EX
-    begin = s[ring + R_IDLE]
+    begin = gemm.idle
     for kind, known in (
-        (KIND_WAIT_EMPTY, s[ring + R_ARRIVED]),
-        (KIND_WAIT_BANDWIDTH, s[ring + R_FILLED]),
+        (KIND_WAIT_EMPTY, gemm.arrived),
+        (KIND_WAIT_BANDWIDTH, gemm.filled),
         (KIND_WAIT_DEPENDENCY, idle_until),
     ):
         end = known if known < idle_until else idle_until
@@ -345,81 +277,79 @@ def record_idle(x, ev, c, s, ring, idle_until):
 
 
 @inlined
-def retire_gemm(s, p, x, ev, c, k, t):
+def retire_gemm(chip, program, x, ev, c, core, t):
     """Take the finished head off the array."""
-    head = s[k + K_GEMM_HEAD]
-    ring = k + s[k + K_RING] + head * RING_WORDS
-    code = s[ring + R_CODE]
-    row = p[P_CODE] + code * CODE_WORDS
-    slot = k + K_SLOT + s[ring + R_SLOT] * SLOT_WORDS
-    instruction = code + s[slot + S_DELTA]
-    end_result(s, p, k, slot, row, instruction, t)
-    s[slot + S_GEMMS] += 1
-    s[k + K_MACS] += p[row + C_TILE_M] * p[row + C_TILE_K] * p[row + C_TILE_N]
+    head = core.gemm_head
+    gemm = GEMM(core, core.ring, head)
+    code = gemm.code
+    row = CODE(program, program.code, code)
+    slot = core.slot[gemm.slot]
+    instruction = code + slot.delta
+    end_result(chip, core, slot, row, instruction, t)
+    slot.gemms += 1
+    core.macs += row.tile_m * row.tile_k * row.tile_n
     if is_recording(x):
-        start = s[ring + R_START]
-        enter = s[ring + R_ENTER]
-        idle = s[ring + R_IDLE]
+        start = gemm.start
+        enter = gemm.enter
+        idle = gemm.idle
         track = c * TRACKS_PER_CORE + TRACK_EX
         if start > idle:
             if enter > idle:
-                record_idle(x, ev, c, s, ring, enter)
+                record_idle(x, ev, c, gemm, enter)
                 idle = enter
             if start > idle:
                 emit(x, ev, int64(INTERVAL), track, int64(KIND_LOAD_WEIGHTS), idle, start, instruction)
-        rows = p[row + C_N]
+        rows = row.n
         if rows < MINIMUM_ROWS:
             rows = MINIMUM_ROWS
-        emit(x, ev, int64(INTERVAL), track, p[row + C_OP], start, start + rows, instruction)
-    if code + 1 == s[slot + S_END]:
-        s[slot + S_DONE] = 1
-    count = s[k + K_GEMM_COUNT] - 1
-    s[k + K_GEMM_COUNT] = count
+        emit(x, ev, int64(INTERVAL), track, row.op, start, start + rows, instruction)
+    if code + 1 == slot.end:
+        slot.done = 1
+    count = core.gemm_count - 1
+    core.gemm_count = count
     head += 1
-    if head >= s[k + K_HEIGHT]:
+    if head >= core.height:
         head = 0
-    s[k + K_GEMM_HEAD] = head
+    core.gemm_head = head
     if count > 0:
-        s[k + K_GEMM_FINISH] = s[k + s[k + K_RING] + head * RING_WORDS + R_FINISH]
+        core.gemm_finish = GEMM(core, core.ring, head).finish
     if is_watched(x):
         watch_queue(x, c * QUEUES_PER_CORE + QUEUE_EX, count + 1, count, t)
 
 
 @inlined
-def start_vector(s, p, x, ev, c, k, slot, slot_index, code, t):
+def start_vector(chip, program, x, ev, c, core, slot, slot_index, code, t):
     """Let a vector instruction that is issued in cycle `t` start in the next one; its finish is known."""
     enter = t + 1
-    row = p[P_CODE] + code * CODE_WORDS
+    row = CODE(program, program.code, code)
     # Ref: systolic.md section 5: it is retired in a later cycle than it starts, even with latency 0.
-    latency = max(1, vector_latency(s, p, k, row))
-    instruction = code + s[slot + S_DELTA]
-    s[k + K_VEC] = code
-    s[k + K_VEC_SLOT] = slot_index
-    s[k + K_VEC_START] = enter
-    s[k + K_VEC_FINISH] = enter + latency
-    s[k + K_VEC_BUSY] += latency
-    use_sources(s, p, x, ev, k, slot, row, instruction, t)
-    begin_result(s, p, x, ev, c, k, slot, row, instruction, t)
+    latency = max(1, vector_latency(core, row))
+    instruction = code + slot.delta
+    core.vec = code
+    core.vec_slot = slot_index
+    core.vec_start = enter
+    core.vec_finish = enter + latency
+    core.vec_busy += latency
+    use_sources(chip, x, ev, core, slot, row, instruction, t)
+    begin_result(chip, x, ev, c, core, slot, row, instruction, t)
     if is_watched(x):
         watch_queue(x, c * QUEUES_PER_CORE + QUEUE_VEC, int64(0), int64(1), t)
 
 
 @kernel
-def retire_vector(s, p, x, ev, c, k, t):
+def retire_vector(chip, program, x, ev, c, core, t):
     """Take the finished instruction out of the vector unit."""
-    code = s[k + K_VEC]
-    row = p[P_CODE] + code * CODE_WORDS
-    slot = k + K_SLOT + s[k + K_VEC_SLOT] * SLOT_WORDS
-    instruction = code + s[slot + S_DELTA]
-    end_result(s, p, k, slot, row, instruction, t)
-    s[slot + S_VECTORS] += 1
-    if is_recording(x) and s[k + K_VEC_FINISH] > s[k + K_VEC_START]:
+    code = core.vec
+    row = CODE(program, program.code, code)
+    slot = core.slot[core.vec_slot]
+    instruction = code + slot.delta
+    end_result(chip, core, slot, row, instruction, t)
+    slot.vectors += 1
+    if is_recording(x) and core.vec_finish > core.vec_start:
         track = c * TRACKS_PER_CORE + TRACK_VEC
-        emit(
-            x, ev, int64(INTERVAL), track, p[row + C_OP], s[k + K_VEC_START], s[k + K_VEC_FINISH], instruction
-        )
-    if code + 1 == s[slot + S_END]:
-        s[slot + S_DONE] = 1
-    s[k + K_VEC] = -1
+        emit(x, ev, int64(INTERVAL), track, row.op, core.vec_start, core.vec_finish, instruction)
+    if code + 1 == slot.end:
+        slot.done = 1
+    core.vec = -1
     if is_watched(x):
         watch_queue(x, c * QUEUES_PER_CORE + QUEUE_VEC, int64(1), int64(0), t)

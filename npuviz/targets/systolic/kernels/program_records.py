@@ -17,6 +17,8 @@ Requests of MOVIN and MOVOUT. Byte address of a row (i, j): tile base + OFFSET +
 Rows are taken in rising (i, j) order; a block equal to the one just taken is dropped.
 """
 
+from npuviz.sim.parts.record_kernels import Record, Words
+
 # Opcodes (word OP).
 OP_MOVIN = 1
 OP_MOVOUT = 2
@@ -37,65 +39,73 @@ OP_LAYERNORM = 16
 OP_IM2COL = 17
 OP_HOST = 18
 
-# CODE words.
-C_OP = 0
-C_N = 1  # rows streamed by a GEMM-type instruction
-C_SRC0 = 2
-C_SRC1 = 3
-C_DST = 4  # MOVIN: the entry it fills; MOVOUT: the entry it drains; compute: destination
-C_TILE_M = 5
-C_TILE_K = 6
-C_TILE_N = 7
-C_VBYTES = 8  # bytes of a vector operation ("v" of the latency rules); tile_m is C_TILE_M
-C_BASE = 9  # which base address of the tile: 0..7
-C_OFFSET = 10
-C_N0 = 11
-C_S0 = 12
-C_N1 = 13
-C_S1 = 14
-C_LEN = 15
-C_MODE = 16
-C_SIZE = 17  # bytes the destination entry takes of its half (capacity check, memory map)
-C_TENSOR = 18  # tensor id that MOVIN reads or MOVOUT writes; compute: tensor the result belongs to, -1
-C_AUX = 19  # free for the compiler (values engine)
-CODE_WORDS = 20
+CODE = Record(
+    "instruction",
+    op="CODE words.",
+    n="rows streamed by a GEMM-type instruction",
+    src0="first operand",
+    src1="second operand",
+    dst="MOVIN: the entry it fills; MOVOUT: the entry it drains; compute: destination",
+    tile_m="rows of the product",
+    tile_k="inner size of the product",
+    tile_n="columns of the product",
+    vbytes="bytes of a vector operation ('v' of the latency rules); tile_m is C_TILE_M",
+    base="which base address of the tile: 0..7",
+    offset="added to it, bytes",
+    n0="outer repetitions",
+    s0="bytes between them",
+    n1="inner repetitions",
+    s1="bytes between them",
+    len="bytes of one",
+    mode="MODE_ number: how they become requests",
+    size="bytes the destination entry takes of its half (capacity check, memory map)",
+    tensor="tensor id that MOVIN reads or MOVOUT writes; compute: tensor the result belongs to, -1",
+    aux="free for the compiler (values engine)",
+)
 
 MODE_COVER = 0
 MODE_STEP = 1
 
-# TILES words.
-T_LAYER = 0
-T_CODE = 1  # first row of its template in CODE
-T_COUNT = 2  # instructions in the template (0 for a skip tile)
-T_CORE = 3  # preset core index, -1: dealt round robin
-T_ACCUMULATE = 4  # 1: continues the accumulation of the tile before it
-T_SKIP = 5  # 1: no work, finishes at once
-T_FUSED = 6  # number of the fused operation inside attention, 0 elsewhere
-T_FIRST = 7  # program-wide index of its first instruction
-T_BASE = 8  # eight base byte addresses
-T_COORD = 16  # free for the compiler: up to 6 block coordinates
-TILE_WORDS = 22
+TILE = Record(
+    "tile",
+    layer="TILES words.",
+    code="first row of its template in CODE",
+    count="instructions in the template (0 for a skip tile)",
+    core="preset core index, -1: dealt round robin",
+    accumulate="1: continues the accumulation of the tile before it",
+    skip="1: no work, finishes at once",
+    fused="number of the fused operation inside attention, 0 elsewhere",
+    first="program-wide index of its first instruction",
+    base=Words(8, "base byte addresses"),
+    coord=Words(6, "free for the compiler: up to 6 block coordinates"),
+)
 
-# LAYERS words.
-L_FIRST_TILE = 0
-L_NUM_TILES = 1
-L_NODE = 2  # graph node id, -1 if none
-L_HOST_CYCLES = 3  # > 0: runs on the Host unit for so many cycles; has no tiles
-L_ENTRY = 4  # first row of ENTRIES of this layer
-L_SPAD_ENTRIES = 5
-L_ACC_ENTRIES = 6
-L_INSTRUCTION = 7  # Host layers: index of their one instruction (after all tile instructions); else -1
-LAYER_WORDS = 8
+LAYER = Record(
+    "layer",
+    first_tile="LAYERS words.",
+    num_tiles="number of tiles",
+    node="graph node id, -1 if none",
+    host_cycles="> 0: runs on the Host unit for so many cycles; has no tiles",
+    entry="first row of ENTRIES of this layer",
+    spad_entries="entries of a scratchpad half",
+    acc_entries="entries of an accumulator half",
+    instruction="Host layers: index of their one instruction (after all tile instructions); else -1",
+)
 
-# ENTRIES words: scratchpad entries of a layer, then its accumulator entries.
-E_ADDRESS = 0  # byte address inside the half
-E_SIZE = 1  # largest number of bytes it holds
-ENTRY_WORDS = 2
+ENTRY_ROOM = Record(
+    "room of an entry",
+    address=(
+        "ENTRIES words: scratchpad entries of a layer, then its accumulator entries. byte address "
+        "inside the half"
+    ),
+    size="largest number of bytes it holds",
+)
 
-# LAUNCHES words.
-A_FIRST_LAYER = 0
-A_NUM_LAYERS = 1
-A_EARLIEST = 2  # core cycle (tick index) at which it may start at the earliest
-A_DELAY = 3  # core ticks to wait after the tick in which the launch before it ended
-A_PARTITION = 4  # partition_cpu: the partition that runs it
-LAUNCH_WORDS = 5
+LAUNCH = Record(
+    "launch",
+    first_layer="LAUNCHES words.",
+    num_layers="number of layers",
+    earliest="core cycle (tick index) at which it may start at the earliest",
+    delay="core ticks to wait after the tick in which the launch before it ended",
+    partition="partition_cpu: the partition that runs it",
+)

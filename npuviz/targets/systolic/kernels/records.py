@@ -1,84 +1,88 @@
-"""Word positions of the machine's root state `s` and of its immutable program words `p`.
+"""Records of the machine's state and of the header of its program words: a header, then tables whose first
+words the header names."""
 
-The state is one flat int64 array: a header, then tables whose first words the header names. Flat
-words instead of a record type: a record's type holds its array sizes, so that every new hardware
-shape would be compiled anew (13 s of processor time); words compile once for all shapes.
-"""
+from npuviz.sim.parts.record_kernels import Gap, Record, Rows, Words
 
 # --- header of the state -------------------------------------------------------------------------
-H_CYCLE = 0  # core cycles completed
-H_STATUS = 1
-H_FAULT = 2  # a FAULT_ code
-H_FAULT_CORE = 3
-H_FAULT_INSTRUCTION = 4
-H_FINAL = 5  # cycle at which the run ends, once known, else -1
-H_CORES_COUNT = 6
-H_PORTS = 7  # NoC ports per core
-H_CHANNELS = 8
-H_CORE_PERIOD = 9  # ps
-H_NOC_PERIOD = 10  # ps
-H_DRAM_PERIOD = 11  # ps
-H_REQUEST_BYTES = 12  # a power of two
-H_REQUEST_SHIFT = 13
-H_CHANNEL_MODULO = 14  # 0: use the hash as it is
-H_TRUE_MODE = 15
-H_CORES = 16  # word of core 0
-H_CORE_WORDS = 17
-H_BURSTS = 18  # word of core 0's burst ring
-H_BURST_CAPACITY = 19  # bursts per core, a power of two
-H_DRAM = 20
-H_NOC = 21  # request network
-H_REPLIES = 22  # word of the queued replies: per (core, channel) first node << 32 | last node
-H_REPLY_PORTS = 23  # word of the port table: PORT_WORDS per (core, port)
-H_REPLY_QUEUED = 24  # 1: several channels share a port, replies are arbitrated tick by tick
-H_REPLY_WAITING = 25  # queued replies
-H_TILE_DONE = 26  # word of the bit map of finished tiles
-H_NOC_NEXT = 27  # next NoC cycle with work, FAR if none
-H_NOC_LAST = 28  # last NoC cycle executed
-H_BURSTS_WAITING = 29  # bursts in all cores' rings
-H_WRITES_OUT = 30  # write requests without acknowledgement
-H_LAST_ACK = 31  # ps, delivery of the latest acknowledgement granted so far
-H_LAST_BUSY = 32  # last core cycle in which a core or the scheduler did something
-H_LAYER = 33  # running layer, -1 if none
-H_LAYER_LEFT = 34  # tiles of it not reported yet
-H_LAYER_START = 35
-H_LAYERS_LEFT = 36  # layers of the running launch not started yet
-H_NEXT_LAYER = 37
-H_LAUNCH = 38  # next launch
-H_LAUNCH_AT = 39  # core cycle at which it may start
-H_SCHEDULER_WAKE = 40  # core cycle at which the scheduler has something to do, FAR if none
-H_HOST_UNTIL = 41  # core cycle at which the Host unit is done, -1 if idle
-H_HOST_BUSY = 42
-H_LAYERS_DONE = 43
-H_GEMM_COUNT = 44
-H_PRELOAD_COUNT = 45
-H_TILES_DONE = 46
-H_READS = 47
-H_WRITES = 48
-H_LAYERS_TOTAL = 49
-H_LAUNCHES_TOTAL = 50
-H_REPLY_NEXT = 51  # next NoC cycle in which a queued reply enters or may be taken, FAR if none
-H_WAKE = 52  # earliest core cycle in which the scheduler or a core has something to do
-H_NOC_SHIFT = 53  # a core cycle is 1 << shift NoC cycles, -1 if it is no such number
-H_DRAM_KIND = 54  # 0: simple DRAM, 1: command-level
-H_LOCAL_SHIFT = 55  # an address inside a channel is (address >> this) << H_REQUEST_SHIFT
-# First and last node per channel: requests that wait for room (simple network, command-level DRAM), or
-# responses that wait for the detailed network.
-H_DOORS = 56
-H_DOORS_WAITING = 57
-H_NET = 58  # word of the flit-level network, 0: the simple one
-H_NET_FLITS = 59  # flits of its largest packet
-H_REPLY_ACTIVE = 60  # word of the masks of ports with queued replies
-H_WAKES = 61  # word of the cores' wake cycles: next cycle in which each does something, FAR if it waits
-H_TIMES = 62  # word of the layers' times: start and end core cycle of each, -1 while unknown
-H_SCHED = 63  # word of the run-time scheduler's block, 0: the `simple` scheduler
-H_SENDING = 64  # word of the masks of cores with bursts
-H_BURSTS_TIGHT = 65  # 1: a core's ring may be too full for the bursts of another cycle
-H_REPLY_TIMES = (
-    66  # word of REPLY_WORDS per (core, channel); only where a reply's time is not that of its node
+
+CHIP = Record(
+    "chip",
+    cycle="core cycles completed",
+    status="STATUS_ number",
+    fault="a FAULT_ code",
+    fault_core="core concerned",
+    fault_instruction="listing index",
+    final="cycle at which the run ends, once known, else -1",
+    cores_count="cores",
+    ports="NoC ports per core",
+    channels="DRAM channels",
+    core_period="ps",
+    noc_period="ps",
+    dram_period="ps",
+    request_bytes="a power of two",
+    request_shift="its logarithm",
+    channel_modulo="0: use the hash as it is",
+    true_mode="1: true mode, 0: parity",
+    cores="word of core 0",
+    core_words="words of a core",
+    bursts="word of core 0's burst ring",
+    burst_capacity="bursts per core, a power of two",
+    dram="word of the DRAM",
+    noc="request network",
+    replies="word of the queued replies: per (core, channel) first node << 32 | last node",
+    reply_ports="word of the port table: PORT_WORDS per (core, port)",
+    reply_queued="1: several channels share a port, replies are arbitrated tick by tick",
+    reply_waiting="queued replies",
+    tile_done="word of the bit map of finished tiles",
+    noc_next="next NoC cycle with work, FAR if none",
+    noc_last="last NoC cycle executed",
+    bursts_waiting="bursts in all cores' rings",
+    writes_out="write requests without acknowledgement",
+    last_ack="ps, delivery of the latest acknowledgement granted so far",
+    last_busy="last core cycle in which a core or the scheduler did something",
+    layer="running layer, -1 if none",
+    layer_left="tiles of it not reported yet",
+    layer_start="cycle at which it started",
+    layers_left="layers of the running launch not started yet",
+    next_layer="next layer of the launch",
+    launch="next launch",
+    launch_at="core cycle at which it may start",
+    scheduler_wake="core cycle at which the scheduler has something to do, FAR if none",
+    host_until="core cycle at which the Host unit is done, -1 if idle",
+    host_busy="cycles of Host",
+    layers_done="layers finished",
+    gemm_count="GEMM instructions",
+    preload_count="GEMM_PRELOAD instructions",
+    tiles_done="tiles finished",
+    reads="read requests",
+    writes="write requests",
+    layers_total="layers of all launches",
+    launches_total="launches",
+    reply_next="next NoC cycle in which a queued reply enters or may be taken, FAR if none",
+    wake="earliest core cycle in which the scheduler or a core has something to do",
+    noc_shift="a core cycle is 1 << shift NoC cycles, -1 if it is no such number",
+    dram_kind="0: simple DRAM, 1: command-level",
+    local_shift="an address inside a channel is (address >> this) << request_shift",
+    doors=Words(
+        1,
+        "First and last node per channel: requests that wait for room (simple network, command-level "
+        "DRAM), or responses that wait for the detailed network.",
+    ),
+    doors_waiting="doors with replies",
+    net="word of the flit-level network, 0: the simple one",
+    net_flits="flits of its largest packet",
+    reply_active="word of the masks of ports with queued replies",
+    wakes="word of the cores' wake cycles: next cycle in which each does something, FAR if it waits",
+    times="word of the layers' times: start and end core cycle of each, -1 while unknown",
+    sched="word of the run-time scheduler's block, 0: the `simple` scheduler",
+    sending="word of the masks of cores with bursts",
+    bursts_tight="1: a core's ring may be too full for the bursts of another cycle",
+    reply_times=(
+        "word of REPLY_WORDS per (core, channel); only where a reply's time is not that of its node"
+    ),
+    reply_last="word of the NoC cycle in which each channel's newest reply enters",
+    at_least=72,
 )
-H_REPLY_LAST = 67  # word of the NoC cycle in which each channel's newest reply enters
-HEADER_WORDS = 72
 
 STATUS_RUNNING = 0
 STATUS_FINISHED = 1
@@ -93,66 +97,6 @@ FAULT_QUEUE = 5
 FAR = 1 << 60
 
 # --- one core: fixed words, then the GEMM pipeline ring, then four entry tables -------------------
-K_CONFLICTS = 0  # cycles lost to accesses of the same bank
-K_TURN = 1  # index of the resident tile that issued last
-K_TILES = 2  # resident tiles
-K_ORDER = 3  # two words: slots in order of arrival
-K_NEXT_TILE = 5  # head of its own tile queue, -1 if empty
-K_FINISHED = 6  # number of finished tiles not reported yet
-K_FINISHED_RING = 7  # eight words, head first
-K_DATAFLOW = 15  # DATAFLOW_ of the array
-K_BANKS = 16  # banks of the scratchpad, 0: no limit on accesses
-K_LOADS = 17  # instructions in the LD queue
-K_LOAD_RING = 18  # four (code, slot) pairs, head first
-K_STORES = 26
-K_STORE_RING = 27  # thirty-two (code, slot) pairs, head first
-K_VEC = 91  # instruction in the vector pipeline, -1 if empty
-K_VEC_SLOT = 92
-K_VEC_START = 93
-K_VEC_FINISH = 94
-K_GEMM_HEAD = 95
-K_GEMM_COUNT = 96
-K_GEMM_FINISH = 97  # of the head
-K_GEMM_START = 98  # of the newest entry
-K_GEMM_ROWS = 99  # of the newest entry
-K_LAST_LAYER = 100  # of the tile issued last
-K_LAST_FUSED = 101
-K_LAST_ACC = 102  # accumulator half of the tile issued last
-K_BURST_HEAD = 103
-K_BURST_COUNT = 104
-K_REQUEST = 105  # generator of the head burst: next address, -1 if none is being generated
-K_REQUEST_END = 106  # end of the row
-K_REQUEST_LAST = 107  # address taken last
-K_REQUEST_I = 108
-K_REQUEST_J = 109
-K_BURST_START = 110  # core cycle of the first request of the head burst
-K_LOAD_END = 111  # end of the newest LD interval
-K_STORE_END = 112
-K_USED = 113  # four words: bytes in use of spad half 0, 1, accumulator half 0, 1
-K_PEAK_SPAD = 117
-K_PEAK_ACC = 118
-K_HALF_ENTRIES = 119  # four words: entries of the half that may be in use
-K_EX_END = 123  # end of the newest EX occupation
-K_EX_BUSY = 124
-K_VEC_BUSY = 125
-K_LOAD_BUSY = 126
-K_STORE_BUSY = 127
-K_MACS = 128  # sum of tile_m * tile_k * tile_n
-K_PEAK_BURSTS = 129
-K_PEAK_GEMM = 130
-K_HEIGHT = 131  # array rows H
-K_WIDTH = 132  # array columns W
-K_SPAD_HALF = 133  # bytes
-K_ACC_HALF = 134
-K_VECTOR_BYTES = 135  # bytes of one vector step
-K_LATENCY = 136  # ten words, LAT_ positions
-K_RING = 146  # word of the GEMM ring
-K_ENTRIES = 147  # four words: word of each half's entry table
-K_SLOT = 151  # two slots of SLOT_WORDS words
-SLOT_WORDS = 12
-K_PORTS = K_SLOT + 2 * SLOT_WORDS  # accesses of a scratchpad bank per cycle
-K_STREAM_BANKS = K_PORTS + 1  # bit map of banks that the newest instruction streams from
-K_HEAD_WORDS = K_PORTS + 2
 
 LAT_ADD = 0
 LAT_MUL = 1
@@ -165,121 +109,213 @@ LAT_SQRT = 7
 LAT_SCALAR_ADD = 8
 LAT_SCALAR_MUL = 9
 
-S_TILE = 0
-S_PC = 1  # next instruction to issue (row of CODE)
-S_END = 2
-S_DONE = 3
-S_SPAD = 4  # half
-S_ACC = 5
-S_DELTA = 6  # program-wide index of an instruction = row of CODE + delta
-S_SINCE = 7
-S_GEMMS = 8  # retired
-S_VECTORS = 9
-S_LAYER = 10
+SLOT = Record(
+    "resident tile",
+    tile="tile in it, -1 if none",
+    pc="next instruction to issue (row of CODE)",
+    end="instruction behind its last",
+    done="instructions finished",
+    spad="half",
+    acc="accumulator half",
+    delta="program-wide index of an instruction = row of CODE + delta",
+    since="cycle at which it came",
+    gemms="retired",
+    vectors="vector instructions left",
+    layer="layer of the tile",
+    at_least=12,
+)
 
-R_FINISH = 0
-R_START = 1
-R_CODE = 2
-R_SLOT = 3
-R_ENTER = 4  # cycle in which EX started it
-R_IDLE = 5  # end of the EX occupation before it
-R_FILLED = 6  # cycle in which its last source became valid
-R_ARRIVED = 7  # cycle in which its tile arrived
-RING_WORDS = 8
+CORE = Record(
+    "core",
+    conflicts="cycles lost to accesses of the same bank",
+    turn="index of the resident tile that issued last",
+    tiles="resident tiles",
+    order=Words(2, "slots in order of arrival"),
+    next_tile="head of its own tile queue, -1 if empty",
+    finished="number of finished tiles not reported yet",
+    finished_ring=Words(8, "finished tiles, head first"),
+    dataflow="DATAFLOW_ of the array",
+    banks="banks of the scratchpad, 0: no limit on accesses",
+    loads="instructions in the LD queue",
+    load_ring=Words(8, "four (code, slot) pairs, head first"),
+    stores="entries of it",
+    store_ring=Words(64, "thirty-two (code, slot) pairs, head first"),
+    vec="instruction in the vector pipeline, -1 if empty",
+    vec_slot="slot of the vector instruction under way",
+    vec_start="its start",
+    vec_finish="its end",
+    gemm_head="oldest entry of the ring of GEMM instructions",
+    gemm_count="entries of it",
+    gemm_finish="of the head",
+    gemm_start="of the newest entry",
+    gemm_rows="of the newest entry",
+    last_layer="of the tile issued last",
+    last_fused="fused layer of the tile issued last",
+    last_acc="accumulator half of the tile issued last",
+    burst_head="oldest burst",
+    burst_count="bursts waiting",
+    request="generator of the head burst: next address, -1 if none is being generated",
+    request_end="end of the row",
+    request_last="address taken last",
+    request_i="outer position in the burst under way",
+    request_j="inner position in it",
+    burst_start="core cycle of the first request of the head burst",
+    load_end="end of the newest LD interval",
+    store_end="end of the store under way",
+    used=Words(4, "bytes in use of spad half 0, 1, accumulator half 0, 1"),
+    peak_spad="most bytes used in the scratchpad",
+    peak_acc="most bytes used in the accumulator",
+    half_entries=Words(4, "entries of the half that may be in use"),
+    ex_end="end of the newest EX occupation",
+    ex_busy="cycles of EX",
+    vec_busy="cycles of VEC",
+    load_busy="cycles of LD",
+    store_busy="cycles of ST",
+    macs="sum of tile_m * tile_k * tile_n",
+    peak_bursts="most bursts waiting",
+    peak_gemm="most GEMM instructions in the array",
+    height="array rows H",
+    width="array columns W",
+    spad_half="bytes",
+    acc_half="bytes of an accumulator half",
+    vector_bytes="bytes of one vector step",
+    latency=Words(10, "cycles, at LAT_ positions"),
+    ring="word of the GEMM ring",
+    entries=Words(4, "word of each half's entry table"),
+    slot=Rows(SLOT, 2, "the two tiles in it"),
+    ports="accesses of a scratchpad bank per cycle",
+    stream_banks="bit map of banks that the newest instruction streams from",
+)
 
-N_LEFT = 0  # outstanding fills and computations, -1: no such entry
-N_VALID = 1  # cycle from which it is valid, once N_LEFT is 0
-N_WRITER = 2  # instruction that wrote it
-N_SINCE = 3  # cycle in which it was created
-N_FLOWED = 4  # 1: the arrow from its MOVIN to the first user has been recorded
-N_HALF = 5  # 0..3 as in K_USED
-N_CORE = 6
-N_BYTES = 7
-ENTRY_STATE_WORDS = 8
+GEMM = Record(
+    "instruction in the array",
+    finish="cycle at which it leaves the array",
+    start="cycle at which it entered",
+    code="listing index",
+    slot="slot of its tile",
+    enter="cycle in which EX started it",
+    idle="end of the EX occupation before it",
+    filled="cycle in which its last source became valid",
+    arrived="cycle in which its tile arrived",
+)
+
+ENTRY = Record(
+    "entry",
+    left="outstanding fills and computations, -1: no such entry",
+    valid="cycle from which it is valid, once `left` is 0",
+    writer="instruction that wrote it",
+    since="cycle in which it was created",
+    flowed="1: the arrow from its MOVIN to the first user has been recorded",
+    half="0 to 3, as in `used` of a core",
+    core="core it belongs to",
+    bytes="size",
+)
 
 FREE_BURSTS = 4  # bursts one core may add in one cycle, with room to spare
 
-B_CODE = 0
-B_TILE = 1
-B_ENTRY = 2  # word of the entry, 0 for a store
-B_INDEX = 3  # program-wide instruction index
-BURST_WORDS = 4
+BURST = Record(
+    "burst",
+    code="program row of the transfer",
+    tile="tile it belongs to",
+    entry="word of the entry, 0 for a store",
+    index="program-wide instruction index",
+)
 
-# Replies of a (core, channel) pair.
-Y_READY = 0  # NoC cycle of the newest reply's grant (one channel per port), or in which it is ready
-Y_PENDING = 1  # first node that has not entered the network yet
-REPLY_WORDS = 2
+REPLY = Record(
+    "replies",
+    ready=(
+        "Replies of a (core, channel) pair. NoC cycle of the newest reply's grant (one channel per "
+        "port), or in which it is ready"
+    ),
+    pending="first node that has not entered the network yet",
+)
 
-# A port of a core, where several channels share it.
-PORT_TURN = 0  # channel that is looked at first
-PORT_CHANNELS = 1  # mask of channels with queued replies for it
-PORT_RIPE = 2  # those of them whose first reply is known to be ready
-PORT_NEXT = 3  # no reply of it enters the network or may be taken before this NoC cycle
-PORT_WORDS = 4
+PORT = Record(
+    "port",
+    turn="A port of a core, where several channels share it. channel that is looked at first",
+    channels="mask of channels with queued replies for it",
+    ripe="those of them whose first reply is known to be ready",
+    next="no reply of it enters the network or may be taken before this NoC cycle",
+)
 
 # --- program words ---------------------------------------------------------------------------------
-P_CODE = 0  # words of the tables, in the order of tables_kernels
-P_TILES = 1
-P_LAYERS = 2
-P_ENTRIES = 3
-P_LAUNCHES = 4
-P_NEXT = 5  # next tile of the same layer on the same core, per tile
-P_HEADS = 6  # first tile per (layer, core)
-P_HASH = 7  # three tables of 128 words: channel hash of bits 0..6, 7..13, 14..20
-P_CORE_OF = 8  # core of each tile
-P_DRAM_MEMORY = 9  # memory id of the DRAM
-P_EDGES_AT = 12  # first edge per layer, and the end
-P_EDGES = 13  # consumer layers, in creation order
-P_PARTITION = 14  # PARTITION_WORDS per core, then the cores of each partition
-PROGRAM_HEADER = 16
 
-PARTITION_ID = 0
-PARTITION_PLACE = 1  # of the core in its partition
-PARTITION_SIZE = 2
-PARTITION_MEMBERS = 3  # offset of the partition's cores from P_PARTITION
-PARTITION_WORDS = 4
+PROGRAM = Record(
+    "program",
+    code="words of the tables, in the order of tables_kernels",
+    tiles="word of tile 0",
+    layers="word of layer 0",
+    entries="word of the rooms of entries",
+    launches="word of launch 0",
+    next="next tile of the same layer on the same core, per tile",
+    heads="first tile per (layer, core)",
+    hash="three tables of 128 words: channel hash of bits 0..6, 7..13, 14..20",
+    core_of="core of each tile",
+    dram_memory="memory id of the DRAM",
+    _10=Gap(2),
+    edges_at="first edge per layer, and the end",
+    edges="consumer layers, in creation order",
+    partition="PARTITION_WORDS per core, then the cores of each partition",
+    at_least=16,
+)
+
+PARTITION = Record(
+    "partition",
+    id="its number",
+    place="of the core in its partition",
+    size="cores in it",
+    members="where its cores stand, counted from word `partition` of the program",
+)
 
 DATAFLOW_WEIGHTS = 0  # weights stay in the array, rows of activations stream
 DATAFLOW_OUTPUTS = 1  # results stay, both operands stream along the reduction
 DATAFLOW_INPUTS = 2  # activations stay, columns of weights stream
 
 # --- block of the run-time scheduler (requests_kernels) ----------------------------------------------
-Q_KIND = 0  # a SCHED_ number
-Q_COUNT = 1  # requests in the queue
-Q_TURN = 2  # place in the queue that offered last (time_multiplex)
-Q_STARTED = 3  # layers started in the whole run
-Q_DEALT = 4  # tiles dealt round robin in the whole run
-Q_QUEUED = 5  # tiles in all queues
-Q_READY = 6  # ready layers of all requests in the queue
-Q_POLLED = 7  # core cycle up to which questions are counted
-Q_QUEUE = 8  # word of the queue: request numbers in order of arrival
-Q_REQUESTS = 9  # word of the request table
-Q_LAYERS = 10  # word of the layer table
-Q_NEXT = 11  # word of the next tile per tile
-Q_TAILS = 12  # word of the last tile of each core's own queue
-Q_OWN = 13  # word of the number of tiles in each core's own queue
-Q_LANES = 14  # word of the layers shown on the operator tracks, -1: free
-Q_NUM_LANES = 15
-Q_HOST_LAYER = 16
-SCHED_WORDS = 24
+
+SCHEDULER = Record(
+    "scheduler",
+    kind="a SCHED_ number",
+    count="requests in the queue",
+    turn="place in the queue that offered last (time_multiplex)",
+    started="layers started in the whole run",
+    dealt="tiles dealt round robin in the whole run",
+    queued="tiles in all queues",
+    ready="ready layers of all requests in the queue",
+    polled="core cycle up to which questions are counted",
+    queue="word of the queue: request numbers in order of arrival",
+    requests="word of the request table",
+    layers="word of the layer table",
+    next="word of the next tile per tile",
+    tails="word of the last tile of each core's own queue",
+    own="word of the number of tiles in each core's own queue",
+    lanes="word of the layers shown on the operator tracks, -1: free",
+    num_lanes="lanes",
+    host_layer="layer on the host, -1",
+    at_least=24,
+)
 
 SCHED_MULTIPLEX = 1
 SCHED_PARTITION = 2
 SCHED_SPATIAL = 3
 
-W_READY_HEAD = 0  # first ready layer, -1: none
-W_READY_TAIL = 1
-W_LEFT = 2  # layers that have not ended
-W_TILE_HEAD = 3  # spatial_split: first tile that no core has drawn
-W_TILE_TAIL = 4
-REQUEST_WORDS = 5
+REQUEST = Record(
+    "request",
+    ready_head="first ready layer, -1: none",
+    ready_tail="newest of them",
+    left="layers that have not ended",
+    tile_head="spatial_split: first tile that no core has drawn",
+    tile_tail="newest of them",
+)
 
-V_LEFT = 0  # tiles not reported
-V_MISSING = 1  # layers it still waits for
-V_NEXT = 2  # next ready layer
-V_LANE = 3
-V_REQUEST = 4
-RUN_LAYER_WORDS = 5
+RUN_LAYER = Record(
+    "layer of a request",
+    left="tiles not reported",
+    missing="layers it still waits for",
+    next="next ready layer",
+    lane="lane it runs in",
+    request="request it belongs to",
+)
 
 # Results of `advance`.
 RESULT_UNTIL = 0

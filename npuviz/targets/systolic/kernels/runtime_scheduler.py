@@ -2,7 +2,7 @@
 
 Ref: systolic.md section 4. A request is a launch of the program tables; its layers become ready when the
 layers they wait for have ended. Unlike under `simple`, who runs which tile depends on time, so tile queues,
-ready lists and the queue of requests are part of the state: a block of words that H_SCHED names.
+ready lists and the queue of requests are part of the state: a block of words that `sched` of the chip names.
 
 time_multiplex  when no tile waits on any core, the next request in rotation offers its first ready layer
 partition_cpu   a core without waiting tiles lets the first request of its partition offer one
@@ -24,80 +24,21 @@ from npuviz.sim.parts.watch_kernels import (
     is_watched,
     watch_subject,
 )
-from npuviz.targets.systolic.kernels.program_records import (
-    A_DELAY,
-    A_EARLIEST,
-    A_FIRST_LAYER,
-    A_NUM_LAYERS,
-    A_PARTITION,
-    L_FIRST_TILE,
-    L_HOST_CYCLES,
-    L_INSTRUCTION,
-    L_NODE,
-    L_NUM_TILES,
-    LAUNCH_WORDS,
-    LAYER_WORDS,
-    OP_HOST,
-    T_COUNT,
-    T_FIRST,
-    TILE_WORDS,
-)
+from npuviz.targets.systolic.kernels.program_records import LAUNCH, LAYER, OP_HOST, TILE
 from npuviz.targets.systolic.kernels.records import (
+    CORE,
     FAR,
-    H_CORE_WORDS,
-    H_CORES,
-    H_CORES_COUNT,
-    H_HOST_BUSY,
-    H_HOST_UNTIL,
-    H_LAST_BUSY,
-    H_LAUNCH,
-    H_LAUNCH_AT,
-    H_LAUNCHES_TOTAL,
-    H_LAYERS_DONE,
-    H_LAYERS_LEFT,
-    H_SCHED,
-    H_SCHEDULER_WAKE,
-    H_TIMES,
-    K_NEXT_TILE,
-    K_TILES,
     KIND_OPERATOR,
-    P_EDGES,
-    P_EDGES_AT,
-    P_LAUNCHES,
-    P_LAYERS,
-    P_PARTITION,
-    P_TILES,
-    PARTITION_ID,
-    PARTITION_WORDS,
-    Q_COUNT,
-    Q_HOST_LAYER,
-    Q_KIND,
-    Q_LANES,
-    Q_LAYERS,
-    Q_NEXT,
-    Q_NUM_LANES,
-    Q_POLLED,
-    Q_QUEUE,
-    Q_QUEUED,
-    Q_READY,
-    Q_REQUESTS,
-    Q_STARTED,
-    Q_TURN,
-    REQUEST_WORDS,
-    RUN_LAYER_WORDS,
+    PARTITION,
+    REQUEST,
+    RUN_LAYER,
     SCHED_MULTIPLEX,
     SCHED_PARTITION,
     SCHED_SPATIAL,
+    SCHEDULER,
     TRACK_HOST,
     TRACK_OPERATORS,
     TRACKS_PER_CORE,
-    V_LANE,
-    V_LEFT,
-    V_MISSING,
-    V_REQUEST,
-    W_LEFT,
-    W_TILE_HEAD,
-    W_TILE_TAIL,
 )
 from npuviz.targets.systolic.kernels.scheduler_queues import (
     append_ready,
@@ -111,278 +52,278 @@ from npuviz.targets.systolic.kernels.scheduler_queues import (
 
 
 @kernel
-def open_layer(s, p, x, layer, core, t, after):
+def open_layer(chip, program, x, layer, core, t, after):
     """Start a layer in cycle `t`; `core` names the partition that runs it, -1: all cores."""
-    q = s[H_SCHED]
-    row = p[P_LAYERS] + layer * LAYER_WORDS
-    word = s[q + Q_LAYERS] + layer * RUN_LAYER_WORDS
-    s[q + Q_STARTED] += 1
-    s[word + V_LEFT] = p[row + L_NUM_TILES]
-    s[word + V_LANE] = -1
-    for lane in range(s[q + Q_NUM_LANES]):
-        if s[s[q + Q_LANES] + lane] < 0:
-            s[s[q + Q_LANES] + lane] = layer
-            s[word + V_LANE] = lane
+    scheduler = SCHEDULER(chip, chip.sched)
+    layer_row = LAYER(program, program.layers, layer)
+    run = RUN_LAYER(chip, scheduler.layers, layer)
+    scheduler.started += 1
+    run.left = layer_row.num_tiles
+    run.lane = -1
+    for lane in range(scheduler.num_lanes):
+        if chip[scheduler.lanes + lane] < 0:
+            chip[scheduler.lanes + lane] = layer
+            run.lane = lane
             break
-    s[s[H_TIMES] + 2 * layer] = t
+    chip[chip.times + 2 * layer] = t
     if is_watched(x):
-        watch_subject(x, int64(STOP_NODE_START), p[row + L_NODE], int64(0), int64(0), t)
-    if p[row + L_HOST_CYCLES] > 0:
-        s[H_HOST_UNTIL] = t + p[row + L_HOST_CYCLES]
-        s[H_HOST_BUSY] += p[row + L_HOST_CYCLES]
-        s[q + Q_HOST_LAYER] = layer
+        watch_subject(x, int64(STOP_NODE_START), layer_row.node, int64(0), int64(0), t)
+    if layer_row.host_cycles > 0:
+        chip.host_until = t + layer_row.host_cycles
+        chip.host_busy += layer_row.host_cycles
+        scheduler.host_layer = layer
         return
-    if s[q + Q_KIND] != SCHED_SPATIAL:
-        deal(s, p, layer, core, t, after)
+    if scheduler.kind != SCHED_SPATIAL:
+        deal(chip, program, layer, core, t, after)
         return
-    request = s[q + Q_REQUESTS] + s[word + V_REQUEST] * REQUEST_WORDS
-    first, count = p[row + L_FIRST_TILE], p[row + L_NUM_TILES]
+    request = REQUEST(chip, scheduler.requests, run.request)
+    first, count = layer_row.first_tile, layer_row.num_tiles
     for tile in range(first, first + count):
-        s[s[q + Q_NEXT] + tile] = tile + 1
-    s[s[q + Q_NEXT] + first + count - 1] = -1
-    s[request + W_TILE_HEAD] = first
-    s[request + W_TILE_TAIL] = first + count - 1
-    s[q + Q_QUEUED] += count
+        chip[scheduler.next + tile] = tile + 1
+    chip[scheduler.next + first + count - 1] = -1
+    request.tile_head = first
+    request.tile_tail = first + count - 1
+    scheduler.queued += count
 
 
 @kernel
-def refresh_multiplex(s, p, x, t, after):
+def refresh_multiplex(chip, program, x, t, after):
     """One step of the rotation, if no tile waits on any core."""
-    q = s[H_SCHED]
-    if s[q + Q_QUEUED] > 0:
+    scheduler = SCHEDULER(chip, chip.sched)
+    if scheduler.queued > 0:
         return
-    s[q + Q_TURN] = (s[q + Q_TURN] + 1) % s[q + Q_COUNT]
-    layer = take_layer(s, p, s[s[q + Q_QUEUE] + s[q + Q_TURN]])
+    scheduler.turn = (scheduler.turn + 1) % scheduler.count
+    layer = take_layer(chip, program, chip[scheduler.queue + scheduler.turn])
     if layer >= 0:
-        open_layer(s, p, x, layer, int64(-1), t, after)
+        open_layer(chip, program, x, layer, int64(-1), t, after)
 
 
 @kernel
-def first_of_partition(s, p, partition):
+def first_of_partition(chip, program, partition):
     """The first request in the queue of a partition, -1 if none."""
-    q = s[H_SCHED]
-    for place in range(s[q + Q_COUNT]):
-        index = s[s[q + Q_QUEUE] + place]
-        if p[p[P_LAUNCHES] + index * LAUNCH_WORDS + A_PARTITION] == partition:
+    scheduler = SCHEDULER(chip, chip.sched)
+    for place in range(scheduler.count):
+        index = chip[scheduler.queue + place]
+        if LAUNCH(program, program.launches, index).partition == partition:
             return index
     return -1
 
 
 @kernel
-def refresh_partition(s, p, x, t, after):
+def refresh_partition(chip, program, x, t, after):
     """Every core without waiting tiles asks the first request of its partition."""
-    for c in range(s[H_CORES_COUNT]):
-        if s[s[H_CORES] + c * s[H_CORE_WORDS] + K_NEXT_TILE] >= 0:
+    for c in range(chip.cores_count):
+        if CORE(chip, chip.cores + c * chip.core_words).next_tile >= 0:
             continue
-        index = first_of_partition(s, p, p[p[P_PARTITION] + c * PARTITION_WORDS + PARTITION_ID])
+        index = first_of_partition(chip, program, PARTITION(program, program.partition, c).id)
         if index < 0:
             continue
-        layer = take_layer(s, p, index)
+        layer = take_layer(chip, program, index)
         if layer >= 0:
-            open_layer(s, p, x, layer, c, t, after)
+            open_layer(chip, program, x, layer, c, t, after)
 
 
 @kernel
-def refresh_spatial(s, p, x, t, after):
+def refresh_spatial(chip, program, x, t, after):
     """Every request without waiting tiles starts its next ready layer."""
-    q = s[H_SCHED]
-    for place in range(s[q + Q_COUNT]):
-        index = s[s[q + Q_QUEUE] + place]
-        if s[s[q + Q_REQUESTS] + index * REQUEST_WORDS + W_TILE_HEAD] < 0:
-            layer = take_layer(s, p, index)
+    scheduler = SCHEDULER(chip, chip.sched)
+    for place in range(scheduler.count):
+        index = chip[scheduler.queue + place]
+        if REQUEST(chip, scheduler.requests, index).tile_head < 0:
+            layer = take_layer(chip, program, index)
             if layer >= 0:
-                open_layer(s, p, x, layer, int64(-1), t, after)
-    share_tiles(s, t, after)
+                open_layer(chip, program, x, layer, int64(-1), t, after)
+    share_tiles(chip, t, after)
 
 
 @kernel
-def refresh(s, p, x, t, after):
+def refresh(chip, program, x, t, after):
     """Start what can be started now. Cores behind `after` see it in cycle `t`, the others in the next."""
-    q = s[H_SCHED]
-    kind = s[q + Q_KIND]
-    if s[q + Q_COUNT] == 0:
+    scheduler = SCHEDULER(chip, chip.sched)
+    kind = scheduler.kind
+    if scheduler.count == 0:
         if kind == SCHED_SPATIAL:
-            share_tiles(s, t, after)
+            share_tiles(chip, t, after)
         return
     if kind == SCHED_MULTIPLEX:
-        refresh_multiplex(s, p, x, t, after)
+        refresh_multiplex(chip, program, x, t, after)
     elif kind == SCHED_PARTITION:
-        refresh_partition(s, p, x, t, after)
+        refresh_partition(chip, program, x, t, after)
     else:
-        refresh_spatial(s, p, x, t, after)
+        refresh_spatial(chip, program, x, t, after)
 
 
 @kernel
-def record_layer(s, p, x, ev, layer, lane, start, t):
+def record_layer(chip, program, x, ev, layer, lane, start, t):
     """Emit the interval of a layer that ends in cycle `t` on the track of its lane."""
-    row = p[P_LAYERS] + layer * LAYER_WORDS
-    tracks = s[H_CORES_COUNT] * TRACKS_PER_CORE
-    instruction = p[row + L_INSTRUCTION]
-    if p[row + L_HOST_CYCLES] > 0:
+    layer_row = LAYER(program, program.layers, layer)
+    tracks = chip.cores_count * TRACKS_PER_CORE
+    instruction = layer_row.instruction
+    if layer_row.host_cycles > 0:
         emit(x, ev, int64(INTERVAL), tracks + TRACK_HOST, int64(OP_HOST), start, t, instruction)
     else:
-        tile = p[P_TILES] + p[row + L_FIRST_TILE] * TILE_WORDS
-        instruction = p[tile + T_FIRST] if p[tile + T_COUNT] > 0 else -1
+        tile_row = TILE(program, program.tiles, layer_row.first_tile)
+        instruction = tile_row.first if tile_row.count > 0 else -1
     if lane >= 0 and t > start:
         track = tracks + (TRACK_OPERATORS if lane == 0 else TRACK_HOST + lane)
         emit(x, ev, int64(INTERVAL), track, int64(KIND_OPERATOR), start, t, instruction)
 
 
 @kernel
-def close_layer(s, p, x, ev, layer, t):
+def close_layer(chip, program, x, ev, layer, t):
     """A layer ends in cycle `t`: its consumers may become ready, its request may leave the queue."""
-    q = s[H_SCHED]
-    word = s[q + Q_LAYERS] + layer * RUN_LAYER_WORDS
-    lane = s[word + V_LANE]
-    start = s[s[H_TIMES] + 2 * layer]
+    scheduler = SCHEDULER(chip, chip.sched)
+    run = RUN_LAYER(chip, scheduler.layers, layer)
+    lane = run.lane
+    start = chip[chip.times + 2 * layer]
     if is_recording(x):
-        record_layer(s, p, x, ev, layer, lane, start, t)
+        record_layer(chip, program, x, ev, layer, lane, start, t)
     if lane >= 0:
-        s[s[q + Q_LANES] + lane] = -1
+        chip[scheduler.lanes + lane] = -1
     if is_watched(x):
-        node = p[p[P_LAYERS] + layer * LAYER_WORDS + L_NODE]
+        node = LAYER(program, program.layers, layer).node
         watch_subject(x, int64(STOP_NODE_END), node, int64(0), int64(0), t)
-    s[s[H_TIMES] + 2 * layer + 1] = t
-    s[H_LAYERS_DONE] += 1
-    s[H_LAYERS_LEFT] -= 1
-    s[H_LAST_BUSY] = t
-    for edge in range(p[p[P_EDGES_AT] + layer], p[p[P_EDGES_AT] + layer + 1]):
-        consumer = p[p[P_EDGES] + edge]
-        waiting = s[q + Q_LAYERS] + consumer * RUN_LAYER_WORDS
-        s[waiting + V_MISSING] -= 1
-        if s[waiting + V_MISSING] == 0:
-            append_ready(s, consumer)
-    index = s[word + V_REQUEST]
-    request = s[q + Q_REQUESTS] + index * REQUEST_WORDS
-    s[request + W_LEFT] -= 1
-    if s[request + W_LEFT] == 0:
-        remove_request(s, p, index, t)
+    chip[chip.times + 2 * layer + 1] = t
+    chip.layers_done += 1
+    chip.layers_left -= 1
+    chip.last_busy = t
+    for edge in range(program[program.edges_at + layer], program[program.edges_at + layer + 1]):
+        consumer = program[program.edges + edge]
+        waiting = RUN_LAYER(chip, scheduler.layers, consumer)
+        waiting.missing -= 1
+        if waiting.missing == 0:
+            append_ready(chip, consumer)
+    index = run.request
+    request = REQUEST(chip, scheduler.requests, index)
+    request.left -= 1
+    if request.left == 0:
+        remove_request(chip, program, index, t)
 
 
 @kernel
-def remove_request(s, p, index, t):
+def remove_request(chip, program, index, t):
     """Take a finished request out of the queue; the one that waits for its end may come now."""
-    q = s[H_SCHED]
-    queue = s[q + Q_QUEUE]
+    scheduler = SCHEDULER(chip, chip.sched)
+    queue = scheduler.queue
     place = 0
-    while s[queue + place] != index:
+    while chip[queue + place] != index:
         place += 1
-    count = s[q + Q_COUNT] - 1
-    s[q + Q_COUNT] = count
+    count = scheduler.count - 1
+    scheduler.count = count
     for later in range(place, count):
-        s[queue + later] = s[queue + later + 1]
-    if index + 1 == s[H_LAUNCH] and s[H_LAUNCH] < s[H_LAUNCHES_TOTAL]:
-        launch = p[P_LAUNCHES] + s[H_LAUNCH] * LAUNCH_WORDS
-        if p[launch + A_DELAY] > 0:
-            at = t + p[launch + A_DELAY]
-            s[H_LAUNCH_AT] = at if at > p[launch + A_EARLIEST] else p[launch + A_EARLIEST]
+        chip[queue + later] = chip[queue + later + 1]
+    if index + 1 == chip.launch and chip.launch < chip.launches_total:
+        launch = LAUNCH(program, program.launches, chip.launch)
+        if launch.delay > 0:
+            at = t + launch.delay
+            chip.launch_at = at if at > launch.earliest else launch.earliest
 
 
 @kernel
-def end_of_tile(s, p, x, ev, layer, c, t):
+def end_of_tile(chip, program, x, ev, layer, c, t):
     """Core `c` reports a tile of a layer in cycle `t`."""
-    word = s[s[H_SCHED] + Q_LAYERS] + layer * RUN_LAYER_WORDS
-    s[word + V_LEFT] -= 1
-    if s[word + V_LEFT] == 0:
-        close_layer(s, p, x, ev, layer, t)
-    refresh(s, p, x, t, c)
+    run = RUN_LAYER(chip, SCHEDULER(chip, chip.sched).layers, layer)
+    run.left -= 1
+    if run.left == 0:
+        close_layer(chip, program, x, ev, layer, t)
+    refresh(chip, program, x, t, c)
 
 
 # --- cycles -----------------------------------------------------------------------------------------
 
 
 @kernel
-def idle_cores(s):
+def idle_cores(chip):
     """Cores that ask for a tile in every cycle while none waits for them."""
     count = 0
-    for c in range(s[H_CORES_COUNT]):
-        k = s[H_CORES] + c * s[H_CORE_WORDS]
-        if s[k + K_TILES] < 2 and s[k + K_NEXT_TILE] < 0:
+    for c in range(chip.cores_count):
+        core = CORE(chip, chip.cores + c * chip.core_words)
+        if core.tiles < 2 and core.next_tile < 0:
             count += 1
     return count
 
 
 @kernel
-def count_polls(s, t):
+def count_polls(chip, t):
     """Turn the rotation by the questions of the cycles that were skipped before cycle `t`."""
-    q = s[H_SCHED]
-    skipped = t - s[q + Q_POLLED] - 1
-    s[q + Q_POLLED] = t
-    if skipped > 0 and s[q + Q_KIND] == SCHED_MULTIPLEX and s[q + Q_COUNT] > 0 and s[q + Q_QUEUED] == 0:
-        s[q + Q_TURN] = (s[q + Q_TURN] + skipped % s[q + Q_COUNT] * idle_cores(s)) % s[q + Q_COUNT]
+    scheduler = SCHEDULER(chip, chip.sched)
+    skipped = t - scheduler.polled - 1
+    scheduler.polled = t
+    if skipped > 0 and scheduler.kind == SCHED_MULTIPLEX and scheduler.count > 0 and scheduler.queued == 0:
+        scheduler.turn = (scheduler.turn + skipped % scheduler.count * idle_cores(chip)) % scheduler.count
 
 
 @kernel
-def poll(s, p, x, c, t):
+def poll(chip, program, x, c, t):
     """Core `c` asks for a tile and has none waiting. Ref: section 3, step 4c."""
-    q = s[H_SCHED]
-    if s[q + Q_COUNT] > 0 and s[q + Q_KIND] != SCHED_SPATIAL:
-        refresh(s, p, x, t, c)
+    scheduler = SCHEDULER(chip, chip.sched)
+    if scheduler.count > 0 and scheduler.kind != SCHED_SPATIAL:
+        refresh(chip, program, x, t, c)
 
 
 @kernel
-def admit(s, p, x, t):
+def admit(chip, program, x, t):
     """Requests whose time has come join the queue, each with a look for work."""
-    q = s[H_SCHED]
-    while s[H_LAUNCH] < s[H_LAUNCHES_TOTAL] and s[H_LAUNCH_AT] <= t:
-        index = s[H_LAUNCH]
-        launch = p[P_LAUNCHES] + index * LAUNCH_WORDS
-        request = s[q + Q_REQUESTS] + index * REQUEST_WORDS
-        s[s[q + Q_QUEUE] + s[q + Q_COUNT]] = index
-        s[q + Q_COUNT] += 1
-        first, count = p[launch + A_FIRST_LAYER], p[launch + A_NUM_LAYERS]
-        s[request + W_LEFT] = count
-        s[H_LAYERS_LEFT] += count
+    scheduler = SCHEDULER(chip, chip.sched)
+    while chip.launch < chip.launches_total and chip.launch_at <= t:
+        index = chip.launch
+        launch = LAUNCH(program, program.launches, index)
+        request = REQUEST(chip, scheduler.requests, index)
+        chip[scheduler.queue + scheduler.count] = index
+        scheduler.count += 1
+        first, count = launch.first_layer, launch.num_layers
+        request.left = count
+        chip.layers_left += count
         for layer in range(first, first + count):
-            word = s[q + Q_LAYERS] + layer * RUN_LAYER_WORDS
-            s[word + V_REQUEST] = index
-            if s[word + V_MISSING] == 0:
-                append_ready(s, layer)
-        s[H_LAUNCH] = index + 1
-        s[H_LAUNCH_AT] = FAR
-        if index + 1 < s[H_LAUNCHES_TOTAL] and p[launch + LAUNCH_WORDS + A_DELAY] == 0:
-            s[H_LAUNCH_AT] = p[launch + LAUNCH_WORDS + A_EARLIEST]
-        refresh(s, p, x, t, int64(-1))
+            run = RUN_LAYER(chip, scheduler.layers, layer)
+            run.request = index
+            if run.missing == 0:
+                append_ready(chip, layer)
+        chip.launch = index + 1
+        chip.launch_at = FAR
+        if index + 1 < chip.launches_total and LAUNCH(launch, LAUNCH.num_words).delay == 0:
+            chip.launch_at = LAUNCH(launch, LAUNCH.num_words).earliest
+        refresh(chip, program, x, t, int64(-1))
 
 
 @kernel
-def begin_cycle(s, p, x, ev, t):
+def begin_cycle(chip, program, x, ev, t):
     """What happens at the start of core cycle `t`, before the cores."""
-    if s[H_HOST_UNTIL] >= 0 and s[H_HOST_UNTIL] <= t:
-        s[H_HOST_UNTIL] = -1
-        close_layer(s, p, x, ev, s[s[H_SCHED] + Q_HOST_LAYER], t)
-        refresh(s, p, x, t, int64(-1))
-    admit(s, p, x, t)
+    if chip.host_until >= 0 and chip.host_until <= t:
+        chip.host_until = -1
+        close_layer(chip, program, x, ev, SCHEDULER(chip, chip.sched).host_layer, t)
+        refresh(chip, program, x, t, int64(-1))
+    admit(chip, program, x, t)
 
 
 @kernel
-def has_offer(s, p):
+def has_offer(chip, program):
     """Whether a question in the next cycle may find a layer to start."""
-    q = s[H_SCHED]
-    kind = s[q + Q_KIND]
-    if s[q + Q_READY] == 0 or kind == SCHED_SPATIAL or idle_cores(s) == 0:
+    scheduler = SCHEDULER(chip, chip.sched)
+    kind = scheduler.kind
+    if scheduler.ready == 0 or kind == SCHED_SPATIAL or idle_cores(chip) == 0:
         return False
     if kind == SCHED_MULTIPLEX:
-        if s[q + Q_QUEUED] > 0:
+        if scheduler.queued > 0:
             return False
         found = False
-        for place in range(s[q + Q_COUNT]):
-            found = found or offers(s, p, s[s[q + Q_QUEUE] + place]) >= 0
+        for place in range(scheduler.count):
+            found = found or offers(chip, program, chip[scheduler.queue + place]) >= 0
         return found
-    for c in range(s[H_CORES_COUNT]):
-        if s[s[H_CORES] + c * s[H_CORE_WORDS] + K_NEXT_TILE] < 0:
-            index = first_of_partition(s, p, p[p[P_PARTITION] + c * PARTITION_WORDS + PARTITION_ID])
-            if index >= 0 and offers(s, p, index) >= 0:
+    for c in range(chip.cores_count):
+        if CORE(chip, chip.cores + c * chip.core_words).next_tile < 0:
+            index = first_of_partition(chip, program, PARTITION(program, program.partition, c).id)
+            if index >= 0 and offers(chip, program, index) >= 0:
                 return True
     return False
 
 
 @kernel
-def end_cycle(s, p, t):
+def end_cycle(chip, program, t):
     """Set the scheduler's wake-up after core cycle `t`."""
-    wake = s[H_LAUNCH_AT]
-    if s[H_HOST_UNTIL] >= 0 and s[H_HOST_UNTIL] < wake:
-        wake = s[H_HOST_UNTIL]
-    if wake > t + 1 and has_offer(s, p):
+    wake = chip.launch_at
+    if chip.host_until >= 0 and chip.host_until < wake:
+        wake = chip.host_until
+    if wake > t + 1 and has_offer(chip, program):
         wake = t + 1
-    s[H_SCHEDULER_WAKE] = wake if wake > t else t + 1
+    chip.scheduler_wake = wake if wake > t else t + 1

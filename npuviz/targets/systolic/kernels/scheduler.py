@@ -16,81 +16,11 @@ from npuviz.sim.parts.watch_kernels import (
     is_watched,
     watch_subject,
 )
-from npuviz.targets.systolic.kernels.program_records import (
-    A_DELAY,
-    A_EARLIEST,
-    A_FIRST_LAYER,
-    A_NUM_LAYERS,
-    L_ACC_ENTRIES,
-    L_FIRST_TILE,
-    L_HOST_CYCLES,
-    L_INSTRUCTION,
-    L_NODE,
-    L_NUM_TILES,
-    L_SPAD_ENTRIES,
-    LAUNCH_WORDS,
-    LAYER_WORDS,
-    OP_HOST,
-    T_ACCUMULATE,
-    T_CODE,
-    T_COUNT,
-    T_FIRST,
-    T_FUSED,
-    T_LAYER,
-    T_SKIP,
-    TILE_WORDS,
-)
+from npuviz.targets.systolic.kernels.program_records import LAUNCH, LAYER, OP_HOST, TILE
 from npuviz.targets.systolic.kernels.records import (
+    CORE,
     FAR,
-    H_CORE_WORDS,
-    H_CORES,
-    H_CORES_COUNT,
-    H_HOST_BUSY,
-    H_HOST_UNTIL,
-    H_LAST_BUSY,
-    H_LAUNCH,
-    H_LAUNCH_AT,
-    H_LAUNCHES_TOTAL,
-    H_LAYER,
-    H_LAYER_LEFT,
-    H_LAYER_START,
-    H_LAYERS_DONE,
-    H_LAYERS_LEFT,
-    H_NEXT_LAYER,
-    H_SCHED,
-    H_SCHEDULER_WAKE,
-    H_TILE_DONE,
-    H_TILES_DONE,
-    H_TIMES,
-    H_TRUE_MODE,
-    K_FINISHED,
-    K_FINISHED_RING,
-    K_HALF_ENTRIES,
-    K_LAST_ACC,
-    K_LAST_FUSED,
-    K_LAST_LAYER,
-    K_NEXT_TILE,
-    K_ORDER,
-    K_SLOT,
-    K_TILES,
     KIND_OPERATOR,
-    P_HEADS,
-    P_LAUNCHES,
-    P_LAYERS,
-    P_NEXT,
-    P_TILES,
-    S_ACC,
-    S_DELTA,
-    S_DONE,
-    S_END,
-    S_GEMMS,
-    S_LAYER,
-    S_PC,
-    S_SINCE,
-    S_SPAD,
-    S_TILE,
-    S_VECTORS,
-    SLOT_WORDS,
     TRACK_HOST,
     TRACK_OPERATORS,
     TRACKS_PER_CORE,
@@ -101,60 +31,60 @@ from npuviz.targets.systolic.kernels.sram import empty_half
 
 
 @kernel
-def start_work(s, p, x, t, after_core):
+def start_work(chip, program, x, t, after_core):
     """Start the next layer, and the next launch where one is due. Sets the scheduler's wake-up.
 
     Cores behind `after_core` see the new tiles in cycle `t`, the others in the next one.
     """
-    s[H_SCHEDULER_WAKE] = FAR
-    if s[H_LAYERS_LEFT] == 0:
-        if s[H_LAUNCH] >= s[H_LAUNCHES_TOTAL]:
+    chip.scheduler_wake = FAR
+    if chip.layers_left == 0:
+        if chip.launch >= chip.launches_total:
             return
-        if t < s[H_LAUNCH_AT]:
-            s[H_SCHEDULER_WAKE] = s[H_LAUNCH_AT]
+        if t < chip.launch_at:
+            chip.scheduler_wake = chip.launch_at
             return
-        launch = p[P_LAUNCHES] + s[H_LAUNCH] * LAUNCH_WORDS
-        s[H_LAUNCH] += 1
-        s[H_NEXT_LAYER] = p[launch + A_FIRST_LAYER]
-        s[H_LAYERS_LEFT] = p[launch + A_NUM_LAYERS]
-    index = s[H_NEXT_LAYER]
-    layer = p[P_LAYERS] + index * LAYER_WORDS
-    s[H_LAYER] = index
-    s[H_NEXT_LAYER] = index + 1
-    s[H_LAYERS_LEFT] -= 1
-    s[H_LAYER_START] = t
-    s[H_LAYER_LEFT] = p[layer + L_NUM_TILES]
-    s[s[H_TIMES] + 2 * index] = t
+        launch = LAUNCH(program, program.launches, chip.launch)
+        chip.launch += 1
+        chip.next_layer = launch.first_layer
+        chip.layers_left = launch.num_layers
+    index = chip.next_layer
+    layer_row = LAYER(program, program.layers, index)
+    chip.layer = index
+    chip.next_layer = index + 1
+    chip.layers_left -= 1
+    chip.layer_start = t
+    chip.layer_left = layer_row.num_tiles
+    chip[chip.times + 2 * index] = t
     if is_watched(x):
-        watch_subject(x, int64(STOP_NODE_START), p[layer + L_NODE], int64(0), int64(0), t)
-    if p[layer + L_HOST_CYCLES] > 0:
-        s[H_HOST_UNTIL] = t + p[layer + L_HOST_CYCLES]
-        s[H_HOST_BUSY] += p[layer + L_HOST_CYCLES]
-        s[H_SCHEDULER_WAKE] = s[H_HOST_UNTIL]
+        watch_subject(x, int64(STOP_NODE_START), layer_row.node, int64(0), int64(0), t)
+    if layer_row.host_cycles > 0:
+        chip.host_until = t + layer_row.host_cycles
+        chip.host_busy += layer_row.host_cycles
+        chip.scheduler_wake = chip.host_until
         return
-    heads = p[P_HEADS] + index * s[H_CORES_COUNT]
-    for c in range(s[H_CORES_COUNT]):
-        if p[heads + c] >= 0:
-            s[s[H_CORES] + c * s[H_CORE_WORDS] + K_NEXT_TILE] = p[heads + c]
-            wake_core(s, c, t, after_core)
+    heads = program.heads + index * chip.cores_count
+    for c in range(chip.cores_count):
+        if program[heads + c] >= 0:
+            CORE(chip, chip.cores + c * chip.core_words).next_tile = program[heads + c]
+            wake_core(chip, c, t, after_core)
 
 
 @kernel
-def end_layer(s, p, x, ev, t, after_core):
+def end_layer(chip, program, x, ev, t, after_core):
     """Close the running layer in cycle `t` and start what follows."""
-    layer = p[P_LAYERS] + s[H_LAYER] * LAYER_WORDS
-    node = p[layer + L_NODE]
+    layer_row = LAYER(program, program.layers, chip.layer)
+    node = layer_row.node
     if is_recording(x):
-        tracks = s[H_CORES_COUNT] * TRACKS_PER_CORE
-        first = s[H_LAYER_START]
+        tracks = chip.cores_count * TRACKS_PER_CORE
+        first = chip.layer_start
         end = t
-        instruction = p[layer + L_INSTRUCTION]
-        if p[layer + L_HOST_CYCLES] > 0:
+        instruction = layer_row.instruction
+        if layer_row.host_cycles > 0:
             emit(x, ev, int64(INTERVAL), tracks + TRACK_HOST, int64(OP_HOST), first, t, instruction)
         else:
             # The next layer may start in this very cycle: the cycle of the last report is its own.
-            tile = p[P_TILES] + p[layer + L_FIRST_TILE] * TILE_WORDS
-            instruction = p[tile + T_FIRST] if p[tile + T_COUNT] > 0 else -1
+            tile_row = TILE(program, program.tiles, layer_row.first_tile)
+            instruction = tile_row.first if tile_row.count > 0 else -1
         if end > first:
             emit(
                 x,
@@ -168,103 +98,99 @@ def end_layer(s, p, x, ev, t, after_core):
             )
     if is_watched(x):
         watch_subject(x, int64(STOP_NODE_END), node, int64(0), int64(0), t)
-    s[s[H_TIMES] + 2 * s[H_LAYER] + 1] = t
-    s[H_LAYER] = -1
-    s[H_LAYERS_DONE] += 1
-    s[H_LAST_BUSY] = t
-    if s[H_LAYERS_LEFT] == 0 and s[H_LAUNCH] < s[H_LAUNCHES_TOTAL]:
-        launch = p[P_LAUNCHES] + s[H_LAUNCH] * LAUNCH_WORDS
-        at = t + p[launch + A_DELAY]
-        s[H_LAUNCH_AT] = at if at > p[launch + A_EARLIEST] else p[launch + A_EARLIEST]
-    start_work(s, p, x, t, after_core)
+    chip[chip.times + 2 * chip.layer + 1] = t
+    chip.layer = -1
+    chip.layers_done += 1
+    chip.last_busy = t
+    if chip.layers_left == 0 and chip.launch < chip.launches_total:
+        launch = LAUNCH(program, program.launches, chip.launch)
+        at = t + launch.delay
+        chip.launch_at = at if at > launch.earliest else launch.earliest
+    start_work(chip, program, x, t, after_core)
 
 
 @kernel
-def scheduler_cycle(s, p, x, ev, t):
+def scheduler_cycle(chip, program, x, ev, t):
     """What happens at the start of core cycle `t`, before the cores: host work ends, launches start."""
-    if s[H_SCHED] > 0:
-        begin_cycle(s, p, x, ev, t)
-    elif s[H_HOST_UNTIL] >= 0 and s[H_HOST_UNTIL] <= t:
-        s[H_HOST_UNTIL] = -1
-        end_layer(s, p, x, ev, t, int64(-1))
-    elif s[H_LAYER] < 0:
-        start_work(s, p, x, t, int64(-1))
+    if chip.sched > 0:
+        begin_cycle(chip, program, x, ev, t)
+    elif chip.host_until >= 0 and chip.host_until <= t:
+        chip.host_until = -1
+        end_layer(chip, program, x, ev, t, int64(-1))
+    elif chip.layer < 0:
+        start_work(chip, program, x, t, int64(-1))
 
 
 @kernel
-def report_tile(s, p, x, ev, c, k, t):
+def report_tile(chip, program, x, ev, c, core, t):
     """Take one tile from the core's finished list; the last one of a layer ends it."""
-    tile = s[k + K_FINISHED_RING]
-    count = s[k + K_FINISHED] - 1
-    s[k + K_FINISHED] = count
+    tile = core.finished_ring[0]
+    count = core.finished - 1
+    core.finished = count
     for index in range(count):
-        s[k + K_FINISHED_RING + index] = s[k + K_FINISHED_RING + index + 1]
-    s[s[H_TILE_DONE] + (tile >> 5)] |= 1 << (tile & 31)
-    s[H_TILES_DONE] += 1
-    s[H_LAST_BUSY] = t
-    if s[H_SCHED] > 0:
-        end_of_tile(s, p, x, ev, p[p[P_TILES] + tile * TILE_WORDS + T_LAYER], c, t)
+        core.finished_ring[index] = core.finished_ring[index + 1]
+    chip[chip.tile_done + (tile >> 5)] |= 1 << (tile & 31)
+    chip.tiles_done += 1
+    chip.last_busy = t
+    if chip.sched > 0:
+        end_of_tile(chip, program, x, ev, TILE(program, program.tiles, tile).layer, c, t)
         return
-    s[H_LAYER_LEFT] -= 1
-    if s[H_LAYER_LEFT] == 0:
-        end_layer(s, p, x, ev, t, c)
+    chip.layer_left -= 1
+    if chip.layer_left == 0:
+        end_layer(chip, program, x, ev, t, c)
 
 
 @kernel
-def finish_tile(s, k, tile):
+def finish_tile(core, tile):
     """Put a tile on the core's finished list."""
-    s[k + K_FINISHED_RING + s[k + K_FINISHED]] = tile
-    s[k + K_FINISHED] += 1
+    core.finished_ring[core.finished] = tile
+    core.finished += 1
 
 
 @kernel
-def hand_tile(s, p, x, ev, c, k, t):
+def hand_tile(chip, program, x, ev, c, core, t):
     """Give the core the head of its queue: choose and empty the halves it will own."""
-    if s[H_SCHED] > 0:
-        tile = next_tile(s, p, c, k, t)
+    if chip.sched > 0:
+        tile = next_tile(chip, program, c, core, t)
     else:
-        tile = s[k + K_NEXT_TILE]
-        s[k + K_NEXT_TILE] = p[p[P_NEXT] + tile]
-    row = p[P_TILES] + tile * TILE_WORDS
-    layer = p[row + T_LAYER]
-    continues = (
-        p[row + T_ACCUMULATE] == 1
-        and s[k + K_LAST_LAYER] == layer
-        and s[k + K_LAST_FUSED] == p[row + T_FUSED]
-    )
-    s[k + K_LAST_LAYER] = layer
-    s[k + K_LAST_FUSED] = p[row + T_FUSED]
-    if p[row + T_SKIP] == 1:
-        finish_tile(s, k, tile)
+        tile = core.next_tile
+        core.next_tile = program[program.next + tile]
+    tile_row = TILE(program, program.tiles, tile)
+    layer = tile_row.layer
+    continues = tile_row.accumulate == 1 and core.last_layer == layer and core.last_fused == tile_row.fused
+    core.last_layer = layer
+    core.last_fused = tile_row.fused
+    if tile_row.skip == 1:
+        finish_tile(core, tile)
         return
     spad = 0
-    acc = s[k + K_LAST_ACC] if s[H_TRUE_MODE] == 1 else 0
+    acc = core.last_acc if chip.true_mode == 1 else 0
     free = 0
-    if s[k + K_TILES] == 1:
-        resident = s[k + K_ORDER]
+    if core.tiles == 1:
+        resident = core.order[0]
         free = 1 - resident
-        spad = s[k + K_SLOT + resident * SLOT_WORDS + S_SPAD]
-        acc = s[k + K_SLOT + resident * SLOT_WORDS + S_ACC]
+        spad = core.slot[resident].spad
+        acc = core.slot[resident].acc
     spad = 1 - spad
-    entries = p[P_LAYERS] + layer * LAYER_WORDS
-    empty_half(s, x, ev, c, k, spad, t)
-    s[k + K_HALF_ENTRIES + spad] = p[entries + L_SPAD_ENTRIES]
+    layer_row = LAYER(program, program.layers, layer)
+    empty_half(chip, x, ev, c, core, spad, t)
+    core.half_entries[spad] = layer_row.spad_entries
     if not continues:
         acc = 1 - acc
-        empty_half(s, x, ev, c, k, 2 + acc, t)
-        s[k + K_HALF_ENTRIES + 2 + acc] = p[entries + L_ACC_ENTRIES]
-    s[k + K_LAST_ACC] = acc
-    slot = k + K_SLOT + free * SLOT_WORDS
-    s[slot + S_TILE] = tile
-    s[slot + S_PC] = p[row + T_CODE]
-    s[slot + S_END] = p[row + T_CODE] + p[row + T_COUNT]
-    s[slot + S_DONE] = 0
-    s[slot + S_SPAD] = spad
-    s[slot + S_ACC] = acc
-    s[slot + S_DELTA] = p[row + T_FIRST] - p[row + T_CODE]
-    s[slot + S_SINCE] = t
-    s[slot + S_GEMMS] = 0
-    s[slot + S_VECTORS] = 0
-    s[slot + S_LAYER] = layer
-    s[k + K_ORDER + s[k + K_TILES]] = free
-    s[k + K_TILES] += 1
+        empty_half(chip, x, ev, c, core, 2 + acc, t)
+        core.half_entries[2 + acc] = layer_row.acc_entries
+    core.last_acc = acc
+    slot = core.slot[free]
+    slot.tile = tile
+    slot.pc = tile_row.code
+    slot.end = tile_row.code + tile_row.count
+    slot.done = 0
+    slot.spad = spad
+    slot.acc = acc
+    slot.delta = tile_row.first - tile_row.code
+    slot.since = t
+    slot.gemms = 0
+    slot.vectors = 0
+    slot.layer = layer
+    core.order[core.tiles] = free
+    core.tiles += 1

@@ -1,105 +1,69 @@
 """The queues of the run-time schedulers: ready layers of each request, tiles of each core or request.
 
-See `requests_kernels`, which fills and empties them. They are words of the block that H_SCHED names.
+See `runtime_scheduler`, which fills and empties them. They are words of the block that `sched` of the chip
+names.
 """
 
 from numba import int64
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel
-from npuviz.targets.systolic.kernels.program_records import (
-    L_FIRST_TILE,
-    L_HOST_CYCLES,
-    L_NUM_TILES,
-    LAYER_WORDS,
-    T_ACCUMULATE,
-    T_CORE,
-    TILE_WORDS,
-)
+from npuviz.targets.systolic.kernels.program_records import LAYER, TILE
 from npuviz.targets.systolic.kernels.records import (
-    H_CORE_WORDS,
-    H_CORES,
-    H_CORES_COUNT,
-    H_HOST_UNTIL,
-    H_SCHED,
-    H_TRUE_MODE,
-    H_WAKES,
-    K_NEXT_TILE,
-    P_LAYERS,
-    P_PARTITION,
-    P_TILES,
-    PARTITION_MEMBERS,
-    PARTITION_PLACE,
-    PARTITION_SIZE,
-    PARTITION_WORDS,
-    Q_COUNT,
-    Q_DEALT,
-    Q_KIND,
-    Q_LAYERS,
-    Q_NEXT,
-    Q_OWN,
-    Q_QUEUE,
-    Q_QUEUED,
-    Q_READY,
-    Q_REQUESTS,
-    Q_STARTED,
-    Q_TAILS,
-    REQUEST_WORDS,
-    RUN_LAYER_WORDS,
+    CORE,
+    PARTITION,
+    REQUEST,
+    RUN_LAYER,
     SCHED_SPATIAL,
-    V_NEXT,
-    V_REQUEST,
-    W_READY_HEAD,
-    W_READY_TAIL,
-    W_TILE_HEAD,
+    SCHEDULER,
 )
 
 
 @inlined
-def wake_core(s, c, t, after):
+def wake_core(chip, c, t, after):
     """Let core `c` look in cycle `t`, or in the next one if its turn in this cycle is over."""
-    word = s[H_WAKES] + c
+    word = chip.wakes + c
     wake = t if c > after else t + 1
-    if s[word] > wake:
-        s[word] = wake
+    if chip[word] > wake:
+        chip[word] = wake
 
 
 # --- ready layers -----------------------------------------------------------------------------------
 
 
 @kernel
-def append_ready(s, layer):
+def append_ready(chip, layer):
     """Put a layer at the end of its request's ready list."""
-    q = s[H_SCHED]
-    word = s[q + Q_LAYERS] + layer * RUN_LAYER_WORDS
-    request = s[q + Q_REQUESTS] + s[word + V_REQUEST] * REQUEST_WORDS
-    s[word + V_NEXT] = -1
-    if s[request + W_READY_HEAD] < 0:
-        s[request + W_READY_HEAD] = layer
+    scheduler = SCHEDULER(chip, chip.sched)
+    run = RUN_LAYER(chip, scheduler.layers, layer)
+    request = REQUEST(chip, scheduler.requests, run.request)
+    run.next = -1
+    if request.ready_head < 0:
+        request.ready_head = layer
     else:
-        s[s[q + Q_LAYERS] + s[request + W_READY_TAIL] * RUN_LAYER_WORDS + V_NEXT] = layer
-    s[request + W_READY_TAIL] = layer
-    s[q + Q_READY] += 1
+        RUN_LAYER(chip, scheduler.layers, request.ready_tail).next = layer
+    request.ready_tail = layer
+    scheduler.ready += 1
 
 
 @inlined
-def offers(s, p, index):
+def offers(chip, program, index):
     """The layer that a request can start now, -1 if none: the Host does one thing at a time."""
-    q = s[H_SCHED]
-    layer = s[s[q + Q_REQUESTS] + index * REQUEST_WORDS + W_READY_HEAD]
-    if layer >= 0 and s[H_HOST_UNTIL] >= 0 and p[p[P_LAYERS] + layer * LAYER_WORDS + L_HOST_CYCLES] > 0:
+    scheduler = SCHEDULER(chip, chip.sched)
+    layer = REQUEST(chip, scheduler.requests, index).ready_head
+    if layer >= 0 and chip.host_until >= 0 and LAYER(program, program.layers, layer).host_cycles > 0:
         return -1
     return layer
 
 
 @kernel
-def take_layer(s, p, index):
+def take_layer(chip, program, index):
     """The first ready layer of a request, taken from its list; -1 if it offers none."""
-    layer = offers(s, p, index)
+    layer = offers(chip, program, index)
     if layer >= 0:
-        q = s[H_SCHED]
-        request = s[q + Q_REQUESTS] + index * REQUEST_WORDS
-        s[request + W_READY_HEAD] = s[s[q + Q_LAYERS] + layer * RUN_LAYER_WORDS + V_NEXT]
-        s[q + Q_READY] -= 1
+        scheduler = SCHEDULER(chip, chip.sched)
+        request = REQUEST(chip, scheduler.requests, index)
+        request.ready_head = RUN_LAYER(chip, scheduler.layers, layer).next
+        scheduler.ready -= 1
     return layer
 
 
@@ -107,96 +71,96 @@ def take_layer(s, p, index):
 
 
 @kernel
-def enqueue(s, c, tile, t, after):
+def enqueue(chip, c, tile, t, after):
     """Put a tile at the end of a core's own queue."""
-    q = s[H_SCHED]
-    k = s[H_CORES] + c * s[H_CORE_WORDS]
-    following = s[q + Q_NEXT]
-    tail = s[q + Q_TAILS] + c
-    s[following + tile] = -1
-    if s[s[q + Q_OWN] + c] > 0:
-        s[following + s[tail]] = tile
+    scheduler = SCHEDULER(chip, chip.sched)
+    core = CORE(chip, chip.cores + c * chip.core_words)
+    following = scheduler.next
+    tail = scheduler.tails + c
+    chip[following + tile] = -1
+    if chip[scheduler.own + c] > 0:
+        chip[following + chip[tail]] = tile
     else:
-        s[k + K_NEXT_TILE] = tile
-    s[tail] = tile
-    s[s[q + Q_OWN] + c] += 1
-    s[q + Q_QUEUED] += 1
-    wake_core(s, c, t, after)
+        core.next_tile = tile
+    chip[tail] = tile
+    chip[scheduler.own + c] += 1
+    scheduler.queued += 1
+    wake_core(chip, c, t, after)
 
 
 @kernel
-def deal(s, p, layer, core, t, after):
+def deal(chip, program, layer, core, t, after):
     """Deal the tiles of a layer: over all cores, or over the partition of `core` from its place on."""
-    q = s[H_SCHED]
-    row = p[P_LAYERS] + layer * LAYER_WORDS
-    first = p[row + L_FIRST_TILE]
-    count = s[H_CORES_COUNT]
+    scheduler = SCHEDULER(chip, chip.sched)
+    layer_row = LAYER(program, program.layers, layer)
+    first = layer_row.first_tile
+    count = chip.cores_count
     offset = 0
     members = -1
     if core >= 0:
-        partition = p[P_PARTITION] + core * PARTITION_WORDS
-        offset = p[partition + PARTITION_PLACE]
-        count = p[partition + PARTITION_SIZE]
-        members = p[P_PARTITION] + p[partition + PARTITION_MEMBERS]
-    for tile in range(first, first + p[row + L_NUM_TILES]):
-        preset = p[p[P_TILES] + tile * TILE_WORDS + T_CORE]
+        partition = PARTITION(program, program.partition, core)
+        offset = partition.place
+        count = partition.size
+        members = program.partition + partition.members
+    for tile in range(first, first + layer_row.num_tiles):
+        preset = TILE(program, program.tiles, tile).core
         if preset < 0:
-            place = offset + s[q + Q_DEALT]
-            s[q + Q_DEALT] += 1
+            place = offset + scheduler.dealt
+            scheduler.dealt += 1
         else:
-            place = preset + s[q + Q_STARTED]
+            place = preset + scheduler.started
         place %= count
-        enqueue(s, p[members + place] if members >= 0 else place, tile, t, after)
+        enqueue(chip, program[members + place] if members >= 0 else place, tile, t, after)
 
 
 @kernel
-def share_tiles(s, t, after):
+def share_tiles(chip, t, after):
     """Show every core without tiles of its own the head of the list it draws from (spatial_split)."""
-    q = s[H_SCHED]
-    count = s[q + Q_COUNT]
-    for c in range(s[H_CORES_COUNT]):
-        if s[s[q + Q_OWN] + c] > 0:
+    scheduler = SCHEDULER(chip, chip.sched)
+    count = scheduler.count
+    for c in range(chip.cores_count):
+        if chip[scheduler.own + c] > 0:
             continue
-        k = s[H_CORES] + c * s[H_CORE_WORDS]
+        core = CORE(chip, chip.cores + c * chip.core_words)
         head = -1
         if count > 0:
-            index = s[s[q + Q_QUEUE] + c % count]
-            head = s[s[q + Q_REQUESTS] + index * REQUEST_WORDS + W_TILE_HEAD]
-        s[k + K_NEXT_TILE] = head
+            index = chip[scheduler.queue + c % count]
+            head = REQUEST(chip, scheduler.requests, index).tile_head
+        core.next_tile = head
         if head >= 0:
-            wake_core(s, c, t, after)
+            wake_core(chip, c, t, after)
 
 
 @kernel
-def draw_group(s, p, c, k, t):
+def draw_group(chip, program, c, t):
     """Move the head of a request's list, with all that continues its accumulation, to the core's queue."""
-    q = s[H_SCHED]
-    index = s[s[q + Q_QUEUE] + c % s[q + Q_COUNT]]
-    request = s[q + Q_REQUESTS] + index * REQUEST_WORDS
-    following = s[q + Q_NEXT]
-    tile = s[request + W_TILE_HEAD]
+    scheduler = SCHEDULER(chip, chip.sched)
+    index = chip[scheduler.queue + c % scheduler.count]
+    request = REQUEST(chip, scheduler.requests, index)
+    following = scheduler.next
+    tile = request.tile_head
     more = True
     while more:
-        after = s[following + tile]
-        s[q + Q_QUEUED] -= 1
-        enqueue(s, c, tile, t, int64(-1))
+        after = chip[following + tile]
+        scheduler.queued -= 1
+        enqueue(chip, c, tile, t, int64(-1))
         tile = after
         # Flaw F21: ONNXim scatters the tiles of an accumulation.
-        more = tile >= 0 and s[H_TRUE_MODE] == 1 and p[p[P_TILES] + tile * TILE_WORDS + T_ACCUMULATE] == 1
-    s[request + W_TILE_HEAD] = tile
+        more = tile >= 0 and chip.true_mode == 1 and TILE(program, program.tiles, tile).accumulate == 1
+    request.tile_head = tile
 
 
 @kernel
-def next_tile(s, p, c, k, t):
+def next_tile(chip, program, c, core, t):
     """Take the head of the queue of core `c`, which is not empty."""
-    q = s[H_SCHED]
-    is_spatial = s[q + Q_KIND] == SCHED_SPATIAL
-    if is_spatial and s[s[q + Q_OWN] + c] == 0:
-        draw_group(s, p, c, k, t)
-    tile = s[k + K_NEXT_TILE]
-    s[k + K_NEXT_TILE] = s[s[q + Q_NEXT] + tile]
-    s[s[q + Q_OWN] + c] -= 1
-    s[q + Q_QUEUED] -= 1
+    scheduler = SCHEDULER(chip, chip.sched)
+    is_spatial = scheduler.kind == SCHED_SPATIAL
+    if is_spatial and chip[scheduler.own + c] == 0:
+        draw_group(chip, program, c, t)
+    tile = core.next_tile
+    core.next_tile = chip[scheduler.next + tile]
+    chip[scheduler.own + c] -= 1
+    scheduler.queued -= 1
     if is_spatial:
-        share_tiles(s, t, c)
+        share_tiles(chip, t, c)
     return tile

@@ -25,77 +25,12 @@ from npuviz.sim.network.simple_kernels import (
     noc_push,
 )
 from npuviz.sim.parts.bits_kernels import fetch, inlined, trailing_zeros
-from npuviz.sim.parts.watch_kernels import (
-    COUNTER,
-    INTERVAL,
-    emit,
-    is_recording,
-    is_watched,
-    watch_queue,
-)
-from npuviz.targets.systolic.kernels.program_records import (
-    C_BASE,
-    C_LEN,
-    C_MODE,
-    C_N0,
-    C_N1,
-    C_OFFSET,
-    C_OP,
-    C_S0,
-    C_S1,
-    CODE_WORDS,
-    MODE_STEP,
-    T_BASE,
-    TILE_WORDS,
-)
+from npuviz.sim.parts.watch_kernels import COUNTER, INTERVAL, emit, is_recording, is_watched, watch_queue
+from npuviz.targets.systolic.kernels.program_records import CODE, MODE_STEP, TILE
 from npuviz.targets.systolic.kernels.records import (
-    B_CODE,
-    B_ENTRY,
-    B_INDEX,
-    B_TILE,
-    BURST_WORDS,
-    H_BURST_CAPACITY,
-    H_BURSTS,
-    H_BURSTS_WAITING,
-    H_CHANNEL_MODULO,
-    H_CHANNELS,
-    H_CORE_WORDS,
-    H_CORES,
-    H_CORES_COUNT,
-    H_DOORS,
-    H_DOORS_WAITING,
-    H_DRAM,
-    H_DRAM_KIND,
-    H_DRAM_PERIOD,
-    H_LOCAL_SHIFT,
-    H_NOC,
-    H_NOC_LAST,
-    H_NOC_NEXT,
-    H_NOC_PERIOD,
-    H_PORTS,
-    H_READS,
-    H_REPLY_NEXT,
-    H_REQUEST_BYTES,
-    H_REQUEST_SHIFT,
-    H_SENDING,
-    H_WRITES,
-    H_WRITES_OUT,
-    K_BURST_COUNT,
-    K_BURST_HEAD,
-    K_BURST_START,
-    K_LOAD_BUSY,
-    K_LOAD_END,
-    K_REQUEST,
-    K_REQUEST_END,
-    K_REQUEST_I,
-    K_REQUEST_J,
-    K_REQUEST_LAST,
-    K_STORE_BUSY,
-    K_STORE_END,
-    N_LEFT,
-    P_CODE,
-    P_HASH,
-    P_TILES,
+    BURST,
+    CORE,
+    ENTRY,
     QUEUE_REQUESTS,
     QUEUES_PER_CORE,
     TRACK_LD,
@@ -113,74 +48,74 @@ from npuviz.targets.systolic.kernels.replies import (
 
 
 @inlined
-def channel_of(s, p, address):
+def channel_of(chip, program, address):
     """DRAM channel of a byte address (hash tables made by npuviz.sim.dram.channel_hash)."""
-    line = address >> s[H_REQUEST_SHIFT]
-    table = p[P_HASH]
+    line = address >> chip.request_shift
+    table = program.hash
     channel = (
-        p[table + (line & 127)] ^ p[table + 128 + ((line >> 7) & 127)] ^ p[table + 256 + ((line >> 14) & 127)]
+        program[table + (line & 127)]
+        ^ program[table + 128 + ((line >> 7) & 127)]
+        ^ program[table + 256 + ((line >> 14) & 127)]
     )
-    modulo = s[H_CHANNEL_MODULO]
+    modulo = chip.channel_modulo
     return channel % modulo if modulo != 0 else channel
 
 
 @inlined
-def enter_row(s, p, k, burst, i, j, last):
+def enter_row(chip, program, core, burst, i, j, last):
     """Set the generator to row (i, j) of a burst, or to the first later row that has a new block.
 
-    Sets K_REQUEST to -1 when no row is left.
+    Sets `request` of the core to -1 when no row is left.
     """
-    row = p[P_CODE] + s[burst + B_CODE] * CODE_WORDS
-    size = s[H_REQUEST_BYTES]
-    base = p[p[P_TILES] + s[burst + B_TILE] * TILE_WORDS + T_BASE + p[row + C_BASE]] + p[row + C_OFFSET]
-    length = p[row + C_LEN]
-    while i < p[row + C_N0]:
-        while j < p[row + C_N1]:
-            begin = base + i * p[row + C_S0] + j * p[row + C_S1]
+    code = CODE(program, program.code, burst.code)
+    size = chip.request_bytes
+    base = TILE(program, program.tiles, burst.tile).base[code.base] + code.offset
+    length = code.len
+    while i < code.n0:
+        while j < code.n1:
+            begin = base + i * code.s0 + j * code.s1
             first = begin & -size
-            if p[row + C_MODE] == MODE_STEP:
-                end = first + (length + size - 1) // size * size
-            else:
-                end = begin + length
+            end = first + (length + size - 1) // size * size if code.mode == MODE_STEP else begin + length
             if first == last:
                 first += size
             if first < end and length > 0:
-                s[k + K_REQUEST] = first
-                s[k + K_REQUEST_END] = end
-                s[k + K_REQUEST_I] = i
-                s[k + K_REQUEST_J] = j
+                core.request = first
+                core.request_end = end
+                core.request_i = i
+                core.request_j = j
                 return
             j += 1
         j = 0
         i += 1
-    s[k + K_REQUEST] = -1
+    core.request = -1
 
 
 @inlined
-def finish_burst(s, p, x, ev, c, burst, now):
+def finish_burst(chip, program, x, ev, c, burst, now):
     """Drop the head burst, whose last request entered the network in core cycle `now`."""
-    k = s[H_CORES] + c * s[H_CORE_WORDS]
-    count = s[k + K_BURST_COUNT]
-    entry = s[burst + B_ENTRY]
-    end_word = K_LOAD_END if entry != 0 else K_STORE_END
-    start = s[k + K_BURST_START]
-    if start < s[k + end_word]:
-        start = s[k + end_word]
+    core = CORE(chip, chip.cores + c * chip.core_words)
+    count = core.burst_count
+    entry = burst.entry
+    entry_of_entry = ENTRY(chip, entry)
+    end_word = CORE.load_end if entry != 0 else CORE.store_end
+    start = core.burst_start
+    if start < core[end_word]:
+        start = core[end_word]
     end = now + 1
     if end > start:
-        s[k + end_word] = end
-        s[k + (K_LOAD_BUSY if entry != 0 else K_STORE_BUSY)] += end - start
+        core[end_word] = end
+        core[(CORE.load_busy if entry != 0 else CORE.store_busy)] += end - start
         if is_recording(x):
             track = c * TRACKS_PER_CORE + (TRACK_LD if entry != 0 else TRACK_ST)
-            op = p[p[P_CODE] + s[burst + B_CODE] * CODE_WORDS + C_OP]
-            emit(x, ev, int64(INTERVAL), track, op, start, end, s[burst + B_INDEX])
+            op = CODE(program, program.code, burst.code).op
+            emit(x, ev, int64(INTERVAL), track, op, start, end, burst.index)
     if entry != 0:
-        complete_fill(s, c, entry, now + 1)
-    s[k + K_BURST_HEAD] = (s[k + K_BURST_HEAD] + 1) & (s[H_BURST_CAPACITY] - 1)
-    s[k + K_BURST_COUNT] = count - 1
-    s[H_BURSTS_WAITING] -= 1
+        complete_fill(chip, c, entry_of_entry, now + 1)
+    core.burst_head = (core.burst_head + 1) & (chip.burst_capacity - 1)
+    core.burst_count = count - 1
+    chip.bursts_waiting -= 1
     if count == 1:
-        s[s[H_SENDING] + (c >> 6)] &= ~(1 << (c & 63))
+        chip[chip.sending + (c >> 6)] &= ~(1 << (c & 63))
     if is_recording(x):
         emit(x, ev, int64(COUNTER), c * TRACKS_PER_CORE + TRACK_REQUESTS, int64(0), now, count - 1, int64(-1))
     if is_watched(x):
@@ -188,250 +123,256 @@ def finish_burst(s, p, x, ev, c, burst, now):
 
 
 @inlined
-def place_node(s, noc, node, address):
+def place_node(chip, noc, node, address):
     """Note in a request's node where in its channel it goes."""
-    word = s[noc + NOC_POOL] + node * s[noc + NOC_STRIDE]
-    s[word + NODE_ADDRESS] = (address >> s[H_LOCAL_SHIFT]) << s[H_REQUEST_SHIFT]
+    word = chip[noc + NOC_POOL] + node * chip[noc + NOC_STRIDE]
+    chip[word + NODE_ADDRESS] = (address >> chip.local_shift) << chip.request_shift
 
 
 @inlined
-def inject(s, p, x, ev, c, noc_cycle_index, now):
+def inject(chip, program, x, ev, c, noc_cycle_index, now):
     """Let up to one request per port of core `c` enter the network."""
-    k = s[H_CORES] + c * s[H_CORE_WORDS]
-    noc = s[H_NOC]
-    ports = s[H_PORTS]
-    size = s[H_REQUEST_BYTES]
-    ring = s[H_BURSTS] + c * s[H_BURST_CAPACITY] * BURST_WORDS
-    is_detailed = s[H_DRAM_KIND] == 1
+    core = CORE(chip, chip.cores + c * chip.core_words)
+    noc = chip.noc
+    ports = chip.ports
+    size = chip.request_bytes
+    ring = chip.bursts + c * chip.burst_capacity * BURST.num_words
+    is_detailed = chip.dram_kind == 1
     port = 0
-    while port < ports and s[k + K_BURST_COUNT] > 0:
-        burst = ring + s[k + K_BURST_HEAD] * BURST_WORDS
-        entry = s[burst + B_ENTRY]
-        if s[k + K_REQUEST] < 0:
-            enter_row(s, p, k, burst, int64(0), int64(0), int64(-1))
-            s[k + K_BURST_START] = now
+    while port < ports and core.burst_count > 0:
+        burst = BURST(chip, ring, core.burst_head)
+        entry = burst.entry
+        entry_of_entry = ENTRY(chip, entry)
+        if core.request < 0:
+            enter_row(chip, program, core, burst, int64(0), int64(0), int64(-1))
+            core.burst_start = now
         payload = entry if entry != 0 else STORE_FLAG | c
-        address = s[k + K_REQUEST]
-        end = s[k + K_REQUEST_END]
+        address = core.request
+        end = core.request_end
         taken = 0
         while address >= 0 and port < ports:
-            node = noc_push(s, noc, c * ports + port, channel_of(s, p, address), payload, noc_cycle_index)
+            node = noc_push(
+                chip, noc, c * ports + port, channel_of(chip, program, address), payload, noc_cycle_index
+            )
             if is_detailed:
-                place_node(s, noc, node, address)
+                place_node(chip, noc, node, address)
             taken += 1
             port += 1
             last = address
             address += size
             if address >= end:
-                s[k + K_REQUEST_LAST] = last
-                enter_row(s, p, k, burst, s[k + K_REQUEST_I], s[k + K_REQUEST_J] + 1, last)
-                address = s[k + K_REQUEST]
-                end = s[k + K_REQUEST_END]
-        s[k + K_REQUEST] = address
+                core.request_last = last
+                enter_row(chip, program, core, burst, core.request_i, core.request_j + 1, last)
+                address = core.request
+                end = core.request_end
+        core.request = address
         if entry != 0:
-            s[entry + N_LEFT] += taken
-            s[H_READS] += taken
+            entry_of_entry.left += taken
+            chip.reads += taken
         else:
-            s[H_WRITES_OUT] += taken
-            s[H_WRITES] += taken
+            chip.writes_out += taken
+            chip.writes += taken
         if address < 0:
-            finish_burst(s, p, x, ev, c, burst, now)
+            finish_burst(chip, program, x, ev, c, burst, now)
 
 
 @inlined
-def stream_alone(s, p, x, ev, cycle, limit):
+def stream_alone(chip, program, x, ev, cycle, limit):
     """Requests of a network's only source: one a cycle, granted in the next one, without contention.
 
     Takes the rest of a row of the head burst, from NoC cycle `cycle` to before `limit`, in which
     nothing else happens; returns the cycle that follows the last one taken.
     """
-    k = s[H_CORES]
-    noc = s[H_NOC]
-    dram = s[H_DRAM]
-    size = s[H_REQUEST_BYTES]
-    period = s[noc + NOC_PERIOD]
-    burst = s[H_BURSTS] + s[k + K_BURST_HEAD] * BURST_WORDS
-    entry = s[burst + B_ENTRY]
-    if s[k + K_REQUEST] < 0:
-        enter_row(s, p, k, burst, int64(0), int64(0), int64(-1))
-        s[k + K_BURST_START] = core_cycle_at(s, cycle)
+    core = CORE(chip, chip.cores)
+    noc = chip.noc
+    dram = chip.dram
+    size = chip.request_bytes
+    period = chip[noc + NOC_PERIOD]
+    burst = BURST(chip, chip.bursts, core.burst_head)
+    entry = burst.entry
+    entry_of_entry = ENTRY(chip, entry)
+    if core.request < 0:
+        enter_row(chip, program, core, burst, int64(0), int64(0), int64(-1))
+        core.burst_start = core_cycle_at(chip, cycle)
     payload = entry if entry != 0 else STORE_FLAG
-    address = s[k + K_REQUEST]
-    end = s[k + K_REQUEST_END]
-    room = s[noc + NOC_CAPACITY] - s[noc + NOC_LIVE]
+    address = core.request
+    end = core.request_end
+    room = chip[noc + NOC_CAPACITY] - chip[noc + NOC_LIVE]
     if limit > cycle + room:
         limit = cycle + room
     now = cycle
     if address >= 0:
         while address < end and now < limit:
-            dram_arrive(s, dram, (now + 2) * period)
-            node = allocate_node(s, noc)
-            s[s[noc + NOC_POOL] + node * s[noc + NOC_STRIDE]] = payload
-            serve_node(s, noc, channel_of(s, p, address), node)
+            dram_arrive(chip, dram, (now + 2) * period)
+            node = allocate_node(chip, noc)
+            chip[chip[noc + NOC_POOL] + node * chip[noc + NOC_STRIDE]] = payload
+            serve_node(chip, noc, channel_of(chip, program, address), node)
             address += size
             now += 1
-        s[k + K_REQUEST] = address
+        core.request = address
         if address >= end:
             last = address - size
-            s[k + K_REQUEST_LAST] = last
-            enter_row(s, p, k, burst, s[k + K_REQUEST_I], s[k + K_REQUEST_J] + 1, last)
+            core.request_last = last
+            enter_row(chip, program, core, burst, core.request_i, core.request_j + 1, last)
     taken = now - cycle
     if entry != 0:
-        s[entry + N_LEFT] += taken
-        s[H_READS] += taken
+        entry_of_entry.left += taken
+        chip.reads += taken
     else:
-        s[H_WRITES_OUT] += taken
-        s[H_WRITES] += taken
-    if s[k + K_REQUEST] < 0:
-        finish_burst(s, p, x, ev, int64(0), burst, core_cycle_at(s, now - 1 if taken > 0 else now))
+        chip.writes_out += taken
+        chip.writes += taken
+    if core.request < 0:
+        finish_burst(
+            chip, program, x, ev, int64(0), burst, core_cycle_at(chip, now - 1 if taken > 0 else now)
+        )
     return now
 
 
 @inlined
-def tick_behind(s, cycle):
+def tick_behind(chip, cycle):
     """First DRAM tick that sees what the DRAM is given in a NoC cycle."""
-    return cycle * s[H_NOC_PERIOD] // s[H_DRAM_PERIOD] + 1
+    return cycle * chip.noc_period // chip.dram_period + 1
 
 
 @inlined
-def give(s, noc, channel, node, tick):
+def give(chip, noc, channel, node, tick):
     """Put a request into a channel's front list, which has room."""
-    address = s[s[noc + NOC_POOL] + node * s[noc + NOC_STRIDE] + NODE_ADDRESS]
-    dram_offer(s, s[H_DRAM], channel, bring_near(s, noc, node), address, tick)
+    address = chip[chip[noc + NOC_POOL] + node * chip[noc + NOC_STRIDE] + NODE_ADDRESS]
+    dram_offer(chip, chip.dram, channel, bring_near(chip, noc, node), address, tick)
 
 
 @inlined
-def queue_at_door(s, noc, channel, node):
+def queue_at_door(chip, noc, channel, node):
     """Append a node to those that wait at a channel."""
-    door = s[H_DOORS] + 2 * channel
-    pool = s[noc + NOC_POOL]
-    stride = s[noc + NOC_STRIDE]
+    door = chip.doors[0] + 2 * channel
+    pool = chip[noc + NOC_POOL]
+    stride = chip[noc + NOC_STRIDE]
     word = pool + node * stride
-    s[word] = (NIL << 32) | (s[word] & LOW_MASK)
-    if s[door] == NIL:
-        s[door] = node
+    chip[word] = (NIL << 32) | (chip[word] & LOW_MASK)
+    if chip[door] == NIL:
+        chip[door] = node
     else:
-        last = pool + s[door + 1] * stride
-        s[last] = (node << 32) | (s[last] & LOW_MASK)
-    s[door + 1] = node
-    s[H_DOORS_WAITING] += 1
+        last = pool + chip[door + 1] * stride
+        chip[last] = (node << 32) | (chip[last] & LOW_MASK)
+    chip[door + 1] = node
+    chip.doors_waiting += 1
 
 
 @inlined
-def take_from_door(s, noc, channel):
+def take_from_door(chip, noc, channel):
     """Remove the first node of those that wait at a channel."""
-    door = s[H_DOORS] + 2 * channel
-    following = s[s[noc + NOC_POOL] + s[door] * s[noc + NOC_STRIDE]] >> 32
-    s[door] = following
+    door = chip.doors[0] + 2 * channel
+    following = chip[chip[noc + NOC_POOL] + chip[door] * chip[noc + NOC_STRIDE]] >> 32
+    chip[door] = following
     if following != NIL:
         # It has waited longer than caches keep it.
-        fetch(s, s[noc + NOC_POOL] + following * s[noc + NOC_STRIDE])
-    s[H_DOORS_WAITING] -= 1
+        fetch(chip, chip[noc + NOC_POOL] + following * chip[noc + NOC_STRIDE])
+    chip.doors_waiting -= 1
 
 
 @inlined
-def grant_detailed(s, noc, cycle):
+def grant_detailed(chip, noc, cycle):
     """Every channel's node takes a waiting request, and hands it to the DRAM in the next cycle.
 
     While the front list has room now it has room then; else the request waits at the door.
     """
-    tick = tick_behind(s, cycle + 1)
-    active = s[s[noc + NOC_ACTIVE]]
+    tick = tick_behind(chip, cycle + 1)
+    active = chip[chip[noc + NOC_ACTIVE]]
     while active != 0:
         channel = trailing_zeros(active)
         active &= active - 1
-        node = noc_grant(s, noc, channel, cycle)
+        node = noc_grant(chip, noc, channel, cycle)
         if node >= 0:
-            door = s[H_DOORS] + 2 * channel
-            if s[door] == NIL and dram_can_accept(s, s[H_DRAM], channel):
-                give(s, noc, channel, node, tick)
+            door = chip.doors[0] + 2 * channel
+            if chip[door] == NIL and dram_can_accept(chip, chip.dram, channel):
+                give(chip, noc, channel, node, tick)
             else:
-                s[s[noc + NOC_POOL] + node * s[noc + NOC_STRIDE] + NODE_TIME] = cycle + 1
-                queue_at_door(s, noc, channel, node)
+                chip[chip[noc + NOC_POOL] + node * chip[noc + NOC_STRIDE] + NODE_TIME] = cycle + 1
+                queue_at_door(chip, noc, channel, node)
 
 
 @inlined
-def open_doors(s, noc, cycle):
+def open_doors(chip, noc, cycle):
     """Requests at the door enter, one a channel, where the front list has room again."""
-    dram = s[H_DRAM]
-    tick = tick_behind(s, cycle)
-    for channel in range(s[H_CHANNELS]):
-        door = s[H_DOORS] + 2 * channel
-        node = s[door]
+    dram = chip.dram
+    tick = tick_behind(chip, cycle)
+    for channel in range(chip.channels):
+        door = chip.doors[0] + 2 * channel
+        node = chip[door]
         if (
             node != NIL
-            and dram_can_accept(s, dram, channel)
-            and s[s[noc + NOC_POOL] + node * s[noc + NOC_STRIDE] + NODE_TIME] <= cycle
+            and dram_can_accept(chip, dram, channel)
+            and chip[chip[noc + NOC_POOL] + node * chip[noc + NOC_STRIDE] + NODE_TIME] <= cycle
         ):
-            take_from_door(s, noc, channel)
-            give(s, noc, channel, node, tick)
+            take_from_door(chip, noc, channel)
+            give(chip, noc, channel, node, tick)
 
 
 @inlined
-def serve_channels(s, noc, cycle):
+def serve_channels(chip, noc, cycle):
     """Every channel's node with waiting requests takes one."""
-    if s[H_DRAM_KIND] == 1:
-        grant_detailed(s, noc, cycle)
+    if chip.dram_kind == 1:
+        grant_detailed(chip, noc, cycle)
         return
-    dram_arrive(s, s[H_DRAM], (cycle + 1) * s[noc + NOC_PERIOD])
-    active = s[s[noc + NOC_ACTIVE]]
+    dram_arrive(chip, chip.dram, (cycle + 1) * chip[noc + NOC_PERIOD])
+    active = chip[chip[noc + NOC_ACTIVE]]
     while active != 0:
         channel = trailing_zeros(active)
         active &= active - 1
-        node = noc_grant(s, noc, channel, cycle)
+        node = noc_grant(chip, noc, channel, cycle)
         if node >= 0:
-            serve_node(s, noc, channel, node)
+            serve_node(chip, noc, channel, node)
 
 
 @inlined
-def noc_cycle(s, p, x, ev, cycle, now):
+def noc_cycle(chip, program, x, ev, cycle, now):
     """One cycle of the network, in core cycle `now`.
 
     With latency 1 what enters in this cycle cannot be granted in it, and the order of the two halves
     is free; ready times that are kept (other latencies) depend on it.
     """
-    noc = s[H_NOC]
-    late = s[noc + NOC_LATENCY] != 1
-    if s[H_DOORS_WAITING] > 0:
-        open_doors(s, noc, cycle)
-    if not late and s[noc + NOC_WAITING] > 0:
-        serve_channels(s, noc, cycle)
-    if s[H_BURSTS_WAITING] > 0:
-        for part in range((s[H_CORES_COUNT] + 63) >> 6):
-            sending = s[s[H_SENDING] + part]
+    noc = chip.noc
+    late = chip[noc + NOC_LATENCY] != 1
+    if chip.doors_waiting > 0:
+        open_doors(chip, noc, cycle)
+    if not late and chip[noc + NOC_WAITING] > 0:
+        serve_channels(chip, noc, cycle)
+    if chip.bursts_waiting > 0:
+        for part in range((chip.cores_count + 63) >> 6):
+            sending = chip[chip.sending + part]
             while sending != 0:
-                inject(s, p, x, ev, 64 * part + trailing_zeros(sending), cycle, now)
+                inject(chip, program, x, ev, 64 * part + trailing_zeros(sending), cycle, now)
                 sending &= sending - 1
-    if late and s[noc + NOC_WAITING] > 0:
-        serve_channels(s, noc, cycle)
-    if s[H_REPLY_NEXT] <= cycle:
-        reply_cycles(s, noc, cycle)
-    s[H_NOC_LAST] = cycle
-    is_waiting = s[H_BURSTS_WAITING] > 0 or s[noc + NOC_WAITING] > 0
-    s[H_NOC_NEXT] = cycle + 1 if is_waiting else s[H_REPLY_NEXT]
-    if s[H_DOORS_WAITING] > 0 and not is_waiting:
+    if late and chip[noc + NOC_WAITING] > 0:
+        serve_channels(chip, noc, cycle)
+    if chip.reply_next <= cycle:
+        reply_cycles(chip, noc, cycle)
+    chip.noc_last = cycle
+    is_waiting = chip.bursts_waiting > 0 or chip[noc + NOC_WAITING] > 0
+    chip.noc_next = cycle + 1 if is_waiting else chip.reply_next
+    if chip.doors_waiting > 0 and not is_waiting:
         # A front list has room again after a tick of the DRAM at the earliest.
-        dram = s[H_DRAM]
-        following = (s[dram + DC_NEXT] * s[H_DRAM_PERIOD] + s[H_NOC_PERIOD] - 1) // s[H_NOC_PERIOD]
+        dram = chip.dram
+        following = (chip[dram + DC_NEXT] * chip.dram_period + chip.noc_period - 1) // chip.noc_period
         if following <= cycle:
             following = cycle + 1
-        if following < s[H_NOC_NEXT]:
-            s[H_NOC_NEXT] = following
+        if following < chip.noc_next:
+            chip.noc_next = following
 
 
 @inlined
-def lone_cycles(s, p, x, ev, cycle, limit):
+def lone_cycles(chip, program, x, ev, cycle, limit):
     """NoC cycles from `cycle` to before `limit` where the network has one source."""
-    noc = s[H_NOC]
+    noc = chip.noc
     now = cycle
-    reply = s[H_REPLY_NEXT]
-    if s[H_BURSTS_WAITING] > 0:
+    reply = chip.reply_next
+    if chip.bursts_waiting > 0:
         # The cycle of a response is the last one taken: cores must not run past what it tells them.
         stop = limit if limit <= reply else reply + 1
-        now = stream_alone(s, p, x, ev, cycle, stop if stop > cycle else cycle + 1)
+        now = stream_alone(chip, program, x, ev, cycle, stop if stop > cycle else cycle + 1)
     elif reply == cycle:
         now = cycle + 1
     if reply < now:
-        reply_cycles(s, noc, reply)
-    s[H_NOC_LAST] = now - 1
-    s[H_NOC_NEXT] = now if s[H_BURSTS_WAITING] > 0 else s[H_REPLY_NEXT]
+        reply_cycles(chip, noc, reply)
+    chip.noc_last = now - 1
+    chip.noc_next = now if chip.bursts_waiting > 0 else chip.reply_next

@@ -76,12 +76,12 @@ class Engine:
         """Go on with a longer program that begins with the present one; the state keeps its place."""
         self.tables = tables
         self.words = build_program_words(self.spec, tables, 2 * self.spec.num_cores)
-        self.state[sk.H_LAYERS_TOTAL] = len(tables.layers)
-        self.state[sk.H_LAUNCHES_TOTAL] = len(tables.launches)
+        self.state[sk.CHIP.layers_total] = len(tables.layers)
+        self.state[sk.CHIP.launches_total] = len(tables.launches)
 
     def used_state(self) -> np.ndarray:
         """The words in use: everything but packets never used yet (a view)."""
-        noc = int(self.state[sk.H_NOC])
+        noc = int(self.state[sk.CHIP.noc])
         pool = int(self.state[noc + ik.NOC_POOL])
         return self.state[: pool + int(self.state[noc + ik.NOC_FRESH]) * self.shape.stride]
 
@@ -91,9 +91,9 @@ class Engine:
 
     def restore_state(self, words: np.ndarray) -> None:
         """Take over words that `copy_state` made, with the capacities they had."""
-        noc = int(words[sk.H_NOC])
-        bursts, pool = int(words[sk.H_BURST_CAPACITY]), int(words[noc + ik.NOC_CAPACITY])
-        net = int(words[sk.H_NET])
+        noc = int(words[sk.CHIP.noc])
+        bursts, pool = int(words[sk.CHIP.burst_capacity]), int(words[noc + ik.NOC_CAPACITY])
+        net = int(words[sk.CHIP.net])
         flits = int(words[net + fk.NET_CAPACITY]) if net else 0
         if (bursts, pool, flits) != (self.shape.bursts, self.shape.pool, self.shape.flits):
             self.shape = StateShape(self.spec, self.tables, bursts, pool, self._reserve, flits)
@@ -104,11 +104,11 @@ class Engine:
     @property
     def dram_latency(self) -> int:
         """DRAM cycles from a request's arrival to its earliest departure."""
-        return int(self.state[int(self.state[sk.H_DRAM]) + dk.D_LATENCY])
+        return int(self.state[int(self.state[sk.CHIP.dram]) + dk.D_LATENCY])
 
     def set_dram_latency(self, cycles: int) -> None:
         """Change the DRAM's latency for requests that arrive from now on."""
-        dram = int(self.state[sk.H_DRAM])
+        dram = int(self.state[sk.CHIP.dram])
         if cycles != int(self.state[dram + dk.D_LATENCY]):
             self.state[dram + dk.D_LATENCY] = cycles
             # What arrivals of the present DRAM cycle have in common must be worked out again.

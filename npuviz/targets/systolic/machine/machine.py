@@ -69,8 +69,8 @@ class SystolicMachine(MemoryMachine[Contents]):
 
     def _broken(self, result: int) -> StopReason:
         s = self._engine.state
-        core, index = int(s[sk.H_FAULT_CORE]), int(s[sk.H_FAULT_INSTRUCTION])
-        detail = _FAULTS[int(s[sk.H_FAULT])]
+        core, index = int(s[sk.CHIP.fault_core]), int(s[sk.CHIP.fault_instruction])
+        detail = _FAULTS[int(s[sk.CHIP.fault])]
         if index >= 0:
             detail = f"{self._program.listing.describe(index).text}: {detail}"
         return StopReason(

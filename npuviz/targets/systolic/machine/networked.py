@@ -42,7 +42,7 @@ class NetworkedMachine(SystolicMachine):
     def link_loads(self, area: Area) -> np.ndarray:
         """(rows, columns, NUM_PORTS) uint8: share of the time each side sent a flit lately."""
         core, noc = self._periods
-        tick = max(int(self._words[sk.H_NOC_LAST]), self.cycle * core // noc)
+        tick = max(int(self._words[sk.CHIP.noc_last]), self.cycle * core // noc)
         return self._fabric.link_loads(self._words, self._net, tick, area)
 
     def queue_fill(self, area: Area) -> np.ndarray:
@@ -72,7 +72,7 @@ class NetworkedMachine(SystolicMachine):
 
     def words(self, area: Area) -> np.ndarray:
         """Flits on links and in buffers now."""
-        tick = int(self._words[sk.H_NOC_LAST])
+        tick = int(self._words[sk.CHIP.noc_last])
         return self._fabric.words(self._words, self._net, tick, area)
 
     def word_path(self, word: int) -> WordPath | None:
@@ -85,7 +85,7 @@ class NetworkedMachine(SystolicMachine):
 
     @property
     def _net(self) -> int:
-        return int(self._engine.state[sk.H_NET])
+        return int(self._engine.state[sk.CHIP.net])
 
 
 def node_names(spec: SystolicSpec) -> list[str]:

@@ -42,10 +42,10 @@ def pack_entries(tables: SystolicTables) -> SystolicTables:
     """
     entries = tables.entries.copy()
     for layer in tables.layers:
-        first = int(layer[tk.L_ENTRY])
-        for count in (int(layer[tk.L_SPAD_ENTRIES]), int(layer[tk.L_ACC_ENTRIES])):
-            sizes = entries[first : first + count, tk.E_SIZE]
-            entries[first : first + count, tk.E_ADDRESS] = np.cumsum(sizes) - sizes
+        first = int(layer[tk.LAYER.entry])
+        for count in (int(layer[tk.LAYER.spad_entries]), int(layer[tk.LAYER.acc_entries])):
+            sizes = entries[first : first + count, tk.ENTRY_ROOM.size]
+            entries[first : first + count, tk.ENTRY_ROOM.address] = np.cumsum(sizes) - sizes
             first += count
     entries.setflags(write=False)
     return replace(tables, entries=entries)

@@ -41,24 +41,24 @@ def _go_on(engine: Engine, launch: int) -> None:
     """Let the scheduler see launches that were added after it had come to the end."""
     s, row = engine.state, engine.tables.launches[launch]
     ended = int(_times(engine, launch - 1)[:, 1].max())
-    at = max(ended + int(row[tk.A_DELAY]), int(row[tk.A_EARLIEST]))
-    s[sk.H_STATUS] = sk.STATUS_RUNNING
-    s[sk.H_FINAL] = -1
-    s[sk.H_LAUNCH_AT] = s[sk.H_SCHEDULER_WAKE] = at
-    s[sk.H_WAKE] = min(int(s[sk.H_WAKE]), at)
+    at = max(ended + int(row[tk.LAUNCH.delay]), int(row[tk.LAUNCH.earliest]))
+    s[sk.CHIP.status] = sk.STATUS_RUNNING
+    s[sk.CHIP.final] = -1
+    s[sk.CHIP.launch_at] = s[sk.CHIP.scheduler_wake] = at
+    s[sk.CHIP.wake] = min(int(s[sk.CHIP.wake]), at)
 
 
 def _times(engine: Engine, launch: int) -> np.ndarray:
     s, row = engine.state, engine.tables.launches[launch]
-    first, count = int(row[tk.A_FIRST_LAYER]), int(row[tk.A_NUM_LAYERS])
-    at = int(s[sk.H_TIMES]) + 2 * first
+    first, count = int(row[tk.LAUNCH.first_layer]), int(row[tk.LAUNCH.num_layers])
+    at = int(s[sk.CHIP.times]) + 2 * first
     return s[at : at + 2 * count].reshape(count, 2)
 
 
 def _run_to_end(engine: Engine) -> int:
     last = engine.tables.layers[-1]
     stops = np.zeros((1, STOP_WORDS), dtype=np.int64)
-    stops[0, 0], stops[0, 1] = STOP_NODE_END, int(last[tk.L_NODE])
+    stops[0, 0], stops[0, 1] = STOP_NODE_END, int(last[tk.LAYER.node])
     ended = -1
     while ended < 0:
         result, _ = engine.advance(LAST_CYCLE, stops, None)

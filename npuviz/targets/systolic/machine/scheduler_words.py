@@ -29,7 +29,7 @@ def layer_edges(tables: SystolicTables) -> np.ndarray:
     has_edges = np.zeros(len(tables.layers) + 1, dtype=bool)
     has_edges[tables.edges.reshape(-1)] = True
     for launch in tables.launches:
-        first, count = int(launch[tk.A_FIRST_LAYER]), int(launch[tk.A_NUM_LAYERS])
+        first, count = int(launch[tk.LAUNCH.first_layer]), int(launch[tk.LAUNCH.num_layers])
         if count > 1 and not has_edges[first : first + count].any():
             chain = np.arange(first, first + count, dtype=np.int64)
             parts.append(np.stack([chain[:-1], chain[1:]], axis=1))
@@ -55,7 +55,7 @@ def partition_words(spec: SystolicSpec) -> np.ndarray:
         members.setdefault(partition_of(spec, core), []).append(core)
     words: list[list[int]] = []
     at: dict[int, int] = {}
-    place = spec.num_cores * sk.PARTITION_WORDS
+    place = spec.num_cores * sk.PARTITION.num_words
     for partition, cores in members.items():
         at[partition] = place
         place += len(cores)
@@ -69,13 +69,13 @@ def partition_words(spec: SystolicSpec) -> np.ndarray:
 def _sizes(spec: SystolicSpec, tables: SystolicTables) -> dict[int, int]:
     """Header word that names a table of the block -> its words, in the order in which they lie."""
     return {
-        sk.Q_QUEUE: len(tables.launches),
-        sk.Q_REQUESTS: len(tables.launches) * sk.REQUEST_WORDS,
-        sk.Q_LAYERS: len(tables.layers) * sk.RUN_LAYER_WORDS,
-        sk.Q_NEXT: len(tables.tiles),
-        sk.Q_TAILS: spec.num_cores,
-        sk.Q_OWN: spec.num_cores,
-        sk.Q_LANES: operator_lanes(spec),
+        sk.SCHEDULER.queue: len(tables.launches),
+        sk.SCHEDULER.requests: len(tables.launches) * sk.REQUEST.num_words,
+        sk.SCHEDULER.layers: len(tables.layers) * sk.RUN_LAYER.num_words,
+        sk.SCHEDULER.next: len(tables.tiles),
+        sk.SCHEDULER.tails: spec.num_cores,
+        sk.SCHEDULER.own: spec.num_cores,
+        sk.SCHEDULER.lanes: operator_lanes(spec),
     }
 
 
@@ -83,25 +83,29 @@ def schedule_words(spec: SystolicSpec, tables: SystolicTables) -> int:
     """Words of the scheduler's block, 0 under `simple`."""
     if spec.config.scheduler == "simple":
         return 0
-    return sk.SCHED_WORDS + sum(_sizes(spec, tables).values())
+    return sk.SCHEDULER.num_words + sum(_sizes(spec, tables).values())
 
 
 def write_schedule(s: np.ndarray, spec: SystolicSpec, tables: SystolicTables, at: int) -> None:
     """Fill the block that begins at word `at` for cycle 0."""
     block = s[at:]
-    block[sk.Q_KIND] = KINDS[spec.config.scheduler]
-    block[sk.Q_POLLED] = -1
-    block[sk.Q_NUM_LANES] = operator_lanes(spec)
-    place = at + sk.SCHED_WORDS
+    block[sk.SCHEDULER.kind] = KINDS[spec.config.scheduler]
+    block[sk.SCHEDULER.polled] = -1
+    block[sk.SCHEDULER.num_lanes] = operator_lanes(spec)
+    place = at + sk.SCHEDULER.num_words
     for word, size in _sizes(spec, tables).items():
         block[word] = place
         place += size
-    lanes = int(block[sk.Q_LANES])
+    lanes = int(block[sk.SCHEDULER.lanes])
     s[lanes : lanes + operator_lanes(spec)] = -1
-    first = int(block[sk.Q_REQUESTS])
-    requests = s[first : first + len(tables.launches) * sk.REQUEST_WORDS].reshape(-1, sk.REQUEST_WORDS)
-    requests[:, [sk.W_READY_HEAD, sk.W_TILE_HEAD]] = -1
-    first = int(block[sk.Q_LAYERS])
-    layers = s[first : first + len(tables.layers) * sk.RUN_LAYER_WORDS].reshape(-1, sk.RUN_LAYER_WORDS)
+    first = int(block[sk.SCHEDULER.requests])
+    requests = s[first : first + len(tables.launches) * sk.REQUEST.num_words].reshape(
+        -1, sk.REQUEST.num_words
+    )
+    requests[:, [sk.REQUEST.ready_head, sk.REQUEST.tile_head]] = -1
+    first = int(block[sk.SCHEDULER.layers])
+    layers = s[first : first + len(tables.layers) * sk.RUN_LAYER.num_words].reshape(
+        -1, sk.RUN_LAYER.num_words
+    )
     consumers = layer_edges(tables)[:, 1]
-    layers[:, sk.V_MISSING] = np.bincount(consumers, minlength=len(tables.layers))
+    layers[:, sk.RUN_LAYER.missing] = np.bincount(consumers, minlength=len(tables.layers))

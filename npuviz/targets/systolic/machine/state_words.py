@@ -53,8 +53,8 @@ class Reserve:
         """Twice what a program needs."""
         layers = tables.layers
         return cls(
-            2 * int(layers[:, tk.L_SPAD_ENTRIES].max(initial=0)),
-            2 * int(layers[:, tk.L_ACC_ENTRIES].max(initial=0)),
+            2 * int(layers[:, tk.LAYER.spad_entries].max(initial=0)),
+            2 * int(layers[:, tk.LAYER.acc_entries].max(initial=0)),
             2 * len(layers),
             2 * len(tables.tiles),
         )
@@ -80,14 +80,14 @@ class StateShape:
         self.num_layers = max(len(layers), reserve.layers)
         self.num_tiles = max(len(tables.tiles), reserve.tiles)
         self.height = max(core.core_height for core in spec.cores)
-        self.spad_entries = int(layers[:, tk.L_SPAD_ENTRIES].max(initial=reserve.spad_entries))
-        self.acc_entries = int(layers[:, tk.L_ACC_ENTRIES].max(initial=reserve.acc_entries))
-        self.ring = sk.K_HEAD_WORDS
-        self.half_tables = self.ring + self.height * sk.RING_WORDS
+        self.spad_entries = int(layers[:, tk.LAYER.spad_entries].max(initial=reserve.spad_entries))
+        self.acc_entries = int(layers[:, tk.LAYER.acc_entries].max(initial=reserve.acc_entries))
+        self.ring = sk.CORE.num_words
+        self.half_tables = self.ring + self.height * sk.GEMM.num_words
         entries = 2 * (self.spad_entries + self.acc_entries)
         # Whole cache lines per core and entry.
-        self.half_tables += -(sk.HEADER_WORDS + self.half_tables) % 8
-        self.core_words = self.half_tables + entries * sk.ENTRY_STATE_WORDS
+        self.half_tables += -(sk.CHIP.num_words + self.half_tables) % 8
+        self.core_words = self.half_tables + entries * sk.ENTRY.num_words
         self.core_words += -self.core_words % 8
         self.channels = channels = spec.config.dram_channels
         ports = spec.config.icnt_injection_ports_per_core
@@ -105,7 +105,7 @@ class StateShape:
         self.pool = pool
         sizes = self._sizes(schedule_words(spec, tables))
         self.at: dict[str, int] = {}
-        place = sk.HEADER_WORDS
+        place = sk.CHIP.num_words
         for name, size in sizes.items():
             self.at[name] = place
             place += size + -size % LINE_WORDS
@@ -131,16 +131,16 @@ class StateShape:
             "turns": self.channels,
             "active": (self.channels + 63) // 64,
             "replies": self.num_cores * self.channels if self.is_queued else 0,
-            "reply_times": self.num_cores * self.channels * sk.REPLY_WORDS if has_times else 0,
+            "reply_times": self.num_cores * self.channels * sk.REPLY.num_words if has_times else 0,
             "reply_last": self.channels,
-            "ports": self.sources * sk.PORT_WORDS,
+            "ports": self.sources * sk.PORT.num_words,
             "reply_active": self.mask_words,
             "wakes": self.num_cores,
             "sending": (self.num_cores + 63) // 64,
             "times": 2 * self.num_layers,
             "sched": scheduler_words,
             "done": (self.num_tiles + 31) // 32,
-            "bursts": self.num_cores * self.bursts * sk.BURST_WORDS,
+            "bursts": self.num_cores * self.bursts * sk.BURST.num_words,
             "flits": self.flits * FlitNetwork.flit_words,
             "pool": self.pool * self.stride,
         }
@@ -170,12 +170,12 @@ def build_state(spec: SystolicSpec, tables: SystolicTables, shape: StateShape) -
     _write_network(s, spec, shape)
     s[shape.at["wakes"] : shape.at["sending"]] = sk.FAR
     s[shape.at["replies"] : shape.at["reply_times"]] = ik.EMPTY
-    times = s[shape.at["reply_times"] : shape.at["reply_last"]].reshape(-1, sk.REPLY_WORDS)
-    times[:, sk.Y_READY] = -1
-    times[:, sk.Y_PENDING] = ik.NONE
+    times = s[shape.at["reply_times"] : shape.at["reply_last"]].reshape(-1, sk.REPLY.num_words)
+    times[:, sk.REPLY.ready] = -1
+    times[:, sk.REPLY.pending] = ik.NONE
     s[shape.at["reply_last"] : shape.at["ports"]] = -1
-    ports = s[shape.at["ports"] : shape.at["reply_active"]].reshape(-1, sk.PORT_WORDS)
-    ports[:, sk.PORT_NEXT] = sk.FAR
+    ports = s[shape.at["ports"] : shape.at["reply_active"]].reshape(-1, sk.PORT.num_words)
+    ports[:, sk.PORT.next] = sk.FAR
     if shape.num_layers:
         s[shape.at["times"] : shape.at["times"] + 2 * shape.num_layers] = -1
     if spec.config.scheduler != "simple":
@@ -199,55 +199,55 @@ def _write_header(s: np.ndarray, spec: SystolicSpec, tables: SystolicTables, sha
     config = spec.config
     modulo = channel_hash_tables(config.dram_channels)[1]
     values = {
-        sk.H_FINAL: -1,
-        sk.H_CORES_COUNT: shape.num_cores,
-        sk.H_PORTS: config.icnt_injection_ports_per_core,
-        sk.H_CHANNELS: config.dram_channels,
-        sk.H_CORE_PERIOD: spec.core_period_ps,
-        sk.H_NOC_PERIOD: spec.noc_period_ps,
-        sk.H_DRAM_PERIOD: spec.dram_period_ps,
-        sk.H_REQUEST_BYTES: spec.req_size,
-        sk.H_REQUEST_SHIFT: spec.req_size.bit_length() - 1,
-        sk.H_CHANNEL_MODULO: modulo,
-        sk.H_TRUE_MODE: int(spec.mode == "true"),
-        sk.H_CORES: shape.at["cores"],
-        sk.H_CORE_WORDS: shape.core_words,
-        sk.H_BURSTS: shape.at["bursts"],
-        sk.H_BURST_CAPACITY: shape.bursts,
-        sk.H_DRAM: shape.at["dram"],
-        sk.H_DRAM_KIND: int(shape.dram is not None),
-        sk.H_LOCAL_SHIFT: (config.dram_channels * spec.req_size).bit_length() - 1,
-        sk.H_DOORS: shape.at["doors"],
-        sk.H_NET: shape.at["net"] if shape.network else 0,
-        sk.H_NET_FLITS: max(spec.flits.sizes) if spec.flits else 0,
-        sk.H_NOC: shape.at["noc"],
-        sk.H_REPLIES: shape.at["replies"],
-        sk.H_REPLY_TIMES: shape.at["reply_times"],
-        sk.H_REPLY_LAST: shape.at["reply_last"],
-        sk.H_REPLY_PORTS: shape.at["ports"],
-        sk.H_REPLY_ACTIVE: shape.at["reply_active"],
-        sk.H_WAKES: shape.at["wakes"],
-        sk.H_SENDING: shape.at["sending"],
-        sk.H_REPLY_QUEUED: int(shape.is_queued),
-        sk.H_TILE_DONE: shape.at["done"],
-        sk.H_NOC_NEXT: sk.FAR,
-        sk.H_NOC_SHIFT: _shift(spec.core_period_ps, spec.noc_period_ps),
-        sk.H_REPLY_NEXT: sk.FAR,
-        sk.H_NOC_LAST: -1,
-        sk.H_LAST_ACK: -1,
-        sk.H_LAST_BUSY: -1,
-        sk.H_LAYER: -1,
-        sk.H_HOST_UNTIL: -1,
-        sk.H_LAYERS_TOTAL: len(tables.layers),
-        sk.H_LAUNCHES_TOTAL: len(tables.launches),
-        sk.H_SCHEDULER_WAKE: sk.FAR,
-        sk.H_WAKE: sk.FAR,
-        sk.H_TIMES: shape.at["times"],
-        sk.H_SCHED: 0 if config.scheduler == "simple" else shape.at["sched"],
+        sk.CHIP.final: -1,
+        sk.CHIP.cores_count: shape.num_cores,
+        sk.CHIP.ports: config.icnt_injection_ports_per_core,
+        sk.CHIP.channels: config.dram_channels,
+        sk.CHIP.core_period: spec.core_period_ps,
+        sk.CHIP.noc_period: spec.noc_period_ps,
+        sk.CHIP.dram_period: spec.dram_period_ps,
+        sk.CHIP.request_bytes: spec.req_size,
+        sk.CHIP.request_shift: spec.req_size.bit_length() - 1,
+        sk.CHIP.channel_modulo: modulo,
+        sk.CHIP.true_mode: int(spec.mode == "true"),
+        sk.CHIP.cores: shape.at["cores"],
+        sk.CHIP.core_words: shape.core_words,
+        sk.CHIP.bursts: shape.at["bursts"],
+        sk.CHIP.burst_capacity: shape.bursts,
+        sk.CHIP.dram: shape.at["dram"],
+        sk.CHIP.dram_kind: int(shape.dram is not None),
+        sk.CHIP.local_shift: (config.dram_channels * spec.req_size).bit_length() - 1,
+        sk.CHIP.doors: shape.at["doors"],
+        sk.CHIP.net: shape.at["net"] if shape.network else 0,
+        sk.CHIP.net_flits: max(spec.flits.sizes) if spec.flits else 0,
+        sk.CHIP.noc: shape.at["noc"],
+        sk.CHIP.replies: shape.at["replies"],
+        sk.CHIP.reply_times: shape.at["reply_times"],
+        sk.CHIP.reply_last: shape.at["reply_last"],
+        sk.CHIP.reply_ports: shape.at["ports"],
+        sk.CHIP.reply_active: shape.at["reply_active"],
+        sk.CHIP.wakes: shape.at["wakes"],
+        sk.CHIP.sending: shape.at["sending"],
+        sk.CHIP.reply_queued: int(shape.is_queued),
+        sk.CHIP.tile_done: shape.at["done"],
+        sk.CHIP.noc_next: sk.FAR,
+        sk.CHIP.noc_shift: _shift(spec.core_period_ps, spec.noc_period_ps),
+        sk.CHIP.reply_next: sk.FAR,
+        sk.CHIP.noc_last: -1,
+        sk.CHIP.last_ack: -1,
+        sk.CHIP.last_busy: -1,
+        sk.CHIP.layer: -1,
+        sk.CHIP.host_until: -1,
+        sk.CHIP.layers_total: len(tables.layers),
+        sk.CHIP.launches_total: len(tables.launches),
+        sk.CHIP.scheduler_wake: sk.FAR,
+        sk.CHIP.wake: sk.FAR,
+        sk.CHIP.times: shape.at["times"],
+        sk.CHIP.sched: 0 if config.scheduler == "simple" else shape.at["sched"],
     }
     if len(tables.launches):
-        values[sk.H_LAUNCH_AT] = values[sk.H_SCHEDULER_WAKE] = values[sk.H_WAKE] = int(
-            tables.launches[0, tk.A_EARLIEST]
+        values[sk.CHIP.launch_at] = values[sk.CHIP.scheduler_wake] = values[sk.CHIP.wake] = int(
+            tables.launches[0, tk.LAUNCH.earliest]
         )
     for word, value in values.items():
         s[word] = value
@@ -262,16 +262,16 @@ def _shift(core_period: int, noc_period: int) -> int:
 def _write_core(s: np.ndarray, spec: SystolicSpec, shape: StateShape, index: int) -> None:
     core = spec.cores[index]
     k = s[shape.at["cores"] + index * shape.core_words :][: shape.core_words]
-    for word in (sk.K_NEXT_TILE, sk.K_VEC, sk.K_REQUEST, sk.K_LAST_LAYER, sk.K_LAST_FUSED):
+    for word in (sk.CORE.next_tile, sk.CORE.vec, sk.CORE.request, sk.CORE.last_layer, sk.CORE.last_fused):
         k[word] = -1
-    k[sk.K_HEIGHT] = core.core_height
-    k[sk.K_BANKS] = spec.spad_banks
-    k[sk.K_PORTS] = spec.spad_ports
-    k[sk.K_DATAFLOW] = DATAFLOWS[core.core_type]
-    k[sk.K_WIDTH] = core.core_width
-    k[sk.K_SPAD_HALF] = core.spad_bytes // 2
-    k[sk.K_ACC_HALF] = core.acc_bytes // 2
-    k[sk.K_VECTOR_BYTES] = core.vector_bytes
+    k[sk.CORE.height] = core.core_height
+    k[sk.CORE.banks] = spec.spad_banks
+    k[sk.CORE.ports] = spec.spad_ports
+    k[sk.CORE.dataflow] = DATAFLOWS[core.core_type]
+    k[sk.CORE.width] = core.core_width
+    k[sk.CORE.spad_half] = core.spad_bytes // 2
+    k[sk.CORE.acc_half] = core.acc_bytes // 2
+    k[sk.CORE.vector_bytes] = core.vector_bytes
     latency = {
         sk.LAT_ADD: core.add_latency,
         sk.LAT_MUL: core.mul_latency,
@@ -285,14 +285,14 @@ def _write_core(s: np.ndarray, spec: SystolicSpec, shape: StateShape, index: int
         sk.LAT_SCALAR_MUL: core.scalar_mul_latency,
     }
     for word, value in latency.items():
-        k[sk.K_LATENCY + word] = value
-    k[sk.K_RING] = shape.ring
+        k[sk.CORE.latency + word] = value
+    k[sk.CORE.ring] = shape.ring
     place = shape.half_tables
     for half, count in enumerate((shape.spad_entries,) * 2 + (shape.acc_entries,) * 2):
-        k[sk.K_ENTRIES + half] = shape.at["cores"] + index * shape.core_words + place
-        place += count * sk.ENTRY_STATE_WORDS
-    entries = k[shape.half_tables : place].reshape(-1, sk.ENTRY_STATE_WORDS)
-    entries[:, sk.N_LEFT] = -1
+        k[sk.CORE.entries + half] = shape.at["cores"] + index * shape.core_words + place
+        place += count * sk.ENTRY.num_words
+    entries = k[shape.half_tables : place].reshape(-1, sk.ENTRY.num_words)
+    entries[:, sk.ENTRY.left] = -1
 
 
 def _write_network(s: np.ndarray, spec: SystolicSpec, shape: StateShape) -> None:
@@ -319,16 +319,16 @@ def grow_state(s: np.ndarray, old: StateShape, new: StateShape) -> np.ndarray:
     """A copy of a state with more room for bursts or packets; everything else keeps its place."""
     grown = new_state(new)
     grown[: old.at["bursts"]] = s[: old.at["bursts"]]
-    rings = s[old.at["bursts"] : old.at["flits"]].reshape(old.num_cores, old.bursts, sk.BURST_WORDS)
-    room = grown[new.at["bursts"] : new.at["flits"]].reshape(new.num_cores, new.bursts, sk.BURST_WORDS)
+    rings = s[old.at["bursts"] : old.at["flits"]].reshape(old.num_cores, old.bursts, sk.BURST.num_words)
+    room = grown[new.at["bursts"] : new.at["flits"]].reshape(new.num_cores, new.bursts, sk.BURST.num_words)
     for index in range(old.num_cores):
         k = old.at["cores"] + index * old.core_words
-        count = int(s[k + sk.K_BURST_COUNT])
-        order = (int(s[k + sk.K_BURST_HEAD]) + np.arange(count)) % old.bursts
+        count = int(s[k + sk.CORE.burst_count])
+        order = (int(s[k + sk.CORE.burst_head]) + np.arange(count)) % old.bursts
         room[index, :count] = rings[index, order]
-        grown[k + sk.K_BURST_HEAD] = 0
+        grown[k + sk.CORE.burst_head] = 0
     grown[new.at["pool"] : new.at["pool"] + old.pool * old.stride] = s[old.at["pool"] :]
-    grown[sk.H_BURST_CAPACITY] = new.bursts
+    grown[sk.CHIP.burst_capacity] = new.bursts
     noc = new.at["noc"]
     grown[noc + ik.NOC_POOL] = new.at["pool"]
     grown[noc + ik.NOC_CAPACITY] = new.pool
@@ -349,22 +349,22 @@ def build_program_words(spec: SystolicSpec, tables: SystolicTables, dram_memory:
     edges_at, edges = consumer_lists(tables)
     hashes = channel_hash_tables(spec.config.dram_channels)[0]
     parts = {
-        sk.P_CODE: tables.code,
-        sk.P_TILES: tables.tiles,
-        sk.P_LAYERS: tables.layers,
-        sk.P_ENTRIES: tables.entries,
-        sk.P_LAUNCHES: tables.launches,
-        sk.P_NEXT: following,
-        sk.P_HEADS: heads,
-        sk.P_HASH: hashes,
-        sk.P_CORE_OF: core_of,
-        sk.P_EDGES_AT: edges_at,
-        sk.P_EDGES: edges,
-        sk.P_PARTITION: partition_words(spec),
+        sk.PROGRAM.code: tables.code,
+        sk.PROGRAM.tiles: tables.tiles,
+        sk.PROGRAM.layers: tables.layers,
+        sk.PROGRAM.entries: tables.entries,
+        sk.PROGRAM.launches: tables.launches,
+        sk.PROGRAM.next: following,
+        sk.PROGRAM.heads: heads,
+        sk.PROGRAM.hash: hashes,
+        sk.PROGRAM.core_of: core_of,
+        sk.PROGRAM.edges_at: edges_at,
+        sk.PROGRAM.edges: edges,
+        sk.PROGRAM.partition: partition_words(spec),
     }
-    p = np.zeros(sk.PROGRAM_HEADER + sum(part.size for part in parts.values()), dtype=np.int64)
-    p[sk.P_DRAM_MEMORY] = dram_memory
-    place = sk.PROGRAM_HEADER
+    p = np.zeros(sk.PROGRAM.num_words + sum(part.size for part in parts.values()), dtype=np.int64)
+    p[sk.PROGRAM.dram_memory] = dram_memory
+    place = sk.PROGRAM.num_words
     for word, part in parts.items():
         p[word] = place
         p[place : place + part.size] = part.reshape(-1)
@@ -380,7 +380,7 @@ def _core_queues(
     heads = np.full((len(tables.layers), num_cores), -1, dtype=np.int64)
     following = np.full(num_tiles, -1, dtype=np.int64)
     if num_tiles:
-        group = tables.tiles[:, tk.T_LAYER] * num_cores + core_of
+        group = tables.tiles[:, tk.TILE.layer] * num_cores + core_of
         order = np.argsort(group, kind="stable")
         is_same = group[order][1:] == group[order][:-1]
         following[order[:-1][is_same]] = order[1:][is_same]

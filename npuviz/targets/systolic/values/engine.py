@@ -110,12 +110,12 @@ class ValueEngine:
             program = self._tiles.program(tile)
             row = program.load_of.get(entry)
             if row is not None:
-                shape = self.plan.shapes[row[tk.C_AUX]]
+                shape = self.plan.shapes[row[tk.CODE.aux]]
                 if not shape:
-                    item = self.plan.storages[row[tk.C_TENSOR]].item_bytes
-                    sizes = (row[tk.C_N0], row[tk.C_N1], row[tk.C_LEN] // item)
+                    item = self.plan.storages[row[tk.CODE.tensor]].item_bytes
+                    sizes = (row[tk.CODE.n0], row[tk.CODE.n1], row[tk.CODE.len] // item)
                     shape = tuple(size for size in sizes if size > 1) or (1,)
-                return shape, self.plan.storages[row[tk.C_TENSOR]].dtype
+                return shape, self.plan.storages[row[tk.CODE.tensor]].dtype
             if program.product >= 0:
                 product = self.plan.products[program.product]
                 block = product.blocks.get(entry)
@@ -271,7 +271,7 @@ class ValueEngine:
 
     def _tile_range(self, layer: int) -> tuple[int, int]:
         row = self.tables.layers[layer]
-        return int(row[tk.L_FIRST_TILE]), int(row[tk.L_NUM_TILES])
+        return int(row[tk.LAYER.first_tile]), int(row[tk.LAYER.num_tiles])
 
     def _tiles_of(self, layer: int) -> range:
         first, count = self._tile_range(layer)

@@ -22,18 +22,18 @@ class TileProgram:
     """The rows of a template, sorted by what they do; shared by all tiles of the template."""
 
     def __init__(self, rows: np.ndarray) -> None:
-        opcode = rows[:, tk.C_OP]
+        opcode = rows[:, tk.CODE.op]
         is_gemm, is_store = np.isin(opcode, _GEMMS), np.isin(opcode, _STORES)
         is_load = opcode == tk.OP_MOVIN
         self.loads: list[list[int]] = rows[is_load].tolist()
         self.stores: list[list[int]] = rows[is_store].tolist()
         self.vectors: list[list[int]] = rows[~(is_gemm | is_store | is_load)].tolist()
-        self.gemm_destinations: np.ndarray = rows[is_gemm, tk.C_DST]
-        self.product: int = int(rows[is_gemm, tk.C_AUX][0]) if is_gemm.any() else -1
+        self.gemm_destinations: np.ndarray = rows[is_gemm, tk.CODE.dst]
+        self.product: int = int(rows[is_gemm, tk.CODE.aux][0]) if is_gemm.any() else -1
         self.num_gemms = int(is_gemm.sum())
         self.stages: list[list[list[int]]] = _stages(rows[~(is_load | is_store)].tolist())
-        self.is_staged: bool = any(each[0][tk.C_OP] in _GEMMS for each in self.stages[1:])
-        self.load_of: dict[int, list[int]] = {row[tk.C_DST]: row for row in self.loads}
+        self.is_staged: bool = any(each[0][tk.CODE.op] in _GEMMS for each in self.stages[1:])
+        self.load_of: dict[int, list[int]] = {row[tk.CODE.dst]: row for row in self.loads}
 
 
 def _stages(rows: list[list[int]]) -> list[list[list[int]]]:
@@ -42,9 +42,9 @@ def _stages(rows: list[list[int]]) -> list[list[list[int]]]:
     for row in rows:
         is_same = (
             bool(found)
-            and row[tk.C_OP] in _GEMMS
-            and found[-1][0][tk.C_OP] in _GEMMS
-            and found[-1][0][tk.C_AUX] == row[tk.C_AUX]
+            and row[tk.CODE.op] in _GEMMS
+            and found[-1][0][tk.CODE.op] in _GEMMS
+            and found[-1][0][tk.CODE.aux] == row[tk.CODE.aux]
         )
         if is_same:
             found[-1].append(row)
@@ -67,7 +67,7 @@ class TileValues:
     def program(self, tile: int) -> TileProgram:
         """The template of a tile, decoded."""
         row = self._tables.tiles[tile]
-        key = int(row[tk.T_CODE]), int(row[tk.T_COUNT])
+        key = int(row[tk.TILE.code]), int(row[tk.TILE.count])
         found = self._programs.get(key)
         if found is None:
             found = self._programs[key] = TileProgram(self._tables.code[key[0] : key[0] + key[1]])
@@ -81,7 +81,7 @@ class TileValues:
     def contents(self, tile: int, gemms: int, vectors: int) -> Contents:
         """All entries after that many GEMM-type and vector instructions of the tile retired."""
         program = self.program(tile)
-        found: Contents = {row[tk.C_DST]: self._load(tile, row) for row in program.loads}
+        found: Contents = {row[tk.CODE.dst]: self._load(tile, row) for row in program.loads}
         if program.is_staged:
             found |= self._before_staged(tile)
             self._run_stages(program, gemms, vectors, found)
@@ -103,24 +103,24 @@ class TileValues:
 
     def _apply(self, row: list[int], operand: Callable[[int], np.ndarray], found: Contents) -> None:
         """One vector instruction."""
-        function = self._plan.functions[row[tk.C_AUX]]
-        first = operand(row[tk.C_SRC0])
-        second = operand(row[tk.C_SRC1]) if row[tk.C_SRC1] else first
+        function = self._plan.functions[row[tk.CODE.aux]]
+        first = operand(row[tk.CODE.src0])
+        second = operand(row[tk.CODE.src1]) if row[tk.CODE.src1] else first
         with np.errstate(all="ignore"):
             result = function.apply(first, second)
             if function.accumulates:
-                result = found[row[tk.C_DST]] + result
-        found[row[tk.C_DST]] = result
+                result = found[row[tk.CODE.dst]] + result
+        found[row[tk.CODE.dst]] = result
 
     def _run_stages(self, program: TileProgram, gemms: int, vectors: int, found: Contents) -> None:
         """Products and vector instructions in program order, as far as they retired."""
         for stage in program.stages:
-            if stage[0][tk.C_OP] not in _GEMMS:
+            if stage[0][tk.CODE.op] not in _GEMMS:
                 if vectors > 0:
                     self._apply(stage[0], lambda word: _wide(found[word]), found)
                 vectors -= 1
                 continue
-            product = self._plan.products[stage[0][tk.C_AUX]]
+            product = self._plan.products[stage[0][tk.CODE.aux]]
             count = max(0, min(gemms, len(stage))) * product.num_steps // len(stage)
             gemms -= len(stage)
             for word, block in product.blocks.items():
@@ -133,17 +133,17 @@ class TileValues:
     def _before_staged(self, tile: int) -> Contents:
         """Accumulator entries as the tiles before this one in its chain left them."""
         tiles = self._tables.tiles
-        if not tiles[tile, tk.T_ACCUMULATE]:
+        if not tiles[tile, tk.TILE.accumulate]:
             return {}
         first = tile - 1
-        while tiles[first, tk.T_ACCUMULATE]:
+        while tiles[first, tk.TILE.accumulate]:
             first -= 1
         kept: Contents = {}
         if self._staged_end is not None and first <= self._staged_end[0] < tile:
             first, kept = self._staged_end[0] + 1, self._staged_end[1]
         for earlier in range(first, tile):
             program = self.program(earlier)
-            found = {row[tk.C_DST]: self._load(earlier, row) for row in program.loads} | kept
+            found = {row[tk.CODE.dst]: self._load(earlier, row) for row in program.loads} | kept
             self._run_stages(program, program.num_gemms, len(program.vectors), found)
             kept = {word: values for word, values in found.items() if word < 0}
             self._staged_end = (earlier, kept)
@@ -180,26 +180,26 @@ class TileValues:
     def _before(self, tile: int, product: Product) -> np.ndarray | None:
         """Accumulated result of the tiles before this one in its chain, None at the start of a chain."""
         tiles = self._tables.tiles
-        if not tiles[tile, tk.T_ACCUMULATE]:
+        if not tiles[tile, tk.TILE.accumulate]:
             return None
         if self._chain_end is not None and self._chain_end[0] == tile - 1:
             return self._chain_end[1]
         first = tile
-        while tiles[first, tk.T_ACCUMULATE]:
+        while tiles[first, tk.TILE.accumulate]:
             first -= 1
         result = np.zeros(product.shape, numpy_dtype(product.dtype))
         for earlier in range(first, tile):
             program = self.program(earlier)
-            loads = {row[tk.C_DST]: self._load(earlier, row) for row in program.loads}
+            loads = {row[tk.CODE.dst]: self._load(earlier, row) for row in program.loads}
             for left, right in self._plan.products[program.product].steps(loads.__getitem__):
                 add_step(result, left, right)
         self._chain_end = (tile - 1, result)
         return result
 
     def _load(self, tile: int, row: list[int]) -> np.ndarray:
-        storage = self._plan.storages[row[tk.C_TENSOR]]
+        storage = self._plan.storages[row[tk.CODE.tensor]]
         data = _rows_of(self._stored(storage.root), storage, self._tables.tiles[tile], row)
-        shape = self._plan.shapes[row[tk.C_AUX]]
+        shape = self._plan.shapes[row[tk.CODE.aux]]
         if shape:
             return data.reshape(shape)
         return data.reshape(tuple(size for size in data.shape if size > 1) or (1,))
@@ -207,10 +207,10 @@ class TileValues:
     def store(self, tile: int, found: Contents, target: Callable[[int], np.ndarray]) -> None:
         """Write what the tile's MOVOUTs store into the flat arrays that `target` gives by root tensor."""
         for row in self.program(tile).stores:
-            storage = self._plan.storages[row[tk.C_TENSOR]]
+            storage = self._plan.storages[row[tk.CODE.tensor]]
             place = _rows_of(target(storage.root), storage, self._tables.tiles[tile], row)
-            values = found[row[tk.C_DST]]
-            shape, order = self._plan.orders[row[tk.C_AUX]]
+            values = found[row[tk.CODE.dst]]
+            shape, order = self._plan.orders[row[tk.CODE.aux]]
             if shape:
                 values = values.reshape(shape).transpose(order)
             place[...] = convert(values, place.dtype).reshape(place.shape)
@@ -237,9 +237,9 @@ def _wide(values: np.ndarray) -> np.ndarray:
 def _rows_of(flat: np.ndarray, storage: Storage, tile: np.ndarray, row: list[int]) -> np.ndarray:
     """View (n0, n1, elements) of the rows that a MOVIN or MOVOUT of a tile names."""
     item = storage.item_bytes
-    start = (int(tile[tk.T_BASE + row[tk.C_BASE]]) + row[tk.C_OFFSET] - storage.address) // item
-    shape = (row[tk.C_N0], row[tk.C_N1], row[tk.C_LEN] // item)
-    steps = (row[tk.C_S0] // item, row[tk.C_S1] // item, 1)
+    start = (int(tile[tk.TILE.base + row[tk.CODE.base]]) + row[tk.CODE.offset] - storage.address) // item
+    shape = (row[tk.CODE.n0], row[tk.CODE.n1], row[tk.CODE.len] // item)
+    steps = (row[tk.CODE.s0] // item, row[tk.CODE.s1] // item, 1)
     last = start + sum((size - 1) * step for size, step in zip(shape, steps, strict=True))
     if start < 0 or last >= flat.size:
         raise IndexError(f"rows {start}..{last} outside tensor {storage.root} of {flat.size} elements")

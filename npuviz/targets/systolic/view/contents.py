@@ -97,14 +97,14 @@ class Contents:
     def tiles_done(self) -> np.ndarray:
         """bool per tile: reported, so that its results are in DRAM."""
         s, count = self._engine.state, len(self._engine.tables.tiles)
-        words = s[int(s[sk.H_TILE_DONE]) :][: (count + 31) // 32]
+        words = s[int(s[sk.CHIP.tile_done]) :][: (count + 31) // 32]
         bits = words[:, None] >> np.arange(32) & 1
         return bits.reshape(-1)[:count].astype(bool)
 
     def layers_done(self) -> np.ndarray:
         """bool per layer: ended."""
         s, count = self._engine.state, len(self._engine.tables.layers)
-        return s[int(s[sk.H_TIMES]) :][: 2 * count].reshape(count, 2)[:, 1] >= 0
+        return s[int(s[sk.CHIP.times]) :][: 2 * count].reshape(count, 2)[:, 1] >= 0
 
     # --- regions ---------------------------------------------------------------------------------------
 
@@ -120,7 +120,7 @@ class Contents:
         done = self.layers_done()
         graph = self._program.graph
         layers = self._engine.tables.layers
-        written = {int(node): bool(done[index]) for index, node in enumerate(layers[:, tk.L_NODE])}
+        written = {int(node): bool(done[index]) for index, node in enumerate(layers[:, tk.LAYER.node])}
         for allocation in self._allocations:
             tensor = graph.tensors[allocation.tensor] if 0 <= allocation.tensor < len(graph.tensors) else None
             if tensor is None:
@@ -153,10 +153,10 @@ class Contents:
         for half in (first, first + 1):
             end = (half - first) * bank
             limit = end + bank
-            for index in range(int(k[sk.K_HALF_ENTRIES + half])):
+            for index in range(int(k[sk.CORE.half_entries + half])):
                 words = self._observer.entry_words(core, half, index)
-                writer = int(words[sk.N_WRITER])
-                if int(words[sk.N_LEFT]) < 0 or writer < 0:
+                writer = int(words[sk.ENTRY.writer])
+                if int(words[sk.ENTRY.left]) < 0 or writer < 0:
                     continue
                 operand = index + 1 if first == 0 else -(index + 1)
                 region, tile = self._known_region(memory, half - first, words, operand, image)
@@ -169,13 +169,13 @@ class Contents:
         self, memory: int, half: int, words: np.ndarray, operand: int, image: Image
     ) -> tuple[Region, int]:
         """A region and its tile; made once, because most regions stay for many cycles."""
-        is_there = int(words[sk.N_VALID]) <= int(self._engine.state[sk.H_CYCLE])
+        is_there = int(words[sk.ENTRY.valid]) <= int(self._engine.state[sk.CHIP.cycle])
         key = (memory, half, operand, words.tobytes(), is_there, image.values)
         found = self._regions.get(key)
         if found is None:
             if len(self._regions) >= _KEPT_REGIONS:
                 self._regions.clear()
-            tile = int(self._listing.tiles_of(np.array([int(words[sk.N_WRITER])]))[0])
+            tile = int(self._listing.tiles_of(np.array([int(words[sk.ENTRY.writer])]))[0])
             found = self._region(memory, half, words, tile, operand, image), tile
             self._regions[key] = found
         return found
@@ -184,13 +184,15 @@ class Contents:
         self, memory: int, half: int, words: np.ndarray, tile: int, operand: int, image: Image
     ) -> Region:
         tables = self._engine.tables
-        cycle = int(self._engine.state[sk.H_CYCLE])
+        cycle = int(self._engine.state[sk.CHIP.cycle])
         index = abs(operand) - 1
-        layer = tables.layers[tables.tiles[tile, tk.T_LAYER]]
-        place = int(layer[tk.L_ENTRY]) + (index if operand > 0 else int(layer[tk.L_SPAD_ENTRIES]) + index)
-        address = half * self._memories[memory].bank_bytes + int(tables.entries[place, tk.E_ADDRESS])
-        size = int(words[sk.N_BYTES]) or int(tables.entries[place, tk.E_SIZE])
-        writer = int(words[sk.N_WRITER])
+        layer = tables.layers[tables.tiles[tile, tk.TILE.layer]]
+        place = int(layer[tk.LAYER.entry]) + (
+            index if operand > 0 else int(layer[tk.LAYER.spad_entries]) + index
+        )
+        address = half * self._memories[memory].bank_bytes + int(tables.entries[place, tk.ENTRY_ROOM.address])
+        size = int(words[sk.ENTRY.bytes]) or int(tables.entries[place, tk.ENTRY_ROOM.size])
+        writer = int(words[sk.ENTRY.writer])
         tensor = int(self._listing.destinations_of(np.array([writer]))[2][0])
         names = self._program.graph.tensors
         label = names[tensor].name if 0 <= tensor < len(names) else ""
@@ -199,8 +201,8 @@ class Contents:
             shape, dtype = image.values.entry_shape(tile, operand)
             if int(np.prod(shape)) * numpy_dtype(dtype).itemsize > size:
                 shape, dtype = (size,), "uint8"
-        valid = int(words[sk.N_LEFT]) == 0 and int(words[sk.N_VALID]) <= cycle
-        return Region(address, size, tensor, label, shape, dtype, valid, int(words[sk.N_SINCE]), writer)
+        valid = int(words[sk.ENTRY.left]) == 0 and int(words[sk.ENTRY.valid]) <= cycle
+        return Region(address, size, tensor, label, shape, dtype, valid, int(words[sk.ENTRY.since]), writer)
 
     # --- bytes -----------------------------------------------------------------------------------------
 
@@ -255,14 +257,14 @@ class Contents:
     def _retired(self, core: int, tile: int) -> tuple[int, int]:
         """GEMM-type and vector instructions of a tile that have retired; all, once it has left."""
         for slot in self._observer.slots(core):
-            if slot[sk.S_TILE] == tile:
-                return slot[sk.S_GEMMS], slot[sk.S_VECTORS]
+            if slot[sk.SLOT.tile] == tile:
+                return slot[sk.SLOT.gemms], slot[sk.SLOT.vectors]
         return ALL, ALL
 
     def write(self, memory: int, address: int, data: bytes, image: Image) -> Image:
         """The image after writing bytes by hand. Raises ValueError outside the memory."""
         self._require(memory, address, len(data))
-        cycle = int(self._engine.state[sk.H_CYCLE])
+        cycle = int(self._engine.state[sk.CHIP.cycle])
         if memory == self._dram and image.values is not None:
             for allocation in self._allocations:
                 offset = address - allocation.address

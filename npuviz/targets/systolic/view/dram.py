@@ -53,7 +53,7 @@ class DramObserver:
 
     def simple_channel(self, index: int) -> np.ndarray:
         """Words of a channel of the simple DRAM (a view)."""
-        start = int(self._engine.state[sk.H_DRAM]) + dk.D_HEADER + index * dk.CHANNEL_WORDS
+        start = int(self._engine.state[sk.CHIP.dram]) + dk.D_HEADER + index * dk.CHANNEL_WORDS
         return self._engine.state[start : start + dk.CHANNEL_WORDS]
 
     def readers(self) -> dict[str, Callable[[], np.ndarray | int]]:
@@ -87,7 +87,7 @@ class DramObserver:
         place = f"{request.address:#x}: bank {request.group}.{request.bank} row {request.row}"
         if request.payload & WRITE_FLAG:
             return QueueEntry(f"write of Core[{request.payload & ~WRITE_FLAG}] {place}")
-        index = int(self._engine.state[request.payload + sk.N_WRITER])
+        index = int(self._engine.state[request.payload + sk.ENTRY.writer])
         if index < 0:
             return QueueEntry(f"read {place}")
         return QueueEntry(f"read {place}", index, int(self._listing.nodes_of(np.array([index]))[0]))
@@ -101,8 +101,8 @@ class DramObserver:
                 word, detail = self.view.status(s, channel)
                 found.append(UnitState(first_unit + channel, word, _ROLES[word], detail))
                 continue
-            last = int(self.simple_channel(channel)[dk.CH_LAST]) * int(s[sk.H_DRAM_PERIOD])
-            busy = last >= int(s[sk.H_CYCLE]) * int(s[sk.H_CORE_PERIOD]) and last > 0
+            last = int(self.simple_channel(channel)[dk.CH_LAST]) * int(s[sk.CHIP.dram_period])
+            busy = last >= int(s[sk.CHIP.cycle]) * int(s[sk.CHIP.core_period]) and last > 0
             role = "move-in" if busy else "idle"
             found.append(UnitState(first_unit + channel, "busy" if busy else "idle", role))
         return found

@@ -34,11 +34,11 @@ class LayerCounts:
 def layer_counts(tables: SystolicTables, precision: int) -> LayerCounts:
     """The work of every layer of a program."""
     code = tables.code
-    kind = UNIT_KIND_OF[code[:, tk.C_OP]]
-    moved = code[:, tk.C_N0] * code[:, tk.C_N1] * code[:, tk.C_LEN]
-    tile_m, tile_k, tile_n = code[:, tk.C_TILE_M], code[:, tk.C_TILE_K], code[:, tk.C_TILE_N]
+    kind = UNIT_KIND_OF[code[:, tk.CODE.op]]
+    moved = code[:, tk.CODE.n0] * code[:, tk.CODE.n1] * code[:, tk.CODE.len]
+    tile_m, tile_k, tile_n = code[:, tk.CODE.tile_m], code[:, tk.CODE.tile_k], code[:, tk.CODE.tile_n]
     macs = np.where(kind == _EX, tile_m * tile_k * tile_n, 0)
-    vector = np.where(kind == _VEC, code[:, tk.C_VBYTES], 0)
+    vector = np.where(kind == _VEC, code[:, tk.CODE.vbytes], 0)
     loads, stores = np.where(kind == _LD, moved, 0), np.where(kind == _ST, moved, 0)
     streamed = np.where(kind == _EX, (tile_n * tile_k + tile_m * tile_k) * precision, 0)
     summed = np.where(kind == _EX, 2 * 4 * tile_m * tile_n, 0)
@@ -49,7 +49,7 @@ def layer_counts(tables: SystolicTables, precision: int) -> LayerCounts:
 def _per_layer(tables: SystolicTables, per_row: np.ndarray) -> np.ndarray:
     """Sum of a quantity of CODE rows over the tiles of each layer."""
     before = np.concatenate(([0], np.cumsum(per_row)))
-    first = tables.tiles[:, tk.T_CODE]
-    per_tile = before[first + tables.tiles[:, tk.T_COUNT]] - before[first]
-    layer = tables.tiles[:, tk.T_LAYER]
+    first = tables.tiles[:, tk.TILE.code]
+    per_tile = before[first + tables.tiles[:, tk.TILE.count]] - before[first]
+    layer = tables.tiles[:, tk.TILE.layer]
     return np.bincount(layer, weights=per_tile.astype(np.float64), minlength=len(tables.layers))

@@ -35,9 +35,9 @@ class SystolicListing:
         self._memories = dict(memories)
         self._tensor_names = tensor_names
         self._core_of_tile = assign_cores(tables, num_cores)
-        self._first = np.ascontiguousarray(tables.tiles[:, tk.T_FIRST])
-        self._num_tiled = int(tables.tiles[:, tk.T_COUNT].sum())
-        self._host_layers = np.flatnonzero(tables.layers[:, tk.L_HOST_CYCLES] > 0)
+        self._first = np.ascontiguousarray(tables.tiles[:, tk.TILE.first])
+        self._num_tiled = int(tables.tiles[:, tk.TILE.count].sum())
+        self._host_layers = np.flatnonzero(tables.layers[:, tk.LAYER.host_cycles] > 0)
         self._unit_table = np.full((num_cores, len(UNIT_KINDS)), -1, dtype=np.int32)
         for (core, kind), unit in units.items():
             self._unit_table[slice(None) if core < 0 else core, UNIT_KINDS.index(kind)] = unit
@@ -55,12 +55,12 @@ class SystolicListing:
             return zeros, zeros, outside
         tile = np.searchsorted(self._first, np.where(outside, np.int64(0), index), side="right") - 1
         tiles = self._tables.tiles
-        row = tiles[tile, tk.T_CODE] + np.where(outside, 0, index) - self._first[tile]
+        row = tiles[tile, tk.TILE.code] + np.where(outside, 0, index) - self._first[tile]
         return tile, row, outside
 
     def nodes_of(self, indices: np.ndarray) -> np.ndarray:
         """Graph node ids (int32, -1 none) of instruction indices, same shape."""
-        return self._per_layer(indices, self._tables.layers[:, tk.L_NODE]).astype(np.int32)
+        return self._per_layer(indices, self._tables.layers[:, tk.LAYER.node]).astype(np.int32)
 
     def tiles_of(self, indices: np.ndarray) -> np.ndarray:
         """Tile numbers (int64, -1 for Host instructions) of instruction indices, same shape."""
@@ -72,7 +72,7 @@ class SystolicListing:
         tile, _, outside = self._locate(index)
         found = np.full(index.shape, -1, dtype=np.int64)
         inside = ~outside
-        found[inside] = values[self._tables.tiles[tile[inside], tk.T_LAYER]]
+        found[inside] = values[self._tables.tiles[tile[inside], tk.TILE.layer]]
         host = (index >= self._num_tiled) & (index < len(self))
         found[host] = values[self._host_layers[index[host] - self._num_tiled]]
         return found
@@ -83,7 +83,7 @@ class SystolicListing:
         tile, row, outside = self._locate(index)
         found = np.full(index.shape, -1, dtype=np.int32)
         inside = ~outside
-        kind = UNIT_KIND_OF[self._tables.code[row[inside], tk.C_OP]]
+        kind = UNIT_KIND_OF[self._tables.code[row[inside], tk.CODE.op]]
         found[inside] = self._unit_table[self._core_of_tile[tile[inside]], kind]
         found[(index >= self._num_tiled) & (index < len(self))] = self._unit_table[0, _HOST]
         return found
@@ -99,36 +99,38 @@ class SystolicListing:
         tensor = np.full(row.shape, -1, dtype=np.int32)
         inside = ~outside
         code, tiles = self._tables.code[row[inside]], self._tables.tiles[tile[inside]]
-        is_store = UNIT_KIND_OF[code[:, tk.C_OP]] == UNIT_KINDS.index("ST")
-        entry_row = self._entry_rows(tiles[:, tk.T_LAYER], code[:, tk.C_DST])
-        base = np.take_along_axis(tiles, tk.T_BASE + code[:, tk.C_BASE][:, None], axis=1)[:, 0]
-        stored = base + code[:, tk.C_OFFSET]
+        is_store = UNIT_KIND_OF[code[:, tk.CODE.op]] == UNIT_KINDS.index("ST")
+        entry_row = self._entry_rows(tiles[:, tk.TILE.layer], code[:, tk.CODE.dst])
+        base = np.take_along_axis(tiles, tk.TILE.base + code[:, tk.CODE.base][:, None], axis=1)[:, 0]
+        stored = base + code[:, tk.CODE.offset]
         entries = self._tables.entries
-        placed = entries[entry_row, tk.E_ADDRESS] if len(entries) else np.zeros_like(stored)
+        placed = entries[entry_row, tk.ENTRY_ROOM.address] if len(entries) else np.zeros_like(stored)
         address[inside] = np.where(is_store, stored, placed)
-        reach = (code[:, tk.C_N0] - 1) * code[:, tk.C_S0] + (code[:, tk.C_N1] - 1) * code[:, tk.C_S1]
-        size[inside] = np.where(is_store, reach + code[:, tk.C_LEN], code[:, tk.C_SIZE])
-        tensor[inside] = code[:, tk.C_TENSOR]
+        reach = (code[:, tk.CODE.n0] - 1) * code[:, tk.CODE.s0] + (code[:, tk.CODE.n1] - 1) * code[
+            :, tk.CODE.s1
+        ]
+        size[inside] = np.where(is_store, reach + code[:, tk.CODE.len], code[:, tk.CODE.size])
+        tensor[inside] = code[:, tk.CODE.tensor]
         return address, size, tensor
 
     def _entry_rows(self, layers: np.ndarray, operands: np.ndarray) -> np.ndarray:
         """ENTRIES rows of operand words; 0 where the operand is none."""
         table = self._tables.layers[layers]
-        number = np.where(operands < 0, table[:, tk.L_SPAD_ENTRIES] - operands - 1, operands - 1)
-        return np.where(operands == 0, 0, table[:, tk.L_ENTRY] + number)
+        number = np.where(operands < 0, table[:, tk.LAYER.spad_entries] - operands - 1, operands - 1)
+        return np.where(operands == 0, 0, table[:, tk.LAYER.entry] + number)
 
     def ranges_of_node(self, node: int) -> list[tuple[int, int]]:
         """Half-open instruction ranges of a graph node, rising."""
         layers, tiles = self._tables.layers, self._tables.tiles
         found: list[tuple[int, int]] = []
-        for layer in np.flatnonzero(layers[:, tk.L_NODE] == node):
-            first, count = layers[layer, tk.L_FIRST_TILE], layers[layer, tk.L_NUM_TILES]
+        for layer in np.flatnonzero(layers[:, tk.LAYER.node] == node):
+            first, count = layers[layer, tk.LAYER.first_tile], layers[layer, tk.LAYER.num_tiles]
             if count == 0:
-                start = int(layers[layer, tk.L_INSTRUCTION])
+                start = int(layers[layer, tk.LAYER.instruction])
                 found.append((start, start + 1))
                 continue
             last = tiles[first + count - 1]
-            start, end = int(tiles[first, tk.T_FIRST]), int(last[tk.T_FIRST] + last[tk.T_COUNT])
+            start, end = int(tiles[first, tk.TILE.first]), int(last[tk.TILE.first] + last[tk.TILE.count])
             if found and found[-1][1] == start:
                 found[-1] = (found[-1][0], end)
             elif end > start:
@@ -148,13 +150,13 @@ class SystolicListing:
         if not len(place):
             return []
         core, kind = place[0]
-        tiles = self._tables.tiles[(self._core_of_tile == core) & (self._tables.tiles[:, tk.T_COUNT] > 0)]
+        tiles = self._tables.tiles[(self._core_of_tile == core) & (self._tables.tiles[:, tk.TILE.count] > 0)]
         starts: list[np.ndarray] = []
         ends: list[np.ndarray] = []
-        for first, count in np.unique(tiles[:, [tk.T_CODE, tk.T_COUNT]], axis=0):
-            kinds = UNIT_KIND_OF[self._tables.code[first : first + count, tk.C_OP]] == kind
+        for first, count in np.unique(tiles[:, [tk.TILE.code, tk.TILE.count]], axis=0):
+            kinds = UNIT_KIND_OF[self._tables.code[first : first + count, tk.CODE.op]] == kind
             edge = np.flatnonzero(np.diff(np.concatenate(([0], kinds.astype(np.int8), [0]))))
-            at = tiles[(tiles[:, tk.T_CODE] == first) & (tiles[:, tk.T_COUNT] == count), tk.T_FIRST]
+            at = tiles[(tiles[:, tk.TILE.code] == first) & (tiles[:, tk.TILE.count] == count), tk.TILE.first]
             starts.append((at[:, None] + edge[0::2]).reshape(-1))
             ends.append((at[:, None] + edge[1::2]).reshape(-1))
         if not starts:
@@ -171,23 +173,23 @@ class SystolicListing:
         tile_ids, rows, _ = self._locate(np.array([index]))
         tile = int(tile_ids[0])
         code = [int(word) for word in self._tables.code[rows[0]]]
-        layer = int(self._tables.tiles[tile, tk.T_LAYER])
+        layer = int(self._tables.tiles[tile, tk.TILE.layer])
         core = int(self._core_of_tile[tile])
-        kind = int(UNIT_KIND_OF[code[tk.C_OP]])
-        destination = self._entry(core, layer, code[tk.C_DST], code[tk.C_SIZE], code[tk.C_TENSOR])
+        kind = int(UNIT_KIND_OF[code[tk.CODE.op]])
+        destination = self._entry(core, layer, code[tk.CODE.dst], code[tk.CODE.size], code[tk.CODE.tensor])
         if UNIT_KINDS[kind] in ("LD", "ST"):
             outside = (self._dram(tile, code),)
             reads, writes = (outside, destination) if UNIT_KINDS[kind] == "LD" else (destination, outside)
         else:
-            sources = (code[tk.C_SRC0], code[tk.C_SRC1])
+            sources = (code[tk.CODE.src0], code[tk.CODE.src1])
             reads = tuple(operand for s in sources for operand in self._entry(core, layer, s, 0, -1))
             writes = destination
         return Instruction(
             index=index,
             unit=int(self._unit_table[core, kind]),
-            opcode=MNEMONICS[code[tk.C_OP]],
+            opcode=MNEMONICS[code[tk.CODE.op]],
             text=self._text(tile, code),
-            node=int(self._tables.layers[layer, tk.L_NODE]),
+            node=int(self._tables.layers[layer, tk.LAYER.node]),
             tile=tile,
             reads=reads,
             writes=writes,
@@ -196,8 +198,8 @@ class SystolicListing:
     def _describe_host(self, index: int) -> Instruction:
         layer = int(self._host_layers[index - self._num_tiled])
         row = self._tables.layers[layer]
-        text = f"HOST {self._tables.layer_names[layer]}, {int(row[tk.L_HOST_CYCLES])} cycles (assumed)"
-        return Instruction(index, int(self._unit_table[0, _HOST]), "HOST", text, int(row[tk.L_NODE]))
+        text = f"HOST {self._tables.layer_names[layer]}, {int(row[tk.LAYER.host_cycles])} cycles (assumed)"
+        return Instruction(index, int(self._unit_table[0, _HOST]), "HOST", text, int(row[tk.LAYER.node]))
 
     def _entry(self, core: int, layer: int, operand: int, size: int, tensor: int) -> tuple[Operand, ...]:
         if operand == 0:
@@ -209,28 +211,28 @@ class SystolicListing:
 
     def _dram(self, tile: int, code: list[int]) -> Operand:
         """The DRAM range a move touches, from the first byte of its first row to the end of its last."""
-        base = int(self._tables.tiles[tile, tk.T_BASE + code[tk.C_BASE]])
-        span = (code[tk.C_N0] - 1) * code[tk.C_S0] + (code[tk.C_N1] - 1) * code[tk.C_S1]
+        base = int(self._tables.tiles[tile, tk.TILE.base + code[tk.CODE.base]])
+        span = (code[tk.CODE.n0] - 1) * code[tk.CODE.s0] + (code[tk.CODE.n1] - 1) * code[tk.CODE.s1]
         memory = self._memories.get((-1, "DRAM"), -1)
-        return Operand(memory, base + code[tk.C_OFFSET], span + code[tk.C_LEN], code[tk.C_TENSOR])
+        return Operand(memory, base + code[tk.CODE.offset], span + code[tk.CODE.len], code[tk.CODE.tensor])
 
     def _text(self, tile: int, code: list[int]) -> str:
-        name = MNEMONICS[code[tk.C_OP]]
-        kind = UNIT_KINDS[UNIT_KIND_OF[code[tk.C_OP]]]
-        tensor = code[tk.C_TENSOR]
+        name = MNEMONICS[code[tk.CODE.op]]
+        kind = UNIT_KINDS[UNIT_KIND_OF[code[tk.CODE.op]]]
+        tensor = code[tk.CODE.tensor]
         suffix = f"  ; {self._tensor_names[tensor]}" if 0 <= tensor < len(self._tensor_names) else ""
         if kind in ("LD", "ST"):
             address = self._dram(tile, code).address
-            rows = f"{code[tk.C_N0] * code[tk.C_N1]} x {code[tk.C_LEN]} B"
-            place = _operand_text(code[tk.C_DST])
+            rows = f"{code[tk.CODE.n0] * code[tk.CODE.n1]} x {code[tk.CODE.len]} B"
+            place = _operand_text(code[tk.CODE.dst])
             ends = (place, f"DRAM:{address:#x}") if kind == "LD" else (f"DRAM:{address:#x}", place)
             return f"{name} {ends[0]}, {ends[1]}, {rows}{suffix}"
-        sources = [_operand_text(code[word]) for word in (tk.C_SRC0, tk.C_SRC1) if code[word]]
+        sources = [_operand_text(code[word]) for word in (tk.CODE.src0, tk.CODE.src1) if code[word]]
         if kind == "EX":
-            tail = f"rows {code[tk.C_N]}, {code[tk.C_TILE_M]} x {code[tk.C_TILE_K]}"
+            tail = f"rows {code[tk.CODE.n]}, {code[tk.CODE.tile_m]} x {code[tk.CODE.tile_k]}"
         else:
-            tail = f"{code[tk.C_VBYTES]} B"
-        return f"{name} {', '.join([_operand_text(code[tk.C_DST]), *sources, tail])}{suffix}"
+            tail = f"{code[tk.CODE.vbytes]} B"
+        return f"{name} {', '.join([_operand_text(code[tk.CODE.dst]), *sources, tail])}{suffix}"
 
 
 def _operand_text(operand: int) -> str:

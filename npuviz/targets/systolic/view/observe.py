@@ -57,22 +57,22 @@ class Observer:
 
     def core(self, index: int) -> np.ndarray:
         """Words of a core (a view)."""
-        words = int(self._s[sk.H_CORE_WORDS])
-        start = int(self._s[sk.H_CORES]) + index * words
+        words = int(self._s[sk.CHIP.core_words])
+        start = int(self._s[sk.CHIP.cores]) + index * words
         return self._s[start : start + words]
 
     def slot(self, core: int, index: int) -> Slot:
         """A slot of a core, resident or not."""
-        start = sk.K_SLOT + index * sk.SLOT_WORDS
-        return Slot(self.core(core)[start : start + sk.SLOT_WORDS])
+        start = sk.CORE.slot + index * sk.SLOT.num_words
+        return Slot(self.core(core)[start : start + sk.SLOT.num_words])
 
     def slots(self, core: int) -> list[Slot]:
         """Resident tiles in order of arrival."""
         k = self.core(core)
-        return [self.slot(core, int(k[sk.K_ORDER + i])) for i in range(int(k[sk.K_TILES]))]
+        return [self.slot(core, int(k[sk.CORE.order + i])) for i in range(int(k[sk.CORE.tiles]))]
 
     def _entry(self, code: int, core: int, slot_index: int) -> QueueEntry:
-        return self._index_entry(code + self.slot(core, slot_index)[sk.S_DELTA])
+        return self._index_entry(code + self.slot(core, slot_index)[sk.SLOT.delta])
 
     def _index_entry(self, index: int) -> QueueEntry:
         found = self._known.get(index)
@@ -94,7 +94,7 @@ class Observer:
 
     def bytes_used(self, core: int, first_half: int) -> int:
         """Bytes in use of scratchpad (first half 0) or accumulator (2)."""
-        return int(self.core(core)[sk.K_USED + first_half : sk.K_USED + first_half + 2].sum())
+        return int(self.core(core)[sk.CORE.used + first_half : sk.CORE.used + first_half + 2].sum())
 
     # --- queues ------------------------------------------------------------------------------------
 
@@ -102,12 +102,12 @@ class Observer:
         """Entries of a queue now."""
         k = self.core(core)
         if queue == sk.QUEUE_VEC:
-            return int(k[sk.K_VEC] >= 0)
+            return int(k[sk.CORE.vec] >= 0)
         word = {
-            sk.QUEUE_LD: sk.K_LOADS,
-            sk.QUEUE_EX: sk.K_GEMM_COUNT,
-            sk.QUEUE_ST: sk.K_STORES,
-            sk.QUEUE_REQUESTS: sk.K_BURST_COUNT,
+            sk.QUEUE_LD: sk.CORE.loads,
+            sk.QUEUE_EX: sk.CORE.gemm_count,
+            sk.QUEUE_ST: sk.CORE.stores,
+            sk.QUEUE_REQUESTS: sk.CORE.burst_count,
         }[queue]
         return int(k[word])
 
@@ -120,30 +120,30 @@ class Observer:
         k = self.core(core)
         count = self.queue_length(core, queue)
         if queue == sk.QUEUE_VEC:
-            return [self._entry(int(k[sk.K_VEC]), core, int(k[sk.K_VEC_SLOT]))] if count else []
+            return [self._entry(int(k[sk.CORE.vec]), core, int(k[sk.CORE.vec_slot]))] if count else []
         if queue == sk.QUEUE_EX:
-            return [self._entry(row[sk.R_CODE], core, row[sk.R_SLOT]) for row in self.gemm_ring(core)]
+            return [self._entry(row[sk.GEMM.code], core, row[sk.GEMM.slot]) for row in self.gemm_ring(core)]
         if queue == sk.QUEUE_REQUESTS:
-            return [self._index_entry(row[sk.B_INDEX]) for row in self.bursts(core)]
-        ring = sk.K_LOAD_RING if queue == sk.QUEUE_LD else sk.K_STORE_RING
+            return [self._index_entry(row[sk.BURST.index]) for row in self.bursts(core)]
+        ring = sk.CORE.load_ring if queue == sk.QUEUE_LD else sk.CORE.store_ring
         pairs = k[ring : ring + 2 * count].reshape(count, 2).tolist()
         return [self._entry(code, core, slot) for code, slot in pairs]
 
     def gemm_ring(self, core: int) -> list[list[int]]:
         """Entries of the GEMM pipeline, head first: RING_WORDS words each."""
         k = self.core(core)
-        height, head, count = int(k[sk.K_HEIGHT]), int(k[sk.K_GEMM_HEAD]), int(k[sk.K_GEMM_COUNT])
-        ring = k[int(k[sk.K_RING]) :][: height * sk.RING_WORDS].reshape(height, sk.RING_WORDS)
+        height, head, count = int(k[sk.CORE.height]), int(k[sk.CORE.gemm_head]), int(k[sk.CORE.gemm_count])
+        ring = k[int(k[sk.CORE.ring]) :][: height * sk.GEMM.num_words].reshape(height, sk.GEMM.num_words)
         return ring[(head + np.arange(count)) % height].tolist()
 
     def bursts(self, core: int, limit: int = 1 << 62) -> list[list[int]]:
         """Bursts of the request list, head first, at most `limit`: BURST_WORDS words each."""
         k, s = self.core(core), self._s
-        capacity = int(s[sk.H_BURST_CAPACITY])
-        start = int(s[sk.H_BURSTS]) + core * capacity * sk.BURST_WORDS
-        ring = s[start : start + capacity * sk.BURST_WORDS].reshape(capacity, sk.BURST_WORDS)
-        count = min(int(k[sk.K_BURST_COUNT]), limit)
-        order = (int(k[sk.K_BURST_HEAD]) + np.arange(count)) % capacity
+        capacity = int(s[sk.CHIP.burst_capacity])
+        start = int(s[sk.CHIP.bursts]) + core * capacity * sk.BURST.num_words
+        ring = s[start : start + capacity * sk.BURST.num_words].reshape(capacity, sk.BURST.num_words)
+        count = min(int(k[sk.CORE.burst_count]), limit)
+        order = (int(k[sk.CORE.burst_head]) + np.arange(count)) % capacity
         return ring[order].tolist()
 
     # --- what is under way ---------------------------------------------------------------------------
@@ -151,8 +151,8 @@ class Observer:
     def activities(self) -> list[Activity]:
         """Intervals that the trace does not hold yet."""
         s, found = self._s, list[Activity]()
-        cycle = int(s[sk.H_CYCLE])
-        if int(s[sk.H_STATUS]) == sk.STATUS_FINISHED:
+        cycle = int(s[sk.CHIP.cycle])
+        if int(s[sk.CHIP.status]) == sk.STATUS_FINISHED:
             return found
         for core in range(self._engine.spec.num_cores):
             found += self._core_activities(core, cycle)
@@ -163,62 +163,64 @@ class Observer:
                 continue
             track = tracks + (sk.TRACK_OPERATORS if lane == 0 else sk.TRACK_HOST + lane)
             found.append(Activity(track, start, -1, sk.KIND_OPERATOR, node, first))
-            if layer == self.host_layer() and int(s[sk.H_HOST_UNTIL]) > cycle:
-                end = int(s[sk.H_HOST_UNTIL])
+            if layer == self.host_layer() and int(s[sk.CHIP.host_until]) > cycle:
+                end = int(s[sk.CHIP.host_until])
                 found.append(Activity(tracks + sk.TRACK_HOST, start, end, tk.OP_HOST, node, first))
         return found
 
     def running_layers(self) -> list[tuple[int, int]]:
         """(lane of the operator tracks, layer) of every layer under way that has a lane."""
         s = self._s
-        schedule = int(s[sk.H_SCHED])
+        schedule = int(s[sk.CHIP.sched])
         if schedule == 0:
-            return [(0, int(s[sk.H_LAYER]))] if int(s[sk.H_LAYER]) >= 0 else []
-        lanes = int(s[schedule + sk.Q_LANES])
-        layers = s[lanes : lanes + int(s[schedule + sk.Q_NUM_LANES])].tolist()
+            return [(0, int(s[sk.CHIP.layer]))] if int(s[sk.CHIP.layer]) >= 0 else []
+        lanes = int(s[schedule + sk.SCHEDULER.lanes])
+        layers = s[lanes : lanes + int(s[schedule + sk.SCHEDULER.num_lanes])].tolist()
         return [(lane, layer) for lane, layer in enumerate(layers) if layer >= 0]
 
     def host_layer(self) -> int:
         """The layer on the Host unit, -1 if it is idle."""
         s = self._s
-        if int(s[sk.H_HOST_UNTIL]) < 0:
+        if int(s[sk.CHIP.host_until]) < 0:
             return -1
-        schedule = int(s[sk.H_SCHED])
-        return int(s[sk.H_LAYER] if schedule == 0 else s[schedule + sk.Q_HOST_LAYER])
+        schedule = int(s[sk.CHIP.sched])
+        return int(s[sk.CHIP.layer] if schedule == 0 else s[schedule + sk.SCHEDULER.host_layer])
 
     def layer_start(self, layer: int) -> int:
         """Cycle in which a layer started, -1 if it has not."""
-        return int(self._s[int(self._s[sk.H_TIMES]) + 2 * layer])
+        return int(self._s[int(self._s[sk.CHIP.times]) + 2 * layer])
 
     def _core_activities(self, core: int, cycle: int) -> list[Activity]:
         found: list[Activity] = []
         k, base = self.core(core), core * sk.TRACKS_PER_CORE
         code = self._engine.tables.code
         for row in self.gemm_ring(core):
-            index = row[sk.R_CODE] + self.slot(core, row[sk.R_SLOT])[sk.S_DELTA]
-            rows = max(int(code[row[sk.R_CODE], tk.C_N]), 4)
-            start, op = row[sk.R_START], int(code[row[sk.R_CODE], tk.C_OP])
-            if row[sk.R_ENTER] < start and row[sk.R_IDLE] < cycle:
-                weights = max(row[sk.R_IDLE], row[sk.R_ENTER])
+            index = row[sk.GEMM.code] + self.slot(core, row[sk.GEMM.slot])[sk.SLOT.delta]
+            rows = max(int(code[row[sk.GEMM.code], tk.CODE.n]), 4)
+            start, op = row[sk.GEMM.start], int(code[row[sk.GEMM.code], tk.CODE.op])
+            if row[sk.GEMM.enter] < start and row[sk.GEMM.idle] < cycle:
+                weights = max(row[sk.GEMM.idle], row[sk.GEMM.enter])
                 if weights < min(start, cycle):
                     found.append(
                         self._activity(base + sk.TRACK_EX, weights, start, sk.KIND_LOAD_WEIGHTS, index)
                     )
             if start < cycle:
                 found.append(self._activity(base + sk.TRACK_EX, start, start + rows, op, index))
-        if int(k[sk.K_VEC]) >= 0 and int(k[sk.K_VEC_START]) < cycle:
-            row = int(k[sk.K_VEC])
-            index = row + self.slot(core, int(k[sk.K_VEC_SLOT]))[sk.S_DELTA]
-            start, end = int(k[sk.K_VEC_START]), int(k[sk.K_VEC_FINISH])
-            found.append(self._activity(base + sk.TRACK_VEC, start, end, int(code[row, tk.C_OP]), index))
-        if int(k[sk.K_REQUEST]) >= 0 and int(k[sk.K_BURST_COUNT]) > 0:
+        if int(k[sk.CORE.vec]) >= 0 and int(k[sk.CORE.vec_start]) < cycle:
+            row = int(k[sk.CORE.vec])
+            index = row + self.slot(core, int(k[sk.CORE.vec_slot]))[sk.SLOT.delta]
+            start, end = int(k[sk.CORE.vec_start]), int(k[sk.CORE.vec_finish])
+            found.append(self._activity(base + sk.TRACK_VEC, start, end, int(code[row, tk.CODE.op]), index))
+        if int(k[sk.CORE.request]) >= 0 and int(k[sk.CORE.burst_count]) > 0:
             burst = self.bursts(core, 1)[0]
-            is_load = burst[sk.B_ENTRY] != 0
-            start = max(int(k[sk.K_BURST_START]), int(k[sk.K_LOAD_END if is_load else sk.K_STORE_END]))
+            is_load = burst[sk.BURST.entry] != 0
+            start = max(
+                int(k[sk.CORE.burst_start]), int(k[sk.CORE.load_end if is_load else sk.CORE.store_end])
+            )
             if start < cycle:
                 track = base + (sk.TRACK_LD if is_load else sk.TRACK_ST)
-                op = int(code[burst[sk.B_CODE], tk.C_OP])
-                found.append(self._activity(track, start, -1, op, burst[sk.B_INDEX]))
+                op = int(code[burst[sk.BURST.code], tk.CODE.op])
+                found.append(self._activity(track, start, -1, op, burst[sk.BURST.index]))
         return found
 
     def _activity(self, track: int, start: int, end: int, kind: int, index: int) -> Activity:
@@ -226,15 +228,15 @@ class Observer:
 
     def layer_node(self, layer: int) -> int:
         """Graph node of a layer, -1 if none."""
-        return int(self._engine.tables.layers[layer, tk.L_NODE])
+        return int(self._engine.tables.layers[layer, tk.LAYER.node])
 
     def layer_first(self, layer: int) -> int:
         """First instruction of a layer, -1 if it has none."""
         row = self._engine.tables.layers[layer]
-        if row[tk.L_HOST_CYCLES] > 0:
-            return int(row[tk.L_INSTRUCTION])
-        tile = self._engine.tables.tiles[row[tk.L_FIRST_TILE]]
-        return int(tile[tk.T_FIRST]) if tile[tk.T_COUNT] > 0 else -1
+        if row[tk.LAYER.host_cycles] > 0:
+            return int(row[tk.LAYER.instruction])
+        tile = self._engine.tables.tiles[row[tk.LAYER.first_tile]]
+        return int(tile[tk.TILE.first]) if tile[tk.TILE.count] > 0 else -1
 
     # --- units ---------------------------------------------------------------------------------------
 
@@ -251,7 +253,7 @@ class Observer:
             found.append(UnitState(host, "running", "host", detail, activity.instruction, activity.start))
         else:
             found.append(UnitState(host, "idle", "idle"))
-        noc = int(s[sk.H_NOC])
+        noc = int(s[sk.CHIP.noc])
         waiting = int(s[noc + ik.NOC_WAITING])
         detail = f"{waiting} packets waiting" if waiting else ""
         found.append(
@@ -262,7 +264,7 @@ class Observer:
     def _core_units(self, core: int, running: dict[int, Activity]) -> list[UnitState]:
         k = self.core(core)
         unit, base = core * UNITS_PER_CORE, core * sk.TRACKS_PER_CORE
-        cycle = int(self._s[sk.H_CYCLE])
+        cycle = int(self._s[sk.CHIP.cycle])
         found: list[UnitState] = []
         held = self._next_of_core(core)
         for number, role in ((LD, "move-in"), (EX, "compute"), (VEC, "compute"), (ST, "move-out")):
@@ -280,17 +282,17 @@ class Observer:
 
     def _waiting_array(self, core: int, k: np.ndarray, unit: int, held: int) -> UnitState:
         """Why the array does nothing: no tile, operands on their way, or the order of issue."""
-        if not int(k[sk.K_TILES]):
+        if not int(k[sk.CORE.tiles]):
             return UnitState(unit + EX, "no tile", "wait-empty", "no tile is resident on this core")
         if held < 0:
             return UnitState(unit + EX, "idle", "idle", "the resident tiles have no matrix product left")
-        cycle = int(self._s[sk.H_CYCLE])
+        cycle = int(self._s[sk.CHIP.cycle])
         for slot in self.slots(core):
-            code = held - slot[sk.S_DELTA]
-            if not slot[sk.S_PC] - 1 <= code < slot[sk.S_END]:
+            code = held - slot[sk.SLOT.delta]
+            if not slot[sk.SLOT.pc] - 1 <= code < slot[sk.SLOT.end]:
                 continue
             row = self._engine.tables.code[code]
-            for operand in (int(row[tk.C_SRC0]), int(row[tk.C_SRC1])):
+            for operand in (int(row[tk.CODE.src0]), int(row[tk.CODE.src1])):
                 if operand and not self.is_valid(core, slot, operand, cycle):
                     return UnitState(
                         unit + EX, "waiting for data", "wait-bandwidth", "an operand is not loaded yet", held
@@ -301,14 +303,14 @@ class Observer:
 
     def entry_words(self, core: int, half: int, index: int) -> np.ndarray:
         """Words of entry `index` of a half (0, 1 scratchpad; 2, 3 accumulator)."""
-        start = int(self.core(core)[sk.K_ENTRIES + half]) + index * sk.ENTRY_STATE_WORDS
-        return self._s[start : start + sk.ENTRY_STATE_WORDS]
+        start = int(self.core(core)[sk.CORE.entries + half]) + index * sk.ENTRY.num_words
+        return self._s[start : start + sk.ENTRY.num_words]
 
     def is_valid(self, core: int, slot: Slot, operand: int, cycle: int) -> bool:
         """Whether an operand of a resident tile is complete."""
-        half = slot[sk.S_SPAD] if operand > 0 else 2 + slot[sk.S_ACC]
+        half = slot[sk.SLOT.spad] if operand > 0 else 2 + slot[sk.SLOT.acc]
         entry = self.entry_words(core, half, abs(operand) - 1)
-        return int(entry[sk.N_LEFT]) == 0 and int(entry[sk.N_VALID]) <= cycle
+        return int(entry[sk.ENTRY.left]) == 0 and int(entry[sk.ENTRY.valid]) <= cycle
 
     # --- program counters ----------------------------------------------------------------------------
 
@@ -327,18 +329,18 @@ class Observer:
         """LD, EX, VEC, ST -> instruction held in its queue, or the next one of a resident tile."""
         k = self.core(core)
         found: dict[int, int] = {}
-        queued = [(LD, sk.K_LOADS, sk.K_LOAD_RING), (ST, sk.K_STORES, sk.K_STORE_RING)]
+        queued = [(LD, sk.CORE.loads, sk.CORE.load_ring), (ST, sk.CORE.stores, sk.CORE.store_ring)]
         for number, count, ring in queued:
             if int(k[count]):
-                found[number] = int(k[ring]) + self.slot(core, int(k[ring + 1]))[sk.S_DELTA]
+                found[number] = int(k[ring]) + self.slot(core, int(k[ring + 1]))[sk.SLOT.delta]
         code = self._engine.tables.code
         for slot in self.slots(core):
-            rest = UNIT_KIND_OF[code[slot[sk.S_PC] : slot[sk.S_END], tk.C_OP]]
+            rest = UNIT_KIND_OF[code[slot[sk.SLOT.pc] : slot[sk.SLOT.end], tk.CODE.op]]
             for number in (LD, EX, VEC, ST):
                 if number not in found:
                     places = np.flatnonzero(rest == number)
                     if len(places):
-                        found[number] = slot[sk.S_PC] + int(places[0]) + slot[sk.S_DELTA]
+                        found[number] = slot[sk.SLOT.pc] + int(places[0]) + slot[sk.SLOT.delta]
         return found
 
     # --- totals --------------------------------------------------------------------------------------
@@ -353,39 +355,39 @@ class Observer:
             name, k = f"Core[{core}]", self.core(core)
             for number, busy in self._busy(core).items():
                 units.append((f"{name}.{UNIT_KINDS[number]}", busy))
-            queues.append((f"{name}.requests", int(k[sk.K_PEAK_BURSTS]), 0))
-            queues.append((f"{name}.EX", int(k[sk.K_PEAK_GEMM]), int(k[sk.K_HEIGHT])))
-            memories.append((f"{name}.SPAD", int(k[sk.K_PEAK_SPAD]), 2 * int(k[sk.K_SPAD_HALF])))
-            memories.append((f"{name}.ACC", int(k[sk.K_PEAK_ACC]), 2 * int(k[sk.K_ACC_HALF])))
+            queues.append((f"{name}.requests", int(k[sk.CORE.peak_bursts]), 0))
+            queues.append((f"{name}.EX", int(k[sk.CORE.peak_gemm]), int(k[sk.CORE.height])))
+            memories.append((f"{name}.SPAD", int(k[sk.CORE.peak_spad]), 2 * int(k[sk.CORE.spad_half])))
+            memories.append((f"{name}.ACC", int(k[sk.CORE.peak_acc]), 2 * int(k[sk.CORE.acc_half])))
         queues += self.dram.peaks()
-        host = int(s[sk.H_HOST_BUSY]) - max(0, int(s[sk.H_HOST_UNTIL]) - int(s[sk.H_CYCLE]))
+        host = int(s[sk.CHIP.host_busy]) - max(0, int(s[sk.CHIP.host_until]) - int(s[sk.CHIP.cycle]))
         units.append(("Host", host))
         counters = {
-            "gemm_instructions": int(s[sk.H_GEMM_COUNT]),
-            "preloads": int(s[sk.H_PRELOAD_COUNT]),
-            "reads": int(s[sk.H_READS]),
-            "writes": int(s[sk.H_WRITES]),
-            "tiles": int(s[sk.H_TILES_DONE]),
-            "layers": int(s[sk.H_LAYERS_DONE]),
+            "gemm_instructions": int(s[sk.CHIP.gemm_count]),
+            "preloads": int(s[sk.CHIP.preload_count]),
+            "reads": int(s[sk.CHIP.reads]),
+            "writes": int(s[sk.CHIP.writes]),
+            "tiles": int(s[sk.CHIP.tiles_done]),
+            "layers": int(s[sk.CHIP.layers_done]),
             **self.dram.totals(),
         }
         if spec.spad_banks:
             cores = range(spec.num_cores)
-            counters["bank_conflict_cycles"] = sum(int(self.core(core)[sk.K_CONFLICTS]) for core in cores)
+            counters["bank_conflict_cycles"] = sum(int(self.core(core)[sk.CORE.conflicts]) for core in cores)
         return RunSummary(tuple(units), tuple(queues), tuple(memories), counters)
 
     def _busy(self, core: int) -> dict[int, int]:
         """Busy cycles of the core's units up to now; what was booked ahead is taken off."""
-        k, cycle = self.core(core), int(self._s[sk.H_CYCLE])
+        k, cycle = self.core(core), int(self._s[sk.CHIP.cycle])
         ahead = 0
         code = self._engine.tables.code
         for row in self.gemm_ring(core):
-            rows = max(int(code[row[sk.R_CODE], tk.C_N]), 4)
-            ahead += min(rows, max(0, row[sk.R_START] + rows - cycle))
-        vector = int(k[sk.K_VEC_FINISH]) - cycle if int(k[sk.K_VEC]) >= 0 else 0
+            rows = max(int(code[row[sk.GEMM.code], tk.CODE.n]), 4)
+            ahead += min(rows, max(0, row[sk.GEMM.start] + rows - cycle))
+        vector = int(k[sk.CORE.vec_finish]) - cycle if int(k[sk.CORE.vec]) >= 0 else 0
         return {
-            LD: int(k[sk.K_LOAD_BUSY]) - max(0, int(k[sk.K_LOAD_END]) - cycle),
-            EX: int(k[sk.K_EX_BUSY]) - ahead,
-            VEC: int(k[sk.K_VEC_BUSY]) - max(0, vector),
-            ST: int(k[sk.K_STORE_BUSY]) - max(0, int(k[sk.K_STORE_END]) - cycle),
+            LD: int(k[sk.CORE.load_busy]) - max(0, int(k[sk.CORE.load_end]) - cycle),
+            EX: int(k[sk.CORE.ex_busy]) - ahead,
+            VEC: int(k[sk.CORE.vec_busy]) - max(0, vector),
+            ST: int(k[sk.CORE.store_busy]) - max(0, int(k[sk.CORE.store_end]) - cycle),
         }

@@ -31,24 +31,26 @@ class ProbeTable:
             name = f"Core[{core}]"
             for queue, number in queues.items():
                 found[f"{name}.{queue}.occupancy"] = lambda c=core, n=number: observer.queue_length(c, n)
-            found[f"{name}.SPAD.used"] = lambda c=core: int(observer.core(c)[sk.K_USED : sk.K_USED + 2].sum())
-            found[f"{name}.ACC.used"] = lambda c=core: int(
-                observer.core(c)[sk.K_USED + 2 : sk.K_USED + 4].sum()
+            found[f"{name}.SPAD.used"] = lambda c=core: int(
+                observer.core(c)[sk.CORE.used : sk.CORE.used + 2].sum()
             )
-            found[f"{name}.tiles"] = lambda c=core: int(observer.core(c)[sk.K_TILES])
-            found[f"{name}.macs"] = lambda c=core: int(observer.core(c)[sk.K_MACS])
+            found[f"{name}.ACC.used"] = lambda c=core: int(
+                observer.core(c)[sk.CORE.used + 2 : sk.CORE.used + 4].sum()
+            )
+            found[f"{name}.tiles"] = lambda c=core: int(observer.core(c)[sk.CORE.tiles])
+            found[f"{name}.macs"] = lambda c=core: int(observer.core(c)[sk.CORE.macs])
         header = {
-            "Scheduler.layer": sk.H_LAYER,
-            "Scheduler.tiles_done": sk.H_TILES_DONE,
-            "DRAM.reads_sent": sk.H_READS,
-            "DRAM.writes_sent": sk.H_WRITES,
-            "GEMM.instructions": sk.H_GEMM_COUNT,
-            "GEMM.preloads": sk.H_PRELOAD_COUNT,
+            "Scheduler.layer": sk.CHIP.layer,
+            "Scheduler.tiles_done": sk.CHIP.tiles_done,
+            "DRAM.reads_sent": sk.CHIP.reads,
+            "DRAM.writes_sent": sk.CHIP.writes,
+            "GEMM.instructions": sk.CHIP.gemm_count,
+            "GEMM.preloads": sk.CHIP.preload_count,
         }
         for name, word in header.items():
             found[name] = lambda w=word: int(engine.state[w])
         state = engine
-        found["NoC.waiting"] = lambda: int(state.state[int(state.state[sk.H_NOC]) + ik.NOC_WAITING])
+        found["NoC.waiting"] = lambda: int(state.state[int(state.state[sk.CHIP.noc]) + ik.NOC_WAITING])
         if engine.spec.device is None:
             found["DRAM.latency"] = lambda: state.dram_latency
         found.update(observer.dram.readers())

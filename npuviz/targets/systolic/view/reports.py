@@ -61,7 +61,7 @@ class Reports:
     def times(self) -> np.ndarray:
         """(layers, 2) int64: start and end cycle of every layer, -1 while unknown (a view)."""
         s, count = self._engine.state, len(self._engine.tables.layers)
-        return s[int(s[sk.H_TIMES]) :][: 2 * count].reshape(count, 2)
+        return s[int(s[sk.CHIP.times]) :][: 2 * count].reshape(count, 2)
 
     def tables(self) -> tuple[DetailTable, ...]:
         """All tables about what has finished up to now."""
@@ -73,7 +73,7 @@ class Reports:
     def launch_span(self, launch: int) -> tuple[int, int]:
         """(start, end) cycle of a launch, -1 while unknown."""
         row = self._engine.tables.launches[launch]
-        first, count = int(row[tk.A_FIRST_LAYER]), int(row[tk.A_NUM_LAYERS])
+        first, count = int(row[tk.LAUNCH.first_layer]), int(row[tk.LAUNCH.num_layers])
         times = self.times()[first : first + count]
         started = times[times[:, 0] >= 0, 0]
         start = int(started.min()) if len(started) else -1
@@ -108,9 +108,9 @@ class Reports:
         """One row an operator that has ended: work, traffic, and how near it came to its roof."""
         times, layers, counts = self.times(), self._engine.tables.layers, self._counts
         roof = roof_of(self._engine.spec)
-        ended = (times[:, 1] >= 0) & (layers[:, tk.L_HOST_CYCLES] == 0)
+        ended = (times[:, 1] >= 0) & (layers[:, tk.LAYER.host_cycles] == 0)
         rows: list[tuple[str, ...]] = []
-        for node, members in _by_node(layers[:, tk.L_NODE], ended).items():
+        for node, members in _by_node(layers[:, tk.LAYER.node], ended).items():
             cycles = int((times[members, 1] - times[members, 0]).sum())
             operations = 2 * float(counts.macs[members].sum()) + float(counts.vector_bytes[members].sum()) / 4
             moved = float((counts.loads + counts.stores)[members].sum())
@@ -146,7 +146,7 @@ class Reports:
         if not done.any():
             return DetailTable("Energy (estimated)", (), ())
         core = spec.cores[0]
-        requests = (int(s[sk.H_READS]) + int(s[sk.H_WRITES])) * spec.req_size
+        requests = (int(s[sk.CHIP.reads]) + int(s[sk.CHIP.writes])) * spec.req_size
         parts = (
             ("Array", "MACs", float(counts.macs[done].sum()), energy.mac(spec.precision)),
             ("Vector unit", "bytes", float(counts.vector_bytes[done].sum()), energy.VECTOR_BYTE),

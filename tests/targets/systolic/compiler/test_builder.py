@@ -39,16 +39,16 @@ def test_tables_of_two_layers() -> None:
     builder.end_layer()
     tables = builder.finish()
     # Equal programs are stored once, across layers too.
-    assert tables.code[:, tk.C_OP].tolist() == [tk.OP_MOVIN, tk.OP_GEMM_PRELOAD, tk.OP_ADD, tk.OP_MOVOUT]
-    assert tables.code[1, [tk.C_SRC0, tk.C_DST]].tolist() == [1, -1]
-    assert tables.tiles[:, tk.T_COUNT].tolist() == [4, 4, 0, 0, 4]
-    assert tables.tiles[:, tk.T_FIRST].tolist() == [0, 4, 8, 8, 8]
-    assert tables.tiles[:, tk.T_SKIP].tolist() == [0, 0, 1, 1, 0]
-    assert tables.tiles[1, [tk.T_ACCUMULATE, tk.T_FUSED]].tolist() == [1, 5]
-    assert tables.tiles[0, tk.T_COORD : tk.T_COORD + 2].tolist() == [1, 2]
-    assert tables.tiles[1, tk.T_BASE : tk.T_BASE + 3].tolist() == [512, 768, 0]
-    assert tables.layers[:, : tk.L_HOST_CYCLES].tolist() == [[0, 2, 7], [2, 2, 8], [4, 1, -1]]
-    assert tables.layers[:, tk.L_ENTRY].tolist() == [0, 2, 2]
+    assert tables.code[:, tk.CODE.op].tolist() == [tk.OP_MOVIN, tk.OP_GEMM_PRELOAD, tk.OP_ADD, tk.OP_MOVOUT]
+    assert tables.code[1, [tk.CODE.src0, tk.CODE.dst]].tolist() == [1, -1]
+    assert tables.tiles[:, tk.TILE.count].tolist() == [4, 4, 0, 0, 4]
+    assert tables.tiles[:, tk.TILE.first].tolist() == [0, 4, 8, 8, 8]
+    assert tables.tiles[:, tk.TILE.skip].tolist() == [0, 0, 1, 1, 0]
+    assert tables.tiles[1, [tk.TILE.accumulate, tk.TILE.fused]].tolist() == [1, 5]
+    assert tables.tiles[0, tk.TILE.coord : tk.TILE.coord + 2].tolist() == [1, 2]
+    assert tables.tiles[1, tk.TILE.base : tk.TILE.base + 3].tolist() == [512, 768, 0]
+    assert tables.layers[:, : tk.LAYER.host_cycles].tolist() == [[0, 2, 7], [2, 2, 8], [4, 1, -1]]
+    assert tables.layers[:, tk.LAYER.entry].tolist() == [0, 2, 2]
     assert tables.entries.tolist() == [[0, 64], [0, 32], [0, 64], [0, 32]]
     assert tables.launches.tolist() == [[0, 3, 0, 0, 0]]
     assert tables.layer_names == ("a", "b", "c")
@@ -66,8 +66,8 @@ def test_launches_and_host_layers() -> None:
     builder.end_layer()
     tables = builder.finish()
     assert tables.launches.tolist() == [[0, 2, 10, 0, 0], [2, 1, 0, 1, 0]]
-    assert tables.layers[:, tk.L_INSTRUCTION].tolist() == [-1, 4, -1]
-    assert tables.layers[:, tk.L_HOST_CYCLES].tolist() == [0, 40, 0]
+    assert tables.layers[:, tk.LAYER.instruction].tolist() == [-1, 4, -1]
+    assert tables.layers[:, tk.LAYER.host_cycles].tolist() == [0, 40, 0]
 
 
 def test_entries_without_address_are_laid_out_behind_the_others() -> None:
@@ -112,7 +112,7 @@ def test_many_tiles_are_cheap() -> None:
     tables = builder.finish()
     # Far below what one Python call per tile would take; generous because machines differ.
     assert time.process_time() - started < 2
-    assert tables.tiles.nbytes == 32768 * tk.TILE_WORDS * 8
+    assert tables.tiles.nbytes == 32768 * tk.TILE.num_words * 8
     assert len(tables.code) == 4
 
 

@@ -107,16 +107,16 @@ def test_square_products_use_every_core(tmp_path: Path) -> None:
     for size in (256, 512, 1024):
         case = compile_model(matmul(tmp_path, size, size, size), chip(128, 4, 32768, 4096))
         tiles = case.compiled.tables.tiles
-        assert set(tiles[:, tk.T_CORE].tolist()) == {0, 1, 2, 3}
+        assert set(tiles[:, tk.TILE.core].tolist()) == {0, 1, 2, 3}
 
 
 def test_products_are_whole(tmp_path: Path) -> None:
     case = compile_model(matmul(tmp_path, 70, 90, 50), chip(16, 2, 16, 8))
     code = np.concatenate([tile_rows(case, tile) for tile in range(len(case.compiled.tables.tiles))])
-    gemms = code[np.isin(code[:, tk.C_OP], (tk.OP_GEMM, tk.OP_GEMM_PRELOAD))]
-    work = gemms[:, tk.C_TILE_M] * gemms[:, tk.C_TILE_K] * gemms[:, tk.C_TILE_N]
+    gemms = code[np.isin(code[:, tk.CODE.op], (tk.OP_GEMM, tk.OP_GEMM_PRELOAD))]
+    work = gemms[:, tk.CODE.tile_m] * gemms[:, tk.CODE.tile_k] * gemms[:, tk.CODE.tile_n]
     assert work.sum() == 70 * 90 * 50
-    assert (case.compiled.tables.tiles[:, tk.T_ACCUMULATE] == 1).any()
+    assert (case.compiled.tables.tiles[:, tk.TILE.accumulate] == 1).any()
 
 
 def test_a_narrow_classifier_on_many_cores_has_no_empty_tile(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_a_narrow_classifier_on_many_cores_has_no_empty_tile(tmp_path: Path) -> 
     case = compile_model(matmul(tmp_path, 1, 512, 1000), chip(128, 16, 32768, 4096))
     assert_sound(case)
     assert_everything_stored_once(case)
-    assert len(set(case.compiled.tables.tiles[:, tk.T_CORE].tolist())) > 1
+    assert len(set(case.compiled.tables.tiles[:, tk.TILE.core].tolist())) > 1
 
 
 def test_all_weights_are_read(mixed: Compiled) -> None:
@@ -133,9 +133,9 @@ def test_all_weights_are_read(mixed: Compiled) -> None:
     read: dict[int, set[int]] = {}
     for tile in range(len(tables.tiles)):
         for code in tile_rows(mixed, tile):
-            if code[tk.C_OP] == tk.OP_MOVIN:
+            if code[tk.CODE.op] == tk.OP_MOVIN:
                 places = bytes_moved(mixed, tile, code).tolist()
-                read.setdefault(int(code[tk.C_TENSOR]), set()).update(places)
+                read.setdefault(int(code[tk.CODE.tensor]), set()).update(places)
     names = {mixed.graph.tensors[index].name: index for index in mixed.graph.constants}
     for name in ("w1", "wd", "wg", "wf", "b1", "bf"):
         storage = mixed.plan.storages[names[name]]
@@ -153,7 +153,7 @@ def test_unknown_operators_run_on_the_host_and_say_why(tmp_path: Path) -> None:
     case = compile_model(path, chip(host_cycles=500, host_bytes_per_cycle=4))
     assert case.compiled.placement == {0: "Host", 1: "Core"}
     layer = case.compiled.tables.layers[0]
-    assert layer[tk.L_HOST_CYCLES] == 500 + (2 * 4 * 8 * 2 + 8) // 4
+    assert layer[tk.LAYER.host_cycles] == 500 + (2 * 4 * 8 * 2 + 8) // 4
     notes = [note for note in case.compiled.notes if note.code == "host-operator"]
     assert [note.node for note in notes] == [0]
     assert "assumed" in notes[0].text

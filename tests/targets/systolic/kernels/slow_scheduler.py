@@ -49,10 +49,10 @@ class SlowScheduled(SlowSimulator):
     def _core_tick(self) -> None:
         while self.launch < len(self.tables.launches):
             row = self.tables.launches[self.launch]
-            if self.tick < row[tk.A_EARLIEST]:
+            if self.tick < row[tk.LAUNCH.earliest]:
                 break
-            first, count = int(row[tk.A_FIRST_LAYER]), int(row[tk.A_NUM_LAYERS])
-            request = Waiting(self.launch, count, int(row[tk.A_PARTITION]))
+            first, count = int(row[tk.LAUNCH.first_layer]), int(row[tk.LAUNCH.num_layers])
+            request = Waiting(self.launch, count, int(row[tk.LAUNCH.partition]))
             for layer in range(first, first + count):
                 self.request_of[layer] = request
                 if self.missing[layer] == 0:
@@ -118,13 +118,13 @@ class SlowScheduled(SlowSimulator):
         layer = request.ready.popleft()
         self.started += 1
         row = self.tables.layers[layer]
-        first, count = int(row[tk.L_FIRST_TILE]), int(row[tk.L_NUM_TILES])
+        first, count = int(row[tk.LAYER.first_tile]), int(row[tk.LAYER.num_tiles])
         self.active[layer] = count
         if self.kind == "spatial_split":
             request.tiles.extend(range(first, first + count))
             return
         for tile in range(first, first + count):
-            preset = int(self.tables.tiles[tile, tk.T_CORE])
+            preset = int(self.tables.tiles[tile, tk.TILE.core])
             place = offset + self.dealt if preset < 0 else preset + self.started
             self.dealt += preset < 0
             self.queues[cores[place % len(cores)]].append(tile)

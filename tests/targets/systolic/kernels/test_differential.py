@@ -123,7 +123,7 @@ def test_kernel_equals_slow_simulator(number: int, seed: int) -> None:
     engine = Engine(spec, tables)
     engine.advance(1 << 40, NO_STOPS, None)
     state = engine.state
-    assert int(state[sk.H_CYCLE]) == cycles
-    assert int(state[sk.H_GEMM_COUNT]) == slow.counts["gemms"]
-    assert int(state[sk.H_READS]) == slow.counts["reads"]
-    assert int(state[sk.H_WRITES]) == slow.counts["writes"]
+    assert int(state[sk.CHIP.cycle]) == cycles
+    assert int(state[sk.CHIP.gemm_count]) == slow.counts["gemms"]
+    assert int(state[sk.CHIP.reads]) == slow.counts["reads"]
+    assert int(state[sk.CHIP.writes]) == slow.counts["writes"]

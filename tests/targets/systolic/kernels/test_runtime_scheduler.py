@@ -61,10 +61,10 @@ def test_kernel_equals_slow_scheduler(scheduler: str, seed: int) -> None:
     engine = Engine(spec, tables)
     engine.advance(1 << 40, NO_STOPS, None)
     state = engine.state
-    times = state[int(state[sk.H_TIMES]) :][: 2 * len(tables.layers)].reshape(-1, 2)
+    times = state[int(state[sk.CHIP.times]) :][: 2 * len(tables.layers)].reshape(-1, 2)
     assert {layer: int(end) for layer, end in enumerate(times[:, 1])} == slow.layer_ends
-    assert int(state[sk.H_CYCLE]) == cycles
-    assert int(state[sk.H_TILES_DONE]) == len(tables.tiles)
+    assert int(state[sk.CHIP.cycle]) == cycles
+    assert int(state[sk.CHIP.tiles_done]) == len(tables.tiles)
 
 
 def test_ties_leave_the_heap_as_in_cpp() -> None:
@@ -91,14 +91,14 @@ def test_true_mode_keeps_the_tiles_of_an_accumulation_on_one_core() -> None:
     tables, spec = _accumulating(4)
     engine = Engine(spec, tables)
     seen: dict[int, set[int]] = {}
-    while int(engine.state[sk.H_STATUS]) == sk.STATUS_RUNNING:
-        engine.advance(int(engine.state[sk.H_CYCLE]) + 1, NO_STOPS, None)
+    while int(engine.state[sk.CHIP.status]) == sk.STATUS_RUNNING:
+        engine.advance(int(engine.state[sk.CHIP.cycle]) + 1, NO_STOPS, None)
         for core in range(4):
-            k = int(engine.state[sk.H_CORES]) + core * int(engine.state[sk.H_CORE_WORDS])
-            for index in range(int(engine.state[k + sk.K_TILES])):
-                slot = k + sk.K_SLOT + int(engine.state[k + sk.K_ORDER + index]) * sk.SLOT_WORDS
-                seen.setdefault(int(engine.state[slot + sk.S_TILE]) // 3, set()).add(core)
-    assert int(engine.state[sk.H_TILES_DONE]) == len(tables.tiles)
+            k = int(engine.state[sk.CHIP.cores]) + core * int(engine.state[sk.CHIP.core_words])
+            for index in range(int(engine.state[k + sk.CORE.tiles])):
+                slot = k + sk.CORE.slot + int(engine.state[k + sk.CORE.order + index]) * sk.SLOT.num_words
+                seen.setdefault(int(engine.state[slot + sk.SLOT.tile]) // 3, set()).add(core)
+    assert int(engine.state[sk.CHIP.tiles_done]) == len(tables.tiles)
     assert {len(cores) for cores in seen.values()} == {1}
     assert len({core for cores in seen.values() for core in cores}) == 4
-    assert tables.tiles[:, tk.T_ACCUMULATE].sum() == 16
+    assert tables.tiles[:, tk.TILE.accumulate].sum() == 16

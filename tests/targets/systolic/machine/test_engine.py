@@ -66,8 +66,8 @@ def test_one_tile_runs() -> None:
     engine = Engine(small_spec(), one_tile())
     result, _ = engine.advance(FOREVER, NO_STOPS, None)
     assert result == sk.RESULT_FINISHED
-    assert int(engine.state[sk.H_READS]) == 1024 // 32
-    assert int(engine.state[sk.H_WRITES]) == 2
+    assert int(engine.state[sk.CHIP.reads]) == 1024 // 32
+    assert int(engine.state[sk.CHIP.writes]) == 2
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_one_tile_runs() -> None:
 def test_faults(tables: SystolicTables, settings: dict[str, str], fault: int) -> None:
     engine = Engine(small_spec(**settings), tables)
     result, _ = engine.advance(FOREVER, NO_STOPS, None)
-    assert int(engine.state[sk.H_FAULT]) == fault
+    assert int(engine.state[sk.CHIP.fault]) == fault
     assert result == (sk.RESULT_FAULT if fault else sk.RESULT_FINISHED)
     assert engine.advance(FOREVER, NO_STOPS, None)[0] == result, "a stopped machine stays stopped"
 
@@ -100,7 +100,7 @@ def test_loading_an_entry_twice_is_a_fault() -> None:
     builder.end_layer()
     engine = Engine(small_spec(), builder.finish())
     assert engine.advance(FOREVER, NO_STOPS, None)[0] == sk.RESULT_FAULT
-    assert int(engine.state[sk.H_FAULT]) == sk.FAULT_ENTRY_EXISTS
+    assert int(engine.state[sk.CHIP.fault]) == sk.FAULT_ENTRY_EXISTS
 
 
 def test_growing_keeps_the_run() -> None:
@@ -112,9 +112,9 @@ def test_growing_keeps_the_run() -> None:
     assert engine.advance(FOREVER, NO_STOPS, None)[0] == sk.RESULT_FINISHED
     assert engine.shape.bursts > first[0]
     assert engine.shape.pool > first[1]
-    assert int(engine.state[sk.H_READS]) == 200 * 16384 // 32
+    assert int(engine.state[sk.CHIP.reads]) == 200 * 16384 // 32
     # One channel takes one request a cycle: nothing was lost or doubled.
-    assert int(engine.state[sk.H_FINAL]) > 200 * 16384 // 32
+    assert int(engine.state[sk.CHIP.final]) > 200 * 16384 // 32
 
 
 def many_loads(cores: int, tiles: int) -> SystolicTables:
@@ -144,7 +144,7 @@ def test_near_nodes_change_nothing(cores: int) -> None:
     found: list[tuple[int, ...]] = []
     for has_near in (True, False):
         engine = Engine(spec, many_loads(cores, 3 * cores))
-        noc = int(engine.state[sk.H_NOC])
+        noc = int(engine.state[sk.CHIP.noc])
         if not has_near:
             engine.state[noc + ik.NOC_NEAR] = 0
         assert engine.advance(FOREVER, NO_STOPS, None)[0] == sk.RESULT_FINISHED
@@ -153,7 +153,7 @@ def test_near_nodes_change_nothing(cores: int) -> None:
         assert engine.state[noc + ik.NOC_LIVE] == 0
         assert engine.shape.dram is not None
         commands = CommandView(engine.shape.dram, engine.shape.at["dram"]).commands(engine.state)
-        words = (sk.H_FINAL, sk.H_READS, sk.H_WRITES, sk.H_LAST_ACK)
+        words = (sk.CHIP.final, sk.CHIP.reads, sk.CHIP.writes, sk.CHIP.last_ack)
         found.append((*(int(engine.state[word]) for word in words), *commands.values()))
     assert found[0] == found[1]
 
@@ -222,10 +222,10 @@ def test_a_longer_dram_latency_makes_the_run_longer() -> None:
         engine = Engine(small_spec(), one_tile())
         engine.set_dram_latency(latency)
         engine.advance(FOREVER, NO_STOPS, None)
-        ends.append(int(engine.state[sk.H_FINAL]))
+        ends.append(int(engine.state[sk.CHIP.final]))
     given = Engine(small_spec(dram_latency="500"), one_tile())
     given.advance(FOREVER, NO_STOPS, None)
-    assert ends[1] == int(given.state[sk.H_FINAL])
+    assert ends[1] == int(given.state[sk.CHIP.final])
     # One load and one store follow each other: 490 DRAM cycles of 2.5 core cycles, twice.
     assert ends[1] - ends[0] == 2 * 490 * 5 // 2
 
@@ -238,7 +238,7 @@ def test_the_margin_covers_every_cycle() -> None:
     buffer = EventBuffer(engine.event_margin)
     rows, most = 0, 0
     while True:
-        before = int(engine.state[sk.H_CYCLE])
+        before = int(engine.state[sk.CHIP.cycle])
         result, _ = engine.advance(before + 1, NO_STOPS, buffer)
         most = max(most, int(buffer.count[0]))
         rows += int(buffer.count[0])

@@ -55,7 +55,7 @@ def test_float16_is_used_on_request() -> None:
 def split_case(tmp_path: Path) -> Compiled:
     """A product whose reduction is split over several tiles."""
     case = compile_model(matmul(tmp_path, 40, 200, 24), chip(16, 2, 8, 4))
-    assert (case.compiled.tables.tiles[:, tk.T_ACCUMULATE] == 1).any()
+    assert (case.compiled.tables.tiles[:, tk.TILE.accumulate] == 1).any()
     return case
 
 
@@ -63,14 +63,14 @@ def test_accumulators_grow_step_by_step(tmp_path: Path) -> None:
     case = split_case(tmp_path)
     engine = case.engine()
     tiles = case.compiled.tables.tiles
-    tile = int(np.flatnonzero(tiles[:, tk.T_ACCUMULATE])[0]) - 1
+    tile = int(np.flatnonzero(tiles[:, tk.TILE.accumulate])[0]) - 1
     rows = tile_rows(case, tile)
-    gemms = rows[np.isin(rows[:, tk.C_OP], (tk.OP_GEMM, tk.OP_GEMM_PRELOAD))]
-    word = int(gemms[0, tk.C_DST])
-    mine = np.flatnonzero(gemms[:, tk.C_DST] == word)
+    gemms = rows[np.isin(rows[:, tk.CODE.op], (tk.OP_GEMM, tk.OP_GEMM_PRELOAD))]
+    word = int(gemms[0, tk.CODE.dst])
+    mine = np.flatnonzero(gemms[:, tk.CODE.dst] == word)
     x = engine.tensor(case.graph.inputs[0]).astype(np.float32)
     w = engine.tensor(case.graph.nodes[0].inputs[1]).astype(np.float32)
-    _, row, column, start = tiles[tile, tk.T_COORD : tk.T_COORD + 4]
+    _, row, column, start = tiles[tile, tk.TILE.coord : tk.TILE.coord + 4]
     shape, dtype = engine.entry_shape(tile, word)
     assert dtype == "float32"
     assert not engine.accumulator(tile, word, 0, 0).any()
@@ -79,7 +79,7 @@ def test_accumulators_grow_step_by_step(tmp_path: Path) -> None:
         before = engine.accumulator(tile, word, int(place), 0)
         after = engine.accumulator(tile, word, int(place) + 1, 0)
         assert (number == 0) == (not before.any())
-        depth += int(gemms[place, tk.C_TILE_K])
+        depth += int(gemms[place, tk.CODE.tile_k])
         left = x[row : row + shape[0], start : start + depth]
         right = w[start : start + depth, column : column + shape[1]]
         np.testing.assert_allclose(after, left @ right, rtol=1e-4, atol=1e-5)
@@ -94,10 +94,12 @@ def test_last_accumulator_is_what_is_stored(tmp_path: Path) -> None:
     tiles = case.compiled.tables.tiles
     for tile in range(len(tiles)):
         rows = tile_rows(case, tile)
-        for code in rows[rows[:, tk.C_OP] == tk.OP_MOVOUT]:
-            held = engine.accumulator(tile, int(code[tk.C_DST]), ALL, ALL).astype(result.dtype)
+        for code in rows[rows[:, tk.CODE.op] == tk.OP_MOVOUT]:
+            held = engine.accumulator(tile, int(code[tk.CODE.dst]), ALL, ALL).astype(result.dtype)
             storage = case.plan.storages[case.graph.outputs[0]]
-            offset = int(tiles[tile, tk.T_BASE + code[tk.C_BASE]] + code[tk.C_OFFSET]) - storage.address
+            offset = (
+                int(tiles[tile, tk.TILE.base + code[tk.CODE.base]] + code[tk.CODE.offset]) - storage.address
+            )
             row, column = divmod(offset // storage.item_bytes, result.shape[1])
             stored = result[row : row + held.shape[0], column : column + held.shape[1]]
             assert np.array_equal(held.view(np.uint16), np.ascontiguousarray(stored).view(np.uint16))
@@ -107,13 +109,13 @@ def test_scratchpad_holds_what_was_loaded(tmp_path: Path) -> None:
     case = split_case(tmp_path)
     engine = case.engine()
     code = tile_rows(case, 0)[0]
-    assert code[tk.C_OP] == tk.OP_MOVIN
-    held = engine.scratchpad(0, int(code[tk.C_DST]), 0, 0)
-    assert (held.shape, str(held.dtype)) == engine.entry_shape(0, int(code[tk.C_DST]))
-    storage = case.plan.storages[int(code[tk.C_TENSOR])]
-    offset = int(case.compiled.tables.tiles[0, tk.T_BASE + code[tk.C_BASE]]) - storage.address
+    assert code[tk.CODE.op] == tk.OP_MOVIN
+    held = engine.scratchpad(0, int(code[tk.CODE.dst]), 0, 0)
+    assert (held.shape, str(held.dtype)) == engine.entry_shape(0, int(code[tk.CODE.dst]))
+    storage = case.plan.storages[int(code[tk.CODE.tensor])]
+    offset = int(case.compiled.tables.tiles[0, tk.TILE.base + code[tk.CODE.base]]) - storage.address
     stored = engine.tensor_stored(storage.tensor)[offset // storage.item_bytes :]
-    first_row = int(code[tk.C_LEN]) // storage.item_bytes
+    first_row = int(code[tk.CODE.len]) // storage.item_bytes
     assert np.array_equal(held.reshape(-1)[:first_row].view(np.uint16), stored[:first_row].view(np.uint16))
 
 
@@ -155,8 +157,8 @@ def test_a_write_changes_what_follows_only(tmp_path: Path) -> None:
     middle, output = (node.outputs[0] for node in case.graph.nodes)
     before = engine.tensor(output).copy()
     tiles = case.compiled.tables.tiles
-    done = tiles[:, tk.T_LAYER] == 0
-    second = np.flatnonzero(tiles[:, tk.T_LAYER] == 1)
+    done = tiles[:, tk.TILE.layer] == 0
+    second = np.flatnonzero(tiles[:, tk.TILE.layer] == 1)
     done[second[0]] = True
     layers = np.array([True, False])
     data = np.full(64 * 128, 7.0, dtype=np.float32).tobytes()

@@ -124,6 +124,9 @@ def test_vectors_agree_with_descriptions_on_a_real_program() -> None:
     assert held[-1][1] == len(listing)
     cores = assign_cores(compiled.tables, 4)[listing.tiles_of(indices)]
     opcodes = np.concatenate(
-        [compiled.tables.code[t[tk.T_CODE] : t[tk.T_CODE] + t[tk.T_COUNT], 0] for t in compiled.tables.tiles]
+        [
+            compiled.tables.code[t[tk.TILE.code] : t[tk.TILE.code] + t[tk.TILE.count], 0]
+            for t in compiled.tables.tiles
+        ]
     )
     assert np.array_equal(found, cores * 4 + UNIT_KIND_OF[opcodes])

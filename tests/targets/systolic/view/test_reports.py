@@ -141,7 +141,7 @@ def test_banks_cost_cycles_and_ports_give_them_back(flow: str) -> None:
     payload, other = banked.program.payload, free.program.payload
     assert isinstance(payload, Payload)
     assert isinstance(other, Payload)
-    np.testing.assert_array_equal(payload.tables.code[:, tk.C_OP], other.tables.code[:, tk.C_OP])
+    np.testing.assert_array_equal(payload.tables.code[:, tk.CODE.op], other.tables.code[:, tk.CODE.op])
 
 
 @pytest.mark.parametrize("flow", ["systolic_os", "systolic_is"])

@@ -14,11 +14,11 @@ def check_fits(tables: SystolicTables, spec: SystolicSpec) -> None:
 
     Bytes are counted as the machine counts them: C_SIZE of the instruction that creates an entry.
     """
-    tiles = tables.tiles[tables.tiles[:, tk.T_COUNT] > 0]
+    tiles = tables.tiles[tables.tiles[:, tk.TILE.count] > 0]
     if not len(tiles):
         return
-    cores = assign_cores(tables, spec.num_cores)[tables.tiles[:, tk.T_COUNT] > 0]
-    pairs, which = np.unique(tiles[:, [tk.T_CODE, tk.T_COUNT]], axis=0, return_inverse=True)
+    cores = assign_cores(tables, spec.num_cores)[tables.tiles[:, tk.TILE.count] > 0]
+    pairs, which = np.unique(tiles[:, [tk.TILE.code, tk.TILE.count]], axis=0, return_inverse=True)
     needs = np.array([_need(tables.code[code : code + count]) for code, count in pairs])
     need = needs[which.reshape(-1)]
     limit = np.array(
@@ -29,7 +29,7 @@ def check_fits(tables: SystolicTables, spec: SystolicSpec) -> None:
     if len(bad):
         tile, column = bad[0], int(over[bad[0]].argmax())
         memory, key = (("scratchpad", "spad_size"), ("accumulator", "accum_spad_size"))[column]
-        layer = tables.layer_names[int(tiles[tile, tk.T_LAYER])]
+        layer = tables.layer_names[int(tiles[tile, tk.TILE.layer])]
         raise DoesNotFit(
             f"a tile of layer {layer!r} takes {format_bytes(int(need[tile, column]))} of the {memory}, "
             f"half of it is {format_bytes(int(limit[cores[tile], column]))}; use smaller tiles (mapping "
@@ -40,7 +40,7 @@ def check_fits(tables: SystolicTables, spec: SystolicSpec) -> None:
 def _need(code: np.ndarray) -> tuple[int, int]:
     """Bytes of scratchpad and accumulator entries that one template creates."""
     sizes: dict[int, int] = {}
-    for entry, size in code[:, [tk.C_DST, tk.C_SIZE]].tolist():
+    for entry, size in code[:, [tk.CODE.dst, tk.CODE.size]].tolist():
         sizes.setdefault(entry, size)
     spad = sum(size for entry, size in sizes.items() if entry > 0)
     return spad, sum(size for entry, size in sizes.items() if entry < 0)

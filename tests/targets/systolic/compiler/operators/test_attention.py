@@ -10,7 +10,7 @@ from onnx import helper
 from npuviz.sim.stop import NO_STOPS
 from npuviz.targets.systolic.check import check
 from npuviz.targets.systolic.kernels import program_records as tk
-from npuviz.targets.systolic.kernels.records import H_STATUS, STATUS_FINISHED
+from npuviz.targets.systolic.kernels.records import CHIP, STATUS_FINISHED
 from npuviz.targets.systolic.machine.engine import Engine
 from tests.targets.systolic.true_cases import Compiled, chip, compile_model, save_model, weights
 
@@ -47,7 +47,7 @@ def assert_checks(case: Compiled) -> None:
     assert result.num_tensors >= 1
     engine = Engine(case.spec, case.compiled.tables)
     engine.advance(1 << 40, NO_STOPS, None)
-    assert int(engine.state[H_STATUS]) == STATUS_FINISHED
+    assert int(engine.state[CHIP.status]) == STATUS_FINISHED
 
 
 @pytest.mark.parametrize("flow", ["systolic_ws", "systolic_os", "systolic_is"])
@@ -61,8 +61,8 @@ def test_keys_are_taken_in_parts_when_they_do_not_fit(tmp_path: Path) -> None:
     path = attention_model(tmp_path / "m.onnx", "4-D")
     whole = compile_model(path, chip(side=8, spad=64, acc=64, precision=4))
     parts = compile_model(path, chip(side=8, spad=4, acc=2, precision=4))
-    assert whole.compiled.tables.tiles[:, tk.T_ACCUMULATE].sum() == 0
-    assert parts.compiled.tables.tiles[:, tk.T_ACCUMULATE].sum() > 0
+    assert whole.compiled.tables.tiles[:, tk.TILE.accumulate].sum() == 0
+    assert parts.compiled.tables.tiles[:, tk.TILE.accumulate].sum() > 0
     assert_checks(parts)
     np.testing.assert_allclose(
         parts.engine().tensor(parts.graph.outputs[0]),

@@ -60,7 +60,9 @@ def compile_file(path: Path, spec: SystolicSpec = SPEC) -> Compiled:
 
 def opcodes(compiled: Compiled, tile: int) -> list[int]:
     row = compiled.tables.tiles[tile]
-    return compiled.tables.code[row[tk.T_CODE] : row[tk.T_CODE] + row[tk.T_COUNT], tk.C_OP].tolist()
+    return compiled.tables.code[
+        row[tk.TILE.code] : row[tk.TILE.code] + row[tk.TILE.count], tk.CODE.op
+    ].tolist()
 
 
 def test_transformer_layer(tmp_path: Path) -> None:
@@ -78,13 +80,13 @@ def test_transformer_layer(tmp_path: Path) -> None:
     tables = compiled.tables
     # The projection is created last but must run first, and its tiles are made twice.
     assert tables.layer_names == ("att projection", "att", "ln", "fc", "gelu")
-    projection = tables.tiles[tables.tiles[:, tk.T_LAYER] == 0]
+    projection = tables.tiles[tables.tiles[:, tk.TILE.layer] == 0]
     half = len(projection) // 2
-    assert np.array_equal(projection[:half, tk.T_BASE :], projection[half:, tk.T_BASE :])
-    heads = tables.tiles[tables.tiles[:, tk.T_LAYER] == 1]
-    assert heads[:, tk.T_FUSED].tolist() == [1, 2]
-    assert heads[:, tk.T_CORE].tolist() == [-1, -1]
-    first = int(tables.layers[1, tk.L_FIRST_TILE])
+    assert np.array_equal(projection[:half, tk.TILE.base :], projection[half:, tk.TILE.base :])
+    heads = tables.tiles[tables.tiles[:, tk.TILE.layer] == 1]
+    assert heads[:, tk.TILE.fused].tolist() == [1, 2]
+    assert heads[:, tk.TILE.core].tolist() == [-1, -1]
+    first = int(tables.layers[1, tk.LAYER.first_tile])
     assert opcodes(compiled, first) == [tk.OP_MOVIN] * 3 + [
         tk.OP_GEMM,
         tk.OP_SOFTMAX,
@@ -92,9 +94,9 @@ def test_transformer_layer(tmp_path: Path) -> None:
         tk.OP_MOVOUT,
     ]
     # Two tiles per core: ten tokens over two tiles of five.
-    norms = tables.tiles[tables.tiles[:, tk.T_LAYER] == 2]
+    norms = tables.tiles[tables.tiles[:, tk.TILE.layer] == 2]
     assert len(norms) == 2
-    assert np.diff(norms[:, tk.T_BASE]).tolist() == [5 * 64 * 2]
+    assert np.diff(norms[:, tk.TILE.base]).tolist() == [5 * 64 * 2]
     simulator = SlowSimulator(tables, EDGE)
     assert simulator.run() > 0
     assert simulator.counts == {
@@ -109,7 +111,7 @@ def test_gemm_loads_a_bias_even_without_one_and_matmul_never(tmp_path: Path) -> 
         compiled = compile_file(path, EDGE)
         assert opcodes(compiled, 0) == [tk.OP_MOVIN] * loads + [tk.OP_GEMM_PRELOAD, tk.OP_MOVOUT]
         # Weights at 0, then the input (sixteen times too much), then the output.
-        assert compiled.tables.tiles[0, tk.T_BASE : tk.T_BASE + 4].tolist() == [256, 0, 0, 256 + 2304]
+        assert compiled.tables.tiles[0, tk.TILE.base : tk.TILE.base + 4].tolist() == [256, 0, 0, 256 + 2304]
         assert [(a.address, a.size_bytes) for a in compiled.memory_map.allocations] == [
             (0, 128),
             (256, 128),
@@ -169,8 +171,8 @@ def test_free_operators_are_skip_tiles_and_noted(tmp_path: Path) -> None:
         helper.make_node("Sigmoid", ["p"], ["y"], "sig"),
     ]
     compiled = compile_file(save(tmp_path, nodes, {"x": [1, 3, 8, 8]}, {}, {"y": [1, 3, 7, 7]}))
-    assert compiled.tables.tiles[:, tk.T_LAYER].tolist() == [0, 0, 1]
-    assert compiled.tables.tiles[:, tk.T_SKIP].tolist() == [1, 1, 1]
+    assert compiled.tables.tiles[:, tk.TILE.layer].tolist() == [0, 0, 1]
+    assert compiled.tables.tiles[:, tk.TILE.skip].tolist() == [1, 1, 1]
     assert [note.node for note in compiled.notes if note.code == "not-costed"] == [0, 1]
     assert compiled.placement == {0: "Free", 1: "Free"}
 
@@ -200,9 +202,9 @@ def test_two_models_run_one_after_the_other() -> None:
     tables = compiled.tables
     assert tables.launches.tolist() == [[0, 1, 0, 0, 0], [1, 1, 4999, 0, 0]]
     # The model without a time runs first; both read the same weights; tensors are renumbered.
-    assert tables.layers[:, tk.L_NODE].tolist() == [3, 1]
-    assert tables.tiles[0, tk.T_BASE + 1] == tables.tiles[1, tk.T_BASE + 1]
-    assert tables.tiles[0, tk.T_BASE] != tables.tiles[1, tk.T_BASE]
+    assert tables.layers[:, tk.LAYER.node].tolist() == [3, 1]
+    assert tables.tiles[0, tk.TILE.base + 1] == tables.tiles[1, tk.TILE.base + 1]
+    assert tables.tiles[0, tk.TILE.base] != tables.tiles[1, tk.TILE.base]
     assert len(compiled.graph.nodes) == 4
     simulator = SlowSimulator(tables, SPEC)
     assert simulator.run() > 5000 + 1800
@@ -241,9 +243,9 @@ def test_language_model_with_groups_gates_and_two_layers() -> None:
     compiled = speak([TraceRow(0, 5, 3, 2), TraceRow(0, 7, 2, 0)])
     tables = compiled.tables
     # Three iterations: both, both, the longer one. Two layers of ten operators, attention per request.
-    assert tables.launches[:, tk.A_NUM_LAYERS].tolist() == [22, 22, 20]
-    assert tables.launches[:, tk.A_DELAY].tolist() == [0, 1, 1]
-    assert np.isin([tk.OP_SWISH, tk.OP_MUL], tables.code[:, tk.C_OP]).all()
+    assert tables.launches[:, tk.LAUNCH.num_layers].tolist() == [22, 22, 20]
+    assert tables.launches[:, tk.LAUNCH.delay].tolist() == [0, 1, 1]
+    assert np.isin([tk.OP_SWISH, tk.OP_MUL], tables.code[:, tk.CODE.op]).all()
     assert len(compiled.graph.nodes) == 20
     simulator = SlowSimulator(tables, EDGE)
     simulator.run()
@@ -256,8 +258,8 @@ def test_requests_that_come_later_start_no_sooner() -> None:
     rows = [TraceRow(0, 5, 2, 0), TraceRow(500_000, 5, 2, 0), TraceRow(500_010, 5, 2, 0)]
     launches = speak(rows, max_batch_size=1).tables.launches
     # The second waits for its time; the third has come long before the second ends.
-    assert launches[:, tk.A_EARLIEST].tolist() == [0, 0, 499_999, 0, 0, 0]
-    assert launches[:, tk.A_DELAY].tolist() == [0, 1, 1, 1, 1, 1]
+    assert launches[:, tk.LAUNCH.earliest].tolist() == [0, 0, 499_999, 0, 0, 0]
+    assert launches[:, tk.LAUNCH.delay].tolist() == [0, 1, 1, 1, 1, 1]
     assert len(speak(rows[:2]).tables.launches) == 4
 
 
