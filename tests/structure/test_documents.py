@@ -2,6 +2,8 @@
 
 import re
 import tomllib
+from functools import reduce
+from importlib import import_module
 from pathlib import Path
 
 from npuviz.cli.main import SUBCOMMANDS
@@ -65,3 +67,18 @@ def test_every_lowered_operator_is_listed():
     text = (DOCS / "systolic.md").read_text()
     assert LOWERINGS
     assert [name for name in LOWERINGS if f"`{name}`" not in text] == []
+
+
+def test_the_functions_of_the_tour_exist():
+    names = re.findall(r"`(npuviz[\w.]+):([\w.]+)`", (DOCS / "tour.md").read_text())
+    assert len(names) >= 8
+    for module, name in names:
+        assert callable(reduce(getattr, name.split("."), import_module(module))), f"{module}:{name}"
+
+
+def test_the_files_of_the_example_target_are_in_its_page():
+    example = ROOT / "examples" / "toychip" / "toychip"
+    files = [str(path.relative_to(example)) for path in example.rglob("*.py") if path.name != "__init__.py"]
+    assert files
+    text = (DOCS / "adding-a-target.md").read_text()
+    assert [file for file in files if f"`{file}`" not in text] == []

@@ -1,0 +1,1 @@
+"""The smallest complete target: a chip with three units that runs element-wise programs."""

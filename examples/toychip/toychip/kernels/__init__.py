@@ -1,0 +1,1 @@
+"""Records of the state, and the loop that moves it."""

@@ -1,0 +1,167 @@
+"""The chip, from event to event.
+
+At one cycle: instructions end, then the heads of the queues start, then SEQ hands out one instruction.
+"""
+
+from npuviz.sim.parts.bits_kernels import entry, kernel, pointer_to
+from npuviz.sim.parts.watch_kernels import (
+    COUNTER,
+    INTERVAL,
+    STOP_INSTRUCTION,
+    STOP_MEMORY_READ,
+    STOP_MEMORY_WRITE,
+    STOP_NODE_END,
+    STOP_NODE_START,
+    X_CAPACITY,
+    X_EVENTS,
+    X_UNTIL,
+    emit,
+    is_recording,
+    is_watched,
+    watch_queue,
+    watch_subject,
+)
+from toychip.kernels.records import CHIP, FAR, INSTRUCTION, KIND_WAIT, LOG, NODE, PROGRAM, RING, UNITS
+
+MARGIN = 16
+"""Event rows that one cycle may need: of each unit two intervals and a counter, and one for SEQ."""
+RESULT_UNTIL, RESULT_FINISHED, RESULT_EVENTS = 0, 1, 4
+
+
+@kernel
+def _instruction(program, index):
+    return INSTRUCTION(program, PROGRAM.instructions, index)
+
+
+@kernel
+def _end(chip, program, number, x, ev, t):
+    """The instruction under way ends."""
+    unit = chip.units[number]
+    index = unit.running
+    row = _instruction(program, index)
+    if is_recording(x):
+        emit(x, ev, INTERVAL, number, row.kind, unit.start, t, index)
+    unit.busy += t - unit.start
+    unit.running = -1
+    unit.until = FAR
+    chip[chip.done + index] = 1
+    entry = LOG(chip, chip.log, chip.log_count)
+    entry.instruction = index
+    entry.cycle = t
+    chip.log_count += 1
+    node = NODE(chip, chip.nodes, row.node)
+    node.left -= 1
+    if node.left == 0:
+        watch_subject(x, STOP_NODE_END, row.node, 0, 0, t)
+
+
+@kernel
+def _is_ready(chip, row):
+    ended = 0
+    for number in range(row.num_after):
+        ended += chip[chip.done + row.after[number]]
+    return ended == row.num_after
+
+
+@kernel
+def _change_queue(number, before, after, x, ev, t):
+    if is_recording(x):
+        emit(x, ev, COUNTER, UNITS + number, 0, t, after, -1)
+    if is_watched(x):
+        watch_queue(x, number, before, after, t)
+
+
+@kernel
+def _start(chip, program, number, x, ev, t):
+    """The head of the queue starts, or waits for what it depends on."""
+    unit = chip.units[number]
+    index = unit.ring[unit.head % RING]
+    row = _instruction(program, index)
+    if not _is_ready(chip, row):
+        if unit.since < 0:
+            unit.since = t
+        return
+    if unit.since >= 0 and is_recording(x):
+        emit(x, ev, INTERVAL, number, KIND_WAIT, unit.since, t, index)
+    unit.since = -1
+    unit.head += 1
+    unit.running = index
+    unit.start = t
+    unit.until = t + row.cycles
+    _change_queue(number, unit.tail - unit.head + 1, unit.tail - unit.head, x, ev, t)
+    node = NODE(chip, chip.nodes, row.node)
+    if is_watched(x):
+        watch_subject(x, STOP_INSTRUCTION, 0, index, index + 1, t)
+        for place in range(3):
+            access = row.accesses[place]
+            test = STOP_MEMORY_WRITE if access.is_write else STOP_MEMORY_READ
+            watch_subject(x, test, access.memory, access.low, access.high, t)
+        if node.started == 0:
+            watch_subject(x, STOP_NODE_START, row.node, 0, 0, t)
+    node.started = 1
+
+
+@kernel
+def _dispatch(chip, program, x, ev, t):
+    """SEQ puts the next instruction into the queue of its unit."""
+    chip.wake = FAR
+    if chip.next == program.count:
+        return
+    number = _instruction(program, chip.next).unit
+    unit = chip.units[number]
+    level = unit.tail - unit.head
+    if level == program.queue:
+        return  # the queue has room when its head starts, and then somebody wakes
+    unit.ring[unit.tail % RING] = chip.next
+    unit.tail += 1
+    unit.peak = max(unit.peak, level + 1)
+    chip.next += 1
+    chip.wake = t + 1
+    _change_queue(number, level, level + 1, x, ev, t)
+
+
+@kernel
+def _process(chip, program, x, ev, t):
+    """Everything that happens at cycle t."""
+    for number in range(UNITS):
+        if chip.units[number].until <= t:
+            _end(chip, program, number, x, ev, t)
+    for number in range(UNITS):
+        unit = chip.units[number]
+        if unit.running < 0 and unit.tail > unit.head:
+            _start(chip, program, number, x, ev, t)
+    _dispatch(chip, program, x, ev, t)
+    if chip.log_count == program.count:
+        chip.status = 1
+
+
+@kernel
+def _next_event(chip):
+    time = chip.wake
+    for number in range(UNITS):
+        time = min(time, chip.units[number].until)
+    return time
+
+
+@entry
+def advance(state, words, transient, events):
+    """Run until cycle X_UNTIL, a hit, the end, or until the event buffer is full; returns a RESULT_ code.
+
+    state      changed  the words of CHIP and what it names
+    words      read     the words of PROGRAM
+    transient  changed  until, stop rows, hits, number of event rows
+    events     changed  event rows
+    """
+    chip, program = CHIP(state), PROGRAM(words)
+    x, ev = pointer_to(transient), pointer_to(events)
+    while chip.status == 0:
+        t = _next_event(chip)
+        if t >= x[X_UNTIL]:
+            chip.cycle = x[X_UNTIL]
+            return RESULT_UNTIL
+        if x[X_CAPACITY] > 0 and x[X_EVENTS] + MARGIN > x[X_CAPACITY]:
+            chip.cycle = t
+            return RESULT_EVENTS
+        _process(chip, program, x, ev, t)
+        chip.cycle = t + 1
+    return RESULT_FINISHED

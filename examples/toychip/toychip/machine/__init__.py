@@ -1,0 +1,1 @@
+"""The machine behind the contract."""

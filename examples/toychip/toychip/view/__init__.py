@@ -1,0 +1,1 @@
+"""What people see: description, units, queues, probes, contents."""
