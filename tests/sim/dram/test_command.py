@@ -9,6 +9,7 @@ from npuviz.sim.dram.presets import Organization
 from npuviz.sim.dram.replay_kernels import replay
 from npuviz.sim.dram.state_words import FRONT_LIMIT, CommandLayout
 from tests.sim.dram.slow_channel import SlowChannel
+from tests.sweeps import seeds
 
 TWO_RANKS = Organization(2, 2, 2, 1 << 10, 256, 8, 64, 4096, 8)
 DEVICES: dict[str, DramDevice] = {
@@ -76,7 +77,7 @@ def run_slow(
 
 
 @pytest.mark.parametrize("name", DEVICES)
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3, 12))
 def test_equals_slow_channel(name: str, seed: int) -> None:
     device = DEVICES[name]
     requests = random_stream(seed, device, 1500)

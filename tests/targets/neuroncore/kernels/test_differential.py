@@ -8,6 +8,7 @@ from npuviz.targets.neuroncore.kernels import records as sk
 from npuviz.targets.neuroncore.machine.engine import Engine
 from npuviz.targets.neuroncore.spec import make_spec
 from npuviz.targets.neuroncore.view.description import numbering, used_semaphores
+from tests.sweeps import seeds
 from tests.targets.neuroncore.random_programs import random_tables
 from tests.targets.neuroncore.slow_machine import SlowMachine
 
@@ -15,7 +16,7 @@ GRAPH = Graph("random", (), (), (), ())
 
 
 @pytest.mark.parametrize("preset", ["trn1", "trn2", "trn3", "inf1"])
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", seeds(12, 60))
 def test_agrees_to_the_cycle(preset: str, seed: int) -> None:
     spec, _ = make_spec(preset, settings={"dma_start_ns": "150"})
     tables = random_tables(spec, seed)

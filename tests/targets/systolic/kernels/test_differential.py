@@ -12,6 +12,7 @@ from npuviz.targets.systolic.kernels import records as sk
 from npuviz.targets.systolic.machine.engine import Engine
 from npuviz.targets.systolic.spec import SystolicSpec, make_spec
 from npuviz.targets.systolic.tables import SystolicTables
+from tests.sweeps import seeds
 from tests.targets.systolic.slow_simulator import SlowSimulator
 
 VECTOR = (
@@ -113,7 +114,7 @@ def machine(settings: dict[str, str]) -> SystolicSpec:
 
 
 @pytest.mark.parametrize("number", range(len(MACHINES)))
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3, 20))
 def test_kernel_equals_slow_simulator(number: int, seed: int) -> None:
     spec = machine(MACHINES[number])
     tables = random_program(seed * 100 + number)

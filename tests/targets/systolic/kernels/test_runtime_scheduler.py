@@ -11,6 +11,7 @@ from npuviz.targets.systolic.kernels import records as sk
 from npuviz.targets.systolic.machine.engine import Engine
 from npuviz.targets.systolic.spec import SystolicSpec, make_spec
 from npuviz.targets.systolic.tables import SystolicTables
+from tests.sweeps import seeds
 from tests.targets.systolic.kernels.slow_scheduler import SlowScheduled
 from tests.targets.systolic.kernels.test_differential import random_template
 
@@ -52,7 +53,7 @@ def machine(scheduler: str, cores: int, mode: str = "parity") -> SystolicSpec:
 
 
 @pytest.mark.parametrize("scheduler", SCHEDULERS)
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4, 40))
 def test_kernel_equals_slow_scheduler(scheduler: str, seed: int) -> None:
     spec = machine(scheduler, cores=2 + seed % 3)
     tables = random_requests(seed)
