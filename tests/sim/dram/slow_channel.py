@@ -7,11 +7,18 @@ the kernel but the description of the device.
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from npuviz.sim.dram.device import DramDevice
 
 Unit = tuple[int, ...]
+
+
+@cache
+def units_of(place: Unit) -> tuple[Unit, ...]:
+    """Channel, rank, group and bank of a place, as far as it goes."""
+    return tuple(place[:length] for length in range(1, len(place) + 1))
 
 
 @dataclass
@@ -43,7 +50,7 @@ class SlowChannel:
     finished: deque[Any] = field(default_factory=deque[Any])
     refreshes: list[int] = field(default_factory=list[int])
     rows: dict[Unit, int] = field(default_factory=dict[Unit, int])
-    earliest: dict[tuple[Unit, str], int] = field(default_factory=dict[tuple[Unit, str], int])
+    earliest: dict[str, dict[Unit, int]] = field(default_factory=dict[str, dict[Unit, int]])
     activations: dict[Unit, deque[int]] = field(default_factory=dict[Unit, deque[int]])
     is_writing: bool = False
     counts: dict[str, int] = field(
@@ -87,8 +94,12 @@ class SlowChannel:
         return "WR" if item.is_write else "RD"
 
     def _is_ready(self, command: str, place: Unit) -> bool:
-        units = [place[:length] for length in range(1, len(place) + 1)]
-        return all(self.clk >= self.earliest.get((unit, command), 0) for unit in units)
+        earliest = self.earliest.get(command)
+        if earliest is not None:
+            for unit in units_of(place):
+                if earliest.get(unit, 0) > self.clk:
+                    return False
+        return True
 
     def _best(self, buffer: list[Item]) -> Item | None:
         ready = [item for item in buffer if self._is_ready(self._command(item), item.place)]
@@ -172,7 +183,8 @@ class SlowChannel:
                         self._raise((0, rank), rule.after, self.clk + rule.cycles)
 
     def _raise(self, unit: Unit, command: str, time: int) -> None:
-        self.earliest[unit, command] = max(self.earliest.get((unit, command), 0), time)
+        of_command = self.earliest.setdefault(command, {})
+        of_command[unit] = max(of_command.get(unit, 0), time)
 
 
 def count_all(channels: list[SlowChannel]) -> Mapping[str, int]:
