@@ -36,7 +36,7 @@ class ToyChip:
         from toychip.load.program import make_program
         from toychip.load.source import read_source
 
-        spec = SETTINGS.make(request.preset, settings=request.settings)
+        spec, _ = SETTINGS.make(request.preset, settings=request.settings)
         graph = read_source(request.path)
         random = np.random.default_rng(request.seed)
         inputs: dict[int, np.ndarray] = {}
@@ -79,7 +79,7 @@ class ToyChip:
 
         tensors = (Tensor(0, "x", (1,), "float32", "input"), Tensor(1, "y", (1,), "float32", "output", 0))
         graph = Graph("warm-up", (Node(0, "y", "Mul", "", (0, 0), (1,)),), tensors, (0,), (1,))
-        spec = SETTINGS.make()
+        spec, _ = SETTINGS.make()
         machine = self.build(spec, make_program(graph, spec, {0: np.ones(1, np.float32)}))
         machine.advance(1 << 40, NO_STOPS, EventBuffer(machine.event_rows_per_cycle))
         progress.report(1.0, "compiled")
