@@ -8,15 +8,10 @@ from npuviz.sim.events import EventBuffer
 from npuviz.sim.parts.kernel_call import KernelCall
 from npuviz.targets.rk3588.kernels import advance as kernels
 from npuviz.targets.rk3588.kernels import records as sk
-from npuviz.targets.rk3588.machine.state_words import (
-    Numbering,
-    build_program,
-    build_state,
-    costs_of,
-    make_shape,
-)
+from npuviz.targets.rk3588.machine.state_words import Numbering, build_program, build_state, make_shape
 from npuviz.targets.rk3588.spec import RknnSpec
 from npuviz.targets.rk3588.tables import Tables
+from npuviz.targets.rk3588.task.cost import costs_of
 
 LAST_CYCLE = 1 << 58
 

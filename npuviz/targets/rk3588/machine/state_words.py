@@ -9,7 +9,8 @@ import numpy as np
 from npuviz.targets.rk3588.kernels import records as sk
 from npuviz.targets.rk3588.spec import RknnSpec
 from npuviz.targets.rk3588.tables import Tables, Task
-from npuviz.targets.rk3588.task.cost import Cost, cost_of
+from npuviz.targets.rk3588.task.accesses import access_rows
+from npuviz.targets.rk3588.task.cost import Cost
 
 QUEUES_PER_CORE = 2
 
@@ -132,11 +133,6 @@ def build_program(spec: RknnSpec, tables: Tables, costs: Sequence[Cost], numberi
     return words.join()
 
 
-def costs_of(tables: Tables, spec: RknnSpec) -> tuple[Cost, ...]:
-    """The cost of every task."""
-    return tuple(cost_of(task, spec) for task in tables.tasks)
-
-
 def _task_row(task: Task, cost: Cost, first: int, count: int) -> list[int]:
     work = task.work
     kind = sk.KIND_TASK_ELEMENTWISE
@@ -175,36 +171,6 @@ def _task_row(task: Task, cost: Cost, first: int, count: int) -> list[int]:
     for word, value in values.items():
         row[word] = value
     return row
-
-
-def access_rows(task: Task, cost: Cost) -> list[tuple[int, int, int]]:
-    """(is write, low, high) address ranges that a task touches."""
-    rows = [(0, task.stream, task.stream + 8 * len(task.words))]
-    conv, output, pool = task.work.convolution, task.work.output, task.work.pooling
-    if conv is not None and cost.factor > 0:
-        span = max(0, conv.line_stride + conv.surface_stride) * 16
-        surfaces = max(1, -(-conv.channels * _bytes(conv.precision) // 16))
-        size = max(cost.feature_bytes, span * (surfaces - 1) + conv.width * conv.height * 16)
-        rows.append((0, conv.feature_address, conv.feature_address + size))
-        rows.append((0, conv.weight_address, conv.weight_address + conv.weight_bytes))
-    if output is not None:
-        if output.is_flying:
-            rows.append((0, output.main_address, output.main_address + cost.feature_bytes))
-        if not output.ew.is_bypassed and not output.ew.is_constant:
-            rows.append((0, output.operand_address, output.operand_address + max(1, cost.operand_bytes)))
-        if output.to_memory:
-            surfaces = -(-output.channels * _bytes(output.precision_out) // 16)
-            size = output.surface_stride * 16 * (surfaces - 1) + output.width * output.height * 16
-            rows.append((1, output.address, output.address + size))
-    if pool is not None:
-        if cost.is_pooling:
-            rows.append((0, pool.source_address, pool.source_address + cost.feature_bytes))
-        rows.append((1, pool.address, pool.address + cost.written_bytes))
-    return rows
-
-
-def _bytes(precision: int) -> int:
-    return (1, 2, 2, 2, 4, 4, 1, 4)[precision]
 
 
 def _job_rows(tables: Tables) -> list[list[int]]:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from npuviz.targets.rk3588.spec import RknnSpec
-from npuviz.targets.rk3588.tables import Task
+from npuviz.targets.rk3588.tables import Tables, Task
 from npuviz.targets.rk3588.task.work import (
     ATOM_BYTES,
     FP16,
@@ -75,6 +75,11 @@ def cost_of(task: Task, spec: RknnSpec) -> Cost:
         return _pooling(work.pooling, spec)
     nothing = "the stream enables no block that could end the task"
     return Cost(1, 1, 0, 1, 1, 1, 0, 0, 0, 0, 0, 0, 1, 1.0, 0, 0, problem=nothing)
+
+
+def costs_of(tables: Tables, spec: RknnSpec) -> tuple[Cost, ...]:
+    """The cost of every task."""
+    return tuple(cost_of(task, spec) for task in tables.tasks)
 
 
 def kernel_group(precision: int, spec: RknnSpec) -> int:

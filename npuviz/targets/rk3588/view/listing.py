@@ -5,9 +5,9 @@ import numpy as np
 from npuviz.base.units import format_bytes
 from npuviz.formats.rk3588.registers import registers
 from npuviz.program.instruction import DetailTable, Instruction, Operand
-from npuviz.targets.rk3588.machine.state_words import access_rows
 from npuviz.targets.rk3588.spec import RknnSpec
 from npuviz.targets.rk3588.tables import Tables, Task
+from npuviz.targets.rk3588.task.accesses import access_rows
 from npuviz.targets.rk3588.task.cost import cost_of
 from npuviz.targets.rk3588.task.work import PRECISION_NAMES
 from npuviz.targets.rk3588.view.description import PC, host_unit, unit_of

@@ -3,7 +3,7 @@
 import pytest
 
 from npuviz.targets.rk3588.compiler.dpu import Stages, requantisation, with_zeros
-from npuviz.targets.rk3588.compiler.operators.elementwise import cube_words
+from npuviz.targets.rk3588.compiler.dpu_task import cube_words
 from npuviz.targets.rk3588.task.work import decode_work
 
 

@@ -10,13 +10,13 @@ from npuviz.onnx.semantics.attributes import attributes_of
 from npuviz.targets.rk3588.compiler.activation_functions import activation_function
 from npuviz.targets.rk3588.compiler.builder import Builder
 from npuviz.targets.rk3588.compiler.dpu import Stages, requantisation
+from npuviz.targets.rk3588.compiler.dpu_task import emit, homes
 from npuviz.targets.rk3588.compiler.layers import Activation, Layer, Planner, upper_limit
 from npuviz.targets.rk3588.compiler.lookup_table import (
     ActivationTable,
     half_table,
     stand_alone_table,
 )
-from npuviz.targets.rk3588.compiler.operators.elementwise import emit, homes
 
 
 def lower_activation(b: Builder, layer: Layer, planner: Planner) -> None:

@@ -12,6 +12,7 @@ from npuviz.onnx.semantics.attributes import attributes_of
 from npuviz.program.graph import Node
 from npuviz.targets.rk3588.compiler.builder import Builder, cube_shape, filled_up
 from npuviz.targets.rk3588.compiler.dpu import SCALE_BITS, Stages, requantisation
+from npuviz.targets.rk3588.compiler.dpu_task import cube_of, emit, homes
 from npuviz.targets.rk3588.compiler.layers import Layer, Planner
 from npuviz.targets.rk3588.compiler.operators import elementwise
 from npuviz.targets.rk3588.tables import Buffer
@@ -46,7 +47,7 @@ def lower_normalisation(b: Builder, layer: Layer, planner: Planner) -> None:
 
 def lower_prelu(b: Builder, layer: Layer, planner: Planner) -> None:
     """PRelu with a slope of a channel."""
-    source, target = elementwise.homes(b, layer)
+    source, target = homes(b, layer)
     node = layer.head
     if not planner.is_constant(node.inputs[1]):
         raise CannotLower("a slope that is no constant")
@@ -70,7 +71,7 @@ def lower_prelu(b: Builder, layer: Layer, planner: Planner) -> None:
             negative_only="BN",
             out=end,
         )
-    elementwise.emit(b, layer, source, target, None, lambda _: stages)
+    emit(b, layer, source, target, None, lambda _: stages)
 
 
 LOWERINGS: Mapping[str, Callable[[Builder, Layer, Planner], None]] = {
@@ -109,7 +110,7 @@ def _of_pair(b: Builder, layer: Layer, planner: Planner) -> tuple[np.ndarray, np
     """(factors, summands) of an operator with one constant."""
     node = layer.head
     place = next(place for place, tensor in enumerate(node.inputs) if planner.is_constant(tensor))
-    source = elementwise.cube_of(b, layer, layer.inputs[0])
+    source = cube_of(b, layer, layer.inputs[0])
     constant = by_channel(_real(b, planner, node.inputs[place]), source)
     one, none = np.ones(1), np.zeros(1)
     kind = node.op_type
@@ -126,14 +127,14 @@ def _of_pair(b: Builder, layer: Layer, planner: Planner) -> tuple[np.ndarray, np
 
 def _emit(b: Builder, layer: Layer, factor: np.ndarray, summand: np.ndarray) -> None:
     """Tasks for x * factor + summand, each (C,) or (1,)."""
-    source, target = elementwise.homes(b, layer)
+    source, target = homes(b, layer)
     channels = cube_shape(source.shape)[1]
     factor, summand = (np.broadcast_to(values, (channels,)) for values in (factor, summand))
     if not (np.isfinite(factor).all() and np.isfinite(summand).all()):
         raise CannotLower("a constant that is not finite")
     make = _in_halves if layer.output.quantisation is None else _in_integers
     stages = make(b, layer, layer.head, factor, summand)
-    elementwise.emit(b, layer, source, target, None, lambda _: stages)
+    emit(b, layer, source, target, None, lambda _: stages)
 
 
 def _in_halves(b: Builder, layer: Layer, node: Node, factor: np.ndarray, summand: np.ndarray) -> Stages:

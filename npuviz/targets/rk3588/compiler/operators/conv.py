@@ -19,9 +19,9 @@ from npuviz.targets.rk3588.compiler.builder import (
     image_bytes,
 )
 from npuviz.targets.rk3588.compiler.dpu import SCALE_BITS, Stages, requantisation, with_zeros
+from npuviz.targets.rk3588.compiler.dpu_task import cube_of, layer_dtype, with_table
 from npuviz.targets.rk3588.compiler.layers import Layer, Planner
 from npuviz.targets.rk3588.compiler.operators.activation import held_limit, limit_of, table_of_halves
-from npuviz.targets.rk3588.compiler.operators.elementwise import cube_of, layer_dtype, with_table
 from npuviz.targets.rk3588.compiler.tiling import Shape, tiles
 from npuviz.targets.rk3588.task.work import FP16, INT8
 

@@ -9,8 +9,8 @@ from npuviz.onnx.semantics.attributes import attributes_of
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.targets.rk3588.compiler.builder import Builder, cube_shape, image_bytes
 from npuviz.targets.rk3588.compiler.dpu import Stages, requantisation
+from npuviz.targets.rk3588.compiler.dpu_task import DPU_ENABLES, cube_of, cube_words, emit, homes
 from npuviz.targets.rk3588.compiler.layers import VIEWS, Layer, Planner
-from npuviz.targets.rk3588.compiler.operators.elementwise import DPU_ENABLES, cube_of, cube_words, emit, homes
 from npuviz.targets.rk3588.compiler.quantisation import Quantisation
 from npuviz.targets.rk3588.tables import Buffer
 from npuviz.targets.rk3588.task.work import ATOM_BYTES

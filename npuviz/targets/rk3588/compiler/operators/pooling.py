@@ -12,10 +12,10 @@ from npuviz.onnx.semantics.attributes import attributes_of
 from npuviz.onnx.semantics.windows import WindowAxis, window_axes
 from npuviz.targets.rk3588.compiler.builder import Builder, cube_shape, image_bytes
 from npuviz.targets.rk3588.compiler.dpu import with_zeros
+from npuviz.targets.rk3588.compiler.dpu_task import cube_of, emit
 from npuviz.targets.rk3588.compiler.layers import POOLS, Layer, Planner
 from npuviz.targets.rk3588.compiler.operators.conv import Operands, emit_convolution
 from npuviz.targets.rk3588.compiler.operators.copies import rescaling
-from npuviz.targets.rk3588.compiler.operators.elementwise import cube_of, emit
 from npuviz.targets.rk3588.compiler.tiling import Shape
 from npuviz.targets.rk3588.tables import Buffer
 from npuviz.targets.rk3588.task.work import ATOM_BYTES, FP16, INT8
