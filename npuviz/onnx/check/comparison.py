@@ -12,7 +12,7 @@ import numpy as np
 
 from npuviz.onnx.check.errors import Errors, Rule
 from npuviz.onnx.check.references import References
-from npuviz.onnx.operators import RANDOM
+from npuviz.onnx.semantics.operators import RANDOM
 from npuviz.program.graph import Graph
 from npuviz.sim.target import CheckResult
 

@@ -9,7 +9,7 @@ from npuviz.formats.rk3588.tensor_layout import packing
 from npuviz.onnx.check.comparison import Comparison
 from npuviz.onnx.check.errors import INTEGERS, Errors, Tolerance, float_errors, integer_errors
 from npuviz.onnx.check.references import References
-from npuviz.onnx.operators import computed_tensors
+from npuviz.onnx.semantics.operators import computed_tensors
 from npuviz.onnx.single_node import computed_from
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Graph

@@ -17,7 +17,7 @@ from npuviz.onnx.check.errors import (
     integer_errors,
 )
 from npuviz.onnx.check.references import References
-from npuviz.onnx.operators import computed_tensors, is_requantized
+from npuviz.onnx.semantics.operators import computed_tensors, is_requantized
 from npuviz.onnx.single_node import computed_from
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Graph

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from npuviz.base.errors import NpuvizError, SimulationError
-from npuviz.onnx.operators import RANDOM
+from npuviz.onnx.semantics.operators import RANDOM
 from npuviz.workbench.onnx_backend.execution import (
     Execution,
     ExecutionFault,

@@ -5,7 +5,7 @@ import numpy as np
 from npuviz.base.progress import NoProgress, Progress
 from npuviz.onnx.check.comparison import Comparison
 from npuviz.onnx.check.references import References
-from npuviz.onnx.operators import computed_tensors
+from npuviz.onnx.semantics.operators import computed_tensors
 from npuviz.onnx.single_node import computed_from
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Graph

@@ -14,7 +14,7 @@ from npuviz.onnx.check.errors import (
     float_errors,
     integer_errors,
 )
-from npuviz.onnx.operators import is_requantized
+from npuviz.onnx.semantics.operators import is_requantized
 from npuviz.program.graph import Graph
 from npuviz.targets.neuroncore.values.host import as_type
 

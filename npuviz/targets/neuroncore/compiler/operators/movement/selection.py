@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from npuviz.onnx.errors import CannotLower
-from npuviz.onnx.operators import RANDOM
+from npuviz.onnx.semantics.operators import RANDOM
 from npuviz.program.graph import Node
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
 from npuviz.targets.neuroncore.compiler.operators.movement.arguments import (

@@ -1,4 +1,4 @@
-"""What ONNX operators mean, where several compilers or checks ask."""
+"""What kinds of operators there are, where several compilers or checks ask."""
 
 from npuviz.program.graph import Graph
 
