@@ -1,6 +1,7 @@
 """The pages name what the program has."""
 
 import re
+import runpy
 import tomllib
 from functools import reduce
 from importlib import import_module
@@ -56,6 +57,20 @@ def test_a_page_shows_the_layout_of_every_record():
     assert files
     packages = [name.replace(".", "/") for name in re.findall(r"<!-- records: (\S+) -->", text)]
     assert [file for file in files if not any(file.is_relative_to(package) for package in packages)] == []
+
+
+def test_every_word_of_a_record_is_explained():
+    hooks = runpy.run_path(str(DOCS / "hooks.py"))
+    packages = re.findall(r"<!-- records: (\S+) -->", (DOCS / "records.md").read_text())
+    assert len(packages) > 4
+    silent = [
+        f"{record.title}.{field.name}"
+        for package in packages
+        for record in hooks["records_of"](package)
+        for field in record.fields.values()
+        if not field.doc
+    ]
+    assert silent == []
 
 
 def test_every_deviation_is_in_the_table():

@@ -13,6 +13,7 @@ from npuviz.base import registry
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "npuviz"
 FILE_LINES = 500
+FOLDER_FILES = 25
 FUNCTION_LINES = 60
 KERNEL_LINES = 120
 WINDOW_LINES = 250
@@ -69,6 +70,24 @@ def test_files_are_short():
         if (count := len(path.read_text().splitlines())) > FILE_LINES
     }
     assert long == {}
+
+
+def test_folders_show_few_files():
+    """More than these ask for rooms."""
+    folders = {path.parent for path in sources()}
+    counts = {name_of(folder): len(list(folder.glob("*.py"))) for folder in folders}
+    assert {name: count for name, count in counts.items() if count > FOLDER_FILES} == {}
+
+
+def test_targets_have_the_same_rooms():
+    rooms = ("load", "kernels", "machine", "view")
+    missing = [
+        f"{module}: {room}"
+        for module in plugins(registry.TARGETS).values()
+        for room in rooms
+        if not (ROOT / Path(*module.split(".")).parent / room / "__init__.py").exists()
+    ]
+    assert missing == []
 
 
 def test_functions_are_short():
