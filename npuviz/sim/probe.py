@@ -1,6 +1,10 @@
 """A probe is a named, typed point where a machine can be observed."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,3 +25,64 @@ class Probe:
     group: str = ""
     doc: str = ""
     writable: bool = False
+
+
+class ProbeTable:
+    """A machine's probes in their order, each with how it is read and, for a few, set.
+
+    settable  what can be set, for people
+    """
+
+    def __init__(self, settable: str = "") -> None:
+        self._settable = settable
+        self._probes: dict[str, Probe] = {}
+        self._readers: dict[str, Callable[[], Any]] = {}
+        self._writers: dict[str, Callable[[np.ndarray], None]] = {}
+
+    def add(
+        self,
+        probe: str,
+        title: str,
+        read: Callable[[], Any],
+        measure: str = "",
+        group: str = "",
+        doc: str = "",
+        *,
+        shape: tuple[int, ...] = (),
+        dtype: str = "int64",
+        write: Callable[[np.ndarray], None] | None = None,
+    ) -> None:
+        """Declare a probe. `write` takes any value and raises ValueError, without the name, for a bad one."""
+        self._probes[probe] = Probe(probe, title, shape, dtype, measure, group, doc, write is not None)
+        self._readers[probe] = read
+        if write is not None:
+            self._writers[probe] = write
+
+    @property
+    def probes(self) -> tuple[Probe, ...]:
+        """All, in the order in which they were added."""
+        return tuple(self._probes.values())
+
+    def read(self, probe: str) -> Any:
+        """Value of a probe. Raises KeyError for an unknown one."""
+        return self._readers[probe]()
+
+    def write(self, probe: str, value: Any) -> None:
+        """Set a probe. Raises KeyError (unknown) or ValueError (read-only, bad value)."""
+        if probe not in self._probes:
+            raise KeyError(probe)
+        write = self._writers.get(probe)
+        if write is None:
+            hint = f"; {self._settable} can" if self._settable else ""
+            raise ValueError(f"probe {probe} cannot be written{hint}")
+        try:
+            write(np.asarray(value))
+        except ValueError as error:
+            raise ValueError(f"probe {probe}: {error}") from None
+
+
+def whole_number(value: np.ndarray, largest: int) -> int:
+    """The number from 0 to `largest` that a probe is set to. Raises ValueError."""
+    if value.shape != () or value.dtype.kind not in "iu" or not 0 <= int(value) <= largest:
+        raise ValueError(f"expected a whole number from 0 to {largest}")
+    return int(value)

@@ -14,7 +14,7 @@ from npuviz.program.program import Program
 from npuviz.sim.description import MachineDescription
 from npuviz.sim.events import EventBuffer
 from npuviz.sim.machine import Activity, QueueEntry, RunSummary, UnitState
-from npuviz.sim.probe import Probe
+from npuviz.sim.probe import Probe, ProbeTable
 from npuviz.sim.state import Snapshot
 from npuviz.sim.stop import StopKind, StopReason
 
@@ -91,18 +91,6 @@ class KernelImage(Protocol):
         ...
 
 
-class ProbeReader(Protocol):
-    """Reads and writes probes by name."""
-
-    def read(self, probe: str) -> Any:
-        """Value of a probe. Raises KeyError for an unknown one."""
-        ...
-
-    def write(self, probe: str, value: Any) -> None:
-        """Set a writable probe. Raises KeyError or ValueError."""
-        ...
-
-
 class KernelMachine(ABC):
     """Half of npuviz.sim.machine.Machine; contents are the derived class's own."""
 
@@ -112,8 +100,7 @@ class KernelMachine(ABC):
         description: MachineDescription,
         engine: KernelEngine,
         observer: KernelObserver,
-        probes: tuple[Probe, ...],
-        reader: ProbeReader,
+        probes: ProbeTable,
         image: Any,
     ) -> None:
         self._program = program
@@ -121,7 +108,7 @@ class KernelMachine(ABC):
         self._kernel = engine
         self._eyes = observer
         self._probes = probes
-        self._reader = reader
+        self._declared = probes.probes
         self._image = image
 
     @property
@@ -194,15 +181,15 @@ class KernelMachine(ABC):
     @property
     def probes(self) -> Sequence[Probe]:
         """All observation points."""
-        return self._probes
+        return self._declared
 
     def read(self, probe: str) -> Any:
         """Value of a probe. Raises KeyError for an unknown one."""
-        return self._reader.read(probe)
+        return self._probes.read(probe)
 
     def write(self, probe: str, value: Any) -> None:
         """Set a writable probe. Raises KeyError (unknown) or ValueError (not writable, bad value)."""
-        self._reader.write(probe, value)
+        self._probes.write(probe, value)
 
     def queue_entries(self, queue: int) -> Sequence[QueueEntry]:
         """Entries of a queue now, head first."""

@@ -15,9 +15,9 @@ from npuviz.targets.neuroncore.machine.engine import Engine
 from npuviz.targets.neuroncore.machine.payload import Payload
 from npuviz.targets.neuroncore.spec import NeuronSpec
 from npuviz.targets.neuroncore.view.contents import Contents
-from npuviz.targets.neuroncore.view.description import describe, make_probes, numbering, used_semaphores
+from npuviz.targets.neuroncore.view.description import describe, numbering, used_semaphores
 from npuviz.targets.neuroncore.view.observe import Observer
-from npuviz.targets.neuroncore.view.probes import ProbeTable
+from npuviz.targets.neuroncore.view.probes import make_probes
 
 if TYPE_CHECKING:
     from npuviz.targets.neuroncore.values.engine import ValueEngine
@@ -45,8 +45,7 @@ class NeuronMachine(HazardMachine[Contents]):
             describe(spec, tables, used, payload.is_estimated),
             engine,
             observer,
-            make_probes(spec, tables, used),
-            ProbeTable(engine, observer, used, self._accumulators),
+            make_probes(engine, observer, used, self._accumulators),
             EditImage(),
         )
         self._engine = engine

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from npuviz.sim.description import ClockDomain, Link, MachineDescription, Memory, Queue, Unit
-from npuviz.sim.probe import Probe
 from npuviz.targets.neuroncore.ids import dma_unit, hbm_memory, host_unit, space_bytes, unit_of
 from npuviz.targets.neuroncore.isa import (
     ENGINE_NAMES,
@@ -260,38 +259,4 @@ def _limits(spec: NeuronSpec, is_estimated: bool) -> tuple[str, ...]:
     ]
     if is_estimated:
         found.insert(0, "The engines' binaries are proprietary: durations are assumed, values unknown.")
-    return tuple(found)
-
-
-def make_probes(spec: NeuronSpec, tables: Tables, used: tuple[UsedSemaphore, ...]) -> tuple[Probe, ...]:
-    """All observation points."""
-    found: list[Probe] = []
-    for queue in tables.queue_sets:
-        name = f"Core[{queue.core}].{queue.name}"
-        found.append(Probe(f"{name}.pending", "transfers pending", (), "int64", "transfers", name))
-    for number in range(len(tables.sequencers)):
-        name = sequencer_name(tables, number)
-        found += [
-            Probe(f"{name}.pipeline.occupancy", "in flight", (), "int64", "instructions", name),
-            Probe(f"{name}.pc", "program counter", (), "int64", "", name, "index of its next instruction"),
-            Probe(f"{name}.busy", "busy", (), "int64", "cycles", name),
-            Probe(f"{name}.waited", "waited", (), "int64", "cycles", name),
-            Probe(f"{name}.registers", "registers", (64,), "int64", "", name, writable=True),
-        ]
-    for semaphore in used:
-        found.append(
-            Probe(semaphore.name, semaphore.use or "semaphore", (), "int64", "", f"Core[{semaphore.core}]",
-                  "value now", writable=True)
-        )  # fmt: skip
-    for core in range(tables.num_cores):
-        name = f"Core[{core}]"
-        found.append(
-            Probe(f"{name}.accumulators", "activation accumulators", (NUM_PARTITIONS,), "float32", "", name)
-        )
-    found += [
-        Probe("instructions", "instructions completed", (), "int64", "instructions"),
-        Probe("transfers", "transfers completed", (), "int64", "transfers"),
-        Probe("dma.bytes", "bytes moved by DMA", (), "int64", "bytes"),
-        Probe("macs", "multiply-accumulates completed", (), "int64", "MACs"),
-    ]
     return tuple(found)

@@ -1,98 +1,112 @@
-"""Reads and writes the probes of a NeuronCore machine by name."""
+"""The probes of a NeuronCore machine; semaphores and registers can be written."""
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
-from npuviz.targets.neuroncore.isa import NUM_REGISTERS
+from npuviz.sim.probe import ProbeTable, whole_number
+from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, NUM_REGISTERS
 from npuviz.targets.neuroncore.kernels import records as sk
 from npuviz.targets.neuroncore.machine.engine import Engine
 from npuviz.targets.neuroncore.view.description import UsedSemaphore, sequencer_name
 from npuviz.targets.neuroncore.view.observe import Observer
 
-_TOTALS = {
-    "instructions": sk.CHIP.completed,
-    "transfers": sk.CHIP.transfers,
-    "dma.bytes": sk.CHIP.bytes,
-    "macs": sk.CHIP.macs,
-}
+_TOTALS = (
+    ("instructions", sk.CHIP.completed, "instructions completed", "instructions"),
+    ("transfers", sk.CHIP.transfers, "transfers completed", "transfers"),
+    ("dma.bytes", sk.CHIP.bytes, "bytes moved by DMA", "bytes"),
+    ("macs", sk.CHIP.macs, "multiply-accumulates completed", "MACs"),
+)
 
 
-class ProbeTable:
-    """Probe name -> how to read it, and for a few how to write it."""
+def make_probes(
+    engine: Engine,
+    observer: Observer,
+    used: tuple[UsedSemaphore, ...],
+    accumulators: Callable[[int], np.ndarray],
+) -> ProbeTable:
+    """Queue sets, sequencers, semaphores, accumulators and totals."""
+    found = ProbeTable("semaphores and registers")
+    tables = engine.tables
+    for queue in tables.queue_sets:
+        name = f"Core[{queue.core}].{queue.name}"
+        found.add(
+            f"{name}.pending",
+            "transfers pending",
+            lambda q=queue.id: observer.queue_length(q),
+            "transfers",
+            name,
+        )
+    for number in range(len(tables.sequencers)):
+        _add_sequencer(found, observer, sequencer_name(tables, number), number, len(tables.queue_sets))
+    for semaphore in used:
+        found.add(
+            semaphore.name,
+            semaphore.use or "semaphore",
+            lambda i=semaphore.index: int(observer.semaphore(i).value),
+            group=f"Core[{semaphore.core}]",
+            doc="value now",
+            write=lambda value, i=semaphore.index: _set_semaphore(engine, observer, i, value),
+        )
+    for core in range(tables.num_cores):
+        found.add(
+            f"Core[{core}].accumulators",
+            "activation accumulators",
+            lambda c=core: accumulators(c),
+            group=f"Core[{core}]",
+            shape=(NUM_PARTITIONS,),
+            dtype="float32",
+        )
+    for name, word, title, measure in _TOTALS:
+        found.add(name, title, lambda w=word: int(engine.state[w]), measure)
+    return found
 
-    def __init__(
-        self,
-        engine: Engine,
-        observer: Observer,
-        used: tuple[UsedSemaphore, ...],
-        accumulators: Callable[[int], np.ndarray],
-    ) -> None:
-        self._engine = engine
-        self._observer = observer
-        self._semaphores = {semaphore.name: semaphore.index for semaphore in used}
-        self._registers: dict[str, int] = {}
-        self._readers: dict[str, Callable[[], Any]] = {}
-        self._fill(accumulators)
 
-    def _fill(self, accumulators: Callable[[int], np.ndarray]) -> None:
-        readers, observer, tables = self._readers, self._observer, self._engine.tables
-        for queue in tables.queue_sets:
-            name = f"Core[{queue.core}].{queue.name}.pending"
-            readers[name] = lambda q=queue.id: observer.queue_length(q)
-        for number in range(len(tables.sequencers)):
-            name = sequencer_name(tables, number)
-            queue = len(tables.queue_sets) + number
-            readers[f"{name}.pipeline.occupancy"] = lambda q=queue: observer.queue_length(q)
-            readers[f"{name}.pc"] = lambda n=number: int(observer.sequencer(n).pc)
-            readers[f"{name}.busy"] = lambda n=number: observer.busy(n)
-            readers[f"{name}.waited"] = lambda n=number: observer.waited(n)
-            readers[f"{name}.registers"] = lambda n=number: self._register_words(n).copy()
-            self._registers[f"{name}.registers"] = number
-        for name, index in self._semaphores.items():
-            readers[name] = lambda i=index: int(observer.semaphore(i).value)
-        for core in range(tables.num_cores):
-            readers[f"Core[{core}].accumulators"] = lambda c=core: accumulators(c)
-        for name, word in _TOTALS.items():
-            readers[name] = lambda w=word: int(self._engine.state[w])
+def _add_sequencer(found: ProbeTable, observer: Observer, name: str, number: int, num_queues: int) -> None:
+    def registers() -> np.ndarray:
+        return observer.sequencer(number).registers
 
-    def _register_words(self, number: int) -> np.ndarray:
-        return self._observer.sequencer(number).registers
+    def set_registers(value: np.ndarray) -> None:
+        limit = 1 << 31
+        if value.shape != (NUM_REGISTERS,) or value.dtype.kind not in "iu":
+            raise ValueError(f"expected {NUM_REGISTERS} whole numbers")
+        if (value < -limit).any() or (value >= limit).any():
+            raise ValueError("registers have 32 bits")
+        registers()[:] = value
 
-    def read(self, probe: str) -> Any:
-        """Value of a probe. Raises KeyError for an unknown one."""
-        return self._readers[probe]()
+    found.add(
+        f"{name}.pipeline.occupancy",
+        "in flight",
+        lambda: observer.queue_length(num_queues + number),
+        "instructions",
+        name,
+    )
+    found.add(
+        f"{name}.pc",
+        "program counter",
+        lambda: int(observer.sequencer(number).pc),
+        group=name,
+        doc="index of its next instruction",
+    )
+    found.add(f"{name}.busy", "busy", lambda: observer.busy(number), "cycles", name)
+    found.add(f"{name}.waited", "waited", lambda: observer.waited(number), "cycles", name)
+    found.add(
+        f"{name}.registers",
+        "registers",
+        lambda: registers().copy(),
+        group=name,
+        shape=(NUM_REGISTERS,),
+        write=set_registers,
+    )
 
-    def write(self, probe: str, value: Any) -> None:
-        """Set a semaphore or registers. Raises KeyError (unknown) or ValueError (read-only, bad value)."""
-        if probe not in self._readers:
-            raise KeyError(probe)
-        number = np.asarray(value)
-        if probe in self._semaphores:
-            if (
-                number.shape != ()
-                or number.dtype.kind not in "iu"
-                or not 0 <= int(number) <= sk.MAX_SEMAPHORE
-            ):
-                raise ValueError(f"probe {probe}: expected a whole number from 0 to {sk.MAX_SEMAPHORE}")
-            self._set_semaphore(self._semaphores[probe], int(number))
-        elif probe in self._registers:
-            limit = 1 << 31
-            if number.shape != (NUM_REGISTERS,) or number.dtype.kind not in "iu":
-                raise ValueError(f"probe {probe}: expected {NUM_REGISTERS} whole numbers")
-            if (number < -limit).any() or (number >= limit).any():
-                raise ValueError(f"probe {probe}: registers have 32 bits")
-            self._register_words(self._registers[probe])[:] = number
-        else:
-            raise ValueError(f"probe {probe} cannot be written; semaphores and registers can")
 
-    def _set_semaphore(self, index: int, value: int) -> None:
-        chip, semaphore = sk.CHIP(self._engine.state), self._observer.semaphore(index)
-        if semaphore.value == value:
-            return
-        semaphore.value = value
-        # Whoever waits for it looks again in the next cycle.
-        chip.again = min(chip.again, chip.cycle)
-        if chip.status == sk.STATUS_DEADLOCK:
-            chip.status = sk.STATUS_RUNNING
+def _set_semaphore(engine: Engine, observer: Observer, index: int, value: np.ndarray) -> None:
+    number = whole_number(value, sk.MAX_SEMAPHORE)
+    chip, semaphore = sk.CHIP(engine.state), observer.semaphore(index)
+    if semaphore.value == number:
+        return
+    semaphore.value = number
+    # Whoever waits for it looks again in the next cycle.
+    chip.again = min(chip.again, chip.cycle)
+    if chip.status == sk.STATUS_DEADLOCK:
+        chip.status = sk.STATUS_RUNNING

@@ -16,9 +16,9 @@ from npuviz.targets.rk3588.machine.state_words import numbering
 from npuviz.targets.rk3588.spec import RknnSpec
 from npuviz.targets.rk3588.values.engine import ValueEngine
 from npuviz.targets.rk3588.view.contents import Contents
-from npuviz.targets.rk3588.view.description import describe, make_probes
+from npuviz.targets.rk3588.view.description import describe
 from npuviz.targets.rk3588.view.observe import Observer
-from npuviz.targets.rk3588.view.probes import ProbeTable
+from npuviz.targets.rk3588.view.probes import make_probes
 from npuviz.targets.rk3588.view.reports import report_tables
 
 
@@ -31,10 +31,8 @@ class RknnMachine(HazardMachine[Contents]):
         tables = payload.tables
         engine = Engine(spec, tables, len(program.graph.nodes), numbering(spec))
         observer = Observer(engine, program.listing)
-        reader = ProbeTable(engine, observer)
-        super().__init__(
-            program, describe(spec, tables), engine, observer, make_probes(spec), reader, EditImage()
-        )
+        probes = make_probes(engine, observer)
+        super().__init__(program, describe(spec, tables), engine, observer, probes, EditImage())
         self._engine = engine
         self._measured = payload.measured
         values = ValueEngine(tables, program.graph, spec, payload.inputs)

@@ -1,7 +1,6 @@
 """Describes an RK3588 NPU to everybody above: units, memories, queues, tracks, floorplan, probes."""
 
 from npuviz.sim.description import Box, ClockDomain, Link, MachineDescription, Memory, Queue, Unit
-from npuviz.sim.probe import Probe
 from npuviz.targets.rk3588.kernels import records as sk
 from npuviz.targets.rk3588.machine.state_words import QUEUES_PER_CORE
 from npuviz.targets.rk3588.spec import RknnSpec
@@ -191,31 +190,6 @@ def _floorplan(spec: RknnSpec) -> tuple[Box, ...]:
     found.append(Box(0, height + gap, total, 5, "DDR", unit=host + 2, memory=spec.cores, role="move-in"))
     found.append(Box(total + gap, 0, 8, 8, "Host", unit=host, role="host"))
     found.append(Box(total + gap, 10, 8, 8, "Driver", unit=host + 1, role="control"))
-    return tuple(found)
-
-
-def make_probes(spec: RknnSpec) -> tuple[Probe, ...]:
-    """All observation points."""
-    found: list[Probe] = []
-    for core in range(spec.cores):
-        name = f"Core[{core}]"
-        found += [
-            Probe(f"{name}.tasks.occupancy", "tasks to start", (), "int64", "tasks", name),
-            Probe(f"{name}.accumulator.occupancy", "stripes waiting", (), "int64", "stripes", name),
-            Probe(f"{name}.task", "task", (), "int64", "", name, "index of the task under way, -1 if none"),
-            Probe(f"{name}.group", "kernel group", (), "int64", "", name),
-            Probe(f"{name}.atomic", "output position", (), "int64", "", name, "first of the next stripe"),
-        ]
-        found += [
-            Probe(f"{name}.{stream}.bytes", f"{stream} bytes arrived", (), "int64", "bytes", name)
-            for stream in STREAM_NAMES
-        ]
-    found += [
-        Probe("job", "job", (), "int64", "", "", "running job, or the next"),
-        Probe("DDR.read", "bytes read", (), "int64", "bytes", "DDR"),
-        Probe("DDR.written", "bytes written", (), "int64", "bytes", "DDR"),
-        Probe("DDR.busy", "bus busy", (), "int64", "cycles", "DDR"),
-    ]
     return tuple(found)
 
 

@@ -12,9 +12,9 @@ from npuviz.targets.systolic.machine.payload import Payload
 from npuviz.targets.systolic.spec import SystolicSpec
 from npuviz.targets.systolic.values.engine import ValueEngine
 from npuviz.targets.systolic.view.contents import Contents, Image
-from npuviz.targets.systolic.view.description import describe, make_probes
+from npuviz.targets.systolic.view.description import describe
 from npuviz.targets.systolic.view.observe import Observer
-from npuviz.targets.systolic.view.probes import ProbeTable
+from npuviz.targets.systolic.view.probes import make_probes
 from npuviz.targets.systolic.view.reports import Reports
 
 _FAULTS = {
@@ -45,8 +45,7 @@ class SystolicMachine(MemoryMachine[Contents]):
             description,
             engine,
             observer,
-            make_probes(spec),
-            ProbeTable(engine, observer),
+            make_probes(engine, observer),
             Image(values),
         )
         self._engine = engine

@@ -2,7 +2,6 @@
 
 from npuviz.sim.description import ClockDomain, Link, MachineDescription, Memory, Queue, Unit
 from npuviz.sim.dram.view import BUFFERS
-from npuviz.sim.probe import Probe
 from npuviz.targets.systolic.isa import MNEMONICS, UNIT_KINDS
 from npuviz.targets.systolic.kernels import records as sk
 from npuviz.targets.systolic.machine.scheduler_words import operator_lanes
@@ -261,85 +260,3 @@ def _traffic_limits(spec: SystolicSpec) -> list[str]:
     if spec.flits is None:
         found.append("The network is simple: no sizes and no back-pressure.")
     return found
-
-
-_CHANNEL_PROBES = {
-    "reads": ("reads taken, per channel", "requests"),
-    "writes": ("writes taken, per channel", "requests"),
-    "row_hits": ("requests that found their row open", "requests"),
-    "row_misses": ("requests that found their bank closed", "requests"),
-    "row_conflicts": ("requests that found another row open", "requests"),
-    "refreshes": ("refreshes done", "refreshes"),
-    "forwarded": ("reads answered by the write buffer", "requests"),
-    "read_queue": ("read buffer, requests now", "requests"),
-    "write_queue": ("write buffer, requests now", "requests"),
-    "front_queue": ("requests in front of both buffers", "requests"),
-    "write_mode": ("1: the channel writes", ""),
-}
-_BANK_PROBES = {
-    "open_rows": ("open row per channel and bank, -1: closed", "row"),
-    "activations": ("activations per channel and bank", "commands"),
-    "accesses": ("reads and writes per channel and bank", "commands"),
-}
-
-
-def _dram_probes(spec: SystolicSpec) -> list[Probe]:
-    channels = spec.config.dram_channels
-    device = spec.device
-    if device is None:
-        names = ("reads", "writes")
-        found = [
-            Probe(
-                "DRAM.latency",
-                "cycles a request stays at least",
-                measure="DRAM cycles",
-                group="DRAM",
-                doc="may be set: requests that arrive later take it",
-                writable=True,
-            )
-        ]
-    else:
-        names = tuple(_CHANNEL_PROBES)
-        found = [
-            Probe(f"DRAM.{name}", title, (channels, device.banks), "int64", measure, "DRAM")
-            for name, (title, measure) in _BANK_PROBES.items()
-        ]
-        found += [
-            Probe(f"DRAM[{i}].{name}.occupancy", f"{name} waiting", (), "int64", "requests", "DRAM")
-            for i in range(channels)
-            for name in BUFFERS
-        ]
-    for name in names:
-        title, measure = _CHANNEL_PROBES[name]
-        found.append(Probe(f"DRAM.{name}", title, (channels,), "int64", measure, "DRAM"))
-    return found
-
-
-def make_probes(spec: SystolicSpec) -> tuple[Probe, ...]:
-    """All observation points."""
-    found: list[Probe] = []
-    for core in range(spec.num_cores):
-        name = f"Core[{core}]"
-        for queue in ("LD", "EX", "VEC", "ST", "requests"):
-            found.append(
-                Probe(
-                    f"{name}.{queue}.occupancy", f"{queue} queue", (), "int64", "entries", name, "entries now"
-                )
-            )
-        found += [
-            Probe(f"{name}.SPAD.used", "scratchpad in use", (), "int64", "bytes", name),
-            Probe(f"{name}.ACC.used", "accumulator in use", (), "int64", "bytes", name),
-            Probe(f"{name}.tiles", "resident tiles", (), "int64", "tiles", name),
-            Probe(f"{name}.macs", "multiply-accumulates retired", (), "int64", "MACs", name),
-        ]
-    found += [
-        Probe("Scheduler.layer", "running layer", (), "int64", "", "Scheduler", "-1 when none runs"),
-        Probe("Scheduler.tiles_done", "tiles reported", (), "int64", "tiles", "Scheduler"),
-        Probe("NoC.waiting", "packets in the network", (), "int64", "packets", "NoC"),
-        *_dram_probes(spec),
-        Probe("DRAM.reads_sent", "reads sent by the cores", (), "int64", "requests", "DRAM"),
-        Probe("DRAM.writes_sent", "writes sent by the cores", (), "int64", "requests", "DRAM"),
-        Probe("GEMM.instructions", "GEMM instructions started", (), "int64", "instructions", "GEMM"),
-        Probe("GEMM.preloads", "of these with weight load", (), "int64", "instructions", "GEMM"),
-    ]
-    return tuple(found)

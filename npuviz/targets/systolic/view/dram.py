@@ -1,6 +1,5 @@
 """The DRAM of a machine as people see it, whichever model it is: probes, queues, states of channels."""
 
-from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
@@ -8,7 +7,7 @@ import numpy as np
 from npuviz.program.instruction import Listing
 from npuviz.sim.dram import simple_kernels as dk
 from npuviz.sim.dram.records_kernels import WRITE_FLAG
-from npuviz.sim.dram.view import COUNTERS, CommandView, HeldRequest
+from npuviz.sim.dram.view import CommandView, HeldRequest
 from npuviz.sim.machine import QueueEntry, UnitState
 from npuviz.targets.systolic.kernels import records as sk
 from npuviz.targets.systolic.machine.state_words import StateShape
@@ -34,11 +33,6 @@ class HasDram(Protocol):
         ...
 
 
-_BANKS: dict[str, Callable[[CommandView, np.ndarray], np.ndarray]] = {
-    "open_rows": CommandView.open_rows,
-    "activations": CommandView.activations,
-    "accesses": CommandView.accesses,
-}
 _ROLES = {"reading": "move-in", "writing": "move-out", "refreshing": "control", "idle": "idle"}
 
 
@@ -55,27 +49,6 @@ class DramObserver:
         """Words of a channel of the simple DRAM (a view)."""
         start = int(self._engine.state[sk.CHIP.dram]) + dk.D_HEADER + index * dk.CHANNEL_WORDS
         return self._engine.state[start : start + dk.CHANNEL_WORDS]
-
-    def readers(self) -> dict[str, Callable[[], np.ndarray | int]]:
-        """Probe name -> how to read it."""
-        engine, view = self._engine, self.view
-        channels = range(engine.spec.config.dram_channels)
-        found: dict[str, Callable[[], np.ndarray | int]] = {}
-        if view is None:
-            for name, word in (("DRAM.reads", dk.CH_READS), ("DRAM.writes", dk.CH_WRITES)):
-                found[name] = lambda w=word: np.array(
-                    [self.simple_channel(i)[w] for i in channels], dtype=np.int64
-                )
-            return found
-        for name in COUNTERS:
-            found[f"DRAM.{name}"] = lambda n=name: view.counter(engine.state, n)
-        for name, read in _BANKS.items():
-            found[f"DRAM.{name}"] = lambda r=read: r(view, engine.state)
-        for channel in channels:
-            for word, name in enumerate(("read_queue", "write_queue")):
-                key = f"DRAM[{channel}].{('reads', 'writes')[word]}.occupancy"
-                found[key] = lambda c=channel, n=name: int(view.counter(engine.state, n)[c])
-        return found
 
     def queue_entries(self, queue: int) -> list[QueueEntry]:
         """Requests of buffer `queue` % 2 of channel `queue` // 2, oldest first."""

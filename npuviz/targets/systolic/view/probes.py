@@ -1,11 +1,11 @@
-"""Reads and writes the probes of a systolic machine by name."""
-
-from collections.abc import Callable
-from typing import Any
+"""The probes of a systolic machine; the latency of a simple DRAM can be written."""
 
 import numpy as np
 
+from npuviz.sim.dram import simple_kernels as dk
+from npuviz.sim.dram.view import BUFFERS, CommandView
 from npuviz.sim.network import simple_kernels as ik
+from npuviz.sim.probe import ProbeTable, whole_number
 from npuviz.targets.systolic.kernels import records as sk
 from npuviz.targets.systolic.machine.engine import Engine
 from npuviz.targets.systolic.view.observe import Observer
@@ -13,60 +13,137 @@ from npuviz.targets.systolic.view.observe import Observer
 MAX_LATENCY = 1_000_000
 """Largest DRAM latency that can be set, in DRAM cycles."""
 
+_QUEUES = (
+    ("LD", sk.QUEUE_LD),
+    ("EX", sk.QUEUE_EX),
+    ("VEC", sk.QUEUE_VEC),
+    ("ST", sk.QUEUE_ST),
+    ("requests", sk.QUEUE_REQUESTS),
+)
+_SCHEDULER = (
+    ("Scheduler.layer", sk.CHIP.layer, "running layer", "", "-1 when none runs"),
+    ("Scheduler.tiles_done", sk.CHIP.tiles_done, "tiles reported", "tiles", ""),
+)
+_TOTALS = (
+    ("DRAM.reads_sent", sk.CHIP.reads, "reads sent by the cores", "requests"),
+    ("DRAM.writes_sent", sk.CHIP.writes, "writes sent by the cores", "requests"),
+    ("GEMM.instructions", sk.CHIP.gemm_count, "GEMM instructions started", "instructions"),
+    ("GEMM.preloads", sk.CHIP.preload_count, "of these with weight load", "instructions"),
+)
+_CHANNELS = {
+    "reads": ("reads taken, per channel", "requests"),
+    "writes": ("writes taken, per channel", "requests"),
+    "row_hits": ("requests that found their row open", "requests"),
+    "row_misses": ("requests that found their bank closed", "requests"),
+    "row_conflicts": ("requests that found another row open", "requests"),
+    "refreshes": ("refreshes done", "refreshes"),
+    "forwarded": ("reads answered by the write buffer", "requests"),
+    "read_queue": ("read buffer, requests now", "requests"),
+    "write_queue": ("write buffer, requests now", "requests"),
+    "front_queue": ("requests in front of both buffers", "requests"),
+    "write_mode": ("1: the channel writes", ""),
+}
+_BANKS = (
+    ("open_rows", CommandView.open_rows, "open row per channel and bank, -1: closed", "row"),
+    ("activations", CommandView.activations, "activations per channel and bank", "commands"),
+    ("accesses", CommandView.accesses, "reads and writes per channel and bank", "commands"),
+)
 
-class ProbeTable:
-    """Probe name -> how to read it; the DRAM's latency may be written."""
 
-    def __init__(self, engine: Engine, observer: Observer) -> None:
-        self._engine = engine
-        found: dict[str, Callable[[], Any]] = {}
-        queues = {
-            "LD": sk.QUEUE_LD,
-            "EX": sk.QUEUE_EX,
-            "VEC": sk.QUEUE_VEC,
-            "ST": sk.QUEUE_ST,
-            "requests": sk.QUEUE_REQUESTS,
-        }
-        for core in range(engine.spec.num_cores):
-            name = f"Core[{core}]"
-            for queue, number in queues.items():
-                found[f"{name}.{queue}.occupancy"] = lambda c=core, n=number: observer.queue_length(c, n)
-            found[f"{name}.SPAD.used"] = lambda c=core: int(
-                observer.core(c)[sk.CORE.used : sk.CORE.used + 2].sum()
+def make_probes(engine: Engine, observer: Observer) -> ProbeTable:
+    """Queues and memories of every core, the scheduler, the network, the DRAM, and totals."""
+    found = ProbeTable("DRAM.latency of the simple DRAM")
+    for core in range(engine.spec.num_cores):
+        _add_core(found, observer, core)
+    for name, word, title, measure, doc in _SCHEDULER:
+        found.add(name, title, lambda w=word: int(engine.state[w]), measure, "Scheduler", doc)
+    found.add(
+        "NoC.waiting",
+        "packets in the network",
+        lambda: int(engine.state[int(engine.state[sk.CHIP.noc]) + ik.NOC_WAITING]),
+        "packets",
+        "NoC",
+    )
+    view = observer.dram.view
+    if view is None:
+        _add_simple_dram(found, engine, observer)
+    else:
+        _add_command_dram(found, engine, view)
+    for name, word, title, measure in _TOTALS:
+        found.add(name, title, lambda w=word: int(engine.state[w]), measure, name.split(".")[0])
+    return found
+
+
+def _add_core(found: ProbeTable, observer: Observer, core: int) -> None:
+    name = f"Core[{core}]"
+
+    def used(half: int) -> int:
+        return int(observer.core(core)[sk.CORE.used + half : sk.CORE.used + half + 2].sum())
+
+    for queue, number in _QUEUES:
+        found.add(
+            f"{name}.{queue}.occupancy",
+            f"{queue} queue",
+            lambda n=number: observer.queue_length(core, n),
+            "entries",
+            name,
+            "entries now",
+        )
+    found.add(f"{name}.SPAD.used", "scratchpad in use", lambda: used(0), "bytes", name)
+    found.add(f"{name}.ACC.used", "accumulator in use", lambda: used(2), "bytes", name)
+    for label, word, title, measure in (
+        ("tiles", sk.CORE.tiles, "resident tiles", "tiles"),
+        ("macs", sk.CORE.macs, "multiply-accumulates retired", "MACs"),
+    ):
+        found.add(f"{name}.{label}", title, lambda w=word: int(observer.core(core)[w]), measure, name)
+
+
+def _add_simple_dram(found: ProbeTable, engine: Engine, observer: Observer) -> None:
+    channels = engine.spec.config.dram_channels
+    found.add(
+        "DRAM.latency",
+        "cycles a request stays at least",
+        lambda: engine.dram_latency,
+        "DRAM cycles",
+        "DRAM",
+        "may be set: requests that arrive later take it",
+        write=lambda value: engine.set_dram_latency(whole_number(value, MAX_LATENCY)),
+    )
+
+    def counts(word: int) -> np.ndarray:
+        return np.array([observer.dram.simple_channel(i)[word] for i in range(channels)], dtype=np.int64)
+
+    for name, word in (("reads", dk.CH_READS), ("writes", dk.CH_WRITES)):
+        title, measure = _CHANNELS[name]
+        found.add(f"DRAM.{name}", title, lambda w=word: counts(w), measure, "DRAM", shape=(channels,))
+
+
+def _add_command_dram(found: ProbeTable, engine: Engine, view: CommandView) -> None:
+    channels = engine.spec.config.dram_channels
+    for name, read, title, measure in _BANKS:
+        found.add(
+            f"DRAM.{name}",
+            title,
+            lambda r=read: r(view, engine.state),
+            measure,
+            "DRAM",
+            shape=(channels, view.num_banks),
+        )
+    for channel in range(channels):
+        for buffer, counter in zip(BUFFERS, ("read_queue", "write_queue"), strict=True):
+            found.add(
+                f"DRAM[{channel}].{buffer}.occupancy",
+                f"{buffer} waiting",
+                lambda c=channel, n=counter: int(view.counter(engine.state, n)[c]),
+                "requests",
+                "DRAM",
             )
-            found[f"{name}.ACC.used"] = lambda c=core: int(
-                observer.core(c)[sk.CORE.used + 2 : sk.CORE.used + 4].sum()
-            )
-            found[f"{name}.tiles"] = lambda c=core: int(observer.core(c)[sk.CORE.tiles])
-            found[f"{name}.macs"] = lambda c=core: int(observer.core(c)[sk.CORE.macs])
-        header = {
-            "Scheduler.layer": sk.CHIP.layer,
-            "Scheduler.tiles_done": sk.CHIP.tiles_done,
-            "DRAM.reads_sent": sk.CHIP.reads,
-            "DRAM.writes_sent": sk.CHIP.writes,
-            "GEMM.instructions": sk.CHIP.gemm_count,
-            "GEMM.preloads": sk.CHIP.preload_count,
-        }
-        for name, word in header.items():
-            found[name] = lambda w=word: int(engine.state[w])
-        state = engine
-        found["NoC.waiting"] = lambda: int(state.state[int(state.state[sk.CHIP.noc]) + ik.NOC_WAITING])
-        if engine.spec.device is None:
-            found["DRAM.latency"] = lambda: state.dram_latency
-        found.update(observer.dram.readers())
-        self._readers = found
-
-    def read(self, probe: str) -> Any:
-        """Value of a probe. Raises KeyError for an unknown one."""
-        return self._readers[probe]()
-
-    def write(self, probe: str, value: Any) -> None:
-        """Set `DRAM.latency`; other probes are read-only (ValueError), unknown ones a KeyError."""
-        if probe not in self._readers:
-            raise KeyError(probe)
-        if probe != "DRAM.latency":
-            raise ValueError(f"probe {probe} cannot be written; DRAM.latency of the simple DRAM can")
-        number = np.asarray(value)
-        if number.shape != () or number.dtype.kind not in "iu" or not 0 <= int(number) <= MAX_LATENCY:
-            raise ValueError(f"probe {probe}: expected a whole number from 0 to {MAX_LATENCY}")
-        self._engine.set_dram_latency(int(number))
+    for name, (title, measure) in _CHANNELS.items():
+        found.add(
+            f"DRAM.{name}",
+            title,
+            lambda n=name: view.counter(engine.state, n),
+            measure,
+            "DRAM",
+            shape=(channels,),
+        )

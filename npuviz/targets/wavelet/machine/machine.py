@@ -17,12 +17,12 @@ from npuviz.targets.wavelet.kernels import records as sk
 from npuviz.targets.wavelet.machine.engine import Engine
 from npuviz.targets.wavelet.machine.payload import WaferPayload
 from npuviz.targets.wavelet.spec import WaveletSpec
-from npuviz.targets.wavelet.view.description import describe, make_probes, number, write_tracks
+from npuviz.targets.wavelet.view.description import describe, number, write_tracks
 from npuviz.targets.wavelet.view.fabric import FabricViews
 from npuviz.targets.wavelet.view.frames import FrameViews
 from npuviz.targets.wavelet.view.listing import WaveletListing
 from npuviz.targets.wavelet.view.observe import Observer
-from npuviz.targets.wavelet.view.probes import ProbeTable
+from npuviz.targets.wavelet.view.probes import make_probes
 from npuviz.targets.wavelet.view.watched import watched_places
 from npuviz.targets.wavelet.wafer import HostCommand, Symbol, Wafer
 
@@ -60,7 +60,7 @@ class WaveletMachine(KernelMachine, FabricViews, FrameViews):
         observer = Observer(engine, listing, numbering)
         description = describe(spec, payload.wafer, engine.program, numbering)
         super().__init__(
-            program, description, engine, observer, make_probes(numbering), ProbeTable(observer), _NoImage()
+            program, description, engine, observer, make_probes(engine, observer, numbering), _NoImage()
         )
         self.engine = engine
         self.observer = observer

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 from npuviz.sim.description import Box, ClockDomain, MachineDescription, Memory, Queue, Unit
 from npuviz.sim.fabric import PORT_NAMES
-from npuviz.sim.probe import Probe
 from npuviz.targets.wavelet.costs import operation_names
 from npuviz.targets.wavelet.kernels import isa
 from npuviz.targets.wavelet.kernels import program_records as pk
@@ -200,38 +199,14 @@ def _floorplan(numbering: Numbering, units: tuple[Unit, ...]) -> tuple[Box, ...]
     return tuple(found)
 
 
-COUNTER_PROBES = {
-    "fabric.hops": (sk.BAND_HOPS, "words moved over links", "words"),
-    "fabric.taken": (sk.BAND_TAKEN, "words taken by processors", "words"),
-    "fabric.dropped": (sk.BAND_DROPPED, "words dropped by filters or for nobody", "words"),
-    "fabric.instructions": (sk.BAND_INSTRUCTIONS, "scalar instructions", "instructions"),
-    "fabric.elements": (sk.BAND_ELEMENTS, "elements of DSD operations", "elements"),
-    "fabric.flops": (sk.BAND_FLOPS, "floating-point operations of DSD operations", "FLOP"),
-    "fabric.tasks": (sk.BAND_TASKS, "tasks started", "tasks"),
+COUNTERS = {
+    "hops": (sk.BAND_HOPS, "words moved over links", "words"),
+    "taken": (sk.BAND_TAKEN, "words taken by processors", "words"),
+    "dropped": (sk.BAND_DROPPED, "words dropped by filters or for nobody", "words"),
+    "instructions": (sk.BAND_INSTRUCTIONS, "scalar instructions", "instructions"),
+    "elements": (sk.BAND_ELEMENTS, "elements of DSD operations", "elements"),
+    "flops": (sk.BAND_FLOPS, "floating-point operations of DSD operations", "FLOP"),
+    "tasks": (sk.BAND_TASKS, "tasks started", "tasks"),
 }
-COMMANDS_PROBE = ("host.done", "host commands done", "commands")
-PE_PROBES = {
-    "task": (sk.B_TASK, "running task: kind << 16 | id, -1 none"),
-    "active": (sk.B_ACTIVE, "mask of active local tasks"),
-    "blocked": (sk.B_BLOCKED, "mask of blocked ids"),
-    "threads": (sk.B_THREADS, "mask of threads with an operation; bit 8 is the main thread"),
-    "busy": (sk.B_BUSY, "cycles in which the datapath worked"),
-}
-
-
-def make_probes(numbering: Numbering) -> tuple[Probe, ...]:
-    """All observation points."""
-    found = [
-        Probe(name, title, measure=measure, group=name.split(".")[0])
-        for name, (_, title, measure) in COUNTER_PROBES.items()
-    ]
-    name, title, measure = COMMANDS_PROBE
-    found.append(Probe(name, title, measure=measure, group=name.split(".")[0]))
-    for position in numbering.memory_of:
-        pe = numbering.watched[position]
-        found += [Probe(f"{pe.name}.{name}", title, group=pe.name) for name, (_, title) in PE_PROBES.items()]
-    for position, queue in numbering.queues:
-        pe = numbering.watched[position]
-        name = f"{pe.name}.{queue_name(queue)}.occupancy"
-        found.append(Probe(name, "words in the queue", measure="entries", group=pe.name))
-    return tuple(found)
+"""Totals of the wafer: name -> word of a band, title, measure."""
+COMMANDS_TITLE = "host commands done"

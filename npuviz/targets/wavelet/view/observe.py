@@ -1,8 +1,5 @@
 """What the state says, in the words of the machine contract: queues, units, activities, totals."""
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 
 from npuviz.sim.machine import Activity, QueueEntry, RunSummary, UnitState
@@ -14,9 +11,8 @@ from npuviz.targets.wavelet.kernels.dsd.steps import KIND_OPERATION, KIND_SCALAR
 from npuviz.targets.wavelet.kernels.router.link import KIND_LINK
 from npuviz.targets.wavelet.machine.engine import Engine
 from npuviz.targets.wavelet.view.description import (
-    COMMANDS_PROBE,
-    COUNTER_PROBES,
-    PE_PROBES,
+    COMMANDS_TITLE,
+    COUNTERS,
     ROUTER,
     Numbering,
     queue_name,
@@ -301,26 +297,9 @@ class Observer:
             pe = self._numbering.watched[position]
             words = self.queue(pe.node, number)
             queues.append((f"{pe.name}.{queue_name(number)}", int(words[sk.Q_PEAK]), int(words[sk.Q_LIMIT])))
-        counters = {title: self._engine.counter(word) for word, title, _ in COUNTER_PROBES.values()}
-        counters[COMMANDS_PROBE[1]] = int(self.state[sk.H_DONE])
+        counters = {title: self._engine.counter(word) for word, title, _ in COUNTERS.values()}
+        counters[COMMANDS_TITLE] = int(self.state[sk.H_DONE])
         return RunSummary(tuple(units), tuple(queues), tuple(memories), counters)
-
-    # --- probes --------------------------------------------------------------------------------------------
-
-    def readers(self) -> dict[str, Callable[[], Any]]:
-        """Probe name -> how to read it."""
-        found: dict[str, Callable[[], Any]] = {}
-        for name, (word, _, _) in COUNTER_PROBES.items():
-            found[name] = lambda w=word: self._engine.counter(w)
-        found[COMMANDS_PROBE[0]] = lambda: int(self.state[sk.H_DONE])
-        for position in self._numbering.memory_of:
-            pe = self._numbering.watched[position]
-            for name, (word, _) in PE_PROBES.items():
-                found[f"{pe.name}.{name}"] = lambda n=pe.node, w=word: int(self.block_words(n)[w])
-        for queue, (position, number) in enumerate(self._numbering.queues):
-            pe = self._numbering.watched[position]
-            found[f"{pe.name}.{queue_name(number)}.occupancy"] = lambda q=queue: self.queue_length(q)
-        return found
 
 
 def queue_texts(words: np.ndarray) -> list[str]:

@@ -1,24 +1,42 @@
-"""Reads the probes of a wafer machine by name; none can be written."""
+"""The probes of a wafer machine; none can be written."""
 
-from typing import Any
-
-import numpy as np
-
+from npuviz.sim.probe import ProbeTable
+from npuviz.targets.wavelet.kernels import records as sk
+from npuviz.targets.wavelet.machine.engine import Engine
+from npuviz.targets.wavelet.view.description import COMMANDS_TITLE, COUNTERS, Numbering, queue_name
 from npuviz.targets.wavelet.view.observe import Observer
 
+_PE_WORDS = {
+    "task": (sk.B_TASK, "running task: kind << 16 | id, -1 none"),
+    "active": (sk.B_ACTIVE, "mask of active local tasks"),
+    "blocked": (sk.B_BLOCKED, "mask of blocked ids"),
+    "threads": (sk.B_THREADS, "mask of threads with an operation; bit 8 is the main thread"),
+    "busy": (sk.B_BUSY, "cycles in which the datapath worked"),
+}
 
-class ProbeTable:
-    """Probe name -> how to read it."""
 
-    def __init__(self, observer: Observer) -> None:
-        self._readers = observer.readers()
-
-    def read(self, probe: str) -> Any:
-        """Value of a probe. Raises KeyError for an unknown one."""
-        return self._readers[probe]()
-
-    def write(self, probe: str, value: Any) -> None:
-        """Raises KeyError for an unknown probe, ValueError for every other."""
-        if probe not in self._readers:
-            raise KeyError(probe)
-        raise ValueError(f"probe {probe} cannot be written ({np.asarray(value).shape} value)")
+def make_probes(engine: Engine, observer: Observer, numbering: Numbering) -> ProbeTable:
+    """Counters of the wafer, and what watched PEs and their queues do."""
+    found = ProbeTable()
+    for name, (word, title, measure) in COUNTERS.items():
+        found.add(f"fabric.{name}", title, lambda w=word: engine.counter(w), measure, "fabric")
+    found.add("host.done", COMMANDS_TITLE, lambda: int(engine.state[sk.H_DONE]), "commands", "host")
+    for position in numbering.memory_of:
+        pe = numbering.watched[position]
+        for name, (word, title) in _PE_WORDS.items():
+            found.add(
+                f"{pe.name}.{name}",
+                title,
+                lambda n=pe.node, w=word: int(observer.block_words(n)[w]),
+                group=pe.name,
+            )
+    for queue, (position, number) in enumerate(numbering.queues):
+        pe = numbering.watched[position]
+        found.add(
+            f"{pe.name}.{queue_name(number)}.occupancy",
+            "words in the queue",
+            lambda q=queue: observer.queue_length(q),
+            "entries",
+            pe.name,
+        )
+    return found
