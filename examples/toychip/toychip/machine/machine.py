@@ -1,15 +1,13 @@
 """The machine behind the contract: engine, observer and contents put together."""
 
-import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
 
 from npuviz.program.program import Program
 from npuviz.sim.machine import Region
 from npuviz.sim.parts.kernel_machine import KernelMachine
-from npuviz.sim.replay.contents import Edit
+from npuviz.sim.replay.contents import Edit, EditImage
 from npuviz.sim.stop import StopReason
 from toychip.isa import DRAM, STORE
 from toychip.kernels.records import CHIP, NODE
@@ -17,19 +15,8 @@ from toychip.load.program import Payload
 from toychip.machine.engine import Engine
 from toychip.spec import ToySpec
 from toychip.values.contents import make_values
-from toychip.view.description import describe, make_probes
+from toychip.view.description import describe
 from toychip.view.observe import Observer
-
-
-@dataclass(frozen=True)
-class Image:
-    """What snapshots share beside the words: bytes written by hand, each at its place in the log."""
-
-    edits: tuple[Edit, ...] = ()
-
-    def digest(self) -> str:
-        """Covers all edits."""
-        return hashlib.blake2b(repr(self.edits).encode(), digest_size=8).hexdigest()
 
 
 class ToyMachine(KernelMachine):
@@ -40,7 +27,7 @@ class ToyMachine(KernelMachine):
         engine = Engine(spec, payload, len(program.graph.nodes))
         observer = Observer(engine, spec, payload, program.listing)
         description = describe(spec, program)
-        super().__init__(program, description, engine, observer, make_probes(), observer, Image())
+        super().__init__(program, description, engine, observer, observer.probes(), EditImage())
         self._engine, self._payload = engine, payload
         sizes = tuple(memory.size_bytes for memory in description.memories)
         self._places = {place.tensor: place for place in program.memory_map.allocations}
@@ -65,7 +52,7 @@ class ToyMachine(KernelMachine):
         """Change bytes from now on."""
         self._bytes(memory, address, len(data))
         edit = Edit(len(self._engine.log()), memory, address, data)
-        self._image = replace(self._image, edits=(*self._image.edits, edit))
+        self._image = EditImage((*self._image.edits, edit))
 
     def tensor(self, tensor: int) -> np.ndarray | None:
         """Values of a tensor now."""

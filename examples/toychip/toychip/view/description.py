@@ -2,7 +2,6 @@
 
 from npuviz.program.program import Program
 from npuviz.sim.description import Box, ClockDomain, Link, MachineDescription, Memory, Queue, Unit
-from npuviz.sim.probe import Probe
 from npuviz.trace.schema import Kind, Track
 from toychip.isa import ALU, DRAM, LD, LOAD, SEQ, SPAD, ST, UNITS, WAIT
 from toychip.spec import ToySpec
@@ -50,16 +49,4 @@ def describe(spec: ToySpec, program: Program) -> MachineDescription:
             Box(0, 17, 38, 5, "DRAM", memory=DRAM),
         ),
         limits=("nothing of this machine exists in hardware",),
-    )
-
-
-def make_probes() -> tuple[Probe, ...]:
-    """All observation points."""
-    return tuple(
-        Probe(f"Core.{UNITS[unit]}.{name}", title, measure=measure, group=f"Core.{UNITS[unit]}")
-        for unit in (LD, ALU, ST)
-        for name, title, measure in (
-            ("occupancy", "instructions in the queue", "entries"),
-            ("done", "instructions taken", ""),
-        )
     )

@@ -4,6 +4,7 @@ from typing import Any
 
 from npuviz.program.instruction import Listing
 from npuviz.sim.machine import Activity, QueueEntry, RunSummary, UnitState
+from npuviz.sim.probe import ProbeTable
 from toychip.isa import ALU, LD, SEQ, ST, UNITS, WAIT
 from toychip.kernels.records import CHIP, RING
 from toychip.load.program import Payload
@@ -90,17 +91,13 @@ class Observer:
             counters={"instructions": int(self._chip.log_count)},
         )
 
-    # --- probes ----------------------------------------------------------------------------------------
-
-    def read(self, probe: str) -> int:
-        """Value of a probe. Raises KeyError."""
-        _, unit, name = probe.split(".") if probe.count(".") == 2 else ("", "", "")
-        if unit not in UNITS[1:]:
-            raise KeyError(probe)
-        row = self._chip.units[UNITS.index(unit) - 1]
-        return {"occupancy": int(row.tail - row.head), "done": int(row.head)}[name]
-
-    def write(self, probe: str, value: Any) -> None:
-        """Raises KeyError for an unknown probe, ValueError for every other."""
-        self.read(probe)
-        raise ValueError(f"probe {probe} cannot be written")
+    def probes(self) -> ProbeTable:
+        """What can be watched; nothing can be set."""
+        found = ProbeTable()
+        for number, unit in enumerate((LD, ALU, ST)):
+            name = f"Core.{UNITS[unit]}"
+            waiting = "instructions in the queue"
+            found.add(f"{name}.occupancy", waiting, lambda n=number: len(self._queue(n)), "entries", name)
+            taken = "instructions taken"
+            found.add(f"{name}.done", taken, lambda n=number: int(self._chip.units[n].head), group=name)
+        return found
