@@ -13,7 +13,6 @@ from npuviz.targets.wavelet.csl import layout
 from npuviz.targets.wavelet.csl.comptime import expressions, modules, statements, type_expressions
 from npuviz.targets.wavelet.csl.comptime import types as t
 from npuviz.targets.wavelet.csl.comptime.builtins import dsd as builtins_dsd
-from npuviz.targets.wavelet.csl.comptime.builtins import json_file as comptime_json
 from npuviz.targets.wavelet.csl.comptime.builtins import library as builtins_library
 from npuviz.targets.wavelet.csl.comptime.evaluator import Comptime
 from npuviz.targets.wavelet.csl.comptime.scope import FunctionValue, ModuleInstance, PeRegistry, key_of
@@ -28,15 +27,7 @@ ARCHITECTURES = ("wse2", "wse3")
 _PYTHON_FRAMES = 20_000
 """Python frames allowed while elaborating: 128 nested calls of deep expressions fit."""
 
-REGISTERED = (
-    expressions,
-    statements,
-    type_expressions,
-    builtins_dsd,
-    builtins_library,
-    comptime_json,
-    layout,
-)
+REGISTERED = (expressions, statements, type_expressions, builtins_dsd, builtins_library, layout)
 """Modules whose import enters rules and builtins into the tables."""
 
 
@@ -225,9 +216,9 @@ def _check_exports(comptime: Comptime, state: LayoutState, codes: list[PeCode]) 
                 words = ("a const", "a var") if declared.is_mutable else ("a var", "constant")
                 text = f"{export.name} is {words[0]}, the layout exports it as {words[1]}"
             if text:
-                error = CslError(export.at, text, "write the same in @export_name")
-                error.notes.append((declared.at, "exported"))
-                raise error
+                raise CslError(
+                    export.at, text, "write the same in @export_name", note=(declared.at, "exported")
+                )
 
 
 def _is_same_export(found: t.Type, wanted: t.Type) -> bool:

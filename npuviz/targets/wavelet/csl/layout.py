@@ -93,9 +93,7 @@ def _set_tile_code(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Value
     place = _coordinates(comptime, node, scope)
     earlier = state.tiles.get(place)
     if earlier is not None:
-        error = CslError(node.at, f"PE {place} has code already")
-        error.notes.append((earlier.at, "first set"))
-        raise error
+        raise CslError(node.at, f"PE {place} has code already", note=(earlier.at, "first set"))
     session = comptime.session
     importer = session.parts_of(scope.instance.file)
     path = importer.path

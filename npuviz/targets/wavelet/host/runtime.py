@@ -149,11 +149,7 @@ class SdkRuntime:
         self, dest: int, src: np.ndarray, px: int, py: int, w: int, h: int, elem_per_pe: int, **options: Any
     ) -> Task:
         """Copy to a symbol of the PEs of a region, or stream wavelets of a color to them."""
-        given = TransferOptions(**options)
-        what = f"memcpy_h2d to {self._subject_text(dest, given)}"
-        region = self._region(px, py, w, h, what)
-        data = words_of(src, (h, w, elem_per_pe), given.order, what)
-        return self._transfer_in(dest, data, region, given, what)
+        return self._copy_in("memcpy_h2d", dest, src, (px, py, w, h), (h, w, elem_per_pe), options)
 
     def memcpy_d2h(
         self, dest: np.ndarray, src: int, px: int, py: int, w: int, h: int, elem_per_pe: int, **options: Any
@@ -174,23 +170,13 @@ class SdkRuntime:
         self, dest: int, src: np.ndarray, px: int, py: int, w: int, h: int, elem_per_pe: int, **options: Any
     ) -> Task:
         """One column of data [h][elements]: all PEs of a row get the same."""
-        given = TransferOptions(**options)
-        what = f"memcpy_h2d_rowbcast to {self._subject_text(dest, given)}"
-        region = self._region(px, py, w, h, what)
-        column = words_of(src, (h, 1, elem_per_pe), given.order, what)
-        data = np.ascontiguousarray(np.broadcast_to(column, (h, w, elem_per_pe)))
-        return self._transfer_in(dest, data, region, given, what)
+        return self._copy_in("memcpy_h2d_rowbcast", dest, src, (px, py, w, h), (h, 1, elem_per_pe), options)
 
     def memcpy_h2d_colbcast(
         self, dest: int, src: np.ndarray, px: int, py: int, w: int, h: int, elem_per_pe: int, **options: Any
     ) -> Task:
         """One row of data [w][elements]: all PEs of a column get the same."""
-        given = TransferOptions(**options)
-        what = f"memcpy_h2d_colbcast to {self._subject_text(dest, given)}"
-        region = self._region(px, py, w, h, what)
-        row = words_of(src, (1, w, elem_per_pe), given.order, what)
-        data = np.ascontiguousarray(np.broadcast_to(row, (h, w, elem_per_pe)))
-        return self._transfer_in(dest, data, region, given, what)
+        return self._copy_in("memcpy_h2d_colbcast", dest, src, (px, py, w, h), (1, w, elem_per_pe), options)
 
     def memcpy_h2d_stride(
         self,
@@ -220,6 +206,23 @@ class SdkRuntime:
                 one = np.ascontiguousarray(data[i : i + 1, j : j + 1])
                 task = self._transfer_in(dest, one, region, replace(given, nonblock=True), what)
         return self._end(task.index, given.nonblock)
+
+    def _copy_in(
+        self,
+        name: str,
+        dest: int,
+        src: np.ndarray,
+        area: tuple[int, int, int, int],
+        shape: tuple[int, int, int],
+        options: Mapping[str, Any],
+    ) -> Task:
+        """Send an array of this shape [rows][columns][elements]; one row or column goes to all of them."""
+        given = TransferOptions(**options)
+        what = f"{name} to {self._subject_text(dest, given)}"
+        region = self._region(*area, what)
+        part = words_of(src, shape, given.order, what)
+        data = np.ascontiguousarray(np.broadcast_to(part, (area[3], area[2], shape[2])))
+        return self._transfer_in(dest, data, region, given, what)
 
     def _transfer_in(
         self,

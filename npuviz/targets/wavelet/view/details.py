@@ -11,8 +11,8 @@ from npuviz.targets.wavelet.kernels import records as sk
 from npuviz.targets.wavelet.machine.engine import Engine
 from npuviz.targets.wavelet.view.description import queue_name
 from npuviz.targets.wavelet.view.observe import WAITS, Observer, held_words, operation_name, queue_texts
+from npuviz.targets.wavelet.view.variables import SHOWN_VALUES, joined
 
-SHOWN_VALUES = 8
 _KINDS = {isa.ID_LOCAL: "local", isa.ID_DATA: "data", isa.ID_CONTROL: "control"}
 
 
@@ -108,9 +108,7 @@ def value_text(data: bytes, dtype: str, count: int) -> str:
     size = min(count, SHOWN_VALUES, len(data) // kind.itemsize)
     values = np.frombuffer(data[: size * kind.itemsize], kind).tolist()
     texts = [f"{value:.6g}" if isinstance(value, float) else str(value) for value in values]
-    if count == 1 and texts:
-        return texts[0]
-    return f"[{' '.join(texts)}{' ...' if count > size else ''}]"
+    return joined(texts, count)
 
 
 def _variables(observer: Observer, engine: Engine, node: int) -> DetailTable:

@@ -12,14 +12,6 @@ _TYPES = ("u8", "i8", "u16", "i16", "u32", "i32", "u64", "i64", "f16", "f32", "b
 _THREE = range(k.OP_ADD, k.OP_MAX + 1)
 _COMPARE = range(k.OP_EQ, k.OP_GE + 1)
 _TWO = range(k.OP_NEG, k.OP_ABS + 1)
-_FIELDS = {
-    k.F_BASE: "base",
-    k.F_EXTENT: "extent",
-    k.F_STRIDE: "stride",
-    k.F_QUEUE: "queue",
-    k.F_COLOR: "color",
-    k.F_PRIORITY: "priority",
-}
 
 
 def instruction_text(
@@ -67,7 +59,7 @@ def _other(op: int, typed: str, words: tuple[int, int, int, int, int]) -> str:
         k.OP_WRAP: f"wrap r{a}, r{b}, {'i' if aux else 'u'}{imm}",
         k.OP_MATH: f"{isa.name_of('M_', imm)}.{typed.partition('.')[2]} r{a}, r{b}"
         + (f", r{c}" if c >= 0 else ""),
-        k.OP_DSD_SET: f"set_{_FIELDS.get(imm, imm)} r{a}, r{b}, r{c}",
+        k.OP_DSD_SET: f"set_{isa.name_of('F_', imm)} r{a}, r{b}, r{c}",
         k.OP_DSD_MOVE: f"move_dsd r{a}, r{b}, r{c} * {imm}",
         k.OP_DSR_LOAD: f"load_dsr {('dest', 'src0', 'src1')[a] if 0 <= a < 3 else a}{b}, r{c}",
         k.OP_MAP_OPEN: f"{typed} cursor{a}, r{b}",

@@ -54,10 +54,10 @@ def value_text(data: bytes, type_text: str, dtype: str = "") -> str:
     element, count = array_of(type_text)
     if _is_descriptor(element) and len(data) >= 8 * count:
         words = np.frombuffer(data[: 8 * count], np.int64).tolist()
-        return _joined([descriptor_text(word) for word in words[:SHOWN_VALUES]], count)
+        return joined([descriptor_text(word) for word in words[:SHOWN_VALUES]], count)
     if _is_address(element) and len(data) >= 2 * count:
         addresses = np.frombuffer(data[: 2 * count], np.uint16).tolist()
-        return _joined([f"{address:#x}" for address in addresses[:SHOWN_VALUES]], count)
+        return joined([f"{address:#x}" for address in addresses[:SHOWN_VALUES]], count)
     name = _NUMBERS.get(element, dtype)
     try:
         kind = numpy_dtype(name)
@@ -68,7 +68,7 @@ def value_text(data: bytes, type_text: str, dtype: str = "") -> str:
         count = total
     shown = min(count, SHOWN_VALUES, total)
     values = np.frombuffer(data[: shown * kind.itemsize], kind).tolist()
-    return _joined([_number(value) for value in values], count)
+    return joined([_number(value) for value in values], count)
 
 
 def register_text(value: int, type_text: str) -> str:
@@ -118,7 +118,8 @@ def _number(value: float | int | bool) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def _joined(texts: list[str], count: int) -> str:
+def joined(texts: list[str], count: int) -> str:
+    """The texts of the first of so many values; a single one as it is."""
     if count == 1 and texts:
         return texts[0]
     return f"[{' '.join(texts)}{' ...' if count > len(texts) else ''}]"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from npuviz.base.errors import UsageError
-from npuviz.targets.wavelet.host.geometry import IntRectangle, IntVector
+from npuviz.targets.wavelet.host.layout.regions import IntRectangle, IntVector
 from npuviz.targets.wavelet.host.layout.routes import (
     Color,
     ColorGroups,

@@ -1,9 +1,12 @@
-"""Imports: every `@import_module` makes a separate instance of a file."""
+"""Imports: `@import_module` makes a separate instance of a file, `@import_comptime_value` reads JSON."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from typing import Any
 
+from npuviz.targets.wavelet.csl.comptime import types as t
 from npuviz.targets.wavelet.csl.comptime.builtins.ids import fields_of
 from npuviz.targets.wavelet.csl.comptime.builtins.table import builtin
 from npuviz.targets.wavelet.csl.comptime.builtins.values import string_of
@@ -17,11 +20,21 @@ from npuviz.targets.wavelet.csl.comptime.scope import (
     Scope,
 )
 from npuviz.targets.wavelet.csl.comptime.session import FileParts
-from npuviz.targets.wavelet.csl.comptime.values import Value
+from npuviz.targets.wavelet.csl.comptime.values import (
+    FALSE,
+    TRUE,
+    Scalar,
+    StringValue,
+    Value,
+    anonymous,
+    tuple_of,
+)
 from npuviz.targets.wavelet.csl.syntax import tree
 from npuviz.targets.wavelet.csl.syntax.errors import CslError, NotComptime
 
 MAX_IMPORT_DEPTH = 32
+MAX_JSON_BYTES = 16_000_000
+"""Size of a file; larger ones are refused."""
 
 
 def instantiate(
@@ -119,3 +132,51 @@ def _import_module(comptime: Comptime, node: tree.BuiltinCall, scope: Scope) -> 
     finally:
         session.import_depth -= 1
     return ModuleValue(instance)
+
+
+# ---- JSON ----
+
+
+@builtin("import_comptime_value", 2)
+def _import_comptime_value(comptime: Comptime, node: tree.BuiltinCall, scope: Scope) -> Value:
+    target = comptime.type_expression(node.arguments[0], scope)
+    at = node.arguments[1].at
+    session = comptime.session
+    name = string_of(comptime, node.arguments[1], scope)
+    path = session.resolve(name, session.parts_of(scope.instance.file), at)
+    try:
+        if path.stat().st_size > MAX_JSON_BYTES:
+            raise CslError(at, f"{path} is larger than {MAX_JSON_BYTES} bytes")
+        content = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise CslError(at, f"{path} is not JSON: {str(error).splitlines()[0]}") from None
+    return comptime.coerce(_value(comptime, content, at), target, at)
+
+
+def _value(comptime: Comptime, content: Any, at: tree.Span) -> Value:
+    """JSON as a value: arrays become tuples, objects structs; a key is a name or `name:type`."""
+    if isinstance(content, bool):
+        return TRUE if content else FALSE
+    if isinstance(content, int):
+        return Scalar(t.COMPTIME_INT, content)
+    if isinstance(content, float):
+        return Scalar(t.COMPTIME_FLOAT, content)
+    if isinstance(content, str):
+        return StringValue(content.encode())
+    if isinstance(content, list):
+        return tuple_of([_value(comptime, item, at) for item in content])
+    if isinstance(content, dict):
+        fields: dict[str, Value] = {}
+        for key, item in content.items():
+            name, _, kind = str(key).partition(":")
+            value = _value(comptime, item, at)
+            fields[name.strip()] = _typed(comptime, value, kind.strip(), at) if kind else value
+        return anonymous(fields)
+    raise CslError(at, "null has no value in CSL")
+
+
+def _typed(comptime: Comptime, value: Value, name: str, at: tree.Span) -> Value:
+    kind = t.named_type(name)
+    if kind is None:
+        raise CslError(at, f"{name} in a JSON key is not a type")
+    return comptime.coerce(value, kind, at)

@@ -23,6 +23,19 @@ _COMPARE: dict[str, Callable[[int | float, int | float], bool]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
+_FLOATS: dict[str, Callable[[float, float], float]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+}
+_INTEGERS: dict[str, Callable[[int, int], int]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "&": operator.and_,
+    "|": operator.or_,
+    "^": operator.xor,
+}
 
 
 def common_type(a: t.Type, b: t.Type) -> t.Type | None:
@@ -119,24 +132,14 @@ def _unify(symbol: str, a: Scalar, b: Scalar, at: Span) -> t.Type:
 
 
 def _integers(symbol: str, kind: t.IntegerType, a: int, b: int, at: Span) -> Scalar:
-    if symbol == "+":
-        result = a + b
-    elif symbol == "-":
-        result = a - b
-    elif symbol == "*":
-        result = a * b
-    elif symbol in ("/", "%"):
+    if symbol in ("/", "%"):
         if b == 0:
             raise CslError(at, "division by zero")
         quotient = abs(a) // abs(b)
         quotient = quotient if (a < 0) == (b < 0) else -quotient
         result = quotient if symbol == "/" else a - quotient * b
-    elif symbol == "&":
-        result = a & b
-    elif symbol == "|":
-        result = a | b
-    elif symbol == "^":
-        result = a ^ b
+    elif symbol in _INTEGERS:
+        result = _INTEGERS[symbol](a, b)
     else:
         raise CslError(at, f"operator {symbol} is not defined for {kind}")
     return Scalar(kind, kind.wrap(_bounded(result, kind, at)))
@@ -150,12 +153,8 @@ def _bounded(value: int, kind: t.IntegerType, at: Span) -> int:
 
 def _floats(symbol: str, kind: t.FloatType, a: float, b: float, at: Span) -> Scalar:
     a, b = floats.round_to(kind, a), floats.round_to(kind, b)
-    if symbol == "+":
-        result = a + b
-    elif symbol == "-":
-        result = a - b
-    elif symbol == "*":
-        result = a * b
+    if symbol in _FLOATS:
+        result = _FLOATS[symbol](a, b)
     elif symbol == "/":
         result = _divide(a, b)
     else:

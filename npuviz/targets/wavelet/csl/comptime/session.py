@@ -167,9 +167,7 @@ class Session:
             else:
                 earlier = declarations.get(node.name)
                 if earlier is not None:
-                    error = CslError(node.at, f"{node.name} is declared twice")
-                    error.notes.append((earlier.at, "first"))
-                    raise error
+                    raise CslError(node.at, f"{node.name} is declared twice", note=(earlier.at, "first"))
                 declarations[node.name] = node
                 self._label(node)
                 if self._is_eager(node):

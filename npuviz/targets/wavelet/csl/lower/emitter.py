@@ -18,40 +18,21 @@ class Label:
 
 
 @dataclass
-class Registers:
-    """Numbers the registers of a frame as a stack: `mark`, `take`, then `release` to the mark."""
+class Stack:
+    """Gives out registers, or bytes of a function's frame; what came after a mark can be given back."""
 
     next: int = 0
     most: int = 0
 
-    def take(self, count: int = 1) -> int:
-        """First of `count` consecutive fresh registers."""
-        first = self.next
-        self.next += count
+    def take(self, size: int = 1, align: int = 1) -> int:
+        """First of `size` consecutive fresh ones."""
+        first = -(-self.next // align) * align
+        self.next = first + size
         self.most = max(self.most, self.next)
         return first
 
     def release(self, mark: int) -> None:
-        """Give back all registers taken since `next` was `mark`."""
-        self.next = mark
-
-
-@dataclass
-class Frame:
-    """Bytes of a function's frame in PE memory, reused once a block has ended."""
-
-    next: int = 0
-    most: int = 0
-
-    def take(self, size: int, align: int) -> int:
-        """Offset of `size` fresh bytes."""
-        offset = -(-self.next // align) * align
-        self.next = offset + size
-        self.most = max(self.most, self.next)
-        return offset
-
-    def release(self, mark: int) -> None:
-        """Give back what was taken since `next` was `mark`."""
+        """Give back all taken since `next` was `mark`."""
         self.next = mark
 
 

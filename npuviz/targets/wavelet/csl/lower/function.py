@@ -13,7 +13,7 @@ from npuviz.targets.wavelet.csl.comptime.scope import Cell, FunctionValue, Globa
 from npuviz.targets.wavelet.csl.comptime.values import ArrayValue, StructValue, Value, VoidValue
 from npuviz.targets.wavelet.csl.lower import free_names
 from npuviz.targets.wavelet.csl.lower.data_memory import scalar_bits
-from npuviz.targets.wavelet.csl.lower.emitter import Emitter, Frame, Label, Registers
+from npuviz.targets.wavelet.csl.lower.emitter import Emitter, Label, Stack
 from npuviz.targets.wavelet.csl.lower.memo import CONSTANT, GLOBAL, VALUE, Read, needs_read
 from npuviz.targets.wavelet.csl.lower.operands import VOID_HELD, Held, Known, Local, Operand, Parts, Place
 from npuviz.targets.wavelet.csl.lower.pe import PeLowering
@@ -52,8 +52,8 @@ class FunctionLowering:
     scope: Scope
     result: t.Type
     emitter: Emitter = field(default_factory=Emitter)
-    registers: Registers = field(default_factory=Registers)
-    frame: Frame = field(default_factory=Frame)
+    registers: Stack = field(default_factory=Stack)
+    frame: Stack = field(default_factory=Stack)
     targets: list[Target] = field(default_factory=list[Target])
     variables: list[tuple[Local, int, int, int, int]] = field(
         default_factory=list[tuple[Local, int, int, int, int]]
@@ -95,6 +95,14 @@ class FunctionLowering:
             local, register, offset, start, end = self.variables[number]
             if end < 0:
                 self.variables[number] = (local, register, offset, start, self.emitter.position)
+
+    @contextmanager
+    def inside(self, target: Target) -> Generator[None]:
+        """A scope that `break` and `continue` can name."""
+        self.targets.append(target)
+        with self.block():
+            yield
+        self.targets.pop()
 
     def declare(self, name: str, operand: Operand, mutable: bool) -> None:
         """Let `name` stand for an operand until the block ends."""

@@ -119,14 +119,13 @@ def _check_tasks(lowering: PeLowering) -> None:
             continue
         other = taken.setdefault(binding.id, binding)
         if other.kind != binding.kind:
-            error = CslError(
+            raise CslError(
                 binding.at,
                 f"{binding.function.node.name} and {other.function.node.name} are bound to id {binding.id}: "
                 "data, local and control tasks share one table of ids",
                 "choose another id",
+                note=(other.at, "first bound"),
             )
-            error.notes.append((other.at, "first bound"))
-            raise error
 
 
 def _code_bytes(made: Draft, frozen: FrozenTables) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from npuviz.targets.wavelet.csl.comptime import types as t
 from npuviz.targets.wavelet.csl.comptime.scope import FunctionValue, ModuleValue
@@ -21,14 +21,8 @@ class Passed:
 class Fixed:
     """A parameter whose value is known; `key` stands for the value in comparisons."""
 
-    value: Value
+    value: Value = field(compare=False)
     key: Hashable
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Fixed) and other.key == self.key
-
-    def __hash__(self) -> int:
-        return hash(self.key)
 
 
 @dataclass(frozen=True, slots=True)

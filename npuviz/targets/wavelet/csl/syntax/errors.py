@@ -15,11 +15,13 @@ class CslError(Exception):
     `notes` are further places, as (place, text): the calls and imports that led there, innermost first.
     """
 
-    def __init__(self, at: Span | None, text: str, hint: str = "") -> None:
+    def __init__(
+        self, at: Span | None, text: str, hint: str = "", note: tuple[Span, str] | None = None
+    ) -> None:
         self.at = at
         self.text = text
         self.hint = hint
-        self.notes: list[tuple[Span, str]] = []
+        self.notes: list[tuple[Span, str]] = [] if note is None else [note]
         super().__init__(text)
 
 

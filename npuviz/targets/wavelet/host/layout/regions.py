@@ -1,4 +1,4 @@
-"""Code regions of a layout: their PEs, parameters, routes and ports."""
+"""Code regions of a layout: their PEs, parameters, routes and ports; places and areas on the grid."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 
 from npuviz.base.errors import UsageError
-from npuviz.targets.wavelet.host.geometry import IntRectangle, IntVector
 from npuviz.targets.wavelet.host.layout.routes import (
     OPPOSITE,
     Color,
@@ -20,6 +19,22 @@ from npuviz.targets.wavelet.host.layout.routes import (
 
 LARGEST_SIDE = 4096
 Place = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class IntVector:
+    """A place (column, row), or a size."""
+
+    x: int
+    y: int
+
+
+@dataclass(frozen=True)
+class IntRectangle:
+    """An area: its first place, and the place after its last (exclusive in both directions)."""
+
+    upper_left: IntVector
+    lower_right: IntVector
 
 
 @dataclass(eq=False)

@@ -8,9 +8,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from npuviz.base.errors import UsageError
-from npuviz.targets.wavelet.host.geometry import IntVector
 from npuviz.targets.wavelet.host.layout.compile import compile_layout
-from npuviz.targets.wavelet.host.layout.regions import LARGEST_SIDE, Artifacts, CodeRegion, Port, Stream
+from npuviz.targets.wavelet.host.layout.regions import (
+    LARGEST_SIDE,
+    Artifacts,
+    CodeRegion,
+    IntVector,
+    Port,
+    Stream,
+)
 from npuviz.targets.wavelet.host.platform import Platform
 
 

@@ -178,9 +178,9 @@ def _initialize_queue(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Va
     key = (queue.integer, is_output)
     earlier = pe.queues.get(key)
     if earlier is not None:
-        error = CslError(node.at, f"{queue.kind} {queue.number} is initialised twice")
-        error.notes.append((earlier.at, "first"))
-        raise error
+        raise CslError(
+            node.at, f"{queue.kind} {queue.number} is initialised twice", note=(earlier.at, "first")
+        )
     pe.queues[key] = QueueSetting(queue.integer, is_output, color, priority, table, node.at)
     return VOID
 
@@ -207,9 +207,11 @@ def add_binding(pe: PeRegistry, binding: TaskBinding) -> None:
     """Enter a binding. Raises CslError if the id is taken."""
     for earlier in pe.tasks:
         if (earlier.kind, earlier.id) == (binding.kind, binding.id):
-            error = CslError(binding.at, f"id {binding.id} is bound to {earlier.function.node.name} already")
-            error.notes.append((earlier.at, "first bound"))
-            raise error
+            raise CslError(
+                binding.at,
+                f"id {binding.id} is bound to {earlier.function.node.name} already",
+                note=(earlier.at, "first bound"),
+            )
     pe.tasks.append(binding)
 
 

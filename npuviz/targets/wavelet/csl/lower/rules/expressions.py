@@ -399,11 +399,9 @@ def _block_operand(
 ) -> Operand:
     result = None if kind is None else result_operand(f, kind, into)
     target = Target(node.block.label, Label(), operand=result, want=kind)
-    f.targets.append(target)
-    with f.block():
+    with f.inside(target):
         for inner in node.block.statements:
             lower_statement(f, inner)
-    f.targets.pop()
     f.emitter.set_label(target.end)
     if target.operand is None:
         raise CslError(node.at, "this block never gives a value", "end it with `break :label value`")

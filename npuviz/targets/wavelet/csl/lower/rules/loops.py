@@ -34,10 +34,8 @@ def _while(f: FunctionLowering, node: tree.While) -> None:
     # The test stands at the end, so that a round costs one branch.
     branch(f, node.condition, target.end, when=False)
     f.emitter.set_label(body)
-    f.targets.append(target)
-    with f.block():
+    with f.inside(target):
         lower_statement(f, node.body)
-    f.targets.pop()
     f.emitter.set_label(again)
     if node.step is not None:
         lower_statement(f, node.step)
@@ -56,10 +54,8 @@ def _unroll_while(f: FunctionLowering, node: tree.While) -> None:
             f.emitter.set_label(end)
             return
         again = Label()
-        f.targets.append(Target(node.label, end, again, is_loop=True))
-        with f.block():
+        with f.inside(Target(node.label, end, again, is_loop=True)):
             lower_statement(f, node.body)
-        f.targets.pop()
         f.emitter.set_label(again)
         if node.step is not None:
             lower_statement(f, node.step)
@@ -107,13 +103,11 @@ def _unroll(f: FunctionLowering, node: tree.For, values: list[Value]) -> None:
     for number, value in enumerate(values):
         again = Label()
         f.types_found.clear()
-        f.targets.append(Target(node.label, end, again, is_loop=True))
-        with f.block():
+        with f.inside(Target(node.label, end, again, is_loop=True)):
             f.declare(node.element, Known(value), mutable=False)
             if node.index:
                 f.declare(node.index, Known(Scalar(t.U16, number)), mutable=False)
             lower_statement(f, node.body)
-        f.targets.pop()
         f.emitter.set_label(again)
     f.emitter.set_label(end)
 
@@ -153,13 +147,11 @@ def _for_range(f: FunctionLowering, node: tree.For, span: Span) -> None:
         f.emitter.jump(target.end, isa.OP_JZ, test)
     f.control_depth += 1
     f.emitter.set_label(body)
-    f.targets.append(target)
-    with f.block():
+    with f.inside(target):
         f.declare(node.element, counter, mutable=False)
         if index >= 0:
             f.declare(node.index, Held(t.U16, index), mutable=False)
         lower_statement(f, node.body)
-    f.targets.pop()
     f.emitter.set_label(again)
     f.at(node)
     f.emitter.emit(isa.OP_ADD, counter.register, counter.register, -1, step.value.integer, 0, wide.value_type)
@@ -191,8 +183,7 @@ def _for_array(f: FunctionLowering, node: tree.For, place: Place, kind: t.ArrayT
     test = f.take()
     f.control_depth += 1
     f.emitter.set_label(body)
-    f.targets.append(target)
-    with f.block():
+    with f.inside(target):
         element = Place(kind.element, place.base, place.offset, index, kind.element.size, False)
         if is_aggregate(kind.element):
             f.declare(
@@ -203,7 +194,6 @@ def _for_array(f: FunctionLowering, node: tree.For, place: Place, kind: t.ArrayT
         if node.index:
             f.declare(node.index, Held(t.U16, index), mutable=False)
         lower_statement(f, node.body)
-    f.targets.pop()
     f.emitter.set_label(again)
     f.at(node)
     f.emitter.emit(isa.OP_ADD, index, index, -1, 1, 0, t.U16.value_type)

@@ -41,11 +41,9 @@ def _block(f: FunctionLowering, node: tree.Block) -> None:
                 lower_statement(f, inner)
         return
     target = Target(node.label, Label())
-    f.targets.append(target)
-    with f.block():
+    with f.inside(target):
         for inner in node.statements:
             lower_statement(f, inner)
-    f.targets.pop()
     f.emitter.set_label(target.end)
 
 

@@ -1,5 +1,5 @@
 """Places and areas."""
 
-from npuviz.targets.wavelet.host.geometry import IntRectangle, IntVector
+from npuviz.targets.wavelet.host.layout.regions import IntRectangle, IntVector
 
 __all__ = ["IntRectangle", "IntVector"]
