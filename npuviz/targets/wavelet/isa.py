@@ -39,6 +39,11 @@ FIELDS: dict[int, Field] = {
 """Field -> place. Queue and color share bits with the base address: a word is one kind or the other."""
 
 
+NO_QUEUE = 15
+NO_COLOR = 31
+"""What a descriptor word holds for a queue or a color that is not given."""
+
+
 def pack(kind: int, **values: int) -> int:
     """A descriptor word, as in `pack(KIND_MEM1D, base=64, extent=8)`; names follow the F_ constants."""
     word = kind

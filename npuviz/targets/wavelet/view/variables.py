@@ -19,8 +19,6 @@ _KINDS = {
     k.KIND_MEM1D: "mem1d", k.KIND_MEM4D: "mem4d", k.KIND_CIRCBUF: "circular buffer",
     k.KIND_FABIN: "from queue", k.KIND_FABOUT: "to queue", k.KIND_FIFO: "FIFO", k.KIND_DSR: "DSR",
 }  # fmt: skip
-ABSENT_QUEUE = 15
-ABSENT_COLOR = 31
 
 
 def array_of(type_text: str) -> tuple[str, int]:
@@ -93,8 +91,8 @@ def descriptor_text(word: int) -> str:
     extent = isa.unpack(word, k.F_EXTENT)
     if kind in (k.KIND_FABIN, k.KIND_FABOUT):
         queue, color = isa.unpack(word, k.F_QUEUE), isa.unpack(word, k.F_COLOR)
-        where = f" {queue}" if queue != ABSENT_QUEUE else ""
-        return f"{name}{where}{f' color {color}' if color != ABSENT_COLOR else ''}, {extent} words"
+        where = f" {queue}" if queue != isa.NO_QUEUE else ""
+        return f"{name}{where}{f' color {color}' if color != isa.NO_COLOR else ''}, {extent} words"
     if kind in (k.KIND_MEM1D, k.KIND_MEM4D, k.KIND_CIRCBUF):
         stride = isa.unpack(word, k.F_STRIDE)
         step = f", stride {stride}" if kind == k.KIND_MEM1D and stride != 1 else ""

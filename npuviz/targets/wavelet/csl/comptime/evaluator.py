@@ -34,7 +34,7 @@ from npuviz.targets.wavelet.csl.comptime.scope import (
 from npuviz.targets.wavelet.csl.comptime.session import Session
 from npuviz.targets.wavelet.csl.comptime.values import VOID, TypeValue, Value, integer_of
 from npuviz.targets.wavelet.csl.syntax.errors import CslError, NotComptime, similar
-from npuviz.targets.wavelet.csl.syntax.tree import Block, Expression, Node, Parameter, Span, Statement
+from npuviz.targets.wavelet.csl.syntax.tree import Block, Expression, Node, Span, Statement
 
 MAX_CALL_DEPTH = 128
 MAX_STEPS = 2_000_000
@@ -270,10 +270,6 @@ class Comptime:
             function.signature = t.function(function.node.kind, tuple(kinds), result)
         return function.signature
 
-    def parameter_type(self, parameter: Parameter, scope: Scope, value: Value) -> t.Type:
-        """The type of a parameter once the parameters before it are declared in `scope`."""
-        return value.type if parameter.type is None else self.type_expression(parameter.type, scope)
-
     def call(self, function: FunctionValue, arguments: list[Value], at: Span, depth: int = 0) -> Value:
         """Execute a function at compile time. Raises CslError."""
         node = function.node
@@ -303,7 +299,10 @@ class Comptime:
         scope = Scope(function.instance, function.instance.scope, False, depth + 1)
         signature = function.signature or self.signature(function)
         for index, (parameter, value) in enumerate(zip(node.parameters, arguments, strict=True)):
-            kind = signature.parameters[index] if signature else self.parameter_type(parameter, scope, value)
+            # Without a signature, a type may need the parameters before it.
+            kind = signature.parameters[index] if signature else value.type
+            if not signature and parameter.type is not None:
+                kind = self.type_expression(parameter.type, scope)
             scope.declare(parameter.name, self.coerce(value, kind, at))
         result = signature.result if signature else self.type_expression(node.result, scope)
         try:

@@ -183,10 +183,6 @@ class StructValue(Value):
     kind: t.StructType
     fields: Mapping[str, Value]
 
-    def get(self, name: str) -> Value | None:
-        """A field, None if there is none of that name."""
-        return self.fields.get(name)
-
 
 def anonymous(fields: Mapping[str, Value]) -> StructValue:
     """The value `.{.name = value, ..}`."""

@@ -194,10 +194,7 @@ class FunctionLowering:
 
     def load_number(self, kind: t.Type, number: int | float, into: int = -1) -> Held:
         """A number in a register."""
-        register = self.target(into)
-        word = kind.value_type
-        self.emitter.emit(isa.OP_LI, a=register, imm=scalar_bits(kind, number), kind=max(word, 0))
-        return Held(kind, register)
+        return Held(kind, self.load_word(scalar_bits(kind, number), kind, into))
 
     def integer(self, number: int, into: int = -1) -> int:
         """A register that holds an integer (an address, an id)."""
@@ -219,10 +216,7 @@ class FunctionLowering:
     def _hold_value(self, value: Value, at: tree.Span, into: int) -> Held:
         if isinstance(value, VoidValue):
             return VOID_HELD
-        word = self.pe.word_of(value, at)
-        register = self.target(into)
-        self.emitter.emit(isa.OP_LI, a=register, imm=word, kind=max(value.type.value_type, 0))
-        return Held(value.type, register)
+        return Held(value.type, self.load_word(self.pe.word_of(value, at), value.type, into))
 
     def _load(self, place: Place, at: tree.Span, into: int) -> Held:
         word = place.kind.value_type

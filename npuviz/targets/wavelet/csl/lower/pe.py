@@ -42,8 +42,6 @@ from npuviz.targets.wavelet.kernels import isa as k
 
 MAX_NESTED = 250
 """Functions that may be lowered while each other's calls are met."""
-NO_QUEUE = 15
-NO_COLOR = 31
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,10 +163,6 @@ class PeLowering:
             at, f"{what} {function.node.name} is not bound to an id", "bind it with @bind_local_task"
         )
 
-    def file_name(self, file: int) -> str:
-        """Path of a source file."""
-        return self.files[file].path
-
     # ---- names ----
 
     def resolve(self, node: tree.Expression, scope: Scope) -> Entry:
@@ -189,7 +183,7 @@ class PeLowering:
                     )
                 return member
             if isinstance(value, StructValue):
-                part = value.get(node.name)
+                part = value.fields.get(node.name)
                 if part is not None:
                     return part
         return self.comptime.evaluate(node, scope)
@@ -264,8 +258,8 @@ class PeLowering:
         if kind in (k.KIND_FABIN, k.KIND_FABOUT):
             return isa.pack(
                 kind,
-                queue=NO_QUEUE if value.queue < 0 else value.queue,
-                color=NO_COLOR if value.color < 0 else value.color,
+                queue=isa.NO_QUEUE if value.queue < 0 else value.queue,
+                color=isa.NO_COLOR if value.color < 0 else value.color,
                 extent=value.extent[0],
                 index_offset=int(value.index_offset),
                 control=int(value.control),

@@ -256,7 +256,7 @@ def _block(f: FunctionLowering, node: tree.BuiltinCall, into: int) -> Operand:
 def _assert(f: FunctionLowering, node: tree.BuiltinCall, into: int) -> Operand:
     condition = arguments(node, 1, 2)[0]
     place = f.pe.tables.source_place(node.at)
-    message = f.pe.tables.message(f"@assert failed at {f.pe.file_name(place.file)}:{place.line}")
+    message = f.pe.tables.message(f"@assert failed at {f.pe.files[place.file].path}:{place.line}")
     passed = Label()
     branch(f, condition, passed, when=True)
     zero = f.load_number(t.BOOL, 0)

@@ -18,7 +18,6 @@ from npuviz.targets.wavelet.csl.lower.dispatch import (
 )
 from npuviz.targets.wavelet.csl.lower.function import FunctionLowering
 from npuviz.targets.wavelet.csl.lower.operands import Held, Known, Operand, Parts, Place
-from npuviz.targets.wavelet.csl.lower.pe import NO_COLOR, NO_QUEUE
 from npuviz.targets.wavelet.csl.lower.rules.access import base_of
 from npuviz.targets.wavelet.csl.syntax import tree
 from npuviz.targets.wavelet.csl.syntax.errors import CslError
@@ -189,7 +188,7 @@ def _fabric_dsd(
     queue_name, queue_type = (
         ("input_queue", t.INPUT_QUEUE) if kind is t.FABIN else ("output_queue", t.OUTPUT_QUEUE)
     )
-    word.known |= {"queue": NO_QUEUE, "color": NO_COLOR}
+    word.known |= {"queue": isa.NO_QUEUE, "color": isa.NO_COLOR}
     if "extent" not in fields:
         raise CslError(at, f"{kind} needs an extent")
     if queue_name not in fields and (f.pe.arch != "wse2" or "fabric_color" not in fields):
