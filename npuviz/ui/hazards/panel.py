@@ -49,7 +49,7 @@ class HazardsPanel(Panel):
     def _show(self) -> None:
         watch = self.context.hazards
         found = watch.hazards or ()
-        self.table.set_hazards(found)
+        self.table.show_rows(found, lambda hazard: hazard)
         self._stack.setCurrentIndex(1 if found else 0)
         if not watch.is_available:
             text = NO_MACHINE
@@ -69,7 +69,7 @@ class HazardsPanel(Panel):
         return f"{format_count(instruction)} {program.listing.describe(instruction).opcode}"
 
     def _hazard(self, index: QModelIndex) -> Hazard | None:
-        return self.table.hazards[index.row()] if index.isValid() else None
+        return self.table.rows[index.row()] if index.isValid() else None
 
     def _choose(self, index: QModelIndex) -> None:
         hazard, program, description = self._hazard(index), self.model.program, self.model.description

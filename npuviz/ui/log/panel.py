@@ -96,7 +96,7 @@ class LogPanel(Panel):
     # -- hooks --------------------------------------------------------------------------------------
 
     def on_session_changed(self) -> None:
-        self.table.clear()
+        self.table.reset([])
         self._started = None
         self._known_cycle = self.model.cycle
         opened, program = self.model.opened, self.model.program
@@ -163,7 +163,7 @@ class LogPanel(Panel):
         self.table.add(entries)
         self._stack.setCurrentIndex(1 if self.table.rowCount() else 0)
         for severity, button in self._filters.items():
-            count = sum(entry.severity == severity for entry in self.table.entries)
+            count = sum(entry.severity == severity for entry in self.table.rows)
             glyph, _, title = SEVERITIES[severity]
             button.setText(f"{glyph} {title} {count}")
             button.setVisible(count > 0)

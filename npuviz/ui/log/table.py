@@ -3,20 +3,11 @@
 from dataclasses import dataclass
 from typing import Any
 
-from PySide6.QtCore import (
-    QAbstractTableModel,
-    QModelIndex,
-    QObject,
-    QPersistentModelIndex,
-    QSortFilterProxyModel,
-    Qt,
-)
+from PySide6.QtCore import QObject, QSortFilterProxyModel, Qt
 
 from npuviz.base.units import format_count
+from npuviz.ui.kit.row_model import NOWHERE, Index, RowModel
 
-Index = QModelIndex | QPersistentModelIndex
-NOWHERE = QModelIndex()
-HEADERS = ("", "Cycle", "What", "Message")
 SEVERITY, CYCLE, CODE, MESSAGE = range(4)
 SEVERITIES: dict[str, tuple[str, str, str]] = {
     "error": ("\u2716", "error", "Errors"),
@@ -46,75 +37,47 @@ def entries_as_text(entries: list[LogEntry]) -> str:
     return "".join(f"{e.severity}\t{e.cycle if e.cycle >= 0 else ''}\t{e.code}\t{e.text}\n" for e in entries)
 
 
-class LogTable(QAbstractTableModel):
+class LogTable(RowModel[LogEntry]):
     """Entries in the order they came; the oldest go when there are too many.
 
     colors  colour role -> anything Qt takes as foreground; set by the panel for each theme
     """
 
+    titles = ("", "Cycle", "What", "Message")
+    numbers = (CYCLE,)
+    aligns_titles = False
+
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._entries: list[LogEntry] = []
         self.colors: dict[str, Any] = {}
-
-    @property
-    def entries(self) -> list[LogEntry]:
-        """All entries."""
-        return self._entries
 
     def add(self, entries: list[LogEntry]) -> None:
         """Append entries."""
         if not entries:
             return
-        excess = len(self._entries) + len(entries) - MAX_ENTRIES
-        if excess > 0 and self._entries:
-            last = min(excess, len(self._entries)) - 1
+        excess = len(self.rows) + len(entries) - MAX_ENTRIES
+        if excess > 0 and self.rows:
+            last = min(excess, len(self.rows)) - 1
             self.beginRemoveRows(NOWHERE, 0, last)
-            del self._entries[: last + 1]
+            self.rows = self.rows[last + 1 :]
             self.endRemoveRows()
-        entries = entries[-MAX_ENTRIES:]
-        self.beginInsertRows(NOWHERE, len(self._entries), len(self._entries) + len(entries) - 1)
-        self._entries.extend(entries)
-        self.endInsertRows()
+        self.show_rows([*self.rows, *entries[-MAX_ENTRIES:]])
 
-    def clear(self) -> None:
-        """Forget all entries."""
-        self.beginResetModel()
-        self._entries.clear()
-        self.endResetModel()
+    def text(self, row: LogEntry, column: int) -> str:
+        cycle = format_count(row.cycle) if row.cycle >= 0 else ""
+        return (SEVERITIES[row.severity][0], cycle, row.code, row.text)[column]
 
-    def rowCount(self, parent: Index = NOWHERE) -> int:
-        return 0 if parent.isValid() else len(self._entries)
+    def tooltip(self, row: LogEntry, column: int) -> str:
+        return f"{row.severity}: {row.text}" + ("\nClick to select the operator" if row.node >= 0 else "")
 
-    def columnCount(self, parent: Index = NOWHERE) -> int:
-        return 0 if parent.isValid() else len(HEADERS)
-
-    def headerData(self, section: int, orientation: Qt.Orientation, role: int = 0) -> Any:
-        if orientation == Qt.Orientation.Horizontal and role == Qt.ItemDataRole.DisplayRole:
-            return HEADERS[section]
-        return None
-
-    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
-        if not index.isValid():
-            return None
-        entry, column = self._entries[index.row()], index.column()
-        glyph, color, _ = SEVERITIES[entry.severity]
-        if role == Qt.ItemDataRole.DisplayRole:
-            cycle = format_count(entry.cycle) if entry.cycle >= 0 else ""
-            return (glyph, cycle, entry.code, entry.text)[column]
+    def other(self, row: LogEntry, column: int, role: int) -> Any:
         if role == Qt.ItemDataRole.ForegroundRole:
-            return self.colors.get(
-                color if column == SEVERITY else "text-muted" if column != MESSAGE else "text"
-            )
-        if role == Qt.ItemDataRole.TextAlignmentRole and column in (SEVERITY, CYCLE):
-            side = Qt.AlignmentFlag.AlignRight if column == CYCLE else Qt.AlignmentFlag.AlignHCenter
-            return side | Qt.AlignmentFlag.AlignVCenter
-        if role == Qt.ItemDataRole.ToolTipRole:
-            return f"{entry.severity}: {entry.text}" + (
-                "\nClick to select the operator" if entry.node >= 0 else ""
-            )
+            quiet = "text-muted" if column != MESSAGE else "text"
+            return self.colors.get(SEVERITIES[row.severity][1] if column == SEVERITY else quiet)
+        if role == Qt.ItemDataRole.TextAlignmentRole and column == SEVERITY:
+            return Qt.AlignmentFlag.AlignHCenter | Qt.AlignmentFlag.AlignVCenter
         if role == Qt.ItemDataRole.AccessibleTextRole and column == SEVERITY:
-            return entry.severity
+            return row.severity
         return None
 
 
@@ -142,10 +105,10 @@ class LogFilter(QSortFilterProxyModel):
 
     def entry(self, index: Index) -> LogEntry:
         """The entry of a row of this model."""
-        return self._table.entries[self.mapToSource(index).row()]
+        return self._table.rows[self.mapToSource(index).row()]
 
     def filterAcceptsRow(self, source_row: int, source_parent: Index) -> bool:
-        entry = self._table.entries[source_row]
+        entry = self._table.rows[source_row]
         if entry.severity in self._hidden:
             return False
         return not self._text or self._text in f"{entry.code} {entry.text}".casefold()

@@ -216,7 +216,7 @@ class QueuesPanel(Panel):
         rows = self.entry_view.selectionModel().selectedRows()
         if not rows or not self.entry_view.hasFocus():
             return
-        entry = self.entries.entries[rows[0].row()]
+        entry = self.entries.rows[rows[0].row()][1]
         self.context.selection.set(
             Selection(
                 instruction=entry.instruction if entry.instruction >= 0 else None,

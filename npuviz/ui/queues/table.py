@@ -5,15 +5,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelIndex, Qt
+from PySide6.QtCore import Qt
 
 from npuviz.base.units import format_count
 from npuviz.sim.machine import QueueEntry
-
-Index = QModelIndex | QPersistentModelIndex
+from npuviz.ui.kit.row_model import RowModel
 
 NAME, OCCUPANCY, PEAK, HISTORY, HEAD = range(5)
-TITLES = ("Queue", "Entries / capacity", "Peak", "Around the cursor", "Head")
 
 STATE_ROLE = Qt.ItemDataRole.UserRole + 1
 HISTORY_ROLE = Qt.ItemDataRole.UserRole + 2
@@ -85,145 +83,115 @@ def group_of(states: Sequence[QueueState], name: str, is_folded: bool) -> QueueG
     )
 
 
-class QueueTable(QAbstractTableModel):
+class QueueTable(RowModel[int | QueueGroup]):
     """One row a queue, under a head for each group if there are several. Only what changed is announced.
 
-    history_of  gives the history of a queue by its place in `states`, None where nothing is recorded
+    states      all queues, those in folded groups too; rows are places in it
+    history_of  gives the history of a queue by its place, None where nothing is recorded
     """
+
+    titles = ("Queue", "Entries / capacity", "Peak", "Around the cursor", "Head")
+    numbers = (PEAK,)
 
     def __init__(self, history_of: Callable[[int], History | None]) -> None:
         super().__init__()
-        self._states: tuple[QueueState, ...] = ()
+        self.states: tuple[QueueState, ...] = ()
         self._groups: tuple[str, ...] = ()
         self._folded: set[str] = set()
-        self._rows: list[int | QueueGroup] = []
         self._history_of = history_of
-
-    @property
-    def states(self) -> tuple[QueueState, ...]:
-        """All queues, those in folded groups too."""
-        return self._states
-
-    @property
-    def folded(self) -> frozenset[str]:
-        """Names of the groups that are folded."""
-        return frozenset(self._folded)
 
     def set_groups(self, groups: Sequence[str], folded: Iterable[str] = ()) -> None:
         """Name of the group of each queue to come; empty: no groups. Comes before other queues do."""
         self.beginResetModel()
         self._groups, self._folded = tuple(groups), set(folded)
-        self._states, self._rows = (), []
+        self.states, self.rows = (), []
         self.endResetModel()
 
     def set_states(self, states: Sequence[QueueState]) -> None:
         """Show these queues; other queues than before reset the table."""
         fresh = tuple(states)
-        if [s.id for s in fresh] != [s.id for s in self._states]:
+        if [s.id for s in fresh] != [s.id for s in self.states]:
             self.beginResetModel()
-            self._states = fresh
-            self._rows = self._arranged()
+            self.states = fresh
+            self.rows = self._arranged()
             self.endResetModel()
             return
-        before, self._states = self._states, fresh
-        old_rows, self._rows = self._rows, self._arranged()
-        for row, (old, new) in enumerate(zip(old_rows, self._rows, strict=True)):
+        before, self.states = self.states, fresh
+        old_rows, self.rows = self.rows, self._arranged()
+        for row, (old, new) in enumerate(zip(old_rows, self.rows, strict=True)):
             is_other = before[old] != fresh[old] if isinstance(old, int) else old != new
             if is_other:
                 self.dataChanged.emit(self.index(row, NAME), self.index(row, PEAK))
                 self.dataChanged.emit(self.index(row, HEAD), self.index(row, HEAD))
 
     def _arranged(self) -> list[int | QueueGroup]:
-        if len(self._groups) != len(self._states):
-            return list(range(len(self._states)))
+        if len(self._groups) != len(self.states):
+            return list(range(len(self.states)))
         rows: list[int | QueueGroup] = []
         for name in dict.fromkeys(self._groups):
             places = [place for place, group in enumerate(self._groups) if group == name]
             folded = name in self._folded
-            rows.append(group_of([self._states[place] for place in places], name, folded))
+            rows.append(group_of([self.states[place] for place in places], name, folded))
             if not folded:
                 rows += places
         return rows
 
     def toggle(self, row: int) -> None:
         """Fold or unfold the group whose head is in a row."""
-        head = self._rows[row]
+        head = self.rows[row]
         if isinstance(head, QueueGroup):
             self.beginResetModel()
             self._folded ^= {head.name}
-            self._rows = self._arranged()
+            self.rows = self._arranged()
             self.endResetModel()
 
     def place_at(self, row: int) -> int | None:
         """Place in `states` of a row, None for the head of a group."""
-        found = self._rows[row] if 0 <= row < len(self._rows) else None
+        found = self.rows[row] if 0 <= row < len(self.rows) else None
         return found if isinstance(found, int) else None
 
     def row_of(self, place: int) -> int:
         """Row of a queue, or of the head of its folded group; -1 while it is not there."""
-        if place in self._rows:
-            return self._rows.index(place)
+        if place in self.rows:
+            return self.rows.index(place)
         name = self._groups[place] if place < len(self._groups) else None
         heads = (
-            row for row, head in enumerate(self._rows) if isinstance(head, QueueGroup) and head.name == name
+            row for row, head in enumerate(self.rows) if isinstance(head, QueueGroup) and head.name == name
         )
         return next(heads, -1)
 
     def refresh_history(self) -> None:
         """The cursor moved: only the history column is another."""
-        if self._rows:
-            self.dataChanged.emit(self.index(0, HISTORY), self.index(len(self._rows) - 1, HISTORY))
+        if self.rows:
+            self.dataChanged.emit(self.index(0, HISTORY), self.index(len(self.rows) - 1, HISTORY))
 
-    def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008
-        return 0 if parent.isValid() else len(self._rows)
+    def text(self, row: int | QueueGroup, column: int) -> str:
+        if isinstance(row, QueueGroup):
+            sign = "\u25b8" if row.is_folded else "\u25be"
+            return (f"{sign} {row.name}", row.text, "", "", "")[column]
+        state = self.states[row]
+        head = state.entries[0].text if state.entries else ""
+        return (self._label(row), state.text, format_count(state.peak), "", head)[column]
 
-    def columnCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008
-        return 0 if parent.isValid() else len(TITLES)
+    def tooltip(self, row: int | QueueGroup, column: int) -> str:
+        if isinstance(row, QueueGroup):
+            verb = "unfold" if row.is_folded else "fold"
+            return f"{row.name}\n{row.text} queues\nclick to {verb}"
+        state = self.states[row]
+        lines = [state.name, state.text, f"peak {format_count(state.peak)}", state.doc]
+        if state.is_estimated:
+            lines.append("\u2248 estimated: what serves it is an assumption")
+        return "\n".join(line for line in lines if line)
 
-    def headerData(self, section: int, orientation: Qt.Orientation, role: int = 0) -> Any:
-        if orientation == Qt.Orientation.Horizontal and role == Qt.ItemDataRole.DisplayRole:
-            return TITLES[section]
-        if role == Qt.ItemDataRole.TextAlignmentRole and section == PEAK:
-            return Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
-        return None
-
-    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
-        found, column = self._rows[index.row()], index.column()
-        if role == Qt.ItemDataRole.TextAlignmentRole and column == PEAK:
-            return Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
-        if isinstance(found, QueueGroup):
-            return _group_data(found, column, role)
-        state = self._states[found]
-        if role == Qt.ItemDataRole.DisplayRole:
-            head = state.entries[0].text if state.entries else ""
-            return (self._label(found), state.text, format_count(state.peak), "", head)[column]
+    def other(self, row: int | QueueGroup, column: int, role: int) -> Any:
         if role == STATE_ROLE:
-            return state
-        if role == HISTORY_ROLE:
-            return self._history_of(found)
-        if role == Qt.ItemDataRole.ToolTipRole:
-            lines = [state.name, state.text, f"peak {format_count(state.peak)}", state.doc]
-            if state.is_estimated:
-                lines.append("\u2248 estimated: what serves it is an assumption")
-            return "\n".join(line for line in lines if line)
-        return None
+            return row if isinstance(row, QueueGroup) else self.states[row]
+        return self._history_of(row) if role == HISTORY_ROLE and isinstance(row, int) else None
 
     def _label(self, place: int) -> str:
         """Name of a queue, without that of its group where this stands above it."""
-        state = self._states[place]
+        state = self.states[place]
         label, indent = state.name, ""
-        if len(self._groups) == len(self._states):
+        if len(self._groups) == len(self.states):
             label, indent = label.removeprefix(f"{self._groups[place]}."), "    "
         return f"{indent}\u2248 {label}" if state.is_estimated else f"{indent}{label}"
-
-
-def _group_data(group: QueueGroup, column: int, role: int) -> Any:
-    if role == Qt.ItemDataRole.DisplayRole:
-        sign = "\u25b8" if group.is_folded else "\u25be"
-        return (f"{sign} {group.name}", group.text, "", "", "")[column]
-    if role == STATE_ROLE:
-        return group
-    if role == Qt.ItemDataRole.ToolTipRole:
-        verb = "unfold" if group.is_folded else "fold"
-        return f"{group.name}\n{group.text} queues\nclick to {verb}"
-    return None

@@ -2,18 +2,14 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
-from PySide6.QtCore import QAbstractTableModel, QModelIndex, QObject, QPersistentModelIndex, Qt
+from PySide6.QtCore import Qt
 
 from npuviz.base.units import format_count
 from npuviz.sim.machine import SemaphoreState, Wait
-
-Index = QModelIndex | QPersistentModelIndex
-NOWHERE = QModelIndex()
+from npuviz.ui.kit.row_model import RowModel
 
 NAME, VALUE, NEEDED, UNIT, INSTRUCTION, USE, UPDATER = range(7)
-TITLES = ("Semaphore", "Value", "Waited for", "Who waits", "With", "Updated by", "Last change by")
 ROW_ROLE = Qt.ItemDataRole.UserRole + 1
 
 SIGNS = {">=": "\u2265", "<=": "\u2264", "!=": "\u2260", "==": "="}
@@ -115,73 +111,38 @@ def _name(state: SemaphoreState, has_groups: bool) -> str:
     return f"{state.group}.{own}" if has_groups and state.group else own
 
 
-class SemaphoreTable(QAbstractTableModel):
+class SemaphoreTable(RowModel[SemaphoreRow]):
     """One row a semaphore and waiting unit. Only what changed is announced."""
 
-    def __init__(self, parent: QObject | None = None) -> None:
-        super().__init__(parent)
-        self._rows: list[SemaphoreRow] = []
-
-    @property
-    def rows(self) -> list[SemaphoreRow]:
-        """What is shown."""
-        return self._rows
+    titles = ("Semaphore", "Value", "Waited for", "Who waits", "With", "Updated by", "Last change by")
+    numbers = (VALUE,)
 
     def set_rows(self, rows: Sequence[SemaphoreRow]) -> None:
         """Show these; other semaphores or another order reset the table."""
-        fresh = list(rows)
-        if [row.key for row in fresh] != [row.key for row in self._rows]:
-            self.beginResetModel()
-            self._rows = fresh
-            self.endResetModel()
-            return
-        before, self._rows = self._rows, fresh
-        for place, (old, new) in enumerate(zip(before, fresh, strict=True)):
-            if old != new:
-                self.dataChanged.emit(self.index(place, 0), self.index(place, len(TITLES) - 1))
+        self.show_rows(rows, lambda row: row.key)
 
     def place_of(self, key: tuple[int, int]) -> int:
         """Row number of a key, -1 if it is not shown."""
-        return next((place for place, row in enumerate(self._rows) if row.key == key), -1)
+        return next((place for place, row in enumerate(self.rows) if row.key == key), -1)
 
-    def rowCount(self, parent: Index = NOWHERE) -> int:
-        return 0 if parent.isValid() else len(self._rows)
+    def text(self, row: SemaphoreRow, column: int) -> str:
+        texts = (row.name, format_count(row.state.value), row.needed, row.unit, row.instruction)
+        return (*texts, row.state.use, row.updater)[column]
 
-    def columnCount(self, parent: Index = NOWHERE) -> int:
-        return 0 if parent.isValid() else len(TITLES)
+    def tooltip(self, row: SemaphoreRow, column: int) -> str:
+        state = row.state
+        lines = [f"{row.name} = {format_count(state.value)}   (semaphore {state.id})"]
+        if state.use:
+            lines.append(f"updated by {state.use}")
+        if row.updater:
+            lines.append(f"last change by {row.updater}")
+        if row.wait is not None:
+            lines.append(f"{row.unit} waits until it is {row.needed}")
+            if row.instruction:
+                lines.append(f"with {row.instruction}")
+        else:
+            lines.append("nobody waits for it now")
+        return "\n".join(lines[:6])
 
-    def headerData(self, section: int, orientation: Qt.Orientation, role: int = 0) -> Any:
-        if orientation == Qt.Orientation.Horizontal and role == Qt.ItemDataRole.DisplayRole:
-            return TITLES[section]
-        if role == Qt.ItemDataRole.TextAlignmentRole and section == VALUE:
-            return Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
-        return None
-
-    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
-        if not index.isValid():
-            return None
-        row, column = self._rows[index.row()], index.column()
-        if role == Qt.ItemDataRole.DisplayRole:
-            texts = (row.name, format_count(row.state.value), row.needed, row.unit, row.instruction)
-            return (*texts, row.state.use, row.updater)[column]
-        if role == Qt.ItemDataRole.TextAlignmentRole and column == VALUE:
-            return Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
-        if role == Qt.ItemDataRole.ToolTipRole:
-            return _tooltip(row)
+    def other(self, row: SemaphoreRow, column: int, role: int) -> SemaphoreRow | None:
         return row if role == ROW_ROLE else None
-
-
-def _tooltip(row: SemaphoreRow) -> str:
-    state = row.state
-    lines = [f"{row.name} = {format_count(state.value)}   (semaphore {state.id})"]
-    if state.use:
-        lines.append(f"updated by {state.use}")
-    if row.updater:
-        lines.append(f"last change by {row.updater}")
-    if row.wait is not None:
-        lines.append(f"{row.unit} waits until it is {row.needed}")
-        if row.instruction:
-            lines.append(f"with {row.instruction}")
-    else:
-        lines.append("nobody waits for it now")
-    return "\n".join(lines[:6])

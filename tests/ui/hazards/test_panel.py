@@ -38,8 +38,8 @@ def test_a_machine_that_stands_still_is_asked_after_every_stop(bench: Bench) -> 
         with bench.qtbot.waitSignal(bench.hazards.changed):
             bench.do(go)
         bench.qtbot.waitUntil(lambda: not bench.hazards.is_looking)
-        assert [hazard.instruction for hazard in panel.table.hazards] == expected(session)
-    assert 0 < len(panel.table.hazards) < 4, "at this cycle some of them lie ahead"
+        assert [hazard.instruction for hazard in panel.table.rows] == expected(session)
+    assert 0 < len(panel.table.rows) < 4, "at this cycle some of them lie ahead"
 
 
 def test_another_machine_is_asked_only_on_request(bench: Bench) -> None:
@@ -47,11 +47,11 @@ def test_another_machine_is_asked_only_on_request(bench: Bench) -> None:
     session = bench.open_toy(hazard_above=ABOVE)
     bench.do(bench.model.run)
     assert bench.hazards.hazards is None
-    assert not panel.table.hazards
+    assert not panel.table.rows
     with bench.qtbot.waitSignal(bench.hazards.changed):
         bench.hazards.look()
     bench.qtbot.waitUntil(lambda: not bench.hazards.is_looking)
-    assert [hazard.instruction for hazard in panel.table.hazards] == expected(session) != []
+    assert [hazard.instruction for hazard in panel.table.rows] == expected(session) != []
     bench.do(bench.model.step_back)
     assert bench.hazards.hazards is None, "what was found belongs to another cycle"
 
@@ -61,8 +61,8 @@ def test_a_click_selects_and_a_double_click_travels(bench: Bench) -> None:
     session = open_still(bench, hazard_above=ABOVE)
     with bench.qtbot.waitSignal(bench.hazards.changed):
         bench.do(bench.model.run)
-    bench.qtbot.waitUntil(lambda: bool(panel.table.hazards))
-    first = panel.table.hazards[0]
+    bench.qtbot.waitUntil(lambda: bool(panel.table.rows))
+    first = panel.table.rows[0]
     panel.view.clicked.emit(panel.table.index(0, 0))
     chosen = bench.context.selection.current
     assert (chosen.instruction, chosen.unit) == (first.instruction, 1)
@@ -76,10 +76,10 @@ def test_nothing_is_left_when_the_session_goes(bench: Bench, close_while_looking
     open_still(bench, hazard_above=ABOVE)
     bench.do(bench.model.run)
     if not close_while_looking:
-        bench.qtbot.waitUntil(lambda: bool(panel.table.hazards))
+        bench.qtbot.waitUntil(lambda: bool(panel.table.rows))
     bench.model.show_opened(None)
     bench.settle()
-    assert not panel.table.hazards
+    assert not panel.table.rows
     assert not bench.hazards.is_available
 
 
@@ -102,7 +102,7 @@ def test_a_deadlock_is_in_the_status_bar_with_its_circle(driver: Driver, tmp_pat
     assert driver.label("status.stop").startswith("deadlock: Core[0].ST waits for computed >= 12")
     assert driver.label("status.faults") == "deadlock"
     log = driver.window.docks.panels["log"]
-    entry = log.table.entries[-1]  # pyright: ignore[reportAttributeAccessIssue]
+    entry = log.table.rows[-1]  # pyright: ignore[reportAttributeAccessIssue]
     assert (entry.severity, entry.code) == ("error", "deadlock")
     assert "Core[0].LD waits for stored >= 10" in entry.text
     driver.do("debug.step_back")

@@ -26,10 +26,10 @@ def test_table_is_bounded_and_keeps_the_newest(qtbot: object) -> None:
     table.add([LogEntry("info", "n", str(i)) for i in range(MAX_ENTRIES)])
     table.add([LogEntry("info", "n", "last")])
     assert table.rowCount() == MAX_ENTRIES
-    assert (table.entries[0].text, table.entries[-1].text) == ("1", "last")
+    assert (table.rows[0].text, table.rows[-1].text) == ("1", "last")
     table.add([LogEntry("info", "n", str(i)) for i in range(MAX_ENTRIES + 3)])
     assert table.rowCount() == MAX_ENTRIES
-    assert table.entries[0].text == "3"
+    assert table.rows[0].text == "3"
 
 
 def test_table_keeps_the_rules_of_models(qtbot: object) -> None:
@@ -37,7 +37,7 @@ def test_table_keeps_the_rules_of_models(qtbot: object) -> None:
     tester = QAbstractItemModelTester(table, QAbstractItemModelTester.FailureReportingMode.Fatal)
     table.add([LogEntry("info", "n", str(i)) for i in range(5)])
     table.add([])
-    table.clear()
+    table.reset([])
     table.add([LogEntry("error", "n", "x")])
     assert table.rowCount() == 1
     del tester
@@ -81,7 +81,7 @@ def test_collects_while_it_cannot_be_seen(bench: Bench) -> None:
     bench.open_toy()
     bench.do(bench.model.run)
     panel.show()
-    assert any(entry.code == "finished" for entry in panel.table.entries)
+    assert any(entry.code == "finished" for entry in panel.table.rows)
 
 
 def test_stops_are_told_steps_are_not(bench: Bench) -> None:
@@ -92,7 +92,7 @@ def test_stops_are_told_steps_are_not(bench: Bench) -> None:
     assert panel.table.rowCount() == before
     session.breakpoints.add("cycle == 50")
     bench.do(bench.model.run)
-    last = panel.table.entries[-1]
+    last = panel.table.rows[-1]
     assert (last.severity, last.code, last.cycle) == ("stop", "breakpoint", 50)
     assert "cycle == 50" in last.text
 
@@ -101,7 +101,7 @@ def test_a_fault_is_an_error(bench: Bench) -> None:
     panel = bench.make(LogPanel)
     bench.open_toy(fault_at=9)
     bench.do(bench.model.run)
-    faults = [e for e in panel.table.entries if e.severity == "error"]
+    faults = [e for e in panel.table.rows if e.severity == "error"]
     assert len(faults) == 1
     assert faults[0].code == StopKind.FAULT.value
 
@@ -111,7 +111,7 @@ def test_a_hang_is_an_error(bench: Bench) -> None:
     bench.open_toy()
     bench.model.stop = StopReason(StopKind.HANG, 7, unit="Core[0].LD", detail="task 3 never ends")
     bench.model.running_changed.emit(False)
-    last = panel.table.entries[-1]
+    last = panel.table.rows[-1]
     assert (last.severity, last.code, last.cycle) == ("error", "hang", 7)
     assert "task 3 never ends" in last.text
 
@@ -124,7 +124,7 @@ def test_every_stop_has_words(kind: StopKind) -> None:
 def test_failures_of_the_model_are_errors(bench: Bench) -> None:
     panel = bench.make(LogPanel)
     bench.do(lambda: bench.model.open(Path("/no/such/file.toy")))
-    errors = [e for e in panel.table.entries if e.severity == "error"]
+    errors = [e for e in panel.table.rows if e.severity == "error"]
     assert len(errors) == 1
     assert "/no/such/file.toy" in errors[0].text
     assert errors[0].details
@@ -147,7 +147,7 @@ def test_click_on_a_note_selects_its_operator(bench: Bench) -> None:
     row = texts(panel).index("mix runs on the host")
     panel.view.clicked.emit(panel.rows.index(row, MESSAGE))
     assert bench.context.selection.current.node == 2
-    assert panel.table.entries[row].severity == "warning"
+    assert panel.table.rows[row].severity == "warning"
 
 
 def test_copies_selected_lines_or_all(bench: Bench) -> None:
@@ -178,4 +178,4 @@ def test_an_interrupted_run_says_so(bench: Bench) -> None:
     bench.open_toy()
     bench.model.stop = StopReason(StopKind.INTERRUPTED, 12)
     panel.on_running_changed(False)
-    assert panel.table.entries[-1].code == "interrupted"
+    assert panel.table.rows[-1].code == "interrupted"

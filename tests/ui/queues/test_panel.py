@@ -131,14 +131,14 @@ def test_a_group_is_folded_by_a_click(stage: Stage) -> None:
     stage.moved()
     assert panel.table.rowCount(QModelIndex()) == 4
     panel.view.clicked.emit(panel.table.index(0, NAME))
-    assert panel.table.folded == {"a"}
+    assert panel.table._folded == {"a"}
     assert panel.table.rowCount(QModelIndex()) == 3
     session.step()
     stage.moved()
     assert len(panel.table.states) == 2, "what is folded goes on being watched"
     panel.grab()
     panel.view.clicked.emit(panel.table.index(0, NAME))
-    assert panel.table.folded == frozenset()
+    assert panel.table._folded == frozenset()
 
 
 class _Config:
@@ -190,7 +190,7 @@ def test_entry_selects_its_instruction(stage: Stage, qtbot: QtBot) -> None:
     row = next(row for row, shown in enumerate(panel.table.states) if shown.entries)
     panel.view.selectRow(row)
     head = panel.table.states[row].entries[0]
-    assert panel.entries.entries[0] == head
+    assert panel.entries.rows[0][1] == head
     panel.activateWindow()
     panel.entry_view.setFocus(Qt.FocusReason.OtherFocusReason)
     qtbot.waitUntil(panel.entry_view.hasFocus)

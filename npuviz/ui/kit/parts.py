@@ -1,0 +1,155 @@
+"""What panels are put together from: lines and columns of widgets, buttons, filters, menus."""
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtGui import QKeySequence, QShortcut
+from PySide6.QtWidgets import (
+    QBoxLayout,
+    QComboBox,
+    QHBoxLayout,
+    QLabel,
+    QLayout,
+    QLineEdit,
+    QMenu,
+    QSplitter,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from npuviz.ui.theme.icons import icon
+from npuviz.ui.theme.theme import Theme
+
+Box = TypeVar("Box", bound=QBoxLayout)
+Part = QWidget | QLayout | int | tuple[QWidget | QLayout, int]
+"""A widget or layout, one with the share of the room it takes, or such a share that stays free."""
+
+
+def line(*parts: Part, margins: tuple[int, int, int, int] = (8, 4, 8, 4), spacing: int = -1) -> QHBoxLayout:
+    """Parts beside each other; spacing -1 is that of the style."""
+    return _filled(QHBoxLayout(), parts, margins, spacing)
+
+
+def column(*parts: Part, parent: QWidget | None = None) -> QWidget:
+    """Parts below each other, with no room around or between them."""
+    made = QWidget(parent)
+    _filled(QVBoxLayout(made), parts, (0, 0, 0, 0), 0)
+    return made
+
+
+def _filled(box: Box, parts: Iterable[Part], margins: tuple[int, int, int, int], spacing: int) -> Box:
+    box.setContentsMargins(*margins)
+    box.setSpacing(spacing)
+    for part in parts:
+        content, share = part if isinstance(part, tuple) else (part, 0)
+        if isinstance(content, int):
+            box.addStretch(content)
+        elif isinstance(content, QWidget):
+            box.addWidget(content, share)
+        else:
+            box.addLayout(content, share)
+    return box
+
+
+def splitter(orientation: Qt.Orientation, *parts: tuple[QWidget, int]) -> QSplitter:
+    """Widgets whose shares of the room the user can change."""
+    made = QSplitter(orientation)
+    for place, (widget, share) in enumerate(parts):
+        made.addWidget(widget)
+        made.setStretchFactor(place, share)
+    return made
+
+
+def restore_sizes(parts: QSplitter, sizes: object) -> None:
+    """Give a splitter the sizes it once had; anything else is ignored."""
+    if isinstance(sizes, list) and len(sizes) == parts.count() and all(isinstance(s, int) for s in sizes):
+        parts.setSizes(sizes)
+
+
+def button(
+    parent: QWidget | None,
+    text: str,
+    tip: str = "",
+    run: Callable[..., object] | None = None,
+    *,
+    name: str = "",
+    is_on: bool | None = None,
+    icon_name: str = "",
+    is_flat: bool = True,
+) -> QToolButton:
+    """A button of a tool bar, described by its tip.
+
+    run      called when it is pressed, of a toggle with its state when that changes
+    is_on    state of a toggle, None for a plain button
+    """
+    made = QToolButton(parent)
+    made.setText(text)
+    made.setObjectName(name)
+    made.setToolTip(tip)
+    made.setAccessibleName(tip)
+    made.setAutoRaise(is_flat)
+    made.setProperty("icon_name", icon_name)
+    if is_on is not None:
+        made.setCheckable(True)
+        made.setChecked(is_on)
+    if run is not None:
+        (made.clicked if is_on is None else made.toggled).connect(run)
+    return made
+
+
+def paint_icons(buttons: Iterable[QToolButton], theme: Theme) -> None:
+    """Draw the icons of buttons in the colours of the theme."""
+    for each in buttons:
+        each.setIcon(icon(str(each.property("icon_name")), theme, "text-muted"))
+
+
+def choice(parent: QWidget | None, title: str, name: str = "", changed: Any = None) -> QComboBox:
+    """A box to choose one of several texts."""
+    made = QComboBox(parent)
+    made.setObjectName(name)
+    made.setAccessibleName(title)
+    if changed is not None:
+        made.currentIndexChanged.connect(changed)
+    return made
+
+
+def filter_line(
+    parent: QWidget | None,
+    text: str,
+    changed: Callable[[str], object],
+    *,
+    title: str = "",
+    name: str = "",
+    width: int = 180,
+) -> QLineEdit:
+    """A line whose text chooses what is shown."""
+    made = QLineEdit(parent)
+    made.setObjectName(name)
+    made.setPlaceholderText(text)
+    made.setAccessibleName(title)
+    made.setClearButtonEnabled(True)
+    made.setMaximumWidth(width)
+    made.textChanged.connect(changed)
+    return made
+
+
+def muted_label(parent: QWidget | None = None, name: str = "") -> QLabel:
+    """A quiet line of text."""
+    made = QLabel(parent)
+    made.setObjectName(name)
+    made.setProperty("role", "muted")
+    return made
+
+
+def add_keys(parent: QWidget, keys: Iterable[tuple[Any, Callable[[], object]]]) -> None:
+    """Let keys do something while a widget or one of its children has the focus."""
+    for key, run in keys:
+        QShortcut(QKeySequence(key), parent, run, context=Qt.ShortcutContext.WidgetWithChildrenShortcut)
+
+
+def pop_up(menu: QMenu, point: QPoint, source: QWidget | None = None) -> None:
+    """Show a menu, which goes when it was used; at a point of `source`, or of the screen."""
+    menu.aboutToHide.connect(menu.deleteLater)
+    menu.popup(source.mapToGlobal(point) if source is not None else point)
