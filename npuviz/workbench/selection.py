@@ -55,6 +55,11 @@ class Selection:
 NOTHING = Selection()
 
 
+def selected(**fields: Any) -> Selection:
+    """A selection of ids of which -1 stands for nothing."""
+    return Selection(**{name: None if value == -1 else value for name, value in fields.items()})
+
+
 class SelectionModel:
     """Holds the current selection and tells when it became a different one.
 

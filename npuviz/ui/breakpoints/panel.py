@@ -3,14 +3,10 @@
 from PySide6.QtCore import QItemSelectionModel, QModelIndex, QPoint
 from PySide6.QtGui import QGuiApplication, QKeySequence, Qt
 from PySide6.QtWidgets import (
-    QHBoxLayout,
     QHeaderView,
-    QLabel,
     QMenu,
     QPushButton,
-    QStackedLayout,
     QTableView,
-    QToolButton,
     QVBoxLayout,
     QWidget,
 )
@@ -19,10 +15,9 @@ from npuviz.debug.condition.language import parse
 from npuviz.ui.breakpoints.condition_line import ConditionLine
 from npuviz.ui.breakpoints.condition_words import ConditionWords, examples, words_of
 from npuviz.ui.breakpoints.table import CONDITION, BreakpointTable, rows_of
-from npuviz.ui.kit.empty_state import EmptyState
 from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
+from npuviz.ui.kit.parts import button, column, line, muted_label, paint_icons, pop_up
 from npuviz.ui.kit.table_view import make_table, on_key
-from npuviz.ui.theme.icons import icon
 
 NO_SESSION = "Open a model to set breakpoints on cycles, operators, instructions, queues and memory."
 BUNDLE_ONLY = "A recorded trace cannot be run: open the model it came from to set breakpoints."
@@ -44,13 +39,14 @@ class BreakpointsPanel(Panel):
         self._examples_layout = QVBoxLayout(self._examples)
         self._examples_layout.setContentsMargins(12, 8, 12, 8)
         self._examples_layout.setSpacing(4)
-        self._all = self._button(
-            "mdi6.check-all", "Enable all, or disable all if all are enabled", self.toggle_all
-        )
-        self._delete = self._button(
-            "mdi6.delete-outline", "Delete the selected breakpoints (Del)", self.delete_selected
-        )
-        self._empty = EmptyState(NO_SESSION, "Open\u2026", lambda: context.commands.run("file.open"), self)
+        self._all = button(
+            self, "", "Enable all, or disable all if all are enabled", self.toggle_all,
+            icon_name="mdi6.check-all", is_flat=False,
+        )  # fmt: skip
+        self._delete = button(
+            self, "", "Delete the selected breakpoints (Del)", self.delete_selected,
+            icon_name="mdi6.delete-outline", is_flat=False,
+        )  # fmt: skip
         self._lay_out()
         context.model.breakpoints_changed.connect(self.refresh)
         self.on_theme_changed()
@@ -68,32 +64,12 @@ class BreakpointsPanel(Panel):
         on_key(view, QKeySequence.StandardKey.Copy, self._copy)
         return view
 
-    def _button(self, name: str, tip: str, run: object) -> QToolButton:
-        button = QToolButton(self)
-        button.setProperty("icon_name", name)
-        button.setToolTip(tip)
-        button.setAccessibleName(tip)
-        button.clicked.connect(run)
-        return button
-
     def _lay_out(self) -> None:
-        bar = QHBoxLayout()
-        bar.setContentsMargins(0, 0, 4, 0)
-        bar.setSpacing(0)
-        bar.addWidget(self.line, 1)
-        bar.addWidget(self._all, 0, Qt.AlignmentFlag.AlignTop)
-        bar.addWidget(self._delete, 0, Qt.AlignmentFlag.AlignTop)
-        filled = QWidget(self)
-        column = QVBoxLayout(filled)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addLayout(bar)
-        column.addWidget(self.view, 1)
-        column.addWidget(self._examples, 1)
-        self._stack = QStackedLayout(self)
-        self._stack.setContentsMargins(0, 0, 0, 0)
-        self._stack.addWidget(self._empty)
-        self._stack.addWidget(filled)
+        bar = line((self.line, 1), self._all, self._delete, margins=(0, 0, 4, 0), spacing=0)
+        for tool in (self._all, self._delete):
+            bar.setAlignment(tool, Qt.AlignmentFlag.AlignTop)
+        content = column(bar, (self.view, 1), (self._examples, 1), parent=self)
+        self.set_pages(self.invitation(NO_SESSION), content)
 
     # -- hooks --------------------------------------------------------------------------------------
 
@@ -101,14 +77,14 @@ class BreakpointsPanel(Panel):
         self._last_hits = {}
         session = self.model.session
         if session is None:
-            self._empty.set_text(NO_SESSION if self.model.reader is None else BUNDLE_ONLY)
+            self.empty.set_text(NO_SESSION if self.model.reader is None else BUNDLE_ONLY)
             self.table.update_rows([])
-            self._stack.setCurrentIndex(0)
+            self.show_page(0)
             return
         words = words_of(session.program, session.description, session.machine.probes, session.fabric)
         self.line.set_words(words)
         self._show_examples(words)
-        self._stack.setCurrentIndex(1)
+        self.show_page(1)
         self.refresh()
 
     def on_running_changed(self, running: bool) -> None:
@@ -122,8 +98,7 @@ class BreakpointsPanel(Panel):
             self.refresh()
 
     def on_theme_changed(self) -> None:
-        for button in (self._all, self._delete):
-            button.setIcon(icon(str(button.property("icon_name")), self.theme, "text-muted"))
+        paint_icons((self._all, self._delete), self.theme)
         self.line.validate()
 
     # -- breakpoints ----------------------------------------------------------------------------------
@@ -202,24 +177,23 @@ class BreakpointsPanel(Panel):
         menu.addAction("Copy", self._copy)
         menu.addSeparator()
         menu.addAction("Delete", self.delete_selected)
-        menu.aboutToHide.connect(menu.deleteLater)
-        menu.popup(self.view.viewport().mapToGlobal(position))
+        pop_up(menu, position, self.view.viewport())
 
     def _show_examples(self, words: ConditionWords) -> None:
         while (item := self._examples_layout.takeAt(0)) is not None:
             if (widget := item.widget()) is not None:
                 widget.deleteLater()
-        label = QLabel(NO_BREAKPOINTS, self._examples)
-        label.setProperty("role", "muted")
+        label = muted_label(self._examples)
+        label.setText(NO_BREAKPOINTS)
         label.setWordWrap(True)
         self._examples_layout.addWidget(label)
         for text in examples(words):
-            button = QPushButton(text, self._examples)
-            button.setFlat(True)
-            button.setFont(self.theme.font_mono())
-            button.setToolTip("Put this condition into the line above")
-            button.clicked.connect(lambda _checked=False, text=text: self.line.set_text(text))
-            self._examples_layout.addWidget(button, 0, Qt.AlignmentFlag.AlignLeft)
+            example = QPushButton(text, self._examples)
+            example.setFlat(True)
+            example.setFont(self.theme.font_mono())
+            example.setToolTip("Put this condition into the line above")
+            example.clicked.connect(lambda _checked=False, text=text: self.line.set_text(text))
+            self._examples_layout.addWidget(example, 0, Qt.AlignmentFlag.AlignLeft)
         self._examples_layout.addStretch(1)
 
 

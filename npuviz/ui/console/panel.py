@@ -7,13 +7,8 @@ from PySide6.QtCore import QEvent, QObject, QStringListModel, Signal
 from PySide6.QtGui import QKeyEvent, Qt, QTextCursor
 from PySide6.QtWidgets import (
     QCompleter,
-    QHBoxLayout,
-    QLabel,
     QLineEdit,
     QPlainTextEdit,
-    QStackedLayout,
-    QVBoxLayout,
-    QWidget,
 )
 
 from npuviz.base.progress import Progress
@@ -21,8 +16,8 @@ from npuviz.debug.console.commands import BY_WORD
 from npuviz.debug.console.debugger import QUIT, TextDebugger
 from npuviz.debug.session import Session
 from npuviz.sim.stop import StopReason
-from npuviz.ui.kit.empty_state import EmptyState
 from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
+from npuviz.ui.kit.parts import column, line, muted_label
 
 NO_SESSION = "Open a model to type commands of the text debugger here: step, goto, break, print, who, why."
 MAX_BLOCKS = 5000
@@ -56,35 +51,21 @@ class ConsolePanel(Panel):
         completer.setCompletionMode(QCompleter.CompletionMode.InlineCompletion)
         self.line.setCompleter(completer)
         self.line.returnPressed.connect(self._accept)
-        self._empty = EmptyState(NO_SESSION, "Open\u2026", lambda: context.commands.run("file.open"), self)
         self._answered.connect(self._append)
         self._lay_out()
         self.on_session_changed()
 
     def _lay_out(self) -> None:
-        prompt = QLabel("\u203a", self)
-        prompt.setProperty("role", "muted")
-        row = QHBoxLayout()
-        row.setContentsMargins(8, 2, 4, 4)
-        row.setSpacing(8)
-        row.addWidget(prompt)
-        row.addWidget(self.line, 1)
-        filled = QWidget(self)
-        column = QVBoxLayout(filled)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addWidget(self.output, 1)
-        column.addLayout(row)
-        self._stack = QStackedLayout(self)
-        self._stack.setContentsMargins(0, 0, 0, 0)
-        self._stack.addWidget(self._empty)
-        self._stack.addWidget(filled)
+        prompt = muted_label(self)
+        prompt.setText("\u203a")
+        row = line(prompt, (self.line, 1), margins=(8, 2, 4, 4), spacing=8)
+        self.set_pages(self.invitation(NO_SESSION), column((self.output, 1), row, parent=self))
 
     # -- hooks --------------------------------------------------------------------------------------
 
     def on_session_changed(self) -> None:
         self.output.clear()
-        self._stack.setCurrentIndex(0 if self.model.session is None else 1)
+        self.show_page(self.model.session is not None)
 
     def on_running_changed(self, running: bool) -> None:
         had_focus = self.line.hasFocus()

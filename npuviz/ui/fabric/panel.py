@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from PySide6.QtCore import QPoint, Qt, QTimer
 from PySide6.QtGui import QKeyEvent
-from PySide6.QtWidgets import QApplication, QMenu, QStackedLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QApplication, QMenu
 
 from npuviz.base.units import format_count
 from npuviz.sim.fabric import (
@@ -31,6 +31,7 @@ from npuviz.ui.fabric.view import FabricView
 from npuviz.ui.kit.empty_state import EmptyState
 from npuviz.ui.kit.fabric_text import element_text, word_text
 from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
+from npuviz.ui.kit.parts import column
 from npuviz.ui.kit.picture import add_save_actions
 from npuviz.workbench.selection import Selection
 
@@ -55,19 +56,10 @@ class FabricPanel(Panel):
         self.legend = FabricLegend(context.theme)
         self._play = QTimer(self)
         self._play.timeout.connect(self._step)
-        filled = QWidget(self)
-        column = QVBoxLayout(filled)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addWidget(self.bar)
-        column.addWidget(self.view, 1)
-        column.addWidget(self.legend)
-        self._stack = QStackedLayout(self)
-        self._stack.addWidget(EmptyState(EMPTY_TEXT))
-        self._stack.addWidget(filled)
-        self._stack.addWidget(EmptyState(PREPARING_TEXT))
+        content = column(self.bar, (self.view, 1), self.legend, parent=self)
+        self.set_pages(EMPTY_TEXT, content, EmptyState(PREPARING_TEXT))
         self._warming = LatestJob(self)
-        self._warming.finished.connect(self._show_stack)
+        self._warming.finished.connect(self._choose_page)
         self.setFocusProxy(self.view)
         self.view.element_chosen.connect(self._element_chosen)
         self.view.word_chosen.connect(self._word_chosen)
@@ -89,14 +81,14 @@ class FabricPanel(Panel):
         self.view.forget()
         if machine is None:
             self.view.set_shape(None)
-            self._show_stack()
+            self._choose_page()
             return
         if not self._is_warm:
             self._warming.ask(warm_up, PATIENCE_SECONDS)
         has_queues, has_words = isinstance(machine, HasQueueFill), isinstance(machine, HasWords)
         self.bar.set_shape(machine.fabric, isinstance(machine, HasRoutes), has_queues, has_words)
         self.view.set_shape(machine.fabric)
-        self._show_stack()
+        self._choose_page()
         self._bar_changed()
         self.on_selection_changed(self.context.selection.current)
 
@@ -179,11 +171,11 @@ class FabricPanel(Panel):
         else:
             super().keyPressEvent(event)
 
-    def _show_stack(self) -> None:
+    def _choose_page(self) -> None:
         """The fabric, once there is one and the kernels that paint it are compiled."""
         self._is_warm = self._is_warm or (self._warming.is_asked and not self._warming.is_waiting)
         is_there = self.view.shape is not None
-        self._stack.setCurrentIndex(0 if not is_there else 1 if self._is_warm else 2)
+        self.show_page(0 if not is_there else 1 if self._is_warm else 2)
 
     # -- the machine ------------------------------------------------------------------------------------
 

@@ -1,10 +1,11 @@
 """The line of controls over a fabric."""
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLineEdit, QSizePolicy, QToolButton, QWidget
+from PySide6.QtWidgets import QComboBox, QLineEdit, QSizePolicy, QToolButton, QWidget
 
 from npuviz.sim.fabric import FabricShape
 from npuviz.ui.fabric.frame import NO_COLOR, Shade
+from npuviz.ui.kit.parts import button, choice, fit_buttons, line
 from npuviz.ui.theme.icons import icon
 from npuviz.ui.theme.theme import Theme
 
@@ -47,29 +48,19 @@ class FabricToolBar(QWidget):
         self.place.setToolTip("Go to an element by its numbers")
         self.place.setAccessibleName("Go to an element")
         self.place.returnPressed.connect(lambda: self.place_entered.emit(self.place.text()))
-        self.play = QToolButton(self)
-        self.play.setObjectName("fabric.play")
-        self.play.setCheckable(True)
-        self.play.setAutoRaise(True)
-        self.play.setToolTip("Go on cycle by cycle, so that words can be watched (Space)")
+        self.play = button(
+            self, "", "Go on cycle by cycle, so that words can be watched (Space)", self._played,
+            name="fabric.play", is_on=False,
+        )  # fmt: skip
         self.play.setAccessibleName("Play cycle by cycle")
-        self.play.toggled.connect(self._played)
         self.speed = self._combo("fabric.speed", "Cycles a second when it plays")
         for title, interval in SPEEDS:
             self.speed.addItem(title, interval)
         self.speed.setCurrentIndex(1)
-        selected = self._button("Fit", "Show the selected element (F)")
-        selected.clicked.connect(lambda: self.fit_requested.emit(False))
-        everything = self._button("All", "Show the program, then the whole fabric (Home)")
-        everything.clicked.connect(lambda: self.fit_requested.emit(True))
-        bar = QHBoxLayout(self)
-        bar.setContentsMargins(8, 4, 8, 4)
-        bar.setSpacing(4)
-        for widget in (self.play, self.speed, self.shade, self.route, self.links, self.words, self.follow):
-            bar.addWidget(widget)
-        bar.addStretch(1)
-        for widget in (selected, everything, self.place):
-            bar.addWidget(widget)
+        fits = fit_buttons(self, self.fit_requested, "Show the selected element (F)",
+                           "Show the program, then the whole fabric (Home)")  # fmt: skip
+        shown = (self.play, self.speed, self.shade, self.route, self.links, self.words, self.follow)
+        self.setLayout(line(*shown, 1, *fits, self.place, spacing=4))
         self.refresh_icons()
 
     @property
@@ -114,27 +105,11 @@ class FabricToolBar(QWidget):
         self.play_toggled.emit(checked)
 
     def _combo(self, name: str, tip: str) -> QComboBox:
-        combo = QComboBox(self)
-        combo.setObjectName(name)
+        combo = choice(self, tip, name, lambda: self.changed.emit())
         combo.setToolTip(tip)
-        combo.setAccessibleName(tip)
         combo.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
         combo.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
-        combo.currentIndexChanged.connect(lambda: self.changed.emit())
         return combo
 
-    def _button(self, text: str, tip: str) -> QToolButton:
-        button = QToolButton(self)
-        button.setText(text)
-        button.setToolTip(tip)
-        button.setAccessibleName(tip)
-        button.setAutoRaise(True)
-        return button
-
     def _toggle(self, text: str, name: str, tip: str) -> QToolButton:
-        button = self._button(text, tip)
-        button.setObjectName(name)
-        button.setCheckable(True)
-        button.setChecked(True)
-        button.toggled.connect(lambda: self.changed.emit())
-        return button
+        return button(self, text, tip, lambda: self.changed.emit(), name=name, is_on=True)

@@ -1,12 +1,11 @@
 """The floorplan panel: the machine drawn to scale, coloured by what each unit does now."""
 
 from PySide6.QtCore import QPoint, Qt
-from PySide6.QtWidgets import QMenu, QStackedLayout
+from PySide6.QtWidgets import QMenu
 
 from npuviz.base.units import format_count
 from npuviz.sim.machine import UnitState
 from npuviz.ui.floorplan.view import FloorplanData, FloorplanView
-from npuviz.ui.kit.empty_state import EmptyState
 from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
 from npuviz.ui.kit.picture import add_save_actions
 from npuviz.workbench.selection import MemoryRange, Selection
@@ -23,9 +22,7 @@ class FloorplanPanel(Panel):
         self._states: dict[int, UnitState] = {}
         self._fills: dict[int, tuple[int, int]] = {}
         self._busy: dict[int, float] = {}
-        self._stack = QStackedLayout(self)
-        self._stack.addWidget(EmptyState(EMPTY_TEXT))
-        self._stack.addWidget(self.view)
+        self.set_pages(EMPTY_TEXT, self.view)
         self.setFocusProxy(self.view)
         self.view.unit_chosen.connect(self._unit_chosen)
         self.view.memory_chosen.connect(self._memory_chosen)
@@ -39,7 +36,7 @@ class FloorplanPanel(Panel):
         boxes = description.floorplan if description else ()
         self._states, self._fills, self._busy = {}, {}, {}
         self.view.set_boxes(boxes, description.links if description else ())
-        self._stack.setCurrentIndex(1 if boxes else 0)
+        self.show_page(bool(boxes))
         self.on_cycle_changed()
 
     def on_cycle_changed(self) -> None:

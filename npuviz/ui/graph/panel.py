@@ -4,13 +4,8 @@ from typing import Any, cast
 
 import numpy as np
 from PySide6.QtCore import QPoint, QTimer
-from PySide6.QtGui import QGuiApplication, QKeySequence, QShortcut, Qt
-from PySide6.QtWidgets import (
-    QMenu,
-    QStackedLayout,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QMenu
 
 from npuviz.base.units import format_count
 from npuviz.program.program import Program
@@ -21,9 +16,9 @@ from npuviz.ui.graph.picture import make_picture
 from npuviz.ui.graph.progress import GraphProgress
 from npuviz.ui.graph.toolbar import GraphToolBar
 from npuviz.ui.graph.view import GraphView
-from npuviz.ui.kit.empty_state import EmptyState
 from npuviz.ui.kit.find_bar import FindBar
 from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
+from npuviz.ui.kit.parts import column, pop_up
 from npuviz.ui.kit.trace_facts import NodeTimes, retired_before
 from npuviz.workbench.selection import NOTHING, Selection
 
@@ -58,7 +53,6 @@ class GraphPanel(Panel):
         self.bar.fit_requested.connect(self._fit)
         self.bar.heat_toggled.connect(self._show_heat)
         self.bar.follow_toggled.connect(self.show_active)
-        self._empty = EmptyState(NO_GRAPH, "Open\u2026", lambda: context.commands.run("file.open"), self)
         self._times_timer = QTimer(self)
         self._times_timer.setInterval(0)
         self._times_timer.timeout.connect(self._read_times)
@@ -66,24 +60,9 @@ class GraphPanel(Panel):
         self.on_session_changed()
 
     def _lay_out(self) -> None:
-        filled = QWidget(self)
-        column = QVBoxLayout(filled)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addWidget(self.bar)
-        column.addWidget(self.find_bar)
-        column.addWidget(self.view, 1)
-        self._stack = QStackedLayout(self)
-        self._stack.setContentsMargins(0, 0, 0, 0)
-        self._stack.addWidget(self._empty)
-        self._stack.addWidget(filled)
-        scope = Qt.ShortcutContext.WidgetWithChildrenShortcut
-        for keys, run in (
-            (QKeySequence(QKeySequence.StandardKey.Find), self.find_bar.open_bar),
-            (QKeySequence("F3"), lambda: self.find_bar.ask(False)),
-            (QKeySequence("Shift+F3"), lambda: self.find_bar.ask(True)),
-        ):
-            QShortcut(keys, self, run, context=scope)
+        content = column(self.bar, self.find_bar, (self.view, 1), parent=self)
+        self.set_pages(self.invitation(NO_GRAPH), content)
+        self.find_bar.listen(self)
 
     # -- hooks --------------------------------------------------------------------------------------
 
@@ -98,10 +77,10 @@ class GraphPanel(Panel):
         self.bar.status.setText("")
         if program is None or not program.graph.nodes:
             text = NO_GRAPH if self.model.reader is None else BUNDLE_ONLY
-            self._empty.set_text(NO_OPERATORS if program else text)
-            self._stack.setCurrentIndex(0)
+            self.empty.set_text(NO_OPERATORS if program else text)
+            self.show_page(0)
             return
-        self._stack.setCurrentIndex(1)
+        self.show_page(1)
         self._start_layout()
 
     def on_cycle_changed(self) -> None:
@@ -277,8 +256,7 @@ class GraphPanel(Panel):
         menu.addSeparator()
         menu.addAction("Select", lambda: self._choose_node(box))
         menu.addAction("Copy name", lambda: QGuiApplication.clipboard().setText(name))
-        menu.aboutToHide.connect(menu.deleteLater)
-        menu.popup(position)
+        pop_up(menu, position)
 
 
 SPEC = PanelSpec("graph", "Graph", "mdi6.graph-outline", "bottom", 0, (), GraphPanel)

@@ -1,17 +1,18 @@
 """The hazards panel: what the hardware leaves to the programmer and went wrong, by cycle."""
 
 from PySide6.QtCore import QModelIndex, QPoint
-from PySide6.QtWidgets import QMenu, QStackedLayout
+from PySide6.QtWidgets import QMenu
 
 from npuviz.base.units import format_count
 from npuviz.sim.machine import Hazard
 from npuviz.ui.hazards.table import HazardTable
 from npuviz.ui.kit.empty_state import EmptyState
 from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
+from npuviz.ui.kit.parts import pop_up
 from npuviz.ui.kit.picture import add_save_actions
 from npuviz.ui.kit.table_copy import add_copy_actions, add_copy_key
 from npuviz.ui.kit.table_view import make_table
-from npuviz.workbench.selection import Selection
+from npuviz.workbench.selection import selected
 
 NONE_YET = "No hazard up to this cycle. Hazards are what the hardware does not check: wrong results, no stop."
 NOT_ASKED = "Finding hazards computes the values of everything that has run so far."
@@ -25,7 +26,7 @@ class HazardsPanel(Panel):
 
     def __init__(self, context: PanelContext) -> None:
         super().__init__(context)
-        self.table = HazardTable(self._instruction_text, self)
+        self.table = HazardTable(self.instruction_text, self)
         self.view = make_table(
             self.table, self.theme, "Hazards", self, object_name="hazards.table", widths=WIDTHS,
             show_menu=self._show_menu,
@@ -34,11 +35,8 @@ class HazardsPanel(Panel):
         self.view.clicked.connect(self._choose)
         self.view.doubleClicked.connect(self._go_to)
         self.view.activated.connect(self._choose)
-        self._empty = EmptyState(NO_MACHINE, "Look for hazards", context.hazards.look, self)
-        self._stack = QStackedLayout(self)
-        self._stack.setContentsMargins(0, 0, 0, 0)
-        self._stack.addWidget(self._empty)
-        self._stack.addWidget(self.view)
+        look = EmptyState(NO_MACHINE, "Look for hazards", context.hazards.look, self)
+        self.set_pages(look, self.view)
         self.setFocusProxy(self.view)
         context.hazards.changed.connect(self._show)
         self._show()
@@ -50,7 +48,7 @@ class HazardsPanel(Panel):
         watch = self.context.hazards
         found = watch.hazards or ()
         self.table.show_rows(found, lambda hazard: hazard)
-        self._stack.setCurrentIndex(1 if found else 0)
+        self.show_page(bool(found))
         if not watch.is_available:
             text = NO_MACHINE
         elif watch.is_looking:
@@ -59,14 +57,8 @@ class HazardsPanel(Panel):
             text = NOT_ASKED
         else:
             text = NONE_YET
-        self._empty.set_text(text)
-        self._empty.set_action_visible(text == NOT_ASKED)
-
-    def _instruction_text(self, instruction: int) -> str:
-        program = self.model.program
-        if program is None or not 0 <= instruction < len(program.listing):
-            return ""
-        return f"{format_count(instruction)} {program.listing.describe(instruction).opcode}"
+        self.empty.set_text(text)
+        self.empty.set_action_visible(text == NOT_ASKED)
 
     def _hazard(self, index: QModelIndex) -> Hazard | None:
         return self.table.rows[index.row()] if index.isValid() else None
@@ -79,10 +71,10 @@ class HazardsPanel(Panel):
         is_known = 0 <= hazard.instruction < len(program.listing)
         node = program.listing.describe(hazard.instruction).node if is_known else -1
         self.context.selection.set(
-            Selection(
-                instruction=hazard.instruction if is_known else None,
-                unit=unit.id if unit is not None else None,
-                node=node if node >= 0 else None,
+            selected(
+                instruction=hazard.instruction if is_known else -1,
+                unit=unit.id if unit is not None else -1,
+                node=node,
             )
         )
 
@@ -100,8 +92,7 @@ class HazardsPanel(Panel):
                 f"Go to cycle {format_count(hazard.cycle)}", lambda: self.model.go_to(hazard.cycle)
             )
         add_save_actions(menu, self, "hazards")
-        menu.aboutToHide.connect(menu.deleteLater)
-        menu.popup(self.view.viewport().mapToGlobal(point))
+        pop_up(menu, point, self.view.viewport())
 
 
 SPEC = PanelSpec("hazards", "Hazards", "mdi6.alert-outline", "bottom", 3, ("hazards",), HazardsPanel)

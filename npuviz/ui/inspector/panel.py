@@ -1,19 +1,17 @@
 """Whatever is selected, in words and numbers; everything related is a link."""
 
-from typing import Any
+from functools import partial
 
 from PySide6.QtCore import QTimer
-from PySide6.QtGui import QKeySequence, QShortcut, Qt
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QStackedLayout, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QToolButton
 
 from npuviz.ui.bridge.still_answers import StillAnswers
 from npuviz.ui.inspector.facts import InspectorSource
 from npuviz.ui.inspector.page_choice import make_page
 from npuviz.ui.inspector.view import InspectorView
-from npuviz.ui.kit.empty_state import EmptyState
 from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
+from npuviz.ui.kit.parts import add_keys, button, column, line, muted_label, paint_icons
 from npuviz.ui.kit.trace_facts import NodeTimes
-from npuviz.ui.theme.icons import icon
 from npuviz.workbench.selection import NOTHING, Selection
 
 NOTHING_OPEN = "Open a model or a trace; what you select is explained here."
@@ -37,9 +35,7 @@ class InspectorPanel(Panel):
         self._back = self._button("mdi6.arrow-left", "Back to what was selected before (Alt+Left)", -1)
         self._forward = self._button("mdi6.arrow-right", "Forward again (Alt+Right)", 1)
         self._machine = self._button("mdi6.home-outline", "The machine and the program", 0)
-        self._kind = QLabel(self)
-        self._kind.setProperty("role", "muted")
-        self._empty = EmptyState(NOTHING_OPEN, "Open\u2026", lambda: context.commands.run("file.open"), self)
+        self._kind = muted_label(self)
         self._times_timer = QTimer(self)
         self._times_timer.setInterval(0)
         self._times_timer.timeout.connect(self._read_times)
@@ -48,35 +44,14 @@ class InspectorPanel(Panel):
         self.on_session_changed()
 
     def _button(self, name: str, tip: str, step: int) -> QToolButton:
-        button = QToolButton(self)
-        button.setProperty("icon_name", name)
-        button.setToolTip(tip)
-        button.setAccessibleName(tip)
-        button.setAutoRaise(True)
-        button.clicked.connect(lambda _checked=False: self.travel(step) if step else self._go_home())
-        return button
+        run = partial(self.travel, step) if step else self._go_home
+        return button(self, "", tip, lambda: run(), icon_name=name)
 
     def _lay_out(self) -> None:
-        bar = QHBoxLayout()
-        bar.setContentsMargins(4, 2, 8, 2)
-        bar.setSpacing(2)
-        for widget in (self._back, self._forward, self._machine):
-            bar.addWidget(widget)
-        bar.addStretch(1)
-        bar.addWidget(self._kind)
-        filled = QWidget(self)
-        column = QVBoxLayout(filled)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addLayout(bar)
-        column.addWidget(self.view, 1)
-        self._stack = QStackedLayout(self)
-        self._stack.setContentsMargins(0, 0, 0, 0)
-        self._stack.addWidget(self._empty)
-        self._stack.addWidget(filled)
-        scope = Qt.ShortcutContext.WidgetWithChildrenShortcut
-        QShortcut(QKeySequence("Alt+Left"), self, lambda: self.travel(-1), context=scope)
-        QShortcut(QKeySequence("Alt+Right"), self, lambda: self.travel(1), context=scope)
+        tools = (self._back, self._forward, self._machine)
+        bar = line(*tools, 1, self._kind, margins=(4, 2, 8, 2), spacing=2)
+        self.set_pages(self.invitation(NOTHING_OPEN), column(bar, (self.view, 1), parent=self))
+        add_keys(self, (("Alt+Left", lambda: self.travel(-1)), ("Alt+Right", lambda: self.travel(1))))
 
     # -- hooks --------------------------------------------------------------------------------------
 
@@ -89,7 +64,7 @@ class InspectorPanel(Panel):
         if reader is not None and (num_nodes := len(reader.schema.node_names)):
             self._times = NodeTimes(reader, num_nodes)
         is_open = reader is not None or program is not None
-        self._stack.setCurrentIndex(1 if is_open else 0)
+        self.show_page(is_open)
         self._refresh()
 
     def on_cycle_changed(self) -> None:
@@ -105,8 +80,7 @@ class InspectorPanel(Panel):
         self._refresh()
 
     def on_theme_changed(self) -> None:
-        for button in (self._back, self._forward, self._machine):
-            button.setIcon(icon(str(button.property("icon_name")), self.theme, "text-muted"))
+        paint_icons((self._back, self._forward, self._machine), self.theme)
         self.view.refresh()
 
     def dispose(self) -> None:
@@ -117,9 +91,6 @@ class InspectorPanel(Panel):
     @property
     def is_settled(self) -> bool:
         return not self._answers.is_waiting
-
-    def save_state(self) -> dict[str, Any]:
-        return {}
 
     # -- the page -------------------------------------------------------------------------------------
 
@@ -135,7 +106,7 @@ class InspectorPanel(Panel):
         self.context.selection.clear()
 
     def _refresh(self) -> None:
-        if self._stack.currentIndex() == 0:
+        if self.is_empty:
             return
         if self._times is not None and not self.model.is_running:
             self._times_complete = self._times.advance()

@@ -1,8 +1,12 @@
 """A quiet search line that appears over a panel: text, previous, next, what was found."""
 
+from functools import partial
+
 from PySide6.QtCore import QEvent, QObject, Qt, Signal
-from PySide6.QtGui import QKeyEvent
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QLineEdit, QToolButton, QWidget
+from PySide6.QtGui import QKeyEvent, QKeySequence
+from PySide6.QtWidgets import QLineEdit, QWidget
+
+from npuviz.ui.kit.parts import add_keys, button, line, muted_label
 
 
 class FindBar(QWidget):
@@ -25,25 +29,27 @@ class FindBar(QWidget):
         self.line.setClearButtonEnabled(True)
         self.line.installEventFilter(self)
         self.line.textChanged.connect(self.edited.emit)
-        self._status = QLabel(self)
-        self._status.setProperty("role", "muted")
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(4, 2, 4, 2)
-        layout.setSpacing(4)
-        layout.addWidget(self.line, 1)
-        layout.addWidget(self._status)
-        for text, tip, backward in (
-            ("\u2191", "Previous hit (Shift+F3)", True),
-            ("\u2193", "Next hit (F3)", False),
-        ):
-            button = QToolButton(self)
-            button.setText(text)
-            button.setToolTip(tip)
-            button.setAccessibleName(tip)
-            button.setAutoRaise(True)
-            button.clicked.connect(lambda _checked=False, back=backward: self.ask(back))
-            layout.addWidget(button)
+        self._status = muted_label(self)
+        tools = [
+            button(self, text, tip, lambda _checked=False, back=backward: self.ask(back))
+            for text, tip, backward in (
+                ("\u2191", "Previous hit (Shift+F3)", True),
+                ("\u2193", "Next hit (F3)", False),
+            )
+        ]
+        self.setLayout(line((self.line, 1), self._status, *tools, margins=(4, 2, 4, 2), spacing=4))
         self.hide()
+
+    def listen(self, panel: QWidget) -> None:
+        """Open for the usual keys of a panel, and search with them."""
+        add_keys(
+            panel,
+            (
+                (QKeySequence.StandardKey.Find, self.open_bar),
+                ("F3", partial(self.ask, False)),
+                ("Shift+F3", partial(self.ask, True)),
+            ),
+        )
 
     def open_bar(self) -> None:
         """Show the line and put the caret into it."""

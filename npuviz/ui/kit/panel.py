@@ -6,10 +6,12 @@ from typing import Any, Literal
 
 from PySide6.QtCore import QTimer
 from PySide6.QtGui import QResizeEvent, QShowEvent
-from PySide6.QtWidgets import QWidget
+from PySide6.QtWidgets import QStackedLayout, QWidget
 
+from npuviz.base.units import format_count
 from npuviz.ui.bridge.hazard_watch import HazardWatch
 from npuviz.ui.bridge.session_model import SessionModel
+from npuviz.ui.kit.empty_state import EmptyState
 from npuviz.ui.theme.theme import Theme
 from npuviz.workbench.commands import CommandRegistry
 from npuviz.workbench.selection import Selection, SelectionModel
@@ -97,6 +99,33 @@ class Panel(QWidget):
     def theme(self) -> Theme:
         """Colours, fonts and sizes."""
         return self.context.theme
+
+    def set_pages(self, empty: EmptyState | str, content: QWidget, *more: QWidget) -> None:
+        """Pages for `show_page`: what it shows while there is nothing, what it shows then, and others."""
+        self.empty = EmptyState(empty) if isinstance(empty, str) else empty
+        self._pages = QStackedLayout(self)
+        for page in (self.empty, content, *more):
+            self._pages.addWidget(page)
+
+    def show_page(self, number: int | bool) -> None:
+        """0 or False: there is nothing to show; 1 or True: there is."""
+        self._pages.setCurrentIndex(int(number))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it says that there is nothing to show."""
+        return self._pages.currentIndex() == 0
+
+    def invitation(self, text: str) -> EmptyState:
+        """An empty state that offers to open a file."""
+        return EmptyState(text, "Open\u2026", lambda: self.context.commands.run("file.open"), self)
+
+    def instruction_text(self, instruction: int) -> str:
+        """Number and opcode of an instruction; "" where it is none of the program's."""
+        program = self.model.program
+        if program is None or not 0 <= instruction < len(program.listing):
+            return ""
+        return f"{format_count(instruction)} {program.listing.describe(instruction).opcode}"
 
     @property
     def is_settled(self) -> bool:

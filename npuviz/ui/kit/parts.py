@@ -32,10 +32,15 @@ def line(*parts: Part, margins: tuple[int, int, int, int] = (8, 4, 8, 4), spacin
     return _filled(QHBoxLayout(), parts, margins, spacing)
 
 
+def fill(widget: QWidget, *parts: Part) -> None:
+    """Put parts below each other into a widget, with no room around or between them."""
+    _filled(QVBoxLayout(widget), parts, (0, 0, 0, 0), 0)
+
+
 def column(*parts: Part, parent: QWidget | None = None) -> QWidget:
-    """Parts below each other, with no room around or between them."""
+    """A widget that holds parts below each other."""
     made = QWidget(parent)
-    _filled(QVBoxLayout(made), parts, (0, 0, 0, 0), 0)
+    fill(made, *parts)
     return made
 
 
@@ -97,6 +102,14 @@ def button(
     if run is not None:
         (made.clicked if is_on is None else made.toggled).connect(run)
     return made
+
+
+def fit_buttons(parent: QWidget, asked: Any, selected: str, everything: str) -> list[QToolButton]:
+    """Fit and All, with their tips: they emit `asked`, a signal, with False and True."""
+    return [
+        button(parent, "Fit", selected, lambda: asked.emit(False)),
+        button(parent, "All", everything, lambda: asked.emit(True)),
+    ]
 
 
 def paint_icons(buttons: Iterable[QToolButton], theme: Theme) -> None:

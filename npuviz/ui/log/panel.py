@@ -1,25 +1,21 @@
 """What the program assumes, why runs stopped, what failed, and how long work took."""
 
 import time
+from functools import partial
 from typing import Any
 
 from PySide6.QtCore import QModelIndex, QPoint
 from PySide6.QtGui import QGuiApplication, QKeySequence
 from PySide6.QtWidgets import (
-    QHBoxLayout,
-    QLineEdit,
     QMenu,
-    QStackedLayout,
     QTableView,
     QToolButton,
-    QVBoxLayout,
-    QWidget,
 )
 
 from npuviz.base.units import format_count
 from npuviz.sim.stop import BROKEN, StopKind, StopReason
-from npuviz.ui.kit.empty_state import EmptyState
 from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
+from npuviz.ui.kit.parts import button, column, filter_line, line, pop_up
 from npuviz.ui.kit.table_view import make_table, on_key
 from npuviz.ui.log.table import (
     SEVERITIES,
@@ -48,13 +44,9 @@ class LogPanel(Panel):
         self.rows = LogFilter(self.table, self)
         self.view = self._make_view()
         self._filters: dict[str, QToolButton] = {}
-        self._search = QLineEdit(self)
-        self._search.setPlaceholderText("Filter")
-        self._search.setAccessibleName("Show only lines with this text")
-        self._search.setClearButtonEnabled(True)
-        self._search.setMaximumWidth(220)
-        self._search.textChanged.connect(self.rows.show_text)
-        self._empty = EmptyState(NOTHING_YET, "Open\u2026", lambda: context.commands.run("file.open"), self)
+        self._search = filter_line(
+            self, "Filter", self.rows.show_text, title="Show only lines with this text", width=220
+        )
         self._lay_out()
         context.model.failed.connect(self._add_failure)
         self.on_theme_changed()
@@ -68,30 +60,12 @@ class LogPanel(Panel):
         return view
 
     def _lay_out(self) -> None:
-        bar = QHBoxLayout()
-        bar.setContentsMargins(4, 2, 4, 2)
-        bar.setSpacing(2)
         for severity, (_, _, title) in SEVERITIES.items():
-            button = QToolButton(self)
-            button.setCheckable(True)
-            button.setChecked(True)
-            button.setToolTip(f"Show {title.lower()}")
-            button.setAccessibleName(f"Show {title.lower()}")
-            button.toggled.connect(lambda on, severity=severity: self.rows.show_severity(severity, on))
-            self._filters[severity] = button
-            bar.addWidget(button)
-        bar.addStretch(1)
-        bar.addWidget(self._search)
-        filled = QWidget(self)
-        column = QVBoxLayout(filled)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addLayout(bar)
-        column.addWidget(self.view, 1)
-        self._stack = QStackedLayout(self)
-        self._stack.setContentsMargins(0, 0, 0, 0)
-        self._stack.addWidget(self._empty)
-        self._stack.addWidget(filled)
+            show = partial(self.rows.show_severity, severity)
+            tip = f"Show {title.lower()}"
+            self._filters[severity] = button(self, "", tip, show, is_on=True, is_flat=False)
+        bar = line(*self._filters.values(), 1, self._search, margins=(4, 2, 4, 2), spacing=2)
+        self.set_pages(self.invitation(NOTHING_YET), column(bar, (self.view, 1), parent=self))
 
     # -- hooks --------------------------------------------------------------------------------------
 
@@ -141,18 +115,18 @@ class LogPanel(Panel):
         roles = {"text", "text-muted", *(role for _, role, _ in SEVERITIES.values())}
         self.table.colors = {role: self.theme.color(role) for role in roles}
         muted, text = self.theme.color("text-disabled").name(), self.theme.color("text").name()
-        for button in self._filters.values():
+        for tool in self._filters.values():
             checked = f"QToolButton:checked {{ background: transparent; color: {text}; }}"
-            button.setStyleSheet(f"QToolButton {{ color: {muted}; }} {checked}")
+            tool.setStyleSheet(f"QToolButton {{ color: {muted}; }} {checked}")
         self.view.viewport().update()
 
     def save_state(self) -> dict[str, Any]:
-        return {"hidden": [name for name, button in self._filters.items() if not button.isChecked()]}
+        return {"hidden": [name for name, tool in self._filters.items() if not tool.isChecked()]}
 
     def restore_state(self, state: dict[str, Any]) -> None:
         hidden = state.get("hidden", [])
-        for name, button in self._filters.items():
-            button.setChecked(not isinstance(hidden, list) or name not in hidden)
+        for name, tool in self._filters.items():
+            tool.setChecked(not isinstance(hidden, list) or name not in hidden)
 
     # -- entries --------------------------------------------------------------------------------------
 
@@ -161,12 +135,12 @@ class LogPanel(Panel):
         bar = self.view.verticalScrollBar()
         was_at_end = bar.value() >= bar.maximum()
         self.table.add(entries)
-        self._stack.setCurrentIndex(1 if self.table.rowCount() else 0)
-        for severity, button in self._filters.items():
+        self.show_page(self.table.rowCount() > 0)
+        for severity, tool in self._filters.items():
             count = sum(entry.severity == severity for entry in self.table.rows)
             glyph, _, title = SEVERITIES[severity]
-            button.setText(f"{glyph} {title} {count}")
-            button.setVisible(count > 0)
+            tool.setText(f"{glyph} {title} {count}")
+            tool.setVisible(count > 0)
         if was_at_end and len(entries) < 3:
             self.view.scrollToBottom()
 
@@ -206,8 +180,7 @@ class LogPanel(Panel):
                 menu.addAction(
                     f"Go to cycle {format_count(entry.cycle)}", lambda: self.model.go_to(entry.cycle)
                 )
-        menu.aboutToHide.connect(menu.deleteLater)
-        menu.popup(self.view.viewport().mapToGlobal(position))
+        pop_up(menu, position, self.view.viewport())
 
 
 SPEC = PanelSpec("log", "Log", "mdi6.text-box-outline", "bottom", 2, (), LogPanel)

@@ -7,16 +7,14 @@ from PySide6.QtWidgets import (
     QAbstractItemView,
     QButtonGroup,
     QComboBox,
-    QHBoxLayout,
-    QSplitter,
     QStackedWidget,
     QTableView,
     QToolButton,
-    QVBoxLayout,
     QWidget,
 )
 
 from npuviz.ui.kit.elided_label import ElidedLabel
+from npuviz.ui.kit.parts import button, choice, column, fill, line, splitter
 from npuviz.ui.memory.lifetimes import MemoryLifetimes
 from npuviz.ui.memory.map import MemoryMap
 from npuviz.ui.theme.theme import Theme
@@ -33,8 +31,8 @@ class MemoryBody(QWidget):
 
     def __init__(self, theme: Theme, table: QAbstractItemModel, dtypes: Sequence[str]) -> None:
         super().__init__()
-        self.chooser = _combo("memory.chooser", "Memory")
-        self.dtype = _combo("memory.dtype", "How to read the bytes")
+        self.chooser = choice(None, "Memory", "memory.chooser")
+        self.dtype = choice(None, "How to read the bytes", "memory.dtype")
         self.dtype.addItems(list(dtypes))
         # The name of the memory is worth more than how full it is.
         self.usage = ElidedLabel()
@@ -50,47 +48,17 @@ class MemoryBody(QWidget):
         self.pictures.addWidget(self.lifetimes)
         self.view = _contents_view(theme, table)
         self.buttons = QButtonGroup(self)
-        self.splitter = QSplitter(Qt.Orientation.Vertical)
-        self.splitter.addWidget(self.pictures)
-        self.splitter.addWidget(self._lower())
-        self.splitter.setStretchFactor(0, 3)
-        self.splitter.setStretchFactor(1, 2)
-        whole = QVBoxLayout(self)
-        whole.setContentsMargins(0, 0, 0, 0)
-        whole.setSpacing(0)
-        whole.addLayout(self._bar())
-        whole.addWidget(self.splitter, 1)
-
-    def _bar(self) -> QHBoxLayout:
-        bar = QHBoxLayout()
-        bar.setContentsMargins(8, 4, 8, 4)
-        bar.setSpacing(8)
-        bar.addWidget(self.chooser)
-        for number, (text, tip) in enumerate(VIEWS):
-            button = QToolButton()
-            button.setText(text)
-            button.setToolTip(tip)
-            button.setObjectName(f"memory.view.{text}")
-            button.setCheckable(True)
-            button.setAutoRaise(True)
-            self.buttons.addButton(button, number)
-            bar.addWidget(button)
+        tools = [self._view_button(number, *view) for number, view in enumerate(VIEWS)]
         self.buttons.button(0).setChecked(True)
-        bar.addWidget(self.usage, 1)
-        return bar
+        bar = line(self.chooser, *tools, (self.usage, 1), spacing=8)
+        lower = column(line((self.numbers, 1), self.dtype), (self.view, 1))
+        self.splitter = splitter(Qt.Orientation.Vertical, (self.pictures, 3), (lower, 2))
+        fill(self, bar, (self.splitter, 1))
 
-    def _lower(self) -> QWidget:
-        lower = QWidget()
-        inside = QVBoxLayout(lower)
-        inside.setContentsMargins(0, 0, 0, 0)
-        inside.setSpacing(0)
-        line = QHBoxLayout()
-        line.setContentsMargins(8, 4, 8, 4)
-        line.addWidget(self.numbers, 1)
-        line.addWidget(self.dtype)
-        inside.addLayout(line)
-        inside.addWidget(self.view, 1)
-        return lower
+    def _view_button(self, number: int, text: str, tip: str) -> QToolButton:
+        made = button(None, text, tip, name=f"memory.view.{text}", is_on=False)
+        self.buttons.addButton(made, number)
+        return made
 
 
 class ContentsView(QTableView):
@@ -101,13 +69,6 @@ class ContentsView(QTableView):
 
     def selectAll(self) -> None:
         """Nothing: a selection of millions of rows costs seconds at every paint of the headers."""
-
-
-def _combo(name: str, title: str) -> QComboBox:
-    combo = QComboBox()
-    combo.setObjectName(name)
-    combo.setAccessibleName(title)
-    return combo
 
 
 def _contents_view(theme: Theme, table: QAbstractItemModel) -> QTableView:

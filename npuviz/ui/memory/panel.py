@@ -4,19 +4,14 @@ from typing import Any
 
 import numpy as np
 from PySide6.QtCore import QItemSelection, QPoint, Qt
-from PySide6.QtWidgets import (
-    QMenu,
-    QStackedLayout,
-    QTableView,
-    QWidget,
-)
+from PySide6.QtWidgets import QMenu, QTableView, QWidget
 
 from npuviz.base.units import format_bytes, format_count
 from npuviz.program.dtypes import DTYPES, numpy_dtype
 from npuviz.sim.description import Memory
 from npuviz.sim.machine import Region
-from npuviz.ui.kit.empty_state import EmptyState
 from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
+from npuviz.ui.kit.parts import restore_sizes
 from npuviz.ui.kit.picture import add_save_actions
 from npuviz.ui.kit.table_copy import add_copy_actions
 from npuviz.ui.memory.asker import MemoryAsker
@@ -24,7 +19,7 @@ from npuviz.ui.memory.body import MemoryBody
 from npuviz.ui.memory.colors import TensorColors
 from npuviz.ui.memory.range_text import range_text
 from npuviz.ui.memory.table import HEX, Contents, MemoryTable, format_cell
-from npuviz.workbench.selection import MemoryRange, Selection
+from npuviz.workbench.selection import MemoryRange, Selection, selected
 
 EMPTY_TEXT = "Memories show which tensor lies where and its numbers at any cycle. Open a model to fill them."
 AUTO = "as the tensor"
@@ -55,9 +50,7 @@ class MemoryPanel(Panel):
         self.map, self.lifetimes, self.pictures = body.map, body.lifetimes, body.pictures
         self.map.value_of = self._value_of
         self.view, self._buttons, self._splitter = body.view, body.buttons, body.splitter
-        self._stack = QStackedLayout(self)
-        self._stack.addWidget(EmptyState(EMPTY_TEXT))
-        self._stack.addWidget(body)
+        self.set_pages(EMPTY_TEXT, body)
         self._connect()
 
     def _connect(self) -> None:
@@ -91,7 +84,7 @@ class MemoryPanel(Panel):
         small = [place for place, memory in enumerate(self._memories) if memory.role != "dram"]
         self.chooser.setCurrentIndex(small[0] if small else 0)
         self.chooser.blockSignals(False)
-        self._stack.setCurrentIndex(1 if self._memories else 0)
+        self.show_page(bool(self._memories))
         self._memory_chosen()
 
     def on_cycle_changed(self) -> None:
@@ -192,11 +185,9 @@ class MemoryPanel(Panel):
         return {"sizes": self._splitter.sizes(), "view": self._buttons.checkedId()}
 
     def restore_state(self, state: dict[str, Any]) -> None:
-        sizes, view = state.get("sizes"), state.get("view")
-        if isinstance(sizes, list) and len(sizes) == 2 and all(isinstance(size, int) for size in sizes):
-            self._splitter.setSizes(sizes)
-        if view in (0, 1):
-            self._buttons.button(view).setChecked(True)
+        restore_sizes(self._splitter, state.get("sizes"))
+        if state.get("view") in (0, 1):
+            self._buttons.button(state["view"]).setChecked(True)
 
     # -- choosing ---------------------------------------------------------------------------------------
 
@@ -239,18 +230,11 @@ class MemoryPanel(Panel):
             return
         chosen = MemoryRange(memory.id, region.address, region.size_bytes, region.banks)
         self._choose(chosen, region)
-        node = None
-        program = self.model.program
+        program, node = self.model.program, -1
         if program is not None and region.tensor >= 0:
-            producer = program.graph.tensors[region.tensor].producer
-            node = producer if producer >= 0 else None
+            node = program.graph.tensors[region.tensor].producer
         self.context.selection.set(
-            Selection(
-                memory=chosen,
-                node=node,
-                tensor=region.tensor if region.tensor >= 0 else None,
-                instruction=region.instruction if region.instruction >= 0 else None,
-            )
+            selected(memory=chosen, node=node, tensor=region.tensor, instruction=region.instruction)
         )
 
     def _range_chosen(self, address: int, size_bytes: int, banks: int = 1) -> None:
@@ -267,13 +251,9 @@ class MemoryPanel(Panel):
         chosen = MemoryRange(memory.id, int(row["address"]), int(row["size_bytes"]))
         self._choose(chosen, None)
         tensor, instruction = int(row["tensor"]), int(row["instruction"])
+        cycles = (int(row["start"]), int(row["end"]))
         self.context.selection.set(
-            Selection(
-                memory=chosen,
-                tensor=tensor if tensor >= 0 else None,
-                instruction=instruction if instruction >= 0 else None,
-                cycles=(int(row["start"]), int(row["end"])),
-            )
+            selected(memory=chosen, tensor=tensor, instruction=instruction, cycles=cycles)
         )
 
     def _choose(self, chosen: MemoryRange | None, region: Region | None) -> None:

@@ -3,23 +3,14 @@
 from typing import Any
 
 from PySide6.QtCore import QPoint, QSignalBlocker, QTimer
-from PySide6.QtGui import QGuiApplication, QKeySequence, QShortcut, Qt
-from PySide6.QtWidgets import (
-    QCheckBox,
-    QComboBox,
-    QHBoxLayout,
-    QLabel,
-    QMenu,
-    QStackedLayout,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtGui import QGuiApplication, QKeySequence
+from PySide6.QtWidgets import QCheckBox, QMenu
 
 from npuviz.base.units import format_count
 from npuviz.program.program import Program
-from npuviz.ui.kit.empty_state import EmptyState
 from npuviz.ui.kit.find_bar import FindBar
 from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
+from npuviz.ui.kit.parts import add_keys, choice, column, line, muted_label, pop_up
 from npuviz.ui.kit.trace_facts import intervals_of_instruction
 from npuviz.ui.program.facts import (
     instruction_of_breakpoint,
@@ -32,7 +23,7 @@ from npuviz.ui.program.listing import ListingMarks, ProgramListing
 from npuviz.ui.program.row_painter import RowLook
 from npuviz.ui.program.rows import Decoder, ListingRows
 from npuviz.ui.program.search import ListingSearch
-from npuviz.workbench.selection import Selection
+from npuviz.workbench.selection import Selection, selected
 
 ALL_UNITS = -1
 SLICE_SECONDS = 0.008
@@ -54,15 +45,12 @@ class ProgramPanel(Panel):
         self._roles: dict[str, str] = {}
         self._counters: dict[int, int] = {}
         self._wanted_unit = ""
-        self._choice = QComboBox(self)
-        self._choice.setAccessibleName("Unit whose instructions are listed")
-        self._choice.currentIndexChanged.connect(self._show_unit)
+        self._choice = choice(self, "Unit whose instructions are listed", changed=self._show_unit)
         self._follow = QCheckBox("Follow", self)
         self._follow.setToolTip("Keep the next instruction in view while the machine moves")
         self._follow.setChecked(True)
         self._follow.toggled.connect(self._follow_counter)
-        self._count = QLabel(self)
-        self._count.setProperty("role", "muted")
+        self._count = muted_label(self)
         self.find_bar = FindBar("Opcode, operator or number", self)
         self.find_bar.searched.connect(self.search)
         self.find_bar.closed.connect(self._end_search)
@@ -71,43 +59,19 @@ class ProgramPanel(Panel):
         self.listing.chosen.connect(self._choose)
         self.listing.breakpoint_toggled.connect(self.toggle_breakpoint)
         self.listing.menu_requested.connect(self._show_menu)
-        self._empty = EmptyState(NO_PROGRAM, "Open\u2026", lambda: context.commands.run("file.open"), self)
         self._search_timer = QTimer(self)
         self._search_timer.setInterval(0)
         self._search_timer.timeout.connect(self._search_slice)
         context.model.breakpoints_changed.connect(self._refresh_marks)
         self._lay_out()
-        self._make_shortcuts()
         self.on_session_changed()
 
     def _lay_out(self) -> None:
-        bar = QHBoxLayout()
-        bar.setContentsMargins(4, 2, 8, 2)
-        bar.setSpacing(8)
-        bar.addWidget(self._choice, 1)
-        bar.addWidget(self._count)
-        bar.addWidget(self._follow)
-        filled = QWidget(self)
-        column = QVBoxLayout(filled)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addLayout(bar)
-        column.addWidget(self.find_bar)
-        column.addWidget(self.listing, 1)
-        self._stack = QStackedLayout(self)
-        self._stack.setContentsMargins(0, 0, 0, 0)
-        self._stack.addWidget(self._empty)
-        self._stack.addWidget(filled)
-
-    def _make_shortcuts(self) -> None:
-        scope = Qt.ShortcutContext.WidgetWithChildrenShortcut
-        for keys, run in (
-            (QKeySequence.StandardKey.Find, self.find_bar.open_bar),
-            (QKeySequence("F3"), lambda: self.find_bar.ask(False)),
-            (QKeySequence("Shift+F3"), lambda: self.find_bar.ask(True)),
-            (QKeySequence.StandardKey.Copy, self.copy_selected),
-        ):
-            QShortcut(QKeySequence(keys), self, run, context=scope)
+        bar = line((self._choice, 1), self._count, self._follow, margins=(4, 2, 8, 2), spacing=8)
+        content = column(bar, self.find_bar, (self.listing, 1), parent=self)
+        self.set_pages(self.invitation(NO_PROGRAM), content)
+        self.find_bar.listen(self)
+        add_keys(self, ((QKeySequence.StandardKey.Copy, self.copy_selected),))
 
     # -- hooks --------------------------------------------------------------------------------------
 
@@ -118,10 +82,10 @@ class ProgramPanel(Panel):
         self._counters = {}
         if program is None or description is None or not len(program.listing):
             text = NO_PROGRAM if self.model.reader is None else NO_LISTING
-            self._empty.set_text(EMPTY_LISTING if program else text)
+            self.empty.set_text(EMPTY_LISTING if program else text)
             self._decoder = None
             self.listing.show_rows(ListingRows([]), None, RowLook())
-            self._stack.setCurrentIndex(0)
+            self.show_page(0)
             return
         self._decoder = Decoder(program.listing)
         self._unit_names = {unit.id: unit.name for unit in description.units}
@@ -134,7 +98,7 @@ class ProgramPanel(Panel):
             for unit in units:
                 self._choice.addItem(unit.name, unit.id)
             self._choice.setCurrentIndex(max(0, self._choice.findText(self._wanted_unit)))
-        self._stack.setCurrentIndex(1)
+        self.show_page(1)
         self._show_unit()
 
     def on_cycle_changed(self) -> None:
@@ -216,12 +180,7 @@ class ProgramPanel(Panel):
             return
         found = self._decoder.describe(instruction)
         self.context.selection.set(
-            Selection(
-                node=found.node if found.node >= 0 else None,
-                instruction=instruction,
-                tile=found.tile if found.tile >= 0 else None,
-                unit=found.unit if found.unit >= 0 else None,
-            )
+            selected(node=found.node, instruction=instruction, tile=found.tile, unit=found.unit)
         )
 
     def toggle_breakpoint(self, instruction: int) -> None:
@@ -256,8 +215,7 @@ class ProgramPanel(Panel):
         menu.addSeparator()
         menu.addAction("Copy line", self.copy_selected)
         menu.addAction("Copy number", lambda: QGuiApplication.clipboard().setText(str(instruction)))
-        menu.popup(position)
-        menu.aboutToHide.connect(menu.deleteLater)
+        pop_up(menu, position)
 
     # -- search -----------------------------------------------------------------------------------------
 

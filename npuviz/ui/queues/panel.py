@@ -7,22 +7,20 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import (
     QHeaderView,
     QMenu,
-    QSplitter,
-    QStackedLayout,
     QTableView,
 )
 
 from npuviz.sim.description import Queue
 from npuviz.trace.schema import Track
-from npuviz.ui.kit.empty_state import EmptyState
 from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
+from npuviz.ui.kit.parts import restore_sizes, splitter
 from npuviz.ui.kit.picture import add_save_actions
 from npuviz.ui.kit.table_copy import add_copy_actions, add_copy_key
 from npuviz.ui.kit.table_view import make_table, on_key
 from npuviz.ui.queues.delegate import QueueDelegate
 from npuviz.ui.queues.entries import EntryTable
 from npuviz.ui.queues.table import HEAD, HISTORY, History, QueueState, QueueTable
-from npuviz.workbench.selection import Selection
+from npuviz.workbench.selection import Selection, selected
 
 EMPTY_TEXT = "Queues show how many entries wait at every unit and which come next. Open a model to fill them."
 HISTORY_POINTS = 96
@@ -59,14 +57,8 @@ class QueuesPanel(Panel):
         self.view.setColumnHidden(HEAD, True)
         widths = (32, 180, 84, 96)
         self.entry_view = self._make_view(self.entries, "queues.entries", "Entries of the queue", widths)
-        self._splitter = QSplitter(Qt.Orientation.Horizontal)
-        self._splitter.addWidget(self.view)
-        self._splitter.addWidget(self.entry_view)
-        self._splitter.setStretchFactor(0, 3)
-        self._splitter.setStretchFactor(1, 2)
-        self._stack = QStackedLayout(self)
-        self._stack.addWidget(EmptyState(EMPTY_TEXT))
-        self._stack.addWidget(self._splitter)
+        self._splitter = splitter(Qt.Orientation.Horizontal, (self.view, 3), (self.entry_view, 2))
+        self.set_pages(EMPTY_TEXT, self._splitter)
         self.setFocusProxy(self.view)
         self.view.selectionModel().selectionChanged.connect(self._queue_chosen)
         self.entry_view.selectionModel().selectionChanged.connect(self._entry_chosen)
@@ -105,7 +97,7 @@ class QueuesPanel(Panel):
         folded = set(groups) if len(groups) >= FOLDED_FROM else set[str]()
         self.table.set_groups(groups if is_grouped else (), folded)
         self.entries.set_entries((), ())
-        self._stack.setCurrentIndex(1 if self._queues else 0)
+        self.show_page(bool(self._queues))
         self.on_cycle_changed()
         if self._queues:
             self.view.selectRow(self.table.row_of(0))
@@ -168,9 +160,7 @@ class QueuesPanel(Panel):
         return {"sizes": self._splitter.sizes()}
 
     def restore_state(self, state: dict[str, Any]) -> None:
-        sizes = state.get("sizes")
-        if isinstance(sizes, list) and len(sizes) == 2 and all(isinstance(size, int) for size in sizes):
-            self._splitter.setSizes(sizes)
+        restore_sizes(self._splitter, state.get("sizes"))
 
     # -- inside -----------------------------------------------------------------------------------------
 
@@ -210,19 +200,14 @@ class QueuesPanel(Panel):
         chosen = self._chosen()
         if chosen is not None and self.view.hasFocus() and not self._is_following:
             unit = self._queues[chosen].unit
-            self.context.selection.set(Selection(unit=unit if unit >= 0 else None))
+            self.context.selection.set(selected(unit=unit))
 
     def _entry_chosen(self, _selected: QItemSelection, _deselected: QItemSelection) -> None:
         rows = self.entry_view.selectionModel().selectedRows()
         if not rows or not self.entry_view.hasFocus():
             return
         entry = self.entries.rows[rows[0].row()][1]
-        self.context.selection.set(
-            Selection(
-                instruction=entry.instruction if entry.instruction >= 0 else None,
-                node=entry.node if entry.node >= 0 else None,
-            )
-        )
+        self.context.selection.set(selected(instruction=entry.instruction, node=entry.node))
 
     def _show_menu(self, view: QTableView, point: QPoint) -> None:
         menu = QMenu(self)

@@ -1,19 +1,19 @@
 """The semaphores panel: what they count, who updates them, and who waits for what."""
 
 from PySide6.QtCore import QModelIndex, QPoint
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QLineEdit, QMenu, QStackedLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QMenu
 
 from npuviz.base.units import format_count
 from npuviz.sim.machine import HasSemaphores
 from npuviz.sim.stop import StopKind
-from npuviz.ui.kit.empty_state import EmptyState
 from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
+from npuviz.ui.kit.parts import column, filter_line, line, muted_label, pop_up
 from npuviz.ui.kit.picture import add_save_actions
 from npuviz.ui.kit.table_copy import add_copy_actions, add_copy_key
 from npuviz.ui.kit.table_view import make_table
 from npuviz.ui.semaphores.delegate import SemaphoreDelegate
 from npuviz.ui.semaphores.table import SemaphoreRow, SemaphoreTable, rows_of
-from npuviz.workbench.selection import Selection
+from npuviz.workbench.selection import Selection, selected
 
 EMPTY_TEXT = "Semaphores show what the units of a machine wait for. The machine that is open uses none."
 WIDTHS = (104, 56, 112, 92, 104, 92)
@@ -37,34 +37,13 @@ class SemaphoresPanel(Panel):
         add_copy_key(self.view)
         self.view.clicked.connect(self._choose)
         self.view.activated.connect(self._choose)
-        self.summary = QLabel(self)
-        self.summary.setObjectName("semaphores.summary")
-        self.summary.setProperty("role", "muted")
-        self.filter = QLineEdit(self)
-        self.filter.setPlaceholderText("Filter")
-        self.filter.setAccessibleName("Show only semaphores with this text")
-        self.filter.setClearButtonEnabled(True)
-        self.filter.setMaximumWidth(180)
-        self.filter.textChanged.connect(self._show)
-        self._lay_out()
+        self.summary = muted_label(self, "semaphores.summary")
+        title = "Show only semaphores with this text"
+        self.filter = filter_line(self, "Filter", lambda _text: self._show(), title=title)
+        bar = line((self.summary, 1), self.filter)
+        self.set_pages(EMPTY_TEXT, column(bar, (self.view, 1), parent=self))
         self.setFocusProxy(self.view)
         self.on_session_changed()
-
-    def _lay_out(self) -> None:
-        bar = QHBoxLayout()
-        bar.setContentsMargins(8, 4, 8, 4)
-        bar.addWidget(self.summary, 1)
-        bar.addWidget(self.filter)
-        filled = QWidget(self)
-        column = QVBoxLayout(filled)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addLayout(bar)
-        column.addWidget(self.view, 1)
-        self._stack = QStackedLayout(self)
-        self._stack.setContentsMargins(0, 0, 0, 0)
-        self._stack.addWidget(EmptyState(EMPTY_TEXT))
-        self._stack.addWidget(filled)
 
     # -- hooks ----------------------------------------------------------------------------------------
 
@@ -73,7 +52,7 @@ class SemaphoresPanel(Panel):
         self._rows, self._shown_cycle = [], -1
         self._units = {unit.id: unit.name for unit in description.units} if description else {}
         has_any = session is not None and isinstance(session.machine, HasSemaphores)
-        self._stack.setCurrentIndex(1 if has_any else 0)
+        self.show_page(has_any)
         self.table.set_rows([])
         self.on_cycle_changed()
 
@@ -89,7 +68,7 @@ class SemaphoresPanel(Panel):
         self._rows = rows_of(
             machine.semaphores(),
             lambda unit: self._units.get(unit, ""),
-            self._instruction_text,
+            self.instruction_text,
             self._rows,
             moved,
         )
@@ -115,12 +94,6 @@ class SemaphoresPanel(Panel):
         self.view.clearSelection()
 
     # -- inside -----------------------------------------------------------------------------------------
-
-    def _instruction_text(self, instruction: int) -> str:
-        program = self.model.program
-        if program is None or not 0 <= instruction < len(program.listing):
-            return ""
-        return f"{format_count(instruction)} {program.listing.describe(instruction).opcode}"
 
     def _show(self) -> None:
         text = self.filter.text().casefold().strip()
@@ -164,20 +137,13 @@ class SemaphoresPanel(Panel):
             unit, node = (found.unit if unit < 0 else unit), found.node
         if instruction < 0 and unit < 0:
             return
-        self.context.selection.set(
-            Selection(
-                instruction=instruction if instruction >= 0 else None,
-                unit=unit if unit >= 0 else None,
-                node=node if node >= 0 else None,
-            )
-        )
+        self.context.selection.set(selected(instruction=instruction, unit=unit, node=node))
 
     def _show_menu(self, point: QPoint) -> None:
         menu = QMenu(self)
         add_copy_actions(menu, self.view)
         add_save_actions(menu, self, "semaphores")
-        menu.aboutToHide.connect(menu.deleteLater)
-        menu.popup(self.view.viewport().mapToGlobal(point))
+        pop_up(menu, point, self.view.viewport())
 
 
 SPEC = PanelSpec(

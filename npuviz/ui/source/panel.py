@@ -4,28 +4,26 @@ from functools import partial
 from typing import Any
 
 from PySide6.QtCore import QPoint, QSignalBlocker, Qt
-from PySide6.QtGui import QGuiApplication, QKeySequence, QShortcut
-from PySide6.QtWidgets import (
-    QCheckBox,
-    QComboBox,
-    QHBoxLayout,
-    QLabel,
-    QLineEdit,
-    QMenu,
-    QSplitter,
-    QStackedLayout,
-    QToolButton,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QCheckBox, QLabel, QMenu, QToolButton
 
 from npuviz.debug.condition.tokens import quoted
 from npuviz.program.source import Entry, HasSource
 from npuviz.sim.fabric import FabricShape, HasFabric
 from npuviz.ui.bridge.focus import focused_element
-from npuviz.ui.kit.empty_state import EmptyState
 from npuviz.ui.kit.find_bar import FindBar
 from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
+from npuviz.ui.kit.parts import (
+    button,
+    choice,
+    column,
+    filter_line,
+    line,
+    paint_icons,
+    pop_up,
+    restore_sizes,
+    splitter,
+)
 from npuviz.ui.kit.table_copy import add_copy_actions, add_copy_key
 from npuviz.ui.kit.table_view import make_table
 from npuviz.ui.source.lexer import Lexer
@@ -40,17 +38,16 @@ from npuviz.ui.source.state import (
 )
 from npuviz.ui.source.text import SourceMarks, SourceText
 from npuviz.ui.source.variables import NAME, VariableTable
-from npuviz.ui.theme.icons import icon
 from npuviz.workbench.selection import Selection
 
 EMPTY_TEXT = "The text of the program, line by line. Open a program that was compiled from source."
 MAX_ENTRIES = 4
 STEPS = (
-    ("debug.line_over_back", "mdi6.debug-step-over", True),
-    ("debug.line_over", "mdi6.debug-step-over", False),
-    ("debug.line_into", "mdi6.debug-step-into", False),
-    ("debug.line_out", "mdi6.debug-step-out", False),
-    ("debug.next_task", "mdi6.skip-forward-outline", False),
+    ("debug.line_over_back", "mdi6.undo-variant"),
+    ("debug.line_over", "mdi6.debug-step-over"),
+    ("debug.line_into", "mdi6.debug-step-into"),
+    ("debug.line_out", "mdi6.debug-step-out"),
+    ("debug.next_task", "mdi6.skip-forward-outline"),
 )
 
 
@@ -73,20 +70,14 @@ class SourcePanel(Panel):
             widths=(116, 148, 72), show_menu=self._show_table_menu,
         )  # fmt: skip
         add_copy_key(self.table)
-        self.files = QComboBox(self)
-        self.files.setObjectName("source.files")
-        self.files.setAccessibleName("File")
-        self.files.currentIndexChanged.connect(self._file_chosen)
+        self.files = choice(self, "File", "source.files", self._file_chosen)
         self.where = QLabel(self)
         self.where.setObjectName("source.where")
         self.follow = QCheckBox("Follow", self)
         self.follow.setToolTip("Keep the line where the element is in view")
         self.follow.setChecked(True)
         self.follow.toggled.connect(lambda _checked: self._reveal_current())
-        self.filter = QLineEdit(self)
-        self.filter.setPlaceholderText("Filter variables")
-        self.filter.setClearButtonEnabled(True)
-        self.filter.textChanged.connect(self._filter_changed)
+        self.filter = filter_line(self, "Filter variables", self._filter_changed, width=150)
         self.find_bar = FindBar("Text in this file", self)
         self.find_bar.searched.connect(self.search)
         self._steps = [self._step_button(*step) for step in STEPS]
@@ -98,59 +89,24 @@ class SourcePanel(Panel):
         self.on_theme_changed()
 
     def _lay_out(self) -> None:
-        bar = QHBoxLayout()
-        bar.setContentsMargins(8, 2, 8, 2)
-        bar.setSpacing(4)
-        bar.addWidget(self.files, 1)
-        for button in self._steps:
-            bar.addWidget(button)
-        bar.addWidget(self.follow)
-        upper = QWidget(self)
-        column = QVBoxLayout(upper)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addLayout(bar)
-        column.addWidget(self.find_bar)
-        column.addWidget(self.text, 1)
-        head = QHBoxLayout()
-        head.setContentsMargins(8, 2, 8, 2)
-        head.addWidget(self.where, 1)
-        head.addWidget(self.filter)
-        self.filter.setMaximumWidth(150)
-        lower = QWidget(self)
-        below = QVBoxLayout(lower)
-        below.setContentsMargins(0, 0, 0, 0)
-        below.setSpacing(0)
-        below.addLayout(head)
-        below.addWidget(self.table, 1)
-        self._splitter = QSplitter(Qt.Orientation.Vertical)
-        self._splitter.addWidget(upper)
-        self._splitter.addWidget(lower)
-        self._splitter.setStretchFactor(0, 3)
-        self._splitter.setStretchFactor(1, 2)
-        self._stack = QStackedLayout(self)
-        self._stack.addWidget(EmptyState(EMPTY_TEXT))
-        self._stack.addWidget(self._splitter)
+        margins = (8, 2, 8, 2)
+        bar = line((self.files, 1), *self._steps, self.follow, margins=margins, spacing=4)
+        upper = column(bar, self.find_bar, (self.text, 1), parent=self)
+        head = line((self.where, 1), self.filter, margins=margins)
+        lower = column(head, (self.table, 1), parent=self)
+        self._splitter = splitter(Qt.Orientation.Vertical, (upper, 3), (lower, 2))
+        self.set_pages(EMPTY_TEXT, self._splitter)
         self.setFocusProxy(self.text)
-        scope = Qt.ShortcutContext.WidgetWithChildrenShortcut
-        for keys, run in (
-            (QKeySequence.StandardKey.Find, self.find_bar.open_bar),
-            (QKeySequence("F3"), lambda: self.find_bar.ask(False)),
-            (QKeySequence("Shift+F3"), lambda: self.find_bar.ask(True)),
-        ):
-            QShortcut(QKeySequence(keys), self, run, context=scope)
+        self.find_bar.listen(self)
 
-    def _step_button(self, command: str, _icon: str, _is_back: bool) -> QToolButton:
-        button = QToolButton(self)
-        button.setObjectName(f"source.{command}")
-        button.setAutoRaise(True)
+    def _step_button(self, command: str, name: str) -> QToolButton:
         found = next((known for known in self.context.commands.all() if known.id == command), None)
         title = found.title if found is not None else command
         keys = f" ({found.shortcuts[0]})" if found is not None and found.shortcuts else ""
-        button.setToolTip(f"{title}{keys}")
-        button.setAccessibleName(title)
-        button.clicked.connect(partial(self.context.commands.run, command))
-        return button
+        run = partial(self.context.commands.run, command)
+        made = button(self, "", f"{title}{keys}", lambda: run(), name=f"source.{command}", icon_name=name)
+        made.setAccessibleName(title)
+        return made
 
     # -- hooks ----------------------------------------------------------------------------------------
 
@@ -162,7 +118,7 @@ class SourcePanel(Panel):
         self._shape = None
         if session is not None and not self.model.is_running and isinstance(session.machine, HasFabric):
             self._shape = session.machine.fabric
-        self._stack.setCurrentIndex(1 if self._listing is not None else 0)
+        self.show_page(self._listing is not None)
         with QSignalBlocker(self.files):
             self.files.clear()
             for number, source in enumerate(self._listing.sources if self._listing else ()):
@@ -201,11 +157,7 @@ class SourcePanel(Panel):
         self._refresh_marks()
 
     def on_theme_changed(self) -> None:
-        for button, (_command, name, is_back) in zip(self._steps, STEPS, strict=True):
-            made = icon(name, self.theme, "text-muted")
-            if is_back:
-                made = icon("mdi6.undo-variant", self.theme, "text-muted")
-            button.setIcon(made)
+        paint_icons(self._steps, self.theme)
         self.text.viewport().update()
 
     def save_state(self) -> dict[str, Any]:
@@ -213,9 +165,7 @@ class SourcePanel(Panel):
 
     def restore_state(self, state: dict[str, Any]) -> None:
         self.follow.setChecked(state.get("follow") is not False)
-        sizes = state.get("sizes")
-        if isinstance(sizes, list) and len(sizes) == 2 and all(isinstance(size, int) for size in sizes):
-            self._splitter.setSizes(sizes)
+        restore_sizes(self._splitter, state.get("sizes"))
 
     # -- what is shown ----------------------------------------------------------------------------------
 
@@ -383,8 +333,7 @@ class SourcePanel(Panel):
         menu.addSeparator()
         text = self.text.text_of(line)
         menu.addAction("Copy line", lambda: QGuiApplication.clipboard().setText(text))
-        menu.popup(position)
-        menu.aboutToHide.connect(menu.deleteLater)
+        pop_up(menu, position)
 
     def _entries_at(self, line: int) -> list[Entry]:
         """Tasks and functions that begin on a line of the file on show."""
@@ -394,8 +343,7 @@ class SourcePanel(Panel):
     def _show_table_menu(self, point: QPoint) -> None:
         menu = QMenu(self)
         add_copy_actions(menu, self.table)
-        menu.popup(self.table.viewport().mapToGlobal(point))
-        menu.aboutToHide.connect(menu.deleteLater)
+        pop_up(menu, point, self.table.viewport())
 
 
 SPEC = PanelSpec("source", "Source", "mdi6.code-braces", "left", 5, ("source text",), SourcePanel)

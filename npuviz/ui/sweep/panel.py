@@ -5,19 +5,10 @@ from typing import Any
 
 from PySide6.QtCore import QModelIndex, QPoint, Qt
 from PySide6.QtGui import QColor
-from PySide6.QtWidgets import (
-    QComboBox,
-    QHBoxLayout,
-    QLabel,
-    QMenu,
-    QSplitter,
-    QStackedLayout,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QComboBox, QLabel, QMenu, QWidget
 
-from npuviz.ui.kit.empty_state import EmptyState
 from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
+from npuviz.ui.kit.parts import choice, column, line, pop_up, splitter
 from npuviz.ui.kit.picture import add_save_actions
 from npuviz.ui.kit.table_copy import add_copy_actions, add_copy_key
 from npuviz.ui.kit.table_view import make_table
@@ -56,11 +47,9 @@ class SweepPanel(Panel):
         self.color_box = self._box("Colour")
         self.summary = QLabel(self)
         self.summary.setObjectName("sweep.summary")
-        self._stack = QStackedLayout(self)
-        self._stack.addWidget(EmptyState(EMPTY_TEXT))
-        self._stack.addWidget(self._page())
+        self.set_pages(EMPTY_TEXT, self._page())
         self.setFocusProxy(self.scatter)
-        self.scatter.run_chosen.connect(self._run_chosen)
+        self.scatter.run_chosen.connect(self._mark)
         self.scatter.run_opened.connect(self.open_run)
         self.effects.axis_chosen.connect(self.color_box.setCurrentText)
         self.view.clicked.connect(self._row_chosen)
@@ -69,42 +58,20 @@ class SweepPanel(Panel):
             box.currentIndexChanged.connect(self._show)
 
     def _box(self, name: str) -> QComboBox:
-        box = QComboBox(self)
-        box.setObjectName(f"sweep.{name.lower()}")
-        box.setAccessibleName(name)
+        box = choice(self, name, f"sweep.{name.lower()}")
         box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
         return box
 
     def _page(self) -> QWidget:
-        bar = QHBoxLayout()
-        bar.setContentsMargins(8, 6, 8, 6)
-        bar.setSpacing(8)
-        self._labels = []
-        for box in (self.model_box, self.y_box, self.x_box, self.color_box):
-            label = QLabel(box.accessibleName(), self)
+        boxes = (self.model_box, self.y_box, self.x_box, self.color_box)
+        self._labels = [QLabel(box.accessibleName(), self) for box in boxes]
+        for label, box in zip(self._labels, boxes, strict=True):
             label.setBuddy(box)
-            self._labels.append(label)
-            bar.addWidget(label)
-            bar.addWidget(box)
-        bar.addStretch(1)
-        bar.addWidget(self.summary)
-        upper = QSplitter(Qt.Orientation.Horizontal)
-        upper.addWidget(self.scatter)
-        upper.addWidget(self.effects)
-        upper.setStretchFactor(0, 62)
-        upper.setStretchFactor(1, 38)
-        both = QSplitter(Qt.Orientation.Vertical)
-        both.addWidget(upper)
-        both.addWidget(self.view)
-        both.setStretchFactor(0, 60)
-        both.setStretchFactor(1, 40)
-        page = QWidget(self)
-        column = QVBoxLayout(page)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addLayout(bar)
-        column.addWidget(both, 1)
-        return page
+        named = [part for pair in zip(self._labels, boxes, strict=True) for part in pair]
+        bar = line(*named, 1, self.summary, margins=(8, 6, 8, 6), spacing=8)
+        upper = splitter(Qt.Orientation.Horizontal, (self.scatter, 62), (self.effects, 38))
+        both = splitter(Qt.Orientation.Vertical, (upper, 60), (self.view, 40))
+        return column(bar, (both, 1), parent=self)
 
     # -- hooks --------------------------------------------------------------------------------------------
 
@@ -114,7 +81,7 @@ class SweepPanel(Panel):
         if results is self._results and results is not None:
             return
         self._results = results
-        self._stack.setCurrentIndex(0 if results is None else 1)
+        self.show_page(results is not None)
         boxes = (self.model_box, self.x_box, self.y_box, self.color_box)
         for box in boxes:
             box.blockSignals(True)
@@ -236,9 +203,6 @@ class SweepPanel(Panel):
         else:
             self.view.clearSelection()
 
-    def _run_chosen(self, run: int) -> None:
-        self._mark(run)
-
     def _row_chosen(self, index: QModelIndex) -> None:
         self.scatter.choose(self.table.run_of(index))
 
@@ -252,8 +216,7 @@ class SweepPanel(Panel):
             menu.addAction("Open this run", lambda: self.open_run(run))
         add_copy_actions(menu, self.view)
         add_save_actions(menu, self, "sweep")
-        menu.aboutToHide.connect(menu.deleteLater)
-        menu.popup(self.view.viewport().mapToGlobal(point))
+        pop_up(menu, point, self.view.viewport())
 
 
 SPEC = PanelSpec("sweep", "Sweep", "mdi6.chart-scatter-plot", "center", 4, ("sweep results",), SweepPanel)

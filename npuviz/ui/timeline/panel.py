@@ -8,26 +8,20 @@ import numpy as np
 from PySide6.QtCore import QPoint
 from PySide6.QtWidgets import (
     QApplication,
-    QHBoxLayout,
-    QLineEdit,
     QMenu,
-    QStackedLayout,
-    QToolButton,
-    QVBoxLayout,
-    QWidget,
 )
 
 from npuviz.program.instruction import Dependency, DependencyKind, HasDependencies
 from npuviz.sim.fabric import HasElements
-from npuviz.ui.kit.empty_state import EmptyState
 from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
+from npuviz.ui.kit.parts import button, column, filter_line, line
 from npuviz.ui.kit.picture import add_save_actions
 from npuviz.ui.timeline.arrows import arrows_of, slice_of
 from npuviz.ui.timeline.legend import TimelineLegend
 from npuviz.ui.timeline.rows import Place
 from npuviz.ui.timeline.state import OpenSlice, Picked, Range
 from npuviz.ui.timeline.view import TimelineView
-from npuviz.workbench.selection import Selection
+from npuviz.workbench.selection import Selection, selected
 
 EMPTY_TEXT = "The timeline shows what every unit does, cycle by cycle. Open a model or a trace to fill it."
 
@@ -39,40 +33,17 @@ class TimelinePanel(Panel):
         super().__init__(context)
         self.view = TimelineView(context.theme)
         self.legend = TimelineLegend(context.theme)
-        self.filter = QLineEdit()
-        self.filter.setObjectName("timeline.filter")
-        self.filter.setPlaceholderText("Filter tracks")
-        self.filter.setClearButtonEnabled(True)
-        self.filter.setMaximumWidth(180)
-        self.filter.textChanged.connect(self._filter_changed)
+        self.filter = filter_line(None, "Filter tracks", self._filter_changed, name="timeline.filter")
         self._own_selection: Selection | None = None
-        self._colour = self._toggle("by operator", "timeline.by_operator", self._set_by_operator)
-        self._counters = self._toggle("counters", "timeline.counters", self._set_counters)
-        self._counters.setChecked(True)
-        self._only = self._toggle("only selected", "timeline.only_selected", self._set_only)
-        self._only.setToolTip("Show only the tracks of the selected element of the fabric")
+        self._colour = self._toggle("by operator", self._set_by_operator)
+        self._counters = self._toggle("counters", self._set_counters, is_on=True)
+        tip = "Show only the tracks of the selected element of the fabric"
+        self._only = self._toggle("only selected", self._set_only, tip)
         self._element: tuple[int, int] | None = None
-        fit = QToolButton()
-        fit.setText("fit")
-        fit.setObjectName("timeline.fit")
-        fit.setToolTip("Show the whole run (F)")
-        fit.setAutoRaise(True)
-        fit.clicked.connect(self.view.fit)
-        bar = QHBoxLayout()
-        bar.setContentsMargins(8, 4, 8, 4)
-        bar.setSpacing(8)
-        for widget in (self.filter, fit, self._colour, self._counters, self._only):
-            bar.addWidget(widget)
-        bar.addWidget(self.legend, 1)
-        content = QWidget()
-        inside = QVBoxLayout(content)
-        inside.setContentsMargins(0, 0, 0, 0)
-        inside.setSpacing(0)
-        inside.addLayout(bar)
-        inside.addWidget(self.view, 1)
-        self._stack = QStackedLayout(self)
-        self._stack.addWidget(EmptyState(EMPTY_TEXT))
-        self._stack.addWidget(content)
+        fit = button(None, "fit", "Show the whole run (F)", self.view.fit, name="timeline.fit")
+        tools = (self.filter, fit, self._colour, self._counters, self._only)
+        bar = line(*tools, (self.legend, 1), spacing=8)
+        self.set_pages(EMPTY_TEXT, column(bar, (self.view, 1)))
         self.setFocusProxy(self.view)
         self.view.picked.connect(self._picked)
         self.view.range_changed.connect(self._range_changed)
@@ -80,14 +51,8 @@ class TimelinePanel(Panel):
         self.view.menu_requested.connect(self._show_menu)
         self.view.options_changed.connect(self._keep_bookmarks)
 
-    def _toggle(self, text: str, name: str, changed: Any) -> QToolButton:
-        button = QToolButton()
-        button.setText(text)
-        button.setObjectName(name)
-        button.setCheckable(True)
-        button.setAutoRaise(True)
-        button.toggled.connect(changed)
-        return button
+    def _toggle(self, text: str, changed: Any, tip: str = "", is_on: bool = False) -> QToolButton:
+        return button(None, text, tip, changed, name=f"timeline.{text.replace(' ', '_')}", is_on=is_on)
 
     # -- hooks ----------------------------------------------------------------------------------------
 
@@ -103,7 +68,7 @@ class TimelinePanel(Panel):
         self.view.set_reader(reader, self.name_of if is_estimated else None)
         assumed = {unit.id for unit in description.units if unit.estimated} if description else set[int]()
         self.view.set_estimated(t.id for t in self.view.tracks if t.unit in assumed)
-        self._stack.setCurrentIndex(0 if reader is None else 1)
+        self.show_page(reader is not None)
         self._show_legend()
         self._restore_bookmarks()
         self.on_cycle_changed()
@@ -193,10 +158,10 @@ class TimelinePanel(Panel):
             return
         track = next(track for track in self.view.tracks if track.id == picked.track)
         self._select(
-            Selection(
-                node=picked.node if picked.node >= 0 else None,
-                instruction=picked.instruction if picked.instruction >= 0 else None,
-                unit=track.unit if track.unit >= 0 else None,
+            selected(
+                node=picked.node,
+                instruction=picked.instruction,
+                unit=track.unit,
                 track=picked.track,
                 cycles=(picked.start, picked.end),
             )
