@@ -6,10 +6,7 @@ from typing import Any, get_args
 
 import numpy as np
 from PySide6.QtCore import QPoint
-from PySide6.QtWidgets import (
-    QApplication,
-    QMenu,
-)
+from PySide6.QtWidgets import QApplication, QMenu, QToolButton
 
 from npuviz.program.instruction import Dependency, DependencyKind, HasDependencies
 from npuviz.sim.fabric import HasElements
