@@ -5,18 +5,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
-from PySide6.QtCore import QEvent, QPoint, QPointF, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import (
-    QContextMenuEvent,
-    QHelpEvent,
-    QKeyEvent,
-    QMouseEvent,
-    QPainter,
-    QPaintEvent,
-    QResizeEvent,
-    QWheelEvent,
-)
-from PySide6.QtWidgets import QToolTip, QWidget
+from PySide6.QtCore import QPoint, QPointF, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QContextMenuEvent, QKeyEvent, QPainter, QPaintEvent, QResizeEvent, QWheelEvent
+from PySide6.QtWidgets import QWidget
 
 from npuviz.sim.fabric import Area, FabricShape
 from npuviz.ui.fabric.camera import FabricCamera, fitted
@@ -33,10 +24,9 @@ from npuviz.ui.fabric.frame import FabricFrame, FabricWants, word_places
 from npuviz.ui.fabric.overlay import FabricMarks, FabricOverlay
 from npuviz.ui.fabric.raster import FabricRaster, draws_links
 from npuviz.ui.fabric.style import FabricStyle
+from npuviz.ui.kit.gestures import WHEEL_STEP, ZOOM_STEP, CameraCanvas, notches
 from npuviz.ui.theme.theme import Theme
 
-DRAG_PIXELS = 4
-ZOOM_STEP = 1.2
 PAN_PIXELS = 64
 PICK_PIXELS = 8.0
 MAX_PICKED = 20_000
@@ -58,7 +48,7 @@ Ask = Callable[[Area, FabricWants], FabricFrame | None]
 Tell = Callable[[int, int, np.void | None], str]
 
 
-class FabricView(QWidget):
+class FabricView(CameraCanvas):
     """Shows a fabric; asks for what is in sight when it is painted.
 
     element_chosen  (column, row) was picked; word_chosen (identity, column, row) of a word
@@ -74,8 +64,7 @@ class FabricView(QWidget):
     frame_changed = Signal()
 
     def __init__(self, theme: Theme, ask: Ask, tell: Tell, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._theme = theme
+        super().__init__(theme, "fabric.view", "Fabric", parent)
         self._ask = ask
         self._tell = tell
         self._shape: FabricShape | None = None
@@ -88,14 +77,7 @@ class FabricView(QWidget):
         self._frame: FabricFrame | None = None
         self._asked: tuple[Area, FabricWants] | None = None
         self._is_news = False
-        self._press: QPointF | None = None
-        self._last = QPointF()
-        self._is_dragging = False
         self._is_moved = False
-        self.setObjectName("fabric.view")
-        self.setMouseTracking(True)
-        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.setAccessibleName("Fabric")
         self.setAccessibleDescription(
             "Arrow keys choose an element, plus and minus zoom, F shows it, Home all"
         )
@@ -181,7 +163,7 @@ class FabricView(QWidget):
         program = fitted(self._shape.program, size.width(), size.height())
         whole = fitted(self._shape.whole, size.width(), size.height())
         self._is_moved = False
-        self._set_camera(whole if self.camera == program else program)
+        self.set_camera(whole if self.camera == program else program)
 
     def fit_selected(self) -> None:
         """Show the marked element, large enough to be read; the program when none is marked."""
@@ -192,7 +174,7 @@ class FabricView(QWidget):
         camera = FabricCamera(max(self.camera.scale, READABLE_SCALE))
         column, row = self.marks.selected
         self._is_moved = True
-        self._set_camera(camera.centred_on(column + 0.5, row + 0.5, size.width(), size.height()))
+        self.set_camera(camera.centred_on(column + 0.5, row + 0.5, size.width(), size.height()))
 
     def reveal(self, column: int, row: int) -> None:
         """Bring an element into view; nothing moves when it can be seen already."""
@@ -203,15 +185,14 @@ class FabricView(QWidget):
         room = min(self.camera.scale / 2, size.width() / 3, size.height() / 3)
         if not (room <= x <= size.width() - room and room <= y <= size.height() - room):
             self._is_moved = True
-            self._set_camera(self.camera.centred_on(column + 0.5, row + 0.5, size.width(), size.height()))
+            self.set_camera(self.camera.centred_on(column + 0.5, row + 0.5, size.width(), size.height()))
 
     def zoom(self, factor: float, at: QPointF | None = None) -> None:
-        """Zoom at a pixel of the widget, or at the middle."""
         spot = at if at is not None else self.canvas.center()
         self._is_moved = True
-        self._set_camera(self.camera.zoomed(factor, spot.x() - RULER_LEFT, spot.y() - RULER_TOP))
+        self.set_camera(self.camera.zoomed(factor, spot.x() - RULER_LEFT, spot.y() - RULER_TOP))
 
-    def _set_camera(self, camera: FabricCamera) -> None:
+    def set_camera(self, camera: FabricCamera) -> None:
         if self._shape is not None:
             camera = camera.clamped(self._shape, self.canvas.width(), self.canvas.height())
         if camera != self.camera:
@@ -312,18 +293,22 @@ class FabricView(QWidget):
         box = map_rectangle(self.camera, self._shape, self.canvas.width(), self.canvas.height())
         return place_on_map(box, self._shape, inside) if box is not None and box.contains(inside) else None
 
-    def _pick(self, spot: QPointF) -> None:
-        word = self.word_at(spot)
-        element = self.element_at(spot)
+    def click(self, spot: QPointF) -> None:
+        place = self._on_map(spot)
+        if place is None:
+            self.pick(spot)
+            return
+        self._is_moved = True
+        self.set_camera(self.camera.centred_on(*place, self.canvas.width(), self.canvas.height()))
+
+    def pick(self, spot: QPointF) -> None:
+        word, element = self.word_at(spot), self.element_at(spot)
         if word is not None:
             self.word_chosen.emit(int(word["id"]), int(word["column"]), int(word["row"]))
         elif element is not None:
             self.element_chosen.emit(*element)
         else:
             self.cleared.emit()
-
-    def _set_hover(self, element: tuple[int, int] | None) -> None:
-        self.set_marks(replace(self.marks, hovered=element))
 
     # -- events -----------------------------------------------------------------------------------
 
@@ -332,49 +317,22 @@ class FabricView(QWidget):
         self._place()
 
     def wheelEvent(self, event: QWheelEvent) -> None:
-        delta = event.angleDelta()
         if event.modifiers() & Qt.KeyboardModifier.ShiftModifier:
             self._is_moved = True
-            self._set_camera(self.camera.moved((delta.y() or delta.x()) / 2, 0))
-        elif delta.y():
-            self.zoom(ZOOM_STEP ** (delta.y() / 120), event.position())
-        event.accept()
+            self.set_camera(self.camera.moved(notches(event) * WHEEL_STEP / 2, 0))
+            event.accept()
+        else:
+            super().wheelEvent(event)
 
-    def mousePressEvent(self, event: QMouseEvent) -> None:
-        if event.button() in (Qt.MouseButton.LeftButton, Qt.MouseButton.MiddleButton):
-            self._press = self._last = event.position()
-            self._is_dragging = False
-
-    def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        spot = event.position()
-        if self._press is None:
-            self._set_hover(self.element_at(spot))
-            return
-        if (spot - self._press).manhattanLength() > DRAG_PIXELS:
-            self._is_dragging = self._is_moved = True
-        if self._is_dragging:
-            self._set_camera(self.camera.moved(spot.x() - self._last.x(), spot.y() - self._last.y()))
-        self._last = spot
-
-    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
-        pressed, self._press = self._press, None
-        if pressed is None or self._is_dragging or event.button() != Qt.MouseButton.LeftButton:
-            return
-        place = self._on_map(event.position())
-        if place is None:
-            self._pick(event.position())
-            return
+    def drag(self, before: QPointF, spot: QPointF) -> None:
         self._is_moved = True
-        self._set_camera(self.camera.centred_on(*place, self.canvas.width(), self.canvas.height()))
+        super().drag(before, spot)
 
-    def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
-        if self.element_at(event.position()) is not None:
-            self._pick(event.position())
-            self.fit_selected()
+    def hover(self, spot: QPointF | None) -> None:
+        self.set_marks(replace(self.marks, hovered=None if spot is None else self.element_at(spot)))
 
-    def leaveEvent(self, event: QEvent) -> None:
-        self._set_hover(None)
-        super().leaveEvent(event)
+    def has_thing_at(self, spot: QPointF) -> bool:
+        return self.element_at(spot) is not None
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
         self.menu_requested.emit(self.element_at(QPointF(event.pos())), event.globalPos())
@@ -388,17 +346,11 @@ class FabricView(QWidget):
         elif (key in _MOVES and modifiers & Qt.KeyboardModifier.ShiftModifier) or key in _PANS:
             dx, dy = _PANS[key] if key in _PANS else (-_MOVES[key][0], -_MOVES[key][1])
             self._is_moved = True
-            self._set_camera(self.camera.moved(dx * PAN_PIXELS, dy * PAN_PIXELS))
+            self.set_camera(self.camera.moved(dx * PAN_PIXELS, dy * PAN_PIXELS))
         elif key in _MOVES:
             self._move_choice(*_MOVES[key])
-        elif key == Qt.Key.Key_F:
-            self.fit_selected()
-        elif key in (Qt.Key.Key_Plus, Qt.Key.Key_Equal, Qt.Key.Key_W):
-            self.zoom(ZOOM_STEP)
-        elif key in (Qt.Key.Key_Minus, Qt.Key.Key_S):
-            self.zoom(1 / ZOOM_STEP)
-        elif key == Qt.Key.Key_Home:
-            self.fit_all()
+        elif key in (Qt.Key.Key_W, Qt.Key.Key_S):
+            self.zoom(ZOOM_STEP if key == Qt.Key.Key_W else 1 / ZOOM_STEP)
         else:
             super().keyPressEvent(event)
 
@@ -415,13 +367,6 @@ class FabricView(QWidget):
         self.element_chosen.emit(column, row)
         self.reveal(column, row)
 
-    def event(self, event: QEvent) -> bool:
-        if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
-            spot = QPointF(event.pos())
-            element, word = self.element_at(spot), self.word_at(spot)
-            if element is None:
-                QToolTip.hideText()
-            else:
-                QToolTip.showText(event.globalPos(), self._tell(*element, word), self)
-            return True
-        return super().event(event)
+    def tip_at(self, spot: QPointF) -> str:
+        element = self.element_at(spot)
+        return "" if element is None else self._tell(*element, self.word_at(spot))

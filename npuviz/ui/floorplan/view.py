@@ -4,11 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import get_args
 
-from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import (
     QColor,
     QFontMetrics,
-    QHelpEvent,
     QMouseEvent,
     QPainter,
     QPainterPath,
@@ -16,13 +15,14 @@ from PySide6.QtGui import (
     QPen,
     QPolygonF,
 )
-from PySide6.QtWidgets import QToolTip, QWidget
+from PySide6.QtWidgets import QWidget
 
 from npuviz.base.units import format_bytes, format_count
 from npuviz.sim.description import Box, Link
 from npuviz.sim.machine import UnitState
 from npuviz.trace.schema import Role
 from npuviz.ui.kit.colors import STALL_SHARE, blended, translucent
+from npuviz.ui.kit.gestures import Canvas
 from npuviz.ui.theme.theme import Theme
 
 MARGIN = 16
@@ -58,7 +58,7 @@ class FloorplanData:
     estimated: frozenset[int] = frozenset()
 
 
-class FloorplanView(QWidget):
+class FloorplanView(Canvas):
     """Draws boxes; a click tells which.
 
     unit_chosen, memory_chosen  id of what was clicked
@@ -68,11 +68,7 @@ class FloorplanView(QWidget):
     memory_chosen = Signal(int)
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setObjectName("floorplan.view")
-        self.setAccessibleName("Floorplan")
-        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self._theme = theme
+        super().__init__(theme, "floorplan.view", "Floorplan", parent)
         self._boxes: tuple[Box, ...] = ()
         self._links: tuple[Link, ...] = ()
         self._data = FloorplanData()
@@ -283,15 +279,9 @@ class FloorplanView(QWidget):
         elif box.memory >= 0:
             self.memory_chosen.emit(box.memory)
 
-    def event(self, event: QEvent) -> bool:
-        if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
-            box = self.box_at(QPointF(event.pos()))
-            if box is None:
-                QToolTip.hideText()
-            else:
-                QToolTip.showText(event.globalPos(), self.tooltip(box), self)
-            return True
-        return super().event(event)
+    def tip_at(self, spot: QPointF) -> str:
+        box = self.box_at(spot)
+        return "" if box is None else self.tooltip(box)
 
     def tooltip(self, box: Box) -> str:
         """What a box is and does, as lines of text."""

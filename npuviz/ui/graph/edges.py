@@ -7,8 +7,7 @@ from PySide6.QtCore import QLineF, QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QPainter, QPainterPath, QPen, QPolygonF
 
 from npuviz.ui.graph.camera import GraphCamera
-from npuviz.ui.graph.overlay import GraphOverlay
-from npuviz.ui.graph.picture import GraphPicture
+from npuviz.ui.graph.picture import GraphOverlay, GraphPicture
 from npuviz.ui.theme.theme import SIZE_NOTE, Theme
 
 MAX_CURVES = 1500

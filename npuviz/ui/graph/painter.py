@@ -8,8 +8,7 @@ from npuviz.base.units import format_count
 from npuviz.ui.graph.camera import GraphCamera
 from npuviz.ui.graph.edges import GraphEdgePainter
 from npuviz.ui.graph.layout import NODE_HEIGHT, NODE_WIDTH, TERMINAL_HEIGHT
-from npuviz.ui.graph.overlay import GraphOverlay
-from npuviz.ui.graph.picture import GraphPicture
+from npuviz.ui.graph.picture import GraphOverlay, GraphPicture
 from npuviz.ui.theme.theme import SIZE_BODY, SIZE_NOTE, Theme
 
 TEXT_SCALE = 0.68

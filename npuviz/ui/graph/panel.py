@@ -9,10 +9,9 @@ from PySide6.QtWidgets import QMenu
 
 from npuviz.base.units import format_count
 from npuviz.program.program import Program
-from npuviz.ui.graph.layout import Direction, GraphLayout
-from npuviz.ui.graph.layout_job import GraphLayoutJob
-from npuviz.ui.graph.overlay import GraphOverlay
-from npuviz.ui.graph.picture import make_picture
+from npuviz.ui.bridge.latest_job import LatestJob
+from npuviz.ui.graph.layout import Direction, GraphLayout, lay_out_graph
+from npuviz.ui.graph.picture import GraphOverlay, make_picture
 from npuviz.ui.graph.progress import GraphProgress
 from npuviz.ui.graph.toolbar import GraphToolBar
 from npuviz.ui.graph.view import GraphView
@@ -37,9 +36,8 @@ class GraphPanel(Panel):
         self._program: Program | None = None
         self._progress: GraphProgress | None = None
         self._times: NodeTimes | None = None
-        self._job = GraphLayoutJob(self)
+        self._job = LatestJob(self)
         self._job.finished.connect(self._show_layout)
-        self._job.failed.connect(self._tell)
         self.view = GraphView(context.theme, self)
         self.view.node_chosen.connect(self._choose_node)
         self.view.tensor_chosen.connect(self._choose_tensor)
@@ -69,6 +67,7 @@ class GraphPanel(Panel):
     def on_session_changed(self) -> None:
         program = self.model.program
         self._program = program
+        self._job.drop()
         self._progress = None
         self._times = None
         self._times_timer.stop()
@@ -129,9 +128,6 @@ class GraphPanel(Panel):
         else:
             self.view.fit_selected()
 
-    def _tell(self, text: str) -> None:
-        self.bar.status.setText(text)
-
     # -- layout ---------------------------------------------------------------------------------------
 
     def _start_layout(self) -> None:
@@ -143,11 +139,23 @@ class GraphPanel(Panel):
         direction = cast(Direction, chosen or ("right" if is_wide else "down"))
         units = [u.id for u in self.model.description.units] if self.model.description else []
         self.bar.status.setText("laying out\u2026")
-        self._job.start(program, direction, units)
 
-    def _show_layout(self, program: Program, layout: GraphLayout, progress: GraphProgress) -> None:
-        if program is not self._program:
-            return  # another program was opened meanwhile
+        def work() -> tuple[GraphLayout, GraphProgress]:
+            layout = lay_out_graph(program.graph, direction)
+            return layout, GraphProgress(program.listing, len(program.graph.nodes), units)
+
+        if self._job.ask(work, 0.0):
+            self._show_layout()
+
+    def _show_layout(self) -> None:
+        program = self._program
+        if program is None:
+            return
+        try:
+            layout, progress = self._job.answer()
+        except Exception as error:
+            self.bar.status.setText(f"no layout: {error}")
+            return
         self._progress = progress
         self.view.show_picture(make_picture(program, self.model.description, layout))
         self.bar.status.setText(f"{format_count(layout.num_nodes)} operators")

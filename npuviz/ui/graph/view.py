@@ -1,28 +1,17 @@
 """The canvas of the graph panel: pan, zoom, pick, move along edges."""
 
 import numpy as np
-from PySide6.QtCore import QEvent, QPoint, QPointF, Qt, Signal
-from PySide6.QtGui import (
-    QContextMenuEvent,
-    QHelpEvent,
-    QKeyEvent,
-    QMouseEvent,
-    QPainter,
-    QPaintEvent,
-    QResizeEvent,
-    QWheelEvent,
-)
-from PySide6.QtWidgets import QToolTip, QWidget
+from PySide6.QtCore import QPoint, QPointF, Qt, Signal
+from PySide6.QtGui import QContextMenuEvent, QKeyEvent, QPainter, QPaintEvent, QResizeEvent
+from PySide6.QtWidgets import QWidget
 
 from npuviz.ui.graph.camera import GraphCamera, fit
 from npuviz.ui.graph.layout import NODE_HEIGHT, NODE_WIDTH
-from npuviz.ui.graph.overlay import GraphOverlay
 from npuviz.ui.graph.painter import BOX_SCALE, GraphPainter
-from npuviz.ui.graph.picture import GraphPicture
+from npuviz.ui.graph.picture import GraphOverlay, GraphPicture
+from npuviz.ui.kit.gestures import CameraCanvas
 from npuviz.ui.theme.theme import Theme
 
-DRAG_PIXELS = 4
-ZOOM_STEP = 1.2
 READABLE_SCALE = 0.85
 _ARROWS = {
     Qt.Key.Key_Up: "up",
@@ -32,7 +21,7 @@ _ARROWS = {
 }
 
 
-class GraphView(QWidget):
+class GraphView(CameraCanvas):
     """Shows one picture.
 
     node_chosen    an operator was picked (-1: the empty background)
@@ -45,18 +34,11 @@ class GraphView(QWidget):
     menu_requested = Signal(int, QPoint)
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._theme = theme
+        super().__init__(theme, "graph.view", "Operator graph", parent)
         self._picture: GraphPicture | None = None
         self.overlay = GraphOverlay()
         self.camera = GraphCamera()
-        self._press: QPointF | None = None
-        self._last = QPointF()
-        self._is_dragging = False
         self._is_placed = False
-        self.setMouseTracking(True)
-        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.setAccessibleName("Operator graph")
         self.setAccessibleDescription("Arrow keys follow edges, F shows the selection, plus and minus zoom")
 
     # -- contents ---------------------------------------------------------------------------------
@@ -74,9 +56,8 @@ class GraphView(QWidget):
         self.update()
 
     def fit_all(self) -> None:
-        """Show the whole graph."""
         if self._picture is not None:
-            self._set_camera(fit(self._picture.layout.bounds(), self.width(), self.height()))
+            self.set_camera(fit(self._picture.layout.bounds(), self.width(), self.height()))
 
     def fit_selected(self) -> None:
         """Show the selected box in readable size; the whole graph when nothing is selected."""
@@ -84,7 +65,7 @@ class GraphView(QWidget):
             self.fit_all()
             return
         camera = GraphCamera(max(1.0, self.camera.scale))
-        self._set_camera(self._centred(camera, self.overlay.selected))
+        self.set_camera(self._centred(camera, self.overlay.selected))
 
     def reveal(self, box: int) -> None:
         """Bring a box into view; nothing moves when it can be seen already."""
@@ -95,20 +76,19 @@ class GraphView(QWidget):
         room_x, room_y = NODE_WIDTH / 2 * self.camera.scale, NODE_HEIGHT / 2 * self.camera.scale
         is_inside = room_x <= x <= self.width() - room_x and room_y <= y <= self.height() - room_y
         if not is_inside:
-            self._set_camera(self._centred(self.camera, box))
+            self.set_camera(self._centred(self.camera, box))
         self.update()
 
     def zoom(self, factor: float, at: QPointF | None = None) -> None:
-        """Zoom at a pixel, or at the middle."""
         spot = at if at is not None else QPointF(self.width() / 2, self.height() / 2)
-        self._set_camera(self.camera.zoomed(factor, spot.x(), spot.y()))
+        self.set_camera(self.camera.zoomed(factor, spot.x(), spot.y()))
 
     def _centred(self, camera: GraphCamera, box: int) -> GraphCamera:
         assert self._picture is not None
         layout = self._picture.layout
         return camera.centred_on(float(layout.x[box]), float(layout.y[box]), self.width(), self.height())
 
-    def _set_camera(self, camera: GraphCamera) -> None:
+    def set_camera(self, camera: GraphCamera) -> None:
         if camera != self.camera:
             self.camera = camera
             self.update()
@@ -174,68 +154,25 @@ class GraphView(QWidget):
         if not self._is_placed:
             self._place()
 
-    def wheelEvent(self, event: QWheelEvent) -> None:
-        steps = event.angleDelta().y() / 120
-        if steps:
-            self.zoom(ZOOM_STEP**steps, event.position())
-        event.accept()
+    def hover(self, spot: QPointF | None) -> None:
+        box = -1 if spot is None else self.box_at(spot)
+        if box != self.overlay.hovered:
+            self.overlay.hovered = box
+            self.update()
 
-    def mousePressEvent(self, event: QMouseEvent) -> None:
-        if event.button() in (Qt.MouseButton.LeftButton, Qt.MouseButton.MiddleButton):
-            self._press = self._last = event.position()
-            self._is_dragging = False
-
-    def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        position = event.position()
-        if self._press is None:
-            self._set_hover(self.box_at(position))
-            return
-        if (position - self._press).manhattanLength() > DRAG_PIXELS:
-            self._is_dragging = True
-        if self._is_dragging:
-            self._set_camera(self.camera.moved(position.x() - self._last.x(), position.y() - self._last.y()))
-        self._last = position
-
-    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
-        pressed, self._press = self._press, None
-        if pressed is None or self._is_dragging or event.button() != Qt.MouseButton.LeftButton:
-            return
-        self._pick(event.position())
-
-    def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
-        if self.box_at(event.position()) >= 0:
-            self._pick(event.position())
-            self.fit_selected()
-
-    def leaveEvent(self, event: QEvent) -> None:
-        self._set_hover(-1)
-        super().leaveEvent(event)
+    def has_thing_at(self, spot: QPointF) -> bool:
+        return self.box_at(spot) >= 0
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
         self.menu_requested.emit(self.box_at(QPointF(event.pos())), event.globalPos())
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        key = Qt.Key(event.key())
-        if event.modifiers() & (Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.AltModifier):
-            super().keyPressEvent(event)
-        elif key in _ARROWS and self._picture is not None:
-            self._choose(self._picture.neighbor(self.overlay.selected, _ARROWS[key]))
-        elif key == Qt.Key.Key_F:
-            self.fit_selected()
-        elif key in (Qt.Key.Key_Plus, Qt.Key.Key_Equal):
-            self.zoom(ZOOM_STEP)
-        elif key == Qt.Key.Key_Minus:
-            self.zoom(1 / ZOOM_STEP)
-        elif key == Qt.Key.Key_Home:
-            self.fit_all()
+        held = Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.AltModifier
+        key = _ARROWS.get(Qt.Key(event.key()), "")
+        if key and self._picture is not None and not event.modifiers() & held:
+            self._choose(self._picture.neighbor(self.overlay.selected, key))
         else:
             super().keyPressEvent(event)
-
-    def event(self, event: QEvent) -> bool:
-        if isinstance(event, QHelpEvent):
-            QToolTip.showText(event.globalPos(), self._tooltip(QPointF(event.pos())), self)
-            return True
-        return super().event(event)
 
     # -- picking ------------------------------------------------------------------------------------
 
@@ -245,14 +182,14 @@ class GraphView(QWidget):
             return -1
         return self._picture.box_at(*self.camera.to_drawing(position.x(), position.y()))
 
-    def _pick(self, position: QPointF) -> None:
+    def pick(self, spot: QPointF) -> None:
         if self._picture is None:
             return
-        box = self.box_at(position)
+        box = self.box_at(spot)
         if box >= 0:
             self._choose(box)
             return
-        x, y = self.camera.to_drawing(position.x(), position.y())
+        x, y = self.camera.to_drawing(spot.x(), spot.y())
         edge = self._picture.edge_at(x, y, 5 / self.camera.scale)
         if edge >= 0:
             self.tensor_chosen.emit(int(self._picture.layout.tensor[edge]))
@@ -270,14 +207,9 @@ class GraphView(QWidget):
         else:
             self.tensor_chosen.emit(layout.terminals[box - layout.num_nodes].tensor)
 
-    def _set_hover(self, box: int) -> None:
-        if box != self.overlay.hovered:
-            self.overlay.hovered = box
-            self.update()
-
-    def _tooltip(self, position: QPointF) -> str:
+    def tip_at(self, spot: QPointF) -> str:
         picture = self._picture
-        box = self.box_at(position)
+        box = self.box_at(spot)
         if picture is None or box < 0:
             return ""
         lines = [picture.titles[box], picture.subtitles[box]]

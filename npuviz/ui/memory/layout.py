@@ -5,6 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from npuviz.base.units import format_bytes
+from npuviz.sim.description import Memory
+
 GAP_PIXELS = 8
 LINE_PIXELS = 14
 MAX_SHOWN_BANKS = 16
@@ -275,3 +278,14 @@ def paint_map(
                 row = np.arange(top, top + len(block))[:, None]
                 block[((row + column) & 7 < 2) & hatched[bank, part]] = hatch
     return pixels
+
+
+def range_text(memory: Memory, address: int, size_bytes: int, banks: int = 1) -> str:
+    """Where a range lies and how large it is; in memories of partitions, in terms of those."""
+    total = format_bytes(size_bytes * banks)
+    bank, inside = divmod(address, max(memory.bank_bytes, 1))
+    fits = inside + size_bytes <= memory.bank_bytes
+    if memory.num_banks <= MAX_SHOWN_BANKS or not fits:
+        return f"{address:#x} \u2013 {address + size_bytes:#x}  {total}"
+    partitions = f"p{bank} \u2013 p{bank + banks - 1}" if banks > 1 else f"p{bank}"
+    return f"{partitions}  {inside:#x} \u2013 {inside + size_bytes:#x}  {total}"

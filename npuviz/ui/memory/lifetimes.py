@@ -3,22 +3,14 @@
 from typing import Any
 
 import numpy as np
-from PySide6.QtCore import QEvent, QPointF, QRectF, Qt, Signal
-from PySide6.QtGui import (
-    QHelpEvent,
-    QImage,
-    QMouseEvent,
-    QPainter,
-    QPaintEvent,
-    QPen,
-    QResizeEvent,
-    QWheelEvent,
-)
-from PySide6.QtWidgets import QToolTip, QWidget
+from PySide6.QtCore import QPointF, QRectF, Qt, Signal
+from PySide6.QtGui import QImage, QMouseEvent, QPainter, QPaintEvent, QPen, QResizeEvent, QWheelEvent
+from PySide6.QtWidgets import QWidget
 
 from npuviz.base.units import format_bytes, format_count
 from npuviz.trace.reader import TraceReader
 from npuviz.ui.kit.colors import pixel
+from npuviz.ui.kit.gestures import Canvas, is_sideways, notches
 from npuviz.ui.kit.raster_kernels import fill_boxes
 from npuviz.ui.kit.viewport import Viewport, tick_step, ticks
 from npuviz.ui.memory.colors import TensorColors
@@ -31,7 +23,7 @@ MARGIN = 6
 MAX_ROWS = 400_000
 
 
-class MemoryLifetimes(QWidget):
+class MemoryLifetimes(Canvas):
     """Shows lifetimes of one memory.
 
     lifetime_chosen  a row of LIFETIME_DTYPE was clicked, or None beside all of them
@@ -40,11 +32,7 @@ class MemoryLifetimes(QWidget):
     lifetime_chosen = Signal(object)
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setObjectName("memory.lifetimes")
-        self.setAccessibleName("Lifetimes of memory ranges over cycles")
-        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self._theme = theme
+        super().__init__(theme, "memory.lifetimes", "Lifetimes of memory ranges over cycles", parent)
         self._colors = TensorColors(theme, None)
         self._reader: TraceReader | None = None
         self._memory = -1
@@ -260,13 +248,12 @@ class MemoryLifetimes(QWidget):
             self._show(self.viewport.shown(int(found["start"]), int(found["end"]), self._end_cycle, 0.5))
 
     def wheelEvent(self, event: QWheelEvent) -> None:
-        delta = event.angleDelta()
-        notches = (delta.y() or delta.x()) / 120
-        if event.modifiers() & Qt.KeyboardModifier.ShiftModifier or abs(delta.x()) > abs(delta.y()):
-            self._show(self.viewport.panned(-notches * self.viewport.width / 8, self._end_cycle))
+        steps = notches(event)
+        if is_sideways(event):
+            self._show(self.viewport.panned(-steps * self.viewport.width / 8, self._end_cycle))
         else:
             x = max(event.position().x() - self._area().left(), 0.0)
-            self._show(self.viewport.zoomed(1.25**-notches, x, self._end_cycle))
+            self._show(self.viewport.zoomed(1.25**-steps, x, self._end_cycle))
         event.accept()
 
     def _show(self, viewport: Viewport) -> None:
@@ -275,15 +262,9 @@ class MemoryLifetimes(QWidget):
         self._rows = None
         self.refresh()
 
-    def event(self, event: QEvent) -> bool:
-        if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
-            found = self.lifetime_at(QPointF(event.pos()))
-            if found is None:
-                QToolTip.hideText()
-            else:
-                QToolTip.showText(event.globalPos(), self.tooltip(found), self)
-            return True
-        return super().event(event)
+    def tip_at(self, spot: QPointF) -> str:
+        found = self.lifetime_at(spot)
+        return "" if found is None else self.tooltip(found)
 
     def tooltip(self, row: np.void) -> str:
         """What a lifetime is, as lines of text."""

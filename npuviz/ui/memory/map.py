@@ -2,23 +2,15 @@
 
 from collections.abc import Callable, Sequence
 
-from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import (
-    QHelpEvent,
-    QImage,
-    QMouseEvent,
-    QPainter,
-    QPaintEvent,
-    QPen,
-    QResizeEvent,
-    QWheelEvent,
-)
-from PySide6.QtWidgets import QToolTip, QWidget
+from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QImage, QMouseEvent, QPainter, QPaintEvent, QPen, QResizeEvent, QWheelEvent
+from PySide6.QtWidgets import QWidget
 
 from npuviz.base.units import format_bytes, format_count
 from npuviz.sim.description import Memory
 from npuviz.sim.machine import Region
 from npuviz.ui.kit.colors import blended, pixel, translucent
+from npuviz.ui.kit.gestures import Canvas, notches
 from npuviz.ui.memory.colors import TensorColors
 from npuviz.ui.memory.layout import BankView, MapLayout, Painted, fit, paint_map, view_of
 from npuviz.ui.memory.partitions import PartitionLayout, paint_partitions
@@ -30,11 +22,10 @@ AXIS = 16
 ROW_PIXELS = 24
 COLUMN_PIXELS = 72
 MIN_LABEL_WIDTH = 40
-DRAG_PIXELS = 4
 FREE_SHARE = 0.3
 
 
-class MemoryMap(QWidget):
+class MemoryMap(Canvas):
     """Shows the regions of one memory.
 
     region_chosen  a Region was clicked, or None beside all of them
@@ -47,12 +38,7 @@ class MemoryMap(QWidget):
     range_chosen = Signal("qlonglong", "qlonglong", int)  # pyright: ignore[reportArgumentType]
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setObjectName("memory.map")
-        self.setAccessibleName("Memory map")
-        self.setMouseTracking(True)
-        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self._theme = theme
+        super().__init__(theme, "memory.map", "Memory map", parent)
         self._memory: Memory | None = None
         self._extent = 0
         self._regions: tuple[Region, ...] = ()
@@ -64,9 +50,6 @@ class MemoryMap(QWidget):
         self._had_regions = False
         self._chosen: tuple[int, int, int] | None = None
         self.value_of: Callable[[int, Region], str] | None = None
-        self._anchor: int | None = None
-        self._pressed_at = QPointF()
-        self._is_dragging = False
         theme.changed.connect(self.refresh)
 
     def sizeHint(self) -> QSize:
@@ -284,33 +267,20 @@ class MemoryMap(QWidget):
         x, y = (point.x() - area.left()) * ratio, (point.y() - area.top()) * ratio
         return layout.address_at(int(x), int(y)) if x >= 0 and y >= 0 else None
 
-    def mousePressEvent(self, event: QMouseEvent) -> None:
-        if event.button() == Qt.MouseButton.LeftButton:
-            self._anchor = self.address_at(event.position())
-            self._pressed_at = event.position()
-            self._is_dragging = False
+    def click(self, spot: QPointF) -> None:
+        address = self.address_at(self.pressed_at)
+        if address is not None:
+            self.region_chosen.emit(self.region_at(address))
 
-    def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        if self._anchor is None:
-            return
-        if (event.position() - self._pressed_at).manhattanLength() >= DRAG_PIXELS:
-            self._is_dragging = True
-        if self._is_dragging:
-            chosen = self._dragged(event.position())
-            if chosen is not None:
-                self.set_chosen(*chosen)
+    def drag(self, before: QPointF, spot: QPointF) -> None:
+        chosen = self._dragged(spot)
+        if chosen is not None:
+            self.set_chosen(*chosen)
 
-    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
-        if event.button() != Qt.MouseButton.LeftButton or self._anchor is None:
-            return
-        if self._is_dragging:
-            chosen = self._dragged(event.position()) or self._chosen
-            if chosen is not None:
-                self.range_chosen.emit(*chosen)
-        else:
-            self.region_chosen.emit(self.region_at(self._anchor))
-        self._anchor = None
-        self._is_dragging = False
+    def drop(self, spot: QPointF) -> None:
+        chosen = self._dragged(spot) or self._chosen
+        if chosen is not None and self.address_at(self.pressed_at) is not None:
+            self.range_chosen.emit(*chosen)
 
     def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
         """Back to what is used, or to everything if that is what is shown."""
@@ -323,43 +293,34 @@ class MemoryMap(QWidget):
 
     def wheelEvent(self, event: QWheelEvent) -> None:
         """Zoom at the pointer; with Shift move along the addresses."""
-        delta = event.angleDelta()
-        notches = (delta.y() or delta.x()) / 120
         address = self.address_at(event.position())
         if self._view is None:
             return
         self._is_zoomed = True
         if event.modifiers() & Qt.KeyboardModifier.ShiftModifier:
-            self._set_view(self._view.panned(-notches / 4))
+            self._set_view(self._view.panned(-notches(event) / 4))
         elif address is not None:
-            self._set_view(self._view.zoomed(2.0**-notches, address % self._view.bank_bytes))
+            self._set_view(self._view.zoomed(2.0 ** -notches(event), address % self._view.bank_bytes))
         event.accept()
 
     def _dragged(self, point: QPointF) -> tuple[int, int, int] | None:
-        here = self.address_at(point)
-        if here is None or self._anchor is None or self._layout is None:
+        here, anchor = self.address_at(point), self.address_at(self.pressed_at)
+        if here is None or anchor is None or self._layout is None:
             return None
         if isinstance(self._layout, PartitionLayout):
             # A rectangle: bytes from left to right, partitions from top to bottom.
             size = self._layout.view.bank_bytes
             (low, high), (top, bottom) = (
-                sorted(pair)
-                for pair in ((here % size, self._anchor % size), (here // size, self._anchor // size))
+                sorted(pair) for pair in ((here % size, anchor % size), (here // size, anchor // size))
             )
             length = min(high + self._layout.bytes_per_pixel, size) - low
             return top * size + low, length, bottom - top + 1
-        first, last = sorted((here, self._anchor))
+        first, last = sorted((here, anchor))
         return first, min(last + self._layout.bytes_per_pixel, self._extent) - first, 1
 
-    def event(self, event: QEvent) -> bool:
-        if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
-            address = self.address_at(QPointF(event.pos()))
-            if address is None:
-                QToolTip.hideText()
-            else:
-                QToolTip.showText(event.globalPos(), self.tooltip(address), self)
-            return True
-        return super().event(event)
+    def tip_at(self, spot: QPointF) -> str:
+        address = self.address_at(spot)
+        return "" if address is None else self.tooltip(address)
 
     def tooltip(self, address: int) -> str:
         """What is at an address, as lines of text."""

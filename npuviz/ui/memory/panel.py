@@ -17,7 +17,7 @@ from npuviz.ui.kit.table_copy import add_copy_actions
 from npuviz.ui.memory.asker import MemoryAsker
 from npuviz.ui.memory.body import MemoryBody
 from npuviz.ui.memory.colors import TensorColors
-from npuviz.ui.memory.range_text import range_text
+from npuviz.ui.memory.layout import range_text
 from npuviz.ui.memory.table import HEX, Contents, MemoryTable, format_cell
 from npuviz.workbench.selection import MemoryRange, Selection, selected
 

@@ -21,8 +21,7 @@ from npuviz.ui.program.facts import (
 )
 from npuviz.ui.program.listing import ListingMarks, ProgramListing
 from npuviz.ui.program.row_painter import RowLook
-from npuviz.ui.program.rows import Decoder, ListingRows
-from npuviz.ui.program.search import ListingSearch
+from npuviz.ui.program.rows import Decoder, ListingRows, ListingSearch
 from npuviz.workbench.selection import Selection, selected
 
 ALL_UNITS = -1

@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QScrollBar, QWidget
 from npuviz.base.units import format_bytes, format_count
 from npuviz.trace.reader import TraceReader
 from npuviz.trace.schema import Track
+from npuviz.ui.kit.gestures import Canvas
 from npuviz.ui.kit.viewport import Viewport
 from npuviz.ui.theme.theme import Theme
 from npuviz.ui.timeline.chrome import MINIMAP_HEIGHT, RULER_HEIGHT, ChromePainter
@@ -25,7 +26,7 @@ TOP = MINIMAP_HEIGHT + RULER_HEIGHT
 SCROLLBAR_WIDTH = 12
 
 
-class TimelineCanvas(QWidget):
+class TimelineCanvas(Canvas):
     """Shows one trace, and does what gestures and keys ask for. It never asks a machine anything.
 
     picked         a slice was chosen by hand; None when the choice was cleared
@@ -41,12 +42,8 @@ class TimelineCanvas(QWidget):
     menu_requested = Signal(QPoint, object)
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setObjectName("timeline.view")
-        self.setAccessibleName("Timeline")
+        super().__init__(theme, "timeline.view", "Timeline", parent)
         self.setAccessibleDescription("Tracks of all units over cycles. F fits, W and S zoom, A and D pan.")
-        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.setMouseTracking(True)
         self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
         self.setMinimumSize(320, 140)
         self.theme = theme

@@ -4,9 +4,10 @@ from dataclasses import replace
 from typing import Literal
 
 from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
-from PySide6.QtGui import QHelpEvent, QKeyEvent, QMouseEvent, QWheelEvent
-from PySide6.QtWidgets import QToolTip, QWidget
+from PySide6.QtGui import QKeyEvent, QMouseEvent, QWheelEvent
+from PySide6.QtWidgets import QWidget
 
+from npuviz.ui.kit.gestures import DRAG_PIXELS, is_sideways, notches
 from npuviz.ui.theme.theme import Theme
 from npuviz.ui.timeline.canvas import TimelineCanvas
 from npuviz.ui.timeline.chrome import MINIMAP_HEIGHT, RULER_HEIGHT
@@ -15,10 +16,8 @@ from npuviz.ui.timeline.rows import Place
 from npuviz.ui.timeline.state import Range
 from npuviz.ui.timeline.tooltip import tooltip_text
 
-DRAG_PIXELS = 4
 SNAP_PIXELS = 5.0
 CLICK_REACH = 3.0
-WHEEL_STEP = 120
 MIN_ROW_HEIGHT, MAX_ROW_HEIGHT = 12, 64
 
 Drag = Literal["", "maybe-range", "range", "pan", "zoom", "minimap", "border", "menu"]
@@ -144,31 +143,31 @@ class TimelineView(TimelineCanvas):
                 self.pick(found)
                 self.set_viewport(state.viewport.shown(found.start, found.end, state.end_cycle, 0.5))
 
-    def leaveEvent(self, event: QEvent) -> None:
-        self.state.hover = None
-        self.state.hover_track = -1
-        self.update()
-        super().leaveEvent(event)
+    def hover(self, spot: QPointF | None) -> None:
+        if spot is None:
+            self.state.hover, self.state.hover_track = None, -1
+            self.update()
 
     def wheelEvent(self, event: QWheelEvent) -> None:
         """Ctrl zooms at the pointer, Shift pans, Alt changes the row height, else rows scroll."""
         state = self.state
         place = self.position_of(event.position())
         modifiers = event.modifiers()
-        # Qt turns Alt + wheel into a sideways wheel on some platforms.
-        delta = event.angleDelta()
-        notches = (delta.y() or delta.x()) / WHEEL_STEP
+        steps = notches(event)
         end = max(state.end_cycle, state.cursor)
         if modifiers & Qt.KeyboardModifier.ControlModifier:
-            self.set_viewport(state.viewport.zoomed(1.25**-notches, max(place.x, 0.0), end))
+            self.set_viewport(state.viewport.zoomed(1.25**-steps, max(place.x, 0.0), end))
         elif modifiers & Qt.KeyboardModifier.AltModifier:
-            height = min(max(self.options.row_height + round(2 * notches), MIN_ROW_HEIGHT), MAX_ROW_HEIGHT)
+            height = min(max(self.options.row_height + round(2 * steps), MIN_ROW_HEIGHT), MAX_ROW_HEIGHT)
             self.set_options(replace(self.options, row_height=height))
-        elif modifiers & Qt.KeyboardModifier.ShiftModifier or abs(delta.x()) > abs(delta.y()):
-            self.set_viewport(state.viewport.panned(-notches * state.viewport.width / 8, end))
+        elif is_sideways(event):
+            self.set_viewport(state.viewport.panned(-steps * state.viewport.width / 8, end))
         else:
-            self.scroll_rows(round(-notches * 3 * self.options.row_height))
+            self.scroll_rows(round(-steps * 3 * self.options.row_height))
         event.accept()
+
+    def tip_at(self, spot: QPointF) -> str:
+        return tooltip_text(self.state, self.tracks, self.position_of(spot))
 
     # -- keys ---------------------------------------------------------------------------------------
 
@@ -177,13 +176,6 @@ class TimelineView(TimelineCanvas):
             super().keyPressEvent(event)
 
     def event(self, event: QEvent) -> bool:
-        if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
-            text = tooltip_text(self.state, self.tracks, self.position_of(event.pos()))
-            if text:
-                QToolTip.showText(event.globalPos(), text, self)
-            else:
-                QToolTip.hideText()
-            return True
         is_shortcut = event.type() == QEvent.Type.ShortcutOverride
         # Plain letters belong to the canvas while it has the focus, not to the window's shortcuts.
         if is_shortcut and isinstance(event, QKeyEvent) and self._keys.claims(event):

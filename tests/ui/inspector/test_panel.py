@@ -7,8 +7,8 @@ from PySide6.QtGui import QGuiApplication
 
 from npuviz.program.instruction import DetailTable, HasDependencies, Listing
 from npuviz.sim.machine import HasReports
-from npuviz.ui.inspector.details import detail_sections
 from npuviz.ui.inspector.facts import InspectorSource
+from npuviz.ui.inspector.instruction import detail_sections
 from npuviz.ui.inspector.operator import value_fields
 from npuviz.ui.inspector.page import Cell, Page, Table, page_as_text, plain, table_as_csv
 from npuviz.ui.inspector.page_choice import make_page

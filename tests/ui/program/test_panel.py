@@ -9,8 +9,7 @@ from npuviz.sim.description import Unit
 from npuviz.ui.program.facts import instruction_of_breakpoint, marked_instructions, short_names
 from npuviz.ui.program.panel import ProgramPanel
 from npuviz.ui.program.row_painter import GUTTER_WIDTH, RowLook
-from npuviz.ui.program.rows import Decoder, ListingRows
-from npuviz.ui.program.search import ListingSearch
+from npuviz.ui.program.rows import Decoder, ListingRows, ListingSearch
 from tests.ui.panel_bench import Bench, bench, pixels
 
 __all__ = ["bench"]

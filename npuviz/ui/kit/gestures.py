@@ -1,0 +1,161 @@
+"""What hands do on a canvas: click, drag, wheel, keys and pointing, so that each says only what it means."""
+
+from typing import Any
+
+from PySide6.QtCore import QEvent, QPointF, Qt
+from PySide6.QtGui import QHelpEvent, QKeyEvent, QMouseEvent, QWheelEvent
+from PySide6.QtWidgets import QToolTip, QWidget
+
+from npuviz.ui.theme.theme import Theme
+
+DRAG_PIXELS = 4
+"""From so many pixels on, a press is no click any more."""
+ZOOM_STEP = 1.2
+WHEEL_STEP = 120
+
+
+def notches(event: QWheelEvent) -> float:
+    """Steps of the wheel, upwards positive."""
+    # Qt turns Alt + wheel into a sideways wheel on some platforms.
+    return (event.angleDelta().y() or event.angleDelta().x()) / WHEEL_STEP
+
+
+def is_sideways(event: QWheelEvent) -> bool:
+    """Whether the wheel asks to move to the side: with Shift, or because it turns that way."""
+    delta = event.angleDelta()
+    return bool(event.modifiers() & Qt.KeyboardModifier.ShiftModifier) or abs(delta.x()) > abs(delta.y())
+
+
+class Canvas(QWidget):
+    """A widget that is painted by hand; spots are pixels of it.
+
+    click, drag, drop, hover  what the left button and the pointer mean; nothing by default
+    tip_at                    what is at a spot, as lines of text
+    pressed_at                where the button went down
+    """
+
+    drag_buttons: tuple[Qt.MouseButton, ...] = (Qt.MouseButton.LeftButton,)
+
+    def __init__(self, theme: Theme, name: str, title: str, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName(name)
+        self.setAccessibleName(title)
+        self.setMouseTracking(True)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self._theme = theme
+        self.pressed_at = QPointF()
+        self._last = QPointF()
+        self._is_pressed = self._is_dragging = False
+
+    def click(self, spot: QPointF) -> None:
+        """The left button was pressed and released here."""
+
+    def drag(self, before: QPointF, spot: QPointF) -> None:
+        """The pointer moved on with a button pressed."""
+
+    def drop(self, spot: QPointF) -> None:
+        """A drag with the left button has ended."""
+
+    def hover(self, spot: QPointF | None) -> None:
+        """The pointer is here, with no button pressed; None: it has left."""
+
+    def tip_at(self, spot: QPointF) -> str:
+        """What is here, "" for nothing."""
+        return ""
+
+    def event(self, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
+            # An empty text hides the one that is shown.
+            QToolTip.showText(event.globalPos(), self.tip_at(QPointF(event.pos())), self)
+            return True
+        return super().event(event)
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        if event.button() in self.drag_buttons:
+            self.pressed_at = self._last = event.position()
+            self._is_pressed, self._is_dragging = True, False
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        spot = event.position()
+        if not self._is_pressed:
+            self.hover(spot)
+            return
+        if (spot - self.pressed_at).manhattanLength() >= DRAG_PIXELS:
+            self._is_dragging = True
+        if self._is_dragging:
+            self.drag(self._last, spot)
+        self._last = spot
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        was_pressed, self._is_pressed = self._is_pressed, False
+        if was_pressed and event.button() == Qt.MouseButton.LeftButton:
+            (self.drop if self._is_dragging else self.click)(event.position())
+
+    def leaveEvent(self, event: QEvent) -> None:
+        self.hover(None)
+        super().leaveEvent(event)
+
+
+class CameraCanvas(Canvas):
+    """A canvas that shows a part of a picture: dragging moves it, wheel and keys zoom, F and Home fit it.
+
+    camera  what is shown: has `moved` by pixels, and `zoomed` at a pixel
+    """
+
+    camera: Any
+    drag_buttons = (Qt.MouseButton.LeftButton, Qt.MouseButton.MiddleButton)
+
+    def set_camera(self, camera: Any) -> None:
+        """Show another part."""
+        raise NotImplementedError
+
+    def zoom(self, factor: float, at: QPointF | None = None) -> None:
+        """Zoom at a pixel of the widget, or at the middle."""
+        raise NotImplementedError
+
+    def fit_all(self) -> None:
+        """Show everything."""
+        raise NotImplementedError
+
+    def fit_selected(self) -> None:
+        """Show what is selected, large enough to be read."""
+        raise NotImplementedError
+
+    def pick(self, spot: QPointF) -> None:
+        """Choose what is here."""
+        raise NotImplementedError
+
+    def has_thing_at(self, spot: QPointF) -> bool:
+        """Whether something can be picked here."""
+        raise NotImplementedError
+
+    def click(self, spot: QPointF) -> None:
+        self.pick(spot)
+
+    def drag(self, before: QPointF, spot: QPointF) -> None:
+        self.set_camera(self.camera.moved(spot.x() - before.x(), spot.y() - before.y()))
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        if event.angleDelta().y():
+            self.zoom(ZOOM_STEP ** (event.angleDelta().y() / WHEEL_STEP), event.position())
+        event.accept()
+
+    def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
+        if self.has_thing_at(event.position()):
+            self.pick(event.position())
+            self.fit_selected()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        key, held = event.key(), Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.AltModifier
+        if event.modifiers() & held:
+            super().keyPressEvent(event)
+        elif key == Qt.Key.Key_F:
+            self.fit_selected()
+        elif key == Qt.Key.Key_Home:
+            self.fit_all()
+        elif key in (Qt.Key.Key_Plus, Qt.Key.Key_Equal):
+            self.zoom(ZOOM_STEP)
+        elif key == Qt.Key.Key_Minus:
+            self.zoom(1 / ZOOM_STEP)
+        else:
+            super().keyPressEvent(event)
