@@ -46,6 +46,10 @@ class OpenOptions:
     keeps_trace: bool = True
     checkpoint_budget_bytes: int = CHECKPOINT_BUDGET_BYTES
 
+    def request(self, path: Path) -> LoadRequest:
+        """What a target is asked for."""
+        return LoadRequest(path, self.preset, self.config, self.settings, self.inputs, self.seed)
+
 
 @dataclass(frozen=True)
 class Opened:
@@ -141,10 +145,7 @@ def _open_model(path: Path, options: OpenOptions, progress: Progress) -> Opened:
     begin = time.perf_counter()
     target = choose_target(path, options.target, options.preset)
     progress.report(-1.0, "reading and compiling the model")
-    request = LoadRequest(
-        path, options.preset, options.config, options.settings, options.inputs, options.seed
-    )
-    spec, program = target.load(request, progress)
+    spec, program = target.load(options.request(path), progress)
     loaded = time.perf_counter()
     progress.report(-1.0, "building the machine")
     machine = target.build(spec, program)

@@ -62,10 +62,6 @@ class Settings:
         kept = [str(item) for item in self.recent_files() if str(item) != text]
         self.set("recent_files", [text, *kept][:MAX_RECENT])
 
-    def clear_recent_files(self) -> None:
-        """Forget all recent files."""
-        self.set("recent_files", None)
-
     def _save(self) -> None:
         if self._path is None:
             return

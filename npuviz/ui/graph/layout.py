@@ -68,10 +68,6 @@ class GraphLayout:
         top, bottom = float(self.y.min()) - NODE_HEIGHT / 2, float(self.y.max()) + NODE_HEIGHT / 2
         return (left, top, right - left, bottom - top)
 
-    def height_of(self, box: int) -> float:
-        """Height of a box: terminals are lower."""
-        return NODE_HEIGHT if box < self.num_nodes else TERMINAL_HEIGHT
-
     def path(self, edge: int) -> np.ndarray:
         """(points, 2) float32 view of one edge's way."""
         return self.path_points[self.path_start[edge] : self.path_start[edge + 1]]

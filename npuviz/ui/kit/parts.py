@@ -13,6 +13,7 @@ from PySide6.QtWidgets import (
     QLayout,
     QLineEdit,
     QMenu,
+    QPushButton,
     QSplitter,
     QToolButton,
     QVBoxLayout,
@@ -116,6 +117,14 @@ def paint_icons(buttons: Iterable[QToolButton], theme: Theme) -> None:
     """Draw the icons of buttons in the colours of the theme."""
     for each in buttons:
         each.setIcon(icon(str(each.property("icon_name")), theme, "text-muted"))
+
+
+def text_button(parent: QWidget, text: str, run: Callable[[], object]) -> QPushButton:
+    """A flat button with a word on it."""
+    made = QPushButton(text, parent)
+    made.setFlat(True)
+    made.clicked.connect(lambda: run())
+    return made
 
 
 def choice(parent: QWidget | None, title: str, name: str = "", changed: Any = None) -> QComboBox:

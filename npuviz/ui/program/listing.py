@@ -129,11 +129,6 @@ class ProgramListing(QAbstractScrollArea):
             row = self.first_row - (1 if rows > 0 else 0)
         self._choose_row(min(max(0, row + rows), len(self._rows) - 1))
 
-    def instruction_near(self, y: int) -> int | None:
-        """Instruction at a vertical position of the viewport."""
-        row = self._row_at(y)
-        return None if row is None else self._rows.instruction_at(row)
-
     # -- drawing ----------------------------------------------------------------------------------
 
     def paintEvent(self, event: QPaintEvent) -> None:

@@ -11,10 +11,8 @@ from npuviz.ui.bridge.hazard_watch import HazardWatch
 from npuviz.ui.bridge.session_model import SessionModel
 from npuviz.ui.kit.panel import PanelContext
 from npuviz.ui.shell.bars.error import ErrorBar
-from npuviz.ui.shell.bars.hazards import HazardDisplay
-from npuviz.ui.shell.bars.messages import add_bar
-from npuviz.ui.shell.bars.note import NoteBanner
-from npuviz.ui.shell.bars.position import PositionDisplay
+from npuviz.ui.shell.bars.note import NoteBanner, add_bar
+from npuviz.ui.shell.bars.position import HazardDisplay, PositionDisplay
 from npuviz.ui.shell.bars.run import RunBar
 from npuviz.ui.shell.bars.status import StatusLine
 from npuviz.ui.shell.commands.actions import Actions
@@ -26,8 +24,7 @@ from npuviz.ui.shell.docks import Docks
 from npuviz.ui.shell.palette import Palette
 from npuviz.ui.shell.palette_entries import Palettes
 from npuviz.ui.shell.panel_loader import load_panel_specs
-from npuviz.ui.shell.start_items import recent_items, sample_items
-from npuviz.ui.shell.start_page import StartPage
+from npuviz.ui.shell.start_page import StartPage, recent_items, sample_items
 from npuviz.ui.theme.theme import Theme
 from npuviz.workbench.commands import CommandRegistry
 from npuviz.workbench.layouts import layout_for, layout_named

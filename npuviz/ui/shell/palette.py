@@ -160,11 +160,6 @@ class Palette(QFrame):
         """What is listed now."""
         return list(self._model.entries)
 
-    @property
-    def current_row(self) -> int:
-        """Index of the line that Enter would choose, -1 if there is none."""
-        return self._list.currentIndex().row()
-
     def open(self, provider: Provider, hint: str, text: str = "") -> None:
         """Show the palette; `hint` is shown while nothing is typed."""
         window = self.parentWidget()

@@ -1,6 +1,7 @@
 """What the palette offers: commands, recent files, and everything that has a name."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from npuviz.ui.bridge.session_model import SessionModel
@@ -14,24 +15,16 @@ from npuviz.workbench.settings import Settings
 LIMIT = 60
 
 
+@dataclass(frozen=True, eq=False)
 class Palettes:
     """Opens the palette of a window with one question or another."""
 
-    def __init__(
-        self,
-        palette: Palette,
-        commands: CommandRegistry,
-        model: SessionModel,
-        selection: SelectionModel,
-        settings: Settings,
-        open_file: Callable[[Path], None],
-    ) -> None:
-        self._palette = palette
-        self._commands = commands
-        self._model = model
-        self._selection = selection
-        self._settings = settings
-        self._open_file = open_file
+    _palette: Palette
+    _commands: CommandRegistry
+    _model: SessionModel
+    _selection: SelectionModel
+    _settings: Settings
+    _open_file: Callable[[Path], None]
 
     def show_commands(self) -> None:
         """All commands by name."""

@@ -9,6 +9,9 @@ from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLabel, QPushButton, QVB
 
 from npuviz.ui.theme.icons import icon
 from npuviz.ui.theme.theme import Theme
+from npuviz.workbench.choosing import read_head, targets
+from npuviz.workbench.resources import sample_models_path
+from npuviz.workbench.settings import Settings
 
 WIDTH = 760
 MAX_SHOWN = 6
@@ -146,3 +149,23 @@ class StartPage(QWidget):
         button.setAccessibleName(f"Open {item.title}")
         button.clicked.connect(lambda: self.file_chosen.emit(item.path))
         return button
+
+
+def recent_items(settings: Settings) -> list[StartItem]:
+    """The files opened lately."""
+    return [StartItem(path.name, str(path.parent), path) for path in settings.recent_files()]
+
+
+def sample_items() -> list[StartItem]:
+    """Sample models, each with the machine that runs it."""
+    folder = sample_models_path()
+    if not folder.is_dir():
+        return []
+    known = targets()
+    found: list[StartItem] = []
+    for path in sorted(folder.rglob("*")):
+        head = read_head(path)
+        takers = [target.title for target in known.values() if head and target.accepts(path, head)]
+        if takers:
+            found.append(StartItem(path.stem, takers[0], path))
+    return found

@@ -7,7 +7,6 @@ from typing import Any, Literal
 from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import QColor, QFont, QFontDatabase, QGuiApplication
 
-from npuviz.trace.schema import Kind
 from npuviz.workbench.resources import resource_path
 
 Mode = Literal["system", "dark", "light"]
@@ -15,7 +14,6 @@ Mode = Literal["system", "dark", "light"]
 GRID = 4
 """All distances are multiples of this many pixels."""
 ROW_HEIGHT = 22
-COMPACT_ROW_HEIGHT = 18
 SIZE_NOTE = 11
 SIZE_BODY = 12
 SIZE_TITLE = 16
@@ -83,10 +81,6 @@ class Theme(QObject):
         """Colour of a role: a key of [window], [data] or [marks]. Unknown roles are muted text."""
         found = self._colors.get(role)
         return QColor(found if found is not None else self._colors["text-muted"])
-
-    def kind_color(self, kind: Kind) -> QColor:
-        """Colour of an interval kind."""
-        return self.color(kind.role)
 
     def hatch_angle(self, role: str) -> int | None:
         """Angle in degrees of the hatching of a stall role, None for roles that are drawn plain."""

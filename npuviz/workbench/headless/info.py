@@ -8,7 +8,6 @@ from npuviz.base.names import printable
 from npuviz.base.progress import NoProgress, Progress
 from npuviz.base.units import format_bytes, format_count
 from npuviz.program.program import Program
-from npuviz.sim.target import LoadRequest
 from npuviz.trace.reader import TraceReader
 from npuviz.workbench.choosing import choose_target, targets
 from npuviz.workbench.opening import OpenOptions, is_bundle
@@ -51,10 +50,7 @@ def describe_file(path: Path, options: OpenOptions, progress: Progress | None = 
 
         return _describe_bundle(path, open_bundle(path))
     target = choose_target(path, options.target, options.preset)
-    request = LoadRequest(
-        path, options.preset, options.config, options.settings, options.inputs, options.seed
-    )
-    _, program = target.load(request, progress or NoProgress())
+    _, program = target.load(options.request(path), progress or NoProgress())
     return _describe_program(path, program)
 
 

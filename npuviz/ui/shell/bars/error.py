@@ -5,8 +5,9 @@ from typing import Literal
 
 from PySide6.QtCore import Signal
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPlainTextEdit, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QLabel, QPlainTextEdit, QVBoxLayout, QWidget
 
+from npuviz.ui.kit.parts import line, text_button
 from npuviz.ui.theme.theme import Theme
 
 Severity = Literal["error", "notice"]
@@ -29,22 +30,18 @@ class ErrorBar(QFrame):
         self._text.setObjectName("error_bar.text")
         self._text.setWordWrap(True)
         self._text.setTextInteractionFlags(self._text.textInteractionFlags().TextSelectableByMouse)
-        self._fold = self._button("Details", self._toggle_details)
-        self._act = self._button("", self._run_action)
-        self._copy = self._button("Copy", self._copy_all)
-        self._close = self._button("Dismiss", self.dismiss)
+        self._fold = text_button(self, "Details", self._toggle_details)
+        self._act = text_button(self, "", self._run_action)
+        self._copy = text_button(self, "Copy", self._copy_all)
+        self._close = text_button(self, "Dismiss", self.dismiss)
         self._details = QPlainTextEdit(self)
         self._details.setReadOnly(True)
         self._details.setFont(theme.font_mono(11))
-        line = QHBoxLayout()
-        line.setSpacing(4)
-        line.addWidget(self._text, 1)
-        for button in (self._act, self._fold, self._copy, self._close):
-            line.addWidget(button)
+        tools = (self._act, self._fold, self._copy, self._close)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(12, 4, 8, 4)
         layout.setSpacing(4)
-        layout.addLayout(line)
+        layout.addLayout(line((self._text, 1), *tools, margins=(0, 0, 0, 0), spacing=4))
         layout.addWidget(self._details)
 
     @property
@@ -82,12 +79,6 @@ class ErrorBar(QFrame):
         """The message is done with."""
         self._is_shown = False
         self.closed.emit()
-
-    def _button(self, title: str, run: Callable[[], object]) -> QPushButton:
-        button = QPushButton(title, self)
-        button.setFlat(True)
-        button.clicked.connect(lambda: run())
-        return button
 
     def _toggle_details(self) -> None:
         shown = self._details.isHidden()

@@ -4,9 +4,11 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import QRect, QSize, Qt, Signal
 from PySide6.QtGui import QPainter, QPaintEvent, QPen
-from PySide6.QtWidgets import QHBoxLayout, QPushButton, QSizePolicy, QWidget
+from PySide6.QtWidgets import QMainWindow, QSizePolicy, QToolBar, QWidget
 
 from npuviz.program.program import Note
+from npuviz.ui.kit.parts import line, text_button
+from npuviz.ui.shell.bars.error import ErrorBar
 from npuviz.ui.theme.theme import Theme
 
 CODES = ("not-simulated", "estimated")
@@ -41,16 +43,11 @@ class NoteBanner(QWidget):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self._theme = theme
         self.lines: list[str] = []
-        line = QHBoxLayout(self)
-        line.setContentsMargins(0, 0, 8, 0)
-        line.setSpacing(4)
-        line.addStretch(1)
         self._buttons = [
-            self._button("All notes", self.details_asked.emit),
-            self._button("Dismiss", self.dismiss),
+            text_button(self, "All notes", self.details_asked.emit),
+            text_button(self, "Dismiss", self.dismiss),
         ]
-        for button in self._buttons:
-            line.addWidget(button)
+        self.setLayout(line(1, *self._buttons, margins=(0, 0, 8, 0), spacing=4))
         theme.changed.connect(self.update)
 
     def show_notes(self, notes: Sequence[Note]) -> None:
@@ -76,12 +73,6 @@ class NoteBanner(QWidget):
     def _height(self) -> int:
         return HEIGHT + LINE_HEIGHT * max(len(self.lines) - 1, 0)
 
-    def _button(self, title: str, run: object) -> QPushButton:
-        button = QPushButton(title, self)
-        button.setFlat(True)
-        button.clicked.connect(run)
-        return button
-
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)
         theme = self._theme
@@ -91,7 +82,7 @@ class NoteBanner(QWidget):
         painter.setPen(pen)
         painter.drawLine(1, 2, 1, self.height() - 2)
         top = (self.height() - LINE_HEIGHT * len(self.lines)) // 2
-        for number, line in enumerate(self.lines):
+        for number, text in enumerate(self.lines):
             area = QRect(12, top + number * LINE_HEIGHT, self._buttons[0].x() - 20, LINE_HEIGHT)
             painter.setFont(theme.font_ui(12, bold=True))
             painter.setPen(theme.color("estimated"))
@@ -99,6 +90,20 @@ class NoteBanner(QWidget):
             area.setLeft(area.left() + 18)
             painter.setFont(theme.font_ui(12))
             painter.setPen(theme.color("text"))
-            text = painter.fontMetrics().elidedText(line, Qt.TextElideMode.ElideRight, area.width())
-            painter.drawText(area, Qt.AlignmentFlag.AlignVCenter, text)
+            shown = painter.fontMetrics().elidedText(text, Qt.TextElideMode.ElideRight, area.width())
+            painter.drawText(area, Qt.AlignmentFlag.AlignVCenter, shown)
         painter.end()
+
+
+def add_bar(window: QMainWindow, title: str, name: str, content: ErrorBar | NoteBanner) -> None:
+    """Give a message a line of its own below the bars that are there."""
+    window.addToolBarBreak(Qt.ToolBarArea.TopToolBarArea)
+    bar = QToolBar(title, window)
+    bar.setObjectName(name)
+    bar.setMovable(False)
+    bar.addWidget(content)
+    bar.setContextMenuPolicy(Qt.ContextMenuPolicy.PreventContextMenu)
+    content.shown.connect(bar.show)
+    content.closed.connect(bar.hide)
+    bar.hide()
+    window.addToolBar(Qt.ToolBarArea.TopToolBarArea, bar)

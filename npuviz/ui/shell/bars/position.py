@@ -1,4 +1,4 @@
-"""Keeps toolbar and status bar in step with the session: cycle, time, stop, speed, events, progress."""
+"""Keeps toolbar and status bar in step with the session: cycle, time, stop, speed, progress, hazards."""
 
 import textwrap
 from collections.abc import Callable
@@ -7,10 +7,12 @@ from PySide6.QtCore import QObject, QTimer
 
 from npuviz.base.units import format_count, format_cycles_as_time
 from npuviz.sim.stop import BROKEN, StopKind
+from npuviz.ui.bridge.hazard_watch import HazardWatch
 from npuviz.ui.bridge.session_model import SessionModel
 from npuviz.ui.shell.bars.run import RunBar
-from npuviz.ui.shell.bars.status import StatusLine
+from npuviz.ui.shell.bars.status import ClickLabel, StatusLine
 from npuviz.ui.shell.commands.run import stop_text
+from npuviz.ui.theme.theme import Theme
 
 TOOLTIP_WIDTH = 88
 QUIET_MS = 120
@@ -120,3 +122,41 @@ def _broken_text(kind: StopKind) -> str:
 def _wrapped(text: str) -> str:
     """Lines of readable length for a tooltip; a circle of waiting units one by one."""
     return "\n".join(line for part in text.split(" -> ") for line in textwrap.wrap(part, TOOLTIP_WIDTH))
+
+
+class HazardDisplay(QObject):
+    """Follows a hazard watch.
+
+    show_list  what a click on the label does
+    """
+
+    def __init__(
+        self,
+        watch: HazardWatch,
+        label: ClickLabel,
+        theme: Theme,
+        show_list: Callable[[], None],
+        parent: QObject,
+    ) -> None:
+        super().__init__(parent)
+        self._watch, self._label, self._theme = watch, label, theme
+        label.clicked.connect(show_list)
+        watch.changed.connect(self._show)
+        theme.changed.connect(self._show)
+        self._show()
+
+    def _show(self) -> None:
+        watch, label = self._watch, self._label
+        count = len(watch.hazards or ())
+        label.setText(_hazards_text(watch, count))
+        label.setVisible(watch.is_available)
+        color = self._theme.color("hazard" if count else "text-muted").name()
+        label.setStyleSheet(f"color: {color};")
+
+
+def _hazards_text(watch: HazardWatch, count: int) -> str:
+    if watch.hazards is None:
+        if watch.is_looking:
+            return "looking for hazards\u2026"
+        return "hazards 0" if watch.is_automatic else "hazards ?"
+    return f"hazards {format_count(count)}"

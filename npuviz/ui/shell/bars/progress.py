@@ -1,7 +1,9 @@
 """Progress of long work: text, a thin bar and a way to stop it; invisible for the first 300 ms."""
 
 from PySide6.QtCore import Qt, QTimer, Signal
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QProgressBar, QPushButton, QWidget
+from PySide6.QtWidgets import QLabel, QProgressBar, QWidget
+
+from npuviz.ui.kit.parts import line, text_button
 
 DELAY_MS = 300
 STEPS = 1000
@@ -22,17 +24,12 @@ class WorkProgress(QWidget):
         self._bar.setTextVisible(False)
         self._bar.setFixedWidth(WIDTH)
         self._bar.setRange(0, 0)
-        stop = QPushButton("Cancel", self)
+        stop = text_button(self, "Cancel", self.cancelled.emit)
         stop.setObjectName("progress.cancel")
-        stop.setFlat(True)
         stop.setToolTip("Stop this work (Esc)")
-        stop.clicked.connect(lambda: self.cancelled.emit())
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(0, 0, 4, 0)
-        layout.setSpacing(8)
-        layout.addWidget(self._text)
-        layout.addWidget(self._bar, 0, Qt.AlignmentFlag.AlignVCenter)
-        layout.addWidget(stop)
+        layout = line(self._text, self._bar, stop, margins=(0, 0, 4, 0), spacing=8)
+        layout.setAlignment(self._bar, Qt.AlignmentFlag.AlignVCenter)
+        self.setLayout(layout)
         self._delay = QTimer(self)
         self._delay.setSingleShot(True)
         self._delay.setInterval(DELAY_MS)

@@ -1,6 +1,7 @@
 """Commands of the menu Run that move one processing element through the text of its program."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 from npuviz.ui.bridge.focus import focused_element
@@ -9,13 +10,13 @@ from npuviz.workbench.commands import Command
 from npuviz.workbench.selection import SelectionModel
 
 
+@dataclass(frozen=True, eq=False)
 class ElementCommands:
     """Steps of the selected element by line, call and task, forward and back in time."""
 
-    def __init__(self, model: SessionModel, selection: SelectionModel, tell: Callable[[str], None]) -> None:
-        self._model = model
-        self._selection = selection
-        self._tell = tell
+    _model: SessionModel
+    _selection: SelectionModel
+    _tell: Callable[[str], None]
 
     def all(self) -> list[Command]:
         """The commands, in menu order."""

@@ -1,6 +1,7 @@
 """Commands of the menu Run: the keys of a debugger, forward and back."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from npuviz.sim.stop import StopKind
 from npuviz.ui.bridge.focus import focused_unit
@@ -11,20 +12,14 @@ from npuviz.workbench.commands import Command
 from npuviz.workbench.selection import SelectionModel
 
 
+@dataclass(frozen=True, eq=False)
 class RunCommands:
     """What the verbs need beside the session: the selection, a way to ask for a cycle, a way to tell."""
 
-    def __init__(
-        self,
-        model: SessionModel,
-        selection: SelectionModel,
-        ask_cycle: Callable[[], None],
-        tell: Callable[[str], None],
-    ) -> None:
-        self._model = model
-        self._selection = selection
-        self._ask_cycle = ask_cycle
-        self._tell = tell
+    _model: SessionModel
+    _selection: SelectionModel
+    _ask_cycle: Callable[[], None]
+    _tell: Callable[[str], None]
 
     def all(self) -> list[Command]:
         """The commands, in menu order."""

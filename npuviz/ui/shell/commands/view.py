@@ -1,6 +1,7 @@
 """Commands of the menus View and Help: layouts, panels, theme, palettes, keys."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 from PySide6.QtCore import Qt
@@ -23,28 +24,18 @@ _THEMES: tuple[tuple[Mode, str], ...] = (
 )
 
 
+@dataclass(frozen=True, eq=False)
 class ViewCommands:
     """Arranges and styles one window."""
 
-    def __init__(
-        self,
-        docks: Docks,
-        palettes: Palettes,
-        model: SessionModel,
-        selection: SelectionModel,
-        theme: Theme,
-        settings: Settings,
-        registry: CommandRegistry,
-        tell: Callable[[str], None],
-    ) -> None:
-        self._docks = docks
-        self._palettes = palettes
-        self._model = model
-        self._selection = selection
-        self._theme = theme
-        self._settings = settings
-        self._registry = registry
-        self._tell = tell
+    _docks: Docks
+    _palettes: Palettes
+    _model: SessionModel
+    _selection: SelectionModel
+    _theme: Theme
+    _settings: Settings
+    _registry: CommandRegistry
+    _tell: Callable[[str], None]
 
     def all(self) -> list[Command]:
         """The commands, in menu order."""
