@@ -17,10 +17,10 @@ from npuviz.targets.neuroncore.isa import ENGINE_NAMES, Activation, Engine, Opco
 from npuviz.targets.neuroncore.load.model import compile_request
 from npuviz.targets.neuroncore.neff.encoding import encode
 from npuviz.targets.neuroncore.neff.writer import compiled_neff
-from npuviz.targets.neuroncore.text.assembler import assemble
 from tests.cli.refusals import Captured, done, names, refused
 from tests.formats.neff.cases import file_of_tar, small_neff, with_json, with_members
 from tests.formats.neff.test_archive import tar_of
+from tests.targets.neuroncore.text.assembler import assemble
 
 TILE = "f32:sbuf[0:4,0x{:x},8x1]"
 

@@ -22,7 +22,7 @@ from npuviz.targets.neuroncore.tables import (
     Transfer,
     Variable,
 )
-from npuviz.targets.neuroncore.text.assembler import assemble
+from tests.targets.neuroncore.text.assembler import assemble
 
 TEXTS = (
     ("PE nop wait:S9>=3 wait:E1==1\nPE end",),

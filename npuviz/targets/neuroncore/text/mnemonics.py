@@ -1,12 +1,10 @@
-"""Names and signs of the text form of programs, shared by assembler, disassembler and listing."""
+"""Names and signs of the text form of instructions, shared by disassembler, listing and verifier."""
 
 from collections.abc import Mapping
 from enum import IntEnum
 
 from npuviz.targets.neuroncore.isa import (
     DTYPE_NAMES,
-    ENGINE_NAMES,
-    OPERAND_POSITIONS,
     Activation,
     Alu,
     Condition,
@@ -30,12 +28,7 @@ SHORT_DTYPES: tuple[str, ...] = tuple(
     for name in DTYPE_NAMES
 )
 """Element types by isa.Dtype."""
-DTYPE_OF: Mapping[str, int] = {name: index for index, name in enumerate(SHORT_DTYPES)}
 SPACES: Mapping[int, str] = {Space.SBUF: "sbuf", Space.PSUM: "psum", Space.PATTERN: "pattern"}
-SPACE_OF: Mapping[str, int] = {name: number for number, name in SPACES.items()}
-ENGINE_OF: Mapping[str, int] = {name: index for index, name in enumerate(ENGINE_NAMES)}
-OPCODE_OF: Mapping[str, Opcode] = {each.name.lower(): each for each in Opcode}
-POSITION_OF: Mapping[str, int] = {name: index for index, name in enumerate(OPERAND_POSITIONS)}
 CONDITIONS: Mapping[int, str] = {
     Condition.GE: ">=",
     Condition.GT: ">",
@@ -45,7 +38,6 @@ CONDITIONS: Mapping[int, str] = {
     Condition.NE: "!=",
     Condition.ALWAYS: "?",
 }
-CONDITION_OF: Mapping[str, int] = {sign: number for number, sign in CONDITIONS.items()}
 WAIT_LETTERS = ("-", "S", "E")
 """What is waited for, by `used` of a wait: nothing, a semaphore, an event."""
 UPDATES: Mapping[int, tuple[str, str]] = {
@@ -58,8 +50,6 @@ UPDATES: Mapping[int, tuple[str, str]] = {
     Update.EVENT_CLEAR: ("E", "~"),
 }
 """Kind -> letter and sign."""
-UPDATE_OF: Mapping[tuple[str, str], int] = {signs: number for number, signs in UPDATES.items()}
-FLAG_OF: Mapping[str, int] = {each.name.lower(): each.value for each in Flag}
 
 _ALU_PAIR = frozenset({Opcode.TENSOR_SCALAR, Opcode.SCALAR_TENSOR_TENSOR, Opcode.TENSOR_TENSOR_SCAN})
 _ALU = frozenset({Opcode.TENSOR_TENSOR, Opcode.TENSOR_REDUCE, Opcode.AFFINE_SELECT, Opcode.PARTITION_REDUCE})

@@ -26,7 +26,7 @@ from npuviz.targets.neuroncore.costs.instructions import (
 from npuviz.targets.neuroncore.costs.table import CONTROL_COSTS, COSTS
 from npuviz.targets.neuroncore.isa import Activation, Alu, Engine, Flag, Opcode, Space
 from npuviz.targets.neuroncore.spec import make_spec
-from npuviz.targets.neuroncore.text.assembler import assemble
+from tests.targets.neuroncore.text.assembler import assemble
 
 TRN1, TRN2, TRN3, INF1 = (make_spec(name)[0] for name in ("trn1", "trn2", "trn3", "inf1"))
 

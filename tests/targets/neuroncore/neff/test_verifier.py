@@ -13,8 +13,8 @@ from npuviz.targets.neuroncore.neff.encoding import encode
 from npuviz.targets.neuroncore.neff.reader import load_compiled, neff_spec
 from npuviz.targets.neuroncore.neff.writer import compiled_neff
 from npuviz.targets.neuroncore.spec import make_spec
-from npuviz.targets.neuroncore.text.assembler import assemble
 from tests.targets.neuroncore.every_kind import LNC2, everything
+from tests.targets.neuroncore.text.assembler import assemble
 
 
 def with_program(neff: Neff, member: str, text: str) -> Neff:

@@ -1,6 +1,7 @@
-"""Text to programs: the inverse of `disassembler`, for tests and for programs written by hand."""
+"""Text to programs: the inverse of `program_text`."""
 
 import re
+from collections.abc import Mapping
 from typing import NoReturn
 
 import numpy as np
@@ -8,10 +9,13 @@ import numpy as np
 from npuviz.base.errors import SourceError
 from npuviz.targets.neuroncore.isa import (
     DST,
+    ENGINE_NAMES,
     INSTRUCTION_DTYPE,
     MAX_UPDATES,
     MAX_WAITS,
+    OPERAND_POSITIONS,
     SRC0,
+    Flag,
     Opcode,
     Update,
     When,
@@ -19,19 +23,23 @@ from npuviz.targets.neuroncore.isa import (
 from npuviz.targets.neuroncore.neff.encoding import ACCESS_DTYPES, OPS, TRIGGERS
 from npuviz.targets.neuroncore.tables import SBUF, Access, Descriptor, Transfer
 from npuviz.targets.neuroncore.text.mnemonics import (
-    CONDITION_OF,
-    DTYPE_OF,
-    ENGINE_OF,
-    FLAG_OF,
-    OPCODE_OF,
-    POSITION_OF,
-    SPACE_OF,
-    UPDATE_OF,
+    CONDITIONS,
+    SHORT_DTYPES,
+    SPACES,
+    UPDATES,
     WAIT_LETTERS,
     cmd_names,
     op_names,
 )
 
+DTYPE_OF: Mapping[str, int] = {name: index for index, name in enumerate(SHORT_DTYPES)}
+SPACE_OF: Mapping[str, int] = {name: number for number, name in SPACES.items()}
+ENGINE_OF: Mapping[str, int] = {name: index for index, name in enumerate(ENGINE_NAMES)}
+OPCODE_OF: Mapping[str, Opcode] = {each.name.lower(): each for each in Opcode}
+POSITION_OF: Mapping[str, int] = {name: index for index, name in enumerate(OPERAND_POSITIONS)}
+CONDITION_OF: Mapping[str, int] = {sign: number for number, sign in CONDITIONS.items()}
+UPDATE_OF: Mapping[tuple[str, str], int] = {signs: number for number, signs in UPDATES.items()}
+FLAG_OF: Mapping[str, int] = {each.name.lower(): each.value for each in Flag}
 _OPERAND = re.compile(r"(\w+):(\w+)\[(\d+):(\d+),(0x[0-9a-f]+|\d+),([^\]#]+)(?:#([0-9a-f]{16}))?\]")
 _ACCESS = re.compile(r"(\w+):(sb|v\d+)\[(-?0x[0-9a-f]+|-?\d+),([^\]]+)\]")
 _DIM = re.compile(r"(\d+)x(-?\d+)")
