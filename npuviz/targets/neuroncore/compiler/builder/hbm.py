@@ -158,6 +158,9 @@ class Hbm:
 
 def recast(array: np.ndarray, dtype: str) -> np.ndarray:
     """The array as another type; an array of zero steps stays one value in memory."""
+    wanted = numpy_dtype(dtype)
+    if array.dtype == wanted:
+        return array
     if array.size and not any(array.strides):
-        return np.broadcast_to(array.reshape(-1)[:1].astype(numpy_dtype(dtype))[0], array.shape)
-    return array.astype(numpy_dtype(dtype))
+        return np.broadcast_to(array[(0,) * array.ndim].astype(wanted), array.shape)
+    return array.astype(wanted)

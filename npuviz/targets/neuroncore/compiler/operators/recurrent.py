@@ -6,6 +6,7 @@ So a step's state is the moving operand of the next step as it is, and nothing i
 from dataclasses import dataclass
 
 from npuviz.onnx.errors import CannotLower
+from npuviz.onnx.semantics.attributes import attributes_of
 from npuviz.program.graph import Node
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
 from npuviz.targets.neuroncore.compiler.operators.matmul.matmul import require_floats
@@ -23,7 +24,6 @@ from npuviz.targets.neuroncore.compiler.operators.recurrent_cells import (
     load_gates,
     unit_parts,
 )
-from npuviz.targets.neuroncore.compiler.operators.windows import attribute_text
 from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.isa import Activation, Alu
@@ -47,7 +47,7 @@ def lower_recurrent(b: Builder, node: Node) -> None:
     attributes = node.attributes
     if attributes.get("clip") is not None or attributes.get("input_forget"):
         raise CannotLower(f"{node.op_type} with clip or input_forget")
-    direction = attribute_text(attributes, "direction", "forward")
+    direction = attributes_of(node).text("direction", "forward")
     directions = [False, True] if direction == "bidirectional" else [direction == "reverse"]
     names = [_text(name) for name in attributes.get("activations") or []]
     names = names or _DEFAULTS[node.op_type] * len(directions)

@@ -17,8 +17,8 @@ from npuviz.targets.neuroncore.compiler.operators.movement.arguments import (
     target,
 )
 from npuviz.targets.neuroncore.compiler.operators.movement.indices import dense
+from npuviz.targets.neuroncore.compiler.operators.ranges import blocks
 from npuviz.targets.neuroncore.compiler.operators.sampling.resize import FLOATS, contract
-from npuviz.targets.neuroncore.compiler.operators.windows import blocks
 from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Alu
 

@@ -5,7 +5,7 @@ from math import prod
 
 import numpy as np
 
-from npuviz.onnx.errors import CannotLower
+from npuviz.onnx.semantics.windows import WindowAxis
 from npuviz.program.graph import Node
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
 from npuviz.targets.neuroncore.compiler.operators.conv.inputs import (
@@ -28,12 +28,10 @@ from npuviz.targets.neuroncore.compiler.operators.conv.weights import (
 )
 from npuviz.targets.neuroncore.compiler.operators.matmul.epilogue import Epilogue
 from npuviz.targets.neuroncore.compiler.operators.matmul.matmul import require_floats
-from npuviz.targets.neuroncore.compiler.operators.matmul.panels import item_bytes, operand_dtype
+from npuviz.targets.neuroncore.compiler.operators.matmul.panels import operand_dtype
 from npuviz.targets.neuroncore.compiler.operators.quantized.requantize import Requantize
-from npuviz.targets.neuroncore.compiler.operators.windows import Axis, window_axes
-from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
-
-Axes = tuple[Axis, Axis, Axis]
+from npuviz.targets.neuroncore.compiler.operators.windows import Axes, three_axes
+from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView, item_bytes
 
 
 def lower_conv(b: Builder, node: Node) -> None:
@@ -69,10 +67,7 @@ def emit_convolution(
     """
     out = b.hbm[epilogue.result]
     kernel = weights.shape[2:]
-    try:
-        axes = window_axes(node, source.shape, out.shape, kernel)
-    except ValueError as error:
-        raise CannotLower(str(error)) from None
+    axes = three_axes(node, source.shape, out.shape, kernel)
     groups = int(node.attributes.get("group", 1))
     dtype = operand_dtype(b, source.dtype)
     channels = Channels(groups, source.shape[1] // groups, out.shape[1] // groups)
@@ -130,7 +125,8 @@ def _flat_if_pointwise(
     count = prod(shape[2:])
     size = len(channels.input_parts) * count * item_bytes(dtype)
     if is_pointwise and size <= b.spec.sbuf_usable_bytes // 4:
-        return source.reshape(*shape[:2], 1, 1, count), (Axis(1, 1), Axis(1, 1), Axis(count, count))
+        one = WindowAxis(1, 1)
+        return source.reshape(*shape[:2], 1, 1, count), (one, one, WindowAxis(count, count))
     return source.reshape(*shape), axes
 
 

@@ -6,6 +6,7 @@ from math import prod
 import numpy as np
 
 from npuviz.onnx.errors import CannotLower
+from npuviz.onnx.semantics.windows import WindowAxis
 from npuviz.program.graph import Node
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
 from npuviz.targets.neuroncore.compiler.operators.conv.conv import stored_or_live
@@ -17,12 +18,13 @@ from npuviz.targets.neuroncore.compiler.operators.conv.weights import (
 )
 from npuviz.targets.neuroncore.compiler.operators.matmul.matmul import require_floats
 from npuviz.targets.neuroncore.compiler.operators.matmul.panels import operand_dtype
+from npuviz.targets.neuroncore.compiler.operators.ranges import blocks
 from npuviz.targets.neuroncore.compiler.operators.sampling.bilinear import (
     EXACT_INDEX,
     sample,
     with_zeros_outside,
 )
-from npuviz.targets.neuroncore.compiler.operators.windows import Axis, blocks, window_axes
+from npuviz.targets.neuroncore.compiler.operators.windows import three_axes
 from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Alu
@@ -40,7 +42,7 @@ class _Deformed:
     """
 
     b: Builder
-    axes: tuple[Axis, Axis]
+    axes: tuple[WindowAxis, WindowAxis]
     channels: Channels
     source: HbmView
     offsets: HbmView
@@ -58,7 +60,7 @@ def lower_deform_conv(b: Builder, node: Node) -> None:
     if len(source.shape) != 4 or not b.spec.has_pool:
         raise CannotLower("DeformConv needs GpSimd and two spatial axes")
     kernel = b.graph.tensors[inputs[1]].shape[2:]
-    _, height, width = window_axes(node, source.shape, out.shape, kernel)
+    _, height, width = three_axes(node, source.shape, out.shape, kernel)
     if height.size * width.size >= EXACT_INDEX:
         raise CannotLower("a plane of more elements than fp32 counts")
     groups = int(node.attributes.get("group", 1))
@@ -88,7 +90,7 @@ def lower_deform_conv(b: Builder, node: Node) -> None:
                     _block(problem, image, group, columns, (target, bias))
 
 
-def _places(height: Axis, width: Axis) -> np.ndarray:
+def _places(height: WindowAxis, width: WindowAxis) -> np.ndarray:
     """[taps, 2, positions]: row and column that a tap reads where its offset is 0."""
     found = np.zeros((height.kernel, width.kernel, 2, height.out, width.out), np.float32)
     for index, axis in enumerate((height, width)):

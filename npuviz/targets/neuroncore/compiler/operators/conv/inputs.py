@@ -4,9 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from npuviz.onnx.semantics.windows import Span, WindowAxis
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
 from npuviz.targets.neuroncore.compiler.operators.conv.weights import Channels
-from npuviz.targets.neuroncore.compiler.operators.windows import Axis, Span
+from npuviz.targets.neuroncore.compiler.operators.windows import Axes
 from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS
@@ -35,7 +36,7 @@ class Box:
         """The box of a tensor [channels, planes, rows, columns]."""
         return tensor[:, slice(*self.planes), slice(*self.rows), slice(*self.columns)]
 
-    def inputs(self, axes: tuple[Axis, Axis, Axis]) -> tuple[Range, Range, Range]:
+    def inputs(self, axes: Axes) -> tuple[Range, Range, Range]:
         """Inputs that the outputs read; all of an axis whose outputs are all in the box."""
         return (
             _inputs(axes[0], self.planes),
@@ -70,7 +71,7 @@ class Loaded:
     column: int
 
 
-def _inputs(axis: Axis, outputs: Range) -> Range:
+def _inputs(axis: WindowAxis, outputs: Range) -> Range:
     found = axis.inputs(*outputs)
     # A whole axis is what the operator before left on chip.
     return (0, axis.size) if outputs == (0, axis.out) and found[0] < found[1] else found
@@ -84,9 +85,7 @@ def step_slice(first: int, count: int, stride: int) -> slice:
 class DirectInput:
     """Channels on partitions, planes as they are; borders by leaving out outputs without data."""
 
-    def __init__(
-        self, b: Builder, source: HbmView, axes: tuple[Axis, Axis, Axis], channels: Channels, dtype: str
-    ) -> None:
+    def __init__(self, b: Builder, source: HbmView, axes: Axes, channels: Channels, dtype: str) -> None:
         self.b, self.source, self.axes, self.channels, self.dtype = b, source, axes, channels, dtype
 
     def load(self, image: int, group: int, box: Box) -> Loaded:
@@ -143,7 +142,7 @@ class Packing:
     """
 
     columns: int
-    axes: tuple[Axis, Axis, Axis]
+    axes: Axes
 
     @property
     def taps(self) -> int:
@@ -173,9 +172,7 @@ class Packing:
         return split.transpose(0, 4, 2, 1, 3).reshape(outputs, -1, self.taps)
 
 
-def choose_packing(
-    axes: tuple[Axis, Axis, Axis], channels: Channels, item: int, spec: NeuronSpec
-) -> Packing | None:
+def choose_packing(axes: Axes, channels: Channels, item: int, spec: NeuronSpec) -> Packing | None:
     """The packing that is done first, taking PE and DMA to work side by side; None if none fits.
 
     Each further column saves matmuls and loads the input once more.

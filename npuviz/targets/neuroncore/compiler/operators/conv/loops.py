@@ -7,10 +7,10 @@ from npuviz.targets.neuroncore.compiler.builder.builder import Builder
 from npuviz.targets.neuroncore.compiler.operators.conv.inputs import Box, Input, Loaded, Packing, Range
 from npuviz.targets.neuroncore.compiler.operators.conv.weights import Bias, Channels, Weights
 from npuviz.targets.neuroncore.compiler.operators.matmul.epilogue import Epilogue
-from npuviz.targets.neuroncore.compiler.operators.matmul.panels import item_bytes
 from npuviz.targets.neuroncore.compiler.operators.quantized.requantize import Requantize
-from npuviz.targets.neuroncore.compiler.operators.windows import Axis, blocks, even_blocks
-from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
+from npuviz.targets.neuroncore.compiler.operators.ranges import blocks, even_blocks
+from npuviz.targets.neuroncore.compiler.operators.windows import Axes
+from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView, item_bytes
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS
 
@@ -27,7 +27,7 @@ class Convolution:
     """
 
     b: Builder
-    axes: tuple[Axis, Axis, Axis]
+    axes: Axes
     channels: Channels
     source: Input
     weights: Weights
@@ -153,7 +153,7 @@ def bank_boxes(box: Box) -> list[Box]:
 
 
 def input_boxes(
-    axes: tuple[Axis, Axis, Axis], parts: int, item: int, limits: tuple[int, int], packing: Packing | None
+    axes: Axes, parts: int, item: int, limits: tuple[int, int], packing: Packing | None
 ) -> list[Box]:
     """Boxes of outputs whose inputs (`parts` views, or one of a packing) fit.
 

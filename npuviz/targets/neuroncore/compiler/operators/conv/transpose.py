@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from npuviz.onnx.errors import CannotLower
+from npuviz.onnx.semantics.attributes import attributes_of
+from npuviz.onnx.semantics.windows import Span
 from npuviz.program.graph import Node
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
 from npuviz.targets.neuroncore.compiler.operators.conv.inputs import Box, Range, step_slice
@@ -11,16 +13,10 @@ from npuviz.targets.neuroncore.compiler.operators.conv.loops import bank_boxes
 from npuviz.targets.neuroncore.compiler.operators.conv.weights import Channels
 from npuviz.targets.neuroncore.compiler.operators.matmul.epilogue import Epilogue
 from npuviz.targets.neuroncore.compiler.operators.matmul.matmul import require_floats
-from npuviz.targets.neuroncore.compiler.operators.matmul.panels import item_bytes, operand_dtype
-from npuviz.targets.neuroncore.compiler.operators.windows import (
-    MAX_AXES,
-    Span,
-    attribute_ints,
-    attribute_text,
-    blocks,
-    even_blocks,
-)
-from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
+from npuviz.targets.neuroncore.compiler.operators.matmul.panels import operand_dtype
+from npuviz.targets.neuroncore.compiler.operators.ranges import blocks, even_blocks
+from npuviz.targets.neuroncore.compiler.operators.windows import MAX_AXES
+from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView, item_bytes
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS
 
@@ -74,17 +70,16 @@ def spread_axes(node: Node, in_shape: Sequence[int], out_shape: Sequence[int], k
     rank = len(kernel)
     if not 1 <= rank <= MAX_AXES:
         raise CannotLower(f"{rank} spatial axes")
-    attributes = node.attributes
-    strides = attribute_ints(attributes, "strides", [1] * rank)
-    dilations = attribute_ints(attributes, "dilations", [1] * rank)
-    extra = attribute_ints(attributes, "output_padding", [0] * rank)
-    pads = attribute_ints(attributes, "pads", [0] * (2 * rank))
-    automatic = attribute_text(attributes, "auto_pad", "NOTSET")
+    attributes = attributes_of(node)
+    strides, dilations = (attributes.integers(name, [1] * rank) for name in ("strides", "dilations"))
+    extra = attributes.integers("output_padding", [0] * rank)
+    pads = attributes.integers("pads", [0] * (2 * rank))
+    automatic = attributes.text("auto_pad", "NOTSET")
     axes: list[Spread] = []
     for i in range(rank):
         size, out = in_shape[2 + i], out_shape[2 + i]
         before = pads[i]
-        if automatic != "NOTSET" or attributes.get("output_shape"):
+        if automatic != "NOTSET" or attributes.given.get("output_shape"):
             span = (kernel[i] - 1) * dilations[i] + 1
             total = max(0, strides[i] * (size - 1) + extra[i] + span - out)
             before = total // 2 if automatic == "SAME_UPPER" else total - total // 2

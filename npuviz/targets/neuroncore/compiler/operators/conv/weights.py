@@ -5,8 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
-from npuviz.targets.neuroncore.compiler.operators.matmul.panels import PIECE_BYTES, recast
-from npuviz.targets.neuroncore.compiler.operators.windows import blocks, even_blocks
+from npuviz.targets.neuroncore.compiler.builder.hbm import recast
+from npuviz.targets.neuroncore.compiler.operators.matmul.panels import PIECE_BYTES
+from npuviz.targets.neuroncore.compiler.operators.ranges import blocks, even_blocks
 from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS

@@ -1,5 +1,6 @@
 """How broadcast shapes are cut into tiles: which dimension goes to the partitions, which are looped over."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -57,8 +58,8 @@ def blocks(
         axis, width = _partition_axis(sizes, width, small)
     else:
         # A tile has one row in each partition, never several channels in one.
-        axis, width = 1, min(width, _product(sizes[2:]))
-    chunk_axis = _chunk_axis(sizes, axis, width) if _product(sizes[axis + 1 :]) > width else -1
+        axis, width = 1, min(width, math.prod(sizes[2:]))
+    chunk_axis = _chunk_axis(sizes, axis, width) if math.prod(sizes[axis + 1 :]) > width else -1
     yield from _walk(wide, sizes, steps, axis, chunk_axis, width)
 
 
@@ -68,20 +69,13 @@ def _channel_dims(shape: Sequence[int], sides: Sequence[HbmView]) -> list[tuple[
     if lead < 0:
         return []
     channels, rest = shape[lead], shape[lead + 1 :]
-    if channels < MIN_CHANNELS or not _product(rest) >= MIN_ROW:
+    if channels < MIN_CHANNELS or not math.prod(rest) >= MIN_ROW:
         return []
     behind = merged_together(rest, [side.steps[lead + 1 :] for side in sides])
     if len(behind) > 3:
         return []
     images = (shape[0], *(side.steps[0] for side in sides)) if lead else (1, *(0 for _ in sides))
     return [images, (channels, *(side.steps[lead] for side in sides)), *behind]
-
-
-def _product(sizes: Sequence[int]) -> int:
-    count = 1
-    for size in sizes:
-        count *= size
-    return count
 
 
 def _chunk_axis(sizes: Sequence[int], axis: int, width: int) -> int:
@@ -96,21 +90,21 @@ def _chunk_axis(sizes: Sequence[int], axis: int, width: int) -> int:
 
 def _partition_axis(sizes: Sequence[int], width: int, small: int) -> tuple[int, int]:
     """The axis that is spread over partitions, by the fewest engine cycles; -1 for none."""
-    if _product(sizes) <= small and len(sizes) <= 4:
+    if math.prod(sizes) <= small and len(sizes) <= 4:
         return -1, max(width, small)
     best, choice = float("inf"), 0
     for axis in range(len(sizes)):
-        inner = _product(sizes[axis + 1 :])
+        inner = math.prod(sizes[axis + 1 :])
         if min(inner, width) < inner or len(sizes) - axis - 1 > 3:
             cut = _chunk_axis(sizes, axis, width)
-            inside = min(_product(sizes[cut + 1 :]) * sizes[cut], width) if cut > axis else inner
+            inside = min(math.prod(sizes[cut + 1 :]) * sizes[cut], width) if cut > axis else inner
             tiles = -(-sizes[axis] // NUM_PARTITIONS) * -(-inner // max(1, inside))
             elements = inside
         else:
             rows = max(1, min(-(-sizes[axis] // NUM_PARTITIONS), width // inner))
             tiles = -(-sizes[axis] // (NUM_PARTITIONS * rows))
             elements = rows * inner
-        cost = _product(sizes[:axis]) * tiles * (TILE_CYCLES + max(64, elements))
+        cost = math.prod(sizes[:axis]) * tiles * (TILE_CYCLES + max(64, elements))
         if cost < best:
             best, choice = cost, axis
     return choice, width
@@ -133,7 +127,7 @@ def _walk(
     while len(free) > 3:
         loops.append(free.pop(0))
     whole_rows = chunk_axis <= axis
-    inner = _product([sizes[i] for i in free])
+    inner = math.prod([sizes[i] for i in free])
     for index in np.ndindex(*(sizes[i] for i in loops)):
         base = [
             side.offset + sum(at * steps[i][s] for at, i in zip(index, loops, strict=True))
@@ -144,7 +138,7 @@ def _walk(
                 dims = [(partitions, axis, rows), (rows, axis, 1)] + [(sizes[i], i, 1) for i in free]
                 yield _block(sides, steps, base, dims, axis, start)
             continue
-        step = max(1, width // _product([sizes[i] for i in free[1:]]))
+        step = max(1, width // math.prod([sizes[i] for i in free[1:]]))
         for at in range(0, sizes[chunk_axis], step):
             count = min(step, sizes[chunk_axis] - at)
             moved = [offset + at * steps[chunk_axis][s] for s, offset in enumerate(base)]

@@ -13,7 +13,7 @@ from npuviz.targets.neuroncore.compiler.operators.matmul.panels import (
     spread_lanes,
     turned_bytes,
 )
-from npuviz.targets.neuroncore.compiler.operators.windows import blocks, even_blocks
+from npuviz.targets.neuroncore.compiler.operators.ranges import blocks, even_blocks
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS
 
 ROW_BYTES = 4096

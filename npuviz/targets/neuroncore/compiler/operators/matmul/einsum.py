@@ -5,12 +5,13 @@ from collections.abc import Sequence
 from math import prod
 
 from npuviz.onnx.errors import CannotLower
+from npuviz.onnx.semantics.attributes import attributes_of
 from npuviz.program.graph import Node
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
 from npuviz.targets.neuroncore.compiler.operators.matmul.matmul import require_floats
 from npuviz.targets.neuroncore.compiler.operators.matmul.panels import Matrix
 from npuviz.targets.neuroncore.compiler.operators.matmul.product import multiply
-from npuviz.targets.neuroncore.compiler.operators.windows import attribute_text, blocks
+from npuviz.targets.neuroncore.compiler.operators.ranges import blocks
 from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Alu
 
@@ -23,7 +24,7 @@ _ELLIPSIS = "0123456789"
 
 def lower_einsum(b: Builder, node: Node) -> None:
     """Einsum."""
-    equation = attribute_text(node.attributes, "equation", "").replace(" ", "")
+    equation = attributes_of(node).text("equation", "").replace(" ", "")
     views = [b.hbm[tensor] for tensor in node.inputs]
     terms, result = _labels(equation, [len(view.shape) for view in views])
     out = b.hbm[node.outputs[0]]

@@ -9,8 +9,9 @@ import numpy as np
 from npuviz.onnx.errors import CannotLower
 from npuviz.program.graph import Node
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
+from npuviz.targets.neuroncore.compiler.builder.hbm import recast
 from npuviz.targets.neuroncore.compiler.operators.matmul.epilogue import Epilogue, fetch_repeated
-from npuviz.targets.neuroncore.compiler.operators.matmul.panels import FLOATS, Matrix, operand_dtype, recast
+from npuviz.targets.neuroncore.compiler.operators.matmul.panels import FLOATS, Matrix, operand_dtype
 from npuviz.targets.neuroncore.compiler.operators.matmul.product import Finish, Region, multiply
 from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View

@@ -10,12 +10,9 @@ spread       partition p holds rows p J .. p J + J - 1: one long run per partiti
 
 from dataclasses import dataclass
 
-import numpy as np
-
-from npuviz.program.dtypes import numpy_dtype
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
-from npuviz.targets.neuroncore.compiler.operators.windows import blocks, even_blocks
-from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
+from npuviz.targets.neuroncore.compiler.operators.ranges import blocks, even_blocks
+from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView, item_bytes
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS
 
@@ -76,21 +73,6 @@ def consecutive(first: int, end: int) -> Depth:
 def operand_dtype(b: Builder, dtype: str) -> str:
     """What PE reads for a tensor of a float type: floats of 32 bits become the compute type."""
     return b.hbm.compute_dtype if dtype == "float32" else dtype
-
-
-def item_bytes(dtype: str) -> int:
-    """Bytes of an element."""
-    return numpy_dtype(dtype).itemsize
-
-
-def recast(array: np.ndarray, dtype: str) -> np.ndarray:
-    """The array in another type; a repeated value stays one."""
-    wanted = numpy_dtype(dtype)
-    if array.dtype == wanted:
-        return array
-    if array.size and not any(array.strides):
-        return np.broadcast_to(array[(0,) * array.ndim].astype(wanted), array.shape)
-    return array.astype(wanted)
 
 
 def bring(b: Builder, source: HbmView, dtype: str, is_kept: bool) -> View:

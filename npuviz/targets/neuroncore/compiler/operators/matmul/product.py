@@ -10,13 +10,12 @@ from npuviz.targets.neuroncore.compiler.operators.matmul.panels import (
     Matrix,
     bring,
     consecutive,
-    item_bytes,
     operand_dtype,
     panel,
     spread_lanes,
 )
-from npuviz.targets.neuroncore.compiler.operators.windows import blocks
-from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
+from npuviz.targets.neuroncore.compiler.operators.ranges import blocks
+from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView, item_bytes
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Alu
 

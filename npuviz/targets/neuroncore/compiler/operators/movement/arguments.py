@@ -1,16 +1,16 @@
 """What a lowering of a movement asks about its node: attributes, shapes, and values known when compiling."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from npuviz.onnx.errors import CannotLower
+from npuviz.onnx.semantics.attributes import attributes_of
 from npuviz.program.graph import Node
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
 from npuviz.targets.neuroncore.compiler.operators.movement.rows import move_within_rows, plan_rows
 from npuviz.targets.neuroncore.compiler.operators.movement.transpose import plan_transposes, transpose_by_pe
-from npuviz.targets.neuroncore.compiler.operators.windows import blocks
+from npuviz.targets.neuroncore.compiler.operators.ranges import blocks
 from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.patterns.strides import merged_together
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import DTYPE_CODES
@@ -81,10 +81,7 @@ def integer(node: Node, name: str, default: int = 0) -> int:
 
 def text(node: Node, name: str, default: str = "") -> str:
     """An attribute that is text."""
-    value: Any = node.attributes.get(name)
-    if value is None:
-        return default
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+    return attributes_of(node).text(name, default)
 
 
 def axis_of(axis: int, rank: int) -> int:

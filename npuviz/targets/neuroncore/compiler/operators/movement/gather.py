@@ -5,6 +5,7 @@ rows are then fetched by descriptors that GpSimd makes (software DGE), single el
 GpSimd's gather along the free dimension.
 """
 
+import math
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -21,7 +22,7 @@ from npuviz.targets.neuroncore.compiler.operators.movement.arguments import (
 )
 from npuviz.targets.neuroncore.compiler.operators.movement.indices import dense, scaled, words, wrapped
 from npuviz.targets.neuroncore.compiler.operators.movement.maps import move_by_map, numbers
-from npuviz.targets.neuroncore.compiler.operators.windows import blocks
+from npuviz.targets.neuroncore.compiler.operators.ranges import blocks
 from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.patterns.strides import dense_steps
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import ITEM_BYTES, View
@@ -41,14 +42,6 @@ def constant_of(b: Builder, node: Node, index: int) -> np.ndarray | None:
     return np.asarray(value).astype(np.int64)
 
 
-def product(sizes: tuple[int, ...]) -> int:
-    """Product of sizes, 1 for none."""
-    count = 1
-    for size in sizes:
-        count *= size
-    return count
-
-
 def lower_gather(b: Builder, node: Node) -> None:
     """Gather along one axis."""
     to, of, indices = target(b, node), source(b, node, 0), source(b, node, 1)
@@ -59,7 +52,7 @@ def lower_gather(b: Builder, node: Node) -> None:
     if fixed is not None:
         _gather_known(b, to, of, fixed, axis)
         return
-    prefix, rest = product(of.shape[:axis]), product(of.shape[axis + 1 :])
+    prefix, rest = math.prod(of.shape[:axis]), math.prod(of.shape[axis + 1 :])
     size, count = of.shape[axis], indices.num_elements
     if prefix > DIRECT_PREFIX:
         rows = b.hbm.scratch((size, prefix, rest), of.dtype)
@@ -78,7 +71,7 @@ def _gather_known(b: Builder, to: HbmView, of: HbmView, indices: np.ndarray, axi
     flat = np.where(indices < 0, indices + size, indices).reshape(-1)
     if flat.size and not (flat.min() >= 0 and flat.max() < size):
         raise CannotLower("a constant index out of range")
-    prefix, rest = product(of.shape[:axis]), product(of.shape[axis + 1 :])
+    prefix, rest = math.prod(of.shape[:axis]), math.prod(of.shape[axis + 1 :])
     planes, results = of.reshape(prefix, size, rest), to.reshape(prefix, flat.size, rest)
     begin = 0
     while begin < flat.size:
@@ -133,7 +126,7 @@ def lower_gather_elements(b: Builder, node: Node) -> None:
     last = tuple(at for at in range(len(of.shape)) if at != axis)
     key = tuple(slice(None) if at == axis else slice(0, indices.shape[at]) for at in range(len(of.shape)))
     order = (*last, axis)
-    rows = product(tuple(indices.shape[at] for at in last))
+    rows = math.prod(tuple(indices.shape[at] for at in last))
     data = dense(b, of[key].permute(*order), (rows, size))
     index = dense(b, indices.permute(*order), (rows, indices.shape[axis]))
     results = to.permute(*order)
@@ -174,14 +167,16 @@ def lower_gather_nd(b: Builder, node: Node) -> None:
         return
     batch_dims = integer(node, "batch_dims")
     depth = indices.shape[-1]
-    row = product(of.shape[batch_dims + depth :])
+    row = math.prod(of.shape[batch_dims + depth :])
     fixed = constant_of(b, node, 1)
     if fixed is not None:
         move_by_map(b, to, of, _known_nd(numbers(of.shape), fixed, batch_dims, to.shape))
         return
     count = indices.num_elements // max(1, depth)
-    batch = product(of.shape[:batch_dims])
-    offset = np.repeat(np.arange(batch), count // batch) * product(of.shape[batch_dims : batch_dims + depth])
+    batch = math.prod(of.shape[:batch_dims])
+    offset = np.repeat(np.arange(batch), count // batch) * math.prod(
+        of.shape[batch_dims : batch_dims + depth]
+    )
     data, result = of.reshape(-1, row), to.reshape(count, row)
     if to.dtype == of.dtype:
         data, result = words(data), words(result)
@@ -190,7 +185,7 @@ def lower_gather_nd(b: Builder, node: Node) -> None:
 
 
 def _known_nd(flat: np.ndarray, indices: np.ndarray, batch_dims: int, shape: tuple[int, ...]) -> np.ndarray:
-    batch = product(flat.shape[:batch_dims])
+    batch = math.prod(flat.shape[:batch_dims])
     data = flat.reshape(batch, *flat.shape[batch_dims:])
     names = indices.reshape(batch, -1, indices.shape[-1])
     made = [data[at][tuple(names[at].T)] for at in range(batch)]
@@ -207,7 +202,7 @@ def row_numbers(
     count, depth = offset.size, len(shape)
     steps = dense_steps(shape)
     tuples = indices.reshape(count, depth)
-    bound = int(offset.max(initial=0)) + product(shape)
+    bound = int(offset.max(initial=0)) + math.prod(shape)
     fixed = b.hbm.constant(offset.astype(np.int32).reshape(count, 1)) if offset.any() else None
     made: list[tuple[int, int, View]] = []
     for begin, end in blocks(count, NUM_PARTITIONS):
@@ -228,7 +223,7 @@ def lower_reverse_sequence(b: Builder, node: Node) -> None:
     steps, size = of.shape[time], of.shape[batch]
     if len(of.shape) < 2 or {time, batch} != {0, 1}:
         raise CannotLower("time and batch are not the first two axes")
-    row = product(of.shape[2:])
+    row = math.prod(of.shape[2:])
     if not to.num_elements:
         return
     fixed = constant_of(b, node, 1)

@@ -19,7 +19,7 @@ from npuviz.targets.neuroncore.compiler.operators.movement.arguments import (
 )
 from npuviz.targets.neuroncore.compiler.operators.movement.indices import EXACT_FLOAT, INT32_MAX, wrapped
 from npuviz.targets.neuroncore.compiler.operators.movement.maps import fill
-from npuviz.targets.neuroncore.compiler.operators.windows import blocks
+from npuviz.targets.neuroncore.compiler.operators.ranges import blocks
 from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Alu
 

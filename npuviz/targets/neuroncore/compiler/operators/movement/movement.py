@@ -23,7 +23,7 @@ from npuviz.targets.neuroncore.compiler.operators.movement.arguments import (
     text,
 )
 from npuviz.targets.neuroncore.compiler.operators.movement.maps import FILL, fill, move_by_map, numbers
-from npuviz.targets.neuroncore.compiler.operators.windows import blocks
+from npuviz.targets.neuroncore.compiler.operators.ranges import blocks
 from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Alu
 

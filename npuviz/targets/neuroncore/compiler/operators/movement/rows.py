@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
-from npuviz.targets.neuroncore.compiler.operators.windows import blocks
+from npuviz.targets.neuroncore.compiler.operators.ranges import blocks
 from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.patterns.strides import extent, merged_together
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View

@@ -4,6 +4,7 @@ The data is copied first; rows (or single elements) then go to their places by d
 makes. Reductions read, compute and write one row after the other, so that equal indices add up.
 """
 
+import math
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -21,10 +22,10 @@ from npuviz.targets.neuroncore.compiler.operators.movement.arguments import (
     target,
     text,
 )
-from npuviz.targets.neuroncore.compiler.operators.movement.gather import constant_of, product, row_numbers
+from npuviz.targets.neuroncore.compiler.operators.movement.gather import constant_of, row_numbers
 from npuviz.targets.neuroncore.compiler.operators.movement.indices import bases, scaled, words, wrapped
 from npuviz.targets.neuroncore.compiler.operators.movement.maps import fill
-from npuviz.targets.neuroncore.compiler.operators.windows import blocks
+from npuviz.targets.neuroncore.compiler.operators.ranges import blocks
 from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.patterns.strides import dense_steps
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import DTYPE_CODES, View
@@ -64,7 +65,7 @@ def lower_scatter_nd(b: Builder, node: Node) -> None:
     to, of = target(b, node), source(b, node, 0)
     indices, updates = source(b, node, 1), source(b, node, 2)
     depth = indices.shape[-1]
-    row = product(of.shape[depth:])
+    row = math.prod(of.shape[depth:])
     copy(b, to, of)
     if not updates.num_elements:
         return
@@ -131,8 +132,8 @@ def lower_tensor_scatter(b: Builder, node: Node) -> None:
     if axis == 0:
         raise CannotLower("the batch axis as sequence axis")
     copy(b, to, of)
-    batch, middle = of.shape[0], product(of.shape[1:axis])
-    length, count, row = of.shape[axis], updates.shape[axis], product(of.shape[axis + 1 :])
+    batch, middle = of.shape[0], math.prod(of.shape[1:axis])
+    length, count, row = of.shape[axis], updates.shape[axis], math.prod(of.shape[axis + 1 :])
     shape = (batch, middle, count)
     at_batch, at_middle, at_step = (part.reshape(-1, 1) for part in np.indices(shape))
     start = b.hbm.constant(((at_batch * middle + at_middle) * length).astype(np.int32))

@@ -20,7 +20,7 @@ from npuviz.targets.neuroncore.compiler.operators.movement.arguments import (
     target,
 )
 from npuviz.targets.neuroncore.compiler.operators.movement.maps import move_by_map, numbers
-from npuviz.targets.neuroncore.compiler.operators.windows import blocks
+from npuviz.targets.neuroncore.compiler.operators.ranges import blocks
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import DTYPE_CODES
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Alu
 

@@ -1,19 +1,22 @@
-"""MaxPool, LpPool and the global pools. AveragePool is in pool_average.py."""
+"""MaxPool, AveragePool, LpPool and the global pools."""
+
+import numpy as np
 
 from npuviz.onnx.errors import CannotLower
+from npuviz.onnx.semantics.attributes import attributes_of
 from npuviz.program.graph import Node
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
 from npuviz.targets.neuroncore.compiler.operators.conv.inputs import step_slice
-from npuviz.targets.neuroncore.compiler.operators.matmul.panels import FLOATS, item_bytes
+from npuviz.targets.neuroncore.compiler.operators.matmul.panels import FLOATS
 from npuviz.targets.neuroncore.compiler.operators.pool.sliding_reduction import (
-    Axes,
     Window,
     pool_axes,
     slide,
     windows,
 )
-from npuviz.targets.neuroncore.compiler.operators.windows import blocks, even_blocks
-from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
+from npuviz.targets.neuroncore.compiler.operators.ranges import blocks, even_blocks
+from npuviz.targets.neuroncore.compiler.operators.windows import Axes
+from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView, item_bytes
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Alu
 
@@ -106,6 +109,29 @@ def _taps(window: Window, axes: Axes, places: View) -> list[tuple[View, View, tu
     return found
 
 
+def lower_average_pool(b: Builder, node: Node) -> None:
+    """AveragePool with ceil_mode, dilations and count_include_pad."""
+    require_floats(b, node)
+    source, out = b.hbm[node.inputs[0]], b.hbm[node.outputs[0]]
+    axes = pool_axes(node, source, out)
+    includes = attributes_of(node).flag("count_include_pad")
+    counts = [np.array(axis.counts(includes), np.float32) for axis in axes]
+    divisors = np.einsum("i,j,k->ijk", *counts).astype(np.float32)
+    is_uniform = bool((divisors == divisors.flat[0]).all())
+    # Where no element counts, the sum is 0 as well; 1 keeps the quotient finite.
+    home = None if is_uniform else b.hbm.constant(np.maximum(divisors, 1)[None], f"{node.name}/divisors")
+    for window in windows(b, source, out, axes):
+        total = slide(b, window, axes, Alu.ADD, 0.0, "float32")
+        result = b.tiles.sbuf(total.partitions, total.shape, out.dtype)
+        if home is None:
+            b.isa.tensor_scalar(result, total, Alu.MULTIPLY, 1.0 / float(max(1.0, divisors.flat[0])))
+        else:
+            part = window.box.of(home)
+            by = b.dma.fetch(part.broadcast_to((total.partitions, *part.shape[1:])))
+            b.isa.tensor_tensor(result, total, by, Alu.DIVIDE)
+        b.dma.store(window.out, result)
+
+
 def lower_lp_pool(b: Builder, node: Node) -> None:
     """LpPool: p-norms of windows."""
     require_floats(b, node)
@@ -165,6 +191,7 @@ def lower_global_pool(b: Builder, node: Node) -> None:
 
 LOWERINGS = {
     "MaxPool": lower_max_pool,
+    "AveragePool": lower_average_pool,
     "LpPool": lower_lp_pool,
     "GlobalAveragePool": lower_global_pool,
     "GlobalMaxPool": lower_global_pool,

@@ -4,17 +4,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from npuviz.onnx.errors import CannotLower
+from npuviz.onnx.semantics.attributes import attributes_of
+from npuviz.onnx.semantics.windows import WindowAxis
 from npuviz.program.graph import Node
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
 from npuviz.targets.neuroncore.compiler.operators.conv.inputs import Box, Range, step_slice
 from npuviz.targets.neuroncore.compiler.operators.conv.loops import input_boxes
-from npuviz.targets.neuroncore.compiler.operators.matmul.panels import item_bytes
-from npuviz.targets.neuroncore.compiler.operators.windows import Axis, attribute_ints, blocks, window_axes
-from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
+from npuviz.targets.neuroncore.compiler.operators.ranges import blocks
+from npuviz.targets.neuroncore.compiler.operators.windows import Axes, three_axes
+from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView, item_bytes
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Alu
-
-Axes = tuple[Axis, Axis, Axis]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +36,8 @@ class Window:
 
 def pool_axes(node: Node, source: HbmView, out: HbmView) -> Axes:
     """Axes of a pool from its attributes. Raises CannotLower for more than three."""
-    kernel = attribute_ints(node.attributes, "kernel_shape", [])
-    try:
-        return window_axes(node, source.shape, out.shape, kernel)
-    except ValueError as error:
-        raise CannotLower(str(error)) from None
+    kernel = attributes_of(node).integers("kernel_shape", [])
+    return three_axes(node, source.shape, out.shape, kernel)
 
 
 def windows(b: Builder, source: HbmView, out: HbmView, axes: Axes, share: int = 4) -> Iterator[Window]:
@@ -87,7 +84,7 @@ def slide(
     return value
 
 
-def _is_whole(axis: Axis) -> bool:
+def _is_whole(axis: WindowAxis) -> bool:
     """Whether the only window is the whole axis."""
     return axis.out == 1 and axis.kernel == axis.size and not axis.before and axis.dilation == 1
 
@@ -96,7 +93,7 @@ def _slide_axis(
     b: Builder,
     value: View,
     index: int,
-    axis: Axis,
+    axis: WindowAxis,
     where: tuple[Range, int],
     how: tuple[Alu, float, str],
 ) -> View:

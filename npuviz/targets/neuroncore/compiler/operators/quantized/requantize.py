@@ -12,7 +12,7 @@ from npuviz.program.dtypes import numpy_dtype
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
 from npuviz.targets.neuroncore.compiler.operators.elementwise.primitives import ROUNDING
 from npuviz.targets.neuroncore.compiler.operators.matmul.epilogue import Part, fetch_repeated
-from npuviz.targets.neuroncore.compiler.operators.windows import blocks
+from npuviz.targets.neuroncore.compiler.operators.ranges import blocks
 from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Alu

@@ -19,8 +19,8 @@ from npuviz.targets.neuroncore.compiler.operators.movement.arguments import (
     text,
 )
 from npuviz.targets.neuroncore.compiler.operators.movement.indices import EXACT_FLOAT
+from npuviz.targets.neuroncore.compiler.operators.ranges import blocks
 from npuviz.targets.neuroncore.compiler.operators.sampling.resize import FLOATS
-from npuviz.targets.neuroncore.compiler.operators.windows import blocks
 from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Alu

@@ -20,8 +20,8 @@ from npuviz.targets.neuroncore.compiler.operators.movement.arguments import (
     text,
 )
 from npuviz.targets.neuroncore.compiler.operators.movement.maps import MAX_ELEMENTS, fill, move_by_map
+from npuviz.targets.neuroncore.compiler.operators.ranges import blocks
 from npuviz.targets.neuroncore.compiler.operators.sampling.resize_weights import AxisResize
-from npuviz.targets.neuroncore.compiler.operators.windows import blocks
 from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.patterns.strides import dense_steps
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS

@@ -3,16 +3,17 @@
 import numpy as np
 
 from npuviz.onnx.errors import CannotLower
+from npuviz.onnx.semantics.attributes import attributes_of
 from npuviz.program.graph import Node
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
 from npuviz.targets.neuroncore.compiler.operators.matmul.matmul import require_floats
+from npuviz.targets.neuroncore.compiler.operators.ranges import blocks
 from npuviz.targets.neuroncore.compiler.operators.sampling.bilinear import (
     EXACT_INDEX,
     Neighbour,
     clamped_to_border,
     sample,
 )
-from npuviz.targets.neuroncore.compiler.operators.windows import attribute_text, blocks
 from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Alu
@@ -36,8 +37,8 @@ def lower_roi_align(b: Builder, node: Node) -> None:
         for name, size in (("rows", out.shape[2]), ("columns", out.shape[3]))
     ]
     scale = float(node.attributes.get("spatial_scale", 1.0))
-    is_half = attribute_text(node.attributes, "coordinate_transformation_mode", "half_pixel") == "half_pixel"
-    is_largest = attribute_text(node.attributes, "mode", "avg") == "max"
+    is_half = attributes_of(node).text("coordinate_transformation_mode", "half_pixel") == "half_pixel"
+    is_largest = attributes_of(node).text("mode", "avg") == "max"
     for c0, c1 in blocks(channels, NUM_PARTITIONS):
         with b.tiles.scope():
             planes = source.permute(1, 0, 2, 3)[c0:c1]

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from npuviz.onnx.semantics.windows import WindowAxis
 from npuviz.targets.neuroncore.compiler.operators.conv.transpose import Spread
 from npuviz.targets.neuroncore.compiler.operators.conv.weights import pack_groups
-from npuviz.targets.neuroncore.compiler.operators.windows import Axis, even_blocks
+from npuviz.targets.neuroncore.compiler.operators.ranges import even_blocks
 from tests.targets.neuroncore.compiler.onnx_models import check, model, node, values
 
 
@@ -141,7 +142,7 @@ def test_lrn_over_more_channels_than_partitions() -> None:
 
 
 axes = st.builds(
-    Axis,
+    WindowAxis,
     size=st.integers(1, 20),
     out=st.integers(1, 12),
     kernel=st.integers(1, 5),
@@ -152,7 +153,7 @@ axes = st.builds(
 
 
 @given(axes, st.integers(0, 11), st.integers(1, 12))
-def test_spans_are_the_outputs_with_data(axis: Axis, begin: int, count: int) -> None:
+def test_spans_are_the_outputs_with_data(axis: WindowAxis, begin: int, count: int) -> None:
     end = min(axis.out, begin + count)
     for tap in range(axis.kernel):
         wanted = {
