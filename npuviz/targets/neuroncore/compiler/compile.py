@@ -14,7 +14,6 @@ from npuviz.targets.neuroncore.compiler.expansion import expand_missing, expand_
 from npuviz.targets.neuroncore.compiler.fusion import Group, plan_groups
 from npuviz.targets.neuroncore.compiler.lowerings import DOMAINS, epilogues, lowering_of
 from npuviz.targets.neuroncore.compiler.operators.elementwise import elementwise
-from npuviz.targets.neuroncore.compiler.operators.host import lower_on_host
 from npuviz.targets.neuroncore.ids import hbm_memory
 from npuviz.targets.neuroncore.spec import NeuronSpec
 
@@ -107,7 +106,7 @@ class _Driver:
                 self.placement[node.id] = "Core"
                 return
             self.refused.append(node.id)
-        lower_on_host(self.builder, node, reason)
+        _lower_on_host(self.builder, node, reason)
         self.placement[node.id] = "Host"
 
     def _shares_bytes(self, node: Node) -> bool:
@@ -167,3 +166,16 @@ class _Driver:
         own = builder.hbm.add(described.name, "output", described.dtype, described.shape, None, tensor)
         builder.dma.copy(own, home)
         return own.variable
+
+
+def _lower_on_host(builder: Builder, node: Node, reason: str) -> None:
+    """Emit the call of the Host unit and tell why it is there."""
+    with builder.node(node.id):
+        builder.host(node)
+    spec = builder.spec
+    builder.note(
+        "host-operator",
+        f"{node.op_type} {node.name or f'(node {node.id})'} runs on the host: {reason}; assumed "
+        f"{spec.host_call_ns:g} ns and {spec.host_bytes_per_ns:g} bytes a ns",
+        node.id,
+    )

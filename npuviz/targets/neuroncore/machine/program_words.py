@@ -6,8 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from npuviz.program.graph import Graph
-from npuviz.targets.neuroncore.costs.host import host_cycles
-from npuviz.targets.neuroncore.costs.instructions import issue_cycles, latency_cycles, port_masks, to_base
+from npuviz.targets.neuroncore.costs.instructions import (
+    host_cycles,
+    issue_cycles,
+    latency_cycles,
+    port_masks,
+    to_base,
+)
 from npuviz.targets.neuroncore.ids import memory_of_space
 from npuviz.targets.neuroncore.isa import Opcode
 from npuviz.targets.neuroncore.kernels import records as sk

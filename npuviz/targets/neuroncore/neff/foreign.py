@@ -138,7 +138,7 @@ def open_foreign(neff: Neff, spec: NeuronSpec) -> ForeignProgram:
         graph,
         ForeignListing(neff, tables, spec, rows, _edges(programs)),
         places_of(spec, variables),
-        _notes(neff, rows, transfers),
+        _notes(rows, transfers),
         {node.id: "Core" for node in graph.nodes},
     )
 
@@ -299,7 +299,7 @@ def _nodes(programs: Sequence[_Program], graph: Graph) -> np.ndarray:
     return np.where(named, node, -1).astype(np.int32)
 
 
-def _notes(neff: Neff, rows: Sequence[ForeignRow], transfers: Sequence[Transfer]) -> tuple[Note, ...]:
+def _notes(rows: Sequence[ForeignRow], transfers: Sequence[Transfer]) -> tuple[Note, ...]:
     named = sum(row.named is not None and row.named.record is not None for row in rows)
     notes = [
         Note(

@@ -44,7 +44,6 @@ NUMPY_DTYPES: tuple[np.dtype, ...] = tuple(
 INTEGERS = frozenset(
     (Dtype.INT32, Dtype.UINT32, Dtype.INT16, Dtype.UINT16, Dtype.INT8, Dtype.UINT8, Dtype.BOOL)
 )
-PATTERNS = (np.dtype(np.uint8), np.dtype(np.uint16), np.dtype(np.uint32), np.dtype(np.uint64))
 
 Load = Callable[[], object]
 

@@ -6,9 +6,10 @@ import numpy as np
 
 from npuviz.sim.replay.contents import Report
 from npuviz.targets.neuroncore.isa import DTYPE_NAMES, SRC1, Flag, Space
+from npuviz.targets.neuroncore.strides import merged
 from npuviz.targets.neuroncore.tables import SBUF, Access, Transfer
 from npuviz.targets.neuroncore.values.chip import Chip, HbmArray
-from npuviz.targets.neuroncore.values.memory import Dims, Mask, ValueFault, merged
+from npuviz.targets.neuroncore.values.memory import Dims, Mask, ValueFault
 from npuviz.targets.neuroncore.values.plan import Ins, Plan, Step
 
 

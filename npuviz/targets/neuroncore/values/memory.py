@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS
+from npuviz.targets.neuroncore.strides import merged
 from npuviz.targets.neuroncore.values.element_types import NUMPY_DTYPES
 
 GRANULE = 64
@@ -172,19 +173,6 @@ class Sram:
             if not count % per_partition:
                 return [(count // per_partition, size), (per_partition, step)]
         return [dim]
-
-
-def merged(dims: Sequence[tuple[int, int]]) -> Dims:
-    """The same pattern with fewest dimensions, outermost first."""
-    made: Dims = []
-    for size, step in dims:
-        if size == 1:
-            continue
-        if made and made[-1][1] == step * size:
-            made[-1] = (made[-1][0] * size, step)
-        else:
-            made.append((size, step))
-    return made
 
 
 def reach(dims: Sequence[tuple[int, int]]) -> tuple[int, int]:

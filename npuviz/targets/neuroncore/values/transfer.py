@@ -5,11 +5,12 @@ import numpy as np
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.sim.replay.contents import Report
 from npuviz.targets.neuroncore.isa import Flag
+from npuviz.targets.neuroncore.strides import merged
 from npuviz.targets.neuroncore.tables import Access, Descriptor, Transfer
 from npuviz.targets.neuroncore.values.chip import Chip
 from npuviz.targets.neuroncore.values.element_types import convert_into, loader
 from npuviz.targets.neuroncore.values.indexed_transfer import Moves, byte_dims, plan_indexed
-from npuviz.targets.neuroncore.values.memory import Dims, ValueFault, merged
+from npuviz.targets.neuroncore.values.memory import Dims, ValueFault
 from npuviz.targets.neuroncore.values.plan import Ins, Plan, Step, common_shape
 
 TRANSPOSE_ORDER = (3, 2, 1, 0)

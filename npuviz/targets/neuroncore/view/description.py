@@ -100,7 +100,7 @@ def describe(
         clocks=tuple(clocks),
         units=_units(spec, tables, is_estimated),
         memories=_memories(spec, tables),
-        queues=_queues(spec, tables),
+        queues=_queues(tables),
         links=_links(spec, tables),
         tracks=_tracks(spec, tables, used),
         kinds=_kinds(),
@@ -112,7 +112,7 @@ def describe(
             "host": has_host,
             "estimated": is_estimated,
         },
-        limits=_limits(spec, is_estimated),
+        limits=_limits(is_estimated),
     )
 
 
@@ -171,7 +171,7 @@ def _memories(spec: NeuronSpec, tables: Tables) -> tuple[Memory, ...]:
     return tuple(found)
 
 
-def _queues(spec: NeuronSpec, tables: Tables) -> tuple[Queue, ...]:
+def _queues(tables: Tables) -> tuple[Queue, ...]:
     found: list[Queue] = []
     for queue in tables.queue_sets:
         name = f"Core[{queue.core}].{queue.name}"
@@ -249,7 +249,7 @@ def _role(code: int) -> Role:
     return "control" if code in _CONTROL or code == Opcode.TABLE_LOAD else "compute"
 
 
-def _limits(spec: NeuronSpec, is_estimated: bool) -> tuple[str, ...]:
+def _limits(is_estimated: bool) -> tuple[str, ...]:
     found = [
         "An instruction's effect on memory is applied at once when it completes, a transfer's when all of "
         "its rings are done.",

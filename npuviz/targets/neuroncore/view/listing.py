@@ -7,7 +7,7 @@ import numpy as np
 from npuviz.program.graph import Graph
 from npuviz.program.instruction import Dependency, DetailTable, Instruction, Operand
 from npuviz.targets.neuroncore.activation_tables import TABLE_SETS
-from npuviz.targets.neuroncore.costs.host import host_cycles
+from npuviz.targets.neuroncore.costs.instructions import host_cycles
 from npuviz.targets.neuroncore.ids import host_unit, unit_of
 from npuviz.targets.neuroncore.isa import NUM_ENGINES, Opcode, Space
 from npuviz.targets.neuroncore.machine.accesses import access_rows, transfer_accesses

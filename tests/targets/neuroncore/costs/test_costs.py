@@ -19,7 +19,6 @@ from npuviz.targets.neuroncore.costs.instructions import (
     estimate,
     issue_cycles,
     latency_cycles,
-    pattern_of,
     port_masks,
     to_base,
 )
@@ -29,6 +28,16 @@ from npuviz.targets.neuroncore.spec import make_spec
 from tests.targets.neuroncore.text.assembler import assemble
 
 TRN1, TRN2, TRN3, INF1 = (make_spec(name)[0] for name in ("trn1", "trn2", "trn3", "inf1"))
+
+
+def pattern_of(operand: np.void) -> Pattern | None:
+    """The pattern of an operand record, None for an absent one."""
+    if operand["space"] == Space.NONE:
+        return None
+    sizes, steps = operand["sizes"].tolist(), operand["steps"].tolist()
+    return Pattern(
+        int(operand["space"]), int(operand["dtype"]), int(operand["partitions"]), tuple(sizes), tuple(steps)
+    )
 
 
 def cycles(line, spec=TRN1):

@@ -1,9 +1,9 @@
 """Which HBM patterns are still in SBUF: what was loaded, and what was stored and still lies there."""
 
 from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
-from npuviz.targets.neuroncore.compiler.patterns.strides import merged, merged_together
 from npuviz.targets.neuroncore.compiler.patterns.tile import Box
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
+from npuviz.targets.neuroncore.strides import merged, merged_together
 
 Key = tuple[int, int, str, str, int, int, tuple[tuple[int, int], ...]]
 

@@ -10,13 +10,13 @@ from npuviz.targets.neuroncore.compiler.builder.shown_tensors import ShownTensor
 from npuviz.targets.neuroncore.compiler.builder.tiles import Tiles
 from npuviz.targets.neuroncore.compiler.patterns.descriptors import Side, descriptors, hbm_side, sbuf_side
 from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
-from npuviz.targets.neuroncore.compiler.patterns.strides import dense_steps
 from npuviz.targets.neuroncore.compiler.patterns.tile import Tile
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import DTYPE_CODES, View
 from npuviz.targets.neuroncore.compiler.streams.emitter import Access, Emitter, immediates
 from npuviz.targets.neuroncore.compiler.streams.queue_sets import QueuePlan
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Alu, Flag, Opcode, Space
 from npuviz.targets.neuroncore.spec import NeuronSpec
+from npuviz.targets.neuroncore.strides import dense_steps
 from npuviz.targets.neuroncore.tables import SBUF, Descriptor, DescriptorOp
 
 Descriptors = tuple[Descriptor, ...]

@@ -2,13 +2,13 @@
 
 from npuviz.onnx.errors import CannotLower
 from npuviz.targets.neuroncore.compiler.builder.validation import check_operands
-from npuviz.targets.neuroncore.compiler.patterns.strides import merged
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import DTYPE_CODES, View, packed_pattern
 from npuviz.targets.neuroncore.compiler.streams.emitter import NO_IMMEDIATES, Emitter
 from npuviz.targets.neuroncore.costs.facts import Pattern
 from npuviz.targets.neuroncore.costs.instructions import allowed_engines, estimate
 from npuviz.targets.neuroncore.isa import BITVEC, NUM_ENGINES, Alu, Engine, Flag, Opcode
 from npuviz.targets.neuroncore.spec import NeuronSpec
+from npuviz.targets.neuroncore.strides import merged
 
 _ON_BITS = BITVEC | {Alu.BYPASS}
 Views = tuple[View | None, ...]

@@ -7,8 +7,8 @@ import numpy as np
 from npuviz.program.dtypes import dtype_name, numpy_dtype
 from npuviz.program.graph import Graph
 from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView, item_bytes
-from npuviz.targets.neuroncore.compiler.patterns.strides import extent
 from npuviz.targets.neuroncore.compiler.patterns.tile import Box, Region
+from npuviz.targets.neuroncore.strides import extent
 from npuviz.targets.neuroncore.tables import Variable, VariableKind
 
 ALIGNMENT = 64

@@ -10,11 +10,11 @@ from npuviz.targets.neuroncore.compiler.builder.dma import Dma
 from npuviz.targets.neuroncore.compiler.builder.engines import Engines
 from npuviz.targets.neuroncore.compiler.builder.hbm import Hbm
 from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
-from npuviz.targets.neuroncore.compiler.patterns.strides import merged
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.compiler.streams.emitter import floats, immediates
 from npuviz.targets.neuroncore.isa import BITVEC, Activation, Alu, Engine, Flag, Opcode, ReduceCmd, Space
 from npuviz.targets.neuroncore.spec import NeuronSpec
+from npuviz.targets.neuroncore.strides import merged
 
 _WORDS = frozenset(("int32", "uint32"))
 Operand = float | int | View

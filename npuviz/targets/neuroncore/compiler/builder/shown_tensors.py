@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 from npuviz.program.graph import Graph
 from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
-from npuviz.targets.neuroncore.compiler.patterns.strides import merged, merged_together
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.compiler.streams.emitter import Emitter
 from npuviz.targets.neuroncore.isa import DST
+from npuviz.targets.neuroncore.strides import merged, merged_together
 from npuviz.targets.neuroncore.tables import Piece
 
 _OPERAND_BYTES = 32

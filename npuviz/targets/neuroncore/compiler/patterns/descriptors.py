@@ -5,9 +5,9 @@ from itertools import product
 
 from npuviz.base.errors import SimulationError
 from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
-from npuviz.targets.neuroncore.compiler.patterns.strides import merged, merged_together
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.isa import Space
+from npuviz.targets.neuroncore.strides import merged, merged_together
 from npuviz.targets.neuroncore.tables import SBUF, Access, Descriptor, DescriptorOp
 
 MAX_DIMS = 4

@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 
 from npuviz.program.dtypes import numpy_dtype
-from npuviz.targets.neuroncore.compiler.patterns.strides import (
+from npuviz.targets.neuroncore.compiler.patterns.tile_view import bitcast_dims
+from npuviz.targets.neuroncore.strides import (
     dense_steps,
     merged,
     reshaped_steps,
     resolved_shape,
     sliced,
 )
-from npuviz.targets.neuroncore.compiler.patterns.tile_view import bitcast_dims
 
 _ITEM_BYTES: dict[str, int] = {}
 

@@ -3,7 +3,9 @@
 import struct
 
 from npuviz.base.errors import SimulationError
-from npuviz.targets.neuroncore.compiler.patterns.strides import (
+from npuviz.targets.neuroncore.compiler.patterns.tile import Tile
+from npuviz.targets.neuroncore.isa import DTYPE_BYTES, DTYPE_NAMES, NUM_PARTITIONS, Space
+from npuviz.targets.neuroncore.strides import (
     Dims,
     dense_steps,
     expanded_key,
@@ -13,8 +15,6 @@ from npuviz.targets.neuroncore.compiler.patterns.strides import (
     resolved_shape,
     sliced,
 )
-from npuviz.targets.neuroncore.compiler.patterns.tile import Tile
-from npuviz.targets.neuroncore.isa import DTYPE_BYTES, DTYPE_NAMES, NUM_PARTITIONS, Space
 
 DTYPE_CODES: dict[str, int] = {name: code for code, name in enumerate(DTYPE_NAMES)}
 """isa.Dtype by name."""
@@ -162,13 +162,6 @@ class View:
                 self.address + (high + 1) * item,
             )
         return found
-
-    def is_encodable(self) -> bool:
-        """Whether an instruction can name this pattern: at most 4 dimensions, sizes and steps in range."""
-        dims = merged(zip(self.shape, self.steps, strict=True))
-        return len(dims) <= 4 and all(
-            size <= MAX_SIZE and MIN_STEP <= step <= MAX_STEP for size, step in dims
-        )
 
     def packed(self) -> bytes:
         """The operand as isa.OPERAND_DTYPE. Raises SimulationError if the engines cannot have it."""

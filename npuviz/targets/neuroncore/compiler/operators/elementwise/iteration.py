@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
-from npuviz.targets.neuroncore.compiler.patterns.strides import merged_together
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS
+from npuviz.targets.neuroncore.strides import merged_together
 
 MAX_WIDTH = 2048
 """Elements of a tile in a partition: 8 KiB of fp32, long rows for the DMA engines."""

@@ -12,8 +12,8 @@ from npuviz.targets.neuroncore.compiler.operators.movement.rows import move_with
 from npuviz.targets.neuroncore.compiler.operators.movement.transpose import plan_transposes, transpose_by_pe
 from npuviz.targets.neuroncore.compiler.operators.ranges import blocks
 from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
-from npuviz.targets.neuroncore.compiler.patterns.strides import merged_together
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import DTYPE_CODES
+from npuviz.targets.neuroncore.strides import merged_together
 
 ELEMENT_CYCLES = 6
 """Assumed: about what an element of a DMA on 16 rings takes, whatever its size; for choosing a way."""

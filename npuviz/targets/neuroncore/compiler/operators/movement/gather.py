@@ -24,9 +24,9 @@ from npuviz.targets.neuroncore.compiler.operators.movement.indices import dense,
 from npuviz.targets.neuroncore.compiler.operators.movement.maps import move_by_map, numbers
 from npuviz.targets.neuroncore.compiler.operators.ranges import blocks
 from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
-from npuviz.targets.neuroncore.compiler.patterns.strides import dense_steps
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import ITEM_BYTES, View
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Alu
+from npuviz.targets.neuroncore.strides import dense_steps
 
 ROW_BYTES = 16384
 """Bytes of a row that one step holds in a partition."""

@@ -12,7 +12,7 @@ from npuviz.onnx.errors import CannotLower
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
 from npuviz.targets.neuroncore.compiler.operators.movement.arguments import copy
 from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
-from npuviz.targets.neuroncore.compiler.patterns.strides import dense_steps, merged
+from npuviz.targets.neuroncore.strides import dense_steps, merged
 
 FILL = -1
 """In a map: the element comes from nowhere, it gets the fill value."""

@@ -12,9 +12,9 @@ import numpy as np
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
 from npuviz.targets.neuroncore.compiler.operators.ranges import blocks
 from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
-from npuviz.targets.neuroncore.compiler.patterns.strides import extent, merged_together
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS
+from npuviz.targets.neuroncore.strides import extent, merged_together
 
 WORDS = {1: "uint8", 2: "uint16", 4: "uint32"}
 MAX_FREE = 4

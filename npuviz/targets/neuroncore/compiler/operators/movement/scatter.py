@@ -27,9 +27,9 @@ from npuviz.targets.neuroncore.compiler.operators.movement.indices import bases,
 from npuviz.targets.neuroncore.compiler.operators.movement.maps import fill
 from npuviz.targets.neuroncore.compiler.operators.ranges import blocks
 from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
-from npuviz.targets.neuroncore.compiler.patterns.strides import dense_steps
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import DTYPE_CODES, View
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Alu
+from npuviz.targets.neuroncore.strides import dense_steps
 
 REDUCTIONS = {"add": Alu.ADD, "mul": Alu.MULTIPLY, "max": Alu.MAXIMUM, "min": Alu.MINIMUM}
 MAX_SINGLE = 1 << 14

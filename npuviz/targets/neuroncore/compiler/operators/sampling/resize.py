@@ -23,8 +23,8 @@ from npuviz.targets.neuroncore.compiler.operators.movement.maps import MAX_ELEME
 from npuviz.targets.neuroncore.compiler.operators.ranges import blocks
 from npuviz.targets.neuroncore.compiler.operators.sampling.resize_weights import AxisResize
 from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
-from npuviz.targets.neuroncore.compiler.patterns.strides import dense_steps
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS
+from npuviz.targets.neuroncore.strides import dense_steps
 
 COLUMNS = 512
 """Moving columns of one matmul: a PSUM bank of fp32."""
