@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import numpy as np
-
 from npuviz.program.instruction import Listing
 from npuviz.sim.machine import Activity, QueueEntry, RunSummary, SemaphoreState, UnitState, Wait
 from npuviz.targets.neuroncore.ids import dma_unit, space_bytes
@@ -270,7 +268,7 @@ class Observer:
     def _cause(self, number: int) -> tuple[str, str]:
         return _CAUSES[int(self.sequencer(number).cause)]
 
-    def _held(self, k: np.ndarray) -> int:
+    def _held(self, k: Any) -> int:
         return int(k.pc) if int(k.pc) < int(k.end) else -1
 
     def next_instructions(self) -> dict[int, int]:

@@ -5,6 +5,9 @@ needs no event of its own, see npuviz.sim.dram.simple_kernels). Cycles in which 
 never visited.
 """
 
+# A call may change any word of a row, which the type checker does not see.
+# pyright: reportUnnecessaryComparison=false
+
 from numba import int64
 
 from npuviz.sim.dram.command_kernels import dram_is_busy
@@ -176,9 +179,7 @@ def _make_advance(has_network):
                 time = FAR
             if time == FAR:
                 if chip.final < 0:
-                    settle(
-                        chip,
-                    )
+                    settle(chip)
                 break
             if time >= x[X_UNTIL] * core_period:
                 break
