@@ -14,65 +14,20 @@ from npuviz.sim.dram.buffer_kernels import (
     stamps_of,
     take_front,
 )
-from npuviz.sim.dram.queue_kernels import node_word, push_pending, respond, take_head
+from npuviz.sim.dram.queue_kernels import push_pending, request_of, respond, take_head
 from npuviz.sim.dram.records_kernels import (
     ACT,
-    BANK_ACTIVE,
-    BANK_STAMP,
-    BANK_UNITS,
-    BANK_WORDS,
-    BANK_WRITE,
-    CC_ACTIVE,
-    CC_BANKS,
-    CC_COMMANDS,
-    CC_COUNTS,
-    CC_EARLIEST,
-    CC_FRONT_HEAD,
-    CC_GROUPS,
-    CC_HELD,
-    CC_HITS,
-    CC_ISSUE_AT,
-    CC_LAST,
-    CC_NEXT,
-    CC_OPEN,
-    CC_OTHERS,
-    CC_PENDING_HEAD,
-    CC_PENDING_TAIL,
-    CC_REFRESH,
-    CC_REFRESH_AT,
-    CC_REFRESHED,
-    CC_ROW,
-    CC_TIMES,
-    CC_UNITS,
-    CC_WAS,
-    CC_WRITING,
-    DC_BANK_BITS,
-    DC_BANKS,
-    DC_FEW,
-    DC_GROUPS,
-    DC_INTERVAL,
-    DC_MANY,
-    DC_RANK_BANKS,
-    DC_RANKS,
-    DC_READ_LATENCY,
-    DC_RULES,
-    DC_SIBLING_RULES,
-    DC_SIBLINGS,
-    DC_WINDOW,
+    BANK,
+    CHANNEL,
+    LIST,
     NEVER,
     NIL,
-    NODE_TIME,
     PRE,
     PREA,
-    RANK_RING,
-    RANK_TURN,
-    RANK_WORDS,
+    RANK,
     RD,
     REF,
-    RULE_AFTER,
-    RULE_CYCLES,
-    RULE_LEVEL,
-    RULE_WORDS,
+    RULE,
 )
 from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros
 
@@ -87,116 +42,117 @@ def delay(s, word, time):
 
 
 @kernel
-def delay_siblings(s, dram, c, own, command, clk):
+def delay_siblings(s, device, channel, own, command, clk):
     """Rules between the ranks of a channel; `own` is the word of the rank that the command goes to."""
-    index = dram + DC_SIBLING_RULES + 2 * command
-    for rank in range(s[dram + DC_RANKS]):
-        unit = s[c + CC_UNITS] + rank * RANK_WORDS
-        rule = s[index]
+    first = device.sibling_rules[command].first
+    count = device.sibling_rules[command].count
+    for rank in range(device.ranks):
+        unit = channel.units + rank * RANK.num_words
         if unit != own:
-            for _ in range(s[index + 1]):
-                delay(s, unit + s[rule + RULE_AFTER], clk + s[rule + RULE_CYCLES])
-                rule += RULE_WORDS
+            for index in range(count):
+                rule = RULE(s, first, index)
+                delay(s, unit + rule.after, clk + rule.cycles)
 
 
 @kernel
-def issue(s, dram, c, bank_word, command, clk):
+def issue(s, device, channel, bank_row, command, clk):
     """Apply the timing rules of a command to a bank (or, of PREA and REF, to the rank of a bank)."""
-    s[c + CC_COMMANDS + command] += 1
-    index = dram + DC_RULES + 2 * command
-    rule = s[index]
-    for _ in range(s[index + 1]):
-        word = s[bank_word + s[rule + RULE_LEVEL]] + s[rule + RULE_AFTER]
-        delay(s, word, clk + s[rule + RULE_CYCLES])
-        rule += RULE_WORDS
-    if s[dram + DC_SIBLINGS] == 1:
-        delay_siblings(s, dram, c, s[bank_word + BANK_UNITS + 1], command, clk)
+    channel.commands[command] += 1
+    first = device.rules[command].first
+    for index in range(device.rules[command].count):
+        rule = RULE(s, first, index)
+        word = bank_row[rule.level] + rule.after
+        delay(s, word, clk + rule.cycles)
+    if device.siblings == 1:
+        delay_siblings(s, device, channel, bank_row.units[1], command, clk)
 
 
 @inlined
-def count_first(s, c, key, kind):
+def count_first(channel, key, kind):
     """Count a request as hit (0), miss (1) or conflict (2) at its first command."""
     if key & 1 == 0:
-        s[c + CC_ROW + kind] += 1
+        channel.row[kind] += 1
 
 
 @kernel
-def flush_pending(s, dram, c, tick):
+def flush_pending(s, device, channel, tick):
     """Reads whose data have come by `tick` respond."""
-    while s[c + CC_PENDING_HEAD] != NIL:
-        node = s[c + CC_PENDING_HEAD]
-        time = s[node_word(s, dram, node) + NODE_TIME]
+    while channel.pending_head != NIL:
+        node = channel.pending_head
+        time = request_of(s, device, node).time
         if time > tick:
             break
-        take_head(s, dram, c + CC_PENDING_HEAD, c + CC_PENDING_TAIL)
-        respond(s, dram, c, node, time)
+        take_head(s, device, LIST(channel, CHANNEL.pending_head))
+        respond(s, device, channel, node, time)
 
 
 @kernel
-def access(s, dram, c, bank, bank_word, node, command, tick):
+def access(s, device, channel, bank, bank_row, node, command, tick):
     """Issue RD or WR for a request that has left its buffer."""
-    issue(s, dram, c, bank_word, command, tick + 1)
-    s[s[c + CC_COUNTS] + s[dram + DC_BANKS] + bank] += 1
+    issue(s, device, channel, bank_row, command, tick + 1)
+    s[channel.counts + device.banks + bank] += 1
     if command == RD:
         # Due at clock tick + 1 + latency, and a tick's responses leave after its clock has advanced.
-        push_pending(s, dram, c, node, tick + s[dram + DC_READ_LATENCY])
+        push_pending(s, device, channel, node, tick + device.read_latency)
     else:
-        flush_pending(s, dram, c, tick)
-        respond(s, dram, c, node, tick)
+        flush_pending(s, device, channel, tick)
+        respond(s, device, channel, node, tick)
 
 
 @kernel
-def activate(s, dram, c, bank, bank_word, buffer, key, tick):
+def activate(s, device, channel, bank, bank_row, buffer, key, tick):
     """Issue ACT for the oldest request of a closed bank, which moves on to the active buffer."""
-    node = open_row(s, dram, c, bank, buffer)
-    count_first(s, c, key, int64(1))
+    node = open_row(s, device, channel, bank, buffer)
+    count_first(channel, key, int64(1))
     clk = tick + 1
-    issue(s, dram, c, bank_word, int64(ACT), clk)
-    if s[dram + DC_WINDOW] > 0:
-        rank = s[bank_word + BANK_UNITS + 1]
-        turn = s[rank + RANK_TURN]
-        s[rank + RANK_RING + turn] = clk
+    issue(s, device, channel, bank_row, int64(ACT), clk)
+    if device.window > 0:
+        rank = RANK(s, bank_row.units[1])
+        turn = rank.turn
+        rank.ring[turn] = clk
         turn = (turn + 1) & 3
-        s[rank + RANK_TURN] = turn
-        delay(s, rank + ACT, s[rank + RANK_RING + turn] + s[dram + DC_WINDOW])
-    s[s[c + CC_COUNTS] + bank] += 1
-    s[bank_word + BANK_ACTIVE] = node
-    s[bank_word + BANK_STAMP] = key
-    s[bank_word + BANK_WRITE] = buffer
-    s[c + CC_ACTIVE] |= 1 << bank
-    s[c + CC_OPEN] |= 1 << bank
+        rank.turn = turn
+        time = rank.ring[turn] + device.window
+        if rank.earliest[ACT] < time:
+            rank.earliest[ACT] = time
+    s[channel.counts + bank] += 1
+    bank_row.active = node
+    bank_row.stamp = key
+    bank_row.write = buffer
+    channel.active |= 1 << bank
+    channel.open |= 1 << bank
 
 
 @kernel
-def precharge(s, dram, c, bank, bank_word, buffer, key, tick):
+def precharge(s, device, channel, bank, bank_row, buffer, key, tick):
     """Issue PRE for a bank, unless its activated request is not served yet."""
-    if s[c + CC_ACTIVE] >> bank & 1 == 1:
+    if channel.active >> bank & 1 == 1:
         return
-    count_first(s, c, key, int64(2))
-    count_oldest_other(s, dram, c, bank, buffer)
-    issue(s, dram, c, bank_word, int64(PRE), tick + 1)
-    s[c + CC_OPEN] &= ~(1 << bank)
-    close_row(s, dram, c, bank)
+    count_first(channel, key, int64(2))
+    count_oldest_other(s, device, channel, bank, buffer)
+    issue(s, device, channel, bank_row, int64(PRE), tick + 1)
+    channel.open &= ~(1 << bank)
+    close_row(s, device, channel, bank)
 
 
 @kernel
-def refresh(s, dram, c, tick):
+def refresh(s, device, channel, tick):
     """Serve the first rank in need of a refresh that can be served; returns the clock of the next chance.
 
     A rank's banks are closed first, once their activated requests are served.
     """
     clk = tick + 1
     soonest = NEVER
-    banks = s[dram + DC_RANK_BANKS]
-    waiting = s[c + CC_REFRESH]
+    banks = device.rank_banks
+    waiting = channel.refresh
     while waiting != 0:
         rank = trailing_zeros(waiting)
         waiting &= waiting - 1
-        bank_word = s[c + CC_BANKS] + rank * banks * BANK_WORDS
+        bank_row = BANK(s, channel.banks, rank * banks)
         mask = ((1 << banks) - 1) << (rank * banks)
-        command = PREA if s[c + CC_OPEN] & mask else REF
-        time = s[c + CC_EARLIEST + command]
-        own = s[s[bank_word + BANK_UNITS + 1] + command]
+        command = PREA if channel.open & mask else REF
+        time = channel.earliest[command]
+        own = s[bank_row.units[1] + command]
         if own > time:
             time = own
         if time > clk:
@@ -204,14 +160,14 @@ def refresh(s, dram, c, tick):
                 soonest = time
             continue
         if command == REF:
-            issue(s, dram, c, bank_word, int64(REF), clk)
-            s[c + CC_REFRESH] &= ~(1 << rank)
-            s[c + CC_REFRESHED] += 1
-        elif s[c + CC_ACTIVE] & mask == 0:
-            issue(s, dram, c, bank_word, int64(PREA), clk)
-            s[c + CC_OPEN] &= ~mask
+            issue(s, device, channel, bank_row, int64(REF), clk)
+            channel.refresh &= ~(1 << rank)
+            channel.refreshed += 1
+        elif channel.active & mask == 0:
+            issue(s, device, channel, bank_row, int64(PREA), clk)
+            channel.open &= ~mask
             for bank in range(rank * banks, (rank + 1) * banks):
-                close_row(s, dram, c, bank)
+                close_row(s, device, channel, bank)
         return clk + 1
     return soonest
 
@@ -220,7 +176,7 @@ def refresh(s, dram, c, tick):
 
 
 @kernel
-def oldest_ready(s, dram, c, banks, command, stamps, clk):
+def oldest_ready(s, device, channel, banks, command, stamps, clk):
     """Among `banks` (a mask) the one with the smallest stamp that allows a command now.
 
     Bank 0's stamp is at word `stamps`, the others' behind it. Returns (bank or -1, its stamp or NEVER,
@@ -230,21 +186,21 @@ def oldest_ready(s, dram, c, banks, command, stamps, clk):
     best_stamp = NEVER
     soonest = NEVER
     if banks != 0:
-        time = s[c + CC_EARLIEST + command]
+        time = channel.earliest[command]
         if time > clk:
             soonest = time
         else:
-            size = s[dram + DC_RANK_BANKS]
+            size = device.rank_banks
             low = (1 << size) - 1
-            times = s[c + CC_TIMES] + command * s[dram + DC_BANKS]
-            groups = s[c + CC_GROUPS] + command * s[dram + DC_GROUPS]
-            bits = s[dram + DC_BANK_BITS]
-            rank = s[c + CC_UNITS] + command
+            times = channel.times + command * device.banks
+            groups = channel.groups + command * device.groups
+            bits = device.bank_bits
+            rank = channel.units + command
             first = 0
             while banks >> first != 0:
                 mask = banks & (low << first)
                 time = s[rank]
-                rank += RANK_WORDS
+                rank += RANK.num_words
                 first += size
                 if mask != 0 and time > clk:
                     if time < soonest:
@@ -269,151 +225,151 @@ def oldest_ready(s, dram, c, banks, command, stamps, clk):
 
 
 @kernel
-def serve_active(s, dram, c, tick):
+def serve_active(s, device, channel, tick):
     """Serve the oldest activated request that can be; returns the clock of the next chance."""
     clk = tick + 1
     best = -1
     best_stamp = NEVER
     soonest = NEVER
-    mask = s[c + CC_ACTIVE]
+    mask = channel.active
     while mask != 0:
         bank = trailing_zeros(mask)
         mask &= mask - 1
-        bank_word = s[c + CC_BANKS] + bank * BANK_WORDS
-        command = RD + s[bank_word + BANK_WRITE]
-        time = s[s[c + CC_TIMES] + command * s[dram + DC_BANKS] + bank]
-        other = s[s[c + CC_GROUPS] + command * s[dram + DC_GROUPS] + (bank >> s[dram + DC_BANK_BITS])]
+        bank_row = BANK(s, channel.banks, bank)
+        command = RD + bank_row.write
+        time = s[channel.times + command * device.banks + bank]
+        other = s[channel.groups + command * device.groups + (bank >> device.bank_bits)]
         if other > time:
             time = other
-        other = s[s[bank_word + BANK_UNITS + 1] + command]
+        other = s[bank_row.units[1] + command]
         if other > time:
             time = other
-        other = s[c + CC_EARLIEST + command]
+        other = channel.earliest[command]
         if other > time:
             time = other
         if time > clk:
             if time < soonest:
                 soonest = time
-        elif s[bank_word + BANK_STAMP] < best_stamp:
-            best_stamp = s[bank_word + BANK_STAMP]
+        elif bank_row.stamp < best_stamp:
+            best_stamp = bank_row.stamp
             best = bank
     if best >= 0:
-        bank_word = s[c + CC_BANKS] + best * BANK_WORDS
-        command = RD + s[bank_word + BANK_WRITE]
-        s[c + CC_ACTIVE] &= ~(1 << best)
-        access(s, dram, c, best, bank_word, s[bank_word + BANK_ACTIVE], command, tick)
-        s[bank_word + BANK_ACTIVE] = NIL
+        bank_row = BANK(s, channel.banks, best)
+        command = RD + bank_row.write
+        channel.active &= ~(1 << best)
+        access(s, device, channel, best, bank_row, bank_row.active, command, tick)
+        bank_row.active = NIL
         soonest = clk
     return soonest
 
 
 @kernel
-def serve_buffer(s, dram, c, buffer, tick):
+def serve_buffer(s, device, channel, buffer, tick):
     """Serve the oldest request of a buffer whose next command can be issued; returns the next chance."""
     clk = tick + 1
-    hit_stamps = stamps_of(s, dram, c, buffer, int64(0))
-    other_stamps = stamps_of(s, dram, c, buffer, int64(1))
-    hits = s[c + CC_HITS + buffer]
-    others = s[c + CC_OTHERS + buffer]
-    is_open = s[c + CC_OPEN]
-    best, best_stamp, soonest = oldest_ready(s, dram, c, hits, RD + buffer, hit_stamps, clk)
+    hit_stamps = stamps_of(device, channel, buffer, int64(0))
+    other_stamps = stamps_of(device, channel, buffer, int64(1))
+    hits = channel.hits[buffer]
+    others = channel.others[buffer]
+    is_open = channel.open
+    best, best_stamp, soonest = oldest_ready(s, device, channel, hits, RD + buffer, hit_stamps, clk)
     kind = RD + buffer
-    bank, stamp, time = oldest_ready(s, dram, c, others & ~is_open, int64(ACT), other_stamps, clk)
+    bank, stamp, time = oldest_ready(s, device, channel, others & ~is_open, int64(ACT), other_stamps, clk)
     if stamp < best_stamp:
         best, best_stamp, kind = bank, stamp, ACT
     if time < soonest:
         soonest = time
-    bank, stamp, time = oldest_ready(s, dram, c, others & is_open, int64(PRE), other_stamps, clk)
+    bank, stamp, time = oldest_ready(s, device, channel, others & is_open, int64(PRE), other_stamps, clk)
     if stamp < best_stamp:
         best, best_stamp, kind = bank, stamp, PRE
     if time < soonest:
         soonest = time
     if best >= 0:
         soonest = clk
-        bank_word = s[c + CC_BANKS] + best * BANK_WORDS
+        bank_row = BANK(s, channel.banks, best)
         if kind == ACT:
-            activate(s, dram, c, best, bank_word, buffer, best_stamp, tick)
+            activate(s, device, channel, best, bank_row, buffer, best_stamp, tick)
         elif kind == PRE:
-            precharge(s, dram, c, best, bank_word, buffer, best_stamp, tick)
+            precharge(s, device, channel, best, bank_row, buffer, best_stamp, tick)
         else:
-            node = remove_hit(s, dram, c, best, buffer)
-            count_first(s, c, best_stamp, int64(0))
-            access(s, dram, c, best, bank_word, node, kind, tick)
+            node = remove_hit(s, device, channel, best, buffer)
+            count_first(channel, best_stamp, int64(0))
+            access(s, device, channel, best, bank_row, node, kind, tick)
     return soonest
 
 
 @inlined
-def update_mode(s, dram, c):
+def update_mode(device, channel):
     """Enter or leave write mode by the watermarks."""
-    if s[c + CC_WRITING] == 0:
-        if s[c + CC_HELD + 1] > s[dram + DC_MANY] or s[c + CC_HELD] == 0:
-            s[c + CC_WRITING] = 1
-            s[c + CC_ISSUE_AT] = 0
-    elif s[c + CC_HELD + 1] < s[dram + DC_FEW] and s[c + CC_HELD] > 0:
-        s[c + CC_WRITING] = 0
-        s[c + CC_ISSUE_AT] = 0
+    if channel.writing == 0:
+        if channel.held[1] > device.many or channel.held[0] == 0:
+            channel.writing = 1
+            channel.issue_at = 0
+    elif channel.held[1] < device.few and channel.held[0] > 0:
+        channel.writing = 0
+        channel.issue_at = 0
 
 
 # --- a tick -----------------------------------------------------------------------------------------
 
 
 @kernel
-def serve(s, dram, c, tick):
+def serve(s, device, channel, tick):
     """Issue a command if one may be issued; returns the clock of the next chance, which is a later one."""
     clk = tick + 1
     soonest = NEVER
-    if s[c + CC_ACTIVE] != 0:
-        soonest = serve_active(s, dram, c, tick)
+    if channel.active != 0:
+        soonest = serve_active(s, device, channel, tick)
     if soonest > clk:
-        if s[c + CC_REFRESH] != 0:
-            time = refresh(s, dram, c, tick)
+        if channel.refresh != 0:
+            time = refresh(s, device, channel, tick)
         else:
-            update_mode(s, dram, c)
-            time = serve_buffer(s, dram, c, s[c + CC_WRITING], tick)
+            update_mode(device, channel)
+            time = serve_buffer(s, device, channel, channel.writing, tick)
         if time < soonest:
             soonest = time
     return soonest if soonest > clk else clk + 1
 
 
 @kernel
-def channel_cycle(s, dram, c, tick):
-    """One tick of a channel; sets CC_NEXT. Ticks in between changed nothing."""
-    if tick > s[c + CC_LAST] + 1 and s[c + CC_REFRESH] == 0:
+def channel_cycle(s, device, channel, tick):
+    """One tick of a channel; sets its `next`. Ticks in between changed nothing."""
+    if tick > channel.last + 1 and channel.refresh == 0:
         # In the first of the ticks left out nothing could be issued, so the mode was looked at.
-        update_mode(s, dram, c)
-    s[c + CC_LAST] = tick
-    s[c + CC_WAS] = s[c + CC_HELD]
-    s[c + CC_WAS + 1] = s[c + CC_HELD + 1]
+        update_mode(device, channel)
+    channel.last = tick
+    channel.was[0] = channel.held[0]
+    channel.was[1] = channel.held[1]
     is_blocked = False
-    if s[c + CC_FRONT_HEAD] != NIL and s[node_word(s, dram, s[c + CC_FRONT_HEAD]) + NODE_TIME] <= tick:
-        is_blocked = not take_front(s, dram, c, tick)
-    flush_pending(s, dram, c, tick)
-    interval = s[dram + DC_INTERVAL]
+    if channel.front_head != NIL and request_of(s, device, channel.front_head).time <= tick:
+        is_blocked = not take_front(s, device, channel, tick)
+    flush_pending(s, device, channel, tick)
+    interval = device.interval
     following = NEVER
     if interval > 0:
-        if tick + 1 >= s[c + CC_REFRESH_AT]:
-            s[c + CC_REFRESH] = (1 << s[dram + DC_RANKS]) - 1
-            s[c + CC_REFRESH_AT] += interval
-            s[c + CC_ISSUE_AT] = 0
-        following = s[c + CC_REFRESH_AT]
+        if tick + 1 >= channel.refresh_at:
+            channel.refresh = (1 << device.ranks) - 1
+            channel.refresh_at += interval
+            channel.issue_at = 0
+        following = channel.refresh_at
     clk = tick + 1
-    if s[c + CC_ISSUE_AT] > clk and s[c + CC_REFRESH] == 0:
-        update_mode(s, dram, c)
-    if s[c + CC_ISSUE_AT] <= clk:
-        s[c + CC_ISSUE_AT] = serve(s, dram, c, tick)
-    soonest = s[c + CC_ISSUE_AT]
+    if channel.issue_at > clk and channel.refresh == 0:
+        update_mode(device, channel)
+    if channel.issue_at <= clk:
+        channel.issue_at = serve(s, device, channel, tick)
+    soonest = channel.issue_at
     if soonest < following:
         following = soonest
     # From clocks to ticks.
     following -= 1
-    if s[c + CC_FRONT_HEAD] != NIL and not is_blocked:
-        time = s[node_word(s, dram, s[c + CC_FRONT_HEAD]) + NODE_TIME]
+    if channel.front_head != NIL and not is_blocked:
+        time = request_of(s, device, channel.front_head).time
         if time <= tick:
             time = tick + 1
         if time < following:
             following = time
-    if s[c + CC_PENDING_HEAD] != NIL:
-        time = s[node_word(s, dram, s[c + CC_PENDING_HEAD]) + NODE_TIME]
+    if channel.pending_head != NIL:
+        time = request_of(s, device, channel.pending_head).time
         if time < following:
             following = time
-    s[c + CC_NEXT] = following
+    channel.next = following

@@ -2,7 +2,7 @@
 
 Ref: systolic.md section 8. Channels are independent. A channel does something only in its own next
 tick, which it works out itself: the earliest tick in which a command may be issued, a request may be
-taken, a response leaves or a refresh is due. Word DC_NEXT is the earliest of all channels; the owner
+taken, a response leaves or a refresh is due. `next` of the device is the earliest of all channels; the owner
 calls `dram_cycle` for that tick and takes responses with `dram_take`.
 
 The owner's calls: `dram_can_accept`, `dram_offer`, `dram_cycle`, `dram_take`, `dram_is_busy`, and
@@ -10,163 +10,132 @@ The owner's calls: `dram_can_accept`, `dram_offer`, `dram_cycle`, `dram_take`, `
 """
 
 from npuviz.sim.dram.channel_kernels import channel_cycle
-from npuviz.sim.dram.queue_kernels import (
-    append,
-    node_word,
-    take_head,
-)
-from npuviz.sim.dram.records_kernels import (
-    CC_DONE_HEAD,
-    CC_DONE_TAIL,
-    CC_FRONT_COUNT,
-    CC_FRONT_HEAD,
-    CC_FRONT_TAIL,
-    CC_HELD,
-    CC_LAST,
-    CC_NEXT,
-    CC_WAS,
-    DC_CHANNEL_WORDS,
-    DC_CHANNELS,
-    DC_DONE,
-    DC_FAR,
-    DC_FIRST,
-    DC_FRONT_LIMIT,
-    DC_INSIDE,
-    DC_NEXT,
-    DC_NOW,
-    DC_SLOTS,
-    DC_WHEEL,
-    NEVER,
-    NIL,
-    NODE_ADDRESS,
-    NODE_TIME,
-    WHEEL_MASKS,
-    WHEEL_TICKS,
-)
+from npuviz.sim.dram.queue_kernels import append, request_of, take_head
+from npuviz.sim.dram.records_kernels import CHANNEL, LIST, NEVER, NIL, WHEEL_MASKS, WHEEL_TICKS
 from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros
 from npuviz.sim.parts.watch_kernels import watch_queue
 
 
 @inlined
-def channel_word(s, dram, channel):
-    """Word of a channel."""
-    return s[dram + DC_FIRST] + channel * s[dram + DC_CHANNEL_WORDS]
+def channel_at(s, device, number):
+    """A channel by its number."""
+    return CHANNEL(s, device.first + number * device.channel_words)
 
 
 @kernel
-def note_next(s, dram, channel, tick):
+def note_next(s, device, number, tick):
     """Enter a channel's next tick into the wheel, or note that it is beyond it."""
-    if tick - s[dram + DC_NOW] < WHEEL_TICKS:
+    if tick - device.now < WHEEL_TICKS:
         slot = tick & (WHEEL_TICKS - 1)
-        s[s[dram + DC_WHEEL] + slot * WHEEL_MASKS + (channel >> 5)] |= 1 << (channel & 31)
-        s[dram + DC_SLOTS] |= 1 << slot
-    elif tick < s[dram + DC_FAR]:
-        s[dram + DC_FAR] = tick
-    if tick < s[dram + DC_NEXT]:
-        s[dram + DC_NEXT] = tick
+        s[device.wheel + slot * WHEEL_MASKS + (number >> 5)] |= 1 << (number & 31)
+        device.slots |= 1 << slot
+    elif tick < device.far:
+        device.far = tick
+    if tick < device.next:
+        device.next = tick
 
 
 @kernel
-def collect_far(s, dram, tick):
+def collect_far(s, device, tick):
     """Enter channels that were beyond the wheel into it, as far as it now reaches."""
-    s[dram + DC_FAR] = NEVER
-    for channel in range(s[dram + DC_CHANNELS]):
-        time = s[channel_word(s, dram, channel) + CC_NEXT]
+    device.far = NEVER
+    for number in range(device.channels):
+        time = channel_at(s, device, number).next
         if time < NEVER - 1 and time >= tick:
-            note_next(s, dram, channel, time)
+            note_next(s, device, number, time)
 
 
 @kernel
-def set_next(s, dram):
-    """Set DC_NEXT from the wheel and the channels beyond it."""
-    following = s[dram + DC_FAR]
-    slots = s[dram + DC_SLOTS]
+def set_next(device):
+    """Set `next` from the wheel and the channels beyond it."""
+    following = device.far
+    slots = device.slots
     if slots != 0:
-        first = (s[dram + DC_NOW] + 1) & (WHEEL_TICKS - 1)
+        first = (device.now + 1) & (WHEEL_TICKS - 1)
         turned = (slots >> first | slots << (WHEEL_TICKS - first)) & 0xFFFF_FFFF
-        time = s[dram + DC_NOW] + 1 + trailing_zeros(turned)
+        time = device.now + 1 + trailing_zeros(turned)
         if time < following:
             following = time
-    s[dram + DC_NEXT] = following
+    device.next = following
 
 
 @kernel
-def dram_cycle(s, dram, tick):
-    """Tick DC_NEXT of all channels that have something to do in it."""
-    if s[dram + DC_FAR] <= tick:
-        s[dram + DC_NOW] = tick - 1
-        collect_far(s, dram, tick)
-    s[dram + DC_NOW] = tick
+def dram_cycle(s, device, tick):
+    """Tick `next` of all channels that have something to do in it."""
+    if device.far <= tick:
+        device.now = tick - 1
+        collect_far(s, device, tick)
+    device.now = tick
     slot = tick & (WHEEL_TICKS - 1)
-    s[dram + DC_SLOTS] &= ~(1 << slot)
-    s[dram + DC_NEXT] = NEVER
-    word = s[dram + DC_WHEEL] + slot * WHEEL_MASKS
-    for part in range((s[dram + DC_CHANNELS] + 31) >> 5):
+    device.slots &= ~(1 << slot)
+    device.next = NEVER
+    word = device.wheel + slot * WHEEL_MASKS
+    for part in range((device.channels + 31) >> 5):
         mask = s[word + part]
         s[word + part] = 0
         while mask != 0:
-            channel = 32 * part + trailing_zeros(mask)
+            number = 32 * part + trailing_zeros(mask)
             mask &= mask - 1
-            c = channel_word(s, dram, channel)
-            if s[c + CC_NEXT] == tick:
-                channel_cycle(s, dram, c, tick)
-                if s[c + CC_DONE_HEAD] != NIL:
-                    s[dram + DC_DONE + part] |= 1 << (channel & 31)
-                if s[c + CC_NEXT] < NEVER - 1:
-                    note_next(s, dram, channel, s[c + CC_NEXT])
-    set_next(s, dram)
+            channel = channel_at(s, device, number)
+            if channel.next == tick:
+                channel_cycle(s, device, channel, tick)
+                if channel.done_head != NIL:
+                    device.done[part] |= 1 << (number & 31)
+                if channel.next < NEVER - 1:
+                    note_next(s, device, number, channel.next)
+    set_next(device)
 
 
 @inlined
-def dram_can_accept(s, dram, channel):
+def dram_can_accept(s, device, number):
     """Whether a channel's front list has room."""
-    return s[channel_word(s, dram, channel) + CC_FRONT_COUNT] < s[dram + DC_FRONT_LIMIT]
+    return channel_at(s, device, number).front_count < device.front_limit
 
 
 @inlined
-def dram_offer(s, dram, channel, node, address, tick):
+def dram_offer(s, device, number, node, address, tick):
     """Put a request into a channel's front list; it is offered to the buffers from `tick` on.
 
     `tick` is later than every tick done; `address` is the byte address inside the channel.
     """
-    c = channel_word(s, dram, channel)
-    word = node_word(s, dram, node)
-    s[word + NODE_TIME] = tick
-    s[word + NODE_ADDRESS] = address
-    append(s, dram, c + CC_FRONT_HEAD, c + CC_FRONT_TAIL, node)
-    s[c + CC_FRONT_COUNT] += 1
-    s[dram + DC_INSIDE] += 1
-    if tick < s[c + CC_NEXT] and s[c + CC_FRONT_HEAD] == node:
-        s[c + CC_NEXT] = tick
-        note_next(s, dram, channel, tick)
+    channel = channel_at(s, device, number)
+    request = request_of(s, device, node)
+    request.time = tick
+    request.address = address
+    append(s, device, LIST(channel, CHANNEL.front_head), node)
+    channel.front_count += 1
+    device.inside += 1
+    if tick < channel.next and channel.front_head == node:
+        channel.next = tick
+        note_next(s, device, number, tick)
 
 
 @kernel
-def dram_take(s, dram, channel):
-    """Take a channel's first response; returns its node (the tick in NODE_TIME), or NIL."""
-    c = channel_word(s, dram, channel)
-    if s[c + CC_DONE_HEAD] == NIL:
+def dram_take(s, device, number):
+    """Take a channel's first response; returns its node (its request's `time` is the tick), or NIL."""
+    channel = channel_at(s, device, number)
+    if channel.done_head == NIL:
         return NIL
-    s[dram + DC_INSIDE] -= 1
-    return take_head(s, dram, c + CC_DONE_HEAD, c + CC_DONE_TAIL)
+    device.inside -= 1
+    return take_head(s, device, LIST(channel, CHANNEL.done_head))
 
 
 @kernel
-def dram_watch(s, dram, x, first_queue, tick, cycle):
+def dram_watch(s, device, x, first_queue, tick, cycle):
     """Test queue stop rows for the buffers of the channels that did something in a tick.
 
     The buffers are queues `first_queue` + 2 * channel (+ 1: write buffer) of the machine.
     """
-    for channel in range(s[dram + DC_CHANNELS]):
-        c = channel_word(s, dram, channel)
-        if s[c + CC_LAST] == tick:
+    for number in range(device.channels):
+        channel = channel_at(s, device, number)
+        if channel.last == tick:
             for buffer in range(2):
-                before, after = s[c + CC_WAS + buffer], s[c + CC_HELD + buffer]
+                before, after = channel.was[buffer], channel.held[buffer]
                 if before != after:
-                    watch_queue(x, first_queue + 2 * channel + buffer, before, after, cycle)
+                    watch_queue(x, first_queue + 2 * number + buffer, before, after, cycle)
 
 
 @inlined
-def dram_is_busy(s, dram):
+def dram_is_busy(device):
     """Whether any request is inside; refreshes of an idle DRAM do not count."""
-    return s[dram + DC_INSIDE] > 0
+    return device.inside > 0

@@ -1,108 +1,96 @@
 """Requests inside a command-level DRAM channel: their fields, and the lists of front, pending, finished.
 
-The buffers are in `dram_command_row_kernels`.
+The buffers are in `buffer_kernels`.
 """
 
 from numba import int64
 
-from npuviz.sim.dram.records_kernels import (
-    CC_DONE_HEAD,
-    CC_DONE_TAIL,
-    CC_PENDING_HEAD,
-    CC_PENDING_LAST,
-    CC_PENDING_TAIL,
-    DC_BANK_BITS,
-    DC_FIELDS,
-    DC_GROUP_BITS,
-    DC_IS_MIXED,
-    DC_POOL,
-    DC_STRIDE,
-    FIELD_ADDED,
-    FIELD_MASK,
-    FIELD_SHIFT,
-    FIELD_WORDS,
-    LOW_HALF,
-    NIL,
-    NODE_TIME,
-)
-from npuviz.sim.parts.bits_kernels import inlined, kernel
+from npuviz.sim.dram.records_kernels import CHANNEL, LIST, LOW_HALF, NIL, REQUEST_NODE
+from npuviz.sim.parts.bits_kernels import fetch, inlined, kernel
 
 
 @inlined
-def node_word(s, dram, node):
-    """Word of a node."""
-    return s[dram + DC_POOL] + node * s[dram + DC_STRIDE]
+def request_of(s, device, node):
+    """The request of a node."""
+    return REQUEST_NODE(s, device.pool + node * device.stride)
 
 
 @inlined
-def next_of(s, dram, node):
+def fetch_request(s, device, node):
+    """Bring the request of a node nearer before it is read."""
+    fetch(s, device.pool + node * device.stride)
+
+
+@inlined
+def next_of(s, device, node):
     """The node behind another one in its list."""
-    return s[node_word(s, dram, node)] >> 32
+    return request_of(s, device, node).link >> 32
 
 
 @inlined
-def link_to(s, dram, node, following):
+def link_to(s, device, node, following):
     """Set the node behind another one, keeping the payload."""
-    word = node_word(s, dram, node)
-    s[word] = (following << 32) | (s[word] & LOW_HALF)
+    request = request_of(s, device, node)
+    request.link = (following << 32) | (request.link & LOW_HALF)
 
 
 @kernel
-def append(s, dram, head, tail, node):
-    """Append a node to the list whose first and last node are in words `head` and `tail`."""
-    link_to(s, dram, node, int64(NIL))
-    if s[tail] == NIL:
-        s[head] = node
+def append(s, device, nodes, node):
+    """Append a node to a list."""
+    link_to(s, device, node, int64(NIL))
+    if nodes.tail == NIL:
+        nodes.head = node
     else:
-        link_to(s, dram, s[tail], node)
-    s[tail] = node
+        link_to(s, device, nodes.tail, node)
+    nodes.tail = node
 
 
 @kernel
-def take_head(s, dram, head, tail):
+def take_head(s, device, nodes):
     """Remove and return the first node of a list that is not empty."""
-    node = s[head]
-    following = next_of(s, dram, node)
-    s[head] = following
+    node = nodes.head
+    following = next_of(s, device, node)
+    nodes.head = following
     if following == NIL:
-        s[tail] = NIL
+        nodes.tail = NIL
     return node
 
 
 @kernel
-def field_of(s, dram, index, address):
+def field_of(device, index, address):
     """Field 0 rank, 1 group, 2 bank, 3 row of a byte address inside the channel."""
-    word = dram + DC_FIELDS + index * FIELD_WORDS
-    value = (address >> s[word + FIELD_SHIFT]) & s[word + FIELD_MASK]
-    if s[dram + DC_IS_MIXED] == 1:
+    field = device.address_fields[index]
+    value = (address >> field.shift) & field.mask
+    if device.is_mixed == 1:
         for part in range(2):
-            at = word + FIELD_ADDED + 3 * part
-            value ^= ((address >> s[at]) & s[at + 1]) << s[at + 2]
+            shift = field.added[3 * part]
+            mask = field.added[3 * part + 1]
+            value ^= ((address >> shift) & mask) << field.added[3 * part + 2]
     return value
 
 
 @kernel
-def bank_of(s, dram, address):
+def bank_of(device, address):
     """Number of the bank inside the channel, all ranks counted."""
-    rank = field_of(s, dram, int64(0), address)
-    group = field_of(s, dram, int64(1), address)
-    bank = field_of(s, dram, int64(2), address)
-    return (((rank << s[dram + DC_GROUP_BITS]) | group) << s[dram + DC_BANK_BITS]) | bank
+    rank = field_of(device, int64(0), address)
+    group = field_of(device, int64(1), address)
+    bank = field_of(device, int64(2), address)
+    return (((rank << device.group_bits) | group) << device.bank_bits) | bank
 
 
 @kernel
-def push_pending(s, dram, c, node, tick):
+def push_pending(s, device, channel, node, tick):
     """Append a read whose data come in `tick` at the earliest; one responds per tick, in order."""
-    last = s[c + CC_PENDING_LAST] + 1
+    last = channel.pending_last + 1
     if last < tick:
         last = tick
-    s[c + CC_PENDING_LAST] = last
-    s[node_word(s, dram, node) + NODE_TIME] = last
-    append(s, dram, c + CC_PENDING_HEAD, c + CC_PENDING_TAIL, node)
+    channel.pending_last = last
+    request_of(s, device, node).time = last
+    append(s, device, LIST(channel, CHANNEL.pending_head), node)
 
 
 @kernel
-def respond(s, dram, c, node, tick):
+def respond(s, device, channel, node, tick):
     """Put a response into the list that the owner takes."""
-    s[node_word(s, dram, node) + NODE_TIME] = tick
-    append(s, dram, c + CC_DONE_HEAD, c + CC_DONE_TAIL, node)
+    request_of(s, device, node).time = tick
+    append(s, device, LIST(channel, CHANNEL.done_head), node)

@@ -1,14 +1,7 @@
 """Runs a list of requests through command-level DRAM by itself: for tests and what-if questions."""
 
 from npuviz.sim.dram.command_kernels import dram_can_accept, dram_cycle, dram_offer, dram_take
-from npuviz.sim.dram.records_kernels import (
-    DC_CHANNELS,
-    DC_NEXT,
-    NEVER,
-    NIL,
-    NODE_TIME,
-    WRITE_FLAG,
-)
+from npuviz.sim.dram.records_kernels import DRAM, NEVER, NIL, REQUEST_NODE, WRITE_FLAG
 from npuviz.sim.parts.bits_kernels import entry, pointer_to
 
 REQUEST_WORDS = 4
@@ -25,6 +18,7 @@ def replay(state, dram, pool, stride, requests, count, responses, last_tick):
     Returns the number of responses when all are there or `last_tick` is reached.
     """
     s, wanted, found = pointer_to(state), pointer_to(requests), pointer_to(responses)
+    device = DRAM(s, dram)
     sent = 0
     done = 0
     tick = 0
@@ -32,20 +26,20 @@ def replay(state, dram, pool, stride, requests, count, responses, last_tick):
         # Requests that arrive before this tick; a full front list holds up those behind it.
         while sent < count and wanted[sent * 4] <= tick:
             channel = wanted[sent * 4 + 1]
-            if not dram_can_accept(s, dram, channel):
+            if not dram_can_accept(s, device, channel):
                 break
             s[pool + sent * stride] = WRITE_FLAG | sent if wanted[sent * 4 + 3] == 1 else sent
-            dram_offer(s, dram, channel, sent, wanted[sent * 4 + 2], tick)
+            dram_offer(s, device, channel, sent, wanted[sent * 4 + 2], tick)
             sent += 1
-        if s[dram + DC_NEXT] == tick:
-            dram_cycle(s, dram, tick)
-            for channel in range(s[dram + DC_CHANNELS]):
-                node = dram_take(s, dram, channel)
+        if device.next == tick:
+            dram_cycle(s, device, tick)
+            for channel in range(device.channels):
+                node = dram_take(s, device, channel)
                 while node != NIL:
-                    found[node] = s[pool + node * stride + NODE_TIME]
+                    found[node] = REQUEST_NODE(s, pool + node * stride).time
                     done += 1
-                    node = dram_take(s, dram, channel)
-        following = s[dram + DC_NEXT]
+                    node = dram_take(s, device, channel)
+        following = device.next
         if sent < count:
             # A request that is held up gets in one tick after another.
             arrival = wanted[sent * 4]

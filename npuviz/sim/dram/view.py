@@ -1,6 +1,7 @@
 """Reads the words of command-level DRAM for people: buffers, banks, counters. Never changes them."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -8,17 +9,17 @@ from npuviz.sim.dram import records_kernels as ck
 from npuviz.sim.dram.state_words import COMMAND_NAMES, CommandLayout
 
 COUNTERS = {
-    "reads": ck.CC_SEEN,
-    "writes": ck.CC_SEEN + 1,
-    "row_hits": ck.CC_ROW,
-    "row_misses": ck.CC_ROW + 1,
-    "row_conflicts": ck.CC_ROW + 2,
-    "refreshes": ck.CC_REFRESHED,
-    "forwarded": ck.CC_FORWARDED,
-    "read_queue": ck.CC_HELD,
-    "write_queue": ck.CC_HELD + 1,
-    "front_queue": ck.CC_FRONT_COUNT,
-    "write_mode": ck.CC_WRITING,
+    "reads": ck.CHANNEL.seen,
+    "writes": ck.CHANNEL.seen + 1,
+    "row_hits": ck.CHANNEL.row,
+    "row_misses": ck.CHANNEL.row + 1,
+    "row_conflicts": ck.CHANNEL.row + 2,
+    "refreshes": ck.CHANNEL.refreshed,
+    "forwarded": ck.CHANNEL.forwarded,
+    "read_queue": ck.CHANNEL.held,
+    "write_queue": ck.CHANNEL.held + 1,
+    "front_queue": ck.CHANNEL.front_count,
+    "write_mode": ck.CHANNEL.writing,
 }
 """Per-channel numbers by name."""
 BUFFERS = ("reads", "writes")
@@ -53,7 +54,7 @@ class CommandView:
 
     def channels(self, state: np.ndarray) -> np.ndarray:
         """(channels, words) view of all channels."""
-        first, words = int(state[self._at + ck.DC_FIRST]), self._layout.channel_words
+        first, words = int(state[self._at + ck.DRAM.first]), self._layout.channel_words
         return state[first : first + self._layout.channels * words].reshape(-1, words)
 
     def counter(self, state: np.ndarray, name: str) -> np.ndarray:
@@ -62,22 +63,22 @@ class CommandView:
 
     def commands(self, state: np.ndarray) -> dict[str, int]:
         """Command -> how often it was issued, all channels together."""
-        sums = self.channels(state)[:, ck.CC_COMMANDS : ck.CC_COMMANDS + ck.COMMANDS].sum(axis=0)
+        sums = self.channels(state)[:, ck.CHANNEL.commands : ck.CHANNEL.commands + ck.COMMANDS].sum(axis=0)
         return dict(zip(COMMAND_NAMES, sums.tolist(), strict=True))
 
     def banks(self, state: np.ndarray) -> np.ndarray:
-        """(channels, banks, BANK_WORDS) view; a bank's number counts ranks, then groups, then banks."""
+        """(channels, banks, words of a BANK) view; a bank's number counts ranks, then groups, then banks."""
         channels = self.channels(state)
-        start = int(channels[0, ck.CC_BANKS]) - int(state[self._at + ck.DC_FIRST])
-        end = start + self.num_banks * ck.BANK_WORDS
-        return channels[:, start:end].reshape(len(channels), self.num_banks, ck.BANK_WORDS)
+        start = int(channels[0, ck.CHANNEL.banks]) - int(state[self._at + ck.DRAM.first])
+        end = start + self.num_banks * ck.BANK.num_words
+        return channels[:, start:end].reshape(len(channels), self.num_banks, ck.BANK.num_words)
 
     def open_rows(self, state: np.ndarray) -> np.ndarray:
         """(channels, banks) int64: the open row, -1 where a bank is closed."""
         channels = self.channels(state)
-        start = int(channels[0, ck.CC_QUEUES]) - int(state[self._at + ck.DC_FIRST])
-        queues = channels[:, start : start + 2 * self.num_banks * ck.Q_WORDS]
-        return queues.reshape(len(channels), self.num_banks, -1)[:, :, ck.Q_OPEN].copy()
+        start = int(channels[0, ck.CHANNEL.queues]) - int(state[self._at + ck.DRAM.first])
+        queues = channels[:, start : start + 2 * self.num_banks * ck.QUEUE.num_words]
+        return queues.reshape(len(channels), self.num_banks, -1)[:, :, ck.QUEUE.open].copy()
 
     def activations(self, state: np.ndarray) -> np.ndarray:
         """(channels, banks) int64: how often each bank was opened."""
@@ -89,66 +90,67 @@ class CommandView:
 
     def _counts(self, state: np.ndarray, kind: int) -> np.ndarray:
         channels = self.channels(state)
-        start = int(channels[0, ck.CC_COUNTS]) - int(state[self._at + ck.DC_FIRST]) + kind * self.num_banks
+        start = (
+            int(channels[0, ck.CHANNEL.counts]) - int(state[self._at + ck.DRAM.first]) + kind * self.num_banks
+        )
         return channels[:, start : start + self.num_banks].copy()
 
     def peaks(self, state: np.ndarray) -> np.ndarray:
         """(channels, 2) int64: most requests that the read and the write buffer held."""
-        return self.channels(state)[:, ck.CC_PEAK : ck.CC_PEAK + 2].copy()
+        return self.channels(state)[:, ck.CHANNEL.peak : ck.CHANNEL.peak + 2].copy()
 
     def held(self, state: np.ndarray, channel: int, buffer: int) -> list[HeldRequest]:
         """Requests in a buffer (0 read, 1 write), oldest first."""
-        row = self.channels(state)[channel]
-        queues = int(row[ck.CC_QUEUES])
+        row = ck.CHANNEL(self.channels(state)[channel])
         found: list[HeldRequest] = []
         for bank in range(self.num_banks):
-            queue = queues + (2 * bank + buffer) * ck.Q_WORDS
-            found += self._chain(state, int(state[queue + ck.Q_HITS]) >> 32)
-            record = int(state[queue + ck.Q_OTHERS]) >> 32
+            queue = ck.QUEUE(state, row.queues, 2 * bank + buffer)
+            found += self._chain(state, int(queue.hits) >> 32)
+            record = int(queue.others) >> 32
             while record != ck.NIL:
-                word = int(row[ck.CC_ROWS]) + record * ck.ROW_WORDS
-                found += self._chain(state, int(state[word + ck.ROW_ENDS]) >> 32)
-                record = int(state[word + ck.ROW_NEXT]) & ck.LOW_HALF
+                others = ck.ROW_RECORD(state, row.rows, record)
+                found += self._chain(state, int(others.ends) >> 32)
+                record = int(others.next) & ck.LOW_HALF
         return sorted(found, key=lambda request: request.stamp)
 
     def activated(self, state: np.ndarray, channel: int) -> list[HeldRequest]:
         """Requests whose row was opened for them and that are not served yet, oldest first."""
-        nodes = self.banks(state)[channel, :, ck.BANK_ACTIVE].tolist()
+        nodes = self.banks(state)[channel, :, ck.BANK.active].tolist()
         found = [self._request(state, node, activated=True) for node in nodes if node != ck.NIL]
         return sorted(found, key=lambda request: request.stamp)
 
-    def _node(self, state: np.ndarray, node: int) -> int:
-        """Word of a node."""
-        return int(state[self._at + ck.DC_POOL]) + node * int(state[self._at + ck.DC_STRIDE])
+    def _node(self, state: np.ndarray, node: int) -> Any:
+        """Row of a node."""
+        header = ck.DRAM(state, self._at)
+        return ck.REQUEST_NODE(state, header.pool + node * header.stride)
 
     def _chain(self, state: np.ndarray, node: int) -> list[HeldRequest]:
         """The requests of a row, from the oldest one on."""
         found: list[HeldRequest] = []
         while node != ck.NIL:
             found.append(self._request(state, node))
-            node = int(state[self._node(state, node)]) >> 32
+            node = int(self._node(state, node).link) >> 32
         return found
 
     def _request(self, state: np.ndarray, node: int, *, activated: bool = False) -> HeldRequest:
         """A node's request."""
-        word = self._node(state, node)
-        link, address = int(state[word]), int(state[word + ck.NODE_ADDRESS])
-        rank, group, bank, row = self._layout.device.mapping.place(address)
-        stamp = int(state[word + ck.NODE_STAMP]) >> 1
-        return HeldRequest(link & ck.LOW_HALF, address, rank, group, bank, row, stamp, activated)
+        row = self._node(state, node)
+        rank, group, bank, place = self._layout.device.mapping.place(int(row.address))
+        payload, stamp = int(row.link) & ck.LOW_HALF, int(row.stamp) >> 1
+        return HeldRequest(payload, int(row.address), rank, group, bank, place, stamp, activated)
 
     def status(self, state: np.ndarray, channel: int) -> tuple[str, str]:
         """(word, detail) for what a channel does now."""
-        row = self.channels(state)[channel]
-        reads, writes, front = (int(row[word]) for word in (ck.CC_HELD, ck.CC_HELD + 1, ck.CC_FRONT_COUNT))
-        active, is_open = int(row[ck.CC_ACTIVE]), int(row[ck.CC_OPEN])
+        row = ck.CHANNEL(self.channels(state)[channel])
+        reads, writes, front = int(row.held[0]), int(row.held[1]), int(row.front_count)
+        active, is_open = int(row.active), int(row.open)
         detail = (
             f"{reads} reads and {writes} writes waiting, {front} in front, "
             f"{is_open.bit_count()} of {self.num_banks} banks open"
         )
-        if int(row[ck.CC_REFRESH]):
+        if int(row.refresh):
             return "refreshing", f"a {self._layout.device.rank_name} is to be refreshed; {detail}"
         if not reads and not writes and not active and not front:
-            pending = int(row[ck.CC_PENDING_HEAD]) != ck.NIL
+            pending = int(row.pending_head) != ck.NIL
             return ("reading", "data on their way") if pending else ("idle", "")
-        return ("writing" if int(row[ck.CC_WRITING]) and writes else "reading"), detail
+        return ("writing" if int(row.writing) and writes else "reading"), detail

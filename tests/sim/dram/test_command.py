@@ -84,13 +84,13 @@ def test_equals_slow_channel(name: str, seed: int) -> None:
     responses, state = run_kernel(device, requests)
     expected, slow = run_slow(device, requests)
     np.testing.assert_array_equal(responses, expected)
-    c = int(state[8 + ck.DC_FIRST])
-    assert state[c + ck.CC_ROW : c + ck.CC_ROW + 3].tolist() == [
+    c = int(state[8 + ck.DRAM.first])
+    assert state[c + ck.CHANNEL.row : c + ck.CHANNEL.row + 3].tolist() == [
         slow.counts["hit"],
         slow.counts["miss"],
         slow.counts["conflict"],
     ]
-    assert state[c + ck.CC_REFRESHED] == slow.counts["refresh"]
+    assert state[c + ck.CHANNEL.refreshed] == slow.counts["refresh"]
 
 
 def test_channels_are_independent() -> None:
@@ -113,9 +113,9 @@ def test_refresh_delays_and_is_counted() -> None:
     steady[:, 2] = np.arange(8000) * 32
     with_refresh, state = run_kernel(device, steady)
     without, _ = run_kernel(device, steady, refreshed=False)
-    c = int(state[8 + ck.DC_FIRST])
+    c = int(state[8 + ck.DRAM.first])
     # Two pseudo-channels, refreshed every 4680 ticks.
-    assert state[c + ck.CC_REFRESHED] == 2 * (int(with_refresh.max()) // 4680)
+    assert state[c + ck.CHANNEL.refreshed] == 2 * (int(with_refresh.max()) // 4680)
     assert (with_refresh - without).max() >= device.timing["nRFC"]
 
 
@@ -124,7 +124,7 @@ def test_forwarding_from_the_write_buffer() -> None:
     # Another bank's read keeps the channel in read mode while the write waits.
     requests = np.array([(0, 0, 64, 0), (1, 0, 1 << 17, 1), (2, 0, 1 << 17, 0)], dtype=np.int64)
     responses, state = run_kernel(device, requests)
-    assert state[int(state[8 + ck.DC_FIRST]) + ck.CC_FORWARDED] == 1
+    assert state[int(state[8 + ck.DRAM.first]) + ck.CHANNEL.forwarded] == 1
     expected, _ = run_slow(device, requests)
     np.testing.assert_array_equal(responses, expected)
 

@@ -11,7 +11,7 @@ never visited.
 from numba import int64
 
 from npuviz.sim.dram.command_kernels import dram_is_busy
-from npuviz.sim.dram.records_kernels import DC_NEXT
+from npuviz.sim.dram.records_kernels import DRAM
 from npuviz.sim.network.flit_kernels import net_room
 from npuviz.sim.network.simple_kernels import NOC_CAPACITY, NOC_LATENCY, NOC_LIVE, NOC_SOURCES
 from npuviz.sim.parts.bits_kernels import entry, inlined, kernel, pointer_to
@@ -156,7 +156,7 @@ def _make_advance(has_network):
         result = RESULT_UNTIL
         noc = chip.noc
         is_detailed = chip.dram_kind == 1
-        dram = chip.dram
+        device = DRAM(chip, chip.dram)
         dram_period = chip.dram_period
         is_lone = chip[noc + NOC_SOURCES] == 1 and chip[noc + NOC_LATENCY] == 1 and chip.reply_queued == 1
         net = chip.net
@@ -169,8 +169,8 @@ def _make_advance(has_network):
             noc_time = noc_next * noc_period if noc_next < FAR else FAR
             time = core_time if core_time <= noc_time else noc_time
             is_dram = False
-            if is_detailed and chip[dram + DC_NEXT] < FAR and (time < FAR or dram_is_busy(chip, dram)):
-                dram_time = chip[dram + DC_NEXT] * dram_period
+            if is_detailed and device.next < FAR and (time < FAR or dram_is_busy(device)):
+                dram_time = device.next * dram_period
                 if dram_time < core_time and dram_time <= noc_time:
                     is_dram = True
                     time = dram_time

@@ -8,7 +8,7 @@ payload is the node of the pool that holds the request.
 from numba import int64
 
 from npuviz.sim.dram.command_kernels import dram_can_accept, dram_take
-from npuviz.sim.dram.records_kernels import DC_DONE, NIL, NODE_TIME, WHEEL_MASKS
+from npuviz.sim.dram.records_kernels import DRAM, NIL, REQUEST_NODE, WHEEL_MASKS
 from npuviz.sim.dram.simple_kernels import dram_accept, dram_arrive
 from npuviz.sim.network.flit_kernels import net_can_inject, net_inject, net_next, net_step, net_take
 from npuviz.sim.network.records_kernels import (
@@ -88,8 +88,8 @@ def take_at_core(chip, noc, node, c, cycle):
 @kernel
 def answer(chip, noc, channel, node, enters):
     """Put a response into its channel's list, from where it enters the network in `enters` or later."""
-    word = chip[noc + NOC_POOL] + node * chip[noc + NOC_STRIDE]
-    chip[word + NODE_TIME] = enters
+    request = REQUEST_NODE(chip, chip[noc + NOC_POOL] + node * chip[noc + NOC_STRIDE])
+    request.time = enters
     queue_at_door(chip, noc, channel, node)
     if enters < chip.noc_next:
         chip.noc_next = enters
@@ -118,11 +118,11 @@ def send_answers(chip, noc, cycle):
         node = chip[door]
         if node == NIL:
             continue
-        word = chip[noc + NOC_POOL] + node * chip[noc + NOC_STRIDE]
-        time = chip[word + NODE_TIME]
+        request = REQUEST_NODE(chip, chip[noc + NOC_POOL] + node * chip[noc + NOC_STRIDE])
+        time = request.time
         if time <= cycle:
             time = cycle + 1
-            payload = chip[word] & LOW_MASK
+            payload = request[0] & LOW_MASK
             entry = ENTRY(chip, payload)
             is_read = payload & STORE_FLAG == 0
             kind = READ_REPLY if is_read else WRITE_REPLY
@@ -165,7 +165,7 @@ def flit_cycle(chip, program, x, ev, cycle, now):
                 ready &= ready - 1
                 if place < sources:
                     take_at_core(chip, noc, net_take(chip, net, place), place // ports, cycle)
-                elif chip.dram_kind == 0 or dram_can_accept(chip, chip.dram, place - sources):
+                elif chip.dram_kind == 0 or dram_can_accept(chip, DRAM(chip, chip.dram), place - sources):
                     take_at_channel(chip, noc, net_take(chip, net, place), place - sources, cycle)
     following = send_answers(chip, noc, cycle) if chip.doors_waiting > 0 else FAR
     net_step(chip, net, cycle)
@@ -181,16 +181,16 @@ def flit_cycle(chip, program, x, ev, cycle, now):
 @kernel
 def dram_answers(chip, x):
     """Run the next tick of command-level DRAM; its responses wait for the network."""
-    dram = chip.dram
+    device = DRAM(chip, chip.dram)
     noc = chip.noc
     enters = run_dram(chip, x)
     for part in range(WHEEL_MASKS):
-        mask = chip[dram + DC_DONE + part]
-        chip[dram + DC_DONE + part] = 0
+        mask = device.done[part]
+        device.done[part] = 0
         while mask != 0:
             channel = 32 * part + trailing_zeros(mask)
             mask &= mask - 1
-            node = dram_take(chip, dram, channel)
+            node = dram_take(chip, device, channel)
             while node != NIL:
                 answer(chip, noc, channel, node, enters)
-                node = dram_take(chip, dram, channel)
+                node = dram_take(chip, device, channel)

@@ -1,7 +1,7 @@
 """Responses on their way back to the cores, known as early as they can be known."""
 
 from npuviz.sim.dram.command_kernels import dram_cycle, dram_take, dram_watch
-from npuviz.sim.dram.records_kernels import DC_DONE, DC_NEXT, DC_PERIOD, NIL, WHEEL_MASKS
+from npuviz.sim.dram.records_kernels import DRAM, NIL, WHEEL_MASKS
 from npuviz.sim.dram.simple_kernels import D_PERIOD, dram_accept, dram_first_cycle
 from npuviz.sim.network.simple_kernels import (
     EMPTY,
@@ -255,13 +255,13 @@ def reply_cycles(chip, noc, cycle):
 @kernel
 def run_dram(chip, x):
     """Run the next tick of command-level DRAM; returns the NoC cycle in which its responses may leave."""
-    dram = chip.dram
-    tick = chip[dram + DC_NEXT]
-    dram_cycle(chip, dram, tick)
+    device = DRAM(chip, chip.dram)
+    tick = device.next
+    dram_cycle(chip, device, tick)
     if is_watched(x):
-        dram_watch(chip, dram, x, chip.cores_count * QUEUES_PER_CORE, tick, chip.cycle)
+        dram_watch(chip, device, x, chip.cores_count * QUEUES_PER_CORE, tick, chip.cycle)
     period = chip.noc_period
-    return (tick * chip[dram + DC_PERIOD] + period - 1) // period
+    return (tick * device.period + period - 1) // period
 
 
 @kernel
@@ -270,18 +270,18 @@ def dram_responses(chip, x):
 
     A response is final in its tick: a write of a later one cannot get ahead of it.
     """
-    dram = chip.dram
+    device = DRAM(chip, chip.dram)
     noc = chip.noc
     enters = run_dram(chip, x)
     for part in range(WHEEL_MASKS):
-        mask = chip[dram + DC_DONE + part]
-        chip[dram + DC_DONE + part] = 0
+        mask = device.done[part]
+        device.done[part] = 0
         while mask != 0:
             channel = 32 * part + trailing_zeros(mask)
             mask &= mask - 1
-            node = dram_take(chip, dram, channel)
+            node = dram_take(chip, device, channel)
             while node != NIL:
                 send_response(chip, noc, channel, node, enters)
-                node = dram_take(chip, dram, channel)
+                node = dram_take(chip, device, channel)
     if chip.reply_next < chip.noc_next:
         chip.noc_next = chip.reply_next

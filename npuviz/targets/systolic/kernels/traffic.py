@@ -7,7 +7,7 @@ moment the DRAM takes it (`reply_kernels`), because simple DRAM keeps its order 
 from numba import int64
 
 from npuviz.sim.dram.command_kernels import dram_can_accept, dram_offer
-from npuviz.sim.dram.records_kernels import DC_NEXT, NIL, NODE_ADDRESS, NODE_TIME
+from npuviz.sim.dram.records_kernels import DRAM, NIL, REQUEST_NODE
 from npuviz.sim.dram.simple_kernels import dram_arrive
 from npuviz.sim.network.simple_kernels import (
     LOW_MASK,
@@ -125,8 +125,8 @@ def finish_burst(chip, program, x, ev, c, burst, now):
 @inlined
 def place_node(chip, noc, node, address):
     """Note in a request's node where in its channel it goes."""
-    word = chip[noc + NOC_POOL] + node * chip[noc + NOC_STRIDE]
-    chip[word + NODE_ADDRESS] = (address >> chip.local_shift) << chip.request_shift
+    request = REQUEST_NODE(chip, chip[noc + NOC_POOL] + node * chip[noc + NOC_STRIDE])
+    request.address = (address >> chip.local_shift) << chip.request_shift
 
 
 @inlined
@@ -237,8 +237,8 @@ def tick_behind(chip, cycle):
 @inlined
 def give(chip, noc, channel, node, tick):
     """Put a request into a channel's front list, which has room."""
-    address = chip[chip[noc + NOC_POOL] + node * chip[noc + NOC_STRIDE] + NODE_ADDRESS]
-    dram_offer(chip, chip.dram, channel, bring_near(chip, noc, node), address, tick)
+    address = REQUEST_NODE(chip, chip[noc + NOC_POOL] + node * chip[noc + NOC_STRIDE]).address
+    dram_offer(chip, DRAM(chip, chip.dram), channel, bring_near(chip, noc, node), address, tick)
 
 
 @inlined
@@ -284,25 +284,25 @@ def grant_detailed(chip, noc, cycle):
         node = noc_grant(chip, noc, channel, cycle)
         if node >= 0:
             door = chip.doors[0] + 2 * channel
-            if chip[door] == NIL and dram_can_accept(chip, chip.dram, channel):
+            if chip[door] == NIL and dram_can_accept(chip, DRAM(chip, chip.dram), channel):
                 give(chip, noc, channel, node, tick)
             else:
-                chip[chip[noc + NOC_POOL] + node * chip[noc + NOC_STRIDE] + NODE_TIME] = cycle + 1
+                REQUEST_NODE(chip, chip[noc + NOC_POOL] + node * chip[noc + NOC_STRIDE]).time = cycle + 1
                 queue_at_door(chip, noc, channel, node)
 
 
 @inlined
 def open_doors(chip, noc, cycle):
     """Requests at the door enter, one a channel, where the front list has room again."""
-    dram = chip.dram
+    device = DRAM(chip, chip.dram)
     tick = tick_behind(chip, cycle)
     for channel in range(chip.channels):
         door = chip.doors[0] + 2 * channel
         node = chip[door]
         if (
             node != NIL
-            and dram_can_accept(chip, dram, channel)
-            and chip[chip[noc + NOC_POOL] + node * chip[noc + NOC_STRIDE] + NODE_TIME] <= cycle
+            and dram_can_accept(chip, device, channel)
+            and REQUEST_NODE(chip, chip[noc + NOC_POOL] + node * chip[noc + NOC_STRIDE]).time <= cycle
         ):
             take_from_door(chip, noc, channel)
             give(chip, noc, channel, node, tick)
@@ -352,8 +352,8 @@ def noc_cycle(chip, program, x, ev, cycle, now):
     chip.noc_next = cycle + 1 if is_waiting else chip.reply_next
     if chip.doors_waiting > 0 and not is_waiting:
         # A front list has room again after a tick of the DRAM at the earliest.
-        dram = chip.dram
-        following = (chip[dram + DC_NEXT] * chip.dram_period + chip.noc_period - 1) // chip.noc_period
+        device = DRAM(chip, chip.dram)
+        following = (device.next * chip.dram_period + chip.noc_period - 1) // chip.noc_period
         if following <= cycle:
             following = cycle + 1
         if following < chip.noc_next:

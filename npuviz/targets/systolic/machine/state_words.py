@@ -99,7 +99,7 @@ class StateShape:
         self.dram = None if spec.device is None else CommandLayout(spec.device, channels)
         self.network = None if spec.flits is None else FlitNetwork(spec.flits)
         if self.dram is not None or self.network is not None:
-            self.stride = ck.NODE_WORDS
+            self.stride = ck.REQUEST_NODE.num_words
         self.flits = flits if self.network else 0
         self.bursts = bursts
         self.pool = pool
@@ -333,7 +333,7 @@ def grow_state(s: np.ndarray, old: StateShape, new: StateShape) -> np.ndarray:
     grown[noc + ik.NOC_POOL] = new.at["pool"]
     grown[noc + ik.NOC_CAPACITY] = new.pool
     if new.dram is not None:
-        grown[new.at["dram"] + ck.DC_POOL] = new.at["pool"]
+        grown[new.at["dram"] + ck.DRAM.pool] = new.at["pool"]
     if new.network is not None:
         words = old.flits * FlitNetwork.flit_words
         grown[new.at["flits"] : new.at["flits"] + words] = s[old.at["flits"] : old.at["pool"]]
