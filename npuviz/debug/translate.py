@@ -49,11 +49,6 @@ def format_hex(data: bytes) -> str:
     return data.hex(" ")
 
 
-def format_characters(data: bytes) -> str:
-    """Bytes as characters, a dot where there is no printable ASCII character."""
-    return "".join(chr(byte) if 32 <= byte < 127 else "." for byte in data)
-
-
 def parse_value(text: str, probe: Probe) -> Any:
     """A value for a probe from text: a number, or as many numbers as it has, separated by commas.
 

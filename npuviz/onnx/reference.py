@@ -4,7 +4,7 @@ A graph's `source` leaves large weights out; here they come back from `Graph.con
 copy where ONNX Runtime allows it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx
@@ -20,17 +20,6 @@ from npuviz.program.graph import Graph
 # Ref: ONNX Runtime 1.31, the newest operator set and file version it loads.
 RUNTIME_OPSET = 26
 RUNTIME_IR_VERSION = 13
-
-
-def open_session(
-    graph: Graph, tensors: Iterable[int] = (), *, threads: int = 1
-) -> onnxruntime.InferenceSession:
-    """An ONNX Runtime session of the graph that also returns the given tensors (by id).
-
-    Outputs are those of the graph, then the others in rising order of id. Nothing is optimised, so
-    every tensor of the graph exists. Raises FormatError when ONNX Runtime refuses the model.
-    """
-    return _open(graph, list(tensors), threads)
 
 
 def run_reference(
@@ -78,6 +67,7 @@ def _feed(value: np.ndarray) -> onnxruntime.OrtValue:
 
 
 def _open(graph: Graph, tensors: Sequence[int], threads: int) -> onnxruntime.InferenceSession:
+    """A session that also returns the given tensors. Nothing is optimised, so that all of them exist."""
     if not graph.source:
         raise FormatError(graph.name or "model", found="no ONNX model behind this graph")
     model = onnx.ModelProto.FromString(graph.source)

@@ -80,9 +80,6 @@ INTERVAL_DTYPE = np.dtype(
 )
 """Columns of one interval track, sorted by start."""
 
-COUNTER_DTYPE = np.dtype([("cycle", np.int64), ("value", np.int64)])
-"""Columns of one counter track: the value holds from `cycle` until the next row."""
-
 FLOW_DTYPE = np.dtype([("cycle", np.int64), ("source", np.int64), ("sink", np.int64)])
 """Producer instruction -> consumer instruction, at the cycle in which the consumer used it."""
 
@@ -123,7 +120,3 @@ class TraceSchema:
     def num_kinds(self) -> int:
         """One more than the largest kind id: the length of a table by kind."""
         return max((kind.id for kind in self.kinds), default=-1) + 1
-
-    def kind_of(self, id: int) -> Kind | None:
-        """The kind of this id, or None."""
-        return next((kind for kind in self.kinds if kind.id == id), None)

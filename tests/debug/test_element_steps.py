@@ -150,7 +150,8 @@ def test_a_stencil_steps_through_its_operations() -> None:
 def answers(session: Session, *lines: str) -> str:
     out = io.StringIO()
     debugger = TextDebugger(session, out)
-    debugger.execute_all(lines)
+    for line in lines:
+        debugger.execute(line)
     return out.getvalue()
 
 

@@ -38,7 +38,6 @@ def test_format_value_and_bytes() -> None:
     assert translate.format_value(np.arange(30), 2) == "[0 1 ... (30 elements)]"
     assert translate.format_value(4) == "4"
     assert translate.format_hex(b"\x00\xff") == "00 ff"
-    assert translate.format_characters(b"a\x00~\x7f") == "a.~."
 
 
 def test_parse_value() -> None:

@@ -1,7 +1,6 @@
 """A debugger with one command a line, for terminals and scripts; the same session as the window's."""
 
 import difflib
-from collections.abc import Iterable
 from typing import TextIO
 
 from npuviz.base.errors import NpuvizError
@@ -46,12 +45,6 @@ class TextDebugger:
             return True
         self._write(answer.as_json(command.name) if self._json else answer.as_text())
         return True
-
-    def execute_all(self, lines: Iterable[str]) -> None:
-        """Do commands until `quit` or the end."""
-        for line in lines:
-            if not self.execute(line):
-                return
 
     def _fail(self, command: str, text: str) -> None:
         self.num_errors += 1

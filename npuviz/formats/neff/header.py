@@ -63,14 +63,3 @@ def header_bytes(header: NeffHeader) -> bytes:
         header.lnc_size,
         header.pad,
     )
-
-
-def looks_like_neff(head: bytes) -> bool:
-    """Whether a file's first bytes (at least 48) can start a NEFF: sizes and versions are plausible.
-
-    A NEFF has no magic number; header_size is the one fixed value.
-    """
-    if len(head) < 40:
-        return False
-    package, size, _, major, minor = struct.unpack_from("<5Q", head)
-    return size == HEADER_BYTES and 1 <= package <= 64 and major <= 64 and minor <= 1 << 16

@@ -58,19 +58,9 @@ class NeffHeader:
     pad: bytes = bytes(468)
 
     @property
-    def feature_list(self) -> tuple[int, ...]:
-        """Numbers of the set feature bits; their names are not public."""
-        return tuple(bit for bit in range(64) if self.feature_bits >> bit & 1)
-
-    @property
     def name_text(self) -> str:
         """The name up to its first zero byte, with what is not printable escaped."""
         return _printable(self.name)
-
-    @property
-    def build_text(self) -> str:
-        """The build version up to its first zero byte, with what is not printable escaped."""
-        return _printable(self.build_version)
 
 
 def _printable(raw: bytes) -> str:
@@ -247,10 +237,6 @@ class Subgraph:
     """Folder in the archive; empty: the name."""
     dma_debug: tuple[str, ...] = ()
 
-    def variable_of_id(self, var_id: int) -> Variable | None:
-        """The variable with this var_id, or None."""
-        return next((each for each in self.variables.values() if each.var_id == var_id), None)
-
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -312,8 +298,3 @@ class Neff:
     def generation(self) -> int | None:
         """NeuronCore version 1..4 of the target, None when the target is not known."""
         return GENERATIONS.get(self.target)
-
-    @property
-    def is_own(self) -> bool:
-        """Whether npuviz wrote it, so that its programs are in npuviz's own encoding."""
-        return any(name.startswith(OWN_FOLDER) for name in self.members)

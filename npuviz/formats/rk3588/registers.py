@@ -29,8 +29,6 @@ __all__ = [
     "registers",
 ]
 
-_WORD_LIMIT = 1 << 64
-
 
 @dataclass(frozen=True, slots=True)
 class Word:

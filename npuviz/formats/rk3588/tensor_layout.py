@@ -7,7 +7,7 @@ count elements from 0.
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 from npuviz.base.errors import FormatError
 
@@ -229,12 +229,6 @@ def _kernel_groups(kernels: int, group: int) -> list[tuple[int, int, int]]:
 # --- depthwise weights: [C / 64][R][S][64] ------------------------------------------------------------
 
 
-def depthwise_offset(channel: int, row: int, column: int, *, height: int, width: int) -> int:
-    """Element offset of a depthwise weight; coordinates from 0."""
-    group = channel // DEPTHWISE_GROUP
-    return ((group * height + row) * width + column) * DEPTHWISE_GROUP + channel % DEPTHWISE_GROUP
-
-
 def depthwise_elements(channels: int, height: int, width: int) -> int:
     """Elements of packed depthwise weights: channels filled up to a multiple of 64."""
     _check_sizes(channels=channels, height=height, width=width)
@@ -255,31 +249,9 @@ def pack_depthwise(weights: Array) -> Array:
     return full.reshape(-1, DEPTHWISE_GROUP, height, width).transpose(0, 2, 3, 1).reshape(-1)
 
 
-def unpack_depthwise(packed: Array, channels: int, height: int, width: int) -> Array:
-    """The weights (C, R, S) of a packed row, a new array. Raises FormatError when it is too short."""
-    size = depthwise_elements(channels, height, width)
-    _check_packed(packed, size)
-    full = packed[:size].reshape(-1, height, width, DEPTHWISE_GROUP).transpose(0, 3, 1, 2)
-    return np.ascontiguousarray(full.reshape(-1, height, width)[:channels])
-
-
 # --- bytes of an image ---------------------------------------------------------------------------------
 
 
 def image_bytes(elements: Array) -> bytes:
     """The little-endian bytes of packed elements, in the order of addresses."""
     return elements.astype(elements.dtype.newbyteorder("<"), copy=False).tobytes()
-
-
-def image_elements(data: bytes, dtype: DTypeLike) -> Array:
-    """The elements of a memory image, a read-only view. Raises FormatError for a cut element."""
-    kind = np.dtype(dtype).newbyteorder("<")
-    if len(data) % kind.itemsize:
-        raise FormatError(
-            "RK3588 layout",
-            offset=len(data) // kind.itemsize * kind.itemsize,
-            field="memory image",
-            expected=f"whole elements of {kind.itemsize} bytes",
-            found=f"{len(data)} bytes",
-        )
-    return np.frombuffer(data, kind)

@@ -55,11 +55,3 @@ def channel_hash_tables(num_channels: int) -> tuple[np.ndarray, int]:
         # Modulo a power of two keeps low bits, and the sum of low bits is the low bits of the sum.
         return tables & (num_channels - 1), 0
     return tables, num_channels
-
-
-def channels_of(addresses: np.ndarray, num_channels: int, request_bytes: int) -> np.ndarray:
-    """Channel of each byte address (int64, any shape); the numpy twin of the kernels' lookup."""
-    tables, modulo = channel_hash_tables(num_channels)
-    line = addresses // request_bytes
-    channel = tables[0][line & 127] ^ tables[1][line >> 7 & 127] ^ tables[2][line >> 14 & 127]
-    return channel % modulo if modulo else channel

@@ -331,12 +331,6 @@ class FlitFabric:
         topology = self._network.config.topology
         return topology.targets[self._network.num_outputs + node] // self._ports
 
-    def flit_text(self, state: np.ndarray, net: int, flit: int) -> str:
-        """A flit for people: "read request Core[0] -> DRAM[1]"."""
-        word = int(state[int(state[net + fk.NET_POOL]) + flit * fk.FLIT_WORDS + fk.FLIT_WORD])
-        source, target = word >> fk.SOURCE_SHIFT & fk.NODE_FIELD, word & fk.NODE_FIELD
-        return f"{_KIND_NAMES[word >> fk.KIND_SHIFT & 3]} {self._name(source)} -> {self._name(target)}"
-
     # --- tables ---------------------------------------------------------------------------------------
 
     def _inputs(self, state: np.ndarray, net: int) -> np.ndarray:

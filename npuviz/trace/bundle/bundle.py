@@ -30,18 +30,17 @@ from npuviz.trace.bundle.manifest import (
     replace_file,
     write_manifest,
 )
-from npuviz.trace.bundle.page import PageTables, track_columns
+from npuviz.trace.bundle.page import PageTables
 from npuviz.trace.bundle.parts import Columns, before, decode, encode, last_cycle
 from npuviz.trace.bundle.publish import publish_folder
 from npuviz.trace.bundle.source import BundleSource
 from npuviz.trace.reader import TraceReader
 from npuviz.trace.schema import TraceSchema
-from npuviz.trace.source import Resolver, TraceSource
+from npuviz.trace.source import Resolver
 from npuviz.trace.split import Splitter
 
 PAGE_ROWS = 1 << 20
 _WAITING_PAGES = 3
-_FIRST_CYCLE, _LAST_CYCLE = -(1 << 61), 1 << 61
 
 
 def open_bundle(path: str | Path) -> TraceReader:
@@ -50,25 +49,6 @@ def open_bundle(path: str | Path) -> TraceReader:
     Raises FormatError.
     """
     return TraceReader(BundleSource(open_container(Path(path))))
-
-
-def save_bundle(source: TraceSource, path: str | Path, model: Mapping[str, Any] | None = None) -> Path:
-    """Write everything that a store holds as a bundle. Raises ExportError."""
-    schema, end_cycle = source.schema, source.end_cycle
-    with BundleWriter(path, schema) as writer:
-        if model:
-            writer.set_model(model)
-        for track in schema.tracks:
-            for table, columns in track_columns(source, track):
-                writer.add_part(table, columns)
-        flows = source.flow_view()
-        if len(flows):
-            writer.add_part("flows", {name: flows[name] for name in ("cycle", "source", "sink")})
-        for memory in range(len(schema.memory_names)):
-            rows = source.lifetimes_within(memory, _FIRST_CYCLE, _LAST_CYCLE)
-            if len(rows):
-                writer.add_part("lifetimes", {name: rows[name] for name in rows.dtype.names or ()})
-        return writer.close(end_cycle)
 
 
 class BundleWriter:

@@ -213,10 +213,11 @@ def test_mistakes_are_one_line_and_do_not_end_the_session() -> None:
     assert ask_json("frobnicate")["error"].startswith("unknown command 'frobnicate'")
 
 
-def test_scripts_stop_at_quit() -> None:
+def test_quit_ends_a_script() -> None:
     out = io.StringIO()
     session = make_session()
-    TextDebugger(session, out).execute_all(["# a comment", "", "step 3", "quit", "step 3"])
+    debugger = TextDebugger(session, out)
+    assert [debugger.execute(line) for line in ("# a comment", "", "step 3", "quit")] == [True] * 3 + [False]
     assert session.cycle == 3
     assert out.getvalue().splitlines() == ["stop: until", "cycle: 3", "time: 3 ns"]
     assert not TextDebugger(session, out).execute("q")

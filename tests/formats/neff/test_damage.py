@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from npuviz.base.errors import FormatError
-from npuviz.formats.neff.activation_sets import activation_sets
 from npuviz.formats.neff.debug import ancestors, check_debug, debug_records, engine_instructions
 from npuviz.formats.neff.file import (
     check_neff,
@@ -43,9 +42,8 @@ def use_everything(neff: Neff) -> None:
     check_debug(neff)
     graph_tensors(neff.graph)
     for subgraph in neff.subgraphs:
-        for call in (activation_sets, lambda each: engine_instructions(each, "PE")):
-            with contextlib.suppress(FormatError):
-                call(subgraph)
+        with contextlib.suppress(FormatError):
+            engine_instructions(subgraph, "PE")
         for variable in subgraph.variables.values():
             if variable.type == "file":
                 with contextlib.suppress(FormatError):

@@ -19,7 +19,6 @@ from npuviz.formats.rk3588.rknn.blobs import (
     regcmd_area,
     relocate,
     task_table,
-    weight_tensors,
 )
 from npuviz.formats.rk3588.rknn.model import Relocation, Rknn, RknnGraph, RknnNode, RknnTensor
 from npuviz.formats.rk3588.rknn.reader import is_rknn, parse_rknn, read_rknn
@@ -148,8 +147,8 @@ def test_tensors_and_weights():
         ("weight", "weight", "float16"),
         ("output", "output", "float32"),
     ]
-    weight, sync = weight_tensors(graph)
-    packed = layout.image_elements(blob_of(model, weight), np.float16)
+    weight, sync = (each for each in graph.tensors if each.kind in ("weight", "constant"))
+    packed = np.frombuffer(blob_of(model, weight), np.float16)
     kernels = layout.unpack_weights(packed, layout.WeightShape(16, 64), 16)
     np.testing.assert_array_equal(kernels[:, :36, 0, 0], np.array(matmul_memory()["B"], np.float16))
     assert len(blob_of(model, sync)) == sync.size
@@ -209,8 +208,10 @@ def test_relocated_words_are_those_of_the_dump():
     assert area.stream(base + tasks[0].start, 104).words == dump.words
     chain = area.chain(base + tasks[9].start)
     assert [stream.address - base for stream in chain.streams] == [tasks[9].start, tasks[10].start]
-    assert chain.streams[0].last_value(OUTPUT) == ADDRESSES["output"] + 512
-    assert chain.streams[1].last_value(0x6070) == 0x1000
+    for stream, offset, value in zip(
+        chain.streams, (OUTPUT, 0x6070), (ADDRESSES["output"] + 512, 0x1000), strict=True
+    ):
+        assert [word.value for word in stream.words if word.offset == offset][-1] == value
     changed = int(np.count_nonzero(area.words != before.words))
     assert changed == len(graph.relocations) + 5  # a tail with a next address for each pooling task
     assert before.words.tolist() == regcmd_area(model, graph).words.tolist()
@@ -333,8 +334,9 @@ def use(data: bytes) -> bool:
     try:
         model = parse_rknn(data, "a.rknn")
         for graph in model.graphs:
-            for tensor in weight_tensors(graph):
-                blob_of(model, tensor)
+            for tensor in graph.tensors:
+                if tensor.kind in ("weight", "constant"):
+                    blob_of(model, tensor)
             plans(model, graph)
             task_streams(task_table(model, graph), regcmd_area(model, graph))
             relocate(model, graph, ADDRESSES, 0x1000)

@@ -18,9 +18,10 @@ from hypothesis import strategies as st
 from npuviz.base.errors import ExportError, FormatError
 from npuviz.trace.bundle import bundle as bundle_module
 from npuviz.trace.bundle import publish
-from npuviz.trace.bundle.bundle import BundleWriter, open_bundle, save_bundle
+from npuviz.trace.bundle.bundle import BundleWriter, open_bundle
 from npuviz.trace.reader import TraceReader
 from npuviz.trace.recorder import Recorder
+from tests.trace.bundle.saving import save_bundle
 from tests.trace.recordings import SCHEMA, Instructions, random_events, record
 from tests.trace.test_store import contents
 

@@ -4,9 +4,9 @@ from pathlib import Path
 import pytest
 
 from npuviz.base.errors import FormatError, UsageError
-from npuviz.trace.bundle.bundle import save_bundle
 from npuviz.trace.bundle.query import query
 from tests.trace import recordings
+from tests.trace.bundle.saving import save_bundle
 from tests.trace.recordings import random_events, record
 
 ROWS = random_events(6, 40)

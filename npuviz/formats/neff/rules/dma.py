@@ -75,16 +75,6 @@ def check_engine_dma(
     _check_amounts(context)
 
 
-def queue_set_of(subgraph: Subgraph, entry: DmaEntry) -> str | None:
-    """Name of the queue set that an entry runs on, None when nothing of the name is declared."""
-    if entry.instance_name:
-        for name, queue_set in subgraph.queue_sets.items():
-            if entry.instance_name in queue_set.queue_instances:
-                return name
-        return None
-    return entry.queue if entry.queue in subgraph.queue_sets else None
-
-
 def _check_queue(context: _Context, index: int, entry: DmaEntry) -> None:
     queue = entry.queue
     if entry.instance_name:

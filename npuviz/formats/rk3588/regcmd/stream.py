@@ -106,13 +106,6 @@ class Stream:
         database = registers()
         return tuple(database.decode_word(word) for word in (*self.words, *self.tail.words()))
 
-    def last_value(self, offset: int) -> int | None:
-        """The value written last to the register at `offset`, None when it is not written."""
-        for word in reversed(self.words):
-            if word.offset == offset and word.target not in (0, _MARKER, _ENABLE):
-                return word.value
-        return None
-
 
 def parse_stream(
     words: NDArray[np.uint64],

@@ -47,11 +47,6 @@ def blob_of(model: Rknn, tensor: RknnTensor) -> bytes:
     return model.blobs[tensor.blob]
 
 
-def weight_tensors(graph: RknnGraph) -> tuple[RknnTensor, ...]:
-    """Tensors with data of their own: weights and constants."""
-    return tuple(tensor for tensor in graph.tensors if tensor.kind in ("weight", "constant"))
-
-
 def _only(model: Rknn, graph: RknnGraph, kind: int, name: str) -> tuple[bytes, int]:
     found = [tensor for tensor in graph.tensors if tensor.kind_code == kind]
     if len(found) != 1:

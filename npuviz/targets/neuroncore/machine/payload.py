@@ -1,11 +1,11 @@
 """What a NeuronCore program carries for its machine."""
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from npuviz.program.fingerprint import Fingerprint
 from npuviz.program.graph import Graph
 from npuviz.targets.neuroncore.tables import Tables
 
@@ -24,7 +24,7 @@ class Payload:
 
 def fingerprint(payload: Payload, graph: Graph, spec_text: str) -> str:
     """Digest of everything that decides a run: tables, machine, constants and inputs."""
-    digest = hashlib.blake2b(spec_text.encode(), digest_size=16)
+    found = Fingerprint(spec_text)
     tables = payload.tables
     for table in (
         tables.instructions,
@@ -33,23 +33,12 @@ def fingerprint(payload: Payload, graph: Graph, spec_text: str) -> str:
         tables.transfer_of,
         tables.allocations,
     ):
-        digest.update(np.ascontiguousarray(table).view(np.uint8).data)
-    digest.update(repr((tables.transfers, tables.queue_sets, tables.pieces)).encode())
+        found.array(table)
+    found.text(repr((tables.transfers, tables.queue_sets, tables.pieces)))
     for variable in tables.variables:
-        digest.update(f"{variable.name}:{variable.address}:{variable.size_bytes}:{variable.dtype}".encode())
+        found.text(f"{variable.name}:{variable.address}:{variable.size_bytes}:{variable.dtype}")
         if variable.data is not None:
-            digest.update(_bytes_of(variable.data))
-    for name in sorted(payload.inputs):
-        digest.update(name.encode())
-        digest.update(_bytes_of(payload.inputs[name]))
-    digest.update(repr([(node.op_type, node.inputs, node.outputs) for node in graph.nodes]).encode())
-    return digest.hexdigest()
-
-
-def _bytes_of(array: np.ndarray) -> bytes:
-    """Bytes that stand for the values; a repeated value counts once, with its shape."""
-    if array.size and not any(array.strides):
-        return repr(array.shape).encode() + array.reshape(-1)[:1].tobytes()
-    if array.dtype.hasobject:
-        return repr(array.tolist()).encode()
-    return np.ascontiguousarray(array).tobytes()
+            found.array(variable.data)
+    found.inputs(payload.inputs)
+    found.nodes(graph)
+    return found.hexdigest()

@@ -11,7 +11,6 @@ from npuviz.targets.neuroncore.machine.accesses import instruction_cores
 from npuviz.targets.neuroncore.spec import NeuronSpec
 from npuviz.targets.neuroncore.tables import Tables
 
-WAIT_SEMAPHORE = 1
 WAIT_EVENT = 2
 
 

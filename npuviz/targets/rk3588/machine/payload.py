@@ -1,11 +1,11 @@
 """What an RK3588 program carries for its machine."""
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from npuviz.program.fingerprint import Fingerprint
 from npuviz.program.graph import Graph
 from npuviz.targets.rk3588.tables import Tables
 
@@ -24,19 +24,16 @@ class Payload:
 
 def fingerprint(payload: Payload, graph: Graph, spec_text: str) -> str:
     """Digest of everything that decides a run: commands, buffers, machine and inputs."""
-    digest = hashlib.blake2b(spec_text.encode(), digest_size=16)
+    found = Fingerprint(spec_text)
     tables = payload.tables
     for task in tables.tasks:
-        place = (task.core, task.job, task.stream, task.node, task.enable_mask)
-        digest.update(repr(place).encode())
-        digest.update(np.ascontiguousarray(task.words).tobytes())
+        found.text(repr((task.core, task.job, task.stream, task.node, task.enable_mask)))
+        found.array(task.words)
     for buffer in tables.buffers:
-        digest.update(f"{buffer.name}:{buffer.address}:{buffer.size_bytes}:{buffer.dtype}".encode())
+        found.text(f"{buffer.name}:{buffer.address}:{buffer.size_bytes}:{buffer.dtype}")
         if buffer.data is not None:
-            digest.update(np.ascontiguousarray(buffer.data).tobytes())
-    digest.update(repr(tables.hosts).encode())
-    for name in sorted(payload.inputs):
-        digest.update(name.encode())
-        digest.update(np.ascontiguousarray(payload.inputs[name]).tobytes())
-    digest.update(repr([(node.op_type, node.inputs, node.outputs) for node in graph.nodes]).encode())
-    return digest.hexdigest()
+            found.array(buffer.data)
+    found.text(repr(tables.hosts))
+    found.inputs(payload.inputs)
+    found.nodes(graph)
+    return found.hexdigest()

@@ -17,7 +17,6 @@ from npuviz.targets.systolic.view.dram import DramObserver, HasDram
 
 _KEPT_ENTRIES = 1 << 14
 """Decoded instructions kept: an entry waits in its queue for many cycles."""
-_STORE = UNIT_KINDS.index("ST")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +90,6 @@ class Observer:
                 self._nodes.clear()
             found = self._nodes[index] = int(self._listing.nodes_of(np.array([index]))[0])
         return found
-
-    def bytes_used(self, core: int, first_half: int) -> int:
-        """Bytes in use of scratchpad (first half 0) or accumulator (2)."""
-        return int(self.core(core)[sk.CORE.used + first_half : sk.CORE.used + first_half + 2].sum())
 
     # --- queues ------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ import pytest
 
 from npuviz.base.errors import SimulationError, TargetError
 from npuviz.sim import stop
-from npuviz.sim.dram.channel_hash import channel_hash_tables, channels_of
+from npuviz.sim.dram.channel_hash import channel_hash_tables
 from npuviz.sim.dram.view import CommandView
 from npuviz.sim.events import EventBuffer
 from npuviz.sim.network import simple_kernels as ik
@@ -162,6 +162,14 @@ def test_a_buffer_smaller_than_one_cycle_is_refused() -> None:
     engine = Engine(small_spec(), one_tile())
     with pytest.raises(SimulationError, match="one cycle may need"):
         engine.advance(FOREVER, NO_STOPS, EventBuffer(engine.event_margin - 1))
+
+
+def channels_of(addresses: np.ndarray, num_channels: int, request_bytes: int) -> np.ndarray:
+    """Channel of each byte address, as kernels look it up."""
+    tables, modulo = channel_hash_tables(num_channels)
+    line = addresses // request_bytes
+    channel = tables[0][line & 127] ^ tables[1][line >> 7 & 127] ^ tables[2][line >> 14 & 127]
+    return channel % modulo if modulo else channel
 
 
 @pytest.mark.parametrize("count", [1, 2, 5, 16, 32, 64])
