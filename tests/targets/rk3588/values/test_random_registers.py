@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from npuviz.targets.rk3588.values.engine import ValueEngine
-from tests.sweeps import seeds
 from tests.targets.rk3588.hand_tasks import (
     BIAS,
     FEATURES,
@@ -52,7 +51,7 @@ BASES = [
 ]
 
 
-@pytest.mark.parametrize("seed", seeds(8, 40))
+@pytest.mark.parametrize("seed", range(8))
 def test_random_registers_run_or_are_faults(seed: int) -> None:
     generator = np.random.default_rng(seed)
     base, enable = BASES[seed]
