@@ -26,7 +26,7 @@ from npuviz.sim.fabric import (
     Level,
 )
 from npuviz.sim.network import records_kernels as fk
-from npuviz.sim.network.flit_network import KINDS, FlitNetwork
+from npuviz.sim.network.flit_network import FlitNetwork
 
 IDLE, MOVING, HELD, UNTAKEN = range(4)
 STATES = (
@@ -35,7 +35,6 @@ STATES = (
     ElementState("held back: no buffer ahead", "wait-queue"),
     ElementState("packets wait to be taken", "wait-empty"),
 )
-_KIND_NAMES = tuple(kind.replace("_", " ") for kind in KINDS)
 _VC_STATES = ("idle", "routing", "waits for a VC", "owns an output VC")
 _WINDOW = 2 << fk.EPOCH_SHIFT
 
@@ -120,16 +119,16 @@ class FlitFabric:
     def element_states(self, state: np.ndarray, net: int, area: Area) -> np.ndarray:
         """(rows, columns) uint8: index into STATES."""
         inputs = self._inputs(state, net)
-        busy = inputs[:, fk.IV_COUNT] > 0
-        ovs = self._network.table(state, net, fk.NET_OV).reshape(-1, fk.OV_WORDS)
-        full = ovs[:, fk.OV_COUNT] >= self._network.config.buffer
-        active = inputs[:, fk.IV_STATE] == fk.VC_ACTIVE
-        held = busy & active & full[np.where(active, inputs[:, fk.IV_OUT], 0)]
+        busy = inputs[:, fk.INPUT_VC.count] > 0
+        ovs = self._network.table(state, net, fk.NET.output_vcs).reshape(-1, fk.OUTPUT_VC.num_words)
+        full = ovs[:, fk.OUTPUT_VC.count] >= self._network.config.buffer
+        active = inputs[:, fk.INPUT_VC.state] == fk.VC_ACTIVE
+        held = busy & active & full[np.where(active, inputs[:, fk.INPUT_VC.out], 0)]
         nodes = self._nodes(state, net)
-        waiting = (nodes[:, fk.NODE_READY] != 0) | (nodes[:, fk.NODE_EJECTING] != 0)
+        waiting = (nodes[:, fk.NODE.ready] != 0) | (nodes[:, fk.NODE.ejecting] != 0)
         if self._is_crossbar:
             busy, held = (rows.reshape(len(nodes), -1).any(axis=1) for rows in (busy, held))
-            busy |= nodes[:, fk.NODE_COUNT] > 0
+            busy |= nodes[:, fk.NODE.count] > 0
         else:
             busy, held = (rows.reshape(len(self._places), -1).any(axis=1) for rows in (busy, held))
             waiting = np.array([waiting[own].any() if own else False for own in self._nodes_of])
@@ -142,7 +141,7 @@ class FlitFabric:
 
         Where several links leave on one side the busiest counts.
         """
-        recent = self._links(state, net)[: self._network.num_outputs, fk.LINK_RECENT]
+        recent = self._links(state, net)[: self._network.num_outputs, fk.LINK.recent]
         behind = (tick >> fk.EPOCH_SHIFT) - (recent >> 32)
         before, now = recent >> 16 & 0xFFFF, recent & 0xFFFF
         flits = np.where(behind == 0, before + now, np.where(behind == 1, now, 0))
@@ -154,7 +153,7 @@ class FlitFabric:
 
     def queue_fill(self, state: np.ndarray, net: int, area: Area) -> np.ndarray:
         """(rows, columns) uint8: fill of the fullest buffer of every element; 255 is full."""
-        fills = self._inputs(state, net)[:, fk.IV_COUNT].reshape(len(self._places), -1).max(axis=1)
+        fills = self._inputs(state, net)[:, fk.INPUT_VC.count].reshape(len(self._places), -1).max(axis=1)
         shares = np.minimum(255, fills * 255 // self._network.config.buffer)
         return self._grid(shares.astype(np.uint8), area)
 
@@ -167,13 +166,13 @@ class FlitFabric:
             return Glance(IDLE, detail="nothing here")
         code = int(self.element_states(state, net, Area(column, row, 1, 1))[0, 0])
         names = ", ".join(self._name(node) for node in self._nodes_of[element])
-        counts = self._inputs(state, net)[:, fk.IV_COUNT].reshape(len(self._places), -1)[element]
+        counts = self._inputs(state, net)[:, fk.INPUT_VC.count].reshape(len(self._places), -1)[element]
         nodes = self._nodes(state, net)[self._nodes_of[element]]
         config = self._network.config
         levels = (
             Level("input buffers", int(counts.sum()), len(counts) * config.buffer),
             Level(
-                "source queues", int(nodes[:, fk.NODE_COUNT].sum()), max(1, len(nodes)) * config.source_limit
+                "source queues", int(nodes[:, fk.NODE.count].sum()), max(1, len(nodes)) * config.source_limit
             ),
         )
         return Glance(code, names, STATES[code].name, levels)
@@ -204,9 +203,9 @@ class FlitFabric:
         links = self._links(state, net)
         rows = [
             (
-                self._end_of(int(link[fk.LINK_TO])),
-                f"{int(link[fk.LINK_LATENCY])}",
-                f"{int(link[fk.LINK_FLITS])}",
+                self._end_of(int(link[fk.LINK.to])),
+                f"{int(link[fk.LINK.latency])}",
+                f"{int(link[fk.LINK.flits])}",
             )
             for link in links[: self._network.num_outputs][self._owners == element]
         ]
@@ -214,29 +213,31 @@ class FlitFabric:
 
     def _buffer_table(self, state: np.ndarray, net: int, element: int) -> DetailTable:
         vcs = self._network.config.num_vcs
-        inputs = self._inputs(state, net).reshape(len(self._places), -1, fk.IV_WORDS)[element]
+        inputs = self._inputs(state, net).reshape(len(self._places), -1, fk.INPUT_VC.num_words)[element]
         rows: list[tuple[str, ...]] = []
-        for index in np.flatnonzero(inputs[:, fk.IV_COUNT]):
+        for index in np.flatnonzero(inputs[:, fk.INPUT_VC.count]):
             item = inputs[index]
-            code = int(item[fk.IV_STATE])
+            code = int(item[fk.INPUT_VC.state])
             text = _VC_STATES[code]
             if code == fk.VC_ACTIVE:
-                output, vc = divmod(int(item[fk.IV_OUT]), vcs)
+                output, vc = divmod(int(item[fk.INPUT_VC.out]), vcs)
                 text = f"to output {output % self._ports}, VC {vc}"
             port, own_vc = divmod(int(index), vcs)
             port_text = "" if self._is_crossbar else f"input {port}, "
-            rows.append((f"{port_text}VC {own_vc}", f"{int(item[fk.IV_COUNT])}", text))
+            rows.append((f"{port_text}VC {own_vc}", f"{int(item[fk.INPUT_VC.count])}", text))
         return DetailTable("Buffers", ("VC", "Flits", "State"), tuple(rows))
 
     def _node_table(self, state: np.ndarray, net: int, element: int) -> DetailTable:
         nodes = self._nodes(state, net)
         vcs = self._network.config.num_vcs
-        waiting = self._network.table(state, net, fk.NET_NODE_VC).reshape(-1, vcs, fk.NV_WORDS)
+        waiting = self._network.table(state, net, fk.NET.node_queues).reshape(
+            -1, vcs, fk.NODE_QUEUES.num_words
+        )
         rows = tuple(
             (
                 self._name(node),
-                f"{int(nodes[node, fk.NODE_COUNT])}",
-                f"{int(waiting[node, :, fk.NV_PACKETS].sum())}",
+                f"{int(nodes[node, fk.NODE.count])}",
+                f"{int(waiting[node, :, fk.NODE_QUEUES.packets].sum())}",
             )
             for node in self._nodes_of[element]
         )
@@ -260,16 +261,16 @@ class FlitFabric:
         The id of a flit is its packet's: 1048576 * network cycle of its entry + source node.
         """
         rows: list[tuple[int | bool, ...]] = []
-        wheel = self._network.table(state, net, fk.NET_WHEEL)
+        wheel = self._network.table(state, net, fk.NET.wheel)
         links = self._links(state, net)
-        back = self._network.table(state, net, fk.NET_BACK)
+        back = self._network.table(state, net, fk.NET.back)
         outputs = self._network.num_outputs
-        feeders = {int(row[fk.LINK_TO]): index for index, row in enumerate(links[:outputs])}
+        feeders = {int(row[fk.LINK.to]): index for index, row in enumerate(links[:outputs])}
         for ahead in range(1, len(wheel) + 1):
             arrival = tick + ahead
             for flit, target in self._chain(state, net, int(wheel[arrival & (len(wheel) - 1)])):
                 link = int(back[target]) if target < outputs else feeders[target]
-                start = arrival - int(links[link, fk.LINK_LATENCY]) - 1
+                start = arrival - int(links[link, fk.LINK.latency]) - 1
                 if link >= outputs:  # from a node into its router
                     element, port = self._element_of_node(link - outputs), INJECT
                 else:
@@ -277,12 +278,12 @@ class FlitFabric:
                 rows.append(self._row(state, net, flit, element, port, start, arrival, False))
         inputs = self._inputs(state, net)
         per_element = len(inputs) // len(self._places)
-        for index in np.flatnonzero(inputs[:, fk.IV_COUNT]):
+        for index in np.flatnonzero(inputs[:, fk.INPUT_VC.count]):
             item = inputs[index]
             port = RAMP
-            if int(item[fk.IV_STATE]) == fk.VC_ACTIVE:
-                port = int(self._sides[int(item[fk.IV_OUT]) // self._network.config.num_vcs])
-            for flit, _ in self._chain(state, net, int(item[fk.IV_HEAD])):
+            if int(item[fk.INPUT_VC.state]) == fk.VC_ACTIVE:
+                port = int(self._sides[int(item[fk.INPUT_VC.out]) // self._network.config.num_vcs])
+            for flit, _ in self._chain(state, net, int(item[fk.INPUT_VC.head])):
                 element = int(index) // per_element
                 rows.append(self._row(state, net, flit, element, port, tick, -1, True))
         found = np.array(rows, dtype=WORD_DTYPE)
@@ -293,9 +294,9 @@ class FlitFabric:
     def _chain(self, state: np.ndarray, net: int, flit: int) -> list[tuple[int, int]]:
         """(flit, where it arrives) of a list."""
         found: list[tuple[int, int]] = []
-        pool = int(state[net + fk.NET_POOL])
+        pool = fk.NET(state, net).pool
         while flit != fk.NIL:
-            word = int(state[pool + flit * fk.FLIT_WORDS + fk.FLIT_NEXT])
+            word = int(fk.FLIT(state, pool, flit).next)
             found.append((flit, word & fk.LOW))
             flit = word >> 32
         return found
@@ -311,19 +312,17 @@ class FlitFabric:
         arrival: int,
         waits: bool,
     ) -> tuple[int | bool, ...]:
-        at = int(state[net + fk.NET_POOL]) + flit * fk.FLIT_WORDS
-        word = int(state[at + fk.FLIT_WORD])
-        born = int(state[at + fk.FLIT_BORN])
+        row = fk.FLIT(state, fk.NET(state, net).pool, flit)
+        word, born = int(row.word), int(row.born)
         source = word >> fk.SOURCE_SHIFT & fk.NODE_FIELD
-        column, row = self._places[element]
-        from_column, from_row = self._places[self._element_of_node(source)]
+        here, origin = self._places[element], self._places[self._element_of_node(source)]
         kind = word >> fk.KIND_SHIFT & 3
         is_control = kind in (fk.READ_REQUEST, fk.WRITE_REPLY)
         begin = int(start * self._ratio)
         end = -1 if arrival < 0 else max(begin + 1, round(arrival * self._ratio))
-        data = int(state[at + fk.FLIT_PAYLOAD]) & 0xFFFF_FFFF
+        data = int(row.payload) & 0xFFFF_FFFF
         identity = (born << 20) | source
-        return (identity, -1, is_control, waits, data, column, row, port, begin, end, from_column, from_row)
+        return (identity, -1, is_control, waits, data, *here, port, begin, end, *origin)
 
     def _element_of_node(self, node: int) -> int:
         if self._is_crossbar:
@@ -334,10 +333,10 @@ class FlitFabric:
     # --- tables ---------------------------------------------------------------------------------------
 
     def _inputs(self, state: np.ndarray, net: int) -> np.ndarray:
-        return self._network.table(state, net, fk.NET_IV).reshape(-1, fk.IV_WORDS)
+        return self._network.table(state, net, fk.NET.input_vcs).reshape(-1, fk.INPUT_VC.num_words)
 
     def _links(self, state: np.ndarray, net: int) -> np.ndarray:
-        return self._network.table(state, net, fk.NET_LINKS).reshape(-1, fk.LINK_WORDS)
+        return self._network.table(state, net, fk.NET.links).reshape(-1, fk.LINK.num_words)
 
     def _nodes(self, state: np.ndarray, net: int) -> np.ndarray:
-        return self._network.table(state, net, fk.NET_NODE_TABLE).reshape(-1, fk.NODE_WORDS)
+        return self._network.table(state, net, fk.NET.node_table).reshape(-1, fk.NODE.num_words)

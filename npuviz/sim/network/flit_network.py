@@ -1,12 +1,13 @@
 """A flit-level network as Python sees it: rules, topology, and the words of its tables.
 
-The kernels are in flit_network_kernels. A network is configured by the values of a BookSim-style
+The kernels are in flit_kernels. A network is configured by the values of a BookSim-style
 description (npuviz.formats.onnxim.booksim); what is not modelled is refused, with the values that are.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -198,7 +199,7 @@ def check_nodes(config: FlitConfig, needed: int, what: str = "", *, is_exact: bo
 class FlitNetwork:
     """Sizes and words of one network."""
 
-    flit_words = fk.FLIT_WORDS
+    flit_words = fk.FLIT.num_words
 
     def __init__(self, config: FlitConfig) -> None:
         self.config = config
@@ -214,7 +215,7 @@ class FlitNetwork:
         self._credit_words = 1 + self.num_outputs * config.input_speedup + self.num_nodes
         self._ejected_words = -(-config.num_vcs * config.buffer // 8)
         self._at: dict[int, int] = {}
-        place = fk.NET_HEADER
+        place = fk.NET.num_words
         for word, size in self._sizes().items():
             self._at[word] = place
             place += size
@@ -231,32 +232,32 @@ class FlitNetwork:
         masks = topology.num_routers * self._mask_words
         nodes = -(-self.num_nodes // 64)
         return {
-            fk.NET_LINKS: (inputs + self.num_nodes) * fk.LINK_WORDS,
-            fk.NET_BACK: inputs,
-            fk.NET_IV: inputs * vcs * fk.IV_WORDS,
-            fk.NET_OV: (inputs + self.num_nodes) * vcs * fk.OV_WORDS,
-            fk.NET_SWITCH_GRANT: inputs,
-            fk.NET_SWITCH_ACCEPT: topology.num_routers * expanded_in,
-            fk.NET_SWITCH_OFFSET: topology.num_routers * expanded_in,
-            fk.NET_VC_GRANT: inputs * vcs,
-            fk.NET_VC_ACCEPT: inputs * vcs,
-            fk.NET_ROUTE_MASKS: masks,
-            fk.NET_ALLOC_MASKS: masks,
-            fk.NET_SWITCH_MASKS: masks,
-            fk.NET_ACTIVE: -(-topology.num_routers // 64),
-            fk.NET_NODE_TABLE: self.num_nodes * fk.NODE_WORDS,
-            fk.NET_NODE_VC: self.num_nodes * vcs * fk.NV_WORDS,
-            fk.NET_EJECTED: self.num_nodes * self._ejected_words,
-            fk.NET_SOURCES: nodes,
-            fk.NET_EJECTING: nodes,
-            fk.NET_READY: nodes,
-            fk.NET_WHEEL: self._slots,
-            fk.NET_CREDIT_WHEEL: self._credit_slots * self._credit_words,
-            fk.NET_SCRATCH: 4 * topology.ports + 4 * per_router + 2 * expanded_in,
-            fk.NET_WINNERS: 3 * expanded_in,
-            fk.NET_ALLOC_SCRATCH: 3 * topology.ports + 4 * per_router,
-            fk.NET_DEPARTURE: inputs,
-            fk.NET_CREDIT_LAST: 2 * inputs,
+            fk.NET.links: (inputs + self.num_nodes) * fk.LINK.num_words,
+            fk.NET.back: inputs,
+            fk.NET.input_vcs: inputs * vcs * fk.INPUT_VC.num_words,
+            fk.NET.output_vcs: (inputs + self.num_nodes) * vcs * fk.OUTPUT_VC.num_words,
+            fk.NET.switch_grant: inputs,
+            fk.NET.switch_accept: topology.num_routers * expanded_in,
+            fk.NET.switch_offset: topology.num_routers * expanded_in,
+            fk.NET.vc_grant: inputs * vcs,
+            fk.NET.vc_accept: inputs * vcs,
+            fk.NET.route_masks: masks,
+            fk.NET.alloc_masks: masks,
+            fk.NET.switch_masks: masks,
+            fk.NET.active: -(-topology.num_routers // 64),
+            fk.NET.node_table: self.num_nodes * fk.NODE.num_words,
+            fk.NET.node_queues: self.num_nodes * vcs * fk.NODE_QUEUES.num_words,
+            fk.NET.ejected: self.num_nodes * self._ejected_words,
+            fk.NET.sources: nodes,
+            fk.NET.ejecting: nodes,
+            fk.NET.ready: nodes,
+            fk.NET.wheel: self._slots,
+            fk.NET.credit_wheel: self._credit_slots * self._credit_words,
+            fk.NET.scratch: 4 * topology.ports + 4 * per_router + 2 * expanded_in,
+            fk.NET.winners: 3 * expanded_in,
+            fk.NET.alloc_scratch: 3 * topology.ports + 4 * per_router,
+            fk.NET.departure: inputs,
+            fk.NET.credit_last: 2 * inputs,
         }
 
     def write(self, state: np.ndarray, at: int, pool_at: int, pool_capacity: int) -> None:
@@ -270,71 +271,71 @@ class FlitNetwork:
         config, topology = self.config, self.config.topology
         for word, place in self._at.items():
             s[word] = at + place
-        for word, value in self._header(pool_at, pool_capacity).items():
-            s[word] = value
-        s[fk.NET_SIZES : fk.NET_SIZES + 4] = config.sizes
-        s[fk.NET_FIRST_VC : fk.NET_FIRST_VC + 4] = config.first_vc
-        s[fk.NET_LAST_VC : fk.NET_LAST_VC + 4] = config.last_vc
-        links = self.table(s, 0, fk.NET_LINKS).reshape(-1, fk.LINK_WORDS)
-        links[:, fk.LINK_TO] = topology.targets
-        links[:, fk.LINK_LATENCY] = topology.latencies
-        back = self.table(s, 0, fk.NET_BACK)
+        net = self._write_header(s, pool_at, pool_capacity)
+        net.sizes[:] = config.sizes
+        net.first_vc[:] = config.first_vc
+        net.last_vc[:] = config.last_vc
+        links = self.table(s, 0, fk.NET.links).reshape(-1, fk.LINK.num_words)
+        links[:, fk.LINK.to] = topology.targets
+        links[:, fk.LINK.latency] = topology.latencies
+        back = self.table(s, 0, fk.NET.back)
         for link, target in enumerate(topology.targets):
             if target < self.num_outputs:
                 back[target] = link
-        inputs = self.table(s, 0, fk.NET_IV).reshape(-1, fk.IV_WORDS)
-        inputs[:, (fk.IV_HEAD, fk.IV_TAIL)] = fk.NIL
-        nodes = self.table(s, 0, fk.NET_NODE_TABLE).reshape(-1, fk.NODE_WORDS)
-        nodes[:, fk.NODE_VC] = -1
+        inputs = self.table(s, 0, fk.NET.input_vcs).reshape(-1, fk.INPUT_VC.num_words)
+        inputs[:, (fk.INPUT_VC.head, fk.INPUT_VC.tail)] = fk.NIL
+        nodes = self.table(s, 0, fk.NET.node_table).reshape(-1, fk.NODE.num_words)
+        nodes[:, fk.NODE.vc] = -1
         for output, target in enumerate(topology.targets[: self.num_outputs]):
             if target >= self.num_outputs:
-                nodes[target - self.num_outputs, fk.NODE_OUTPUT] = output
-        node_vcs = self.table(s, 0, fk.NET_NODE_VC).reshape(-1, fk.NV_WORDS)
-        node_vcs[:, fk.NV_HEAD] = fk.NIL
-        for word in (fk.NET_WHEEL, fk.NET_SCRATCH, fk.NET_ALLOC_SCRATCH):
+                nodes[target - self.num_outputs, fk.NODE.output] = output
+        node_vcs = self.table(s, 0, fk.NET.node_queues).reshape(-1, fk.NODE_QUEUES.num_words)
+        node_vcs[:, fk.NODE_QUEUES.head] = fk.NIL
+        for word in (fk.NET.wheel, fk.NET.scratch, fk.NET.alloc_scratch):
             self.table(s, 0, word)[:] = fk.NIL
-        for word in (fk.NET_DEPARTURE, fk.NET_CREDIT_LAST):
+        for word in (fk.NET.departure, fk.NET.credit_last):
             self.table(s, 0, word)[:] = -1
         # BookSim: the rotation of the VCs of input i of the switch begins at i modulo the speedup.
-        offsets = self.table(s, 0, fk.NET_SWITCH_OFFSET)
+        offsets = self.table(s, 0, fk.NET.switch_offset)
         offsets[:] = np.arange(len(offsets)) % config.input_speedup
 
-    def _header(self, pool_at: int, pool_capacity: int) -> dict[int, int]:
+    def _write_header(self, s: np.ndarray, pool_at: int, pool_capacity: int) -> Any:
+        """Write what the header says beside tables; returns its row."""
         config, topology = self.config, self.config.topology
-        return {
-            fk.NET_NODES: self.num_nodes,
-            fk.NET_ROUTERS: topology.num_routers,
-            fk.NET_PORTS: topology.ports,
-            fk.NET_VCS: config.num_vcs,
-            fk.NET_TOPOLOGY: topology.code,
-            fk.NET_RADIX: topology.radix,
-            fk.NET_DIMENSIONS: topology.dimensions,
-            fk.NET_CONCENTRATION: topology.concentration,
-            fk.NET_ROUTER_COLUMNS: topology.router_columns,
-            fk.NET_NODE_COLUMNS: topology.node_columns,
-            fk.NET_NODE_ROWS: topology.node_rows,
-            fk.NET_BUFFER: config.buffer,
-            fk.NET_SOURCE_LIMIT: config.source_limit,
-            fk.NET_BOUNDARY: config.boundary,
-            fk.NET_VC_ITERATIONS: config.vc_iterations,
-            fk.NET_SWITCH_ITERATIONS: config.switch_iterations,
-            fk.NET_ROUTING_DELAY: config.routing_delay,
-            fk.NET_CREDIT_DELAY: config.credit_delay,
-            fk.NET_SPEEDUP: config.speedup.numerator,
-            fk.NET_SPEEDUP_UNIT: config.speedup.denominator,
-            fk.NET_INPUT_SPEEDUP: config.input_speedup,
-            fk.NET_WAIT_TAIL: int(config.is_waiting_for_tail),
-            fk.NET_MASK_WORDS: self._mask_words,
-            fk.NET_SLOTS: self._slots,
-            fk.NET_CREDIT_SLOTS: self._credit_slots,
-            fk.NET_CREDIT_WORDS: self._credit_words,
-            fk.NET_EJECTED_WORDS: self._ejected_words,
-            fk.NET_NODE_MASKS: -(-self.num_nodes // 64),
-            fk.NET_ROUTER_MASKS: -(-topology.num_routers // 64),
-            fk.NET_POOL: pool_at,
-            fk.NET_CAPACITY: pool_capacity,
-            fk.NET_FREE: fk.NIL,
-        }
+        net = fk.NET(s)
+        net.nodes = self.num_nodes
+        net.routers = topology.num_routers
+        net.ports = topology.ports
+        net.vcs = config.num_vcs
+        net.topology = topology.code
+        net.radix = topology.radix
+        net.dimensions = topology.dimensions
+        net.concentration = topology.concentration
+        net.router_columns = topology.router_columns
+        net.node_columns = topology.node_columns
+        net.node_rows = topology.node_rows
+        net.buffer = config.buffer
+        net.source_limit = config.source_limit
+        net.boundary = config.boundary
+        net.vc_iterations = config.vc_iterations
+        net.switch_iterations = config.switch_iterations
+        net.routing_delay = config.routing_delay
+        net.credit_delay = config.credit_delay
+        net.speedup = config.speedup.numerator
+        net.speedup_unit = config.speedup.denominator
+        net.input_speedup = config.input_speedup
+        net.wait_tail = int(config.is_waiting_for_tail)
+        net.mask_words = self._mask_words
+        net.slots = self._slots
+        net.credit_slots = self._credit_slots
+        net.credit_words = self._credit_words
+        net.ejected_words = self._ejected_words
+        net.node_masks = -(-self.num_nodes // 64)
+        net.router_masks = -(-topology.num_routers // 64)
+        net.pool = pool_at
+        net.capacity = pool_capacity
+        net.free = fk.NIL
+        return net
 
     def table(self, state: np.ndarray, at: int, word: int) -> np.ndarray:
         """Words of the table a header word names (a view), the header being at word `at` of `state`."""

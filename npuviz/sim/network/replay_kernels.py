@@ -3,7 +3,7 @@
 from numba import int64
 
 from npuviz.sim.network.flit_kernels import net_can_inject, net_inject, net_next, net_step, net_take
-from npuviz.sim.network.records_kernels import NET_NODES
+from npuviz.sim.network.records_kernels import NET
 from npuviz.sim.parts.bits_kernels import entry, pointer_to
 
 PACKET_WORDS = 5
@@ -15,10 +15,10 @@ PACKET_NEXT = 4  # next packet of the same source, -1 for none
 
 
 @entry
-def replay(state, net, packets, heads, first, until, period, delivered, skips):
+def replay(state, at, packets, heads, first, until, period, delivered, skips):
     """Run network cycles from `first` to before `until`; returns (packets delivered, steps made).
 
-    state      (words,) int64           changed  with a network at word `net`
+    state      (words,) int64           changed  with a network at word `at`
     packets    (count * PACKET_WORDS,)  read     payloads are their numbers
     heads      (nodes,) int64           changed  next packet of each source, -1 for none
     period     int                               node n takes packets in every period-th cycle (+ 7 n)
@@ -26,11 +26,12 @@ def replay(state, net, packets, heads, first, until, period, delivered, skips):
     skips      int                               1: leave out cycles as `net_next` allows
     """
     s = pointer_to(state)
+    net = NET(s, at)
     taken = 0
     steps = 0
     due = int64(first)
     for cycle in range(first, until):
-        for node in range(s[net + NET_NODES]):
+        for node in range(net.nodes):
             packet = heads[node]
             if packet >= 0 and packets[packet * PACKET_WORDS + PACKET_TIME] <= cycle:
                 kind = packets[packet * PACKET_WORDS + PACKET_KIND]

@@ -10,43 +10,10 @@ from numba import int64
 
 from npuviz.sim.network.link_kernels import send_credit, send_flit
 from npuviz.sim.network.records_kernels import (
-    FLIT_NEXT,
-    FLIT_WORD,
-    FLIT_WORDS,
-    IV_COUNT,
-    IV_HEAD,
-    IV_OUT,
-    IV_ROUTE,
-    IV_STATE,
-    IV_TAIL,
-    IV_WORDS,
-    NET_ALLOC_MASKS,
-    NET_ALLOC_SCRATCH,
-    NET_BUFFER,
-    NET_INPUT_SPEEDUP,
-    NET_IV,
-    NET_MASK_WORDS,
-    NET_OV,
-    NET_POOL,
-    NET_PORTS,
-    NET_ROUTE_MASKS,
-    NET_ROUTING_DELAY,
-    NET_SCRATCH,
-    NET_SWITCH_ACCEPT,
-    NET_SWITCH_GRANT,
-    NET_SWITCH_ITERATIONS,
-    NET_SWITCH_MASKS,
-    NET_SWITCH_OFFSET,
-    NET_VC_ACCEPT,
-    NET_VC_GRANT,
-    NET_VC_ITERATIONS,
-    NET_VCS,
-    NET_WAIT_TAIL,
-    NET_WINNERS,
+    FLIT,
+    INPUT_VC,
     NIL,
-    OV_COUNT,
-    OV_OWNER,
-    OV_WORDS,
+    OUTPUT_VC,
     OWNER_FREE,
     OWNER_PACKET,
     OWNER_TAIL,
@@ -83,16 +50,16 @@ def _request_switch(s, net, router, mask):
     rotation is a request. Scratch: per output head, tail and best VC; then the outputs asked
     for; then per request (next, expanded input, VC).
     """
-    vcs = s[net + NET_VCS]
-    ports = s[net + NET_PORTS]
-    in_speedup = s[net + NET_INPUT_SPEEDUP]
-    scratch = s[net + NET_SCRATCH]
+    vcs = net.vcs
+    ports = net.ports
+    in_speedup = net.input_speedup
+    scratch = net.scratch
     outs = ports
     asked = scratch + 3 * outs
     rows = asked + outs
     count = 0
     used = 0
-    for index in range(s[net + NET_MASK_WORDS]):
+    for index in range(net.mask_words):
         word = s[mask + index]
         while word != 0:
             low = trailing_zeros(word)
@@ -100,9 +67,9 @@ def _request_switch(s, net, router, mask):
             bit = (index << 6) + low
             port = bit // vcs
             vc = bit - port * vcs
-            iv = s[net + NET_IV] + (router * ports * vcs + bit) * IV_WORDS
-            target = s[iv + IV_OUT]
-            if s[s[net + NET_OV] + target * OV_WORDS + OV_COUNT] >= s[net + NET_BUFFER]:
+            input_vc = INPUT_VC(s, net.input_vcs, router * ports * vcs + bit)
+            target = input_vc.out
+            if OUTPUT_VC(s, net.output_vcs, target).count >= net.buffer:
                 continue
             source = port * in_speedup + vc % in_speedup
             output = target // vcs - router * ports
@@ -117,7 +84,7 @@ def _request_switch(s, net, router, mask):
                     break
                 row = s[rows + 4 * row + 3]
             if row != NIL and s[rows + 4 * row + 1] == source:
-                offset = s[s[net + NET_SWITCH_OFFSET] + router * ports * in_speedup + source]
+                offset = s[net.switch_offset + router * ports * in_speedup + source]
                 if (vc - offset + vcs) % vcs < (s[rows + 4 * row + 2] - offset + vcs) % vcs:
                     s[rows + 4 * row + 2] = vc
                 continue
@@ -160,29 +127,29 @@ def _in_rotation(s, rows, first, pointer, wins):
 def match_switch(s, net, router):
     """Allocate the switch of a router; returns the number of winners.
 
-    They stand at NET_WINNERS as (expanded input, output, VC).
+    They stand in the table `winners` as (expanded input, output, VC).
     """
-    vcs = s[net + NET_VCS]
-    ports = s[net + NET_PORTS]
-    mask = s[net + NET_SWITCH_MASKS] + router * s[net + NET_MASK_WORDS]
+    vcs = net.vcs
+    ports = net.ports
+    mask = net.switch_masks + router * net.mask_words
     count = _request_switch(s, net, router, mask)
     if count == 0:
         return 0
-    ins = ports * s[net + NET_INPUT_SPEEDUP]
+    ins = ports * net.input_speedup
     outs = ports
-    asked = s[net + NET_SCRATCH] + 3 * outs
+    asked = net.scratch + 3 * outs
     rows = asked + outs
     wins = rows + 4 * ports * vcs  # per expanded input: request it won with, NIL; then its best grant
     grants = wins + ins
-    winners = s[net + NET_WINNERS]
-    grant_pointer = s[net + NET_SWITCH_GRANT] + router * outs
-    accept_pointer = s[net + NET_SWITCH_ACCEPT] + router * ins
+    winners = net.winners
+    grant_pointer = net.switch_grant + router * outs
+    accept_pointer = net.switch_accept + router * ins
     number = 0
-    for iteration in range(s[net + NET_SWITCH_ITERATIONS]):
+    for iteration in range(net.switch_iterations):
         before = number
         for index in range(count):
             output = s[asked + index]
-            entry = s[net + NET_SCRATCH] + 3 * output
+            entry = net.scratch + 3 * output
             if s[entry + 2] != NIL:
                 continue
             row = _in_rotation(s, rows, s[entry], s[grant_pointer + output], wins)
@@ -197,14 +164,14 @@ def match_switch(s, net, router):
             if granted == NIL or distance < (other - start if other >= start else other - start + outs):
                 s[grants + source] = (output << 32) | row
         for index in range(count):
-            row = s[s[net + NET_SCRATCH] + 3 * s[asked + index]]
+            row = s[net.scratch + 3 * s[asked + index]]
             while row != NIL:
                 source = s[rows + 4 * row + 1]
                 granted = s[grants + source]
                 if granted != NIL and s[wins + source] == NIL:
                     output = granted >> 32
                     s[wins + source] = granted & NIL
-                    s[s[net + NET_SCRATCH] + 3 * output + 2] = source
+                    s[net.scratch + 3 * output + 2] = source
                     s[winners + 3 * number] = source
                     s[winners + 3 * number + 1] = output
                     s[winners + 3 * number + 2] = s[rows + 4 * (granted & NIL) + 2]
@@ -217,7 +184,7 @@ def match_switch(s, net, router):
         if number == before:
             break
     for index in range(count):
-        entry = s[net + NET_SCRATCH] + 3 * s[asked + index]
+        entry = net.scratch + 3 * s[asked + index]
         row = s[entry]
         while row != NIL:
             s[wins + s[rows + 4 * row + 1]] = NIL
@@ -230,7 +197,7 @@ def match_switch(s, net, router):
 def _alone(s, net, mask):
     """The only set bit of a mask of input VCs; -1 if there are several, NIL if there is none."""
     found = NIL
-    for index in range(s[net + NET_MASK_WORDS]):
+    for index in range(net.mask_words):
         word = s[mask + index]
         if word != 0:
             low = trailing_zeros(word)
@@ -246,28 +213,28 @@ def _own(s, net, router, bit, output, vc, is_first):
 
     The pointers of the allocator move past a match of the first pass.
     """
-    vcs = s[net + NET_VCS]
-    ports = s[net + NET_PORTS]
-    words = s[net + NET_MASK_WORDS]
+    vcs = net.vcs
+    ports = net.ports
+    words = net.mask_words
     target = (router * ports + output) * vcs + vc
-    s[s[net + NET_OV] + target * OV_WORDS + OV_OWNER] = OWNER_PACKET
-    iv = s[net + NET_IV] + (router * ports * vcs + bit) * IV_WORDS
-    s[iv + IV_OUT] = target
-    s[iv + IV_STATE] = VC_ACTIVE
+    OUTPUT_VC(s, net.output_vcs, target).owner = OWNER_PACKET
+    input_vc = INPUT_VC(s, net.input_vcs, router * ports * vcs + bit)
+    input_vc.out = target
+    input_vc.state = VC_ACTIVE
     if is_first:
         size = ports * vcs
-        s[s[net + NET_VC_GRANT] + target] = bit + 1 if bit + 1 < size else 0
+        s[net.vc_grant + target] = bit + 1 if bit + 1 < size else 0
         after = output * vcs + vc + 1
-        s[s[net + NET_VC_ACCEPT] + router * size + bit] = after if after < size else 0
-    clear_bit(s, s[net + NET_ALLOC_MASKS] + router * words, bit)
-    set_bit(s, s[net + NET_SWITCH_MASKS] + router * words, bit)
+        s[net.vc_accept + router * size + bit] = after if after < size else 0
+    clear_bit(s, net.alloc_masks + router * words, bit)
+    set_bit(s, net.switch_masks + router * words, bit)
 
 
 @inlined
 def _accept_start(s, net, router, bit, output):
     """Where the rotation of an input VC begins among the VCs of one output (0: from the lowest)."""
-    vcs = s[net + NET_VCS]
-    start = s[s[net + NET_VC_ACCEPT] + router * s[net + NET_PORTS] * vcs + bit] - output * vcs
+    vcs = net.vcs
+    start = s[net.vc_accept + router * net.ports * vcs + bit] - output * vcs
     return start if 0 <= start < vcs else 0
 
 
@@ -275,11 +242,11 @@ def _accept_start(s, net, router, bit, output):
 def _take_alone(s, net, router, bit, route):
     """The VC allocator where nobody else asks for an output: the first free VC in rotation."""
     output = route >> 16
-    base = s[net + NET_OV] + (router * s[net + NET_PORTS] + output) * s[net + NET_VCS] * OV_WORDS
+    base = net.output_vcs + (router * net.ports + output) * net.vcs * OUTPUT_VC.num_words
     start = _accept_start(s, net, router, bit, output)
     chosen = -1
     for vc in range((route >> 8) & 255, (route & 255) + 1):
-        if s[base + vc * OV_WORDS + OV_OWNER] == OWNER_FREE:
+        if OUTPUT_VC(s, base, vc).owner == OWNER_FREE:
             if vc >= start:
                 chosen = vc
                 break
@@ -311,14 +278,14 @@ def _match_output(s, net, router, output, first, rows):
 
     An input VC asks for VCs of one output only, so the outputs of a router do not influence each other.
     """
-    vcs = s[net + NET_VCS]
-    base = (router * s[net + NET_PORTS] + output) * vcs
-    for iteration in range(s[net + NET_VC_ITERATIONS]):
+    vcs = net.vcs
+    base = (router * net.ports + output) * vcs
+    for iteration in range(net.vc_iterations):
         granted = 0
         for vc in range(vcs):
-            if s[s[net + NET_OV] + (base + vc) * OV_WORDS + OV_OWNER] != OWNER_FREE:
+            if OUTPUT_VC(s, net.output_vcs, base + vc).owner != OWNER_FREE:
                 continue
-            chosen = _grant_vc(s, rows, first, vc, s[s[net + NET_VC_GRANT] + base + vc])
+            chosen = _grant_vc(s, rows, first, vc, s[net.vc_grant + base + vc])
             if chosen == NIL:
                 continue
             granted += 1
@@ -345,28 +312,28 @@ def match_vcs(s, net, router):
     Scratch: per output head and tail of its list; the outputs asked for; rows of (next, input VC,
     route, state), state 0: asking, v + 1: holds a grant of VC v, -1: served.
     """
-    vcs = s[net + NET_VCS]
-    ports = s[net + NET_PORTS]
-    mask = s[net + NET_ALLOC_MASKS] + router * s[net + NET_MASK_WORDS]
-    ivs = s[net + NET_IV] + router * ports * vcs * IV_WORDS
+    vcs = net.vcs
+    ports = net.ports
+    mask = net.alloc_masks + router * net.mask_words
+    ivs = net.input_vcs + router * ports * vcs * INPUT_VC.num_words
     bit = _alone(s, net, mask)
     if bit == NIL:
         return
     if bit >= 0:
-        _take_alone(s, net, router, bit, s[ivs + bit * IV_WORDS + IV_ROUTE])
+        _take_alone(s, net, router, bit, INPUT_VC(s, ivs, bit).route)
         return
-    heads = s[net + NET_ALLOC_SCRATCH]
+    heads = net.alloc_scratch
     asked = heads + 2 * ports
     rows = asked + ports
     count = 0
     used = 0
-    for index in range(s[net + NET_MASK_WORDS]):
+    for index in range(net.mask_words):
         word = s[mask + index]
         while word != 0:
             low = trailing_zeros(word)
             word ^= int64(1) << low
             bit = (index << 6) + low
-            route = s[ivs + bit * IV_WORDS + IV_ROUTE]
+            route = INPUT_VC(s, ivs, bit).route
             output = route >> 16
             row = rows + ROW_WORDS * used
             s[row] = NIL
@@ -394,55 +361,55 @@ def match_vcs(s, net, router):
 @kernel
 def route_vcs(s, net, router):
     """Find the way of the packets that are new at the head of their VC; they ask for a VC next."""
-    words = s[net + NET_MASK_WORDS]
-    vcs = s[net + NET_VCS]
-    mask = s[net + NET_ROUTE_MASKS] + router * words
+    words = net.mask_words
+    vcs = net.vcs
+    mask = net.route_masks + router * words
     for index in range(words):
         word = s[mask + index]
         s[mask + index] = 0
-        s[s[net + NET_ALLOC_MASKS] + router * words + index] |= word
+        s[net.alloc_masks + router * words + index] |= word
         while word != 0:
             low = trailing_zeros(word)
             word ^= int64(1) << low
             bit = (index << 6) + low
-            iv = s[net + NET_IV] + (router * s[net + NET_PORTS] * vcs + bit) * IV_WORDS
-            s[iv + IV_ROUTE] = find_route(s, net, router, bit // vcs, s[iv + IV_HEAD])
-            s[iv + IV_STATE] = VC_WAITING
+            input_vc = INPUT_VC(s, net.input_vcs, router * net.ports * vcs + bit)
+            input_vc.route = find_route(s, net, router, bit // vcs, input_vc.head)
+            input_vc.state = VC_WAITING
 
 
 @kernel
 def traverse(s, net, router, source, vc, cycle, left):
     """Send the head flit of an input VC that has won the switch; `left` router cycles follow in `cycle`."""
-    vcs = s[net + NET_VCS]
-    ports = s[net + NET_PORTS]
-    words = s[net + NET_MASK_WORDS]
-    speedup = s[net + NET_INPUT_SPEEDUP]
+    vcs = net.vcs
+    ports = net.ports
+    words = net.mask_words
+    speedup = net.input_speedup
     port = source // speedup
     bit = port * vcs + vc
     offset = vc + speedup
-    s[s[net + NET_SWITCH_OFFSET] + router * ports * speedup + source] = offset % vcs
-    iv = s[net + NET_IV] + (router * ports * vcs + bit) * IV_WORDS
-    flit = s[iv + IV_HEAD]
-    target = s[iv + IV_OUT]
-    at = s[net + NET_POOL] + flit * FLIT_WORDS
-    word = s[at + FLIT_WORD]
-    following = s[at + FLIT_NEXT] >> 32
-    s[iv + IV_HEAD] = following
-    s[iv + IV_COUNT] -= 1
-    s[at + FLIT_WORD] = (word & ~(63 << VC_SHIFT)) | (target % vcs << VC_SHIFT)
-    ov = s[net + NET_OV] + target * OV_WORDS
-    s[ov + OV_COUNT] += 1
+    s[net.switch_offset + router * ports * speedup + source] = offset % vcs
+    input_vc = INPUT_VC(s, net.input_vcs, router * ports * vcs + bit)
+    flit = input_vc.head
+    target = input_vc.out
+    flit_row = FLIT(s, net.pool, flit)
+    word = flit_row.word
+    following = flit_row.next >> 32
+    input_vc.head = following
+    input_vc.count -= 1
+    flit_row.word = (word & ~(63 << VC_SHIFT)) | (target % vcs << VC_SHIFT)
+    output_vc = OUTPUT_VC(s, net.output_vcs, target)
+    output_vc.count += 1
     send_flit(s, net, target // vcs, flit, cycle, left)
     send_credit(s, net, router * ports + port, vc, cycle, left)
     is_tail = word & TAIL_BIT != 0
     if is_tail:
-        s[ov + OV_OWNER] = OWNER_TAIL if s[net + NET_WAIT_TAIL] == 1 else OWNER_FREE
+        output_vc.owner = OWNER_TAIL if net.wait_tail == 1 else OWNER_FREE
     if is_tail or following == NIL:
-        clear_bit(s, s[net + NET_SWITCH_MASKS] + router * words, bit)
+        clear_bit(s, net.switch_masks + router * words, bit)
     if following == NIL:
-        s[iv + IV_TAIL] = NIL
+        input_vc.tail = NIL
         if is_tail:
-            s[iv + IV_STATE] = VC_IDLE
+            input_vc.state = VC_IDLE
     elif is_tail:
         start_packet(s, net, router, bit)
 
@@ -450,30 +417,30 @@ def traverse(s, net, router, source, vc, cycle, left):
 @kernel
 def start_packet(s, net, router, bit):
     """A head flit has come to the head of an input VC: route it, or let it ask for a VC at once."""
-    words = s[net + NET_MASK_WORDS]
-    iv = s[net + NET_IV] + (router * s[net + NET_PORTS] * s[net + NET_VCS] + bit) * IV_WORDS
-    if s[net + NET_ROUTING_DELAY] > 0:
-        s[iv + IV_STATE] = VC_ROUTING
-        set_bit(s, s[net + NET_ROUTE_MASKS] + router * words, bit)
+    words = net.mask_words
+    input_vc = INPUT_VC(s, net.input_vcs, router * net.ports * net.vcs + bit)
+    if net.routing_delay > 0:
+        input_vc.state = VC_ROUTING
+        set_bit(s, net.route_masks + router * words, bit)
     else:
         # Look-ahead: the router before has found the way.
-        s[iv + IV_ROUTE] = find_route(s, net, router, bit // s[net + NET_VCS], s[iv + IV_HEAD])
-        s[iv + IV_STATE] = VC_WAITING
-        set_bit(s, s[net + NET_ALLOC_MASKS] + router * words, bit)
+        input_vc.route = find_route(s, net, router, bit // net.vcs, input_vc.head)
+        input_vc.state = VC_WAITING
+        set_bit(s, net.alloc_masks + router * words, bit)
 
 
 @kernel
 def router_cycle(s, net, router, cycle, left):
     """One cycle of a router; returns whether a VC still has something to do."""
-    winners = s[net + NET_WINNERS]
+    winners = net.winners
     number = match_switch(s, net, router)
     match_vcs(s, net, router)
     route_vcs(s, net, router)
     for index in range(number):
         traverse(s, net, router, s[winners + 3 * index], s[winners + 3 * index + 2], cycle, left)
-    words = s[net + NET_MASK_WORDS]
+    words = net.mask_words
     for index in range(router * words, router * words + words):
-        busy = s[s[net + NET_ROUTE_MASKS] + index] | s[s[net + NET_ALLOC_MASKS] + index]
-        if busy | s[s[net + NET_SWITCH_MASKS] + index] != 0:
+        busy = s[net.route_masks + index] | s[net.alloc_masks + index]
+        if busy | s[net.switch_masks + index] != 0:
             return True
     return False

@@ -5,20 +5,8 @@ goes by the parity of source and destination (BookSim draws a random number).
 """
 
 from npuviz.sim.network.records_kernels import (
-    FLIT_WORD,
-    FLIT_WORDS,
+    FLIT,
     KIND_SHIFT,
-    NET_CONCENTRATION,
-    NET_DIMENSIONS,
-    NET_FIRST_VC,
-    NET_LAST_VC,
-    NET_NODE_COLUMNS,
-    NET_NODE_ROWS,
-    NET_POOL,
-    NET_PORTS,
-    NET_RADIX,
-    NET_ROUTER_COLUMNS,
-    NET_TOPOLOGY,
     NODE_FIELD,
     PHASE_BIT,
     SOURCE_SHIFT,
@@ -30,10 +18,10 @@ from npuviz.sim.parts.bits_kernels import kernel
 
 
 @kernel
-def _fly_output(s, net, router, destination):
+def _fly_output(net, router, destination):
     """Destination tag: at stage i of n the i-th digit from the top, in base k."""
-    radix = s[net + NET_RADIX]
-    stages = s[net + NET_DIMENSIONS]
+    radix = net.radix
+    stages = net.dimensions
     per_stage = 1
     for _ in range(stages - 1):
         per_stage *= radix
@@ -43,10 +31,10 @@ def _fly_output(s, net, router, destination):
 
 
 @kernel
-def _mesh_output(s, net, router, destination):
+def _mesh_output(net, router, destination):
     """Dimension order, lowest first: outputs are up and down of each dimension, then the node."""
-    radix = s[net + NET_RADIX]
-    dimensions = s[net + NET_DIMENSIONS]
+    radix = net.radix
+    dimensions = net.dimensions
     for dimension in range(dimensions):
         here = router % radix
         there = destination % radix
@@ -60,14 +48,14 @@ def _mesh_output(s, net, router, destination):
 
 
 @kernel
-def _torus_output(s, net, router, destination, port, word):
+def _torus_output(net, router, destination, port, word):
     """Dimension order over the shorter way; returns output * 2 + half of the ring's VCs.
 
     The half is fixed when a packet turns into a dimension: it tells whether the packet passes the
     dateline between k - 1 and 0 (upwards), or does not (downwards), which keeps rings free of deadlock.
     """
-    radix = s[net + NET_RADIX]
-    dimensions = s[net + NET_DIMENSIONS]
+    radix = net.radix
+    dimensions = net.dimensions
     phase = 1 if word & PHASE_BIT != 0 else 0
     parity = (destination + (word >> SOURCE_SHIFT)) & 1
     for dimension in range(dimensions):
@@ -87,28 +75,28 @@ def _torus_output(s, net, router, destination, port, word):
 
 
 @kernel
-def flatfly_place(s, net, node):
+def flatfly_place(net, node):
     """Router * concentration + port of a node of a flattened butterfly (nodes are numbered by rows)."""
-    columns = s[net + NET_NODE_COLUMNS]
-    rows = s[net + NET_NODE_ROWS]
-    width = s[net + NET_ROUTER_COLUMNS] * columns
+    columns = net.node_columns
+    rows = net.node_rows
+    width = net.router_columns * columns
     x = node % width
     y = node // width
-    router = y // rows * s[net + NET_ROUTER_COLUMNS] + x // columns
-    return router * s[net + NET_CONCENTRATION] + columns * (y % rows) + x % columns
+    router = y // rows * net.router_columns + x // columns
+    return router * net.concentration + columns * (y % rows) + x % columns
 
 
 @kernel
-def _flatfly_output(s, net, router, destination):
+def _flatfly_output(net, router, destination):
     """Dimension order over direct links: nodes first, then per dimension the other routers in order."""
-    radix = s[net + NET_RADIX]
-    concentration = s[net + NET_CONCENTRATION]
-    place = flatfly_place(s, net, destination)
+    radix = net.radix
+    concentration = net.concentration
+    place = flatfly_place(net, destination)
     target = place // concentration
     if target == router:
         return place % concentration
     output = concentration - 1
-    for _ in range(s[net + NET_DIMENSIONS]):
+    for _ in range(net.dimensions):
         here = router % radix
         there = target % radix
         if here != there:
@@ -125,24 +113,24 @@ def find_route(s, net, router, port, flit):
 
     Keeps the ring half of a torus in the flit.
     """
-    at = s[net + NET_POOL] + flit * FLIT_WORDS + FLIT_WORD
-    word = s[at]
+    flit_row = FLIT(s, net.pool, flit)
+    word = flit_row.word
     destination = word & NODE_FIELD
     kind = (word >> KIND_SHIFT) & 3
-    first = s[net + NET_FIRST_VC + kind]
-    last = s[net + NET_LAST_VC + kind]
-    topology = s[net + NET_TOPOLOGY]
+    first = net.first_vc[kind]
+    last = net.last_vc[kind]
+    topology = net.topology
     if topology == TOPOLOGY_FLY:
-        output = _fly_output(s, net, router, destination)
+        output = _fly_output(net, router, destination)
     elif topology == TOPOLOGY_MESH:
-        output = _mesh_output(s, net, router, destination)
+        output = _mesh_output(net, router, destination)
     elif topology == TOPOLOGY_FLATFLY:
-        output = _flatfly_output(s, net, router, destination)
+        output = _flatfly_output(net, router, destination)
     else:
-        found = _torus_output(s, net, router, destination, port, word)
+        found = _torus_output(net, router, destination, port, word)
         output = found >> 1
-        s[at] = (word & ~PHASE_BIT) | (PHASE_BIT if found & 1 != 0 else 0)
-        if output != s[net + NET_PORTS] - 1:
+        flit_row.word = (word & ~PHASE_BIT) | (PHASE_BIT if found & 1 != 0 else 0)
+        if output != net.ports - 1:
             half = (last - first + 1) >> 1
             if found & 1 == 0:
                 last -= half

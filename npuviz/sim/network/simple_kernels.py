@@ -1,8 +1,8 @@
 """Simple interconnect: a crossbar with one FIFO per (source, destination), no back-pressure.
 
-Header at word `noc`, then the tables it points to. Each destination takes one packet a cycle, the
+A header, then the tables it points to. Each destination takes one packet a cycle, the
 sources in rotation. A packet is a node of a pool: word 0 = next << 32 | payload, word 1 (only where
-NOC_STRIDE is 2) the cycle in which it is ready. The owner of the state keeps enough nodes free.
+`stride` is 2) the cycle in which it is ready. The owner of the state keeps enough nodes free.
 
 FIFO rule (Ref: systolic.md section 9): a packet that enters in cycle c is ready in c + latency if
 its FIFO is empty, else one cycle after the newest packet of the FIFO. With latency 1 a packet is
@@ -12,27 +12,31 @@ thus ready as soon as it is at the head of its FIFO in a later cycle, and no rea
 from numba import int64
 
 from npuviz.sim.parts.bits_kernels import fetch, inlined, trailing_zeros
+from npuviz.sim.parts.record_kernels import Record
 
-NOC_LATENCY = 0  # NoC cycles
-NOC_PERIOD = 1  # picoseconds
-NOC_SOURCES = 2
-NOC_DESTINATIONS = 3
-NOC_FIFOS = 4  # word of the FIFO table: per (destination, source) first node << 32 | last node
-NOC_MASKS = 5  # word of the masks: NOC_MASK_WORDS per destination, a bit per source with packets
-NOC_MASK_WORDS = 6
-NOC_TURNS = 7  # word of the rotation pointers, one per destination
-NOC_POOL = 8  # word of node 0
-NOC_STRIDE = 9  # words per node
-NOC_CAPACITY = 10  # nodes
-NOC_LIVE = 11  # nodes in use
-NOC_FREE = 12  # head of the free list of nodes from NOC_NEAR on, NONE if empty
-NOC_FRESH = 13  # nodes never used yet start here
-NOC_WAITING = 14  # packets in FIFOs
-NOC_ACTIVE = 15  # word of the active masks: a bit per destination with packets
-NOC_READY = 16  # word of the ready cycle of each FIFO's newest packet (latency other than 1)
-NOC_NEAR = 17  # nodes below this number lie so close together that caches hold them all
-NOC_NEAR_FREE = 18  # head of their free list
-NOC_HEADER = 24
+NOC = Record(
+    "simple network",
+    latency="NoC cycles",
+    period="picoseconds of a cycle",
+    sources="sources",
+    destinations="destinations",
+    fifos="word of the FIFO table: per (destination, source) first node << 32 | last node",
+    masks="word of the masks: `mask_words` per destination, a bit per source with packets",
+    mask_words="words of a mask",
+    turns="word of the rotation pointers, one per destination",
+    pool="word of node 0",
+    stride="words per node",
+    capacity="nodes",
+    live="nodes in use",
+    free="head of the free list of the nodes that are not near, NONE if empty",
+    fresh="nodes never used yet start here",
+    waiting="packets in FIFOs",
+    active="word of the active masks: a bit per destination with packets",
+    ready="word of the ready cycle of each FIFO's newest packet (latency other than 1)",
+    near="nodes below this number lie so close together that caches hold them all",
+    near_free="head of their free list",
+    at_least=24,
+)
 
 NONE = 0x7FFF_FFFF
 LOW_MASK = 0xFFFF_FFFF
@@ -42,8 +46,8 @@ EMPTY = NONE << 32 | NONE  # a FIFO without packets
 @inlined
 def take_free(s, noc, free):
     """Take the first node of the free list whose head is word `free` of the header."""
-    node = s[noc + free]
-    s[noc + free] = s[s[noc + NOC_POOL] + node * s[noc + NOC_STRIDE]] >> 32
+    node = noc[free]
+    noc[free] = s[noc.pool + node * noc.stride] >> 32
     return node
 
 
@@ -53,25 +57,25 @@ def allocate_node(s, noc):
 
     Once all near nodes have been used, they are kept for `bring_near`, if others are left.
     """
-    fresh = s[noc + NOC_FRESH]
-    if s[noc + NOC_FREE] != NONE:
-        node = take_free(s, noc, int64(NOC_FREE))
-    elif s[noc + NOC_NEAR_FREE] != NONE and (fresh < s[noc + NOC_NEAR] or fresh >= s[noc + NOC_CAPACITY]):
-        node = take_free(s, noc, int64(NOC_NEAR_FREE))
+    fresh = noc.fresh
+    if noc.free != NONE:
+        node = take_free(s, noc, int64(NOC.free))
+    elif noc.near_free != NONE and (fresh < noc.near or fresh >= noc.capacity):
+        node = take_free(s, noc, int64(NOC.near_free))
     else:
         node = fresh
-        s[noc + NOC_FRESH] = node + 1
-    s[noc + NOC_LIVE] += 1
+        noc.fresh = node + 1
+    noc.live += 1
     return node
 
 
 @inlined
 def free_node(s, noc, node):
     """Return a node to the pool."""
-    free = noc + (NOC_NEAR_FREE if node < s[noc + NOC_NEAR] else NOC_FREE)
-    s[s[noc + NOC_POOL] + node * s[noc + NOC_STRIDE]] = s[free] << 32
-    s[free] = node
-    s[noc + NOC_LIVE] -= 1
+    free = NOC.near_free if node < noc.near else NOC.free
+    s[noc.pool + node * noc.stride] = noc[free] << 32
+    noc[free] = node
+    noc.live -= 1
 
 
 @inlined
@@ -80,13 +84,13 @@ def bring_near(s, noc, node):
 
     Only its payload moves.
     """
-    if node < s[noc + NOC_NEAR] or s[noc + NOC_NEAR_FREE] == NONE:
+    if node < noc.near or noc.near_free == NONE:
         return node
-    near = take_free(s, noc, int64(NOC_NEAR_FREE))
-    pool = s[noc + NOC_POOL]
-    stride = s[noc + NOC_STRIDE]
+    near = take_free(s, noc, int64(NOC.near_free))
+    pool = noc.pool
+    stride = noc.stride
     s[pool + near * stride] = s[pool + node * stride] & LOW_MASK
-    s[noc + NOC_LIVE] += 1
+    noc.live += 1
     free_node(s, noc, node)
     return near
 
@@ -94,19 +98,19 @@ def bring_near(s, noc, node):
 @inlined
 def noc_push(s, noc, source, destination, payload, cycle):
     """Let a packet enter the network in `cycle`; returns its node."""
-    pool = s[noc + NOC_POOL]
-    stride = s[noc + NOC_STRIDE]
-    index = destination * s[noc + NOC_SOURCES] + source
-    fifo = s[noc + NOC_FIFOS] + index
+    pool = noc.pool
+    stride = noc.stride
+    index = destination * noc.sources + source
+    fifo = noc.fifos + index
     node = allocate_node(s, noc)
     s[pool + node * stride] = (NONE << 32) | payload
     tail = s[fifo] & LOW_MASK
-    latency = s[noc + NOC_LATENCY]
+    latency = noc.latency
     if tail == NONE:
         s[fifo] = (node << 32) | node
-        mask = s[noc + NOC_MASKS] + destination * s[noc + NOC_MASK_WORDS] + (source >> 6)
+        mask = noc.masks + destination * noc.mask_words + (source >> 6)
         s[mask] |= 1 << (source & 63)
-        s[s[noc + NOC_ACTIVE] + (destination >> 6)] |= 1 << (destination & 63)
+        s[noc.active + (destination >> 6)] |= 1 << (destination & 63)
         ready = cycle + latency
     else:
         word = pool + tail * stride
@@ -114,11 +118,11 @@ def noc_push(s, noc, source, destination, payload, cycle):
         s[fifo] = (s[fifo] >> 32 << 32) | node
         ready = cycle + latency
         if latency != 1:
-            ready = s[s[noc + NOC_READY] + index] + 1
+            ready = s[noc.ready + index] + 1
     if latency != 1:
-        s[s[noc + NOC_READY] + index] = ready
+        s[noc.ready + index] = ready
         s[pool + node * stride + 1] = ready
-    s[noc + NOC_WAITING] += 1
+    noc.waiting += 1
     return node
 
 
@@ -142,22 +146,22 @@ def _next_source(s, mask, words, start):
 @inlined
 def _pick_ready(s, noc, destination, cycle):
     """The source whose head packet is granted, or -1. Looks at ready times where they are kept."""
-    words = s[noc + NOC_MASK_WORDS]
-    mask = s[noc + NOC_MASKS] + destination * words
-    start = s[s[noc + NOC_TURNS] + destination]
+    words = noc.mask_words
+    mask = noc.masks + destination * words
+    start = s[noc.turns + destination]
     source = _next_source(s, mask, words, start)
-    if s[noc + NOC_LATENCY] == 1 or source < 0:
+    if noc.latency == 1 or source < 0:
         return source
     first = source
-    pool = s[noc + NOC_POOL]
-    stride = s[noc + NOC_STRIDE]
-    base = s[noc + NOC_FIFOS] + destination * s[noc + NOC_SOURCES]
+    pool = noc.pool
+    stride = noc.stride
+    base = noc.fifos + destination * noc.sources
     while True:
         head = s[base + source] >> 32
         if s[pool + head * stride + 1] <= cycle:
             return source
         start = source + 1
-        if start >= s[noc + NOC_SOURCES]:
+        if start >= noc.sources:
             start = 0
         source = _next_source(s, mask, words, start)
         if source == first:
@@ -170,18 +174,18 @@ def noc_grant(s, noc, destination, cycle):
     source = _pick_ready(s, noc, destination, cycle)
     if source < 0:
         return -1
-    sources = s[noc + NOC_SOURCES]
-    fifos = s[noc + NOC_FIFOS] + destination * sources
-    pool = s[noc + NOC_POOL]
-    stride = s[noc + NOC_STRIDE]
-    words = s[noc + NOC_MASK_WORDS]
-    mask = s[noc + NOC_MASKS] + destination * words
+    sources = noc.sources
+    fifos = noc.fifos + destination * sources
+    pool = noc.pool
+    stride = noc.stride
+    words = noc.mask_words
+    mask = noc.masks + destination * words
     node = s[fifos + source] >> 32
     following = s[pool + node * stride] >> 32
     turn = source + 1
     if turn >= sources:
         turn = 0
-    s[s[noc + NOC_TURNS] + destination] = turn
+    s[noc.turns + destination] = turn
     if following == NONE:
         s[fifos + source] = EMPTY
         s[mask + (source >> 6)] &= ~(1 << (source & 63))
@@ -190,8 +194,8 @@ def noc_grant(s, noc, destination, cycle):
     # A packet waits longer than caches keep its node: that of the next turn is asked for now.
     source = _next_source(s, mask, words, turn)
     if source < 0:
-        s[s[noc + NOC_ACTIVE] + (destination >> 6)] &= ~(1 << (destination & 63))
+        s[noc.active + (destination >> 6)] &= ~(1 << (destination & 63))
     else:
         fetch(s, pool + (s[fifos + source] >> 32) * stride)
-    s[noc + NOC_WAITING] -= 1
+    noc.waiting -= 1
     return node

@@ -185,7 +185,7 @@ def test_every_delivery_is_that_of_booksim(name: str) -> None:
     assert len(run.taken) == 900
     assert digest(run.taken) == DELIVERIES[name]
     assert run.steps < 3000
-    assert run.head(fk.NET_LIVE) == run.head(fk.NET_FLYING) == run.head(fk.NET_CREDITS) == 0
+    assert run.head(fk.NET.live) == run.head(fk.NET.flying) == run.head(fk.NET.credits) == 0
 
 
 @pytest.mark.parametrize("name", ["crossbar", "torus", "half a speedup"])
@@ -217,7 +217,7 @@ def test_a_node_that_takes_nothing_holds_the_network_back() -> None:
     run = Run(network, packets, period=100_000).advance(2000)
     # Node 1 keeps 4 flits at the boundary and 4 in the ejection queue of each of 6 VCs, the router 4 a VC.
     assert not run.taken
-    assert run.head(fk.NET_LIVE) == 6 * (4 + 4 + 4) + 8
+    assert run.head(fk.NET.live) == 6 * (4 + 4 + 4) + 8
     fabric = FlitFabric(network, ["a", "b", "c"], 1.0)
     states = fabric.element_states(run.state, run.at, fabric.shape.whole)
     assert states[0].tolist() == [HELD, 3]
@@ -246,7 +246,7 @@ def test_loads_show_the_way_of_a_stream() -> None:
     assert glance.detail == "passing flits on"
     assert glance.levels[0].entries > 0
     words = fabric.words(run.state, run.at, 399, fabric.shape.whole)
-    assert len(words) == run.head(fk.NET_FLYING) + sum(
+    assert len(words) == run.head(fk.NET.flying) + sum(
         fabric.glance(run.state, run.at, c, r).levels[0].entries for c in range(4) for r in range(4)
     )
     assert (words["arrival"][~words["waits"]] > words["start"][~words["waits"]]).all()

@@ -13,7 +13,8 @@ from numba import int64
 from npuviz.sim.dram.command_kernels import dram_is_busy
 from npuviz.sim.dram.records_kernels import DRAM
 from npuviz.sim.network.flit_kernels import net_room
-from npuviz.sim.network.simple_kernels import NOC_CAPACITY, NOC_LATENCY, NOC_LIVE, NOC_SOURCES
+from npuviz.sim.network.records_kernels import NET
+from npuviz.sim.network.simple_kernels import NOC
 from npuviz.sim.parts.bits_kernels import entry, inlined, kernel, pointer_to
 from npuviz.sim.parts.watch_kernels import X_CAPACITY, X_EVENTS, X_UNTIL
 from npuviz.targets.systolic.kernels.core import core_cycle
@@ -154,12 +155,12 @@ def _make_advance(has_network):
         core_period = chip.core_period
         noc_period = chip.noc_period
         result = RESULT_UNTIL
-        noc = chip.noc
+        noc = NOC(chip, chip.noc)
         is_detailed = chip.dram_kind == 1
         device = DRAM(chip, chip.dram)
         dram_period = chip.dram_period
-        is_lone = chip[noc + NOC_SOURCES] == 1 and chip[noc + NOC_LATENCY] == 1 and chip.reply_queued == 1
-        net = chip.net
+        is_lone = noc.sources == 1 and noc.latency == 1 and chip.reply_queued == 1
+        net = NET(chip, chip.net)
         has_more = is_detailed or has_network
         is_lone = is_lone and not has_more
         while True:
@@ -211,11 +212,11 @@ def _make_advance(has_network):
                     chip.cycle += 1
                     return RESULT_FAULT
             else:
-                if chip[noc + NOC_CAPACITY] - chip[noc + NOC_LIVE] < chip.cores_count * chip.ports:
+                if noc.capacity - noc.live < chip.cores_count * chip.ports:
                     return RESULT_GROW_POOL
                 if has_network:
                     packets = chip.cores_count * chip.ports + chip.channels
-                    if net_room(chip, net) < packets * chip.net_flits:
+                    if net_room(net) < packets * chip.net_flits:
                         return RESULT_GROW_FLITS
                     flit_cycle(chip, program, x, ev, noc_next, chip.cycle)
                 elif is_lone:

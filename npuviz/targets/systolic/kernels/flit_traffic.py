@@ -9,18 +9,10 @@ from numba import int64
 
 from npuviz.sim.dram.command_kernels import dram_can_accept, dram_take
 from npuviz.sim.dram.records_kernels import DRAM, NIL, REQUEST_NODE, WHEEL_MASKS
-from npuviz.sim.dram.simple_kernels import dram_accept, dram_arrive
+from npuviz.sim.dram.simple_kernels import SIMPLE_DRAM, dram_accept, dram_arrive
 from npuviz.sim.network.flit_kernels import net_can_inject, net_inject, net_next, net_step, net_take
-from npuviz.sim.network.records_kernels import (
-    NET_NODE_MASKS,
-    NET_READY,
-    NET_WAITING,
-    READ_REPLY,
-    READ_REQUEST,
-    WRITE_REPLY,
-    WRITE_REQUEST,
-)
-from npuviz.sim.network.simple_kernels import LOW_MASK, NOC_POOL, NOC_STRIDE, allocate_node, free_node
+from npuviz.sim.network.records_kernels import NET, READ_REPLY, READ_REQUEST, WRITE_REPLY, WRITE_REQUEST
+from npuviz.sim.network.simple_kernels import LOW_MASK, NOC, allocate_node, free_node
 from npuviz.sim.parts.bits_kernels import kernel, trailing_zeros
 from npuviz.sim.parts.record_kernels import word_of
 from npuviz.targets.systolic.kernels.records import BURST, CORE, ENTRY, FAR
@@ -41,8 +33,8 @@ from npuviz.targets.systolic.kernels.traffic import (
 def send_one(chip, program, x, ev, c, port, cycle, now):
     """Let the head of a core's request list enter at a port, if the port's source queue has room."""
     core = CORE(chip, chip.cores + c * chip.core_words)
-    noc = chip.noc
-    net = chip.net
+    noc = NOC(chip, chip.noc)
+    net = NET(chip, chip.net)
     place = c * chip.burst_capacity + core.burst_head
     burst = BURST(chip, chip.bursts, place)
     entry = burst.entry
@@ -57,7 +49,7 @@ def send_one(chip, program, x, ev, c, port, cycle, now):
     address = core.request
     if address >= 0:
         node = allocate_node(chip, noc)
-        word = chip[noc + NOC_POOL] + node * chip[noc + NOC_STRIDE]
+        word = noc.pool + node * noc.stride
         chip[word] = entry if entry != 0 else STORE_FLAG | c
         place_node(chip, noc, node, address)
         target = chip.cores_count * chip.ports + channel_of(chip, program, address)
@@ -79,7 +71,7 @@ def send_one(chip, program, x, ev, c, port, cycle, now):
 @kernel
 def take_at_core(chip, noc, node, c, cycle):
     """A response reaches its core."""
-    word = chip[noc + NOC_POOL] + node * chip[noc + NOC_STRIDE]
+    word = noc.pool + node * noc.stride
     entry = ENTRY(chip, (chip[word] & LOW_MASK))
     free_node(chip, noc, node)
     deliver(chip, word_of(chip, entry), c, cycle)
@@ -88,7 +80,7 @@ def take_at_core(chip, noc, node, c, cycle):
 @kernel
 def answer(chip, noc, channel, node, enters):
     """Put a response into its channel's list, from where it enters the network in `enters` or later."""
-    request = REQUEST_NODE(chip, chip[noc + NOC_POOL] + node * chip[noc + NOC_STRIDE])
+    request = REQUEST_NODE(chip, noc.pool + node * noc.stride)
     request.time = enters
     queue_at_door(chip, noc, channel, node)
     if enters < chip.noc_next:
@@ -101,15 +93,15 @@ def take_at_channel(chip, noc, node, channel, cycle):
     if chip.dram_kind == 1:
         give(chip, noc, channel, node, tick_behind(chip, cycle))
         return
-    word = chip[noc + NOC_POOL] + node * chip[noc + NOC_STRIDE]
-    enters = dram_accept(chip, chip.dram, channel, chip[word] & STORE_FLAG != 0)
+    word = noc.pool + node * noc.stride
+    enters = dram_accept(SIMPLE_DRAM(chip, chip.dram), channel, chip[word] & STORE_FLAG != 0)
     answer(chip, noc, channel, node, enters)
 
 
 @kernel
 def send_answers(chip, noc, cycle):
     """One response per channel enters the network; returns the next cycle in which another may."""
-    net = chip.net
+    net = NET(chip, chip.net)
     ports = chip.ports
     sources = chip.cores_count * ports
     following = FAR
@@ -118,7 +110,7 @@ def send_answers(chip, noc, cycle):
         node = chip[door]
         if node == NIL:
             continue
-        request = REQUEST_NODE(chip, chip[noc + NOC_POOL] + node * chip[noc + NOC_STRIDE])
+        request = REQUEST_NODE(chip, noc.pool + node * noc.stride)
         time = request.time
         if time <= cycle:
             time = cycle + 1
@@ -140,8 +132,8 @@ def send_answers(chip, noc, cycle):
 @kernel
 def flit_cycle(chip, program, x, ev, cycle, now):
     """One cycle of the network, in core cycle `now`. Sets `noc_next` of the chip."""
-    noc = chip.noc
-    net = chip.net
+    noc = NOC(chip, chip.noc)
+    net = NET(chip, chip.net)
     ports = chip.ports
     sources = chip.cores_count * ports
     if chip.bursts_waiting > 0:
@@ -155,11 +147,11 @@ def flit_cycle(chip, program, x, ev, cycle, now):
                 while port < ports and core.burst_count > 0:
                     send_one(chip, program, x, ev, c, port, cycle, now)
                     port += 1
-    if chip[net + NET_WAITING] > 0:
+    if net.waiting > 0:
         if chip.dram_kind == 0:
-            dram_arrive(chip, chip.dram, cycle * chip.noc_period)
-        for index in range(chip[net + NET_NODE_MASKS]):
-            ready = chip[chip[net + NET_READY] + index]
+            dram_arrive(SIMPLE_DRAM(chip, chip.dram), cycle * chip.noc_period)
+        for index in range(net.node_masks):
+            ready = chip[net.ready + index]
             while ready != 0:
                 place = 64 * index + trailing_zeros(ready)
                 ready &= ready - 1
@@ -173,7 +165,7 @@ def flit_cycle(chip, program, x, ev, cycle, now):
     time = net_next(chip, net, cycle)
     if time < following:
         following = time
-    if chip.bursts_waiting > 0 or chip[net + NET_WAITING] > 0:
+    if chip.bursts_waiting > 0 or net.waiting > 0:
         following = cycle + 1
     chip.noc_next = following
 
@@ -182,7 +174,7 @@ def flit_cycle(chip, program, x, ev, cycle, now):
 def dram_answers(chip, x):
     """Run the next tick of command-level DRAM; its responses wait for the network."""
     device = DRAM(chip, chip.dram)
-    noc = chip.noc
+    noc = NOC(chip, chip.noc)
     enters = run_dram(chip, x)
     for part in range(WHEEL_MASKS):
         mask = device.done[part]

@@ -2,18 +2,8 @@
 
 from npuviz.sim.dram.command_kernels import dram_cycle, dram_take, dram_watch
 from npuviz.sim.dram.records_kernels import DRAM, NIL, WHEEL_MASKS
-from npuviz.sim.dram.simple_kernels import D_PERIOD, dram_accept, dram_first_cycle
-from npuviz.sim.network.simple_kernels import (
-    EMPTY,
-    LOW_MASK,
-    NOC_LATENCY,
-    NOC_MASK_WORDS,
-    NOC_PERIOD,
-    NOC_POOL,
-    NOC_STRIDE,
-    NONE,
-    free_node,
-)
+from npuviz.sim.dram.simple_kernels import SIMPLE_DRAM, dram_accept, dram_first_cycle
+from npuviz.sim.network.simple_kernels import EMPTY, LOW_MASK, NOC, NONE, free_node
 from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros
 from npuviz.sim.parts.watch_kernels import is_watched
 from npuviz.targets.systolic.kernels.records import ENTRY, FAR, PORT, QUEUES_PER_CORE, REPLY
@@ -64,8 +54,8 @@ def queue_reply(chip, noc, node, c, channel, enters):
     """Append a response to its channel's FIFO; it enters the network in NoC cycle `enters`."""
     pair = c * chip.channels + channel
     reply = chip.replies + pair
-    pool = chip[noc + NOC_POOL]
-    stride = chip[noc + NOC_STRIDE]
+    pool = noc.pool
+    stride = noc.stride
     word = pool + node * stride
     chip[word] = (NONE << 32) | (chip[word] & LOW_MASK)
     chip[word + 1] = enters
@@ -75,7 +65,7 @@ def queue_reply(chip, noc, node, c, channel, enters):
         tail = pool + (chip[reply] & LOW_MASK) * stride
         chip[tail] = (node << 32) | (chip[tail] & LOW_MASK)
         chip[reply] = (chip[reply] >> 32 << 32) | node
-    if chip[noc + NOC_LATENCY] == 1:
+    if noc.latency == 1:
         # Ready in the cycle after it enters, whatever else the FIFO holds.
         chip[word + 1] = enters + 1
     else:
@@ -94,13 +84,13 @@ def queue_reply(chip, noc, node, c, channel, enters):
     if port_row.next > chip[word + 1]:
         port_row.next = chip[word + 1]
     if chip.reply_next > enters:
-        chip.reply_next = enters if chip[noc + NOC_LATENCY] != 1 else enters + 1
+        chip.reply_next = enters if noc.latency != 1 else enters + 1
 
 
 @inlined
 def send_response(chip, noc, channel, node, enters):
     """Send a response back that the network may take from NoC cycle `enters` on."""
-    payload = chip[chip[noc + NOC_POOL] + node * chip[noc + NOC_STRIDE]] & LOW_MASK
+    payload = chip[noc.pool + node * noc.stride] & LOW_MASK
     entry = ENTRY(chip, payload)
     is_read = payload & STORE_FLAG == 0
     c = entry.core if is_read else payload & ~STORE_FLAG
@@ -114,7 +104,7 @@ def send_response(chip, noc, channel, node, enters):
         return
     free_node(chip, noc, node)
     reply = REPLY(chip, chip.reply_times, c * chip.channels + channel)
-    ready = enters + chip[noc + NOC_LATENCY]
+    ready = enters + noc.latency
     if reply.ready >= enters:
         ready = reply.ready + 1
     reply.ready = ready
@@ -124,9 +114,9 @@ def send_response(chip, noc, channel, node, enters):
 @inlined
 def serve_node(chip, noc, channel, node):
     """Pass a granted request through DRAM, and send its response off."""
-    dram = chip.dram
-    payload = chip[chip[noc + NOC_POOL] + node * chip[noc + NOC_STRIDE]] & LOW_MASK
-    enters = dram_accept(chip, dram, channel, payload & STORE_FLAG != 0)
+    dram = SIMPLE_DRAM(chip, chip.dram)
+    payload = chip[noc.pool + node * noc.stride] & LOW_MASK
+    enters = dram_accept(dram, channel, payload & STORE_FLAG != 0)
     send_response(chip, noc, channel, node, enters)
 
 
@@ -147,9 +137,9 @@ def serve_port(chip, noc, index, cycle):
     c = index // chip.ports if chip.ports > 1 else index
     first = c * chip.channels
     replies = chip.replies + first
-    pool = chip[noc + NOC_POOL] + 1
-    stride = chip[noc + NOC_STRIDE]
-    is_late = chip[noc + NOC_LATENCY] != 1
+    pool = noc.pool + 1
+    stride = noc.stride
+    is_late = noc.latency != 1
     upcoming = FAR
     ripe = port_row.ripe
     channels = port_row.channels & ~ripe
@@ -195,8 +185,8 @@ def serve_port(chip, noc, index, cycle):
 @inlined
 def enter_replies(chip, noc, index, cycle):
     """Give the responses for a port that enter the network in `cycle` their ready time by the FIFO rule."""
-    pool = chip[noc + NOC_POOL]
-    stride = chip[noc + NOC_STRIDE]
+    pool = noc.pool
+    stride = noc.stride
     first = index // chip.ports * chip.channels
     channels = PORT(chip, chip.reply_ports, index).channels
     while channels != 0:
@@ -206,7 +196,7 @@ def enter_replies(chip, noc, index, cycle):
         node = reply.pending
         if node != NONE and chip[pool + node * stride + 1] <= cycle:
             is_first = chip[chip.replies + pair] >> 32 == node
-            ready = cycle + chip[noc + NOC_LATENCY] if is_first else reply.ready + 1
+            ready = cycle + noc.latency if is_first else reply.ready + 1
             reply.ready = ready
             chip[pool + node * stride + 1] = ready
             reply.pending = chip[pool + node * stride] >> 32
@@ -215,12 +205,12 @@ def enter_replies(chip, noc, index, cycle):
 @inlined
 def known_until(chip, noc, cycle):
     """Last NoC cycle whose responses are all known in `cycle`: later requests cannot return earlier."""
-    dram = chip.dram
+    dram = SIMPLE_DRAM(chip, chip.dram)
     if chip.dram_kind == 1:
         return cycle
-    period = chip[noc + NOC_PERIOD]
-    leave = dram_first_cycle(chip, dram, (cycle + 2) * period)
-    return (leave * chip[dram + D_PERIOD] + period - 1) // period
+    period = noc.period
+    leave = dram_first_cycle(dram, (cycle + 2) * period)
+    return (leave * dram.period + period - 1) // period
 
 
 @inlined
@@ -230,13 +220,13 @@ def reply_cycles(chip, noc, cycle):
     Each port takes one response a cycle. A core learns early at which cycle an entry will be
     valid, exactly as it does where ports are not shared. Sets `reply_next` of the chip.
     """
-    is_late = chip[noc + NOC_LATENCY] != 1
+    is_late = noc.latency != 1
     horizon = cycle if is_late else known_until(chip, noc, cycle)
     ports = chip.reply_ports
     now = cycle
     while now <= horizon:
         upcoming = FAR
-        for part in range(chip[noc + NOC_MASK_WORDS]):
+        for part in range(noc.mask_words):
             active = chip[chip.reply_active + part]
             while active != 0:
                 index = 64 * part + trailing_zeros(active)
@@ -271,7 +261,7 @@ def dram_responses(chip, x):
     A response is final in its tick: a write of a later one cannot get ahead of it.
     """
     device = DRAM(chip, chip.dram)
-    noc = chip.noc
+    noc = NOC(chip, chip.noc)
     enters = run_dram(chip, x)
     for part in range(WHEEL_MASKS):
         mask = device.done[part]

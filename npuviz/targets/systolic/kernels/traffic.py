@@ -8,22 +8,8 @@ from numba import int64
 
 from npuviz.sim.dram.command_kernels import dram_can_accept, dram_offer
 from npuviz.sim.dram.records_kernels import DRAM, NIL, REQUEST_NODE
-from npuviz.sim.dram.simple_kernels import dram_arrive
-from npuviz.sim.network.simple_kernels import (
-    LOW_MASK,
-    NOC_ACTIVE,
-    NOC_CAPACITY,
-    NOC_LATENCY,
-    NOC_LIVE,
-    NOC_PERIOD,
-    NOC_POOL,
-    NOC_STRIDE,
-    NOC_WAITING,
-    allocate_node,
-    bring_near,
-    noc_grant,
-    noc_push,
-)
+from npuviz.sim.dram.simple_kernels import SIMPLE_DRAM, dram_arrive
+from npuviz.sim.network.simple_kernels import LOW_MASK, NOC, allocate_node, bring_near, noc_grant, noc_push
 from npuviz.sim.parts.bits_kernels import fetch, inlined, trailing_zeros
 from npuviz.sim.parts.watch_kernels import COUNTER, INTERVAL, emit, is_recording, is_watched, watch_queue
 from npuviz.targets.systolic.kernels.program_records import CODE, MODE_STEP, TILE
@@ -125,7 +111,7 @@ def finish_burst(chip, program, x, ev, c, burst, now):
 @inlined
 def place_node(chip, noc, node, address):
     """Note in a request's node where in its channel it goes."""
-    request = REQUEST_NODE(chip, chip[noc + NOC_POOL] + node * chip[noc + NOC_STRIDE])
+    request = REQUEST_NODE(chip, noc.pool + node * noc.stride)
     request.address = (address >> chip.local_shift) << chip.request_shift
 
 
@@ -133,7 +119,7 @@ def place_node(chip, noc, node, address):
 def inject(chip, program, x, ev, c, noc_cycle_index, now):
     """Let up to one request per port of core `c` enter the network."""
     core = CORE(chip, chip.cores + c * chip.core_words)
-    noc = chip.noc
+    noc = NOC(chip, chip.noc)
     ports = chip.ports
     size = chip.request_bytes
     ring = chip.bursts + c * chip.burst_capacity * BURST.num_words
@@ -184,10 +170,10 @@ def stream_alone(chip, program, x, ev, cycle, limit):
     nothing else happens; returns the cycle that follows the last one taken.
     """
     core = CORE(chip, chip.cores)
-    noc = chip.noc
-    dram = chip.dram
+    noc = NOC(chip, chip.noc)
+    dram = SIMPLE_DRAM(chip, chip.dram)
     size = chip.request_bytes
-    period = chip[noc + NOC_PERIOD]
+    period = noc.period
     burst = BURST(chip, chip.bursts, core.burst_head)
     entry = burst.entry
     entry_of_entry = ENTRY(chip, entry)
@@ -197,15 +183,15 @@ def stream_alone(chip, program, x, ev, cycle, limit):
     payload = entry if entry != 0 else STORE_FLAG
     address = core.request
     end = core.request_end
-    room = chip[noc + NOC_CAPACITY] - chip[noc + NOC_LIVE]
+    room = noc.capacity - noc.live
     if limit > cycle + room:
         limit = cycle + room
     now = cycle
     if address >= 0:
         while address < end and now < limit:
-            dram_arrive(chip, dram, (now + 2) * period)
+            dram_arrive(dram, (now + 2) * period)
             node = allocate_node(chip, noc)
-            chip[chip[noc + NOC_POOL] + node * chip[noc + NOC_STRIDE]] = payload
+            chip[noc.pool + node * noc.stride] = payload
             serve_node(chip, noc, channel_of(chip, program, address), node)
             address += size
             now += 1
@@ -237,7 +223,7 @@ def tick_behind(chip, cycle):
 @inlined
 def give(chip, noc, channel, node, tick):
     """Put a request into a channel's front list, which has room."""
-    address = REQUEST_NODE(chip, chip[noc + NOC_POOL] + node * chip[noc + NOC_STRIDE]).address
+    address = REQUEST_NODE(chip, noc.pool + node * noc.stride).address
     dram_offer(chip, DRAM(chip, chip.dram), channel, bring_near(chip, noc, node), address, tick)
 
 
@@ -245,8 +231,8 @@ def give(chip, noc, channel, node, tick):
 def queue_at_door(chip, noc, channel, node):
     """Append a node to those that wait at a channel."""
     door = chip.doors[0] + 2 * channel
-    pool = chip[noc + NOC_POOL]
-    stride = chip[noc + NOC_STRIDE]
+    pool = noc.pool
+    stride = noc.stride
     word = pool + node * stride
     chip[word] = (NIL << 32) | (chip[word] & LOW_MASK)
     if chip[door] == NIL:
@@ -262,11 +248,11 @@ def queue_at_door(chip, noc, channel, node):
 def take_from_door(chip, noc, channel):
     """Remove the first node of those that wait at a channel."""
     door = chip.doors[0] + 2 * channel
-    following = chip[chip[noc + NOC_POOL] + chip[door] * chip[noc + NOC_STRIDE]] >> 32
+    following = chip[noc.pool + chip[door] * noc.stride] >> 32
     chip[door] = following
     if following != NIL:
         # It has waited longer than caches keep it.
-        fetch(chip, chip[noc + NOC_POOL] + following * chip[noc + NOC_STRIDE])
+        fetch(chip, noc.pool + following * noc.stride)
     chip.doors_waiting -= 1
 
 
@@ -277,7 +263,7 @@ def grant_detailed(chip, noc, cycle):
     While the front list has room now it has room then; else the request waits at the door.
     """
     tick = tick_behind(chip, cycle + 1)
-    active = chip[chip[noc + NOC_ACTIVE]]
+    active = chip[noc.active]
     while active != 0:
         channel = trailing_zeros(active)
         active &= active - 1
@@ -287,7 +273,7 @@ def grant_detailed(chip, noc, cycle):
             if chip[door] == NIL and dram_can_accept(chip, DRAM(chip, chip.dram), channel):
                 give(chip, noc, channel, node, tick)
             else:
-                REQUEST_NODE(chip, chip[noc + NOC_POOL] + node * chip[noc + NOC_STRIDE]).time = cycle + 1
+                REQUEST_NODE(chip, noc.pool + node * noc.stride).time = cycle + 1
                 queue_at_door(chip, noc, channel, node)
 
 
@@ -302,7 +288,7 @@ def open_doors(chip, noc, cycle):
         if (
             node != NIL
             and dram_can_accept(chip, device, channel)
-            and REQUEST_NODE(chip, chip[noc + NOC_POOL] + node * chip[noc + NOC_STRIDE]).time <= cycle
+            and REQUEST_NODE(chip, noc.pool + node * noc.stride).time <= cycle
         ):
             take_from_door(chip, noc, channel)
             give(chip, noc, channel, node, tick)
@@ -314,8 +300,8 @@ def serve_channels(chip, noc, cycle):
     if chip.dram_kind == 1:
         grant_detailed(chip, noc, cycle)
         return
-    dram_arrive(chip, chip.dram, (cycle + 1) * chip[noc + NOC_PERIOD])
-    active = chip[chip[noc + NOC_ACTIVE]]
+    dram_arrive(SIMPLE_DRAM(chip, chip.dram), (cycle + 1) * noc.period)
+    active = chip[noc.active]
     while active != 0:
         channel = trailing_zeros(active)
         active &= active - 1
@@ -331,11 +317,11 @@ def noc_cycle(chip, program, x, ev, cycle, now):
     With latency 1 what enters in this cycle cannot be granted in it, and the order of the two halves
     is free; ready times that are kept (other latencies) depend on it.
     """
-    noc = chip.noc
-    late = chip[noc + NOC_LATENCY] != 1
+    noc = NOC(chip, chip.noc)
+    late = noc.latency != 1
     if chip.doors_waiting > 0:
         open_doors(chip, noc, cycle)
-    if not late and chip[noc + NOC_WAITING] > 0:
+    if not late and noc.waiting > 0:
         serve_channels(chip, noc, cycle)
     if chip.bursts_waiting > 0:
         for part in range((chip.cores_count + 63) >> 6):
@@ -343,12 +329,12 @@ def noc_cycle(chip, program, x, ev, cycle, now):
             while sending != 0:
                 inject(chip, program, x, ev, 64 * part + trailing_zeros(sending), cycle, now)
                 sending &= sending - 1
-    if late and chip[noc + NOC_WAITING] > 0:
+    if late and noc.waiting > 0:
         serve_channels(chip, noc, cycle)
     if chip.reply_next <= cycle:
         reply_cycles(chip, noc, cycle)
     chip.noc_last = cycle
-    is_waiting = chip.bursts_waiting > 0 or chip[noc + NOC_WAITING] > 0
+    is_waiting = chip.bursts_waiting > 0 or noc.waiting > 0
     chip.noc_next = cycle + 1 if is_waiting else chip.reply_next
     if chip.doors_waiting > 0 and not is_waiting:
         # A front list has room again after a tick of the DRAM at the earliest.
@@ -363,7 +349,7 @@ def noc_cycle(chip, program, x, ev, cycle, now):
 @inlined
 def lone_cycles(chip, program, x, ev, cycle, limit):
     """NoC cycles from `cycle` to before `limit` where the network has one source."""
-    noc = chip.noc
+    noc = NOC(chip, chip.noc)
     now = cycle
     reply = chip.reply_next
     if chip.bursts_waiting > 0:

@@ -81,9 +81,8 @@ class Engine:
 
     def used_state(self) -> np.ndarray:
         """The words in use: everything but packets never used yet (a view)."""
-        noc = int(self.state[sk.CHIP.noc])
-        pool = int(self.state[noc + ik.NOC_POOL])
-        return self.state[: pool + int(self.state[noc + ik.NOC_FRESH]) * self.shape.stride]
+        noc = ik.NOC(self.state, self.state[sk.CHIP.noc])
+        return self.state[: noc.pool + int(noc.fresh) * self.shape.stride]
 
     def copy_state(self) -> np.ndarray:
         """A copy of the words in use, for `restore_state`."""
@@ -91,10 +90,9 @@ class Engine:
 
     def restore_state(self, words: np.ndarray) -> None:
         """Take over words that `copy_state` made, with the capacities they had."""
-        noc = int(words[sk.CHIP.noc])
-        bursts, pool = int(words[sk.CHIP.burst_capacity]), int(words[noc + ik.NOC_CAPACITY])
+        bursts, pool = int(words[sk.CHIP.burst_capacity]), int(ik.NOC(words, words[sk.CHIP.noc]).capacity)
         net = int(words[sk.CHIP.net])
-        flits = int(words[net + fk.NET_CAPACITY]) if net else 0
+        flits = int(fk.NET(words, net).capacity) if net else 0
         if (bursts, pool, flits) != (self.shape.bursts, self.shape.pool, self.shape.flits):
             self.shape = StateShape(self.spec, self.tables, bursts, pool, self._reserve, flits)
             self.state = new_state(self.shape)
@@ -104,15 +102,15 @@ class Engine:
     @property
     def dram_latency(self) -> int:
         """DRAM cycles from a request's arrival to its earliest departure."""
-        return int(self.state[int(self.state[sk.CHIP.dram]) + dk.D_LATENCY])
+        return int(dk.SIMPLE_DRAM(self.state, self.state[sk.CHIP.dram]).latency)
 
     def set_dram_latency(self, cycles: int) -> None:
         """Change the DRAM's latency for requests that arrive from now on."""
-        dram = int(self.state[sk.CHIP.dram])
-        if cycles != int(self.state[dram + dk.D_LATENCY]):
-            self.state[dram + dk.D_LATENCY] = cycles
+        dram = dk.SIMPLE_DRAM(self.state, self.state[sk.CHIP.dram])
+        if cycles != int(dram.latency):
+            dram.latency = cycles
             # What arrivals of the present DRAM cycle have in common must be worked out again.
-            self.state[dram + dk.D_EDGE] = 0
+            dram.edge = 0
 
 
 def _event_rows(spec: SystolicSpec, shape: StateShape) -> int:

@@ -119,12 +119,13 @@ class StateShape:
         """Words of each table, in the order in which they lie."""
         has_ready = self.latency != 1
         has_times = has_ready or not self.is_queued
+        simple_dram = dk.SIMPLE_DRAM.num_words + self.channels * dk.SIMPLE_CHANNEL.num_words
         return {
             "cores": self.num_cores * self.core_words,
-            "dram": self.dram.num_words if self.dram else dk.D_HEADER + self.channels * dk.CHANNEL_WORDS,
+            "dram": self.dram.num_words if self.dram else simple_dram,
             "doors": 2 * self.channels if self.dram or self.network else 0,
             "net": self.network.table_words if self.network else 0,
-            "noc": ik.NOC_HEADER,
+            "noc": ik.NOC.num_words,
             "fifos": self.channels * self.sources,
             "fifo_ready": self.channels * self.sources if has_ready else 0,
             "masks": self.channels * self.mask_words,
@@ -184,15 +185,15 @@ def build_state(spec: SystolicSpec, tables: SystolicTables, shape: StateShape) -
 
 
 def _write_simple_dram(s: np.ndarray, spec: SystolicSpec, shape: StateShape) -> None:
-    dram = shape.at["dram"]
-    s[dram + dk.D_LATENCY] = spec.config.dram_latency
-    s[dram + dk.D_PERIOD] = spec.dram_period_ps
-    s[dram + dk.D_CHANNELS] = spec.config.dram_channels
-    s[dram + dk.D_CONSUMER] = spec.noc_period_ps
-    s[dram + dk.D_QUOTIENT], s[dram + dk.D_REMAINDER] = divmod(spec.dram_period_ps, spec.noc_period_ps)
+    dram = dk.SIMPLE_DRAM(s, shape.at["dram"])
+    dram.latency = spec.config.dram_latency
+    dram.period = spec.dram_period_ps
+    dram.channels = spec.config.dram_channels
+    dram.consumer = spec.noc_period_ps
+    dram.quotient, dram.remainder = divmod(spec.dram_period_ps, spec.noc_period_ps)
     # The first departure may be in cycle 0.
-    channels = s[dram + dk.D_HEADER :][: shape.channels * dk.CHANNEL_WORDS].reshape(-1, dk.CHANNEL_WORDS)
-    channels[:, dk.CH_LAST] = -1
+    for channel in range(shape.channels):
+        dk.SIMPLE_CHANNEL(dram, dk.SIMPLE_DRAM.num_words, channel).last = -1
 
 
 def _write_header(s: np.ndarray, spec: SystolicSpec, tables: SystolicTables, shape: StateShape) -> None:
@@ -296,22 +297,22 @@ def _write_core(s: np.ndarray, spec: SystolicSpec, shape: StateShape, index: int
 
 
 def _write_network(s: np.ndarray, spec: SystolicSpec, shape: StateShape) -> None:
-    noc = s[shape.at["noc"] :]
-    noc[ik.NOC_LATENCY] = spec.config.icnt_latency
-    noc[ik.NOC_PERIOD] = spec.noc_period_ps
-    noc[ik.NOC_SOURCES] = shape.sources
-    noc[ik.NOC_DESTINATIONS] = spec.config.dram_channels
-    noc[ik.NOC_FIFOS] = shape.at["fifos"]
-    noc[ik.NOC_READY] = shape.at["fifo_ready"]
-    noc[ik.NOC_MASKS] = shape.at["masks"]
-    noc[ik.NOC_MASK_WORDS] = shape.mask_words
-    noc[ik.NOC_TURNS] = shape.at["turns"]
-    noc[ik.NOC_ACTIVE] = shape.at["active"]
-    noc[ik.NOC_POOL] = shape.at["pool"]
-    noc[ik.NOC_STRIDE] = shape.stride
-    noc[ik.NOC_CAPACITY] = shape.pool
-    noc[ik.NOC_FREE] = noc[ik.NOC_NEAR_FREE] = ik.NONE
-    noc[ik.NOC_NEAR] = NEAR_PACKETS * spec.config.dram_channels
+    noc = ik.NOC(s, shape.at["noc"])
+    noc.latency = spec.config.icnt_latency
+    noc.period = spec.noc_period_ps
+    noc.sources = shape.sources
+    noc.destinations = spec.config.dram_channels
+    noc.fifos = shape.at["fifos"]
+    noc.ready = shape.at["fifo_ready"]
+    noc.masks = shape.at["masks"]
+    noc.mask_words = shape.mask_words
+    noc.turns = shape.at["turns"]
+    noc.active = shape.at["active"]
+    noc.pool = shape.at["pool"]
+    noc.stride = shape.stride
+    noc.capacity = shape.pool
+    noc.free = noc.near_free = ik.NONE
+    noc.near = NEAR_PACKETS * spec.config.dram_channels
     s[shape.at["fifos"] : shape.at["fifo_ready"]] = ik.EMPTY
 
 
@@ -329,16 +330,15 @@ def grow_state(s: np.ndarray, old: StateShape, new: StateShape) -> np.ndarray:
         grown[k + sk.CORE.burst_head] = 0
     grown[new.at["pool"] : new.at["pool"] + old.pool * old.stride] = s[old.at["pool"] :]
     grown[sk.CHIP.burst_capacity] = new.bursts
-    noc = new.at["noc"]
-    grown[noc + ik.NOC_POOL] = new.at["pool"]
-    grown[noc + ik.NOC_CAPACITY] = new.pool
+    noc = ik.NOC(grown, new.at["noc"])
+    noc.pool, noc.capacity = new.at["pool"], new.pool
     if new.dram is not None:
-        grown[new.at["dram"] + ck.DRAM.pool] = new.at["pool"]
+        ck.DRAM(grown, new.at["dram"]).pool = new.at["pool"]
     if new.network is not None:
         words = old.flits * FlitNetwork.flit_words
         grown[new.at["flits"] : new.at["flits"] + words] = s[old.at["flits"] : old.at["pool"]]
-        grown[new.at["net"] + fk.NET_POOL] = new.at["flits"]
-        grown[new.at["net"] + fk.NET_CAPACITY] = new.flits
+        net = fk.NET(grown, new.at["net"])
+        net.pool, net.capacity = new.at["flits"], new.flits
     return grown
 
 

@@ -1,6 +1,6 @@
 """The DRAM of a machine as people see it, whichever model it is: probes, queues, states of channels."""
 
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -45,10 +45,10 @@ class DramObserver:
         layout = engine.shape.dram
         self.view = None if layout is None else CommandView(layout, engine.shape.at["dram"])
 
-    def simple_channel(self, index: int) -> np.ndarray:
-        """Words of a channel of the simple DRAM (a view)."""
-        start = int(self._engine.state[sk.CHIP.dram]) + dk.D_HEADER + index * dk.CHANNEL_WORDS
-        return self._engine.state[start : start + dk.CHANNEL_WORDS]
+    def simple_channel(self, index: int) -> Any:
+        """Row of a channel of the simple DRAM."""
+        dram = dk.SIMPLE_DRAM(self._engine.state, self._engine.state[sk.CHIP.dram])
+        return dk.SIMPLE_CHANNEL(dram, dk.SIMPLE_DRAM.num_words, index)
 
     def queue_entries(self, queue: int) -> list[QueueEntry]:
         """Requests of buffer `queue` % 2 of channel `queue` // 2, oldest first."""
@@ -74,7 +74,7 @@ class DramObserver:
                 word, detail = self.view.status(s, channel)
                 found.append(UnitState(first_unit + channel, word, _ROLES[word], detail))
                 continue
-            last = int(self.simple_channel(channel)[dk.CH_LAST]) * int(s[sk.CHIP.dram_period])
+            last = int(self.simple_channel(channel).last) * int(s[sk.CHIP.dram_period])
             busy = last >= int(s[sk.CHIP.cycle]) * int(s[sk.CHIP.core_period]) and last > 0
             role = "move-in" if busy else "idle"
             found.append(UnitState(first_unit + channel, "busy" if busy else "idle", role))

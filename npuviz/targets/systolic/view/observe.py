@@ -248,8 +248,7 @@ class Observer:
             found.append(UnitState(host, "running", "host", detail, activity.instruction, activity.start))
         else:
             found.append(UnitState(host, "idle", "idle"))
-        noc = int(s[sk.CHIP.noc])
-        waiting = int(s[noc + ik.NOC_WAITING])
+        waiting = int(ik.NOC(s, s[sk.CHIP.noc]).waiting)
         detail = f"{waiting} packets waiting" if waiting else ""
         found.append(
             UnitState(host + 1, "busy" if waiting else "idle", "control" if waiting else "idle", detail)

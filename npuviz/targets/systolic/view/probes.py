@@ -60,7 +60,7 @@ def make_probes(engine: Engine, observer: Observer) -> ProbeTable:
     found.add(
         "NoC.waiting",
         "packets in the network",
-        lambda: int(engine.state[int(engine.state[sk.CHIP.noc]) + ik.NOC_WAITING]),
+        lambda: int(ik.NOC(engine.state, engine.state[sk.CHIP.noc]).waiting),
         "packets",
         "NoC",
     )
@@ -113,7 +113,7 @@ def _add_simple_dram(found: ProbeTable, engine: Engine, observer: Observer) -> N
     def counts(word: int) -> np.ndarray:
         return np.array([observer.dram.simple_channel(i)[word] for i in range(channels)], dtype=np.int64)
 
-    for name, word in (("reads", dk.CH_READS), ("writes", dk.CH_WRITES)):
+    for name, word in (("reads", dk.SIMPLE_CHANNEL.reads), ("writes", dk.SIMPLE_CHANNEL.writes)):
         title, measure = _CHANNELS[name]
         found.add(f"DRAM.{name}", title, lambda w=word: counts(w), measure, "DRAM", shape=(channels,))
 

@@ -146,11 +146,11 @@ def test_near_nodes_change_nothing(cores: int) -> None:
         engine = Engine(spec, many_loads(cores, 3 * cores))
         noc = int(engine.state[sk.CHIP.noc])
         if not has_near:
-            engine.state[noc + ik.NOC_NEAR] = 0
+            engine.state[noc + ik.NOC.near] = 0
         assert engine.advance(FOREVER, NO_STOPS, None)[0] == sk.RESULT_FINISHED
         # More packets waited than there are near nodes.
-        assert engine.state[noc + ik.NOC_FRESH] > 2 * NEAR_PACKETS * 4
-        assert engine.state[noc + ik.NOC_LIVE] == 0
+        assert engine.state[noc + ik.NOC.fresh] > 2 * NEAR_PACKETS * 4
+        assert engine.state[noc + ik.NOC.live] == 0
         assert engine.shape.dram is not None
         commands = CommandView(engine.shape.dram, engine.shape.at["dram"]).commands(engine.state)
         words = (sk.CHIP.final, sk.CHIP.reads, sk.CHIP.writes, sk.CHIP.last_ack)
