@@ -7,7 +7,6 @@ from npuviz.base.errors import ConditionError
 from npuviz.debug.session import Session
 from npuviz.sim.stop import NO_STOPS, StopKind
 from npuviz.targets.wavelet.kernels import records as sk
-from npuviz.targets.wavelet.kernels.processor.task import FRAME_WORDS
 from npuviz.targets.wavelet.machine.machine import WaveletMachine
 from tests.targets.wavelet.samples import element_of, line_of, row_sum
 
@@ -62,14 +61,14 @@ def test_a_task_stops_when_its_first_instruction_starts(session: Session) -> Non
     assert [(v.name, v.type, v.value) for v in frame.variables] == [("sum_so_far", "f32", "1")]
     session.go_to(cycle - 1)
     assert machine.frames(element_of(machine, 2, 0))[0].instruction == frame.instruction
-    assert machine.engine.counter(sk.BAND_INSTRUCTIONS) < _instructions(session, cycle)
+    assert machine.engine.counter(sk.BAND.instructions) < _instructions(session, cycle)
     assert len(hits(session, "task take_total")) == 2
     assert len(hits(session, "function pass_on at 2,0")) == 1
 
 
 def _instructions(session: Session, cycle: int) -> int:
     session.go_to(cycle)
-    return machine_in(session).engine.counter(sk.BAND_INSTRUCTIONS)
+    return machine_in(session).engine.counter(sk.BAND.instructions)
 
 
 def test_wavelets_by_color_place_and_value(session: Session) -> None:
@@ -142,4 +141,3 @@ def test_frames_do_not_depend_on_the_chunks_of_a_run() -> None:
     for cycle in range(1, 151):
         parts.advance(cycle, NO_STOPS, None)
     assert whole.frames(element) == parts.frames(element)
-    assert FRAME_WORDS == 6

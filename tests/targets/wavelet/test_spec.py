@@ -16,8 +16,10 @@ from npuviz.targets.wavelet.costs import (
     math_names,
     operation_names,
 )
+from npuviz.targets.wavelet.csl.lower.wafer_tables import SHAPE_WORDS
 from npuviz.targets.wavelet.kernels import host_commands as tables_kernels
 from npuviz.targets.wavelet.kernels import isa as k
+from npuviz.targets.wavelet.kernels import program_records as pk
 from npuviz.targets.wavelet.kernels import records as sk
 from npuviz.targets.wavelet.kernels.time import stops as stops_kernels
 from npuviz.targets.wavelet.spec import PRESETS, SOURCES, WaveletSpec, make_spec
@@ -79,11 +81,11 @@ def test_a_rate_decides_the_time(setting: str, cycles: int) -> None:
     a.ret()
     machine = launch(wafer([a.program()], [[0]]), rates=setting)
     b = machine.observer.block(0)
-    assert cycles <= int(machine.engine.state[b + sk.B_BUSY]) < cycles + 8
+    assert cycles <= int(machine.engine.state[b + sk.BLOCK.busy]) < cycles + 8
 
 
 def test_numbers_shared_by_kernels_and_contract_are_equal() -> None:
-    assert (sk.H_CYCLE, sk.H_STATUS) == (kernel_machine.CYCLE_WORD, kernel_machine.STATUS_WORD)
+    assert (sk.WAFER.cycle, sk.WAFER.status) == (kernel_machine.CYCLE_WORD, kernel_machine.STATUS_WORD)
     assert sk.STATUS_FINISHED == kernel_machine.STATUS_FINISHED
     for name in ("RESULT_UNTIL", "RESULT_FINISHED", "RESULT_EVENTS"):
         assert getattr(sk, name) == getattr(kernel_machine, name)
@@ -117,3 +119,18 @@ def test_fields_of_descriptors_in_kernels_are_those_of_the_instruction_set() -> 
     for field, place in isa.FIELDS.items():
         word = int.from_bytes(machine.read_pe(0, 0, places[field], 8), "little")
         assert word == place.mask << place.shift, field
+
+
+def test_records_have_the_columns_that_the_lowering_writes() -> None:
+    def columns(prefix: str) -> dict[str, int]:
+        return {n.removeprefix(prefix).lower(): at for n, at in vars(k).items() if n.startswith(prefix)}
+
+    assert columns("C_") == {name: field.first for name, field in pk.INSTRUCTION.fields.items()}
+    fields = {name: field.first for name, field in pk.OPERATION.fields.items()}
+    kinds, registers = fields.pop("kinds"), fields.pop("registers")
+    for place, name in enumerate(("dst", "a", "b", "c")):
+        fields[f"{name}_kind"], fields[name] = kinds + place, registers + place
+    fields["async"] = fields.pop("is_async")
+    assert columns("O_") == fields
+    assert (pk.INSTRUCTION.num_words, pk.OPERATION.num_words) == (k.CODE_WORDS, k.OPERATION_WORDS)
+    assert pk.SHAPE.num_words == SHAPE_WORDS

@@ -21,7 +21,11 @@ POP_MODES = {
     "pop_on_advance": isa.POP_ON_ADVANCE,
     "pop_on_advance_nop": isa.POP_ON_ADVANCE_NOP,
 }
-FILTER_KINDS = {"counter": 0, "sparse_counter": 1, "range": 2}
+FILTER_KINDS = {
+    "counter": isa.FILTER_COUNTER,
+    "sparse_counter": isa.FILTER_SPARSE_COUNTER,
+    "range": isa.FILTER_RANGE,
+}
 SWITCH_COLORS_WSE3 = frozenset((*range(10), 12, 13, 16, 17, 20, 21))
 """Colors that can have switches on WSE-3 [BLT]."""
 _FILTER_FIELDS = (

@@ -52,8 +52,8 @@ class Explainer:
 
     def fault(self) -> tuple[str, str]:
         """(place, sentence) of the fault that stopped the machine."""
-        s = self._engine.state
-        code, node, value = int(s[sk.H_FAULT]), int(s[sk.H_FAULT_NODE]), int(s[sk.H_FAULT_VALUE])
+        wafer = self._observer.wafer
+        code, node, value = int(wafer.fault), int(wafer.fault_node), int(wafer.fault_value)
         if code == sk.FAULT_ASSERT:
             program = self._engine.wafer.programs[self._observer.program_of(node)]
             message = program.messages[value] if 0 <= value < len(program.messages) else ""
@@ -62,7 +62,7 @@ class Explainer:
         else:
             port = PORT_NAMES[value >> 8 & 7] if value >> 8 & 7 < len(PORT_NAMES) else ""
             text = _FAULTS.get(code, "fault {value}").format(value=value, low=value & 0xFF, port=port)
-        source = self._route(code, node, value) or self.source(int(s[sk.H_FAULT_INSTRUCTION]))
+        source = self._route(code, node, value) or self.source(int(wafer.fault_instruction))
         return self._places.name(node), source + text
 
     def _route(self, code: int, node: int, value: int) -> str:
@@ -75,9 +75,9 @@ class Explainer:
 
     def deadlock(self) -> tuple[str, str]:
         """(place, sentence): which command waits, and who waits for whom."""
-        engine, s = self._engine, self._engine.state
+        engine, wafer = self._engine, self._observer.wafer
         parts: list[str] = []
-        for index in range(int(s[sk.H_OLDEST]), int(s[sk.H_NEXT])):
+        for index in range(int(wafer.oldest), int(wafer.next)):
             state, left, _, _ = engine.command_state(index)
             if state == 1:
                 command = engine.commands[index]
@@ -102,11 +102,10 @@ class Explainer:
     def endless(self, limit: int) -> tuple[str, str]:
         """(place, sentence) of a run that has reached its limit: who is at work, and who waits."""
         found: list[tuple[int, str]] = []
-        s = self._engine.state
         for node in range(len(self._engine.program.nodes.x)):
-            b = self._observer.block(node)
-            if b and int(s[b + sk.B_TASK]) >= 0:
-                source = self._places.source(int(s[b + sk.B_LINE]))
+            block = self._observer.block_row(node)
+            if self._observer.block(node) and int(block.task) >= 0:
+                source = self._places.source(int(block.line))
                 found.append(
                     (node, f"{self._places.name(node)} is in {self._observer.task_name(node)} ({source})")
                 )

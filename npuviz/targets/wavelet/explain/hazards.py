@@ -6,6 +6,7 @@ wavelet-fabric.md section 11 has the table; the letters in comments are its ids.
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from npuviz.targets.wavelet.kernels import isa
 from npuviz.targets.wavelet.kernels import program_records as pk
 from npuviz.targets.wavelet.kernels import records as sk
 from npuviz.targets.wavelet.machine.engine import Engine
-from npuviz.targets.wavelet.view.observe import Observer, held_words
+from npuviz.targets.wavelet.view.observe import Observer, held_words, queue_entries
 from npuviz.targets.wavelet.wafer import HOST_COPY_IN, HOST_LAUNCH
 
 MOST_OF_A_KIND = 64
@@ -86,7 +87,7 @@ class Hazards:
     def all(self) -> list[Hazard]:
         """Hazards up to now, by cycle; equal ones of one place and instruction are named once."""
         found = [*self._logged(), *self._copies()]
-        if int(self._engine.state[sk.H_STATUS]) in _ENDED:
+        if int(self._observer.wafer.status) in _ENDED:
             found += self._at_the_end()
         return sorted(found, key=lambda hazard: hazard.cycle)
 
@@ -176,97 +177,91 @@ class Hazards:
 
     def _left_over(self) -> Iterator[Hazard]:
         s, program = self._engine.state, self._engine.program
-        blocks = s[int(s[sk.H_NODES]) + np.arange(len(program.nodes.x))]
+        blocks = s[int(self._observer.wafer.nodes) + np.arange(len(program.nodes.x))]
         for index, template in enumerate(program.templates):
             nodes = np.flatnonzero((program.nodes.class_of == index) & (blocks > 0))
             b = blocks[nodes]
             for color, place in template.channels.items():
-                for at in np.flatnonzero(s[b + place + sk.C_HELD] > 0).tolist():
-                    yield from self._channel(int(nodes[at]), color, int(b[at]) + place)
+                for at in np.flatnonzero(s[b + place + sk.CHANNEL.held] > 0).tolist():
+                    yield from self._channel(int(nodes[at]), color, sk.CHANNEL(s, int(b[at]) + place))
             if template.program < 0:
                 continue
             for number, place in template.queues.items():
-                for at in np.flatnonzero(s[b + place + sk.Q_COUNT] > 0).tolist():
-                    yield self._queue(int(nodes[at]), number, int(b[at]) + place)
-            is_blocked = (s[b + sk.B_ACTIVE] & s[b + sk.B_BLOCKED]) | (
-                s[b + sk.B_THREADS] & s[b + sk.B_UT_BLOCKED] & 0xFF
+                for at in np.flatnonzero(s[b + place + sk.QUEUE.count] > 0).tolist():
+                    yield self._queue(int(nodes[at]), number, sk.QUEUE(s, int(b[at]) + place))
+            is_blocked = (s[b + sk.BLOCK.active] & s[b + sk.BLOCK.blocked]) | (
+                s[b + sk.BLOCK.threads] & s[b + sk.BLOCK.ut_blocked] & 0xFF
             )
             for at in np.flatnonzero(is_blocked).tolist():
-                yield from self._blocked(int(nodes[at]), int(b[at]))
-            if int(s[sk.H_STATUS]) == sk.STATUS_DEADLOCK:
-                at_rest = (s[b + sk.B_TASK] < 0) & (s[b + sk.B_THREADS] == 0)
-                for at in np.flatnonzero(at_rest & (s[b + sk.B_LAUNCH_COMMAND] >= 0)).tolist():
-                    yield self._stream(int(nodes[at]), int(b[at]))
+                yield from self._blocked(int(nodes[at]))
+            if int(self._observer.wafer.status) == sk.STATUS_DEADLOCK:
+                at_rest = (s[b + sk.BLOCK.task] < 0) & (s[b + sk.BLOCK.threads] == 0)
+                for at in np.flatnonzero(at_rest & (s[b + sk.BLOCK.launch_command] >= 0)).tolist():
+                    yield self._stream(int(nodes[at]))
         yield from self._open_lines()
 
     def _end(self) -> int:
-        return int(self._engine.state[sk.H_CYCLE])
+        return int(self._observer.wafer.cycle)
 
-    def _channel(self, node: int, color: int, at: int) -> Iterator[Hazard]:
-        words = self._engine.state[at : at + sk.CHANNEL_HEADER]
-        routes = int(words[sk.C_POSITIONS + int(words[sk.C_POSITION])])
-        count, ports = held_words(words), held_ports(words)
+    def _channel(self, node: int, color: int, channel: Any) -> Iterator[Hazard]:
+        routes = int(channel.positions[int(channel.position)])
+        count, ports = held_words(channel), held_ports(channel)
         kind = ""
-        if int(words[sk.C_CLOSED]):
+        if int(channel.closed):
             kind = "teardown-left"  # R6
-        elif not int(words[sk.C_ROUTED]):
+        elif not int(channel.routed):
             kind = "words-left"  # R4
         elif not any(routes >> port & 1 for port in ports):
             kind = "route-refused"  # R1
-        elif routes >> 8 & 1 and int(words[sk.C_QUEUE]) < 0:
+        elif routes >> 8 & 1 and int(channel.queue) < 0:
             kind = "words-left"  # R4
         if kind:
             names = " and ".join(PORT_NAMES[port] for port in ports)
-            text = f"{_words(count)} of color {color} from {names} stay in the router: {why_held(words)}"
+            text = f"{_words(count)} of color {color} from {names} stay in the router: {why_held(channel)}"
             source = self._places.route_source(self._observer.program_of(node), node, color)
             yield self._hazard(self._end(), node, kind, text, source)
 
-    def _queue(self, node: int, number: int, at: int) -> Hazard:
+    def _queue(self, node: int, number: int, queue: Any) -> Hazard:
         """Words that neither an operation nor a task takes (R4); a control word first is C1."""
-        s = self._engine.state
-        head = int(s[at + sk.Q_RING + int(s[at + sk.Q_HEAD]) * sk.ENTRY_WORDS])
-        identity, color = int(s[at + sk.Q_ID]), int(s[at + sk.Q_COLOR])
+        head, identity, color = queue_entries(queue)[0], int(queue.id), int(queue.color)
         program = self._engine.wafer.programs[self._observer.program_of(node)]
-        block = self._observer.block_words(node)
         kind, why = "words-left", "no operation reads them"
-        if head & sk.MARK_CONTROL:
+        if int(head.payload) & sk.MARK_CONTROL:
             kind, why = "control-blocked", "the first is a control wavelet"
         is_bound = any(task.kind == isa.ID_DATA and task.id == identity for task in program.tasks)
-        if 0 <= identity < 63 and int(block[sk.B_BLOCKED]) >> identity & 1:
+        if 0 <= identity < 63 and int(self._observer.block_row(node).blocked) >> identity & 1:
             why += f" and data task id {identity} is blocked"
         elif not is_bound:
             why += f" and no data task is bound to id {identity}"
         name = f"input queue {number}" if number < 8 else "the queue"
-        text = f"{_words(int(s[at + sk.Q_COUNT]))} stay in {name} of color {color}: {why}"
+        text = f"{_words(int(queue.count))} stay in {name} of color {color}: {why}"
         return self._hazard(self._end(), node, kind, text)
 
-    def _blocked(self, node: int, b: int) -> Iterator[Hazard]:
-        s = self._engine.state
-        tasks = int(s[b + sk.B_ACTIVE]) & int(s[b + sk.B_BLOCKED])
-        threads = int(s[b + sk.B_THREADS]) & int(s[b + sk.B_UT_BLOCKED]) & 0xFF
+    def _blocked(self, node: int) -> Iterator[Hazard]:
+        block = self._observer.block_row(node)
+        tasks = int(block.active) & int(block.blocked)
+        threads = int(block.threads) & int(block.ut_blocked) & 0xFF
         for number in range(63):
             if tasks >> number & 1:
                 text = f"task {self._task_name(node, number)} is active and stays blocked"
                 yield self._hazard(self._end(), node, "task-blocked", text)  # U1
         for number in range(8):
             if threads >> number & 1:
-                line = int(self._observer.thread(node, number)[sk.T_LINE])
+                line = int(self._observer.thread(node, number).line)
                 text = f"microthread {number} is blocked and has an operation that cannot go on"
                 yield self._hazard(
                     self._end(), node, "thread-blocked", text, self._places.source(line), line
                 )  # U1
 
-    def _stream(self, node: int, b: int) -> Hazard:
+    def _stream(self, node: int) -> Hazard:
         """A launched function whose PE has not let the host go on (H1)."""
-        s = self._engine.state
-        command = self._engine.commands[int(s[b + sk.B_LAUNCH_COMMAND])]
+        command = self._engine.commands[int(self._observer.block_row(node).launch_command)]
         program = self._engine.wafer.programs[self._observer.program_of(node)]
         export = next((e for e in program.exports if e.name == command.subject), None)
         source, line = "", -1
         if command.kind == HOST_LAUNCH and export is not None and export.function >= 0:
-            words = self._engine.words
-            group = self._observer.class_word(node, pk.L_PROGRAM)
-            line = int(words[group + pk.G_FIRST]) + program.functions[export.function].entry
+            code = pk.CODE(self._engine.words, int(self._observer.layout(node).code))
+            line = int(code.first) + program.functions[export.function].entry
             source = self._places.source(line)
         text = (
             f"{command.subject} has ended here, nothing runs, and unblock_cmd_stream() was not called: "

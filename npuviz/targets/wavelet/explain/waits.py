@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -46,7 +47,7 @@ class Waits:
         found: list[Waiting] = []
         nodes = np.arange(len(self._engine.program.nodes.x))
         s = self._engine.state
-        for node in nodes[s[int(s[sk.H_NODES]) + nodes] > 0].tolist():
+        for node in nodes[s[int(self._observer.wafer.nodes) + nodes] > 0].tolist():
             found += self._of_node(node)
             if len(found) >= MOST_ROWS:
                 break
@@ -112,66 +113,65 @@ class Waits:
         if self._observer.program_of(node) >= 0:
             yield from self._threads(node)
             yield from self._tasks(node)
-        for color, words in self._observer.channels(node):
-            if words[sk.C_HELD]:
-                yield self._channel(node, color, words)
+        for color, channel in self._observer.channels(node):
+            if channel.held:
+                yield self._held(node, color, channel)
 
     def _threads(self, node: int) -> Iterator[Waiting]:
-        block = self._observer.block_words(node)
+        block = self._observer.block_row(node)
         for number in range(sk.NUM_THREADS):
-            if int(block[sk.B_THREADS]) >> number & 1:
+            if int(block.threads) >> number & 1:
                 thread = self._observer.thread(node, number)
                 who = "main thread" if number == sk.MAIN else f"microthread {number}"
                 what, awaited = self._operation(node, number)
-                yield Waiting(node, who, what, int(thread[sk.T_LINE]), awaited)
-        cursor = int(block[sk.B_MAP_WAIT])
+                yield Waiting(node, who, what, int(thread.line), awaited)
+        cursor = int(block.map_wait)
         if cursor > 0:
-            words = self._engine.state[cursor : cursor + sk.OPERAND_WORDS]
-            what, awaited = self._operand(node, words)
-            yield Waiting(node, "@map", what, int(block[sk.B_LINE]), awaited)
+            what, awaited = self._operand(node, sk.OPERAND(self._engine.state, cursor))
+            yield Waiting(node, "@map", what, int(block.line), awaited)
         elif cursor == -2:
             what = "waits for the end of the operation that its microthread still has"
-            yield Waiting(node, "main thread", what, int(block[sk.B_LINE]))
+            yield Waiting(node, "main thread", what, int(block.line))
 
     def _operation(self, node: int, number: int) -> tuple[str, tuple[int, ...]]:
         thread = self._observer.thread(node, number)
-        name, left = operation_name(int(thread[sk.T_OP])), int(thread[sk.T_LEFT])
+        name, left = operation_name(int(thread.op)), int(thread.left)
         wait = self._observer.wait(node, number)
         prefix = f"in {name}, {left} left, "
         if wait == sk.WAIT_BLOCKED:
             return prefix + "is blocked and nothing unblocks it", ()
         wanted = {sk.WAIT_INPUT: sk.KIND_INPUT, sk.WAIT_OUTPUT: sk.KIND_OUTPUT}.get(wait, sk.KIND_FIFO)
         for place in range(4):
-            a = sk.T_OPERANDS + place * sk.OPERAND_WORDS
-            if int(thread[a + sk.A_KIND]) == wanted:
-                what, awaited = self._operand(node, thread[a : a + sk.OPERAND_WORDS])
+            operand = thread.operands[place]
+            if int(operand.kind) == wanted:
+                what, awaited = self._operand(node, operand)
                 return prefix + what, awaited
         return prefix + "waits", ()
 
-    def _operand(self, node: int, words: np.ndarray) -> tuple[str, tuple[int, ...]]:
-        kind = int(words[sk.A_KIND])
+    def _operand(self, node: int, operand: Any) -> tuple[str, tuple[int, ...]]:
+        kind = int(operand.kind)
         if kind == sk.KIND_INPUT:
-            color = int(self._engine.state[int(words[sk.A_RECORD]) + sk.Q_COLOR])
+            color = int(sk.QUEUE(self._engine.state, int(operand.record)).color)
             sources = self.sources(node, color)
             return f"waits for words of color {color}{self._names(' from ', sources)}", sources
         if kind == sk.KIND_OUTPUT:
-            color = int(words[sk.A_COLOR])
+            color = int(operand.color)
             takers = self.blockers(node, color)
             return f"waits for room on color {color}{self._names(' behind ', takers)}", takers
-        return f"waits for FIFO {int(words[sk.A_QUEUE])}", ()
+        return f"waits for FIFO {int(operand.queue)}", ()
 
     def _tasks(self, node: int) -> Iterator[Waiting]:
-        block = self._observer.block_words(node)
+        block = self._observer.block_row(node)
         program = self._engine.wafer.programs[self._observer.program_of(node)]
-        active = int(block[sk.B_ACTIVE]) & int(block[sk.B_BLOCKED])
+        active = int(block.active) & int(block.blocked)
         names = {task.id: task.name for task in program.tasks}
         for number in range(63):
             if active >> number & 1:
                 yield Waiting(node, f"task {names.get(number, number)}", "is active but blocked")
-        is_idle = int(block[sk.B_TASK]) < 0 and not int(block[sk.B_THREADS])
-        if not is_idle or int(block[sk.B_LAUNCH_COMMAND]) < 0:
+        is_idle = int(block.task) < 0 and not int(block.threads)
+        if not is_idle or int(block.launch_command) < 0:
             return
-        colors = [int(q[sk.Q_COLOR]) for q in self._queues(node) if not int(q[sk.Q_COUNT])]
+        colors = [int(q.color) for q in self._queues(node) if not int(q.count)]
         colors = sorted({color for color in colors if color >= 0})
         sources = tuple(sorted({n for color in colors for n in self.sources(node, color)} - {node}))
         what = "has not called unblock_cmd_stream() and runs nothing"
@@ -180,16 +180,15 @@ class Waits:
             what += f"; it could get words of color {listed}{self._names(' from ', sources)}"
         yield Waiting(node, "idle", what, -1, sources)
 
-    def _queues(self, node: int) -> Iterator[np.ndarray]:
-        for number in range(pk.NUM_QUEUES):
-            if self._observer.class_word(node, pk.L_QUEUE + number):
-                yield self._observer.queue(node, number)
+    def _queues(self, node: int) -> Iterator[Any]:
+        places = self._observer.layout(node).queue
+        return (self._observer.queue(node, number) for number in range(pk.NUM_QUEUES) if places[number])
 
-    def _channel(self, node: int, color: int, words: np.ndarray) -> Waiting:
-        ports = held_ports(words)
+    def _held(self, node: int, color: int, channel: Any) -> Waiting:
+        ports = held_ports(channel)
         names = "+".join(PORT_NAMES[port] for port in ports)
-        count = held_words(words)
-        reason = why_held(words)
+        count = held_words(channel)
+        reason = why_held(channel)
         text = f"holds {count} word{'s' if count != 1 else ''} that came by {names}: {reason}"
         return Waiting(node, f"color {color}", text, -1, self.blockers(node, color))
 
@@ -207,12 +206,12 @@ class Waits:
         todo, seen = [node], {node}
         while todo:
             here = todo.pop()
-            words = self._channel_words(here, color)
-            if words is None:
+            channel = self._observer.channel(here, color)
+            if channel is None:
                 continue
             receive = 0
             for position in range(4):
-                word = int(words[sk.C_POSITIONS + position])
+                word = int(channel.positions[position])
                 receive |= word & 0x1F if word >> 16 else 0
             if receive & 1 and self._observer.program_of(here) >= 0:
                 found.add(here)
@@ -229,15 +228,15 @@ class Waits:
         todo, seen = [node], {node}
         while todo:
             here = todo.pop()
-            words = self._channel_words(here, color)
-            if words is None or int(words[sk.C_CLOSED]) or not int(words[sk.C_ROUTED]):
+            channel = self._observer.channel(here, color)
+            if channel is None or int(channel.closed) or not int(channel.routed):
                 found.add(here)
                 continue
-            routes = int(words[sk.C_POSITIONS + int(words[sk.C_POSITION])])
-            if int(words[sk.C_HELD]) and not any(routes >> port & 1 for port in held_ports(words)):
+            routes = int(channel.positions[int(channel.position)])
+            if int(channel.held) and not any(routes >> port & 1 for port in held_ports(channel)):
                 found.add(here)
                 continue
-            if routes >> 8 & 1 and self._is_queue_full(here, int(words[sk.C_QUEUE])):
+            if routes >> 8 & 1 and self._is_queue_full(here, int(channel.queue)):
                 found.add(here)
             for port in range(1, NUM_PORTS):
                 neighbour = self.neighbour(here, port)
@@ -249,37 +248,31 @@ class Waits:
     def _is_queue_full(self, node: int, number: int) -> bool:
         if number < 0 or self._observer.program_of(node) < 0:
             return True
-        words = self._observer.queue(node, number)
-        return int(words[sk.Q_COUNT]) >= int(words[sk.Q_LIMIT]) - 1
-
-    def _channel_words(self, node: int, color: int) -> np.ndarray | None:
-        start = self._observer.class_word(node, pk.L_CHANNEL + color) if 0 <= color < 24 else 0
-        if not start:
-            return None
-        return self._observer.block_words(node)[start : start + sk.CHANNEL_HEADER]
+        queue = self._observer.queue(node, number)
+        return int(queue.count) >= int(queue.limit) - 1
 
     def neighbour(self, node: int, port: int) -> int:
         """The node behind a port, below 0 without one."""
         words = self._engine.words
-        return int(words[int(words[pk.P_NODES]) + node * pk.NODE_WORDS + pk.NODE_NEIGHBOUR + port])
+        return int(pk.NODE(words, int(pk.PROGRAM(words).nodes), node).neighbour[port])
 
 
-def held_ports(words: np.ndarray) -> list[int]:
-    """Ports of a channel whose buffers hold words."""
-    return [p for p in range(NUM_PORTS) if int(words[sk.C_PORTS + p * sk.PORT_WORDS + sk.R_COUNT])]
+def held_ports(channel: Any) -> list[int]:
+    """Ports of a CHANNEL whose buffers hold words."""
+    return [port for port in range(NUM_PORTS) if int(channel.ports[port].count)]
 
 
-def why_held(words: np.ndarray) -> str:
+def why_held(channel: Any) -> str:
     """Why the words of a channel do not go on, if nothing moves any more."""
-    routes = int(words[sk.C_POSITIONS + int(words[sk.C_POSITION])])
-    ports = held_ports(words)
-    if int(words[sk.C_CLOSED]):
+    routes = int(channel.positions[int(channel.position)])
+    ports = held_ports(channel)
+    if int(channel.closed):
         return "the color is in teardown and nothing leaves it"
-    if not int(words[sk.C_ROUTED]):
+    if not int(channel.routed):
         return "the color has no route here and no host transfer takes it"
     if not any(routes >> port & 1 for port in ports):
         names = " or ".join(PORT_NAMES[port] for port in ports)
         return f"the route does not accept words from {names} (rx) now"
-    if routes >> 8 & 1 and int(words[sk.C_QUEUE]) < 0:
+    if routes >> 8 & 1 and int(channel.queue) < 0:
         return "the route leads to RAMP and no queue of the PE takes the color"
     return "held back from ahead"

@@ -4,34 +4,17 @@ from npuviz.sim.parts.bits_kernels import entry, inlined, kernel, pointer_to, sp
 from npuviz.sim.parts.watch_kernels import X_CAPACITY, X_EVENTS, X_UNTIL
 from npuviz.targets.wavelet.kernels.bands import (
     LET_GO,
-    TEAM_BANDS,
-    TEAM_SIZE,
+    TEAM,
     run_cycle,
     run_jobs,
     wait_for_work,
 )
 from npuviz.targets.wavelet.kernels.host import host_step
-from npuviz.targets.wavelet.kernels.program_records import (
-    P_SETTLE,
-)
+from npuviz.targets.wavelet.kernels.program_records import PROGRAM
 from npuviz.targets.wavelet.kernels.records import (
-    COMMAND_WORDS,
+    BLOCK,
+    COMMAND_STATE,
     FAR,
-    H_BANDS_FILLED,
-    H_CLOSED,
-    H_CLOSED_AT,
-    H_COMMANDS,
-    H_CYCLE,
-    H_DEMAND,
-    H_DONE,
-    H_FINAL,
-    H_GIVEN,
-    H_HOST_AT,
-    H_NODES,
-    H_NODES_COUNT,
-    H_NOW,
-    H_STATUS,
-    H_USED,
     RESULT_BANDS,
     RESULT_COMMAND,
     RESULT_DEADLOCK,
@@ -44,7 +27,7 @@ from npuviz.targets.wavelet.kernels.records import (
     STATUS_FAULT,
     STATUS_FINISHED,
     STATUS_RUNNING,
-    X_STATE,
+    WAFER,
 )
 from npuviz.targets.wavelet.kernels.router.link import end_link_run
 from npuviz.targets.wavelet.kernels.time.events import block_of, look_for_fault
@@ -61,121 +44,121 @@ LONGEST = 1 << 45
 
 
 @kernel
-def finish(s, p, x, ev):
+def finish(wafer, program, x, ev):
     """Close the run: links that were busy last end their intervals."""
-    s[H_STATUS] = STATUS_FINISHED
-    s[H_CYCLE] = s[H_FINAL]
-    for node in range(s[H_NODES_COUNT]):
-        b = s[s[H_NODES] + node]
+    wafer.status = STATUS_FINISHED
+    wafer.cycle = wafer.final
+    for node in range(wafer.nodes_count):
+        b = wafer[wafer.nodes + node]
         if b > 0:
             for port in range(5):
-                end_link_run(s, p, x, ev, b, node, port)
+                end_link_run(program, x, ev, BLOCK(wafer, b), node, port)
 
 
 @inlined
-def is_served(s):
+def is_served(wafer):
     """Whether every command given is done."""
-    return s[H_DONE] == s[H_GIVEN]
+    return wafer.done == wafer.given
 
 
 @kernel
-def settle(s, x):
+def settle(wafer, x):
     """Nothing is left to happen: the end, a deadlock, or a wait for the host. Returns a RESULT_ code."""
-    now = s[H_NOW] + 1
+    now = wafer.now + 1
     if now < 1:
         now = 1
-    if not is_served(s):
-        s[H_STATUS] = STATUS_DEADLOCK
-        s[H_CYCLE] = now if now > s[H_CYCLE] else s[H_CYCLE]
+    if not is_served(wafer):
+        wafer.status = STATUS_DEADLOCK
+        wafer.cycle = now if now > wafer.cycle else wafer.cycle
         return RESULT_DEADLOCK
-    if s[H_CLOSED]:
-        s[H_FINAL] = now
+    if wafer.closed:
+        wafer.final = now
         return RESULT_FINISHED
-    if x[X_UNTIL] < LONGEST and s[H_CYCLE] < x[X_UNTIL]:
-        s[H_CYCLE] = x[X_UNTIL]
-    elif s[H_CYCLE] < now:
-        s[H_CYCLE] = now
+    if x[X_UNTIL] < LONGEST and wafer.cycle < x[X_UNTIL]:
+        wafer.cycle = x[X_UNTIL]
+    elif wafer.cycle < now:
+        wafer.cycle = now
     return RESULT_UNTIL
 
 
 @spliced
-def _run(s, p, h, x, ev, margin, team):
+def _run(wafer, program, host, x, ev, margin, team):
     """From event to event until there is a reason to stop. Returns a RESULT_ code."""
-    if s[H_STATUS] != STATUS_RUNNING:
-        if s[H_STATUS] == STATUS_FINISHED:
+    if wafer.status != STATUS_RUNNING:
+        if wafer.status == STATUS_FINISHED:
             return RESULT_FINISHED
-        return RESULT_FAULT if s[H_STATUS] == STATUS_FAULT else RESULT_DEADLOCK
+        return RESULT_FAULT if wafer.status == STATUS_FAULT else RESULT_DEADLOCK
     result = RESULT_UNTIL
     while True:
-        t = next_event(s)
-        if s[H_HOST_AT] < FAR and (t < 0 or s[H_HOST_AT] < t):
-            t = s[H_HOST_AT]
+        t = next_event(wafer)
+        if wafer.host_at < FAR and (t < 0 or wafer.host_at < t):
+            t = wafer.host_at
         if t < 0:
-            result = settle(s, x)
+            result = settle(wafer, x)
             if result != RESULT_FINISHED:
                 return result
-        elif s[H_CLOSED_AT] >= 0 and t > s[H_CLOSED_AT] + p[P_SETTLE]:
-            s[H_FINAL] = s[H_CLOSED_AT] + p[P_SETTLE] + 1
+        elif wafer.closed_at >= 0 and t > wafer.closed_at + program.settle:
+            wafer.final = wafer.closed_at + program.settle + 1
             result = RESULT_FINISHED
         if result == RESULT_FINISHED:
-            if s[H_FINAL] <= x[X_UNTIL]:
-                finish(s, p, x, ev)
+            if wafer.final <= x[X_UNTIL]:
+                finish(wafer, program, x, ev)
                 return RESULT_FINISHED
             result = RESULT_UNTIL
             break
         if t >= x[X_UNTIL]:
             break
         if x[X_CAPACITY] > 0 and x[X_EVENTS] + margin > x[X_CAPACITY]:
-            s[H_CYCLE] = t
+            wafer.cycle = t
             return RESULT_EVENTS
-        if s[H_USED] + s[H_DEMAND] > x[X_ROOM]:
-            s[H_CYCLE] = t
+        if wafer.used + wafer.demand > x[X_ROOM]:
+            wafer.cycle = t
             return RESULT_ROOM
-        s[H_NOW] = t
-        s[H_CYCLE] = t
-        run_cycle(s, p, h, x, ev, t, team, x[X_ASIDE])
-        if s[H_HOST_AT] <= t:
-            host_step(s, p, h, t)
-        look_for_fault(s)
-        if s[H_STATUS] == STATUS_FAULT:
-            s[H_CYCLE] = t + 1
+        wafer.now = t
+        wafer.cycle = t
+        run_cycle(wafer, program, host, x, ev, t, team, x[X_ASIDE])
+        if wafer.host_at <= t:
+            host_step(wafer, program, host, t)
+        look_for_fault(wafer)
+        if wafer.status == STATUS_FAULT:
+            wafer.cycle = t + 1
             return RESULT_FAULT
-        if x[X_COMMAND] > 0 and s[s[H_COMMANDS] + (x[X_COMMAND] - 1) * COMMAND_WORDS + X_STATE] == 2:
-            s[H_CYCLE] = t + 1
+        if x[X_COMMAND] > 0 and COMMAND_STATE(wafer, wafer.commands, x[X_COMMAND] - 1).state == 2:
+            wafer.cycle = t + 1
             return RESULT_COMMAND
-        if team[TEAM_BANDS] > 0 and s[H_BANDS_FILLED] > team[TEAM_BANDS]:
-            s[H_CYCLE] = t + 1
+        if team.bands > 0 and wafer.bands_filled > team.bands:
+            wafer.cycle = t + 1
             return RESULT_BANDS
-    if s[H_CYCLE] < x[X_UNTIL]:
-        s[H_CYCLE] = x[X_UNTIL]
+    if wafer.cycle < x[X_UNTIL]:
+        wafer.cycle = x[X_UNTIL]
     return result
 
 
 @entry
-def advance(state, program, host, transient, events, margin, team, serves):
+def advance(state, words, commands, transient, events, margin, team, serves):
     """Run until cycle x[X_UNTIL], a hit, a fault, the end, or until something needs more room.
 
     state      (words,) int64    changed   root state
-    program    (words,) int64    read      program words
-    host       (words,) int64    changed   host commands, their data and results
+    words      (words,) int64    read      program words
+    commands   (words,) int64    changed   host commands, their data and results
     transient  (words,) int64    changed   stop rows, hits, number of event rows
     events     (rows * 4,) int64 changed   event rows
     margin                       int       event rows one cycle may need
-    team       (TEAM_WORDS,) int64 changed  what the threads of this run share, see bands_kernels
+    team       (TEAM.num_words,) int64 changed  what the threads of this run share, see bands.py
     serves                       int       1: this thread helps the one that runs these words until it is done
-    Returns a RESULT_ code. Whole cycles only: the state is that of cycle state[H_CYCLE].
+    Returns a RESULT_ code. Whole cycles only: the state is that of cycle WAFER.cycle.
     """
-    s, p, h = pointer_to(state), pointer_to(program), pointer_to(host)
+    wafer, program, host, shared = WAFER(state), PROGRAM(words), pointer_to(commands), TEAM(team)
     x, ev = pointer_to(transient), pointer_to(events)
     if serves:
-        work = run_jobs(s, p, h, x, ev, pointer_to(team))
+        work = run_jobs(wafer, program, host, x, ev, shared)
         while work != LET_GO:
-            wait_for_work(pointer_to(team), work)
-            work = run_jobs(s, p, h, x, ev, pointer_to(team))
+            wait_for_work(shared, work)
+            work = run_jobs(wafer, program, host, x, ev, shared)
         return RESULT_UNTIL
-    result = _run(s, p, h, x, ev, margin, pointer_to(team))
-    if team[TEAM_SIZE] > 0:
-        exact_marks(s)
+    result = _run(wafer, program, host, x, ev, margin, shared)
+    if shared.size > 0:
+        exact_marks(wafer)
     return result
 
 
@@ -186,4 +169,4 @@ def make_block(state, program, node):
     state    (words,) int64  changed  root state
     program  (words,) int64  read     program words
     """
-    block_of(pointer_to(state), pointer_to(program), node)
+    block_of(WAFER(state), PROGRAM(program), node)

@@ -1,35 +1,21 @@
 """A cycle of the wafer, by one thread or by several side by side; what comes out is the same to the bit.
 
-The seats of a wafer's nodes (seats_kernels.py) are cut into bands. Of a cycle, threads first run the bands
+The seats of a wafer's nodes (time/seats.py) are cut into bands. Of a cycle, threads first run the bands
 without their last seats, any thread any band; then these last seats, the border to the next band. What an
 actor does reaches its node and the neighbours, so that no two threads touch the same words. One thread does
 it in the same order: bands, borders, and then what has to run alone.
 
-The words `team` (TEAM_WORDS) are what threads share beside the state. One of them leads, the one that called
+The row `team` (TEAM) is what threads share beside the state. One of them leads, the one that called
 `advance`; the others serve until it lets them go. A job is taken by whoever comes first, so that a thread
 that the system has put to sleep holds up no more than the job it has.
 """
 
 from npuviz.sim.parts.atomic_kernels import add_word, give_way, load_word, replace_word, store_word
 from npuviz.sim.parts.bits_kernels import inlined, kernel, spliced, stay_apart, trailing_zeros
+from npuviz.sim.parts.record_kernels import Gap, Record
 from npuviz.targets.wavelet.kernels.lookahead import CACHED_ACTORS, fetch_ahead
 from npuviz.targets.wavelet.kernels.processor.processor import processor_step
-from npuviz.targets.wavelet.kernels.records import (
-    FAN_SHIFT,
-    H_ALONE,
-    H_ASIDE,
-    H_BAND_SHIFT,
-    H_BANDS_FILLED,
-    H_BORDER,
-    H_EVENTS,
-    H_NOW,
-    H_POSTPONED,
-    H_SLOTS,
-    H_WHEEL_END,
-    ONE,
-    SLOTS,
-    ZERO,
-)
+from npuviz.targets.wavelet.kernels.records import FAN_SHIFT, ONE, SLOTS, WAFER, ZERO
 from npuviz.targets.wavelet.kernels.router.router import router_step
 from npuviz.targets.wavelet.kernels.time.events import log_aside
 from npuviz.targets.wavelet.kernels.time.seats import (
@@ -42,14 +28,21 @@ from npuviz.targets.wavelet.kernels.time.seats import (
 from npuviz.targets.wavelet.kernels.time.wheel import end_slot, next_word, word_at
 
 BORDER = ONE  # part of a band; ZERO: what lies inside
-TEAM_SIZE = 0  # threads beside the leading one
-TEAM_JOBS = 8  # (round << 1 | part) << JOBS_SHIFT | jobs << NEXT_SHIFT | next job; LET_GO
-TEAM_DONE = 16  # jobs of the round that are done
-TEAM_ROUND = 24
-TEAM_EVENTS = 25  # events processed before this cycle
-TEAM_LATELY = 26  # of the cycle before
-TEAM_BANDS = 27  # the run ends when there are more bands than these; 0: it goes on
-TEAM_WORDS = 32
+# What all read, what all write and what the leading one writes lie on different lines.
+TEAM = Record(
+    "team",
+    size="threads beside the leading one",
+    _1=Gap(7),
+    jobs="(round << 1 | part) << JOBS_SHIFT | jobs << NEXT_SHIFT | next job; LET_GO",
+    _9=Gap(7),
+    done="jobs of the round that are done",
+    _17=Gap(7),
+    round="number of the round",
+    events="events processed before this cycle",
+    lately="events of the cycle before",
+    bands="the run ends when there are more bands than these; 0: it goes on",
+    at_least=32,
+)
 NEXT_SHIFT = 8
 NEXT_MASK = (1 << NEXT_SHIFT) - 1
 JOBS_SHIFT = 16
@@ -61,60 +54,61 @@ ENOUGH = 256
 
 
 @kernel
-def _run_words(s, p, h, x, ev, team, first, last):
+def _run_words(wafer, program, host, x, ev, team, first, last):
     """Wake, in order, the actors of the present cycle in the words of the wheel from `first` to `last`."""
     stay_apart()
-    t = s[H_NOW]
+    t = wafer.now
     slot = t & (SLOTS - 1)
-    is_large = team[TEAM_LATELY] > CACHED_ACTORS
+    is_large = team.lately > CACHED_ACTORS
     before = -2
     events = 0
-    w = next_word(s, slot, first)
+    w = next_word(wafer, slot, first)
     while w < last:
         if is_large:
-            fetch_ahead(s, p, slot, w, w == before + 1)
+            fetch_ahead(wafer, program, slot, w, w == before + 1)
             before = w
-        at = word_at(s, w, slot)
-        word = s[at]
+        at = word_at(wafer, w, slot)
+        word = wafer[at]
         if word:
-            s[at] = 0
+            wafer[at] = 0
         while word:
             actor = (w << FAN_SHIFT) + trailing_zeros(word)
             word &= word - 1
             events += 1
             if actor & 1:
-                processor_step(s, p, h, x, ev, actor >> 1, t)
+                processor_step(wafer, program, host, x, ev, actor >> 1, t)
             else:
-                router_step(s, p, h, x, ev, actor >> 1, t)
-        w = next_word(s, slot, w + 1)
-    if s[H_ASIDE]:
-        add_word(s, H_EVENTS, events)
+                router_step(wafer, program, host, x, ev, actor >> 1, t)
+        w = next_word(wafer, slot, w + 1)
+    if wafer.aside:
+        add_word(wafer, WAFER.events, events)
     else:
-        s[H_EVENTS] += events
+        wafer.events += events
 
 
 @kernel
-def _run_part(s, p, h, x, ev, team, band, part):
+def _run_part(wafer, program, host, x, ev, team, band, part):
     """Wake the actors of a band without its border (part INSIDE), or of its border."""
-    first = band << s[H_BAND_SHIFT]
-    last = first + (1 << s[H_BAND_SHIFT])
-    border = last - s[H_BORDER] if band + 1 < s[H_BANDS_FILLED] else last
+    first = band << wafer.band_shift
+    last = first + (1 << wafer.band_shift)
+    border = last - wafer.border if band + 1 < wafer.bands_filled else last
     if part == BORDER:
         first = border
     else:
         last = border
-    _run_words(s, p, h, x, ev, team, first >> SEATS_SHIFT, min(last >> SEATS_SHIFT, words_of_sorted(s)))
+    end = min(last >> SEATS_SHIFT, words_of_sorted(wafer))
+    _run_words(wafer, program, host, x, ev, team, first >> SEATS_SHIFT, end)
 
 
 @spliced
-def run_jobs(s, p, h, x, ev, team):
+def run_jobs(wafer, program, host, x, ev, team):
     """Do jobs of the present round as long as there are any; returns the last value of its word."""
-    work = load_word(team, TEAM_JOBS)
+    work = load_word(team, TEAM.jobs)
     while work >= 0 and (work & NEXT_MASK) < ((work >> NEXT_SHIFT) & NEXT_MASK):
-        if replace_word(team, TEAM_JOBS, work, work + 1):
-            _run_part(s, p, h, x, ev, team, work & NEXT_MASK, (work >> JOBS_SHIFT) & 1)
-            add_word(team, TEAM_DONE, 1)
-        work = load_word(team, TEAM_JOBS)
+        if replace_word(team, TEAM.jobs, work, work + 1):
+            _run_part(wafer, program, host, x, ev, team, work & NEXT_MASK, (work >> JOBS_SHIFT) & 1)
+            add_word(team, TEAM.done, 1)
+        work = load_word(team, TEAM.jobs)
     return work
 
 
@@ -132,58 +126,58 @@ def wait_for(team, word, value):
 def wait_for_work(team, work):
     """Wait until the word of the jobs is another one than `work`."""
     turns = 0
-    while load_word(team, TEAM_JOBS) == work:
+    while load_word(team, TEAM.jobs) == work:
         turns += 1
         if turns > PATIENCE:
             give_way()
 
 
 @inlined
-def _is_shared(s, team):
+def _is_shared(wafer, team):
     """Whether several threads run this cycle: there are some, and much happens."""
-    team[TEAM_LATELY] = s[H_EVENTS] - team[TEAM_EVENTS]
-    team[TEAM_EVENTS] = s[H_EVENTS]
-    return team[TEAM_SIZE] > 0 and s[H_BANDS_FILLED] > 1 and team[TEAM_LATELY] >= ENOUGH
+    team.lately = wafer.events - team.events
+    team.events = wafer.events
+    return team.size > 0 and wafer.bands_filled > 1 and team.lately >= ENOUGH
 
 
 @spliced
-def _share(s, p, h, x, ev, team, aside, part):
+def _share(wafer, program, host, x, ev, team, aside, part):
     """Let all threads run a part of the bands."""
     # The last band has no border.
-    jobs = s[H_BANDS_FILLED] - part
-    s[H_ASIDE] = aside
-    team[TEAM_ROUND] += 1
-    store_word(team, TEAM_DONE, 0)
-    work = ((team[TEAM_ROUND] << 1) | part) << JOBS_SHIFT
-    store_word(team, TEAM_JOBS, work | (jobs << NEXT_SHIFT))
-    run_jobs(s, p, h, x, ev, team)
-    wait_for(team, TEAM_DONE, jobs)
-    s[H_ASIDE] = 0
-    if s[aside]:
-        log_aside(s, aside)
+    jobs = wafer.bands_filled - part
+    wafer.aside = aside
+    team.round += 1
+    store_word(team, TEAM.done, 0)
+    work = ((team.round << 1) | part) << JOBS_SHIFT
+    store_word(team, TEAM.jobs, work | (jobs << NEXT_SHIFT))
+    run_jobs(wafer, program, host, x, ev, team)
+    wait_for(team, TEAM.done, jobs)
+    wafer.aside = 0
+    if wafer[aside]:
+        log_aside(wafer, aside)
 
 
 @spliced
-def run_cycle(s, p, h, x, ev, t, team, aside):
+def run_cycle(wafer, program, host, x, ev, t, team, aside):
     """Wake the actors of cycle `t`, the present one.
 
-    team   what threads share; TEAM_SIZE 0: one thread
+    team   what threads share; size 0: one thread
     aside  word behind the heap for rows of the log
     """
     slot = t & (SLOTS - 1)
-    if s[H_SLOTS + slot]:
-        is_shared = _is_shared(s, team)
+    if wafer.slots[slot]:
+        is_shared = _is_shared(wafer, team)
         for part in range(2):
             if is_shared:
-                _share(s, p, h, x, ev, team, aside, part)
+                _share(wafer, program, host, x, ev, team, aside, part)
             else:
-                for band in range(s[H_BANDS_FILLED] - part):
-                    _run_part(s, p, h, x, ev, team, band, part)
-        if s[H_POSTPONED] or not are_sorted(s):
-            s[H_ALONE] = 1
-            _run_words(s, p, h, x, ev, team, ZERO, s[H_WHEEL_END])
-            s[H_ALONE] = 0
-            s[H_POSTPONED] = 0
-        end_slot(s, slot)
-        if have_to_be_sorted(s):
-            sort_seats(s, p, aside)
+                for band in range(wafer.bands_filled - part):
+                    _run_part(wafer, program, host, x, ev, team, band, part)
+        if wafer.postponed or not are_sorted(wafer):
+            wafer.alone = 1
+            _run_words(wafer, program, host, x, ev, team, ZERO, wafer.wheel_end)
+            wafer.alone = 0
+            wafer.postponed = 0
+        end_slot(wafer, slot)
+        if have_to_be_sorted(wafer):
+            sort_seats(wafer, program, aside)

@@ -1,4 +1,9 @@
-"""Kinds of host commands, for kernels; the numbers of tables.py, which a test compares."""
+"""Host commands: records of the words `host`, append-only, and the kinds, as wafer.py has them, too.
+
+Rows of commands come first, then what they name, their data and their results.
+"""
+
+from npuviz.sim.parts.record_kernels import Record
 
 HOST_COPY_IN = 0
 HOST_COPY_OUT = 1
@@ -7,3 +12,30 @@ HOST_STREAM_OUT = 3
 HOST_LAUNCH = 4
 HOST_PORT_IN = 5
 HOST_PORT_OUT = 6
+
+FIRST_COMMAND = 8
+"""Word of command 0."""
+
+COMMAND = Record(
+    "host command",
+    kind="a HOST_ number",
+    x="region of PEs: first column",
+    y="first row",
+    width="columns",
+    height="rows",
+    words="of each PE",
+    data="place of its data in host words, in 32-bit words; results alike",
+    is_16bit="1: 16-bit words",
+    nonblock="1: the host goes on at once",
+    color="of a stream",
+    symbols="word of a SYMBOL per program",
+    args="number of arguments of a launch",
+    at_least=16,
+)
+
+SYMBOL = Record(
+    "what a command names, in one program",
+    address="in the memory, -1 none",
+    is_pointer="1: the address of the data stands there",
+    function="to launch, -1 none",
+)

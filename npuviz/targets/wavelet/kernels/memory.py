@@ -7,87 +7,87 @@ MASK_32 = 0xFFFF_FFFF
 
 
 @inlined
-def load_8(s, memory, address):
+def load_8(wafer, memory, address):
     """A byte; the caller has checked the address."""
-    return (s[memory + (address >> 3)] >> ((address & 7) << 3)) & 0xFF
+    return (wafer[memory + (address >> 3)] >> ((address & 7) << 3)) & 0xFF
 
 
 @inlined
-def store_8(s, memory, address, value):
+def store_8(wafer, memory, address, value):
     """Write a byte."""
     at = memory + (address >> 3)
     shift = (address & 7) << 3
-    word = s[at]
+    word = wafer[at]
     # Xor keeps the other bytes and needs no mask with the sign bit set.
-    s[at] = word ^ ((((word >> shift) ^ value) & 0xFF) << shift)
+    wafer[at] = word ^ ((((word >> shift) ^ value) & 0xFF) << shift)
 
 
 @kernel
-def load_16(s, memory, address):
+def load_16(wafer, memory, address):
     """A 16-bit word, unsigned."""
     if (address & 7) == 7:
-        return load_8(s, memory, address) | (load_8(s, memory, address + 1) << 8)
-    return (s[memory + (address >> 3)] >> ((address & 7) << 3)) & 0xFFFF
+        return load_8(wafer, memory, address) | (load_8(wafer, memory, address + 1) << 8)
+    return (wafer[memory + (address >> 3)] >> ((address & 7) << 3)) & 0xFFFF
 
 
 @kernel
-def store_16(s, memory, address, value):
+def store_16(wafer, memory, address, value):
     """Write a 16-bit word."""
     if (address & 7) == 7:
-        store_8(s, memory, address, value)
-        store_8(s, memory, address + 1, value >> 8)
+        store_8(wafer, memory, address, value)
+        store_8(wafer, memory, address + 1, value >> 8)
     else:
         at = memory + (address >> 3)
         shift = (address & 7) << 3
-        word = s[at]
-        s[at] = word ^ ((((word >> shift) ^ value) & 0xFFFF) << shift)
+        word = wafer[at]
+        wafer[at] = word ^ ((((word >> shift) ^ value) & 0xFFFF) << shift)
 
 
 @kernel
-def load_32(s, memory, address):
+def load_32(wafer, memory, address):
     """A 32-bit word, unsigned."""
     if (address & 7) > 4:
-        return load_16(s, memory, address) | (load_16(s, memory, address + 2) << 16)
-    return (s[memory + (address >> 3)] >> ((address & 7) << 3)) & 0xFFFF_FFFF
+        return load_16(wafer, memory, address) | (load_16(wafer, memory, address + 2) << 16)
+    return (wafer[memory + (address >> 3)] >> ((address & 7) << 3)) & 0xFFFF_FFFF
 
 
 @kernel
-def store_32(s, memory, address, value):
+def store_32(wafer, memory, address, value):
     """Write a 32-bit word."""
     if (address & 7) > 4:
-        store_16(s, memory, address, value)
-        store_16(s, memory, address + 2, value >> 16)
+        store_16(wafer, memory, address, value)
+        store_16(wafer, memory, address + 2, value >> 16)
     else:
         at = memory + (address >> 3)
         shift = (address & 7) << 3
-        word = s[at]
-        s[at] = word ^ ((((word >> shift) ^ value) & 0xFFFF_FFFF) << shift)
+        word = wafer[at]
+        wafer[at] = word ^ ((((word >> shift) ^ value) & 0xFFFF_FFFF) << shift)
 
 
 @kernel
-def load_bytes(s, memory, address, size):
+def load_bytes(wafer, memory, address, size):
     """1, 2, 4 or 8 bytes as an unsigned word (8: as it is)."""
     if size == 2:
-        return load_16(s, memory, address)
+        return load_16(wafer, memory, address)
     if size == 4:
-        return load_32(s, memory, address)
+        return load_32(wafer, memory, address)
     if size == 1:
-        return load_8(s, memory, address)
-    return load_32(s, memory, address) | (load_32(s, memory, address + 4) << 32)
+        return load_8(wafer, memory, address)
+    return load_32(wafer, memory, address) | (load_32(wafer, memory, address + 4) << 32)
 
 
 @kernel
-def store_bytes(s, memory, address, size, value):
+def store_bytes(wafer, memory, address, size, value):
     """Write 1, 2, 4 or 8 bytes."""
     if size == 2:
-        store_16(s, memory, address, value)
+        store_16(wafer, memory, address, value)
     elif size == 4:
-        store_32(s, memory, address, value)
+        store_32(wafer, memory, address, value)
     elif size == 1:
-        store_8(s, memory, address, value)
+        store_8(wafer, memory, address, value)
     else:
-        store_32(s, memory, address, value & 0xFFFF_FFFF)
-        store_32(s, memory, address + 4, value >> 32)
+        store_32(wafer, memory, address, value & 0xFFFF_FFFF)
+        store_32(wafer, memory, address + 4, value >> 32)
 
 
 @kernel

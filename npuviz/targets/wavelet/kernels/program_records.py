@@ -1,112 +1,217 @@
-"""Word positions of the immutable program words `p`: figures of the machine, programs, classes, tracks.
+"""Records of the immutable program words `program`: figures of the machine, programs, classes, tracks.
 
 A class is what nodes with the same program and the same channels have in common: where things lie in their
-blocks (`state_kernels.py`), and a template of a block.
+blocks (records.py), and a template of a block.
 """
 
-P_NODES = 0  # NODE_WORDS per node
-P_PROGRAMS = 1
-P_COSTS = 3  # cycles per scalar instruction
-P_RATES = 4  # RATE_WORDS per DSD operation
-P_MATH = 5
-P_ARCH = 6  # 2 or 3
-P_HOP = 7
-P_RAMP = 8
-P_TURN = 9
-P_LINK = 10  # 1/1000 cycles per word and link
-P_OUTPUT = 12  # cycles from the step of an operation to its word at the ramp
-P_LOAD_USE = 13
-P_TASK_START = 14
-P_DRAIN = 15
-P_COMPLETE = 16
-P_BRANCH = 17  # not taken
-P_BRANCH_TAKEN = 18
-P_FLOAT_WAIT = 19
-P_STRIDE_RULE = 20  # 0: documented, 1: 8 / stride
-P_HOST_WORD = 21  # cycles per word that the host moves, per PE
-P_HOST_SETUP = 22
-P_HOST_LAUNCH = 23
-P_SETTLE = 24
-P_FUSED = 25  # fmacs rounds once
-P_TRACKS = 27  # TRACK_WORDS per node: first track ids, -1 not watched
-P_PRINT_COST = 28
-P_COLUMNS = 30  # of the fabric
-P_WINDOW = 33  # cycles of a load window
-P_TIMER = 41
-P_RECTANGLE = 39  # columns of the rectangle
-P_GRID = 40  # node of each of its places, -1
-P_SWAP = 37  # some channel swaps colors
-PROGRAM_HEADER = 64
+from npuviz.sim.parts.record_kernels import Gap, Record, Words
 
-NODE_COLUMN = 0  # of the fabric
-NODE_ROW = 1
-NODE_CLASS = 2
-NODE_X = 3  # in the rectangle
-NODE_Y = 4
-NODE_NEIGHBOUR = 5  # five ports, -1 edge, -2 a place without router
-NODE_SEAT = 10  # from the start, -1 none
-NODE_WORDS = 11
+PROGRAM = Record(
+    "program words",
+    nodes="word of node 0",
+    codes="word of the first CODE",
+    _2=Gap(1),
+    costs="word of the table of cycles per scalar instruction",
+    rates="word of the RATE of DSD operation 0",
+    math="word of the table of cycles per math function",
+    arch="2 or 3",
+    hop="cycles of a word from router to router",
+    ramp="cycles between router and processor",
+    turn="more cycles where it changes its direction",
+    link="1/1000 cycles per word and link",
+    _11=Gap(1),
+    output="cycles from the step of an operation to its word at the ramp",
+    load_use="cycles from a DSR load to its use",
+    task_start="cycles from the choice of a task to its first instruction",
+    drain="cycles until the pipeline of a synchronous DSD operation is empty",
+    complete="cycles until its results can be read",
+    branch="cycles of a branch not taken",
+    branch_taken="cycles of a branch taken",
+    float_wait="cycles until a float result can be read",
+    stride_rule="0: documented, 1: 8 / stride",
+    host_word="cycles per word that the host moves, per PE",
+    host_setup="cycles before the host moves its first word",
+    host_launch="cycles of a launch",
+    settle="cycles that a run goes on behind its last command",
+    fused="1: fmacs rounds once",
+    _26=Gap(1),
+    tracks="word of node 0's TRACKS",
+    print_cost="cycles of a printed character",
+    _29=Gap(1),
+    columns="of the fabric",
+    _31=Gap(2),
+    window="cycles of a load window",
+    _34=Gap(3),
+    swap="1: some channel swaps colors",
+    _38=Gap(1),
+    rectangle="columns of the rectangle",
+    grid="word of its places, row by row: node, -1",
+    timer="cycles to read the timer",
+    at_least=64,
+)
 
-RATE_WORDS = 6
-RATE_GROUP = 0  # elements per beat, nothing in the way
-RATE_CYCLES = 1  # cycles per beat
-RATE_REDUCE = 2  # cycles per element of a reduction
-RATE_FLOPS = 5
+NODE = Record(
+    "node",
+    column="of the fabric",
+    row="of the fabric",
+    layout="word of the LAYOUT of its class",
+    x="column of the rectangle",
+    y="row of the rectangle",
+    neighbour=Words(5, "node behind each port, -1 edge, -2 a place without router"),
+    seat="its seat from the start, -1 none",
+)
 
-# a program
-G_CODE = 0
-G_LENGTH = 1
-G_FUNCTIONS = 2  # entry, registers, frame bytes, node
-G_NUM_FUNCTIONS = 3
-G_OPERATIONS = 4
-G_SHAPES = 5
-G_LOCAL = 6  # function of each local task id, -1
-G_DATA = 7  # TASK_WORDS of each data task id
-G_CONTROL = 8
-G_FIFOS = 9
-G_NUM_FIFOS = 10
-G_STACK = 11
-G_BYTES = 12
-G_FIRST = 13  # listing index of its first instruction
-G_TEARDOWN = 14  # function per color
-G_EMPTY = 15  # function per queue (8 + output)
-G_HALF = 16
-G_ROTATIONS = 17
-G_NUM_ROTATIONS = 18
-G_NUM_OPERATIONS = 19
-G_NUM_SHAPES = 20
-G_SYMBOLS = 21  # begin and end of each variable, rising
-G_NUM_SYMBOLS = 22
-GROUP_WORDS = 24
+RATE = Record(
+    "rate of a DSD operation",
+    group="elements per beat, nothing in the way",
+    cycles="cycles per beat",
+    reduce="cycles per element of a reduction",
+    _3=Gap(2),
+    flops="floating-point operations of an element",
+)
 
-FUNCTION_WORDS = 4
-TASK_WORDS = 8  # function, number of arguments, then types (6)
-FIFO_FIELDS = 10  # address, size, empty action, full action, activate pop, push, priority, simd
+CODE = Record(
+    "program of a PE",
+    instructions="word of INSTRUCTION 0",
+    length="instructions",
+    functions="word of FUNCTION 0",
+    num_functions="functions",
+    operations="word of OPERATION 0",
+    shapes="word of SHAPE 0",
+    local="word of the function of local task id 0, -1 none",
+    data="word of the TASK of data task id 0",
+    control="word of the TASK of control task id 0",
+    fifos="word of FIFO_SETTINGS 0",
+    num_fifos="FIFOs",
+    stack="byte address of the first frame memory",
+    bytes="of memory",
+    first="listing index of its first instruction",
+    teardown="word of the function for teardown of color 0, -1 none",
+    empty="word of the function for empty queue 0 (8 + output), -1 none",
+    half="16-bit float type",
+    rotations="word of ROTATION 0",
+    num_rotations="rotations",
+    num_operations="operations",
+    num_shapes="shapes",
+    symbols="word of VARIABLE 0, by address",
+    num_symbols="variables",
+    at_least=24,
+)
 
-# a class: nodes with equal program and channels
-L_TEMPLATE = 0
-L_SIZE = 1
-L_PROGRAM = 2  # word of the program, -1
-L_MEMORY = 3  # place in the block
-L_REGISTERS = 4
-L_REGISTERS_SIZE = 5
-L_THREADS = 6
-L_DSRS = 7  # 0: none
-L_FIFOS = 8
-L_CURSORS = 9
-L_ROTATION = 10
-L_NUM_CHANNELS = 11
-L_CHANNEL_LIST = 12  # word in p of the places of the channels, by color
-L_CHANNEL = 16  # place of each color's channel, 0 none
-L_QUEUE = 40  # place of each queue: 8 explicit, then by color
+# isa.py has the columns of instructions and operations as the lowering writes them; a test keeps them equal.
+INSTRUCTION = Record(
+    "instruction",
+    op="an OP_ number, with what it does to r[a] and the like",
+    a="register, or as `op` says",
+    b="register, or as `op` says",
+    c="register, or as `op` says",
+    imm="number",
+    aux="number",
+    type="a T_ number",
+    line="of the text",
+)
+
+OPERATION = Record(
+    "DSD operation, or the settings of a DSR load",
+    operation="a D_ number",
+    kinds=Words(4, "OPERAND_ numbers: destination, first, second source, multiplier"),
+    registers=Words(4, "of these operands"),
+    result="register of the bool result, -1: dropped",
+    is_async="1: asynchronous",
+    activate="register with the task to activate at the end, -1 none",
+    unblock="register with the id to unblock at the end, -1 none",
+    unblock_kind="an ID_ number",
+    control="what a control word does: 0 nothing, 1 terminate, 2 activate, 3 unblock",
+    control_id="register with that id, -1 none",
+    control_kind="an ID_ number",
+    index="register with the wavelet index, -1 none",
+    ut="register with the microthread, -1 none",
+    priority="0 high, 1 medium, 2 low, -1: not given",
+    line="of the text",
+    single_step="settings: not modelled",
+    save_address="settings: 1: the DSR goes on behind what was done",
+    shape="settings: XDSR and SR ids packed, -1 none",
+)
+
+FUNCTION = Record(
+    "function",
+    entry="its first instruction",
+    registers="words of them",
+    frame_bytes="of frame memory",
+    node="graph node",
+)
+
+TASK = Record(
+    "task of an id",
+    function="that it runs, -1 none",
+    arguments="their number",
+    types=Words(6, "T_ numbers of them"),
+)
+
+VARIABLE = Record(
+    "bytes of a variable",
+    begin="its first address",
+    end="the address behind it",
+)
+
+SHAPE = Record(
+    "shape of an operand in memory",
+    extents=Words(4, "elements of each dimension, outermost first; of a circular buffer: address, elements"),
+    strides=Words(4, "elements, innermost first; each undoes the finished loops inside of it"),
+)
+
+FIFO_SETTINGS = Record(
+    "description of a FIFO",
+    address="in the memory",
+    size="bytes",
+    empty_action="what a pop of the empty FIFO does: an ACTION_ number",
+    full_action="what a push to the full FIFO does",
+    activate_pop="task to activate when a pop has made room, -1",
+    activate_push="task to activate when a push has brought enough, -1",
+    priority="of its operations",
+    simd="elements at a time",
+    at_least=10,
+)
+
+ROTATION = Record(
+    "alternating functions of a data task",
+    task="its id",
+    function="that it runs",
+    other="that it runs instead once, when the count is full",
+    full="runs between",
+    start="the count at the beginning",
+)
+
 NUM_QUEUES = 32
 NUM_COLORS = 24
-CLASS_WORDS = L_QUEUE + NUM_QUEUES
+
+LAYOUT = Record(
+    "layout of a class",
+    template="word of the template of a block",
+    size="words of a block",
+    code="word of its CODE, -1 none",
+    memory="place in the block",
+    registers="place of the registers",
+    registers_size="words of them",
+    threads="place of thread 0",
+    dsrs="place of DSR 0; 0: none",
+    fifos="place of FIFO 0",
+    cursors="place of cursor 0 of @map (an OPERAND)",
+    rotation="place of the counters of rotations",
+    num_channels="channels",
+    channel_list="word of the places of its channels, by color",
+    _13=Gap(3),
+    channel=Words(24, "place of each color's channel, 0 none"),
+    queue=Words(NUM_QUEUES, "place of each queue, 0 none: 8 explicit, then by color"),
+)
 
 # --- tracks of a watched node: first ids
-K_MAIN = 0
-K_THREAD = 1  # eight microthreads
-K_LINK = 9  # five ports
-K_MEMORY = 14
-K_QUEUES = 15  # id of its first queue, in order of their numbers
-TRACK_WORDS = 16
+
+TRACKS = Record(
+    "tracks of a watched node",
+    main="of the main thread, -1: not watched",
+    thread=Words(8, "of its microthreads"),
+    link=Words(5, "of its links by port"),
+    memory="memory id",
+    queues="id of its first queue, in order of their numbers",
+)

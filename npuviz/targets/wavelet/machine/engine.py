@@ -1,6 +1,7 @@
 """State and program words of one machine, host commands, and the one way to move them."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -9,9 +10,10 @@ from npuviz.sim.events import EventBuffer
 from npuviz.sim.parts.kernel_call import KernelCall
 from npuviz.sim.parts.words import zero_words
 from npuviz.targets.wavelet.kernels import advance as kernels
+from npuviz.targets.wavelet.kernels import host_commands as hk
 from npuviz.targets.wavelet.kernels import isa
 from npuviz.targets.wavelet.kernels import records as sk
-from npuviz.targets.wavelet.kernels.bands import TEAM_WORDS
+from npuviz.targets.wavelet.kernels.bands import TEAM
 from npuviz.targets.wavelet.machine.program_words import FREE_WORDS, ProgramWords, build_state, log_room
 from npuviz.targets.wavelet.machine.team import num_processors, run_together
 from npuviz.targets.wavelet.spec import WaveletSpec
@@ -38,7 +40,7 @@ class Engine:
     """The kernels' state and program words.
 
     state  (words,) int64 root state, owned
-    team   (TEAM_WORDS,) int64, owned: what the threads of the last run shared
+    team   (TEAM.num_words,) int64, owned: what the threads of the last run shared
     most_threads  threads that may run it side by side; what comes out does not depend on it
     """
 
@@ -50,17 +52,21 @@ class Engine:
         self.state = build_state(spec, self.program)
         log, self._aside = log_room(len(self.program.nodes.x))
         self._free = FREE_WORDS + log + self._aside
-        self.team = np.zeros(TEAM_WORDS, np.int64)
+        self.team = np.zeros(TEAM.num_words, np.int64)
         self.most_threads = num_processors()
         self.event_margin = 64
         self.commands: list[HostCommand] = []
-        self._rows = np.zeros(8 + 16 * sk.COMMAND_FIELDS, np.int64)
+        self._rows = np.zeros(hk.FIRST_COMMAND + 16 * hk.COMMAND.num_words, np.int64)
         self._data: list[np.ndarray] = []
         self._host = np.zeros(0, np.int64)
         self._host_used = 0
         self._base = 0
         self._filled = 0
         self._commands_room = 0
+
+    @property
+    def _wafer(self) -> Any:
+        return sk.WAFER(self.state)
 
     # --- running -----------------------------------------------------------------------------------------
 
@@ -75,9 +81,9 @@ class Engine:
         call = KernelCall(min(until, LAST_CYCLE), stops, events, self.event_margin)
         call.x[kernels.X_COMMAND] = command + 1
         # Hits and event rows have one order: one thread finds them.
-        is_shared = events is None and not len(stops) and until - int(self.state[sk.H_CYCLE]) >= LONG_RUN
+        is_shared = events is None and not len(stops) and until - int(self._wafer.cycle) >= LONG_RUN
         while True:
-            bands = max(1, int(self.state[sk.H_BANDS_FILLED])) if is_shared else 0
+            bands = max(1, int(self._wafer.bands_filled)) if is_shared else 0
             call.x[kernels.X_ROOM] = len(self.state) - self._free
             call.x[kernels.X_ASIDE] = len(self.state) - self._aside
             words = (self.state, self.words, self._host, call.x, call.rows, self.event_margin)
@@ -97,7 +103,7 @@ class Engine:
 
     def used_state(self) -> np.ndarray:
         """The words in use (a view)."""
-        return self.state[: int(self.state[sk.H_USED])]
+        return self.state[: int(self._wafer.used)]
 
     def copy_state(self) -> np.ndarray:
         """A copy of the words in use, for `restore_state`."""
@@ -105,32 +111,31 @@ class Engine:
 
     def restore_state(self, words: np.ndarray) -> None:
         """Take over words that `copy_state` made."""
-        used = int(self.state[sk.H_USED])
+        used = int(self._wafer.used)
         if len(words) + self._free > len(self.state):
-            self.state = zero_words(len(words) + int(words[sk.H_DEMAND]) + FREE_WORDS + self._free)
+            self.state = zero_words(len(words) + int(sk.WAFER(words).demand) + FREE_WORDS + self._free)
         self.state[: len(words)] = words
         if used > len(words):
             self.state[len(words) : used] = 0
 
     def counter(self, word: int) -> int:
-        """A counter of the whole wafer: the sum over bands of the word BAND_... ."""
-        return int(self._band_words(word).sum())
+        """A counter of the whole wafer: the sum over bands of a word of BAND."""
+        return int(self._bands()[:, word].sum())
 
     def trail(self) -> np.ndarray:
-        """(rows, 4) int64: what the trails of all bands remember, by cycle; see `leave_trail`."""
-        s, size = self.state, int(self.state[sk.H_TRAIL_ROWS])
+        """(rows, STAGE.num_words) int64: what the trails of all bands remember, by cycle."""
+        s, size, width = self.state, int(self._wafer.trail_rows), sk.STAGE.num_words
         parts: list[np.ndarray] = []
-        places = zip(self._band_words(sk.BAND_TRAIL), self._band_words(sk.BAND_TRAIL_COUNT), strict=True)
-        for start, written in places:
-            rows = s[start : start + 4 * size].reshape(size, 4)[: min(written, size)]
+        for start, written in self._bands()[:, [sk.BAND.trail, sk.BAND.trail_count]]:
+            rows = s[start : start + width * size].reshape(size, width)[: min(written, size)]
             parts.append(np.roll(rows, -(written % size), axis=0) if written > size else rows)
         found = np.concatenate(parts)
-        return found[np.argsort(found[:, 1], kind="stable")]
+        return found[np.argsort(found[:, sk.STAGE.cycle], kind="stable")]
 
-    def _band_words(self, word: int) -> np.ndarray:
-        s = self.state
-        first = int(s[sk.H_BANDS]) + word
-        return s[first : first + int(s[sk.H_BANDS_COUNT]) * sk.BAND_WORDS : sk.BAND_WORDS]
+    def _bands(self) -> np.ndarray:
+        """(bands, BAND.num_words) int64: the rows of the bands (a view)."""
+        first, count = int(self._wafer.bands), int(self._wafer.bands_count)
+        return self.state[first : first + count * sk.BAND.num_words].reshape(count, sk.BAND.num_words)
 
     # --- host commands -------------------------------------------------------------------------------------
 
@@ -146,45 +151,42 @@ class Engine:
         self._append(rows)
         self.commands.extend(commands)
         self._state_room(len(self.commands))
-        s = self.state
-        s[sk.H_GIVEN] = len(self.commands)
-        at = max(int(s[sk.H_CYCLE]), int(s[sk.H_NOW]) + 1)
-        s[sk.H_HOST_AT] = min(int(s[sk.H_HOST_AT]), at)
+        wafer = self._wafer
+        wafer.given = len(self.commands)
+        wafer.host_at = min(int(wafer.host_at), max(int(wafer.cycle), int(wafer.now) + 1))
 
     def close(self) -> None:
         """No more commands will come."""
-        s = self.state
-        if s[sk.H_CLOSED]:
+        wafer = self._wafer
+        if wafer.closed:
             return
-        s[sk.H_CLOSED] = 1
-        if len(self.commands) and s[sk.H_DONE] == s[sk.H_GIVEN]:
-            s[sk.H_CLOSED_AT] = s[sk.H_CYCLE]
+        wafer.closed = 1
+        if len(self.commands) and wafer.done == wafer.given:
+            wafer.closed_at = wafer.cycle
 
     def command_state(self, index: int) -> tuple[int, int, int, int]:
         """(state 0 given 1 under way 2 done, PEs left, start, end) of a command."""
-        if index >= int(self.state[sk.H_GIVEN]):
+        if index >= int(self._wafer.given):
             return 0, 0, 0, 0
-        at = int(self.state[sk.H_COMMANDS]) + index * sk.COMMAND_WORDS
-        state, left, start, end = self.state[at : at + sk.COMMAND_WORDS].tolist()
-        return state, left, start, end
+        row = sk.COMMAND_STATE(self.state, int(self._wafer.commands), index)
+        return int(row.state), int(row.left), int(row.start), int(row.end)
 
     def result(self, index: int) -> np.ndarray:
         """(height, width, words) uint32 that a transfer to the host brought."""
         command = self.commands[index]
         _, _, width, height = command.region
-        row = self._rows[8 + index * sk.COMMAND_FIELDS :][: sk.COMMAND_FIELDS]
-        start = self._data_at(int(row[sk.M_DATA]))
+        start = self._data_at(int(hk.COMMAND(self._rows, hk.FIRST_COMMAND, index).data))
         words = self._host[start : start + width * height * command.words]
         return words.astype(np.uint32).reshape(height, width, command.words)
 
     def log_rows(self) -> list[tuple[int, int, int, int, int]]:
         """(cycle, node, kind, value, instruction) of everything logged so far, in order."""
-        s = self.state
-        left, chunk = int(s[sk.H_LOG_COUNT]), int(s[sk.H_LOG_FIRST])
+        s, width = self.state, sk.LOG_ROW.num_words
+        left, chunk = int(self._wafer.log_count), int(self._wafer.log_first)
         found: list[tuple[int, int, int, int, int]] = []
         while left > 0:
             count = min(left, sk.LOG_CHUNK_ROWS)
-            rows = s[chunk + 1 : chunk + 1 + count * sk.LOG_ROW].reshape(count, sk.LOG_ROW).tolist()
+            rows = s[chunk + 1 : chunk + 1 + count * width].reshape(count, width).tolist()
             found += [(row[0], row[1], row[2], row[3], row[4]) for row in rows]
             chunk = int(s[chunk])
             left -= count
@@ -194,7 +196,7 @@ class Engine:
         """Give a node its own words, as the kernels do when something first happens there."""
         kernels.make_block(self.state, self.words, node)
 
-    def _row(self, command: HostCommand) -> tuple[list[int], np.ndarray, list[int]]:
+    def _row(self, command: HostCommand) -> tuple[np.ndarray, np.ndarray, list[int]]:
         x, y, width, height = command.region
         if command.kind == HOST_LAUNCH and (width, height) == (0, 0):
             x, y, width, height = 0, 0, self.wafer.columns, self.wafer.rows
@@ -216,15 +218,21 @@ class Engine:
         else:
             raise TargetError("streams to ports at the edge are not modelled")
         symbols = [] if command.kind in (HOST_STREAM_IN, HOST_STREAM_OUT) else self._symbols(command)
-        row = [0] * sk.COMMAND_FIELDS
-        row[sk.M_KIND], row[sk.M_X], row[sk.M_Y] = command.kind, x, y
-        row[sk.M_WIDTH], row[sk.M_HEIGHT], row[sk.M_WORDS] = width, height, command.words
-        row[sk.M_IS_16BIT], row[sk.M_NONBLOCK] = int(command.is_16bit), int(command.nonblock)
-        row[sk.M_ARGS] = len(data) if command.kind == HOST_LAUNCH else 0
+        row = hk.COMMAND.make(
+            kind=command.kind,
+            x=x,
+            y=y,
+            width=width,
+            height=height,
+            words=command.words,
+            is_16bit=command.is_16bit,
+            nonblock=command.nonblock,
+            args=len(data) if command.kind == HOST_LAUNCH else 0,
+        )
         if command.kind in (HOST_STREAM_IN, HOST_STREAM_OUT):
             if not isinstance(command.subject, int) or not 0 <= command.subject < 24:
                 raise UsageError(f"stream of color {command.subject}: expected a color from 0 to 23")
-            row[sk.M_COLOR] = command.subject
+            hk.COMMAND(row).color = command.subject
         return row, data, symbols
 
     def _arguments(self, command: HostCommand) -> np.ndarray:
@@ -261,26 +269,27 @@ class Engine:
             raise UsageError(f"host command on {str(command.subject)[:60]!r}: no program exports this name")
         return found
 
-    def _append(self, rows: list[tuple[list[int], np.ndarray, list[int]]]) -> None:
+    def _append(self, rows: list[tuple[np.ndarray, np.ndarray, list[int]]]) -> None:
         """Write command rows and their data behind those that are there; rows lie first, data behind."""
         count = len(self.commands) + len(rows)
-        needed = 8 + count * sk.COMMAND_FIELDS
+        needed = hk.FIRST_COMMAND + count * hk.COMMAND.num_words
         while len(self._rows) < needed:
-            # Eight words of head, then as many rows again.
-            self._rows = np.concatenate((self._rows, np.zeros(len(self._rows) - 8, np.int64)))
+            again = len(self._rows) - hk.FIRST_COMMAND
+            self._rows = np.concatenate((self._rows, np.zeros(again, np.int64)))
         place = self._host_used
         for index, (row, data, symbols) in enumerate(rows, len(self.commands)):
-            row[sk.M_SYMBOLS] = place
-            row[sk.M_DATA] = place + len(symbols)
+            written = hk.COMMAND(row)
+            written.symbols = place
+            written.data = place + len(symbols)
             self._data.append(np.array(symbols, np.int64))
             self._data.append(data)
             place += len(symbols) + len(data)
-            self._rows[8 + index * sk.COMMAND_FIELDS :][: sk.COMMAND_FIELDS] = row
+            self._rows[hk.FIRST_COMMAND + index * hk.COMMAND.num_words :][: hk.COMMAND.num_words] = row
         self._host_used = place
         self._lay_out()
 
     def _lay_out(self) -> None:
-        """Make the words `h` the kernels read: rows, then data. Results so far are kept."""
+        """Make the words `host` the kernels read: rows, then data. Results so far are kept."""
         old = self._host
         base = len(self._rows)
         capacity = base + 2 * self._host_used + 64
@@ -298,30 +307,28 @@ class Engine:
         self._filled = place
         self._base = base
         self._host[:base] = self._rows
-        rows = self._host[8:base].reshape(-1, sk.COMMAND_FIELDS)
-        rows[:, sk.M_DATA] += base
-        rows[:, sk.M_SYMBOLS] += base
+        rows = self._host[hk.FIRST_COMMAND : base].reshape(-1, hk.COMMAND.num_words)
+        rows[:, hk.COMMAND.data] += base
+        rows[:, hk.COMMAND.symbols] += base
 
     def _data_at(self, place: int) -> int:
         return self._base + place
 
     def _state_room(self, count: int) -> None:
         """Give the states of the commands a place in the heap."""
-        s = self.state
-        room = int(s[sk.H_COMMANDS_ROOM])
+        width, room = sk.COMMAND_STATE.num_words, int(self._wafer.commands_room)
         if count <= room:
             return
         larger = max(16, 2 * room, count)
-        used = int(s[sk.H_USED])
-        size = larger * sk.COMMAND_WORDS
-        if used + size + int(s[sk.H_DEMAND]) + self._free > len(s):
-            self._grow(size + FREE_WORDS)
-            s = self.state
-        old = int(s[sk.H_COMMANDS])
-        s[used : used + room * sk.COMMAND_WORDS] = s[old : old + room * sk.COMMAND_WORDS]
-        s[sk.H_COMMANDS] = used
-        s[sk.H_COMMANDS_ROOM] = larger
-        s[sk.H_USED] = used + size
+        used = int(self._wafer.used)
+        if used + larger * width + int(self._wafer.demand) + self._free > len(self.state):
+            self._grow(larger * width + FREE_WORDS)
+        wafer, s = self._wafer, self.state
+        old = int(wafer.commands)
+        s[used : used + room * width] = s[old : old + room * width]
+        wafer.commands = used
+        wafer.commands_room = larger
+        wafer.used = used + larger * width
 
 
 def _export_of(program: PeProgram, name: str | int) -> Export | None:

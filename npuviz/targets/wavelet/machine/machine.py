@@ -89,7 +89,7 @@ class WaveletMachine(KernelMachine, FabricViews, FrameViews):
     def advance(self, until: int, stops: np.ndarray, events: EventBuffer | None) -> StopReason:
         """Run, at most to the cycle at which a run counts as endless; see the contract."""
         limit = self.engine.spec.limit
-        if self.is_finished or until <= limit or not int(self.engine.state[sk.H_CLOSED]):
+        if self.is_finished or until <= limit or not int(sk.WAFER(self.engine.state).closed):
             return super().advance(until, stops, events)
         reason = super().advance(limit, stops, events)
         if reason.kind is not StopKind.UNTIL or self.cycle < limit:
@@ -175,7 +175,7 @@ class WaveletMachine(KernelMachine, FabricViews, FrameViews):
 
     def reports(self) -> Sequence[DetailTable]:
         """Who waits for whom, once nothing can happen any more."""
-        is_stuck = int(self.engine.state[sk.H_STATUS]) == sk.STATUS_DEADLOCK
+        is_stuck = int(sk.WAFER(self.engine.state).status) == sk.STATUS_DEADLOCK
         return (self.explainer.waits(),) if is_stuck else ()
 
     # --- memories --------------------------------------------------------------------------------------

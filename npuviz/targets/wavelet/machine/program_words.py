@@ -45,13 +45,12 @@ class Nodes:
 
 
 class ProgramWords:
-    """The immutable words `p` and where things lie in them."""
+    """The immutable words `program` and where things lie in them."""
 
     def __init__(self, spec: WaveletSpec, wafer: Wafer) -> None:
         self._parts: list[np.ndarray] = []
         self._size = 0
-        head = np.zeros(pk.PROGRAM_HEADER, np.int64)
-        self._add(head)
+        self._add(np.zeros(pk.PROGRAM.num_words, np.int64))
         self.code_base, code_at = self._add_code(wafer)
         group_rows = [
             self._program(wafer, program, code_at[number], self.code_base[number])
@@ -62,10 +61,10 @@ class ProgramWords:
         self.starters = _starters(self.nodes, self.templates)
         self.class_at = [self._class(each, programs) for each in self.templates]
         self.class_words_at = np.array(self.class_at, np.int64)
-        self._head(head, spec, wafer, programs)
+        head = self._head(spec, wafer, programs)
         self.words = zero_words(self._size)
         np.concatenate(self._parts, out=self.words)
-        self.words[: pk.PROGRAM_HEADER] = head
+        self.words[: pk.PROGRAM.num_words] = head
 
     def _add(self, words: np.ndarray) -> int:
         at = self._size
@@ -84,11 +83,10 @@ class ProgramWords:
         return [bases[index] for index in of_program], [at[index] for index in of_program]
 
     def _program(self, wafer: Wafer, program: PeProgram, code: int, first: int) -> np.ndarray:
-        g = np.zeros(pk.GROUP_WORDS, np.int64)
         functions = [[f.entry, f.num_regs, f.frame_bytes, 0] for f in program.functions]
         local = np.full(_TASK_IDS, -1, np.int64)
-        data = np.full((_TASK_IDS, pk.TASK_WORDS), -1, np.int64)
-        control = np.full((_TASK_IDS, pk.TASK_WORDS), -1, np.int64)
+        data = np.full((_TASK_IDS, pk.TASK.num_words), -1, np.int64)
+        control = np.full((_TASK_IDS, pk.TASK.num_words), -1, np.int64)
         for task in program.tasks:
             if not 0 <= task.id < _TASK_IDS:
                 continue
@@ -96,7 +94,7 @@ class ProgramWords:
                 local[task.id] = task.function
             else:
                 row = (data if task.kind == isa.ID_DATA else control)[task.id]
-                types = task.arguments[: pk.TASK_WORDS - 2]
+                types = task.arguments[: pk.TASK.num_words - pk.TASK.types]
                 row[: 2 + len(types)] = [task.function, len(types), *types]
         handlers = np.full(24, -1, np.int64)
         for color, function in program.teardown_handlers.items():
@@ -104,136 +102,129 @@ class ProgramWords:
         empty = np.full(16, -1, np.int64)
         for (queue, is_output), function in program.empty_handlers.items():
             empty[queue + 8 * is_output] = function
-        fifos = np.zeros((len(program.fifos), pk.FIFO_FIELDS), np.int64)
+        fifos = np.zeros((len(program.fifos), pk.FIFO_SETTINGS.num_words), np.int64)
         for row, fifo in zip(fifos, program.fifos, strict=True):
-            row[:8] = [
+            row[: pk.FIFO_SETTINGS.simd + 1] = [
                 fifo.address, fifo.size_bytes, fifo.empty_action, fifo.full_action, fifo.activate_pop,
                 fifo.activate_push, fifo.priority, fifo.simd,
             ]  # fmt: skip
         ranges = np.array(_ranges(program), np.int64).reshape(-1, 2)
-        values = {
-            pk.G_CODE: code,
-            pk.G_LENGTH: len(program.code),
-            pk.G_FUNCTIONS: self._add(np.array(functions, np.int64)),
-            pk.G_NUM_FUNCTIONS: len(functions),
-            pk.G_OPERATIONS: self._add(program.operations),
-            pk.G_SHAPES: self._add(program.shapes),
-            pk.G_LOCAL: self._add(local),
-            pk.G_DATA: self._add(data),
-            pk.G_CONTROL: self._add(control),
-            pk.G_FIFOS: self._add(fifos),
-            pk.G_NUM_FIFOS: len(fifos),
-            pk.G_STACK: program.stack_base,
-            pk.G_BYTES: program.memory_bytes,
-            pk.G_FIRST: first,
-            pk.G_TEARDOWN: self._add(handlers),
-            pk.G_EMPTY: self._add(empty),
-            pk.G_HALF: program.half,
-            pk.G_ROTATIONS: self._add(np.array(program.rotations, np.int64).reshape(-1, 5)),
-            pk.G_NUM_ROTATIONS: len(program.rotations),
-            pk.G_NUM_OPERATIONS: len(program.operations),
-            pk.G_NUM_SHAPES: len(program.shapes),
-            pk.G_SYMBOLS: self._add(ranges),
-            pk.G_NUM_SYMBOLS: len(ranges),
-        }
-        for word, value in values.items():
-            g[word] = value
-        return g
+        return pk.CODE.make(
+            instructions=code,
+            length=len(program.code),
+            functions=self._add(np.array(functions, np.int64)),
+            num_functions=len(functions),
+            operations=self._add(program.operations),
+            shapes=self._add(program.shapes),
+            local=self._add(local),
+            data=self._add(data),
+            control=self._add(control),
+            fifos=self._add(fifos),
+            num_fifos=len(fifos),
+            stack=program.stack_base,
+            bytes=program.memory_bytes,
+            first=first,
+            teardown=self._add(handlers),
+            empty=self._add(empty),
+            half=program.half,
+            rotations=self._add(np.array(program.rotations, np.int64).reshape(-1, pk.ROTATION.num_words)),
+            num_rotations=len(program.rotations),
+            num_operations=len(program.operations),
+            num_shapes=len(program.shapes),
+            symbols=self._add(ranges),
+            num_symbols=len(ranges),
+        )
 
     def _class(self, template: ClassTemplate, programs: int) -> int:
-        words = np.zeros(pk.CLASS_WORDS, np.int64)
-        program = programs + template.program * pk.GROUP_WORDS if template.program >= 0 else -1
-        template.words[sk.B_PROGRAM] = program
+        program = programs + template.program * pk.CODE.num_words if template.program >= 0 else -1
+        sk.BLOCK(template.words).code = program
         places = [template.channels[color] for color in sorted(template.channels)]
-        values = {
-            pk.L_TEMPLATE: self._add(template.words),
-            pk.L_SIZE: len(template.words),
-            pk.L_PROGRAM: program,
-            pk.L_MEMORY: template.memory,
-            pk.L_REGISTERS: template.registers,
-            pk.L_REGISTERS_SIZE: template.registers_size,
-            pk.L_THREADS: template.threads,
-            pk.L_DSRS: template.dsrs,
-            pk.L_FIFOS: template.fifos,
-            pk.L_CURSORS: template.cursors,
-            pk.L_ROTATION: template.rotation,
-            pk.L_NUM_CHANNELS: len(places),
-            pk.L_CHANNEL_LIST: self._add(np.array(places, np.int64)),
-        }
-        for word, value in values.items():
-            words[word] = value
+        words = pk.LAYOUT.make(
+            template=self._add(template.words),
+            size=len(template.words),
+            code=program,
+            memory=template.memory,
+            registers=template.registers,
+            registers_size=template.registers_size,
+            threads=template.threads,
+            dsrs=template.dsrs,
+            fifos=template.fifos,
+            cursors=template.cursors,
+            rotation=template.rotation,
+            num_channels=len(places),
+            channel_list=self._add(np.array(places, np.int64)),
+        )
+        row = pk.LAYOUT(words)
         for color, place in template.channels.items():
-            words[pk.L_CHANNEL + color] = place
+            row.channel[color] = place
         for queue, place in template.queues.items():
-            words[pk.L_QUEUE + queue] = place
+            row.queue[queue] = place
         return self._add(words)
 
-    def _head(self, head: np.ndarray, spec: WaveletSpec, wafer: Wafer, programs: int) -> None:
+    def _head(self, spec: WaveletSpec, wafer: Wafer, programs: int) -> np.ndarray:
         costs = np.zeros(128, np.int64)
         for name, number in instruction_names().items():
             costs[number] = spec.cost_of(name)
         maths = np.zeros(32, np.int64)
         for name, number in math_names().items():
             maths[number] = spec.cost_of(name)
-        values = {
-            pk.P_NODES: self._add(self._node_words(wafer)),
-            pk.P_PROGRAMS: programs,
-            pk.P_COSTS: self._add(costs),
-            pk.P_RATES: self._add(_rates(spec)),
-            pk.P_MATH: self._add(maths),
-            pk.P_ARCH: 2 if spec.arch == "wse2" else 3,
-            pk.P_HOP: spec.hop,
-            pk.P_RAMP: spec.ramp,
-            pk.P_TURN: spec.turn,
-            pk.P_LINK: round(spec.link_interval * 1000),
-            pk.P_OUTPUT: spec.output_latency,
-            pk.P_LOAD_USE: spec.load_use,
-            pk.P_TASK_START: spec.task_start,
-            pk.P_DRAIN: spec.drain,
-            pk.P_COMPLETE: spec.complete,
-            pk.P_BRANCH: spec.branch,
-            pk.P_BRANCH_TAKEN: spec.branch_taken,
-            pk.P_FLOAT_WAIT: spec.float_wait,
-            pk.P_STRIDE_RULE: int(spec.stride_rule == "8/stride"),
-            pk.P_HOST_WORD: spec.host_word,
-            pk.P_HOST_SETUP: spec.host_setup,
-            pk.P_HOST_LAUNCH: spec.host_launch,
-            pk.P_SETTLE: spec.settle,
-            pk.P_FUSED: int(spec.fmacs_fused),
-            pk.P_COLUMNS: max(wafer.fabric[0], wafer.columns),
-            pk.P_WINDOW: spec.load_window,
-            pk.P_TIMER: spec.timer_read,
-            pk.P_PRINT_COST: spec.print_cost,
-            pk.P_RECTANGLE: wafer.columns,
-            pk.P_GRID: self._add(self.nodes.grid),
-            pk.P_SWAP: int(any(c.swap for c in _all_channels(wafer))),
-            pk.P_TRACKS: self._add(np.full((len(self.nodes.x), pk.TRACK_WORDS), -1, np.int64)),
-        }
-        for word, value in values.items():
-            head[word] = value
+        return pk.PROGRAM.make(
+            nodes=self._add(self._node_words(wafer)),
+            codes=programs,
+            costs=self._add(costs),
+            rates=self._add(_rates(spec)),
+            math=self._add(maths),
+            arch=2 if spec.arch == "wse2" else 3,
+            hop=spec.hop,
+            ramp=spec.ramp,
+            turn=spec.turn,
+            link=round(spec.link_interval * 1000),
+            output=spec.output_latency,
+            load_use=spec.load_use,
+            task_start=spec.task_start,
+            drain=spec.drain,
+            complete=spec.complete,
+            branch=spec.branch,
+            branch_taken=spec.branch_taken,
+            float_wait=spec.float_wait,
+            stride_rule=int(spec.stride_rule == "8/stride"),
+            host_word=spec.host_word,
+            host_setup=spec.host_setup,
+            host_launch=spec.host_launch,
+            settle=spec.settle,
+            fused=int(spec.fmacs_fused),
+            columns=max(wafer.fabric[0], wafer.columns),
+            window=spec.load_window,
+            timer=spec.timer_read,
+            print_cost=spec.print_cost,
+            rectangle=wafer.columns,
+            grid=self._add(self.nodes.grid),
+            swap=int(any(c.swap for c in _all_channels(wafer))),
+            tracks=self._add(np.full((len(self.nodes.x), pk.TRACKS.num_words), -1, np.int64)),
+        )
 
     def _node_words(self, wafer: Wafer) -> np.ndarray:
         nodes = self.nodes
-        words = np.full((len(nodes.x), pk.NODE_WORDS), -1, np.int64)
-        words[:, pk.NODE_COLUMN] = nodes.x + wafer.offset[0]
-        words[:, pk.NODE_ROW] = nodes.y + wafer.offset[1]
-        words[:, pk.NODE_CLASS] = np.array(self.class_at, np.int64)[nodes.class_of] if len(nodes.x) else 0
-        words[:, pk.NODE_X], words[:, pk.NODE_Y] = nodes.x, nodes.y
-        words[self.starters, pk.NODE_SEAT] = np.arange(len(self.starters))
+        words = np.full((len(nodes.x), pk.NODE.num_words), -1, np.int64)
+        words[:, pk.NODE.column] = nodes.x + wafer.offset[0]
+        words[:, pk.NODE.row] = nodes.y + wafer.offset[1]
+        words[:, pk.NODE.layout] = np.array(self.class_at, np.int64)[nodes.class_of] if len(nodes.x) else 0
+        words[:, pk.NODE.x], words[:, pk.NODE.y] = nodes.x, nodes.y
+        words[self.starters, pk.NODE.seat] = np.arange(len(self.starters))
         padded = np.pad(nodes.grid, 1, constant_values=-1)
         for port, (dx, dy) in enumerate(((0, 0), (0, -1), (1, 0), (0, 1), (-1, 0))):
-            words[:, pk.NODE_NEIGHBOUR + port] = padded[nodes.y + 1 + dy, nodes.x + 1 + dx]
+            words[:, pk.NODE.neighbour + port] = padded[nodes.y + 1 + dy, nodes.x + 1 + dx]
         return words
 
 
 def _rates(spec: WaveletSpec) -> np.ndarray:
-    words = np.zeros((isa.NUM_OPERATIONS, pk.RATE_WORDS), np.int64)
+    words = np.zeros((isa.NUM_OPERATIONS, pk.RATE.num_words), np.int64)
     for name, number in operation_names().items():
         rate = spec.rate_of(name)
         is_product = name.startswith("fmac")
         flops = 2 if is_product else int(name.startswith(("fadd", "fsub", "fmul", "fmax")))
-        words[number, : pk.RATE_REDUCE + 1] = rate.elements, rate.cycles, rate.reduce
-        words[number, pk.RATE_FLOPS] = flops
+        words[number, : pk.RATE.reduce + 1] = rate.elements, rate.cycles, rate.reduce
+        words[number, pk.RATE.flops] = flops
     return words
 
 
@@ -306,10 +297,10 @@ def _ranges(program: PeProgram) -> list[tuple[int, int]]:
 
 
 def log_room(num_nodes: int) -> tuple[int, int]:
-    """Words that a cycle may add to the log, and words for rows that are kept aside in it (bands_kernels)."""
+    """Words that a cycle may add to the log, and words for rows that are kept aside in it (bands.py)."""
     rows = _LOG_ROWS * num_nodes
     chunks = -(-rows // sk.LOG_CHUNK_ROWS) + 1
-    return chunks * (1 + sk.LOG_CHUNK_ROWS * sk.LOG_ROW), 1 + rows * sk.ASIDE_ROW
+    return chunks * (1 + sk.LOG_CHUNK_ROWS * sk.LOG_ROW.num_words), 1 + rows * sk.ASIDE_ROW.num_words
 
 
 def build_state(spec: WaveletSpec, words: ProgramWords) -> np.ndarray:
@@ -323,14 +314,14 @@ def build_state(spec: WaveletSpec, words: ProgramWords) -> np.ndarray:
     num_groups = num_tops * fan
     bands = min(sk.MOST_BANDS, max(1, -(-count // sk.NODES_OF_A_BAND)))
     trail = 1 << (-(-spec.trail // bands) - 1).bit_length()
-    wheel = sk.HEADER_WORDS + bands * sk.BAND_WORDS
+    wheel = sk.WAFER.num_words + bands * sk.BAND.num_words
     wheel += -wheel % sk.LINE_WORDS
     groups = wheel + sk.SLOTS * num_words
     tops = groups + sk.SLOTS * num_groups
     nodes = tops + sk.SLOTS * num_tops
     seats = nodes + count
     trails = seats + count
-    seen = trails + 4 * trail * bands
+    seen = trails + sk.STAGE.num_words * trail * bands
     heap = seen + sk.SEEN_WORDS
     heap += -heap % sk.LINE_WORDS
     sizes = np.array([len(template.words) for template in words.templates], np.int64)
@@ -339,50 +330,51 @@ def build_state(spec: WaveletSpec, words: ProgramWords) -> np.ndarray:
     if total > MAX_STATE_WORDS:
         raise TargetError("the machine's state would take over 64 GiB; use fewer PEs or smaller programs")
     s = zero_words(total)
-    values = {
-        sk.H_USED: heap,
-        sk.H_NODES: nodes,
-        sk.H_NODES_COUNT: count,
-        sk.H_SEATS: seats,
-        sk.H_WHEEL: wheel,
-        sk.H_WHEEL_GROUPS: groups,
-        sk.H_WHEEL_TOPS: tops,
-        sk.H_WHEEL_END: num_words,
-        sk.H_WHEEL_TOPS_COUNT: num_tops,
-        sk.H_HOST_AT: sk.FAR,
-        sk.H_CLOSED_AT: -1,
-        sk.H_BANDS: sk.HEADER_WORDS,
-        sk.H_BANDS_COUNT: bands,
+    s[: sk.WAFER.num_words] = sk.WAFER.make(
+        used=heap,
+        nodes=nodes,
+        nodes_count=count,
+        seats=seats,
+        wheel=wheel,
+        wheel_groups=groups,
+        wheel_tops=tops,
+        wheel_end=num_words,
+        wheel_tops_count=num_tops,
+        host_at=sk.FAR,
+        closed_at=-1,
+        bands=sk.WAFER.num_words,
+        bands_count=bands,
         # Every seat in the first band, until they are sorted.
-        sk.H_BAND_SHIFT: 62,
-        sk.H_TRAIL_ROWS: trail,
-        sk.H_SEEN: seen,
-        sk.H_FINAL: -1,
-        sk.H_NOW: -1,
-        sk.H_DEMAND: demand,
-    }
-    for word, value in values.items():
-        s[word] = value
+        band_shift=62,
+        trail_rows=trail,
+        seen=seen,
+        final=-1,
+        now=-1,
+        demand=demand,
+    )
     for band in range(bands):
-        s[sk.HEADER_WORDS + band * sk.BAND_WORDS + sk.BAND_TRAIL] = trails + 4 * trail * band
+        sk.BAND(s, sk.WAFER.num_words, band).trail = trails + sk.STAGE.num_words * trail * band
     _seat_starters(s, words.starters)
     return s
 
 
 def _starters(nodes: Nodes, templates: Sequence[ClassTemplate]) -> np.ndarray:
     """(k,) int64: nodes whose programs have active tasks or closed colors; they run from cycle 0 on."""
-    starts = [t.program >= 0 and bool(t.words[sk.B_ACTIVE] or t.words[sk.B_TEARDOWN]) for t in templates]
+    starts = [
+        t.program >= 0 and bool(sk.BLOCK(t.words).active or sk.BLOCK(t.words).teardown) for t in templates
+    ]
     return np.flatnonzero(np.array(starts, bool)[nodes.class_of])
 
 
 def _seat_starters(s: np.ndarray, starters: np.ndarray) -> None:
     """Give those that start their seats, and wake them in cycle 0; all others sleep."""
     seats = np.arange(len(starters))
-    s[s[sk.H_SEATS] + seats] = -1 - starters
-    s[sk.H_SEATS_COUNT] = len(starters)
-    s[sk.H_SLOTS] = len(starters) > 0
+    wafer = sk.WAFER(s)
+    s[wafer.seats + seats] = -1 - starters
+    wafer.seats_count = len(starters)
+    wafer.slots[0] = len(starters) > 0
     places = 2 * seats + 1
     # Slot 0 of the words, and the first of each kind of marks.
-    for level, step in ((sk.H_WHEEL, sk.SLOTS), (sk.H_WHEEL_GROUPS, 1), (sk.H_WHEEL_TOPS, 1)):
-        np.bitwise_or.at(s, s[level] + (places >> sk.FAN_SHIFT) * step, 1 << (places & sk.FAN_MASK))
+    for level, step in ((wafer.wheel, sk.SLOTS), (wafer.wheel_groups, 1), (wafer.wheel_tops, 1)):
+        np.bitwise_or.at(s, level + (places >> sk.FAN_SHIFT) * step, 1 << (places & sk.FAN_MASK))
         places = np.unique(places >> sk.FAN_SHIFT)

@@ -9,10 +9,8 @@ from typing import Any
 import numpy as np
 
 from npuviz.sim.parts.bits_kernels import is_compiled
-from npuviz.targets.wavelet.kernels.bands import LET_GO, TEAM_BANDS, TEAM_JOBS, TEAM_SIZE
-from npuviz.targets.wavelet.kernels.records import (
-    MOST_BANDS,
-)
+from npuviz.targets.wavelet.kernels.bands import LET_GO, TEAM
+from npuviz.targets.wavelet.kernels.records import MOST_BANDS
 
 
 def num_processors() -> int:
@@ -34,18 +32,19 @@ def run_together(
 
     bands  those there are now; 0: no matter how many, one thread runs them
     most   threads to use; while there are fewer bands, the run ends when there are more
-    team  (TEAM_WORDS,) int64, changed: what they share. All helpers are back when this returns.
+    team   (TEAM.num_words,) int64, changed: what they share. All helpers are back when this returns.
     """
     helpers = max(0, min(bands, most) - 1) if is_compiled else 0
     team[:] = 0
-    team[TEAM_BANDS] = bands if bands < most else 0
-    team[TEAM_SIZE] = helpers
+    shared = TEAM(team)
+    shared.bands = bands if bands < most else 0
+    shared.size = helpers
     serving: list[Future[Any]] = []
     try:
         serving += [_threads().submit(advance, *words, team, 1) for _ in range(helpers)]
         result = int(advance(*words, team, 0))
     finally:
-        team[TEAM_JOBS] = LET_GO
+        shared.jobs = LET_GO
     for each in serving:
         # One that has not begun yet need not: its thread has other work.
         if not each.cancel():

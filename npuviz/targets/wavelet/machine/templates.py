@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from npuviz.targets.wavelet.kernels import records as sk
 from npuviz.targets.wavelet.spec import WaveletSpec
 from npuviz.targets.wavelet.wafer import Channel, PeProgram
 
+# In the order of FILTER.
 FILTER_FIELDS = (
     "count_data", "count_control", "init_counter", "limit1", "limit2", "max_counter", "filter_control",
     "min_idx", "max_idx",
@@ -152,7 +154,7 @@ def _reached(program: PeProgram) -> list[int]:
 
 
 def _register_sizes(program: PeProgram, reached: Sequence[int]) -> dict[int, int]:
-    return {f: program.functions[f].num_regs + 6 for f in reached}
+    return {f: program.functions[f].num_regs + sk.FRAME.num_words for f in reached}
 
 
 def _frame_sizes(program: PeProgram, reached: Sequence[int]) -> dict[int, int]:
@@ -216,11 +218,12 @@ class _Builder:
 
     def build(self) -> ClassTemplate:
         program, facts = self._program, self._facts
-        head = np.zeros(sk.BLOCK_HEADER, np.int64)
+        head = np.zeros(sk.BLOCK.num_words, np.int64)
         self._place(head)
         queues = self._queues()
         places = {number: self._place(words) for number, words in queues.items()}
-        queue_of = {int(words[sk.Q_COLOR]): n for n, words in queues.items() if words[sk.Q_COLOR] >= 0}
+        colors = {number: int(sk.QUEUE(words).color) for number, words in queues.items()}
+        queue_of = {color: number for number, color in colors.items() if color >= 0}
         outputs = self._output_colors()
         channels = {
             color: self._place(self._channel(color, queue_of.get(color, -1), 1 << place))
@@ -231,12 +234,12 @@ class _Builder:
             registers_size = facts.registers
             registers = self._empty(registers_size)
             count = sk.NUM_THREADS if facts.has_async else 1
-            threads = self._empty(count * sk.THREAD_WORDS)
+            threads = self._empty(count * sk.THREAD.num_words)
             if count == 1:
-                threads -= sk.MAIN * sk.THREAD_WORDS
+                threads -= sk.MAIN * sk.THREAD.num_words
             dsrs = self._place(self._dsrs()) if facts.has_dsr else 0
-            fifos = self._empty(len(program.fifos) * sk.FIFO_WORDS)
-            cursors = self._empty(8 * sk.OPERAND_WORDS) if facts.has_map else 0
+            fifos = self._empty(len(program.fifos) * sk.FIFO.num_words)
+            cursors = self._empty(8 * sk.OPERAND.num_words) if facts.has_map else 0
             rotation = self._place(np.array([row[4] for row in program.rotations], np.int64))
         memory = self._place(self._memory())
         self._write_head(head, outputs)
@@ -295,14 +298,15 @@ class _Builder:
         length = self._spec.input_words[queue]
         # The ramp holds a word per cycle of its latency, and one slot is on its way back.
         limit = length + self._spec.ramp + 1
-        words = np.zeros(sk.Q_RING + limit * sk.ENTRY_WORDS, np.int64)
-        words[sk.Q_COLOR] = color
-        words[sk.Q_LIMIT] = limit
-        words[sk.Q_LENGTH] = length
-        words[sk.Q_LAST] = -1
-        words[sk.Q_ID] = task
-        words[sk.Q_THREAD] = -1
-        words[sk.Q_PRIORITY] = priority
+        words = np.zeros(sk.QUEUE.num_words + limit * sk.ENTRY.num_words, np.int64)
+        row = sk.QUEUE(words)
+        row.color = color
+        row.limit = limit
+        row.length = length
+        row.last = -1
+        row.id = task
+        row.thread = -1
+        row.priority = priority
         return words
 
     def _channel(self, color: int, queue: int, bit: int) -> np.ndarray:
@@ -314,37 +318,35 @@ class _Builder:
         outputs = [k for k, bound in enumerate(self._output_colors()) if bound == color]
         length = spec.output_words[min(outputs[0], len(spec.output_words) - 1)] if outputs else 2
         ramp = length + spec.buffer_words + spec.output_latency + spec.ramp
-        words = np.zeros(sk.CHANNEL_HEADER + (4 * slots + ramp) * sk.ENTRY_WORDS, np.int64)
-        words[sk.C_COLOR] = color
-        words[sk.C_QUEUE] = queue
-        words[sk.C_BIT] = bit
-        words[sk.C_SLOTS] = slots
-        words[sk.C_LIMIT] = slots
-        words[sk.C_LIMIT_RAMP] = ramp
-        words[sk.C_SERVED] = -1
+        words = np.zeros(sk.CHANNEL.num_words + (4 * slots + ramp) * sk.ENTRY.num_words, np.int64)
+        row = sk.CHANNEL(words)
+        row.color = color
+        row.queue = queue
+        row.bit = bit
+        row.slots = slots
+        row.limit = slots
+        row.limit_ramp = ramp
+        row.served = -1
         for port in range(5):
-            words[sk.C_PORTS + port * sk.PORT_WORDS + sk.R_LAST] = -1
+            row.ports[port].last = -1
         if channel is not None:
-            _configure(words, channel)
+            _configure(row, channel)
         return words
 
     # --- the processor ---------------------------------------------------------------------------------
 
     def _dsrs(self) -> np.ndarray:
-        words = np.zeros((48, sk.DSR_WORDS), np.int64)
-        words[:, sk.D_SETTINGS :] = -1
+        words = np.full((48, sk.DSR.num_words), -1, np.int64)
+        words[:, sk.DSR.word] = 0
         assert self._program is not None
         for load in self._program.dsrs:
-            row = words[load.file * 16 + (load.id & 15)]
-            row[sk.D_WORD] = load.word
-            row[sk.D_SETTINGS] = load.settings
+            row = sk.DSR(words[load.file * 16 + (load.id & 15)])
+            row.word = load.word
+            row.settings = load.settings
             if load.settings >= 0:
                 given = self._program.operations[load.settings]
-                for word, column in (
-                    (sk.D_ACTIVATE, isa.O_ACTIVATE), (sk.D_UNBLOCK, isa.O_UNBLOCK),
-                    (sk.D_CONTROL_ID, isa.O_CONTROL_ID), (sk.D_UT, isa.O_UT),
-                ):  # fmt: skip
-                    row[word] = given[column]
+                row.activate, row.unblock = given[isa.O_ACTIVATE], given[isa.O_UNBLOCK]
+                row.control_id, row.ut = given[isa.O_CONTROL_ID], given[isa.O_UT]
         return words.reshape(-1)
 
     def _bytes(self) -> int:
@@ -363,26 +365,26 @@ class _Builder:
         return data.view(np.int64).copy()
 
     def _write_head(self, head: np.ndarray, outputs: list[int]) -> None:
-        head[sk.B_OUT : sk.B_OUT + 8] = outputs
-        for word in (sk.B_TASK, sk.B_LAUNCH, sk.B_LAUNCH_COMMAND, sk.B_PROGRAM, sk.B_LINE, sk.B_LAST):
-            head[word] = -1
-        head[sk.B_LEVEL] = 1
-        head[sk.B_PRNG_STATE : sk.B_PRNG_STATE + 4] = 0xDEADBEEF & ((1 << 23) - 1)
+        pe = sk.BLOCK(head)
+        pe.out[:] = outputs
+        pe.task = pe.launch = pe.launch_command = pe.code = pe.line = pe.last = -1
+        pe.level = 1
+        pe.prng_state[:] = 0xDEADBEEF & ((1 << 23) - 1)
         program = self._program
         if program is None:
             return
-        head[sk.B_BYTES] = self._bytes()
-        head[sk.B_ACTIVE] = sum(1 << number for number in set(program.activated) if 0 <= number < 63)
+        pe.bytes = self._bytes()
+        pe.active = sum(1 << number for number in set(program.activated) if 0 <= number < 63)
         blocked = self._blocked(program)
-        head[sk.B_BLOCKED] = sum(1 << number for number in blocked if 0 <= number < 63)
+        pe.blocked = sum(1 << number for number in blocked if 0 <= number < 63)
         for kind, number in program.blocked:
             if kind == isa.ID_UT:
-                head[sk.B_UT_BLOCKED] |= 1 << number
+                pe.ut_blocked |= 1 << number
         for kind, number, priority in program.priorities:
             if kind == isa.ID_NONE:
-                head[sk.B_LEVEL] = (priority & 3) + 1
+                pe.level = (priority & 3) + 1
             elif priority and number < 63:
-                head[sk.B_HIGH] |= 1 << number
+                pe.high |= 1 << number
         # A color that starts in teardown starts no handler: benchmark-libs/allreduce relies on it (EX).
 
     def _blocked(self, program: PeProgram) -> set[int]:
@@ -404,17 +406,19 @@ def _may_turn(channel: Channel) -> bool:
     return False
 
 
-def _configure(words: np.ndarray, channel: Channel) -> None:
-    words[sk.C_ROUTED] = 1
+def _configure(row: Any, channel: Channel) -> None:
+    """Write a configuration into a CHANNEL."""
+    row.routed = 1
     for number, position in enumerate(channel.positions[:4]):
         if position is not None:
-            words[sk.C_POSITIONS + number] = (position[0] & 0x1F) | ((position[1] & 0x1F) << 8) | (1 << 16)
-    words[sk.C_POSITION] = channel.position
-    words[sk.C_RING] = int(channel.ring)
-    words[sk.C_POP] = channel.pop
-    words[sk.C_CLOSED] = int(channel.teardown)
-    words[sk.C_SWAP] = channel.swap
+            row.positions[number] = (position[0] & 0x1F) | ((position[1] & 0x1F) << 8) | (1 << 16)
+    row.position = channel.position
+    row.is_ring = int(channel.ring)
+    row.pop = channel.pop
+    row.closed = int(channel.teardown)
+    row.swap = channel.swap
     if channel.filter is not None:
-        words[sk.C_FILTER] = int(channel.filter.get("kind", 0)) + 1
+        row.filter_kind = int(channel.filter.get("kind", 0)) + 1
+        rule = row.filters[0]
         for number, name in enumerate(FILTER_FIELDS):
-            words[sk.C_FILTER_FIELDS + number] = int(channel.filter.get(name, 0))
+            rule[number] = int(channel.filter.get(name, 0))

@@ -1,6 +1,7 @@
 """What a wafer machine consists of, for people: units, memories, queues and tracks of its watched PEs."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from npuviz.sim.description import Box, ClockDomain, MachineDescription, Memory, Queue, Unit
 from npuviz.sim.fabric import PORT_NAMES
@@ -48,29 +49,33 @@ def number(watched: tuple[WatchedPe, ...]) -> Numbering:
         if pe.program >= 0:
             unit_pe.append(position)
             unit_part.append(-1)
-            track_of[position, pk.K_MAIN] = len(track_of)
+            track_of[position, pk.TRACKS.main] = len(track_of)
             memory_of[position] = len(memory_of)
             queues += [(position, queue) for queue in pe.queues]
         for thread in pe.threads:
             unit_pe.append(position)
             unit_part.append(thread)
-            track_of[position, pk.K_THREAD + thread] = len(track_of)
+            track_of[position, pk.TRACKS.thread + thread] = len(track_of)
         unit_pe.append(position)
         unit_part.append(ROUTER)
         for port in pe.ports:
-            track_of[position, pk.K_LINK + port] = len(track_of)
+            track_of[position, pk.TRACKS.link + port] = len(track_of)
     return Numbering(watched, tuple(unit_pe), tuple(unit_part), track_of, memory_of, tuple(queues))
 
 
 def write_tracks(words: ProgramWords, numbering: Numbering) -> None:
     """Tell the kernels the tracks, memories and queues of the watched places."""
-    at = int(words.words[pk.P_TRACKS])
+
+    def tracks_of(position: int) -> Any:
+        first = int(pk.PROGRAM(words.words).tracks)
+        return pk.TRACKS(words.words, first, numbering.watched[position].node)
+
     for (position, part), track in numbering.track_of.items():
-        words.words[at + numbering.watched[position].node * pk.TRACK_WORDS + part] = track
+        tracks_of(position)[part] = track
     for position, memory in numbering.memory_of.items():
-        words.words[at + numbering.watched[position].node * pk.TRACK_WORDS + pk.K_MEMORY] = memory
+        tracks_of(position).memory = memory
     for queue, (position, _) in reversed(list(enumerate(numbering.queues))):
-        words.words[at + numbering.watched[position].node * pk.TRACK_WORDS + pk.K_QUEUES] = queue
+        tracks_of(position).queues = queue
 
 
 def unit_name(pe: WatchedPe, part: int) -> str:
@@ -130,7 +135,7 @@ def _memories(words: ProgramWords, numbering: Numbering) -> tuple[Memory, ...]:
     for position, memory in numbering.memory_of.items():
         pe = numbering.watched[position]
         template = words.templates[int(words.nodes.class_of[pe.node])]
-        size = int(template.words[sk.B_BYTES])
+        size = int(sk.BLOCK(template.words).bytes)
         found.append(
             Memory(memory, f"{pe.name}.memory", "scratchpad", size, 1, "float32", "data and stack in use")
         )
@@ -144,7 +149,7 @@ def _queues(
     for queue, (position, number) in enumerate(numbering.queues):
         pe = numbering.watched[position]
         template = words.templates[int(words.nodes.class_of[pe.node])]
-        room = int(template.words[template.queues[number] + sk.Q_LIMIT])
+        room = int(sk.QUEUE(template.words, template.queues[number]).limit)
         name = f"{pe.name}.{queue_name(number)}"
         found.append(Queue(queue, name, unit_of[position, ROUTER], room, f"{name}.occupancy",
                            "input queue, words on the ramp included"))  # fmt: skip
@@ -155,15 +160,15 @@ def _tracks(numbering: Numbering, unit_of: dict[tuple[int, int], int]) -> tuple[
     found: list[Track] = []
     for (position, part), track in numbering.track_of.items():
         pe = numbering.watched[position]
-        if part == pk.K_MAIN:
+        if part == pk.TRACKS.main:
             found.append(
                 Track(track, f"{pe.name}.task", "interval", unit_of[position, -1], doc="main thread")
             )
-        elif part < pk.K_LINK:
-            thread = part - pk.K_THREAD
+        elif part < pk.TRACKS.link:
+            thread = part - pk.TRACKS.thread
             found.append(Track(track, f"{pe.name}.ut{thread}", "interval", unit_of[position, thread]))
         else:
-            name = PORT_NAMES[part - pk.K_LINK].lower()
+            name = PORT_NAMES[part - pk.TRACKS.link].lower()
             unit = unit_of[position, ROUTER]
             found.append(Track(track, f"{pe.name}.{name}", "interval", unit, doc="words on this link"))
     return tuple(found)
@@ -200,13 +205,13 @@ def _floorplan(numbering: Numbering, units: tuple[Unit, ...]) -> tuple[Box, ...]
 
 
 COUNTERS = {
-    "hops": (sk.BAND_HOPS, "words moved over links", "words"),
-    "taken": (sk.BAND_TAKEN, "words taken by processors", "words"),
-    "dropped": (sk.BAND_DROPPED, "words dropped by filters or for nobody", "words"),
-    "instructions": (sk.BAND_INSTRUCTIONS, "scalar instructions", "instructions"),
-    "elements": (sk.BAND_ELEMENTS, "elements of DSD operations", "elements"),
-    "flops": (sk.BAND_FLOPS, "floating-point operations of DSD operations", "FLOP"),
-    "tasks": (sk.BAND_TASKS, "tasks started", "tasks"),
+    "hops": (sk.BAND.hops, "words moved over links", "words"),
+    "taken": (sk.BAND.taken, "words taken by processors", "words"),
+    "dropped": (sk.BAND.dropped, "words dropped by filters or for nobody", "words"),
+    "instructions": (sk.BAND.instructions, "scalar instructions", "instructions"),
+    "elements": (sk.BAND.elements, "elements of DSD operations", "elements"),
+    "flops": (sk.BAND.flops, "floating-point operations of DSD operations", "FLOP"),
+    "tasks": (sk.BAND.tasks, "tasks started", "tasks"),
 }
 """Totals of the wafer: name -> word of a band, title, measure."""
 COMMANDS_TITLE = "host commands done"

@@ -28,22 +28,22 @@ def pe_tables(observer: Observer, engine: Engine, node: int) -> tuple[DetailTabl
 
 
 def _state(observer: Observer, engine: Engine, node: int) -> DetailTable:
-    block = observer.block_words(node)
+    block = observer.block_row(node)
     program = engine.wafer.programs[observer.program_of(node)]
     rows = [
         ("program", program.name, ""),
         ("now", observer.main_state(-1, node).status, ""),
-        ("cycles at work", str(int(block[sk.B_BUSY])), "cycles"),
-        ("tasks run", str(int(block[sk.B_TASK_COUNT])), ""),
-        ("words sent", str(int(block[sk.B_SEQUENCE])), "wavelets"),
-        ("memory in use", str(int(block[sk.B_BYTES])), "bytes"),
+        ("cycles at work", str(int(block.busy)), "cycles"),
+        ("tasks run", str(int(block.task_count)), ""),
+        ("words sent", str(int(block.sequence)), "wavelets"),
+        ("memory in use", str(int(block.bytes)), "bytes"),
     ]
     return DetailTable("PE", ("Name", "Value", "Type"), tuple(rows))
 
 
 def _tasks(observer: Observer, engine: Engine, node: int) -> DetailTable:
-    block = observer.block_words(node)
-    active, blocked, high = (int(block[w]) for w in (sk.B_ACTIVE, sk.B_BLOCKED, sk.B_HIGH))
+    block = observer.block_row(node)
+    active, blocked, high = int(block.active), int(block.blocked), int(block.high)
     rows: list[tuple[str, str, str]] = []
     for task in engine.wafer.programs[observer.program_of(node)].tasks:
         words = [
@@ -56,25 +56,25 @@ def _tasks(observer: Observer, engine: Engine, node: int) -> DetailTable:
 
 
 def _operations(observer: Observer, node: int) -> DetailTable:
-    mask = int(observer.block_words(node)[sk.B_THREADS])
+    mask = int(observer.block_row(node).threads)
     rows: list[tuple[str, str, str]] = []
     for number in range(sk.NUM_THREADS):
         if mask >> number & 1:
             thread = observer.thread(node, number)
             wait = WAITS.get(observer.wait(node, number), ("at work", ""))[0]
-            left, total = int(thread[sk.T_LEFT]), int(thread[sk.T_TOTAL])
+            left, total = int(thread.left), int(thread.total)
             name = "main thread" if number == sk.MAIN else f"microthread {number}"
-            rows.append((name, f"{wait}, {total - left} of {total}", operation_name(int(thread[sk.T_OP]))))
+            rows.append((name, f"{wait}, {total - left} of {total}", operation_name(int(thread.op))))
     return DetailTable("Operations", ("Name", "Value", "Type"), tuple(rows))
 
 
 def _queues(observer: Observer, node: int) -> DetailTable:
     rows: list[tuple[str, str, str]] = []
     for number in range(pk.NUM_QUEUES):
-        if observer.class_word(node, pk.L_QUEUE + number):
-            words = observer.queue(node, number)
-            texts = ", ".join(queue_texts(words)[:4])
-            rows.append((queue_name(number), texts or "empty", f"color {int(words[sk.Q_COLOR])}"))
+        if observer.layout(node).queue[number]:
+            queue = observer.queue(node, number)
+            texts = ", ".join(queue_texts(queue)[:4])
+            rows.append((queue_name(number), texts or "empty", f"color {int(queue.color)}"))
     return DetailTable("Input queues", ("Name", "Value", "Type"), tuple(rows))
 
 
@@ -84,17 +84,15 @@ def _ports(mask: int) -> str:
 
 def _channels(observer: Observer, node: int) -> DetailTable:
     rows: list[tuple[str, str, str]] = []
-    for color, words in observer.channels(node):
-        if not words[sk.C_ROUTED]:
+    for color, channel in observer.channels(node):
+        if not channel.routed:
             continue
-        position = int(words[sk.C_POSITION])
-        routes = int(words[sk.C_POSITIONS + position])
+        position = int(channel.position)
+        routes = int(channel.positions[position])
         text = f"{_ports(routes & 0x1F)} to {_ports(routes >> 8 & 0x1F)}"
-        notes = (
-            [f"position {position}"] if (words[sk.C_POSITIONS + 1 : sk.C_POSITIONS + 4] >> 16).any() else []
-        )
-        notes += ["teardown"] if words[sk.C_CLOSED] else []
-        notes += [f"{held_words(words)} words"] if words[sk.C_HELD] else []
+        notes = [f"position {position}"] if (channel.positions[1:] >> 16).any() else []
+        notes += ["teardown"] if channel.closed else []
+        notes += [f"{held_words(channel)} words"] if channel.held else []
         rows.append((f"color {color}", text, ", ".join(notes)))
     return DetailTable("Routes", ("Name", "Value", "Type"), tuple(rows))
 

@@ -1,6 +1,7 @@
 """The fabric as the fabric panel asks for it: states, loads, queue levels, routes and words of an area."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -27,7 +28,7 @@ from npuviz.targets.wavelet.kernels import records as sk
 from npuviz.targets.wavelet.machine.engine import Engine
 from npuviz.targets.wavelet.view.description import Numbering, queue_name
 from npuviz.targets.wavelet.view.details import pe_tables
-from npuviz.targets.wavelet.view.observe import Observer
+from npuviz.targets.wavelet.view.observe import Observer, queue_entries
 
 OFF, IDLE, RUNNING, WAITING, HELD, HALTED, FAULT = range(7)
 STATES = (
@@ -59,7 +60,7 @@ class FabricViews:
         if self._shape is None:
             wafer, spec = self.engine.wafer, self.engine.spec
             colors = sorted({c for t in self.engine.program.templates for c, at in t.channels.items()
-                             if t.words[at + sk.C_ROUTED]})  # fmt: skip
+                             if sk.CHANNEL(t.words, at).routed})  # fmt: skip
             columns = max(wafer.fabric[0], wafer.offset[0] + wafer.columns)
             rows = max(wafer.fabric[1], wafer.offset[1] + wafer.rows)
             program = Area(*wafer.offset, wafer.columns, wafer.rows)
@@ -82,7 +83,7 @@ class FabricViews:
     def _blocks(self, nodes: np.ndarray) -> np.ndarray:
         """Words of the blocks of nodes, 0 where nothing has happened."""
         s = self.engine.state
-        return s[int(s[sk.H_NODES]) + nodes]
+        return s[int(self.observer.wafer.nodes) + nodes]
 
     def _class_words(self, nodes: np.ndarray, word: int) -> np.ndarray:
         program = self.engine.program
@@ -93,23 +94,23 @@ class FabricViews:
         """(rows, columns) uint8: state of every element now."""
         found = np.zeros((area.rows, area.columns), np.uint8)
         nodes, rows, columns = self._nodes_in(area)
-        s = self.engine.state
+        s, wafer = self.engine.state, self.observer.wafer
         blocks = self._blocks(nodes)
-        has_program = self._class_words(nodes, pk.L_PROGRAM) >= 0
+        has_program = self._class_words(nodes, pk.LAYOUT.code) >= 0
         states = np.where(has_program, IDLE, OFF).astype(np.uint8)
         live = (blocks > 0) & has_program
-        b, threads_at = blocks[live], self._class_words(nodes[live], pk.L_THREADS)
-        masks = s[b + sk.B_THREADS]
-        own = np.where(s[b + sk.B_TASK] >= 0, RUNNING, IDLE).astype(np.uint8)
+        b, threads_at = blocks[live], self._class_words(nodes[live], pk.LAYOUT.threads)
+        masks = s[b + sk.BLOCK.threads]
+        own = np.where(s[b + sk.BLOCK.task] >= 0, RUNNING, IDLE).astype(np.uint8)
         for number in range(sk.MAIN, -1, -1):
             active = (masks >> number & 1) > 0
             if not active.any():
                 continue
-            at = (b + threads_at + number * sk.THREAD_WORDS)[active]
-            stalled = s[b[active] + sk.B_STALLED]
-            is_held = (stalled | stalled >> sk.STALLED_OUTPUT | s[b[active] + sk.B_TESTED]) >> number & 1
-            is_held |= s[b[active] + sk.B_NEXT + number] > int(s[sk.H_CYCLE])
-            waits = np.where(is_held, s[at + sk.T_WAIT], sk.WAIT_NONE)
+            at = (b + threads_at + number * sk.THREAD.num_words)[active]
+            stalled = s[b[active] + sk.BLOCK.stalled]
+            is_held = (stalled | stalled >> sk.STALLED_OUTPUT | s[b[active] + sk.BLOCK.tested]) >> number & 1
+            is_held |= s[b[active] + sk.BLOCK.next + number] > int(wafer.cycle)
+            waits = np.where(is_held, s[at + sk.THREAD.wait], sk.WAIT_NONE)
             seen = np.full(len(waits), WAITING, np.uint8)
             seen[waits == sk.WAIT_NONE] = RUNNING
             seen[(waits == sk.WAIT_OUTPUT) | (waits == sk.WAIT_FIFO_FULL)] = HELD
@@ -118,11 +119,11 @@ class FabricViews:
             keep = (before == RUNNING) & (number < sk.MAIN) & ((masks[active] >> sk.MAIN & 1) == 0)
             stays = keep | ((before != IDLE) & (number < sk.MAIN) & (seen != RUNNING))
             own[active] = np.where(stays, before, seen)
-        own[s[b + sk.B_HALTED] > 0] = HALTED
+        own[s[b + sk.BLOCK.halted] > 0] = HALTED
         states[live] = own
         found[rows, columns] = states
-        if int(s[sk.H_STATUS]) == sk.STATUS_FAULT:
-            found[rows, columns] = np.where(nodes == int(s[sk.H_FAULT_NODE]), FAULT, states)
+        if int(wafer.status) == sk.STATUS_FAULT:
+            found[rows, columns] = np.where(nodes == int(wafer.fault_node), FAULT, states)
         return found
 
     def link_loads(self, area: Area) -> np.ndarray:
@@ -133,10 +134,10 @@ class FabricViews:
         blocks = self._blocks(nodes)
         live = blocks > 0
         b = blocks[live]
-        window, inside = divmod(int(s[sk.H_CYCLE]), cycles)
-        age = window - s[b + sk.B_LOAD_START] // cycles
+        window, inside = divmod(int(self.observer.wafer.cycle), cycles)
+        age = window - s[b + sk.BLOCK.load_start] // cycles
         for port in range(NUM_PORTS):
-            words = s[b + sk.B_LINKS + port * sk.LINK_WORDS + sk.LINK_LOAD]
+            words = s[b + sk.BLOCK.links + port * sk.LINK.num_words + sk.LINK.load]
             now, last = words & 0xFFFF_FFFF, words >> 32
             before = np.where(age == 0, last, np.where(age == 1, now, 0))
             share = (np.where(age == 0, now, 0) + before * (1 - inside / cycles)) / cycles
@@ -149,11 +150,11 @@ class FabricViews:
         nodes, rows, columns = self._nodes_in(area)
         s, blocks = self.engine.state, self._blocks(nodes)
         for number in range(pk.NUM_QUEUES):
-            at = self._class_words(nodes, pk.L_QUEUE + number)
+            at = self._class_words(nodes, pk.LAYOUT.queue + number)
             has = (at > 0) & (blocks > 0)
             if has.any():
                 q = (blocks + at)[has]
-                fill = (s[q + sk.Q_COUNT] * FULL // s[q + sk.Q_LIMIT]).astype(np.uint8)
+                fill = (s[q + sk.QUEUE.count] * FULL // s[q + sk.QUEUE.limit]).astype(np.uint8)
                 here = rows[has], columns[has]
                 found[here] = np.maximum(found[here], fill)
         return found
@@ -167,16 +168,18 @@ class FabricViews:
 
     def _state_of(self, node: int) -> int:
         """State of one node: as `element_states`, without arrays."""
-        observer, s = self.observer, self.engine.state
-        if node < 0 or observer.class_word(node, pk.L_PROGRAM) < 0:
+        observer = self.observer
+        if node < 0 or int(observer.layout(node).code) < 0:
             return OFF
-        b = observer.block(node)
-        if int(s[sk.H_STATUS]) == sk.STATUS_FAULT and int(s[sk.H_FAULT_NODE]) == node:
+        wafer, block = observer.wafer, observer.block_row(node)
+        if int(wafer.status) == sk.STATUS_FAULT and int(wafer.fault_node) == node:
             return FAULT
-        if b == 0 or s[b + sk.B_HALTED]:
-            return HALTED if b else IDLE
-        has_task = s[b + sk.B_TASK] >= 0
-        mask = int(s[b + sk.B_THREADS])
+        if not observer.block(node):
+            return IDLE
+        if block.halted:
+            return HALTED
+        has_task = block.task >= 0
+        mask = int(block.threads)
         found = RUNNING if has_task else IDLE
         for number in range(sk.MAIN, -1, -1):
             if not mask >> number & 1:
@@ -201,11 +204,10 @@ class FabricViews:
         b = observer.block(node)
         if b == 0:
             return Glance(state)
+        queues = {number: sk.QUEUE(s, b + at) for number, at in template.queues.items()}
         levels = tuple(
-            Level(
-                queue_name(number), int(s[b + at + sk.Q_COUNT]), int(s[b + at + sk.Q_LIMIT]), int(s[b + at])
-            )
-            for number, at in template.queues.items()
+            Level(queue_name(number), int(queue.count), int(queue.limit), int(queue.color))
+            for number, queue in queues.items()
         )
         return Glance(state, observer.task_name(node), observer.main_state(-1, node).status, levels)
 
@@ -237,23 +239,22 @@ class FabricViews:
     def routes(self, color: int, area: Area) -> np.ndarray:
         """Settings of the routers that have one for a color now, as rows of `ROUTE_DTYPE`."""
         nodes, rows, columns = self._nodes_in(area)
-        place = (
-            self._class_words(nodes, pk.L_CHANNEL + color) if 0 <= color < 24 else np.zeros(len(nodes), int)
-        )
+        if not 0 <= color < 24:
+            return np.zeros(0, ROUTE_DTYPE)
+        place = self._class_words(nodes, pk.LAYOUT.channel + color)
         found: list[tuple[int, int, int, int, int, int, bool]] = []
         for index in np.flatnonzero(place > 0).tolist():
             node = int(nodes[index])
-            at = int(place[index])
-            words = self.observer.block_words(node)[at : at + sk.CHANNEL_HEADER]
-            if not words[sk.C_ROUTED]:
+            channel = sk.CHANNEL(self.observer.block_row(node), int(place[index]))
+            if not channel.routed:
                 continue
-            position = int(words[sk.C_POSITION])
-            routes = int(words[sk.C_POSITIONS + position])
-            count = int((words[sk.C_POSITIONS : sk.C_POSITIONS + 4] >> 16 > 0).sum())
+            position = int(channel.position)
+            routes = int(channel.positions[position])
+            count = int((channel.positions >> 16 > 0).sum())
             x, y = area.column + int(columns[index]), area.row + int(rows[index])
             if count < 2:
                 position, count = -1, 0
-            is_closed = bool(words[sk.C_CLOSED])
+            is_closed = bool(channel.closed)
             found.append((x, y, routes & 0x1F, routes >> 8 & 0x1F, position, count, is_closed))
         return np.array(found, ROUTE_DTYPE)
 
@@ -265,9 +266,9 @@ class FabricViews:
         for index in live.tolist():
             node = int(nodes[index])
             place = area.column + int(columns[index]), area.row + int(rows[index])
-            for color, words in self.observer.channels(node):
-                if words[sk.C_HELD]:
-                    self._channel_words(found, place, color, words)
+            for color, channel in self.observer.channels(node):
+                if channel.held:
+                    self._channel_words(found, place, color, channel)
             self._ramp_words(found, node, place)
         return np.array(found, WORD_DTYPE)
 
@@ -277,13 +278,13 @@ class FabricViews:
         return (int(nodes.x[node]) + left, int(nodes.y[node]) + top) if node < len(nodes.x) else (-1, -1)
 
     def _channel_words(
-        self, found: list[tuple[object, ...]], place: tuple[int, int], color: int, words: np.ndarray
+        self, found: list[tuple[object, ...]], place: tuple[int, int], color: int, channel: Any
     ) -> None:
-        cycle, spec = int(self.engine.state[sk.H_CYCLE]), self.engine.spec
-        outputs = int(words[sk.C_POSITIONS + int(words[sk.C_POSITION])]) >> 8 & 0x1F
+        cycle, spec = int(self.observer.wafer.cycle), self.engine.spec
+        outputs = int(channel.positions[int(channel.position)]) >> 8 & 0x1F
         way = next((port for port in range(NUM_PORTS) if outputs >> port & 1), 0)
         for port in range(NUM_PORTS):
-            for payload, identity, ready in _ring_entries(words, port):
+            for payload, identity, ready in _ring_entries(channel, port):
                 latency = spec.ramp if port == 0 else spec.hop
                 waits = ready < cycle
                 column, row = place
@@ -297,17 +298,17 @@ class FabricViews:
                 found.append((identity, color, is_control, waits, data, *place_now, *self._origin(identity)))
 
     def _ramp_words(self, found: list[tuple[object, ...]], node: int, place: tuple[int, int]) -> None:
-        cycle, ramp = int(self.engine.state[sk.H_CYCLE]), self.engine.spec.ramp
+        cycle, ramp = int(self.observer.wafer.cycle), self.engine.spec.ramp
+        places = self.observer.layout(node).queue
         for number in range(pk.NUM_QUEUES):
-            if not self.observer.class_word(node, pk.L_QUEUE + number):
+            if not places[number]:
                 continue
-            q = self.observer.queue(node, number)
-            for place_in in range(int(q[sk.Q_COUNT])):
-                at = sk.Q_RING + (int(q[sk.Q_HEAD]) + place_in) % int(q[sk.Q_LIMIT]) * sk.ENTRY_WORDS
-                payload, identity, ready = q[at : at + sk.ENTRY_WORDS].tolist()
+            queue = self.observer.queue(node, number)
+            for entry in queue_entries(queue):
+                payload, identity, ready = int(entry.payload), int(entry.identity), int(entry.ready)
                 if ready > cycle:
                     found.append((
-                        identity, int(q[sk.Q_COLOR]), bool(payload & sk.MARK_CONTROL), False,
+                        identity, int(queue.color), bool(payload & sk.MARK_CONTROL), False,
                         payload & 0xFFFF_FFFF, *place, 0, ready - ramp, ready, *self._origin(identity),
                     ))  # fmt: skip
 
@@ -341,16 +342,13 @@ class FabricViews:
         return bool((self.words(self.fabric.whole)["id"] == word).any())
 
 
-def _ring_entries(words: np.ndarray, port: int) -> list[tuple[int, int, int]]:
-    """Entries of a channel's port, head first."""
-    slots = int(words[sk.C_SLOTS])
-    start = sk.CHANNEL_HEADER + (4 * slots if port == 0 else (port - 1) * slots) * sk.ENTRY_WORDS
-    size = int(words[sk.C_LIMIT_RAMP]) if port == 0 else slots
-    r = sk.C_PORTS + port * sk.PORT_WORDS
-    head, count = int(words[r + sk.R_HEAD]), int(words[r + sk.R_COUNT])
+def _ring_entries(channel: Any, port: int) -> list[tuple[int, int, int]]:
+    """(payload, identity, ready) of the words in a port of a CHANNEL, head first."""
+    slots, ring = int(channel.slots), channel.ports[port]
+    size = int(channel.limit_ramp) if port == 0 else slots
+    first = 4 * slots if port == 0 else (port - 1) * slots
     found: list[tuple[int, int, int]] = []
-    for place in range(count):
-        at = start + (head + place) % size * sk.ENTRY_WORDS
-        payload, identity, ready = words[at : at + sk.ENTRY_WORDS].tolist()
-        found.append((payload, identity, ready))
+    for place in range(int(ring.count)):
+        entry = sk.ENTRY(channel, sk.CHANNEL.num_words, first + (int(ring.head) + place) % size)
+        found.append((int(entry.payload), int(entry.identity), int(entry.ready)))
     return found

@@ -1,21 +1,19 @@
 """Calls and variables of the processing elements of a wafer: the machine's half of source-level debugging."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from npuviz.sim.frames import Frame, FrameVariable
 from npuviz.targets.wavelet.kernels import isa as k
 from npuviz.targets.wavelet.kernels import records as sk
-from npuviz.targets.wavelet.kernels.processor.task import FRAME_WORDS
 from npuviz.targets.wavelet.machine.engine import Engine
 from npuviz.targets.wavelet.view.listing import WaveletListing
 from npuviz.targets.wavelet.view.observe import Observer
 from npuviz.targets.wavelet.view.variables import register_text, size_of, value_text
 from npuviz.targets.wavelet.wafer import Function, PeProgram
 
-# Words in front of a frame's registers; as FRAME_WORDS of task_kernels says.
-RETURN_PC, CALLER, STACK, FUNCTION, CALL = 0, 1, 3, 4, 5
 MOST_FRAMES = 256
 _CALLS = (k.OP_CALL, k.OP_CALLI)
 
@@ -32,27 +30,28 @@ class FrameViews:
         node = self._node_of(element)
         b = self.observer.block(node) if node >= 0 else 0
         s = self.engine.state
-        if b == 0 or int(s[b + sk.B_TASK]) < 0:
+        pe = sk.BLOCK(s, b)
+        if b == 0 or int(pe.task) < 0:
             return ()
         number = self.observer.program_of(node)
         program, first = self.engine.wafer.programs[number], self.listing.first_of_program[number]
         data = self.observer.memory_words(node).view(np.uint8)
         found: list[Frame] = []
-        registers, line = int(s[b + sk.B_FRAME]), self._started_last(b, program, first)
+        registers, line = int(pe.frame), self._started_last(pe, program, first)
         while len(found) < MOST_FRAMES:
-            head = registers - FRAME_WORDS
-            function = program.functions[int(s[head + FUNCTION])]
-            is_outermost = int(s[head + RETURN_PC]) < 0
+            frame = sk.FRAME(s, registers - sk.FRAME.num_words)
+            function = program.functions[int(frame.function)]
+            is_outermost = int(frame.pc) < 0
             if not found and not is_outermost and self._is_call(line, program, first):
                 # The function that was called has started nothing yet: its caller stands at the call.
-                registers, line = int(s[head + CALLER]), int(s[head + CALL])
+                registers, line = int(frame.caller), int(frame.call)
                 continue
-            variables = self._locals(function, line - first, registers, int(s[head + STACK]), data)
-            kind = "task" if is_outermost and int(s[b + sk.B_TASK]) >> 16 else "function"
+            variables = self._locals(function, line - first, frame, data)
+            kind = "task" if is_outermost and int(pe.task) >> 16 else "function"
             found.append(Frame(function.name, kind, line, variables))
             if is_outermost:
                 break
-            registers, line = int(s[head + CALLER]), int(s[head + CALL])
+            registers, line = int(frame.caller), int(frame.call)
         return tuple(found)
 
     def globals_of(self, element: int) -> Sequence[FrameVariable]:
@@ -81,10 +80,9 @@ class FrameViews:
         x, y = element % columns - wafer.offset[0], element // columns - wafer.offset[1]
         return int(grid[y, x]) if 0 <= y < grid.shape[0] and 0 <= x < grid.shape[1] else -1
 
-    def _started_last(self, b: int, program: PeProgram, first: int) -> int:
+    def _started_last(self, pe: Any, program: PeProgram, first: int) -> int:
         """The instruction that the innermost frame started last: its first one if it has started none."""
-        s = self.engine.state
-        line, following = int(s[b + sk.B_LINE]), first + int(s[b + sk.B_PC])
+        line, following = int(pe.line), first + int(pe.pc)
         if not first <= line < first + len(program.code):
             return following
         # After a return the frame stands at its call, which lies before the instruction that is next.
@@ -93,18 +91,16 @@ class FrameViews:
     def _is_call(self, line: int, program: PeProgram, first: int) -> bool:
         return 0 <= line - first < len(program.code) and int(program.code[line - first, k.C_OP]) in _CALLS
 
-    def _locals(
-        self, function: Function, pc: int, registers: int, stack: int, data: np.ndarray
-    ) -> tuple[FrameVariable, ...]:
+    def _locals(self, function: Function, pc: int, frame: Any, data: np.ndarray) -> tuple[FrameVariable, ...]:
         found: dict[str, FrameVariable] = {}
         for variable in function.variables:
             if not variable.first <= pc < max(variable.last, variable.first + 1):
                 continue
             if variable.register >= 0:
-                text = register_text(int(self.engine.state[registers + variable.register]), variable.type)
+                text = register_text(int(frame.registers[variable.register]), variable.type)
                 found[variable.name] = FrameVariable(variable.name, variable.type, text)
             else:
-                address, size = stack + variable.offset, size_of(variable.type)
+                address, size = int(frame.stack) + variable.offset, size_of(variable.type)
                 text = value_text(_bytes(data, address, size), variable.type)
                 found[variable.name] = FrameVariable(variable.name, variable.type, text, address, size)
         return tuple(found.values())

@@ -1,5 +1,7 @@
 """What the state says, in the words of the machine contract: queues, units, activities, totals."""
 
+from typing import Any
+
 import numpy as np
 
 from npuviz.sim.machine import Activity, QueueEntry, RunSummary, UnitState
@@ -40,9 +42,15 @@ _ID_WORDS = {k.ID_LOCAL: "local task", k.ID_DATA: "data task", k.ID_CONTROL: "co
              k.ID_COLOR: "teardown of color", k.ID_OUTPUT_QUEUE: "empty queue"}  # fmt: skip
 
 
-def held_words(words: np.ndarray) -> int:
-    """Words in the buffers of a channel, whose words are given."""
-    return int(words[sk.C_PORTS + sk.R_COUNT : sk.C_PORTS + 5 * sk.PORT_WORDS : sk.PORT_WORDS].sum())
+def held_words(channel: Any) -> int:
+    """Words in the buffers of a CHANNEL."""
+    return sum(int(channel.ports[port].count) for port in range(5))
+
+
+def queue_entries(queue: Any) -> list[Any]:
+    """The ENTRY of each word in an input QUEUE, head first."""
+    head, limit = int(queue.head), int(queue.limit)
+    return [sk.ENTRY(queue, sk.QUEUE.ring, (head + place) % limit) for place in range(int(queue.count))]
 
 
 def operation_name(number: int) -> str:
@@ -59,67 +67,71 @@ class Observer:
         self._numbering = numbering
 
     @property
-    def state(self) -> np.ndarray:
-        """The root state."""
-        return self._engine.state
+    def wafer(self) -> Any:
+        """The header of the root state."""
+        return sk.WAFER(self._engine.state)
 
     def block(self, node: int) -> int:
         """Word of a node's block, 0 while nothing has happened there."""
-        return int(self.state[int(self.state[sk.H_NODES]) + node])
+        return int(self._engine.state[int(self.wafer.nodes) + node])
 
-    def class_word(self, node: int, word: int) -> int:
-        """A word of a node's class: a place within its block."""
+    def layout(self, node: int) -> Any:
+        """Where things lie in a node's block: the LAYOUT of its class."""
         words = self._engine.words
-        c = int(words[int(words[pk.P_NODES]) + node * pk.NODE_WORDS + pk.NODE_CLASS])
-        return int(words[c + word])
+        return pk.LAYOUT(words, int(pk.NODE(words, int(pk.PROGRAM(words).nodes), node).layout))
 
-    def block_words(self, node: int) -> np.ndarray:
-        """The words of a node's block (a view); its template while nothing has happened there."""
+    def block_row(self, node: int) -> Any:
+        """A node's BLOCK; its template while nothing has happened there."""
         b = self.block(node)
-        size = self.class_word(node, pk.L_SIZE)
         if b:
-            return self.state[b : b + size]
-        start = self.class_word(node, pk.L_TEMPLATE)
-        return self._engine.words[start : start + size]
+            return sk.BLOCK(self._engine.state, b)
+        return sk.BLOCK(self._engine.words, int(self.layout(node).template))
 
     def memory_words(self, node: int) -> np.ndarray:
         """The memory of a node (a view), int64."""
-        block = self.block_words(node)
-        start = self.class_word(node, pk.L_MEMORY)
-        return block[start : start + -(-int(block[sk.B_BYTES]) // 8)]
+        block = self.block_row(node)
+        start = block.first_word + int(self.layout(node).memory)
+        return block.all_words[start : start + -(-int(block.bytes) // 8)]
 
-    def thread(self, node: int, number: int) -> np.ndarray:
-        """The words of a thread (a view)."""
-        start = self.class_word(node, pk.L_THREADS) + number * sk.THREAD_WORDS
-        return self.block_words(node)[start : start + sk.THREAD_WORDS]
+    def thread(self, node: int, number: int) -> Any:
+        """A THREAD of a node."""
+        return sk.THREAD(self.block_row(node), int(self.layout(node).threads), number)
 
     def wait(self, node: int, number: int) -> int:
         """What a thread with an operation waits for now: a WAIT_ code."""
-        b = self.block_words(node)[: sk.BLOCK_HEADER]
-        stalled = int(b[sk.B_STALLED])
-        is_held = (stalled | stalled >> sk.STALLED_OUTPUT | int(b[sk.B_TESTED])) >> number & 1
-        if is_held or int(b[sk.B_NEXT + number]) > int(self.state[sk.H_CYCLE]):
-            return int(self.thread(node, number)[sk.T_WAIT])
+        block = self.block_row(node)
+        stalled = int(block.stalled)
+        is_held = (stalled | stalled >> sk.STALLED_OUTPUT | int(block.tested)) >> number & 1
+        if is_held or int(block.next[number]) > int(self.wafer.cycle):
+            return int(self.thread(node, number).wait)
         return sk.WAIT_NONE
 
-    def queue(self, node: int, number: int) -> np.ndarray:
-        """The words of an input queue (a view)."""
-        block = self.block_words(node)
-        start = self.class_word(node, pk.L_QUEUE + number)
-        return block[start : start + sk.Q_RING + int(block[start + sk.Q_LIMIT]) * sk.ENTRY_WORDS]
+    def queue(self, node: int, number: int) -> Any:
+        """An input QUEUE of a node."""
+        return sk.QUEUE(self.block_row(node), int(self.layout(node).queue[number]))
+
+    def channel(self, node: int, color: int) -> Any | None:
+        """The CHANNEL of a color at a node, None without one."""
+        start = int(self.layout(node).channel[color]) if 0 <= color < 24 else 0
+        return sk.CHANNEL(self.block_row(node), start) if start else None
+
+    def channels(self, node: int) -> list[tuple[int, Any]]:
+        """(color, CHANNEL) of a node, by color."""
+        block, places = self.block_row(node), self.layout(node).channel.tolist()
+        return [(color, sk.CHANNEL(block, place)) for color, place in enumerate(places) if place]
 
     # --- queues ----------------------------------------------------------------------------------------
 
     def queue_length(self, queue: int) -> int:
         """Words in a queue of the description."""
         position, number = self._numbering.queues[queue]
-        return int(self.queue(self._numbering.watched[position].node, number)[sk.Q_COUNT])
+        return int(self.queue(self._numbering.watched[position].node, number).count)
 
     def queue_entries(self, queue: int) -> list[QueueEntry]:
         """Entries of a queue now, head first."""
         position, number = self._numbering.queues[queue]
-        words = self.queue(self._numbering.watched[position].node, number)
-        return [QueueEntry(text) for text in queue_texts(words)]
+        queue_row = self.queue(self._numbering.watched[position].node, number)
+        return [QueueEntry(text) for text in queue_texts(queue_row)]
 
     # --- units -----------------------------------------------------------------------------------------
 
@@ -140,8 +152,8 @@ class Observer:
         return found
 
     def _host_state(self) -> UnitState:
-        s = self.state
-        for index in range(int(s[sk.H_OLDEST]), int(s[sk.H_NEXT])):
+        wafer = self.wafer
+        for index in range(int(wafer.oldest), int(wafer.next)):
             state, left, start, _ = self._engine.command_state(index)
             if state == 1:
                 command = self._engine.commands[index]
@@ -152,68 +164,54 @@ class Observer:
 
     def task_name(self, node: int) -> str:
         """Name of the task that runs on a node, "" if none."""
-        block = self.block_words(node)
-        if int(block[sk.B_TASK]) < 0:
+        block = self.block_row(node)
+        if int(block.task) < 0:
             return ""
-        frame = self.class_word(node, pk.L_REGISTERS)
-        number = int(block[frame + 4])
+        outermost = sk.FRAME(block, int(self.layout(node).registers))
         program = self._engine.wafer.programs[self.program_of(node)]
-        return program.functions[number].name
+        return program.functions[int(outermost.function)].name
 
     def program_of(self, node: int) -> int:
         """Index of a node's program, -1 if it has none."""
-        words = self._engine.words
-        g = self.class_word(node, pk.L_PROGRAM)
-        return (g - int(words[pk.P_PROGRAMS])) // pk.GROUP_WORDS if g >= 0 else -1
+        code = int(self.layout(node).code)
+        first = int(pk.PROGRAM(self._engine.words).codes)
+        return (code - first) // pk.CODE.num_words if code >= 0 else -1
 
     def main_state(self, unit: int, node: int) -> UnitState:
         """What the main thread of a node does."""
-        block = self.block_words(node)
-        if int(block[sk.B_HALTED]):
+        block = self.block_row(node)
+        if int(block.halted):
             return UnitState(unit, "halted", "control", "the program stopped this PE")
         name = self.task_name(node)
         if not name:
             return UnitState(unit, "idle", "idle")
-        line, since = int(block[sk.B_LINE]), int(block[sk.B_TASK_START])
-        task = int(block[sk.B_TASK])
+        line, since = int(block.line), int(block.task_start)
+        task = int(block.task)
         what = _ID_WORDS.get(task >> 16, "launched")
-        if int(block[sk.B_THREADS]) >> sk.MAIN & 1:
+        if int(block.threads) >> sk.MAIN & 1:
             text, role = self._operation(node, sk.MAIN)
             return UnitState(unit, text, role, name, line, since)
-        if int(block[sk.B_MAP_WAIT]) > 0:
+        if int(block.map_wait) > 0:
             return UnitState(unit, "@map waits", "wait-empty", name, line, since)
         return UnitState(unit, name, "control", f"{what} {task & 0xFFFF}", line, since)
 
     def _operation(self, node: int, number: int) -> tuple[str, str]:
         thread = self.thread(node, number)
-        name = operation_name(int(thread[sk.T_OP]))
+        name = operation_name(int(thread.op))
         wait = WAITS.get(self.wait(node, number))
         if wait is not None:
             return f"{name}: {wait[0]}", wait[1] if wait[1] == "wait-empty" else "control"
-        return f"{name}, {int(thread[sk.T_LEFT])} left", "compute"
+        return f"{name}, {int(thread.left)} left", "compute"
 
     def _thread_state(self, unit: int, node: int, number: int) -> UnitState:
-        if not int(self.block_words(node)[sk.B_THREADS]) >> number & 1:
+        if not int(self.block_row(node).threads) >> number & 1:
             return UnitState(unit, "free", "idle")
         text, role = self._operation(node, number)
         thread = self.thread(node, number)
-        return UnitState(unit, text, role, "", int(thread[sk.T_LINE]), int(thread[sk.T_START]))
-
-    def channels(self, node: int) -> list[tuple[int, np.ndarray]]:
-        """(color, words) of the channels of a node, by color."""
-        block = self.block_words(node)
-        found: list[tuple[int, np.ndarray]] = []
-        for color in range(24):
-            start = self.class_word(node, pk.L_CHANNEL + color)
-            if start:
-                size = sk.CHANNEL_HEADER + sk.ENTRY_WORDS * int(
-                    4 * block[start + sk.C_SLOTS] + block[start + sk.C_LIMIT_RAMP]
-                )
-                found.append((color, block[start : start + size]))
-        return found
+        return UnitState(unit, text, role, "", int(thread.line), int(thread.start))
 
     def _router_state(self, unit: int, node: int) -> UnitState:
-        held = [(color, held_words(words)) for color, words in self.channels(node) if words[sk.C_HELD]]
+        held = [(color, held_words(row)) for color, row in self.channels(node) if row.held]
         if not held:
             return UnitState(unit, "empty", "idle")
         detail = ", ".join(f"color {color}: {count}" for color, count in held)
@@ -226,9 +224,9 @@ class Observer:
             if position < 0 or self._numbering.unit_part[unit] >= 0:
                 continue
             node = self._numbering.watched[position].node
-            block = self.block_words(node)
-            if int(block[sk.B_TASK]) >= 0:
-                index = self._listing.first_of_program[self.program_of(node)] + int(block[sk.B_PC])
+            block = self.block_row(node)
+            if int(block.task) >= 0:
+                index = self._listing.first_of_program[self.program_of(node)] + int(block.pc)
                 if 0 <= index < len(self._listing):
                     found[unit] = index
         return found
@@ -237,48 +235,48 @@ class Observer:
 
     def activities(self) -> list[Activity]:
         """Intervals that the trace does not hold yet."""
-        s = self.state
+        wafer = self.wafer
         found: list[Activity] = []
-        if int(s[sk.H_STATUS]) == sk.STATUS_FINISHED:
+        if int(wafer.status) == sk.STATUS_FINISHED:
             return found
-        cycle = int(s[sk.H_CYCLE])
+        cycle = int(wafer.cycle)
         for position, pe in enumerate(self._numbering.watched):
             if self.block(pe.node):
-                block = self.block_words(pe.node)
+                block = self.block_row(pe.node)
                 found += self._threads_under_way(position, pe.node, block, cycle)
                 found += self._links_under_way(position, pe.ports, block, cycle)
         return found
 
-    def _threads_under_way(self, position: int, node: int, block: np.ndarray, cycle: int) -> list[Activity]:
+    def _threads_under_way(self, position: int, node: int, block: Any, cycle: int) -> list[Activity]:
         found: list[Activity] = []
-        threads = int(block[sk.B_THREADS])
+        threads = int(block.threads)
         for number in range(sk.NUM_THREADS):
-            part = pk.K_MAIN if number == sk.MAIN else pk.K_THREAD + number
+            part = pk.TRACKS.main if number == sk.MAIN else pk.TRACKS.thread + number
             track = self._numbering.track_of.get((position, part), -1)
             if threads >> number & 1 and track >= 0:
                 thread = self.thread(node, number)
-                start, line = int(thread[sk.T_START]), int(thread[sk.T_LINE])
+                start, line = int(thread.start), int(thread.line)
                 if start < cycle:
-                    kind = KIND_OPERATION + int(thread[sk.T_OP])
+                    kind = KIND_OPERATION + int(thread.op)
                     found.append(Activity(track, start, -1, kind, self._listing.node_of(line), line))
-        start = int(block[sk.B_RUN_START])
-        track = self._numbering.track_of.get((position, pk.K_MAIN), -1)
-        if int(block[sk.B_TASK]) >= 0 and not threads >> sk.MAIN & 1 and start < cycle and track >= 0:
-            line = int(block[sk.B_LINE])
+        start = int(block.run_start)
+        track = self._numbering.track_of.get((position, pk.TRACKS.main), -1)
+        if int(block.task) >= 0 and not threads >> sk.MAIN & 1 and start < cycle and track >= 0:
+            line = int(block.line)
             found.append(Activity(track, start, -1, KIND_SCALAR, self._listing.node_of(line), -1))
         return found
 
     def _links_under_way(
-        self, position: int, ports: tuple[int, ...], block: np.ndarray, cycle: int
+        self, position: int, ports: tuple[int, ...], block: Any, cycle: int
     ) -> list[Activity]:
         found: list[Activity] = []
         for port in ports:
-            link = block[sk.B_LINKS + port * sk.LINK_WORDS :]
-            end = int(link[sk.LINK_END])
-            track = self._numbering.track_of.get((position, pk.K_LINK + port), -1)
+            link = block.links[port]
+            end = int(link.end)
+            track = self._numbering.track_of.get((position, pk.TRACKS.link + port), -1)
             if end and track >= 0:
-                kind = KIND_LINK + int(link[sk.LINK_COLOR])
-                start = int(link[sk.LINK_START])
+                kind = KIND_LINK + int(link.color)
+                start = int(link.start)
                 found.append(Activity(track, start, end if end < cycle else -1, kind, -1, -1))
         return found
 
@@ -288,27 +286,25 @@ class Observer:
         queues: list[tuple[str, int, int]] = []
         memories: list[tuple[str, int, int]] = []
         for pe in self._numbering.watched:
-            block = self.block_words(pe.node)
+            block = self.block_row(pe.node)
             if pe.program >= 0:
-                units.append((unit_name(pe, -1), int(block[sk.B_BUSY])))
+                units.append((unit_name(pe, -1), int(block.busy)))
                 used = self._engine.program.used_bytes[pe.program]
                 memories.append((f"{pe.name}.memory", used, MEMORY_BYTES))
         for position, number in self._numbering.queues:
             pe = self._numbering.watched[position]
-            words = self.queue(pe.node, number)
-            queues.append((f"{pe.name}.{queue_name(number)}", int(words[sk.Q_PEAK]), int(words[sk.Q_LIMIT])))
+            row = self.queue(pe.node, number)
+            queues.append((f"{pe.name}.{queue_name(number)}", int(row.peak), int(row.limit)))
         counters = {title: self._engine.counter(word) for word, title, _ in COUNTERS.values()}
-        counters[COMMANDS_TITLE] = int(self.state[sk.H_DONE])
+        counters[COMMANDS_TITLE] = int(self.wafer.done)
         return RunSummary(tuple(units), tuple(queues), tuple(memories), counters)
 
 
-def queue_texts(words: np.ndarray) -> list[str]:
-    """The words of an input queue for people, head first."""
+def queue_texts(queue: Any) -> list[str]:
+    """The words of an input QUEUE for people, head first."""
     found: list[str] = []
-    limit, head = int(words[sk.Q_LIMIT]), int(words[sk.Q_HEAD])
-    for place in range(int(words[sk.Q_COUNT])):
-        at = sk.Q_RING + (head + place) % limit * sk.ENTRY_WORDS
-        payload = int(words[at])
+    for entry in queue_entries(queue):
+        payload = int(entry.payload)
         mark = "control " if payload & sk.MARK_CONTROL else ""
         found.append(f"{mark}{payload & 0xFFFF_FFFF:#010x}")
     return found

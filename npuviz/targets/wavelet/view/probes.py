@@ -7,11 +7,11 @@ from npuviz.targets.wavelet.view.description import COMMANDS_TITLE, COUNTERS, Nu
 from npuviz.targets.wavelet.view.observe import Observer
 
 _PE_WORDS = {
-    "task": (sk.B_TASK, "running task: kind << 16 | id, -1 none"),
-    "active": (sk.B_ACTIVE, "mask of active local tasks"),
-    "blocked": (sk.B_BLOCKED, "mask of blocked ids"),
-    "threads": (sk.B_THREADS, "mask of threads with an operation; bit 8 is the main thread"),
-    "busy": (sk.B_BUSY, "cycles in which the datapath worked"),
+    "task": (sk.BLOCK.task, "running task: kind << 16 | id, -1 none"),
+    "active": (sk.BLOCK.active, "mask of active local tasks"),
+    "blocked": (sk.BLOCK.blocked, "mask of blocked ids"),
+    "threads": (sk.BLOCK.threads, "mask of threads with an operation; bit 8 is the main thread"),
+    "busy": (sk.BLOCK.busy, "cycles in which the datapath worked"),
 }
 
 
@@ -20,14 +20,14 @@ def make_probes(engine: Engine, observer: Observer, numbering: Numbering) -> Pro
     found = ProbeTable()
     for name, (word, title, measure) in COUNTERS.items():
         found.add(f"fabric.{name}", title, lambda w=word: engine.counter(w), measure, "fabric")
-    found.add("host.done", COMMANDS_TITLE, lambda: int(engine.state[sk.H_DONE]), "commands", "host")
+    found.add("host.done", COMMANDS_TITLE, lambda: int(observer.wafer.done), "commands", "host")
     for position in numbering.memory_of:
         pe = numbering.watched[position]
         for name, (word, title) in _PE_WORDS.items():
             found.add(
                 f"{pe.name}.{name}",
                 title,
-                lambda n=pe.node, w=word: int(observer.block_words(n)[w]),
+                lambda n=pe.node, w=word: int(observer.block_row(n)[w]),
                 group=pe.name,
             )
     for queue, (position, number) in enumerate(numbering.queues):

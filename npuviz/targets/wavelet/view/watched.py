@@ -77,11 +77,11 @@ def _named(text: str, grid: np.ndarray) -> list[int]:
 def _one(wafer: Wafer, words: ProgramWords, node: int) -> WatchedPe:
     template = words.templates[int(words.nodes.class_of[node])]
     ports = 0
-    for place in template.channels.values():
-        for position in range(4):
-            ports |= int(template.words[place + sk.C_POSITIONS + position]) >> 8 & 0x1E
-    is_dynamic = any(template.words[place + sk.C_SLOTS] and not template.words[place + sk.C_ROUTED]
-                     for place in template.channels.values())  # fmt: skip
+    channels = [sk.CHANNEL(template.words, place) for place in template.channels.values()]
+    for channel in channels:
+        for position in channel.positions.tolist():
+            ports |= position >> 8 & 0x1E
+    is_dynamic = any(channel.slots and not channel.routed for channel in channels)
     if is_dynamic:
         ports = 0x1E
     program = wafer.programs[template.program] if template.program >= 0 else None

@@ -10,7 +10,7 @@ from benchmarks.stencil import among_idle
 from npuviz.sim.stop import StopKind
 from npuviz.targets.wavelet.kernels import isa
 from npuviz.targets.wavelet.kernels import records as sk
-from npuviz.targets.wavelet.kernels.bands import TEAM_ROUND
+from npuviz.targets.wavelet.kernels.bands import TEAM
 from npuviz.targets.wavelet.machine import engine
 from npuviz.targets.wavelet.machine.machine import WaveletMachine
 from npuviz.targets.wavelet.wafer import HOST_COPY_IN, HOST_LAUNCH, HostCommand, PeProgram, QueueBinding
@@ -36,7 +36,7 @@ def on_threads(count: int, machine: WaveletMachine) -> WaveletMachine:
 
 def is_shared(machine: WaveletMachine) -> bool:
     """Whether more than one thread had a part in the last run, or could have had."""
-    return int(machine.engine.team[TEAM_ROUND]) > 0
+    return int(TEAM(machine.engine.team).round) > 0
 
 
 def same(one: WaveletMachine, other: WaveletMachine) -> None:
@@ -60,7 +60,7 @@ def test_a_stencil_goes_through_the_same_states(tmp_path: Path) -> None:
         same(alone, together)
     assert shared > 3
     np.testing.assert_array_equal(alone.engine.trail(), together.engine.trail())
-    assert alone.engine.counter(sk.BAND_HOPS) > 0
+    assert alone.engine.counter(sk.BAND.hops) > 0
 
 
 def printing(starts: bool = False, times: int = 24) -> PeProgram:
@@ -111,17 +111,17 @@ def both(*machines: WaveletMachine, cycles: int = 17) -> Iterator[tuple[WaveletM
 
 
 def new_seats(machine: WaveletMachine) -> int:
-    return int(machine.engine.state[sk.H_SEATS_COUNT] - machine.engine.state[sk.H_SORTED])
+    return int(machine.engine.state[sk.WAFER.seats_count] - machine.engine.state[sk.WAFER.sorted])
 
 
 def look_at_frontier(machine: WaveletMachine) -> int:
     """Nodes that are not at the frontier have no neighbour with a new seat; returns how many there are."""
     s, nodes = machine.engine.state, machine.engine.program.nodes
-    blocks = np.where(nodes.grid >= 0, s[s[sk.H_NODES] + nodes.grid], 0)
-    is_new = (blocks > 0) & (s[blocks + sk.B_SEAT] >= s[sk.H_SORTED])
+    blocks = np.where(nodes.grid >= 0, s[s[sk.WAFER.nodes] + nodes.grid], 0)
+    is_new = (blocks > 0) & (s[blocks + sk.BLOCK.seat] >= s[sk.WAFER.sorted])
     wide = np.pad(is_new, 1)
     is_near = is_new | wide[:-2, 1:-1] | wide[2:, 1:-1] | wide[1:-1, :-2] | wide[1:-1, 2:]
-    is_inside = (blocks > 0) & (s[blocks + sk.B_CHANNELS] & sk.FRONTIER == 0)
+    is_inside = (blocks > 0) & (s[blocks + sk.BLOCK.channels] & sk.FRONTIER == 0)
     assert not (is_inside & is_near).any()
     return int(is_inside.sum())
 
@@ -132,7 +132,7 @@ def test_pes_that_begin_later_take_seats_between_the_others() -> None:
     commands = [HostCommand(HOST_COPY_IN, "x", (0, 0, 1, 1), 8, zeros), LAUNCH]
     board = [[(row + column) % 2 for column in range(SIDE)] for row in range(SIDE)]
     machines = [build(wafer([printing(starts=True), printing()], board), commands) for _ in range(2)]
-    seats = [int(machine.engine.state[sk.H_SEATS_COUNT]) for machine, shared in both(*machines) if shared]
+    seats = [int(machine.engine.state[sk.WAFER.seats_count]) for machine, shared in both(*machines) if shared]
     assert seats[0] == SIDE * SIDE // 2
     assert seats[-1] == SIDE * SIDE
     cycles = [list[int]() for _ in range(SIDE * SIDE)]
@@ -199,7 +199,7 @@ def test_idle_pes_do_not_keep_threads_apart(tmp_path: Path, columns: int, rows: 
     assert sum(shared for _, shared in both(*machines, cycles=97)) > 3
     alone = finish(build(small))
     assert machines[1].cycle == alone.cycle
-    assert machines[1].engine.counter(sk.BAND_HOPS) == alone.engine.counter(sk.BAND_HOPS)
+    assert machines[1].engine.counter(sk.BAND.hops) == alone.engine.counter(sk.BAND.hops)
 
 
 def test_the_first_fault_is_that_of_the_first_node() -> None:
@@ -215,7 +215,7 @@ def test_the_first_fault_is_that_of_the_first_node() -> None:
     for machine in machines:
         stop = run(machine)
         assert stop.kind is StopKind.FAULT
-        assert int(machine.engine.state[sk.H_FAULT_NODE]) == 0
+        assert int(machine.engine.state[sk.WAFER.fault_node]) == 0
     assert is_shared(machines[1])
     same(*machines)
 
@@ -241,17 +241,17 @@ def test_bands_have_no_neighbour_and_no_wheel_word_in_common(columns: int, rows:
     works = np.random.default_rng(columns).random((rows, columns)) < share
     idle = Assembler().program()
     machine = build(wafer([a.program(), idle], np.where(works, 0, 1).tolist()), [LAUNCH])
-    while new_seats(machine) or not machine.engine.state[sk.H_SORTED]:
+    while new_seats(machine) or not machine.engine.state[sk.WAFER.sorted]:
         run(machine, machine.cycle + 1)
     s = machine.engine.state
-    count, bands = int(s[sk.H_SORTED]), int(s[sk.H_BANDS_FILLED])
-    size, border = 1 << int(s[sk.H_BAND_SHIFT]), int(s[sk.H_BORDER])
+    count, bands = int(s[sk.WAFER.sorted]), int(s[sk.WAFER.bands_filled])
+    size, border = 1 << int(s[sk.WAFER.band_shift]), int(s[sk.WAFER.border])
     assert count == works.sum()
     assert (bands - 1) * size < count <= bands * size
     seats = np.full((rows, columns), -1)
     seats[works] = np.arange(count)
-    blocks = s[s[sk.H_NODES] + machine.engine.program.nodes.grid[works]]
-    assert (s[blocks + sk.B_SEAT] == np.arange(count)).all()
+    blocks = s[s[sk.WAFER.nodes] + machine.engine.program.nodes.grid[works]]
+    assert (s[blocks + sk.BLOCK.seat] == np.arange(count)).all()
     near = np.pad(seats, 1, constant_values=-1)
     near = np.stack([seats, near[:-2, 1:-1], near[2:, 1:-1], near[1:-1, :-2], near[1:-1, 2:]])
     near = np.where(near < 0, seats, near)[:, works]

@@ -33,7 +33,7 @@ def machine_of(wafer_: Any, commands: list[HostCommand], **settings: str) -> Wav
 def trail(machine: WaveletMachine) -> list[tuple[int, int, int, int, int]]:
     """(cycle, node, port, kind, word) of everything remembered, in order."""
     rows = machine.engine.trail().tolist()
-    assert len(rows) == machine.engine.counter(sk.BAND_TRAIL_COUNT)
+    assert len(rows) == machine.engine.counter(sk.BAND.trail_count)
     return [(t, w & 0xFFFFFF, w >> 24 & 15, w >> 28 & 15, i) for i, t, w, _ in rows]
 
 
@@ -101,13 +101,13 @@ def test_a_link_carries_a_word_a_cycle() -> None:
 def test_send_dispatch_to_the_receivers_task_takes_19_cycles() -> None:
     machine = line(1, 8)
     b = machine.observer.block(0)
-    loads = int(machine.observer.thread(0, 2)[sk.T_START])
+    loads = int(machine.observer.thread(0, 2)[sk.THREAD.start])
     dispatch = loads + 5
     first = next(t for t, node, _, kind, _ in trail(machine) if kind == 1 and node == 0)
     assert first - dispatch == 7
     receiver_block = machine.observer.block(1)
     # The task's first instruction issues one cycle after it was chosen.
-    task = int(machine.engine.state[receiver_block + sk.B_TASK_START]) + 1
+    task = int(machine.engine.state[receiver_block + sk.BLOCK.task_start]) + 1
     assert task - dispatch == 19
     assert b > 0
 
@@ -156,8 +156,8 @@ def test_relay_chain(stages: int, words: int) -> None:
             own.append(route(colors[x % 2], RAMP, EAST))
         channels[x, 0] = tuple(own)
     machine = machine_of(wafer(programs, [row], channels), [HostCommand(HOST_LAUNCH, "go")], trail="65536")
-    start = int(machine.observer.thread(0, 2)[sk.T_START])
-    end = int(machine.engine.state[machine.observer.block(stages) + sk.B_TASK_START]) + 1
+    start = int(machine.observer.thread(0, 2)[sk.THREAD.start])
+    end = int(machine.engine.state[machine.observer.block(stages) + sk.BLOCK.task_start]) + 1
     wanted = 1.001 * stages * words + 16.1 * stages
     close_to(end - start, wanted)
 
@@ -297,10 +297,10 @@ def test_vector_add_from_its_dispatch(count: int, complete: int, following: int)
     a.ret()
     machine = machine_of(wafer([a.program()], [[0]]), [HostCommand(HOST_LAUNCH, "go")])
     b = machine.observer.block(0)
-    dispatch = int(machine.observer.thread(0, sk.MAIN)[sk.T_START]) + 6
+    dispatch = int(machine.observer.thread(0, sk.MAIN)[sk.THREAD.start]) + 6
     s = machine.engine.state
-    assert int(s[b + sk.B_COMPLETE]) - dispatch == complete
-    assert int(s[b + sk.B_DRAIN]) - dispatch == following
+    assert int(s[b + sk.BLOCK.complete]) - dispatch == complete
+    assert int(s[b + sk.BLOCK.drain]) - dispatch == following
 
 
 def scalar_chain(a: Assembler, steps: int) -> None:

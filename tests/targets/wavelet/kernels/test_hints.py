@@ -12,23 +12,23 @@ from tests.targets.wavelet.running import finish, run, variable
 from tests.targets.wavelet.samples import stencil
 
 COUNTERS = (
-    sk.BAND_INSTRUCTIONS, sk.BAND_BEATS, sk.BAND_ELEMENTS, sk.BAND_HOPS, sk.BAND_TAKEN, sk.BAND_DROPPED,
-    sk.BAND_TASKS, sk.BAND_FLOPS,
+    sk.BAND.instructions, sk.BAND.beats, sk.BAND.elements, sk.BAND.hops, sk.BAND.taken, sk.BAND.dropped,
+    sk.BAND.tasks, sk.BAND.flops,
 )  # fmt: skip
 
 
 def forget(machine: WaveletMachine) -> None:
     """Let every thread and every channel be looked at again."""
     s = machine.engine.state
-    start = int(s[sk.H_NODES])
-    b = s[start : start + int(s[sk.H_NODES_COUNT])]
+    start = int(s[sk.WAFER.nodes])
+    b = s[start : start + int(s[sk.WAFER.nodes_count])]
     b = b[b > 0]
-    s[b + sk.B_STALLED] = 0
-    s[b + sk.B_TESTED] = s[b + sk.B_THREADS]
-    s[b + sk.B_TIMED] = s[b + sk.B_THREADS]
-    s[b + sk.B_SHUT] = 0
+    s[b + sk.BLOCK.stalled] = 0
+    s[b + sk.BLOCK.tested] = s[b + sk.BLOCK.threads]
+    s[b + sk.BLOCK.timed] = s[b + sk.BLOCK.threads]
+    s[b + sk.BLOCK.shut] = 0
     for place in range(pk.NUM_COLORS):
-        s[b + sk.B_DUE + place] = 0
+        s[b + sk.BLOCK.due + place] = 0
 
 
 def test_a_machine_that_forgets_does_the_same(tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ def test_a_machine_that_forgets_does_the_same(tmp_path: Path) -> None:
 def test_a_wafer_beyond_the_caches_computes_what_numpy_does(tmp_path: Path) -> None:
     side, rounds = 32, 2
     machine = finish(stencil(tmp_path, side, 4, rounds))
-    assert machine.engine.state[sk.H_EVENTS] > CACHED_ACTORS * machine.cycle
+    assert machine.engine.state[sk.WAFER.events] > CACHED_ACTORS * machine.cycle
     wanted = np.ones((side, side))
     for _ in range(rounds):
         padded = np.pad(wanted, 1)

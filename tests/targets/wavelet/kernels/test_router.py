@@ -322,4 +322,4 @@ def test_what_the_panel_asks_for() -> None:
     assert path is not None
     assert [hop.kind for hop in path.hops] == ["sent", "hop", "taken"]
     assert not path.is_under_way
-    assert machine.engine.counter(sk.BAND_HOPS) == 32
+    assert machine.engine.counter(sk.BAND.hops) == 32

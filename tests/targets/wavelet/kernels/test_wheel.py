@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.stencil import among_idle
 from npuviz.targets.wavelet.kernels import records as sk
-from npuviz.targets.wavelet.kernels.bands import TEAM_SIZE
+from npuviz.targets.wavelet.kernels.bands import TEAM
 from npuviz.targets.wavelet.machine.machine import WaveletMachine
 from tests.targets.wavelet.running import build, finish
 from tests.targets.wavelet.samples import stencil
@@ -36,8 +36,8 @@ def test_idle_pes_change_nothing(tmp_path: Path, columns: int, rows: int, x: int
     wafer = stencil(tmp_path, SIDE, 5, 2).wafer
     alone, inside = finish(build(wafer)), finish(build(among_idle(wafer, columns, rows, x, y)))
     assert inside.cycle == alone.cycle
-    assert inside.engine.state[sk.H_EVENTS] == alone.engine.state[sk.H_EVENTS]
+    assert inside.engine.state[sk.WAFER.events] == alone.engine.state[sk.WAFER.events]
     assert memory_of(inside, x, y) == memory_of(alone, 0, 0)
-    blocks = inside.engine.state[inside.engine.state[sk.H_NODES] :][: columns * rows]
-    assert np.count_nonzero(blocks) == SIDE * SIDE == inside.engine.state[sk.H_SEATS_COUNT]
-    assert inside.engine.team[TEAM_SIZE] == 0
+    blocks = inside.engine.state[inside.engine.state[sk.WAFER.nodes] :][: columns * rows]
+    assert np.count_nonzero(blocks) == SIDE * SIDE == inside.engine.state[sk.WAFER.seats_count]
+    assert TEAM(inside.engine.team).size == 0

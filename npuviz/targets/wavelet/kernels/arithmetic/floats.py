@@ -1,6 +1,6 @@
 """Floating-point numbers as bits: conversions and exactly rounded arithmetic of 16-bit and 32-bit formats.
 
-Formats by name of isa_kernels: f16 (5 exponent bits, 10 mantissa bits), bf16 (8, 7), cb16 (6, 9) and f32.
+Formats by name of isa.py: f16 (5 exponent bits, 10 mantissa bits), bf16 (8, 7), cb16 (6, 9) and f32.
 A 16-bit result is computed in 64-bit arithmetic, where sums and products of two 16-bit numbers are exact,
 and rounded once to nearest even.
 """

@@ -12,7 +12,7 @@ INFINITE = math.inf
 
 
 @kernel
-def float_operation(op, kind, left, right):
+def float_operation(op, left, right):
     """A float operation on numbers; the result is rounded once by the caller."""
     if op == isa.OP_ADD:
         return left + right
@@ -37,7 +37,7 @@ def float_operation(op, kind, left, right):
 
 
 @kernel
-def integer_operation(op, kind, left, right):
+def integer_operation(op, left, right):
     """An integer operation; the result is wrapped by the caller. Division by zero gives 0 (assumed)."""
     if op == isa.OP_ADD:
         return left + right
@@ -76,8 +76,8 @@ def integer_operation(op, kind, left, right):
 def binary(op, kind, left, right):
     """OP_ADD .. OP_MAX on register words of a type."""
     if is_float(kind):
-        return bits_for(float_operation(op, kind, value_of(left, kind), value_of(right, kind)), kind)
-    return wrapped(integer_operation(op, kind, left, right), kind)
+        return bits_for(float_operation(op, value_of(left, kind), value_of(right, kind)), kind)
+    return wrapped(integer_operation(op, left, right), kind)
 
 
 @kernel

@@ -1,6 +1,7 @@
 """From an instruction to a DSD operation under way: operands, thread, settings; DSR loads; @map cursors."""
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel
+from npuviz.sim.parts.record_kernels import word_of
 from npuviz.targets.wavelet.kernels import isa
 from npuviz.targets.wavelet.kernels.arithmetic.elements import operand_bytes
 from npuviz.targets.wavelet.kernels.dsd.fifo import elements_free, elements_held
@@ -17,41 +18,12 @@ from npuviz.targets.wavelet.kernels.dsd.operand import (
     write_fifo,
     write_memory,
 )
-from npuviz.targets.wavelet.kernels.dsd.start import claim, operand, release, set_up, thread_of
-from npuviz.targets.wavelet.kernels.program_records import (
-    G_OPERATIONS,
-    L_CURSORS,
-    L_DSRS,
-    P_ARCH,
-    P_LOAD_USE,
-)
+from npuviz.targets.wavelet.kernels.dsd.start import claim, release, set_up, thread_of
+from npuviz.targets.wavelet.kernels.processor.task import registers_of
+from npuviz.targets.wavelet.kernels.program_records import CODE, LAYOUT, OPERATION
 from npuviz.targets.wavelet.kernels.records import (
-    A_DSR,
-    A_FLAGS,
-    A_KIND,
-    A_LEFT,
-    A_LENGTH,
-    A_RECORD,
-    A_STEP,
-    B_BUBBLE,
-    B_CLASS,
-    B_FRAME,
-    B_LEVELS,
-    B_LINE,
-    B_MAP_WAIT,
-    B_NODE,
-    B_PROGRAM,
-    B_READY,
-    B_STALLED,
-    B_TESTED,
-    B_THREADS,
-    C_LIMIT_RAMP,
-    D_ACTIVATE,
-    D_CONTROL_ID,
-    D_SETTINGS,
-    D_UNBLOCK,
-    D_UT,
-    D_WORD,
+    CHANNEL,
+    DSR,
     EACH_LEVEL,
     FAULT_DSR,
     FLAG_SAVE,
@@ -63,31 +35,21 @@ from npuviz.targets.wavelet.kernels.records import (
     LOG_THREAD_BUSY,
     MAIN,
     NONE,
-    OPERAND_WORDS,
+    OPERAND,
+    QUEUE,
     STALLED_OUTPUT,
-    T_ACTIVATE,
-    T_ASYNC,
-    T_CONTROL,
-    T_CONTROL_ID,
-    T_CONTROL_KIND,
-    T_INDEX,
-    T_LINE,
-    T_RESULT,
-    T_START,
-    T_UNBLOCK,
-    T_UNBLOCK_KIND,
     ZERO,
 )
-from npuviz.targets.wavelet.kernels.router.ring import visible_count
+from npuviz.targets.wavelet.kernels.router.ring import has_room
 from npuviz.targets.wavelet.kernels.time.events import fault, has_fault, hazard, step_from
 
 NUM_CURSORS = 8
 
 
 @inlined
-def register(s, frame, number):
-    """A register of the running frame; -1 where the number says that there is none."""
-    return s[frame + number] if number >= 0 else -1
+def register(registers, number):
+    """A register of the running function; -1 where the number says that there is none."""
+    return registers[number] if number >= 0 else -1
 
 
 @inlined
@@ -97,47 +59,48 @@ def level_of(priority):
 
 
 @kernel
-def _described(s, p, b, word):
+def _described(program, pe, word):
     """The descriptor that a register word stands for: a DSR's contents, else the word itself."""
     if field(word, 0, 7) != isa.KIND_DSR:
         return word
     file = field(word, isa.SHIFT_DSR_FILE, 3)
     number = field(word, isa.SHIFT_DSR_ID, 0x1F)
-    c = s[b + B_CLASS]
-    if p[c + L_DSRS] == 0 or file > 2 or number > 15:
+    layout = LAYOUT(program, pe.layout)
+    if layout.dsrs == 0 or file > 2 or number > 15:
         return 0
-    return s[dsr_of(p, b, c, number, file) + D_WORD]
+    return dsr_of(pe, layout, number, file).word
 
 
 @kernel
-def _dsr_record(s, p, b, row, frame):
-    """The DSR of the first fabric operand with settings, -1 if none; for `async`, `activate` and the like."""
-    c = s[b + B_CLASS]
-    if p[c + L_DSRS] == 0:
+def _dsr_at(wafer, program, pe, operation, registers):
+    """Word of the DSR of the first fabric operand with settings, -1 if none; for `async` and the like."""
+    layout = LAYOUT(program, pe.layout)
+    if layout.dsrs == 0:
         return -1
     for i in range(3):
-        if p[row + isa.O_DST_KIND + i] != isa.OPERAND_DSD:
+        if operation.kinds[i] != isa.OPERAND_DSD:
             continue
-        word = s[frame + p[row + isa.O_DST + i]]
-        if field(word, 0, 7) == isa.KIND_DSR and field(word, isa.SHIFT_DSR_ID, 0x1F) < 16:
-            dsr = dsr_of(p, b, c, field(word, isa.SHIFT_DSR_ID, 0x1F), field(word, isa.SHIFT_DSR_FILE, 3))
-            kind = field(s[dsr + D_WORD], 0, 7)
-            if s[dsr + D_SETTINGS] >= 0 and (kind == isa.KIND_FABIN or kind == isa.KIND_FABOUT):
-                return dsr
+        word = registers[operation.registers[i]]
+        number = field(word, isa.SHIFT_DSR_ID, 0x1F)
+        if field(word, 0, 7) == isa.KIND_DSR and number < 16:
+            dsr = dsr_of(pe, layout, number, field(word, isa.SHIFT_DSR_FILE, 3))
+            kind = field(dsr.word, 0, 7)
+            if dsr.settings >= 0 and (kind == isa.KIND_FABIN or kind == isa.KIND_FABOUT):
+                return word_of(wafer, dsr)
     return -1
 
 
 @kernel
-def _thread_number(s, p, b, row, frame, dsr):
-    """The microthread of an asynchronous operation; wavelet-fabric.md section 5."""
-    if p[row + isa.O_UT] >= 0:
-        return s[frame + p[row + isa.O_UT]] & 7
-    if dsr >= 0 and s[dsr + D_UT] >= 0:
-        return s[dsr + D_UT] & 7
+def _thread_number(wafer, program, pe, operation, registers, dsr):
+    """The microthread of an asynchronous operation, `dsr` as `_dsr_at` says; wavelet-fabric.md section 5."""
+    if operation.ut >= 0:
+        return registers[operation.ut] & 7
+    if dsr >= 0 and DSR(wafer, dsr).ut >= 0:
+        return DSR(wafer, dsr).ut & 7
     found = -1
     for i in range(3):
-        if p[row + isa.O_DST_KIND + i] == isa.OPERAND_DSD:
-            word = _described(s, p, b, s[frame + p[row + isa.O_DST + i]])
+        if operation.kinds[i] == isa.OPERAND_DSD:
+            word = _described(program, pe, registers[operation.registers[i]])
             kind = field(word, 0, 7)
             if kind == isa.KIND_FABIN or kind == isa.KIND_FABOUT:
                 queue = field(word, isa.SHIFT_QUEUE, isa.MASK_QUEUE)
@@ -147,18 +110,18 @@ def _thread_number(s, p, b, row, frame, dsr):
 
 
 @kernel
-def _num_loads(s, p, row, frame):
+def _num_loads(operation, registers):
     count = 0
     for i in range(3):
-        kind = p[row + isa.O_DST_KIND + i]
+        kind = operation.kinds[i]
         if kind != isa.OPERAND_DSD and kind != isa.OPERAND_POINTER:
             continue
-        word = s[frame + p[row + isa.O_DST + i]]
+        word = registers[operation.registers[i]]
         if kind == isa.OPERAND_DSD and field(word, 0, 7) == isa.KIND_DSR:
             continue
         is_new = True
         for k in range(i):
-            same = p[row + isa.O_DST_KIND + k] == kind and s[frame + p[row + isa.O_DST + k]] == word
+            same = operation.kinds[k] == kind and registers[operation.registers[k]] == word
             is_new = is_new and not same
         if is_new:
             count += 1
@@ -166,185 +129,186 @@ def _num_loads(s, p, row, frame):
 
 
 @kernel
-def _settings(s, p, b, th, row, frame, dsr):
+def _settings(wafer, program, pe, thread, operation, registers, dsr_at):
     """Completion settings of an operation: its own, else those of the DSR load."""
-    s[th + T_ACTIVATE] = register(s, frame, p[row + isa.O_ACTIVATE])
-    s[th + T_UNBLOCK] = register(s, frame, p[row + isa.O_UNBLOCK])
-    s[th + T_UNBLOCK_KIND] = p[row + isa.O_UNBLOCK_KIND]
-    s[th + T_CONTROL] = p[row + isa.O_CONTROL]
-    s[th + T_CONTROL_ID] = register(s, frame, p[row + isa.O_CONTROL_ID])
-    s[th + T_CONTROL_KIND] = p[row + isa.O_CONTROL_KIND]
-    s[th + T_INDEX] = register(s, frame, p[row + isa.O_INDEX])
-    if dsr >= 0:
-        given = p[s[b + B_PROGRAM] + G_OPERATIONS] + s[dsr + D_SETTINGS] * isa.OPERATION_WORDS
-        if s[th + T_ACTIVATE] < 0 and s[th + T_UNBLOCK] < 0:
-            s[th + T_ACTIVATE] = s[dsr + D_ACTIVATE]
-            s[th + T_UNBLOCK] = s[dsr + D_UNBLOCK]
-            s[th + T_UNBLOCK_KIND] = p[given + isa.O_UNBLOCK_KIND]
-        if s[th + T_CONTROL] == 0:
-            s[th + T_CONTROL] = p[given + isa.O_CONTROL]
-            s[th + T_CONTROL_ID] = s[dsr + D_CONTROL_ID]
-            s[th + T_CONTROL_KIND] = p[given + isa.O_CONTROL_KIND]
+    thread.activate = register(registers, operation.activate)
+    thread.unblock = register(registers, operation.unblock)
+    thread.unblock_kind = operation.unblock_kind
+    thread.control = operation.control
+    thread.control_id = register(registers, operation.control_id)
+    thread.control_kind = operation.control_kind
+    thread.index = register(registers, operation.index)
+    if dsr_at >= 0:
+        dsr = DSR(wafer, dsr_at)
+        given = OPERATION(program, CODE(program, pe.code).operations, dsr.settings)
+        if thread.activate < 0 and thread.unblock < 0:
+            thread.activate = dsr.activate
+            thread.unblock = dsr.unblock
+            thread.unblock_kind = given.unblock_kind
+        if thread.control == 0:
+            thread.control = given.control
+            thread.control_id = dsr.control_id
+            thread.control_kind = given.control_kind
 
 
 @kernel
-def _set_level(s, p, b, th, row, number):
-    level = 0 if p[P_ARCH] == 2 else 4
+def _set_level(program, pe, thread, operation, number):
+    level = 0 if program.arch == 2 else 4
     for i in range(3):
-        a = operand(th, i)
-        kind = s[a + A_KIND]
-        if p[P_ARCH] != 2 and (kind == KIND_INPUT or kind == KIND_OUTPUT):
-            level = level_of(s[a + A_STEP])
-    if p[row + isa.O_PRIORITY] >= 0:
-        level = level_of(p[row + isa.O_PRIORITY])
+        operand = thread.operands[i]
+        kind = operand.kind
+        if program.arch != 2 and (kind == KIND_INPUT or kind == KIND_OUTPUT):
+            level = level_of(operand.step)
+    if operation.priority >= 0:
+        level = level_of(operation.priority)
     if number < MAIN:
-        others = s[b + B_LEVELS] & ~(EACH_LEVEL << number)
-        s[b + B_LEVELS] = others | (1 << (number + LEVEL_BITS * level))
+        others = pe.levels & ~(EACH_LEVEL << number)
+        pe.levels = others | (1 << (number + LEVEL_BITS * level))
 
 
 @kernel
-def start_operation(s, p, b, row, t):
+def start_operation(wafer, program, pe, operation, t):
     """OP_DSD at cycle `t`. Returns False, having changed nothing, while its microthread is busy."""
-    frame = s[b + B_FRAME]
-    dsr = _dsr_record(s, p, b, row, frame)
-    is_async = p[row + isa.O_ASYNC] != 0
+    registers = registers_of(wafer, pe)
+    dsr = _dsr_at(wafer, program, pe, operation, registers)
+    is_async = operation.is_async != 0
     if dsr >= 0:
-        given = p[s[b + B_PROGRAM] + G_OPERATIONS] + s[dsr + D_SETTINGS] * isa.OPERATION_WORDS
-        is_async = is_async or p[given + isa.O_ASYNC] != 0
-    number = _thread_number(s, p, b, row, frame, dsr) if is_async else MAIN
-    if (s[b + B_THREADS] >> number) & 1:
-        if s[b + B_MAP_WAIT] != -2:
-            hazard(s, s[b + B_NODE], LOG_THREAD_BUSY, number, s[b + B_LINE])
-            s[b + B_MAP_WAIT] = -2
+        given = OPERATION(program, CODE(program, pe.code).operations, DSR(wafer, dsr).settings)
+        is_async = is_async or given.is_async != 0
+    number = _thread_number(wafer, program, pe, operation, registers, dsr) if is_async else MAIN
+    if (pe.threads >> number) & 1:
+        if pe.map_wait != -2:
+            hazard(wafer, pe.node, LOG_THREAD_BUSY, number, pe.line)
+            pe.map_wait = -2
         return False
-    s[b + B_MAP_WAIT] = 0
-    th = thread_of(s, p, b, number)
-    op = p[row]
-    _settings(s, p, b, th, row, frame, dsr)
+    pe.map_wait = 0
+    thread = thread_of(program, pe, number)
+    op = operation.operation
+    _settings(wafer, program, pe, thread, operation, registers, dsr)
     for i in range(4):
-        kind = p[row + isa.O_DST_KIND + i]
-        value = s[frame + p[row + isa.O_DST + i]] if kind != isa.OPERAND_NONE else 0
+        kind = operation.kinds[i]
+        value = registers[operation.registers[i]] if kind != isa.OPERAND_NONE else 0
         size = operand_bytes(op, i)
-        if i == 1 and kind == isa.OPERAND_SCALAR and p[row + isa.O_DST_KIND] == isa.OPERAND_POINTER:
+        if i == 1 and kind == isa.OPERAND_SCALAR and operation.kinds[0] == isa.OPERAND_POINTER:
             size = operand_bytes(op, 0)  # the start of a reduction
-        set_operand(s, p, b, operand(th, i), kind, value, size, s[th + T_INDEX])
-    if has_fault(s, b):
+        set_operand(wafer, program, pe, thread.operands[i], kind, value, size, thread.index)
+    if has_fault(wafer, pe):
         return True
-    s[th + T_LINE] = s[b + B_LINE]
-    s[th + T_START] = t
-    s[th + T_ASYNC] = 1 if is_async else 0
-    s[th + T_RESULT] = frame + p[row + isa.O_RESULT] if p[row + isa.O_RESULT] >= 0 else -1
-    _set_level(s, p, b, th, row, number)
-    set_up(s, p, b, th, op, number)
-    loads = _num_loads(s, p, row, frame)
+    thread.line = pe.line
+    thread.start = t
+    thread.is_async = 1 if is_async else 0
+    thread.result = pe.frame + operation.result if operation.result >= 0 else -1
+    _set_level(program, pe, thread, operation, number)
+    set_up(wafer, program, pe, thread, op, number)
+    loads = _num_loads(operation, registers)
     dispatch = t + 1
     if loads:
-        # A load a cycle; the last one is usable P_LOAD_USE cycles later, less what branches cost just before.
-        wait = p[P_LOAD_USE] - 1 - s[b + B_BUBBLE]
+        # A load a cycle; the last one is usable `load_use` cycles later, less what branches cost just before.
+        wait = program.load_use - 1 - pe.bubble
         dispatch = t + loads + (wait if wait > 0 else 0)
-    s[b + B_BUBBLE] = 0
-    step_from(s, b, number, dispatch)
-    s[b + B_STALLED] &= ~((1 << number) | (1 << (number + STALLED_OUTPUT)))
-    s[b + B_THREADS] |= 1 << number
+    pe.bubble = 0
+    step_from(pe, number, dispatch)
+    pe.stalled &= ~((1 << number) | (1 << (number + STALLED_OUTPUT)))
+    pe.threads |= 1 << number
     if is_async:
-        if s[th + T_RESULT] >= 0:
-            s[s[th + T_RESULT]] = 1
-        s[b + B_READY] = dispatch + 1
+        if thread.result >= 0:
+            wafer[thread.result] = 1
+        pe.ready = dispatch + 1
     else:
-        s[b + B_READY] = dispatch
+        pe.ready = dispatch
     return True
 
 
 @kernel
-def load_dsr(s, p, b, file, number, word, settings):
+def load_dsr(wafer, program, pe, file, number, word, settings):
     """OP_DSR_LOAD: a DSR takes a descriptor and the settings of its row, with ids as they are now."""
-    c = s[b + B_CLASS]
-    if p[c + L_DSRS] == 0 or number > 15:
-        fault(s, s[b + B_NODE], FAULT_DSR, number)
+    layout = LAYOUT(program, pe.layout)
+    if layout.dsrs == 0 or number > 15:
+        fault(wafer, pe.node, FAULT_DSR, number)
         return
-    frame = s[b + B_FRAME]
-    dsr = dsr_of(p, b, c, number, file)
-    s[dsr + D_WORD] = word
-    s[dsr + D_SETTINGS] = settings
-    s[dsr + D_ACTIVATE] = s[dsr + D_UNBLOCK] = s[dsr + D_CONTROL_ID] = s[dsr + D_UT] = -1
+    registers = registers_of(wafer, pe)
+    dsr = dsr_of(pe, layout, number, file)
+    dsr.word = word
+    dsr.settings = settings
+    dsr.activate = dsr.unblock = dsr.control_id = dsr.ut = -1
     if settings >= 0:
-        row = p[s[b + B_PROGRAM] + G_OPERATIONS] + settings * isa.OPERATION_WORDS
-        s[dsr + D_ACTIVATE] = register(s, frame, p[row + isa.O_ACTIVATE])
-        s[dsr + D_UNBLOCK] = register(s, frame, p[row + isa.O_UNBLOCK])
-        s[dsr + D_CONTROL_ID] = register(s, frame, p[row + isa.O_CONTROL_ID])
-        s[dsr + D_UT] = register(s, frame, p[row + isa.O_UT])
+        operation = OPERATION(program, CODE(program, pe.code).operations, settings)
+        dsr.activate = register(registers, operation.activate)
+        dsr.unblock = register(registers, operation.unblock)
+        dsr.control_id = register(registers, operation.control_id)
+        dsr.ut = register(registers, operation.ut)
 
 
 @inlined
-def cursor_of(s, p, b, number):
-    """Word of a cursor of @map."""
-    return b + p[s[b + B_CLASS] + L_CURSORS] + (number & (NUM_CURSORS - 1)) * OPERAND_WORDS
+def cursor_of(program, pe, number):
+    """A cursor of @map."""
+    return OPERAND(pe, LAYOUT(program, pe.layout).cursors, number & (NUM_CURSORS - 1))
 
 
 @kernel
-def open_cursor(s, p, b, number, word, size):
+def open_cursor(wafer, program, pe, number, word, size):
     """OP_MAP_OPEN."""
-    a = cursor_of(s, p, b, number)
-    set_operand(s, p, b, a, isa.OPERAND_DSD, word, size, NONE)
-    s[a + A_LEFT] = s[a + A_LENGTH]
-    if s[a + A_KIND] == KIND_INPUT:
-        claim(s, p, b, a, MAIN)
-    if s[a + A_DSR] >= 0:
-        s[a + A_FLAGS] |= FLAG_SAVE
+    operand = cursor_of(program, pe, number)
+    set_operand(wafer, program, pe, operand, isa.OPERAND_DSD, word, size, NONE)
+    operand.left = operand.length
+    if operand.kind == KIND_INPUT:
+        claim(wafer, program, pe, operand, MAIN)
+    if operand.dsr >= 0:
+        operand.flags |= FLAG_SAVE
 
 
 @kernel
-def cursors_go_on(s, p, b, count):
+def cursors_go_on(wafer, program, pe, count):
     """OP_MAP_TEST: whether all of the first cursors have elements left; else they are closed."""
     for i in range(count):
-        if s[cursor_of(s, p, b, i) + A_LEFT] == 0:
+        if cursor_of(program, pe, i).left == 0:
             for k in range(count):
-                a = cursor_of(s, p, b, k)
-                if s[a + A_KIND] == KIND_INPUT:
-                    release(s, b, a)
-                save_address(s, a)
-                s[a + A_KIND] = KIND_NOTHING
+                operand = cursor_of(program, pe, k)
+                if operand.kind == KIND_INPUT:
+                    release(wafer, pe, operand)
+                save_address(wafer, operand)
+                operand.kind = KIND_NOTHING
             return False
     return True
 
 
 @kernel
-def cursor_ready(s, p, b, a, reads, t):
+def cursor_ready(wafer, program, pe, operand, reads, t):
     """Whether an element can be read from or written to a cursor at cycle `t`."""
-    kind = s[a + A_KIND]
+    kind = operand.kind
     if kind == KIND_INPUT:
-        return has_word(s, s[a + A_RECORD], t)
+        return has_word(QUEUE(wafer, operand.record), t)
     if kind == KIND_OUTPUT:
-        return visible_count(s, s[a + A_RECORD], ZERO, t) < s[s[a + A_RECORD] + C_LIMIT_RAMP]
+        return has_room(CHANNEL(wafer, operand.record), ZERO, t)
     if kind == KIND_FIFO:
-        return elements_held(s, a) > 0 if reads else elements_free(s, p, b, a) > 0
+        return elements_held(wafer, operand) > 0 if reads else elements_free(wafer, program, pe, operand) > 0
     return True
 
 
 @kernel
-def read_cursor(s, p, b, a, t):
+def read_cursor(wafer, program, pe, operand, t):
     """OP_MAP_READ of a cursor that is ready."""
-    kind = s[a + A_KIND]
-    s[a + A_LEFT] -= 1
+    kind = operand.kind
+    operand.left -= 1
     if kind == KIND_INPUT:
-        return read_fabric(s, b, a, t)
+        return read_fabric(wafer, pe, operand, t)
     if kind == KIND_FIFO:
-        return read_fifo(s, p, b, a)
+        return read_fifo(wafer, program, pe, operand)
     if kind == KIND_NOTHING:
         return 0
-    return read_memory(s, p, b, a)
+    return read_memory(wafer, program, pe, operand)
 
 
 @kernel
-def write_cursor(s, p, b, a, value, t):
+def write_cursor(wafer, program, pe, operand, value, t):
     """OP_MAP_WRITE to a cursor that is ready."""
-    kind = s[a + A_KIND]
-    s[a + A_LEFT] -= 1
+    kind = operand.kind
+    operand.left -= 1
     if kind == KIND_OUTPUT:
-        send_word(s, p, b, a, value, ZERO, s[a + A_LEFT] == 0, t)
+        send_word(wafer, program, pe, operand, value, ZERO, operand.left == 0, t)
         # It may have taken the room of a thread with the same color.
-        s[b + B_TESTED] |= s[b + B_THREADS]
+        pe.tested |= pe.threads
     elif kind == KIND_FIFO:
-        write_fifo(s, p, b, a, value)
+        write_fifo(wafer, program, pe, operand, value)
     elif kind != KIND_NOTHING:
-        write_memory(s, p, b, a, value)
+        write_memory(wafer, program, pe, operand, value)

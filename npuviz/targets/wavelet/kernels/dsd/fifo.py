@@ -4,30 +4,9 @@ Ref: wavelet-fabric.md section 7.4 (DSD).
 """
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel
-from npuviz.targets.wavelet.kernels.dsd.operand import fifo_row
+from npuviz.targets.wavelet.kernels.dsd.operand import settings_of
 from npuviz.targets.wavelet.kernels.processor.task import activate
-from npuviz.targets.wavelet.kernels.records import (
-    A_BYTES,
-    A_QUEUE,
-    A_RECORD,
-    B_LINE,
-    B_NODE,
-    F_FILL,
-    F_NEED,
-    F_NEED_POP,
-    F_READ_LENGTH,
-    F_WAS_EMPTY,
-    F_WAS_FULL,
-    F_WRITE_LENGTH,
-    FAULT_FIFO,
-    T_ASYNC,
-    T_FINISHED,
-    T_GROUP,
-    T_LEFT,
-    T_WAIT,
-    WAIT_FIFO_EMPTY,
-    WAIT_FIFO_FULL,
-)
+from npuviz.targets.wavelet.kernels.records import FAULT_FIFO, FIFO, WAIT_FIFO_EMPTY, WAIT_FIFO_FULL
 from npuviz.targets.wavelet.kernels.time.events import fault
 
 FIFO_GOES_ON = 1
@@ -41,67 +20,70 @@ ACTION_FAULT = 3
 
 
 @inlined
-def elements_free(s, p, b, a):
+def elements_free(wafer, program, pe, operand):
     """Elements that a FIFO can still take."""
-    return (p[fifo_row(p, s, b, a) + 1] - s[s[a + A_RECORD] + F_FILL]) // s[a + A_BYTES]
+    return (settings_of(program, pe, operand).size - FIFO(wafer, operand.record).fill) // operand.bytes
 
 
 @inlined
-def elements_held(s, a):
+def elements_held(wafer, operand):
     """Elements in a FIFO."""
-    return s[s[a + A_RECORD] + F_FILL] // s[a + A_BYTES]
+    return FIFO(wafer, operand.record).fill // operand.bytes
 
 
 @kernel
-def fifo_ready(s, p, b, th, a, place):
+def fifo_ready(wafer, program, pe, thread, operand, place):
     """Whether a FIFO operand lets its operation take a step: it goes on, waits, or ends.
 
     place  0: the operand is the destination
     """
-    f = s[a + A_RECORD]
-    row = fifo_row(p, s, b, a)
-    group = s[th + T_GROUP]
+    fifo = FIFO(wafer, operand.record)
+    settings = settings_of(program, pe, operand)
+    group = thread.group
     if place == 0:
-        if elements_free(s, p, b, a) > 0:
+        if elements_free(wafer, program, pe, operand) > 0:
             return FIFO_GOES_ON
-        s[f + F_WAS_FULL] = 1
-        s[f + F_NEED] = group * s[a + A_BYTES]
-        action = p[row + 3]
-        s[th + T_WAIT] = WAIT_FIFO_FULL
+        fifo.was_full = 1
+        fifo.need = group * operand.bytes
+        action = settings.full_action
+        thread.wait = WAIT_FIFO_FULL
     else:
-        if elements_held(s, a) > 0:
+        if elements_held(wafer, operand) > 0:
             return FIFO_GOES_ON
-        s[f + F_WAS_EMPTY] = 1
-        s[f + F_NEED_POP] = group * s[a + A_BYTES]
-        action = p[row + 2]
-        s[th + T_WAIT] = WAIT_FIFO_EMPTY
+        fifo.was_empty = 1
+        fifo.need_pop = group * operand.bytes
+        action = settings.empty_action
+        thread.wait = WAIT_FIFO_EMPTY
     if action == ACTION_FAULT:
-        fault(s, s[b + B_NODE], FAULT_FIFO, s[a + A_QUEUE])
+        fault(wafer, pe.node, FAULT_FIFO, operand.queue)
         return FIFO_WAITS
-    if action == ACTION_SUSPEND or (action == ACTION_TEST and s[th + T_ASYNC]):
+    if action == ACTION_SUSPEND or (action == ACTION_TEST and thread.is_async):
         return FIFO_WAITS
-    s[th + T_FINISHED] = 0 if action == ACTION_TEST else 1
-    s[f + (F_WRITE_LENGTH if place == 0 else F_READ_LENGTH)] = s[th + T_LEFT]
+    thread.finished = 0 if action == ACTION_TEST else 1
+    if place == 0:
+        fifo.write_length = thread.left
+    else:
+        fifo.read_length = thread.left
     return FIFO_ENDS
 
 
 @kernel
-def note_pop(s, p, b, a):
+def note_pop(wafer, program, pe, operand):
     """After a pop: if it made enough room for the push that met a full FIFO, activate `activate_pop`."""
-    f = s[a + A_RECORD]
-    row = fifo_row(p, s, b, a)
-    if s[f + F_WAS_FULL] and p[row + 1] - s[f + F_FILL] >= s[f + F_NEED]:
-        s[f + F_WAS_FULL] = 0
-        if p[row + 4] >= 0:
-            activate(s, p, b, p[row + 4], s[b + B_LINE])
+    fifo = FIFO(wafer, operand.record)
+    settings = settings_of(program, pe, operand)
+    if fifo.was_full and settings.size - fifo.fill >= fifo.need:
+        fifo.was_full = 0
+        if settings.activate_pop >= 0:
+            activate(wafer, program, pe, settings.activate_pop, pe.line)
 
 
 @kernel
-def note_push(s, p, b, a):
+def note_push(wafer, program, pe, operand):
     """After a push: if there is enough for the pop that met an empty FIFO, activate `activate_push`."""
-    f = s[a + A_RECORD]
-    row = fifo_row(p, s, b, a)
-    if s[f + F_WAS_EMPTY] and s[f + F_FILL] >= s[f + F_NEED_POP]:
-        s[f + F_WAS_EMPTY] = 0
-        if p[row + 5] >= 0:
-            activate(s, p, b, p[row + 5], s[b + B_LINE])
+    fifo = FIFO(wafer, operand.record)
+    settings = settings_of(program, pe, operand)
+    if fifo.was_empty and fifo.fill >= fifo.need_pop:
+        fifo.was_empty = 0
+        if settings.activate_push >= 0:
+            activate(wafer, program, pe, settings.activate_push, pe.line)

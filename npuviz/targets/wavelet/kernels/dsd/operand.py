@@ -1,67 +1,20 @@
 """Operands of DSD operations: descriptors become cursors, cursors give and take elements."""
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel
+from npuviz.sim.parts.record_kernels import word_of
 from npuviz.targets.wavelet.kernels import isa
 from npuviz.targets.wavelet.kernels.memory import load_16, load_32, load_bytes, store_16, store_32
-from npuviz.targets.wavelet.kernels.program_records import (
-    FIFO_FIELDS,
-    G_FIFOS,
-    G_NUM_FIFOS,
-    G_NUM_SHAPES,
-    G_OPERATIONS,
-    G_SHAPES,
-    L_CHANNEL,
-    L_DSRS,
-    L_FIFOS,
-    L_QUEUE,
-    P_OUTPUT,
-    P_RAMP,
-)
+from npuviz.targets.wavelet.kernels.program_records import CODE, FIFO_SETTINGS, LAYOUT, OPERATION, SHAPE
 from npuviz.targets.wavelet.kernels.records import (
-    A_ADDRESS,
-    A_BASE,
-    A_BYTES,
-    A_COLOR,
-    A_DSR,
-    A_FLAGS,
-    A_INDEX,
-    A_KIND,
-    A_LEFT,
-    A_LENGTH,
-    A_LINE,
-    A_PER_WORD,
-    A_QUEUE,
-    A_RECORD,
-    A_SHAPE,
-    A_STEP,
-    B_BYTES,
-    B_CLASS,
-    B_LINE,
-    B_MAIN_MASK,
-    B_MEMORY,
-    B_NODE,
-    B_OUT,
-    B_PROGRAM,
-    B_RAMP,
-    B_SEQUENCE,
-    B_SHUT,
-    BAND_TAKEN,
-    C_COLOR,
-    C_QUEUE,
-    D_SETTINGS,
-    D_WORD,
-    DSR_WORDS,
-    F_FILL,
-    F_READ,
-    F_READ_LENGTH,
-    F_WRITE_LENGTH,
+    CHANNEL,
+    DSR,
     FAULT_ADDRESS,
     FAULT_COLOR,
     FAULT_DSR,
     FAULT_OPERAND,
     FAULT_QUEUE,
     FAULT_SHAPE,
-    FIFO_WORDS,
+    FIFO,
     FLAG_ADVANCE,
     FLAG_CONTROL,
     FLAG_INDEX,
@@ -82,15 +35,13 @@ from npuviz.targets.wavelet.kernels.records import (
     LOG_NO_INDEX,
     MARK_ADVANCE,
     MARK_CONTROL,
-    OPERAND_WORDS,
-    Q_COUNT,
-    Q_LAST,
-    Q_LIMIT,
+    OPERAND,
+    QUEUE,
     TRAIL_SENT,
     ZERO,
 )
 from npuviz.targets.wavelet.kernels.router.ring import drop_queue_head, head_entry, push_word
-from npuviz.targets.wavelet.kernels.time.events import band_at, fault, hazard, leave_trail, wake_router
+from npuviz.targets.wavelet.kernels.time.events import band_of, fault, hazard, leave_trail, wake_router
 
 MARK = 0xC000_0000
 """Assumed: what control_transform writes into the two top index bits of a control word."""
@@ -103,14 +54,14 @@ def field(word, shift, mask):
 
 
 @inlined
-def dsr_of(p, b, c, number, file):
-    """Word of a DSR."""
-    return b + p[c + L_DSRS] + (file * 16 + number) * DSR_WORDS
+def dsr_of(pe, layout, number, file):
+    """A DSR by its file and its number in it."""
+    return DSR(pe, layout.dsrs, file * 16 + number)
 
 
 @kernel
-def _fabric_operand(s, p, b, a, word, element_bytes, index):
-    c = s[b + B_CLASS]
+def _fabric_operand(wafer, program, pe, operand, word, element_bytes, index):
+    layout = LAYOUT(program, pe.layout)
     kind = field(word, 0, 7)
     queue = field(word, isa.SHIFT_QUEUE, isa.MASK_QUEUE)
     color = field(word, isa.SHIFT_COLOR, isa.MASK_COLOR)
@@ -128,257 +79,255 @@ def _fabric_operand(s, p, b, a, word, element_bytes, index):
         if index >= 0:
             flags |= FLAG_INDEX
         else:
-            hazard(s, s[b + B_NODE], LOG_NO_INDEX, color, s[b + B_LINE])
+            hazard(wafer, pe.node, LOG_NO_INDEX, color, pe.line)
     simd = field(word, isa.SHIFT_SIMD, 3)
     per_word = 1
     if simd and element_bytes == 2:
         per_word = 2
         if simd >= 2:
             flags |= FLAG_PAIR if simd == 2 else FLAG_PAIR_ANY
-    s[a + A_STEP] = field(word, isa.SHIFT_PRIORITY, 3)
-    s[a + A_LINE] = s[b + B_LINE]
-    s[a + A_FLAGS] = flags
-    s[a + A_PER_WORD] = per_word
-    s[a + A_QUEUE] = queue
+    operand.step = field(word, isa.SHIFT_PRIORITY, 3)
+    operand.line = pe.line
+    operand.flags = flags
+    operand.per_word = per_word
+    operand.queue = queue
     if kind == isa.KIND_FABIN:
-        s[a + A_KIND] = KIND_INPUT
+        operand.kind = KIND_INPUT
         number = queue
-        if color < 24 and p[c + L_CHANNEL + color] and s[b + p[c + L_CHANNEL + color] + C_QUEUE] >= 0:
-            number = s[b + p[c + L_CHANNEL + color] + C_QUEUE]
-        place = p[c + L_QUEUE + number] if number < 32 else 0
-        if place == 0 or s[b + place] < 0:
-            fault(s, s[b + B_NODE], FAULT_QUEUE, queue)
+        if color < 24 and layout.channel[color] and CHANNEL(pe, layout.channel[color]).queue >= 0:
+            number = CHANNEL(pe, layout.channel[color]).queue
+        place = layout.queue[number] if number < 32 else 0
+        if place == 0 or QUEUE(pe, place).color < 0:
+            fault(wafer, pe.node, FAULT_QUEUE, queue)
             return
-        s[a + A_RECORD] = b + place
-        s[a + A_QUEUE] = number
-        s[a + A_COLOR] = s[b + place]
+        operand.record = word_of(wafer, pe) + place
+        operand.queue = number
+        operand.color = QUEUE(pe, place).color
     else:
-        s[a + A_KIND] = KIND_OUTPUT
+        operand.kind = KIND_OUTPUT
         if color >= 24 and queue < 8:
-            color = s[b + B_OUT + queue]
-        place = p[c + L_CHANNEL + color] if color >= 0 and color < 24 else 0
+            color = pe.out[queue]
+        place = layout.channel[color] if color >= 0 and color < 24 else 0
         if place == 0:
-            fault(s, s[b + B_NODE], FAULT_COLOR, queue)
+            fault(wafer, pe.node, FAULT_COLOR, queue)
             return
-        s[a + A_COLOR] = color
-        s[a + A_RECORD] = b + place
+        operand.color = color
+        operand.record = word_of(wafer, pe) + place
     length = field(word, isa.SHIFT_EXTENT, isa.MASK_EXTENT) * per_word
-    s[a + A_LENGTH] = length
-    s[a + A_LEFT] = length
+    operand.length = length
+    operand.left = length
 
 
 @kernel
-def set_operand(s, p, b, a, kind, value, element_bytes, index):
-    """Make the cursor at `a` of an operand: kind isa.OPERAND_..., value its register.
+def set_operand(wafer, program, pe, operand, kind, value, element_bytes, index):
+    """Make the cursor of an operand: kind isa.OPERAND_..., value its register.
 
     index  the operation's .index, -1 if not given
     """
-    for i in range(OPERAND_WORDS):
-        s[a + i] = 0
-    s[a + A_DSR] = -1
-    s[a + A_BYTES] = element_bytes
-    s[a + A_LEFT] = -1
-    s[a + A_LENGTH] = -1
-    s[a + A_PER_WORD] = 1
+    for i in range(OPERAND.num_words):
+        operand[i] = 0
+    operand.dsr = -1
+    operand.bytes = element_bytes
+    operand.left = -1
+    operand.length = -1
+    operand.per_word = 1
     if kind == isa.OPERAND_NONE:
-        s[a + A_KIND] = KIND_NOTHING
+        operand.kind = KIND_NOTHING
         return
     if kind == isa.OPERAND_SCALAR:
-        s[a + A_KIND] = KIND_VALUE
-        s[a + A_ADDRESS] = value & 0xFFFF_FFFF if element_bytes == 4 else value & 0xFFFF
+        operand.kind = KIND_VALUE
+        operand.address = value & 0xFFFF_FFFF if element_bytes == 4 else value & 0xFFFF
         return
     if kind == isa.OPERAND_POINTER:
-        s[a + A_KIND] = KIND_LINE
-        s[a + A_ADDRESS] = s[a + A_BASE] = value & 0xFFFF
+        operand.kind = KIND_LINE
+        operand.address = operand.base = value & 0xFFFF
         return
     word = value
-    c = s[b + B_CLASS]
+    layout = LAYOUT(program, pe.layout)
     if field(word, 0, 7) == isa.KIND_DSR:
         file = field(word, isa.SHIFT_DSR_FILE, 3)
         number = field(word, isa.SHIFT_DSR_ID, 0x1F)
-        if p[c + L_DSRS] == 0 or file > 2 or number > 15:
-            fault(s, s[b + B_NODE], FAULT_DSR, number)
+        if layout.dsrs == 0 or file > 2 or number > 15:
+            fault(wafer, pe.node, FAULT_DSR, number)
             return
-        dsr = dsr_of(p, b, c, number, file)
-        s[a + A_DSR] = dsr
-        settings = s[dsr + D_SETTINGS]
-        if settings >= 0:
-            row = p[s[b + B_PROGRAM] + G_OPERATIONS] + settings * isa.OPERATION_WORDS
-            if p[row + isa.O_SAVE_ADDRESS]:
-                s[a + A_FLAGS] = FLAG_SAVE
-        word = s[dsr + D_WORD]
+        dsr = dsr_of(pe, layout, number, file)
+        operand.dsr = word_of(wafer, dsr)
+        operations = CODE(program, pe.code).operations
+        if dsr.settings >= 0 and OPERATION(program, operations, dsr.settings).save_address:
+            operand.flags = FLAG_SAVE
+        word = dsr.word
     base = field(word, isa.SHIFT_BASE, isa.MASK_BASE)
     extent = field(word, isa.SHIFT_EXTENT, isa.MASK_EXTENT)
     stride = (field(word, isa.SHIFT_STRIDE, isa.MASK_STRIDE) ^ 0x8000) - 0x8000
     described = field(word, 0, 7)
     if described == isa.KIND_FABIN or described == isa.KIND_FABOUT:
-        _fabric_operand(s, p, b, a, word, element_bytes, index)
+        _fabric_operand(wafer, program, pe, operand, word, element_bytes, index)
         return
     if described == isa.KIND_FIFO:
-        if base >= p[s[b + B_PROGRAM] + G_NUM_FIFOS]:
-            fault(s, s[b + B_NODE], FAULT_OPERAND, base)
+        if base >= CODE(program, pe.code).num_fifos:
+            fault(wafer, pe.node, FAULT_OPERAND, base)
             return
-        s[a + A_KIND] = KIND_FIFO
-        s[a + A_QUEUE] = base
-        s[a + A_RECORD] = b + p[c + L_FIFOS] + base * FIFO_WORDS
+        operand.kind = KIND_FIFO
+        operand.queue = base
+        operand.record = word_of(wafer, pe) + layout.fifos + base * FIFO.num_words
         return
     if described < isa.KIND_MEM1D or described > isa.KIND_CIRCBUF:
-        fault(s, s[b + B_NODE], FAULT_OPERAND, word)
+        fault(wafer, pe.node, FAULT_OPERAND, word)
         return
     if field(word, isa.SHIFT_INDEX_OFFSET, 1):
         if index >= 0:
             base += 2 * index
         else:
-            hazard(s, s[b + B_NODE], LOG_NO_INDEX, base, s[b + B_LINE])
-    s[a + A_ADDRESS] = s[a + A_BASE] = base
-    s[a + A_KIND] = KIND_LINE
-    s[a + A_STEP] = stride * element_bytes
+            hazard(wafer, pe.node, LOG_NO_INDEX, base, pe.line)
+    operand.address = operand.base = base
+    operand.kind = KIND_LINE
+    operand.step = stride * element_bytes
     if described == isa.KIND_MEM1D:
-        s[a + A_LENGTH] = extent
+        operand.length = extent
         return
-    g = s[b + B_PROGRAM]
-    if stride < 0 or stride >= p[g + G_NUM_SHAPES]:
-        fault(s, s[b + B_NODE], FAULT_SHAPE, stride)
+    code = CODE(program, pe.code)
+    if stride < 0 or stride >= code.num_shapes:
+        fault(wafer, pe.node, FAULT_SHAPE, stride)
         return
-    shape = p[g + G_SHAPES] + stride * 8
-    s[a + A_SHAPE] = shape
+    shape = SHAPE(program, code.shapes, stride)
+    operand.shape = word_of(program, shape)
+    extents = shape.extents
     if described == isa.KIND_MEM4D:
-        s[a + A_KIND] = KIND_SHAPE
-        s[a + A_LENGTH] = p[shape] * p[shape + 1] * p[shape + 2] * p[shape + 3]
+        operand.kind = KIND_SHAPE
+        operand.length = extents[0] * extents[1] * extents[2] * extents[3]
     else:
-        s[a + A_KIND] = KIND_RING
-        s[a + A_STEP] = element_bytes
-        s[a + A_LENGTH] = extent
-        s[a + A_INDEX] = p[shape]
-        s[a + A_INDEX + 1] = p[shape] + p[shape + 1] * element_bytes
+        operand.kind = KIND_RING
+        operand.step = element_bytes
+        operand.length = extent
+        operand.index[0] = extents[0]
+        operand.index[1] = extents[0] + extents[1] * element_bytes
 
 
 @kernel
-def step_memory(s, p, a):
+def step_memory(program, operand):
     """Move a memory cursor to its next element."""
-    kind = s[a + A_KIND]
+    kind = operand.kind
     if kind == KIND_LINE:
-        s[a + A_ADDRESS] += s[a + A_STEP]
+        operand.address += operand.step
     elif kind == KIND_RING:
-        following = s[a + A_ADDRESS] + s[a + A_STEP]
-        s[a + A_ADDRESS] = s[a + A_INDEX] if following >= s[a + A_INDEX + 1] else following
+        following = operand.address + operand.step
+        operand.address = operand.index[0] if following >= operand.index[1] else following
     else:
-        step_shape(s, p, a)
+        step_shape(program, operand)
 
 
 @kernel
-def step_shape(s, p, a):
+def step_shape(program, operand):
     """Move a cursor over up to four dimensions: the stride of the outermost dimension that turned counts.
 
-    A shape row has the extents outermost first, then the strides innermost first; each outer stride
-    already undoes the finished inner loops (csl.md section 4.2).
+    Each outer stride already undoes the finished inner loops (csl.md section 4.2).
     """
-    shape = s[a + A_SHAPE]
+    shape = SHAPE(program, operand.shape)
     for level in range(4):
-        s[a + A_INDEX + level] += 1
-        if s[a + A_INDEX + level] < p[shape + 3 - level]:
-            s[a + A_ADDRESS] += p[shape + 4 + level] * s[a + A_BYTES]
+        operand.index[level] += 1
+        if operand.index[level] < shape.extents[3 - level]:
+            operand.address += shape.strides[level] * operand.bytes
             return
-        s[a + A_INDEX + level] = 0
-    s[a + A_ADDRESS] = s[a + A_BASE]
+        operand.index[level] = 0
+    operand.address = operand.base
 
 
 @inlined
-def is_inside(s, b, address, size):
+def is_inside(pe, address, size):
     """Whether bytes lie in the memory of a PE."""
-    return address >= 0 and address + size <= s[b + B_BYTES]
+    return address >= 0 and address + size <= pe.bytes
 
 
 @kernel
-def read_memory(s, p, b, a):
+def read_memory(wafer, program, pe, operand):
     """The next element of a memory cursor; a fault outside the memory."""
-    address = s[a + A_ADDRESS]
-    size = s[a + A_BYTES]
-    if not is_inside(s, b, address, size):
-        fault(s, s[b + B_NODE], FAULT_ADDRESS, address)
+    address = operand.address
+    size = operand.bytes
+    if not is_inside(pe, address, size):
+        fault(wafer, pe.node, FAULT_ADDRESS, address)
         return 0
-    value = load_16(s, s[b + B_MEMORY], address) if size == 2 else load_32(s, s[b + B_MEMORY], address)
-    step_memory(s, p, a)
+    value = load_16(wafer, pe.memory, address) if size == 2 else load_32(wafer, pe.memory, address)
+    step_memory(program, operand)
     return value
 
 
 @kernel
-def write_memory(s, p, b, a, value):
+def write_memory(wafer, program, pe, operand, value):
     """Write the next element of a memory cursor; a fault outside the memory."""
-    address = s[a + A_ADDRESS]
-    size = s[a + A_BYTES]
-    if not is_inside(s, b, address, size):
-        fault(s, s[b + B_NODE], FAULT_ADDRESS, address)
+    address = operand.address
+    size = operand.bytes
+    if not is_inside(pe, address, size):
+        fault(wafer, pe.node, FAULT_ADDRESS, address)
         return
     if size == 2:
-        store_16(s, s[b + B_MEMORY], address, value)
+        store_16(wafer, pe.memory, address, value)
     else:
-        store_32(s, s[b + B_MEMORY], address, value)
-    step_memory(s, p, a)
+        store_32(wafer, pe.memory, address, value)
+    step_memory(program, operand)
 
 
 @inlined
-def read_line(s, b, a):
+def read_line(wafer, pe, operand):
     """`read_memory` of a cursor over equal steps."""
-    address = s[a + A_ADDRESS]
-    size = s[a + A_BYTES]
-    if not is_inside(s, b, address, size):
-        fault(s, s[b + B_NODE], FAULT_ADDRESS, address)
+    address = operand.address
+    size = operand.bytes
+    if not is_inside(pe, address, size):
+        fault(wafer, pe.node, FAULT_ADDRESS, address)
         return 0
-    s[a + A_ADDRESS] = address + s[a + A_STEP]
-    return load_16(s, s[b + B_MEMORY], address) if size == 2 else load_32(s, s[b + B_MEMORY], address)
+    operand.address = address + operand.step
+    return load_16(wafer, pe.memory, address) if size == 2 else load_32(wafer, pe.memory, address)
 
 
 @inlined
-def write_line(s, b, a, value):
+def write_line(wafer, pe, operand, value):
     """`write_memory` of a cursor over equal steps."""
-    address = s[a + A_ADDRESS]
-    size = s[a + A_BYTES]
-    if not is_inside(s, b, address, size):
-        fault(s, s[b + B_NODE], FAULT_ADDRESS, address)
+    address = operand.address
+    size = operand.bytes
+    if not is_inside(pe, address, size):
+        fault(wafer, pe.node, FAULT_ADDRESS, address)
         return
     if size == 2:
-        store_16(s, s[b + B_MEMORY], address, value)
+        store_16(wafer, pe.memory, address, value)
     else:
-        store_32(s, s[b + B_MEMORY], address, value)
-    s[a + A_ADDRESS] = address + s[a + A_STEP]
+        store_32(wafer, pe.memory, address, value)
+    operand.address = address + operand.step
 
 
 @inlined
-def has_word(s, q, t):
+def has_word(queue, t):
     """Whether the head of an input queue can be taken at cycle `t`."""
-    return s[q + Q_COUNT] > 0 and s[head_entry(s, q) + 2] <= t
+    return queue.count > 0 and head_entry(queue).ready <= t
 
 
 @kernel
-def pop_queue(s, b, q, number, t):
+def pop_queue(wafer, pe, queue, number, t):
     """Take the head of an input queue: payload | control mark. Lets the router see the free slot."""
-    payload = s[head_entry(s, q)]
-    count = s[q + Q_COUNT]
-    drop_queue_head(s, q)
-    s[q + Q_LAST] = t
-    s[band_at(s, b) + BAND_TAKEN] += 1
-    if count >= s[q + Q_LIMIT] - 1:
-        s[b + B_SHUT] = 0
-        wake_router(s, b, t + 1)
+    payload = head_entry(queue).payload
+    count = queue.count
+    drop_queue_head(queue)
+    queue.last = t
+    band_of(wafer, pe).taken += 1
+    if count >= queue.limit - 1:
+        pe.shut = 0
+        wake_router(wafer, pe, t + 1)
     if count == 1:
-        s[b + B_MAIN_MASK] &= ~(1 << number)
+        pe.filled &= ~(1 << number)
     return payload
 
 
 @inlined
-def read_fabric(s, b, a, t):
+def read_fabric(wafer, pe, operand, t):
     """Take a wavelet for a fabric cursor; a control word is marked if the operand says so."""
-    payload = pop_queue(s, b, s[a + A_RECORD], s[a + A_QUEUE], t)
-    if (s[a + A_FLAGS] & FLAG_TRANSFORM) and (payload & MARK_CONTROL):
+    payload = pop_queue(wafer, pe, QUEUE(wafer, operand.record), operand.queue, t)
+    if (operand.flags & FLAG_TRANSFORM) and (payload & MARK_CONTROL):
         return (payload & 0xFFFF_FFFF) | MARK
     return payload & 0xFFFF_FFFF
 
 
 @kernel
-def send_word(s, p, b, a, value, index, is_last, t):
+def send_word(wafer, program, pe, operand, value, index, is_last, t):
     """Put a wavelet of a fabric destination on its way to the router."""
-    flags = s[a + A_FLAGS]
+    flags = operand.flags
     payload = value & 0xFFFF_FFFF
     if flags & FLAG_INDEX:
         payload = (payload & 0xFFFF) | ((index & 0xFFFF) << 16)
@@ -388,69 +337,66 @@ def send_word(s, p, b, a, value, index, is_last, t):
         payload = (payload & ~MARK) | MARK_CONTROL
     if is_last and (flags & FLAG_ADVANCE):
         payload |= MARK_ADVANCE
-    ready = t + p[P_OUTPUT]
-    if ready < s[b + B_RAMP]:
-        ready = s[b + B_RAMP]
-    s[b + B_RAMP] = ready + 1
-    ready += p[P_RAMP]
-    node = s[b + B_NODE]
-    sequence = s[b + B_SEQUENCE]
-    s[b + B_SEQUENCE] = sequence + 1
-    push_word(s, b, s[a + A_RECORD], ZERO, payload, (node << 32) | sequence, ready)
-    wake_router(s, b, ready)
-    leave_trail(
-        s, b, (node << 32) | sequence, ZERO, TRAIL_SENT, ZERO, s[s[a + A_RECORD] + C_COLOR], s[a + A_LINE]
-    )
-    return (node << 32) | sequence
+    ready = t + program.output
+    if ready < pe.ramp:
+        ready = pe.ramp
+    pe.ramp = ready + 1
+    ready += program.ramp
+    identity = (pe.node << 32) | pe.sequence
+    pe.sequence += 1
+    channel = CHANNEL(wafer, operand.record)
+    push_word(wafer, pe, channel, ZERO, payload, identity, ready)
+    wake_router(wafer, pe, ready)
+    leave_trail(wafer, pe, identity, ZERO, TRAIL_SENT, ZERO, channel.color, operand.line)
 
 
 @inlined
-def fifo_row(p, s, b, a):
-    """Word of a FIFO's description."""
-    return p[s[b + B_PROGRAM] + G_FIFOS] + s[a + A_QUEUE] * FIFO_FIELDS
+def settings_of(program, pe, operand):
+    """The description of the FIFO of an operand."""
+    return FIFO_SETTINGS(program, CODE(program, pe.code).fifos, operand.queue)
 
 
 @kernel
-def read_fifo(s, p, b, a):
+def read_fifo(wafer, program, pe, operand):
     """Pop an element of a FIFO; the caller has checked that there is one."""
-    f = s[a + A_RECORD]
-    row = fifo_row(p, s, b, a)
-    size = s[a + A_BYTES]
-    value = load_bytes(s, s[b + B_MEMORY], p[row] + s[f + F_READ], size)
-    s[f + F_READ] = (s[f + F_READ] + size) % p[row + 1]
-    s[f + F_FILL] -= size
+    fifo = FIFO(wafer, operand.record)
+    settings = settings_of(program, pe, operand)
+    size = operand.bytes
+    value = load_bytes(wafer, pe.memory, settings.address + fifo.read, size)
+    fifo.read = (fifo.read + size) % settings.size
+    fifo.fill -= size
     return value
 
 
 @kernel
-def write_fifo(s, p, b, a, value):
+def write_fifo(wafer, program, pe, operand, value):
     """Push an element to a FIFO; the caller has checked the room."""
-    f = s[a + A_RECORD]
-    row = fifo_row(p, s, b, a)
-    size = s[a + A_BYTES]
-    at = p[row] + (s[f + F_READ] + s[f + F_FILL]) % p[row + 1]
+    fifo = FIFO(wafer, operand.record)
+    settings = settings_of(program, pe, operand)
+    size = operand.bytes
+    at = settings.address + (fifo.read + fifo.fill) % settings.size
     if size == 2:
-        store_16(s, s[b + B_MEMORY], at, value)
+        store_16(wafer, pe.memory, at, value)
     else:
-        store_32(s, s[b + B_MEMORY], at, value)
-    s[f + F_FILL] += size
+        store_32(wafer, pe.memory, at, value)
+    fifo.fill += size
 
 
 @inlined
-def fifo_length(s, a, is_source):
+def fifo_length(wafer, operand, is_source):
     """Length that was set for a FIFO operand, 0 if none."""
-    return s[s[a + A_RECORD] + (F_READ_LENGTH if is_source else F_WRITE_LENGTH)]
+    fifo = FIFO(wafer, operand.record)
+    return fifo.read_length if is_source else fifo.write_length
 
 
 @kernel
-def save_address(s, a):
+def save_address(wafer, operand):
     """Let the DSR of a memory operand go on behind what was done, if it was loaded with save_address.
 
     A circular buffer's head is kept in any case.
     """
-    dsr = s[a + A_DSR]
-    if dsr < 0 or ((s[a + A_FLAGS] & FLAG_SAVE) == 0 and s[a + A_KIND] != KIND_RING):
+    if operand.dsr < 0 or ((operand.flags & FLAG_SAVE) == 0 and operand.kind != KIND_RING):
         return
-    word = s[dsr + D_WORD]
+    dsr = DSR(wafer, operand.dsr)
     mask = isa.MASK_BASE << isa.SHIFT_BASE
-    s[dsr + D_WORD] = (word & ~mask) | ((s[a + A_ADDRESS] & isa.MASK_BASE) << isa.SHIFT_BASE)
+    dsr.word = (dsr.word & ~mask) | ((operand.address & isa.MASK_BASE) << isa.SHIFT_BASE)

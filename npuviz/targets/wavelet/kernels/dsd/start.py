@@ -3,41 +3,9 @@
 from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros
 from npuviz.targets.wavelet.kernels import isa
 from npuviz.targets.wavelet.kernels.dsd.operand import fifo_length
-from npuviz.targets.wavelet.kernels.program_records import (
-    G_HALF,
-    G_NUM_SYMBOLS,
-    G_SYMBOLS,
-    L_CHANNEL,
-    L_THREADS,
-    P_ARCH,
-    P_RATES,
-    P_STRIDE_RULE,
-    RATE_CYCLES,
-    RATE_GROUP,
-    RATE_REDUCE,
-    RATE_WORDS,
-)
+from npuviz.targets.wavelet.kernels.program_records import CODE, LAYOUT, RATE, VARIABLE
 from npuviz.targets.wavelet.kernels.records import (
-    A_ADDRESS,
-    A_BASE,
-    A_BYTES,
-    A_COLOR,
-    A_KIND,
-    A_LENGTH,
-    A_PER_WORD,
-    A_QUEUE,
-    A_RECORD,
-    A_STEP,
-    B_CLAIMED,
-    B_CLASS,
-    B_LINE,
-    B_NODE,
-    B_OUT_USED,
-    B_PROGRAM,
-    B_STALLED,
-    B_TESTED,
-    B_THREADS,
-    C_PORTS,
+    CHANNEL,
     IS_PLAIN,
     KIND_BITS,
     KIND_FIFO,
@@ -56,27 +24,10 @@ from npuviz.targets.wavelet.kernels.records import (
     LOG_OUTPUT_BUSY,
     LOG_QUEUE_BUSY,
     ONE,
-    OPERAND_WORDS,
-    Q_THREAD,
-    R_COUNT,
+    QUEUE,
     SEVERAL,
     STALLED_OUTPUT,
-    T_CONTROL,
-    T_CYCLES,
-    T_FABRIC,
-    T_FINISHED,
-    T_GROUP,
-    T_HALF,
-    T_KINDS,
-    T_LEFT,
-    T_OP,
-    T_OPERANDS,
-    T_RECORD,
-    T_REDUCES,
-    T_TOTAL,
-    T_VALUE,
-    T_WAIT,
-    THREAD_WORDS,
+    THREAD,
     WAIT_NONE,
     ZERO,
 )
@@ -84,32 +35,26 @@ from npuviz.targets.wavelet.kernels.time.events import hazard
 
 
 @inlined
-def thread_of(s, p, b, number):
-    """Word of a thread's record."""
-    return b + p[s[b + B_CLASS] + L_THREADS] + number * THREAD_WORDS
-
-
-@inlined
-def operand(th, number):
-    """Word of an operand: 0 destination, 1, 2, 3 sources."""
-    return th + T_OPERANDS + number * OPERAND_WORDS
+def thread_of(program, pe, number):
+    """A thread by its number."""
+    return THREAD(pe, LAYOUT(program, pe.layout).threads, number)
 
 
 @kernel
-def _lanes(s, p, th, group, cycles):
+def _lanes(program, thread, group, cycles):
     """Elements per step that the strides of the memory operands allow; wavelet-fabric.md section 2.2."""
     lanes = group
     for i in range(4):
-        a = operand(th, i)
-        if s[a + A_KIND] != KIND_LINE or s[a + A_STEP] == 0:
+        operand = thread.operands[i]
+        if operand.kind != KIND_LINE or operand.step == 0:
             continue
-        size = s[a + A_BYTES]
-        stride = s[a + A_STEP] // size
+        size = operand.bytes
+        stride = operand.step // size
         if stride < 0:
             stride = -stride
         if stride == 1:
             continue
-        if p[P_STRIDE_RULE]:
+        if program.stride_rule:
             limit = (16 // size) // stride * cycles
         else:
             rest = stride % 8
@@ -126,202 +71,203 @@ def _lanes(s, p, th, group, cycles):
 
 
 @kernel
-def _set_rate(s, p, th):
+def _set_rate(program, thread):
     """Elements per step and cycles per step of an operation."""
-    op = s[th + T_OP]
-    row = p[P_RATES] + op * RATE_WORDS
-    group, cycles = p[row + RATE_GROUP], p[row + RATE_CYCLES]
-    destination = operand(th, 0)
+    op = thread.op
+    rate = RATE(program, program.rates, op)
+    group, cycles = rate.group, rate.cycles
+    destination = thread.operands[0]
     per_word = 0
     for i in range(4):
-        a = operand(th, i)
-        is_fabric = s[a + A_KIND] == KIND_INPUT or s[a + A_KIND] == KIND_OUTPUT
-        if is_fabric and s[a + A_PER_WORD] > per_word:
-            per_word = s[a + A_PER_WORD]
-    reduces = s[th + T_REDUCES] != 0
-    if s[destination + A_KIND] == KIND_LINE and s[destination + A_STEP] == 0 and not reduces:
+        operand = thread.operands[i]
+        is_fabric = operand.kind == KIND_INPUT or operand.kind == KIND_OUTPUT
+        if is_fabric and operand.per_word > per_word:
+            per_word = operand.per_word
+    reduces = thread.reduces != 0
+    if destination.kind == KIND_LINE and destination.step == 0 and not reduces:
         for i in range(1, 3):
-            a = operand(th, i)
-            is_fixed = s[a + A_KIND] == KIND_LINE and s[a + A_STEP] == 0
-            if is_fixed and s[a + A_ADDRESS] == s[destination + A_ADDRESS]:
+            operand = thread.operands[i]
+            is_fixed = operand.kind == KIND_LINE and operand.step == 0
+            if is_fixed and operand.address == destination.address:
                 reduces = True
     if reduces:
         group = per_word if per_word else 1
-        cycles = p[row + RATE_REDUCE] * group
+        cycles = rate.reduce * group
     else:
-        group_now = _lanes(s, p, th, group, cycles)
+        group_now = _lanes(program, thread, group, cycles)
         if per_word:
             cycles = (cycles * per_word + group - 1) // group
             group = per_word
         else:
             group = group_now
-    s[th + T_GROUP] = group
-    s[th + T_CYCLES] = cycles if cycles > 0 else 1
+    thread.group = group
+    thread.cycles = cycles if cycles > 0 else 1
 
 
 @kernel
-def _count(s, p, b, th):
+def _count(wafer, pe, thread):
     """Elements of an operation: of its first source that has a length, else of its destination."""
     length = -1
     for i in range(1, 4):
-        a = operand(th, i)
-        kind = s[a + A_KIND]
+        operand = thread.operands[i]
+        kind = operand.kind
         if kind == KIND_FIFO:
-            if length < 0 and fifo_length(s, a, ONE) > 0:
-                length = fifo_length(s, a, ONE)
-        elif s[a + A_LENGTH] >= 0:
+            if length < 0 and fifo_length(wafer, operand, ONE) > 0:
+                length = fifo_length(wafer, operand, ONE)
+        elif operand.length >= 0:
             if length < 0:
-                length = s[a + A_LENGTH]
-            elif length != s[a + A_LENGTH]:
-                hazard(s, s[b + B_NODE], LOG_LENGTHS, s[a + A_LENGTH], s[b + B_LINE])
-    a = operand(th, 0)
+                length = operand.length
+            elif length != operand.length:
+                hazard(wafer, pe.node, LOG_LENGTHS, operand.length, pe.line)
+    operand = thread.operands[0]
     if length < 0:
-        length = fifo_length(s, a, ZERO) if s[a + A_KIND] == KIND_FIFO else s[a + A_LENGTH]
-    elif s[a + A_LENGTH] >= 0 and s[a + A_LENGTH] != length:
-        hazard(s, s[b + B_NODE], LOG_LENGTHS, s[a + A_LENGTH], s[b + B_LINE])
+        length = fifo_length(wafer, operand, ZERO) if operand.kind == KIND_FIFO else operand.length
+    elif operand.length >= 0 and operand.length != length:
+        hazard(wafer, pe.node, LOG_LENGTHS, operand.length, pe.line)
     return length if length >= 0 else 1
 
 
 @kernel
-def test_always(s, p, b, number):
+def test_always(program, pe, number):
     """Let a thread be looked at before each step, whatever it waits for."""
-    s[thread_of(s, p, b, number) + T_FABRIC] = SEVERAL
-    s[b + B_TESTED] |= 1 << number
-    s[b + B_STALLED] &= ~((1 << number) | (1 << (number + STALLED_OUTPUT)))
+    thread_of(program, pe, number).fabric = SEVERAL
+    pe.tested |= 1 << number
+    pe.stalled &= ~((1 << number) | (1 << (number + STALLED_OUTPUT)))
 
 
 @kernel
-def claim(s, p, b, a, number):
+def claim(wafer, program, pe, operand, number):
     """Let the queue of an input operand feed a thread.
 
     Of two threads on one queue no arrival tells which is meant: both are looked at in every event.
     """
-    other = s[s[a + A_RECORD] + Q_THREAD]
+    other = QUEUE(wafer, operand.record).thread
     if other >= 0 and other != number:
-        test_always(s, p, b, number)
-        test_always(s, p, b, other)
-    s[s[a + A_RECORD] + Q_THREAD] = number
-    s[b + B_CLAIMED] |= 1 << s[a + A_QUEUE]
+        test_always(program, pe, number)
+        test_always(program, pe, other)
+    QUEUE(wafer, operand.record).thread = number
+    pe.claimed |= 1 << operand.queue
 
 
 @inlined
-def release(s, b, a):
+def release(wafer, pe, operand):
     """Let the queue of an input operand feed tasks again."""
-    s[s[a + A_RECORD] + Q_THREAD] = -1
-    s[b + B_CLAIMED] &= ~(1 << s[a + A_QUEUE])
+    QUEUE(wafer, operand.record).thread = -1
+    pe.claimed &= ~(1 << operand.queue)
 
 
 @kernel
-def claim_queues(s, p, b, th, number):
+def claim_queues(wafer, program, pe, thread, number):
     """Let the input queues of an operation feed it instead of tasks."""
     for i in range(1, 4):
-        a = operand(th, i)
-        if s[a + A_KIND] == KIND_INPUT:
-            q = s[a + A_RECORD]
-            if s[q + Q_THREAD] >= 0 and s[q + Q_THREAD] != number:
-                hazard(s, s[b + B_NODE], LOG_QUEUE_BUSY, s[a + A_QUEUE], s[b + B_LINE])
-            claim(s, p, b, a, number)
+        operand = thread.operands[i]
+        if operand.kind == KIND_INPUT:
+            queue = QUEUE(wafer, operand.record)
+            if queue.thread >= 0 and queue.thread != number:
+                hazard(wafer, pe.node, LOG_QUEUE_BUSY, operand.queue, pe.line)
+            claim(wafer, program, pe, operand, number)
 
 
 @kernel
-def _note_kinds(s, b, th, number):
+def _note_kinds(pe, thread, number):
     """What kinds of operands an operation has, and what of the fabric it has to wait for."""
     kinds = 0
     fabric = 0
-    is_plain = s[th + T_REDUCES] == 0 and s[th + T_OP] != isa.D_DFILT and s[th + T_OP] != isa.D_ADDC16
+    is_plain = thread.reduces == 0 and thread.op != isa.D_DFILT and thread.op != isa.D_ADDC16
     for i in range(4):
-        a = operand(th, i)
-        kind = s[a + A_KIND]
+        operand = thread.operands[i]
+        kind = operand.kind
         kinds |= kind << (KIND_BITS * i)
         if kind == KIND_FIFO or kind == KIND_SHAPE or kind == KIND_RING:
             is_plain = False
         if kind == KIND_INPUT or (kind == KIND_OUTPUT and i == 0) or kind == KIND_FIFO:
-            is_single = s[a + A_PER_WORD] == 1
-            is_plain = is_plain and is_single and (kind != KIND_INPUT or s[th + T_CONTROL] == 0)
+            is_single = operand.per_word == 1
+            is_plain = is_plain and is_single and (kind != KIND_INPUT or thread.control == 0)
             fabric = kind if fabric == 0 and kind != KIND_FIFO and is_single else SEVERAL
-            s[th + T_RECORD] = s[a + A_RECORD]
-    s[th + T_KINDS] = kinds | (IS_PLAIN if is_plain else 0)
-    s[th + T_FABRIC] = fabric
+            thread.record = operand.record
+    thread.kinds = kinds | (IS_PLAIN if is_plain else 0)
+    thread.fabric = fabric
     # Nobody has looked yet whether it can start.
-    s[b + B_TESTED] |= 1 << number
+    pe.tested |= 1 << number
 
 
 @kernel
-def _look_for_output(s, p, b, th, number):
+def _look_for_output(wafer, program, pe, thread, number):
     """Two live operations on one output queue or color, and a queue that holds words of another color."""
-    a = operand(th, 0)
-    if s[a + A_KIND] != KIND_OUTPUT:
+    operand = thread.operands[0]
+    if operand.kind != KIND_OUTPUT:
         return
-    queue = s[a + A_QUEUE]
-    mask = s[b + B_THREADS]
+    queue = operand.queue
+    mask = pe.threads
     while mask:
         k = trailing_zeros(mask)
         mask &= ~(1 << k)
-        other = operand(thread_of(s, p, b, k), 0)
-        if k == number or s[other + A_KIND] != KIND_OUTPUT:
+        other = thread_of(program, pe, k).operands[0]
+        if k == number or other.kind != KIND_OUTPUT:
             continue
-        if s[other + A_RECORD] == s[a + A_RECORD] or (queue < 8 and s[other + A_QUEUE] == queue):
-            test_always(s, p, b, number)
-            test_always(s, p, b, k)
-            hazard(s, s[b + B_NODE], LOG_OUTPUT_BUSY, s[a + A_COLOR] | (queue << 8), s[b + B_LINE])
-    if queue < 8 and p[P_ARCH] == 2:
-        last = s[b + B_OUT_USED + queue] - 1
-        if last >= 0 and last != s[a + A_COLOR]:
-            place = p[s[b + B_CLASS] + L_CHANNEL + last]
-            if s[b + place + C_PORTS + R_COUNT] > 0:
-                hazard(s, s[b + B_NODE], LOG_MIXED, s[a + A_COLOR] | (queue << 8), s[b + B_LINE])
-        s[b + B_OUT_USED + queue] = 1 + s[a + A_COLOR]
+        if other.record == operand.record or (queue < 8 and other.queue == queue):
+            test_always(program, pe, number)
+            test_always(program, pe, k)
+            hazard(wafer, pe.node, LOG_OUTPUT_BUSY, operand.color | (queue << 8), pe.line)
+    if queue < 8 and program.arch == 2:
+        last = pe.out_used[queue] - 1
+        if last >= 0 and last != operand.color:
+            place = LAYOUT(program, pe.layout).channel[last]
+            if CHANNEL(pe, place).ports[0].count > 0:
+                hazard(wafer, pe.node, LOG_MIXED, operand.color | (queue << 8), pe.line)
+        pe.out_used[queue] = 1 + operand.color
 
 
 @kernel
-def _look_for_bounds(s, p, b, th, count):
+def _look_for_bounds(wafer, program, pe, thread, count):
     """Memory operands that begin in a variable and go beyond it; memory outside variables is not judged."""
-    g = s[b + B_PROGRAM]
-    rows = p[g + G_SYMBOLS]
+    code = CODE(program, pe.code)
     for i in range(4):
-        a = operand(th, i)
-        if s[a + A_KIND] != KIND_LINE or s[a + A_LENGTH] < 0:
+        operand = thread.operands[i]
+        if operand.kind != KIND_LINE or operand.length < 0:
             continue
-        base = s[a + A_BASE]
-        low, high = 0, p[g + G_NUM_SYMBOLS]
+        base = operand.base
+        low, high = 0, code.num_symbols
         while low < high:
             middle = (low + high) >> 1
-            if p[rows + 2 * middle] <= base:
+            if VARIABLE(program, code.symbols, middle).begin <= base:
                 low = middle + 1
             else:
                 high = middle
         if low == 0:
             continue
-        row = rows + 2 * (low - 1)
-        last = base + (count - 1) * s[a + A_STEP]
-        if base < p[row + 1] and (last < p[row] or last + s[a + A_BYTES] > p[row + 1]):
+        variable = VARIABLE(program, code.symbols, low - 1)
+        last = base + (count - 1) * operand.step
+        is_outside = last < variable.begin or last + operand.bytes > variable.end
+        if base < variable.end and is_outside:
             value = base | ((last + LAST_BIAS) << LAST_SHIFT)
-            hazard(s, s[b + B_NODE], LOG_BOUNDS, value, s[b + B_LINE])
+            hazard(wafer, pe.node, LOG_BOUNDS, value, pe.line)
 
 
 @kernel
-def set_up(s, p, b, th, op, number):
+def set_up(wafer, program, pe, thread, op, number):
     """Complete a thread whose operands are set: length, rate, queues. Returns its number of elements."""
-    s[th + T_OP] = op
-    s[th + T_HALF] = p[s[b + B_PROGRAM] + G_HALF]
-    destination, first = operand(th, 0), operand(th, 1)
-    s[th + T_REDUCES] = 0
-    s[th + T_VALUE] = 0
-    if s[destination + A_KIND] == KIND_LINE and s[destination + A_LENGTH] < 0:
-        kind = s[operand(th, 2) + A_KIND]
-        if s[first + A_KIND] == KIND_VALUE and kind != KIND_NOTHING and kind != KIND_VALUE:
-            s[th + T_REDUCES] = 1
-            s[th + T_VALUE] = s[first + A_ADDRESS]
-    count = _count(s, p, b, th)
-    s[th + T_TOTAL] = count
-    s[th + T_LEFT] = count
-    s[th + T_FINISHED] = 1
-    s[th + T_WAIT] = WAIT_NONE
-    _set_rate(s, p, th)
-    _note_kinds(s, b, th, number)
-    claim_queues(s, p, b, th, number)
-    _look_for_output(s, p, b, th, number)
+    thread.op = op
+    thread.half = CODE(program, pe.code).half
+    destination = thread.operands[0]
+    first = thread.operands[1]
+    thread.reduces = 0
+    thread.value = 0
+    if destination.kind == KIND_LINE and destination.length < 0:
+        kind = thread.operands[2].kind
+        if first.kind == KIND_VALUE and kind != KIND_NOTHING and kind != KIND_VALUE:
+            thread.reduces = 1
+            thread.value = first.address
+    count = _count(wafer, pe, thread)
+    thread.total = count
+    thread.left = count
+    thread.finished = 1
+    thread.wait = WAIT_NONE
+    _set_rate(program, thread)
+    _note_kinds(pe, thread, number)
+    claim_queues(wafer, program, pe, thread, number)
+    _look_for_output(wafer, program, pe, thread, number)
     # A control word may end the operation before its length says so.
-    if count > 0 and s[th + T_CONTROL] == 0:
-        _look_for_bounds(s, p, b, th, count)
+    if count > 0 and thread.control == 0:
+        _look_for_bounds(wafer, program, pe, thread, count)
     return count

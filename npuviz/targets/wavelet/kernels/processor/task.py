@@ -3,67 +3,24 @@
 import numpy as np
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros
+from npuviz.sim.parts.record_kernels import word_of
 from npuviz.targets.wavelet.kernels import isa
 from npuviz.targets.wavelet.kernels.dsd.operand import pop_queue
 from npuviz.targets.wavelet.kernels.memory import wrapped
-from npuviz.targets.wavelet.kernels.program_records import (
-    FUNCTION_WORDS,
-    G_CONTROL,
-    G_DATA,
-    G_EMPTY,
-    G_FIRST,
-    G_FUNCTIONS,
-    G_LOCAL,
-    G_NUM_ROTATIONS,
-    G_ROTATIONS,
-    G_STACK,
-    G_TEARDOWN,
-    L_QUEUE,
-    L_REGISTERS,
-    L_ROTATION,
-    P_TASK_START,
-    TASK_WORDS,
-)
+from npuviz.targets.wavelet.kernels.program_records import CODE, FUNCTION, LAYOUT, ROTATION, TASK
 from npuviz.targets.wavelet.kernels.records import (
-    B_ACTIVE,
-    B_BLOCKED,
-    B_CLAIMED,
-    B_CLASS,
-    B_DEPTH,
-    B_EVENT_ID,
-    B_FLUSH,
-    B_FRAME,
-    B_FUNCTION,
-    B_HIGH,
-    B_LAUNCH,
-    B_LAUNCH_ARGS,
-    B_LAUNCH_COUNT,
-    B_LINE,
-    B_MAIN_MASK,
-    B_NEXT_ID,
-    B_NODE,
-    B_PC,
-    B_PROGRAM,
-    B_READY,
-    B_RUN_START,
-    B_STACK,
-    B_TASK,
-    B_TASK_COUNT,
-    B_TASK_START,
-    B_TEARDOWN,
-    B_UT_BLOCKED,
-    BAND_TASKS,
+    BLOCK,
     FLUSH_TASK,
+    FRAME,
     LOG_ABSORBED,
     LOG_CONTROL_UNBOUND,
     LOG_UNBOUND_TASK,
     MARK_CONTROL,
     NONE,
-    Q_COUNT,
-    Q_ID,
+    QUEUE,
 )
 from npuviz.targets.wavelet.kernels.router.ring import head_entry
-from npuviz.targets.wavelet.kernels.time.events import band_at, hazard, wake_processor
+from npuviz.targets.wavelet.kernels.time.events import band_of, hazard, wake_processor
 
 TEARDOWN_ID = 29
 LAUNCH_ID = np.int64(28)
@@ -76,33 +33,30 @@ PICK_TEARDOWN = 4
 PICK_LAUNCH = 5
 PICK_DROP = 6
 PICK_FLUSH = 7
-FRAME_WORDS = 6
-"""Words in front of a frame's registers: return pc, caller's frame, word for the result, caller's stack,
-function, instruction of the call."""
 
 
 @kernel
-def activate(s, p, b, number, line):
+def activate(wafer, program, pe, number, line):
     """Make a local task active; an id without a task, and a second activation, are logged with `line`."""
-    g = s[b + B_PROGRAM]
-    if number < 0 or number > 62 or g < 0 or p[p[g + G_LOCAL] + number] < 0:
-        hazard(s, s[b + B_NODE], LOG_UNBOUND_TASK, number, line)
+    is_bound = number >= 0 and number <= 62 and pe.code >= 0
+    if not is_bound or program[CODE(program, pe.code).local + number] < 0:
+        hazard(wafer, pe.node, LOG_UNBOUND_TASK, number, line)
         return
-    if (s[b + B_ACTIVE] >> number) & 1:
-        hazard(s, s[b + B_NODE], LOG_ABSORBED, number, line)
-    s[b + B_ACTIVE] |= 1 << number
+    if (pe.active >> number) & 1:
+        hazard(wafer, pe.node, LOG_ABSORBED, number, line)
+    pe.active |= 1 << number
 
 
 @kernel
-def block(s, b, kind, number, blocks):
+def block(pe, kind, number, blocks):
     """Block or unblock what an id names: a microthread, or an entry of the table of task ids."""
-    word = B_UT_BLOCKED if kind == isa.ID_UT else B_BLOCKED
     if number < 0 or number > 62:
         return
+    word = BLOCK.ut_blocked if kind == isa.ID_UT else BLOCK.blocked
     if blocks:
-        s[b + word] |= 1 << number
+        pe[word] |= 1 << number
     else:
-        s[b + word] &= ~(1 << number)
+        pe[word] &= ~(1 << number)
 
 
 @inlined
@@ -117,29 +71,29 @@ def turn_of(number, after, behind):
 
 
 @inlined
-def may_start(s, b):
+def may_start(pe):
     """Whether it is worth while to ask `pick_task`."""
-    tasks = (s[b + B_ACTIVE] & ~s[b + B_BLOCKED]) | s[b + B_TEARDOWN] | (s[b + B_FLUSH] >> FLUSH_TASK)
-    return tasks != 0 or (s[b + B_MAIN_MASK] & ~s[b + B_CLAIMED]) != 0 or s[b + B_LAUNCH] >= 0
+    tasks = (pe.active & ~pe.blocked) | pe.teardown | (pe.flush >> FLUSH_TASK)
+    return tasks != 0 or (pe.filled & ~pe.claimed) != 0 or pe.launch >= 0
 
 
 @kernel
-def pick_task(s, p, b, t):
+def pick_task(wafer, program, pe, t):
     """The task to run next: pick | what << 8, or -1. Higher priority first, then in turn: the first id after
     that of the task that started last. Assumed; "the lowest id first" starves game-of-life (EX).
 
     Words that are no task's business now stay in their queues. A control word for an id without a task
     is a pick of its own, so that it is dropped.
     """
-    g = s[b + B_PROGRAM]
-    if g < 0:
+    if pe.code < 0:
         return NO_TASK
+    code = CODE(program, pe.code)
     best = 1 << 40
     found = NO_TASK
-    high = s[b + B_HIGH]
-    blocked = s[b + B_BLOCKED]
-    ready = s[b + B_ACTIVE] & ~blocked
-    after = s[b + B_NEXT_ID]
+    high = pe.high
+    blocked = pe.blocked
+    ready = pe.active & ~blocked
+    after = pe.next_id
     if ready:
         top = ready & high
         wanted = top if top else ready
@@ -147,175 +101,184 @@ def pick_task(s, p, b, t):
         number = after + trailing_zeros(later) if later else trailing_zeros(wanted)
         best = turn_of(number, after, 0 if top else 64)
         found = PICK_LOCAL | (number << 8)
-    c = s[b + B_CLASS]
-    mask = s[b + B_MAIN_MASK] & ~s[b + B_CLAIMED]
+    layout = LAYOUT(program, pe.layout)
+    mask = pe.filled & ~pe.claimed
     while mask:
         k = trailing_zeros(mask)
         mask &= ~(1 << k)
-        q = b + p[c + L_QUEUE + k]
-        if s[q + Q_COUNT] == 0:
+        queue = QUEUE(pe, layout.queue[k])
+        if queue.count == 0:
             continue
-        entry = head_entry(s, q)
-        if s[entry + 2] > t:
+        head = head_entry(queue)
+        if head.ready > t:
             continue
-        number = s[q + Q_ID]
+        number = queue.id
         if number < 0 or (blocked >> number) & 1:
             continue
         pick = PICK_DATA
-        if s[entry] & MARK_CONTROL:
-            target = (s[entry] >> 16) & 63
-            if p[p[g + G_CONTROL] + target * TASK_WORDS] >= 0:
+        has_task = TASK(program, code.data, number).function >= 0
+        if head.payload & MARK_CONTROL:
+            target = (head.payload >> 16) & 63
+            if TASK(program, code.control, target).function >= 0:
                 if target < 63 and (blocked >> target) & 1:
                     continue
                 number = target
                 pick = PICK_CONTROL
-            elif p[p[g + G_DATA] + number * TASK_WORDS] < 0:
+            elif not has_task:
                 pick = PICK_DROP
-        elif p[p[g + G_DATA] + number * TASK_WORDS] < 0:
+        elif not has_task:
             continue
         rank = turn_of(number, after, 0 if number < 63 and (high >> number) & 1 else 64)
         if _is_better(rank, best):
             best = rank
             found = pick | (k << 8)
-    if s[b + B_LAUNCH] >= 0 and _is_better(turn_of(LAUNCH_ID, after, 64), best):
+    if pe.launch >= 0 and _is_better(turn_of(LAUNCH_ID, after, 64), best):
         best = turn_of(LAUNCH_ID, after, 64)
         found = PICK_LAUNCH
-    if s[b + B_TEARDOWN] and _is_better(turn_of(TEARDOWN_ID, after, 64), best):
-        color = trailing_zeros(s[b + B_TEARDOWN])
-        has_handler = p[p[g + G_TEARDOWN] + color] >= 0 or p[p[g + G_LOCAL] + TEARDOWN_ID] >= 0
+    if pe.teardown and _is_better(turn_of(TEARDOWN_ID, after, 64), best):
+        color = trailing_zeros(pe.teardown)
+        has_handler = program[code.teardown + color] >= 0 or program[code.local + TEARDOWN_ID] >= 0
         if has_handler and not (blocked >> TEARDOWN_ID) & 1:
             best = turn_of(TEARDOWN_ID, after, 64)
             found = PICK_TEARDOWN | (color << 8)
-    flushes = s[b + B_FLUSH] >> FLUSH_TASK
+    flushes = pe.flush >> FLUSH_TASK
     if flushes and _is_better(turn_of(TEARDOWN_ID, after, 64), best):
         found = PICK_FLUSH | (trailing_zeros(flushes) << 8)
     return found
 
 
-@kernel
-def open_frame(s, p, b, function, frame):
-    """Make the frame of a function at word `frame`; registers are 0. Returns its first register's word."""
-    row = p[s[b + B_PROGRAM] + G_FUNCTIONS] + function * FUNCTION_WORDS
-    first = frame + FRAME_WORDS
-    for i in range(p[row + 1]):
-        s[first + i] = 0
-    s[frame + 4] = function
-    s[b + B_FUNCTION] = function
-    s[b + B_PC] = p[row]
-    s[b + B_FRAME] = first
-    return first
+@inlined
+def frame_of(wafer, pe):
+    """The frame of the running function."""
+    return FRAME(wafer, pe.frame - FRAME.num_words)
+
+
+@inlined
+def registers_of(wafer, pe):
+    """The registers of the running function."""
+    return frame_of(wafer, pe).registers
 
 
 @kernel
-def _begin(s, p, b, function, task, t):
-    g = s[b + B_PROGRAM]
-    frame = b + p[s[b + B_CLASS] + L_REGISTERS]
-    first = open_frame(s, p, b, function, frame)
-    s[frame] = -1
-    s[frame + 1] = 0
-    s[frame + 2] = -1
-    s[frame + 3] = p[g + G_STACK]
-    s[frame + 5] = -1
-    s[b + B_STACK] = p[g + G_STACK] + p[p[g + G_FUNCTIONS] + function * FUNCTION_WORDS + 2]
-    s[b + B_STACK] += -s[b + B_STACK] & 7
-    s[b + B_DEPTH] = 1
+def open_frame(wafer, program, pe, function, frame):
+    """Make the frame of a function; its registers are 0."""
+    called = FUNCTION(program, CODE(program, pe.code).functions, function)
+    for i in range(called.registers):
+        frame.registers[i] = 0
+    frame.function = function
+    pe.function = function
+    pe.pc = called.entry
+    pe.frame = word_of(wafer, frame) + FRAME.num_words
+
+
+@kernel
+def _begin(wafer, program, pe, function, task, t):
+    """Begin a task; returns the registers of its function."""
+    code = CODE(program, pe.code)
+    frame = FRAME(pe, LAYOUT(program, pe.layout).registers)
+    open_frame(wafer, program, pe, function, frame)
+    frame.pc = -1
+    frame.caller = 0
+    frame.result = -1
+    frame.stack = code.stack
+    frame.call = -1
+    pe.stack = code.stack + FUNCTION(program, code.functions, function).frame_bytes
+    pe.stack += -pe.stack & 7
+    pe.depth = 1
     kind = task >> 16
     number = TEARDOWN_ID if kind == isa.ID_COLOR or kind == isa.ID_OUTPUT_QUEUE else task & 63
-    s[b + B_NEXT_ID] = (number + 1) & 63
-    s[b + B_TASK] = task
-    s[b + B_TASK_START] = t
-    s[b + B_RUN_START] = t
-    s[b + B_READY] = t + p[P_TASK_START]
-    s[b + B_TASK_COUNT] += 1
-    s[b + B_LINE] = p[g + G_FIRST] + s[b + B_PC]
-    s[band_at(s, b) + BAND_TASKS] += 1
-    wake_processor(s, b, s[b + B_READY])
-    return first
+    pe.next_id = (number + 1) & 63
+    pe.task = task
+    pe.task_start = t
+    pe.run_start = t
+    pe.ready = t + program.task_start
+    pe.task_count += 1
+    pe.line = code.first + pe.pc
+    band_of(wafer, pe).tasks += 1
+    wake_processor(wafer, pe, pe.ready)
+    return frame.registers
 
 
 @kernel
-def _rotated(s, p, b, number, function):
+def _rotated(program, pe, number, function):
     """The function a data task starts with: the alternate one when the counter of its rotation is full."""
-    g = s[b + B_PROGRAM]
-    for i in range(p[g + G_NUM_ROTATIONS]):
-        row = p[g + G_ROTATIONS] + i * 5
-        if p[row] == number:
-            at = b + p[s[b + B_CLASS] + L_ROTATION] + i
-            if s[at] == p[row + 3]:
-                s[at] = 0
-                return p[row + 2]
-            s[at] += 1
-            return p[row + 1]
+    code = CODE(program, pe.code)
+    for i in range(code.num_rotations):
+        rotation = ROTATION(program, code.rotations, i)
+        if rotation.task == number:
+            count = LAYOUT(program, pe.layout).rotation + i
+            if pe[count] == rotation.full:
+                pe[count] = 0
+                return rotation.other
+            pe[count] += 1
+            return rotation.function
     return function
 
 
 @kernel
-def _arguments(s, p, row, first, payload, is_control):
+def _arguments(task, registers, payload, is_control):
     """Write the arguments of a task into its first registers: the payload split evenly, low part first."""
-    count = p[row + 1]
+    count = task.arguments
     if is_control:
         if count >= 2:
-            s[first] = (payload >> 16) & 63
-            s[first + 1] = wrapped(payload & 0xFFFF, p[row + 3])
+            registers[0] = (payload >> 16) & 63
+            registers[1] = wrapped(payload & 0xFFFF, task.types[1])
         elif count == 1:
-            s[first] = wrapped(payload & 0xFFFF, p[row + 2])
+            registers[0] = wrapped(payload & 0xFFFF, task.types[0])
         return
     width = 32 // count if count > 1 else 32
     for i in range(count):
-        kind = p[row + 2 + i]
+        kind = task.types[i]
         part = (payload >> (width * i)) & ((1 << width) - 1)
         if kind == isa.T_F16 or kind == isa.T_BF16 or kind == isa.T_CB16:
-            s[first + i] = part & 0xFFFF
+            registers[i] = part & 0xFFFF
         else:
-            s[first + i] = wrapped(part, kind)
+            registers[i] = wrapped(part, kind)
 
 
 @kernel
-def start_task(s, p, h, b, pick, t):
+def start_task(wafer, program, host, pe, pick, t):
     """Start what `pick_task` chose."""
-    g = s[b + B_PROGRAM]
+    code = CODE(program, pe.code)
     what = pick & 0xFF
     number = pick >> 8
     if what == PICK_LOCAL:
-        s[b + B_ACTIVE] &= ~(1 << number)
-        _begin(s, p, b, p[p[g + G_LOCAL] + number], (isa.ID_LOCAL << 16) | number, t)
+        pe.active &= ~(1 << number)
+        _begin(wafer, program, pe, program[code.local + number], (isa.ID_LOCAL << 16) | number, t)
     elif what == PICK_LAUNCH:
-        function = s[b + B_LAUNCH]
-        s[b + B_LAUNCH] = -1
-        first = _begin(s, p, b, function, LAUNCH_ID, t)
-        for i in range(s[b + B_LAUNCH_COUNT]):
-            s[first + i] = h[s[b + B_LAUNCH_ARGS] + i]
+        function = pe.launch
+        pe.launch = -1
+        registers = _begin(wafer, program, pe, function, LAUNCH_ID, t)
+        for i in range(pe.launch_count):
+            registers[i] = host[pe.launch_args + i]
     elif what == PICK_TEARDOWN:
-        s[b + B_TEARDOWN] &= ~(1 << number)
-        function = p[p[g + G_TEARDOWN] + number]
+        pe.teardown &= ~(1 << number)
+        function = program[code.teardown + number]
         if function < 0:
-            function = p[p[g + G_LOCAL] + TEARDOWN_ID]
-        _begin(s, p, b, function, (isa.ID_COLOR << 16) | number, t)
+            function = program[code.local + TEARDOWN_ID]
+        _begin(wafer, program, pe, function, (isa.ID_COLOR << 16) | number, t)
     elif what == PICK_FLUSH:
-        s[b + B_FLUSH] &= ~(1 << (number + FLUSH_TASK))
-        function = p[p[g + G_EMPTY] + number]
+        pe.flush &= ~(1 << (number + FLUSH_TASK))
+        function = program[code.empty + number]
         if function < 0:
-            function = p[p[g + G_LOCAL] + TEARDOWN_ID]
+            function = program[code.local + TEARDOWN_ID]
         if function >= 0:
-            _begin(s, p, b, function, (isa.ID_OUTPUT_QUEUE << 16) | number, t)
+            _begin(wafer, program, pe, function, (isa.ID_OUTPUT_QUEUE << 16) | number, t)
     else:
-        q = b + p[s[b + B_CLASS] + L_QUEUE + number]
-        identity = s[head_entry(s, q) + 1]
-        payload = pop_queue(s, b, q, number, t)
+        queue = QUEUE(pe, LAYOUT(program, pe.layout).queue[number])
+        identity = head_entry(queue).identity
+        payload = pop_queue(wafer, pe, queue, number, t)
         if what == PICK_DROP:
-            hazard(s, s[b + B_NODE], LOG_CONTROL_UNBOUND, (payload >> 16) & 63, NONE)
-            wake_processor(s, b, t + 1)
+            hazard(wafer, pe.node, LOG_CONTROL_UNBOUND, (payload >> 16) & 63, NONE)
+            wake_processor(wafer, pe, t + 1)
             return
-        task = s[q + Q_ID]
-        table = p[g + G_DATA]
-        if what == PICK_CONTROL:
-            task = (payload >> 16) & 63
-            table = p[g + G_CONTROL]
-        row = table + task * TASK_WORDS
-        function = p[row]
+        is_control = what == PICK_CONTROL
+        task_id = (payload >> 16) & 63 if is_control else queue.id
+        task = TASK(program, code.control if is_control else code.data, task_id)
+        function = task.function
         if what == PICK_DATA:
-            function = _rotated(s, p, b, task, function)
-        kind = isa.ID_CONTROL if what == PICK_CONTROL else isa.ID_DATA
-        first = _begin(s, p, b, function, (kind << 16) | task, t)
-        s[b + B_EVENT_ID] = identity
-        _arguments(s, p, row, first, payload & 0xFFFF_FFFF, what == PICK_CONTROL)
+            function = _rotated(program, pe, task_id, function)
+        kind = isa.ID_CONTROL if is_control else isa.ID_DATA
+        registers = _begin(wafer, program, pe, function, (kind << 16) | task_id, t)
+        pe.event_id = identity
+        _arguments(task, registers, payload & 0xFFFF_FFFF, is_control)

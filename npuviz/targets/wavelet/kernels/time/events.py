@@ -3,62 +3,17 @@
 A node has two actors: its router and its processor. A bit in the slot of a cycle wakes an actor; it may find
 nothing to do. What one node does to another takes effect a cycle later at the earliest, so that the order of
 the actors of a cycle decides nothing but how often one wakes in vain. Threads may run parts side by side
-(bands_kernels.py): what they share is read only, set to one value whoever comes first, or theirs by band.
+(bands.py): what they share is read only, set to one value whoever comes first, or theirs by band.
 """
 
 from npuviz.sim.parts.atomic_kernels import add_word
 from npuviz.sim.parts.bits_kernels import inlined, kernel
-from npuviz.targets.wavelet.kernels.program_records import (
-    L_MEMORY,
-    L_SIZE,
-    L_TEMPLATE,
-    NODE_CLASS,
-    NODE_WORDS,
-    NUM_COLORS,
-    P_NODES,
-)
+from npuviz.targets.wavelet.kernels.program_records import LAYOUT, NODE, NUM_COLORS
 from npuviz.targets.wavelet.kernels.records import (
     ASIDE_ROW,
-    B_CLASS,
-    B_DUE,
-    B_HISTORY,
-    B_LINE,
-    B_MEMORY,
-    B_NEXT,
-    B_NODE,
-    B_SEAT,
-    B_SHUT,
-    B_TIMED,
-    BAND_FAULT,
-    BAND_FAULT_INSTRUCTION,
-    BAND_FAULT_NODE,
-    BAND_FAULT_VALUE,
-    BAND_TRAIL,
-    BAND_TRAIL_COUNT,
-    BAND_WORDS,
-    COMMAND_WORDS,
-    H_ASIDE,
-    H_BAND_SHIFT,
-    H_BANDS,
-    H_BANDS_COUNT,
-    H_COMMANDS,
-    H_DEMAND,
-    H_FAULT,
-    H_FAULT_INSTRUCTION,
-    H_FAULT_NODE,
-    H_FAULT_VALUE,
-    H_FAULTS,
-    H_HAZARDS,
-    H_HOST_AT,
-    H_LOG_COUNT,
-    H_LOG_FIRST,
-    H_LOG_LAST,
-    H_NODES,
-    H_NOW,
-    H_SEEN,
-    H_STATUS,
-    H_TRAIL_ROWS,
-    H_USED,
+    BAND,
+    BLOCK,
+    COMMAND_STATE,
     LOG_CHUNK_ROWS,
     LOG_PRINT,
     LOG_ROW,
@@ -67,206 +22,212 @@ from npuviz.targets.wavelet.kernels.records import (
     NONE,
     ONE,
     SEEN_WORDS,
+    STAGE,
     STATUS_FAULT,
     STATUS_RUNNING,
-    X_LEFT,
 )
 from npuviz.targets.wavelet.kernels.time.seats import take_seat
 from npuviz.targets.wavelet.kernels.time.wheel import schedule
 
 
 @inlined
-def wake_router(s, b, t):
+def wake_router(wafer, pe, t):
     """Let the router of a block look for work at cycle `t`."""
-    schedule(s, 2 * s[b + B_SEAT], t)
+    schedule(wafer, 2 * pe.seat, t)
 
 
 @kernel
-def open_router(s, b, t):
+def open_router(wafer, pe, t):
     """Let the router of a block look at all its channels at cycle `t`: a setting may have changed."""
-    s[b + B_SHUT] = 0
+    pe.shut = 0
     for i in range(NUM_COLORS):
-        s[b + B_DUE + i] = 0
-    wake_router(s, b, t)
+        pe.due[i] = 0
+    wake_router(wafer, pe, t)
 
 
 @inlined
-def wake_processor(s, b, t):
+def wake_processor(wafer, pe, t):
     """Let the processor of a block look for work at cycle `t`."""
-    schedule(s, 2 * s[b + B_SEAT] + 1, t)
+    schedule(wafer, 2 * pe.seat + 1, t)
 
 
 @inlined
-def step_from(s, b, number, t):
+def step_from(pe, number, t):
     """Let the next step of a thread be at cycle `t` at the earliest."""
-    s[b + B_NEXT + number] = t
-    s[b + B_TIMED] |= 1 << number
+    pe.next[number] = t
+    pe.timed |= 1 << number
 
 
 @inlined
-def band_at(s, b):
-    """Word of the band of a block; new seats behind the last band are counted with it."""
-    number = s[b + B_SEAT] >> s[H_BAND_SHIFT]
-    last = s[H_BANDS_COUNT] - 1
-    return s[H_BANDS] + (number if number < last else last) * BAND_WORDS
+def band_number(wafer, pe):
+    """Number of the band of a block; new seats behind the last band are counted with it."""
+    number = pe.seat >> wafer.band_shift
+    last = wafer.bands_count - 1
+    return number if number < last else last
+
+
+@inlined
+def band_of(wafer, pe):
+    """The band of a block."""
+    return BAND(wafer, wafer.bands, band_number(wafer, pe))
 
 
 @kernel
-def fault(s, node, code, value):
+def fault(wafer, node, code, value):
     """The chip cannot go on after this cycle: something a node did."""
-    fault_of(s, band_at(s, s[s[H_NODES] + node]), node, code, value)
+    fault_of(wafer, band_of(wafer, BLOCK(wafer, wafer[wafer.nodes + node])), node, code, value)
 
 
 @kernel
-def fault_of(s, band, node, code, value):
+def fault_of(wafer, band, node, code, value):
     """A fault that is seen at a node, by a node of a band; the first one of a band counts."""
-    if s[band + BAND_FAULT]:
+    if band.fault:
         return
-    s[H_FAULTS] = 1
-    s[band + BAND_FAULT] = code
-    s[band + BAND_FAULT_NODE] = node
-    s[band + BAND_FAULT_VALUE] = value
-    b = s[s[H_NODES] + node]
-    s[band + BAND_FAULT_INSTRUCTION] = s[b + B_LINE] if b > 0 else -1
+    wafer.faults = 1
+    band.fault = code
+    band.fault_node = node
+    band.fault_value = value
+    b = wafer[wafer.nodes + node]
+    band.fault_instruction = BLOCK(wafer, b).line if b > 0 else -1
 
 
 @inlined
-def has_fault(s, b):
+def has_fault(wafer, pe):
     """Whether the band of a block met a fault in this cycle."""
-    return s[band_at(s, b) + BAND_FAULT] != 0
+    return band_of(wafer, pe).fault != 0
 
 
 @inlined
-def look_for_fault(s):
+def look_for_fault(wafer):
     """Take over the first fault of this cycle, if there was one."""
-    if s[H_FAULTS] == 0:
+    if wafer.faults == 0:
         return
-    for i in range(s[H_BANDS_COUNT]):
-        band = s[H_BANDS] + i * BAND_WORDS
-        if s[band + BAND_FAULT] and s[H_STATUS] == STATUS_RUNNING:
-            s[H_STATUS] = STATUS_FAULT
-            s[H_FAULT] = s[band + BAND_FAULT]
-            s[H_FAULT_NODE] = s[band + BAND_FAULT_NODE]
-            s[H_FAULT_INSTRUCTION] = s[band + BAND_FAULT_INSTRUCTION]
-            s[H_FAULT_VALUE] = s[band + BAND_FAULT_VALUE]
+    for i in range(wafer.bands_count):
+        band = BAND(wafer, wafer.bands, i)
+        if band.fault and wafer.status == STATUS_RUNNING:
+            wafer.status = STATUS_FAULT
+            wafer.fault = band.fault
+            wafer.fault_node = band.fault_node
+            wafer.fault_instruction = band.fault_instruction
+            wafer.fault_value = band.fault_value
 
 
 @kernel
-def end_part(s, command, t):
+def end_part(wafer, command, t):
     """A PE has done its part of a host command; the last one lets the host look at it in the next cycle."""
-    left = s[H_COMMANDS] + command * COMMAND_WORDS + X_LEFT
-    if add_word(s, left, NONE) == 1 and s[H_HOST_AT] > t + 1:
-        s[H_HOST_AT] = t + 1
+    left = wafer.commands + command * COMMAND_STATE.num_words + COMMAND_STATE.left
+    if add_word(wafer, left, NONE) == 1 and wafer.host_at > t + 1:
+        wafer.host_at = t + 1
 
 
 @kernel
-def _make_block(s, p, node):
-    b = s[H_USED]
-    c = p[p[P_NODES] + node * NODE_WORDS + NODE_CLASS]
-    size = p[c + L_SIZE]
-    template = p[c + L_TEMPLATE]
+def _make_block(wafer, program, node):
+    b = wafer.used
+    pe = BLOCK(wafer, b)
+    place = NODE(program, program.nodes, node)
+    layout = LAYOUT(program, place.layout)
+    size = layout.size
     for i in range(size):
-        s[b + i] = p[template + i]
-    s[b] = node
-    s[b + B_CLASS] = c
-    s[b + B_MEMORY] = b + p[c + L_MEMORY]
-    s[b + B_HISTORY] = s[H_NOW]
-    take_seat(s, p, b, node)
-    s[H_USED] = b + size
-    s[H_DEMAND] -= size
-    s[s[H_NODES] + node] = b
+        pe[i] = program[layout.template + i]
+    pe.node = node
+    pe.layout = place.layout
+    pe.memory = b + layout.memory
+    pe.history = wafer.now
+    take_seat(wafer, program, pe, node)
+    wafer.used = b + size
+    wafer.demand -= size
+    wafer[wafer.nodes + node] = b
     return b
 
 
 @inlined
-def block_of(s, p, node):
+def block_of(wafer, program, node):
     """Word of a node's block, made on first use."""
-    b = s[s[H_NODES] + node]
+    b = wafer[wafer.nodes + node]
     if b == 0:
-        b = _make_block(s, p, node)
+        b = _make_block(wafer, program, node)
     return b
 
 
 @kernel
-def log(s, node, kind, value, instruction):
+def log(wafer, node, kind, value, instruction):
     """Append a row to the log: a printed character, a traced word, a hazard."""
-    if s[H_ASIDE]:
-        _keep_aside(s, node, kind, value, instruction)
+    if wafer.aside:
+        _keep_aside(wafer, node, kind, value, instruction)
         return
-    rows = s[H_LOG_COUNT]
+    rows = wafer.log_count
     place = rows % LOG_CHUNK_ROWS
     if place == 0:
-        chunk = s[H_USED]
-        s[H_USED] = chunk + 1 + LOG_CHUNK_ROWS * LOG_ROW
-        s[chunk] = 0
+        chunk = wafer.used
+        wafer.used = chunk + 1 + LOG_CHUNK_ROWS * LOG_ROW.num_words
+        wafer[chunk] = 0
         if rows == 0:
-            s[H_LOG_FIRST] = chunk
+            wafer.log_first = chunk
         else:
-            s[s[H_LOG_LAST]] = chunk
-        s[H_LOG_LAST] = chunk
-    at = s[H_LOG_LAST] + 1 + place * LOG_ROW
-    s[at] = s[H_NOW]
-    s[at + 1] = node
-    s[at + 2] = kind
-    s[at + 3] = value
-    s[at + 4] = instruction
-    s[H_LOG_COUNT] = rows + 1
+            wafer[wafer.log_last] = chunk
+        wafer.log_last = chunk
+    row = LOG_ROW(wafer, wafer.log_last + 1, place)
+    row.cycle = wafer.now
+    row.node = node
+    row.kind = kind
+    row.value = value
+    row.instruction = instruction
+    wafer.log_count = rows + 1
 
 
 @kernel
-def hazard(s, node, kind, value, instruction):
+def hazard(wafer, node, kind, value, instruction):
     """Log what the hardware leaves to the programmer; what was logged lately is not logged again."""
-    if s[H_ASIDE]:
-        _keep_aside(s, node, kind, value, instruction)
+    if wafer.aside:
+        _keep_aside(wafer, node, kind, value, instruction)
         return
     key = (((node << 20) ^ instruction) << 5 | kind) ^ (value << 40)
-    place = s[H_SEEN] + ((key ^ (key >> 17) ^ (key >> 34)) & (SEEN_WORDS - 1))
-    if s[place] == key + 1 or s[H_HAZARDS] >= MOST_HAZARDS:
+    place = wafer.seen + ((key ^ (key >> 17) ^ (key >> 34)) & (SEEN_WORDS - 1))
+    if wafer[place] == key + 1 or wafer.hazards >= MOST_HAZARDS:
         return
-    s[place] = key + 1
-    s[H_HAZARDS] += 1
-    log(s, node, kind, value, instruction)
+    wafer[place] = key + 1
+    wafer.hazards += 1
+    log(wafer, node, kind, value, instruction)
 
 
 @kernel
-def _keep_aside(s, node, kind, value, instruction):
+def _keep_aside(wafer, node, kind, value, instruction):
     """Keep a row for the log until the cycle is over: threads come here in any order."""
-    at = s[H_ASIDE] + 1 + ASIDE_ROW * add_word(s, s[H_ASIDE], ONE)
-    s[at] = node
-    s[at + 1] = kind
-    s[at + 2] = value
-    s[at + 3] = instruction
+    row = ASIDE_ROW(wafer, wafer.aside + 1, add_word(wafer, wafer.aside, ONE))
+    row.node = node
+    row.kind = kind
+    row.value = value
+    row.instruction = instruction
 
 
 @kernel
-def log_aside(s, aside):
+def log_aside(wafer, aside):
     """Log the rows kept aside, band by band, as one thread would have done. Those of a band are in order."""
-    rows = s[aside]
-    for number in range(s[H_BANDS_COUNT]):
-        band = s[H_BANDS] + number * BAND_WORDS
+    rows = wafer[aside]
+    for number in range(wafer.bands_count):
         for i in range(rows):
-            at = aside + 1 + i * ASIDE_ROW
-            if band_at(s, s[s[H_NODES] + s[at]]) != band:
+            row = ASIDE_ROW(wafer, aside + 1, i)
+            if band_number(wafer, BLOCK(wafer, wafer[wafer.nodes + row.node])) != number:
                 continue
-            if s[at + 1] == LOG_PRINT or s[at + 1] == LOG_TRACE:
-                log(s, s[at], s[at + 1], s[at + 2], s[at + 3])
+            if row.kind == LOG_PRINT or row.kind == LOG_TRACE:
+                log(wafer, row.node, row.kind, row.value, row.instruction)
             else:
-                hazard(s, s[at], s[at + 1], s[at + 2], s[at + 3])
-    for i in range(1 + rows * ASIDE_ROW):
-        s[aside + i] = 0
+                hazard(wafer, row.node, row.kind, row.value, row.instruction)
+    for i in range(1 + rows * ASIDE_ROW.num_words):
+        wafer[aside + i] = 0
 
 
 @kernel
-def leave_trail(s, b, identity, port, kind, waited, color, extra):
-    """Remember a stage of a word's way at a node, by its block. kind: 0 sent, 1 hop, 2 taken, 3 dropped.
+def leave_trail(wafer, pe, identity, port, kind, waited, color, extra):
+    """Remember a stage of a word's way at a node, by its block. kind: a TRAIL_ number.
 
     extra  the instruction that sent it (-1 unknown), else the payload with its control mark
     """
-    band = band_at(s, b)
-    rows = s[band + BAND_TRAIL_COUNT]
-    at = s[band + BAND_TRAIL] + (rows & (s[H_TRAIL_ROWS] - 1)) * 4
-    s[at] = identity
-    s[at + 1] = s[H_NOW]
-    s[at + 2] = s[b + B_NODE] | (port << 24) | (kind << 28) | ((waited & 0xFF_FFFF) << 32) | (color << 56)
-    s[at + 3] = extra
-    s[band + BAND_TRAIL_COUNT] = rows + 1
+    band = band_of(wafer, pe)
+    rows = band.trail_count
+    stage = STAGE(wafer, band.trail, rows & (wafer.trail_rows - 1))
+    stage.identity = identity
+    stage.cycle = wafer.now
+    stage.place = pe.node | (port << 24) | (kind << 28) | ((waited & 0xFF_FFFF) << 32) | (color << 56)
+    stage.extra = extra
+    band.trail_count = rows + 1

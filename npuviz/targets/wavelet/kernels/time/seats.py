@@ -10,26 +10,13 @@ thread that runs a band never comes near that, and only what runs alone makes bl
 """
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros
-from npuviz.targets.wavelet.kernels.program_records import NODE_NEIGHBOUR, NODE_SEAT, NODE_WORDS, P_NODES
+from npuviz.sim.parts.record_kernels import word_of
+from npuviz.targets.wavelet.kernels.program_records import NODE
 from npuviz.targets.wavelet.kernels.records import (
-    B_CHANNELS,
-    B_NODE,
-    B_SEAT,
+    BLOCK,
     BORDERS_OF_A_BAND,
     FAN_SHIFT,
     FRONTIER,
-    H_BAND_SHIFT,
-    H_BANDS_COUNT,
-    H_BANDS_FILLED,
-    H_BORDER,
-    H_NODES,
-    H_NODES_COUNT,
-    H_NOW,
-    H_SEATED_AT,
-    H_SEATS,
-    H_SEATS_COUNT,
-    H_SORTED,
-    H_WHEEL,
     SLOT_SHIFT,
     SLOTS,
 )
@@ -44,28 +31,28 @@ QUIET = 256
 
 
 @kernel
-def take_seat(s, p, b, node):
+def take_seat(wafer, program, pe, node):
     """Give a node with a new block its seat; it and its neighbours are at the frontier now."""
-    row = p[P_NODES] + node * NODE_WORDS
-    seat = p[row + NODE_SEAT]
+    place = NODE(program, program.nodes, node)
+    seat = place.seat
     if seat < 0:
-        seat = s[H_SEATS_COUNT]
-        s[H_SEATS_COUNT] = seat + 1
-    s[H_SEATED_AT] = s[H_NOW]
-    s[s[H_SEATS] + seat] = b
-    s[b + B_SEAT] = seat
-    s[b + B_CHANNELS] |= FRONTIER
+        seat = wafer.seats_count
+        wafer.seats_count = seat + 1
+    wafer.seated_at = wafer.now
+    wafer[wafer.seats + seat] = word_of(wafer, pe)
+    pe.seat = seat
+    pe.channels |= FRONTIER
     for port in range(1, 5):
-        nb = block_behind(s, p, node, port)
-        if nb > 0:
-            s[nb + B_CHANNELS] |= FRONTIER
+        b = block_behind(wafer, program, node, port)
+        if b > 0:
+            BLOCK(wafer, b).channels |= FRONTIER
 
 
 @inlined
-def block_behind(s, p, node, port):
-    """Block of the node behind a port; 0 if it has none yet, -1 if there is no node."""
-    neighbour = p[p[P_NODES] + node * NODE_WORDS + NODE_NEIGHBOUR + port]
-    return s[s[H_NODES] + neighbour] if neighbour >= 0 else -1
+def block_behind(wafer, program, node, port):
+    """Word of the block of the node behind a port; 0 if it has none yet, -1 if there is no node."""
+    neighbour = NODE(program, program.nodes, node).neighbour[port]
+    return wafer[wafer.nodes + neighbour] if neighbour >= 0 else -1
 
 
 @inlined
@@ -75,83 +62,84 @@ def words_of(seats):
 
 
 @inlined
-def are_sorted(s):
+def are_sorted(wafer):
     """Whether there is no new seat."""
-    return s[H_SORTED] == s[H_SEATS_COUNT]
+    return wafer.sorted == wafer.seats_count
 
 
 @inlined
-def words_of_sorted(s):
+def words_of_sorted(wafer):
     """Words of the wheel without a new seat."""
-    if s[H_SORTED] < s[H_SEATS_COUNT]:
-        return s[H_SORTED] >> SEATS_SHIFT
-    return words_of(s[H_SORTED])
+    if wafer.sorted < wafer.seats_count:
+        return wafer.sorted >> SEATS_SHIFT
+    return words_of(wafer.sorted)
 
 
 @inlined
-def have_to_be_sorted(s):
+def have_to_be_sorted(wafer):
     """Whether it is time to sort the seats."""
-    new = s[H_SEATS_COUNT] - s[H_SORTED]
-    return new > 0 and (new * GROWTH >= s[H_SEATS_COUNT] or s[H_NOW] - s[H_SEATED_AT] >= QUIET)
+    new = wafer.seats_count - wafer.sorted
+    return new > 0 and (new * GROWTH >= wafer.seats_count or wafer.now - wafer.seated_at >= QUIET)
 
 
 @kernel
-def sort_seats(s, p, aside):
+def sort_seats(wafer, program, aside):
     """Give the nodes that have seats those in the order of nodes, and cut them into bands.
 
     aside  word behind the heap; three words a node and some are 0 from there on, and will be again
     """
-    size = words_of(s[H_SEATS_COUNT]) << SLOT_SHIFT
+    size = words_of(wafer.seats_count) << SLOT_SHIFT
     new_seat = aside + size
     for i in range(size):
-        s[aside + i] = s[s[H_WHEEL] + i]
-        s[s[H_WHEEL] + i] = 0
+        wafer[aside + i] = wafer[wafer.wheel + i]
+        wafer[wafer.wheel + i] = 0
     for slot in range(SLOTS):
-        end_slot(s, slot)
+        end_slot(wafer, slot)
     count = 0
-    for node in range(s[H_NODES_COUNT]):
-        b = s[s[H_NODES] + node]
+    for node in range(wafer.nodes_count):
+        b = wafer[wafer.nodes + node]
         if b > 0:
-            s[new_seat + s[b + B_SEAT]] = count
-            s[s[H_SEATS] + count] = b
-            s[b + B_SEAT] = count
+            pe = BLOCK(wafer, b)
+            wafer[new_seat + pe.seat] = count
+            wafer[wafer.seats + count] = b
+            pe.seat = count
             count += 1
     for i in range(size):
-        word = s[aside + i]
-        s[aside + i] = 0
+        word = wafer[aside + i]
+        wafer[aside + i] = 0
         while word:
             actor = ((i >> SLOT_SHIFT) << FAN_SHIFT) + trailing_zeros(word)
             word &= word - 1
-            set_bit(s, 2 * s[new_seat + (actor >> 1)] + (actor & 1), i & (SLOTS - 1))
+            set_bit(wafer, 2 * wafer[new_seat + (actor >> 1)] + (actor & 1), i & (SLOTS - 1))
     for seat in range(count):
-        s[new_seat + seat] = 0
-    s[H_SORTED] = count
-    _cut_bands(s, _widest(s, p))
+        wafer[new_seat + seat] = 0
+    wafer.sorted = count
+    _cut_bands(wafer, _widest(wafer, program))
 
 
 @kernel
-def _widest(s, p):
+def _widest(wafer, program):
     """The largest distance between the seats of two neighbours."""
     found = 1
-    for seat in range(s[H_SORTED]):
-        node = s[s[s[H_SEATS] + seat] + B_NODE]
+    for seat in range(wafer.sorted):
+        node = BLOCK(wafer, wafer[wafer.seats + seat]).node
         for port in range(1, 5):
-            nb = block_behind(s, p, node, port)
-            if nb > 0 and s[nb + B_SEAT] - seat > found:
-                found = s[nb + B_SEAT] - seat
+            b = block_behind(wafer, program, node, port)
+            if b > 0 and BLOCK(wafer, b).seat - seat > found:
+                found = BLOCK(wafer, b).seat - seat
     return found
 
 
 @kernel
-def _cut_bands(s, widest):
+def _cut_bands(wafer, widest):
     """Cut the seats into bands. Without borders no two have a neighbour or a word of the wheel in common.
 
     widest  how far the seats of neighbours are apart at most
     """
     border = (2 * words_of(widest)) << SEATS_SHIFT
     shift = SEATS_SHIFT
-    while (1 << shift) < BORDERS_OF_A_BAND * border or (s[H_SORTED] - 1) >> shift >= s[H_BANDS_COUNT]:
+    while (1 << shift) < BORDERS_OF_A_BAND * border or (wafer.sorted - 1) >> shift >= wafer.bands_count:
         shift += 1
-    s[H_BAND_SHIFT] = shift
-    s[H_BANDS_FILLED] = ((s[H_SORTED] - 1) >> shift) + 1
-    s[H_BORDER] = border
+    wafer.band_shift = shift
+    wafer.bands_filled = ((wafer.sorted - 1) >> shift) + 1
+    wafer.border = border
