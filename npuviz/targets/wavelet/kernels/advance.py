@@ -1,5 +1,8 @@
 """The machine's main loop: from event to event until it has to stop."""
 
+# A call may change any word of a row, which the type checker does not see.
+# pyright: reportUnnecessaryComparison=false
+
 from npuviz.sim.parts.bits_kernels import entry, inlined, kernel, pointer_to, spliced
 from npuviz.sim.parts.watch_kernels import X_CAPACITY, X_EVENTS, X_UNTIL
 from npuviz.targets.wavelet.kernels.bands import (
