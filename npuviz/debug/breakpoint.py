@@ -1,7 +1,7 @@
 """The breakpoints of a session: conditions that a user switched on. Never part of a checkpoint."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -59,6 +59,12 @@ class BreakpointList:
     def set_enabled(self, breakpoint_id: int, enabled: bool) -> None:
         """Switch a breakpoint on or off. Raises KeyError for an unknown id."""
         self._items[breakpoint_id].enabled = enabled
+        self.changed.notify()
+
+    def replace_all(self, items: Sequence[Breakpoint]) -> None:
+        """Have exactly these breakpoints, with their ids and hit counts; they are copied."""
+        self._items = {item.id: replace(item) for item in items}
+        self._next_id = max((self._next_id, *(item.id + 1 for item in items)))
         self.changed.notify()
 
     def count_hits(self, breakpoint_ids: Sequence[int]) -> None:

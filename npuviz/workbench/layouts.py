@@ -47,7 +47,7 @@ class Layout:
 
 
 LAYOUTS: tuple[Layout, ...] = (
-    Layout("stepping", "Stepping", "Alt+F1", (
+    Layout("stepping", "Stepping", "Ctrl+Alt+1", (
         Row((
             Cell(("program", "source"), 21), Cell(("timeline", "fabric"), 58), Cell(("inspector",), 21),
         ), 60),
@@ -57,22 +57,22 @@ LAYOUTS: tuple[Layout, ...] = (
             Cell(("memory",), 38),
         ), 40),
     )),
-    Layout("profiling", "Profiling", "Alt+F2", (
+    Layout("profiling", "Profiling", "Ctrl+Alt+2", (
         Row((Cell(("timeline", "fabric"), 78), Cell(("inspector",), 22)), 66),
         Row((
             Cell(("counters", "queues", "semaphores"), 34), Cell(("graph",), 33),
             Cell(("floorplan", "console", "log", "hazards"), 33),
         ), 34),
     )),
-    Layout("memory", "Memory", "Alt+F3", (
+    Layout("memory", "Memory", "Ctrl+Alt+3", (
         Row((Cell(("program",), 22), Cell(("memory",), 78)), 66),
         Row((Cell(("timeline",), 76), Cell(("inspector", "queues", "semaphores", "console"), 24)), 34),
     )),
-    Layout("fabric", "Fabric", "Alt+F4", (
+    Layout("fabric", "Fabric", "Ctrl+Alt+4", (
         Row((Cell(("source", "program"), 27), Cell(("fabric",), 51), Cell(("inspector",), 22)), 70),
         Row((Cell(("timeline",), 68), Cell(("breakpoints", "hazards", "queues", "log", "console"), 32)), 30),
     ), ("routed fabric",)),
-    Layout("sweep", "Sweep", "Alt+F5", (Row((Cell(("sweep",), 100),), 100),), ("sweep results",)),
+    Layout("sweep", "Sweep", "Ctrl+Alt+5", (Row((Cell(("sweep",), 100),), 100),), ("sweep results",)),
 )  # fmt: skip
 
 DEFAULT_LAYOUT = "stepping"

@@ -13,7 +13,8 @@ from npuviz.program.program import Program
 from npuviz.sim.description import MachineDescription
 from npuviz.sim.stop import StopReason
 from npuviz.ui.bridge.features import features_of
-from npuviz.ui.bridge.verbs import restart_and_run, run_operator, step_line
+from npuviz.ui.bridge.verb_queue import VerbQueue
+from npuviz.ui.bridge.verbs import restart_and_run, run_operator, step_each, step_line
 from npuviz.ui.bridge.worker import Worker, failure_details, failure_text
 from npuviz.workbench.jobs import JobEnd
 
@@ -31,6 +32,9 @@ TICK_MS = 33
 
 class SessionModel(QObject):
     """Runs the verbs of a session on a worker thread and tells the window what came of it.
+
+    A verb that is asked for while another one is under way waits for its end; steps that wait are
+    added up. Pause, Cancel and a failure forget what waits.
 
     session_changed  another session, or none, is open
     cycle_changed    the machine is at this cycle; after every verb even if the number is the same,
@@ -67,6 +71,7 @@ class SessionModel(QObject):
         self._worker = Worker(self)
         self._worker.progress.connect(self.progress)
         self._worker.ended.connect(self._on_ended)
+        self._waiting = VerbQueue()
         self._tick = QTimer(self)
         self._tick.setInterval(TICK_MS)
         self._tick.timeout.connect(self._on_tick)
@@ -126,15 +131,15 @@ class SessionModel(QObject):
 
     @property
     def can_step(self) -> bool:
-        """Whether the machine can go forward now."""
+        """Whether the machine can go forward now, or once the verb under way has ended."""
         session = self.session
-        return session is not None and not self._is_running and not session.is_finished
+        return session is not None and (self._is_running or not session.is_finished)
 
     @property
     def can_go_back(self) -> bool:
-        """Whether there is a past to go to."""
+        """Whether there is a past to go to, or may be once the verb under way has ended."""
         session = self.session
-        return session is not None and not self._is_running and session.cycle > 0
+        return session is not None and (self._is_running or session.cycle > 0)
 
     @property
     def cycles_per_second(self) -> float:
@@ -166,6 +171,7 @@ class SessionModel(QObject):
         if self._unsubscribe is not None:
             self._unsubscribe()
             self._unsubscribe = None
+        self._waiting.clear()
         previous, self._opened = self._opened, opened
         if previous is not None:
             previous.close()
@@ -188,6 +194,7 @@ class SessionModel(QObject):
     def shut_down(self) -> None:
         """Stop the worker; the model cannot be used afterwards."""
         self._tick.stop()
+        self._waiting.clear()
         self._worker.shut_down()
         self.blockSignals(True)
         if self._unsubscribe is not None:
@@ -204,11 +211,11 @@ class SessionModel(QObject):
 
     def step(self, count: int = 1) -> None:
         """Go some cycles forward."""
-        self._verb("Stepping", lambda s, _p: s.step(count))
+        self._steps("Stepping", step_each, count)
 
     def step_back(self, count: int = 1) -> None:
         """Go some cycles back."""
-        self._verb("Stepping back", lambda s, _p: s.step_back(count))
+        self._steps("Stepping back", lambda s, n: s.step_back(n), count)
 
     def step_instruction(self, unit: int) -> None:
         """Run until the unit starts its next instruction."""
@@ -259,12 +266,13 @@ class SessionModel(QObject):
         self._verb("Writing", lambda s, _p: s.write_memory(memory, address, data))
 
     def pause(self) -> None:
-        """Stop the verb under way as soon as possible."""
+        """Stop the verb under way as soon as possible, and forget those that wait."""
         if self._is_running:
-            self._worker.cancel_all()
+            self.cancel()
 
     def cancel(self) -> None:
-        """Stop whatever is under way: a run, opening, an export."""
+        """Stop whatever is under way: a run, opening, an export; forget what waits."""
+        self._waiting.clear()
         self._worker.cancel_all()
 
     def add_breakpoint(self, text: str) -> "Breakpoint | None":
@@ -279,8 +287,15 @@ class SessionModel(QObject):
         self._worker.start(title, work, done or (lambda result: self.finished_job.emit(title, result)))
 
     def perform(self, title: str, work: "Callable[[Session, Progress], StopReason | None]") -> None:
-        """Do any work on the session as one verb; nothing happens while another one is under way."""
+        """Do any work on the session as one verb."""
         self._verb(title, work)
+
+    def when_free(self, call: Callable[[], object]) -> None:
+        """Call something in the window's thread that uses the session: now, or after the verb under way."""
+        if self._is_running:
+            self._waiting.add(lambda _count: call())
+        else:
+            call()
 
     # -- inside -----------------------------------------------------------------------------------
 
@@ -288,7 +303,10 @@ class SessionModel(QObject):
         self, title: str, work: "Callable[[Session, Progress], StopReason | None]", is_measured: bool = False
     ) -> None:
         session = self.session
-        if session is None or self._worker.is_busy:
+        if session is None:
+            return
+        if self._worker.is_busy:
+            self._waiting.add(lambda _count: self._verb(title, work, is_measured))
             return
         self._is_running = True
         self._is_measured = is_measured
@@ -298,6 +316,13 @@ class SessionModel(QObject):
         )
         self._tick.start()
         self.running_changed.emit(True)
+
+    def _steps(self, title: str, step: "Callable[[Session, int], StopReason]", count: int) -> None:
+        """Take some steps of one kind; those asked for meanwhile are taken together."""
+        if self._worker.is_busy:
+            self._waiting.add(lambda total: self._steps(title, step, total), title, count)
+        else:
+            self._verb(title, lambda session, _progress: step(session, count))
 
     def _verb_done(self, result: Any) -> None:
         if isinstance(result, StopReason):
@@ -327,6 +352,9 @@ class SessionModel(QObject):
             self._measure_rate(self._shown_cycle)
             self.running_changed.emit(False)
             self.cycle_changed.emit(self._shown_cycle)
-        if end.error is not None and not isinstance(end.error, Cancelled):
-            self.error_details = failure_details(end.error)
-            self.failed.emit(failure_text(end.error))
+        if end.error is not None:
+            self._waiting.clear()
+            if not isinstance(end.error, Cancelled):
+                self.error_details = failure_details(end.error)
+                self.failed.emit(failure_text(end.error))
+        self._waiting.work_off(lambda: not self._worker.is_busy)

@@ -4,7 +4,7 @@ import json
 from typing import TYPE_CHECKING
 
 from npuviz.base.progress import Progress
-from npuviz.sim.stop import StopReason
+from npuviz.sim.stop import StopKind, StopReason
 
 if TYPE_CHECKING:
     from npuviz.debug.session import Session
@@ -14,6 +14,16 @@ def restart_and_run(session: "Session", progress: Progress) -> StopReason:
     """Go to the first cycle and run."""
     session.restart()
     return session.run(None, progress)
+
+
+def step_each(session: "Session", count: int) -> StopReason:
+    """Go some cycles forward one by one, so that a breakpoint ends one step and not those after it."""
+    reason = session.step(1)
+    for _ in range(count - 1):
+        if session.is_finished or reason.kind is StopKind.INTERRUPTED:
+            break
+        reason = session.step(1)
+    return reason
 
 
 def step_line(session: "Session", element: int, how: str, is_back: bool) -> StopReason:

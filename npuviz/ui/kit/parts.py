@@ -165,10 +165,16 @@ def muted_label(parent: QWidget | None = None, name: str = "") -> QLabel:
     return made
 
 
-def add_keys(parent: QWidget, keys: Iterable[tuple[Any, Callable[[], object]]]) -> None:
-    """Let keys do something while a widget or one of its children has the focus."""
+def add_keys(
+    parent: QWidget, keys: Iterable[tuple[Any, Callable[[], object]]], *, with_children: bool = True
+) -> None:
+    """Let keys do something while a widget, or one of its children too, has the focus."""
+    scope = Qt.ShortcutContext
     for key, run in keys:
-        QShortcut(QKeySequence(key), parent, run, context=Qt.ShortcutContext.WidgetWithChildrenShortcut)
+        shortcut = QShortcut(QKeySequence(key), parent)
+        # Said apart: PySide6 takes a `context` argument of the constructor and leaves the scope a window.
+        shortcut.setContext(scope.WidgetWithChildrenShortcut if with_children else scope.WidgetShortcut)
+        shortcut.activated.connect(run)
 
 
 def pop_up(menu: QMenu, point: QPoint, source: QWidget | None = None) -> None:

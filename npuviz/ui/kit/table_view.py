@@ -3,9 +3,10 @@
 from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import QAbstractItemModel, QPoint, Qt
-from PySide6.QtGui import QKeySequence, QShortcut
+from PySide6.QtGui import QKeySequence
 from PySide6.QtWidgets import QAbstractItemView, QTableView, QWidget
 
+from npuviz.ui.kit.parts import add_keys
 from npuviz.ui.theme.theme import Theme
 
 
@@ -54,4 +55,4 @@ def on_key(
     view: QTableView, key: QKeySequence | QKeySequence.StandardKey | Qt.Key, run: Callable[[], object]
 ) -> None:
     """Call something when a key is pressed while the table itself has the focus."""
-    QShortcut(QKeySequence(key), view, run, context=Qt.ShortcutContext.WidgetShortcut)
+    add_keys(view, [(key, run)], with_children=False)

@@ -111,7 +111,9 @@ class Docks:
                 dock.hide()
             elif dock.isHidden() and panel_id not in self._was_offered:
                 beside = next((cell for cell in places if panel_id in cell), ())
-                front = next((other for other in beside if not self._docks[other].isHidden()), None)
+                # A stored layout may name panels that this version does not have.
+                known = (other for other in beside if other in self._docks)
+                front = next((other for other in known if not self._docks[other].isHidden()), None)
                 if front is not None:
                     self._window.tabifyDockWidget(self._docks[front], dock)
                     dock.show()
@@ -133,11 +135,21 @@ class Docks:
         if panel is not None:
             panel.setFocus(Qt.FocusReason.ShortcutFocusReason)
 
-    def focus_first(self, panel_id: str) -> None:
-        """Give a panel the keys, if it exists and can be seen."""
-        panel = self._panels.get(panel_id)
-        if panel is not None and not self._docks[panel_id].isHidden():
-            panel.setFocus(Qt.FocusReason.OtherFocusReason)
+    def focus_first(self, *panel_ids: str) -> None:
+        """Give the keys to the first of these panels that exists and is shown."""
+        for panel_id in panel_ids:
+            panel = self._panels.get(panel_id)
+            if panel is not None and not self._docks[panel_id].isHidden():
+                panel.setFocus(Qt.FocusReason.OtherFocusReason)
+                return
+
+    def focused_panel(self) -> str:
+        """The panel that has the keys, or one of whose parts has; "" when none has."""
+        focused = self._window.focusWidget()
+        for panel_id, panel in self._panels.items():
+            if panel is focused or panel.isAncestorOf(focused):
+                return panel_id
+        return ""
 
     def show_only(self, panel_ids: Iterable[str]) -> None:
         """Show just these panels, side by side."""

@@ -7,6 +7,7 @@ from PySide6.QtCore import QByteArray, Qt, QTimer, Signal
 from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QKeyEvent, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QMainWindow
 
+from npuviz.ui.bridge.breakpoint_history import BreakpointHistory
 from npuviz.ui.bridge.hazard_watch import HazardWatch
 from npuviz.ui.bridge.session_model import SessionModel
 from npuviz.ui.kit.panel import PanelContext
@@ -16,6 +17,7 @@ from npuviz.ui.shell.bars.position import HazardDisplay, PositionDisplay
 from npuviz.ui.shell.bars.run import RunBar
 from npuviz.ui.shell.bars.status import StatusLine
 from npuviz.ui.shell.commands.actions import Actions
+from npuviz.ui.shell.commands.edit import EditCommands
 from npuviz.ui.shell.commands.file import FileCommands
 from npuviz.ui.shell.commands.reopen import ReopenCommands
 from npuviz.ui.shell.commands.run import RunCommands
@@ -24,6 +26,7 @@ from npuviz.ui.shell.docks import Docks
 from npuviz.ui.shell.palette import Palette
 from npuviz.ui.shell.palette_entries import Palettes
 from npuviz.ui.shell.panel_loader import load_panel_specs
+from npuviz.ui.shell.screen import first_size
 from npuviz.ui.shell.start_page import StartPage, recent_items, sample_items
 from npuviz.ui.theme.theme import Theme
 from npuviz.workbench.commands import CommandRegistry
@@ -32,7 +35,6 @@ from npuviz.workbench.opening import OpenOptions
 from npuviz.workbench.selection import SelectionModel
 from npuviz.workbench.settings import Settings
 
-DEFAULT_SIZE = (1440, 900)
 OpenOther = Callable[[Path, OpenOptions], None]
 
 
@@ -47,7 +49,7 @@ class MainWindow(QMainWindow):
         self.setWindowTitle("npuviz")
         self.setAcceptDrops(True)
         self.setDockNestingEnabled(True)
-        self.resize(*DEFAULT_SIZE)
+        self.resize(first_size(self))
         self.theme = theme
         self.settings = settings
         self.model = SessionModel(self)
@@ -82,7 +84,8 @@ class MainWindow(QMainWindow):
         self.views = ViewCommands(
             self.docks, palettes, self.model, self.selection, theme, settings, self.commands, self.tell
         )
-        self.commands.add(*self.files.all(), *runs.all(), *self.views.all())
+        edits = EditCommands(self.model, BreakpointHistory(self.model, self), self.commands)
+        self.commands.add(*self.files.all(), *edits.all(), *runs.all(), *self.views.all())
         self.actions_by_id = Actions(self, self.commands, theme)
         self.reopening = ReopenCommands(
             self.model, self.commands, self.files.reopen, self.actions_by_id.forget
@@ -157,9 +160,9 @@ class MainWindow(QMainWindow):
         else:
             self.setWindowTitle(f"{opened.title} \u2013 npuviz")
             self.setWindowFilePath(str(opened.path))
-            self.error_bar.dismiss()
             self._show_docks()
-        # After the docks: restoring them restores which bars were visible, too.
+            # Restoring docks restores which bars were visible, too.
+            self.error_bar.dismiss()
         self.note_banner.show_notes(program.notes if program is not None else ())
         self.actions_by_id.refresh()
 

@@ -228,13 +228,14 @@ class Palette(QFrame):
         return False
 
     def _move(self, step: int) -> None:
-        count = len(self._model.entries)
-        if not count:
+        # Entries that cannot be chosen are passed over.
+        rows = [row for row, entry in enumerate(self._model.entries) if entry.is_enabled]
+        if not rows:
             return
-        row = self._list.currentIndex().row() + step
-        if abs(step) == 1:
-            row %= count
-        self._list.setCurrentIndex(self._model.index(min(max(row, 0), count - 1), 0))
+        current = self._list.currentIndex().row()
+        place = (rows.index(current) if current in rows else -1) + step
+        place = place % len(rows) if abs(step) == 1 else min(max(place, 0), len(rows) - 1)
+        self._list.setCurrentIndex(self._model.index(rows[place], 0))
 
     def _choose(self, row: int) -> None:
         if not 0 <= row < len(self._model.entries):
@@ -247,6 +248,6 @@ class Palette(QFrame):
 
     def _refresh(self) -> None:
         self._model.show_entries(self._provider(self.field.text()))
-        if self._model.entries:
-            self._list.setCurrentIndex(self._model.index(0, 0))
+        first = (row for row, entry in enumerate(self._model.entries) if entry.is_enabled)
+        self._list.setCurrentIndex(self._model.index(next(first, 0), 0))
         self.place()

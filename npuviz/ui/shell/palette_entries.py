@@ -50,6 +50,8 @@ class Palettes:
         def title(command: Command) -> str:
             return f"{command.menu.replace('/', ' ')} {command.title}" if command.menu else command.title
 
+        # Of those that fit equally well, what can be done now comes first.
+        commands = sorted(self._commands.all(), key=lambda command: not command.is_enabled())
         return [
             PaletteEntry(
                 command.title.removesuffix(" ..."),
@@ -58,7 +60,7 @@ class Palettes:
                 command.shortcuts[0] if command.shortcuts else "",
                 command.is_enabled(),
             )
-            for command in best(text, self._commands.all(), title, LIMIT)
+            for command in best(text, commands, title, LIMIT)
         ]
 
     def _place_entries(self, text: str) -> list[PaletteEntry]:

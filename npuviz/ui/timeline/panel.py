@@ -89,6 +89,8 @@ class TimelinePanel(Panel):
             self.view.set_open_slices(())
 
     def on_theme_changed(self) -> None:
+        # The view hears of the theme after its panel, and the legend shows its colours.
+        self.view.refresh_colors()
         self._show_legend()
 
     def on_selection_changed(self, selection: Selection) -> None:

@@ -13,6 +13,7 @@ from npuviz.workbench.commands import Command, CommandRegistry
 
 MENUS: tuple[tuple[str, str], ...] = (
     ("File", "&File"),
+    ("Edit", "&Edit"),
     ("Run", "&Run"),
     ("View", "&View"),
     ("Trace", "&Trace"),

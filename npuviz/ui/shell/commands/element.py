@@ -32,24 +32,29 @@ class ElementCommands:
         for order, (how, title, key, icon, doc) in enumerate(lines):
             shifted = key.replace("F", "Shift+F")
             made.append(
-                Command(f"debug.line_{how}", title, partial(self._line, how, False), self._can_step,
+                Command(f"debug.line_{how}", title, self._once_free(self._line, how, False), self._can_step,
                         (key,), "Run/Source", 1, order, icon, doc=doc)
             )  # fmt: skip
             made.append(
-                Command(f"debug.line_{how}_back", f"{title}, Back in Time", partial(self._line, how, True),
-                        self._can_go_back, (shifted,), "Run/Source", 2, order, "mdi6.undo-variant", doc=doc)
+                Command(f"debug.line_{how}_back", f"{title}, Back in Time",
+                        self._once_free(self._line, how, True), self._can_go_back,
+                        (shifted,), "Run/Source", 2, order, "mdi6.undo-variant", doc=doc)
             )  # fmt: skip
         made.append(
-            Command("debug.next_task", "To the Next Task", partial(self._task, False), self._can_step,
+            Command("debug.next_task", "To the Next Task", self._once_free(self._task, False), self._can_step,
                     ("Ctrl+F8",), "Run/Source", 1, 3, "mdi6.skip-forward-outline",
                     doc="Until the selected element begins a task")
         )  # fmt: skip
         made.append(
             Command("debug.next_task_back", "To the Beginning of This Task, Back in Time",
-                    partial(self._task, True), self._can_go_back, ("Ctrl+Shift+F8",), "Run/Source", 2, 3,
-                    "mdi6.undo-variant")
+                    self._once_free(self._task, True), self._can_go_back, ("Ctrl+Shift+F8",), "Run/Source",
+                    2, 3, "mdi6.undo-variant")
         )  # fmt: skip
         return made
+
+    def _once_free(self, step: Callable[..., None], *asked: str | bool) -> Callable[[], None]:
+        """A step that waits for the verb under way: only then is it known which element is meant."""
+        return partial(self._model.when_free, partial(step, *asked))
 
     def _can_step(self) -> bool:
         return self._model.can_step and "source text" in self._model.features
@@ -59,7 +64,7 @@ class ElementCommands:
 
     def _element(self) -> int | None:
         session = self._model.session
-        if session is None or self._model.is_running:
+        if session is None:
             return None
         element = focused_element(session.machine, self._selection.current)
         if element is None:

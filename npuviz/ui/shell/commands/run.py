@@ -36,14 +36,15 @@ class RunCommands:
                     self._has_cycle, ("Ctrl+F10",), "Run", 0, 3),
             Command("debug.step", "Step One Cycle", model.step, forward, ("F11",), "Run", 1, 0,
                     "mdi6.step-forward"),
-            Command("debug.step_instruction", "Step One Instruction", self._step_instruction, forward,
+            Command("debug.step_instruction", "Step One Instruction",
+                    lambda: model.when_free(self._step_instruction), forward,
                     ("F10",), "Run", 1, 1, doc="To the next instruction of the selected unit"),
-            Command("debug.step_operator", "Run to the End of the Operator", self._step_operator,
-                    forward, ("Shift+F11",), "Run", 1, 2),
+            Command("debug.step_operator", "Run to the End of the Operator",
+                    lambda: model.when_free(self._step_operator), forward, ("Shift+F11",), "Run", 1, 2),
             Command("debug.step_back", "Step One Cycle Back", model.step_back, back, ("F4",), "Run", 2, 0,
                     "mdi6.step-backward"),
             Command("debug.step_instruction_back", "Step One Instruction Back",
-                    self._step_instruction_back, back, ("Shift+F4",), "Run", 2, 1),
+                    lambda: model.when_free(self._step_instruction_back), back, ("Shift+F4",), "Run", 2, 1),
             Command("debug.run_back", "Run Back", model.run_back, back, ("F7",), "Run", 2, 2,
                     "mdi6.rewind", doc="Back to the previous breakpoint hit, or to cycle 0"),
             Command("debug.restart", "Back to Cycle 0", model.restart, back, ("Shift+F5",), "Run", 2, 3,
@@ -52,8 +53,9 @@ class RunCommands:
                     ("Ctrl+Shift+F5",), "Run", 2, 4),
             Command("debug.goto", "Go to Cycle, Time or Name ...", self._ask_cycle, self._has_session,
                     ("Ctrl+G", "G"), "Run", 3, 0),
-            Command("debug.toggle_breakpoint", "Toggle Breakpoint", self._toggle_breakpoint,
-                    self._has_session, ("F9",), "Run", 3, 1, "mdi6.circle",
+            Command("debug.toggle_breakpoint", "Toggle Breakpoint",
+                    lambda: model.when_free(self._toggle_breakpoint), self._has_session, ("F9",), "Run", 3, 1,
+                    "mdi6.circle",
                     doc="Breakpoint on the selected instruction, operator, memory range or cycle"),
             *ElementCommands(model, self._selection, self._tell).all(),
         ]  # fmt: skip
@@ -100,7 +102,7 @@ class RunCommands:
 
     def _step_operator(self) -> None:
         program, session = self._model.program, self._model.session
-        if program is None or session is None or self._model.is_running:
+        if program is None or session is None:
             return
         node = self._selection.current.node
         if node is None:

@@ -124,7 +124,10 @@ class ViewCommands:
         return self._theme.mode == mode
 
     def _apply(self, layout: Layout) -> None:
+        focused = self._docks.focused_panel()
         self._docks.apply(layout)
+        # Docks lose the focus when they are taken out and put back.
+        self._docks.focus_first(focused, *(panel for row in layout.rows for panel in row.cells[0].panels))
         self._registry.state_changed.notify()
 
     def _offers(self, layout: Layout) -> bool:

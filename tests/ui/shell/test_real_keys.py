@@ -1,0 +1,161 @@
+"""Keys as a person presses them: real events to whatever has the focus, with several panels on show."""
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QToolBar, QWidget
+
+from npuviz.ui.breakpoints.panel import BreakpointsPanel
+from npuviz.ui.console.panel import ConsolePanel
+from npuviz.ui.program.panel import ProgramPanel
+from npuviz.workbench.layouts import LAYOUTS
+from tests.ui.driver import Driver
+
+CTRL = Qt.KeyboardModifier.ControlModifier
+
+
+class Keyboard:
+    """Sends keys to the widget that has the focus."""
+
+    def __init__(self, driver: Driver) -> None:
+        self.driver = driver
+        driver.window.activateWindow()
+        driver.qtbot.waitUntil(lambda: QApplication.activeWindow() is driver.window)
+
+    def focus(self, widget: QWidget) -> None:
+        widget.setFocus(Qt.FocusReason.MouseFocusReason)
+        self.driver.qtbot.waitUntil(widget.hasFocus)
+
+    def press(self, key: Qt.Key, modifier: Qt.KeyboardModifier = Qt.KeyboardModifier.NoModifier) -> None:
+        focused = QApplication.focusWidget()
+        assert focused is not None
+        QTest.keyClick(focused, key, modifier)
+
+    def type(self, text: str) -> None:
+        focused = QApplication.focusWidget()
+        assert focused is not None
+        QTest.keyClicks(focused, text)
+
+
+@pytest.fixture
+def keyboard(toy: Driver) -> Keyboard:
+    return Keyboard(toy)
+
+
+def breakpoints(driver: Driver) -> list[str]:
+    return [item.text for item in driver.session.breakpoints.all]
+
+
+def test_enter_sets_a_breakpoint(toy: Driver, keyboard: Keyboard) -> None:
+    toy.do("view.panel.breakpoints")
+    panel = toy.window.docks.panels["breakpoints"]
+    assert isinstance(panel, BreakpointsPanel)
+    keyboard.focus(panel.line.line)
+    keyboard.type("cycle == 3")
+    keyboard.press(Qt.Key.Key_Return)
+    assert breakpoints(toy) == ["cycle == 3"]
+
+
+def test_enter_gives_the_console_its_command(toy: Driver, keyboard: Keyboard) -> None:
+    toy.do("view.panel.console")
+    panel = toy.window.docks.panels["console"]
+    assert isinstance(panel, ConsolePanel)
+    keyboard.focus(panel.line)
+    keyboard.type("step 3")
+    keyboard.press(Qt.Key.Key_Return)
+    toy.idle()
+    assert toy.session.cycle == 3
+
+
+def test_keys_of_the_program_stay_in_the_program(toy: Driver, keyboard: Keyboard) -> None:
+    toy.do("view.panel.breakpoints")
+    toy.model.add_breakpoint("cycle == 5")
+    marks = toy.window.docks.panels["breakpoints"]
+    assert isinstance(marks, BreakpointsPanel)
+    marks.refresh()
+    marks.view.selectRow(0)
+    program = toy.window.docks.panels["program"]
+    assert isinstance(program, ProgramPanel)
+    program.listing.select(0)
+    keyboard.focus(program.listing)
+    keyboard.press(Qt.Key.Key_Delete)
+    assert breakpoints(toy) == ["cycle == 5"]
+    QGuiApplication.clipboard().setText("before")
+    keyboard.press(Qt.Key.Key_C, CTRL)
+    assert QGuiApplication.clipboard().text() not in ("", "before")
+    assert program.find_bar.isHidden()
+    keyboard.press(Qt.Key.Key_F, CTRL)
+    assert program.find_bar.isVisible()
+    assert program.find_bar.line.hasFocus()
+
+
+def test_delete_in_the_breakpoints_can_be_taken_back(toy: Driver, keyboard: Keyboard) -> None:
+    toy.do("view.panel.breakpoints")
+    for text in ("cycle == 5", "cycle == 9"):
+        toy.model.add_breakpoint(text)
+    toy.qtbot.wait(1)
+    panel = toy.window.docks.panels["breakpoints"]
+    assert isinstance(panel, BreakpointsPanel)
+    panel.view.selectRow(0)
+    keyboard.focus(panel.view)
+    keyboard.press(Qt.Key.Key_Delete)
+    toy.qtbot.wait(1)
+    assert breakpoints(toy) == ["cycle == 9"]
+    keyboard.press(Qt.Key.Key_Z, CTRL)
+    assert breakpoints(toy) == ["cycle == 5", "cycle == 9"]
+    toy.qtbot.wait(1)
+    keyboard.press(Qt.Key.Key_Y, CTRL)
+    assert breakpoints(toy) == ["cycle == 9"]
+
+
+def test_no_key_pressed_while_busy_is_lost(toy: Driver, keyboard: Keyboard) -> None:
+    for _ in range(20):
+        keyboard.press(Qt.Key.Key_F11)
+    toy.idle()
+    assert toy.session.cycle == 20
+    for _ in range(3):
+        keyboard.press(Qt.Key.Key_F11)
+        keyboard.press(Qt.Key.Key_F4)
+    keyboard.press(Qt.Key.Key_F4)
+    toy.idle()
+    assert toy.session.cycle == 19
+
+
+def test_pause_forgets_the_keys_that_wait(toy: Driver) -> None:
+    toy.model.step(3)
+    toy.model.step(1000)
+    toy.model.pause()
+    toy.idle()
+    assert toy.session.cycle <= 3
+
+
+def test_a_panel_keeps_the_keys_when_the_layout_changes(toy: Driver, keyboard: Keyboard) -> None:
+    for layout in ("profiling", "memory", "stepping"):
+        toy.do(f"view.layout.{layout}")
+        assert toy.window.docks.focused_panel(), layout
+
+
+def test_no_layout_takes_the_key_that_closes_windows() -> None:
+    assert "Alt+F4" not in [layout.shortcut for layout in LAYOUTS]
+
+
+@pytest.mark.parametrize("layout", ["stepping", "profiling", "memory"])
+def test_every_layout_comes_back_at_the_next_start(toy: Driver, layout: str) -> None:
+    toy.do(f"view.layout.{layout}")
+    toy.window.tell_failure("something failed")
+    path = toy.model.opened.path if toy.model.opened else None
+    assert path is not None
+    toy.do("file.close")
+    toy.open(path)
+    shown = [name for name, dock in toy.window.docks.all.items() if not dock.isHidden()]
+    assert len(shown) >= 3
+    bar = toy.window.findChild(QToolBar, "messages")
+    assert bar is not None
+    assert not bar.isVisible()
+
+
+def test_the_first_window_fits_the_screen(toy: Driver) -> None:
+    screen = toy.window.screen().availableSize()
+    assert toy.window.width() <= screen.width()
+    assert toy.window.height() <= screen.height()
