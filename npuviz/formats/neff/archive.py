@@ -2,7 +2,7 @@
 
 import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from npuviz.base.errors import FormatError
 from npuviz.base.units import format_bytes
@@ -182,7 +182,7 @@ def _read_entry(tar: memoryview, position: int, file: str) -> tuple[ArchiveEntry
     entry = _entry_of(block, _safe_name(name, is_folder, file, position - BLOCK), is_folder)
     raw = bytes(tar[start:position])
     size = 0 if is_folder else size if size_override < 0 else size_override
-    return _with_raw(entry, size, raw), size, position
+    return entry if header_block(entry, size) == raw else replace(entry, raw=raw), size, position
 
 
 def _read_pax(text: bytes, file: str, position: int, name: str, size: int) -> tuple[str, int]:
@@ -277,20 +277,4 @@ def _entry_of(block: bytes, name: str, is_folder: bool) -> ArchiveEntry:
         mtime=number(136, 148),
         uname=text(265, 297),
         gname=text(297, 329),
-    )
-
-
-def _with_raw(entry: ArchiveEntry, size: int, raw: bytes) -> ArchiveEntry:
-    if header_block(entry, size) == raw:
-        return entry
-    return ArchiveEntry(
-        entry.name,
-        entry.is_folder,
-        entry.mode,
-        entry.uid,
-        entry.gid,
-        entry.mtime,
-        entry.uname,
-        entry.gname,
-        raw,
     )

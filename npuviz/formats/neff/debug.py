@@ -6,32 +6,13 @@ from functools import lru_cache
 
 from npuviz.base.errors import FormatError
 from npuviz.formats.neff.debug_records import (
-    KINDS,
-    LEVELS,
     DebugFile,
     DebugRecord,
-    Dependency,
-    debug_bytes,
     parse_debug,
 )
 from npuviz.formats.neff.model import ENGINES, Finding, Neff, Payload, Subgraph
 from npuviz.formats.neff.rules.table import Report, shown
 
-__all__ = [
-    "KINDS",
-    "LEVELS",
-    "DebugFile",
-    "DebugRecord",
-    "Dependency",
-    "NamedInstruction",
-    "ancestors",
-    "check_debug",
-    "debug_bytes",
-    "debug_records",
-    "engine_instructions",
-    "module_debug",
-    "parse_debug",
-]
 _FOLDER = "debug_info/"
 
 

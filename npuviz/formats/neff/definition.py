@@ -1,16 +1,18 @@
 """def.json and the engine files of a subgraph (reference 4.4-4.7): parsed from members, and written."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 from npuviz.base.errors import FormatError
 from npuviz.formats.neff.descriptors import entry_objects, parse_entries
-from npuviz.formats.neff.json_members import Fields, object_bytes, parse_object
+from npuviz.formats.neff.json_members import Fields, object_bytes, parse_object, told
 from npuviz.formats.neff.model import ENGINE_KEYS, EngineFile, Payload, QueueSet, Subgraph, Variable
 
 _IDENTITY = {"name": "definition", "version": "0.6"}
 _TENSOR_MAP = "tensor_map.json"
+_QUEUE_SET_OPTIONS = ("owner", "pinned", "queue_instances", "semaphore_set", "semaphore", "dynamic_dma")
+_VARIABLE_FIELDS = frozenset(each.name for each in fields(Variable)) - {"name", "table", "extra"}
 
 
 def parse_subgraph(members: Mapping[str, Payload], definition_path: str, name: str, file: str) -> Subgraph:
@@ -240,37 +242,18 @@ def _definition_object(subgraph: Subgraph) -> dict[str, Any]:
 
 
 def _queue_set_object(queue_set: QueueSet) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    return {
         **queue_set.extra,
         "type": queue_set.type,
         "num_queues": queue_set.num_queues,
         "fabric_path": queue_set.fabric_path,
+        **told(queue_set, _QUEUE_SET_OPTIONS),
     }
-    if queue_set.owner:
-        found["owner"] = queue_set.owner
-    if queue_set.pinned:
-        found["pinned"] = True
-    if queue_set.queue_instances:
-        found["queue_instances"] = queue_set.queue_instances
-    if queue_set.semaphore_set:
-        found["semaphore_set"] = queue_set.semaphore_set
-    if queue_set.semaphore is not None:
-        found["semaphore"] = queue_set.semaphore
-    if queue_set.dynamic_dma is not None:
-        found["dynamic_dma"] = queue_set.dynamic_dma
-    return found
 
 
 def _variable_object(variable: Variable) -> dict[str, Any]:
-    found: dict[str, Any] = {**variable.extra, "type": variable.type, "var_id": variable.var_id}
-    if variable.fabric_path != "main":
-        found["fabric_path"] = variable.fabric_path
-    if variable.alignment:
-        found["alignment"] = variable.alignment
-    for key in ("size", "file_name", "backing_variable_off", "referenced_var_id"):
-        value = getattr(variable, key)
-        if value is not None:
-            found[key] = value
-    if variable.table is not None:
-        found["list"] = variable.table
-    return found
+    return {
+        **variable.extra,
+        **told(variable, _VARIABLE_FIELDS),
+        **({} if variable.table is None else {"list": variable.table}),
+    }

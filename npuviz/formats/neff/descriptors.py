@@ -4,46 +4,25 @@ A big model has 50,000 entries, so the common shape of an entry takes a straight
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import Any, NoReturn
 
 from npuviz.base.errors import FormatError
-from npuviz.formats.neff.json_members import INTEGER_LIMIT, Fields, one_line
+from npuviz.formats.neff.json_members import INTEGER_LIMIT, Fields, one_line, told
 from npuviz.formats.neff.model import Access, Descriptor, DmaEntry
 
 _NOTHING: Mapping[str, Any] = {}
-_ENTRY_KEYS = frozenset(
-    (
-        "id",
-        "queue",
-        "instance_name",
-        "function_start",
-        "section_start_desc",
-        "event",
-        "semaphore",
-        "remote_semaphores",
-        "desc",
-    )
-)
+_ENTRY_KEYS = frozenset(each.name for each in fields(DmaEntry)) - {"extra"}
 _SIDE_KEYS = {
     side: (side, f"{side}_off", f"{side}_steps", f"{side}_sizes", f"{side}_dtype") for side in ("to", "from")
 }
 _SOURCE_KEYS = frozenset((*_SIDE_KEYS["from"], "scale"))
 _PLAIN_KEYS = frozenset((*_SIDE_KEYS["to"], *_SIDE_KEYS["from"]))
 """A descriptor with no other key is a copy."""
-_DESC_KEYS = frozenset(
-    (
-        *_PLAIN_KEYS,
-        "op",
-        "from_arr",
-        "num_tiling_dimensions",
-        "scale",
-        "scale_dtype",
-        "constant",
-        "constant_dtype",
-        "transpose_shape",
-        "transpose_element_size",
-    )
-)
+_OWN_KEYS = frozenset(each.name for each in fields(Descriptor)) - {
+    *("to_access", "sources", "uses_from_arr", "extra")
+}
+_DESC_KEYS = _PLAIN_KEYS | _OWN_KEYS | {"from_arr"}
 
 
 def parse_entries(entries: Sequence[Any], file: str, member: str) -> tuple[DmaEntry, ...]:
@@ -162,22 +141,7 @@ def entry_objects(entries: Sequence[DmaEntry]) -> list[dict[str, Any]]:
 
 
 def _entry_object(entry: DmaEntry) -> dict[str, Any]:
-    found: dict[str, Any] = {**entry.extra, "id": entry.id, "desc": _descriptor_object(entry.desc)}
-    if entry.queue:
-        found["queue"] = entry.queue
-    if entry.instance_name:
-        found["instance_name"] = entry.instance_name
-    if entry.function_start:
-        found["function_start"] = entry.function_start
-    if entry.section_start_desc:
-        found["section_start_desc"] = True
-    if entry.event is not None:
-        found["event"] = entry.event
-    if entry.semaphore is not None:
-        found["semaphore"] = entry.semaphore
-    if entry.remote_semaphores:
-        found["remote_semaphores"] = entry.remote_semaphores
-    return found
+    return {**entry.extra, **told(entry, _ENTRY_KEYS), "desc": _descriptor_object(entry.desc)}
 
 
 def _descriptor_object(desc: Descriptor) -> dict[str, Any]:
@@ -187,21 +151,7 @@ def _descriptor_object(desc: Descriptor) -> dict[str, Any]:
         found["from_arr"] = [_source_object(source) for source in desc.sources]
     else:
         _put_access(found, desc.sources[0], "from")
-    if desc.op != "copy":
-        found["op"] = desc.op
-    for key in (
-        "num_tiling_dimensions",
-        "scale",
-        "scale_dtype",
-        "constant",
-        "constant_dtype",
-        "transpose_shape",
-        "transpose_element_size",
-    ):
-        value = getattr(desc, key)
-        if value is not None:
-            found[key] = value
-    return found
+    return found | told(desc, _OWN_KEYS)
 
 
 def _put_access(found: dict[str, Any], access: Access, side: str) -> None:
@@ -215,8 +165,6 @@ def _put_access(found: dict[str, Any], access: Access, side: str) -> None:
 
 
 def _source_object(access: Access) -> dict[str, Any]:
-    found: dict[str, Any] = {**access.extra}
+    found = {**access.extra, **told(access, ("scale",))}
     _put_access(found, access, "from")
-    if access.scale is not None:
-        found["scale"] = access.scale
     return found

@@ -1,6 +1,6 @@
 """NEFF files: read, write, and build one in memory.
 
-The objects are in `neff_model`, the checks in `neff_rules`, the debug records in `neff_debug`.
+The objects are in `model`, the checks in `rules`, the debug records in `debug`.
 """
 
 import gc
@@ -18,7 +18,6 @@ from npuviz.base.errors import FormatError
 from npuviz.formats.binary import read_file
 from npuviz.formats.neff import tar as neff_tar
 from npuviz.formats.neff.archive import read_archive
-from npuviz.formats.neff.constants import constant_data
 from npuviz.formats.neff.definition import complete_subgraph, parse_subgraph, subgraph_members
 from npuviz.formats.neff.graph import KELF_MEMBER, GraphTensor, graph_object
 from npuviz.formats.neff.header import HEADER_BYTES, header_bytes, parse_header
@@ -32,21 +31,6 @@ from npuviz.formats.neff.model import (
 )
 from npuviz.formats.neff.rules.check import check_neff
 from npuviz.formats.neff.rules.table import shown
-
-__all__ = [
-    "DEFAULT_LIMIT_BYTES",
-    "check_neff",
-    "constant_data",
-    "layout_of",
-    "make_neff",
-    "neff_from_bytes",
-    "neff_from_members",
-    "neff_to_bytes",
-    "open_container",
-    "parse_neff",
-    "read_neff",
-    "write_neff",
-]
 
 DEFAULT_LIMIT_BYTES = 4 << 30
 GRAPH_MEMBER = "neff.json"

@@ -1,6 +1,7 @@
 """The 1024-byte header of a NEFF."""
 
 import struct
+from dataclasses import astuple
 
 from npuviz.base.errors import FormatError
 from npuviz.formats.neff.model import NeffHeader
@@ -46,20 +47,4 @@ def parse_header(data: bytes | memoryview, file: str) -> NeffHeader:
 
 def header_bytes(header: NeffHeader) -> bytes:
     """The header as the file holds it; texts longer than their field are cut."""
-    return _LAYOUT.pack(
-        header.pkg_version,
-        header.header_size,
-        header.data_size,
-        header.version_major,
-        header.version_minor,
-        header.build_version,
-        header.num_tpb,
-        header.hash,
-        header.uuid,
-        header.name,
-        header.requested_tpb_count,
-        header.tpb_per_node,
-        header.feature_bits,
-        header.lnc_size,
-        header.pad,
-    )
+    return _LAYOUT.pack(*astuple(header))

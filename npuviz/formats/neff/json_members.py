@@ -4,7 +4,9 @@ Messages name the file, the member and the key, for example
 `m.neff, sg00/PE.json, dma[3].desc.to_off: expected an integer, found "x"`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from functools import cache
 from typing import Any, NoReturn
 
 import orjson
@@ -54,6 +56,17 @@ def object_bytes(value: Mapping[str, Any], indented: bool = False) -> bytes:
 def found_text(value: Any) -> str:
     """A short text for a JSON value in a message."""
     return one_line(describe_json(value[:60] if isinstance(value, str) else value))
+
+
+@cache
+def _defaults(kind: type[Any]) -> Mapping[str, Any]:
+    return {each.name: each.default for each in fields(kind)}
+
+
+def told(value: Any, names: Iterable[str]) -> dict[str, Any]:
+    """Those of the named fields of a dataclass that differ from their defaults, as JSON members."""
+    defaults = _defaults(type(value))
+    return {name: held for name in names if (held := getattr(value, name)) != defaults[name]}
 
 
 class Fields:

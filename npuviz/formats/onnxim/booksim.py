@@ -10,6 +10,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from npuviz.base.errors import FormatError
+from npuviz.formats.binary import read_text
 
 Value = int | float | str
 
@@ -159,18 +160,7 @@ class BooksimConfig:
 
 def read_booksim_config(path: Path) -> BooksimConfig:
     """Read a file. Raises FormatError."""
-    try:
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise FormatError(path, found=f"no readable file ({error.strerror})") from error
-    if len(data) > MAX_BYTES:
-        raise FormatError(path, expected=f"at most {MAX_BYTES} bytes", found="more")
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise FormatError(path, offset=error.start, expected="text", found="bytes that are none") from error
-    return parse_booksim_config(text, path)
+    return parse_booksim_config(read_text(path, MAX_BYTES), path)
 
 
 def parse_booksim_config(text: str, where: str | Path) -> BooksimConfig:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, get_origin, get_type_hints
 
 from npuviz.base.errors import FormatError
 from npuviz.formats.json_text import describe_json, read_json_object
@@ -33,83 +33,35 @@ class Key:
     is_text: bool = False
 
 
-def _cycles() -> Key:
-    return Key(0, MAX_LATENCY, default=1)
-
-
-CORE_KEYS: Mapping[str, Key] = {
-    "core_type": Key(words=("systolic_ws", "systolic_os", "systolic_is"), default="systolic_ws"),
-    "core_width": Key(1, MAX_ARRAY_SIDE),
-    "core_height": Key(1, MAX_ARRAY_SIDE),
-    "spad_size": Key(1, 4 << 20),
-    # Assumed: an eighth of the scratchpad, as in ONNXim's TPUv4 file; 0 stands for that.
-    "accum_spad_size": Key(0, 4 << 20, default=0, is_assumed=True),
-    "sram_width": Key(0, 1 << 20, default=32),
-    # Assumed: one row of 32-bit lanes of an 8-wide array.
-    # At least two bytes: an adder tree of one byte per step never gets to its root.
-    "vector_process_bit": Key(16, 1 << 24, default=256, is_assumed=True),
-    "add_latency": _cycles(),
-    "mul_latency": _cycles(),
-    "mac_latency": _cycles(),
-    "div_latency": _cycles(),
-    "exp_latency": _cycles(),
-    "gelu_latency": _cycles(),
-    "add_tree_latency": _cycles(),
-    "scalar_sqrt_latency": _cycles(),
-    "scalar_add_latency": _cycles(),
-    "scalar_mul_latency": _cycles(),
-}
-"""Keys of one core."""
-
-CHIP_KEYS: Mapping[str, Key] = {
-    "num_cores": Key(1, MAX_CORES),
-    "core_freq": Key(1, 1_000_000),
-    "core_print_interval": Key(0, 1 << 62, default=0),
-    "dram_type": Key(words=("simple", "ramulator", "ramulator2"), default="simple"),
-    "dram_freq": Key(1, 1_000_000),
-    "dram_channels": Key(1, 64),
-    "dram_req_size": Key(8, 256, default=32, is_assumed=True),
-    "dram_latency": Key(0, MAX_LATENCY, default=10),
-    "dram_size": Key(0, 1 << 20, default=0),
-    "dram_nbl": Key(0, 1 << 20, default=1),
-    "dram_print_interval": Key(0, 1 << 62, default=0),
-    "dram_config_path": Key(default="", is_text=True),
-    "icnt_type": Key(words=("simple", "booksim2"), default="simple"),
-    "icnt_freq": Key(1, 1_000_000, default=1000, is_assumed=True),
-    "icnt_latency": Key(0, MAX_LATENCY, default=1),
-    "icnt_print_interval": Key(0, 1 << 62, default=0),
-    "icnt_injection_ports_per_core": Key(1, 64, default=1),
-    "icnt_config_path": Key(default="", is_text=True),
-    "precision": Key(1, 8, default=2, is_assumed=True),
-    "layout": Key(words=("NHWC", "NCHW"), default="NHWC"),
-    "scheduler": Key(words=("simple", "partition_cpu", "time_multiplex", "spatial_split"), default="simple"),
-}
-"""Keys of the whole chip."""
-
-_OLD_WORDS = {"booksim": "booksim2"}
+_Cycles = Annotated[int, Key(0, MAX_LATENCY, default=1)]
+_Frequency = Annotated[int, Key(1, 1_000_000)]
+_Interval = Annotated[int, Key(0, 1 << 62, default=0)]
 
 
 @dataclass(frozen=True, slots=True)
 class CoreConfig:
     """One core. Field names are the keys of the file."""
 
-    core_type: str
-    core_width: int
-    core_height: int
-    spad_size: int
-    accum_spad_size: int
-    sram_width: int
-    vector_process_bit: int
-    add_latency: int
-    mul_latency: int
-    mac_latency: int
-    div_latency: int
-    exp_latency: int
-    gelu_latency: int
-    add_tree_latency: int
-    scalar_sqrt_latency: int
-    scalar_add_latency: int
-    scalar_mul_latency: int
+    core_type: Annotated[str, Key(words=("systolic_ws", "systolic_os", "systolic_is"), default="systolic_ws")]
+    core_width: Annotated[int, Key(1, MAX_ARRAY_SIDE)]
+    core_height: Annotated[int, Key(1, MAX_ARRAY_SIDE)]
+    spad_size: Annotated[int, Key(1, 4 << 20)]
+    # Assumed: an eighth of the scratchpad, as in ONNXim's TPUv4 file; 0 stands for that.
+    accum_spad_size: Annotated[int, Key(0, 4 << 20, default=0, is_assumed=True)]
+    sram_width: Annotated[int, Key(0, 1 << 20, default=32)]
+    # Assumed: one row of 32-bit lanes of an 8-wide array.
+    # At least two bytes: an adder tree of one byte per step never gets to its root.
+    vector_process_bit: Annotated[int, Key(16, 1 << 24, default=256, is_assumed=True)]
+    add_latency: _Cycles
+    mul_latency: _Cycles
+    mac_latency: _Cycles
+    div_latency: _Cycles
+    exp_latency: _Cycles
+    gelu_latency: _Cycles
+    add_tree_latency: _Cycles
+    scalar_sqrt_latency: _Cycles
+    scalar_add_latency: _Cycles
+    scalar_mul_latency: _Cycles
 
     @property
     def spad_bytes(self) -> int:
@@ -135,28 +87,43 @@ class OnnximConfig:
     """
 
     cores: tuple[CoreConfig, ...]
-    num_cores: int
-    core_freq: int
-    core_print_interval: int
-    dram_type: str
-    dram_freq: int
-    dram_channels: int
-    dram_req_size: int
-    dram_latency: int
-    dram_size: int
-    dram_nbl: int
-    dram_print_interval: int
-    dram_config_path: str
-    icnt_type: str
-    icnt_freq: int
-    icnt_latency: int
-    icnt_print_interval: int
-    icnt_injection_ports_per_core: int
-    icnt_config_path: str
-    precision: int
-    layout: str
-    scheduler: str
+    num_cores: Annotated[int, Key(1, MAX_CORES)]
+    core_freq: _Frequency
+    core_print_interval: _Interval
+    dram_type: Annotated[str, Key(words=("simple", "ramulator", "ramulator2"), default="simple")]
+    dram_freq: _Frequency
+    dram_channels: Annotated[int, Key(1, 64)]
+    dram_req_size: Annotated[int, Key(8, 256, default=32, is_assumed=True)]
+    dram_latency: Annotated[int, Key(0, MAX_LATENCY, default=10)]
+    dram_size: Annotated[int, Key(0, 1 << 20, default=0)]
+    dram_nbl: Annotated[int, Key(0, 1 << 20, default=1)]
+    dram_print_interval: _Interval
+    dram_config_path: Annotated[str, Key(default="", is_text=True)]
+    icnt_type: Annotated[str, Key(words=("simple", "booksim2"), default="simple")]
+    icnt_freq: Annotated[int, Key(1, 1_000_000, default=1000, is_assumed=True)]
+    icnt_latency: _Cycles
+    icnt_print_interval: _Interval
+    icnt_injection_ports_per_core: Annotated[int, Key(1, 64, default=1)]
+    icnt_config_path: Annotated[str, Key(default="", is_text=True)]
+    precision: Annotated[int, Key(1, 8, default=2, is_assumed=True)]
+    layout: Annotated[str, Key(words=("NHWC", "NCHW"), default="NHWC")]
+    scheduler: Annotated[
+        str, Key(words=("simple", "partition_cpu", "time_multiplex", "spatial_split"), default="simple")
+    ]
     partition: Mapping[int, int] = field(default_factory=dict[int, int])
+
+
+def _keys(config: type) -> dict[str, Key]:
+    """What each key of the file may hold, in the order of the fields."""
+    hints = get_type_hints(config, include_extras=True).items()
+    return {name: hint.__metadata__[0] for name, hint in hints if get_origin(hint) is Annotated}
+
+
+CORE_KEYS: Mapping[str, Key] = _keys(CoreConfig)
+"""Keys of one core."""
+CHIP_KEYS: Mapping[str, Key] = _keys(OnnximConfig)
+"""Keys of the whole chip."""
+_OLD_WORDS = {"booksim": "booksim2"}
 
 
 def read_config(path: Path) -> tuple[OnnximConfig, tuple[str, ...]]:

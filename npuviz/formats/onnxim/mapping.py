@@ -6,7 +6,8 @@ T are the total loops (the key), O the number of tiles per loop, I the tile size
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
+from operator import mul
 from pathlib import Path
 
 from npuviz.base.errors import FormatError
@@ -34,15 +35,7 @@ class Loops:
 
     def times(self, other: "Loops") -> "Loops":
         """Loop by loop product."""
-        return Loops(
-            self.n * other.n,
-            self.c * other.c,
-            self.m * other.m,
-            self.p * other.p,
-            self.q * other.q,
-            self.s * other.s,
-            self.r * other.r,
-        )
+        return Loops(*map(mul, astuple(self), astuple(other)))
 
 
 @dataclass(frozen=True, slots=True)

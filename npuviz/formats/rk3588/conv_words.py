@@ -10,12 +10,10 @@ the CNA and CORE words are equal and only those of the DPU stages differ. Pixel 
 """
 
 from npuviz.base.errors import FormatError
-from npuviz.formats.rk3588.conv_task import ELEMENT_BYTES, ConvTask, banks_of, matmul_task
+from npuviz.formats.rk3588.conv_task import ELEMENT_BYTES, ConvTask, banks_of
 from npuviz.formats.rk3588.regcmd.stream import Stream, Tail
 from npuviz.formats.rk3588.registers import Word, registers
 from npuviz.formats.rk3588.tensor_layout import ATOM_BYTES, aligned, packing
-
-__all__ = ["ConvTask", "conv_task_words", "matmul_task"]
 
 ENTRY_BYTES = 64
 """Unit of the entries of a feature row (source: D MTX; M DER)."""

@@ -1,6 +1,6 @@
 """Registers of the RK3588 NPU as data: words to named fields and back.
 
-The facts (offsets, bits, meanings, sources) are in `rk3588_registers.toml` beside this module.
+The facts (offsets, bits, meanings, sources) are in `registers.toml` beside this module.
 """
 
 from collections.abc import Mapping
@@ -12,22 +12,9 @@ from npuviz.base.errors import FormatError
 from npuviz.formats.rk3588.register_data import (
     TARGETS_WITHOUT_REGISTER,
     Block,
-    Field,
     Register,
     load_blocks,
 )
-
-__all__ = [
-    "EMPTY",
-    "Block",
-    "DecodedField",
-    "DecodedRegister",
-    "Field",
-    "Register",
-    "RegisterDatabase",
-    "Word",
-    "registers",
-]
 
 
 @dataclass(frozen=True, slots=True)

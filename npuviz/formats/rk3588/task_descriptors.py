@@ -9,24 +9,14 @@ from collections.abc import Iterable
 from dataclasses import astuple, dataclass
 
 from npuviz.base.errors import FormatError
-from npuviz.formats.rk3588.regcmd.area import TAIL_WORDS, WORD_BYTES, Area, Stream
+from npuviz.formats.rk3588.regcmd.area import Area
+from npuviz.formats.rk3588.regcmd.stream import TAIL_WORDS, Stream
 
 TASK_BYTES = 40
 TABLE_LIMIT = 1 << 20
 """Assumed: no model has more tasks; one start runs at most 4095."""
 
 _RECORD = struct.Struct("<8IQ")
-_NAMES = (
-    "flags",
-    "op_idx",
-    "enable_mask",
-    "int_mask",
-    "int_clear",
-    "int_status",
-    "regcfg_amount",
-    "regcfg_offset",
-    "regcmd_addr",
-)
 _INTERRUPTS = 0x1FFFF
 """17 possible events (source: D XML, TRM)."""
 _LIMITS = {
@@ -71,23 +61,6 @@ class Task:
         return _RECORD.pack(*astuple(self))
 
 
-def convolution_task(stream: Stream, *, op_index: int = 0, flags: int = 0) -> Task:
-    """The usual descriptor of a stream that ends in the DPU, with an absolute address.
-
-    int_mask 0x300, int_clear 0x1ffff (source: D MTX; M ALLB).
-    """
-    return Task(
-        flags, op_index, stream.tail.enables, 0x300, _INTERRUPTS, 0, len(stream.words), 0, stream.address
-    )
-
-
-def pooling_task(stream: Stream, *, op_index: int = 0, flags: int = 0) -> Task:
-    """The usual descriptor of a stream that ends in the PPU: int_mask 0xc00 (source: M ALLB)."""
-    return Task(
-        flags, op_index, stream.tail.enables, 0xC00, _INTERRUPTS, 0, len(stream.words), 0, stream.address
-    )
-
-
 def parse_tasks(data: bytes, *, file: str = "task table", at: int = 0) -> tuple[Task, ...]:
     """The tasks of a table; `at` is its byte offset in `file`.
 
@@ -117,15 +90,9 @@ def parse_tasks(data: bytes, *, file: str = "task table", at: int = 0) -> tuple[
     return tuple(tasks)
 
 
-def pack_tasks(tasks: Iterable[Task]) -> bytes:
-    """The table of the tasks. Raises FormatError when a value does not fit."""
-    return b"".join(task.packed() for task in tasks)
-
-
 def _check(task: Task, file: str, at: int | None, index: int | None) -> None:
-    values = astuple(task)
-    for place, (name, value) in enumerate(zip(_NAMES, values, strict=True)):
-        limit, expected = _LIMITS[name]
+    fields = zip(_LIMITS.items(), astuple(task), strict=True)
+    for place, ((name, (limit, expected)), value) in enumerate(fields):
         stray = value & ~limit if limit != 0xFFFF else value >> 16
         if value < 0 or stray or (name == "regcfg_amount" and value == 0):
             where = name if index is None else f"task {index}, {name}"
@@ -150,22 +117,13 @@ def task_streams(tasks: Iterable[Task], area: Area) -> tuple[Stream, ...]:
 def _stream(index: int, task: Task, area: Area) -> Stream:
     field = f"task {index}, regcmd_addr + regcfg_offset"
     first = area.index_of(task.start, field)
-    end = (first + task.amount + TAIL_WORDS) * WORD_BYTES
-    if end > len(area.words) * WORD_BYTES:
-        raise FormatError(
-            area.file,
-            offset=area.at + first * WORD_BYTES,
-            field=f"task {index}, regcfg_amount",
-            expected=f"a body and tail inside of the area of {len(area.words)} words",
-            found=f"{task.amount} words from word {first} on",
-        )
+    end = first + task.amount + TAIL_WORDS
+    if end > len(area.words):
+        expected = f"a body and tail inside of the area of {len(area.words)} words"
+        found = f"{task.amount} words from word {first} on"
+        raise area.error(f"task {index}, regcfg_amount", expected, found, first)
     stream = area.stream(task.start, task.amount)
     if stream.tail.enables != task.enables:
-        raise FormatError(
-            area.file,
-            offset=area.at + end - WORD_BYTES,
-            field=f"task {index}, enable_mask",
-            expected=f"the enables of its stream, {stream.tail.enables:#x}",
-            found=f"{task.enables:#x}",
-        )
+        expected = f"the enables of its stream, {stream.tail.enables:#x}"
+        raise area.error(f"task {index}, enable_mask", expected, f"{task.enables:#x}", end - 1)
     return stream

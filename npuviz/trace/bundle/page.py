@@ -1,17 +1,13 @@
 """One page of event rows as the tables of a bundle."""
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from npuviz.base.errors import SimulationError
 from npuviz.trace.bundle.manifest import TableName
 from npuviz.trace.lifetimes import resolve_lifetimes
-from npuviz.trace.schema import TraceSchema, Track
-from npuviz.trace.source import Resolver, TraceSource
+from npuviz.trace.schema import TraceSchema
+from npuviz.trace.source import Resolver
 from npuviz.trace.split import SplitRows
-
-_PIECE_ROWS = 1 << 22
 
 
 class PageTables:
@@ -67,22 +63,3 @@ class PageTables:
     def _owners(self, keys: list[int]) -> np.ndarray:
         counts = [sum(len(piece[0]) for piece in self._groups[key]) for key in keys]
         return np.repeat(np.array(keys, dtype=np.int32), counts)
-
-
-def track_columns(source: TraceSource, track: Track) -> Iterator[tuple[TableName, dict[str, np.ndarray]]]:
-    """The rows of one track as columns of its table, in pieces that fit a part."""
-    if track.kind == "counter":
-        table: TableName = "counters"
-        view = source.counter_view(track.id)
-        columns = {"cycle": view.cycle, "value": view.value}
-    else:
-        table = "intervals"
-        rows = source.interval_view(track.id)
-        node, instruction = rows.details(np.arange(len(rows.start), dtype=np.int64))
-        columns = {"start": rows.start, "end": rows.end, "kind": rows.kind}
-        columns |= {"node": node, "instruction": instruction}
-    count = len(next(iter(columns.values())))
-    for begin in range(0, count, _PIECE_ROWS):
-        piece = {name: column[begin : begin + _PIECE_ROWS] for name, column in columns.items()}
-        owner = np.full(len(next(iter(piece.values()))), track.id, dtype=np.int32)
-        yield table, {"track": owner, **piece}

@@ -15,7 +15,6 @@ from npuviz.formats.neff.debug import check_debug
 from npuviz.formats.neff.file import (
     DEFAULT_LIMIT_BYTES,
     GRAPH_MEMBER,
-    check_neff,
     neff_from_members,
     open_container,
     parse_neff,
@@ -23,6 +22,7 @@ from npuviz.formats.neff.file import (
 )
 from npuviz.formats.neff.json_members import object_bytes
 from npuviz.formats.neff.model import Finding, Neff, NeffHeader, Payload
+from npuviz.formats.neff.rules.check import check_neff
 from npuviz.formats.neff.tar import member_name
 from npuviz.workbench.headless.neff_manifest import MANIFEST, manifest_object, read_manifest, tar_digest
 

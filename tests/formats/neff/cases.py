@@ -11,7 +11,7 @@ import numpy as np
 import orjson
 import pytest
 
-from npuviz.formats.neff.debug import DebugFile, DebugRecord, Dependency, debug_bytes
+from npuviz.formats.neff.debug_records import DebugFile, DebugRecord, Dependency, debug_bytes
 from npuviz.formats.neff.file import make_neff, neff_from_members, neff_to_bytes
 from npuviz.formats.neff.graph import GraphTensor
 from npuviz.formats.neff.header import header_bytes

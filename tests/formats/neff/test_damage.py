@@ -12,18 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from npuviz.base.errors import FormatError
+from npuviz.formats.neff.constants import constant_data
 from npuviz.formats.neff.debug import ancestors, check_debug, debug_records, engine_instructions
-from npuviz.formats.neff.file import (
-    check_neff,
-    constant_data,
-    make_neff,
-    neff_from_bytes,
-    neff_from_members,
-    neff_to_bytes,
-    parse_neff,
-)
+from npuviz.formats.neff.file import make_neff, neff_from_bytes, neff_from_members, neff_to_bytes, parse_neff
 from npuviz.formats.neff.graph import graph_tensors
 from npuviz.formats.neff.model import EngineFile, Neff, Subgraph
+from npuviz.formats.neff.rules.check import check_neff
 from tests.formats.neff.cases import file_of_tar, real_file, small_bytes, small_neff, with_json, with_members
 
 LIMIT = 8 << 20

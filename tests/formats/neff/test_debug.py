@@ -3,18 +3,8 @@ from collections import Counter
 import pytest
 
 from npuviz.base.errors import FormatError
-from npuviz.formats.neff.debug import (
-    DebugFile,
-    DebugRecord,
-    Dependency,
-    ancestors,
-    check_debug,
-    debug_bytes,
-    debug_records,
-    engine_instructions,
-    module_debug,
-    parse_debug,
-)
+from npuviz.formats.neff.debug import ancestors, check_debug, debug_records, engine_instructions, module_debug
+from npuviz.formats.neff.debug_records import DebugFile, DebugRecord, Dependency, debug_bytes, parse_debug
 from npuviz.formats.neff.file import neff_from_bytes, read_neff
 from npuviz.formats.neff.model import ENGINES
 from npuviz.formats.neff.protobuf import packed, wire_fields

@@ -11,8 +11,8 @@ import pytest
 
 from npuviz.base.errors import FormatError
 from npuviz.formats.neff import tar as neff_tar
+from npuviz.formats.neff.constants import constant_data
 from npuviz.formats.neff.file import (
-    constant_data,
     make_neff,
     neff_from_bytes,
     neff_to_bytes,

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from npuviz.base.errors import FormatError
-from npuviz.formats.neff.debug import DebugFile, DebugRecord, Dependency, check_debug, debug_bytes
-from npuviz.formats.neff.file import check_neff, neff_from_bytes, neff_to_bytes
+from npuviz.formats.neff.debug import check_debug
+from npuviz.formats.neff.debug_records import DebugFile, DebugRecord, Dependency, debug_bytes
+from npuviz.formats.neff.file import neff_from_bytes, neff_to_bytes
 from npuviz.formats.neff.model import Neff
+from npuviz.formats.neff.rules.check import check_neff
 from npuviz.formats.neff.rules.table import FINDINGS_PER_RULE, RULES
 from tests.formats.neff.cases import small_neff, with_json, with_members
 

@@ -6,8 +6,9 @@ from dataclasses import replace
 import pytest
 
 from npuviz.base.errors import FormatError
-from npuviz.formats.rk3588.conv_words import ConvTask, conv_task_words, matmul_task
-from npuviz.formats.rk3588.regcmd.area import Tail, amount_of, parse_stream
+from npuviz.formats.rk3588.conv_task import ConvTask, matmul_task
+from npuviz.formats.rk3588.conv_words import conv_task_words
+from npuviz.formats.rk3588.regcmd.stream import Tail, amount_of, parse_stream
 from npuviz.formats.rk3588.registers import registers
 from tests.formats.rk3588.cases import DUMPS, check_line, dump_words
 

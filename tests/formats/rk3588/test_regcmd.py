@@ -6,20 +6,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from npuviz.base.errors import FormatError
-from npuviz.formats.rk3588.regcmd.area import (
-    Area,
-    Stream,
-    Tail,
-    amount_of,
-    chain_streams,
-    parse_stream,
-    read_regcmd,
-    write_area,
-)
-from npuviz.formats.rk3588.regcmd.dump import format_columns, format_plain, parse_dump
+from npuviz.formats.rk3588.regcmd.area import Area, read_regcmd
+from npuviz.formats.rk3588.regcmd.dump import format_plain, parse_dump
 from npuviz.formats.rk3588.regcmd.shadow import effective_registers
+from npuviz.formats.rk3588.regcmd.stream import Stream, Tail, amount_of, parse_stream
 from npuviz.formats.rk3588.registers import Word, registers
 from tests.formats.rk3588.cases import DUMPS, check_line, dump_words
+from tests.formats.rk3588.streams import chain_streams, format_columns, write_area
 
 DATABASE = registers()
 CNA, CORE, DPU, PPU = 0x0201, 0x0801, 0x1001, 0x4001

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from npuviz.base.errors import FormatError
 from npuviz.formats.rk3588 import tensor_layout as layout
-from npuviz.formats.rk3588.regcmd.area import Area, Stream, Tail, amount_of, read_regcmd, write_area
+from npuviz.formats.rk3588.regcmd.area import Area, read_regcmd
+from npuviz.formats.rk3588.regcmd.stream import Stream, Tail, amount_of
 from npuviz.formats.rk3588.registers import Word
 from npuviz.formats.rk3588.rknn.blobs import (
     Plan,
@@ -22,15 +23,10 @@ from npuviz.formats.rk3588.rknn.blobs import (
 )
 from npuviz.formats.rk3588.rknn.model import Relocation, Rknn, RknnGraph, RknnNode, RknnTensor
 from npuviz.formats.rk3588.rknn.reader import is_rknn, parse_rknn, read_rknn
-from npuviz.formats.rk3588.rknn.writer import rknn_bytes, write_rknn
-from npuviz.formats.rk3588.task_descriptors import (
-    Task,
-    convolution_task,
-    pack_tasks,
-    pooling_task,
-    task_streams,
-)
+from npuviz.formats.rk3588.task_descriptors import Task, task_streams
 from tests.formats.rk3588.cases import DATA, check_line, matmul_memory
+from tests.formats.rk3588.rknn_writing import rknn_bytes, write_rknn
+from tests.formats.rk3588.streams import convolution_task, pack_tasks, pooling_task, write_area
 
 FEATURE, WEIGHT, OUTPUT = 0x1070, 0x1110, 0x4020
 POOL = (Word(0x4001, 0, 0x600C), Word(0x4001, 0, 0x6070), Word(0x8001, 0, 0x701C))

@@ -7,18 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from npuviz.base.errors import FormatError
-from npuviz.formats.rk3588.regcmd.area import Area, chain_streams, read_regcmd, write_area
+from npuviz.formats.rk3588.regcmd.area import Area, read_regcmd
 from npuviz.formats.rk3588.registers import Word
-from npuviz.formats.rk3588.task_descriptors import (
-    TASK_BYTES,
-    Task,
-    convolution_task,
-    pack_tasks,
-    parse_tasks,
-    pooling_task,
-    task_streams,
-)
+from npuviz.formats.rk3588.task_descriptors import TASK_BYTES, Task, parse_tasks, task_streams
 from tests.formats.rk3588.cases import DUMPS, check_line
+from tests.formats.rk3588.streams import chain_streams, convolution_task, pack_tasks, pooling_task, write_area
 
 BODY = tuple(Word(0x0201, value, 0x1028) for value in range(9))
 STREAMS = chain_streams(((BODY, 0x0D), (BODY[:2], 0x60)))

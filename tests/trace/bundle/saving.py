@@ -1,14 +1,18 @@
 """Bundles of what a store holds."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from npuviz.trace.bundle.bundle import BundleWriter
-from npuviz.trace.bundle.page import track_columns
+from npuviz.trace.bundle.parts import TableName
+from npuviz.trace.schema import Track
 from npuviz.trace.source import TraceSource
 
 _FIRST_CYCLE, _LAST_CYCLE = -(1 << 61), 1 << 61
+_PIECE_ROWS = 1 << 22
 
 
 def save_bundle(source: TraceSource, path: str | Path, model: Mapping[str, Any] | None = None) -> Path:
@@ -18,7 +22,7 @@ def save_bundle(source: TraceSource, path: str | Path, model: Mapping[str, Any] 
         if model:
             writer.set_model(model)
         for track in schema.tracks:
-            for table, columns in track_columns(source, track):
+            for table, columns in _track_columns(source, track):
                 writer.add_part(table, columns)
         flows = source.flow_view()
         if len(flows):
@@ -28,3 +32,22 @@ def save_bundle(source: TraceSource, path: str | Path, model: Mapping[str, Any] 
             if len(rows):
                 writer.add_part("lifetimes", {name: rows[name] for name in rows.dtype.names or ()})
         return writer.close(end_cycle)
+
+
+def _track_columns(source: TraceSource, track: Track) -> Iterator[tuple[TableName, dict[str, np.ndarray]]]:
+    """The rows of one track as columns of its table, in pieces that fit a part."""
+    if track.kind == "counter":
+        table: TableName = "counters"
+        view = source.counter_view(track.id)
+        columns = {"cycle": view.cycle, "value": view.value}
+    else:
+        table = "intervals"
+        rows = source.interval_view(track.id)
+        node, instruction = rows.details(np.arange(len(rows.start), dtype=np.int64))
+        columns = {"start": rows.start, "end": rows.end, "kind": rows.kind}
+        columns |= {"node": node, "instruction": instruction}
+    count = len(next(iter(columns.values())))
+    for begin in range(0, count, _PIECE_ROWS):
+        piece = {name: column[begin : begin + _PIECE_ROWS] for name, column in columns.items()}
+        owner = np.full(len(next(iter(piece.values()))), track.id, dtype=np.int32)
+        yield table, {"track": owner, **piece}

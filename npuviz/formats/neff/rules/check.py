@@ -1,6 +1,6 @@
 """Checking a NEFF against the rules: header, kelf, neff.json, def.json, engine files.
 
-Queue sets and variables are in `neff_resource_rules`, DMA descriptors in `neff_dma_rules`.
+Queue sets and variables are in `resources`, DMA descriptors in `dma`.
 """
 
 import hashlib
@@ -56,7 +56,7 @@ _ITEM_BYTES = {
 def check_neff(neff: Neff) -> tuple[Finding, ...]:
     """Every rule that this NEFF breaks, errors first; unknown things are warnings, never errors.
 
-    Debug records are checked apart, by `neff_debug.check_debug`: they may be as large as the programs.
+    Debug records are checked apart, by `check_debug`: they may be as large as the programs.
     """
     report = Report()
     generation = neff.generation or ASSUMED_GENERATION

@@ -15,27 +15,9 @@ from npuviz.formats.rk3588.regcmd.stream import (
     TAIL_WORDS,
     WORD_BYTES,
     Stream,
-    Tail,
-    amount_of,
     parse_stream,
     tail_markers,
 )
-from npuviz.formats.rk3588.registers import Word
-
-__all__ = [
-    "ALIGNMENT",
-    "TAIL_WORDS",
-    "WORD_BYTES",
-    "Area",
-    "Chain",
-    "Stream",
-    "Tail",
-    "amount_of",
-    "chain_streams",
-    "parse_stream",
-    "read_regcmd",
-    "write_area",
-]
 
 CHAIN_LIMIT = 4095
 """Most tasks of one start: the task counter has 12 bits (source: D TRM)."""
@@ -89,18 +71,17 @@ class Area:
         """The words as little-endian bytes."""
         return self.words.astype("<u8").tobytes()
 
+    def error(self, field: str, expected: str, found: str, word: int = 0) -> FormatError:
+        """What is wrong with a word of the area."""
+        place = self.at + WORD_BYTES * word
+        return FormatError(self.file, offset=place, field=field, expected=expected, found=found)
+
     def index_of(self, address: int, field: str = "stream address") -> int:
         """Word index of a byte address. Raises FormatError outside of the area or between words."""
         place = address - self.address
         if not 0 <= place < len(self.words) * WORD_BYTES or place % WORD_BYTES:
             end = self.address + len(self.words) * WORD_BYTES
-            raise FormatError(
-                self.file,
-                offset=self.at,
-                field=field,
-                expected=f"a word of the area {self.address:#x} to {end:#x}",
-                found=f"{address:#x}",
-            )
+            raise self.error(field, f"a word of the area {self.address:#x} to {end:#x}", f"{address:#x}")
         return place // WORD_BYTES
 
     def stream(self, address: int, body: int | None = None) -> Stream:
@@ -154,9 +135,7 @@ class Area:
                 findings.append(f"stream {before.address:#x} leads back to {target:#x}: the chain never ends")
                 return Chain(tuple(streams), target, tuple(findings))
             if len(streams) == CHAIN_LIMIT:
-                raise FormatError(
-                    self.file, offset=self.at, field="chain", expected=f"at most {CHAIN_LIMIT} streams"
-                )
+                raise self.error("chain", f"at most {CHAIN_LIMIT} streams", "")
             self.index_of(target, f"tail of stream {before.address:#x}, next address")
             seen.add(target)
             streams.append(self.stream(target))
@@ -176,7 +155,7 @@ def _alignment(address: int) -> list[str]:
 
 
 def read_regcmd(path: Path, *, address: int = 0) -> Area:
-    """The words of a dump: little-endian binary, or text as `regcmd_text.parse_dump` reads it.
+    """The words of a dump: little-endian binary, or text as `parse_dump` reads it.
 
     Raises FormatError when the file cannot be read or is neither.
     """
@@ -184,45 +163,3 @@ def read_regcmd(path: Path, *, address: int = 0) -> Area:
     if _TEXT.issuperset(data):
         return Area(parse_dump(data.decode("ascii"), str(path)).words, address=address, file=str(path))
     return Area.of_bytes(data, address=address, file=str(path))
-
-
-def write_area(streams: tuple[Stream, ...], *, address: int = 0) -> Area:
-    """An area from byte address `address` on with the streams one after the other.
-
-    Raises FormatError when a stream's address is not its place; `chain_streams` gives such streams.
-    """
-    parts = [np.zeros(0, np.uint64)]
-    place = address
-    for index, stream in enumerate(streams):
-        if stream.address != place:
-            raise FormatError(
-                "regcmd area",
-                field=f"stream {index}",
-                expected=f"address {place:#x}",
-                found=f"{stream.address:#x}",
-            )
-        parts.append(stream.packed())
-        place += len(parts[-1]) * WORD_BYTES
-    return Area(np.concatenate(parts), address=address)
-
-
-def chain_streams(
-    bodies: tuple[tuple[tuple[Word, ...], int], ...], *, address: int = 0
-) -> tuple[Stream, ...]:
-    """Streams for (body, enables) pairs, placed after each other and chained: the last one ends.
-
-    `address` is the byte address of the first, a multiple of 64. Next addresses and amounts follow
-    the rules above.
-    """
-    places: list[int] = []
-    place = address
-    for words, _ in bodies:
-        places.append(place)
-        place += -(-(len(words) + TAIL_WORDS) * WORD_BYTES // ALIGNMENT) * ALIGNMENT
-    found: list[Stream] = []
-    for index, (words, enables) in enumerate(bodies):
-        tail = Tail(enables)
-        if index + 1 < len(bodies):
-            tail = Tail(enables, places[index + 1], amount_of(len(bodies[index + 1][0])))
-        found.append(Stream(words, tail, places[index]))
-    return tuple(found)

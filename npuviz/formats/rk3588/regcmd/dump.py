@@ -71,13 +71,3 @@ def _word(line: str, index: int, file: str, offset: int, number: int) -> int:
 def format_plain(words: NDArray[np.uint64]) -> str:
     """One word of 16 hexadecimal digits a line."""
     return "".join(f"{int(word):016x}\n" for word in words)
-
-
-def format_columns(words: NDArray[np.uint64], comments: tuple[str, ...] = ()) -> str:
-    """Comments, a header, then index, word, target, value and register of each word."""
-    lines = [f"# {comment}" for comment in comments]
-    lines.append(_HEADER)
-    for index, packed in enumerate(words):
-        word = Word.unpacked(int(packed))
-        lines.append(f"{index:3d} {word} {word.target:04x} {word.value:08x} {word.offset:04x}")
-    return "\n".join(lines) + "\n"

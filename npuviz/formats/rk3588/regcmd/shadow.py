@@ -11,8 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from npuviz.formats.rk3588.regcmd.area import Stream
-from npuviz.formats.rk3588.registers import Register, Word, registers
+from npuviz.formats.rk3588.regcmd.stream import Stream
+from npuviz.formats.rk3588.register_data import Register
+from npuviz.formats.rk3588.registers import Word, registers
 
 GROUPED = ("CNA", "CORE", "DPU", "DPU_RDMA", "PPU", "PPU_RDMA")
 """Blocks with two register groups (source: D TRM)."""

@@ -1,12 +1,13 @@
 """What a container's blobs say: weights, register commands, tasks, plans for cores, relocation."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from npuviz.base.errors import FormatError
 from npuviz.formats.rk3588.regcmd.area import Area
+from npuviz.formats.rk3588.regcmd.stream import WORD_BYTES
 from npuviz.formats.rk3588.registers import Word, registers
 from npuviz.formats.rk3588.rknn.model import (
     PLAN_SLOTS,
@@ -137,27 +138,13 @@ def relocate(model: Rknn, graph: RknnGraph, addresses: Mapping[str, int], base: 
     for entry in graph.relocations:
         where = f"relocation of {entry.tensor!r} at word {entry.word}"
         if entry.word >= len(words):
-            raise FormatError(
-                area.file,
-                offset=area.at,
-                field=where,
-                expected=f"a word of the area of {len(words)} words",
-                found=str(entry.word),
-            )
-        at = area.at + 8 * entry.word
-        word = Word.unpacked(int(words[entry.word]))
-        unit = _address_unit(word, area.file, at, where)
+            raise area.error(where, f"a word of the area of {len(words)} words", str(entry.word))
+        unit = _address_unit(area, entry.word, where)
         if entry.tensor not in addresses:
-            raise FormatError(
-                area.file, offset=at, field=where, expected="an address for the tensor", found="none"
-            )
-        value = addresses[entry.tensor] + entry.offset
-        words[entry.word] = _placed(word, value, unit, area.file, at, where).packed
-    for index in _links(words):
-        word = Word.unpacked(int(words[index]))
-        at = area.at + 8 * index
-        placed = _placed(word, word.value + base, 16, area.file, at, "next address")
-        words[index] = placed.packed
+            raise area.error(where, "an address for the tensor", "none", entry.word)
+        words[entry.word] = _placed(area, entry.word, addresses[entry.tensor] + entry.offset, unit, where)
+    for index in _links(area.words):
+        words[index] = _placed(area, index, (int(words[index]) >> 16 & 0xFFFFFFFF) + base, 16, "next address")
     return Area(words, address=base, file=area.file, at=area.at)
 
 
@@ -167,30 +154,22 @@ def _links(words: np.ndarray) -> list[int]:
     return [int(index) for index in np.flatnonzero(hits)]
 
 
-def _address_unit(word: Word, file: str, at: int, where: str) -> int:
-    """Bytes that an address of the word's register is a multiple of."""
-    register = registers().find(word.target, word.offset, file=file, at=at)
+def _address_unit(area: Area, index: int, where: str) -> int:
+    """Bytes that an address of a word's register is a multiple of."""
+    word = Word.unpacked(int(area.words[index]))
+    register = registers().find(word.target, word.offset, file=area.file, at=area.at + WORD_BYTES * index)
     kinds = {field.kind for field in register.fields}
     if "address" in kinds:
         return 1
     if "address16" in kinds:
         return 16
-    raise FormatError(
-        file,
-        offset=at,
-        field=where,
-        expected="a register that holds an address",
-        found=f"{register.block} {register.name}",
-    )
+    found = f"{register.block} {register.name}"
+    raise area.error(where, "a register that holds an address", found, index)
 
 
-def _placed(word: Word, value: int, unit: int, file: str, at: int, where: str) -> Word:
+def _placed(area: Area, index: int, value: int, unit: int, where: str) -> int:
+    """A word of the area with another value, packed."""
     if not 0 <= value < 1 << 32 or value % unit:
-        raise FormatError(
-            file,
-            offset=at,
-            field=where,
-            expected=f"an address below 2^32, a multiple of {unit}",
-            found=f"{value:#x}",
-        )
-    return Word(word.target, value, word.offset)
+        expected = f"an address below 2^32, a multiple of {unit}"
+        raise area.error(where, expected, f"{value:#x}", index)
+    return replace(Word.unpacked(int(area.words[index])), value=value).packed

@@ -1,4 +1,4 @@
-"""Containers `.rknn` of version 6, RK3588: read into the records of `rknn_model`.
+"""Containers `.rknn` of version 6, RK3588: read into the records of `model`.
 
 Header: "RKNN", u32 0, u64 version, u64 payload size; from byte 64 on the payload, a FlatBuffer with the
 identifier "RKNN"; then u64 length and a JSON document (source: M DER).

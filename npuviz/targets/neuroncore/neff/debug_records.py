@@ -7,7 +7,7 @@ from collections import defaultdict
 
 import numpy as np
 
-from npuviz.formats.neff.debug import DebugFile, DebugRecord, Dependency, debug_bytes
+from npuviz.formats.neff.debug_records import DebugFile, DebugRecord, Dependency, debug_bytes
 from npuviz.program.graph import Graph
 from npuviz.targets.neuroncore.isa import Engine
 from npuviz.targets.neuroncore.kernels import records as sk

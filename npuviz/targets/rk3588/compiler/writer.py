@@ -6,8 +6,8 @@ import numpy as np
 
 from npuviz.base.errors import TargetError, UsageError
 from npuviz.base.units import format_bytes
-from npuviz.formats.rk3588.regcmd.area import ALIGNMENT, WORD_BYTES
 from npuviz.formats.rk3588.regcmd.dump import format_plain
+from npuviz.formats.rk3588.regcmd.stream import ALIGNMENT, WORD_BYTES
 from npuviz.targets.rk3588.compiler.compiled import Compiled
 
 _LINE = ALIGNMENT // WORD_BYTES

@@ -6,7 +6,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from npuviz.base.errors import FormatError
-from npuviz.formats.rk3588.regcmd.area import Area, Stream, read_regcmd
+from npuviz.formats.rk3588.regcmd.area import Area, read_regcmd
+from npuviz.formats.rk3588.regcmd.stream import Stream
 from npuviz.program.graph import Graph
 from npuviz.program.program import Note
 from npuviz.targets.rk3588.compiler.compiled import Compiled

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from npuviz.formats.rk3588.regcmd.area import Stream
 from npuviz.formats.rk3588.regcmd.shadow import effective_registers
+from npuviz.formats.rk3588.regcmd.stream import Stream
 from npuviz.targets.rk3588.tables import Task
 from npuviz.targets.rk3588.task.work import ENABLE_DPU, ENABLE_PPU, decode_work
 

@@ -9,7 +9,7 @@ import pytest
 
 from npuviz.base.errors import FormatError, UsageError
 from npuviz.base.progress import NoProgress
-from npuviz.formats.neff.debug import DebugFile, DebugRecord, Dependency, debug_bytes
+from npuviz.formats.neff.debug_records import DebugFile, DebugRecord, Dependency, debug_bytes
 from npuviz.formats.neff.file import make_neff, read_neff
 from npuviz.formats.neff.model import EngineFile, Neff, QueueSet, Subgraph
 from npuviz.program.instruction import DetailTable

@@ -9,8 +9,9 @@ import pytest
 
 from npuviz.base.errors import UsageError
 from npuviz.formats.neff.debug import ancestors, check_debug, debug_records, engine_instructions
-from npuviz.formats.neff.file import check_neff, neff_from_bytes, neff_from_members, neff_to_bytes
+from npuviz.formats.neff.file import neff_from_bytes, neff_from_members, neff_to_bytes
 from npuviz.formats.neff.model import Neff
+from npuviz.formats.neff.rules.check import check_neff
 from npuviz.onnx.reader import read_model
 from npuviz.program.graph import Graph
 from npuviz.program.program import Note

@@ -5,10 +5,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from npuviz.formats.rk3588.regcmd.area import Stream, Tail, amount_of, read_regcmd, write_area
+from npuviz.formats.rk3588.regcmd.area import read_regcmd
+from npuviz.formats.rk3588.regcmd.stream import Stream, Tail, amount_of
 from npuviz.formats.rk3588.registers import Word
 from npuviz.formats.rk3588.rknn.model import Relocation, Rknn, RknnGraph, RknnNode, RknnTensor
-from npuviz.formats.rk3588.task_descriptors import Task, convolution_task, pack_tasks, pooling_task
+from npuviz.formats.rk3588.task_descriptors import Task
+from tests.formats.rk3588.streams import convolution_task, pack_tasks, pooling_task, write_area
 from tests.shared_data import shared_folder
 
 DATA = shared_folder("rk3588")

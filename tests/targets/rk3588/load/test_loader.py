@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 from npuviz.base.errors import FormatError, NpuvizError, TargetError, UsageError
 from npuviz.base.progress import NoProgress
-from npuviz.formats.rk3588.regcmd.area import chain_streams, read_regcmd, write_area
-from npuviz.formats.rk3588.regcmd.dump import format_columns, format_plain
+from npuviz.formats.rk3588.regcmd.area import read_regcmd
+from npuviz.formats.rk3588.regcmd.dump import format_plain
 from npuviz.formats.rk3588.registers import Word
-from npuviz.formats.rk3588.rknn.writer import rknn_bytes, write_rknn
 from npuviz.sim.stop import NO_STOPS, StopKind
 from npuviz.sim.target import LoadRequest
 from npuviz.targets.rk3588.compiler.compiled import Compiled
@@ -25,6 +24,8 @@ from npuviz.targets.rk3588.machine.machine import RknnMachine
 from npuviz.targets.rk3588.spec import RknnSpec
 from npuviz.targets.rk3588.tables import Tables
 from npuviz.targets.rk3588.target import TARGET
+from tests.formats.rk3588.rknn_writing import rknn_bytes, write_rknn
+from tests.formats.rk3588.streams import chain_streams, format_columns, write_area
 from tests.targets.rk3588.load import rknn_cases
 
 DUMPS = sorted((rknn_cases.DATA / "regcmd").glob("*.txt"))

@@ -1,7 +1,6 @@
 """Containers `.rknn` of version 6, written from the records of `rknn_model`.
 
-Enough for `rknn.parse_rknn` to read the same model again; the vendor runtime wants more slots than are
-known, so such files are for tests and for npuviz, not for boards.
+Enough for `parse_rknn` to read the same model again; the vendor runtime wants more slots than are known.
 """
 
 from collections.abc import Callable, Sequence
