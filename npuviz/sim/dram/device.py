@@ -8,16 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from npuviz.base.errors import TargetError
-from npuviz.sim.dram.presets import (
-    DEVICES,
-    ORGANIZATIONS,
-    STANDARDS,
-    TIMINGS,
-    Organization,
-    clock_ps,
-    derived_timings,
-    in_cycles,
-)
+from npuviz.sim.dram import presets
 
 CHANNEL, RANK, GROUP, BANK = range(4)
 """Levels of a channel; a rank is a pseudo-channel where the standard has them."""
@@ -90,7 +81,7 @@ class DramDevice:
     """
 
     standard: str
-    organization: Organization
+    organization: presets.Organization
     timing: Mapping[str, int]
     mapping: AddressMapping
     rules: tuple[TimingRule, ...]
@@ -123,7 +114,7 @@ class DramDevice:
 
 def make_device(
     standard: str,
-    organization: str | Organization,
+    organization: str | presets.Organization,
     timing: str = "",
     changes: Mapping[str, float] | None = None,
     mapping: str = "RoBaRaCoCh",
@@ -138,8 +129,10 @@ def make_device(
     is_exact      keep a preset's own numbers even where they break a rule of the standard
     Raises TargetError for unknown names, missing or impossible timings (the rule is named).
     """
-    if standard not in STANDARDS:
-        raise TargetError(f"DRAM standard {standard[:40]!r} is not known; there are {', '.join(STANDARDS)}")
+    if standard not in presets.STANDARDS:
+        raise TargetError(
+            f"DRAM standard {standard[:40]!r} is not known; there are {', '.join(presets.STANDARDS)}"
+        )
     sizes = _organization(standard, organization)
     given = dict(changes or {})
     values = _preset_timing(standard, timing)
@@ -149,11 +142,11 @@ def make_device(
         values["rate"] = _cycles("rate", given.pop("rate"))
     if not values.get("rate"):
         raise TargetError("DRAM timing: no preset and no rate; give one of them")
-    period = clock_ps(standard, values["rate"])
-    values = {**derived_timings(standard, sizes, values["rate"]), **values}
+    period = presets.clock_ps(standard, values["rate"])
+    values = {**presets.derived_timings(standard, sizes, values["rate"]), **values}
     for name, value in given.items():
         if name.startswith("t"):
-            values["n" + name[1:]] = _cycles(name, in_cycles(_finite(name, value), period))
+            values["n" + name[1:]] = _cycles(name, presets.in_cycles(_finite(name, value), period))
         else:
             values[name] = _cycles(name, value)
     _complete(values)
@@ -175,19 +168,19 @@ def make_device(
 
 def preset_device(name: str, *, is_exact: bool = False) -> DramDevice:
     """A device by its name in `dram_presets.DEVICES`. Raises TargetError."""
-    if name not in DEVICES:
-        raise TargetError(f"DRAM device {name[:40]!r} is not known; there are {', '.join(DEVICES)}")
-    return make_device(*DEVICES[name], is_exact=is_exact)
+    if name not in presets.DEVICES:
+        raise TargetError(f"DRAM device {name[:40]!r} is not known; there are {', '.join(presets.DEVICES)}")
+    return make_device(*presets.DEVICES[name], is_exact=is_exact)
 
 
-def _organization(standard: str, organization: str | Organization) -> Organization:
+def _organization(standard: str, organization: str | presets.Organization) -> presets.Organization:
     if isinstance(organization, str):
-        known = [name for name, (of, _) in ORGANIZATIONS.items() if of == standard]
+        known = [name for name, (of, _) in presets.ORGANIZATIONS.items() if of == standard]
         if organization not in known:
             raise TargetError(
                 f"DRAM organization {organization[:40]!r} is not known; {standard} has {', '.join(known)}"
             )
-        return ORGANIZATIONS[organization][1]
+        return presets.ORGANIZATIONS[organization][1]
     for name in ("ranks", "groups", "banks", "rows", "columns", "prefetch", "width"):
         value = getattr(organization, name)
         if value < 1 or value & (value - 1):
@@ -208,10 +201,10 @@ def _organization(standard: str, organization: str | Organization) -> Organizati
 def _preset_timing(standard: str, name: str) -> dict[str, int]:
     if not name:
         return {}
-    known = [key for key in TIMINGS if key.split("_")[0] == standard]
+    known = [key for key in presets.TIMINGS if key.split("_")[0] == standard]
     if name not in known:
         raise TargetError(f"DRAM timing {name[:40]!r} is not known; {standard} has {', '.join(known)}")
-    return dict(TIMINGS[name])
+    return dict(presets.TIMINGS[name])
 
 
 def _finite(name: str, value: float) -> float:
@@ -331,7 +324,7 @@ def timing_rules(standard: str, t: Mapping[str, int]) -> list[TimingRule]:
     return found
 
 
-def _mapping(name: str, sizes: Organization) -> AddressMapping:
+def _mapping(name: str, sizes: presets.Organization) -> AddressMapping:
     """Fields of a mapping. Ref: RAM2 linear_mappers.cpp (a channel's own bits are none)."""
     offset = (sizes.prefetch * sizes.width // 8).bit_length() - 1
     bits = {

@@ -10,30 +10,16 @@ from math import isqrt
 import numpy as np
 
 from npuviz.program.instruction import DetailTable
-from npuviz.sim.fabric import (
-    EAST,
-    INJECT,
-    NORTH,
-    NUM_PORTS,
-    RAMP,
-    SOUTH,
-    WEST,
-    WORD_DTYPE,
-    Area,
-    ElementState,
-    FabricShape,
-    Glance,
-    Level,
-)
+from npuviz.sim import fabric
 from npuviz.sim.network import records_kernels as fk
 from npuviz.sim.network.flit_network import FlitNetwork
 
 IDLE, MOVING, HELD, UNTAKEN = range(4)
 STATES = (
-    ElementState("idle", "idle"),
-    ElementState("passing flits on", "compute"),
-    ElementState("held back: no buffer ahead", "wait-queue"),
-    ElementState("packets wait to be taken", "wait-empty"),
+    fabric.ElementState("idle", "idle"),
+    fabric.ElementState("passing flits on", "compute"),
+    fabric.ElementState("held back: no buffer ahead", "wait-queue"),
+    fabric.ElementState("packets wait to be taken", "wait-empty"),
 )
 _VC_STATES = ("idle", "routing", "waits for a VC", "owns an output VC")
 _WINDOW = 2 << fk.EPOCH_SHIFT
@@ -62,10 +48,10 @@ class FlitFabric:
         self._at = {place: index for index, place in enumerate(places)}
         columns = max(column for column, _ in places) + 1
         rows = max(row for _, row in places) + 1
-        self.shape = FabricShape(
+        self.shape = fabric.FabricShape(
             columns,
             rows,
-            Area(0, 0, columns, rows),
+            fabric.Area(0, 0, columns, rows),
             STATES,
             load_cycles=max(1, round(_WINDOW * cycles_per_tick)),
             element="node" if self._is_crossbar else "router",
@@ -92,21 +78,21 @@ class FlitFabric:
             target = int(targets[output])
             owners[output] = router
             if target >= outputs:
-                sides[output] = RAMP
+                sides[output] = fabric.RAMP
                 if self._is_crossbar:
                     owners[output] = target - outputs
             elif is_cube and port < 4:
-                sides[output] = (EAST, WEST, SOUTH, NORTH)[port]
+                sides[output] = (fabric.EAST, fabric.WEST, fabric.SOUTH, fabric.NORTH)[port]
             else:
                 (column, row), (to_column, to_row) = self._places[router], self._places[target // self._ports]
                 across, down = to_column - column, to_row - row
                 if abs(across) >= abs(down):
-                    sides[output] = EAST if across > 0 else WEST
+                    sides[output] = fabric.EAST if across > 0 else fabric.WEST
                 else:
-                    sides[output] = SOUTH if down > 0 else NORTH
+                    sides[output] = fabric.SOUTH if down > 0 else fabric.NORTH
         return owners, sides
 
-    def _grid(self, values: np.ndarray, area: Area) -> np.ndarray:
+    def _grid(self, values: np.ndarray, area: fabric.Area) -> np.ndarray:
         """Values per element as (rows, columns, ...) of an area; places without an element are 0."""
         whole = np.zeros((self.shape.rows, self.shape.columns, *values.shape[1:]), dtype=values.dtype)
         for (column, row), value in zip(self._places, values, strict=True):
@@ -116,7 +102,7 @@ class FlitFabric:
 
     # --- whole areas -----------------------------------------------------------------------------------
 
-    def element_states(self, state: np.ndarray, net: int, area: Area) -> np.ndarray:
+    def element_states(self, state: np.ndarray, net: int, area: fabric.Area) -> np.ndarray:
         """(rows, columns) uint8: index into STATES."""
         inputs = self._inputs(state, net)
         busy = inputs[:, fk.INPUT_VC.count] > 0
@@ -136,7 +122,7 @@ class FlitFabric:
         codes = np.where(waiting, UNTAKEN, codes)
         return self._grid(np.where(held, HELD, codes).astype(np.uint8), area)
 
-    def link_loads(self, state: np.ndarray, net: int, tick: int, area: Area) -> np.ndarray:
+    def link_loads(self, state: np.ndarray, net: int, tick: int, area: fabric.Area) -> np.ndarray:
         """(rows, columns, NUM_PORTS) uint8: share of the last ticks up to `tick` each side sent a flit.
 
         Where several links leave on one side the busiest counts.
@@ -147,11 +133,11 @@ class FlitFabric:
         flits = np.where(behind == 0, before + now, np.where(behind == 1, now, 0))
         span = min(tick + 1, (1 << fk.EPOCH_SHIFT) + (tick & ((1 << fk.EPOCH_SHIFT) - 1)) + 1)
         shares = np.minimum(255, -(-flits * 255 // max(1, span)))
-        loads = np.zeros((len(self._places), NUM_PORTS), dtype=np.uint8)
+        loads = np.zeros((len(self._places), fabric.NUM_PORTS), dtype=np.uint8)
         np.maximum.at(loads, (self._owners, self._sides), shares.astype(np.uint8))
         return self._grid(loads, area)
 
-    def queue_fill(self, state: np.ndarray, net: int, area: Area) -> np.ndarray:
+    def queue_fill(self, state: np.ndarray, net: int, area: fabric.Area) -> np.ndarray:
         """(rows, columns) uint8: fill of the fullest buffer of every element; 255 is full."""
         fills = self._inputs(state, net)[:, fk.INPUT_VC.count].reshape(len(self._places), -1).max(axis=1)
         shares = np.minimum(255, fills * 255 // self._network.config.buffer)
@@ -159,23 +145,23 @@ class FlitFabric:
 
     # --- one element -------------------------------------------------------------------------------------
 
-    def glance(self, state: np.ndarray, net: int, column: int, row: int) -> Glance:
+    def glance(self, state: np.ndarray, net: int, column: int, row: int) -> fabric.Glance:
         """What one element does now; an empty place is idle."""
         element = self._at.get((column, row))
         if element is None:
-            return Glance(IDLE, detail="nothing here")
-        code = int(self.element_states(state, net, Area(column, row, 1, 1))[0, 0])
+            return fabric.Glance(IDLE, detail="nothing here")
+        code = int(self.element_states(state, net, fabric.Area(column, row, 1, 1))[0, 0])
         names = ", ".join(self._name(node) for node in self._nodes_of[element])
         counts = self._inputs(state, net)[:, fk.INPUT_VC.count].reshape(len(self._places), -1)[element]
         nodes = self._nodes(state, net)[self._nodes_of[element]]
         config = self._network.config
         levels = (
-            Level("input buffers", int(counts.sum()), len(counts) * config.buffer),
-            Level(
+            fabric.Level("input buffers", int(counts.sum()), len(counts) * config.buffer),
+            fabric.Level(
                 "source queues", int(nodes[:, fk.NODE.count].sum()), max(1, len(nodes)) * config.source_limit
             ),
         )
-        return Glance(code, names, STATES[code].name, levels)
+        return fabric.Glance(code, names, STATES[code].name, levels)
 
     def element_details(self, state: np.ndarray, net: int, column: int, row: int) -> tuple[DetailTable, ...]:
         """Links and buffers of one element now."""
@@ -255,7 +241,7 @@ class FlitFabric:
 
     # --- flits ---------------------------------------------------------------------------------------------
 
-    def words(self, state: np.ndarray, net: int, tick: int, area: Area) -> np.ndarray:
+    def words(self, state: np.ndarray, net: int, tick: int, area: fabric.Area) -> np.ndarray:
         """Flits on links and in buffers within an area, as rows of WORD_DTYPE; `tick` is the newest cycle.
 
         The id of a flit is its packet's: 1048576 * network cycle of its entry + source node.
@@ -272,7 +258,7 @@ class FlitFabric:
                 link = int(back[target]) if target < outputs else feeders[target]
                 start = arrival - int(links[link, fk.LINK.latency]) - 1
                 if link >= outputs:  # from a node into its router
-                    element, port = self._element_of_node(link - outputs), INJECT
+                    element, port = self._element_of_node(link - outputs), fabric.INJECT
                 else:
                     element, port = int(self._owners[link]), int(self._sides[link])
                 rows.append(self._row(state, net, flit, element, port, start, arrival, False))
@@ -280,13 +266,13 @@ class FlitFabric:
         per_element = len(inputs) // len(self._places)
         for index in np.flatnonzero(inputs[:, fk.INPUT_VC.count]):
             item = inputs[index]
-            port = RAMP
+            port = fabric.RAMP
             if int(item[fk.INPUT_VC.state]) == fk.VC_ACTIVE:
                 port = int(self._sides[int(item[fk.INPUT_VC.out]) // self._network.config.num_vcs])
             for flit, _ in self._chain(state, net, int(item[fk.INPUT_VC.head])):
                 element = int(index) // per_element
                 rows.append(self._row(state, net, flit, element, port, tick, -1, True))
-        found = np.array(rows, dtype=WORD_DTYPE)
+        found = np.array(rows, dtype=fabric.WORD_DTYPE)
         inside = (found["column"] >= area.column) & (found["column"] < area.column + area.columns)
         inside &= (found["row"] >= area.row) & (found["row"] < area.row + area.rows)
         return found[inside]

@@ -5,17 +5,8 @@ from collections.abc import Callable
 import numpy as np
 
 from npuviz.base.progress import NoProgress, Progress
+from npuviz.onnx.check import errors
 from npuviz.onnx.check.comparison import Comparison
-from npuviz.onnx.check.errors import (
-    INTEGERS,
-    REQUANTIZED,
-    Errors,
-    Rule,
-    Tolerance,
-    coarsest_types,
-    float_errors,
-    integer_errors,
-)
 from npuviz.onnx.check.references import References
 from npuviz.onnx.semantics.operators import computed_tensors, is_requantized
 from npuviz.onnx.single_node import computed_from
@@ -66,7 +57,7 @@ def check(engine: ValueEngine, graph: Graph, progress: Progress | None = None) -
     return comparison.result("" if first is None else graph.tensors[first].name)
 
 
-def _rules_of(engine: ValueEngine, graph: Graph) -> Callable[[int], Rule]:
+def _rules_of(engine: ValueEngine, graph: Graph) -> Callable[[int], errors.Rule]:
     """Tensor -> its rule, by the coarsest type on the way to it.
 
     The machine may store a tensor more coarsely than the graph declares it, and the reference computes
@@ -81,24 +72,27 @@ def _rules_of(engine: ValueEngine, graph: Graph) -> Callable[[int], Rule]:
         stored = engine.plan.storages[tensor].dtype
         return max((name for name in (stored, declared) if name in TOLERANCES), key=order.index)
 
-    types = coarsest_types(graph, order, type_of)
+    types = errors.coarsest_types(graph, order, type_of)
 
-    def rule_of(tensor: int) -> Rule:
+    def rule_of(tensor: int) -> errors.Rule:
         dtype = types[tensor]
         if dtype:
             return lambda found, expected: _float_errors(found, expected, dtype)
         declared = graph.tensors[tensor].dtype
         if numpy_dtype(declared).kind not in "iub":
-            return lambda found, expected: float_errors(found, expected, 0.0, f"{declared} exactly")
+            return lambda found, expected: errors.float_errors(found, expected, 0.0, f"{declared} exactly")
         steps = 1 if is_requantized(graph, tensor) else 0
-        text = REQUANTIZED if steps else INTEGERS
-        return lambda found, expected: integer_errors(found, expected, steps, text)
+        text = errors.REQUANTIZED if steps else errors.INTEGERS
+        return lambda found, expected: errors.integer_errors(found, expected, steps, text)
 
     return rule_of
 
 
-def _float_errors(found: np.ndarray, expected: np.ndarray, dtype: str) -> Errors:
+def _float_errors(found: np.ndarray, expected: np.ndarray, dtype: str) -> errors.Errors:
     share = TOLERANCES[dtype]
-    return float_errors(
-        found, expected, Tolerance(0.0, share), f"{dtype} {share:g} of the largest magnitude of the tensor"
+    return errors.float_errors(
+        found,
+        expected,
+        errors.Tolerance(0.0, share),
+        f"{dtype} {share:g} of the largest magnitude of the tensor",
     )

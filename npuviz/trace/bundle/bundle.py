@@ -20,16 +20,8 @@ import orjson
 
 from npuviz.base.errors import ExportError, NpuvizError, SimulationError
 from npuviz.base.names import printable
+from npuviz.trace.bundle import manifest
 from npuviz.trace.bundle.container import open_container
-from npuviz.trace.bundle.manifest import (
-    MANIFEST_NAME,
-    MODEL_NAME,
-    Manifest,
-    Part,
-    TableName,
-    replace_file,
-    write_manifest,
-)
 from npuviz.trace.bundle.page import PageTables
 from npuviz.trace.bundle.parts import Columns, before, decode, encode, last_cycle
 from npuviz.trace.bundle.publish import publish_folder
@@ -61,7 +53,7 @@ class BundleWriter:
     def __init__(self, path: str | Path, schema: TraceSchema, *, page_rows: int = PAGE_ROWS) -> None:
         self.path = Path(os.path.abspath(path))
         self.page_rows = page_rows
-        self._manifest = Manifest(schema)
+        self._manifest = manifest.Manifest(schema)
         self._num_parts = 0
         self._error: NpuvizError | None = None
         self._is_over = False
@@ -71,10 +63,10 @@ class BundleWriter:
         self._resolve: Resolver | None = None
         if printable(self.path) != str(self.path):
             raise ExportError(f"{self.path}: expected a name in UTF-8, which the readers of Parquet need")
-        if self.path.exists() and not (self.path / MANIFEST_NAME).exists():
+        if self.path.exists() and not (self.path / manifest.MANIFEST_NAME).exists():
             raise ExportError(f"{self.path}: exists and is not a trace bundle; choose another name")
         self._folder = self._guarded(lambda: _make_partial_folder(self.path))
-        self._guarded(lambda: write_manifest(self._folder, self._manifest))
+        self._guarded(lambda: manifest.write_manifest(self._folder, self._manifest))
 
     @property
     def folder(self) -> Path:
@@ -88,13 +80,13 @@ class BundleWriter:
     def set_model(self, model: Mapping[str, Any]) -> None:
         """Write model.json: what describes the run besides its events. Plain JSON values."""
         data = orjson.dumps(model, option=orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY)
-        self._guarded(lambda: replace_file(self._folder / MODEL_NAME, data))
+        self._guarded(lambda: manifest.replace_file(self._folder / manifest.MODEL_NAME, data))
 
     def write_page(self, rows: np.ndarray, horizon: int) -> None:
         """Write event rows (n, 4), which the caller may not change afterwards."""
         self._submit(lambda: self._write_page(rows, horizon))
 
-    def add_part(self, table: TableName, columns: Columns) -> None:
+    def add_part(self, table: manifest.TableName, columns: Columns) -> None:
         """Write columns of one table as they are; interval and counter columns sorted by track."""
         self._submit(lambda: self._add_part(table, columns))
 
@@ -189,30 +181,30 @@ class BundleWriter:
             self._write_part(table, columns)
         end_cycle = max(self._manifest.end_cycle, horizon)
         self._manifest = replace(self._manifest, end_cycle=end_cycle)
-        write_manifest(self._folder, self._manifest)
+        manifest.write_manifest(self._folder, self._manifest)
 
-    def _add_part(self, table: TableName, columns: Columns) -> None:
+    def _add_part(self, table: manifest.TableName, columns: Columns) -> None:
         self._write_part(table, columns)
-        write_manifest(self._folder, self._manifest)
+        manifest.write_manifest(self._folder, self._manifest)
 
-    def _write_part(self, table: TableName, columns: Columns) -> None:
+    def _write_part(self, table: manifest.TableName, columns: Columns) -> None:
         part = self._store_part(table, columns)
         end_cycle = max(self._manifest.end_cycle, part.last_cycle)
         self._manifest = replace(self._manifest, parts=(*self._manifest.parts, part), end_cycle=end_cycle)
 
-    def _store_part(self, table: TableName, columns: Columns) -> Part:
+    def _store_part(self, table: manifest.TableName, columns: Columns) -> manifest.Part:
         data = encode(table, columns)
         name = f"{table}-{self._num_parts:06d}.parquet"
         self._num_parts += 1
         with open(self._folder / name, "wb") as file:
             file.write(data)
         rows = len(next(iter(columns.values())))
-        return Part(name, table, rows, len(data), zlib.crc32(data), last_cycle(table, columns))
+        return manifest.Part(name, table, rows, len(data), zlib.crc32(data), last_cycle(table, columns))
 
     def _truncate(self, cycle: int) -> None:
         self._splitter.forget_from(cycle)
-        kept: list[Part] = []
-        dropped: list[Part] = []
+        kept: list[manifest.Part] = []
+        dropped: list[manifest.Part] = []
         for part in self._manifest.parts:
             if part.last_cycle <= cycle:
                 kept.append(part)
@@ -224,14 +216,14 @@ class BundleWriter:
                 kept.append(self._store_part(part.table, columns))
         end_cycle = min(self._manifest.end_cycle, cycle)
         self._manifest = replace(self._manifest, parts=tuple(kept), end_cycle=end_cycle)
-        write_manifest(self._folder, self._manifest)
+        manifest.write_manifest(self._folder, self._manifest)
         for part in dropped:
             (self._folder / part.file).unlink()
 
     def _finish(self, end_cycle: int) -> None:
         end_cycle = max(end_cycle, self._manifest.end_cycle)
         self._manifest = replace(self._manifest, end_cycle=end_cycle, is_complete=True)
-        write_manifest(self._folder, self._manifest)
+        manifest.write_manifest(self._folder, self._manifest)
 
 
 def _make_partial_folder(place: Path) -> Path:

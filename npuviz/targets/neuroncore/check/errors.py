@@ -4,25 +4,16 @@ from collections.abc import Callable
 
 import numpy as np
 
-from npuviz.onnx.check.errors import (
-    INTEGERS,
-    REQUANTIZED,
-    Errors,
-    Rule,
-    Tolerance,
-    coarsest_types,
-    float_errors,
-    integer_errors,
-)
+from npuviz.onnx.check import errors
 from npuviz.onnx.semantics.operators import is_requantized
 from npuviz.program.graph import Graph
 from npuviz.targets.neuroncore.values.host import as_type
 
 TOLERANCES = {
-    "float32": Tolerance(1e-3, 1e-4),
-    "float16": Tolerance(1e-2, 2e-2),
-    "bfloat16": Tolerance(5e-2, 1e-1),
-    "float8": Tolerance(5e-1, 5e-1),
+    "float32": errors.Tolerance(1e-3, 1e-4),
+    "float16": errors.Tolerance(1e-2, 2e-2),
+    "bfloat16": errors.Tolerance(5e-2, 1e-1),
+    "float8": errors.Tolerance(5e-1, 5e-1),
 }
 """By the coarsest type on the way to a tensor. The first of float32 is that of ONNX's own tests."""
 
@@ -30,7 +21,7 @@ _LARGEST = {"float16": 65504.0}
 """Largest number of the types that a model's values do leave; what is beyond becomes infinite."""
 
 
-def rules_of(graph: Graph, compute: str) -> Callable[[int], Rule]:
+def rules_of(graph: Graph, compute: str) -> Callable[[int], errors.Rule]:
     """Tensor -> its rule. compute  the type of intermediate floats."""
 
     def type_of(tensor: int) -> str:
@@ -41,20 +32,20 @@ def rules_of(graph: Graph, compute: str) -> Callable[[int], Rule]:
             return compute
         return dtype if dtype in TOLERANCES else ""
 
-    types = coarsest_types(graph, list(TOLERANCES), type_of)
+    types = errors.coarsest_types(graph, list(TOLERANCES), type_of)
 
-    def rule_of(tensor: int) -> Rule:
+    def rule_of(tensor: int) -> errors.Rule:
         dtype = types[tensor]
         if dtype:
             return lambda found, expected: _float_errors(found, expected, dtype)
         steps = 1 if is_requantized(graph, tensor) else 0
-        text = REQUANTIZED if steps else INTEGERS
-        return lambda found, expected: integer_errors(found, expected, steps, text)
+        text = errors.REQUANTIZED if steps else errors.INTEGERS
+        return lambda found, expected: errors.integer_errors(found, expected, steps, text)
 
     return rule_of
 
 
-def _float_errors(found: np.ndarray, exact: np.ndarray, dtype: str) -> Errors:
+def _float_errors(found: np.ndarray, exact: np.ndarray, dtype: str) -> errors.Errors:
     """Errors of floats in the type that HBM has, by the coarsest type on the way, a key of TOLERANCES."""
     # What the type in HBM cannot hold is right when it is what the cast makes of it.
     expected = as_type(exact, found.dtype) if found.dtype.kind not in "iub" else exact
@@ -66,4 +57,4 @@ def _float_errors(found: np.ndarray, exact: np.ndarray, dtype: str) -> Errors:
             found = np.where(beyond, np.clip(found, -largest, largest), found)
             expected = np.where(beyond, np.clip(expected, -largest, largest), expected)
     tolerance = TOLERANCES[dtype]
-    return float_errors(found, expected, tolerance, tolerance.text(dtype))
+    return errors.float_errors(found, expected, tolerance, tolerance.text(dtype))

@@ -6,13 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from npuviz.program.graph import Graph
-from npuviz.targets.neuroncore.costs.instructions import (
-    host_cycles,
-    issue_cycles,
-    latency_cycles,
-    port_masks,
-    to_base,
-)
+from npuviz.targets.neuroncore.costs import instructions
 from npuviz.targets.neuroncore.ids import memory_of_space
 from npuviz.targets.neuroncore.isa import Opcode
 from npuviz.targets.neuroncore.kernels import records as sk
@@ -116,15 +110,15 @@ def _instructions(
     code = tables.instructions
     engine = code["engine"].astype(np.int64)
     rows = np.zeros((len(code), sk.INSTRUCTION.num_words), dtype=np.int64)
-    issue = np.asarray(issue_cycles(code, spec), dtype=np.int64)
-    latency = np.asarray(latency_cycles(code, spec), dtype=np.int64)
-    rows[:, sk.INSTRUCTION.issue] = np.maximum(to_base(issue, engine, spec), 1)
+    issue = np.asarray(instructions.issue_cycles(code, spec), dtype=np.int64)
+    latency = np.asarray(instructions.latency_cycles(code, spec), dtype=np.int64)
+    rows[:, sk.INSTRUCTION.issue] = np.maximum(instructions.to_base(issue, engine, spec), 1)
     rows[:, sk.INSTRUCTION.latency] = np.maximum(
-        to_base(issue + latency, engine, spec), rows[:, sk.INSTRUCTION.issue]
+        instructions.to_base(issue + latency, engine, spec), rows[:, sk.INSTRUCTION.issue]
     )
     _host_costs(spec, tables, graph, rows)
     rows[:, sk.INSTRUCTION.opcode] = rows[:, sk.INSTRUCTION.kind] = code["opcode"]
-    rows[:, sk.INSTRUCTION.ports] = port_masks(code, spec)
+    rows[:, sk.INSTRUCTION.ports] = instructions.port_masks(code, spec)
     rows[:, sk.INSTRUCTION.wait], rows[:, sk.INSTRUCTION.waits] = links.wait_first, links.wait_count
     rows[:, sk.INSTRUCTION.update], rows[:, sk.INSTRUCTION.updates] = links.update_first, links.update_count
     rows[:, sk.INSTRUCTION.transfer] = tables.transfer_of
@@ -147,7 +141,7 @@ def _instructions(
 def _host_costs(spec: NeuronSpec, tables: Tables, graph: Graph, rows: np.ndarray) -> None:
     for index in np.flatnonzero(tables.instructions["opcode"] == Opcode.HOST_CALL).tolist():
         node = graph.nodes[int(tables.instructions["id"][index])]
-        rows[index, sk.INSTRUCTION.issue] = rows[index, sk.INSTRUCTION.latency] = host_cycles(
+        rows[index, sk.INSTRUCTION.issue] = rows[index, sk.INSTRUCTION.latency] = instructions.host_cycles(
             spec, tables, node
         )
 

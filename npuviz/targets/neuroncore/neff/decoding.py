@@ -7,38 +7,8 @@ from typing import NoReturn
 import numpy as np
 
 from npuviz.base.errors import FormatError
-from npuviz.targets.neuroncore.isa import (
-    DTYPE_NAMES,
-    ENGINE_NAMES,
-    INSTRUCTION_DTYPE,
-    NUM_PARTITIONS,
-    OPERAND_DTYPE,
-    SLOT_BYTES,
-    Condition,
-    Engine,
-    Opcode,
-    Space,
-    Update,
-    When,
-)
-from npuviz.targets.neuroncore.neff.encoding import (
-    ACCESS_DTYPES,
-    ACCESS_MARK,
-    ACCESS_SLOT,
-    DESCRIPTOR_MARK,
-    DESCRIPTOR_SLOT,
-    MARK,
-    MAX_DESCRIPTORS,
-    MAX_REMOTES,
-    NUM_OPERANDS,
-    OPERANDS_AT,
-    OPS,
-    TRANSFER_MARK,
-    TRANSFER_SLOT,
-    TRIGGERS,
-    VERSION,
-    encode,
-)
+from npuviz.targets.neuroncore import isa
+from npuviz.targets.neuroncore.neff import encoding
 from npuviz.targets.neuroncore.tables import Access, Descriptor, Transfer
 
 _SCALE_SLOT = np.dtype([("scales", "<f8", 8)])
@@ -59,39 +29,41 @@ class Decoded:
     transfers: Mapping[int, Transfer]
 
 
-def decode(program: bytes | memoryview, file: str, engine: Engine, core: int = 0) -> Decoded:
+def decode(program: bytes | memoryview, file: str, engine: isa.Engine, core: int = 0) -> Decoded:
     """The instructions of a program. `file` is what messages call it.
 
     Raises FormatError with the offset of the slot for anything that `encode` does not write.
     """
-    if len(program) % SLOT_BYTES:
+    if len(program) % isa.SLOT_BYTES:
         raise FormatError(
             file,
-            offset=len(program) - len(program) % SLOT_BYTES,
-            expected=f"whole slots of {SLOT_BYTES} bytes",
-            found=f"{len(program) % SLOT_BYTES} bytes at the end",
+            offset=len(program) - len(program) % isa.SLOT_BYTES,
+            expected=f"whole slots of {isa.SLOT_BYTES} bytes",
+            found=f"{len(program) % isa.SLOT_BYTES} bytes at the end",
         )
-    slots = np.frombuffer(program, np.uint8).reshape(-1, SLOT_BYTES)
+    slots = np.frombuffer(program, np.uint8).reshape(-1, isa.SLOT_BYTES)
     walk = _Walk(slots, file, engine, core)
     walk.run()
     starts = np.array(walk.starts, np.int64)
     if not len(starts):
-        return Decoded(np.zeros(0, INSTRUCTION_DTYPE), starts, {})
-    raw = np.zeros((len(starts), INSTRUCTION_DTYPE.itemsize), np.uint8)
-    raw[:, :SLOT_BYTES] = slots[starts]
-    present = (raw[:, 7:8] >> np.arange(NUM_OPERANDS)) & 1
+        return Decoded(np.zeros(0, isa.INSTRUCTION_DTYPE), starts, {})
+    raw = np.zeros((len(starts), isa.INSTRUCTION_DTYPE.itemsize), np.uint8)
+    raw[:, : isa.SLOT_BYTES] = slots[starts]
+    present = (raw[:, 7:8] >> np.arange(encoding.NUM_OPERANDS)) & 1
     raw[:, 1] &= 0x0F
     raw[:, 7] = 0
     row, position = np.nonzero(present)
     rank = (np.cumsum(present, axis=1) - 1)[row, position]
     flat = slots.reshape(-1)
-    at = (starts[row] + 1) * SLOT_BYTES + rank * OPERAND_DTYPE.itemsize
-    operands = raw[:, OPERANDS_AT:].reshape(len(starts), NUM_OPERANDS, OPERAND_DTYPE.itemsize)
-    operands[row, position] = flat[at[:, None] + np.arange(OPERAND_DTYPE.itemsize)]
-    instructions = raw.view(INSTRUCTION_DTYPE).reshape(-1)
-    offsets = starts * SLOT_BYTES
+    at = (starts[row] + 1) * isa.SLOT_BYTES + rank * isa.OPERAND_DTYPE.itemsize
+    operands = raw[:, encoding.OPERANDS_AT :].reshape(
+        len(starts), encoding.NUM_OPERANDS, isa.OPERAND_DTYPE.itemsize
+    )
+    operands[row, position] = flat[at[:, None] + np.arange(isa.OPERAND_DTYPE.itemsize)]
+    instructions = raw.view(isa.INSTRUCTION_DTYPE).reshape(-1)
+    offsets = starts * isa.SLOT_BYTES
     _check(instructions, present.astype(bool), offsets, file)
-    _refuse_waste(encode(instructions, walk.transfers), program, file)
+    _refuse_waste(encoding.encode(instructions, walk.transfers), program, file)
     return Decoded(instructions, offsets, walk.transfers)
 
 
@@ -103,8 +75,8 @@ def _refuse_waste(written: bytes, program: bytes | memoryview, file: str) -> Non
     at = int(np.argmax(different))
     raise FormatError(
         file,
-        offset=at - at % SLOT_BYTES,
-        field=f"byte {at % SLOT_BYTES}",
+        offset=at - at % isa.SLOT_BYTES,
+        field=f"byte {at % isa.SLOT_BYTES}",
         expected="zero where nothing is kept",
         found=f"0x{program[at]:02x}",
     )
@@ -113,7 +85,7 @@ def _refuse_waste(written: bytes, program: bytes | memoryview, file: str) -> Non
 class _Walk:
     """Finds the head slots one after the other, and the transfers between them."""
 
-    def __init__(self, slots: np.ndarray, file: str, engine: Engine, core: int) -> None:
+    def __init__(self, slots: np.ndarray, file: str, engine: isa.Engine, core: int) -> None:
         self.slots, self.file, self.engine, self.core = slots, file, engine, core
         self.starts: list[int] = []
         self.transfers: dict[int, Transfer] = {}
@@ -123,8 +95,8 @@ class _Walk:
         """Walk through all slots."""
         # Bytes instead of array elements: a program has a hundred thousand slots.
         opcodes, marks, masks = (self.slots[:, column].tobytes() for column in (0, 1, 7))
-        expected = VERSION << 4 | self.engine
-        known = frozenset(int(each) for each in Opcode)
+        expected = encoding.VERSION << 4 | self.engine
+        known = frozenset(int(each) for each in isa.Opcode)
         lengths = [(mask.bit_count() + 1) // 2 + 1 for mask in range(64)]
         while self.at < len(self.slots):
             at = self.at
@@ -132,23 +104,23 @@ class _Walk:
                 self._foreign(marks[at])
             if opcodes[at] not in known:
                 self.fail("opcode", "a known opcode", str(opcodes[at]))
-            if masks[at] & 0xC0 != MARK:
-                self.fail("byte 7", f"0x{MARK:02x} and the operands", f"0x{masks[at]:02x}")
+            if masks[at] & 0xC0 != encoding.MARK:
+                self.fail("byte 7", f"0x{encoding.MARK:02x} and the operands", f"0x{masks[at]:02x}")
             self.at += lengths[masks[at] & 0x3F]
             if self.at > len(self.slots):
                 self.at = at
                 self.fail("operands", "slots for all operands", "the end of the program")
-            if opcodes[at] == Opcode.DMA_COPY:
+            if opcodes[at] == isa.Opcode.DMA_COPY:
                 number = int(self.slots[at, 20:24].view("<u4")[0])
                 self.transfers[len(self.starts)] = self.transfer(number)
             self.starts.append(at)
 
     def _foreign(self, found: int) -> NoReturn:
-        if found >> 4 == VERSION and found & 15 < len(ENGINE_NAMES):
-            self.fail("engine", ENGINE_NAMES[self.engine], ENGINE_NAMES[found & 15])
+        if found >> 4 == encoding.VERSION and found & 15 < len(isa.ENGINE_NAMES):
+            self.fail("engine", isa.ENGINE_NAMES[self.engine], isa.ENGINE_NAMES[found & 15])
         self.fail(
             "byte 1",
-            f"an instruction of npuviz's encoding (version {VERSION})",
+            f"an instruction of npuviz's encoding (version {encoding.VERSION})",
             f"0x{found:02x}",
             "the vendor's own encoding is not public and cannot be run",
         )
@@ -156,7 +128,7 @@ class _Walk:
     def fail(self, field: str, expected: str, found: str, hint: str = "") -> NoReturn:
         """Raise the FormatError of the slot where the walk is."""
         raise FormatError(
-            self.file, offset=self.at * SLOT_BYTES, field=field, expected=expected, found=found, hint=hint
+            self.file, offset=self.at * isa.SLOT_BYTES, field=field, expected=expected, found=found, hint=hint
         )
 
     def _take(self, dtype: np.dtype, mark: int, what: str) -> np.void:
@@ -169,12 +141,12 @@ class _Walk:
 
     def transfer(self, number: int) -> Transfer:
         """The transfer that starts at the walk's place."""
-        slot = self._take(TRANSFER_SLOT, TRANSFER_MARK, "transfer")
+        slot = self._take(encoding.TRANSFER_SLOT, encoding.TRANSFER_MARK, "transfer")
         count, remotes, trigger = int(slot["descriptors"]), int(slot["remotes"]), int(slot["trigger"])
-        if trigger >= len(TRIGGERS) or slot["first_queue"] > 1 or remotes > MAX_REMOTES:
+        if trigger >= len(encoding.TRIGGERS) or slot["first_queue"] > 1 or remotes > encoding.MAX_REMOTES:
             self.fail("transfer", "a known trigger and at most 8 remote semaphores", f"{trigger}, {remotes}")
         left = len(self.slots) - self.at - 1
-        if count > MAX_DESCRIPTORS or count * 3 > left:
+        if count > encoding.MAX_DESCRIPTORS or count * 3 > left:
             self.fail("transfer", f"descriptors in the {left} slots that follow", f"{count} descriptors")
         self.at += 1
         descriptors = tuple(self._descriptor() for _ in range(count))
@@ -183,7 +155,7 @@ class _Walk:
             self.core,
             int(slot["queue"]),
             descriptors,
-            TRIGGERS[trigger],
+            encoding.TRIGGERS[trigger],
             int(slot["semaphore"]),
             int(slot["event"]),
             tuple(slot["remote"][:remotes].tolist()),
@@ -191,10 +163,10 @@ class _Walk:
         )
 
     def _descriptor(self) -> Descriptor:
-        slot = self._take(DESCRIPTOR_SLOT, DESCRIPTOR_MARK, "descriptor")
+        slot = self._take(encoding.DESCRIPTOR_SLOT, encoding.DESCRIPTOR_MARK, "descriptor")
         op, sources, num_scales = int(slot["op"]), int(slot["sources"]), int(slot["scales"])
         rank = int(slot["transpose"])
-        if op >= len(OPS) or not 1 <= sources <= 16 or num_scales > 16 or rank > 4:
+        if op >= len(encoding.OPS) or not 1 <= sources <= 16 or num_scales > 16 or rank > 4:
             self.fail("descriptor", "a known op, 1 to 16 sources, rank up to 4", f"{op}, {sources}, {rank}")
         self.at += 1
         scales: list[float] = []
@@ -203,7 +175,7 @@ class _Walk:
             self.at += 1
         accesses = [self._access() for _ in range(sources + 1)]
         return Descriptor(
-            OPS[op],
+            encoding.OPS[op],
             accesses[0],
             tuple(accesses[1:]),
             tuple(scales[:num_scales]),
@@ -213,9 +185,9 @@ class _Walk:
         )
 
     def _access(self) -> Access:
-        slot = self._take(ACCESS_SLOT, ACCESS_MARK, "access")
+        slot = self._take(encoding.ACCESS_SLOT, encoding.ACCESS_MARK, "access")
         rank, dtype, variable = int(slot["rank"]), int(slot["dtype"]), int(slot["variable"])
-        if not 1 <= rank <= 4 or dtype >= len(ACCESS_DTYPES) or variable < 0:
+        if not 1 <= rank <= 4 or dtype >= len(encoding.ACCESS_DTYPES) or variable < 0:
             self.fail("access", "rank 1 to 4, a known dtype, a variable", f"{rank}, {dtype}, {variable}")
         self.at += 1
         return Access(
@@ -223,7 +195,7 @@ class _Walk:
             int(slot["offset"]),
             tuple(slot["steps"][:rank].tolist()),
             tuple(slot["sizes"][:rank].tolist()),
-            ACCESS_DTYPES[dtype],
+            encoding.ACCESS_DTYPES[dtype],
         )
 
 
@@ -233,22 +205,22 @@ def _check(instructions: np.ndarray, present: np.ndarray, offsets: np.ndarray, f
     unused_wait = (waits["used"] == 0) & (
         (waits["semaphore"] != 0) | (waits["condition"] != 0) | (waits["value"] != 0)
     )
-    unused_update = (updates["kind"] == Update.NONE) & (
+    unused_update = (updates["kind"] == isa.Update.NONE) & (
         (updates["semaphore"] != 0) | (updates["when"] != 0) | (updates["value"] != 0)
     )
-    on_chip = (operands["space"] == Space.SBUF) | (operands["space"] == Space.PSUM)
+    on_chip = (operands["space"] == isa.Space.SBUF) | (operands["space"] == isa.Space.PSUM)
     last = operands["partition"].astype(np.int64) + operands["partitions"]
     rules: Sequence[tuple[str, str, np.ndarray]] = (
         (
             "wait",
             "0 to 2 in `used`, a known condition",
-            (waits["used"] > 2) | (waits["condition"] > max(Condition)),
+            (waits["used"] > 2) | (waits["condition"] > max(isa.Condition)),
         ),
         ("wait", "zeros where there is none", unused_wait),
         (
             "update",
             "a known kind and moment",
-            (updates["kind"] > max(Update)) | (updates["when"] > max(When)),
+            (updates["kind"] > max(isa.Update)) | (updates["when"] > max(isa.When)),
         ),
         ("update", "zeros where there is none", unused_update),
         (
@@ -256,12 +228,12 @@ def _check(instructions: np.ndarray, present: np.ndarray, offsets: np.ndarray, f
             "SBUF, PSUM or a pattern",
             present & ((operands["space"] == 0) | (operands["space"] > 3)),
         ),
-        ("operand", "a known dtype", present & (operands["dtype"] >= len(DTYPE_NAMES))),
+        ("operand", "a known dtype", present & (operands["dtype"] >= len(isa.DTYPE_NAMES))),
         ("operand", "sizes of at least 1", present & (operands["sizes"] == 0).any(axis=2)),
         (
             "operand",
-            f"partitions within 0..{NUM_PARTITIONS - 1}",
-            on_chip & ((operands["partitions"] == 0) | (last > NUM_PARTITIONS)),
+            f"partitions within 0..{isa.NUM_PARTITIONS - 1}",
+            on_chip & ((operands["partitions"] == 0) | (last > isa.NUM_PARTITIONS)),
         ),
     )
     for field, expected, is_wrong in rules:

@@ -17,16 +17,7 @@ from npuviz.program.graph import Graph, Node
 from npuviz.program.instruction import Dependency, DependencyKind
 from npuviz.program.memory import MemoryMap
 from npuviz.program.program import Note
-from npuviz.targets.neuroncore.isa import (
-    ENGINE_NAMES,
-    INSTRUCTION_DTYPE,
-    MAX_WAITS,
-    NUM_ENGINES,
-    Condition,
-    Engine,
-    Opcode,
-    Update,
-)
+from npuviz.targets.neuroncore import isa
 from npuviz.targets.neuroncore.neff.descriptors import read_transfers
 from npuviz.targets.neuroncore.neff.foreign_listing import ForeignListing, ForeignRow
 from npuviz.targets.neuroncore.neff.variables import (
@@ -71,7 +62,7 @@ class _Program:
     """
 
     core: int
-    engine: Engine
+    engine: isa.Engine
     semaphore: int
     rows: list[ForeignRow] = field(default_factory=list[ForeignRow])
     opcodes: list[int] = field(default_factory=list[int])
@@ -83,7 +74,7 @@ class _Program:
     place: dict[int, int] = field(default_factory=dict[int, int])
     start: int = 0
 
-    def append(self, opcode: Opcode, row: ForeignRow, number: int, transfer: int = -1) -> int:
+    def append(self, opcode: isa.Opcode, row: ForeignRow, number: int, transfer: int = -1) -> int:
         """Position of a new instruction; `number` is its `id` (for a NOP its cycles)."""
         self.opcodes.append(opcode)
         self.rows.append(row)
@@ -98,7 +89,7 @@ def open_foreign(neff: Neff, spec: NeuronSpec) -> ForeignProgram:
     programs: list[_Program] = []
     transfers: list[Transfer] = []
     for core, subgraph in enumerate(neff.subgraphs):
-        named = {name: _named(subgraph, name) for name in ENGINE_NAMES[:-1]}
+        named = {name: _named(subgraph, name) for name in isa.ENGINE_NAMES[:-1]}
         engine_of = {
             each.record.id: number
             for number, instructions in enumerate(named.values())
@@ -107,11 +98,11 @@ def open_foreign(neff: Neff, spec: NeuronSpec) -> ForeignProgram:
         }
         semaphores = _free_semaphores(subgraph, spec)
         for number, (name, instructions) in enumerate(named.items()):
-            program = _Program(core, Engine(number), semaphores[number])
+            program = _Program(core, isa.Engine(number), semaphores[number])
             declared = _declared(neff, core, name, variables, queue_sets, spec)
             for each in declared:
                 row = ForeignRow(name=f"static transfer {each.id}", kind="declared transfer")
-                program.append(Opcode.DMA_TRIGGER, row, each.id, len(transfers))
+                program.append(isa.Opcode.DMA_TRIGGER, row, each.id, len(transfers))
                 transfers.append(each)
             _fill(program, subgraph, instructions, engine_of, spec)
             programs.append(program)
@@ -130,7 +121,7 @@ def open_foreign(neff: Neff, spec: NeuronSpec) -> ForeignProgram:
         queue_sets=queue_sets,
         variables=variables,
         outputs=plain_outputs(variables),
-        semaphore_uses={(p.core, p.semaphore): f"{ENGINE_NAMES[p.engine]} (assumed)" for p in programs},
+        semaphore_uses={(p.core, p.semaphore): f"{isa.ENGINE_NAMES[p.engine]} (assumed)" for p in programs},
     )
     rows = [row for program in programs for row in program.rows]
     return ForeignProgram(
@@ -190,16 +181,18 @@ def _fill(
         sources = _sources(each)
         row = ForeignRow(each.record.name if each.record is not None else "start-up", kind, each)
         others = {engine_of[number] for number in sources if number in engine_of} - {program.engine}
-        if len(others) > MAX_WAITS:
-            program.append(Opcode.NOP, ForeignRow(f"{row.name} (waits)", "wait"), CONTROL_CYCLES)
-        position = program.append(Opcode.NOP, row, cycles)
+        if len(others) > isa.MAX_WAITS:
+            program.append(isa.Opcode.NOP, ForeignRow(f"{row.name} (waits)", "wait"), CONTROL_CYCLES)
+        position = program.append(isa.Opcode.NOP, row, cycles)
         program.sources[position] = sources
         if each.record is not None:
             program.place[each.record.id] = position
-    program.append(Opcode.END, ForeignRow("end", "end of the program"), 0)
+    program.append(isa.Opcode.END, ForeignRow("end", "end of the program"), 0)
 
 
-def _duration(each: NamedInstruction, engine: Engine, triggers: bool, spec: NeuronSpec) -> tuple[str, int]:
+def _duration(
+    each: NamedInstruction, engine: isa.Engine, triggers: bool, spec: NeuronSpec
+) -> tuple[str, int]:
     """What an instruction is taken for, from its name and engine, and its assumed engine cycles."""
     if each.record is None:
         return "not named in the file", CONTROL_CYCLES * min(each.slot_count, 1 << 16)
@@ -209,7 +202,7 @@ def _duration(each: NamedInstruction, engine: Engine, triggers: bool, spec: Neur
     if each.record.name.endswith("-PWP"):
         return "table load", int(spec.table_load_ns * clock / 1e9)
     if triggers:
-        making = spec.software_dge_ns if engine == Engine.POOL else spec.dge_ns
+        making = spec.software_dge_ns if engine == isa.Engine.POOL else spec.dge_ns
         return "DMA of its queue set", int((making + spec.dma_start_ns) * clock / 1e9)
     return "instruction", COMPUTE_CYCLES
 
@@ -229,7 +222,7 @@ def _free_semaphores(subgraph: nm.Subgraph, spec: NeuronSpec) -> list[int]:
     used |= {each.semaphore for each in subgraph.queue_sets.values() if each.semaphore is not None}
     free = [number for number in range(spec.num_semaphores) if number not in used]
     taken = sorted(used, reverse=True)
-    return [*free, *taken][3 : 3 + NUM_ENGINES]
+    return [*free, *taken][3 : 3 + isa.NUM_ENGINES]
 
 
 def _instructions(programs: Sequence[_Program]) -> np.ndarray:
@@ -238,23 +231,23 @@ def _instructions(programs: Sequence[_Program]) -> np.ndarray:
     owner = {(each.core, number): each for each in programs for number in each.place}
     parts: list[np.ndarray] = []
     for program in programs:
-        code = np.zeros(len(program.rows), INSTRUCTION_DTYPE)
+        code = np.zeros(len(program.rows), isa.INSTRUCTION_DTYPE)
         code["opcode"], code["engine"], code["id"] = program.opcodes, program.engine, program.ids
-        signals = code["opcode"] != Opcode.END
-        code["updates"]["kind"][:, 0] = np.where(signals, Update.SEM_INC, Update.NONE)
+        signals = code["opcode"] != isa.Opcode.END
+        code["updates"]["kind"][:, 0] = np.where(signals, isa.Update.SEM_INC, isa.Update.NONE)
         code["updates"]["semaphore"][:, 0] = np.where(signals, program.semaphore, 0)
         for position, sources in program.sources.items():
-            latest: dict[Engine, int] = {}
+            latest: dict[isa.Engine, int] = {}
             for number in sources:
                 source = owner.get((program.core, number))
                 if source is not None and source is not program:
                     place = source.place[number]
                     latest[source.engine] = max(latest.get(source.engine, -1), place)
             for count, (engine, place) in enumerate(latest.items()):
-                row = position - count // MAX_WAITS
+                row = position - count // isa.MAX_WAITS
                 waits = code["waits"][row]
-                value = (by_engine[program.core, engine].semaphore, Condition.GE, 1, place + 1)
-                waits[count % MAX_WAITS] = value
+                value = (by_engine[program.core, engine].semaphore, isa.Condition.GE, 1, place + 1)
+                waits[count % isa.MAX_WAITS] = value
         parts.append(code)
     joined = np.concatenate(parts)
     joined.setflags(write=False)

@@ -6,16 +6,9 @@ from math import prod
 import numpy as np
 
 from npuviz.base.errors import FormatError
+from npuviz.targets.neuroncore import isa
 from npuviz.targets.neuroncore.activation_tables import TABLE_SETS
 from npuviz.targets.neuroncore.costs.table import cost_of
-from npuviz.targets.neuroncore.isa import (
-    DTYPE_BYTES,
-    ENGINE_NAMES,
-    OPERAND_POSITIONS,
-    Opcode,
-    Space,
-    Update,
-)
 from npuviz.targets.neuroncore.spec import NeuronSpec
 from npuviz.targets.neuroncore.tables import SBUF, Access, Descriptor, Transfer, Variable
 from npuviz.targets.neuroncore.text.mnemonics import op_names
@@ -33,16 +26,19 @@ def check_program(instructions: np.ndarray, spec: NeuronSpec, num_nodes: int, fa
     _check_semaphores(instructions, spec, fail)
     operands = instructions["operands"]
     sizes, steps = operands["sizes"].astype(np.int64), operands["steps"].astype(np.int64)
-    item = np.array(DTYPE_BYTES, np.int64)[operands["dtype"]]
+    item = np.array(isa.DTYPE_BYTES, np.int64)[operands["dtype"]]
     reach = (sizes - 1) * steps
     first = operands["address"].astype(np.int64)
     low = first + np.minimum(reach, 0).sum(axis=2) * item
     high = first + (np.maximum(reach, 0).sum(axis=2) + 1) * item
-    for space, limit in ((Space.SBUF, spec.sbuf_partition_bytes), (Space.PSUM, spec.psum_partition_bytes)):
+    for space, limit in (
+        (isa.Space.SBUF, spec.sbuf_partition_bytes),
+        (isa.Space.PSUM, spec.psum_partition_bytes),
+    ):
         wrong = (operands["space"] == space) & ((low < 0) | (high > limit))
         for index, position in np.argwhere(wrong)[:1].tolist():
             found = f"bytes {int(low[index, position])} to {int(high[index, position]) - 1}"
-            name = OPERAND_POSITIONS[position]
+            name = isa.OPERAND_POSITIONS[position]
             fail(index, name, f"{space.name} bytes within a partition of {limit}", found)
 
 
@@ -52,16 +48,16 @@ def _check_opcodes(instructions: np.ndarray, num_nodes: int, fail: Fail) -> None
         opcode, engine = divmod(pair, 8)
         where = np.flatnonzero(pairs == pair)
         if cost_of(opcode, engine) is None:
-            name, unit = Opcode(opcode).name.lower(), ENGINE_NAMES[engine]
+            name, unit = isa.Opcode(opcode).name.lower(), isa.ENGINE_NAMES[engine]
             fail(int(where[0]), "opcode", f"an instruction of {unit}", name)
         for field, names in zip(("op0", "op1"), op_names(opcode), strict=False):
             numbers = instructions[field][where]
             for at in np.flatnonzero(~np.isin(numbers, list(names)))[:1].tolist():
                 fail(int(where[at]), field, "a known operator", str(int(numbers[at])))
     for opcode, limit, what in (
-        (Opcode.BRANCH, len(instructions) + 1, "an instruction of the program"),
-        (Opcode.TABLE_LOAD, len(TABLE_SETS), "a known table set"),
-        (Opcode.HOST_CALL, num_nodes, "a node of the graph"),
+        (isa.Opcode.BRANCH, len(instructions) + 1, "an instruction of the program"),
+        (isa.Opcode.TABLE_LOAD, len(TABLE_SETS), "a known table set"),
+        (isa.Opcode.HOST_CALL, num_nodes, "a node of the graph"),
     ):
         wrong = (instructions["opcode"] == opcode) & (instructions["id"] >= limit)
         for index in np.flatnonzero(wrong)[:1].tolist():
@@ -71,10 +67,10 @@ def _check_opcodes(instructions: np.ndarray, num_nodes: int, fail: Fail) -> None
 def _check_semaphores(instructions: np.ndarray, spec: NeuronSpec, fail: Fail) -> None:
     waits, updates = instructions["waits"], instructions["updates"]
     kind = updates["kind"]
-    is_event = (kind == Update.EVENT_SET) | (kind == Update.EVENT_CLEAR)
+    is_event = (kind == isa.Update.EVENT_SET) | (kind == isa.Update.EVENT_CLEAR)
     for field, rows, used, events in (
         ("wait", waits, waits["used"] > 0, waits["used"] == WAIT_EVENT),
-        ("update", updates, kind != Update.NONE, is_event),
+        ("update", updates, kind != isa.Update.NONE, is_event),
     ):
         limit = np.where(events, spec.num_events, spec.num_semaphores)
         wrong = used & (rows["semaphore"] >= limit)

@@ -7,41 +7,22 @@ docs/neuron-isa.md has the grammar.
 
 import numpy as np
 
-from npuviz.targets.neuroncore.isa import (
-    ARG0,
-    DST,
-    ENGINE_NAMES,
-    OPERAND_POSITIONS,
-    SRC0,
-    SRC1,
-    Flag,
-    Opcode,
-    Space,
-    Update,
-    When,
-)
-from npuviz.targets.neuroncore.text.mnemonics import (
-    CONDITIONS,
-    SHORT_DTYPES,
-    SPACES,
-    UPDATES,
-    WAIT_LETTERS,
-    cmd_names,
-    has_integers,
-    op_names,
-)
+from npuviz.targets.neuroncore import isa
+from npuviz.targets.neuroncore.text import mnemonics
 
 
 def instruction_text(record: np.void) -> str:
     """One line: engine, mnemonic, operands, and what is not zero of the rest."""
-    return f"{ENGINE_NAMES[int(record['engine'])]} {mnemonic(record)}{_rest(record)}"
+    return f"{isa.ENGINE_NAMES[int(record['engine'])]} {mnemonic(record)}{_rest(record)}"
 
 
 def mnemonic(record: np.void) -> str:
     """Opcode and its operators: `tensor_scalar.multiply.add`."""
     opcode = int(record["opcode"])
-    text = Opcode(opcode).name.lower()
-    for names, number in zip(op_names(opcode), (int(record["op0"]), int(record["op1"])), strict=False):
+    text = isa.Opcode(opcode).name.lower()
+    for names, number in zip(
+        mnemonics.op_names(opcode), (int(record["op0"]), int(record["op1"])), strict=False
+    ):
         text += f".{names.get(number, f'#{number}')}"
     return text
 
@@ -50,12 +31,12 @@ def _rest(record: np.void) -> str:
     opcode, flags = int(record["opcode"]), int(record["flags"])
     parts = [operands_text(record)]
     for field, named in (("op0", 1), ("op1", 2)):
-        if record[field] and len(op_names(opcode)) < named:
+        if record[field] and len(mnemonics.op_names(opcode)) < named:
             parts.append(f"{field}={int(record[field])}")
     if record["imm"].view(np.uint32).any():
         parts.append(f"imm={immediates_text(record)}")
     if record["cmd"]:
-        parts.append(f"cmd={cmd_names(opcode).get(int(record['cmd']), str(int(record['cmd'])))}")
+        parts.append(f"cmd={mnemonics.cmd_names(opcode).get(int(record['cmd']), str(int(record['cmd'])))}")
     if record["id"]:
         parts.append(f"id={int(record['id'])}")
     parts += [f"+{name}" for name in flag_names(flags)]
@@ -67,17 +48,17 @@ def _rest(record: np.void) -> str:
 def operands_text(record: np.void) -> str:
     """`dst <- src0, src1 arg0=...`; an operand out of this order is named."""
     operands = record["operands"]
-    there = [operands[position]["space"] != Space.NONE for position in range(6)]
-    text = operand_text(operands[DST]) if there[DST] else ""
-    in_order = [there[DST] and there[SRC0], there[DST] and there[SRC0] and there[SRC1]]
-    sources = [operand_text(operands[SRC0 + index]) for index in range(2) if in_order[index]]
+    there = [operands[position]["space"] != isa.Space.NONE for position in range(6)]
+    text = operand_text(operands[isa.DST]) if there[isa.DST] else ""
+    in_order = [there[isa.DST] and there[isa.SRC0], there[isa.DST] and there[isa.SRC0] and there[isa.SRC1]]
+    sources = [operand_text(operands[isa.SRC0 + index]) for index in range(2) if in_order[index]]
     if sources:
         text += f" <- {', '.join(sources)}"
     parts = [text]
-    for position in range(SRC0, 6):
-        is_placed = position < ARG0 and in_order[position - SRC0]
+    for position in range(isa.SRC0, 6):
+        is_placed = position < isa.ARG0 and in_order[position - isa.SRC0]
         if there[position] and not is_placed:
-            parts.append(f"{OPERAND_POSITIONS[position]}={operand_text(operands[position])}")
+            parts.append(f"{isa.OPERAND_POSITIONS[position]}={operand_text(operands[position])}")
     return " ".join(part for part in parts if part)
 
 
@@ -90,14 +71,14 @@ def operand_text(operand: np.void) -> str:
     pattern = ",".join(f"{size}x{step}" for size, step in dims)
     reserved = operand["reserved"].tobytes()
     extra = f"#{reserved.hex()}" if any(reserved) else ""
-    dtype, space = SHORT_DTYPES[int(operand["dtype"])], SPACES[int(operand["space"])]
+    dtype, space = mnemonics.SHORT_DTYPES[int(operand["dtype"])], mnemonics.SPACES[int(operand["space"])]
     end = first + int(operand["partitions"])
     return f"{dtype}:{space}[{first}:{end},{int(operand['address']):#x},{pattern}{extra}]"
 
 
 def immediates_text(record: np.void) -> str:
     """The three immediates up to the last that is not zero: fp32, or #integers."""
-    is_integer = has_integers(int(record["opcode"]), int(record["flags"]))
+    is_integer = mnemonics.has_integers(int(record["opcode"]), int(record["flags"]))
     words = record["imm"].view(np.uint32)
     texts = [_immediate(int(word), is_integer) for word in words]
     while len(texts) > 1 and words[len(texts) - 1] == 0:
@@ -116,8 +97,8 @@ def _immediate(word: int, is_integer: bool) -> str:
 
 def flag_names(flags: int) -> list[str]:
     """Names of the set flags; unknown bits as one number."""
-    names = [each.name.lower() for each in Flag if flags & each]
-    unknown = flags & ~sum(Flag)
+    names = [each.name.lower() for each in isa.Flag if flags & each]
+    unknown = flags & ~sum(isa.Flag)
     return [*names, *([f"0x{unknown:x}"] if unknown else [])]
 
 
@@ -129,8 +110,8 @@ def waits_text(record: np.void) -> list[str]:
         if not wait["used"]:
             gaps.append("-")
             continue
-        sign = CONDITIONS[int(wait["condition"])]
-        letter = WAIT_LETTERS[int(wait["used"])]
+        sign = mnemonics.CONDITIONS[int(wait["condition"])]
+        letter = mnemonics.WAIT_LETTERS[int(wait["used"])]
         texts += [*gaps, f"{letter}{int(wait['semaphore'])}{sign}{int(wait['value'])}"]
         gaps = []
     return texts
@@ -142,11 +123,11 @@ def updates_text(record: np.void) -> list[str]:
     gaps: list[str] = []
     for update in record["updates"]:
         kind, value = int(update["kind"]), int(update["value"])
-        if kind == Update.NONE:
+        if kind == isa.Update.NONE:
             gaps.append(":-")
             continue
-        letter, sign = UPDATES[kind]
-        moment = "@read" if update["when"] == When.READ else ""
+        letter, sign = mnemonics.UPDATES[kind]
+        moment = "@read" if update["when"] == isa.When.READ else ""
         shown = f"{value}" if value or sign[-1] == "=" else ""
         texts += [*gaps, f"{moment}:{letter}{int(update['semaphore'])}{sign}{shown}"]
         gaps = []

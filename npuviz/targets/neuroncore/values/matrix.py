@@ -2,27 +2,15 @@
 
 import numpy as np
 
+from npuviz.targets.neuroncore import isa
 from npuviz.targets.neuroncore.activation_tables import TABLE_SETS, TABLELESS, sets_of
-from npuviz.targets.neuroncore.isa import (
-    ARG0,
-    ARG1,
-    DST,
-    RES,
-    SRC0,
-    SRC1,
-    Activation,
-    Dtype,
-    Engine,
-    Flag,
-    ReduceCmd,
-)
 from npuviz.targets.neuroncore.values.activation import FUNCTIONS, RANGES, outside_range, range_text
 from npuviz.targets.neuroncore.values.element_types import convert_into, loader, round_tf32
 from npuviz.targets.neuroncore.values.memory import Operand, ValueFault
 from npuviz.targets.neuroncore.values.plan import Build, Plan
 
 _BLOCK = 32
-_COMMANDS = frozenset(ReduceCmd)
+_COMMANDS = frozenset(isa.ReduceCmd)
 
 
 def nc_matmul(build: Build) -> Plan:
@@ -31,8 +19,8 @@ def nc_matmul(build: Build) -> Plan:
     With Flag.DOUBLE_ROW every partition holds two rows of K, one after the other.
     """
     ins = build.ins
-    stationary, moving, target = build.source(SRC0), build.source(SRC1), build.target(DST)
-    rows = 2 if ins.has(Flag.DOUBLE_ROW) else 1
+    stationary, moving, target = build.source(isa.SRC0), build.source(isa.SRC1), build.target(isa.DST)
+    rows = 2 if ins.has(isa.Flag.DOUBLE_ROW) else 1
     if (
         stationary.partitions != moving.partitions
         or stationary.count != target.partitions * rows
@@ -47,16 +35,16 @@ def nc_matmul(build: Build) -> Plan:
         a = _in_rows(build, a, (stationary.partitions * 2, target.partitions))
         b = _in_rows(build, b, (moving.partitions * 2, target.count))
     stationary_rows = a.T
-    if ins.has(Flag.ACCUMULATE):
+    if ins.has(isa.Flag.ACCUMULATE):
         build.reads.append(target.mask)
     view = target.view.reshape(target.partitions, 1) if target.view.ndim == 1 else target.view
-    is_plain = view.ndim == 2 and target.dtype == Dtype.FLOAT32
-    if is_plain and not ins.has(Flag.ACCUMULATE):
+    is_plain = view.ndim == 2 and target.dtype == isa.Dtype.FLOAT32
+    if is_plain and not ins.has(isa.Flag.ACCUMULATE):
         return build.finish(lambda: np.matmul(stationary_rows, b, out=view))
     product = build.scratch((target.partitions, target.count))
     shaped = product.reshape(view.shape)
-    if ins.has(Flag.ACCUMULATE):
-        if target.dtype == Dtype.FLOAT32:
+    if ins.has(isa.Flag.ACCUMULATE):
+        if target.dtype == isa.Dtype.FLOAT32:
 
             def accumulate() -> None:
                 np.matmul(stationary_rows, b, out=product)
@@ -90,8 +78,8 @@ def _in_rows(build: Build, values: np.ndarray, shape: tuple[int, int]) -> np.nda
 
 def nc_transpose(build: Build) -> Plan:
     """DST [F,P] = SRC0 [P,F] ^T; on Vector, more than 32 x 32 is transposed block by block in its place."""
-    source, target = build.source(SRC0), build.target(DST)
-    in_blocks = build.ins.engine == Engine.DVE and max(source.partitions, source.count) > _BLOCK
+    source, target = build.source(isa.SRC0), build.target(isa.DST)
+    in_blocks = build.ins.engine == isa.Engine.DVE and max(source.partitions, source.count) > _BLOCK
     if in_blocks:
         if (source.partitions, source.count) != (target.partitions, target.count) or (
             source.partitions % _BLOCK or source.count % _BLOCK
@@ -129,18 +117,18 @@ def activation(build: Build) -> Plan:
     f = FUNCTIONS.get(function)
     if f is None:
         raise ValueFault(f"activation function {function} does not exist")
-    if ins.cmd not in _COMMANDS or ins.cmd == ReduceCmd.LOAD_REDUCE:
+    if ins.cmd not in _COMMANDS or ins.cmd == isa.ReduceCmd.LOAD_REDUCE:
         raise ValueFault("load_reduce needs an instruction with an initial value, which activation is not")
-    source, target = build.source(SRC0), build.target(DST)
+    source, target = build.source(isa.SRC0), build.target(isa.DST)
     a, out = build.arrange(source, target)
-    scale = build.argument(ARG0, 0, a, source.partitions)
-    bias = build.argument(ARG1, 1, a, source.partitions)
+    scale = build.argument(isa.ARG0, 0, a, source.partitions)
+    bias = build.argument(isa.ARG1, 1, a, source.partitions)
     values = build.floats(a)
     result = build.sink(out, target.dtype)
     accumulate = _accumulation(build, source, result)
     is_identity = isinstance(scale, float) and scale == 1.0 and isinstance(bias, float) and bias == 0.0
-    if is_identity and function in (Activation.COPY, Activation.RELU):
-        if function == Activation.COPY:
+    if is_identity and function in (isa.Activation.COPY, isa.Activation.RELU):
+        if function == isa.Activation.COPY:
 
             def copy() -> None:
                 np.copyto(result, values)
@@ -158,7 +146,7 @@ def activation(build: Build) -> Plan:
     alpha = float(ins.imm[2])
     x = build.scratch(values.shape)
     checks = _range_check(build, function, source, x) if function in RANGES else None
-    table = None if function in TABLELESS else _table_check(build, Activation(function))
+    table = None if function in TABLELESS else _table_check(build, isa.Activation(function))
     no_scale = isinstance(scale, float) and scale == 1.0
     no_bias = isinstance(bias, float) and bias == 0.0
 
@@ -187,30 +175,30 @@ def _accumulation(build: Build, source: Operand, result: np.ndarray):
     """What happens to the accumulators after the function, or None if nothing does."""
     ins = build.ins
     command = ins.cmd
-    reads_out = build.has(RES)
-    if command == ReduceCmd.IDLE and not reads_out:
+    reads_out = build.has(isa.RES)
+    if command == isa.ReduceCmd.IDLE and not reads_out:
         return None
     lanes = build.chip.accumulators[ins.core][source.partition : source.partition + source.partitions]
     axes = tuple(range(1, result.ndim))
-    readout = build.target(RES) if reads_out else None
+    readout = build.target(isa.RES) if reads_out else None
     if readout is not None and (readout.count != 1 or readout.partitions != source.partitions):
         raise ValueFault("the accumulators go to one element in each partition")
-    if command != ReduceCmd.IDLE:
+    if command != isa.ReduceCmd.IDLE:
         build.accumulates = ins.core
 
     def run() -> None:
-        if command in (ReduceCmd.RESET, ReduceCmd.RESET_REDUCE):
+        if command in (isa.ReduceCmd.RESET, isa.ReduceCmd.RESET_REDUCE):
             lanes.fill(0)
-        if command in (ReduceCmd.REDUCE, ReduceCmd.RESET_REDUCE):
+        if command in (isa.ReduceCmd.REDUCE, isa.ReduceCmd.RESET_REDUCE):
             np.add(lanes, np.add.reduce(result, axis=axes) if axes else result, out=lanes)
         if readout is not None:
-            values = round_tf32(lanes) if readout.dtype == Dtype.TFLOAT32 else lanes
+            values = round_tf32(lanes) if readout.dtype == isa.Dtype.TFLOAT32 else lanes
             convert_into(readout.view, values.reshape(readout.view.shape))
 
     return run
 
 
-def _table_check(build: Build, function: Activation):
+def _table_check(build: Build, function: isa.Activation):
     """Report a function whose table set is not the one that is loaded."""
     report, index, core, loaded = build.report, build.ins.index, build.ins.core, build.chip.table_sets
     holding = sets_of(function)
@@ -232,7 +220,7 @@ def _range_check(build: Build, function: int, source: Operand, x: np.ndarray):
     """Report inputs outside the range in which the function's table is valid."""
     report, index, first = build.report, build.ins.index, source.partition
     per_partition = x.size // x.shape[0]
-    name = Activation(function).name.lower()
+    name = isa.Activation(function).name.lower()
 
     def run() -> None:
         found = outside_range(function, x)

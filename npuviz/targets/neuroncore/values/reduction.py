@@ -4,18 +4,11 @@ import numpy as np
 
 from npuviz.targets.neuroncore.isa import ARG0, DST, SRC0, SRC1, Alu, Dtype, Flag
 from npuviz.targets.neuroncore.kernels import values as vk
+from npuviz.targets.neuroncore.values import vector
 from npuviz.targets.neuroncore.values.alu import ALL_OPERATORS, FLOAT_OPERATORS, reduce_values
 from npuviz.targets.neuroncore.values.element_types import bits_of, convert_into, round_tf32, store_bits
 from npuviz.targets.neuroncore.values.memory import ValueFault
 from npuviz.targets.neuroncore.values.plan import Build, Plan, split_trailing
-from npuviz.targets.neuroncore.values.vector import (
-    FLOAT,
-    INTEGER,
-    PATTERN,
-    domain_of,
-    integer_type,
-    operator_of,
-)
 
 _SCANS = {
     Alu.BYPASS: 0,
@@ -51,7 +44,7 @@ def tensor_tensor_scan(build: Build) -> Plan:
             convert_into(out, round_tf32(made) if tf32 else made)
 
         return build.finish(run)
-    f, g = operator_of(FLOAT_OPERATORS, ins.op0), operator_of(FLOAT_OPERATORS, ins.op1)
+    f, g = vector.operator_of(FLOAT_OPERATORS, ins.op0), vector.operator_of(FLOAT_OPERATORS, ins.op1)
 
     def run_any() -> None:
         np.copyto(start.reshape(rows, *(1,) * (x.ndim - 1)), initial)
@@ -81,11 +74,11 @@ def tensor_reduce(build: Build) -> Plan:
     split = split_trailing(view.shape[1:], source.count // target.count)
     if split is not None:
         view = view.reshape((rows, *split[0]), copy=False)
-    domain = domain_of(build, ins.op0)
-    if domain == FLOAT:
+    domain = vector.domain_of(build, ins.op0)
+    if domain == vector.FLOAT:
         values = build.floats(view)
-    elif domain == INTEGER:
-        values = build.integers(view, integer_type(source))
+    elif domain == vector.INTEGER:
+        values = build.integers(view, vector.integer_type(source))
     else:
         values = view
     trailing = split[1] if split is not None else 1
@@ -93,7 +86,7 @@ def tensor_reduce(build: Build) -> Plan:
     op, out = ins.op0, target.view
 
     def run() -> None:
-        taken = bits_of(values) if domain == PATTERN else values
+        taken = bits_of(values) if domain == vector.PATTERN else values
         if split is None:
             taken = np.ascontiguousarray(taken).reshape(rows, target.count, -1)
         found = (
@@ -102,7 +95,7 @@ def tensor_reduce(build: Build) -> Plan:
         if negate:
             found = np.negative(found)
         found = found.reshape(out.shape)
-        if domain == PATTERN:
+        if domain == vector.PATTERN:
             store_bits(out, found)
         else:
             convert_into(out, round_tf32(np.ascontiguousarray(found)) if tf32 else found)

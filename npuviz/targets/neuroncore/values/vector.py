@@ -3,15 +3,7 @@
 import numpy as np
 
 from npuviz.targets.neuroncore.isa import ARG0, ARG1, BITVEC, DST, RES, SRC0, SRC1, Alu, Dtype, Flag
-from npuviz.targets.neuroncore.values.alu import (
-    ALL_OPERATORS,
-    FLOAT_OPERATORS,
-    INTEGER_OPERATORS,
-    PATTERN_OPERATORS,
-    Binary,
-    Values,
-    reduce_values,
-)
+from npuviz.targets.neuroncore.values import alu
 from npuviz.targets.neuroncore.values.element_types import (
     NUMPY_DTYPES,
     as_int32,
@@ -43,17 +35,17 @@ def domain_of(build: Build, *ops: int) -> int:
     return FLOAT
 
 
-def operator_of(table: dict[int, Binary], op: int) -> Binary:
+def operator_of(table: dict[int, alu.Binary], op: int) -> alu.Binary:
     """An operator of a table. Raises ValueFault where there is none."""
     found = table.get(op)
     if found is None:
-        name = Alu(op).name.lower() if op in ALL_OPERATORS else str(op)
+        name = Alu(op).name.lower() if op in alu.ALL_OPERATORS else str(op)
         raise ValueFault(f"operator {name} does not exist here")
     return found
 
 
-def _integer_operator(op: int) -> Binary:
-    return operator_of(INTEGER_OPERATORS if op not in BITVEC else PATTERN_OPERATORS, op)
+def _integer_operator(op: int) -> alu.Binary:
+    return operator_of(alu.INTEGER_OPERATORS if op not in BITVEC else alu.PATTERN_OPERATORS, op)
 
 
 def integer_type(*operands: Operand) -> str:
@@ -146,18 +138,18 @@ def tensor_tensor(build: Build) -> Plan:
     op = build.ins.op0
     domain = domain_of(build, op)
     if domain == FLOAT:
-        f = operator_of(FLOAT_OPERATORS, op)
+        f = operator_of(alu.FLOAT_OPERATORS, op)
         x, y, made = build.floats(a), build.floats(b), build.sink(out, target.dtype)
         if op in _UFUNCS:
             function = _UFUNCS[op]
             return build.finish(lambda: function(x, y, out=made))
         return build.finish(lambda: f(x, y, made))
     if domain == INTEGER:
-        f = operator_of(INTEGER_OPERATORS, op)
+        f = operator_of(alu.INTEGER_OPERATORS, op)
         kind = integer_type(first, second)
         x, y, made = build.integers(a, kind), build.integers(b, kind), build.integer_sink(out, kind)
         return build.finish(lambda: f(x, y, made))
-    f = operator_of(PATTERN_OPERATORS, op)
+    f = operator_of(alu.PATTERN_OPERATORS, op)
     made = build.scratch(out.shape, "uint32")
 
     def run() -> None:
@@ -202,11 +194,11 @@ def _two_stages(
     ins, partitions = build.ins, source.partitions
     domain = domain_of(build, ins.op0, ins.op1)
     reverse0, reverse1 = ins.has(Flag.REVERSE0), ins.has(Flag.REVERSE1)
-    x: Values
-    y0: Values
-    y1: Values
+    x: alu.Values
+    y0: alu.Values
+    y1: alu.Values
     if domain == FLOAT:
-        f, g = operator_of(FLOAT_OPERATORS, ins.op0), operator_of(FLOAT_OPERATORS, ins.op1)
+        f, g = operator_of(alu.FLOAT_OPERATORS, ins.op0), operator_of(alu.FLOAT_OPERATORS, ins.op1)
         x, y0 = build.floats(a), build.argument(ARG0, 0, a, partitions)
         y1 = build.floats(second) if second is not None else build.argument(ARG1, 1, a, partitions)
         made, inner = build.sink(out, target.dtype), build.scratch(out.shape)
@@ -251,12 +243,12 @@ def _add_reduction(build: Build, made: np.ndarray) -> None:
     if result.count != 1 or result.partitions != made.shape[0]:
         raise ValueFault("the reduction result needs one element in each partition")
     axes, op, view = tuple(range(1, made.ndim)), build.ins.cmd, result.view
-    if op not in ALL_OPERATORS:
+    if op not in alu.ALL_OPERATORS:
         raise ValueFault(f"operator {op} is no reduction")
     tf32 = result.dtype == Dtype.TFLOAT32
 
     def reduce() -> None:
-        found = reduce_values(op, made, axes) if axes else made
+        found = alu.reduce_values(op, made, axes) if axes else made
         convert_into(view, round_tf32(np.ascontiguousarray(found)) if tf32 else found)
 
     build.after.insert(0, reduce)
@@ -275,15 +267,15 @@ def _pattern_stages(
     def run() -> None:
         value: np.ndarray = bits_of(a)
         for stage, (op, other, reverse) in enumerate(stages):
-            amount: Values = bits_of(other) if stage and second is not None else other
+            amount: alu.Values = bits_of(other) if stage and second is not None else other
             if op == Alu.BYPASS:
                 value = np.broadcast_to(amount, value.shape).astype(np.uint32) if reverse else value
                 continue
-            left: Values = amount if reverse else value
-            right: Values = value if reverse else amount
+            left: alu.Values = amount if reverse else value
+            right: alu.Values = value if reverse else amount
             if op == Alu.ARITHMETIC_RIGHT_SHIFT:
                 left = signed_bits_of(np.asarray(left).astype(kind))
-            PATTERN_OPERATORS[op](left, right, made)
+            alu.PATTERN_OPERATORS[op](left, right, made)
             # What does not fit the element type is lost between the operators, too.
             value = made.astype(kind).astype(np.uint32)
         store_bits(out, value)

@@ -5,17 +5,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from npuviz.program.instruction import DetailTable
+from npuviz.targets.neuroncore import isa
 from npuviz.targets.neuroncore.costs.instructions import issue_cycles, latency_cycles
 from npuviz.targets.neuroncore.costs.table import cost_of
-from npuviz.targets.neuroncore.isa import (
-    DTYPE_NAMES,
-    ENGINE_NAMES,
-    OPERAND_POSITIONS,
-    Condition,
-    Space,
-    Update,
-    When,
-)
 from npuviz.targets.neuroncore.spec import NeuronSpec
 from npuviz.targets.neuroncore.tables import SBUF, Access, Descriptor, Tables, Transfer
 from npuviz.targets.neuroncore.text.disassembler import flag_names, immediates_text
@@ -45,16 +37,16 @@ def details(
 
 def _operands(record: np.void) -> DetailTable:
     rows: list[tuple[str, ...]] = []
-    for name, operand in zip(OPERAND_POSITIONS, record["operands"], strict=True):
+    for name, operand in zip(isa.OPERAND_POSITIONS, record["operands"], strict=True):
         space = int(operand["space"])
-        if space == Space.NONE:
+        if space == isa.Space.NONE:
             continue
         first = int(operand["partition"])
         rows.append(
             (
                 name,
                 SPACES[space].upper(),
-                DTYPE_NAMES[int(operand["dtype"])],
+                isa.DTYPE_NAMES[int(operand["dtype"])],
                 f"{first}..{first + int(operand['partitions']) - 1}",
                 f"0x{int(operand['address']):x}",
                 " x ".join(str(each) for each in operand["sizes"].tolist()),
@@ -84,15 +76,15 @@ def _semaphores(tables: Tables, record: np.void, core: int) -> DetailTable:
             letter = "E" if wait["used"] > 1 else "S"
             sign = CONDITIONS.get(int(wait["condition"]), "?")
             user = tables.semaphore_uses.get((core, number), "") if letter == "S" else ""
-            text = "" if wait["condition"] == Condition.ALWAYS else f"{sign} {int(wait['value'])}"
+            text = "" if wait["condition"] == isa.Condition.ALWAYS else f"{sign} {int(wait['value'])}"
             rows.append(("wait", f"{letter}[{number}]", text, "before it starts", user))
     for update in record["updates"]:
         kind = int(update["kind"])
-        if kind != Update.NONE:
+        if kind != isa.Update.NONE:
             letter, sign = UPDATES[kind]
             number = int(update["semaphore"])
             user = tables.semaphore_uses.get((core, number), "") if letter == "S" else ""
-            when = "as it starts to read" if update["when"] == When.READ else "when it is complete"
+            when = "as it starts to read" if update["when"] == isa.When.READ else "when it is complete"
             value = f" {int(update['value'])}" if sign[-1] == "=" else ""
             rows.append(("update", f"{letter}[{number}]", f"{sign}{value}", when, user))
     return DetailTable("Semaphores", ("what", "name", "value", "when", "counts"), tuple(rows))
@@ -119,7 +111,7 @@ def _transfer(tables: Tables, transfer: Transfer) -> DetailTable:
     rows = [
         ("id", str(transfer.id)),
         ("trigger", transfer.trigger),
-        ("queue set", f"{queue.name} of {ENGINE_NAMES[queue.owner]}, {queue.num_queues} queues"),
+        ("queue set", f"{queue.name} of {isa.ENGINE_NAMES[queue.owner]}, {queue.num_queues} queues"),
         ("descriptors", str(len(transfer.descriptors))),
         ("bytes", str(sum(each.to.num_bytes for each in transfer.descriptors))),
     ]

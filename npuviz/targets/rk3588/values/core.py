@@ -20,15 +20,9 @@ from npuviz.targets.rk3588.task.work import (
     signed,
 )
 from npuviz.targets.rk3588.task.work import INT32 as INT32_CODE
+from npuviz.targets.rk3588.values import operands
 from npuviz.targets.rk3588.values.cubes import FLOATS, MAX_ELEMENTS, NUMPY_TYPES, element_type
 from npuviz.targets.rk3588.values.memory import Memory, ValueFault
-from npuviz.targets.rk3588.values.operands import (
-    dense_weights,
-    depthwise_weights,
-    features_of,
-    read_operands,
-    weight_bytes,
-)
 from npuviz.targets.rk3588.values.rounding import INT32, shifted
 
 _EXACT32 = 1 << 24
@@ -87,13 +81,13 @@ def convolve(
     count = conv.out_kernels if conv.is_depthwise else conv.kernels
     if count * conv.out_height * conv.out_width > MAX_ELEMENTS:
         raise ValueFault(f"CORE's output of {count} x {conv.out_height} x {conv.out_width} is too large")
-    cube = _padded(features_of(memory, conv, addresses[0], registers), conv)
-    data = np.array(weight_bytes(memory, conv, addresses[1]))
+    cube = _padded(operands.features_of(memory, conv, addresses[0], registers), conv)
+    data = np.array(operands.weight_bytes(memory, conv, addresses[1]))
     if conv.is_depthwise:
         count = min(count, len(cube))
-        sums = _depthwise(cube[:count], depthwise_weights(conv, data, dtype, count), conv)
+        sums = _depthwise(cube[:count], operands.depthwise_weights(conv, data, dtype, count), conv)
     else:
-        sums = _dense(cube, dense_weights(conv, data, dtype).astype(np.float32), conv)
+        sums = _dense(cube, operands.dense_weights(conv, data, dtype).astype(np.float32), conv)
     if conv.precision in FLOATS:
         return sums.astype(np.float32, copy=False)
     sums = sums.astype(np.float64, copy=False)
@@ -120,7 +114,7 @@ def _weight_offsets(memory: Memory, channels: int, registers: Mapping[int, int])
     """CPEND operands: what is added to every weight of a kernel, (K, 1, 1), or (1, 1, 1) of a constant."""
     use = bits(registers.get(0x501C, 0), 4, 1)
     if registers.get(0x4050, 0) & 1 and use & 2:
-        held = read_operands(memory, registers.get(0x5020, 0), channels, use, False, "BS operands")
+        held = operands.read_operands(memory, registers.get(0x5020, 0), channels, use, False, "BS operands")
         return held["cpend"]
     return np.full((1, 1, 1), signed(registers.get(0x4054, 0) & 0xFFFF, 16), np.float64)
 

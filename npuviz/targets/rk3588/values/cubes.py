@@ -5,31 +5,21 @@ from dataclasses import dataclass
 import ml_dtypes
 import numpy as np
 
-from npuviz.targets.rk3588.task.work import (
-    ATOM_BYTES,
-    BF16,
-    FP16,
-    FP32,
-    INT8,
-    INT16,
-    INT32,
-    PRECISION_NAMES,
-    TF32,
-)
+from npuviz.targets.rk3588.task import work
 from npuviz.targets.rk3588.values.memory import Memory, ValueFault
 
 NUMPY_TYPES = {
-    INT8: np.dtype(np.int8),
-    INT16: np.dtype(np.int16),
-    FP16: np.dtype(np.float16),
-    BF16: np.dtype(ml_dtypes.bfloat16),
-    INT32: np.dtype(np.int32),
-    FP32: np.dtype(np.float32),
-    TF32: np.dtype(np.float32),
+    work.INT8: np.dtype(np.int8),
+    work.INT16: np.dtype(np.int16),
+    work.FP16: np.dtype(np.float16),
+    work.BF16: np.dtype(ml_dtypes.bfloat16),
+    work.INT32: np.dtype(np.int32),
+    work.FP32: np.dtype(np.float32),
+    work.TF32: np.dtype(np.float32),
 }
 """Element types by precision code; int4 is not here."""
 
-FLOATS = frozenset((FP16, BF16, FP32, TF32))
+FLOATS = frozenset((work.FP16, work.BF16, work.FP32, work.TF32))
 """Precision codes that are calculated in fp32."""
 
 MAX_ELEMENTS = 1 << 28
@@ -39,7 +29,7 @@ MAX_ELEMENTS = 1 << 28
 def element_type(precision: int, what: str) -> np.dtype:
     """The numpy type of a precision code. Raises ValueFault for int4."""
     if precision not in NUMPY_TYPES:
-        raise ValueFault(f"{what}: values of precision {PRECISION_NAMES[precision]} are not computed")
+        raise ValueFault(f"{what}: values of precision {work.PRECISION_NAMES[precision]} are not computed")
     return NUMPY_TYPES[precision]
 
 
@@ -58,7 +48,7 @@ def read_cube(
     atoms = cube_atoms(memory, address, size, pitches, dtype.itemsize, what)
     surfaces, height, width, _ = atoms.shape
     cube = np.ascontiguousarray(atoms).view(dtype).transpose(0, 3, 1, 2)
-    return cube.reshape(surfaces * (ATOM_BYTES // dtype.itemsize), height, width)
+    return cube.reshape(surfaces * (work.ATOM_BYTES // dtype.itemsize), height, width)
 
 
 def cube_atoms(
@@ -66,20 +56,20 @@ def cube_atoms(
 ) -> np.ndarray:
     """The atoms of a cube where they lie: uint8 (surfaces, H, W, 16), read-only."""
     channels, height, width = size
-    surfaces = -(-channels * item // ATOM_BYTES)
+    surfaces = -(-channels * item // work.ATOM_BYTES)
     if min(surfaces, height, width) < 1:
         raise ValueFault(f"{what}: a cube of {channels} x {height} x {width} holds nothing")
-    if surfaces * height * width * (ATOM_BYTES // item) > MAX_ELEMENTS:
+    if surfaces * height * width * (work.ATOM_BYTES // item) > MAX_ELEMENTS:
         raise ValueFault(f"{what}: a cube of {channels} x {height} x {width} is too large")
     surface, row = pitches
     surface = surface if surfaces > 1 else 0
     row = row if height > 1 else 0
     if surface < 0 or row < 0:
         raise ValueFault(f"{what}: {surface} bytes between surfaces, {row} between rows: they lead back")
-    span = (surfaces - 1) * surface + (height - 1) * row + width * ATOM_BYTES
+    span = (surfaces - 1) * surface + (height - 1) * row + width * work.ATOM_BYTES
     data = memory.view(address, span, what)
     return np.lib.stride_tricks.as_strided(
-        data, (surfaces, height, width, ATOM_BYTES), (surface, row, ATOM_BYTES, 1), writeable=False
+        data, (surfaces, height, width, work.ATOM_BYTES), (surface, row, work.ATOM_BYTES, 1), writeable=False
     )
 
 
@@ -97,7 +87,7 @@ def write_cube(memory: Memory, address: int, values: np.ndarray, strides: Stride
 
     Atoms are written whole: channels that fill up the last one are 0 (Assumed).
     """
-    group = ATOM_BYTES // values.dtype.itemsize
+    group = work.ATOM_BYTES // values.dtype.itemsize
     channels, height, width = values.shape
     surfaces = -(-channels // group)
     row = (width - 1) * strides.column + 1
@@ -107,11 +97,11 @@ def write_cube(memory: Memory, address: int, values: np.ndarray, strides: Stride
             f"{what}: surfaces of {plane} atoms are {strides.surface} atoms apart, rows of {row} atoms "
             f"{strides.row}: they overwrite each other"
         )
-    span = ((surfaces - 1) * strides.surface + plane) * ATOM_BYTES
+    span = ((surfaces - 1) * strides.surface + plane) * work.ATOM_BYTES
     data = memory.target(address, span, what)
     packed = np.zeros((surfaces, group, height, width), values.dtype)
     packed.reshape(-1, height, width)[:channels] = values
     atoms = np.ascontiguousarray(packed.transpose(0, 2, 3, 1)).view(np.uint8)
-    pitches = tuple(step * ATOM_BYTES for step in (strides.surface, strides.row, strides.column))
-    place = np.lib.stride_tricks.as_strided(data, (surfaces, height, width, ATOM_BYTES), (*pitches, 1))
+    pitches = tuple(step * work.ATOM_BYTES for step in (strides.surface, strides.row, strides.column))
+    place = np.lib.stride_tricks.as_strided(data, (surfaces, height, width, work.ATOM_BYTES), (*pitches, 1))
     place[:] = atoms

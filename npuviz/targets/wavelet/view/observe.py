@@ -12,14 +12,7 @@ from npuviz.targets.wavelet.kernels import records as sk
 from npuviz.targets.wavelet.kernels.dsd.steps import KIND_OPERATION, KIND_SCALAR
 from npuviz.targets.wavelet.kernels.router.link import KIND_LINK
 from npuviz.targets.wavelet.machine.engine import Engine
-from npuviz.targets.wavelet.view.description import (
-    COMMANDS_TITLE,
-    COUNTERS,
-    ROUTER,
-    Numbering,
-    queue_name,
-    unit_name,
-)
+from npuviz.targets.wavelet.view import description
 from npuviz.targets.wavelet.view.listing import WaveletListing
 from npuviz.targets.wavelet.wafer import HOST_COPY_IN, HOST_COPY_OUT, HOST_LAUNCH, HOST_STREAM_IN
 
@@ -61,7 +54,7 @@ def operation_name(number: int) -> str:
 class Observer:
     """Reads an engine's state for people; never changes it."""
 
-    def __init__(self, engine: Engine, listing: WaveletListing, numbering: Numbering) -> None:
+    def __init__(self, engine: Engine, listing: WaveletListing, numbering: description.Numbering) -> None:
         self._engine = engine
         self._listing = listing
         self._numbering = numbering
@@ -143,7 +136,7 @@ class Observer:
                 continue
             part = self._numbering.unit_part[unit]
             node = self._numbering.watched[position].node
-            if part == ROUTER:
+            if part == description.ROUTER:
                 found.append(self._router_state(unit, node))
             elif part < 0:
                 found.append(self.main_state(unit, node))
@@ -288,15 +281,15 @@ class Observer:
         for pe in self._numbering.watched:
             block = self.block_row(pe.node)
             if pe.program >= 0:
-                units.append((unit_name(pe, -1), int(block.busy)))
+                units.append((description.unit_name(pe, -1), int(block.busy)))
                 used = self._engine.program.used_bytes[pe.program]
                 memories.append((f"{pe.name}.memory", used, MEMORY_BYTES))
         for position, number in self._numbering.queues:
             pe = self._numbering.watched[position]
             row = self.queue(pe.node, number)
-            queues.append((f"{pe.name}.{queue_name(number)}", int(row.peak), int(row.limit)))
-        counters = {title: self._engine.counter(word) for word, title, _ in COUNTERS.values()}
-        counters[COMMANDS_TITLE] = int(self.wafer.done)
+            queues.append((f"{pe.name}.{description.queue_name(number)}", int(row.peak), int(row.limit)))
+        counters = {title: self._engine.counter(word) for word, title, _ in description.COUNTERS.values()}
+        counters[description.COMMANDS_TITLE] = int(self.wafer.done)
         return RunSummary(tuple(units), tuple(queues), tuple(memories), counters)
 
 

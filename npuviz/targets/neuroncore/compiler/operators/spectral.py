@@ -7,15 +7,7 @@ import numpy as np
 from npuviz.onnx.errors import CannotLower
 from npuviz.program.graph import Node
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
-from npuviz.targets.neuroncore.compiler.operators.movement.arguments import (
-    axis_of,
-    copy,
-    input_id,
-    integer,
-    known_ints,
-    source,
-    target,
-)
+from npuviz.targets.neuroncore.compiler.operators.movement import arguments
 from npuviz.targets.neuroncore.compiler.operators.movement.indices import dense
 from npuviz.targets.neuroncore.compiler.operators.ranges import blocks
 from npuviz.targets.neuroncore.compiler.operators.sampling.resize import FLOATS, contract
@@ -58,19 +50,19 @@ def dft_matrix(length: int, size: int, out: int, parts: tuple[int, int], *, is_i
 
 def lower_dft(b: Builder, node: Node) -> None:
     """DFT of any axis, forwards or backwards, of one or both sides."""
-    to, of = target(b, node), source(b, node)
+    to, of = arguments.target(b, node), arguments.source(b, node)
     _check_type(of)
     rank = len(of.shape)
-    is_inverse = bool(integer(node, "inverse"))
-    given_axis = known_ints(b, node, 2, "the axis")
-    default = integer(node, "axis", 1) if b.graph.opsets.get("ai.onnx", 0) < 20 else -2
-    axis = axis_of(given_axis[0] if given_axis else default, rank)
+    is_inverse = bool(arguments.integer(node, "inverse"))
+    given_axis = arguments.known_ints(b, node, 2, "the axis")
+    default = arguments.integer(node, "axis", 1) if b.graph.opsets.get("ai.onnx", 0) < 20 else -2
+    axis = arguments.axis_of(given_axis[0] if given_axis else default, rank)
     if axis == rank - 1:
         raise CannotLower("a transform along the parts of complex numbers")
-    given = known_ints(b, node, 1, "the length of the transform")
+    given = arguments.known_ints(b, node, 1, "the length of the transform")
     size, out = of.shape[axis], to.shape[axis]
     length = given[0] if given else size
-    if is_inverse and integer(node, "onesided"):
+    if is_inverse and arguments.integer(node, "onesided"):
         length = given[0] if given else out
     order = (*(at for at in range(rank - 1) if at != axis), axis, rank - 1)
     parts = (of.shape[-1], to.shape[-1])
@@ -80,18 +72,18 @@ def lower_dft(b: Builder, node: Node) -> None:
     results = to.permute(*order)
     made = b.hbm.scratch(results.shape, to.dtype)
     contract(b, made.reshape(rows, out * parts[1]), data, 1, matrix)
-    copy(b, results, made)
+    arguments.copy(b, results, made)
 
 
 def lower_stft(b: Builder, node: Node) -> None:
     """STFT: overlapping frames are read by one descriptor each, weighted by the window, transformed."""
-    to, of = target(b, node), source(b, node)
+    to, of = arguments.target(b, node), arguments.source(b, node)
     _check_type(of)
-    step = known_ints(b, node, 1, "the step of the frames")
-    given = known_ints(b, node, 3, "the length of the frames")
+    step = arguments.known_ints(b, node, 1, "the step of the frames")
+    given = arguments.known_ints(b, node, 3, "the length of the frames")
     if step is None:
         raise CannotLower("frames without a step")
-    window = source(b, node, 2) if input_id(node, 2) >= 0 else None
+    window = arguments.source(b, node, 2) if arguments.input_id(node, 2) >= 0 else None
     length = given[0] if given else window.shape[0] if window is not None else 0
     batch, count, bins, _ = to.shape
     parts = of.shape[2] if len(of.shape) == 3 else 1

@@ -3,14 +3,8 @@
 from collections.abc import Sequence
 
 from npuviz.program.dtypes import numpy_dtype
+from npuviz.targets.neuroncore import strides
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import bitcast_dims
-from npuviz.targets.neuroncore.strides import (
-    dense_steps,
-    merged,
-    reshaped_steps,
-    resolved_shape,
-    sliced,
-)
 
 _ITEM_BYTES: dict[str, int] = {}
 
@@ -44,7 +38,7 @@ class HbmView:
         self.offset = offset
         self.dtype = dtype
         self.shape = shape
-        self.steps = dense_steps(shape, item_bytes(dtype)) if steps is None else steps
+        self.steps = strides.dense_steps(shape, item_bytes(dtype)) if steps is None else steps
 
     def __repr__(self) -> str:
         return f"variable {self.variable}+{self.offset} {self.dtype}{self.shape}/{self.steps}"
@@ -65,13 +59,13 @@ class HbmView:
     def __getitem__(self, key: object) -> "HbmView":
         """Numpy basic slicing, negative steps too."""
         items = key if isinstance(key, tuple) else (key,)
-        offset, shape, steps = sliced(self.shape, self.steps, items)
+        offset, shape, steps = strides.sliced(self.shape, self.steps, items)
         return self._with(shape, steps, self.offset + offset)
 
     def reshape(self, *shape: int) -> "HbmView":
         """The same elements in another shape (one may be -1). Raises ValueError if not a view."""
-        new = resolved_shape(self.num_elements, shape)
-        return self._with(new, reshaped_steps(self.shape, self.steps, new))
+        new = strides.resolved_shape(self.num_elements, shape)
+        return self._with(new, strides.reshaped_steps(self.shape, self.steps, new))
 
     def flatten(self) -> "HbmView":
         """The elements in one dimension. Raises ValueError if not a view."""
@@ -106,7 +100,7 @@ class HbmView:
     @property
     def is_contiguous(self) -> bool:
         """Whether the elements follow each other without gaps in row-major order."""
-        dims = merged(zip(self.shape, self.steps, strict=True))
+        dims = strides.merged(zip(self.shape, self.steps, strict=True))
         return not dims or (len(dims) == 1 and dims[0][1] == self.itemsize)
 
     def _with(self, shape: tuple[int, ...], steps: tuple[int, ...], offset: int | None = None) -> "HbmView":

@@ -3,18 +3,9 @@
 import struct
 
 from npuviz.base.errors import SimulationError
+from npuviz.targets.neuroncore import strides
 from npuviz.targets.neuroncore.compiler.patterns.tile import Tile
 from npuviz.targets.neuroncore.isa import DTYPE_BYTES, DTYPE_NAMES, NUM_PARTITIONS, Space
-from npuviz.targets.neuroncore.strides import (
-    Dims,
-    dense_steps,
-    expanded_key,
-    extent,
-    merged,
-    reshaped_steps,
-    resolved_shape,
-    sliced,
-)
 
 DTYPE_CODES: dict[str, int] = {name: code for code, name in enumerate(DTYPE_NAMES)}
 """isa.Dtype by name."""
@@ -53,7 +44,7 @@ class View:
         self.address = address
         self.dtype = dtype
         self.shape = shape
-        self.steps = dense_steps(shape) if steps is None else steps
+        self.steps = strides.dense_steps(shape) if steps is None else steps
         self._packed: bytes | None = None
         self._box: tuple[int, int, int, int] | None = None
 
@@ -82,17 +73,17 @@ class View:
     @property
     def is_contiguous(self) -> bool:
         """Whether the elements of a partition follow each other without gaps."""
-        return len(merged(zip(self.shape, self.steps, strict=True))) <= 1 and (
+        return len(strides.merged(zip(self.shape, self.steps, strict=True))) <= 1 and (
             self.free_size == 1 or self._inner_step() == 1
         )
 
     def _inner_step(self) -> int:
-        dims = merged(zip(self.shape, self.steps, strict=True))
+        dims = strides.merged(zip(self.shape, self.steps, strict=True))
         return dims[-1][1] if dims else 1
 
     def __getitem__(self, key: object) -> "View":
         """Basic slicing over (partition, *free); an int keeps a partition (of one) but drops a free dim."""
-        items = expanded_key(key if isinstance(key, tuple) else (key,), len(self.shape) + 1)
+        items = strides.expanded_key(key if isinstance(key, tuple) else (key,), len(self.shape) + 1)
         first = items[0]
         if isinstance(first, slice):
             start, stop, stride = first.indices(self.partitions)
@@ -100,9 +91,9 @@ class View:
                 raise IndexError("partitions are sliced with step 1")
             count = max(0, stop - start)
         else:
-            start, _, _ = sliced((self.partitions,), (1,), (first,))
+            start, _, _ = strides.sliced((self.partitions,), (1,), (first,))
             count = 1
-        offset, shape, steps = sliced(self.shape, self.steps, items[1:])
+        offset, shape, steps = strides.sliced(self.shape, self.steps, items[1:])
         return View(
             self.tile,
             self.partition + start,
@@ -115,8 +106,8 @@ class View:
 
     def reshape(self, *free: int) -> "View":
         """Other free dimensions of the same elements (one may be -1). Raises ValueError if not a view."""
-        shape = resolved_shape(self.free_size, free)
-        return self._with(shape, reshaped_steps(self.shape, self.steps, shape))
+        shape = strides.resolved_shape(self.free_size, free)
+        return self._with(shape, strides.reshaped_steps(self.shape, self.steps, shape))
 
     def permute(self, *free_axes: int) -> "View":
         """The free dimensions in another order: axis 0 is the first free dimension."""
@@ -154,7 +145,7 @@ class View:
         found = self._box
         if found is None:
             item = ITEM_BYTES[self.dtype]
-            low, high = extent(self.shape, self.steps)
+            low, high = strides.extent(self.shape, self.steps)
             found = self._box = (
                 self.partition,
                 self.partition + self.partitions,
@@ -176,20 +167,20 @@ class View:
         Returns it and how many encoded dimensions the inner ones take.
         """
         split = len(self.shape) - num_inner
-        outer = merged(zip(self.shape[:split], self.steps[:split], strict=True))
-        inner = merged(zip(self.shape[split:], self.steps[split:], strict=True)) or [(1, 0)]
+        outer = strides.merged(zip(self.shape[:split], self.steps[:split], strict=True))
+        inner = strides.merged(zip(self.shape[split:], self.steps[split:], strict=True)) or [(1, 0)]
         copy = self._with(self.shape, self.steps)
         copy._packed = copy._pack([*outer, *inner])  # noqa: SLF001 - of this class
         return copy, len(inner)
 
-    def packed_as(self, dims: Dims) -> bytes:
+    def packed_as(self, dims: strides.Dims) -> bytes:
         """The operand with the same elements in the same order in at most four given dimensions."""
         return self._pack(dims)
 
-    def _pack(self, dims: Dims | None = None) -> bytes:
+    def _pack(self, dims: strides.Dims | None = None) -> bytes:
         self._check()
         if dims is None:
-            dims = merged(zip(self.shape, self.steps, strict=True))
+            dims = strides.merged(zip(self.shape, self.steps, strict=True))
         if len(dims) > 4:
             raise SimulationError(f"{self!r} needs {len(dims)} free dimensions, engines have 4")
         for size, step in dims:
@@ -225,7 +216,7 @@ class View:
             )
 
 
-def packed_pattern(dims: Dims) -> bytes:
+def packed_pattern(dims: strides.Dims) -> bytes:
     """Sizes and steps as an operand of isa.Space.PATTERN (at most four dimensions, outermost first)."""
     if len(dims) > 4 or any(size > MAX_SIZE or not MIN_STEP <= step <= MAX_STEP for size, step in dims):
         raise SimulationError(f"{dims} does not fit a pattern of four 16-bit sizes and steps")

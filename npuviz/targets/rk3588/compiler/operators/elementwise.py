@@ -3,14 +3,8 @@
 from dataclasses import replace
 
 from npuviz.onnx.errors import CannotLower
+from npuviz.targets.rk3588.compiler import dpu
 from npuviz.targets.rk3588.compiler.builder import Builder
-from npuviz.targets.rk3588.compiler.dpu import (
-    ALU_ADD,
-    MULTIPLY,
-    Operand,
-    Stages,
-    requantisation,
-)
 from npuviz.targets.rk3588.compiler.dpu_task import cube_of, emit, homes
 from npuviz.targets.rk3588.compiler.layers import Layer
 from npuviz.targets.rk3588.compiler.quantisation import Quantisation
@@ -20,7 +14,7 @@ FIXED_BITS = 13
 """Bits of the factors that bring two int8 operands to one scale; their sum stays below 2^31."""
 
 
-_ALU = {"Add": ALU_ADD, "Sum": ALU_ADD, "Sub": 4, "Max": 0, "Min": 1}
+_ALU = {"Add": dpu.ALU_ADD, "Sum": dpu.ALU_ADD, "Sub": 4, "Max": 0, "Min": 1}
 """Codes of EW_CFG. Ref: XML."""
 
 
@@ -30,16 +24,16 @@ def lower_pair(b: Builder, layer: Layer) -> None:
     alu, relu = _ALU[layer.head.op_type], layer.activation is not None
     out = layer.output.quantisation
     if out is None:
-        emit(b, layer, first, target, second, lambda o: Stages(operand=replace(o, relu=relu)), alu)
+        emit(b, layer, first, target, second, lambda o: dpu.Stages(operand=replace(o, relu=relu)), alu)
         return
     one, two = _quantisations(layer)
     largest = max(one.scale, two.scale)
     factors = [round(q.scale / largest * (1 << FIXED_BITS)) for q in (one, two)]
 
-    def stages(operand: Operand) -> Stages:
-        taken = Operand(operand.address, alu, operand.stride, 1, -two.zero_point, factors[1], relu)
-        end = requantisation(largest / out.scale / (1 << FIXED_BITS), out.zero_point)
-        return Stages(bias_constant=-one.zero_point, main_factor=factors[0], operand=taken, out=end)
+    def stages(operand: dpu.Operand) -> dpu.Stages:
+        taken = dpu.Operand(operand.address, alu, operand.stride, 1, -two.zero_point, factors[1], relu)
+        end = dpu.requantisation(largest / out.scale / (1 << FIXED_BITS), out.zero_point)
+        return dpu.Stages(bias_constant=-one.zero_point, main_factor=factors[0], operand=taken, out=end)
 
     emit(b, layer, first, target, second, stages, alu)
 
@@ -49,16 +43,18 @@ def lower_product(b: Builder, layer: Layer) -> None:
     first, second, target = _cubes(b, layer)
     out, relu = layer.output.quantisation, layer.activation is not None
     if out is None:
-        emit(b, layer, first, target, second, lambda o: Stages(operand=replace(o, relu=relu)), MULTIPLY)
+        emit(
+            b, layer, first, target, second, lambda o: dpu.Stages(operand=replace(o, relu=relu)), dpu.MULTIPLY
+        )
         return
     one, two = _quantisations(layer)
 
-    def stages(operand: Operand) -> Stages:
-        taken = Operand(operand.address, MULTIPLY, operand.stride, 1, -two.zero_point, 1, relu)
-        end = requantisation(one.scale * two.scale / out.scale, out.zero_point)
-        return Stages(bias_constant=-one.zero_point, operand=taken, out=end)
+    def stages(operand: dpu.Operand) -> dpu.Stages:
+        taken = dpu.Operand(operand.address, dpu.MULTIPLY, operand.stride, 1, -two.zero_point, 1, relu)
+        end = dpu.requantisation(one.scale * two.scale / out.scale, out.zero_point)
+        return dpu.Stages(bias_constant=-one.zero_point, operand=taken, out=end)
 
-    emit(b, layer, first, target, second, stages, MULTIPLY)
+    emit(b, layer, first, target, second, stages, dpu.MULTIPLY)
 
 
 def _quantisations(layer: Layer) -> tuple[Quantisation, Quantisation]:

@@ -10,23 +10,7 @@ from npuviz.onnx.semantics.attributes import attributes_of
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Node
 from npuviz.targets.systolic.compiler.lowering import Lowering
-from npuviz.targets.systolic.compiler.operators.chunks import (
-    Chunk,
-    Operand,
-    Walk,
-    choose_walk,
-    lower_chunks,
-    merge_axes,
-    stored_extents,
-)
-from npuviz.targets.systolic.compiler.operators.formulas import (
-    BINARY,
-    UNARY,
-    Step,
-    clip_steps,
-    power_steps,
-    unary_steps,
-)
+from npuviz.targets.systolic.compiler.operators import chunks, formulas
 from npuviz.targets.systolic.compiler.tiling.resources import ACC_BYTES
 from npuviz.targets.systolic.kernels import program_records as tk
 from npuviz.targets.systolic.values.plan import Apply
@@ -35,24 +19,24 @@ from npuviz.targets.systolic.values.storage import FLOATS, convert
 
 def plan_walk(
     lowering: Lowering, output: int, inputs: Sequence[int], temporaries: int = 0
-) -> tuple[Walk, list[Operand]]:
+) -> tuple[chunks.Walk, list[chunks.Operand]]:
     """How to walk over an output whose inputs broadcast to it."""
     target = lowering.storage(output)
     extents: list[tuple[int, ...]] = []
     for index in inputs:
-        found = stored_extents(lowering.storage(index), target.stored_shape, target.order)
+        found = chunks.stored_extents(lowering.storage(index), target.stored_shape, target.order)
         if found is None:
             raise CannotLower("operands lie in different orders in DRAM")
         extents.append(found)
-    axes, merged = merge_axes(target.stored_shape, extents)
+    axes, merged = chunks.merge_axes(target.stored_shape, extents)
     items = [(sizes, lowering.storage(index).item_bytes) for sizes, index in zip(merged, inputs, strict=True)]
-    walk = choose_walk(
+    walk = chunks.choose_walk(
         lowering, axes, items, lambda elements: (1 + temporaries) * (elements * ACC_BYTES + 64)
     )
-    return walk, [Operand(index, sizes) for index, sizes in zip(inputs, merged, strict=True)]
+    return walk, [chunks.Operand(index, sizes) for index, sizes in zip(inputs, merged, strict=True)]
 
 
-def emit_steps(lowering: Lowering, chunk: Chunk, steps: Sequence[Step], source: int) -> None:
+def emit_steps(lowering: Lowering, chunk: chunks.Chunk, steps: Sequence[formulas.Step], source: int) -> None:
     """Write a sequence of vector instructions: the first reads `source`, the rest the output entry."""
     running = source
     for step in steps:
@@ -63,22 +47,22 @@ def emit_steps(lowering: Lowering, chunk: Chunk, steps: Sequence[Step], source: 
 
 def lower_unary(lowering: Lowering, node: Node) -> None:
     """Operators of `formulas.UNARY`."""
-    _lower_steps(lowering, node, unary_steps(node.op_type, attributes_of(node)))
+    _lower_steps(lowering, node, formulas.unary_steps(node.op_type, attributes_of(node)))
 
 
-def _lower_steps(lowering: Lowering, node: Node, steps: Sequence[Step]) -> None:
+def _lower_steps(lowering: Lowering, node: Node, steps: Sequence[formulas.Step]) -> None:
     source, output = node.inputs[0], node.outputs[0]
     lowering.require_floats(node, (source, output))
     lower_steps(lowering, node, steps)
 
 
-def lower_steps(lowering: Lowering, node: Node, steps: Sequence[Step]) -> None:
+def lower_steps(lowering: Lowering, node: Node, steps: Sequence[formulas.Step]) -> None:
     """The layer of vector instructions that take the first input to the first output, of any types."""
     source, output = node.inputs[0], node.outputs[0]
     if lowering.tensor(source).shape != lowering.tensor(output).shape:
         raise CannotLower("the result's shape depends on values")
     walk, operands = plan_walk(lowering, output, [source])
-    lower_chunks(
+    chunks.lower_chunks(
         lowering,
         node,
         output,
@@ -96,12 +80,12 @@ def lower_nary(lowering: Lowering, node: Node) -> None:
     if node.op_type == "Pow":
         exponent = lowering.constant(inputs[1])
         if exponent is not None and exponent.size == 1:
-            _lower_steps(lowering, node, power_steps(float(exponent.reshape(-1)[0])))
+            _lower_steps(lowering, node, formulas.power_steps(float(exponent.reshape(-1)[0])))
             return
-    opcode, apply = BINARY[node.op_type]
+    opcode, apply = formulas.BINARY[node.op_type]
     walk, operands = plan_walk(lowering, output, inputs)
 
-    def write(chunk: Chunk) -> None:
+    def write(chunk: chunks.Chunk) -> None:
         running = chunk.words[0]
         if len(chunk.words) == 1:
             copy = lowering.function("copy", lambda a, _: a)
@@ -120,7 +104,7 @@ def lower_nary(lowering: Lowering, node: Node) -> None:
                 lowering.function(("mul", float(scale)), lambda a, _: a * scale),
             )
 
-    lower_chunks(lowering, node, output, operands, walk, write)
+    chunks.lower_chunks(lowering, node, output, operands, walk, write)
 
 
 def _broadcast(apply: Apply, shape: tuple[int, ...], first: np.ndarray, second: np.ndarray) -> np.ndarray:
@@ -140,7 +124,7 @@ def lower_clip(lowering: Lowering, node: Node) -> None:
             bounds.append(float(value.reshape(-1)[0]))
         else:
             bounds.append(float(node.attributes.get(name, default)))
-    _lower_steps(lowering, node, clip_steps(*bounds))
+    _lower_steps(lowering, node, formulas.clip_steps(*bounds))
 
 
 def lower_batch_normalization(lowering: Lowering, node: Node) -> None:
@@ -155,7 +139,7 @@ def lower_batch_normalization(lowering: Lowering, node: Node) -> None:
     if rank < 2 or not lowering.storage(source).lies_like(target):
         raise CannotLower("input and output lie in different orders in DRAM")
     extents = tuple(target.shape[1] if axis == 1 else 1 for axis in target.order)
-    axes, merged = merge_axes(target.stored_shape, [target.stored_shape, extents])
+    axes, merged = chunks.merge_axes(target.stored_shape, [target.stored_shape, extents])
     inputs = (source, scale, bias, mean, variance)
     sizes = [merged[0], *[merged[1]] * 4]
     items = [(s, lowering.storage(i).item_bytes) for s, i in zip(sizes, inputs, strict=True)]
@@ -164,7 +148,7 @@ def lower_batch_normalization(lowering: Lowering, node: Node) -> None:
     def needed(elements: int) -> int:
         return 3 * (elements * ACC_BYTES + 64)
 
-    walk = choose_walk(lowering, axes, items, needed)
+    walk = chunks.choose_walk(lowering, axes, items, needed)
     epsilon = np.float32(attributes_of(node).real("epsilon"))
     functions = {
         "root": lowering.function(
@@ -175,7 +159,7 @@ def lower_batch_normalization(lowering: Lowering, node: Node) -> None:
         "add": lowering.function("add", np.add),
     }
 
-    def write(chunk: Chunk) -> None:
+    def write(chunk: chunks.Chunk) -> None:
         x, s, b, m, v = chunk.words
         channels = _elements(merged[1], walk, chunk.shape[0])
         factor = chunk.temporary("factor", channels)
@@ -186,11 +170,11 @@ def lower_batch_normalization(lowering: Lowering, node: Node) -> None:
         chunk.vector(tk.OP_MUL, (x, factor), chunk.out, functions["mul"])
         chunk.vector(tk.OP_ADD, (chunk.out, shift), chunk.out, functions["add"])
 
-    operands = [Operand(index, size) for index, size in zip(inputs, sizes, strict=True)]
-    lower_chunks(lowering, node, output, operands, walk, write)
+    operands = [chunks.Operand(index, size) for index, size in zip(inputs, sizes, strict=True)]
+    chunks.lower_chunks(lowering, node, output, operands, walk, write)
 
 
-def _elements(extents: tuple[int, ...], walk: Walk, size: int) -> int:
+def _elements(extents: tuple[int, ...], walk: chunks.Walk, size: int) -> int:
     count = size if extents[walk.split] > 1 else 1
     for extent in extents[walk.split + 1 :]:
         count *= extent
@@ -204,14 +188,14 @@ def lower_where(lowering: Lowering, node: Node) -> None:
     lowering.require_floats(node, (first, second, output))
     walk, operands = plan_walk(lowering, output, [condition, first, second])
 
-    def write(chunk: Chunk) -> None:
+    def write(chunk: chunks.Chunk) -> None:
         for word, picked in ((chunk.words[1], True), (chunk.words[2], False)):
             function = lowering.function(
                 ("pick", picked, chunk.shape), partial(_pick, picked, chunk.shape), accumulates=not picked
             )
             chunk.vector(tk.OP_COMP, (chunk.words[0], word), chunk.out, function)
 
-    lower_chunks(lowering, node, output, operands, walk, write)
+    chunks.lower_chunks(lowering, node, output, operands, walk, write)
 
 
 def _pick(wanted: bool, shape: tuple[int, ...], condition: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -223,7 +207,7 @@ def _pick(wanted: bool, shape: tuple[int, ...], condition: np.ndarray, values: n
 def lower_bias_gelu(lowering: Lowering, node: Node) -> None:
     """BiasGelu, and FastGelu with its optional bias. Ref: systolic.md F26, the bias is the node's own."""
     bias, output = lowering.input(node, 1), node.outputs[0]
-    steps = unary_steps("FastGelu" if node.op_type == "FastGelu" else "Gelu", attributes_of(node))
+    steps = formulas.unary_steps("FastGelu" if node.op_type == "FastGelu" else "Gelu", attributes_of(node))
     if bias < 0:
         _lower_steps(lowering, node, steps)
         return
@@ -231,12 +215,12 @@ def lower_bias_gelu(lowering: Lowering, node: Node) -> None:
     lowering.require_floats(node, (source, bias, output))
     walk, operands = plan_walk(lowering, output, [source, bias])
 
-    def write(chunk: Chunk) -> None:
+    def write(chunk: chunks.Chunk) -> None:
         add = lowering.function("add", np.add)
         chunk.vector(tk.OP_ADD, (chunk.words[0], chunk.words[1]), chunk.out, add)
         emit_steps(lowering, chunk, steps, chunk.out)
 
-    lower_chunks(lowering, node, output, operands, walk, write)
+    chunks.lower_chunks(lowering, node, output, operands, walk, write)
 
 
 def lower_cast(lowering: Lowering, node: Node) -> None:
@@ -245,13 +229,13 @@ def lower_cast(lowering: Lowering, node: Node) -> None:
     if name not in FLOATS:
         raise CannotLower(f"a cast to {name} is not what the vector unit does")
     dtype = numpy_dtype(name)
-    cast = Step(tk.OP_COMP, ("cast", name), lambda a, _: convert(a, dtype).astype(np.float32))
+    cast = formulas.Step(tk.OP_COMP, ("cast", name), lambda a, _: convert(a, dtype).astype(np.float32))
     _lower_steps(lowering, node, (cast,))
 
 
 LOWERINGS = {
-    **dict.fromkeys(UNARY, lower_unary),
-    **dict.fromkeys(BINARY, lower_nary),
+    **dict.fromkeys(formulas.UNARY, lower_unary),
+    **dict.fromkeys(formulas.BINARY, lower_nary),
     "Clip": lower_clip,
     "BatchNormalization": lower_batch_normalization,
     "Cast": lower_cast,

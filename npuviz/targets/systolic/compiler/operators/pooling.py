@@ -10,19 +10,12 @@ from npuviz.onnx.errors import CannotLower
 from npuviz.onnx.semantics.attributes import attributes_of
 from npuviz.onnx.semantics.windows import WindowAxis
 from npuviz.program.graph import Node
+from npuviz.targets.systolic.compiler import windows
 from npuviz.targets.systolic.compiler.lowering import Half, Lowering
 from npuviz.targets.systolic.compiler.operators.conv_writer import kinds_of, spans
 from npuviz.targets.systolic.compiler.template import Template
 from npuviz.targets.systolic.compiler.tiling.matrix import sizes_to_try
 from npuviz.targets.systolic.compiler.tiling.resources import ACC_BYTES, Resources, ceil_div
-from npuviz.targets.systolic.compiler.windows import (
-    Cut,
-    as_indices,
-    box_rows,
-    cut_axis,
-    image_axes,
-    spatial_strides,
-)
 from npuviz.targets.systolic.kernels import program_records as tk
 from npuviz.targets.systolic.values.window import WindowView
 
@@ -70,7 +63,7 @@ def _lower_pool(lowering: Lowering, node: Node, rule: PoolRule, window: Sequence
     lowering.require_floats(node, (source, output))
     kernel = list(window) or attributes_of(node).integers("kernel_shape")
     image, result = lowering.tensor(source).shape, lowering.tensor(output).shape
-    height, width = image_axes(node, image, result, kernel)
+    height, width = windows.image_axes(node, image, result, kernel)
     tiling = _choose(
         lowering.resources, height, width, image[0], image[1], lowering.storage(source).item_bytes
     )
@@ -112,8 +105,8 @@ def _choose(
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    row: Cut
-    column: Cut
+    row: windows.Cut
+    column: windows.Cut
     channels: int
 
     @property
@@ -138,9 +131,9 @@ class _Writer:
         self.tiling = tiling
         self.source = lowering.storage(node.inputs[0])
         self.output = lowering.storage(node.outputs[0])
-        self.in_strides = spatial_strides(lowering, node.inputs[0])
-        self.out_strides = spatial_strides(lowering, node.outputs[0])
-        self.rows, self.columns = cut_axis(axes[0], tiling[0]), cut_axis(axes[1], tiling[1])
+        self.in_strides = windows.spatial_strides(lowering, node.inputs[0])
+        self.out_strides = windows.spatial_strides(lowering, node.outputs[0])
+        self.rows, self.columns = windows.cut_axis(axes[0], tiling[0]), windows.cut_axis(axes[1], tiling[1])
         self.channels = spans(self.source.shape[1], tiling[2])
         whole = _Part(self.rows[0], self.columns[0], tiling[2])
         self._box(whole, WINDOW)
@@ -157,7 +150,7 @@ class _Writer:
         self.window = spad.entry("window", lengths[0] * lengths[1] * depth * self.source.item_bytes)
         self.out = acc.entry("out", counts[0] * counts[1] * depth * ACC_BYTES)
         sizes = (self.source.shape[0], len(self.rows), len(self.columns), len(self.channels))
-        batch, row, column, channel = as_indices(*sizes)
+        batch, row, column, channel = windows.as_indices(*sizes)
         rows, row_kind = kinds_of(self.rows)
         columns, column_kind = kinds_of(self.columns)
         depths = np.array([length for _, length in self.channels])[channel]
@@ -190,7 +183,7 @@ class _Writer:
             (part.row.length, part.column.length) if base == WINDOW else (part.row.count, part.column.count)
         )
         item = self.source.item_bytes if base == WINDOW else self.output.item_bytes
-        return box_rows(base, item, ((rows, h), (columns, w), (part.channels, c)))
+        return windows.box_rows(base, item, ((rows, h), (columns, w), (part.channels, c)))
 
     def _template(self, part: _Part, template: Template) -> None:
         lowering, height, width = self.lowering, self.axes[0], self.axes[1]

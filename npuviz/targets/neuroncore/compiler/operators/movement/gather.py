@@ -13,13 +13,7 @@ import numpy as np
 from npuviz.onnx.errors import CannotLower
 from npuviz.program.graph import Node
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
-from npuviz.targets.neuroncore.compiler.operators.movement.arguments import (
-    axis_of,
-    copy,
-    integer,
-    source,
-    target,
-)
+from npuviz.targets.neuroncore.compiler.operators.movement import arguments
 from npuviz.targets.neuroncore.compiler.operators.movement.indices import dense, scaled, words, wrapped
 from npuviz.targets.neuroncore.compiler.operators.movement.maps import move_by_map, numbers
 from npuviz.targets.neuroncore.compiler.operators.ranges import blocks
@@ -44,10 +38,10 @@ def constant_of(b: Builder, node: Node, index: int) -> np.ndarray | None:
 
 def lower_gather(b: Builder, node: Node) -> None:
     """Gather along one axis."""
-    to, of, indices = target(b, node), source(b, node, 0), source(b, node, 1)
+    to, of, indices = arguments.target(b, node), arguments.source(b, node, 0), arguments.source(b, node, 1)
     if not to.num_elements:
         return
-    axis = axis_of(integer(node, "axis"), len(of.shape))
+    axis = arguments.axis_of(arguments.integer(node, "axis"), len(of.shape))
     fixed = constant_of(b, node, 1)
     if fixed is not None:
         _gather_known(b, to, of, fixed, axis)
@@ -56,10 +50,10 @@ def lower_gather(b: Builder, node: Node) -> None:
     size, count = of.shape[axis], indices.num_elements
     if prefix > DIRECT_PREFIX:
         rows = b.hbm.scratch((size, prefix, rest), of.dtype)
-        copy(b, rows, of.reshape(prefix, size, rest).permute(1, 0, 2))
+        arguments.copy(b, rows, of.reshape(prefix, size, rest).permute(1, 0, 2))
         made = b.hbm.scratch((count, prefix, rest), to.dtype)
         gather_rows(b, made.reshape(count, prefix * rest), rows.reshape(size, prefix * rest), indices, size)
-        copy(b, to.reshape(prefix, count, rest), made.permute(1, 0, 2))
+        arguments.copy(b, to.reshape(prefix, count, rest), made.permute(1, 0, 2))
         return
     planes, results = of.reshape(prefix, size, rest), to.reshape(prefix, count, rest)
     for at in range(prefix):
@@ -86,7 +80,7 @@ def _gather_known(b: Builder, to: HbmView, of: HbmView, indices: np.ndarray, axi
             last = first + (end - begin - 1) * step
             stop = last + (1 if step > 0 else -1)
             taken = planes[:, slice(first, None if stop < 0 else stop, step)]
-        copy(b, results[:, begin:end], taken)
+        arguments.copy(b, results[:, begin:end], taken)
         begin = end
 
 
@@ -113,10 +107,10 @@ def gather_block(b: Builder, to: HbmView, rows: HbmView, index: View, columns: i
 
 def lower_gather_elements(b: Builder, node: Node) -> None:
     """GatherElements: along an axis, every element of the result has an index of its own."""
-    to, of, indices = target(b, node), source(b, node, 0), source(b, node, 1)
+    to, of, indices = arguments.target(b, node), arguments.source(b, node, 0), arguments.source(b, node, 1)
     if not to.num_elements:
         return
-    axis = axis_of(integer(node, "axis"), len(of.shape))
+    axis = arguments.axis_of(arguments.integer(node, "axis"), len(of.shape))
     size = of.shape[axis]
     fixed = constant_of(b, node, 1)
     if fixed is not None:
@@ -132,7 +126,7 @@ def lower_gather_elements(b: Builder, node: Node) -> None:
     results = to.permute(*order)
     made = b.hbm.scratch(results.shape, of.dtype)
     _gather_free(b, words(made.reshape(rows, indices.shape[axis])), words(data), index, size)
-    copy(b, results, made)
+    arguments.copy(b, results, made)
 
 
 def _cut(array: np.ndarray, shape: tuple[int, ...], axis: int) -> np.ndarray:
@@ -162,10 +156,10 @@ def _gather_free(b: Builder, to: HbmView, data: HbmView, index: HbmView, size: i
 
 def lower_gather_nd(b: Builder, node: Node) -> None:
     """GatherND: the last axis of the indices names a slice of the data."""
-    to, of, indices = target(b, node), source(b, node, 0), source(b, node, 1)
+    to, of, indices = arguments.target(b, node), arguments.source(b, node, 0), arguments.source(b, node, 1)
     if not to.num_elements:
         return
-    batch_dims = integer(node, "batch_dims")
+    batch_dims = arguments.integer(node, "batch_dims")
     depth = indices.shape[-1]
     row = math.prod(of.shape[batch_dims + depth :])
     fixed = constant_of(b, node, 1)
@@ -218,8 +212,8 @@ def row_numbers(
 
 def lower_reverse_sequence(b: Builder, node: Node) -> None:
     """ReverseSequence: the first elements of each sequence in reverse order."""
-    to, of, lengths = target(b, node), source(b, node, 0), source(b, node, 1)
-    time, batch = integer(node, "time_axis"), integer(node, "batch_axis", 1)
+    to, of, lengths = arguments.target(b, node), arguments.source(b, node, 0), arguments.source(b, node, 1)
+    time, batch = arguments.integer(node, "time_axis"), arguments.integer(node, "batch_axis", 1)
     steps, size = of.shape[time], of.shape[batch]
     if len(of.shape) < 2 or {time, batch} != {0, 1}:
         raise CannotLower("time and batch are not the first two axes")

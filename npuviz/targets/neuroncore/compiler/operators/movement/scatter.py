@@ -13,15 +13,7 @@ from npuviz.onnx.errors import CannotLower
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Node
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
-from npuviz.targets.neuroncore.compiler.operators.movement.arguments import (
-    axis_of,
-    copy,
-    input_id,
-    integer,
-    source,
-    target,
-    text,
-)
+from npuviz.targets.neuroncore.compiler.operators.movement import arguments
 from npuviz.targets.neuroncore.compiler.operators.movement.gather import constant_of, row_numbers
 from npuviz.targets.neuroncore.compiler.operators.movement.indices import bases, scaled, words, wrapped
 from npuviz.targets.neuroncore.compiler.operators.movement.maps import fill
@@ -41,10 +33,10 @@ ROW_ELEMENTS = 4096
 
 def lower_scatter_elements(b: Builder, node: Node) -> None:
     """ScatterElements and the older Scatter: every element has an index along one axis."""
-    to, of = target(b, node), source(b, node, 0)
-    indices, updates = source(b, node, 1), source(b, node, 2)
-    axis = axis_of(integer(node, "axis"), len(of.shape))
-    copy(b, to, of)
+    to, of = arguments.target(b, node), arguments.source(b, node, 0)
+    indices, updates = arguments.source(b, node, 1), arguments.source(b, node, 2)
+    axis = arguments.axis_of(arguments.integer(node, "axis"), len(of.shape))
+    arguments.copy(b, to, of)
     count = indices.num_elements
     if not count:
         return
@@ -57,27 +49,27 @@ def lower_scatter_elements(b: Builder, node: Node) -> None:
         with b.tiles.scope():
             index = wrapped(b, b.dma.fetch(flat[begin:end]), of.shape[axis])
             index = scaled(b, index, steps[axis], b.dma.fetch(places[begin:end]), of.num_elements)
-            _put(b, to.reshape(-1, 1), index, values[begin:end], text(node, "reduction", "none"))
+            _put(b, to.reshape(-1, 1), index, values[begin:end], arguments.text(node, "reduction", "none"))
 
 
 def lower_scatter_nd(b: Builder, node: Node) -> None:
     """ScatterND: the last axis of the indices names the slice that an update goes to."""
-    to, of = target(b, node), source(b, node, 0)
-    indices, updates = source(b, node, 1), source(b, node, 2)
+    to, of = arguments.target(b, node), arguments.source(b, node, 0)
+    indices, updates = arguments.source(b, node, 1), arguments.source(b, node, 2)
     depth = indices.shape[-1]
     row = math.prod(of.shape[depth:])
-    copy(b, to, of)
+    arguments.copy(b, to, of)
     if not updates.num_elements:
         return
     count = indices.num_elements // depth
-    reduction = text(node, "reduction", "none")
+    reduction = arguments.text(node, "reduction", "none")
     values, rows = updates.reshape(count, row), to.reshape(-1, row)
     fixed = constant_of(b, node, 1)
     if fixed is not None and reduction == "none":
         for at, place in enumerate(fixed.reshape(count, depth)):
             place = np.where(place < 0, place + np.array(of.shape[:depth]), place)
             where = int(np.ravel_multi_index(tuple(place), of.shape[:depth]))
-            copy(b, rows[where : where + 1], values[at : at + 1])
+            arguments.copy(b, rows[where : where + 1], values[at : at + 1])
         return
     for begin, end, index in row_numbers(b, indices, of.shape[:depth], np.zeros(count, np.int64)):
         _put(b, rows, index, values[begin:end], reduction)
@@ -127,11 +119,11 @@ def move(b: Builder, to: View, index: View, at: int) -> None:
 
 def lower_tensor_scatter(b: Builder, node: Node) -> None:
     """TensorScatter: a cache with its newest entries, at a place of its own for each batch."""
-    to, of, updates = target(b, node), source(b, node, 0), source(b, node, 1)
-    axis = axis_of(integer(node, "axis", -2), len(of.shape))
+    to, of, updates = arguments.target(b, node), arguments.source(b, node, 0), arguments.source(b, node, 1)
+    axis = arguments.axis_of(arguments.integer(node, "axis", -2), len(of.shape))
     if axis == 0:
         raise CannotLower("the batch axis as sequence axis")
-    copy(b, to, of)
+    arguments.copy(b, to, of)
     batch, middle = of.shape[0], math.prod(of.shape[1:axis])
     length, count, row = of.shape[axis], updates.shape[axis], math.prod(of.shape[axis + 1 :])
     shape = (batch, middle, count)
@@ -139,8 +131,8 @@ def lower_tensor_scatter(b: Builder, node: Node) -> None:
     start = b.hbm.constant(((at_batch * middle + at_middle) * length).astype(np.int32))
     step = b.hbm.constant(at_step.astype(np.int32))
     first = None
-    if input_id(node, 2) >= 0:
-        given = source(b, node, 2)
+    if arguments.input_id(node, 2) >= 0:
+        given = arguments.source(b, node, 2)
         first = b.hbm.scratch(shape, given.dtype)
         b.dma.copy(first, given.reshape(batch, 1, 1).broadcast_to(shape))
         first = first.reshape(-1, 1)
@@ -150,7 +142,7 @@ def lower_tensor_scatter(b: Builder, node: Node) -> None:
             place = b.dma.fetch(step[begin:end])
             if first is not None:
                 place = scaled(b, b.dma.fetch(first[begin:end]), 1, place, 2 * length)
-            if text(node, "mode", "linear") == "circular":
+            if arguments.text(node, "mode", "linear") == "circular":
                 inside = b.tiles.sbuf(end - begin, (1,), "int32")
                 b.isa.tensor_scalar(inside, place, Alu.MOD, length)
                 place = inside
@@ -160,7 +152,7 @@ def lower_tensor_scatter(b: Builder, node: Node) -> None:
 
 def lower_max_unpool(b: Builder, node: Node) -> None:
     """MaxUnpool: zeros, and each value where its maximum came from."""
-    to, of, indices = target(b, node), source(b, node, 0), source(b, node, 1)
+    to, of, indices = arguments.target(b, node), arguments.source(b, node, 0), arguments.source(b, node, 1)
     count = of.num_elements
     if count > MAX_SINGLE:
         raise CannotLower(f"a scatter of {count} single elements, at most {MAX_SINGLE}")
@@ -177,7 +169,7 @@ def lower_max_unpool(b: Builder, node: Node) -> None:
             _put(b, whole.reshape(-1, 1), index, values[begin:end], "none")
     if whole is not to:
         fill(b, to, zero)
-        copy(b, to[tuple(slice(0, size) for size in inferred)], whole)
+        arguments.copy(b, to[tuple(slice(0, size) for size in inferred)], whole)
 
 
 def _unpooled_shape(node: Node, shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -12,13 +12,7 @@ from npuviz.onnx.errors import CannotLower
 from npuviz.onnx.semantics.operators import RANDOM
 from npuviz.program.graph import Node
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
-from npuviz.targets.neuroncore.compiler.operators.movement.arguments import (
-    axis_of,
-    ints,
-    known_ints,
-    source,
-    target,
-)
+from npuviz.targets.neuroncore.compiler.operators.movement import arguments
 from npuviz.targets.neuroncore.compiler.operators.movement.maps import move_by_map, numbers
 from npuviz.targets.neuroncore.compiler.operators.ranges import blocks
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import DTYPE_CODES
@@ -61,7 +55,7 @@ REASONS: Mapping[str, str] = {
 
 def lower_compress(b: Builder, node: Node) -> None:
     """Compress where the condition is known when compiling."""
-    to, of = target(b, node), source(b, node)
+    to, of = arguments.target(b, node), arguments.source(b, node)
     value = b.graph.constants.get(node.inputs[1])
     if value is None:
         raise CannotLower(VALUE_DEPENDENT)
@@ -71,21 +65,21 @@ def lower_compress(b: Builder, node: Node) -> None:
     if axis is None:
         move_by_map(b, to, of, flat.reshape(-1)[: condition.size][condition[: flat.size]])
         return
-    at = axis_of(int(axis), len(of.shape))
+    at = arguments.axis_of(int(axis), len(of.shape))
     move_by_map(b, to, of, np.compress(condition, flat, axis=at))
 
 
 def lower_col2im(b: Builder, node: Node) -> None:
     """Col2Im: every block element is a shifted, strided copy of the picture; Vector adds them up."""
-    to, of = target(b, node), source(b, node)
-    image = known_ints(b, node, 1, "the shape of the picture")
-    block = known_ints(b, node, 2, "the shape of a block")
+    to, of = arguments.target(b, node), arguments.source(b, node)
+    image = arguments.known_ints(b, node, 1, "the shape of the picture")
+    block = arguments.known_ints(b, node, 2, "the shape of a block")
     if image is None or block is None or to.dtype not in DTYPE_CODES:
         raise CannotLower(f"a sum of {to.dtype}")
     rank = len(block)
-    dilations = ints(node, "dilations", [1] * rank) or [1] * rank
-    strides = ints(node, "strides", [1] * rank) or [1] * rank
-    pads = ints(node, "pads", [0] * (2 * rank)) or [0] * (2 * rank)
+    dilations = arguments.ints(node, "dilations", [1] * rank) or [1] * rank
+    strides = arguments.ints(node, "strides", [1] * rank) or [1] * rank
+    pads = arguments.ints(node, "pads", [0] * (2 * rank)) or [0] * (2 * rank)
     batch, channels = to.shape[:2]
     counts = [
         (image[at] + pads[at] + pads[at + rank] - dilations[at] * (block[at] - 1) - 1) // strides[at] + 1

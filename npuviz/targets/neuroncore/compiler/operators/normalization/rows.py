@@ -8,14 +8,8 @@ import numpy as np
 from npuviz.onnx.errors import CannotLower
 from npuviz.program.graph import Node
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
+from npuviz.targets.neuroncore.compiler.operators.elementwise import primitives
 from npuviz.targets.neuroncore.compiler.operators.elementwise.elementwise import home
-from npuviz.targets.neuroncore.compiler.operators.elementwise.primitives import (
-    binary,
-    compared,
-    scalar,
-    temporary,
-    where,
-)
 from npuviz.targets.neuroncore.compiler.operators.normalization.softmax import along_axis, reduce_axis
 from npuviz.targets.neuroncore.compiler.operators.reduction.axis_tiles import axis_tiles, store_as
 from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
@@ -65,8 +59,8 @@ def statistics(b: Builder, x: View) -> View:
 
 def inverse_deviation(b: Builder, variance: View, epsilon: float) -> View:
     """(variance + epsilon) ^ -0.5 in a new tile."""
-    made = temporary(b, variance)
-    scalar(b, made, variance, Alu.ADD, epsilon, Alu.POWER, -0.5)
+    made = primitives.temporary(b, variance)
+    primitives.scalar(b, made, variance, Alu.ADD, epsilon, Alu.POWER, -0.5)
     return made
 
 
@@ -98,7 +92,7 @@ def lower_layer_normalization(b: Builder, node: Node) -> None:
             gain = _repeated(b, scale, stop - start, count)
             made, kept = normalise(b, x, gain, epsilon)
             if shift is not None:
-                binary(b, made, made, _repeated(b, shift, stop - start, count), Alu.ADD)
+                primitives.binary(b, made, made, _repeated(b, shift, stop - start, count), Alu.ADD)
             store_as(b, target.reshape(rows, count)[start:stop], made)
             for view, value in zip(extra, kept, strict=False):
                 if view is not None:
@@ -108,17 +102,17 @@ def lower_layer_normalization(b: Builder, node: Node) -> None:
 def _layer_rows(b: Builder, x: View, gain: View, epsilon: float) -> tuple[View, list[View]]:
     stats = statistics(b, x)
     mean, inverse = stats[:, 0:1], inverse_deviation(b, stats[:, 1:2], epsilon)
-    made = temporary(b, x)
+    made = primitives.temporary(b, x)
     b.isa.tensor_scalar(made, x, Alu.SUBTRACT, mean, Alu.MULTIPLY, inverse)
-    binary(b, made, made, gain, Alu.MULTIPLY)
+    primitives.binary(b, made, made, gain, Alu.MULTIPLY)
     return made, [mean, inverse]
 
 
 def _rms_rows(b: Builder, x: View, gain: View, epsilon: float) -> tuple[View, list[View]]:
-    made, total = temporary(b, x), b.tiles.sbuf(x.partitions, (1,), "float32")
+    made, total = primitives.temporary(b, x), b.tiles.sbuf(x.partitions, (1,), "float32")
     b.isa.activation(made, x, Activation.SQUARE, cmd=ReduceCmd.RESET_REDUCE, accumulators=total)
-    scalar(b, total, total, Alu.MULTIPLY, 1.0 / x.free_size, Alu.ADD, epsilon)
-    scalar(b, total, total, Alu.POWER, -0.5)
+    primitives.scalar(b, total, total, Alu.MULTIPLY, 1.0 / x.free_size, Alu.ADD, epsilon)
+    primitives.scalar(b, total, total, Alu.POWER, -0.5)
     b.isa.scalar_tensor_tensor(made, x, Alu.MULTIPLY, total, Alu.MULTIPLY, gain)
     return made, []
 
@@ -132,16 +126,16 @@ def lower_lp_normalization(b: Builder, node: Node) -> None:
     for tile in axis_tiles(source.shape, int(node.attributes.get("axis", -1)), (source, target), MAX_ROW):
         with b.tiles.scope():
             x = tile.fetch(b, 0)
-            made = temporary(b, x)
+            made = primitives.temporary(b, x)
             if power == 1:
-                scalar(b, made, x, Alu.ABS, 0.0)
+                primitives.scalar(b, made, x, Alu.ABS, 0.0)
             else:
                 b.isa.activation(made, x, Activation.SQUARE)
             norm = reduce_axis(b, made, Alu.ADD)
             if power == 2:
-                scalar(b, norm, norm, Alu.POWER, 0.5)
-            where(b, norm, compared(b, norm, Alu.EQUAL, 0.0), 1.0)
-            binary(b, made, x, along_axis(norm, x), Alu.DIVIDE)
+                primitives.scalar(b, norm, norm, Alu.POWER, 0.5)
+            primitives.where(b, norm, primitives.compared(b, norm, Alu.EQUAL, 0.0), 1.0)
+            primitives.binary(b, made, x, along_axis(norm, x), Alu.DIVIDE)
             tile.store(b, 1, made)
 
 

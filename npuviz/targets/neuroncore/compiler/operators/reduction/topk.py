@@ -8,14 +8,8 @@ import numpy as np
 from npuviz.onnx.errors import CannotLower
 from npuviz.program.graph import Node
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
+from npuviz.targets.neuroncore.compiler.operators.elementwise import primitives
 from npuviz.targets.neuroncore.compiler.operators.elementwise.elementwise import home
-from npuviz.targets.neuroncore.compiler.operators.elementwise.primitives import (
-    WIDE,
-    binary,
-    scalar,
-    temporary,
-    where,
-)
 from npuviz.targets.neuroncore.compiler.operators.normalization.softmax import along_axis, ramp, reduce_axis
 from npuviz.targets.neuroncore.compiler.operators.reduction.axis_tiles import axis_tiles, split_at, store_as
 from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
@@ -45,7 +39,7 @@ class Order:
 
     def worst(self, kind: str) -> float | int:
         """A value that nothing comes behind."""
-        if kind in WIDE:
+        if kind in primitives.WIDE:
             info = np.iinfo(kind)
             return int(info.min if self.largest else info.max)
         return float("-inf") if self.largest else float("inf")
@@ -53,7 +47,7 @@ class Order:
 
 def _kind(dtype: str) -> str:
     """What values are compared as."""
-    return dtype if dtype in WIDE else "float32"
+    return dtype if dtype in primitives.WIDE else "float32"
 
 
 def rank(b: Builder, x: View, k: int, order: Order, names: View | None = None) -> tuple[View, View]:
@@ -71,17 +65,17 @@ def rank(b: Builder, x: View, k: int, order: Order, names: View | None = None) -
         with b.tiles.scope():
             peak = reduce_axis(b, left, order.op, kind)
             marks = b.tiles.sbuf(x.partitions, x.shape, "float32")
-            binary(b, marks, left, along_axis(peak, x), Alu.EQUAL, integer=kind in WIDE)
-            binary(b, marks, marks, preferred, Alu.MULTIPLY)
+            primitives.binary(b, marks, left, along_axis(peak, x), Alu.EQUAL, integer=kind in primitives.WIDE)
+            primitives.binary(b, marks, marks, preferred, Alu.MULTIPLY)
             if alive is not None:
                 # What was taken may equal what is left: only the untaken counts.
-                binary(b, marks, marks, alive, Alu.MULTIPLY)
+                primitives.binary(b, marks, marks, alive, Alu.MULTIPLY)
             best = reduce_axis(b, marks, Alu.MAXIMUM)
             b.isa.copy(found[:, step], peak)
             taken: View | None = None
             if names is not None or step + 1 < k:
                 taken = b.tiles.sbuf(x.partitions, x.shape, "float32")
-                binary(b, taken, preferred, along_axis(best, x), Alu.EQUAL)
+                primitives.binary(b, taken, preferred, along_axis(best, x), Alu.EQUAL)
             _name_place(b, places[:, step], best, size, order, taken, names)
         if step + 1 < k and alive is None:
             left, alive = (
@@ -94,8 +88,8 @@ def rank(b: Builder, x: View, k: int, order: Order, names: View | None = None) -
             assert taken is not None
             assert alive is not None
             with b.tiles.scope():
-                binary(b, alive, alive, taken, Alu.SUBTRACT)
-                where(b, left, taken, order.worst(kind))
+                primitives.binary(b, alive, alive, taken, Alu.SUBTRACT)
+                primitives.where(b, left, taken, order.worst(kind))
     return found, places
 
 
@@ -105,13 +99,13 @@ def _name_place(
     """dst = the place with the mark `best`, or its name."""
     if names is not None:
         assert taken is not None
-        chosen = temporary(b, taken)
-        binary(b, chosen, taken, names, Alu.MULTIPLY)
+        chosen = primitives.temporary(b, taken)
+        primitives.binary(b, chosen, taken, names, Alu.MULTIPLY)
         b.isa.copy(dst, reduce_axis(b, chosen, Alu.ADD))
     elif order.prefers_last:
-        scalar(b, dst, best, Alu.SUBTRACT, 1.0)
+        primitives.scalar(b, dst, best, Alu.SUBTRACT, 1.0)
     else:
-        scalar(b, dst, best, Alu.SUBTRACT, float(size), reverse=True)
+        primitives.scalar(b, dst, best, Alu.SUBTRACT, float(size), reverse=True)
 
 
 def _find(

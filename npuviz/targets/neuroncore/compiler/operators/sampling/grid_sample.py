@@ -11,13 +11,7 @@ from itertools import product
 from npuviz.onnx.errors import CannotLower
 from npuviz.program.graph import Node
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
-from npuviz.targets.neuroncore.compiler.operators.movement.arguments import (
-    copy,
-    integer,
-    source,
-    target,
-    text,
-)
+from npuviz.targets.neuroncore.compiler.operators.movement import arguments
 from npuviz.targets.neuroncore.compiler.operators.movement.indices import EXACT_FLOAT
 from npuviz.targets.neuroncore.compiler.operators.ranges import blocks
 from npuviz.targets.neuroncore.compiler.operators.sampling.resize import FLOATS
@@ -59,8 +53,8 @@ class _Tap:
 
 def lower_grid_sample(b: Builder, node: Node) -> None:
     """GridSample of pictures and volumes in all modes and paddings."""
-    to, of, grid = target(b, node), source(b, node, 0), source(b, node, 1)
-    mode, padding = text(node, "mode", "linear"), text(node, "padding_mode", "zeros")
+    to, of, grid = arguments.target(b, node), arguments.source(b, node, 0), arguments.source(b, node, 1)
+    mode, padding = arguments.text(node, "mode", "linear"), arguments.text(node, "padding_mode", "zeros")
     if mode not in MODES or padding not in ("zeros", "border", "reflection"):
         raise CannotLower(f"the mode {mode} with padding {padding}")
     if of.dtype not in FLOATS or grid.dtype not in FLOATS:
@@ -71,11 +65,11 @@ def lower_grid_sample(b: Builder, node: Node) -> None:
     if channels > MAX_CHANNELS or rows >= EXACT_FLOAT or -(-places // NUM_PARTITIONS) * batch > MAX_BLOCKS:
         raise CannotLower(f"{places} places of {channels} channels")
     pixels = b.hbm.scratch((batch, *sizes, channels), of.dtype)
-    copy(b, pixels, of.permute(0, *range(2, len(of.shape)), 1))
+    arguments.copy(b, pixels, of.permute(0, *range(2, len(of.shape)), 1))
     axes: list[_Axis] = []
     step = 1
     for size in reversed(sizes):
-        axes.append(_Axis(size, step, MODES[mode], padding, bool(integer(node, "align_corners"))))
+        axes.append(_Axis(size, step, MODES[mode], padding, bool(arguments.integer(node, "align_corners"))))
         step *= size
     flat = grid.reshape(batch, places, len(sizes))
     results = to.reshape(batch, channels, places).permute(0, 2, 1)

@@ -8,17 +8,7 @@ from npuviz.onnx.errors import CannotLower
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Node
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
-from npuviz.targets.neuroncore.compiler.operators.movement.arguments import (
-    axis_of,
-    copy,
-    integer,
-    ints,
-    known,
-    known_ints,
-    source,
-    target,
-    text,
-)
+from npuviz.targets.neuroncore.compiler.operators.movement import arguments
 from npuviz.targets.neuroncore.compiler.operators.movement.maps import MAX_ELEMENTS, fill, move_by_map
 from npuviz.targets.neuroncore.compiler.operators.ranges import blocks
 from npuviz.targets.neuroncore.compiler.operators.sampling.resize_weights import AxisResize
@@ -33,7 +23,7 @@ FLOATS = ("float32", "float16", "bfloat16")
 
 def lower_resize(b: Builder, node: Node) -> None:
     """Resize of any version, and Upsample."""
-    to, of = target(b, node), source(b, node)
+    to, of = arguments.target(b, node), arguments.source(b, node)
     if not to.num_elements:
         return
     axes = _axes(b, node, of.shape, to.shape)
@@ -52,12 +42,12 @@ def _axes(b: Builder, node: Node, shape: tuple[int, ...], result: tuple[int, ...
     roi = scales = sizes = None
     if is_old:
         given = node.attributes.get("scales")
-        scales = known(b, node, 1, "the scales") if given is None else np.asarray(given, np.float32)
+        scales = arguments.known(b, node, 1, "the scales") if given is None else np.asarray(given, np.float32)
     else:
-        roi = known(b, node, 1, "the region") if len(node.inputs) > 1 else None
-        scales = known(b, node, 2, "the scales")
-        sizes = known_ints(b, node, 3, "the sizes")
-    chosen = [axis_of(axis, rank) for axis in ints(node, "axes") or range(rank)]
+        roi = arguments.known(b, node, 1, "the region") if len(node.inputs) > 1 else None
+        scales = arguments.known(b, node, 2, "the scales")
+        sizes = arguments.known_ints(b, node, 3, "the sizes")
+    chosen = [arguments.axis_of(axis, rank) for axis in arguments.ints(node, "axes") or range(rank)]
     made = [AxisResize(size, out, out / max(1, size)) for size, out in zip(shape, result, strict=True)]
     factors = _factors(
         node, scales, sizes, shape=[shape[axis] for axis in chosen], result=[result[axis] for axis in chosen]
@@ -70,12 +60,12 @@ def _axes(b: Builder, node: Node, shape: tuple[int, ...], result: tuple[int, ...
             shape[axis],
             result[axis],
             factors[index],
-            text(node, "mode", "nearest"),
-            text(node, "coordinate_transformation_mode", "asymmetric" if is_old else "half_pixel"),
-            text(node, "nearest_mode", "floor" if is_old else "round_prefer_floor"),
+            arguments.text(node, "mode", "nearest"),
+            arguments.text(node, "coordinate_transformation_mode", "asymmetric" if is_old else "half_pixel"),
+            arguments.text(node, "nearest_mode", "floor" if is_old else "round_prefer_floor"),
             float(node.attributes.get("cubic_coeff_a", -0.75)),
-            bool(integer(node, "exclude_outside")),
-            bool(integer(node, "antialias")),
+            bool(arguments.integer(node, "exclude_outside")),
+            bool(arguments.integer(node, "antialias")),
             region,
         )
     return made
@@ -87,7 +77,7 @@ def _factors(
     if scales is not None and scales.size == len(shape):
         return [float(scale) for scale in scales.reshape(-1)]
     ratios = [out / max(1, size) for size, out in zip(shape, result, strict=True)]
-    policy = text(node, "keep_aspect_ratio_policy", "stretch")
+    policy = arguments.text(node, "keep_aspect_ratio_policy", "stretch")
     if policy == "stretch":
         return ratios
     if sizes is None:
@@ -115,7 +105,7 @@ def _weighted(b: Builder, to: HbmView, of: HbmView, axes: list[AxisResize]) -> N
         if axis.size != axis.out or not np.array_equal(weights, np.eye(axis.size)):
             matrices.append((at, weights))
     if not matrices:
-        copy(b, to, of)
+        arguments.copy(b, to, of)
         return
     held = of
     for index, (at, weights) in enumerate(matrices):
@@ -135,9 +125,9 @@ def contract(b: Builder, to: HbmView, of: HbmView, axis: int, weights: np.ndarra
     if rest == 1 and prefix > 1:
         # Rows come first on PE: the last axis is brought there, and the result back.
         turned, made = b.hbm.scratch((size, prefix), of.dtype), b.hbm.scratch((out, prefix), to.dtype)
-        copy(b, turned, of.reshape(prefix, size).permute(1, 0))
+        arguments.copy(b, turned, of.reshape(prefix, size).permute(1, 0))
         contract(b, made, turned, 0, weights)
-        copy(b, to.reshape(prefix, out), made.permute(1, 0))
+        arguments.copy(b, to.reshape(prefix, out), made.permute(1, 0))
         return
     matrix = b.hbm.constant(np.ascontiguousarray(weights.T).astype(numpy_dtype(b.hbm.compute_dtype)))
     sources = of.reshape(prefix, size, rest)

@@ -8,14 +8,7 @@ from npuviz.targets.wavelet.csl.comptime import types as t
 from npuviz.targets.wavelet.csl.comptime.builtins.dsd import DSD_FIELDS, SIMD_MODES, STEP_TYPES, ZERO_SOURCES
 from npuviz.targets.wavelet.csl.comptime.builtins.ids import CHOICES
 from npuviz.targets.wavelet.csl.comptime.values import PointerValue, Scalar, StructValue, tuple_of
-from npuviz.targets.wavelet.csl.lower.dispatch import (
-    arguments,
-    builtin,
-    expression,
-    lower,
-    lower_held,
-    type_of,
-)
+from npuviz.targets.wavelet.csl.lower import dispatch
 from npuviz.targets.wavelet.csl.lower.function import FunctionLowering
 from npuviz.targets.wavelet.csl.lower.operands import Held, Known, Operand, Parts, Place
 from npuviz.targets.wavelet.csl.lower.rules.access import base_of
@@ -61,7 +54,7 @@ def known_flag(operand: Operand | None, at: tree.Span, what: str) -> bool:
     raise CslError(at, f"{what} must be a bool that is known at compile time")
 
 
-@expression(tree.TensorAccess)
+@dispatch.expression(tree.TensorAccess)
 def _tensor_access(f: FunctionLowering, node: tree.TensorAccess, want: t.Type | None, into: int) -> Operand:
     base, offset, strides, extents = tensor.lowered(f.comptime, node, f.scope)
     f.can_share = False
@@ -86,11 +79,11 @@ def _address_of(f: FunctionLowering, node: tree.Expression) -> Held:
     return held
 
 
-@builtin("get_dsd")
+@dispatch.builtin("get_dsd")
 def _get_dsd(f: FunctionLowering, node: tree.BuiltinCall, into: int) -> Operand:
-    kind_node, fields_node = arguments(node, 2)
-    kind = type_of(f, kind_node)
-    fields = struct_fields(lower(f, fields_node), fields_node.at)
+    kind_node, fields_node = dispatch.arguments(node, 2)
+    kind = dispatch.type_of(f, kind_node)
+    fields = struct_fields(dispatch.lower(f, fields_node), fields_node.at)
     if kind in (t.FABIN, t.FABOUT):
         return _fabric_dsd(f, kind, fields, node, into)
     if kind is t.MEM1D:
@@ -291,41 +284,41 @@ def _changed(f: FunctionLowering, dsd: Held, field: int, register: int, into: in
 
 
 def _dsd(f: FunctionLowering, node: tree.Expression, allowed: tuple[t.Type, ...], name: str) -> Held:
-    held = f.hold(lower(f, node), node.at)
+    held = f.hold(dispatch.lower(f, node), node.at)
     if held.kind not in allowed:
         raise CslError(node.at, f"@{name} takes {', '.join(map(str, allowed))}, found {held.kind}")
     return held
 
 
-@builtin("set_dsd_base_addr")
+@dispatch.builtin("set_dsd_base_addr")
 def _set_base(f: FunctionLowering, node: tree.BuiltinCall, into: int) -> Operand:
-    dsd, base = arguments(node, 2)
+    dsd, base = dispatch.arguments(node, 2)
     held = _dsd(f, dsd, (t.MEM1D, t.MEM4D), node.name)
     return _changed(f, held, k.F_BASE, _address_of(f, base).register, into)
 
 
-@builtin("set_dsd_length")
+@dispatch.builtin("set_dsd_length")
 def _set_length(f: FunctionLowering, node: tree.BuiltinCall, into: int) -> Operand:
-    dsd, length = arguments(node, 2)
+    dsd, length = dispatch.arguments(node, 2)
     held = _dsd(f, dsd, (t.MEM1D, t.FABIN, t.FABOUT, t.CIRCBUF), node.name)
-    return _changed(f, held, k.F_EXTENT, lower_held(f, length, t.U16).register, into)
+    return _changed(f, held, k.F_EXTENT, dispatch.lower_held(f, length, t.U16).register, into)
 
 
-@builtin("set_dsd_stride")
+@dispatch.builtin("set_dsd_stride")
 def _set_stride(f: FunctionLowering, node: tree.BuiltinCall, into: int) -> Operand:
-    dsd, stride = arguments(node, 2)
+    dsd, stride = dispatch.arguments(node, 2)
     held = _dsd(f, dsd, (t.MEM1D,), node.name)
-    return _changed(f, held, k.F_STRIDE, lower_held(f, stride, t.I8).register, into)
+    return _changed(f, held, k.F_STRIDE, dispatch.lower_held(f, stride, t.I8).register, into)
 
 
-@builtin("increment_dsd_offset")
+@dispatch.builtin("increment_dsd_offset")
 def _increment(f: FunctionLowering, node: tree.BuiltinCall, into: int) -> Operand:
-    dsd, count, kind_node = arguments(node, 3)
-    kind = type_of(f, kind_node)
+    dsd, count, kind_node = dispatch.arguments(node, 3)
+    kind = dispatch.type_of(f, kind_node)
     if kind not in STEP_TYPES:
         raise CslError(kind_node.at, f"the element type is one of u16 i16 u32 i32 f16 f32, found {kind}")
     held = _dsd(f, dsd, (t.MEM1D, t.MEM4D), node.name)
-    register = lower_held(f, count, t.I16).register
+    register = dispatch.lower_held(f, count, t.I16).register
     result = f.target(into)
     f.emitter.emit(k.OP_DSD_MOVE, result, held.register, register, kind.size)
     return Held(held.kind, result)
