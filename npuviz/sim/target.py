@@ -99,6 +99,32 @@ class Target(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A sample model that shows what a machine is about.
+
+    path      below the folder of sample models: a file, or a folder that is a program
+    text      one sentence of what there is to see
+    panel     id of the panel that a picture of it shows
+    settings  `--set` pairs to open it with
+    """
+
+    path: str
+    text: str
+    panel: str = "timeline"
+    settings: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@runtime_checkable
+class HasSample(Target, Protocol):
+    """A target with a sample model on the start page."""
+
+    @property
+    def sample(self) -> Sample:
+        """The sample to offer."""
+        ...
+
+
 @runtime_checkable
 class TakesFolders(Target, Protocol):
     """A target whose programs may be folders."""

@@ -9,8 +9,6 @@ from typing import Any
 
 import platformdirs
 
-MAX_RECENT = 12
-
 
 def config_directory() -> Path:
     """The user's configuration folder of npuviz (XDG_CONFIG_HOME is honoured); it may not exist yet."""
@@ -48,19 +46,6 @@ class Settings:
         else:
             self._values[key] = value
         self._save()
-
-    def recent_files(self) -> list[Path]:
-        """Files opened lately, newest first, those that no longer exist left out."""
-        kept = self._values.get("recent_files", [])
-        if not isinstance(kept, list):
-            return []
-        return [Path(item) for item in kept if isinstance(item, str) and Path(item).exists()]
-
-    def add_recent_file(self, path: Path) -> None:
-        """Put a file at the head of the recent files."""
-        text = str(path.resolve())
-        kept = [str(item) for item in self.recent_files() if str(item) != text]
-        self.set("recent_files", [text, *kept][:MAX_RECENT])
 
     def _save(self) -> None:
         if self._path is None:

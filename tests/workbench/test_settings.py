@@ -1,6 +1,9 @@
+import json
 from pathlib import Path
 
-from npuviz.workbench.settings import MAX_RECENT, Settings
+from npuviz.workbench.opening import OpenOptions
+from npuviz.workbench.recent import MAX_RECENT, recent_files, remember
+from npuviz.workbench.settings import Settings
 
 
 def test_values_survive_a_new_start(tmp_path: Path) -> None:
@@ -17,9 +20,9 @@ def test_a_damaged_file_counts_as_empty(tmp_path: Path) -> None:
         path.write_bytes(damage)
         settings = Settings(path)
         assert settings.get("theme") is None
-        assert settings.recent_files() == []
+        assert recent_files(settings) == []
     path.write_text('{"recent_files": {"a": 1}}')
-    assert Settings(path).recent_files() == []
+    assert recent_files(Settings(path)) == []
 
 
 def test_a_folder_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
@@ -35,11 +38,28 @@ def test_recent_files_newest_first_without_doubles_or_lost_ones(tmp_path: Path) 
     files = [tmp_path / f"{number}.onnx" for number in range(MAX_RECENT + 3)]
     for file in files:
         file.touch()
-        settings.add_recent_file(file)
-    settings.add_recent_file(files[5])
-    recent = settings.recent_files()
+        remember(settings, file, OpenOptions())
+    remember(settings, files[5], OpenOptions())
+    recent = [each.path for each in recent_files(settings)]
     assert recent[0] == files[5]
     assert len(recent) == MAX_RECENT
     assert recent.count(files[5]) == 1
     files[5].unlink()
-    assert files[5] not in settings.recent_files()
+    assert files[5] not in [each.path for each in recent_files(settings)]
+
+
+def test_a_recent_file_keeps_its_machine_and_settings(tmp_path: Path) -> None:
+    path = tmp_path / "settings.json"
+    model = tmp_path / "model.onnx"
+    model.touch()
+    remember(Settings(path), model, OpenOptions("systolic", settings={"batch": "4"}))
+    remember(Settings(path), model, OpenOptions("rk3588"))
+    kept = recent_files(Settings(path))
+    assert [each.detail for each in kept] == ["rk3588", "systolic, batch=4"]
+    assert kept[1].options.settings == {"batch": "4"}
+
+
+def test_recent_files_of_older_versions_and_nonsense(tmp_path: Path) -> None:
+    path = tmp_path / "settings.json"
+    path.write_text(json.dumps({"recent_files": [str(tmp_path), 3, {"path": 4}, {"path": "", "target": 1}]}))
+    assert [each.path for each in recent_files(Settings(path))] == [tmp_path]

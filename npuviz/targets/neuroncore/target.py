@@ -8,7 +8,7 @@ from npuviz.base.errors import TargetError
 from npuviz.base.progress import Progress
 from npuviz.program.program import Program
 from npuviz.sim.machine import Machine
-from npuviz.sim.target import CheckResult, LoadRequest
+from npuviz.sim.target import CheckResult, LoadRequest, Sample
 from npuviz.targets.neuroncore.ids import TARGET_ID
 from npuviz.targets.neuroncore.presets import PRESETS
 
@@ -24,6 +24,11 @@ class NeuronTarget:
 
     id = TARGET_ID
     title = "AWS NeuronCore (NEFF)"
+    sample = Sample(
+        "tiny_transformer.onnx",
+        "Five engines hand tiles over with semaphores; SBUF and PSUM hold real values at every cycle.",
+        panel="memory",
+    )
     presets: Mapping[str, str] = {name: preset.text for name, preset in PRESETS.items()}
     file_kinds: Mapping[str, str] = {".neff": "NEFF file", ".onnx": "ONNX model, compiled"}
     compiled_kinds: Mapping[str, str] = {".neff": "NEFF file"}

@@ -8,7 +8,7 @@ from npuviz.base.errors import TargetError
 from npuviz.base.progress import Progress
 from npuviz.program.program import Program
 from npuviz.sim.machine import Machine
-from npuviz.sim.target import CheckResult, LoadRequest
+from npuviz.sim.target import CheckResult, LoadRequest, Sample
 from npuviz.targets.rk3588.spec import PRESETS
 
 # What compiles, runs or checks is imported where it is used: every target is loaded to find the one that
@@ -22,6 +22,11 @@ class RknnTarget:
 
     id = "rk3588"
     title = "RK3588 NPU (register commands)"
+    sample = Sample(
+        "tiny_cnn_int8.onnx",
+        "Register commands run an int8 network through CNA, CORE, DPU and PPU, stripe by stripe.",
+        panel="floorplan",
+    )
     presets: Mapping[str, str] = {name: text for name, (text, _) in PRESETS.items()}
     file_kinds: Mapping[str, str] = {
         ".rknn": "RKNN file, version 6",

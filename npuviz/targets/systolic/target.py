@@ -10,7 +10,7 @@ from npuviz.formats.onnxim.home import OnnximHome
 from npuviz.formats.onnxim.workloads import is_model_list
 from npuviz.program.program import Program
 from npuviz.sim.machine import Machine
-from npuviz.sim.target import CheckResult, LoadRequest, MapResult
+from npuviz.sim.target import CheckResult, LoadRequest, MapResult, Sample
 from npuviz.targets.systolic.presets import PRESETS
 
 # What compiles, runs or checks is imported where it is used: every target is loaded to find the one that
@@ -22,6 +22,10 @@ class SystolicTarget:
 
     id = "systolic"
     title = "Systolic multi-core NPU (ONNXim)"
+    sample = Sample(
+        "tiny_cnn.onnx",
+        "Two cores share a DRAM: which tile loads, which computes, and what each waits for.",
+    )
     presets: Mapping[str, str] = {name: preset[0] for name, preset in PRESETS.items()}
     file_kinds: Mapping[str, str] = {".onnx": "ONNX model", ".json": "ONNXim model list"}
 

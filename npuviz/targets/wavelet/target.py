@@ -8,7 +8,7 @@ from npuviz.base.errors import TargetError
 from npuviz.base.progress import Progress
 from npuviz.program.program import Program
 from npuviz.sim.machine import Machine
-from npuviz.sim.target import CheckResult, LoadRequest
+from npuviz.sim.target import CheckResult, LoadRequest, Sample
 from npuviz.targets.wavelet.spec import PRESETS
 
 # What compiles, runs or checks is imported where it is used: every target is loaded to find the one that
@@ -20,6 +20,11 @@ class WaveletTarget:
 
     id = "wavelet"
     title = "Wavelet fabric (CSL on WSE-2, WSE-3)"
+    sample = Sample(
+        "csl/heat",
+        "64 processing elements trade the edges of a hot plate: follow each wavelet to its source line.",
+        panel="fabric",
+    )
     presets: Mapping[str, str] = {name: text for name, (text, _) in PRESETS.items()}
     file_kinds: Mapping[str, str] = {
         ".csl": "CSL layout",

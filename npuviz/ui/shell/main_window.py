@@ -27,11 +27,13 @@ from npuviz.ui.shell.palette import Palette
 from npuviz.ui.shell.palette_entries import Palettes
 from npuviz.ui.shell.panel_loader import load_panel_specs
 from npuviz.ui.shell.screen import first_size
-from npuviz.ui.shell.start_page import StartPage, recent_items, sample_items
+from npuviz.ui.shell.start_page import StartPage
 from npuviz.ui.theme.theme import Theme
 from npuviz.workbench.commands import CommandRegistry
 from npuviz.workbench.layouts import layout_for, layout_named
 from npuviz.workbench.opening import OpenOptions
+from npuviz.workbench.recent import recent_files
+from npuviz.workbench.samples import sample_entries
 from npuviz.workbench.selection import SelectionModel
 from npuviz.workbench.settings import Settings
 
@@ -70,7 +72,7 @@ class MainWindow(QMainWindow):
             self.model,
             self.selection,
             settings,
-            lambda path: self.open(path),
+            self.open,
         )
         self.files = FileCommands(
             self,
@@ -134,7 +136,7 @@ class MainWindow(QMainWindow):
         model.session_changed.connect(self._show_session)
         model.failed.connect(lambda text: self.tell_failure(text, model.error_details))
         self.note_banner.details_asked.connect(lambda: self.docks.show_panel("log"))
-        self.start_page.file_chosen.connect(self.open)
+        self.start_page.chosen.connect(self.open)
         self.start_page.open_asked.connect(self.files.ask_to_open)
         self.theme.changed.connect(self._theme_changed)
         self._unsubscribe = self.selection.changed.subscribe(lambda _s: self.actions_by_id.refresh_later())
@@ -155,7 +157,7 @@ class MainWindow(QMainWindow):
             self.setWindowTitle("npuviz")
             self._remember_layout()
             self.docks.hide_all()
-            self.start_page.show_recent(recent_items(self.settings))
+            self.start_page.show_recent(recent_files(self.settings))
             self.start_page.show()
         else:
             self.setWindowTitle(f"{opened.title} \u2013 npuviz")
@@ -204,9 +206,8 @@ class MainWindow(QMainWindow):
 
     def _look_for_samples(self) -> None:
         # Targets bring compilers and kernels along: loaded by the worker, while the user looks around.
-        self.model.submit(
-            "Looking for machines", lambda _progress: sample_items(), self.start_page.show_samples
-        )
+        show = self.start_page.show_samples
+        self.model.submit("Looking for machines", lambda _progress: sample_entries(), show)
 
     # -- events of the window ---------------------------------------------------------------------
 

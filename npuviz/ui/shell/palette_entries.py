@@ -8,7 +8,9 @@ from npuviz.ui.bridge.session_model import SessionModel
 from npuviz.ui.shell.palette import Palette, PaletteEntry
 from npuviz.workbench.commands import Command, CommandRegistry
 from npuviz.workbench.fuzzy import best
+from npuviz.workbench.opening import OpenOptions
 from npuviz.workbench.places import EXPECTED, Place, places
+from npuviz.workbench.recent import recent_files
 from npuviz.workbench.selection import SelectionModel
 from npuviz.workbench.settings import Settings
 
@@ -24,7 +26,7 @@ class Palettes:
     _model: SessionModel
     _selection: SelectionModel
     _settings: Settings
-    _open_file: Callable[[Path], None]
+    _open_file: Callable[[Path, OpenOptions], None]
 
     def show_commands(self) -> None:
         """All commands by name."""
@@ -83,10 +85,16 @@ class Palettes:
         return reader.end_cycle if reader is not None else None
 
     def _recent_entries(self, text: str) -> list[PaletteEntry]:
-        files = best(text, self._settings.recent_files(), str, LIMIT)
+        files = best(
+            text, recent_files(self._settings), lambda recent: f"{recent.path} {recent.detail}", LIMIT
+        )
         return [
-            PaletteEntry(path.name, lambda path=path: self._open_file(path), str(path.parent))
-            for path in files
+            PaletteEntry(
+                recent.path.name,
+                lambda recent=recent: self._open_file(recent.path, recent.options),
+                "  ".join(part for part in (recent.detail, str(recent.path.parent)) if part),
+            )
+            for recent in files
         ]
 
     def _go(self, place: Place) -> None:

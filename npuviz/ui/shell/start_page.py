@@ -1,91 +1,115 @@
-"""What the window shows before anything is open: recent files, sample models, three keys to know."""
+"""What the window shows before anything is open: one sample a machine, recent files, three keys to know."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtGui import QPixmap
+from PySide6.QtWidgets import (
+    QFrame,
+    QGridLayout,
+    QHBoxLayout,
+    QLabel,
+    QLayout,
+    QPushButton,
+    QScrollArea,
+    QSizePolicy,
+    QVBoxLayout,
+    QWidget,
+)
 
 from npuviz.ui.theme.icons import icon
 from npuviz.ui.theme.theme import Theme
-from npuviz.workbench.choosing import read_head, targets
-from npuviz.workbench.resources import sample_models_path
-from npuviz.workbench.settings import Settings
+from npuviz.workbench.recent import RecentFile
+from npuviz.workbench.samples import SampleEntry
 
-WIDTH = 760
-MAX_SHOWN = 6
-
-
-@dataclass(frozen=True)
-class StartItem:
-    """A file to offer: what it is called, a muted second part, where it is."""
-
-    title: str
-    detail: str
-    path: Path
+WIDTH = 960
+MAX_RECENT_SHOWN = 6
+CARDS_IN_A_ROW = 4
+PICTURE = QSize(208, 117)
+CARD_MARGIN = 8
 
 
 class StartPage(QWidget):
-    """Emits `file_chosen` with a path, `open_asked` for the file dialog."""
+    """Emits `chosen` with a path and how to open it, `open_asked` for the file dialog."""
 
-    file_chosen = Signal(Path)
+    chosen = Signal(Path, object)
     open_asked = Signal()
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setObjectName("start_page")
         self._theme = theme
-        self._recent_items: list[StartItem] = []
-        self._sample_items: list[StartItem] = []
+        self._recent_files: list[RecentFile] = []
+        self._entries: list[SampleEntry] = []
         self._recent = QVBoxLayout()
-        self._samples = QVBoxLayout()
+        self._recent.setSpacing(0)
+        self._samples = QGridLayout()
+        self._samples.setSpacing(12)
         body = QWidget(self)
         body.setMaximumWidth(WIDTH)
-        grid = QGridLayout(body)
-        grid.setContentsMargins(24, 24, 24, 24)
-        grid.setHorizontalSpacing(24)
-        grid.setVerticalSpacing(8)
-        grid.setColumnStretch(0, 1)
-        grid.setColumnStretch(1, 1)
+        column = QVBoxLayout(body)
+        column.setContentsMargins(24, 24, 24, 24)
+        column.setSpacing(8)
         title = QLabel("npuviz", body)
         title.setObjectName("title")
         note = QLabel("Open a model and watch a neural processing unit run it, cycle by cycle.", body)
         note.setObjectName("muted")
-        grid.addWidget(title, 0, 0, 1, 2)
-        grid.addWidget(note, 1, 0, 1, 2)
-        grid.addLayout(self._actions(body), 2, 0, 1, 2)
-        grid.addWidget(self._heading("Recent files", body), 3, 0)
-        grid.addWidget(self._heading("Sample models", body), 3, 1)
-        grid.addLayout(self._recent, 4, 0, Qt.AlignmentFlag.AlignTop)
-        grid.addLayout(self._samples, 4, 1, Qt.AlignmentFlag.AlignTop)
-        grid.addWidget(self._heading("Keys to know", body), 5, 0, 1, 2)
-        grid.addLayout(self._keys(body), 6, 0, 1, 2)
-        outer = QHBoxLayout(self)
-        outer.addStretch(1)
+        column.addWidget(title)
+        column.addWidget(note)
+        for part in (self._actions(body), self._heading("Machines to try", body), self._samples):
+            _add(column, part)
+        for part in (self._heading("Recent files", body), self._recent):
+            _add(column, part)
+        for part in (self._heading("Keys to know", body), self._keys(body)):
+            _add(column, part)
+        self._put_in_the_middle(body)
+
+    def show_recent(self, files: Sequence[RecentFile]) -> None:
+        """Fill the list of recent files."""
+        self._recent_files = list(files)
+        _empty(self._recent)
+        if not files:
+            label = QLabel("Files you open are listed here.", self)
+            label.setObjectName("muted")
+            self._recent.addWidget(label)
+        for recent in files[:MAX_RECENT_SHOWN]:
+            self._recent.addWidget(self._recent_button(recent))
+
+    def show_samples(self, entries: Sequence[SampleEntry]) -> None:
+        """Offer one sample for each machine."""
+        self._entries = list(entries)
+        _empty(self._samples)
+        for place, entry in enumerate(entries):
+            card = SampleCard(entry, self._theme, self)
+            card.clicked.connect(lambda _checked=False, e=entry: self.chosen.emit(e.path, e.options))
+            self._samples.addWidget(card, place // CARDS_IN_A_ROW, place % CARDS_IN_A_ROW)
+
+    def refresh(self) -> None:
+        """Draw lists and pictures again, in the colours of the theme in use."""
+        self.show_recent(self._recent_files)
+        self.show_samples(self._entries)
+
+    def _put_in_the_middle(self, body: QWidget) -> None:
+        room = QWidget(self)
+        across = QHBoxLayout(room)
+        across.setContentsMargins(0, 0, 0, 0)
+        across.addStretch(1)
         column = QVBoxLayout()
         column.addStretch(2)
         column.addWidget(body)
         column.addStretch(3)
-        outer.addLayout(column, 8)
-        outer.addStretch(1)
-        for layout in (self._recent, self._samples):
-            layout.setSpacing(0)
-
-    def show_recent(self, items: Sequence[StartItem]) -> None:
-        """Fill the list of recent files."""
-        self._recent_items = list(items)
-        self._fill(self._recent, items[:MAX_SHOWN], "Files you open are listed here.")
-
-    def show_samples(self, items: Sequence[StartItem]) -> None:
-        """Fill the list of sample models."""
-        self._sample_items = list(items)
-        self._fill(self._samples, items[:MAX_SHOWN], "No sample models are installed.")
-
-    def refresh(self) -> None:
-        """Draw the lists again, in the colours of the theme in use."""
-        self.show_recent(self._recent_items)
-        self.show_samples(self._sample_items)
+        across.addLayout(column, 8)
+        across.addStretch(1)
+        # A low screen scrolls instead of cutting the last lines off.
+        scroll = QScrollArea(self)
+        scroll.setWidgetResizable(True)
+        scroll.setFrameShape(QFrame.Shape.NoFrame)
+        scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        scroll.setWidget(room)
+        outer = QVBoxLayout(self)
+        outer.setContentsMargins(0, 0, 0, 0)
+        outer.addWidget(scroll)
 
     def _actions(self, parent: QWidget) -> QHBoxLayout:
         row = QHBoxLayout()
@@ -124,48 +148,82 @@ class StartPage(QWidget):
         label.setContentsMargins(0, 16, 0, 0)
         return label
 
-    def _fill(self, layout: QVBoxLayout, items: Sequence[StartItem], nothing: str) -> None:
-        while (taken := layout.takeAt(0)) is not None:
-            widget = taken.widget()
-            if widget is not None:
-                widget.hide()
-                widget.deleteLater()
-        if not items:
-            label = QLabel(nothing, self)
-            label.setObjectName("muted")
-            label.setContentsMargins(0, 4, 0, 4)
-            layout.addWidget(label)
-        for item in items:
-            layout.addWidget(self._item(item))
-
-    def _item(self, item: StartItem) -> QPushButton:
-        metrics = self.fontMetrics()
-        text = metrics.elidedText(item.title, Qt.TextElideMode.ElideMiddle, WIDTH // 2 - 96)
-        button = QPushButton(icon("mdi6.file-outline", self._theme, "text-muted"), f"{text}", self)
+    def _recent_button(self, recent: RecentFile) -> QPushButton:
+        path = recent.path
+        name = f"{path.parent.name}/{path.name}" if path.is_dir() else path.name
+        text = "   ".join(part for part in (name, recent.detail) if part)
+        shown = self.fontMetrics().elidedText(text, Qt.TextElideMode.ElideRight, WIDTH - 96)
+        button = QPushButton(icon("mdi6.file-outline", self._theme, "text-muted"), shown, self)
         button.setIconSize(QSize(16, 16))
         button.setFlat(True)
         button.setStyleSheet("text-align: left; padding-left: 0;")
-        button.setToolTip(f"{item.path}\n{item.detail}" if item.detail else str(item.path))
-        button.setAccessibleName(f"Open {item.title}")
-        button.clicked.connect(lambda: self.file_chosen.emit(item.path))
+        button.setToolTip(f"{path}\n{recent.detail}" if recent.detail else str(path))
+        button.setAccessibleName(f"Open {text}")
+        button.clicked.connect(lambda: self.chosen.emit(path, recent.options))
         return button
 
 
-def recent_items(settings: Settings) -> list[StartItem]:
-    """The files opened lately."""
-    return [StartItem(path.name, str(path.parent), path) for path in settings.recent_files()]
+class SampleCard(QPushButton):
+    """A machine: a picture of it at work, its name, and what there is to see."""
+
+    def __init__(self, entry: SampleEntry, theme: Theme, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setObjectName("sample_card")
+        self.setToolTip(str(entry.path))
+        self.setAccessibleName(f"Open the sample of {entry.machine}")
+        self.setAccessibleDescription(entry.text)
+        picture = self._label("")
+        found = QPixmap(str(entry.picture / f"{'dark' if theme.is_dark else 'light'}.png"))
+        picture.setFixedHeight(PICTURE.height())
+        if not found.isNull():
+            scale = self.devicePixelRatioF()
+            fitted = found.scaled(
+                PICTURE * scale,
+                Qt.AspectRatioMode.KeepAspectRatioByExpanding,
+                Qt.TransformationMode.SmoothTransformation,
+            )
+            fitted.setDevicePixelRatio(scale)
+            picture.setPixmap(fitted)
+        name = self._label(entry.machine)
+        name.setFont(theme.font_ui(12, bold=True))
+        text = self._label(entry.text)
+        text.setObjectName("muted")
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(CARD_MARGIN, CARD_MARGIN, CARD_MARGIN, CARD_MARGIN)
+        layout.setSpacing(4)
+        for part in (picture, name, text):
+            layout.addWidget(part)
+        layout.addStretch(1)
+        self.setFixedWidth(PICTURE.width() + 2 * CARD_MARGIN)
+        self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.MinimumExpanding)
+
+    def sizeHint(self) -> QSize:
+        # A button asks for the room of its own text, not of what lies on it.
+        layout = self.layout()
+        height = layout.heightForWidth(self.width()) if layout is not None else 0
+        return QSize(self.width(), height)
+
+    def minimumSizeHint(self) -> QSize:
+        return self.sizeHint()
+
+    def _label(self, text: str) -> QLabel:
+        label = QLabel(text, self)
+        label.setWordWrap(True)
+        label.setAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop)
+        label.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        return label
 
 
-def sample_items() -> list[StartItem]:
-    """Sample models, each with the machine that runs it."""
-    folder = sample_models_path()
-    if not folder.is_dir():
-        return []
-    known = targets()
-    found: list[StartItem] = []
-    for path in sorted(folder.rglob("*")):
-        head = read_head(path)
-        takers = [target.title for target in known.values() if head and target.accepts(path, head)]
-        if takers:
-            found.append(StartItem(path.stem, takers[0], path))
-    return found
+def _add(column: QVBoxLayout, part: QWidget | QLayout) -> None:
+    if isinstance(part, QWidget):
+        column.addWidget(part)
+    else:
+        column.addLayout(part)
+
+
+def _empty(layout: QLayout) -> None:
+    while (taken := layout.takeAt(0)) is not None:
+        widget = taken.widget()
+        if widget is not None:
+            widget.hide()
+            widget.deleteLater()

@@ -38,6 +38,9 @@ QPushButton:default {{ background: {accent}; border-color: {accent}; color: {acc
 QPushButton:flat {{ background: transparent; border: 1px solid transparent; padding: 4px 8px; }}
 QPushButton:flat:hover {{ background: {hover}; }}
 QPushButton:flat:focus {{ border-color: {accent}; }}
+#sample_card {{ background: {surface}; border: 1px solid {border}; }}
+#sample_card:hover {{ background: {hover}; }}
+#sample_card:focus {{ border-color: {accent}; }}
 
 #toolbar\\.search {{ text-align: left; color: {text_muted}; padding: 4px 8px; }}
 #toolbar\\.position {{ text-align: left; }}

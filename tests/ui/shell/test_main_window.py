@@ -4,13 +4,15 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import QMimeData, QPointF, Qt, QUrl
 from PySide6.QtGui import QAction, QDropEvent
-from PySide6.QtWidgets import QDockWidget
+from PySide6.QtWidgets import QDockWidget, QPushButton
 
 from npuviz.sim.stop import StopKind
 from npuviz.ui.shell.application import Application
 from npuviz.ui.shell.main_window import MainWindow
+from npuviz.ui.shell.start_page import SampleCard
 from npuviz.workbench.headless.run import RunOptions, run_model
 from npuviz.workbench.opening import OpenOptions
+from npuviz.workbench.samples import SampleEntry
 from npuviz.workbench.selection import Selection
 from tests.ui.driver import Driver
 from tests.workbench.toy_registry import toy_file
@@ -220,7 +222,7 @@ def test_dropped_files_open_the_first_here_and_others_elsewhere(
 
 def test_recent_files_are_kept(toy: Driver, tmp_path: Path) -> None:
     stored = json.loads((tmp_path / "config" / "settings.json").read_text())
-    assert stored["recent_files"] == [str(tmp_path / "small.toy")]
+    assert stored["recent_files"] == [{"path": str(tmp_path / "small.toy"), "target": "toy"}]
 
 
 def test_close_while_running_does_not_hang(driver: Driver, tmp_path: Path) -> None:
@@ -273,3 +275,23 @@ def test_opens_a_bundle_as_a_trace_without_machine(driver: Driver, tmp_path: Pat
     assert driver.label("status.stop") == "recorded trace"
     assert not driver.action("debug.run").isEnabled()
     assert driver.action("trace.export").isEnabled()
+
+
+def test_the_start_page_opens_what_it_offers(driver: Driver, tmp_path: Path) -> None:
+    page = driver.window.start_page
+    path = toy_file(tmp_path)
+    entry = SampleEntry("Toy", "Blocks.", path, OpenOptions("toy"), tmp_path / "none", "timeline")
+    page.show_samples([entry])
+    card = page.findChild(SampleCard)
+    assert card is not None
+    with driver.qtbot.waitSignal(driver.model.session_changed):
+        driver.qtbot.mouseClick(card, Qt.MouseButton.LeftButton)
+    driver.idle()
+    assert driver.session.cycle == 0
+    driver.do("file.close")
+    again = next(b for b in page.findChildren(QPushButton) if b.text() == f"{path.name}   toy")
+    with driver.qtbot.waitSignal(driver.model.session_changed):
+        driver.qtbot.mouseClick(again, Qt.MouseButton.LeftButton)
+    driver.idle()
+    assert driver.model.opened is not None
+    assert driver.model.opened.options.target == "toy"

@@ -15,6 +15,7 @@ from npuviz.workbench.choosing import targets
 from npuviz.workbench.commands import Command
 from npuviz.workbench.headless.run import export_trace, exporters
 from npuviz.workbench.opening import OpenOptions
+from npuviz.workbench.recent import recent_files, remember
 from npuviz.workbench.settings import Settings
 
 
@@ -153,7 +154,8 @@ class FileCommands:
         self._watch.watch(opened.path if opened else None)
         if opened is None:
             return
-        self._settings.add_recent_file(opened.path)
+        target = opened.options.target or (opened.target.id if opened.target else "")
+        remember(self._settings, opened.path, replace(opened.options, target=target))
         cycle, marks = self._restore
         self._restore = (0, ())
         lost = 0
@@ -193,8 +195,8 @@ class FileCommands:
         opened = self._model.opened
         if opened is not None:
             return opened.path.parent
-        recent = self._settings.recent_files()
-        return recent[0].parent if recent else Path.cwd()
+        recent = recent_files(self._settings)
+        return recent[0].path.parent if recent else Path.cwd()
 
     def _quit(self) -> None:
         self._window.close()
@@ -203,7 +205,7 @@ class FileCommands:
         return self._model.opened is not None
 
     def _has_recent(self) -> bool:
-        return bool(self._settings.recent_files())
+        return bool(recent_files(self._settings))
 
     def _has_trace(self) -> bool:
         return self._model.reader is not None and not self._model.is_busy
