@@ -21,7 +21,10 @@ def command(
     until: options.Until = None,
     breaks: options.Break = None,
     exports: options.Export = None,
-    check: Annotated[bool, typer.Option("--check", help="Compare every tensor with ONNX Runtime.")] = False,
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="Compare every tensor with ONNX Runtime, end to end and per operator."),
+    ] = False,
     as_json: options.Json = False,
 ) -> None:
     """Run a model headless and print a summary."""

@@ -14,14 +14,19 @@ from npuviz.program.graph import Graph, Node
 Held = Callable[[int], np.ndarray | None]
 """Tensor id -> its values in the graph's shape and type, None where the machine does not hold it."""
 
+Run = Callable[[Graph, Node, Mapping[int, np.ndarray]], dict[int, np.ndarray]]
+"""A node and values of its inputs -> its results by tensor id, empty where it cannot be computed."""
+
 _MOST_NODES = 64
 
 
-def computed_from(graph: Graph, tensors: Collection[int], held: Held) -> dict[int, np.ndarray] | None:
-    """Values of tensors by ONNX Runtime, node by node, from the nearest tensors that are held.
+def computed_from(
+    graph: Graph, tensors: Collection[int], held: Held, run: Run | None = None
+) -> dict[int, np.ndarray] | None:
+    """Values of tensors, node by node, from the nearest tensors that are held.
 
-    The tensors themselves are computed even if they are held. None where that takes too many nodes, or
-    ONNX Runtime refuses one.
+    run  computes a node, `run_node` unless given. The tensors themselves are computed even if they are held.
+    None where that takes too many nodes, or a node cannot be computed.
     """
     arrays: dict[int, np.ndarray] = {}
     nodes: set[int] = set()
@@ -44,7 +49,7 @@ def computed_from(graph: Graph, tensors: Collection[int], held: Held) -> dict[in
             else:
                 arrays[tensor] = known
     for number in sorted(nodes):
-        made = run_node(graph, graph.nodes[number], arrays)
+        made = (run or run_node)(graph, graph.nodes[number], arrays)
         for tensor, values in made.items():
             arrays.setdefault(tensor, values)
             if tensor in tensors:
@@ -82,7 +87,8 @@ def single_node_graph(graph: Graph, node: Node) -> Graph:
     proto = onnx.ModelProto()
     proto.ir_version = 10
     for domain, version in graph.opsets.items():
-        proto.opset_import.append(onnx.helper.make_opsetid(domain, version))
+        # The standard domain has two names; not every evaluator knows both.
+        proto.opset_import.append(onnx.helper.make_opsetid("" if domain == "ai.onnx" else domain, version))
     proto.graph.name = node.name or node.op_type
     proto.graph.node.append(_node_proto(graph, node))
     inputs: list[int] = []

@@ -33,11 +33,56 @@ class LoadRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class CheckResult:
-    """Comparison of every computed tensor with the reference execution.
+class Verdict:
+    """One way of comparing the tensors of a run.
 
-    first_divergence  name of the first tensor (in program order) outside the tolerance, or ""
-    tolerance         text that states the rule used
+    num_failed        tensors that make it fail
+    classes           what a comparison can come to, in words -> number of tensors, the best first
+    first_divergence  name of the tensor (in program order) where it first went wrong, or ""
+    rule              the tolerance in words
+    """
+
+    num_failed: int
+    classes: Mapping[str, int]
+    max_abs_err: float
+    max_rel_err: float
+    first_divergence: str
+    rule: str
+
+    @property
+    def num_tensors(self) -> int:
+        """Tensors that were compared."""
+        return sum(self.classes.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A tensor that makes a check fail.
+
+    tensor    its name
+    text      what is wrong with it
+    operator  the operator where the error first grew, "" if unknown
+    cause     what most likely made it, "" if unknown
+    """
+
+    tensor: str
+    text: str
+    operator: str = ""
+    cause: str = ""
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """Comparison of every computed tensor with the reference execution: the verdict per operator, and beside
+    it the one end to end.
+
+    num_tensors, num_failed  compared, and wrong, per operator: on what the machine itself had before it
+    first_divergence  name of the first tensor (in program order) that is wrong per operator, or ""
+    tolerance         text that states the rules used
+    per_operator, end_to_end  the verdicts with their classes; end to end is against the reference run from
+                      the model's inputs, where the model's outputs decide
+    findings          what makes the check fail
+    not_compared      reason -> names of tensors
     """
 
     num_tensors: int
@@ -46,6 +91,15 @@ class CheckResult:
     max_rel_err: float
     first_divergence: str = ""
     tolerance: str = ""
+    per_operator: Verdict | None = None
+    end_to_end: Verdict | None = None
+    findings: tuple[Finding, ...] = ()
+    not_compared: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+
+    @property
+    def is_passed(self) -> bool:
+        """Whether nothing is wrong by either verdict."""
+        return not self.num_failed and (self.end_to_end is None or not self.end_to_end.num_failed)
 
 
 class Target(Protocol):

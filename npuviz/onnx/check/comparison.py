@@ -1,63 +1,63 @@
-"""The comparison of a machine's tensors with the reference, tensor by tensor, and its verdict.
+"""The comparison of a machine's tensors with the reference, tensor by tensor, and its two verdicts.
 
-A tensor has two errors: against the model run from its inputs, and, where that is beyond the tolerance,
-against its operators run on what the machine had. Where rounding before a tensor is amplified, only the
-second tells whether its operators are right.
+*End to end*: against the model run from its inputs; what the model puts out decides. *Per operator*: against
+each operator run on what the machine itself had before it. The first tells whether the network still
+computes what it should, the second whether the machine's operators are right: rounding may spoil the one
+without the other.
 """
-
-from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
+from npuviz.onnx.check.causes import Causes
+from npuviz.onnx.check.decisions import holds_scores, is_close_call, other_classes, row_text
 from npuviz.onnx.check.errors import Errors, Rule
+from npuviz.onnx.check.growth import Precision, allowed_errors
+from npuviz.onnx.check.own_inputs import OwnInputs
+from npuviz.onnx.check.records import Deviation, Record, float_deviation, integer_deviation
 from npuviz.onnx.check.references import References
-from npuviz.onnx.semantics.operators import RANDOM
+from npuviz.onnx.semantics.operators import RANDOM, is_requantized
+from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Graph
-from npuviz.sim.target import CheckResult
+from npuviz.sim.target import CheckResult, Finding, Verdict
 
-_NAMED = 3
-
-
-@dataclass(frozen=True, slots=True)
-class TensorErrors:
-    """The errors of one tensor: from the model's inputs, and on the machine's own inputs where known."""
-
-    end_to_end: Errors
-    on_own_inputs: Errors | None = None
-
-    @property
-    def counted(self) -> Errors:
-        """Those that decide: the second where it finds nothing wrong."""
-        own = self.on_own_inputs
-        return self.end_to_end if own is None or own.bad.any() else own
+_RANDOM = "random"
+_FROM_RANDOM = "they depend on random numbers (compared per operator only)"
+_OTHER_SIZE = "of a shape that depends on values (compared per operator only)"
 
 
 class Comparison:
-    """Counts what is compared and what is outside of the tolerance.
+    """Compares tensors one after the other and keeps what came of it.
 
-    on_own_inputs  tensor -> what ONNX Runtime makes of the machine's own inputs, None where it cannot
+    own        results of operators on what the machine had
+    precision  what the machine rounds to
     """
 
-    def __init__(
-        self, graph: Graph, references: References, on_own_inputs: Callable[[int], np.ndarray | None]
-    ) -> None:
+    def __init__(self, graph: Graph, references: References, own: OwnInputs, precision: Precision) -> None:
         self._graph = graph
         self._references = references
-        self._on_own_inputs = on_own_inputs
-        self._max_abs = 0.0
-        self._max_rel = 0.0
+        self._own = own
+        self._precision = precision
+        self._allowed = allowed_errors(graph, precision)
+        self._outputs = frozenset(graph.outputs)
+        self._from_random = _from_random(graph)
         self._rules: set[str] = set()
         self._left_out: dict[str, dict[str, None]] = {}
-        self.compared: set[int] = set()
+        self._records: dict[int, Record] = {}
+        self._findings: list[Finding] = []
+        self._ties: dict[str, int] = {}
         self.failed: dict[int, np.ndarray] = {}
-        """Tensor -> its wrong elements (flat bool) when it failed first."""
+        """Tensor -> its elements (flat bool) that are wrong per operator, when it failed first."""
+
+    @property
+    def compared(self) -> frozenset[int]:
+        """Tensors compared so far."""
+        return frozenset(self._records)
 
     def is_random(self, tensor: int) -> bool:
         """Whether a tensor is drawn, and so left out."""
         if self._graph.nodes[self._graph.tensors[tensor].producer].op_type not in RANDOM:
             return False
-        self.leave_out(tensor, "random")
+        self.leave_out(tensor, _RANDOM)
         return True
 
     def leave_out(self, tensor: int, reason: str) -> None:
@@ -67,54 +67,211 @@ class Comparison:
     def compare(
         self, tensor: int, found: np.ndarray, rule: Rule, written: np.ndarray | None = None
     ) -> np.ndarray | None:
-        """Wrong elements (flat bool) of what the machine holds of a tensor, None if all are right.
+        """Elements (flat bool) of what the machine holds of a tensor that are wrong per operator, None if all
+        are right.
 
         found  in any shape; written  flat bool: elements that nobody wrote are wrong
         """
-        reference = self._references.get(tensor)
-        if reference.size != found.size:
-            held = self._graph.tensors[tensor]
-            if reference.size == held.num_elements:
-                raise AssertionError(f"tensor {held.name} has {found.size} elements")
-            # The machine has the declared shape.
-            self.leave_out(tensor, "of a shape that depends on values")
+        held = self._graph.tensors[tensor]
+        if found.size != held.num_elements and self._references.get(tensor).size == held.num_elements:
+            raise AssertionError(f"tensor {held.name} has {found.size} elements")
+        record = self._records.setdefault(tensor, Record(tensor))
+        flat = found.reshape(-1)
+        if tensor in self._from_random:
+            self.leave_out(tensor, _FROM_RANDOM)
+        else:
+            self._compare_end_to_end(record, flat)
+        bad = self._compare_operator(record, flat, rule)
+        if written is not None and not written.all():
+            bad = ~written if bad is None else bad | ~written
+        if bad is None or not bad.any():
             return None
-        self.compared.add(tensor)
-        if not reference.size:
-            return None
-        errors = self._errors(tensor, found.reshape(-1), reference.reshape(-1), rule).counted
-        self._rules.add(errors.rule)
-        self._max_abs = max(self._max_abs, errors.absolute)
-        self._max_rel = max(self._max_rel, errors.relative)
-        bad = errors.bad if written is None else errors.bad | ~written
-        if not bad.any():
-            return None
+        record.own_class = "wrong"
         self.failed.setdefault(tensor, bad)
         return bad
 
-    def _errors(self, tensor: int, found: np.ndarray, reference: np.ndarray, rule: Rule) -> TensorErrors:
-        end_to_end = rule(found, reference)
-        if not end_to_end.bad.any():
-            return TensorErrors(end_to_end)
-        own = self._on_own_inputs(tensor)
-        if own is None or own.size != found.size:
-            return TensorErrors(end_to_end)
-        return TensorErrors(end_to_end, rule(found, own.reshape(-1)))
+    def _compare_operator(self, record: Record, found: np.ndarray, rule: Rule) -> np.ndarray | None:
+        """Wrong elements, None where there is nothing to compare with."""
+        expected = self._own.values(record.tensor)
+        name = "right"
+        if expected is None or expected.size != found.size:
+            # Then its inputs are those of the reference.
+            name = "right, measured from the model's inputs"
+            expected = None if record.tensor in self._from_random else self._references.get(record.tensor)
+            if expected is None or expected.size != found.size:
+                record.note("not measured", None)
+                return None
+        errors = rule(found, expected.reshape(-1))
+        self._rules.add(errors.rule)
+        if errors.bad.any() and expected.dtype.kind not in "iub":
+            exact = self._exact_errors(record.tensor, found, rule)
+            if exact is not None and not exact.bad.any():
+                name, errors = "right against float64, where the reference is the coarser one", exact
+        record.note("wrong" if errors.bad.any() else name, errors)
+        return errors.bad
+
+    def _exact_errors(self, tensor: int, found: np.ndarray, rule: Rule) -> Errors | None:
+        exact = self._own.exact(tensor)
+        if exact is None or exact.size != found.size:
+            return None
+        return rule(found, exact.reshape(-1))
+
+    def _compare_end_to_end(self, record: Record, found: np.ndarray) -> None:
+        tensor, held = record.tensor, self._graph.tensors[record.tensor]
+        reference = self._references.get(tensor)
+        if reference.size != found.size:
+            self.leave_out(tensor, _OTHER_SIZE)
+            if tensor in self._outputs:
+                text = f"has {found.size} elements, the reference's has {reference.size}"
+                cause = "its shape depends on values, and is that of the run that observed it; give --input"
+                self._findings.append(Finding(held.name, text, "", cause))
+            return
+        allowed = self._allowed[tensor]
+        if numpy_dtype(held.dtype).kind in "iub":
+            steps = max(1.0, allowed.share * 256) if is_requantized(self._graph, tensor) else 0.0
+            deviation = integer_deviation(found, reference.reshape(-1), steps)
+            if deviation.is_beyond and not steps and self._is_close_call(tensor, found, reference):
+                deviation = deviation.as_choice()
+        else:
+            deviation = float_deviation(found, reference.reshape(-1), allowed.share)
+        record.add(deviation)
+        if tensor in self._outputs:
+            self._compare_classes(record, found.reshape(reference.shape), reference)
+
+    def _is_close_call(self, tensor: int, found: np.ndarray, reference: np.ndarray) -> bool:
+        node = self._graph.nodes[self._graph.tensors[tensor].producer]
+        known = [index for index in node.inputs if index >= 0]
+        inputs = [self._references.get(index) for index in known]
+        share = max((self._allowed[index].share for index in known), default=0.0)
+        return is_close_call(self._graph, tensor, found.reshape(reference.shape), inputs, share)
+
+    def _compare_classes(self, record: Record, found: np.ndarray, reference: np.ndarray) -> None:
+        """Whether an output with scores of classes ranks another one first."""
+        if not reference.size or not holds_scores(self._graph, record.tensor):
+            return
+        rows, ties = other_classes(found, reference, self._allowed[record.tensor].share)
+        if rows:
+            more = f" ({len(rows)} rows differ)" if len(rows) > 1 else ""
+            record.other_class = row_text(rows[0], found, reference) + more
+        if ties:
+            self._ties[self._graph.tensors[record.tensor].name] = ties
 
     def result(self, first_divergence: str, remarks: str = "") -> CheckResult:
-        """The verdict. remarks  what a target adds to the text, each after a semicolon."""
-        text = (
-            f"{', '.join(sorted(self._rules)) or 'nothing to compare'}; against ONNX Runtime, or, where "
-            "rounding before it is amplified, against its operators on the machine's own inputs"
-        )
-        for reason, names in self._left_out.items():
-            some = ", ".join(list(names)[:_NAMED]) + (", ..." if len(names) > _NAMED else "")
-            text += f"; {len(names)} tensors were not compared, {reason} ({some})"
+        """The verdicts. remarks  what a target adds to the text, each after a semicolon."""
+        causes = Causes(self._graph, self._references, self._precision, self._allowed, self._records)
+        wrong = self._wrong_operators(causes)
+        outputs, first = self._wrong_outputs(causes)
+        single, whole = self._per_operator(first_divergence), self._end_to_end(len(outputs), first)
+        text = f"end to end: {whole.rule}; per operator: {single.rule}"
+        for name, count in self._ties.items():
+            text += f"; {count} rows of {name} rank another class first, closer than the tolerance can tell"
+        known = {finding.tensor for finding in wrong}
         return CheckResult(
-            len(self.compared),
-            len(self.failed),
-            self._max_abs,
-            self._max_rel,
+            len(self._records),
+            single.num_failed,
+            single.max_abs_err,
+            single.max_rel_err,
             first_divergence,
             text + remarks,
+            single,
+            whole,
+            (*wrong, *(finding for finding in outputs if finding.tensor not in known)),
+            {reason: tuple(names) for reason, names in self._left_out.items()},
         )
+
+    def _wrong_operators(self, causes: Causes) -> list[Finding]:
+        found: list[Finding] = []
+        for tensor in self.failed:
+            record = self._records[tensor]
+            text = "is wrong on the machine's own inputs"
+            if record.own_errors is not None:
+                text += f", by up to {record.own_errors.absolute:.3g}"
+            found.append(
+                Finding(
+                    self._graph.tensors[tensor].name,
+                    text,
+                    causes.operator(tensor),
+                    causes.of_operator(tensor),
+                )
+            )
+        return found
+
+    def _wrong_outputs(self, causes: Causes) -> tuple[list[Finding], str]:
+        """Outputs that are wrong end to end, and tensors with NaN; the name of the tensor where the first
+        went wrong."""
+        found = list(self._findings)
+        first = found[0].tensor if found else ""
+        for tensor in sorted(self._records):
+            text = self._wrong_text(self._records[tensor])
+            if text:
+                origin = causes.origin(tensor)
+                first = first or self._graph.tensors[origin].name
+                name = self._graph.tensors[tensor].name
+                found.append(Finding(name, text, causes.operator(origin), causes.of(origin)))
+        return found, first
+
+    def _wrong_text(self, record: Record) -> str:
+        """What is wrong with a tensor end to end, "" if nothing is."""
+        deviation = record.deviation
+        if deviation is None:
+            return ""
+        if record.tensor not in self._outputs:
+            return "holds NaN where the reference holds none" if deviation.has_nan else ""
+        if deviation.is_lost:
+            return f"holds {'NaN' if deviation.has_nan else 'infinity'} where the reference holds none"
+        if deviation.is_beyond:
+            allowed = self._allowed[record.tensor]
+            return f"is off by up to {_size(deviation)}; allowed {allowed.text}"
+        return record.other_class
+
+    def _end_to_end(self, num_failed: int, first: str) -> Verdict:
+        deviations = [record.deviation for record in self._records.values() if record.deviation is not None]
+        classes = {"equal": 0, "within the tolerance": 0, "beyond the tolerance": 0, "infinite or NaN": 0}
+        for deviation in deviations:
+            classes[deviation.name] += 1
+        texts = {
+            f"{self._graph.tensors[tensor].name} {self._allowed[tensor].text}"
+            for tensor in self._graph.outputs
+            if tensor in self._records
+        }
+        return Verdict(
+            num_failed,
+            classes,
+            max((each.absolute for each in deviations), default=0.0),
+            max((each.relative for each in deviations), default=0.0),
+            first,
+            "outputs, " + ", ".join(sorted(texts)) if texts else "no output to compare",
+        )
+
+    def _per_operator(self, first: str) -> Verdict:
+        records = self._records.values()
+        names = list(dict.fromkeys(("right", *sorted(record.own_class for record in records), "wrong")))
+        names.sort(key=lambda name: name == "wrong")
+        errors = [record.own_errors for record in records if record.own_errors is not None]
+        return Verdict(
+            len(self.failed),
+            {name: sum(record.own_class == name for record in records) for name in names},
+            max((each.absolute for each in errors), default=0.0),
+            max((each.relative for each in errors), default=0.0),
+            first,
+            ", ".join(sorted(self._rules)) or "nothing to compare",
+        )
+
+
+def _size(deviation: Deviation) -> str:
+    if not np.isfinite(deviation.relative):
+        return f"{deviation.absolute:.3g}"
+    return f"{deviation.absolute:.3g}, {deviation.relative:.2g} of the largest magnitude"
+
+
+def _from_random(graph: Graph) -> frozenset[int]:
+    """Tensors that depend on random numbers, themselves not drawn."""
+    drawn: set[int] = set()
+    found: set[int] = set()
+    for node in graph.nodes:
+        outputs = {index for index in node.outputs if index >= 0}
+        if node.op_type in RANDOM:
+            drawn |= outputs
+        elif any(index in drawn or index in found for index in node.inputs):
+            found |= outputs
+    return frozenset(found)

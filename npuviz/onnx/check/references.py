@@ -26,7 +26,13 @@ class References:
         self._kept: OrderedDict[int, dict[int, np.ndarray]] = OrderedDict()
 
     def get(self, tensor: int) -> np.ndarray:
-        """Values of a tensor in its declared type. Raises FormatError when ONNX Runtime refuses the model."""
+        """Values of a tensor in its declared type; also of inputs and constants. Raises FormatError when
+        ONNX Runtime refuses the model."""
+        given = self._graph.constants.get(tensor)
+        if given is None:
+            given = self._inputs.get(self._graph.tensors[tensor].name)
+        if tensor not in self._group_of and given is not None:
+            return given
         number = self._group_of[tensor]
         found = self._kept.get(number)
         if found is None:

@@ -10,6 +10,18 @@ RANDOM = frozenset(
 REQUANTIZING = frozenset(("QuantizeLinear", "QLinearMatMul", "QLinearConv", "DynamicQuantizeLinear"))
 """Operators that round something finer to integers."""
 
+MOVING = frozenset(
+    (
+        "Abs", "ArgMax", "ArgMin", "CenterCropPad", "Clip", "Compress", "Concat", "ConstantOfShape",
+        "DepthToSpace", "Dropout", "Expand", "Flatten", "Gather", "GatherElements", "GatherND",
+        "GlobalMaxPool", "Identity", "Max", "MaxPool", "Min", "Neg", "Pad", "ReduceMax", "ReduceMin",
+        "Relu", "Reshape", "ReverseSequence", "ScatterElements", "ScatterND", "Shape", "Sign", "Size",
+        "Slice", "SpaceToDepth", "Split", "Squeeze", "Tile", "TopK", "Transpose", "Trilu", "Unsqueeze",
+        "Where",
+    )
+)  # fmt: skip
+"""Operators that round nothing: they move, choose or negate elements."""
+
 
 def is_requantized(graph: Graph, tensor: int) -> bool:
     """Whether a computed tensor was rounded to 8 bits from something finer."""

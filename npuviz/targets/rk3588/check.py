@@ -8,12 +8,15 @@ from npuviz.base.progress import NoProgress, Progress
 from npuviz.formats.rk3588.tensor_layout import packing
 from npuviz.onnx.check.comparison import Comparison
 from npuviz.onnx.check.errors import INTEGERS, Errors, Tolerance, float_errors, integer_errors
+from npuviz.onnx.check.growth import Precision
+from npuviz.onnx.check.own_inputs import OwnInputs
 from npuviz.onnx.check.references import References
+from npuviz.onnx.semantics.attributes import attributes_of
 from npuviz.onnx.semantics.operators import computed_tensors
-from npuviz.onnx.single_node import computed_from
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Graph
 from npuviz.sim.target import CheckResult
+from npuviz.targets.rk3588.compiler.activation_functions import activation_function
 from npuviz.targets.rk3588.spec import RknnSpec
 from npuviz.targets.rk3588.tables import Buffer
 from npuviz.targets.rk3588.task.work import ATOM_BYTES, PRECISION_BYTES, Work
@@ -30,6 +33,9 @@ TOLERANCES = {
 }
 """By the type that DDR holds. Of a program with tensors in fp16, those that DDR holds as fp32 count as
 fp16."""
+
+TABLE_ERROR = 2.0**-12
+"""Of an activation table: entries of 16 bits, straight lines between them."""
 
 _HALF_LIMITS = (-65504.0, 65504.0)
 
@@ -74,8 +80,9 @@ class _TensorCheck:
         halves = any(buffer.dtype == "float16" for buffer in engine.tables.buffers)
         self._is_fp16 = halves or spec.dtype == "fp16"
         inputs = {graph.tensors[index].name: engine.input_of(index) for index in graph.inputs}
-        held = [index for index in tensors if engine.home_of(index) >= 0]
-        self._comparison = Comparison(graph, References(graph, inputs, held), self._computed_on_own_inputs)
+        precision = Precision(self._type_of, _table_errors(engine, graph))
+        references = References(graph, inputs, tensors)
+        self._comparison = Comparison(graph, references, OwnInputs(graph, engine.held), precision)
         self._failed: dict[int, _Failure] = {}
 
     def compare(self, index: int) -> None:
@@ -97,9 +104,16 @@ class _TensorCheck:
             if bad is not None:
                 self._failed.setdefault(index, _Failure(place, bad))
 
-    def _computed_on_own_inputs(self, index: int) -> np.ndarray | None:
-        found = computed_from(self._graph, [index], self._engine.held)
-        return None if found is None else found[index]
+    def _type_of(self, index: int) -> str:
+        """The type in which DDR holds a tensor, or its operators compute what it does not hold."""
+        if not self._graph.tensors[index].dtype.startswith(("float", "bfloat")):
+            return ""
+        number = self._engine.home_of(index)
+        buffer = self._engine.tables.buffers[number] if number >= 0 else None
+        if buffer is not None and is_quantized(buffer):
+            return "int8"
+        name = buffer.dtype if buffer is not None and buffer.dtype in TOLERANCES else "float32"
+        return "float16" if name == "float32" and self._is_fp16 else name
 
     def _errors(self, buffer: Buffer, found: np.ndarray, expected: np.ndarray) -> Errors:
         if numpy_dtype(buffer.dtype).kind in "iub" and found.dtype.kind in "iub":
@@ -161,6 +175,16 @@ class _TensorCheck:
                 last[_writes(self._engine.tables.tasks[entry].work, places)] = position
         known = last[last >= 0]
         return int(known.min()) if len(known) else -1
+
+
+def _table_errors(engine: ValueEngine, graph: Graph) -> dict[int, float]:
+    """Node -> error of the activation table that computes it, of the nodes that the host does not run."""
+    on_host = {call.node for call in engine.tables.hosts}
+    return {
+        node.id: TABLE_ERROR
+        for node in graph.nodes
+        if node.id not in on_host and activation_function(node.op_type, attributes_of(node)) is not None
+    }
 
 
 def _offsets(buffer: Buffer, elements: np.ndarray) -> np.ndarray:

@@ -7,9 +7,10 @@ import numpy as np
 from npuviz.base.progress import NoProgress, Progress
 from npuviz.onnx.check import errors
 from npuviz.onnx.check.comparison import Comparison
+from npuviz.onnx.check.growth import Precision
+from npuviz.onnx.check.own_inputs import OwnInputs
 from npuviz.onnx.check.references import References
 from npuviz.onnx.semantics.operators import computed_tensors, is_requantized
-from npuviz.onnx.single_node import computed_from
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Graph
 from npuviz.sim.target import CheckResult
@@ -28,6 +29,9 @@ Rounding errors of a layer reach all later ones, so these are several times the 
 (2**-24, 2**-11, 2**-8, 2**-4).
 """
 
+UNIT_TYPES = {"float8_e4m3fn": "float8"}
+"""What the rule end to end calls a type."""
+
 
 def check(engine: ValueEngine, graph: Graph, progress: Progress | None = None) -> CheckResult:
     """Compare every computed tensor with ONNX Runtime.
@@ -37,18 +41,23 @@ def check(engine: ValueEngine, graph: Graph, progress: Progress | None = None) -
     """
     watch = progress or NoProgress()
     tensors = computed_tensors(graph)
-    rule_of = _rules_of(engine, graph)
+    type_of = _types_of(engine, graph)
+    rule_of = _rules_of(graph, type_of)
     storages = engine.plan.storages
 
     def held(tensor: int) -> np.ndarray | None:
         kind = numpy_dtype(graph.tensors[tensor].dtype)
         return None if kind.kind == "O" else np.asarray(engine.tensor(tensor).astype(kind), order="C")
 
-    def computed_on_own_inputs(tensor: int) -> np.ndarray | None:
-        found = computed_from(graph, [tensor], held)
-        return None if found is None else convert(found[tensor], numpy_dtype(storages[tensor].dtype))
+    def stored(tensor: int, values: np.ndarray) -> np.ndarray:
+        return convert(values, numpy_dtype(storages[tensor].dtype))
 
-    comparison = Comparison(graph, References(graph, engine.inputs, tensors), computed_on_own_inputs)
+    comparison = Comparison(
+        graph,
+        References(graph, engine.inputs, tensors),
+        OwnInputs(graph, held, stored),
+        Precision(lambda tensor: UNIT_TYPES.get(type_of(tensor), type_of(tensor))),
+    )
     for number, index in enumerate(tensors):
         watch.report(number / max(1, len(tensors)), f"checking {graph.tensors[index].name}")
         if not comparison.is_random(index):
@@ -57,8 +66,8 @@ def check(engine: ValueEngine, graph: Graph, progress: Progress | None = None) -
     return comparison.result("" if first is None else graph.tensors[first].name)
 
 
-def _rules_of(engine: ValueEngine, graph: Graph) -> Callable[[int], errors.Rule]:
-    """Tensor -> its rule, by the coarsest type on the way to it.
+def _types_of(engine: ValueEngine, graph: Graph) -> Callable[[int], str]:
+    """Tensor -> the coarser of the types in which it is stored and declared, "" for exact integers.
 
     The machine may store a tensor more coarsely than the graph declares it, and the reference computes
     in the declared types, which may be the coarser ones.
@@ -72,7 +81,12 @@ def _rules_of(engine: ValueEngine, graph: Graph) -> Callable[[int], errors.Rule]
         stored = engine.plan.storages[tensor].dtype
         return max((name for name in (stored, declared) if name in TOLERANCES), key=order.index)
 
-    types = errors.coarsest_types(graph, order, type_of)
+    return type_of
+
+
+def _rules_of(graph: Graph, type_of: Callable[[int], str]) -> Callable[[int], errors.Rule]:
+    """Tensor -> its rule, by the coarsest type on the way to it."""
+    types = errors.coarsest_types(graph, list(TOLERANCES), type_of)
 
     def rule_of(tensor: int) -> errors.Rule:
         dtype = types[tensor]

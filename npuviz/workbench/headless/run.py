@@ -18,7 +18,7 @@ from npuviz.base.registry import EXPORTERS, load_plugins
 from npuviz.program.dtypes import dtype_name
 from npuviz.sim.machine import HasHazards, HasReports, LogsHazards, Machine
 from npuviz.sim.stop import BROKEN, StopKind, StopReason
-from npuviz.sim.target import CheckResult
+from npuviz.sim.target import CheckResult, Verdict
 from npuviz.workbench.opening import Opened, OpenOptions, open_file
 
 if TYPE_CHECKING:
@@ -200,6 +200,7 @@ def _check(opened: Opened, session: "Session", progress: Progress) -> CheckResul
 def _check_values(check: CheckResult | None) -> dict[str, Any] | None:
     if check is None:
         return None
+    outputs = check.end_to_end
     return {
         "tensors": check.num_tensors,
         "failed": check.num_failed,
@@ -207,6 +208,36 @@ def _check_values(check: CheckResult | None) -> dict[str, Any] | None:
         "max_rel_err": _finite(check.max_rel_err),
         "first_divergence": check.first_divergence or None,
         "tolerance": check.tolerance,
+        "per_operator": _verdict_values(check.per_operator) if check.per_operator else None,
+        "end_to_end": _verdict_values(outputs) | {"outputs_right": not outputs.num_failed}
+        if outputs
+        else None,
+        "findings": [
+            {
+                "tensor": each.tensor,
+                "text": each.text,
+                "operator": each.operator or None,
+                "cause": each.cause or None,
+            }
+            for each in check.findings
+        ],
+        "not_compared": [
+            {"tensor": name, "reason": reason}
+            for reason, names in check.not_compared.items()
+            for name in names
+        ],
+    }
+
+
+def _verdict_values(verdict: Verdict) -> dict[str, Any]:
+    return {
+        "tensors": verdict.num_tensors,
+        "failed": verdict.num_failed,
+        "classes": dict(verdict.classes),
+        "max_abs_err": _finite(verdict.max_abs_err),
+        "max_rel_err": _finite(verdict.max_rel_err),
+        "first_divergence": verdict.first_divergence or None,
+        "rule": verdict.rule,
     }
 
 
@@ -258,6 +289,6 @@ def _hazards(session: "Session", stop: StopReason, check: CheckResult | None) ->
 def _exit_code(stop: StopReason, check: CheckResult | None) -> int:
     if stop.kind == StopKind.INTERRUPTED:
         return EXIT_INTERRUPTED
-    if check is not None and check.num_failed:
+    if check is not None and not check.is_passed:
         return EXIT_FAILED
     return EXIT_DONE

@@ -6,6 +6,7 @@ from npuviz.base.text_table import table_lines
 from npuviz.base.units import format_bytes, format_count
 
 MAX_ROWS = 12
+_NAMED = 3
 
 
 def summary_text(summary: dict[str, Any]) -> str:
@@ -93,12 +94,37 @@ def _error(value: float | None) -> str:
 def _check_lines(check: dict[str, Any] | None) -> list[str]:
     if check is None:
         return []
-    verdict = "passed" if not check["failed"] else f"FAILED in {check['failed']}"
-    text = f"  check     {verdict} of {check['tensors']} tensors" if check["failed"] else (
-        f"  check     all {check['tensors']} tensors agree with the reference"
-    )  # fmt: skip
+    whole = check["end_to_end"]
+    is_passed = not check["failed"] and not (whole and whole["failed"])
+    lines = [f"  check     {'passed' if is_passed else 'FAILED'}, {check['tensors']} tensors compared"]
+    lines += _verdict_lines("end to end", "outputs", whole)
+    lines += _verdict_lines("per operator", "tensors", check["per_operator"] or check)
+    for each in check["findings"][:MAX_ROWS]:
+        where = f"; the error first grew in {each['operator']}" if each["operator"] else ""
+        cause = f": {each['cause']}" if each["cause"] else ""
+        lines.append(f"  wrong     {each['tensor']} {each['text']}{where}{cause}")
+    if len(check["findings"]) > MAX_ROWS:
+        lines.append(f"  ... and {len(check['findings']) - MAX_ROWS} more (--json lists all)")
+    if check["first_divergence"]:
+        lines.append(f"  first     {check['first_divergence']}")
+    reasons: dict[str, list[str]] = {}
+    for each in check["not_compared"]:
+        reasons.setdefault(each["reason"], []).append(each["tensor"])
+    for reason, names in reasons.items():
+        some = ", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")
+        lines.append(f"  not compared  {len(names)} tensors, {reason} ({some})")
+    return lines
+
+
+def _verdict_lines(name: str, what: str, verdict: dict[str, Any] | None) -> list[str]:
+    """A verdict in two lines: the result with its largest error, and its classes and rule."""
+    if verdict is None:
+        return []
+    failed = verdict["failed"]
+    word = f"FAILED in {failed} {what}" if failed else "passed"
     worst = (
-        f"  (largest error {_error(check['max_abs_err'])} absolute, {_error(check['max_rel_err'])} relative)"
+        f"largest error {_error(verdict['max_abs_err'])} absolute, {_error(verdict['max_rel_err'])} relative"
     )
-    first = [f"  first     {check['first_divergence']}"] if check["first_divergence"] else []
-    return [text + worst, *first]
+    counts = ", ".join(f"{count} {kind}" for kind, count in verdict.get("classes", {}).items() if count)
+    lines = [f"  {name}  {word}  ({worst})"]
+    return [*lines, f"      {counts}; {verdict['rule']}"] if counts else lines

@@ -1,20 +1,27 @@
 """Compares every computed tensor with ONNX Runtime, and finds the first instruction that went wrong."""
 
+from collections import OrderedDict
+from functools import partial
+
 import numpy as np
 
 from npuviz.base.progress import NoProgress, Progress
 from npuviz.onnx.check.comparison import Comparison
+from npuviz.onnx.check.growth import Precision
+from npuviz.onnx.check.own_inputs import OwnInputs
 from npuviz.onnx.check.references import References
 from npuviz.onnx.semantics.operators import computed_tensors
-from npuviz.onnx.single_node import computed_from
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Graph
 from npuviz.sim.target import CheckResult
-from npuviz.targets.neuroncore.check.errors import rules_of
+from npuviz.targets.neuroncore.check.errors import rules_of, type_of
 from npuviz.targets.neuroncore.check.origin import Bad, first_divergence
 from npuviz.targets.neuroncore.check.pieces import Pieces, PieceValues
 from npuviz.targets.neuroncore.values.engine import ValueEngine
 from npuviz.targets.neuroncore.values.host import as_type
+
+_ON_CHIP_BYTES = 512 << 20
+"""Of tensors kept that never reach HBM."""
 
 
 def check(
@@ -56,9 +63,14 @@ class _TensorCheck:
         self._graph = graph
         self._rule_of = rules_of(graph, engine.spec.dtype)
         self._comparison = Comparison(
-            graph, References(graph, engine.inputs, tensors), self._computed_on_own_inputs
+            graph,
+            References(graph, engine.inputs, tensors),
+            OwnInputs(graph, self._held),
+            Precision(partial(type_of, graph, engine.spec.dtype)),
         )
         self._failed: dict[int, Bad] = {}
+        self._on_chip: OrderedDict[int, np.ndarray] = OrderedDict()
+        self._on_chip_bytes = 0
 
     def compare_pieces(self, found: PieceValues) -> None:
         """Compare a tensor that was collected on chip."""
@@ -67,6 +79,15 @@ class _TensorCheck:
         if bad is not None:
             position = found.first_position(bad)
             self._failed.setdefault(index, Bad(index, bad, position, found.instruction_at(position)))
+        if found.covered.all():
+            self._keep(index, found.values)
+
+    def _keep(self, index: int, values: np.ndarray) -> None:
+        """Keep a tensor that only the chip held: it may be the input of later ones."""
+        self._on_chip[index] = values
+        self._on_chip_bytes += values.nbytes
+        while self._on_chip_bytes > _ON_CHIP_BYTES:
+            self._on_chip_bytes -= self._on_chip.popitem(last=False)[1].nbytes
 
     def compare(self, index: int) -> None:
         """Compare a tensor as HBM holds it at the end."""
@@ -86,19 +107,17 @@ class _TensorCheck:
         if bad is not None:
             self._failed.setdefault(index, Bad(index, bad))
 
-    def _computed_on_own_inputs(self, index: int) -> np.ndarray | None:
-        found = computed_from(self._graph, [index], self._held)
-        return None if found is None else found[index]
-
     def _held(self, tensor: int) -> np.ndarray | None:
-        """A tensor as HBM holds it, in the graph's type; None if HBM does not."""
+        """A tensor as HBM holds it or the chip held it, in the graph's type; None if neither does."""
         graph, engine = self._graph, self._engine
         if tensor in graph.constants and numpy_dtype(graph.tensors[tensor].dtype).kind in "iub":
-            return np.ascontiguousarray(graph.constants[tensor])
+            return np.asarray(graph.constants[tensor], order="C")
+        found = graph.tensors[tensor]
         number = engine.variable_of(tensor)
-        if number < 0 or not engine.is_complete(number):
-            return None
-        return as_type(engine.variable(number), numpy_dtype(graph.tensors[tensor].dtype))
+        if number >= 0 and engine.is_complete(number):
+            return as_type(engine.variable(number), numpy_dtype(found.dtype))
+        values = self._on_chip.get(tensor)
+        return None if values is None else as_type(values, numpy_dtype(found.dtype)).reshape(found.shape)
 
     def result(self, log: np.ndarray) -> CheckResult:
         """The comparison so far; the contents must be at the end of the log."""

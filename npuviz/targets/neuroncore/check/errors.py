@@ -1,6 +1,7 @@
 """What a machine's rounding may cost: tolerances by type, and the edges of fp16."""
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -21,18 +22,22 @@ _LARGEST = {"float16": 65504.0}
 """Largest number of the types that a model's values do leave; what is beyond becomes infinite."""
 
 
+def type_of(graph: Graph, compute: str, tensor: int) -> str:
+    """The type, a key of TOLERANCES, in which a tensor is computed and held; "" for exact integers.
+
+    compute  the type of intermediate floats
+    """
+    dtype = graph.tensors[tensor].dtype
+    if dtype.startswith(("float8", "float6", "float4")):
+        return "float8"
+    if dtype in ("float32", "float64"):
+        return compute
+    return dtype if dtype in TOLERANCES else ""
+
+
 def rules_of(graph: Graph, compute: str) -> Callable[[int], errors.Rule]:
     """Tensor -> its rule. compute  the type of intermediate floats."""
-
-    def type_of(tensor: int) -> str:
-        dtype = graph.tensors[tensor].dtype
-        if dtype.startswith(("float8", "float6", "float4")):
-            return "float8"
-        if dtype in ("float32", "float64"):
-            return compute
-        return dtype if dtype in TOLERANCES else ""
-
-    types = errors.coarsest_types(graph, list(TOLERANCES), type_of)
+    types = errors.coarsest_types(graph, list(TOLERANCES), partial(type_of, graph, compute))
 
     def rule_of(tensor: int) -> errors.Rule:
         dtype = types[tensor]

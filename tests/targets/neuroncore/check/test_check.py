@@ -93,8 +93,14 @@ def test_the_first_wrong_instruction_is_named(graph: Graph) -> None:
     chain = Chain(graph)
     chain.maker.rows[chain.relu]["op0"] = Activation.ABS
     found = chain.check()
-    # ArgMax of what the machine had is right; Neg is right, too.
+    # ArgMax of what the machine had is right, and so is Neg; what the model puts out is not.
     assert (found.num_tensors, found.num_failed) == (3, 1)
+    assert found.per_operator is not None
+    assert found.per_operator.classes == {"right": 2, "wrong": 1}
+    assert found.end_to_end is not None
+    assert (found.end_to_end.num_failed, found.end_to_end.first_divergence) == (2, "y")
+    assert [finding.tensor for finding in found.findings] == ["y", "z", "top"]
+    assert {finding.operator for finding in found.findings} == {"Relu Relu_0"}
     relu, store = chain.maker.place_of(chain.relu), chain.maker.place_of(chain.store_y)
     assert found.first_divergence == (
         f"y (instruction {relu}, ACTIVATION on Activation, stored by the transfer of instruction {store})"
@@ -127,7 +133,7 @@ def test_tensors_that_stay_on_chip_are_seen_in_pieces(graph: Graph) -> None:
     names = {tensor.name: tensor.id for tensor in graph.tensors}
     found = chain.check()
     assert found.num_tensors == 2
-    assert "1 tensors were not compared, fused into the operators that read them (y)" in found.tolerance
+    assert found.not_compared == {"fused into the operators that read them": ("y",)}
     chain.maker.pieces.append(Piece(names["y"], chain.relu, DST, 0, COLUMNS, (0, 0, 0, 1)))
     found = chain.check()
     assert (found.num_tensors, found.num_failed) == (3, 0)
@@ -156,9 +162,13 @@ def test_the_tolerance_follows_the_compute_type(graph: Graph) -> None:
     largest = int(np.abs(value).argmax())
     address = chain.maker.variables[chain.z].address + 4 * largest
     edit = Edit(8, hbm_memory(chain.maker.spec), address, np.float32(value[largest] * 1.03).tobytes())
-    assert "float32 0.001" in chain.check().tolerance
-    assert chain.check().num_failed == 0
-    assert chain.check(edits=(edit,)).num_failed == 1
+    assert "float32 0.001" in Chain(graph).check().tolerance
+    assert Chain(graph).check().num_failed == 0
+    # The operators are right on what they read; a program that holds y in bfloat16 is not one of float32.
+    assert [finding.cause for finding in chain.check().findings] == [
+        "fp32 rounding, from 0 of its inputs' magnitude to 0.0025 of its own"
+    ]
+    assert "z" in {finding.tensor for finding in chain.check(edits=(edit,)).findings}
     chain.maker.spec = make_test_spec("trn2", dtype="bf16")
     found = chain.check(edits=(edit,))
     assert found.num_failed == 0

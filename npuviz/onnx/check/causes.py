@@ -1,0 +1,110 @@
+"""Where an error first grew, and what most likely made it."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from npuviz.onnx.check.growth import Allowed, Precision, is_eight_bits
+from npuviz.onnx.check.records import Record
+from npuviz.onnx.check.references import References
+from npuviz.program.graph import Graph
+
+_TEXTS = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float8": "fp8"}
+
+
+class Causes:
+    """Explains wrong tensors after all have been compared."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        references: References,
+        precision: Precision,
+        allowed: Sequence[Allowed],
+        records: Mapping[int, Record],
+    ) -> None:
+        self._graph = graph
+        self._references = references
+        self._precision = precision
+        self._allowed = allowed
+        self._records = records
+
+    def operator(self, tensor: int) -> str:
+        """The operator that makes a tensor: its type and name."""
+        node = self._graph.nodes[self._graph.tensors[tensor].producer]
+        return f"{node.op_type} {node.name}".rstrip()
+
+    def origin(self, tensor: int) -> int:
+        """The first tensor on the way to this one that is further off than it may be; itself if none is."""
+        needed = {tensor}
+        for node in reversed(self._graph.nodes):
+            if needed.intersection(node.outputs):
+                needed.update(index for index in node.inputs if index >= 0)
+        for node in self._graph.nodes:
+            for index in node.outputs:
+                record = self._records.get(index)
+                if index not in needed or record is None:
+                    continue
+                deviation = record.deviation
+                is_off = deviation is not None and (deviation.is_beyond or deviation.is_lost)
+                if is_off or record.own_class == "wrong":
+                    return index
+        return tensor
+
+    def of_operator(self, tensor: int) -> str:
+        """The cause of what is wrong on the machine's own inputs."""
+        if self._graph.tensors[tensor].producer in self._precision.table_errors:
+            return "an error of the activation table that computes it"
+        return "the machine's operator computes something else than the reference's"
+
+    def of(self, tensor: int) -> str:
+        """The cause of what is wrong end to end, given where it began."""
+        record, allowed = self._records[tensor], self._allowed[tensor]
+        deviation = record.deviation
+        if record.own_class == "wrong":
+            return self.of_operator(tensor)
+        if deviation is not None and deviation.is_lost:
+            return self._of_overflow(tensor)
+        if is_eight_bits(self._graph, tensor) or allowed.dtype == "int8":
+            return "quantisation to 8 bits" + self._amplified(tensor)
+        if self._graph.tensors[tensor].producer in self._precision.table_errors:
+            return "errors of the activation table that computes it" + self._amplified(tensor)
+        if not allowed.dtype:
+            return "a choice between values that rounding has moved"
+        return f"{_TEXTS.get(allowed.dtype, allowed.dtype)} rounding" + self._amplified(tensor)
+
+    def _of_overflow(self, tensor: int) -> str:
+        """Infinity or NaN: a number beyond the range of its type, here or in what was fused into it."""
+        seen = {tensor}
+        waiting = [tensor]
+        while waiting:
+            index = waiting.pop()
+            dtype = self._precision.type_of(index)
+            limit = self._precision.limits.get(dtype)
+            largest = self._largest(index) if limit is not None else 0.0
+            if limit is not None and largest > limit:
+                name, kind = self._graph.tensors[index].name, _TEXTS.get(dtype, dtype)
+                return f"overflow of {kind}'s range: {name} reaches {largest:.4g}, {kind} ends at {limit:g}"
+            producer = self._graph.tensors[index].producer
+            for before in self._graph.nodes[producer].inputs if producer >= 0 else ():
+                if before >= 0 and before not in self._records and before not in seen:
+                    seen.add(before)
+                    waiting.append(before)
+        return "an infinite or undefined result of values that rounding has moved"
+
+    def _largest(self, tensor: int) -> float:
+        """The reference's largest finite magnitude of a tensor that is computed, else 0."""
+        if self._graph.tensors[tensor].producer < 0:
+            return 0.0
+        values = np.abs(np.asarray(self._references.get(tensor), np.float64))
+        return float(values[np.isfinite(values)].max(initial=0))
+
+    def _amplified(self, tensor: int) -> str:
+        """By how much the operator that makes a tensor has enlarged what was wrong before it."""
+        found = self._records[tensor].deviation
+        node = self._graph.nodes[self._graph.tensors[tensor].producer]
+        known = [self._records[index].deviation for index in node.inputs if index in self._records]
+        before = max((each.relative for each in known if each is not None), default=0.0)
+        if found is None or not np.isfinite(found.relative) or found.relative <= 2 * before:
+            return ""
+        return f", from {before:.2g} of its inputs' magnitude to {found.relative:.2g} of its own"

@@ -1,0 +1,103 @@
+"""What came of comparing one tensor: how far it is from the reference, and how far per operator."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from npuviz.onnx.check.errors import Errors
+from npuviz.onnx.check.growth import SENTINEL, magnitude
+
+
+@dataclass(frozen=True, slots=True)
+class Deviation:
+    """How far a tensor is from the reference, end to end.
+
+    absolute, relative  the largest error, and as a share of the reference's largest magnitude
+    is_lost             infinity or NaN where the reference has none; has_nan  one of them is NaN
+    magnitude           the reference's largest
+    """
+
+    absolute: float
+    relative: float
+    is_beyond: bool
+    is_lost: bool = False
+    has_nan: bool = False
+    magnitude: float = 0.0
+
+    @property
+    def name(self) -> str:
+        """The class of the comparison in words."""
+        if self.is_lost:
+            return "infinite or NaN"
+        if self.is_beyond:
+            return "beyond the tolerance"
+        return "within the tolerance" if self.absolute else "equal"
+
+    def as_choice(self) -> "Deviation":
+        """The same for a choice that roundings of its inputs may decide either way."""
+        return replace(self, is_beyond=False)
+
+
+def float_deviation(found: np.ndarray, reference: np.ndarray, share: float) -> Deviation:
+    """Floats, flat: each element may be off by a share of the reference's largest magnitude.
+
+    A reference that is infinite, NaN or a sentinel for infinity allows a share of itself only.
+    """
+    # Bits that are signalling NaNs are values like others here.
+    with np.errstate(invalid="ignore"):
+        a, b = found.astype(np.float64), reference.astype(np.float64)
+        finite = np.isfinite(b)
+        lost = finite & ~np.isfinite(a)
+        scale = magnitude(b)
+        distance = np.abs(a - b)
+        allowed = share * np.where(np.abs(b) > SENTINEL, np.abs(b), scale)
+        same = (a == b) | (np.isnan(a) & np.isnan(b))
+        beyond = ~same & ~(finite & (distance <= allowed))
+        nan = bool((np.isnan(a) & ~np.isnan(b)).any())
+        plain = finite & np.isfinite(a) & (np.abs(b) <= SENTINEL)
+    absolute = float("inf") if lost.any() else float(distance[plain].max(initial=0))
+    relative = absolute / scale if scale else (float("inf") if absolute else 0.0)
+    return Deviation(absolute, relative, bool(beyond.any()), bool(lost.any() or nan), nan, scale)
+
+
+def integer_deviation(found: np.ndarray, reference: np.ndarray, steps: float) -> Deviation:
+    """Integers, flat, that may be off by so many steps."""
+    a, b = found.astype(np.float64), reference.astype(np.float64)
+    absolute = float(np.abs(a - b).max(initial=0))
+    scale = float(np.abs(b).max(initial=0))
+    relative = absolute / scale if scale else (float("inf") if absolute else 0.0)
+    is_beyond = absolute > steps if steps else not np.array_equal(found, reference)
+    return Deviation(absolute, relative, is_beyond, magnitude=scale)
+
+
+@dataclass(slots=True)
+class Record:
+    """One tensor; a tensor that is compared in two places keeps the worse of both.
+
+    own_class, own_errors  of the comparison per operator;  other_class  what is wrong with its ranking
+    """
+
+    tensor: int
+    deviation: Deviation | None = None
+    own_class: str = "not measured"
+    own_errors: Errors | None = None
+    other_class: str = ""
+
+    def add(self, deviation: Deviation) -> None:
+        """Keep a comparison end to end."""
+        old = self.deviation
+        if old is None or (deviation.is_lost, deviation.is_beyond, deviation.absolute) > (
+            old.is_lost,
+            old.is_beyond,
+            old.absolute,
+        ):
+            self.deviation = deviation
+
+    def note(self, name: str, errors: Errors | None) -> None:
+        """Keep a comparison per operator."""
+        if self.own_class == "wrong":
+            return
+        self.own_class = name
+        if errors is not None and (self.own_errors is None or errors.absolute >= self.own_errors.absolute):
+            # The wrong elements are kept elsewhere.
+            self.own_errors = replace(errors, bad=np.zeros(0, np.bool_))

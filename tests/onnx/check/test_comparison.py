@@ -1,0 +1,162 @@
+# The two verdicts: which wrong networks they find, and what they say about them.
+import numpy as np
+import onnx
+from onnx import helper
+
+from npuviz.onnx.check.errors import Tolerance
+from npuviz.sim.target import CheckResult, Verdict
+from tests.onnx.check.machine import checked, make_graph
+
+FLOAT, INT64, BOOL = onnx.TensorProto.FLOAT, onnx.TensorProto.INT64, onnx.TensorProto.BOOL
+
+
+def _whole(result: CheckResult) -> Verdict:
+    assert result.end_to_end is not None
+    return result.end_to_end
+
+
+def _single(result: CheckResult) -> Verdict:
+    assert result.per_operator is not None
+    return result.per_operator
+
+
+def _verdicts(result: CheckResult) -> tuple[bool, bool, int]:
+    return not _whole(result).num_failed, not _single(result).num_failed, len(result.findings)
+
+
+def _normal(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def test_a_right_network_passes_both(tmp_path) -> None:
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["p"], "product"), helper.make_node("Tanh", ["p"], ["y"])]
+    graph = make_graph(tmp_path, nodes, {"x": [4, 8]}, {"y": FLOAT}, {"w": _normal(8, 8, seed=1)})
+    result = checked(graph, {"x": _normal(4, 8)}, "float16")
+    assert _verdicts(result) == (True, True, 0)
+    assert _whole(result).classes["within the tolerance"] == 2
+    assert _whole(result).num_tensors == _single(result).num_tensors == 2
+    assert "3 roundings, float16" in result.tolerance
+
+
+def test_a_rounding_that_is_amplified_is_wrong_end_to_end(tmp_path) -> None:
+    """Each operator is right; the difference of two large numbers is not what it should be."""
+    nodes = [
+        helper.make_node("Add", ["x", "large"], ["a"], "lift"),
+        helper.make_node("Sub", ["a", "large"], ["y"], "drop"),
+    ]
+    graph = make_graph(tmp_path, nodes, {"x": [64]}, {"y": FLOAT}, {"large": np.array(1000, np.float32)})
+    result = checked(graph, {"x": _normal(64)}, "float16")
+    assert _verdicts(result) == (False, True, 1)
+    (finding,) = result.findings
+    assert (finding.tensor, finding.operator) == ("y", "Sub drop")
+    assert finding.cause.startswith("fp16 rounding, from ")
+    assert (result.first_divergence, _whole(result).first_divergence) == ("", "y")
+    assert not result.is_passed
+
+
+def test_an_overflow_is_named_where_it_happens(tmp_path) -> None:
+    nodes = [
+        helper.make_node("Mul", ["x", "k"], ["big"], "grow"),
+        helper.make_node("Sub", ["big", "big"], ["y"], "difference"),
+    ]
+    graph = make_graph(tmp_path, nodes, {"x": [8]}, {"y": FLOAT}, {"k": np.array(1e5, np.float32)})
+    result = checked(graph, {"x": np.full(8, 1.5, np.float32)}, "float16")
+    assert _whole(result).num_failed == 1
+    assert _whole(result).classes["infinite or NaN"] == 2
+    finding = next(each for each in result.findings if each.tensor == "y")
+    assert finding.operator == "Mul grow"
+    assert finding.cause == "overflow of fp16's range: big reaches 1.5e+05, fp16 ends at 65504"
+
+
+def test_an_infinity_that_ends_as_it_should_is_counted_only(tmp_path) -> None:
+    """Masks overflow fp16 in many models, and are right."""
+    nodes = [
+        helper.make_node("Add", ["x", "mask"], ["masked"], "mask"),
+        helper.make_node("Softmax", ["masked"], ["y"], "softmax", axis=-1),
+    ]
+    mask = np.array([0, 0, -3.4e38, 0], np.float32)
+    graph = make_graph(tmp_path, nodes, {"x": [2, 4]}, {"y": FLOAT}, {"mask": mask})
+    result = checked(graph, {"x": _normal(2, 4)}, "float16")
+    assert _verdicts(result) == (True, True, 0)
+    assert _whole(result).classes["infinite or NaN"] == 1
+
+
+def test_a_nan_inside_fails_even_if_the_outputs_are_right(tmp_path) -> None:
+    nodes = [helper.make_node("Abs", ["x"], ["a"], "abs"), helper.make_node("Relu", ["x"], ["y"], "relu")]
+    graph = make_graph(tmp_path, nodes, {"x": [8]}, {"y": FLOAT})
+    result = checked(
+        graph, {"x": _normal(8)}, changes={"a": lambda values: np.where(values > 0, np.nan, values)}
+    )
+    assert _verdicts(result) == (False, False, 1)
+
+
+def test_a_wrong_operator_fails_per_operator(tmp_path) -> None:
+    nodes = [helper.make_node("Abs", ["x"], ["a"], "abs"), helper.make_node("Sign", ["a"], ["y"], "sign")]
+    graph = make_graph(tmp_path, nodes, {"x": [8]}, {"y": FLOAT})
+    result = checked(graph, {"x": _normal(8)}, changes={"a": lambda values: values * np.float32(1.01)})
+    assert _verdicts(result) == (True, False, 1)
+    assert [(each.tensor, each.operator) for each in result.findings] == [("a", "Abs abs")]
+    assert _single(result).classes == {"right": 1, "wrong": 1}
+
+
+def test_another_class_fails_and_a_tie_does_not(tmp_path) -> None:
+    nodes = [
+        helper.make_node("Flatten", ["x"], ["f"]),
+        helper.make_node("Softmax", ["f"], ["y"], "softmax", axis=-1),
+    ]
+    graph = make_graph(tmp_path, nodes, {"x": [2, 1, 3]}, {"y": FLOAT})
+
+    def swap(values: np.ndarray) -> np.ndarray:
+        return values[:, ::-1]
+
+    loose = Tolerance(10.0, 10.0)
+    x = np.array([[[0.0, 0.5, 0.51]], [[3.0, 1.0, 3.0 + 1e-7]]], np.float32)
+    found = checked(
+        graph,
+        {"x": x},
+        changes={"y": lambda v: v + np.array([[0, 0, -0.04], [0, 0, 0]], np.float32)},
+        tolerance=loose,
+    )
+    assert _whole(found).num_failed == 1
+    tie = np.array([[[1.0, 1.0 + 1e-7, 0.0]], [[2.0, 2.0, 0.0]]], np.float32)
+    found = checked(graph, {"x": tie}, changes={"y": lambda v: v[:, [1, 0, 2]]}, tolerance=loose)
+    assert _whole(found).num_failed == 0
+    assert "1 rows of y rank another class first" in found.tolerance
+    found = checked(graph, {"x": x}, changes={"y": swap}, tolerance=loose)
+    assert _whole(found).num_failed == 1
+
+
+def test_choices_between_close_values_may_differ(tmp_path) -> None:
+    nodes = [
+        helper.make_node("Exp", ["x"], ["e"], "exp"),
+        helper.make_node("ArgMax", ["e"], ["top"], "top", axis=0, keepdims=0),
+        helper.make_node("Less", ["e", "limit"], ["small"], "less"),
+    ]
+    graph = make_graph(
+        tmp_path, nodes, {"x": [4]}, {"top": INT64, "small": BOOL}, {"limit": np.array(1.0, np.float32)}
+    )
+    x = np.array([1.0, 1.0001, 0.00001, -1.0], np.float32)
+    assert checked(graph, {"x": x}, "float16").is_passed
+    clear = checked(
+        graph, {"x": np.array([1.0, 2.0, 0.5, -1.0], np.float32)}, changes={"top": lambda v: v * 0}
+    )
+    assert "top" in {each.tensor for each in clear.findings}
+    flipped = checked(graph, {"x": x}, changes={"small": lambda v: ~v})
+    assert "small" in {each.tensor for each in flipped.findings}
+
+
+def test_a_coarse_reference_is_not_held_against_the_machine(tmp_path) -> None:
+    """What float64 says decides: ONNX Runtime's Sigmoid is off by more than a rounding."""
+    graph = make_graph(
+        tmp_path, [helper.make_node("Sigmoid", ["x"], ["y"], "s")], {"x": [4001]}, {"y": FLOAT}
+    )
+    x = np.linspace(-10, 10, 4001, dtype=np.float32)
+    right = (1 / (1 + np.exp(-x.astype(np.float64)))).astype(np.float32)
+    strict = Tolerance(2.0**-23, 0.0)
+    found = checked(graph, {"x": x}, changes={"y": lambda values: right}, tolerance=strict)
+    assert found.num_failed == 0
+    assert "right against float64, where the reference is the coarser one" in _single(found).classes
+    wrong = checked(
+        graph, {"x": x}, changes={"y": lambda values: right * np.float32(1.00001)}, tolerance=strict
+    )
+    assert wrong.num_failed == 1

@@ -1,0 +1,56 @@
+# The tolerance end to end: it follows from the types and the depth, and stays small.
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+from npuviz.onnx.check.growth import LARGEST_SHARE, SAFETY, UNITS, Precision, allowed_errors
+from npuviz.onnx.reader import read_model
+from npuviz.program.graph import Graph
+
+
+def _chain(tmp_path, operators: list[str], size: int = 4) -> Graph:
+    nodes = [helper.make_node(op, [f"t{n}"], [f"t{n + 1}"], op) for n, op in enumerate(operators)]
+    info = helper.make_tensor_value_info
+    ends = [info(f"t{n}", onnx.TensorProto.FLOAT, [1, size]) for n in (0, len(operators))]
+    made = helper.make_model(
+        helper.make_graph(nodes, "g", ends[:1], ends[1:]), opset_imports=[helper.make_opsetid("", 17)]
+    )
+    path = tmp_path / "m.onnx"
+    onnx.save(made, path)
+    return read_model(path, optimize=False)
+
+
+def _shares(graph: Graph, dtype: str) -> list[float]:
+    return [each.share for each in allowed_errors(graph, Precision(lambda tensor: dtype))]
+
+
+def test_errors_grow_with_the_root_of_the_roundings(tmp_path) -> None:
+    shares = _shares(_chain(tmp_path, ["Exp"] * 15), "float16")
+    assert shares[0] == SAFETY * UNITS["float16"]
+    assert shares[15] == pytest.approx(4 * shares[0], rel=1e-3)
+
+
+def test_moving_elements_rounds_nothing(tmp_path) -> None:
+    shares = _shares(_chain(tmp_path, ["Relu", "Neg", "Exp", "Relu"]), "float16")
+    assert shares[0] == shares[1] == shares[2] < shares[3] == shares[4]
+
+
+def test_a_coarser_type_counts_from_where_it_begins(tmp_path) -> None:
+    graph = _chain(tmp_path, ["Exp", "Exp", "Exp"])
+    found = allowed_errors(graph, Precision(lambda tensor: "bfloat16" if tensor == 2 else "float32"))
+    assert [each.dtype for each in found] == ["float32", "float32", "bfloat16", "bfloat16"]
+    assert found[1].share < 1e-6 < SAFETY * UNITS["bfloat16"] <= found[2].share
+
+
+def test_nothing_deep_may_be_off_by_much(tmp_path) -> None:
+    graph = _chain(tmp_path, ["Exp"] * 400)
+    assert _shares(graph, "bfloat16")[-1] == LARGEST_SHARE
+    assert _shares(graph, "float32")[-1] < 1e-4
+    assert _shares(graph, "")[-1] == 0
+
+
+def test_long_sums_count(tmp_path) -> None:
+    short, long = (_shares(_chain(tmp_path, ["Softmax"], size), "float32")[1] for size in (4, 4096))
+    assert 10 * short < long < 100 * short
+    assert np.isclose(_shares(_chain(tmp_path, ["Softmax"], 4096), "bfloat16")[1] / short, 2**16, rtol=0.7)
