@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from npuviz.cli import options
+from npuviz.cli.display import check_display
 
 
 def command(
@@ -24,6 +25,8 @@ def command(
     ] = False,
 ) -> None:
     """Open the window, with files if given."""
+    # Before anything of Qt is imported.
+    check_display()
     from npuviz.ui.shell.application import WindowOptions, run_window
     from npuviz.workbench.choosing import find_file
 

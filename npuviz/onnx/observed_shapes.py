@@ -78,7 +78,7 @@ def _write_model(draft: Draft, path: Path, names: Sequence[str]) -> None:
 def _main(path: str, limit: str) -> None:
     import resource
 
-    import onnxruntime
+    from npuviz.onnx.runtime import onnxruntime
 
     resource.setrlimit(resource.RLIMIT_AS, (int(limit), int(limit)))
     options = onnxruntime.SessionOptions()

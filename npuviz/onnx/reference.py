@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx
-import onnxruntime
 from onnx import TensorProto, version_converter
 
 from npuviz.base.errors import FormatError
 from npuviz.onnx.draft import first_line
+from npuviz.onnx.runtime import onnxruntime
 from npuviz.onnx.serialization import ELSEWHERE
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Graph

@@ -1,0 +1,14 @@
+"""ONNX Runtime, told to keep to itself: nothing is sent, and no device id is written to the user's cache."""
+
+import os
+
+# Read when the library is loaded, and `disable_telemetry_events` comes too late for what that already
+# writes. The first name is that of 1.31, the second that of later versions (microsoft/onnxruntime #29843).
+for _name in ("ORT_DISABLE_TELEMETRY", "ORT_TELEMETRY_DISABLED"):
+    os.environ.setdefault(_name, "1")
+
+import onnxruntime
+
+onnxruntime.disable_telemetry_events()
+
+__all__ = ["onnxruntime"]
