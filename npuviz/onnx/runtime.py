@@ -7,7 +7,7 @@ import os
 for _name in ("ORT_DISABLE_TELEMETRY", "ORT_TELEMETRY_DISABLED"):
     os.environ.setdefault(_name, "1")
 
-import onnxruntime
+import onnxruntime  # noqa: E402  (after the names above are set)
 
 onnxruntime.disable_telemetry_events()
 

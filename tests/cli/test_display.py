@@ -41,7 +41,7 @@ def test_a_server_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DISPLAY", ":4711")
     monkeypatch.setattr(display, "_is_there", lambda _name: True)
     monkeypatch.setattr(display, "_answers", lambda: False)
-    with pytest.raises(UsageError, match="':4711' .DISPLAY. does not answer"):
+    with pytest.raises(UsageError, match=r"':4711' \(DISPLAY\) does not answer"):
         check_display()
 
 
