@@ -16,9 +16,6 @@ def command(
     from npuviz.cli.terminal import TerminalProgress
     from npuviz.workbench.benchmarks import run_benchmarks, table_text
 
-    progress = TerminalProgress()
-    try:
+    with TerminalProgress() as progress:
         rows = run_benchmarks(name, progress)
-    finally:
-        progress.clear()
     typer.echo(json.dumps({"benchmarks": rows}) if as_json else table_text(rows))

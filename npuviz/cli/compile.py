@@ -23,11 +23,8 @@ def command(
     from npuviz.workbench.choosing import find_file
     from npuviz.workbench.headless.compiling import compile_file
 
-    progress = TerminalProgress()
-    try:
+    with TerminalProgress() as progress:
         text = compile_file(
             find_file(model), out, options.open_options(target, preset, config, settings), progress
         )
-    finally:
-        progress.clear()
     typer.echo(json.dumps({"file": str(out), "bytes": out.stat().st_size, "text": text}) if as_json else text)

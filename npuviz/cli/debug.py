@@ -40,11 +40,8 @@ def command(
 
     lines = _read_script(script) if script is not None else None
     opening = options.open_options(target, preset, config, settings, inputs, seed, record)
-    progress = TerminalProgress()
-    try:
+    with TerminalProgress() as progress:
         opened = open_file(find_file(model, config), opening, progress)
-    finally:
-        progress.clear()
     try:
         if opened.session is None:
             raise _usage(f"{model}: a trace has no machine to debug; open it with npuviz, or give its model")

@@ -16,8 +16,5 @@ def command(
     from npuviz.cli.terminal import TerminalProgress
     from npuviz.workbench.headless.bundles import export_bundle
 
-    progress = TerminalProgress()
-    try:
+    with TerminalProgress() as progress:
         export_bundle(bundle, form, out, window, progress)
-    finally:
-        progress.clear()

@@ -21,11 +21,8 @@ def command(
     from npuviz.workbench.choosing import find_file
     from npuviz.workbench.headless.info import describe_file, info_text
 
-    progress = TerminalProgress()
-    try:
+    with TerminalProgress() as progress:
         found = describe_file(
             find_file(file), options.open_options(target, preset, config, settings), progress
         )
-    finally:
-        progress.clear()
     typer.echo(json.dumps(found) if as_json else info_text(found))

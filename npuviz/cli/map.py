@@ -29,10 +29,7 @@ def command(
     from npuviz.workbench.choosing import find_file
     from npuviz.workbench.headless.mapping import map_file, map_text, map_values
 
-    progress = TerminalProgress()
-    try:
+    with TerminalProgress() as progress:
         chosen = options.open_options(target, preset, config, settings)
         result = map_file(find_file(model, config), candidates, out, chosen, progress)
-    finally:
-        progress.clear()
     typer.echo(json.dumps(map_values(result)) if as_json else map_text(result))

@@ -37,12 +37,8 @@ def command(
     opening = options.open_options(target, preset, config, settings, inputs, seed, record)
     chosen = RunOptions(opening, until, tuple(breaks or ()), parse_exports(exports or ()), check)
     path: Path = find_file(model, config)
-    progress = TerminalProgress()
-    try:
-        with interruptible() as interrupter:
-            result = run_model(path, chosen, progress, lambda session: interrupter.use(session.interrupt))
-    finally:
-        progress.clear()
+    with TerminalProgress() as progress, interruptible() as interrupter:
+        result = run_model(path, chosen, progress, lambda session: interrupter.use(session.interrupt))
     typer.echo(json.dumps(result.summary) if as_json else summary_text(result.summary))
     if result.exit_code:
         raise typer.Exit(result.exit_code)

@@ -38,16 +38,13 @@ def command(
         check_report_name(path)
     chosen = read_plan(plan)
     folder = out or Path(f"{plan.stem}.sweep")
-    progress = TerminalProgress()
-    try:
+    with TerminalProgress() as progress:
         outcome = run_sweep(
             chosen,
             SweepOptions(folder, processes, scheduler, fresh),
             progress,
             lambda line: None if as_json else typer.echo(line, err=True),
         )
-    finally:
-        progress.clear()
     for path in report or ():
         write_report(outcome.results, path)
     typer.echo(json.dumps(outcome_values(outcome, folder)) if as_json else outcome_text(outcome, folder))

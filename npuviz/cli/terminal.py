@@ -11,7 +11,7 @@ WIDTH = 78
 
 
 class TerminalProgress:
-    """One line on stderr that rewrites itself; silent when stderr is not a terminal."""
+    """One line on stderr that rewrites itself inside a `with`; silent when stderr is not a terminal."""
 
     def __init__(self) -> None:
         self._is_shown = sys.stderr.isatty()
@@ -29,8 +29,10 @@ class TerminalProgress:
         sys.stderr.flush()
         self._has_line = True
 
-    def clear(self) -> None:
-        """Remove the line."""
+    def __enter__(self) -> "TerminalProgress":
+        return self
+
+    def __exit__(self, *_error: object) -> None:
         if self._has_line:
             sys.stderr.write("\r" + " " * WIDTH + "\r")
             sys.stderr.flush()

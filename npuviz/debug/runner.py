@@ -47,7 +47,7 @@ class Runner:
         self.recorder = recorder
         self.edits = EditList()
         self.interrupted = threading.Event()
-        self.tick: Callable[[int], None] = _ignore
+        self.tick: Callable[[int], None] = no_tick
         self._clock = clock
         self._first = machine.snapshot()
         self.timeline = Timeline(self._first, budget_bytes)
@@ -181,5 +181,5 @@ class Runner:
         self._drained_at = self._clock()
 
 
-def _ignore(cycle: int) -> None:
+def no_tick(cycle: int) -> None:
     """Nobody watches."""

@@ -22,7 +22,7 @@ from npuviz.debug.element_steps import (
     same_line_rows,
     task_rows,
 )
-from npuviz.debug.runner import Runner
+from npuviz.debug.runner import Runner, no_tick
 from npuviz.debug.search import Search, unit_rows
 from npuviz.debug.timeline import Timeline
 from npuviz.program.program import Program
@@ -299,13 +299,13 @@ class Session:
         try:
             yield
         finally:
-            runner.tick = _no_tick
+            runner.tick = no_tick
             runner.flush()
             self.changed.notify(self._stop)
 
     def _make_tick(self, progress: Progress, until: int | None) -> Callable[[int], None]:
         if progress is NO_PROGRESS:
-            return _no_tick
+            return no_tick
         begin, goal = self.cycle, until if until is not None else self.end_cycle
         reported = self._clock()
 
@@ -329,10 +329,6 @@ class Session:
         if reason.kind is StopKind.FINISHED or reason.kind in BROKEN:
             self.end_cycle = reason.cycle
         return reason
-
-
-def _no_tick(cycle: int) -> None:
-    """Nobody watches."""
 
 
 def _check_count(n: int) -> None:

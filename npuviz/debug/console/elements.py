@@ -1,5 +1,6 @@
 """Text commands about one processing element: steps by line and task, calls, variables, its text."""
 
+from collections.abc import Callable
 from typing import Any
 
 from npuviz.base.errors import UsageError
@@ -14,39 +15,24 @@ from npuviz.sim.frames import FrameVariable, HasFrames
 LINES_AROUND = 5
 
 
-def over(session: Session, rest: str) -> Answer:
-    """over C,R."""
-    return stop_answer(session, session.step_line(element_of(session, rest), LineStep.OVER))
+def line_step(how: LineStep, is_back: bool = False) -> Callable[[Session, str], Answer]:
+    """The command that brings an element to another line, forward or back in time: NAME C,R."""
+
+    def run(session: Session, rest: str) -> Answer:
+        step = session.step_line_back if is_back else session.step_line
+        return stop_answer(session, step(element_of(session, rest), how))
+
+    return run
 
 
-def into(session: Session, rest: str) -> Answer:
-    """into C,R."""
-    return stop_answer(session, session.step_line(element_of(session, rest), LineStep.INTO))
-
-
-def out(session: Session, rest: str) -> Answer:
-    """out C,R."""
-    return stop_answer(session, session.step_line(element_of(session, rest), LineStep.OUT))
+over, over_back = line_step(LineStep.OVER), line_step(LineStep.OVER, True)
+into, into_back = line_step(LineStep.INTO), line_step(LineStep.INTO, True)
+out, out_back = line_step(LineStep.OUT), line_step(LineStep.OUT, True)
 
 
 def task(session: Session, rest: str) -> Answer:
     """task C,R."""
     return stop_answer(session, session.step_task(element_of(session, rest)))
-
-
-def over_back(session: Session, rest: str) -> Answer:
-    """over- C,R."""
-    return stop_answer(session, session.step_line_back(element_of(session, rest), LineStep.OVER))
-
-
-def into_back(session: Session, rest: str) -> Answer:
-    """into- C,R."""
-    return stop_answer(session, session.step_line_back(element_of(session, rest), LineStep.INTO))
-
-
-def out_back(session: Session, rest: str) -> Answer:
-    """out- C,R."""
-    return stop_answer(session, session.step_line_back(element_of(session, rest), LineStep.OUT))
 
 
 def task_back(session: Session, rest: str) -> Answer:

@@ -15,10 +15,10 @@ from npuviz.ui.kit.table_view import make_table
 from npuviz.ui.sweep.effects import SweepEffects
 from npuviz.ui.sweep.scatter import SweepScatter
 from npuviz.ui.sweep.table import SweepTable
-from npuviz.workbench.opening import OpenOptions
 from npuviz.workbench.sweep.analysis import comparable, effects, pareto_front
 from npuviz.workbench.sweep.figures import number_text
 from npuviz.workbench.sweep.results import SweepResults
+from npuviz.workbench.sweep.run import opening_of
 
 EMPTY_TEXT = "The results of a sweep show here: `npuviz sweep PLAN.toml`, then open its folder."
 NO_AXIS = "one colour"
@@ -109,14 +109,7 @@ class SweepPanel(Panel):
         if self._results is None or not 0 <= run < len(self._results):
             return
         chosen = self._results.runs[run]
-        options = OpenOptions(
-            target=chosen.target,
-            preset=chosen.preset,
-            config=Path(chosen.config) if chosen.config else None,
-            settings=dict(chosen.settings),
-            seed=chosen.seed,
-        )
-        self.model.open(Path(chosen.model), options)
+        self.model.open(Path(chosen.model), opening_of(chosen))
 
     # -- inside ---------------------------------------------------------------------------------------------
 

@@ -1,6 +1,7 @@
 """What files hold and what targets take, as plain data and as text."""
 
 from collections import Counter
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -89,10 +90,7 @@ def _describe_program(path: Path, program: Program) -> dict[str, Any]:
         "outputs": [_tensor(program, tensor) for tensor in graph.outputs],
         "allocated_bytes": sum(place.size_bytes for place in program.memory_map.allocations),
         "digest": program.digest(),
-        "notes": [
-            {"severity": note.severity, "code": note.code, "text": note.text, "node": note.node}
-            for note in program.notes
-        ],
+        "notes": [asdict(note) for note in program.notes],
     }
 
 

@@ -1,5 +1,6 @@
 """Searching better tilings of a model: what `npuviz map` does."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -39,17 +40,7 @@ def map_values(result: MapResult) -> dict[str, Any]:
     return {
         "default_cycles": result.default_cycles,
         "found_cycles": result.found_cycles,
-        "operators": [
-            {
-                "operator": row.operator,
-                "default": row.default,
-                "default_cycles": row.default_cycles,
-                "found": row.found,
-                "found_cycles": row.found_cycles,
-                "tried": row.tried,
-            }
-            for row in result.rows
-        ],
+        "operators": [asdict(row) for row in result.rows],
     }
 
 

@@ -4,7 +4,7 @@ import hashlib
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -132,10 +132,7 @@ def summarize(
         "check": _check_values(check),
         "hazards": _hazards(session, stop, check),
         "reports": _reports(machine),
-        "notes": [
-            {"severity": note.severity, "code": note.code, "text": note.text, "node": note.node}
-            for note in session.program.notes
-        ],
+        "notes": [asdict(note) for note in session.program.notes],
     }
 
 

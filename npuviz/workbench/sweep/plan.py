@@ -30,7 +30,7 @@ import json
 import math
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -272,15 +272,11 @@ def run_key(run: SweepRun, digests: dict[str, str]) -> str:
     (weights, DRAM and network files) are not looked into.
     """
     content = {
+        **asdict(run),
         "npuviz": __version__,
         "model": _file_digest(run.model, digests),
         "suffix": Path(run.model).suffix,
-        "target": run.target,
-        "preset": run.preset,
         "config": _file_digest(run.config, digests) if run.config else "",
-        "settings": list(run.settings),
-        "seed": run.seed,
-        "until": run.until,
     }
     text = json.dumps(content, sort_keys=True)
     return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()

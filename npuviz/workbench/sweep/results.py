@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -116,7 +116,7 @@ def write_results(results: SweepResults, path: Path) -> None:
     for name, column in results.columns.items():
         columns[name if name not in columns else f"metric.{name}"] = pa.array(column, from_pandas=True)
     columns["error"] = list(results.errors)
-    columns["run"] = [json.dumps(_run_values(run)) for run in results.runs]
+    columns["run"] = [json.dumps({**asdict(run), "settings": dict(run.settings)}) for run in results.runs]
     about = {
         "version": _VERSION,
         "name": results.name,
@@ -129,18 +129,6 @@ def write_results(results: SweepResults, path: Path) -> None:
     temporary = path.with_name(f".{path.name}.tmp")
     pq.write_table(table, temporary, compression="zstd")
     temporary.replace(path)
-
-
-def _run_values(run: SweepRun) -> dict[str, Any]:
-    return {
-        "model": run.model,
-        "target": run.target,
-        "preset": run.preset,
-        "config": run.config,
-        "settings": dict(run.settings),
-        "seed": run.seed,
-        "until": run.until,
-    }
 
 
 def results_file(path: Path) -> Path | None:

@@ -3,9 +3,11 @@
 import json
 import os
 import traceback
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from npuviz.base.errors import NpuvizError, UnknownTarget, UsageError
+from npuviz.workbench.opening import OpenOptions
 from npuviz.workbench.sweep.plan import SweepRun
 from npuviz.workbench.sweep.results import BROKEN, DONE, FAILED, RunResult
 
@@ -13,20 +15,18 @@ KEPT = ("cycles", "stop", "seconds", "events", "units", "queues", "memories", "c
 """What of a run's summary is kept."""
 
 
+def opening_of(run: SweepRun) -> OpenOptions:
+    """How the model of a run is opened."""
+    config = Path(run.config) if run.config else None
+    return OpenOptions(run.target, run.preset, config, dict(run.settings), seed=run.seed)
+
+
 def run_one(run: SweepRun) -> RunResult:
     """Run it, without a trace. Raises nothing but KeyboardInterrupt."""
     # Late: a client that only hands out runs need not load the engines.
     from npuviz.workbench.headless.run import EXIT_DONE, RunOptions, run_model
-    from npuviz.workbench.opening import OpenOptions
 
-    opening = OpenOptions(
-        target=run.target,
-        preset=run.preset,
-        config=Path(run.config) if run.config else None,
-        settings=dict(run.settings),
-        seed=run.seed,
-        is_recording=False,
-    )
+    opening = replace(opening_of(run), is_recording=False)
     try:
         result = run_model(Path(run.model), RunOptions(opening, run.until))
     except NpuvizError as error:
@@ -55,13 +55,7 @@ class RunStore:
     def keep(self, key: str, run: SweepRun, result: RunResult) -> None:
         """Write a result. Raises OSError."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        content = {
-            "model": run.model,
-            "status": result.status,
-            "error": result.error,
-            "is_usage": result.is_usage,
-            "summary": result.summary,
-        }
+        content = {"model": run.model, **asdict(result)}
         temporary = self.folder / f".{key}.{os.getpid()}.tmp"
         temporary.write_text(json.dumps(content), encoding="utf-8")
         temporary.replace(self.folder / f"{key}.json")
