@@ -5,10 +5,11 @@ from html import escape
 
 from PySide6.QtCore import QStringListModel, Qt, QTimer, Signal
 from PySide6.QtGui import QFocusEvent, QKeyEvent
-from PySide6.QtWidgets import QCompleter, QLabel, QLineEdit, QListView, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QCompleter, QLabel, QLineEdit, QListView, QWidget
 
 from npuviz.base.errors import ConditionError
 from npuviz.ui.breakpoints.condition_words import ConditionWords
+from npuviz.ui.kit.parts import fill
 from npuviz.ui.theme.theme import Theme
 
 CHECK_MS = 250
@@ -83,19 +84,11 @@ class ConditionLine(QWidget):
         self.line.setClearButtonEnabled(True)
         self.line.returnPressed.connect(self._accept)
         self.line.textChanged.connect(self._schedule)
-        self.message = QLabel(self)
-        self.message.setWordWrap(True)
-        self.message.setTextFormat(Qt.TextFormat.RichText)
+        self.message = QLabel(self, wordWrap=True, textFormat=Qt.TextFormat.RichText)
         self.message.hide()
-        self._timer = QTimer(self)
-        self._timer.setSingleShot(True)
-        self._timer.setInterval(CHECK_MS)
+        self._timer = QTimer(self, singleShot=True, interval=CHECK_MS)
         self._timer.timeout.connect(self.validate)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(4, 2, 4, 2)
-        column.setSpacing(2)
-        column.addWidget(self.line)
-        column.addWidget(self.message)
+        fill(self, self.line, self.message, margins=(4, 2, 4, 2), spacing=2)
 
     def set_words(self, words: ConditionWords) -> None:
         """Offer other names."""

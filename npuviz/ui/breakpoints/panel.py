@@ -183,13 +183,11 @@ class BreakpointsPanel(Panel):
         while (item := self._examples_layout.takeAt(0)) is not None:
             if (widget := item.widget()) is not None:
                 widget.deleteLater()
-        label = muted_label(self._examples)
-        label.setText(NO_BREAKPOINTS)
+        label = muted_label(self._examples, text=NO_BREAKPOINTS)
         label.setWordWrap(True)
         self._examples_layout.addWidget(label)
         for text in examples(words):
-            example = QPushButton(text, self._examples)
-            example.setFlat(True)
+            example = QPushButton(text, self._examples, flat=True)
             example.setFont(self.theme.font_mono())
             example.setToolTip("Put this condition into the line above")
             example.clicked.connect(lambda _checked=False, text=text: self.line.set_text(text))

@@ -25,9 +25,7 @@ class HazardWatch(QObject):
         self._model = model
         self._job = LatestJob(self)
         self._job.finished.connect(self._take)
-        self._quiet = QTimer(self)
-        self._quiet.setSingleShot(True)
-        self._quiet.setInterval(QUIET_MS)
+        self._quiet = QTimer(self, singleShot=True, interval=QUIET_MS)
         self._quiet.timeout.connect(self._ask)
         self._machine: Machine | None = None
         self.hazards: tuple[Hazard, ...] | None = None

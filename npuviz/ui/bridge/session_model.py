@@ -72,8 +72,7 @@ class SessionModel(QObject):
         self._worker.progress.connect(self.progress)
         self._worker.ended.connect(self._on_ended)
         self._waiting = VerbQueue()
-        self._tick = QTimer(self)
-        self._tick.setInterval(TICK_MS)
+        self._tick = QTimer(self, interval=TICK_MS)
         self._tick.timeout.connect(self._on_tick)
 
     # -- what is open ---------------------------------------------------------------------------

@@ -34,18 +34,15 @@ class ConsolePanel(Panel):
         super().__init__(context)
         self._history: list[str] = []
         self._place = 0
-        self.output = QPlainTextEdit(self)
-        self.output.setReadOnly(True)
-        self.output.setMaximumBlockCount(MAX_BLOCKS)
+        self.output = QPlainTextEdit(self, readOnly=True, maximumBlockCount=MAX_BLOCKS)
         self.output.setFont(context.theme.font_mono())
         self.output.setFrameShape(QPlainTextEdit.Shape.NoFrame)
         self.output.setStyleSheet("QPlainTextEdit, QPlainTextEdit:focus { border: none; border-radius: 0; }")
         self.output.setAccessibleName("Answers of the console")
         self.output.setPlaceholderText("help lists the commands")
-        self.line = QLineEdit(self)
+        self.line = QLineEdit(self, placeholderText="step 10, goto 1200, print Core[0].LD.occupancy \u2026")
         self.line.setFont(context.theme.font_mono())
         self.line.setAccessibleName("Command")
-        self.line.setPlaceholderText("step 10, goto 1200, print Core[0].LD.occupancy \u2026")
         self.line.installEventFilter(self)
         completer = QCompleter(QStringListModel(sorted(BY_WORD), self), self)
         completer.setCompletionMode(QCompleter.CompletionMode.InlineCompletion)
@@ -56,8 +53,7 @@ class ConsolePanel(Panel):
         self.on_session_changed()
 
     def _lay_out(self) -> None:
-        prompt = muted_label(self)
-        prompt.setText("\u203a")
+        prompt = muted_label(self, text="\u203a")
         row = line(prompt, (self.line, 1), margins=(8, 2, 4, 4), spacing=8)
         self.set_pages(self.invitation(NO_SESSION), column((self.output, 1), row, parent=self))
 

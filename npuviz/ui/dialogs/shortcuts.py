@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QDialog, QGridLayout, QLabel, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QDialog, QGridLayout, QLabel, QScrollArea, QWidget
 
+from npuviz.ui.kit.parts import fill, muted_label
 from npuviz.ui.theme.theme import Theme
 from npuviz.workbench.commands import Command
 
@@ -44,20 +45,16 @@ class ShortcutSheet(QDialog):
             grid.addWidget(heading, row, 0, 1, 2)
             row += 1
             for keys, title in rows:
-                cap = QLabel(keys, body)
+                cap = muted_label(body, text=keys)
                 cap.setFont(theme.font_mono(11))
                 cap.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
-                cap.setProperty("role", "muted")
                 grid.addWidget(cap, row, 0)
                 grid.addWidget(QLabel(title, body), row, 1)
                 row += 1
-        area = QScrollArea(self)
-        area.setWidgetResizable(True)
+        area = QScrollArea(self, widgetResizable=True)
         area.setFrameShape(QScrollArea.Shape.NoFrame)
         area.setWidget(body)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addWidget(area)
+        fill(self, area)
 
 
 def _sections(commands: Sequence[Command]) -> list[tuple[str, list[tuple[str, str]]]]:

@@ -4,26 +4,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from PySide6.QtCore import QRectF, QSize, Qt
+from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QColor, QLinearGradient, QPainter, QPaintEvent
-from PySide6.QtWidgets import QSizePolicy, QWidget
+from PySide6.QtWidgets import QWidget
 
 from npuviz.base.units import format_count
 from npuviz.sim.fabric import FULL, FabricShape
 from npuviz.ui.fabric.frame import FabricFrame, Shade
-from npuviz.ui.fabric.grid_kernels import FILL, LINE, X_STEP, Y_STEP, count_values
+from npuviz.ui.fabric.grid_kernels import LINE, count_values
 from npuviz.ui.fabric.style import FabricStyle
+from npuviz.ui.kit.strip import SWATCH, Strip, paint_swatch
 from npuviz.ui.theme.theme import Theme
 
-SWATCH = 10
 BAR = 84
 GAP = 14
-_BRUSHES = {
-    (1, 1): Qt.BrushStyle.BDiagPattern,
-    (1, -1): Qt.BrushStyle.FDiagPattern,
-    (0, 1): Qt.BrushStyle.HorPattern,
-    (1, 0): Qt.BrushStyle.VerPattern,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,17 +56,14 @@ def legend_of(shape: FabricShape, frame: FabricFrame | None, shade: Shade, large
     return items
 
 
-class FabricLegend(QWidget):
+class FabricLegend(Strip):
     """One line of swatches; items that do not fit are left out, the tooltip holds them all."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._theme = theme
+        super().__init__(theme, "Legend of the fabric", parent)
         self._style: FabricStyle | None = None
         self._items: list[LegendItem] = []
         self._note = ""
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self.setAccessibleName("Legend of the fabric")
 
     @property
     def texts(self) -> list[str]:
@@ -86,12 +77,6 @@ class FabricLegend(QWidget):
         self._style, self._items, self._note = style, list(items), note
         self.setToolTip("\n".join([*(item.text for item in items), *([note] if note else [])]))
         self.update()
-
-    def sizeHint(self) -> QSize:
-        return QSize(200, 24)
-
-    def minimumSizeHint(self) -> QSize:
-        return QSize(0, 24)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)
@@ -141,12 +126,6 @@ class FabricLegend(QWidget):
     def _swatch(self, painter: QPainter, code: int, box: QRectF) -> None:
         assert self._style is not None
         row = self._style.states[code]
-        painter.fillRect(box, QColor.fromRgb(int(row[FILL]) & 0xFFFFFF))
-        pattern = _BRUSHES.get((int(row[X_STEP]), int(row[Y_STEP])))
-        if pattern is not None:
-            brush = painter.brush()
-            brush.setColor(QColor.fromRgb(int(row[LINE]) & 0xFFFFFF))
-            brush.setStyle(pattern)
-            painter.fillRect(box, brush)
+        paint_swatch(painter, box, row, QColor.fromRgb(int(row[LINE]) & 0xFFFFFF))
         painter.setPen(self._theme.color("border"))
         painter.drawRect(box)

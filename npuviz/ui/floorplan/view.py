@@ -6,6 +6,7 @@ from typing import get_args
 
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import (
+    QBrush,
     QColor,
     QFontMetrics,
     QMouseEvent,
@@ -21,7 +22,7 @@ from npuviz.base.units import format_bytes, format_count
 from npuviz.sim.description import Box, Link
 from npuviz.sim.machine import UnitState
 from npuviz.trace.schema import Role
-from npuviz.ui.kit.colors import STALL_SHARE, blended, translucent
+from npuviz.ui.kit.colors import HATCH_BRUSHES, STALL_SHARE, blended, translucent
 from npuviz.ui.kit.gestures import Canvas
 from npuviz.ui.theme.theme import Theme
 
@@ -32,12 +33,6 @@ BAR_HEIGHT = 4
 MIN_ELIDED = 3
 MANY_LINKS = 24
 """From so many links on they are drawn as a bundle, without heads."""
-HATCH_BRUSHES = {
-    45: Qt.BrushStyle.BDiagPattern,
-    135: Qt.BrushStyle.FDiagPattern,
-    0: Qt.BrushStyle.HorPattern,
-    90: Qt.BrushStyle.VerPattern,
-}
 
 
 @dataclass(frozen=True)
@@ -194,10 +189,7 @@ class FloorplanView(Canvas):
             painter.fillPath(path, fill)
             angle = theme.hatch_angle(state.role)
             if waits and angle is not None:
-                brush = painter.brush()
-                brush.setColor(translucent(role, 150))
-                brush.setStyle(HATCH_BRUSHES[angle])
-                painter.fillPath(path, brush)
+                painter.fillPath(path, QBrush(translucent(role, 150), HATCH_BRUSHES[angle]))
             text_color = theme.color("text") if waits else theme.text_on(fill)
         is_chosen = (box.unit >= 0 and box.unit == self._unit) or (
             box.memory >= 0 and box.memory == self._memory

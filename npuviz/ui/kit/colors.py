@@ -1,9 +1,16 @@
 """Colours as painters need them: translucent, mixed, and as plain pixel numbers."""
 
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor
 
 HATCH_STEPS = {45: (1, 1), 135: (1, -1), 0: (0, 1), 90: (1, 0)}
 """Angle of a hatching -> how its phase grows with x and y."""
+HATCH_BRUSHES = {
+    45: Qt.BrushStyle.BDiagPattern,
+    135: Qt.BrushStyle.FDiagPattern,
+    0: Qt.BrushStyle.HorPattern,
+    90: Qt.BrushStyle.VerPattern,
+}
 STALL_SHARE = 0.38
 """How much of its colour something shows that waits."""
 

@@ -22,10 +22,8 @@ class EmptyState(QWidget):
     ) -> None:
         super().__init__(parent)
         self.setObjectName("empty_state")
-        self._label = QLabel(text, self)
+        self._label = QLabel(text, self, alignment=Qt.AlignmentFlag.AlignCenter, wordWrap=True)
         self._label.setObjectName("empty_state.text")
-        self._label.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        self._label.setWordWrap(True)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(16, 16, 16, 16)
         layout.setSpacing(12)

@@ -23,10 +23,8 @@ class FindBar(QWidget):
 
     def __init__(self, placeholder: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.line = QLineEdit(self)
-        self.line.setPlaceholderText(placeholder)
+        self.line = QLineEdit(self, placeholderText=placeholder, clearButtonEnabled=True)
         self.line.setAccessibleName(placeholder)
-        self.line.setClearButtonEnabled(True)
         self.line.installEventFilter(self)
         self.line.textChanged.connect(self.edited.emit)
         self._status = muted_label(self)

@@ -76,13 +76,9 @@ class Panel(QWidget):
         self.context = context
         self._cycle_due = False
         self._selection_due = False
-        self._frame = QTimer(self)
-        self._frame.setSingleShot(True)
-        self._frame.setInterval(FRAME_MS)
+        self._frame = QTimer(self, singleShot=True, interval=FRAME_MS)
         self._frame.timeout.connect(self._deliver)
-        self._quiet = QTimer(self)
-        self._quiet.setSingleShot(True)
-        self._quiet.setInterval(QUIET_MS)
+        self._quiet = QTimer(self, singleShot=True, interval=QUIET_MS)
         self._quiet.timeout.connect(self._announce_running)
         context.model.session_changed.connect(self._session_changed)
         context.model.cycle_changed.connect(self._cycle_changed)

@@ -33,9 +33,11 @@ def line(*parts: Part, margins: tuple[int, int, int, int] = (8, 4, 8, 4), spacin
     return _filled(QHBoxLayout(), parts, margins, spacing)
 
 
-def fill(widget: QWidget, *parts: Part) -> None:
-    """Put parts below each other into a widget, with no room around or between them."""
-    _filled(QVBoxLayout(widget), parts, (0, 0, 0, 0), 0)
+def fill(
+    widget: QWidget, *parts: Part, margins: tuple[int, int, int, int] = (0, 0, 0, 0), spacing: int = 0
+) -> None:
+    """Put parts below each other into a widget."""
+    _filled(QVBoxLayout(widget), parts, margins, spacing)
 
 
 def column(*parts: Part, parent: QWidget | None = None) -> QWidget:
@@ -90,12 +92,11 @@ def button(
     run      called when it is pressed, of a toggle with its state when that changes
     is_on    state of a toggle, None for a plain button
     """
-    made = QToolButton(parent)
+    made = QToolButton(parent, autoRaise=is_flat)
     made.setText(text)
     made.setObjectName(name)
     made.setToolTip(tip)
     made.setAccessibleName(tip)
-    made.setAutoRaise(is_flat)
     made.setProperty("icon_name", icon_name)
     if is_on is not None:
         made.setCheckable(True)
@@ -121,8 +122,7 @@ def paint_icons(buttons: Iterable[QToolButton], theme: Theme) -> None:
 
 def text_button(parent: QWidget, text: str, run: Callable[[], object]) -> QPushButton:
     """A flat button with a word on it."""
-    made = QPushButton(text, parent)
-    made.setFlat(True)
+    made = QPushButton(text, parent, flat=True)
     made.clicked.connect(lambda: run())
     return made
 
@@ -147,19 +147,17 @@ def filter_line(
     width: int = 180,
 ) -> QLineEdit:
     """A line whose text chooses what is shown."""
-    made = QLineEdit(parent)
+    made = QLineEdit(parent, placeholderText=text, clearButtonEnabled=True)
     made.setObjectName(name)
-    made.setPlaceholderText(text)
     made.setAccessibleName(title)
-    made.setClearButtonEnabled(True)
     made.setMaximumWidth(width)
     made.textChanged.connect(changed)
     return made
 
 
-def muted_label(parent: QWidget | None = None, name: str = "") -> QLabel:
+def muted_label(parent: QWidget | None = None, name: str = "", text: str = "") -> QLabel:
     """A quiet line of text."""
-    made = QLabel(parent)
+    made = QLabel(text, parent)
     made.setObjectName(name)
     made.setProperty("role", "muted")
     return made

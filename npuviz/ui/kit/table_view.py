@@ -27,12 +27,10 @@ def make_table(
     is_single  only one row at a time can be chosen
     show_menu  called with a point of the viewport for which a context menu is wanted
     """
-    view = QTableView(parent)
+    view = QTableView(parent, showGrid=False, wordWrap=False)
     view.setObjectName(object_name)
     view.setAccessibleName(accessible_name)
     view.setModel(model)
-    view.setShowGrid(False)
-    view.setWordWrap(False)
     view.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
     if is_single:
         view.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)

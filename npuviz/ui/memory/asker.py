@@ -87,8 +87,7 @@ class MemoryAsker(QObject):
         self._job.finished.connect(self._take)
         self._fetching = LatestJob(self)
         self._fetching.finished.connect(self._fill)
-        self._fetch_soon = QTimer(self)
-        self._fetch_soon.setSingleShot(True)
+        self._fetch_soon = QTimer(self, singleShot=True)
         self._fetch_soon.timeout.connect(self._fetch)
 
     @property

@@ -1,8 +1,9 @@
 """The title bar of a dock: one quiet line with float and close."""
 
 from PySide6.QtCore import QSize, Qt
-from PySide6.QtWidgets import QDockWidget, QHBoxLayout, QLabel, QToolButton, QWidget
+from PySide6.QtWidgets import QDockWidget, QLabel, QToolButton, QWidget
 
+from npuviz.ui.kit.parts import button, line
 from npuviz.ui.theme.icons import icon
 from npuviz.ui.theme.theme import Theme
 
@@ -25,13 +26,7 @@ class DockTitle(QWidget):
         self._close = self._button(f"Close {dock.windowTitle()}", "Close; View > Panels brings it back")
         self._float.clicked.connect(lambda: dock.setFloating(not dock.isFloating()))
         self._close.clicked.connect(dock.close)
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(12, 0, 4, 0)
-        layout.setSpacing(0)
-        layout.addWidget(text)
-        layout.addStretch(1)
-        layout.addWidget(self._float)
-        layout.addWidget(self._close)
+        self.setLayout(line(text, 1, self._float, self._close, margins=(12, 0, 4, 0), spacing=0))
         self.refresh_icons()
 
     def set_collapsed(self, collapsed: bool) -> None:
@@ -55,10 +50,8 @@ class DockTitle(QWidget):
         self._close.setIcon(icon("mdi6.close", self._theme, "text-disabled"))
 
     def _button(self, name: str, tip: str) -> QToolButton:
-        button = QToolButton(self)
-        button.setIconSize(QSize(14, 14))
-        button.setAutoRaise(True)
-        button.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        button.setAccessibleName(name)
-        button.setToolTip(tip)
-        return button
+        made = button(self, "", tip)
+        made.setIconSize(QSize(14, 14))
+        made.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        made.setAccessibleName(name)
+        return made

@@ -33,8 +33,7 @@ class Docks:
         # Panels that the user could have closed: those are not opened again by another model.
         self._was_offered: set[str] = set()
         window.setTabPosition(Qt.DockWidgetArea.AllDockWidgetAreas, QTabWidget.TabPosition.North)
-        self._titles_soon = QTimer(window)
-        self._titles_soon.setSingleShot(True)
+        self._titles_soon = QTimer(window, singleShot=True)
         self._titles_soon.timeout.connect(self.refresh_titles)
         for spec in self._specs.values():
             self._docks[spec.id] = self._make_dock(spec)

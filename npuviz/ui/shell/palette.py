@@ -22,11 +22,11 @@ from PySide6.QtWidgets import (
     QStyle,
     QStyledItemDelegate,
     QStyleOptionViewItem,
-    QVBoxLayout,
     QWidget,
 )
 
 from npuviz.base.names import elide_middle
+from npuviz.ui.kit.parts import fill
 from npuviz.ui.theme.theme import Theme
 
 WIDTH = 600
@@ -148,11 +148,7 @@ class Palette(QFrame):
         self._list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self._list.setMouseTracking(True)
         self._list.clicked.connect(lambda index: self._choose(index.row()))
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(8, 8, 8, 8)
-        layout.setSpacing(4)
-        layout.addWidget(self.field)
-        layout.addWidget(self._list)
+        fill(self, self.field, self._list, margins=(8, 8, 8, 8), spacing=4)
         self.hide()
 
     @property

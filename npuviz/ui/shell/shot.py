@@ -114,8 +114,7 @@ def _go(model: "SessionModel", cycle: int | None, failures: list[str]) -> None:
 def _wait(is_done: Callable[[], bool], failures: list[str]) -> None:
     """Let the event loop run until the condition holds."""
     loop = QEventLoop()
-    poll = QTimer()
-    poll.setInterval(5)
+    poll = QTimer(interval=5)
     poll.timeout.connect(lambda: loop.quit() if is_done() else None)
     poll.start()
     if not is_done():

@@ -2,30 +2,28 @@
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import QPointF, QRectF, QSize, Qt
-from PySide6.QtGui import QColor, QPainter, QPaintEvent
-from PySide6.QtWidgets import QSizePolicy, QWidget
+from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtGui import QPainter, QPaintEvent
+from PySide6.QtWidgets import QWidget
 
-from npuviz.ui.kit.raster_kernels import FILL, X_STEP, Y_STEP
+from npuviz.ui.kit.strip import SWATCH, Strip, paint_swatch
 from npuviz.ui.theme.theme import Theme
 from npuviz.ui.timeline.marks import arrow_pen
 from npuviz.ui.timeline.style import TimelineStyle
 
-SWATCH = 10
 LINE = 22
 
 
-class TimelineLegend(QWidget):
+class TimelineLegend(Strip):
     """Swatches with names; those that do not fit are left out, the tooltip holds them all."""
 
+    lines_height = 22
+
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._theme = theme
+        super().__init__(theme, "Legend of the timeline", parent)
         self._style: TimelineStyle | None = None
         self._entries: list[tuple[int, str]] = []
         self._arrows: list[str] = []
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self.setAccessibleName("Legend of the timeline")
 
     def set_entries(self, style: TimelineStyle | None, entries: Sequence[tuple[int, str]]) -> None:
         """Show categories: (number, name)."""
@@ -39,12 +37,6 @@ class TimelineLegend(QWidget):
         if list(kinds) != self._arrows:
             self._arrows = list(kinds)
             self.update()
-
-    def sizeHint(self) -> QSize:
-        return QSize(200, 22)
-
-    def minimumSizeHint(self) -> QSize:
-        return QSize(0, 22)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         if self._style is None:
@@ -61,7 +53,7 @@ class TimelineLegend(QWidget):
         middle = self.height() / 2
         for (number, name), width in zip(self._entries[:shown], widths, strict=False):
             box = QRectF(x, middle - SWATCH / 2, SWATCH, SWATCH)
-            self._swatch(painter, number, box)
+            paint_swatch(painter, box, self._style.table[number], self._style.colors[number])
             painter.setPen(self._theme.color("text-muted"))
             area = QRectF(x + SWATCH + 5, 0, width, self.height())
             painter.drawText(area, Qt.AlignmentFlag.AlignVCenter, name)
@@ -85,21 +77,3 @@ class TimelineLegend(QWidget):
             painter.drawText(area, Qt.AlignmentFlag.AlignVCenter, kind)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
         return int(x)
-
-    def _swatch(self, painter: QPainter, number: int, box: QRectF) -> None:
-        assert self._style is not None
-        row = self._style.table[number]
-        painter.fillRect(box, QColor.fromRgb(int(row[FILL]) & 0xFFFFFF))
-        brushes = {
-            (1, 1): Qt.BrushStyle.BDiagPattern,
-            (1, -1): Qt.BrushStyle.FDiagPattern,
-            (0, 1): Qt.BrushStyle.HorPattern,
-            (1, 0): Qt.BrushStyle.VerPattern,
-        }
-        pattern = brushes.get((int(row[X_STEP]), int(row[Y_STEP])))
-        if pattern is not None:
-            painter.setPen(Qt.PenStyle.NoPen)
-            brush = painter.brush()
-            brush.setColor(self._style.colors[number])
-            brush.setStyle(pattern)
-            painter.fillRect(box, brush)

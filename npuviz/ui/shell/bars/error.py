@@ -5,9 +5,9 @@ from typing import Literal
 
 from PySide6.QtCore import Signal
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QFrame, QLabel, QPlainTextEdit, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QLabel, QPlainTextEdit, QWidget
 
-from npuviz.ui.kit.parts import line, text_button
+from npuviz.ui.kit.parts import fill, line, text_button
 from npuviz.ui.theme.theme import Theme
 
 Severity = Literal["error", "notice"]
@@ -26,23 +26,18 @@ class ErrorBar(QFrame):
         self._theme = theme
         self._action: Callable[[], object] | None = None
         self._is_shown = False
-        self._text = QLabel(self)
+        self._text = QLabel(self, wordWrap=True)
         self._text.setObjectName("error_bar.text")
-        self._text.setWordWrap(True)
         self._text.setTextInteractionFlags(self._text.textInteractionFlags().TextSelectableByMouse)
         self._fold = text_button(self, "Details", self._toggle_details)
         self._act = text_button(self, "", self._run_action)
         self._copy = text_button(self, "Copy", self._copy_all)
         self._close = text_button(self, "Dismiss", self.dismiss)
-        self._details = QPlainTextEdit(self)
-        self._details.setReadOnly(True)
+        self._details = QPlainTextEdit(self, readOnly=True)
         self._details.setFont(theme.font_mono(11))
         tools = (self._act, self._fold, self._copy, self._close)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(12, 4, 8, 4)
-        layout.setSpacing(4)
-        layout.addLayout(line((self._text, 1), *tools, margins=(0, 0, 0, 0), spacing=4))
-        layout.addWidget(self._details)
+        upper = line((self._text, 1), *tools, margins=(0, 0, 0, 0), spacing=4)
+        fill(self, upper, self._details, margins=(12, 4, 8, 4), spacing=4)
 
     @property
     def text(self) -> str:

@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import QRect, QSize, Qt, Signal
+from PySide6.QtCore import QRect, Qt, Signal
 from PySide6.QtGui import QPainter, QPaintEvent, QPen
-from PySide6.QtWidgets import QMainWindow, QSizePolicy, QToolBar, QWidget
+from PySide6.QtWidgets import QMainWindow, QToolBar, QWidget
 
 from npuviz.program.program import Note
 from npuviz.ui.kit.parts import line, text_button
+from npuviz.ui.kit.strip import Strip
 from npuviz.ui.shell.bars.error import ErrorBar
 from npuviz.ui.theme.theme import Theme
 
@@ -25,7 +26,7 @@ def banner_notes(notes: Sequence[Note]) -> list[Note]:
     return sorted(found, key=lambda note: CODES.index(note.code))
 
 
-class NoteBanner(QWidget):
+class NoteBanner(Strip):
     """A line or two of text that shrink to the room there is, and two buttons.
 
     shown, closed  it has something to say, or nothing any more
@@ -37,12 +38,10 @@ class NoteBanner(QWidget):
     details_asked = Signal()
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+        super().__init__(theme, "Limits of what is shown", parent)
         self.setObjectName("note_banner")
-        self.setAccessibleName("Limits of what is shown")
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self._theme = theme
         self.lines: list[str] = []
+        self.lines_height = HEIGHT
         self._buttons = [
             text_button(self, "All notes", self.details_asked.emit),
             text_button(self, "Dismiss", self.dismiss),
@@ -56,6 +55,7 @@ class NoteBanner(QWidget):
         self.lines = [note.text for note in found[:MAX_LINES]]
         self.setToolTip("\n\n".join(note.text for note in found))
         self.setAccessibleDescription("; ".join(self.lines))
+        self.lines_height = HEIGHT + LINE_HEIGHT * max(len(self.lines) - 1, 0)
         self.updateGeometry()
         (self.shown if found else self.closed).emit()
         self.update()
@@ -63,15 +63,6 @@ class NoteBanner(QWidget):
     def dismiss(self) -> None:
         """The user knows."""
         self.closed.emit()
-
-    def sizeHint(self) -> QSize:
-        return QSize(400, self._height())
-
-    def minimumSizeHint(self) -> QSize:
-        return QSize(0, self._height())
-
-    def _height(self) -> int:
-        return HEIGHT + LINE_HEIGHT * max(len(self.lines) - 1, 0)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)
@@ -98,9 +89,8 @@ class NoteBanner(QWidget):
 def add_bar(window: QMainWindow, title: str, name: str, content: ErrorBar | NoteBanner) -> None:
     """Give a message a line of its own below the bars that are there."""
     window.addToolBarBreak(Qt.ToolBarArea.TopToolBarArea)
-    bar = QToolBar(title, window)
+    bar = QToolBar(title, window, movable=False)
     bar.setObjectName(name)
-    bar.setMovable(False)
     bar.addWidget(content)
     bar.setContextMenuPolicy(Qt.ContextMenuPolicy.PreventContextMenu)
     content.shown.connect(bar.show)

@@ -38,9 +38,7 @@ class PositionDisplay(QObject):
         self._run_bar = run_bar
         self._status = status
         self._refresh_actions = refresh_actions
-        self._busy = QTimer(self)
-        self._busy.setSingleShot(True)
-        self._busy.setInterval(QUIET_MS)
+        self._busy = QTimer(self, singleShot=True, interval=QUIET_MS)
         self._busy.timeout.connect(self._show_running)
         model.session_changed.connect(self._session_changed)
         model.cycle_changed.connect(self._show_cycle)

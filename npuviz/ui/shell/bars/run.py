@@ -45,9 +45,8 @@ class RunBar(QToolBar):
         for name in ("debug.step", "debug.run_to_end"):
             self._add(action(name))
         self.addSeparator()
-        self.position = QPushButton(self)
+        self.position = QPushButton(self, flat=True)
         self.position.setObjectName("toolbar.position")
-        self.position.setFlat(True)
         self.position.setFont(theme.font_mono(13))
         self.position.setToolTip("Cycle, last known cycle, time. Click to go elsewhere (Ctrl+G)")
         self.position.setFocusPolicy(Qt.FocusPolicy.TabFocus)
@@ -88,11 +87,10 @@ class RunBar(QToolBar):
         self.search.setIcon(icon("mdi6.magnify", self._theme, "text-muted"))
 
     def _add(self, action: QAction) -> QToolButton:
-        button = QToolButton(self)
+        button = QToolButton(self, autoRaise=True)
         button.setDefaultAction(action)
         button.setObjectName(f"toolbar.{action.objectName()}")
         button.setAccessibleName(action.text())
-        button.setAutoRaise(True)
         button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.addWidget(button)
         return button

@@ -64,8 +64,7 @@ class StatusLine(QStatusBar):
     def _label(
         self, name: str, meaning: str, theme: Theme, mono: bool = False, at_right: bool = False
     ) -> QLabel:
-        label = QLabel(self)
-        label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        label = QLabel(self, textInteractionFlags=Qt.TextInteractionFlag.TextSelectableByMouse)
         if mono:
             label.setFont(theme.font_mono(11))
         self._add(name, meaning, label, at_right)

@@ -31,8 +31,7 @@ class Actions:
         self._theme = theme
         self._actions: dict[str, QAction] = {}
         self._menus: dict[str, QMenu] = {}
-        self._refresh_soon = QTimer(window)
-        self._refresh_soon.setSingleShot(True)
+        self._refresh_soon = QTimer(window, singleShot=True)
         self._refresh_soon.timeout.connect(self.refresh)
         for command in commands.all():
             self._make_action(command)
@@ -100,10 +99,9 @@ class Actions:
         self._refresh_soon.stop()
 
     def _make_action(self, command: Command) -> QAction:
-        action = QAction(command.title, self._window)
+        action = QAction(command.title, self._window, checkable=command.is_checked is not None)
         action.setObjectName(command.id)
         action.setShortcuts([QKeySequence(keys) for keys in command.shortcuts])
-        action.setCheckable(command.is_checked is not None)
         action.setEnabled(command.is_enabled())
         action.triggered.connect(partial(self._run, command.id))
         keys = f" ({command.shortcuts[0]})" if command.shortcuts else ""
