@@ -94,14 +94,6 @@ def busiest(loads, found):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def count_values(values, counts):
-    """Add to counts (256,) int64 how often each byte occurs in values (rows, columns)."""
-    for r in range(values.shape[0]):
-        for c in range(values.shape[1]):
-            counts[values[r, c]] += 1
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
 def fill_rectangle(image, left, top, right, bottom, color):
     """Fill a rectangle of pixels, cut at the edges of the image."""
     for y in range(max(top, 0), min(bottom, image.shape[0])):
@@ -170,11 +162,3 @@ def paint_points(image, xs, ys, colors, size):
     for i in range(xs.shape[0]):
         x, y = xs[i] - half, ys[i] - half
         fill_rectangle(image, x, y, x + size, y + size, colors[i])
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def fill_all(image, color):
-    """Fill the whole image."""
-    for y in range(image.shape[0]):
-        for x in range(image.shape[1]):
-            image[y, x] = color

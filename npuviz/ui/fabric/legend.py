@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QWidget
 from npuviz.base.units import format_count
 from npuviz.sim.fabric import FULL, FabricShape
 from npuviz.ui.fabric.frame import FabricFrame, Shade
-from npuviz.ui.fabric.grid_kernels import LINE, count_values
+from npuviz.ui.fabric.grid_kernels import LINE
 from npuviz.ui.fabric.style import FabricStyle
 from npuviz.ui.kit.strip import SWATCH, Strip, paint_swatch
 from npuviz.ui.theme.theme import Theme
@@ -37,8 +37,7 @@ def legend_of(shape: FabricShape, frame: FabricFrame | None, shade: Shade, large
     if frame is None:
         return items
     if shade == "state":
-        counts = np.zeros(256, np.int64)
-        count_values(frame.states, counts)
+        counts = np.bincount(frame.states.reshape(-1), minlength=len(shape.states))
         items += [
             LegendItem(code, f"{state.name} {format_count(int(counts[code]))}")
             for code, state in enumerate(shape.states)

@@ -1,16 +1,16 @@
 """The part of a fabric's picture that is pixels: elements, links, routes and words when they are small."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-from PySide6.QtGui import QImage
+from PySide6.QtGui import QColor, QImage
 
 from npuviz.sim.fabric import Area
 from npuviz.ui.fabric import grid_kernels as kernels
 from npuviz.ui.fabric.camera import FabricCamera
 from npuviz.ui.fabric.frame import CELL_HALF, FabricFrame, Shade, word_places
 from npuviz.ui.fabric.style import FabricStyle
-from npuviz.ui.kit.colors import pixel
+from npuviz.ui.kit.colors import image_of, pixel
 
 GAP_FROM = 4.0
 """Device pixels an element, from which on there is room between two of them."""
@@ -21,6 +21,10 @@ FINE_WORDS = 2500
 """So many words in sight, if they are large enough, are drawn by the painter with smooth edges."""
 FINE_FROM = 14.0
 WORD_SHARE = 0.11
+
+
+Shading = tuple[np.ndarray, np.ndarray]
+"""Values of the elements, and the table of styles that they choose from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +42,6 @@ def warm_up() -> None:
     """Compile the kernels with the types that they are called with; cached on disk from then on."""
     image, bytes_ = np.zeros((4, 4), np.uint32), np.zeros((2, 2), np.uint8)
     style, four, two = np.zeros((3, 5), np.int64), np.zeros(4, np.int64), np.zeros(2, np.int64)
-    kernels.fill_all(image, 0)
     kernels.paint_dense(image, bytes_, style, four, four + 1, four, four + 1, 0)
     kernels.paint_cells(image, bytes_, style, two, two, two, two, HATCH_PERIOD)
     kernels.busiest(np.zeros((2, 2, kernels.NUM_PORTS), np.uint8), bytes_)
@@ -47,7 +50,6 @@ def warm_up() -> None:
     )
     kernels.paint_arms(image, four, four, four, four, 1, 1)
     kernels.paint_points(image, four, four, four, 1)
-    kernels.count_values(bytes_, np.zeros(256, np.int64))
 
 
 def draws_links(scale: float) -> bool:
@@ -87,21 +89,19 @@ class FabricRaster:
         """
         if self._pixels.shape != (height, width):
             self._pixels = np.zeros((height, width), np.uint32)
-        values, table = self._values(frame, shade, style)
-        scale = camera.scale * ratio
-        if scale < GAP_FROM:
-            self._dense(camera, frame.area, values, table, style, ratio)
+        shading = self._shading(frame, shade, style)
+        device = replace(camera, scale=camera.scale * ratio)
+        if device.scale < GAP_FROM:
+            self._dense(device, frame.area, shading, style)
         else:
-            self._cells(camera, frame, values, table, style, ratio)
+            self._cells(device, frame, shading, style)
         if frame.routes is not None:
-            self._routes(camera, frame.routes, frame.color, style, ratio)
-        if frame.words is not None and not draws_fine_words(scale, len(frame.words)):
-            self._words(camera, frame, style, ratio)
-        image = QImage(self._pixels.data, width, height, 4 * width, QImage.Format.Format_RGB32)
-        image.setDevicePixelRatio(ratio)
-        return image
+            self._routes(device, frame.routes, style.color_of_route(frame.color), style)
+        if frame.words is not None and not draws_fine_words(device.scale, len(frame.words)):
+            self._words(device, frame, style)
+        return image_of(self._pixels, ratio)
 
-    def _values(self, frame: FabricFrame, shade: Shade, style: FabricStyle) -> tuple[np.ndarray, np.ndarray]:
+    def _shading(self, frame: FabricFrame, shade: Shade, style: FabricStyle) -> Shading:
         if shade == "load" and frame.loads is not None:
             shape = frame.loads.shape[:2]
             if self._busiest.shape != shape:
@@ -117,34 +117,17 @@ class FabricRaster:
         last = len(style.states) - 1
         return np.minimum(frame.states, np.uint8(min(last, 255))), style.states
 
-    def _dense(
-        self,
-        camera: FabricCamera,
-        area: Area,
-        values: np.ndarray,
-        table: np.ndarray,
-        style: FabricStyle,
-        ratio: float,
-    ) -> None:
+    def _dense(self, camera: FabricCamera, area: Area, shading: Shading, style: FabricStyle) -> None:
         height, width = self._pixels.shape
-        scale = camera.scale * ratio
-        columns = _covered(camera.x, area.column, area.columns, scale, width)
-        rows = _covered(camera.y, area.row, area.rows, scale, height)
-        kernels.paint_dense(self._pixels, values, table, *columns, *rows, style.background)
+        columns = _covered(camera.x, area.column, area.columns, camera.scale, width)
+        rows = _covered(camera.y, area.row, area.rows, camera.scale, height)
+        kernels.paint_dense(self._pixels, *shading, *columns, *rows, style.background)
 
-    def _cells(
-        self,
-        camera: FabricCamera,
-        frame: FabricFrame,
-        values: np.ndarray,
-        table: np.ndarray,
-        style: FabricStyle,
-        ratio: float,
-    ) -> None:
-        kernels.fill_all(self._pixels, style.background)
-        grid = grid_of(camera, frame.area, ratio)
+    def _cells(self, camera: FabricCamera, frame: FabricFrame, shading: Shading, style: FabricStyle) -> None:
+        self._pixels[...] = style.background
+        grid = grid_of(camera, frame.area)
         kernels.paint_cells(
-            self._pixels, values, table, grid.lefts, grid.rights, grid.tops, grid.bottoms, HATCH_PERIOD
+            self._pixels, *shading, grid.lefts, grid.rights, grid.tops, grid.bottoms, HATCH_PERIOD
         )
         if frame.loads is not None and draws_links(grid.pitch):
             lane = max(round(grid.pitch * 0.07), 1)
@@ -154,29 +137,24 @@ class FabricRaster:
                 round(grid.pitch * (1 - 2 * CELL_HALF)), lane, gap,
             )  # fmt: skip
 
-    def _routes(
-        self, camera: FabricCamera, routes: np.ndarray, number: int, style: FabricStyle, ratio: float
-    ) -> None:
-        scale = camera.scale * ratio
-        xs, ys = _middles(camera, routes["column"] + 0.5, routes["row"] + 0.5, ratio)
+    def _routes(self, camera: FabricCamera, routes: np.ndarray, usual: QColor, style: FabricStyle) -> None:
+        xs, ys = _middles(camera, routes["column"] + 0.5, routes["row"] + 0.5)
         arms = (routes["inputs"] | routes["outputs"]).astype(np.int64)
-        color = np.where(
-            routes["closed"], pixel(style.theme.color("hazard")), pixel(style.color_of_route(number))
-        ).astype(np.int64)
-        reach = int(np.ceil(scale / 2))
-        kernels.paint_arms(self._pixels, xs, ys, arms, color, reach, max(round(scale * 0.05), 1))
+        closed = pixel(style.theme.color("hazard"))
+        color = np.where(routes["closed"], closed, pixel(usual)).astype(np.int64)
+        reach = int(np.ceil(camera.scale / 2))
+        kernels.paint_arms(self._pixels, xs, ys, arms, color, reach, max(round(camera.scale * 0.05), 1))
 
-    def _words(self, camera: FabricCamera, frame: FabricFrame, style: FabricStyle, ratio: float) -> None:
+    def _words(self, camera: FabricCamera, frame: FabricFrame, style: FabricStyle) -> None:
         assert frame.words is not None
-        columns, rows = word_places(frame.words, frame.cycle)
-        xs, ys = _middles(camera, columns, rows, ratio)
-        size = max(round(camera.scale * ratio * 2 * WORD_SHARE), 2)
+        xs, ys = _middles(camera, *word_places(frame.words, frame.cycle))
+        size = max(round(camera.scale * 2 * WORD_SHARE), 2)
         kernels.paint_points(self._pixels, xs, ys, style.pixels_of_routes(frame.words["color"]), size)
 
 
-def grid_of(camera: FabricCamera, area: Area, ratio: float) -> Grid:
-    """Where the elements of an area lie."""
-    scale = camera.scale * ratio
+def grid_of(camera: FabricCamera, area: Area) -> Grid:
+    """Where the elements of an area lie, in pixels of the camera."""
+    scale = camera.scale
     half = CELL_HALF if draws_links(scale) else 0.5 - 0.5 / scale
     edges: list[np.ndarray] = []
     for first, count, origin in ((area.column, area.columns, camera.x), (area.row, area.rows, camera.y)):
@@ -204,11 +182,6 @@ def _covered(
     return np.where(is_outside, -1, low), np.where(is_outside, -1, np.maximum(high, low + 1))
 
 
-def _middles(
-    camera: FabricCamera, columns: np.ndarray, rows: np.ndarray, ratio: float
-) -> tuple[np.ndarray, np.ndarray]:
-    scale = camera.scale * ratio
-    return (
-        np.floor((columns - camera.x) * scale + 0.5).astype(np.int64),
-        np.floor((rows - camera.y) * scale + 0.5).astype(np.int64),
-    )
+def _middles(camera: FabricCamera, columns: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    xs, ys = (columns - camera.x) * camera.scale, (rows - camera.y) * camera.scale
+    return np.floor(xs + 0.5).astype(np.int64), np.floor(ys + 0.5).astype(np.int64)

@@ -1,5 +1,7 @@
 """Inspector pages of a fabric: an element with all its machine tells of it, and a word with its way."""
 
+import numpy as np
+
 from npuviz.base.units import format_count
 from npuviz.sim.fabric import (
     FULL,
@@ -24,6 +26,10 @@ from npuviz.ui.inspector.page import (
     Table,
     count_cell,
     field,
+    listed,
+    muted_cell,
+    number_cell,
+    remark,
     share_cell,
     text_cell,
 )
@@ -43,9 +49,8 @@ def fabric_page(source: InspectorSource, selection: Selection) -> Page | None:
         # While it runs, a machine cannot even be asked what it is.
         is_known = source.description is not None and "routed fabric" in source.description.features
         if source.session is None and is_known and selection.element is not None:
-            sentence = text_cell(RUNNING_TEXT, role="text-muted")
             column, row = selection.element
-            return Page("Element", f"{column}, {row}", "", (Section("", sentences=(sentence,)),))
+            return Page("Element", f"{column}, {row}", "", (remark("", RUNNING_TEXT),))
         return None
     if selection.word is not None:
         page = _page_of_word(source, machine, selection.word)
@@ -91,10 +96,10 @@ def _data_facts(shape: FabricShape, color: int, data: int) -> list[Field]:
     facts = [field("Color", text_cell(color_name(shape, color)))] if color >= 0 else []
     return [
         *facts,
-        field("Data", Cell(raw, is_number=True)),
-        field("As number", Cell(number, is_number=True)),
-        field("As float32", Cell(single, is_number=True)),
-        field("As 2 float16", Cell(halves, is_number=True)),
+        field("Data", number_cell(raw)),
+        field("As number", number_cell(number)),
+        field("As float32", number_cell(single)),
+        field("As 2 float16", number_cell(halves)),
     ]
 
 
@@ -108,16 +113,12 @@ def _element_page(source: InspectorSource, machine: HasFabric, column: int, row:
         glance = machine.glance(column, row)
         state, levels = glance.state, glance.levels
         facts += [field("Task", text_cell(glance.task))] if glance.task else []
-        facts += (
-            [field("Because" if not glance.task else "Now", text_cell(glance.detail))]
-            if glance.detail
-            else []
-        )
+        why = "Now" if glance.task else "Because"
+        facts += [field(why, text_cell(glance.detail))] if glance.detail else []
     role = shape.states[state].role if 0 <= state < len(shape.states) else ""
     facts.insert(0, field("State", text_cell(state_name(shape, state), role=role)))
     sections.append(Section("Now", tuple(facts)))
-    if levels:
-        sections.append(Section("Queues", table=_levels(shape, levels)))
+    sections += listed("Queues", ("Queue", "Entries", "Color"), levels, lambda each: _level_row(shape, each))
     if isinstance(machine, HasWords):
         sections += _words_here(shape, machine, area)
     if isinstance(machine, HasElements):
@@ -138,14 +139,11 @@ def _is_in(area: Area, column: int, row: int) -> bool:
     return 0 <= column - area.column < area.columns and 0 <= row - area.row < area.rows
 
 
-def _levels(shape: FabricShape, levels: tuple[Level, ...]) -> Table:
-    rows: list[tuple[Cell, ...]] = []
-    for level in levels:
-        of = f" / {level.capacity}" if level.capacity else ""
-        share = level.entries / level.capacity if level.capacity else -1.0
-        entries = Cell(f"{level.entries}{of}", is_number=True, fraction=min(share, 1.0))
-        rows.append((text_cell(level.name), entries, text_cell(_color(shape, level.color))))
-    return Table(("Queue", "Entries", "Color"), tuple(rows))
+def _level_row(shape: FabricShape, level: Level) -> tuple[Cell, ...]:
+    of = f" / {level.capacity}" if level.capacity else ""
+    share = level.entries / level.capacity if level.capacity else -1.0
+    entries = Cell(f"{level.entries}{of}", is_number=True, fraction=min(share, 1.0))
+    return text_cell(level.name), entries, text_cell(_color(shape, level.color))
 
 
 def _color(shape: FabricShape, color: int) -> str:
@@ -154,41 +152,34 @@ def _color(shape: FabricShape, color: int) -> str:
 
 def _words_here(shape: FabricShape, machine: HasWords, area: Area) -> list[Section]:
     """Words in the router and on its outputs."""
-    words = machine.words(area)
-    if not len(words):
-        return []
-    rows = tuple(
-        (
-            text_cell(
-                data_texts(int(word["data"]))[0],
-                Selection(word=int(word["id"]), element=(area.column, area.row)),
-            ),
+
+    def row(word: np.void) -> tuple[Cell, ...]:
+        link = Selection(word=int(word["id"]), element=(area.column, area.row))
+        way = ("held back, " if word["waits"] else "") + way_text(int(word["port"]))
+        return (
+            text_cell(data_texts(int(word["data"]))[0], link),
             text_cell(_color(shape, int(word["color"]))),
-            text_cell(
-                ("held back, " if word["waits"] else "") + way_text(int(word["port"])),
-                role="warning" if word["waits"] else "",
-            ),
+            text_cell(way, role="warning" if word["waits"] else ""),
         )
-        for word in words[:MAX_WORDS]
-    )
+
     title = f"{shape.word.capitalize()}s here"
-    return [Section(title, table=Table(("Data", "Color", "Way"), rows, max(0, len(words) - MAX_WORDS)))]
+    return listed(title, ("Data", "Color", "Way"), machine.words(area), row, MAX_WORDS)
 
 
 def _routes(shape: FabricShape, machine: HasRoutes, area: Area) -> list[Section]:
     """How the router is set for every color that has a route here."""
-    rows: list[tuple[Cell, ...]] = []
-    for color in shape.colors:
-        for route in machine.routes(color.id, area):
-            ways = tuple(text_cell(_ports(int(route[name]))) for name in ("inputs", "outputs"))
-            position = int(route["position"])
-            switch = f"{position + 1} of {int(route['positions'])}" if position >= 0 else ""
-            closed = bool(route["closed"])
-            state = text_cell("closed" if closed else switch, role="warning" if closed else "")
-            rows.append((text_cell(color_name(shape, color.id)), *ways, state))
-    if not rows:
-        return []
-    return [Section("Routes", table=Table(("Color", "From", "To", "Position"), tuple(rows)))]
+
+    def row(found: tuple[int, np.void]) -> tuple[Cell, ...]:
+        color, route = found
+        ways = tuple(text_cell(_ports(int(route[name]))) for name in ("inputs", "outputs"))
+        position = int(route["position"])
+        switch = f"{position + 1} of {int(route['positions'])}" if position >= 0 else ""
+        closed = bool(route["closed"])
+        state = text_cell("closed" if closed else switch, role="warning" if closed else "")
+        return text_cell(color_name(shape, color)), *ways, state
+
+    found = [(color.id, route) for color in shape.colors for route in machine.routes(color.id, area)]
+    return listed("Routes", ("Color", "From", "To", "Position"), found, row)
 
 
 def _ports(bits: int) -> str:
@@ -219,11 +210,11 @@ def _units(source: InspectorSource, units: tuple[int, ...], element: tuple[int, 
             continue
         track = next((t.id for t in tracks if t.unit == unit and t.kind == "interval"), None)
         link = Selection(unit=unit, track=track, element=element)
-        rows.append((text_cell(found.name, link), text_cell(found.doc, role="text-muted")))
+        rows.append((text_cell(found.name, link), muted_cell(found.doc)))
     if rows:
         return Section("In the timeline", table=Table(("Unit", "What"), tuple(rows)))
     text = "Not recorded. Open the program with --set watch=column,row to record this element."
-    return Section("In the timeline", sentences=(text_cell(text, role="text-muted"),))
+    return remark("In the timeline", text)
 
 
 def _word_page(source: InspectorSource, shape: FabricShape, path: WordPath) -> Page:
@@ -231,9 +222,8 @@ def _word_page(source: InspectorSource, shape: FabricShape, path: WordPath) -> P
     sections = [Section("", tuple(_data_facts(shape, path.color, path.data)))]
     if hops:
         sections.append(Section("Way", _way_facts(source, shape, path)))
-        rows = tuple(_hop_row(source, shape, path, hop) for hop in hops[:MAX_HOPS])
-        table = Table(("Cycle", "Where", "What", "Source"), rows, max(0, len(hops) - MAX_HOPS))
-        sections.append(Section("Hops", table=table))
+        headers = ("Cycle", "Where", "What", "Source")
+        sections += listed("Hops", headers, hops, lambda hop: _hop_row(source, shape, path, hop), MAX_HOPS)
     kind = f"Control {shape.word}" if path.control else shape.word.capitalize()
     return Page(
         kind,

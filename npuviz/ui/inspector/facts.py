@@ -14,9 +14,9 @@ from npuviz.sim.description import MachineDescription, Memory, Unit
 from npuviz.sim.machine import HasReports
 from npuviz.trace.reader import TraceReader
 from npuviz.ui.bridge.still_answers import Question, StillAnswers
-from npuviz.ui.inspector.page import Cell, text_cell
+from npuviz.ui.inspector.page import Cell, count_cell, text_cell
 from npuviz.ui.kit.trace_facts import NodeTimes
-from npuviz.workbench.selection import Selection
+from npuviz.workbench.selection import Selection, selected
 
 
 @dataclass(frozen=True)
@@ -99,13 +99,9 @@ class InspectorSource:
         if instruction < 0:
             return text_cell("\u2013")
         if self.program is None or instruction >= len(self.program.listing):
-            return Cell(format_count(instruction), is_number=True)
+            return count_cell(instruction)
         found = self.program.listing.describe(instruction)
-        link = Selection(
-            instruction=instruction,
-            node=found.node if found.node >= 0 else None,
-            unit=found.unit if found.unit >= 0 else None,
-        )
+        link = selected(instruction=instruction, node=found.node, unit=found.unit)
         return text_cell(f"{format_count(instruction)} {found.opcode}", link)
 
     def reports(self) -> tuple[DetailTable, ...]:

@@ -1,12 +1,14 @@
 """Inspector pages of what a machine works on: instructions and ranges of memories."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from npuviz.base.units import format_shape
 from npuviz.program.dtypes import DTYPES, numpy_dtype
 from npuviz.program.instruction import Dependency, HasDependencies, HasDetails, Instruction, Operand
+from npuviz.program.memory import Allocation
 from npuviz.sim.description import Memory
 from npuviz.sim.machine import Region, StillMemories
 from npuviz.ui.bridge.still_answers import PENDING
@@ -16,17 +18,20 @@ from npuviz.ui.inspector.page import (
     Cell,
     Page,
     Section,
-    Table,
     address_cell,
     bytes_cell,
     count_cell,
     field,
+    listed,
+    muted_cell,
+    number_cell,
+    remark,
     span_cells,
     text_cell,
 )
 from npuviz.ui.inspector.tables import detail_table
 from npuviz.ui.kit.trace_facts import Run, intervals_of_instruction, runs_near
-from npuviz.workbench.selection import MemoryRange, Selection
+from npuviz.workbench.selection import MemoryRange, Selection, selected
 
 MAX_ROWS = 64
 MAX_BYTES = 4096
@@ -46,14 +51,13 @@ def instruction_page(source: InspectorSource, instruction: Instruction) -> Page:
     runs = (
         intervals_of_instruction(source.reader, instruction.index, instruction.unit) if source.reader else []
     )
-    sections = [Section("", tuple(facts)), _runs(source, instruction, runs)]
+    sections = [Section("", tuple(facts)), *_runs(source, instruction, runs)]
     dependencies = dependencies_of(source, instruction.index)
     at = runs[-1].start if runs else source.cycle
     sections += dependency_sections(source, instruction, dependencies, at)
-    if instruction.reads:
-        sections.append(Section("Reads", table=_operands(source, instruction.reads)))
-    if instruction.writes:
-        sections.append(Section("Writes", table=_operands(source, instruction.writes)))
+    for title, operands in (("Reads", instruction.reads), ("Writes", instruction.writes)):
+        headers = ("Memory", "Address", "Size", "Tensor")
+        sections += listed(title, headers, operands, lambda each: _operand_row(source, each), MAX_ROWS)
     sections += detail_sections(source, instruction.index)
     sections += _flows(source, instruction.index, {(d.source, d.sink) for d in dependencies})
     node = source.node(instruction.node)
@@ -88,48 +92,33 @@ def memory_page(source: InspectorSource, memory_range: MemoryRange) -> Page:
     return Page("Memory", name, subtitle, tuple(sections))
 
 
-def _runs(source: InspectorSource, instruction: Instruction, runs: list[Run]) -> Section:
+def _runs(source: InspectorSource, instruction: Instruction, runs: list[Run]) -> list[Section]:
     if source.reader is None:
-        return Section("When", sentences=(text_cell("Nothing is recorded.", role="text-muted"),))
+        return [remark("When", "Nothing is recorded.")]
     if not runs:
-        return Section("When", sentences=(text_cell("It has not run yet.", role="text-muted"),))
+        return [remark("When", "It has not run yet.")]
     kinds = {kind.id: kind for kind in source.reader.schema.kinds}
-    rows: list[tuple[Cell, ...]] = []
-    for run in runs:
+    here = selected(instruction=instruction.index, node=instruction.node, unit=instruction.unit)
+
+    def row(run: Run) -> tuple[Cell, ...]:
         kind = kinds.get(run.kind)
-        link = Selection(
-            instruction=instruction.index,
-            node=instruction.node if instruction.node >= 0 else None,
-            unit=instruction.unit,
-            track=run.track,
-            cycles=(run.start, run.end),
-        )
-        rows.append(
-            (
-                text_cell(kind.name if kind else "", role=kind.role if kind else ""),
-                *span_cells(run.start, run.end, source.frequency_hz, link),
-            )
-        )
-    return Section("When", table=Table(("What", "Cycles", "Length"), tuple(rows)))
+        link = here.with_fields(track=run.track, cycles=(run.start, run.end))
+        what = text_cell(kind.name if kind else "", role=kind.role if kind else "")
+        return what, *span_cells(run.start, run.end, source.frequency_hz, link)
+
+    return listed("When", ("What", "Cycles", "Length"), runs, row)
 
 
-def _operands(source: InspectorSource, operands: tuple[Operand, ...]) -> Table:
-    rows: list[tuple[Cell, ...]] = []
-    for operand in operands[:MAX_ROWS]:
-        memory = source.memory(operand.memory)
-        link = Selection(
-            memory=MemoryRange(operand.memory, operand.address, max(1, operand.size_bytes)),
-            tensor=operand.tensor if operand.tensor >= 0 else None,
-        )
-        rows.append(
-            (
-                text_cell(memory.name if memory else "\u2013"),
-                address_cell(operand.address, link if memory else None),
-                bytes_cell(operand.size_bytes),
-                source.tensor_cell(operand.tensor),
-            )
-        )
-    return Table(("Memory", "Address", "Size", "Tensor"), tuple(rows), max(0, len(operands) - MAX_ROWS))
+def _operand_row(source: InspectorSource, operand: Operand) -> tuple[Cell, ...]:
+    memory = source.memory(operand.memory)
+    place = MemoryRange(operand.memory, operand.address, max(1, operand.size_bytes))
+    link = selected(memory=place, tensor=operand.tensor) if memory else None
+    return (
+        text_cell(memory.name if memory else "\u2013"),
+        address_cell(operand.address, link),
+        bytes_cell(operand.size_bytes),
+        source.tensor_cell(operand.tensor),
+    )
 
 
 def _flows(source: InspectorSource, instruction: int, told: set[tuple[int, int]]) -> list[Section]:
@@ -147,13 +136,11 @@ def _flows(source: InspectorSource, instruction: int, told: set[tuple[int, int]]
             for row in flows[flows[mine] == instruction]
             if (int(row["source"]), int(row["sink"])) not in told
         ]
-        rows = tuple(
-            (source.instruction_cell(int(row[other])), count_cell(int(row["cycle"])))
-            for row in found[:MAX_ROWS]
-        )
-        if rows:
-            table = Table(("Instruction", "Cycle"), rows, max(0, len(found) - MAX_ROWS))
-            sections.append(Section(title, table=table))
+
+        def cells(row: np.void, other: str = other) -> tuple[Cell, ...]:
+            return source.instruction_cell(int(row[other])), count_cell(int(row["cycle"]))
+
+        sections += listed(title, ("Instruction", "Cycle"), found, cells, MAX_ROWS)
     return sections
 
 
@@ -165,25 +152,22 @@ def _held(source: InspectorSource, wanted: MemoryRange) -> list[Section]:
     count = max(0, min(wanted.size_bytes, MAX_BYTES, memory.size_bytes - wanted.address))
     answer = source.ask(("held", wanted), lambda still: _ask_range(still, wanted, memory, count))
     if answer is PENDING:
-        return [Section("Contents now", sentences=(text_cell(COMPUTING, role="text-muted"),))]
+        return [remark("Contents now", COMPUTING)]
     regions, data = answer
-    sections: list[Section] = []
-    rows = tuple(
-        (
+
+    def row(r: Region) -> tuple[Cell, ...]:
+        place = MemoryRange(wanted.memory, r.address, r.size_bytes, r.banks)
+        return (
             source.tensor_cell(r.tensor) if r.tensor >= 0 else text_cell(r.label),
-            address_cell(
-                r.address, Selection(memory=MemoryRange(wanted.memory, r.address, r.size_bytes, r.banks))
-            ),
+            address_cell(r.address, Selection(memory=place)),
             text_cell(format_shape(r.shape)),
             count_cell(r.since),
             source.instruction_cell(r.instruction),
             text_cell("valid" if r.is_valid else "on its way", role="" if r.is_valid else "warning"),
         )
-        for r in regions[:MAX_ROWS]
-    )
-    if rows:
-        table = Table(("Holds", "Address", "Shape", "Since", "Written by", "State"), rows)
-        sections.append(Section("Now", table=table))
+
+    headers = ("Holds", "Address", "Shape", "Since", "Written by", "State")
+    sections = listed("Now", headers, regions[:MAX_ROWS], row)
     name = regions[0].dtype if regions else memory.dtype
     dtype = numpy_dtype(name if name in DTYPES else "uint8")
     return [*sections, _numbers(data, dtype)] if data else sections
@@ -211,12 +195,11 @@ def _numbers(data: bytes, dtype: np.dtype) -> Section:
     whole = len(data) // dtype.itemsize
     values = np.frombuffer(data[: whole * dtype.itemsize], dtype=dtype)[:NUM_NUMBERS].astype(np.float64)
     hexadecimal = data[:32].hex(" ", 4)
-    fields = [field("Bytes", Cell(hexadecimal + (" \u2026" if len(data) > 32 else ""), is_number=True))]
+    fields = [field("Bytes", number_cell(hexadecimal + (" \u2026" if len(data) > 32 else "")))]
     if len(values):
         text = "  ".join(f"{value:.6g}" for value in values)
-        fields.insert(
-            0, field(dtype.name, Cell(text + ("  \u2026" if whole > NUM_NUMBERS else ""), is_number=True))
-        )
+        text += "  \u2026" if whole > NUM_NUMBERS else ""
+        fields.insert(0, field(dtype.name, number_cell(text)))
     return Section("Contents now", tuple(fields))
 
 
@@ -230,14 +213,11 @@ def _allocated(source: InspectorSource, wanted: MemoryRange) -> list[Section]:
         for a in source.program.memory_map.allocations
         if a.memory == wanted.memory and a.address < end and wanted.address < a.address + a.size_bytes
     ]
-    rows = tuple(
-        (source.tensor_cell(a.tensor), address_cell(a.address), bytes_cell(a.size_bytes))
-        for a in found[:MAX_ROWS]
-    )
-    if not rows:
-        return []
-    table = Table(("Tensor", "Address", "Size"), rows, max(0, len(found) - MAX_ROWS))
-    return [Section("Allocated here", table=table)]
+
+    def row(a: Allocation) -> tuple[Cell, ...]:
+        return source.tensor_cell(a.tensor), address_cell(a.address), bytes_cell(a.size_bytes)
+
+    return listed("Allocated here", ("Tensor", "Address", "Size"), found, row, MAX_ROWS)
 
 
 def dependencies_of(source: InspectorSource, index: int) -> tuple[Dependency, ...]:
@@ -263,26 +243,17 @@ def dependency_sections(
     sections: list[Section] = []
     for title, is_waiting in (("Waits for", True), ("Waited for by", False)):
         chosen = [d for d in found if (d.sink if is_waiting else d.source) == instruction.index]
-        rows = tuple(
-            _row(source, d, d.source if is_waiting else d.sink, runs, is_waiting, near)
-            for d in chosen[:MAX_ROWS]
-        )
-        if rows:
-            when = "Ended" if is_waiting else "Began"
-            table = Table(("Kind", "Instruction", "Unit", when), rows, max(0, len(chosen) - MAX_ROWS))
-            sections.append(Section(title, table=table))
+        headers = ("Kind", "Instruction", "Unit", "Ended" if is_waiting else "Began")
+        row = partial(_dependency_row, source, runs, is_waiting, near)
+        sections += listed(title, headers, chosen, row, MAX_ROWS)
     return sections
 
 
-def _row(
-    source: InspectorSource,
-    dependency: Dependency,
-    other: int,
-    runs: dict[int, Run],
-    is_waiting: bool,
-    near: str,
+def _dependency_row(
+    source: InspectorSource, runs: dict[int, Run], is_waiting: bool, near: str, dependency: Dependency
 ) -> tuple[Cell, ...]:
     """One dependency; units of the group `near` are named without it, because the inspector is narrow."""
+    other = dependency.source if is_waiting else dependency.sink
     link = source.instruction_cell(other)
     run = runs.get(other)
     unit = link.link.unit if link.link is not None else None
@@ -290,16 +261,11 @@ def _row(
     found = source.unit(unit) if unit is not None else None
     if found is not None and found.group == near:
         executor = replace(executor, text=executor.text.removeprefix(f"{near}."))
-    when = text_cell("not yet", role="text-muted")
+    when = muted_cell("not yet")
     if run is not None and link.link is not None:
         chosen: Selection = link.link.with_fields(track=run.track, cycles=(run.start, run.end))
         when = count_cell(run.end if is_waiting else run.start, chosen)
-    return (
-        text_cell(dependency.kind, role=f"dependency-{dependency.kind}"),
-        link,
-        executor,
-        when,
-    )
+    return text_cell(dependency.kind, role=f"dependency-{dependency.kind}"), link, executor, when
 
 
 def detail_sections(source: InspectorSource, index: int) -> list[Section]:

@@ -6,7 +6,8 @@ import numpy as np
 
 from npuviz.base.names import natural_key
 from npuviz.base.units import format_count, format_cycles_as_time
-from npuviz.sim.description import Unit
+from npuviz.program.program import Note
+from npuviz.sim.description import Memory, Queue, Unit
 from npuviz.trace.reader import TraceReader
 from npuviz.trace.schema import Track
 from npuviz.ui.inspector.facts import InspectorSource
@@ -19,26 +20,26 @@ from npuviz.ui.inspector.page import (
     bytes_cell,
     count_cell,
     field,
+    listed,
+    muted_cell,
+    number_cell,
     share_cell,
     span_cells,
     text_cell,
 )
 from npuviz.ui.inspector.tables import report_table
 from npuviz.ui.kit.trace_facts import interval_tracks
-from npuviz.workbench.selection import MemoryRange, Selection
+from npuviz.workbench.selection import MemoryRange, Selection, selected
 
 MAX_ROWS = 128
 
 
 def unit_page(source: InspectorSource, unit: Unit) -> Page:
     """Everything about a unit."""
-    sections = [Section("Now", _state_fields(source, unit))]
-    if unit.doc:
-        sections[0] = Section("Now", sections[0].fields, sentences=(text_cell(unit.doc, role="text-muted"),))
+    about = (muted_cell(unit.doc),) if unit.doc else ()
+    sections = [Section("Now", _state_fields(source, unit), sentences=about)]
     sections += _kind_sections(source, interval_tracks(source.reader, unit.id) if source.reader else [])
-    queues = _queue_rows(source, unit.id)
-    if queues:
-        sections.append(Section("Queues", table=Table(("Queue", "Entries", "Capacity"), queues)))
+    sections += _queues(source, unit.id)
     probes = _probe_fields(source, unit)
     if probes:
         sections.append(Section("Probes", probes))
@@ -87,7 +88,7 @@ def range_page(source: InspectorSource, cycles: tuple[int, int]) -> Page:
         busy, _ = reader.utilization(track.id, (start, end), 1, work)
         _, dominant = reader.utilization(track.id, (start, end), 1)
         kind = kinds.get(int(dominant[0]))
-        mostly = text_cell(kind.name, role=kind.role) if kind else text_cell("idle", role="text-muted")
+        mostly = text_cell(kind.name, role=kind.role) if kind else muted_cell("idle")
         rows.append((text_cell(track.name, link), share_cell(float(busy[0])), mostly))
     sections = [head, Section("Busy", table=Table(("Track", "Busy", "Mostly"), tuple(rows)))]
     if counters:
@@ -111,22 +112,12 @@ def machine_page(source: InspectorSource) -> Page:
         facts.append(field("End", count_cell(source.session.end_cycle)))
     facts.append(field("Operators", count_cell(len(program.graph.nodes))))
     facts.append(field("Instructions", count_cell(len(program.listing))))
-    sections = [Section("", tuple(facts))]
-    sections.append(Section("Units", table=_units_table(source)))
-    sections.append(Section("Memories", table=_memories_table(source)))
+    sections = [Section("", tuple(facts)), _units(source)]
+    sections += listed("Memories", ("Memory", "Size", "Banks"), description.memories, _memory_row, MAX_ROWS)
     nodes = {node.name: Selection(node=node.id) for node in program.graph.nodes if node.name}
     for report in source.reports():
         sections += report_table(report, nodes)
-    if program.notes:
-        rows = tuple(
-            (
-                text_cell(note.code, role="warning" if note.severity == "warning" else "text-muted"),
-                text_cell(note.text, Selection(node=note.node) if note.node >= 0 else None),
-            )
-            for note in program.notes[:MAX_ROWS]
-        )
-        left_out = max(0, len(program.notes) - MAX_ROWS)
-        sections.append(Section("Notes", table=Table(("Code", "Note"), rows, left_out)))
+    sections += listed("Notes", ("Code", "Note"), program.notes, _note_row, MAX_ROWS)
     if description.limits:
         sentences = tuple(text_cell(f"\u2022 {limit}") for limit in description.limits)
         sections.append(Section("What the model does not model", sentences=sentences))
@@ -156,10 +147,22 @@ def bundle_page(source: InspectorSource) -> Page:
     return Page("Trace", schema.title or "Trace bundle", "a recorded run, without machine", tuple(sections))
 
 
+def _note_row(note: Note) -> tuple[Cell, ...]:
+    return (
+        text_cell(note.code, role="warning" if note.severity == "warning" else "text-muted"),
+        text_cell(note.text, Selection(node=note.node) if note.node >= 0 else None),
+    )
+
+
+def _memory_row(memory: Memory) -> tuple[Cell, ...]:
+    link = Selection(memory=MemoryRange(memory.id, 0, max(1, memory.size_bytes)))
+    return text_cell(memory.name, link), bytes_cell(memory.size_bytes), count_cell(memory.num_banks)
+
+
 def _state_fields(source: InspectorSource, unit: Unit) -> tuple[Field, ...]:
     session = source.session
     if session is None:
-        return (field("Status", text_cell("shown while the machine stands still", role="text-muted")),)
+        return (field("Status", muted_cell("shown while the machine stands still")),)
     state = next((s for s in session.machine.unit_states() if s.unit == unit.id), None)
     fields: list[Field] = []
     if state is not None:
@@ -168,7 +171,7 @@ def _state_fields(source: InspectorSource, unit: Unit) -> tuple[Field, ...]:
             fields.append(field("Why", text_cell(state.detail)))
         if state.since >= 0:
             passed = f"{format_count(max(0, source.cycle - state.since))} cycles ago"
-            fields.append(field("Since", count_cell(state.since), text_cell(passed, role="text-muted")))
+            fields.append(field("Since", count_cell(state.since), muted_cell(passed)))
         if state.instruction >= 0:
             fields.append(field("Holds", source.instruction_cell(state.instruction)))
     following = session.machine.next_instructions().get(unit.id, -1)
@@ -197,23 +200,22 @@ def _kind_sections(source: InspectorSource, tracks: Iterable[int]) -> list[Secti
             cycles = round(part * end * len(tracks))
             row = (text_cell(kind.name, role=kind.role), count_cell(cycles), share_cell(part))
             rows.append((cycles, row))
-    ordered = tuple(row for _, row in sorted(rows, key=lambda item: -item[0]))
-    if not ordered:
-        return []
+    ordered = sorted(rows, key=lambda item: -item[0])
     title = f"Cycles 0 \u2013 {format_count(end)}"
-    return [Section(title, table=Table(("What", "Cycles", "Share"), ordered))]
+    return listed(title, ("What", "Cycles", "Share"), ordered, lambda item: item[1])
 
 
-def _queue_rows(source: InspectorSource, unit: int) -> tuple[tuple[Cell, ...], ...]:
+def _queues(source: InspectorSource, unit: int) -> list[Section]:
     description, session = source.description, source.session
     if description is None or session is None:
-        return ()
-    rows: list[tuple[Cell, ...]] = []
-    for queue in description.queues:
-        if queue.unit == unit:
-            capacity = count_cell(queue.capacity) if queue.capacity else text_cell("unlimited")
-            rows.append((text_cell(queue.name), count_cell(int(session.read(queue.probe))), capacity))
-    return tuple(rows)
+        return []
+
+    def row(queue: Queue) -> tuple[Cell, ...]:
+        capacity = count_cell(queue.capacity) if queue.capacity else text_cell("unlimited")
+        return text_cell(queue.name), count_cell(int(session.read(queue.probe))), capacity
+
+    own = [queue for queue in description.queues if queue.unit == unit]
+    return listed("Queues", ("Queue", "Entries", "Capacity"), own, row)
 
 
 def _probe_fields(source: InspectorSource, unit: Unit) -> tuple[Field, ...]:
@@ -226,20 +228,15 @@ def _probe_fields(source: InspectorSource, unit: Unit) -> tuple[Field, ...]:
         if probe.id.startswith(unit.name + ".") and not probe.shape:
             value = session.read(probe.id)
             text = format_count(value) if isinstance(value, int) else f"{value:g}"
-            shown = Cell(f"{text} {probe.measure}".strip(), is_number=True)
-            fields.append(
-                field(probe.id[len(unit.name) + 1 :], shown, text_cell(probe.title, role="text-muted"))
-            )
+            shown = number_cell(f"{text} {probe.measure}".strip())
+            fields.append(field(probe.id[len(unit.name) + 1 :], shown, muted_cell(probe.title)))
     return tuple(fields[:MAX_ROWS])
 
 
 def _counter_fields(reader: TraceReader, track: Track, cycle: int) -> list[Field]:
     columns = reader.counter_columns(track.id)
-    fields = [
-        field(
-            "At the cursor", count_cell(reader.value_at(track.id, max(0, cycle - 1)), measure=track.measure)
-        )
-    ]
+    now = reader.value_at(track.id, max(0, cycle - 1))
+    fields = [field("At the cursor", count_cell(now, measure=track.measure))]
     if track.maximum:
         fields.append(field("Largest possible", count_cell(track.maximum, measure=track.measure)))
     if len(columns):
@@ -247,9 +244,8 @@ def _counter_fields(reader: TraceReader, track: Track, cycle: int) -> list[Field
         lengths = (ends - columns.cycle).astype(np.float64)
         span = float(reader.end_cycle) or 1.0
         fields.append(field("Lowest", count_cell(int(columns.value.min()))))
-        fields.append(
-            field("Mean", Cell(f"{float((columns.value * lengths).sum()) / span:.4g}", is_number=True))
-        )
+        mean = float((columns.value * lengths).sum()) / span
+        fields.append(field("Mean", number_cell(f"{mean:.4g}")))
         fields.append(field("Highest", count_cell(int(columns.value.max()))))
         fields.append(field("Changes", count_cell(len(columns))))
     return fields
@@ -260,7 +256,7 @@ def _interval_fields(
 ) -> tuple[Field, ...]:
     kind = next((k for k in reader.schema.kinds if k.id == int(row["kind"])), None)
     start, end = int(row["start"]), int(row["end"])
-    link = Selection(track=track.id, cycles=(start, end), unit=track.unit if track.unit >= 0 else None)
+    link = selected(track=track.id, cycles=(start, end), unit=track.unit)
     fields = [
         field("What", text_cell(kind.name if kind else "", role=kind.role if kind else "")),
         field("Cycles", *span_cells(start, end, source.frequency_hz, link)),
@@ -268,11 +264,11 @@ def _interval_fields(
         field("Instruction", source.instruction_cell(int(row["instruction"]))),
     ]
     if kind and kind.doc:
-        fields.insert(1, field("Means", text_cell(kind.doc, role="text-muted")))
+        fields.insert(1, field("Means", muted_cell(kind.doc)))
     return tuple(fields)
 
 
-def _units_table(source: InspectorSource) -> Table:
+def _units(source: InspectorSource) -> Section:
     description, reader = source.description, source.reader
     assert description is not None
     states = {s.unit: s for s in source.session.machine.unit_states()} if source.session else {}
@@ -286,18 +282,5 @@ def _units_table(source: InspectorSource) -> Table:
             busy = share_cell(float(reader.utilization(tracks[0], (0, source.cycle), 1, work)[0][0]))
         status = Cell(state.status, role=state.role, is_estimated=unit.estimated) if state else text_cell("")
         rows.append((source.unit_cell(unit.id), status, busy))
-    return Table(("Unit", "Status", "Busy"), tuple(rows), max(0, len(description.units) - MAX_ROWS))
-
-
-def _memories_table(source: InspectorSource) -> Table:
-    description = source.description
-    assert description is not None
-    rows = tuple(
-        (
-            text_cell(memory.name, Selection(memory=MemoryRange(memory.id, 0, max(1, memory.size_bytes)))),
-            bytes_cell(memory.size_bytes),
-            count_cell(memory.num_banks),
-        )
-        for memory in description.memories[:MAX_ROWS]
-    )
-    return Table(("Memory", "Size", "Banks"), rows, max(0, len(description.memories) - MAX_ROWS))
+    left_out = max(0, len(description.units) - MAX_ROWS)
+    return Section("Units", table=Table(("Unit", "Status", "Busy"), tuple(rows), left_out))

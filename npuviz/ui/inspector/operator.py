@@ -23,6 +23,9 @@ from npuviz.ui.inspector.page import (
     bytes_cell,
     count_cell,
     field,
+    muted_cell,
+    number_cell,
+    remark,
     span_cells,
     text_cell,
 )
@@ -75,11 +78,9 @@ def tensor_page(source: InspectorSource, tensor: Tensor) -> Page:
     allocation = program.memory_map.of_tensor(tensor.id) if program else None
     if allocation is not None:
         memory = source.memory(allocation.memory)
-        link = Selection(
-            tensor=None, memory=MemoryRange(allocation.memory, allocation.address, allocation.size_bytes)
-        )
+        held = MemoryRange(allocation.memory, allocation.address, allocation.size_bytes)
         place = text_cell(memory.name if memory else "memory")
-        facts.append(field("Allocated", place, address_cell(allocation.address, link)))
+        facts.append(field("Allocated", place, address_cell(allocation.address, Selection(memory=held))))
     readers = (source.consumers or {}).get(tensor.id, [])
     users = [field("Made by", source.node_cell(tensor.producer))] if tensor.producer >= 0 else []
     users += [
@@ -108,16 +109,15 @@ def _run_fields(source: InspectorSource, node: Node) -> tuple[Field, ...]:
 def _time_fields(source: InspectorSource, node: int) -> tuple[Field, ...]:
     times = source.times
     if times is None:
-        return (field("Cycles", text_cell("nothing is recorded", role="text-muted")),)
+        return (field("Cycles", muted_cell("nothing is recorded")),)
     if not source.times_complete:
-        return (field("Cycles", text_cell("reading the trace\u2026", role="text-muted")),)
+        return (field("Cycles", muted_cell("reading the trace\u2026")),)
     if not times.has_run(node):
-        return (field("Cycles", text_cell("has not run yet", role="text-muted")),)
+        return (field("Cycles", muted_cell("has not run yet")),)
     start, end = int(times.first[node]), int(times.last[node])
+    link = Selection(node=node, cycles=(start, end))
     return (
-        field(
-            "Cycles", *span_cells(start, end, source.frequency_hz, Selection(node=node, cycles=(start, end)))
-        ),
+        field("Cycles", *span_cells(start, end, source.frequency_hz, link)),
         field("Work", count_cell(int(times.busy[node]), measure="unit cycles")),
         field("Waiting", count_cell(int(times.waiting[node]), measure="unit cycles")),
     )
@@ -154,7 +154,7 @@ def _tensor_table(source: InspectorSource, tensors: tuple[int, ...], are_inputs:
     for index in tensors[:MAX_ROWS]:
         tensor = source.tensor(index)
         if tensor is None:
-            rows.append((text_cell("absent", role="text-muted"), *(text_cell("") for _ in range(3))))
+            rows.append((muted_cell("absent"), *(text_cell("") for _ in range(3))))
             continue
         if are_inputs:
             other = source.node_cell(tensor.producer) if tensor.producer >= 0 else text_cell(tensor.kind)
@@ -191,14 +191,14 @@ def _values(source: InspectorSource, tensor: Tensor) -> Section:
     if source.session is not None:
         found = source.ask(("tensor", tensor.id), lambda still: _tensor_of(still, tensor.id))
         if found is PENDING:
-            return Section("Values now", sentences=(text_cell(COMPUTING, role="text-muted"),))
+            return remark("Values now", COMPUTING)
         array = found
     if array is None and source.program is not None:
         array = source.program.graph.constants.get(tensor.id)
     if array is None:
         is_still = source.session is not None
         why = "The machine keeps no values of it." if is_still else "Shown while the machine stands still."
-        return Section("Values now", sentences=(text_cell(why, role="text-muted"),))
+        return remark("Values now", why)
     return Section("Values now", value_fields(array))
 
 
@@ -217,7 +217,7 @@ def value_fields(array: np.ndarray) -> tuple[Field, ...]:
     fields: list[Field] = []
     if finite.size:
         for label, value in (("Minimum", finite.min()), ("Mean", finite.mean()), ("Maximum", finite.max())):
-            fields.append(field(label, Cell(f"{float(value):.6g}", is_number=True)))
+            fields.append(field(label, number_cell(f"{float(value):.6g}")))
     if finite.size < numbers.size:
         bad = count_cell(int(numbers.size - finite.size))
         fields.append(field("Not finite", Cell(bad.text, is_number=True, role="error")))
@@ -226,5 +226,5 @@ def value_fields(array: np.ndarray) -> tuple[Field, ...]:
         fields.append(field("Counted", text_cell(f"every {format_count(step)}th element")))
     first = "  ".join(f"{float(v):.6g}" for v in flat[:NUM_FIRST_VALUES].astype(np.float64))
     more = "  \u2026" if flat.size > NUM_FIRST_VALUES else ""
-    fields.append(field("First", Cell(first + more, is_number=True)))
+    fields.append(field("First", number_cell(first + more)))
     return tuple(fields)

@@ -2,8 +2,9 @@
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from npuviz.base.units import THIN_SPACE, format_bytes, format_count, format_cycles_as_time
 from npuviz.workbench.selection import Selection
@@ -105,6 +106,33 @@ def span_cells(start: int, end: int, frequency_hz: float, link: Selection | None
         Cell(f"{format_count(start)} \u2013 {format_count(end)}", link, is_number=True),
         Cell(f"{length}, {took}" if took else length, is_number=True),
     )
+
+
+def muted_cell(text: str) -> Cell:
+    """A quiet text."""
+    return text_cell(text, role="text-muted")
+
+
+def number_cell(text: str) -> Cell:
+    """A number that is text already."""
+    return Cell(text, is_number=True)
+
+
+def remark(title: str, text: str) -> Section:
+    """A section of one quiet sentence."""
+    return Section(title, sentences=(muted_cell(text),))
+
+
+def listed(
+    title: str,
+    headers: tuple[str, ...],
+    items: Any,
+    row: Callable[..., tuple[Cell, ...]],
+    most: int | None = None,
+) -> list[Section]:
+    """A section with a table of one row an item, at most `most` of them; no section without items."""
+    rows = tuple(row(item) for item in items[:most])
+    return [Section(title, table=Table(headers, rows, len(items) - len(rows)))] if rows else []
 
 
 def field(label: str, *cells: Cell) -> Field:

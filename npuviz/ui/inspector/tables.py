@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Mapping
+from functools import partial
 from itertools import groupby
 
 from npuviz.program.instruction import DetailTable
-from npuviz.ui.inspector.page import Cell, Field, Section, Table, field, text_cell
+from npuviz.ui.inspector.page import Cell, Field, Section, Table, field, listed, muted_cell, text_cell
 from npuviz.workbench.selection import Selection
 
 MAX_ROWS = 64
@@ -36,16 +37,15 @@ def report_table(table: DetailTable, links: Mapping[str, Selection]) -> list[Sec
     """
     filled = [i for i in range(1, len(table.columns)) if any(row[i] for row in table.rows)]
     parts = [filled[i : i + REPORT_COLUMNS] for i in range(0, len(filled), REPORT_COLUMNS)]
-    left_out = max(0, len(table.rows) - MAX_ROWS)
     sections: list[Section] = []
     for number, part in enumerate(parts, 1):
-        rows = tuple(
-            (text_cell(row[0], links.get(row[0])), *(_cell(row[i]) for i in part))
-            for row in table.rows[:MAX_ROWS]
-        )
+
+        def cells(row: tuple[str, ...], part: list[int] = part) -> tuple[Cell, ...]:
+            return text_cell(row[0], links.get(row[0])), *(_cell(row[i]) for i in part)
+
         headers = (table.columns[0], *(table.columns[i] for i in part))
         title = table.title if len(parts) == 1 else f"{table.title}, {number} of {len(parts)}"
-        sections.append(Section(title, table=Table(headers, rows, left_out)))
+        sections += listed(title, headers, table.rows, cells, MAX_ROWS)
     return sections
 
 
@@ -65,7 +65,7 @@ def _plain(table: DetailTable) -> Section:
         if len(rows) == 1:
             return Section(table.title, _fields(table, rows[0], first=0))
         turned = tuple(
-            (text_cell(title, role="text-muted"), *(_cell(row[i]) for row in rows))
+            (muted_cell(title), *(_cell(row[i]) for row in rows))
             for i, title in enumerate(table.columns)
             if i and any(row[i] for row in rows)
         )
@@ -91,10 +91,8 @@ def _folded(table: DetailTable) -> list[Section]:
     headers = table.columns[1 : KEPT_COLUMNS + 1]
     sections: list[Section] = []
     for group, found in groupby(table.rows, key=lambda row: row[0]):
-        rows = list(found)
-        cells = tuple(_folded_row(table.columns, row) for row in rows[:MAX_ROWS])
-        left_out = max(0, len(rows) - MAX_ROWS)
-        sections.append(Section(f"{table.title}: {group}", table=Table(headers, cells, left_out)))
+        row = partial(_folded_row, table.columns)
+        sections += listed(f"{table.title}: {group}", headers, list(found), row, MAX_ROWS)
     return sections
 
 

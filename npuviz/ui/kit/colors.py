@@ -1,7 +1,8 @@
-"""Colours as painters need them: translucent, mixed, and as plain pixel numbers."""
+"""Colours as painters need them: translucent, mixed, and as plain pixel numbers; pixels as an image."""
 
+import numpy as np
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QColor
+from PySide6.QtGui import QColor, QImage
 
 HATCH_STEPS = {45: (1, 1), 135: (1, -1), 0: (0, 1), 90: (1, 0)}
 """Angle of a hatching -> how its phase grows with x and y."""
@@ -35,3 +36,11 @@ def blended(below: QColor, above: QColor, share: float) -> QColor:
         below.greenF() * rest + above.greenF() * share,
         below.blueF() * rest + above.blueF() * share,
     )
+
+
+def image_of(pixels: np.ndarray, ratio: float) -> QImage:
+    """(height, width) uint32 device pixels as an image, which is valid as long as they are kept."""
+    height, width = pixels.shape
+    image = QImage(pixels.data, width, height, 4 * width, QImage.Format.Format_RGB32)
+    image.setDevicePixelRatio(ratio)
+    return image

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QWidget
 
 from npuviz.base.units import format_bytes, format_count
 from npuviz.trace.reader import TraceReader
-from npuviz.ui.kit.colors import pixel
+from npuviz.ui.kit.colors import image_of, pixel
 from npuviz.ui.kit.gestures import Canvas, is_sideways, notches
 from npuviz.ui.kit.raster_kernels import fill_boxes
 from npuviz.ui.kit.viewport import Viewport, tick_step, ticks
@@ -146,9 +146,7 @@ class MemoryLifetimes(Canvas):
             boxes[:, 3] = np.ceil((top + share) * height)
             boxes[:, 4] = self._pixel_colors(rows["tensor"], rows["instruction"])
             fill_boxes(pixels, boxes, pixel(self._theme.color("canvas")))
-            image = QImage(pixels.data, width, height, 4 * width, QImage.Format.Format_RGB32).copy()
-            image.setDevicePixelRatio(ratio)
-            self._image = image
+            self._image = image_of(pixels, ratio).copy()
         return self._image
 
     def _pixel_colors(self, tensors: np.ndarray, instructions: np.ndarray) -> np.ndarray:

@@ -3,13 +3,13 @@
 from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QImage, QMouseEvent, QPainter, QPaintEvent, QPen, QResizeEvent, QWheelEvent
+from PySide6.QtGui import QColor, QImage, QMouseEvent, QPainter, QPaintEvent, QPen, QResizeEvent, QWheelEvent
 from PySide6.QtWidgets import QWidget
 
 from npuviz.base.units import format_bytes, format_count
 from npuviz.sim.description import Memory
 from npuviz.sim.machine import Region
-from npuviz.ui.kit.colors import blended, pixel, translucent
+from npuviz.ui.kit.colors import blended, image_of, pixel, translucent
 from npuviz.ui.kit.gestures import Canvas, notches
 from npuviz.ui.memory.colors import TensorColors
 from npuviz.ui.memory.layout import BankView, MapLayout, Painted, fit, paint_map, view_of
@@ -148,16 +148,12 @@ class MemoryMap(Canvas):
         if self._image is None or self._layout is None or self._image.devicePixelRatio() != ratio:
             area = self._area()
             width, height = max(int(area.width() * ratio), 1), max(int(area.height() * ratio), 1)
-            surface, canvas = self._theme.color("surface"), self._theme.color("canvas")
+            surface = self._theme.color("surface")
             items = [
                 Painted(
                     region.address,
                     region.size_bytes,
-                    pixel(
-                        self._colors.of_bytes(region.tensor, region.instruction)
-                        if region.is_valid
-                        else blended(canvas, self._colors.of_bytes(region.tensor, region.instruction), 0.45)
-                    ),
+                    pixel(self._color_of(region)),
                     not region.is_valid,
                     region.banks,
                 )
@@ -171,10 +167,7 @@ class MemoryMap(Canvas):
             else:
                 layout = fit(self._view, width, height, ratio)
                 pixels = paint_map(layout, items, pixel(surface), free, hatch)
-            image = QImage(
-                pixels.data, layout.width, layout.height, 4 * layout.width, QImage.Format.Format_RGB32
-            ).copy()
-            image.setDevicePixelRatio(ratio)
+            image = image_of(pixels, ratio).copy()
             # Texts are part of the picture: painting them anew at every frame is dear.
             painter = QPainter(image)
             for region in self._regions:
@@ -182,6 +175,10 @@ class MemoryMap(Canvas):
             painter.end()
             self._layout, self._image = layout, image
         return self._layout, self._image
+
+    def _color_of(self, region: Region) -> QColor:
+        color = self._colors.of_bytes(region.tensor, region.instruction)
+        return color if region.is_valid else blended(self._theme.color("canvas"), color, 0.45)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)
@@ -231,7 +228,7 @@ class MemoryMap(Canvas):
         top, high = layout.label_band(best)
         area = QRectF(best.left / ratio + 5, top / ratio, width - 10, high / ratio)
         text = painter.fontMetrics().elidedText(region.label, Qt.TextElideMode.ElideMiddle, int(area.width()))
-        color = self._colors.of_bytes(region.tensor, region.instruction)
+        color = self._color_of(region)
         painter.setPen(self._theme.text_on(color) if region.is_valid else self._theme.color("text"))
         painter.drawText(area, Qt.AlignmentFlag.AlignVCenter, text)
 

@@ -9,6 +9,7 @@ from PySide6.QtGui import QFont, QImage
 
 from npuviz.trace.reader import TraceReader
 from npuviz.ui.kit import raster_kernels as kernels
+from npuviz.ui.kit.colors import image_of
 from npuviz.ui.kit.viewport import Viewport
 from npuviz.ui.timeline import track_kernels
 from npuviz.ui.timeline.index import TimelineIndex, TrackIndex
@@ -117,9 +118,7 @@ class TimelineRaster:
         below = round((frame.rows[-1].bottom - frame.scroll) * frame.ratio) if frame.rows else 0
         kernels.fill_rows(self._pixels, below, height, self._style.canvas)
         self.wants_more = self._labels.is_short_of_time
-        image = QImage(self._pixels.data, width, height, 4 * width, QImage.Format.Format_RGB32)
-        image.setDevicePixelRatio(frame.ratio)
-        return image
+        return image_of(self._pixels, frame.ratio)
 
     def paint_overview(self, width: int, height: int, ratio: float, end_cycle: int) -> QImage:
         """A small picture of the whole run: mean utilisation of all interval tracks."""
@@ -131,9 +130,7 @@ class TimelineRaster:
         if end_cycle > 0:
             step = end_cycle / columns
             self._paint_group(pixels, row, _Columns(0.0, step, columns, 0), 2, rows - 3, self._style.group)
-        image = QImage(pixels.data, columns, rows, 4 * columns, QImage.Format.Format_RGB32).copy()
-        image.setDevicePixelRatio(ratio)
-        return image
+        return image_of(pixels, ratio).copy()
 
     def _paint_row(self, frame: Frame, row: Row, columns: _Columns) -> None:
         ratio = frame.ratio
