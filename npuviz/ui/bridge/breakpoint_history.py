@@ -24,8 +24,7 @@ class BreakpointHistory(QObject):
     def __init__(self, model: SessionModel, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._model = model
-        self.stack = QUndoStack(self)
-        self.stack.setUndoLimit(MAX_CHANGES)
+        self.stack = QUndoStack(self, undoLimit=MAX_CHANGES)
         self._shown: tuple[Breakpoint, ...] = ()
         # Queued, so that breakpoints that come along with a reloaded file are no change.
         model.session_changed.connect(self._begin, Qt.ConnectionType.QueuedConnection)

@@ -18,6 +18,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from npuviz.ui.kit.parts import fill, muted_label
 from npuviz.ui.theme.icons import icon
 from npuviz.ui.theme.theme import Theme
 from npuviz.workbench.recent import RecentFile
@@ -46,8 +47,7 @@ class StartPage(QWidget):
         self._recent.setSpacing(0)
         self._samples = QGridLayout()
         self._samples.setSpacing(12)
-        body = QWidget(self)
-        body.setMaximumWidth(WIDTH)
+        body = QWidget(self, maximumWidth=WIDTH)
         column = QVBoxLayout(body)
         column.setContentsMargins(24, 24, 24, 24)
         column.setSpacing(8)
@@ -70,9 +70,7 @@ class StartPage(QWidget):
         self._recent_files = list(files)
         _empty(self._recent)
         if not files:
-            label = QLabel("Files you open are listed here.", self)
-            label.setObjectName("muted")
-            self._recent.addWidget(label)
+            self._recent.addWidget(muted_label(self, text="Files you open are listed here."))
         for recent in files[:MAX_RECENT_SHOWN]:
             self._recent.addWidget(self._recent_button(recent))
 
@@ -102,27 +100,21 @@ class StartPage(QWidget):
         across.addLayout(column, 8)
         across.addStretch(1)
         # A low screen scrolls instead of cutting the last lines off.
-        scroll = QScrollArea(self)
-        scroll.setWidgetResizable(True)
+        scroll = QScrollArea(self, widgetResizable=True)
         scroll.setFrameShape(QFrame.Shape.NoFrame)
         scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         scroll.setWidget(room)
-        outer = QVBoxLayout(self)
-        outer.setContentsMargins(0, 0, 0, 0)
-        outer.addWidget(scroll)
+        fill(self, scroll)
 
     def _actions(self, parent: QWidget) -> QHBoxLayout:
         row = QHBoxLayout()
         row.setContentsMargins(0, 12, 0, 0)
-        button = QPushButton("Open a model ...", parent)
+        button = QPushButton("Open a model ...", parent, default=True)
         button.setObjectName("start_page.open")
-        button.setDefault(True)
         button.clicked.connect(lambda: self.open_asked.emit())
-        hint = QLabel("or drop a file on this window", parent)
-        hint.setObjectName("muted")
         row.addWidget(button)
         row.addSpacing(8)
-        row.addWidget(hint)
+        row.addWidget(muted_label(parent, text="or drop a file on this window"))
         row.addStretch(1)
         return row
 
@@ -153,9 +145,8 @@ class StartPage(QWidget):
         name = f"{path.parent.name}/{path.name}" if path.is_dir() else path.name
         text = "   ".join(part for part in (name, recent.detail) if part)
         shown = self.fontMetrics().elidedText(text, Qt.TextElideMode.ElideRight, WIDTH - 96)
-        button = QPushButton(icon("mdi6.file-outline", self._theme, "text-muted"), shown, self)
+        button = QPushButton(icon("mdi6.file-outline", self._theme, "text-muted"), shown, self, flat=True)
         button.setIconSize(QSize(16, 16))
-        button.setFlat(True)
         button.setStyleSheet("text-align: left; padding-left: 0;")
         button.setToolTip(f"{path}\n{recent.detail}" if recent.detail else str(path))
         button.setAccessibleName(f"Open {text}")
@@ -188,12 +179,15 @@ class SampleCard(QPushButton):
         name.setFont(theme.font_ui(12, bold=True))
         text = self._label(entry.text)
         text.setObjectName("muted")
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(CARD_MARGIN, CARD_MARGIN, CARD_MARGIN, CARD_MARGIN)
-        layout.setSpacing(4)
-        for part in (picture, name, text):
-            layout.addWidget(part)
-        layout.addStretch(1)
+        fill(
+            self,
+            picture,
+            name,
+            text,
+            1,
+            margins=(CARD_MARGIN, CARD_MARGIN, CARD_MARGIN, CARD_MARGIN),
+            spacing=4,
+        )
         self.setFixedWidth(PICTURE.width() + 2 * CARD_MARGIN)
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.MinimumExpanding)
 
@@ -207,8 +201,7 @@ class SampleCard(QPushButton):
         return self.sizeHint()
 
     def _label(self, text: str) -> QLabel:
-        label = QLabel(text, self)
-        label.setWordWrap(True)
+        label = QLabel(text, self, wordWrap=True)
         label.setAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop)
         label.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         return label
