@@ -65,20 +65,8 @@ class Dtype(IntEnum):
 
 
 DTYPE_NAMES = (
-    "float32",
-    "bfloat16",
-    "float16",
-    "tfloat32",
-    "float8_e4m3",
-    "float8_e4m3fn",
-    "float8_e5m2",
-    "int32",
-    "uint32",
-    "int16",
-    "uint16",
-    "int8",
-    "uint8",
-    "bool",
+    *("float32", "bfloat16", "float16", "tfloat32", "float8_e4m3", "float8_e4m3fn", "float8_e5m2"),
+    *("int32", "uint32", "int16", "uint16", "int8", "uint8", "bool"),
 )
 DTYPE_BYTES = (4, 2, 2, 4, 1, 1, 1, 4, 4, 2, 2, 1, 1, 1)
 

@@ -8,24 +8,7 @@ UNIT_KINDS = ("LD", "EX", "VEC", "ST", "Host")
 """Kinds of units; their positions are the values of `UNIT_KIND_OF`."""
 
 MNEMONICS: dict[int, str] = {
-    tk.OP_MOVIN: "MOVIN",
-    tk.OP_MOVOUT: "MOVOUT",
-    tk.OP_MOVOUT_POOL: "MOVOUT_POOL",
-    tk.OP_GEMM_PRELOAD: "GEMM_PRELOAD",
-    tk.OP_GEMM: "GEMM",
-    tk.OP_ADD: "ADD",
-    tk.OP_MUL: "MUL",
-    tk.OP_MAC: "MAC",
-    tk.OP_DIV: "DIV",
-    tk.OP_EXP: "EXP",
-    tk.OP_GELU: "GELU",
-    tk.OP_SWISH: "SWISH",
-    tk.OP_COMP: "COMP",
-    tk.OP_ADDTREE: "ADDTREE",
-    tk.OP_SOFTMAX: "SOFTMAX",
-    tk.OP_LAYERNORM: "LAYERNORM",
-    tk.OP_IM2COL: "IM2COL",
-    tk.OP_HOST: "HOST",
+    opcode: name.removeprefix("OP_") for name, opcode in vars(tk).items() if name.startswith("OP_")
 }
 
 _KIND_OF_OPCODE = {

@@ -8,19 +8,6 @@ ONNXim's claim.
 
 from typing import Any
 
-_LATENCIES = {
-    "add_latency": 1,
-    "mul_latency": 1,
-    "mac_latency": 1,
-    "exp_latency": 1,
-    "gelu_latency": 1,
-    "div_latency": 1,
-    "add_tree_latency": 1,
-    "scalar_sqrt_latency": 1,
-    "scalar_add_latency": 1,
-    "scalar_mul_latency": 1,
-}
-
 _TPUV4_CORE = {
     "core_type": "systolic_ws",
     "core_width": 128,
@@ -29,7 +16,6 @@ _TPUV4_CORE = {
     "accum_spad_size": 4096,
     "sram_width": 32,
     "vector_process_bit": 65536,
-    **_LATENCIES,
 }
 
 _TPUV4_CHIP = {
@@ -57,7 +43,6 @@ _EDGE_CORE = {
     "accum_spad_size": 16,
     "sram_width": 32,
     "vector_process_bit": 2048,
-    **_LATENCIES,
 }
 
 _EDGE_CHIP = {

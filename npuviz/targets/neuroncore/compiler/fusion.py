@@ -24,35 +24,9 @@ _TYPES = FLOATS | {"int8", "uint8", "int16", "uint16", "int32", "uint32", "bool"
 _ALONE = frozenset({"Identity"})
 _EPILOGUE = frozenset(
     (
-        "Add",
-        "Sub",
-        "Mul",
-        "Div",
-        "Min",
-        "Max",
-        "Neg",
-        "Abs",
-        "Sqrt",
-        "Pow",
-        "Exp",
-        "Clip",
-        "PRelu",
-        "Relu",
-        "LeakyRelu",
-        "Sigmoid",
-        "Tanh",
-        "HardSigmoid",
-        "HardSwish",
-        "Swish",
-        "Gelu",
-        "Erf",
-        "Elu",
-        "Selu",
-        "Sum",
-        "Mean",
-        "Softplus",
-        "Mish",
-        "Softsign",
+        *("Add", "Sub", "Mul", "Div", "Min", "Max", "Neg", "Abs", "Sqrt", "Pow", "Exp", "Clip"),
+        *("PRelu", "Relu", "LeakyRelu", "Sigmoid", "Tanh", "HardSigmoid", "HardSwish", "Swish", "Gelu"),
+        *("Erf", "Elu", "Selu", "Sum", "Mean", "Softplus", "Mish", "Softsign"),
     )
 )
 

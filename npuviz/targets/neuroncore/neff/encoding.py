@@ -26,33 +26,10 @@ MAX_REMOTES = 8
 MAX_DESCRIPTORS = 1 << 20
 
 ACCESS_DTYPES = (
-    "uint8",
-    "uint16",
-    "uint32",
-    "uint64",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "float16",
-    "bfloat16",
-    "float32",
-    "float64",
-    "bool",
-    "float8_e4m3fn",
-    "float8_e5m2",
-    "complex64",
-    "complex128",
-    "float8_e4m3fnuz",
-    "float8_e5m2fnuz",
-    "float8_e8m0fnu",
-    "int4",
-    "uint4",
-    "int2",
-    "uint2",
-    "float4_e2m1fn",
-    "float6_e2m3fn",
-    "float6_e3m2fn",
+    *("uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "float16", "bfloat16"),
+    *("float32", "float64", "bool", "float8_e4m3fn", "float8_e5m2", "complex64", "complex128"),
+    *("float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu", "int4", "uint4", "int2", "uint2"),
+    *("float4_e2m1fn", "float6_e2m3fn", "float6_e3m2fn"),
 )
 """Element types of DMA accesses, by number."""
 OPS: tuple[DescriptorOp, ...] = ("copy", "cast", "add", "fma", "min", "max", "transpose")

@@ -106,31 +106,7 @@ def _relu_whole(x: Values, y: Values, out: np.ndarray) -> None:
 
 
 INTEGER_OPERATORS: dict[int, Binary] = {
-    **{
-        op: FLOAT_OPERATORS[op]
-        for op in (
-            Alu.BYPASS,
-            Alu.ADD,
-            Alu.SUBTRACT,
-            Alu.MULTIPLY,
-            Alu.MAXIMUM,
-            Alu.MINIMUM,
-            Alu.EQUAL,
-            Alu.NOT_EQUAL,
-            Alu.GREATER,
-            Alu.GREATER_EQUAL,
-            Alu.LESS,
-            Alu.LESS_EQUAL,
-            Alu.LOGICAL_AND,
-            Alu.LOGICAL_OR,
-            Alu.LOGICAL_XOR,
-            Alu.ABS_MAX,
-            Alu.ABS_MIN,
-            Alu.ABS,
-            Alu.SQUARE,
-            Alu.LOGICAL_NOT,
-        )
-    },
+    **{op: apply for op, apply in FLOAT_OPERATORS.items() if op not in (Alu.RSQRT, Alu.RECIPROCAL)},
     Alu.DIVIDE: _divide_whole,
     Alu.MOD: _remainder_whole,
     Alu.POWER: _power_whole,

@@ -17,20 +17,9 @@ LARGEST_FABRIC = 1 << 12
 """Columns or rows. Assumed: room beyond a full system (762 x 1172), far below what memory could not hold."""
 _FLAGS = ("--memcpy", "--verbose", "--warnings-as-errors", "--out-routes", "--no-debug")
 _VALUES = (
-    "--arch",
-    "--fabric-dims",
-    "--fabric-offsets",
-    "--params",
-    "--colors",
-    "-o",
-    "--channels",
-    "--width-west-buf",
-    "--width-east-buf",
-    "--import-path",
-    "--max-inlined-iterations",
-    "--fp16-format",
-    "--link-section-start-address-bytes",
-    "--max-parallelism",
+    *("--arch", "--fabric-dims", "--fabric-offsets", "--params", "--colors", "-o", "--channels"),
+    *("--width-west-buf", "--width-east-buf", "--import-path", "--max-inlined-iterations"),
+    *("--fp16-format", "--link-section-start-address-bytes", "--max-parallelism"),
 )
 USAGE = (
     "cslc FILE.csl --arch=wse2|wse3 --fabric-dims=W,H --fabric-offsets=X,Y [--params=N:V,..] "
