@@ -1,6 +1,7 @@
 """A tensor of the program: name, shape and type. Its values are kept elsewhere."""
 
 from dataclasses import dataclass
+from math import prod
 from typing import Literal
 
 TensorKind = Literal["input", "weight", "activation", "output"]
@@ -26,7 +27,4 @@ class Tensor:
     @property
     def num_elements(self) -> int:
         """Product of the dimensions; 1 for a scalar."""
-        count = 1
-        for dim in self.shape:
-            count *= dim
-        return count
+        return prod(self.shape)

@@ -6,6 +6,7 @@ the payload: big members are read-only views into the bytes of the file.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
 Payload = bytes | memoryview
@@ -87,10 +88,7 @@ class Access:
     @property
     def byte_count(self) -> int:
         """Bytes that this side moves."""
-        count = 1
-        for size in self.sizes:
-            count *= size
-        return count
+        return prod(self.sizes)
 
     @property
     def span(self) -> tuple[int, int]:

@@ -5,6 +5,7 @@ count elements from 0.
 """
 
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,9 +69,7 @@ def _check_sizes(**sizes: int) -> None:
         if size < 1:
             raise FormatError("RK3588 layout", field=name, expected="at least 1", found=str(size))
     # Each size is below the limit, so Python integers cannot hide an overflow in the product.
-    total = 1
-    for size in sizes.values():
-        total *= size
+    total = prod(sizes.values())
     if total > ELEMENT_LIMIT:
         raise FormatError(
             "RK3588 layout",

@@ -82,16 +82,6 @@ def net_inject(s, net, node, destination, kind, payload, cycle):
     set_bit(s, net.sources, node)
 
 
-@inlined
-def net_peek(s, net, node):
-    """Payload of the packet that `net_take` would take at a node, -1 if none waits."""
-    ready = NODE(s, net.node_table, node).ready
-    if ready == 0:
-        return -1
-    queues = NODE_QUEUES(s, net.node_queues, node * net.vcs + trailing_zeros(ready))
-    return FLIT(s, net.pool, queues.ready_head).payload
-
-
 @kernel
 def net_take(s, net, node):
     """Take the waiting packet of the lowest VC of a node; returns its payload, -1 if none waits."""
@@ -119,20 +109,6 @@ def net_take(s, net, node):
     net.waiting -= 1
     net.taken += 1
     return payload
-
-
-@kernel
-def net_is_idle(s, net):
-    """Whether no flit and no credit is under way (packets may wait at nodes to be taken)."""
-    if net.flying + net.credits != 0:
-        return False
-    for index in range(net.node_masks):
-        if s[net.sources + index] | s[net.ejecting + index] != 0:
-            return False
-    busy = 0
-    for index in range(net.router_masks):
-        busy |= s[net.active + index]
-    return busy == 0
 
 
 @kernel

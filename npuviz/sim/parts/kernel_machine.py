@@ -50,12 +50,8 @@ class KernelEngine(Protocol):
         """The words in use (a view)."""
         ...
 
-    def copy_state(self) -> np.ndarray:
-        """A copy of the words in use, for `restore_state`."""
-        ...
-
     def restore_state(self, words: np.ndarray) -> None:
-        """Take over words that `copy_state` made."""
+        """Take over words that `used_state` gave."""
         ...
 
 
@@ -162,7 +158,7 @@ class KernelMachine(ABC):
 
     def snapshot(self) -> Snapshot:
         """Copy the whole state; values follow from it."""
-        return Snapshot(self.cycle, self._kernel.copy_state(), self._image)
+        return Snapshot(self.cycle, self._kernel.used_state().copy(), self._image)
 
     def restore(self, snapshot: Snapshot) -> None:
         """Return to a snapshot of this machine."""

@@ -1,6 +1,7 @@
 """Arithmetic of patterns: shapes with one step a dimension, as numpy has shapes and strides."""
 
 from collections.abc import Iterable, Sequence
+from math import prod
 
 Dims = list[tuple[int, int]]
 """(size, step) pairs, outermost first."""
@@ -66,9 +67,7 @@ def reshaped_steps(shape: Sequence[int], steps: Sequence[int], new: Sequence[int
 
     Raises ValueError where no steps exist, that is where numpy would copy.
     """
-    count = 1
-    for size in shape:
-        count *= size
+    count = prod(shape)
     if count == 0:
         return dense_steps(new)
     old = merged(zip(shape, steps, strict=True))

@@ -6,6 +6,7 @@ give equal tables for the same program.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import prod
 from typing import Literal
 
 import numpy as np
@@ -59,10 +60,7 @@ class Access:
     @property
     def num_bytes(self) -> int:
         """Bytes touched: the product of the sizes."""
-        count = 1
-        for size in self.sizes:
-            count *= size
-        return count
+        return prod(self.sizes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,12 +30,8 @@ class Engine:
         """All words (a view)."""
         return self.state
 
-    def copy_state(self) -> np.ndarray:
-        """A copy for `restore_state`."""
-        return self.state.copy()
-
     def restore_state(self, words: np.ndarray) -> None:
-        """Take over words that `copy_state` made."""
+        """Take over words that `used_state` gave."""
         self.state[:] = words
 
     def log(self) -> np.ndarray:

@@ -49,12 +49,8 @@ class Engine:
         """The words in use: everything but the free part of the log (a view)."""
         return self.state[: self.shape.log + int(sk.CHIP(self.state).log_count) * sk.LOG_WORDS]
 
-    def copy_state(self) -> np.ndarray:
-        """A copy of the words in use, for `restore_state`."""
-        return self.used_state().copy()
-
     def restore_state(self, words: np.ndarray) -> None:
-        """Take over words that `copy_state` made."""
+        """Take over words that `used_state` gave."""
         needed = self.shape.log + int(sk.CHIP(words).log_capacity) * sk.LOG_WORDS
         if len(self.state) != needed:
             self.state = np.zeros(needed, dtype=np.int64)

@@ -1,6 +1,7 @@
 """All memories of a program's machine: SBUF and PSUM of every core, one array per variable in HBM."""
 
 from collections.abc import Mapping, Sequence
+from math import prod
 
 import numpy as np
 
@@ -103,9 +104,7 @@ class HbmArray:
         """The contents as the variable's shape and type; a view, or the objects of text."""
         if self.dtype.kind == "O":
             return self.objects if self.objects is not None else np.full(self.variable.shape, "", self.dtype)
-        count = 1
-        for size in self.variable.shape:
-            count *= size
+        count = prod(self.variable.shape)
         if count * self.dtype.itemsize > self.size:
             return self.flat
         return self.flat[: count * self.dtype.itemsize].view(self.dtype).reshape(self.variable.shape)
@@ -156,9 +155,7 @@ class Chip:
 
     def scratch(self, slot: int, shape: Sequence[int], dtype: str = "float32") -> np.ndarray:
         """A contiguous temporary array; one of the same slot is the same memory."""
-        count = 1
-        for size in shape:
-            count *= size
+        count = prod(shape)
         found = self._scratch.get((slot, dtype))
         if found is None or len(found) < count:
             found = self._scratch[slot, dtype] = np.empty(max(count, 1 << 16), dtype)

@@ -6,6 +6,7 @@ operations on ready views.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 
@@ -107,9 +108,7 @@ class Sram:
                 f"{self.name} partitions {partition}..{partition + partitions - 1}, bytes {low}..{high - 1} "
                 f"are outside {NUM_PARTITIONS} partitions of {self.partition_bytes} bytes"
             )
-        count = 1
-        for size, _ in dims:
-            count *= size
+        count = prod(size for size, _ in dims)
         if partitions == 0 or count == 0:
             raise ValueFault(f"{self.name}: an operand without elements")
         view = np.ndarray(

@@ -1,5 +1,7 @@
 """What DMA descriptors move and compute. Ref: NEFFDOC (fields); how they execute is inferred (4.6)."""
 
+from math import prod
+
 import numpy as np
 
 from npuviz.program.dtypes import numpy_dtype
@@ -186,9 +188,7 @@ def _compute(moves: Moves, descriptor: Descriptor) -> None:
 def _transpose(moves: Moves, descriptor: Descriptor) -> None:
     source, to, item = descriptor.sources[0], descriptor.to, descriptor.element_size
     shape, order = descriptor.transpose_shape, moves.order
-    count = 1
-    for size in shape:
-        count *= size
+    count = prod(shape)
     if (
         item < 1
         or len(shape) != len(order)

@@ -41,12 +41,8 @@ class Engine:
         """The words in use: all of them (a view)."""
         return self.state
 
-    def copy_state(self) -> np.ndarray:
-        """A copy of the state, for `restore_state`."""
-        return self.state.copy()
-
     def restore_state(self, words: np.ndarray) -> None:
-        """Take over words that `copy_state` made."""
+        """Take over words that `used_state` gave."""
         self.state[:] = words
 
     def log(self) -> np.ndarray:

@@ -1,5 +1,7 @@
 """State and program words of one machine, and the one way to move them."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from npuviz.sim.dram import simple_kernels as dk
@@ -25,6 +27,20 @@ from npuviz.targets.systolic.tables import SystolicTables
 
 LAST_CYCLE = 1 << 46
 """Cycles beyond this one are not reached: times are picoseconds in 64 bits."""
+
+
+@dataclass(frozen=True, slots=True)
+class StillEngine:
+    """What people read of an engine, of one that does not move."""
+
+    spec: SystolicSpec
+    tables: SystolicTables
+    state: np.ndarray
+    shape: StateShape
+
+    def still(self) -> "StillEngine":
+        """Itself."""
+        return self
 
 
 class Engine:
@@ -84,12 +100,12 @@ class Engine:
         noc = ik.NOC(self.state, self.state[sk.CHIP.noc])
         return self.state[: noc.pool + int(noc.fresh) * self.shape.stride]
 
-    def copy_state(self) -> np.ndarray:
-        """A copy of the words in use, for `restore_state`."""
-        return self.used_state().copy()
+    def still(self) -> StillEngine:
+        """The same for a copy of the present state."""
+        return StillEngine(self.spec, self.tables, self.used_state().copy(), self.shape)
 
     def restore_state(self, words: np.ndarray) -> None:
-        """Take over words that `copy_state` made, with the capacities they had."""
+        """Take over words that `used_state` gave, with the capacities they had."""
         bursts, pool = int(words[sk.CHIP.burst_capacity]), int(ik.NOC(words, words[sk.CHIP.noc]).capacity)
         net = int(words[sk.CHIP.net])
         flits = int(fk.NET(words, net).capacity) if net else 0

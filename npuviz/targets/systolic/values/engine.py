@@ -10,6 +10,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import prod
 
 import numpy as np
 
@@ -323,7 +324,4 @@ class ValueEngine:
 
 
 def _num_elements(storage: Storage) -> int:
-    count = 1
-    for size in storage.shape:
-        count *= size
-    return count
+    return prod(storage.shape)

@@ -11,10 +11,7 @@ from npuviz.sim.description import MachineDescription
 from npuviz.sim.machine import Region
 from npuviz.targets.systolic.kernels import program_records as tk
 from npuviz.targets.systolic.kernels import records as sk
-from npuviz.targets.systolic.machine.engine import Engine
-from npuviz.targets.systolic.machine.state_words import StateShape
-from npuviz.targets.systolic.spec import SystolicSpec
-from npuviz.targets.systolic.tables import SystolicTables
+from npuviz.targets.systolic.machine.engine import Engine, StillEngine
 from npuviz.targets.systolic.values.engine import ALL, ValueEngine
 from npuviz.targets.systolic.view.description import dram_memory
 from npuviz.targets.systolic.view.listing import SystolicListing
@@ -46,20 +43,6 @@ class Image:
         return (self.values.digest() if self.values is not None else "") + written
 
 
-@dataclass(frozen=True, slots=True)
-class StillEngine:
-    """What contents are read from: an engine that does not move."""
-
-    spec: SystolicSpec
-    tables: SystolicTables
-    state: np.ndarray
-    shape: StateShape
-
-    def copy_state(self) -> np.ndarray:
-        """Its state, which nobody changes."""
-        return self.state
-
-
 class Contents:
     """Reads and writes memories of one machine. Values are computed when asked for, not before."""
 
@@ -84,9 +67,7 @@ class Contents:
 
     def still(self) -> "Contents":
         """The same for a copy of the present state; regions made by one are known to the other."""
-        engine = StillEngine(
-            self._engine.spec, self._engine.tables, self._engine.copy_state(), self._engine.shape
-        )
+        engine = self._engine.still()
         observer = Observer(engine, self._listing)
         made = Contents(engine, observer, self._program, self._description)
         made._regions = self._regions

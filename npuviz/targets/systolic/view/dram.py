@@ -1,6 +1,6 @@
 """The DRAM of a machine as people see it, whichever model it is: probes, queues, states of channels."""
 
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -10,28 +10,7 @@ from npuviz.sim.dram.records_kernels import WRITE_FLAG
 from npuviz.sim.dram.view import CommandView, HeldRequest
 from npuviz.sim.machine import QueueEntry, UnitState
 from npuviz.targets.systolic.kernels import records as sk
-from npuviz.targets.systolic.machine.state_words import StateShape
-from npuviz.targets.systolic.spec import SystolicSpec
-
-
-class HasDram(Protocol):
-    """What is read of an engine."""
-
-    @property
-    def spec(self) -> SystolicSpec:
-        """The machine."""
-        ...
-
-    @property
-    def shape(self) -> StateShape:
-        """Where the tables lie."""
-        ...
-
-    @property
-    def state(self) -> np.ndarray:
-        """The root state, int64."""
-        ...
-
+from npuviz.targets.systolic.machine.engine import Engine, StillEngine
 
 _ROLES = {"reading": "move-in", "writing": "move-out", "refreshing": "control", "idle": "idle"}
 
@@ -39,7 +18,7 @@ _ROLES = {"reading": "move-in", "writing": "move-out", "refreshing": "control", 
 class DramObserver:
     """Reads the DRAM's words of an engine; never changes them."""
 
-    def __init__(self, engine: HasDram, listing: Listing) -> None:
+    def __init__(self, engine: Engine | StillEngine, listing: Listing) -> None:
         self._engine = engine
         self._listing = listing
         layout = engine.shape.dram

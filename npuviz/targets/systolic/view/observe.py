@@ -1,7 +1,6 @@
 """What the state says, in the words of the machine contract: queues, units, activities, totals."""
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -11,9 +10,9 @@ from npuviz.sim.network import simple_kernels as ik
 from npuviz.targets.systolic.isa import MNEMONICS, UNIT_KIND_OF, UNIT_KINDS
 from npuviz.targets.systolic.kernels import program_records as tk
 from npuviz.targets.systolic.kernels import records as sk
-from npuviz.targets.systolic.tables import SystolicTables
+from npuviz.targets.systolic.machine.engine import Engine, StillEngine
 from npuviz.targets.systolic.view.description import EX, LD, ST, UNITS_PER_CORE, VEC, host_unit
-from npuviz.targets.systolic.view.dram import DramObserver, HasDram
+from npuviz.targets.systolic.view.dram import DramObserver
 
 _KEPT_ENTRIES = 1 << 14
 """Decoded instructions kept: an entry waits in its queue for many cycles."""
@@ -29,19 +28,10 @@ class Slot:
         return int(self.words[word])
 
 
-class Observed(HasDram, Protocol):
-    """What is read of an engine."""
-
-    @property
-    def tables(self) -> SystolicTables:
-        """The program."""
-        ...
-
-
 class Observer:
     """Reads an engine's state for people; never changes it."""
 
-    def __init__(self, engine: Observed, listing: Listing) -> None:
+    def __init__(self, engine: Engine | StillEngine, listing: Listing) -> None:
         self._engine = engine
         self._listing = listing
         self.dram = DramObserver(engine, listing)

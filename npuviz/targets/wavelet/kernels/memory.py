@@ -2,9 +2,6 @@
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel
 
-MASK_16 = 0xFFFF
-MASK_32 = 0xFFFF_FFFF
-
 
 @inlined
 def load_8(wafer, memory, address):

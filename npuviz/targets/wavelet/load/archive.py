@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache
 from hashlib import sha256
+from math import prod
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
@@ -228,9 +229,7 @@ def _array_of(data: bytes, path: Path, where: str) -> np.ndarray:
         shape, is_fortran, dtype = np.lib.format.read_array_header_1_0(stream)
     except ValueError:
         raise FormatError(path, field=where, expected="an array", hint="compile again") from None
-    count = 1
-    for size in shape:
-        count *= int(size)
+    count = prod(int(size) for size in shape)
     rest = data[stream.tell() :]
     if dtype.kind not in _DTYPES or is_fortran or count * dtype.itemsize != len(rest):
         raise FormatError(path, field=where, expected=f"{count} numbers", found=f"{len(rest)} bytes")

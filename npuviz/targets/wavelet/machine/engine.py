@@ -105,12 +105,8 @@ class Engine:
         """The words in use (a view)."""
         return self.state[: int(self._wafer.used)]
 
-    def copy_state(self) -> np.ndarray:
-        """A copy of the words in use, for `restore_state`."""
-        return self.used_state().copy()
-
     def restore_state(self, words: np.ndarray) -> None:
-        """Take over words that `copy_state` made."""
+        """Take over words that `used_state` gave."""
         used = int(self._wafer.used)
         if len(words) + self._free > len(self.state):
             self.state = zero_words(len(words) + int(sk.WAFER(words).demand) + FREE_WORDS + self._free)

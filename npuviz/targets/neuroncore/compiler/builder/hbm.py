@@ -1,6 +1,7 @@
 """HBM of a program under construction: homes of tensors, constants, and boxes of their bytes."""
 
 from dataclasses import dataclass, field
+from math import prod
 
 import numpy as np
 
@@ -127,9 +128,7 @@ class Hbm:
         tensor: int = -1,
     ) -> HbmView:
         """The whole of a new variable."""
-        count = 1
-        for size in shape:
-            count *= size
+        count = prod(shape)
         size_bytes = count * item_bytes(dtype)
         index = len(self.drafts)
         self.drafts.append(

@@ -2,6 +2,7 @@
 
 from collections.abc import Generator
 from contextlib import contextmanager
+from math import prod
 
 from npuviz.targets.neuroncore.compiler.builder.allocator import PsumAllocator, SbufAllocator
 from npuviz.targets.neuroncore.compiler.builder.cache import TileCache
@@ -120,7 +121,4 @@ def _bytes_of(partitions: int, free_shape: tuple[int, ...], dtype: str) -> int:
     """Bytes of a tile in each partition."""
     if not 1 <= partitions <= NUM_PARTITIONS:
         raise ValueError(f"a tile has 1..{NUM_PARTITIONS} partitions, not {partitions}")
-    count = ITEM_BYTES[dtype]
-    for size in free_shape:
-        count *= size
-    return count
+    return ITEM_BYTES[dtype] * prod(free_shape)

@@ -1,6 +1,7 @@
 """Element patterns of variables in HBM, of any rank."""
 
 from collections.abc import Sequence
+from math import prod
 
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.targets.neuroncore import strides
@@ -51,10 +52,7 @@ class HbmView:
     @property
     def num_elements(self) -> int:
         """Product of the shape."""
-        count = 1
-        for size in self.shape:
-            count *= size
-        return count
+        return prod(self.shape)
 
     def __getitem__(self, key: object) -> "HbmView":
         """Numpy basic slicing, negative steps too."""

@@ -1,6 +1,7 @@
 """Access patterns of tiles in SBUF and PSUM: sliced, reshaped and permuted as numpy arrays are."""
 
 import struct
+from math import prod
 
 from npuviz.base.errors import SimulationError
 from npuviz.targets.neuroncore import strides
@@ -65,10 +66,7 @@ class View:
     @property
     def free_size(self) -> int:
         """Elements in each partition."""
-        count = 1
-        for size in self.shape:
-            count *= size
-        return count
+        return prod(self.shape)
 
     @property
     def is_contiguous(self) -> bool:

@@ -33,6 +33,7 @@ from npuviz.targets.wavelet.csl.comptime.scope import (
 )
 from npuviz.targets.wavelet.csl.comptime.session import Session
 from npuviz.targets.wavelet.csl.comptime.values import VOID, TypeValue, Value, integer_of
+from npuviz.targets.wavelet.csl.rules import Rules
 from npuviz.targets.wavelet.csl.syntax.errors import CslError, NotComptime, similar
 from npuviz.targets.wavelet.csl.syntax.tree import Block, Expression, Node, Span, Statement
 
@@ -53,28 +54,9 @@ class Jump:
 
 ExpressionRule = Callable[["Comptime", Any, Scope], Value]
 StatementRule = Callable[["Comptime", Any, Scope], Jump | None]
-EXPRESSIONS: dict[type[Node], ExpressionRule] = {}
-STATEMENTS: dict[type[Node], StatementRule] = {}
-
-
-def expression(kind: type[Node]) -> Callable[[ExpressionRule], ExpressionRule]:
-    """Decorator: enter what evaluates a class of expressions."""
-
-    def enter(rule: ExpressionRule) -> ExpressionRule:
-        EXPRESSIONS[kind] = rule
-        return rule
-
-    return enter
-
-
-def statement(kind: type[Node]) -> Callable[[StatementRule], StatementRule]:
-    """Decorator: enter what executes a class of statements."""
-
-    def enter(rule: StatementRule) -> StatementRule:
-        STATEMENTS[kind] = rule
-        return rule
-
-    return enter
+EXPRESSIONS = Rules[type[Node], ExpressionRule]()
+STATEMENTS = Rules[type[Node], StatementRule]()
+expression, statement = EXPRESSIONS.rule, STATEMENTS.rule
 
 
 class Comptime:

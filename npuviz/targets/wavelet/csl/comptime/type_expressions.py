@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from npuviz.targets.wavelet.csl.comptime import types as t
 from npuviz.targets.wavelet.csl.comptime.evaluator import Comptime, expression
+from npuviz.targets.wavelet.csl.comptime.expressions import too_many_parts
 from npuviz.targets.wavelet.csl.comptime.scope import Scope
 from npuviz.targets.wavelet.csl.comptime.values import TypeValue, Value
 from npuviz.targets.wavelet.csl.syntax import tree
@@ -59,9 +60,7 @@ def _struct(comptime: Comptime, node: tree.StructType, scope: Scope) -> Value:
     label = comptime.session.labels.get(node, "")
     kind = t.named_struct(comptime.session.named, node, tuple(types), label, defaults)
     if kind.parts > t.MAX_STRUCT_PARTS:
-        raise CslError(
-            node.at, f"a struct has more than {t.MAX_STRUCT_PARTS} fields, with those inside of fields"
-        )
+        raise too_many_parts(node.at)
     return TypeValue(kind)
 
 

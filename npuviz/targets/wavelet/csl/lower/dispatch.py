@@ -9,6 +9,7 @@ from npuviz.targets.wavelet.csl.comptime import types as t
 from npuviz.targets.wavelet.csl.comptime.values import TypeValue
 from npuviz.targets.wavelet.csl.lower.function import FunctionLowering
 from npuviz.targets.wavelet.csl.lower.operands import Held, Known, Operand
+from npuviz.targets.wavelet.csl.rules import Rules
 from npuviz.targets.wavelet.csl.syntax import tree
 from npuviz.targets.wavelet.csl.syntax.errors import CslError
 
@@ -17,40 +18,10 @@ ExpressionRule = Callable[[FunctionLowering, Any, "t.Type | None", int], Operand
 BuiltinRule = Callable[[FunctionLowering, tree.BuiltinCall, int], Operand]
 StatementRule = Callable[[FunctionLowering, Any], None]
 
-EXPRESSIONS: dict[type[tree.Node], ExpressionRule] = {}
-BUILTINS: dict[str, BuiltinRule] = {}
-STATEMENTS: dict[type[tree.Node], StatementRule] = {}
-
-
-def expression(kind: type[tree.Node]) -> Callable[[ExpressionRule], ExpressionRule]:
-    """Register the lowering of a class of expressions."""
-
-    def register(rule: ExpressionRule) -> ExpressionRule:
-        EXPRESSIONS[kind] = rule
-        return rule
-
-    return register
-
-
-def builtin(*names: str) -> Callable[[BuiltinRule], BuiltinRule]:
-    """Register the lowering of builtins at run time."""
-
-    def register(rule: BuiltinRule) -> BuiltinRule:
-        for name in names:
-            BUILTINS[name] = rule
-        return rule
-
-    return register
-
-
-def statement(kind: type[tree.Node]) -> Callable[[StatementRule], StatementRule]:
-    """Register the lowering of a class of statements."""
-
-    def register(rule: StatementRule) -> StatementRule:
-        STATEMENTS[kind] = rule
-        return rule
-
-    return register
+EXPRESSIONS = Rules[type[tree.Node], ExpressionRule]()
+BUILTINS = Rules[str, BuiltinRule]()
+STATEMENTS = Rules[type[tree.Node], StatementRule]()
+expression, builtin, statement = EXPRESSIONS.rule, BUILTINS.rule, STATEMENTS.rule
 
 
 def lower(f: FunctionLowering, node: tree.Expression, want: t.Type | None = None, into: int = -1) -> Operand:

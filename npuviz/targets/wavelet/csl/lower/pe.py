@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
+from math import prod
 
 from npuviz.targets.wavelet import isa
 from npuviz.targets.wavelet.csl.comptime import types as t
@@ -275,9 +276,7 @@ class PeLowering:
         extent = value.extent[0] if value.extent else 0
         if kind == k.KIND_MEM4D:
             stride = self.tables.tensor_shape(value.extent, value.stride)
-            extent = 1
-            for length in value.extent:
-                extent *= length
+            extent = prod(value.extent)
         elif kind == k.KIND_CIRCBUF:
             stride = self.tables.shape(base, value.wraparound)
         return isa.pack(

@@ -80,7 +80,6 @@ _single_word: Any = _plain_single_bits if _is_plain else intrinsic(_single_bits)
 F16_EXPONENT, F16_MANTISSA, F16_BIAS = np.int64(5), np.int64(10), np.int64(15)
 BF16_EXPONENT, BF16_MANTISSA, BF16_BIAS = np.int64(8), np.int64(7), np.int64(127)
 CB16_EXPONENT, CB16_MANTISSA, CB16_BIAS = np.int64(6), np.int64(9), np.int64(42)
-SINGLE = np.int64(T_F32)
 
 
 @inlined

@@ -398,9 +398,3 @@ def step_operation(wafer, program, x, ev, pe, number, t):
     if thread.left <= 0 and not has_fault(wafer, pe):
         finish_operation(wafer, program, x, ev, pe, number, ZERO, t, cycles)
     return cycles
-
-
-@kernel
-def end_by_fifo(wafer, program, x, ev, pe, number, t):
-    """An operation that met an empty or full FIFO ends here."""
-    finish_operation(wafer, program, x, ev, pe, number, ZERO, t, ONE)

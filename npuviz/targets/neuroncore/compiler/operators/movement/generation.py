@@ -1,6 +1,7 @@
 """Operators that make tensors from little or nothing: constants, shapes, ranges, one-hot rows."""
 
 from collections.abc import Callable, Mapping
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -119,9 +120,7 @@ def lower_one_hot(b: Builder, node: Node) -> None:
         raise CannotLower(f"a depth of {depth}")
     if indices.dtype == "float64" or values.dtype == "float64":
         raise CannotLower("float64 is not a type of the engines")
-    outer = 1
-    for size in to.shape[:axis]:
-        outer *= size
+    outer = prod(to.shape[:axis])
     inner = indices.num_elements // outer
     # The result as rows of `depth`; where nothing follows the axis, all rows are one block.
     if inner == 1:

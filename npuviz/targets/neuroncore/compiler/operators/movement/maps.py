@@ -5,6 +5,7 @@ resulting map falls apart into few strided patterns, which are what DMA descript
 """
 
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 
@@ -37,9 +38,7 @@ class Run:
 
 def numbers(shape: tuple[int, ...]) -> np.ndarray:
     """The elements of a tensor by their row-major number, to apply a movement to. Raises CannotLower."""
-    count = 1
-    for size in shape:
-        count *= size
+    count = prod(shape)
     if count > MAX_ELEMENTS:
         raise CannotLower(f"a tensor of {count} elements, more than {MAX_ELEMENTS} that a map may have")
     return np.arange(count, dtype=np.int64).reshape(shape)

@@ -1,6 +1,7 @@
 """Resize and Upsample: nearest as movement, linear and cubic as constant matrices times the data (PE)."""
 
 from collections.abc import Callable, Mapping
+from math import prod
 
 import numpy as np
 
@@ -118,9 +119,7 @@ def _weighted(b: Builder, to: HbmView, of: HbmView, axes: list[AxisResize]) -> N
 def contract(b: Builder, to: HbmView, of: HbmView, axis: int, weights: np.ndarray) -> None:
     """to[.., o, ..] = sum over i of weights[o, i] * of[.., i, ..], both dense; weights (out, size)."""
     out, size = weights.shape
-    prefix = 1
-    for each in of.shape[:axis]:
-        prefix *= each
+    prefix = prod(of.shape[:axis])
     rest = of.num_elements // (prefix * size)
     if rest == 1 and prefix > 1:
         # Rows come first on PE: the last axis is brought there, and the result back.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from npuviz.targets.wavelet import isa
 from npuviz.targets.wavelet.csl.comptime import tensor
 from npuviz.targets.wavelet.csl.comptime import types as t
@@ -264,9 +266,7 @@ def _tensor_dsd(
     if len(strides) != len(extents):
         raise CslError(node.at, f"mem4d_dsd has {len(extents)} extents but {len(strides)} strides")
     _base(f, fields, node, word)
-    total = 1
-    for extent in extents:
-        total *= extent
+    total = prod(extents)
     word.known["extent"] = total
     word.known["stride"] = f.pe.tables.tensor_shape(extents, strides)
     flag = known_flag(fields.get("wavelet_index_offset"), node.at, "wavelet_index_offset")
