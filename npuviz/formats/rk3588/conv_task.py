@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from npuviz.base.errors import FormatError
-from npuviz.formats.rk3588.tensor_layout import packing
+from npuviz.formats.rk3588.tensor_layout import DEPTHWISE_GROUP, aligned, packing
 
 BANKS = 12
 BANK_BYTES = 32 << 10
@@ -67,6 +67,22 @@ class ConvTask:
     def kernel_bytes(self) -> int:
         """Bytes of one kernel; a depthwise task has one kernel with all channels (source: D MESA)."""
         return self.kernel_height * self.kernel_width * self.channels * ELEMENT_BYTES[self.in_dtype]
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of all kernels."""
+        return self.kernel_bytes * (1 if self.depthwise else self.kernels)
+
+    @property
+    def out_channels(self) -> int:
+        """Channels with filling.
+
+        Depthwise up to 64 (source: D MESA), else up to a group of kernels (measured on vendor streams:
+        fp16 16, int8 32).
+        """
+        if self.depthwise:
+            return aligned(self.channels, DEPTHWISE_GROUP)
+        return aligned(self.kernels, max(packing(self.in_dtype).kernels, 16))
 
 
 def matmul_task(

@@ -12,8 +12,8 @@ the CNA and CORE words are equal and only those of the DPU stages differ. Pixel 
 from npuviz.base.errors import FormatError
 from npuviz.formats.rk3588.conv_task import ELEMENT_BYTES, ConvTask, banks_of
 from npuviz.formats.rk3588.regcmd.stream import Stream, Tail
-from npuviz.formats.rk3588.registers import Word, registers
-from npuviz.formats.rk3588.tensor_layout import ATOM_BYTES, aligned, packing
+from npuviz.formats.rk3588.registers import Word, writer
+from npuviz.formats.rk3588.tensor_layout import ATOM_BYTES
 
 ENTRY_BYTES = 64
 """Unit of the entries of a feature row (source: D MTX; M DER)."""
@@ -48,16 +48,7 @@ def conv_task_words(task: ConvTask, *, tail: Tail | None = None, address: int = 
     return Stream(words, tail or Tail(CONVOLUTION_ENABLES), address)
 
 
-def _word(block: str, name: str, fields: dict[str, int]) -> Word:
-    return registers().encode(block, name, **fields)
-
-
-def _cna(name: str, **fields: int) -> Word:
-    return _word("CNA", name, fields)
-
-
-def _dpu(name: str, **fields: int) -> Word:
-    return _word("DPU", name, fields)
+_cna, _core_word, _dpu = writer("CNA"), writer("CORE"), writer("DPU")
 
 
 def _cna_shape(task: ConvTask) -> list[Word]:
@@ -83,19 +74,15 @@ def _cna_shape(task: ConvTask) -> list[Word]:
         _cna("DATA_SIZE1", real_channels=(task.real_channels or task.channels) - 1, channels=task.channels),
         _cna("DATA_SIZE2", out_width=task.out_width),
         _cna("DATA_SIZE3", atomics=task.out_width * task.out_height),
-        _cna("WEIGHT_SIZE0", weight_bytes=task.kernel_bytes * _kernels(task)),
+        _cna("WEIGHT_SIZE0", weight_bytes=task.weight_bytes),
         _cna("WEIGHT_SIZE1", kernel_bytes=task.kernel_bytes),
         _cna(
             "WEIGHT_SIZE2",
             kernel_width=task.kernel_width,
             kernel_height=task.kernel_height,
-            kernels=_kernels(task),
+            kernels=1 if task.depthwise else task.kernels,
         ),
     ]
-
-
-def _kernels(task: ConvTask) -> int:
-    return 1 if task.depthwise else task.kernels
 
 
 def _cna_buffers(task: ConvTask) -> list[Word]:
@@ -143,17 +130,6 @@ def _row_entries(task: ConvTask) -> int:
     return task.width * whole + -(-task.width * (4 if rest == 3 else rest) // 4)
 
 
-def _out_channels(task: ConvTask) -> int:
-    """Channels with filling.
-
-    Depthwise up to 64 (source: D MESA), else up to a group of kernels (measured on vendor streams: fp16
-    16, int8 32).
-    """
-    if task.depthwise:
-        return aligned(task.channels, 64)
-    return aligned(task.kernels, max(packing(task.in_dtype).kernels, 16))
-
-
 def _surface_stride(task: ConvTask) -> int:
     return task.surface_stride or task.out_height * task.out_width
 
@@ -161,19 +137,16 @@ def _surface_stride(task: ConvTask) -> int:
 def _core(task: ConvTask) -> list[Word]:
     precision = _PRECISIONS[task.in_dtype]
     return [
-        _word(
-            "CORE",
+        _core_word(
             "MISC_CFG",
-            {
-                "proc_precision": precision,
-                "depthwise": int(task.depthwise),
-                "quantised": int(task.quantised),
-            },
+            proc_precision=precision,
+            depthwise=int(task.depthwise),
+            quantised=int(task.quantised),
         ),
-        _word("CORE", "DATAOUT_SIZE_0", {"height": task.out_height - 1, "width": task.out_width - 1}),
-        _word("CORE", "DATAOUT_SIZE_1", {"channels": _out_channels(task) - 1}),
-        _word("CORE", "CLIP_TRUNCATE", {}),
-        _word("CORE", "REG_3030", {}),
+        _core_word("DATAOUT_SIZE_0", height=task.out_height - 1, width=task.out_width - 1),
+        _core_word("DATAOUT_SIZE_1", channels=task.out_channels - 1),
+        _core_word("CLIP_TRUNCATE"),
+        _core_word("REG_3030"),
     ]
 
 
@@ -200,7 +173,7 @@ def _dpu_output(task: ConvTask) -> list[Word]:
         _dpu("DATA_CUBE_WIDTH", width=task.out_width - 1),
         _dpu("DATA_CUBE_HEIGHT", height=task.out_height - 1),
         _dpu("DATA_CUBE_NOTCH_ADDR"),
-        _dpu("DATA_CUBE_CHANNEL", original_channels=original - 1, channels=_out_channels(task) - 1),
+        _dpu("DATA_CUBE_CHANNEL", original_channels=original - 1, channels=task.out_channels - 1),
     ]
 
 
@@ -215,7 +188,7 @@ def _dpu_stages(task: ConvTask) -> list[Word]:
         _dpu("BS_RELUX_CMP_VALUE"),
         _dpu("BS_OW_CFG", size_e_2=size_e, size_e_1=size_e, size_e_0=size_e, od_bypass=1),
         _dpu("BS_OW_OP"),
-        _dpu("WDMA_SIZE_0", channels=_out_channels(task) - 1),
+        _dpu("WDMA_SIZE_0", channels=task.out_channels - 1),
         _dpu("WDMA_SIZE_1", height=task.out_height - 1, width=task.out_width - 1),
         _dpu("BN_CFG", **bypass),
         _dpu("BN_ALU_CFG"),

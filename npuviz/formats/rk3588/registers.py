@@ -3,7 +3,7 @@
 The facts (offsets, bits, meanings, sources) are in `registers.toml` beside this module.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import NamedTuple
@@ -173,6 +173,15 @@ class RegisterDatabase:
                 found=f"block {block}, which has no target code",
             )
         return Word(target, found.encode(fields), found.offset)
+
+
+def writer(block: str) -> Callable[..., Word]:
+    """What makes words of one block: (register, field=value ...) -> word, see `RegisterDatabase.encode`."""
+
+    def write(register: str, **fields: int) -> Word:
+        return registers().encode(block, register, **fields)
+
+    return write
 
 
 @cache

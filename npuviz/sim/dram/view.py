@@ -28,7 +28,7 @@ BUFFERS = ("reads", "writes")
 
 @dataclass(frozen=True, slots=True)
 class HeldRequest:
-    """A request in a buffer, or activated; `stamp` is the tick in which the buffer took it."""
+    """A request in a buffer; `stamp` is the tick in which the buffer took it."""
 
     payload: int
     address: int
@@ -37,7 +37,6 @@ class HeldRequest:
     bank: int
     row: int
     stamp: int
-    is_activated: bool = False
 
 
 class CommandView:
@@ -65,13 +64,6 @@ class CommandView:
         """Command -> how often it was issued, all channels together."""
         sums = self.channels(state)[:, ck.CHANNEL.commands : ck.CHANNEL.commands + ck.COMMANDS].sum(axis=0)
         return dict(zip(COMMAND_NAMES, sums.tolist(), strict=True))
-
-    def banks(self, state: np.ndarray) -> np.ndarray:
-        """(channels, banks, words of a BANK) view; a bank's number counts ranks, then groups, then banks."""
-        channels = self.channels(state)
-        start = int(channels[0, ck.CHANNEL.banks]) - int(state[self._at + ck.DRAM.first])
-        end = start + self.num_banks * ck.BANK.num_words
-        return channels[:, start:end].reshape(len(channels), self.num_banks, ck.BANK.num_words)
 
     def open_rows(self, state: np.ndarray) -> np.ndarray:
         """(channels, banks) int64: the open row, -1 where a bank is closed."""
@@ -113,12 +105,6 @@ class CommandView:
                 record = int(others.next) & ck.LOW_HALF
         return sorted(found, key=lambda request: request.stamp)
 
-    def activated(self, state: np.ndarray, channel: int) -> list[HeldRequest]:
-        """Requests whose row was opened for them and that are not served yet, oldest first."""
-        nodes = self.banks(state)[channel, :, ck.BANK.active].tolist()
-        found = [self._request(state, node, activated=True) for node in nodes if node != ck.NIL]
-        return sorted(found, key=lambda request: request.stamp)
-
     def _node(self, state: np.ndarray, node: int) -> Any:
         """Row of a node."""
         header = ck.DRAM(state, self._at)
@@ -132,12 +118,12 @@ class CommandView:
             node = int(self._node(state, node).link) >> 32
         return found
 
-    def _request(self, state: np.ndarray, node: int, *, activated: bool = False) -> HeldRequest:
+    def _request(self, state: np.ndarray, node: int) -> HeldRequest:
         """A node's request."""
         row = self._node(state, node)
         rank, group, bank, place = self._layout.device.mapping.place(int(row.address))
         payload, stamp = int(row.link) & ck.LOW_HALF, int(row.stamp) >> 1
-        return HeldRequest(payload, int(row.address), rank, group, bank, place, stamp, activated)
+        return HeldRequest(payload, int(row.address), rank, group, bank, place, stamp)
 
     def status(self, state: np.ndarray, channel: int) -> tuple[str, str]:
         """(word, detail) for what a channel does now."""

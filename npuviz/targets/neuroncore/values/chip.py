@@ -24,7 +24,6 @@ class HbmArray:
         self.is_private = initial is None
         self._initial = initial
         self._flat: np.ndarray | None = None
-        self._repeated: np.ndarray | None = None
         self.objects = self._initial_objects = initial if self.dtype.kind == "O" else None
         self.written = None if initial is not None else np.zeros(-(-self.size // GRANULE), np.bool_)
 

@@ -4,7 +4,10 @@ from dataclasses import dataclass
 from functools import cache
 from math import frexp
 
-from npuviz.formats.rk3588.registers import Word, registers
+from npuviz.formats.rk3588.registers import Word, registers, writer
+
+dpu_word, rdma_word = writer("DPU"), writer("DPU_RDMA")
+"""Words of the DPU and of what reads memory for it: (register, field=value ...)."""
 
 ALU_ADD = 2
 MULTIPLY = -1
@@ -113,15 +116,15 @@ class Stages:
         if self.operand is not None:
             found += _operand_words(self.operand)
         half = int(to_half)
-        found.append(_dpu("OUT_CVT_OFFSET", offset=self.out.offset))
-        found.append(_dpu("OUT_CVT_SCALE", fp32_to_fp16=half, scale=self.out.scale))
-        found.append(_dpu("OUT_CVT_SHIFT", shift=self.out.shift))
+        found.append(dpu_word("OUT_CVT_OFFSET", offset=self.out.offset))
+        found.append(dpu_word("OUT_CVT_SCALE", fp32_to_fp16=half, scale=self.out.scale))
+        found.append(dpu_word("OUT_CVT_SHIFT", shift=self.out.shift))
         return found
 
     def _bs_words(self, has_bias: bool, has_main: bool) -> list[Word]:
         has_relu = self.relu and not self._limits_in_bn
         return [
-            _dpu(
+            dpu_word(
                 "BS_CFG",
                 alu_op=ALU_ADD,
                 alu_source=int(self.bias_address is not None),
@@ -131,20 +134,20 @@ class Stages:
                 mul_bypass=int(not has_main),
                 alu_bypass=int(not has_bias),
             ),
-            _dpu("BS_ALU_CFG", operand=self.bias_constant),
-            _dpu(
+            dpu_word("BS_ALU_CFG", operand=self.bias_constant),
+            dpu_word(
                 "BS_MUL_CFG",
                 operand=self.main_factor,
                 shift=self.main_shift,
                 mul_source=int(self.main_address is not None),
             ),
-            _dpu("BS_RELUX_CMP_VALUE", limit=self.limit if has_relu else 0),
+            dpu_word("BS_RELUX_CMP_VALUE", limit=self.limit if has_relu else 0),
         ]
 
     def _bn_words(self) -> list[Word]:
         has_relu, has_sum = self._limits_in_bn, self.sum_address is not None
         return [
-            _dpu(
+            dpu_word(
                 "BN_CFG",
                 alu_op=ALU_ADD if has_sum else 0,
                 alu_source=int(has_sum),
@@ -154,8 +157,8 @@ class Stages:
                 mul_bypass=int(self.scale_address is None),
                 alu_bypass=int(not has_sum),
             ),
-            _dpu("BN_MUL_CFG", shift=self.scale_shift, mul_source=int(self.scale_address is not None)),
-            _dpu("BN_RELUX_CMP_VALUE", limit=self.limit if has_relu else 0),
+            dpu_word("BN_MUL_CFG", shift=self.scale_shift, mul_source=int(self.scale_address is not None)),
+            dpu_word("BN_RELUX_CMP_VALUE", limit=self.limit if has_relu else 0),
         ]
 
     def reader_words(self) -> list[Word]:
@@ -170,17 +173,17 @@ class Stages:
         ):
             assert sums is None or factors is None
             use = _READS_SUMS if sums is not None else _READS_FACTORS if factors is not None else 0
-            found.append(_rdma({"BS": "BRDMA_CFG", "BN": "NRDMA_CFG"}[stage], data_use=use))
+            found.append(rdma_word({"BS": "BRDMA_CFG", "BN": "NRDMA_CFG"}[stage], data_use=use))
             address = sums if sums is not None else factors
             if address is not None:
-                found.append(_rdma(f"{stage}_BASE_ADDR", address=address))
+                found.append(rdma_word(f"{stage}_BASE_ADDR", address=address))
         if self.operand is None:
-            found.append(_rdma("ERDMA_CFG", disable=1))
+            found.append(rdma_word("ERDMA_CFG", disable=1))
         else:
             size = {1: 1, 2: 2, 4: 3}[self.operand.item]
-            found.append(_rdma("ERDMA_CFG", data_mode=1, data_size=size))
-            found.append(_rdma("EW_BASE_ADDR", address=self.operand.address))
-            found.append(_rdma("EW_SURF_STRIDE", stride=self.operand.stride))
+            found.append(rdma_word("ERDMA_CFG", data_mode=1, data_size=size))
+            found.append(rdma_word("EW_BASE_ADDR", address=self.operand.address))
+            found.append(rdma_word("EW_SURF_STRIDE", stride=self.operand.stride))
         return found
 
 
@@ -188,7 +191,7 @@ def _operand_words(operand: Operand) -> list[Word]:
     converts = operand.scale != 0
     multiplies = operand.alu == MULTIPLY
     return [
-        _dpu(
+        dpu_word(
             "EW_CFG",
             convert_type=int(converts),
             data_mode=1,
@@ -200,17 +203,9 @@ def _operand_words(operand: Operand) -> list[Word]:
             source=1,
             op_type=int(multiplies),
         ),
-        _dpu("EW_CVT_OFFSET_VALUE", offset=operand.offset),
-        _dpu("EW_CVT_SCALE_VALUE", scale=operand.scale if converts else 1),
+        dpu_word("EW_CVT_OFFSET_VALUE", offset=operand.offset),
+        dpu_word("EW_CVT_SCALE_VALUE", scale=operand.scale if converts else 1),
     ]
-
-
-def _dpu(name: str, **fields: int) -> Word:
-    return registers().encode("DPU", name, **fields)
-
-
-def _rdma(name: str, **fields: int) -> Word:
-    return registers().encode("DPU_RDMA", name, **fields)
 
 
 _NOT_SET = ("S_STATUS", "S_POINTER", "OPERATION_ENABLE")

@@ -6,12 +6,7 @@ from npuviz.formats.rk3588.registers import Word, registers
 from npuviz.formats.rk3588.tensor_layout import aligned, packing
 from npuviz.onnx.errors import CannotLower
 from npuviz.targets.rk3588.compiler.builder import Builder, cube_shape, image_bytes
-from npuviz.targets.rk3588.compiler.dpu import (
-    ALU_ADD,
-    Operand,
-    Stages,
-    with_zeros,
-)
+from npuviz.targets.rk3588.compiler.dpu import ALU_ADD, Operand, Stages, dpu_word, rdma_word, with_zeros
 from npuviz.targets.rk3588.compiler.layers import Layer, Stored
 from npuviz.targets.rk3588.compiler.lookup_table import ActivationTable
 from npuviz.targets.rk3588.tables import Buffer
@@ -106,37 +101,31 @@ def cube_words(
     size_e = 1
     surface = surface or height * width
 
-    def dpu(name: str, **fields: int) -> Word:
-        return registers().encode("DPU", name, **fields)
-
-    def rdma(name: str, **fields: int) -> Word:
-        return registers().encode("DPU_RDMA", name, **fields)
-
     bypass = {"relu_bypass": 1, "mul_bypass": 1, "alu_bypass": 1, "bypass": 1}
     words = [
-        dpu("S_POINTER", pointer_mode=1, executer_ping_pong=1, pointer_ping_pong=1),
-        rdma("S_POINTER", pointer_mode=1, executer_ping_pong=1, pointer_ping_pong=1),
-        dpu("FEATURE_MODE_CFG", burst=15, output=2, flying=1),
-        dpu("DATA_FORMAT", out_precision=precision, in_precision=precision, proc_precision=precision),
-        dpu("DST_BASE_ADDR", address=places[1]),
-        dpu("DST_SURF_STRIDE", stride=surface),
-        dpu("DATA_CUBE_WIDTH", width=width - 1),
-        dpu("DATA_CUBE_HEIGHT", height=rows - 1),
-        dpu("DATA_CUBE_CHANNEL", original_channels=channels - 1, channels=channels - 1),
-        dpu("BS_CFG", **bypass),
-        dpu("BS_OW_CFG", size_e_2=size_e, size_e_1=size_e, size_e_0=size_e, od_bypass=1),
-        dpu("WDMA_SIZE_0", channels=channels - 1),
-        dpu("WDMA_SIZE_1", height=rows - 1, width=width - 1),
-        dpu("BN_CFG", **bypass),
-        dpu("EW_CFG", relu_bypass=1, convert_bypass=1, lut_bypass=1, op_bypass=1, bypass=1),
-        dpu("EW_CVT_SCALE_VALUE", scale=1),
-        dpu("SURFACE_ADD", step=surface * (size_e + 1)),
-        rdma("DATA_CUBE_WIDTH", width=width - 1),
-        rdma("DATA_CUBE_HEIGHT", height=rows - 1),
-        rdma("DATA_CUBE_CHANNEL", channels=channels - 1),
-        rdma("SRC_BASE_ADDR", address=places[0]),
-        rdma("FEATURE_MODE_CFG", in_precision=precision, burst=15, proc_precision=precision, flying=1),
-        rdma("SURF_NOTCH", notch=(height - rows) * width),
+        dpu_word("S_POINTER", pointer_mode=1, executer_ping_pong=1, pointer_ping_pong=1),
+        rdma_word("S_POINTER", pointer_mode=1, executer_ping_pong=1, pointer_ping_pong=1),
+        dpu_word("FEATURE_MODE_CFG", burst=15, output=2, flying=1),
+        dpu_word("DATA_FORMAT", out_precision=precision, in_precision=precision, proc_precision=precision),
+        dpu_word("DST_BASE_ADDR", address=places[1]),
+        dpu_word("DST_SURF_STRIDE", stride=surface),
+        dpu_word("DATA_CUBE_WIDTH", width=width - 1),
+        dpu_word("DATA_CUBE_HEIGHT", height=rows - 1),
+        dpu_word("DATA_CUBE_CHANNEL", original_channels=channels - 1, channels=channels - 1),
+        dpu_word("BS_CFG", **bypass),
+        dpu_word("BS_OW_CFG", size_e_2=size_e, size_e_1=size_e, size_e_0=size_e, od_bypass=1),
+        dpu_word("WDMA_SIZE_0", channels=channels - 1),
+        dpu_word("WDMA_SIZE_1", height=rows - 1, width=width - 1),
+        dpu_word("BN_CFG", **bypass),
+        dpu_word("EW_CFG", relu_bypass=1, convert_bypass=1, lut_bypass=1, op_bypass=1, bypass=1),
+        dpu_word("EW_CVT_SCALE_VALUE", scale=1),
+        dpu_word("SURFACE_ADD", step=surface * (size_e + 1)),
+        rdma_word("DATA_CUBE_WIDTH", width=width - 1),
+        rdma_word("DATA_CUBE_HEIGHT", height=rows - 1),
+        rdma_word("DATA_CUBE_CHANNEL", channels=channels - 1),
+        rdma_word("SRC_BASE_ADDR", address=places[0]),
+        rdma_word("FEATURE_MODE_CFG", in_precision=precision, burst=15, proc_precision=precision, flying=1),
+        rdma_word("SURF_NOTCH", notch=(height - rows) * width),
     ]
     changed = [*stages.words(to_half=dtype == "float16"), *stages.reader_words()]
     kept = {(word.target, word.offset) for word in changed}

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from npuviz.formats.rk3588.registers import Word, registers
-from npuviz.targets.rk3588.compiler.dpu import Requantisation, requantisation
+from npuviz.formats.rk3588.registers import Word
+from npuviz.targets.rk3588.compiler.dpu import Requantisation, dpu_word, requantisation
 from npuviz.targets.rk3588.compiler.quantisation import Quantisation
 
 Function = Callable[[np.ndarray], np.ndarray]
@@ -48,10 +48,10 @@ class ActivationTable:
     def switch_words(self, *, to_half: bool) -> tuple[Word, ...]:
         """EW that only looks up, and the output convert: to stand behind the words of the stages."""
         return (
-            _dpu("EW_CFG", relu_bypass=1, convert_bypass=1, lut_bypass=0, op_bypass=1),
-            _dpu("OUT_CVT_OFFSET", offset=self.out.offset),
-            _dpu("OUT_CVT_SCALE", fp32_to_fp16=int(to_half), scale=self.out.scale),
-            _dpu("OUT_CVT_SHIFT", minus_exponent=self.minus_exponent, shift=self.out.shift),
+            dpu_word("EW_CFG", relu_bypass=1, convert_bypass=1, lut_bypass=0, op_bypass=1),
+            dpu_word("OUT_CVT_OFFSET", offset=self.out.offset),
+            dpu_word("OUT_CVT_SCALE", fp32_to_fp16=int(to_half), scale=self.out.scale),
+            dpu_word("OUT_CVT_SHIFT", minus_exponent=self.minus_exponent, shift=self.out.shift),
         )
 
 
@@ -109,24 +109,24 @@ def _fill(
     whole = np.clip(np.rint(entries), -32768, 32767).astype(np.int64)
     words: list[Word] = []
     for table in (0, 1):
-        words.append(_dpu("LUT_ACCESS_CFG", access=1, table=table))
+        words.append(dpu_word("LUT_ACCESS_CFG", access=1, table=table))
         part = whole[table * INTERVALS : (table + 1) * INTERVALS + 1]
-        words += [_dpu("LUT_ACCESS_DATA", entry=value & 0xFFFF) for value in part.tolist()]
+        words += [dpu_word("LUT_ACCESS_DATA", entry=value & 0xFFFF) for value in part.tolist()]
     low, middle, high = (limit & 0xFFFFFFFF for limit in limits)
     (under, under_shift), (over, over_shift) = (_slope(slope) for slope in slopes)
     return (
         *words,
         # Both hit only in the middle, where they agree; outside of both, the nearer table goes on.
-        _dpu("LUT_CFG", hybrid_priority=1, overflow_priority=1),
-        _dpu("LUT_INFO", lo_index=select & 0xFF, le_index=select & 0xFF),
-        _dpu("LUT_LE_START", start=low),
-        _dpu("LUT_LE_END", end=middle),
-        _dpu("LUT_LO_START", start=middle),
-        _dpu("LUT_LO_END", end=high),
-        _dpu("LUT_LE_SLOPE_SCALE", underflow=under),
-        _dpu("LUT_LE_SLOPE_SHIFT", underflow=under_shift),
-        _dpu("LUT_LO_SLOPE_SCALE", overflow=over),
-        _dpu("LUT_LO_SLOPE_SHIFT", overflow=over_shift),
+        dpu_word("LUT_CFG", hybrid_priority=1, overflow_priority=1),
+        dpu_word("LUT_INFO", lo_index=select & 0xFF, le_index=select & 0xFF),
+        dpu_word("LUT_LE_START", start=low),
+        dpu_word("LUT_LE_END", end=middle),
+        dpu_word("LUT_LO_START", start=middle),
+        dpu_word("LUT_LO_END", end=high),
+        dpu_word("LUT_LE_SLOPE_SCALE", underflow=under),
+        dpu_word("LUT_LE_SLOPE_SHIFT", underflow=under_shift),
+        dpu_word("LUT_LO_SLOPE_SCALE", overflow=over),
+        dpu_word("LUT_LO_SLOPE_SHIFT", overflow=over_shift),
     )
 
 
@@ -136,7 +136,3 @@ def _slope(slope: float) -> tuple[int, int]:
         return 0, 0
     shift = min(15, max(-16, 14 - int(np.floor(np.log2(abs(slope))))))
     return int(np.clip(round(slope * 2.0**shift), -32768, 32767)), shift
-
-
-def _dpu(name: str, **fields: int) -> Word:
-    return registers().encode("DPU", name, **fields)

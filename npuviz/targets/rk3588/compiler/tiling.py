@@ -73,7 +73,7 @@ def cost(spec: RknnSpec, plan: Sequence[Tile]) -> tuple[float, int]:
     for tile in plan:
         cycles = spec.to_cycles(spec.task_ns) + _core_cycles(spec, tile.task)
         by_core[tile.core] = by_core.get(tile.core, 0.0) + cycles
-        moved += tile.task.feature_bytes + (0 if tile.task.weight_reuse else _weight_bytes(tile.task))
+        moved += tile.task.feature_bytes + (0 if tile.task.weight_reuse else tile.task.weight_bytes)
     return max(*by_core.values(), moved / spec.bytes_per_cycle), moved
 
 
@@ -87,10 +87,6 @@ def _core_cycles(spec: RknnSpec, task: ConvTask) -> float:
     size = spec.kernels_int8 if task.in_dtype == "int8" else spec.kernels_fp16
     groups, blocks = -(-task.kernels // size), -(-task.channels // spec.channels_per_atomic)
     return max(atoms * taps * blocks * groups, atoms * groups * size / spec.output_rate)
-
-
-def _weight_bytes(task: ConvTask) -> int:
-    return task.kernel_bytes * (1 if task.depthwise else task.kernels)
 
 
 def _by_rows(spec: RknnSpec, base: ConvTask, shape: Shape) -> list[Tile]:
@@ -128,7 +124,7 @@ def _row_tiles(spec: RknnSpec, base: ConvTask, shape: Shape, low: int, high: int
     Room for one group of kernels gives the largest tiles; room for all weights reads them only once.
     """
     size, banks = spec.cbuf_bank_bytes, spec.cbuf_banks
-    weights = _weight_bytes(base)
+    weights = base.weight_bytes
     group = base.kernel_bytes * (1 if base.depthwise else packing(base.in_dtype).kernels)
     row_bytes = base.width * base.channels * numpy_dtype(base.in_dtype).itemsize
     least = -(-min(weights, group) // size)
@@ -161,7 +157,7 @@ def _cut(
         parts.append((first, last, top, max(1, bottom - max(0, top))))
     # The same banks for all tasks: weights that stay must stay where they are.
     data = max(1, -(-max(height for *_, height in parts) * row_bytes // size))
-    stays = _weight_bytes(base) <= (banks - data) * size and not base.depthwise
+    stays = base.weight_bytes <= (banks - data) * size and not base.depthwise
     for number, (first, last, top, height) in enumerate(parts):
         begin = max(0, top)
         yield replace(

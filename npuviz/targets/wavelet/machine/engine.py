@@ -62,7 +62,6 @@ class Engine:
         self._host_used = 0
         self._base = 0
         self._filled = 0
-        self._commands_room = 0
 
     @property
     def _wafer(self) -> Any:

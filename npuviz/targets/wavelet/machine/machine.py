@@ -155,15 +155,6 @@ class WaveletMachine(KernelMachine, FabricViews, FrameViews):
                 line.append(chr(value))
         return found
 
-    def traced(self, column: int, row: int, buffer: int) -> list[int]:
-        """Words that a PE wrote to a trace buffer, as value | (kind and buffer) << 32, in order."""
-        node = self.node_at(column, row)
-        return [
-            value
-            for _, who, kind, value, _ in self.engine.log_rows()
-            if kind == sk.LOG_TRACE and who == node and value >> 32 & 0xFF == buffer
-        ]
-
     @property
     def logs_hazards(self) -> bool:
         """The kernels note them."""

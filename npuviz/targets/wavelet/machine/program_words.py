@@ -79,7 +79,6 @@ class ProgramWords:
             bases.append(total)
             total += len(code)
             at.append(self._add(code))
-        self.num_instructions = total
         return [bases[index] for index in of_program], [at[index] for index in of_program]
 
     def _program(self, wafer: Wafer, program: PeProgram, code: int, first: int) -> np.ndarray:

@@ -84,11 +84,6 @@ class WaveletListing:
         """The function of an instruction, -1 if none."""
         return bisect_right(self._entries, index) - 1 if 0 <= index < self._count else -1
 
-    def function_of(self, index: int) -> Function | None:
-        """The function that an instruction belongs to."""
-        node = self.node_of(index)
-        return self.functions[node][1] if node >= 0 else None
-
     def nodes_of(self, indices: np.ndarray) -> np.ndarray:
         """Functions of instructions, -1 outside the listing."""
         found = np.searchsorted(self._starts, indices, side="right") - 1

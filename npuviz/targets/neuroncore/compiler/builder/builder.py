@@ -65,12 +65,6 @@ class Builder:
         self.dma = Dma(spec, self.emitter, queues, self.hbm, self.tiles, self._engines, self.shown)
         self.isa = Instructions(spec, self.hbm, self.dma, self._engines)
 
-    @property
-    def opset(self) -> int:
-        """Version of the standard operator set; a graph that states none has the newest rules."""
-        opsets = self.graph.opsets
-        return opsets.get("", opsets.get("ai.onnx", 1 << 30))
-
     def note(self, code: str, text: str, node: int = -1, is_warning: bool = False) -> None:
         """Tell the user something; the same text about the same node once."""
         made = Note("warning" if is_warning else "info", code, text, node)

@@ -27,8 +27,6 @@ def lower_pair(b: Builder, layer: Layer, planner: Planner) -> None:
     if len(layer.inputs) == 1:
         factor, summand = _of_pair(b, layer, planner)
         _emit(b, layer, factor, summand)
-    elif layer.head.op_type == "Mul":
-        elementwise.lower_product(b, layer)
     elif layer.head.op_type == "Div":
         raise CannotLower("a quotient of two tensors")
     else:

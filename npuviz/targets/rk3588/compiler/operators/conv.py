@@ -8,7 +8,7 @@ import numpy as np
 from npuviz.formats.rk3588.conv_task import ConvTask
 from npuviz.formats.rk3588.conv_words import conv_task_words
 from npuviz.formats.rk3588.registers import Word, registers
-from npuviz.formats.rk3588.tensor_layout import DEPTHWISE_GROUP, aligned, pack_depthwise, packing
+from npuviz.formats.rk3588.tensor_layout import aligned, pack_depthwise, packing
 from npuviz.onnx.errors import CannotLower
 from npuviz.onnx.semantics.attributes import attributes_of
 from npuviz.onnx.semantics.windows import WindowAxis, padded_axes, window_axes
@@ -18,7 +18,7 @@ from npuviz.targets.rk3588.compiler.builder import (
     filled_up,
     image_bytes,
 )
-from npuviz.targets.rk3588.compiler.dpu import SCALE_BITS, Stages, requantisation, with_zeros
+from npuviz.targets.rk3588.compiler.dpu import SCALE_BITS, Stages, rdma_word, requantisation, with_zeros
 from npuviz.targets.rk3588.compiler.dpu_task import cube_of, layer_dtype, with_table
 from npuviz.targets.rk3588.compiler.layers import Layer, Planner
 from npuviz.targets.rk3588.compiler.operators.activation import held_limit, limit_of, table_of_halves
@@ -208,7 +208,7 @@ def emit_convolution(b: Builder, layer: Layer, shape: Shape, operands: Operands)
             weight_address=weights.address,
             output_address=target.address + image * image_bytes(target.shape, dtype),
         )  # fmt: skip
-        if image and _out_channels(base) > aligned(base.kernels, packing(dtype).channels):
+        if image and base.out_channels > aligned(base.kernels, packing(dtype).channels):
             # What fills up the channels of one image lies where the next one begins.
             b.begin_layer()
         for tile in tiles(b.spec, base, shape):
@@ -264,7 +264,7 @@ def _words(task: ConvTask, stages: Stages) -> list[Word]:
     changed = stages.words(to_half=task.out_dtype == "float16")
     if task.depthwise:
         # The weights of the last group are filled up, the features are not.
-        size = task.kernel_bytes // task.channels * _out_channels(task)
+        size = task.kernel_bytes // task.channels * task.out_channels
         changed.append(registers().encode("CNA", "WEIGHT_SIZE0", weight_bytes=size))
         changed.append(registers().encode("CNA", "WEIGHT_SIZE1", kernel_bytes=size))
     if stages.reads_memory:
@@ -272,12 +272,12 @@ def _words(task: ConvTask, stages: Stages) -> list[Word]:
         sizes = {
             "DATA_CUBE_WIDTH": {"width": task.out_width - 1},
             "DATA_CUBE_HEIGHT": {"height": task.out_height - 1},
-            "DATA_CUBE_CHANNEL": {"channels": _out_channels(task) - 1},
+            "DATA_CUBE_CHANNEL": {"channels": task.out_channels - 1},
         }
-        changed += [registers().encode("DPU_RDMA", name, **fields) for name, fields in sizes.items()]
+        changed += [rdma_word(name, **fields) for name, fields in sizes.items()]
         precision = FP16 if task.out_dtype == "float16" else INT8
         mode = {"in_precision": precision, "proc_precision": precision, "burst": 15, "main_disable": 1}
-        changed.append(registers().encode("DPU_RDMA", "FEATURE_MODE_CFG", mode=3 * task.depthwise, **mode))
+        changed.append(rdma_word("FEATURE_MODE_CFG", mode=3 * task.depthwise, **mode))
     for word in changed:
         place = places.get((word.target, word.offset))
         if place is None:
@@ -285,10 +285,3 @@ def _words(task: ConvTask, stages: Stages) -> list[Word]:
         else:
             words[place] = word
     return with_zeros(words + extra, "DPU_RDMA") if stages.reads_memory else words + extra
-
-
-def _out_channels(task: ConvTask) -> int:
-    """Channels of the DPU's cube, as conv_task_words fills them up."""
-    if task.depthwise:
-        return aligned(task.channels, DEPTHWISE_GROUP)
-    return aligned(task.kernels, packing(task.in_dtype).kernels)

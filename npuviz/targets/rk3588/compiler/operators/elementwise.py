@@ -14,12 +14,12 @@ FIXED_BITS = 13
 """Bits of the factors that bring two int8 operands to one scale; their sum stays below 2^31."""
 
 
-_ALU = {"Add": dpu.ALU_ADD, "Sum": dpu.ALU_ADD, "Sub": 4, "Max": 0, "Min": 1}
+_ALU = {"Add": dpu.ALU_ADD, "Sum": dpu.ALU_ADD, "Sub": 4, "Max": 0, "Min": 1, "Mul": dpu.MULTIPLY}
 """Codes of EW_CFG. Ref: XML."""
 
 
 def lower_pair(b: Builder, layer: Layer) -> None:
-    """Sum, difference, larger or smaller of two cubes of one shape."""
+    """Sum, difference, product, larger or smaller of two cubes of one shape."""
     first, second, target = _cubes(b, layer)
     alu, relu = _ALU[layer.head.op_type], layer.activation is not None
     out = layer.output.quantisation
@@ -27,34 +27,19 @@ def lower_pair(b: Builder, layer: Layer) -> None:
         emit(b, layer, first, target, second, lambda o: dpu.Stages(operand=replace(o, relu=relu)), alu)
         return
     one, two = _quantisations(layer)
-    largest = max(one.scale, two.scale)
-    factors = [round(q.scale / largest * (1 << FIXED_BITS)) for q in (one, two)]
+    if alu == dpu.MULTIPLY:
+        main, factor, step = 0, 1, one.scale * two.scale / out.scale
+    else:
+        largest = max(one.scale, two.scale)
+        main, factor = (round(q.scale / largest * (1 << FIXED_BITS)) for q in (one, two))
+        step = largest / out.scale / (1 << FIXED_BITS)
 
     def stages(operand: dpu.Operand) -> dpu.Stages:
-        taken = dpu.Operand(operand.address, alu, operand.stride, 1, -two.zero_point, factors[1], relu)
-        end = dpu.requantisation(largest / out.scale / (1 << FIXED_BITS), out.zero_point)
-        return dpu.Stages(bias_constant=-one.zero_point, main_factor=factors[0], operand=taken, out=end)
+        taken = dpu.Operand(operand.address, alu, operand.stride, 1, -two.zero_point, factor, relu)
+        end = dpu.requantisation(step, out.zero_point)
+        return dpu.Stages(bias_constant=-one.zero_point, main_factor=main, operand=taken, out=end)
 
     emit(b, layer, first, target, second, stages, alu)
-
-
-def lower_product(b: Builder, layer: Layer) -> None:
-    """Mul of two cubes of one shape."""
-    first, second, target = _cubes(b, layer)
-    out, relu = layer.output.quantisation, layer.activation is not None
-    if out is None:
-        emit(
-            b, layer, first, target, second, lambda o: dpu.Stages(operand=replace(o, relu=relu)), dpu.MULTIPLY
-        )
-        return
-    one, two = _quantisations(layer)
-
-    def stages(operand: dpu.Operand) -> dpu.Stages:
-        taken = dpu.Operand(operand.address, dpu.MULTIPLY, operand.stride, 1, -two.zero_point, 1, relu)
-        end = dpu.requantisation(one.scale * two.scale / out.scale, out.zero_point)
-        return dpu.Stages(bias_constant=-one.zero_point, operand=taken, out=end)
-
-    emit(b, layer, first, target, second, stages, dpu.MULTIPLY)
 
 
 def _quantisations(layer: Layer) -> tuple[Quantisation, Quantisation]:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from npuviz.formats.rk3588.registers import Word, registers
+from npuviz.formats.rk3588.registers import Word, writer
 from npuviz.formats.rk3588.tensor_layout import aligned, packing
 from npuviz.onnx.errors import CannotLower
 from npuviz.onnx.semantics.attributes import attributes_of
@@ -126,7 +126,7 @@ def _emit(b: Builder, layer: Layer, source: Buffer, target: Buffer, window: Shap
             words = _words((high - low) * group, places, dtype, window, method)
             if method == AVERAGE and any(window.pads):
                 value = filling & 0xFFFFFFFF
-                words.append(registers().encode("PPU", "PADDING_VALUE_1_CFG", value_0=value))
+                words.append(writer("PPU")("PADDING_VALUE_1_CFG", value_0=value))
             b.task(layer.head.id, core, with_zeros(words, "PPU", "PPU_RDMA"), PPU_ENABLES)
 
 
@@ -135,12 +135,7 @@ def _words(channels: int, places: tuple[int, int], dtype: str, window: Shape, me
     top, left, bottom, right = window.pads
     precision = INT8 if dtype == "int8" else FP16
 
-    def ppu(name: str, **fields: int) -> Word:
-        return registers().encode("PPU", name, **fields)
-
-    def rdma(name: str, **fields: int) -> Word:
-        return registers().encode("PPU_RDMA", name, **fields)
-
+    ppu, rdma = writer("PPU"), writer("PPU_RDMA")
     return [
         ppu("S_POINTER", pointer_mode=1, executer_ping_pong=1, pointer_ping_pong=1),
         rdma("S_POINTER", pointer_mode=1, executer_ping_pong=1, pointer_ping_pong=1),
