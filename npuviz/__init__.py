@@ -1,14 +1,17 @@
 """npuviz: a visual, cycle-level debugger for neural processing units."""
 
+import atexit
 import hashlib
 import os
+import shutil
+import tempfile
 from pathlib import Path
 
 __version__ = "0.1.0"
 
 
 def _use_kernel_cache() -> None:
-    """Keep compiled kernels in a folder named after their sources.
+    """Keep compiled kernels in a folder named after their sources; one for this process where none can be.
 
     numba looks only at the file of the outermost function when it decides whether a cached kernel is
     current: a change in an inner kernel file would go unseen.
@@ -19,8 +22,28 @@ def _use_kernel_cache() -> None:
     digest = hashlib.blake2b(digest_size=8)
     for path in sorted({*root.rglob("*_kernels.py"), *root.glob("targets/*/kernels/**/*.py")}):
         digest.update(path.read_bytes())
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    os.environ["NUMBA_CACHE_DIR"] = str(cache / "npuviz" / "kernels" / digest.hexdigest())
+    folder = _cache_folder() / "npuviz" / "kernels" / digest.hexdigest()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        is_usable = os.access(folder, os.R_OK | os.W_OK | os.X_OK)
+    except OSError:
+        is_usable = False
+    if not is_usable:
+        # numba cannot do without one.
+        folder = Path(tempfile.mkdtemp(prefix="npuviz-kernels-"))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        os.environ["NPUVIZ_KERNELS_TEMPORARY"] = "1"
+    os.environ["NUMBA_CACHE_DIR"] = str(folder)
+
+
+def _cache_folder() -> Path:
+    given = os.environ.get("XDG_CACHE_HOME")
+    if given:
+        return Path(given)
+    try:
+        return Path.home() / ".cache"
+    except RuntimeError:
+        return Path(os.devnull)  # nobody's home
 
 
 _use_kernel_cache()

@@ -1,4 +1,4 @@
-"""What every test gets: no display, one thread per numeric library, and a look at what windows leave.
+"""What every test gets: no display, compiled kernels, one thread per numeric library, no leaks of windows.
 
 The environment is set before numpy, ONNX Runtime or Qt are imported anywhere.
 """
@@ -10,6 +10,7 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+os.environ.setdefault("NPUVIZ_KERNELS", "wait")
 for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 

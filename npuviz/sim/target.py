@@ -149,7 +149,7 @@ class Target(Protocol):
         ...
 
     def warm_up(self, progress: Progress) -> None:
-        """Compile the kernels (cached on disk), reporting progress."""
+        """Load the compiled kernels or have them compiled; waits where they may not run uncompiled."""
         ...
 
 

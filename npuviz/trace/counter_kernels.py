@@ -2,15 +2,17 @@
 
 # pyright: reportMissingParameterType=false
 
-import numba as nb
 import numpy as np
 
+from npuviz.base.kernels import entries
 from npuviz.trace.pyramid_kernels import first_ending_after, first_not_below
 
 COUNTER_BLOCK = 64
 
+_entry = entries.entry(entries.WINDOW_GROUP, is_repeatable=True)
 
-@nb.njit(cache=True, nogil=True)
+
+@_entry
 def extend_extremes(value, first_block, last_block, lowest, highest):
     """Smallest and largest value of the blocks first_block .. last_block of COUNTER_BLOCK rows."""
     for block in range(first_block, last_block):
@@ -24,7 +26,7 @@ def extend_extremes(value, first_block, last_block, lowest, highest):
         highest[block] = large
 
 
-@nb.njit(cache=True, nogil=True)
+@_entry
 def sample_counter(cycle, value, lowest, highest, low, high, small, large, last):
     """Smallest, largest and last value of every column of the window; 0 before the first row.
 

@@ -13,22 +13,26 @@ from typing import Any
 import numba as nb
 import numpy as np
 
+from npuviz.base.kernels import entries
+
 BLOCK = 16
 _FETCH_COLUMNS = 64
+
+_entry = entries.entry(entries.WINDOW_GROUP, is_repeatable=True)
 
 _INLINE: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "forceinline": True}
 _inlined = nb.njit(nogil=True, **_INLINE)
 """Of helpers in hot loops: at every real call an array argument costs an atomic reference count."""
 
 
-@nb.njit(cache=True, nogil=True)
+@_entry
 def mark_kinds(kind, begin, seen):
     """Set seen[k] for every kind among the rows from `begin` on."""
     for i in range(begin, len(kind)):
         seen[kind[i]] = True
 
 
-@nb.njit(cache=True, nogil=True)
+@_entry
 def extend_sums(start, end, kind, local, first_block, last_block, sums, starts):
     """Fill the rows of the blocks first_block .. last_block.
 
@@ -175,7 +179,7 @@ def _fetch(start, end, kind, starts, sums, row, low, step, first, last):
     return seen
 
 
-@nb.njit(cache=True, nogil=True)
+@_entry
 def utilization(start, end, kind, starts, sums, local, owner, wanted, low, high, covered, dominant):
     """Covered part and dominant kind of every column of the window [low, high).
 
@@ -242,7 +246,7 @@ def utilization(start, end, kind, starts, sums, local, owner, wanted, low, high,
     return seen
 
 
-@nb.njit(cache=True, nogil=True)
+@_entry
 def merge_intervals(start, end, kind, starts, sums, local, owner, low, high, resolution, first, last, kinds):
     """Rows of the window, those that begin in one pixel merged; return the number of groups.
 

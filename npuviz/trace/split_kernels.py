@@ -11,12 +11,16 @@ from typing import Any
 import numba as nb
 import numpy as np
 
+from npuviz.base.kernels import entries
+
 SKIP = -1
 
 _INTERVAL = 1
 _COUNTER = 2
 _FLOW = 3
 _LIFETIME = 4
+
+_entry = entries.entry(entries.WINDOW_GROUP, is_repeatable=True)
 
 _INLINE: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "forceinline": True}
 _inlined = nb.njit(nogil=True, **_INLINE)
@@ -51,7 +55,7 @@ def _key_of(head, first, second, is_counter, num_kinds, num_memories, floor):
     return -2
 
 
-@nb.njit(cache=True, nogil=True)
+@_entry
 def count_tracks(rows, counts):
     """Add to counts[t] how many intervals and counter values track t gets."""
     for i in range(len(rows)):
@@ -61,7 +65,7 @@ def count_tracks(rows, counts):
             counts[owner] += 1
 
 
-@nb.njit(cache=True, nogil=True)
+@_entry
 def assign_keys(rows, is_counter, num_kinds, num_memories, floor, last, keys, counts):
     """Give every row its key and count the rows of each; return -1, or the index of a bad row.
 
@@ -86,7 +90,7 @@ def assign_keys(rows, is_counter, num_kinds, num_memories, floor, last, keys, co
     return -1
 
 
-@nb.njit(cache=True, nogil=True)
+@_entry
 def scatter(rows, keys, places, first, second, third, code):
     """Copy the words of the rows, stably ordered by key; `places` (changed) is where each key begins."""
     for i in range(len(rows)):

@@ -150,7 +150,6 @@ def _open_model(path: Path, options: OpenOptions, progress: Progress) -> Opened:
     progress.report(-1.0, "building the machine")
     machine = target.build(spec, program)
     built = time.perf_counter()
-    progress.report(-1.0, "compiling kernels (first run only)")
     target.warm_up(progress)
     warm = time.perf_counter()
     recorder = None

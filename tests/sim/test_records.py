@@ -13,6 +13,7 @@ import pytest
 from numba import njit as _njit
 from numba.core.errors import NumbaError
 
+from npuviz.base.kernels.twins import plain_twin
 from npuviz.sim.parts.bits_kernels import is_compiled, pointer_to
 from npuviz.sim.parts.record_kernels import Gap, Record, Rest, Rows, RowType, Same, Words, word_of, words_of
 
@@ -177,6 +178,38 @@ def test_compiled_and_plain_runs_leave_equal_words() -> None:
     assert HEAD(plain).cycle == 50
 
 
+@pytest.mark.skipif(not is_compiled, reason="there are no kernels")
+def test_twins_leave_equal_words() -> None:
+    compiled, twin = new_state(3), new_state(3)
+    run(compiled, 50, 3)
+    plain_twin(run)(twin, 50, 3)
+    np.testing.assert_array_equal(compiled, twin)
+    linked = _linked()
+    assert plain_twin(walk)(linked) == walk(linked)
+
+
+SHARED = Record("shared", one="a word", _1=Gap(1), other=Same("one"), ring=Words(2), streams=Rows(STREAM, 2))
+
+
+@njit
+def store_shared(state, large):
+    row = SHARED(state, 1)
+    row.other = large
+    row.ring[1] = large + 1
+    row.streams[1].done = -large
+    row.streams[1][0] = row.one
+    row[SHARED.ring] = SHARED.num_words
+
+
+@pytest.mark.skipif(not is_compiled, reason="there are no kernels")
+def test_twins_store_where_compiled_code_does_and_cut_to_words() -> None:
+    compiled, twin = np.zeros(12, np.int64), np.zeros(12, np.int64)
+    store_shared(compiled, np.uint64((1 << 63) + 5))
+    plain_twin(store_shared)(twin, (1 << 63) + 5)
+    assert compiled.tolist() == twin.tolist()
+    assert twin[1] == 5 - (1 << 63)
+
+
 @njit
 def store_all(state, small, flag, large, number, at):
     head = HEAD(state)
@@ -220,12 +253,16 @@ def walk(state):
     return total + 1000 * LINKED.num_words + 10000 * CORE.streams
 
 
-def test_rows_in_a_list() -> None:
+def _linked() -> np.ndarray:
     state = np.zeros(32, np.int64)
     HEAD(state).first = 20
     state[20:25] = [10, 3, 1, 2, 3]
     state[10:14] = [-1, 2, 10, 20]
-    assert walk(state) == 36 + 2000 + 130_000
+    return state
+
+
+def test_rows_in_a_list() -> None:
+    assert walk(_linked()) == 36 + 2000 + 130_000
 
 
 @pytest.mark.skipif(not is_compiled, reason="what numba says")

@@ -6,12 +6,11 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils as _cgutils
-from numba.core import config as _config
-from numba.extending import intrinsic
+
+from npuviz.sim.parts.bits_kernels import intrinsic_or
 
 _WORD_BYTES = 8
 cgutils: Any = _cgutils
-_is_plain = bool(getattr(_config, "DISABLE_JIT", 0))
 _words = types.CPointer(types.int64)
 
 
@@ -82,17 +81,17 @@ def _plain_replace(words: Any, index: Any, old: Any, new: Any) -> int:
     return 1
 
 
-load_word: Any = _plain_load if _is_plain else intrinsic(_load_word)
+load_word: Any = intrinsic_or(_load_word, _plain_load)
 """A word, and with it everything its writer did before `store_word`."""
 
-store_word: Any = _plain_store if _is_plain else intrinsic(_store_word)
+store_word: Any = intrinsic_or(_store_word, _plain_store)
 """Write a word behind everything done before."""
 
-add_word: Any = _plain_add if _is_plain else intrinsic(_add_word)
+add_word: Any = intrinsic_or(_add_word, _plain_add)
 """Add to a word; returns what it was."""
 
-give_way: Any = _plain_way if _is_plain else intrinsic(_give_way)
+give_way: Any = intrinsic_or(_give_way, _plain_way)
 """Let the system run another thread for whose word this one waits."""
 
-replace_word: Any = _plain_replace if _is_plain else intrinsic(_replace_word)
+replace_word: Any = intrinsic_or(_replace_word, _plain_replace)
 """Write a word if it is still `old`; returns 1 if so, else 0."""

@@ -4,17 +4,17 @@ Kernels pass the root state as a bare pointer: an array argument costs a referen
 operation, at every call (measured: 45 % of a run).
 """
 
-from collections.abc import Generator
-from contextlib import contextmanager
+import ctypes
 from typing import Any
 
 from llvmlite import ir
 from numba import njit, types
 from numba.core import cgutils as _cgutils
-from numba.core import config as _config
 from numba.extending import intrinsic
 
-config: Any = _config
+from npuviz.base.kernels import entries
+from npuviz.base.kernels.twins import stand_in
+
 cgutils: Any = _cgutils
 _compile: Any = njit  # its stub lacks the options below
 
@@ -22,9 +22,13 @@ _compile: Any = njit  # its stub lacks the options below
 # Each says whether it becomes part of its callers: else numba takes that over from whoever calls it first.
 _INNER = {"nogil": True, "error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 _APART = {"forceinline": False}
+_GROUP = "machine"
 
-entry: Any = _compile(cache=True, nogil=True, error_model="numpy")
-"""Decorator of a kernel that Python calls. Only these are cached on disk."""
+entry: Any = entries.entry(_GROUP, is_light=True, error_model="numpy")
+"""Decorator of a kernel that Python calls, see npuviz.base.kernels.entries. Only these are cached on disk."""
+
+optimised_entry: Any = entries.entry(_GROUP, error_model="numpy")
+"""The same for one that LLVM's first level leaves slower (measured): it takes half as long again."""
 
 kernel: Any = _compile(**_INNER, **_APART)
 """Decorator of a function that only kernels call."""
@@ -34,17 +38,6 @@ inlined: Any = _compile(**_INNER, forceinline=True)
 
 spliced: Any = _compile(**_INNER, inline="always", **_APART)
 """The same for parts of one large function: they are compiled with it only, not once more by themselves."""
-
-
-@contextmanager
-def light_optimisation() -> Generator[None]:
-    """Compile with LLVM's first level inside: a third less time, and kernels run as fast (measured)."""
-    before = config.OPT
-    config.OPT = type(before)(1)
-    try:
-        yield
-    finally:
-        config.OPT = before
 
 
 def _pointer_to(_context: Any, words: Any) -> Any:
@@ -91,27 +84,31 @@ def _plain_fetch(_words: Any, _index: Any) -> int:
 
 
 def _plain_words(words: Any) -> Any:
-    return words
+    """The same words for Python: numbers of any size are cut to 64 bits where they are stored."""
+    return (ctypes.c_int64 * len(words)).from_buffer(words)
 
 
 def _plain_trailing_zeros(word: Any) -> int:
-    value = int(word) & 0xFFFF_FFFF_FFFF_FFFF
+    value = int(word)
     return (value & -value).bit_length() - 1
 
 
-_is_plain = bool(getattr(config, "DISABLE_JIT", 0))
+def intrinsic_or(generate: Any, plain: Any) -> Any:
+    """An intrinsic, which twins see as a plain function; that function itself where nothing is compiled."""
+    return plain if entries.is_plain else stand_in(intrinsic(generate), plain)
 
-is_compiled = not _is_plain
+
+is_compiled = not entries.is_plain
 """Whether kernels are compiled in this process."""
 
-pointer_to: Any = _plain_words if _is_plain else intrinsic(_pointer_to)
+pointer_to: Any = intrinsic_or(_pointer_to, _plain_words)
 """A bare pointer to the first element of an int64 array, which must outlive it."""
 
-fetch: Any = _plain_fetch if _is_plain else intrinsic(_fetch)
+fetch: Any = intrinsic_or(_fetch, _plain_fetch)
 """Bring the cache line of a word nearer before it is read; changes nothing."""
 
-stay_apart: Any = _plain_apart if _is_plain else intrinsic(_stay_apart)
+stay_apart: Any = intrinsic_or(_stay_apart, _plain_apart)
 """Called in a large kernel: it does not become part of its callers, which would double what is compiled."""
 
-trailing_zeros: Any = _plain_trailing_zeros if _is_plain else intrinsic(_count_trailing_zeros)
+trailing_zeros: Any = intrinsic_or(_count_trailing_zeros, _plain_trailing_zeros)
 """Number of zero bits below the lowest set bit of a non-zero 64-bit word."""

@@ -1,12 +1,35 @@
 """One call of an `advance` kernel: its transient words made from stop rows and an event buffer."""
 
+import time
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 from npuviz.base.errors import SimulationError
+from npuviz.base.kernels.entries import waits
+from npuviz.base.progress import Progress
 from npuviz.sim.events import EventBuffer
 from npuviz.sim.parts import watch_kernels as wk
 
 NO_EVENTS = np.zeros(0, dtype=np.int64)
+CYCLE_WORD = 0
+"""Word of every root state that counts cycles."""
+RESULT_UNTIL = 0
+"""What every `advance` returns when it has reached the cycle that it was to run to."""
+SLICE_SECONDS = 0.05
+"""Aim for one call of a kernel that runs uncompiled: then it may be compiled."""
+FIRST_SLICE_CYCLES = 64
+
+
+def prepare(kernel: Any, arguments: str, progress: Progress) -> None:
+    """Load the compiled code of a kernel, or have it made.
+
+    arguments  a letter for each: w for an array of words, n for a number
+    """
+    if waits():
+        progress.report(-1.0, "compiling kernels (first run only)")
+    kernel.is_ready(*(NO_EVENTS if each == "w" else 0 for each in arguments))
 
 
 class KernelCall:
@@ -35,6 +58,34 @@ class KernelCall:
         self._events = events
         self._margin = margin
         self._num_words = stops.size
+
+    def run(
+        self,
+        kernel: Any,
+        state: np.ndarray,
+        *more: Any,
+        may_cut: bool = True,
+        together: Callable[[Any], int] | None = None,
+    ) -> int:
+        """Call kernel(state, *more); as long as its compiled code has not come, in slices if that `may_cut`.
+
+        together  what calls the compiled kernel instead
+        """
+        until, size = int(self.x[wk.X_UNTIL]), FIRST_SLICE_CYCLES
+        while not kernel.is_ready(state, *more):
+            goal = min(until, int(state[CYCLE_WORD]) + size) if may_cut else until
+            self.x[wk.X_UNTIL] = goal
+            begin = time.perf_counter()
+            result = int(kernel.run_plain(state, *more))
+            seconds = time.perf_counter() - begin
+            is_whole = goal == until or result != RESULT_UNTIL
+            if is_whole or self.x[wk.X_HITS] or self.x[wk.X_UNTIL] != goal:
+                if self.x[wk.X_UNTIL] == goal:
+                    self.x[wk.X_UNTIL] = until
+                return result
+            size = 2 * size if seconds < SLICE_SECONDS else max(size // 2, 1)
+        self.x[wk.X_UNTIL] = until
+        return together(kernel) if together else int(kernel(state, *more))
 
     def finish(self) -> np.ndarray:
         """Tell the buffer how many rows there are; returns one hit word per stop row."""

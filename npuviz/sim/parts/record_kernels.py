@@ -31,6 +31,9 @@ from numba.core import imputils as _imputils
 from numba.core import typeconv as _typeconv
 from numba.core.typing import templates as _templates
 
+from npuviz.base.kernels.twins import stand_in
+from npuviz.sim.parts.twin_row_kernels import twin_of_record, word_of_row, words_of_row
+
 ir: Any = _ir
 types: Any = _types
 templates: Any = _templates
@@ -137,6 +140,7 @@ class Record:
         digest = blake2b(repr((places, self.num_words)).encode(), digest_size=4).hexdigest()
         self._key = f"{title} {digest}"
         self._row = _make_row_class(self)
+        self._twin: Any = None
 
     def __getattr__(self, name: str) -> int:
         """Position of a field in its row."""
@@ -148,6 +152,13 @@ class Record:
     def __call__(self, words: Any, first: int = 0, number: int = 0) -> Any:
         """Row `number` of the table at word `first`: of an array, or counted from the first word of a row."""
         return self._row(words, first + number * self.num_words)
+
+    @property
+    def for_twins(self) -> Any:
+        """What the twins of kernels see instead."""
+        if self._twin is None:
+            self._twin = twin_of_record(self)
+        return self._twin
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Record) and self._key == other._key
@@ -212,6 +223,10 @@ def words_of(row: Any) -> Any:
 
 def _first_word(words: Any) -> int:
     return words.first_word if isinstance(words, Row) else 0
+
+
+stand_in(word_of, word_of_row)
+stand_in(words_of, words_of_row)
 
 
 # --- rows of plain Python --------------------------------------------------------------------------------

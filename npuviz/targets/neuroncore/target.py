@@ -78,10 +78,11 @@ class NeuronTarget:
         return check(values, machine.program.graph, machine.log()[:, 0], progress)
 
     def warm_up(self, progress: Progress) -> None:
-        """Compile the kernels, or load them from the cache: runs an empty program."""
-        from npuviz.targets.neuroncore.machine.warm_up import warm_up
+        """Load the compiled kernels, or have them compiled."""
+        from npuviz.sim.parts.kernel_call import prepare
+        from npuviz.targets.neuroncore.kernels.advance import advance
 
-        warm_up(progress)
+        prepare(advance, "wwwwn", progress)
 
 
 TARGET = NeuronTarget()

@@ -81,10 +81,11 @@ class RknnTarget:
         )
 
     def warm_up(self, progress: Progress) -> None:
-        """Compile the kernels, or load them from the cache: runs a program without tasks."""
-        from npuviz.targets.rk3588.machine.warm_up import warm_up
+        """Load the compiled kernels, or have them compiled."""
+        from npuviz.sim.parts.kernel_call import prepare
+        from npuviz.targets.rk3588.kernels.advance import advance
 
-        warm_up(progress)
+        prepare(advance, "wwwwn", progress)
 
 
 TARGET = RknnTarget()

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from npuviz.base.errors import FormatError, TargetError
-from npuviz.base.progress import Progress
+from npuviz.base.progress import NoProgress, Progress
 from npuviz.formats.onnxim.home import OnnximHome
 from npuviz.formats.onnxim.workloads import is_model_list
 from npuviz.program.program import Program
@@ -54,11 +54,13 @@ class SystolicTarget:
         """A machine at cycle 0."""
         from npuviz.targets.systolic.machine.machine import SystolicMachine
         from npuviz.targets.systolic.machine.networked import NetworkedMachine
-        from npuviz.targets.systolic.machine.warm_up import compile_kernels
 
         if spec.flits is None:
             return SystolicMachine(spec, program)
-        compile_kernels("mesh")
+        from npuviz.sim.parts.kernel_call import prepare
+        from npuviz.targets.systolic.kernels.advance import advance_network
+
+        prepare(advance_network, "wwwwn", NoProgress())
         return NetworkedMachine(spec, program)
 
     def check(self, machine: Machine, progress: Progress) -> CheckResult:
@@ -87,10 +89,11 @@ class SystolicTarget:
         return result
 
     def warm_up(self, progress: Progress) -> None:
-        """Compile the kernels, or load them from the cache: runs a program of one empty tile."""
-        from npuviz.targets.systolic.machine.warm_up import warm_up
+        """Load the compiled kernels, or have them compiled."""
+        from npuviz.sim.parts.kernel_call import prepare
+        from npuviz.targets.systolic.kernels.advance import advance
 
-        warm_up(progress)
+        prepare(advance, "wwwwn", progress)
 
 
 TARGET = SystolicTarget()

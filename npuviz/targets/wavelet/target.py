@@ -64,10 +64,11 @@ class WaveletTarget:
         raise TargetError("values are checked by the program's own host script (cs_python run.py)")
 
     def warm_up(self, progress: Progress) -> None:
-        """Compile the kernels, or load them from the cache: runs an empty wafer."""
-        from npuviz.targets.wavelet.machine.warm_up import warm_up
+        """Load the compiled kernels, or have them compiled."""
+        from npuviz.sim.parts.kernel_call import prepare
+        from npuviz.targets.wavelet.kernels.advance import advance
 
-        warm_up(progress)
+        prepare(advance, "wwwwwnwn", progress)
 
 
 TARGET = WaveletTarget()

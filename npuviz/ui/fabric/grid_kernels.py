@@ -5,14 +5,19 @@ that of raster_kernels: fill, line, steps of the hatching in x and y, and a fift
 a value is: where one pixel stands for many elements, the most urgent one is shown, else their mean.
 """
 
-from numba import njit
+import numpy as np
+
+from npuviz.base.kernels import entries
+from npuviz.base.kernels.twins import stand_in
 
 FILL, LINE, X_STEP, Y_STEP, URGENT = range(5)
 NUM_PORTS = 5
 NORTH, EAST, SOUTH, WEST = 1, 2, 3, 4
 
+_entry = entries.entry(entries.WINDOW_GROUP, is_repeatable=True, error_model="numpy")
 
-@njit(cache=True, nogil=True, error_model="numpy")
+
+@_entry
 def paint_dense(image, values, style, first_column, last_column, first_row, last_row, background):
     """Elements of few pixels, or of less than one.
 
@@ -40,7 +45,7 @@ def paint_dense(image, values, style, first_column, last_column, first_row, last
                 image[y, x] = _mean(values, style, left, right, top, bottom)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@_entry
 def _mean(values, style, left, right, top, bottom):
     """Mean colour of some elements, or the colour of the most urgent of them."""
     red = green = blue = 0
@@ -62,7 +67,7 @@ def _mean(values, style, left, right, top, bottom):
     return 0xFF000000 | (red // count) << 16 | (green // count) << 8 | blue // count
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@_entry
 def paint_cells(image, values, style, lefts, rights, tops, bottoms, period):
     """Elements as rectangles: element (c, r) covers lefts[c]..rights[c] x tops[r]..bottoms[r] pixels.
 
@@ -85,7 +90,21 @@ def paint_cells(image, values, style, lefts, rights, tops, bottoms, period):
                         image[y, x] = line if 4 * (place & (period - 1)) < period else fill
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+def _plain_cells(image, values, style, lefts, rights, tops, bottoms, period):
+    height, width = image.shape
+    ys, xs = np.arange(height)[:, None], np.arange(width)
+    for r, c in np.ndindex(values.shape):
+        fill, line, x_step, y_step = style[values[r, c], :URGENT]
+        rows = slice(max(tops[r], 0), max(bottoms[r], 0))
+        columns = slice(max(lefts[c], 0), max(rights[c], 0))
+        places = x_step * xs[columns] + y_step * ys[rows]
+        image[rows, columns] = np.where(4 * (places & (period - 1)) < period, line, fill)
+
+
+stand_in(paint_cells, _plain_cells)
+
+
+@_entry
 def busiest(loads, found):
     """The largest load of the links to neighbours of each element; loads (rows, columns, NUM_PORTS)."""
     for r in range(found.shape[0]):
@@ -93,7 +112,7 @@ def busiest(loads, found):
             found[r, c] = max(max(loads[r, c, 1], loads[r, c, 2]), max(loads[r, c, 3], loads[r, c, 4]))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@_entry
 def fill_rectangle(image, left, top, right, bottom, color):
     """Fill a rectangle of pixels, cut at the edges of the image."""
     for y in range(max(top, 0), min(bottom, image.shape[0])):
@@ -101,7 +120,14 @@ def fill_rectangle(image, left, top, right, bottom, color):
             image[y, x] = color
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+def _plain_rectangle(image, left, top, right, bottom, color):
+    image[max(top, 0) : max(bottom, 0), max(left, 0) : max(right, 0)] = color
+
+
+stand_in(fill_rectangle, _plain_rectangle)
+
+
+@_entry
 def paint_links(image, loads, heat, lefts, rights, tops, bottoms, reach, lane, gap):
     """The outputs to neighbours as lanes between the elements, one for each direction.
 
@@ -133,7 +159,7 @@ def paint_links(image, loads, heat, lefts, rights, tops, bottoms, reach, lane, g
                 fill_rectangle(image, x + gap, above, x + gap + lane, tops[r], heat[load])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@_entry
 def paint_arms(image, xs, ys, arms, colors, reach, thick):
     """Lines from the middles of elements to their edges.
 
@@ -155,7 +181,7 @@ def paint_arms(image, xs, ys, arms, colors, reach, thick):
             fill_rectangle(image, x, y, x + reach + half, y + thick, color)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@_entry
 def paint_points(image, xs, ys, colors, size):
     """Squares of `size` pixels around places; xs, ys, colors (n,) int64."""
     half = size // 2

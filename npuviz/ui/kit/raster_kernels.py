@@ -9,15 +9,18 @@ npuviz.trace.pyramid_kernels.
 """
 
 import numpy as np
-from numba import njit
 
+from npuviz.base.kernels import entries
+from npuviz.base.kernels.twins import stand_in
 from npuviz.trace.pyramid_kernels import BLOCK
 
 FILL, LINE, X_STEP, Y_STEP, IS_WORK = range(5)
 STYLE_COLUMNS = 5
 
+_entry = entries.entry(entries.WINDOW_GROUP, is_repeatable=True, error_model="numpy")
 
-@njit(cache=True, nogil=True, error_model="numpy")
+
+@_entry
 def _count_starts(starts, block_starts, first, step, counts):
     """Slices that start before each column's left edge.
 
@@ -52,7 +55,7 @@ def _count_starts(starts, block_starts, first, step, counts):
         counts[x] = found
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@_entry
 def cumulate(starts, ends, keys, local, block_starts, totals, first, step, counts, sums):
     """Busy cycles per category before each column's left edge.
 
@@ -80,7 +83,7 @@ def cumulate(starts, ends, keys, local, block_starts, totals, first, step, count
             sums[x, local[keys[found - 1]]] -= ends[found - 1] - edge
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@_entry
 def mix(below, above, weight):
     """`above` over `below`, weight 0..256."""
     rest = 256 - weight
@@ -90,7 +93,7 @@ def mix(below, above, weight):
     return 0xFF000000 | (red << 16) | (green << 8) | blue
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@_entry
 def pixel(style, category, x, y, period):
     """Colour of a pixel of a category: its line colour on the lines of its hatching, else its fill.
 
@@ -102,7 +105,7 @@ def pixel(style, category, x, y, period):
     return style[category, FILL]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@_entry
 def fill_rows(image, top, bottom, color):
     """Fill whole pixel rows."""
     for y in range(max(top, 0), min(bottom, image.shape[0])):
@@ -110,7 +113,14 @@ def fill_rows(image, top, bottom, color):
             image[y, x] = color
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+def _plain_fill(image, top, bottom, color):
+    image[max(top, 0) : max(bottom, 0)] = color
+
+
+stand_in(fill_rows, _plain_fill)
+
+
+@_entry
 def blit_labels(image, masks, places, label_height):
     """Draw text masks: rows of `places` are (offset into masks, width, x, y, colour), all int64."""
     rows, columns = image.shape
@@ -124,13 +134,13 @@ def blit_labels(image, masks, places, label_height):
                 continue
             line = offset + dy * width
             for dx in range(width):
-                alpha = masks[line + dx]
+                alpha = np.int64(masks[line + dx])
                 x = places[i, 2] + dx
                 if alpha and 0 <= x < columns:
                     image[y, x] = mix(np.int64(image[y, x]), color, alpha + (alpha >> 7))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@_entry
 def paint_marks(image, top, height, starts, ends, chosen, first, step, color):
     """Draw a line of `height` pixels over every chosen slice; `chosen` are rising slice indices."""
     rows, columns = image.shape
@@ -145,7 +155,7 @@ def paint_marks(image, top, height, starts, ends, chosen, first, step, color):
                 image[y, x] = color
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@_entry
 def paint_counter(image, top, height, low, high, last, maximum, fill, band, line, thickness):
     """Paint a counter: area up to its lowest value, a band up to its highest, a line at its last.
 
@@ -174,7 +184,7 @@ def paint_counter(image, top, height, low, high, last, maximum, fill, band, line
         previous = min(y_last, bottom - thickness)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@_entry
 def fill_boxes(image, boxes, border):
     """Fill rectangles one after another: rows of `boxes` are (left, top, right, bottom, colour), int64.
 

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from npuviz.base.kernels import entries
+from npuviz.base.kernels.twins import stand_in
 from npuviz.trace.pyramid_kernels import first_starting_from
 from npuviz.ui.kit.raster_kernels import FILL, IS_WORK, LINE, X_STEP, Y_STEP, mix, pixel
 
@@ -17,19 +19,21 @@ PLAN_ROWS = 7
 EDGE_COLUMNS = 3
 LABEL_COLUMNS = 3
 
+_entry = entries.entry(entries.WINDOW_GROUP, is_repeatable=True, error_model="numpy")
+
 _INLINE: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "forceinline": True}
 _inlined = njit(nogil=True, error_model="numpy", **_INLINE)
 """Of helpers in hot loops: at every real call an array argument costs an atomic reference count."""
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@_entry
 def count_between(starts, block_starts, first, last):
     """Slices that start in [first, last)."""
     low = first_starting_from(starts, block_starts, 0, first)
     return max(first_starting_from(starts, block_starts, low, last) - low, 0)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@_entry
 def summarise(sums, present, is_work, amounts, categories):
     """What of each column a picture needs.
 
@@ -70,9 +74,9 @@ def _set_column(plan, x, place, height, scale, work, stall, work_category, stall
     both_pixels = np.int32(1) if (stall > 0.0) & (both_pixels == 0) else both_pixels
     plan[0, x] = work_pixels
     plan[1, x] = both_pixels
-    plan[2, x] = style[work_category, FILL]
-    plan[3, x] = style[stall_category, FILL]
-    plan[4, x] = style[stall_category, LINE]
+    plan[2, x] = np.int32(style[work_category, FILL])
+    plan[3, x] = np.int32(style[stall_category, FILL])
+    plan[4, x] = np.int32(style[stall_category, LINE])
     plan[5, x] = style[stall_category, X_STEP] * place
     plan[6, x] = style[stall_category, Y_STEP]
     return both_pixels
@@ -112,6 +116,24 @@ def _paint_plan(image, top, height, highest, plan, period, background):
             row[x] = color if level <= both else plain
 
 
+def _plain_plan(image, top, height, highest, plan, period, background):
+    width = min(plan.shape[1], image.shape[1])
+    image = image.view(np.int32)
+    works, boths, work_colors, fills, lines, places, growths = plan[:, :width]
+    plain = np.int32(np.uint32(background))
+    for y in range(max(top, 0), min(top + height, image.shape[0])):
+        level = top + height - y
+        image[y, :width] = plain
+        if level <= highest:
+            is_line = (places + growths * (y - top)) & (period - 1) < period >> 2
+            stalls = np.where(is_line, lines, fills)
+            colors = np.where(level <= works, work_colors, stalls)
+            image[y, :width] = np.where(level <= boths, colors, plain)
+
+
+stand_in(_paint_plan, _plain_plan)
+
+
 @_inlined
 def _paint_frame(image, top, height, gap, background, line):
     """Paint what a row has above and below its slices: empty lines, and one that parts it from the next."""
@@ -122,7 +144,7 @@ def _paint_frame(image, top, height, gap, background, line):
         image[y, :] = np.uint32(line if y == bottom - 1 else background)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@_entry
 def paint_cells(
     image, top, height, gap, amounts, categories, begin, first, step, cell, share, style, phase, period,
     plan, background, line,
@@ -163,9 +185,9 @@ def _plan_run(plan, begin, end, height, category, phase, style):
     for x in range(begin, end):
         plan[0, x] = height if is_work else 0
         plan[1, x] = height
-        plan[2, x] = style[category, FILL]
-        plan[3, x] = style[category, FILL]
-        plan[4, x] = style[category, LINE]
+        plan[2, x] = np.int32(style[category, FILL])
+        plan[3, x] = np.int32(style[category, FILL])
+        plan[4, x] = np.int32(style[category, LINE])
         plan[5, x] = style[category, X_STEP] * (x + phase)
         plan[6, x] = style[category, Y_STEP]
 
@@ -204,7 +226,7 @@ def _plan_crowd(plan, x, keys, s, j, step, height, phase, style, amounts):
     )
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@_entry
 def plan_slices(
     starts,
     ends,
@@ -319,7 +341,7 @@ def _paint_edge(
             image[y, x] = mix(background, color, weight)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@_entry
 def paint_slices(
     image, top, height, gap, starts, ends, keys, block_starts, style, first, step, phase, period, min_label,
     plan, amounts, edges, labels, background, line,

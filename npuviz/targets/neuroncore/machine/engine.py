@@ -33,7 +33,7 @@ class Engine:
         """Run the kernel; returns its RESULT_ code and a hit word per stop row."""
         call = KernelCall(min(until, LAST_CYCLE), stops, events, self.event_margin)
         while True:
-            result = int(kernels.advance(self.state, self.words, call.x, call.rows, self.event_margin))
+            result = call.run(kernels.advance, self.state, self.words, call.x, call.rows, self.event_margin)
             if result != sk.RESULT_GROW_LOG:
                 return result, call.finish()
             self.state = grow_log(self.state)

@@ -1,1 +1,1 @@
-"""The machine behind the contract: engine, initial state and program words, warm-up."""
+"""The machine behind the contract: engine, initial state and program words."""

@@ -34,7 +34,7 @@ class Engine:
     def advance(self, until: int, stops: np.ndarray, events: EventBuffer | None) -> tuple[int, np.ndarray]:
         """Run the kernel; returns its RESULT_ code and a hit word per stop row."""
         call = KernelCall(min(until, LAST_CYCLE), stops, events, self.event_margin)
-        result = int(kernels.advance(self.state, self.words, call.x, call.rows, self.event_margin))
+        result = call.run(kernels.advance, self.state, self.words, call.x, call.rows, self.event_margin)
         return result, call.finish()
 
     def used_state(self) -> np.ndarray:

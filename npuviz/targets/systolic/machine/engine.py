@@ -66,7 +66,7 @@ class Engine:
         """
         call = KernelCall(min(until, LAST_CYCLE), stops, events, self.event_margin)
         while True:
-            result = int(self._advance(self.state, self.words, call.x, call.rows, self.event_margin))
+            result = call.run(self._advance, self.state, self.words, call.x, call.rows, self.event_margin)
             if result == sk.RESULT_GROW_POOL:
                 self._grow(self.shape.bursts, self.shape.pool * 4, self.shape.flits)
             elif result == sk.RESULT_GROW_BURSTS:

@@ -5,12 +5,10 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from npuviz.base.errors import TargetError, UsageError
-from npuviz.base.progress import NoProgress
 from npuviz.sim.stop import NO_STOPS, StopKind, StopReason
 from npuviz.targets.wavelet import wafer as tables
 from npuviz.targets.wavelet.load.program import make_program
 from npuviz.targets.wavelet.machine.machine import WaveletMachine
-from npuviz.targets.wavelet.machine.warm_up import warm_up
 from npuviz.targets.wavelet.wafer import HostCommand, Symbol, Wafer
 
 CHUNK_CYCLES = 1 << 20
@@ -29,7 +27,6 @@ class Device:
     def __init__(self, wafer: Wafer, settings: Mapping[str, str], limit: int) -> None:
         """limit: most cycles that one command may take. Raises TargetError, UsageError."""
         spec, program = make_program(wafer, (), wafer.name, settings, is_closed=False)
-        warm_up(NoProgress())
         self.wafer = wafer
         self.machine = WaveletMachine(spec, program)
         self.commands: list[HostCommand] = []

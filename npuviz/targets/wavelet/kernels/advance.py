@@ -3,7 +3,7 @@
 # A call may change any word of a row, which the type checker does not see.
 # pyright: reportUnnecessaryComparison=false
 
-from npuviz.sim.parts.bits_kernels import entry, inlined, kernel, pointer_to, spliced
+from npuviz.sim.parts.bits_kernels import inlined, kernel, optimised_entry, pointer_to, spliced
 from npuviz.sim.parts.watch_kernels import X_CAPACITY, X_EVENTS, X_UNTIL
 from npuviz.targets.wavelet.kernels.bands import (
     LET_GO,
@@ -137,7 +137,7 @@ def _run(wafer, program, host, x, ev, margin, team):
     return result
 
 
-@entry
+@optimised_entry
 def advance(state, words, commands, transient, events, margin, team, serves):
     """Run until cycle x[X_UNTIL], a hit, a fault, the end, or until something needs more room.
 
@@ -165,7 +165,7 @@ def advance(state, words, commands, transient, events, margin, team, serves):
     return result
 
 
-@entry
+@optimised_entry
 def make_block(state, program, node):
     """Give a node its own words, if it has none yet.
 

@@ -1,6 +1,7 @@
 """State and program words of one machine, host commands, and the one way to move them."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -82,11 +83,20 @@ class Engine:
         # Hits and event rows have one order: one thread finds them.
         is_shared = events is None and not len(stops) and until - int(self._wafer.cycle) >= LONG_RUN
         while True:
+            self.team[:] = 0
             bands = max(1, int(self._wafer.bands_filled)) if is_shared else 0
             call.x[kernels.X_ROOM] = len(self.state) - self._free
             call.x[kernels.X_ASIDE] = len(self.state) - self._aside
             words = (self.state, self.words, self._host, call.x, call.rows, self.event_margin)
-            result = run_together(kernels.advance, words, self.team, bands, self.most_threads)
+            result = call.run(
+                kernels.advance,
+                *words,
+                self.team,
+                0,
+                # One that waits for its host would go on from the end of a slice to that of the next.
+                may_cut=until < kernels.LONGEST or bool(self._wafer.closed),
+                together=partial(run_together, words, self.team, bands, self.most_threads),
+            )
             if result == sk.RESULT_ROOM:
                 self._grow(4 * FREE_WORDS)
             elif result != sk.RESULT_BANDS:

@@ -26,7 +26,7 @@ def _threads() -> ThreadPoolExecutor:
 
 
 def run_together(
-    advance: Callable[..., Any], words: tuple[Any, ...], team: np.ndarray, bands: int, most: int
+    words: tuple[Any, ...], team: np.ndarray, bands: int, most: int, advance: Callable[..., Any]
 ) -> int:
     """Call a kernel `advance(*words, team, serves)` with a thread for each band; returns its result.
 

@@ -11,10 +11,8 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba import float32, float64, int64, types
-from numba.core import config as _config
-from numba.extending import intrinsic
 
-from npuviz.sim.parts.bits_kernels import inlined, kernel
+from npuviz.sim.parts.bits_kernels import inlined, intrinsic_or, kernel
 from npuviz.targets.wavelet.kernels.isa import T_BF16, T_CB16, T_F16, T_F32
 
 
@@ -65,16 +63,14 @@ def _plain_single_bits(value: Any) -> int:
         return 0x7F80_0000 if value > 0 else 0xFF80_0000
 
 
-_is_plain = bool(getattr(_config, "DISABLE_JIT", 0))
-
-double_of: Any = _plain_double_of if _is_plain else intrinsic(_double_of)
+double_of: Any = intrinsic_or(_double_of, _plain_double_of)
 """The 64-bit float with these bits."""
 
-bits_of: Any = _plain_bits_of if _is_plain else intrinsic(_bits_of)
+bits_of: Any = intrinsic_or(_bits_of, _plain_bits_of)
 """Bits of a 64-bit float, as a signed word."""
 
-_single: Any = _plain_single_of if _is_plain else intrinsic(_single_of)
-_single_word: Any = _plain_single_bits if _is_plain else intrinsic(_single_bits)
+_single: Any = intrinsic_or(_single_of, _plain_single_of)
+_single_word: Any = intrinsic_or(_single_bits, _plain_single_bits)
 
 # Bits of exponent and mantissa, and bias. numpy numbers: plain ones would compile a kernel per format.
 F16_EXPONENT, F16_MANTISSA, F16_BIAS = np.int64(5), np.int64(10), np.int64(15)

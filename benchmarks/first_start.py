@@ -1,0 +1,119 @@
+"""The first start on a computer: nothing is compiled yet.
+
+Each run is a process with an empty folder for compiled kernels. Wall times suffer from whatever else the
+computer does, processor times of the program itself less; what is compiled in the background is in neither.
+"""
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from benchmarks.row import Row
+
+SAMPLES = Path(__file__).resolve().parent.parent / "sample_models"
+CNN = SAMPLES / "tiny_cnn.onnx"
+PROGRAMS = {"systolic": CNN, "neuroncore": CNN, "rk3588": CNN, "wavelet": SAMPLES / "csl" / "heat"}
+GROUPS = ("machine", "window")
+_WINDOW = """
+import json, sys, time
+from pathlib import Path
+from PySide6.QtCore import QEvent, QObject
+from npuviz.ui.shell.application import Application
+from npuviz.workbench.opening import OpenOptions
+from npuviz.workbench.settings import Settings
+
+class Painted(QObject):
+    count = 0
+    def eventFilter(self, watched, event):
+        self.count += event.type() == QEvent.Type.UpdateRequest
+        return False
+
+application = Application(Settings(None))
+window = application.new_window()
+window.resize(1600, 1000)
+window.show()
+painted = Painted()
+
+def settle():
+    painted.count = 0
+    while window.model.is_busy or not painted.count:
+        application.qt.processEvents()
+    application.qt.processEvents()
+    print(json.dumps([time.time(), time.process_time()]), flush=True)
+
+window.open(Path(sys.argv[1]), OpenOptions(target=sys.argv[2]))
+window.installEventFilter(painted)
+while window.model.session is None:
+    application.qt.processEvents()
+settle()
+window.model.run()
+settle()
+window.close()
+"""
+
+
+def run() -> list[Row]:
+    """Run a sample on every target, without and with a window."""
+    rows: list[Row] = []
+    for target, path in PROGRAMS.items():
+        with tempfile.TemporaryDirectory(prefix="npuviz-first-") as folder:
+            wall, used = _run(path, target, _fresh(folder))
+        rows.append(Row(f"{target}: npuviz run {path.stem}", wall, "s", "6 s"))
+        rows.append(Row(f"{target}: processor time of that", used, "s"))
+        with tempfile.TemporaryDirectory(prefix="npuviz-first-") as folder:
+            (shown, shown_used), (ended, ended_used) = _window(path, target, _fresh(folder))
+        rows.append(Row(f"{target}: window at cycle 0, all panels", shown, "s", "4 s"))
+        rows.append(Row(f"{target}: processor time of that", shown_used, "s"))
+        rows.append(Row(f"{target}: window, run finished", ended, "s", "8 s"))
+        rows.append(Row(f"{target}: processor time of that", ended_used, "s"))
+    return rows
+
+
+def _fresh(folder: str) -> dict[str, str]:
+    """An environment whose compiled kernels belong into an empty folder."""
+    kept = {name: value for name, value in os.environ.items() if name != "NPUVIZ_KERNELS"}
+    return {**kept, "NUMBA_CACHE_DIR": folder, "QT_QPA_PLATFORM": "offscreen"}
+
+
+def _run(path: Path, target: str, environment: dict[str, str]) -> tuple[float, float]:
+    """(wall, processor) seconds of `npuviz run`."""
+    command = [sys.executable, "-m", "npuviz.cli.main", "run", str(path), "--target", target]
+    begin, used = time.time(), _used()
+    subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=True)
+    found = time.time() - begin, _used() - used
+    _await_background(environment)
+    return found
+
+
+def _window(path: Path, target: str, environment: dict[str, str]) -> list[tuple[float, float]]:
+    """(wall, processor) seconds until the program is shown, and until its run has finished."""
+    begin = time.time()
+    found = subprocess.run(
+        [sys.executable, "-c", _WINDOW, str(path), target],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    lines = [json.loads(line) for line in found.stdout.splitlines() if line.startswith("[")]
+    _await_background(environment)
+    return [(at - begin, used) for at, used in lines]
+
+
+def _used() -> float:
+    """Processor seconds of all processes that have ended."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def _await_background(environment: dict[str, str]) -> None:
+    """Wait until what compiles in the background has done so: the next measurement wants the processors."""
+    time.sleep(2.0)  # it has begun by then
+    wait = "from npuviz.base.kernels.helper import compiling\nimport sys\nwith compiling(sys.argv[1]): pass"
+    for group in GROUPS:
+        subprocess.run([sys.executable, "-c", wait, group], env=environment, check=True)

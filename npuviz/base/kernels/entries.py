@@ -1,0 +1,188 @@
+"""Kernels that Python calls: the plain twin first, the compiled code from the call on at which it is there.
+
+A kernel of this program may take half a minute to compile. So nobody waits for that: a helper process
+compiles into the cache on disk, and until then calls run the plain twin, whose results are the same.
+NPUVIZ_KERNELS=wait compiles at the first call instead, =plain runs twins only, and one that fails is an
+error; with NUMBA_DISABLE_JIT=1 there are no kernels but plain functions.
+"""
+
+import contextlib
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Generator
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numba.core import config as _config
+
+from npuviz.base.kernels.helper import Helper
+from npuviz.base.kernels.twins import plain_twin
+
+config: Any = _config
+_compile: Any = njit  # its stub lacks the options below
+
+MODE_VARIABLE = "NPUVIZ_KERNELS"
+WAIT, PLAIN = "wait", "plain"
+LOOK_SECONDS = 0.2
+"""So often a call looks whether the compiled code has come."""
+KEPT_BYTES = 1 << 18
+"""Arrays up to this size are kept while a twin runs, to begin again if it fails."""
+_NOT_KEPT = ("program", "words", "events")
+"""Parameters that are only read, or written where nobody looks yet."""
+
+is_plain = bool(getattr(config, "DISABLE_JIT", 0))
+"""Whether nothing is compiled in this process."""
+
+
+def waits() -> bool:
+    """Whether calls wait for compiled code."""
+    return _mode() == WAIT
+
+
+def _mode() -> str:
+    return os.environ.get(MODE_VARIABLE, "")
+
+
+@cache
+def _helper(group: str) -> Helper:
+    return Helper(group)
+
+
+@contextlib.contextmanager
+def light_optimisation() -> Generator[None]:
+    """Compile with LLVM's first level inside: a third less time."""
+    before = config.OPT
+    config.OPT = type(before)(1)
+    try:
+        yield
+    finally:
+        config.OPT = before
+
+
+class Entry:
+    """A kernel that Python calls, cached on disk. Kernels may call it as well.
+
+    group     kernels of one group are compiled one after the other
+    is_light  with LLVM's first level only, where that makes kernels as fast
+    is_repeatable  a call that failed in the middle can be made again, whatever it has written
+    """
+
+    is_entry = True
+
+    def __init__(self, kernel: Any, group: str, is_light: bool, is_repeatable: bool) -> None:
+        self._kernel = kernel
+        self._group = group
+        self._is_light = is_light
+        self._is_repeatable = is_repeatable
+        self.py_func: Callable[..., Any] = kernel if is_plain else kernel.py_func
+        self.__name__ = self.py_func.__name__
+        self.__doc__ = self.py_func.__doc__
+        parameters = self.py_func.__code__.co_varnames
+        self._kept = tuple(name not in _NOT_KEPT for name in parameters[: self.py_func.__code__.co_argcount])
+        self._lock = threading.RLock()
+        self._asked: dict[tuple[Any, ...], float] = {}
+        """When the disk was last looked at for what calls with arguments of these types need."""
+        self._call: Callable[..., Any] = kernel if is_plain else self._first
+
+    def __call__(self, *args: Any) -> Any:
+        """Run it, compiled or not."""
+        return self._call(*args)
+
+    @property
+    def _numba_type_(self) -> Any:
+        """To kernels that name it, it is the compiled function."""
+        return self._kernel._numba_type_
+
+    @property
+    def stats(self) -> Any:
+        """What numba counts of the cache on disk: hits and misses."""
+        return self._kernel.stats
+
+    def is_ready(self, *args: Any) -> bool:
+        """Whether calls with such arguments run compiled code; loads it if it has come, else has it made."""
+        return self._call is self._kernel or self._look(self._types(args))
+
+    def compile(self, types: tuple[Any, ...]) -> None:
+        """Compile for arguments of these types, or load that from the cache."""
+        with light_optimisation() if self._is_light else contextlib.nullcontext():
+            self._kernel.compile(types)
+
+    def _first(self, *args: Any) -> Any:
+        if self._look(self._types(args)):
+            return self._kernel(*args)
+        return self.run_plain(*args)
+
+    def _types(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(self._kernel.typeof_pyval(arg) for arg in args)
+
+    def _look(self, types: tuple[Any, ...]) -> bool:
+        with self._lock:
+            if types in self._kernel.overloads:
+                return True
+            if _mode() == PLAIN:
+                return False
+            now = time.monotonic()
+            last = self._asked.get(types)
+            if last is not None and now - last < LOOK_SECONDS:
+                return False
+            if waits() or self._is_on_disk(types) or not self._ask(types):
+                self.compile(types)
+                self._asked.pop(types, None)
+                if not self._asked:
+                    self._call = self._kernel
+                return True
+            self._asked[types] = time.monotonic()
+            return False
+
+    def _ask(self, types: tuple[Any, ...]) -> bool:
+        module = self.py_func.__module__
+        name = next(name for name, value in vars(sys.modules[module]).items() if value is self)
+        return _helper(self._group).ask(module, name, types)
+
+    def _is_on_disk(self, types: tuple[Any, ...]) -> bool:
+        """Whether the cache has the compiled code. numba has no question for it, only one that compiles."""
+        cached = self._kernel._cache  # noqa: SLF001
+        key = cached._index_key(types, self._kernel.targetctx.codegen())  # noqa: SLF001
+        file = cached._cache_file  # noqa: SLF001
+        name = file._load_index().get(key)  # noqa: SLF001
+        return name is not None and os.path.exists(file._data_path(name))  # noqa: SLF001
+
+    def run_plain(self, *args: Any) -> Any:
+        """Run the plain twin. Should it fail, what it changed is undone and the compiled code runs."""
+        changed = [
+            array
+            for array, is_kept in zip(args, self._kept, strict=True)
+            if is_kept and isinstance(array, np.ndarray) and array.flags.writeable
+        ]
+        kept = [(array, array.copy()) for array in changed if array.nbytes <= KEPT_BYTES]
+        try:
+            with np.errstate(all="ignore"):
+                return plain_twin(self)(*args)
+        except Exception:
+            if _mode() == PLAIN or (len(kept) < len(changed) and not self._is_repeatable):
+                raise
+            for array, before in kept:
+                array[...] = before
+            self.compile(self._types(args))
+            self._call = self._kernel
+            return self._kernel(*args)
+
+
+WINDOW_GROUP = "window"
+"""Of kernels that read or draw traces."""
+
+
+def entry(
+    group: str, is_light: bool = False, is_repeatable: bool = False, **options: Any
+) -> Callable[[Callable[..., Any]], Any]:
+    """Decorator of a kernel that Python calls, see Entry; the other options are those of numba."""
+
+    def decorate(function: Callable[..., Any]) -> Entry:
+        kernel = _compile(cache=True, nogil=True, **options)(function)
+        return Entry(kernel, group, is_light, is_repeatable)
+
+    return decorate

@@ -1,0 +1,73 @@
+"""A first start: machines run uncompiled until their compiled kernels have come, and nothing else changes."""
+
+import contextlib
+from collections.abc import Callable, Generator
+from typing import Any
+
+import pytest
+
+from npuviz.base.kernels import entries
+from npuviz.base.kernels.entries import Entry
+from npuviz.sim.machine import Machine
+from npuviz.sim.stop import NO_STOPS, StopKind
+from tests.contract import checks
+from tests.contract.registry import CASES, Case
+from tests.contract.runs import FOREVER, run_recorded, run_to
+
+pytestmark = pytest.mark.skipif(entries.is_plain, reason="nothing is compiled")
+
+ON_KERNELS = [case for case in CASES if not case.name.startswith("toy")]
+LONG = ("HBM2", "DDR4", "transformer")
+SHORT = [case for case in ON_KERNELS if not any(word in case.name for word in LONG)]
+
+
+@contextlib.contextmanager
+def first_start(monkeypatch: pytest.MonkeyPatch, has_come: Callable[[], bool]) -> Generator[None]:
+    """Inside, machines find compiled code only while `has_come` says so. It has been compiled before."""
+
+    def is_ready(_self: Entry, *_args: Any) -> bool:
+        return has_come()
+
+    with monkeypatch.context() as patch:
+        patch.setenv(entries.MODE_VARIABLE, entries.PLAIN)
+        patch.setattr(Entry, "is_ready", is_ready)
+        yield
+
+
+@pytest.mark.parametrize("case", ON_KERNELS, ids=lambda case: case.name)
+def test_uncompiled_runs_leave_the_same_state(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = run_to(case.make(), FOREVER)
+    with first_start(monkeypatch, lambda: False):
+        plain = run_to(case.make(), FOREVER)
+    assert (plain.cycle, plain.digest()) == (compiled.cycle, compiled.digest())
+
+
+@pytest.mark.parametrize("case", ON_KERNELS, ids=lambda case: case.name)
+def test_compiled_kernels_may_come_in_the_middle_of_a_run(
+    case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = run_recorded(case.make())
+    end = run_to(case.make(), FOREVER)
+    asked = 0
+
+    def sometimes() -> bool:
+        nonlocal asked
+        asked += 1
+        return asked % 3 == 0
+
+    with first_start(monkeypatch, sometimes):
+        assert (run_recorded(case.make()) == expected).all()
+        machine = case.make()
+        reason = machine.advance(FOREVER, NO_STOPS, None)
+    assert asked == 6  # twice: two slices uncompiled, the rest compiled
+    assert reason.kind is StopKind.FINISHED
+    assert (machine.cycle, machine.digest()) == (end.cycle, end.digest())
+
+
+@pytest.mark.parametrize("check", [checks.check_stops, checks.check_chunking], ids=lambda each: each.__name__)
+@pytest.mark.parametrize("case", SHORT, ids=lambda case: case.name)
+def test_uncompiled_runs_keep_the_promises(
+    case: Case, check: Callable[[Callable[[], Machine]], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with first_start(monkeypatch, lambda: False):
+        check(case.make)
