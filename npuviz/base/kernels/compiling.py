@@ -9,6 +9,7 @@ import pickle
 import queue
 import sys
 import threading
+from pathlib import Path
 
 from npuviz.base.kernels.helper import IDLE_SECONDS, TEMPORARY_VARIABLE, compiling
 
@@ -17,13 +18,21 @@ NICENESS = 10
 
 def main() -> None:
     """Compile what lines of the standard input ask for, until there are no more for a while."""
-    if hasattr(os, "nice"):
-        os.nice(NICENESS)
+    _stand_back()
     lines: queue.SimpleQueue[str] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(lines,), daemon=True).start()
     with contextlib.suppress(queue.Empty):
         while line := lines.get(timeout=IDLE_SECONDS):
             _compile(line)
+
+
+def _stand_back() -> None:
+    """Leave the processors to others where they are wanted."""
+    if hasattr(os, "nice"):
+        os.nice(NICENESS)
+    # Where the kernel groups processes by session, niceness counts within a group, and a group has its own.
+    with contextlib.suppress(OSError):
+        Path("/proc/self/autogroup").write_text(str(NICENESS))
 
 
 def _read(lines: "queue.SimpleQueue[str]") -> None:

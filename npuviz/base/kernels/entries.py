@@ -31,6 +31,8 @@ LOOK_SECONDS = 0.2
 """So often a call looks whether the compiled code has come."""
 KEPT_BYTES = 1 << 18
 """Arrays up to this size are kept while a twin runs, to begin again if it fails."""
+MOST_ITEMS = 1 << 23
+"""Larger arrays, those of a large screen aside, are not for a twin: compiling takes less time."""
 _NOT_KEPT = ("program", "words", "events")
 """Parameters that are only read, or written where nobody looks yet."""
 
@@ -111,10 +113,26 @@ class Entry:
         with light_optimisation() if self._is_light else contextlib.nullcontext():
             self._kernel.compile(types)
 
+    def await_ready(self, *args: Any) -> None:
+        """Sleep until calls with such arguments run compiled code."""
+        while not self.is_ready(*args):
+            time.sleep(LOOK_SECONDS)
+
+    def _compile_here(self, types: tuple[Any, ...]) -> None:
+        """Compile in this process; code that cannot be kept, because the disk is full, is used too."""
+        try:
+            self.compile(types)
+        except OSError:
+            if types not in self._kernel.overloads:
+                raise
+
     def _first(self, *args: Any) -> Any:
-        if self._look(self._types(args)):
-            return self._kernel(*args)
-        return self.run_plain(*args)
+        types = self._types(args)
+        if not self._look(types):
+            if _mode() == PLAIN or all(getattr(arg, "size", 0) <= MOST_ITEMS for arg in args):
+                return self.run_plain(*args)
+            self._compile_here(types)
+        return self._kernel(*args)
 
     def _types(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         return tuple(self._kernel.typeof_pyval(arg) for arg in args)
@@ -130,7 +148,7 @@ class Entry:
             if last is not None and now - last < LOOK_SECONDS:
                 return False
             if waits() or self._is_on_disk(types) or not self._ask(types):
-                self.compile(types)
+                self._compile_here(types)
                 self._asked.pop(types, None)
                 if not self._asked:
                     self._call = self._kernel
@@ -167,7 +185,7 @@ class Entry:
                 raise
             for array, before in kept:
                 array[...] = before
-            self.compile(self._types(args))
+            self._compile_here(self._types(args))
             self._call = self._kernel
             return self._kernel(*args)
 

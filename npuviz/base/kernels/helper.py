@@ -137,6 +137,8 @@ def _lock(file: IO[bytes], is_patient: bool) -> bool:
             import fcntl
 
             fcntl.flock(file, fcntl.LOCK_EX | (0 if is_patient else fcntl.LOCK_NB))
-    except OSError:
+    except (BlockingIOError, PermissionError):
         return False
+    except OSError:
+        return True  # a file system without locks: two may do the same work
     return True

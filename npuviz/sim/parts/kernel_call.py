@@ -65,12 +65,16 @@ class KernelCall:
         state: np.ndarray,
         *more: Any,
         may_cut: bool = True,
+        may_be_plain: bool = True,
         together: Callable[[Any], int] | None = None,
     ) -> int:
         """Call kernel(state, *more); as long as its compiled code has not come, in slices if that `may_cut`.
 
+        may_be_plain  False waits for the compiled code
         together  what calls the compiled kernel instead
         """
+        if not may_be_plain:
+            kernel.await_ready(state, *more)
         until, size = int(self.x[wk.X_UNTIL]), FIRST_SLICE_CYCLES
         while not kernel.is_ready(state, *more):
             goal = min(until, int(state[CYCLE_WORD]) + size) if may_cut else until

@@ -23,7 +23,7 @@ class Engine:
     def advance(self, until: int, stops: np.ndarray, events: EventBuffer | None) -> tuple[int, np.ndarray]:
         """Run the kernel."""
         call = KernelCall(min(until, FAR - 1), stops, events, MARGIN)
-        result = int(advance(self.state, self.words, call.x, call.rows))
+        result = call.run(advance, self.state, self.words, call.x, call.rows)
         return result, call.finish()
 
     def used_state(self) -> np.ndarray:

@@ -34,6 +34,8 @@ from npuviz.targets.wavelet.wafer import (
 LAST_CYCLE = 1 << 58
 LONG_RUN = 16
 """Cycles from which it pays to call other threads."""
+MOST_PLAIN_NODES = 1 << 12
+"""Larger wafers wait for compiled kernels: one of their cycles would take seconds, and is never cut."""
 MAX_COMMANDS = 1 << 20
 
 
@@ -95,6 +97,7 @@ class Engine:
                 0,
                 # One that waits for its host would go on from the end of a slice to that of the next.
                 may_cut=until < kernels.LONGEST or bool(self._wafer.closed),
+                may_be_plain=int(self._wafer.nodes_count) <= MOST_PLAIN_NODES,
                 together=partial(run_together, words, self.team, bands, self.most_threads),
             )
             if result == sk.RESULT_ROOM:
