@@ -4,6 +4,10 @@ import os
 import re
 
 _DIGITS = re.compile(r"(\d+)")
+FILLERS = frozenset(("a", "an", "the", "its"))
+"""Words that an abbreviation leaves out."""
+SHORT_WORD = 4
+"""Letters of a word that is not cut."""
 
 
 def natural_key(name: str) -> tuple[tuple[int, int | str], ...]:
@@ -25,3 +29,16 @@ def elide_middle(text: str, length: int) -> str:
     head = (length - 1 + 1) // 2
     tail = length - 1 - head
     return text[:head] + "\u2026" + (text[-tail:] if tail else "")
+
+
+def abbreviations(text: str) -> list[str]:
+    """Shorter forms of a reason to wait that still say it, longest first; none of any other text.
+
+    "waits for a semaphore" becomes "waits: semaphore" and "waits: sem".
+    """
+    found = re.fullmatch(r"waits? (?:for|on) (.+)", text)
+    if found is None:
+        return []
+    words = [word for word in found.group(1).split() if word not in FILLERS]
+    short = " ".join(word if len(word) <= SHORT_WORD else word[:3] for word in words)
+    return [f"waits: {' '.join(words)}", f"waits: {short}"]

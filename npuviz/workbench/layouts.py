@@ -60,8 +60,8 @@ LAYOUTS: tuple[Layout, ...] = (
     Layout("profiling", "Profiling", "Ctrl+Alt+2", (
         Row((Cell(("timeline", "fabric"), 78), Cell(("inspector",), 22)), 66),
         Row((
-            Cell(("counters", "queues", "semaphores"), 34), Cell(("graph",), 33),
-            Cell(("floorplan", "console", "log", "hazards"), 33),
+            Cell(("costs",), 44), Cell(("counters", "queues", "semaphores"), 28),
+            Cell(("graph", "floorplan", "console", "log", "hazards"), 28),
         ), 34),
     )),
     Layout("memory", "Memory", "Ctrl+Alt+3", (

@@ -59,7 +59,13 @@ class Stage:
 
     def moved(self) -> None:
         """Tell the panel that the machine is at another cycle."""
-        self.panel.on_cycle_changed()
+        self.panel.show_cycle()
+
+    def stepped(self) -> None:
+        """Tell the panel that the machine is at another cycle because of one step."""
+        model = self.context.model
+        model.num_verbs, model.is_step = model.num_verbs + 1, True
+        self.panel.show_cycle()
 
     def close(self) -> None:
         self.panel.dispose()

@@ -66,6 +66,10 @@ class SessionModel(QObject):
         self._unsubscribe: Callable[[], None] | None = None
         self.error_details = ""
         self.stop: StopReason | None = None
+        self.num_verbs = 0
+        """Verbs begun so far."""
+        self.is_step = False
+        """Whether the last verb was a step: what differs after it is worth a mark, after a run all does."""
         # Hit counts change in the worker; the window hears of it in its own thread.
         self._breakpoints_moved.connect(self._on_breakpoints, Qt.ConnectionType.QueuedConnection)
         self._worker = Worker(self)
@@ -218,19 +222,23 @@ class SessionModel(QObject):
 
     def step_instruction(self, unit: int) -> None:
         """Run until the unit starts its next instruction."""
-        self._verb("Stepping", lambda s, _p: s.step_instruction(unit))
+        self._verb("Stepping", lambda s, _p: s.step_instruction(unit), is_step=True)
 
     def step_instruction_back(self, unit: int) -> None:
         """Go back to where the unit started its previous instruction."""
-        self._verb("Stepping back", lambda s, _p: s.step_instruction_back(unit))
+        self._verb("Stepping back", lambda s, _p: s.step_instruction_back(unit), is_step=True)
 
     def step_line(self, element: int, how: str = "over", is_back: bool = False) -> None:
         """Go to another line of an element's program; `how` is "over", "into" or "out"."""
-        self._verb("Stepping", lambda s, _p: step_line(s, element, how, is_back))
+        self._verb("Stepping", lambda s, _p: step_line(s, element, how, is_back), is_step=True)
 
     def step_task(self, element: int, is_back: bool = False) -> None:
         """Run until an element begins a task, or back to where it began one."""
-        self._verb("Stepping", lambda s, _p: s.step_task_back(element) if is_back else s.step_task(element))
+        self._verb(
+            "Stepping",
+            lambda s, _p: s.step_task_back(element) if is_back else s.step_task(element),
+            is_step=True,
+        )
 
     def run_back(self) -> None:
         """Go back to the previous stop, or to cycle 0."""
@@ -258,11 +266,11 @@ class SessionModel(QObject):
 
     def write(self, probe: str, value: Any) -> None:
         """Set a writable probe; the future is recomputed from here."""
-        self._verb("Writing", lambda s, _p: s.write(probe, value))
+        self._verb("Writing", lambda s, _p: s.write(probe, value), is_step=True)
 
     def write_memory(self, memory: int, address: int, data: bytes) -> None:
         """Change bytes of a memory; the future is recomputed from here."""
-        self._verb("Writing", lambda s, _p: s.write_memory(memory, address, data))
+        self._verb("Writing", lambda s, _p: s.write_memory(memory, address, data), is_step=True)
 
     def pause(self) -> None:
         """Stop the verb under way as soon as possible, and forget those that wait."""
@@ -299,15 +307,21 @@ class SessionModel(QObject):
     # -- inside -----------------------------------------------------------------------------------
 
     def _verb(
-        self, title: str, work: "Callable[[Session, Progress], StopReason | None]", is_measured: bool = False
+        self,
+        title: str,
+        work: "Callable[[Session, Progress], StopReason | None]",
+        is_measured: bool = False,
+        is_step: bool = False,
     ) -> None:
         session = self.session
         if session is None:
             return
         if self._worker.is_busy:
-            self._waiting.add(lambda _count: self._verb(title, work, is_measured))
+            self._waiting.add(lambda _count: self._verb(title, work, is_measured, is_step))
             return
         self._is_running = True
+        self.num_verbs += 1
+        self.is_step = is_step
         self._is_measured = is_measured
         self._rate_start = (session.cycle, time.perf_counter())
         self._worker.start(
@@ -321,7 +335,7 @@ class SessionModel(QObject):
         if self._worker.is_busy:
             self._waiting.add(lambda total: self._steps(title, step, total), title, count)
         else:
-            self._verb(title, lambda session, _progress: step(session, count))
+            self._verb(title, lambda session, _progress: step(session, count), is_step=True)
 
     def _verb_done(self, result: Any) -> None:
         if isinstance(result, StopReason):

@@ -138,7 +138,7 @@ class InspectorPanel(Panel):
         if self._answers.ask():
             page = make_page(source, self.context.selection.current)
         self._kind.setText("")
-        self.view.show_page(page)
+        self.view.show_page(page, self.marks_changes)
         self._update_buttons()
 
     def _update_buttons(self) -> None:

@@ -65,8 +65,8 @@ class InspectorView(QTextBrowser):
         """What is shown."""
         return self._page
 
-    def show_page(self, page: Page) -> None:
-        """Show a page; for the same thing in a new state the place stays and changes are marked."""
+    def show_page(self, page: Page, marks_changes: bool = True) -> None:
+        """Show a page; for the same thing in a new state the place stays and changes may be marked."""
         is_same = (page.kind, page.title, page.subtitle) == (
             self._page.kind,
             self._page.title,
@@ -76,7 +76,7 @@ class InspectorView(QTextBrowser):
             return
         place = self.verticalScrollBar().value() if is_same else 0
         old, self._page = self._page, page
-        self._changed = changed_cells(old, page)
+        self._changed = changed_cells(old, page) if marks_changes else set()
         if is_same and self._patch(old):
             return
         self.refresh()
@@ -253,7 +253,7 @@ class InspectorView(QTextBrowser):
             # Data colours are made for areas, not for letters: a swatch carries them.
             text = f'<span style="color:{self._color(cell.role)}">\u25a0</span>&nbsp;{text}'
         if id(cell) in self._changed:
-            text = f'<span style="background-color:{self._color("changed")}">{text}</span>'
+            text = f'<span style="color:{self._color("changed")}">{text}</span>'
         if cell.is_estimated:
             mark = f'<span style="color:{self._color("estimated")}">\u2248&nbsp;</span>'
             text = f'{mark}<span style="text-decoration:underline">{text}</span>'

@@ -76,6 +76,9 @@ class Panel(QWidget):
         self.context = context
         self._cycle_due = False
         self._selection_due = False
+        self._seen_verb = context.model.num_verbs
+        self.marks_changes = False
+        """Whether what differs from the last time was changed by one step, and deserves a mark."""
         self._frame = QTimer(self, singleShot=True, interval=FRAME_MS)
         self._frame.timeout.connect(self._deliver)
         self._quiet = QTimer(self, singleShot=True, interval=QUIET_MS)
@@ -175,6 +178,7 @@ class Panel(QWidget):
 
     def _session_changed(self) -> None:
         self.drop_due()
+        self._seen_verb, self.marks_changes = self.model.num_verbs, False
         self.on_session_changed()
 
     def _running_changed(self, running: bool) -> None:
@@ -199,6 +203,14 @@ class Panel(QWidget):
         self._selection_due = True
         self._schedule()
 
+    def show_cycle(self) -> None:
+        """Show the machine as it is now. After a step that a hidden panel has missed nothing is marked."""
+        number = self.model.num_verbs
+        if number != self._seen_verb:
+            self.marks_changes = self.model.is_step and number == self._seen_verb + 1
+            self._seen_verb = number
+        self.on_cycle_changed()
+
     def _schedule(self) -> None:
         # The first change of a burst is shown at once, later ones at the end of the frame.
         if self._frame.isActive():
@@ -215,6 +227,6 @@ class Panel(QWidget):
         selection_due, self._selection_due = self._selection_due, False
         self._frame.start()
         if cycle_due:
-            self.on_cycle_changed()
+            self.show_cycle()
         if selection_due:
             self.on_selection_changed(self.context.selection.current)

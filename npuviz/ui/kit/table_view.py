@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Sequence
 
-from PySide6.QtCore import QAbstractItemModel, QPoint, Qt
-from PySide6.QtGui import QKeySequence
-from PySide6.QtWidgets import QAbstractItemView, QTableView, QWidget
+from PySide6.QtCore import QAbstractItemModel, QPoint, QRect, Qt
+from PySide6.QtGui import QKeySequence, QPainter
+from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableView, QWidget
 
 from npuviz.ui.kit.parts import add_keys
 from npuviz.ui.theme.theme import Theme
+
+CHANGED_WIDTH = 2
 
 
 def make_table(
@@ -47,6 +49,20 @@ def make_table(
         view.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
         view.customContextMenuRequested.connect(show_menu)
     return view
+
+
+def fit_columns(view: QTableView, first: int) -> None:
+    """Give the first column `first` pixels, to change with the mouse, and all others what they need."""
+    header = view.horizontalHeader()
+    header.setStretchLastSection(False)
+    header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
+    header.setSectionResizeMode(0, QHeaderView.ResizeMode.Interactive)
+    header.resizeSection(0, first)
+
+
+def paint_changed(painter: QPainter, row: QRect, theme: Theme) -> None:
+    """Mark a row that the last step changed by a thin bar at its left edge."""
+    painter.fillRect(row.left(), row.top() + 2, CHANGED_WIDTH, row.height() - 4, theme.color("changed"))
 
 
 def on_key(

@@ -5,6 +5,7 @@ from PySide6.QtGui import QPainter, QPen, QPolygonF
 from PySide6.QtWidgets import QStyledItemDelegate, QStyleOptionViewItem
 
 from npuviz.ui.kit.colors import translucent
+from npuviz.ui.kit.table_view import paint_changed
 from npuviz.ui.queues.table import (
     HISTORY,
     HISTORY_ROLE,
@@ -20,7 +21,7 @@ NUMBER_WIDTH = 74
 
 
 class QueueDelegate(QStyledItemDelegate):
-    """Occupancy as a bar with its numbers beside it, history as a small curve; changed rows are tinted."""
+    """Occupancy as a bar with its numbers, history as a small curve; a thin bar before changed rows."""
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
@@ -41,11 +42,11 @@ class QueueDelegate(QStyledItemDelegate):
             return
         painter.save()
         area: QRectF = QRectF(option.rect)
-        if state.is_changed:
-            painter.fillRect(area, self._theme.color("changed"))
         if index.column() not in (OCCUPANCY, HISTORY):
             painter.restore()
             super().paint(painter, option, index)
+            if state.is_changed and index.column() == 0:
+                paint_changed(painter, option.rect, self._theme)
             return
         inner = area.adjusted(8, 4, -8, -4)
         if index.column() == OCCUPANCY:
@@ -66,7 +67,9 @@ class QueueDelegate(QStyledItemDelegate):
         """The name in bold; the fills of its queues side by side while they are folded."""
         painter.save()
         area = QRectF(option.rect)
-        painter.fillRect(area, self._theme.color("changed" if group.is_changed else "raised"))
+        painter.fillRect(area, self._theme.color("raised"))
+        if group.is_changed and index.column() == 0:
+            paint_changed(painter, option.rect, self._theme)
         if index.column() == OCCUPANCY:
             painter.setFont(self._theme.font_ui(12))
             painter.setPen(self._theme.color("text"))
@@ -115,7 +118,7 @@ class QueueDelegate(QStyledItemDelegate):
                 x = round(bar.left() + bar.width() * slot / state.capacity)
                 painter.drawLine(QPointF(x, bar.top()), QPointF(x, bar.bottom() - 1))
         limit = state.capacity or state.peak
-        if limit and state.peak:
+        if limit > 0 and state.peak > 0:
             x = bar.left() + bar.width() * min(state.peak / limit, 1.0)
             painter.fillRect(QRectF(x - 1, bar.top() - 2, 2, bar.height() + 4), theme.color("text-muted"))
 

@@ -19,7 +19,7 @@ from npuviz.ui.kit.table_copy import add_copy_actions, add_copy_key
 from npuviz.ui.kit.table_view import make_table, on_key
 from npuviz.ui.queues.delegate import QueueDelegate
 from npuviz.ui.queues.entries import EntryTable
-from npuviz.ui.queues.table import HEAD, HISTORY, History, QueueState, QueueTable
+from npuviz.ui.queues.table import HEAD, HISTORY, UNKNOWN, History, QueueState, QueueTable
 from npuviz.workbench.selection import Selection, selected
 
 EMPTY_TEXT = "Queues show how many entries wait at every unit and which come next. Open a model to fill them."
@@ -117,9 +117,10 @@ class QueuesPanel(Panel):
             occupancy = int(machine.read(queue.probe)) if queue.probe else len(entries)
             old = before.get(queue.id)
             changed = old is not None and (old.occupancy != occupancy or old.entries != entries)
+            changed = changed and self.marks_changes
             if old is not None and not moved and not changed:
                 changed = old.is_changed
-            peak = max(peaks.get(queue.name, 0), occupancy)
+            peak = max(peaks[queue.name], occupancy) if queue.name in peaks else UNKNOWN
             is_assumed = queue.unit in self._estimated
             states.append(
                 QueueState(

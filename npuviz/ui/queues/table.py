@@ -17,9 +17,15 @@ STATE_ROLE = Qt.ItemDataRole.UserRole + 1
 HISTORY_ROLE = Qt.ItemDataRole.UserRole + 2
 
 
+UNKNOWN = -1
+
+
 @dataclass(frozen=True, slots=True)
 class QueueState:
-    """A queue now. `is_changed`: its entries became others with the last step. capacity 0 = unlimited."""
+    """A queue now. `is_changed`: its entries became others with the last step. capacity 0 = unlimited.
+
+    peak  the most entries there have been, UNKNOWN where the machine does not count them
+    """
 
     id: int
     name: str
@@ -34,8 +40,13 @@ class QueueState:
     @property
     def fraction(self) -> float:
         """Part of the capacity in use, of the peak where the capacity is unlimited; 0..1."""
-        limit = self.capacity or self.peak
+        limit = self.capacity or max(self.peak, self.occupancy)
         return min(self.occupancy / limit, 1.0) if limit else 0.0
+
+    @property
+    def peak_text(self) -> str:
+        """The most entries there have been, a dash where nobody counts them."""
+        return format_count(self.peak) if self.peak != UNKNOWN else "\u2013"
 
     @property
     def text(self) -> str:
@@ -171,14 +182,14 @@ class QueueTable(RowModel[int | QueueGroup]):
             return (f"{sign} {row.name}", row.text, "", "", "")[column]
         state = self.states[row]
         head = state.entries[0].text if state.entries else ""
-        return (self._label(row), state.text, format_count(state.peak), "", head)[column]
+        return (self._label(row), state.text, state.peak_text, "", head)[column]
 
     def tooltip(self, row: int | QueueGroup, column: int) -> str:
         if isinstance(row, QueueGroup):
             verb = "unfold" if row.is_folded else "fold"
             return f"{row.name}\n{row.text} queues\nclick to {verb}"
         state = self.states[row]
-        lines = [state.name, state.text, f"peak {format_count(state.peak)}", state.doc]
+        lines = [state.name, state.text, f"peak {state.peak_text}", state.doc]
         if state.is_estimated:
             lines.append("\u2248 estimated: what serves it is an assumption")
         return "\n".join(line for line in lines if line)

@@ -5,6 +5,7 @@ from PySide6.QtGui import QPainter
 from PySide6.QtWidgets import QStyle, QStyledItemDelegate, QStyleOptionViewItem
 
 from npuviz.ui.kit.colors import translucent
+from npuviz.ui.kit.table_view import paint_changed
 from npuviz.ui.semaphores.table import NEEDED, ROW_ROLE, SemaphoreRow
 from npuviz.ui.theme.theme import Theme
 
@@ -13,7 +14,7 @@ Index = QModelIndex | QPersistentModelIndex
 
 
 class SemaphoreDelegate(QStyledItemDelegate):
-    """A bar under the condition; rows the last step changed are tinted, rows nobody waits for are muted."""
+    """A bar under the condition, a thin bar before changed rows; rows nobody waits for are muted."""
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
@@ -30,9 +31,9 @@ class SemaphoreDelegate(QStyledItemDelegate):
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         row = index.data(ROW_ROLE)
-        if isinstance(row, SemaphoreRow) and row.is_changed:
-            painter.fillRect(option.rect, self._theme.color("changed"))
         super().paint(painter, option, index)
+        if isinstance(row, SemaphoreRow) and row.is_changed and index.column() == 0:
+            paint_changed(painter, option.rect, self._theme)
         if not isinstance(row, SemaphoreRow) or index.column() != NEEDED or row.fraction < 0:
             return
         area = QRectF(option.rect).adjusted(4, 0, -8, -1)

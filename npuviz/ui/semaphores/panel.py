@@ -71,6 +71,7 @@ class SemaphoresPanel(Panel):
             self.instruction_text,
             self._rows,
             moved,
+            self.marks_changes,
         )
         self._show()
 

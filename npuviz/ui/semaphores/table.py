@@ -67,11 +67,13 @@ def rows_of(
     instruction_text: Callable[[int], str],
     before: Iterable[SemaphoreRow] = (),
     has_moved: bool = True,
+    marks_changes: bool = True,
 ) -> list[SemaphoreRow]:
     """Rows in the order in which they are read: waited for, then the others, each by id.
 
     before     the rows of the last time, to tell what changed
     has_moved  False if the machine is still where it was: then marks stay
+    marks_changes  False after a run, or when `before` is not the state before the last step: no marks
     """
     has_groups = len({state.group for state in states}) > 1
     old = {row.state.id: row for row in before}
@@ -84,6 +86,7 @@ def rows_of(
         )
         if known is not None and not has_moved and not changed:
             changed = known.is_changed
+        changed = changed and marks_changes
         row = SemaphoreRow(
             state,
             None,

@@ -209,7 +209,7 @@ class SourcePanel(Panel):
         self._place = place
         doing = f"in {place.frames[0][0].name}" if place.frames else "runs nothing now"
         self.where.setText(f"<b>{place.label}</b> {doing}")
-        self.variables.show_place(place, self.model.cycle)
+        self.variables.show_place(place, self.model.cycle, self.marks_changes)
         self.table.clearSpans()
         for number, row in enumerate(self.variables.rows):
             if row.variable is None:
@@ -255,7 +255,7 @@ class SourcePanel(Panel):
 
     def _filter_changed(self, text: str) -> None:
         self.variables.set_filter(text)
-        self.variables.show_place(self._place, self.model.cycle)
+        self.variables.show_place(self._place, self.model.cycle, self.marks_changes)
 
     def _line_chosen(self, line: int) -> None:
         """Select the first instruction of a line, keeping the element."""

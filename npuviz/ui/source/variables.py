@@ -47,7 +47,7 @@ class VariableTable(RowModel[VariableRow]):
         """Show only variables whose names hold a text; takes effect with the next `show_place`."""
         self._text = text.casefold()
 
-    def show_place(self, place: ElementPlace | None, cycle: int) -> None:
+    def show_place(self, place: ElementPlace | None, cycle: int, marks_changes: bool = True) -> None:
         """Show an element as it is at a cycle; None: nothing."""
         rows: list[VariableRow] = []
         if place is not None:
@@ -60,7 +60,8 @@ class VariableTable(RowModel[VariableRow]):
         if element != self._shown[0]:
             self.changed = set()
         elif cycle != self._shown[1] or values != self._values:
-            self.changed = {key for key, value in values.items() if self._values.get(key, value) != value}
+            other = {key for key, value in values.items() if self._values.get(key, value) != value}
+            self.changed = other if marks_changes else set()
         self._values, self._shown = values, (element, cycle)
         if [row.key for row in rows] != [row.key for row in self.rows]:
             self.reset(rows)
@@ -89,8 +90,8 @@ class VariableTable(RowModel[VariableRow]):
         if role == Qt.ItemDataRole.FontRole:
             return self._theme.font_mono() if row.variable is not None else self._theme.font_ui(11, bold=True)
         if role == Qt.ItemDataRole.ForegroundRole:
+            if row.key in self.changed and column == VALUE:
+                return QBrush(self._theme.color("changed"))
             is_muted = row.variable is None or column in (TYPE, ADDRESS)
             return QBrush(self._theme.color("text-muted" if is_muted else "text"))
-        if role == Qt.ItemDataRole.BackgroundRole and row.key in self.changed and column == VALUE:
-            return QBrush(self._theme.color("changed"))
         return None

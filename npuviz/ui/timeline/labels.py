@@ -6,6 +6,8 @@ import numpy as np
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QFont, QFontMetricsF, QImage, QPainter
 
+from npuviz.base.names import abbreviations
+
 BUCKET_PIXELS = 8
 MAX_MASK_BYTES = 16 << 20
 MAX_NEW_PER_FRAME = 600
@@ -22,7 +24,7 @@ class Mask:
 
 
 class LabelMasks:
-    """Renders texts, elided in the middle to a width, as one byte of coverage a pixel.
+    """Renders texts, abbreviated or elided to a width, as one byte of coverage a pixel.
 
     buffer  all masks behind each other, uint8; label_height lines each
     """
@@ -76,7 +78,10 @@ class LabelMasks:
         if short != long and self._width(short) <= room < self._width(short) + 48:
             return short
         wanted = short if self._width(short) > room else long
-        text = self._metrics.elidedText(wanted, Qt.TextElideMode.ElideMiddle, room)
+        for text in abbreviations(wanted):
+            if self._width(text) <= room:
+                return text
+        text = self._metrics.elidedText(wanted, Qt.TextElideMode.ElideRight, room)
         # Two letters and an ellipsis tell nothing.
         return text if len(text) >= MIN_CHARACTERS else ""
 

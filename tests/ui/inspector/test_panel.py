@@ -368,6 +368,8 @@ def test_what_changed_in_the_last_step_is_marked(bench: Bench) -> None:
     bench.select(unit=0)
     assert color not in panel.view.toHtml()
     bench.do(lambda: bench.model.go_to(100))
+    assert color not in panel.view.toHtml(), "after a run nearly everything differs: nothing is marked"
+    bench.do(lambda: bench.model.step(20))
     assert color in panel.view.toHtml()
     bench.select(unit=1)
     assert color not in panel.view.toHtml(), "another thing is not a change"

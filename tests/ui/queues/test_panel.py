@@ -48,7 +48,7 @@ def test_numbers_are_those_of_the_machine(stage: Stage) -> None:
     panel = panel_of(stage)
     for _ in range(30):
         session.step()
-        stage.moved()
+        stage.stepped()
         for queue, shown in zip(session.description.queues, panel.table.states, strict=True):
             entries = tuple(session.machine.queue_entries(queue.id))
             assert shown.entries == entries
@@ -64,7 +64,7 @@ def test_what_the_last_step_changed_is_marked_until_the_next(stage: Stage) -> No
     before = [tuple(session.machine.queue_entries(q.id)) for q in session.description.queues]
     for _ in range(60):
         session.step()
-        stage.moved()
+        stage.stepped()
         now = [shown.entries for shown in panel.table.states]
         assert [shown.is_changed for shown in panel.table.states] == [
             a != b for a, b in zip(before, now, strict=True)
@@ -186,7 +186,7 @@ def test_entry_selects_its_instruction(stage: Stage, qtbot: QtBot) -> None:
     panel = panel_of(stage)
     while not any(shown.entries for shown in panel.table.states):
         session.step()
-        stage.moved()
+        stage.stepped()
     row = next(row for row, shown in enumerate(panel.table.states) if shown.entries)
     panel.view.selectRow(row)
     head = panel.table.states[row].entries[0]

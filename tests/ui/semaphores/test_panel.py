@@ -96,7 +96,7 @@ def test_rows_are_what_the_machine_says(stage: Stage) -> None:
     waits = 0
     for _ in range(200):
         session.step()
-        stage.moved()
+        stage.stepped()
         expected = {
             (state.name, state.value, units[w.unit].removeprefix("Core[0]."), w.needed)
             for state in machine.semaphores()
@@ -122,7 +122,7 @@ def test_what_the_last_step_changed_is_marked(stage: Stage) -> None:
     before = {row.state.id: row.state for row in panel.table.rows}
     for _ in range(40):
         session.step()
-        stage.moved()
+        stage.stepped()
         for row in panel.table.rows:
             old = before[row.state.id]
             assert row.is_changed == ((old.value, old.waiting) != (row.state.value, row.state.waiting))

@@ -152,7 +152,7 @@ def test_variables_by_scope_with_what_changed(stage: Stage) -> None:
     assert not panel.variables.changed
     before = machine.globals_of(0)[1].value
     stage.session.go_to(machine.cycle + 20)
-    stage.moved()
+    stage.stepped()
     assert machine.globals_of(0)[1].value != before
     assert ("globals", "tile") in panel.variables.changed
     panel.filter.setText("su")

@@ -1,0 +1,183 @@
+"""The costs panel: what the run was spent on, costliest first."""
+
+from typing import Any
+
+from PySide6.QtCore import QModelIndex, QPoint, Qt
+from PySide6.QtWidgets import QMenu
+
+from npuviz.base.units import format_count
+from npuviz.ui.bridge.latest_job import LatestJob
+from npuviz.ui.costs.table import NAME, SHARE, CostRow, CostTable, rows_of
+from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
+from npuviz.ui.kit.parts import choice, column, filter_line, line, muted_label, pop_up
+from npuviz.ui.kit.picture import add_save_actions
+from npuviz.ui.kit.table_copy import add_copy_actions, add_copy_key
+from npuviz.ui.kit.table_view import fit_columns, make_table
+from npuviz.workbench.costs import GROUPINGS, Costs, Grouping, costs
+from npuviz.workbench.selection import Selection
+
+NO_TRACE = "What the run is spent on is listed here: operators, instructions, kinds of work, units."
+NOT_RUN = "Nothing has run yet. Run (F5) or step (F11), and see here what the cycles were spent on."
+COUNTING = "counting\u2026"
+TITLES: dict[Grouping, str] = {
+    "operator": "Operators",
+    "instruction": "Instructions",
+    "kind": "Kinds of work",
+    "unit": "Units",
+}
+NAME_WIDTH = 180
+MAX_ROWS = 1000
+PATIENCE = 0.02
+"""Seconds that the window waits for the answer at once."""
+
+
+class CostsPanel(Panel):
+    """A choice of what is listed, and the table. The trace is read in a thread of its own."""
+
+    def __init__(self, context: PanelContext) -> None:
+        super().__init__(context)
+        self._shown: tuple[int, Grouping] | None = None
+        self._asked: tuple[int, Grouping] | None = None
+        self._rows: list[CostRow] = []
+        self._job = LatestJob(self)
+        self._job.finished.connect(self._answered)
+        self.table = CostTable(self)
+        self.view = make_table(
+            self.table, self.theme, "Costs", self, object_name="costs.table", is_single=True,
+            show_menu=self._show_menu,
+        )  # fmt: skip
+        self.view.horizontalHeader().setSortIndicator(SHARE, Qt.SortOrder.DescendingOrder)
+        self.view.setSortingEnabled(True)
+        fit_columns(self.view, NAME_WIDTH)
+        add_copy_key(self.view)
+        self.view.clicked.connect(self._choose)
+        self.view.activated.connect(self._choose)
+        self.view.doubleClicked.connect(self._go_to)
+        self.grouping = choice(self, "What the costs are listed for", "costs.grouping")
+        for name in GROUPINGS:
+            self.grouping.addItem(TITLES[name], name)
+        self.grouping.currentIndexChanged.connect(lambda _index: self._ask())
+        self.summary = muted_label(self, "costs.summary")
+        self.filter = filter_line(
+            self, "Filter", lambda _text: self._show(), title="Show only rows with this text"
+        )
+        bar = line(self.grouping, (self.summary, 1), self.filter, spacing=8)
+        self.set_pages(self.invitation(NO_TRACE), column(bar, (self.view, 1), parent=self))
+        self.setFocusProxy(self.view)
+        self.on_session_changed()
+
+    # -- hooks ----------------------------------------------------------------------------------------
+
+    def on_session_changed(self) -> None:
+        self._job.drop()
+        self._shown = self._asked = None
+        self._rows = []
+        self.table.reset([])
+        self.on_cycle_changed()
+
+    def on_cycle_changed(self) -> None:
+        if not self.model.is_running:
+            self._ask()
+
+    @property
+    def is_settled(self) -> bool:
+        return not self._job.is_waiting
+
+    def save_state(self) -> dict[str, Any]:
+        return {"grouping": self.grouping.currentData()}
+
+    def restore_state(self, state: dict[str, Any]) -> None:
+        self.grouping.setCurrentIndex(max(0, self.grouping.findData(state.get("grouping"))))
+
+    def dispose(self) -> None:
+        self._job.shut_down()
+        super().dispose()
+
+    # -- inside ---------------------------------------------------------------------------------------
+
+    def _ask(self) -> None:
+        reader = self.model.reader
+        self.show_page(reader is not None and reader.end_cycle > 0)
+        if reader is None or reader.end_cycle <= 0:
+            self.empty.set_text(NO_TRACE if reader is None else NOT_RUN)
+            return
+        grouping: Grouping = self.grouping.currentData()
+        wanted = (reader.end_cycle, grouping)
+        if wanted in (self._shown, self._asked):
+            return
+        self._asked = wanted
+        if self._job.ask(lambda: costs(reader, grouping), PATIENCE):
+            self._answered()
+        else:
+            self.summary.setText(COUNTING)
+
+    def _answered(self) -> None:
+        found: Costs = self._job.answer()
+        self._shown, self._asked = self._asked, None
+        self.table.titles = (TITLES[found.grouping], *self.table.titles[1:])
+        self.table.headerDataChanged.emit(Qt.Orientation.Horizontal, NAME, NAME)
+        self._rows = rows_of(found, lambda key: self._name(found.grouping, key), self._track_name, MAX_ROWS)
+        total = len(found.key)
+        parts = [f"{format_count(total)} {TITLES[found.grouping].lower()}"]
+        if found.end:
+            parts.append(f"{found.idle / found.end:.1%} nothing under way")
+        if total > MAX_ROWS:
+            parts.append(f"the {format_count(MAX_ROWS)} costliest are shown")
+        if found.num_unassigned:
+            parts.append(f"{format_count(found.num_unassigned)} slices belong to none")
+        self.summary.setText("; ".join(parts))
+        self._show()
+
+    def _show(self) -> None:
+        text = self.filter.text().casefold().strip()
+        header = self.view.horizontalHeader()
+        self.table.rows = [row for row in self._rows if text in row.name.casefold()]
+        self.table.sort(header.sortIndicatorSection(), header.sortIndicatorOrder())
+
+    def _name(self, grouping: Grouping, key: int) -> str:
+        reader = self.model.reader
+        assert reader is not None
+        if grouping == "instruction":
+            return self.instruction_text(key) or format_count(key)
+        if grouping == "kind":
+            return next((kind.name for kind in reader.schema.kinds if kind.id == key), str(key))
+        if grouping == "unit":
+            track = next((track for track in reader.schema.tracks if track.unit == key), None)
+            return track.name if track is not None else str(key)
+        names, types = reader.schema.node_names, reader.schema.node_types
+        return f"{types[key]} {names[key]}".strip() if key < len(names) else str(key)
+
+    def _track_name(self, track: int) -> str:
+        reader = self.model.reader
+        assert reader is not None
+        return next((each.name for each in reader.schema.tracks if each.id == track), "")
+
+    def _row(self, index: QModelIndex) -> CostRow | None:
+        row = self.table.rows[index.row()] if index.isValid() else None
+        return row if row is not None and row.key >= 0 else None
+
+    def _choose(self, index: QModelIndex) -> None:
+        row = self._row(index)
+        if row is None or self._shown is None:
+            return
+        field = {"operator": "node", "instruction": "instruction", "unit": "unit"}.get(self._shown[1])
+        picked = {field: row.key} if field is not None else {}
+        self.context.selection.set(Selection().with_fields(cycles=row.span, **picked))
+
+    def _go_to(self, index: QModelIndex) -> None:
+        row = self._row(index)
+        if row is not None and self.model.session is not None:
+            self.model.go_to(row.span[0])
+
+    def _show_menu(self, point: QPoint) -> None:
+        menu = QMenu(self)
+        row = self._row(self.view.indexAt(point))
+        if row is not None and self.model.session is not None:
+            first = row.span[0]
+            menu.addAction(f"Go to its first cycle, {format_count(first)}", lambda: self.model.go_to(first))
+        add_copy_actions(menu, self.view)
+        add_save_actions(menu, self, "costs")
+        pop_up(menu, point, self.view.viewport())
+
+
+SPEC = PanelSpec("costs", "Costs", "mdi6.sort-descending", "bottom", 24, (), CostsPanel)

@@ -1,0 +1,95 @@
+"""Costs as rows of a table that can be sorted by each column."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from PySide6.QtCore import Qt
+
+from npuviz.base.units import format_count
+from npuviz.ui.kit.row_model import RowModel
+from npuviz.workbench.costs import Costs
+
+NAME, SHARE, CYCLES, BUSIEST, BUSY, WORK, WAITING = range(7)
+
+
+@dataclass(frozen=True, slots=True)
+class CostRow:
+    """One thing that took time; key -1 is the time in which nothing was under way.
+
+    share, busy  parts of 1: of the run; of the cycles in which it was worked on, for the busiest track
+    """
+
+    key: int
+    name: str
+    share: float
+    cycles: float
+    busiest: str
+    busy: float
+    work: int
+    waiting: int
+    span: tuple[int, int]
+
+
+class CostTable(RowModel[CostRow]):
+    """The costliest first, until the user sorts by another column."""
+
+    titles = ("", "Share", "Cycles", "Busiest unit", "of its time", "Unit cycles", "Waits")
+    numbers = (SHARE, CYCLES, BUSY, WORK, WAITING)
+
+    def text(self, row: CostRow, column: int) -> str:
+        if row.key < 0 and column > CYCLES:
+            return ""
+        return (
+            row.name,
+            f"{row.share:.1%}",
+            format_count(round(row.cycles)),
+            row.busiest,
+            f"{row.busy:.0%}",
+            format_count(row.work),
+            format_count(row.waiting),
+        )[column]
+
+    def tooltip(self, row: CostRow, column: int) -> str:
+        if row.key < 0:
+            return "Cycles in which no unit worked"
+        return {
+            SHARE: "Part of the run. A cycle goes in equal parts to all that is under way in it: "
+            "the column sums to 100 %",
+            CYCLES: "Its part of the run, in cycles",
+            BUSIEST: f"{row.busiest} worked longest on it: when it works all the time, it bounds the rest",
+            BUSY: f"Part of the cycles with work on it in which {row.busiest} worked",
+            WORK: "Cycles that units spent on it, summed over units",
+            WAITING: "Cycles that units waited for its sake, summed over units",
+        }.get(column, f"{row.name}\nclick: select, double click: go to cycle {format_count(row.span[0])}")
+
+    def sort(self, column: int, order: Qt.SortOrder = Qt.SortOrder.AscendingOrder) -> None:
+        """Sort by a column; time without work stays last."""
+        fields = ("name", "share", "cycles", "busiest", "busy", "work", "waiting")
+        key: Callable[[CostRow], Any] = lambda row: getattr(row, fields[column])  # noqa: E731
+        known = [row for row in self.rows if row.key >= 0]
+        known.sort(key=key, reverse=order == Qt.SortOrder.DescendingOrder)
+        self.reset([*known, *(row for row in self.rows if row.key < 0)])
+
+
+def rows_of(
+    found: Costs, name: Callable[[int], str], track_name: Callable[[int], str], limit: int
+) -> list[CostRow]:
+    """The `limit` costliest rows, and the time in which nothing was under way."""
+    end = max(found.end, 1)
+    rows = [
+        CostRow(
+            int(found.key[i]),
+            name(int(found.key[i])),
+            float(found.share[i]) / end,
+            float(found.share[i]),
+            track_name(int(found.track[i])),
+            float(found.track_work[i]) / max(int(found.active[i]), 1),
+            int(found.work[i]),
+            int(found.waiting[i]),
+            (int(found.first[i]), int(found.last[i])),
+        )
+        for i in range(min(len(found.key), limit))
+    ]
+    nothing = CostRow(-1, "nothing under way", found.idle / end, found.idle, "", 0.0, 0, 0, (0, found.end))
+    return [*rows, nothing]

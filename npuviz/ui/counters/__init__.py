@@ -1,0 +1,1 @@
+"""Counters of a run as a table: the value now, and lowest, mean and highest so far."""

@@ -1,0 +1,185 @@
+"""What a run was spent on: every cycle is shared among the operators, instructions or units under way."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from npuviz.trace.reader import TraceReader
+
+Grouping = Literal["operator", "instruction", "kind", "unit"]
+GROUPINGS: tuple[Grouping, ...] = ("operator", "instruction", "kind", "unit")
+WAIT = "wait-"
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """One row for each operator, instruction, kind of work or unit that was worked on, costliest first.
+
+    key      (n,) int64: node, instruction, kind or unit id
+    share    (n,) float64 cycles: each cycle of the run goes in equal parts to all rows under way in it
+    active   (n,) int64 cycles in which at least one unit worked on it
+    work     (n,) int64 cycles that units spent on it, summed over units
+    waiting  (n,) int64 cycles that units waited for its sake, summed over units
+    first, last  (n,) int64 cycles: when work began and ended
+    track    (n,) int64 id of the track that worked longest on it, `track_work` its cycles
+    end      cycles of the run; `idle` of them had no work at all: sum(share) + idle == end
+    num_unassigned  intervals of work that name no such thing, left out of the rows and of `idle`
+    """
+
+    grouping: Grouping
+    key: np.ndarray
+    share: np.ndarray
+    active: np.ndarray
+    work: np.ndarray
+    waiting: np.ndarray
+    first: np.ndarray
+    last: np.ndarray
+    track: np.ndarray
+    track_work: np.ndarray
+    end: int
+    idle: float
+    num_unassigned: int
+
+
+@dataclass(slots=True)
+class _Work:
+    """Intervals of all tracks, one entry each."""
+
+    start: np.ndarray
+    end: np.ndarray
+    key: np.ndarray
+    track: np.ndarray
+    waits: np.ndarray
+
+
+def costs(reader: TraceReader, grouping: Grouping, is_cancelled: Callable[[], bool] | None = None) -> Costs:
+    """Share the cycles of a trace among what was under way; reads every interval once.
+
+    The trace may grow meanwhile: what is there at the first look counts.
+    """
+    end = reader.end_cycle
+    found = _collect(reader, grouping, end, is_cancelled or (lambda: False))
+    is_known = found.key >= 0
+    work = is_known & ~found.waits
+    keys, places = np.unique(found.key[work], return_inverse=True)
+    start, stop = found.start[work], found.end[work]
+    spent = np.bincount(places, stop - start, len(keys)).astype(np.int64)
+    union = _union(places, start, stop)
+    # Each place has at least one interval; a place's intervals lie together, by start.
+    first = union[1][np.searchsorted(union[0], np.arange(len(keys)))]
+    last = union[2][np.searchsorted(union[0], np.arange(len(keys)), side="right") - 1]
+    share = _shares(*union, len(keys))
+    active = np.bincount(union[0], union[2] - union[1], len(keys)).astype(np.int64)
+    track, track_work = _busiest(places, found.track[work], stop - start, len(keys))
+    everything = np.zeros(int((~found.waits).sum()), dtype=np.int64)
+    covered = _union(everything, found.start[~found.waits], found.end[~found.waits])
+    order = np.argsort(-share, kind="stable")
+    return Costs(
+        grouping,
+        keys[order],
+        share[order],
+        active[order],
+        spent[order],
+        _waiting(found, keys)[order],
+        first[order],
+        last[order],
+        track[order],
+        track_work[order],
+        end,
+        float(end - (covered[2] - covered[1]).sum()),
+        int((~is_known & ~found.waits).sum()),
+    )
+
+
+def _collect(reader: TraceReader, grouping: Grouping, end: int, is_cancelled: Callable[[], bool]) -> _Work:
+    stalls = np.array([kind.id for kind in reader.schema.kinds if kind.role.startswith(WAIT)], dtype=np.int64)
+    parts: list[_Work] = []
+    for track in reader.schema.tracks:
+        # Lanes that belong to no unit repeat what units did, put together by operator.
+        if track.kind != "interval" or track.unit < 0 or is_cancelled():
+            continue
+        view = reader.source.interval_view(track.id)
+        count = int(np.searchsorted(view.start, end))
+        kind = view.kind[:count].astype(np.int64)
+        if grouping == "kind":
+            key = kind
+        elif grouping == "unit":
+            key = np.full(count, track.unit, dtype=np.int64)
+        else:
+            node, instruction = view.details(np.arange(count, dtype=np.int64))
+            key = (node if grouping == "operator" else instruction).astype(np.int64)
+        # What is under way counts up to the cycle the trace is known to.
+        stop = np.minimum(view.end[:count], end)
+        owner = np.full(count, track.id, dtype=np.int64)
+        parts.append(_Work(view.start[:count].astype(np.int64), stop, key, owner, np.isin(kind, stalls)))
+    if not parts:
+        none = np.zeros(0, dtype=np.int64)
+        return _Work(none, none, none, none, none.astype(bool))
+    return _Work(
+        np.concatenate([part.start for part in parts]),
+        np.concatenate([part.end for part in parts]),
+        np.concatenate([part.key for part in parts]),
+        np.concatenate([part.track for part in parts]),
+        np.concatenate([part.waits for part in parts]),
+    )
+
+
+def _union(
+    places: np.ndarray, start: np.ndarray, end: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Disjoint intervals that cover the same cycles of each place, by place and start.
+
+    Returns (place, start, end).
+    """
+    order = np.lexsort((start, places))
+    places, start, end = places[order], start[order], end[order]
+    if not len(places):
+        return places, start, end
+    # Places lie in ranges of their own, so that one running maximum serves all of them.
+    reach = int(end.max()) + 1
+    ends = np.maximum.accumulate(end + places * reach) - places * reach
+    begins = np.ones(len(places), dtype=bool)
+    begins[1:] = (places[1:] != places[:-1]) | (start[1:] > ends[:-1])
+    heads = np.flatnonzero(begins)
+    tails = np.append(heads[1:], len(places)) - 1
+    return places[heads], start[heads], ends[tails]
+
+
+def _shares(places: np.ndarray, start: np.ndarray, end: np.ndarray, count: int) -> np.ndarray:
+    """Cycles of each place when places under way at the same time share them in equal parts."""
+    times = np.unique(np.concatenate((start, end)))
+    if not len(times):
+        return np.zeros(count)
+    change = np.zeros(len(times), dtype=np.int64)
+    begin, stop = np.searchsorted(times, start), np.searchsorted(times, end)
+    np.add.at(change, begin, 1)
+    np.add.at(change, stop, -1)
+    under_way = np.cumsum(change)[:-1]
+    part = np.diff(times) / np.maximum(under_way, 1)
+    until = np.concatenate(([0.0], np.cumsum(part)))
+    return np.bincount(places, until[stop] - until[begin], count)
+
+
+def _busiest(
+    places: np.ndarray, tracks: np.ndarray, lengths: np.ndarray, count: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The track that worked longest on each place, and its cycles."""
+    track, most = np.full(count, -1, dtype=np.int64), np.zeros(count, dtype=np.int64)
+    if not len(places):
+        return track, most
+    width = int(tracks.max()) + 1
+    pairs, inverse = np.unique(places * width + tracks, return_inverse=True)
+    spent = np.bincount(inverse, lengths).astype(np.int64)
+    order = np.argsort(spent, kind="stable")
+    # Later assignments win: the longest comes last.
+    track[pairs[order] // width] = pairs[order] % width
+    most[pairs[order] // width] = spent[order]
+    return track, most
+
+
+def _waiting(found: _Work, keys: np.ndarray) -> np.ndarray:
+    waits = found.waits & np.isin(found.key, keys)
+    places = np.searchsorted(keys, found.key[waits])
+    return np.bincount(places, (found.end - found.start)[waits], len(keys)).astype(np.int64)

@@ -1,0 +1,62 @@
+"""Costs of a run, against a plain count cycle by cycle."""
+
+from collections import defaultdict
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from npuviz.trace.reader import TraceReader
+from npuviz.trace.store import TraceStore
+from npuviz.workbench.costs import GROUPINGS, Grouping, _busiest, _shares, _union, costs
+from tests.ui.synthetic import KINDS, Nodes, make_reader, schema
+
+WORK = [kind.id for kind in KINDS if not kind.role.startswith("wait-")]
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 4), st.integers(0, 30), st.integers(1, 12), st.integers(0, 3)), max_size=30
+    )
+)
+def test_shares_equal_a_count_cycle_by_cycle(rows: list[tuple[int, int, int, int]]) -> None:
+    places = np.array([row[0] for row in rows], dtype=np.int64)
+    start = np.array([row[1] for row in rows], dtype=np.int64)
+    end = start + np.array([row[2] for row in rows], dtype=np.int64)
+    tracks = np.array([row[3] for row in rows], dtype=np.int64)
+    wanted = np.zeros(5)
+    for cycle in range(50):
+        under_way = {p for p, s, e in zip(places, start, end, strict=True) if s <= cycle < e}
+        for place in under_way:
+            wanted[place] += 1 / len(under_way)
+    union = _union(places, start, end)
+    np.testing.assert_allclose(_shares(*union, 5), wanted)
+    spent: dict[tuple[int, int], int] = defaultdict(int)
+    for place, track, length in zip(places, tracks, end - start, strict=True):
+        spent[int(place), int(track)] += int(length)
+    _, most = _busiest(places, tracks, end - start, 5)
+    for place in range(5):
+        assert most[place] == max((s for (p, _), s in spent.items() if p == place), default=0)
+
+
+@pytest.mark.parametrize("grouping", GROUPINGS)
+def test_shares_and_idle_sum_to_the_run(grouping: Grouping) -> None:
+    reader = make_reader(8, 4000)
+    found = costs(reader, grouping)
+    assert found.num_unassigned == 0
+    assert found.share.sum() + found.idle == pytest.approx(found.end)
+    assert (np.diff(found.share) <= 0).all()
+    assert (found.share <= found.active + 1e-6).all()
+    assert (found.active <= found.work).all()
+    assert (found.track_work <= found.work).all()
+    total = sum(reader.busy_cycles(track.id, WORK) for track in reader.schema.tracks)
+    assert int(found.work.sum()) == total
+    waits = sum(reader.busy_cycles(track.id) for track in reader.schema.tracks) - total
+    assert int(found.waiting.sum()) <= waits
+
+
+def test_an_empty_trace_costs_nothing() -> None:
+    found = costs(TraceReader(TraceStore(schema(2), Nodes())), "operator")
+    assert len(found.key) == 0
+    assert found.idle == found.end
