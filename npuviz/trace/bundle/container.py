@@ -1,5 +1,6 @@
 """Where a bundle's files lie: a folder, or a zip archive of one."""
 
+import glob
 import zipfile
 from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
@@ -42,7 +43,8 @@ def open_container(path: Path) -> Container:
             )
         return folder
     if not path.exists():
-        remains = sorted(path.parent.glob(f".{path.name}.partial-*")) if path.parent.is_dir() else []
+        pattern = f".{glob.escape(path.name)}.partial-*"
+        remains = sorted(path.parent.glob(pattern)) if path.parent.is_dir() else []
         hint = f"an unfinished run left {remains[-1]}" if remains else ""
         raise FormatError(path, expected="a trace bundle", found="nothing there", hint=hint)
     if zipfile.is_zipfile(path):
@@ -60,8 +62,11 @@ class _Folder:
         return str(self.path / name)
 
     def size_of(self, name: str) -> int | None:
+        path = self.path / name
         try:
-            return (self.path / name).stat().st_size if (self.path / name).is_file() else None
+            if path.is_symlink():
+                raise FormatError(path, expected="a file of the bundle", found="a link to somewhere else")
+            return path.stat().st_size if path.is_file() else None
         except OSError:
             return None
 

@@ -5,6 +5,7 @@ pyarrow is imported on first use: a window that opens a model does not pay for i
 
 import zlib
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -89,6 +90,24 @@ def check_bytes(file: str, data: Any, part: Part) -> None:
         raise FormatError(
             file, field="checksum", expected=f"{part.crc32:08x}", found=f"{found:08x}", hint=_HINT
         )
+
+
+def check_columns(path: Path, part: Part) -> None:
+    """Compare rows, names and types of the columns of a part with what its table has. Raises FormatError."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path) as parquet:
+            rows, schema = parquet.metadata.num_rows, parquet.schema_arrow
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise FormatError(path, found=str(error).splitlines()[0][:200], hint=_HINT) from None
+    if rows != part.rows:
+        raise FormatError(path, expected=f"{part.rows} rows", found=f"{rows}", hint=_HINT)
+    for name, dtype in COLUMNS[part.table].items():
+        place = schema.get_field_index(name)
+        if place < 0 or schema.field(place).type != pa.from_numpy_dtype(dtype):
+            raise FormatError(path, field=f"column {name}", expected=np.dtype(dtype).name, hint=_HINT)
 
 
 def decode(file: str, data: Any, part: Part, names: Sequence[str] | None = None) -> dict[str, np.ndarray]:

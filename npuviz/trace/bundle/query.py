@@ -1,20 +1,36 @@
 """SQL over a bundle, by DuckDB."""
 
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from npuviz.base.errors import UsageError
+from npuviz.base.errors import FormatError, UsageError
 from npuviz.trace.bundle.container import open_container
 from npuviz.trace.bundle.manifest import TABLE_NAMES, TableName
-from npuviz.trace.bundle.parts import COLUMNS, decode
+from npuviz.trace.bundle.parts import COLUMNS, check_columns, decode
 from npuviz.trace.bundle.source import BundleSource
 from npuviz.trace.schema import TraceSchema
 
 MAX_ROWS = 1_000_000
 """Of an answer, which is held in memory as Python values."""
+MAX_SECONDS = 300.0
+"""A query that takes longer is ended."""
+MEMORY_LIMIT = "4GiB"
+"""What DuckDB may hold for one query; nothing is spilled to disk."""
+_CLOSED: dict[str, Any] = {
+    "enable_external_access": False,
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+    "allow_community_extensions": False,
+    "python_enable_replacements": False,
+    "memory_limit": MEMORY_LIMIT,
+    "temp_directory": "",
+}
+"""Settings of a connection that reaches the tables of the bundle and nothing else: no file, no network,
+no extension, no Python variable. Source: DuckDB's page "Securing DuckDB"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,50 +58,81 @@ create view residence as
 """Views with names: slices (of intervals), samples (of counters), residence (of lifetimes)."""
 
 
-def query(path: str | Path, sql: str) -> QueryResult:
+def query(
+    path: str | Path, sql: str, *, is_unsafe: bool = False, max_seconds: float = MAX_SECONDS
+) -> QueryResult:
     """Run SQL over the tables intervals, counters, flows, lifetimes, tracks, kinds, nodes, tensors and
     memories, and the views slices, samples and residence.
 
-    Raises FormatError (not a bundle, damaged) or UsageError (the SQL is wrong).
+    is_unsafe    the SQL may also read and write files, load extensions and take any memory
+    max_seconds  a query that takes longer is ended; 0 for no limit
+    Raises FormatError (not a bundle, damaged) or UsageError (the SQL is wrong, reaches outside the
+    bundle, or takes too long).
     """
     import duckdb
+    import pyarrow as pa
 
     source = BundleSource(open_container(Path(path)))
     source.verify()
-    connection = duckdb.connect(":memory:")
+    connection = duckdb.connect(":memory:", config={} if is_unsafe else _CLOSED)
+    timer = threading.Timer(max_seconds, connection.interrupt) if max_seconds > 0 else None
     try:
-        for name, table in _name_tables(source.schema).items():
-            connection.register(name, table)
-        for table in TABLE_NAMES:
-            _add_table(connection, source, table)
-        connection.execute(_VIEWS)
         try:
-            found: Any = connection.execute(sql)
-            if found is None:
-                raise UsageError("query: no SQL statement given")
-            columns = tuple(str(column[0]) for column in found.description or ())
-            rows = found.fetchmany(MAX_ROWS + 1)
-            if len(rows) > MAX_ROWS:
-                raise UsageError(
-                    f"query: more than {MAX_ROWS} rows; aggregate, add `limit`, or `copy (...) to`"
-                )
-            return QueryResult(columns, rows)
-        except (duckdb.Error, RuntimeError) as error:
+            for name, table in _name_tables(source.schema).items():
+                connection.register(name, table)
+            for table in TABLE_NAMES:
+                _add_table(connection, source, table)
+            connection.execute(_VIEWS)
+        except (duckdb.Error, pa.ArrowException, OverflowError) as error:
+            raise FormatError(path, found=_one_line(str(error))[:200], hint="the bundle is damaged") from None
+        if not is_unsafe:
+            connection.execute("set lock_configuration = true")
+        if timer is not None:
+            timer.start()
+        try:
+            return _answer(connection.execute(sql))
+        except duckdb.InterruptException:
+            raise UsageError(
+                f"query: ended after {max_seconds:g} s; ask for less, or give it more with --timeout"
+            ) from None
+        except duckdb.PermissionException as error:
+            raise UsageError(
+                f"query: {_one_line(str(error))}: a query reaches the bundle alone; "
+                "--unsafe lets it read and write other files"
+            ) from None
+        except (duckdb.Error, pa.ArrowException, RuntimeError) as error:
             raise UsageError(f"query: {_one_line(str(error))}") from None
     finally:
+        if timer is not None:
+            timer.cancel()
         connection.close()
 
 
+def _answer(found: Any) -> QueryResult:
+    if found is None:
+        raise UsageError("query: no SQL statement given")
+    columns = tuple(str(column[0]) for column in found.description or ())
+    rows = found.fetchmany(MAX_ROWS + 1)
+    if len(rows) > MAX_ROWS:
+        raise UsageError(f"query: more than {MAX_ROWS} rows; aggregate, or add `limit`")
+    return QueryResult(columns, rows)
+
+
 def _add_table(connection: Any, source: BundleSource, table: TableName) -> None:
-    """Parts of a folder are read by DuckDB as the query needs them, those of a zip now."""
+    """Parts of a folder are read as the query needs them, those of a zip now."""
     import pyarrow as pa
+    import pyarrow.dataset as ds
 
     parts = [part for part in source.manifest.parts if part.table == table]
-    if parts and source.path.is_dir():
-        files = [str(source.path / part.file) for part in parts]
-        connection.read_parquet(files).create_view(table)
-        return
     types = COLUMNS[table]
+    if parts and source.path.is_dir():
+        for part in parts:
+            check_columns(source.path / part.file, part)
+        # Names as they are: DuckDB's own reader would take `*` and `[` in them for a pattern.
+        files = [str(source.path / part.file) for part in parts]
+        schema = pa.schema([(name, pa.from_numpy_dtype(dtype)) for name, dtype in types.items()])
+        connection.register(table, ds.dataset(files, schema=schema, format="parquet"))
+        return
     pieces = [decode(part.file, source.read_part(part.file), part) for part in parts]
     empty = {name: np.zeros(0, dtype=dtype) for name, dtype in types.items()}
     connection.register(table, pa.concat_tables(pa.table(piece) for piece in (empty, *pieces)))

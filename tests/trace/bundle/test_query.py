@@ -78,3 +78,82 @@ def test_a_damaged_bundle_is_a_format_error(bundle: Path, tmp_path: Path) -> Non
         query(copy, "select 1")
     with pytest.raises(FormatError):
         query(tmp_path / "none", "select 1")
+
+
+OUTSIDE = (
+    "copy slices to '{out}'",
+    "copy (select 1) to '{out}' (format csv)",
+    "copy slices from '{secret}'",
+    "export database '{folder}'",
+    "attach '{out}' as other",
+    "select * from read_text('{secret}')",
+    "select * from read_blob('{secret}')",
+    "select * from read_csv('{secret}')",
+    "select * from '{secret}'",
+    "select * from glob('{folder}/*')",
+    "select * from read_parquet('{folder}/*.parquet')",
+    "install httpfs",
+    "load httpfs",
+    "select * from 'https://example.org/x.csv'",
+    "set enable_external_access = true",
+    "set lock_configuration = false",
+    "reset enable_external_access",
+    "pragma memory_limit='100GB'",
+    "set temp_directory = '{folder}'",
+    "select * from bundle",
+    "select getenv('HOME')",
+)
+
+
+@pytest.mark.parametrize("sql", OUTSIDE)
+def test_a_query_reaches_nothing_but_the_bundle(bundle: Path, tmp_path: Path, sql: str) -> None:
+    secret = tmp_path / "secret.csv"
+    secret.write_text("the,secret\n1,2\n")
+    places = {"out": tmp_path / "out", "secret": secret, "folder": tmp_path / "folder"}
+    before = set(tmp_path.rglob("*"))
+    with pytest.raises(UsageError) as failure:
+        query(bundle, sql.format(**places))
+    assert "\n" not in str(failure.value)
+    assert "1,2" not in str(failure.value)
+    assert set(tmp_path.rglob("*")) == before
+    assert secret.read_text() == "the,secret\n1,2\n"
+
+
+def test_unsafe_queries_may_write(bundle: Path, tmp_path: Path) -> None:
+    query(bundle, f"copy (select 7 as x) to '{tmp_path / 'out.csv'}'", is_unsafe=True)
+    assert (tmp_path / "out.csv").read_text().split() == ["x", "7"]
+
+
+def test_a_query_without_an_end_is_ended(bundle: Path) -> None:
+    endless = "with recursive t(n) as (select 1 union all select n + 1 from t) select count(*) from t"
+    with pytest.raises(UsageError, match="ended after 1 s"):
+        query(bundle, endless, max_seconds=1.0)
+
+
+def test_a_query_of_any_size_ends_with_one_line(bundle: Path) -> None:
+    with pytest.raises(UsageError):
+        query(
+            bundle, "select list(a.range || b.range) from range(1000000) a, range(1000000) b", max_seconds=60
+        )
+
+
+@pytest.mark.parametrize(
+    "name", ["run*.npuviz", "run[0-9].npuviz", "run?.npuviz", "run'.npuviz", 'run".npuviz']
+)
+def test_names_with_patterns_do_not_reach_siblings(bundle: Path, tmp_path: Path, name: str) -> None:
+    for sibling in ("run1.npuviz", "run2.npuviz"):
+        shutil.copytree(bundle, tmp_path / sibling)
+    shutil.copytree(bundle, tmp_path / name)
+    sql = "select count(*) from slices"
+    assert query(tmp_path / name, sql).rows == query(bundle, sql).rows
+
+
+def test_a_part_that_is_a_link_is_refused(bundle: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "linked.npuviz"
+    shutil.copytree(bundle, copy)
+    part = next(copy.glob("intervals*"))
+    moved = tmp_path / "elsewhere.parquet"
+    part.rename(moved)
+    part.symlink_to(moved)
+    with pytest.raises(FormatError, match="a link to somewhere else"):
+        query(copy, "select 1")
