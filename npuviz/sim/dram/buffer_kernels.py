@@ -4,6 +4,8 @@ Per bank and buffer the oldest request for the open row and the oldest for anoth
 that choosing looks at banks, never at requests.
 """
 
+from typing import Any, NamedTuple
+
 from numba import int64
 
 from npuviz.sim.dram.queue_kernels import (
@@ -31,10 +33,21 @@ from npuviz.sim.dram.records_kernels import (
 from npuviz.sim.parts.bits_kernels import inlined, kernel
 
 
+class Waiting(NamedTuple):
+    """A bank's requests in the read (0) or write (1) buffer of a channel."""
+
+    channel: Any
+    """Row CHANNEL."""
+    queue: Any
+    """Row QUEUE."""
+    bank: Any
+    buffer: Any
+
+
 @inlined
-def queue_of(s, channel, bank, buffer):
-    """A bank's requests in the read (0) or write (1) buffer."""
-    return QUEUE(s, channel.queues, 2 * bank + buffer)
+def waiting_for(words, channel, bank, buffer):
+    """What waits for a bank in a buffer."""
+    return Waiting(channel, QUEUE(words, channel.queues, 2 * bank + buffer), bank, buffer)
 
 
 @inlined
@@ -53,19 +66,21 @@ def record_at(s, channel, record):
 
 
 @kernel
-def set_hit(s, device, channel, queue, bank, buffer, node, key):
+def set_hit(dram, waiting, node, key):
     """Note the oldest request for the open row and its key; NIL for none."""
-    stamp = stamps_of(device, channel, buffer, int64(0)) + bank
+    words = dram.words
+    channel, queue, bank, buffer = waiting
+    stamp = stamps_of(dram.device, channel, buffer, int64(0)) + bank
     if node == NIL:
         queue.hits = NO_ENDS
-        s[stamp] = NEVER
+        words[stamp] = NEVER
         channel.hits[buffer] &= ~(1 << bank)
     else:
         queue.hits = (node << 32) | (queue.hits & LOW_HALF)
-        s[stamp] = key
+        words[stamp] = key
         channel.hits[buffer] |= 1 << bank
         # It will be read when it is chosen.
-        fetch_request(s, device, node)
+        fetch_request(dram, node)
 
 
 @inlined
@@ -75,20 +90,20 @@ def set_newest_hit(queue, node):
 
 
 @inlined
-def link_request(s, device, before, node, key):
+def link_request(dram, before, node, key):
     """Let a request follow another one of its row."""
-    link_to(s, device, before, node)
-    request_of(s, device, before).time = key
+    link_to(dram, before, node)
+    request_of(dram, before).time = key
 
 
 @kernel
-def remove_hit(s, device, channel, bank, buffer):
+def remove_hit(dram, channel, bank, buffer):
     """Take the oldest request for the open row out of a buffer; returns its node."""
-    queue = queue_of(s, channel, bank, buffer)
-    node = queue.hits >> 32
+    waiting = waiting_for(dram.words, channel, bank, buffer)
+    node = waiting.queue.hits >> 32
     channel.held[buffer] -= 1
-    key = request_of(s, device, node).time
-    set_hit(s, device, channel, queue, bank, buffer, next_of(s, device, node), key)
+    key = request_of(dram, node).time
+    set_hit(dram, waiting, next_of(dram, node), key)
     return node
 
 
@@ -102,19 +117,21 @@ def count_of_row(queue, row):
 
 
 @kernel
-def link_row(s, device, channel, queue, bank, buffer, before, record):
+def link_row(dram, waiting, before, record):
     """Let a row record (NIL: none) follow record `before` (NIL: be the first of its bank)."""
+    words = dram.words
+    channel, queue, bank, buffer = waiting
     if before != NIL:
-        row_record = record_at(s, channel, before)
+        row_record = record_at(words, channel, before)
         row_record.next = (row_record.next >> 32 << 32) | record
         return
     queue.others = (record << 32) | (queue.others & LOW_HALF)
-    stamp = stamps_of(device, channel, buffer, int64(1)) + bank
+    stamp = stamps_of(dram.device, channel, buffer, int64(1)) + bank
     if record == NIL:
-        s[stamp] = NEVER
+        words[stamp] = NEVER
         channel.others[buffer] &= ~(1 << bank)
     else:
-        s[stamp] = record_at(s, channel, record).stamp
+        words[stamp] = record_at(words, channel, record).stamp
         channel.others[buffer] |= 1 << bank
 
 
@@ -142,18 +159,20 @@ def find_row(s, channel, queue, row):
 
 
 @kernel
-def add_row(s, device, channel, queue, bank, buffer, row, ends, key, before, following):
+def add_row(dram, waiting, entry, before, following):
     """Make the record of a row, between records `before` and `following` of its bank (NIL: none).
 
-    ends  first request << 32 | last one; key  of the first one
+    entry  the row, first request << 32 | last one, key of the first one
     """
+    channel, queue = waiting.channel, waiting.queue
+    row, ends, key = entry
     record = channel.free_row
-    row_record = record_at(s, channel, record)
+    row_record = record_at(dram.words, channel, record)
     channel.free_row = row_record.next
     row_record.next = (row << 32) | following
     row_record.ends = ends
     row_record.stamp = key
-    link_row(s, device, channel, queue, bank, buffer, before, record)
+    link_row(dram, waiting, before, record)
     if following == NIL:
         queue.others = (queue.others >> 32 << 32) | record
     if count_of_row(queue, row) < 15:
@@ -161,11 +180,12 @@ def add_row(s, device, channel, queue, bank, buffer, row, ends, key, before, fol
 
 
 @kernel
-def drop_row(s, device, channel, queue, bank, buffer, before, record):
+def drop_row(dram, waiting, before, record):
     """Take a row record out of its bank's list, and free it."""
-    row_record = record_at(s, channel, record)
+    channel, queue = waiting.channel, waiting.queue
+    row_record = record_at(dram.words, channel, record)
     row, following = row_record.next >> 32, row_record.next & LOW_HALF
-    link_row(s, device, channel, queue, bank, buffer, before, following)
+    link_row(dram, waiting, before, following)
     if following == NIL:
         queue.others = (queue.others >> 32 << 32) | before
     if queue.others == NO_ENDS:
@@ -177,52 +197,57 @@ def drop_row(s, device, channel, queue, bank, buffer, before, record):
 
 
 @kernel
-def count_oldest_other(s, device, channel, bank, buffer):
+def count_oldest_other(dram, channel, bank, buffer):
     """Note that the oldest request for a row that is not open is counted."""
-    row_record = record_at(s, channel, queue_of(s, channel, bank, buffer).others >> 32)
+    words = dram.words
+    row_record = record_at(words, channel, waiting_for(words, channel, bank, buffer).queue.others >> 32)
     row_record.stamp |= 1
-    s[stamps_of(device, channel, buffer, int64(1)) + bank] |= 1
+    words[stamps_of(dram.device, channel, buffer, int64(1)) + bank] |= 1
     # Its row will be opened.
-    fetch_request(s, device, row_record.ends >> 32)
+    fetch_request(dram, row_record.ends >> 32)
 
 
 @kernel
-def close_row(s, device, channel, bank):
+def close_row(dram, channel, bank):
     """A bank closes: what waits for its row joins those for other rows, by age."""
+    words = dram.words
     for buffer in range(2):
-        queue = queue_of(s, channel, bank, buffer)
+        waiting = waiting_for(words, channel, bank, buffer)
+        queue = waiting.queue
         row, ends = queue.open, queue.hits
         queue.open = -1
         if ends == NO_ENDS:
             continue
-        key = s[stamps_of(device, channel, buffer, int64(0)) + bank]
-        following, before = seek_row(s, channel, queue, int64(-1), key)
-        add_row(s, device, channel, queue, bank, buffer, row, ends, key, before, following)
-        set_hit(s, device, channel, queue, bank, buffer, int64(NIL), int64(NEVER))
+        key = words[stamps_of(dram.device, channel, buffer, int64(0)) + bank]
+        following, before = seek_row(words, channel, queue, int64(-1), key)
+        add_row(dram, waiting, (row, ends, key), before, following)
+        set_hit(dram, waiting, int64(NIL), int64(NEVER))
 
 
 @kernel
-def open_row(s, device, channel, bank, buffer):
+def open_row(dram, channel, bank, buffer):
     """Open the row of the oldest request for a closed bank in a buffer, and take that request out.
 
     The others for the row, in both buffers, become hits. Returns the request's node.
     """
-    row_record = record_at(s, channel, queue_of(s, channel, bank, buffer).others >> 32)
+    words = dram.words
+    row_record = record_at(words, channel, waiting_for(words, channel, bank, buffer).queue.others >> 32)
     node = row_record.ends >> 32
     row = row_record.next >> 32
     channel.held[buffer] -= 1
     for index in range(2):
-        queue = queue_of(s, channel, bank, index)
+        waiting = waiting_for(words, channel, bank, index)
+        queue = waiting.queue
         queue.open = row
-        record, before = find_row(s, channel, queue, row)
+        record, before = find_row(words, channel, queue, row)
         if record != NIL:
-            row_record = record_at(s, channel, record)
+            row_record = record_at(words, channel, record)
             ends, first, key = row_record.ends, row_record.ends >> 32, row_record.stamp
-            drop_row(s, device, channel, queue, bank, index, before, record)
+            drop_row(dram, waiting, before, record)
             set_newest_hit(queue, ends & LOW_HALF)
             if index == buffer:
-                first, key = next_of(s, device, node), request_of(s, device, node).time
-            set_hit(s, device, channel, queue, bank, index, first, key)
+                first, key = next_of(dram, node), request_of(dram, node).time
+            set_hit(dram, waiting, first, key)
     return node
 
 
@@ -230,46 +255,48 @@ def open_row(s, device, channel, bank, buffer):
 
 
 @kernel
-def hold(s, device, channel, bank, buffer, node, row, tick):
+def hold(dram, waiting, node, row, tick):
     """Put a request, the newest of all, among those of its bank.
 
     Behind an older one that waits for the same it changes nothing of what may be issued when.
     """
-    queue = queue_of(s, channel, bank, buffer)
+    words = dram.words
+    channel, queue = waiting.channel, waiting.queue
     key = tick << 1
-    request_of(s, device, node).stamp = key
-    link_to(s, device, node, int64(NIL))
+    request_of(dram, node).stamp = key
+    link_to(dram, node, int64(NIL))
     if queue.open == row:
         if queue.hits == NO_ENDS:
-            set_hit(s, device, channel, queue, bank, buffer, node, key)
+            set_hit(dram, waiting, node, key)
             channel.issue_at = 0
         else:
-            link_request(s, device, queue.hits & LOW_HALF, node, key)
+            link_request(dram, queue.hits & LOW_HALF, node, key)
         set_newest_hit(queue, node)
         return
-    record, before = find_row(s, channel, queue, row)
+    record, before = find_row(words, channel, queue, row)
     if record == NIL:
-        add_row(s, device, channel, queue, bank, buffer, row, (node << 32) | node, key, before, int64(NIL))
+        add_row(dram, waiting, (row, (node << 32) | node, key), before, int64(NIL))
         if before == NIL:
             channel.issue_at = 0
     else:
-        row_record = record_at(s, channel, record)
-        link_request(s, device, row_record.ends & LOW_HALF, node, key)
+        row_record = record_at(words, channel, record)
+        link_request(dram, row_record.ends & LOW_HALF, node, key)
         row_record.ends = (row_record.ends >> 32 << 32) | node
 
 
 @kernel
-def is_in_write_buffer(s, device, channel, bank, row, address):
+def is_in_write_buffer(dram, channel, bank, row, address):
     """Whether a write to exactly this address waits in the write buffer."""
-    queue = queue_of(s, channel, bank, int64(1))
+    words = dram.words
+    queue = waiting_for(words, channel, bank, int64(1)).queue
     node = queue.hits >> 32
     if queue.open != row:
-        record, _ = find_row(s, channel, queue, row)
+        record, _ = find_row(words, channel, queue, row)
         node = int64(NIL)
         if record != NIL:
-            node = record_at(s, channel, record).ends >> 32
+            node = record_at(words, channel, record).ends >> 32
     while node != NIL:
-        request = request_of(s, device, node)
+        request = request_of(dram, node)
         if request.address == address:
             return True
         node = request.link >> 32
@@ -277,10 +304,11 @@ def is_in_write_buffer(s, device, channel, bank, row, address):
 
 
 @kernel
-def take_front(s, device, channel, tick):
+def take_front(dram, channel, tick):
     """Offer the head of the front list to the buffers; tells whether they took it."""
+    device = dram.device
     node = channel.front_head
-    request = request_of(s, device, node)
+    request = request_of(dram, node)
     buffer = (request.link & WRITE_FLAG) >> 31
     is_full = channel.held[buffer] > device.depth
     may_forward = buffer == 0 and channel.held[1] > 0
@@ -289,21 +317,21 @@ def take_front(s, device, channel, tick):
     address = request.address
     bank = bank_of(device, address)
     row = field_of(device, int64(3), address)
-    is_forwarded = may_forward and is_in_write_buffer(s, device, channel, bank, row, address)
+    is_forwarded = may_forward and is_in_write_buffer(dram, channel, bank, row, address)
     if is_full and not is_forwarded:
         return False
-    take_head(s, device, LIST(channel, CHANNEL.front_head))
+    take_head(dram, LIST(channel, CHANNEL.front_head))
     if channel.front_head != NIL:
         # A request at the front has waited longer than near caches keep it.
-        fetch_request(s, device, channel.front_head)
+        fetch_request(dram, channel.front_head)
     channel.front_count -= 1
     channel.seen[buffer] += 1
     if is_forwarded:
-        push_pending(s, device, channel, node, tick)
+        push_pending(dram, channel, node, tick)
         channel.forwarded += 1
         return True
     channel.held[buffer] += 1
     if channel.peak[buffer] < channel.held[buffer]:
         channel.peak[buffer] = channel.held[buffer]
-    hold(s, device, channel, bank, buffer, node, row, tick)
+    hold(dram, waiting_for(dram.words, channel, bank, buffer), node, row, tick)
     return True

@@ -4,6 +4,8 @@ Ref: systolic.md section 8: banks, rows and timing rules, first-ready first-come
 active buffer, write mode by watermarks, refresh.
 """
 
+from typing import Any, NamedTuple
+
 from numba import int64
 
 from npuviz.sim.dram.buffer_kernels import (
@@ -31,6 +33,23 @@ from npuviz.sim.dram.records_kernels import (
 )
 from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros
 
+
+class Bank(NamedTuple):
+    """A bank of a channel."""
+
+    channel: Any
+    """Row CHANNEL."""
+    number: Any
+    row: Any
+    """Row BANK."""
+
+
+@inlined
+def bank_at(words, channel, number):
+    """A bank by its number."""
+    return Bank(channel, number, BANK(words, channel.banks, number))
+
+
 # --- issue ------------------------------------------------------------------------------------------
 
 
@@ -42,29 +61,31 @@ def delay(s, word, time):
 
 
 @kernel
-def delay_siblings(s, device, channel, own, command, clk):
+def delay_siblings(dram, channel, own, command, clk):
     """Rules between the ranks of a channel; `own` is the word of the rank that the command goes to."""
+    words, device = dram.words, dram.device
     first = device.sibling_rules[command].first
     count = device.sibling_rules[command].count
     for rank in range(device.ranks):
         unit = channel.units + rank * RANK.num_words
         if unit != own:
             for index in range(count):
-                rule = RULE(s, first, index)
-                delay(s, unit + rule.after, clk + rule.cycles)
+                rule = RULE(words, first, index)
+                delay(words, unit + rule.after, clk + rule.cycles)
 
 
 @kernel
-def issue(s, device, channel, bank_row, command, clk):
+def issue(dram, channel, bank_row, command, clk):
     """Apply the timing rules of a command to a bank (or, of PREA and REF, to the rank of a bank)."""
+    words, device = dram.words, dram.device
     channel.commands[command] += 1
     first = device.rules[command].first
     for index in range(device.rules[command].count):
-        rule = RULE(s, first, index)
+        rule = RULE(words, first, index)
         word = bank_row[rule.level] + rule.after
-        delay(s, word, clk + rule.cycles)
+        delay(words, word, clk + rule.cycles)
     if device.siblings == 1:
-        delay_siblings(s, device, channel, bank_row.units[1], command, clk)
+        delay_siblings(dram, channel, bank_row.units[1], command, clk)
 
 
 @inlined
@@ -75,39 +96,42 @@ def count_first(channel, key, kind):
 
 
 @kernel
-def flush_pending(s, device, channel, tick):
+def flush_pending(dram, channel, tick):
     """Reads whose data have come by `tick` respond."""
     while channel.pending_head != NIL:
         node = channel.pending_head
-        time = request_of(s, device, node).time
+        time = request_of(dram, node).time
         if time > tick:
             break
-        take_head(s, device, LIST(channel, CHANNEL.pending_head))
-        respond(s, device, channel, node, time)
+        take_head(dram, LIST(channel, CHANNEL.pending_head))
+        respond(dram, channel, node, time)
 
 
 @kernel
-def access(s, device, channel, bank, bank_row, node, command, tick):
+def access(dram, bank, node, command, tick):
     """Issue RD or WR for a request that has left its buffer."""
-    issue(s, device, channel, bank_row, command, tick + 1)
-    s[channel.counts + device.banks + bank] += 1
+    device, channel = dram.device, bank.channel
+    issue(dram, channel, bank.row, command, tick + 1)
+    dram.words[channel.counts + device.banks + bank.number] += 1
     if command == RD:
         # Due at clock tick + 1 + latency, and a tick's responses leave after its clock has advanced.
-        push_pending(s, device, channel, node, tick + device.read_latency)
+        push_pending(dram, channel, node, tick + device.read_latency)
     else:
-        flush_pending(s, device, channel, tick)
-        respond(s, device, channel, node, tick)
+        flush_pending(dram, channel, tick)
+        respond(dram, channel, node, tick)
 
 
 @kernel
-def activate(s, device, channel, bank, bank_row, buffer, key, tick):
+def activate(dram, bank, buffer, key, tick):
     """Issue ACT for the oldest request of a closed bank, which moves on to the active buffer."""
-    node = open_row(s, device, channel, bank, buffer)
+    words, device = dram.words, dram.device
+    channel, number, bank_row = bank
+    node = open_row(dram, channel, number, buffer)
     count_first(channel, key, int64(1))
     clk = tick + 1
-    issue(s, device, channel, bank_row, int64(ACT), clk)
+    issue(dram, channel, bank_row, int64(ACT), clk)
     if device.window > 0:
-        rank = RANK(s, bank_row.units[1])
+        rank = RANK(words, bank_row.units[1])
         turn = rank.turn
         rank.ring[turn] = clk
         turn = (turn + 1) & 3
@@ -115,44 +139,46 @@ def activate(s, device, channel, bank, bank_row, buffer, key, tick):
         time = rank.ring[turn] + device.window
         if rank.earliest[ACT] < time:
             rank.earliest[ACT] = time
-    s[channel.counts + bank] += 1
+    words[channel.counts + number] += 1
     bank_row.active = node
     bank_row.stamp = key
     bank_row.write = buffer
-    channel.active |= 1 << bank
-    channel.open |= 1 << bank
+    channel.active |= 1 << number
+    channel.open |= 1 << number
 
 
 @kernel
-def precharge(s, device, channel, bank, bank_row, buffer, key, tick):
+def precharge(dram, bank, buffer, key, tick):
     """Issue PRE for a bank, unless its activated request is not served yet."""
-    if channel.active >> bank & 1 == 1:
+    channel, number = bank.channel, bank.number
+    if channel.active >> number & 1 == 1:
         return
     count_first(channel, key, int64(2))
-    count_oldest_other(s, device, channel, bank, buffer)
-    issue(s, device, channel, bank_row, int64(PRE), tick + 1)
-    channel.open &= ~(1 << bank)
-    close_row(s, device, channel, bank)
+    count_oldest_other(dram, channel, number, buffer)
+    issue(dram, channel, bank.row, int64(PRE), tick + 1)
+    channel.open &= ~(1 << number)
+    close_row(dram, channel, number)
 
 
 @kernel
-def refresh(s, device, channel, tick):
+def refresh(dram, channel, tick):
     """Serve the first rank in need of a refresh that can be served; returns the clock of the next chance.
 
     A rank's banks are closed first, once their activated requests are served.
     """
+    words = dram.words
     clk = tick + 1
     soonest = NEVER
-    banks = device.rank_banks
+    banks = dram.device.rank_banks
     waiting = channel.refresh
     while waiting != 0:
         rank = trailing_zeros(waiting)
         waiting &= waiting - 1
-        bank_row = BANK(s, channel.banks, rank * banks)
+        bank_row = BANK(words, channel.banks, rank * banks)
         mask = ((1 << banks) - 1) << (rank * banks)
         command = PREA if channel.open & mask else REF
         time = channel.earliest[command]
-        own = s[bank_row.units[1] + command]
+        own = words[bank_row.units[1] + command]
         if own > time:
             time = own
         if time > clk:
@@ -160,14 +186,14 @@ def refresh(s, device, channel, tick):
                 soonest = time
             continue
         if command == REF:
-            issue(s, device, channel, bank_row, int64(REF), clk)
+            issue(dram, channel, bank_row, int64(REF), clk)
             channel.refresh &= ~(1 << rank)
             channel.refreshed += 1
         elif channel.active & mask == 0:
-            issue(s, device, channel, bank_row, int64(PREA), clk)
+            issue(dram, channel, bank_row, int64(PREA), clk)
             channel.open &= ~mask
             for bank in range(rank * banks, (rank + 1) * banks):
-                close_row(s, device, channel, bank)
+                close_row(dram, channel, bank)
         return clk + 1
     return soonest
 
@@ -176,12 +202,14 @@ def refresh(s, device, channel, tick):
 
 
 @kernel
-def oldest_ready(s, device, channel, banks, command, stamps, clk):
-    """Among `banks` (a mask) the one with the smallest stamp that allows a command now.
+def oldest_ready(dram, channel, among, command, clk):
+    """The bank with the smallest stamp that allows a command now.
 
-    Bank 0's stamp is at word `stamps`, the others' behind it. Returns (bank or -1, its stamp or NEVER,
-    earliest clock beyond `clk` from which another one may allow it).
+    among  a mask of banks, and at which word bank 0's stamp is: the others' are behind it
+    Returns (bank or -1, its stamp or NEVER, earliest clock beyond `clk` from which another one may allow it).
     """
+    banks, stamps = among
+    words, device = dram.words, dram.device
     best = -1
     best_stamp = NEVER
     soonest = NEVER
@@ -199,7 +227,7 @@ def oldest_ready(s, device, channel, banks, command, stamps, clk):
             first = 0
             while banks >> first != 0:
                 mask = banks & (low << first)
-                time = s[rank]
+                time = words[rank]
                 rank += RANK.num_words
                 first += size
                 if mask != 0 and time > clk:
@@ -209,15 +237,15 @@ def oldest_ready(s, device, channel, banks, command, stamps, clk):
                 while mask != 0:
                     bank = trailing_zeros(mask)
                     mask &= mask - 1
-                    time = s[times + bank]
-                    other = s[groups + (bank >> bits)]
+                    time = words[times + bank]
+                    other = words[groups + (bank >> bits)]
                     if other > time:
                         time = other
                     if time > clk:
                         if time < soonest:
                             soonest = time
                     else:
-                        stamp = s[stamps + bank]
+                        stamp = words[stamps + bank]
                         if stamp < best_stamp:
                             best_stamp = stamp
                             best = bank
@@ -225,8 +253,9 @@ def oldest_ready(s, device, channel, banks, command, stamps, clk):
 
 
 @kernel
-def serve_active(s, device, channel, tick):
+def serve_active(dram, channel, tick):
     """Serve the oldest activated request that can be; returns the clock of the next chance."""
+    words, device = dram.words, dram.device
     clk = tick + 1
     best = -1
     best_stamp = NEVER
@@ -235,13 +264,13 @@ def serve_active(s, device, channel, tick):
     while mask != 0:
         bank = trailing_zeros(mask)
         mask &= mask - 1
-        bank_row = BANK(s, channel.banks, bank)
+        bank_row = BANK(words, channel.banks, bank)
         command = RD + bank_row.write
-        time = s[channel.times + command * device.banks + bank]
-        other = s[channel.groups + command * device.groups + (bank >> device.bank_bits)]
+        time = words[channel.times + command * device.banks + bank]
+        other = words[channel.groups + command * device.groups + (bank >> device.bank_bits)]
         if other > time:
             time = other
-        other = s[bank_row.units[1] + command]
+        other = words[bank_row.units[1] + command]
         if other > time:
             time = other
         other = channel.earliest[command]
@@ -254,47 +283,47 @@ def serve_active(s, device, channel, tick):
             best_stamp = bank_row.stamp
             best = bank
     if best >= 0:
-        bank_row = BANK(s, channel.banks, best)
-        command = RD + bank_row.write
+        chosen = bank_at(words, channel, best)
         channel.active &= ~(1 << best)
-        access(s, device, channel, best, bank_row, bank_row.active, command, tick)
-        bank_row.active = NIL
+        access(dram, chosen, chosen.row.active, RD + chosen.row.write, tick)
+        chosen.row.active = NIL
         soonest = clk
     return soonest
 
 
 @kernel
-def serve_buffer(s, device, channel, buffer, tick):
+def serve_buffer(dram, channel, buffer, tick):
     """Serve the oldest request of a buffer whose next command can be issued; returns the next chance."""
+    device = dram.device
     clk = tick + 1
     hit_stamps = stamps_of(device, channel, buffer, int64(0))
     other_stamps = stamps_of(device, channel, buffer, int64(1))
     hits = channel.hits[buffer]
     others = channel.others[buffer]
     is_open = channel.open
-    best, best_stamp, soonest = oldest_ready(s, device, channel, hits, RD + buffer, hit_stamps, clk)
+    best, best_stamp, soonest = oldest_ready(dram, channel, (hits, hit_stamps), RD + buffer, clk)
     kind = RD + buffer
-    bank, stamp, time = oldest_ready(s, device, channel, others & ~is_open, int64(ACT), other_stamps, clk)
+    bank, stamp, time = oldest_ready(dram, channel, (others & ~is_open, other_stamps), int64(ACT), clk)
     if stamp < best_stamp:
         best, best_stamp, kind = bank, stamp, ACT
     if time < soonest:
         soonest = time
-    bank, stamp, time = oldest_ready(s, device, channel, others & is_open, int64(PRE), other_stamps, clk)
+    bank, stamp, time = oldest_ready(dram, channel, (others & is_open, other_stamps), int64(PRE), clk)
     if stamp < best_stamp:
         best, best_stamp, kind = bank, stamp, PRE
     if time < soonest:
         soonest = time
     if best >= 0:
         soonest = clk
-        bank_row = BANK(s, channel.banks, best)
+        chosen = bank_at(dram.words, channel, best)
         if kind == ACT:
-            activate(s, device, channel, best, bank_row, buffer, best_stamp, tick)
+            activate(dram, chosen, buffer, best_stamp, tick)
         elif kind == PRE:
-            precharge(s, device, channel, best, bank_row, buffer, best_stamp, tick)
+            precharge(dram, chosen, buffer, best_stamp, tick)
         else:
-            node = remove_hit(s, device, channel, best, buffer)
+            node = remove_hit(dram, channel, best, buffer)
             count_first(channel, best_stamp, int64(0))
-            access(s, device, channel, best, bank_row, node, kind, tick)
+            access(dram, chosen, node, kind, tick)
     return soonest
 
 
@@ -314,26 +343,27 @@ def update_mode(device, channel):
 
 
 @kernel
-def serve(s, device, channel, tick):
+def serve(dram, channel, tick):
     """Issue a command if one may be issued; returns the clock of the next chance, which is a later one."""
     clk = tick + 1
     soonest = NEVER
     if channel.active != 0:
-        soonest = serve_active(s, device, channel, tick)
+        soonest = serve_active(dram, channel, tick)
     if soonest > clk:
         if channel.refresh != 0:
-            time = refresh(s, device, channel, tick)
+            time = refresh(dram, channel, tick)
         else:
-            update_mode(device, channel)
-            time = serve_buffer(s, device, channel, channel.writing, tick)
+            update_mode(dram.device, channel)
+            time = serve_buffer(dram, channel, channel.writing, tick)
         if time < soonest:
             soonest = time
     return soonest if soonest > clk else clk + 1
 
 
 @kernel
-def channel_cycle(s, device, channel, tick):
+def channel_cycle(dram, channel, tick):
     """One tick of a channel; sets its `next`. Ticks in between changed nothing."""
+    device = dram.device
     if tick > channel.last + 1 and channel.refresh == 0:
         # In the first of the ticks left out nothing could be issued, so the mode was looked at.
         update_mode(device, channel)
@@ -341,9 +371,9 @@ def channel_cycle(s, device, channel, tick):
     channel.was[0] = channel.held[0]
     channel.was[1] = channel.held[1]
     is_blocked = False
-    if channel.front_head != NIL and request_of(s, device, channel.front_head).time <= tick:
-        is_blocked = not take_front(s, device, channel, tick)
-    flush_pending(s, device, channel, tick)
+    if channel.front_head != NIL and request_of(dram, channel.front_head).time <= tick:
+        is_blocked = not take_front(dram, channel, tick)
+    flush_pending(dram, channel, tick)
     interval = device.interval
     following = NEVER
     if interval > 0:
@@ -356,20 +386,20 @@ def channel_cycle(s, device, channel, tick):
     if channel.issue_at > clk and channel.refresh == 0:
         update_mode(device, channel)
     if channel.issue_at <= clk:
-        channel.issue_at = serve(s, device, channel, tick)
+        channel.issue_at = serve(dram, channel, tick)
     soonest = channel.issue_at
     if soonest < following:
         following = soonest
     # From clocks to ticks.
     following -= 1
     if channel.front_head != NIL and not is_blocked:
-        time = request_of(s, device, channel.front_head).time
+        time = request_of(dram, channel.front_head).time
         if time <= tick:
             time = tick + 1
         if time < following:
             following = time
     if channel.pending_head != NIL:
-        time = request_of(s, device, channel.pending_head).time
+        time = request_of(dram, channel.pending_head).time
         if time < following:
             following = time
     channel.next = following

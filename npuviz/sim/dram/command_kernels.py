@@ -5,8 +5,8 @@ tick, which it works out itself: the earliest tick in which a command may be iss
 taken, a response leaves or a refresh is due. `next` of the device is the earliest of all channels; the owner
 calls `dram_cycle` for that tick and takes responses with `dram_take`.
 
-The owner's calls: `dram_can_accept`, `dram_offer`, `dram_cycle`, `dram_take`, `dram_is_busy`, and
-`dram_watch` where there are stop rows.
+The owner's calls, of what `dram_at` gives: `dram_can_accept`, `dram_offer`, `dram_cycle`, `dram_take`,
+`dram_is_busy`, and `dram_watch` where there are stop rows.
 """
 
 from npuviz.sim.dram.channel_kernels import channel_cycle
@@ -17,17 +17,19 @@ from npuviz.sim.parts.watch_kernels import watch_queue
 
 
 @inlined
-def channel_at(s, device, number):
+def channel_at(dram, number):
     """A channel by its number."""
-    return CHANNEL(s, device.first + number * device.channel_words)
+    device = dram.device
+    return CHANNEL(dram.words, device.first + number * device.channel_words)
 
 
 @kernel
-def note_next(s, device, number, tick):
+def note_next(dram, number, tick):
     """Enter a channel's next tick into the wheel, or note that it is beyond it."""
+    device = dram.device
     if tick - device.now < WHEEL_TICKS:
         slot = tick & (WHEEL_TICKS - 1)
-        s[device.wheel + slot * WHEEL_MASKS + (number >> 5)] |= 1 << (number & 31)
+        dram.words[device.wheel + slot * WHEEL_MASKS + (number >> 5)] |= 1 << (number & 31)
         device.slots |= 1 << slot
     elif tick < device.far:
         device.far = tick
@@ -36,13 +38,14 @@ def note_next(s, device, number, tick):
 
 
 @kernel
-def collect_far(s, device, tick):
+def collect_far(dram, tick):
     """Enter channels that were beyond the wheel into it, as far as it now reaches."""
+    device = dram.device
     device.far = NEVER
     for number in range(device.channels):
-        time = channel_at(s, device, number).next
+        time = channel_at(dram, number).next
         if time < NEVER - 1 and time >= tick:
-            note_next(s, device, number, time)
+            note_next(dram, number, time)
 
 
 @kernel
@@ -60,82 +63,83 @@ def set_next(device):
 
 
 @kernel
-def dram_cycle(s, device, tick):
+def dram_cycle(dram, tick):
     """Tick `next` of all channels that have something to do in it."""
+    words, device = dram.words, dram.device
     if device.far <= tick:
         device.now = tick - 1
-        collect_far(s, device, tick)
+        collect_far(dram, tick)
     device.now = tick
     slot = tick & (WHEEL_TICKS - 1)
     device.slots &= ~(1 << slot)
     device.next = NEVER
     word = device.wheel + slot * WHEEL_MASKS
     for part in range((device.channels + 31) >> 5):
-        mask = s[word + part]
-        s[word + part] = 0
+        mask = words[word + part]
+        words[word + part] = 0
         while mask != 0:
             number = 32 * part + trailing_zeros(mask)
             mask &= mask - 1
-            channel = channel_at(s, device, number)
+            channel = channel_at(dram, number)
             if channel.next == tick:
-                channel_cycle(s, device, channel, tick)
+                channel_cycle(dram, channel, tick)
                 if channel.done_head != NIL:
                     device.done[part] |= 1 << (number & 31)
                 if channel.next < NEVER - 1:
-                    note_next(s, device, number, channel.next)
+                    note_next(dram, number, channel.next)
     set_next(device)
 
 
 @inlined
-def dram_can_accept(s, device, number):
+def dram_can_accept(dram, number):
     """Whether a channel's front list has room."""
-    return channel_at(s, device, number).front_count < device.front_limit
+    return channel_at(dram, number).front_count < dram.device.front_limit
 
 
 @inlined
-def dram_offer(s, device, number, node, address, tick):
+def dram_offer(dram, number, node, address, tick):
     """Put a request into a channel's front list; it is offered to the buffers from `tick` on.
 
     `tick` is later than every tick done; `address` is the byte address inside the channel.
     """
-    channel = channel_at(s, device, number)
-    request = request_of(s, device, node)
+    channel = channel_at(dram, number)
+    request = request_of(dram, node)
     request.time = tick
     request.address = address
-    append(s, device, LIST(channel, CHANNEL.front_head), node)
+    append(dram, LIST(channel, CHANNEL.front_head), node)
     channel.front_count += 1
-    device.inside += 1
+    dram.device.inside += 1
     if tick < channel.next and channel.front_head == node:
         channel.next = tick
-        note_next(s, device, number, tick)
+        note_next(dram, number, tick)
 
 
 @kernel
-def dram_take(s, device, number):
+def dram_take(dram, number):
     """Take a channel's first response; returns its node (its request's `time` is the tick), or NIL."""
-    channel = channel_at(s, device, number)
+    channel = channel_at(dram, number)
     if channel.done_head == NIL:
         return NIL
-    device.inside -= 1
-    return take_head(s, device, LIST(channel, CHANNEL.done_head))
+    dram.device.inside -= 1
+    return take_head(dram, LIST(channel, CHANNEL.done_head))
 
 
 @kernel
-def dram_watch(s, device, x, first_queue, tick, cycle):
+def dram_watch(machine, dram, first_queue, tick, cycle):
     """Test queue stop rows for the buffers of the channels that did something in a tick.
 
-    The buffers are queues `first_queue` + 2 * channel (+ 1: write buffer) of the machine.
+    The buffers are queues `first_queue` + 2 * channel (+ 1: write buffer) of the machine, see watch_kernels.
     """
-    for number in range(device.channels):
-        channel = channel_at(s, device, number)
+    for number in range(dram.device.channels):
+        channel = channel_at(dram, number)
         if channel.last == tick:
             for buffer in range(2):
                 before, after = channel.was[buffer], channel.held[buffer]
                 if before != after:
-                    watch_queue(x, first_queue + 2 * number + buffer, before, after, cycle)
+                    watch_queue(machine, first_queue + 2 * number + buffer, before, after, cycle)
 
 
 @inlined
-def dram_is_busy(device):
+def dram_is_busy(dram):
     """Whether any request is inside; refreshes of an idle DRAM do not count."""
-    return device.inside > 0
+    return dram.device.inside > 0

@@ -10,46 +10,48 @@ from npuviz.sim.parts.bits_kernels import fetch, inlined, kernel
 
 
 @inlined
-def request_of(s, device, node):
+def request_of(dram, node):
     """The request of a node."""
-    return REQUEST_NODE(s, device.pool + node * device.stride)
+    device = dram.device
+    return REQUEST_NODE(dram.words, device.pool + node * device.stride)
 
 
 @inlined
-def fetch_request(s, device, node):
+def fetch_request(dram, node):
     """Bring the request of a node nearer before it is read."""
-    fetch(s, device.pool + node * device.stride)
+    device = dram.device
+    fetch(dram.words, device.pool + node * device.stride)
 
 
 @inlined
-def next_of(s, device, node):
+def next_of(dram, node):
     """The node behind another one in its list."""
-    return request_of(s, device, node).link >> 32
+    return request_of(dram, node).link >> 32
 
 
 @inlined
-def link_to(s, device, node, following):
+def link_to(dram, node, following):
     """Set the node behind another one, keeping the payload."""
-    request = request_of(s, device, node)
+    request = request_of(dram, node)
     request.link = (following << 32) | (request.link & LOW_HALF)
 
 
 @kernel
-def append(s, device, nodes, node):
+def append(dram, nodes, node):
     """Append a node to a list."""
-    link_to(s, device, node, int64(NIL))
+    link_to(dram, node, int64(NIL))
     if nodes.tail == NIL:
         nodes.head = node
     else:
-        link_to(s, device, nodes.tail, node)
+        link_to(dram, nodes.tail, node)
     nodes.tail = node
 
 
 @kernel
-def take_head(s, device, nodes):
+def take_head(dram, nodes):
     """Remove and return the first node of a list that is not empty."""
     node = nodes.head
-    following = next_of(s, device, node)
+    following = next_of(dram, node)
     nodes.head = following
     if following == NIL:
         nodes.tail = NIL
@@ -79,18 +81,18 @@ def bank_of(device, address):
 
 
 @kernel
-def push_pending(s, device, channel, node, tick):
+def push_pending(dram, channel, node, tick):
     """Append a read whose data come in `tick` at the earliest; one responds per tick, in order."""
     last = channel.pending_last + 1
     if last < tick:
         last = tick
     channel.pending_last = last
-    request_of(s, device, node).time = last
-    append(s, device, LIST(channel, CHANNEL.pending_head), node)
+    request_of(dram, node).time = last
+    append(dram, LIST(channel, CHANNEL.pending_head), node)
 
 
 @kernel
-def respond(s, device, channel, node, tick):
+def respond(dram, channel, node, tick):
     """Put a response into the list that the owner takes."""
-    request_of(s, device, node).time = tick
-    append(s, device, LIST(channel, CHANNEL.done_head), node)
+    request_of(dram, node).time = tick
+    append(dram, LIST(channel, CHANNEL.done_head), node)

@@ -5,6 +5,9 @@ owner of the state keeps (the simple interconnect's, where that is the network).
 the words of REQUEST_NODE, so that a request goes through network and DRAM without being copied.
 """
 
+from typing import Any, NamedTuple
+
+from npuviz.sim.parts.bits_kernels import inlined
 from npuviz.sim.parts.record_kernels import Gap, Record, Rows, Words
 
 # --- a node -----------------------------------------------------------------------------------------
@@ -190,3 +193,21 @@ ROW_RECORD = Record(
     ends="its oldest request << 32 | its newest",
     stamp="key of its oldest request",
 )
+
+
+# --- what kernels hand down -------------------------------------------------------------------------
+
+
+class Dram(NamedTuple):
+    """Command-level DRAM, and the words it lies in."""
+
+    words: Any
+    """The owner's state."""
+    device: Any
+    """Row DRAM."""
+
+
+@inlined
+def dram_at(words, first):
+    """The DRAM whose header is at word `first`."""
+    return Dram(words, DRAM(words, first))

@@ -9,11 +9,12 @@ from npuviz.sim.parts.bits_kernels import inlined, kernel
 
 
 @inlined
-def take_flit(s, net):
+def take_flit(network):
     """A flit of the pool; the owner of the state has made sure that one is free."""
+    net = network.net
     flit = net.free
     if flit != NIL:
-        net.free = FLIT(s, net.pool, flit).next >> 32
+        net.free = FLIT(network.words, net.pool, flit).next >> 32
     else:
         flit = net.fresh
         net.fresh = flit + 1
@@ -22,26 +23,28 @@ def take_flit(s, net):
 
 
 @inlined
-def free_flit(s, net, flit):
+def free_flit(network, flit):
     """Return a flit to the pool."""
-    FLIT(s, net.pool, flit).next = net.free << 32
+    net = network.net
+    FLIT(network.words, net.pool, flit).next = net.free << 32
     net.free = flit
     net.live -= 1
 
 
 @inlined
-def set_next(s, net, flit, following):
+def set_next(network, flit, following):
     """Chain a flit."""
-    FLIT(s, net.pool, flit).next = following << 32
+    FLIT(network.words, network.net.pool, flit).next = following << 32
 
 
 @kernel
-def put_on_link(s, net, link, flit, leaves):
+def put_on_link(network, link, flit, leaves):
     """A flit leaves over a link in a cycle: it arrives `latency + 1` cycles later."""
-    link_row = LINK(s, net.links, link)
+    words, net = network.words, network.net
+    link_row = LINK(words, net.links, link)
     slot = net.wheel + ((leaves + link_row.latency + 1) & (net.slots - 1))
-    FLIT(s, net.pool, flit).next = (s[slot] << 32) | link_row.to
-    s[slot] = flit
+    FLIT(words, net.pool, flit).next = (words[slot] << 32) | link_row.to
+    words[slot] = flit
     net.flying += 1
     link_row.flits += 1
     recent = link_row.recent
@@ -55,54 +58,58 @@ def put_on_link(s, net, link, flit, leaves):
 
 
 @kernel
-def send_flit(s, net, output, flit, cycle, left):
+def send_flit(network, output, flit, cycle, left):
     """Let a flit cross the switch and leave by an output of a router.
 
     It crosses in the router's next cycle: in the same network cycle if `left` > 0, else in the next.
     """
+    words, net = network.words, network.net
     leaves = cycle if left > 0 else cycle + 1
     newest = net.departure + output
-    if leaves <= s[newest]:
-        leaves = s[newest] + 1
-    s[newest] = leaves
-    put_on_link(s, net, output, flit, leaves)
+    if leaves <= words[newest]:
+        leaves = words[newest] + 1
+    words[newest] = leaves
+    put_on_link(network, output, flit, leaves)
     net.hops += 1
 
 
 @kernel
-def put_credit(s, net, target, arrives):
+def put_credit(network, target, arrives):
     """A credit for an output VC is on its way."""
+    words, net = network.words, network.net
     slot = net.credit_wheel + (arrives & (net.credit_slots - 1)) * net.credit_words
-    count = s[slot]
-    s[slot + 1 + count] = target
-    s[slot] = count + 1
+    count = words[slot]
+    words[slot + 1 + count] = target
+    words[slot] = count + 1
     net.credits += 1
 
 
 @inlined
-def credit_latency(s, net, link):
+def credit_latency(network, link):
     """Cycles from sending a credit back over a link until it counts."""
-    latency = LINK(s, net.links, link).latency + 1
+    net = network.net
+    latency = LINK(network.words, net.links, link).latency + 1
     if link < net.routers * net.ports:
         latency += net.credit_delay
     return latency
 
 
 @kernel
-def send_credit(s, net, entrance, vc, cycle, left):
+def send_credit(network, entrance, vc, cycle, left):
     """Give the place of a flit that has left input `entrance` back.
 
     A link takes the credits of one router cycle at a time; those of more than one a cycle wait.
     """
+    words, net = network.words, network.net
     leaves = cycle
     if net.speedup != net.speedup_unit:
         newest = net.credit_last + 2 * entrance
         stamp = (cycle << 16) | left
-        if s[newest + 1] == stamp:
-            leaves = s[newest]
-        elif leaves <= s[newest]:
-            leaves = s[newest] + 1
-        s[newest] = leaves
-        s[newest + 1] = stamp
-    link = s[net.back + entrance]
-    put_credit(s, net, link * net.vcs + vc, leaves + credit_latency(s, net, link))
+        if words[newest + 1] == stamp:
+            leaves = words[newest]
+        elif leaves <= words[newest]:
+            leaves = words[newest] + 1
+        words[newest] = leaves
+        words[newest + 1] = stamp
+    link = words[net.back + entrance]
+    put_credit(network, link * net.vcs + vc, leaves + credit_latency(network, link))

@@ -6,6 +6,9 @@ An *input VC* is (router * ports + input) * vcs + vc, an *output VC* likewise; b
 the routers come those of the nodes: outputs * vcs + node * vcs + vc is a node's link into its router.
 """
 
+from typing import Any, NamedTuple
+
+from npuviz.sim.parts.bits_kernels import inlined
 from npuviz.sim.parts.record_kernels import Gap, Record, Words
 
 NET = Record(
@@ -173,3 +176,20 @@ HEAD_BIT = 1 << 33
 TAIL_BIT = 1 << 34
 SOURCE_SHIFT = 36
 NODE_FIELD = 0xF_FFFF
+
+# --- what kernels hand down -------------------------------------------------------------------------
+
+
+class Network(NamedTuple):
+    """A flit-level network, and the words it lies in."""
+
+    words: Any
+    """The owner's state."""
+    net: Any
+    """Row NET."""
+
+
+@inlined
+def network_at(words, first):
+    """The network whose header is at word `first`."""
+    return Network(words, NET(words, first))

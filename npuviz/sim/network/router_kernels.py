@@ -43,13 +43,14 @@ def clear_bit(s, mask, index):
 
 
 @kernel
-def _request_switch(s, net, router, mask):
+def _request_switch(network, router, mask):
     """Gather the switch requests of a router; returns the number of outputs asked for.
 
     Of the VCs of an expanded input that ask for the same output only the one that is first in
     rotation is a request. Scratch: per output head, tail and best VC; then the outputs asked
     for; then per request (next, expanded input, VC).
     """
+    words, net = network.words, network.net
     vcs = net.vcs
     ports = net.ports
     in_speedup = net.input_speedup
@@ -60,45 +61,45 @@ def _request_switch(s, net, router, mask):
     count = 0
     used = 0
     for index in range(net.mask_words):
-        word = s[mask + index]
+        word = words[mask + index]
         while word != 0:
             low = trailing_zeros(word)
             word ^= int64(1) << low
             bit = (index << 6) + low
             port = bit // vcs
             vc = bit - port * vcs
-            input_vc = INPUT_VC(s, net.input_vcs, router * ports * vcs + bit)
+            input_vc = INPUT_VC(words, net.input_vcs, router * ports * vcs + bit)
             target = input_vc.out
-            if OUTPUT_VC(s, net.output_vcs, target).count >= net.buffer:
+            if OUTPUT_VC(words, net.output_vcs, target).count >= net.buffer:
                 continue
             source = port * in_speedup + vc % in_speedup
             output = target // vcs - router * ports
             entry = scratch + 3 * output
-            if s[entry] == NIL:
-                s[asked + count] = output
+            if words[entry] == NIL:
+                words[asked + count] = output
                 count += 1
             # Requests of one input follow each other: an older one of this input is among the newest.
-            row = s[entry + 1] if s[entry] != NIL else NIL
-            while row != NIL and s[rows + 4 * row + 1] // in_speedup == port:
-                if s[rows + 4 * row + 1] == source:
+            row = words[entry + 1] if words[entry] != NIL else NIL
+            while row != NIL and words[rows + 4 * row + 1] // in_speedup == port:
+                if words[rows + 4 * row + 1] == source:
                     break
-                row = s[rows + 4 * row + 3]
-            if row != NIL and s[rows + 4 * row + 1] == source:
-                offset = s[net.switch_offset + router * ports * in_speedup + source]
-                if (vc - offset + vcs) % vcs < (s[rows + 4 * row + 2] - offset + vcs) % vcs:
-                    s[rows + 4 * row + 2] = vc
+                row = words[rows + 4 * row + 3]
+            if row != NIL and words[rows + 4 * row + 1] == source:
+                offset = words[net.switch_offset + router * ports * in_speedup + source]
+                if (vc - offset + vcs) % vcs < (words[rows + 4 * row + 2] - offset + vcs) % vcs:
+                    words[rows + 4 * row + 2] = vc
                 continue
             row = rows + 4 * used
-            s[row] = NIL
-            s[row + 1] = source
-            s[row + 2] = vc
-            if s[entry] == NIL:
-                s[entry] = used
-                s[row + 3] = NIL
+            words[row] = NIL
+            words[row + 1] = source
+            words[row + 2] = vc
+            if words[entry] == NIL:
+                words[entry] = used
+                words[row + 3] = NIL
             else:
-                s[rows + 4 * s[entry + 1]] = used
-                s[row + 3] = s[entry + 1]
-            s[entry + 1] = used
+                words[rows + 4 * words[entry + 1]] = used
+                words[row + 3] = words[entry + 1]
+            words[entry + 1] = used
             used += 1
     return count
 
@@ -124,15 +125,16 @@ def _in_rotation(s, rows, first, pointer, wins):
 
 
 @kernel
-def match_switch(s, net, router):
+def match_switch(network, router):
     """Allocate the switch of a router; returns the number of winners.
 
     They stand in the table `winners` as (expanded input, output, VC).
     """
+    words, net = network.words, network.net
     vcs = net.vcs
     ports = net.ports
     mask = net.switch_masks + router * net.mask_words
-    count = _request_switch(s, net, router, mask)
+    count = _request_switch(network, router, mask)
     if count == 0:
         return 0
     ins = ports * net.input_speedup
@@ -148,57 +150,57 @@ def match_switch(s, net, router):
     for iteration in range(net.switch_iterations):
         before = number
         for index in range(count):
-            output = s[asked + index]
+            output = words[asked + index]
             entry = net.scratch + 3 * output
-            if s[entry + 2] != NIL:
+            if words[entry + 2] != NIL:
                 continue
-            row = _in_rotation(s, rows, s[entry], s[grant_pointer + output], wins)
+            row = _in_rotation(words, rows, words[entry], words[grant_pointer + output], wins)
             if row == NIL:
                 continue
-            source = s[rows + 4 * row + 1]
+            source = words[rows + 4 * row + 1]
             # A grant is (output << 32 | request); the input keeps the one that is first in its rotation.
-            granted = s[grants + source]
-            start = s[accept_pointer + source]
+            granted = words[grants + source]
+            start = words[accept_pointer + source]
             distance = output - start if output >= start else output - start + outs
             other = granted >> 32
             if granted == NIL or distance < (other - start if other >= start else other - start + outs):
-                s[grants + source] = (output << 32) | row
+                words[grants + source] = (output << 32) | row
         for index in range(count):
-            row = s[net.scratch + 3 * s[asked + index]]
+            row = words[net.scratch + 3 * words[asked + index]]
             while row != NIL:
-                source = s[rows + 4 * row + 1]
-                granted = s[grants + source]
-                if granted != NIL and s[wins + source] == NIL:
+                source = words[rows + 4 * row + 1]
+                granted = words[grants + source]
+                if granted != NIL and words[wins + source] == NIL:
                     output = granted >> 32
-                    s[wins + source] = granted & NIL
-                    s[net.scratch + 3 * output + 2] = source
-                    s[winners + 3 * number] = source
-                    s[winners + 3 * number + 1] = output
-                    s[winners + 3 * number + 2] = s[rows + 4 * (granted & NIL) + 2]
+                    words[wins + source] = granted & NIL
+                    words[net.scratch + 3 * output + 2] = source
+                    words[winners + 3 * number] = source
+                    words[winners + 3 * number + 1] = output
+                    words[winners + 3 * number + 2] = words[rows + 4 * (granted & NIL) + 2]
                     number += 1
                     if iteration == 0:
-                        s[grant_pointer + output] = source + 1 if source + 1 < ins else 0
-                        s[accept_pointer + source] = output + 1 if output + 1 < outs else 0
-                s[grants + source] = NIL
-                row = s[rows + 4 * row]
+                        words[grant_pointer + output] = source + 1 if source + 1 < ins else 0
+                        words[accept_pointer + source] = output + 1 if output + 1 < outs else 0
+                words[grants + source] = NIL
+                row = words[rows + 4 * row]
         if number == before:
             break
     for index in range(count):
-        entry = net.scratch + 3 * s[asked + index]
-        row = s[entry]
+        entry = net.scratch + 3 * words[asked + index]
+        row = words[entry]
         while row != NIL:
-            s[wins + s[rows + 4 * row + 1]] = NIL
-            row = s[rows + 4 * row]
-        s[entry] = s[entry + 1] = s[entry + 2] = NIL
+            words[wins + words[rows + 4 * row + 1]] = NIL
+            row = words[rows + 4 * row]
+        words[entry] = words[entry + 1] = words[entry + 2] = NIL
     return number
 
 
 @kernel
-def _alone(s, net, mask):
+def _alone(network, mask):
     """The only set bit of a mask of input VCs; -1 if there are several, NIL if there is none."""
     found = NIL
-    for index in range(net.mask_words):
-        word = s[mask + index]
+    for index in range(network.net.mask_words):
+        word = network.words[mask + index]
         if word != 0:
             low = trailing_zeros(word)
             if found != NIL or word != int64(1) << low:
@@ -208,52 +210,55 @@ def _alone(s, net, mask):
 
 
 @kernel
-def _own(s, net, router, bit, output, vc, is_first):
-    """Give an output VC to an input VC, which waits for the switch from the next cycle on.
+def _own(network, router, bit, place, is_first):
+    """Give an output VC, number `place` of its router, to an input VC.
 
-    The pointers of the allocator move past a match of the first pass.
+    It waits for the switch from the next cycle on. Pointers of the allocator move past a first match.
     """
+    words, net = network.words, network.net
     vcs = net.vcs
     ports = net.ports
-    words = net.mask_words
-    target = (router * ports + output) * vcs + vc
-    OUTPUT_VC(s, net.output_vcs, target).owner = OWNER_PACKET
-    input_vc = INPUT_VC(s, net.input_vcs, router * ports * vcs + bit)
+    mask_words = net.mask_words
+    target = router * ports * vcs + place
+    OUTPUT_VC(words, net.output_vcs, target).owner = OWNER_PACKET
+    input_vc = INPUT_VC(words, net.input_vcs, router * ports * vcs + bit)
     input_vc.out = target
     input_vc.state = VC_ACTIVE
     if is_first:
         size = ports * vcs
-        s[net.vc_grant + target] = bit + 1 if bit + 1 < size else 0
-        after = output * vcs + vc + 1
-        s[net.vc_accept + router * size + bit] = after if after < size else 0
-    clear_bit(s, net.alloc_masks + router * words, bit)
-    set_bit(s, net.switch_masks + router * words, bit)
+        words[net.vc_grant + target] = bit + 1 if bit + 1 < size else 0
+        after = place + 1
+        words[net.vc_accept + router * size + bit] = after if after < size else 0
+    clear_bit(words, net.alloc_masks + router * mask_words, bit)
+    set_bit(words, net.switch_masks + router * mask_words, bit)
 
 
 @inlined
-def _accept_start(s, net, router, bit, output):
+def _accept_start(network, router, bit, output):
     """Where the rotation of an input VC begins among the VCs of one output (0: from the lowest)."""
+    net = network.net
     vcs = net.vcs
-    start = s[net.vc_accept + router * net.ports * vcs + bit] - output * vcs
+    start = network.words[net.vc_accept + router * net.ports * vcs + bit] - output * vcs
     return start if 0 <= start < vcs else 0
 
 
 @kernel
-def _take_alone(s, net, router, bit, route):
+def _take_alone(network, router, bit, route):
     """The VC allocator where nobody else asks for an output: the first free VC in rotation."""
+    net = network.net
     output = route >> 16
     base = net.output_vcs + (router * net.ports + output) * net.vcs * OUTPUT_VC.num_words
-    start = _accept_start(s, net, router, bit, output)
+    start = _accept_start(network, router, bit, output)
     chosen = -1
     for vc in range((route >> 8) & 255, (route & 255) + 1):
-        if OUTPUT_VC(s, base, vc).owner == OWNER_FREE:
+        if OUTPUT_VC(network.words, base, vc).owner == OWNER_FREE:
             if vc >= start:
                 chosen = vc
                 break
             if chosen < 0:
                 chosen = vc
     if chosen >= 0:
-        _own(s, net, router, bit, output, chosen, True)
+        _own(network, router, bit, output * net.vcs + chosen, True)
 
 
 @inlined
@@ -273,54 +278,56 @@ def _grant_vc(s, rows, first, vc, pointer):
 
 
 @kernel
-def _match_output(s, net, router, output, first, rows):
+def _match_output(network, router, output, first, rows):
     """iSLIP between the input VCs of a list and the free VCs of one output.
 
     An input VC asks for VCs of one output only, so the outputs of a router do not influence each other.
     """
+    words, net = network.words, network.net
     vcs = net.vcs
     base = (router * net.ports + output) * vcs
     for iteration in range(net.vc_iterations):
         granted = 0
         for vc in range(vcs):
-            if OUTPUT_VC(s, net.output_vcs, base + vc).owner != OWNER_FREE:
+            if OUTPUT_VC(words, net.output_vcs, base + vc).owner != OWNER_FREE:
                 continue
-            chosen = _grant_vc(s, rows, first, vc, s[net.vc_grant + base + vc])
+            chosen = _grant_vc(words, rows, first, vc, words[net.vc_grant + base + vc])
             if chosen == NIL:
                 continue
             granted += 1
             at = rows + ROW_WORDS * chosen
-            start = _accept_start(s, net, router, s[at + 1], output)
-            held = s[at + 3] - 1
+            start = _accept_start(network, router, words[at + 1], output)
+            held = words[at + 3] - 1
             if held < 0 or (vc - start + vcs) % vcs < (held - start + vcs) % vcs:
-                s[at + 3] = vc + 1
+                words[at + 3] = vc + 1
         if granted == 0:
             return
         row = first
         while row != NIL:
             at = rows + ROW_WORDS * row
-            if s[at + 3] > 0:
-                _own(s, net, router, s[at + 1], output, s[at + 3] - 1, iteration == 0)
-                s[at + 3] = -1
-            row = s[at]
+            if words[at + 3] > 0:
+                _own(network, router, words[at + 1], output * vcs + words[at + 3] - 1, iteration == 0)
+                words[at + 3] = -1
+            row = words[at]
 
 
 @kernel
-def match_vcs(s, net, router):
+def match_vcs(network, router):
     """Allocate output VCs to the input VCs of a router that wait for one.
 
     Scratch: per output head and tail of its list; the outputs asked for; rows of (next, input VC,
     route, state), state 0: asking, v + 1: holds a grant of VC v, -1: served.
     """
+    words, net = network.words, network.net
     vcs = net.vcs
     ports = net.ports
     mask = net.alloc_masks + router * net.mask_words
     ivs = net.input_vcs + router * ports * vcs * INPUT_VC.num_words
-    bit = _alone(s, net, mask)
+    bit = _alone(network, mask)
     if bit == NIL:
         return
     if bit >= 0:
-        _take_alone(s, net, router, bit, INPUT_VC(s, ivs, bit).route)
+        _take_alone(network, router, bit, INPUT_VC(words, ivs, bit).route)
         return
     heads = net.alloc_scratch
     asked = heads + 2 * ports
@@ -328,119 +335,128 @@ def match_vcs(s, net, router):
     count = 0
     used = 0
     for index in range(net.mask_words):
-        word = s[mask + index]
+        word = words[mask + index]
         while word != 0:
             low = trailing_zeros(word)
             word ^= int64(1) << low
             bit = (index << 6) + low
-            route = INPUT_VC(s, ivs, bit).route
+            route = INPUT_VC(words, ivs, bit).route
             output = route >> 16
             row = rows + ROW_WORDS * used
-            s[row] = NIL
-            s[row + 1] = bit
-            s[row + 2] = route
-            s[row + 3] = 0
-            if s[heads + 2 * output] == NIL:
-                s[heads + 2 * output] = used
-                s[asked + count] = output
+            words[row] = NIL
+            words[row + 1] = bit
+            words[row + 2] = route
+            words[row + 3] = 0
+            if words[heads + 2 * output] == NIL:
+                words[heads + 2 * output] = used
+                words[asked + count] = output
                 count += 1
             else:
-                s[rows + ROW_WORDS * s[heads + 2 * output + 1]] = used
-            s[heads + 2 * output + 1] = used
+                words[rows + ROW_WORDS * words[heads + 2 * output + 1]] = used
+            words[heads + 2 * output + 1] = used
             used += 1
     for index in range(count):
-        output = s[asked + index]
-        first = s[heads + 2 * output]
-        s[heads + 2 * output] = NIL
-        if s[rows + ROW_WORDS * first] == NIL:
-            _take_alone(s, net, router, s[rows + ROW_WORDS * first + 1], s[rows + ROW_WORDS * first + 2])
+        output = words[asked + index]
+        first = words[heads + 2 * output]
+        words[heads + 2 * output] = NIL
+        row = rows + ROW_WORDS * first
+        if words[row] == NIL:
+            _take_alone(network, router, words[row + 1], words[row + 2])
         else:
-            _match_output(s, net, router, output, first, rows)
+            _match_output(network, router, output, first, rows)
 
 
 @kernel
-def route_vcs(s, net, router):
+def route_vcs(network, router):
     """Find the way of the packets that are new at the head of their VC; they ask for a VC next."""
-    words = net.mask_words
+    words, net = network.words, network.net
+    size = net.mask_words
     vcs = net.vcs
-    mask = net.route_masks + router * words
-    for index in range(words):
-        word = s[mask + index]
-        s[mask + index] = 0
-        s[net.alloc_masks + router * words + index] |= word
+    mask = net.route_masks + router * size
+    for index in range(size):
+        word = words[mask + index]
+        words[mask + index] = 0
+        words[net.alloc_masks + router * size + index] |= word
         while word != 0:
             low = trailing_zeros(word)
             word ^= int64(1) << low
             bit = (index << 6) + low
-            input_vc = INPUT_VC(s, net.input_vcs, router * net.ports * vcs + bit)
-            input_vc.route = find_route(s, net, router, bit // vcs, input_vc.head)
+            input_vc = INPUT_VC(words, net.input_vcs, router * net.ports * vcs + bit)
+            input_vc.route = find_route(network, router, bit // vcs, input_vc.head)
             input_vc.state = VC_WAITING
 
 
 @kernel
-def traverse(s, net, router, source, vc, cycle, left):
-    """Send the head flit of an input VC that has won the switch; `left` router cycles follow in `cycle`."""
+def traverse(network, router, winner, cycle, left):
+    """Send the head flit of an input VC that has won the switch; `left` router cycles follow in `cycle`.
+
+    winner  word of its row in the table `winners`
+    """
+    words, net = network.words, network.net
+    source, vc = words[winner], words[winner + 2]
     vcs = net.vcs
     ports = net.ports
-    words = net.mask_words
+    size = net.mask_words
     speedup = net.input_speedup
     port = source // speedup
     bit = port * vcs + vc
     offset = vc + speedup
-    s[net.switch_offset + router * ports * speedup + source] = offset % vcs
-    input_vc = INPUT_VC(s, net.input_vcs, router * ports * vcs + bit)
+    words[net.switch_offset + router * ports * speedup + source] = offset % vcs
+    input_vc = INPUT_VC(words, net.input_vcs, router * ports * vcs + bit)
     flit = input_vc.head
     target = input_vc.out
-    flit_row = FLIT(s, net.pool, flit)
+    flit_row = FLIT(words, net.pool, flit)
     word = flit_row.word
     following = flit_row.next >> 32
     input_vc.head = following
     input_vc.count -= 1
     flit_row.word = (word & ~(63 << VC_SHIFT)) | (target % vcs << VC_SHIFT)
-    output_vc = OUTPUT_VC(s, net.output_vcs, target)
+    output_vc = OUTPUT_VC(words, net.output_vcs, target)
     output_vc.count += 1
-    send_flit(s, net, target // vcs, flit, cycle, left)
-    send_credit(s, net, router * ports + port, vc, cycle, left)
+    send_flit(network, target // vcs, flit, cycle, left)
+    send_credit(network, router * ports + port, vc, cycle, left)
     is_tail = word & TAIL_BIT != 0
     if is_tail:
         output_vc.owner = OWNER_TAIL if net.wait_tail == 1 else OWNER_FREE
     if is_tail or following == NIL:
-        clear_bit(s, net.switch_masks + router * words, bit)
+        clear_bit(words, net.switch_masks + router * size, bit)
     if following == NIL:
         input_vc.tail = NIL
         if is_tail:
             input_vc.state = VC_IDLE
     elif is_tail:
-        start_packet(s, net, router, bit)
+        start_packet(network, router, bit)
 
 
 @kernel
-def start_packet(s, net, router, bit):
+def start_packet(network, router, bit):
     """A head flit has come to the head of an input VC: route it, or let it ask for a VC at once."""
-    words = net.mask_words
-    input_vc = INPUT_VC(s, net.input_vcs, router * net.ports * net.vcs + bit)
+    words, net = network.words, network.net
+    size = net.mask_words
+    input_vc = INPUT_VC(words, net.input_vcs, router * net.ports * net.vcs + bit)
     if net.routing_delay > 0:
         input_vc.state = VC_ROUTING
-        set_bit(s, net.route_masks + router * words, bit)
+        set_bit(words, net.route_masks + router * size, bit)
     else:
         # Look-ahead: the router before has found the way.
-        input_vc.route = find_route(s, net, router, bit // net.vcs, input_vc.head)
+        input_vc.route = find_route(network, router, bit // net.vcs, input_vc.head)
         input_vc.state = VC_WAITING
-        set_bit(s, net.alloc_masks + router * words, bit)
+        set_bit(words, net.alloc_masks + router * size, bit)
 
 
 @kernel
-def router_cycle(s, net, router, cycle, left):
+def router_cycle(network, router, cycle, left):
     """One cycle of a router; returns whether a VC still has something to do."""
+    words, net = network.words, network.net
     winners = net.winners
-    number = match_switch(s, net, router)
-    match_vcs(s, net, router)
-    route_vcs(s, net, router)
+    number = match_switch(network, router)
+    match_vcs(network, router)
+    route_vcs(network, router)
     for index in range(number):
-        traverse(s, net, router, s[winners + 3 * index], s[winners + 3 * index + 2], cycle, left)
-    words = net.mask_words
-    for index in range(router * words, router * words + words):
-        busy = s[net.route_masks + index] | s[net.alloc_masks + index]
-        if busy | s[net.switch_masks + index] != 0:
+        traverse(network, router, winners + 3 * index, cycle, left)
+    size = net.mask_words
+    for index in range(router * size, router * size + size):
+        busy = words[net.route_masks + index] | words[net.alloc_masks + index]
+        if busy | words[net.switch_masks + index] != 0:
             return True
     return False

@@ -108,12 +108,13 @@ def _flatfly_output(net, router, destination):
 
 
 @kernel
-def find_route(s, net, router, port, flit):
+def find_route(network, router, port, flit):
     """Route of a head flit that came in by `port`: output << 16 | first VC << 8 | last VC.
 
     Keeps the ring half of a torus in the flit.
     """
-    flit_row = FLIT(s, net.pool, flit)
+    net = network.net
+    flit_row = FLIT(network.words, net.pool, flit)
     word = flit_row.word
     destination = word & NODE_FIELD
     kind = (word >> KIND_SHIFT) & 3

@@ -96,8 +96,9 @@ def bring_near(s, noc, node):
 
 
 @inlined
-def noc_push(s, noc, source, destination, payload, cycle):
-    """Let a packet enter the network in `cycle`; returns its node."""
+def noc_push(s, noc, way, payload, cycle):
+    """Let a packet enter the network in `cycle`; returns its node. way: its source and destination."""
+    source, destination = way
     pool = noc.pool
     stride = noc.stride
     index = destination * noc.sources + source

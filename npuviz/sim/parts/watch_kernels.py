@@ -1,15 +1,36 @@
 """What leaves a kernel while it runs: event rows, and hits of stop rows."""
 
-from npuviz.sim.parts.bits_kernels import inlined, kernel
+from typing import Any, NamedTuple
 
-# --- transient words, new for every call of `advance` ---------------------------------------------
-X_EVENTS = 0  # event rows in use
-X_CAPACITY = 1  # event rows, 0: recording is off
-X_UNTIL = 2  # core cycle at which to stop
-X_STOPS = 3  # number of stop rows
-X_HITS = 4  # stop rows that hit in this call
-X_ROWS = 8  # stop rows of STOP_WORDS words, then one hit word per row
-STOP_WORDS = 6
+from npuviz.sim.parts.bits_kernels import inlined, kernel
+from npuviz.sim.parts.record_kernels import Record, Rest, Words
+
+CALL = Record(
+    "call of a machine",
+    recorded="event rows in use",
+    capacity="event rows there may be, 0: recording is off",
+    until="core cycle at which to stop",
+    stops="stop rows",
+    hits="stop rows that hit in this call",
+    own=Words(3, "what else this machine has to know"),
+    rows=Rest("stop rows, then one hit word for each"),
+)
+
+STOP = Record(
+    "stop row",
+    test="what it watches, a STOP_",
+    subject="which one",
+    low="from here",
+    high="to before here",
+    comparison="code of a comparison",
+    breakpoint="which breakpoint it belongs to",
+)
+
+# Their positions, for Python, where a name costs more than a number.
+X_EVENTS, X_CAPACITY, X_UNTIL = CALL.recorded, CALL.capacity, CALL.until
+X_STOPS, X_HITS, X_ROWS = CALL.stops, CALL.hits, CALL.rows
+STOP_WORDS = STOP.num_words
+
 HIT = 1  # the hit word of a row that hit; a machine of elements writes 2 + the element
 
 # The numbers of npuviz.trace.schema and npuviz.sim.stop; a test keeps them equal.
@@ -24,53 +45,110 @@ STOP_MEMORY_WRITE = 4
 STOP_NODE_START = 5
 STOP_NODE_END = 6
 
+NOBODY = -1  # no instruction
+
+
+class Machine(NamedTuple):
+    """What a call of `advance` works on; kernels hand it down.
+
+    A target that hands down more has a class of its own, with fields `call` and `events` for what follows.
+    """
+
+    chip: Any
+    """Row of the root state."""
+    program: Any
+    """Row of the program words, which nobody changes."""
+    call: Any
+    """Row CALL."""
+    events: Any
+    """Pointer to the event rows."""
+
 
 @inlined
-def emit(x, ev, kind, track, code, first, second, instruction):
+def _record(machine, first, second, third, fourth):
     """Append one event row; the caller has checked that recording is on."""
-    row = x[X_EVENTS]
-    x[X_EVENTS] = row + 1
-    if row >= x[X_CAPACITY]:
+    call, events = machine.call, machine.events
+    row = call.recorded
+    call.recorded = row + 1
+    if row >= call.capacity:
         return  # the margin was too small: counted, so that the engine can tell
     base = row * 4
-    ev[base] = (kind << 56) | (track << 32) | code
-    ev[base + 1] = first
-    ev[base + 2] = second
-    ev[base + 3] = instruction
+    events[base] = first
+    events[base + 1] = second
+    events[base + 2] = third
+    events[base + 3] = fourth
 
 
 @inlined
-def is_recording(x):
+def record_interval(machine, track, kind, span, instruction):
+    """Something of a kind lasts from span[0] to before span[1] on a track."""
+    _record(machine, (INTERVAL << 56) | (track << 32) | kind, span[0], span[1], instruction)
+
+
+@inlined
+def record_count(machine, track, cycle, value):
+    """The counter of a track has a new value."""
+    _record(machine, (COUNTER << 56) | (track << 32), cycle, value, NOBODY)
+
+
+@inlined
+def record_flow(machine, cycle, producer, consumer):
+    """What one instruction has made is used by another one."""
+    _record(machine, FLOW << 56, cycle, producer, consumer)
+
+
+@inlined
+def record_lifetime(machine, memory, bank, span, instruction):
+    """An instruction's bytes lie in a bank of a memory from span[0] to before span[1]."""
+    _record(machine, (LIFETIME << 56) | (memory << 32) | bank, span[0], span[1], instruction)
+
+
+@inlined
+def is_recording(machine):
     """Whether events are wanted."""
-    return x[X_CAPACITY] > 0
+    return machine.call.capacity > 0
 
 
 @inlined
-def is_watched(x):
+def is_full(machine, margin):
+    """Whether events are wanted and there is no room for `margin` more of them."""
+    call = machine.call
+    return call.capacity > 0 and call.recorded + margin > call.capacity
+
+
+@inlined
+def is_watched(machine):
     """Whether there are stop rows."""
-    return x[X_STOPS] > 0
+    return machine.call.stops > 0
+
+
+@inlined
+def stop_row(machine, index):
+    """A stop row by its number."""
+    return STOP(machine.call, CALL.rows, index)
 
 
 @kernel
-def hit(x, index, mark, cycle):
+def hit(machine, index, mark, cycle):
     """Note that a row hits in `cycle`; its hit word becomes `mark`."""
-    x[X_ROWS + x[X_STOPS] * STOP_WORDS + index] = mark
-    x[X_HITS] += 1
-    if x[X_UNTIL] > cycle + 1:
-        x[X_UNTIL] = cycle + 1
+    call = machine.call
+    call[CALL.rows + call.stops * STOP.num_words + index] = mark
+    call.hits += 1
+    if call.until > cycle + 1:
+        call.until = cycle + 1
 
 
 @kernel
-def watch_subject(x, test, subject, low, high, cycle):
-    """Test rows about `subject` whose range overlaps [low, high): instructions, memory, nodes."""
-    for index in range(x[X_STOPS]):
-        row = X_ROWS + index * STOP_WORDS
-        if x[row] != test:
+def watch_subject(machine, test, subject, span, cycle):
+    """Test rows about `subject` whose range overlaps [span[0], span[1]): instructions, memory, nodes."""
+    for index in range(machine.call.stops):
+        row = stop_row(machine, index)
+        if row.test != test:
             continue
-        if test != STOP_INSTRUCTION and x[row + 1] != subject:
+        if test != STOP_INSTRUCTION and row.subject != subject:
             continue
-        if test == STOP_NODE_START or test == STOP_NODE_END or (low < x[row + 3] and high > x[row + 2]):
-            hit(x, index, HIT, cycle)
+        if test == STOP_NODE_START or test == STOP_NODE_END or (span[0] < row.high and span[1] > row.low):
+            hit(machine, index, HIT, cycle)
 
 
 @kernel
@@ -90,11 +168,11 @@ def compares(value, bound, comparison):
 
 
 @kernel
-def watch_queue(x, queue, before, after, cycle):
+def watch_queue(machine, queue, before, after, cycle):
     """Test rows about a queue: a row hits when its comparison becomes true."""
-    for index in range(x[X_STOPS]):
-        row = X_ROWS + index * STOP_WORDS
-        if x[row] != STOP_QUEUE or x[row + 1] != queue:
+    for index in range(machine.call.stops):
+        row = stop_row(machine, index)
+        if row.test != STOP_QUEUE or row.subject != queue:
             continue
-        if compares(after, x[row + 2], x[row + 4]) and not compares(before, x[row + 2], x[row + 4]):
-            hit(x, index, HIT, cycle)
+        if compares(after, row.low, row.comparison) and not compares(before, row.low, row.comparison):
+            hit(machine, index, HIT, cycle)

@@ -54,7 +54,7 @@ def run_kernel(
     state = np.zeros(pool + stride * len(requests), dtype=np.int64)
     layout.write(state, at, pool, stride, 1000, refreshed)
     responses = np.full(len(requests), -1, dtype=np.int64)
-    replay(state, at, pool, stride, requests.reshape(-1), len(requests), responses, 10_000_000)
+    replay(state, at, requests.reshape(-1), responses, 10_000_000)
     return responses, state
 
 

@@ -15,7 +15,7 @@ from npuviz.sim.fabric import EAST, RAMP, SOUTH, Area
 from npuviz.sim.network import records_kernels as fk
 from npuviz.sim.network.fabric import HELD, IDLE, STATES, FlitFabric
 from npuviz.sim.network.flit_network import FlitNetwork, check_nodes, flit_config
-from npuviz.sim.network.replay_kernels import PACKET_WORDS, replay
+from npuviz.sim.network.replay_kernels import PACKET, replay
 
 BYTES = (8, 32, 32, 8)
 BASE = """
@@ -96,13 +96,13 @@ class Run:
         capacity = sum(network.config.sizes) * len(packets)
         self.state = np.zeros(self.at + network.table_words + capacity * network.flit_words, dtype=np.int64)
         network.write(self.state, self.at, self.at + network.table_words, capacity)
-        self.packets = np.full((len(packets), PACKET_WORDS), -1, dtype=np.int64)
+        self.packets = np.full((len(packets), PACKET.num_words), -1, dtype=np.int64)
         self.packets[:, :4] = packets
         self.heads = np.full(network.num_nodes, -1, dtype=np.int64)
         newest: dict[int, int] = {}
         for index, source in enumerate(packets[:, 1].tolist()):
             if source in newest:
-                self.packets[newest[source], 4] = index
+                self.packets[newest[source], PACKET.next] = index
             else:
                 self.heads[source] = index
             newest[source] = index
@@ -111,19 +111,13 @@ class Run:
 
     def advance(self, until: int) -> "Run":
         """Run to a cycle."""
-        found = np.zeros(len(self.packets) * 3, dtype=np.int64)
-        count, steps = replay(
-            self.state,
-            self.at,
-            self.packets.reshape(-1),
-            self.heads,
-            self.cycle,
-            until,
-            self.period,
-            found,
-            self.skips,
-        )
-        self.taken += [(int(a), int(b), int(c)) for a, b, c in found.reshape(-1, 3)[:count]]
+        cycles = (self.cycle, until, self.period, self.skips)
+        count, steps = replay(self.state, self.at, self.packets.reshape(-1), self.heads, cycles)
+        taken = self.packets[:, PACKET.taken]
+        found = np.flatnonzero(taken >= self.cycle)
+        assert len(found) == count
+        takers = self.packets[:, PACKET.taker]
+        self.taken += sorted((int(taken[each]), int(takers[each]), int(each)) for each in found)
         self.steps += steps
         self.cycle = until
         return self

@@ -5,19 +5,18 @@ At one cycle: instructions end, then the heads of the queues start, then SEQ han
 
 from npuviz.sim.parts.bits_kernels import entry, kernel, pointer_to
 from npuviz.sim.parts.watch_kernels import (
-    COUNTER,
-    INTERVAL,
+    CALL,
     STOP_INSTRUCTION,
     STOP_MEMORY_READ,
     STOP_MEMORY_WRITE,
     STOP_NODE_END,
     STOP_NODE_START,
-    X_CAPACITY,
-    X_EVENTS,
-    X_UNTIL,
-    emit,
+    Machine,
+    is_full,
     is_recording,
     is_watched,
+    record_count,
+    record_interval,
     watch_queue,
     watch_subject,
 )
@@ -34,13 +33,14 @@ def _instruction(program, index):
 
 
 @kernel
-def _end(chip, program, number, x, ev, t):
+def _end(machine, number, t):
     """The instruction under way ends."""
+    chip = machine.chip
     unit = chip.units[number]
     index = unit.running
-    row = _instruction(program, index)
-    if is_recording(x):
-        emit(x, ev, INTERVAL, number, row.kind, unit.start, t, index)
+    row = _instruction(machine.program, index)
+    if is_recording(machine):
+        record_interval(machine, number, row.kind, (unit.start, t), index)
     unit.busy += t - unit.start
     unit.running = -1
     unit.until = FAR
@@ -52,7 +52,7 @@ def _end(chip, program, number, x, ev, t):
     node = NODE(chip, chip.nodes, row.node)
     node.left -= 1
     if node.left == 0:
-        watch_subject(x, STOP_NODE_END, row.node, 0, 0, t)
+        watch_subject(machine, STOP_NODE_END, row.node, (0, 0), t)
 
 
 @kernel
@@ -64,46 +64,48 @@ def _is_ready(chip, row):
 
 
 @kernel
-def _change_queue(number, before, after, x, ev, t):
-    if is_recording(x):
-        emit(x, ev, COUNTER, UNITS + number, 0, t, after, -1)
-    if is_watched(x):
-        watch_queue(x, number, before, after, t)
+def _change_queue(machine, number, before, after, t):
+    if is_recording(machine):
+        record_count(machine, UNITS + number, t, after)
+    if is_watched(machine):
+        watch_queue(machine, number, before, after, t)
 
 
 @kernel
-def _start(chip, program, number, x, ev, t):
+def _start(machine, number, t):
     """The head of the queue starts, or waits for what it depends on."""
+    chip = machine.chip
     unit = chip.units[number]
     index = unit.ring[unit.head % RING]
-    row = _instruction(program, index)
+    row = _instruction(machine.program, index)
     if not _is_ready(chip, row):
         if unit.since < 0:
             unit.since = t
         return
-    if unit.since >= 0 and is_recording(x):
-        emit(x, ev, INTERVAL, number, KIND_WAIT, unit.since, t, index)
+    if unit.since >= 0 and is_recording(machine):
+        record_interval(machine, number, KIND_WAIT, (unit.since, t), index)
     unit.since = -1
     unit.head += 1
     unit.running = index
     unit.start = t
     unit.until = t + row.cycles
-    _change_queue(number, unit.tail - unit.head + 1, unit.tail - unit.head, x, ev, t)
+    _change_queue(machine, number, unit.tail - unit.head + 1, unit.tail - unit.head, t)
     node = NODE(chip, chip.nodes, row.node)
-    if is_watched(x):
-        watch_subject(x, STOP_INSTRUCTION, 0, index, index + 1, t)
+    if is_watched(machine):
+        watch_subject(machine, STOP_INSTRUCTION, 0, (index, index + 1), t)
         for place in range(3):
             access = row.accesses[place]
             test = STOP_MEMORY_WRITE if access.is_write else STOP_MEMORY_READ
-            watch_subject(x, test, access.memory, access.low, access.high, t)
+            watch_subject(machine, test, access.memory, (access.low, access.high), t)
         if node.started == 0:
-            watch_subject(x, STOP_NODE_START, row.node, 0, 0, t)
+            watch_subject(machine, STOP_NODE_START, row.node, (0, 0), t)
     node.started = 1
 
 
 @kernel
-def _dispatch(chip, program, x, ev, t):
+def _dispatch(machine, t):
     """SEQ puts the next instruction into the queue of its unit."""
+    chip, program = machine.chip, machine.program
     chip.wake = FAR
     if chip.next == program.count:
         return
@@ -117,21 +119,22 @@ def _dispatch(chip, program, x, ev, t):
     unit.peak = max(unit.peak, level + 1)
     chip.next += 1
     chip.wake = t + 1
-    _change_queue(number, level, level + 1, x, ev, t)
+    _change_queue(machine, number, level, level + 1, t)
 
 
 @kernel
-def _process(chip, program, x, ev, t):
+def _process(machine, t):
     """Everything that happens at cycle t."""
+    chip = machine.chip
     for number in range(UNITS):
         if chip.units[number].until <= t:
-            _end(chip, program, number, x, ev, t)
+            _end(machine, number, t)
     for number in range(UNITS):
         unit = chip.units[number]
         if unit.running < 0 and unit.tail > unit.head:
-            _start(chip, program, number, x, ev, t)
-    _dispatch(chip, program, x, ev, t)
-    if chip.log_count == program.count:
+            _start(machine, number, t)
+    _dispatch(machine, t)
+    if chip.log_count == machine.program.count:
         chip.status = 1
 
 
@@ -145,7 +148,9 @@ def _next_event(chip):
 
 @entry
 def advance(state, words, transient, events):
-    """Run until cycle X_UNTIL, a hit, the end, or until the event buffer is full; returns a RESULT_ code.
+    """Run until cycle `until` of the call, a hit, the end, or until the event buffer is full.
+
+    Returns a RESULT_ code.
 
     state      changed  the words of CHIP and what it names
     words      read     the words of PROGRAM
@@ -153,15 +158,16 @@ def advance(state, words, transient, events):
     events     changed  event rows
     """
     chip, program = CHIP(state), PROGRAM(words)
-    x, ev = pointer_to(transient), pointer_to(events)
+    call = CALL(transient)
+    machine = Machine(chip, program, call, pointer_to(events))
     while chip.status == 0:
         t = _next_event(chip)
-        if t >= x[X_UNTIL]:
-            chip.cycle = x[X_UNTIL]
+        if t >= call.until:
+            chip.cycle = call.until
             return RESULT_UNTIL
-        if x[X_CAPACITY] > 0 and x[X_EVENTS] + MARGIN > x[X_CAPACITY]:
+        if is_full(machine, MARGIN):
             chip.cycle = t
             return RESULT_EVENTS
-        _process(chip, program, x, ev, t)
+        _process(machine, t)
         chip.cycle = t + 1
     return RESULT_FINISHED

@@ -8,7 +8,7 @@ then sequencers look at their next instruction, in the same order. Times are bas
 # pyright: reportUnnecessaryComparison=false
 
 from npuviz.sim.parts.bits_kernels import entry, inlined, kernel, pointer_to
-from npuviz.sim.parts.watch_kernels import X_CAPACITY, X_EVENTS, X_UNTIL
+from npuviz.sim.parts.watch_kernels import CALL, Machine, is_full
 from npuviz.targets.neuroncore.kernels.dma import dma_step
 from npuviz.targets.neuroncore.kernels.records import (
     CHIP,
@@ -44,8 +44,9 @@ def next_event(chip):
 
 
 @kernel
-def process(chip, program, x, ev, t):
+def process(machine, t):
     """Everything that happens at time `t`."""
+    chip = machine.chip
     wakes = chip.wakes
     count = chip.sequencers_count
     if chip.again <= t:
@@ -53,20 +54,20 @@ def process(chip, program, x, ev, t):
         chip.dirty = 1
     for n in range(count):
         if chip[wakes + n] <= t:
-            complete_due(chip, program, x, ev, n, SEQUENCER(chip, chip.sequencers, n), t)
+            complete_due(machine, n, SEQUENCER(chip, chip.sequencers, n), t)
     for n in range(chip.engines_count):
         if chip[wakes + count + n] <= t:
-            chip[wakes + count + n] = dma_step(chip, program, x, ev, n, t)
+            chip[wakes + count + n] = dma_step(machine, n, t)
     is_dirty = chip.dirty
     chip.dirty = 0
     for n in range(count):
         sequencer = SEQUENCER(chip, chip.sequencers, n)
         state = sequencer.state
         if state == FREE or (state == WAITING and (is_dirty != 0 or sequencer.retry <= t)):
-            issue(chip, program, x, ev, n, sequencer, t)
+            issue(machine, n, sequencer, t)
         chip[wakes + n] = next_time(sequencer)
     for n in range(count):
-        send_read_updates(chip, program, x, ev, SEQUENCER(chip, chip.sequencers, n), t)
+        send_read_updates(machine, SEQUENCER(chip, chip.sequencers, n), t)
     if chip.dirty != 0:
         # What an issue changed is seen one cycle later.
         chip.dirty = 0
@@ -85,7 +86,7 @@ def all_ended(chip):
 
 @entry
 def advance(state, words, transient, events, margin):
-    """Run until cycle x[X_UNTIL], a hit, a fault, the end, or until a buffer needs more room.
+    """Run until cycle `until` of the call, a hit, a fault, the end, or until a buffer needs more room.
 
     state      (words,) int64    changed   root state
     program    (words,) int64    read      program words
@@ -95,7 +96,8 @@ def advance(state, words, transient, events, margin):
     Returns a RESULT_ code. The state is that of cycle `cycle` of the chip: all earlier events happened.
     """
     chip, program = CHIP(state), PROGRAM(words)
-    x, ev = pointer_to(transient), pointer_to(events)
+    call = CALL(transient)
+    machine = Machine(chip, program, call, pointer_to(events))
     if chip.status == STATUS_FINISHED:
         return RESULT_FINISHED
     if chip.status == STATUS_DEADLOCK:
@@ -111,15 +113,15 @@ def advance(state, words, transient, events, margin):
                 return RESULT_FINISHED
             chip.status = STATUS_DEADLOCK
             return RESULT_DEADLOCK
-        if t >= x[X_UNTIL]:
-            chip.cycle = x[X_UNTIL]
+        if t >= call.until:
+            chip.cycle = call.until
             return RESULT_UNTIL
-        if x[X_CAPACITY] > 0 and x[X_EVENTS] + margin > x[X_CAPACITY]:
+        if is_full(machine, margin):
             chip.cycle = t
             return RESULT_EVENTS
         if chip.log_capacity - chip.log_count < chip.sequencers_count + chip.engines_count:
             return RESULT_GROW_LOG
-        process(chip, program, x, ev, t)
+        process(machine, t)
         if chip.status == STATUS_FAULT:
             chip.cycle = t + 1
             return RESULT_FAULT

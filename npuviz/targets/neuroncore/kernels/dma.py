@@ -1,7 +1,15 @@
 """DMA engines: rings of queue sets served element by element, round robin, in order inside a ring."""
 
+from numba import int64
+
 from npuviz.sim.parts.bits_kernels import kernel
-from npuviz.sim.parts.watch_kernels import COUNTER, INTERVAL, emit, is_recording, is_watched, watch_queue
+from npuviz.sim.parts.watch_kernels import (
+    is_recording,
+    is_watched,
+    record_count,
+    record_interval,
+    watch_queue,
+)
 from npuviz.targets.neuroncore.kernels.records import (
     ENGINE,
     FAR,
@@ -17,6 +25,7 @@ from npuviz.targets.neuroncore.kernels.records import (
     UP_EVENT_SET,
 )
 from npuviz.targets.neuroncore.kernels.updates import (
+    Change,
     close_allocations,
     instruction_at,
     node_progress,
@@ -27,25 +36,28 @@ from npuviz.targets.neuroncore.kernels.updates import (
 
 
 @kernel
-def has_room(chip, program, transfer_number):
+def has_room(machine, transfer_number):
     """Whether the queue set of a transfer takes one more."""
+    chip, program = machine.chip, machine.program
     queue = QUEUE(chip, chip.queues, TRANSFER(program, program.transfers, transfer_number).queue)
     return queue.count - queue.done < FIFO_TRANSFERS
 
 
 @kernel
-def _count_pending(chip, program, x, ev, queue_number, before, t):
+def _count_pending(machine, queue_number, before, t):
+    chip = machine.chip
     queue = QUEUE(chip, chip.queues, queue_number)
     pending = queue.count - queue.done
-    if is_recording(x):
-        emit(x, ev, COUNTER, program.track_pending + queue_number, 0, t, pending, -1)
-    if is_watched(x):
-        watch_queue(x, queue_number, before, pending, t)
+    if is_recording(machine):
+        record_count(machine, machine.program.track_pending + queue_number, t, pending)
+    if is_watched(machine):
+        watch_queue(machine, queue_number, before, pending, t)
 
 
 @kernel
-def enqueue(chip, program, x, ev, index, transfer_number, triggered, t):
+def enqueue(machine, index, transfer_number, triggered, t):
     """A trigger has been issued; its elements may be served some time after it completes."""
+    chip, program = machine.chip, machine.program
     transfer = TRANSFER(program, program.transfers, transfer_number)
     queue_number = transfer.queue
     queue = QUEUE(chip, chip.queues, queue_number)
@@ -59,9 +71,9 @@ def enqueue(chip, program, x, ev, index, transfer_number, triggered, t):
     pending = queue.count - queue.done
     if pending > queue.peak:
         queue.peak = pending
-    _count_pending(chip, program, x, ev, queue_number, pending - 1, t)
-    if is_watched(x):
-        watch_accesses(program, x, transfer.access, transfer.accesses, 0, t)
+    _count_pending(machine, queue_number, pending - 1, t)
+    if is_watched(machine):
+        watch_accesses(machine, transfer.access, transfer.accesses, 0, t)
     per_core = chip.engines_count // chip.cores_count
     for ring_number in range(queue.rings):
         number = queue.core * per_core + (queue.base + ring_number) % per_core
@@ -71,8 +83,9 @@ def enqueue(chip, program, x, ev, index, transfer_number, triggered, t):
 
 
 @kernel
-def _finish_transfer(chip, program, x, ev, queue_number, t):
+def _finish_transfer(machine, queue_number, t):
     """All rings are done with the oldest transfer of a queue set."""
+    chip, program = machine.chip, machine.program
     queue = QUEUE(chip, chip.queues, queue_number)
     entry = queue.fifo[queue.done % FIFO_TRANSFERS]
     trigger = entry.trigger
@@ -84,24 +97,24 @@ def _finish_transfer(chip, program, x, ev, queue_number, t):
     note_completion(chip, -1 - trigger, t)
     amount = queue.rings
     if transfer.event >= 0:
-        update(chip, program, x, ev, UP_EVENT_SET, transfer.event, 1, trigger, t)
+        update(machine, Change(UP_EVENT_SET, transfer.event, 1), trigger, t)
     if transfer.semaphore >= 0:
-        update(chip, program, x, ev, UP_ADD, transfer.semaphore, amount, trigger, t)
+        update(machine, Change(UP_ADD, transfer.semaphore, amount), trigger, t)
     for n in range(transfer.remotes):
-        update(
-            chip, program, x, ev, UP_ADD, program[program.remotes + transfer.remote + n], amount, trigger, t
-        )
-    close_allocations(chip, program, x, ev, instruction, t)
-    node_progress(chip, x, instruction, t)
-    _count_pending(chip, program, x, ev, queue_number, queue.count - queue.done + 1, t)
-    if is_watched(x):
-        watch_accesses(program, x, transfer.access, transfer.accesses, 1, t)
+        remote = program[program.remotes + transfer.remote + n]
+        update(machine, Change(UP_ADD, remote, amount), trigger, t)
+    close_allocations(machine, instruction, t)
+    node_progress(machine, instruction, t)
+    _count_pending(machine, queue_number, queue.count - queue.done + 1, t)
+    if is_watched(machine):
+        watch_accesses(machine, transfer.access, transfer.accesses, 1, t)
 
 
 @kernel
-def _end_quantum(chip, program, x, ev, engine, t):
-    queue_number, ring_number = engine.queue // MAX_RINGS, engine.queue % MAX_RINGS
-    ring = RING(chip, chip.rings, queue_number * MAX_RINGS + ring_number)
+def _end_quantum(machine, engine, t):
+    chip = machine.chip
+    queue_number = engine.queue // MAX_RINGS
+    ring = RING(chip, chip.rings, engine.queue)
     engine.queue = -1
     if engine.is_mark == 0:
         ring.left -= engine.served
@@ -115,31 +128,32 @@ def _end_quantum(chip, program, x, ev, engine, t):
     ring.left = -1
     entry.left -= 1
     if entry.left == 0:
-        _finish_transfer(chip, program, x, ev, queue_number, t)
+        _finish_transfer(machine, queue_number, t)
 
 
 @kernel
-def _end_slice(program, x, ev, engine, number, t):
+def _end_slice(machine, engine, number, t):
     if engine.slice >= 0:
-        if is_recording(x):
-            track = program.track_engines + number
-            emit(x, ev, INTERVAL, track, KIND_TRANSFER, engine.slice, t, engine.slice_trigger)
+        if is_recording(machine):
+            track = machine.program.track_engines + number
+            record_interval(machine, track, KIND_TRANSFER, (engine.slice, t), engine.slice_trigger)
         engine.slice = -1
 
 
 @kernel
-def _begin_quantum(chip, program, x, ev, engine, number, queue_number, ring_number, t):
-    ring = RING(chip, chip.rings, queue_number * MAX_RINGS + ring_number)
+def _begin_quantum(machine, engine, number, place, t):
+    chip, program = machine.chip, machine.program
+    queue_number, ring_number = place // MAX_RINGS, place % MAX_RINGS
+    ring = RING(chip, chip.rings, place)
     entry = QUEUE(chip, chip.queues, queue_number).fifo[ring.head % FIFO_TRANSFERS]
     trigger = entry.trigger
     if engine.slice >= 0 and (engine.slice_trigger != trigger or engine.slice_queue != queue_number):
-        _end_slice(program, x, ev, engine, number, t)
+        _end_slice(machine, engine, number, t)
     if engine.slice < 0:
         engine.slice = t
         engine.slice_trigger = trigger
         engine.slice_queue = queue_number
-    engine.queue = queue_number * MAX_RINGS + ring_number
-    engine.turn = queue_number * MAX_RINGS + ring_number
+    engine.queue = engine.turn = place
     transfer_number = instruction_at(program, trigger).transfer
     offsets = program.offsets + transfer_number * (MAX_RINGS + 1) + ring_number
     part = program[offsets] + ring.part
@@ -149,14 +163,14 @@ def _begin_quantum(chip, program, x, ev, engine, number, queue_number, ring_numb
             ring.left = part_row.elements
         served = ring.left
         if served > QUANTUM:
-            served = served - served + QUANTUM
+            served = int64(QUANTUM)
         cost = (served * part_row.cost + 1023) >> 10
         engine.is_mark = 0
         moved = served * part_row.bytes
         engine.bytes += moved
         chip.bytes += moved
     else:
-        served = part - part
+        served = int64(0)
         cost = program.mark_cost
         engine.is_mark = 1
     engine.served = served
@@ -165,13 +179,14 @@ def _begin_quantum(chip, program, x, ev, engine, number, queue_number, ring_numb
 
 
 @kernel
-def dma_step(chip, program, x, ev, number, t):
+def dma_step(machine, number, t):
     """One DMA engine at time `t`: end its quantum, begin the next; returns when it wakes again."""
+    chip = machine.chip
     engine = ENGINE(chip, chip.engines, number)
     if engine.queue >= 0:
         if engine.until > t:
             return engine.until
-        _end_quantum(chip, program, x, ev, engine, t)
+        _end_quantum(machine, engine, t)
     per_core = chip.engines_count // chip.cores_count
     count = chip.queues_count
     earliest = FAR
@@ -190,14 +205,15 @@ def dma_step(chip, program, x, ev, number, t):
                 queue_number = 0
             ring_number = (engine.number - QUEUE(chip, chip.queues, queue_number).base) % per_core
             continue
-        ring = RING(chip, chip.rings, queue_number * MAX_RINGS + ring_number)
+        place = queue_number * MAX_RINGS + ring_number
+        ring = RING(chip, chip.rings, place)
         if ring.head < queue.count:
             ready = queue.fifo[ring.head % FIFO_TRANSFERS].ready
             if ready <= t:
-                _begin_quantum(chip, program, x, ev, engine, number, queue_number, ring_number, t)
+                _begin_quantum(machine, engine, number, place, t)
                 return engine.until
             if ready < earliest:
                 earliest = ready
         ring_number += per_core
-    _end_slice(program, x, ev, engine, number, t)
+    _end_slice(machine, engine, number, t)
     return earliest

@@ -2,13 +2,12 @@
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel
 from npuviz.sim.parts.watch_kernels import (
-    FLOW,
-    INTERVAL,
     STOP_INSTRUCTION,
     STOP_NODE_START,
-    emit,
     is_recording,
     is_watched,
+    record_flow,
+    record_interval,
     watch_queue,
     watch_subject,
 )
@@ -41,6 +40,7 @@ from npuviz.targets.neuroncore.kernels.records import (
     WHEN_READ,
 )
 from npuviz.targets.neuroncore.kernels.updates import (
+    Change,
     close_allocations,
     fault,
     instruction_at,
@@ -92,18 +92,20 @@ def calculate(operator, a, b):
 
 
 @kernel
-def send_updates(chip, program, x, ev, instruction, index, when, t):
+def send_updates(machine, instruction, index, when, t):
     """The updates that the instruction makes at this moment of its life."""
+    program = machine.program
     first = program.updates + instruction.update * UPDATE.num_words
     for n in range(instruction.updates):
-        change = UPDATE(program, first, n)
-        if change.when == when:
-            update(chip, program, x, ev, change.kind, change.semaphore, change.value, index, t)
+        row = UPDATE(program, first, n)
+        if row.when == when:
+            update(machine, Change(row.kind, row.semaphore, row.value), index, t)
 
 
 @kernel
-def complete_due(chip, program, x, ev, number, sequencer, t):
+def complete_due(machine, number, sequencer, t):
     """Complete the instruction that ends at `t`, and free the engine whose occupation ends."""
+    chip, program = machine.chip, machine.program
     while sequencer.count > 0:
         oldest = sequencer.flight[sequencer.head]
         if oldest.end > t:
@@ -115,26 +117,27 @@ def complete_due(chip, program, x, ev, number, sequencer, t):
         note_completion(chip, index, t)
         chip.completed += 1
         chip.macs += instruction.macs
-        send_updates(chip, program, x, ev, instruction, index, WHEN_COMPLETE, t)
+        send_updates(machine, instruction, index, WHEN_COMPLETE, t)
         if instruction.transfer < 0:
-            close_allocations(chip, program, x, ev, instruction, t)
-            if is_watched(x):
-                watch_accesses(program, x, instruction.access, instruction.accesses, 1, t)
-        node_progress(chip, x, instruction, t)
-        if is_watched(x):
+            close_allocations(machine, instruction, t)
+            if is_watched(machine):
+                watch_accesses(machine, instruction.access, instruction.accesses, 1, t)
+        node_progress(machine, instruction, t)
+        if is_watched(machine):
             before = sequencer.count + 1
-            watch_queue(x, chip.queues_count + number, before, before - 1, t)
+            watch_queue(machine, chip.queues_count + number, before, before - 1, t)
     if sequencer.state == BUSY and sequencer.until <= t:
-        if is_recording(x):
+        if is_recording(machine):
             instruction = instruction_at(program, sequencer.current)
-            emit(x, ev, INTERVAL, number, instruction.kind, sequencer.start, t, sequencer.current)
+            record_interval(machine, number, instruction.kind, (sequencer.start, t), sequencer.current)
         sequencer.state = FREE
         sequencer.current = -1
 
 
 @kernel
-def _blocking_cause(chip, program, number, sequencer, instruction, t):
-    """KIND_ of what holds the next instruction back, 0 if nothing does; sets Q_RETRY."""
+def _blocking_cause(machine, number, sequencer, instruction, t):
+    """KIND_ of what holds the next instruction back, 0 if nothing does; sets `retry`."""
+    chip, program = machine.chip, machine.program
     sequencer.retry = FAR
     first = program.waits + instruction.wait * WAIT.num_words
     for n in range(instruction.waits):
@@ -154,7 +157,7 @@ def _blocking_cause(chip, program, number, sequencer, instruction, t):
         if latest > t:
             sequencer.retry = latest
             return KIND_WAIT_PORT
-    if instruction.transfer >= 0 and not has_room(chip, program, instruction.transfer):
+    if instruction.transfer >= 0 and not has_room(machine, instruction.transfer):
         return KIND_WAIT_QUEUE
     if instruction.opcode == OP_CORE_BARRIER:
         if sequencer.cause != KIND_WAIT_BARRIER:
@@ -169,11 +172,11 @@ def _blocking_cause(chip, program, number, sequencer, instruction, t):
 
 
 @kernel
-def _end_wait(x, ev, number, sequencer, t):
+def _end_wait(machine, number, sequencer, t):
     if sequencer.cause != 0 and sequencer.since < t:
         sequencer.waited += t - sequencer.since
-        if is_recording(x):
-            emit(x, ev, INTERVAL, number, sequencer.cause, sequencer.since, t, sequencer.pc)
+        if is_recording(machine):
+            record_interval(machine, number, sequencer.cause, (sequencer.since, t), sequencer.pc)
     sequencer.since = t
 
 
@@ -202,18 +205,20 @@ def _control(chip, sequencer, instruction, index):
 
 
 @kernel
-def _open_allocations(chip, program, instruction, t):
+def _open_allocations(machine, instruction, t):
+    chip, program = machine.chip, machine.program
     first = program.opened + instruction.opened
     for n in range(instruction.opens):
         chip[chip.tiles + program[first + n]] = t
 
 
 @kernel
-def _start(chip, program, x, ev, number, sequencer, instruction, t):
+def _start(machine, number, sequencer, instruction, t):
     """Issue the instruction: nothing holds it back any more."""
+    chip, program = machine.chip, machine.program
     index = sequencer.pc
     if sequencer.cause != 0:
-        _end_wait(x, ev, number, sequencer, t)
+        _end_wait(machine, number, sequencer, t)
         sequencer.cause = 0
     sequencer.state = BUSY
     sequencer.current = index
@@ -235,54 +240,55 @@ def _start(chip, program, x, ev, number, sequencer, instruction, t):
         for port in range(PORTS):
             if (ports >> port) & 1:
                 chip[base + port] = sequencer.until
-    _open_allocations(chip, program, instruction, t)
+    _open_allocations(machine, instruction, t)
     node_number = instruction.node
     if node_number >= 0 and NODE(chip, chip.nodes, node_number).started == 0:
         NODE(chip, chip.nodes, node_number).started = 1
-        if is_watched(x):
-            watch_subject(x, STOP_NODE_START, node_number, 0, 1, t)
-    if is_watched(x):
-        watch_subject(x, STOP_INSTRUCTION, 0, index, index + 1, t)
-        watch_queue(x, chip.queues_count + number, sequencer.count - 1, sequencer.count, t)
+        if is_watched(machine):
+            watch_subject(machine, STOP_NODE_START, node_number, (0, 1), t)
+    if is_watched(machine):
+        watch_subject(machine, STOP_INSTRUCTION, 0, (index, index + 1), t)
+        watch_queue(machine, chip.queues_count + number, sequencer.count - 1, sequencer.count, t)
         if instruction.transfer < 0:
-            watch_accesses(program, x, instruction.access, instruction.accesses, 0, t)
-    if is_recording(x):
+            watch_accesses(machine, instruction.access, instruction.accesses, 0, t)
+    if is_recording(machine):
         first = program.waits + instruction.wait * WAIT.num_words
         for n in range(instruction.waits):
             producer = WAIT(program, first, n).producer
             if producer >= 0:
-                emit(x, ev, FLOW, 0, 0, t, producer, index)
+                record_flow(machine, t, producer, index)
     if instruction.transfer >= 0:
-        enqueue(chip, program, x, ev, index, instruction.transfer, done, t)
+        enqueue(machine, index, instruction.transfer, done, t)
     sequencer.pc = _control(chip, sequencer, instruction, index)
 
 
 @kernel
-def issue(chip, program, x, ev, number, sequencer, t):
+def issue(machine, number, sequencer, t):
     """Issue the next instruction if nothing holds it back, else wait."""
+    program = machine.program
     if sequencer.pc >= sequencer.end or instruction_at(program, sequencer.pc).opcode == OP_END:
         sequencer.state = ENDED
         return
     instruction = instruction_at(program, sequencer.pc)
-    cause = _blocking_cause(chip, program, number, sequencer, instruction, t)
+    cause = _blocking_cause(machine, number, sequencer, instruction, t)
     if cause == 0:
-        _start(chip, program, x, ev, number, sequencer, instruction, t)
+        _start(machine, number, sequencer, instruction, t)
         return
     if sequencer.state != WAITING or cause != sequencer.cause:
         if sequencer.state == WAITING:
-            _end_wait(x, ev, number, sequencer, t)
+            _end_wait(machine, number, sequencer, t)
         sequencer.since = t
         sequencer.cause = cause
         sequencer.state = WAITING
 
 
 @kernel
-def send_read_updates(chip, program, x, ev, sequencer, t):
+def send_read_updates(machine, sequencer, t):
     """The updates of an instruction that starts at `t`."""
     if sequencer.state == BUSY and sequencer.start == t:
-        instruction = instruction_at(program, sequencer.current)
+        instruction = instruction_at(machine.program, sequencer.current)
         if instruction.updates > 0:
-            send_updates(chip, program, x, ev, instruction, sequencer.current, WHEN_READ, t)
+            send_updates(machine, instruction, sequencer.current, WHEN_READ, t)
 
 
 @inlined

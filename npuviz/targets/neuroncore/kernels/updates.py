@@ -1,15 +1,18 @@
 """Semaphores, events and the completion of work: what one part of the machine tells the others."""
 
+from typing import Any, NamedTuple
+
+from numba import int64
+
 from npuviz.sim.parts.bits_kernels import inlined, kernel
 from npuviz.sim.parts.watch_kernels import (
-    COUNTER,
-    LIFETIME,
     STOP_MEMORY_READ,
     STOP_MEMORY_WRITE,
     STOP_NODE_END,
-    emit,
     is_recording,
     is_watched,
+    record_count,
+    record_lifetime,
     watch_subject,
 )
 from npuviz.targets.neuroncore.kernels.records import (
@@ -44,9 +47,19 @@ def fault(chip, code, index, subject):
         chip.fault_subject = subject
 
 
+class Change(NamedTuple):
+    """What happens to a semaphore or event: an UP_ number, its global index, a value."""
+
+    kind: Any
+    semaphore: Any
+    value: Any
+
+
 @kernel
-def update(chip, program, x, ev, kind, which, amount, index, t):
-    """Change a semaphore or event (global index)."""
+def update(machine, change, instruction, t):
+    """Change a semaphore or event in the name of an instruction."""
+    chip, program = machine.chip, machine.program
+    kind, which, amount = change.kind, change.semaphore, change.value
     semaphore = SEMAPHORE(chip, chip.semaphores, which)
     old = semaphore.value
     if kind == UP_INC:
@@ -59,25 +72,25 @@ def update(chip, program, x, ev, kind, which, amount, index, t):
         new = old - amount
     elif kind == UP_EVENT_SET:
         if old != 0:
-            fault(chip, FAULT_EVENT_SET_TWICE, index, which)
-        new = old - old + 1
+            fault(chip, FAULT_EVENT_SET_TWICE, instruction, which)
+        new = int64(1)
     elif kind == UP_EVENT_CLEAR:
         if old == 0:
-            fault(chip, FAULT_EVENT_CLEARED_TWICE, index, which)
-        new = old - old
+            fault(chip, FAULT_EVENT_CLEARED_TWICE, instruction, which)
+        new = int64(0)
     else:
         new = amount
     if new > MAX_SEMAPHORE:
-        fault(chip, FAULT_SEMAPHORE_OVERFLOW, index, which)
+        fault(chip, FAULT_SEMAPHORE_OVERFLOW, instruction, which)
     if new < 0:
-        fault(chip, FAULT_SEMAPHORE_UNDERFLOW, index, which)
+        fault(chip, FAULT_SEMAPHORE_UNDERFLOW, instruction, which)
         return
     semaphore.value = new
-    semaphore.updater = index
+    semaphore.updater = instruction
     chip.dirty = 1
     track = program[program.track_of_semaphore + which]
-    if track >= 0 and is_recording(x):
-        emit(x, ev, COUNTER, track, 0, t, new, -1)
+    if track >= 0 and is_recording(machine):
+        record_count(machine, track, t, new)
 
 
 @inlined
@@ -90,32 +103,35 @@ def note_completion(chip, entry, t):
 
 
 @kernel
-def close_allocations(chip, program, x, ev, instruction, t):
+def close_allocations(machine, instruction, t):
     """Ranges of memory that the instruction was the last to use are free now."""
+    chip, program = machine.chip, machine.program
     first = program.closed + instruction.closed
     for n in range(instruction.closes):
         tile = program[first + n]
         life = LIFE(program, program.allocations, tile)
         start = chip[chip.tiles + tile]
         chip[chip.tiles + tile] = -2 - start
-        if start >= 0 and is_recording(x):
-            emit(x, ev, LIFETIME, life.memory, life.bank, start, t, life[2])
+        if start >= 0 and is_recording(machine):
+            record_lifetime(machine, life.memory, life.bank, (start, t), life[2])
 
 
 @kernel
-def node_progress(chip, x, instruction, t):
+def node_progress(machine, instruction, t):
     """One completion less to come of the instruction's graph node."""
+    chip = machine.chip
     node_number = instruction.node
     if node_number >= 0:
         node = NODE(chip, chip.nodes, node_number)
         node.left -= 1
-        if node.left == 0 and is_watched(x):
-            watch_subject(x, STOP_NODE_END, node_number, 0, 1, t)
+        if node.left == 0 and is_watched(machine):
+            watch_subject(machine, STOP_NODE_END, node_number, (0, 1), t)
 
 
 @kernel
-def watch_accesses(program, x, first, count, is_write, t):
+def watch_accesses(machine, first, count, is_write, t):
     """Tell stop rows which memory is read or written."""
+    program = machine.program
     for n in range(count):
         access = ACCESS(program, program.accesses, first + n)
         if access.write != is_write:
@@ -123,7 +139,7 @@ def watch_accesses(program, x, first, count, is_write, t):
         test = STOP_MEMORY_WRITE if is_write else STOP_MEMORY_READ
         for q in range(access.partitions):
             base = (access.partition + q) * access.pitch
-            watch_subject(x, test, access.memory, base + access.low, base + access.high, t)
+            watch_subject(machine, test, access.memory, (base + access.low, base + access.high), t)
 
 
 @inlined

@@ -52,11 +52,13 @@ def _combine(op, x, y):
 
 
 @nb.njit(cache=True, nogil=True)
-def scan(a, b, initial, op0, op1, reverse0, reverse1, out):
+def scan(a, b, initial, steps, out):
     """r[i] = (a[i] op0 r[i-1]) op1 b[i] along the rows of float32 matrices.
 
-    initial  (rows,) float32: r[-1];  op0, op1  one of the SCAN constants, or 0 for the left operand
+    initial  (rows,) float32: r[-1];  steps  op0, whether its operands are swapped, and the same of op1; an
+             operator is one of the SCAN constants, or 0 for the left operand
     """
+    op0, reverse0, op1, reverse1 = steps
     for row in range(a.shape[0]):
         last = initial[row]
         for i in range(a.shape[1]):

@@ -35,12 +35,13 @@ def tensor_tensor_scan(build: Build) -> Plan:
     swaps = ins.has(Flag.REVERSE0), ins.has(Flag.REVERSE1)
     if ins.op0 in _SCANS and ins.op1 in _SCANS:
         op0, op1 = _SCANS[Alu(ins.op0)], _SCANS[Alu(ins.op1)]
+        steps = op0, swaps[0], op1, swaps[1]
 
         def run() -> None:
             np.copyto(start.reshape(rows, *(1,) * (x.ndim - 1)), initial)
             left = np.ascontiguousarray(x).reshape(flat_shape)
             right = np.ascontiguousarray(y).reshape(flat_shape)
-            vk.scan(left, right, start, op0, op1, *swaps, made.reshape(flat_shape))
+            vk.scan(left, right, start, steps, made.reshape(flat_shape))
             convert_into(out, round_tf32(made) if tf32 else made)
 
         return build.finish(run)

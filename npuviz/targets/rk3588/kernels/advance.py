@@ -6,14 +6,13 @@ Times are NPU cycles.
 
 from npuviz.sim.parts.bits_kernels import entry, inlined, kernel, pointer_to
 from npuviz.sim.parts.watch_kernels import (
-    INTERVAL,
+    CALL,
     STOP_INSTRUCTION,
-    X_CAPACITY,
-    X_EVENTS,
-    X_UNTIL,
-    emit,
+    Machine,
+    is_full,
     is_recording,
     is_watched,
+    record_interval,
     watch_subject,
 )
 from npuviz.targets.rk3588.kernels.bus import begin_chunk, end_chunk
@@ -49,13 +48,14 @@ from npuviz.targets.rk3588.kernels.records import (
 
 
 @kernel
-def _end_host(chip, program, x, ev, t):
+def _end_host(machine, t):
+    chip, program = machine.chip, machine.program
     host = HOST_CALL(program, program.hosts, chip.host)
-    if is_recording(x) and chip.job_start < t:
-        emit(x, ev, INTERVAL, program.track_host, KIND_HOST, chip.job_start, t, host.instruction)
+    if is_recording(machine) and chip.job_start < t:
+        record_interval(machine, program.track_host, KIND_HOST, (chip.job_start, t), host.instruction)
     chip.host_busy += t - chip.job_start
     note_completion(chip, -1 - chip.host, t)
-    node_progress(chip, x, host.node, t)
+    node_progress(machine, host.node, t)
     chip.host += 1
     chip.job_state = JOB_WAITING
 
@@ -70,10 +70,11 @@ def _is_job_done(chip):
 
 
 @kernel
-def _start_job(chip, program, x, ev, t):
+def _start_job(machine, t):
     """The driver is done: every core takes its tasks."""
-    if is_recording(x) and chip.job_start < t:
-        emit(x, ev, INTERVAL, program.track_driver, KIND_DRIVER, chip.job_start, t, -1)
+    chip, program = machine.chip, machine.program
+    if is_recording(machine) and chip.job_start < t:
+        record_interval(machine, program.track_driver, KIND_DRIVER, (chip.job_start, t), -1)
     chip.driver_busy += t - chip.job_start
     job = JOB(program, program.jobs, chip.job)
     for number in range(chip.cores_count):
@@ -85,13 +86,14 @@ def _start_job(chip, program, x, ev, t):
 
 
 @kernel
-def job_step(chip, program, x, ev, t):
+def job_step(machine, t):
     """Host calls, then the driver, then the tasks of a job; returns whether cores have new tasks."""
+    chip, program = machine.chip, machine.program
     has_started = False
     if chip.job_state == JOB_HOST and chip.job_until <= t:
-        _end_host(chip, program, x, ev, t)
+        _end_host(machine, t)
     if chip.job_state == JOB_DRIVER and chip.job_until <= t:
-        _start_job(chip, program, x, ev, t)
+        _start_job(machine, t)
         has_started = True
     elif chip.job_state == JOB_RUNNING and _is_job_done(chip):
         chip.job += 1
@@ -104,10 +106,10 @@ def job_step(chip, program, x, ev, t):
             chip.job_state = JOB_HOST
             chip.job_start = t
             chip.job_until = t + host.cycles
-            node_started(chip, x, host.node, t)
-            if is_watched(x):
+            node_started(machine, host.node, t)
+            if is_watched(machine):
                 index = host.instruction
-                watch_subject(x, STOP_INSTRUCTION, 0, index, index + 1, t)
+                watch_subject(machine, STOP_INSTRUCTION, 0, (index, index + 1), t)
         elif chip.job < chip.jobs:
             chip.job_state = JOB_DRIVER
             chip.job_start = t
@@ -131,17 +133,18 @@ def next_event(chip):
 
 
 @kernel
-def process(chip, program, x, ev, t):
+def process(machine, t):
     """Everything that happens at time `t`."""
+    chip = machine.chip
     if chip.bus_until <= t:
-        end_chunk(chip, program, x, ev, t)
+        end_chunk(machine, t)
     for number in range(chip.cores_count):
-        core_step(chip, program, x, ev, number, t)
-    if job_step(chip, program, x, ev, t):
+        core_step(machine, number, t)
+    if job_step(machine, t):
         for number in range(chip.cores_count):
-            core_step(chip, program, x, ev, number, t)
+            core_step(machine, number, t)
     if chip.bus_stream < 0:
-        begin_chunk(chip, program, x, ev, t)
+        begin_chunk(machine, t)
     for number in range(chip.cores_count):
         # The overhead is over, but register words are still on their way: the bus wakes the core.
         core = CORE(chip, chip.cores, number)
@@ -152,7 +155,7 @@ def process(chip, program, x, ev, t):
 
 @entry
 def advance(state, words, transient, events, margin):
-    """Run until cycle x[X_UNTIL], a hit, a hang, the end, or until the event buffer is full.
+    """Run until cycle `until` of the call, a hit, a hang, the end, or until the event buffer is full.
 
     state      (words,) int64    changed   root state
     words      (words,) int64    read      program words
@@ -162,20 +165,21 @@ def advance(state, words, transient, events, margin):
     Returns a RESULT_ code. The state is that of cycle word CHIP.cycle: all earlier events happened.
     """
     chip, program = CHIP(state), PROGRAM(words)
-    x, ev = pointer_to(transient), pointer_to(events)
+    call = CALL(transient)
+    machine = Machine(chip, program, call, pointer_to(events))
     if chip.status == STATUS_FINISHED:
         return RESULT_FINISHED
     if chip.status == STATUS_HANG:
         return RESULT_HANG
     while True:
         t = next_event(chip)
-        if t >= x[X_UNTIL]:
-            chip.cycle = x[X_UNTIL]
+        if t >= call.until:
+            chip.cycle = call.until
             return RESULT_UNTIL
-        if x[X_CAPACITY] > 0 and x[X_EVENTS] + margin > x[X_CAPACITY]:
+        if is_full(machine, margin):
             chip.cycle = t
             return RESULT_EVENTS
-        process(chip, program, x, ev, t)
+        process(machine, t)
         if chip.status != 0:
             chip.cycle = t + 1
             return RESULT_FINISHED if chip.status == STATUS_FINISHED else RESULT_HANG

@@ -1,7 +1,7 @@
 """DDR: one bus for all cores, served chunk by chunk, round robin over the streams that want bytes."""
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel
-from npuviz.sim.parts.watch_kernels import INTERVAL, emit, is_recording
+from npuviz.sim.parts.watch_kernels import is_recording, record_interval
 from npuviz.targets.rk3588.kernels.records import (
     CORE,
     FAR,
@@ -58,30 +58,25 @@ def _kind_of(which):
 
 
 @kernel
-def close_stream(chip, program, x, ev, number, which, t):
+def close_stream(machine, number, which, t):
     """A stream has no bytes under way any more: its interval ends."""
+    chip, program = machine.chip, machine.program
     stream = stream_of(chip, number, which)
     if stream.start >= 0:
         track = _track_of(which)
-        if track >= 0 and is_recording(x) and stream.start < t:
+        if track >= 0 and is_recording(machine) and stream.start < t:
             index = CORE(chip, chip.cores, number).task
             instruction = TASK(program, program.tasks, index).instruction if index >= 0 else index
-            emit(
-                x,
-                ev,
-                INTERVAL,
-                number * TRACKS_PER_CORE + track,
-                _kind_of(which),
-                stream.start,
-                t,
-                instruction,
+            record_interval(
+                machine, number * TRACKS_PER_CORE + track, _kind_of(which), (stream.start, t), instruction
             )
         stream.start = -1
 
 
 @kernel
-def end_chunk(chip, program, x, ev, t):
+def end_chunk(machine, t):
     """The chunk under way has arrived; returns its core."""
+    chip = machine.chip
     number, which = chip.bus_stream // STREAMS, chip.bus_stream % STREAMS
     stream = stream_of(chip, number, which)
     stream.done += chip.bus_bytes
@@ -93,13 +88,14 @@ def end_chunk(chip, program, x, ev, t):
     chip.bus_stream = -1
     chip.bus_until = FAR
     if stream.done >= stream.total:
-        close_stream(chip, program, x, ev, number, which, t)
+        close_stream(machine, number, which, t)
     return number
 
 
 @kernel
-def begin_chunk(chip, program, x, ev, t):
+def begin_chunk(machine, t):
     """Give the bus to the next stream that wants bytes."""
+    chip, program = machine.chip, machine.program
     count = chip.cores_count * STREAMS
     turn = chip.bus_turn
     for _ in range(count):
@@ -124,6 +120,6 @@ def begin_chunk(chip, program, x, ev, t):
                 chip.bus_since = t
             return
     if chip.bus_since >= 0:
-        if is_recording(x) and chip.bus_since < t:
-            emit(x, ev, INTERVAL, program.track_bus, KIND_BUS, chip.bus_since, t, -1)
+        if is_recording(machine) and chip.bus_since < t:
+            record_interval(machine, program.track_bus, KIND_BUS, (chip.bus_since, t), -1)
         chip.bus_since = -1

@@ -2,15 +2,14 @@
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel
 from npuviz.sim.parts.watch_kernels import (
-    INTERVAL,
     STOP_INSTRUCTION,
     STOP_MEMORY_READ,
     STOP_MEMORY_WRITE,
     STOP_NODE_END,
     STOP_NODE_START,
-    emit,
     is_recording,
     is_watched,
+    record_interval,
     watch_queue,
     watch_subject,
 )
@@ -72,37 +71,41 @@ def note_completion(chip, entry, t):
 
 
 @kernel
-def node_started(chip, x, node_number, t):
+def node_started(machine, node_number, t):
     """The first work of a graph node starts."""
+    chip = machine.chip
     if node_number >= 0 and NODE(chip, chip.nodes, node_number).started == 0:
         NODE(chip, chip.nodes, node_number).started = 1
-        if is_watched(x):
-            watch_subject(x, STOP_NODE_START, node_number, 0, 1, t)
+        if is_watched(machine):
+            watch_subject(machine, STOP_NODE_START, node_number, (0, 1), t)
 
 
 @kernel
-def node_progress(chip, x, node_number, t):
+def node_progress(machine, node_number, t):
     """One piece of a graph node's work is done."""
+    chip = machine.chip
     if node_number >= 0:
         node = NODE(chip, chip.nodes, node_number)
         node.left -= 1
-        if node.left == 0 and is_watched(x):
-            watch_subject(x, STOP_NODE_END, node_number, 0, 1, t)
+        if node.left == 0 and is_watched(machine):
+            watch_subject(machine, STOP_NODE_END, node_number, (0, 1), t)
 
 
 @kernel
-def watch_accesses(program, x, task, is_write, t):
+def watch_accesses(machine, task, is_write, t):
     """Tell stop rows which memory a task reads or writes."""
+    program = machine.program
     for n in range(task.accesses):
         access = ACCESS(program, program.accesses, task.access + n)
         if access.write == is_write:
             test = STOP_MEMORY_WRITE if is_write else STOP_MEMORY_READ
-            watch_subject(x, test, program.memory_ddr, access.low, access.high, t)
+            watch_subject(machine, test, program.memory_ddr, (access.low, access.high), t)
 
 
 @kernel
-def begin_task(chip, program, x, number, core, t):
+def begin_task(machine, number, core, t):
     """Take the next task of the job: its registers are read first."""
+    program = machine.program
     index = core.next
     task = task_at(program, index)
     core.task = index
@@ -129,13 +132,13 @@ def begin_task(chip, program, x, number, core, t):
     core.core_busy = core.out_busy = 0
     core.wait_data = core.wait_weights = core.wait_output = 0
     core.cause = 0
-    node_started(chip, x, task.node, t)
-    if is_watched(x):
-        watch_subject(x, STOP_INSTRUCTION, 0, task.instruction, task.instruction + 1, t)
-        watch_accesses(program, x, task, 0, t)
+    node_started(machine, task.node, t)
+    if is_watched(machine):
+        watch_subject(machine, STOP_INSTRUCTION, 0, (task.instruction, task.instruction + 1), t)
+        watch_accesses(machine, task, 0, t)
         tasks = number * program.queues_per_core
         left = core.end - core.next
-        watch_queue(x, tasks, left + 1, left, t)
+        watch_queue(machine, tasks, left + 1, left, t)
 
 
 @kernel
@@ -149,7 +152,7 @@ def _open_streams(core, task):
 
 
 @kernel
-def _end_wait(x, ev, number, core, task, t):
+def _end_wait(machine, number, core, task, t):
     if core.core_state == CORE_WAITING and core.since < t:
         waited = t - core.since
         if core.cause == KIND_WAIT_DATA:
@@ -158,30 +161,30 @@ def _end_wait(x, ev, number, core, task, t):
             core.wait_weights += waited
         else:
             core.wait_output += waited
-        if is_recording(x) and task.factor > 0:
+        if is_recording(machine) and task.factor > 0:
             track = number * TRACKS_PER_CORE + TRACK_STRIPES
-            emit(x, ev, INTERVAL, track, core.cause, core.since, t, task.instruction)
+            record_interval(machine, track, core.cause, (core.since, t), task.instruction)
     core.since = t
 
 
 @kernel
-def _end_stripe(program, x, ev, number, core, task, t):
+def _end_stripe(machine, number, core, task, t):
     """CORE has finished a stripe: it waits in the accumulator for the DPU."""
     core.ring[2 * core.stripes] = core.atoms
     core.ring[2 * core.stripes + 1] = core.group
     core.stripes += 1
     core.core_state = CORE_IDLE
     core.atom += core.atoms
-    is_shown = is_recording(x) and task.factor > 0
+    is_shown = is_recording(machine) and task.factor > 0
     first = number * TRACKS_PER_CORE
     if is_shown:
-        emit(x, ev, INTERVAL, first + TRACK_STRIPES, KIND_STRIPE, core.core_start, t, task.instruction)
-    if is_watched(x):
-        queue = number * program.queues_per_core + 1
-        watch_queue(x, queue, core.stripes - 1, core.stripes, t)
+        record_interval(machine, first + TRACK_STRIPES, KIND_STRIPE, (core.core_start, t), task.instruction)
+    if is_watched(machine):
+        queue = number * machine.program.queues_per_core + 1
+        watch_queue(machine, queue, core.stripes - 1, core.stripes, t)
     if core.atom >= task.atoms:
         if is_shown:
-            emit(x, ev, INTERVAL, first + TRACK_CORE, KIND_GROUP, core.group_start, t, task.instruction)
+            record_interval(machine, first + TRACK_CORE, KIND_GROUP, (core.group_start, t), task.instruction)
         core.atom = 0
         core.group += 1
         core.group_start = -1
@@ -213,19 +216,20 @@ def _missing(core, task, atoms):
 
 
 @kernel
-def _start_stripe(program, x, ev, number, core, task, t):
+def _start_stripe(machine, number, core, task, t):
+    program = machine.program
     atoms = task.atoms - core.atom
     if atoms > program.stripe:
         atoms = program.stripe
     cause = _missing(core, task, atoms)
     if cause != 0:
         if core.core_state != CORE_WAITING or cause != core.cause:
-            _end_wait(x, ev, number, core, task, t)
+            _end_wait(machine, number, core, task, t)
             core.core_state = CORE_WAITING
             core.since = t
             core.cause = cause
         return
-    _end_wait(x, ev, number, core, task, t)
+    _end_wait(machine, number, core, task, t)
     core.core_state = CORE_BUSY
     core.atoms = atoms
     core.core_start = t
@@ -237,13 +241,13 @@ def _start_stripe(program, x, ev, number, core, task, t):
 
 
 @kernel
-def _end_output(x, ev, number, core, task, t):
+def _end_output(machine, number, core, task, t):
     """DPU or PPU has drained a stripe: its bytes go to the writer."""
-    if is_recording(x):
+    if is_recording(machine):
         is_pooling = task.is_pooling != 0
         track = number * TRACKS_PER_CORE + (TRACK_PPU if is_pooling else TRACK_DPU)
         kind = KIND_PPU if is_pooling else KIND_DPU
-        emit(x, ev, INTERVAL, track, kind, core.out_start, t, task.instruction)
+        record_interval(machine, track, kind, (core.out_start, t), task.instruction)
     core.out_until = FAR
     core.out_drained += 1
     core.streams[STREAM_WRITE].total += core.out_bytes
@@ -251,7 +255,8 @@ def _end_output(x, ev, number, core, task, t):
 
 
 @kernel
-def _start_output(program, x, number, core, task, t):
+def _start_output(machine, number, core, task, t):
+    program = machine.program
     if core.pending > program.backlog:
         return
     stream = core.streams[STREAM_OPERAND]
@@ -262,9 +267,9 @@ def _start_output(program, x, number, core, task, t):
     core.stripes -= 1
     for n in range(2 * core.stripes):
         core.ring[n] = core.ring[n + 2]
-    if is_watched(x):
+    if is_watched(machine):
         queue = number * program.queues_per_core + 1
-        watch_queue(x, queue, core.stripes + 1, core.stripes, t)
+        watch_queue(machine, queue, core.stripes + 1, core.stripes, t)
     is_last = group == task.groups - 1
     cost = atoms * (task.out_cost_last if is_last else task.out_cost)
     cycles = (cost + 1023) >> 10
@@ -288,7 +293,8 @@ def _is_complete(core):
 
 
 @kernel
-def _end_task(chip, program, x, ev, number, core, task, t):
+def _end_task(machine, number, core, task, t):
+    chip = machine.chip
     index = core.task
     record = RESULT(chip, chip.records, index)
     record.start = core.start
@@ -300,26 +306,27 @@ def _end_task(chip, program, x, ev, number, core, task, t):
     record.output = core.wait_output
     total = 0
     for which in range(STREAMS):
-        close_stream(chip, program, x, ev, number, which, t)
+        close_stream(machine, number, which, t)
         total += core.streams[which].done
     record.bytes = total
     core.task_busy += t - core.start
-    if is_recording(x):
+    if is_recording(machine):
         track = number * TRACKS_PER_CORE + TRACK_TASK
-        emit(x, ev, INTERVAL, track, task.kind, core.until, t, task.instruction)
+        record_interval(machine, track, task.kind, (core.until, t), task.instruction)
         track = number * TRACKS_PER_CORE + TRACK_INTERRUPT
-        emit(x, ev, INTERVAL, track, KIND_INTERRUPT, t, t + 1, task.instruction)
+        record_interval(machine, track, KIND_INTERRUPT, (t, t + 1), task.instruction)
     note_completion(chip, index, t)
-    node_progress(chip, x, task.node, t)
-    if is_watched(x):
-        watch_accesses(program, x, task, 1, t)
+    node_progress(machine, task.node, t)
+    if is_watched(machine):
+        watch_accesses(machine, task, 1, t)
     core.phase = PHASE_IDLE
     core.task = -1
 
 
 @kernel
-def core_step(chip, program, x, ev, number, t):
+def core_step(machine, number, t):
     """Everything a core does at time `t`."""
+    chip, program = machine.chip, machine.program
     core = CORE(chip, chip.cores, number)
     if core.phase == PHASE_REGISTERS and core.until <= t:
         task = task_at(program, core.task)
@@ -327,9 +334,9 @@ def core_step(chip, program, x, ev, number, t):
             return
         # Words may arrive later than the overhead: the task starts when both are over.
         core.until = t
-        if is_recording(x) and core.start < t:
+        if is_recording(machine) and core.start < t:
             track = number * TRACKS_PER_CORE + TRACK_TASK
-            emit(x, ev, INTERVAL, track, KIND_REGISTERS, core.start, t, task.instruction)
+            record_interval(machine, track, KIND_REGISTERS, (core.start, t), task.instruction)
         if task.hangs != 0:
             chip.status = STATUS_HANG
             chip.hang = core.task
@@ -340,17 +347,17 @@ def core_step(chip, program, x, ev, number, t):
     if core.phase == PHASE_RUN:
         task = task_at(program, core.task)
         if core.core_state == CORE_BUSY and core.core_until <= t:
-            _end_stripe(program, x, ev, number, core, task, t)
+            _end_stripe(machine, number, core, task, t)
         if core.out_until <= t:
-            _end_output(x, ev, number, core, task, t)
+            _end_output(machine, number, core, task, t)
         if core.out_until == FAR and core.stripes > 0:
-            _start_output(program, x, number, core, task, t)
+            _start_output(machine, number, core, task, t)
         if core.core_state == CORE_IDLE or core.core_state == CORE_WAITING:
-            _start_stripe(program, x, ev, number, core, task, t)
+            _start_stripe(machine, number, core, task, t)
         if _is_complete(core):
-            _end_task(chip, program, x, ev, number, core, task, t)
+            _end_task(machine, number, core, task, t)
     if core.phase == PHASE_IDLE and core.next < core.end:
-        begin_task(chip, program, x, number, core, t)
+        begin_task(machine, number, core, t)
 
 
 @inlined

@@ -1,4 +1,4 @@
-"""Word positions of the RK3588 machine's root state `s` and of its immutable program words `p`."""
+"""Records of the RK3588 machine's root state and of its immutable program words."""
 
 from npuviz.sim.parts.record_kernels import Gap, Record, Rows, Words
 

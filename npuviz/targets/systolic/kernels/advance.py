@@ -11,12 +11,12 @@ never visited.
 from numba import int64
 
 from npuviz.sim.dram.command_kernels import dram_is_busy
-from npuviz.sim.dram.records_kernels import DRAM
+from npuviz.sim.dram.records_kernels import dram_at
 from npuviz.sim.network.flit_kernels import net_room
-from npuviz.sim.network.records_kernels import NET
+from npuviz.sim.network.records_kernels import network_at
 from npuviz.sim.network.simple_kernels import NOC
 from npuviz.sim.parts.bits_kernels import entry, inlined, kernel, pointer_to
-from npuviz.sim.parts.watch_kernels import X_CAPACITY, X_EVENTS, X_UNTIL
+from npuviz.sim.parts.watch_kernels import CALL, Machine, is_full
 from npuviz.targets.systolic.kernels.core import core_cycle
 from npuviz.targets.systolic.kernels.flit_traffic import dram_answers, flit_cycle
 from npuviz.targets.systolic.kernels.records import (
@@ -56,26 +56,27 @@ def first_wake(chip):
 
 
 @kernel
-def run_cores(chip, program, x, ev, t):
+def run_cores(machine, t):
     """Core cycle `t` of the whole chip: the scheduler, then the cores in order."""
+    chip = machine.chip
     is_simple = chip.sched == 0
     if not is_simple:
         count_polls(chip, t)
     if chip.scheduler_wake <= t:
-        scheduler_cycle(chip, program, x, ev, t)
+        scheduler_cycle(machine, t)
     wakes = chip.wakes
     for c in range(chip.cores_count):
         if chip[wakes + c] <= t:
-            core_cycle(chip, program, x, ev, c, t)
+            core_cycle(machine, c, t)
             core = CORE(chip, chip.cores + c * chip.core_words)
             if core.tiles + core.finished + core.gemm_count > 0 or core.vec >= 0:
                 chip.last_busy = t
         elif not is_simple:
             core = CORE(chip, chip.cores + c * chip.core_words)
             if core.tiles < 2 and core.next_tile < 0:
-                poll(chip, program, x, c, t)
+                poll(machine, c, t)
     if not is_simple:
-        end_cycle(chip, program, t)
+        end_cycle(machine, t)
     chip.wake = first_wake(chip)
 
 
@@ -120,15 +121,16 @@ def settle(
 
 
 @kernel
-def finish(chip, x, ev):
+def finish(machine):
     """Close the run: what is still in scratchpads and accumulators ends its life."""
+    chip = machine.chip
     chip.status = STATUS_FINISHED
     chip.cycle = chip.final
     for c in range(chip.cores_count):
         core = CORE(chip, chip.cores + c * chip.core_words)
         for half in range(4):
             core.used[half] = 0
-            empty_half(chip, x, ev, c, core, half, chip.final)
+            empty_half(machine, c, core, half, chip.final)
 
 
 def _make_advance(has_network):
@@ -139,7 +141,7 @@ def _make_advance(has_network):
 
     @entry
     def advance(state, words, transient, events, margin):
-        """Run until cycle x[X_UNTIL], a hit, a fault, the end, or until a buffer needs more room.
+        """Run until cycle `until` of the call, a hit, a fault, the end, or until a buffer needs more room.
 
         state      (words,) int64    changed   root state
         program    (words,) int64    read      program words
@@ -149,7 +151,8 @@ def _make_advance(has_network):
         Returns a RESULT_ code. Whole cycles only: the state is that of cycle `cycle` of the chip.
         """
         chip, program = CHIP(state), PROGRAM(words)
-        x, ev = pointer_to(transient), pointer_to(events)
+        call = CALL(transient)
+        machine = Machine(chip, program, call, pointer_to(events))
         if chip.status != STATUS_RUNNING:
             return RESULT_FINISHED if chip.status == STATUS_FINISHED else RESULT_FAULT
         core_period = chip.core_period
@@ -157,10 +160,10 @@ def _make_advance(has_network):
         result = RESULT_UNTIL
         noc = NOC(chip, chip.noc)
         is_detailed = chip.dram_kind == 1
-        device = DRAM(chip, chip.dram)
+        dram = dram_at(chip, chip.dram)
         dram_period = chip.dram_period
         is_lone = noc.sources == 1 and noc.latency == 1 and chip.reply_queued == 1
-        net = NET(chip, chip.net)
+        network = network_at(chip, chip.net)
         has_more = is_detailed or has_network
         is_lone = is_lone and not has_more
         while True:
@@ -170,8 +173,8 @@ def _make_advance(has_network):
             noc_time = noc_next * noc_period if noc_next < FAR else FAR
             time = core_time if core_time <= noc_time else noc_time
             is_dram = False
-            if is_detailed and device.next < FAR and (time < FAR or dram_is_busy(device)):
-                dram_time = device.next * dram_period
+            if is_detailed and dram.device.next < FAR and (time < FAR or dram_is_busy(dram)):
+                dram_time = dram.device.next * dram_period
                 if dram_time < core_time and dram_time <= noc_time:
                     is_dram = True
                     time = dram_time
@@ -182,7 +185,7 @@ def _make_advance(has_network):
                 if chip.final < 0:
                     settle(chip)
                 break
-            if time >= x[X_UNTIL] * core_period:
+            if time >= call.until * core_period:
                 break
             if time >= (chip.cycle + 1) * core_period:
                 # A new core cycle begins: the only place where stopping leaves the state of a cycle.
@@ -194,20 +197,20 @@ def _make_advance(has_network):
                     now = noc_next >> chip.noc_shift
                 else:
                     now = time // core_period
-                if x[X_CAPACITY] > 0 and x[X_EVENTS] + margin > x[X_CAPACITY]:
-                    x[X_UNTIL] = now
+                if is_full(machine, margin):
+                    call.until = now
                     result = RESULT_EVENTS
                     break
                 chip.cycle = now
             if is_dram:
                 if has_network:
-                    dram_answers(chip, x)
+                    dram_answers(machine)
                 else:
-                    dram_responses(chip, x)
+                    dram_responses(machine)
             elif core_time <= noc_time:
                 if not has_burst_room(chip):
                     return RESULT_GROW_BURSTS
-                run_cores(chip, program, x, ev, wake)
+                run_cores(machine, wake)
                 if chip.status == STATUS_FAULT:
                     chip.cycle += 1
                     return RESULT_FAULT
@@ -216,23 +219,23 @@ def _make_advance(has_network):
                     return RESULT_GROW_POOL
                 if has_network:
                     packets = chip.cores_count * chip.ports + chip.channels
-                    if net_room(net) < packets * chip.net_flits:
+                    if net_room(network) < packets * chip.net_flits:
                         return RESULT_GROW_FLITS
-                    flit_cycle(chip, program, x, ev, noc_next, chip.cycle)
+                    flit_cycle(machine, noc_next, chip.cycle)
                 elif is_lone:
-                    limit_time = x[X_UNTIL] * core_period
+                    limit_time = call.until * core_period
                     if core_time < limit_time:
                         limit_time = core_time
-                    lone_cycles(chip, program, x, ev, noc_next, (limit_time + noc_period - 1) // noc_period)
+                    lone_cycles(machine, noc_next, (limit_time + noc_period - 1) // noc_period)
                 else:
-                    noc_cycle(chip, program, x, ev, noc_next, chip.cycle)
+                    noc_cycle(machine, noc_next, chip.cycle)
         if chip.status == STATUS_FAULT:
             return RESULT_FAULT
-        if chip.final >= 0 and chip.final <= x[X_UNTIL]:
-            finish(chip, x, ev)
+        if chip.final >= 0 and chip.final <= call.until:
+            finish(machine)
             return RESULT_FINISHED
-        if chip.cycle < x[X_UNTIL]:
-            chip.cycle = x[X_UNTIL]
+        if chip.cycle < call.until:
+            chip.cycle = call.until
         return result
 
     return advance

@@ -10,14 +10,13 @@ from numba import int64
 from npuviz.sim.parts.bits_kernels import inlined, kernel
 from npuviz.sim.parts.record_kernels import word_of
 from npuviz.sim.parts.watch_kernels import (
-    COUNTER,
-    FLOW,
     STOP_INSTRUCTION,
     STOP_MEMORY_READ,
     STOP_MEMORY_WRITE,
-    emit,
     is_recording,
     is_watched,
+    record_count,
+    record_flow,
     watch_queue,
     watch_subject,
 )
@@ -56,12 +55,13 @@ from npuviz.targets.systolic.kernels.records import (
 )
 from npuviz.targets.systolic.kernels.runtime_scheduler import poll
 from npuviz.targets.systolic.kernels.scheduler import finish_tile, hand_tile, report_tile
-from npuviz.targets.systolic.kernels.sram import create_entry, entry_of, fault, has_operand, is_valid
+from npuviz.targets.systolic.kernels.sram import create_entry, entry_of, fault, has_operand, is_valid, work_of
 
 
 @kernel
-def watch_operand(program, x, c, core, slot, operand, size, test, t):
-    """Test memory stop rows against the bytes of an operand in scratchpad or accumulator."""
+def room_of(program, work, operand, size):
+    """Memory and range of the bytes of an operand in scratchpad or accumulator."""
+    c, core, slot = work.c, work.core, work.slot
     layer_row = LAYER(program, program.layers, slot.layer)
     if operand > 0:
         index = layer_row.entry + operand - 1
@@ -72,37 +72,40 @@ def watch_operand(program, x, c, core, slot, operand, size, test, t):
         memory = c * MEMORIES_PER_CORE + MEMORY_ACC
         base = slot.acc * core.acc_half
     address = base + ENTRY_ROOM(program, program.entries, index).address
-    watch_subject(x, test, memory, address, address + size, t)
+    return memory, (address, address + size)
 
 
 @kernel
-def watch_transfer(program, x, c, core, slot, code, t):
+def watch_transfer(machine, work, t):
     """Test stop rows when a MOVIN or MOVOUT begins: instruction, DRAM range, SRAM range."""
-    row = CODE(program, program.code, code)
-    index = code + slot.delta
-    watch_subject(x, int64(STOP_INSTRUCTION), int64(0), index, index + 1, t)
-    base = TILE(program, program.tiles, slot.tile).base[row.base] + row.offset
+    program = machine.program
+    row, index = work.row, work.instruction
+    watch_subject(machine, int64(STOP_INSTRUCTION), int64(0), (index, index + 1), t)
+    base = TILE(program, program.tiles, work.slot.tile).base[row.base] + row.offset
     end = base + (row.n0 - 1) * row.s0 + (row.n1 - 1) * row.s1 + row.len
-    dram = program.dram_memory
+    outside, inside = int64(STOP_MEMORY_WRITE), int64(STOP_MEMORY_READ)
     if row.op == OP_MOVIN:
-        watch_subject(x, int64(STOP_MEMORY_READ), dram, base, end, t)
-        watch_operand(program, x, c, core, slot, row.dst, row.size, int64(STOP_MEMORY_WRITE), t)
-    else:
-        watch_subject(x, int64(STOP_MEMORY_WRITE), dram, base, end, t)
-        watch_operand(program, x, c, core, slot, row.dst, row.size, int64(STOP_MEMORY_READ), t)
+        outside, inside = inside, outside
+    watch_subject(machine, outside, program.dram_memory, (base, end), t)
+    memory, span = room_of(program, work, row.dst, row.size)
+    watch_subject(machine, inside, memory, span, t)
 
 
 @kernel
-def push_burst(chip, x, ev, c, core, code, tile, entry, index, t):
-    """Append the requests of a transfer to the core's request list."""
+def push_burst(machine, work, entry, t):
+    """Append the requests of a transfer to the core's request list.
+
+    entry  word of what it fills, 0: a store
+    """
+    chip, c, core = machine.chip, work.c, work.core
     count = core.burst_count
     capacity = chip.burst_capacity
     place = (core.burst_head + count) & (capacity - 1)
     burst = BURST(chip, chip.bursts, c * capacity + place)
-    burst.code = code
-    burst.tile = tile
+    burst.code = work.code
+    burst.tile = work.slot.tile
     burst.entry = entry
-    burst.index = index
+    burst.index = work.instruction
     core.burst_count = count + 1
     if core.peak_bursts < count + 1:
         core.peak_bursts = count + 1
@@ -116,54 +119,50 @@ def push_burst(chip, x, ev, c, core, code, tile, entry, index, t):
         first = chip.noc_last + 1
     if chip.noc_next > first:
         chip.noc_next = first
-    if is_recording(x):
-        emit(x, ev, int64(COUNTER), c * TRACKS_PER_CORE + TRACK_REQUESTS, int64(0), t, count + 1, int64(-1))
-    if is_watched(x):
-        watch_queue(x, c * QUEUES_PER_CORE + QUEUE_REQUESTS, count, count + 1, t)
+    if is_recording(machine):
+        record_count(machine, c * TRACKS_PER_CORE + TRACK_REQUESTS, t, count + 1)
+    if is_watched(machine):
+        watch_queue(machine, c * QUEUES_PER_CORE + QUEUE_REQUESTS, count, count + 1, t)
 
 
 @kernel
-def start_load(chip, program, x, ev, c, core, t):
+def start_load(machine, c, core, t):
     """LD takes the head of its queue: its entry comes into being, its requests join the list."""
-    code = core.load_ring[0]
+    chip = machine.chip
     slot = core.slot[core.load_ring[1]]
+    work = work_of(machine.program, c, core, slot, core.load_ring[0])
     count = core.loads - 1
     core.loads = count
     for index in range(2 * count):
         core.load_ring[index] = core.load_ring[index + 2]
-    if is_watched(x):
-        watch_queue(x, c * QUEUES_PER_CORE + QUEUE_LD, count + 1, count, t)
-        watch_transfer(program, x, c, core, slot, code, t)
-    row = CODE(program, program.code, code)
-    operand = row.dst
-    entry = entry_of(chip, core, slot, operand)
-    half = slot.spad if operand > 0 else 2 + slot.acc
-    instruction = code + slot.delta
+    if is_watched(machine):
+        watch_queue(machine, c * QUEUES_PER_CORE + QUEUE_LD, count + 1, count, t)
+        watch_transfer(machine, work, t)
+    entry = entry_of(chip, core, slot, work.row.dst)
     # One fill stands for "requests are still being made"; it goes when the burst is finished.
-    create_entry(chip, x, ev, c, core, half, entry, row.size, instruction, t)
-    push_burst(chip, x, ev, c, core, code, slot.tile, word_of(chip, entry), instruction, t)
+    create_entry(machine, work, entry, t)
+    push_burst(machine, work, word_of(chip, entry), t)
 
 
 @kernel
-def start_store(chip, program, x, ev, c, core, t):
+def start_store(machine, c, core, t):
     """ST takes the head of its queue, if its entry is valid. Writes are not awaited by the tile."""
-    code = core.store_ring[0]
     slot = core.slot[core.store_ring[1]]
-    entry = entry_of(chip, core, slot, CODE(program, program.code, code).dst)
+    work = work_of(machine.program, c, core, slot, core.store_ring[0])
+    entry = entry_of(machine.chip, core, slot, work.row.dst)
     if not is_valid(entry, t):
         return
     count = core.stores - 1
     core.stores = count
     for index in range(2 * count):
         core.store_ring[index] = core.store_ring[index + 2]
-    instruction = code + slot.delta
-    if is_recording(x):
-        emit(x, ev, int64(FLOW), int64(0), int64(0), t, entry.writer, instruction)
-    if is_watched(x):
-        watch_queue(x, c * QUEUES_PER_CORE + QUEUE_ST, count + 1, count, t)
-        watch_transfer(program, x, c, core, slot, code, t)
-    push_burst(chip, x, ev, c, core, code, slot.tile, int64(0), instruction, t)
-    if code + 1 == slot.end:
+    if is_recording(machine):
+        record_flow(machine, t, entry.writer, work.instruction)
+    if is_watched(machine):
+        watch_queue(machine, c * QUEUES_PER_CORE + QUEUE_ST, count + 1, count, t)
+        watch_transfer(machine, work, t)
+    push_burst(machine, work, int64(0), t)
+    if work.code + 1 == slot.end:
         slot.done = 1
 
 
@@ -174,8 +173,9 @@ def has_room(core, op):
 
 
 @inlined
-def can_start(chip, program, core, slot, code, t):
+def can_start(machine, core, slot, code, t):
     """Whether a compute instruction has its sources and room in its pipeline."""
+    chip, program = machine.chip, machine.program
     row = CODE(program, program.code, code)
     if not has_room(core, row.op):
         return False
@@ -183,28 +183,32 @@ def can_start(chip, program, core, slot, code, t):
 
 
 @inlined
-def watch_compute(chip, program, x, c, core, slot, code, t):
+def watch_compute(machine, work, t):
     """Test stop rows when a compute instruction is issued: instruction, operands."""
-    row = CODE(program, program.code, code)
-    index = code + slot.delta
-    watch_subject(x, int64(STOP_INSTRUCTION), int64(0), index, index + 1, t)
+    program = machine.program
+    row, index = work.row, work.instruction
+    watch_subject(machine, int64(STOP_INSTRUCTION), int64(0), (index, index + 1), t)
     for word in (CODE.src0, CODE.src1):
         if row[word] != 0:
-            size = entry_of(chip, core, slot, row[word]).bytes
-            watch_operand(program, x, c, core, slot, row[word], size, int64(STOP_MEMORY_READ), t)
+            size = entry_of(machine.chip, work.core, work.slot, row[word]).bytes
+            memory, span = room_of(program, work, row[word], size)
+            watch_subject(machine, int64(STOP_MEMORY_READ), memory, span, t)
     if row.dst != 0:
-        watch_operand(program, x, c, core, slot, row.dst, row.size, int64(STOP_MEMORY_WRITE), t)
+        memory, span = room_of(program, work, row.dst, row.size)
+        watch_subject(machine, int64(STOP_MEMORY_WRITE), memory, span, t)
 
 
 @inlined
-def issue_one(chip, program, x, ev, c, core, slot, slot_index, t):
+def issue_one(machine, c, core, slot_index, t):
     """Issue the head of a tile's program to its queue if it can; tells whether it did."""
+    chip = machine.chip
+    slot = core.slot[slot_index]
     code = slot.pc
-    row = CODE(program, program.code, code)
-    op = row.op
+    work = work_of(machine.program, c, core, slot, code)
+    row, op = work.row, work.row.op
     if op == OP_MOVIN:
         if entry_of(chip, core, slot, row.dst).left >= 0:
-            fault(chip, c, int64(FAULT_ENTRY_EXISTS), code + slot.delta)
+            fault(chip, c, int64(FAULT_ENTRY_EXISTS), work.instruction)
             return False
         count = core.loads
         ring = core.load_ring
@@ -215,34 +219,34 @@ def issue_one(chip, program, x, ev, c, core, slot, slot_index, t):
             return False
         count = core.stores
         if count == 32:
-            fault(chip, c, int64(FAULT_QUEUE), code + slot.delta)
+            fault(chip, c, int64(FAULT_QUEUE), work.instruction)
             return False
         ring = core.store_ring
         core.stores = count + 1
         queue = QUEUE_ST
     else:
-        if not can_start(chip, program, core, slot, code, t):
+        if not can_start(machine, core, slot, code, t):
             return False
         slot.pc = code + 1
-        if is_watched(x):
-            watch_compute(chip, program, x, c, core, slot, code, t)
+        if is_watched(machine):
+            watch_compute(machine, work, t)
         # The slot between issue and pipeline is empty again after one cycle, because an instruction
         # is issued only when it can start, and nothing in between can prevent it.
         if is_vector_op(op):
-            start_vector(chip, program, x, ev, c, core, slot, slot_index, code, t)
+            start_vector(machine, work, slot_index, t)
         else:
-            start_gemm(chip, program, x, ev, c, core, slot, slot_index, code, t)
+            start_gemm(machine, work, slot_index, t)
         return True
     ring[2 * count] = code
     ring[2 * count + 1] = slot_index
     slot.pc = code + 1
-    if is_watched(x):
-        watch_queue(x, c * QUEUES_PER_CORE + queue, count, count + 1, t)
+    if is_watched(machine):
+        watch_queue(machine, c * QUEUES_PER_CORE + queue, count, count + 1, t)
     return True
 
 
 @inlined
-def issue(chip, program, x, ev, c, core, t):
+def issue(machine, c, core, t):
     """Issue at most one instruction, looking first at the tile that issued last."""
     tiles = core.tiles
     if tiles == 0:
@@ -256,7 +260,7 @@ def issue(chip, program, x, ev, c, core, t):
             index -= tiles
         slot_index = core.order[index]
         slot = core.slot[slot_index]
-        if slot.pc < slot.end and issue_one(chip, program, x, ev, c, core, slot, slot_index, t):
+        if slot.pc < slot.end and issue_one(machine, c, core, slot_index, t):
             core.turn = index
             return True
     return False
@@ -284,8 +288,9 @@ def known_time(entry, t):
 
 
 @inlined
-def source_time(chip, program, core, slot, code, t):
+def source_time(machine, core, slot, code, t):
     """Earliest known validity after `t` among the operands an instruction waits for."""
+    chip, program = machine.chip, machine.program
     row = CODE(program, program.code, code)
     earliest = FAR
     if row.src0 != 0:
@@ -298,28 +303,26 @@ def source_time(chip, program, core, slot, code, t):
 
 
 @inlined
-def issue_time(chip, program, core, slot, t):
+def issue_time(machine, core, slot, t):
     """Earliest cycle after `t` in which the head of a tile's program may be issued, as far as known."""
+    program = machine.program
     code = slot.pc
     row = CODE(program, program.code, code)
     op = row.op
     if op == OP_MOVIN:
         return t + 1
     if op == OP_MOVOUT or op == OP_MOVOUT_POOL:
-        entry = entry_of(chip, core, slot, row.dst)
+        entry = entry_of(machine.chip, core, slot, row.dst)
         return t + 1 if is_valid(entry, t + 1) else known_time(entry, t)
     if not has_room(core, op):
         return FAR  # it waits for a retirement, which is an event of its own
-    return (
-        t + 1
-        if can_start(chip, program, core, slot, code, t + 1)
-        else source_time(chip, program, core, slot, code, t)
-    )
+    return t + 1 if can_start(machine, core, slot, code, t + 1) else source_time(machine, core, slot, code, t)
 
 
 @inlined
-def next_wake(chip, program, core, t):
+def next_wake(machine, core, t):
     """The next cycle in which this core may do something, as far as it can know itself."""
+    program = machine.program
     if core.loads > 0 or core.finished > 0 or (core.tiles < 2 and core.next_tile >= 0):
         return t + 1
     wake = FAR
@@ -329,7 +332,7 @@ def next_wake(chip, program, core, t):
         wake = core.vec_finish
     if core.stores > 0:
         slot = core.slot[core.store_ring[1]]
-        entry = entry_of(chip, core, slot, CODE(program, program.code, core.store_ring[0]).dst)
+        entry = entry_of(machine.chip, core, slot, CODE(program, program.code, core.store_ring[0]).dst)
         if is_valid(entry, t + 1):
             return t + 1
         time = known_time(entry, t)
@@ -338,7 +341,7 @@ def next_wake(chip, program, core, t):
     for index in range(core.tiles):
         slot = core.slot[core.order[index]]
         if slot.pc < slot.end:
-            time = issue_time(chip, program, core, slot, t)
+            time = issue_time(machine, core, slot, t)
             if time < wake:
                 wake = time
         elif slot.done == 1:
@@ -347,24 +350,25 @@ def next_wake(chip, program, core, t):
 
 
 @kernel
-def core_cycle(chip, program, x, ev, c, t):
+def core_cycle(machine, c, t):
     """Cycle `t` of core `c`, from the report of a finished tile to the next wake-up."""
+    chip = machine.chip
     core = CORE(chip, chip.cores + c * chip.core_words)
     if core.finished > 0:
-        report_tile(chip, program, x, ev, c, core, t)
+        report_tile(machine, c, core, t)
     if core.tiles < 2:
         if core.next_tile >= 0:
-            hand_tile(chip, program, x, ev, c, core, t)
+            hand_tile(machine, c, core, t)
         elif chip.sched > 0:
-            poll(chip, program, x, c, t)
+            poll(machine, c, t)
     if core.gemm_count > 0 and core.gemm_finish <= t:
-        retire_gemm(chip, program, x, ev, c, core, t)
+        retire_gemm(machine, c, core, t)
     if core.vec >= 0 and core.vec_finish <= t:
-        retire_vector(chip, program, x, ev, c, core, t)
+        retire_vector(machine, c, core, t)
     if core.loads > 0:
-        start_load(chip, program, x, ev, c, core, t)
+        start_load(machine, c, core, t)
     if core.stores > 0:
-        start_store(chip, program, x, ev, c, core, t)
-    issue(chip, program, x, ev, c, core, t)
+        start_store(machine, c, core, t)
+    issue(machine, c, core, t)
     release_tile(core)
-    chip[chip.wakes + c] = next_wake(chip, program, core, t)
+    chip[chip.wakes + c] = next_wake(machine, core, t)

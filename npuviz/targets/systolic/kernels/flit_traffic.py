@@ -8,10 +8,16 @@ payload is the node of the pool that holds the request.
 from numba import int64
 
 from npuviz.sim.dram.command_kernels import dram_can_accept, dram_take
-from npuviz.sim.dram.records_kernels import DRAM, NIL, REQUEST_NODE, WHEEL_MASKS
+from npuviz.sim.dram.records_kernels import NIL, REQUEST_NODE, WHEEL_MASKS, dram_at
 from npuviz.sim.dram.simple_kernels import SIMPLE_DRAM, dram_accept, dram_arrive
 from npuviz.sim.network.flit_kernels import net_can_inject, net_inject, net_next, net_step, net_take
-from npuviz.sim.network.records_kernels import NET, READ_REPLY, READ_REQUEST, WRITE_REPLY, WRITE_REQUEST
+from npuviz.sim.network.records_kernels import (
+    READ_REPLY,
+    READ_REQUEST,
+    WRITE_REPLY,
+    WRITE_REQUEST,
+    network_at,
+)
 from npuviz.sim.network.simple_kernels import LOW_MASK, NOC, allocate_node, free_node
 from npuviz.sim.parts.bits_kernels import kernel, trailing_zeros
 from npuviz.sim.parts.record_kernels import word_of
@@ -30,21 +36,22 @@ from npuviz.targets.systolic.kernels.traffic import (
 
 
 @kernel
-def send_one(chip, program, x, ev, c, port, cycle, now):
+def send_one(machine, c, port, cycle, now):
     """Let the head of a core's request list enter at a port, if the port's source queue has room."""
+    chip = machine.chip
     core = CORE(chip, chip.cores + c * chip.core_words)
     noc = NOC(chip, chip.noc)
-    net = NET(chip, chip.net)
+    network = network_at(chip, chip.net)
     place = c * chip.burst_capacity + core.burst_head
     burst = BURST(chip, chip.bursts, place)
     entry = burst.entry
     entry_of_entry = ENTRY(chip, entry)
     kind = READ_REQUEST if entry != 0 else WRITE_REQUEST
     source = c * chip.ports + port
-    if not net_can_inject(chip, net, source, kind):
+    if not net_can_inject(network, source, kind):
         return
     if core.request < 0:
-        enter_row(chip, program, core, burst, int64(0), int64(0), int64(-1))
+        enter_row(machine, core, burst, (int64(0), int64(0)), int64(-1))
         core.burst_start = now
     address = core.request
     if address >= 0:
@@ -52,8 +59,8 @@ def send_one(chip, program, x, ev, c, port, cycle, now):
         word = noc.pool + node * noc.stride
         chip[word] = entry if entry != 0 else STORE_FLAG | c
         place_node(chip, noc, node, address)
-        target = chip.cores_count * chip.ports + channel_of(chip, program, address)
-        net_inject(chip, net, source, target, kind, node, cycle)
+        target = chip.cores_count * chip.ports + channel_of(machine, address)
+        net_inject(network, source, (target, kind, node), cycle)
         if entry != 0:
             entry_of_entry.left += 1
             chip.reads += 1
@@ -63,9 +70,9 @@ def send_one(chip, program, x, ev, c, port, cycle, now):
         core.request = address + chip.request_bytes
         if core.request >= core.request_end:
             core.request_last = address
-            enter_row(chip, program, core, burst, core.request_i, core.request_j + 1, address)
+            enter_row(machine, core, burst, (core.request_i, core.request_j + 1), address)
     if core.request < 0:
-        finish_burst(chip, program, x, ev, c, burst, now)
+        finish_burst(machine, c, burst, now)
 
 
 @kernel
@@ -101,7 +108,7 @@ def take_at_channel(chip, noc, node, channel, cycle):
 @kernel
 def send_answers(chip, noc, cycle):
     """One response per channel enters the network; returns the next cycle in which another may."""
-    net = NET(chip, chip.net)
+    network = network_at(chip, chip.net)
     ports = chip.ports
     sources = chip.cores_count * ports
     following = FAR
@@ -118,10 +125,11 @@ def send_answers(chip, noc, cycle):
             entry = ENTRY(chip, payload)
             is_read = payload & STORE_FLAG == 0
             kind = READ_REPLY if is_read else WRITE_REPLY
-            if net_can_inject(chip, net, sources + channel, kind):
+            if net_can_inject(network, sources + channel, kind):
                 c = entry.core if is_read else payload & ~STORE_FLAG
                 take_from_door(chip, noc, channel)
-                net_inject(chip, net, sources + channel, c * ports + channel % ports, kind, node, cycle)
+                packet = (c * ports + channel % ports, kind, node)
+                net_inject(network, sources + channel, packet, cycle)
                 if chip[door] == NIL:
                     continue
         if time < following:
@@ -130,10 +138,11 @@ def send_answers(chip, noc, cycle):
 
 
 @kernel
-def flit_cycle(chip, program, x, ev, cycle, now):
+def flit_cycle(machine, cycle, now):
     """One cycle of the network, in core cycle `now`. Sets `noc_next` of the chip."""
+    chip = machine.chip
     noc = NOC(chip, chip.noc)
-    net = NET(chip, chip.net)
+    network = network_at(chip, chip.net)
     ports = chip.ports
     sources = chip.cores_count * ports
     if chip.bursts_waiting > 0:
@@ -145,44 +154,45 @@ def flit_cycle(chip, program, x, ev, cycle, now):
                 core = CORE(chip, chip.cores + c * chip.core_words)
                 port = 0
                 while port < ports and core.burst_count > 0:
-                    send_one(chip, program, x, ev, c, port, cycle, now)
+                    send_one(machine, c, port, cycle, now)
                     port += 1
-    if net.waiting > 0:
+    if network.net.waiting > 0:
         if chip.dram_kind == 0:
             dram_arrive(SIMPLE_DRAM(chip, chip.dram), cycle * chip.noc_period)
-        for index in range(net.node_masks):
-            ready = chip[net.ready + index]
+        for index in range(network.net.node_masks):
+            ready = chip[network.net.ready + index]
             while ready != 0:
                 place = 64 * index + trailing_zeros(ready)
                 ready &= ready - 1
                 if place < sources:
-                    take_at_core(chip, noc, net_take(chip, net, place), place // ports, cycle)
-                elif chip.dram_kind == 0 or dram_can_accept(chip, DRAM(chip, chip.dram), place - sources):
-                    take_at_channel(chip, noc, net_take(chip, net, place), place - sources, cycle)
+                    take_at_core(chip, noc, net_take(network, place), place // ports, cycle)
+                elif chip.dram_kind == 0 or dram_can_accept(dram_at(chip, chip.dram), place - sources):
+                    take_at_channel(chip, noc, net_take(network, place), place - sources, cycle)
     following = send_answers(chip, noc, cycle) if chip.doors_waiting > 0 else FAR
-    net_step(chip, net, cycle)
+    net_step(network, cycle)
     chip.noc_last = cycle
-    time = net_next(chip, net, cycle)
+    time = net_next(network, cycle)
     if time < following:
         following = time
-    if chip.bursts_waiting > 0 or net.waiting > 0:
+    if chip.bursts_waiting > 0 or network.net.waiting > 0:
         following = cycle + 1
     chip.noc_next = following
 
 
 @kernel
-def dram_answers(chip, x):
+def dram_answers(machine):
     """Run the next tick of command-level DRAM; its responses wait for the network."""
-    device = DRAM(chip, chip.dram)
+    chip = machine.chip
+    dram = dram_at(chip, chip.dram)
     noc = NOC(chip, chip.noc)
-    enters = run_dram(chip, x)
+    enters = run_dram(machine)
     for part in range(WHEEL_MASKS):
-        mask = device.done[part]
-        device.done[part] = 0
+        mask = dram.device.done[part]
+        dram.device.done[part] = 0
         while mask != 0:
             channel = 32 * part + trailing_zeros(mask)
             mask &= mask - 1
-            node = dram_take(chip, device, channel)
+            node = dram_take(dram, channel)
             while node != NIL:
                 answer(chip, noc, channel, node, enters)
-                node = dram_take(chip, device, channel)
+                node = dram_take(dram, channel)

@@ -6,9 +6,14 @@ Ref: systolic.md section 6 for every latency.
 from numba import int64
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel
-from npuviz.sim.parts.watch_kernels import FLOW, INTERVAL, emit, is_recording, is_watched, watch_queue
+from npuviz.sim.parts.watch_kernels import (
+    is_recording,
+    is_watched,
+    record_flow,
+    record_interval,
+    watch_queue,
+)
 from npuviz.targets.systolic.kernels.program_records import (
-    CODE,
     ENTRY_ROOM,
     LAYER,
     OP_ADD,
@@ -49,7 +54,7 @@ from npuviz.targets.systolic.kernels.records import (
     TRACK_VEC,
     TRACKS_PER_CORE,
 )
-from npuviz.targets.systolic.kernels.sram import create_entry, entry_of
+from npuviz.targets.systolic.kernels.sram import create_entry, entry_of, work_of
 
 MINIMUM_ROWS = 4  # Ref: systolic.md section 6: an instruction streams at least four rows
 
@@ -100,68 +105,70 @@ def vector_latency(core, code):
 
 
 @inlined
-def begin_result(chip, x, ev, c, core, slot, code, instruction, t):
+def begin_result(machine, work, t):
     """Add one outstanding computation to the destination's entry, creating it if absent."""
-    operand = code.dst
+    operand = work.row.dst
     if operand == 0:
         return
-    entry = entry_of(chip, core, slot, operand)
+    entry = entry_of(machine.chip, work.core, work.slot, operand)
     if entry.left < 0:
-        half = slot.spad if operand > 0 else 2 + slot.acc
-        create_entry(chip, x, ev, c, core, half, entry, code.size, instruction, t)
+        create_entry(machine, work, entry, t)
     else:
         entry.left += 1
 
 
 @inlined
-def end_result(chip, core, slot, code, instruction, t):
+def end_result(chip, work, t):
     """Remove the outstanding computation again; the instruction is now the entry's writer."""
-    operand = code.dst
+    operand = work.row.dst
     if operand == 0:
         return
-    entry = entry_of(chip, core, slot, operand)
+    entry = entry_of(chip, work.core, work.slot, operand)
     entry.left -= 1
-    entry.writer = instruction
+    entry.writer = work.instruction
     entry.flowed = 0
     if entry.valid < t:
         entry.valid = t
 
 
 @inlined
-def record_flow(x, ev, entry, instruction, t):
+def note_user(machine, entry, instruction, t):
     """Record the arrow from an entry's writer to its first user."""
     if entry.flowed == 0 and entry.writer >= 0:
         entry.flowed = 1
-        if is_recording(x):
-            emit(x, ev, int64(FLOW), int64(0), int64(0), t, entry.writer, instruction)
+        if is_recording(machine):
+            record_flow(machine, t, entry.writer, instruction)
 
 
 @inlined
-def use_sources(chip, x, ev, core, slot, code, instruction, t):
+def use_sources(machine, work, t):
     """Record who is used; returns the cycle in which the last source became valid."""
+    chip, core, slot = machine.chip, work.core, work.slot
+    code, instruction = work.row, work.instruction
     filled = 0
     if code.src0 != 0:
         entry = entry_of(chip, core, slot, code.src0)
         filled = entry.valid
-        record_flow(x, ev, entry, instruction, t)
+        note_user(machine, entry, instruction, t)
     if code.src1 != 0:
         entry = entry_of(chip, core, slot, code.src1)
         if entry.valid > filled:
             filled = entry.valid
-        record_flow(x, ev, entry, instruction, t)
+        note_user(machine, entry, instruction, t)
     return filled
 
 
 @inlined
-def bank_map(chip, program, core, slot, operand):
+def bank_map(machine, core, slot, operand):
     """Bit map of the scratchpad banks that an operand of a resident tile lies in."""
+    program = machine.program
     banks = core.banks
     if banks == 0 or operand <= 0:
         return 0
     layer_row = LAYER(program, program.layers, slot.layer)
     address = ENTRY_ROOM(program, program.entries, layer_row.entry + operand - 1).address
     first = slot.spad * core.spad_half + address
-    size = entry_of(chip, core, slot, operand).bytes
+    size = entry_of(machine.chip, core, slot, operand).bytes
     last = first + (size - 1 if size > 0 else 0)
     found = 0
     for bank in range(first * banks // (2 * core.spad_half), last * banks // (2 * core.spad_half) + 1):
@@ -170,16 +177,17 @@ def bank_map(chip, program, core, slot, operand):
 
 
 @inlined
-def conflict_cycles(chip, program, core, slot, code, rows, is_preload):
+def conflict_cycles(machine, work, rows, is_preload):
     """Cycles by which an instruction comes later because its accesses meet in a scratchpad bank.
 
     What stays in the array is loaded while the instruction before streams; with one port and a bank in
     common, it waits. An array whose results stay reads both operands at once. Assumed: fills meet nobody.
     """
+    core, slot, code = work.core, work.slot, work.row
     if core.banks == 0 or core.ports > 1:
         return 0
-    first = bank_map(chip, program, core, slot, code.src0)
-    second = bank_map(chip, program, core, slot, code.src1)
+    first = bank_map(machine, core, slot, code.src0)
+    second = bank_map(machine, core, slot, code.src1)
     dataflow = core.dataflow
     if dataflow == DATAFLOW_OUTPUTS:
         return rows if first & second else 0
@@ -190,19 +198,19 @@ def conflict_cycles(chip, program, core, slot, code, rows, is_preload):
 
 
 @inlined
-def start_gemm(chip, program, x, ev, c, core, slot, slot_index, code, t):
+def start_gemm(machine, work, slot_index, t):
     """Let a GEMM-type instruction that is issued in cycle `t` enter the array in the next one.
 
     Its finish is known now. What retires in that next cycle retires before it enters.
     """
+    chip, c, core, row = machine.chip, work.c, work.core, work.row
     enter = t + 1
-    row = CODE(program, program.code, code)
     height = core.height
     rows = row.n
     if rows < MINIMUM_ROWS:
         rows = MINIMUM_ROWS
     is_preload = row.op == OP_GEMM_PRELOAD
-    lost = conflict_cycles(chip, program, core, slot, row, rows, is_preload)
+    lost = conflict_cycles(machine, work, rows, is_preload)
     if lost > 0 and core.dataflow == DATAFLOW_OUTPUTS:
         rows += lost
         core.conflicts += lost
@@ -230,19 +238,18 @@ def start_gemm(chip, program, x, ev, c, core, slot, slot_index, code, t):
     if core.dataflow == DATAFLOW_OUTPUTS:
         # Assumed: nothing has to be loaded first, but results leave row by row after the last sum.
         finish += height
-    instruction = code + slot.delta
     place = core.gemm_head + count
     if place >= height:
         place -= height
     gemm = GEMM(core, core.ring, place)
     gemm.finish = finish
     gemm.start = start
-    gemm.code = code
+    gemm.code = work.code
     gemm.slot = slot_index
     gemm.enter = enter
     gemm.idle = core.ex_end
-    gemm.filled = use_sources(chip, x, ev, core, slot, row, instruction, t)
-    gemm.arrived = slot.since
+    gemm.filled = use_sources(machine, work, t)
+    gemm.arrived = work.slot.since
     core.gemm_start = start
     core.gemm_rows = rows
     core.gemm_count = count + 1
@@ -255,13 +262,13 @@ def start_gemm(chip, program, x, ev, c, core, slot, slot_index, code, t):
     chip.gemm_count += 1
     if is_preload:
         chip.preload_count += 1
-    begin_result(chip, x, ev, c, core, slot, row, instruction, t)
-    if is_watched(x):
-        watch_queue(x, c * QUEUES_PER_CORE + QUEUE_EX, count, count + 1, t)
+    begin_result(machine, work, t)
+    if is_watched(machine):
+        watch_queue(machine, c * QUEUES_PER_CORE + QUEUE_EX, count, count + 1, t)
 
 
 @inlined
-def record_idle(x, ev, c, gemm, idle_until):
+def record_idle(machine, c, gemm, idle_until):
     """Record why the array stood still before the instruction of a ring entry."""
     track = c * TRACKS_PER_CORE + TRACK_EX
     begin = gemm.idle
@@ -272,38 +279,37 @@ def record_idle(x, ev, c, gemm, idle_until):
     ):
         end = known if known < idle_until else idle_until
         if end > begin:
-            emit(x, ev, int64(INTERVAL), track, kind, begin, end, int64(-1))
+            record_interval(machine, track, kind, (begin, end), int64(-1))
             begin = end
 
 
 @inlined
-def retire_gemm(chip, program, x, ev, c, core, t):
+def retire_gemm(machine, c, core, t):
     """Take the finished head off the array."""
     head = core.gemm_head
     gemm = GEMM(core, core.ring, head)
-    code = gemm.code
-    row = CODE(program, program.code, code)
     slot = core.slot[gemm.slot]
-    instruction = code + slot.delta
-    end_result(chip, core, slot, row, instruction, t)
+    work = work_of(machine.program, c, core, slot, gemm.code)
+    row, instruction = work.row, work.instruction
+    end_result(machine.chip, work, t)
     slot.gemms += 1
     core.macs += row.tile_m * row.tile_k * row.tile_n
-    if is_recording(x):
+    if is_recording(machine):
         start = gemm.start
         enter = gemm.enter
         idle = gemm.idle
         track = c * TRACKS_PER_CORE + TRACK_EX
         if start > idle:
             if enter > idle:
-                record_idle(x, ev, c, gemm, enter)
+                record_idle(machine, c, gemm, enter)
                 idle = enter
             if start > idle:
-                emit(x, ev, int64(INTERVAL), track, int64(KIND_LOAD_WEIGHTS), idle, start, instruction)
+                record_interval(machine, track, int64(KIND_LOAD_WEIGHTS), (idle, start), instruction)
         rows = row.n
         if rows < MINIMUM_ROWS:
             rows = MINIMUM_ROWS
-        emit(x, ev, int64(INTERVAL), track, row.op, start, start + rows, instruction)
-    if code + 1 == slot.end:
+        record_interval(machine, track, row.op, (start, start + rows), instruction)
+    if work.code + 1 == slot.end:
         slot.done = 1
     count = core.gemm_count - 1
     core.gemm_count = count
@@ -313,43 +319,40 @@ def retire_gemm(chip, program, x, ev, c, core, t):
     core.gemm_head = head
     if count > 0:
         core.gemm_finish = GEMM(core, core.ring, head).finish
-    if is_watched(x):
-        watch_queue(x, c * QUEUES_PER_CORE + QUEUE_EX, count + 1, count, t)
+    if is_watched(machine):
+        watch_queue(machine, c * QUEUES_PER_CORE + QUEUE_EX, count + 1, count, t)
 
 
 @inlined
-def start_vector(chip, program, x, ev, c, core, slot, slot_index, code, t):
+def start_vector(machine, work, slot_index, t):
     """Let a vector instruction that is issued in cycle `t` start in the next one; its finish is known."""
+    core, row = work.core, work.row
     enter = t + 1
-    row = CODE(program, program.code, code)
     # Ref: systolic.md section 5: it is retired in a later cycle than it starts, even with latency 0.
     latency = max(1, vector_latency(core, row))
-    instruction = code + slot.delta
-    core.vec = code
+    core.vec = work.code
     core.vec_slot = slot_index
     core.vec_start = enter
     core.vec_finish = enter + latency
     core.vec_busy += latency
-    use_sources(chip, x, ev, core, slot, row, instruction, t)
-    begin_result(chip, x, ev, c, core, slot, row, instruction, t)
-    if is_watched(x):
-        watch_queue(x, c * QUEUES_PER_CORE + QUEUE_VEC, int64(0), int64(1), t)
+    use_sources(machine, work, t)
+    begin_result(machine, work, t)
+    if is_watched(machine):
+        watch_queue(machine, work.c * QUEUES_PER_CORE + QUEUE_VEC, int64(0), int64(1), t)
 
 
 @kernel
-def retire_vector(chip, program, x, ev, c, core, t):
+def retire_vector(machine, c, core, t):
     """Take the finished instruction out of the vector unit."""
-    code = core.vec
-    row = CODE(program, program.code, code)
     slot = core.slot[core.vec_slot]
-    instruction = code + slot.delta
-    end_result(chip, core, slot, row, instruction, t)
+    work = work_of(machine.program, c, core, slot, core.vec)
+    end_result(machine.chip, work, t)
     slot.vectors += 1
-    if is_recording(x) and core.vec_finish > core.vec_start:
+    if is_recording(machine) and core.vec_finish > core.vec_start:
         track = c * TRACKS_PER_CORE + TRACK_VEC
-        emit(x, ev, int64(INTERVAL), track, row.op, core.vec_start, core.vec_finish, instruction)
-    if code + 1 == slot.end:
+        record_interval(machine, track, work.row.op, (core.vec_start, core.vec_finish), work.instruction)
+    if work.code + 1 == slot.end:
         slot.done = 1
     core.vec = -1
-    if is_watched(x):
-        watch_queue(x, c * QUEUES_PER_CORE + QUEUE_VEC, int64(1), int64(0), t)
+    if is_watched(machine):
+        watch_queue(machine, c * QUEUES_PER_CORE + QUEUE_VEC, int64(1), int64(0), t)

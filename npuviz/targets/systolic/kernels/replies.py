@@ -1,7 +1,7 @@
 """Responses on their way back to the cores, known as early as they can be known."""
 
 from npuviz.sim.dram.command_kernels import dram_cycle, dram_take, dram_watch
-from npuviz.sim.dram.records_kernels import DRAM, NIL, WHEEL_MASKS
+from npuviz.sim.dram.records_kernels import NIL, WHEEL_MASKS, dram_at
 from npuviz.sim.dram.simple_kernels import SIMPLE_DRAM, dram_accept, dram_first_cycle
 from npuviz.sim.network.simple_kernels import EMPTY, LOW_MASK, NOC, NONE, free_node
 from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros
@@ -50,8 +50,9 @@ def deliver(chip, payload, c, noc_cycle_index):
 
 
 @inlined
-def queue_reply(chip, noc, node, c, channel, enters):
+def queue_reply(chip, node, c, channel, enters):
     """Append a response to its channel's FIFO; it enters the network in NoC cycle `enters`."""
+    noc = NOC(chip, chip.noc)
     pair = c * chip.channels + channel
     reply = chip.replies + pair
     pool = noc.pool
@@ -100,7 +101,7 @@ def send_response(chip, noc, channel, node, enters):
         enters = chip[last] + 1
     chip[last] = enters
     if chip.reply_queued:
-        queue_reply(chip, noc, node, c, channel, enters)
+        queue_reply(chip, node, c, channel, enters)
         return
     free_node(chip, noc, node)
     reply = REPLY(chip, chip.reply_times, c * chip.channels + channel)
@@ -243,35 +244,37 @@ def reply_cycles(chip, noc, cycle):
 
 
 @kernel
-def run_dram(chip, x):
+def run_dram(machine):
     """Run the next tick of command-level DRAM; returns the NoC cycle in which its responses may leave."""
-    device = DRAM(chip, chip.dram)
-    tick = device.next
-    dram_cycle(chip, device, tick)
-    if is_watched(x):
-        dram_watch(chip, device, x, chip.cores_count * QUEUES_PER_CORE, tick, chip.cycle)
+    chip = machine.chip
+    dram = dram_at(chip, chip.dram)
+    tick = dram.device.next
+    dram_cycle(dram, tick)
+    if is_watched(machine):
+        dram_watch(machine, dram, chip.cores_count * QUEUES_PER_CORE, tick, chip.cycle)
     period = chip.noc_period
-    return (tick * device.period + period - 1) // period
+    return (tick * dram.device.period + period - 1) // period
 
 
 @kernel
-def dram_responses(chip, x):
+def dram_responses(machine):
     """Run the next tick of command-level DRAM, and send the responses off that it brings.
 
     A response is final in its tick: a write of a later one cannot get ahead of it.
     """
-    device = DRAM(chip, chip.dram)
+    chip = machine.chip
+    dram = dram_at(chip, chip.dram)
     noc = NOC(chip, chip.noc)
-    enters = run_dram(chip, x)
+    enters = run_dram(machine)
     for part in range(WHEEL_MASKS):
-        mask = device.done[part]
-        device.done[part] = 0
+        mask = dram.device.done[part]
+        dram.device.done[part] = 0
         while mask != 0:
             channel = 32 * part + trailing_zeros(mask)
             mask &= mask - 1
-            node = dram_take(chip, device, channel)
+            node = dram_take(dram, channel)
             while node != NIL:
                 send_response(chip, noc, channel, node, enters)
-                node = dram_take(chip, device, channel)
+                node = dram_take(dram, channel)
     if chip.reply_next < chip.noc_next:
         chip.noc_next = chip.reply_next

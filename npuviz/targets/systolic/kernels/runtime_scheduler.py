@@ -16,12 +16,11 @@ from numba import int64
 
 from npuviz.sim.parts.bits_kernels import kernel
 from npuviz.sim.parts.watch_kernels import (
-    INTERVAL,
     STOP_NODE_END,
     STOP_NODE_START,
-    emit,
     is_recording,
     is_watched,
+    record_interval,
     watch_subject,
 )
 from npuviz.targets.systolic.kernels.program_records import LAUNCH, LAYER, OP_HOST, TILE
@@ -52,8 +51,9 @@ from npuviz.targets.systolic.kernels.scheduler_queues import (
 
 
 @kernel
-def open_layer(chip, program, x, layer, core, t, after):
+def open_layer(machine, layer, core, t, after):
     """Start a layer in cycle `t`; `core` names the partition that runs it, -1: all cores."""
+    chip, program = machine.chip, machine.program
     scheduler = SCHEDULER(chip, chip.sched)
     layer_row = LAYER(program, program.layers, layer)
     run = RUN_LAYER(chip, scheduler.layers, layer)
@@ -66,15 +66,15 @@ def open_layer(chip, program, x, layer, core, t, after):
             run.lane = lane
             break
     chip[chip.times + 2 * layer] = t
-    if is_watched(x):
-        watch_subject(x, int64(STOP_NODE_START), layer_row.node, int64(0), int64(0), t)
+    if is_watched(machine):
+        watch_subject(machine, int64(STOP_NODE_START), layer_row.node, (int64(0), int64(0)), t)
     if layer_row.host_cycles > 0:
         chip.host_until = t + layer_row.host_cycles
         chip.host_busy += layer_row.host_cycles
         scheduler.host_layer = layer
         return
     if scheduler.kind != SCHED_SPATIAL:
-        deal(chip, program, layer, core, t, after)
+        deal(machine, layer, core, t, after)
         return
     request = REQUEST(chip, scheduler.requests, run.request)
     first, count = layer_row.first_tile, layer_row.num_tiles
@@ -87,20 +87,22 @@ def open_layer(chip, program, x, layer, core, t, after):
 
 
 @kernel
-def refresh_multiplex(chip, program, x, t, after):
+def refresh_multiplex(machine, t, after):
     """One step of the rotation, if no tile waits on any core."""
+    chip = machine.chip
     scheduler = SCHEDULER(chip, chip.sched)
     if scheduler.queued > 0:
         return
     scheduler.turn = (scheduler.turn + 1) % scheduler.count
-    layer = take_layer(chip, program, chip[scheduler.queue + scheduler.turn])
+    layer = take_layer(machine, chip[scheduler.queue + scheduler.turn])
     if layer >= 0:
-        open_layer(chip, program, x, layer, int64(-1), t, after)
+        open_layer(machine, layer, int64(-1), t, after)
 
 
 @kernel
-def first_of_partition(chip, program, partition):
+def first_of_partition(machine, partition):
     """The first request in the queue of a partition, -1 if none."""
+    chip, program = machine.chip, machine.program
     scheduler = SCHEDULER(chip, chip.sched)
     for place in range(scheduler.count):
         index = chip[scheduler.queue + place]
@@ -110,35 +112,38 @@ def first_of_partition(chip, program, partition):
 
 
 @kernel
-def refresh_partition(chip, program, x, t, after):
+def refresh_partition(machine, t, after):
     """Every core without waiting tiles asks the first request of its partition."""
+    chip, program = machine.chip, machine.program
     for c in range(chip.cores_count):
         if CORE(chip, chip.cores + c * chip.core_words).next_tile >= 0:
             continue
-        index = first_of_partition(chip, program, PARTITION(program, program.partition, c).id)
+        index = first_of_partition(machine, PARTITION(program, program.partition, c).id)
         if index < 0:
             continue
-        layer = take_layer(chip, program, index)
+        layer = take_layer(machine, index)
         if layer >= 0:
-            open_layer(chip, program, x, layer, c, t, after)
+            open_layer(machine, layer, c, t, after)
 
 
 @kernel
-def refresh_spatial(chip, program, x, t, after):
+def refresh_spatial(machine, t, after):
     """Every request without waiting tiles starts its next ready layer."""
+    chip = machine.chip
     scheduler = SCHEDULER(chip, chip.sched)
     for place in range(scheduler.count):
         index = chip[scheduler.queue + place]
         if REQUEST(chip, scheduler.requests, index).tile_head < 0:
-            layer = take_layer(chip, program, index)
+            layer = take_layer(machine, index)
             if layer >= 0:
-                open_layer(chip, program, x, layer, int64(-1), t, after)
+                open_layer(machine, layer, int64(-1), t, after)
     share_tiles(chip, t, after)
 
 
 @kernel
-def refresh(chip, program, x, t, after):
+def refresh(machine, t, after):
     """Start what can be started now. Cores behind `after` see it in cycle `t`, the others in the next."""
+    chip = machine.chip
     scheduler = SCHEDULER(chip, chip.sched)
     kind = scheduler.kind
     if scheduler.count == 0:
@@ -146,43 +151,45 @@ def refresh(chip, program, x, t, after):
             share_tiles(chip, t, after)
         return
     if kind == SCHED_MULTIPLEX:
-        refresh_multiplex(chip, program, x, t, after)
+        refresh_multiplex(machine, t, after)
     elif kind == SCHED_PARTITION:
-        refresh_partition(chip, program, x, t, after)
+        refresh_partition(machine, t, after)
     else:
-        refresh_spatial(chip, program, x, t, after)
+        refresh_spatial(machine, t, after)
 
 
 @kernel
-def record_layer(chip, program, x, ev, layer, lane, start, t):
+def record_layer(machine, layer, lane, start, t):
     """Emit the interval of a layer that ends in cycle `t` on the track of its lane."""
+    program = machine.program
     layer_row = LAYER(program, program.layers, layer)
-    tracks = chip.cores_count * TRACKS_PER_CORE
+    tracks = machine.chip.cores_count * TRACKS_PER_CORE
     instruction = layer_row.instruction
     if layer_row.host_cycles > 0:
-        emit(x, ev, int64(INTERVAL), tracks + TRACK_HOST, int64(OP_HOST), start, t, instruction)
+        record_interval(machine, tracks + TRACK_HOST, int64(OP_HOST), (start, t), instruction)
     else:
         tile_row = TILE(program, program.tiles, layer_row.first_tile)
         instruction = tile_row.first if tile_row.count > 0 else -1
     if lane >= 0 and t > start:
         track = tracks + (TRACK_OPERATORS if lane == 0 else TRACK_HOST + lane)
-        emit(x, ev, int64(INTERVAL), track, int64(KIND_OPERATOR), start, t, instruction)
+        record_interval(machine, track, int64(KIND_OPERATOR), (start, t), instruction)
 
 
 @kernel
-def close_layer(chip, program, x, ev, layer, t):
+def close_layer(machine, layer, t):
     """A layer ends in cycle `t`: its consumers may become ready, its request may leave the queue."""
+    chip, program = machine.chip, machine.program
     scheduler = SCHEDULER(chip, chip.sched)
     run = RUN_LAYER(chip, scheduler.layers, layer)
     lane = run.lane
     start = chip[chip.times + 2 * layer]
-    if is_recording(x):
-        record_layer(chip, program, x, ev, layer, lane, start, t)
+    if is_recording(machine):
+        record_layer(machine, layer, lane, start, t)
     if lane >= 0:
         chip[scheduler.lanes + lane] = -1
-    if is_watched(x):
+    if is_watched(machine):
         node = LAYER(program, program.layers, layer).node
-        watch_subject(x, int64(STOP_NODE_END), node, int64(0), int64(0), t)
+        watch_subject(machine, int64(STOP_NODE_END), node, (int64(0), int64(0)), t)
     chip[chip.times + 2 * layer + 1] = t
     chip.layers_done += 1
     chip.layers_left -= 1
@@ -197,12 +204,13 @@ def close_layer(chip, program, x, ev, layer, t):
     request = REQUEST(chip, scheduler.requests, index)
     request.left -= 1
     if request.left == 0:
-        remove_request(chip, program, index, t)
+        remove_request(machine, index, t)
 
 
 @kernel
-def remove_request(chip, program, index, t):
+def remove_request(machine, index, t):
     """Take a finished request out of the queue; the one that waits for its end may come now."""
+    chip, program = machine.chip, machine.program
     scheduler = SCHEDULER(chip, chip.sched)
     queue = scheduler.queue
     place = 0
@@ -220,13 +228,14 @@ def remove_request(chip, program, index, t):
 
 
 @kernel
-def end_of_tile(chip, program, x, ev, layer, c, t):
+def end_of_tile(machine, layer, c, t):
     """Core `c` reports a tile of a layer in cycle `t`."""
+    chip = machine.chip
     run = RUN_LAYER(chip, SCHEDULER(chip, chip.sched).layers, layer)
     run.left -= 1
     if run.left == 0:
-        close_layer(chip, program, x, ev, layer, t)
-    refresh(chip, program, x, t, c)
+        close_layer(machine, layer, t)
+    refresh(machine, t, c)
 
 
 # --- cycles -----------------------------------------------------------------------------------------
@@ -254,16 +263,18 @@ def count_polls(chip, t):
 
 
 @kernel
-def poll(chip, program, x, c, t):
+def poll(machine, c, t):
     """Core `c` asks for a tile and has none waiting. Ref: section 3, step 4c."""
+    chip = machine.chip
     scheduler = SCHEDULER(chip, chip.sched)
     if scheduler.count > 0 and scheduler.kind != SCHED_SPATIAL:
-        refresh(chip, program, x, t, c)
+        refresh(machine, t, c)
 
 
 @kernel
-def admit(chip, program, x, t):
+def admit(machine, t):
     """Requests whose time has come join the queue, each with a look for work."""
+    chip, program = machine.chip, machine.program
     scheduler = SCHEDULER(chip, chip.sched)
     while chip.launch < chip.launches_total and chip.launch_at <= t:
         index = chip.launch
@@ -283,22 +294,24 @@ def admit(chip, program, x, t):
         chip.launch_at = FAR
         if index + 1 < chip.launches_total and LAUNCH(launch, LAUNCH.num_words).delay == 0:
             chip.launch_at = LAUNCH(launch, LAUNCH.num_words).earliest
-        refresh(chip, program, x, t, int64(-1))
+        refresh(machine, t, int64(-1))
 
 
 @kernel
-def begin_cycle(chip, program, x, ev, t):
+def begin_cycle(machine, t):
     """What happens at the start of core cycle `t`, before the cores."""
+    chip = machine.chip
     if chip.host_until >= 0 and chip.host_until <= t:
         chip.host_until = -1
-        close_layer(chip, program, x, ev, SCHEDULER(chip, chip.sched).host_layer, t)
-        refresh(chip, program, x, t, int64(-1))
-    admit(chip, program, x, t)
+        close_layer(machine, SCHEDULER(chip, chip.sched).host_layer, t)
+        refresh(machine, t, int64(-1))
+    admit(machine, t)
 
 
 @kernel
-def has_offer(chip, program):
+def has_offer(machine):
     """Whether a question in the next cycle may find a layer to start."""
+    chip, program = machine.chip, machine.program
     scheduler = SCHEDULER(chip, chip.sched)
     kind = scheduler.kind
     if scheduler.ready == 0 or kind == SCHED_SPATIAL or idle_cores(chip) == 0:
@@ -308,22 +321,23 @@ def has_offer(chip, program):
             return False
         found = False
         for place in range(scheduler.count):
-            found = found or offers(chip, program, chip[scheduler.queue + place]) >= 0
+            found = found or offers(machine, chip[scheduler.queue + place]) >= 0
         return found
     for c in range(chip.cores_count):
         if CORE(chip, chip.cores + c * chip.core_words).next_tile < 0:
-            index = first_of_partition(chip, program, PARTITION(program, program.partition, c).id)
-            if index >= 0 and offers(chip, program, index) >= 0:
+            index = first_of_partition(machine, PARTITION(program, program.partition, c).id)
+            if index >= 0 and offers(machine, index) >= 0:
                 return True
     return False
 
 
 @kernel
-def end_cycle(chip, program, t):
+def end_cycle(machine, t):
     """Set the scheduler's wake-up after core cycle `t`."""
+    chip = machine.chip
     wake = chip.launch_at
     if chip.host_until >= 0 and chip.host_until < wake:
         wake = chip.host_until
-    if wake > t + 1 and has_offer(chip, program):
+    if wake > t + 1 and has_offer(machine):
         wake = t + 1
     chip.scheduler_wake = wake if wake > t else t + 1

@@ -8,12 +8,11 @@ from numba import int64
 
 from npuviz.sim.parts.bits_kernels import kernel
 from npuviz.sim.parts.watch_kernels import (
-    INTERVAL,
     STOP_NODE_END,
     STOP_NODE_START,
-    emit,
     is_recording,
     is_watched,
+    record_interval,
     watch_subject,
 )
 from npuviz.targets.systolic.kernels.program_records import LAUNCH, LAYER, OP_HOST, TILE
@@ -31,11 +30,12 @@ from npuviz.targets.systolic.kernels.sram import empty_half
 
 
 @kernel
-def start_work(chip, program, x, t, after_core):
+def start_work(machine, t, after_core):
     """Start the next layer, and the next launch where one is due. Sets the scheduler's wake-up.
 
     Cores behind `after_core` see the new tiles in cycle `t`, the others in the next one.
     """
+    chip, program = machine.chip, machine.program
     chip.scheduler_wake = FAR
     if chip.layers_left == 0:
         if chip.launch >= chip.launches_total:
@@ -55,8 +55,8 @@ def start_work(chip, program, x, t, after_core):
     chip.layer_start = t
     chip.layer_left = layer_row.num_tiles
     chip[chip.times + 2 * index] = t
-    if is_watched(x):
-        watch_subject(x, int64(STOP_NODE_START), layer_row.node, int64(0), int64(0), t)
+    if is_watched(machine):
+        watch_subject(machine, int64(STOP_NODE_START), layer_row.node, (int64(0), int64(0)), t)
     if layer_row.host_cycles > 0:
         chip.host_until = t + layer_row.host_cycles
         chip.host_busy += layer_row.host_cycles
@@ -70,34 +70,28 @@ def start_work(chip, program, x, t, after_core):
 
 
 @kernel
-def end_layer(chip, program, x, ev, t, after_core):
+def end_layer(machine, t, after_core):
     """Close the running layer in cycle `t` and start what follows."""
+    chip, program = machine.chip, machine.program
     layer_row = LAYER(program, program.layers, chip.layer)
     node = layer_row.node
-    if is_recording(x):
+    if is_recording(machine):
         tracks = chip.cores_count * TRACKS_PER_CORE
         first = chip.layer_start
         end = t
         instruction = layer_row.instruction
         if layer_row.host_cycles > 0:
-            emit(x, ev, int64(INTERVAL), tracks + TRACK_HOST, int64(OP_HOST), first, t, instruction)
+            record_interval(machine, tracks + TRACK_HOST, int64(OP_HOST), (first, t), instruction)
         else:
             # The next layer may start in this very cycle: the cycle of the last report is its own.
             tile_row = TILE(program, program.tiles, layer_row.first_tile)
             instruction = tile_row.first if tile_row.count > 0 else -1
         if end > first:
-            emit(
-                x,
-                ev,
-                int64(INTERVAL),
-                tracks + TRACK_OPERATORS,
-                int64(KIND_OPERATOR),
-                first,
-                end,
-                instruction,
+            record_interval(
+                machine, tracks + TRACK_OPERATORS, int64(KIND_OPERATOR), (first, end), instruction
             )
-    if is_watched(x):
-        watch_subject(x, int64(STOP_NODE_END), node, int64(0), int64(0), t)
+    if is_watched(machine):
+        watch_subject(machine, int64(STOP_NODE_END), node, (int64(0), int64(0)), t)
     chip[chip.times + 2 * chip.layer + 1] = t
     chip.layer = -1
     chip.layers_done += 1
@@ -106,24 +100,26 @@ def end_layer(chip, program, x, ev, t, after_core):
         launch = LAUNCH(program, program.launches, chip.launch)
         at = t + launch.delay
         chip.launch_at = at if at > launch.earliest else launch.earliest
-    start_work(chip, program, x, t, after_core)
+    start_work(machine, t, after_core)
 
 
 @kernel
-def scheduler_cycle(chip, program, x, ev, t):
+def scheduler_cycle(machine, t):
     """What happens at the start of core cycle `t`, before the cores: host work ends, launches start."""
+    chip = machine.chip
     if chip.sched > 0:
-        begin_cycle(chip, program, x, ev, t)
+        begin_cycle(machine, t)
     elif chip.host_until >= 0 and chip.host_until <= t:
         chip.host_until = -1
-        end_layer(chip, program, x, ev, t, int64(-1))
+        end_layer(machine, t, int64(-1))
     elif chip.layer < 0:
-        start_work(chip, program, x, t, int64(-1))
+        start_work(machine, t, int64(-1))
 
 
 @kernel
-def report_tile(chip, program, x, ev, c, core, t):
+def report_tile(machine, c, core, t):
     """Take one tile from the core's finished list; the last one of a layer ends it."""
+    chip, program = machine.chip, machine.program
     tile = core.finished_ring[0]
     count = core.finished - 1
     core.finished = count
@@ -133,11 +129,11 @@ def report_tile(chip, program, x, ev, c, core, t):
     chip.tiles_done += 1
     chip.last_busy = t
     if chip.sched > 0:
-        end_of_tile(chip, program, x, ev, TILE(program, program.tiles, tile).layer, c, t)
+        end_of_tile(machine, TILE(program, program.tiles, tile).layer, c, t)
         return
     chip.layer_left -= 1
     if chip.layer_left == 0:
-        end_layer(chip, program, x, ev, t, c)
+        end_layer(machine, t, c)
 
 
 @kernel
@@ -148,10 +144,11 @@ def finish_tile(core, tile):
 
 
 @kernel
-def hand_tile(chip, program, x, ev, c, core, t):
+def hand_tile(machine, c, core, t):
     """Give the core the head of its queue: choose and empty the halves it will own."""
+    chip, program = machine.chip, machine.program
     if chip.sched > 0:
-        tile = next_tile(chip, program, c, core, t)
+        tile = next_tile(machine, c, core, t)
     else:
         tile = core.next_tile
         core.next_tile = program[program.next + tile]
@@ -173,11 +170,11 @@ def hand_tile(chip, program, x, ev, c, core, t):
         acc = core.slot[resident].acc
     spad = 1 - spad
     layer_row = LAYER(program, program.layers, layer)
-    empty_half(chip, x, ev, c, core, spad, t)
+    empty_half(machine, c, core, spad, t)
     core.half_entries[spad] = layer_row.spad_entries
     if not continues:
         acc = 1 - acc
-        empty_half(chip, x, ev, c, core, 2 + acc, t)
+        empty_half(machine, c, core, 2 + acc, t)
         core.half_entries[2 + acc] = layer_row.acc_entries
     core.last_acc = acc
     slot = core.slot[free]

@@ -46,8 +46,9 @@ def append_ready(chip, layer):
 
 
 @inlined
-def offers(chip, program, index):
+def offers(machine, index):
     """The layer that a request can start now, -1 if none: the Host does one thing at a time."""
+    chip, program = machine.chip, machine.program
     scheduler = SCHEDULER(chip, chip.sched)
     layer = REQUEST(chip, scheduler.requests, index).ready_head
     if layer >= 0 and chip.host_until >= 0 and LAYER(program, program.layers, layer).host_cycles > 0:
@@ -56,9 +57,10 @@ def offers(chip, program, index):
 
 
 @kernel
-def take_layer(chip, program, index):
+def take_layer(machine, index):
     """The first ready layer of a request, taken from its list; -1 if it offers none."""
-    layer = offers(chip, program, index)
+    chip = machine.chip
+    layer = offers(machine, index)
     if layer >= 0:
         scheduler = SCHEDULER(chip, chip.sched)
         request = REQUEST(chip, scheduler.requests, index)
@@ -89,8 +91,9 @@ def enqueue(chip, c, tile, t, after):
 
 
 @kernel
-def deal(chip, program, layer, core, t, after):
+def deal(machine, layer, core, t, after):
     """Deal the tiles of a layer: over all cores, or over the partition of `core` from its place on."""
+    chip, program = machine.chip, machine.program
     scheduler = SCHEDULER(chip, chip.sched)
     layer_row = LAYER(program, program.layers, layer)
     first = layer_row.first_tile
@@ -132,8 +135,9 @@ def share_tiles(chip, t, after):
 
 
 @kernel
-def draw_group(chip, program, c, t):
+def draw_group(machine, c, t):
     """Move the head of a request's list, with all that continues its accumulation, to the core's queue."""
+    chip, program = machine.chip, machine.program
     scheduler = SCHEDULER(chip, chip.sched)
     index = chip[scheduler.queue + c % scheduler.count]
     request = REQUEST(chip, scheduler.requests, index)
@@ -151,12 +155,13 @@ def draw_group(chip, program, c, t):
 
 
 @kernel
-def next_tile(chip, program, c, core, t):
+def next_tile(machine, c, core, t):
     """Take the head of the queue of core `c`, which is not empty."""
+    chip = machine.chip
     scheduler = SCHEDULER(chip, chip.sched)
     is_spatial = scheduler.kind == SCHED_SPATIAL
     if is_spatial and chip[scheduler.own + c] == 0:
-        draw_group(chip, program, c, t)
+        draw_group(machine, c, t)
     tile = core.next_tile
     core.next_tile = chip[scheduler.next + tile]
     chip[scheduler.own + c] -= 1

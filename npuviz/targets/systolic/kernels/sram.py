@@ -1,9 +1,16 @@
 """The two halves of scratchpad and accumulator, and the entries in them."""
 
+from typing import Any, NamedTuple
+
 from numba import int64
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel
-from npuviz.sim.parts.watch_kernels import COUNTER, LIFETIME, emit, is_recording
+from npuviz.sim.parts.watch_kernels import (
+    is_recording,
+    record_count,
+    record_lifetime,
+)
+from npuviz.targets.systolic.kernels.program_records import CODE
 from npuviz.targets.systolic.kernels.records import (
     CORE,
     ENTRY,
@@ -16,6 +23,29 @@ from npuviz.targets.systolic.kernels.records import (
     TRACK_SPAD,
     TRACKS_PER_CORE,
 )
+
+
+class Work(NamedTuple):
+    """An instruction of a resident tile on a core."""
+
+    c: Any
+    """Number of the core."""
+    core: Any
+    """Row CORE."""
+    slot: Any
+    """Row SLOT: the tile."""
+    code: Any
+    """Number of the instruction's row in the program."""
+    row: Any
+    """That row, CODE."""
+    instruction: Any
+    """Number in the listing."""
+
+
+@inlined
+def work_of(program, c, core, slot, code):
+    """What is known of instruction `code` of a tile on core `c`."""
+    return Work(c, core, slot, code, CODE(program, program.code, code), code + slot.delta)
 
 
 @kernel
@@ -48,38 +78,44 @@ def has_operand(chip, core, slot, operand, t):
 
 
 @kernel
-def empty_half(chip, x, ev, c, core, half, t):
+def empty_half(machine, c, core, half, t):
     """Remove all entries of a half (0, 1 scratchpad; 2, 3 accumulator) and record their lifetimes."""
     table = core.entries[half]
-    recording = is_recording(x)
+    recording = is_recording(machine)
     memory = c * MEMORIES_PER_CORE + (half >> 1)
     for index in range(core.half_entries[half]):
-        entry = ENTRY(chip, table, index)
+        entry = ENTRY(machine.chip, table, index)
         if entry.left >= 0:
             if recording and entry.writer >= 0:
-                emit(x, ev, int64(LIFETIME), memory, half & 1, entry.since, t, entry.writer)
+                record_lifetime(machine, memory, half & 1, (entry.since, t), entry.writer)
             entry.left = -1
     if core.used[half] != 0:
         core.used[half] = 0
-        record_use(x, ev, c, core, half, t)
+        record_use(machine, c, core, half, t)
 
 
 @kernel
-def record_use(x, ev, c, core, half, t):
+def record_use(machine, c, core, half, t):
     """Note the bytes in use of scratchpad or accumulator after a change."""
     first = half & 2
     used = core.used[first] + core.used[first + 1]
     peak = CORE.peak_spad if first == 0 else CORE.peak_acc
     if core[peak] < used:
         core[peak] = used
-    if is_recording(x):
+    if is_recording(machine):
         track = TRACK_SPAD if first == 0 else TRACK_ACC
-        emit(x, ev, int64(COUNTER), c * TRACKS_PER_CORE + track, int64(0), t, used, int64(-1))
+        record_count(machine, c * TRACKS_PER_CORE + track, t, used)
 
 
 @kernel
-def create_entry(chip, x, ev, c, core, half, entry, size, instruction, t):
-    """Bring an entry into being with one thing outstanding. Faults if it exists or the half is full."""
+def create_entry(machine, work, entry, t):
+    """Bring the entry of a destination into being with one thing outstanding.
+
+    Faults if it exists or its half is full.
+    """
+    c, core, instruction, size = work.c, work.core, work.instruction, work.row.size
+    half = work.slot.spad if work.row.dst > 0 else 2 + work.slot.acc
+    chip = machine.chip
     if entry.left >= 0:
         fault(chip, c, int64(FAULT_ENTRY_EXISTS), instruction)
         return
@@ -95,4 +131,4 @@ def create_entry(chip, x, ev, c, core, half, entry, size, instruction, t):
         core.used[half] += size
         if core.used[half] > core[(CORE.spad_half if half < 2 else CORE.acc_half)]:
             fault(chip, c, FAULT_SPAD_FULL if half < 2 else FAULT_ACC_FULL, instruction)
-        record_use(x, ev, c, core, half, t)
+        record_use(machine, c, core, half, t)

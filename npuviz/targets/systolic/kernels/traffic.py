@@ -7,11 +7,17 @@ moment the DRAM takes it (`reply_kernels`), because simple DRAM keeps its order 
 from numba import int64
 
 from npuviz.sim.dram.command_kernels import dram_can_accept, dram_offer
-from npuviz.sim.dram.records_kernels import DRAM, NIL, REQUEST_NODE
+from npuviz.sim.dram.records_kernels import NIL, REQUEST_NODE, dram_at
 from npuviz.sim.dram.simple_kernels import SIMPLE_DRAM, dram_arrive
 from npuviz.sim.network.simple_kernels import LOW_MASK, NOC, allocate_node, bring_near, noc_grant, noc_push
 from npuviz.sim.parts.bits_kernels import fetch, inlined, trailing_zeros
-from npuviz.sim.parts.watch_kernels import COUNTER, INTERVAL, emit, is_recording, is_watched, watch_queue
+from npuviz.sim.parts.watch_kernels import (
+    is_recording,
+    is_watched,
+    record_count,
+    record_interval,
+    watch_queue,
+)
 from npuviz.targets.systolic.kernels.program_records import CODE, MODE_STEP, TILE
 from npuviz.targets.systolic.kernels.records import (
     BURST,
@@ -34,8 +40,9 @@ from npuviz.targets.systolic.kernels.replies import (
 
 
 @inlined
-def channel_of(chip, program, address):
+def channel_of(machine, address):
     """DRAM channel of a byte address (hash tables made by npuviz.sim.dram.channel_hash)."""
+    chip, program = machine.chip, machine.program
     line = address >> chip.request_shift
     table = program.hash
     channel = (
@@ -48,13 +55,15 @@ def channel_of(chip, program, address):
 
 
 @inlined
-def enter_row(chip, program, core, burst, i, j, last):
+def enter_row(machine, core, burst, row, last):
     """Set the generator to row (i, j) of a burst, or to the first later row that has a new block.
 
-    Sets `request` of the core to -1 when no row is left.
+    last  the block requested last, -1: none. Sets `request` of the core to -1 when no row is left.
     """
+    program = machine.program
+    i, j = row
     code = CODE(program, program.code, burst.code)
-    size = chip.request_bytes
+    size = machine.chip.request_bytes
     base = TILE(program, program.tiles, burst.tile).base[code.base] + code.offset
     length = code.len
     while i < code.n0:
@@ -77,8 +86,9 @@ def enter_row(chip, program, core, burst, i, j, last):
 
 
 @inlined
-def finish_burst(chip, program, x, ev, c, burst, now):
+def finish_burst(machine, c, burst, now):
     """Drop the head burst, whose last request entered the network in core cycle `now`."""
+    chip, program = machine.chip, machine.program
     core = CORE(chip, chip.cores + c * chip.core_words)
     count = core.burst_count
     entry = burst.entry
@@ -91,10 +101,10 @@ def finish_burst(chip, program, x, ev, c, burst, now):
     if end > start:
         core[end_word] = end
         core[(CORE.load_busy if entry != 0 else CORE.store_busy)] += end - start
-        if is_recording(x):
+        if is_recording(machine):
             track = c * TRACKS_PER_CORE + (TRACK_LD if entry != 0 else TRACK_ST)
             op = CODE(program, program.code, burst.code).op
-            emit(x, ev, int64(INTERVAL), track, op, start, end, burst.index)
+            record_interval(machine, track, op, (start, end), burst.index)
     if entry != 0:
         complete_fill(chip, c, entry_of_entry, now + 1)
     core.burst_head = (core.burst_head + 1) & (chip.burst_capacity - 1)
@@ -102,10 +112,10 @@ def finish_burst(chip, program, x, ev, c, burst, now):
     chip.bursts_waiting -= 1
     if count == 1:
         chip[chip.sending + (c >> 6)] &= ~(1 << (c & 63))
-    if is_recording(x):
-        emit(x, ev, int64(COUNTER), c * TRACKS_PER_CORE + TRACK_REQUESTS, int64(0), now, count - 1, int64(-1))
-    if is_watched(x):
-        watch_queue(x, c * QUEUES_PER_CORE + QUEUE_REQUESTS, count, count - 1, now)
+    if is_recording(machine):
+        record_count(machine, c * TRACKS_PER_CORE + TRACK_REQUESTS, now, count - 1)
+    if is_watched(machine):
+        watch_queue(machine, c * QUEUES_PER_CORE + QUEUE_REQUESTS, count, count - 1, now)
 
 
 @inlined
@@ -116,8 +126,9 @@ def place_node(chip, noc, node, address):
 
 
 @inlined
-def inject(chip, program, x, ev, c, noc_cycle_index, now):
+def inject(machine, c, noc_cycle_index, now):
     """Let up to one request per port of core `c` enter the network."""
+    chip = machine.chip
     core = CORE(chip, chip.cores + c * chip.core_words)
     noc = NOC(chip, chip.noc)
     ports = chip.ports
@@ -130,16 +141,15 @@ def inject(chip, program, x, ev, c, noc_cycle_index, now):
         entry = burst.entry
         entry_of_entry = ENTRY(chip, entry)
         if core.request < 0:
-            enter_row(chip, program, core, burst, int64(0), int64(0), int64(-1))
+            enter_row(machine, core, burst, (int64(0), int64(0)), int64(-1))
             core.burst_start = now
         payload = entry if entry != 0 else STORE_FLAG | c
         address = core.request
         end = core.request_end
         taken = 0
         while address >= 0 and port < ports:
-            node = noc_push(
-                chip, noc, c * ports + port, channel_of(chip, program, address), payload, noc_cycle_index
-            )
+            way = (c * ports + port, channel_of(machine, address))
+            node = noc_push(chip, noc, way, payload, noc_cycle_index)
             if is_detailed:
                 place_node(chip, noc, node, address)
             taken += 1
@@ -148,7 +158,7 @@ def inject(chip, program, x, ev, c, noc_cycle_index, now):
             address += size
             if address >= end:
                 core.request_last = last
-                enter_row(chip, program, core, burst, core.request_i, core.request_j + 1, last)
+                enter_row(machine, core, burst, (core.request_i, core.request_j + 1), last)
                 address = core.request
                 end = core.request_end
         core.request = address
@@ -159,16 +169,17 @@ def inject(chip, program, x, ev, c, noc_cycle_index, now):
             chip.writes_out += taken
             chip.writes += taken
         if address < 0:
-            finish_burst(chip, program, x, ev, c, burst, now)
+            finish_burst(machine, c, burst, now)
 
 
 @inlined
-def stream_alone(chip, program, x, ev, cycle, limit):
+def stream_alone(machine, cycle, limit):
     """Requests of a network's only source: one a cycle, granted in the next one, without contention.
 
     Takes the rest of a row of the head burst, from NoC cycle `cycle` to before `limit`, in which
     nothing else happens; returns the cycle that follows the last one taken.
     """
+    chip = machine.chip
     core = CORE(chip, chip.cores)
     noc = NOC(chip, chip.noc)
     dram = SIMPLE_DRAM(chip, chip.dram)
@@ -178,7 +189,7 @@ def stream_alone(chip, program, x, ev, cycle, limit):
     entry = burst.entry
     entry_of_entry = ENTRY(chip, entry)
     if core.request < 0:
-        enter_row(chip, program, core, burst, int64(0), int64(0), int64(-1))
+        enter_row(machine, core, burst, (int64(0), int64(0)), int64(-1))
         core.burst_start = core_cycle_at(chip, cycle)
     payload = entry if entry != 0 else STORE_FLAG
     address = core.request
@@ -192,14 +203,14 @@ def stream_alone(chip, program, x, ev, cycle, limit):
             dram_arrive(dram, (now + 2) * period)
             node = allocate_node(chip, noc)
             chip[noc.pool + node * noc.stride] = payload
-            serve_node(chip, noc, channel_of(chip, program, address), node)
+            serve_node(chip, noc, channel_of(machine, address), node)
             address += size
             now += 1
         core.request = address
         if address >= end:
             last = address - size
             core.request_last = last
-            enter_row(chip, program, core, burst, core.request_i, core.request_j + 1, last)
+            enter_row(machine, core, burst, (core.request_i, core.request_j + 1), last)
     taken = now - cycle
     if entry != 0:
         entry_of_entry.left += taken
@@ -208,9 +219,7 @@ def stream_alone(chip, program, x, ev, cycle, limit):
         chip.writes_out += taken
         chip.writes += taken
     if core.request < 0:
-        finish_burst(
-            chip, program, x, ev, int64(0), burst, core_cycle_at(chip, now - 1 if taken > 0 else now)
-        )
+        finish_burst(machine, int64(0), burst, core_cycle_at(chip, now - 1 if taken > 0 else now))
     return now
 
 
@@ -224,7 +233,7 @@ def tick_behind(chip, cycle):
 def give(chip, noc, channel, node, tick):
     """Put a request into a channel's front list, which has room."""
     address = REQUEST_NODE(chip, noc.pool + node * noc.stride).address
-    dram_offer(chip, DRAM(chip, chip.dram), channel, bring_near(chip, noc, node), address, tick)
+    dram_offer(dram_at(chip, chip.dram), channel, bring_near(chip, noc, node), address, tick)
 
 
 @inlined
@@ -270,7 +279,7 @@ def grant_detailed(chip, noc, cycle):
         node = noc_grant(chip, noc, channel, cycle)
         if node >= 0:
             door = chip.doors[0] + 2 * channel
-            if chip[door] == NIL and dram_can_accept(chip, DRAM(chip, chip.dram), channel):
+            if chip[door] == NIL and dram_can_accept(dram_at(chip, chip.dram), channel):
                 give(chip, noc, channel, node, tick)
             else:
                 REQUEST_NODE(chip, noc.pool + node * noc.stride).time = cycle + 1
@@ -280,14 +289,14 @@ def grant_detailed(chip, noc, cycle):
 @inlined
 def open_doors(chip, noc, cycle):
     """Requests at the door enter, one a channel, where the front list has room again."""
-    device = DRAM(chip, chip.dram)
+    dram = dram_at(chip, chip.dram)
     tick = tick_behind(chip, cycle)
     for channel in range(chip.channels):
         door = chip.doors[0] + 2 * channel
         node = chip[door]
         if (
             node != NIL
-            and dram_can_accept(chip, device, channel)
+            and dram_can_accept(dram, channel)
             and REQUEST_NODE(chip, noc.pool + node * noc.stride).time <= cycle
         ):
             take_from_door(chip, noc, channel)
@@ -311,12 +320,13 @@ def serve_channels(chip, noc, cycle):
 
 
 @inlined
-def noc_cycle(chip, program, x, ev, cycle, now):
+def noc_cycle(machine, cycle, now):
     """One cycle of the network, in core cycle `now`.
 
     With latency 1 what enters in this cycle cannot be granted in it, and the order of the two halves
     is free; ready times that are kept (other latencies) depend on it.
     """
+    chip = machine.chip
     noc = NOC(chip, chip.noc)
     late = noc.latency != 1
     if chip.doors_waiting > 0:
@@ -327,7 +337,7 @@ def noc_cycle(chip, program, x, ev, cycle, now):
         for part in range((chip.cores_count + 63) >> 6):
             sending = chip[chip.sending + part]
             while sending != 0:
-                inject(chip, program, x, ev, 64 * part + trailing_zeros(sending), cycle, now)
+                inject(machine, 64 * part + trailing_zeros(sending), cycle, now)
                 sending &= sending - 1
     if late and noc.waiting > 0:
         serve_channels(chip, noc, cycle)
@@ -338,8 +348,8 @@ def noc_cycle(chip, program, x, ev, cycle, now):
     chip.noc_next = cycle + 1 if is_waiting else chip.reply_next
     if chip.doors_waiting > 0 and not is_waiting:
         # A front list has room again after a tick of the DRAM at the earliest.
-        device = DRAM(chip, chip.dram)
-        following = (device.next * chip.dram_period + chip.noc_period - 1) // chip.noc_period
+        dram = dram_at(chip, chip.dram)
+        following = (dram.device.next * chip.dram_period + chip.noc_period - 1) // chip.noc_period
         if following <= cycle:
             following = cycle + 1
         if following < chip.noc_next:
@@ -347,15 +357,16 @@ def noc_cycle(chip, program, x, ev, cycle, now):
 
 
 @inlined
-def lone_cycles(chip, program, x, ev, cycle, limit):
+def lone_cycles(machine, cycle, limit):
     """NoC cycles from `cycle` to before `limit` where the network has one source."""
+    chip = machine.chip
     noc = NOC(chip, chip.noc)
     now = cycle
     reply = chip.reply_next
     if chip.bursts_waiting > 0:
         # The cycle of a response is the last one taken: cores must not run past what it tells them.
         stop = limit if limit <= reply else reply + 1
-        now = stream_alone(chip, program, x, ev, cycle, stop if stop > cycle else cycle + 1)
+        now = stream_alone(machine, cycle, stop if stop > cycle else cycle + 1)
     elif reply == cycle:
         now = cycle + 1
     if reply < now:

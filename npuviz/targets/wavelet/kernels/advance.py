@@ -4,7 +4,7 @@
 # pyright: reportUnnecessaryComparison=false
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel, optimised_entry, pointer_to, spliced
-from npuviz.sim.parts.watch_kernels import X_CAPACITY, X_EVENTS, X_UNTIL
+from npuviz.sim.parts.watch_kernels import CALL, is_full
 from npuviz.targets.wavelet.kernels.bands import (
     LET_GO,
     TEAM,
@@ -13,6 +13,7 @@ from npuviz.targets.wavelet.kernels.bands import (
     wait_for_work,
 )
 from npuviz.targets.wavelet.kernels.host import host_step
+from npuviz.targets.wavelet.kernels.machine import Machine
 from npuviz.targets.wavelet.kernels.program_records import PROGRAM
 from npuviz.targets.wavelet.kernels.records import (
     BLOCK,
@@ -36,26 +37,27 @@ from npuviz.targets.wavelet.kernels.router.link import end_link_run
 from npuviz.targets.wavelet.kernels.time.events import block_of, look_for_fault
 from npuviz.targets.wavelet.kernels.time.wheel import exact_marks, next_event
 
-X_COMMAND = 5
+X_COMMAND = CALL.own
 """Transient word: 1 + the command whose end is waited for, 0 none."""
-X_ROOM = 6
+X_ROOM = CALL.own + 1
 """Transient word: words of the state that may be used."""
-X_ASIDE = 7
+X_ASIDE = CALL.own + 2
 """Transient word: the word behind the heap at which rows for the log may be kept."""
 LONGEST = 1 << 45
 """Nobody waits that long for a host: an idle machine does not go there."""
 
 
 @kernel
-def finish(wafer, program, x, ev):
+def finish(machine):
     """Close the run: links that were busy last end their intervals."""
+    wafer = machine.wafer
     wafer.status = STATUS_FINISHED
     wafer.cycle = wafer.final
     for node in range(wafer.nodes_count):
         b = wafer[wafer.nodes + node]
         if b > 0:
             for port in range(5):
-                end_link_run(program, x, ev, BLOCK(wafer, b), node, port)
+                end_link_run(machine, BLOCK(wafer, b), node, port)
 
 
 @inlined
@@ -65,8 +67,9 @@ def is_served(wafer):
 
 
 @kernel
-def settle(wafer, x):
+def settle(machine):
     """Nothing is left to happen: the end, a deadlock, or a wait for the host. Returns a RESULT_ code."""
+    wafer, call = machine.wafer, machine.call
     now = wafer.now + 1
     if now < 1:
         now = 1
@@ -77,16 +80,17 @@ def settle(wafer, x):
     if wafer.closed:
         wafer.final = now
         return RESULT_FINISHED
-    if x[X_UNTIL] < LONGEST and wafer.cycle < x[X_UNTIL]:
-        wafer.cycle = x[X_UNTIL]
+    if call.until < LONGEST and wafer.cycle < call.until:
+        wafer.cycle = call.until
     elif wafer.cycle < now:
         wafer.cycle = now
     return RESULT_UNTIL
 
 
 @spliced
-def _run(wafer, program, host, x, ev, margin, team):
+def _run(machine, margin, team):
     """From event to event until there is a reason to stop. Returns a RESULT_ code."""
+    wafer, program, call = machine.wafer, machine.program, machine.call
     if wafer.status != STATUS_RUNNING:
         if wafer.status == STATUS_FINISHED:
             return RESULT_FINISHED
@@ -97,49 +101,49 @@ def _run(wafer, program, host, x, ev, margin, team):
         if wafer.host_at < FAR and (t < 0 or wafer.host_at < t):
             t = wafer.host_at
         if t < 0:
-            result = settle(wafer, x)
+            result = settle(machine)
             if result != RESULT_FINISHED:
                 return result
         elif wafer.closed_at >= 0 and t > wafer.closed_at + program.settle:
             wafer.final = wafer.closed_at + program.settle + 1
             result = RESULT_FINISHED
         if result == RESULT_FINISHED:
-            if wafer.final <= x[X_UNTIL]:
-                finish(wafer, program, x, ev)
+            if wafer.final <= call.until:
+                finish(machine)
                 return RESULT_FINISHED
             result = RESULT_UNTIL
             break
-        if t >= x[X_UNTIL]:
+        if t >= call.until:
             break
-        if x[X_CAPACITY] > 0 and x[X_EVENTS] + margin > x[X_CAPACITY]:
+        if is_full(machine, margin):
             wafer.cycle = t
             return RESULT_EVENTS
-        if wafer.used + wafer.demand > x[X_ROOM]:
+        if wafer.used + wafer.demand > call[X_ROOM]:
             wafer.cycle = t
             return RESULT_ROOM
         wafer.now = t
         wafer.cycle = t
-        run_cycle(wafer, program, host, x, ev, t, team, x[X_ASIDE])
+        run_cycle(machine, t, team, call[X_ASIDE])
         if wafer.host_at <= t:
-            host_step(wafer, program, host, t)
+            host_step(machine, t)
         look_for_fault(wafer)
         if wafer.status == STATUS_FAULT:
             wafer.cycle = t + 1
             return RESULT_FAULT
-        if x[X_COMMAND] > 0 and COMMAND_STATE(wafer, wafer.commands, x[X_COMMAND] - 1).state == 2:
+        if call[X_COMMAND] > 0 and COMMAND_STATE(wafer, wafer.commands, call[X_COMMAND] - 1).state == 2:
             wafer.cycle = t + 1
             return RESULT_COMMAND
         if team.bands > 0 and wafer.bands_filled > team.bands:
             wafer.cycle = t + 1
             return RESULT_BANDS
-    if wafer.cycle < x[X_UNTIL]:
-        wafer.cycle = x[X_UNTIL]
+    if wafer.cycle < call.until:
+        wafer.cycle = call.until
     return result
 
 
 @optimised_entry
 def advance(state, words, commands, transient, events, margin, team, serves):
-    """Run until cycle x[X_UNTIL], a hit, a fault, the end, or until something needs more room.
+    """Run until cycle `until` of the call, a hit, a fault, the end, or until something needs more room.
 
     state      (words,) int64    changed   root state
     words      (words,) int64    read      program words
@@ -151,15 +155,16 @@ def advance(state, words, commands, transient, events, margin, team, serves):
     serves                       int       1: this thread helps the one that runs these words until it is done
     Returns a RESULT_ code. Whole cycles only: the state is that of cycle WAFER.cycle.
     """
-    wafer, program, host, shared = WAFER(state), PROGRAM(words), pointer_to(commands), TEAM(team)
-    x, ev = pointer_to(transient), pointer_to(events)
+    wafer, shared = WAFER(state), TEAM(team)
+    call = CALL(transient)
+    machine = Machine(wafer, PROGRAM(words), pointer_to(commands), call, pointer_to(events))
     if serves:
-        work = run_jobs(wafer, program, host, x, ev, shared)
+        work = run_jobs(machine, shared)
         while work != LET_GO:
             wait_for_work(shared, work)
-            work = run_jobs(wafer, program, host, x, ev, shared)
+            work = run_jobs(machine, shared)
         return RESULT_UNTIL
-    result = _run(wafer, program, host, x, ev, margin, shared)
+    result = _run(machine, margin, shared)
     if shared.size > 0:
         exact_marks(wafer)
     return result

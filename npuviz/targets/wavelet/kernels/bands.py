@@ -54,8 +54,9 @@ ENOUGH = 256
 
 
 @kernel
-def _run_words(wafer, program, host, x, ev, team, first, last):
+def _run_words(machine, team, first, last):
     """Wake, in order, the actors of the present cycle in the words of the wheel from `first` to `last`."""
+    wafer = machine.wafer
     stay_apart()
     t = wafer.now
     slot = t & (SLOTS - 1)
@@ -65,7 +66,7 @@ def _run_words(wafer, program, host, x, ev, team, first, last):
     w = next_word(wafer, slot, first)
     while w < last:
         if is_large:
-            fetch_ahead(wafer, program, slot, w, w == before + 1)
+            fetch_ahead(machine, slot, w, w == before + 1)
             before = w
         at = word_at(wafer, w, slot)
         word = wafer[at]
@@ -76,9 +77,9 @@ def _run_words(wafer, program, host, x, ev, team, first, last):
             word &= word - 1
             events += 1
             if actor & 1:
-                processor_step(wafer, program, host, x, ev, actor >> 1, t)
+                processor_step(machine, actor >> 1, t)
             else:
-                router_step(wafer, program, host, x, ev, actor >> 1, t)
+                router_step(machine, actor >> 1, t)
         w = next_word(wafer, slot, w + 1)
     if wafer.aside:
         add_word(wafer, WAFER.events, events)
@@ -87,8 +88,9 @@ def _run_words(wafer, program, host, x, ev, team, first, last):
 
 
 @kernel
-def _run_part(wafer, program, host, x, ev, team, band, part):
+def _run_part(machine, team, band, part):
     """Wake the actors of a band without its border (part INSIDE), or of its border."""
+    wafer = machine.wafer
     first = band << wafer.band_shift
     last = first + (1 << wafer.band_shift)
     border = last - wafer.border if band + 1 < wafer.bands_filled else last
@@ -97,16 +99,16 @@ def _run_part(wafer, program, host, x, ev, team, band, part):
     else:
         last = border
     end = min(last >> SEATS_SHIFT, words_of_sorted(wafer))
-    _run_words(wafer, program, host, x, ev, team, first >> SEATS_SHIFT, end)
+    _run_words(machine, team, first >> SEATS_SHIFT, end)
 
 
 @spliced
-def run_jobs(wafer, program, host, x, ev, team):
+def run_jobs(machine, team):
     """Do jobs of the present round as long as there are any; returns the last value of its word."""
     work = load_word(team, TEAM.jobs)
     while work >= 0 and (work & NEXT_MASK) < ((work >> NEXT_SHIFT) & NEXT_MASK):
         if replace_word(team, TEAM.jobs, work, work + 1):
-            _run_part(wafer, program, host, x, ev, team, work & NEXT_MASK, (work >> JOBS_SHIFT) & 1)
+            _run_part(machine, team, work & NEXT_MASK, (work >> JOBS_SHIFT) & 1)
             add_word(team, TEAM.done, 1)
         work = load_word(team, TEAM.jobs)
     return work
@@ -141,16 +143,17 @@ def _is_shared(wafer, team):
 
 
 @spliced
-def _share(wafer, program, host, x, ev, team, aside, part):
+def _share(machine, team, aside, part):
     """Let all threads run a part of the bands."""
     # The last band has no border.
+    wafer = machine.wafer
     jobs = wafer.bands_filled - part
     wafer.aside = aside
     team.round += 1
     store_word(team, TEAM.done, 0)
     work = ((team.round << 1) | part) << JOBS_SHIFT
     store_word(team, TEAM.jobs, work | (jobs << NEXT_SHIFT))
-    run_jobs(wafer, program, host, x, ev, team)
+    run_jobs(machine, team)
     wait_for(team, TEAM.done, jobs)
     wafer.aside = 0
     if wafer[aside]:
@@ -158,26 +161,27 @@ def _share(wafer, program, host, x, ev, team, aside, part):
 
 
 @spliced
-def run_cycle(wafer, program, host, x, ev, t, team, aside):
+def run_cycle(machine, t, team, aside):
     """Wake the actors of cycle `t`, the present one.
 
     team   what threads share; size 0: one thread
     aside  word behind the heap for rows of the log
     """
+    wafer = machine.wafer
     slot = t & (SLOTS - 1)
     if wafer.slots[slot]:
         is_shared = _is_shared(wafer, team)
         for part in range(2):
             if is_shared:
-                _share(wafer, program, host, x, ev, team, aside, part)
+                _share(machine, team, aside, part)
             else:
                 for band in range(wafer.bands_filled - part):
-                    _run_part(wafer, program, host, x, ev, team, band, part)
+                    _run_part(machine, team, band, part)
         if wafer.postponed or not are_sorted(wafer):
             wafer.alone = 1
-            _run_words(wafer, program, host, x, ev, team, ZERO, wafer.wheel_end)
+            _run_words(machine, team, ZERO, wafer.wheel_end)
             wafer.alone = 0
             wafer.postponed = 0
         end_slot(wafer, slot)
         if have_to_be_sorted(wafer):
-            sort_seats(wafer, program, aside)
+            sort_seats(machine, aside)

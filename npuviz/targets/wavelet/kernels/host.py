@@ -44,15 +44,16 @@ def _program_of(program, node):
 
 
 @kernel
-def _symbol(program, host, command, code):
+def _symbol(machine, command, code):
     """What a command names in a program."""
-    return SYMBOL(host, command.symbols, (code - program.codes) // CODE.num_words)
+    return SYMBOL(machine.host, command.symbols, (code - machine.program.codes) // CODE.num_words)
 
 
 @kernel
-def _copy_words(wafer, program, host, command, pe, place):
+def _copy_words(machine, command, pe, place):
     """Copy the words of one PE between host words and its memory; a fault outside the memory."""
-    symbol = _symbol(program, host, command, pe.code)
+    wafer, host = machine.wafer, machine.host
+    symbol = _symbol(machine, command, pe.code)
     address = symbol.address
     memory = pe.memory
     if address < 0:
@@ -78,13 +79,14 @@ def _copy_words(wafer, program, host, command, pe, place):
 
 
 @kernel
-def _start_on(wafer, program, host, command, index, node, number, t):
+def _start_on(machine, command, index, node, number, t):
     """What a command that starts does to one PE; returns 1 if the PE has a part in its end."""
+    wafer, program = machine.wafer, machine.program
     code = _program_of(program, node)
     if code < 0:
         return 0
     kind = command.kind
-    function = _symbol(program, host, command, code).function if kind == HOST_LAUNCH else ZERO
+    function = _symbol(machine, command, code).function if kind == HOST_LAUNCH else ZERO
     if function < 0:
         return 0
     pe = BLOCK(wafer, block_of(wafer, program, node))
@@ -125,8 +127,9 @@ def _start_on(wafer, program, host, command, index, node, number, t):
 
 
 @kernel
-def _start(wafer, program, host, index, t):
-    command = COMMAND(host, FIRST_COMMAND, index)
+def _start(machine, index, t):
+    wafer, program = machine.wafer, machine.program
+    command = COMMAND(machine.host, FIRST_COMMAND, index)
     progress = COMMAND_STATE(wafer, wafer.commands, index)
     kind = command.kind
     width, height = command.width, command.height
@@ -143,14 +146,15 @@ def _start(wafer, program, host, index, t):
         for x in range(width):
             node = node_at(program, command.x + x, command.y + y)
             if node >= 0:
-                progress.left += _start_on(wafer, program, host, command, index, node, y * width + x, t)
+                progress.left += _start_on(machine, command, index, node, y * width + x, t)
     if kind == HOST_LAUNCH and progress.left == 0:
         progress.end = t + program.host_launch
 
 
 @kernel
-def _finish(wafer, program, host, index, t):
-    command = COMMAND(host, FIRST_COMMAND, index)
+def _finish(machine, index, t):
+    wafer, program = machine.wafer, machine.program
+    command = COMMAND(machine.host, FIRST_COMMAND, index)
     kind = command.kind
     width, height = command.width, command.height
     if kind == HOST_COPY_IN or kind == HOST_COPY_OUT:
@@ -160,7 +164,7 @@ def _finish(wafer, program, host, index, t):
                 if node >= 0 and _program_of(program, node) >= 0:
                     pe = BLOCK(wafer, block_of(wafer, program, node))
                     place = command.data + (y * width + x) * command.words
-                    _copy_words(wafer, program, host, command, pe, place)
+                    _copy_words(machine, command, pe, place)
     progress = COMMAND_STATE(wafer, wafer.commands, index)
     progress.state = 2
     progress.end = t
@@ -169,9 +173,10 @@ def _finish(wafer, program, host, index, t):
 
 
 @kernel
-def _may_start(wafer, host, index):
+def _may_start(machine, index):
     """Whether a command may start beside those under way: only streams of different colors overlap, and
     only behind streams that gave the host back. Commands run in order otherwise."""
+    wafer, host = machine.wafer, machine.host
     command = COMMAND(host, FIRST_COMMAND, index)
     kind = command.kind
     is_stream = kind == HOST_STREAM_IN or kind == HOST_STREAM_OUT
@@ -188,26 +193,27 @@ def _may_start(wafer, host, index):
 
 
 @kernel
-def host_step(wafer, program, host, t):
+def host_step(machine, t):
     """Cycle `t` of the host: end what is done, start what may start.
 
     A command that waited for another starts the cycle after its end, as it does when a host asks for it
     only then: a recorded run takes the same cycles.
     """
+    wafer = machine.wafer
     wafer.host_at = FAR
     done = wafer.done
     for index in range(wafer.oldest, wafer.next):
         progress = COMMAND_STATE(wafer, wafer.commands, index)
         if progress.state == 1 and progress.left == 0 and progress.end <= t:
-            _finish(wafer, program, host, index, t)
+            _finish(machine, index, t)
     while wafer.oldest < wafer.next and COMMAND_STATE(wafer, wafer.commands, wafer.oldest).state == 2:
         wafer.oldest += 1
     if wafer.done != done:
         if wafer.next < wafer.given:
             wafer.host_at = t + 1
     else:
-        while wafer.next < wafer.given and _may_start(wafer, host, wafer.next):
-            _start(wafer, program, host, wafer.next, t)
+        while wafer.next < wafer.given and _may_start(machine, wafer.next):
+            _start(machine, wafer.next, t)
             wafer.next += 1
     for index in range(wafer.oldest, wafer.next):
         progress = COMMAND_STATE(wafer, wafer.commands, index)

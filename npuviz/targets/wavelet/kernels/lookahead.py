@@ -75,8 +75,9 @@ def _next_channels(wafer, pe):
 
 
 @kernel
-def _fetch_records(wafer, program, first, word):
+def _fetch_records(machine, first, word):
     """Ask for the threads and channels that the blocks of these actors name."""
+    wafer, program = machine.wafer, machine.program
     seats = wafer.seats + (first >> 1)
     while word:
         k = trailing_zeros(word)
@@ -103,8 +104,9 @@ def _fetch_records(wafer, program, first, word):
 
 
 @kernel
-def _fetch_targets(wafer, program, first, word):
+def _fetch_targets(machine, first, word):
     """Ask for what those threads and channels name: memory, queues, the next routers."""
+    wafer, program = machine.wafer, machine.program
     seats = wafer.seats + (first >> 1)
     while word:
         k = trailing_zeros(word)
@@ -127,18 +129,19 @@ def _fetch_targets(wafer, program, first, word):
 
 
 @kernel
-def fetch_ahead(wafer, program, slot, w, is_known):
+def fetch_ahead(machine, slot, w, is_known):
     """Ask for the lines of the actors in word `w` of a slot before they run, and for the blocks of the next.
 
     is_known  the blocks of word `w` were asked for with the word before it
     """
+    wafer = machine.wafer
     word = wafer[word_at(wafer, w, slot)]
     if not is_known:
         _fetch_headers(wafer, w << FAN_SHIFT, word)
     if w + 1 < wafer.wheel_end:
         _fetch_headers(wafer, (w + 1) << FAN_SHIFT, wafer[word_at(wafer, w + 1, slot)])
-    _fetch_records(wafer, program, w << FAN_SHIFT, word)
-    _fetch_targets(wafer, program, w << FAN_SHIFT, word)
+    _fetch_records(machine, w << FAN_SHIFT, word)
+    _fetch_targets(machine, w << FAN_SHIFT, word)
 
 
 @inlined

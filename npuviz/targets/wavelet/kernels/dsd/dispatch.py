@@ -72,9 +72,9 @@ def _described(program, pe, word):
 
 
 @kernel
-def _dsr_at(wafer, program, pe, operation, registers):
+def _dsr_at(machine, pe, operation, registers):
     """Word of the DSR of the first fabric operand with settings, -1 if none; for `async` and the like."""
-    layout = LAYOUT(program, pe.layout)
+    layout = LAYOUT(machine.program, pe.layout)
     if layout.dsrs == 0:
         return -1
     for i in range(3):
@@ -86,13 +86,14 @@ def _dsr_at(wafer, program, pe, operation, registers):
             dsr = dsr_of(pe, layout, number, field(word, isa.SHIFT_DSR_FILE, 3))
             kind = field(dsr.word, 0, 7)
             if dsr.settings >= 0 and (kind == isa.KIND_FABIN or kind == isa.KIND_FABOUT):
-                return word_of(wafer, dsr)
+                return word_of(machine.wafer, dsr)
     return -1
 
 
 @kernel
-def _thread_number(wafer, program, pe, operation, registers, dsr):
+def _thread_number(machine, pe, operation, registers, dsr):
     """The microthread of an asynchronous operation, `dsr` as `_dsr_at` says; wavelet-fabric.md section 5."""
+    wafer = machine.wafer
     if operation.ut >= 0:
         return registers[operation.ut] & 7
     if dsr >= 0 and DSR(wafer, dsr).ut >= 0:
@@ -100,7 +101,7 @@ def _thread_number(wafer, program, pe, operation, registers, dsr):
     found = -1
     for i in range(3):
         if operation.kinds[i] == isa.OPERAND_DSD:
-            word = _described(program, pe, registers[operation.registers[i]])
+            word = _described(machine.program, pe, registers[operation.registers[i]])
             kind = field(word, 0, 7)
             if kind == isa.KIND_FABIN or kind == isa.KIND_FABOUT:
                 queue = field(word, isa.SHIFT_QUEUE, isa.MASK_QUEUE)
@@ -129,8 +130,9 @@ def _num_loads(operation, registers):
 
 
 @kernel
-def _settings(wafer, program, pe, thread, operation, registers, dsr_at):
+def _settings(machine, pe, thread, operation, registers, dsr_at):
     """Completion settings of an operation: its own, else those of the DSR load."""
+    program = machine.program
     thread.activate = register(registers, operation.activate)
     thread.unblock = register(registers, operation.unblock)
     thread.unblock_kind = operation.unblock_kind
@@ -139,7 +141,7 @@ def _settings(wafer, program, pe, thread, operation, registers, dsr_at):
     thread.control_kind = operation.control_kind
     thread.index = register(registers, operation.index)
     if dsr_at >= 0:
-        dsr = DSR(wafer, dsr_at)
+        dsr = DSR(machine.wafer, dsr_at)
         given = OPERATION(program, CODE(program, pe.code).operations, dsr.settings)
         if thread.activate < 0 and thread.unblock < 0:
             thread.activate = dsr.activate
@@ -167,15 +169,16 @@ def _set_level(program, pe, thread, operation, number):
 
 
 @kernel
-def start_operation(wafer, program, pe, operation, t):
+def start_operation(machine, pe, operation, t):
     """OP_DSD at cycle `t`. Returns False, having changed nothing, while its microthread is busy."""
+    wafer, program = machine.wafer, machine.program
     registers = registers_of(wafer, pe)
-    dsr = _dsr_at(wafer, program, pe, operation, registers)
+    dsr = _dsr_at(machine, pe, operation, registers)
     is_async = operation.is_async != 0
     if dsr >= 0:
         given = OPERATION(program, CODE(program, pe.code).operations, DSR(wafer, dsr).settings)
         is_async = is_async or given.is_async != 0
-    number = _thread_number(wafer, program, pe, operation, registers, dsr) if is_async else MAIN
+    number = _thread_number(machine, pe, operation, registers, dsr) if is_async else MAIN
     if (pe.threads >> number) & 1:
         if pe.map_wait != -2:
             hazard(wafer, pe.node, LOG_THREAD_BUSY, number, pe.line)
@@ -184,14 +187,14 @@ def start_operation(wafer, program, pe, operation, t):
     pe.map_wait = 0
     thread = thread_of(program, pe, number)
     op = operation.operation
-    _settings(wafer, program, pe, thread, operation, registers, dsr)
+    _settings(machine, pe, thread, operation, registers, dsr)
     for i in range(4):
         kind = operation.kinds[i]
         value = registers[operation.registers[i]] if kind != isa.OPERAND_NONE else 0
         size = operand_bytes(op, i)
         if i == 1 and kind == isa.OPERAND_SCALAR and operation.kinds[0] == isa.OPERAND_POINTER:
             size = operand_bytes(op, 0)  # the start of a reduction
-        set_operand(wafer, program, pe, thread.operands[i], kind, value, size, thread.index)
+        set_operand(machine, pe, thread.operands[i], kind, value, size, thread.index)
     if has_fault(wafer, pe):
         return True
     thread.line = pe.line
@@ -199,7 +202,7 @@ def start_operation(wafer, program, pe, operation, t):
     thread.is_async = 1 if is_async else 0
     thread.result = pe.frame + operation.result if operation.result >= 0 else -1
     _set_level(program, pe, thread, operation, number)
-    set_up(wafer, program, pe, thread, op, number)
+    set_up(machine, pe, thread, op, number)
     loads = _num_loads(operation, registers)
     dispatch = t + 1
     if loads:
@@ -220,8 +223,9 @@ def start_operation(wafer, program, pe, operation, t):
 
 
 @kernel
-def load_dsr(wafer, program, pe, file, number, word, settings):
+def load_dsr(machine, pe, file, number, word, settings):
     """OP_DSR_LOAD: a DSR takes a descriptor and the settings of its row, with ids as they are now."""
+    wafer, program = machine.wafer, machine.program
     layout = LAYOUT(program, pe.layout)
     if layout.dsrs == 0 or number > 15:
         fault(wafer, pe.node, FAULT_DSR, number)
@@ -246,20 +250,21 @@ def cursor_of(program, pe, number):
 
 
 @kernel
-def open_cursor(wafer, program, pe, number, word, size):
+def open_cursor(machine, pe, number, word, size):
     """OP_MAP_OPEN."""
-    operand = cursor_of(program, pe, number)
-    set_operand(wafer, program, pe, operand, isa.OPERAND_DSD, word, size, NONE)
+    operand = cursor_of(machine.program, pe, number)
+    set_operand(machine, pe, operand, isa.OPERAND_DSD, word, size, NONE)
     operand.left = operand.length
     if operand.kind == KIND_INPUT:
-        claim(wafer, program, pe, operand, MAIN)
+        claim(machine, pe, operand, MAIN)
     if operand.dsr >= 0:
         operand.flags |= FLAG_SAVE
 
 
 @kernel
-def cursors_go_on(wafer, program, pe, count):
+def cursors_go_on(machine, pe, count):
     """OP_MAP_TEST: whether all of the first cursors have elements left; else they are closed."""
+    wafer, program = machine.wafer, machine.program
     for i in range(count):
         if cursor_of(program, pe, i).left == 0:
             for k in range(count):
@@ -273,42 +278,43 @@ def cursors_go_on(wafer, program, pe, count):
 
 
 @kernel
-def cursor_ready(wafer, program, pe, operand, reads, t):
+def cursor_ready(machine, pe, operand, reads, t):
     """Whether an element can be read from or written to a cursor at cycle `t`."""
+    wafer = machine.wafer
     kind = operand.kind
     if kind == KIND_INPUT:
         return has_word(QUEUE(wafer, operand.record), t)
     if kind == KIND_OUTPUT:
         return has_room(CHANNEL(wafer, operand.record), ZERO, t)
     if kind == KIND_FIFO:
-        return elements_held(wafer, operand) > 0 if reads else elements_free(wafer, program, pe, operand) > 0
+        return elements_held(wafer, operand) > 0 if reads else elements_free(machine, pe, operand) > 0
     return True
 
 
 @kernel
-def read_cursor(wafer, program, pe, operand, t):
+def read_cursor(machine, pe, operand, t):
     """OP_MAP_READ of a cursor that is ready."""
     kind = operand.kind
     operand.left -= 1
     if kind == KIND_INPUT:
-        return read_fabric(wafer, pe, operand, t)
+        return read_fabric(machine.wafer, pe, operand, t)
     if kind == KIND_FIFO:
-        return read_fifo(wafer, program, pe, operand)
+        return read_fifo(machine, pe, operand)
     if kind == KIND_NOTHING:
         return 0
-    return read_memory(wafer, program, pe, operand)
+    return read_memory(machine, pe, operand)
 
 
 @kernel
-def write_cursor(wafer, program, pe, operand, value, t):
+def write_cursor(machine, pe, operand, value, t):
     """OP_MAP_WRITE to a cursor that is ready."""
     kind = operand.kind
     operand.left -= 1
     if kind == KIND_OUTPUT:
-        send_word(wafer, program, pe, operand, value, ZERO, operand.left == 0, t)
+        send_word(machine, pe, operand, value, ZERO, operand.left == 0, t)
         # It may have taken the room of a thread with the same color.
         pe.tested |= pe.threads
     elif kind == KIND_FIFO:
-        write_fifo(wafer, program, pe, operand, value)
+        write_fifo(machine, pe, operand, value)
     elif kind != KIND_NOTHING:
-        write_memory(wafer, program, pe, operand, value)
+        write_memory(machine, pe, operand, value)

@@ -20,9 +20,11 @@ ACTION_FAULT = 3
 
 
 @inlined
-def elements_free(wafer, program, pe, operand):
+def elements_free(machine, pe, operand):
     """Elements that a FIFO can still take."""
-    return (settings_of(program, pe, operand).size - FIFO(wafer, operand.record).fill) // operand.bytes
+    return (
+        settings_of(machine.program, pe, operand).size - FIFO(machine.wafer, operand.record).fill
+    ) // operand.bytes
 
 
 @inlined
@@ -32,16 +34,17 @@ def elements_held(wafer, operand):
 
 
 @kernel
-def fifo_ready(wafer, program, pe, thread, operand, place):
+def fifo_ready(machine, pe, thread, operand, place):
     """Whether a FIFO operand lets its operation take a step: it goes on, waits, or ends.
 
     place  0: the operand is the destination
     """
+    wafer = machine.wafer
     fifo = FIFO(wafer, operand.record)
-    settings = settings_of(program, pe, operand)
+    settings = settings_of(machine.program, pe, operand)
     group = thread.group
     if place == 0:
-        if elements_free(wafer, program, pe, operand) > 0:
+        if elements_free(machine, pe, operand) > 0:
             return FIFO_GOES_ON
         fifo.was_full = 1
         fifo.need = group * operand.bytes
@@ -68,22 +71,22 @@ def fifo_ready(wafer, program, pe, thread, operand, place):
 
 
 @kernel
-def note_pop(wafer, program, pe, operand):
+def note_pop(machine, pe, operand):
     """After a pop: if it made enough room for the push that met a full FIFO, activate `activate_pop`."""
-    fifo = FIFO(wafer, operand.record)
-    settings = settings_of(program, pe, operand)
+    fifo = FIFO(machine.wafer, operand.record)
+    settings = settings_of(machine.program, pe, operand)
     if fifo.was_full and settings.size - fifo.fill >= fifo.need:
         fifo.was_full = 0
         if settings.activate_pop >= 0:
-            activate(wafer, program, pe, settings.activate_pop, pe.line)
+            activate(machine, pe, settings.activate_pop, pe.line)
 
 
 @kernel
-def note_push(wafer, program, pe, operand):
+def note_push(machine, pe, operand):
     """After a push: if there is enough for the pop that met an empty FIFO, activate `activate_push`."""
-    fifo = FIFO(wafer, operand.record)
-    settings = settings_of(program, pe, operand)
+    fifo = FIFO(machine.wafer, operand.record)
+    settings = settings_of(machine.program, pe, operand)
     if fifo.was_empty and fifo.fill >= fifo.need_pop:
         fifo.was_empty = 0
         if settings.activate_push >= 0:
-            activate(wafer, program, pe, settings.activate_push, pe.line)
+            activate(machine, pe, settings.activate_push, pe.line)

@@ -60,8 +60,9 @@ def dsr_of(pe, layout, number, file):
 
 
 @kernel
-def _fabric_operand(wafer, program, pe, operand, word, element_bytes, index):
-    layout = LAYOUT(program, pe.layout)
+def _fabric_operand(machine, pe, operand, word, element_bytes, index):
+    wafer = machine.wafer
+    layout = LAYOUT(machine.program, pe.layout)
     kind = field(word, 0, 7)
     queue = field(word, isa.SHIFT_QUEUE, isa.MASK_QUEUE)
     color = field(word, isa.SHIFT_COLOR, isa.MASK_COLOR)
@@ -119,11 +120,12 @@ def _fabric_operand(wafer, program, pe, operand, word, element_bytes, index):
 
 
 @kernel
-def set_operand(wafer, program, pe, operand, kind, value, element_bytes, index):
+def set_operand(machine, pe, operand, kind, value, element_bytes, index):
     """Make the cursor of an operand: kind isa.OPERAND_..., value its register.
 
     index  the operation's .index, -1 if not given
     """
+    wafer, program = machine.wafer, machine.program
     for i in range(OPERAND.num_words):
         operand[i] = 0
     operand.dsr = -1
@@ -161,7 +163,7 @@ def set_operand(wafer, program, pe, operand, kind, value, element_bytes, index):
     stride = (field(word, isa.SHIFT_STRIDE, isa.MASK_STRIDE) ^ 0x8000) - 0x8000
     described = field(word, 0, 7)
     if described == isa.KIND_FABIN or described == isa.KIND_FABOUT:
-        _fabric_operand(wafer, program, pe, operand, word, element_bytes, index)
+        _fabric_operand(machine, pe, operand, word, element_bytes, index)
         return
     if described == isa.KIND_FIFO:
         if base >= CODE(program, pe.code).num_fifos:
@@ -239,21 +241,23 @@ def is_inside(pe, address, size):
 
 
 @kernel
-def read_memory(wafer, program, pe, operand):
+def read_memory(machine, pe, operand):
     """The next element of a memory cursor; a fault outside the memory."""
+    wafer = machine.wafer
     address = operand.address
     size = operand.bytes
     if not is_inside(pe, address, size):
         fault(wafer, pe.node, FAULT_ADDRESS, address)
         return 0
     value = load_16(wafer, pe.memory, address) if size == 2 else load_32(wafer, pe.memory, address)
-    step_memory(program, operand)
+    step_memory(machine.program, operand)
     return value
 
 
 @kernel
-def write_memory(wafer, program, pe, operand, value):
+def write_memory(machine, pe, operand, value):
     """Write the next element of a memory cursor; a fault outside the memory."""
+    wafer = machine.wafer
     address = operand.address
     size = operand.bytes
     if not is_inside(pe, address, size):
@@ -263,7 +267,7 @@ def write_memory(wafer, program, pe, operand, value):
         store_16(wafer, pe.memory, address, value)
     else:
         store_32(wafer, pe.memory, address, value)
-    step_memory(program, operand)
+    step_memory(machine.program, operand)
 
 
 @inlined
@@ -325,8 +329,9 @@ def read_fabric(wafer, pe, operand, t):
 
 
 @kernel
-def send_word(wafer, program, pe, operand, value, index, is_last, t):
+def send_word(machine, pe, operand, value, index, is_last, t):
     """Put a wavelet of a fabric destination on its way to the router."""
+    wafer, program = machine.wafer, machine.program
     flags = operand.flags
     payload = value & 0xFFFF_FFFF
     if flags & FLAG_INDEX:
@@ -357,10 +362,11 @@ def settings_of(program, pe, operand):
 
 
 @kernel
-def read_fifo(wafer, program, pe, operand):
+def read_fifo(machine, pe, operand):
     """Pop an element of a FIFO; the caller has checked that there is one."""
+    wafer = machine.wafer
     fifo = FIFO(wafer, operand.record)
-    settings = settings_of(program, pe, operand)
+    settings = settings_of(machine.program, pe, operand)
     size = operand.bytes
     value = load_bytes(wafer, pe.memory, settings.address + fifo.read, size)
     fifo.read = (fifo.read + size) % settings.size
@@ -369,10 +375,11 @@ def read_fifo(wafer, program, pe, operand):
 
 
 @kernel
-def write_fifo(wafer, program, pe, operand, value):
+def write_fifo(machine, pe, operand, value):
     """Push an element to a FIFO; the caller has checked the room."""
+    wafer = machine.wafer
     fifo = FIFO(wafer, operand.record)
-    settings = settings_of(program, pe, operand)
+    settings = settings_of(machine.program, pe, operand)
     size = operand.bytes
     at = settings.address + (fifo.read + fifo.fill) % settings.size
     if size == 2:

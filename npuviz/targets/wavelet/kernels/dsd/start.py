@@ -136,11 +136,12 @@ def test_always(program, pe, number):
 
 
 @kernel
-def claim(wafer, program, pe, operand, number):
+def claim(machine, pe, operand, number):
     """Let the queue of an input operand feed a thread.
 
     Of two threads on one queue no arrival tells which is meant: both are looked at in every event.
     """
+    wafer, program = machine.wafer, machine.program
     other = QUEUE(wafer, operand.record).thread
     if other >= 0 and other != number:
         test_always(program, pe, number)
@@ -157,15 +158,16 @@ def release(wafer, pe, operand):
 
 
 @kernel
-def claim_queues(wafer, program, pe, thread, number):
+def claim_queues(machine, pe, thread, number):
     """Let the input queues of an operation feed it instead of tasks."""
+    wafer = machine.wafer
     for i in range(1, 4):
         operand = thread.operands[i]
         if operand.kind == KIND_INPUT:
             queue = QUEUE(wafer, operand.record)
             if queue.thread >= 0 and queue.thread != number:
                 hazard(wafer, pe.node, LOG_QUEUE_BUSY, operand.queue, pe.line)
-            claim(wafer, program, pe, operand, number)
+            claim(machine, pe, operand, number)
 
 
 @kernel
@@ -192,8 +194,9 @@ def _note_kinds(pe, thread, number):
 
 
 @kernel
-def _look_for_output(wafer, program, pe, thread, number):
+def _look_for_output(machine, pe, thread, number):
     """Two live operations on one output queue or color, and a queue that holds words of another color."""
+    wafer, program = machine.wafer, machine.program
     operand = thread.operands[0]
     if operand.kind != KIND_OUTPUT:
         return
@@ -219,8 +222,9 @@ def _look_for_output(wafer, program, pe, thread, number):
 
 
 @kernel
-def _look_for_bounds(wafer, program, pe, thread, count):
+def _look_for_bounds(machine, pe, thread, count):
     """Memory operands that begin in a variable and go beyond it; memory outside variables is not judged."""
+    program = machine.program
     code = CODE(program, pe.code)
     for i in range(4):
         operand = thread.operands[i]
@@ -241,12 +245,13 @@ def _look_for_bounds(wafer, program, pe, thread, count):
         is_outside = last < variable.begin or last + operand.bytes > variable.end
         if base < variable.end and is_outside:
             value = base | ((last + LAST_BIAS) << LAST_SHIFT)
-            hazard(wafer, pe.node, LOG_BOUNDS, value, pe.line)
+            hazard(machine.wafer, pe.node, LOG_BOUNDS, value, pe.line)
 
 
 @kernel
-def set_up(wafer, program, pe, thread, op, number):
+def set_up(machine, pe, thread, op, number):
     """Complete a thread whose operands are set: length, rate, queues. Returns its number of elements."""
+    program = machine.program
     thread.op = op
     thread.half = CODE(program, pe.code).half
     destination = thread.operands[0]
@@ -258,16 +263,16 @@ def set_up(wafer, program, pe, thread, op, number):
         if first.kind == KIND_VALUE and kind != KIND_NOTHING and kind != KIND_VALUE:
             thread.reduces = 1
             thread.value = first.address
-    count = _count(wafer, pe, thread)
+    count = _count(machine.wafer, pe, thread)
     thread.total = count
     thread.left = count
     thread.finished = 1
     thread.wait = WAIT_NONE
     _set_rate(program, thread)
     _note_kinds(pe, thread, number)
-    claim_queues(wafer, program, pe, thread, number)
-    _look_for_output(wafer, program, pe, thread, number)
+    claim_queues(machine, pe, thread, number)
+    _look_for_output(machine, pe, thread, number)
     # A control word may end the operation before its length says so.
     if count > 0 and thread.control == 0:
-        _look_for_bounds(wafer, program, pe, thread, count)
+        _look_for_bounds(machine, pe, thread, count)
     return count

@@ -5,12 +5,11 @@ An operation belongs to a thread: a microthread, or the main thread, which waits
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel, spliced
 from npuviz.sim.parts.watch_kernels import (
-    INTERVAL,
     STOP_MEMORY_READ,
     STOP_MEMORY_WRITE,
-    emit,
     is_recording,
     is_watched,
+    record_interval,
     watch_subject,
 )
 from npuviz.targets.wavelet.kernels import isa
@@ -77,8 +76,9 @@ KIND_OPERATION = 10
 
 
 @kernel
-def can_step(wafer, program, pe, thread, t):
+def can_step(machine, pe, thread, t):
     """Whether a thread can take a step at cycle `t`: 1 yes, 0 waits for others, -1 ends, c > 1: from c on."""
+    wafer = machine.wafer
     later = 0
     for i in range(4):
         operand = thread.operands[i]
@@ -103,7 +103,7 @@ def can_step(wafer, program, pe, thread, t):
                 # The word that left in this cycle makes room in the next one.
                 later = t + 1
         elif kind == KIND_FIFO:
-            state = fifo_ready(wafer, program, pe, thread, operand, i)
+            state = fifo_ready(machine, pe, thread, operand, i)
             if state == FIFO_ENDS:
                 return -1
             if state != FIFO_GOES_ON:
@@ -115,15 +115,16 @@ def can_step(wafer, program, pe, thread, t):
 
 
 @kernel
-def _read(wafer, program, pe, operand, t):
+def _read(machine, pe, operand, t):
+    wafer = machine.wafer
     kind = operand.kind
     if kind == KIND_VALUE:
         return operand.address
     if kind == KIND_LINE or kind == KIND_SHAPE or kind == KIND_RING:
-        return read_memory(wafer, program, pe, operand)
+        return read_memory(machine, pe, operand)
     if kind == KIND_FIFO:
-        value = read_fifo(wafer, program, pe, operand)
-        note_pop(wafer, program, pe, operand)
+        value = read_fifo(machine, pe, operand)
+        note_pop(machine, pe, operand)
         return value
     if kind == KIND_INPUT:
         if operand.per_word == 1:
@@ -138,7 +139,7 @@ def _read(wafer, program, pe, operand, t):
 
 
 @kernel
-def _write(wafer, program, pe, thread, operand, value, is_last, t):
+def _write(machine, pe, thread, operand, value, is_last, t):
     kind = operand.kind
     if kind == KIND_OUTPUT:
         if operand.per_word == 2:
@@ -150,12 +151,12 @@ def _write(wafer, program, pe, thread, operand, value, is_last, t):
                 value = operand.base
             else:
                 value = operand.base | ((value & 0xFFFF) << 16)
-        send_word(wafer, program, pe, operand, value, thread.index, is_last, t)
+        send_word(machine, pe, operand, value, thread.index, is_last, t)
     elif kind == KIND_FIFO:
-        write_fifo(wafer, program, pe, operand, value)
-        note_push(wafer, program, pe, operand)
+        write_fifo(machine, pe, operand, value)
+        note_push(machine, pe, operand)
     elif kind != KIND_NOTHING:
-        write_memory(wafer, program, pe, operand, value)
+        write_memory(machine, pe, operand, value)
 
 
 @kernel
@@ -179,21 +180,21 @@ def _meets_control(wafer, pe, thread, t):
 
 
 @kernel
-def _elements(wafer, program, pe, thread, count, t):
+def _elements(machine, pe, thread, count, t):
     """Compute and store `count` elements one after the other."""
     op, half = thread.op, thread.half
     operands = thread.operands
     destination, first, second, third = operands[0], operands[1], operands[2], operands[3]
-    is_fused = program.fused
+    is_fused = machine.program.fused
     has_second = second.kind != KIND_NOTHING
     factor = third.address
     third_reads = third.kind != KIND_NOTHING and third.kind != KIND_VALUE
     reduces = thread.reduces != 0
     for i in range(count):
-        left = thread.value if reduces else _read(wafer, program, pe, first, t)
-        right = _read(wafer, program, pe, second, t) if has_second else 0
+        left = thread.value if reduces else _read(machine, pe, first, t)
+        right = _read(machine, pe, second, t) if has_second else 0
         if third_reads:
-            factor = _read(wafer, program, pe, third, t)
+            factor = _read(machine, pe, third, t)
         if op == isa.D_ADDC16:
             total = left + right + thread.value
             thread.value = (total >> 16) & 1
@@ -205,11 +206,11 @@ def _elements(wafer, program, pe, thread, count, t):
         if reduces:
             thread.value = value
             if i == count - 1:
-                _write(wafer, program, pe, thread, destination, value, i + 1 == thread.left, t)
+                _write(machine, pe, thread, destination, value, i + 1 == thread.left, t)
         elif destination.kind == KIND_LINE:
-            write_memory(wafer, program, pe, destination, value)
+            write_memory(machine, pe, destination, value)
         else:
-            _write(wafer, program, pe, thread, destination, value, i + 1 == thread.left, t)
+            _write(machine, pe, thread, destination, value, i + 1 == thread.left, t)
 
 
 @kernel
@@ -232,8 +233,9 @@ def _clear_source(wafer, pe, thread):
 
 
 @kernel
-def finish_operation(wafer, program, x, ev, pe, number, by_control, t, cycles):
+def finish_operation(machine, pe, number, by_control, t, cycles):
     """The end of an operation: settings of its completion act, its thread is free."""
+    wafer, program = machine.wafer, machine.program
     thread = thread_of(program, pe, number)
     for i in range(4):
         operand = thread.operands[i]
@@ -247,22 +249,22 @@ def finish_operation(wafer, program, x, ev, pe, number, by_control, t, cycles):
         _clear_source(wafer, pe, thread)
     pe.threads &= ~(1 << number)
     if by_control and thread.control == 2:
-        activate(wafer, program, pe, thread.control_id, thread.line)
+        activate(machine, pe, thread.control_id, thread.line)
     elif by_control and thread.control == 3:
         block(pe, thread.control_kind, thread.control_id, ZERO)
     else:
         if thread.activate >= 0:
-            activate(wafer, program, pe, thread.activate, thread.line)
+            activate(machine, pe, thread.activate, thread.line)
         if thread.unblock >= 0:
             block(pe, thread.unblock_kind, thread.unblock, ZERO)
     end = t + cycles
     # The trace ends with the cycle in which the last step was issued.
     shown = t + 1
-    if is_recording(x) and thread.start < shown:
+    if is_recording(machine) and thread.start < shown:
         tracks = TRACKS(program, program.tracks, pe.node)
         track = tracks.main if number == MAIN else tracks.thread[number]
         if track >= 0:
-            emit(x, ev, INTERVAL, track, KIND_OPERATION + thread.op, thread.start, shown, thread.line)
+            record_interval(machine, track, KIND_OPERATION + thread.op, (thread.start, shown), thread.line)
     if number == MAIN:
         pe.ready = end
         pe.complete = end + program.complete
@@ -273,8 +275,9 @@ def finish_operation(wafer, program, x, ev, pe, number, by_control, t, cycles):
 
 
 @kernel
-def _watch_memory(program, x, pe, thread, count, t):
+def _watch_memory(machine, pe, thread, count, t):
     """Test stop rows about the memory that a step reads and writes."""
+    program = machine.program
     memory = TRACKS(program, program.tracks, pe.node).memory
     if memory < 0:
         return
@@ -289,18 +292,19 @@ def _watch_memory(program, x, pe, thread, count, t):
             if high < low:
                 low, high = high, low
             test = STOP_MEMORY_WRITE if i == 0 else STOP_MEMORY_READ
-            watch_subject(x, test, memory, low, high + operand.bytes, t)
+            watch_subject(machine, test, memory, (low, high + operand.bytes), t)
 
 
 @kernel
-def _special_step(wafer, program, x, ev, pe, thread, number, t):
+def _special_step(machine, pe, thread, number, t):
     """A step that computes nothing: a control word, or a word that DFILT drops.
 
     Returns its cycles, 0 if there is something to compute.
     """
+    wafer = machine.wafer
     control = _meets_control(wafer, pe, thread, t)
     if control == 2:
-        finish_operation(wafer, program, x, ev, pe, number, ONE, t, ONE)
+        finish_operation(machine, pe, number, ONE, t, ONE)
     elif control == 0:
         if thread.op != isa.D_DFILT:
             return 0
@@ -313,12 +317,12 @@ def _special_step(wafer, program, x, ev, pe, thread, number, t):
 
 
 @kernel
-def _fifo_count(wafer, program, pe, thread, count):
+def _fifo_count(machine, pe, thread, count):
     """Elements of a step that its FIFOs have or take, `count` at most."""
     for i in range(4):
         operand = thread.operands[i]
         if operand.kind == KIND_FIFO:
-            limit = elements_free(wafer, program, pe, operand) if i == 0 else elements_held(wafer, operand)
+            limit = elements_free(machine, pe, operand) if i == 0 else elements_held(machine.wafer, operand)
             if limit < count:
                 count = limit
     return count
@@ -339,8 +343,9 @@ def _plain_read(wafer, pe, operand, kind, t):
 
 
 @inlined
-def _plain_elements(wafer, program, pe, thread, count, t):
+def _plain_elements(machine, pe, thread, count, t):
     """`_elements` of a plain operation: memory in lines, constants, single words of the fabric."""
+    wafer, program = machine.wafer, machine.program
     op, kinds = thread.op, thread.kinds
     half = CODE(program, pe.code).half
     operands = thread.operands
@@ -362,39 +367,40 @@ def _plain_elements(wafer, program, pe, thread, count, t):
         elif to == KIND_OUTPUT:
             # What few operations need is not read for the others: it lies on another line.
             index = thread.index if destination.flags & FLAG_INDEX else ZERO
-            send_word(wafer, program, pe, destination, value, index, i + 1 == thread.left, t)
+            send_word(machine, pe, destination, value, index, i + 1 == thread.left, t)
 
 
 @spliced
-def step_operation(wafer, program, x, ev, pe, number, t):
+def step_operation(machine, pe, number, t):
     """A step of an operation that can take one; returns the cycles of the datapath it takes."""
+    wafer, program = machine.wafer, machine.program
     thread = thread_of(program, pe, number)
     band = band_of(wafer, pe)
     band.beats += 1
     if thread.left <= 0:
-        finish_operation(wafer, program, x, ev, pe, number, ZERO, t, ZERO)
+        finish_operation(machine, pe, number, ZERO, t, ZERO)
         return 0
     is_plain = (thread.kinds & IS_PLAIN) != 0
     if not is_plain:
-        done = _special_step(wafer, program, x, ev, pe, thread, number, t)
+        done = _special_step(machine, pe, thread, number, t)
         if done:
             return done
     count = thread.group
     if count > thread.left:
         count = thread.left
     if not is_plain:
-        count = _fifo_count(wafer, program, pe, thread, count)
-    if is_watched(x):
-        _watch_memory(program, x, pe, thread, count, t)
+        count = _fifo_count(machine, pe, thread, count)
+    if is_watched(machine):
+        _watch_memory(machine, pe, thread, count, t)
     if is_plain:
-        _plain_elements(wafer, program, pe, thread, count, t)
+        _plain_elements(machine, pe, thread, count, t)
     else:
-        _elements(wafer, program, pe, thread, count, t)
+        _elements(machine, pe, thread, count, t)
     cycles = thread.cycles
     thread.left -= count
     band.elements += count
     band.flops += count * RATE(program, program.rates, thread.op).flops
     step_from(pe, number, t + cycles)
     if thread.left <= 0 and not has_fault(wafer, pe):
-        finish_operation(wafer, program, x, ev, pe, number, ZERO, t, cycles)
+        finish_operation(machine, pe, number, ZERO, t, cycles)
     return cycles

@@ -47,8 +47,9 @@ MICROTHREADS = (1 << MAIN) - 1
 
 
 @kernel
-def _take_from_host(wafer, program, host, pe, t):
+def _take_from_host(machine, pe, t):
     """Words that the host sends to this processor enter its queues; returns when to look again."""
+    wafer, program, host = machine.wafer, machine.program, machine.host
     again = FAR
     mask = pe.streams_in
     while mask:
@@ -90,25 +91,26 @@ def _look_for_empty(program, pe):
 
 
 @kernel
-def _main_ready(wafer, program, pe, t):
+def _main_ready(machine, pe, t):
     """Whether the main thread's next instruction can be tried at cycle `t`."""
+    program = machine.program
     if pe.map_wait <= 0:
         return True
     instruction = INSTRUCTION(program, CODE(program, pe.code).instructions, pe.pc)
-    cursor = OPERAND(wafer, pe.map_wait)
-    return cursor_ready(wafer, program, pe, cursor, instruction.op != OP_MAP_WRITE, t)
+    cursor = OPERAND(machine.wafer, pe.map_wait)
+    return cursor_ready(machine, pe, cursor, instruction.op != OP_MAP_WRITE, t)
 
 
 @kernel
-def _look_at_thread(wafer, program, x, ev, pe, number, t):
+def _look_at_thread(machine, pe, number, t):
     """Find out whether a thread can take a step: 1 yes, 0 it waits for others, c > 1: from cycle c on.
 
     A thread that waits is not looked at again before a word or room has come.
     """
-    thread = thread_of(program, pe, number)
-    state = can_step(wafer, program, pe, thread, t)
+    thread = thread_of(machine.program, pe, number)
+    state = can_step(machine, pe, thread, t)
     if state == -1:
-        finish_operation(wafer, program, x, ev, pe, number, ZERO, t, ONE)
+        finish_operation(machine, pe, number, ZERO, t, ONE)
         return t + 1
     if thread.fabric != SEVERAL:
         pe.tested &= ~(1 << number)
@@ -120,9 +122,10 @@ def _look_at_thread(wafer, program, x, ev, pe, number, t):
 
 
 @inlined
-def _note_wait(wafer, program, pe, number):
+def _note_wait(machine, pe, number):
     """What a thread waits for after a step, if that is one queue or one output: it is woken when it comes."""
-    thread = thread_of(program, pe, number)
+    wafer = machine.wafer
+    thread = thread_of(machine.program, pe, number)
     if thread.fabric == KIND_INPUT:
         queue = QUEUE(wafer, thread.record)
         thread.wait = WAIT_NONE
@@ -175,8 +178,9 @@ def rank_of(level, has_turn):
 
 
 @kernel
-def processor_step(wafer, program, host, x, ev, seat, t):
+def processor_step(machine, seat, t):
     """Cycle `t` of the processor with a seat."""
+    wafer, program = machine.wafer, machine.program
     stay_apart()
     b = wafer[wafer.seats + seat]
     if b < 0:
@@ -186,7 +190,7 @@ def processor_step(wafer, program, host, x, ev, seat, t):
         return
     wake = FAR
     if pe.streams_in:
-        wake = _take_from_host(wafer, program, host, pe, t)
+        wake = _take_from_host(machine, pe, t)
     if pe.flush & FLUSHES:
         _look_for_empty(program, pe)
     threads = pe.threads
@@ -209,15 +213,15 @@ def processor_step(wafer, program, host, x, ev, seat, t):
     while mask:
         k = trailing_zeros(mask)
         mask &= mask - 1
-        again = _look_at_thread(wafer, program, x, ev, pe, k, t)
+        again = _look_at_thread(machine, pe, k, t)
         if again != 1:
             ready &= ~(1 << k)
             if again > 1 and again < wake:
                 wake = again
     if pe.task < 0 and pe.ready <= t and may_start(pe):
-        pick = pick_task(wafer, program, pe, t)
+        pick = pick_task(machine, pe, t)
         if pick != NO_TASK:
-            start_task(wafer, program, host, pe, pick, t)
+            start_task(machine, pe, pick, t)
         else:
             again = _next_arrival(program, pe, t)
             if again < wake:
@@ -228,7 +232,7 @@ def processor_step(wafer, program, host, x, ev, seat, t):
             if pe.ready < wake:
                 wake = pe.ready
         else:
-            main = _main_ready(wafer, program, pe, t)
+            main = _main_ready(machine, pe, t)
     elif pe.task < 0 and pe.ready > t and pe.ready < wake:
         wake = pe.ready
     if pe.free > t:
@@ -246,9 +250,9 @@ def processor_step(wafer, program, host, x, ev, seat, t):
     if main and rank_of(pe.level, True) > rank:
         best = RUN_MAIN
     if best == RUN_MAIN:
-        again = _run_main(wafer, program, x, ev, pe, threads, t)
+        again = _run_main(machine, pe, threads, t)
     elif best >= 0:
-        again = _run_thread(wafer, program, host, x, ev, pe, best, t)
+        again = _run_thread(machine, pe, best, t)
     else:
         again = FAR
     if again < wake:
@@ -258,10 +262,10 @@ def processor_step(wafer, program, host, x, ev, seat, t):
 
 
 @spliced
-def _run_main(wafer, program, x, ev, pe, threads, t):
+def _run_main(machine, pe, threads, t):
     """The main thread has the datapath; returns when to look again."""
     pe.last = -1
-    scalar_step(wafer, program, x, ev, pe, t)
+    scalar_step(machine, pe, t)
     pe.free = t + 1
     pe.busy += 1
     if pe.map_wait > 0:
@@ -272,18 +276,18 @@ def _run_main(wafer, program, x, ev, pe, threads, t):
 
 
 @spliced
-def _run_thread(wafer, program, host, x, ev, pe, number, t):
+def _run_thread(machine, pe, number, t):
     """A thread has the datapath for a step; returns when to look again."""
     pe.last = number
-    cycles = step_operation(wafer, program, x, ev, pe, number, t)
+    cycles = step_operation(machine, pe, number, t)
     pe.free = t + cycles
     pe.busy += cycles
     if (pe.threads >> number) & 1 and (pe.tested >> number) & 1 == 0:
-        _note_wait(wafer, program, pe, number)
+        _note_wait(machine, pe, number)
     if pe.task < 0 and pe.ready <= t and may_start(pe):
-        pick = pick_task(wafer, program, pe, t)
+        pick = pick_task(machine, pe, t)
         if pick != NO_TASK:
-            start_task(wafer, program, host, pe, pick, t)
+            start_task(machine, pe, pick, t)
     # A step may have made room, data or a task for others.
     return t + (cycles if cycles > 0 else 1)
 

@@ -7,12 +7,11 @@ the instruction that uses them) run together with the next one that costs someth
 from npuviz.sim.parts.bits_kernels import inlined, kernel
 from npuviz.sim.parts.record_kernels import word_of
 from npuviz.sim.parts.watch_kernels import (
-    INTERVAL,
     STOP_MEMORY_READ,
     STOP_MEMORY_WRITE,
-    emit,
     is_recording,
     is_watched,
+    record_interval,
     watch_subject,
 )
 from npuviz.targets.wavelet.kernels import isa
@@ -60,12 +59,13 @@ SPLIT_RUN = 64
 
 
 @kernel
-def end_scalar_run(program, x, ev, pe, t):
+def end_scalar_run(machine, pe, t):
     """Emit what the main track showed up to now as scalar work."""
-    if is_recording(x) and pe.run_start < t:
+    program = machine.program
+    if is_recording(machine) and pe.run_start < t:
         track = TRACKS(program, program.tracks, pe.node).main
         if track >= 0:
-            emit(x, ev, INTERVAL, track, KIND_SCALAR, pe.run_start, t, pe.line)
+            record_interval(machine, track, KIND_SCALAR, (pe.run_start, t), pe.line)
 
 
 @kernel
@@ -108,8 +108,9 @@ def _fill(wafer, pe, target, value, count, kind):
 
 
 @kernel
-def _call(wafer, program, pe, function, first, count, result):
+def _call(machine, pe, function, first, count, result):
     """Make a frame for a function and go on there."""
+    wafer, program = machine.wafer, machine.program
     code = CODE(program, pe.code)
     if function < 0 or function >= code.num_functions:
         fault(wafer, pe.node, FAULT_FUNCTION, function)
@@ -134,7 +135,7 @@ def _call(wafer, program, pe, function, first, count, result):
     frame.result = pe.frame + result if result >= 0 else -1
     frame.stack = pe.stack
     frame.call = pe.line
-    open_frame(wafer, program, pe, function, frame)
+    open_frame(machine, pe, function, frame)
     for i in range(count):
         frame.registers[i] = given[first + i]
     pe.stack = end
@@ -142,13 +143,14 @@ def _call(wafer, program, pe, function, first, count, result):
 
 
 @kernel
-def _return(wafer, program, x, ev, pe, value, t):
+def _return(machine, pe, value, t):
     """End of a function: back to the caller, or the end of the task."""
+    wafer = machine.wafer
     frame = frame_of(wafer, pe)
     pe.depth -= 1
     pe.stack = frame.stack
     if frame.pc < 0:
-        end_scalar_run(program, x, ev, pe, t + 1)
+        end_scalar_run(machine, pe, t + 1)
         pe.task = -1
         return
     if frame.result >= 0:
@@ -180,17 +182,18 @@ def _address(registers, base, offset):
 
 
 @kernel
-def _memory_instruction(wafer, program, x, pe, registers, instruction, op, t):
+def _memory_instruction(machine, pe, registers, instruction, op, t):
     """OP_LD .. OP_FILL; returns cycles beyond the table's."""
+    wafer, program = machine.wafer, machine.program
     r, base, index = instruction.a, instruction.b, instruction.c
     imm, aux, kind = instruction.imm, instruction.aux, instruction.type
-    if is_watched(x) and op <= isa.OP_STX:
+    if is_watched(machine) and op <= isa.OP_STX:
         address = _address(registers, base, imm)
         if op >= isa.OP_LDX:
             address += registers[index] * aux
         memory = TRACKS(program, program.tracks, pe.node).memory
         test = STOP_MEMORY_READ if op == isa.OP_LD or op == isa.OP_LDX else STOP_MEMORY_WRITE
-        watch_subject(x, test, memory, address, address + size_of(kind), t)
+        watch_subject(machine, test, memory, (address, address + size_of(kind)), t)
     if op == isa.OP_LD:
         _load(wafer, pe, registers, r, _address(registers, base, imm), kind)
     elif op == isa.OP_ST:
@@ -284,8 +287,9 @@ def _compute(program, pe, registers, instruction, op, t):
 
 
 @kernel
-def _flow_instruction(wafer, program, x, ev, pe, registers, instruction, op, t):
+def _flow_instruction(machine, pe, registers, instruction, op, t):
     """Jumps, calls, returns; returns cycles beyond the table's."""
+    program = machine.program
     r, imm = instruction.a, instruction.imm
     code = CODE(program, pe.code)
     if op == isa.OP_JMP:
@@ -303,44 +307,44 @@ def _flow_instruction(wafer, program, x, ev, pe, registers, instruction, op, t):
         pe.bubble += program.branch - 1
         return program.branch
     if op == isa.OP_CALL:
-        _call(wafer, program, pe, imm, instruction.b, instruction.c, r)
+        _call(machine, pe, imm, instruction.b, instruction.c, r)
     elif op == isa.OP_CALLI:
-        _call(wafer, program, pe, registers[instruction.aux], instruction.b, instruction.c, r)
+        _call(machine, pe, registers[instruction.aux], instruction.b, instruction.c, r)
     else:
-        _return(wafer, program, x, ev, pe, registers[r] if r >= 0 else 0, t)
+        _return(machine, pe, registers[r] if r >= 0 else 0, t)
     return 0
 
 
 @kernel
-def _map_instruction(wafer, program, pe, registers, instruction, op, t):
+def _map_instruction(machine, pe, registers, instruction, op, t):
     """Cursors of @map. Returns -1, having done nothing but noted the cursor, while one has to wait."""
     r, base = instruction.a, instruction.b
     if op == isa.OP_MAP_OPEN:
-        open_cursor(wafer, program, pe, r, registers[base], size_of(instruction.type))
+        open_cursor(machine, pe, r, registers[base], size_of(instruction.type))
     elif op == isa.OP_MAP_TEST:
-        if not cursors_go_on(wafer, program, pe, r):
+        if not cursors_go_on(machine, pe, r):
             pe.pc = instruction.imm
     else:
-        operand = cursor_of(program, pe, base)
-        if not cursor_ready(wafer, program, pe, operand, op == isa.OP_MAP_READ, t):
-            pe.map_wait = word_of(wafer, operand)
+        operand = cursor_of(machine.program, pe, base)
+        if not cursor_ready(machine, pe, operand, op == isa.OP_MAP_READ, t):
+            pe.map_wait = word_of(machine.wafer, operand)
             return -1
         if op == isa.OP_MAP_READ:
-            registers[r] = read_cursor(wafer, program, pe, operand, t)
+            registers[r] = read_cursor(machine, pe, operand, t)
             kind = instruction.type
             if kind <= isa.T_I64:
                 registers[r] = wrapped(registers[r], kind)
         else:
-            write_cursor(wafer, program, pe, operand, registers[r], t)
+            write_cursor(machine, pe, operand, registers[r], t)
     pe.map_wait = 0
     return 0
 
 
 @kernel
-def _task_instruction(wafer, program, pe, registers, instruction, op, t):
+def _task_instruction(machine, pe, registers, instruction, op, t):
     """OP_ACTIVATE, OP_BLOCK, OP_UNBLOCK, OP_SYS."""
     if op == isa.OP_ACTIVATE:
-        activate(wafer, program, pe, registers[instruction.a], pe.line)
+        activate(machine, pe, registers[instruction.a], pe.line)
     elif op == isa.OP_SYS:
         r = instruction.a
         first, second, third = instruction.b, instruction.c, instruction.aux
@@ -350,7 +354,7 @@ def _task_instruction(wafer, program, pe, registers, instruction, op, t):
         other = registers[third] if third >= 0 else 0
         if number == isa.S_PRNG:
             other = 1 if second >= 0 else -1
-        value = system_call(wafer, program, pe, number, left, right, other, t)
+        value = system_call(machine, pe, number, left, right, other, t)
         if r >= 0:
             registers[r] = value
     else:
@@ -358,16 +362,17 @@ def _task_instruction(wafer, program, pe, registers, instruction, op, t):
 
 
 @kernel
-def _execute(wafer, program, x, ev, pe, instruction, op, t):
+def _execute(machine, pe, instruction, op, t):
     """One instruction; returns its cycles, -1 if it has to wait for the fabric."""
+    wafer, program = machine.wafer, machine.program
     registers = registers_of(wafer, pe)
     cycles = program[program.costs + op]
     if op >= isa.OP_LD and op <= isa.OP_FILL:
-        return cycles + _memory_instruction(wafer, program, x, pe, registers, instruction, op, t)
+        return cycles + _memory_instruction(machine, pe, registers, instruction, op, t)
     if op >= isa.OP_ADD and op <= isa.OP_MATH:
         return cycles + _compute(program, pe, registers, instruction, op, t)
     if op >= isa.OP_JMP and op <= isa.OP_RET:
-        return cycles + _flow_instruction(wafer, program, x, ev, pe, registers, instruction, op, t)
+        return cycles + _flow_instruction(machine, pe, registers, instruction, op, t)
     if op == isa.OP_LI:
         registers[instruction.a] = instruction.imm
     elif op == isa.OP_MOV:
@@ -384,12 +389,12 @@ def _execute(wafer, program, x, ev, pe, instruction, op, t):
         _descriptor_instruction(registers, instruction, op)
     elif op == isa.OP_DSR_LOAD:
         word = registers[instruction.c]
-        load_dsr(wafer, program, pe, instruction.a, instruction.b, word, instruction.imm)
+        load_dsr(machine, pe, instruction.a, instruction.b, word, instruction.imm)
     elif op >= isa.OP_MAP_OPEN and op <= isa.OP_MAP_WRITE:
-        if _map_instruction(wafer, program, pe, registers, instruction, op, t) < 0:
+        if _map_instruction(machine, pe, registers, instruction, op, t) < 0:
             return -1
     elif op >= isa.OP_ACTIVATE and op <= isa.OP_SYS:
-        _task_instruction(wafer, program, pe, registers, instruction, op, t)
+        _task_instruction(machine, pe, registers, instruction, op, t)
         if op == isa.OP_SYS and instruction.imm == isa.S_TSC_READ:
             return program.timer
         if op == isa.OP_SYS and instruction.imm == isa.S_PRINT:
@@ -400,8 +405,9 @@ def _execute(wafer, program, x, ev, pe, instruction, op, t):
 
 
 @kernel
-def scalar_step(wafer, program, x, ev, pe, t):
+def scalar_step(machine, pe, t):
     """The next instruction of the main thread at cycle `t`, with those before it that cost nothing."""
+    wafer, program = machine.wafer, machine.program
     code = CODE(program, pe.code)
     for _ in range(SPLIT_RUN):
         pc = pe.pc
@@ -424,21 +430,21 @@ def scalar_step(wafer, program, x, ev, pe, t):
         if pe.map_wait == 0:
             band_of(wafer, pe).instructions += 1
             pe.line = code.first + pc
-            if is_watched(x):
+            if is_watched(machine):
                 place = NODE(program, program.nodes, pe.node)
                 element = place.row * program.columns + place.column
-                watch_instruction(x, element, pe.depth, pe.line, t)
+                watch_instruction(machine, element, pe.depth, pe.line, t)
         if op == isa.OP_DSD:
             operation = OPERATION(program, code.operations, instruction.imm)
-            if start_operation(wafer, program, pe, operation, t):
+            if start_operation(machine, pe, operation, t):
                 pe.pc = pc + 1
                 if (pe.threads >> MAIN) & 1:
-                    end_scalar_run(program, x, ev, pe, t)
+                    end_scalar_run(machine, pe, t)
             else:
                 pe.ready = t + 1
             return
         pe.pc = pc + 1
-        cycles = _execute(wafer, program, x, ev, pe, instruction, op, t)
+        cycles = _execute(machine, pe, instruction, op, t)
         if cycles < 0:
             pe.pc = pc
             return

@@ -53,17 +53,17 @@ def _write_48(wafer, pe, address, value):
 
 
 @kernel
-def channel_of(wafer, program, pe, color):
+def channel_of(machine, pe, color):
     """Place of a color's channel in the block; a fault and 0 if the router has no room for the color."""
-    place = LAYOUT(program, pe.layout).channel[color] if color >= 0 and color < 24 else 0
+    place = LAYOUT(machine.program, pe.layout).channel[color] if color >= 0 and color < 24 else 0
     if place == 0:
-        fault(wafer, pe.node, FAULT_COLOR, color)
+        fault(machine.wafer, pe.node, FAULT_COLOR, color)
     return place
 
 
 @kernel
-def _router_system(wafer, program, pe, number, first, second, third, t):
-    place = channel_of(wafer, program, pe, first)
+def _router_system(machine, pe, number, first, second, third, t):
+    place = channel_of(machine, pe, first)
     if place == 0:
         return
     channel = CHANNEL(pe, place)
@@ -108,7 +108,7 @@ def _router_system(wafer, program, pe, number, first, second, third, t):
         channel.closed = 0
     # It may send to others now.
     pe.channels |= FRONTIER
-    open_router(wafer, pe, t + 1)
+    open_router(machine.wafer, pe, t + 1)
 
 
 @kernel
@@ -146,7 +146,8 @@ def _move_words(pe, queue, target, old, new):
 
 
 @kernel
-def _queue_system(wafer, program, pe, number, queue, kind, third, t):
+def _queue_system(machine, pe, number, queue, kind, third, t):
+    wafer, program = machine.wafer, machine.program
     is_output = kind == isa.ID_OUTPUT_QUEUE
     if number == isa.S_QUEUE_FLUSH:
         pe.flush |= 1 << ((queue & 7) + (8 if is_output else 0))
@@ -158,11 +159,11 @@ def _queue_system(wafer, program, pe, number, queue, kind, third, t):
         length = QUEUE(pe, place).length if place else 0
         if is_output:
             color = pe.out[queue & 7]
-            length = CHANNEL(pe, channel_of(wafer, program, pe, color)).limit_ramp if color >= 0 else 1
+            length = CHANNEL(pe, channel_of(machine, pe, color)).limit_ramp if color >= 0 else 1
         is_full = 1 if count >= length and length > 0 else 0
         return (count & 0xFF) | (is_full << 8) | ((1 if count == 0 else 0) << 9)
     if number == isa.S_QUEUE_BIND:
-        place = channel_of(wafer, program, pe, third)
+        place = channel_of(machine, pe, third)
         if place == 0:
             return 0
         channel = CHANNEL(pe, place)
@@ -183,7 +184,7 @@ def _queue_system(wafer, program, pe, number, queue, kind, third, t):
             if place:
                 old = QUEUE(pe, place).color
                 if old >= 0:
-                    CHANNEL(pe, channel_of(wafer, program, pe, old)).queue = -1
+                    CHANNEL(pe, channel_of(machine, pe, old)).queue = -1
                 waiting = channel.queue
                 if waiting >= 0 and waiting != queue & 7:
                     source = QUEUE(pe, LAYOUT(program, pe.layout).queue[waiting])
@@ -225,8 +226,9 @@ def _unblock_commands(wafer, pe, t):
 
 
 @kernel
-def system_call(wafer, program, pe, number, first, second, third, t):
+def system_call(machine, pe, number, first, second, third, t):
     """A system function of register words; -1 where an operand is absent is 0 here. Returns the result."""
+    wafer, program = machine.wafer, machine.program
     node = pe.node
     place = NODE(program, program.nodes, node)
     if number <= isa.S_PERF_READ:
@@ -252,11 +254,11 @@ def system_call(wafer, program, pe, number, first, second, third, t):
         mask = pe.teardown
         return mask | (1 << (task & 0xFFFF)) if task >> 16 == isa.ID_COLOR else mask
     elif number == isa.S_TEARDOWN_EXIT or (number >= isa.S_ROUTE_SET and number <= isa.S_FILTER_SET):
-        _router_system(wafer, program, pe, number, first, second, third, t)
+        _router_system(machine, pe, number, first, second, third, t)
     elif number == isa.S_QUEUE_FLUSH_EXIT:
         return 0
     elif number >= isa.S_QUEUE_FLUSH and number <= isa.S_QUEUE_BIND:
-        return _queue_system(wafer, program, pe, number, first, second, third, t)
+        return _queue_system(machine, pe, number, first, second, third, t)
     elif number == isa.S_PRIORITY_TASK:
         if first >= 0 and first < 63:
             pe.high = pe.high | (1 << first) if second else pe.high & ~(1 << first)

@@ -36,8 +36,9 @@ PICK_FLUSH = 7
 
 
 @kernel
-def activate(wafer, program, pe, number, line):
+def activate(machine, pe, number, line):
     """Make a local task active; an id without a task, and a second activation, are logged with `line`."""
+    wafer, program = machine.wafer, machine.program
     is_bound = number >= 0 and number <= 62 and pe.code >= 0
     if not is_bound or program[CODE(program, pe.code).local + number] < 0:
         hazard(wafer, pe.node, LOG_UNBOUND_TASK, number, line)
@@ -78,13 +79,14 @@ def may_start(pe):
 
 
 @kernel
-def pick_task(wafer, program, pe, t):
+def pick_task(machine, pe, t):
     """The task to run next: pick | what << 8, or -1. Higher priority first, then in turn: the first id after
     that of the task that started last. Assumed; "the lowest id first" starves game-of-life (EX).
 
     Words that are no task's business now stay in their queues. A control word for an id without a task
     is a pick of its own, so that it is dropped.
     """
+    program = machine.program
     if pe.code < 0:
         return NO_TASK
     code = CODE(program, pe.code)
@@ -160,23 +162,25 @@ def registers_of(wafer, pe):
 
 
 @kernel
-def open_frame(wafer, program, pe, function, frame):
+def open_frame(machine, pe, function, frame):
     """Make the frame of a function; its registers are 0."""
+    program = machine.program
     called = FUNCTION(program, CODE(program, pe.code).functions, function)
     for i in range(called.registers):
         frame.registers[i] = 0
     frame.function = function
     pe.function = function
     pe.pc = called.entry
-    pe.frame = word_of(wafer, frame) + FRAME.num_words
+    pe.frame = word_of(machine.wafer, frame) + FRAME.num_words
 
 
 @kernel
-def _begin(wafer, program, pe, function, task, t):
+def _begin(machine, pe, function, task, t):
     """Begin a task; returns the registers of its function."""
+    wafer, program = machine.wafer, machine.program
     code = CODE(program, pe.code)
     frame = FRAME(pe, LAYOUT(program, pe.layout).registers)
-    open_frame(wafer, program, pe, function, frame)
+    open_frame(machine, pe, function, frame)
     frame.pc = -1
     frame.caller = 0
     frame.result = -1
@@ -237,33 +241,34 @@ def _arguments(task, registers, payload, is_control):
 
 
 @kernel
-def start_task(wafer, program, host, pe, pick, t):
+def start_task(machine, pe, pick, t):
     """Start what `pick_task` chose."""
+    wafer, program = machine.wafer, machine.program
     code = CODE(program, pe.code)
     what = pick & 0xFF
     number = pick >> 8
     if what == PICK_LOCAL:
         pe.active &= ~(1 << number)
-        _begin(wafer, program, pe, program[code.local + number], (isa.ID_LOCAL << 16) | number, t)
+        _begin(machine, pe, program[code.local + number], (isa.ID_LOCAL << 16) | number, t)
     elif what == PICK_LAUNCH:
         function = pe.launch
         pe.launch = -1
-        registers = _begin(wafer, program, pe, function, LAUNCH_ID, t)
+        registers = _begin(machine, pe, function, LAUNCH_ID, t)
         for i in range(pe.launch_count):
-            registers[i] = host[pe.launch_args + i]
+            registers[i] = machine.host[pe.launch_args + i]
     elif what == PICK_TEARDOWN:
         pe.teardown &= ~(1 << number)
         function = program[code.teardown + number]
         if function < 0:
             function = program[code.local + TEARDOWN_ID]
-        _begin(wafer, program, pe, function, (isa.ID_COLOR << 16) | number, t)
+        _begin(machine, pe, function, (isa.ID_COLOR << 16) | number, t)
     elif what == PICK_FLUSH:
         pe.flush &= ~(1 << (number + FLUSH_TASK))
         function = program[code.empty + number]
         if function < 0:
             function = program[code.local + TEARDOWN_ID]
         if function >= 0:
-            _begin(wafer, program, pe, function, (isa.ID_OUTPUT_QUEUE << 16) | number, t)
+            _begin(machine, pe, function, (isa.ID_OUTPUT_QUEUE << 16) | number, t)
     else:
         queue = QUEUE(pe, LAYOUT(program, pe.layout).queue[number])
         identity = head_entry(queue).identity
@@ -279,6 +284,6 @@ def start_task(wafer, program, host, pe, pick, t):
         if what == PICK_DATA:
             function = _rotated(program, pe, task_id, function)
         kind = isa.ID_CONTROL if is_control else isa.ID_DATA
-        registers = _begin(wafer, program, pe, function, (kind << 16) | task_id, t)
+        registers = _begin(machine, pe, function, (kind << 16) | task_id, t)
         pe.event_id = identity
         _arguments(task, registers, payload & 0xFFFF_FFFF, is_control)

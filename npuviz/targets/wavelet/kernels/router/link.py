@@ -2,7 +2,7 @@
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel
 from npuviz.sim.parts.record_kernels import word_of
-from npuviz.sim.parts.watch_kernels import INTERVAL, emit, is_recording
+from npuviz.sim.parts.watch_kernels import is_recording, record_interval
 from npuviz.targets.wavelet.kernels.program_records import LAYOUT, NODE, TRACKS
 from npuviz.targets.wavelet.kernels.records import CHANNEL, FAULT_EDGE, FAULT_UNROUTED, FRONTIER
 from npuviz.targets.wavelet.kernels.router.ring import opposite
@@ -29,37 +29,39 @@ def count_load(program, pe, port, t):
 
 
 @inlined
-def note_link(program, x, ev, pe, node, port, color, t):
+def note_link(machine, pe, node, port, color, t):
     """Counts of a link and its interval in the trace."""
     link = pe.links[port]
-    count_load(program, pe, port, t)
+    count_load(machine.program, pe, port, t)
     if link.end == t and link.color == color:
         link.end = t + 1
         return
-    end_link_run(program, x, ev, pe, node, port)
+    end_link_run(machine, pe, node, port)
     link.start = t
     link.color = color
     link.end = t + 1
 
 
 @kernel
-def end_link_run(program, x, ev, pe, node, port):
+def end_link_run(machine, pe, node, port):
     """Emit the interval of the last run of words on a link, if its node is watched."""
+    program = machine.program
     link = pe.links[port]
-    if link.end > 0 and is_recording(x):
+    if link.end > 0 and is_recording(machine):
         track = TRACKS(program, program.tracks, node).link[port]
         if track >= 0:
             kind = KIND_LINK + link.color
-            emit(x, ev, INTERVAL, track, kind, link.start, link.end, -1)
+            record_interval(machine, track, kind, (link.start, link.end), -1)
     link.end = 0
 
 
 @kernel
-def find_neighbour(wafer, program, pe, node, color, port):
+def find_neighbour(machine, pe, node, color, port):
     """Remember the node behind an output port, with a fault if there is none.
 
     Returns the word of its block, 0 without.
     """
+    wafer, program = machine.wafer, machine.program
     receiver = NODE(program, program.nodes, node).neighbour[port]
     if receiver < 0:
         fault(wafer, node, FAULT_EDGE, color | (port << 8))
@@ -70,8 +72,9 @@ def find_neighbour(wafer, program, pe, node, color, port):
 
 
 @kernel
-def make_targets(wafer, program, pe, node):
+def make_targets(machine, pe, node):
     """Give the nodes to which a router may send their blocks. Without new seats it leaves the frontier."""
+    wafer, program = machine.wafer, machine.program
     layout = LAYOUT(program, pe.layout)
     links = 0
     for i in range(layout.num_channels):
@@ -86,12 +89,13 @@ def make_targets(wafer, program, pe, node):
 
 
 @kernel
-def find_target(wafer, program, pe, channel, neighbour, port):
+def find_target(machine, pe, channel, neighbour, port):
     """Remember the channel that takes a channel's words behind an output port, with a fault if there is none.
 
     Returns its word, 0 without.
     """
-    place = LAYOUT(program, neighbour.layout).channel[channel.color]
+    wafer = machine.wafer
+    place = LAYOUT(machine.program, neighbour.layout).channel[channel.color]
     if place == 0 or CHANNEL(neighbour, place).routed == 0:
         arrival = channel.color | (opposite(port) << 8)
         fault_of(wafer, band_of(wafer, pe), neighbour.node, FAULT_UNROUTED, arrival)

@@ -88,7 +88,7 @@ def push_word(wafer, pe, channel, port, payload, identity, ready):
 
 
 @inlined
-def drop_head(wafer, program, pe, channel, port, t):
+def drop_head(machine, pe, channel, port, t):
     """Take the head of a port's ring away at cycle `t`."""
     ring = channel.ports[port]
     head = ring.head + 1
@@ -101,7 +101,7 @@ def drop_head(wafer, program, pe, channel, port, t):
         if channel.held == 0:
             pe.channels &= ~channel.bit
     if port == 0 and pe.stalled >> STALLED_OUTPUT:
-        _let_writers_go_on(program, pe, word_of(wafer, channel), t)
+        _let_writers_go_on(machine.program, pe, word_of(machine.wafer, channel), t)
 
 
 @kernel

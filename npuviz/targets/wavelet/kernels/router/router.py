@@ -88,8 +88,9 @@ def _swap_has_room(program, neighbour, color, port, t):
 
 
 @inlined
-def _is_open(wafer, program, pe, node, channel, outputs, payload, t):
+def _is_open(machine, pe, node, channel, outputs, payload, t):
     """Whether all outputs of a word can take it at cycle `t`: OPEN, LATER, BUSY (a link is) or FULL."""
+    wafer, program = machine.wafer, machine.program
     links = outputs & LINKS
     while links:
         port = trailing_zeros(links)
@@ -99,7 +100,7 @@ def _is_open(wafer, program, pe, node, channel, outputs, payload, t):
             return BUSY
         b = link.block
         if b == 0:
-            b = find_neighbour(wafer, program, pe, node, channel.color, port)
+            b = find_neighbour(machine, pe, node, channel.color, port)
             if b == 0:
                 return LATER
         neighbour = BLOCK(wafer, b)
@@ -109,7 +110,7 @@ def _is_open(wafer, program, pe, node, channel, outputs, payload, t):
             continue
         at = channel.ports[port].target
         if at == 0:
-            at = find_target(wafer, program, pe, channel, neighbour, port)
+            at = find_target(machine, pe, channel, neighbour, port)
         if at == 0:
             return LATER
         target = CHANNEL(wafer, at)
@@ -126,23 +127,25 @@ def _is_open(wafer, program, pe, node, channel, outputs, payload, t):
 
 
 @kernel
-def _watch_arrival(program, x, node, queue, number, color, payload, t):
+def _watch_arrival(machine, node, queue, number, color, payload, t):
     """Test stop rows about a word for the processor and about the queue it enters."""
+    program = machine.program
     place = NODE(program, program.nodes, node)
     element = place.row * program.columns + place.column
-    watch_word(x, element, color, payload & 0xFFFF_FFFF, (payload & MARK_CONTROL) != 0, t)
+    watch_word(machine, element, color, payload & 0xFFFF_FFFF, (payload & MARK_CONTROL) != 0, t)
     first = TRACKS(program, program.tracks, node).queues
     if first >= 0:
         layout = LAYOUT(program, place.layout)
         for k in range(number):
             if layout.queue[k]:
                 first += 1
-        watch_queue(x, first, queue.count - 1, queue.count, t)
+        watch_queue(machine, first, queue.count - 1, queue.count, t)
 
 
 @inlined
-def _to_processor(wafer, program, x, pe, node, channel, payload, identity, waited, t):
+def _to_processor(machine, pe, node, channel, payload, identity, waited, t):
     """Hand a word to the input queue of its color, unless a filter or its own mark keeps it away."""
+    wafer, program = machine.wafer, machine.program
     is_ignored = (payload & MARK_CONTROL) != 0 and ((payload >> 24) & 1) != 0
     takes = not is_ignored
     if channel.filter_kind:
@@ -155,16 +158,17 @@ def _to_processor(wafer, program, x, pe, node, channel, payload, identity, waite
     queue = QUEUE(pe, LAYOUT(program, pe.layout).queue[number])
     ready = t + program.ramp
     push_queue(pe, queue, payload, identity, ready)
-    if is_watched(x):
-        _watch_arrival(program, x, node, queue, number, channel.color, payload, t)
+    if is_watched(machine):
+        _watch_arrival(machine, node, queue, number, channel.color, payload, t)
     pe.filled |= 1 << number
     wake_processor(wafer, pe, ready)
     leave_trail(wafer, pe, identity, ZERO, TRAIL_TAKEN, waited, channel.color, payload)
 
 
 @inlined
-def _send_over(wafer, program, x, ev, pe, node, channel, port, payload, identity, t):
+def _send_over(machine, pe, node, channel, port, payload, identity, t):
     """Send a word over a link to the router behind it."""
+    wafer, program = machine.wafer, machine.program
     link = pe.links[port]
     neighbour = BLOCK(wafer, link.block)
     color = channel.color
@@ -184,17 +188,18 @@ def _send_over(wafer, program, x, ev, pe, node, channel, port, payload, identity
         free = t * 1000
     link.free = free + program.link
     band_of(wafer, pe).hops += 1
-    note_link(program, x, ev, pe, node, port, color, t)
+    note_link(machine, pe, node, port, color, t)
 
 
 @inlined
-def _move(wafer, program, x, ev, pe, node, channel, port, outputs, t):
+def _move(machine, pe, node, channel, port, outputs, t):
     """Take the head of a port's ring and send it to all outputs."""
+    wafer = machine.wafer
     head = head_of(channel, port)
     payload, identity, ready = head.payload, head.identity, head.ready
     count = channel.ports[port].count
     limit = channel.limit_ramp if port == 0 else channel.limit
-    drop_head(wafer, program, pe, channel, port, t)
+    drop_head(machine, pe, channel, port, t)
     channel.served = t
     color = channel.color
     going_on = payload & ~MARK_ADVANCE
@@ -207,11 +212,11 @@ def _move(wafer, program, x, ev, pe, node, channel, port, outputs, t):
     while links:
         output = trailing_zeros(links)
         links &= links - 1
-        _send_over(wafer, program, x, ev, pe, node, channel, output, going_on, identity, t)
+        _send_over(machine, pe, node, channel, output, going_on, identity, t)
         leave_trail(wafer, pe, identity, output, TRAIL_HOP, t - ready, color, going_on)
     if outputs & 1:
-        _to_processor(wafer, program, x, pe, node, channel, payload & ~MARK_ADVANCE, identity, t - ready, t)
-        count_load(program, pe, ZERO, t)
+        _to_processor(machine, pe, node, channel, payload & ~MARK_ADVANCE, identity, t - ready, t)
+        count_load(machine.program, pe, ZERO, t)
     if outputs == 0:
         band_of(wafer, pe).dropped += 1
         leave_trail(wafer, pe, identity, ZERO, TRAIL_DROPPED, t - ready, color, payload)
@@ -219,7 +224,7 @@ def _move(wafer, program, x, ev, pe, node, channel, port, outputs, t):
         if port > 0:
             b = pe.links[port].block
             if b == 0:
-                b = find_neighbour(wafer, program, pe, node, color, port)
+                b = find_neighbour(machine, pe, node, color, port)
             sender = BLOCK(wafer, b)
             sender.shut = 0
             wake_router(wafer, sender, t + 1)
@@ -264,8 +269,9 @@ def _due(program, channel):
 
 
 @kernel
-def _to_host(wafer, program, host, pe, channel, t):
+def _to_host(machine, pe, channel, t):
     """Let the host take a word of a color without a route; returns when it looks again, FAR if never."""
+    wafer = machine.wafer
     if channel.ports[0].count == 0 or channel.out_left == 0:
         return FAR
     head = head_of(channel, ZERO)
@@ -274,13 +280,13 @@ def _to_host(wafer, program, host, pe, channel, t):
         ready = channel.out_next
     if ready > t:
         return ready
-    host[channel.out_at] = head.payload & 0xFFFF_FFFF
+    machine.host[channel.out_at] = head.payload & 0xFFFF_FFFF
     waited = t - head.ready
     leave_trail(wafer, pe, head.identity, ZERO, TRAIL_TAKEN, waited, channel.color, head.payload)
     channel.out_at += 1
     channel.out_left -= 1
-    channel.out_next = t + program.host_word
-    drop_head(wafer, program, pe, channel, ZERO, t)
+    channel.out_next = t + machine.program.host_word
+    drop_head(machine, pe, channel, ZERO, t)
     wake_processor(wafer, pe, t + 1)
     if channel.out_left == 0:
         end_part(wafer, channel.out_command, t)
@@ -288,15 +294,16 @@ def _to_host(wafer, program, host, pe, channel, t):
 
 
 @kernel
-def router_step(wafer, program, host, x, ev, seat, t):
+def router_step(machine, seat, t):
     """Cycle `t` of the router with a seat: every color moves at most one word."""
+    wafer, program = machine.wafer, machine.program
     pe = BLOCK(wafer, wafer[wafer.seats + seat])
     node = pe.node
     if pe.channels & FRONTIER:
         if wafer.alone == 0:
             postpone(wafer, 2 * seat)
             return
-        make_targets(wafer, program, pe, node)
+        make_targets(machine, pe, node)
     layout = LAYOUT(program, pe.layout)
     places = layout.channel_list
     candidates = 0
@@ -314,7 +321,7 @@ def router_step(wafer, program, host, x, ev, seat, t):
                     candidates |= 1 << i
                     continue
             else:
-                due = _to_host(wafer, program, host, pe, channel, t)
+                due = _to_host(machine, pe, channel, t)
             pe.due[i] = due
         if due < wake:
             wake = due
@@ -335,11 +342,11 @@ def router_step(wafer, program, host, x, ev, seat, t):
             wake = t + 1
             continue
         payload = head_of(channel, port).payload
-        state = _is_open(wafer, program, pe, node, channel, outputs, payload, t)
+        state = _is_open(machine, pe, node, channel, outputs, payload, t)
         if state == OPEN:
             if channel.held & (channel.held - 1):
                 _look_for_two(wafer, channel, port, node)
-            _move(wafer, program, x, ev, pe, node, channel, port, outputs, t)
+            _move(machine, pe, node, channel, port, outputs, t)
             used |= outputs
             if channel.held:
                 due = _due(program, channel)

@@ -83,11 +83,12 @@ def have_to_be_sorted(wafer):
 
 
 @kernel
-def sort_seats(wafer, program, aside):
+def sort_seats(machine, aside):
     """Give the nodes that have seats those in the order of nodes, and cut them into bands.
 
     aside  word behind the heap; three words a node and some are 0 from there on, and will be again
     """
+    wafer = machine.wafer
     size = words_of(wafer.seats_count) << SLOT_SHIFT
     new_seat = aside + size
     for i in range(size):
@@ -114,17 +115,18 @@ def sort_seats(wafer, program, aside):
     for seat in range(count):
         wafer[new_seat + seat] = 0
     wafer.sorted = count
-    _cut_bands(wafer, _widest(wafer, program))
+    _cut_bands(wafer, _widest(machine))
 
 
 @kernel
-def _widest(wafer, program):
+def _widest(machine):
     """The largest distance between the seats of two neighbours."""
+    wafer = machine.wafer
     found = 1
     for seat in range(wafer.sorted):
         node = BLOCK(wafer, wafer[wafer.seats + seat]).node
         for port in range(1, 5):
-            b = block_behind(wafer, program, node, port)
+            b = block_behind(wafer, machine.program, node, port)
             if b > 0 and BLOCK(wafer, b).seat - seat > found:
                 found = BLOCK(wafer, b).seat - seat
     return found

@@ -4,7 +4,7 @@ The hit word of a row becomes 2 + the element, so that the stop can name it.
 """
 
 from npuviz.sim.parts.bits_kernels import kernel
-from npuviz.sim.parts.watch_kernels import STOP_INSTRUCTION, STOP_WORDS, X_ROWS, X_STOPS, compares, hit
+from npuviz.sim.parts.watch_kernels import STOP_INSTRUCTION, compares, hit, stop_row
 from npuviz.targets.wavelet.kernels.arithmetic.floats import double_of, single_of
 
 # The numbers of npuviz.sim.stop; a test keeps them equal.
@@ -18,29 +18,29 @@ WORD_CONTROL = 5
 
 
 @kernel
-def watch_instruction(x, element, depth, index, cycle):
+def watch_instruction(machine, element, depth, index, cycle):
     """Test rows about an instruction that an element starts `depth` calls deep."""
-    for i in range(x[X_STOPS]):
-        row = X_ROWS + i * STOP_WORDS
-        if x[row] != STOP_INSTRUCTION or index < x[row + 2] or index >= x[row + 3]:
+    for i in range(machine.call.stops):
+        row = stop_row(machine, i)
+        if row.test != STOP_INSTRUCTION or index < row.low or index >= row.high:
             continue
-        if x[row + 1] > 0 and x[row + 1] != element + 1:
+        if row.subject > 0 and row.subject != element + 1:
             continue
-        if x[row + 4] == 0 or depth <= x[row + 4]:
-            hit(x, i, 2 + element, cycle)
+        if row.comparison == 0 or depth <= row.comparison:
+            hit(machine, i, 2 + element, cycle)
 
 
 @kernel
-def watch_word(x, element, color, data, is_control, cycle):
+def watch_word(machine, element, color, data, is_control, cycle):
     """Test rows about a word that reaches the processor of an element."""
-    for i in range(x[X_STOPS]):
-        row = X_ROWS + i * STOP_WORDS
-        if x[row] != STOP_WORD:
+    for i in range(machine.call.stops):
+        row = stop_row(machine, i)
+        if row.test != STOP_WORD:
             continue
-        if (x[row + 1] >= 0 and x[row + 1] != color) or (x[row + 2] > 0 and x[row + 2] != element + 1):
+        if (row.subject >= 0 and row.subject != color) or (row.low > 0 and row.low != element + 1):
             continue
-        what, comparison = x[row + 4] >> 3, x[row + 4] & 7
-        bound = x[row + 3]
+        what, comparison = row.comparison >> 3, row.comparison & 7
+        bound = row.high
         matches = True
         if what == WORD_DATA:
             matches = compares(data, bound, comparison)
@@ -53,4 +53,4 @@ def watch_word(x, element, color, data, is_control, cycle):
         elif what == WORD_CONTROL:
             matches = is_control
         if matches:
-            hit(x, i, 2 + element, cycle)
+            hit(machine, i, 2 + element, cycle)

@@ -1,0 +1,18 @@
+"""What the kernels of the wafer hand down to each other."""
+
+from typing import Any, NamedTuple
+
+
+class Machine(NamedTuple):
+    """What a call of `advance` works on."""
+
+    wafer: Any
+    """Row WAFER: the root state."""
+    program: Any
+    """Row PROGRAM."""
+    host: Any
+    """Pointer to the host's commands, their data and results."""
+    call: Any
+    """Row CALL of watch_kernels."""
+    events: Any
+    """Pointer to the event rows."""
