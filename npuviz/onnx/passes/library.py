@@ -5,7 +5,7 @@ operators in their newest form.
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx_ir as ir
@@ -67,14 +67,27 @@ def run_passes(draft: Draft) -> Draft:
 def _optimised(draft: Draft, may_fold: bool) -> ir.Model:
     model = ir.from_proto(draft.proto)
     _attach_weights(model, draft.weights)
-    names = {_reads(node): node.name for node in model.graph}
+    stored = [(_reads(node), node.name) for node in model.graph]
     _run_passes(model, may_fold)
-    stored = set(names.values())
-    for node in model.graph:
-        # A fused node reads what the first of its parts read: people know it by that name.
-        if node.name not in stored:
-            node.name = names.get(_reads(node), node.name)
+    _name_fused_nodes(model.graph, stored)
     return model
+
+
+def _name_fused_nodes(graph: ir.Graph, stored: Sequence[tuple[tuple[str, ...], str | None]]) -> None:
+    """Call a fused node like the first of its parts, whose inputs it reads: people know it by that name.
+
+    stored  what each node read before, and its name. No two nodes get the same name
+    """
+    known = {name for _, name in stored}
+    free: dict[tuple[str, ...], list[str]] = {}
+    kept = {node.name for node in graph}
+    for reads, name in stored:
+        if name and name not in kept:
+            free.setdefault(reads, []).append(name)
+    for node in graph:
+        names = free.get(_reads(node), [])
+        if names and node.name not in known:
+            node.name = names.pop(0)
 
 
 def _reads(node: ir.Node) -> tuple[str, ...]:
@@ -116,10 +129,23 @@ def _run_passes(model: ir.Model, may_fold: bool) -> None:
             )
         passes.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
         RewritePass(rules)(model)
-        passes.IdentityEliminationPass()(model)
+        _IdentityElimination()(model)
         passes.RemoveUnusedNodesPass()(model)
     passes.LiftSubgraphInitializersToMainGraphPass()(model)
     passes.RemoveUnusedFunctionsPass()(model)
+
+
+class _IdentityElimination(passes.IdentityEliminationPass):
+    """The library's pass, but what a branch gives of a value from outside of it stays an Identity: a value is
+    the output of one graph only."""
+
+    def _try_eliminate_identity_node(self, node: ir.Node) -> bool:
+        value = node.inputs[0] if len(node.inputs) == 1 else None
+        if value is not None and len(node.outputs) == 1 and node.outputs[0].is_graph_output():
+            producer = value.producer()
+            if producer is None or producer.graph is not node.graph or value.is_graph_output():
+                return False
+        return super()._try_eliminate_identity_node(node)
 
 
 def _may_fold(node: ir.Node) -> bool | None:
