@@ -5,7 +5,7 @@ costs, and the 2 GiB limit of protobuf never meets the weights. Weights of an ex
 mapped, not read.
 """
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -43,6 +43,22 @@ class Draft:
     proto: onnx.ModelProto
     weights: dict[str, np.ndarray]
     assumptions: list[str] = field(default_factory=list[str])
+
+
+_ASSUMED_ONE = "is open in the model: 1 assumed"
+
+
+def assumed_one(dimension: str) -> str:
+    """The assumption about a dimension that nobody set."""
+    return f"dimension {dimension} {_ASSUMED_ONE}, set it with --set {dimension}=N"
+
+
+def open_hint(assumptions: Sequence[str]) -> str:
+    """What to do where a model does not run: set the dimensions that were assumed; "" if there are none."""
+    names = [text.split()[1] for text in assumptions if _ASSUMED_ONE in text]
+    if not names:
+        return ""
+    return f"it was run with 1 for what nobody set: --set {' --set '.join(f'{name}=N' for name in names[:8])}"
 
 
 @contextmanager

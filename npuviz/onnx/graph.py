@@ -10,8 +10,7 @@ from onnx import AttributeProto, helper, numpy_helper
 from npuviz.base.errors import FormatError
 from npuviz.onnx.draft import Draft
 from npuviz.onnx.serialization import complete_model
-from npuviz.onnx.shape_inference import TypeAndShape
-from npuviz.program.dtypes import dtype_name
+from npuviz.onnx.shape_inference import TypeAndShape, element_name
 from npuviz.program.graph import NEWEST_OPSET, Graph, Node
 from npuviz.program.tensor import Tensor, TensorKind
 
@@ -64,12 +63,7 @@ class _Builder:
         if name in self.ids:
             raise FormatError(self._draft.path, field=f"tensor {name}", found="the name twice")
         elem_type, shape = self._shapes[name]
-        if elem_type == 0:
-            dtype = "opaque"
-        elif elem_type == onnx.TensorProto.STRING:
-            dtype = "string"
-        else:
-            dtype = dtype_name(helper.tensor_dtype_to_np_dtype(elem_type))
+        dtype = element_name(elem_type)
         self.ids[name] = len(self.tensors)
         self.tensors.append(Tensor(len(self.tensors), name, shape, dtype, kind, producer))
         return self.ids[name]

@@ -16,22 +16,29 @@ import numpy as np
 import onnx
 
 from npuviz.base.errors import FormatError
-from npuviz.onnx.draft import Draft, foreign_errors
+from npuviz.onnx.draft import Draft, foreign_errors, open_hint
 from npuviz.onnx.serialization import complete_model
 
 TIME_LIMIT_SECONDS = 120
 MEMORY_LIMIT_BYTES = 8 << 30
 
 
-def observe(draft: Draft, names: Sequence[str]) -> dict[str, tuple[int, tuple[int, ...]]]:
-    """Element type and shape of the named tensors, as one run with arbitrary inputs has them.
+def observe(
+    draft: Draft, names: Sequence[str], inputs: Sequence[np.ndarray]
+) -> dict[str, tuple[int, tuple[int, ...]]]:
+    """Element type and shape of the named tensors, as a run has them.
 
+    inputs  arrays of the draft's inputs, in their order
     Element type 0 marks a value that is not a tensor. Raises FormatError when the run fails.
     """
     with tempfile.TemporaryDirectory(prefix="npuviz-") as folder:
         model = Path(folder) / "model.onnx"
         with foreign_errors(draft.path, "shapes by a run"):
             _write_model(draft, model, names)
+            for number, array in enumerate(inputs):
+                # Text is stored as such: nothing is unpickled.
+                plain = array.astype(str) if array.dtype.kind == "O" else array
+                np.save(Path(folder) / f"{number}.npy", plain)
         command = [sys.executable, "-m", "npuviz.onnx.observed_shapes", str(model), str(MEMORY_LIMIT_BYTES)]
         try:
             done = subprocess.run(
@@ -53,7 +60,7 @@ def _unknown(draft: Draft, names: Sequence[str], reason: str) -> FormatError:
         field=f"tensor {names[0]}",
         expected="a shape that can be inferred or observed",
         found=f"no shape for {len(names)} tensors, and ONNX Runtime cannot run the model ({reason})",
-        hint="store the shapes in the model (value_info)",
+        hint=open_hint(draft.assumptions) or "store the shapes in the model (value_info)",
     )
 
 
@@ -86,16 +93,16 @@ def _main(path: str, limit: str) -> None:
     options.intra_op_num_threads = 1
     options.log_severity_level = 4
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    random = np.random.default_rng(0)
-    feeds: dict[str, Any] = {}
     types = {
         value.name: value.type.tensor_type.elem_type
         for value in onnx.load(path, load_external_data=False).graph.input
     }
-    for value in session.get_inputs():
+    feeds: dict[str, Any] = {}
+    for number, value in enumerate(session.get_inputs()):
+        array = np.load(Path(path).parent / f"{number}.npy", allow_pickle=False)
         dtype = onnx.helper.tensor_dtype_to_np_dtype(types[value.name])
-        values = random.standard_normal(value.shape) if dtype.kind == "f" else np.ones(value.shape)
-        feeds[value.name] = values.astype(dtype)
+        # Types that numpy does not know come back as plain bytes.
+        feeds[value.name] = array.astype(object) if array.dtype.kind == "U" else array.view(dtype)
     answer: dict[str, Any] = {}
     for value, result in zip(session.get_outputs(), session.run(None, feeds), strict=True):
         if isinstance(result, np.ndarray):

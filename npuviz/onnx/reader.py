@@ -10,6 +10,7 @@ from pathlib import Path
 from npuviz.base.progress import NoProgress, Progress
 from npuviz.onnx.draft import foreign_errors, read_draft
 from npuviz.onnx.graph import make_graph
+from npuviz.onnx.inputs import Given
 from npuviz.onnx.passes.optimization import optimize as optimize_draft
 from npuviz.onnx.passes.optimization import uniform_weights
 from npuviz.onnx.shape_inference import bind_dimensions, infer_shapes
@@ -20,13 +21,15 @@ def read_model(
     path: Path,
     dimensions: Mapping[str, int] | None = None,
     *,
+    given: Given | None = None,
     optimize: bool = True,
     progress: Progress | None = None,
 ) -> Graph:
     """Read an ONNX file.
 
-    dimensions  values of symbolic dimensions, by name; an unnamed one is called `input[axis]`. Those
-                not given become 1, which `Graph.assumptions` tells
+    dimensions  values of symbolic dimensions, by name or by place, `input[axis]`. Those not given are those
+                of the arrays in `given`, else 1, which `Graph.assumptions` tells
+    given       what the run gets: shapes that depend on values are those that it makes
     optimize    inline functions, fold constants, drop identities and fuse batch normalisation;
                 without it the nodes, their names and the order of the initialisers are the file's
 
@@ -37,12 +40,13 @@ def read_model(
     progress.report(0.0, f"reading {path.name}")
     draft = read_draft(path)
     progress.report(0.3, "fixing dimensions")
-    bind_dimensions(draft, dimensions or {})
+    given = given or Given()
+    bind_dimensions(draft, dimensions or {}, {name: array.shape for name, array in given.inputs.items()})
     if optimize:
         progress.report(0.4, "folding constants")
         draft = optimize_draft(draft)
     progress.report(0.7, "inferring shapes")
-    shapes = infer_shapes(draft)
+    shapes = infer_shapes(draft, given)
     progress.report(0.9, "building the graph")
     with foreign_errors(path, "graph"):
         known = {} if optimize else uniform_weights(draft.proto, draft.weights)

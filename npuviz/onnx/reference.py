@@ -11,7 +11,7 @@ import onnx
 from onnx import TensorProto, version_converter
 
 from npuviz.base.errors import FormatError
-from npuviz.onnx.draft import first_line
+from npuviz.onnx.draft import first_line, open_hint
 from npuviz.onnx.runtime import onnxruntime
 from npuviz.onnx.serialization import ELSEWHERE
 from npuviz.program.dtypes import numpy_dtype
@@ -47,9 +47,14 @@ def run_reference(
             feeds = {name: _feed(value) for name, value in arrays.items()}
             values = [value.numpy() for value in session.run_with_ort_values(names, feeds)]
     except Exception as error:
-        raise FormatError(graph.name or "model", field="reference run", found=first_line(error)) from error
+        raise _refused(graph, error) from error
     results.update(zip(wanted, values, strict=True))
     return {tensor: results[tensor] for tensor in tensors}
+
+
+def _refused(graph: Graph, error: Exception) -> FormatError:
+    hint = open_hint(graph.assumptions)
+    return FormatError(graph.name or "model", field="reference run", found=first_line(error), hint=hint)
 
 
 def as_declared(values: np.ndarray, name: str) -> np.ndarray:
@@ -88,7 +93,7 @@ def _open(graph: Graph, tensors: Sequence[int], threads: int) -> onnxruntime.Inf
             model.SerializeToString(), options, providers=["CPUExecutionProvider"]
         )
     except Exception as error:
-        raise FormatError(graph.name or "model", field="reference run", found=first_line(error)) from error
+        raise _refused(graph, error) from error
 
 
 def _return_weights(graph: Graph, model: onnx.ModelProto, options: onnxruntime.SessionOptions) -> None:

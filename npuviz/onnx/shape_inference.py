@@ -5,28 +5,68 @@ rest. What it leaves open is observed by running the model once in ONNX Runtime.
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
+import numpy as np
 import onnx
 from onnx import TensorProto, TypeProto
 
 from npuviz.base.errors import FormatError, UsageError
-from npuviz.onnx.draft import MAX_TENSOR_ELEMENTS, Draft, foreign_errors, names_read
+from npuviz.onnx.draft import MAX_TENSOR_ELEMENTS, Draft, assumed_one, foreign_errors, names_read
+from npuviz.onnx.inputs import Given, draw, index_limits
 from npuviz.onnx.observed_shapes import observe
+from npuviz.program.dtypes import dtype_name
+from npuviz.program.tensor import Tensor
 
 # (element type, shape); element type 0 stands for sequences, maps and optionals.
 TypeAndShape = tuple[int, tuple[int, ...]]
 
 
-def bind_dimensions(draft: Draft, dimensions: Mapping[str, int]) -> None:
+def bind_dimensions(
+    draft: Draft, dimensions: Mapping[str, int], shapes: Mapping[str, tuple[int, ...]] | None = None
+) -> None:
     """Give every open dimension of the inputs a number, in place.
 
-    Named dimensions take their name's value, unnamed ones that of `input[axis]`; what is not given
-    becomes 1 and is noted among the assumptions. Raises UsageError for a name the model has not.
+    dimensions  by name or by place, `input[axis]`; the place decides where both are given
+    shapes      of inputs that are given; what nobody says becomes 1 and is noted among the assumptions
+    Raises UsageError for a name the model has not.
     """
     graph = draft.proto.graph
-    fixed: dict[str, int] = {}
-    known: set[str] = set()
-    for value in graph.input:
+    open_dimensions = _open_dimensions(draft, shapes or {})
+    names = {each.name for each in open_dimensions}
+    places = {each.place for each in open_dimensions}
+    unknown = sorted(set(dimensions) - names - places)
+    if unknown:
+        shown = ", ".join(sorted(names)) or "none"
+        raise UsageError(f"{draft.path}: no dimension is called {unknown[0]!r}; open dimensions: {shown}")
+    for name in dimensions:
+        _refuse_size(draft, name, dimensions[name])
+    values: dict[str, set[int]] = {name: set() for name in names}
+    # By name, then by the place of any that has the name, then by what is given.
+    known = {each.name: each.given for each in open_dimensions if each.given is not None}
+    known |= {each.name: dimensions[each.place] for each in open_dimensions if each.place in dimensions}
+    known |= {name: dimensions[name] for name in names if name in dimensions}
+    for each in open_dimensions:
+        each.dim.dim_value = dimensions.get(each.place, known.get(each.name, 1))
+        values[each.name].add(each.dim.dim_value)
+    for name in sorted(names - known.keys()):
+        draft.assumptions.append(assumed_one(name))
+    _substitute(graph, {name: min(sizes) for name, sizes in values.items() if len(sizes) == 1})
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    """An open dimension: what it is called, its place, and its size in an array that is given."""
+
+    name: str
+    place: str
+    dim: "onnx.TensorShapeProto.Dimension"
+    given: int | None
+
+
+def _open_dimensions(draft: Draft, shapes: Mapping[str, tuple[int, ...]]) -> list[_Open]:
+    found: list[_Open] = []
+    for value in draft.proto.graph.input:
         if value.name in draft.weights:
             continue
         if not value.type.HasField("tensor_type"):
@@ -39,43 +79,24 @@ def bind_dimensions(draft: Draft, dimensions: Mapping[str, int]) -> None:
                 draft.path, field=f"input {value.name}", expected="a shape", found="none",
                 hint="export the model with the rank of its inputs",
             )  # fmt: skip
-        for axis, dim in enumerate(value.type.tensor_type.shape.dim):
-            _bind(draft, f"{value.name}[{axis}]", dim, dimensions, fixed, known)
-    _substitute(graph, fixed)
-    unknown = sorted(set(dimensions) - known)
-    if unknown:
-        names = ", ".join(sorted(known)) or "none"
-        raise UsageError(f"{draft.path}: no dimension is called {unknown[0]!r}; open dimensions: {names}")
+        dims = value.type.tensor_type.shape.dim
+        given = shapes.get(value.name, ())
+        for axis, dim in enumerate(dims):
+            # Some exporters write -1 for an open dimension, and ? for one without a name.
+            if dim.HasField("dim_value") and dim.dim_value >= 0:
+                continue
+            place = f"{value.name}[{axis}]"
+            name = dim.dim_param if dim.dim_param not in ("", "?") else place
+            found.append(_Open(name, place, dim, given[axis] if len(given) == len(dims) else None))
+    return found
 
 
-def _bind(
-    draft: Draft,
-    place: str,
-    dim: "onnx.TensorShapeProto.Dimension",
-    dimensions: Mapping[str, int],
-    fixed: dict[str, int],
-    known: set[str],
-) -> None:
-    # Some exporters write -1 for an open dimension.
-    if dim.HasField("dim_value") and dim.dim_value >= 0:
+def _refuse_size(draft: Draft, name: str, size: int) -> None:
+    if 0 <= size <= MAX_TENSOR_ELEMENTS:
         return
-    name = dim.dim_param or place
-    known.add(name)
-    if name not in fixed:
-        if name in dimensions:
-            fixed[name] = dimensions[name]
-            if not 1 <= fixed[name] <= MAX_TENSOR_ELEMENTS:
-                size = str(fixed[name])
-                found = size if len(size) <= 24 else f"a number of {len(size)} digits"
-                raise UsageError(
-                    f"{draft.path}: dimension {name} must be 1 to {MAX_TENSOR_ELEMENTS}, not {found}"
-                )
-        else:
-            fixed[name] = 1
-            draft.assumptions.append(
-                f"dimension {name} is open in the model: 1 assumed, set it with --set {name}=N"
-            )
-    dim.dim_value = fixed[name]
+    digits = str(size)
+    found = digits if len(digits) <= 24 else f"a number of {len(digits)} digits"
+    raise UsageError(f"{draft.path}: dimension {name} must be 0 to {MAX_TENSOR_ELEMENTS}, not {found}")
 
 
 def _substitute(graph: onnx.GraphProto, fixed: Mapping[str, int]) -> None:
@@ -89,9 +110,10 @@ def _substitute(graph: onnx.GraphProto, fixed: Mapping[str, int]) -> None:
                     dim.Clear()
 
 
-def infer_shapes(draft: Draft) -> dict[str, TypeAndShape]:
+def infer_shapes(draft: Draft, given: Given | None = None) -> dict[str, TypeAndShape]:
     """Element type and shape of every tensor of the main graph, by name.
 
+    given  what the run gets, where shapes depend on values
     A node output that nothing reads may be missing. Raises FormatError where neither inference nor a
     run can tell, and where a tensor is absurdly big.
     """
@@ -110,14 +132,36 @@ def infer_shapes(draft: Draft) -> dict[str, TypeAndShape]:
     read = names_read(graph)
     unknown = [name for name in produced if name not in found and name in read]
     if unknown:
-        observed = observe(draft, unknown)
+        observed = observe(draft, unknown, _run_inputs(draft, found, given or Given()))
         draft.assumptions.append(
             f"the shapes of {len(unknown)} tensors (first: {unknown[0]}) depend on values: "
-            "those of one run assumed"
+            "those of a run with these inputs"
         )
         found.update(observed)
         _check_sizes(draft, found, unknown)
     return found
+
+
+def _run_inputs(draft: Draft, shapes: Mapping[str, TypeAndShape], given: Given) -> list[np.ndarray]:
+    """The arrays of a run, in the order of the inputs."""
+    graph = draft.proto.graph
+    tensors: list[Tensor] = []
+    for value in graph.input:
+        if value.name not in draft.weights:
+            kind, shape = shapes[value.name]
+            tensors.append(Tensor(len(tensors), value.name, shape, element_name(kind), "input"))
+    reads = ((node.op_type, list(node.input)) for node in graph.node)
+    limits = index_limits(reads, {name: shape for name, (_, shape) in shapes.items()})
+    return list(draw(tensors, limits, given).values())
+
+
+def element_name(kind: int) -> str:
+    """What npuviz calls an element type of ONNX; 0 stands for sequences, maps and optionals."""
+    if kind == 0:
+        return "opaque"
+    if kind == TensorProto.STRING:
+        return "string"
+    return dtype_name(onnx.helper.tensor_dtype_to_np_dtype(kind))
 
 
 def _fixed(kind: TypeProto) -> TypeAndShape | None:

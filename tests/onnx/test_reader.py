@@ -8,6 +8,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from npuviz.base.errors import Cancelled, FormatError, UsageError
 from npuviz.base.progress import CallbackProgress
+from npuviz.onnx.inputs import Given
 from npuviz.onnx.reader import read_model
 from npuviz.onnx.reference import run_reference
 from npuviz.program.graph import Graph
@@ -90,7 +91,57 @@ def test_a_dimension_without_a_name_is_called_by_its_place(tmp_path):
     assert "x[0]" in read_model(path).assumptions[0]
 
 
-@pytest.mark.parametrize("given", [{"m": 3}, {"n": 0}, {"n": -1}, {"n": 1 << 40}])
+def test_dimensions_called_alike_without_a_meaning_are_set_by_place(tmp_path):
+    path = save(
+        tmp_path / "m.onnx",
+        [helper.make_node("Relu", ["x"], ["y"])],
+        [value("x", ["?", 3, "?", "?"])],
+        [value("y", ["?", 3, "?", "?"])],
+    )
+    graph = read_model(path, {"x[2]": 48, "x[3]": 192})
+    assert tensor(graph, "y").shape == (1, 3, 48, 192)
+    assert [text for text in graph.assumptions if "x[0]" in text] == list(graph.assumptions)
+
+
+def test_a_named_dimension_may_be_set_by_place_too(tmp_path):
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["y"])]
+    path = save(
+        tmp_path / "m.onnx", nodes, [value("x", ["n", "k"]), value("w", ["k", "m"])], [value("y", ["n", "m"])]
+    )
+    assert tensor(read_model(path, {"x[1]": 5, "m": 2}), "w").shape == (5, 2)
+    with pytest.raises(UsageError, match="open dimensions: k, m, n"):
+        read_model(path, {"w[2]": 5})
+
+
+def test_a_dimension_may_be_zero(tmp_path):
+    nodes = [helper.make_node("Concat", ["past", "x"], ["y"], axis=1)]
+    path = save(
+        tmp_path / "m.onnx", nodes, [value("past", [1, "p", 4]), value("x", [1, 2, 4])], [value("y", None)]
+    )
+    graph = read_model(path, {"p": 0})
+    assert tensor(graph, "past").shape == (1, 0, 4)
+    assert tensor(graph, "y").shape == (1, 2, 4)
+
+
+def test_open_dimensions_are_those_of_given_inputs(tmp_path):
+    given = Given({"x": np.zeros((4, 3, 8, 8), np.float32)})
+    graph = read_model(convolution(tmp_path / "m.onnx"), given=given)
+    assert tensor(graph, "x").shape == (4, 3, 8, 8)
+    assert graph.assumptions == ()
+    assert tensor(read_model(tmp_path / "m.onnx", {"n": 2}, given=given), "x").shape == (2, 3, 8, 8)
+
+
+def test_shapes_that_depend_on_values_are_those_of_given_inputs(tmp_path):
+    nodes = [
+        helper.make_node("NonZero", ["x"], ["i"]),
+        helper.make_node("Cast", ["i"], ["y"], to=TensorProto.FLOAT),
+    ]
+    path = save(tmp_path / "m.onnx", nodes, [value("x", ["n"])], [value("y", None)])
+    given = Given({"x": np.array([0, 1, 0, 2, 0, 0, 3], np.float32)})
+    assert tensor(read_model(path, given=given), "y").shape == (1, 3)
+
+
+@pytest.mark.parametrize("given", [{"m": 3}, {"n": -1}, {"n": 1 << 40}])
 def test_a_wrong_dimension_is_a_usage_error(tmp_path, given):
     with pytest.raises(UsageError):
         read_model(convolution(tmp_path / "m.onnx"), given)
@@ -219,7 +270,20 @@ def test_shapes_that_only_a_run_can_tell(tmp_path):
     path = save(tmp_path / "m.onnx", nodes, [value("x", [5])], [value("y", None)])
     graph = read_model(path)
     assert tensor(graph, "y").shape == (1, 5)
-    assert "those of one run" in graph.assumptions[0]
+    assert "those of a run" in graph.assumptions[0]
+
+
+def test_a_run_that_fails_names_what_was_assumed(tmp_path):
+    nodes = [
+        helper.make_node("Pad", ["x", "pads"], ["p"], mode="reflect"),
+        helper.make_node("NonZero", ["p"], ["i"]),
+        helper.make_node("Cast", ["i"], ["y"], to=TensorProto.FLOAT),
+    ]
+    path = save(
+        tmp_path / "m.onnx", nodes, [value("x", ["time"])], [value("y", None)], {"pads": np.array([2, 0])}
+    )
+    with pytest.raises(FormatError, match=r"1 for what nobody set: --set time=N"):
+        read_model(path)
 
 
 def test_a_shape_that_nobody_can_tell_is_one_line(tmp_path):

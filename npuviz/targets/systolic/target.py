@@ -74,6 +74,7 @@ class SystolicTarget:
 
     def map(self, request: LoadRequest, candidates: int, out: Path | None, progress: Progress) -> MapResult:
         """Search tilings and core assignments of an ONNX model; see the contract."""
+        from npuviz.onnx.inputs import Given
         from npuviz.onnx.reader import read_model
         from npuviz.targets.systolic.compiler.tiling.choices import write_choices
         from npuviz.targets.systolic.load.loader import read_settings
@@ -82,7 +83,9 @@ class SystolicTarget:
         if request.path.suffix.lower() != ".onnx":
             raise TargetError(f"{request.path}: tilings are searched for one ONNX model, not for a list")
         spec, _, dimensions = read_settings(request)
-        graph = read_model(request.path, dimensions, optimize=True, progress=progress)
+        graph = read_model(
+            request.path, dimensions, given=Given(request.inputs, request.seed), progress=progress
+        )
         result, found = Mapper(graph, spec, candidates, progress).search()
         if out is not None:
             write_choices(out, found)

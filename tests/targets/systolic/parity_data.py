@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from npuviz.base.progress import NoProgress
+from npuviz.sim.target import LoadRequest
 from npuviz.targets.systolic.compiler.compiled import Compiled
 from npuviz.targets.systolic.compiler.template import Rows
 from npuviz.targets.systolic.kernels import program_records as tk
@@ -54,7 +55,9 @@ def compile_row(config: str, models_list: str) -> tuple[Compiled, SystolicSpec]:
     """Compile a row with simple DRAM and simple network."""
     settings = {"mode": "parity", "dram_type": "simple", "icnt_type": "simple"}
     spec, _ = make_spec(config=ONNXIM / "configs" / f"{config}.json", settings=settings)
-    return compile_file(ONNXIM / "model_lists" / f"{models_list}.json", spec, {}, NoProgress()), spec
+    return compile_file(
+        LoadRequest(ONNXIM / "model_lists" / f"{models_list}.json"), spec, {}, NoProgress()
+    ), spec
 
 
 def count_requests(tables: SystolicTables, req_size: int) -> dict[str, int]:

@@ -1,6 +1,7 @@
 """An ONNX model, read and compiled as the user asked."""
 
 from npuviz.base.progress import Progress
+from npuviz.onnx.inputs import Given
 from npuviz.onnx.reader import read_model
 from npuviz.program.program import Note
 from npuviz.sim.target import LoadRequest
@@ -17,5 +18,7 @@ def compile_request(
     spec, notes = make_spec(request.preset, request.config, names.own(request.settings))
     dimensions = names.dimensions(request.settings)
     with names.hints(dimensions):
-        graph = read_model(request.path, dimensions, optimize=True, progress=progress)
+        graph = read_model(
+            request.path, dimensions, given=Given(request.inputs, request.seed), progress=progress
+        )
     return spec, notes, compile_graph(graph, spec, progress)

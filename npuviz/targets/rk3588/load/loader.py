@@ -8,7 +8,7 @@ from npuviz.base.progress import Progress
 from npuviz.formats.binary import read_head
 from npuviz.formats.layer_times import beside, read_layer_times
 from npuviz.formats.rk3588.rknn.reader import is_rknn
-from npuviz.onnx.inputs import draw_inputs
+from npuviz.onnx.inputs import Given, draw_inputs
 from npuviz.onnx.reader import read_model
 from npuviz.program.program import Note, Program
 from npuviz.sim.target import LoadRequest
@@ -36,7 +36,9 @@ def compile_request(request: LoadRequest, progress: Progress) -> tuple[RknnSpec,
         return spec, notes, load_file(request.path, spec)
     dimensions = names.dimensions(request.settings)
     with names.hints(dimensions):
-        graph = read_model(request.path, dimensions, optimize=True, progress=progress)
+        graph = read_model(
+            request.path, dimensions, given=Given(request.inputs, request.seed), progress=progress
+        )
     return spec, notes, compile_graph(graph, spec, progress)
 
 

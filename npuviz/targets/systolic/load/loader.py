@@ -1,13 +1,12 @@
 """From files to a spec and a program: an ONNX model, or one of ONNXim's list files."""
 
 from collections.abc import Mapping
-from pathlib import Path
 
 from npuviz.base.errors import DoesNotFit
 from npuviz.base.names import printable
 from npuviz.base.progress import Progress
 from npuviz.base.units import format_bytes
-from npuviz.onnx.inputs import draw_inputs
+from npuviz.onnx.inputs import Given, draw_inputs
 from npuviz.onnx.reader import read_model
 from npuviz.program.program import Note, Program
 from npuviz.sim.target import LoadRequest
@@ -25,7 +24,7 @@ def load(request: LoadRequest, progress: Progress) -> tuple[SystolicSpec, Progra
     """Read and compile what the user asked for. Raises NpuvizError."""
     spec, notes, dimensions = read_settings(request)
     with SETTING_NAMES.hints(dimensions):
-        compiled = compile_file(request.path, spec, dimensions, progress)
+        compiled = compile_file(request, spec, dimensions, progress)
     _check_dram(spec, compiled)
     return spec, _program(request, spec, compiled, notes)
 
@@ -37,16 +36,16 @@ def read_settings(request: LoadRequest) -> tuple[SystolicSpec, tuple[Note, ...],
 
 
 def compile_file(
-    path: Path, spec: SystolicSpec, dimensions: Mapping[str, int], progress: Progress
+    request: LoadRequest, spec: SystolicSpec, dimensions: Mapping[str, int], progress: Progress
 ) -> Compiled:
     """Read and compile a list file (.json) or an ONNX model; `<model>.mapping` counts in parity mode."""
-    dram = dram_memory(spec)
+    path, dram = request.path, dram_memory(spec)
     if path.suffix.lower() == ".json":
         return compile_list(path, spec, dimensions, progress, dram)
     if spec.mode == "parity":
         model = read_parity_model(path, path.stem, dimensions, ModelRequest(), progress)
         return compile_parity_list([model], spec, dram=dram, progress=progress)
-    graph = read_model(path, dimensions, optimize=True, progress=progress)
+    graph = read_model(path, dimensions, given=Given(request.inputs, request.seed), progress=progress)
     return compile_true(graph, spec, dram, progress)
 
 

@@ -13,6 +13,7 @@ from npuviz.base.errors import NpuvizError, TargetError, UnsupportedOperator
 from npuviz.base.progress import NoProgress
 from npuviz.formats.onnxim.workloads import LanguageModel, ModelEntry, TraceRow
 from npuviz.onnx.reader import read_model
+from npuviz.sim.target import LoadRequest
 from npuviz.targets.systolic.compiler.compiled import Compiled
 from npuviz.targets.systolic.compiler.parity.addresses import BumpAllocator
 from npuviz.targets.systolic.compiler.parity.compile import (
@@ -55,7 +56,7 @@ def save(
 
 
 def compile_file(path: Path, spec: SystolicSpec = SPEC) -> Compiled:
-    return loader.compile_file(path, replace(spec, mode="parity"), {}, NoProgress())
+    return loader.compile_file(LoadRequest(path), replace(spec, mode="parity"), {}, NoProgress())
 
 
 def opcodes(compiled: Compiled, tile: int) -> list[int]:
