@@ -64,7 +64,7 @@ def as_declared(values: np.ndarray, name: str) -> np.ndarray:
 
 
 def _feed(value: np.ndarray) -> onnxruntime.OrtValue:
-    data = np.ascontiguousarray(value)
+    data = np.asarray(value, order="C")
     if data.dtype.isbuiltin == 1:
         return onnxruntime.OrtValue.ortvalue_from_numpy(data)
     kind = onnx.helper.np_dtype_to_tensor_dtype(data.dtype)

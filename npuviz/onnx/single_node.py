@@ -15,7 +15,7 @@ Held = Callable[[int], np.ndarray | None]
 """Tensor id -> its values in the graph's shape and type, None where the machine does not hold it."""
 
 Run = Callable[[Graph, Node, Mapping[int, np.ndarray]], dict[int, np.ndarray]]
-"""A node and values of its inputs -> its results by tensor id, empty where it cannot be computed."""
+"""A node and values of its inputs -> its results by tensor id. Raises FormatError where it cannot."""
 
 _MOST_NODES = 64
 
@@ -23,10 +23,20 @@ _MOST_NODES = 64
 def computed_from(
     graph: Graph, tensors: Collection[int], held: Held, run: Run | None = None
 ) -> dict[int, np.ndarray] | None:
+    """As `compute_from`; None where that fails."""
+    try:
+        return compute_from(graph, tensors, held, run)
+    except FormatError:
+        return None
+
+
+def compute_from(
+    graph: Graph, tensors: Collection[int], held: Held, run: Run | None = None
+) -> dict[int, np.ndarray]:
     """Values of tensors, node by node, from the nearest tensors that are held.
 
     run  computes a node, `run_node` unless given. The tensors themselves are computed even if they are held.
-    None where that takes too many nodes, or a node cannot be computed.
+    Raises FormatError where that takes too many nodes, or a node cannot be computed.
     """
     arrays: dict[int, np.ndarray] = {}
     nodes: set[int] = set()
@@ -36,14 +46,14 @@ def computed_from(
         if number in nodes:
             continue
         if number < 0 or len(nodes) >= _MOST_NODES:
-            return None
+            raise FormatError(graph.name, field="values", found="nothing near enough to compute them from")
         nodes.add(number)
         for tensor in graph.nodes[number].inputs:
             if tensor < 0 or tensor in arrays:
                 continue
             known = held(tensor)
             if known is None and tensor in graph.constants:
-                known = np.ascontiguousarray(graph.constants[tensor])
+                known = np.asarray(graph.constants[tensor], order="C")
             if known is None:
                 wanted.append(graph.tensors[tensor].producer)
             else:
@@ -54,14 +64,14 @@ def computed_from(
             arrays.setdefault(tensor, values)
             if tensor in tensors:
                 arrays[tensor] = values
-        if not made:
-            return None
-    found = {tensor: arrays[tensor] for tensor in tensors if tensor in arrays}
-    return found if len(found) == len(set(tensors)) else None
+    missing = [graph.tensors[tensor].name for tensor in tensors if tensor not in arrays]
+    if missing:
+        raise FormatError(graph.name, field=f"tensor {missing[0]}", found="no such result")
+    return {tensor: arrays[tensor] for tensor in tensors}
 
 
 def run_node(graph: Graph, node: Node, arrays: Mapping[int, np.ndarray]) -> dict[int, np.ndarray]:
-    """Results of a node by tensor id, in their declared types; empty where ONNX Runtime refuses.
+    """Results of a node by tensor id, in their declared types. Raises FormatError when ONNX Runtime refuses.
 
     arrays  values of the node's inputs by tensor id, contiguous and in the graph's own types
     A result whose shape depends on values may have another shape than the graph declares.
@@ -69,10 +79,7 @@ def run_node(graph: Graph, node: Node, arrays: Mapping[int, np.ndarray]) -> dict
     outputs = [index for index in node.outputs if index >= 0]
     single = single_node_graph(graph, node)
     given = {graph.tensors[index].name: arrays[index] for index in single.inputs}
-    try:
-        results = run_reference(single, given, outputs)
-    except FormatError:
-        return {}
+    results = run_reference(single, given, outputs)
     return {
         index: as_declared(np.asarray(values), graph.tensors[index].dtype)
         for index, values in results.items()
@@ -96,7 +103,7 @@ def single_node_graph(graph: Graph, node: Node) -> Graph:
     for index in dict.fromkeys(index for index in node.inputs if index >= 0):
         tensor = graph.tensors[index]
         if index in graph.constants and numpy_dtype(tensor.dtype).kind in "iub":
-            values = np.ascontiguousarray(graph.constants[index])
+            values = np.asarray(graph.constants[index], order="C")
             proto.graph.initializer.append(onnx.numpy_helper.from_array(values, tensor.name))
             constants[index] = values
         else:

@@ -175,6 +175,10 @@ class HasSemaphores(Protocol):
         ...
 
 
+HOST_OPERATOR = "host-operator"
+"""Kind of the hazard that the Host could not compute an operator."""
+
+
 @dataclass(frozen=True, slots=True)
 class Hazard:
     """Something the hardware leaves to the programmer went wrong.

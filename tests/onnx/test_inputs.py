@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from npuviz.base.errors import UsageError
+from npuviz.base.errors import FormatError, UsageError
 from npuviz.onnx.inputs import draw_inputs
-from npuviz.onnx.single_node import run_node
+from npuviz.onnx.single_node import computed_from, run_node
 from npuviz.program.graph import Graph, Node
 from npuviz.program.tensor import Tensor
 
@@ -65,5 +65,24 @@ def test_a_node_runs_on_its_own() -> None:
     np.testing.assert_array_equal(found[4], TABLE[rows])
 
 
-def test_a_node_that_onnx_runtime_refuses_gives_nothing() -> None:
-    assert run_node(GRAPH, GRAPH.nodes[0], {0: TABLE, 1: np.array([1, 0, 99, 2])}) == {}
+def test_a_node_that_onnx_runtime_refuses_says_why() -> None:
+    with pytest.raises(FormatError, match="out of data bounds"):
+        run_node(GRAPH, GRAPH.nodes[0], {0: TABLE, 1: np.array([1, 0, 99, 2])})
+
+
+def test_scalars_stay_scalars() -> None:
+    """Constants and inputs of no dimensions are not made vectors of one element."""
+    tensors = (
+        Tensor(0, "x", (), "float32", "input"),
+        Tensor(1, "depth", (), "int64", "weight"),
+        Tensor(2, "y", (), "float32", "output", 0),
+        Tensor(3, "z", (), "int64", "output", 1),
+    )
+    nodes = (Node(0, "neg", "Neg", "", (0,), (2,)), Node(1, "size", "Abs", "", (1,), (3,)))
+    graph = Graph("g", nodes, tensors, (0,), (2, 3), {1: np.array(5)}, {"": 20})
+    x = np.array(3.0, np.float32)
+    assert run_node(graph, nodes[0], {0: x})[2].shape == ()
+    assert run_node(graph, nodes[1], {1: np.array(5)})[3].shape == ()
+    found = computed_from(graph, [2, 3], {0: x}.get)
+    assert found is not None
+    assert (found[2], found[3], found[3].shape) == (-3, 5, ())

@@ -6,6 +6,7 @@ import numpy as np
 import onnx
 from onnx.reference import ReferenceEvaluator
 
+from npuviz.base.errors import FormatError
 from npuviz.onnx.single_node import Held, computed_from, single_node_graph
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Graph, Node
@@ -45,20 +46,21 @@ class OwnInputs:
 
 
 def run_exactly(graph: Graph, node: Node, arrays: Mapping[int, np.ndarray]) -> dict[int, np.ndarray]:
-    """Results of a node by tensor id with all floats in float64, by ONNX's evaluator; empty if it fails."""
+    """Results of a node by tensor id with all floats in float64, by ONNX's evaluator. Raises FormatError
+    where it fails or would take too long."""
     outputs = [index for index in node.outputs if index >= 0]
     sizes = [arrays[index].size for index in node.inputs if index >= 0]
     if sum(sizes) + sum(graph.tensors[index].num_elements for index in outputs) > MAX_EXACT_ELEMENTS:
-        return {}
+        raise FormatError(graph.name, field=f"node {node.name}", found="too many elements for float64")
     single = single_node_graph(graph, node)
     tensors = [graph.tensors[index] for index in single.inputs]
     given = {tensor.name: _widened(arrays[tensor.id], tensor.dtype) for tensor in tensors}
     model = onnx.ModelProto.FromString(single.source)
     try:
         results = ReferenceEvaluator(model).run([graph.tensors[index].name for index in outputs], given)
-    except Exception:
+    except Exception as error:
         # An evaluator in Python raises whatever its operators raise: then there is no better reference.
-        return {}
+        raise FormatError(graph.name, field=f"node {node.name}", found=str(error)[:200]) from error
     return {index: np.asarray(values) for index, values in zip(outputs, results, strict=True)}
 
 

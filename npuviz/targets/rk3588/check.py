@@ -112,8 +112,9 @@ class _TensorCheck:
         buffer = self._engine.tables.buffers[number] if number >= 0 else None
         if buffer is not None and is_quantized(buffer):
             return "int8"
-        name = buffer.dtype if buffer is not None and buffer.dtype in TOLERANCES else "float32"
-        return "float16" if name == "float32" and self._is_fp16 else name
+        if buffer is not None and buffer.dtype in TOLERANCES:
+            return buffer.dtype
+        return "float16" if self._is_fp16 else "float32"
 
     def _errors(self, buffer: Buffer, found: np.ndarray, expected: np.ndarray) -> Errors:
         if numpy_dtype(buffer.dtype).kind in "iub" and found.dtype.kind in "iub":

@@ -16,7 +16,7 @@ from npuviz.base.names import printable
 from npuviz.base.progress import NoProgress, Progress
 from npuviz.base.registry import EXPORTERS, load_plugins
 from npuviz.program.dtypes import dtype_name
-from npuviz.sim.machine import HasHazards, HasReports, LogsHazards, Machine
+from npuviz.sim.machine import HOST_OPERATOR, HasHazards, HasReports, LogsHazards, Machine
 from npuviz.sim.stop import BROKEN, StopKind, StopReason
 from npuviz.sim.target import CheckResult, Verdict
 from npuviz.workbench.opening import Opened, OpenOptions, open_file
@@ -84,6 +84,7 @@ def run_model(
         seconds = time.perf_counter() - begin
         check = _check(opened, session, watcher) if options.is_checked else None
         summary = summarize(opened, session, stop, seconds, check)
+        _refuse_failed_hosts(session)
         reader = _publish(opened, session, summary)
         for (name, out), exporter in zip(options.exports, chosen, strict=True):
             export_trace(reader, exporter, name, out, watcher)
@@ -236,6 +237,15 @@ def _verdict_values(verdict: Verdict) -> dict[str, Any]:
         "first_divergence": verdict.first_divergence or None,
         "rule": verdict.rule,
     }
+
+
+def _refuse_failed_hosts(session: "Session") -> None:
+    """Raise TargetError where the Host could not compute an operator: what follows it is worth nothing."""
+    machine = session.machine
+    if session.is_finished and isinstance(machine, HasHazards):
+        for hazard in machine.hazards():
+            if hazard.kind == HOST_OPERATOR:
+                raise TargetError(hazard.text)
 
 
 def _finite(value: float) -> float | None:

@@ -13,7 +13,7 @@ from npuviz.base.errors import NpuvizError, TargetError, UnknownTarget
 from npuviz.base.progress import NoProgress
 from npuviz.onnx.parameters import specialise
 from npuviz.onnx.passes.optimization import KEEP_NODES
-from npuviz.sim.machine import HasHazards, Machine
+from npuviz.sim.machine import HOST_OPERATOR, HasHazards, Machine
 from npuviz.sim.stop import NO_STOPS, StopKind
 from npuviz.sim.target import LoadRequest, Target
 from npuviz.workbench.choosing import targets
@@ -24,8 +24,6 @@ PRESET_VARIABLE = "NPUVIZ_ONNX_PRESET"
 MAX_CYCLES = 1 << 40
 ON_HOST = "Host"
 """What `Program.placement` calls the processor outside of the chip."""
-HOST_OPERATOR = "host-operator"
-"""Code of notes about operators on the host, and kind of the hazard that the host cannot run one."""
 FATAL_HAZARDS = frozenset(("fault", "unwritten", "index-range", "out-of-bounds"))
 
 

@@ -2,9 +2,11 @@
 
 import numpy as np
 
+from npuviz.base.errors import FormatError
 from npuviz.onnx.single_node import run_node
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Graph
+from npuviz.sim.machine import HOST_OPERATOR
 from npuviz.sim.replay.contents import Report
 from npuviz.targets.neuroncore.values.chip import Chip, HbmArray
 from npuviz.targets.neuroncore.values.element_types import convert_into, converted
@@ -43,18 +45,22 @@ def plan_host_call(chip: Chip, graph: Graph, ins: Ins, homes: dict[int, HbmArray
             if array is not None:
                 arrays[index] = as_type(array.array(), kind)
             elif index in graph.constants:
-                arrays[index] = np.ascontiguousarray(graph.constants[index])
+                arrays[index] = np.asarray(graph.constants[index], order="C")
             else:
-                report("host-operator", f"{text}: tensor {graph.tensors[index].name} is not in HBM")
+                report(HOST_OPERATOR, f"{text}: tensor {graph.tensors[index].name} is not in HBM")
                 return
-        results = run_node(graph, node, arrays)
+        try:
+            results = run_node(graph, node, arrays)
+        except FormatError as error:
+            report(HOST_OPERATOR, f"{text} failed: {error.found}")
+            return
         for index, array in targets.items():
             values = results.get(index)
             if values is None:
-                report("host-operator", f"{text}: ONNX Runtime refuses it; the result is left as it was")
+                report(HOST_OPERATOR, f"{text}: no result {graph.tensors[index].name}")
             elif values.size != graph.tensors[index].num_elements:
                 report(
-                    "host-operator",
+                    HOST_OPERATOR,
                     f"{text}: the result has shape {values.shape}, expected {graph.tensors[index].shape}",
                 )
             elif array.dtype.kind == "O":
@@ -80,4 +86,4 @@ def _store(array: HbmArray, values: np.ndarray) -> None:
 
 def as_type(values: np.ndarray, kind: np.dtype) -> np.ndarray:
     """Contiguous values in a type of the graph; the array itself where nothing changes."""
-    return np.ascontiguousarray(values) if values.dtype == kind else converted(values, kind)
+    return np.asarray(values, order="C") if values.dtype == kind else converted(values, kind)

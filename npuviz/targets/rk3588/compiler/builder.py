@@ -57,13 +57,18 @@ class Builder:
     """One program under construction. Layers are added in order; each may become several tasks."""
 
     def __init__(
-        self, graph: Graph, spec: RknnSpec, stored: Mapping[int, Quantisation] | None = None
+        self,
+        graph: Graph,
+        spec: RknnSpec,
+        stored: Mapping[int, Quantisation] | None = None,
+        only_on_host: frozenset[int] = frozenset(),
     ) -> None:
-        """`stored` says how 8-bit tensors are scaled."""
+        """`stored` says how 8-bit tensors are scaled; tensors that are `only_on_host` keep their own type."""
         self.graph = graph
         self.spec = spec
         self.rows_of_products = not _has_sequences(graph)
         self._stored = stored or {}
+        self._only_on_host = only_on_host
         self._tables: dict[int, object] = {}
         self.notes: list[Note] = []
         self.placement: dict[int, str] = {}
@@ -124,6 +129,8 @@ class Builder:
             dtype = "int8"
         dtype = dtype or ("float16" if found.dtype in ("float32", "float16") else found.dtype)
         is_cube = dtype in ("float16", "int8") and 0 < len(found.shape) <= 4 and constant is None
+        if tensor in self._only_on_host and not quantisation:
+            is_cube = False
         if not is_cube:
             dtype = found.dtype
         shape = found.shape

@@ -1,6 +1,6 @@
 """ONNX graph -> tasks: layer by layer, what the NPU cannot do on the Host."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from npuviz.base.errors import DoesNotFit, FormatError
 from npuviz.base.progress import Progress
@@ -22,6 +22,9 @@ FAMILIES: Mapping[str, Lower] = {
     **pooling.LOWERINGS,
 }
 
+MAX_ROUNDS = 3
+"""Compilations of one graph: what no lowering can hold is known only afterwards."""
+
 
 def compile_graph(graph: Graph, spec: RknnSpec, progress: Progress) -> Compiled:
     """Compile a graph. Operators that the NPU cannot run go to the Host, with the reason in a note.
@@ -29,8 +32,34 @@ def compile_graph(graph: Graph, spec: RknnSpec, progress: Progress) -> Compiled:
     Raises DoesNotFit when the program needs more than 4 GiB.
     """
     planner = Planner(graph)
-    builder = Builder(graph, spec, planner.quantised.stored)
     layers = planner.layers()
+    on_host = {node for layer in layers if layer.is_host for node in layer.nodes}
+    for _ in range(MAX_ROUNDS):
+        builder = Builder(graph, spec, planner.quantised.stored, only_on_host(graph, on_host))
+        compiled = _compile_layers(builder, layers, planner, progress)
+        found = {node for node, place in compiled.placement.items() if place == "Host"}
+        # What turned out to be the Host's leaves more tensors to it alone.
+        if only_on_host(graph, found) == only_on_host(graph, on_host):
+            break
+        on_host = found
+    return compiled
+
+
+def only_on_host(graph: Graph, nodes: Collection[int]) -> frozenset[int]:
+    """Tensors that only the Host writes and reads, given the nodes that it runs."""
+    readers = graph.consumers()
+    return frozenset(
+        tensor.id
+        for tensor in graph.tensors
+        if (tensor.producer in nodes if tensor.producer >= 0 else tensor.id in graph.inputs)
+        and all(node in nodes for node in readers[tensor.id])
+    )
+
+
+def _compile_layers(
+    builder: Builder, layers: Sequence[Layer], planner: Planner, progress: Progress
+) -> Compiled:
+    graph, spec = builder.graph, builder.spec
     if spec.dtype == "int8" and any(
         layer for layer in layers if not layer.is_host and not layer.is_quantised
     ):

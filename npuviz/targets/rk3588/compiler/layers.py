@@ -124,6 +124,8 @@ class Planner:
             return f"it has {len(node.inputs)} operands"
         if node.op_type == "Clip" and not self.is_activation(node):
             return "its limits are not 0 and a constant"
+        if self._is_empty(node):
+            return "it has a tensor without elements"
         if self._activations(node):
             return "its tensors are neither floats nor all quantised"
         return "the NPU has no lowering for it"
@@ -138,9 +140,14 @@ class Planner:
     def _layer(self, node: Node) -> Layer:
         alone = Layer(node, (node.id,), is_host=True)
         operands = self._activations(node)
-        if not operands:
+        if not operands or self._is_empty(node):
             return alone
         return self._quantised(node, operands) or self._half(node, operands) or alone
+
+    def _is_empty(self, node: Node) -> bool:
+        """Whether a node has a tensor without elements."""
+        found = [self.graph.tensors[tensor] for tensor in (*node.inputs, *node.outputs) if tensor >= 0]
+        return any(tensor.num_elements == 0 for tensor in found)
 
     def _activations(self, node: Node) -> list[int]:
         """Inputs of an operator of the NPU that are no constants; none if it cannot be one."""

@@ -7,6 +7,7 @@ import numpy as np
 from npuviz.base.errors import FormatError
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Graph
+from npuviz.sim.machine import HOST_OPERATOR
 from npuviz.sim.replay.contents import Edit, Report
 from npuviz.targets.rk3588.tables import Buffer, HostCall, Tables
 from npuviz.targets.rk3588.values.buffers import decoded, encoded, from_graph, to_graph
@@ -45,8 +46,10 @@ class DdrContents:
             else:
                 self.tasks.run(self.memory, entry)
         except (ValueFault, FormatError) as fault:
-            name = f"host call {-1 - entry}" if entry < 0 else f"task {entry}"
-            self._report("fault", f"{name} is not executed: {fault}")
+            if entry < 0:
+                self._report(HOST_OPERATOR, f"host call {-1 - entry} failed: {fault}")
+            else:
+                self._report("fault", f"task {entry} is not executed: {fault}")
 
     def apply_edit(self, edit: Edit, undoable: bool) -> None:
         """Write bytes by hand."""

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from npuviz.onnx.single_node import Held, computed_from
+from npuviz.base.errors import FormatError
+from npuviz.onnx.single_node import Held, compute_from
 from npuviz.program.graph import Graph
 from npuviz.targets.rk3588.values.memory import ValueFault
 
@@ -16,7 +17,7 @@ def run_host_node(graph: Graph, node: int, held: Held) -> dict[int, np.ndarray]:
         raise ValueFault(f"node {node} does not exist")
     found = graph.nodes[node]
     outputs = [tensor for tensor in found.outputs if tensor >= 0]
-    made = computed_from(graph, outputs, held)
-    if made is None:
-        raise ValueFault(f"node {found.name or node} ({found.op_type}) cannot be computed on the host")
-    return made
+    try:
+        return compute_from(graph, outputs, held)
+    except FormatError as error:
+        raise ValueFault(f"node {found.name or node} ({found.op_type}): {error.found}") from error

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from npuviz.base.errors import FormatError, SimulationError
 from npuviz.onnx.single_node import run_node
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Graph
@@ -17,8 +18,8 @@ def run_on_host(
 ) -> dict[int, np.ndarray]:
     """Results of a node by root tensor id, flat and in DRAM order.
 
-    Inputs are what lies in DRAM (rounded to its element type) in the graph's own types. What ONNX
-    Runtime cannot run, and text or sequence values, give zeros.
+    Inputs are what lies in DRAM (rounded to its element type) in the graph's own types. Text and sequence
+    values give zeros. Raises SimulationError for what ONNX Runtime cannot run.
     """
     node = graph.nodes[node_id]
     outputs = [index for index in node.outputs if index >= 0]
@@ -26,7 +27,7 @@ def run_on_host(
     for index in dict.fromkeys(index for index in node.inputs if index >= 0):
         storage = storages[index]
         values = storage.to_logical(stored(storage.root))
-        arrays[index] = np.ascontiguousarray(values.astype(numpy_dtype(graph.tensors[index].dtype)))
+        arrays[index] = np.asarray(values.astype(numpy_dtype(graph.tensors[index].dtype)), order="C")
     zeros = {
         storages[index].root: np.zeros(
             storages[index].stored_shape, numpy_dtype(storages[index].dtype)
@@ -35,7 +36,12 @@ def run_on_host(
     }
     if any(graph.tensors[index].dtype in _OBJECTS for index in (*arrays, *outputs)):
         return zeros
-    for index, values in run_node(graph, node, arrays).items():
+    try:
+        made = run_node(graph, node, arrays)
+    except FormatError as error:
+        name = f"{node.op_type} {node.name}".strip()
+        raise SimulationError(f"{name} failed on the Host: {error.found}") from error
+    for index, values in made.items():
         # A shape that depends on values may differ from the declared one: then nothing is known.
         if values.size == graph.tensors[index].num_elements:
             zeros[storages[index].root] = storages[index].to_stored(values)
