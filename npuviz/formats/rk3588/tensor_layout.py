@@ -5,7 +5,6 @@ count elements from 0.
 """
 
 from dataclasses import dataclass
-from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,15 +67,15 @@ def _check_sizes(**sizes: int) -> None:
     for name, size in sizes.items():
         if size < 1:
             raise FormatError("RK3588 layout", field=name, expected="at least 1", found=str(size))
-    # Each size is below the limit, so Python integers cannot hide an overflow in the product.
-    total = prod(sizes.values())
+
+
+def _checked_total(total: int, name: str) -> int:
+    """Elements of something packed, refused where no memory of the chip holds them."""
     if total > ELEMENT_LIMIT:
         raise FormatError(
-            "RK3588 layout",
-            field=", ".join(sizes),
-            expected=f"at most {ELEMENT_LIMIT} elements",
-            found=str(total),
+            "RK3588 layout", field=name, expected=f"at most {ELEMENT_LIMIT} elements", found=str(total)
         )
+    return total
 
 
 def _check_packed(packed: Array, expected: int) -> None:
@@ -108,7 +107,7 @@ def feature_offset(channel: int, row: int, column: int, *, height: int, width: i
 def feature_elements(channels: int, height: int, width: int, group: int) -> int:
     """Elements of a packed feature cube: channels are filled up to a multiple of `group`."""
     _check_sizes(channels=channels, height=height, width=width, group=group)
-    return aligned(channels, group) * height * width
+    return _checked_total(aligned(channels, group) * height * width, "features")
 
 
 def pack_features(cube: Array, group: int, *, channels: int = 0) -> Array:
@@ -175,7 +174,8 @@ def weight_elements(shape: WeightShape, group: int, block: int = 32) -> int:
         group=group,
         block=block,
     )
-    return shape.kernels * aligned(shape.channels, block) * shape.height * shape.width
+    channels = aligned(shape.channels, block)
+    return _checked_total(shape.kernels * channels * shape.height * shape.width, "weights")
 
 
 def pack_weights(weights: Array, group: int, block: int = 32) -> Array:
@@ -231,7 +231,7 @@ def _kernel_groups(kernels: int, group: int) -> list[tuple[int, int, int]]:
 def depthwise_elements(channels: int, height: int, width: int) -> int:
     """Elements of packed depthwise weights: channels filled up to a multiple of 64."""
     _check_sizes(channels=channels, height=height, width=width)
-    return aligned(channels, DEPTHWISE_GROUP) * height * width
+    return _checked_total(aligned(channels, DEPTHWISE_GROUP) * height * width, "depthwise weights")
 
 
 def pack_depthwise(weights: Array) -> Array:

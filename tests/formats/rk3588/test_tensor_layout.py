@@ -183,3 +183,11 @@ def test_what_cannot_be_packed(act, part):
         act()
     assert part in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_the_room_of_large_weights_does_not_depend_on_their_groups():
+    """A product of 4096 x 4096: groups and blocks only order the elements."""
+    assert layout.weight_elements(WeightShape(4096, 4096, 1, 1), 16) == 4096 * 4096
+    assert layout.weight_elements(WeightShape(4096, 4095, 1, 1), 32) == 4096 * 4096
+    with pytest.raises(FormatError, match="at most"):
+        layout.weight_elements(WeightShape(1 << 17, 1 << 17, 1, 1), 16)
