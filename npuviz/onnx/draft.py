@@ -18,6 +18,7 @@ from onnx import TensorProto
 
 from npuviz.base.errors import Cancelled, FormatError, NpuvizError
 from npuviz.formats.binary import file_size, read_file
+from npuviz.onnx.runtime_operators import learn_operators
 
 # Protobuf cannot hold more in one message.
 MAX_MODEL_BYTES = (1 << 31) - 1
@@ -117,6 +118,7 @@ def read_draft(path: Path) -> Draft:
     with foreign_errors(path, "initializers"):  # names that are not UTF-8
         _take_out_weights(draft)
     with foreign_errors(path, "structure"):
+        learn_operators(proto)
         _check_structure(proto)
     return draft
 

@@ -403,3 +403,33 @@ def test_reading_can_be_cancelled(tmp_path):
     progress.cancel()
     with pytest.raises(Cancelled):
         read_model(convolution(tmp_path / "m.onnx"), progress=progress)
+
+
+@pytest.mark.parametrize(
+    ("op_type", "opset"), [("SimplifiedLayerNormalization", 17), ("LayerNormalization", 14)]
+)
+def test_operators_that_only_the_runtime_has_in_the_standard_domain(tmp_path, op_type, opset):
+    nodes = [
+        helper.make_node(op_type, ["x", "w"], ["n"], "norm", epsilon=1e-5),
+        helper.make_node("Relu", ["n"], ["y"]),
+    ]
+    path = save(
+        tmp_path / "m.onnx", nodes, [value("x", ["b", 8])], [value("y", None)], {"w": random(8)}, opset=opset
+    )
+    graph = read_model(path, {"b": 3})
+    assert tensor(graph, "n").shape == (3, 8)
+    x = random(3, 8)
+    middle = x - (x.mean(-1, keepdims=True) if op_type == "LayerNormalization" else 0)
+    expected = middle / np.sqrt((middle**2).mean(-1, keepdims=True) + 1e-5)
+    weights = graph.constants[tensor(graph, "w").id]
+    np.testing.assert_allclose(
+        outputs(graph, x=x)[0], np.maximum(expected * weights, 0), rtol=1e-4, atol=1e-5
+    )
+
+
+def test_an_operator_that_nobody_has_is_one_line(tmp_path):
+    path = save(
+        tmp_path / "m.onnx", [helper.make_node("Odd", ["x"], ["y"])], [value("x", [3])], [value("y", None)]
+    )
+    with pytest.raises(FormatError, match="No Op registered for Odd"):
+        read_model(path)

@@ -75,7 +75,7 @@ def test_identities_of_branches_stay_where_they_give_outer_values(tmp_path, shar
             then_branch=branch("then", "a"), else_branch=branch("else", "a" if shared else "n"),
         ),
     ]  # fmt: skip
-    zero = numpy_helper.from_array(np.float32(0), "zero")
+    zero = numpy_helper.from_array(np.array(0, np.float32), "zero")
     outputs = [_info("y", [4]), _info("a", [4])]
     graph = _read(tmp_path, helper.make_graph(nodes, "g", [_info("x", [4])], outputs, [zero]))
     for sign in (1, -1):

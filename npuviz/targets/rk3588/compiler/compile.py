@@ -33,16 +33,19 @@ def compile_graph(graph: Graph, spec: RknnSpec, progress: Progress) -> Compiled:
     """
     planner = Planner(graph)
     layers = planner.layers()
-    on_host = {node for layer in layers if layer.is_host for node in layer.nodes}
-    for _ in range(MAX_ROUNDS):
-        builder = Builder(graph, spec, planner.quantised.stored, only_on_host(graph, on_host))
-        compiled = _compile_layers(builder, layers, planner, progress)
-        found = {node for node, place in compiled.placement.items() if place == "Host"}
+    nodes = {node for layer in layers if layer.is_host for node in layer.nodes}
+    kept = only_on_host(graph, nodes)
+    for _ in range(MAX_ROUNDS - 1):
+        compiled = _compile_layers(
+            Builder(graph, spec, planner.quantised.stored, kept), layers, planner, progress
+        )
         # What turned out to be the Host's leaves more tensors to it alone.
-        if only_on_host(graph, found) == only_on_host(graph, on_host):
-            break
-        on_host = found
-    return compiled
+        nodes = {node for node, place in compiled.placement.items() if place == "Host"}
+        found = only_on_host(graph, nodes)
+        if found == kept:
+            return compiled
+        kept = found
+    return _compile_layers(Builder(graph, spec, planner.quantised.stored, kept), layers, planner, progress)
 
 
 def only_on_host(graph: Graph, nodes: Collection[int]) -> frozenset[int]:

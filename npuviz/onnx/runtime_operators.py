@@ -1,0 +1,69 @@
+"""Operators that ONNX Runtime has in the standard's domain and the standard has not.
+
+Exporters for the runtime write some of them (SimplifiedLayerNormalization, LayerNormalization before
+operator set 17). The onnx library refuses what it does not know, so they are made known to it.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import onnx
+from onnx import AttributeProto, defs
+
+from npuviz.onnx.parameters import subgraphs
+
+
+def learn_operators(model: onnx.ModelProto) -> None:
+    """Make the onnx library know, from now on, what ONNX Runtime says of a model's operators."""
+    version = next((each.version for each in model.opset_import if each.domain in ("", "ai.onnx")), 0)
+    own = {function.name for function in model.functions if function.domain in ("", "ai.onnx")}
+    names = {name for name in _operators(model.graph) if name not in own and not defs.has(name, version, "")}
+    if not names:
+        return
+    import onnxruntime.capi.onnxruntime_pybind11_state as runtime
+
+    for schema in runtime.get_all_operator_schema():
+        if schema.name in names and schema.domain in ("", "ai.onnx") and schema.since_version <= version:
+            _register(schema)
+
+
+def _operators(graph: onnx.GraphProto) -> Iterator[str]:
+    """Types of the nodes of the standard's domain, those of subgraphs too."""
+    for node in graph.node:
+        if node.domain in ("", "ai.onnx"):
+            yield node.op_type
+        for inner in subgraphs(node):
+            yield from _operators(inner)
+
+
+def _register(schema: Any) -> None:
+    """Register a schema of the runtime (it has no stubs) with the onnx library, without shape inference."""
+    if defs.has(schema.name, schema.since_version, ""):
+        return
+    defs.register_schema(
+        defs.OpSchema(
+            schema.name,
+            "",
+            schema.since_version,
+            schema.doc or "",
+            inputs=[_parameter(each) for each in schema.inputs],
+            outputs=[_parameter(each) for each in schema.outputs],
+            type_constraints=[
+                (each.type_param_str, list(each.allowed_type_strs), "") for each in schema.type_constraints
+            ],
+            attributes=[_attribute(each) for each in schema.attributes.values()],
+        )
+    )
+
+
+def _parameter(found: Any) -> defs.OpSchema.FormalParameter:
+    option = getattr(defs.OpSchema.FormalParameterOption, found.option.name)
+    return defs.OpSchema.FormalParameter(found.name, found.typeStr, "", param_option=option)
+
+
+def _attribute(found: Any) -> defs.OpSchema.Attribute:
+    value = AttributeProto.FromString(getattr(found, "_default_value", b""))
+    if value.name:
+        return defs.OpSchema.Attribute(found.name, value, "")
+    kind = getattr(defs.OpSchema.AttrType, found.type.name)
+    return defs.OpSchema.Attribute(found.name, kind, "", required=found.required)
