@@ -22,9 +22,6 @@ FAMILIES: Mapping[str, Lower] = {
     **pooling.LOWERINGS,
 }
 
-MAX_ROUNDS = 3
-"""Compilations of one graph: what no lowering can hold is known only afterwards."""
-
 
 def compile_graph(graph: Graph, spec: RknnSpec, progress: Progress) -> Compiled:
     """Compile a graph. Operators that the NPU cannot run go to the Host, with the reason in a note.
@@ -33,19 +30,15 @@ def compile_graph(graph: Graph, spec: RknnSpec, progress: Progress) -> Compiled:
     """
     planner = Planner(graph)
     layers = planner.layers()
-    nodes = {node for layer in layers if layer.is_host for node in layer.nodes}
-    kept = only_on_host(graph, nodes)
-    for _ in range(MAX_ROUNDS - 1):
-        compiled = _compile_layers(
-            Builder(graph, spec, planner.quantised.stored, kept), layers, planner, progress
-        )
-        # What turned out to be the Host's leaves more tensors to it alone.
-        nodes = {node for node, place in compiled.placement.items() if place == "Host"}
-        found = only_on_host(graph, nodes)
-        if found == kept:
+    reasons = {layer.head.id: planner.reason_for_host(layer.head) for layer in layers if layer.is_host}
+    while True:
+        nodes = {node for layer in layers if layer.head.id in reasons for node in layer.nodes}
+        builder = Builder(graph, spec, planner.quantised.stored, only_on_host(graph, nodes))
+        known = len(reasons)
+        compiled = _compile_layers(builder, layers, planner, reasons, progress)
+        # Each round knows more layers that no lowering can hold, and leaves more tensors to the Host alone.
+        if len(reasons) == known:
             return compiled
-        kept = found
-    return _compile_layers(Builder(graph, spec, planner.quantised.stored, kept), layers, planner, progress)
 
 
 def only_on_host(graph: Graph, nodes: Collection[int]) -> frozenset[int]:
@@ -60,8 +53,13 @@ def only_on_host(graph: Graph, nodes: Collection[int]) -> frozenset[int]:
 
 
 def _compile_layers(
-    builder: Builder, layers: Sequence[Layer], planner: Planner, progress: Progress
+    builder: Builder,
+    layers: Sequence[Layer],
+    planner: Planner,
+    reasons: dict[int, str],
+    progress: Progress,
 ) -> Compiled:
+    """One program. reasons  head of a layer -> why the Host runs it; what turns out is added"""
     graph, spec = builder.graph, builder.spec
     if spec.dtype == "int8" and any(
         layer for layer in layers if not layer.is_host and not layer.is_quantised
@@ -72,16 +70,13 @@ def _compile_layers(
         builder.convert(f"input {graph.tensors[tensor].name}", (), (builder.number_of(tensor),))
     for number, layer in enumerate(layers):
         progress.report(number / max(1, len(layers)), f"compiling {layer.head.op_type} {layer.head.name}")
-        _lower(builder, layer, planner)
+        _lower(builder, layer, planner, reasons)
     return builder.finish()
 
 
-def _lower(builder: Builder, layer: Layer, planner: Planner) -> None:
+def _lower(builder: Builder, layer: Layer, planner: Planner, reasons: dict[int, str]) -> None:
     """One layer on the NPU, or its nodes one by one on the Host."""
-    reason = planner.reason_for_host(layer.head)
-    if layer.head.op_type in ("QuantizeLinear", "DequantizeLinear"):
-        reason = ""
-    if not layer.is_host:
+    if layer.head.id not in reasons:
         mark = builder.mark()
         try:
             builder.begin_layer()
@@ -90,12 +85,13 @@ def _lower(builder: Builder, layer: Layer, planner: Planner) -> None:
             lower(builder, layer, planner)
         except (CannotLower, ValueError, DoesNotFit, FormatError) as error:
             builder.roll_back(mark)
-            reason = str(error)
+            reasons[layer.head.id] = str(error)
         else:
             for node in layer.nodes:
                 builder.placement[node] = "Core"
             return
-    _on_host(builder, layer, planner, reason)
+    is_plain = layer.head.op_type in ("QuantizeLinear", "DequantizeLinear")
+    _on_host(builder, layer, planner, "" if is_plain and layer.is_host else reasons[layer.head.id])
 
 
 def _on_host(builder: Builder, layer: Layer, planner: Planner, reason: str) -> None:
