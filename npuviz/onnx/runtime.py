@@ -1,6 +1,8 @@
 """ONNX Runtime, told to keep to itself: nothing is sent, and no device id is written to the user's cache."""
 
+import importlib
 import os
+from typing import Any
 
 # Read when the library is loaded, and `disable_telemetry_events` comes too late for what that already
 # writes. The first name is that of 1.31, the second that of later versions (microsoft/onnxruntime #29843).
@@ -11,4 +13,11 @@ import onnxruntime  # noqa: E402  (after the names above are set)
 
 onnxruntime.disable_telemetry_events()
 
-__all__ = ["onnxruntime"]
+
+def operator_schemas() -> list[Any]:
+    """The definitions of all operators that the runtime has; they look like onnx.defs.OpSchema."""
+    state = importlib.import_module("onnxruntime.capi.onnxruntime_pybind11_state")
+    return state.get_all_operator_schema()
+
+
+__all__ = ["onnxruntime", "operator_schemas"]

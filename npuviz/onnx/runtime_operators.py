@@ -20,9 +20,9 @@ def learn_operators(model: onnx.ModelProto) -> None:
     names = {name for name in _operators(model.graph) if name not in own and not defs.has(name, version, "")}
     if not names:
         return
-    import onnxruntime.capi.onnxruntime_pybind11_state as runtime
+    from npuviz.onnx.runtime import operator_schemas
 
-    for schema in runtime.get_all_operator_schema():
+    for schema in operator_schemas():
         if schema.name in names and schema.domain in ("", "ai.onnx") and schema.since_version <= version:
             _register(schema)
 
