@@ -55,6 +55,8 @@ class FabricView(CameraCanvas):
     cleared         the empty background was picked
     menu_requested  (column, row) or None, and global position
     frame_changed   other numbers are on show
+    shape  the fabric on show
+    frame  the numbers on show
     """
 
     element_chosen = Signal(int, int)
@@ -67,14 +69,14 @@ class FabricView(CameraCanvas):
         super().__init__(theme, "fabric.view", "Fabric", parent)
         self._ask = ask
         self._tell = tell
-        self._shape: FabricShape | None = None
+        self.shape: FabricShape | None = None
         self._style: FabricStyle | None = None
         self._raster = FabricRaster()
         self._texts = TextCache(theme)
         self.camera = FabricCamera()
         self.wants = FabricWants()
         self.marks = FabricMarks()
-        self._frame: FabricFrame | None = None
+        self.frame: FabricFrame | None = None
         self._asked: tuple[Area, FabricWants] | None = None
         self._is_news = False
         self._is_moved = False
@@ -88,16 +90,6 @@ class FabricView(CameraCanvas):
     # -- contents ---------------------------------------------------------------------------------
 
     @property
-    def shape(self) -> FabricShape | None:
-        """The fabric on show."""
-        return self._shape
-
-    @property
-    def frame(self) -> FabricFrame | None:
-        """The numbers on show."""
-        return self._frame
-
-    @property
     def largest(self) -> int:
         """The largest load or fill level on show, -1 while states are."""
         return self._raster.largest
@@ -109,8 +101,8 @@ class FabricView(CameraCanvas):
 
     def set_shape(self, shape: FabricShape | None) -> None:
         """Show another fabric, or none."""
-        is_same = shape == self._shape
-        self._shape = shape
+        is_same = shape == self.shape
+        self.shape = shape
         self._style = FabricStyle(self._theme, shape) if shape is not None else None
         self.marks = FabricMarks()
         if not is_same:
@@ -125,13 +117,13 @@ class FabricView(CameraCanvas):
 
     def forget(self) -> None:
         """Show no old numbers: the machine they came from is gone."""
-        self._frame = None
+        self.frame = None
         self.refresh()
 
     def restyle(self) -> None:
         """Take the colours of another theme."""
-        if self._shape is not None:
-            self._style = FabricStyle(self._theme, self._shape)
+        if self.shape is not None:
+            self._style = FabricStyle(self._theme, self.shape)
         self.update()
 
     def set_wants(self, wants: FabricWants) -> None:
@@ -157,17 +149,17 @@ class FabricView(CameraCanvas):
 
     def fit_all(self) -> None:
         """Show the program's part of the fabric; if it is in sight as a whole, everything."""
-        if self._shape is None:
+        if self.shape is None:
             return
         size = self.canvas.size()
-        program = fitted(self._shape.program, size.width(), size.height())
-        whole = fitted(self._shape.whole, size.width(), size.height())
+        program = fitted(self.shape.program, size.width(), size.height())
+        whole = fitted(self.shape.whole, size.width(), size.height())
         self._is_moved = False
         self.set_camera(whole if self.camera == program else program)
 
     def fit_selected(self) -> None:
         """Show the marked element, large enough to be read; the program when none is marked."""
-        if self._shape is None or self.marks.selected is None:
+        if self.shape is None or self.marks.selected is None:
             self.fit_all()
             return
         size = self.canvas.size()
@@ -178,7 +170,7 @@ class FabricView(CameraCanvas):
 
     def reveal(self, column: int, row: int) -> None:
         """Bring an element into view; nothing moves when it can be seen already."""
-        if self._shape is None:
+        if self.shape is None:
             return
         size = self.canvas.size()
         x, y = self.camera.to_screen(column + 0.5, row + 0.5)
@@ -193,31 +185,31 @@ class FabricView(CameraCanvas):
         self.set_camera(self.camera.zoomed(factor, spot.x() - RULER_LEFT, spot.y() - RULER_TOP))
 
     def set_camera(self, camera: FabricCamera) -> None:
-        if self._shape is not None:
-            camera = camera.clamped(self._shape, self.canvas.width(), self.canvas.height())
+        if self.shape is not None:
+            camera = camera.clamped(self.shape, self.canvas.width(), self.canvas.height())
         if camera != self.camera:
             self.camera = camera
             self.update()
 
     def _place(self) -> None:
-        if self._shape is not None and self.width() > RULER_LEFT + 20 and not self._is_moved:
-            self.camera = fitted(self._shape.program, self.canvas.width(), self.canvas.height())
+        if self.shape is not None and self.width() > RULER_LEFT + 20 and not self._is_moved:
+            self.camera = fitted(self.shape.program, self.canvas.width(), self.canvas.height())
 
     # -- painting ---------------------------------------------------------------------------------
 
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)
         painter.fillRect(self.rect(), self._theme.color("canvas"))
-        if self._shape is None or self._style is None:
+        if self.shape is None or self._style is None:
             painter.end()
             return
         canvas = self.canvas
         frame = self._current()
         if frame is not None:
-            self._paint_frame(painter, frame, self._shape, self._style)
+            self._paint_frame(painter, frame, self.shape, self._style)
         painter.resetTransform()
         painter.setClipping(False)
-        paint_rulers(painter, self._theme, self.camera, self._shape, self.width(), self.height())
+        paint_rulers(painter, self._theme, self.camera, self.shape, self.width(), self.height())
         if self.hasFocus():
             painter.setPen(self._theme.color("accent"))
             painter.drawLine(0, 0, self.width(), 0)
@@ -250,8 +242,8 @@ class FabricView(CameraCanvas):
 
     def _current(self) -> FabricFrame | None:
         """The frame of what is in sight; an older one while nobody can answer."""
-        assert self._shape is not None
-        area = self.camera.visible(self._shape, self.canvas.width(), self.canvas.height())
+        assert self.shape is not None
+        area = self.camera.visible(self.shape, self.canvas.width(), self.canvas.height())
         scale = self.camera.scale
         wants = replace(
             self.wants,
@@ -262,22 +254,22 @@ class FabricView(CameraCanvas):
         if self._asked != (area, wants):
             found = self._ask(area, wants)
             if found is not None:
-                self._frame, self._asked, self._is_news = found, (area, wants), True
-        return self._frame
+                self.frame, self._asked, self._is_news = found, (area, wants), True
+        return self.frame
 
     # -- pointing ---------------------------------------------------------------------------------
 
     def element_at(self, spot: QPointF) -> tuple[int, int] | None:
         """The element under a pixel of the widget, or None."""
-        if self._shape is None or not self.canvas.contains(spot):
+        if self.shape is None or not self.canvas.contains(spot):
             return None
         x, y = self.camera.to_grid(spot.x() - RULER_LEFT, spot.y() - RULER_TOP)
         column, row = math.floor(x), math.floor(y)
-        return (column, row) if 0 <= column < self._shape.columns and 0 <= row < self._shape.rows else None
+        return (column, row) if 0 <= column < self.shape.columns and 0 <= row < self.shape.rows else None
 
     def word_at(self, spot: QPointF) -> np.void | None:
         """The word, a row of WORD_DTYPE, next to a pixel of the widget, or None."""
-        frame = self._frame
+        frame = self.frame
         if frame is None or frame.words is None or not 0 < len(frame.words) <= MAX_PICKED:
             return None
         columns, rows = word_places(frame.words, frame.cycle)
@@ -287,11 +279,11 @@ class FabricView(CameraCanvas):
         return frame.words[nearest] if away[nearest] <= PICK_PIXELS else None
 
     def _on_map(self, spot: QPointF) -> tuple[float, float] | None:
-        if self._shape is None:
+        if self.shape is None:
             return None
         inside = spot - self.canvas.topLeft()
-        box = map_rectangle(self.camera, self._shape, self.canvas.width(), self.canvas.height())
-        return place_on_map(box, self._shape, inside) if box is not None and box.contains(inside) else None
+        box = map_rectangle(self.camera, self.shape, self.canvas.width(), self.canvas.height())
+        return place_on_map(box, self.shape, inside) if box is not None and box.contains(inside) else None
 
     def click(self, spot: QPointF) -> None:
         place = self._on_map(spot)
@@ -341,7 +333,7 @@ class FabricView(CameraCanvas):
         key = Qt.Key(event.key())
         modifiers = event.modifiers()
         held = Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.AltModifier
-        if modifiers & held or self._shape is None:
+        if modifiers & held or self.shape is None:
             super().keyPressEvent(event)
         elif (key in _MOVES and modifiers & Qt.KeyboardModifier.ShiftModifier) or key in _PANS:
             dx, dy = _PANS[key] if key in _PANS else (-_MOVES[key][0], -_MOVES[key][1])
@@ -356,8 +348,8 @@ class FabricView(CameraCanvas):
 
     def _move_choice(self, columns: int, rows: int) -> None:
         """Choose the neighbour of the marked element; at first the one in the middle."""
-        assert self._shape is not None
-        shape = self._shape
+        assert self.shape is not None
+        shape = self.shape
         if self.marks.selected is None:
             middle = self.camera.to_grid(self.canvas.width() / 2, self.canvas.height() / 2)
             column, row = math.floor(middle[0]), math.floor(middle[1])

@@ -27,6 +27,7 @@ class GraphView(CameraCanvas):
     node_chosen    an operator was picked (-1: the empty background)
     tensor_chosen  an edge or terminal was picked
     menu_requested box (-1: none) and global position
+    picture  what is shown
     """
 
     node_chosen = Signal(int)
@@ -35,7 +36,7 @@ class GraphView(CameraCanvas):
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(theme, "graph.view", "Operator graph", parent)
-        self._picture: GraphPicture | None = None
+        self.picture: GraphPicture | None = None
         self.overlay = GraphOverlay()
         self.camera = GraphCamera()
         self._is_placed = False
@@ -43,25 +44,20 @@ class GraphView(CameraCanvas):
 
     # -- contents ---------------------------------------------------------------------------------
 
-    @property
-    def picture(self) -> GraphPicture | None:
-        """What is shown."""
-        return self._picture
-
     def show_picture(self, picture: GraphPicture | None) -> None:
         """Show another graph, placed so that its beginning can be read."""
-        self._picture = picture
+        self.picture = picture
         self._is_placed = False
         self._place()
         self.update()
 
     def fit_all(self) -> None:
-        if self._picture is not None:
-            self.set_camera(fit(self._picture.layout.bounds(), self.width(), self.height()))
+        if self.picture is not None:
+            self.set_camera(fit(self.picture.layout.bounds(), self.width(), self.height()))
 
     def fit_selected(self) -> None:
         """Show the selected box in readable size; the whole graph when nothing is selected."""
-        if self._picture is None or self.overlay.selected < 0:
+        if self.picture is None or self.overlay.selected < 0:
             self.fit_all()
             return
         camera = GraphCamera(max(1.0, self.camera.scale))
@@ -69,9 +65,9 @@ class GraphView(CameraCanvas):
 
     def reveal(self, box: int) -> None:
         """Bring a box into view; nothing moves when it can be seen already."""
-        if self._picture is None or not 0 <= box < self._picture.layout.num_boxes:
+        if self.picture is None or not 0 <= box < self.picture.layout.num_boxes:
             return
-        layout = self._picture.layout
+        layout = self.picture.layout
         x, y = self.camera.to_screen(float(layout.x[box]), float(layout.y[box]))
         room_x, room_y = NODE_WIDTH / 2 * self.camera.scale, NODE_HEIGHT / 2 * self.camera.scale
         is_inside = room_x <= x <= self.width() - room_x and room_y <= y <= self.height() - room_y
@@ -84,8 +80,8 @@ class GraphView(CameraCanvas):
         self.set_camera(self.camera.zoomed(factor, spot.x(), spot.y()))
 
     def _centred(self, camera: GraphCamera, box: int) -> GraphCamera:
-        assert self._picture is not None
-        layout = self._picture.layout
+        assert self.picture is not None
+        layout = self.picture.layout
         return camera.centred_on(float(layout.x[box]), float(layout.y[box]), self.width(), self.height())
 
     def set_camera(self, camera: GraphCamera) -> None:
@@ -95,10 +91,10 @@ class GraphView(CameraCanvas):
 
     def _place(self) -> None:
         """First view: everything if it can be read, else the beginning at a readable scale."""
-        if self._picture is None or self.width() < 20 or self.height() < 20:
+        if self.picture is None or self.width() < 20 or self.height() < 20:
             return
         self._is_placed = True
-        layout = self._picture.layout
+        layout = self.picture.layout
         left, top, span_x, span_y = layout.bounds()
         whole = fit((left, top, span_x, span_y), self.width(), self.height())
         if whole.scale >= READABLE_SCALE or not layout.num_boxes:
@@ -120,7 +116,7 @@ class GraphView(CameraCanvas):
 
     def set_state(self, progress: np.ndarray, active: frozenset[int]) -> None:
         """How far every node is and which are worked on; draws only the boxes that look different."""
-        overlay, picture = self.overlay, self._picture
+        overlay, picture = self.overlay, self.picture
         before, was_active = overlay.progress, overlay.active
         overlay.progress, overlay.active = progress, active
         if picture is None:
@@ -138,10 +134,10 @@ class GraphView(CameraCanvas):
 
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)
-        if self._picture is None:
+        if self.picture is None:
             painter.fillRect(self.rect(), self._theme.color("canvas"))
             return
-        GraphPainter(self._theme, self._picture, self.overlay).paint(
+        GraphPainter(self._theme, self.picture, self.overlay).paint(
             painter, self.camera, self.width(), self.height(), event.rect()
         )
         if self.hasFocus():
@@ -169,8 +165,8 @@ class GraphView(CameraCanvas):
     def keyPressEvent(self, event: QKeyEvent) -> None:
         held = Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.AltModifier
         key = _ARROWS.get(Qt.Key(event.key()), "")
-        if key and self._picture is not None and not event.modifiers() & held:
-            self._choose(self._picture.neighbor(self.overlay.selected, key))
+        if key and self.picture is not None and not event.modifiers() & held:
+            self._choose(self.picture.neighbor(self.overlay.selected, key))
         else:
             super().keyPressEvent(event)
 
@@ -178,28 +174,28 @@ class GraphView(CameraCanvas):
 
     def box_at(self, position: QPointF) -> int:
         """Box at a pixel, -1 if there is none."""
-        if self._picture is None:
+        if self.picture is None:
             return -1
-        return self._picture.box_at(*self.camera.to_drawing(position.x(), position.y()))
+        return self.picture.box_at(*self.camera.to_drawing(position.x(), position.y()))
 
     def pick(self, spot: QPointF) -> None:
-        if self._picture is None:
+        if self.picture is None:
             return
         box = self.box_at(spot)
         if box >= 0:
             self._choose(box)
             return
         x, y = self.camera.to_drawing(spot.x(), spot.y())
-        edge = self._picture.edge_at(x, y, 5 / self.camera.scale)
+        edge = self.picture.edge_at(x, y, 5 / self.camera.scale)
         if edge >= 0:
-            self.tensor_chosen.emit(int(self._picture.layout.tensor[edge]))
+            self.tensor_chosen.emit(int(self.picture.layout.tensor[edge]))
         else:
             self.node_chosen.emit(-1)
 
     def _choose(self, box: int) -> None:
-        if self._picture is None or box < 0:
+        if self.picture is None or box < 0:
             return
-        layout = self._picture.layout
+        layout = self.picture.layout
         self.overlay.selected = box
         self.reveal(box)
         if box < layout.num_nodes:
@@ -208,7 +204,7 @@ class GraphView(CameraCanvas):
             self.tensor_chosen.emit(layout.terminals[box - layout.num_nodes].tensor)
 
     def tip_at(self, spot: QPointF) -> str:
-        picture = self._picture
+        picture = self.picture
         box = self.box_at(spot)
         if picture is None or box < 0:
             return ""

@@ -41,6 +41,7 @@ class InspectorView(QTextBrowser):
     """One page as rich text.
 
     followed  the Selection of a link that was clicked
+    page  what is shown
     """
 
     followed = Signal(object)
@@ -48,7 +49,7 @@ class InspectorView(QTextBrowser):
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._theme = theme
-        self._page = Page("", "")
+        self.page = Page("", "")
         self._links: list[Selection] = []
         self._changed: set[int] = set()
         self._marked: set[Place] = set()
@@ -60,22 +61,17 @@ class InspectorView(QTextBrowser):
         self.document().setDocumentMargin(8)
         self.anchorClicked.connect(self._follow)
 
-    @property
-    def page(self) -> Page:
-        """What is shown."""
-        return self._page
-
     def show_page(self, page: Page, marks_changes: bool = True) -> None:
         """Show a page; for the same thing in a new state the place stays and changes may be marked."""
         is_same = (page.kind, page.title, page.subtitle) == (
-            self._page.kind,
-            self._page.title,
-            self._page.subtitle,
+            self.page.kind,
+            self.page.title,
+            self.page.subtitle,
         )
-        if page == self._page and self._links:
+        if page == self.page and self._links:
             return
         place = self.verticalScrollBar().value() if is_same else 0
-        old, self._page = self._page, page
+        old, self.page = self.page, page
         self._changed = changed_cells(old, page) if marks_changes else set()
         if is_same and self._patch(old):
             return
@@ -91,12 +87,12 @@ class InspectorView(QTextBrowser):
     def _marked_places(self) -> set[Place]:
         """Values that are marked as changed."""
         return {
-            place for place, cells in values(self._page) if any(id(cell) in self._changed for cell in cells)
+            place for place, cells in values(self.page) if any(id(cell) in self._changed for cell in cells)
         }
 
     def _patch(self, old: Page) -> bool:
         """Write only the values that differ from the page shown; False if that is not possible."""
-        page = self._page
+        page = self.page
         if len(self._links) > MAX_LINKS or not has_same_frame(old, page):
             return False
         marked = self._marked_places()
@@ -128,7 +124,7 @@ class InspectorView(QTextBrowser):
 
     def copy_page(self) -> None:
         """Put the whole page on the clipboard as text."""
-        QGuiApplication.clipboard().setText(page_as_text(self._page))
+        QGuiApplication.clipboard().setText(page_as_text(self.page))
 
     def copy_table(self, section: Section) -> None:
         """Put the table of a section on the clipboard as CSV."""
@@ -143,7 +139,7 @@ class InspectorView(QTextBrowser):
         word = self.textCursor().hasSelection()
         menu.addAction("Copy selection", self.copy).setEnabled(word)
         menu.addAction("Copy page", self.copy_page)
-        for section in self._page.sections:
+        for section in self.page.sections:
             if section.table is not None and section.table.rows:
                 action = menu.addAction(f"Copy table \u201c{section.title}\u201d as CSV")
                 action.triggered.connect(lambda _checked=False, chosen=section: self.copy_table(chosen))
@@ -161,7 +157,7 @@ class InspectorView(QTextBrowser):
         return self._theme.color(role).name()
 
     def _html(self) -> str:
-        page = self._page
+        page = self.page
         mark = self._theme.operator_color(page.op_type).name() if page.op_type else self._color("accent")
         parts = [
             f'<table cellspacing="0" cellpadding="0" width="100%"><tr><td width="4" bgcolor="{mark}"></td>'

@@ -31,6 +31,8 @@ class MemoryMap(Canvas):
     region_chosen  a Region was clicked, or None beside all of them
     range_chosen   (address, size_bytes, banks) was dragged over
     view_changed   other bytes are shown; `view` tells which
+    regions  what is on show
+    view  which bytes of each bank are shown
     """
 
     region_chosen = Signal(object)
@@ -41,11 +43,11 @@ class MemoryMap(Canvas):
         super().__init__(theme, "memory.map", "Memory map", parent)
         self._memory: Memory | None = None
         self._extent = 0
-        self._regions: tuple[Region, ...] = ()
+        self.regions: tuple[Region, ...] = ()
         self._colors = TensorColors(theme, None)
         self._image: QImage | None = None
         self._layout: MapLayout | PartitionLayout | None = None
-        self._view: BankView | None = None
+        self.view: BankView | None = None
         self._is_zoomed = False
         self._had_regions = False
         self._chosen: tuple[int, int, int] | None = None
@@ -55,41 +57,31 @@ class MemoryMap(Canvas):
     def sizeHint(self) -> QSize:
         return QSize(480, 220)
 
-    @property
-    def regions(self) -> tuple[Region, ...]:
-        """What is on show."""
-        return self._regions
-
     def set_colors(self, colors: TensorColors) -> None:
         """Colours of the program's tensors."""
         self._colors = colors
         self.refresh()
 
-    @property
-    def view(self) -> BankView | None:
-        """Which bytes of each bank are shown."""
-        return self._view
-
     def set_memory(self, memory: Memory | None, extent: int = 0) -> None:
         """Show another memory; only its first `extent` bytes if that is not 0."""
         self._memory = memory
         self._extent = extent or (memory.size_bytes if memory else 0)
-        self._regions = ()
+        self.regions = ()
         self._chosen = None
         self._is_zoomed = self._had_regions = False
-        self._view = view_of(self._extent, self._num_banks()) if memory else None
+        self.view = view_of(self._extent, self._num_banks()) if memory else None
         self.refresh()
 
     def set_regions(self, regions: Sequence[Region]) -> None:
         """What the memory holds now. Unless zoomed by hand, the map shows as much as was ever used."""
         fresh = tuple(regions)
-        if fresh == self._regions:
+        if fresh == self.regions:
             return
-        self._regions = fresh
-        if not self._is_zoomed and self._view is not None:
+        self.regions = fresh
+        if not self._is_zoomed and self.view is not None:
             used = view_of(self._extent, self._num_banks(), [(r.address, r.size_bytes) for r in fresh])
             if self._had_regions:
-                larger = max(used.shown_bytes if fresh else 0, self._view.shown_bytes)
+                larger = max(used.shown_bytes if fresh else 0, self.view.shown_bytes)
                 used = BankView(used.num_banks, used.bank_bytes, 0, larger)
             self._had_regions = self._had_regions or bool(fresh)
             self._set_view(used)
@@ -105,8 +97,8 @@ class MemoryMap(Canvas):
         return memory.num_banks if memory is not None and self._extent == memory.size_bytes else 1
 
     def _set_view(self, view: BankView) -> None:
-        if view != self._view:
-            self._view = view
+        if view != self.view:
+            self.view = view
             self.refresh()
             self.view_changed.emit()
 
@@ -123,8 +115,8 @@ class MemoryMap(Canvas):
     def region_at(self, address: int) -> Region | None:
         """The last region that holds an address, or None."""
         found = None
-        bank_bytes = self._view.bank_bytes if self._view is not None else 1
-        for region in self._regions:
+        bank_bytes = self.view.bank_bytes if self.view is not None else 1
+        for region in self.regions:
             if region.address > address:
                 break
             if region.holds(address, bank_bytes):
@@ -138,12 +130,12 @@ class MemoryMap(Canvas):
         self._image = None
 
     def _area(self) -> QRectF:
-        below = AXIS if self._view is not None and self._view.is_partitioned else 0
+        below = AXIS if self.view is not None and self.view.is_partitioned else 0
         width, height = self.width() - GUTTER - MARGIN, self.height() - 2 * MARGIN - below
         return QRectF(GUTTER, MARGIN, max(width, 1), max(height, 1))
 
     def _painted(self) -> tuple[MapLayout | PartitionLayout, QImage]:
-        assert self._view is not None
+        assert self.view is not None
         ratio = self.devicePixelRatioF()
         if self._image is None or self._layout is None or self._image.devicePixelRatio() != ratio:
             area = self._area()
@@ -157,20 +149,20 @@ class MemoryMap(Canvas):
                     not region.is_valid,
                     region.banks,
                 )
-                for region in self._regions
+                for region in self.regions
             ]
             hatch = pixel(self._theme.color("text-muted"))
             free = pixel(blended(surface, self._theme.color("border"), FREE_SHARE))
-            if self._view.is_partitioned:
-                layout = PartitionLayout(self._view, width, height)
+            if self.view.is_partitioned:
+                layout = PartitionLayout(self.view, width, height)
                 pixels = paint_partitions(layout, items, pixel(surface), free, hatch)
             else:
-                layout = fit(self._view, width, height, ratio)
+                layout = fit(self.view, width, height, ratio)
                 pixels = paint_map(layout, items, pixel(surface), free, hatch)
             image = image_of(pixels, ratio).copy()
             # Texts are part of the picture: painting them anew at every frame is dear.
             painter = QPainter(image)
-            for region in self._regions:
+            for region in self.regions:
                 self._paint_label(painter, layout, region)
             painter.end()
             self._layout, self._image = layout, image
@@ -183,7 +175,7 @@ class MemoryMap(Canvas):
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)
         painter.fillRect(self.rect(), self._theme.color("surface"))
-        if self._view is None:
+        if self.view is None:
             painter.end()
             return
         layout, image = self._painted()
@@ -256,7 +248,7 @@ class MemoryMap(Canvas):
 
     def address_at(self, point: QPointF) -> int | None:
         """Address under a point of the widget, None beside the map."""
-        if self._view is None:
+        if self.view is None:
             return None
         layout, _image = self._painted()
         ratio = self.devicePixelRatioF()
@@ -281,9 +273,9 @@ class MemoryMap(Canvas):
 
     def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
         """Back to what is used, or to everything if that is what is shown."""
-        if self._is_zoomed and self._view is not None:
+        if self._is_zoomed and self.view is not None:
             self._is_zoomed = self._had_regions = False
-            regions, self._regions = self._regions, ()
+            regions, self.regions = self.regions, ()
             self.set_regions(regions)
         else:
             self.show_whole()
@@ -291,13 +283,13 @@ class MemoryMap(Canvas):
     def wheelEvent(self, event: QWheelEvent) -> None:
         """Zoom at the pointer; with Shift move along the addresses."""
         address = self.address_at(event.position())
-        if self._view is None:
+        if self.view is None:
             return
         self._is_zoomed = True
         if event.modifiers() & Qt.KeyboardModifier.ShiftModifier:
-            self._set_view(self._view.panned(-notches(event) / 4))
+            self._set_view(self.view.panned(-notches(event) / 4))
         elif address is not None:
-            self._set_view(self._view.zoomed(2.0 ** -notches(event), address % self._view.bank_bytes))
+            self._set_view(self.view.zoomed(2.0 ** -notches(event), address % self.view.bank_bytes))
         event.accept()
 
     def _dragged(self, point: QPointF) -> tuple[int, int, int] | None:
@@ -321,7 +313,7 @@ class MemoryMap(Canvas):
 
     def tooltip(self, address: int) -> str:
         """What is at an address, as lines of text."""
-        region, view = self.region_at(address), self._view
+        region, view = self.region_at(address), self.view
         here = f"{address:#x}"
         if view is not None and view.is_partitioned:
             bank, inside = divmod(address, view.bank_bytes)

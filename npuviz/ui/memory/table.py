@@ -110,32 +110,28 @@ class MemoryTable(QAbstractTableModel):
     """Rows are lines of cells. Pages are read when a view asks for a cell of them.
 
     read  (address, size_bytes) -> bytes, or None while the machine must not be asked
+    contents  what is shown
     """
 
     def __init__(self, read: ReadBytes) -> None:
         super().__init__()
         self._read = read
-        self._contents = Contents()
+        self.contents = Contents()
         self._pages: OrderedDict[tuple[int, int], bytes] = OrderedDict()
-
-    @property
-    def contents(self) -> Contents:
-        """What is shown."""
-        return self._contents
 
     def set_contents(self, contents: Contents) -> None:
         """Show another range, or the same range in another way."""
-        if contents == self._contents:
+        if contents == self.contents:
             self.refresh()
             return
         self.beginResetModel()
-        self._contents = contents
+        self.contents = contents
         self._pages.clear()
         self.endResetModel()
 
     def show_again(self) -> None:
         """Bytes that could not be read before can be read now."""
-        contents = self._contents
+        contents = self.contents
         if contents.num_rows:
             last = self.index(contents.num_rows - 1, contents.num_columns - 1)
             self.dataChanged.emit(self.index(0, 0), last, [Qt.ItemDataRole.DisplayRole])
@@ -150,7 +146,7 @@ class MemoryTable(QAbstractTableModel):
                 self._announce(bank, page)
 
     def _announce(self, bank: int, page: int) -> None:
-        contents = self._contents
+        contents = self.contents
         start, rows = contents.start_of(bank), contents.rows_of_bank
         line_bytes = contents.item_bytes * contents.num_columns
         first = max((page * PAGE_BYTES - start) // line_bytes, 0)
@@ -162,7 +158,7 @@ class MemoryTable(QAbstractTableModel):
 
     def statistics(self, address: int, size_bytes: int, banks: int = 1) -> Statistics | None:
         """Smallest, mean and largest number of a range; None for hexadecimal, empty or huge ranges."""
-        contents = self._contents
+        contents = self.contents
         if contents.dtype == HEX or not 0 < size_bytes * banks <= MAX_STATISTIC_BYTES:
             return None
         size = size_bytes // contents.item_bytes * contents.item_bytes
@@ -178,10 +174,10 @@ class MemoryTable(QAbstractTableModel):
         return Statistics(len(values), low, float(finite.mean()), high, len(values) - len(finite))
 
     def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008
-        return 0 if parent.isValid() else self._contents.num_rows
+        return 0 if parent.isValid() else self.contents.num_rows
 
     def columnCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008
-        return 0 if parent.isValid() or not self._contents.size_bytes else self._contents.num_columns
+        return 0 if parent.isValid() or not self.contents.size_bytes else self.contents.num_columns
 
     def headerData(self, section: int, orientation: Qt.Orientation, role: int = 0) -> Any:
         if role == Qt.ItemDataRole.TextAlignmentRole:
@@ -189,13 +185,13 @@ class MemoryTable(QAbstractTableModel):
         if role != Qt.ItemDataRole.DisplayRole:
             return None
         if orientation == Qt.Orientation.Vertical:
-            return self._contents.row_title(section)
-        return f"{section:x}" if self._contents.dtype == HEX else str(section)
+            return self.contents.row_title(section)
+        return f"{section:x}" if self.contents.dtype == HEX else str(section)
 
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
         if role == Qt.ItemDataRole.TextAlignmentRole:
             return Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
-        contents = self._contents
+        contents = self.contents
         if role == Qt.ItemDataRole.ToolTipRole:
             address = contents.address_of(index.row(), index.column())
             lines = [f"{address:#x}", format_count(address), contents.dtype]
@@ -232,7 +228,7 @@ class MemoryTable(QAbstractTableModel):
         if found is not None:
             self._pages.move_to_end((bank, page))
             return found
-        contents = self._contents
+        contents = self.contents
         # Only bytes of the range are asked for: a page may reach beyond the end of the memory.
         first = max(page * PAGE_BYTES, contents.start_of(bank))
         last = min((page + 1) * PAGE_BYTES, contents.start_of(bank) + contents.size_bytes)

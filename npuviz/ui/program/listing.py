@@ -42,6 +42,8 @@ class ProgramListing(QAbstractScrollArea):
     chosen             the user picked an instruction
     breakpoint_toggled the gutter of an instruction was clicked
     menu_requested     instruction and global position of a context menu
+    rows  the rows shown
+    selected  instruction of the current row, -1 if none
     """
 
     chosen = Signal(object)
@@ -51,11 +53,11 @@ class ProgramListing(QAbstractScrollArea):
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._theme = theme
-        self._rows = ListingRows([])
+        self.rows = ListingRows([])
         self._decoder: Decoder | None = None
         self._painter = RowPainter(theme)
         self._marks = ListingMarks()
-        self._selected = -1
+        self.selected = -1
         self._selected_node = -1
         self._hover_row = -1
         self._scale = 1
@@ -70,19 +72,9 @@ class ProgramListing(QAbstractScrollArea):
     # -- contents ---------------------------------------------------------------------------------
 
     @property
-    def rows(self) -> ListingRows:
-        """The rows shown."""
-        return self._rows
-
-    @property
-    def selected(self) -> int:
-        """Instruction of the current row, -1 if none."""
-        return self._selected
-
-    @property
     def first_row(self) -> int:
         """The topmost row."""
-        return min(self.verticalScrollBar().value() * self._scale, max(0, len(self._rows) - 1))
+        return min(self.verticalScrollBar().value() * self._scale, max(0, len(self.rows) - 1))
 
     @property
     def num_visible(self) -> int:
@@ -91,7 +83,7 @@ class ProgramListing(QAbstractScrollArea):
 
     def show_rows(self, rows: ListingRows, decoder: Decoder | None, look: RowLook) -> None:
         """Take other rows; keeps the selection, drops the scroll position."""
-        self._rows, self._decoder = rows, decoder
+        self.rows, self._decoder = rows, decoder
         self._painter.set_look(look)
         self._update_range()
         self.verticalScrollBar().setValue(0)
@@ -109,12 +101,12 @@ class ProgramListing(QAbstractScrollArea):
 
     def select(self, instruction: int, node: int = -1) -> None:
         """Mark an instruction as current, or all instructions of a node; -1 for neither."""
-        self._selected, self._selected_node = instruction, node
+        self.selected, self._selected_node = instruction, node
         self.viewport().update()
 
     def reveal(self, instruction: int) -> None:
         """Scroll so that an instruction (or its successor here) can be seen; no move if it already is."""
-        row = self._rows.row_at_or_after(instruction)
+        row = self.rows.row_at_or_after(instruction)
         first, count = self.first_row, self.num_visible
         if not first <= row < first + count:
             self._scroll_to(row - count // 3)
@@ -122,12 +114,12 @@ class ProgramListing(QAbstractScrollArea):
 
     def move_by(self, rows: int) -> None:
         """Make a row above or below the current one current."""
-        if not len(self._rows):
+        if not len(self.rows):
             return
-        row = self._rows.row_of(self._selected)
+        row = self.rows.row_of(self.selected)
         if row is None:
             row = self.first_row - (1 if rows > 0 else 0)
-        self._choose_row(min(max(0, row + rows), len(self._rows) - 1))
+        self._choose_row(min(max(0, row + rows), len(self.rows) - 1))
 
     # -- drawing ----------------------------------------------------------------------------------
 
@@ -135,11 +127,11 @@ class ProgramListing(QAbstractScrollArea):
         painter = QPainter(self.viewport())
         area = self.viewport().rect()
         painter.fillRect(area, self._theme.color("surface"))
-        if self._decoder is None or not len(self._rows):
+        if self._decoder is None or not len(self.rows):
             return
         height, top = self._theme.row_height, self._heading_height()
         first = self.first_row
-        indices = self._rows.instructions(first, area.height() // height + 2)
+        indices = self.rows.instructions(first, area.height() // height + 2)
         previous = self._node_before(first)
         top_instruction: Instruction | None = None
         for place, index in enumerate(indices.tolist()):
@@ -153,8 +145,8 @@ class ProgramListing(QAbstractScrollArea):
                 painter,
                 row,
                 instruction,
-                is_selected=index == self._selected,
-                is_related=self._selected < 0 and 0 <= self._selected_node == instruction.node,
+                is_selected=index == self.selected,
+                is_related=self.selected < 0 and 0 <= self._selected_node == instruction.node,
                 is_hovered=first + place == self._hover_row,
                 starts_group=starts_group,
                 counter=self._marks.counters.get(index),
@@ -172,7 +164,7 @@ class ProgramListing(QAbstractScrollArea):
 
     def _update_row(self, instruction: int) -> None:
         """Draw the row of an instruction again, if it can be seen."""
-        row = self._rows.row_of(instruction)
+        row = self.rows.row_of(instruction)
         if row is None or not 0 <= row - self.first_row <= self.num_visible + 1:
             return
         height = self._theme.row_height
@@ -185,10 +177,10 @@ class ProgramListing(QAbstractScrollArea):
     def _node_before(self, row: int) -> int:
         if row <= 0 or self._decoder is None:
             return -2
-        return self._decoder.describe(self._rows.instruction_at(row - 1)).node
+        return self._decoder.describe(self.rows.instruction_at(row - 1)).node
 
     def _update_range(self) -> None:
-        total = len(self._rows)
+        total = len(self.rows)
         self._scale = max(1, -(-total // MAX_SCROLL))
         bar = self.verticalScrollBar()
         bar.setPageStep(max(1, self.num_visible // self._scale))
@@ -203,10 +195,10 @@ class ProgramListing(QAbstractScrollArea):
     def _row_at(self, y: int) -> int | None:
         y -= self._heading_height()
         row = self.first_row + y // self._theme.row_height
-        return row if y >= 0 and row < len(self._rows) else None
+        return row if y >= 0 and row < len(self.rows) else None
 
     def _choose_row(self, row: int) -> None:
-        instruction = self._rows.instruction_at(row)
+        instruction = self.rows.instruction_at(row)
         self.select(instruction)
         first, count = self.first_row, self.num_visible
         if row < first:
@@ -220,7 +212,7 @@ class ProgramListing(QAbstractScrollArea):
         if row is None or event.button() != Qt.MouseButton.LeftButton:
             return
         if event.position().x() < GUTTER_WIDTH:
-            self.breakpoint_toggled.emit(self._rows.instruction_at(row))
+            self.breakpoint_toggled.emit(self.rows.instruction_at(row))
         else:
             self._choose_row(row)
 
@@ -241,7 +233,7 @@ class ProgramListing(QAbstractScrollArea):
         row = self._row_at(event.pos().y())
         if row is not None:
             self._choose_row(row)
-            self.menu_requested.emit(self._rows.instruction_at(row), event.globalPos())
+            self.menu_requested.emit(self.rows.instruction_at(row), event.globalPos())
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         page = self.num_visible - 1
@@ -250,8 +242,8 @@ class ProgramListing(QAbstractScrollArea):
             Qt.Key.Key_Down: 1,
             Qt.Key.Key_PageUp: -page,
             Qt.Key.Key_PageDown: page,
-            Qt.Key.Key_Home: -len(self._rows),
-            Qt.Key.Key_End: len(self._rows),
+            Qt.Key.Key_Home: -len(self.rows),
+            Qt.Key.Key_End: len(self.rows),
         }
         move = moves.get(Qt.Key(event.key()))
         if move is None or event.modifiers() & Qt.KeyboardModifier.ControlModifier:
@@ -265,7 +257,7 @@ class ProgramListing(QAbstractScrollArea):
             text = (
                 ""
                 if row is None or self._decoder is None
-                else self._painter.tooltip(self._decoder.describe(self._rows.instruction_at(row)))
+                else self._painter.tooltip(self._decoder.describe(self.rows.instruction_at(row)))
             )
             QToolTip.showText(event.globalPos(), text, self.viewport())
             return True

@@ -21,14 +21,17 @@ _BOTTOM = Qt.DockWidgetArea.BottomDockWidgetArea
 
 
 class Docks:
-    """Makes the docks of a window and applies layouts to them. Panels are made when first needed."""
+    """Makes the docks of a window and applies layouts to them. Panels are made when first needed.
+
+    panels  panels made so far, by id
+    """
 
     def __init__(self, window: QMainWindow, specs: Iterable[PanelSpec], context: PanelContext) -> None:
         self._window = window
         self._context = context
         self._specs = {spec.id: spec for spec in specs}
         self._docks: dict[str, QDockWidget] = {}
-        self._panels: dict[str, Panel] = {}
+        self.panels: dict[str, Panel] = {}
         self.layout_name = DEFAULT_LAYOUT
         # Panels that the user could have closed: those are not opened again by another model.
         self._was_offered: set[str] = set()
@@ -48,11 +51,6 @@ class Docks:
         """Docks by panel id, in the order of the panels."""
         return self._docks
 
-    @property
-    def panels(self) -> dict[str, Panel]:
-        """Panels made so far, by id."""
-        return self._panels
-
     def spec(self, panel_id: str) -> PanelSpec:
         """The declaration of a panel."""
         return self._specs[panel_id]
@@ -71,10 +69,10 @@ class Docks:
         """Create the panels that do not exist yet, and return those: they have not seen the session."""
         made: list[Panel] = []
         for panel_id, dock in self._docks.items():
-            if panel_id not in self._panels:
+            if panel_id not in self.panels:
                 panel = self._specs[panel_id].create(self._context)
                 panel.setObjectName(f"{self._specs[panel_id].dock_name}.widget")
-                self._panels[panel_id] = panel
+                self.panels[panel_id] = panel
                 # Explicit, because one long label would otherwise push its neighbours, or the window, around.
                 panel.setMinimumSize(*MIN_PANEL)
                 dock.setWidget(panel)
@@ -99,7 +97,7 @@ class Docks:
     def follow_machine(self) -> None:
         """Another machine is open: hide what it does not have, show what it has beside its neighbours."""
         # Panels that come to the front now have not heard of the other machine yet.
-        for panel in self._panels.values():
+        for panel in self.panels.values():
             panel.drop_due()
         layout = layout_named(self.layout_name)
         places = [cell.panels for row in layout.rows for cell in row.cells] if layout else []
@@ -130,14 +128,14 @@ class Docks:
         dock = self._docks[panel_id]
         dock.show()
         dock.raise_()
-        panel = self._panels.get(panel_id)
+        panel = self.panels.get(panel_id)
         if panel is not None:
             panel.setFocus(Qt.FocusReason.ShortcutFocusReason)
 
     def focus_first(self, *panel_ids: str) -> None:
         """Give the keys to the first of these panels that exists and is shown."""
         for panel_id in panel_ids:
-            panel = self._panels.get(panel_id)
+            panel = self.panels.get(panel_id)
             if panel is not None and not self._docks[panel_id].isHidden():
                 panel.setFocus(Qt.FocusReason.OtherFocusReason)
                 return
@@ -145,7 +143,7 @@ class Docks:
     def focused_panel(self) -> str:
         """The panel that has the keys, or one of whose parts has; "" when none has."""
         focused = self._window.focusWidget()
-        for panel_id, panel in self._panels.items():
+        for panel_id, panel in self.panels.items():
             if panel is focused or panel.isAncestorOf(focused):
                 return panel_id
         return ""
@@ -165,7 +163,7 @@ class Docks:
             "layout": self.layout_name,
             "docks": base64.b64encode(state).decode(),
             "offered": sorted(self._was_offered),
-            "panels": {panel_id: panel.save_state() for panel_id, panel in self._panels.items()},
+            "panels": {panel_id: panel.save_state() for panel_id, panel in self.panels.items()},
         }
 
     def restore(self, stored: object) -> bool:
@@ -190,8 +188,8 @@ class Docks:
         panels = stored.get("panels")
         if isinstance(panels, dict):
             for panel_id, kept in panels.items():
-                if panel_id in self._panels and isinstance(kept, dict):
-                    self._panels[panel_id].restore_state(kept)
+                if panel_id in self.panels and isinstance(kept, dict):
+                    self.panels[panel_id].restore_state(kept)
         return any(not dock.isHidden() for dock in self._docks.values())
 
     def refresh_titles(self) -> None:
@@ -201,7 +199,7 @@ class Docks:
             if isinstance(title, DockTitle):
                 others = [other for other in self._window.tabifiedDockWidgets(dock) if not other.isHidden()]
                 title.set_collapsed(bool(others) and not dock.isFloating())
-        for panel in self._panels.values():
+        for panel in self.panels.values():
             panel.catch_up()
         for bar in self._window.findChildren(QTabBar, options=Qt.FindChildOption.FindDirectChildrenOnly):
             bar.setElideMode(Qt.TextElideMode.ElideNone)
@@ -218,7 +216,7 @@ class Docks:
     def dispose(self) -> None:
         """Let all panels stop listening."""
         self._titles_soon.stop()
-        for panel in self._panels.values():
+        for panel in self.panels.values():
             panel.dispose()
 
     def _make_dock(self, spec: PanelSpec) -> QDockWidget:

@@ -59,6 +59,7 @@ class SourceText(QAbstractScrollArea):
     chosen              a line was picked
     breakpoint_toggled  the gutter of a line was clicked, or F9 pressed on it
     menu_requested      line and global position
+    marks  what is marked
     """
 
     chosen = Signal(int)
@@ -71,7 +72,7 @@ class SourceText(QAbstractScrollArea):
         self._tell = tell
         self._lines: list[str] = []
         self._lexer = Lexer("")
-        self._marks = SourceMarks()
+        self.marks = SourceMarks()
         self._hover = 0
         self.setObjectName("source.text")
         self.setAccessibleName("Program text")
@@ -79,11 +80,6 @@ class SourceText(QAbstractScrollArea):
         self.setFrameShape(QAbstractScrollArea.Shape.NoFrame)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.viewport().setMouseTracking(True)
-
-    @property
-    def marks(self) -> SourceMarks:
-        """What is marked."""
-        return self._marks
 
     @property
     def num_lines(self) -> int:
@@ -94,7 +90,7 @@ class SourceText(QAbstractScrollArea):
         """Show another text from its beginning."""
         self._lines = [line.expandtabs(len(TAB)) for line in text.splitlines()]
         self._lexer = lexer
-        self._marks = SourceMarks()
+        self.marks = SourceMarks()
         self._update_range()
         self.verticalScrollBar().setValue(0)
         self.horizontalScrollBar().setValue(0)
@@ -102,8 +98,8 @@ class SourceText(QAbstractScrollArea):
 
     def set_marks(self, marks: SourceMarks) -> None:
         """Mark other lines."""
-        if marks != self._marks:
-            self._marks = marks
+        if marks != self.marks:
+            self.marks = marks
             self.viewport().update()
 
     def reveal(self, line: int) -> None:
@@ -173,7 +169,7 @@ class SourceText(QAbstractScrollArea):
         painter.end()
 
     def _background(self, painter: QPainter, line: int, box: QRect) -> None:
-        marks, rest = self._marks, box.adjusted(GUTTER, 0, 0, 0)
+        marks, rest = self.marks, box.adjusted(GUTTER, 0, 0, 0)
         if line == marks.current or line in marks.callers:
             tint = self._theme.color("cursor")
             tint.setAlphaF(0.18 if line == marks.current else 0.07)
@@ -184,7 +180,7 @@ class SourceText(QAbstractScrollArea):
 
     def _margin(self, painter: QPainter, line: int, box: QRect, left: int) -> None:
         """Breakpoint, arrow and number."""
-        marks = self._marks
+        marks = self.marks
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
         point = marks.breakpoints.get(line)
         if point is not None:
@@ -284,7 +280,7 @@ class SourceText(QAbstractScrollArea):
             Qt.Key.Key_Home: -len(self._lines),
             Qt.Key.Key_End: len(self._lines),
         }
-        line = self._marks.chosen or self._marks.current or 1
+        line = self.marks.chosen or self.marks.current or 1
         move = moves.get(Qt.Key(event.key()))
         if event.key() == Qt.Key.Key_F9 and self._lines:
             self.breakpoint_toggled.emit(line)

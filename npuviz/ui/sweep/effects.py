@@ -19,6 +19,7 @@ class SweepEffects(QWidget):
     """Draws effects, the strongest first; a click on a row chooses its axis.
 
     axis_chosen  name of the axis
+    effects  what is shown
     """
 
     axis_chosen = Signal(str)
@@ -30,26 +31,21 @@ class SweepEffects(QWidget):
         self.setMouseTracking(True)
         self.setMinimumSize(160, 100)
         self._theme = theme
-        self._effects: list[Effect] = []
+        self.effects: list[Effect] = []
         self._column = ""
 
     def sizeHint(self) -> QSize:
         return QSize(360, 240)
 
-    @property
-    def effects(self) -> list[Effect]:
-        """What is shown."""
-        return self._effects
-
     def set_effects(self, column: str, found: Sequence[Effect]) -> None:
         """Show the effects on a column."""
         self._column = column
-        self._effects = [each for each in found if any(math.isfinite(factor) for factor in each.factors)]
+        self.effects = [each for each in found if any(math.isfinite(factor) for factor in each.factors)]
         self.update()
 
     def _span(self) -> tuple[float, float, float]:
         """(first pixel, last pixel, largest factor either way)."""
-        factors = [f for each in self._effects for f in each.factors if math.isfinite(f)]
+        factors = [f for each in self.effects for f in each.factors if math.isfinite(f)]
         extreme = max(1.02, *(max(factor, 1 / factor) for factor in factors))
         left = min(40.0 * GRID, self.width() * 0.36)
         return left, self.width() - 16.0 * GRID, extreme
@@ -62,7 +58,7 @@ class SweepEffects(QWidget):
         painter = QPainter(self)
         theme = self._theme
         painter.fillRect(self.rect(), theme.color("canvas"))
-        if not self._effects:
+        if not self.effects:
             painter.setPen(theme.color("text-muted"))
             text = "No axis can be compared: runs are missing, or numbers are not positive."
             flags = int(Qt.AlignmentFlag.AlignCenter) | int(Qt.TextFlag.TextWordWrap)
@@ -72,7 +68,7 @@ class SweepEffects(QWidget):
         left, right, extreme = self._span()
         painter.setPen(theme.color("text"))
         painter.drawText(QPointF(4.0 * GRID, 5.0 * GRID), f"What changes {self._column}")
-        bottom = TOP + ROW * len(self._effects)
+        bottom = TOP + ROW * len(self.effects)
         metrics = painter.fontMetrics()
         for factor in (1 / extreme, 1.0, extreme):
             x = self._at(factor)
@@ -82,7 +78,7 @@ class SweepEffects(QWidget):
             painter.setPen(theme.color("text-muted"))
             width = metrics.horizontalAdvance(text)
             painter.drawText(QPointF(x - width / 2, TOP - 2.0 * GRID), text)
-        for index, effect in enumerate(self._effects):
+        for index, effect in enumerate(self.effects):
             self._draw_row(painter, effect, TOP + index * ROW, left, right)
 
     def _draw_row(self, painter: QPainter, effect: Effect, top: float, left: float, right: float) -> None:
@@ -127,7 +123,7 @@ class SweepEffects(QWidget):
     def effect_at(self, y: float) -> Effect | None:
         """The row at a height."""
         index = int((y - TOP) // ROW)
-        return self._effects[index] if 0 <= index < len(self._effects) else None
+        return self.effects[index] if 0 <= index < len(self.effects) else None
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         effect = self.effect_at(event.position().y())

@@ -18,6 +18,8 @@ class SweepScatter(QWidget):
     """Draws dots; a click chooses a run, a double click or Enter opens it, arrow keys go to neighbours.
 
     run_chosen, run_opened  number of the run
+    rows  runs that are drawn
+    chosen  the run that is marked, -1 for none
     """
 
     run_chosen = Signal(int)
@@ -33,23 +35,13 @@ class SweepScatter(QWidget):
         self._theme = theme
         self._text_of = text_of
         self._names = ("", "")
-        self._rows: list[int] = []
+        self.rows: list[int] = []
         self._xs = self._ys = np.zeros(0)
         self._front: list[int] = []
         self._colors: dict[int, QColor] = {}
         self._legend: list[tuple[str, QColor]] = []
-        self._chosen = -1
+        self.chosen = -1
         self._hovered = -1
-
-    @property
-    def rows(self) -> list[int]:
-        """Runs that are drawn."""
-        return self._rows
-
-    @property
-    def chosen(self) -> int:
-        """The run that is marked, -1 for none."""
-        return self._chosen
 
     def sizeHint(self) -> QSize:
         return QSize(560, 360)
@@ -70,19 +62,19 @@ class SweepScatter(QWidget):
         front  the best of them, by x; colors  by run; legend  what the colours mean
         """
         self._names = names
-        self._rows = [row for row in rows if np.isfinite(xs[row]) and np.isfinite(ys[row])]
+        self.rows = [row for row in rows if np.isfinite(xs[row]) and np.isfinite(ys[row])]
         self._xs, self._ys, self._colors = xs, ys, colors
         self._legend = list(legend)
-        known = set(self._rows)
+        known = set(self.rows)
         self._front = [row for row in front if row in known]
-        if self._chosen not in known:
-            self._chosen = -1
+        if self.chosen not in known:
+            self.chosen = -1
         self._hovered = -1
         self.update()
 
     def choose(self, row: int) -> None:
         """Mark a run, -1 for none."""
-        self._chosen = row if row in set(self._rows) else -1
+        self.chosen = row if row in set(self.rows) else -1
         self.update()
 
     # --- drawing -----------------------------------------------------------------------------------------
@@ -94,14 +86,14 @@ class SweepScatter(QWidget):
     def _scales(self) -> tuple[Scale, Scale]:
         field = self._field()
         return (
-            Scale(self._xs[self._rows], field.left(), field.right()),
-            Scale(self._ys[self._rows], field.bottom(), field.top()),
+            Scale(self._xs[self.rows], field.left(), field.right()),
+            Scale(self._ys[self.rows], field.bottom(), field.top()),
         )
 
     def paintEvent(self, _event: QPaintEvent) -> None:
         painter = QPainter(self)
         painter.fillRect(self.rect(), self._theme.color("canvas"))
-        if not self._rows:
+        if not self.rows:
             painter.setPen(self._theme.color("text-muted"))
             text = "No run has both numbers."
             painter.drawText(self.rect(), Qt.AlignmentFlag.AlignCenter, text)
@@ -112,7 +104,7 @@ class SweepScatter(QWidget):
         self._draw_front(painter, x_scale, y_scale)
         self._draw_legend(painter)
         best = set(self._front)
-        for row in sorted(self._rows, key=lambda row: (row in best, row == self._chosen)):
+        for row in sorted(self.rows, key=lambda row: (row in best, row == self.chosen)):
             self._draw_dot(painter, row, QPointF(x_scale.at(self._xs[row]), y_scale.at(self._ys[row])), best)
 
     def _draw_axes(self, painter: QPainter, x_scale: Scale, y_scale: Scale) -> None:
@@ -190,7 +182,7 @@ class SweepScatter(QWidget):
         painter.setBrush(color)
         painter.setPen(QPen(self._theme.color("text"), 1.0) if is_best else Qt.PenStyle.NoPen)
         painter.drawEllipse(point, size, size)
-        if row in (self._chosen, self._hovered):
+        if row in (self.chosen, self._hovered):
             painter.setBrush(Qt.BrushStyle.NoBrush)
             painter.setPen(QPen(self._theme.color("accent"), 2.0))
             painter.drawEllipse(point, size + 4, size + 4)
@@ -199,11 +191,11 @@ class SweepScatter(QWidget):
 
     def row_at(self, place: QPointF) -> int:
         """The run under a point, -1 for none."""
-        if not self._rows:
+        if not self.rows:
             return -1
         x_scale, y_scale = self._scales()
         found, least = -1, REACH
-        for row in self._rows:
+        for row in self.rows:
             away = QPointF(x_scale.at(self._xs[row]), y_scale.at(self._ys[row])) - place
             distance = (away.x() ** 2 + away.y() ** 2) ** 0.5
             if distance < least or (distance == least and row in self._front):
@@ -232,15 +224,15 @@ class SweepScatter(QWidget):
             self.run_opened.emit(row)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        order = self._front or self._rows
+        order = self._front or self.rows
         step = {Qt.Key.Key_Right: 1, Qt.Key.Key_Down: 1, Qt.Key.Key_Left: -1, Qt.Key.Key_Up: -1}.get(
             Qt.Key(event.key())
         )
-        if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and self._chosen >= 0:
-            self.run_opened.emit(self._chosen)
+        if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and self.chosen >= 0:
+            self.run_opened.emit(self.chosen)
         elif step is not None and order:
-            at = order.index(self._chosen) + step if self._chosen in order else 0
+            at = order.index(self.chosen) + step if self.chosen in order else 0
             self.choose(order[max(0, min(len(order) - 1, at))])
-            self.run_chosen.emit(self._chosen)
+            self.run_chosen.emit(self.chosen)
         else:
             super().keyPressEvent(event)

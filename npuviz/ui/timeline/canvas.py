@@ -33,6 +33,8 @@ class TimelineCanvas(Canvas):
     range_changed  a range of cycles was measured; None when it was cleared
     go_to          the user wants the machine at a cycle
     options_changed  rows were folded, hidden, pinned or resized
+    reader  the trace on show
+    tracks  all tracks of the trace
     """
 
     picked = Signal(object)
@@ -51,9 +53,9 @@ class TimelineCanvas(Canvas):
         self.options = RowOptions(row_height=theme.row_height)
         self.by_operator = False
         self.is_fitted = True
-        self._reader: TraceReader | None = None
+        self.reader: TraceReader | None = None
         self._name_of: NameOf | None = None
-        self._tracks: tuple[Track, ...] = ()
+        self.tracks: tuple[Track, ...] = ()
         self._raster: TimelineRaster | None = None
         self._style: TimelineStyle | None = None
         self._image: QImage | None = None
@@ -71,28 +73,18 @@ class TimelineCanvas(Canvas):
     # -- what is shown ------------------------------------------------------------------------------
 
     @property
-    def reader(self) -> TraceReader | None:
-        """The trace on show."""
-        return self._reader
-
-    @property
     def style_colors(self) -> TimelineStyle | None:
         """Colours in use, None while nothing is shown."""
         return self._style
-
-    @property
-    def tracks(self) -> tuple[Track, ...]:
-        """All tracks of the trace."""
-        return self._tracks
 
     def set_reader(self, reader: TraceReader | None, name_of: NameOf | None = None) -> None:
         """Show another trace, from its beginning to its end.
 
         name_of  short and long text of work by its instruction, None names it by its kind
         """
-        self._reader = reader
+        self.reader = reader
         self._name_of = name_of
-        self._tracks = reader.schema.tracks if reader else ()
+        self.tracks = reader.schema.tracks if reader else ()
         kept = TimelineState(header_width=self.state.header_width, viewport=self.state.viewport)
         self.state = kept
         self.is_fitted = True
@@ -120,7 +112,7 @@ class TimelineCanvas(Canvas):
         """Look at the trace again: it has grown, or its history was rewritten."""
         self._image_key = None
         state = self.state
-        state.end_cycle = self._reader.end_cycle if self._reader else 0
+        state.end_cycle = self.reader.end_cycle if self.reader else 0
         if self.is_fitted:
             self._fit_growing()
         else:
@@ -276,7 +268,7 @@ class TimelineCanvas(Canvas):
         if self._raster is None:
             painter.fillRect(self.rect(), theme.color("canvas"))
         rows = state.layout.between(state.scroll, state.scroll + area.height())
-        if self._raster is not None and self._style is not None and self._reader is not None:
+        if self._raster is not None and self._style is not None and self.reader is not None:
             painter.drawImage(area.topLeft(), self._track_image(area, rows))
             self._clipped(painter, area)
             self._marks.paint(painter, state, area.width(), area.height())
@@ -291,7 +283,7 @@ class TimelineCanvas(Canvas):
             self._chrome.paint_window(painter, state, minimap.width())
             painter.restore()
         painter.fillRect(area.right() + 1, 0, SCROLLBAR_WIDTH + 1, self.height(), theme.color("surface"))
-        frequency = self._reader.schema.frequency_hz if self._reader else 0.0
+        frequency = self.reader.schema.frequency_hz if self.reader else 0.0
         self._clipped(painter, QRect(area.left(), MINIMAP_HEIGHT, area.width(), RULER_HEIGHT))
         self._chrome.paint_ruler(painter, state, area.width(), frequency)
         painter.restore()
@@ -348,7 +340,7 @@ class TimelineCanvas(Canvas):
     def _scale_texts(self, rows: tuple[Row, ...]) -> dict[int, str]:
         """What the top of each visible counter row stands for."""
         texts: dict[int, str] = {}
-        by_id = {track.id: track for track in self._tracks}
+        by_id = {track.id: track for track in self.tracks}
         for row in rows:
             if row.kind == "counter" and self._raster is not None:
                 value = self._raster.scale_of(row.track, self.state.end_cycle)
@@ -375,19 +367,19 @@ class TimelineCanvas(Canvas):
     def _rebuild(self) -> None:
         """Make everything that depends on the trace, its colouring or the theme anew."""
         self._image = self._image_key = self._minimap = self._minimap_key = None
-        if self._reader is None:
+        if self.reader is None:
             self._raster = self._style = None
             self.state.index = None
         else:
-            index = TimelineIndex(self._reader, self.by_operator)
+            index = TimelineIndex(self.reader, self.by_operator)
             self._style = TimelineStyle(self.theme, index.categories)
             font = self.theme.font_ui(11)
-            self._raster = TimelineRaster(self._reader, index, self._style, font, self._name_of)
+            self._raster = TimelineRaster(self.reader, index, self._style, font, self._name_of)
             self.state.index = index
         self._lay_out()
 
     def _lay_out(self) -> None:
-        self.state.layout = lay_out(self._tracks, self.options) if self._tracks else RowLayout()
+        self.state.layout = lay_out(self.tracks, self.options) if self.tracks else RowLayout()
         self._image_key = None
         self._update_scrollbar()
         self.update()
@@ -398,5 +390,5 @@ class TimelineCanvas(Canvas):
         if state.range is None or state.index is None or state.range.last <= state.range.first:
             return
         wanted = set(state.range.tracks)
-        tracks = [track for track in self._tracks if track.id in wanted]
+        tracks = [track for track in self.tracks if track.id in wanted]
         state.measurement = measure(state.index, tracks, state.range.first, state.range.last)

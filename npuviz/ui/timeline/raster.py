@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from PySide6.QtGui import QFont, QImage
@@ -57,6 +58,14 @@ class _Columns:
     def end(self) -> float:
         """First cycle right of the last column."""
         return self.first + self.step * self.count
+
+
+class _Band(NamedTuple):
+    """Where a row's slices are in device pixels, with so many free above and below."""
+
+    top: int
+    height: int
+    gap: int
 
 
 NameOf = Callable[[int], tuple[str, str]]
@@ -129,7 +138,7 @@ class TimelineRaster:
         row = Row("group", "", "", -1, 0, 0, height, members, True)
         if end_cycle > 0:
             step = end_cycle / columns
-            self._paint_group(pixels, row, _Columns(0.0, step, columns, 0), 2, rows - 3, self._style.group)
+            self._paint_group(pixels, row, _Columns(0.0, step, columns, 0), _Band(2, rows - 3, 0))
         return image_of(pixels, ratio).copy()
 
     def _paint_row(self, frame: Frame, row: Row, columns: _Columns) -> None:
@@ -137,71 +146,62 @@ class TimelineRaster:
         top = round((row.top - frame.scroll) * ratio)
         bottom = round((row.bottom - frame.scroll) * ratio)
         gap = round(ROW_GAP * ratio)
+        band = _Band(top + gap, bottom - top - 2 * gap, gap)
         if row.kind == "group":
             kernels.fill_rows(self._pixels, top, bottom, self._style.group)
             if row.is_collapsed:
-                height = bottom - top - 2 * gap
-                self._paint_group(self._pixels, row, columns, top + gap, height, self._style.group)
+                self._paint_group(self._pixels, row, columns, band)
         elif row.kind == "counter":
             kernels.fill_rows(self._pixels, top, bottom, self._style.canvas)
-            self._paint_counter(frame, row, columns, top + gap, bottom - top - 2 * gap)
+            self._paint_counter(frame, row, columns, band)
             kernels.fill_rows(self._pixels, bottom - 1, bottom, self._style.grid)
         else:
-            self._paint_slices(frame, row, columns, top + gap, bottom - top - 2 * gap, gap)
+            self._paint_slices(frame, row, columns, band)
 
-    def _paint_slices(
-        self, frame: Frame, row: Row, columns: _Columns, top: int, height: int, gap: int
-    ) -> None:
+    def _paint_slices(self, frame: Frame, row: Row, columns: _Columns, band: _Band) -> None:
         index = self.index.track(row.track)
-        style = self._style
+        style, (top, height, gap) = self._style, band
         if height <= 0:
             kernels.fill_rows(self._pixels, top - gap, top + height + gap, style.canvas)
             return
         if index.count_between(columns.first, columns.end) > DENSE_SLICES * columns.count:
-            self._paint_dense((row.track,), columns, top, height, gap, style.canvas, style.grid)
+            self._paint_dense((row.track,), columns, band, style.canvas, style.grid)
         else:
             least = MIN_LABEL_PIXELS * frame.ratio
             used = track_kernels.paint_slices(
-                self._pixels, top, height, gap, index.start, index.end, index.keys, index.view.starts,
+                self._pixels, *band, index.start, index.end, index.keys, index.view.starts,
                 style.table, columns.first, columns.step, columns.phase, self._period, least, self._plan,
                 self._amounts, self._edges, self._found, style.canvas, style.grid,
             )  # fmt: skip
             if used:
-                self._paint_labels(frame, index, self._found[:used], top, height)
+                self._paint_labels(frame, index, self._found[:used], band)
         if frame.node >= 0:
-            self._paint_node(frame.node, index, row.track, columns, top, height)
+            self._paint_node(frame.node, row.track, columns, band)
 
     def _paint_dense(
-        self,
-        tracks: tuple[int, ...],
-        columns: _Columns,
-        top: int,
-        height: int,
-        gap: int,
-        background: int,
-        line: int,
+        self, tracks: tuple[int, ...], columns: _Columns, band: _Band, background: int, line: int
     ) -> None:
         """Many slices in a pixel: exact sums over cells of a power of two of cycles, 1 to 2 pixels wide."""
         size = 1 << max(math.ceil(math.log2(columns.step)), 0)
         low, high = math.floor(columns.first / size), math.ceil(columns.end / size)
         cells = self.index.cells(tracks, size, low, high)
         track_kernels.paint_cells(
-            self._pixels, top, height, gap, cells.amounts, cells.categories, cells.begin, columns.first,
+            self._pixels, *band, cells.amounts, cells.categories, cells.begin, columns.first,
             columns.step, float(size), 1.0 / size / len(tracks), self._style.table, columns.phase,
             self._period, self._plan, background, line,
         )  # fmt: skip
 
-    def _paint_group(
-        self, pixels: np.ndarray, row: Row, columns: _Columns, top: int, height: int, background: int
-    ) -> None:
+    def _paint_group(self, pixels: np.ndarray, row: Row, columns: _Columns, band: _Band) -> None:
         """Mean utilisation of all tracks below a folded group."""
+        background = self._style.group
+        band = band._replace(gap=0)
         tracks = tuple(member for member in row.members if self.index.is_interval(member))
         if not tracks:
             return
         indices = [self.index.track(track) for track in tracks]
         num_slices = sum(index.count_between(columns.first, columns.end) for index in indices)
         if pixels is self._pixels and num_slices > DENSE_SLICES * columns.count * len(tracks):
-            self._paint_dense(tracks, columns, top, height, 0, background, background)
+            self._paint_dense(tracks, columns, band, background, background)
             return
         count = len(self._style.table)
         sums = np.zeros((columns.count + 1, count), dtype=np.float64)
@@ -215,11 +215,12 @@ class TimelineRaster:
         plan = np.zeros((track_kernels.PLAN_ROWS, columns.count), dtype=np.int32)
         share = 1.0 / columns.step / max(len(tracks), 1)
         track_kernels.paint_cells(
-            pixels, top, height, 0, amounts, categories, 0, 0.0, 1.0, 1.0, share, self._style.table,
+            pixels, *band, amounts, categories, 0, 0.0, 1.0, 1.0, share, self._style.table,
             columns.phase, self._period, plan, background, background,
         )  # fmt: skip
 
-    def _paint_counter(self, frame: Frame, row: Row, columns: _Columns, top: int, height: int) -> None:
+    def _paint_counter(self, frame: Frame, row: Row, columns: _Columns, band: _Band) -> None:
+        top, height, _gap = band
         first = max(columns.first, 0.0)
         skipped = int((first - columns.first) / columns.step)
         last = min(columns.first + columns.step * columns.count, float(frame.end_cycle))
@@ -232,9 +233,9 @@ class TimelineRaster:
         for place, found in enumerate((low, high, held)):
             values[place, skipped : skipped + points] = found
         maximum = float(max(self.scale_of(row.track, frame.end_cycle), int(high.max(initial=0)), 1))
-        fill, band, line = self._style.counter
+        fill, between, line = self._style.counter
         kernels.paint_counter(
-            self._pixels, top, height, values[0], values[1], values[2], maximum, fill, band, line,
+            self._pixels, top, height, values[0], values[1], values[2], maximum, fill, between, line,
             max(round(frame.ratio), 1),
         )  # fmt: skip
 
@@ -247,11 +248,9 @@ class TimelineRaster:
         seen, limit = known[1], self._maxima.get(track, 0)
         return limit if 0 < limit <= 4 * seen else max(seen, 1)
 
-    def _paint_labels(
-        self, frame: Frame, index: TrackIndex, found: np.ndarray, top: int, height: int
-    ) -> None:
+    def _paint_labels(self, frame: Frame, index: TrackIndex, found: np.ndarray, band: _Band) -> None:
         """Names on the slices of `found`, see track_kernels.plan_slices."""
-        labels = self._labels
+        labels, (top, height, _gap) = self._labels, band
         if labels is None or height < labels.label_height * 0.8:
             return
         slices = found[:, 0]
@@ -300,10 +299,9 @@ class TimelineRaster:
             found = self._texts[(kind, node)] = (short, long)
         return found
 
-    def _paint_node(
-        self, node: int, index: TrackIndex, track: int, columns: _Columns, top: int, height: int
-    ) -> None:
+    def _paint_node(self, node: int, track: int, columns: _Columns, band: _Band) -> None:
         """Underline the slices of the selected graph node."""
+        index, (top, height, _gap) = self.index.track(track), band
         if node != self._marked_node:
             self._marked.clear()
             self._marked_node = node

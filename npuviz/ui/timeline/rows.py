@@ -1,7 +1,7 @@
 """The rows of a timeline: which track is drawn where, without any drawing."""
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -123,14 +123,13 @@ def lay_out(tracks: Iterable[Track], options: RowOptions) -> RowLayout:
         intervals = [track for track in intervals if text in track.name.casefold()]
         counters = [track for track in counters if text in track.name.casefold()]
     owned, loose = _counters_by_owner(intervals, counters)
-    root = _tree(intervals, loose)
-    rows: list[Row] = []
+    arranged = _Arrangement(options, owned)
     pinned = {track.id: track for track in wanted}
     for track_id in options.pinned:
         if track_id in pinned:
-            _append_track(rows, pinned[track_id], pinned[track_id].name, 0, options)
-    _append_branch(rows, root, 0, owned, options, set(options.pinned))
-    return RowLayout(rows)
+            arranged.add_track(pinned[track_id], pinned[track_id].name, 0)
+    arranged.add_branch(_tree(intervals, loose), 0)
+    return RowLayout(arranged.rows)
 
 
 def _counters_by_owner(
@@ -189,34 +188,7 @@ def _stem(label: str) -> str:
     return label.partition("[")[0]
 
 
-def _append_branch(
-    rows: list[Row],
-    branch: _Branch,
-    depth: int,
-    owned: dict[int, list[Track]],
-    options: RowOptions,
-    skipped: set[int],
-) -> None:
-    """Append leaves and groups of a branch in the order of the machine, things with a number by number."""
-    for label, child in _in_order(branch, skipped):
-        if isinstance(child, Track):
-            _append_track(rows, child, label, depth, options)
-            counters = [counter for counter in owned.get(child.id, []) if counter.id not in skipped]
-            _append_counters(rows, child, counters, depth + 1, options)
-            continue
-        if len(child.leaves) == 1 and not child.branches:
-            # A group of one is not worth a row of its own.
-            only = child.leaves[0]
-            if only.id not in skipped:
-                _append_track(rows, only, f"{label}.{only.name.rsplit('.', 1)[-1]}", depth, options)
-            continue
-        members = tuple(child.members())
-        folded = _append_group(rows, label, child.name, depth, members, child.is_folded, options)
-        if not folded:
-            _append_branch(rows, child, depth + 1, owned, options, skipped)
-
-
-def _in_order(branch: _Branch, skipped: set[int]) -> list[tuple[str, Track | _Branch]]:
+def _in_order(branch: _Branch, skipped: Collection[int]) -> list[tuple[str, Track | _Branch]]:
     """Leaves and groups: those whose names have one stem together, where the first of them is."""
     children: list[tuple[str, Track | _Branch]] = [
         (track.name.rsplit(".", 1)[-1], track) for track in branch.leaves if track.id not in skipped
@@ -229,42 +201,60 @@ def _in_order(branch: _Branch, skipped: set[int]) -> list[tuple[str, Track | _Br
     return sorted(children, key=lambda item: (first[_stem(item[0])], natural_key(item[0])))
 
 
-def _append_counters(
-    rows: list[Row], owner: Track, counters: list[Track], depth: int, options: RowOptions
-) -> None:
-    """Counters under the track that owns them; many of them as a group, folded at first."""
-    if len(counters) > MAX_COUNTERS:
-        name, label = f"{owner.name}.counters", f"{len(counters)} counters"
-        if _append_group(rows, label, name, depth, (), True, options):
-            return
-        depth += 1
-    for counter in counters:
-        own_label = counter.name.removeprefix(owner.name).lstrip(".") or counter.name
-        _append_track(rows, counter, own_label.rsplit(".", 1)[-1], depth, options)
+class _Arrangement:
+    """Rows while they are put below each other; pinned tracks stand above and are not repeated.
 
+    owned  interval track -> its counters
+    """
 
-def _append_group(
-    rows: list[Row],
-    label: str,
-    name: str,
-    depth: int,
-    members: tuple[int, ...],
-    is_folded: bool,
-    options: RowOptions,
-) -> bool:
-    """Append the head of a group; returns whether it is folded."""
-    # What a filter asks for shall be seen.
-    folded = (name in options.collapsed) != (is_folded and not options.filter_text and options.units is None)
-    top = rows[-1].bottom if rows else 0
-    height = options.row_height if folded else max(options.row_height - 2, 14)
-    rows.append(Row("group", label, name, -1, depth, top, height, members, folded))
-    return folded
+    def __init__(self, options: RowOptions, owned: Mapping[int, list[Track]]) -> None:
+        self.rows: list[Row] = []
+        self._options = options
+        self._owned = owned
 
+    def add_branch(self, branch: _Branch, depth: int) -> None:
+        """Leaves and groups of a branch in the order of the machine, things with a number by number."""
+        pinned = self._options.pinned
+        for label, child in _in_order(branch, pinned):
+            if isinstance(child, Track):
+                self.add_track(child, label, depth)
+                counters = [each for each in self._owned.get(child.id, []) if each.id not in pinned]
+                self._add_counters(child, counters, depth + 1)
+            elif len(child.leaves) == 1 and not child.branches:
+                # A group of one is not worth a row of its own.
+                only = child.leaves[0]
+                if only.id not in pinned:
+                    self.add_track(only, f"{label}.{only.name.rsplit('.', 1)[-1]}", depth)
+            elif not self._add_group(label, child.name, depth, tuple(child.members()), child.is_folded):
+                self.add_branch(child, depth + 1)
 
-def _append_track(rows: list[Row], track: Track, label: str, depth: int, options: RowOptions) -> None:
-    top = rows[-1].bottom if rows else 0
-    height = options.row_height
-    rows.append(Row(track.kind, label, track.name, track.id, depth, top, height))
+    def add_track(self, track: Track, label: str, depth: int) -> None:
+        """The row of a track."""
+        height = self._options.row_height
+        self.rows.append(Row(track.kind, label, track.name, track.id, depth, self._bottom(), height))
+
+    def _add_counters(self, owner: Track, counters: list[Track], depth: int) -> None:
+        """Counters under the track that owns them; many of them as a group, folded at first."""
+        if len(counters) > MAX_COUNTERS:
+            if self._add_group(f"{len(counters)} counters", f"{owner.name}.counters", depth, (), True):
+                return
+            depth += 1
+        for counter in counters:
+            own_label = counter.name.removeprefix(owner.name).lstrip(".") or counter.name
+            self.add_track(counter, own_label.rsplit(".", 1)[-1], depth)
+
+    def _add_group(self, label: str, name: str, depth: int, members: tuple[int, ...], at_first: bool) -> bool:
+        """The head of a group, which is folded or not `at_first`; returns whether it is folded now."""
+        options = self._options
+        # What a filter asks for shall be seen.
+        is_folded = at_first and not options.filter_text and options.units is None
+        folded = (name in options.collapsed) != is_folded
+        height = options.row_height if folded else max(options.row_height - 2, 14)
+        self.rows.append(Row("group", label, name, -1, depth, self._bottom(), height, members, folded))
+        return folded
+
+    def _bottom(self) -> int:
+        return self.rows[-1].bottom if self.rows else 0
 
 
 Zone = Literal["minimap", "ruler", "header", "border", "tracks"]
