@@ -22,8 +22,8 @@ class Command:
     shortcuts  portable key texts ("Ctrl+O"), the first one is shown in menus
     menu       path of the menu it appears in, "/" between levels; "" = palette only
     group      entries of one menu are separated where the group changes
-    order      position in menu and toolbar, rising
-    icon       QtAwesome name; toolbar True puts it on the toolbar
+    order      position in menu, rising
+    icon       QtAwesome name
     is_checked for a toggle: asks for its state, else None
     """
 
@@ -36,7 +36,6 @@ class Command:
     group: int = 0
     order: int = 0
     icon: str = ""
-    toolbar: bool = False
     doc: str = ""
     is_checked: Callable[[], bool] | None = None
 

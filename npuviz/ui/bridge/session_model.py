@@ -71,7 +71,7 @@ class SessionModel(QObject):
         self.is_step = False
         """Whether the last verb was a step: what differs after it is worth a mark, after a run all does."""
         # Hit counts change in the worker; the window hears of it in its own thread.
-        self._breakpoints_moved.connect(self._on_breakpoints, Qt.ConnectionType.QueuedConnection)
+        self._breakpoints_moved.connect(self.breakpoints_changed, Qt.ConnectionType.QueuedConnection)
         self._worker = Worker(self)
         self._worker.progress.connect(self.progress)
         self._worker.ended.connect(self._on_ended)
@@ -340,9 +340,6 @@ class SessionModel(QObject):
     def _verb_done(self, result: Any) -> None:
         if isinstance(result, StopReason):
             self.stop = result
-
-    def _on_breakpoints(self) -> None:
-        self.breakpoints_changed.emit()
 
     def _on_tick(self) -> None:
         cycle = self.cycle

@@ -2,17 +2,15 @@
 
 from typing import Any
 
-from PySide6.QtCore import QModelIndex, QPoint, Qt
+from PySide6.QtCore import QModelIndex, Qt
 from PySide6.QtWidgets import QMenu
 
 from npuviz.base.units import format_count
 from npuviz.ui.bridge.latest_job import LatestJob
 from npuviz.ui.costs.table import NAME, SHARE, CostRow, CostTable, rows_of
 from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
-from npuviz.ui.kit.parts import choice, column, filter_line, line, muted_label, pop_up
-from npuviz.ui.kit.picture import add_save_actions
-from npuviz.ui.kit.table_copy import add_copy_actions, add_copy_key
-from npuviz.ui.kit.table_view import fit_columns, make_table
+from npuviz.ui.kit.parts import choice, column, filter_line, line, muted_label
+from npuviz.ui.kit.table_view import add_copying, fit_columns, make_table
 from npuviz.workbench.costs import GROUPINGS, Costs, Grouping, costs
 from npuviz.workbench.selection import Selection
 
@@ -43,13 +41,12 @@ class CostsPanel(Panel):
         self._job.finished.connect(self._answered)
         self.table = CostTable(self)
         self.view = make_table(
-            self.table, self.theme, "Costs", self, object_name="costs.table", is_single=True,
-            show_menu=self._show_menu,
-        )  # fmt: skip
+            self.table, self.theme, "Costs", self, object_name="costs.table", is_single=True
+        )
         self.view.horizontalHeader().setSortIndicator(SHARE, Qt.SortOrder.DescendingOrder)
         self.view.setSortingEnabled(True)
         fit_columns(self.view, NAME_WIDTH)
-        add_copy_key(self.view)
+        add_copying(self.view, (self, "costs"), self._add_actions)
         self.view.clicked.connect(self._choose)
         self.view.activated.connect(self._choose)
         self.view.doubleClicked.connect(self._go_to)
@@ -169,15 +166,11 @@ class CostsPanel(Panel):
         if row is not None and self.model.session is not None:
             self.model.go_to(row.span[0])
 
-    def _show_menu(self, point: QPoint) -> None:
-        menu = QMenu(self)
-        row = self._row(self.view.indexAt(point))
+    def _add_actions(self, menu: QMenu, index: QModelIndex) -> None:
+        row = self._row(index)
         if row is not None and self.model.session is not None:
             first = row.span[0]
             menu.addAction(f"Go to its first cycle, {format_count(first)}", lambda: self.model.go_to(first))
-        add_copy_actions(menu, self.view)
-        add_save_actions(menu, self, "costs")
-        pop_up(menu, point, self.view.viewport())
 
 
 SPEC = PanelSpec("costs", "Costs", "mdi6.sort-descending", "bottom", 24, (), CostsPanel)

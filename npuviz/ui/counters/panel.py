@@ -1,15 +1,12 @@
 """The counters panel: occupancies, bytes and rates, now and over the run or the selected cycles."""
 
-from PySide6.QtCore import QModelIndex, QPoint
-from PySide6.QtWidgets import QMenu
+from PySide6.QtCore import QModelIndex
 
 from npuviz.base.units import format_count
 from npuviz.ui.counters.table import CounterRow, CounterTable, counter_rows
 from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
-from npuviz.ui.kit.parts import column, filter_line, line, muted_label, pop_up
-from npuviz.ui.kit.picture import add_save_actions
-from npuviz.ui.kit.table_copy import add_copy_actions, add_copy_key
-from npuviz.ui.kit.table_view import fit_columns, make_table
+from npuviz.ui.kit.parts import column, filter_line, line, muted_label
+from npuviz.ui.kit.table_view import add_copying, fit_columns, make_table
 from npuviz.workbench.selection import Selection
 
 NO_TRACE = "Counters of the run are listed here: queue occupancy, bytes held, requests under way."
@@ -26,10 +23,10 @@ class CountersPanel(Panel):
         self.table = CounterTable(self)
         self.view = make_table(
             self.table, self.theme, "Counters", self, object_name="counters.table",
-            is_single=True, show_menu=self._show_menu,
+            is_single=True,
         )  # fmt: skip
         fit_columns(self.view, NAME_WIDTH)
-        add_copy_key(self.view)
+        add_copying(self.view, (self, "counters"))
         self.view.clicked.connect(self._choose)
         self.view.activated.connect(self._choose)
         self.summary = muted_label(self, "counters.summary")
@@ -80,12 +77,6 @@ class CountersPanel(Panel):
         if index.isValid():
             cycles = self.context.selection.current.cycles
             self.context.selection.set(Selection(track=self.table.rows[index.row()].track, cycles=cycles))
-
-    def _show_menu(self, point: QPoint) -> None:
-        menu = QMenu(self)
-        add_copy_actions(menu, self.view)
-        add_save_actions(menu, self, "counters")
-        pop_up(menu, point, self.view.viewport())
 
 
 SPEC = PanelSpec("counters", "Counters", "mdi6.chart-line-variant", "bottom", 23, (), CountersPanel)

@@ -1,6 +1,6 @@
 """The hazards panel: what the hardware leaves to the programmer and went wrong, by cycle."""
 
-from PySide6.QtCore import QModelIndex, QPoint
+from PySide6.QtCore import QModelIndex
 from PySide6.QtWidgets import QMenu
 
 from npuviz.base.units import format_count
@@ -8,10 +8,7 @@ from npuviz.sim.machine import Hazard
 from npuviz.ui.hazards.table import HazardTable
 from npuviz.ui.kit.empty_state import EmptyState
 from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
-from npuviz.ui.kit.parts import pop_up
-from npuviz.ui.kit.picture import add_save_actions
-from npuviz.ui.kit.table_copy import add_copy_actions, add_copy_key
-from npuviz.ui.kit.table_view import make_table
+from npuviz.ui.kit.table_view import add_copying, make_table
 from npuviz.workbench.selection import selected
 
 NONE_YET = "No hazard up to this cycle. Hazards are what the hardware does not check: wrong results, no stop."
@@ -28,10 +25,9 @@ class HazardsPanel(Panel):
         super().__init__(context)
         self.table = HazardTable(self.instruction_text, self)
         self.view = make_table(
-            self.table, self.theme, "Hazards", self, object_name="hazards.table", widths=WIDTHS,
-            show_menu=self._show_menu,
-        )  # fmt: skip
-        add_copy_key(self.view)
+            self.table, self.theme, "Hazards", self, object_name="hazards.table", widths=WIDTHS
+        )
+        add_copying(self.view, (self, "hazards"), self._add_actions)
         self.view.clicked.connect(self._choose)
         self.view.doubleClicked.connect(self._go_to)
         self.view.activated.connect(self._choose)
@@ -83,16 +79,10 @@ class HazardsPanel(Panel):
         if hazard is not None and not self.model.is_running:
             self.model.go_to(hazard.cycle)
 
-    def _show_menu(self, point: QPoint) -> None:
-        menu = QMenu(self)
-        add_copy_actions(menu, self.view)
-        hazard = self._hazard(self.view.indexAt(point))
-        if hazard is not None:
-            menu.addAction(
-                f"Go to cycle {format_count(hazard.cycle)}", lambda: self.model.go_to(hazard.cycle)
-            )
-        add_save_actions(menu, self, "hazards")
-        pop_up(menu, point, self.view.viewport())
+    def _add_actions(self, menu: QMenu, index: QModelIndex) -> None:
+        if self._hazard(index) is not None:
+            cycle = self.table.rows[index.row()].cycle
+            menu.addAction(f"Go to cycle {format_count(cycle)}", lambda: self.model.go_to(cycle))
 
 
 SPEC = PanelSpec("hazards", "Hazards", "mdi6.alert-outline", "bottom", 3, ("hazards",), HazardsPanel)

@@ -1,14 +1,19 @@
-"""Makes the tables of all panels alike: rows, no grid, one row height, header at the left."""
+"""Makes the tables of all panels look and copy alike: rows, no grid, one row height; CSV."""
 
+import csv
+import io
 from collections.abc import Callable, Sequence
 
-from PySide6.QtCore import QAbstractItemModel, QPoint, QRect, Qt
+from PySide6.QtCore import QAbstractItemModel, QModelIndex, QPoint, QRect, Qt
 from PySide6.QtGui import QKeySequence, QPainter
-from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableView, QWidget
+from PySide6.QtWidgets import QAbstractItemView, QApplication, QHeaderView, QMenu, QTableView, QWidget
 
-from npuviz.ui.kit.parts import add_keys
+from npuviz.base.units import THIN_SPACE
+from npuviz.ui.kit.parts import add_keys, pop_up
+from npuviz.ui.kit.picture import add_save_actions
 from npuviz.ui.theme.theme import Theme
 
+MAX_CELLS = 1_000_000
 CHANGED_WIDTH = 2
 
 
@@ -70,3 +75,65 @@ def on_key(
 ) -> None:
     """Call something when a key is pressed while the table itself has the focus."""
     add_keys(view, [(key, run)], with_children=False)
+
+
+def csv_of(view: QTableView, selected_only: bool = False) -> str:
+    """CSV of the visible columns, with their titles; numbers without thin spaces.
+
+    selected_only  only selected rows. Stops after MAX_CELLS cells and says so in a last line.
+    """
+    model = view.model()
+    rows = list(range(model.rowCount(QModelIndex())))
+    if selected_only:
+        rows = sorted({index.row() for index in view.selectionModel().selectedIndexes()})
+    columns = [c for c in range(model.columnCount(QModelIndex())) if not view.isColumnHidden(c)]
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    horizontal, display = Qt.Orientation.Horizontal, Qt.ItemDataRole.DisplayRole
+    writer.writerow([model.headerData(column, horizontal, display) for column in columns])
+    for number, row in enumerate(rows):
+        if number * len(columns) > MAX_CELLS:
+            writer.writerow([f"cut after {number} of {len(rows)} rows"])
+            break
+        cells = [model.index(row, column).data() for column in columns]
+        writer.writerow(["" if cell is None else str(cell).replace(THIN_SPACE, "") for cell in cells])
+    return out.getvalue()
+
+
+def add_copy_actions(menu: QMenu, view: QTableView) -> None:
+    """Add "Copy selection as CSV" and "Copy table as CSV" to a context menu."""
+
+    def copy(selected_only: bool) -> None:
+        QApplication.clipboard().setText(csv_of(view, selected_only))
+
+    if view.selectionModel().hasSelection():
+        menu.addAction("Copy selection as CSV", lambda: copy(True))
+    menu.addAction("Copy table as CSV", lambda: copy(False))
+
+
+def add_copying(
+    view: QTableView,
+    picture: tuple[QWidget, str] | None = None,
+    own: Callable[[QMenu, QModelIndex], None] | None = None,
+) -> None:
+    """Let the usual key and a context menu copy a table as CSV: the selected rows, or all if none is.
+
+    picture  a widget and its name, which the menu offers to save
+    own      puts entries of its own before the others
+    """
+
+    def copy() -> None:
+        QApplication.clipboard().setText(csv_of(view, view.selectionModel().hasSelection()))
+
+    def show(point: QPoint) -> None:
+        menu = QMenu(view)
+        if own is not None:
+            own(menu, view.indexAt(point))
+        add_copy_actions(menu, view)
+        if picture is not None:
+            add_save_actions(menu, *picture)
+        pop_up(menu, point, view.viewport())
+
+    on_key(view, QKeySequence.StandardKey.Copy, copy)
+    view.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
+    view.customContextMenuRequested.connect(show)

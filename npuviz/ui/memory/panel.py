@@ -13,7 +13,7 @@ from npuviz.sim.machine import Region
 from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
 from npuviz.ui.kit.parts import restore_sizes
 from npuviz.ui.kit.picture import add_save_actions
-from npuviz.ui.kit.table_copy import add_copy_actions
+from npuviz.ui.kit.table_view import add_copy_actions
 from npuviz.ui.memory.asker import MemoryAsker
 from npuviz.ui.memory.body import MemoryBody
 from npuviz.ui.memory.colors import TensorColors

@@ -1,12 +1,12 @@
 """The queues panel: how full every queue is, what waits in it, and how it came to that."""
 
+from dataclasses import replace
 from typing import Any
 
-from PySide6.QtCore import QItemSelection, QModelIndex, QPoint, Qt
+from PySide6.QtCore import QItemSelection, QModelIndex, Qt
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import (
     QHeaderView,
-    QMenu,
     QTableView,
 )
 
@@ -14,9 +14,7 @@ from npuviz.sim.description import Queue
 from npuviz.trace.schema import Track
 from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
 from npuviz.ui.kit.parts import restore_sizes, splitter
-from npuviz.ui.kit.picture import add_save_actions
-from npuviz.ui.kit.table_copy import add_copy_actions, add_copy_key
-from npuviz.ui.kit.table_view import make_table, on_key
+from npuviz.ui.kit.table_view import add_copying, make_table, on_key
 from npuviz.ui.queues.delegate import QueueDelegate
 from npuviz.ui.queues.entries import EntryTable
 from npuviz.ui.queues.table import HEAD, HISTORY, UNKNOWN, History, QueueState, QueueTable
@@ -67,9 +65,7 @@ class QueuesPanel(Panel):
         self, model: QueueTable | EntryTable, name: str, title: str, widths: tuple[int, ...]
     ) -> QTableView:
         view = make_table(model, self.theme, title, object_name=name, widths=widths, is_single=True)
-        view.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
-        view.customContextMenuRequested.connect(lambda point: self._show_menu(view, point))
-        add_copy_key(view)
+        add_copying(view, (self, "queues"))
         return view
 
     def resizeEvent(self, event: QResizeEvent) -> None:
@@ -122,19 +118,8 @@ class QueuesPanel(Panel):
                 changed = old.is_changed
             peak = max(peaks[queue.name], occupancy) if queue.name in peaks else UNKNOWN
             is_assumed = queue.unit in self._estimated
-            states.append(
-                QueueState(
-                    queue.id,
-                    queue.name,
-                    occupancy,
-                    queue.capacity,
-                    peak,
-                    entries,
-                    changed,
-                    queue.doc,
-                    is_assumed,
-                )
-            )
+            now = QueueState(queue.id, queue.name, occupancy, queue.capacity, peak, entries)
+            states.append(replace(now, is_changed=changed, doc=queue.doc, is_estimated=is_assumed))
         self.table.set_states(states)
         self.table.refresh_history()
         self._show_entries()
@@ -209,12 +194,6 @@ class QueuesPanel(Panel):
             return
         entry = self.entries.rows[rows[0].row()][1]
         self.context.selection.set(selected(instruction=entry.instruction, node=entry.node))
-
-    def _show_menu(self, view: QTableView, point: QPoint) -> None:
-        menu = QMenu(self)
-        add_copy_actions(menu, view)
-        add_save_actions(menu, self, "queues")
-        menu.exec(view.viewport().mapToGlobal(point))
 
 
 SPEC = PanelSpec("queues", "Queues", "mdi6.tray-full", "bottom", 20, (), QueuesPanel)

@@ -1,16 +1,13 @@
 """The semaphores panel: what they count, who updates them, and who waits for what."""
 
-from PySide6.QtCore import QModelIndex, QPoint
-from PySide6.QtWidgets import QMenu
+from PySide6.QtCore import QModelIndex
 
 from npuviz.base.units import format_count
 from npuviz.sim.machine import HasSemaphores
 from npuviz.sim.stop import StopKind
 from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
-from npuviz.ui.kit.parts import column, filter_line, line, muted_label, pop_up
-from npuviz.ui.kit.picture import add_save_actions
-from npuviz.ui.kit.table_copy import add_copy_actions, add_copy_key
-from npuviz.ui.kit.table_view import make_table
+from npuviz.ui.kit.parts import column, filter_line, line, muted_label
+from npuviz.ui.kit.table_view import add_copying, make_table
 from npuviz.ui.semaphores.delegate import SemaphoreDelegate
 from npuviz.ui.semaphores.table import SemaphoreRow, SemaphoreTable, rows_of
 from npuviz.workbench.selection import Selection, selected
@@ -31,10 +28,10 @@ class SemaphoresPanel(Panel):
         self._delegate = SemaphoreDelegate(context.theme)
         self.view = make_table(
             self.table, self.theme, "Semaphores", self, object_name="semaphores.table", widths=WIDTHS,
-            is_single=True, show_menu=self._show_menu,
+            is_single=True,
         )  # fmt: skip
         self.view.setItemDelegate(self._delegate)
-        add_copy_key(self.view)
+        add_copying(self.view, (self, "semaphores"))
         self.view.clicked.connect(self._choose)
         self.view.activated.connect(self._choose)
         self.summary = muted_label(self, "semaphores.summary")
@@ -107,13 +104,11 @@ class SemaphoresPanel(Panel):
         key = self.table.rows[chosen[0].row()].key if chosen else None
         scrolled = self.view.verticalScrollBar().value()
         self.table.set_rows(shown)
-        if key is not None and (place := self.table.place_of(key)) >= 0 and not self._is_chosen(place):
+        rows = {index.row() for index in self.view.selectionModel().selectedRows()}
+        if key is not None and (place := self.table.place_of(key)) >= 0 and place not in rows:
             self.view.selectRow(place)
         self.view.verticalScrollBar().setValue(scrolled)
         self._say_how_many()
-
-    def _is_chosen(self, place: int) -> bool:
-        return any(index.row() == place for index in self.view.selectionModel().selectedRows())
 
     def _say_how_many(self) -> None:
         waited = len({row.state.id for row in self._rows if row.wait is not None})
@@ -139,12 +134,6 @@ class SemaphoresPanel(Panel):
         if instruction < 0 and unit < 0:
             return
         self.context.selection.set(selected(instruction=instruction, unit=unit, node=node))
-
-    def _show_menu(self, point: QPoint) -> None:
-        menu = QMenu(self)
-        add_copy_actions(menu, self.view)
-        add_save_actions(menu, self, "semaphores")
-        pop_up(menu, point, self.view.viewport())
 
 
 SPEC = PanelSpec(

@@ -24,8 +24,7 @@ from npuviz.ui.kit.parts import (
     restore_sizes,
     splitter,
 )
-from npuviz.ui.kit.table_copy import add_copy_actions, add_copy_key
-from npuviz.ui.kit.table_view import make_table
+from npuviz.ui.kit.table_view import add_copying, make_table
 from npuviz.ui.source.lexer import Lexer
 from npuviz.ui.source.state import (
     ElementPlace,
@@ -67,9 +66,9 @@ class SourcePanel(Panel):
         self.variables = VariableTable(context.theme)
         self.table = make_table(
             self.variables, context.theme, "Variables", object_name="source.variables",
-            widths=(116, 148, 72), show_menu=self._show_table_menu,
+            widths=(116, 148, 72),
         )  # fmt: skip
-        add_copy_key(self.table)
+        add_copying(self.table)
         self.files = choice(self, "File", "source.files", self._file_chosen)
         self.where = QLabel(self)
         self.where.setObjectName("source.where")
@@ -339,11 +338,6 @@ class SourcePanel(Panel):
         """Tasks and functions that begin on a line of the file on show."""
         entries = self._listing.entries if self._listing is not None else ()
         return [e for e in entries if (e.place.file, e.place.line) == (self._file, line)][:MAX_ENTRIES]
-
-    def _show_table_menu(self, point: QPoint) -> None:
-        menu = QMenu(self)
-        add_copy_actions(menu, self.table)
-        pop_up(menu, point, self.table.viewport())
 
 
 SPEC = PanelSpec("source", "Source", "mdi6.code-braces", "left", 5, ("source text",), SourcePanel)

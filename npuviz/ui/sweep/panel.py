@@ -3,15 +3,13 @@
 from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import QModelIndex, QPoint, Qt
+from PySide6.QtCore import QModelIndex, Qt
 from PySide6.QtGui import QColor
 from PySide6.QtWidgets import QComboBox, QLabel, QMenu, QWidget
 
 from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
-from npuviz.ui.kit.parts import choice, column, line, pop_up, splitter
-from npuviz.ui.kit.picture import add_save_actions
-from npuviz.ui.kit.table_copy import add_copy_actions, add_copy_key
-from npuviz.ui.kit.table_view import make_table
+from npuviz.ui.kit.parts import choice, column, line, splitter
+from npuviz.ui.kit.table_view import add_copying, make_table
 from npuviz.ui.sweep.effects import SweepEffects
 from npuviz.ui.sweep.scatter import SweepScatter
 from npuviz.ui.sweep.table import SweepTable
@@ -36,11 +34,11 @@ class SweepPanel(Panel):
         self.table = SweepTable(self)
         self.view = make_table(
             self.table, context.theme, "Runs of the sweep", self, object_name="sweep.table",
-            is_single=True, show_menu=self._show_menu,
+            is_single=True,
         )  # fmt: skip
         self.view.setSortingEnabled(True)
         self.view.sortByColumn(0, Qt.SortOrder.AscendingOrder)
-        add_copy_key(self.view)
+        add_copying(self.view, (self, "sweep"), self._add_actions)
         self.model_box = self._box("Model")
         self.x_box = self._box("Across")
         self.y_box = self._box("Upwards")
@@ -202,14 +200,10 @@ class SweepPanel(Panel):
     def _row_opened(self, index: QModelIndex) -> None:
         self.open_run(self.table.run_of(index))
 
-    def _show_menu(self, point: QPoint) -> None:
-        menu = QMenu(self)
-        run = self.table.run_of(self.view.indexAt(point))
+    def _add_actions(self, menu: QMenu, index: QModelIndex) -> None:
+        run = self.table.run_of(index)
         if run >= 0:
             menu.addAction("Open this run", lambda: self.open_run(run))
-        add_copy_actions(menu, self.view)
-        add_save_actions(menu, self, "sweep")
-        pop_up(menu, point, self.view.viewport())
 
 
 SPEC = PanelSpec("sweep", "Sweep", "mdi6.chart-scatter-plot", "center", 4, ("sweep results",), SweepPanel)

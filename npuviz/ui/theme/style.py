@@ -1,7 +1,7 @@
 """Turns the tokens of a theme into a Qt palette and one small style sheet."""
 
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QColor, QPalette
+from PySide6.QtGui import QPalette
 from PySide6.QtWidgets import QApplication, QStyleFactory
 
 from npuviz.ui.theme.theme import ROW_HEIGHT, SIZE_NOTE, SIZE_TITLE, Theme
@@ -134,7 +134,7 @@ def style_sheet(theme: Theme) -> str:
         "background", "surface", "raised", "alternate", "border", "text", "text-muted", "text-disabled",
         "accent", "accent-text", "selection", "selection-text", "hover", "error",
     )  # fmt: skip
-    colors = {token.replace("-", "_"): _css(theme.color(token)) for token in tokens}
+    colors = {token.replace("-", "_"): theme.color(token).name() for token in tokens}
     chevron = resource_path(f"icons/chevron-{theme.name}.svg").as_posix()
     return _SHEET.format(**colors, row=ROW_HEIGHT, note=SIZE_NOTE, title=SIZE_TITLE, chevron=chevron)
 
@@ -151,7 +151,3 @@ def apply_theme(app: QApplication, theme: Theme) -> None:
         hints.unsetColorScheme()
     else:
         hints.setColorScheme(Qt.ColorScheme.Dark if theme.is_dark else Qt.ColorScheme.Light)
-
-
-def _css(color: QColor) -> str:
-    return color.name()

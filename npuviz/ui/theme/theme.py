@@ -55,7 +55,7 @@ class Theme(QObject):
         self._heat: list[QColor] = []
         self._name = ""
         self._load()
-        QGuiApplication.styleHints().colorSchemeChanged.connect(self._system_changed)
+        QGuiApplication.styleHints().colorSchemeChanged.connect(self._apply_if_different)
 
     @property
     def mode(self) -> Mode:
@@ -144,9 +144,6 @@ class Theme(QObject):
             return self._mode
         scheme = QGuiApplication.styleHints().colorScheme()
         return "light" if scheme == Qt.ColorScheme.Light else "dark"
-
-    def _system_changed(self) -> None:
-        self._apply_if_different()
 
     def _apply_if_different(self) -> None:
         if self._wanted() != self._name:

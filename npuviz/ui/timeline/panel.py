@@ -35,7 +35,7 @@ class TimelinePanel(Panel):
         self._colour = self._toggle("by operator", self._set_by_operator)
         self._counters = self._toggle("counters", self._set_counters, is_on=True)
         tip = "Show only the tracks of the selected element of the fabric"
-        self._only = self._toggle("only selected", self._set_only, tip)
+        self._only = self._toggle("only selected", self._show_only, tip)
         self._element: tuple[int, int] | None = None
         fit = button(None, "fit", "Show the whole run (F)", self.view.fit, name="timeline.fit")
         tools = (self.filter, fit, self._colour, self._counters, self._only)
@@ -249,9 +249,6 @@ class TimelinePanel(Panel):
 
     def _set_counters(self, checked: bool) -> None:
         self.view.set_options(replace(self.view.options, shows_counters=checked))
-
-    def _set_only(self, _checked: bool) -> None:
-        self._show_only()
 
     def _show_only(self) -> None:
         """Leave out the tracks of other elements, if that is wanted and the element has any."""

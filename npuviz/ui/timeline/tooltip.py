@@ -22,7 +22,8 @@ def tooltip_text(state: TimelineState, tracks: Sequence[Track], place: Place) ->
         if track is None:
             members = f"{len(place.row.members)} tracks" if place.row.members else escape(place.row.label)
             return f"<b>{escape(place.row.name)}</b><br>{members}"
-        lines = [f"<b>{escape(track.name)}</b>", escape(track.doc), escape(_unit_text(track))]
+        counted = f"counts {track.measure}" if track.measure else ""
+        lines = [f"<b>{escape(track.name)}</b>", escape(track.doc), escape(counted)]
         if track.id in state.estimated:
             lines.append("\u2248 estimated: its durations are assumptions")
         return "<br>".join(line for line in lines if line)
@@ -74,7 +75,3 @@ def _amount(track: Track, value: int) -> str:
     if track.measure == "bytes":
         return format_bytes(value)
     return f"{format_count(value)} {track.measure}".strip()
-
-
-def _unit_text(track: Track) -> str:
-    return f"counts {track.measure}" if track.measure else ""

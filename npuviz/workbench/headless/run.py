@@ -1,14 +1,12 @@
 """A headless run: open, run, check, export, and one summary that scripts rely on."""
 
-import hashlib
 import math
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from npuviz import __version__
 from npuviz.base.errors import ExportError, TargetError, UsageError
@@ -268,14 +266,10 @@ def _outputs(session: "Session") -> list[dict[str, Any]]:
                 "name": tensor.name,
                 "shape": list(tensor.shape),
                 "dtype": tensor.dtype if values is None else dtype_name(values.dtype),
-                "sha256": None if values is None else _sha256(values),
+                "sha256": None if values is None else sha256(values.tobytes()).hexdigest(),
             }
         )
     return found
-
-
-def _sha256(values: np.ndarray) -> str:
-    return hashlib.sha256(np.ascontiguousarray(values).tobytes()).hexdigest()
 
 
 def _hazards(session: "Session", stop: StopReason, check: CheckResult | None) -> list[dict[str, Any]]:

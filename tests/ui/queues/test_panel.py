@@ -10,7 +10,7 @@ from pytestqt.modeltest import ModelTester
 from pytestqt.qtbot import QtBot
 
 from npuviz.sim.machine import QueueEntry
-from npuviz.ui.kit.table_copy import csv_of
+from npuviz.ui.kit.table_view import csv_of
 from npuviz.ui.queues.entries import EntryTable
 from npuviz.ui.queues.panel import SPEC, QueuesPanel
 from npuviz.ui.queues.table import (

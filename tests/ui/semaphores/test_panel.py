@@ -8,7 +8,7 @@ from pytestqt.modeltest import ModelTester
 from pytestqt.qtbot import QtBot
 
 from npuviz.sim.machine import HasSemaphores, SemaphoreState, Wait
-from npuviz.ui.kit.table_copy import csv_of
+from npuviz.ui.kit.table_view import csv_of
 from npuviz.ui.semaphores.panel import SPEC, SemaphoresPanel
 from npuviz.ui.semaphores.table import NAME, NEEDED, UNIT, SemaphoreRow, SemaphoreTable, rows_of
 from npuviz.workbench.selection import NOTHING, Selection

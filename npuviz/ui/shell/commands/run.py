@@ -24,13 +24,19 @@ class RunCommands:
     def all(self) -> list[Command]:
         """The commands, in menu order."""
         model = self._model
-        forward, back = self._can_step, self._can_go_back
+
+        def forward() -> bool:
+            return model.can_step
+
+        def back() -> bool:
+            return model.can_go_back
+
         return [
             Command("debug.run", "Run", model.run, forward, ("F5",), "Run", 0, 0, "mdi6.play",
                     doc="Run to the next breakpoint or the end"),
             Command("debug.pause", "Pause", model.pause, lambda: model.is_running, ("F6",), "Run", 0, 1,
                     "mdi6.pause"),
-            Command("debug.run_to_end", "Run to the End", self._run_to_end, forward, (), "Run", 0, 2,
+            Command("debug.run_to_end", "Run to the End", model.run_through, forward, (), "Run", 0, 2,
                     "mdi6.skip-next", doc="Run to the end, past all breakpoints"),
             Command("debug.run_to_pointer", "Run to the Selected Cycle", self._run_to_selection,
                     self._has_cycle, ("Ctrl+F10",), "Run", 0, 3),
@@ -49,7 +55,7 @@ class RunCommands:
                     "mdi6.rewind", doc="Back to the previous breakpoint hit, or to cycle 0"),
             Command("debug.restart", "Back to Cycle 0", model.restart, back, ("Shift+F5",), "Run", 2, 3,
                     "mdi6.skip-previous"),
-            Command("debug.restart_and_run", "Restart and Run", self._restart_and_run, self._has_session,
+            Command("debug.restart_and_run", "Restart and Run", model.restart_and_run, self._has_session,
                     ("Ctrl+Shift+F5",), "Run", 2, 4),
             Command("debug.goto", "Go to Cycle, Time or Name ...", self._ask_cycle, self._has_session,
                     ("Ctrl+G", "G"), "Run", 3, 0),
@@ -63,27 +69,14 @@ class RunCommands:
     def _has_session(self) -> bool:
         return self._model.session is not None
 
-    def _can_step(self) -> bool:
-        return self._model.can_step
-
-    def _can_go_back(self) -> bool:
-        return self._model.can_go_back
-
     def _has_cycle(self) -> bool:
-        return (
-            self._has_session() and not self._model.is_running and self._selection.current.cycles is not None
-        )
+        model = self._model
+        return self._has_session() and not model.is_running and self._selection.current.cycles is not None
 
     def _run_to_selection(self) -> None:
         cycles = self._selection.current.cycles
         if cycles is not None:
             self._model.go_to(cycles[0])
-
-    def _run_to_end(self) -> None:
-        self._model.run_through()
-
-    def _restart_and_run(self) -> None:
-        self._model.restart_and_run()
 
     def _step_instruction(self) -> None:
         unit = focused_unit(self._model, self._selection.current)

@@ -49,10 +49,10 @@ class ViewCommands:
             Command("view.zoom_fit", "Fit the Run", self._zoom_fit, is_open, (), "View", 1, 0,
                     "mdi6.fit-to-page-outline", doc="Show the whole run in the timeline"),
             # Enabled only while there is work: an idle Esc belongs to the focused panel, then to the window.
-            Command("view.cancel", "Cancel Work", self._model.cancel, self._is_busy, ("Esc",),
+            Command("view.cancel", "Cancel Work", self._model.cancel, lambda: self._model.is_busy, ("Esc",),
                     "View", 1, 1, doc="Stop running, opening or exporting"),
-            Command("view.clear_selection", "Clear Selection", self._selection.clear, self._has_selection,
-                    (), "View", 1, 2),
+            Command("view.clear_selection", "Clear Selection", self._selection.clear,
+                    lambda: not self._selection.current.is_empty, (), "View", 1, 2),
             *self._layout_commands(),
             *self._panel_commands(),
             *self._theme_commands(),
@@ -166,12 +166,6 @@ class ViewCommands:
             fit = getattr(panel, "zoom_fit", None)
             if callable(fit):
                 fit()
-
-    def _is_busy(self) -> bool:
-        return self._model.is_busy
-
-    def _has_selection(self) -> bool:
-        return not self._selection.current.is_empty
 
     def _show_keys(self) -> None:
         sheet = ShortcutSheet(self._registry.all(), self._theme, self._docks.window)
