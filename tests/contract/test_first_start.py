@@ -8,10 +8,15 @@ import pytest
 
 from npuviz.base.kernels import entries
 from npuviz.base.kernels.entries import Entry
+from npuviz.base.kernels.uncompiled import uncompiled_seconds
 from npuviz.sim.machine import Machine
 from npuviz.sim.stop import NO_STOPS, StopKind
+from npuviz.targets.wavelet.machine import engine
+from npuviz.workbench.headless.run import RunOptions, run_model
+from npuviz.workbench.headless.summary_text import summary_text
+from npuviz.workbench.opening import OpenOptions
 from tests.contract import checks
-from tests.contract.registry import CASES, Case
+from tests.contract.registry import CASES, SAMPLES, Case
 from tests.contract.runs import FOREVER, run_recorded, run_to
 
 pytestmark = pytest.mark.skipif(entries.is_plain, reason="nothing is compiled")
@@ -36,9 +41,12 @@ def first_start(monkeypatch: pytest.MonkeyPatch, has_come: Callable[[], bool]) -
 
 @pytest.mark.parametrize("case", ON_KERNELS, ids=lambda case: case.name)
 def test_uncompiled_runs_leave_the_same_state(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = uncompiled_seconds()
     compiled = run_to(case.make(), FOREVER)
+    assert uncompiled_seconds() == before
     with first_start(monkeypatch, lambda: False):
         plain = run_to(case.make(), FOREVER)
+    assert uncompiled_seconds() > before
     assert (plain.cycle, plain.digest()) == (compiled.cycle, compiled.digest())
 
 
@@ -71,3 +79,36 @@ def test_uncompiled_runs_keep_the_promises(
 ) -> None:
     with first_start(monkeypatch, lambda: False):
         check(case.make)
+
+
+def test_a_summary_tells_what_ran_uncompiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    path = SAMPLES / "tiny_cnn.onnx"
+    options = RunOptions(OpenOptions(target="neuroncore"))
+    compiled = run_model(path, options).summary
+    with first_start(monkeypatch, lambda: False):
+        plain = run_model(path, options).summary
+    assert compiled["seconds"]["uncompiled"] == 0
+    assert 0 < plain["seconds"]["uncompiled"] <= plain["seconds"]["simulate"]
+    assert "before the kernels were compiled" in summary_text(plain)
+    assert "before the kernels were compiled" not in summary_text(compiled)
+
+
+def test_large_wafers_wait_for_compiled_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    (case,) = [case for case in CASES if case.name.startswith("wafer")]
+    end = run_to(case.make(), FOREVER)
+    asked = 0
+
+    def at_last() -> bool:
+        nonlocal asked
+        asked += 1
+        return asked > 3
+
+    monkeypatch.setattr(engine, "MOST_PLAIN_NODES", 1)
+    monkeypatch.setattr(entries, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(Entry, "run_plain", lambda *_: pytest.fail("ran uncompiled"))
+    with first_start(monkeypatch, at_last):
+        machine = case.make()
+        while not machine.is_finished:
+            machine.advance(FOREVER, NO_STOPS, None)
+    assert asked > 3
+    assert (machine.cycle, machine.digest()) == (end.cycle, end.digest())

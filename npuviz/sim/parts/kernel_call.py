@@ -8,6 +8,7 @@ import numpy as np
 
 from npuviz.base.errors import SimulationError
 from npuviz.base.kernels.entries import waits
+from npuviz.base.kernels.uncompiled import add_uncompiled
 from npuviz.base.progress import Progress
 from npuviz.sim.events import EventBuffer
 from npuviz.sim.parts import watch_kernels as wk
@@ -74,7 +75,9 @@ class KernelCall:
         together  what calls the compiled kernel instead
         """
         if not may_be_plain:
+            begin = time.perf_counter()
             kernel.await_ready(state, *more)
+            add_uncompiled(time.perf_counter() - begin)
         until, size = int(self.x[wk.X_UNTIL]), FIRST_SLICE_CYCLES
         while not kernel.is_ready(state, *more):
             goal = min(until, int(state[CYCLE_WORD]) + size) if may_cut else until
@@ -82,6 +85,7 @@ class KernelCall:
             begin = time.perf_counter()
             result = int(kernel.run_plain(state, *more))
             seconds = time.perf_counter() - begin
+            add_uncompiled(seconds)
             is_whole = goal == until or result != RESULT_UNTIL
             if is_whole or self.x[wk.X_HITS] or self.x[wk.X_UNTIL] != goal:
                 if self.x[wk.X_UNTIL] == goal:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from PySide6.QtCore import QObject, Qt, QTimer, Signal
 
 from npuviz.base.errors import Cancelled
+from npuviz.base.kernels.uncompiled import uncompiled_seconds
 from npuviz.base.progress import Progress
 from npuviz.program.program import Program
 from npuviz.sim.description import MachineDescription
@@ -62,7 +63,8 @@ class SessionModel(QObject):
         self._shown_cycle = -1
         self._rate = 0.0
         self._is_measured = False
-        self._rate_start = (0, 0.0)
+        self._rate_start = (0, 0.0, 0.0)
+        self._is_uncompiled = False
         self._unsubscribe: Callable[[], None] | None = None
         self.error_details = ""
         self.stop: StopReason | None = None
@@ -148,6 +150,11 @@ class SessionModel(QObject):
     def cycles_per_second(self) -> float:
         """Simulated cycles a second of the last run, 0 before the first."""
         return self._rate
+
+    @property
+    def is_uncompiled(self) -> bool:
+        """Whether kernels ran uncompiled for some of the time that this speed was measured in."""
+        return self._is_uncompiled
 
     @property
     def num_events(self) -> int:
@@ -323,7 +330,7 @@ class SessionModel(QObject):
         self.num_verbs += 1
         self.is_step = is_step
         self._is_measured = is_measured
-        self._rate_start = (session.cycle, time.perf_counter())
+        self._rate_start = (session.cycle, time.perf_counter(), uncompiled_seconds())
         self._worker.start(
             title, lambda progress: work(session, progress), self._verb_done, session.interrupt
         )
@@ -349,10 +356,11 @@ class SessionModel(QObject):
             self.cycle_changed.emit(cycle)
 
     def _measure_rate(self, cycle: int) -> None:
-        start_cycle, start_time = self._rate_start
+        start_cycle, start_time, uncompiled = self._rate_start
         seconds = time.perf_counter() - start_time
         if self._is_measured and seconds > 0.05 and cycle > start_cycle:
             self._rate = (cycle - start_cycle) / seconds
+            self._is_uncompiled = uncompiled_seconds() > uncompiled
 
     def _on_ended(self, end: JobEnd) -> None:
         was_running, self._is_running = self._is_running, False

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from npuviz import __version__
 from npuviz.base.errors import ExportError, TargetError, UsageError
+from npuviz.base.kernels.uncompiled import uncompiled_seconds
 from npuviz.base.names import printable
 from npuviz.base.progress import NoProgress, Progress
 from npuviz.base.registry import EXPORTERS, load_plugins
@@ -77,11 +78,12 @@ def run_model(
             session.breakpoints.add(text)
         if on_session is not None:
             on_session(session)
-        begin = time.perf_counter()
+        begin, uncompiled = time.perf_counter(), uncompiled_seconds()
         stop = session.run(options.until, watcher)
         seconds = time.perf_counter() - begin
+        uncompiled = uncompiled_seconds() - uncompiled
         check = _check(opened, session, watcher) if options.is_checked else None
-        summary = summarize(opened, session, stop, seconds, check)
+        summary = summarize(opened, session, stop, (seconds, uncompiled), check)
         _refuse_failed_hosts(session)
         reader = _publish(opened, session, summary)
         for (name, out), exporter in zip(options.exports, chosen, strict=True):
@@ -92,9 +94,16 @@ def run_model(
 
 
 def summarize(
-    opened: Opened, session: "Session", stop: StopReason, seconds: float, check: CheckResult | None
+    opened: Opened,
+    session: "Session",
+    stop: StopReason,
+    seconds: tuple[float, float],
+    check: CheckResult | None,
 ) -> dict[str, Any]:
-    """The summary as plain values, ready for JSON."""
+    """The summary as plain values, ready for JSON.
+
+    seconds  of the simulation, and those of them before the kernels were compiled
+    """
     machine = session.machine
     totals = machine.summary()
     cycles = machine.cycle
@@ -110,7 +119,8 @@ def summarize(
         "seconds": {
             "load": round(opened.seconds.get("load", 0.0), 6),
             "compile": round(opened.seconds.get("compile", 0.0), 6),
-            "simulate": round(seconds, 6),
+            "simulate": round(seconds[0], 6),
+            "uncompiled": round(seconds[1], 6),
             "warm_up": round(opened.seconds.get("warm_up", 0.0), 6),
         },
         "events": _num_events(session),

@@ -14,13 +14,15 @@ def summary_text(summary: dict[str, Any]) -> str:
     seconds = summary["seconds"]
     simulate = seconds["simulate"]
     speed = f" ({format_count(round(summary['cycles'] / simulate))} cycles/s)" if simulate > 0 else ""
+    uncompiled = seconds["uncompiled"]
+    first = f", {uncompiled:.3f} s of it before the kernels were compiled" if uncompiled > 0 else ""
     hardware = summary["config"] or summary["preset"] or "default"
     lines = [
         f"{summary['title']}  on  {summary['target']} ({hardware})",
         "",
         f"  cycles    {format_count(summary['cycles'])}",
         f"  stopped   {summary['stop']['kind']}{_dash(summary['stop']['detail'])}",
-        f"  simulate  {simulate:.3f} s{speed}",
+        f"  simulate  {simulate:.3f} s{speed}{first}",
         f"  load      {seconds['load']:.3f} s, building {seconds['compile']:.3f} s, "
         f"kernels {seconds['warm_up']:.3f} s",
         f"  events    {format_count(summary['events'])}",

@@ -16,7 +16,7 @@ _SECTIONS: Mapping[str, tuple[str, ...]] = {
 }
 _PLAIN = ("cycles", "events")
 _TABLES: Mapping[str, tuple[str, ...] | None] = {
-    "seconds": ("load", "compile", "simulate", "warm_up"),
+    "seconds": ("load", "compile", "simulate", "uncompiled", "warm_up"),
     "counters": None,
     "check": ("tensors", "failed", "max_abs_err", "max_rel_err"),
 }

@@ -74,7 +74,8 @@ class PositionDisplay(QObject):
         if not model.is_running:
             self._show_stop()
         rate = model.cycles_per_second
-        status.speed.setText(f"{format_count(round(rate))} cycles/s" if rate >= 1 else "")
+        first = " (kernels partly uncompiled)" if model.is_uncompiled else ""
+        status.speed.setText(f"{format_count(round(rate))} cycles/s{first}" if rate >= 1 else "")
         status.events.setText(f"{format_count(model.num_events)} events")
 
     def _show_stop(self) -> None:

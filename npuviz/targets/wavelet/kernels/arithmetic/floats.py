@@ -2,7 +2,8 @@
 
 Formats by name of isa.py: f16 (5 exponent bits, 10 mantissa bits), bf16 (8, 7), cb16 (6, 9) and f32.
 A 16-bit result is computed in 64-bit arithmetic, where sums and products of two 16-bit numbers are exact,
-and rounded once to nearest even.
+and rounded once to nearest even. What is not a number has one pattern of bits: which one processors and
+compilers choose depends on the order of operands.
 """
 
 import struct
@@ -77,6 +78,8 @@ F16_EXPONENT, F16_MANTISSA, F16_BIAS = np.int64(5), np.int64(10), np.int64(15)
 BF16_EXPONENT, BF16_MANTISSA, BF16_BIAS = np.int64(8), np.int64(7), np.int64(127)
 CB16_EXPONENT, CB16_MANTISSA, CB16_BIAS = np.int64(6), np.int64(9), np.int64(42)
 
+SINGLE_NAN = 0x7FC0_0000
+
 
 @inlined
 def single_of(word):
@@ -87,7 +90,7 @@ def single_of(word):
 @inlined
 def single_bits(value):
     """f32 bits of a number, rounded to nearest even."""
-    return int64(_single_word(float32(value)))
+    return SINGLE_NAN if value != value else int64(_single_word(float32(value)))
 
 
 @kernel
@@ -112,6 +115,8 @@ def widen(word, exponent_bits, mantissa_bits, bias):
 @kernel
 def narrow(value, exponent_bits, mantissa_bits, bias):
     """Bits of a small float, rounded once to nearest even; too large becomes infinite."""
+    if value != value:
+        return ((1 << (exponent_bits + 1)) - 1) << (mantissa_bits - 1)
     bits = bits_of(value)
     sign = 0x8000 if bits < 0 else 0
     bits &= 0x7FFF_FFFF_FFFF_FFFF
@@ -119,8 +124,6 @@ def narrow(value, exponent_bits, mantissa_bits, bias):
     exponent = (bits >> 52) - 1023 + bias
     mantissa = bits & ((1 << 52) - 1)
     if (bits >> 52) == 2047:
-        if mantissa:
-            return sign | (top << mantissa_bits) | (1 << (mantissa_bits - 1))
         return sign | (top << mantissa_bits)
     if (bits >> 52) == 0:
         return sign

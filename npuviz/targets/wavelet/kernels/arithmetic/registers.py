@@ -9,6 +9,8 @@ from npuviz.targets.wavelet.kernels.arithmetic.floats import bits_for, is_float,
 from npuviz.targets.wavelet.kernels.memory import wrapped
 
 INFINITE = math.inf
+WHOLE = 2.0**52
+"""From here on numbers have no fraction."""
 
 
 @kernel
@@ -63,13 +65,12 @@ def integer_operation(op, left, right):
         return left if left > right else right
     if right == 0:
         return 0
-    size_left = left if left >= 0 else -left
-    size_right = right if right >= 0 else -right
-    quotient = size_left // size_right
-    if op == isa.OP_DIV:
-        return quotient if (left < 0) == (right < 0) else -quotient
-    rest = size_left - quotient * size_right
-    return -rest if left < 0 else rest
+    if right == -1:
+        return -left if op == isa.OP_DIV else 0
+    quotient = left // right
+    if quotient < 0 and quotient * right != left:
+        quotient += 1
+    return quotient if op == isa.OP_DIV else left - quotient * right
 
 
 @kernel
@@ -193,6 +194,8 @@ def _float_function(number, value, other):
         return 1.0 / value
     if number == isa.M_POW:
         return power(value, other)
+    if math.fabs(value) >= WHOLE:
+        return value
     whole = math.floor(value)
     if number == isa.M_CEIL and whole < value:
         return whole + 1.0
@@ -208,7 +211,7 @@ def power(base, exponent):
         return base + exponent
     if base == 0.0:
         return 0.0 if exponent > 0.0 else INFINITE
-    if base < 0.0 and math.floor(exponent) != exponent:
+    if base < 0.0 and exponent - exponent == 0.0 and exponent % 1.0 != 0.0:
         return INFINITE - INFINITE
     size = exponent * math.log(math.fabs(base))
     if size > 709.0:
