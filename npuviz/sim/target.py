@@ -1,6 +1,6 @@
 """The contract of a target: a stateless plug-in that turns files into programs and builds machines."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -185,6 +185,15 @@ class TakesFolders(Target, Protocol):
 
     def accepts_folder(self, path: Path) -> bool:
         """Whether the folder is one of its programs, from the names in it. Never raises."""
+        ...
+
+
+@runtime_checkable
+class RunsScripts(Target, Protocol):
+    """A target whose `load` may start programs that come with the files it opens."""
+
+    def scripts(self, path: Path) -> Sequence[Path]:
+        """The scripts that loading a path would start; () where it only reads. Never raises."""
         ...
 
 

@@ -43,6 +43,12 @@ class WaveletTarget:
 
         return accepts_folder(path)
 
+    def scripts(self, path: Path) -> tuple[Path, ...]:
+        """The command scripts of a folder that is not compiled yet: they run its host program."""
+        from npuviz.targets.wavelet.load.loader import scripts_to_run
+
+        return scripts_to_run(path)
+
     def locate(self, name: str, config: Path | None) -> Path | None:
         """There is no home folder of programs."""
         return None

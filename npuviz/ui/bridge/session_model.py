@@ -67,6 +67,7 @@ class SessionModel(QObject):
         self._is_uncompiled = False
         self._unsubscribe: Callable[[], None] | None = None
         self.error_details = ""
+        self.may_open: Callable[[Path, OpenOptions], bool] = _only_data
         self.stop: StopReason | None = None
         self.num_verbs = 0
         """Verbs begun so far."""
@@ -166,11 +167,17 @@ class SessionModel(QObject):
 
     # -- opening ----------------------------------------------------------------------------------
 
-    def open(self, path: Path, options: "OpenOptions | None" = None) -> None:
-        """Open a model or a bundle; `session_changed` or `failed` follows."""
+    def open(self, path: Path, options: "OpenOptions | None" = None, *, is_named: bool = False) -> None:
+        """Open a model or a bundle; `session_changed` or `failed` follows.
+
+        is_named  the user named it to npuviz; otherwise `may_open` decides about files that start
+                  programs, and nothing happens if it says no
+        """
         from npuviz.workbench.opening import OpenOptions, open_file
 
         chosen = options or OpenOptions()
+        if not is_named and not self.may_open(path, chosen):
+            return
         self._worker.cancel_all()
         self.submit(
             f"Opening {path.name}", lambda progress: open_file(path, chosen, progress), self.show_opened
@@ -376,3 +383,10 @@ class SessionModel(QObject):
                 self.error_details = failure_details(end.error)
                 self.failed.emit(failure_text(end.error))
         self._waiting.work_off(lambda: not self._worker.is_busy)
+
+
+def _only_data(path: Path, options: "OpenOptions") -> bool:
+    """Whether opening a path starts no program."""
+    from npuviz.workbench.trust import scripts_to_run
+
+    return not scripts_to_run(path, options)

@@ -66,10 +66,10 @@ class Application:
             self.windows.remove(window)
             window.deleteLater()
 
-    def _open_other(self, path: Path, options: OpenOptions) -> None:
+    def _open_other(self, path: Path, options: OpenOptions, is_named: bool) -> None:
         window = self.new_window()
         window.show()
-        window.open(path, options)
+        window.open(path, options, is_named=is_named)
 
     def _theme_changed(self) -> None:
         apply_theme(self.qt, self.theme)
@@ -97,7 +97,7 @@ def run_window(options: WindowOptions) -> int:
     if options.paths:
         _prepare(window, options)
         # After the first frame, so that the window is there before the work begins.
-        QTimer.singleShot(0, lambda: window.files.open_paths(options.paths, options.open))
+        QTimer.singleShot(0, lambda: window.files.open_paths(options.paths, options.open, is_named=True))
     code = application.qt.exec()
     application.close()
     return code

@@ -37,7 +37,7 @@ from npuviz.workbench.samples import sample_entries
 from npuviz.workbench.selection import SelectionModel
 from npuviz.workbench.settings import Settings
 
-OpenOther = Callable[[Path, OpenOptions], None]
+OpenOther = Callable[[Path, OpenOptions, bool], None]
 
 
 class MainWindow(QMainWindow):
@@ -80,7 +80,7 @@ class MainWindow(QMainWindow):
             settings,
             self.tell,
             palettes.show_recent,
-            open_other or (lambda _path, _opts: None),
+            open_other or (lambda _path, _opts, _is_named: None),
         )
         runs = RunCommands(self.model, self.selection, palettes.show_go_to, self.tell)
         self.views = ViewCommands(
@@ -100,9 +100,9 @@ class MainWindow(QMainWindow):
         self._connect()
         self._show_session()
 
-    def open(self, path: Path, options: OpenOptions | None = None) -> None:
-        """Open a file in this window."""
-        self.files.open_paths([path], options)
+    def open(self, path: Path, options: OpenOptions | None = None, *, is_named: bool = False) -> None:
+        """Open a file in this window; see SessionModel.open."""
+        self.files.open_paths([path], options, is_named=is_named)
 
     def tell(
         self, text: str, action: tuple[str, Callable[[], object]] | None = None, details: str = ""

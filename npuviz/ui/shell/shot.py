@@ -80,7 +80,7 @@ def take_shot(path: Path, opening: OpenOptions, shot: ShotOptions) -> None:
         window.show()
         failures: list[str] = []
         window.model.failed.connect(failures.append)
-        window.open(path, opening)
+        window.open(path, opening, is_named=True)
         _wait(lambda: not window.model.is_busy, failures)
         window.docks.apply(layout)
         if wanted:

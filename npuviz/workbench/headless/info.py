@@ -1,6 +1,7 @@
 """What files hold and what targets take, as plain data and as text."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -8,12 +9,14 @@ from typing import Any
 from npuviz.base.names import printable
 from npuviz.base.progress import NoProgress, Progress
 from npuviz.base.units import format_bytes, format_count
-from npuviz.program.program import Program
+from npuviz.program.program import Note, Program
 from npuviz.trace.reader import TraceReader
 from npuviz.workbench.choosing import choose_target, targets
 from npuviz.workbench.opening import OpenOptions, is_bundle
+from npuviz.workbench.trust import scripts_to_run
 
 MAX_NOTES = 20
+MAX_FILES = 1000
 
 
 def describe_targets() -> dict[str, Any]:
@@ -45,14 +48,33 @@ def targets_text(found: dict[str, Any]) -> str:
 
 
 def describe_file(path: Path, options: OpenOptions, progress: Progress | None = None) -> dict[str, Any]:
-    """What a model or a bundle holds. Raises NpuvizError."""
+    """What a model or a bundle holds; starts no program of the files. Raises NpuvizError."""
     if is_bundle(path):
         from npuviz.trace.bundle.bundle import open_bundle
 
         return _describe_bundle(path, open_bundle(path))
     target = choose_target(path, options.target, options.preset)
+    if scripts := scripts_to_run(path, options):
+        return _describe_folder(path, target.id, scripts)
     _, program = target.load(options.request(path), progress or NoProgress())
     return _describe_program(path, program)
+
+
+def _describe_folder(path: Path, target: str, scripts: Sequence[Path]) -> dict[str, Any]:
+    """What lies in a folder whose scripts compile and run it."""
+    files = sorted(str(file.relative_to(path)) for file in path.rglob("*") if file.is_file())
+    text = f"not compiled: that takes running {', '.join(s.name for s in scripts)}; `npuviz run` does it"
+    return {
+        "kind": "program folder",
+        "file": printable(path),
+        "title": path.resolve().name,
+        "target": target,
+        "scripts": [script.name for script in scripts],
+        "files": [printable(Path(name)) for name in files[:MAX_FILES]],
+        "num_files": len(files),
+        "operators": {},
+        "notes": [asdict(Note("info", "not-run", text))],
+    }
 
 
 def _describe_bundle(path: Path, reader: TraceReader) -> dict[str, Any]:
@@ -104,11 +126,14 @@ def info_text(found: dict[str, Any]) -> str:
     lines = [f"{found['title']}  ({found['kind']} of {found['target']})", f"  file          {found['file']}"]
     if found["kind"] == "bundle":
         lines += _bundle_lines(found)
+    elif found["kind"] == "program folder":
+        lines.append(f"  files         {found['num_files']}  ({', '.join(found['files'][:12])})")
     else:
         lines += _program_lines(found)
     count = sum(found["operators"].values())
     kinds = ", ".join(f"{name} {number}" for name, number in Counter(found["operators"]).most_common(12))
-    lines.append(f"  operators     {count}  ({kinds})" if count else "  operators     none")
+    if found["kind"] != "program folder":
+        lines.append(f"  operators     {count}  ({kinds})" if count else "  operators     none")
     notes = found.get("notes", [])
     lines += [f"  {note['severity']}: {note['text']}" for note in notes[:MAX_NOTES]]
     if len(notes) > MAX_NOTES:

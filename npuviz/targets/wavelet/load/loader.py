@@ -80,6 +80,14 @@ def scripts_of(folder: Path) -> tuple[Path, ...]:
     return tuple(sorted(folder.glob(SCRIPT_PATTERN)))
 
 
+def scripts_to_run(path: Path) -> tuple[Path, ...]:
+    """The command scripts that `open_program` chooses among and runs; () where it only reads."""
+    try:
+        return scripts_of(path) if path.is_dir() and not is_compiled(path) else ()
+    except OSError:
+        return ()
+
+
 def is_own_setting(name: str) -> bool:
     """Whether a `--set` key belongs to opening rather than to the machine: arch, params, params.NAME, .."""
     own = (*COMPILE_SETTINGS, *RUN_SETTINGS, LAUNCH)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -11,6 +12,8 @@ from npuviz.base.progress import Progress
 from npuviz.ui.bridge.file_watch import FileWatch
 from npuviz.ui.bridge.session_model import SessionModel
 from npuviz.ui.dialogs.files import ask_bundle_to_open, ask_export, ask_files_to_open
+from npuviz.ui.dialogs.trust import ask_to_run
+from npuviz.ui.shell.consent import Consent
 from npuviz.workbench.choosing import targets
 from npuviz.workbench.commands import Command
 from npuviz.workbench.headless.run import export_trace, exporters
@@ -41,7 +44,7 @@ class FileCommands:
         settings: Settings,
         tell: Tell,
         show_recent: Callable[[], None],
-        open_other: Callable[[Path, OpenOptions], None],
+        open_other: Callable[[Path, OpenOptions, bool], None],
     ) -> None:
         self._window = window
         self._model = model
@@ -49,6 +52,8 @@ class FileCommands:
         self._tell = tell
         self._show_recent = show_recent
         self._open_other = open_other
+        self.consent = Consent(settings, partial(ask_to_run, window))
+        model.may_open = self.consent.may_open
         self._options = OpenOptions()
         self._restore: tuple[int, tuple[str, ...]] = (0, ())
         self._watch = FileWatch(window)
@@ -75,14 +80,16 @@ class FileCommands:
                     doc="Find where this trace and a recorded one first differ"),
         ]  # fmt: skip
 
-    def open_paths(self, paths: Sequence[Path], options: OpenOptions | None = None) -> None:
-        """Open the first file here, the others in windows of their own."""
+    def open_paths(
+        self, paths: Sequence[Path], options: OpenOptions | None = None, *, is_named: bool = False
+    ) -> None:
+        """Open the first file here, the others in windows of their own; see SessionModel.open."""
         chosen = options or OpenOptions()
         for index, path in enumerate(paths):
             if index == 0:
-                self._open_here(path, chosen)
+                self._open_here(path, chosen, is_named)
             else:
-                self._open_other(path, chosen)
+                self._open_other(path, chosen, is_named)
 
     def reload(self) -> None:
         """Open the same file again; breakpoints and the cycle come back."""
@@ -92,7 +99,7 @@ class FileCommands:
         session = opened.session
         marks = tuple(item.text for item in session.breakpoints.all) if session else ()
         self._restore = (self._model.cycle, marks)
-        self._model.open(opened.path, opened.options)
+        self._model.open(opened.path, opened.options, is_named=True)
 
     def reopen(self, settings: Mapping[str, str]) -> None:
         """Open the same file with other settings, at cycle 0; breakpoints come back."""
@@ -102,7 +109,7 @@ class FileCommands:
         session = opened.session
         self._restore = (0, tuple(item.text for item in session.breakpoints.all) if session else ())
         chosen = {**opened.options.settings, **settings}
-        self._model.open(opened.path, replace(opened.options, settings=chosen))
+        self._model.open(opened.path, replace(opened.options, settings=chosen), is_named=True)
 
     def ask_to_open(self) -> None:
         """Let the user pick files."""
@@ -145,9 +152,9 @@ class FileCommands:
 
         self._model.submit(f"Comparing with {path.name}", work, done)
 
-    def _open_here(self, path: Path, options: OpenOptions) -> None:
+    def _open_here(self, path: Path, options: OpenOptions, is_named: bool) -> None:
         self._restore = (0, ())
-        self._model.open(path, options)
+        self._model.open(path, options, is_named=is_named)
 
     def _session_changed(self) -> None:
         opened = self._model.opened

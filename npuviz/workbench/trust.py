@@ -1,0 +1,66 @@
+"""Which files start programs of their own when they are opened, and which of those the user trusts."""
+
+import hashlib
+import os
+from pathlib import Path
+
+from npuviz.base.errors import NpuvizError
+from npuviz.sim.target import RunsScripts
+from npuviz.workbench.choosing import choose_target
+from npuviz.workbench.opening import OpenOptions, is_bundle
+from npuviz.workbench.resources import sample_models_path
+from npuviz.workbench.settings import Settings
+
+KEY = "trusted"
+MAX_TRUSTED = 200
+MAX_BYTES = 256 << 20
+"""A folder with more than this is asked about every time."""
+
+
+def scripts_to_run(path: Path, options: OpenOptions) -> tuple[Path, ...]:
+    """The scripts that opening a path would start; () for data. Never raises."""
+    try:
+        if is_bundle(path):
+            return ()
+        target = choose_target(path, options.target, options.preset)
+        return tuple(target.scripts(path)) if isinstance(target, RunsScripts) else ()
+    except (NpuvizError, OSError):
+        return ()
+
+
+def is_trusted(settings: Settings, path: Path) -> bool:
+    """Whether a folder ships with npuviz, or holds exactly what it held when the user trusted it."""
+    if path.resolve().is_relative_to(sample_models_path().resolve()):
+        return True
+    kept = settings.get(KEY, [])
+    return isinstance(kept, list) and (digest := content_digest(path)) != "" and digest in kept
+
+
+def trust(settings: Settings, path: Path) -> None:
+    """Remember that programs of a folder may run, as long as nothing in it changes."""
+    digest = content_digest(path)
+    if digest:
+        kept = settings.get(KEY, [])
+        others = [one for one in kept if one != digest] if isinstance(kept, list) else []
+        settings.set(KEY, [digest, *others][:MAX_TRUSTED])
+
+
+def content_digest(path: Path) -> str:
+    """SHA-256 of names and contents of all files below a folder; "" where there is too much, or no access."""
+    digest, size = hashlib.sha256(str(path.resolve()).encode("utf-8", "surrogateescape")), 0
+    try:
+        for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
+            if file.is_dir() and not file.is_symlink():
+                continue
+            size += file.lstat().st_size
+            if size > MAX_BYTES or not (file.is_symlink() or file.is_file()):
+                return ""
+            # A link counts as where it leads to: what lies there may change without notice.
+            if file.is_symlink() and not file.resolve().is_relative_to(path.resolve()):
+                return ""
+            name = os.fsencode(file.relative_to(path) if path.is_dir() else file.name)
+            data = os.fsencode(os.readlink(file)) if file.is_symlink() else file.read_bytes()
+            digest.update(len(name).to_bytes(8, "big") + name + len(data).to_bytes(8, "big") + data)
+    except OSError:
+        return ""
+    return digest.hexdigest()
