@@ -8,57 +8,54 @@ ONNXim's claim.
 
 from typing import Any
 
+_CORE = {"core_type": "systolic_ws", "sram_width": 32}
+
+_CHIP = {
+    "core_freq": 1000,
+    "dram_type": "simple",
+    "dram_req_size": 32,
+    "dram_latency": 10,
+    "icnt_type": "simple",
+    "icnt_latency": 1,
+    "layout": "NHWC",
+    "scheduler": "simple",
+}
+
 _TPUV4_CORE = {
-    "core_type": "systolic_ws",
+    **_CORE,
     "core_width": 128,
     "core_height": 128,
     "spad_size": 32768,
     "accum_spad_size": 4096,
-    "sram_width": 32,
     "vector_process_bit": 65536,
 }
 
 _TPUV4_CHIP = {
-    "core_freq": 1000,
-    "dram_type": "simple",
+    **_CHIP,
     "dram_freq": 1200,
     "dram_channels": 16,
-    "dram_req_size": 32,
-    "dram_latency": 10,
     "dram_size": 16,
-    "icnt_type": "simple",
-    "icnt_latency": 1,
     "icnt_freq": 1000,
     "icnt_injection_ports_per_core": 16,
     "precision": 2,
-    "layout": "NHWC",
-    "scheduler": "simple",
 }
 
 _EDGE_CORE = {
-    "core_type": "systolic_ws",
+    **_CORE,
     "core_width": 8,
     "core_height": 8,
     "spad_size": 64,
     "accum_spad_size": 16,
-    "sram_width": 32,
     "vector_process_bit": 2048,
 }
 
 _EDGE_CHIP = {
-    "core_freq": 1000,
-    "dram_type": "simple",
+    **_CHIP,
     "dram_freq": 400,
     "dram_channels": 2,
-    "dram_req_size": 32,
-    "dram_latency": 10,
-    "icnt_type": "simple",
-    "icnt_latency": 1,
     "icnt_freq": 2000,
     "icnt_injection_ports_per_core": 1,
     "precision": 1,
-    "layout": "NHWC",
-    "scheduler": "simple",
 }
 
 

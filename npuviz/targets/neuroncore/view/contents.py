@@ -8,6 +8,7 @@ import numpy as np
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.program import Program
 from npuviz.sim.machine import Hazard, Region
+from npuviz.sim.parts.spans import shared
 from npuviz.sim.replay.contents import Edit, EditImage
 from npuviz.targets.neuroncore.ids import hbm_memory, memory_of_space, space_bytes
 from npuviz.targets.neuroncore.isa import DST, DTYPE_NAMES, NUM_PARTITIONS, Space
@@ -165,18 +166,12 @@ class Contents:
         found = np.frombuffer(data, np.uint8).copy()
         is_loose = np.ones(len(found), bool)
         for variable in self._tables.variables:
-            low = max(0, variable.address - address)
-            is_loose[low : max(low, variable.address + variable.size_bytes - address)] = False
+            is_loose[shared(address, len(found), variable.address, variable.size_bytes)[0]] = False
         for edit in image.edits:
             if edit.memory == hbm_memory(self._spec) and edit.position <= len(self._now().log):
-                low, high = (
-                    max(edit.address, address),
-                    min(edit.address + len(edit.data), address + len(found)),
-                )
-                if low < high:
-                    place = slice(low - address, high - address)
-                    given = np.frombuffer(edit.data, np.uint8)[low - edit.address : high - edit.address]
-                    found[place] = np.where(is_loose[place], given, found[place])
+                here, there = shared(address, len(found), edit.address, len(edit.data))
+                given = np.frombuffer(edit.data, np.uint8)[there]
+                found[here] = np.where(is_loose[here], given, found[here])
         return found.tobytes()
 
     def write(self, memory: int, address: int, data: bytes, image: EditImage) -> EditImage:

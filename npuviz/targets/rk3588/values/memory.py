@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from npuviz.sim.parts.spans import overlay
 from npuviz.targets.rk3588.tables import Buffer
 
 PAGE = 4096
@@ -109,12 +110,12 @@ class Memory:
         """A copy (uint8) of a range; what does not exist is 0."""
         made = np.zeros(size, np.uint8)
         for page, (data, _) in self._loose.items():
-            _overlay(made, address, page, np.frombuffer(data, np.uint8))
+            overlay(made, address, page, np.frombuffer(data, np.uint8))
         first = max(0, bisect_right(self._starts, address) - 1)
         for number in range(first, len(self._starts)):
             if self._starts[number] >= address + size:
                 break
-            _overlay(made, address, self._starts[number], self._arrays[number])
+            overlay(made, address, self._starts[number], self._arrays[number])
         return made
 
     # Writing ------------------------------------------------------------------------------------
@@ -181,12 +182,5 @@ def _contents(group: list[Buffer], start: int, size: int) -> np.ndarray:
     made = np.zeros(size, np.uint8)
     for buffer in group:
         if buffer.data is not None:
-            _overlay(made, start, buffer.address, buffer.data.view(np.uint8)[: buffer.size_bytes])
+            overlay(made, start, buffer.address, buffer.data.view(np.uint8)[: buffer.size_bytes])
     return made
-
-
-def _overlay(made: np.ndarray, address: int, start: int, data: np.ndarray) -> None:
-    """Copy the part of `data`, which starts at `start`, that lies in `made`, which starts at `address`."""
-    low, high = max(address, start), min(address + len(made), start + len(data))
-    if low < high:
-        made[low - address : high - address] = data[low - start : high - start]

@@ -7,6 +7,7 @@ import numpy as np
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.program import Program
 from npuviz.sim.machine import Hazard, Region
+from npuviz.sim.parts.spans import overlay, shared
 from npuviz.sim.replay.contents import Edit, EditImage
 from npuviz.targets.rk3588.kernels import records as sk
 from npuviz.targets.rk3588.machine.engine import Engine
@@ -155,18 +156,12 @@ class Contents:
         filling = now.fillings[memory]
         if filling is not None:
             for region in self._cbuf_regions(filling):
-                low, high = (
-                    max(address, region.address),
-                    min(address + size_bytes, region.address + region.size_bytes),
-                )
-                if low < high:
-                    whole = self._cbuf_bytes(region, filling, now, image)
-                    data[low - address : high - address] = whole[low - region.address : high - region.address]
+                here, there = shared(address, size_bytes, region.address, region.size_bytes)
+                if len(data[here]):
+                    data[here] = self._cbuf_bytes(region, filling, now, image)[there]
         for edit in image.edits:
-            low, high = max(address, edit.address), min(address + size_bytes, edit.address + len(edit.data))
-            if edit.memory == memory and low < high:
-                given = np.frombuffer(edit.data, np.uint8)
-                data[low - address : high - address] = given[low - edit.address : high - edit.address]
+            if edit.memory == memory:
+                overlay(data, address, edit.address, np.frombuffer(edit.data, np.uint8))
         return data.tobytes()
 
     def _cbuf_bytes(self, region: Region, filling: Filling, now: Moment, image: EditImage) -> np.ndarray:

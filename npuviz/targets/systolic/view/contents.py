@@ -9,6 +9,7 @@ from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.program import Program
 from npuviz.sim.description import MachineDescription
 from npuviz.sim.machine import Region
+from npuviz.sim.parts.spans import overlay, shared
 from npuviz.targets.systolic.kernels import program_records as tk
 from npuviz.targets.systolic.kernels import records as sk
 from npuviz.targets.systolic.machine.engine import Engine, StillEngine
@@ -215,7 +216,9 @@ class Contents:
             ):
                 continue
             stored = values.tensor_stored(allocation.tensor, tiles, layers)
-            _copy(found, address, allocation.address, np.ascontiguousarray(stored).view(np.uint8).reshape(-1))
+            overlay(
+                found, address, allocation.address, np.ascontiguousarray(stored).view(np.uint8).reshape(-1)
+            )
 
     def _read_sram(
         self, found: np.ndarray, memory: int, address: int, image: Image
@@ -232,7 +235,7 @@ class Contents:
             gemms, vectors = self._retired(core, tile)
             read = image.values.scratchpad if operand > 0 else image.values.accumulator
             data = np.ascontiguousarray(read(tile, operand, gemms, vectors))
-            _copy(found, address, region.address, data.reshape(-1).view(np.uint8))
+            overlay(found, address, region.address, data.reshape(-1).view(np.uint8))
         return since
 
     def _retired(self, core: int, tile: int) -> tuple[int, int]:
@@ -272,13 +275,6 @@ class Contents:
         return image.values.tensor(tensor, self.tiles_done(), self.layers_done())
 
 
-def _copy(found: np.ndarray, address: int, start: int, data: np.ndarray) -> None:
-    """Copy the part of `data`, which lies at `start`, that overlaps `found`, which lies at `address`."""
-    low, high = max(address, start), min(address + len(found), start + len(data))
-    if low < high:
-        found[low - address : high - address] = data[low - start : high - start]
-
-
 def _apply(found: np.ndarray, address: int, patch: Patch, since: list[tuple[int, int, int]]) -> None:
     """Lay a patch over bytes, except where a region created later has replaced it."""
     data = np.frombuffer(patch.data, dtype=np.uint8)
@@ -286,8 +282,5 @@ def _apply(found: np.ndarray, address: int, patch: Patch, since: list[tuple[int,
     for start, end, created in since:
         if created > patch.cycle:
             keep[max(0, start - patch.address) : max(0, end - patch.address)] = False
-    low, high = max(address, patch.address), min(address + len(found), patch.address + len(data))
-    if low < high:
-        part = slice(low - patch.address, high - patch.address)
-        view = found[low - address : high - address]
-        view[keep[part]] = data[part][keep[part]]
+    here, there = shared(address, len(found), patch.address, len(data))
+    found[here] = np.where(keep[there], data[there], found[here])

@@ -1,6 +1,6 @@
 """Who waits for whom on a wafer: threads, idle PEs, held words, the PEs they need, and cycles among them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -202,48 +202,45 @@ class Waits:
 
     def sources(self, node: int, color: int) -> tuple[int, ...]:
         """PEs whose words of a color can come to the processor of a node, by the routes of all positions."""
+
+        def visit(here: int) -> tuple[bool, int]:
+            channel = self._observer.channel(here, color)
+            receive = 0
+            for word in () if channel is None else map(int, channel.positions[:4]):
+                receive |= word & 0x1F if word >> 16 else 0
+            return bool(receive & 1) and self._observer.program_of(here) >= 0, receive
+
+        return self._walk(node, visit)
+
+    def _walk(self, node: int, visit: Callable[[int], tuple[bool, int]]) -> tuple[int, ...]:
+        """Nodes found from one on; `visit` says of a node whether it counts, and its ports to go on by."""
         found: set[int] = set()
         todo, seen = [node], {node}
         while todo:
             here = todo.pop()
-            channel = self._observer.channel(here, color)
-            if channel is None:
-                continue
-            receive = 0
-            for position in range(4):
-                word = int(channel.positions[position])
-                receive |= word & 0x1F if word >> 16 else 0
-            if receive & 1 and self._observer.program_of(here) >= 0:
+            counts, ports = visit(here)
+            if counts:
                 found.add(here)
             for port in range(1, NUM_PORTS):
                 neighbour = self.neighbour(here, port)
-                if receive >> port & 1 and neighbour >= 0 and neighbour not in seen:
+                if ports >> port & 1 and neighbour >= 0 and neighbour not in seen:
                     seen.add(neighbour)
                     todo.append(neighbour)
         return tuple(sorted(found))
 
     def blockers(self, node: int, color: int) -> tuple[int, ...]:
         """Nodes at which words of a color that leave a node are held in the end."""
-        found: set[int] = set()
-        todo, seen = [node], {node}
-        while todo:
-            here = todo.pop()
+
+        def visit(here: int) -> tuple[bool, int]:
             channel = self._observer.channel(here, color)
             if channel is None or int(channel.closed) or not int(channel.routed):
-                found.add(here)
-                continue
+                return True, 0
             routes = int(channel.positions[int(channel.position)])
             if int(channel.held) and not any(routes >> port & 1 for port in held_ports(channel)):
-                found.add(here)
-                continue
-            if routes >> 8 & 1 and self._is_queue_full(here, int(channel.queue)):
-                found.add(here)
-            for port in range(1, NUM_PORTS):
-                neighbour = self.neighbour(here, port)
-                if routes >> 8 + port & 1 and neighbour >= 0 and neighbour not in seen:
-                    seen.add(neighbour)
-                    todo.append(neighbour)
-        return tuple(sorted(found))
+                return True, 0
+            return bool(routes >> 8 & 1) and self._is_queue_full(here, int(channel.queue)), routes >> 8
+
+        return self._walk(node, visit)
 
     def _is_queue_full(self, node: int, number: int) -> bool:
         if number < 0 or self._observer.program_of(node) < 0:

@@ -5,7 +5,7 @@ are the cost: a machine without a logarithm or square root unit does it with its
 Assumed: ONNXim has no rule for these operators; one instruction per arithmetic step.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,7 +27,7 @@ class Step:
     """
 
     opcode: int
-    key: tuple[object, ...]
+    key: Hashable
     apply: Function
     uses_input: bool = False
 

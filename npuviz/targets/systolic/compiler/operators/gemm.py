@@ -1,9 +1,10 @@
 """Matrix products: Gemm, MatMul of stored weights or of two activations, batched."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
 from itertools import product as combinations
 from math import prod
+from types import MappingProxyType
 
 import numpy as np
 
@@ -24,6 +25,8 @@ from npuviz.targets.systolic.values.storage import Storage
 
 LEFT, RIGHT, BIAS, OUT = 0, 1, 2, 3
 """Which base address of a tile is which operand's."""
+
+_ADD_BIAS = Step(tk.OP_ADD, "add", np.add)
 
 
 @dataclass(frozen=True)
@@ -314,7 +317,7 @@ class _Writer:
         for step in self.problem.before_bias:
             self._write_vector(template, step, rows, columns)
         if self.bias is not None:
-            self._write_bias(template, rows, columns)
+            self._write_vector(template, _ADD_BIAS, rows, columns, self.biases)
         for step in self.problem.epilogue:
             self._write_vector(template, step, rows, columns)
         width = self.problem.columns * self.out.item_bytes
@@ -408,37 +411,21 @@ class _Writer:
             aux = self.lowering.shape((count, m))
             template.movin(word, place, size=count * m * item, tensor=bias.root, aux=aux)
 
-    def _write_bias(
-        self, template: Template, rows: list[tuple[int, int]], columns: list[tuple[int, int]]
-    ) -> None:
-        add = self.lowering.function("add", np.add)
-        for (j, (_, m)), (i, (_, n)) in combinations(enumerate(columns), enumerate(rows)):
-            size = n * m * ACC_BYTES
-            out = self.results[i, j]
-            template.vector(
-                tk.OP_ADD,
-                (out, self.biases[i, j]),
-                out,
-                vbytes=size,
-                tile_m=1,
-                size=size,
-                tensor=self.out.root,
-                aux=add,
-            )
-
     def _write_vector(
         self,
         template: Template,
         step: Step,
         rows: list[tuple[int, int]],
         columns: list[tuple[int, int]],
+        others: Mapping[tuple[int, int], int] = MappingProxyType({}),
     ) -> None:
+        """An instruction on every block of the result; `others`  its second operands by block."""
         aux = self.lowering.function(step.key, step.apply)
         for (j, (_, m)), (i, (_, n)) in combinations(enumerate(columns), enumerate(rows)):
-            size = n * m * ACC_BYTES
-            out = self.results[i, j]
+            out, size = self.results[i, j], n * m * ACC_BYTES
+            pair = out, others.get((i, j), 0)
             template.vector(
-                step.opcode, (out, 0), out, vbytes=size, tile_m=1, size=size, tensor=self.out.root, aux=aux
+                step.opcode, pair, out, vbytes=size, tile_m=1, size=size, tensor=self.out.root, aux=aux
             )
 
 

@@ -1,5 +1,6 @@
 """Layers that treat every token alike: normalisation and activation. Ref: systolic.md section 12.3."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,17 +40,17 @@ def _rows_per_tile(limit: int, shape: TokenShape, spec: SystolicSpec, is_spread:
 
 
 def _add_tiles(
-    builder: ProgramBuilder, shape: TokenShape, rows: int, bases: np.ndarray, templates: dict[int, int]
+    builder: ProgramBuilder,
+    shape: TokenShape,
+    rows: int,
+    bases: np.ndarray,
+    write: Callable[[Template, int], None],
 ) -> None:
-    """One tile per `rows` tokens; `templates` by number of tokens, `bases` (tiles, n)."""
+    """One tile per `rows` tokens; `write` fills the template for a number of them, `bases` (tiles, n)."""
     starts = np.arange(0, shape.rows, rows)
-    sizes = np.minimum(rows, shape.rows - starts)
-    builder.add_tiles(np.array([templates[int(size)] for size in sizes]), bases, coords=starts[:, None])
-
-
-def _sizes(shape: TokenShape, rows: int) -> set[int]:
-    """Numbers of tokens that tiles of this layer have."""
-    return {min(rows, shape.rows - start) for start in range(0, shape.rows, rows)}
+    sizes = np.minimum(rows, shape.rows - starts).tolist()
+    templates = {size: builder.template(size, lambda t, size=size: write(t, size)) for size in {*sizes}}
+    builder.add_tiles(np.array([templates[size] for size in sizes]), bases, coords=starts[:, None])
 
 
 def emit_skip_layernorm(
@@ -77,12 +78,8 @@ def emit_skip_layernorm(
             template.vector(opcode, sources, first, vbytes=0, tile_m=count, size=size, tensor=tensors[0])
         template.movout(first, Rows(0, 0, count * row_bytes), tensor=tensors[0])
 
-    templates = {
-        count: builder.template(count, lambda t, count=count: write(t, count))
-        for count in _sizes(shape, rows)
-    }
     starts = np.arange(0, shape.rows, rows)[:, None] * row_bytes
-    _add_tiles(builder, shape, rows, np.array([addresses]) + starts, templates)
+    _add_tiles(builder, shape, rows, np.array([addresses]) + starts, write)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,12 +124,8 @@ def emit_bias_activation(
             template.vector(opcode, sources, data, vbytes=vbytes, tile_m=count, size=size, tensor=tensors[2])
         template.movout(data, Rows(2, 0, count * row_bytes), tensor=tensors[2])
 
-    templates = {
-        count: builder.template(count, lambda t, count=count: write(t, count))
-        for count in _sizes(shape, rows)
-    }
     starts = np.arange(0, shape.rows, rows) * row_bytes
     # Flaw F26: the bias is read behind its tensor.
     bias_at = np.full_like(starts, addresses[1] + shape.seq * row_bytes)
     bases = np.stack([addresses[0] + starts, bias_at, addresses[2] + starts], axis=1)
-    _add_tiles(builder, shape, rows, bases, templates)
+    _add_tiles(builder, shape, rows, bases, write)
