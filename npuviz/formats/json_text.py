@@ -59,3 +59,8 @@ def describe_json(value: Any) -> str:
         return "an object"
     text = json.dumps(value)
     return text if len(text) <= 40 else text[:37] + "..."
+
+
+def wrong_json(path: str | Path, field: str, expected: str, value: Any) -> FormatError:
+    """The error that a JSON value is not what a field demands."""
+    return FormatError(path, field=field, expected=expected, found=describe_json(value))

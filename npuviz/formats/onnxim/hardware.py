@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, get_origin, get_type_hints
 
 from npuviz.base.errors import FormatError
-from npuviz.formats.json_text import describe_json, read_json_object
+from npuviz.formats.json_text import describe_json, read_json_object, wrong_json
 
 MAX_CORES = 4096
 MAX_ARRAY_SIDE = 4096
@@ -180,8 +180,7 @@ def _value(
         return key.default
     value, expected = check_value(name, key, data[name])
     if value is None:
-        found = describe_json(data[name])
-        raise FormatError(source, field=f"key {prefix}{name}", expected=expected, found=found)
+        raise wrong_json(source, f"key {prefix}{name}", expected, data[name])
     return value
 
 
@@ -194,7 +193,7 @@ def _core(data: Mapping[str, Any], prefix: str, source: str | Path, warnings: li
 
 def _cores(block: Any, num_cores: int, source: str | Path, warnings: list[str]) -> tuple[CoreConfig, ...]:
     if not isinstance(block, dict):
-        raise FormatError(source, field="key core_config", expected="an object", found=describe_json(block))
+        raise wrong_json(source, "key core_config", "an object", block)
     cores: list[CoreConfig] = []
     for index in range(num_cores):
         name = f"core_{index}"
@@ -212,7 +211,7 @@ def _cores(block: Any, num_cores: int, source: str | Path, warnings: list[str]) 
 
 def _partition(block: Any, num_cores: int, source: str | Path) -> dict[int, int]:
     if not isinstance(block, dict):
-        raise FormatError(source, field="key partition", expected="an object", found=describe_json(block))
+        raise wrong_json(source, "key partition", "an object", block)
     found: dict[int, int] = {}
     for index in range(num_cores):
         value = block.get(f"core_{index}")
@@ -220,7 +219,7 @@ def _partition(block: Any, num_cores: int, source: str | Path) -> dict[int, int]
             continue
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < MAX_CORES:
             where = f"key partition.core_{index}"
-            raise FormatError(source, field=where, expected="a partition id", found=describe_json(value))
+            raise wrong_json(source, where, "a partition id", value)
         found[index] = value
     return found
 

@@ -8,24 +8,20 @@ from typing import Any
 
 from npuviz.base.errors import FormatError
 from npuviz.formats.binary import read_text
-from npuviz.formats.json_text import describe_json, read_json_object
+from npuviz.formats.json_text import read_json_object, wrong_json
 
 MAX_MODELS = 10_000
 MAX_TRACE_ROWS = 1_000_000
 TRACE_LIMIT_BYTES = 32 << 20
 _LARGEST = 1 << 40
 _LARGEST_SIZE = 1 << 24
-_KNOWN = {
-    "name",
-    "request_time",
-    "nr_atten",
-    "partition_id",
-    "target_core",
-    "output_seq_len",
-    "trace_file",
-    "scheduler",
-    "scheduler_config",
-}
+_WHOLE = {"nr_atten": -1, "partition_id": 0, "target_core": 0, "output_seq_len": 0}
+"""Integers of an entry, and what they are when absent: the least that they may be."""
+_KNOWN = {*_WHOLE, "name", "request_time", "trace_file", "scheduler", "scheduler_config"}
+_SIZES = (
+    *("num_attention_heads", "num_kv_heads", "vocab_size", "num_hidden_layers"),
+    *("hidden_size", "intermediate_size", "max_seq_length"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +103,7 @@ def read_model_list(path: Path) -> tuple[ModelEntry, ...]:
     """Read a list file. Raises FormatError."""
     models = read_json_object(path).get("models")
     if not isinstance(models, list) or not models:
-        raise FormatError(path, field="key models", expected="a list of models", found=describe_json(models))
+        raise wrong_json(path, "key models", "a list of models", models)
     if len(models) > MAX_MODELS:
         raise FormatError(path, expected=f"at most {MAX_MODELS} models", found=str(len(models)))
     return tuple(_entry(path, f"models[{index}]", entry) for index, entry in enumerate(models))
@@ -115,21 +111,22 @@ def read_model_list(path: Path) -> tuple[ModelEntry, ...]:
 
 def _entry(path: Path, where: str, data: Any) -> ModelEntry:
     if not isinstance(data, dict):
-        raise FormatError(path, field=where, expected="an object", found=describe_json(data))
+        raise wrong_json(path, where, "an object", data)
     name = data.get("name")
     if not isinstance(name, str) or not name or "/" in name or "\\" in name or name.startswith("."):
-        raise FormatError(path, field=f"{where}.name", expected="a model name", found=describe_json(name))
-    scheduler = data.get("scheduler", "simple")
-    if not isinstance(scheduler, str):
-        raise FormatError(path, field=f"{where}.scheduler", expected="a text", found=describe_json(scheduler))
-    trace = data.get("trace_file", "")
-    if not isinstance(trace, str):
-        raise FormatError(path, field=f"{where}.trace_file", expected="a text", found=describe_json(trace))
+        raise wrong_json(path, f"{where}.name", "a model name", name)
+    texts = {"scheduler": data.get("scheduler", "simple"), "trace_file": data.get("trace_file", "")}
+    for key, value in texts.items():
+        if not isinstance(value, str):
+            raise wrong_json(path, f"{where}.{key}", "a text", value)
     limits = data.get("scheduler_config", {})
     if not isinstance(limits, dict):
-        raise FormatError(
-            path, field=f"{where}.scheduler_config", expected="an object", found=describe_json(limits)
-        )
+        raise wrong_json(path, f"{where}.scheduler_config", "an object", limits)
+    batch = limits.get("max_batch_size", 0)
+    whole: dict[str, Any] = {
+        key: _integer(path, f"{where}.{key}", data.get(key, least), least, _LARGEST)
+        for key, least in _WHOLE.items()
+    }
     dimensions = {
         key: _integer(path, f"{where}.{key}", value, 0, _LARGEST)
         for key, value in data.items()
@@ -138,17 +135,11 @@ def _entry(path: Path, where: str, data: Any) -> ModelEntry:
     return ModelEntry(
         name=name,
         request_time_ps=_milliseconds(path, f"{where}.request_time", data.get("request_time", 0)),
-        nr_atten=_integer(path, f"{where}.nr_atten", data.get("nr_atten", -1), -1, _LARGEST),
-        partition_id=_integer(path, f"{where}.partition_id", data.get("partition_id", 0), 0, _LARGEST),
-        target_core=_integer(path, f"{where}.target_core", data.get("target_core", 0), 0, _LARGEST),
-        output_seq_len=_integer(path, f"{where}.output_seq_len", data.get("output_seq_len", 0), 0, _LARGEST),
-        trace_file=trace,
-        scheduler=scheduler,
-        max_batch_size=_integer(
-            path, f"{where}.scheduler_config.max_batch_size", limits.get("max_batch_size", 0), 0, _LARGEST
-        ),
+        max_batch_size=_integer(path, f"{where}.scheduler_config.max_batch_size", batch, 0, _LARGEST),
         check_mem_size=bool(limits.get("check_mem_size", True)),
         dimensions=dimensions,
+        **texts,
+        **whole,
     )
 
 
@@ -156,34 +147,21 @@ def _integer(path: Path, where: str, value: Any, low: int, high: int) -> int:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        expected = f"an integer from {low} to {high}"
-        raise FormatError(path, field=where, expected=expected, found=describe_json(value))
+        raise wrong_json(path, where, f"an integer from {low} to {high}", value)
     return value
 
 
 def _milliseconds(path: Path, where: str, value: Any) -> int:
     """Picoseconds of a time in milliseconds."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1e9:
-        expected = "a time from 0 to 1e9 milliseconds"
-        raise FormatError(path, field=where, expected=expected, found=describe_json(value))
+        raise wrong_json(path, where, "a time from 0 to 1e9 milliseconds", value)
     return round(value * 1_000_000_000)
 
 
 def read_language_model(path: Path) -> LanguageModel:
     """Read the sizes of a language model. Raises FormatError."""
     data = read_json_object(path)
-    required = {
-        name: _integer(path, f"key {name}", data.get(name), 1, _LARGEST_SIZE)
-        for name in (
-            "num_attention_heads",
-            "num_kv_heads",
-            "vocab_size",
-            "num_hidden_layers",
-            "hidden_size",
-            "intermediate_size",
-            "max_seq_length",
-        )
-    }
+    required = {name: _integer(path, f"key {name}", data.get(name), 1, _LARGEST_SIZE) for name in _SIZES}
     optional = {
         name: _integer(path, f"key {name}", data.get(name, 1), 1, _LARGEST_SIZE)
         for name in ("tensor_parallel_size", "pipeline_parallel_size")
@@ -199,8 +177,7 @@ def read_language_model(path: Path) -> LanguageModel:
         raise FormatError(path, field="key num_kv_heads", expected=expected, found=str(kv_heads))
     is_single = data.get("run_single_layer", False)
     if not isinstance(is_single, bool):
-        found = describe_json(is_single)
-        raise FormatError(path, field="key run_single_layer", expected="true or false", found=found)
+        raise wrong_json(path, "key run_single_layer", "true or false", is_single)
     return LanguageModel(
         **required,
         **optional,
@@ -213,8 +190,7 @@ def read_language_model(path: Path) -> LanguageModel:
 def _word(path: Path, data: Mapping[str, Any], name: str, words: tuple[str, ...]) -> str:
     value = data.get(name, words[0])
     if value not in words:
-        found = describe_json(value)
-        raise FormatError(path, field=f"key {name}", expected="one of " + ", ".join(words), found=found)
+        raise wrong_json(path, f"key {name}", "one of " + ", ".join(words), value)
     return str(value)
 
 

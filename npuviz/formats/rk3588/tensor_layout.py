@@ -5,6 +5,7 @@ count elements from 0.
 """
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,11 +51,14 @@ PACKINGS = {
 """By dtype name of npuviz; tf32 is held in float32 arrays."""
 
 
+_wrong = partial(FormatError, "RK3588 layout")
+
+
 def packing(dtype: str) -> Packing:
     """The packing of a dtype name. Raises FormatError when the NPU does not hold the type."""
     found = PACKINGS.get(dtype)
     if found is None:
-        raise FormatError("RK3588 layout", field="dtype", expected=", ".join(PACKINGS), found=dtype)
+        raise _wrong(field="dtype", expected=", ".join(PACKINGS), found=dtype)
     return found
 
 
@@ -66,33 +70,25 @@ def aligned(count: int, group: int) -> int:
 def _check_sizes(**sizes: int) -> None:
     for name, size in sizes.items():
         if size < 1:
-            raise FormatError("RK3588 layout", field=name, expected="at least 1", found=str(size))
+            raise _wrong(field=name, expected="at least 1", found=str(size))
 
 
 def _checked_total(total: int, name: str) -> int:
     """Elements of something packed, refused where no memory of the chip holds them."""
     if total > ELEMENT_LIMIT:
-        raise FormatError(
-            "RK3588 layout", field=name, expected=f"at most {ELEMENT_LIMIT} elements", found=str(total)
-        )
+        raise _wrong(field=name, expected=f"at most {ELEMENT_LIMIT} elements", found=str(total))
     return total
 
 
 def _check_packed(packed: Array, expected: int) -> None:
     if packed.ndim != 1 or len(packed) < expected:
-        raise FormatError(
-            "RK3588 layout",
-            field="packed elements",
-            expected=f"at least {expected} elements in one row",
-            found=f"shape {packed.shape}",
-        )
+        least = f"at least {expected} elements in one row"
+        raise _wrong(field="packed elements", expected=least, found=f"shape {packed.shape}")
 
 
 def _check_rank(array: Array, rank: int, names: str) -> None:
     if array.ndim != rank:
-        raise FormatError(
-            "RK3588 layout", field="array", expected=f"the dimensions {names}", found=f"shape {array.shape}"
-        )
+        raise _wrong(field="array", expected=f"the dimensions {names}", found=f"shape {array.shape}")
 
 
 # --- features: NC1HWC2 ---------------------------------------------------------------------------

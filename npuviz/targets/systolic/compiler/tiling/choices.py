@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from npuviz.base.errors import FormatError
-from npuviz.formats.json_text import describe_json, read_json_object
+from npuviz.formats.json_text import read_json_object, wrong_json
 
 ProblemKey = tuple[str | int, ...]
 """Kind of problem ("matrix", "window") and its sizes."""
@@ -71,31 +70,23 @@ def read_choices(path: Path) -> dict[ProblemKey, Choice]:
     """Read what `write_choices` wrote. Raises FormatError."""
     rows = read_json_object(path).get("npuviz_tilings")
     if not isinstance(rows, list) or len(rows) > MAX_CHOICES:
-        raise FormatError(
-            path,
-            field="key npuviz_tilings",
-            expected="a list, as `npuviz map` writes it",
-            found=describe_json(rows),
-        )
+        raise wrong_json(path, "key npuviz_tilings", "a list, as `npuviz map` writes it", rows)
     return dict(_row(path, index, row) for index, row in enumerate(rows))
 
 
 def _row(path: Path, index: int, row: Any) -> tuple[ProblemKey, Choice]:
     where = f"npuviz_tilings[{index}]"
     if not isinstance(row, dict):
-        raise FormatError(path, field=where, expected="an object", found=describe_json(row))
+        raise wrong_json(path, where, "an object", row)
     problem: Any = row.get("problem")
     sizes: Any = row.get("sizes")
     assignment: Any = row.get("assignment", INTERLEAVED)
     if not isinstance(problem, list) or not problem or not all(isinstance(i, str | int) for i in problem):
-        found = describe_json(problem)
-        raise FormatError(path, field=f"{where}.problem", expected="a kind and sizes", found=found)
+        raise wrong_json(path, f"{where}.problem", "a kind and sizes", problem)
     if not isinstance(sizes, list) or not _are_sizes(sizes, 3 if problem[0] == "matrix" else 4):
-        found = describe_json(sizes)
-        raise FormatError(path, field=f"{where}.sizes", expected="positive tile sizes", found=found)
+        raise wrong_json(path, f"{where}.sizes", "positive tile sizes", sizes)
     if assignment not in ASSIGNMENTS:
-        found, expected = describe_json(assignment), "one of " + ", ".join(ASSIGNMENTS)
-        raise FormatError(path, field=f"{where}.assignment", expected=expected, found=found)
+        raise wrong_json(path, f"{where}.assignment", "one of " + ", ".join(ASSIGNMENTS), assignment)
     return tuple(problem), Choice(tuple(sizes), assignment)
 
 
