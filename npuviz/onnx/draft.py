@@ -5,7 +5,8 @@ costs, and the 2 GiB limit of protobuf never meets the weights. Weights of an ex
 mapped, not read.
 """
 
-from collections.abc import Generator, Mapping, Sequence
+import math
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +19,7 @@ from onnx import TensorProto
 
 from npuviz.base.errors import Cancelled, FormatError, NpuvizError
 from npuviz.formats.binary import file_size, read_file
+from npuviz.onnx.parameters import subgraphs
 from npuviz.onnx.runtime_operators import learn_operators
 
 # Protobuf cannot hold more in one message.
@@ -91,10 +93,25 @@ def names_read(graph: onnx.GraphProto) -> set[str]:
     found = {value.name for value in graph.output}
     for node in graph.node:
         found.update(node.input)
-        for attribute in node.attribute:
-            for inner in (*attribute.graphs, attribute.g):
-                found |= names_read(inner)
+        for inner in subgraphs(node):
+            found |= names_read(inner)
     return found
+
+
+def declare_weight(graph: onnx.GraphProto, name: str, array: np.ndarray) -> None:
+    """Tell a light model of a weight: with its values if it is small, else as an input."""
+    if array.nbytes <= KEPT_WEIGHT_BYTES:
+        graph.initializer.append(onnx.numpy_helper.from_array(np.array(array), name))
+    else:
+        kind = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
+        graph.input.append(onnx.helper.make_tensor_value_info(name, kind, list(array.shape)))
+
+
+def replace_nodes(graph: onnx.GraphProto, nodes: Iterable[onnx.NodeProto]) -> None:
+    """Give a graph other nodes, which may be some of its own."""
+    made = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
+    del graph.node[:]
+    graph.node.extend(made)
 
 
 def read_draft(path: Path) -> Draft:
@@ -203,11 +220,10 @@ def _take_out_weights(draft: Draft) -> None:
 def tensor_array(path: Path, tensor: TensorProto) -> np.ndarray:
     """The values of a stored tensor, read-only; mapped from disk when they are external data."""
     where = f"tensor {tensor.name}"
-    count = 1
-    for dim in tensor.dims:
-        if dim < 0:
-            raise FormatError(path, field=where, expected="dimensions of at least 0", found=str(dim))
-        count *= dim
+    if min(tensor.dims, default=0) < 0:
+        found = str(min(tensor.dims))
+        raise FormatError(path, field=where, expected="dimensions of at least 0", found=found)
+    count = math.prod(tensor.dims)
     if count > MAX_TENSOR_ELEMENTS:
         raise FormatError(path, field=where, expected="a tensor of sane size", found=f"{count} elements")
     if tensor.data_type not in TensorProto.DataType.values() or tensor.data_type == TensorProto.UNDEFINED:
@@ -266,9 +282,7 @@ def _external_array(path: Path, tensor: TensorProto) -> np.ndarray:
 def _densify(path: Path, sparse: onnx.SparseTensorProto) -> np.ndarray:
     where = f"sparse initializer {sparse.values.name}"
     shape = tuple(sparse.dims)
-    count = 1
-    for dim in shape:
-        count *= max(dim, 0)
+    count = math.prod(max(dim, 0) for dim in shape)
     # Written out in full, so bounded by what a weight may sensibly take.
     if not sparse.values.name or min(shape, default=0) < 0 or count > 1 << 28:
         raise FormatError(path, field=where, expected="a named tensor of sane size", found=f"shape {shape}")

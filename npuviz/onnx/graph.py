@@ -1,6 +1,6 @@
 """From a draft with known shapes to the operator graph."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -9,6 +9,7 @@ from onnx import AttributeProto, helper, numpy_helper
 
 from npuviz.base.errors import FormatError
 from npuviz.onnx.draft import Draft
+from npuviz.onnx.parameters import subgraphs
 from npuviz.onnx.serialization import complete_model
 from npuviz.onnx.shape_inference import TypeAndShape, element_name
 from npuviz.program.graph import NEWEST_OPSET, Graph, Node
@@ -106,21 +107,13 @@ def _domain(name: str) -> str:
 def _captured(node: onnx.NodeProto) -> set[str]:
     """Names that the subgraphs of a node read from outside of them."""
     found: set[str] = set()
-    for graph in _subgraphs(node):
+    for graph in subgraphs(node):
         inner = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
         for child in graph.node:
             found |= {name for name in (*child.input, *_captured(child)) if name and name not in inner}
             inner |= set(child.output)
         found |= {value.name for value in graph.output if value.name not in inner}
     return found
-
-
-def _subgraphs(node: onnx.NodeProto) -> Iterable[onnx.GraphProto]:
-    for attribute in node.attribute:
-        if attribute.type == AttributeProto.GRAPH:
-            yield attribute.g
-        elif attribute.type == AttributeProto.GRAPHS:
-            yield from attribute.graphs
 
 
 def _plain(draft: Draft, attribute: onnx.AttributeProto) -> Any:

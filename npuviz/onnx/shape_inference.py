@@ -4,6 +4,7 @@ Symbolic dimensions are bound first; static inference (onnx, with data propagati
 rest. What it leaves open is observed by running the model once in ONNX Runtime.
 """
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -185,9 +186,7 @@ def _check_sizes(draft: Draft, found: Mapping[str, TypeAndShape], names: Iterabl
     for name in names:
         if name not in found:
             continue
-        count = 1
-        for dim in found[name][1]:
-            count *= dim
+        count = math.prod(found[name][1])
         if count > MAX_TENSOR_ELEMENTS:
             raise FormatError(
                 draft.path,

@@ -21,6 +21,7 @@ Conditions are joined by `or`. Everything but a probe is lowered to rows that ke
 is tested between cycles, which is slow, unless it is the occupancy of a queue.
 """
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -210,9 +211,7 @@ class _Parser:
         if found is None:
             reason = f"neither a probe nor one of {', '.join(keywords)}"
             raise self._words.error(name, reason + self._words.hint(wanted, [*self._probes, *keywords]))
-        count = 1
-        for size in found.shape:
-            count *= size
+        count = math.prod(found.shape)
         if found.shape and element < 0:
             raise self._words.error(name, f"has {count} elements; name one of them, such as {found.id}[0]")
         if element >= count:

@@ -10,7 +10,7 @@ from pathlib import Path
 import onnx
 from onnx import NodeProto, TypeProto, numpy_helper
 
-from npuviz.onnx.draft import KEPT_WEIGHT_BYTES, Draft, foreign_errors
+from npuviz.onnx.draft import Draft, declare_weight, foreign_errors, replace_nodes
 from npuviz.onnx.graph import make_graph
 from npuviz.onnx.passes.functions import function_of, has_function, instantiate
 from npuviz.onnx.passes.optimization import optimize
@@ -52,9 +52,7 @@ def expand_nodes(graph: Graph, nodes: Collection[int]) -> Graph | None:
             expanded += inside is not None
         if not expanded:
             return None
-        made = [NodeProto.FromString(node.SerializeToString()) for node in made]
-        del proto.node[:]
-        proto.node.extend(made)
+        replace_nodes(proto, made)
     # The nodes of a body are no longer those of the model: what is constant among them is folded.
     del draft.proto.metadata_props[:]
     draft = optimize(draft)
@@ -112,15 +110,10 @@ def _draft_of(graph: Graph, path: Path) -> Draft:
         if graph.tensors[tensor].kind == "weight"
     }
     # Light weights are ConstantOfShape nodes in the source; here they are weights again.
-    kept = [node for node in proto.node if not (len(node.output) == 1 and node.output[0] in weights)]
-    kept = [NodeProto.FromString(node.SerializeToString()) for node in kept]
-    del proto.node[:]
-    proto.node.extend(kept)
+    replace_nodes(
+        proto, (node for node in proto.node if not (len(node.output) == 1 and node.output[0] in weights))
+    )
     del proto.initializer[:]
     for name, array in weights.items():
-        if array.nbytes <= KEPT_WEIGHT_BYTES:
-            proto.initializer.append(numpy_helper.from_array(array.copy(), name))
-        else:
-            kind = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
-            proto.input.append(onnx.helper.make_tensor_value_info(name, kind, list(array.shape)))
+        declare_weight(proto, name, array)
     return Draft(path, model, weights, list(graph.assumptions))

@@ -5,6 +5,7 @@ operators in their newest form.
 """
 
 import logging
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -154,12 +155,8 @@ def _may_fold(node: ir.Node) -> bool | None:
         shape = output.shape
         if shape is None:
             return False
-        count = 1
-        for dim in shape:
-            if not isinstance(dim, int):
-                return False
-            count *= dim
-        if count > FOLD_ELEMENTS:
+        dims = [dim for dim in shape if isinstance(dim, int)]
+        if len(dims) < len(shape) or math.prod(dims) > FOLD_ELEMENTS:
             return False
     return None
 

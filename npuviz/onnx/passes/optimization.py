@@ -4,6 +4,7 @@ Here is what needs no library; the library passes are in `onnx_passes`, which ta
 import and is therefore imported only for models that need it.
 """
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -14,6 +15,7 @@ from npuviz.onnx.draft import (
     KEPT_WEIGHT_BYTES,
     MAX_TENSOR_ELEMENTS,
     Draft,
+    declare_weight,
     foreign_errors,
     names_read,
 )
@@ -61,10 +63,7 @@ def uniform_weights(proto: onnx.ModelProto, weights: Mapping[str, np.ndarray]) -
         if shape is None:
             continue
         dims = tuple(int(dim) for dim in shape.reshape(-1))
-        count = 1
-        for dim in dims:
-            count *= dim
-        if min(dims, default=0) < 0 or count > MAX_TENSOR_ELEMENTS:
+        if min(dims, default=0) < 0 or math.prod(dims) > MAX_TENSOR_ELEMENTS:
             continue
         value = np.zeros(1, np.float32)
         for attribute in node.attribute:
@@ -114,11 +113,7 @@ def _write_out(draft: Draft) -> bool:
             del graph.node[index]
     made.update(unroll_model(draft.proto, draft.weights))
     for name, array in made.items():
-        if array.nbytes <= KEPT_WEIGHT_BYTES:
-            graph.initializer.append(numpy_helper.from_array(np.array(array), name))
-        else:
-            kind = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
-            graph.input.append(onnx.helper.make_tensor_value_info(name, kind, list(array.shape)))
+        declare_weight(graph, name, array)
     draft.weights.update(made)
     return bool(made)
 

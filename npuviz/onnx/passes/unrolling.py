@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 from onnx import GraphProto, NodeProto, helper, numpy_helper
 
+from npuviz.onnx.draft import replace_nodes
 from npuviz.onnx.passes.functions import bind_nodes
 
 MAX_TURNS = 64
@@ -227,11 +228,10 @@ def unroll_model(model: onnx.ModelProto, weights: Mapping[str, np.ndarray]) -> d
             named.name = node.name or f"{node.op_type}_{index}"
             done = unroll(named, opset, shapes.get, weights.get)
         if done is None:
-            made.append(NodeProto.FromString(node.SerializeToString()))
+            made.append(node)
         else:
             made += done[0]
             constants.update(done[1])
     if constants:
-        del graph.node[:]
-        graph.node.extend(made)
+        replace_nodes(graph, made)
     return constants
