@@ -57,7 +57,8 @@ def instruction_page(source: InspectorSource, instruction: Instruction) -> Page:
     sections += dependency_sections(source, instruction, dependencies, at)
     for title, operands in (("Reads", instruction.reads), ("Writes", instruction.writes)):
         headers = ("Memory", "Address", "Size", "Tensor")
-        sections += listed(title, headers, operands, lambda each: _operand_row(source, each), MAX_ROWS)
+        placed = [in_its_bank(source, instruction, each, at) for each in operands[:MAX_ROWS]]
+        sections += listed(title, headers, placed, partial(_operand_row, source), MAX_ROWS)
     sections += detail_sections(source, instruction.index)
     sections += _flows(source, instruction.index, {(d.source, d.sink) for d in dependencies})
     node = source.node(instruction.node)
@@ -107,6 +108,30 @@ def _runs(source: InspectorSource, instruction: Instruction, runs: list[Run]) ->
         return what, *span_cells(run.start, run.end, source.frequency_hz, link)
 
     return listed("When", ("What", "Cycles", "Length"), runs, row)
+
+
+def in_its_bank(source: InspectorSource, instruction: Instruction, operand: Operand, cycle: int) -> Operand:
+    """The operand of a tile at the address it has, or had, in the bank that the tile was given.
+
+    The listing knows addresses inside a bank alone. Where neither the memory now nor the trace around
+    `cycle` holds the operand, it stays as it is.
+    """
+    memory = source.memory(operand.memory)
+    if memory is None or memory.num_banks < 2 or instruction.tile < 0 or source.program is None:
+        return operand
+    held: list[tuple[int, int]] = []
+    if source.session is not None:
+        found = source.ask(("regions", memory.id), lambda still: list(still.regions(memory.id)))
+        held += [] if found is PENDING else [(r.instruction, r.address) for r in found]
+    if source.reader is not None:
+        rows = source.reader.lifetimes(memory.id, (cycle, cycle + 1))
+        held += zip(rows["instruction"].tolist(), rows["address"].tolist(), strict=True)
+    listing = source.program.listing
+    for writer, address in held:
+        is_same = address % memory.bank_bytes == operand.address and writer >= 0
+        if is_same and listing.describe(writer).tile == instruction.tile:
+            return replace(operand, address=address)
+    return operand
 
 
 def _operand_row(source: InspectorSource, operand: Operand) -> tuple[Cell, ...]:
