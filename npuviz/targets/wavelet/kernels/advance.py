@@ -57,7 +57,7 @@ def finish(machine):
         b = wafer[wafer.nodes + node]
         if b > 0:
             for port in range(5):
-                end_link_run(machine, BLOCK(wafer, b), node, port)
+                end_link_run(machine, BLOCK(wafer, b), port)
 
 
 @inlined

@@ -79,9 +79,13 @@ def _copy_words(machine, command, pe, place):
 
 
 @kernel
-def _start_on(machine, command, index, node, number, t):
-    """What a command that starts does to one PE; returns 1 if the PE has a part in its end."""
+def _start_on(machine, command, index, target, t):
+    """What a command that starts does to one PE; returns 1 if the PE has a part in its end.
+
+    target  its node, and its number in the region
+    """
     wafer, program = machine.wafer, machine.program
+    node, number = target
     code = _program_of(program, node)
     if code < 0:
         return 0
@@ -146,7 +150,7 @@ def _start(machine, index, t):
         for x in range(width):
             node = node_at(program, command.x + x, command.y + y)
             if node >= 0:
-                progress.left += _start_on(machine, command, index, node, y * width + x, t)
+                progress.left += _start_on(machine, command, index, (node, y * width + x), t)
     if kind == HOST_LAUNCH and progress.left == 0:
         progress.end = t + program.host_launch
 

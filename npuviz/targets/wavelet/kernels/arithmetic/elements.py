@@ -165,12 +165,13 @@ def _single_element(op, a, b):
 
 
 @inlined
-def element(op, a, b, c, half, is_fused):
-    """Bits of the result of one element from the bits of its operands.
+def element(op, operands, half, is_fused):
+    """Bits of the result of one element from the bits of its three operands.
 
     half      16-bit float type of the program; is_fused  whether fmacs rounds once
     A sum of two f32 in 64 bits, rounded to 32, is the correctly rounded sum; so are difference and product.
     """
+    a, b, c = operands
     if op == isa.D_FMACS:
         if is_fused:
             return fused(single_of(a), single_of(b), single_of(c), T_F32)

@@ -6,6 +6,8 @@ from npuviz.targets.wavelet.kernels import isa
 from npuviz.targets.wavelet.kernels.arithmetic.elements import operand_bytes
 from npuviz.targets.wavelet.kernels.dsd.fifo import elements_free, elements_held
 from npuviz.targets.wavelet.kernels.dsd.operand import (
+    Element,
+    Given,
     dsr_of,
     field,
     has_word,
@@ -130,9 +132,10 @@ def _num_loads(operation, registers):
 
 
 @kernel
-def _settings(machine, pe, thread, operation, registers, dsr_at):
+def _settings(machine, pe, thread, operation, dsr_at):
     """Completion settings of an operation: its own, else those of the DSR load."""
     program = machine.program
+    registers = registers_of(machine.wafer, pe)
     thread.activate = register(registers, operation.activate)
     thread.unblock = register(registers, operation.unblock)
     thread.unblock_kind = operation.unblock_kind
@@ -187,14 +190,14 @@ def start_operation(machine, pe, operation, t):
     pe.map_wait = 0
     thread = thread_of(program, pe, number)
     op = operation.operation
-    _settings(machine, pe, thread, operation, registers, dsr)
+    _settings(machine, pe, thread, operation, dsr)
     for i in range(4):
         kind = operation.kinds[i]
         value = registers[operation.registers[i]] if kind != isa.OPERAND_NONE else 0
         size = operand_bytes(op, i)
         if i == 1 and kind == isa.OPERAND_SCALAR and operation.kinds[0] == isa.OPERAND_POINTER:
             size = operand_bytes(op, 0)  # the start of a reduction
-        set_operand(machine, pe, thread.operands[i], kind, value, size, thread.index)
+        set_operand(machine, pe, thread.operands[i], Given(kind, value, size, thread.index))
     if has_fault(wafer, pe):
         return True
     thread.line = pe.line
@@ -223,9 +226,10 @@ def start_operation(machine, pe, operation, t):
 
 
 @kernel
-def load_dsr(machine, pe, file, number, word, settings):
+def load_dsr(machine, pe, instruction, word):
     """OP_DSR_LOAD: a DSR takes a descriptor and the settings of its row, with ids as they are now."""
     wafer, program = machine.wafer, machine.program
+    file, number, settings = instruction.a, instruction.b, instruction.imm
     layout = LAYOUT(program, pe.layout)
     if layout.dsrs == 0 or number > 15:
         fault(wafer, pe.node, FAULT_DSR, number)
@@ -253,7 +257,7 @@ def cursor_of(program, pe, number):
 def open_cursor(machine, pe, number, word, size):
     """OP_MAP_OPEN."""
     operand = cursor_of(machine.program, pe, number)
-    set_operand(machine, pe, operand, isa.OPERAND_DSD, word, size, NONE)
+    set_operand(machine, pe, operand, Given(isa.OPERAND_DSD, word, size, NONE))
     operand.left = operand.length
     if operand.kind == KIND_INPUT:
         claim(machine, pe, operand, MAIN)
@@ -311,7 +315,7 @@ def write_cursor(machine, pe, operand, value, t):
     kind = operand.kind
     operand.left -= 1
     if kind == KIND_OUTPUT:
-        send_word(machine, pe, operand, value, ZERO, operand.left == 0, t)
+        send_word(machine, pe, operand, Element(value, ZERO, operand.left == 0), t)
         # It may have taken the room of a thread with the same color.
         pe.tested |= pe.threads
     elif kind == KIND_FIFO:

@@ -1,5 +1,7 @@
 """Operands of DSD operations: descriptors become cursors, cursors give and take elements."""
 
+from typing import Any, NamedTuple
+
 from npuviz.sim.parts.bits_kernels import inlined, kernel
 from npuviz.sim.parts.record_kernels import word_of
 from npuviz.targets.wavelet.kernels import isa
@@ -40,11 +42,34 @@ from npuviz.targets.wavelet.kernels.records import (
     TRAIL_SENT,
     ZERO,
 )
-from npuviz.targets.wavelet.kernels.router.ring import drop_queue_head, head_entry, push_word
-from npuviz.targets.wavelet.kernels.time.events import band_of, fault, hazard, leave_trail, wake_router
+from npuviz.targets.wavelet.kernels.router.ring import Word, drop_queue_head, head_entry, push_word
+from npuviz.targets.wavelet.kernels.time.events import Stage, band_of, fault, hazard, leave_trail, wake_router
 
 MARK = 0xC000_0000
 """Assumed: what control_transform writes into the two top index bits of a control word."""
+
+
+class Given(NamedTuple):
+    """How an operation names an operand."""
+
+    kind: Any
+    """isa.OPERAND_..."""
+    value: Any
+    """Its register."""
+    bytes: Any
+    """Of an element."""
+    index: Any
+    """The operation's .index, -1 if not given."""
+
+
+class Element(NamedTuple):
+    """An element that an operation has computed."""
+
+    value: Any
+    """Its bits."""
+    index: Any
+    """The operation's .index."""
+    is_last: Any
 
 
 @inlined
@@ -60,7 +85,7 @@ def dsr_of(pe, layout, number, file):
 
 
 @kernel
-def _fabric_operand(machine, pe, operand, word, element_bytes, index):
+def _fabric_operand(machine, pe, operand, word, given):
     wafer = machine.wafer
     layout = LAYOUT(machine.program, pe.layout)
     kind = field(word, 0, 7)
@@ -77,13 +102,13 @@ def _fabric_operand(machine, pe, operand, word, element_bytes, index):
     if zero:
         flags |= FLAG_ZERO_FIRST if zero == 1 else FLAG_ZERO_SECOND
     if field(word, isa.SHIFT_INDEX_OFFSET, 1):
-        if index >= 0:
+        if given.index >= 0:
             flags |= FLAG_INDEX
         else:
             hazard(wafer, pe.node, LOG_NO_INDEX, color, pe.line)
     simd = field(word, isa.SHIFT_SIMD, 3)
     per_word = 1
-    if simd and element_bytes == 2:
+    if simd and given.bytes == 2:
         per_word = 2
         if simd >= 2:
             flags |= FLAG_PAIR if simd == 2 else FLAG_PAIR_ANY
@@ -120,12 +145,10 @@ def _fabric_operand(machine, pe, operand, word, element_bytes, index):
 
 
 @kernel
-def set_operand(machine, pe, operand, kind, value, element_bytes, index):
-    """Make the cursor of an operand: kind isa.OPERAND_..., value its register.
-
-    index  the operation's .index, -1 if not given
-    """
+def set_operand(machine, pe, operand, given):
+    """Make the cursor of an operand."""
     wafer, program = machine.wafer, machine.program
+    kind, value, element_bytes = given.kind, given.value, given.bytes
     for i in range(OPERAND.num_words):
         operand[i] = 0
     operand.dsr = -1
@@ -163,7 +186,7 @@ def set_operand(machine, pe, operand, kind, value, element_bytes, index):
     stride = (field(word, isa.SHIFT_STRIDE, isa.MASK_STRIDE) ^ 0x8000) - 0x8000
     described = field(word, 0, 7)
     if described == isa.KIND_FABIN or described == isa.KIND_FABOUT:
-        _fabric_operand(machine, pe, operand, word, element_bytes, index)
+        _fabric_operand(machine, pe, operand, word, given)
         return
     if described == isa.KIND_FIFO:
         if base >= CODE(program, pe.code).num_fifos:
@@ -177,8 +200,8 @@ def set_operand(machine, pe, operand, kind, value, element_bytes, index):
         fault(wafer, pe.node, FAULT_OPERAND, word)
         return
     if field(word, isa.SHIFT_INDEX_OFFSET, 1):
-        if index >= 0:
-            base += 2 * index
+        if given.index >= 0:
+            base += 2 * given.index
         else:
             hazard(wafer, pe.node, LOG_NO_INDEX, base, pe.line)
     operand.address = operand.base = base
@@ -329,18 +352,18 @@ def read_fabric(wafer, pe, operand, t):
 
 
 @kernel
-def send_word(machine, pe, operand, value, index, is_last, t):
+def send_word(machine, pe, operand, element, t):
     """Put a wavelet of a fabric destination on its way to the router."""
     wafer, program = machine.wafer, machine.program
     flags = operand.flags
-    payload = value & 0xFFFF_FFFF
+    payload = element.value & 0xFFFF_FFFF
     if flags & FLAG_INDEX:
-        payload = (payload & 0xFFFF) | ((index & 0xFFFF) << 16)
+        payload = (payload & 0xFFFF) | ((element.index & 0xFFFF) << 16)
     if flags & FLAG_CONTROL:
         payload |= MARK_CONTROL
     if (flags & FLAG_TRANSFORM) and (payload & MARK) == MARK:
         payload = (payload & ~MARK) | MARK_CONTROL
-    if is_last and (flags & FLAG_ADVANCE):
+    if element.is_last and (flags & FLAG_ADVANCE):
         payload |= MARK_ADVANCE
     ready = t + program.output
     if ready < pe.ramp:
@@ -350,9 +373,9 @@ def send_word(machine, pe, operand, value, index, is_last, t):
     identity = (pe.node << 32) | pe.sequence
     pe.sequence += 1
     channel = CHANNEL(wafer, operand.record)
-    push_word(wafer, pe, channel, ZERO, payload, identity, ready)
+    push_word(wafer, pe, channel, ZERO, Word(payload, identity, ready))
     wake_router(wafer, pe, ready)
-    leave_trail(wafer, pe, identity, ZERO, TRAIL_SENT, ZERO, channel.color, operand.line)
+    leave_trail(wafer, pe, identity, Stage(TRAIL_SENT, ZERO, channel.color, ZERO), operand.line)
 
 
 @inlined

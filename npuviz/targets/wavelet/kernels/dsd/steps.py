@@ -24,6 +24,7 @@ from npuviz.targets.wavelet.kernels.dsd.fifo import (
     note_push,
 )
 from npuviz.targets.wavelet.kernels.dsd.operand import (
+    Element,
     is_inside,
     pop_queue,
     read_fabric,
@@ -139,19 +140,19 @@ def _read(machine, pe, operand, t):
 
 
 @kernel
-def _write(machine, pe, thread, operand, value, is_last, t):
-    kind = operand.kind
+def _write(machine, pe, operand, element, t):
+    kind, value = operand.kind, element.value
     if kind == KIND_OUTPUT:
         if operand.per_word == 2:
             operand.index[0] ^= 1
             if operand.index[0]:
                 operand.base = value & 0xFFFF
-                if not is_last:
+                if not element.is_last:
                     return
                 value = operand.base
             else:
                 value = operand.base | ((value & 0xFFFF) << 16)
-        send_word(machine, pe, operand, value, thread.index, is_last, t)
+        send_word(machine, pe, operand, Element(value, element.index, element.is_last), t)
     elif kind == KIND_FIFO:
         write_fifo(machine, pe, operand, value)
         note_push(machine, pe, operand)
@@ -200,17 +201,17 @@ def _elements(machine, pe, thread, count, t):
             thread.value = (total >> 16) & 1
             value = total & 0xFFFF
         elif reduces and op == isa.D_FADDHS:
-            value = element(op, right, left, ZERO, half, is_fused)
+            value = element(op, (right, left, ZERO), half, is_fused)
         else:
-            value = element(op, left, right, factor, half, is_fused)
+            value = element(op, (left, right, factor), half, is_fused)
         if reduces:
             thread.value = value
             if i == count - 1:
-                _write(machine, pe, thread, destination, value, i + 1 == thread.left, t)
+                _write(machine, pe, destination, Element(value, thread.index, i + 1 == thread.left), t)
         elif destination.kind == KIND_LINE:
             write_memory(machine, pe, destination, value)
         else:
-            _write(machine, pe, thread, destination, value, i + 1 == thread.left, t)
+            _write(machine, pe, destination, Element(value, thread.index, i + 1 == thread.left), t)
 
 
 @kernel
@@ -233,9 +234,10 @@ def _clear_source(wafer, pe, thread):
 
 
 @kernel
-def finish_operation(machine, pe, number, by_control, t, cycles):
-    """The end of an operation: settings of its completion act, its thread is free."""
+def finish_operation(machine, pe, number, by_control, span):
+    """The end of an operation: settings of its completion act, its thread is free. span: of its last step."""
     wafer, program = machine.wafer, machine.program
+    t, end = span
     thread = thread_of(program, pe, number)
     for i in range(4):
         operand = thread.operands[i]
@@ -257,7 +259,6 @@ def finish_operation(machine, pe, number, by_control, t, cycles):
             activate(machine, pe, thread.activate, thread.line)
         if thread.unblock >= 0:
             block(pe, thread.unblock_kind, thread.unblock, ZERO)
-    end = t + cycles
     # The trace ends with the cycle in which the last step was issued.
     shown = t + 1
     if is_recording(machine) and thread.start < shown:
@@ -304,7 +305,7 @@ def _special_step(machine, pe, thread, number, t):
     wafer = machine.wafer
     control = _meets_control(wafer, pe, thread, t)
     if control == 2:
-        finish_operation(machine, pe, number, ONE, t, ONE)
+        finish_operation(machine, pe, number, ONE, (t, t + 1))
     elif control == 0:
         if thread.op != isa.D_DFILT:
             return 0
@@ -361,13 +362,13 @@ def _plain_elements(machine, pe, thread, count, t):
         if kind_3 != KIND_NOTHING:
             factor = _plain_read(wafer, pe, third, kind_3, t)
         if not moves:
-            value = element(op, value, right, factor, half, program.fused)
+            value = element(op, (value, right, factor), half, program.fused)
         if to == KIND_LINE:
             write_line(wafer, pe, destination, value)
         elif to == KIND_OUTPUT:
             # What few operations need is not read for the others: it lies on another line.
             index = thread.index if destination.flags & FLAG_INDEX else ZERO
-            send_word(machine, pe, destination, value, index, i + 1 == thread.left, t)
+            send_word(machine, pe, destination, Element(value, index, i + 1 == thread.left), t)
 
 
 @spliced
@@ -378,7 +379,7 @@ def step_operation(machine, pe, number, t):
     band = band_of(wafer, pe)
     band.beats += 1
     if thread.left <= 0:
-        finish_operation(machine, pe, number, ZERO, t, ZERO)
+        finish_operation(machine, pe, number, ZERO, (t, t))
         return 0
     is_plain = (thread.kinds & IS_PLAIN) != 0
     if not is_plain:
@@ -402,5 +403,5 @@ def step_operation(machine, pe, number, t):
     band.flops += count * RATE(program, program.rates, thread.op).flops
     step_from(pe, number, t + cycles)
     if thread.left <= 0 and not has_fault(wafer, pe):
-        finish_operation(machine, pe, number, ZERO, t, cycles)
+        finish_operation(machine, pe, number, ZERO, (t, t + cycles))
     return cycles

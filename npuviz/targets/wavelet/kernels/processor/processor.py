@@ -19,7 +19,6 @@ from npuviz.targets.wavelet.kernels.records import (
     KIND_OUTPUT,
     LEVEL_BITS,
     MAIN,
-    ONE,
     OPERAND,
     QUEUE,
     SEVERAL,
@@ -34,6 +33,7 @@ from npuviz.targets.wavelet.kernels.records import (
 )
 from npuviz.targets.wavelet.kernels.router.ring import head_entry, is_full, push_queue, queue_has_room
 from npuviz.targets.wavelet.kernels.time.events import (
+    Stage,
     block_of,
     end_part,
     leave_trail,
@@ -66,8 +66,9 @@ def _take_from_host(machine, pe, t):
             continue
         place = queue.in_at
         identity = (1 << 62) | place
-        push_queue(pe, queue, host[place] & 0xFFFF_FFFF, identity, t + 1)
-        leave_trail(wafer, pe, identity, ZERO, TRAIL_TAKEN, ZERO, queue.color, host[place] & 0xFFFF_FFFF)
+        word = host[place] & 0xFFFF_FFFF
+        push_queue(pe, queue, word, identity, t + 1)
+        leave_trail(wafer, pe, identity, Stage(TRAIL_TAKEN, ZERO, queue.color, ZERO), word)
         pe.filled |= 1 << k
         queue.in_at = place + 1
         queue.in_next = t + program.host_word
@@ -110,7 +111,7 @@ def _look_at_thread(machine, pe, number, t):
     thread = thread_of(machine.program, pe, number)
     state = can_step(machine, pe, thread, t)
     if state == -1:
-        finish_operation(machine, pe, number, ZERO, t, ONE)
+        finish_operation(machine, pe, number, ZERO, (t, t + 1))
         return t + 1
     if thread.fabric != SEVERAL:
         pe.tested &= ~(1 << number)

@@ -69,13 +69,14 @@ def end_scalar_run(machine, pe, t):
 
 
 @kernel
-def _load(wafer, pe, registers, r, address, kind):
+def _load(wafer, pe, registers, instruction, address):
+    kind = instruction.type
     size = size_of(kind)
     if not is_inside(pe, address, size):
         fault(wafer, pe.node, FAULT_ADDRESS, address)
         return
     value = load_bytes(wafer, pe.memory, address, size)
-    registers[r] = wrapped(value, kind) if kind <= isa.T_I64 else value
+    registers[instruction.a] = wrapped(value, kind) if kind <= isa.T_I64 else value
 
 
 @kernel
@@ -98,8 +99,8 @@ def _copy(wafer, pe, target, source, size):
 
 
 @kernel
-def _fill(wafer, pe, target, value, count, kind):
-    size = size_of(kind)
+def _fill(wafer, pe, target, value, instruction):
+    size, count = size_of(instruction.type), instruction.aux
     if not is_inside(pe, target, size * count):
         fault(wafer, pe.node, FAULT_ADDRESS, target)
         return
@@ -108,9 +109,10 @@ def _fill(wafer, pe, target, value, count, kind):
 
 
 @kernel
-def _call(machine, pe, function, first, count, result):
+def _call(machine, pe, function, instruction):
     """Make a frame for a function and go on there."""
     wafer, program = machine.wafer, machine.program
+    result, first, count = instruction.a, instruction.b, instruction.c
     code = CODE(program, pe.code)
     if function < 0 or function >= code.num_functions:
         fault(wafer, pe.node, FAULT_FUNCTION, function)
@@ -182,10 +184,10 @@ def _address(registers, base, offset):
 
 
 @kernel
-def _memory_instruction(machine, pe, registers, instruction, op, t):
+def _memory_instruction(machine, pe, registers, instruction, t):
     """OP_LD .. OP_FILL; returns cycles beyond the table's."""
     wafer, program = machine.wafer, machine.program
-    r, base, index = instruction.a, instruction.b, instruction.c
+    op, r, base, index = instruction.op, instruction.a, instruction.b, instruction.c
     imm, aux, kind = instruction.imm, instruction.aux, instruction.type
     if is_watched(machine) and op <= isa.OP_STX:
         address = _address(registers, base, imm)
@@ -195,18 +197,18 @@ def _memory_instruction(machine, pe, registers, instruction, op, t):
         test = STOP_MEMORY_READ if op == isa.OP_LD or op == isa.OP_LDX else STOP_MEMORY_WRITE
         watch_subject(machine, test, memory, (address, address + size_of(kind)), t)
     if op == isa.OP_LD:
-        _load(wafer, pe, registers, r, _address(registers, base, imm), kind)
+        _load(wafer, pe, registers, instruction, _address(registers, base, imm))
     elif op == isa.OP_ST:
         _store(wafer, pe, registers[r], _address(registers, base, imm), kind)
     elif op == isa.OP_LDX:
-        _load(wafer, pe, registers, r, _address(registers, base, imm) + registers[index] * aux, kind)
+        _load(wafer, pe, registers, instruction, _address(registers, base, imm) + registers[index] * aux)
     elif op == isa.OP_STX:
         _store(wafer, pe, registers[r], _address(registers, base, imm) + registers[index] * aux, kind)
     elif op == isa.OP_COPY:
         _copy(wafer, pe, registers[r], registers[base] + imm, aux)
         return aux // 4
     else:
-        _fill(wafer, pe, registers[r] + imm, registers[base], aux, kind)
+        _fill(wafer, pe, registers[r] + imm, registers[base], instruction)
         return aux * size_of(kind) // 4
     return 0
 
@@ -261,9 +263,9 @@ def field_place(field):
 
 
 @kernel
-def _compute(program, pe, registers, instruction, op, t):
+def _compute(program, pe, registers, instruction, t):
     """Arithmetic, comparisons, conversions; returns cycles beyond the table's."""
-    a, second = instruction.a, instruction.c
+    op, a, second = instruction.op, instruction.a, instruction.c
     left = registers[instruction.b] if instruction.b >= 0 else 0
     imm, aux, kind = instruction.imm, instruction.aux, instruction.type
     if op <= isa.OP_MAX:
@@ -287,10 +289,10 @@ def _compute(program, pe, registers, instruction, op, t):
 
 
 @kernel
-def _flow_instruction(machine, pe, registers, instruction, op, t):
+def _flow_instruction(machine, pe, registers, instruction, t):
     """Jumps, calls, returns; returns cycles beyond the table's."""
     program = machine.program
-    r, imm = instruction.a, instruction.imm
+    op, r, imm = instruction.op, instruction.a, instruction.imm
     code = CODE(program, pe.code)
     if op == isa.OP_JMP:
         pe.pc = imm
@@ -307,18 +309,18 @@ def _flow_instruction(machine, pe, registers, instruction, op, t):
         pe.bubble += program.branch - 1
         return program.branch
     if op == isa.OP_CALL:
-        _call(machine, pe, imm, instruction.b, instruction.c, r)
+        _call(machine, pe, imm, instruction)
     elif op == isa.OP_CALLI:
-        _call(machine, pe, registers[instruction.aux], instruction.b, instruction.c, r)
+        _call(machine, pe, registers[instruction.aux], instruction)
     else:
         _return(machine, pe, registers[r] if r >= 0 else 0, t)
     return 0
 
 
 @kernel
-def _map_instruction(machine, pe, registers, instruction, op, t):
+def _map_instruction(machine, pe, registers, instruction, t):
     """Cursors of @map. Returns -1, having done nothing but noted the cursor, while one has to wait."""
-    r, base = instruction.a, instruction.b
+    op, r, base = instruction.op, instruction.a, instruction.b
     if op == isa.OP_MAP_OPEN:
         open_cursor(machine, pe, r, registers[base], size_of(instruction.type))
     elif op == isa.OP_MAP_TEST:
@@ -341,8 +343,9 @@ def _map_instruction(machine, pe, registers, instruction, op, t):
 
 
 @kernel
-def _task_instruction(machine, pe, registers, instruction, op, t):
+def _task_instruction(machine, pe, registers, instruction, t):
     """OP_ACTIVATE, OP_BLOCK, OP_UNBLOCK, OP_SYS."""
+    op = instruction.op
     if op == isa.OP_ACTIVATE:
         activate(machine, pe, registers[instruction.a], pe.line)
     elif op == isa.OP_SYS:
@@ -354,7 +357,7 @@ def _task_instruction(machine, pe, registers, instruction, op, t):
         other = registers[third] if third >= 0 else 0
         if number == isa.S_PRNG:
             other = 1 if second >= 0 else -1
-        value = system_call(machine, pe, number, left, right, other, t)
+        value = system_call(machine, pe, number, (left, right, other), t)
         if r >= 0:
             registers[r] = value
     else:
@@ -368,11 +371,11 @@ def _execute(machine, pe, instruction, op, t):
     registers = registers_of(wafer, pe)
     cycles = program[program.costs + op]
     if op >= isa.OP_LD and op <= isa.OP_FILL:
-        return cycles + _memory_instruction(machine, pe, registers, instruction, op, t)
+        return cycles + _memory_instruction(machine, pe, registers, instruction, t)
     if op >= isa.OP_ADD and op <= isa.OP_MATH:
-        return cycles + _compute(program, pe, registers, instruction, op, t)
+        return cycles + _compute(program, pe, registers, instruction, t)
     if op >= isa.OP_JMP and op <= isa.OP_RET:
-        return cycles + _flow_instruction(machine, pe, registers, instruction, op, t)
+        return cycles + _flow_instruction(machine, pe, registers, instruction, t)
     if op == isa.OP_LI:
         registers[instruction.a] = instruction.imm
     elif op == isa.OP_MOV:
@@ -389,12 +392,12 @@ def _execute(machine, pe, instruction, op, t):
         _descriptor_instruction(registers, instruction, op)
     elif op == isa.OP_DSR_LOAD:
         word = registers[instruction.c]
-        load_dsr(machine, pe, instruction.a, instruction.b, word, instruction.imm)
+        load_dsr(machine, pe, instruction, word)
     elif op >= isa.OP_MAP_OPEN and op <= isa.OP_MAP_WRITE:
-        if _map_instruction(machine, pe, registers, instruction, op, t) < 0:
+        if _map_instruction(machine, pe, registers, instruction, t) < 0:
             return -1
     elif op >= isa.OP_ACTIVATE and op <= isa.OP_SYS:
-        _task_instruction(machine, pe, registers, instruction, op, t)
+        _task_instruction(machine, pe, registers, instruction, t)
         if op == isa.OP_SYS and instruction.imm == isa.S_TSC_READ:
             return program.timer
         if op == isa.OP_SYS and instruction.imm == isa.S_PRINT:

@@ -62,7 +62,8 @@ def channel_of(machine, pe, color):
 
 
 @kernel
-def _router_system(machine, pe, number, first, second, third, t):
+def _router_system(machine, pe, number, arguments, t):
+    first, second, third = arguments
     place = channel_of(machine, pe, first)
     if place == 0:
         return
@@ -146,7 +147,8 @@ def _move_words(pe, queue, target, old, new):
 
 
 @kernel
-def _queue_system(machine, pe, number, queue, kind, third, t):
+def _queue_system(machine, pe, number, arguments, t):
+    queue, kind, third = arguments
     wafer, program = machine.wafer, machine.program
     is_output = kind == isa.ID_OUTPUT_QUEUE
     if number == isa.S_QUEUE_FLUSH:
@@ -226,9 +228,10 @@ def _unblock_commands(wafer, pe, t):
 
 
 @kernel
-def system_call(machine, pe, number, first, second, third, t):
-    """A system function of register words; -1 where an operand is absent is 0 here. Returns the result."""
+def system_call(machine, pe, number, arguments, t):
+    """A system function of three register words; those that are absent are 0. Returns the result."""
     wafer, program = machine.wafer, machine.program
+    first, second, third = arguments
     node = pe.node
     place = NODE(program, program.nodes, node)
     if number <= isa.S_PERF_READ:
@@ -254,11 +257,11 @@ def system_call(machine, pe, number, first, second, third, t):
         mask = pe.teardown
         return mask | (1 << (task & 0xFFFF)) if task >> 16 == isa.ID_COLOR else mask
     elif number == isa.S_TEARDOWN_EXIT or (number >= isa.S_ROUTE_SET and number <= isa.S_FILTER_SET):
-        _router_system(machine, pe, number, first, second, third, t)
+        _router_system(machine, pe, number, arguments, t)
     elif number == isa.S_QUEUE_FLUSH_EXIT:
         return 0
     elif number >= isa.S_QUEUE_FLUSH and number <= isa.S_QUEUE_BIND:
-        return _queue_system(machine, pe, number, first, second, third, t)
+        return _queue_system(machine, pe, number, arguments, t)
     elif number == isa.S_PRIORITY_TASK:
         if first >= 0 and first < 63:
             pe.high = pe.high | (1 << first) if second else pe.high & ~(1 << first)

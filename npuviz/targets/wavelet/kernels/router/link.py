@@ -29,26 +29,26 @@ def count_load(program, pe, port, t):
 
 
 @inlined
-def note_link(machine, pe, node, port, color, t):
+def note_link(machine, pe, port, color, t):
     """Counts of a link and its interval in the trace."""
     link = pe.links[port]
     count_load(machine.program, pe, port, t)
     if link.end == t and link.color == color:
         link.end = t + 1
         return
-    end_link_run(machine, pe, node, port)
+    end_link_run(machine, pe, port)
     link.start = t
     link.color = color
     link.end = t + 1
 
 
 @kernel
-def end_link_run(machine, pe, node, port):
+def end_link_run(machine, pe, port):
     """Emit the interval of the last run of words on a link, if its node is watched."""
     program = machine.program
     link = pe.links[port]
     if link.end > 0 and is_recording(machine):
-        track = TRACKS(program, program.tracks, node).link[port]
+        track = TRACKS(program, program.tracks, pe.node).link[port]
         if track >= 0:
             kind = KIND_LINK + link.color
             record_interval(machine, track, kind, (link.start, link.end), -1)
@@ -56,15 +56,15 @@ def end_link_run(machine, pe, node, port):
 
 
 @kernel
-def find_neighbour(machine, pe, node, color, port):
+def find_neighbour(machine, pe, color, port):
     """Remember the node behind an output port, with a fault if there is none.
 
     Returns the word of its block, 0 without.
     """
     wafer, program = machine.wafer, machine.program
-    receiver = NODE(program, program.nodes, node).neighbour[port]
+    receiver = NODE(program, program.nodes, pe.node).neighbour[port]
     if receiver < 0:
-        fault(wafer, node, FAULT_EDGE, color | (port << 8))
+        fault(wafer, pe.node, FAULT_EDGE, color | (port << 8))
         return 0
     neighbour = block_of(wafer, program, receiver)
     pe.links[port].block = neighbour
@@ -72,9 +72,9 @@ def find_neighbour(machine, pe, node, color, port):
 
 
 @kernel
-def make_targets(machine, pe, node):
+def make_targets(machine, pe):
     """Give the nodes to which a router may send their blocks. Without new seats it leaves the frontier."""
-    wafer, program = machine.wafer, machine.program
+    wafer, program, node = machine.wafer, machine.program, pe.node
     layout = LAYOUT(program, pe.layout)
     links = 0
     for i in range(layout.num_channels):

@@ -5,6 +5,8 @@ One that a port's sender fills in the cycle in which it becomes empty does not: 
 cycle decides nothing, nor where its words lie.
 """
 
+from typing import Any, NamedTuple
+
 from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros
 from npuviz.sim.parts.record_kernels import word_of
 from npuviz.targets.wavelet.kernels.program_records import LAYOUT
@@ -16,6 +18,16 @@ from npuviz.targets.wavelet.kernels.records import (
     THREAD,
 )
 from npuviz.targets.wavelet.kernels.time.events import step_from
+
+
+class Word(NamedTuple):
+    """A word on its way."""
+
+    payload: Any
+    """With its marks."""
+    identity: Any
+    ready: Any
+    """Cycle from which it may go on."""
 
 
 @inlined
@@ -66,7 +78,7 @@ def has_room(channel, port, t):
 
 
 @inlined
-def push_word(wafer, pe, channel, port, payload, identity, ready):
+def push_word(wafer, pe, channel, port, word):
     """Put a word into a port's ring of a channel of a block; the caller has checked the room."""
     ring = channel.ports[port]
     size = ring_size(channel, port)
@@ -76,13 +88,11 @@ def push_word(wafer, pe, channel, port, payload, identity, ready):
     if place >= size:
         place -= size
     entry = entry_of(channel, port, place)
-    entry.payload = payload
-    entry.identity = identity
-    entry.ready = ready
+    entry.payload, entry.identity, entry.ready = word
     ring.count += 1
     place = trailing_zeros(channel.bit)
-    if channel.held == 0 or pe.due[place] > ready:
-        pe.due[place] = ready
+    if channel.held == 0 or pe.due[place] > word.ready:
+        pe.due[place] = word.ready
     channel.held |= 1 << port
     pe.channels |= channel.bit
 

@@ -33,6 +33,7 @@ from npuviz.targets.wavelet.kernels.router.link import (
     note_link,
 )
 from npuviz.targets.wavelet.kernels.router.ring import (
+    Word,
     drop_head,
     has_room,
     head_of,
@@ -50,6 +51,7 @@ from npuviz.targets.wavelet.kernels.router.switch import (
     reaches_processor,
 )
 from npuviz.targets.wavelet.kernels.time.events import (
+    Stage,
     band_of,
     end_part,
     hazard,
@@ -88,9 +90,10 @@ def _swap_has_room(program, neighbour, color, port, t):
 
 
 @inlined
-def _is_open(machine, pe, node, channel, outputs, payload, t):
-    """Whether all outputs of a word can take it at cycle `t`: OPEN, LATER, BUSY (a link is) or FULL."""
+def _is_open(machine, pe, channel, outputs, payload):
+    """Whether all outputs of a word can take it now: OPEN, LATER, BUSY (a link is) or FULL."""
     wafer, program = machine.wafer, machine.program
+    t = wafer.now
     links = outputs & LINKS
     while links:
         port = trailing_zeros(links)
@@ -100,7 +103,7 @@ def _is_open(machine, pe, node, channel, outputs, payload, t):
             return BUSY
         b = link.block
         if b == 0:
-            b = find_neighbour(machine, pe, node, channel.color, port)
+            b = find_neighbour(machine, pe, channel.color, port)
             if b == 0:
                 return LATER
         neighbour = BLOCK(wafer, b)
@@ -127,15 +130,16 @@ def _is_open(machine, pe, node, channel, outputs, payload, t):
 
 
 @kernel
-def _watch_arrival(machine, node, queue, number, color, payload, t):
+def _watch_arrival(machine, pe, channel, payload, t):
     """Test stop rows about a word for the processor and about the queue it enters."""
-    program = machine.program
+    program, node, number = machine.program, pe.node, channel.queue
     place = NODE(program, program.nodes, node)
     element = place.row * program.columns + place.column
-    watch_word(machine, element, color, payload & 0xFFFF_FFFF, (payload & MARK_CONTROL) != 0, t)
+    watch_word(machine, element, channel.color, payload, t)
     first = TRACKS(program, program.tracks, node).queues
     if first >= 0:
         layout = LAYOUT(program, place.layout)
+        queue = QUEUE(pe, layout.queue[number])
         for k in range(number):
             if layout.queue[k]:
                 first += 1
@@ -143,58 +147,62 @@ def _watch_arrival(machine, node, queue, number, color, payload, t):
 
 
 @inlined
-def _to_processor(machine, pe, node, channel, payload, identity, waited, t):
+def _to_processor(machine, pe, channel, word, t):
     """Hand a word to the input queue of its color, unless a filter or its own mark keeps it away."""
     wafer, program = machine.wafer, machine.program
+    payload, identity = word.payload, word.identity
     is_ignored = (payload & MARK_CONTROL) != 0 and ((payload >> 24) & 1) != 0
     takes = not is_ignored
     if channel.filter_kind:
         takes = filter_takes(channel, payload, ONE) and takes
     if not takes:
         band_of(wafer, pe).dropped += 1
-        leave_trail(wafer, pe, identity, ZERO, TRAIL_DROPPED, ZERO, channel.color, payload)
+        leave_trail(wafer, pe, identity, Stage(TRAIL_DROPPED, ZERO, channel.color, ZERO), payload)
         return
     number = channel.queue
     queue = QUEUE(pe, LAYOUT(program, pe.layout).queue[number])
     ready = t + program.ramp
     push_queue(pe, queue, payload, identity, ready)
     if is_watched(machine):
-        _watch_arrival(machine, node, queue, number, channel.color, payload, t)
+        _watch_arrival(machine, pe, channel, payload, t)
     pe.filled |= 1 << number
     wake_processor(wafer, pe, ready)
-    leave_trail(wafer, pe, identity, ZERO, TRAIL_TAKEN, waited, channel.color, payload)
+    leave_trail(wafer, pe, identity, Stage(TRAIL_TAKEN, ZERO, channel.color, t - word.ready), payload)
 
 
 @inlined
-def _send_over(machine, pe, node, channel, port, payload, identity, t):
-    """Send a word over a link to the router behind it."""
+def _send_over(machine, pe, channel, port, word):
+    """Send a word over a link to the router behind it, now."""
     wafer, program = machine.wafer, machine.program
+    t = wafer.now
     link = pe.links[port]
     neighbour = BLOCK(wafer, link.block)
     color = channel.color
     ready = t + program.hop
+    arriving = Word(word.payload, word.identity, ready)
     if program.swap:
         mask = _swapped(program, neighbour, color, port)
         for k in range(2):
             if (mask >> k) & 1:
                 target = CHANNEL(neighbour, LAYOUT(program, neighbour.layout).channel[color ^ k])
-                push_word(wafer, neighbour, target, opposite(port), payload, identity, ready)
+                push_word(wafer, neighbour, target, opposite(port), arriving)
     else:
         target = CHANNEL(wafer, channel.ports[port].target)
-        push_word(wafer, neighbour, target, opposite(port), payload, identity, ready)
+        push_word(wafer, neighbour, target, opposite(port), arriving)
     wake_router(wafer, neighbour, ready)
     free = link.free
     if free < t * 1000:
         free = t * 1000
     link.free = free + program.link
     band_of(wafer, pe).hops += 1
-    note_link(machine, pe, node, port, color, t)
+    note_link(machine, pe, port, color, t)
 
 
 @inlined
-def _move(machine, pe, node, channel, port, outputs, t):
-    """Take the head of a port's ring and send it to all outputs."""
+def _move(machine, pe, channel, port, outputs):
+    """Take the head of a port's ring and send it to all outputs, now."""
     wafer = machine.wafer
+    t = wafer.now
     head = head_of(channel, port)
     payload, identity, ready = head.payload, head.identity, head.ready
     count = channel.ports[port].count
@@ -204,27 +212,27 @@ def _move(machine, pe, node, channel, port, outputs, t):
     color = channel.color
     going_on = payload & ~MARK_ADVANCE
     if payload & MARK_CONTROL:
-        commands = command_effect(wafer, pe, node, channel, payload & 0xFFFF_FFFF, t)
+        commands = command_effect(wafer, pe, channel, payload & 0xFFFF_FFFF, t)
         going_on = (going_on & ~0xFFFF_FFFF) | commands
     if payload & MARK_ADVANCE:
-        advance_switch(wafer, node, channel)
+        advance_switch(wafer, pe.node, channel)
     links = outputs & LINKS
     while links:
         output = trailing_zeros(links)
         links &= links - 1
-        _send_over(machine, pe, node, channel, output, going_on, identity, t)
-        leave_trail(wafer, pe, identity, output, TRAIL_HOP, t - ready, color, going_on)
+        _send_over(machine, pe, channel, output, Word(going_on, identity, ready))
+        leave_trail(wafer, pe, identity, Stage(TRAIL_HOP, output, color, t - ready), going_on)
     if outputs & 1:
-        _to_processor(machine, pe, node, channel, payload & ~MARK_ADVANCE, identity, t - ready, t)
+        _to_processor(machine, pe, channel, Word(payload & ~MARK_ADVANCE, identity, ready), t)
         count_load(machine.program, pe, ZERO, t)
     if outputs == 0:
         band_of(wafer, pe).dropped += 1
-        leave_trail(wafer, pe, identity, ZERO, TRAIL_DROPPED, t - ready, color, payload)
+        leave_trail(wafer, pe, identity, Stage(TRAIL_DROPPED, ZERO, color, t - ready), payload)
     if count >= limit - 1:
         if port > 0:
             b = pe.links[port].block
             if b == 0:
-                b = find_neighbour(machine, pe, node, color, port)
+                b = find_neighbour(machine, pe, color, port)
             sender = BLOCK(wafer, b)
             sender.shut = 0
             wake_router(wafer, sender, t + 1)
@@ -281,8 +289,8 @@ def _to_host(machine, pe, channel, t):
     if ready > t:
         return ready
     machine.host[channel.out_at] = head.payload & 0xFFFF_FFFF
-    waited = t - head.ready
-    leave_trail(wafer, pe, head.identity, ZERO, TRAIL_TAKEN, waited, channel.color, head.payload)
+    stage = Stage(TRAIL_TAKEN, ZERO, channel.color, t - head.ready)
+    leave_trail(wafer, pe, head.identity, stage, head.payload)
     channel.out_at += 1
     channel.out_left -= 1
     channel.out_next = t + machine.program.host_word
@@ -298,12 +306,11 @@ def router_step(machine, seat, t):
     """Cycle `t` of the router with a seat: every color moves at most one word."""
     wafer, program = machine.wafer, machine.program
     pe = BLOCK(wafer, wafer[wafer.seats + seat])
-    node = pe.node
     if pe.channels & FRONTIER:
         if wafer.alone == 0:
             postpone(wafer, 2 * seat)
             return
-        make_targets(machine, pe, node)
+        make_targets(machine, pe)
     layout = LAYOUT(program, pe.layout)
     places = layout.channel_list
     candidates = 0
@@ -342,11 +349,11 @@ def router_step(machine, seat, t):
             wake = t + 1
             continue
         payload = head_of(channel, port).payload
-        state = _is_open(machine, pe, node, channel, outputs, payload, t)
+        state = _is_open(machine, pe, channel, outputs, payload)
         if state == OPEN:
             if channel.held & (channel.held - 1):
-                _look_for_two(wafer, channel, port, node)
-            _move(machine, pe, node, channel, port, outputs, t)
+                _look_for_two(wafer, channel, port, pe.node)
+            _move(machine, pe, channel, port, outputs)
             used |= outputs
             if channel.held:
                 due = _due(program, channel)

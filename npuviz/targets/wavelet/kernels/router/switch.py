@@ -29,12 +29,12 @@ def pop_command(payload):
 
 
 @kernel
-def command_effect(wafer, pe, node, channel, payload, t):
+def command_effect(wafer, pe, channel, payload, t):
     """Let the first command of a passing control word act; returns the payload that goes on."""
     command = (payload >> 22) & 3
     has_moved = False
     if command == isa.CMD_ADVANCE:
-        has_moved = advance_switch(wafer, node, channel)
+        has_moved = advance_switch(wafer, pe.node, channel)
     elif command == isa.CMD_RESET:
         channel.position = 0
     elif command == isa.CMD_TEARDOWN:

@@ -6,6 +6,8 @@ the actors of a cycle decides nothing but how often one wakes in vain. Threads m
 (bands.py): what they share is read only, set to one value whoever comes first, or theirs by band.
 """
 
+from typing import Any, NamedTuple
+
 from npuviz.sim.parts.atomic_kernels import add_word
 from npuviz.sim.parts.bits_kernels import inlined, kernel
 from npuviz.targets.wavelet.kernels.program_records import LAYOUT, NODE, NUM_COLORS
@@ -217,17 +219,29 @@ def log_aside(wafer, aside):
         wafer[aside + i] = 0
 
 
+class Stage(NamedTuple):
+    """What happens to a word at a node."""
+
+    kind: Any
+    """A TRAIL_ number."""
+    port: Any
+    color: Any
+    waited: Any
+    """Cycles."""
+
+
 @kernel
-def leave_trail(wafer, pe, identity, port, kind, waited, color, extra):
-    """Remember a stage of a word's way at a node, by its block. kind: a TRAIL_ number.
+def leave_trail(wafer, pe, identity, stage, extra):
+    """Remember a stage of a word's way at a node, by its block.
 
     extra  the instruction that sent it (-1 unknown), else the payload with its control mark
     """
+    kind, port, color, waited = stage
     band = band_of(wafer, pe)
     rows = band.trail_count
-    stage = STAGE(wafer, band.trail, rows & (wafer.trail_rows - 1))
-    stage.identity = identity
-    stage.cycle = wafer.now
-    stage.place = pe.node | (port << 24) | (kind << 28) | ((waited & 0xFF_FFFF) << 32) | (color << 56)
-    stage.extra = extra
+    row = STAGE(wafer, band.trail, rows & (wafer.trail_rows - 1))
+    row.identity = identity
+    row.cycle = wafer.now
+    row.place = pe.node | (port << 24) | (kind << 28) | ((waited & 0xFF_FFFF) << 32) | (color << 56)
+    row.extra = extra
     band.trail_count = rows + 1

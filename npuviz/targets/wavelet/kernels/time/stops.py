@@ -6,6 +6,7 @@ The hit word of a row becomes 2 + the element, so that the stop can name it.
 from npuviz.sim.parts.bits_kernels import kernel
 from npuviz.sim.parts.watch_kernels import STOP_INSTRUCTION, compares, hit, stop_row
 from npuviz.targets.wavelet.kernels.arithmetic.floats import double_of, single_of
+from npuviz.targets.wavelet.kernels.records import MARK_CONTROL
 
 # The numbers of npuviz.sim.stop; a test keeps them equal.
 STOP_WORD = 7
@@ -31,8 +32,9 @@ def watch_instruction(machine, element, depth, index, cycle):
 
 
 @kernel
-def watch_word(machine, element, color, data, is_control, cycle):
+def watch_word(machine, element, color, payload, cycle):
     """Test rows about a word that reaches the processor of an element."""
+    data, is_control = payload & 0xFFFF_FFFF, (payload & MARK_CONTROL) != 0
     for i in range(machine.call.stops):
         row = stop_row(machine, i)
         if row.test != STOP_WORD:
