@@ -17,6 +17,20 @@ FOLDER_FILES = 25
 FUNCTION_LINES = 60
 KERNEL_LINES = 120
 WINDOW_LINES = 250
+ARGUMENTS = 5
+LONG_CALLS = {
+    # What Python calls takes arrays one by one; several threads share the state of this one.
+    "npuviz/targets/wavelet/kernels/advance.py: advance",
+    # Columns, canvases and scratch are arrays. In a tuple they cost a reference count wherever they are read.
+    "npuviz/export/perfetto_kernels.py",
+    "npuviz/trace/counter_kernels.py",
+    "npuviz/trace/pyramid_kernels.py",
+    "npuviz/trace/split_kernels.py",
+    "npuviz/ui/fabric/grid_kernels.py",
+    "npuviz/ui/kit/raster_kernels.py",
+    "npuviz/ui/timeline/track_kernels.py",
+}
+"""Kernels, or files of kernels, that take more arguments than others."""
 DRAWERS = {"utils", "util", "common", "misc", "manager", "helpers"}
 
 
@@ -102,6 +116,25 @@ def test_functions_are_short():
                 if lines > limit:
                     long[f"{name_of(path)}: {node.name}"] = lines
     assert long == {}
+
+
+def test_kernels_take_rows():
+    """What goes together is one row or named tuple: more than five arguments are too many to tell apart."""
+    long: dict[str, list[str]] = {}
+    for path in sources():
+        if "kernels" in path.relative_to(PACKAGE).parts or path.stem.endswith("kernels"):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.FunctionDef):
+                    names = [
+                        each.arg for each in [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+                    ]
+                    if len([name for name in names if name != "self"]) > ARGUMENTS:
+                        long[f"{name_of(path)}: {node.name}"] = names
+    known = {
+        name: place for name in long for place in LONG_CALLS if name == place or name.startswith(place + ":")
+    }
+    assert {name: names for name, names in long.items() if name not in known} == {}
+    assert LONG_CALLS - set(known.values()) == set(), "these need not be listed any more"
 
 
 def test_the_main_window_stays_small():
