@@ -157,6 +157,21 @@ class TraceReader:
             sample_counter(view.cycle, view.value, view.lowest, view.highest, low, high, small, large, last)
         return cycles, small, large, last
 
+    def counter_values(self, track: int, first: int, last: int) -> tuple[int, float, int]:
+        """Smallest, mean and largest value over the cycles [first, last), each cycle counting alike.
+
+        A counter is 0 before its first row.
+        """
+        view = self._source.counter_view(track)
+        begin = int(np.searchsorted(view.cycle, np.int64(first), side="right")) - 1
+        end = int(np.searchsorted(view.cycle, np.int64(last)))
+        values, cycles = view.value[max(begin, 0) : end], view.cycle[max(begin, 0) : end]
+        if begin < 0:
+            values, cycles = np.append(0, values), np.append(first, cycles)
+        weights = np.diff(np.append(np.maximum(cycles, first), last))
+        mean = float((values * weights).sum() / max(last - first, 1))
+        return int(values.min()), mean, int(values.max())
+
     def flows(self, window: Window, limit: int = 10_000) -> np.ndarray:
         """Flows that arrive within the window, FLOW_DTYPE; of more than `limit`, an even selection."""
         rows = self._source.flow_view()

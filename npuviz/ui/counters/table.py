@@ -47,25 +47,11 @@ def counter_rows(reader: TraceReader, cycle: int, window: tuple[int, int]) -> li
     for track in reader.schema.tracks:
         if track.kind != "counter":
             continue
-        _, lowest, highest, _ = reader.counter(track.id, (low, high), 1)
+        lowest, mean, highest = reader.counter_values(track.id, low, high)
         rows.append(
             CounterRow(
-                track.id, track.name, reader.value_at(track.id, cycle), int(lowest[0]),
-                _mean(reader, track.id, low, high), int(highest[0]), track.maximum, track.measure, track.doc,
+                track.id, track.name, reader.value_at(track.id, cycle), lowest, mean, highest,
+                track.maximum, track.measure, track.doc,
             )
         )  # fmt: skip
     return rows
-
-
-def _mean(reader: TraceReader, track: int, low: int, high: int) -> float:
-    """Mean value over the cycles [low, high), each cycle counting alike."""
-    columns = reader.counter_columns(track)
-    # The value that holds at the beginning, and the changes after it.
-    first = max(int(columns.cycle.searchsorted(low, side="right")) - 1, 0)
-    behind = int(columns.cycle.searchsorted(high))
-    cycles, values = columns.cycle[first:behind], columns.value[first:behind]
-    if not len(cycles) or high <= low:
-        return 0.0
-    begins = cycles.clip(low, high)
-    lengths = [*(begins[1:] - begins[:-1]).tolist(), high - int(begins[-1])]
-    return float(sum(v * n for v, n in zip(values.tolist(), lengths, strict=True))) / (high - low)

@@ -196,13 +196,13 @@ class ChromePainter:
         """The numbers of the selected range in a small box at the upper right."""
         theme = self._theme
         body, small = theme.font_ui(12, bold=True), theme.font_ui(11)
-        shares = measurement.shares[:MAX_KINDS]
+        shares, counters = measurement.shares[:MAX_KINDS], measurement.counters
         lines = 2 + len(shares) + len(measurement.counters)
         box_width = min(300.0, width - 16.0)
         box = QRectF(width - box_width - 10, 10, box_width, 18.0 * lines + 14)
         if box.height() > height - 12 or box_width < 160:
             box = QRectF(width - box_width - 10, 10, box_width, 50)
-            shares = ()
+            shares, counters = (), ()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
         painter.setPen(QPen(theme.color("border"), 1))
         painter.setBrush(translucent(theme.color("raised"), 244))
@@ -218,8 +218,8 @@ class ChromePainter:
         y += 18
         painter.setFont(small)
         painter.setPen(theme.color("text-muted"))
-        tracks = "1 track" if measurement.num_tracks == 1 else f"{measurement.num_tracks} tracks"
-        busy = f"{100 * measurement.busy:.1f} % busy, {tracks}"
+        tracks = measurement.tracks_text
+        busy = f"{100 * measurement.busy:.1f} % busy, {tracks}" if measurement.num_tracks else tracks
         painter.drawText(QRectF(inner.left(), y, inner.width(), 18), Qt.AlignmentFlag.AlignVCenter, busy)
         y += 18
         right = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight
@@ -235,9 +235,7 @@ class ChromePainter:
             painter.drawText(QRectF(inner.right() - 135, y, 82, 18), right, format_count(share.cycles))
             painter.drawText(QRectF(inner.right() - 50, y, 50, 18), right, f"{100 * share.fraction:.1f} %")
             y += 18
-        if not shares:
-            return
-        for values in measurement.counters:
+        for values in counters:
             name = values.name.rsplit(".", 1)[-1]
             text = f"{name}: min {values.low}  mean {values.mean:.4g}  max {values.high}"
             painter.setPen(theme.color("text-muted"))

@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from npuviz.base.units import format_count, format_cycles_as_time
 from npuviz.trace.schema import Track
 from npuviz.ui.timeline.index import TimelineIndex
@@ -47,6 +45,13 @@ class Measurement:
     shares: tuple[Share, ...]
     counters: tuple[CounterValues, ...]
     frequency_hz: float
+    num_counters: int = 0
+
+    @property
+    def tracks_text(self) -> str:
+        """How many tracks, or counters where there is nothing else, the range takes in."""
+        count, word = (self.num_tracks, "track") if self.num_tracks else (self.num_counters, "counter")
+        return f"{format_count(count)} {word}" if count == 1 else f"{format_count(count)} {word}s"
 
     def title(self) -> str:
         """Length in cycles and as a time."""
@@ -79,18 +84,16 @@ def measure(index: TimelineIndex, tracks: Sequence[Track], first: int, last: int
     work = sum(amount for number, amount in amounts.items() if categories.is_work[number])
     values = tuple(_counter(index, track, first, last) for track in counters[:3])
     return Measurement(
-        first, last, len(intervals), work / whole, tuple(shares), values, index.reader.schema.frequency_hz
+        first,
+        last,
+        len(intervals),
+        work / whole,
+        tuple(shares),
+        values,
+        index.reader.schema.frequency_hz,
+        len(counters),
     )
 
 
 def _counter(index: TimelineIndex, track: Track, first: int, last: int) -> CounterValues:
-    view = index.reader.counter_columns(track.id)
-    begin = max(int(np.searchsorted(view.cycle, np.int64(first), side="right")) - 1, 0)
-    end = int(np.searchsorted(view.cycle, np.int64(last)))
-    values = view.value[begin:end]
-    if not len(values):
-        return CounterValues(track.name, 0, 0.0, 0, track.measure)
-    edges = np.append(np.maximum(view.cycle[begin:end], first), last)
-    weights = np.diff(edges)
-    mean = float((values * weights).sum() / max(int(weights.sum()), 1))
-    return CounterValues(track.name, int(values.min()), mean, int(values.max()), track.measure)
+    return CounterValues(track.name, *index.reader.counter_values(track.id, first, last), track.measure)

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import get_args
 
 import pytest
@@ -14,6 +15,7 @@ from npuviz.debug.session import Session
 from npuviz.program.instruction import Dependency, DependencyKind, HasDependencies
 from npuviz.ui.timeline.canvas import TOP
 from npuviz.ui.timeline.marks import arrow_pen
+from npuviz.ui.timeline.measure import Measurement
 from npuviz.ui.timeline.panel import SPEC, TimelinePanel
 from npuviz.ui.timeline.state import Picked, Range
 from npuviz.ui.timeline.view import TimelineView
@@ -175,6 +177,12 @@ def test_a_folded_group_stands_for_its_tracks(stage: Stage) -> None:
     assert shown.name == group.name
     choose(stage, Selection(instruction=34))
     view.grab()
+
+
+def test_a_range_of_counters_alone_names_them() -> None:
+    measured = Measurement(0, 10, 0, 0.0, (), (), 1e9, num_counters=2)
+    assert measured.tracks_text == "2 counters"
+    assert replace(measured, num_tracks=1).tracks_text == "1 track"
 
 
 def test_drag_measures_and_counts(stage: Stage, qtbot: QtBot) -> None:
