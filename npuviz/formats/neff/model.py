@@ -58,16 +58,6 @@ class NeffHeader:
     lnc_size: int = 1
     pad: bytes = bytes(468)
 
-    @property
-    def name_text(self) -> str:
-        """The name up to its first zero byte, with what is not printable escaped."""
-        return _printable(self.name)
-
-
-def _printable(raw: bytes) -> str:
-    text = raw.split(b"\0", 1)[0].decode("utf-8", "backslashreplace")
-    return "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in text)
-
 
 @dataclass(frozen=True, slots=True)
 class Access:
@@ -203,11 +193,6 @@ class EngineFile:
     def slot_count(self) -> int:
         """Whole 64-byte slots of the program."""
         return len(self.program) // SLOT_BYTES
-
-    @property
-    def activation_sets(self) -> tuple[str, ...]:
-        """Names of the activation table sets that the program loads."""
-        return tuple(self.extra.get("activation_function_sets", ()))
 
     @property
     def dve_tables(self) -> tuple[Mapping[str, str], ...]:

@@ -70,7 +70,7 @@ def test_every_header_field_has_its_place() -> None:
     assert raw[552] == 2
     assert raw[556:] == b"p" * 468
     assert parse_header(raw + bytes(7), "f") == header
-    assert header.name_text == "model.neff"
+    assert header.name.rstrip(b"\0") == b"model.neff"
 
 
 @pytest.mark.parametrize(
@@ -315,7 +315,7 @@ def test_the_real_neff_is_understood() -> None:
     assert (header.pkg_version, header.version_major, header.version_minor) == (2, 2, 0)
     assert header.data_size == 61440
     assert (header.num_tpb, header.requested_tpb_count, header.lnc_size) == (1, 1, 2)
-    assert (header.name_text, header.feature_bits) == ("file.neff", 0x209C00)
+    assert (header.name.rstrip(b"\0"), header.feature_bits) == (b"file.neff", 0x209C00)
     assert [each.rule for each in found.warnings] == ["header.hash"]
     assert len(found.members) == 72
     assert (found.target, found.generation) == ("cayman", 3)
@@ -331,7 +331,7 @@ def test_the_real_neff_is_understood() -> None:
         assert (constant.size, constant.alignment) == (32768, 32768)
         identity = constant_data(each, constant).view(np.float16).reshape(128, 128)
         assert np.array_equal(identity, np.eye(128, dtype=np.float16))
-        assert each.engines["Activation"].activation_sets == ("exp_and_others",)
+        assert each.engines["Activation"].extra["activation_function_sets"] == ["exp_and_others"]
         assert set(each.engines["DVE"].dve_tables[0]) == {
             "control_fast_table",
             "control_slow_table",

@@ -89,7 +89,7 @@ def test_the_header_can_be_changed_in_the_manifest(small: Path, tmp_path: Path) 
     edit(out, "header", {**manifest(out)["header"], "name": "mine", "feature_bits": 1 << 63, "lnc_size": 1})
     pack(out, tmp_path / "again.neff")
     header = read_neff(tmp_path / "again.neff").header
-    assert (header.name_text, header.feature_bits) == ("mine", 1 << 63)
+    assert (header.name.rstrip(b"\0"), header.feature_bits) == (b"mine", 1 << 63)
     assert header.uuid == read_neff(small).header.uuid
 
 
@@ -140,7 +140,7 @@ def test_a_folder_without_a_manifest_gets_a_header_of_its_own(tmp_path: Path) ->
     packed = pack(out, tmp_path / "again.neff")
     again = read_neff(tmp_path / "again.neff")
     assert again.warnings == ()
-    assert (again.header.lnc_size, again.header.num_tpb, again.header.name_text) == (2, 1, "out")
+    assert (again.header.lnc_size, again.header.num_tpb, again.header.name.rstrip(b"\0")) == (2, 1, b"out")
     assert list(packed.neff.members)[-1] == "neff.json"
     assert dict(again.members) == dict(read_neff(source).members)
 

@@ -38,22 +38,6 @@ class TaskRegisters:
     written: frozenset[int]
     changed: Mapping[int, tuple[int | None, int]]
 
-    @property
-    def inherited(self) -> Mapping[int, int]:
-        """Registers whose values come from earlier tasks."""
-        return {offset: value for offset, value in self.values.items() if offset not in self.written}
-
-    def decoded(self) -> dict[str, Mapping[str, int]]:
-        """Field values of every register, by "BLOCK REGISTER"."""
-        database = registers()
-        found: dict[str, Mapping[str, int]] = {}
-        for offset, value in sorted(self.values.items()):
-            register = database.by_offset[offset]
-            found[f"{register.block} {register.name}"] = {
-                field.name: field.extract(value) for field in register.fields if not field.reserved
-            }
-        return found
-
 
 class _Block:
     """Pointer and two register groups of one block."""

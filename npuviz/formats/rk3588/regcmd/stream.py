@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npuviz.base.errors import FormatError
-from npuviz.formats.rk3588.registers import EMPTY, DecodedRegister, Word, registers
+from npuviz.formats.rk3588.registers import EMPTY, Word, registers
 
 WORD_BYTES = 8
 TAIL_WORDS = 4
@@ -100,11 +100,6 @@ class Stream:
         found = np.zeros(-(-used // line) * line, np.uint64)
         found[:used] = [word.packed for word in (*self.words, *self.tail.words())]
         return found
-
-    def decoded(self) -> tuple[DecodedRegister, ...]:
-        """Every word of body and tail in named fields."""
-        database = registers()
-        return tuple(database.decode_word(word) for word in (*self.words, *self.tail.words()))
 
 
 def parse_stream(

@@ -6,15 +6,13 @@ from npuviz.base.errors import DoesNotFit, SimulationError
 from npuviz.base.progress import NoProgress, Progress
 from npuviz.onnx.errors import CannotLower
 from npuviz.program.graph import Graph, Node
-from npuviz.program.memory import Allocation, MemoryMap
 from npuviz.targets.neuroncore.compiler.assembly import assemble
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
-from npuviz.targets.neuroncore.compiler.compiled import Compiled
+from npuviz.targets.neuroncore.compiler.compiled import Compiled, places_of
 from npuviz.targets.neuroncore.compiler.expansion import expand_missing, expand_nodes
 from npuviz.targets.neuroncore.compiler.fusion import Group, plan_groups
 from npuviz.targets.neuroncore.compiler.lowerings import DOMAINS, epilogues, lowering_of
 from npuviz.targets.neuroncore.compiler.operators.elementwise import elementwise
-from npuviz.targets.neuroncore.ids import hbm_memory
 from npuviz.targets.neuroncore.spec import NeuronSpec
 
 RESHAPING = frozenset(("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"))
@@ -147,13 +145,8 @@ class _Driver:
         for tensor in self._graph.inputs:
             _ = builder.hbm[tensor]
         tables = assemble(builder, outputs)
-        memory = hbm_memory(builder.spec)
-        places = tuple(
-            Allocation(each.tensor, memory, each.address, each.size_bytes)
-            for each in tables.variables
-            if each.tensor >= 0 and each.size_bytes
-        )
-        return Compiled(self._graph, tables, MemoryMap(places), tuple(builder.notes), self.placement)
+        places = places_of(builder.spec, tables.variables)
+        return Compiled(self._graph, tables, places, tuple(builder.notes), self.placement)
 
     def _output_home(self, tensor: int) -> int:
         """The variable of a graph output; one that is an input or constant is copied by DMA."""

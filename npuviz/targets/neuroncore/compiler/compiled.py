@@ -1,12 +1,14 @@
 """What the compiler hands to the target."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from npuviz.program.graph import Graph
-from npuviz.program.memory import MemoryMap
+from npuviz.program.memory import Allocation, MemoryMap
 from npuviz.program.program import Note
-from npuviz.targets.neuroncore.tables import Tables
+from npuviz.targets.neuroncore.ids import hbm_memory
+from npuviz.targets.neuroncore.spec import NeuronSpec
+from npuviz.targets.neuroncore.tables import Tables, Variable
 
 
 @dataclass(frozen=True)
@@ -24,3 +26,15 @@ class Compiled:
     memory_map: MemoryMap = field(default_factory=MemoryMap)
     notes: tuple[Note, ...] = ()
     placement: Mapping[int, str] = field(default_factory=dict[int, str])
+
+
+def places_of(spec: NeuronSpec, variables: Sequence[Variable]) -> MemoryMap:
+    """Where the graph's tensors are in HBM."""
+    memory = hbm_memory(spec)
+    return MemoryMap(
+        tuple(
+            Allocation(each.tensor, memory, each.address, each.size_bytes)
+            for each in variables
+            if each.tensor >= 0 and each.size_bytes
+        )
+    )

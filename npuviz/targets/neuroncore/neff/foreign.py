@@ -18,12 +18,12 @@ from npuviz.program.instruction import Dependency, DependencyKind
 from npuviz.program.memory import MemoryMap
 from npuviz.program.program import Note
 from npuviz.targets.neuroncore import isa
+from npuviz.targets.neuroncore.compiler.compiled import places_of
 from npuviz.targets.neuroncore.neff.descriptors import read_transfers
 from npuviz.targets.neuroncore.neff.foreign_listing import ForeignListing, ForeignRow
 from npuviz.targets.neuroncore.neff.variables import (
     OWNERS,
     names_of,
-    places_of,
     plain_graph,
     plain_outputs,
     plain_variables,

@@ -17,7 +17,7 @@ from npuviz.formats.neff.model import OWN_FOLDER, Neff
 from npuviz.program.graph import Graph
 from npuviz.program.memory import Allocation, MemoryMap
 from npuviz.program.program import Note
-from npuviz.targets.neuroncore.compiler.compiled import Compiled
+from npuviz.targets.neuroncore.compiler.compiled import Compiled, places_of
 from npuviz.targets.neuroncore.isa import ENGINE_NAMES, INSTRUCTION_DTYPE, Engine, Opcode
 from npuviz.targets.neuroncore.neff.decoding import Decoded, decode
 from npuviz.targets.neuroncore.neff.descriptors import Names, read_transfers, with_dtypes
@@ -32,7 +32,6 @@ from npuviz.targets.neuroncore.neff.record import (
 )
 from npuviz.targets.neuroncore.neff.variables import (
     names_of,
-    places_of,
     plain_graph,
     plain_outputs,
     plain_variables,

@@ -15,12 +15,10 @@ from npuviz.formats.neff.graph import GraphTensor, graph_tensors
 from npuviz.formats.neff.model import Neff
 from npuviz.program.dtypes import DTYPES, dtype_name, numpy_dtype
 from npuviz.program.graph import Graph
-from npuviz.program.memory import Allocation, MemoryMap
 from npuviz.program.tensor import Tensor
 from npuviz.targets.neuroncore.isa import ENGINE_NAMES, Engine
 from npuviz.targets.neuroncore.neff.descriptors import Names
 from npuviz.targets.neuroncore.neff.record import MAX_ELEMENTS, npy_layout, read_array, read_npy
-from npuviz.targets.neuroncore.spec import NeuronSpec
 from npuviz.targets.neuroncore.tables import SBUF, QueueSet, Variable, VariableKind
 
 ALIGNMENT = 64
@@ -245,15 +243,3 @@ def names_of(
             queues[each.name] = each.id
             queues.update(dict.fromkeys(subgraph.queue_sets[each.name].queue_instances, each.id))
     return Names(found, queues)
-
-
-def places_of(spec: NeuronSpec, variables: Sequence[Variable]) -> MemoryMap:
-    """Where the graph's tensors are in HBM."""
-    memory = spec.num_cores * 2
-    return MemoryMap(
-        tuple(
-            Allocation(each.tensor, memory, each.address, each.size_bytes)
-            for each in variables
-            if each.tensor >= 0 and each.size_bytes
-        )
-    )

@@ -128,7 +128,7 @@ def test_what_another_tool_sees() -> None:
     assert first.variables["w#3"].size == 4096
     assert {name: each.type for name, each in first.queue_sets.items()} == {"qSP": "data", "qPool": "dynamic"}
     assert first.queue_sets["qPool"].semaphore_set == (20,) * 16
-    assert first.engines["Activation"].activation_sets == ("sqrt_and_others",)
+    assert first.engines["Activation"].extra["activation_function_sets"] == ["sqrt_and_others"]
     assert [entry.semaphore for entry in first.engines["SP"].descriptors] == [None, 3]
     assert second.engines["SP"].descriptors[0].remote_semaphores == (6, 7)
     assert set(second.variables) == {"SB", "x"}
