@@ -13,7 +13,7 @@ from pathlib import Path
 
 from npuviz.base.kernels.helper import IDLE_SECONDS, TEMPORARY_VARIABLE, compiling
 
-NICENESS = 10
+NICENESS = 3
 
 
 def main() -> None:

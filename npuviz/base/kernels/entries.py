@@ -88,6 +88,8 @@ class Entry:
         self._lock = threading.RLock()
         self._asked: dict[tuple[Any, ...], float] = {}
         """When the disk was last looked at for what calls with arguments of these types need."""
+        self._known: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+        """Types of numba by the kinds of arguments, which it takes long to find."""
         self._call: Callable[..., Any] = kernel if is_plain else self._first
 
     def __call__(self, *args: Any) -> Any:
@@ -135,7 +137,11 @@ class Entry:
         return self._kernel(*args)
 
     def _types(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        return tuple(self._kernel.typeof_pyval(arg) for arg in args)
+        kinds = tuple(map(_kind, args))
+        types = self._known.get(kinds)
+        if types is None:
+            types = self._known[kinds] = tuple(self._kernel.typeof_pyval(arg) for arg in args)
+        return types
 
     def _look(self, types: tuple[Any, ...]) -> bool:
         with self._lock:
@@ -188,6 +194,13 @@ class Entry:
             self._compile_here(self._types(args))
             self._call = self._kernel
             return self._kernel(*args)
+
+
+def _kind(value: Any) -> Any:
+    """Equal for arrays and numbers that have one type to numba."""
+    if isinstance(value, np.ndarray):
+        return value.dtype, value.ndim, value.flags.num
+    return (type(value), value >> 63) if isinstance(value, int) else type(value)
 
 
 WINDOW_GROUP = "window"

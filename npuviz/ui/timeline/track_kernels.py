@@ -60,6 +60,22 @@ def summarise(sums, present, is_work, amounts, categories):
             categories[part, x] = category
 
 
+def _plain_summary(sums, present, is_work, amounts, categories):
+    each = np.diff(sums, axis=0)
+    rising = np.argsort(present[: each.shape[1]])
+    for part in range(2):
+        chosen = rising[is_work[present[rising]] != part]
+        amounts[part] = each[:, chosen].sum(axis=1)
+        categories[part] = 0
+        if len(chosen):
+            best = each[:, chosen].argmax(axis=1)
+            is_any = each[np.arange(len(each)), chosen[best]] > 0.0
+            categories[part] = np.where(is_any, present[chosen[best]], 0)
+
+
+stand_in(summarise, _plain_summary)
+
+
 @_inlined
 def _set_column(plan, x, place, height, scale, work, stall, work_category, stall_category, style):
     """Plan a column from its busy cycles; returns how high it is. What is there is never invisible.

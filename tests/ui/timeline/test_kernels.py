@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from npuviz.base.kernels import entries
 from npuviz.trace.pyramid_kernels import BLOCK, extend_sums
 from npuviz.trace.schema import INTERVAL, TYPE_SHIFT
 from npuviz.trace.store import TraceStore
@@ -42,6 +43,25 @@ def test_columns_are_exact(first: float, step: float, count: int) -> None:
         covered = np.clip(edge - view.start, 0, view.end - view.start)
         for place, kind in enumerate(index.present):
             assert edges.sums[x, place] == pytest.approx(covered[view.kind == kind].sum(), abs=1e-6)
+
+
+@pytest.mark.skipif(entries.is_plain, reason="there are no kernels")
+@settings(max_examples=60, deadline=None)
+@given(st.floats(-100, 25_000), st.floats(0.05, 5000), st.integers(1, 40))
+def test_columns_are_the_same_uncompiled(first: float, step: float, count: int) -> None:
+    whole = TimelineIndex(READER)
+    index, is_work = whole.track(0), whole.categories.is_work
+    compiled = index.columns(first, step, count)
+    counts, sums = np.empty_like(compiled.counts), np.empty_like(compiled.sums)
+    slices = (index.start, index.end, index.keys, index.local, index.view.starts, index.totals)
+    kernels.cumulate.run_plain(*slices, first, step, counts, sums)
+    np.testing.assert_array_equal(counts, compiled.counts)
+    np.testing.assert_allclose(sums, compiled.sums, atol=1e-6)
+    found = [(np.empty((2, count)), np.empty((2, count), np.int16)) for _ in range(2)]
+    tracks.summarise(sums, index.present, is_work, *found[0])
+    tracks.summarise.run_plain(sums, index.present, is_work, *found[1])
+    np.testing.assert_allclose(found[0][0], found[1][0], atol=1e-6)
+    np.testing.assert_array_equal(found[0][1], found[1][1])
 
 
 @settings(max_examples=40, deadline=None)

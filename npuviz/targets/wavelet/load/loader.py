@@ -1,5 +1,6 @@
 """From files to a spec and a program: a compiled folder, a layout file, a folder with command scripts."""
 
+import importlib
 import shutil
 import subprocess
 import tempfile
@@ -258,6 +259,8 @@ def run_script(script: Path, place: Path, seconds: float, settings: str = "") ->
         start_new_session=True,
     )
     try:
+        # What will run the program takes half a second to import: meanwhile.
+        importlib.import_module("npuviz.targets.wavelet.machine.machine")
         output, _ = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
         _end(process)
