@@ -68,7 +68,7 @@ class FabricPanel(Panel):
         self.view.frame_changed.connect(self._show_legend)
         self.bar.changed.connect(self._bar_changed)
         self.bar.play_toggled.connect(self._play_toggled)
-        self.bar.fit_requested.connect(self._fit)
+        self.bar.fit_requested.connect(self.view.fit)
         self.bar.place_entered.connect(self._go_to)
         self._is_warm = False
         self._bar_changed()
@@ -224,12 +224,6 @@ class FabricPanel(Panel):
             self._element_chosen(column, row)
             self.view.fit_selected()
             self.view.setFocus()
-
-    def _fit(self, is_all: bool) -> None:
-        if is_all:
-            self.view.fit_all()
-        else:
-            self.view.fit_selected()
 
     def _bar_changed(self) -> None:
         bar = self.bar

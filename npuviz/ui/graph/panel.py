@@ -48,7 +48,7 @@ class GraphPanel(Panel):
         self.find_bar.closed.connect(self._close_search)
         self.bar = GraphToolBar(self)
         self.bar.direction_changed.connect(self._start_layout)
-        self.bar.fit_requested.connect(self._fit)
+        self.bar.fit_requested.connect(self.view.fit)
         self.bar.heat_toggled.connect(self._show_heat)
         self.bar.follow_toggled.connect(self.show_active)
         self._times_timer = QTimer(self, interval=0)
@@ -120,12 +120,6 @@ class GraphPanel(Panel):
         self._times_timer.stop()
         self._job.shut_down()
         super().dispose()
-
-    def _fit(self, everything: bool) -> None:
-        if everything:
-            self.view.fit_all()
-        else:
-            self.view.fit_selected()
 
     # -- layout ---------------------------------------------------------------------------------------
 

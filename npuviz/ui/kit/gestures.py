@@ -121,6 +121,10 @@ class CameraCanvas(Canvas):
         """Show what is selected, large enough to be read."""
         raise NotImplementedError
 
+    def fit(self, is_all: bool) -> None:
+        """Show everything, or what is selected."""
+        (self.fit_all if is_all else self.fit_selected)()
+
     def pick(self, spot: QPointF) -> None:
         """Choose what is here."""
         raise NotImplementedError

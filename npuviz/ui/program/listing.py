@@ -3,19 +3,18 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from PySide6.QtCore import QEvent, QPoint, QRect, Qt, Signal
+from PySide6.QtCore import QPoint, QRect, Qt, Signal
 from PySide6.QtGui import (
     QContextMenuEvent,
-    QHelpEvent,
     QKeyEvent,
     QMouseEvent,
     QPainter,
     QPaintEvent,
-    QResizeEvent,
 )
-from PySide6.QtWidgets import QAbstractScrollArea, QToolTip, QWidget
+from PySide6.QtWidgets import QWidget
 
 from npuviz.program.instruction import Instruction
+from npuviz.ui.kit.line_area import LineArea
 from npuviz.ui.program.row_painter import GUTTER_WIDTH, RowLook, RowPainter
 from npuviz.ui.program.rows import Decoder, ListingRows
 from npuviz.ui.theme.theme import Theme
@@ -36,7 +35,7 @@ class ListingMarks:
     breakpoints: Mapping[int, bool] = field(default_factory=dict[int, bool])
 
 
-class ProgramListing(QAbstractScrollArea):
+class ProgramListing(LineArea):
     """A listing with gutter, program counters and a heading that names the operator on top.
 
     chosen             the user picked an instruction
@@ -51,23 +50,16 @@ class ProgramListing(QAbstractScrollArea):
     menu_requested = Signal(object, QPoint)
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._theme = theme
+        keys = "Arrow keys move, F9 sets a breakpoint, Ctrl+F searches"
+        super().__init__(theme, "Instructions", keys, parent)
         self.rows = ListingRows([])
         self._decoder: Decoder | None = None
         self._painter = RowPainter(theme)
         self._marks = ListingMarks()
         self.selected = -1
         self._selected_node = -1
-        self._hover_row = -1
         self._scale = 1
-        self._wheel = 0
-        self.setFrameShape(QAbstractScrollArea.Shape.NoFrame)
-        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.setAccessibleName("Instructions")
-        self.setAccessibleDescription("Arrow keys move, F9 sets a breakpoint, Ctrl+F searches")
-        self.viewport().setMouseTracking(True)
 
     # -- contents ---------------------------------------------------------------------------------
 
@@ -85,7 +77,7 @@ class ProgramListing(QAbstractScrollArea):
         """Take other rows; keeps the selection, drops the scroll position."""
         self.rows, self._decoder = rows, decoder
         self._painter.set_look(look)
-        self._update_range()
+        self.update_range()
         self.verticalScrollBar().setValue(0)
         self.viewport().update()
 
@@ -147,7 +139,7 @@ class ProgramListing(QAbstractScrollArea):
                 instruction,
                 is_selected=index == self.selected,
                 is_related=self.selected < 0 and 0 <= self._selected_node == instruction.node,
-                is_hovered=first + place == self._hover_row,
+                is_hovered=first + place == self.hovered,
                 starts_group=starts_group,
                 counter=self._marks.counters.get(index),
                 breakpoint_enabled=self._marks.breakpoints.get(index),
@@ -157,10 +149,6 @@ class ProgramListing(QAbstractScrollArea):
         if self.hasFocus():
             painter.setPen(self._theme.color("accent"))
             painter.drawLine(0, 0, area.width(), 0)
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
-        self._update_range()
 
     def _update_row(self, instruction: int) -> None:
         """Draw the row of an instruction again, if it can be seen."""
@@ -179,7 +167,7 @@ class ProgramListing(QAbstractScrollArea):
             return -2
         return self._decoder.describe(self.rows.instruction_at(row - 1)).node
 
-    def _update_range(self) -> None:
+    def update_range(self) -> None:
         total = len(self.rows)
         self._scale = max(1, -(-total // MAX_SCROLL))
         bar = self.verticalScrollBar()
@@ -192,10 +180,10 @@ class ProgramListing(QAbstractScrollArea):
 
     # -- mouse and keys -----------------------------------------------------------------------------
 
-    def _row_at(self, y: int) -> int | None:
-        y -= self._heading_height()
-        row = self.first_row + y // self._theme.row_height
-        return row if y >= 0 and row < len(self.rows) else None
+    def line_at(self, y: float) -> int | None:
+        inside = int(y) - self._heading_height()
+        row = self.first_row + inside // self._theme.row_height
+        return row if inside >= 0 and row < len(self.rows) else None
 
     def _choose_row(self, row: int) -> None:
         instruction = self.rows.instruction_at(row)
@@ -208,7 +196,7 @@ class ProgramListing(QAbstractScrollArea):
         self.chosen.emit(instruction)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
-        row = self._row_at(int(event.position().y()))
+        row = self.line_at(event.position().y())
         if row is None or event.button() != Qt.MouseButton.LeftButton:
             return
         if event.position().x() < GUTTER_WIDTH:
@@ -216,49 +204,21 @@ class ProgramListing(QAbstractScrollArea):
         else:
             self._choose_row(row)
 
-    def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        row = self._row_at(int(event.position().y()))
-        self._set_hover(-1 if row is None else row)
-
-    def leaveEvent(self, event: QEvent) -> None:
-        self._set_hover(-1)
-        super().leaveEvent(event)
-
-    def _set_hover(self, row: int) -> None:
-        if row != self._hover_row:
-            self._hover_row = row
-            self.viewport().update()
-
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
-        row = self._row_at(event.pos().y())
+        row = self.line_at(event.pos().y())
         if row is not None:
             self._choose_row(row)
             self.menu_requested.emit(self.rows.instruction_at(row), event.globalPos())
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        page = self.num_visible - 1
-        moves = {
-            Qt.Key.Key_Up: -1,
-            Qt.Key.Key_Down: 1,
-            Qt.Key.Key_PageUp: -page,
-            Qt.Key.Key_PageDown: page,
-            Qt.Key.Key_Home: -len(self.rows),
-            Qt.Key.Key_End: len(self.rows),
-        }
-        move = moves.get(Qt.Key(event.key()))
-        if move is None or event.modifiers() & Qt.KeyboardModifier.ControlModifier:
+        move = self.step_of(event, self.num_visible - 1, len(self.rows))
+        if move is None:
             super().keyPressEvent(event)
         else:
             self.move_by(move)
 
-    def viewportEvent(self, event: QEvent) -> bool:
-        if isinstance(event, QHelpEvent):
-            row = self._row_at(event.pos().y())
-            text = (
-                ""
-                if row is None or self._decoder is None
-                else self._painter.tooltip(self._decoder.describe(self.rows.instruction_at(row)))
-            )
-            QToolTip.showText(event.globalPos(), text, self.viewport())
-            return True
-        return super().viewportEvent(event)
+    def tip_at(self, spot: QPoint) -> str:
+        row = self.line_at(spot.y())
+        if row is None or self._decoder is None:
+            return ""
+        return self._painter.tooltip(self._decoder.describe(self.rows.instruction_at(row)))

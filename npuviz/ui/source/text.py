@@ -8,17 +8,16 @@ from PySide6.QtGui import (
     QColor,
     QContextMenuEvent,
     QFontMetricsF,
-    QHelpEvent,
     QKeyEvent,
     QMouseEvent,
     QPainter,
     QPaintEvent,
     QPen,
     QPolygon,
-    QResizeEvent,
 )
-from PySide6.QtWidgets import QAbstractScrollArea, QToolTip, QWidget
+from PySide6.QtWidgets import QWidget
 
+from npuviz.ui.kit.line_area import LineArea
 from npuviz.ui.source.lexer import Lexer, PieceKind
 from npuviz.ui.theme.theme import Theme
 
@@ -53,7 +52,7 @@ class SourceMarks:
     chosen: int = 0
 
 
-class SourceText(QAbstractScrollArea):
+class SourceText(LineArea):
     """One text at a time; only visible lines are drawn.
 
     chosen              a line was picked
@@ -67,19 +66,12 @@ class SourceText(QAbstractScrollArea):
     menu_requested = Signal(int, QPoint)
 
     def __init__(self, theme: Theme, tell: Callable[[str], str], parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._theme = theme
+        super().__init__(theme, "Program text", "Arrow keys move, F9 sets a breakpoint on the line", parent)
         self._tell = tell
         self._lines: list[str] = []
         self._lexer = Lexer("")
         self.marks = SourceMarks()
-        self._hover = 0
         self.setObjectName("source.text")
-        self.setAccessibleName("Program text")
-        self.setAccessibleDescription("Arrow keys move, F9 sets a breakpoint on the line")
-        self.setFrameShape(QAbstractScrollArea.Shape.NoFrame)
-        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.viewport().setMouseTracking(True)
 
     @property
     def num_lines(self) -> int:
@@ -91,7 +83,7 @@ class SourceText(QAbstractScrollArea):
         self._lines = [line.expandtabs(len(TAB)) for line in text.splitlines()]
         self._lexer = lexer
         self.marks = SourceMarks()
-        self._update_range()
+        self.update_range()
         self.verticalScrollBar().setValue(0)
         self.horizontalScrollBar().setValue(0)
         self.viewport().update()
@@ -126,17 +118,16 @@ class SourceText(QAbstractScrollArea):
         digits = max(len(str(len(self._lines))), 2)
         return GUTTER + ARROW + round(self._metrics().horizontalAdvance("0") * digits) + 12
 
-    def line_at(self, y: float) -> int:
-        """Line at a pixel of the viewport, 0 below the text."""
+    def line_at(self, y: float) -> int | None:
         line = self.verticalScrollBar().value() + int(y) // LINE_HEIGHT + 1
-        return line if line <= len(self._lines) else 0
+        return line if line <= len(self._lines) else None
 
     def line_box(self, line: int) -> QRect:
         """Where a line is drawn, in pixels of the viewport."""
         top = (line - 1 - self.verticalScrollBar().value()) * LINE_HEIGHT
         return QRect(0, top, self.viewport().width(), LINE_HEIGHT)
 
-    def _update_range(self) -> None:
+    def update_range(self) -> None:
         bar = self.verticalScrollBar()
         bar.setPageStep(self._num_visible)
         bar.setRange(0, max(0, len(self._lines) - self._num_visible))
@@ -144,10 +135,6 @@ class SourceText(QAbstractScrollArea):
         room = self.viewport().width() - self._text_left() - 8
         self.horizontalScrollBar().setPageStep(max(room, 1))
         self.horizontalScrollBar().setRange(0, max(0, round(wide) - room))
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
-        self._update_range()
 
     # -- painting -----------------------------------------------------------------------------------
 
@@ -185,7 +172,7 @@ class SourceText(QAbstractScrollArea):
         point = marks.breakpoints.get(line)
         if point is not None:
             self._breakpoint(painter, box, *point)
-        elif line == self._hover and line in marks.code:
+        elif line == self.hovered and line in marks.code:
             color = self._theme.color("breakpoint")
             color.setAlphaF(0.25)
             painter.setPen(Qt.PenStyle.NoPen)
@@ -242,18 +229,6 @@ class SourceText(QAbstractScrollArea):
             signal = self.breakpoint_toggled if event.position().x() < GUTTER else self.chosen
             signal.emit(line)
 
-    def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        self._set_hover(self.line_at(event.position().y()))
-
-    def leaveEvent(self, event: QEvent) -> None:
-        self._set_hover(0)
-        super().leaveEvent(event)
-
-    def _set_hover(self, line: int) -> None:
-        if line != self._hover:
-            self._hover = line
-            self.viewport().update()
-
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
         line = self.line_at(event.pos().y())
         if line:
@@ -271,33 +246,18 @@ class SourceText(QAbstractScrollArea):
         return super().event(event)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        page = self._num_visible - 1
-        moves = {
-            Qt.Key.Key_Up: -1,
-            Qt.Key.Key_Down: 1,
-            Qt.Key.Key_PageUp: -page,
-            Qt.Key.Key_PageDown: page,
-            Qt.Key.Key_Home: -len(self._lines),
-            Qt.Key.Key_End: len(self._lines),
-        }
         line = self.marks.chosen or self.marks.current or 1
-        move = moves.get(Qt.Key(event.key()))
+        move = self.step_of(event, self._num_visible - 1, len(self._lines))
         if event.key() == Qt.Key.Key_F9 and self._lines:
             self.breakpoint_toggled.emit(line)
-        elif move is None or not self._lines or event.modifiers() & Qt.KeyboardModifier.ControlModifier:
+        elif move is None or not self._lines:
             super().keyPressEvent(event)
         else:
             goal = min(max(line + move, 1), len(self._lines))
             self.chosen.emit(goal)
             self.reveal(goal)
 
-    def viewportEvent(self, event: QEvent) -> bool:
-        if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
-            QToolTip.showText(event.globalPos(), self._tooltip(event.pos()), self.viewport())
-            return True
-        return super().viewportEvent(event)
-
-    def _tooltip(self, spot: QPoint) -> str:
+    def tip_at(self, spot: QPoint) -> str:
         line = self.line_at(spot.y())
         if not line or spot.x() < self._text_left():
             return ""

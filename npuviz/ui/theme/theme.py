@@ -2,7 +2,7 @@
 
 import tomllib
 import zlib
-from typing import Any, Literal
+from typing import Literal
 
 from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import QColor, QFont, QFontDatabase, QGuiApplication
@@ -49,7 +49,6 @@ class Theme(QObject):
     def __init__(self, mode: Mode = "system", parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._mode: Mode = mode
-        self._tokens: dict[str, dict[str, Any]] = {}
         self._colors: dict[str, QColor] = {}
         self._operators: list[QColor] = []
         self._heat: list[QColor] = []
@@ -133,11 +132,6 @@ class Theme(QObject):
     def row_height(self) -> int:
         """Pixels of a row of a list or table."""
         return ROW_HEIGHT
-
-    @property
-    def spacing(self) -> int:
-        """The usual distance between two things, in pixels."""
-        return 2 * GRID
 
     def _wanted(self) -> str:
         if self._mode != "system":

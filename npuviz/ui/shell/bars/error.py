@@ -23,7 +23,6 @@ class ErrorBar(QFrame):
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setObjectName("error_bar")
-        self._theme = theme
         self._action: Callable[[], object] | None = None
         self._is_shown = False
         self._text = QLabel(self, wordWrap=True)

@@ -33,13 +33,6 @@ class WorkProgress(QWidget):
         self._delay.timeout.connect(self.show)
         self.hide()
 
-    def begin(self, text: str) -> None:
-        """Work began; the bar appears if it is not over soon."""
-        self._text.setText(text)
-        self._bar.setRange(0, 0)
-        if self.isHidden() and not self._delay.isActive():
-            self._delay.start()
-
     def report(self, fraction: float, text: str) -> None:
         """Show how far it is; a negative fraction means unknown."""
         if self.isHidden() and not self._delay.isActive():

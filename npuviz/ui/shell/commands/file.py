@@ -54,7 +54,6 @@ class FileCommands:
         self._open_other = open_other
         self.consent = Consent(settings, partial(ask_to_run, window))
         model.may_open = self.consent.may_open
-        self._options = OpenOptions()
         self._restore: tuple[int, tuple[str, ...]] = (0, ())
         self._watch = FileWatch(window)
         self._watch.changed.connect(self._file_changed)
