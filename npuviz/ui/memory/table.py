@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelIndex, Qt
+from PySide6.QtCore import QAbstractTableModel, QModelIndex, Qt
 
 from npuviz.base.units import format_count
 from npuviz.program.dtypes import numpy_dtype
+from npuviz.ui.kit.row_model import Index
 
-Index = QModelIndex | QPersistentModelIndex
 ReadBytes = Callable[[int, int], bytes | None]
 
 PAGE_BYTES = 4096

@@ -1,10 +1,11 @@
 """Draws bars and histories inside the queue table."""
 
-from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QPointF, QRectF, QSize, Qt
+from PySide6.QtCore import QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QPainter, QPen, QPolygonF
 from PySide6.QtWidgets import QStyledItemDelegate, QStyleOptionViewItem
 
 from npuviz.ui.kit.colors import translucent
+from npuviz.ui.kit.row_model import Index
 from npuviz.ui.kit.table_view import paint_changed
 from npuviz.ui.queues.table import (
     HISTORY,
@@ -27,13 +28,11 @@ class QueueDelegate(QStyledItemDelegate):
         super().__init__()
         self._theme = theme
 
-    def sizeHint(self, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex) -> QSize:
+    def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
         found = super().sizeHint(option, index)
         return QSize(found.width(), self._theme.row_height)
 
-    def paint(
-        self, painter: QPainter, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex
-    ) -> None:
+    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         state = index.data(STATE_ROLE)
         if isinstance(state, QueueGroup):
             self._group(painter, option, index, state)
@@ -58,11 +57,7 @@ class QueueDelegate(QStyledItemDelegate):
         painter.restore()
 
     def _group(
-        self,
-        painter: QPainter,
-        option: QStyleOptionViewItem,
-        index: QModelIndex | QPersistentModelIndex,
-        group: QueueGroup,
+        self, painter: QPainter, option: QStyleOptionViewItem, index: Index, group: QueueGroup
     ) -> None:
         """The name in bold; the fills of its queues side by side while they are folded."""
         painter.save()

@@ -1,16 +1,16 @@
 """Draws how far a wait for a semaphore has come."""
 
-from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QRectF, QSize
+from PySide6.QtCore import QRectF, QSize
 from PySide6.QtGui import QPainter
 from PySide6.QtWidgets import QStyle, QStyledItemDelegate, QStyleOptionViewItem
 
 from npuviz.ui.kit.colors import translucent
+from npuviz.ui.kit.row_model import Index
 from npuviz.ui.kit.table_view import paint_changed
 from npuviz.ui.semaphores.table import NEEDED, ROW_ROLE, SemaphoreRow
 from npuviz.ui.theme.theme import Theme
 
 BAR_HEIGHT = 2
-Index = QModelIndex | QPersistentModelIndex
 
 
 class SemaphoreDelegate(QStyledItemDelegate):

@@ -2,14 +2,10 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from PySide6.QtCore import (
-    QAbstractListModel,
     QEvent,
-    QModelIndex,
     QObject,
-    QPersistentModelIndex,
     QRect,
     QSize,
     Qt,
@@ -27,6 +23,7 @@ from PySide6.QtWidgets import (
 
 from npuviz.base.names import elide_middle
 from npuviz.ui.kit.parts import fill
+from npuviz.ui.kit.row_model import Index, RowModel
 from npuviz.ui.theme.theme import Theme
 
 WIDTH = 600
@@ -49,35 +46,20 @@ class PaletteEntry:
 Provider = Callable[[str], Sequence[PaletteEntry]]
 
 
-class _Model(QAbstractListModel):
-    def __init__(self, parent: QObject) -> None:
-        super().__init__(parent)
-        self.entries: list[PaletteEntry] = []
+class _Model(RowModel[PaletteEntry]):
+    titles = ("",)
 
-    def show_entries(self, entries: Sequence[PaletteEntry]) -> None:
-        self.beginResetModel()
-        self.entries = list(entries)
-        self.endResetModel()
+    def text(self, row: PaletteEntry, column: int) -> str:
+        return row.title
 
-    def rowCount(self, parent: QModelIndex | QPersistentModelIndex | None = None) -> int:
-        return 0 if parent is not None and parent.isValid() else len(self.entries)
-
-    def data(
-        self, index: QModelIndex | QPersistentModelIndex, role: int = Qt.ItemDataRole.DisplayRole
-    ) -> Any:
-        if not index.isValid() or index.row() >= len(self.entries):
-            return None
-        entry = self.entries[index.row()]
-        if role == Qt.ItemDataRole.DisplayRole:
-            return entry.title
+    def other(self, row: PaletteEntry, column: int, role: int) -> str | None:
         if role == Qt.ItemDataRole.AccessibleTextRole:
-            return ", ".join(part for part in (entry.title, entry.detail, entry.keys) if part)
+            return ", ".join(part for part in (row.title, row.detail, row.keys) if part)
         return None
 
-    def flags(self, index: QModelIndex | QPersistentModelIndex) -> Qt.ItemFlag:
-        entry = self.entries[index.row()]
+    def flags(self, index: Index) -> Qt.ItemFlag:
         usable = Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable
-        return usable if entry.is_enabled else Qt.ItemFlag.ItemIsSelectable
+        return usable if self.rows[index.row()].is_enabled else Qt.ItemFlag.ItemIsSelectable
 
 
 class _Delegate(QStyledItemDelegate):
@@ -86,13 +68,11 @@ class _Delegate(QStyledItemDelegate):
         self._theme = theme
         self._model = model
 
-    def sizeHint(self, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex) -> QSize:
+    def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
         return QSize(WIDTH - 16, ROW)
 
-    def paint(
-        self, painter: QPainter, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex
-    ) -> None:
-        entry = self._model.entries[index.row()]
+    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
+        entry = self._model.rows[index.row()]
         theme = self._theme
         rect: QRect = option.rect
         state: QStyle.StateFlag = option.state
@@ -154,7 +134,7 @@ class Palette(QFrame):
     @property
     def entries(self) -> list[PaletteEntry]:
         """What is listed now."""
-        return list(self._model.entries)
+        return list(self._model.rows)
 
     def open(self, provider: Provider, hint: str, text: str = "") -> None:
         """Show the palette; `hint` is shown while nothing is typed."""
@@ -186,7 +166,7 @@ class Palette(QFrame):
         if parent is None:
             return
         width = min(WIDTH, parent.width() - 32)
-        rows = min(len(self._model.entries), MAX_ROWS)
+        rows = min(len(self._model.rows), MAX_ROWS)
         self._list.setVisible(rows > 0)
         self._list.setFixedHeight(max(1, rows * ROW))
         height = 16 + 32 + (4 + rows * ROW if rows else 0)
@@ -225,7 +205,7 @@ class Palette(QFrame):
 
     def _move(self, step: int) -> None:
         # Entries that cannot be chosen are passed over.
-        rows = [row for row, entry in enumerate(self._model.entries) if entry.is_enabled]
+        rows = [row for row, entry in enumerate(self._model.rows) if entry.is_enabled]
         if not rows:
             return
         current = self._list.currentIndex().row()
@@ -234,16 +214,16 @@ class Palette(QFrame):
         self._list.setCurrentIndex(self._model.index(rows[place], 0))
 
     def _choose(self, row: int) -> None:
-        if not 0 <= row < len(self._model.entries):
+        if not 0 <= row < len(self._model.rows):
             return
-        entry = self._model.entries[row]
+        entry = self._model.rows[row]
         if not entry.is_enabled:
             return
         self.dismiss()
         entry.run()
 
     def _refresh(self) -> None:
-        self._model.show_entries(self._provider(self.field.text()))
-        first = (row for row, entry in enumerate(self._model.entries) if entry.is_enabled)
+        self._model.reset(self._provider(self.field.text()))
+        first = (row for row, entry in enumerate(self._model.rows) if entry.is_enabled)
         self._list.setCurrentIndex(self._model.index(next(first, 0), 0))
         self.place()
