@@ -64,8 +64,11 @@ def _close(out, begin, at):
 
 
 @_inlined
-def _open_event(out, at, nanoseconds, flags, what, uuid):
-    """Start a packet with a track event; return (start of packet, start of event, position)."""
+def _open_event(out, at, nanoseconds, what, uuid):
+    """Start a packet with a track event; return (start of packet, start of event, position).
+
+    Where a slice begins, its name needs those that were interned before.
+    """
     out[at] = _PACKET
     packet = at + 2
     out[packet] = _TIMESTAMP
@@ -73,9 +76,9 @@ def _open_event(out, at, nanoseconds, flags, what, uuid):
     out[at] = _SEQUENCE_ID
     out[at + 1] = SEQUENCE
     at += 2
-    if flags != 0:
+    if what == _BEGIN:
         out[at] = _SEQUENCE_FLAGS
-        out[at + 1] = flags
+        out[at + 1] = _NEEDS_NAMES
         at += 2
     out[at] = _TRACK_EVENT
     event = at + 2
@@ -124,7 +127,7 @@ def encode_slices(begin_ns, end_ns, names, instructions, cycles, flow_offsets, f
             num_flows = min(flow_offsets[row + 1] - flow_offsets[row], MAX_FLOWS_OF_SLICE)
         if at + SLICE_ROOM + FLOW_ROOM * num_flows > len(out):
             break
-        packet, event, at = _open_event(out, at, begin_ns[row], _NEEDS_NAMES, _BEGIN, uuid)
+        packet, event, at = _open_event(out, at, begin_ns[row], _BEGIN, uuid)
         out[at] = _NAME_IID
         at = _varint(out, at + 1, names[row])
         if len(instructions) > 0 and instructions[row] >= 0:
@@ -134,7 +137,7 @@ def encode_slices(begin_ns, end_ns, names, instructions, cycles, flow_offsets, f
         for i in range(num_flows):
             at = _flow(out, at, flows[flow_offsets[row] + i])
         at = _close(out, packet, _close(out, event, at))
-        packet, event, at = _open_event(out, at, end_ns[row], 0, _END, uuid)
+        packet, event, at = _open_event(out, at, end_ns[row], _END, uuid)
         at = _close(out, packet, _close(out, event, at))
         row += 1
     return row, at
@@ -146,7 +149,7 @@ def encode_counter(nanoseconds, values, uuid, first, out):
     at = 0
     row = first
     while row < len(values) and at + SLICE_ROOM <= len(out):
-        packet, event, at = _open_event(out, at, nanoseconds[row], 0, _COUNTER, uuid)
+        packet, event, at = _open_event(out, at, nanoseconds[row], _COUNTER, uuid)
         out[at] = 0xF0
         out[at + 1] = 0x01
         at = _varint(out, at + 2, values[row])

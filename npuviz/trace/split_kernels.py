@@ -28,8 +28,9 @@ _inlined = nb.njit(nogil=True, **_INLINE)
 
 
 @_inlined
-def _key_of(head, first, second, is_counter, num_kinds, num_memories, floor):
-    """Key of a row; SKIP for one that happened before `floor`; -2 for one that makes no sense."""
+def _key_of(row, is_counter, num_kinds, num_memories, floor):
+    """Key of a row (its first three words); SKIP for one that happened before `floor`; -2 for nonsense."""
+    head, first, second = row
     what = head >> 56
     owner = (head >> 32) & 0xFFFFFF
     num_tracks = len(is_counter)
@@ -77,7 +78,7 @@ def assign_keys(rows, is_counter, num_kinds, num_memories, floor, last, keys, co
     for i in range(len(rows)):
         first = rows[i, 1]
         second = rows[i, 2]
-        key = _key_of(rows[i, 0], first, second, is_counter, num_kinds, num_memories, floor)
+        key = _key_of((rows[i, 0], first, second), is_counter, num_kinds, num_memories, floor)
         if key >= 0:
             if key < num_tracks:
                 if first < last[key]:

@@ -42,12 +42,13 @@ def paint_dense(image, values, style, first_column, last_column, first_row, last
             elif right - left == 1 and bottom - top == 1:
                 image[y, x] = style[values[top, left], FILL]
             else:
-                image[y, x] = _mean(values, style, left, right, top, bottom)
+                image[y, x] = _mean(values, style, (left, top, right, bottom))
 
 
 @_entry
-def _mean(values, style, left, right, top, bottom):
+def _mean(values, style, box):
     """Mean colour of some elements, or the colour of the most urgent of them."""
+    left, top, right, bottom = box
     red = green = blue = 0
     urgent = 0
     chosen = 0
@@ -113,14 +114,16 @@ def busiest(loads, found):
 
 
 @_entry
-def fill_rectangle(image, left, top, right, bottom, color):
-    """Fill a rectangle of pixels, cut at the edges of the image."""
+def fill_rectangle(image, box, color):
+    """Fill a rectangle of pixels (left, top, right, bottom), cut at the edges of the image."""
+    left, top, right, bottom = box
     for y in range(max(top, 0), min(bottom, image.shape[0])):
         for x in range(max(left, 0), min(right, image.shape[1])):
             image[y, x] = color
 
 
-def _plain_rectangle(image, left, top, right, bottom, color):
+def _plain_rectangle(image, box, color):
+    left, top, right, bottom = box
     image[max(top, 0) : max(bottom, 0), max(left, 0) : max(right, 0)] = color
 
 
@@ -147,16 +150,16 @@ def paint_links(image, loads, heat, lefts, rights, tops, bottoms, reach, lane, g
             # Traffic keeps to the right of its direction.
             load = loads[r, c, EAST]
             if load or c + 1 < columns:
-                fill_rectangle(image, rights[c], y + gap, behind, y + gap + lane, heat[load])
+                fill_rectangle(image, (rights[c], y + gap, behind, y + gap + lane), heat[load])
             load = loads[r, c, WEST]
             if load or c > 0:
-                fill_rectangle(image, before, y - gap - lane, lefts[c], y - gap, heat[load])
+                fill_rectangle(image, (before, y - gap - lane, lefts[c], y - gap), heat[load])
             load = loads[r, c, SOUTH]
             if load or r + 1 < rows:
-                fill_rectangle(image, x - gap - lane, bottoms[r], x - gap, below, heat[load])
+                fill_rectangle(image, (x - gap - lane, bottoms[r], x - gap, below), heat[load])
             load = loads[r, c, NORTH]
             if load or r > 0:
-                fill_rectangle(image, x + gap, above, x + gap + lane, tops[r], heat[load])
+                fill_rectangle(image, (x + gap, above, x + gap + lane, tops[r]), heat[load])
 
 
 @_entry
@@ -170,15 +173,15 @@ def paint_arms(image, xs, ys, arms, colors, reach, thick):
     for i in range(xs.shape[0]):
         x, y = xs[i] - half, ys[i] - half
         color = colors[i]
-        fill_rectangle(image, x, y, x + thick, y + thick, color)
+        fill_rectangle(image, (x, y, x + thick, y + thick), color)
         if arms[i] >> NORTH & 1:
-            fill_rectangle(image, x, y - reach + half, x + thick, y, color)
+            fill_rectangle(image, (x, y - reach + half, x + thick, y), color)
         if arms[i] >> SOUTH & 1:
-            fill_rectangle(image, x, y, x + thick, y + reach + half, color)
+            fill_rectangle(image, (x, y, x + thick, y + reach + half), color)
         if arms[i] >> WEST & 1:
-            fill_rectangle(image, x - reach + half, y, x, y + thick, color)
+            fill_rectangle(image, (x - reach + half, y, x, y + thick), color)
         if arms[i] >> EAST & 1:
-            fill_rectangle(image, x, y, x + reach + half, y + thick, color)
+            fill_rectangle(image, (x, y, x + reach + half, y + thick), color)
 
 
 @_entry
@@ -187,4 +190,4 @@ def paint_points(image, xs, ys, colors, size):
     half = size // 2
     for i in range(xs.shape[0]):
         x, y = xs[i] - half, ys[i] - half
-        fill_rectangle(image, x, y, x + size, y + size, colors[i])
+        fill_rectangle(image, (x, y, x + size, y + size), colors[i])

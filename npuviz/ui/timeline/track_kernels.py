@@ -77,12 +77,16 @@ stand_in(summarise, _plain_summary)
 
 
 @_inlined
-def _set_column(plan, x, place, height, scale, work, stall, work_category, stall_category, style):
+def _set_column(plan, x, size, busy, style):
     """Plan a column from its busy cycles; returns how high it is. What is there is never invisible.
 
+    size  place in the hatching, height of the row, fraction of the column that a busy cycle stands for
+    busy  cycles of work, of stalls, categories of both
     plan rows: pixels of work, pixels of work and stalls, colour of work, fill and line colour of
     stalls, place in the hatching at the row's top and its growth per line
     """
+    place, height, scale = size
+    work, stall, work_category, stall_category = busy
     work_pixels = np.int32(min(work * scale, 1.0) * height + 0.5)
     work_pixels = np.int32(1) if (work > 0.0) & (work_pixels == 0) else work_pixels
     both_pixels = np.int32(min((work + stall) * scale, 1.0) * height + 0.5)
@@ -99,8 +103,12 @@ def _set_column(plan, x, place, height, scale, work, stall, work_category, stall
 
 
 @_inlined
-def _paint_plan(image, top, height, highest, plan, period, background):
-    """Paint all pixels of a row `height` high: work from below, stalls above it, then background."""
+def _paint_plan(image, lane, plan, period, background):
+    """Paint all pixels of a row: work from below, stalls above it, then background.
+
+    lane  top of the row, its height, that of its highest column
+    """
+    top, height, highest = lane
     mask = np.int32(period - 1)
     quarter = np.int32(period >> 2)
     width = min(plan.shape[1], image.shape[1])
@@ -132,7 +140,8 @@ def _paint_plan(image, top, height, highest, plan, period, background):
             row[x] = color if level <= both else plain
 
 
-def _plain_plan(image, top, height, highest, plan, period, background):
+def _plain_plan(image, lane, plan, period, background):
+    top, height, highest = lane
     width = min(plan.shape[1], image.shape[1])
     image = image.view(np.int32)
     works, boths, work_colors, fills, lines, places, growths = plan[:, :width]
@@ -151,8 +160,12 @@ stand_in(_paint_plan, _plain_plan)
 
 
 @_inlined
-def _paint_frame(image, top, height, gap, background, line):
-    """Paint what a row has above and below its slices: empty lines, and one that parts it from the next."""
+def _paint_frame(image, lane, background, line):
+    """Paint what a row has above and below its slices: empty lines, and one that parts it from the next.
+
+    lane  top of the row, its height, the gap
+    """
+    top, height, gap = lane
     bottom = top + height + gap
     for y in range(max(top - gap, 0), min(top, image.shape[0])):
         image[y, :] = np.uint32(background)
@@ -186,19 +199,19 @@ def paint_cells(
             continue
         right = int(np.floor(((begin + i + 1) * cell - first) / step + 0.5))
         for x in range(max(left, 0), min(right, width)):
-            reached = _set_column(
-                plan, x, x + phase, height, share, work, stall, categories[0, i], categories[1, i], style
-            )
+            busy = (work, stall, categories[0, i], categories[1, i])
+            reached = _set_column(plan, x, (x + phase, height, share), busy, style)
             highest = max(highest, reached)
-    _paint_frame(image, top, height, gap, background, line)
-    _paint_plan(image, top, height, highest, plan, period, background)
+    _paint_frame(image, (top, height, gap), background, line)
+    _paint_plan(image, (top, height, highest), plan, period, background)
 
 
 @_inlined
-def _plan_run(plan, begin, end, height, category, phase, style):
-    """Plan the columns [begin, end) as covered by one slice."""
+def _plan_run(plan, span, size, category, style):
+    """Plan the columns [span[0], span[1]) as covered by one slice. size: height, phase of the hatching."""
+    height, phase = size
     is_work = style[category, IS_WORK]
-    for x in range(begin, end):
+    for x in range(span[0], span[1]):
         plan[0, x] = height if is_work else 0
         plan[1, x] = height
         plan[2, x] = np.int32(style[category, FILL])
@@ -237,9 +250,8 @@ def _plan_crowd(plan, x, keys, s, j, step, height, phase, style, amounts):
         )
         best_stall = of_stall if is_worse else best_stall
         stall_category = category if is_worse else stall_category
-    return _set_column(
-        plan, x, x + phase, height, 1.0 / step, work, whole - work, work_category, stall_category, style
-    )
+    busy = (work, whole - work, work_category, stall_category)
+    return _set_column(plan, x, (x + phase, height, 1.0 / step), busy, style)
 
 
 @_entry
@@ -289,7 +301,7 @@ def plan_slices(
             continue
         if starts[s] <= left and ends[s] >= right:
             stop = min(max(int((ends[s] - first) / step), x + 1), columns)
-            _plan_run(plan, x, stop, np.int32(height), keys[s], phase, style)
+            _plan_run(plan, (x, stop), (np.int32(height), phase), keys[s], style)
             highest = np.int32(height)
             if s != labelled and num_labels < labels.shape[0]:
                 begin = max((starts[s] - first) / step, 0.0)
@@ -367,8 +379,8 @@ def paint_slices(
         starts, ends, keys, block_starts, style, first, step, height, phase, min_label, plan, amounts,
         edges, labels,
     )  # fmt: skip
-    _paint_frame(image, top, height, gap, background, line)
-    _paint_plan(image, top, height, highest, plan, period, background)
+    _paint_frame(image, (top, height, gap), background, line)
+    _paint_plan(image, (top, height, highest), plan, period, background)
     for i in range(num_edges):
         x = edges[i, 0]
         _paint_edge(
