@@ -61,7 +61,11 @@ def run_exactly(graph: Graph, node: Node, arrays: Mapping[int, np.ndarray]) -> d
     except Exception as error:
         # An evaluator in Python raises whatever its operators raise: then there is no better reference.
         raise FormatError(graph.name, field=f"node {node.name}", found=str(error)[:200]) from error
-    return {index: np.asarray(values) for index, values in zip(outputs, results, strict=True)}
+    made = {index: np.asarray(values) for index, values in zip(outputs, results, strict=True)}
+    # The evaluator takes some attributes otherwise than the standard has them.
+    if any(values.shape != graph.tensors[index].shape for index, values in made.items()):
+        raise FormatError(graph.name, field=f"node {node.name}", found="results of another shape")
+    return made
 
 
 def _widened(values: np.ndarray, dtype: str) -> np.ndarray:

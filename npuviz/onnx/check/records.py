@@ -7,6 +7,14 @@ import numpy as np
 from npuviz.onnx.check.errors import Errors
 from npuviz.onnx.check.growth import SENTINEL, magnitude
 
+CLASSES = (
+    "equal",
+    "within the tolerance",
+    "as far off as the reference is from float64",
+    "beyond the tolerance",
+    "infinite or NaN",
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Deviation:
@@ -15,6 +23,7 @@ class Deviation:
     absolute, relative  the largest error, and as a share of the reference's largest magnitude
     is_lost             infinity or NaN where the reference has none; has_nan  one of them is NaN
     magnitude           the reference's largest
+    is_uncertain        the reference itself is about as far from the model in float64
     """
 
     absolute: float
@@ -23,15 +32,23 @@ class Deviation:
     is_lost: bool = False
     has_nan: bool = False
     magnitude: float = 0.0
+    is_uncertain: bool = False
 
     @property
     def name(self) -> str:
-        """The class of the comparison in words."""
+        """The class of the comparison, one of CLASSES."""
+        equal, within, uncertain, beyond, lost = CLASSES
         if self.is_lost:
-            return "infinite or NaN"
+            return lost
         if self.is_beyond:
-            return "beyond the tolerance"
-        return "within the tolerance" if self.absolute else "equal"
+            return beyond
+        if self.is_uncertain:
+            return uncertain
+        return within if self.absolute else equal
+
+    def as_uncertain(self) -> "Deviation":
+        """The same where the reference is no closer to the truth."""
+        return replace(self, is_beyond=False, is_uncertain=True)
 
     def as_choice(self) -> "Deviation":
         """The same for a choice that roundings of its inputs may decide either way."""

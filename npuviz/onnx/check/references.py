@@ -20,7 +20,7 @@ class References:
 
     def __init__(self, graph: Graph, inputs: Mapping[str, np.ndarray], tensors: Sequence[int]) -> None:
         self._graph = graph
-        self._inputs = inputs
+        self.inputs = inputs
         self._groups = list(_groups(graph, tensors))
         self._group_of = {index: number for number, group in enumerate(self._groups) for index in group}
         self._kept: OrderedDict[int, dict[int, np.ndarray]] = OrderedDict()
@@ -30,7 +30,7 @@ class References:
         ONNX Runtime refuses the model."""
         given = self._graph.constants.get(tensor)
         if given is None:
-            given = self._inputs.get(self._graph.tensors[tensor].name)
+            given = self.inputs.get(self._graph.tensors[tensor].name)
         if tensor not in self._group_of and given is not None:
             return given
         number = self._group_of[tensor]
@@ -38,7 +38,7 @@ class References:
         if found is None:
             if len(self._kept) >= _KEPT_GROUPS:
                 self._kept.popitem(last=False)
-            found = self._kept[number] = run_reference(self._graph, self._inputs, self._groups[number])
+            found = self._kept[number] = run_reference(self._graph, self.inputs, self._groups[number])
         self._kept.move_to_end(number)
         return as_declared(np.asarray(found[tensor]), self._graph.tensors[tensor].dtype)
 

@@ -160,3 +160,24 @@ def test_a_coarse_reference_is_not_held_against_the_machine(tmp_path) -> None:
         graph, {"x": x}, changes={"y": lambda values: right * np.float32(1.00001)}, tolerance=strict
     )
     assert wrong.num_failed == 1
+
+
+def test_what_float32_itself_cannot_decide_is_no_error(tmp_path) -> None:
+    """The reference loses as many digits as the machine, in another way."""
+    nodes = [
+        helper.make_node("Exp", ["x"], ["e"], "exp"),
+        helper.make_node("Add", ["e", "large"], ["a"], "lift"),
+        helper.make_node("Sub", ["a", "large"], ["y"], "drop"),
+    ]
+    graph = make_graph(tmp_path, nodes, {"x": [64]}, {"y": FLOAT}, {"large": np.array(1e5, np.float32)})
+    x = _normal(64)
+    step = np.float32(2.0**-7)
+    result = checked(
+        graph, {"x": x}, changes={"a": lambda values: values + step}, tolerance=Tolerance(1e-6, 0)
+    )
+    assert result.is_passed
+    assert _whole(result).classes["as far off as the reference is from float64"] == 1
+    further = checked(
+        graph, {"x": x}, changes={"a": lambda values: values + 8 * step}, tolerance=Tolerance(1e-6, 0)
+    )
+    assert _whole(further).num_failed == 1

@@ -1,0 +1,54 @@
+"""A model in float64: how far the reference itself is from what a model means."""
+
+from collections.abc import Collection, Mapping
+
+import numpy as np
+
+from npuviz.base.errors import FormatError
+from npuviz.onnx.check.own_inputs import run_exactly
+from npuviz.onnx.single_node import run_node
+from npuviz.program.dtypes import numpy_dtype
+from npuviz.program.graph import Graph
+
+MAX_NODES = 4096
+
+
+def exact_values(
+    graph: Graph, inputs: Mapping[str, np.ndarray], tensors: Collection[int]
+) -> dict[int, np.ndarray]:
+    """Values of tensors with all floats in float64, by ONNX's evaluator.
+
+    A node that it cannot run, or that is too large for it, runs in ONNX Runtime in its own types. Empty for
+    a model of more than MAX_NODES nodes, or one that cannot be run node by node.
+    """
+    if len(graph.nodes) > MAX_NODES:
+        return {}
+    held: dict[int, np.ndarray] = {index: inputs[graph.tensors[index].name] for index in graph.inputs}
+    last = {index: node.id for node in graph.nodes for index in node.inputs}
+    found: dict[int, np.ndarray] = {}
+    for node in graph.nodes:
+        arrays = {
+            index: held[index] if index in held else np.asarray(graph.constants[index])
+            for index in node.inputs
+            if index in held or index in graph.constants
+        }
+        try:
+            made = run_exactly(graph, node, arrays)
+        except FormatError:
+            try:
+                made = run_node(
+                    graph, node, {index: _declared(graph, index, arrays[index]) for index in arrays}
+                )
+            except FormatError:
+                return {}
+        found.update({index: values for index, values in made.items() if index in tensors})
+        held.update(made)
+        for index in node.inputs:
+            if last.get(index) == node.id:
+                held.pop(index, None)
+    return found
+
+
+def _declared(graph: Graph, tensor: int, values: np.ndarray) -> np.ndarray:
+    with np.errstate(over="ignore"):
+        return np.asarray(values.astype(numpy_dtype(graph.tensors[tensor].dtype)), order="C")
