@@ -88,11 +88,20 @@ def half_table(function: Function, low: int, high: int) -> ActivationTable:
     values = function(points)
     peak = max(float(np.abs(values).max()), 2.0**-16)
     exponent = min(15, int(np.floor(np.log2(LARGEST / peak))))
-    slopes = [slope * 2.0**exponent for slope in _outer_slopes(function, float(low), float(high))]
+    slopes = [slope * 2.0**exponent for slope in _far_slopes(function, float(low), float(high))]
     middle = (low + high) // 2
     fill = _fill(values * 2.0**exponent, (low, middle, high), select, slopes)
     minus, shift = max(exponent, 0), max(-exponent, 0)
     return ActivationTable(fill, 1.0, Requantisation(1 << shift, 0, 0), minus)
+
+
+def _far_slopes(function: Function, low: float, high: float) -> tuple[float, float]:
+    """How steep the function is far below and above its domain, where it is as good as straight: what levels
+    off goes on level. Values of fp16 may be much further out than a domain is wide."""
+    width = high - low
+    below = function(np.array([low - 4 * width, low - 3 * width]))
+    above = function(np.array([high + 3 * width, high + 4 * width]))
+    return float(below[1] - below[0]) / width, float(above[1] - above[0]) / width
 
 
 def _outer_slopes(function: Function, low: float, high: float) -> tuple[float, float]:

@@ -83,6 +83,24 @@ def test_fp16_is_close_inside_and_outside_of_the_tables(name: str) -> None:
     assert np.all(np.abs(outputs - real) <= 1e-3 + np.abs(real) * 2.0**-11)
 
 
+@pytest.mark.parametrize("name", ["Sigmoid", "Tanh", "HardSigmoid", "Erf"])
+def test_functions_that_level_off_stay_level_far_outside(name: str) -> None:
+    found = activation_function(name, Attributes(name, {}))
+    assert found is not None
+    table = half_table(found.function, found.low, found.high)
+    inputs = np.concatenate([np.linspace(-16, 16, 2001), [-60000, -300, -17, 17, 300, 60000]]).astype(
+        np.float16
+    )
+    outputs = through(table, inputs[None, None, :], half=True).astype(np.float64)
+    real = (
+        expected(name, inputs.astype(np.float64))
+        if name != "Erf"
+        else found.function(inputs.astype(np.float64))
+    )
+    assert np.abs(outputs - real).max() <= 6e-5 + 2.0**-12
+    assert outputs.min() >= real.min() - 1e-6
+
+
 @pytest.mark.parametrize(("low", "high"), [(-8, 8), (0, 2), (-4, 12)])
 def test_fp16_domains_need_not_be_symmetric(low: int, high: int) -> None:
     table = half_table(np.sin, low, high)
