@@ -182,8 +182,8 @@ class Comparison:
         )
 
     def _excuse_coarse_references(self) -> None:
-        """Let pass what is about as far off as the reference itself is from the model in float64, where nothing
-        on the way is coarser than float32: the model decides no closer."""
+        """Let pass what is about as far off as the reference itself is from the model in float64, where
+        nothing on the way is coarser than float32: the model decides no closer."""
         wrong = {
             tensor: record
             for tensor, record in self._records.items()

@@ -92,11 +92,7 @@ def test_functions_that_level_off_stay_level_far_outside(name: str) -> None:
         np.float16
     )
     outputs = through(table, inputs[None, None, :], half=True).astype(np.float64)
-    real = (
-        expected(name, inputs.astype(np.float64))
-        if name != "Erf"
-        else found.function(inputs.astype(np.float64))
-    )
+    real = found.function(inputs.astype(np.float64))
     assert np.abs(outputs - real).max() <= 6e-5 + 2.0**-12
     assert outputs.min() >= real.min() - 1e-6
 
