@@ -248,7 +248,7 @@ class Comparison:
 
     def _end_to_end(self, num_failed: int, first: str) -> Verdict:
         deviations = [record.deviation for record in self._records.values() if record.deviation is not None]
-        classes = dict.fromkeys(CLASSES, 0)
+        classes: dict[str, int] = dict.fromkeys(CLASSES, 0)
         for deviation in deviations:
             classes[deviation.name] += 1
         texts = {
