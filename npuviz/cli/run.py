@@ -25,6 +25,13 @@ def command(
         bool,
         typer.Option("--check", help="Compare every tensor with ONNX Runtime, end to end and per operator."),
     ] = False,
+    explain_error: Annotated[
+        bool,
+        typer.Option(
+            "--explain-error",
+            help="Check, measure which operators make the outputs wrong, and run with those in fp32.",
+        ),
+    ] = False,
     as_json: options.Json = False,
 ) -> None:
     """Run a model headless and print a summary."""
@@ -35,7 +42,9 @@ def command(
     from npuviz.workbench.headless.summary_text import summary_text
 
     opening = options.open_options(target, preset, config, settings, inputs, seed, record)
-    chosen = RunOptions(opening, until, tuple(breaks or ()), parse_exports(exports or ()), check)
+    chosen = RunOptions(
+        opening, until, tuple(breaks or ()), parse_exports(exports or ()), check, explain_error
+    )
     path: Path = find_file(model, config)
     with TerminalProgress() as progress, interruptible() as interrupter:
         result = run_model(path, chosen, progress, lambda session: interrupter.use(session.interrupt))

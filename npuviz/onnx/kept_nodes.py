@@ -1,38 +1,43 @@
-"""Operators that the user wants computed in fp32, by name."""
+"""Operators that the user wants computed in fp32: `--set keep_fp32=NAME[,NAME]`."""
 
+from collections.abc import Collection
 from difflib import get_close_matches
 
 from npuviz.base.errors import UsageError
 from npuviz.program.graph import Graph
 
 
-def kept_nodes(graph: Graph, text: str) -> frozenset[int]:
-    """Ids of the nodes that `--set keep_fp32=NAME[,NAME]` names: by their own name or that of a result.
+def kept_names(graph: Graph, text: str) -> frozenset[str]:
+    """Names of the nodes that a setting names, by their own names or those of their results.
 
     Raises UsageError for a name that the graph has not.
     """
-    by_name = {node.name: node.id for node in graph.nodes}
-    results = {graph.tensors[index].name: node.id for node in graph.nodes for index in node.outputs if index >= 0}
-    found: set[int] = set()
+    known = {node.name: node.name for node in graph.nodes}
+    for node in graph.nodes:
+        known.update({graph.tensors[index].name: node.name for index in node.outputs if index >= 0})
+    found: set[str] = set()
     for name in (part.strip() for part in text.split(",")):
-        if not name:
-            continue
-        node = by_name.get(name, results.get(name))
-        if node is None:
-            close = get_close_matches(name, [*by_name, *results], n=3)
+        if name and name not in known:
+            close = get_close_matches(name, known, n=3)
             hint = f"; close: {', '.join(close)}" if close else ""
             raise UsageError(f"--set keep_fp32={name[:60]}: the model has no such operator or tensor{hint}")
-        found.add(node)
+        if name:
+            found.add(known[name])
     return frozenset(found)
 
 
-def between_kept(graph: Graph, nodes: frozenset[int]) -> frozenset[int]:
-    """Tensors that only these nodes read: what they make of each other, constants of theirs, and results
-    that nobody reads."""
-    readers = graph.consumers()
+def kept_nodes(graph: Graph, names: Collection[str]) -> frozenset[int]:
+    """Ids of the nodes with these names, and of those that function bodies made of them."""
+    prefixes = tuple(f"{name}/" for name in names)
     return frozenset(
-        tensor.id
-        for tensor in graph.tensors
-        if (tensor.producer in nodes or tensor.id in graph.constants)
-        and all(node in nodes for node in readers[tensor.id])
+        node.id for node in graph.nodes if node.name in names or (prefixes and node.name.startswith(prefixes))
+    )
+
+
+def kept_tensors(graph: Graph, nodes: Collection[int]) -> frozenset[int]:
+    """What these nodes make, and constants that only they read."""
+    readers = graph.consumers()
+    constants = {index for index in graph.constants if all(node in nodes for node in readers[index])}
+    return frozenset(
+        constants | {index for node in nodes for index in graph.nodes[node].outputs if index >= 0}
     )

@@ -4,7 +4,7 @@ A graph's `source` leaves large weights out; here they come back from `Graph.con
 copy where ONNX Runtime allows it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import onnx
@@ -52,6 +52,29 @@ def run_reference(
     return {tensor: results[tensor] for tensor in tensors}
 
 
+class ReferenceSession:
+    """A graph in ONNX Runtime that is run several times.
+
+    tensors  what a run returns;  change  made to the model before it is opened, in place
+    Raises FormatError when ONNX Runtime refuses the model.
+    """
+
+    def __init__(
+        self, graph: Graph, tensors: Sequence[int], change: Callable[[onnx.ModelProto], None] | None = None
+    ) -> None:
+        self._graph = graph
+        self._names = [graph.tensors[tensor].name for tensor in tensors]
+        self._session = _open(graph, tensors, 1, change)
+
+    def run(self, inputs: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+        """Values of the tensors for these inputs. Raises FormatError when ONNX Runtime refuses."""
+        try:
+            feeds = {name: _feed(value) for name, value in inputs.items()}
+            return [value.numpy() for value in self._session.run_with_ort_values(self._names, feeds)]
+        except Exception as error:
+            raise _refused(self._graph, error) from error
+
+
 def _refused(graph: Graph, error: Exception) -> FormatError:
     hint = open_hint(graph.assumptions)
     return FormatError(graph.name or "model", field="reference run", found=first_line(error), hint=hint)
@@ -71,11 +94,18 @@ def _feed(value: np.ndarray) -> onnxruntime.OrtValue:
     return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(data, kind)
 
 
-def _open(graph: Graph, tensors: Sequence[int], threads: int) -> onnxruntime.InferenceSession:
+def _open(
+    graph: Graph,
+    tensors: Sequence[int],
+    threads: int,
+    change: Callable[[onnx.ModelProto], None] | None = None,
+) -> onnxruntime.InferenceSession:
     """A session that also returns the given tensors. Nothing is optimised, so that all of them exist."""
     if not graph.source:
         raise FormatError(graph.name or "model", found="no ONNX model behind this graph")
     model = onnx.ModelProto.FromString(graph.source)
+    if change is not None:
+        change(model)
     present = {value.name for value in model.graph.output}
     for tensor in sorted(set(tensors)):
         name = graph.tensors[tensor].name

@@ -40,6 +40,8 @@ class Verdict:
     classes           what a comparison can come to, in words -> number of tensors, the best first
     first_divergence  name of the tensor (in program order) where it first went wrong, or ""
     rule              the tolerance in words
+    share             end to end: what every output may be off, as a share of its largest magnitude;
+    outputs_error     the largest of what they are off
     """
 
     num_failed: int
@@ -48,6 +50,8 @@ class Verdict:
     max_rel_err: float
     first_divergence: str
     rule: str
+    share: float = 0.0
+    outputs_error: float = 0.0
 
     @property
     def num_tensors(self) -> int:

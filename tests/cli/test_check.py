@@ -78,3 +78,56 @@ def test_tensors_between_host_operators_keep_their_type_on_rk3588(tmp_path, caps
     code, out, _ = _run(path, "rk3588", capsys, "--input", f"x={tmp_path / 'x.npy'}")
     check = json.loads(out)["check"]
     assert (code, check["end_to_end"]["classes"]["equal"]) == (0, 2)
+
+
+def _lifted(folder: Path, factor: float) -> str:
+    """x * factor * (1 / factor): rounding or the range of a coarse type decides what is left."""
+    nodes = [
+        helper.make_node("Mul", ["x", "k"], ["large"], "lift"),
+        helper.make_node("Mul", ["large", "r"], ["y"], "drop"),
+        helper.make_node("Relu", ["x"], ["z"], "other"),
+    ]
+    weights = {"k": np.array(factor, np.float32), "r": np.array(1 / factor, np.float32)}
+    return _model(folder, nodes, {"x": (FLOAT, [1, 16, 4, 4])}, {"y": FLOAT, "z": FLOAT}, weights)
+
+
+def test_an_overflow_of_fp16_fails_is_explained_and_has_a_remedy(tmp_path, capsys) -> None:
+    path = _lifted(tmp_path, 60000.0)
+    code, out, _ = _run(path, "rk3588", capsys, "--explain-error")
+    summary = json.loads(out)
+    check, explained = summary["check"], summary["explain_error"]
+    assert (code, check["failed"], check["end_to_end"]["failed"]) == (1, 0, 1)
+    assert [each["tensor"] for each in check["findings"]] == ["y"]
+    assert check["findings"][0]["operator"] == "Mul lift"
+    assert "overflow of fp16's range: large reaches" in check["findings"][0]["cause"]
+    assert explained["operators"][0]["operator"] == "Mul lift"
+    remedy = explained["remedy"]
+    assert (remedy["keep_fp32"], remedy["outputs_right"]) == (["lift", "drop"], True)
+    assert remedy["cycles"] > 0
+    code, out, _ = _run(path, "rk3588", capsys, "--set", "keep_fp32=lift,drop")
+    assert (code, json.loads(out)["check"]["end_to_end"]["outputs_right"]) == (0, True)
+
+
+def test_rounding_to_bf16_fails_is_explained_and_has_a_remedy(tmp_path, capsys) -> None:
+    nodes = [
+        helper.make_node("MatMul", ["x", "eye"], ["p"], "product"),
+        helper.make_node("Add", ["p", "k"], ["large"], "lift"),
+        helper.make_node("MatMul", ["large", "eye"], ["q"], "second"),
+        helper.make_node("Sub", ["q", "k"], ["y"], "drop"),
+    ]
+    weights = {"eye": np.eye(32, dtype=np.float32), "k": np.array(300.0, np.float32)}
+    path = _model(tmp_path, nodes, {"x": (FLOAT, [16, 32])}, {"y": FLOAT}, weights)
+    code, out, _ = _run(path, "neuroncore", capsys, "--set", "dtype=bf16", "--explain-error")
+    summary = json.loads(out)
+    assert (code, summary["check"]["failed"]) == (1, 0)
+    assert "bf16 rounding" in summary["check"]["findings"][0]["cause"]
+    remedy = summary["explain_error"]["remedy"]
+    assert remedy["outputs_right"]
+    assert "product" in remedy["keep_fp32"] or "lift" in remedy["keep_fp32"]
+
+
+def test_a_name_that_nothing_has_is_refused(tmp_path, capsys) -> None:
+    path = _lifted(tmp_path, 2.0)
+    for target in ("rk3588", "neuroncore"):
+        assert main(["run", path, "--target", target, "--set", "keep_fp32=lifd"]) == 2
+        assert "close: lift" in capsys.readouterr().err

@@ -251,6 +251,9 @@ class Comparison:
         classes: dict[str, int] = dict.fromkeys(CLASSES, 0)
         for deviation in deviations:
             classes[deviation.name] += 1
+        outputs = [
+            self._records[tensor].deviation for tensor in self._graph.outputs if tensor in self._records
+        ]
         texts = {
             f"{self._graph.tensors[tensor].name} {self._allowed[tensor].text}"
             for tensor in self._graph.outputs
@@ -263,6 +266,8 @@ class Comparison:
             max((each.relative for each in deviations), default=0.0),
             first,
             "outputs, " + ", ".join(sorted(texts)) if texts else "no output to compare",
+            min((self._allowed[tensor].share for tensor in self._graph.outputs), default=0.0),
+            max((each.relative for each in outputs if each is not None), default=0.0),
         )
 
     def _per_operator(self, first: str) -> Verdict:

@@ -36,6 +36,7 @@ class NeuronSpec:
     arch, version  generation: NeuronCore version 1..4
     lnc            physical cores that act as one (NEFF: subgraphs), see num_cores
     dtype          compute type: intermediate floats and matmul operands; PSUM and ALUs stay fp32
+    keep_fp32      names of operators whose operands and results stay fp32, separated by commas
     *_hz           engine clocks; PE's is the base clock that all cycles count
     sbuf_partition_bytes, psum_partition_bytes, psum_bank_bytes  per partition (there are 128)
     sbuf_reserved_bytes  at the end of each SBUF partition, not for programs
@@ -104,6 +105,7 @@ class NeuronSpec:
     lnc: Annotated[int, Ge(1), Le(2)] = 1
     dtype: ComputeDtype = "float32"
     dge: Dge = "static"
+    keep_fp32: str = ""
     limit: Bytes = 4 << 30
 
     @property
@@ -235,7 +237,7 @@ def stored_spec(
         )
     described = read_json_object(config) if config is not None else {}
     changed = SETTINGS.change(spec, described, config, settings or {})
-    for key in ("lnc", "dtype", "dge"):
+    for key in ("lnc", "dtype", "dge", "keep_fp32"):
         if getattr(changed, key) != getattr(spec, key):
             raise UsageError(
                 f"--set {key}={getattr(changed, key)}: the file is compiled for "

@@ -50,6 +50,7 @@ class RknnSpec:
 
     cores     how many of the three run the program; dtype  what the compiler makes of float models
     *_rate    elements a cycle that the DPU (pooling: PPU) puts out, by what it has to do
+    keep_fp32 names of operators that the Host computes in fp32, separated by commas: the NPU stores fp16
     submit    "chain": one driver start for all tasks that need no host in between; "layer": one a layer
     """
 
@@ -80,6 +81,7 @@ class RknnSpec:
     cores: Annotated[int, Ge(1), Le(3)] = 1
     dtype: Literal["int8", "fp16"] = "int8"
     submit: Literal["chain", "layer"] = "chain"
+    keep_fp32: str = ""
 
     @property
     def cbuf_bytes(self) -> int:

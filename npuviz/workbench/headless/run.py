@@ -1,6 +1,5 @@
 """A headless run: open, run, check, export, and one summary that scripts rely on."""
 
-import math
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
@@ -18,6 +17,7 @@ from npuviz.program.dtypes import dtype_name
 from npuviz.sim.machine import HOST_OPERATOR, HasHazards, HasReports, LogsHazards, Machine
 from npuviz.sim.stop import BROKEN, StopKind, StopReason
 from npuviz.sim.target import CheckResult, Verdict
+from npuviz.workbench.headless.finite import finite
 from npuviz.workbench.opening import Opened, OpenOptions, open_file
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ class RunOptions:
     conditions  breakpoint texts
     exports     (exporter name, file) written when the run stopped
     is_checked  compare all computed tensors with the reference execution
+    is_explained  check, and measure which operators make the error of the outputs
     """
 
     open: OpenOptions = field(default_factory=OpenOptions)
@@ -45,6 +46,7 @@ class RunOptions:
     conditions: tuple[str, ...] = ()
     exports: tuple[tuple[str, Path], ...] = ()
     is_checked: bool = False
+    is_explained: bool = False
 
 
 @dataclass(frozen=True)
@@ -82,9 +84,14 @@ def run_model(
         stop = session.run(options.until, watcher)
         seconds = time.perf_counter() - begin
         uncompiled = uncompiled_seconds() - uncompiled
-        check = _check(opened, session, watcher) if options.is_checked else None
+        is_checked = options.is_checked or options.is_explained
+        check = _check(opened, session, watcher) if is_checked else None
         summary = summarize(opened, session, stop, (seconds, uncompiled), check)
         _refuse_failed_hosts(session)
+        if options.is_explained and check is not None:
+            from npuviz.workbench.headless.explaining import explain_error
+
+            summary["explain_error"] = explain_error(opened, session, check, watcher)
         reader = _publish(opened, session, summary)
         for (name, out), exporter in zip(options.exports, chosen, strict=True):
             export_trace(reader, exporter, name, out, watcher)
@@ -210,8 +217,8 @@ def _check_values(check: CheckResult | None) -> dict[str, Any] | None:
     return {
         "tensors": check.num_tensors,
         "failed": check.num_failed,
-        "max_abs_err": _finite(check.max_abs_err),
-        "max_rel_err": _finite(check.max_rel_err),
+        "max_abs_err": finite(check.max_abs_err),
+        "max_rel_err": finite(check.max_rel_err),
         "first_divergence": check.first_divergence or None,
         "tolerance": check.tolerance,
         "per_operator": _verdict_values(check.per_operator) if check.per_operator else None,
@@ -240,8 +247,8 @@ def _verdict_values(verdict: Verdict) -> dict[str, Any]:
         "tensors": verdict.num_tensors,
         "failed": verdict.num_failed,
         "classes": dict(verdict.classes),
-        "max_abs_err": _finite(verdict.max_abs_err),
-        "max_rel_err": _finite(verdict.max_rel_err),
+        "max_abs_err": finite(verdict.max_abs_err),
+        "max_rel_err": finite(verdict.max_rel_err),
         "first_divergence": verdict.first_divergence or None,
         "rule": verdict.rule,
     }
@@ -254,10 +261,6 @@ def _refuse_failed_hosts(session: "Session") -> None:
         for hazard in machine.hazards():
             if hazard.kind == HOST_OPERATOR:
                 raise TargetError(hazard.text)
-
-
-def _finite(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
 
 
 def _num_events(session: "Session") -> int:

@@ -45,6 +45,10 @@ def summary_text(summary: dict[str, Any]) -> str:
             f"  output    {output['name']}  {output['dtype']} {shape}  {digest[:16] if digest else '-'}"
         )
     lines += _check_lines(summary["check"])
+    if "explain_error" in summary:
+        from npuviz.workbench.headless.explaining import explanation_lines
+
+        lines += explanation_lines(summary["explain_error"])
     lines += _hazard_lines(summary["hazards"])
     lines += [f"  {note['severity']}: {note['text']}" for note in summary["notes"][:MAX_ROWS]]
     more = len(summary["notes"]) - MAX_ROWS

@@ -1,7 +1,6 @@
 """Compares every computed tensor with ONNX Runtime, and finds the first instruction that went wrong."""
 
 from collections import OrderedDict
-from functools import partial
 
 import numpy as np
 
@@ -10,6 +9,7 @@ from npuviz.onnx.check.comparison import Comparison
 from npuviz.onnx.check.growth import Precision
 from npuviz.onnx.check.own_inputs import OwnInputs
 from npuviz.onnx.check.references import References
+from npuviz.onnx.kept_nodes import kept_nodes, kept_tensors
 from npuviz.onnx.semantics.operators import computed_tensors
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Graph
@@ -62,15 +62,24 @@ class _TensorCheck:
         self._engine = engine
         self._graph = graph
         self._rule_of = rules_of(graph, engine.spec.dtype)
+        # The names were found in the model before its functions were written out.
+        names = [name.strip() for name in engine.spec.keep_fp32.split(",") if name.strip()]
+        self._kept = kept_tensors(graph, kept_nodes(graph, names))
         self._comparison = Comparison(
             graph,
             References(graph, engine.inputs, tensors),
             OwnInputs(graph, self._held),
-            Precision(partial(type_of, graph, engine.spec.dtype)),
+            Precision(self._type_of),
         )
         self._failed: dict[int, Bad] = {}
         self._on_chip: OrderedDict[int, np.ndarray] = OrderedDict()
         self._on_chip_bytes = 0
+
+    def _type_of(self, tensor: int) -> str:
+        """The type in which a tensor is computed and held."""
+        dtype = type_of(self._graph, self._engine.spec.dtype, tensor)
+        is_kept = tensor in self._kept and self._graph.tensors[tensor].dtype == "float32"
+        return "float32" if is_kept else dtype
 
     def compare_pieces(self, found: PieceValues) -> None:
         """Compare a tensor that was collected on chip."""

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from npuviz.base.errors import DoesNotFit, SimulationError
 from npuviz.base.progress import NoProgress, Progress
 from npuviz.onnx.errors import CannotLower
+from npuviz.onnx.kept_nodes import kept_names
 from npuviz.program.graph import Graph, Node
 from npuviz.targets.neuroncore.compiler.assembly import assemble
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
@@ -27,9 +28,10 @@ def compile_graph(graph: Graph, spec: NeuronSpec, progress: Progress | None = No
     The graph of the result has the expanded nodes. Raises Cancelled from `progress`.
     """
     watch = progress or NoProgress()
+    kept = kept_names(graph, spec.keep_fp32)
     graph = expand_missing(graph, lambda node: lowering_of(node) is not None)
     for _ in range(MAX_EXPANSIONS):
-        driver = _Driver(graph, spec, watch)
+        driver = _Driver(Builder(graph, spec, kept), watch)
         driver.run()
         expanded = expand_nodes(graph, driver.refused) if driver.refused else None
         if expanded is None:
@@ -44,11 +46,11 @@ class _Driver:
     refused  ids of nodes that have a lowering which raised CannotLower
     """
 
-    def __init__(self, graph: Graph, spec: NeuronSpec, progress: Progress) -> None:
-        self.builder = Builder(graph, spec)
+    def __init__(self, builder: Builder, progress: Progress) -> None:
+        self.builder = builder
         self.placement: dict[int, str] = {}
         self.refused: list[int] = []
-        self._graph = graph
+        self._graph = builder.graph
         self._progress = progress
 
     def run(self) -> None:
@@ -61,10 +63,15 @@ class _Driver:
             self._lower(group)
 
     def _lower(self, group: Group) -> None:
-        if len(group.nodes) > 1 and self._lower_together(group):
+        hbm, kept = self.builder.hbm, self.builder.kept
+        is_mixed = any(node.id in kept for node in group.nodes)
+        if len(group.nodes) > 1 and not is_mixed and self._lower_together(group):
             return
+        compute_dtype = hbm.compute_dtype
         for node in group.nodes:
+            hbm.compute_dtype = "float32" if node.id in kept else compute_dtype
             self._lower_node(node)
+        hbm.compute_dtype = compute_dtype
 
     def _lower_together(self, group: Group) -> bool:
         if group.kind == "elementwise":

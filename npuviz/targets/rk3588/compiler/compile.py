@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from npuviz.base.errors import DoesNotFit, FormatError
 from npuviz.base.progress import Progress
 from npuviz.onnx.errors import CannotLower
+from npuviz.onnx.kept_nodes import kept_names, kept_nodes
 from npuviz.program.graph import Graph
 from npuviz.program.program import Note
 from npuviz.targets.rk3588.compiler.builder import Builder
@@ -28,7 +29,7 @@ def compile_graph(graph: Graph, spec: RknnSpec, progress: Progress) -> Compiled:
 
     Raises DoesNotFit when the program needs more than 4 GiB.
     """
-    planner = Planner(graph)
+    planner = Planner(graph, kept_nodes(graph, kept_names(graph, spec.keep_fp32)))
     layers = planner.layers()
     reasons = {layer.head.id: planner.reason_for_host(layer.head) for layer in layers if layer.is_host}
     while True:

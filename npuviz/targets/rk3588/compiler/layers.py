@@ -83,10 +83,14 @@ def upper_limit(constants: Mapping[int, np.ndarray], node: Node) -> float | None
 
 
 class Planner:
-    """Decides layer by layer, in graph order."""
+    """Decides layer by layer, in graph order.
 
-    def __init__(self, graph: Graph) -> None:
+    kept  nodes that the Host computes in fp32
+    """
+
+    def __init__(self, graph: Graph, kept: frozenset[int] = frozenset()) -> None:
         self.graph = graph
+        self._kept = kept
         self.quantised = QuantisedGraph(graph)
         self._consumers = graph.consumers()
 
@@ -107,7 +111,9 @@ class Planner:
         return self._with_floats(found, covered)
 
     def is_activation(self, node: Node) -> bool:
-        """Whether the NPU has the operator as an activation."""
+        """Whether the NPU has the operator as an activation, and may compute it."""
+        if node.id in self._kept:
+            return False
         if node.op_type in LIMITS:
             return upper_limit(self.graph.constants, node) is not None
         return activation_function(node.op_type, attributes_of(node)) is not None
@@ -124,6 +130,8 @@ class Planner:
             return f"it has {len(node.inputs)} operands"
         if node.op_type == "Clip" and not self.is_activation(node):
             return "its limits are not 0 and a constant"
+        if node.id in self._kept:
+            return "keep_fp32 names it, and the NPU stores fp16"
         if self._is_empty(node):
             return "it has a tensor without elements"
         if self._activations(node):
@@ -140,7 +148,7 @@ class Planner:
     def _layer(self, node: Node) -> Layer:
         alone = Layer(node, (node.id,), is_host=True)
         operands = self._activations(node)
-        if not operands or self._is_empty(node):
+        if not operands or self._is_empty(node) or node.id in self._kept:
             return alone
         return self._quantised(node, operands) or self._half(node, operands) or alone
 

@@ -13,10 +13,11 @@ Instructions are emitted in an order that is right when run one after the other;
 which is found by the builder (see `dependencies`), so lowerings never synchronise.
 """
 
-from collections.abc import Generator, Sequence
+from collections.abc import Collection, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from npuviz.onnx.kept_nodes import kept_nodes, kept_tensors
 from npuviz.program.graph import Graph, Node
 from npuviz.program.program import Note
 from npuviz.targets.neuroncore.compiler.builder.dma import Dma
@@ -52,13 +53,15 @@ class Builder:
     shown        tensors that never reach HBM
     """
 
-    def __init__(self, graph: Graph, spec: NeuronSpec) -> None:
+    def __init__(self, graph: Graph, spec: NeuronSpec, kept: Collection[str] = ()) -> None:
+        """`kept` are names of operators that compute in the model's own types."""
         self.spec = spec
         self.graph = graph
         self.notes: list[Note] = []
         queues = QueuePlan(spec)
         self.emitter = Emitter(spec.num_cores, queues.sets, queues.kind)
-        self.hbm = Hbm(graph, spec.dtype)
+        self.kept = kept_nodes(graph, kept)
+        self.hbm = Hbm(graph, spec.dtype, kept_tensors(graph, self.kept))
         self.tiles = Tiles(spec, self.emitter)
         self.shown = ShownTensors(graph, self.emitter)
         self._engines = Engines(spec, self.emitter)

@@ -1,5 +1,6 @@
 """HBM of a program under construction: homes of tensors, constants, and boxes of their bytes."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from math import prod
 
@@ -56,12 +57,14 @@ class Hbm:
     """All variables, one behind the other; hbm[tensor] is the home of a graph tensor.
 
     compute_dtype  type of intermediate floats ("float32", ...)
+    kept           tensors that keep the model's type
     aliases        tensors that lie in the bytes of another
     """
 
-    def __init__(self, graph: Graph, compute_dtype: str) -> None:
+    def __init__(self, graph: Graph, compute_dtype: str, kept: Collection[int] = ()) -> None:
         self.drafts: list[Draft] = []
         self.compute_dtype = compute_dtype
+        self._kept = kept
         self.aliases: set[int] = set()
         self._graph = graph
         self._homes: dict[int, HbmView] = {}
@@ -86,7 +89,7 @@ class Hbm:
         elif index in graph.outputs:
             kind = "output"
         is_held = kind == "scratch" or (kind == "constant" and index not in graph.outputs)
-        dtype = self.held_dtype(tensor.dtype) if is_held else tensor.dtype
+        dtype = self.held_dtype(tensor.dtype) if is_held and index not in self._kept else tensor.dtype
         if data is not None and dtype != tensor.dtype:
             data = recast(data, dtype)
         return self.add(tensor.name, kind, dtype, tensor.shape, data, index)

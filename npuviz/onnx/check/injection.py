@@ -1,0 +1,161 @@
+"""Which operators' errors matter: each is put into the reference alone, and what the outputs make of it is
+measured."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from npuviz.onnx.check.own_inputs import OwnInputs
+from npuviz.onnx.check.records import float_deviation
+from npuviz.onnx.reference import ReferenceSession
+from npuviz.onnx.semantics.operators import computed_tensors
+from npuviz.onnx.single_node import Held
+from npuviz.program.dtypes import numpy_dtype
+from npuviz.program.graph import Graph
+
+MAX_CANDIDATES = 64
+"""Operators that are tried one by one: those whose own errors are largest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """One operator: its own error, as a share of its result's magnitude, and what that alone does to the
+    outputs, as the largest share of an output's (infinite where it makes them so).
+
+    nodes  the operator, and those that are fused before it
+    """
+
+    tensor: int
+    operator: str
+    nodes: tuple[int, ...]
+    own: float
+    on_outputs: float
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What the operators' own errors add up to.
+
+    effects  the largest first
+    left     error of the outputs with the errors of the first 0, 1, 2, ... of them taken away
+    """
+
+    effects: tuple[Effect, ...]
+    left: tuple[float, ...]
+
+    def needed(self, allowed: float) -> int:
+        """How many of the first effects must go until the outputs are within a share, all if never."""
+        return next((count for count, error in enumerate(self.left) if error <= allowed), len(self.effects))
+
+
+def explain(
+    graph: Graph, inputs: Mapping[str, np.ndarray], held: Held, report: Callable[[float], None]
+) -> Explanation:
+    """Measure what each operator's own error does to the outputs.
+
+    held  tensor -> its values in the machine, in the graph's type; None where it does not hold it
+    """
+    errors = _own_errors(graph, held)
+    is_held = {tensor.id for tensor in graph.tensors if tensor.producer < 0 or held(tensor.id) is not None}
+    names = sorted(errors, key=lambda tensor: -errors[tensor][1])[:MAX_CANDIDATES]
+    session = _Injected(graph, inputs, names)
+    exact = session.run({})
+    effects: list[Effect] = []
+    for number, tensor in enumerate(names):
+        report(number / max(1, len(names)))
+        found = _deviation(session.run({tensor: errors[tensor][0]}), exact)
+        node = graph.nodes[graph.tensors[tensor].producer]
+        nodes = _computing(graph, tensor, is_held)
+        effects.append(
+            Effect(tensor, f"{node.op_type} {node.name}".rstrip(), nodes, errors[tensor][1], found)
+        )
+    effects.sort(key=lambda each: -each.on_outputs)
+    left: list[float] = []
+    for count in range(len(effects) + 1):
+        rest = {each.tensor: errors[each.tensor][0] for each in effects[count:]}
+        left.append(_deviation(session.run(rest), exact))
+        if left[-1] <= left[0] / 1000 or count >= MAX_CANDIDATES // 2:
+            break
+    return Explanation(tuple(effects), tuple(left))
+
+
+def _computing(graph: Graph, tensor: int, is_held: Collection[int]) -> tuple[int, ...]:
+    """The nodes that compute a tensor from what the machine holds, its own first."""
+    found: dict[int, None] = {}
+    waiting = [tensor]
+    while waiting:
+        node = graph.tensors[waiting.pop()].producer
+        if node in found:
+            continue
+        found[node] = None
+        waiting += [index for index in graph.nodes[node].inputs if index >= 0 and index not in is_held]
+    return tuple(found)
+
+
+def _own_errors(graph: Graph, held: Held) -> dict[int, tuple[np.ndarray, float]]:
+    """Float tensor -> what its operator adds to the right result, and the largest share of its magnitude."""
+    own = OwnInputs(graph, held)
+    found: dict[int, tuple[np.ndarray, float]] = {}
+    for tensor in computed_tensors(graph):
+        values = held(tensor)
+        if values is None or numpy_dtype(graph.tensors[tensor].dtype).kind in "iubc":
+            continue
+        right = own.values(tensor)
+        if right is None or right.shape != values.shape or not right.size:
+            continue
+        with np.errstate(all="ignore"):
+            error = values.astype(np.float64) - right.astype(np.float64)
+        # Equal infinities are no error.
+        error[~np.isfinite(right.astype(np.float64))] = 0
+        deviation = float_deviation(values.reshape(-1), right.reshape(-1), 0.0)
+        if error.any():
+            found[tensor] = error, deviation.relative
+    return found
+
+
+def _deviation(found: Sequence[np.ndarray], exact: Sequence[np.ndarray]) -> float:
+    shares = [
+        float_deviation(a.reshape(-1), b.reshape(-1), 0.0)
+        for a, b in zip(found, exact, strict=True)
+        if a.dtype.kind == "f" and a.size == b.size
+    ]
+    return max((float("inf") if each.is_lost else each.relative for each in shares), default=0.0)
+
+
+class _Injected:
+    """The reference with an addend behind each candidate."""
+
+    def __init__(self, graph: Graph, inputs: Mapping[str, np.ndarray], tensors: Sequence[int]) -> None:
+        self._inputs = inputs
+        self._kinds = {tensor: numpy_dtype(graph.tensors[tensor].dtype) for tensor in tensors}
+        self._names = {tensor: f"npuviz_error_{tensor}" for tensor in tensors}
+        self._session = ReferenceSession(graph, graph.outputs, lambda model: self._insert(graph, model))
+
+    def _insert(self, graph: Graph, model: onnx.ModelProto) -> None:
+        wanted = {graph.tensors[tensor].name: tensor for tensor in self._names}
+        nodes: list[onnx.NodeProto] = []
+        for node in model.graph.node:
+            nodes.append(node)
+            for place, name in enumerate(node.output):
+                if name in wanted:
+                    tensor = wanted[name]
+                    node.output[place] = f"{name}__npuviz_right"
+                    nodes.append(helper.make_node("Add", [node.output[place], self._names[tensor]], [name]))
+                    kind = helper.np_dtype_to_tensor_dtype(self._kinds[tensor])
+                    model.graph.input.append(helper.make_tensor_value_info(self._names[tensor], kind, None))
+        nodes = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
+        del model.graph.node[:]
+        model.graph.node.extend(nodes)
+
+    def run(self, errors: Mapping[int, np.ndarray]) -> list[np.ndarray]:
+        """The outputs with these errors added."""
+        zero = np.zeros(())
+        with np.errstate(over="ignore"):
+            given = {
+                name: np.asarray(errors.get(tensor, zero)).astype(self._kinds[tensor])
+                for tensor, name in self._names.items()
+            }
+        return self._session.run({**self._inputs, **given})
