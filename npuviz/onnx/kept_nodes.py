@@ -34,6 +34,17 @@ def kept_nodes(graph: Graph, names: Collection[str]) -> frozenset[int]:
     )
 
 
+def only_among(graph: Graph, nodes: Collection[int]) -> frozenset[int]:
+    """Tensors that these nodes make and nobody else reads, and constants that only they read."""
+    readers = graph.consumers()
+    return frozenset(
+        tensor.id
+        for tensor in graph.tensors
+        if (tensor.producer in nodes or (tensor.id in graph.constants and readers[tensor.id]))
+        and all(node in nodes for node in readers[tensor.id])
+    )
+
+
 def kept_tensors(graph: Graph, nodes: Collection[int]) -> frozenset[int]:
     """What these nodes make, and constants that only they read."""
     readers = graph.consumers()

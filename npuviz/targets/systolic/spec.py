@@ -41,6 +41,7 @@ SPEC_KEYS: Mapping[str, Key] = {
     "host_cycles": Key(1, 1 << 40, default=1000),
     "host_bytes_per_cycle": Key(1, 1 << 20, default=16),
     "tilings": Key(default="", is_text=True),
+    "keep_fp32": Key(default="", is_text=True),
     # 62 banks: a map of them is one word.
     "spad_banks": Key(0, 62, default=0),
     "spad_ports": Key(1, 8, default=1),
@@ -64,6 +65,7 @@ class SystolicSpec:
                   and writes per core cycle
     spad_banks, spad_ports  true mode: banks of a scratchpad (0: accesses never meet), accesses of a bank
                   per cycle
+    keep_fp32     true mode: names of operators that the Host computes in fp32, separated by commas
     tilings       true mode: a file that `npuviz map` wrote, "" for the tilings of the estimate
     """
 
@@ -73,6 +75,7 @@ class SystolicSpec:
     host_cycles: int = 1000
     host_bytes_per_cycle: int = 16
     tilings: str = ""
+    keep_fp32: str = ""
     spad_banks: int = 0
     spad_ports: int = 1
     dram_device: str = "file"

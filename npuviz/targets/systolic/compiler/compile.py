@@ -12,7 +12,7 @@ from npuviz.targets.systolic.compiler.builder import ProgramBuilder
 from npuviz.targets.systolic.compiler.compiled import Compiled
 from npuviz.targets.systolic.compiler.lowering import Lowering
 from npuviz.targets.systolic.compiler.operators.families import LOWERINGS
-from npuviz.targets.systolic.compiler.placement import place_tensors
+from npuviz.targets.systolic.compiler.placement import nodes_in_fp32, place_tensors
 from npuviz.targets.systolic.compiler.tiling.choices import Choices, read_choices
 from npuviz.targets.systolic.compiler.tiling.resources import resources_of
 from npuviz.targets.systolic.spec import SystolicSpec
@@ -51,6 +51,7 @@ def compile_true(
     choices  tilings to use instead of the estimate's; default: those of the spec's file, if it names one
     """
     watch = progress or NoProgress()
+    kept = nodes_in_fp32(graph, spec)
     storages, memory_map = place_tensors(graph, spec, dram)
     builder = ProgramBuilder()
     if choices is None:
@@ -63,7 +64,9 @@ def compile_true(
         for node in launch.nodes:
             if len(placement) % 16 == 0:
                 watch.report(len(placement) / max(1, len(graph.nodes)), f"compiling {_title(node)}")
-            placement[node.id] = _lower(lowering, node)
+            if node.id in kept:
+                _lower_on_host(lowering, node, "keep_fp32 names it")
+            placement[node.id] = "Host" if node.id in kept else _lower(lowering, node)
         if builder.num_layers == first:
             builder.add_skip_layer("nothing to run")
             lowering.layer_plans.append(LayerPlan(-1, (), ()))

@@ -2,6 +2,7 @@
 
 from math import prod
 
+from npuviz.onnx.kept_nodes import kept_names, kept_nodes, only_among
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Graph, Node
 from npuviz.program.memory import Allocation, MemoryMap
@@ -22,9 +23,9 @@ def place_tensors(graph: Graph, spec: SystolicSpec, dram: int) -> tuple[tuple[St
 
     Order: constants, graph inputs, then results in node order (exact 64-bit sizes, systolic.md F24).
     """
-    scales = _scales(graph)
+    own = _scales(graph) | only_among(graph, nodes_in_fp32(graph, spec))
     dtypes = [
-        tensor.dtype if tensor.id in scales else element_type(tensor.dtype, spec) for tensor in graph.tensors
+        tensor.dtype if tensor.id in own else element_type(tensor.dtype, spec) for tensor in graph.tensors
     ]
     orders = choose_orders(graph, spec.config.layout)
     roots = _roots(graph, orders)
@@ -52,6 +53,15 @@ def place_tensors(graph: Graph, spec: SystolicSpec, dram: int) -> tuple[tuple[St
         for tensor in graph.tensors
     )
     return storages, MemoryMap(tuple(allocations))
+
+
+def nodes_in_fp32(graph: Graph, spec: SystolicSpec) -> frozenset[int]:
+    """Nodes that the Host computes in fp32, because the user named them; views compute nothing.
+
+    Raises UsageError for a name that the graph has not.
+    """
+    found = kept_nodes(graph, kept_names(graph, spec.keep_fp32))
+    return frozenset(node for node in found if graph.nodes[node].op_type not in VIEWS)
 
 
 _SCALES = {
