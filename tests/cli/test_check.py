@@ -126,8 +126,21 @@ def test_rounding_to_bf16_fails_is_explained_and_has_a_remedy(tmp_path, capsys) 
     assert "product" in remedy["keep_fp32"] or "lift" in remedy["keep_fp32"]
 
 
+def test_operators_that_are_kept_run_in_fp32_on_systolic(tmp_path, capsys) -> None:
+    path = _lifted(tmp_path, 3.0)
+    _, out, _ = _run(path, "systolic", capsys)
+    coarse = json.loads(out)
+    code, out, _ = _run(path, "systolic", capsys, "--set", "keep_fp32=large,y,other")
+    kept = json.loads(out)
+    assert code == 0
+    # What is left is the rounding of the input, which the cores read in bf16.
+    assert 0 < kept["check"]["end_to_end"]["max_rel_err"] < coarse["check"]["end_to_end"]["max_rel_err"]
+    assert [each["text"] for each in kept["notes"] if "keep_fp32" in each["text"]]
+    assert kept["cycles"] > coarse["cycles"]
+
+
 def test_a_name_that_nothing_has_is_refused(tmp_path, capsys) -> None:
     path = _lifted(tmp_path, 2.0)
-    for target in ("rk3588", "neuroncore"):
+    for target in TARGETS:
         assert main(["run", path, "--target", target, "--set", "keep_fp32=lifd"]) == 2
         assert "close: lift" in capsys.readouterr().err

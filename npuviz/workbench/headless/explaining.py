@@ -1,8 +1,7 @@
 """`npuviz run --explain-error`: which few operators need fp32, measured, and what that costs."""
 
-from collections.abc import Mapping
-from dataclasses import replace
-from pathlib import Path
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +21,8 @@ if TYPE_CHECKING:
 
 SHOWN = 12
 SETTING = "keep_fp32"
+MAX_ROUNDS = 6
+"""Runs that are tried."""
 
 
 def explain_error(
@@ -34,16 +35,7 @@ def explain_error(
     graph = session.program.graph
     if not graph.source:
         raise TargetError("--explain-error: there is no ONNX model to compare with")
-    inputs = draw_inputs(graph, opened.options.inputs, opened.options.seed)
-
-    def held(tensor: int) -> np.ndarray | None:
-        found = session.machine.tensor(tensor)
-        kind = numpy_dtype(graph.tensors[tensor].dtype)
-        if found is None or kind.kind == "O":
-            return None
-        return np.asarray(found.astype(kind), order="C").reshape(graph.tensors[tensor].shape)
-
-    found = explain(graph, inputs, held, lambda share: progress.report(share, "measuring errors"))
+    found = _explanation(opened.options, session, progress)
     share = check.end_to_end.share if check.end_to_end is not None else 0.0
     return {
         "outputs_error": finite(found.left[0]) if found.left else 0.0,
@@ -58,37 +50,53 @@ def explain_error(
             for each in found.effects[:SHOWN]
         ],
         "left": [finite(error) for error in found.left[: SHOWN + 1]],
-        "remedy": _remedy(opened, session, _proposals(graph, found, share), progress),
+        "remedy": _remedy(opened, session, _Measured(graph, found, share), progress),
     }
 
 
-def _proposals(graph: Graph, found: Explanation, share: float) -> list[list[str]]:
-    """Names of operators to keep in fp32, the smallest set first: those that are needed, then those too that
-    read their results, for a result leaves fp32 where its reader does."""
-    if not found.effects or not found.left or found.left[0] == 0:
-        return []
-    needed = max(1, found.needed(share))
-    readers = graph.consumers()
-    proposals: list[list[str]] = []
-    for count in dict.fromkeys((needed, min(2 * needed, len(found.effects)))):
-        effects = found.effects[:count]
-        nodes = [node for each in effects for node in each.nodes]
-        behind = [node for each in effects for node in readers[each.tensor]]
-        proposals.append([graph.nodes[node].name for node in dict.fromkeys(nodes)])
-        proposals.append([graph.nodes[node].name for node in dict.fromkeys((*nodes, *behind))])
-    return proposals
+def _explanation(options: OpenOptions, session: "Session", progress: Progress) -> Explanation:
+    """What the operators of a finished run add up to."""
+    graph = session.program.graph
+    inputs = draw_inputs(graph, options.inputs, options.seed)
+
+    def held(tensor: int) -> np.ndarray | None:
+        found = session.machine.tensor(tensor)
+        kind = numpy_dtype(graph.tensors[tensor].dtype)
+        if found is None or kind.kind == "O":
+            return None
+        return np.asarray(found.astype(kind), order="C").reshape(graph.tensors[tensor].shape)
+
+    return explain(graph, inputs, held, lambda share: progress.report(share, "measuring errors"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Measured:
+    """What was measured in a run of a graph, and the share that its outputs may be off."""
+
+    graph: Graph
+    found: Explanation
+    share: float
 
 
 def _remedy(
-    opened: Opened, session: "Session", proposals: list[list[str]], progress: Progress
+    opened: Opened, session: "Session", measured: _Measured, progress: Progress
 ) -> dict[str, Any] | None:
-    """The first proposal that makes the outputs right, else the best, as it ran; None if none can run."""
+    """A run with the operators in fp32 that are needed, as it ended; None if their errors do nothing.
+
+    What is left of the error is measured again, and what makes it is added, until the outputs are right: an
+    operator whose operands are no longer rounded before it may round them itself.
+    """
+    names: dict[str, None] = {}
     best: dict[str, Any] | None = None
-    for names in proposals:
+    for _ in range(MAX_ROUNDS):
+        wanted = _wanted(measured, names)
+        if not wanted:
+            break
+        names.update(dict.fromkeys(wanted))
         try:
-            tried = _run_with(opened.path, opened.options, names, progress)
+            tried, measured = _run_with(opened, list(names), progress)
         except NpuvizError as error:
-            return best or {SETTING: names, "refused": str(error)}
+            return best or {SETTING: list(names), "refused": str(error)}
         tried["cycles_before"] = session.machine.cycle
         if best is None or _error(tried) < _error(best):
             best = tried
@@ -97,30 +105,46 @@ def _remedy(
     return best
 
 
+def _wanted(measured: _Measured, known: Collection[str]) -> list[str]:
+    """Names to add: the operators that are needed, and where some are known, also those that read their
+    results, for a result leaves fp32 where its reader does."""
+    graph, found = measured.graph, measured.found
+    if not found.effects or found.left[0] == 0:
+        return []
+    effects = found.effects[: max(1, found.needed(measured.share))]
+    readers = graph.consumers()
+    makers = [graph.nodes[node].name for each in effects for node in each.nodes]
+    behind = [graph.nodes[node].name for each in effects for node in readers[each.tensor]]
+    return [name for name in (*makers, *(behind if known else ())) if name not in known]
+
+
 def _error(tried: Mapping[str, Any]) -> float:
     return float("inf") if tried["outputs_error"] is None else tried["outputs_error"]
 
 
-def _run_with(path: Path, options: OpenOptions, names: list[str], progress: Progress) -> dict[str, Any]:
+def _run_with(opened: Opened, names: list[str], progress: Progress) -> tuple[dict[str, Any], _Measured]:
     """A run with operators kept in fp32, and its check end to end."""
-    settings = {**options.settings, SETTING: ",".join(names)}
-    opened = open_file(path, replace(options, settings=settings, record=None, is_recording=False), progress)
+    settings = {**opened.options.settings, SETTING: ",".join(names)}
+    options = replace(opened.options, settings=settings, record=None, is_recording=False)
+    again = open_file(opened.path, options, progress)
     try:
-        session, target = opened.session, opened.target
+        session, target = again.session, again.target
         if session is None or target is None:
             raise TargetError("nothing to run")
         session.run(None, progress)
         whole = target.check(session.machine, progress).end_to_end
         if whole is None:
             raise TargetError("the target compares nothing end to end")
-        return {
+        measured = _Measured(session.program.graph, _explanation(options, session, progress), whole.share)
+        tried = {
             SETTING: names,
             "outputs_right": not whole.num_failed,
             "outputs_error": finite(whole.outputs_error),
             "cycles": session.machine.cycle,
         }
+        return tried, measured
     finally:
-        opened.close()
+        again.close()
 
 
 def explanation_lines(found: Mapping[str, Any]) -> list[str]:
