@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Generator
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numba import njit
@@ -197,9 +197,11 @@ class Entry:
 
 
 def _kind(value: Any) -> Any:
-    """Equal for arrays and numbers that have one type to numba."""
+    """Equal for arrays, numbers and tuples of them that have one type to numba."""
     if isinstance(value, np.ndarray):
         return value.dtype, value.ndim, value.flags.num
+    if isinstance(value, tuple):
+        return (type(value), *map(_kind, cast(tuple[Any, ...], value)))
     return (type(value), value >> 63) if isinstance(value, int) else type(value)
 
 

@@ -159,6 +159,29 @@ def test_twins_see_plain_numbers(kernels: Any) -> None:
     assert type(twin(np.zeros(1, np.int64), 1)) is int
 
 
+def test_types_are_those_of_each_argument(kernels: Any) -> None:
+    words = np.zeros((4, 4), np.int64)
+    frozen = words.copy()
+    frozen.flags.writeable = False
+    given = [
+        words,
+        words.T,
+        words[:, ::2],
+        words[0],
+        words[0].astype(np.int32),
+        frozen,
+        1,
+        1 << 63,
+        True,
+        1.0,
+    ]
+    given += [np.int16(1), np.uint8(1), (1, 2), (1, 2.0), (1, (2, True)), (words, words.T), (words.T, words)]
+    for _ in range(2):
+        for each in given:
+            expected = kernels.count_up._kernel.typeof_pyval(each)
+            assert kernels.count_up._types((each,)) == (expected,)
+
+
 _WHERE = "import npuviz, os; print(os.environ['NUMBA_CACHE_DIR'])"
 
 
