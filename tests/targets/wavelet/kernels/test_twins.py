@@ -60,8 +60,8 @@ def function(cases, out):
 @njit
 def element(cases, out):
     for i in range(len(cases)):
-        a, b, c = cases[i, 2], cases[i, 3], cases[i, 4]
-        out[i] = elements.element(cases[i, 0], a, b, c, cases[i, 1], cases[i, 5])
+        words = cases[i, 2], cases[i, 3], cases[i, 4]
+        out[i] = elements.element(cases[i, 0], words, cases[i, 1], cases[i, 5])
 
 
 @njit
