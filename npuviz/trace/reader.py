@@ -160,8 +160,9 @@ class TraceReader:
     def counter_values(self, track: int, first: int, last: int) -> tuple[int, float, int]:
         """Smallest, mean and largest value over the cycles [first, last), each cycle counting alike.
 
-        A counter is 0 before its first row.
+        A counter is 0 before its first row. Of an empty range, the value at `first`.
         """
+        last = max(last, first + 1)
         view = self._source.counter_view(track)
         begin = int(np.searchsorted(view.cycle, np.int64(first), side="right")) - 1
         end = int(np.searchsorted(view.cycle, np.int64(last)))
@@ -169,7 +170,7 @@ class TraceReader:
         if begin < 0:
             values, cycles = np.append(0, values), np.append(first, cycles)
         weights = np.diff(np.append(np.maximum(cycles, first), last))
-        mean = float((values * weights).sum() / max(last - first, 1))
+        mean = float((values * weights).sum() / (last - first))
         return int(values.min()), mean, int(values.max())
 
     def flows(self, window: Window, limit: int = 10_000) -> np.ndarray:

@@ -31,7 +31,7 @@ from npuviz.ui.fabric.view import FabricView
 from npuviz.ui.kit.empty_state import EmptyState
 from npuviz.ui.kit.fabric_text import element_text, word_text
 from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
-from npuviz.ui.kit.parts import column
+from npuviz.ui.kit.parts import column, pop_up
 from npuviz.ui.kit.picture import add_save_actions
 from npuviz.workbench.selection import Selection
 
@@ -261,7 +261,7 @@ class FabricPanel(Panel):
         menu.addAction("Show the program", self.view.fit_all)
         menu.addSeparator()
         add_save_actions(menu, self.view, "fabric")
-        menu.exec(point)
+        pop_up(menu, point)
 
     def _add_breakpoints(self, menu: QMenu, element: tuple[int, int]) -> None:
         """Breakpoints on words that come to an element, for machines that know words."""

@@ -7,6 +7,7 @@ from npuviz.base.units import format_count
 from npuviz.sim.machine import UnitState
 from npuviz.ui.floorplan.view import FloorplanData, FloorplanView
 from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
+from npuviz.ui.kit.parts import pop_up
 from npuviz.ui.kit.picture import add_save_actions
 from npuviz.workbench.selection import MemoryRange, Selection
 
@@ -107,7 +108,7 @@ class FloorplanPanel(Panel):
     def _show_menu(self, point: QPoint) -> None:
         menu = QMenu(self)
         add_save_actions(menu, self.view, "floorplan")
-        menu.exec(self.view.mapToGlobal(point))
+        pop_up(menu, point, self.view)
 
 
 SPEC = PanelSpec("floorplan", "Floorplan", "mdi6.floor-plan", "right", 20, (), FloorplanPanel)

@@ -11,7 +11,7 @@ from npuviz.program.dtypes import DTYPES, numpy_dtype
 from npuviz.sim.description import Memory
 from npuviz.sim.machine import Region
 from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
-from npuviz.ui.kit.parts import restore_sizes
+from npuviz.ui.kit.parts import pop_up, restore_sizes
 from npuviz.ui.kit.picture import add_save_actions
 from npuviz.ui.kit.table_view import add_copy_actions
 from npuviz.ui.memory.asker import MemoryAsker
@@ -381,12 +381,12 @@ class MemoryPanel(Panel):
         if chosen is not None and memory is not None:
             menu.addAction("Select these bytes", lambda: self._range_chosen(*chosen))
         add_save_actions(menu, self, "memory")
-        menu.exec(view.viewport().mapToGlobal(point))
+        pop_up(menu, point, view.viewport())
 
     def _show_picture_menu(self, source: QWidget, point: QPoint) -> None:
         menu = QMenu(self)
         add_save_actions(menu, source, "memory")
-        menu.exec(source.mapToGlobal(point))
+        pop_up(menu, point, source)
 
 
 SPEC = PanelSpec("memory", "Memory", "mdi6.memory", "bottom", 30, (), MemoryPanel)

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QApplication, QMenu, QToolButton
 from npuviz.program.instruction import Dependency, DependencyKind, HasDependencies
 from npuviz.sim.fabric import HasElements
 from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
-from npuviz.ui.kit.parts import button, column, filter_line, line
+from npuviz.ui.kit.parts import button, column, filter_line, line, pop_up
 from npuviz.ui.kit.picture import add_save_actions
 from npuviz.ui.timeline.arrows import arrows_of, slice_of
 from npuviz.ui.timeline.legend import TimelineLegend
@@ -312,7 +312,7 @@ class TimelinePanel(Panel):
             )
         menu.addSeparator()
         add_save_actions(menu, self.view, "timeline")
-        menu.exec(point)
+        pop_up(menu, point)
 
 
 SPEC = PanelSpec("timeline", "Timeline", "mdi6.chart-gantt", "center", 0, (), TimelinePanel)
