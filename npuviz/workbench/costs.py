@@ -1,6 +1,5 @@
 """What a run was spent on: every cycle is shared among the operators, instructions or units under way."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -54,13 +53,13 @@ class _Work:
     waits: np.ndarray
 
 
-def costs(reader: TraceReader, grouping: Grouping, is_cancelled: Callable[[], bool] | None = None) -> Costs:
+def costs(reader: TraceReader, grouping: Grouping) -> Costs:
     """Share the cycles of a trace among what was under way; reads every interval once.
 
     The trace may grow meanwhile: what is there at the first look counts.
     """
     end = reader.end_cycle
-    found = _collect(reader, grouping, end, is_cancelled or (lambda: False))
+    found = _collect(reader, grouping, end)
     is_known = found.key >= 0
     work = is_known & ~found.waits
     keys, places = np.unique(found.key[work], return_inverse=True)
@@ -93,12 +92,12 @@ def costs(reader: TraceReader, grouping: Grouping, is_cancelled: Callable[[], bo
     )
 
 
-def _collect(reader: TraceReader, grouping: Grouping, end: int, is_cancelled: Callable[[], bool]) -> _Work:
+def _collect(reader: TraceReader, grouping: Grouping, end: int) -> _Work:
     stalls = np.array([kind.id for kind in reader.schema.kinds if kind.role.startswith(WAIT)], dtype=np.int64)
     parts: list[_Work] = []
     for track in reader.schema.tracks:
         # Lanes that belong to no unit repeat what units did, put together by operator.
-        if track.kind != "interval" or track.unit < 0 or is_cancelled():
+        if track.kind != "interval" or track.unit < 0:
             continue
         view = reader.source.interval_view(track.id)
         count = int(np.searchsorted(view.start, end))

@@ -28,7 +28,7 @@ def test_trust_lasts_as_long_as_the_content(tmp_path: Path) -> None:
         assert not is_trusted(settings, path), change
         (path / change).unlink() if before is None else (path / change).write_bytes(before)
         assert is_trusted(settings, path)
-    (path / "src" / "pe.csl").rename(path / "src" / "other.csl")
+    (path / "src" / "pe.csl").rename(path / "src" / "qe.csl")
     assert not is_trusted(settings, path)
 
 

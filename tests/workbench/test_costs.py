@@ -1,6 +1,7 @@
 """Costs of a run, against a plain count cycle by cycle."""
 
 from collections import defaultdict
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -60,3 +61,13 @@ def test_an_empty_trace_costs_nothing() -> None:
     found = costs(TraceReader(TraceStore(schema(2), Nodes())), "operator")
     assert len(found.key) == 0
     assert found.idle == found.end
+
+
+def test_lanes_that_belong_to_no_unit_do_not_count_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = make_reader(4, 400)
+    lanes = replace(reader.schema.tracks[3], unit=-1)
+    without = replace(reader.schema, tracks=(*reader.schema.tracks[:3], lanes))
+    monkeypatch.setattr(TraceStore, "schema", property(lambda _store: without))
+    found = costs(reader, "operator")
+    assert set(found.track.tolist()) <= {0, 1, 2}
+    assert int(found.work.sum()) == sum(reader.busy_cycles(track, WORK) for track in range(3))

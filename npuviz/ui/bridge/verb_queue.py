@@ -23,20 +23,16 @@ class VerbQueue:
     def __init__(self) -> None:
         self._waiting: deque[_Waiting] = deque()
 
-    def __len__(self) -> int:
-        """Calls that wait; steps that were added up count each."""
-        return sum(each.count for each in self._waiting)
+    def add(self, call: Callable[[int], object], kind: str = "", count: int = 1) -> None:
+        """Keep a call, which gets its count, or add to the last one of the same kind.
 
-    def add(self, call: Callable[[int], object], kind: str = "", count: int = 1) -> bool:
-        """Keep a call, which gets its count, or add to the last one of the same kind; False when full."""
+        Nothing is kept beyond MAX_WAITING: a key that is held down for minutes.
+        """
         last = self._waiting[-1] if self._waiting else None
         if last is not None and kind and last.kind == kind:
             last.count += count
         elif len(self._waiting) < MAX_WAITING:
             self._waiting.append(_Waiting(kind, count, call))
-        else:
-            return False
-        return True
 
     def clear(self) -> None:
         """Forget all of them."""

@@ -99,6 +99,8 @@ class Canvas(QWidget):
 class CameraCanvas(Canvas):
     """A canvas that shows a part of a picture: dragging moves it, wheel and keys zoom, F and Home fit it.
 
+    A view says what that means for its picture in the methods that raise here; no abc, because the
+    metaclass of Qt's widgets is another one.
     camera  what is shown: has `moved` by pixels, and `zoomed` at a pixel
     """
 

@@ -10,6 +10,9 @@ from npuviz.ui.theme.theme import Theme
 class LineArea(QAbstractScrollArea):
     """A scroll area of lines; spots are pixels of its viewport.
 
+    Listing and source text say where their lines are in the methods that raise here; no abc, because the
+    metaclass of Qt's widgets is another one.
+
     hovered  the line under the pointer, None for none
     """
 

@@ -14,6 +14,8 @@ RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 class RowModel(QAbstractTableModel, Generic[Row]):
     """Base of tables: says what is in a row with `text` and, where there is more, with `other`.
 
+    Each table has its own `text`; no abc, because the metaclass of Qt's models is another one.
+
     titles   of the columns
     numbers  columns that are aligned right, with their titles if `aligns_titles`
     rows     what is shown

@@ -134,6 +134,20 @@ def test_what_the_last_step_changed_is_marked(stage: Stage) -> None:
     assert seen == {True, False}
 
 
+def test_a_panel_that_missed_a_step_marks_nothing(stage: Stage) -> None:
+    session = stage.open_toy(run_to=50)
+    panel = panel_of(stage)
+    for missed in range(1, 4):
+        before = {row.state.id: (row.state.value, row.state.waiting) for row in panel.table.rows}
+        session.step(20)
+        # Verbs that ended while the panel was behind another one.
+        stage.context.model.num_verbs += missed
+        stage.stepped()
+        after = {row.state.id: (row.state.value, row.state.waiting) for row in panel.table.rows}
+        assert before != after
+        assert not any(row.is_changed for row in panel.table.rows)
+
+
 def test_a_click_selects_the_waiting_instruction(stage: Stage) -> None:
     stage.open_toy(run_to=20)
     panel = panel_of(stage)
