@@ -134,7 +134,7 @@ class Comparison:
             if deviation.is_beyond and not steps and self._is_close_call(tensor, found, reference):
                 deviation = deviation.as_choice()
         else:
-            deviation = float_deviation(found, reference.reshape(-1), allowed.share)
+            deviation = float_deviation(found, reference.reshape(-1), allowed.share, allowed.absolute)
         record.add(deviation)
         if tensor in self._outputs:
             self._compare_classes(record, found.reshape(reference.shape), reference)

@@ -14,14 +14,18 @@ REQUANTIZED = "requantised integers within one step"
 @dataclass(frozen=True, slots=True)
 class Tolerance:
     """Error allowed of an element: a share of it, and a share of the tensor's largest magnitude; the sum
-    counts."""
+    counts. `least` is allowed wherever that is less."""
 
     of_element: float
     of_tensor: float
+    least: float = 0.0
 
     def text(self, dtype: str) -> str:
         """The tolerance of a type in words."""
-        return f"{dtype} {self.of_element:g} of the element + {self.of_tensor:g} of the largest magnitude"
+        least = f", at least {self.least:.2g} of an activation table" if self.least else ""
+        return (
+            f"{dtype} {self.of_element:g} of the element + {self.of_tensor:g} of the largest magnitude{least}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +64,7 @@ def float_errors(found: np.ndarray, expected: np.ndarray, tolerance: Tolerance |
         distance = np.abs(a - b)
         if isinstance(tolerance, Tolerance):
             allowed = tolerance.of_element * np.abs(b) + tolerance.of_tensor * scale
+            allowed = np.maximum(allowed, tolerance.least)
         else:
             allowed = tolerance
         # An infinite reference would allow any error.

@@ -34,6 +34,12 @@ about as large."""
 SENTINEL = 1e30
 """Larger magnitudes stand for infinity (masks), and say nothing about the others."""
 
+BOUNDS: Mapping[str, float] = {
+    "Sigmoid": 1.0, "HardSigmoid": 1.0, "Tanh": 1.0, "Erf": 1.0, "Softmax": 1.0, "Softsign": 1.0,
+    "Sin": 1.0, "Cos": 1.0,
+}  # fmt: skip
+"""Largest magnitude of functions that have one, whatever their input."""
+
 _RECURRENT = frozenset(("LSTM", "GRU", "RNN", "Scan", "Loop"))
 
 
@@ -42,7 +48,8 @@ class Precision:
     """What a machine rounds to.
 
     type_of       tensor -> the type in which it is computed and held, a key of UNITS, "" for exact integers
-    table_errors  node -> relative error of the activation table that computes it
+    table_errors  node -> error of the activation table that computes it, as a share of the function's own
+                  range: a table's entries are as far apart where the function is small
     limits        type -> its largest number, for types that a model's values do leave
     """
 
@@ -60,19 +67,26 @@ class Precision:
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """What a tensor may be off end to end: a share of its magnitude, the roundings on the longest way, and
-    the coarsest type on it ("" if nothing on it rounds)."""
+    """What a tensor may be off end to end.
+
+    share      of its largest magnitude
+    roundings  on the longest way to it
+    dtype      the coarsest type on that way, "" if nothing on it rounds
+    absolute   error of the activation table that made it, if its function is bounded; counts where it is more
+    """
 
     share: float
     roundings: int
     dtype: str
+    absolute: float = 0.0
 
     @property
     def text(self) -> str:
         """The rule in words."""
         if not self.dtype:
             return "exactly"
-        return f"{self.share:.2g} of the largest magnitude ({self.roundings} roundings, {self.dtype})"
+        table = f", or {self.absolute:.2g} of an activation table" if self.absolute else ""
+        return f"{self.share:.2g} of the largest magnitude ({self.roundings} roundings, {self.dtype}){table}"
 
 
 def allowed_errors(graph: Graph, precision: Precision) -> list[Allowed]:
@@ -91,10 +105,28 @@ def allowed_errors(graph: Graph, precision: Precision) -> list[Allowed]:
             variances[index], counts[index] = variance + added, count + times
             coarsest[index] = max(largest, units[index])
     names = {unit: name for name, unit in UNITS.items()}
+    tables = table_floors(graph, precision.table_errors)
     return [
-        Allowed(_share(variance, unit), count, names.get(unit, "table") if unit else "")
-        for variance, unit, count in zip(variances, coarsest, counts, strict=True)
+        Allowed(_share(variance, unit), count, names.get(unit, "table") if unit else "", table)
+        for variance, unit, count, table in zip(variances, coarsest, counts, tables, strict=True)
     ]
+
+
+def table_floors(graph: Graph, errors: Mapping[int, float]) -> list[float]:
+    """Per tensor the absolute error of the activation table that made it, if its function is bounded; moved
+    elements keep theirs. 0 for all others.
+
+    errors  as `Precision.table_errors`
+    """
+    found = [0.0] * len(graph.tensors)
+    for node in graph.nodes:
+        floor = errors.get(node.id, 0.0) * BOUNDS.get(node.op_type, 0.0)
+        if not floor and node.op_type in MOVING:
+            floor = max((found[index] for index in node.inputs if index >= 0), default=0.0)
+        for index in node.outputs:
+            if index >= 0:
+                found[index] = floor
+    return found
 
 
 def _share(variance: float, unit: float) -> float:

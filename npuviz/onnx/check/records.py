@@ -55,8 +55,11 @@ class Deviation:
         return replace(self, is_beyond=False)
 
 
-def float_deviation(found: np.ndarray, reference: np.ndarray, share: float) -> Deviation:
-    """Floats, flat: each element may be off by a share of the reference's largest magnitude.
+def float_deviation(
+    found: np.ndarray, reference: np.ndarray, share: float, least: float = 0.0
+) -> Deviation:
+    """Floats, flat: each element may be off by a share of the reference's largest magnitude, and by `least`
+    where that is less.
 
     A reference that is infinite, NaN or a sentinel for infinity allows a share of itself only.
     """
@@ -67,7 +70,7 @@ def float_deviation(found: np.ndarray, reference: np.ndarray, share: float) -> D
         lost = finite & ~np.isfinite(a)
         scale = magnitude(b)
         distance = np.abs(a - b)
-        allowed = share * np.where(np.abs(b) > SENTINEL, np.abs(b), scale)
+        allowed = np.maximum(share * np.where(np.abs(b) > SENTINEL, np.abs(b), scale), least)
         same = (a == b) | (np.isnan(a) & np.isnan(b))
         beyond = ~same & ~(finite & (distance <= allowed))
         nan = bool((np.isnan(a) & ~np.isnan(b)).any())

@@ -1,6 +1,7 @@
 """Compares every computed tensor with ONNX Runtime, and finds the first task that went wrong."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -8,7 +9,7 @@ from npuviz.base.progress import NoProgress, Progress
 from npuviz.formats.rk3588.tensor_layout import packing
 from npuviz.onnx.check.comparison import Comparison
 from npuviz.onnx.check.errors import INTEGERS, Errors, Tolerance, float_errors, integer_errors
-from npuviz.onnx.check.growth import Precision
+from npuviz.onnx.check.growth import Precision, table_floors
 from npuviz.onnx.check.own_inputs import OwnInputs
 from npuviz.onnx.check.references import References
 from npuviz.onnx.semantics.attributes import attributes_of
@@ -34,8 +35,9 @@ TOLERANCES = {
 """By the type that DDR holds. Of a program with tensors in fp16, those that DDR holds as fp32 count as
 fp16."""
 
-TABLE_ERROR = 2.0**-12
-"""Of an activation table: entries of 16 bits, straight lines between them."""
+TABLE_ERROR = 2.0**-11
+"""Of an activation table, as a share of the function's range: entries of 16 bits, straight lines between them,
+and the rounding of its input to fp16."""
 
 _HALF_LIMITS = (-65504.0, 65504.0)
 
@@ -80,7 +82,9 @@ class _TensorCheck:
         halves = any(buffer.dtype == "float16" for buffer in engine.tables.buffers)
         self._is_fp16 = halves or spec.dtype == "fp16"
         inputs = {graph.tensors[index].name: engine.input_of(index) for index in graph.inputs}
-        precision = Precision(self._type_of, _table_errors(engine, graph))
+        errors = _table_errors(engine, graph)
+        precision = Precision(self._type_of, errors)
+        self._floors = table_floors(graph, errors)
         references = References(graph, inputs, tensors)
         self._comparison = Comparison(graph, references, OwnInputs(graph, engine.held), precision)
         self._failed: dict[int, _Failure] = {}
@@ -100,7 +104,7 @@ class _TensorCheck:
             if found is None:
                 self._comparison.leave_out(index, "held in a shape that the reference does not have")
                 return
-            bad = self._comparison.compare(index, found, lambda a, b, held=buffer: self._errors(held, a, b))
+            bad = self._comparison.compare(index, found, partial(self._errors, buffer, self._floors[index]))
             if bad is not None:
                 self._failed.setdefault(index, _Failure(place, bad))
 
@@ -116,7 +120,7 @@ class _TensorCheck:
             return buffer.dtype
         return "float16" if self._is_fp16 else "float32"
 
-    def _errors(self, buffer: Buffer, found: np.ndarray, expected: np.ndarray) -> Errors:
+    def _errors(self, buffer: Buffer, least: float, found: np.ndarray, expected: np.ndarray) -> Errors:
         if numpy_dtype(buffer.dtype).kind in "iub" and found.dtype.kind in "iub":
             if found.dtype.itemsize > 1 or found.dtype.kind == "b":
                 return integer_errors(found, expected, 0, INTEGERS)
@@ -130,7 +134,8 @@ class _TensorCheck:
             return float_errors(found, expected, STEPS * buffer.scale, text)
         name = buffer.dtype if buffer.dtype in TOLERANCES else "float32"
         name = "float16" if name == "float32" and self._is_fp16 else name
-        return float_errors(found, expected, TOLERANCES[name], TOLERANCES[name].text(name))
+        tolerance = replace(TOLERANCES[name], least=least)
+        return float_errors(found, expected, tolerance, tolerance.text(name))
 
     def result(self, log: np.ndarray) -> CheckResult:
         """The comparison so far; the contents must be at the end of the log."""

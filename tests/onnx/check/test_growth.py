@@ -4,7 +4,8 @@ import onnx
 import pytest
 from onnx import helper
 
-from npuviz.onnx.check.growth import LARGEST_SHARE, SAFETY, UNITS, Precision, allowed_errors
+from npuviz.onnx.check.growth import LARGEST_SHARE, SAFETY, UNITS, Precision, allowed_errors, table_floors
+from npuviz.onnx.check.records import float_deviation
 from npuviz.onnx.reader import read_model
 from npuviz.program.graph import Graph
 
@@ -54,3 +55,15 @@ def test_long_sums_count(tmp_path) -> None:
     short, long = (_shares(_chain(tmp_path, ["Softmax"], size), "float32")[1] for size in (4, 4096))
     assert 10 * short < long < 100 * short
     assert np.isclose(_shares(_chain(tmp_path, ["Softmax"], 4096), "bfloat16")[1] / short, 2**16, rtol=0.7)
+
+
+def test_an_activation_table_is_as_coarse_where_its_function_is_small(tmp_path) -> None:
+    graph = _chain(tmp_path, ["Exp", "Sigmoid", "Neg", "Exp"])
+    assert table_floors(graph, {0: 0.5, 1: 2.0**-11}) == [0.0, 0.0, 2.0**-11, 2.0**-11, 0.0]
+    precision = Precision(lambda tensor: "float16", {1: 2.0**-11})
+    allowed = allowed_errors(graph, precision)[2]
+    tiny = np.full(4, 3e-6)
+    assert "activation table" in allowed.text
+    assert not float_deviation(np.zeros(4), tiny, allowed.share, allowed.absolute).is_beyond
+    assert float_deviation(np.zeros(4), tiny, allowed.share).is_beyond
+    assert float_deviation(np.full(4, 1e-3), tiny, allowed.share, allowed.absolute).is_beyond
