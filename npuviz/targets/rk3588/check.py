@@ -36,8 +36,8 @@ TOLERANCES = {
 fp16."""
 
 TABLE_ERROR = 2.0**-11
-"""Of an activation table, as a share of the function's range: entries of 16 bits, straight lines between them,
-and the rounding of its input to fp16."""
+"""Of an activation table, as a share of the function's range: entries of 16 bits, straight lines between
+them, and the rounding of its input to fp16."""
 
 _HALF_LIMITS = (-65504.0, 65504.0)
 
