@@ -19,7 +19,7 @@ check: setup ## everything CI runs
 check-all: setup ## the same, and the long sweeps
 	@.ci/check --all
 
-fuzz: setup ## property tests with fresh random examples; SEED=n repeats, ROUNDS=n goes on
+fuzz: setup ## damaged inputs for all readers, MINUTES=30 or INPUTS=1000000; then property tests, ROUNDS=1
 	@.ci/fuzz
 
 bench: setup ## the benchmarks, one table

@@ -20,6 +20,12 @@ def printable(path: str | os.PathLike[str]) -> str:
     return os.fsencode(path).decode("utf-8", "replace")
 
 
+def echo(text: str, length: int = 80) -> str:
+    """What somebody else wrote, for an error: at most so many characters, control characters escaped."""
+    shown = elide_middle(text, length)
+    return elide_middle("".join(c if c.isprintable() else repr(c)[1:-1] for c in shown), length)
+
+
 def elide_middle(text: str, length: int) -> str:
     """Shorten `text` to at most `length` characters, keeping both ends."""
     if len(text) <= length:

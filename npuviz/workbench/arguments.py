@@ -3,11 +3,15 @@
 import io
 from collections.abc import Sequence
 from pathlib import Path
-from zipfile import BadZipFile
 
 import numpy as np
 
 from npuviz.base.errors import FormatError, UsageError
+from npuviz.base.names import echo
+
+_NPY_MAGIC = b"\x93NUMPY"
+_HEADER_LIMIT = 1024
+"""Bytes of a header; numpy's way to understand headers of Python 2 takes minutes for long ones."""
 
 
 def parse_settings(pairs: Sequence[str]) -> dict[str, str]:
@@ -37,15 +41,17 @@ def read_array(path: Path) -> np.ndarray:
     """Read a .npy file. Raises FormatError; pickled objects are refused."""
     if not path.is_file():
         raise UsageError(f"{path}: {'a folder, not a .npy file' if path.is_dir() else 'no such file'}")
+    data = path.read_bytes()
+    if data[: len(_NPY_MAGIC)] != _NPY_MAGIC:
+        found = "an .npz archive of several arrays" if data[:2] == b"PK" else "other bytes at its beginning"
+        raise FormatError(path, expected="a numpy .npy array", found=found)
     try:
         # From memory: a header that announces more than the file holds then fails instead of allocating.
-        loaded = np.load(io.BytesIO(path.read_bytes()), allow_pickle=False)
-    except (ValueError, EOFError, BadZipFile, MemoryError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        return np.lib.format.read_array(io.BytesIO(data), allow_pickle=False, max_header_size=_HEADER_LIMIT)
+    except Exception as error:
+        # The header is Python text, and everything that Python's tokenizer and numpy's types raise comes out.
+        reason = echo(" ".join(str(error).split()) or type(error).__name__)
         raise FormatError(path, expected="a numpy .npy array", found=reason) from error
-    if not isinstance(loaded, np.ndarray):
-        raise FormatError(path, expected="a numpy .npy array", found="an .npz archive of several arrays")
-    return loaded
 
 
 def parse_exports(pairs: Sequence[str]) -> tuple[tuple[str, Path], ...]:

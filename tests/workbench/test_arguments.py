@@ -62,3 +62,15 @@ def test_exports_records_and_sizes() -> None:
     for bad in ("1280", "x", "0x800", "99999x800", "-1x5"):
         with pytest.raises(UsageError):
             parse_size(bad)
+
+
+@pytest.mark.parametrize(
+    "header", [b"{'descr': '<f4', 'shape': (2,\n", b"(" * 3000, b"{'descr': " + b" " * 3000]
+)
+def test_headers_that_are_no_python_are_refused_in_one_short_line(tmp_path: Path, header: bytes) -> None:
+    path = tmp_path / "x.npy"
+    path.write_bytes(b"\x93NUMPY\1\0" + len(header).to_bytes(2, "little") + header)
+    with pytest.raises(FormatError) as caught:
+        read_array(path)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < len(str(path)) + 140

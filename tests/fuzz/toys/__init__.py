@@ -1,0 +1,1 @@
+"""Families that fail in every way, to see that the harness notices."""
