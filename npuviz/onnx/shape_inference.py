@@ -7,13 +7,21 @@ rest. What it leaves open is observed by running the model once in ONNX Runtime.
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import onnx
 from onnx import TensorProto, TypeProto
 
 from npuviz.base.errors import FormatError, UsageError
-from npuviz.onnx.draft import MAX_TENSOR_ELEMENTS, Draft, assumed_one, foreign_errors, names_read
+from npuviz.onnx.draft import (
+    MAX_TENSOR_ELEMENTS,
+    Draft,
+    assumed_one,
+    foreign_errors,
+    names_read,
+    read_draft,
+)
 from npuviz.onnx.inputs import Given, draw, index_limits
 from npuviz.onnx.observed_shapes import observe
 from npuviz.program.dtypes import dtype_name
@@ -53,6 +61,14 @@ def bind_dimensions(
     for name in sorted(names - known.keys()):
         draft.assumptions.append(assumed_one(name))
     _substitute(graph, {name: min(sizes) for name, sizes in values.items() if len(sizes) == 1})
+
+
+def open_dimensions(path: Path) -> tuple[str, ...]:
+    """Names of the dimensions of a model file that are 1 unless somebody says otherwise; () where none is.
+
+    One without a name is called by its place, `input[axis]`. Raises FormatError.
+    """
+    return tuple(dict.fromkeys(each.name for each in _open_dimensions(read_draft(path), {})))
 
 
 @dataclass(frozen=True, slots=True)

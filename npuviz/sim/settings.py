@@ -4,16 +4,17 @@ A spec is a frozen dataclass whose field types say what values are allowed (pyda
 description file is a JSON object with keys of the spec, and `preset` for what it starts from.
 """
 
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from npuviz.base.errors import FormatError, UsageError
 from npuviz.program.program import Note
+from npuviz.sim.target import ASSUMED, LoadRequest, Setting
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter, ValidationError
@@ -149,9 +150,61 @@ class SpecSettings(Generic[Spec]):
         notes = [
             Note("info", "assumed", f"{key} = {getattr(spec, key)}: {source}")
             for key, source in self.sources(spec).items()
-            if source.startswith("Assumed") and key not in changed
+            if source.startswith(ASSUMED) and key not in changed
         ]
         return spec, tuple(notes)
+
+    def rows(
+        self, request: LoadRequest, described: Mapping[str, Any], *, is_decided_by_file: bool = False
+    ) -> tuple[Setting, ...]:
+        """What `HasSettings` asks for: the settings of a request, without the dimensions of its model.
+
+        described  what is in the description file
+        is_decided_by_file  the file is a compiled program, which says what it needs where no preset does
+        Raises as `make`.
+        """
+        spec, _ = self.make(request.preset, described, request.config, self.names.own(request.settings))
+        is_open = is_decided_by_file and not request.preset and request.config is None
+        undecided = set(self.differing()) - set(request.settings) if is_open else set[str]()
+        name = request.config.name if request.config is not None else ""
+        return self.listed(spec, dict.fromkeys(described, f"in {name}"), undecided)
+
+    def listed(
+        self, spec: Spec, given: Mapping[str, str] | None = None, undecided: Collection[str] = ()
+    ) -> tuple[Setting, ...]:
+        """All settings of a spec.
+
+        given      key -> who gave its value, instead of the source of the figure
+        undecided  keys whose value depends on the file that is opened
+        """
+        sources, kinds = {**self.sources(spec), **(given or {})}, get_type_hints(self.spec)
+        return tuple(
+            Setting(name, "", "the file decides", self._choices(name, kinds[name]))
+            if name in undecided
+            else Setting(
+                name,
+                self._text(name, getattr(spec, name)),
+                sources.get(name, ""),
+                self._choices(name, kinds[name]),
+            )
+            for name in self.names
+        )
+
+    def differing(self) -> tuple[str, ...]:
+        """Settings in which the presets differ."""
+        specs = [self.make(preset)[0] for preset in self.presets]
+        return tuple(name for name in self.names if len({getattr(spec, name) for spec in specs}) > 1)
+
+    def _text(self, name: str, value: object) -> str:
+        short = {long: word for word, long in self.words.get(name, {}).items()}
+        return str(value).lower() if isinstance(value, bool) else short.get(str(value), str(value))
+
+    def _choices(self, name: str, kind: object) -> tuple[str, ...]:
+        if name in self.words:
+            return tuple(self.words[name])
+        if kind is bool:
+            return ("true", "false")
+        return tuple(str(word) for word in get_args(kind)) if get_origin(kind) is Literal else ()
 
     def change(
         self, spec: Spec, described: Mapping[str, Any], file: Path | None, settings: Mapping[str, str]

@@ -11,6 +11,9 @@ from npuviz.base.progress import Progress
 from npuviz.program.program import Program
 from npuviz.sim.machine import Machine
 
+ASSUMED = "Assumed"
+"""Begins the source of a figure for which no public source was found."""
+
 
 @dataclass(frozen=True)
 class LoadRequest:
@@ -180,6 +183,38 @@ class HasSample(Target, Protocol):
     @property
     def sample(self) -> Sample:
         """The sample to offer."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One key of `--set` as a choice of preset, description file and other settings has it.
+
+    value   as `--set` takes it; "" where the file that is opened decides
+    source  where the figure is from, "" for what is a choice and no figure
+    words   the only values it may have, () for any
+    """
+
+    name: str
+    value: str
+    source: str = ""
+    words: tuple[str, ...] = ()
+
+    @property
+    def is_assumed(self) -> bool:
+        """Whether no public source of the figure was found."""
+        return self.source.startswith(ASSUMED)
+
+
+@runtime_checkable
+class HasSettings(Target, Protocol):
+    """A target that can say what its machine is made of before a file is opened."""
+
+    def settings(self, request: LoadRequest) -> Sequence[Setting]:
+        """Every setting with its value and where that is from; dimensions of a model are left out.
+
+        Raises UsageError for a setting that would be refused, FormatError for the description file.
+        """
         ...
 
 

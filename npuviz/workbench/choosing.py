@@ -68,6 +68,21 @@ def choose_target(path: Path, wanted: str = "", preset: str = "") -> Target:
     )
 
 
+def targets_for(path: Path) -> list[Target]:
+    """Every target that may open a path if it is asked to; the one that nobody need ask for stands first."""
+    name = path.name.lower()
+    found: list[Target]
+    if path.is_dir():
+        found = [t for t in targets().values() if isinstance(t, TakesFolders) and t.accepts_folder(path)]
+    else:
+        found = [t for t in targets().values() if name.endswith(tuple(t.file_kinds))]
+    try:
+        first = choose_target(path)
+    except (UnknownTarget, FormatError):
+        return found
+    return [first, *(target for target in found if target.id != first.id)]
+
+
 def read_head(path: Path) -> bytes:
     """The first bytes of a file, for `Target.accepts`; empty for a folder or an empty file.
 

@@ -1,6 +1,6 @@
 """The NeuronCore target: NEFF files, and ONNX models compiled for NeuronCores."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +8,7 @@ from npuviz.base.errors import TargetError
 from npuviz.base.progress import Progress
 from npuviz.program.program import Program
 from npuviz.sim.machine import Machine
-from npuviz.sim.target import CheckResult, LoadRequest, Sample
+from npuviz.sim.target import CheckResult, LoadRequest, Sample, Setting
 from npuviz.targets.neuroncore.ids import TARGET_ID
 from npuviz.targets.neuroncore.presets import PRESETS
 
@@ -43,6 +43,12 @@ class NeuronTarget:
     def locate(self, name: str, config: Path | None) -> Path | None:
         """NeuronCores have no home folder of models."""
         return None
+
+    def settings(self, request: LoadRequest) -> Sequence[Setting]:
+        """Every setting with its value and where that is from; see the contract."""
+        from npuviz.targets.neuroncore.load.settings import list_settings
+
+        return list_settings(request)
 
     def load(self, request: LoadRequest, progress: Progress) -> tuple[Any, Program]:
         """Read, and compile what is not compiled yet; see the contract."""

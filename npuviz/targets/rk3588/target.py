@@ -1,6 +1,6 @@
 """The RK3588 target: ONNX models, register command streams and .rknn files on the RK3588 NPU."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +8,7 @@ from npuviz.base.errors import TargetError
 from npuviz.base.progress import Progress
 from npuviz.program.program import Program
 from npuviz.sim.machine import Machine
-from npuviz.sim.target import CheckResult, LoadRequest, Sample
+from npuviz.sim.target import CheckResult, LoadRequest, Sample, Setting
 from npuviz.targets.rk3588.spec import PRESETS
 
 # What compiles, runs or checks is imported where it is used: every target is loaded to find the one that
@@ -47,6 +47,12 @@ class RknnTarget:
     def locate(self, name: str, config: Path | None) -> Path | None:
         """There is no home folder of models."""
         return None
+
+    def settings(self, request: LoadRequest) -> Sequence[Setting]:
+        """Every setting with its value and where that is from; see the contract."""
+        from npuviz.targets.rk3588.spec import list_settings
+
+        return list_settings(request)
 
     def load(self, request: LoadRequest, progress: Progress) -> tuple[Any, Program]:
         """Read, and compile what is not compiled yet; see the contract."""

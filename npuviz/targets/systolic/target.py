@@ -1,6 +1,6 @@
 """The systolic target: ONNX models and ONNXim's model lists on weight-stationary multi-core NPUs."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ from npuviz.formats.onnxim.home import OnnximHome
 from npuviz.formats.onnxim.workloads import is_model_list
 from npuviz.program.program import Program
 from npuviz.sim.machine import Machine
-from npuviz.sim.target import CheckResult, LoadRequest, MapResult, Sample
+from npuviz.sim.target import CheckResult, LoadRequest, MapResult, Sample, Setting
 from npuviz.targets.systolic.presets import PRESETS
 
 # What compiles, runs or checks is imported where it is used: every target is loaded to find the one that
@@ -43,6 +43,12 @@ class SystolicTarget:
         except FormatError:
             return None
         return path if path.is_file() else None
+
+    def settings(self, request: LoadRequest) -> Sequence[Setting]:
+        """Every setting with its value and where that is from; see the contract."""
+        from npuviz.targets.systolic.load.settings import list_settings
+
+        return list_settings(request)
 
     def load(self, request: LoadRequest, progress: Progress) -> tuple[Any, Program]:
         """Read and compile; see the contract."""

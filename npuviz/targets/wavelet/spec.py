@@ -11,6 +11,7 @@ from npuviz.base.errors import UsageError
 from npuviz.formats.json_text import read_json_object
 from npuviz.program.program import Note
 from npuviz.sim.settings import SpecSettings
+from npuviz.sim.target import LoadRequest, Setting
 from npuviz.targets.wavelet.costs import (
     COSTS,
     MATH,
@@ -174,3 +175,9 @@ def make_spec(
     """The spec the user asked for, and notes on the figures that are assumed."""
     described = read_json_object(config) if config is not None else {}
     return SETTINGS.make(preset, described, config, settings)
+
+
+def list_settings(request: LoadRequest) -> tuple[Setting, ...]:
+    """Every setting with its value and where that is from. Raises as `make_spec`."""
+    described = read_json_object(request.config) if request.config is not None else {}
+    return SETTINGS.rows(request, described, is_decided_by_file=True)

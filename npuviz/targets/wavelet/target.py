@@ -1,6 +1,6 @@
 """The wavelet target: CSL programs on a grid of processing elements with routers (WSE-2, WSE-3)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +8,7 @@ from npuviz.base.errors import TargetError
 from npuviz.base.progress import Progress
 from npuviz.program.program import Program
 from npuviz.sim.machine import Machine
-from npuviz.sim.target import CheckResult, LoadRequest, Sample
+from npuviz.sim.target import CheckResult, LoadRequest, Sample, Setting
 from npuviz.targets.wavelet.spec import PRESETS
 
 # What compiles, runs or checks is imported where it is used: every target is loaded to find the one that
@@ -52,6 +52,12 @@ class WaveletTarget:
     def locate(self, name: str, config: Path | None) -> Path | None:
         """There is no home folder of programs."""
         return None
+
+    def settings(self, request: LoadRequest) -> Sequence[Setting]:
+        """Every setting with its value and where that is from; see the contract."""
+        from npuviz.targets.wavelet.spec import list_settings
+
+        return list_settings(request)
 
     def load(self, request: LoadRequest, progress: Progress) -> tuple[Any, Program]:
         """Compile, or read what is compiled, with the recorded commands of its host; see the contract."""

@@ -11,6 +11,7 @@ from npuviz.ui.bridge.breakpoint_history import BreakpointHistory
 from npuviz.ui.bridge.hazard_watch import HazardWatch
 from npuviz.ui.bridge.session_model import SessionModel
 from npuviz.ui.kit.panel import PanelContext
+from npuviz.ui.shell.arrangement import Arrangement
 from npuviz.ui.shell.bars.error import ErrorBar
 from npuviz.ui.shell.bars.note import NoteBanner, add_bar
 from npuviz.ui.shell.bars.position import HazardDisplay, PositionDisplay
@@ -21,6 +22,7 @@ from npuviz.ui.shell.commands.edit import EditCommands
 from npuviz.ui.shell.commands.file import FileCommands
 from npuviz.ui.shell.commands.reopen import ReopenCommands
 from npuviz.ui.shell.commands.run import RunCommands
+from npuviz.ui.shell.commands.run_on import RunOnCommands
 from npuviz.ui.shell.commands.view import ViewCommands
 from npuviz.ui.shell.docks import Docks
 from npuviz.ui.shell.palette import Palette
@@ -30,7 +32,6 @@ from npuviz.ui.shell.screen import first_size
 from npuviz.ui.shell.start_page import StartPage
 from npuviz.ui.theme.theme import Theme
 from npuviz.workbench.commands import CommandRegistry
-from npuviz.workbench.layouts import layout_for, layout_named
 from npuviz.workbench.opening import OpenOptions
 from npuviz.workbench.recent import recent_files
 from npuviz.workbench.samples import sample_entries
@@ -61,6 +62,7 @@ class MainWindow(QMainWindow):
         context = PanelContext(self.model, self.selection, theme, self.commands, settings, self.hazards)
         specs, failures = load_panel_specs()
         self.docks = Docks(self, specs, context)
+        self.arrangement = Arrangement(self.docks, self.model, settings)
         self.palette_box = Palette(theme, self)
         self.error_bar = ErrorBar(theme, self)
         self.note_banner = NoteBanner(theme, self)
@@ -86,8 +88,9 @@ class MainWindow(QMainWindow):
         self.views = ViewCommands(
             self.docks, palettes, self.model, self.selection, theme, settings, self.commands, self.tell
         )
+        chooser = RunOnCommands(self, self.model, (theme, settings), self.files)
         edits = EditCommands(self.model, BreakpointHistory(self.model, self), self.commands)
-        self.commands.add(*self.files.all(), *edits.all(), *runs.all(), *self.views.all())
+        self.commands.add(*self.files.all(), *chooser.all(), *edits.all(), *runs.all(), *self.views.all())
         self.actions_by_id = Actions(self, self.commands, theme)
         self.reopening = ReopenCommands(
             self.model, self.commands, self.files.reopen, self.actions_by_id.forget
@@ -162,41 +165,17 @@ class MainWindow(QMainWindow):
         else:
             self.setWindowTitle(f"{opened.title} \u2013 npuviz")
             self.setWindowFilePath(str(opened.path))
-            self._show_docks()
+            is_first = not self.start_page.isHidden()
+            self.start_page.hide()
+            self.arrangement.show(is_first=is_first)
             # Restoring docks restores which bars were visible, too.
             self.error_bar.dismiss()
         self.note_banner.show_notes(program.notes if program is not None else ())
         self.actions_by_id.refresh()
 
-    def _show_docks(self) -> None:
-        made = self.docks.make_panels()
-        is_first = not self.start_page.isHidden()
-        self.start_page.hide()
-        sweep = layout_named("sweep")
-        if sweep is not None and "sweep results" in self.model.features:
-            # Results have a page of their own, and leave no trace in the layout of machines.
-            self._remember_layout(is_shown=not is_first)
-            self.docks.apply(sweep)
-        elif is_first or self.docks.layout_name == "sweep":
-            self._arrange()
-        self.docks.follow_machine()
-        # Panels see the session at the size they are shown with, so that they can fit their contents.
-        for panel in made:
-            panel.on_session_changed()
-        self.docks.focus_first("timeline")
-
-    def _arrange(self) -> None:
-        """Put the docks where they were the last time."""
-        stored = self.settings.get("layout")
-        if self.docks.restore(stored):
-            return
-        chosen = layout_named(str(stored.get("layout", ""))) if isinstance(stored, dict) else None
-        self.docks.apply(chosen or layout_for(self.model.description))
-
-    def _remember_layout(self, *, is_shown: bool | None = None) -> None:
-        shown = self.start_page.isHidden() if is_shown is None else is_shown
-        if shown and self.docks.panels and self.docks.layout_name != "sweep":
-            self.settings.set("layout", self.docks.save())
+    def _remember_layout(self) -> None:
+        if self.start_page.isHidden():
+            self.arrangement.remember()
 
     def _theme_changed(self) -> None:
         self.actions_by_id.refresh_icons()

@@ -4,7 +4,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QKeyEvent, QMouseEvent
 from PySide6.QtWidgets import QLabel, QSizePolicy, QStatusBar, QWidget
 
-from npuviz.ui.shell.bars.progress import WorkProgress
+from npuviz.ui.kit.progress import WorkProgress
 from npuviz.ui.theme.theme import Theme
 
 

@@ -17,6 +17,7 @@ from npuviz.ui.shell.consent import Consent
 from npuviz.workbench.choosing import targets
 from npuviz.workbench.commands import Command
 from npuviz.workbench.headless.run import export_trace, exporters
+from npuviz.workbench.last_times import remember_time
 from npuviz.workbench.opening import OpenOptions
 from npuviz.workbench.recent import recent_files, remember
 from npuviz.workbench.settings import Settings
@@ -65,12 +66,12 @@ class FileCommands:
         return [
             Command("file.open", "Open Model ...", self.ask_to_open, shortcuts=("Ctrl+O",), menu="File",
                     icon="mdi6.folder-open-outline", doc="Open a model"),
-            Command("file.open_bundle", "Open Trace Bundle ...", self._ask_bundle, menu="File", order=1),
+            Command("file.open_bundle", "Open Trace Bundle ...", self._ask_bundle, menu="File", order=2),
             Command("file.open_recent", "Open Recent ...", self._show_recent, self._has_recent,
-                    ("Ctrl+Shift+O",), "File", order=2),
+                    ("Ctrl+Shift+O",), "File", order=3),
             Command("file.reload", "Reload", self.reload, is_open, ("Ctrl+R",), "File", 1, 0,
                     doc="Open the file again and come back to this cycle"),
-            Command("file.close", "Close", self._model.close, is_open, ("Ctrl+W",), "File", 1, 1),
+            Command("file.close", "Close", self._model.close, is_open, ("Ctrl+W",), "File", 1, 9),
             Command("file.quit", "Quit", self._quit, shortcuts=("Ctrl+Q",), menu="File", group=2),
             Command("trace.export", "Export ...", self._ask_export, self._has_trace, ("Ctrl+S", "Ctrl+E"),
                     "Trace", 0, 0, "mdi6.export-variant", doc="Write the trace for another tool"),
@@ -95,25 +96,37 @@ class FileCommands:
         opened = self._model.opened
         if opened is None:
             return
+        self.open_as(opened.path, opened.options)
+
+    def reopen(self, settings: Mapping[str, str]) -> None:
+        """Open the same file with other settings; breakpoints and the cycle come back."""
+        opened = self._model.opened
+        if opened is not None:
+            chosen = {**opened.options.settings, **settings}
+            self.open_as(opened.path, replace(opened.options, settings=chosen))
+
+    def open_as(self, path: Path, options: OpenOptions) -> None:
+        """Open a path in a way the user chose; of the file that is open, breakpoints and cycle come back."""
+        opened = self._model.opened
+        if opened is None or opened.path.resolve() != path.resolve():
+            self.open_paths([path], options)
+            return
         session = opened.session
         marks = tuple(item.text for item in session.breakpoints.all) if session else ()
         self._restore = (self._model.cycle, marks)
-        self._model.open(opened.path, opened.options, is_named=True)
-
-    def reopen(self, settings: Mapping[str, str]) -> None:
-        """Open the same file with other settings, at cycle 0; breakpoints come back."""
-        opened = self._model.opened
-        if opened is None:
-            return
-        session = opened.session
-        self._restore = (0, tuple(item.text for item in session.breakpoints.all) if session else ())
-        chosen = {**opened.options.settings, **settings}
-        self._model.open(opened.path, replace(opened.options, settings=chosen), is_named=True)
+        self._model.open(opened.path, options, is_named=True)
 
     def ask_to_open(self) -> None:
         """Let the user pick files."""
+        self.open_paths(self._ask_files())
+
+    def ask_file(self) -> Path | None:
+        """Let the user pick one file; None when dismissed."""
+        return next(iter(self._ask_files()), None)
+
+    def _ask_files(self) -> list[Path]:
         kinds = {suffix: text for target in targets().values() for suffix, text in target.file_kinds.items()}
-        self.open_paths(ask_files_to_open(self._window, kinds, self._folder()))
+        return ask_files_to_open(self._window, kinds, self._folder())
 
     def export_to(self, name: str, path: Path) -> None:
         """Write the trace with an exporter, as a job."""
@@ -162,6 +175,8 @@ class FileCommands:
             return
         target = opened.options.target or (opened.target.id if opened.target else "")
         remember(self._settings, opened.path, replace(opened.options, target=target))
+        if opened.session is not None:
+            remember_time(self._settings, opened)
         cycle, marks = self._restore
         self._restore = (0, ())
         lost = 0

@@ -1,0 +1,69 @@
+"""Commands that choose what a model runs on before it is opened."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QWidget
+
+from npuviz.ui.bridge.session_model import SessionModel
+from npuviz.ui.dialogs.run_on.dialog import RunOnDialog
+from npuviz.ui.shell.commands.file import FileCommands
+from npuviz.ui.theme.theme import Theme
+from npuviz.workbench.commands import Command
+from npuviz.workbench.last_times import last_seconds
+from npuviz.workbench.opening import OpenOptions
+from npuviz.workbench.settings import Settings
+
+
+class RunOnCommands:
+    """Shows the dialog for the model that is open, or for another one."""
+
+    def __init__(
+        self,
+        window: QWidget,
+        model: SessionModel,
+        looks: tuple[Theme, Settings],
+        files: FileCommands,
+    ) -> None:
+        self._window, self._model = window, model
+        self._theme, self._settings = looks
+        self._ask_file, self._open_as = files.ask_file, files.open_as
+
+    def all(self) -> list[Command]:
+        """The commands, in menu order."""
+        return [
+            Command("file.open_on", "Open on ...", self._open_on, shortcuts=("Ctrl+Alt+O",), menu="File",
+                    order=1, doc="Open a model and choose machine, preset, dimensions and settings for it"),
+            Command("file.run_on", "Run on ...", self._run_on, self._is_model, ("Ctrl+Shift+R",),
+                    "File", 1, 2, "mdi6.chip",
+                    doc="Run this model on another machine, preset or setting; compare presets"),
+        ]  # fmt: skip
+
+    def _is_model(self) -> bool:
+        opened = self._model.opened
+        return opened is not None and opened.session is not None and opened.path.exists()
+
+    def _open_on(self) -> None:
+        path = self._ask_file()
+        if path is not None:
+            self._show(path, OpenOptions())
+
+    def _run_on(self) -> None:
+        opened = self._model.opened
+        if opened is not None:
+            target = opened.options.target or (opened.target.id if opened.target else "")
+            self._show(opened.path, replace(opened.options, target=target))
+
+    def _show(self, path: Path, options: OpenOptions) -> None:
+        dialog = RunOnDialog(self._theme, self._ask_file, self._last_time, self._window)
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.chosen.connect(self._open_as)
+        dialog.show_model(path, options)
+        dialog.open()
+
+    def _last_time(self, path: Path, options: OpenOptions) -> str:
+        seconds = last_seconds(self._settings, path, options)
+        if seconds is None:
+            return ""
+        return f"Opening it like this took {seconds:.1f} s the last time. Its cycles are known once measured."

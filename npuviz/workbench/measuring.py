@@ -1,0 +1,107 @@
+"""What a choice of machine and settings costs: found by running it, for as long as somebody waits."""
+
+import threading
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from npuviz.base.errors import Cancelled, NpuvizError
+from npuviz.base.progress import Progress
+from npuviz.base.units import format_count, format_cycles_as_time
+from npuviz.debug.session import Session
+from npuviz.sim.stop import StopKind, StopReason
+from npuviz.workbench.opening import OpenOptions, open_file
+from npuviz.workbench.trust import scripts_to_run
+
+LIMIT_SECONDS = 20.0
+ESTIMATED = ("estimated", "not-simulated", "assumed")
+"""Codes of notes that concern the figures of a run."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a run came to.
+
+    cycles      of the whole run, or how far it came; -1 where it did not begin
+    is_whole    whether it came to the end of the program
+    open_seconds, run_seconds  of reading and compiling, and of simulating without a trace
+    notes       what of it is estimated, assumed or left out
+    problem     why there are no figures, "" if there are
+    """
+
+    options: OpenOptions
+    cycles: int = -1
+    is_whole: bool = False
+    frequency_hz: float = 0.0
+    instructions: int = 0
+    open_seconds: float = 0.0
+    run_seconds: float = 0.0
+    notes: tuple[str, ...] = ()
+    problem: str = ""
+
+    @property
+    def cycles_text(self) -> str:
+        """Cycles of the run; what is known of them where it did not end."""
+        if self.cycles < 0:
+            return "unknown"
+        return format_count(self.cycles) if self.is_whole else f"more than {format_count(self.cycles)}"
+
+    @property
+    def time_text(self) -> str:
+        """The same on the chip, as a time."""
+        return format_cycles_as_time(self.cycles, self.frequency_hz) if self.cycles >= 0 else ""
+
+
+def measure(
+    path: Path, options: OpenOptions, progress: Progress, limit_seconds: float = LIMIT_SECONDS
+) -> Measured:
+    """Open a model without a trace and run it, for at most so many seconds of simulation.
+
+    Starts no program of the files. What refuses the choice is the result's `problem`. Raises Cancelled.
+    """
+    if scripts := scripts_to_run(path, options):
+        names = ", ".join(script.name for script in scripts)
+        return Measured(options, problem=f"unknown: compiling it takes running {names}")
+    try:
+        opened = open_file(path, replace(options, is_recording=False, record=None), progress)
+    except Cancelled:
+        raise
+    except NpuvizError as error:
+        return Measured(options, problem=str(error))
+    session = opened.session
+    if session is None:
+        return Measured(options, problem="a recorded trace runs on nothing")
+    begin = time.perf_counter()
+    with _stopped_after(session, limit_seconds):
+        stop = session.run(None, progress)
+    codes = [note for note in session.program.notes if note.code in ESTIMATED]
+    return Measured(
+        options,
+        session.cycle,
+        stop.kind is StopKind.FINISHED,
+        session.description.base_clock.frequency_hz,
+        len(session.program.listing),
+        sum(opened.seconds.values()),
+        time.perf_counter() - begin,
+        tuple(note.text for note in codes),
+        _problem(stop),
+    )
+
+
+def _problem(stop: StopReason) -> str:
+    if stop.kind in (StopKind.FINISHED, StopKind.INTERRUPTED):
+        return ""
+    return f"{stop.kind.value}: {stop.detail}" if stop.detail else stop.kind.value
+
+
+@contextmanager
+def _stopped_after(session: Session, seconds: float) -> Generator[None]:
+    timer = threading.Timer(seconds, session.interrupt)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
