@@ -29,7 +29,7 @@ class BreakpointList:
     """
 
     def __init__(self, parse: Callable[[str], Condition]) -> None:
-        self._parse = parse
+        self.parse = parse
         self._items: dict[int, Breakpoint] = {}
         self._next_id = 1
         self.changed: Notifier[()] = Notifier()
@@ -45,7 +45,7 @@ class BreakpointList:
 
     def add(self, text: str) -> Breakpoint:
         """Set a breakpoint. Raises ConditionError when the text cannot be understood."""
-        made = Breakpoint(self._next_id, text.strip(), self._parse(text))
+        made = Breakpoint(self._next_id, text.strip(), self.parse(text))
         self._items[made.id] = made
         self._next_id += 1
         self.changed.notify()

@@ -30,7 +30,7 @@ from npuviz.program.source import HasSource
 from npuviz.sim.description import MachineDescription
 from npuviz.sim.fabric import FabricShape, HasFabric
 from npuviz.sim.machine import Machine
-from npuviz.sim.stop import BROKEN, StopKind, StopReason
+from npuviz.sim.stop import BROKEN, StopKind, StopReason, stop_table
 from npuviz.trace.reader import TraceReader
 from npuviz.trace.recorder import Recorder
 
@@ -112,6 +112,21 @@ class Session:
         """Run to a breakpoint, the end, a fault, an interrupt or the cycle `until`."""
         with self._verb(progress, until):
             return self._stopped(self._forward(FOREVER if until is None else until))
+
+    def run_to(self, text: str, progress: Progress = NO_PROGRESS) -> StopReason:
+        """Run to where a condition next holds, past the breakpoints; their hits are not counted.
+
+        Raises ConditionError when the text is not understood.
+        """
+        watch = self._watch_of(text)
+        with self._verb(progress):
+            return self._stopped(_reached(self._search.forward(FOREVER, watch), text))
+
+    def run_back_to(self, text: str) -> StopReason:
+        """Go back to where a condition last held before now, or to the first cycle; see `run_to`."""
+        watch = self._watch_of(text)
+        with self._verb():
+            return self._stopped(_reached(self._search.backward(watch), text))
 
     def step(self, n: int = 1) -> StopReason:
         """Run `n` cycles, or less if a breakpoint hits."""
@@ -237,6 +252,14 @@ class Session:
         self.end_cycle = self.cycle if self.is_finished else None
         self.changed.notify(self._stop)
 
+    def _watch_of(self, text: str) -> Watch:
+        """What a condition alone asks for, with breakpoint id 0."""
+        condition = self.breakpoints.parse(text)
+        cycles = tuple(sorted((cycle, 0) for cycle in condition.cycles))
+        return Watch(
+            stop_table(condition.stop_rows(0)), cycles, tuple((test, 0) for test in condition.probes)
+        )
+
     def _forward(self, until: int) -> StopReason:
         reason = self._search.forward(until, self.breakpoints.watch())
         self.breakpoints.count_hits(reason.breakpoints)
@@ -329,6 +352,13 @@ class Session:
         if reason.kind is StopKind.FINISHED or reason.kind in BROKEN:
             self.end_cycle = reason.cycle
         return reason
+
+
+def _reached(reason: StopReason, text: str) -> StopReason:
+    """Turn the hit of a condition that is no breakpoint into an ordinary stop."""
+    if reason.kind is not StopKind.BREAKPOINT:
+        return reason
+    return StopReason(StopKind.UNTIL, reason.cycle, (), reason.unit, f"reached: {text}")
 
 
 def _check_count(n: int) -> None:

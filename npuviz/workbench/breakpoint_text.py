@@ -3,8 +3,8 @@
 import json
 
 from npuviz.program.program import Program
-from npuviz.sim.description import MachineDescription
-from npuviz.workbench.selection import Selection
+from npuviz.sim.description import MachineDescription, Memory
+from npuviz.workbench.selection import MemoryRange, Selection
 
 
 def condition_for(
@@ -17,10 +17,20 @@ def condition_for(
         area = selection.memory
         memory = next((m for m in description.memories if m.id == area.memory), None)
         if memory is not None:
-            return f"write {memory.name} {area.address:#x}..{area.address + area.size_bytes:#x}"
+            return f"write {memory_words(memory, area)}"
     if selection.node is not None and program is not None and selection.node < len(program.graph.nodes):
-        node = program.graph.nodes[selection.node]
-        return f"op {json.dumps(node.name or str(node.id), ensure_ascii=False)}"
+        return f"op {operator_word(program, selection.node)}"
     if selection.cycles is not None:
         return f"cycle == {selection.cycles[0]}"
     return None
+
+
+def memory_words(memory: Memory, area: MemoryRange) -> str:
+    """A range of a memory as conditions name it: `DRAM 0x100..0x180`."""
+    return f"{memory.name} {area.address:#x}..{area.address + area.size_bytes:#x}"
+
+
+def operator_word(program: Program, node: int) -> str:
+    """An operator as conditions name it, in quotes."""
+    found = program.graph.nodes[node]
+    return json.dumps(found.name or str(found.id), ensure_ascii=False)

@@ -15,7 +15,7 @@ from npuviz.sim.description import MachineDescription
 from npuviz.sim.stop import StopReason
 from npuviz.ui.bridge.features import features_of
 from npuviz.ui.bridge.verb_queue import VerbQueue
-from npuviz.ui.bridge.verbs import restart_and_run, run_operator, step_each, step_line
+from npuviz.ui.bridge.verbs import begin_of_operator, restart_and_run, run_operator, step_each, step_line
 from npuviz.ui.bridge.worker import Worker, failure_details, failure_text
 from npuviz.workbench.jobs import JobEnd
 
@@ -277,6 +277,10 @@ class SessionModel(QObject):
     def run_to_end_of_operator(self, node: int) -> None:
         """Run until the last work of a graph node ends."""
         self._verb("Running to the end of the operator", lambda s, p: run_operator(s, node, p))
+
+    def run_to_begin_of_operator(self, node: int) -> None:
+        """Go to where the work on a graph node begins, forward or back."""
+        self._verb("Going to the operator", lambda s, p: begin_of_operator(s, node, p))
 
     def write(self, probe: str, value: Any) -> None:
         """Set a writable probe; the future is recomputed from here."""

@@ -1,10 +1,13 @@
 """Verbs of the window that take more than one call of the session; they run in the worker."""
 
-import json
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from npuviz.base.progress import Progress
 from npuviz.sim.stop import StopKind, StopReason
+from npuviz.workbench.breakpoint_text import operator_word
+from npuviz.workbench.costs import costs
 
 if TYPE_CHECKING:
     from npuviz.debug.session import Session
@@ -36,9 +39,18 @@ def step_line(session: "Session", element: int, how: str, is_back: bool) -> Stop
 
 def run_operator(session: "Session", node: int, progress: Progress) -> StopReason:
     """Run until the last work of a graph node ends, or to the next stop before."""
-    name = session.program.graph.nodes[node].name or str(node)
-    mark = session.breakpoints.add(f"op {json.dumps(name, ensure_ascii=False)} ends")
+    mark = session.breakpoints.add(f"op {operator_word(session.program, node)} ends")
     try:
         return session.run(None, progress)
     finally:
         session.breakpoints.remove(mark.id)
+
+
+def begin_of_operator(session: "Session", node: int, progress: Progress) -> StopReason:
+    """Go to where the work on a graph node begins: back if it has begun before now, else forward."""
+    if session.trace is not None:
+        found = costs(session.trace, "operator")
+        rows = np.flatnonzero(found.key == node)
+        if len(rows):
+            return session.go_to(int(found.first[rows[0]]), progress)
+    return session.run_to(f"op {operator_word(session.program, node)}", progress)

@@ -11,6 +11,7 @@ from npuviz.ui.costs.table import NAME, SHARE, CostRow, CostTable, rows_of
 from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
 from npuviz.ui.kit.parts import choice, column, filter_line, line, muted_label
 from npuviz.ui.kit.table_view import add_copying, fit_columns, make_table
+from npuviz.ui.kit.thing_menu import ThingMenu
 from npuviz.workbench.costs import GROUPINGS, Costs, Grouping, costs
 from npuviz.workbench.selection import Selection
 
@@ -37,6 +38,7 @@ class CostsPanel(Panel):
         self._shown: tuple[int, Grouping] | None = None
         self._asked: tuple[int, Grouping] | None = None
         self._rows: list[CostRow] = []
+        self._compared: int | None = None
         self._job = LatestJob(self)
         self._job.finished.connect(self._answered)
         self.table = CostTable(self)
@@ -61,13 +63,14 @@ class CostsPanel(Panel):
         bar = line(self.grouping, (self.summary, 1), self.filter, spacing=8)
         self.set_pages(self.invitation(NO_TRACE), column(bar, (self.view, 1), parent=self))
         self.setFocusProxy(self.view)
+        context.requests.compared.connect(self._compare)
         self.on_session_changed()
 
     # -- hooks ----------------------------------------------------------------------------------------
 
     def on_session_changed(self) -> None:
         self._job.drop()
-        self._shown = self._asked = None
+        self._shown = self._asked = self._compared = None
         self._rows = []
         self.table.reset([])
         self.on_cycle_changed()
@@ -126,10 +129,13 @@ class CostsPanel(Panel):
         self._show()
 
     def _show(self) -> None:
-        text = self.filter.text().casefold().strip()
+        text = self.filter.text().casefold().lstrip()
         header = self.view.horizontalHeader()
         self.table.rows = [row for row in self._rows if text in row.name.casefold()]
         self.table.sort(header.sortIndicatorSection(), header.sortIndicatorOrder())
+        place = next((n for n, row in enumerate(self.table.rows) if row.key == self._compared), -1)
+        if place >= 0:
+            self.view.selectRow(place)
 
     def _name(self, grouping: Grouping, key: int) -> str:
         reader = self.model.reader
@@ -149,6 +155,16 @@ class CostsPanel(Panel):
         assert reader is not None
         return next((each.name for each in reader.schema.tracks if each.id == track), "")
 
+    def _compare(self, node: int) -> None:
+        """List the operators of the same type as one, that one chosen."""
+        reader = self.model.reader
+        if reader is None or not 0 <= node < len(reader.schema.node_types):
+            return
+        self._compared = node
+        self.grouping.setCurrentIndex(self.grouping.findData("operator"))
+        self.filter.setText(f"{reader.schema.node_types[node]} ")
+        self._show()
+
     def _row(self, index: QModelIndex) -> CostRow | None:
         row = self.table.rows[index.row()] if index.isValid() else None
         return row if row is not None and row.key >= 0 else None
@@ -157,6 +173,7 @@ class CostsPanel(Panel):
         row = self._row(index)
         if row is None or self._shown is None:
             return
+        self._compared = None
         field = {"operator": "node", "instruction": "instruction", "unit": "unit"}.get(self._shown[1])
         picked = {field: row.key} if field is not None else {}
         self.context.selection.set(Selection().with_fields(cycles=row.span, **picked))
@@ -171,6 +188,12 @@ class CostsPanel(Panel):
         if row is not None and self.model.session is not None:
             first = row.span[0]
             menu.addAction(f"Go to its first cycle, {format_count(first)}", lambda: self.model.go_to(first))
+        things = ThingMenu(self.context, menu)
+        grouping = self._shown[1] if self._shown is not None else None
+        if row is not None and grouping == "operator":
+            things.add_operator(row.key)
+        if row is not None and grouping == "instruction":
+            things.add_needed_by(row.key)
 
 
 SPEC = PanelSpec("costs", "Costs", "mdi6.sort-descending", "bottom", 24, (), CostsPanel)

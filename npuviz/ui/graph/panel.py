@@ -18,6 +18,7 @@ from npuviz.ui.graph.view import GraphView
 from npuviz.ui.kit.find_bar import FindBar
 from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
 from npuviz.ui.kit.parts import column, pop_up
+from npuviz.ui.kit.thing_menu import ThingMenu
 from npuviz.ui.kit.trace_facts import NodeTimes, retired_before
 from npuviz.workbench.selection import NOTHING, Selection
 
@@ -240,20 +241,12 @@ class GraphPanel(Panel):
         self.view.update()
 
     def _show_menu(self, box: int, position: QPoint) -> None:
-        picture, session = self.view.picture, self.model.session
+        picture = self.view.picture
         if picture is None or not 0 <= box < picture.layout.num_nodes or self._program is None:
             return
         name = self._program.graph.nodes[box].name
-        quoted = f'"{name}"' if " " in name else name
         menu = QMenu(self)
-        can_break = session is not None and not self.model.is_running
-        for title, text in (
-            ("Break where it begins", f"op {quoted}"),
-            ("Break where it ends", f"op {quoted} ends"),
-        ):
-            action = menu.addAction(title)
-            action.triggered.connect(lambda _checked=False, text=text: self.model.add_breakpoint(text))
-            action.setEnabled(can_break)
+        ThingMenu(self.context, menu).add_operator(box)
         menu.addSeparator()
         menu.addAction("Select", lambda: self._choose_node(box))
         menu.addAction("Copy name", lambda: QGuiApplication.clipboard().setText(name))

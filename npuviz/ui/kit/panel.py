@@ -1,7 +1,7 @@
 """The contract of a panel: what a dock declares, and when the window calls it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from PySide6.QtCore import QTimer
@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QStackedLayout, QWidget
 
 from npuviz.base.units import format_count
 from npuviz.ui.bridge.hazard_watch import HazardWatch
+from npuviz.ui.bridge.requests import Requests
 from npuviz.ui.bridge.session_model import SessionModel
 from npuviz.ui.kit.empty_state import EmptyState
 from npuviz.ui.theme.theme import Theme
@@ -33,6 +34,7 @@ class PanelContext:
     commands: CommandRegistry
     settings: Settings
     hazards: HazardWatch
+    requests: Requests = field(default_factory=Requests)
 
 
 @dataclass(frozen=True)

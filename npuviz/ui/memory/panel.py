@@ -3,8 +3,8 @@
 from typing import Any
 
 import numpy as np
-from PySide6.QtCore import QItemSelection, QPoint, Qt
-from PySide6.QtWidgets import QMenu, QTableView, QWidget
+from PySide6.QtCore import QItemSelection, QPoint, QPointF, Qt
+from PySide6.QtWidgets import QMenu, QTableView
 
 from npuviz.base.units import format_bytes, format_count
 from npuviz.program.dtypes import DTYPES, numpy_dtype
@@ -14,6 +14,7 @@ from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
 from npuviz.ui.kit.parts import pop_up, restore_sizes
 from npuviz.ui.kit.picture import add_save_actions
 from npuviz.ui.kit.table_view import add_copy_actions
+from npuviz.ui.kit.thing_menu import ThingMenu
 from npuviz.ui.memory.asker import MemoryAsker
 from npuviz.ui.memory.body import MemoryBody
 from npuviz.ui.memory.colors import TensorColors
@@ -63,11 +64,9 @@ class MemoryPanel(Panel):
         self.lifetimes.lifetime_chosen.connect(self._lifetime_chosen)
         self.view.selectionModel().selectionChanged.connect(self._cells_chosen)
         self.view.customContextMenuRequested.connect(lambda point: self._show_menu(self.view, point))
-        for widget in (self.map, self.lifetimes):
+        for widget, show in ((self.map, self._show_map_menu), (self.lifetimes, self._show_lifetime_menu)):
             widget.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
-            widget.customContextMenuRequested.connect(
-                lambda point, source=widget: self._show_picture_menu(source, point)
-            )
+            widget.customContextMenuRequested.connect(show)
 
     # -- hooks ----------------------------------------------------------------------------------------
 
@@ -376,17 +375,43 @@ class MemoryPanel(Panel):
 
     def _show_menu(self, view: QTableView, point: QPoint) -> None:
         menu = QMenu(self)
-        add_copy_actions(menu, view)
         chosen, memory = self._selected_bytes(), self._memory()
         if chosen is not None and memory is not None:
+            self._add_actions(menu, MemoryRange(memory.id, *chosen))
             menu.addAction("Select these bytes", lambda: self._range_chosen(*chosen))
+        add_copy_actions(menu, view)
         add_save_actions(menu, self, "memory")
         pop_up(menu, point, view.viewport())
 
-    def _show_picture_menu(self, source: QWidget, point: QPoint) -> None:
-        menu = QMenu(self)
-        add_save_actions(menu, source, "memory")
-        pop_up(menu, point, source)
+    def _show_map_menu(self, point: QPoint) -> None:
+        """What can be done with the chosen bytes, or else with the region under the pointer."""
+        menu, memory = QMenu(self), self._memory()
+        address = self.map.address_at(QPointF(point))
+        chosen, region = self._range, self.map.region_at(address) if address is not None else None
+        if memory is not None and address is not None:
+            if chosen is None or not chosen.address <= address < chosen.address + chosen.size_bytes:
+                chosen = MemoryRange(memory.id, address)
+            if region is not None and chosen.size_bytes == 1:
+                chosen = MemoryRange(memory.id, region.address, region.size_bytes, region.banks)
+            self._add_actions(menu, chosen)
+        add_save_actions(menu, self.map, "memory")
+        pop_up(menu, point, self.map)
+
+    def _show_lifetime_menu(self, point: QPoint) -> None:
+        menu, memory = QMenu(self), self._memory()
+        row = self.lifetimes.lifetime_at(QPointF(point))
+        if memory is not None and row is not None:
+            chosen = MemoryRange(memory.id, int(row["address"]), int(row["size_bytes"]))
+            ThingMenu(self.context, menu).add_memory(chosen, int(row["tensor"]))
+            menu.addSeparator()
+        add_save_actions(menu, self.lifetimes, "memory")
+        pop_up(menu, point, self.lifetimes)
+
+    def _add_actions(self, menu: QMenu, chosen: MemoryRange) -> None:
+        region = self.map.region_at(chosen.address)
+        tensor = region.tensor if region is not None else -1
+        ThingMenu(self.context, menu).add_memory(chosen, tensor)
+        menu.addSeparator()
 
 
 SPEC = PanelSpec("memory", "Memory", "mdi6.memory", "bottom", 30, (), MemoryPanel)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 from PySide6.QtCore import QPoint, QSignalBlocker, QTimer
 from PySide6.QtGui import QGuiApplication, QKeySequence
 from PySide6.QtWidgets import QCheckBox, QMenu
@@ -11,6 +12,7 @@ from npuviz.program.program import Program
 from npuviz.ui.kit.find_bar import FindBar
 from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
 from npuviz.ui.kit.parts import add_keys, choice, column, line, muted_label, pop_up
+from npuviz.ui.kit.thing_menu import ThingMenu
 from npuviz.ui.kit.trace_facts import intervals_of_instruction
 from npuviz.ui.program.facts import (
     instruction_of_breakpoint,
@@ -210,6 +212,11 @@ class ProgramPanel(Panel):
             menu.addAction(
                 f"Go to cycle {format_count(cycle)}, where it ran", lambda: self.model.go_to(cycle)
             )
+        ThingMenu(self.context, menu).add_needed_by(instruction)
+        if self._program is not None:
+            node = int(self._program.listing.nodes_of(np.array([instruction]))[0])
+            if node >= 0:
+                ThingMenu(self.context, menu.addMenu("Its operator")).add_operator(node)
         menu.addSeparator()
         menu.addAction("Copy line", self.copy_selected)
         menu.addAction("Copy number", lambda: QGuiApplication.clipboard().setText(str(instruction)))

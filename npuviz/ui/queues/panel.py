@@ -7,6 +7,7 @@ from PySide6.QtCore import QItemSelection, QModelIndex, Qt
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import (
     QHeaderView,
+    QMenu,
     QTableView,
 )
 
@@ -15,6 +16,7 @@ from npuviz.trace.schema import Track
 from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
 from npuviz.ui.kit.parts import restore_sizes, splitter
 from npuviz.ui.kit.table_view import add_copying, make_table, on_key
+from npuviz.ui.kit.thing_menu import ThingMenu
 from npuviz.ui.queues.delegate import QueueDelegate
 from npuviz.ui.queues.entries import EntryTable
 from npuviz.ui.queues.table import HEAD, HISTORY, UNKNOWN, History, QueueState, QueueTable
@@ -65,7 +67,7 @@ class QueuesPanel(Panel):
         self, model: QueueTable | EntryTable, name: str, title: str, widths: tuple[int, ...]
     ) -> QTableView:
         view = make_table(model, self.theme, title, object_name=name, widths=widths, is_single=True)
-        add_copying(view, (self, "queues"))
+        add_copying(view, (self, "queues"), self._add_actions if model is self.table else None)
         return view
 
     def resizeEvent(self, event: QResizeEvent) -> None:
@@ -187,6 +189,13 @@ class QueuesPanel(Panel):
         if chosen is not None and self.view.hasFocus() and not self._is_following:
             unit = self._queues[chosen].unit
             self.context.selection.set(selected(unit=unit))
+
+    def _add_actions(self, menu: QMenu, index: QModelIndex) -> None:
+        """What can be done with the queue under the pointer."""
+        place = self.table.place_at(index.row()) if index.isValid() else None
+        if place is not None:
+            ThingMenu(self.context, menu).add_queue(self._queues[place], self.table.states[place].occupancy)
+            menu.addSeparator()
 
     def _entry_chosen(self, _selected: QItemSelection, _deselected: QItemSelection) -> None:
         rows = self.entry_view.selectionModel().selectedRows()

@@ -60,6 +60,7 @@ class MainWindow(QMainWindow):
         self.commands = CommandRegistry()
         self.hazards = HazardWatch(self.model, self)
         context = PanelContext(self.model, self.selection, theme, self.commands, settings, self.hazards)
+        self.requests = context.requests
         specs, failures = load_panel_specs()
         self.docks = Docks(self, specs, context)
         self.arrangement = Arrangement(self.docks, self.model, settings)
@@ -68,14 +69,7 @@ class MainWindow(QMainWindow):
         self.note_banner = NoteBanner(theme, self)
         self.status = StatusLine(theme, self)
         self.start_page = StartPage(theme, self)
-        palettes = Palettes(
-            self.palette_box,
-            self.commands,
-            self.model,
-            self.selection,
-            settings,
-            self.open,
-        )
+        palettes = Palettes(self.palette_box, self.commands, self.model, self.selection, settings, self.open)
         self.files = FileCommands(
             self,
             self.model,
@@ -141,6 +135,8 @@ class MainWindow(QMainWindow):
         self.note_banner.details_asked.connect(lambda: self.docks.show_panel("log"))
         self.start_page.chosen.connect(self.open)
         self.start_page.open_asked.connect(self.files.ask_to_open)
+        self.requests.told.connect(self.error_bar.show_answer)
+        self.requests.compared.connect(lambda _node: self.docks.show_panel("costs"))
         self.theme.changed.connect(self._theme_changed)
         self._unsubscribe = self.selection.changed.subscribe(lambda _s: self.actions_by_id.refresh_later())
         for dock in self.docks.all.values():

@@ -158,6 +158,11 @@ class TimelineCanvas(Canvas):
         self.state.viewport = viewport
         self.update()
 
+    def zoom_to(self, first: int, last: int) -> None:
+        """Show a range of cycles with a margin."""
+        end = max(self.state.end_cycle, self.state.cursor)
+        self.set_viewport(self.state.viewport.shown(first, last, end, 0.1))
+
     def fit(self) -> None:
         """Show the whole run, and keep showing it while it grows."""
         self.is_fitted = True

@@ -145,7 +145,7 @@ class Keys:
         if span is None:
             view.fit()
         else:
-            view.set_viewport(state.viewport.shown(span[0], span[1], self._end(), 0.1))
+            view.zoom_to(*span)
 
     # -- selection --------------------------------------------------------------------------------------
 

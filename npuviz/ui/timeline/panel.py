@@ -13,6 +13,7 @@ from npuviz.sim.fabric import HasElements
 from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
 from npuviz.ui.kit.parts import button, column, filter_line, line, pop_up
 from npuviz.ui.kit.picture import add_save_actions
+from npuviz.ui.kit.thing_menu import ThingMenu
 from npuviz.ui.timeline.arrows import arrows_of, slice_of
 from npuviz.ui.timeline.legend import TimelineLegend
 from npuviz.ui.timeline.rows import Place
@@ -21,6 +22,10 @@ from npuviz.ui.timeline.view import TimelineView
 from npuviz.workbench.selection import Selection, selected
 
 EMPTY_TEXT = "The timeline shows what every unit does, cycle by cycle. Open a model or a trace to fill it."
+
+
+REACH = 4.0
+"""Pixels beside the pointer in which a slice is looked for."""
 
 
 class TimelinePanel(Panel):
@@ -284,10 +289,55 @@ class TimelinePanel(Panel):
     def _show_menu(self, point: QPoint, place: Place) -> None:
         menu = QMenu(self)
         cycle = max(round(self.view.state.viewport.cycle_at(place.x)), 0)
-        options = self.view.options
+        if place.zone == "tracks" and place.track >= 0:
+            self._add_slice(menu, place, cycle)
+            menu.addSeparator()
         if self.model.session is not None and place.zone in ("tracks", "ruler"):
             menu.addAction(f"Go to cycle {cycle}", lambda: self.model.go_to(cycle))
         menu.addAction("Show the whole run", self.view.fit)
+        self._add_track(menu, place)
+        measurement = self.view.state.measurement
+        if measurement is not None:
+            menu.addAction(
+                "Copy measurement as CSV", lambda: QApplication.clipboard().setText(measurement.as_csv())
+            )
+        menu.addSeparator()
+        add_save_actions(menu, self.view, "timeline")
+        pop_up(menu, point)
+
+    def _add_slice(self, menu: QMenu, place: Place, cycle: int) -> None:
+        """What can be done with the slice under the pointer, or with the gap between two."""
+        state, reader = self.view.state, self.model.reader
+        if reader is None or not state.is_interval_track(place.track):
+            return
+        track = next(track for track in self.view.tracks if track.id == place.track)
+        picked = state.slice_near(place.track, place.x, REACH)
+        things = ThingMenu(self.context, menu)
+        if picked is None:
+            is_recorded = cycle < reader.end_cycle
+            if track.unit >= 0 and is_recorded:
+                things.add_slice(track.unit, -1, cycle, waits=True)
+            return
+        self.view.pick(picked)
+        kind = next(kind for kind in reader.schema.kinds if kind.id == picked.kind)
+        inside = min(max(cycle, picked.start), picked.end - 1)
+        things.add_slice(track.unit, picked.instruction, inside, waits=kind.role.startswith("wait-"))
+        menu.addAction("Zoom to it", lambda: self.view.zoom_to(picked.start, picked.end))
+        things.add_copy(self._slice_text(picked, track.name, kind.name))
+
+    def _slice_text(self, picked: Picked, track: str, kind: str) -> str:
+        """A slice as one line: what, where, when, for whom."""
+        parts = [f"{track}: {kind}", f"cycles {picked.start}..{picked.end} ({picked.end - picked.start})"]
+        if picked.instruction >= 0:
+            parts.append(f"instruction {self.instruction_text(picked.instruction) or picked.instruction}")
+        reader = self.model.reader
+        if reader is not None and 0 <= picked.node < len(reader.schema.node_names):
+            parts.append(f"operator {reader.schema.node_names[picked.node]}")
+        return ", ".join(parts)
+
+    def _add_track(self, menu: QMenu, place: Place) -> None:
+        """Pin, hide and show tracks."""
+        options = self.view.options
         if place.track >= 0:
             pinned = options.pinned
             if place.track in pinned:
@@ -305,14 +355,6 @@ class TimelinePanel(Panel):
                 f"Show {len(options.hidden)} hidden tracks",
                 lambda: self.view.set_options(replace(options, hidden=frozenset())),
             )
-        measurement = self.view.state.measurement
-        if measurement is not None:
-            menu.addAction(
-                "Copy measurement as CSV", lambda: QApplication.clipboard().setText(measurement.as_csv())
-            )
-        menu.addSeparator()
-        add_save_actions(menu, self.view, "timeline")
-        pop_up(menu, point)
 
 
 SPEC = PanelSpec("timeline", "Timeline", "mdi6.chart-gantt", "center", 0, (), TimelinePanel)

@@ -69,6 +69,10 @@ class ErrorBar(QFrame):
         self._is_shown = True
         self.shown.emit()
 
+    def show_answer(self, text: str, details: str, title: str, act: Callable[[], object] | None) -> None:
+        """Show the answer to a question of the user; `act`, if any, is what the button `title` does."""
+        self.show_message(text, details, "notice", (title, act) if act is not None else None)
+
     def dismiss(self) -> None:
         """The message is done with."""
         self._is_shown = False
